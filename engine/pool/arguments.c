@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * arguments.c - the arguments of a URL: nfs(5)'s and libnfs's words.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "grammar.h"
+
+/* Above what servers offer; iodepth times this much still fits into memory. */
+#define SIZE_MOST (64U << 20)
+#define ID_MOST	  (UINT32_MAX - 1) /* (uid_t)-1 says "no user" */
+
+struct reading;
+
+struct argument {
+	const char *word;
+	int (*read)(struct reading *reading);
+	bool bare; /* may stand without a value */
+
+	/* What is read by read_number() and read_size(): */
+	enum path_arg bit;
+	size_t field; /* offset in struct path_args */
+	uint32_t least, most;
+	const char *unit;
+};
+
+/* One list of arguments, and the argument in it that is being read. */
+struct reading {
+	struct cursor *list;
+	struct path_args *args;
+	uint32_t words; /* bit i: known[i] was given */
+	bool rdmaport;
+
+	const struct argument *argument;
+	const char *at;	   /* where its value is, or the word where it has none */
+	const char *value; /* decoded; NULL where there is none */
+};
+
+static unsigned int *number_field(const struct reading *reading)
+{
+	return (unsigned int *)((char *)reading->args + reading->argument->field);
+}
+
+/* Two words may name one thing (nfsport and port), but must then agree. */
+static int set_number(struct reading *reading, uint32_t number)
+{
+	const struct argument *argument = reading->argument;
+	unsigned int *field = number_field(reading);
+
+	if (reading->args->set & argument->bit && *field != number)
+		return cursor_refuse(reading->list, reading->at,
+				     "%s=%u contradicts the %u given before it: give one",
+				     argument->word, number, *field);
+	*field = number;
+	reading->args->set |= argument->bit;
+	return 0;
+}
+
+static int read_number(struct reading *reading)
+{
+	const struct argument *argument = reading->argument;
+	struct cursor value = cursor_over(reading->value, NULL);
+	uint32_t number;
+
+	if (!cursor_number(&value, argument->most, &number) || number < argument->least ||
+	    !cursor_done(&value))
+		return cursor_refuse(reading->list, reading->at, "%s is a number from %u to %u%s",
+				     argument->word, argument->least, argument->most,
+				     argument->unit ? argument->unit : "");
+	return set_number(reading, number);
+}
+
+static unsigned int take_unit(struct cursor *value)
+{
+	if (cursor_take(value, 'k') || cursor_take(value, 'K'))
+		return 10;
+	if (cursor_take(value, 'm') || cursor_take(value, 'M'))
+		return 20;
+	return 0;
+}
+
+static int read_size(struct reading *reading)
+{
+	const struct argument *argument = reading->argument;
+	struct cursor value = cursor_over(reading->value, NULL);
+	uint32_t number;
+	unsigned int shift;
+	bool read = cursor_number(&value, argument->most, &number);
+
+	shift = take_unit(&value);
+	if (!read || number < argument->least || number > argument->most >> shift ||
+	    !cursor_done(&value))
+		return cursor_refuse(reading->list, reading->at,
+				     "%s is a size from %u to %um: bytes, or a number with k or m",
+				     argument->word, argument->least, argument->most >> 20);
+	return set_number(reading, number << shift);
+}
+
+static int set_soft(struct reading *reading, bool by_one)
+{
+	struct path_args *args = reading->args;
+	bool one = !reading->value || strcmp(reading->value, "1") == 0;
+	bool soft = one == by_one;
+
+	if (!one && strcmp(reading->value, "0") != 0)
+		return cursor_refuse(reading->list, reading->at, "%s stands alone, or is =1 or =0",
+				     reading->argument->word);
+	if (args->set & ARG_SOFT && args->soft != soft)
+		return cursor_refuse(reading->list, reading->at,
+				     "hard and soft contradict each other: give one");
+	args->soft = soft;
+	args->set |= ARG_SOFT;
+	return 0;
+}
+
+static int read_soft(struct reading *reading)
+{
+	return set_soft(reading, true);
+}
+
+static int read_hard(struct reading *reading)
+{
+	return set_soft(reading, false);
+}
+
+/* rdmaport with proto=tcp would silently be a TCP port. */
+static int check_rdmaport(const struct reading *reading)
+{
+	if (reading->rdmaport && reading->args->set & ARG_PROTO &&
+	    reading->args->proto != PROTO_RDMA)
+		return cursor_refuse(reading->list, reading->at,
+				     "rdmaport goes with proto=rdma; TCP's port is nfsport");
+	return 0;
+}
+
+static int read_rdmaport(struct reading *reading)
+{
+	int err = read_number(reading);
+
+	reading->rdmaport = true;
+	return err ? err : check_rdmaport(reading);
+}
+
+static int read_proto(struct reading *reading)
+{
+	static const struct {
+		const char *word;
+		enum path_proto proto;
+		int family;
+	} protos[] = {
+		{"tcp", PROTO_TCP, AF_UNSPEC},
+		{"tcp6", PROTO_TCP, AF_INET6},
+		{"rdma", PROTO_RDMA, AF_UNSPEC},
+		{"rdma6", PROTO_RDMA, AF_INET6},
+	};
+
+	for (size_t i = 0; i < sizeof(protos) / sizeof(*protos); i++) {
+		if (strcmp(reading->value, protos[i].word) != 0)
+			continue;
+		reading->args->proto = protos[i].proto;
+		reading->args->family = protos[i].family;
+		reading->args->set |= ARG_PROTO;
+		return check_rdmaport(reading);
+	}
+	return cursor_refuse(reading->list, reading->at, "proto is tcp, tcp6, rdma or rdma6");
+}
+
+static int read_version(struct reading *reading)
+{
+	if (strcmp(reading->value, "3") == 0)
+		return 0;
+	return cursor_refuse(reading->list, reading->at,
+			     "%s is 3: the data path speaks NFSv3; for another version mount the "
+			     "export and name the directory",
+			     reading->argument->word);
+}
+
+static int read_localaddr(struct reading *reading)
+{
+	struct cursor value = cursor_over(reading->value, NULL);
+	struct path_args *args = reading->args;
+
+	do {
+		struct span address = cursor_until(&value, "+");
+
+		if (!address_is_valid(address))
+			return cursor_refuse(reading->list, reading->at,
+					     "'%s' is not an address: localaddr is one IPv4 or "
+					     "IPv6 address, or several joined by '+'",
+					     QUOTE(address));
+	} while (cursor_take(&value, '+'));
+	args->localaddr = strdup(reading->value);
+	if (!args->localaddr)
+		return pool_no_memory(reading->list->err);
+	args->set |= ARG_LOCALADDR;
+	return 0;
+}
+
+#define NUMBER(field_, least_, most_) \
+	.field = offsetof(struct path_args, field_), .least = (least_), .most = (most_)
+#define PORT(field_) NUMBER(field_, 1, PORT_MAX)
+#define SIZE(field_) NUMBER(field_, 1, SIZE_MOST)
+#define ID(field_)   NUMBER(field_, 0, ID_MOST)
+
+static const struct argument known[] = {
+	{"nfsport", .read = read_number, .bit = ARG_PORT, PORT(port)},
+	{"port", .read = read_number, .bit = ARG_PORT, PORT(port)},
+	{"rdmaport", .read = read_rdmaport, .bit = ARG_PORT, PORT(port)},
+	{"mountport", .read = read_number, .bit = ARG_MOUNTPORT, PORT(mountport)},
+	{"version", .read = read_version},
+	{"vers", .read = read_version},
+	{"nfsvers", .read = read_version},
+	{"proto", .read = read_proto},
+	{"rsize", .read = read_size, .bit = ARG_RSIZE, SIZE(rsize)},
+	{"wsize", .read = read_size, .bit = ARG_WSIZE, SIZE(wsize)},
+	{"timeo", .read = read_number, .bit = ARG_TIMEO, NUMBER(timeo, 1, 6000),
+	 .unit = " (tenths of a second)"},
+	{"retrans", .read = read_number, .bit = ARG_RETRANS, NUMBER(retrans, 0, 1000)},
+	{"hard", .read = read_hard, .bare = true},
+	{"soft", .read = read_soft, .bare = true},
+	{"localaddr", .read = read_localaddr},
+	{"uid", .read = read_number, .bit = ARG_UID, ID(uid)},
+	{"gid", .read = read_number, .bit = ARG_GID, ID(gid)},
+};
+
+#define KNOWN (sizeof(known) / sizeof(*known))
+
+static int refuse_unknown(const struct cursor *list, struct span word)
+{
+	char words[160] = "";
+
+	for (size_t i = 0; i < KNOWN; i++)
+		snprintf(words + strlen(words), sizeof(words) - strlen(words), " %s",
+			 known[i].word);
+	return cursor_refuse(list, word.at, "unknown argument '%s'; known:%s", QUOTE(word), words);
+}
+
+/* Finds the argument of that name and notes that it was given. */
+static int find_argument(struct reading *reading, struct span word)
+{
+	size_t i = 0;
+
+	while (i < KNOWN && !span_is(word, known[i].word))
+		i++;
+	if (i == KNOWN)
+		return refuse_unknown(reading->list, word);
+	if (reading->words & 1U << i)
+		return cursor_refuse(reading->list, word.at, "%s is given twice", known[i].word);
+	reading->words |= 1U << i;
+	reading->argument = &known[i];
+	return 0;
+}
+
+static int read_value(struct reading *reading)
+{
+	struct cursor *list = reading->list;
+	char *value;
+	int err;
+
+	if (!cursor_take(list, '=')) {
+		reading->value = NULL;
+		if (reading->argument->bare)
+			return reading->argument->read(reading);
+		return cursor_refuse(list, reading->at, "%s needs a value: %s=...",
+				     reading->argument->word, reading->argument->word);
+	}
+	reading->at = list->at;
+	err = cursor_decode(list, cursor_until(list, "&,"), &value);
+	if (err)
+		return err;
+	reading->value = value;
+	err = reading->argument->read(reading);
+	free(value);
+	return err;
+}
+
+int arguments_read(struct cursor *list, struct path_args *args)
+{
+	struct reading reading = {.list = list, .args = args};
+
+	do {
+		struct span word = cursor_until(list, "=&,");
+		int err;
+
+		if (!span_length(word))
+			return cursor_refuse(list, word.at,
+					     "an argument is missing here: ARG=VALUE");
+		reading.at = word.at;
+		err = find_argument(&reading, word);
+		if (!err)
+			err = read_value(&reading);
+		if (err)
+			return err;
+	} while (cursor_take(list, '&'));
+	return 0;
+}

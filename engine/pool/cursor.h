@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * cursor.h - the one way in which this directory reads text.
+ *
+ * A cursor stands inside a text and never passes its own end, which may lie before the text's. It
+ * knows where the text began, so that whatever is refused is refused with its column.
+ */
+#ifndef NFSMULTI_CURSOR_H
+#define NFSMULTI_CURSOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct pool_error;
+
+/* A part of a text, not terminated. */
+struct span {
+	const char *at, *end;
+};
+
+struct cursor {
+	const char *text; /* column 1 */
+	const char *at, *end;
+	struct pool_error *err; /* filled by cursor_refuse() */
+};
+
+struct cursor cursor_over(const char *text, struct pool_error *err);
+
+/* A cursor of the same text that stands at the span's begin and stops at its end. */
+struct cursor cursor_within(const struct cursor *cursor, struct span span);
+
+bool cursor_done(const struct cursor *cursor);
+char cursor_peek(const struct cursor *cursor); /* '\0' at the end */
+size_t cursor_column(const struct cursor *cursor, const char *at);
+
+/* Each passes over what it names, if it stands there, and says whether it did. */
+bool cursor_take(struct cursor *cursor, char character);
+bool cursor_take_word(struct cursor *cursor, const char *word);
+
+/* Passes over the characters that are (not) in `set`; the span may be empty. */
+struct span cursor_while(struct cursor *cursor, const char *set);
+struct span cursor_until(struct cursor *cursor, const char *set);
+
+/* The next part of a file name between slashes; empty after the last. */
+struct span cursor_component(struct cursor *cursor);
+
+/* Passes over decimal digits; false where there are none or they say more than `most`. */
+bool cursor_number(struct cursor *cursor, uint32_t most, uint32_t *number);
+
+/*
+ * Replaces each %XX by the character it stands for. Returns 0 with *decoded for the caller to free,
+ * -EINVAL (a broken %XX, or one that stands for a control character) or -ENOMEM, with *err filled.
+ */
+int cursor_decode(const struct cursor *cursor, struct span span, char **decoded);
+
+/* Fills *err with the column of `at` and the reason; returns -EINVAL. */
+int cursor_refuse(const struct cursor *cursor, const char *at, const char *reason, ...)
+	__attribute__((format(printf, 3, 4)));
+
+size_t span_length(struct span span);
+bool span_same(struct span a, struct span b);
+bool span_is(struct span span, const char *word);
+char *span_string(struct span span); /* NULL: out of memory */
+bool character_is_control(char character);
+
+/* The text of a span for a message: shortened, printable. */
+#define QUOTED_MAX  44
+#define QUOTE(span) span_quote((span), (char[QUOTED_MAX]){0})
+const char *span_quote(struct span span, char quoted[QUOTED_MAX]);
+
+/* For refusals without a cursor. Column 0 says that no place in a text is at fault. */
+int pool_refuse(struct pool_error *err, size_t column, const char *reason, ...)
+	__attribute__((format(printf, 3, 4)));
+int pool_no_memory(struct pool_error *err); /* returns -ENOMEM */
+
+#endif

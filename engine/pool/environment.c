@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * environment.c - several pools in one variable: "name:path,path,... name:path,...".
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "grammar.h"
+#include "names.h"
+
+static const char white_space[] = " \t\n\v\f\r";
+
+struct entry {
+	struct span name;
+	struct cursor list; /* of paths */
+};
+
+static struct span take_name(struct cursor *cursor)
+{
+	static const char characters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+					 "0123456789_-.";
+	static const size_t letters = 52;
+	struct span none = {cursor->at, cursor->at};
+
+	if (cursor_done(cursor) || !memchr(characters, cursor_peek(cursor), letters))
+		return none;
+	return cursor_while(cursor, characters);
+}
+
+bool pool_is_name(const char *text)
+{
+	struct cursor cursor = cursor_over(text, NULL);
+
+	return span_length(take_name(&cursor)) && cursor_done(&cursor);
+}
+
+static struct span next_word(struct cursor *env)
+{
+	cursor_while(env, white_space);
+	return cursor_until(env, white_space);
+}
+
+static int read_entry(const struct cursor *env, struct span word, struct entry *entry)
+{
+	struct cursor cursor = cursor_within(env, word);
+
+	entry->name = take_name(&cursor);
+	if (!span_length(entry->name) || !cursor_take(&cursor, ':'))
+		return cursor_refuse(env, word.at,
+				     "'%s' is no pool: write NAME:PATH,PATH,... without white "
+				     "space in it; a name has letters, digits, '_', '-', '.', "
+				     "a letter first",
+				     QUOTE(word));
+	if (cursor_take_word(&cursor, "//"))
+		return cursor_refuse(env, word.at,
+				     "a pool's name is missing before this URL: NAME:%.*s://...",
+				     (int)span_length(entry->name), entry->name.at);
+	entry->list = cursor;
+	return 0;
+}
+
+static int check_repeated(const struct cursor *env, struct span name)
+{
+	struct cursor before = {.text = env->text, .at = env->text, .end = name.at};
+
+	for (;;) {
+		struct span word = next_word(&before);
+		struct cursor cursor = cursor_within(&before, word);
+
+		if (!span_length(word))
+			return 0;
+		if (span_same(take_name(&cursor), name))
+			return cursor_refuse(env, name.at, "the pool '%s' is named twice",
+					     QUOTE(name));
+	}
+}
+
+/* Returns 1 with the next entry, 0 behind the last, or -EINVAL with the cursor's error filled. */
+static int next_entry(struct cursor *env, struct entry *entry)
+{
+	struct span word = next_word(env);
+	int err;
+
+	if (!span_length(word))
+		return 0;
+	err = read_entry(env, word, entry);
+	if (!err)
+		err = check_repeated(env, entry->name);
+	return err ? err : 1;
+}
+
+static int not_found(struct cursor env, const char *name)
+{
+	static const char more[] = " ...";
+	char names[150] = "";
+	struct entry entry;
+
+	while (next_entry(&env, &entry) > 0) {
+		size_t used = strlen(names), room = sizeof(names) - used;
+		bool fits = span_length(entry.name) + sizeof(more) < room;
+
+		snprintf(names + used, room, fits ? " %.*s" : more, (int)span_length(entry.name),
+			 entry.name.at);
+		if (!fits)
+			break;
+	}
+	pool_refuse(env.err, 0, "no pool is named '%s'; known:%s",
+		    QUOTE(((struct span){name, name + strlen(name)})), *names ? names : " none");
+	return -ENOENT;
+}
+
+int pool_by_name(const char *env, const char *name, struct pool *pool, struct pool_error *err)
+{
+	struct cursor cursor = cursor_over(env, err);
+	struct entry entry, found = {0};
+	int more;
+
+	*pool = (struct pool){0};
+	/* To the end, so that a name given twice is refused and not decided by its place. */
+	while ((more = next_entry(&cursor, &entry)) > 0)
+		if (span_is(entry.name, name))
+			found = entry;
+	if (more < 0)
+		return more;
+	if (!found.name.at)
+		return not_found(cursor_over(env, err), name);
+	return list_read(&found.list, pool);
+}
+
+/* The best pool so far for a file. */
+struct choice {
+	struct pool pool;
+	const char *rest; /* of the file, inside the pool's mount; NULL: no pool yet */
+	struct span name;
+	struct span rival; /* a later pool that holds the same mount */
+};
+
+static int consider(struct entry *entry, const char *file, struct choice *choice)
+{
+	struct pool pool;
+	const char *rest;
+	int err = list_read(&entry->list, &pool);
+
+	if (err)
+		return err;
+	rest = names_below_mount(&pool, file);
+	if (rest && rest == choice->rest)
+		choice->rival = entry->name;
+	if (!rest || (choice->rest && rest <= choice->rest)) {
+		pool_free(&pool);
+		return 0;
+	}
+	pool_free(&choice->pool);
+	*choice = (struct choice){.pool = pool, .rest = rest, .name = entry->name};
+	return 0;
+}
+
+static int choose(struct cursor *env, const char *file, struct choice *choice)
+{
+	struct span name = {file, file + strlen(file)};
+	struct entry entry;
+	int more;
+
+	while ((more = next_entry(env, &entry)) > 0) {
+		more = consider(&entry, file, choice);
+		if (more)
+			break;
+	}
+	if (more)
+		return more;
+	if (choice->rival.at)
+		return cursor_refuse(env, choice->rival.at,
+				     "'%s' and '%s' both hold the mount of '%s': name the pool",
+				     QUOTE(choice->name), QUOTE(choice->rival), QUOTE(name));
+	if (choice->rest)
+		return 0;
+	pool_refuse(env->err, 0, "no pool holds a mount that '%s' lies in", QUOTE(name));
+	return -ENOENT;
+}
+
+int pool_by_file(const char *env, const char *file, struct pool *pool, const char **relative,
+		 struct pool_error *err)
+{
+	struct cursor cursor = cursor_over(env, err);
+	struct choice choice = {0};
+	int refused = choose(&cursor, file, &choice);
+
+	*pool = (struct pool){0};
+	if (!refused) {
+		refused = pool_relative_name(&choice.pool, file, relative, err);
+		if (refused)
+			err->column = 0; /* `file` is at fault, not a place in `env` */
+	}
+	if (refused)
+		pool_free(&choice.pool);
+	else
+		*pool = choice.pool;
+	return refused;
+}

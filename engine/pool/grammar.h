@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * grammar.h - the parts of a pool's text: list, host, arguments.
+ *
+ * Each function leaves the cursor behind what it read and returns 0, or -EINVAL or -ENOMEM with the
+ * cursor's error filled.
+ */
+#ifndef NFSMULTI_GRAMMAR_H
+#define NFSMULTI_GRAMMAR_H
+
+#include "cursor.h"
+#include "pool.h"
+
+/* path { "," path }, to the cursor's end. *pool is empty on failure. */
+int list_read(struct cursor *list, struct pool *pool);
+
+/* A host's text: `before`, and where it has a range, each of first … last, and `after`. */
+struct host {
+	struct span before, after;
+	bool ranged;
+	uint32_t first, last;
+	int digits; /* the number's least width: that of `first` as written */
+};
+
+/* Stops behind the host: at ':' or the cursor's end. */
+int host_read(struct cursor *authority, struct host *host);
+unsigned int host_count(const struct host *host); /* saturates above POOL_PATHS_MAX */
+/* The host of one number of the range, for the caller to free. */
+int host_name(const struct cursor *cursor, const struct host *host, unsigned int index,
+	      char **name);
+
+/* An IPv4 address, or an IPv6 address that may end in %zone. */
+bool address_is_valid(struct span address);
+
+/* arg { "&" arg }: stops at ',' or the cursor's end. */
+int arguments_read(struct cursor *list, struct path_args *args);
+
+#define PORT_MAX 65535
+
+#endif

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * host.c - the host of a URL: a name, an IPv4 or [IPv6] address, or a range of the first two.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "grammar.h"
+
+#define HOST_MAX 253 /* RFC 1035 as it is usually put: 255 octets on the wire */
+
+static const char decimal[] = "0123456789";
+static const char host_characters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				      "0123456789-._";
+
+static bool is_ipv4(const char *address)
+{
+	struct in_addr binary;
+
+	return inet_pton(AF_INET, address, &binary) == 1;
+}
+
+/* The zone of a link-local address: an interface's name or number. */
+static bool is_zone(const char *zone)
+{
+	return *zone && !zone[strspn(zone, host_characters)];
+}
+
+static bool is_ipv6(char *address)
+{
+	struct in6_addr binary;
+	char *percent = strchr(address, '%');
+
+	if (percent && !is_zone(percent + 1))
+		return false;
+	if (percent)
+		*percent = '\0';
+	return inet_pton(AF_INET6, address, &binary) == 1;
+}
+
+bool address_is_valid(struct span address)
+{
+	char text[HOST_MAX + 1];
+
+	if (span_length(address) > HOST_MAX)
+		return false;
+	memcpy(text, address.at, span_length(address));
+	text[span_length(address)] = '\0';
+	return is_ipv4(text) || is_ipv6(text);
+}
+
+/* True for what can only be meant as an IPv4 address: the last part of the name is a number. */
+static bool ends_in_number(const char *name)
+{
+	const char *dot = strrchr(name, '.');
+	const char *last = dot ? dot + 1 : name;
+
+	return *last && !last[strspn(last, decimal)];
+}
+
+/* [first-last]; stands behind the '['. */
+static int read_range(struct cursor *authority, struct host *host)
+{
+	const char *open = authority->at - 1;
+	const char *first = authority->at, *end_of_first;
+	bool read = cursor_number(authority, UINT32_MAX, &host->first);
+
+	end_of_first = authority->at;
+	read = read && cursor_take(authority, '-') &&
+	       cursor_number(authority, UINT32_MAX, &host->last) && cursor_take(authority, ']');
+	if (!read)
+		return cursor_refuse(authority, open,
+				     "'[...]' holds an IPv6 address, or a range of two numbers, "
+				     "[FIRST-LAST]; for another choice of hosts, list the paths");
+	if (host->first > host->last)
+		return cursor_refuse(authority, open, "a range counts upwards: [%u-%u]", host->last,
+				     host->first);
+	host->ranged = true;
+	host->digits = (int)(end_of_first - first);
+	return 0;
+}
+
+/* Stands behind the '['. */
+static int read_ipv6(struct cursor *authority, struct host *host)
+{
+	const char *open = authority->at - 1;
+
+	host->before = cursor_until(authority, "]");
+	if (!cursor_take(authority, ']'))
+		return cursor_refuse(authority, open, "this '[' is never closed: [IPv6]");
+	if (!address_is_valid(host->before))
+		return cursor_refuse(authority, host->before.at, "'%s' is not an IPv6 address",
+				     QUOTE(host->before));
+	return 0;
+}
+
+static int read_name(struct cursor *authority, struct host *host)
+{
+	int err = 0;
+
+	host->before = cursor_while(authority, host_characters);
+	if (cursor_take(authority, '[')) {
+		err = read_range(authority, host);
+		host->after = cursor_while(authority, host_characters);
+	}
+	return err;
+}
+
+static bool bracket_holds_ipv6(struct cursor ahead)
+{
+	if (!cursor_take(&ahead, '['))
+		return false;
+	cursor_until(&ahead, ":]");
+	return cursor_peek(&ahead) == ':';
+}
+
+static bool has_two_colons(struct cursor ahead)
+{
+	cursor_until(&ahead, ":");
+	cursor_take(&ahead, ':');
+	cursor_until(&ahead, ":");
+	return cursor_peek(&ahead) == ':';
+}
+
+static int read_host(struct cursor *authority, struct host *host)
+{
+	if (bracket_holds_ipv6(*authority)) {
+		cursor_take(authority, '[');
+		return read_ipv6(authority, host);
+	}
+	if (has_two_colons(*authority))
+		return cursor_refuse(authority, authority->at,
+				     "an IPv6 address goes in brackets: nfs://[IPv6]/EXPORT");
+	return read_name(authority, host);
+}
+
+int host_read(struct cursor *authority, struct host *host)
+{
+	const char *at = authority->at;
+	int err;
+
+	*host = (struct host){.before = {at, at}, .after = {at, at}};
+	err = read_host(authority, host);
+	if (err)
+		return err;
+	if (cursor_peek(authority) == '[')
+		return cursor_refuse(authority, authority->at,
+				     "a second '[': a host has one range; list the paths instead");
+	if (!cursor_done(authority) && cursor_peek(authority) != ':')
+		return cursor_refuse(authority, authority->at,
+				     "a host has no such character, only letters, digits, "
+				     "'-', '.' and '_'; behind it comes ':PORT' or '/EXPORT'");
+	if (authority->at == at)
+		return cursor_refuse(authority, at, "the host is missing: nfs://HOST/EXPORT");
+	return 0;
+}
+
+unsigned int host_count(const struct host *host)
+{
+	uint32_t more = host->last - host->first;
+
+	return more > POOL_PATHS_MAX ? POOL_PATHS_MAX + 1 : more + 1;
+}
+
+static int check_ipv4(const struct cursor *cursor, const struct host *host, const char *name)
+{
+	if (strchr(name, ':') || !ends_in_number(name) || is_ipv4(name))
+		return 0;
+	return cursor_refuse(cursor, host->before.at, "'%.40s' is not an IPv4 address", name);
+}
+
+int host_name(const struct cursor *cursor, const struct host *host, unsigned int index, char **name)
+{
+	int before = (int)span_length(host->before), after = (int)span_length(host->after);
+	char number[HOST_MAX + 1] = "";
+	char text[HOST_MAX + 1];
+	int length = 0, err;
+
+	if (host->ranged)
+		length =
+			snprintf(number, sizeof(number), "%0*u", host->digits, host->first + index);
+	if (length <= HOST_MAX)
+		length = snprintf(text, sizeof(text), "%.*s%s%.*s", before, host->before.at, number,
+				  after, host->after.at);
+	if (length > HOST_MAX)
+		return cursor_refuse(cursor, host->before.at, "a host's name has at most %d bytes",
+				     HOST_MAX);
+	err = check_ipv4(cursor, host, text);
+	if (err)
+		return err;
+	*name = strdup(text);
+	return *name ? 0 : pool_no_memory(cursor->err);
+}

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * parse.c - a pool's list of paths: directories and URLs.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "grammar.h"
+#include "path.h"
+
+#define EXPORT_MAX 1024 /* RFC 1813, MNTPATHLEN */
+
+static int check_room(const struct cursor *list, const char *at, const struct pool *pool,
+		      unsigned int more)
+{
+	if (more <= POOL_PATHS_MAX - pool->count)
+		return 0;
+	return cursor_refuse(list, at, "this makes more than %d paths, the most that a pool has",
+			     POOL_PATHS_MAX);
+}
+
+static int check_directory(const struct cursor *list, struct span raw)
+{
+	struct cursor components = cursor_within(list, raw);
+
+	if (span_length(raw) >= PATH_MAX)
+		return cursor_refuse(list, raw.at, "a directory's name has fewer than %d bytes",
+				     PATH_MAX);
+	while (!cursor_done(&components)) {
+		struct span component = cursor_component(&components);
+
+		if (span_is(component, ".."))
+			return cursor_refuse(list, component.at,
+					     "'..' in a directory: write where it leads to");
+	}
+	return 0;
+}
+
+static int read_directory(struct cursor *list, struct pool *pool)
+{
+	struct pool_path path = {.kind = PATH_MOUNT, .column = cursor_column(list, list->at)};
+	struct span raw = cursor_until(list, ",");
+	int err = check_directory(list, raw);
+
+	if (!err)
+		err = check_room(list, raw.at, pool, 1);
+	if (err)
+		return err;
+	while (span_length(raw) > 1 && raw.end[-1] == '/')
+		raw.end--;
+	path.dir = span_string(raw);
+	if (path.dir && !path_set_label(&path, NULL) && !pool_append(pool, &path))
+		return 0;
+	path_free(&path);
+	return pool_no_memory(list->err);
+}
+
+/* HOST[:PORT], which the export's '/' ends. */
+static int read_authority(struct cursor *list, struct host *host, struct path_args *args)
+{
+	struct cursor authority = cursor_within(list, cursor_until(list, "/?,"));
+	int err = host_read(&authority, host);
+	const char *port;
+
+	if (err)
+		return err;
+	if (cursor_take(&authority, ':')) {
+		port = authority.at;
+		if (!cursor_number(&authority, PORT_MAX, &args->port) || !args->port ||
+		    !cursor_done(&authority))
+			return cursor_refuse(list, port,
+					     "a port, a number from 1 to %d, follows 'HOST:'; "
+					     "without one it is nfs://HOST/EXPORT",
+					     PORT_MAX);
+		args->set |= ARG_PORT;
+	}
+	return 0;
+}
+
+static int read_export(struct cursor *list, struct pool_path *path)
+{
+	struct span raw;
+	int err;
+
+	if (cursor_peek(list) != '/')
+		return cursor_refuse(list, list->at,
+				     "the export is missing: nfs://HOST/EXPORT "
+				     "(or nfs://HOST/ for the server's root)");
+	raw = cursor_until(list, "?,");
+	err = cursor_decode(list, raw, &path->export);
+	if (!err && strlen(path->export) > EXPORT_MAX)
+		err = cursor_refuse(list, raw.at,
+				    "an export's name has at most %d bytes (RFC 1813)", EXPORT_MAX);
+	return err;
+}
+
+static int append_host(struct pool *pool, const struct pool_path *url, char *host)
+{
+	struct pool_path path;
+
+	if (path_copy(url, &path)) {
+		free(host);
+		return -ENOMEM;
+	}
+	path.host = host;
+	if (!path_set_label(&path, host) && !pool_append(pool, &path))
+		return 0;
+	path_free(&path);
+	return -ENOMEM;
+}
+
+/* `url` has everything but the host; each host of the range becomes a path. */
+static int append_hosts(struct cursor *list, struct pool *pool, const struct pool_path *url,
+			const struct host *host)
+{
+	unsigned int count = host_count(host);
+
+	int err = check_room(list, list->text + url->column - 1, pool, count);
+
+	if (err)
+		return err;
+	for (unsigned int i = 0; i < count; i++) {
+		char *name;
+
+		err = host_name(list, host, i, &name);
+		if (err)
+			return err;
+		if (append_host(pool, url, name))
+			return pool_no_memory(list->err);
+	}
+	return 0;
+}
+
+/* Stands behind "nfs://". */
+static int read_url(struct cursor *list, size_t column, struct pool *pool)
+{
+	struct pool_path url = {.kind = PATH_NFS, .column = column};
+	struct host host;
+	int err;
+
+	err = read_authority(list, &host, &url.args);
+	if (!err)
+		err = read_export(list, &url);
+	if (!err && cursor_take(list, '?'))
+		err = arguments_read(list, &url.args);
+	if (!err)
+		err = append_hosts(list, pool, &url, &host);
+	path_free(&url);
+	return err;
+}
+
+/* Says what is wrong with a path that is neither a directory nor an nfs:// URL. */
+static int refuse_other(const struct cursor *list, struct span raw)
+{
+	struct cursor cursor = cursor_within(list, raw);
+	struct span word = cursor_until(&cursor, ":/");
+	const char *quoted = QUOTE(word);
+
+	if (span_is(word, "nfs") && cursor_peek(&cursor) == ':')
+		return cursor_refuse(list, raw.at, "a URL is written nfs://HOST/EXPORT");
+	if (cursor_take_word(&cursor, "://"))
+		return cursor_refuse(list, raw.at,
+				     "unknown scheme '%s://': the data path speaks NFSv3, as "
+				     "nfs://HOST/EXPORT; for other file systems write the "
+				     "directory they are mounted on",
+				     quoted);
+	if (cursor_take_word(&cursor, ":/"))
+		return cursor_refuse(list, raw.at,
+				     "'%s:/...' is how mount has it; here it is nfs://HOST/EXPORT",
+				     quoted);
+	return cursor_refuse(list, raw.at,
+			     "'%s' is neither an absolute directory (begin it with '/') nor a URL "
+			     "(nfs://HOST/EXPORT)",
+			     QUOTE(raw));
+}
+
+/* Nothing is empty, and no blank strays around a path, where it would become part of a name. */
+static int check_edges(const struct cursor *list, struct span raw)
+{
+	struct cursor blanks = cursor_within(list, raw);
+
+	cursor_while(&blanks, " ");
+	if (cursor_done(&blanks))
+		return cursor_refuse(list, raw.at,
+				     "a path is missing here: write an absolute directory or "
+				     "nfs://HOST/EXPORT");
+	if (*raw.at == ' ')
+		return cursor_refuse(list, raw.at, "a blank before a path: remove it");
+	if (raw.end[-1] == ' ')
+		return cursor_refuse(list, raw.end - 1, "a blank after a path: remove it");
+	return 0;
+}
+
+static int read_path(struct cursor *list, struct pool *pool)
+{
+	struct cursor ahead = *list;
+	struct span raw = cursor_until(&ahead, ",");
+	int err = check_edges(list, raw);
+
+	if (err)
+		return err;
+	if (*raw.at == '/')
+		return read_directory(list, pool);
+	if (cursor_take_word(list, "nfs://"))
+		return read_url(list, cursor_column(list, raw.at), pool);
+	return refuse_other(list, raw);
+}
+
+int list_read(struct cursor *list, struct pool *pool)
+{
+	int err;
+
+	*pool = (struct pool){0};
+	for (const char *at = list->at; at < list->end; at++)
+		if (character_is_control(*at))
+			return cursor_refuse(list, at, "a control character: remove it");
+	do {
+		err = read_path(list, pool);
+	} while (!err && cursor_take(list, ','));
+	if (err)
+		pool_free(pool);
+	return err;
+}
+
+int pool_parse(const char *text, struct pool *pool, struct pool_error *err)
+{
+	struct cursor list = cursor_over(text, err);
+
+	return list_read(&list, pool);
+}

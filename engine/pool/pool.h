@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * pool.h - what a pool is, and how its text is read.
+ *
+ * A pool is a list of paths to the same files. Its grammar is in README.md and nfsmulti(7):
+ *
+ *	pool  := path { "," path } | name
+ *	path  := "/" absolute directory                               (a kernel mount)
+ *	       | "nfs://" host [ ":" port ] "/" export [ "?" arg { "&" arg } ]
+ *	host  := name | IPv4 | "[" IPv6 [ "%" zone ] "]"
+ *	       | a name or IPv4 address that holds one range "[" first "-" last "]"
+ *	arg   := word [ "=" value ]               (the words: the table in arguments.c)
+ *
+ * "%2C" and the like stand for a character in exports and values; a directory is taken as it is
+ * written. Nothing may be empty, hold a control character or begin or end with a blank.
+ *
+ * Everything here is pure: no I/O, no environment, no fio. Callers pass in the text of the
+ * environment and a resolver. All strings of a struct pool belong to it and are freed by
+ * pool_free(). A pool that could not be had is left empty.
+ */
+#ifndef NFSMULTI_POOL_H
+#define NFSMULTI_POOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/socket.h>
+
+#define POOL_PATHS_MAX 1024
+
+/*
+ * Where and why a text was refused. `column` counts bytes from 1, and may be one past the text,
+ * where something is missing; it is 0 where no place in the text is at fault. `reason` is one line.
+ */
+struct pool_error {
+	size_t column;
+	char reason[240];
+};
+
+enum path_kind { PATH_MOUNT, PATH_NFS };
+
+enum path_proto { PROTO_TCP, PROTO_RDMA };
+
+/* Which arguments a path named for itself; one that is not set is taken from the job's options. */
+enum path_arg {
+	ARG_PROTO = 1 << 0,
+	ARG_PORT = 1 << 1, /* nfsport=, port=, rdmaport=, or HOST:PORT */
+	ARG_MOUNTPORT = 1 << 2,
+	ARG_RSIZE = 1 << 3,
+	ARG_WSIZE = 1 << 4,
+	ARG_TIMEO = 1 << 5,
+	ARG_RETRANS = 1 << 6,
+	ARG_SOFT = 1 << 7, /* hard or soft */
+	ARG_LOCALADDR = 1 << 8,
+	ARG_UID = 1 << 9,
+	ARG_GID = 1 << 10,
+};
+
+/* Words and units are nfs(5)'s and libnfs's (timeo: tenths of a second; sizes: bytes, to 64m). */
+struct path_args {
+	unsigned int set; /* of enum path_arg */
+	enum path_proto proto;
+	int family; /* AF_UNSPEC; AF_INET6 for proto=tcp6 and rdma6 */
+	unsigned int port, mountport;
+	unsigned int rsize, wsize;
+	unsigned int timeo, retrans;
+	bool soft;
+	char *localaddr; /* one address, or several joined by "+" */
+	unsigned int uid, gid;
+};
+
+struct pool_path {
+	enum path_kind kind;
+	char *dir;    /* PATH_MOUNT: absolute, no trailing slash unless it is "/" */
+	char *host;   /* PATH_NFS: as written, no brackets, range expanded; connect to `addr` */
+	char *export; /* PATH_NFS: begins with "/" */
+	struct path_args args;
+	struct sockaddr_storage addr; /* PATH_NFS: valid after pool_resolve(); port 0 */
+	socklen_t addr_len;	      /* 0 until then */
+	/*
+	 * How messages name the path: "/mnt/a", "10.0.0.1:/export", "[fe80::1%eth0]:/export", or
+	 * "10.0.0.1:2049:/export" where the path names a port. The same address twice has one
+	 * label.
+	 */
+	char *label;
+	size_t column; /* where the path begins in the text, for later refusals */
+};
+
+struct pool {
+	struct pool_path *paths;
+	unsigned int count; /* 1 … POOL_PATHS_MAX */
+};
+
+/* Reads a list of paths (not a name). Returns 0, or -EINVAL / -ENOMEM with *err. */
+int pool_parse(const char *text, struct pool *pool, struct pool_error *err);
+
+/* True where the text can only be a pool's name: letters, digits, '_', '-', '.', a letter first. */
+bool pool_is_name(const char *text);
+
+/*
+ * Finds a pool in the text of NFSMULTI_POOLS or IOTRAP_MOUNT_POOLS, with white space between pools:
+ * "name:path,path,... name:path,...". Each name must be well-formed and given once; the paths of
+ * the pools that were not asked for are not looked at. Returns 0; -ENOENT where no pool has that
+ * name, with the names there are in err->reason; or -EINVAL / -ENOMEM with *err (its column counts
+ * in `env`, as do the paths').
+ */
+int pool_by_name(const char *env, const char *name, struct pool *pool, struct pool_error *err);
+
+/*
+ * The same, for the pool that holds the longest mount path which `file` (absolute) begins with, by
+ * whole components. Two pools that hold it are refused: one has to be chosen by name. `*relative`
+ * is set as by pool_relative_name(); where that refuses `file`, the error's column is 0.
+ */
+int pool_by_file(const char *env, const char *file, struct pool *pool, const char **relative,
+		 struct pool_error *err);
+
+/*
+ * Resolves `host`, a name or an address; writes up to `max` IPv4 or IPv6 addresses with port 0 and
+ * returns their number, or a negative errno with the resolver's own words in `why`. family is
+ * AF_UNSPEC or AF_INET6. pool_getaddrinfo() of getaddrinfo.h is one.
+ */
+typedef int (*pool_resolver)(const char *host, int family, struct sockaddr_storage *addrs,
+			     unsigned int max, char *why, size_t why_size);
+
+/*
+ * Gives every NFS path its address. A name with several addresses becomes as many paths, in the
+ * resolver's order, in the place of the one; their labels show the address in the name's stead. To
+ * be called once. Returns 0, or with *err and *pool as it was: -EHOSTUNREACH where a host has no
+ * address, -EINVAL where the pool grows over POOL_PATHS_MAX, -ENOMEM.
+ */
+int pool_resolve(struct pool *pool, pool_resolver resolve, struct pool_error *err);
+
+/*
+ * The part of a job's file name that is relative to the paths of `pool`. A name that begins with a
+ * mount's directory (the longest, by whole components) loses it; another absolute name loses its
+ * leading slashes where the pool has no mount, and is refused where it has one. ".." components,
+ * empty names (also a mount itself) and names over PATH_MAX are refused. Returns 0 with *relative
+ * inside `file`, or -EINVAL with *err (column counts in `file`).
+ */
+int pool_relative_name(const struct pool *pool, const char *file, const char **relative,
+		       struct pool_error *err);
+
+void pool_free(struct pool *pool);
+
+#endif

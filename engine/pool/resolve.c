@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * resolve.c - from hosts to addresses, by way of the caller's resolver.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "cursor.h"
+#include "path.h"
+
+/* Where the addresses of one host land; as many as the largest pool can take. */
+struct answer {
+	struct sockaddr_storage addrs[POOL_PATHS_MAX];
+	unsigned int count;
+};
+
+static socklen_t length_of(const struct sockaddr_storage *addr)
+{
+	return addr->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+					   : sizeof(struct sockaddr_in);
+}
+
+static int ask(const struct pool_path *path, pool_resolver resolve, struct answer *answer,
+	       struct pool_error *err)
+{
+	char why[128] = "it has no address";
+	int count = resolve(path->host, path->args.family, answer->addrs, POOL_PATHS_MAX, why,
+			    sizeof(why));
+
+	if (count == -ENOMEM)
+		return pool_no_memory(err);
+	if (count <= 0) {
+		pool_refuse(err, path->column, "cannot resolve '%.80s': %s", path->host, why);
+		return -EHOSTUNREACH;
+	}
+	answer->count = (unsigned int)count;
+	return 0;
+}
+
+/* One of several addresses needs a label that tells it from the others. */
+static int label_by_address(struct pool_path *path)
+{
+	const struct sockaddr_in *ipv4 = (const struct sockaddr_in *)&path->addr;
+	const struct sockaddr_in6 *ipv6 = (const struct sockaddr_in6 *)&path->addr;
+	char text[INET6_ADDRSTRLEN];
+
+	if (path->addr.ss_family == AF_INET6)
+		inet_ntop(AF_INET6, &ipv6->sin6_addr, text, sizeof(text));
+	else
+		inet_ntop(AF_INET, &ipv4->sin_addr, text, sizeof(text));
+	return path_set_label(path, text);
+}
+
+static int set_address(struct pool_path *path, const struct answer *answer, unsigned int i)
+{
+	path->addr = answer->addrs[i];
+	path->addr_len = length_of(&path->addr);
+	return answer->count > 1 ? label_by_address(path) : 0;
+}
+
+/* One path for each address; a mount, which has none, once. */
+static int append_copies(struct pool *pool, const struct pool_path *from,
+			 const struct answer *answer)
+{
+	for (unsigned int i = 0; i < answer->count; i++) {
+		struct pool_path path;
+		int failed = path_copy(from, &path);
+
+		if (!failed && path.kind == PATH_NFS)
+			failed = set_address(&path, answer, i);
+		if (!failed)
+			failed = pool_append(pool, &path);
+		if (failed) {
+			path_free(&path);
+			return failed;
+		}
+	}
+	return 0;
+}
+
+static int resolve_path(struct pool *resolved, const struct pool_path *path, pool_resolver resolve,
+			struct answer *answer, struct pool_error *err)
+{
+	int failed = 0;
+
+	answer->count = 1;
+	if (path->kind == PATH_NFS)
+		failed = ask(path, resolve, answer, err);
+	if (failed)
+		return failed;
+	if (answer->count > POOL_PATHS_MAX - resolved->count)
+		return pool_refuse(
+			err, path->column,
+			"with its addresses '%.80s' makes more than %d paths, the most that "
+			"a pool has",
+			path->label, POOL_PATHS_MAX);
+	return append_copies(resolved, path, answer) ? pool_no_memory(err) : 0;
+}
+
+int pool_resolve(struct pool *pool, pool_resolver resolve, struct pool_error *err)
+{
+	struct answer *answer = malloc(sizeof(*answer));
+	struct pool resolved = {0};
+	int failed = 0;
+
+	if (!answer)
+		return pool_no_memory(err);
+	for (unsigned int i = 0; i < pool->count && !failed; i++)
+		failed = resolve_path(&resolved, &pool->paths[i], resolve, answer, err);
+	free(answer);
+	if (failed) {
+		pool_free(&resolved);
+		return failed;
+	}
+	pool_free(pool);
+	*pool = resolved;
+	return 0;
+}

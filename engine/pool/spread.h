@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * spread.h - how a job's I/O is laid over its connections. Pure arithmetic on their numbers.
+ *
+ * A job has connections 0 … count-1. With `paths` paths and `nconnect` connections on each,
+ * connection c lies on path c mod paths, so that neighbours lie on different paths.
+ */
+#ifndef NFSMULTI_SPREAD_H
+#define NFSMULTI_SPREAD_H
+
+#include <stdint.h>
+
+enum spread_policy { SPREAD_JOB, SPREAD_ROUNDROBIN, SPREAD_QUEUE, SPREAD_STRIPE };
+
+/* A run of bytes that goes over one connection. */
+struct spread_piece {
+	uint64_t offset; /* in the file */
+	uint32_t length;
+	uint32_t connection;
+};
+
+/*
+ * Who has the fewest bytes in flight: a tournament over the connections, so that asking costs
+ * nothing and a change costs log2(count) steps, however many there are. Ties go to the connection
+ * that was given bytes longest ago, so that idle connections take turns even where a job has one
+ * I/O in flight; of those that were given none yet, to the lowest number.
+ */
+struct spread_load;
+
+/*
+ * Uses the connections first, first + step, … : `count` of them. `next` and `load` are what
+ * spread_cut() changes or looks at; the rest is set once.
+ */
+struct spread {
+	enum spread_policy policy;
+	uint32_t first, step;	  /* 0 and 1, or a job's path and `paths` under SPREAD_JOB */
+	uint32_t count;		  /* connections, at least 1 */
+	uint64_t stripe_size;	  /* SPREAD_STRIPE: bytes, at least 1 */
+	uint32_t next;		  /* SPREAD_JOB and SPREAD_ROUNDROBIN: whose turn, below count */
+	struct spread_load *load; /* SPREAD_QUEUE: of all connections (0 and 1); not owned */
+};
+
+/* The path of fio's job `job` (numbered from 0) under spread=job. */
+uint32_t spread_path_of_job(uint32_t job, uint32_t paths);
+
+/*
+ * Cuts the first piece off the run [offset, offset+length): at most max_length bytes. Stripe s, the
+ * bytes from s * stripe_size, goes over the (s mod count)-th connection, and no piece crosses a
+ * stripe's end. The other policies choose a connection where `first` says that this is the first
+ * piece of an I/O, and keep it (in piece->connection) for the rest of that I/O. SPREAD_QUEUE only
+ * looks at the load: the caller adds a piece's bytes to it and takes them off. length and
+ * max_length are at least 1.
+ */
+void spread_cut(struct spread *spread, uint64_t offset, uint32_t length, uint32_t max_length,
+		int first, struct spread_piece *piece);
+
+/* The number of pieces that the worst I/O of `length` bytes, of all offsets, is cut into. */
+uint32_t spread_pieces_max(const struct spread *spread, uint32_t length, uint32_t max_length);
+
+struct spread_load *spread_load_new(uint32_t count); /* at least 1; NULL: out of memory */
+void spread_load_free(struct spread_load *load);     /* NULL is nothing to free */
+/* Bytes are given to a connection, or (negative) done. Those done were given before. */
+void spread_load_add(struct spread_load *load, uint32_t connection, int64_t bytes);
+uint32_t spread_load_least(const struct spread_load *load);
+
+#endif

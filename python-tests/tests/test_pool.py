@@ -1,0 +1,808 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""pool.h and nfsmulti-pool: what a pool's text means, and what is refused, where and why."""
+
+import ctypes
+import errno
+import ipaddress
+import json
+import os
+import socket
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path as FilePath
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from pool_abi import PATHS_MAX, Argument, Path, PoolLibrary, PoolRefused
+
+unhurried = settings(deadline=None)  # sanitizers and busy machines are slow
+Result = TypeVar("Result")
+
+ENV = "e4a:/mnt/v32/,/mnt/v33/ e4b:/mnt/v42/"
+
+
+@pytest.fixture(scope="module")
+def pools(testlib: ctypes.CDLL) -> PoolLibrary:
+    return PoolLibrary(testlib)
+
+
+def mount(directory: str) -> Path:
+    return Path("mount", directory, dir=directory)
+
+
+def nfs(host: str, export: str = "/x", **args: Argument) -> Path:
+    port = f":{args['port']}" if "port" in args else ""
+    shown = f"[{host}]" if ":" in host else host
+    return Path("nfs", f"{shown}{port}:{export}", host=host, export=export, args=args)
+
+
+def at_mark(marked: str) -> tuple[str, int]:
+    """Take the '^' out of a text; give the text and the column, in bytes, where it stood."""
+    before, after = marked.split("^")
+    return before + after, len(os.fsencode(before)) + 1
+
+
+def attempt(call: Callable[..., Result], *args: object) -> Result | PoolRefused:
+    try:
+        return call(*args)
+    except PoolRefused as refused:
+        return refused
+
+
+def refusal(call: Callable[..., object], *args: object) -> PoolRefused:
+    result = attempt(call, *args)
+    assert isinstance(result, PoolRefused)
+    return result
+
+
+ACCEPTED = {
+    "/": [mount("/")],
+    "///": [mount("/")],
+    "/mnt/a": [mount("/mnt/a")],
+    "/mnt/a//,/mnt/b/": [mount("/mnt/a"), mount("/mnt/b")],
+    "/mnt/a,/mnt/a": [mount("/mnt/a")] * 2,
+    "/mnt/..a,/mnt/b..": [mount("/mnt/..a"), mount("/mnt/b..")],
+    "/mnt/a%20b,/mnt/c d,/mnt/e?f=1": [mount(d) for d in ("/mnt/a%20b", "/mnt/c d", "/mnt/e?f=1")],
+    "/mnt/größe": [mount("/mnt/größe")],
+    "nfs://server/x": [nfs("server")],
+    "nfs://server/": [nfs("server", "/")],
+    "nfs://a-b_c.example./x": [nfs("a-b_c.example.")],
+    "nfs://10.0.0.1:2050/x/y/": [nfs("10.0.0.1", "/x/y/", port=2050)],
+    "nfs://[fe80::1%eth0.5]/x": [nfs("fe80::1%eth0.5")],
+    "nfs://[::ffff:10.0.0.1]:2049/": [nfs("::ffff:10.0.0.1", "/", port=2049)],
+    "nfs://10.0.0.[1-3]/x": [nfs(f"10.0.0.{i}") for i in (1, 2, 3)],
+    "nfs://10.0.[7-7].1:1/x": [nfs("10.0.7.1", port=1)],
+    "nfs://[1-2]a/x": [nfs("1a"), nfs("2a")],
+    "nfs://n[08-11].lab/x": [nfs(f"n{i}.lab") for i in ("08", "09", "10", "11")],
+    "nfs://n[9-10]/x": [nfs("n9"), nfs("n10")],
+    "nfs://n[000-1]/x": [nfs("n000"), nfs("n001")],
+    "nfs://n[4294967295-4294967295]/x": [nfs("n4294967295")],
+    "nfs://h/a%2Cb%3fc%25,/mnt/a": [nfs("h", "/a,b?c%"), mount("/mnt/a")],
+    "nfs://h/gr%C3%B6%c3%9Fe": [nfs("h", "/größe")],
+    "nfs://h/x?nfsport=2050&mountport=20048": [nfs("h", port=2050, mountport=20048)],
+    "nfs://h:2050/x?nfsport=2050&port=2050": [nfs("h", port=2050)],
+    "nfs://h/x?nfsport=%32050": [nfs("h", port=2050)],
+    "nfs://h/x?proto=rdma&rdmaport=20049": [nfs("h", proto="rdma", port=20049)],
+    "nfs://h/x?rdmaport=20049&proto=rdma6": [nfs("h", proto="rdma6", port=20049)],
+    "nfs://h/x?proto=tcp,nfs://h/x?proto=tcp6": [nfs("h", proto="tcp"), nfs("h", proto="tcp6")],
+    "nfs://h/x?version=3&vers=3&nfsvers=3": [nfs("h")],
+    "nfs://h/x?rsize=1&wsize=64m": [nfs("h", rsize=1, wsize=64 << 20)],
+    "nfs://h/x?rsize=32K&wsize=67108864": [nfs("h", rsize=32768, wsize=64 << 20)],
+    "nfs://h/x?rsize=65536k&wsize=1M": [nfs("h", rsize=64 << 20, wsize=1 << 20)],
+    "nfs://h/x?timeo=1&retrans=0": [nfs("h", timeo=1, retrans=0)],
+    "nfs://h/x?timeo=6000&retrans=1000": [nfs("h", timeo=6000, retrans=1000)],
+    "nfs://h/x?soft,nfs://h/x?hard": [nfs("h", soft=True), nfs("h", soft=False)],
+    "nfs://h/x?soft=0,nfs://h/x?hard=0": [nfs("h", soft=False), nfs("h", soft=True)],
+    "nfs://h/x?soft=1&hard=0": [nfs("h", soft=True)],
+    "nfs://h/x?uid=0&gid=4294967294": [nfs("h", uid=0, gid=4294967294)],
+    "nfs://h/x?localaddr=10.0.0.7": [nfs("h", localaddr="10.0.0.7")],
+    "nfs://h/x?localaddr=10.0.0.7+fe80::1%25eth0": [nfs("h", localaddr="10.0.0.7+fe80::1%eth0")],
+    f"nfs://n[1-{PATHS_MAX}]/x": [nfs(f"n{i}") for i in range(1, PATHS_MAX + 1)],
+}
+
+
+@pytest.mark.parametrize("text", ACCEPTED)
+def test_accepted(pools: PoolLibrary, text: str) -> None:
+    assert pools.parse(text) == ACCEPTED[text]
+
+
+def test_paths_know_their_column(pools: PoolLibrary) -> None:
+    paths = pools.parse("/mnt/ä,nfs://10.0.0.[1-2]/x,/mnt/b")
+    assert [path.column for path in paths] == [1, 9, 9, 30]
+
+
+# '^' marks the column; the reason must contain each of the words.
+REFUSED: dict[str, tuple[str, ...]] = {
+    # lists
+    "^": ("path is missing", "nfs://HOST/EXPORT"),
+    "^ ": ("path is missing",),
+    "/mnt/a,^": ("path is missing",),
+    "^,/mnt/a": ("path is missing",),
+    "/mnt/a,^,/mnt/b": ("path is missing",),
+    "/mnt/a,^ ,/mnt/b": ("path is missing",),
+    "/mnt/a,^ /mnt/b": ("blank before", "remove"),
+    "/mnt/ä^ ,/mnt/b": ("blank after", "remove"),
+    "/mnt/a,^\n/mnt/b": ("control character",),
+    "/mnt/^\x7fa": ("control character",),
+    # directories
+    "^mnt/a": ("'mnt/a'", "absolute directory"),
+    "/mnt/a,^./b": ("absolute directory",),
+    "/mnt/a,^e4a": ("'e4a'", "absolute directory"),
+    "/mnt/^../etc": ("'..'",),
+    "/mnt/a,/mnt/b/^..": ("'..'",),
+    "^/" + "x" * 4095: ("directory", "4096"),
+    # schemes
+    "^nfs4://h/x": ("unknown scheme 'nfs4://'", "NFSv3", "nfs://HOST/EXPORT"),
+    "/mnt/a,^smb://h/x": ("unknown scheme 'smb://'",),
+    "^NFS://h/x": ("unknown scheme 'NFS://'",),
+    "^nfs:/h/x": ("nfs://HOST/EXPORT",),
+    "^10.0.0.1:/x": ("mount", "nfs://HOST/EXPORT"),
+    # exports
+    "nfs://h^": ("export is missing", "nfs://HOST/"),
+    "nfs://h^,/mnt/a": ("export is missing",),
+    "nfs://h:2049^?uid=1": ("export is missing",),
+    "nfs://h/a^%2/b": ("two hexadecimal digits", "%25"),
+    "nfs://h/a^%zz": ("two hexadecimal digits",),
+    "nfs://h/a^%": ("two hexadecimal digits",),
+    "nfs://h/a^%00b": ("%00", "control character"),
+    "nfs://h/a^%0ab": ("%0A", "control character"),
+    "nfs://h^/" + "x" * 1024: ("export", "1024"),
+    # hosts
+    "nfs://^/x": ("host is missing",),
+    "nfs://^:2049/x": ("host is missing",),
+    "nfs://^": ("host is missing",),
+    "nfs://^fe80::1/x": ("IPv6", "brackets"),
+    "nfs://^[fe80::1/x": ("never closed",),
+    "nfs://[^fe80:::1]/x": ("'fe80:::1'", "not an IPv6 address"),
+    "nfs://[^fe80::1%]/x": ("not an IPv6 address",),
+    "nfs://[^fe80::1%a*b]/x": ("not an IPv6 address",),
+    "nfs://[::1]^2049/x": ("no such character", ":PORT"),
+    "nfs://h^öst/x": ("no such character",),
+    "nfs://user^@h/x": ("no such character",),
+    "nfs://^10.0.0.256/x": ("'10.0.0.256'", "not an IPv4 address"),
+    "nfs://^10.1/x": ("not an IPv4 address",),
+    "nfs://^10.0.0.01/x": ("not an IPv4 address",),
+    "nfs://^" + "h" * 254 + "/x": ("host's name", "253"),
+    "nfs://^h[" + "0" * 253 + "-1]/x": ("host's name", "253"),
+    # ranges
+    "nfs://^10.0.0.[254-256]/x": ("'10.0.0.256'", "not an IPv4 address"),
+    "nfs://10.0.0.^[4-1]/x": ("counts upwards", "[1-4]"),
+    "nfs://10.0.0.^[1-4/x": ("[FIRST-LAST]",),
+    "nfs://10.0.0.^[1]/x": ("[FIRST-LAST]",),
+    "nfs://10.0.0.^[1,4]/x": ("[FIRST-LAST]", "list the paths"),
+    "nfs://10.0.0.^[1-]/x": ("[FIRST-LAST]",),
+    "nfs://n^[a-b]/x": ("[FIRST-LAST]",),
+    "nfs://n^[]/x": ("[FIRST-LAST]", "IPv6"),
+    "nfs://n^[1-4294967296]/x": ("[FIRST-LAST]",),
+    "nfs://n[1-2]r^[1-2]/x": ("second '['", "list the paths"),
+    "^nfs://n[0-1024]/x": ("more than 1024 paths",),
+    "^nfs://n[0-4294967295]/x": ("more than 1024 paths",),
+    "/mnt/a,^nfs://n[1-1024]/x": ("more than 1024 paths",),
+    "nfs://n[1-1024]/x,^/mnt/a": ("more than 1024 paths",),
+    # ports
+    "nfs://h:^/x": ("port", "1 to 65535", "nfs://HOST/EXPORT"),
+    "nfs://h:^0/x": ("1 to 65535",),
+    "nfs://h:^65536/x": ("1 to 65535",),
+    "nfs://h:^18446744073709553665/x": ("1 to 65535",),
+    "nfs://[::1]:^nfs/x": ("1 to 65535",),
+    "nfs://h:^2049x/x": ("1 to 65535",),
+    "nfs://h:^-1/x": ("1 to 65535",),
+    # arguments
+    "nfs://h/x?^": ("argument is missing",),
+    "nfs://h/x?^,/mnt/a": ("argument is missing",),
+    "nfs://h/x?uid=1&^": ("argument is missing",),
+    "nfs://h/x?uid=1&^&gid=1": ("argument is missing",),
+    "nfs://h/x?^=1": ("argument is missing",),
+    "nfs://h/x?^nconnect=4": ("unknown argument 'nconnect'", "nfsport", "localaddr", "gid"),
+    "nfs://h/x?^UID=4": ("unknown argument 'UID'",),
+    "nfs://h/x?^" + "y" * 200: ("unknown argument 'yyyyyyyy", "...'", "nfsport", "gid"),
+    "nfs://h/x?uid=1&^uid=1": ("uid", "twice"),
+    "nfs://h/x?^nfsport": ("nfsport", "value"),
+    "nfs://h/x?nfsport=^0": ("nfsport", "1 to 65535"),
+    "nfs://h/x?port=^": ("port", "1 to 65535"),
+    "nfs://h/x?mountport=^65536": ("mountport", "1 to 65535"),
+    "nfs://h/x?mountport=^%34x": ("mountport", "1 to 65535"),
+    "nfs://h:2049/x?nfsport=^2050": ("2050", "contradicts", "2049"),
+    "nfs://h/x?nfsport=1&port=^2": ("contradicts",),
+    "nfs://h/x?version=^4": ("version", "NFSv3", "mount"),
+    "nfs://h/x?vers=^4.1": ("vers is 3",),
+    "nfs://h/x?nfsvers=^": ("nfsvers is 3",),
+    "nfs://h/x?proto=^udp": ("tcp, tcp6, rdma or rdma6",),
+    "nfs://h/x?proto=tcp&rdmaport=^1": ("rdmaport", "proto=rdma", "nfsport"),
+    "nfs://h/x?rdmaport=1&proto=^tcp6": ("rdmaport", "proto=rdma"),
+    "nfs://h/x?rsize=^0": ("rsize", "1 to 64m"),
+    "nfs://h/x?rsize=^65m": ("rsize", "1 to 64m"),
+    "nfs://h/x?rsize=^67108865": ("1 to 64m",),
+    "nfs://h/x?wsize=^65537k": ("wsize", "1 to 64m"),
+    "nfs://h/x?wsize=^4194304k": ("1 to 64m",),
+    "nfs://h/x?wsize=^1g": ("k or m",),
+    "nfs://h/x?wsize=^k": ("k or m",),
+    "nfs://h/x?wsize=^-1": ("k or m",),
+    "nfs://h/x?timeo=^0": ("timeo", "1 to 6000", "tenths of a second"),
+    "nfs://h/x?timeo=^6001": ("1 to 6000",),
+    "nfs://h/x?retrans=^1001": ("retrans", "0 to 1000"),
+    "nfs://h/x?soft=^2": ("soft", "=1 or =0"),
+    "nfs://h/x?hard=^": ("hard", "=1 or =0"),
+    "nfs://h/x?hard&^soft": ("hard and soft", "contradict"),
+    "nfs://h/x?soft=1&hard=^1": ("hard and soft", "contradict"),
+    "nfs://h/x?uid=^-1": ("uid", "0 to 4294967294"),
+    "nfs://h/x?uid=^4294967295": ("0 to 4294967294",),
+    "nfs://h/x?gid=^root": ("gid", "number"),
+    "nfs://h/x?gid=^%zz": ("two hexadecimal digits",),
+    "nfs://h/x?localaddr=^": ("localaddr", "address"),
+    "nfs://h/x?localaddr=^10.0.0.1+": ("localaddr", "'+'"),
+    "nfs://h/x?localaddr=^eth0": ("'eth0'", "localaddr"),
+    "nfs://h/x?localaddr=^" + "1" * 300: ("localaddr",),
+}
+
+
+@pytest.mark.parametrize("marked", REFUSED)
+def test_refused(pools: PoolLibrary, marked: str) -> None:
+    text, column = at_mark(marked)
+    refused = refusal(pools.parse, text)
+    assert (refused.code, refused.column) == (errno.EINVAL, column)
+    for word in REFUSED[marked]:
+        assert word in refused.reason
+
+
+def test_no_reason_is_cut_short(pools: PoolLibrary) -> None:
+    reasons = [refusal(pools.parse, at_mark(marked)[0]).reason for marked in REFUSED]
+    assert max(len(os.fsencode(reason)) for reason in reasons) < 239
+
+
+# ---- round trip: a pool that is written from a model is read as that model ----
+
+PRINTABLE = st.characters(exclude_categories=["Cs", "Cc"])
+NAME_PARTS = st.from_regex(r"[a-z_][A-Za-z0-9_-]{0,20}", fullmatch=True)
+NAMES = st.lists(NAME_PARTS, min_size=1, max_size=4).map(".".join)
+IPV4 = st.ip_addresses(v=4).map(str)
+IPV6 = st.builds(
+    lambda address, zone: str(ipaddress.IPv6Address(address.packed)) + zone,
+    st.ip_addresses(v=6),
+    st.one_of(st.just(""), st.from_regex(r"%[a-z0-9.]{1,15}", fullmatch=True)),
+)
+NUMBERS = {
+    "port": (1, 65535),
+    "mountport": (1, 65535),
+    "rsize": (1, 64 << 20),
+    "wsize": (1, 64 << 20),
+    "timeo": (1, 6000),
+    "retrans": (0, 1000),
+    "uid": (0, 2**32 - 2),
+    "gid": (0, 2**32 - 2),
+}
+WORDS = {"port": ["nfsport", "port"]}
+
+
+def percent(text: str) -> str:
+    return quote(os.fsencode(text), safe="/+:")
+
+
+@st.composite
+def written_mounts(draw: st.DrawFn) -> tuple[str, list[Path]]:
+    parts = st.text(
+        st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"], exclude_characters=",/"),
+        min_size=1,
+    )
+    # A name that ends in a blank, or is "..", is refused.
+    parts = parts.filter(lambda part: part != ".." and not part.endswith(" "))
+    directory = "/" + "/".join(draw(st.lists(parts, max_size=4)))
+    slashes = "/" * draw(st.integers(0, 2))
+    return directory + slashes, [mount(directory)]
+
+
+@st.composite
+def written_hosts(draw: st.DrawFn) -> tuple[str, list[str]]:
+    kind = draw(st.sampled_from(["name", "IPv4", "IPv6", "range"]))
+    if kind == "IPv6":
+        host = draw(IPV6)
+        return f"[{host}]", [host]
+    if kind != "range":
+        host = draw(NAMES if kind == "name" else IPV4)
+        return host, [host]
+    before, after = draw(NAMES), draw(NAMES)
+    first = draw(st.integers(0, 10**6))
+    last = first + draw(st.integers(0, 20))
+    width = draw(st.integers(1, 9))
+    hosts = [f"{before}{number:0{width}}{after}" for number in range(first, last + 1)]
+    return f"{before}[{first:0{width}}-{last}]{after}", hosts
+
+
+@st.composite
+def written_arguments(draw: st.DrawFn) -> tuple[list[str], dict[str, Argument]]:
+    texts: list[str] = []
+    args: dict[str, Argument] = {}
+    for word in draw(st.sets(st.sampled_from(sorted(NUMBERS)))):
+        args[word] = draw(st.integers(*NUMBERS[word]))
+        texts.append(f"{draw(st.sampled_from(WORDS.get(word, [word])))}={args[word]}")
+    if draw(st.booleans()):
+        args["proto"] = draw(st.sampled_from(["tcp", "tcp6", "rdma", "rdma6"]))
+        texts.append(f"proto={args['proto']}")
+    if draw(st.booleans()):
+        args["soft"] = draw(st.booleans())
+        texts.append(
+            draw(
+                st.sampled_from(
+                    ["soft", "soft=1", "hard=0"] if args["soft"] else ["hard", "hard=1", "soft=0"]
+                )
+            )
+        )
+    if draw(st.booleans()):
+        addresses = "+".join(draw(st.lists(st.one_of(IPV4, IPV6), min_size=1, max_size=3)))
+        args["localaddr"] = addresses
+        texts.append(f"localaddr={percent(addresses)}")
+    return draw(st.permutations(texts)), args
+
+
+@st.composite
+def written_urls(draw: st.DrawFn) -> tuple[str, list[Path]]:
+    host_text, hosts = draw(written_hosts())
+    export = "/" + draw(st.text(PRINTABLE, max_size=80))
+    texts, args = draw(written_arguments())
+    by_host = draw(st.booleans()) and "port" in args
+    if by_host:
+        texts = [text for text in texts if not text.startswith(("port=", "nfsport="))]
+    port = f":{args['port']}" if by_host else ""
+    end = "?" + "&".join(texts) if texts else ""
+    text = f"nfs://{host_text}{port}{percent(export)}{end}"
+    return text, [nfs(host, export, **args) for host in hosts]
+
+
+@unhurried
+@given(st.lists(st.one_of(written_mounts(), written_urls()), min_size=1, max_size=6))
+def test_round_trip(pools: PoolLibrary, written: list[tuple[str, list[Path]]]) -> None:
+    text = ",".join(text for text, _paths in written)
+    assert pools.parse(text) == [path for _text, paths in written for path in paths]
+
+
+# ---- any bytes: refused in good order or read, never more ----
+
+VALID = [text for text in ACCEPTED if len(text) < 100 and "1024" not in text]
+
+
+@st.composite
+def damaged(draw: st.DrawFn, texts: list[str]) -> bytes:
+    """Draw a valid text into which something was put, or from which something was taken."""
+    text = bytearray(os.fsencode(draw(st.sampled_from(texts))))
+    for _ in range(draw(st.integers(1, 4))):
+        start = draw(st.integers(0, len(text)))
+        end = min(len(text), start + draw(st.integers(0, 3)))
+        some = st.sampled_from([b"[", b"]", b"-", b"%", b",", b"/", b"?", b"&", b"=", b":", b"0"])
+        text[start:end] = draw(st.one_of(some, st.binary(max_size=4)))
+    return bytes(text).replace(b"\0", b"")
+
+
+def check_any(text: bytes, result: list[Path] | PoolRefused) -> None:
+    """Check that what was read is complete, and what was refused has a place and a reason."""
+    if isinstance(result, PoolRefused):
+        assert result.code in (errno.EINVAL, errno.ENOENT)
+        lowest = 1 if result.code == errno.EINVAL else 0
+        assert lowest <= result.column <= len(text) + 1
+        assert result.reason
+        assert not set(result.reason) & {"\n", "\r", "\t", "\x1b", "\x7f"}
+        return
+    assert 1 <= len(result) <= PATHS_MAX
+    for path in result:
+        assert path.label
+        assert (path.dir or path.export or "").startswith("/")
+        assert bool(path.dir) == (path.kind == "mount") != bool(path.host)
+        assert 1 <= path.column <= len(text)
+
+
+@unhurried
+@given(st.one_of(st.binary(max_size=300).map(lambda b: b.replace(b"\0", b"")), damaged(VALID)))
+@example(b"nfs://")
+@example(b"nfs://[")
+@example(b"nfs://[%")
+@example(b"nfs://h/%")
+@example(b"nfs://h/x?uid=%")
+def test_any_bytes_as_a_pool(pools: PoolLibrary, text: bytes) -> None:
+    check_any(text, attempt(pools.parse, text))
+
+
+@unhurried
+@given(
+    st.one_of(
+        st.binary(max_size=300).map(lambda b: b.replace(b"\0", b"")),
+        damaged([ENV, "a:nfs://h/x?uid=1,/mnt/a\tb:nfs://10.0.0.[1-3]/y\nc:/"]),
+    ),
+    st.sampled_from(["e4a", "a", ""]),
+)
+def test_any_bytes_as_an_environment(pools: PoolLibrary, env: bytes, name: str) -> None:
+    check_any(env, attempt(pools.by_name, env, name))
+    found = attempt(pools.by_file, env, "/mnt/v32/f")
+    check_any(env, found if isinstance(found, PoolRefused) else found[0])
+
+
+@unhurried
+@given(st.text(st.characters(exclude_characters="\0"), max_size=60), st.sampled_from(VALID))
+@example("/mnt/a/" + "x" * 5000, "/mnt/a")
+def test_any_file_name(pools: PoolLibrary, file: str, text: str) -> None:
+    file = os.fsdecode(file.encode(errors="replace"))
+    relative = attempt(pools.relative_name, text, file)
+    if isinstance(relative, PoolRefused):
+        assert relative.code == errno.EINVAL
+        assert 1 <= relative.column <= len(os.fsencode(file)) + 1
+        return
+    assert file.endswith(relative)
+    assert relative
+    assert not relative.startswith("/")
+    assert ".." not in relative.split("/")
+
+
+# ---- names, and pools of the environment ----
+
+
+@pytest.mark.parametrize("text", ["e4a", "a", "Z-9_.x", "nfs"])
+def test_a_name(pools: PoolLibrary, text: str) -> None:
+    assert pools.is_name(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "4a", "_a", "-a", ".a", "a b", "a:", "/a", "a,b", "nfs://h/x", "ä", "aä", "a\n"]
+)
+def test_not_a_name(pools: PoolLibrary, text: str) -> None:
+    assert not pools.is_name(text)
+
+
+@pytest.mark.parametrize(
+    ("env", "name", "paths"),
+    [
+        (ENV, "e4a", [mount("/mnt/v32"), mount("/mnt/v33")]),
+        (ENV, "e4b", [mount("/mnt/v42")]),
+        (" \t\n a:/x\r\n\v\f b:/y \n", "b", [mount("/y")]),
+        ("a:nfs://[::1]:1/x,/y b:/y", "a", [nfs("::1", port=1), mount("/y")]),
+        ("nfs:/mnt/a", "nfs", [mount("/mnt/a")]),
+        ("a:relative b:/y", "b", [mount("/y")]),
+        ("ab:/x a:/y abc:/z", "a", [mount("/y")]),
+    ],
+)
+def test_by_name(pools: PoolLibrary, env: str, name: str, paths: list[Path]) -> None:
+    assert pools.by_name(env, name) == paths
+
+
+def test_columns_count_in_the_environment(pools: PoolLibrary) -> None:
+    paths = pools.by_name(ENV, "e4b")
+    assert [path.column for path in paths] == [ENV.index("/mnt/v42") + 1]
+
+
+ENV_REFUSED: dict[str, tuple[str, ...]] = {
+    "a:^": ("path is missing",),
+    "b:/x a:/mnt/a,^": ("path is missing",),
+    "b:/x a:/mnt/a,^ c:/y": ("path is missing",),
+    "a:/mnt/a ^/mnt/b": ("'/mnt/b'", "NAME:PATH,PATH", "white space"),
+    "^/mnt/a": ("'/mnt/a'", "NAME:PATH,PATH"),
+    "a:/x ^b": ("'b'", "NAME:PATH,PATH"),
+    "a:/x ^4b:/y": ("a letter first",),
+    "a:/x ^:/y": ("':/y'", "NAME:PATH,PATH"),
+    "a:/x ^nfs://h/x": ("name is missing", "NAME:nfs://"),
+    "a:/x b:/y ^a:/x": ("'a'", "twice"),
+    "a:/x b:/y ^b:/x": ("'b'", "twice"),
+    "b:/x a:^nfs4://h/x": ("unknown scheme",),
+    "b:/x a:nfs://h/x?uid=^x": ("uid",),
+    "a:/mnt/^\x01": ("control character",),
+}
+
+
+@pytest.mark.parametrize("marked", ENV_REFUSED)
+def test_environment_refused(pools: PoolLibrary, marked: str) -> None:
+    env, column = at_mark(marked)
+    refused = refusal(pools.by_name, env, "a")
+    assert (refused.code, refused.column) == (errno.EINVAL, column)
+    for word in ENV_REFUSED[marked]:
+        assert word in refused.reason
+
+
+def test_unknown_name_lists_the_known(pools: PoolLibrary) -> None:
+    refused = refusal(pools.by_name, ENV, "e4c")
+    assert (refused.code, refused.column) == (errno.ENOENT, 0)
+    assert "'e4c'" in refused.reason
+    assert refused.reason.endswith("known: e4a e4b")
+
+
+def test_unknown_name_in_an_empty_environment(pools: PoolLibrary) -> None:
+    assert refusal(pools.by_name, " ", "e4c").reason.endswith("known: none")
+
+
+@unhurried
+@given(st.integers(1, 200), st.integers(1, 60))
+def test_unknown_name_lists_whole_names(pools: PoolLibrary, count: int, width: int) -> None:
+    names = [f"p{i:0{width}}" for i in range(count)]
+    reason = refusal(pools.by_name, " ".join(f"{name}:/x" for name in names), "e4c").reason
+    listed = reason.partition("known: ")[2].split()
+    complete = listed[:-1] if listed[-1] == "..." else listed
+    assert complete == names[: len(complete)]
+    assert len(complete) == count or listed[-1] == "..."
+    assert "e4c" in reason
+
+
+@pytest.mark.parametrize(
+    ("env", "file", "directories", "relative"),
+    [
+        (ENV, "/mnt/v32/f", ["/mnt/v32", "/mnt/v33"], "f"),
+        (ENV, "/mnt/v33/d/f", ["/mnt/v32", "/mnt/v33"], "d/f"),
+        (ENV, "/mnt/v42//d//f", ["/mnt/v42"], "d//f"),
+        (ENV, "//mnt///v42/f", ["/mnt/v42"], "f"),
+        ("a:/mnt b:/mnt/v/", "/mnt/v/f", ["/mnt/v"], "f"),
+        ("b:/mnt/v/ a:/mnt", "/mnt/v/f", ["/mnt/v"], "f"),
+        ("a:/mnt b:/mnt/v/", "/mnt/v2/f", ["/mnt"], "v2/f"),
+        ("a:/mnt,/mnt/v/d b:/mnt/v/", "/mnt/v/f", ["/mnt/v"], "f"),
+        ("a:/mnt/v b:/mnt/v c:/mnt/v/d", "/mnt/v/d/f", ["/mnt/v/d"], "f"),
+        ("a:/ b:/mnt", "/f", ["/"], "f"),
+        ("a:/x,/x", "/x/f", ["/x", "/x"], "f"),
+    ],
+)
+def test_by_file(
+    pools: PoolLibrary, env: str, file: str, directories: list[str], relative: str
+) -> None:
+    paths, rest = pools.by_file(env, file)
+    assert [path.dir for path in paths] == directories
+    assert rest == relative
+
+
+@pytest.mark.parametrize(
+    ("file", "code", "words"),
+    [
+        ("/mnt/v320/f", errno.ENOENT, ("no pool", "'/mnt/v320/f'")),
+        ("/mnt", errno.ENOENT, ("no pool",)),
+        ("mnt/v32/f", errno.ENOENT, ("no pool",)),
+        ("f", errno.ENOENT, ("no pool",)),
+        ("", errno.ENOENT, ("no pool",)),
+        ("/mnt/v32", errno.EINVAL, ("'/mnt/v32'", "no file")),
+        ("/mnt/v32//", errno.EINVAL, ("no file",)),
+        ("/mnt/v32/../../etc/shadow", errno.EINVAL, ("'..'",)),
+    ],
+)
+def test_by_file_refuses_the_name(
+    pools: PoolLibrary, file: str, code: int, words: tuple[str, ...]
+) -> None:
+    refused = refusal(pools.by_file, ENV, file)
+    assert (refused.code, refused.column) == (code, 0)
+    for word in words:
+        assert word in refused.reason
+
+
+def test_by_file_refuses_two_pools_that_hold_the_mount(pools: PoolLibrary) -> None:
+    env, column = at_mark("a:/mnt/v c:/mnt ^b:/mnt/w,/mnt/v/")
+    refused = refusal(pools.by_file, env, "/mnt/v/f")
+    assert (refused.code, refused.column) == (errno.EINVAL, column)
+    assert "'a' and 'b'" in refused.reason
+
+
+def test_by_file_refuses_a_malformed_pool(pools: PoolLibrary) -> None:
+    env, column = at_mark("a:/mnt/v b:^smb://h/x")
+    assert refusal(pools.by_file, env, "/mnt/v/f").column == column
+
+
+# ---- a job's file names ----
+
+
+@pytest.mark.parametrize(
+    ("pool", "file", "relative"),
+    [
+        ("nfs://h/x", "f", "f"),
+        ("nfs://h/x", "d/f", "d/f"),
+        ("nfs://h/x", "//d/f", "d/f"),
+        ("nfs://h/x", "..f/f..", "..f/f.."),
+        ("/mnt/a", "f", "f"),
+        ("/mnt/a,/mnt/b", "/mnt/b/f", "f"),
+        ("/mnt/a", "/mnt//a//d/f", "d/f"),
+        ("/mnt,/mnt/a", "/mnt/a/f", "f"),
+        ("nfs://h/x,/mnt/a", "/mnt/a/f", "f"),
+        ("/", "/d/f", "d/f"),
+        ("nfs://h/x", "x" * 4095, "x" * 4095),
+    ],
+)
+def test_relative_name(pools: PoolLibrary, pool: str, file: str, relative: str) -> None:
+    assert pools.relative_name(pool, file) == relative
+
+
+@pytest.mark.parametrize(
+    ("pool", "marked", "words"),
+    [
+        ("nfs://h/x", "^", ("''", "no file")),
+        ("nfs://h/x", "//^", ("no file",)),
+        ("/mnt/a", "/mnt/a^", ("'/mnt/a'", "no file")),
+        ("/mnt/a", "/mnt/a/^", ("no file",)),
+        ("nfs://h/x", "^..", ("'..'",)),
+        ("nfs://h/x", "d/^../f", ("'..'",)),
+        ("/mnt/a", "/mnt/a/^../b/f", ("'..'",)),
+        ("/mnt/a", "^/mnt/b/f", ("'/mnt/b/f'", "none of the pool's mounts", "/mnt/a")),
+        ("/mnt/a", "^/mnt/ab/f", ("none of the pool's mounts",)),
+        ("nfs://h/x,/mnt/a", "^/x/f", ("none of the pool's mounts", "/mnt/a")),
+        ("nfs://h/x", "x" * 4095 + "^x", ("4096",)),
+    ],
+)
+def test_relative_name_refused(
+    pools: PoolLibrary, pool: str, marked: str, words: tuple[str, ...]
+) -> None:
+    file, column = at_mark(marked)
+    refused = refusal(pools.relative_name, pool, file)
+    assert (refused.code, refused.column) == (errno.EINVAL, column)
+    for word in words:
+        assert word in refused.reason
+
+
+# ---- resolving ----
+
+HOSTS: dict[tuple[str, int], list[str]] = {
+    ("one", socket.AF_UNSPEC): ["10.0.0.1"],
+    ("two", socket.AF_UNSPEC): ["10.0.0.3", "fe80::2"],
+    ("two", socket.AF_INET6): ["fe80::2"],
+    ("none", socket.AF_UNSPEC): [],
+    ("most", socket.AF_UNSPEC): [f"10.0.{i // 256}.{i % 256}" for i in range(PATHS_MAX)],
+}
+
+
+def lookup(host: str, family: int) -> list[str]:
+    if host == "starving":
+        raise OSError(errno.ENOMEM, "no memory")
+    if (host, family) not in HOSTS:
+        raise OSError(errno.EHOSTUNREACH, "nobody of that name")
+    return HOSTS[host, family]
+
+
+def test_resolve_makes_a_path_of_each_address(pools: PoolLibrary) -> None:
+    text = "/mnt/a,nfs://two:2049/x?uid=7&localaddr=10.0.0.9,nfs://one/x,nfs://two/y?proto=tcp6"
+    two = nfs("two", port=2049, uid=7, localaddr="10.0.0.9")
+    found = pools.resolve(text, lookup)
+    assert found == [
+        mount("/mnt/a"),
+        replace(two, label="10.0.0.3:2049:/x", address="10.0.0.3"),
+        replace(two, label="[fe80::2]:2049:/x", address="fe80::2"),
+        replace(nfs("one"), address="10.0.0.1"),
+        replace(nfs("two", "/y", proto="tcp6"), address="fe80::2"),
+    ]
+    assert [path.column for path in found] == [1, 8, 8, 50, 62]
+
+
+def test_resolve_fills_a_pool_to_its_limit(pools: PoolLibrary) -> None:
+    paths = pools.resolve("nfs://most/x", lookup)
+    assert [path.address for path in paths] == HOSTS["most", socket.AF_UNSPEC]
+
+
+@pytest.mark.parametrize(
+    ("marked", "code", "words"),
+    [
+        ("nfs://one/x,^nfs://nobody/x", errno.EHOSTUNREACH, ("'nobody'", "nobody of that name")),
+        ("/mnt/a,^nfs://none/x", errno.EHOSTUNREACH, ("'none'", "no address")),
+        ("^nfs://one/x?proto=rdma6", errno.EHOSTUNREACH, ("'one'", "nobody of that name")),
+        ("nfs://one/x,^nfs://most/x", errno.EINVAL, ("most:/x", "1024 paths")),
+        ("nfs://most/x,^/mnt/a", errno.EINVAL, ("/mnt/a", "1024 paths")),
+    ],
+)
+def test_resolve_refused(
+    pools: PoolLibrary, marked: str, code: int, words: tuple[str, ...]
+) -> None:
+    text, column = at_mark(marked)
+    refused = refusal(pools.resolve, text, lookup)
+    assert (refused.code, refused.column) == (code, column)
+    for word in words:
+        assert word in refused.reason
+
+
+def test_resolve_out_of_memory(pools: PoolLibrary) -> None:
+    assert refusal(pools.resolve, "nfs://starving/x", lookup).code == errno.ENOMEM
+
+
+# ---- nfsmulti-pool ----
+
+
+@pytest.fixture(scope="module")
+def tool(pool_tool: FilePath) -> Callable[..., subprocess.CompletedProcess[str]]:
+    def run(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
+        clean = {k: v for k, v in os.environ.items() if not k.endswith("_POOLS")}
+        return subprocess.run(
+            [pool_tool, *args],
+            env=clean | env,
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=False,
+            encoding="utf-8",
+            errors="surrogateescape",
+        )
+
+    return run
+
+
+Tool = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def lines(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
+    assert (done.returncode, done.stderr) == (0, "")
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def as_json(path: Path) -> dict[str, Argument]:
+    parts = {"kind": path.kind, "label": path.label}
+    own = {"dir": path.dir, "host": path.host, "export": path.export}
+    return parts | {k: v for k, v in own.items() if v is not None} | path.args
+
+
+@pytest.mark.parametrize("text", ACCEPTED)
+def test_tool_prints_paths(tool: Tool, text: str) -> None:
+    assert lines(tool(text)) == [as_json(path) for path in ACCEPTED[text]]
+
+
+def test_tool_escapes_strings(tool: Tool) -> None:
+    text = '/mnt/"\\"\udcff,nfs://h/%22%5c'
+    assert lines(tool(text)) == [as_json(mount('/mnt/"\\"\udcff')), as_json(nfs("h", '/"\\'))]
+    (path,) = lines(tool("--file", "/x/a\tb\n", NFSMULTI_POOLS="a:/x"))
+    assert path["relative"] == "a\tb\n"
+
+
+def test_tool_shows_the_column(tool: Tool) -> None:
+    done = tool("/mnt/ä,nfs://h/x?uid=x")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines() == [
+        "nfsmulti-pool: column 23: uid is a number from 0 to 4294967294",
+        "  /mnt/ä,nfs://h/x?uid=x",
+        "                       ^",
+    ]
+
+
+def test_tool_shows_a_column_behind_the_text(tool: Tool) -> None:
+    message, text, caret = tool("/mnt/\ta,").stderr.splitlines()
+    assert "column 6" in message
+    assert (text, caret.index("^")) == ("  /mnt/ a,", 7)
+    message, text, caret = tool("/a,").stderr.splitlines()
+    assert "column 4" in message
+    assert (text, caret.index("^")) == ("  /a,", 5)
+
+
+def test_tool_looks_a_name_up(tool: Tool) -> None:
+    both = {"NFSMULTI_POOLS": "a:/n b:/o", "IOTRAP_MOUNT_POOLS": "a:/i c:/j"}
+    assert [path["dir"] for path in lines(tool("a", **both))] == ["/n"]
+    assert [path["dir"] for path in lines(tool("c", **both))] == ["/j"]
+    done = tool("d", **both)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines() == [
+        "nfsmulti-pool: NFSMULTI_POOLS: no pool is named 'd'; known: a b",
+        "nfsmulti-pool: IOTRAP_MOUNT_POOLS: no pool is named 'd'; known: a c",
+    ]
+
+
+def test_tool_names_the_variable_at_fault(tool: Tool) -> None:
+    done = tool("a", NFSMULTI_POOLS="b:/o", IOTRAP_MOUNT_POOLS="a:/i,")
+    assert done.returncode == 2
+    assert done.stderr.startswith("nfsmulti-pool: IOTRAP_MOUNT_POOLS: column 6: a path is missing")
+    assert done.stderr.endswith("\n  a:/i,\n       ^\n")
+    assert tool("a").stderr.count("not set") == 2
+
+
+def test_tool_finds_the_pool_of_a_file(tool: Tool) -> None:
+    found = lines(tool("--file", "/mnt/v33/d/f", IOTRAP_MOUNT_POOLS=ENV))
+    assert [path["dir"] for path in found] == ["/mnt/v32", "/mnt/v33"]
+    assert {path["relative"] for path in found} == {"d/f"}
+    assert tool("--file", "/mnt/v34/f", IOTRAP_MOUNT_POOLS=ENV).returncode == 2
+
+
+def test_tool_resolves(tool: Tool) -> None:
+    text = "nfs://127.0.0.[1-2]/x,nfs://[::1]/x,/mnt/a"
+    found = lines(tool("--resolve", text))
+    assert [path.get("address") for path in found] == ["127.0.0.1", "127.0.0.2", "::1", None]
+    done = tool("--resolve", "/mnt/a,nfs://127.0.0.1/x?proto=tcp6")
+    assert done.returncode == 2
+    assert "column 8: cannot resolve '127.0.0.1'" in done.stderr
+
+
+def test_tool_help_and_usage(tool: Tool) -> None:
+    done = tool("--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "--resolve" in done.stdout
+    for args in ([], ["/a", "/b"], ["--file", "/x/f", "/a"], ["--wrong"]):
+        done = tool(*args)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "Usage:" in done.stderr
+
+
+def test_tool_notices_a_full_disk(pool_tool: FilePath) -> None:
+    with FilePath("/dev/full").open("w") as full:
+        done = subprocess.run([pool_tool, "/a"], stdout=full, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 2
+    assert b"No space left" in done.stderr
