@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "rpc/message.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "util.h"
+
+/* RFC 5531, 9 */
+enum { CALL = 0, REPLY = 1 };
+enum { RPC_VERSION = 2 };
+enum { MSG_ACCEPTED = 0, MSG_DENIED = 1 };
+enum { AUTH_NONE = 0, AUTH_SYS = 1 };
+enum { AUTH_BODY_MAX = 400 };
+
+void rpc_cred_self(struct rpc_cred *cred)
+{
+	gid_t groups[256];
+	int count = getgroups(ARRAY_SIZE(groups), groups);
+
+	memset(cred, 0, sizeof(*cred));
+	if (gethostname(cred->machine, sizeof(cred->machine)))
+		snprintf(cred->machine, sizeof(cred->machine), "localhost");
+	cred->machine[RPC_MACHINE_MAX] = '\0';
+	cred->uid = geteuid();
+	cred->gid = getegid();
+	for (int i = 0; i < count && cred->gid_count < RPC_GIDS_MAX; i++)
+		cred->gids[cred->gid_count++] = groups[i];
+}
+
+static void encode_cred(struct xdr_out *out, const struct rpc_cred *cred)
+{
+	uint32_t name = strlen(cred->machine);
+	uint32_t body = 4 + 4 + name + xdr_pad(name) + 4 + 4 + 4 + 4 * cred->gid_count;
+
+	xdr_put_u32(out, AUTH_SYS);
+	xdr_put_u32(out, body);
+	xdr_put_u32(out, 0); /* stamp */
+	xdr_put_opaque(out, cred->machine, name);
+	xdr_put_u32(out, cred->uid);
+	xdr_put_u32(out, cred->gid);
+	xdr_put_u32(out, cred->gid_count);
+	for (uint32_t i = 0; i < cred->gid_count; i++)
+		xdr_put_u32(out, cred->gids[i]);
+}
+
+void rpc_encode_call(struct xdr_out *out, uint32_t xid, uint32_t program, uint32_t version,
+		     uint32_t procedure, const struct rpc_cred *cred)
+{
+	xdr_put_u32(out, xid);
+	xdr_put_u32(out, CALL);
+	xdr_put_u32(out, RPC_VERSION);
+	xdr_put_u32(out, program);
+	xdr_put_u32(out, version);
+	xdr_put_u32(out, procedure);
+	encode_cred(out, cred);
+	xdr_put_u32(out, AUTH_NONE); /* verifier */
+	xdr_put_u32(out, 0);
+}
+
+static void decode_accepted(struct xdr_in *in, struct rpc_reply_header *header)
+{
+	uint32_t verifier, stat;
+
+	xdr_get_u32(in); /* the verifier's flavor */
+	verifier = xdr_get_u32(in);
+	if (verifier > AUTH_BODY_MAX) {
+		header->verdict = RPC_NOT_A_REPLY;
+		return;
+	}
+	xdr_skip(in, verifier);
+	stat = xdr_get_u32(in);
+	/* The enum's first values are the RFC's accept_stat. */
+	header->verdict = stat <= RPC_SYSTEM_ERR ? (enum rpc_verdict)stat : RPC_NOT_A_REPLY;
+	if (stat == RPC_PROG_MISMATCH) {
+		header->low = xdr_get_u32(in);
+		header->high = xdr_get_u32(in);
+	}
+}
+
+static void decode_denied(struct xdr_in *in, struct rpc_reply_header *header)
+{
+	switch (xdr_get_u32(in)) {
+	case 0:
+		header->verdict = RPC_MISMATCH;
+		header->low = xdr_get_u32(in);
+		header->high = xdr_get_u32(in);
+		break;
+	case 1:
+		header->verdict = RPC_AUTH_ERROR;
+		header->auth_stat = xdr_get_u32(in);
+		break;
+	default: header->verdict = RPC_NOT_A_REPLY;
+	}
+}
+
+void rpc_decode_reply(struct xdr_in *in, struct rpc_reply_header *header)
+{
+	memset(header, 0, sizeof(*header));
+	header->verdict = RPC_NOT_A_REPLY;
+	header->xid = xdr_get_u32(in);
+	if (xdr_get_u32(in) != REPLY)
+		return;
+	switch (xdr_get_u32(in)) {
+	case MSG_ACCEPTED: decode_accepted(in, header); break;
+	case MSG_DENIED: decode_denied(in, header); break;
+	default: break;
+	}
+}
+
+int rpc_verdict_errno(const struct rpc_reply_header *header)
+{
+	switch (header->verdict) {
+	case RPC_SUCCESS: return 0;
+	case RPC_PROG_UNAVAIL:
+	case RPC_PROG_MISMATCH:
+	case RPC_PROC_UNAVAIL:
+	case RPC_MISMATCH: return EPROTONOSUPPORT;
+	case RPC_AUTH_ERROR: return EACCES;
+	case RPC_GARBAGE_ARGS: return EINVAL;
+	case RPC_SYSTEM_ERR: return EREMOTEIO;
+	default: return EPROTO;
+	}
+}
+
+/* RFC 5531, 9: auth_stat */
+static const char *auth_stat_name(uint32_t stat)
+{
+	static const char *const names[] = {
+		[0] = "AUTH_OK",	  [1] = "AUTH_BADCRED",	     [2] = "AUTH_REJECTEDCRED",
+		[3] = "AUTH_BADVERF",	  [4] = "AUTH_REJECTEDVERF", [5] = "AUTH_TOOWEAK",
+		[6] = "AUTH_INVALIDRESP", [7] = "AUTH_FAILED",
+	};
+
+	return stat < ARRAY_SIZE(names) ? names[stat] : "an unknown auth_stat";
+}
+
+void rpc_verdict_text(const struct rpc_reply_header *header, char *text, size_t size)
+{
+	switch (header->verdict) {
+	case RPC_SUCCESS: snprintf(text, size, "success"); break;
+	case RPC_PROG_UNAVAIL:
+		snprintf(text, size, "the server does not offer NFS on this port (PROG_UNAVAIL)");
+		break;
+	case RPC_PROG_MISMATCH:
+		snprintf(text, size,
+			 "the server offers NFS versions %u to %u, not 3 (PROG_MISMATCH)",
+			 header->low, header->high);
+		break;
+	case RPC_PROC_UNAVAIL:
+		snprintf(text, size, "the server lacks the procedure (PROC_UNAVAIL)");
+		break;
+	case RPC_GARBAGE_ARGS:
+		snprintf(text, size, "the server could not read the call (GARBAGE_ARGS)");
+		break;
+	case RPC_SYSTEM_ERR:
+		snprintf(text, size, "the server ran out of something (SYSTEM_ERR)");
+		break;
+	case RPC_MISMATCH:
+		snprintf(text, size,
+			 "the server speaks RPC versions %u to %u, not 2 (RPC_MISMATCH)",
+			 header->low, header->high);
+		break;
+	case RPC_AUTH_ERROR:
+		snprintf(text, size,
+			 "the server denied AUTH_SYS (%s): it may want a reserved source port (run "
+			 "as "
+			 "root, or export with \"insecure\") or Kerberos",
+			 auth_stat_name(header->auth_stat));
+		break;
+	default: snprintf(text, size, "the reply is not an RPC reply"); break;
+	}
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "rpc/record.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "util.h"
+
+enum {
+	MARK = 4,		/* bytes of a record mark */
+	HEAD_MAX = 1024,	/* no reply of ours has a longer head */
+	STAGE = 128 * 1024,	/* many small replies by one receive */
+	BULKY = 16 * 1024,	/* replies from here on are received into place … */
+	READAHEAD_BULKY = 4096, /* … with the next heads only, lest their bulk be copied */
+};
+
+#define LAST_FRAGMENT 0x80000000u
+
+int record_reader_init(struct record_reader *reader, const struct rpc_handler *handler,
+		       uint32_t message_max)
+{
+	memset(reader, 0, sizeof(*reader));
+	reader->handler = handler;
+	reader->message_max = message_max;
+	reader->readahead = STAGE;
+	reader->stage = malloc(STAGE);
+	return reader->stage ? 0 : -ENOMEM;
+}
+
+void record_reader_free(struct record_reader *reader)
+{
+	free(reader->stage);
+	reader->stage = NULL;
+}
+
+static uint32_t staged(const struct record_reader *reader)
+{
+	return reader->to - reader->from;
+}
+
+static bool receives_into_place(const struct record_reader *reader)
+{
+	return reader->part == RECORD_BULK && reader->in_fragment && !staged(reader);
+}
+
+static uint32_t bulk_span(const struct record_reader *reader)
+{
+	return min_of(reader->bulk.length - reader->bulk_done, reader->fragment);
+}
+
+int record_space(struct record_reader *reader, struct iovec space[2])
+{
+	if (reader->from) {
+		memmove(reader->stage, reader->stage + reader->from, staged(reader));
+		reader->to -= reader->from;
+		reader->from = 0;
+	}
+	if (receives_into_place(reader)) {
+		space[0].iov_base = (uint8_t *)reader->bulk.to + reader->bulk_done;
+		space[0].iov_len = bulk_span(reader);
+		space[1].iov_base = reader->stage;
+		space[1].iov_len = reader->readahead;
+		return 2;
+	}
+	/* What is staged is less than a head and a mark, which is less than the smallest readahead.
+	 */
+	space[0].iov_base = reader->stage + reader->to;
+	space[0].iov_len = reader->readahead - reader->to;
+	return 1;
+}
+
+/* Takes the mark at `at` off the stream. */
+static int open_fragment(struct record_reader *reader, uint32_t at)
+{
+	uint32_t mark, length;
+
+	memcpy(&mark, reader->stage + at, MARK);
+	mark = be32toh(mark);
+	length = mark & ~LAST_FRAGMENT;
+	if (length > reader->message_max - reader->message)
+		return -EMSGSIZE;
+	reader->message += length;
+	reader->fragment += length;
+	reader->last = mark & LAST_FRAGMENT;
+	reader->in_fragment = true;
+	return 0;
+}
+
+/* A head goes on in the next fragment: closes the gap that the mark between them makes. */
+static int join_fragments(struct record_reader *reader)
+{
+	uint32_t at = reader->from + reader->fragment;
+	int error = open_fragment(reader, at);
+
+	if (error)
+		return error;
+	memmove(reader->stage + at, reader->stage + at + MARK, reader->to - at - MARK);
+	reader->to -= MARK;
+	return 0;
+}
+
+static void begin_bulk(struct record_reader *reader)
+{
+	reader->bulk_done = 0;
+	reader->part = RECORD_BULK;
+	reader->readahead = reader->bulk.length >= BULKY ? READAHEAD_BULKY : STAGE;
+}
+
+static void finish_bulk(struct record_reader *reader)
+{
+	reader->part = RECORD_REST;
+	if (reader->bulk.token)
+		reader->handler->finished(reader->handler->context, reader->bulk.token);
+}
+
+/* 1: went on, 0: needs more bytes, negative errno. So do the other read_ functions. */
+static int read_head(struct record_reader *reader)
+{
+	struct rpc_reply reply = {
+		.message = reader->stage + reader->from,
+		.have = min_of(reader->fragment, staged(reader)),
+	};
+	int head;
+
+	reply.whole = reader->last && reply.have == reader->fragment;
+	reader->bulk = (struct rpc_bulk){0};
+	head = reader->handler->reply(reader->handler->context, &reply, &reader->bulk);
+	if (head < 0)
+		return head;
+	if (head) {
+		reader->from += head;
+		reader->fragment -= head;
+		begin_bulk(reader);
+		return 1;
+	}
+	if (reply.whole || reply.have >= HEAD_MAX)
+		return -EBADMSG;
+	if (reply.have < reader->fragment || staged(reader) - reply.have < MARK)
+		return 0;
+	return join_fragments(reader) ?: 1;
+}
+
+static int read_bulk(struct record_reader *reader)
+{
+	uint32_t length = min_of(bulk_span(reader), staged(reader));
+
+	if (length) {
+		memcpy((uint8_t *)reader->bulk.to + reader->bulk_done, reader->stage + reader->from,
+		       length);
+		reader->from += length;
+		reader->fragment -= length;
+		reader->bulk_done += length;
+	}
+	if (reader->bulk_done == reader->bulk.length) {
+		finish_bulk(reader);
+		return 1;
+	}
+	if (reader->fragment)
+		return 0;
+	if (reader->last)
+		return -EBADMSG;
+	reader->in_fragment = false;
+	return 1;
+}
+
+static int read_rest(struct record_reader *reader)
+{
+	uint32_t length = min_of(reader->fragment, staged(reader));
+
+	reader->from += length;
+	reader->fragment -= length;
+	if (reader->fragment)
+		return 0;
+	if (reader->last) {
+		reader->part = RECORD_HEAD;
+		reader->message = 0;
+	}
+	reader->in_fragment = false;
+	return 1;
+}
+
+static int read_part(struct record_reader *reader)
+{
+	int error;
+
+	if (!reader->in_fragment) {
+		if (staged(reader) < MARK)
+			return 0;
+		error = open_fragment(reader, reader->from);
+		reader->from += MARK;
+		if (error)
+			return error;
+	}
+	switch (reader->part) {
+	case RECORD_HEAD: return read_head(reader);
+	case RECORD_BULK: return read_bulk(reader);
+	default: return read_rest(reader);
+	}
+}
+
+int record_took(struct record_reader *reader, uint32_t length)
+{
+	int went_on;
+
+	if (receives_into_place(reader)) {
+		uint32_t placed = min_of(length, bulk_span(reader));
+
+		reader->bulk_done += placed;
+		reader->fragment -= placed;
+		length -= placed;
+	}
+	reader->to += length;
+	do
+		went_on = read_part(reader);
+	while (went_on > 0);
+	return went_on;
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * rpc.h - an RPC channel: one transport session to one server, which carries calls out and replies
+ * in.
+ *
+ * A channel knows messages and bulk data, and nothing of NFS or of who waits for what: the owner
+ * numbers its calls by xid, and learns of each reply by `struct rpc_handler`. Channels never block
+ * except where a function says so, are not shared between threads, and never outlive a fork.
+ *
+ * Bulk data is the one long opaque of a message: what WRITE sends and READ brings. It goes straight
+ * from and to the owner's memory, which must stay valid and unchanged until the reply has come or
+ * the channel is closed.
+ */
+#ifndef NFSMULTI_RPC_H
+#define NFSMULTI_RPC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "rpc/xdr.h"
+
+#define RPC_HEAD_MAX \
+	384 /* bytes of the longest message head: RPC header and arguments, without bulk */
+
+/* The beginning of a reply, as far as it has arrived. */
+struct rpc_reply {
+	const uint8_t *message; /* from the xid on */
+	uint32_t have;		/* bytes at hand */
+	bool whole;		/* there are no more than these */
+};
+
+/* Where a reply's bulk data goes. */
+struct rpc_bulk {
+	void *to;
+	uint32_t length;
+	void *token; /* handed back to finished() */
+};
+
+struct rpc_handler {
+	/*
+	 * A reply has begun. Returns the length of its head, after which the bulk data stands, with
+	 * *bulk filled (length 0, token NULL where the reply is nobody's: its rest is skipped); 0
+	 * to be called again with more bytes, unless reply->whole; or a negative errno: the server
+	 * broke the protocol, and the channel fails with it.
+	 */
+	int (*reply)(void *context, const struct rpc_reply *reply, struct rpc_bulk *bulk);
+	/* The bulk data is in place. Called once for each reply() that gave a token. */
+	void (*finished)(void *context, void *token);
+	void *context;
+};
+
+struct rpc_address {
+	struct sockaddr_storage remote;
+	socklen_t remote_length;
+	struct sockaddr_storage local; /* ss_family AF_UNSPEC: the system's choice */
+	socklen_t local_length;
+	bool reserved_port; /* try a source port below 1024 first; done without where not permitted
+			     */
+};
+
+struct rpc_counters {
+	uint64_t syscalls;
+	uint64_t bytes_sent, bytes_received; /* on the transport, headers and all */
+};
+
+struct rpc_channel;
+
+struct rpc_channel_ops {
+	const char *name; /* "tcp" */
+
+	/*
+	 * Begins to connect. Returns 0 with *channel set, or a negative errno and nothing to close.
+	 * reply_max bounds the length of a reply: a longer one fails the channel with -EMSGSIZE.
+	 */
+	int (*open)(struct rpc_channel **channel, const struct rpc_address *address,
+		    const struct rpc_handler *handler, uint32_t reply_max);
+
+	/* 0: connected, -EINPROGRESS: not yet, another negative errno: failed. */
+	int (*connected)(struct rpc_channel *channel);
+
+	/* What to poll for: the descriptor and POLLIN, POLLOUT. Valid until close(). */
+	int (*poll_fd)(const struct rpc_channel *channel);
+	short (*poll_events)(const struct rpc_channel *channel);
+
+	/*
+	 * Room for one call's head, at most RPC_HEAD_MAX bytes; false where the channel holds as
+	 * much unsent as it can: flush() first.
+	 */
+	bool (*begin)(struct rpc_channel *channel, struct xdr_out *head);
+
+	/*
+	 * Queues the call whose head was written since begin(), followed by `length` bytes of bulk
+	 * data and its pad. Returns the channel's position at the end of the call: it has left when
+	 * sent() has reached that.
+	 */
+	uint64_t (*queue)(struct rpc_channel *channel, const struct xdr_out *head, const void *bulk,
+			  uint32_t length);
+	uint64_t (*sent)(const struct rpc_channel *channel);
+
+	/* Sends what is queued as far as the transport takes it. 0, or a negative errno: failed. */
+	int (*flush)(struct rpc_channel *channel);
+
+	/*
+	 * Handles what has arrived, by the handler's functions. With `wait` it blocks, for 100 ms
+	 * at the most, until something has. 0, or a negative errno: failed (-ECONNRESET where the
+	 * server closed it).
+	 */
+	int (*receive)(struct rpc_channel *channel, bool wait);
+
+	/* The two ends as text, "address:port" or "[address]:port". */
+	void (*names)(const struct rpc_channel *channel, char *local, char *remote, size_t size);
+
+	/* Drops everything; no handler function is called any more. The channel is gone. */
+	void (*close)(struct rpc_channel *channel);
+};
+
+struct rpc_channel {
+	const struct rpc_channel_ops *ops;
+	struct rpc_counters *counters; /* the owner's, so that they survive reconnects */
+};
+
+extern const struct rpc_channel_ops rpc_tcp;
+
+#endif

@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* tcp.c - an RPC channel over one TCP connection, with record marking (RFC 5531, 11). */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "rpc/record.h"
+#include "rpc/rpc.h"
+#include "util.h"
+
+enum {
+	MARK = 4,
+	CALLS_QUEUED_MAX = 128, /* calls that one sendmsg() carries at most */
+	HEADS_MAX = CALLS_QUEUED_MAX * (MARK + RPC_HEAD_MAX),
+	SPANS_MAX = 2 * CALLS_QUEUED_MAX + 1,
+	WAIT_MS = 100,
+};
+
+struct tcp {
+	struct rpc_channel base;
+	int fd;
+
+	/* Sending: spans[first … last) are yet to go, in order; heads lie in one buffer. */
+	struct iovec spans[SPANS_MAX];
+	uint32_t first, last;
+	uint8_t *heads;
+	uint32_t heads_used;
+	uint64_t queued, sent; /* positions in the outgoing stream */
+
+	struct record_reader reader;
+};
+
+static struct tcp *tcp_of(struct rpc_channel *channel)
+{
+	return container_of(channel, struct tcp, base);
+}
+
+static const struct tcp *tcp_of_const(const struct rpc_channel *channel)
+{
+	return container_of(channel, struct tcp, base);
+}
+
+/* --- connecting --- */
+
+static void set_port(struct sockaddr_storage *address, uint16_t port)
+{
+	if (address->ss_family == AF_INET6)
+		((struct sockaddr_in6 *)address)->sin6_port = htons(port);
+	else
+		((struct sockaddr_in *)address)->sin_port = htons(port);
+}
+
+static struct sockaddr_storage local_address(const struct rpc_address *address, socklen_t *length)
+{
+	struct sockaddr_storage local = address->local;
+
+	*length = address->local_length;
+	if (local.ss_family == AF_UNSPEC) {
+		local.ss_family = address->remote.ss_family;
+		*length = address->remote_length;
+	}
+	return local;
+}
+
+static int start_connect(int fd, const struct rpc_address *address)
+{
+	if (!connect(fd, (const struct sockaddr *)&address->remote, address->remote_length))
+		return 0;
+	return errno == EINPROGRESS ? 0 : -errno;
+}
+
+/*
+ * Binds to a port from 1023 down to 512 (as bindresvport(3), for both families) and connects. A
+ * port may be free to bind and still be taken towards this server by a connection in TIME_WAIT: the
+ * next is tried.
+ */
+static int connect_reserved(int fd, const struct rpc_address *address)
+{
+	enum { LOWEST = 512, PORTS = 512 };
+	socklen_t length;
+	struct sockaddr_storage local = local_address(address, &length);
+	unsigned int start = (unsigned int)clock_now() % PORTS;
+	int error = -EADDRINUSE, on = 1;
+
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	for (unsigned int i = 0; i < PORTS; i++) {
+		set_port(&local, LOWEST + (start + i) % PORTS);
+		if (bind(fd, (struct sockaddr *)&local, length)) {
+			error = -errno;
+			if (errno == EADDRINUSE)
+				continue;
+			return error;
+		}
+		error = start_connect(fd, address);
+		/* A bound socket cannot be bound again: the caller opens a new one. */
+		return error == -EADDRNOTAVAIL ? -EAGAIN : error;
+	}
+	return error;
+}
+
+static int connect_any_port(int fd, const struct rpc_address *address)
+{
+	if (address->local.ss_family != AF_UNSPEC &&
+	    bind(fd, (const struct sockaddr *)&address->local, address->local_length))
+		return -errno;
+	return start_connect(fd, address);
+}
+
+static int new_socket(const struct rpc_address *address)
+{
+	int fd = socket(address->remote.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int on = 1;
+
+	if (fd < 0)
+		return -errno;
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	return fd;
+}
+
+/* A connecting socket, or a negative errno. */
+static int open_socket(const struct rpc_address *address)
+{
+	enum { TRIES = 8 };
+	int fd, error;
+
+	for (int tries = address->reserved_port ? TRIES : 0;; tries--) {
+		fd = new_socket(address);
+		if (fd < 0)
+			return fd;
+		error = tries ? connect_reserved(fd, address) : connect_any_port(fd, address);
+		if (!error)
+			return fd;
+		close(fd);
+		if (tries && error != -EAGAIN)
+			tries = 1; /* not permitted, or none is free: any port must do */
+		else if (!tries)
+			return error;
+	}
+}
+
+static int tcp_open(struct rpc_channel **channel, const struct rpc_address *address,
+		    const struct rpc_handler *handler, uint32_t reply_max)
+{
+	struct tcp *tcp = calloc(1, sizeof(*tcp));
+	int error = -ENOMEM;
+
+	if (!tcp)
+		return -ENOMEM;
+	tcp->base.ops = &rpc_tcp;
+	tcp->heads = malloc(HEADS_MAX);
+	if (!tcp->heads)
+		goto err_heads;
+	error = record_reader_init(&tcp->reader, handler, reply_max);
+	if (error)
+		goto err_reader;
+	tcp->fd = open_socket(address);
+	if (tcp->fd < 0) {
+		error = tcp->fd;
+		goto err_socket;
+	}
+	*channel = &tcp->base;
+	return 0;
+
+err_socket:
+	record_reader_free(&tcp->reader);
+err_reader:
+	free(tcp->heads);
+err_heads:
+	free(tcp);
+	return error;
+}
+
+static int tcp_connected(struct rpc_channel *channel)
+{
+	struct tcp *tcp = tcp_of(channel);
+	struct pollfd poll_fd = {.fd = tcp->fd, .events = POLLOUT};
+	struct timeval wait = {.tv_usec = WAIT_MS * 1000};
+	int error = 0;
+	socklen_t length = sizeof(error);
+
+	if (poll(&poll_fd, 1, 0) == 0)
+		return -EINPROGRESS;
+	if (getsockopt(tcp->fd, SOL_SOCKET, SO_ERROR, &error, &length))
+		return -errno;
+	if (error)
+		return -error;
+	/* From here on blocking, with MSG_DONTWAIT where it must not: one system call less a reply.
+	 */
+	fcntl(tcp->fd, F_SETFL, fcntl(tcp->fd, F_GETFL) & ~O_NONBLOCK);
+	setsockopt(tcp->fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait));
+	return 0;
+}
+
+static void tcp_close(struct rpc_channel *channel)
+{
+	struct tcp *tcp = tcp_of(channel);
+
+	close(tcp->fd);
+	record_reader_free(&tcp->reader);
+	free(tcp->heads);
+	free(tcp);
+}
+
+/* --- sending --- */
+
+static bool unsent(const struct tcp *tcp)
+{
+	return tcp->first != tcp->last;
+}
+
+/* A call takes at most three spans (head, bulk, pad), of which the pad joins the next head. */
+static bool tcp_begin(struct rpc_channel *channel, struct xdr_out *head)
+{
+	struct tcp *tcp = tcp_of(channel);
+
+	if (!unsent(tcp))
+		tcp->first = tcp->last = tcp->heads_used = 0;
+	if (tcp->last + 3 > SPANS_MAX || tcp->heads_used + MARK + RPC_HEAD_MAX + MARK > HEADS_MAX)
+		return false;
+	head->at = tcp->heads + tcp->heads_used + MARK;
+	head->end = head->at + RPC_HEAD_MAX;
+	head->bad = false;
+	return true;
+}
+
+/* Appends bytes to be sent; those that follow the last span in memory lengthen it. */
+static void add_span(struct tcp *tcp, const void *bytes, uint32_t length)
+{
+	struct iovec *last = &tcp->spans[tcp->last - 1];
+
+	if (unsent(tcp) && (uint8_t *)last->iov_base + last->iov_len == bytes) {
+		last->iov_len += length;
+		return;
+	}
+	tcp->spans[tcp->last].iov_base = (void *)bytes;
+	tcp->spans[tcp->last++].iov_len = length;
+}
+
+static uint64_t tcp_queue(struct rpc_channel *channel, const struct xdr_out *head, const void *bulk,
+			  uint32_t length)
+{
+	struct tcp *tcp = tcp_of(channel);
+	uint8_t *start = tcp->heads + tcp->heads_used;
+	uint32_t head_length = head->at - start; /* with the mark */
+	uint32_t pad = xdr_pad(length);
+	uint32_t message = head_length - MARK + length + pad;
+	uint32_t mark = htobe32(message | 0x80000000u);
+
+	memcpy(start, &mark, MARK);
+	add_span(tcp, start, head_length);
+	tcp->heads_used += head_length;
+	if (length)
+		add_span(tcp, bulk, length);
+	if (pad) {
+		/* Zeros, right before the next call's head: both go as one span. */
+		memset(tcp->heads + tcp->heads_used, 0, pad);
+		add_span(tcp, tcp->heads + tcp->heads_used, pad);
+		tcp->heads_used += pad;
+	}
+	tcp->queued += MARK + message;
+	return tcp->queued;
+}
+
+static uint64_t tcp_sent(const struct rpc_channel *channel)
+{
+	return tcp_of_const(channel)->sent;
+}
+
+static void drop_spans(struct tcp *tcp, size_t length)
+{
+	tcp->sent += length;
+	while (length) {
+		struct iovec *span = &tcp->spans[tcp->first];
+		size_t part = min_of(length, span->iov_len);
+
+		span->iov_base = (uint8_t *)span->iov_base + part;
+		span->iov_len -= part;
+		length -= part;
+		if (!span->iov_len)
+			tcp->first++;
+	}
+}
+
+static int tcp_flush(struct rpc_channel *channel)
+{
+	struct tcp *tcp = tcp_of(channel);
+
+	while (unsent(tcp)) {
+		struct msghdr message = {
+			.msg_iov = &tcp->spans[tcp->first],
+			.msg_iovlen = tcp->last - tcp->first,
+		};
+		ssize_t length = sendmsg(tcp->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		channel->counters->syscalls++;
+		if (length < 0) {
+			if (errno == EAGAIN || errno == EINTR)
+				return 0;
+			return -errno;
+		}
+		channel->counters->bytes_sent += length;
+		drop_spans(tcp, length);
+	}
+	return 0;
+}
+
+/* --- receiving --- */
+
+static int tcp_poll_fd(const struct rpc_channel *channel)
+{
+	return tcp_of_const(channel)->fd;
+}
+
+static short tcp_poll_events(const struct rpc_channel *channel)
+{
+	return unsent(tcp_of_const(channel)) ? POLLIN | POLLOUT : POLLIN;
+}
+
+/* Waits until the server takes more or sends something: both may be what the other end waits for.
+ */
+static void wait_both_ways(struct tcp *tcp)
+{
+	struct pollfd poll_fd = {.fd = tcp->fd, .events = POLLIN | POLLOUT};
+
+	tcp->base.counters->syscalls++;
+	poll(&poll_fd, 1, WAIT_MS);
+}
+
+static int tcp_receive(struct rpc_channel *channel, bool wait)
+{
+	struct tcp *tcp = tcp_of(channel);
+	struct iovec space[2];
+	struct msghdr message = {.msg_iov = space};
+	ssize_t length;
+
+	if (wait && unsent(tcp)) {
+		wait_both_ways(tcp);
+		wait = false;
+	}
+	message.msg_iovlen = record_space(&tcp->reader, space);
+	length = recvmsg(tcp->fd, &message, wait ? 0 : MSG_DONTWAIT);
+	channel->counters->syscalls++;
+	if (length < 0)
+		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+	if (!length)
+		return -ECONNRESET;
+	channel->counters->bytes_received += length;
+	return record_took(&tcp->reader, length);
+}
+
+/* --- names --- */
+
+static void end_name(int fd, int (*which)(int, struct sockaddr *, socklen_t *), char *text,
+		     size_t size)
+{
+	struct sockaddr_storage address;
+	socklen_t length = sizeof(address);
+	char host[NI_MAXHOST], port[NI_MAXSERV];
+
+	if (which(fd, (struct sockaddr *)&address, &length) ||
+	    getnameinfo((struct sockaddr *)&address, length, host, sizeof(host), port, sizeof(port),
+			NI_NUMERICHOST | NI_NUMERICSERV)) {
+		snprintf(text, size, "?");
+		return;
+	}
+	snprintf(text, size, address.ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
+}
+
+static void tcp_names(const struct rpc_channel *channel, char *local, char *remote, size_t size)
+{
+	const struct tcp *tcp = tcp_of_const(channel);
+
+	end_name(tcp->fd, getsockname, local, size);
+	end_name(tcp->fd, getpeername, remote, size);
+}
+
+const struct rpc_channel_ops rpc_tcp = {
+	.name = "tcp",
+	.open = tcp_open,
+	.connected = tcp_connected,
+	.poll_fd = tcp_poll_fd,
+	.poll_events = tcp_poll_events,
+	.begin = tcp_begin,
+	.queue = tcp_queue,
+	.sent = tcp_sent,
+	.flush = tcp_flush,
+	.receive = tcp_receive,
+	.names = tcp_names,
+	.close = tcp_close,
+};

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * xdr.h - bounded cursors over XDR (RFC 4506), one for writing and one for reading.
+ *
+ * A cursor that is asked for more than it holds turns bad and stays bad: it stores nothing and
+ * yields zeros from then on, so a whole message is encoded or decoded first and checked once.
+ */
+#ifndef NFSMULTI_XDR_H
+#define NFSMULTI_XDR_H
+
+#include <endian.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+struct xdr_out {
+	uint8_t *at, *end;
+	bool bad;
+};
+
+struct xdr_in {
+	const uint8_t *at, *end;
+	bool bad;
+};
+
+/* The bytes that bring `length` up to a multiple of four (RFC 4506, 3). */
+static inline uint32_t xdr_pad(uint32_t length)
+{
+	return -length & 3;
+}
+
+static inline bool xdr_room(struct xdr_out *out, size_t size)
+{
+	if ((size_t)(out->end - out->at) < size)
+		out->bad = true;
+	return !out->bad;
+}
+
+static inline void xdr_put_u32(struct xdr_out *out, uint32_t value)
+{
+	uint32_t wire = htobe32(value);
+
+	if (!xdr_room(out, sizeof(wire)))
+		return;
+	memcpy(out->at, &wire, sizeof(wire));
+	out->at += sizeof(wire);
+}
+
+static inline void xdr_put_u64(struct xdr_out *out, uint64_t value)
+{
+	xdr_put_u32(out, value >> 32);
+	xdr_put_u32(out, (uint32_t)value);
+}
+
+static inline void xdr_put_fixed(struct xdr_out *out, const void *bytes, uint32_t length)
+{
+	uint32_t pad = xdr_pad(length);
+
+	if (!xdr_room(out, (size_t)length + pad))
+		return;
+	memcpy(out->at, bytes, length);
+	memset(out->at + length, 0, pad);
+	out->at += length + pad;
+}
+
+/* Variable-length opaque or string: its length, then its bytes. */
+static inline void xdr_put_opaque(struct xdr_out *out, const void *bytes, uint32_t length)
+{
+	xdr_put_u32(out, length);
+	xdr_put_fixed(out, bytes, length);
+}
+
+static inline bool xdr_holds(struct xdr_in *in, size_t size)
+{
+	if ((size_t)(in->end - in->at) < size)
+		in->bad = true;
+	return !in->bad;
+}
+
+static inline uint32_t xdr_get_u32(struct xdr_in *in)
+{
+	uint32_t wire;
+
+	if (!xdr_holds(in, sizeof(wire)))
+		return 0;
+	memcpy(&wire, in->at, sizeof(wire));
+	in->at += sizeof(wire);
+	return be32toh(wire);
+}
+
+static inline uint64_t xdr_get_u64(struct xdr_in *in)
+{
+	uint64_t high = xdr_get_u32(in);
+
+	return high << 32 | xdr_get_u32(in);
+}
+
+static inline void xdr_get_fixed(struct xdr_in *in, void *bytes, uint32_t length)
+{
+	if (!xdr_holds(in, (size_t)length + xdr_pad(length)))
+		return;
+	memcpy(bytes, in->at, length);
+	in->at += length + xdr_pad(length);
+}
+
+static inline void xdr_skip(struct xdr_in *in, uint32_t length)
+{
+	if (xdr_holds(in, (size_t)length + xdr_pad(length)))
+		in->at += length + xdr_pad(length);
+}
+
+#endif
