@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "nfs/nfs3.h"
+
+enum { NFS_PROGRAM = 100003, NFS_V3 = 3 };
+enum { FATTR3_SIZE = 84, WCC_ATTR_SIZE = 24 }; /* RFC 1813, 2.6 */
+
+/* --- calls --- */
+
+void nfs3_template_init(struct nfs3_template *template, enum nfs3_procedure procedure,
+			const struct nfs3_handle *handle, const struct rpc_cred *cred)
+{
+	struct xdr_out out = {template->bytes, template->bytes + sizeof(template->bytes), false};
+
+	rpc_encode_call(&out, 0, NFS_PROGRAM, NFS_V3, procedure, cred);
+	xdr_put_opaque(&out, handle->bytes, handle->length);
+	template->length = out.at - template->bytes;
+}
+
+/* Copies the template and sets its first word, the xid. */
+static void put_template(struct xdr_out *out, const struct nfs3_template *template, uint32_t xid)
+{
+	uint32_t wire = htobe32(xid);
+
+	memcpy(out->at, template->bytes, template->length);
+	memcpy(out->at, &wire, sizeof(wire));
+	out->at += template->length;
+}
+
+void nfs3_encode_read(struct xdr_out *out, const struct nfs3_template *template, uint32_t xid,
+		      uint64_t offset, uint32_t length)
+{
+	put_template(out, template, xid);
+	xdr_put_u64(out, offset);
+	xdr_put_u32(out, length);
+}
+
+void nfs3_encode_write(struct xdr_out *out, const struct nfs3_template *template, uint32_t xid,
+		       uint64_t offset, uint32_t length, enum nfs3_stable stable)
+{
+	put_template(out, template, xid);
+	xdr_put_u64(out, offset);
+	xdr_put_u32(out, length);
+	xdr_put_u32(out, stable);
+	xdr_put_u32(out, length); /* of the data that follows */
+}
+
+void nfs3_encode_commit(struct xdr_out *out, const struct nfs3_template *template, uint32_t xid)
+{
+	put_template(out, template, xid);
+	xdr_put_u64(out, 0);
+	xdr_put_u32(out, 0);
+}
+
+/* --- results --- */
+
+/* An optional structure of `size` bytes: a flag, then it or nothing. */
+static bool skip_optional(struct xdr_in *in, uint32_t size)
+{
+	uint32_t follows = xdr_get_u32(in);
+
+	if (follows)
+		xdr_skip(in, size);
+	return follows <= 1;
+}
+
+static bool skip_wcc_data(struct xdr_in *in)
+{
+	return skip_optional(in, WCC_ATTR_SIZE) && skip_optional(in, FATTR3_SIZE);
+}
+
+/* READ3resok: the count and the opaque's length are the same number, sent twice. */
+static bool decode_read(struct xdr_in *in, struct nfs3_result *result)
+{
+	uint32_t eof, length;
+
+	result->count = xdr_get_u32(in);
+	eof = xdr_get_u32(in);
+	length = xdr_get_u32(in);
+	result->eof = eof;
+	return eof <= 1 && length == result->count;
+}
+
+static bool decode_write(struct xdr_in *in, struct nfs3_result *result)
+{
+	uint32_t committed;
+
+	result->count = xdr_get_u32(in);
+	committed = xdr_get_u32(in);
+	xdr_get_fixed(in, result->verifier, sizeof(result->verifier));
+	result->committed = committed;
+	return committed <= NFS3_FILE_SYNC;
+}
+
+bool nfs3_decode(struct xdr_in *in, enum nfs3_procedure procedure, struct nfs3_result *result)
+{
+	bool attributes;
+
+	memset(result, 0, sizeof(*result));
+	result->status = xdr_get_u32(in);
+	attributes = procedure == NFS3_READ ? skip_optional(in, FATTR3_SIZE) : skip_wcc_data(in);
+	if (!attributes || result->status)
+		return attributes;
+	switch (procedure) {
+	case NFS3_READ: return decode_read(in, result);
+	case NFS3_WRITE: return decode_write(in, result);
+	case NFS3_COMMIT:
+		xdr_get_fixed(in, result->verifier, sizeof(result->verifier));
+		return true;
+	}
+	return false;
+}
+
+const char *nfs3_procedure_name(enum nfs3_procedure procedure)
+{
+	switch (procedure) {
+	case NFS3_READ: return "READ";
+	case NFS3_WRITE: return "WRITE";
+	case NFS3_COMMIT: return "COMMIT";
+	}
+	return "?";
+}

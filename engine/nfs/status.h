@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* status.h - nfsstat3 (RFC 1813, 2.6) in errnos and words. */
+#ifndef NFSMULTI_NFS_STATUS_H
+#define NFSMULTI_NFS_STATUS_H
+
+#include <stdint.h>
+
+/* The values that the data path treats by themselves. */
+enum nfs3_special { NFS3_STATUS_STALE = 70, NFS3_STATUS_JUKEBOX = 10008 };
+
+/* 0 for NFS3_OK, EIO for a value that the RFC does not know. */
+int nfs3_errno(uint32_t status);
+
+/* The RFC's name. */
+const char *nfs3_status_name(uint32_t status);
+
+#endif
