@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * connection.h - one connection of a job: what every transport offers, and what the connections of
+ * one job share.
+ *
+ * An I/O (struct conn_io) belongs to its owner until submit(), then to the connection until it
+ * stands in the job's list of finished ones, then to its owner again. While the connection has it,
+ * its buffer must stay valid, and unchanged for a write. No operation allocates memory per I/O.
+ *
+ * A job is one thread. Nothing here is shared between jobs, and nothing that was opened before a
+ * fork is used after it.
+ */
+#ifndef NFSMULTI_CONNECTION_H
+#define NFSMULTI_CONNECTION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "conn/ledger.h"
+#include "rpc/rpc.h"
+#include "stats/counters.h"
+
+struct conn;
+struct path;
+
+enum io_op { IO_READ, IO_WRITE, IO_COMMIT };
+
+/* How durable a write is when it has completed: RFC 1813's words, 3.3.7. */
+enum io_stable { IO_UNSTABLE, IO_DATA_SYNC, IO_FILE_SYNC };
+
+struct conn_io {
+	/* The owner's, set before submit(). */
+	enum io_op op;
+	enum io_stable stable; /* IO_WRITE */
+	bool data_only;	       /* IO_COMMIT: fdatasync will do */
+	uint32_t file;	       /* the number given to open_file() */
+	uint32_t length;
+	uint64_t offset;
+	uint8_t *buffer;
+	void *owner;
+
+	/* The result: valid in the finished list. */
+	uint32_t done; /* bytes moved: less than length on an error, or for a READ at the end of
+			  file */
+	int error;     /* 0 or a positive errno */
+	uint32_t nfs_status; /* nfsstat3 behind `error`, or 0 */
+
+	/* The connection's, from submit() on. */
+	struct conn *conn;
+	struct conn_io *next, *prev; /* also the owner's, while it has the I/O */
+	uint32_t slot;		     /* constant: its number in the job's table */
+	uint32_t xid;
+	uint32_t tries;		/* transmissions of this xid */
+	uint32_t delays;	/* NFS3ERR_JUKEBOX so far */
+	uint64_t since;		/* clock_now() when this xid was first sent; 0: not yet */
+	uint64_t last_sent;	/* when it was sent on the present channel; 0: not yet */
+	uint64_t resume_at;	/* when a delayed call goes out again */
+	uint64_t sent_position; /* has left when the channel's sent() reaches it */
+	struct ledger_commit commit;
+};
+
+/* Doubly linked, with the head inside: io->next of the last is NULL. */
+struct io_list {
+	struct conn_io *first, *last;
+};
+
+static inline void io_list_add(struct io_list *list, struct conn_io *io)
+{
+	io->next = NULL;
+	io->prev = list->last;
+	if (list->last)
+		list->last->next = io;
+	else
+		list->first = io;
+	list->last = io;
+}
+
+static inline void io_list_remove(struct io_list *list, struct conn_io *io)
+{
+	if (io->prev)
+		io->prev->next = io->next;
+	else
+		list->first = io->next;
+	if (io->next)
+		io->next->prev = io->prev;
+	else
+		list->last = io->prev;
+}
+
+static inline struct conn_io *io_list_take(struct io_list *list)
+{
+	struct conn_io *io = list->first;
+
+	if (io)
+		io_list_remove(list, io);
+	return io;
+}
+
+/* What the connections of one job share. The owner fills it, and keeps it until all are closed. */
+struct conn_job {
+	struct conn_io *ios; /* the table of slots … */
+	uint32_t io_count;   /* … of which there are so many, at most 65536 */
+	uint32_t file_count; /* open_file() takes numbers below this */
+	uint32_t conn_count; /* connections of the job; conn->number is below this */
+	struct io_list finished;
+	uint64_t now; /* clock_now() at the last flush or reply: one reading serves a batch */
+	bool direct;  /* mounts: O_DIRECT */
+	struct iovec buffers; /* memory that I/O buffers lie in, where known: for registration */
+	void *ring;	      /* mount.c's: one ring serves all mounts of the job */
+	/* One line for people, without a newline. */
+	void (*log)(const char *format, ...) __attribute__((format(printf, 1, 2)));
+};
+
+struct conn_ops {
+	const char *name; /* "tcp", "rdma", "mount" */
+
+	/*
+	 * Begins to open a connection on `path`. 0, or a negative errno with nothing to close and
+	 * the reason logged.
+	 */
+	int (*open)(struct conn **conn, struct path *path, struct conn_job *job);
+
+	/* 0: ready for I/O, -EINPROGRESS: not yet, another negative errno: failed, and logged. */
+	int (*ready)(struct conn *conn);
+
+	/*
+	 * Makes file `file` usable by this connection; path_open_file() has found it. 0 or a
+	 * negative errno, logged. close_file() wants no I/O outstanding on it.
+	 */
+	int (*open_file)(struct conn *conn, uint32_t file);
+	void (*close_file)(struct conn *conn, uint32_t file);
+
+	/* The most bytes that one I/O may carry. Valid once a file is open. */
+	uint32_t (*io_max)(const struct conn *conn, enum io_op op);
+
+	/* Takes over an I/O. Never blocks, never fails: an error comes as the I/O's result. */
+	void (*submit)(struct conn *conn, struct conn_io *io);
+
+	/* Sends what was submitted, as far as that can be done without waiting. */
+	void (*flush)(struct conn *conn);
+
+	/*
+	 * Moves what has completed to the job's finished list. With `wait` it blocks, for 100 ms at
+	 * the most, until there is something to be done.
+	 */
+	void (*reap)(struct conn *conn, bool wait);
+
+	/* What to poll for when waiting for several connections at once; poll_fd may be -1:
+	 * nothing. */
+	int (*poll_fd)(const struct conn *conn);
+	short (*poll_events)(const struct conn *conn);
+
+	/* To be called about every 100 ms, whatever else happens: time-outs and reconnects. */
+	void (*tick)(struct conn *conn);
+
+	/* Gives up every outstanding I/O with `error`; their buffers are not touched from here on.
+	 */
+	void (*abort)(struct conn *conn, int error);
+
+	/* The two ends, and what the transport did. Strings of at least CONN_NAME bytes. */
+	void (*names)(const struct conn *conn, char *local, char *remote);
+
+	/* Closes at once; outstanding I/O is gone without a result: reap or abort it first. */
+	void (*close)(struct conn *conn);
+};
+
+#define CONN_NAME 128
+
+struct conn {
+	const struct conn_ops *ops;
+	struct path *path;
+	struct conn_job *job;
+	uint32_t number;      /* within the job: the owner sets it after open() */
+	uint32_t outstanding; /* I/Os submitted and not finished */
+	uint32_t poll_epoch;  /* changes whenever poll_fd() may have */
+	bool dirty;	      /* group.c's: submitted to since the last flush */
+	struct counters counters;
+	struct rpc_counters transport;
+};
+
+/* For transports: `io` has its result. */
+static inline void conn_finish(struct conn *conn, struct conn_io *io)
+{
+	conn->outstanding--;
+	if (io->error)
+		conn->counters.errors++;
+	io_list_add(&conn->job->finished, io);
+}
+
+extern const struct conn_ops conn_nfs;
+extern const struct conn_ops conn_mount;
+
+#endif

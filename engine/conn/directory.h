@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * directory.h - the name space of a kernel mount, or of any directory. No name leads out of it, be
+ * it by
+ * ".." or by a symbolic link (openat2(2), RESOLVE_BENEATH). All return 0 or a negative errno,
+ * unless said otherwise, and may block as system calls do.
+ */
+#ifndef NFSMULTI_DIRECTORY_H
+#define NFSMULTI_DIRECTORY_H
+
+#include <stdint.h>
+
+/* A descriptor of the directory itself, or a negative errno (-ENOTDIR). */
+int directory_open(const char *path);
+
+/* Opens a file with open(2)'s flags: a descriptor, or a negative errno. */
+int directory_open_file(int directory, const char *name, int flags);
+
+/* The size of a regular file; -EISDIR or -EINVAL for anything else. */
+int directory_size(int directory, const char *name, uint64_t *size);
+
+/* Creates an empty file and the directories above it; an existing file is left as it is. */
+int directory_create(int directory, const char *name);
+
+int directory_remove(int directory, const char *name);
+
+/* posix_fadvise(2), POSIX_FADV_DONTNEED over the whole file. */
+int directory_drop_cache(int directory, const char *name);
+
+#endif

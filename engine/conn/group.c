@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "conn/group.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "util.h"
+
+enum { WAIT_MS = 100, EVENTS = 64 };
+
+static const uint64_t TICK = WAIT_MS * MSEC;
+
+/* --- waiting for several at once --- */
+
+static bool waits_alone(const struct group *group)
+{
+	return group->epoll_fd < 0;
+}
+
+static int add_to_epoll(struct group *group, uint32_t number, int operation, short events)
+{
+	struct epoll_event event = {.events = (uint32_t)events, .data.u32 = number};
+	const struct conn *conn = group->conns[number];
+	int fd = conn->ops->poll_fd(conn);
+
+	if (fd < 0)
+		return 0;
+	if (epoll_ctl(group->epoll_fd, operation, fd, &event) && errno != EEXIST)
+		return -errno;
+	return 0;
+}
+
+/* Tells epoll what a connection wants now. A closed descriptor has left it by itself. */
+static int update_epoll(struct group *group, uint32_t number)
+{
+	const struct conn *conn = group->conns[number];
+	short events = conn->ops->poll_events(conn);
+	int operation;
+
+	if (waits_alone(group))
+		return 0;
+	if (group->polled[number] == conn->poll_epoch && group->polled_events[number] == events)
+		return 0;
+	operation = group->polled[number] == conn->poll_epoch ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+	group->polled[number] = conn->poll_epoch;
+	group->polled_events[number] = events;
+	return add_to_epoll(group, number, operation, events);
+}
+
+static void reap_polled(struct group *group, bool wait)
+{
+	struct epoll_event events[EVENTS];
+	int ready = epoll_wait(group->epoll_fd, events, EVENTS, wait ? WAIT_MS : 0);
+
+	for (int i = 0; i < ready; i++) {
+		struct conn *conn = group->conns[events[i].data.u32];
+
+		if (i == 0)
+			conn->transport.syscalls++; /* the wait, on the account of who ended it */
+		conn->ops->reap(conn, false);
+		update_epoll(group, events[i].data.u32);
+	}
+}
+
+static void tick(struct group *group)
+{
+	uint64_t now = group->job.now;
+
+	if (now - group->last_tick < TICK)
+		return;
+	group->last_tick = now;
+	for (uint32_t i = 0; i < group->job.conn_count; i++) {
+		group->conns[i]->ops->tick(group->conns[i]);
+		update_epoll(group, i);
+	}
+}
+
+void group_reap(struct group *group, bool wait)
+{
+	if (waits_alone(group))
+		group->conns[0]->ops->reap(group->conns[0], wait);
+	else
+		reap_polled(group, wait);
+	if (!group->job.finished.first) /* no reply has read the clock */
+		group->job.now = clock_now();
+	tick(group);
+}
+
+/* --- submitting --- */
+
+void group_submit(struct group *group, uint32_t connection, struct conn_io *io)
+{
+	struct conn *conn = group->conns[connection];
+
+	if (!conn->dirty) {
+		conn->dirty = true;
+		group->dirty[group->dirty_count++] = conn;
+	}
+	conn->ops->submit(conn, io);
+}
+
+void group_flush(struct group *group)
+{
+	if (!group->dirty_count)
+		return;
+	group->job.now = clock_now();
+	for (uint32_t i = 0; i < group->dirty_count; i++) {
+		struct conn *conn = group->dirty[i];
+
+		conn->dirty = false;
+		conn->ops->flush(conn);
+		update_epoll(group, conn->number);
+	}
+	group->dirty_count = 0;
+}
+
+uint32_t group_outstanding(const struct group *group)
+{
+	uint32_t outstanding = 0;
+
+	for (uint32_t i = 0; i < group->job.conn_count; i++)
+		outstanding += group->conns[i]->outstanding;
+	return outstanding;
+}
+
+void group_abort(struct group *group, int error)
+{
+	for (uint32_t i = 0; i < group->job.conn_count; i++)
+		group->conns[i]->ops->abort(group->conns[i], error);
+}
+
+/* --- opening --- */
+
+static int open_conn(struct group *group, uint32_t number)
+{
+	struct path *path = group->paths[number % group->path_count];
+	const struct conn_ops *ops = path->config.dir ? &conn_mount : &conn_nfs;
+	int error = ops->open(&group->conns[number], path, &group->job);
+
+	if (!error)
+		group->conns[number]->number = number;
+	return error;
+}
+
+static int open_conns(struct group *group, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		int error = open_conn(group, i);
+
+		if (error)
+			return error;
+	}
+	return 0;
+}
+
+/* They share a ring: any of them waits for all. */
+static bool all_mounts(const struct group *group)
+{
+	for (uint32_t i = 0; i < group->path_count; i++)
+		if (!group->paths[i]->config.dir)
+			return false;
+	return true;
+}
+
+static int watch_conns(struct group *group)
+{
+	if (group->job.conn_count == 1 || all_mounts(group))
+		return 0;
+	group->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (group->epoll_fd < 0)
+		return -errno;
+	for (uint32_t i = 0; i < group->job.conn_count; i++) {
+		int error;
+
+		group->polled[i] = group->conns[i]->poll_epoch - 1; /* not known to epoll */
+		error = update_epoll(group, i);
+		if (error)
+			return error;
+	}
+	return 0;
+}
+
+/* All connect at the same time; each is asked in turn. */
+static int await_conns(struct group *group, bool (*stop)(void))
+{
+	for (uint32_t i = 0; i < group->job.conn_count; i++) {
+		struct conn *conn = group->conns[i];
+		int error;
+
+		while ((error = conn->ops->ready(conn)) == -EINPROGRESS) {
+			struct pollfd poll_fd = {conn->ops->poll_fd(conn), POLLOUT, 0};
+
+			if (stop())
+				return -EINTR;
+			poll(&poll_fd, 1, WAIT_MS);
+		}
+		if (error)
+			return error;
+	}
+	return 0;
+}
+
+static bool allocate(struct group *group, uint32_t count)
+{
+	group->conns = calloc(count, sizeof(*group->conns));
+	group->dirty = calloc(count, sizeof(*group->dirty));
+	group->polled = calloc(count, sizeof(*group->polled));
+	group->polled_events = calloc(count, sizeof(*group->polled_events));
+	return group->conns && group->dirty && group->polled && group->polled_events;
+}
+
+int group_open(struct group *group, struct path **paths, uint32_t path_count, uint32_t per_path,
+	       bool (*stop)(void))
+{
+	uint32_t count = path_count * per_path;
+	int error = -ENOMEM;
+
+	group->paths = paths;
+	group->path_count = path_count;
+	group->epoll_fd = -1;
+	group->job.conn_count = count;
+	group->job.now = clock_now();
+	if (allocate(group, count))
+		error = open_conns(group, count);
+	if (!error)
+		error = await_conns(group, stop);
+	if (!error)
+		error = watch_conns(group);
+	if (error)
+		group_close(group);
+	return error;
+}
+
+void group_close(struct group *group)
+{
+	for (uint32_t i = 0; group->conns && i < group->job.conn_count; i++)
+		if (group->conns[i])
+			group->conns[i]->ops->close(group->conns[i]);
+	if (group->epoll_fd >= 0)
+		close(group->epoll_fd);
+	free(group->conns);
+	free(group->dirty);
+	free(group->polled);
+	free(group->polled_events);
+	group->conns = NULL;
+	group->dirty = NULL;
+	group->polled = NULL;
+	group->polled_events = NULL;
+	group->epoll_fd = -1;
+}
+
+/* --- files --- */
+
+int group_open_file(struct group *group, uint32_t number, const char *name)
+{
+	int error = 0;
+
+	for (uint32_t i = 0; !error && i < group->path_count; i++)
+		error = path_open_file(group->paths[i], number, name);
+	for (uint32_t i = 0; !error && i < group->job.conn_count; i++)
+		error = group->conns[i]->ops->open_file(group->conns[i], number);
+	if (error)
+		group_close_file(group, number);
+	return error;
+}
+
+void group_close_file(struct group *group, uint32_t number)
+{
+	for (uint32_t i = 0; i < group->job.conn_count; i++)
+		group->conns[i]->ops->close_file(group->conns[i], number);
+	for (uint32_t i = 0; i < group->path_count; i++)
+		path_close_file(group->paths[i], number);
+}

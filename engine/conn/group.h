@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * group.h - all connections of one job: opened together, flushed together, waited for together.
+ * What an I/O costs does not depend on how many there are.
+ */
+#ifndef NFSMULTI_GROUP_H
+#define NFSMULTI_GROUP_H
+
+#include "conn/connection.h"
+#include "conn/path.h"
+
+struct group {
+	struct conn_job job;
+	struct conn **conns;
+	struct path **paths; /* connection c lies on path c mod path_count */
+	uint32_t path_count;
+
+	/* private */
+	struct conn **dirty; /* submitted to since their last flush */
+	uint32_t dirty_count;
+	int epoll_fd;	  /* -1: none needed, the first connection waits for all */
+	uint32_t *polled; /* per connection: the poll_epoch and the events that epoll knows */
+	short *polled_events;
+	uint64_t last_tick;
+};
+
+/*
+ * Opens `per_path` connections on each of the paths, whose order they follow in turn, and waits
+ * until all are ready. group->job's ios, io_count, file_count, direct and log are set by the
+ * caller; the paths stay the caller's. 0, or a negative errno with the reason logged and nothing
+ * left open. `stop` gives up with -EINTR.
+ */
+int group_open(struct group *group, struct path **paths, uint32_t path_count, uint32_t per_path,
+	       bool (*stop)(void));
+void group_close(struct group *group);
+
+/* Hands an I/O to a connection. Never blocks. */
+void group_submit(struct group *group, uint32_t connection, struct conn_io *io);
+
+/* Sends what was submitted. Never blocks. */
+void group_flush(struct group *group);
+
+/* Collects completions in job.finished; with `wait` blocks for 100 ms at the most until there are
+ * some. */
+void group_reap(struct group *group, bool wait);
+
+/* I/Os submitted and not yet in job.finished. */
+uint32_t group_outstanding(const struct group *group);
+
+/* Gives up everything outstanding. */
+void group_abort(struct group *group, int error);
+
+/* Opens and closes file `number`, called `name`, on every path and connection. */
+int group_open_file(struct group *group, uint32_t number, const char *name);
+void group_close_file(struct group *group, uint32_t number);
+
+#endif

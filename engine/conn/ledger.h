@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * ledger.h - which bytes of one file, written over one path, a server may still lose.
+ *
+ * A server answers an UNSTABLE WRITE before the data is durable, with a verifier that changes when
+ * it restarts (RFC 1813, 3.3.7 and 3.3.21). A later WRITE or COMMIT with another verifier means
+ * that what was written under the former one may be gone. Pure bookkeeping.
+ */
+#ifndef NFSMULTI_LEDGER_H
+#define NFSMULTI_LEDGER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#define LEDGER_VERIFIER 8 /* bytes */
+
+struct ledger {
+	uint64_t unstable;		   /* bytes written and not covered by a COMMIT under way */
+	uint64_t lost;			   /* bytes found lost and not yet reported */
+	uint8_t verifier[LEDGER_VERIFIER]; /* of the unstable bytes */
+};
+
+/* What one COMMIT under way is to make durable. */
+struct ledger_commit {
+	uint64_t bytes;
+	uint8_t verifier[LEDGER_VERIFIER];
+};
+
+/* A WRITE of `bytes` was answered; `durable` where the server made it so at once. */
+static inline void ledger_wrote(struct ledger *ledger, uint64_t bytes, bool durable,
+				const uint8_t verifier[LEDGER_VERIFIER])
+{
+	if (ledger->unstable && memcmp(ledger->verifier, verifier, LEDGER_VERIFIER)) {
+		ledger->lost += ledger->unstable;
+		ledger->unstable = 0;
+	}
+	if (durable)
+		return;
+	memcpy(ledger->verifier, verifier, LEDGER_VERIFIER);
+	ledger->unstable += bytes;
+}
+
+/* A COMMIT is sent now: it covers every WRITE answered so far. */
+static inline struct ledger_commit ledger_begin_commit(struct ledger *ledger)
+{
+	struct ledger_commit commit = {.bytes = ledger->unstable};
+
+	memcpy(commit.verifier, ledger->verifier, LEDGER_VERIFIER);
+	ledger->unstable = 0;
+	return commit;
+}
+
+/* It was answered with `verifier`. */
+static inline void ledger_end_commit(struct ledger *ledger, const struct ledger_commit *commit,
+				     const uint8_t verifier[LEDGER_VERIFIER])
+{
+	if (commit->bytes && memcmp(commit->verifier, verifier, LEDGER_VERIFIER))
+		ledger->lost += commit->bytes;
+}
+
+/* It was put off: the bytes wait for another COMMIT. */
+static inline void ledger_undo_commit(struct ledger *ledger, const struct ledger_commit *commit)
+{
+	if (!commit->bytes)
+		return;
+	if (ledger->unstable && memcmp(ledger->verifier, commit->verifier, LEDGER_VERIFIER)) {
+		ledger->lost += commit->bytes;
+		return;
+	}
+	memcpy(ledger->verifier, commit->verifier, LEDGER_VERIFIER);
+	ledger->unstable += commit->bytes;
+}
+
+/* It failed: whether the bytes are durable is unknown, so they count as lost. */
+static inline void ledger_fail_commit(struct ledger *ledger, const struct ledger_commit *commit)
+{
+	ledger->lost += commit->bytes;
+}
+
+/* True where a COMMIT is owed, or a loss has yet to be told. */
+static inline bool ledger_owes(const struct ledger *ledger)
+{
+	return ledger->unstable || ledger->lost;
+}
+
+/* The bytes lost since the last call: the caller reports them. */
+static inline uint64_t ledger_take_lost(struct ledger *ledger)
+{
+	uint64_t lost = ledger->lost;
+
+	ledger->lost = 0;
+	return lost;
+}
+
+#endif

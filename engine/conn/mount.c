@@ -1,0 +1,480 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * mount.c - a connection that is a kernel mount (or any directory), driven through io_uring.
+ *
+ * One ring serves all mounts of a job, with its files and, where fio's buffers are known, its
+ * memory registered; both are done without where the kernel does not permit them.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <liburing.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "conn/connection.h"
+#include "conn/directory.h"
+#include "conn/path.h"
+#include "util.h"
+
+enum {
+	RING_MAX = 32768, /* io_uring's own limit of entries */
+	SECTOR = 512,	  /* O_DIRECT's smallest alignment */
+	CQES = 64,
+	CANCEL_TRIES = 10, /* times 100 ms */
+};
+
+static const size_t BUFFER_MAX = 1ul << 30; /* of one registered region: io_uring_register(2) */
+
+struct mount_ring {
+	struct io_uring ring;
+	unsigned int users;
+	bool files_registered;
+	bool buffers_tried, buffers_registered;
+	struct io_list waiting; /* no room in the ring */
+};
+
+struct mount_conn {
+	struct conn base;
+	int *fds; /* per file; -1: not open */
+	struct io_list sent;
+};
+
+static const uint8_t NO_VERIFIER[LEDGER_VERIFIER]; /* a kernel keeps the server's to itself */
+
+static struct mount_conn *mount_of(struct conn *conn)
+{
+	return container_of(conn, struct mount_conn, base);
+}
+
+static struct mount_ring *ring_of(const struct conn *conn)
+{
+	return conn->job->ring;
+}
+
+/* --- the ring --- */
+
+static int init_ring(struct mount_ring *ring, uint32_t ios)
+{
+	unsigned int entries = min_of(max_of(ios, 1u), (uint32_t)RING_MAX);
+	unsigned int modern = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
+			      IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_CLAMP;
+	int error = io_uring_queue_init(entries, &ring->ring, modern);
+
+	/* Kernels before 6.1 know no deferred task work. */
+	return error == -EINVAL ? io_uring_queue_init(entries, &ring->ring, IORING_SETUP_CLAMP)
+				: error;
+}
+
+static int take_ring(struct conn_job *job)
+{
+	struct mount_ring *ring = job->ring;
+	int error;
+
+	if (!ring) {
+		ring = calloc(1, sizeof(*ring));
+		if (!ring)
+			return -ENOMEM;
+		error = init_ring(ring, job->io_count);
+		if (error) {
+			free(ring);
+			return error;
+		}
+		ring->files_registered = !io_uring_register_files_sparse(
+			&ring->ring, job->conn_count * job->file_count);
+		job->ring = ring;
+	}
+	ring->users++;
+	return 0;
+}
+
+static void leave_ring(struct conn_job *job)
+{
+	struct mount_ring *ring = job->ring;
+
+	if (--ring->users)
+		return;
+	io_uring_queue_exit(&ring->ring);
+	free(ring);
+	job->ring = NULL;
+}
+
+/* fio's buffers are known after open(): registered when the first I/O goes out. */
+static void register_buffers(struct conn_job *job, struct mount_ring *ring)
+{
+	ring->buffers_tried = true;
+	if (job->buffers.iov_len && job->buffers.iov_len <= BUFFER_MAX)
+		ring->buffers_registered =
+			!io_uring_register_buffers(&ring->ring, &job->buffers, 1);
+}
+
+/* --- submitting --- */
+
+static void prepare_read(struct io_uring_sqe *sqe, const struct conn_io *io, int fd, bool fixed)
+{
+	void *to = io->buffer + io->done;
+	uint32_t length = io->length - io->done;
+
+	if (fixed)
+		io_uring_prep_read_fixed(sqe, fd, to, length, io->offset + io->done, 0);
+	else
+		io_uring_prep_read(sqe, fd, to, length, io->offset + io->done);
+}
+
+static void prepare_write(struct io_uring_sqe *sqe, const struct conn_io *io, int fd, bool fixed)
+{
+	static const int flags[] = {
+		[IO_UNSTABLE] = 0, [IO_DATA_SYNC] = RWF_DSYNC, [IO_FILE_SYNC] = RWF_SYNC};
+	const void *from = io->buffer + io->done;
+	uint32_t length = io->length - io->done;
+
+	if (fixed)
+		io_uring_prep_write_fixed(sqe, fd, from, length, io->offset + io->done, 0);
+	else
+		io_uring_prep_write(sqe, fd, from, length, io->offset + io->done);
+	sqe->rw_flags = flags[io->stable];
+}
+
+static void prepare(struct io_uring_sqe *sqe, struct conn_io *io)
+{
+	struct mount_conn *mount = mount_of(io->conn);
+	struct mount_ring *ring = ring_of(io->conn);
+	int fd = mount->fds[io->file];
+
+	if (ring->files_registered)
+		fd = (int)(io->conn->number * io->conn->job->file_count + io->file);
+	switch (io->op) {
+	case IO_READ: prepare_read(sqe, io, fd, ring->buffers_registered); break;
+	case IO_WRITE: prepare_write(sqe, io, fd, ring->buffers_registered); break;
+	case IO_COMMIT:
+		io_uring_prep_fsync(sqe, fd, io->data_only ? IORING_FSYNC_DATASYNC : 0);
+		io->commit = ledger_begin_commit(&io->conn->path->files[io->file].ledger);
+		break;
+	}
+	if (ring->files_registered)
+		sqe->flags |= IOSQE_FIXED_FILE;
+	io_uring_sqe_set_data(sqe, io);
+}
+
+static bool put(struct mount_ring *ring, struct conn_io *io)
+{
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&ring->ring);
+
+	if (!sqe)
+		return false;
+	prepare(sqe, io);
+	io_list_add(&mount_of(io->conn)->sent, io);
+	return true;
+}
+
+static void put_or_wait(struct mount_ring *ring, struct conn_io *io)
+{
+	if (ring->waiting.first || !put(ring, io))
+		io_list_add(&ring->waiting, io);
+}
+
+static void mount_submit(struct conn *conn, struct conn_io *io)
+{
+	struct mount_ring *ring = ring_of(conn);
+
+	if (!ring->buffers_tried)
+		register_buffers(conn->job, ring);
+	io->conn = conn;
+	io->last_sent = 0;
+	conn->outstanding++;
+	put_or_wait(ring, io);
+}
+
+static void put_waiting(struct mount_ring *ring)
+{
+	struct conn_io *io;
+
+	while (io_uring_sq_space_left(&ring->ring) && (io = io_list_take(&ring->waiting)))
+		put(ring, io);
+}
+
+/* Submits what is in the ring, of every mount: the others' flush finds nothing left but their own
+ * times. */
+static void mount_flush(struct conn *conn)
+{
+	struct mount_ring *ring = ring_of(conn);
+
+	for (struct conn_io *io = mount_of(conn)->sent.last; io && !io->last_sent; io = io->prev)
+		io->last_sent = conn->job->now;
+	while (io_uring_sq_ready(&ring->ring)) {
+		conn->transport.syscalls++;
+		if (io_uring_submit(&ring->ring) <= 0)
+			return; /* -EAGAIN, -EBUSY: again after the next reap */
+		put_waiting(ring);
+	}
+}
+
+/* --- reaping --- */
+
+static void finish(struct conn_io *io, int error)
+{
+	struct conn *conn = io->conn;
+
+	io->error = error;
+	if (error && io->op == IO_COMMIT)
+		ledger_fail_commit(&conn->path->files[io->file].ledger, &io->commit);
+	io->last_sent = 0;
+	conn_finish(conn, io);
+}
+
+/* A read that ends off the sector grid under O_DIRECT has met the end of file, and cannot go on
+ * anyway. */
+static bool at_end(const struct conn_io *io, int moved)
+{
+	return !moved || (io->conn->job->direct && io->done % SECTOR);
+}
+
+static void moved_some(struct mount_ring *ring, struct conn_io *io, int moved)
+{
+	io->done += (uint32_t)moved;
+	if (io->done == io->length || (io->op == IO_READ && at_end(io, moved)))
+		finish(io, 0);
+	else if (!moved)
+		finish(io, EIO); /* a write that took nothing */
+	else
+		put_or_wait(ring, io);
+}
+
+static void count(struct conn_io *io, int moved)
+{
+	struct counters *counters = &io->conn->counters;
+	struct ledger *ledger = &io->conn->path->files[io->file].ledger;
+
+	counters_rtt(counters, io->conn->job->now - io->last_sent);
+	switch (io->op) {
+	case IO_READ:
+		counters->read_ops++;
+		counters->read_bytes += (uint64_t)moved;
+		break;
+	case IO_WRITE:
+		counters->write_ops++;
+		counters->write_bytes += (uint64_t)moved;
+		ledger_wrote(ledger, (uint64_t)moved, io->stable != IO_UNSTABLE, NO_VERIFIER);
+		break;
+	case IO_COMMIT:
+		counters->commits++;
+		ledger_end_commit(ledger, &io->commit, NO_VERIFIER);
+		break;
+	}
+}
+
+static void completed(struct mount_ring *ring, struct conn_io *io, int result)
+{
+	io_list_remove(&mount_of(io->conn)->sent, io);
+	if (result == -EAGAIN || result == -EINTR) {
+		put_or_wait(ring, io);
+		return;
+	}
+	if (result < 0) {
+		finish(io, -result);
+		return;
+	}
+	count(io, result);
+	io->last_sent = 0;
+	if (io->op == IO_COMMIT)
+		finish(io, 0);
+	else
+		moved_some(ring, io, result);
+}
+
+/* True where there was something. */
+static bool reap_ready(struct conn_job *job, struct mount_ring *ring)
+{
+	struct io_uring_cqe *cqes[CQES];
+	bool any = false;
+	unsigned int ready;
+
+	while ((ready = io_uring_peek_batch_cqe(&ring->ring, cqes, CQES))) {
+		if (!any)
+			job->now = clock_now();
+		any = true;
+		for (unsigned int i = 0; i < ready; i++)
+			if (io_uring_cqe_get_data(cqes[i]))
+				completed(ring, io_uring_cqe_get_data(cqes[i]), cqes[i]->res);
+		io_uring_cq_advance(&ring->ring, ready);
+	}
+	return any;
+}
+
+static void wait_ready(struct conn *conn, struct mount_ring *ring)
+{
+	struct __kernel_timespec slice = {.tv_nsec = 100 * MSEC};
+	struct io_uring_cqe *cqe;
+
+	conn->transport.syscalls++;
+	io_uring_wait_cqe_timeout(&ring->ring, &cqe, &slice);
+}
+
+static void mount_reap(struct conn *conn, bool wait)
+{
+	struct mount_ring *ring = ring_of(conn);
+
+	if (!reap_ready(conn->job, ring) && wait) {
+		wait_ready(conn, ring);
+		reap_ready(conn->job, ring);
+	}
+	put_waiting(ring);
+	if (io_uring_sq_ready(&ring->ring))
+		mount_flush(conn);
+}
+
+/*
+ * What a mount is doing can be cancelled, but not always, and then not taken back: a hung hard
+ * mount holds its threads in the kernel. Whoever aborts is about to leave; what is left after a
+ * second fails.
+ */
+static void mount_abort(struct conn *conn, int error)
+{
+	struct mount_ring *ring = ring_of(conn);
+	struct mount_conn *mount = mount_of(conn);
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&ring->ring);
+	struct conn_io *io;
+
+	if (sqe) {
+		io_uring_prep_cancel(sqe, NULL, IORING_ASYNC_CANCEL_ANY);
+		io_uring_sqe_set_data(sqe, NULL);
+		io_uring_submit(&ring->ring);
+	}
+	for (int tries = 0; mount->sent.first && tries < CANCEL_TRIES; tries++) {
+		wait_ready(conn, ring);
+		reap_ready(conn->job, ring);
+	}
+	while ((io = io_list_take(&mount->sent)))
+		finish(io, error);
+}
+
+/* --- opening --- */
+
+static int mount_open(struct conn **conn, struct path *path, struct conn_job *job)
+{
+	struct mount_conn *mount = calloc(1, sizeof(*mount));
+	int error = -ENOMEM;
+
+	if (!mount)
+		return error;
+	mount->base = (struct conn){.ops = &conn_mount, .path = path, .job = job};
+	mount->fds = malloc(job->file_count * sizeof(*mount->fds));
+	if (mount->fds)
+		error = take_ring(job);
+	if (error) {
+		job->log("%s: cannot set up io_uring: %s%s", path->config.label, strerror(-error),
+			 error == -EPERM ? " (see /proc/sys/kernel/io_uring_disabled)" : "");
+		free(mount->fds);
+		free(mount);
+		return error;
+	}
+	for (uint32_t i = 0; i < job->file_count; i++)
+		mount->fds[i] = -1;
+	*conn = &mount->base;
+	return 0;
+}
+
+static int mount_ready(struct conn *conn)
+{
+	(void)conn;
+	return 0;
+}
+
+static void register_file(struct conn *conn, uint32_t file, int fd)
+{
+	struct mount_ring *ring = ring_of(conn);
+	unsigned int index = conn->number * conn->job->file_count + file;
+
+	if (ring->files_registered &&
+	    io_uring_register_files_update(&ring->ring, index, &fd, 1) != 1 && fd >= 0)
+		ring->files_registered = false;
+}
+
+/* Read-write where that is allowed: a read-only mount or file still serves reads. */
+static int mount_open_file(struct conn *conn, uint32_t file)
+{
+	const char *name = conn->path->files[file].name;
+	int flags = conn->job->direct ? O_DIRECT : 0;
+	int fd = directory_open_file(conn->path->directory, name, O_RDWR | flags);
+
+	if (fd == -EROFS || fd == -EACCES || fd == -EPERM)
+		fd = directory_open_file(conn->path->directory, name, O_RDONLY | flags);
+	if (fd < 0) {
+		conn->job->log("%s: cannot open \"%s\": %s%s", conn->path->config.label, name,
+			       strerror(-fd),
+			       fd == -EINVAL && flags ? " (no O_DIRECT here: set direct=0)" : "");
+		return fd;
+	}
+	mount_of(conn)->fds[file] = fd;
+	register_file(conn, file, fd);
+	return 0;
+}
+
+static void mount_close_file(struct conn *conn, uint32_t file)
+{
+	int *fd = &mount_of(conn)->fds[file];
+
+	if (*fd < 0)
+		return;
+	register_file(conn, file, -1);
+	close(*fd);
+	*fd = -1;
+}
+
+static uint32_t mount_io_max(const struct conn *conn, enum io_op op)
+{
+	return op == IO_READ ? conn->path->limits.read_max : conn->path->limits.write_max;
+}
+
+static int mount_poll_fd(const struct conn *conn)
+{
+	return ring_of(conn)->ring.ring_fd;
+}
+
+static short mount_poll_events(const struct conn *conn)
+{
+	(void)conn;
+	return POLLIN;
+}
+
+static void mount_tick(struct conn *conn)
+{
+	(void)conn;
+}
+
+static void mount_names(const struct conn *conn, char *local, char *remote)
+{
+	snprintf(local, CONN_NAME, "-");
+	snprintf(remote, CONN_NAME, "%s", conn->path->config.dir);
+}
+
+static void mount_close(struct conn *conn)
+{
+	struct mount_conn *mount = mount_of(conn);
+
+	for (uint32_t i = 0; i < conn->job->file_count; i++)
+		mount_close_file(conn, i);
+	leave_ring(conn->job);
+	free(mount->fds);
+	free(mount);
+}
+
+const struct conn_ops conn_mount = {
+	.name = "mount",
+	.open = mount_open,
+	.ready = mount_ready,
+	.open_file = mount_open_file,
+	.close_file = mount_close_file,
+	.io_max = mount_io_max,
+	.submit = mount_submit,
+	.flush = mount_flush,
+	.reap = mount_reap,
+	.poll_fd = mount_poll_fd,
+	.poll_events = mount_poll_events,
+	.tick = mount_tick,
+	.abort = mount_abort,
+	.names = mount_names,
+	.close = mount_close,
+};

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "conn/path.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "conn/directory.h"
+#include "conn/probe.h"
+#include "util.h"
+
+enum { SIZE_DEFAULT_MAX = 1 << 20 }; /* nfs(5): rsize and wsize, where the user names none */
+
+void path_config_free(struct path_config *config)
+{
+	free(config->label);
+	free(config->dir);
+	free(config->address);
+	free(config->export);
+	free(config->locals);
+	memset(config, 0, sizeof(*config));
+}
+
+/* --- the name-space session --- */
+
+static void set_port(struct sockaddr_storage *address, uint16_t port)
+{
+	if (address->ss_family == AF_INET6)
+		((struct sockaddr_in6 *)address)->sin6_port = htons(port);
+	else
+		((struct sockaddr_in *)address)->sin_port = htons(port);
+}
+
+/* What to do about a MOUNT that the server refused. */
+static const char *mount_remedy(void)
+{
+	return geteuid()
+		       ? "is that the export's path, and does it allow this host? As another user "
+			 "than root the source port is not a reserved one: the export then needs "
+			 "\"insecure\""
+		       : "is that the export's path, and does it allow this host?";
+}
+
+static bool was_refused(int error, const char *why)
+{
+	return error == -EACCES || error == -EPERM || error == -ENOENT || strstr(why, "MNT3ERR_");
+}
+
+static struct names_config names_config_of(const struct path *path)
+{
+	const struct path_config *config = &path->config;
+
+	return (struct names_config){
+		.address = config->address,
+		.export = config->export,
+		.nfs_port = config->nfs_port,
+		.mount_port = config->mount_port,
+		.uid = config->uid,
+		.gid = config->gid,
+		.timeout = max_of(config->timeo * (config->retrans + 1), 5 * SEC),
+		.stop = path->job.stop,
+	};
+}
+
+/*
+ * Connects to the ports that a MOUNT needs, to find out what libnfs does not tell: why it could
+ * not. The first that fails, with its negative errno, or 0 where all answer.
+ */
+static unsigned int unreachable_port(const struct path *path, int *error)
+{
+	enum { RPCBIND = 111 };
+	const struct path_config *config = &path->config;
+	const unsigned int ports[] = {config->mount_port ?: RPCBIND, config->nfs_port ?: RPCBIND};
+
+	for (size_t i = 0; i < ARRAY_SIZE(ports); i++) {
+		struct rpc_address address = {
+			.remote = config->remote,
+			.remote_length = config->remote_length,
+		};
+
+		set_port(&address.remote, ports[i]);
+		*error = probe(&address, 3 * SEC, path->job.stop);
+		if (*error)
+			return ports[i];
+	}
+	return 0;
+}
+
+static int explain(struct path *path, int error, const char *why)
+{
+	const char *label = path->config.label;
+	unsigned int port;
+	int reason;
+
+	if (error == -EINTR || was_refused(error, why)) {
+		path->job.log("%s: cannot mount: %s: %s", label, why,
+			      error == -EINTR ? "the run was stopped" : mount_remedy());
+		return error;
+	}
+	port = unreachable_port(path, &reason);
+	if (!port) {
+		path->job.log("%s: cannot mount: %s", label, why);
+		return error;
+	}
+	path->job.log(
+		"%s: cannot reach port %u: %s: is the server up, and are nfsport= and mountport= "
+		"right where no rpcbind answers?",
+		label, port, strerror(-reason));
+	return reason;
+}
+
+/* A server that is there answers at once; nobody wants to wait three minutes for one that is not.
+ */
+static int mount_path(struct path *path)
+{
+	struct names_config config = names_config_of(path);
+	char why[256];
+	int error;
+
+	config.timeout = min_of(config.timeout, 10 * SEC);
+	error = names_open(&path->names, &config, why, sizeof(why));
+	return error ? explain(path, error, why) : 0;
+}
+
+void path_rest(struct path *path)
+{
+	names_close(path->names);
+	path->names = NULL;
+}
+
+/* Mounts again where the session was let go, or given up because the server did not answer. */
+static int names_ready(struct path *path)
+{
+	if (path->names && names_alive(path->names))
+		return 0;
+	path_rest(path);
+	return mount_path(path);
+}
+
+/* --- opening --- */
+
+static int open_mount(struct path *path)
+{
+	path->directory = directory_open(path->config.dir);
+	if (path->directory >= 0)
+		return 0;
+	path->job.log("%s: cannot open the mount: %s", path->config.label,
+		      strerror(-path->directory));
+	return path->directory;
+}
+
+static int open_export(struct path *path)
+{
+	struct path_config *config = &path->config;
+	int error = mount_path(path);
+
+	if (error)
+		return error;
+	if (!config->nfs_port)
+		config->nfs_port = names_nfs_port(path->names);
+	set_port(&config->remote, config->nfs_port);
+	rpc_cred_self(&path->cred);
+	if (path->cred.uid != config->uid || path->cred.gid != config->gid)
+		path->cred.gid_count = 0; /* somebody else's groups */
+	path->cred.uid = config->uid;
+	path->cred.gid = config->gid;
+	return 0;
+}
+
+int path_open(struct path **out, struct path_config *config, const struct path_job *job)
+{
+	struct path *path = calloc(1, sizeof(*path));
+	int error = -ENOMEM;
+
+	if (!path) {
+		path_config_free(config);
+		return error;
+	}
+	path->config = *config;
+	memset(config, 0, sizeof(*config));
+	path->job = *job;
+	path->directory = -1;
+	path->files = calloc(job->file_count, sizeof(*path->files));
+	if (path->files)
+		error = path->config.dir ? open_mount(path) : open_export(path);
+	if (error) {
+		path_close(path);
+		return error;
+	}
+	*out = path;
+	return 0;
+}
+
+void path_close(struct path *path)
+{
+	if (!path)
+		return;
+	for (uint32_t i = 0; path->files && i < path->job.file_count; i++)
+		path_close_file(path, i);
+	free(path->files);
+	path_rest(path);
+	if (path->directory >= 0)
+		close(path->directory);
+	path_config_free(&path->config);
+	free(path);
+}
+
+/* --- names --- */
+
+/* Logs what went wrong with a name, in the server's words where there are some. */
+static int name_failed(struct path *path, const char *what, const char *name, int error)
+{
+	const char *words = path->names ? names_error(path->names) : "";
+
+	path->job.log("%s: cannot %s \"%s\": %s%s%s", path->config.label, what, name,
+		      strerror(-error), *words ? ": " : "", words);
+	return error;
+}
+
+int path_size(struct path *path, const char *name, uint64_t *size)
+{
+	int error;
+
+	if (path->config.dir)
+		error = directory_size(path->directory, name, size);
+	else
+		error = names_ready(path) ?: names_size(path->names, name, size);
+	return error && error != -ENOENT ? name_failed(path, "find", name, error) : error;
+}
+
+int path_create(struct path *path, const char *name)
+{
+	int error;
+
+	if (path->config.dir)
+		error = directory_create(path->directory, name);
+	else
+		error = names_ready(path) ?: names_create(path->names, name);
+	return error ? name_failed(path, "create", name, error) : 0;
+}
+
+void path_mark_removed(struct path *path, const char *name)
+{
+	for (uint32_t i = 0; i < path->job.file_count; i++)
+		if (path->files[i].name && !strcmp(path->files[i].name, name))
+			path->files[i].removed = true;
+}
+
+int path_remove(struct path *path, const char *name)
+{
+	int error;
+
+	if (path->config.dir)
+		error = directory_remove(path->directory, name);
+	else
+		error = names_ready(path) ?: names_remove(path->names, name);
+	if (!error || error == -ENOENT)
+		path_mark_removed(path, name);
+	return error && error != -ENOENT ? name_failed(path, "remove", name, error) : error;
+}
+
+int path_drop_cache(struct path *path, const char *name)
+{
+	int error = path->config.dir ? directory_drop_cache(path->directory, name) : 0;
+
+	return error && error != -ENOENT ? name_failed(path, "drop the cache of", name, error) : 0;
+}
+
+/* --- files --- */
+
+/* The smaller of what the user wants and the server takes (nfs(5), rsize and wsize). */
+static uint32_t agreed(uint32_t wanted, uint32_t offered)
+{
+	uint32_t most = min_of(offered, (uint32_t)PATH_IO_MAX);
+
+	return min_of(wanted ?: (uint32_t)SIZE_DEFAULT_MAX, most);
+}
+
+static int find_limits(struct path *path, const struct nfs3_handle *handle)
+{
+	struct nfs3_limits offered;
+	int error = names_limits(path->names, handle, &offered);
+
+	if (error) {
+		path->job.log("%s: the server does not tell its transfer sizes (FSINFO): %s",
+			      path->config.label, names_error(path->names));
+		return error;
+	}
+	if (!offered.read_max || !offered.write_max) {
+		path->job.log(
+			"%s: the server offers rtmax %u and wtmax %u (FSINFO): neither may be 0",
+			path->config.label, offered.read_max, offered.write_max);
+		return -EPROTO;
+	}
+	path->limits.read_max = agreed(path->config.rsize, offered.read_max);
+	path->limits.write_max = agreed(path->config.wsize, offered.write_max);
+	return 0;
+}
+
+static int find_file(struct path *path, struct path_file *file, const char *name)
+{
+	int error = names_ready(path) ?: names_lookup(path->names, name, &file->handle);
+
+	if (error)
+		return name_failed(path, "open", name, error);
+	if (!path->limits.read_max)
+		error = find_limits(path, &file->handle);
+	if (error)
+		return error;
+	nfs3_template_init(&file->read, NFS3_READ, &file->handle, &path->cred);
+	nfs3_template_init(&file->write, NFS3_WRITE, &file->handle, &path->cred);
+	nfs3_template_init(&file->commit, NFS3_COMMIT, &file->handle, &path->cred);
+	return 0;
+}
+
+int path_open_file(struct path *path, uint32_t number, const char *name)
+{
+	struct path_file *file = &path->files[number];
+	int error;
+
+	path_close_file(path, number);
+	if (!path->config.dir) {
+		error = find_file(path, file, name);
+		if (error)
+			return error;
+	} else {
+		path->limits.read_max = path->limits.write_max = PATH_IO_MAX;
+	}
+	file->name = strdup(name);
+	return file->name ? 0 : -ENOMEM;
+}
+
+void path_close_file(struct path *path, uint32_t number)
+{
+	struct path_file *file = &path->files[number];
+
+	free(file->name);
+	memset(file, 0, sizeof(*file));
+}
+
+/* --- connections --- */
+
+struct rpc_address path_next_address(struct path *path)
+{
+	const struct path_config *config = &path->config;
+	struct rpc_address address = {
+		.remote = config->remote,
+		.remote_length = config->remote_length,
+		.reserved_port = true,
+	};
+
+	if (config->local_count) {
+		address.local = config->locals[path->connections++ % config->local_count];
+		address.local_length = address.local.ss_family == AF_INET6
+					       ? sizeof(struct sockaddr_in6)
+					       : sizeof(struct sockaddr_in);
+	}
+	return address;
+}

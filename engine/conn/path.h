@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * path.h - a path as one job uses it: where it leads and on what terms, its name space, and per
+ * file what the path's connections share (the handle, the ledger of writes that are not durable
+ * yet).
+ *
+ * The functions that ask the server wait for it, as names.h and directory.h say; they return 0 or a
+ * negative errno, with one line logged unless they say otherwise.
+ */
+#ifndef NFSMULTI_CONN_PATH_H
+#define NFSMULTI_CONN_PATH_H
+
+#include "conn/ledger.h"
+#include "nfs/names.h"
+#include "nfs/nfs3.h"
+#include "rpc/rpc.h"
+
+enum {
+	PATH_IO_MAX = 64 << 20
+}; /* bytes of one call, whatever the user wants and the server offers */
+
+struct path_config {
+	char *label;		/* how messages name the path */
+	char *dir;		/* a kernel mount; NULL: NFS from user space, by what follows */
+	char *address, *export; /* literal address, for libnfs */
+	struct sockaddr_storage remote;
+	socklen_t remote_length;
+	struct sockaddr_storage
+		*locals; /* local addresses, bound in turn; none: the system's choice */
+	unsigned int local_count;
+	unsigned int nfs_port, mount_port; /* 0: ask rpcbind */
+	uint32_t rsize, wsize;		   /* bytes; 0: as much as the server takes */
+	uint64_t timeo;			   /* nanoseconds */
+	unsigned int retrans;
+	bool soft;
+	uint32_t uid, gid;
+};
+
+struct path_file {
+	char *name; /* NULL: not open */
+	bool removed;
+	struct nfs3_handle handle;
+	struct nfs3_template read, write, commit;
+	struct ledger ledger;
+};
+
+struct path_job {
+	uint32_t file_count; /* files have numbers below this */
+	bool (*stop)(void);  /* true: give up waiting */
+	void (*log)(const char *format, ...) __attribute__((format(printf, 1, 2)));
+};
+
+struct path {
+	struct path_config config;
+	struct path_job job;
+	struct rpc_cred cred;
+	struct names *names;	   /* NULL: at rest, see path_rest() */
+	int directory;		   /* of a mount, or -1 */
+	struct nfs3_limits limits; /* what one READ and one WRITE may carry, 0: not known yet */
+	struct path_file *files;
+	unsigned int connections; /* opened so far: whose turn a local address is */
+};
+
+/* Takes over config's strings and array, also where it fails. */
+int path_open(struct path **path, struct path_config *config, const struct path_job *job);
+void path_close(struct path *path);
+void path_config_free(struct path_config *config);
+
+/* -ENOENT is not logged. */
+int path_size(struct path *path, const char *name, uint64_t *size);
+/* -ENOENT is not logged. */
+int path_remove(struct path *path, const char *name);
+/* The same file was removed over another path: nothing is owed to it any more. */
+void path_mark_removed(struct path *path, const char *name);
+int path_create(struct path *path, const char *name);
+/* Asks a mount to forget what it has cached of a file; nothing to do over NFS. -ENOENT counts as
+ * done. */
+int path_drop_cache(struct path *path, const char *name);
+
+/* Finds a file; the first one also tells the path's limits. */
+int path_open_file(struct path *path, uint32_t file, const char *name);
+void path_close_file(struct path *path, uint32_t file);
+
+/* Lets the name-space connection go until it is needed again. */
+void path_rest(struct path *path);
+
+/* Where its next connection goes, and from where. */
+struct rpc_address path_next_address(struct path *path);
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "conn/probe.h"
+
+#include <errno.h>
+#include <poll.h>
+
+#include "util.h"
+
+enum { SLICE_MS = 100 };
+
+/* Nothing is sent, so nothing is a reply. */
+static int no_reply(void *context, const struct rpc_reply *reply, struct rpc_bulk *bulk)
+{
+	(void)context, (void)reply, (void)bulk;
+	return -EPROTO;
+}
+
+static int await(struct rpc_channel *channel, uint64_t timeout, bool (*stop)(void))
+{
+	uint64_t deadline = clock_now() + timeout;
+	int error;
+
+	while ((error = rpc_tcp.connected(channel)) == -EINPROGRESS) {
+		struct pollfd poll_fd = {.fd = rpc_tcp.poll_fd(channel), .events = POLLOUT};
+
+		if (stop())
+			return -EINTR;
+		if (clock_now() > deadline)
+			return -ETIMEDOUT;
+		poll(&poll_fd, 1, SLICE_MS);
+	}
+	return error;
+}
+
+int probe(const struct rpc_address *address, uint64_t timeout, bool (*stop)(void))
+{
+	const struct rpc_handler handler = {.reply = no_reply};
+	struct rpc_channel *channel;
+	int error = rpc_tcp.open(&channel, address, &handler, 0);
+
+	if (error)
+		return error;
+	error = await(channel, timeout, stop);
+	rpc_tcp.close(channel);
+	return error;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* probe.h - does anything listen there? */
+#ifndef NFSMULTI_PROBE_H
+#define NFSMULTI_PROBE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "rpc/rpc.h"
+
+/*
+ * Connects by TCP and closes again. 0, or a negative errno: connect(2)'s, -ETIMEDOUT after
+ * `timeout` nanoseconds, -EINTR where stop() says so.
+ */
+int probe(const struct rpc_address *address, uint64_t timeout, bool (*stop)(void));
+
+#endif
