@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * config-host.h - what fio's ./configure would have written.
+ *
+ * fio's headers expect this file in front of every source (-include). An engine needs only the
+ * answers below, and any Linux with glibc gives the same ones, so neither fio's ./configure nor the
+ * packages it looks for are wanted. An answer that moved members of fio's structures shows in
+ * abi.c.
+ */
+#ifndef NFSMULTI_CONFIG_HOST_H
+#define NFSMULTI_CONFIG_HOST_H
+
+#if __SIZEOF_POINTER__ == 8
+#define CONFIG_64BIT
+#else
+#define CONFIG_32BIT
+#endif
+
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define CONFIG_LITTLE_ENDIAN
+#else
+#define CONFIG_BIG_ENDIAN
+#endif
+
+#define CONFIG_3ARG_AFFINITY
+#define CONFIG_CLOCKID_T
+#define CONFIG_HAVE_ASPRINTF
+#define CONFIG_HAVE_BOOL
+#define CONFIG_HAVE_GETTID
+#define CONFIG_HAVE_STRNDUP
+#define CONFIG_HAVE_VASPRINTF
+#define CONFIG_POSIXAIO
+#define CONFIG_PWRITEV2
+#define CONFIG_SOCKLEN_T
+#define CONFIG_STATIC_ASSERT
+#define CONFIG_STRCASESTR
+#define CONFIG_STRSEP
+#define CONFIG_SYNC_FILE_RANGE
+#define CONFIG_TLS_THREAD
+
+#endif

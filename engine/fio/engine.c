@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* engine.c - the hooks by which fio drives the engine. Each one only translates; the work is
+ * elsewhere. */
+#include <errno.h>
+#include <string.h>
+
+#include "abi.h"
+#include "engine_options.h"
+#include "job.h"
+#include "job_io.h"
+#include "say.h"
+#include "setup.h"
+
+static struct ioengine_ops engine;
+
+/* --- one job --- */
+
+static int hook_init(struct thread_data *td)
+{
+	/* A fio whose thread_data is laid out in another way would show something else here. */
+	if (td->io_ops != &engine) {
+		say("this fio's struct thread_data is not the one the engine was built for: "
+		    "rebuild it");
+		return EINVAL;
+	}
+	return -job_open(td);
+}
+
+static int hook_post_init(struct thread_data *td)
+{
+	job_buffers(job_of(td), td->orig_buffer, td->orig_buffer_size);
+	return 0;
+}
+
+static void hook_cleanup(struct thread_data *td)
+{
+	job_close(job_of(td));
+}
+
+/* --- its I/O --- */
+
+static enum fio_q_status hook_queue(struct thread_data *td, struct io_u *io_u)
+{
+	return job_queue(job_of(td), io_u);
+}
+
+/* Calls go out together in getevents(): fio commits after each single one. */
+static int hook_commit(struct thread_data *td)
+{
+	return 0;
+}
+
+static int hook_getevents(struct thread_data *td, unsigned int min, unsigned int max,
+			  const struct timespec *timeout)
+{
+	return job_getevents(job_of(td), min, max, timeout);
+}
+
+static struct io_u *hook_event(struct thread_data *td, int number)
+{
+	return job_event(job_of(td));
+}
+
+/* fio 3.37 added the first parameter. */
+#if FIO_IOOPS_VERSION >= 34
+static char *hook_errdetails(struct thread_data *td, struct io_u *io_u)
+#else
+static char *hook_errdetails(struct io_u *io_u)
+#endif
+{
+	return job_error_details(io_u);
+}
+
+/* --- its files --- */
+
+static int failed(struct thread_data *td, int error, const char *what)
+{
+	if (!error)
+		return 0;
+	td_verror(td, -error, what);
+	return 1;
+}
+
+static int hook_open_file(struct thread_data *td, struct fio_file *f)
+{
+	return failed(td, job_open_file(job_of(td), f), "open_file");
+}
+
+static int hook_close_file(struct thread_data *td, struct fio_file *f)
+{
+	return failed(td, job_close_file(job_of(td), f), "close_file");
+}
+
+static int hook_unlink_file(struct thread_data *td, struct fio_file *f)
+{
+	return job_of(td) ? -job_unlink(job_of(td), f) : setup_unlink(td, f);
+}
+
+static int hook_invalidate(struct thread_data *td, struct fio_file *f)
+{
+	return job_of(td) ? -job_invalidate(job_of(td), f) : setup_invalidate(td, f);
+}
+
+static struct ioengine_ops engine = {
+	.name = "nfsmulti",
+	.version = FIO_IOOPS_VERSION,
+	.flags = FIO_DISKLESSIO | FIO_NOEXTEND | FIO_NODISKUTIL | FIO_NO_OFFLOAD |
+		 FIO_ASYNCIO_SETS_ISSUE_TIME,
+	.init = hook_init,
+	.post_init = hook_post_init,
+	.cleanup = hook_cleanup,
+	.queue = hook_queue,
+	.commit = hook_commit,
+	.getevents = hook_getevents,
+	.event = hook_event,
+	.errdetails = hook_errdetails,
+	.open_file = hook_open_file,
+	.close_file = hook_close_file,
+	.unlink_file = hook_unlink_file,
+	.invalidate = hook_invalidate,
+	.get_file_size = setup_file_size,
+	.prepopulate_file = setup_prepopulate,
+	.option_struct_size = sizeof(struct engine_options),
+	.options = engine_option_table,
+};
+
+/* What fio looks up in the library, the one symbol that it exports. */
+__attribute__((visibility("default"))) void get_ioengine(struct ioengine_ops **ops);
+
+void get_ioengine(struct ioengine_ops **ops)
+{
+	char why[ABI_WHY_MAX];
+
+	*ops = NULL; /* fio then says "not loadable" and exits with 1 */
+	if (abi_check(why, sizeof(why)))
+		say("%s", why);
+	else
+		*ops = &engine;
+}

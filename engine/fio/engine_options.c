@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "engine_options.h"
+
+#include "conn/connection.h"
+#include "pool/spread.h"
+
+#include "optgroup.h"
+
+/* nfs(5): the later of the two words counts. */
+static int set_hard(void *data, int *value)
+{
+	((struct engine_options *)data)->soft = !*value;
+	return 0;
+}
+
+static int set_soft(void *data, int *value)
+{
+	((struct engine_options *)data)->soft = *value != 0;
+	return 0;
+}
+
+#define AT(member)    .off1 = offsetof(struct engine_options, member)
+#define ENGINE_OPTION .category = FIO_OPT_C_ENGINE, .group = FIO_OPT_G_NFS
+
+#define SPREAD_VALUES(base)                                                               \
+	{                                                                                 \
+		{.ival = "job", .oval = (base) + SPREAD_JOB, .help = "One path per job"}, \
+			{.ival = "roundrobin",                                            \
+			 .oval = (base) + SPREAD_ROUNDROBIN,                              \
+			 .help = "The next connection for each I/O"},                     \
+			{.ival = "queue",                                                 \
+			 .oval = (base) + SPREAD_QUEUE,                                   \
+			 .help = "The connection with the fewest bytes in flight"},       \
+			{.ival = "stripe",                                                \
+			 .oval = (base) + SPREAD_STRIPE,                                  \
+			 .help = "By offset (stripe_size)"},                              \
+	}
+
+struct fio_option engine_option_table[] = {
+	{
+		.name = "pool",
+		.lname = "Pool of paths",
+		.type = FIO_OPT_STR_STORE,
+		AT(pool),
+		.help = "Paths to the same files: nfs://HOST[:PORT]/EXPORT[?ARG=VALUE&...] or "
+			"/DIRECTORY, "
+			"separated by commas; or a pool's name in NFSMULTI_POOLS or "
+			"IOTRAP_MOUNT_POOLS",
+		ENGINE_OPTION,
+	},
+	{
+		.name = "nconnect",
+		.lname = "Connections per path",
+		.type = FIO_OPT_INT,
+		AT(nconnect),
+		.minval = 1,
+		.maxval = 256,
+		.def = "1",
+		.help = "Connections that a job opens on each path",
+		ENGINE_OPTION,
+	},
+	{
+		.name = "spread",
+		.lname = "Spread of I/O",
+		.type = FIO_OPT_STR,
+		AT(spread),
+		.def = "job",
+		.posval = SPREAD_VALUES(0),
+		.help = "How a job's I/O is laid over its connections",
+		ENGINE_OPTION,
+	},
+	{
+		.name = "spread_reads",
+		.lname = "Spread of reads",
+		.type = FIO_OPT_STR,
+		AT(spread_reads),
+		.posval = SPREAD_VALUES(1),
+		.help = "As spread, for reads alone",
+		ENGINE_OPTION,
+	},
+	{
+		.name = "spread_writes",
+		.lname = "Spread of writes",
+		.type = FIO_OPT_STR,
+		AT(spread_writes),
+		.posval = SPREAD_VALUES(1),
+		.help = "As spread, for writes alone",
+		ENGINE_OPTION,
+	},
+	{
+		.name = "stripe_size",
+		.lname = "Stripe size",
+		.type = FIO_OPT_STR_VAL,
+		AT(stripe_size),
+		.help = "Bytes in a row on one connection, for spread=stripe (default: the job's "
+			"largest "
+			"block size)",
+		ENGINE_OPTION,
+	},
+	{
+		.name = "proto",
+		.lname = "Transport",
+		.type = FIO_OPT_STR,
+		AT(proto),
+		.def = "tcp",
+		.posval =
+			{
+				{.ival = "tcp", .oval = MOUNT_TCP, .help = "TCP"},
+				{.ival = "tcp6", .oval = MOUNT_TCP6, .help = "TCP over IPv6"},
+				{.ival = "rdma", .oval = MOUNT_RDMA, .help = "RDMA"},
+				{.ival = "rdma6", .oval = MOUNT_RDMA6, .help = "RDMA over IPv6"},
+			},
+		.help = "Transport, as in nfs(5)",
+		ENGINE_OPTION,
+	},
+	{
+		.name = "port",
+		.lname = "NFS port",
+		.type = FIO_OPT_INT,
+		AT(port),
+		.maxval = 65535,
+		.help = "The server's NFS port (default: as its rpcbind says)",
+		ENGINE_OPTION,
+	},
+	{
+		.name = "mountport",
+		.lname = "MOUNT port",
+		.type = FIO_OPT_INT,
+		AT(mountport),
+		.maxval = 65535,
+		.help = "The server's MOUNT port (default: as its rpcbind says)",
+		ENGINE_OPTION,
+	},
+	{
+		.name = "rsize",
+		.lname = "READ size",
+		.type = FIO_OPT_INT,
+		AT(rsize),
+		.help = "The most bytes that one READ asks for (default: the server's rtmax)",
+		ENGINE_OPTION,
+	},
+	{
+		.name = "wsize",
+		.lname = "WRITE size",
+		.type = FIO_OPT_INT,
+		AT(wsize),
+		.help = "The most bytes that one WRITE carries (default: the server's wtmax)",
+		ENGINE_OPTION,
+	},
+	{
+		.name = "timeo",
+		.lname = "Retransmission timeout",
+		.type = FIO_OPT_INT,
+		AT(timeo),
+		.minval = 1,
+		.maxval = 6000,
+		.def = "600",
+		.help = "Tenths of a second to wait for a reply before the call is sent again",
+		ENGINE_OPTION,
+	},
+	{
+		.name = "retrans",
+		.lname = "Retransmissions",
+		.type = FIO_OPT_INT,
+		AT(retrans),
+		.maxval = 1000,
+		.def = "2",
+		.help = "Times a call is sent again before soft gives up",
+		ENGINE_OPTION,
+	},
+	{
+		.name = "hard",
+		.lname = "Retry for ever",
+		.type = FIO_OPT_STR_SET,
+		.cb = set_hard,
+		.help = "Retry for ever when the server does not answer (the default)",
+		ENGINE_OPTION,
+	},
+	{
+		.name = "soft",
+		.lname = "Give up",
+		.type = FIO_OPT_STR_SET,
+		.cb = set_soft,
+		.help = "Fail an I/O with ETIMEDOUT when retrans retransmissions brought no reply",
+		ENGINE_OPTION,
+	},
+	{
+		.name = "localaddr",
+		.lname = "Local addresses",
+		.type = FIO_OPT_STR_STORE,
+		AT(localaddr),
+		.help = "Addresses to connect from, in turn, joined by '+'",
+		ENGINE_OPTION,
+	},
+	{
+		.name = "stable",
+		.lname = "WRITE stability",
+		.type = FIO_OPT_STR,
+		AT(stable),
+		.def = "unstable",
+		.posval =
+			{
+				{.ival = "unstable",
+				 .oval = IO_UNSTABLE,
+				 .help = "Durable at the next COMMIT"},
+				{.ival = "data_sync",
+				 .oval = IO_DATA_SYNC,
+				 .help = "Data durable at once"},
+				{.ival = "file_sync",
+				 .oval = IO_FILE_SYNC,
+				 .help = "All durable at once"},
+			},
+		.help = "How WRITE asks (RFC 1813, stable_how); sync=1 means file_sync",
+		ENGINE_OPTION,
+	},
+	{
+		.name = "stats_file",
+		.lname = "Statistics file",
+		.type = FIO_OPT_STR_STORE,
+		AT(stats_file),
+		.help = "Append one JSON line per connection at the end of the job",
+		ENGINE_OPTION,
+	},
+	{
+		.name = "trace",
+		.lname = "Trace",
+		.type = FIO_OPT_BOOL,
+		AT(trace),
+		.def = "0",
+		.help = "Print one line per operation on stderr (also by the environment's "
+			"IOTRAP_TRACE)",
+		ENGINE_OPTION,
+	},
+	{
+		.name = NULL,
+	},
+};

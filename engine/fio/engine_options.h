@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* engine_options.h - the engine's options as fio stores them. README.md and nfsmulti(7) explain
+ * them. */
+#ifndef NFSMULTI_ENGINE_OPTIONS_H
+#define NFSMULTI_ENGINE_OPTIONS_H
+
+#include "fio.h"
+
+/* spread_reads and spread_writes: one more than enum spread_policy, 0: as spread says. */
+enum { SPREAD_AS_SPREAD = 0 };
+
+struct engine_options {
+	void *pad; /* fio keeps the thread_data here */
+	char *pool;
+	unsigned int nconnect;
+	unsigned int spread, spread_reads, spread_writes;
+	unsigned long long stripe_size; /* bytes; 0: the job's largest block */
+	unsigned int proto;		/* enum mount_proto */
+	unsigned int port, mountport;	/* 0: ask rpcbind */
+	unsigned int rsize, wsize;	/* bytes; 0: as much as the server takes */
+	unsigned int timeo;		/* tenths of a second */
+	unsigned int retrans;
+	unsigned int soft;
+	char *localaddr;
+	unsigned int stable; /* enum io_stable */
+	char *stats_file;
+	unsigned int trace;
+};
+
+enum mount_proto { MOUNT_TCP, MOUNT_TCP6, MOUNT_RDMA, MOUNT_RDMA6 };
+
+extern struct fio_option engine_option_table[];
+
+#endif

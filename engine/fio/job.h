@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * job.h - one running job: its connections, and its I/Os on their way.
+ *
+ * fio's io_u becomes a request; a request is cut into pieces (struct conn_io), by stripe and by
+ * what one call may carry, and is complete when all its pieces are. All of it is allocated in
+ * job_open().
+ */
+#ifndef NFSMULTI_JOB_H
+#define NFSMULTI_JOB_H
+
+#include "pool_paths.h"
+
+#include "conn/group.h"
+#include "pool/spread.h"
+
+struct request {
+	struct io_u *io_u;    /* NULL: the engine's own, a sync before a file is closed */
+	struct request *next; /* in job->starved or job->syncs */
+	uint32_t file;
+	enum io_op op;
+	bool data_only; /* fdatasync */
+
+	uint64_t offset; /* of what is not cut into pieces yet … */
+	uint32_t left;	 /* … so many bytes */
+	bool begun;	 /* a piece has been cut: the spread's choice is made */
+	struct spread_piece piece;
+
+	uint32_t pieces;     /* outstanding */
+	int error;	     /* the first, positive */
+	uint64_t end;	     /* where the data ends: after it, a READ found the end of file */
+	const char *label;   /* the path that failed, and … */
+	uint32_t nfs_status; /* … the server's word for it */
+
+	uint64_t born;	/* the order of writes and syncs */
+	uint32_t waits; /* a sync: writes that must finish before it */
+};
+
+struct job_file {
+	uint32_t writes; /* requests under way */
+};
+
+struct job {
+	struct thread_data *td;
+	struct pool_paths paths;
+	struct path **used; /* those of the pool that this job uses, in the order of the spread */
+	struct group group;
+	struct spread reads, writes;
+	struct spread_load *load;
+	enum io_stable stable;
+	uint32_t io_max[2]; /* bytes of one piece, by DDIR_READ and DDIR_WRITE */
+	bool trace;
+
+	struct conn_io *ios;
+	struct io_list idle;			/* ios that no request has */
+	struct request *requests;		/* by io_u->index, and one of the engine's own */
+	struct request *starved, **starved_end; /* wait for an idle io */
+	struct request *syncs;			/* wait for earlier writes */
+	struct job_file *files;
+	uint64_t births;
+
+	struct io_u **fresh; /* queued since the last flush: fresh_count of iodepth */
+	uint32_t fresh_count;
+	struct io_u **done; /* a ring of iodepth entries, complete and not yet taken by fio */
+	uint32_t done_first, done_count, done_size;
+
+	uint64_t
+		stop_seen; /* clock_now() when the job was told to end with I/O outstanding; or 0 */
+};
+
+/* The job, or NULL before job_open() and after job_close(). */
+struct job *job_of(const struct thread_data *td);
+
+/* The same for this thread: fio before 3.37 has hooks that are not told whose I/O it is. */
+struct job *job_of_thread(void);
+
+/* 0 or a negative errno, logged. td->io_ops_data is the job on success alone. */
+int job_open(struct thread_data *td);
+/* Writes the statistics and closes everything. NULL is allowed. */
+void job_close(struct job *job);
+
+/* Memory that fio's I/O buffers lie in, known once they are allocated. */
+void job_buffers(struct job *job, void *memory, size_t size);
+
+/* 0 or a negative errno, logged. */
+int job_open_file(struct job *job, struct fio_file *f);
+/* Makes durable what was written and not committed. 0, or a negative errno where that failed,
+ * logged. */
+int job_close_file(struct job *job, struct fio_file *f);
+/* An absent file is no error. */
+int job_unlink(struct job *job, struct fio_file *f);
+/* Drops what mounts have cached of a file. */
+int job_invalidate(struct job *job, struct fio_file *f);
+
+#endif

@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "job_io.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "nfs/status.h"
+#include "say.h"
+#include "util.h"
+
+/* How long outstanding I/O may still take once the job is to end: then it is given up. */
+static const uint64_t GRACE = 3 * SEC;
+/* How long after runtime= fio itself may take to notice, in microseconds. */
+static const uint64_t OVERTIME = 500000;
+
+/* --- from fio to the connections --- */
+
+static struct spread *spread_of(struct job *job, enum io_op op)
+{
+	return op == IO_READ ? &job->reads : &job->writes;
+}
+
+static void submit_piece(struct job *job, struct request *request, struct conn_io *io)
+{
+	const struct spread_piece *piece = &request->piece;
+
+	io->op = request->op;
+	io->stable = job->stable;
+	io->file = request->file;
+	io->offset = piece->offset;
+	io->length = piece->length;
+	io->buffer = (uint8_t *)request->io_u->xfer_buf + (piece->offset - request->io_u->offset);
+	io->done = 0;
+	io->nfs_status = 0;
+	io->owner = request;
+	request->pieces++;
+	spread_load_add(job->load, piece->connection, piece->length);
+	group_submit(&job->group, piece->connection, io);
+}
+
+/* Cuts what is left of a request into pieces, as far as there are ios for them. */
+static bool cut(struct job *job, struct request *request)
+{
+	struct conn_io *io;
+
+	while (request->left && (io = io_list_take(&job->idle))) {
+		spread_cut(spread_of(job, request->op), request->offset, request->left,
+			   job->io_max[request->op == IO_WRITE], !request->begun, &request->piece);
+		request->begun = true;
+		request->offset += request->piece.length;
+		request->left -= request->piece.length;
+		submit_piece(job, request, io);
+	}
+	return !request->left;
+}
+
+static void starve(struct job *job, struct request *request)
+{
+	request->next = NULL;
+	*job->starved_end = request;
+	job->starved_end = &request->next;
+}
+
+static void begin(struct request *request, struct io_u *io_u, uint32_t file, enum io_op op)
+{
+	memset(request, 0, sizeof(*request));
+	request->io_u = io_u;
+	request->file = file;
+	request->op = op;
+	if (op == IO_COMMIT) {
+		request->left = 1; /* until every path has been asked */
+		return;
+	}
+	request->offset = io_u->offset;
+	request->left = (uint32_t)io_u->xfer_buflen;
+	request->end = io_u->offset + io_u->xfer_buflen;
+}
+
+static enum fio_q_status queue_transfer(struct job *job, struct io_u *io_u)
+{
+	struct request *request = &job->requests[io_u->index];
+
+	job->fresh[job->fresh_count++] = io_u;
+	begin(request, io_u, io_u->file->fileno, io_u->ddir == DDIR_READ ? IO_READ : IO_WRITE);
+	if (request->op == IO_WRITE) {
+		request->born = ++job->births;
+		job->files[request->file].writes++;
+	}
+	if (job->starved || !cut(job, request))
+		starve(job, request);
+	return FIO_Q_QUEUED;
+}
+
+/* --- syncs: after the writes that came before them, on every path that owes a COMMIT --- */
+
+static void finish_request(struct job *job, struct request *request);
+
+/* The first connections, one on each path, have the paths' numbers. */
+static void submit_commit(struct job *job, struct request *request, uint32_t path)
+{
+	struct conn_io *io = io_list_take(&job->idle);
+
+	io->op = IO_COMMIT;
+	io->data_only = request->data_only;
+	io->file = request->file;
+	io->offset = 0;
+	io->length = 0;
+	io->done = 0;
+	io->nfs_status = 0;
+	io->owner = request;
+	request->pieces++;
+	group_submit(&job->group, path, io);
+}
+
+/* request->piece.connection counts the paths that have been asked. */
+static bool commit_paths(struct job *job, struct request *request)
+{
+	uint32_t *path = &request->piece.connection;
+
+	for (; *path < job->group.path_count; ++*path) {
+		const struct path_file *file = &job->used[*path]->files[request->file];
+
+		if (file->removed || !file->ledger.unstable)
+			continue;
+		if (!job->idle.first)
+			return false;
+		submit_commit(job, request, *path);
+	}
+	request->left = 0;
+	if (!request->pieces)
+		finish_request(job, request); /* nothing was owed */
+	return true;
+}
+
+/* No write that it waits for is left. */
+static void start_sync(struct job *job, struct request *request)
+{
+	if (!commit_paths(job, request))
+		starve(job, request);
+}
+
+/* Writes that are queued later do not hold a sync up: it covers what came before it, as fsync(2)
+ * does. */
+static void queue_sync(struct job *job, struct request *request)
+{
+	request->born = ++job->births;
+	request->waits = job->files[request->file].writes;
+	if (!request->waits) {
+		start_sync(job, request);
+		return;
+	}
+	request->next = job->syncs;
+	job->syncs = request;
+}
+
+/* A write has finished: the syncs that came after it wait for one less. */
+static void release_syncs(struct job *job, const struct request *write)
+{
+	struct request **link = &job->syncs;
+
+	while (*link) {
+		struct request *sync = *link;
+
+		if (sync->file != write->file || sync->born < write->born || --sync->waits) {
+			link = &sync->next;
+			continue;
+		}
+		*link = sync->next;
+		start_sync(job, sync);
+	}
+}
+
+enum fio_q_status job_queue(struct job *job, struct io_u *io_u)
+{
+	struct request *request;
+
+	if (ddir_rw(io_u->ddir) && io_u->ddir != DDIR_TRIM)
+		return queue_transfer(job, io_u);
+	if (!ddir_sync(io_u->ddir)) {
+		io_u->error = EOPNOTSUPP;
+		return FIO_Q_COMPLETED;
+	}
+	job->fresh[job->fresh_count++] = io_u;
+	request = &job->requests[io_u->index];
+	begin(request, io_u, io_u->file->fileno, IO_COMMIT);
+	request->data_only = io_u->ddir != DDIR_SYNC;
+	queue_sync(job, request);
+	return FIO_Q_QUEUED;
+}
+
+/* --- from the connections to fio --- */
+
+/* The requests that got no io go first when there are some again. */
+static void feed_starved(struct job *job)
+{
+	while (job->starved && job->idle.first) {
+		struct request *request = job->starved;
+		bool through =
+			request->op == IO_COMMIT ? commit_paths(job, request) : cut(job, request);
+
+		if (!through)
+			return;
+		job->starved = request->next;
+		if (!job->starved)
+			job->starved_end = &job->starved;
+	}
+}
+
+/* Bytes that a server lost after it had taken them are an error of the sync that finds it out. */
+static void report_losses(struct job *job, struct request *request)
+{
+	for (uint32_t i = 0; i < job->group.path_count; i++) {
+		struct path *path = job->used[i];
+		struct path_file *file = &path->files[request->file];
+		uint64_t lost = ledger_take_lost(&file->ledger);
+
+		if (!lost || file->removed)
+			continue;
+		say("%s: %" PRIu64
+		    " bytes of \"%s\" may be lost: the server did not keep what it had "
+		    "not committed (its write verifier changed, or COMMIT failed)",
+		    path->config.label, lost, file->name);
+		if (!request->error) {
+			request->error = EIO;
+			request->label = path->config.label;
+		}
+	}
+}
+
+static void push_done(struct job *job, struct io_u *io_u)
+{
+	job->done[(job->done_first + job->done_count) % job->done_size] = io_u;
+	job->done_count++;
+}
+
+static void finish_request(struct job *job, struct request *request)
+{
+	struct io_u *io_u = request->io_u;
+
+	if (request->op == IO_COMMIT) {
+		report_losses(job, request);
+		/* fio does not look at the result of a sync that was queued: the job fails here. */
+		if (request->error)
+			td_verror(job->td, request->error, "fsync");
+	}
+	if (!io_u)
+		return; /* job_sync_file() looks at the request */
+	io_u->error = request->error;
+	io_u->resid = 0;
+	if (request->op != IO_COMMIT && request->end < io_u->offset + io_u->xfer_buflen)
+		io_u->resid = io_u->offset + io_u->xfer_buflen - request->end;
+	/* As with fio's synchronous engines: part of a block at the end of file is short, nothing
+	 * is an error. */
+	if (!io_u->error && io_u->resid && io_u->resid == io_u->xfer_buflen) {
+		io_u->error = EIO;
+		request->label = "a READ beyond the end of file";
+	}
+	push_done(job, io_u);
+	if (request->op == IO_WRITE) {
+		job->files[request->file].writes--;
+		release_syncs(job, request);
+	}
+}
+
+static void trace(const struct job *job, const struct conn_io *io)
+{
+	static const char *const names[] = {
+		[IO_READ] = "READ", [IO_WRITE] = "WRITE", [IO_COMMIT] = "COMMIT"};
+	const struct path *path = io->conn->path;
+
+	say("trace: connection %u %s \"%s\" %s %u@%" PRIu64 " = %u%s%s", io->conn->number,
+	    path->config.label, path->files[io->file].name, names[io->op], io->length, io->offset,
+	    io->done, io->error ? ": " : "", io->error ? strerror(io->error) : "");
+}
+
+static void take_piece(struct job *job, struct conn_io *io)
+{
+	struct request *request = io->owner;
+
+	if (job->trace)
+		trace(job, io);
+	if (io->op != IO_COMMIT)
+		spread_load_add(job->load, io->conn->number, -(int64_t)io->length);
+	if (io->error && !request->error) {
+		request->error = io->error;
+		request->label = io->conn->path->config.label;
+		request->nfs_status = io->nfs_status;
+	}
+	if (io->done < io->length)
+		request->end = min_of(request->end, io->offset + io->done);
+	io_list_add(&job->idle, io);
+	if (!--request->pieces && !request->left)
+		finish_request(job, request);
+}
+
+static void take_finished(struct job *job)
+{
+	struct conn_io *io;
+
+	while ((io = io_list_take(&job->group.job.finished)))
+		take_piece(job, io);
+	if (job->starved)
+		feed_starved(job);
+}
+
+/* --- waiting --- */
+
+static bool time_is_up(const struct thread_data *td)
+{
+	uint64_t runtime = td->o.timeout + td->o.ramp_time; /* microseconds */
+
+	return td->terminate || (td->o.timeout && utime_since_now(&td->epoch) > runtime + OVERTIME);
+}
+
+/*
+ * Called when a wait brought nothing. A server that does not answer holds a hard mount for ever,
+ * but not a job that is told to end.
+ */
+static void check_stop(struct job *job)
+{
+	if (!time_is_up(job->td)) {
+		job->stop_seen = 0;
+		return;
+	}
+	if (!job->stop_seen)
+		job->stop_seen = clock_now();
+	if (clock_now() - job->stop_seen < GRACE)
+		return;
+	say("giving up %u calls that the server did not answer: the run is to end",
+	    group_outstanding(&job->group));
+	group_abort(&job->group, EINTR);
+}
+
+/* Tells fio when what it queued went out: its submission latency ends there, completion latency
+ * begins. */
+static void note_issued(struct job *job)
+{
+	struct thread_data *td = job->td;
+	struct timespec now;
+
+	if (fio_fill_issue_time(td)) {
+		fio_gettime(&now, NULL);
+		for (uint32_t i = 0; i < job->fresh_count; i++) {
+			job->fresh[i]->issue_time = now;
+			io_u_queued(td, job->fresh[i]);
+		}
+		if (td->o.read_iolog_file)
+			td->last_issue = now;
+	}
+	io_u_mark_submit(td, job->fresh_count);
+	job->fresh_count = 0;
+}
+
+/* One round: out with what was queued, in with what has come. */
+static void turn(struct job *job, bool wait)
+{
+	if (job->fresh_count)
+		note_issued(job);
+	group_flush(&job->group);
+	group_reap(&job->group, wait);
+	if (wait && !job->group.job.finished.first)
+		check_stop(job);
+	take_finished(job);
+}
+
+static bool expired(const struct timespec *timeout, uint64_t start)
+{
+	return timeout &&
+	       clock_now() - start >= (uint64_t)timeout->tv_sec * SEC + (uint64_t)timeout->tv_nsec;
+}
+
+int job_getevents(struct job *job, unsigned int min, unsigned int max,
+		  const struct timespec *timeout)
+{
+	uint64_t start = timeout ? clock_now() : 0;
+
+	turn(job, job->done_count < min);
+	while (job->done_count < min && !expired(timeout, start)) {
+		if (!group_outstanding(&job->group) && !job->group.job.finished.first)
+			return -EIO; /* nothing is on its way any more */
+		turn(job, true);
+	}
+	return (int)job->done_count;
+}
+
+struct io_u *job_event(struct job *job)
+{
+	struct io_u *io_u = job->done[job->done_first];
+
+	job->done_first = (job->done_first + 1) % job->done_size;
+	job->done_count--;
+	return io_u;
+}
+
+int job_sync_file(struct job *job, uint32_t file)
+{
+	struct request *request = &job->requests[job->done_size]; /* the engine's own */
+
+	begin(request, NULL, file, IO_COMMIT);
+	queue_sync(job, request);
+	while (request->left || request->pieces)
+		turn(job, true);
+	if (request->error)
+		say("\"%s\" is not durable on %s: %s", job->used[0]->files[file].name,
+		    request->label, strerror(request->error));
+	return -request->error;
+}
+
+char *job_error_details(const struct io_u *io_u)
+{
+	const struct job *job = job_of_thread();
+	const struct request *request = job ? &job->requests[io_u->index] : NULL;
+	char *text;
+
+	if (!request || !request->label)
+		return strdup("nfsmulti: no connection has failed");
+	if (asprintf(&text, "nfsmulti: %s%s%s", request->label, request->nfs_status ? ": " : "",
+		     request->nfs_status ? nfs3_status_name(request->nfs_status) : "") < 0)
+		return NULL;
+	return text;
+}

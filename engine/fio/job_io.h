@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* job_io.h - the way of an I/O: from fio into pieces, over the connections, and back. */
+#ifndef NFSMULTI_JOB_IO_H
+#define NFSMULTI_JOB_IO_H
+
+#include "job.h"
+
+/* fio's queue(). Nothing is sent yet. */
+enum fio_q_status job_queue(struct job *job, struct io_u *io_u);
+
+/*
+ * fio's getevents(): sends what was queued, waits until at least `min` I/Os are complete, and says
+ * how many are: all of them, `max` is a hint. `timeout` NULL: no limit. A negative errno where
+ * fewer than `min` are left to wait for.
+ */
+int job_getevents(struct job *job, unsigned int min, unsigned int max,
+		  const struct timespec *timeout);
+
+/* Takes the next complete I/O out: job_getevents() has counted it. */
+struct io_u *job_event(struct job *job);
+
+/* Why an I/O of this thread's job failed, as text to be freed. NULL: out of memory. */
+char *job_error_details(const struct io_u *io_u);
+
+/* Makes one file durable and waits for that. 0 or a negative errno, logged. */
+int job_sync_file(struct job *job, uint32_t file);
+
+#endif

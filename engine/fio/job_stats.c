@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "job_stats.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "say.h"
+#include "stats/counters.h"
+
+static void write_conn(FILE *out, const struct job *job, const struct conn *conn)
+{
+	char local[CONN_NAME], remote[CONN_NAME];
+	const struct counters_label label = {
+		.job = job->td->o.name,
+		.job_number = terms_job_number(job->td),
+		.connection = conn->number,
+		.path = conn->path->config.label,
+		.local = local,
+		.remote = remote,
+		.transport = conn->ops->name,
+	};
+	const struct counters_transport transport = {conn->transport.syscalls,
+						     conn->transport.bytes_sent,
+						     conn->transport.bytes_received};
+
+	conn->ops->names(conn, local, remote);
+	counters_write(out, &label, &conn->counters, &transport);
+}
+
+/* One write(2) with O_APPEND: the lines of jobs that end together do not mix. */
+static int append(const char *path, const char *text, size_t size)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+	ssize_t written;
+
+	if (fd < 0)
+		return -errno;
+	written = write(fd, text, size);
+	close(fd);
+	return written == (ssize_t)size ? 0 : -(errno ?: ENOSPC);
+}
+
+static void write_stats_file(const struct job *job, const char *path)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *out = open_memstream(&text, &size);
+	int error = -ENOMEM;
+
+	if (out) {
+		for (uint32_t i = 0; i < job->group.job.conn_count; i++)
+			write_conn(out, job, job->group.conns[i]);
+		fclose(out);
+		error = append(path, text, size);
+	}
+	free(text);
+	if (error)
+		say("cannot write stats_file=%s: %s", path, strerror(-error));
+}
+
+static void add(struct counters *sum, const struct counters *one)
+{
+	sum->read_ops += one->read_ops;
+	sum->read_bytes += one->read_bytes;
+	sum->write_ops += one->write_ops;
+	sum->write_bytes += one->write_bytes;
+	sum->commits += one->commits;
+	sum->retransmissions += one->retransmissions;
+	sum->reconnects += one->reconnects;
+	sum->errors += one->errors;
+}
+
+static void summarise(const struct job *job)
+{
+	uint32_t count = job->group.job.conn_count;
+	struct counters sum = {0};
+
+	for (uint32_t i = 0; i < count; i++)
+		add(&sum, &job->group.conns[i]->counters);
+	say_summary("%u connection%s on %u path%s: %" PRIu64 " reads, %" PRIu64 " writes, %" PRIu64
+		    " commits, %" PRIu64 " retransmissions, %" PRIu64 " reconnects, %" PRIu64
+		    " errors",
+		    count, count == 1 ? "" : "s", job->group.path_count,
+		    job->group.path_count == 1 ? "" : "s", sum.read_ops, sum.write_ops, sum.commits,
+		    sum.retransmissions, sum.reconnects, sum.errors);
+}
+
+void job_stats_report(const struct job *job)
+{
+	const struct engine_options *eo = job->td->eo;
+
+	if (eo->stats_file)
+		write_stats_file(job, eo->stats_file);
+	summarise(job);
+}

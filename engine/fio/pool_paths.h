@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* pool_paths.h - the paths of a job's pool, each opened when it is first asked for. */
+#ifndef NFSMULTI_POOL_PATHS_H
+#define NFSMULTI_POOL_PATHS_H
+
+#include "terms.h"
+
+struct pool_paths {
+	struct pool pool;
+	struct path **open; /* per path of the pool; NULL: not opened yet */
+	uint32_t file_count;
+};
+
+/* 0 or a negative errno, logged. Files of the job have numbers below file_count. */
+int pool_paths_init(struct pool_paths *paths, struct thread_data *td, uint32_t file_count);
+void pool_paths_close(struct pool_paths *paths);
+
+/* Path `number` (below paths->pool.count), or NULL with *error a negative errno, logged. */
+struct path *pool_paths_get(struct pool_paths *paths, struct thread_data *td, uint32_t number,
+			    int *error);
+
+/* The path that the job has to itself under spread=job. */
+uint32_t pool_paths_of_job(const struct pool_paths *paths, const struct thread_data *td);
+
+#endif

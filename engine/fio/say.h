@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * say.h - lines for people. They go to stderr, and to the client where this fio is a server: never
+ * into fio's own output, whose JSON they would spoil.
+ */
+#ifndef NFSMULTI_SAY_H
+#define NFSMULTI_SAY_H
+
+/* One line, without a newline; it begins with "nfsmulti: " and the job, where one was named. */
+void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Names this thread's job in its further lines; the string stays the caller's. NULL: none. */
+void say_job(const char *job);
+
+/* Into fio's own log where that is for people alone; else on this process's stderr. */
+void say_summary(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

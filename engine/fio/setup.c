@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "setup.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "layout.h"
+#include "pool_paths.h"
+#include "say.h"
+
+enum { LAYOUT_PATHS_MAX = 8 };
+
+#define SIZE_UNKNOWN (-1ULL) /* fio's word for a file that is not there */
+
+/* --- the paths that are kept from call to call --- */
+
+static struct {
+	pthread_mutex_t lock; /* thread=1 with create_serialize=0 comes here from several threads */
+	pid_t pid;	      /* who opened them */
+	char *terms;	      /* of what job, as text */
+	struct pool_paths paths;
+} kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* All that decides where the paths lead, as one string. */
+static char *terms_text(struct thread_data *td)
+{
+	const struct engine_options *eo = td->eo;
+	char *text;
+
+	if (asprintf(&text, "%s %s %u %u %u %u %u %u %u %u %s", eo->pool ?: "",
+		     eo->pool ? "" : td->files[0]->file_name, eo->proto, eo->port, eo->mountport,
+		     eo->rsize, eo->wsize, eo->timeo, eo->retrans, eo->soft,
+		     eo->localaddr ?: "") < 0)
+		return NULL;
+	return text;
+}
+
+static void forget(void)
+{
+	free(kept.terms);
+	kept.terms = NULL;
+	if (kept.pid == getpid())
+		pool_paths_close(&kept.paths);
+	else
+		kept.paths = (struct pool_paths){0}; /* a parent's: not ours to use or to close */
+}
+
+/* The paths for this job: those at hand, or new ones. Called with the lock held. */
+static int recall(struct thread_data *td, struct pool_paths **paths)
+{
+	char *terms = terms_text(td);
+	int error;
+
+	if (!terms)
+		return -ENOMEM;
+	*paths = &kept.paths;
+	if (kept.terms && kept.pid == getpid() && !strcmp(kept.terms, terms)) {
+		free(terms);
+		return 0;
+	}
+	forget();
+	error = pool_paths_init(&kept.paths, td, 1);
+	if (error) {
+		free(terms);
+		return error;
+	}
+	kept.terms = terms;
+	kept.pid = getpid();
+	return 0;
+}
+
+/* --- what is done with one file --- */
+
+struct file_task {
+	struct thread_data *td;
+	struct fio_file *f;
+	struct pool_paths *paths;
+	struct path *path; /* the job's own */
+	const char *name;
+};
+
+/* Runs `work` on a file under the lock, by the job's own path. Returns work's negative errno. */
+static int with_file(struct thread_data *td, struct fio_file *f,
+		     int (*work)(struct file_task *task))
+{
+	struct file_task task = {.td = td, .f = f};
+	int error;
+
+	pthread_mutex_lock(&kept.lock);
+	terms_watch(td);
+	say_job(td->o.name);
+	error = recall(td, &task.paths);
+	if (!error)
+		error = terms_name(f, &task.paths->pool, &task.name);
+	if (!error)
+		task.path =
+			pool_paths_get(task.paths, td, pool_paths_of_job(task.paths, td), &error);
+	if (!error)
+		error = work(&task);
+	pthread_mutex_unlock(&kept.lock);
+	return error;
+}
+
+/* fio takes ENOENT for "a new file": what ends a job must look otherwise. */
+static int fail(struct thread_data *td, int error, const char *what)
+{
+	if (!error)
+		return 0;
+	td_verror(td, error == -ENOENT ? EINVAL : -error, what);
+	return 1;
+}
+
+/* --- sizes --- */
+
+static int find_size(struct file_task *task)
+{
+	struct fio_file *f = task->f;
+	uint64_t size;
+	int error = path_size(task->path, task->name, &size);
+
+	f->filetype = FIO_TYPE_FILE; /* whatever a local file of that name may be */
+	if (!error) {
+		f->real_file_size = size;
+		fio_file_set_size_known(f);
+		return 0;
+	}
+	if (error != -ENOENT)
+		return error;
+	f->real_file_size = SIZE_UNKNOWN;
+	if (task->td->o.allow_create)
+		return 0;
+	say("%s: \"%s\" does not exist, and allow_file_create=0", task->path->config.label,
+	    task->name);
+	return error;
+}
+
+int setup_file_size(struct thread_data *td, struct fio_file *f)
+{
+	return fail(td, terms_check(td) ?: with_file(td, f, find_size), "get_file_size");
+}
+
+/* --- layout --- */
+
+/* Whether the job reads what it has not written: fio's own rule (filesetup.c, extend_file()). */
+static bool wants_data(const struct thread_data *td)
+{
+	return td_read(td) || (td_write(td) && td->o.overwrite);
+}
+
+static int lay_out(struct file_task *task, uint64_t from, uint64_t to, bool created)
+{
+	struct path *paths[LAYOUT_PATHS_MAX];
+	uint32_t count = min(task->paths->pool.count, (unsigned int)LAYOUT_PATHS_MAX);
+	int error = 0;
+
+	for (uint32_t i = 0; i < count && !error; i++)
+		paths[i] = pool_paths_get(task->paths, task->td, i, &error);
+	if (!error)
+		error = layout_write(task->td, paths, count, task->name, from, to);
+	if (error && created)
+		path_remove(task->path, task->name); /* leave nothing half laid out behind */
+	return error;
+}
+
+static int extend(struct file_task *task, uint64_t wanted)
+{
+	uint64_t size = 0;
+	int error = path_size(task->path, task->name, &size);
+	bool missing = error == -ENOENT;
+
+	if (error && !missing)
+		return error;
+	if (size >= wanted)
+		return 0;
+	if (read_only) {
+		say("%s: \"%s\" has %llu of %llu bytes, and --readonly forbids to lay it out",
+		    task->path->config.label, task->name, (unsigned long long)size,
+		    (unsigned long long)wanted);
+		return -EROFS;
+	}
+	if (missing)
+		error = path_create(task->path, task->name);
+	return error ?: lay_out(task, size, wanted, missing);
+}
+
+static int prepopulate(struct file_task *task)
+{
+	struct thread_data *td = task->td;
+	struct fio_file *f = task->f;
+	uint64_t wanted = f->file_offset + f->io_size;
+	int error = 0;
+
+	if (wants_data(td) && !td->o.create_on_open)
+		error = extend(task, wanted);
+	/* fio reads and writes below real_file_size alone, whoever makes the file that long. */
+	if (!error && (f->real_file_size == SIZE_UNKNOWN || f->real_file_size < wanted))
+		f->real_file_size = wanted;
+	return error;
+}
+
+int setup_prepopulate(struct thread_data *td, struct fio_file *f)
+{
+	return fail(td, with_file(td, f, prepopulate), "prepopulate_file");
+}
+
+/* --- the rest --- */
+
+static int unlink_name(struct file_task *task)
+{
+	int error = path_remove(task->path, task->name);
+
+	return error == -ENOENT ? 0 : error;
+}
+
+int setup_unlink(struct thread_data *td, struct fio_file *f)
+{
+	return -with_file(td, f, unlink_name);
+}
+
+static int drop_cache(struct file_task *task)
+{
+	return path_drop_cache(task->path, task->name);
+}
+
+int setup_invalidate(struct thread_data *td, struct fio_file *f)
+{
+	return -with_file(td, f, drop_cache);
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * setup.h - what fio asks before a job begins, in the parent process: how large its files are, and
+ * to lay out those that a job wants to read and that are missing or too short.
+ *
+ * Nothing that is opened here is used by a job: it is kept from file to file, until another pool is
+ * asked for, and a process that was forked meanwhile opens its own.
+ */
+#ifndef NFSMULTI_SETUP_H
+#define NFSMULTI_SETUP_H
+
+#include "fio.h"
+
+/* fio's get_file_size and prepopulate_file. 0, or 1 with td's error set and a line logged. */
+int setup_file_size(struct thread_data *td, struct fio_file *f);
+int setup_prepopulate(struct thread_data *td, struct fio_file *f);
+
+/* fio's unlink_file and invalidate, for a job that has not begun. 0 or a positive errno. */
+int setup_unlink(struct thread_data *td, struct fio_file *f);
+int setup_invalidate(struct thread_data *td, struct fio_file *f);
+
+#endif

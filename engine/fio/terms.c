@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "terms.h"
+
+#include <errno.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pool/getaddrinfo.h"
+#include "pool/spread.h"
+#include "say.h"
+#include "util.h"
+
+static struct engine_options *options_of(struct thread_data *td)
+{
+	return td->eo;
+}
+
+int terms_check(struct thread_data *td)
+{
+	const struct engine_options *eo = options_of(td);
+
+	if (td_trim(td)) {
+		say("rw=%s trims, and NFSv3 has no operation that does: use reads and writes",
+		    ddir_str(td->o.td_ddir));
+		return -EOPNOTSUPP;
+	}
+	if (td->o.fill_device) {
+		say("fill_device is not supported: give the size that is to be written (size=)");
+		return -EOPNOTSUPP;
+	}
+	if (eo->proto == MOUNT_RDMA || eo->proto == MOUNT_RDMA6) {
+		say("proto=rdma: this build has no RDMA transport; use proto=tcp");
+		return -EPROTONOSUPPORT;
+	}
+	return 0;
+}
+
+/* --- the pool --- */
+
+static void say_pool(const char *what, const char *text, const struct pool_error *err)
+{
+	if (err->column)
+		say("%s: column %zu: %s, in \"%s\"", what, err->column, err->reason, text);
+	else
+		say("%s: %s", what, err->reason);
+}
+
+static const char *const environments[] = {"NFSMULTI_POOLS", "IOTRAP_MOUNT_POOLS"};
+
+static int named_pool(const char *name, struct pool *pool)
+{
+	bool said = false;
+
+	for (size_t i = 0; i < ARRAY_SIZE(environments); i++) {
+		const char *text = getenv(environments[i]);
+		struct pool_error err;
+		int error = text ? pool_by_name(text, name, pool, &err) : -ENOENT;
+
+		if (!error)
+			return 0;
+		if (text)
+			say_pool(environments[i], text, &err); /* with the names it knows */
+		said = said || text;
+		if (error != -ENOENT)
+			return error;
+	}
+	if (!said)
+		say("pool=%s: neither NFSMULTI_POOLS nor IOTRAP_MOUNT_POOLS is set; a directory "
+		    "begins with "
+		    "a slash, an export with nfs://",
+		    name);
+	return -ENOENT;
+}
+
+/* -ENOENT, unlogged, where no environment holds the file. */
+static int pool_of_file(const char *file, struct pool *pool)
+{
+	struct pool_error err;
+
+	for (size_t i = 0; i < ARRAY_SIZE(environments); i++) {
+		const char *text = getenv(environments[i]), *relative;
+		int error = text ? pool_by_file(text, file, pool, &relative, &err) : -ENOENT;
+
+		if (error && error != -ENOENT)
+			say_pool(environments[i], text, &err);
+		if (error != -ENOENT)
+			return error;
+	}
+	return -ENOENT;
+}
+
+static bool same_paths(const struct pool *a, const struct pool *b)
+{
+	if (a->count != b->count)
+		return false;
+	for (unsigned int i = 0; i < a->count; i++)
+		if (strcmp(a->paths[i].label, b->paths[i].label))
+			return false;
+	return true;
+}
+
+/* Without pool=, every file of the job must lie in the same pool. */
+static int pool_of_files(struct thread_data *td, struct pool *pool)
+{
+	struct fio_file *f;
+	unsigned int i;
+
+	for_each_file(td, f, i)
+	{
+		struct pool other;
+		int error = pool_of_file(f->file_name, i ? &other : pool);
+		bool same;
+
+		if (error == -ENOENT)
+			say("no pool: give pool=, or a file below a mount that NFSMULTI_POOLS or "
+			    "IOTRAP_MOUNT_POOLS names (\"%s\" is not)",
+			    f->file_name);
+		if (!error && i) {
+			same = same_paths(pool, &other);
+			pool_free(&other);
+			if (!same) {
+				say("\"%s\" lies in another pool than the job's first file: give "
+				    "it a "
+				    "job of its own",
+				    f->file_name);
+				error = -EINVAL;
+			}
+		}
+		if (error) {
+			if (i)
+				pool_free(pool);
+			return error;
+		}
+	}
+	return 0;
+}
+
+static int listed_pool(const char *text, struct pool *pool)
+{
+	struct pool_error err;
+	int error = pool_parse(text, pool, &err);
+
+	if (error)
+		say_pool("pool", text, &err);
+	return error;
+}
+
+int terms_pool(struct thread_data *td, struct pool *pool)
+{
+	const struct engine_options *eo = options_of(td);
+	struct pool_error err;
+	int error;
+
+	if (!eo->pool)
+		error = pool_of_files(td, pool);
+	else if (pool_is_name(eo->pool))
+		error = named_pool(eo->pool, pool);
+	else
+		error = listed_pool(eo->pool, pool);
+	if (error)
+		return error;
+	if (eo->proto == MOUNT_TCP6)
+		for (unsigned int i = 0; i < pool->count; i++)
+			if (!(pool->paths[i].args.set & ARG_PROTO))
+				pool->paths[i].args.family = AF_INET6;
+	error = pool_resolve(pool, pool_getaddrinfo, &err);
+	if (error) {
+		say("pool: %s", err.reason);
+		pool_free(pool);
+	}
+	return error;
+}
+
+int terms_name(struct fio_file *f, const struct pool *pool, const char **name)
+{
+	struct pool_error err;
+	int error = pool_relative_name(pool, f->file_name, name, &err);
+
+	if (error)
+		say("filename \"%s\": %s", f->file_name, err.reason);
+	return error;
+}
+
+/* --- one path --- */
+
+/* Reads "address+address+…" into config->locals. */
+static int parse_locals(const char *text, int family, struct path_config *config)
+{
+	char why[128], *list = strdup(text), *rest = list, *one;
+	int error = 0;
+
+	while (list && !error && (one = strsep(&rest, "+"))) {
+		struct sockaddr_storage address, *grown;
+		int count = pool_getaddrinfo(one, family, &address, 1, why, sizeof(why));
+
+		if (count < 1 || address.ss_family != config->remote.ss_family) {
+			say("localaddr=%s: \"%s\": %s", text, one,
+			    count < 1 ? why : "of another family than the server's address");
+			error = -EINVAL;
+			break;
+		}
+		grown = realloc(config->locals, (config->local_count + 1) * sizeof(*grown));
+		if (!grown) {
+			error = -ENOMEM;
+			break;
+		}
+		config->locals = grown;
+		config->locals[config->local_count++] = address;
+	}
+	free(list);
+	return list ? error : -ENOMEM;
+}
+
+/* A path's own argument wins over the job's option. */
+#define CHOOSE(args, flag, member, option) ((args)->set & (flag) ? (args)->member : (option))
+
+static void copy_terms(const struct engine_options *eo, const struct path_args *args,
+		       struct path_config *config)
+{
+	config->nfs_port = CHOOSE(args, ARG_PORT, port, eo->port);
+	config->mount_port = CHOOSE(args, ARG_MOUNTPORT, mountport, eo->mountport);
+	config->rsize = CHOOSE(args, ARG_RSIZE, rsize, eo->rsize);
+	config->wsize = CHOOSE(args, ARG_WSIZE, wsize, eo->wsize);
+	config->timeo = CHOOSE(args, ARG_TIMEO, timeo, eo->timeo) * 100000000ull;
+	config->retrans = CHOOSE(args, ARG_RETRANS, retrans, eo->retrans);
+	config->soft = CHOOSE(args, ARG_SOFT, soft, eo->soft);
+	config->uid = CHOOSE(args, ARG_UID, uid, geteuid());
+	config->gid = CHOOSE(args, ARG_GID, gid, getegid());
+}
+
+static int copy_address(const struct pool_path *path, struct path_config *config)
+{
+	char address[INET6_ADDRSTRLEN + IF_NAMESIZE + 1];
+
+	if (getnameinfo((const struct sockaddr *)&path->addr, path->addr_len, address,
+			sizeof(address), NULL, 0, NI_NUMERICHOST))
+		return -EINVAL;
+	config->remote = path->addr;
+	config->remote_length = path->addr_len;
+	config->address = strdup(address);
+	config->export = strdup(path->export);
+	return config->address && config->export ? 0 : -ENOMEM;
+}
+
+static int nfs_terms(const struct engine_options *eo, const struct pool_path *path,
+		     struct path_config *config)
+{
+	const char *locals = CHOOSE(&path->args, ARG_LOCALADDR, localaddr, eo->localaddr);
+	int error = copy_address(path, config);
+
+	if (error)
+		return error;
+	if (CHOOSE(&path->args, ARG_PROTO, proto, PROTO_TCP) == PROTO_RDMA) {
+		say("%s: proto=rdma: this build has no RDMA transport; use proto=tcp", path->label);
+		return -EPROTONOSUPPORT;
+	}
+	copy_terms(eo, &path->args, config);
+	return locals ? parse_locals(locals, config->remote.ss_family, config) : 0;
+}
+
+int terms_path(struct thread_data *td, const struct pool_path *path, struct path_config *config)
+{
+	int error = 0;
+
+	memset(config, 0, sizeof(*config));
+	config->label = strdup(path->label);
+	if (path->kind == PATH_MOUNT)
+		config->dir = strdup(path->dir);
+	else
+		error = nfs_terms(options_of(td), path, config);
+	if (!error && (!config->label || (path->kind == PATH_MOUNT && !config->dir)))
+		error = -ENOMEM;
+	if (error)
+		path_config_free(config);
+	return error;
+}
+
+/* --- the job --- */
+
+uint32_t terms_job_number(const struct thread_data *td)
+{
+	return (uint32_t)td->thread_number - 1;
+}
+
+enum io_stable terms_stable(struct thread_data *td)
+{
+	/* sync=1 and sync=sync are O_SYNC, sync=dsync is O_DSYNC: open(2) */
+	if ((td->o.sync_io & O_SYNC) == O_SYNC)
+		return IO_FILE_SYNC;
+	if (td->o.sync_io & O_DSYNC)
+		return max_of(options_of(td)->stable, (unsigned int)IO_DATA_SYNC);
+	return options_of(td)->stable;
+}
+
+static __thread struct thread_data *watched;
+
+void terms_watch(struct thread_data *td)
+{
+	watched = td;
+}
+
+bool terms_stopped(void)
+{
+	return watched && watched->terminate;
+}

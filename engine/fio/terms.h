@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * terms.h - which pool a job uses, and on what terms each of its paths: fio's and the engine's
+ * options, the environment and the paths' own arguments brought together. Refusals are logged.
+ */
+#ifndef NFSMULTI_TERMS_H
+#define NFSMULTI_TERMS_H
+
+#include "engine_options.h"
+
+#include "conn/connection.h"
+#include "conn/path.h"
+#include "pool/pool.h"
+
+/* Refuses what the engine cannot do for this job. 0 or a negative errno. */
+int terms_check(struct thread_data *td);
+
+/* The pool that the job's options, or else its file names, choose; resolved. 0 or a negative errno.
+ */
+int terms_pool(struct thread_data *td, struct pool *pool);
+
+/* The terms of one of its paths; to be freed by path_open() or path_config_free(). */
+int terms_path(struct thread_data *td, const struct pool_path *path, struct path_config *config);
+
+/* The part of a file's name that is relative to the paths of the pool, within f->file_name. */
+int terms_name(struct fio_file *f, const struct pool *pool, const char **name);
+
+/* The job's number from 0, the same in all processes, and the path it has under spread=job. */
+uint32_t terms_job_number(const struct thread_data *td);
+
+/* How a WRITE of this job asks. */
+enum io_stable terms_stable(struct thread_data *td);
+
+/* Whether fio has told the job to end, for waits that know nothing of fio. Per thread. */
+bool terms_stopped(void);
+void terms_watch(struct thread_data *td);
+
+#endif
