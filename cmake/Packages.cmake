@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# Packages.cmake - what must be installed, checked together: one line names all that is missing.
+#
+# Sets the imported targets PkgConfig::LIBNFS and PkgConfig::LIBURING, and PkgConfig::RDMA with
+# RDMA_FOUND when it is present; or nfsmulti_error.
+
+set(missing "")
+set(packages "")
+
+macro(nfsmulti_missing what package)
+	list(APPEND missing "${what}")
+	list(APPEND packages ${package})
+endmacro()
+
+if(NOT FIO_EXECUTABLE)
+	nfsmulti_missing("fio (or point -DFIO_EXECUTABLE= at one)" fio)
+elseif(NOT EXISTS "${FIO_EXECUTABLE}")
+	nfsmulti_missing("${FIO_EXECUTABLE} (FIO_EXECUTABLE)" fio)
+endif()
+
+find_package(PkgConfig QUIET)
+if(PKG_CONFIG_FOUND)
+	pkg_check_modules(LIBNFS QUIET IMPORTED_TARGET "libnfs>=4.0")
+	pkg_check_modules(LIBURING QUIET IMPORTED_TARGET "liburing>=2.2")
+	pkg_check_modules(RDMA QUIET IMPORTED_TARGET libibverbs librdmacm)
+else()
+	nfsmulti_missing("pkg-config" pkg-config)
+endif()
+if(NOT LIBNFS_FOUND)
+	nfsmulti_missing("libnfs >= 4.0" libnfs-dev)
+endif()
+if(NOT LIBURING_FOUND)
+	nfsmulti_missing("liburing >= 2.2" liburing-dev)
+endif()
+
+if(missing)
+	list(JOIN missing ", " missing)
+	list(JOIN packages " " packages)
+	set(nfsmulti_error "missing: ${missing}. Install: apt-get install ${packages}")
+endif()
