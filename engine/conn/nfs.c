@@ -254,8 +254,9 @@ static void send_again(struct nfs_conn *nfs, struct conn_io *io)
 /* NFS3ERR_JUKEBOX: "try the request with a new transaction ID" after a while (RFC 1813, 2.6). */
 static void delay(struct nfs_conn *nfs, struct conn_io *io)
 {
-	uint64_t wait = DELAY_FIRST << min_of(io->delays++, 6u);
+	uint64_t wait = DELAY_FIRST << min_of(io->delays, 6u);
 
+	io->delays++;
 	if (io->op == IO_COMMIT) /* what it covers is not durable yet, and nothing is lost */
 		ledger_undo_commit(&file_of(io)->ledger, &io->commit);
 	io->tries = 0;

@@ -233,9 +233,9 @@ static bool tcp_begin(struct rpc_channel *channel, struct xdr_out *head)
 /* Appends bytes to be sent; those that follow the last span in memory lengthen it. */
 static void add_span(struct tcp *tcp, const void *bytes, uint32_t length)
 {
-	struct iovec *last = &tcp->spans[tcp->last - 1];
+	struct iovec *last = unsent(tcp) ? &tcp->spans[tcp->last - 1] : NULL;
 
-	if (unsent(tcp) && (uint8_t *)last->iov_base + last->iov_len == bytes) {
+	if (last && (uint8_t *)last->iov_base + last->iov_len == bytes) {
 		last->iov_len += length;
 		return;
 	}
