@@ -13,6 +13,8 @@
 #include "say.h"
 #include "util.h"
 
+static const unsigned long long BLOCK_MAX = 1ull << 30; /* a request counts its bytes in 32 bits */
+
 static struct engine_options *options_of(struct thread_data *td)
 {
 	return td->eo;
@@ -30,6 +32,11 @@ int terms_check(struct thread_data *td)
 	if (td->o.fill_device) {
 		say("fill_device is not supported: give the size that is to be written (size=)");
 		return -EOPNOTSUPP;
+	}
+	if (max_of(td->o.max_bs[DDIR_READ], td->o.max_bs[DDIR_WRITE]) > BLOCK_MAX) {
+		say("bs of %llu bytes: one block may have %llu at the most",
+		    max_of(td->o.max_bs[DDIR_READ], td->o.max_bs[DDIR_WRITE]), BLOCK_MAX);
+		return -EINVAL;
 	}
 	if (eo->proto == MOUNT_RDMA || eo->proto == MOUNT_RDMA6) {
 		say("proto=rdma: this build has no RDMA transport; use proto=tcp");

@@ -253,7 +253,7 @@ const char *names_error(const struct names *names)
 
 uint16_t names_nfs_port(const struct names *names)
 {
-	struct sockaddr_storage peer;
+	struct sockaddr_storage peer = {0};
 	socklen_t length = sizeof(peer);
 
 	if (!names->nfs || getpeername(nfs_get_fd(names->nfs), (struct sockaddr *)&peer, &length))
