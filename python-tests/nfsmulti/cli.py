@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The command line behind ./nfsmulti."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from nfsmulti.bench.command import app as bench_app
+from nfsmulti.checks import run_tests
+from nfsmulti.demo.command import demo
+from nfsmulti.doctor.command import doctor
+from nfsmulti.errors import HarnessError
+from nfsmulti.lab.commands import app as lab_app
+from nfsmulti.signals import end_politely
+
+app = typer.Typer(
+    name="nfsmulti",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+# Options that a command does not know are for the tool that it runs.
+_PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+app.add_typer(bench_app, name="bench")
+app.add_typer(lab_app, name="lab")
+app.command()(demo)
+app.command()(doctor)
+app.command("test", context_settings=_PASS_ON)(run_tests)
+
+
+def main() -> None:
+    """Run one command. Exit status: 0, the command's own, 1 for an error, 2 for bad usage."""
+    end_politely()
+    try:
+        app(prog_name="./nfsmulti")
+    except HarnessError as error:
+        print(f"nfsmulti: {error}", file=sys.stderr)
+        sys.exit(1)

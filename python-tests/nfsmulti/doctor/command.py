@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""./nfsmulti doctor."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from nfsmulti.doctor import machine, server
+from nfsmulti.doctor.finding import Finding, Level, fail
+from nfsmulti.doctor.pool import PoolPath, read_pool
+from nfsmulti.errors import HarnessError
+
+_STYLES = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
+
+
+def doctor(
+    pool: Annotated[
+        str | None, typer.Option(help="Check the servers of this pool (its text or its name) too.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+) -> None:
+    """Check this machine, and the servers of a pool; every finding comes with its remedy.
+
+    The exit status is 0 unless something failed. With --pool an empty file is created in each
+    export, and removed at once.
+    """
+    out = Console(highlight=False, soft_wrap=True)
+    findings = []
+    for finding in _look(pool):
+        findings.append(finding)
+        if not as_json:
+            out.print(f"[{_STYLES[finding.level]}]{finding.level:4}[/]  ", end="")
+            out.print(finding.what, markup=False)
+            if finding.remedy:
+                out.print(f"      → {finding.remedy}", markup=False)
+    if as_json:
+        print(json.dumps([dataclasses.asdict(finding) for finding in findings], indent="\t"))
+    raise typer.Exit(any(finding.level is Level.FAIL for finding in findings))
+
+
+def _look(pool: str | None) -> Iterator[Finding]:
+    paths: list[PoolPath] = []
+    trouble: HarnessError | None = None
+    if pool is not None:
+        try:
+            paths = read_pool(pool)
+        except HarnessError as error:
+            trouble = error
+    yield from machine.look(rdma_wanted=any(path.rdma for path in paths))
+    if trouble:
+        yield fail(f"--pool: {trouble.what}", trouble.remedy or "see the pool grammar in README.md")
+    yield from server.look(paths)

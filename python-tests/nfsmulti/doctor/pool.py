@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The paths of a pool, as the engine's own parser reads them."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from nfsmulti.errors import HarnessError, MissingError
+from nfsmulti.paths import build_dir
+from nfsmulti.processes import run
+
+_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class PoolPath:
+    """One path: a directory (`dir`), or an export at one `address`; port 0 is not set."""
+
+    label: str
+    dir: str | None
+    address: str
+    export: str
+    proto: str
+    port: int
+    mountport: int
+    user: tuple[int, int]
+
+    @classmethod
+    def of(cls, line: dict[str, Any]) -> PoolPath:
+        """Take what nfsmulti-pool prints for one path."""
+        return cls(
+            label=line["label"],
+            dir=line.get("dir"),
+            address=line.get("address", ""),
+            export=line.get("export", ""),
+            proto=line.get("proto", "tcp"),
+            port=line.get("port", 0),
+            mountport=line.get("mountport", 0),
+            user=(line.get("uid", os.getuid()), line.get("gid", os.getgid())),
+        )
+
+    @property
+    def rdma(self) -> bool:
+        """Whether the path is NFS over RDMA."""
+        return self.proto.startswith("rdma")
+
+
+def read_pool(text: str) -> list[PoolPath]:
+    """Read a pool, or its name; each address of a host is a path. Raises HarnessError."""
+    program = build_dir() / "nfsmulti-pool"
+    if not program.exists():
+        raise MissingError(f"{program} is not built", "./nfsmulti build")
+    done = run([str(program), "--resolve", text], timeout=_SECONDS)
+    if done.status != 0:
+        reason = done.stderr.strip() or "it did not end in time"
+        raise HarnessError(reason.removeprefix("nfsmulti-pool: "))
+    return [PoolPath.of(json.loads(line)) for line in done.stdout.splitlines()]

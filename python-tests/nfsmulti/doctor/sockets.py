@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Whether the kernel's TCP buffers let one connection fill the link."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from nfsmulti.doctor.finding import Finding, ok, warn
+from nfsmulti.processes import run
+from nfsmulti.units import rate_text
+
+_SECONDS = 10.0
+_ASSUMED_BITS = 10 * 10**9
+_SYSCTL = Path("/proc/sys/net/ipv4")
+
+
+def look(label: str, address: str, round_trip: float) -> Iterator[Finding]:
+    """Compare the buffers with rate times `round_trip` (seconds) towards `address`."""
+    rate, source = _rate(address)
+    needed = 2 * int(rate / 8 * round_trip)  # the kernel counts its own overhead in
+    limits = {
+        name: int((_SYSCTL / name).read_text().split()[2]) for name in ("tcp_rmem", "tcp_wmem")
+    }
+    small = {name: limit for name, limit in limits.items() if limit < needed}
+    flight = f"{rate_text(rate)}{source} x {round_trip * 1e3:.2g} ms round trip"
+    if not small:
+        sizes = " and ".join(f"{limit >> 10} KiB" for limit in limits.values())
+        yield ok(f"{label}: TCP buffers grow to {sizes}, enough for {flight}")
+    for name, limit in small.items():
+        text = " ".join((_SYSCTL / name).read_text().split()[:2])
+        yield warn(
+            f"{label}: net.ipv4.{name} ends at {limit >> 10} KiB, too small for {flight}",
+            f"sysctl -w net.ipv4.{name}='{text} {needed}'",
+        )
+
+
+def _rate(address: str) -> tuple[int, str]:
+    """Find the rate, in bit/s, of the device that leads to the address, and where it was found."""
+    route = run(["ip", "-json", "route", "get", address], timeout=_SECONDS)
+    try:
+        device = json.loads(route.stdout)[0]["dev"]
+        mbits = int(Path(f"/sys/class/net/{device}/speed").read_text())
+    except (ValueError, LookupError, OSError):
+        mbits = 0
+    if mbits <= 0:
+        return _ASSUMED_BITS, " (assumed)"
+    return mbits * 10**6, f" ({device})"

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Labs: real NFS servers on this machine, started for a demo or a test and taken down after it."""
+
+from nfsmulti.lab.config import (
+    EXPORT,
+    PRIVILEGED,
+    READ_ONLY,
+    SMALL,
+    SQUASHED,
+    Export,
+    Instances,
+    LabConfig,
+)
+from nfsmulti.lab.ganesha import Server
+from nfsmulti.lab.lab import Lab
+from nfsmulti.lab.limits import Limits
+
+__all__ = [
+    "EXPORT",
+    "PRIVILEGED",
+    "READ_ONLY",
+    "SMALL",
+    "SQUASHED",
+    "Export",
+    "Instances",
+    "Lab",
+    "LabConfig",
+    "Limits",
+    "Server",
+]

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""./nfsmulti lab: start, stop, status, exec, run."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from nfsmulti.errors import HarnessError
+from nfsmulti.lab import background
+from nfsmulti.lab import state as states
+from nfsmulti.lab.config import EXPORT, READ_ONLY, Instances, LabConfig
+from nfsmulti.lab.lab import Lab
+from nfsmulti.lab.limits import Limits
+from nfsmulti.lab.state import LabState
+from nfsmulti.paths import JOBFILES, build_dir, shown
+from nfsmulti.processes import Process
+
+app = typer.Typer(
+    help="Real NFS servers (nfs-ganesha) on this machine, with several addresses of one export.",
+    no_args_is_help=True,
+)
+_out = Console(highlight=False, soft_wrap=True)
+
+_Addresses = Annotated[int, typer.Option(help="Server addresses, each a path of the pool.")]
+_Instances = Annotated[Instances, typer.Option(help="Server processes: one, or one per address.")]
+_Local = Annotated[
+    bool, typer.Option("--local", help="Serve on this machine's own loopback, 127.0.0.1 and up.")
+]
+_Link = Annotated[str | None, typer.Option(help="Rate of the whole link, as 1gbit or 9400mbit.")]
+_PerAddress = Annotated[
+    str | None,
+    typer.Option("--per-address", "--per-connection", help="Cap of each address, as 120mbit."),
+]
+_Assured = Annotated[str | None, typer.Option(help="What each address gets when all are busy.")]
+_Burst = Annotated[str | None, typer.Option(help="What an address may send at once, as 2m.")]
+_ReadOnly = Annotated[
+    bool, typer.Option("--ro", help="Export the same files read-only too (the pool 'ro').")
+]
+_Size = Annotated[
+    str | None,
+    typer.Option(help="Size of the file system, which lies in memory, as 4g."),
+]
+_Id = Annotated[str | None, typer.Option("--id", help="The lab's name, where several run.")]
+_Command = Annotated[list[str], typer.Argument(metavar="-- COMMAND...", show_default=False)]
+
+
+@app.command()
+def start(
+    addresses: _Addresses = 4,
+    instances: _Instances = Instances.PER_ADDRESS,
+    local: _Local = False,
+    link: _Link = None,
+    per_address: _PerAddress = None,
+    assured: _Assured = None,
+    burst: _Burst = None,
+    read_only: _ReadOnly = False,
+    size: _Size = None,
+    lab_id: _Id = None,
+) -> None:
+    """Start a lab that stays up until `lab stop`, and print its pool and how to use it."""
+    limits = Limits(link=link, per_address=per_address, assured=assured, burst=burst)
+    config = _config(addresses, instances, local, limits, read_only, size)
+    _explain(background.start(config, lab_id))
+
+
+@app.command()
+def run(
+    command: _Command,
+    addresses: _Addresses = 4,
+    instances: _Instances = Instances.PER_ADDRESS,
+    local: _Local = False,
+    link: _Link = None,
+    per_address: _PerAddress = None,
+    assured: _Assured = None,
+    burst: _Burst = None,
+    read_only: _ReadOnly = False,
+    size: _Size = None,
+    lab_id: _Id = None,
+) -> None:
+    """Run COMMAND as a client of a lab of its own, then take the lab down.
+
+    COMMAND finds the pool in $POOL; the engine also knows it as --pool=lab, and its first path
+    alone as --pool=one. The exit status is the command's.
+    """
+    limits = Limits(link=link, per_address=per_address, assured=assured, burst=burst)
+    config = _config(addresses, instances, local, limits, read_only, size)
+    with (
+        Lab(config, lab_id=lab_id) as lab,
+        Process(lab.command(command), env=lab.environment, stdin=None) as process,
+    ):
+        status = process.wait() or 0
+    raise typer.Exit(status if status >= 0 else 128 - status)
+
+
+@app.command("exec")
+def execute(command: _Command, lab_id: _Id = None) -> None:
+    """Run COMMAND as a client of a lab that runs; $POOL and --pool=lab as with `lab run`."""
+    state = background.choose(lab_id)
+    argv = [*state.enter, *command]
+    try:
+        os.execvpe(argv[0], argv, {**os.environ, **state.environment})
+    except OSError as error:
+        raise HarnessError(f"{argv[0]}: {error.strerror}") from None
+
+
+@app.command()
+def stop(
+    lab_id: _Id = None,
+    every: Annotated[bool, typer.Option("--all", help="Stop all labs of `lab start`.")] = False,
+) -> None:
+    """Stop a lab and remove everything of it."""
+    with states.lock():
+        removed = states.remove_leftovers()
+    for leftover in removed:
+        _out.print(f"lab {leftover} had lost its owner: removed")
+    held = [state for state in states.live() if state.held]
+    for state in held if every or (removed and not held) else [background.choose(lab_id)]:
+        background.stop(state)
+        _out.print(f"lab {state.id} stopped")
+
+
+@app.command()
+def status() -> None:
+    """List the labs that run."""
+    labs = states.live()
+    for state in labs:
+        _explain(state)
+    if not labs:
+        _out.print("no lab runs")
+
+
+def _config(
+    addresses: int,
+    instances: Instances,
+    local: bool,
+    limits: Limits,
+    read_only: bool,
+    size: str | None,
+) -> LabConfig:
+    return LabConfig(
+        addresses=addresses,
+        instances=instances,
+        local=local,
+        limits=limits,
+        size=size,
+        exports=(EXPORT, READ_ONLY) if read_only else (EXPORT,),
+    )
+
+
+def _explain(state: LabState) -> None:
+    """Print what a user of the lab needs, ready to be copied."""
+    dead = [name for name, process in state.processes.items() if not process.alive()]
+    holder = "" if state.held else f", of process {state.owner.pid}"
+    what = "is up" if state.ready else "is starting"
+    _out.print(f"[bold]lab {state.id}[/bold] {what}{holder}" + (f", dead: {dead}" if dead else ""))
+    if not state.ready:
+        return
+    engine = shown(build_dir() / "libnfsmulti.so")
+    fio = f"fio --ioengine=external:{engine if engine[0] == '/' else './' + engine}"
+    jobfile = shown(JOBFILES / "fsperf.fio")
+    if state.enter:
+        fio = f"./nfsmulti lab exec -- {fio} --pool=lab"
+    else:
+        fio = f"{fio} --pool={shlex.quote(state.pools['lab'])}"
+    for name, pool in state.pools.items():
+        _out.print(f"  pool {name:10} {pool}", markup=False)
+    for name, folder in state.volumes.items():
+        _out.print(f"  files {name:9} {folder}", markup=False)
+    _out.print(f"  try it          {fio} {jobfile}", markup=False)
+    if state.enter:
+        _out.print(f"  or any tool     {shlex.join(state.enter)} COMMAND", markup=False)
+    if state.held:
+        _out.print(f"  stop it         ./nfsmulti lab stop --id {state.id}", markup=False)

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""One nfs-ganesha instance: its configuration, its process, its log."""
+
+from __future__ import annotations
+
+import re
+import signal
+import string
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nfsmulti.errors import HarnessError, MissingError
+from nfsmulti.lab.config import Export
+from nfsmulti.processes import Process, apt_line
+
+_READY = b"NFS SERVER INITIALIZED"
+_MISCONFIGURED = b"config_errs_to_log"  # it leaves out what it does not understand, and goes on
+# Without D-Bus and Kerberos, of which a lab has neither.
+_COMPLAINT = re.compile(rb"config_errs_to_log|:(?!DBUS|NFS CB)[A-Z ]+:(CRIT|MAJ|FATAL) :")
+_READY_SECONDS = 20.0
+
+# NFSv3 needs an rpcbind to register with: the lab has its own. Attr_Expiration_Time = 0, because
+# tests change files behind the server's back.
+_CONFIG = string.Template("""\
+NFS_CORE_PARAM {
+	Bind_Addr = $address;
+	NFS_Port = $nfs_port;
+	MNT_Port = $mount_port;
+	Protocols = 3, 4;
+	Enable_UDP = false;
+	Enable_NLM = false;
+	Enable_RQUOTA = false;
+	mount_path_pseudo = true;
+	Plugins_Dir = "$plugins";
+}
+NFS_KRB5 { Active_krb5 = false; }
+NFSv4 {
+	Graceless = true;
+	RecoveryBackend = fs;
+	RecoveryRoot = "$recovery";
+	Only_Numeric_Owners = true;
+}
+EXPORT_DEFAULTS { SecType = sys; Protocols = 3, 4; Transports = TCP; }
+$exports
+LOG { Default_Log_Level = EVENT; }
+""")
+
+_EXPORT = string.Template("""\
+EXPORT {
+	Export_Id = $id;
+	Path = "$path";
+	Pseudo = "/$name";
+	Access_Type = $access;
+	Squash = $squash;
+	PrivilegedPort = $privileged;
+	MaxRead = $transfer;
+	MaxWrite = $transfer;
+	Attr_Expiration_Time = 0;
+	FSAL { Name = VFS; }
+}""")
+
+
+def _plugins() -> Path:
+    """Find the folder of Ganesha's file systems; raises MissingError."""
+    for plugin in Path("/usr/lib").glob("**/ganesha/libfsalvfs.so"):
+        return plugin.parent
+    raise MissingError("nfs-ganesha's VFS is not installed", apt_line(["nfs-ganesha-vfs"]))
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Where an instance listens."""
+
+    address: str
+    nfs_port: int
+    mount_port: int
+
+
+class Server:
+    """An nfs-ganesha that can be stopped, killed, paused and started again.
+
+    `enter` are the words before its command (they lead into the lab's namespaces); `volumes` is the
+    folder of the exported file systems, as it is seen from there; `folder` takes its files;
+    `started` is told of each new process.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        exports: Sequence[Export],
+        volumes: Path,
+        folder: Path,
+        enter: Sequence[str],
+        started: Callable[[Process], None],
+    ):
+        self.endpoint = endpoint
+        self.log = folder / "ganesha.log"
+        self._enter = list(enter)
+        self._started = started
+        self._output = folder / "ganesha.out"
+        self._folder = folder
+        self._process: Process | None = None
+        recovery = folder / "recovery"
+        recovery.mkdir(parents=True)
+        blocks = [
+            _EXPORT.substitute(
+                id=number,
+                name=export.name,
+                path=volumes / export.volume,
+                access=export.access,
+                squash=export.squash,
+                transfer=export.transfer,
+                privileged=str(export.privileged).lower(),
+            )
+            for number, export in enumerate(exports, start=1)
+        ]
+        text = _CONFIG.substitute(
+            address=endpoint.address,
+            nfs_port=endpoint.nfs_port,
+            mount_port=endpoint.mount_port,
+            plugins=_plugins(),
+            recovery=recovery,
+            exports="\n".join(blocks),
+        )
+        (folder / "ganesha.conf").write_text(text)
+
+    @property
+    def running(self) -> bool:
+        """Whether the process runs (paused counts)."""
+        return self._process is not None and self._process.running
+
+    @property
+    def pid(self) -> int | None:
+        """The process id while it runs."""
+        return self._process.pid if self._process is not None and self.running else None
+
+    def start(self) -> None:
+        """Start and wait until it serves. Raises HarnessError with its log where it does not."""
+        if self.running:
+            return
+        self.kill()
+        begin = self.log.stat().st_size if self.log.exists() else 0
+        with self._output.open("wb") as output:
+            files = ["-f", str(self._folder / "ganesha.conf"), "-L", str(self.log)]
+            self._process = Process(
+                [*self._enter, "ganesha.nfsd", "-F", *files, "-p", str(self._folder / "pid")],
+                stdout=output,
+                stderr=output,
+            )
+        self._started(self._process)
+        deadline = time.monotonic() + _READY_SECONDS
+        while _READY not in (logged := self._logged_since(begin)) or _MISCONFIGURED in logged:
+            ended = self._process.wait(0.02) is not None
+            if ended or _MISCONFIGURED in logged or time.monotonic() > deadline:
+                self.kill()
+                raise HarnessError(
+                    f"nfs-ganesha on {self.endpoint.address} did not start; it said:\n"
+                    + (self._complaints(logged) or self.log_tail(8, begin))
+                )
+
+    def stop(self) -> None:
+        """End it with SIGTERM, as an administrator would."""
+        if self._process is not None:
+            self._process.end()
+
+    def kill(self) -> None:
+        """End it with SIGKILL, as a crash would."""
+        if self._process is not None:
+            self._process.kill()
+
+    def pause(self) -> None:
+        """Stop it answering, its connections staying open."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it answer again."""
+        self._signal(signal.SIGCONT)
+
+    def log_tail(self, lines: int = 20, begin: int = 0) -> str:
+        """Give the last lines of its log, none from before the byte `begin`."""
+        text = self._logged_since(begin).decode(errors="replace")
+        return "\n".join(text.splitlines()[-lines:])
+
+    def _complaints(self, logged: bytes) -> str:
+        """Give what it wrote besides its log, and what it complains of there."""
+        lines = [line for line in logged.splitlines() if _COMPLAINT.search(line)]
+        return (self._output.read_bytes() + b"\n".join(lines)).decode(errors="replace")
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process is None or not self.running:
+            raise HarnessError(f"nfs-ganesha on {self.endpoint.address} does not run")
+        self._process.signal(number)
+
+    def _logged_since(self, begin: int) -> bytes:
+        try:
+            with self.log.open("rb") as log:
+                log.seek(begin)
+                return log.read()
+        except FileNotFoundError:
+            return b""

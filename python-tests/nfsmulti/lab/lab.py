@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A lab: real NFS servers with several addresses of one export, on this machine alone.
+
+    with Lab(LabConfig(addresses=4, limits=Limits(link="1gbit"))) as lab:
+        lab.run(["fio", f"--pool={lab.pool}", ...])
+
+In the usual lab, servers and clients live in two network namespaces joined by one link. A local lab
+serves on the machine's own loopback instead. Both have an rpcbind of their own, which nobody else
+sees: its socket lies on a /run of the servers' mount namespace, as do the exported file systems.
+That mount namespace, and all in it, ends with its last process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import re
+import secrets
+import shlex
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Self
+
+from nfsmulti.errors import HarnessError, MissingError
+from nfsmulti.lab import state as states
+from nfsmulti.lab.config import MAIN_VOLUME, Instances, LabConfig
+from nfsmulti.lab.ganesha import Endpoint, Server
+from nfsmulti.lab.network import Network
+from nfsmulti.lab.state import LabState
+from nfsmulti.processes import Completed, Identity, Process, find, run
+
+_VOLUMES = Path("/run/nfsmulti")
+_PORTS = (22049, 22050)
+_RPCBIND_SECONDS = 10.0
+
+# Ganesha finds its file systems by /etc/mtab, which minimal systems lack.
+_MTAB = """\
+if ! [ -e /etc/mtab ]; then
+	mkdir /run/mtab; ln -s /proc/self/mounts /run/mtab/mtab
+	mount -t overlay -o lowerdir=/run/mtab:/etc overlay /etc
+fi"""
+
+
+class Lab:
+    """Servers, their network and their file systems; started by `with` or start(), needs root.
+
+    Raises MissingError naming a component that is not installed, HarnessError where a server does
+    not start; nothing is left behind then.
+    """
+
+    def __init__(
+        self, config: LabConfig | None = None, *, lab_id: str | None = None, held: bool = False
+    ):
+        self.config = config or LabConfig()
+        self.id = lab_id or secrets.token_hex(3)
+        if not re.fullmatch(r"[a-z0-9]{1,16}", self.id):
+            raise HarnessError(f"lab id '{self.id}': use up to 16 small letters and digits")
+        self.network = Network(self.id)
+        self.servers: list[Server] = []
+        self._cleanup = contextlib.ExitStack()
+        self._anchor: Process | None = None
+        self._state = LabState(self.id, Identity.of(os.getpid()), held=held)
+
+    def start(self) -> Self:
+        """Bring everything up and wait until each server serves."""
+        if os.geteuid() != 0:
+            raise MissingError("a lab makes namespaces and mounts, which needs root", "use sudo")
+        for program in ("ip", "tc", "rpcbind", "ganesha.nfsd"):
+            find(program)
+        with contextlib.ExitStack() as undo:
+            self._claim(undo)
+            if not self.config.local:
+                self.network.create(self.config.addresses)
+                self.network.limit(self.config.limits, self.config.addresses)
+            self._start_rpcbind(undo)
+            self._start_servers(undo)
+            self._describe()
+            self._cleanup = undo.pop_all()
+        return self
+
+    def stop(self) -> None:
+        """Take everything down; a lab that does not run is no error."""
+        self._cleanup.close()
+        self.servers = []
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def state(self) -> LabState:
+        """What other processes need to know to use this lab."""
+        return self._state
+
+    @property
+    def folder(self) -> Path:
+        """Where the lab keeps configurations, logs and its state."""
+        return self._state.folder
+
+    @property
+    def pool(self) -> str:
+        """The pool of all addresses."""
+        return self.pool_of(self.config.addresses)
+
+    @property
+    def pool6(self) -> str:
+        """The pool of the one IPv6 address."""
+        return self._url(self.servers[-1].endpoint, "fd77::1", MAIN_VOLUME)
+
+    def pool_of(self, count: int, *, export: str = MAIN_VOLUME) -> str:
+        """Give the pool of the first `count` addresses, and of another export if need be."""
+        return ",".join(self.path(number, export=export) for number in range(count))
+
+    def path(self, number: int, *, export: str = MAIN_VOLUME) -> str:
+        """Give the path over the address `number`, counted from 0."""
+        if not 0 <= number < self.config.addresses:
+            raise IndexError(f"this lab has {self.config.addresses} addresses")
+        return self._url(self.server(number).endpoint, self._addresses()[number], export)
+
+    def server(self, number: int) -> Server:
+        """Give the server behind the address `number`, counted from 0."""
+        return self.servers[0 if self.config.instances is Instances.ONE else number]
+
+    def volume(self, name: str) -> Path:
+        """Give the folder of a file system as this machine sees it, behind the server's back."""
+        return Path(self._state.volumes[name])
+
+    @property
+    def export_dir(self) -> Path:
+        """The folder of the main export."""
+        return self.volume(MAIN_VOLUME)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """POOL, and NFSMULTI_POOLS with this lab's pools by name."""
+        return self._state.environment
+
+    def command(self, argv: Sequence[str]) -> list[str]:
+        """Give the command that runs `argv` where clients run."""
+        return [*self._state.enter, *argv]
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout: float = 60,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> Completed:
+        """Run `argv` as a client for at most `timeout` seconds, with `environment`."""
+        variables = {**self.environment, **(env or {})}
+        return run(self.command(argv), timeout=timeout, env=variables, cwd=cwd)
+
+    def _claim(self, undo: contextlib.ExitStack) -> None:
+        """Write the state down, so that whatever follows can be removed by anyone."""
+        with states.lock():
+            states.remove_leftovers()
+            if self.folder.exists():
+                raise HarnessError(f"a lab '{self.id}' is there already", "./nfsmulti lab stop")
+            self._state.write()
+        undo.callback(self._state.remove)
+
+    def _start_rpcbind(self, undo: contextlib.ExitStack) -> None:
+        """Start the lab's own rpcbind, which holds the mount namespace open for the servers."""
+        lines = ["mount -t tmpfs -o mode=755 tmpfs /run", _MTAB]
+        for name, size in self.config.volumes.items():
+            options = "mode=755" + (f",size={size}" if size else "")
+            folder = shlex.quote(str(_VOLUMES / name))
+            lines.append(f"mkdir -p {folder}; mount -t tmpfs -o {options} tmpfs {folder}")
+        lines.append("exec rpcbind -f")
+        unshare = ["unshare", "--mount", "--propagation", "slave"]
+        if self.config.local:
+            enter, unshare = [], [*unshare, "--net"]
+        else:
+            enter = self.network.enter(self.network.server)
+        log = undo.enter_context((self.folder / "rpcbind.out").open("wb"))
+        self._anchor = undo.enter_context(
+            Process(
+                [*enter, *unshare, "--", "sh", "-ec", "\n".join(lines)],
+                env={"PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"},
+                stdout=log,
+                stderr=log,
+            )
+        )
+        self._note("rpcbind", self._anchor)
+        ready = Path(f"/proc/{self._anchor.pid}/root/run/rpcbind.sock")
+        deadline = time.monotonic() + _RPCBIND_SECONDS
+        while not ready.exists():
+            if self._anchor.wait(0.01) is not None or time.monotonic() > deadline:
+                said = Path(log.name).read_text().strip()
+                raise HarnessError(f"the lab's rpcbind did not start: {said or 'it said nothing'}")
+
+    def _start_servers(self, undo: contextlib.ExitStack) -> None:
+        """Start one server after the other: two at once would spoil each other's registration."""
+        assert self._anchor is not None
+        spaces = ["--mount", "--root", *([] if self.config.local else ["--net"])]
+        enter = ["nsenter", f"--target={self._anchor.pid}", *spaces, "--"]
+        for endpoint in self._endpoints():
+            name = f"server-{endpoint.address.replace(':', '_')}"
+            server = Server(
+                endpoint,
+                exports=self.config.exports,
+                volumes=_VOLUMES,
+                folder=self.folder / name,
+                enter=enter,
+                started=functools.partial(self._note, name),
+            )
+            undo.callback(server.stop)
+            server.start()
+            self.servers.append(server)
+
+    def _endpoints(self) -> list[Endpoint]:
+        if self.config.instances is Instances.ONE and not self.config.local:
+            return [Endpoint("::", *_PORTS)]
+        addresses = self._addresses()
+        if self.config.local:
+            return [Endpoint(address, *_free_ports(address)) for address in addresses]
+        if self.config.ipv6:
+            addresses.append("fd77::1")
+        return [Endpoint(address, *_PORTS) for address in addresses]
+
+    def _addresses(self) -> list[str]:
+        if self.config.local:
+            return [f"127.0.0.{number}" for number in range(1, self.config.addresses + 1)]
+        return [ipv4 for ipv4, _ in self.network.addresses(self.config.addresses)]
+
+    def _describe(self) -> None:
+        """Complete the state for those who use this lab from another process."""
+        assert self._anchor is not None
+        state = self._state
+        state.pools = {"lab": self.pool, "one": self.pool_of(1)}
+        for export in self.config.exports:
+            if export.name != MAIN_VOLUME:
+                state.pools[export.name] = self.pool_of(self.config.addresses, export=export.name)
+        state.enter = [] if self.config.local else self.network.enter(self.network.client)
+        root = f"/proc/{self._anchor.pid}/root"
+        state.volumes = {name: f"{root}{_VOLUMES / name}" for name in self.config.volumes}
+        state.ready = True
+        state.write()
+
+    def _note(self, name: str, process: Process) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self._state.processes[name] = Identity.of(process.pid)
+            self._state.write()
+
+    @staticmethod
+    def _url(endpoint: Endpoint, address: str, export: str) -> str:
+        host = f"[{address}]" if ":" in address else address
+        ports = f"nfsport={endpoint.nfs_port}&mountport={endpoint.mount_port}"
+        return f"nfs://{host}/{export}?{ports}"
+
+
+def _free_ports(address: str) -> tuple[int, int]:
+    """Find two free ports on a local address: the usual ones, or whichever the kernel offers."""
+    with contextlib.ExitStack() as sockets:
+        free = []
+        for port in _PORTS:
+            listener = sockets.enter_context(socket.socket())
+            try:
+                listener.bind((address, port))
+            except OSError:
+                listener.bind((address, 0))
+            free.append(listener.getsockname()[1])
+        return free[0], free[1]

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Two network namespaces, a server's and a client's, joined by one link."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from nfsmulti.lab.limits import Limits
+from nfsmulti.processes import run
+
+_SECONDS = 20.0
+_SERVER_DEVICE, _CLIENT_DEVICE = "v0", "v1"
+_NETNS = Path("/run/netns")
+
+
+@dataclass(frozen=True)
+class Network:
+    """The pair of namespaces of the lab `id`. Creating one needs root."""
+
+    id: str
+
+    @property
+    def server(self) -> str:
+        """The name of the server's namespace."""
+        return f"nfsmulti-{self.id}-server"
+
+    @property
+    def client(self) -> str:
+        """The name of the client's namespace."""
+        return f"nfsmulti-{self.id}-client"
+
+    @staticmethod
+    def addresses(count: int) -> list[tuple[str, str]]:
+        """Give the server's addresses, IPv4 and IPv6 each."""
+        return [(f"10.77.0.{number}", f"fd77::{number:x}") for number in range(1, count + 1)]
+
+    @staticmethod
+    def client_addresses(count: int) -> list[tuple[str, str]]:
+        """Give the client's addresses, as many as the server's."""
+        return [
+            (f"10.77.0.{number + 100}", f"fd77::1:{number:x}") for number in range(1, count + 1)
+        ]
+
+    def create(self, count: int) -> None:
+        """Make both namespaces with `count` addresses each; raises CommandError."""
+        for name in (self.server, self.client):
+            run(["ip", "netns", "add", name], timeout=_SECONDS).check()
+        link = f"{_SERVER_DEVICE} netns {self.server} type veth peer name {_CLIENT_DEVICE}"
+        run(["ip", "link", "add", *link.split(), "netns", self.client], timeout=_SECONDS).check()
+        self._configure(self.server, _SERVER_DEVICE, self.addresses(count))
+        self._configure(self.client, _CLIENT_DEVICE, self.client_addresses(count))
+
+    def limit(self, limits: Limits, count: int) -> None:
+        """Limit what both ends send; raises CommandError, or HarnessError for limits that clash."""
+        server = limits.commands(_SERVER_DEVICE, "src", self.addresses(count))
+        client = limits.commands(_CLIENT_DEVICE, "dst", self.addresses(count))
+        self._run_batch("tc", self.server, server)
+        self._run_batch("tc", self.client, client)
+
+    def remove(self) -> None:
+        """Remove both names, where they are there; a namespace ends with its last process."""
+        for name in (self.server, self.client):
+            if (_NETNS / name).exists():
+                run(["ip", "netns", "delete", name], timeout=_SECONDS).check()
+
+    @staticmethod
+    def enter(name: str) -> list[str]:
+        """Give the words to put before a command that shall run in the namespace `name`."""
+        return ["nsenter", f"--net={_NETNS / name}", "--"]
+
+    def _configure(self, name: str, device: str, addresses: list[tuple[str, str]]) -> None:
+        lines = ["link set lo up", f"link set {device} up"]
+        for ipv4, ipv6 in addresses:
+            lines.append(f"addr add {ipv4}/24 dev {device}")
+            lines.append(f"addr add {ipv6}/64 dev {device} nodad")
+        self._run_batch("ip", name, lines)
+
+    def _run_batch(self, program: str, name: str, lines: list[str]) -> None:
+        """Run ip or tc in a namespace, by nsenter because their own -n wants / to be a mount."""
+        batch = "".join(f"{line}\n" for line in lines)
+        argv = [*self.enter(name), program, "-batch", "-"]
+        run(argv, timeout=_SECONDS, stdin=batch).check()

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""ONC RPC calls over TCP (RFC 5531), one connection to a client."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import socket
+import struct
+from typing import Self
+
+from xdrlib3 import Packer, Unpacker
+
+_TIMEOUT_SECONDS = 3.0
+_CALL, _RPC_VERSION, _AUTH_NONE, _AUTH_SYS = 0, 2, 0, 1
+_DENIED, _PROGRAM_MISMATCH = 1, 2
+_LAST_FRAGMENT = 1 << 31
+_RESERVED_PORTS = range(600, 1024)
+_PORTMAPPER = (100000, 2, 111)
+_GETPORT = 3
+
+
+class RpcError(Exception):
+    """The server answered, but did not do what was called; the message says why."""
+
+
+class RpcDeniedError(RpcError):
+    """The server does not accept who calls (RFC 5531: MSG_DENIED)."""
+
+
+class RpcVersionError(RpcError):
+    """The program does not offer the version."""
+
+
+class RpcClient:
+    """A connection to one version of one program. OSError where it cannot be made or breaks.
+
+    `reserved` binds a local port below 1024 (PermissionError where that is not allowed).
+    """
+
+    def __init__(
+        self,
+        address: str,
+        port: int,
+        program: int,
+        version: int,
+        *,
+        reserved: bool = False,
+        user: tuple[int, int] | None = None,
+    ):
+        self._program, self._version = program, version
+        self._user = user or (os.getuid(), os.getgid())
+        self._xid = random.getrandbits(32)
+        self._socket = _connect(address, port, reserved)
+
+    def call(self, procedure: int, arguments: bytes = b"") -> Unpacker:
+        """Make one call and give its results. Raises RpcError, OSError or EOFError."""
+        self._xid = (self._xid + 1) & 0xFFFFFFFF
+        call = Packer()
+        for word in (self._xid, _CALL, _RPC_VERSION, self._program, self._version, procedure):
+            call.pack_uint(word)
+        call.pack_uint(_AUTH_SYS)
+        call.pack_opaque(self._credentials())
+        call.pack_uint(_AUTH_NONE)
+        call.pack_opaque(b"")
+        record = call.get_buffer() + arguments
+        self._socket.sendall(struct.pack(">I", _LAST_FRAGMENT | len(record)) + record)
+        return self._reply()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+
+    def _credentials(self) -> bytes:
+        credentials = Packer()
+        credentials.pack_uint(0)
+        credentials.pack_string(socket.gethostname().encode()[:255])
+        for number in (*self._user, 0):
+            credentials.pack_uint(number)
+        return credentials.get_buffer()
+
+    def _reply(self) -> Unpacker:
+        reply = Unpacker(self._record())
+        if reply.unpack_uint() != self._xid:
+            raise RpcError("answered to another call")
+        reply.unpack_uint()
+        if reply.unpack_uint() == _DENIED:
+            words = [reply.unpack_uint(), reply.unpack_uint()]
+            raise RpcDeniedError(f"refused the caller's credentials (status {words})")
+        reply.unpack_uint()
+        reply.unpack_opaque()
+        status = reply.unpack_uint()
+        if status == _PROGRAM_MISMATCH:
+            low, high = reply.unpack_uint(), reply.unpack_uint()
+            raise RpcVersionError(f"offers versions {low} to {high}")
+        if status:
+            raise RpcError(f"did not accept the call (accept status {status})")
+        return reply
+
+    def _record(self) -> bytes:
+        record, last = b"", False
+        while not last:
+            (header,) = struct.unpack(">I", self._receive(4))
+            last = bool(header & _LAST_FRAGMENT)
+            record += self._receive(header & ~_LAST_FRAGMENT)
+        return record
+
+    def _receive(self, count: int) -> bytes:
+        data = b""
+        while len(data) < count:
+            part = self._socket.recv(count - len(data))
+            if not part:
+                raise ConnectionResetError("the server closed the connection")
+            data += part
+        return data
+
+
+def port_of(address: str, program: int, version: int) -> int:
+    """Ask the server's rpcbind for a program's TCP port; 0 where it is not registered."""
+    mapper, mapper_version, port = _PORTMAPPER
+    arguments = Packer()
+    for word in (program, version, socket.IPPROTO_TCP, 0):
+        arguments.pack_uint(word)
+    with RpcClient(address, port, mapper, mapper_version) as client:
+        return int(client.call(_GETPORT, arguments.get_buffer()).unpack_uint())
+
+
+def offered(address: str, port: int, program: int, versions: tuple[int, ...]) -> list[int]:
+    """Give those of the versions that answer to NULL. Raises OSError where nobody listens."""
+    found = []
+    for version in versions:
+        with (
+            contextlib.suppress(RpcError),
+            RpcClient(address, port, program, version) as client,
+        ):
+            client.call(0)
+            found.append(version)
+    return found
+
+
+def _connect(address: str, port: int, reserved: bool) -> socket.socket:
+    if not reserved:
+        return socket.create_connection((address, port), timeout=_TIMEOUT_SECONDS)
+    ports = random.sample(_RESERVED_PORTS, k=32)
+    for number, local in enumerate(ports, start=1):
+        try:
+            return socket.create_connection(
+                (address, port), timeout=_TIMEOUT_SECONDS, source_address=("", local)
+            )
+        except PermissionError:
+            raise
+        except OSError:
+            if number == len(ports):
+                raise
+    raise AssertionError("unreachable")

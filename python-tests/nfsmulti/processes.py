@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Commands that never outlive their owner.
+
+Each runs in a session of its own, is ended with everything it started, and dies with the harness
+even when that is killed with SIGKILL. Output goes to files, so nobody waits for a reader.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import select
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Self
+
+from nfsmulti import reaper
+from nfsmulti.errors import HarnessError, MissingError
+
+# The programs that the harness runs, with the Debian packages that hold them.
+PACKAGES = {
+    "cmake": "cmake",
+    "clang": "clang",
+    "fio": "fio",
+    "ganesha.nfsd": "nfs-ganesha",
+    "gcc": "gcc",
+    "ip": "iproute2",
+    "rpcbind": "rpcbind",
+    "shellcheck": "shellcheck",
+    "tc": "iproute2",
+}
+
+
+class CommandError(HarnessError):
+    """A command failed or did not end in time."""
+
+
+def find(program: str) -> str:
+    """Give the full path of `program`; raises MissingError naming its Debian package."""
+    found = shutil.which(program, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+    if found is None:
+        package = PACKAGES.get(program)
+        raise MissingError(f"{program} is not installed", apt_line([package]) if package else None)
+    return found
+
+
+def apt_line(packages: Sequence[str]) -> str:
+    """Give the command that installs `packages`."""
+    return f"apt-get install --no-install-recommends {' '.join(packages)}"
+
+
+@functools.cache
+def boot_id() -> str:
+    """Give the kernel's name for this boot, since start times count from it."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+@dataclass(frozen=True)
+class Identity:
+    """One process and no later one with its number: pid, start in clock ticks since `boot`."""
+
+    pid: int
+    start: int
+    boot: str
+
+    @classmethod
+    def of(cls, pid: int) -> Identity:
+        """Identify a live process; raises ProcessLookupError where there is none."""
+        start = _start_time(pid)
+        if start is None:
+            raise ProcessLookupError(pid)
+        return cls(pid, start, boot_id())
+
+    def alive(self) -> bool:
+        """Tell whether the very process still runs."""
+        return self.boot == boot_id() and _start_time(self.pid) == self.start
+
+    def kill(self) -> None:
+        """Send SIGKILL, if the process is still the one that is meant."""
+        with contextlib.suppress(ProcessLookupError), _pidfd(self.pid) as handle:
+            if self.alive():
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+                _readable(handle, 5)
+
+
+def _start_time(pid: int) -> int | None:
+    """Give the start of a process in clock ticks since boot; None for the dead and for zombies."""
+    try:
+        stat = reaper.ProcessStat.of(pid)
+    except OSError:
+        return None
+    return stat.start if stat.runs else None
+
+
+@contextlib.contextmanager
+def _pidfd(pid: int) -> Iterator[int]:
+    handle = os.pidfd_open(pid)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def _readable(handle: int, timeout: float | None) -> bool:
+    """Wait up to `timeout` seconds for `handle`; a pidfd becomes readable when its process ends."""
+    poll = select.poll()
+    poll.register(handle, select.POLLIN)
+    return bool(poll.poll(None if timeout is None else max(timeout, 0) * 1000))
+
+
+class _Reaper:
+    """The program that ends our sessions when we can no longer do it (see reaper.py)."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-S", reaper.__file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+            text=True,
+        )
+
+    def _tell(self, line: str) -> None:
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write(f"{line}\n")
+            self._process.stdin.flush()
+
+    def add(self, pid: int) -> None:
+        start = _start_time(pid)
+        if start is not None:
+            self._tell(f"+{pid} {start}")
+
+    def remove(self, pid: int) -> None:
+        self._tell(f"-{pid}")
+
+
+@functools.cache
+def _reaper() -> _Reaper:
+    return _Reaper()
+
+
+class Process:
+    """A running command. Use it as a context manager, or call end().
+
+    Start it from a thread that lives as long as the command may: PR_SET_PDEATHSIG counts threads.
+    """
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        stdin: IO[bytes] | int | None = subprocess.DEVNULL,
+        stdout: IO[bytes] | int | None = None,
+        stderr: IO[bytes] | int | None = None,
+    ):
+        """Start `argv`, with `env` added to ours. MissingError where argv[0] is not found."""
+        self.argv = list(argv)
+        registry = _reaper()
+        self._popen = subprocess.Popen(
+            ["setpriv", "--pdeathsig", "KILL", "--", find(argv[0]), *argv[1:]],
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            cwd=cwd,
+            env={**os.environ, **(env or {})},
+            start_new_session=True,
+        )
+        registry.add(self.pid)
+
+    @property
+    def pid(self) -> int:
+        """The process id, which is its session's and group's too."""
+        return self._popen.pid
+
+    @property
+    def running(self) -> bool:
+        """Whether the command itself still runs."""
+        return self._popen.returncode is None and not self._exited(0)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to the command alone; nothing happens where it has ended."""
+        if self._popen.returncode is None:
+            os.kill(self.pid, number)
+
+    def wait(self, timeout: float | None = None) -> int | None:
+        """Wait up to `timeout` seconds; give the exit status (negative: a signal), None if it runs.
+
+        What the command left behind in its group is killed as soon as it has ended itself.
+        """
+        if self._popen.returncode is None and self._exited(timeout):
+            self._bury()
+        return self._popen.returncode
+
+    def end(self, grace: float = 3.0) -> int:
+        """End the command: SIGTERM, and SIGKILL for its group after `grace` seconds."""
+        if self._popen.returncode is None:
+            self.signal(signal.SIGTERM)
+            self.signal(signal.SIGCONT)
+            self._exited(grace)
+            self._bury()
+        return self._popen.returncode
+
+    def kill(self) -> int:
+        """End the command and its group with SIGKILL."""
+        if self._popen.returncode is None:
+            self._bury()
+        return self._popen.returncode
+
+    def _exited(self, timeout: float | None) -> bool:
+        """Wait for the end without reaping, so that the group's number stays ours."""
+        with _pidfd(self.pid) as handle:
+            return _readable(handle, timeout)
+
+    def _bury(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self._popen.wait()
+        _reaper().remove(self.pid)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+
+@dataclass(frozen=True)
+class Completed:
+    """A command that has ended. `status` is None where it had to be killed after its timeout."""
+
+    argv: list[str]
+    status: int | None
+    stdout: str
+    stderr: str
+    seconds: float
+
+    @property
+    def command(self) -> str:
+        """The command as one would type it."""
+        return shlex.join(self.argv)
+
+    def check(self) -> Completed:
+        """Raise CommandError unless the command ended with status 0."""
+        if self.status == 0:
+            return self
+        how = "did not end in time" if self.status is None else f"failed ({self.status})"
+        said = (self.stderr.strip() or self.stdout.strip()).splitlines()[-5:]
+        raise CommandError("\n  ".join([f"{self.command}: {how}", *said]))
+
+
+def run(
+    argv: Sequence[str],
+    *,
+    timeout: float,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    stdin: str = "",
+) -> Completed:
+    """Run a command for at most `timeout` seconds, then end it and everything it started."""
+    with (
+        tempfile.TemporaryFile() as source,
+        tempfile.TemporaryFile() as stdout,
+        tempfile.TemporaryFile() as stderr,
+    ):
+        source.write(stdin.encode())
+        source.seek(0)
+        begin = time.monotonic()
+        with Process(argv, env=env, cwd=cwd, stdin=source, stdout=stdout, stderr=stderr) as process:
+            status = process.wait(timeout)
+        seconds = time.monotonic() - begin
+        return Completed(list(argv), status, _text(stdout), _text(stderr), seconds)
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode(errors="replace")

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Fixtures: the builds of the engine, a lab of real NFS servers, and fio in its client namespace.
+
+Tests that use `build_dir`, directly or through another fixture, run once for each build: `gcc`, and
+`asan` (AddressSanitizer, UndefinedBehaviorSanitizer) where ./nfsmulti test has loaded the runtime.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+import sys
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import EllipsisType
+from typing import NoReturn
+
+import pytest
+
+from nfsmulti import paths
+from nfsmulti.errors import MissingError
+from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Option
+from nfsmulti.lab import EXPORT, PRIVILEGED, READ_ONLY, SMALL, SQUASHED, Lab, LabConfig
+from nfsmulti.machine import versions
+from nfsmulti.paths import BUILD, ROOT
+from nfsmulti.processes import Completed, run
+
+_BUILD_SECONDS = 600.0
+_HARNESS_SECONDS = 60.0
+_SUPPRESSIONS = Path(__file__).with_name("lsan.supp")
+_LAB = pytest.StashKey[Lab]()
+_LOG_SIZES = pytest.StashKey[dict[Path, int]]()
+
+# ./nfsmulti test loads the sanitizers' runtime into this process, for `testlib`. The programs that
+# tests start shall not inherit it: `engine` hands it to fio.
+_RUNTIME = os.environ.pop("LD_PRELOAD", "")
+_SANITIZED = "libasan" in _RUNTIME
+os.environ["ASAN_OPTIONS"] = "detect_leaks=1:fast_unwind_on_malloc=0"
+os.environ["LSAN_OPTIONS"] = f"suppressions={_SUPPRESSIONS}:print_suppressions=0"
+os.environ["UBSAN_OPTIONS"] = "halt_on_error=1:print_stacktrace=1"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--quick", action="store_true", help="no second compiler, no sanitizers, no clang-tidy"
+    )
+
+
+def pytest_report_header() -> list[str]:
+    return [f"{name}: {version}" for name, version in versions().items()]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "build_dir" in metafunc.fixturenames:
+        quick = metafunc.config.getoption("--quick")
+        builds = ["gcc", "asan"] if _SANITIZED and not quick else ["gcc"]
+        metafunc.parametrize("build_dir", builds, indirect=True, scope="session")
+
+
+def missing(error: MissingError) -> NoReturn:
+    """Skip for a component that this machine lacks, by its name; where CI is set, fail."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(str(error))
+    pytest.skip(str(error))
+
+
+def run_harness(*arguments: str, env: Mapping[str, str] | None = None) -> Completed:
+    """Run the harness as ./nfsmulti does."""
+    variables = {"PYTHONPATH": str(paths.PYTHON_TESTS), **(env or {})}
+    argv = [sys.executable, "-m", "nfsmulti", *arguments]
+    return run(argv, timeout=_HARNESS_SECONDS, env=variables)
+
+
+@pytest.fixture(scope="session")
+def build_dir(request: pytest.FixtureRequest) -> Path:
+    """Give the folder of a build of the engine."""
+    if request.param == "asan":
+        return cmake_build("asan", "-DNFSMULTI_SANITIZE=address;undefined")
+    return paths.build_dir()
+
+
+def cmake_build(name: str, *options: str) -> Path:
+    """Build with the options in build/`name`, warnings being errors."""
+    folder = BUILD / name
+    configure = ["cmake", "-S", str(ROOT), "-B", str(folder), "-DNFSMULTI_WERROR=ON", *options]
+    make = ["cmake", "--build", str(folder), "--parallel", str(os.cpu_count())]
+    for argv in (configure, make):
+        run(argv, timeout=_BUILD_SECONDS).check()
+    return folder
+
+
+@pytest.fixture(scope="session")
+def testlib(build_dir: Path) -> ctypes.CDLL:
+    """Give the engine's pure parts as a library."""
+    return ctypes.CDLL(str(build_dir / "libnfsmulti-test.so"))
+
+
+@pytest.fixture(scope="session")
+def pool_tool(build_dir: Path) -> Path:
+    """Give the program that prints a pool's paths as JSON lines."""
+    return build_dir / "nfsmulti-pool"
+
+
+@pytest.fixture(scope="session")
+def engine(build_dir: Path) -> Engine:
+    """Give the engine, with what fio needs in its environment to load it."""
+    env = {"LD_PRELOAD": _RUNTIME} if build_dir.name == "asan" else {}
+    return Engine.built(build_dir, env)
+
+
+@pytest.fixture(scope="session")
+def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
+    """Give a lab for the whole session: 4 addresses, a server each, no limits, all exports."""
+    exports = (EXPORT, READ_ONLY, SQUASHED, PRIVILEGED, SMALL)
+    running = Lab(LabConfig(addresses=4, ipv6=True, exports=exports))
+    try:
+        running.start()
+    except MissingError as error:
+        missing(error)
+    request.session.stash[_LAB] = running
+    yield running
+    del request.session.stash[_LAB]
+    running.stop()
+
+
+class FioRunner:
+    """Runs fio with the engine as a client of the lab, one folder to a run below the test's own."""
+
+    def __init__(self, fio: Fio, pool: str, folder: Path, item: pytest.Item):
+        self._fio, self._pool, self._folder, self._item = fio, pool, folder, item
+        self._numbers = itertools.count()
+
+    def __call__(
+        self,
+        *,
+        pool: str | EllipsisType | None = ...,
+        timeout: float = 60,
+        jobfile: Path | None = None,
+        arguments: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+        **options: Option,
+    ) -> FioResult:
+        """Run fio to its end: on the whole lab unless `pool` says otherwise (None: no --pool).
+
+        Options are fio's own; see Fio.start for `jobfile` and `arguments`. After `timeout` seconds
+        fio is ended, and the result's status is None.
+        """
+        with self.start(
+            pool=pool, jobfile=jobfile, arguments=arguments, env=env, **options
+        ) as process:
+            return self.finish(process, timeout)
+
+    def start(
+        self,
+        *,
+        pool: str | EllipsisType | None = ...,
+        jobfile: Path | None = None,
+        arguments: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+        **options: Option,
+    ) -> FioProcess:
+        """Start fio and go on; use it in a `with`, so that it ends with the test."""
+        return self._fio.start(
+            self._folder / f"fio-{next(self._numbers)}",
+            pool=self._pool if isinstance(pool, EllipsisType) else pool,
+            options=options,
+            jobfile=jobfile,
+            arguments=arguments,
+            env=env,
+        )
+
+    def finish(self, process: FioProcess, timeout: float = 60) -> FioResult:
+        """Wait for a fio that start() gave; its words are shown where the test fails."""
+        result = process.result(timeout)
+        self._item.add_report_section(
+            "call", "fio", f"{result.command}\nstatus {result.status}\n{result.messages}"
+        )
+        return result
+
+
+@pytest.fixture
+def fio(engine: Engine, lab: Lab, tmp_path: Path, request: pytest.FixtureRequest) -> FioRunner:
+    """Give fio with the engine, in the lab's client namespace."""
+    runner = Fio(engine, enter=lab.command([]), env=lab.environment)
+    return FioRunner(runner, lab.pool, tmp_path, request.node)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Bring back the servers that an earlier test has stopped, and note where their logs end."""
+    lab = item.session.stash.get(_LAB, None)
+    if lab is not None:
+        for server in lab.servers:
+            server.start()
+            server.resume()
+        item.stash[_LOG_SIZES] = {server.log: server.log.stat().st_size for server in lab.servers}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show what the servers have logged during a test that failed."""
+    report = yield
+    lab = item.session.stash.get(_LAB, None)
+    if report.failed and lab is not None:
+        for server in lab.servers:
+            begin = item.stash.get(_LOG_SIZES, {}).get(server.log, 0)
+            if said := server.log_tail(begin=begin):
+                report.sections.append((f"nfs-ganesha {server.endpoint.address}", said))
+    return report

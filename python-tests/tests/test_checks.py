@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Format, lint, types and the second compiler, as tests, so that one command runs everything."""
+
+from __future__ import annotations
+
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from conftest import cmake_build, missing
+
+from nfsmulti.errors import MissingError
+from nfsmulti.paths import ROOT
+from nfsmulti.processes import find, run
+
+_SECONDS = 600.0
+_TOOLS = Path(sys.executable).parent
+_SCRIPTS = ["nfsmulti", ".ci/run", *(str(path) for path in (ROOT / "cmake").glob("*.sh"))]
+
+pytestmark = pytest.mark.timeout(_SECONDS)
+
+
+def _check(program: str, *arguments: str) -> None:
+    """Run a checker in the project's folder; its findings are shown where it has any."""
+    try:
+        program = find(program)
+    except MissingError as error:
+        missing(error)
+    done = run([program, *arguments], timeout=_SECONDS, cwd=ROOT)
+    if done.status != 0:
+        pytest.fail(f"{done.command}\n{done.stdout}{done.stderr}", pytrace=False)
+
+
+def _sources(*endings: str) -> list[str]:
+    return sorted(
+        str(file.relative_to(ROOT))
+        for folder in ("engine", "cmake", "python-tests")
+        for file in (ROOT / folder).rglob("*")
+        if file.suffix in endings
+    )
+
+
+def test_clang_format() -> None:
+    _check(f"{_TOOLS}/clang-format", "--dry-run", "--Werror", *_sources(".c", ".h"))
+
+
+def test_ruff() -> None:
+    _check(f"{_TOOLS}/ruff", "check", "python-tests")
+
+
+def test_ruff_format() -> None:
+    _check(f"{_TOOLS}/ruff", "format", "--check", "python-tests")
+
+
+def test_mypy() -> None:
+    _check(f"{_TOOLS}/mypy")
+
+
+def test_shellcheck() -> None:
+    _check("shellcheck", *_SCRIPTS)
+
+
+@pytest.fixture(scope="session")
+def clang_build(request: pytest.FixtureRequest) -> Path:
+    """Give a build by clang, warnings being errors."""
+    if request.config.getoption("--quick"):
+        pytest.skip("--quick: no second compiler")
+    try:
+        clang = find("clang")
+    except MissingError as error:
+        missing(error)
+    return cmake_build("clang", f"-DCMAKE_C_COMPILER={clang}")
+
+
+def test_builds_with_clang(clang_build: Path) -> None:
+    assert (clang_build / "libnfsmulti.so").exists()
+
+
+def test_clang_tidy(clang_build: Path) -> None:
+    # PyPI's clang-tidy comes without the compiler's own headers.
+    resources = run([find("clang"), "-print-resource-dir"], timeout=_SECONDS).check().stdout.strip()
+    tidy = [f"{_TOOLS}/clang-tidy", "--quiet", "-p", str(clang_build)]
+    tidy.append(f"--extra-arg=-resource-dir={resources}")
+    sources = [source for source in _sources(".c") if source.startswith("engine/")]
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        done = threads.map(lambda source: run([*tidy, source], timeout=_SECONDS, cwd=ROOT), sources)
+        findings = [one.stdout or one.stderr for one in done if one.status != 0]
+    if findings:
+        pytest.fail("\n".join(findings), pytrace=False)
+
+
+def test_every_file_names_its_licence() -> None:
+    folders = (".ci", "cmake", "engine", "jobfiles", "python-tests")
+    files = [file for folder in folders for file in (ROOT / folder).rglob("*") if file.is_file()]
+    nameless = [
+        str(file.relative_to(ROOT))
+        for file in [*files, ROOT / "nfsmulti"]
+        if "__pycache__" not in file.parts
+        and "SPDX-License-Identifier: GPL-2.0-only" not in file.read_text()[:200]
+    ]
+    assert not nameless

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""fiorun.py and fioreport.py: fio under control, and the figures in its report."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from conftest import FioRunner
+
+from nfsmulti.errors import HarnessError
+from nfsmulti.fioreport import ConnectionStats, FioReport, shares
+from nfsmulti.paths import JOBFILES
+
+
+def _job(runtime: int, latencies: dict[int, int]) -> dict[str, object]:
+    count = sum(latencies.values())
+    mean = sum(latency * seen for latency, seen in latencies.items()) / count
+    clat = {"N": count, "mean": mean, "bins": {str(k): v for k, v in latencies.items()}}
+    read = {"runtime": runtime, "io_bytes": 1000 * count, "total_ios": count, "clat_ns": clat}
+    cpu = {"usr_cpu": 10.0, "sys_cpu": 40.0, "job_runtime": runtime}
+    return {"error": 0, "read": read, **cpu}
+
+
+def test_report_sums_jobs_and_merges_percentiles() -> None:
+    jobs = [_job(2000, {100: 98, 900: 2}), _job(1000, {100: 50, 500: 50})]
+    report = FioReport({"jobs": jobs})
+    assert report.bytes("read") == 200_000
+    assert report.bandwidth("read") == 100_000
+    assert report.iops("read") == 100
+    assert report.latency_mean("read") == pytest.approx((148 * 100 + 50 * 500 + 2 * 900) / 200)
+    assert report.latency_percentile("read", 50) == 100
+    assert report.latency_percentile("read", 99) == 500
+    assert report.latency_percentile("read", 100) == 900
+    assert report.cpu_seconds() == pytest.approx(1.5)
+
+
+def test_report_after_messages_and_without_one() -> None:
+    output = 'engine: {something}\n{\n "jobs": []\n}\nmore'
+    report = FioReport.parse(output)
+    assert report is not None
+    assert report.jobs == []
+    assert FioReport.messages_of(output) == "engine: {something}"
+    assert FioReport.parse("fio: refused") is None
+    assert FioReport.parse('{\n "jobs": [') is None
+
+
+def test_broken_stats_line_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "stats.jsonl"
+    file.write_text('{"job": "a"}\n')
+    with pytest.raises(HarnessError, match=r"stats\.jsonl, line 1: .*job_number"):
+        ConnectionStats.read(file)
+    assert ConnectionStats.read(tmp_path / "none") == []
+
+
+def test_fio_over_the_pool(fio: FioRunner) -> None:
+    result = fio(rw="write", bs="64k", size="4m", filename="fiorun", spread="stripe")
+    assert result.status == 0, result.messages
+    assert result.report is not None
+    assert result.report.bytes("write") == 4 << 20
+    assert sum(line.write_bytes for line in result.stats) == 4 << 20
+    assert list(shares(result.stats).values()) == [0.25] * 4
+
+
+def _names(command_line: Path, folder: Path) -> bool:
+    """Tell whether a process has the folder in its command line."""
+    try:
+        return bytes(folder) in command_line.read_bytes()
+    except OSError:
+        return False
+
+
+def test_timeout_ends_fio_and_its_jobs(fio: FioRunner) -> None:
+    begin = time.monotonic()
+    result = fio(rw="write", size="1m", filename="slow", time_based=True, runtime=60, timeout=1)
+    assert result.status is None
+    assert time.monotonic() - begin < 10
+    left = [one for one in Path("/proc").glob("[0-9]*/cmdline") if _names(one, result.folder)]
+    assert not left
+
+
+def test_interrupted_fio_reports(fio: FioRunner) -> None:
+    with fio.start(rw="write", size="1m", filename="term", time_based=True, runtime=60) as process:
+        assert process.wait(1) is None
+        process.signal(signal.SIGTERM)
+        result = fio.finish(process, timeout=20)
+    assert result.status is not None
+    assert result.report is not None
+
+
+@pytest.mark.parametrize("jobfile", sorted(JOBFILES.glob("*.fio")), ids=lambda path: path.stem)
+def test_jobfiles_on_one_path_and_the_pool_by_name(
+    fio: FioRunner, jobfile: Path, tmp_path: Path
+) -> None:
+    short = tmp_path / jobfile.name
+    short.write_text(jobfile.read_text().replace("runtime=30", "runtime=1"))
+    for pool, spread in (("one", "job"), ("lab", "roundrobin")):
+        result = fio(pool=pool, jobfile=short, spread=spread, io_size="2m")
+        assert result.status == 0, result.messages
+        assert result.report is not None
+        assert len(shares(result.stats)) == (1 if pool == "one" else 4)

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""./nfsmulti, the shell front end: usage, and what it says of packages that are missing."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from nfsmulti.paths import ROOT
+from nfsmulti.processes import Completed, run
+
+_COMMANDS = ("demo", "test", "build", "lab", "doctor")
+
+
+class Machine:
+    """A machine of which the front end sees what we like: our programs come first on PATH."""
+
+    def __init__(self, folder: Path):
+        self._folder = folder
+
+    def program(self, name: str, script: str) -> None:
+        """Put a shell script in the place of a program."""
+        file = self._folder / name
+        file.write_text(f"#!/bin/sh\n{script}\n")
+        file.chmod(0o755)
+
+    def run(self, *arguments: str, env: dict[str, str] | None = None) -> Completed:
+        """Run ./nfsmulti there."""
+        path = f"{self._folder}:{os.environ['PATH']}"
+        return run(
+            [str(ROOT / "nfsmulti"), *arguments], timeout=60, env={"PATH": path, **(env or {})}
+        )
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+@pytest.fixture
+def bare_machine(machine: Machine) -> Machine:
+    """Give a machine without our packages, where apt-get would be noticed."""
+    machine.program("dpkg-query", "echo 'ii  gcc'; echo 'rc  fio'; echo 'ii  cmake'; exit 1")
+    machine.program("apt-get", "echo apt-get was run >&2; exit 9")
+    return machine
+
+
+@pytest.mark.parametrize("arguments", [(), ("--help",), ("-h",), ("help",)])
+def test_usage_lists_every_command(machine: Machine, arguments: tuple[str, ...]) -> None:
+    done = machine.run(*arguments)
+    assert done.status == 0
+    assert all(f"\n  {command} " in done.stdout for command in _COMMANDS)
+
+
+@pytest.mark.parametrize("command", _COMMANDS)
+def test_help_of_a_command_installs_nothing(bare_machine: Machine, command: str) -> None:
+    done = bare_machine.run(command, "--help")
+    assert done.status == 0
+    assert "sage" in done.stdout
+    assert done.stderr == ""
+
+
+def test_unknown_command(machine: Machine) -> None:
+    done = machine.run("frobnicate")
+    assert done.status == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("nfsmulti: there is no command 'frobnicate'\nusage: ")
+
+
+def test_missing_packages_are_named_to_a_user(bare_machine: Machine) -> None:
+    bare_machine.program("id", "echo 1000")
+    bare_machine.program("sudo", "exit 1")
+    done = bare_machine.run("build")
+    assert done.status == 1
+    assert "sudo apt-get install --no-install-recommends " in done.stderr
+    named = done.stderr.split("--no-install-recommends ")[1].split()
+    assert {"fio", "libnfs-dev", "liburing-dev", "python3-venv"} <= set(named)
+    assert not {"gcc", "cmake", "nfs-ganesha"} & set(named)
+    assert "apt-get was run" not in done.stderr
+
+
+def test_lab_packages_are_asked_for_by_the_lab(machine: Machine) -> None:
+    machine.program("id", "echo 1000")
+    machine.program("sudo", "exit 1")
+    listed = 'shift 3; for name; do case $name in nfs-*) ;; *) echo "ii  $name" ;; esac; done'
+    machine.program("dpkg-query", listed)
+    done = machine.run("lab", "status")
+    assert done.status == 1
+    assert done.stderr.endswith("--no-install-recommends nfs-ganesha nfs-ganesha-vfs\n")
+
+
+def test_failed_installation_gives_the_line_to_type(bare_machine: Machine) -> None:
+    bare_machine.program("id", "echo 1000")
+    bare_machine.program("sudo", 'shift; [ "$1" = true ] || { echo E: no network; exit 100; }')
+    done = bare_machine.run("build")
+    assert done.status == 1
+    assert "E: no network" in done.stderr
+    assert "or try:\nnfsmulti:   apt-get install --no-install-recommends " in done.stderr

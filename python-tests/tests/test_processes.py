@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""processes.py and reaper.py: nothing that the harness starts outlives it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from nfsmulti.errors import MissingError
+from nfsmulti.paths import PYTHON_TESTS
+from nfsmulti.processes import CommandError, Identity, Process, find, run
+
+_LEAVES_A_CHILD = "sleep 1000 & echo $! >pid; "
+
+
+def _ends_soon(pid: int) -> bool:
+    """Tell whether the process is gone, or a zombie, within 5 seconds."""
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        try:
+            Identity.of(pid)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def _pid_in(folder: Path) -> int:
+    file = folder / "pid"
+    deadline = time.monotonic() + 5
+    while not (file.exists() and file.read_text()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return int(file.read_text())
+
+
+def test_output_and_status() -> None:
+    done = run(["sh", "-c", "cat; echo err >&2; exit 3"], timeout=5, stdin="in")
+    assert (done.status, done.stdout, done.stderr) == (3, "in", "err\n")
+    with pytest.raises(CommandError, match=r"(?s)exit 3.*failed \(3\).*err"):
+        done.check()
+
+
+def test_signal_is_negative_status() -> None:
+    assert run(["sh", "-c", "kill -TERM $$"], timeout=5).status == -signal.SIGTERM
+
+
+def test_timeout_ends_the_command_and_its_children(tmp_path: Path) -> None:
+    done = run(["sh", "-c", _LEAVES_A_CHILD + "wait"], timeout=0.3, cwd=tmp_path)
+    assert done.status is None
+    assert _ends_soon(_pid_in(tmp_path))
+
+
+def test_children_that_a_command_leaves_are_ended(tmp_path: Path) -> None:
+    assert run(["sh", "-c", _LEAVES_A_CHILD], timeout=5, cwd=tmp_path).status == 0
+    assert _ends_soon(_pid_in(tmp_path))
+
+
+def test_stopped_and_deaf_commands_are_ended(tmp_path: Path) -> None:
+    with Process(["sh", "-c", "trap '' TERM; kill -STOP $$; sleep 1000"]) as process:
+        assert process.wait(0.1) is None
+        assert process.end(grace=0.3) == -signal.SIGKILL
+
+
+def test_kill_of_the_harness_ends_grandchildren(tmp_path: Path) -> None:
+    # The child in the background has lost PR_SET_PDEATHSIG, as fio's jobs have.
+    script = f"""
+import os, signal
+from nfsmulti.processes import Process
+process = Process(["sh", "-c", {_LEAVES_A_CHILD + "wait"!r}])
+while not (os.path.exists("pid") and os.path.getsize("pid")):
+    process.wait(0.02)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    env = {**os.environ, "PYTHONPATH": str(PYTHON_TESTS)}
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, env=env, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert _ends_soon(_pid_in(tmp_path))
+
+
+def test_identity_spares_a_later_process_of_the_same_number() -> None:
+    with Process(["sleep", "1000"]) as process:
+        identity = Identity.of(process.pid)
+        stranger = Identity(identity.pid, identity.start - 1, identity.boot)
+        earlier_boot = Identity(identity.pid, identity.start, "another boot")
+        for other in (stranger, earlier_boot):
+            assert not other.alive()
+            other.kill()
+        assert process.running
+        identity.kill()
+        assert process.wait(5) == -signal.SIGKILL
+        identity.kill()
+
+
+def test_missing_program_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda *_, **__: None)
+    with pytest.raises(MissingError, match=r"(?s)rpcbind.*apt-get install .*rpcbind"):
+        find("rpcbind")
