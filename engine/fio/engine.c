@@ -37,6 +37,13 @@ static void hook_cleanup(struct thread_data *td)
 	job_close(job_of(td));
 }
 
+/* Called before fio frees its buffers. */
+static void hook_io_u_free(struct thread_data *td, struct io_u *io_u)
+{
+	if (job_of(td))
+		job_drain(job_of(td));
+}
+
 /* --- its I/O --- */
 
 static enum fio_q_status hook_queue(struct thread_data *td, struct io_u *io_u)
@@ -108,6 +115,7 @@ static struct ioengine_ops engine = {
 		 FIO_ASYNCIO_SETS_ISSUE_TIME,
 	.init = hook_init,
 	.post_init = hook_post_init,
+	.io_u_free = hook_io_u_free,
 	.cleanup = hook_cleanup,
 	.queue = hook_queue,
 	.commit = hook_commit,

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "job_io.h"
 #include "job_stats.h"
@@ -154,8 +156,18 @@ static int open_job(struct job *job)
 	return error;
 }
 
+/* A memfd: fsync(2) succeeds on it and does nothing. */
+static int open_placeholder(struct job *job)
+{
+	job->placeholder = memfd_create("nfsmulti", MFD_CLOEXEC);
+	return job->placeholder < 0 ? -errno : 0;
+}
+
 static void free_job(struct job *job)
 {
+	if (job->placeholder >= 0)
+		close(job->placeholder);
+
 	group_close(&job->group);
 	pool_paths_close(&job->paths);
 	spread_load_free(job->load);
@@ -179,11 +191,12 @@ int job_open(struct thread_data *td)
 		return -ENOMEM;
 	job->td = td;
 	job->group.epoll_fd = -1;
+	job->placeholder = -1;
 	job->stable = terms_stable(td);
 	job->trace = options_of(job)->trace || getenv("IOTRAP_TRACE");
 	say_job(td->o.name);
 	terms_watch(td);
-	error = open_job(job);
+	error = open_placeholder(job) ?: open_job(job);
 	if (error) {
 		free_job(job);
 		return error;
@@ -191,16 +204,6 @@ int job_open(struct thread_data *td)
 	job_here = job;
 	td->io_ops_data = job; /* last: job_close() does nothing where job_open() failed */
 	return 0;
-}
-
-void job_close(struct job *job)
-{
-	if (!job)
-		return;
-	job_stats_report(job);
-	job->td->io_ops_data = NULL;
-	job_here = NULL;
-	free_job(job);
 }
 
 void job_buffers(struct job *job, void *memory, size_t size)
@@ -262,6 +265,7 @@ int job_open_file(struct job *job, struct fio_file *f)
 	if (error)
 		return error;
 	find_io_max(job);
+	f->fd = job->placeholder;
 	if (job->td->o.invalidate_cache)
 		drop_caches(job, name);
 	/* All open: the name-space connections have nothing more to do for now. */
@@ -282,12 +286,18 @@ static bool owes(const struct job *job, uint32_t file)
 	return false;
 }
 
+static int close_file(struct job *job, uint32_t file)
+{
+	int error = owes(job, file) ? job_sync_file(job, file) : 0;
+
+	group_close_file(&job->group, file);
+	return error;
+}
+
 int job_close_file(struct job *job, struct fio_file *f)
 {
-	int error = owes(job, f->fileno) ? job_sync_file(job, f->fileno) : 0;
-
-	group_close_file(&job->group, f->fileno);
-	return error;
+	f->fd = -1;
+	return close_file(job, f->fileno);
 }
 
 int job_unlink(struct job *job, struct fio_file *f)
@@ -309,4 +319,27 @@ int job_invalidate(struct job *job, struct fio_file *f)
 	const char *name;
 
 	return terms_name(f, &job->paths.pool, &name) ?: drop_caches(job, name);
+}
+
+/* fio closes no file that it left I/O in flight on. */
+static void close_left_open(struct job *job)
+{
+	for (uint32_t i = 0; i < job->group.job.file_count; i++) {
+		int error = job->used[0]->files[i].name ? close_file(job, i) : 0;
+
+		if (error)
+			td_verror(job->td, -error, "close_file");
+	}
+}
+
+void job_close(struct job *job)
+{
+	if (!job)
+		return;
+	job_drain(job);
+	close_left_open(job);
+	job_stats_report(job);
+	job->td->io_ops_data = NULL;
+	job_here = NULL;
+	free_job(job);
 }

@@ -59,6 +59,12 @@ struct job {
 	struct job_file *files;
 	uint64_t births;
 
+	/*
+	 * What files have for a descriptor: with fsync_on_close fio calls fsync(2) on that by
+	 * itself when it closes a file under way. The file's COMMITs follow in job_close_file().
+	 */
+	int placeholder;
+
 	struct io_u **fresh; /* queued since the last flush: fresh_count of iodepth */
 	uint32_t fresh_count;
 	struct io_u **done; /* a ring of iodepth entries, complete and not yet taken by fio */
@@ -76,7 +82,8 @@ struct job *job_of_thread(void);
 
 /* 0 or a negative errno, logged. td->io_ops_data is the job on success alone. */
 int job_open(struct thread_data *td);
-/* Writes the statistics and closes everything. NULL is allowed. */
+/* Makes durable what is still open, writes the statistics and closes everything. NULL is allowed.
+ */
 void job_close(struct job *job);
 
 /* Memory that fio's I/O buffers lie in, known once they are allocated. */

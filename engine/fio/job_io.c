@@ -394,6 +394,24 @@ struct io_u *job_event(struct job *job)
 	return io_u;
 }
 
+/* Completions that fio will not collect any more: it cannot see their errors. */
+static void discard_done(struct job *job)
+{
+	while (job->done_count) {
+		const struct io_u *io_u = job_event(job);
+
+		if (io_u->error)
+			td_verror(job->td, io_u->error, "an I/O in flight at the end");
+	}
+}
+
+void job_drain(struct job *job)
+{
+	while (job->fresh_count || job->starved || job->syncs || group_outstanding(&job->group))
+		turn(job, true);
+	discard_done(job);
+}
+
 int job_sync_file(struct job *job, uint32_t file)
 {
 	struct request *request = &job->requests[job->done_size]; /* the engine's own */

@@ -19,6 +19,12 @@ int job_getevents(struct job *job, unsigned int min, unsigned int max,
 /* Takes the next complete I/O out: job_getevents() has counted it. */
 struct io_u *job_event(struct job *job);
 
+/*
+ * Waits for everything outstanding, where fio has stopped to: at the end of a replayed log it
+ * leaves its I/O in flight. What fails then fails the job. fio's buffers may go afterwards.
+ */
+void job_drain(struct job *job);
+
 /* Why an I/O of this thread's job failed, as text to be freed. NULL: out of memory. */
 char *job_error_details(const struct io_u *io_u);
 
