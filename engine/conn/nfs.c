@@ -48,7 +48,9 @@ struct nfs_conn {
 	unsigned int slot_bits;
 	uint32_t generation;
 
-	/* The reply between handler.reply() and handler.finished(). */
+	/* The reply between handler.reply() and handler.finished(), and the call that it answers.
+	 */
+	struct conn_io *answered;
 	struct rpc_reply_header reply;
 	struct nfs3_result result;
 	bool contradictory;
@@ -226,7 +228,7 @@ static int on_reply(void *context, const struct rpc_reply *reply, struct rpc_bul
 		nfs->drop = true; /* before the copy under way, whose buffer is free from now on,
 				     goes out */
 	}
-	bulk->token = io;
+	bulk->token = nfs->answered = io;
 	if (io->op == IO_READ && !nfs->contradictory) {
 		bulk->to = io->buffer + io->done;
 		bulk->length = nfs->result.count;
@@ -353,6 +355,7 @@ static void on_finished(void *context, void *token)
 
 	if (!nfs->base.job->now)
 		nfs->base.job->now = clock_now();
+	nfs->answered = NULL;
 	note_answer(nfs, io);
 	io_list_remove(&nfs->sent, io);
 	if (nfs->contradictory || nfs->reply.verdict != RPC_SUCCESS || nfs->result.status) {
@@ -389,6 +392,7 @@ static void close_channel(struct nfs_conn *nfs)
 	if (nfs->channel)
 		nfs->transport->close(nfs->channel);
 	nfs->channel = NULL;
+	nfs->answered = NULL;
 	nfs->up = false;
 	nfs->drop = false;
 	nfs->base.poll_epoch++;
@@ -564,14 +568,15 @@ static bool overdue(const struct conn_io *io, const struct path_config *config, 
 	return now - io->last_sent > min_of(config->timeo * io->tries, 600 * SEC);
 }
 
-/* Sends overdue calls again, those only that have left: the others are on their way still. */
+/* Sends overdue calls again, save those whose way out, or whose reply's way in, is not finished
+ * yet. */
 static void retransmit(struct nfs_conn *nfs, uint64_t now)
 {
 	struct conn_io *next;
 
 	for (struct conn_io *io = nfs->sent.first; io; io = next) {
 		next = io->next;
-		if (!overdue(io, &nfs->base.path->config, now) ||
+		if (io == nfs->answered || !overdue(io, &nfs->base.path->config, now) ||
 		    nfs->transport->sent(nfs->channel) < io->sent_position)
 			continue;
 		if (!nfs->said_silent)
