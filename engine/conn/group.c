@@ -157,18 +157,9 @@ static int open_conns(struct group *group, uint32_t count)
 	return 0;
 }
 
-/* They share a ring: any of them waits for all. */
-static bool all_mounts(const struct group *group)
-{
-	for (uint32_t i = 0; i < group->path_count; i++)
-		if (!group->paths[i]->config.dir)
-			return false;
-	return true;
-}
-
 static int watch_conns(struct group *group)
 {
-	if (group->job.conn_count == 1 || all_mounts(group))
+	if (!group->job.polled)
 		return 0;
 	group->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (group->epoll_fd < 0)
@@ -213,6 +204,15 @@ static bool allocate(struct group *group, uint32_t count)
 	return group->conns && group->dirty && group->polled && group->polled_events;
 }
 
+/* They share a ring: any of them waits for all. */
+static bool all_mounts(const struct group *group)
+{
+	for (uint32_t i = 0; i < group->path_count; i++)
+		if (!group->paths[i]->config.dir)
+			return false;
+	return true;
+}
+
 int group_open(struct group *group, struct path **paths, uint32_t path_count, uint32_t per_path,
 	       bool (*stop)(void))
 {
@@ -223,6 +223,7 @@ int group_open(struct group *group, struct path **paths, uint32_t path_count, ui
 	group->path_count = path_count;
 	group->epoll_fd = -1;
 	group->job.conn_count = count;
+	group->job.polled = count > 1 && !all_mounts(group);
 	group->job.now = clock_now();
 	if (allocate(group, count))
 		error = open_conns(group, count);

@@ -56,16 +56,22 @@ static struct mount_ring *ring_of(const struct conn *conn)
 
 /* --- the ring --- */
 
-static int init_ring(struct mount_ring *ring, uint32_t ios)
+/*
+ * Deferred task work is cheapest, but is done only when the ring itself is asked for completions:
+ * one that is polled beside sockets would be waited for in vain.
+ */
+static int init_ring(struct mount_ring *ring, const struct conn_job *job)
 {
-	unsigned int entries = min_of(max_of(ios, 1u), (uint32_t)RING_MAX);
-	unsigned int modern = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
-			      IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_CLAMP;
-	int error = io_uring_queue_init(entries, &ring->ring, modern);
+	unsigned int entries = min_of(job->io_count, (uint32_t)RING_MAX);
+	unsigned int deferred = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
+				IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_CLAMP;
+	int error = -EINVAL;
 
-	/* Kernels before 6.1 know no deferred task work. */
-	return error == -EINVAL ? io_uring_queue_init(entries, &ring->ring, IORING_SETUP_CLAMP)
-				: error;
+	if (!job->polled)
+		error = io_uring_queue_init(entries, &ring->ring, deferred);
+	if (error == -EINVAL) /* polled, or a kernel before 6.1 */
+		error = io_uring_queue_init(entries, &ring->ring, IORING_SETUP_CLAMP);
+	return error;
 }
 
 static int take_ring(struct conn_job *job)
@@ -77,7 +83,7 @@ static int take_ring(struct conn_job *job)
 		ring = calloc(1, sizeof(*ring));
 		if (!ring)
 			return -ENOMEM;
-		error = init_ring(ring, job->io_count);
+		error = init_ring(ring, job);
 		if (error) {
 			free(ring);
 			return error;

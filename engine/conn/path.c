@@ -102,7 +102,8 @@ static int explain(struct path *path, int error, const char *why)
 	}
 	port = unreachable_port(path, &reason);
 	if (!port) {
-		path->job.log("%s: cannot mount: %s", label, why);
+		path->job.log("%s: cannot mount: %s: the ports answer: %s", label, why,
+			      mount_remedy());
 		return error;
 	}
 	path->job.log(

@@ -150,6 +150,14 @@ static bool wants_data(const struct thread_data *td)
 	return td_read(td) || (td_write(td) && td->o.overwrite);
 }
 
+/* Leaves nothing half laid out behind, also when it is the run's end that stopped the layout. */
+static void take_back(struct file_task *task)
+{
+	terms_watch(NULL);
+	path_remove(task->path, task->name);
+	terms_watch(task->td);
+}
+
 static int lay_out(struct file_task *task, uint64_t from, uint64_t to, bool created)
 {
 	struct path *paths[LAYOUT_PATHS_MAX];
@@ -161,7 +169,7 @@ static int lay_out(struct file_task *task, uint64_t from, uint64_t to, bool crea
 	if (!error)
 		error = layout_write(task->td, paths, count, task->name, from, to);
 	if (error && created)
-		path_remove(task->path, task->name); /* leave nothing half laid out behind */
+		take_back(task);
 	return error;
 }
 
