@@ -354,8 +354,8 @@ static int create_guarded(struct names *names, const char *path)
 {
 	struct operation operation = {0};
 	int error = run(names, &operation,
-			nfs_open2_async(names->nfs, path, O_CREAT | O_EXCL | O_RDWR, FILE_MODE, on_open,
-					&operation));
+			nfs_open2_async(names->nfs, path, O_CREAT | O_EXCL | O_RDWR, FILE_MODE,
+					on_open, &operation));
 
 	if (!error)
 		close_file(names, operation.file);
