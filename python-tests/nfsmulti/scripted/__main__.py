@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`python -m nfsmulti.scripted`: the scripted server to play with."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from typing import Annotated
+
+import typer
+
+from nfsmulti.scripted.answer import Answer, Call, Hook, on
+from nfsmulti.scripted.procedures import Export
+from nfsmulti.scripted.protocol import Nfs, Procedure, Status
+from nfsmulti.scripted.server import ScriptedServer
+from nfsmulti.signals import end_politely
+
+_Address = Annotated[list[str], typer.Option(help="Listen here; may be given several times.")]
+_Port = Annotated[int, typer.Option(help="0: one of the kernel's choice.")]
+_File = Annotated[list[str], typer.Option(metavar="NAME=BYTES", help="Have such a file of zeros.")]
+_Rule = Annotated[
+    list[str],
+    typer.Option(
+        metavar="PROCEDURE:STATUS[:COUNT]",
+        help="Answer the first COUNT calls of a procedure, or all, as WRITE:NOSPC or READ:STALE:3.",
+    ),
+]
+_Fragments = Annotated[
+    str, typer.Option(metavar="SIZE,SIZE,...", help="Send replies in fragments of these sizes.")
+]
+
+
+def serve(
+    address: _Address = ["127.0.0.1"],  # noqa: B006 - typer makes a new list of it
+    nfs_port: _Port = 0,
+    mount_port: _Port = 0,
+    export: Annotated[str, typer.Option(help="What is exported.")] = "/export",
+    rtmax: Annotated[int, typer.Option(help="The most bytes of a READ.")] = 1 << 20,
+    wtmax: Annotated[int, typer.Option(help="The most bytes of a WRITE.")] = 1 << 20,
+    file: _File = [],  # noqa: B006
+    status: _Rule = [],  # noqa: B006
+    delay: Annotated[float, typer.Option(help="Seconds before each reply.")] = 0.0,
+    limit: Annotated[int | None, typer.Option(help="The bytes that a READ or WRITE moves.")] = None,
+    hold: Annotated[int, typer.Option(help="Send replies in batches, the last one first.")] = 0,
+    fragments: _Fragments = "",
+    reset_after: Annotated[
+        int, typer.Option(help="Instead of answering each so manyth call of a procedure, reset.")
+    ] = 0,
+    trace: Annotated[bool, typer.Option(help="Print each call.")] = False,
+) -> None:
+    """Serve an empty export from memory until SIGINT or SIGTERM, and print its pool.
+
+    Files are lost at the end. --status, --delay and what follows them concern NFS alone.
+    """
+    answer = Answer(
+        delay=delay,
+        limit=limit,
+        hold=hold,
+        fragments=tuple(_number(size) for size in fragments.split(",") if size),
+    )
+    hooks: list[Hook] = [_printer] if trace else []
+    hooks += [_status_hook(rule) for rule in status]
+    if reset_after:
+        hooks.append(on(tuple(Nfs), Answer(reply=False, end="reset"), every=reset_after))
+    hooks.append(on(tuple(Nfs), answer))
+    server = ScriptedServer(
+        *hooks,
+        addresses=address,
+        export=Export(export, rtmax, wtmax),
+        nfs_port=nfs_port,
+        mount_port=mount_port,
+    )
+    with server:
+        for name, _, size in (entry.partition("=") for entry in file):
+            server.create(name, bytes(_number(size or "0")))
+        print(server.pool(), flush=True)
+        signal.pause()
+
+
+def _printer(call: Call) -> Answer | None:
+    stable = f" {call.stable.name}" if call.procedure is Nfs.WRITE else ""
+    print(
+        f"{call.client[0]}:{call.client[1]} xid {call.xid:#010x} {call.procedure.name}"
+        f' "{call.file}" {call.count}@{call.offset}{stable}',
+        flush=True,
+    )
+    return None
+
+
+def _number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text} is no number") from None
+
+
+def _status_hook(rule: str) -> Hook:
+    procedure, status, count = [*rule.upper().split(":"), ""][:3]
+    try:
+        wanted: Procedure = Nfs[procedure]
+        return on(wanted, Answer(status=Status[status]), first=int(count) if count else None)
+    except (KeyError, ValueError):
+        known = ", ".join(one.name for one in Status)
+        raise typer.BadParameter(f"{rule}: PROCEDURE:STATUS[:COUNT], STATUS of {known}") from None
+
+
+if __name__ == "__main__":
+    end_politely()
+    try:
+        typer.run(serve)
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Files in memory, where what was not committed is kept apart, so that a restart loses it."""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+import time
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from nfsmulti.scripted.protocol import Stable, Status
+
+_VERIFIER_SIZE = 8
+_HANDLE_SIZE_MIN = 12
+
+
+class NfsError(Exception):
+    """An operation ends with this status."""
+
+    def __init__(self, status: int):
+        super().__init__(status)
+        self.status = status
+
+
+@dataclass(eq=False)
+class Node:
+    """A file or directory. `path` is its name from the export's root, with "" for the root."""
+
+    fileid: int
+    path: str
+    mode: int
+    uid: int
+    gid: int
+    changed: float = field(default_factory=time.time)
+
+
+@dataclass(eq=False)
+class Directory(Node):
+    """A directory."""
+
+    children: dict[str, Node] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class File(Node):
+    """A regular file: `current` is what a READ sees, `durable` what a restart leaves of it."""
+
+    current: bytearray = field(default_factory=bytearray)
+    durable: bytearray = field(default_factory=bytearray)
+    dirty: list[tuple[int, int]] = field(default_factory=list)
+
+    def read(self, offset: int, count: int) -> bytes:
+        """Give up to `count` bytes."""
+        return bytes(memoryview(self.current)[offset : offset + count])
+
+    def write(self, offset: int, data: bytes, stable: Stable) -> None:
+        """Write, durably unless `stable` is UNSTABLE."""
+        _put(self.current, offset, data)
+        if stable is Stable.UNSTABLE:
+            self.dirty.append((offset, offset + len(data)))
+        else:
+            _put(self.durable, offset, data)
+        self.changed = time.time()
+
+    def commit(self, offset: int, count: int) -> None:
+        """Make a range durable; a count of 0 means all behind the offset (RFC 1813, 3.3.21)."""
+        end = offset + count if count else len(self.current)
+        rest = []
+        for first, last in self.dirty:
+            low, high = max(first, offset), min(last, end)
+            if low < high:
+                _put(self.durable, low, self.current[low:high])
+            rest += [(first, min(last, offset)), (max(first, end), last)]
+        self.dirty = [(first, last) for first, last in rest if first < last]
+
+    def resize(self, size: int) -> None:
+        """Cut or lengthen the file; that is durable at once."""
+        for image in (self.current, self.durable):
+            del image[size:]
+            image.extend(bytes(size - len(image)))
+        self.dirty = [(first, min(last, size)) for first, last in self.dirty if first < size]
+        self.changed = time.time()
+
+    def lose(self) -> None:
+        """Forget what was not committed."""
+        self.current = bytearray(self.durable)
+        self.dirty.clear()
+
+
+def _put(image: bytearray, offset: int, data: bytes | bytearray) -> None:
+    if offset > len(image):
+        image.extend(bytes(offset - len(image)))
+    image[offset : offset + len(data)] = data
+
+
+_NodeType = TypeVar("_NodeType", bound=Node)
+
+
+class FileSystem:
+    """One file system, its file handles, and the write verifier of the server's present life."""
+
+    def __init__(self, handle_size: int = 32):
+        if not _HANDLE_SIZE_MIN <= handle_size <= 64:
+            raise ValueError(f"a file handle has {_HANDLE_SIZE_MIN} to 64 bytes")
+        self._numbers = itertools.count(1)
+        self._nodes: dict[bytes, Node] = {}
+        self._handle_size = handle_size
+        self.verifier = secrets.token_bytes(_VERIFIER_SIZE)
+        self.root = Directory(next(self._numbers), "", 0o777, 0, 0)
+        self._nodes[self.handle(self.root)] = self.root
+
+    def handle(self, node: Node) -> bytes:
+        """Give the handle of a file or directory."""
+        return node.fileid.to_bytes(8, "big").rjust(self._handle_size, b"\xfa")
+
+    def node(self, handle: bytes) -> Node:
+        """Give what a handle stands for, whether it still has a name or not."""
+        if len(handle) != self._handle_size:
+            raise NfsError(Status.BADHANDLE)
+        if handle not in self._nodes:
+            raise NfsError(Status.STALE)
+        return self._nodes[handle]
+
+    def directory(self, handle: bytes) -> Directory:
+        """Give the directory that a handle stands for."""
+        node = self.node(handle)
+        if not isinstance(node, Directory):
+            raise NfsError(Status.NOTDIR)
+        return node
+
+    def file(self, handle: bytes) -> File:
+        """Give the regular file that a handle stands for."""
+        node = self.node(handle)
+        if not isinstance(node, File):
+            raise NfsError(Status.ISDIR if isinstance(node, Directory) else Status.INVAL)
+        return node
+
+    def lookup(self, directory: Directory, name: str) -> Node:
+        """Find a name in a directory."""
+        if name == ".":
+            return directory
+        if name == "..":
+            return self.find(directory.path.rpartition("/")[0])
+        if name not in directory.children:
+            raise NfsError(Status.NOENT)
+        return directory.children[name]
+
+    def find(self, path: str) -> Node:
+        """Find a path from the root."""
+        node: Node = self.root
+        for name in filter(None, path.split("/")):
+            if not isinstance(node, Directory):
+                raise NfsError(Status.NOTDIR)
+            node = self.lookup(node, name)
+        return node
+
+    def create(self, directory: Directory, name: str, mode: int, uid: int, gid: int) -> File:
+        """Make an empty file; the name must be free."""
+        path = self._free_path(directory, name)
+        return self._add(directory, File(next(self._numbers), path, mode, uid, gid))
+
+    def make_directory(
+        self, directory: Directory, name: str, mode: int, uid: int, gid: int
+    ) -> Directory:
+        """Make an empty directory; the name must be free."""
+        path = self._free_path(directory, name)
+        return self._add(directory, Directory(next(self._numbers), path, mode, uid, gid))
+
+    def remove(self, directory: Directory, name: str) -> None:
+        """Remove a file: its handle is stale from now on."""
+        if isinstance(self.lookup(directory, name), Directory):
+            raise NfsError(Status.ISDIR)
+        self._drop(directory, name)
+
+    def remove_directory(self, directory: Directory, name: str) -> None:
+        """Remove an empty directory."""
+        node = self.lookup(directory, name)
+        if not isinstance(node, Directory):
+            raise NfsError(Status.NOTDIR)
+        if node.children:
+            raise NfsError(Status.NOTEMPTY)
+        self._drop(directory, name)
+
+    def rename(self, source: Directory, name: str, target: Directory, new_name: str) -> None:
+        """Give a file or directory another name; a file of that name is replaced."""
+        node = self.lookup(source, name)
+        replaced = target.children.get(new_name)
+        if replaced is node:
+            return
+        if replaced is not None:
+            if isinstance(replaced, Directory) or isinstance(node, Directory):
+                raise NfsError(Status.EXIST)
+            self._drop(target, new_name)
+        del source.children[name]
+        target.children[new_name] = node
+        self._set_path(node, f"{target.path}/{new_name}".lstrip("/"))
+        source.changed = target.changed = time.time()
+
+    def restart(self) -> None:
+        """Begin another life: what was not committed is gone, and the write verifier is new."""
+        for node in self._nodes.values():
+            if isinstance(node, File):
+                node.lose()
+        self.new_verifier()
+
+    def new_verifier(self) -> None:
+        """Change the write verifier."""
+        self.verifier = secrets.token_bytes(_VERIFIER_SIZE)
+
+    def _free_path(self, directory: Directory, name: str) -> str:
+        if not name or "/" in name or name in (".", ".."):
+            raise NfsError(Status.INVAL)
+        if len(name.encode()) > 255:
+            raise NfsError(Status.NAMETOOLONG)
+        if name in directory.children:
+            raise NfsError(Status.EXIST)
+        return f"{directory.path}/{name}".lstrip("/")
+
+    def _add(self, directory: Directory, node: _NodeType) -> _NodeType:
+        directory.children[node.path.rpartition("/")[2]] = node
+        directory.changed = time.time()
+        self._nodes[self.handle(node)] = node
+        return node
+
+    def _drop(self, directory: Directory, name: str) -> None:
+        del self._nodes[self.handle(directory.children.pop(name))]
+        directory.changed = time.time()
+
+    def _set_path(self, node: Node, path: str) -> None:
+        node.path = path
+        if isinstance(node, Directory):
+            for name, child in node.children.items():
+                self._set_path(child, f"{path}/{name}")

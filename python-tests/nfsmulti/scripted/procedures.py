@@ -1,0 +1,578 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The procedures of MOUNT and NFS version 3: arguments decoded, carried out, results encoded."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from xdrlib3 import Packer, Unpacker
+
+from nfsmulti.scripted.answer import Answer
+from nfsmulti.scripted.files import Directory, File, FileSystem, NfsError, Node
+from nfsmulti.scripted.protocol import Credentials, Mount, Nfs, Procedure, Stable, Status
+
+_REGULAR, _DIRECTORY = 1, 2  # ftype3
+_UNCHECKED, _EXCLUSIVE = 0, 2  # createmode3
+_CLIENT_TIME = 2  # time_how
+_AUTH_SYS = 1
+_ACCESS_ALL = 0x3F
+_HOMOGENEOUS_AND_CANSETTIME = 0x18
+_FSID = 0x6E66736D
+_SPACE = 1 << 40
+_NAME_MAX = 255
+
+# How many optional attributes (post_op_attr, pre_op_attr) stand in results that are no success.
+_ATTRIBUTES_OF_FAILURE = {
+    Nfs.GETATTR: 0,
+    Nfs.LOOKUP: 1,
+    Nfs.ACCESS: 1,
+    Nfs.READ: 1,
+    Nfs.READDIRPLUS: 1,
+    Nfs.FSSTAT: 1,
+    Nfs.FSINFO: 1,
+    Nfs.PATHCONF: 1,
+    Nfs.RENAME: 4,
+}
+_WCC_DATA = 2
+
+
+@dataclass(frozen=True)
+class Settable:
+    """sattr3, without its times."""
+
+    mode: int | None = None
+    uid: int | None = None
+    gid: int | None = None
+    size: int | None = None
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """A call's arguments, as far as its procedure has them."""
+
+    handle: bytes = b""
+    name: str = ""
+    to_handle: bytes = b""  # RENAME
+    to_name: str = ""
+    offset: int = 0  # READDIRPLUS: the cookie
+    count: int = 0  # ACCESS: what is asked for
+    stable: Stable = Stable.UNSTABLE
+    data: bytes = b""
+    how: int = _UNCHECKED  # CREATE
+    settable: Settable = Settable()  # SETATTR, CREATE, MKDIR
+
+
+@dataclass
+class Export:
+    """What the server offers: its export, the limits of one READ and WRITE, and its files."""
+
+    path: str = "/export"
+    rtmax: int = 1 << 20
+    wtmax: int = 1 << 20
+    attributes: bool = True  # whether results hold the optional ones
+    files: FileSystem = field(default_factory=FileSystem)
+    mounted: list[tuple[str, str]] = field(default_factory=list)
+
+
+# --- arguments ---
+
+
+def decode(procedure: Procedure, source: Unpacker) -> Arguments:
+    """Read a call's arguments. Raises EOFError or ValueError where they are none."""
+    if procedure in (Mount.MNT, Mount.UMNT):
+        return Arguments(name=_name(source))
+    if isinstance(procedure, Mount) or procedure is Nfs.NULL:
+        return Arguments()
+    return _DECODERS.get(procedure, _decode_handle)(source)
+
+
+def _name(source: Unpacker) -> str:
+    return source.unpack_string().decode(errors="surrogateescape")
+
+
+def _decode_handle(source: Unpacker) -> Arguments:
+    return Arguments(handle=source.unpack_opaque())
+
+
+def _decode_name(source: Unpacker) -> Arguments:
+    return Arguments(handle=source.unpack_opaque(), name=_name(source))
+
+
+def _decode_range(source: Unpacker) -> Arguments:
+    return Arguments(
+        handle=source.unpack_opaque(), offset=source.unpack_uhyper(), count=source.unpack_uint()
+    )
+
+
+def _decode_write(source: Unpacker) -> Arguments:
+    handle, offset, count = source.unpack_opaque(), source.unpack_uhyper(), source.unpack_uint()
+    stable, data = Stable(source.unpack_uint()), source.unpack_opaque()
+    if len(data) != count:
+        raise ValueError(f"WRITE of {count} bytes brings {len(data)}")
+    source.done()
+    return Arguments(handle, offset=offset, count=count, stable=stable, data=data)
+
+
+def _decode_access(source: Unpacker) -> Arguments:
+    return Arguments(source.unpack_opaque(), count=source.unpack_uint())
+
+
+def _decode_setattr(source: Unpacker) -> Arguments:
+    return Arguments(source.unpack_opaque(), settable=_settable(source))
+
+
+def _decode_create(source: Unpacker) -> Arguments:
+    handle, name, how = source.unpack_opaque(), _name(source), source.unpack_uint()
+    if how == _EXCLUSIVE:
+        return Arguments(handle, name, how=how)
+    return Arguments(handle, name, how=how, settable=_settable(source))
+
+
+def _decode_mkdir(source: Unpacker) -> Arguments:
+    return Arguments(source.unpack_opaque(), _name(source), settable=_settable(source))
+
+
+def _decode_rename(source: Unpacker) -> Arguments:
+    return Arguments(source.unpack_opaque(), _name(source), source.unpack_opaque(), _name(source))
+
+
+def _decode_readdirplus(source: Unpacker) -> Arguments:
+    handle, cookie = source.unpack_opaque(), source.unpack_uhyper()
+    source.unpack_uhyper()  # the cookie verifier
+    source.unpack_uint()
+    return Arguments(handle, offset=cookie, count=source.unpack_uint())
+
+
+def _settable(source: Unpacker) -> Settable:
+    mode, uid, gid = (source.unpack_uint() if source.unpack_bool() else None for _ in range(3))
+    size = source.unpack_uhyper() if source.unpack_bool() else None
+    for _ in range(2):
+        if source.unpack_uint() == _CLIENT_TIME:
+            source.unpack_uhyper()
+    return Settable(mode, uid, gid, size)
+
+
+_DECODERS: dict[Nfs, Callable[[Unpacker], Arguments]] = {
+    Nfs.SETATTR: _decode_setattr,
+    Nfs.LOOKUP: _decode_name,
+    Nfs.ACCESS: _decode_access,
+    Nfs.READ: _decode_range,
+    Nfs.WRITE: _decode_write,
+    Nfs.CREATE: _decode_create,
+    Nfs.MKDIR: _decode_mkdir,
+    Nfs.REMOVE: _decode_name,
+    Nfs.RMDIR: _decode_name,
+    Nfs.RENAME: _decode_rename,
+    Nfs.READDIRPLUS: _decode_readdirplus,
+    Nfs.COMMIT: _decode_range,
+}
+
+
+# --- results ---
+
+
+class Results:
+    """The results of one call, being written."""
+
+    def __init__(self, export: Export, answer: Answer):
+        self._files = export.files
+        self._flag = int(export.attributes) if answer.attributes is None else answer.attributes
+        self.pack = Packer()
+
+    def status(self, status: int) -> None:
+        """Write nfsstat3."""
+        self.pack.pack_uint(status)
+
+    def attributes(self, node: Node) -> None:
+        """Write fattr3."""
+        size = len(node.current) if isinstance(node, File) else 4096
+        kind = _REGULAR if isinstance(node, File) else _DIRECTORY
+        for word in (kind, node.mode, 1, node.uid, node.gid):
+            self.pack.pack_uint(word)
+        for long in (size, size, 0, _FSID, node.fileid):
+            self.pack.pack_uhyper(long)
+        for _ in range(3):
+            self._time(node.changed)
+
+    def optional_attributes(self, node: Node) -> None:
+        """Write post_op_attr."""
+        self.pack.pack_uint(self._flag)
+        if self._flag:
+            self.attributes(node)
+
+    def no_attributes(self, count: int = 1) -> None:
+        """Write post_op_attr, or pre_op_attr, that says nothing."""
+        for _ in range(count):
+            self.pack.pack_uint(0)
+
+    def change(self, node: Node, size: int, changed: float) -> None:
+        """Write wcc_data: what was before, and what is now."""
+        self.pack.pack_uint(self._flag)
+        if self._flag:
+            self.pack.pack_uhyper(size)
+            self._time(changed)
+            self._time(changed)
+        self.optional_attributes(node)
+
+    def handle(self, node: Node) -> None:
+        """Write nfs_fh3."""
+        self.pack.pack_opaque(self._files.handle(node))
+
+    def optional_handle(self, node: Node) -> None:
+        """Write post_op_fh3."""
+        self.pack.pack_bool(True)
+        self.handle(node)
+
+    def _time(self, seconds: float) -> None:
+        fraction, whole = math.modf(seconds)
+        self.pack.pack_uint(int(whole))
+        self.pack.pack_uint(int(fraction * 1e9))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What carrying a call out gave."""
+
+    results: bytes
+    moved: int = 0  # bytes, by READ and WRITE
+
+
+class Procedures:
+    """Carries calls out."""
+
+    def __init__(self, export: Export):
+        self._export = export
+        self._nfs: dict[Nfs, Callable[[_Task], int]] = {
+            Nfs.GETATTR: self._getattr,
+            Nfs.SETATTR: self._setattr,
+            Nfs.LOOKUP: self._lookup,
+            Nfs.ACCESS: self._access,
+            Nfs.READ: self._read,
+            Nfs.WRITE: self._write,
+            Nfs.CREATE: self._create,
+            Nfs.MKDIR: self._mkdir,
+            Nfs.REMOVE: self._remove,
+            Nfs.RMDIR: self._rmdir,
+            Nfs.RENAME: self._rename,
+            Nfs.READDIRPLUS: self._readdirplus,
+            Nfs.FSSTAT: self._fsstat,
+            Nfs.FSINFO: self._fsinfo,
+            Nfs.PATHCONF: self._pathconf,
+            Nfs.COMMIT: self._commit,
+        }
+
+    def path_of(self, arguments: Arguments) -> str:
+        """Give the file that a call is about, relative to the export; "?" for a stale handle."""
+        if not arguments.handle:
+            return arguments.name
+        try:
+            path = self._export.files.node(arguments.handle).path
+        except NfsError:
+            return "?"
+        return f"{path}/{arguments.name}".strip("/")
+
+    def run(
+        self, procedure: Procedure, arguments: Arguments, answer: Answer, caller: Credentials
+    ) -> Outcome:
+        """Carry a call out, as far as the answer leaves it to us, and give its results."""
+        if answer.results is not None and not answer.act:
+            return Outcome(answer.results)
+        results = Results(self._export, answer)
+        task = _Task(arguments, answer, caller, results)
+        if isinstance(procedure, Mount):
+            self._mount(procedure, task)
+            moved = 0
+        else:
+            moved = self._run_nfs(procedure, task)
+        if answer.results is not None:
+            return Outcome(answer.results, moved)
+        return Outcome(results.pack.get_buffer(), moved)
+
+    def _run_nfs(self, procedure: Nfs, task: _Task) -> int:
+        if procedure is Nfs.NULL:
+            return 0
+        try:
+            if task.answer.status:
+                raise NfsError(task.answer.status)
+            if not task.answer.act:
+                raise NfsError(Status.SERVERFAULT)
+            return self._nfs[procedure](task)
+        except NfsError as error:
+            task.results.pack.reset()
+            task.results.status(error.status)
+            task.results.no_attributes(_ATTRIBUTES_OF_FAILURE.get(procedure, _WCC_DATA))
+            return 0
+
+    # --- MOUNT ---
+
+    def _mount(self, procedure: Mount, task: _Task) -> None:
+        pack = task.results.pack
+        entry = (task.caller.machine, task.arguments.name)
+        if procedure is Mount.MNT:
+            self._mnt(task)
+        elif procedure is Mount.UMNT and entry in self._export.mounted:
+            self._export.mounted.remove(entry)
+        elif procedure is Mount.DUMP:
+            for machine, path in self._export.mounted:
+                pack.pack_bool(True)
+                pack.pack_string(machine.encode())
+                pack.pack_string(path.encode())
+            pack.pack_bool(False)
+        elif procedure is Mount.EXPORT:
+            pack.pack_bool(True)
+            pack.pack_string(self._export.path.encode())
+            pack.pack_bool(False)  # for everybody
+            pack.pack_bool(False)
+
+    def _mnt(self, task: _Task) -> None:
+        try:
+            if task.answer.status:
+                raise NfsError(task.answer.status)
+            directory = self._mountable(task.arguments.name)
+        except NfsError as error:
+            task.results.status(error.status)
+            return
+        self._export.mounted.append((task.caller.machine, task.arguments.name))
+        task.results.status(Status.OK)
+        task.results.handle(directory)
+        task.results.pack.pack_array([_AUTH_SYS], task.results.pack.pack_uint)
+
+    def _mountable(self, path: str) -> Directory:
+        """Find the export, or a directory below it."""
+        below = path.removeprefix(self._export.path)
+        if below == path or below[:1] not in ("", "/"):
+            raise NfsError(Status.NOENT)
+        node = self._export.files.find(below)
+        if not isinstance(node, Directory):
+            raise NfsError(Status.NOTDIR)
+        return node
+
+    # --- NFS: files ---
+
+    def _getattr(self, task: _Task) -> int:
+        node = self._export.files.node(task.arguments.handle)
+        task.results.status(Status.OK)
+        task.results.attributes(node)
+        return 0
+
+    def _setattr(self, task: _Task) -> int:
+        arguments = task.arguments
+        node = self._export.files.node(arguments.handle)
+        before = _before(node)
+        wanted = arguments.settable
+        if wanted.size is not None:
+            self._export.files.file(arguments.handle).resize(wanted.size)
+        node.mode = node.mode if wanted.mode is None else wanted.mode
+        node.uid = node.uid if wanted.uid is None else wanted.uid
+        node.gid = node.gid if wanted.gid is None else wanted.gid
+        task.results.status(Status.OK)
+        task.results.change(node, *before)
+        return 0
+
+    def _access(self, task: _Task) -> int:
+        node = self._export.files.node(task.arguments.handle)
+        task.results.status(Status.OK)
+        task.results.optional_attributes(node)
+        task.results.pack.pack_uint(task.arguments.count & _ACCESS_ALL)
+        return 0
+
+    def _read(self, task: _Task) -> int:
+        arguments, answer, pack = task.arguments, task.answer, task.results.pack
+        file = self._export.files.file(arguments.handle)
+        data = file.read(arguments.offset, task.moves(self._export.rtmax))
+        moved, end = len(data), arguments.offset + len(data)
+        if answer.spoil and data:
+            data = data[:-1] + bytes([data[-1] ^ 0xFF])
+        data += b"\xee" * answer.extra
+        eof = int(end >= len(file.current)) if answer.eof is None else answer.eof
+        task.results.status(Status.OK)
+        task.results.optional_attributes(file)
+        pack.pack_uint(len(data) if answer.count is None else answer.count)
+        pack.pack_uint(eof)
+        pack.pack_uint(len(data) if answer.length is None else answer.length)
+        pack.pack_fopaque(len(data), data)
+        return moved
+
+    def _write(self, task: _Task) -> int:
+        arguments, answer, pack = task.arguments, task.answer, task.results.pack
+        files = self._export.files
+        file = files.file(arguments.handle)
+        before = _before(file)
+        data = arguments.data[: task.moves(self._export.wtmax)]
+        committed = arguments.stable if answer.committed is None else answer.committed
+        unstable = committed == Stable.UNSTABLE
+        file.write(arguments.offset, data, Stable.UNSTABLE if unstable else Stable.FILE_SYNC)
+        task.results.status(Status.OK)
+        task.results.change(file, *before)
+        pack.pack_uint(len(data) if answer.count is None else answer.count)
+        pack.pack_uint(committed)
+        pack.pack_fopaque(8, files.verifier if answer.verifier is None else answer.verifier)
+        return len(data)
+
+    def _commit(self, task: _Task) -> int:
+        files, arguments, answer = self._export.files, task.arguments, task.answer
+        file = files.file(arguments.handle)
+        before = _before(file)
+        file.commit(arguments.offset, arguments.count)
+        task.results.status(Status.OK)
+        task.results.change(file, *before)
+        verifier = files.verifier if answer.verifier is None else answer.verifier
+        task.results.pack.pack_fopaque(8, verifier)
+        return 0
+
+    # --- NFS: names ---
+
+    def _lookup(self, task: _Task) -> int:
+        directory = self._export.files.directory(task.arguments.handle)
+        node = self._export.files.lookup(directory, task.arguments.name)
+        task.results.status(Status.OK)
+        task.results.handle(node)
+        task.results.optional_attributes(node)
+        task.results.optional_attributes(directory)
+        return 0
+
+    def _create(self, task: _Task) -> int:
+        arguments, files = task.arguments, self._export.files
+        directory = files.directory(arguments.handle)
+        before = _before(directory)
+        existing = directory.children.get(arguments.name)
+        if arguments.how != _UNCHECKED and existing is not None:
+            raise NfsError(Status.EXIST)
+        if existing is None:
+            file = files.create(directory, arguments.name, *task.owner(0o644))
+        elif isinstance(existing, File):
+            file = existing
+        else:
+            raise NfsError(Status.ISDIR)
+        if arguments.settable.size is not None:
+            file.resize(arguments.settable.size)
+        self._made(task, file, directory, before)
+        return 0
+
+    def _mkdir(self, task: _Task) -> int:
+        arguments, files = task.arguments, self._export.files
+        directory = files.directory(arguments.handle)
+        before = _before(directory)
+        made = files.make_directory(directory, arguments.name, *task.owner(0o755))
+        self._made(task, made, directory, before)
+        return 0
+
+    def _made(
+        self, task: _Task, node: Node, directory: Directory, before: tuple[int, float]
+    ) -> None:
+        task.results.status(Status.OK)
+        task.results.optional_handle(node)
+        task.results.optional_attributes(node)
+        task.results.change(directory, *before)
+
+    def _remove(self, task: _Task) -> int:
+        return self._unlink(task, self._export.files.remove)
+
+    def _rmdir(self, task: _Task) -> int:
+        return self._unlink(task, self._export.files.remove_directory)
+
+    def _unlink(self, task: _Task, remove: Callable[[Directory, str], None]) -> int:
+        directory = self._export.files.directory(task.arguments.handle)
+        before = _before(directory)
+        remove(directory, task.arguments.name)
+        task.results.status(Status.OK)
+        task.results.change(directory, *before)
+        return 0
+
+    def _rename(self, task: _Task) -> int:
+        arguments, files = task.arguments, self._export.files
+        source = files.directory(arguments.handle)
+        target = files.directory(arguments.to_handle)
+        before = _before(source), _before(target)
+        files.rename(source, arguments.name, target, arguments.to_name)
+        task.results.status(Status.OK)
+        task.results.change(source, *before[0])
+        task.results.change(target, *before[1])
+        return 0
+
+    def _readdirplus(self, task: _Task) -> int:
+        """Give all entries behind the cookie at once: `count` is taken for large enough."""
+        files, pack = self._export.files, task.results.pack
+        directory = files.directory(task.arguments.handle)
+        entries: Sequence[tuple[str, Node]] = [
+            (".", directory),
+            ("..", files.lookup(directory, "..")),
+            *directory.children.items(),
+        ]
+        task.results.status(Status.OK)
+        task.results.optional_attributes(directory)
+        pack.pack_fopaque(8, bytes(8))
+        for cookie, (name, node) in enumerate(entries, start=1):
+            if cookie <= task.arguments.offset:
+                continue
+            pack.pack_bool(True)
+            pack.pack_uhyper(node.fileid)
+            pack.pack_string(name.encode(errors="surrogateescape"))
+            pack.pack_uhyper(cookie)
+            task.results.optional_attributes(node)
+            task.results.optional_handle(node)
+        pack.pack_bool(False)
+        pack.pack_bool(True)
+        return 0
+
+    # --- NFS: the file system ---
+
+    def _fsstat(self, task: _Task) -> int:
+        task.results.status(Status.OK)
+        task.results.optional_attributes(self._export.files.node(task.arguments.handle))
+        for long in (_SPACE, _SPACE, _SPACE, _SPACE, _SPACE, _SPACE):
+            task.results.pack.pack_uhyper(long)
+        task.results.pack.pack_uint(0)
+        return 0
+
+    def _fsinfo(self, task: _Task) -> int:
+        pack, export = task.results.pack, self._export
+        task.results.status(Status.OK)
+        task.results.optional_attributes(export.files.node(task.arguments.handle))
+        for limit in (export.rtmax, export.wtmax):
+            for word in (limit, limit, 1):
+                pack.pack_uint(word)
+        pack.pack_uint(min(export.rtmax, 65536))
+        pack.pack_uhyper(1 << 62)
+        pack.pack_uint(0)
+        pack.pack_uint(1)
+        pack.pack_uint(_HOMOGENEOUS_AND_CANSETTIME)
+        return 0
+
+    def _pathconf(self, task: _Task) -> int:
+        pack = task.results.pack
+        task.results.status(Status.OK)
+        task.results.optional_attributes(self._export.files.node(task.arguments.handle))
+        for word in (1, _NAME_MAX, True, True, False, True):
+            pack.pack_uint(word)
+        return 0
+
+
+@dataclass(frozen=True)
+class _Task:
+    """One call, being carried out."""
+
+    arguments: Arguments
+    answer: Answer
+    caller: Credentials
+    results: Results
+
+    def moves(self, most: int) -> int:
+        """Give the bytes that a READ or WRITE moves."""
+        limit = self.arguments.count if self.answer.limit is None else self.answer.limit
+        return min(self.arguments.count, most, limit)
+
+    def owner(self, mode: int) -> tuple[int, int, int]:
+        """Give mode, uid and gid of what is made."""
+        wanted = self.arguments.settable
+        return (
+            mode if wanted.mode is None else wanted.mode,
+            self.caller.uid if wanted.uid is None else wanted.uid,
+            self.caller.gid if wanted.gid is None else wanted.gid,
+        )
+
+
+def _before(node: Node) -> tuple[int, float]:
+    return (len(node.current) if isinstance(node, File) else 4096), node.changed

@@ -1,0 +1,413 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The scripted server: its sockets, its thread, its log, and what a test may do to it.
+
+It runs in a thread of its own, so hooks are plain functions of the test; they are called in that
+thread. Everything else may be called from any thread, hooks included.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import itertools
+import socket
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from typing import Self, TypeVar
+
+from nfsmulti.scripted.answer import SOUND, Answer, Call, Hook
+from nfsmulti.scripted.connection import Connection, Program
+from nfsmulti.scripted.files import Directory, File, NfsError
+from nfsmulti.scripted.procedures import Arguments, Export, Procedures
+from nfsmulti.scripted.protocol import Mount, Nfs, Procedure, RpcCall
+
+_BACKLOG = 256
+_START_SECONDS = _STOP_SECONDS = 10.0
+_BIND_TRIES = 32
+_FULL_SECONDS = 0.1  # a connection on this machine that takes longer finds the queue full
+
+_Item = TypeVar("_Item")
+
+
+class ScriptedServer:
+    """A server of MOUNT and NFS version 3 on ports of the kernel's choice.
+
+    Use it in a `with`; an exception of a hook is raised at its end. Each of `addresses` serves the
+    same files on the same two ports.
+    """
+
+    def __init__(
+        self,
+        *hooks: Hook,
+        addresses: Sequence[str] = ("127.0.0.1",),
+        export: Export | None = None,
+        nfs_port: int = 0,
+        mount_port: int = 0,
+        receive_buffer: int | None = None,
+    ):
+        self.hooks = list(hooks)
+        self.export = export or Export()
+        self.procedures = Procedures(self.export)
+        self.addresses = tuple(addresses)
+        self._receive_buffer = receive_buffer
+        self._log: list[Call] = []
+        self._counts: dict[Procedure, int] = {}
+        self._logged = threading.Condition()
+        self._failure: BaseException | None = None
+        self._connections: set[Connection] = set()
+        self._numbers: dict[Program, Iterator[int]] = {
+            Nfs: itertools.count(),
+            Mount: itertools.count(),
+        }
+        self._listeners = [
+            *self._listen(Nfs, nfs_port),
+            *self._listen(Mount, mount_port),
+        ]
+        self._thread = threading.Thread(target=self._run, name="scripted NFS server", daemon=True)
+        self._started: Future[None] = Future()
+        self._timers: list[asyncio.TimerHandle] = []
+        self._loop: asyncio.AbstractEventLoop
+        self._stopping: asyncio.Event
+        self.reading: asyncio.Event
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self._started.result(_START_SECONDS)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._stopping.set)
+        self._thread.join(_STOP_SECONDS)
+        if self._thread.is_alive():
+            raise RuntimeError("the scripted server does not end")
+        if self._failure is not None and kind is None:
+            raise self._failure
+
+    # --- where it is ---
+
+    @property
+    def nfs_port(self) -> int:
+        """The NFS port."""
+        return next(one.port for one in self._listeners if one.program is Nfs)
+
+    @property
+    def mount_port(self) -> int:
+        """The MOUNT port."""
+        return next(one.port for one in self._listeners if one.program is Mount)
+
+    def url(self, address: str | None = None, **arguments: object) -> str:
+        """Give the export's URL at an address (the first one), with further arguments."""
+        host = address or self.addresses[0]
+        words = {"nfsport": self.nfs_port, "mountport": self.mount_port, **arguments}
+        query = "&".join(f"{key}={value}" for key, value in words.items())
+        return f"nfs://{f'[{host}]' if ':' in host else host}{self.export.path}?{query}"
+
+    def pool(self, **arguments: object) -> str:
+        """Give the pool of all addresses."""
+        return ",".join(self.url(address, **arguments) for address in self.addresses)
+
+    # --- what it got ---
+
+    def calls(self, *procedures: Procedure) -> list[Call]:
+        """Give the calls so far in the order of their arrival; of these procedures, or all."""
+        log = self._log[:]
+        return [call for call in log if call.procedure in procedures] if procedures else log
+
+    def wait_for(self, condition: Callable[[], bool], seconds: float = 10.0) -> None:
+        """Wait until the condition holds, which is looked at after each call."""
+        with self._logged:
+            if not self._logged.wait_for(condition, seconds):
+                raise TimeoutError(f"not in {seconds} s: the server has got {len(self._log)} calls")
+
+    # --- its files ---
+
+    def create(self, path: str, content: bytes = b"") -> None:
+        """Make a file with durable content, and the directories above it."""
+        *parents, name = path.split("/")
+        directory = self.export.files.root
+        for parent in parents:
+            found = directory.children.get(parent)
+            if found is None:
+                found = self.export.files.make_directory(directory, parent, 0o755, 0, 0)
+            if not isinstance(found, Directory):
+                raise NotADirectoryError(path)
+            directory = found
+        file = self.export.files.create(directory, name, 0o644, 0, 0)
+        file.current[:] = file.durable[:] = content
+
+    def content(self, path: str) -> bytes:
+        """Give what a READ of a file would see; raises FileNotFoundError."""
+        return bytes(self._file(path).current)
+
+    def durable(self, path: str) -> bytes:
+        """Give what of a file a restart would leave; raises FileNotFoundError."""
+        return bytes(self._file(path).durable)
+
+    def _file(self, path: str) -> File:
+        try:
+            node = self.export.files.find(path)
+        except NfsError:
+            raise FileNotFoundError(path) from None
+        if not isinstance(node, File):
+            raise IsADirectoryError(path)
+        return node
+
+    # --- what may happen to it ---
+
+    def restart(self, down: float = 0.0) -> None:
+        """Lose what was not committed and all connections; answer again after `down` seconds."""
+
+        def die() -> None:
+            self.export.files.restart()
+            if down:
+                self.refuse()
+                self.later(down, self.accept)
+            self.reset_connections()
+
+        self._do(die)
+
+    def new_verifier(self) -> None:
+        """Lose what was not committed, but no connection."""
+        self._do(self.export.files.restart)
+
+    def reset_connections(self) -> None:
+        """End all connections by RST."""
+        self._do_each(lambda: self._connections, Connection.reset)
+
+    def close_connections(self) -> None:
+        """End all connections by FIN."""
+        self._do_each(lambda: self._connections, Connection.close)
+
+    def stop_reading(self) -> None:
+        """Read nothing more from any connection, so that clients cannot send."""
+        self._do(lambda: self.reading.clear())
+
+    def read_again(self) -> None:
+        """Go on after stop_reading()."""
+        self._do(lambda: self.reading.set())
+
+    def refuse(self, address: str | None = None) -> None:
+        """Refuse new connections, at one address or all."""
+        self._do_each(lambda: self._listeners_at(address), _Listener.close)
+
+    def stall(self, address: str | None = None) -> None:
+        """Leave new connections without any answer, at one address or all: the queues are full."""
+        self._do_each(lambda: self._listeners_at(address), _Listener.stall)
+
+    def accept(self, address: str | None = None) -> None:
+        """Go on after refuse() or stall()."""
+        self._do_each(lambda: self._listeners_at(address), _Listener.open)
+
+    def later(self, seconds: float, action: Callable[[], object]) -> None:
+        """Do something in the server's thread after a while."""
+        self._do(lambda: self._timers.append(self._loop.call_later(seconds, action)))
+
+    def _listeners_at(self, address: str | None) -> Iterable[_Listener]:
+        return (one for one in self._listeners if address in (None, one.address))
+
+    def _do_each(self, those: Callable[[], Iterable[_Item]], what: Callable[[_Item], None]) -> None:
+        def act() -> None:
+            for one in tuple(those()):
+                what(one)
+
+        self._do(act)
+
+    def _do(self, action: Callable[[], None]) -> None:
+        """Do something in the server's thread."""
+        if threading.current_thread() is self._thread:
+            action()
+            return
+        done: Future[None] = Future()
+
+        def act() -> None:
+            try:
+                action()
+                done.set_result(None)
+            except BaseException as error:
+                done.set_exception(error)
+
+        self._loop.call_soon_threadsafe(act)
+        done.result(_STOP_SECONDS)
+
+    # --- its connections' Host ---
+
+    def ask(
+        self, connection: Connection, rpc: RpcCall, arguments: Arguments
+    ) -> tuple[Call, Answer]:
+        """Log a call, and ask the hooks how it is to be answered."""
+        nth = self._counts[rpc.procedure] = self._counts.get(rpc.procedure, 0) + 1
+        call = Call(
+            procedure=rpc.procedure,
+            xid=rpc.xid,
+            connection=connection.number,
+            client=connection.client,
+            server=connection.server,
+            credentials=rpc.credentials,
+            nth=nth,
+            file=self.procedures.path_of(arguments),
+            offset=arguments.offset,
+            count=arguments.count,
+            stable=arguments.stable,
+        )
+        with self._logged:
+            self._log.append(call)
+            self._logged.notify_all()
+        try:
+            answers = (hook(call) for hook in self.hooks)
+            answer = next(filter(None, answers), SOUND)
+            if answer.do is not None:
+                answer.do(self)
+            return call, answer
+        except Exception as error:
+            self._failure = self._failure or error
+            return call, SOUND
+
+    # --- its thread ---
+
+    def _listen(self, program: Program, port: int) -> list[_Listener]:
+        """Listen at all addresses on one port; a port that another one has somewhere is left."""
+        for _ in range(_BIND_TRIES):
+            listeners: list[_Listener] = []
+            try:
+                for address in self.addresses:
+                    listener = _Listener(program, address, port, self._receive_buffer, self._adopt)
+                    listeners.append(listener)
+                    port = listeners[0].port
+            except OSError as error:
+                for listener in listeners:
+                    listener.close()
+                if error.errno != errno.EADDRINUSE or len(listeners) == 0:
+                    raise
+                port = 0
+            else:
+                return listeners
+        raise OSError(errno.EADDRINUSE, "no port is free at all addresses")
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._main())
+        except BaseException as error:
+            self._failure = self._failure or error
+            if not self._started.done():
+                self._started.set_exception(error)
+
+    async def _main(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stopping, self.reading = asyncio.Event(), asyncio.Event()
+        self.reading.set()
+        for listener in self._listeners:
+            listener.open()
+        self._started.set_result(None)
+        await self._stopping.wait()
+        for timer in self._timers:
+            timer.cancel()
+        for listener in self._listeners:
+            listener.close()
+        connections = [*self._connections]
+        self.reset_connections()
+        tasks = (connection.task for connection in connections)
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _adopt(self, accepted: socket.socket, program: Program) -> None:
+        """Serve a new connection."""
+        try:
+            connection = Connection(self, accepted, next(self._numbers[program]), program)
+        except OSError:
+            accepted.close()
+            return
+        self._connections.add(connection)
+        connection.task.add_done_callback(lambda task: self._forget(connection, task))
+
+    def _forget(self, connection: Connection, task: asyncio.Task[None]) -> None:
+        self._connections.discard(connection)
+        if not task.cancelled():
+            self._failure = self._failure or task.exception()
+
+
+class _Listener:
+    """One program's listening socket at one address."""
+
+    def __init__(
+        self,
+        program: Program,
+        address: str,
+        port: int,
+        receive_buffer: int | None,
+        adopt: Callable[[socket.socket, Program], None],
+    ):
+        self.program, self.address = program, address
+        self._receive_buffer, self._adopt = receive_buffer, adopt
+        self._socket: socket.socket | None = self._bind(port)
+        self.port: int = self._socket.getsockname()[1]
+        self._fillers: dict[int, socket.socket] = {}  # by their ports
+
+    def open(self) -> None:
+        """Accept connections."""
+        self._close_fillers()
+        if self._socket is None:
+            self._socket = self._bind(self.port)
+        self._socket.listen(_BACKLOG)
+        asyncio.get_running_loop().add_reader(self._socket, self._accept)
+
+    def close(self) -> None:
+        """Let connections be refused."""
+        self._close_fillers()
+        if self._socket is None:
+            return
+        with contextlib.suppress(RuntimeError):  # before the server's thread has begun
+            asyncio.get_running_loop().remove_reader(self._socket)
+        self._socket.close()
+        self._socket = None
+
+    def stall(self) -> None:
+        """Let connections wait: none is accepted, and the queue of those that wait is full."""
+        if self._socket is None:
+            return
+        asyncio.get_running_loop().remove_reader(self._socket)
+        self._socket.listen(0)
+        while self._fill():
+            pass
+
+    def _close_fillers(self) -> None:
+        for filler in self._fillers.values():
+            filler.close()
+
+    def _fill(self) -> bool:
+        """Put a connection into the queue; False where there is no more room."""
+        assert self._socket is not None
+        filler = socket.socket(self._socket.family)
+        filler.settimeout(_FULL_SECONDS)
+        try:
+            filler.connect(self._socket.getsockname())
+        except TimeoutError:
+            filler.close()
+            return False
+        self._fillers[filler.getsockname()[1]] = filler
+        return True
+
+    def _bind(self, port: int) -> socket.socket:
+        listening = socket.socket(socket.AF_INET6 if ":" in self.address else socket.AF_INET)
+        try:
+            listening.setblocking(False)
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if self._receive_buffer is not None:
+                listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_buffer)
+            listening.bind((self.address, port))
+            listening.listen(_BACKLOG)
+        except OSError:
+            listening.close()
+            raise
+        return listening
+
+    def _accept(self) -> None:
+        assert self._socket is not None
+        try:
+            accepted, peer = self._socket.accept()
+        except OSError:  # it is gone already
+            return
+        if self._fillers.pop(peer[1], None) is not None:
+            accepted.close()
+        else:
+            self._adopt(accepted, self.program)

@@ -1,0 +1,684 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Messages in memory: records, RPC headers, NFSv3 calls and results, the ledger, the counters."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import json
+import os
+import random
+import shutil
+import socket
+import struct
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+import pytest
+from codec_abi import (
+    CALL_MAX,
+    COMMIT,
+    FH_SIZE,
+    READ,
+    VERDICTS,
+    WRITE,
+    CodecLibrary,
+    Commit,
+    Counters,
+    CountersLabel,
+    Cred,
+    Guarded,
+    Ledger,
+    RecordRefusedError,
+    Records,
+    ReplyHeader,
+    TransportCounters,
+    build_ledger,
+)
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from xdrlib3 import Packer
+
+from nfsmulti.paths import ROOT
+from nfsmulti.scripted.procedures import decode
+from nfsmulti.scripted.protocol import (
+    AcceptStat,
+    AuthStat,
+    Nfs,
+    Stable,
+    Status,
+    accepted,
+    denied,
+    mark,
+    message,
+    parse_call,
+    record,
+    rpc_mismatch,
+)
+
+U32, U64 = 2**32 - 1, 2**64 - 1
+NFS = 100003
+WORDS, HYPERS = st.integers(0, U32), st.integers(0, U64)
+VERIFIERS = st.binary(min_size=8, max_size=8)
+
+unhurried = settings(deadline=None)
+
+
+@pytest.fixture(scope="module")
+def codec(testlib: ctypes.CDLL) -> CodecLibrary:
+    return CodecLibrary(testlib)
+
+
+# --- records ---
+
+_NOBODY = U32
+_HEAD_MIN, _HEAD_MAX = 8, 1000
+_MESSAGE_MAX = 300_000
+_ANY_BULK = st.one_of(
+    st.integers(0, 40), st.integers(16380, 16390), st.integers(0, 70_000), st.just(200_000)
+)
+_SIZES = st.lists(
+    st.one_of(st.integers(0, 8), st.integers(0, 2000), st.integers(0, 200_000)), max_size=8
+)
+
+
+@dataclass(frozen=True)
+class Message:
+    """What a stream carries here: a head that tells its own and the bulk's length, data, a rest."""
+
+    head: bytes
+    bulk: bytes
+    rest: bytes
+    nobodys: bool
+
+    @property
+    def whole(self) -> bytes:
+        """The message as it is sent."""
+        return self.head + self.bulk + self.rest
+
+
+@st.composite
+def messages(draw: st.DrawFn) -> Message:
+    noise = random.Random(draw(st.integers(0, 1000)))
+    nobodys = draw(st.integers(0, 4)) == 0
+    head, bulk = draw(st.integers(_HEAD_MIN, _HEAD_MAX)), draw(_ANY_BULK)
+    lengths = struct.pack(">2I", head, _NOBODY if nobodys else bulk)
+    return Message(
+        head=lengths + noise.randbytes(head - len(lengths)),
+        bulk=noise.randbytes(bulk),
+        rest=noise.randbytes(draw(st.integers(0, 10))),
+        nobodys=nobodys,
+    )
+
+
+def wish(head: bytes) -> tuple[int, int] | None:
+    """Read a message's own lengths, as the engine's handler reads a reply."""
+    if len(head) < _HEAD_MIN:
+        return None
+    length, bulk = struct.unpack_from(">2I", head)
+    if bulk == _NOBODY:
+        return len(head), -1
+    return (length, bulk) if len(head) >= length else None
+
+
+@unhurried
+@given(st.lists(st.tuples(messages(), _SIZES), min_size=1, max_size=5), _SIZES)
+@example([(Message(struct.pack(">2I", 8, 4), b"data", b"", False), [1])], [1])
+@example([(Message(struct.pack(">2I", 8, 0), b"", b"", False), [0, 0])] * 3, [4])
+def test_records_in_any_parts(
+    codec: CodecLibrary, sent: list[tuple[Message, list[int]]], parts: list[int]
+) -> None:
+    """However the records are cut into fragments and received: every reply, all data in place."""
+    stream = b"".join(record(one.whole, thrifty(fragments)) for one, fragments in sent)
+    with Records(codec, _MESSAGE_MAX, wish) as records:
+        records.feed(stream, thrifty(parts) or [len(stream)])
+        assert len(records.seen) == len(sent)
+        for seen, (one, _) in zip(records.seen, sent, strict=True):
+            if one.nobodys:
+                assert seen.bulk is None
+                assert one.whole.startswith(seen.head)
+                assert seen.finished == 0
+            else:
+                assert seen.bulk is not None
+                assert (seen.head, seen.bulk.content) == (one.head, one.bulk)
+                assert seen.finished == 1
+
+
+def thrifty(sizes: Sequence[int]) -> tuple[int, ...]:
+    """Add a large size to small ones, so that they do not make a hundred thousand parts."""
+    return (*sizes, 5000) if sizes and max(sizes) < 500 else tuple(sizes)
+
+
+def test_records_byte_by_byte(codec: CodecLibrary) -> None:
+    noise = random.Random(5)
+    head = struct.pack(">2I", 40, 20_000) + noise.randbytes(32)
+    data, rest = noise.randbytes(20_000), noise.randbytes(3)
+    with Records(codec, _MESSAGE_MAX, wish) as records:
+        records.feed(record(head + data + rest, (1, 0)) * 2, [1])
+        for seen in records.seen:
+            assert seen.bulk is not None
+            assert (seen.head, seen.bulk.content, seen.finished) == (head, data, 1)
+        assert len(records.seen) == 2
+
+
+_SHORT = struct.pack(">2I", 8, 100)
+_REFUSED: dict[str, tuple[bytes, int, int]] = {
+    "longer than the most": (mark(1001), 1000, errno.EMSGSIZE),
+    "2 GiB": (mark(2**31 - 1) + bytes(100), 2**31 - 2, errno.EMSGSIZE),
+    "2 GiB to be continued": (mark(2**31 - 1, last=False), 1000, errno.EMSGSIZE),
+    "longer by its second fragment": (
+        mark(600, last=False) + struct.pack(">2I", 8, 900) + bytes(592) + mark(401),
+        1000,
+        errno.EMSGSIZE,
+    ),
+    "longer by a fragment of the head": (
+        mark(6, last=False) + bytes(6) + mark(995),
+        1000,
+        errno.EMSGSIZE,
+    ),
+    "nothing": (mark(0), 1000, errno.EBADMSG),
+    "nothing in fragments": (mark(0, last=False) * 5 + mark(0), 1000, errno.EBADMSG),
+    "half a head": (mark(7) + bytes(7), 1000, errno.EBADMSG),
+    "half a head in fragments": (record(bytes(7), (1,)), 1000, errno.EBADMSG),
+    "a head without end": (
+        mark(6000) + struct.pack(">2I", 5000, 0) + bytes(1100),
+        6000,
+        errno.EBADMSG,
+    ),
+    "less data than told": (mark(50) + _SHORT + bytes(42), 1000, errno.EBADMSG),
+    "less data than told, in fragments": (
+        record(_SHORT + bytes(99), (30,)),
+        1000,
+        errno.EBADMSG,
+    ),
+    "no data at all": (mark(8) + _SHORT, 1000, errno.EBADMSG),
+}
+
+
+@pytest.mark.parametrize(("stream", "most", "code"), _REFUSED.values(), ids=_REFUSED.keys())
+@pytest.mark.parametrize("part", [1, 7, 100_000])
+def test_hostile_records(
+    codec: CodecLibrary, stream: bytes, most: int, code: int, part: int
+) -> None:
+    sound = record(struct.pack(">2I", 10, 3) + b"headbulk")
+    with Records(codec, most, wish) as records:
+        records.feed(sound * 2, [part])
+        with pytest.raises(RecordRefusedError) as refused:
+            records.feed(stream, [part])
+        assert refused.value.code == code
+        assert [seen.finished for seen in records.seen[:2]] == [1, 1]
+        assert all(seen.finished == 0 for seen in records.seen[2:])
+
+
+def test_what_the_handler_refuses(codec: CodecLibrary) -> None:
+    with Records(codec, 1000, lambda _: errno.EPROTO) as records:
+        with pytest.raises(RecordRefusedError) as refused:
+            records.feed(mark(10) + bytes(10), [100])
+        assert refused.value.code == errno.EPROTO
+
+
+@unhurried
+@given(
+    st.lists(
+        st.one_of(
+            st.binary(max_size=40),
+            st.builds(mark, st.integers(0, 300), last=st.booleans()),
+            st.builds(mark, st.integers(0, 2**31 - 1), last=st.booleans()),
+            st.builds(
+                lambda head, bulk: struct.pack(">2I", head, bulk),
+                st.integers(0, 60),
+                st.integers(0, 500),
+            ),
+        ),
+        max_size=30,
+    ),
+    _SIZES,
+)
+def test_any_stream_at_all(codec: CodecLibrary, stream: list[bytes], parts: list[int]) -> None:
+    """Refused or not, nothing is ever written beside its place: Records watches."""
+
+    def bounded(head: bytes) -> tuple[int, int] | None:
+        wanted = wish(head)
+        if wanted and (wanted[1] > 1000 or wanted[0] < _HEAD_MIN):
+            return len(head), -1
+        return wanted
+
+    with Records(codec, 100_000, bounded) as records, suppress(RecordRefusedError):
+        records.feed(b"".join(stream), parts or [1 << 20])
+
+
+# --- RPC headers ---
+
+_CREDS = st.builds(
+    Cred.of,
+    st.binary(max_size=64).filter(lambda name: 0 not in name),
+    WORDS,
+    WORDS,
+    st.lists(WORDS, max_size=16),
+)
+
+
+@unhurried
+@given(WORDS, WORDS, WORDS, WORDS, _CREDS)
+@example(1, NFS, 3, 0, Cred.of(b"m" * 64, U32, U32, [U32] * 16))
+def test_calls(
+    codec: CodecLibrary, xid: int, program: int, version: int, procedure: int, cred: Cred
+) -> None:
+    call = codec.encode_call(CALL_MAX, xid, program, version, procedure, cred)
+    assert call is not None
+    assert struct.unpack_from(">6I", call) == (xid, 0, 2, program, version, procedure)
+    if program == NFS and version == 3:
+        parse_call(call).arguments.done()
+    seen = parse_call(struct.pack(">6I", xid, 0, 2, NFS, 3, 0) + call[24:])
+    seen.arguments.done()
+    assert seen.credentials.machine.encode() == cred.machine.decode(errors="replace").encode()
+    assert (seen.credentials.uid, seen.credentials.gid) == (cred.uid, cred.gid)
+    assert list(seen.credentials.gids) == cred.gids[: cred.gid_count]
+
+
+@unhurried
+@given(_CREDS, st.data())
+def test_calls_stay_within_their_room(codec: CodecLibrary, cred: Cred, data: st.DataObject) -> None:
+    call = codec.encode_call(CALL_MAX, 1, NFS, 3, 6, cred)
+    assert call is not None
+    room = data.draw(st.integers(0, CALL_MAX))
+    expected = call if room >= len(call) else None
+    assert codec.encode_call(room, 1, NFS, 3, 6, cred) == expected
+
+
+def test_own_credentials(codec: CodecLibrary) -> None:
+    cred = Cred()
+    codec.lib.rpc_cred_self(ctypes.byref(cred))
+    assert (cred.uid, cred.gid) == (os.geteuid(), os.getegid())
+    assert cred.gids[: cred.gid_count] == os.getgroups()[:16]
+    assert cred.machine == socket.gethostname().encode()[:64]
+
+
+def with_verifier(stat: int, verifier: bytes, rest: bytes = b"") -> bytes:
+    pack = Packer()
+    pack.pack_uint(0)
+    pack.pack_uint(9)
+    pack.pack_opaque(verifier)
+    pack.pack_uint(stat)
+    return pack.get_buffer() + rest
+
+
+# What follows xid and REPLY, and what that means: verdict, auth_stat, low, high, errno, words.
+_REPLIES: dict[bytes, tuple[str, int, int, int, int, str]] = {
+    accepted(AcceptStat.SUCCESS): ("SUCCESS", 0, 0, 0, 0, ""),
+    with_verifier(0, b"v" * 399): ("SUCCESS", 0, 0, 0, 0, ""),
+    with_verifier(0, b"v" * 400): ("SUCCESS", 0, 0, 0, 0, ""),
+    accepted(AcceptStat.PROG_UNAVAIL): ("PROG_UNAVAIL", 0, 0, 0, 93, "does not offer NFS"),
+    with_verifier(2, b"v", struct.pack(">2I", 4, U32)): (
+        "PROG_MISMATCH",
+        0,
+        4,
+        U32,
+        errno.EPROTONOSUPPORT,
+        "versions 4 to 4294967295",
+    ),
+    accepted(AcceptStat.PROC_UNAVAIL): ("PROC_UNAVAIL", 0, 0, 0, 93, "PROC_UNAVAIL"),
+    accepted(AcceptStat.GARBAGE_ARGS): ("GARBAGE_ARGS", 0, 0, 0, errno.EINVAL, "GARBAGE_ARGS"),
+    accepted(AcceptStat.SYSTEM_ERR): ("SYSTEM_ERR", 0, 0, 0, errno.EREMOTEIO, "SYSTEM_ERR"),
+    rpc_mismatch(3, 4): ("RPC_MISMATCH", 0, 3, 4, 93, "RPC versions 3 to 4"),
+    denied(AuthStat.TOOWEAK): ("AUTH_ERROR", 5, 0, 0, errno.EACCES, "(AUTH_TOOWEAK)"),
+    struct.pack(">3I", 1, 1, 13): ("AUTH_ERROR", 13, 0, 0, errno.EACCES, "unknown auth_stat"),
+    struct.pack(">3I", 1, 1, U32): ("AUTH_ERROR", U32, 0, 0, errno.EACCES, "unknown auth_stat"),
+}
+_NO_REPLIES: dict[str, bytes] = {
+    "accept_stat 6": struct.pack(">4I", 0, 0, 0, 6),
+    "accept_stat 2^32-1": struct.pack(">4I", 0, 0, 0, U32),
+    "a verifier of 401 bytes": struct.pack(">3I", 0, 0, 401) + bytes(500),
+    "a verifier of 4 GiB": struct.pack(">3I", 0, 0, U32) + bytes(500),
+    "neither accepted nor denied": struct.pack(">I", 2),
+    "reject_stat 2": struct.pack(">2I", 1, 2),
+}
+
+
+@pytest.mark.parametrize(("rest", "expected"), _REPLIES.items())
+@pytest.mark.parametrize("results", [b"", b"results!"])
+def test_reply_headers(
+    codec: CodecLibrary, rest: bytes, expected: tuple[str, int, int, int, int, str], results: bytes
+) -> None:
+    verdict, auth_stat, low, high, code, words = expected
+    whole = message(0xFEDCBA98, rest)
+    header, used, more = codec.decode_reply(whole + results)
+    assert not more
+    assert header.xid == 0xFEDCBA98
+    assert VERDICTS[header.verdict] == verdict
+    assert (header.auth_stat, header.low, header.high) == (auth_stat, low, high)
+    assert used == len(whole)
+    assert codec.lib.rpc_verdict_errno(header) == code
+    assert words in verdict_text(codec, header, 500)
+    for length in range(len(whole)):
+        assert codec.decode_reply(whole[:length])[2], f"{length} bytes are no whole header"
+
+
+@pytest.mark.parametrize("rest", _NO_REPLIES.values(), ids=_NO_REPLIES.keys())
+def test_what_is_no_reply(codec: CodecLibrary, rest: bytes) -> None:
+    header, _, more = codec.decode_reply(message(7, rest))
+    assert not more
+    assert (header.xid, VERDICTS[header.verdict]) == (7, "NOT_A_REPLY")
+    assert codec.lib.rpc_verdict_errno(header) == errno.EPROTO
+    for kind in (0, 2, U32):
+        header, _, more = codec.decode_reply(message(7, accepted(AcceptStat.SUCCESS), kind))
+        assert (more, header.xid, VERDICTS[header.verdict]) == (False, 7, "NOT_A_REPLY")
+
+
+def verdict_text(codec: CodecLibrary, header: ReplyHeader, size: int) -> str:
+    memory = Guarded(size)
+    codec.lib.rpc_verdict_text(header, memory.address, size)
+    assert memory.intact
+    assert b"\0" in memory.content
+    return memory.content.split(b"\0")[0].decode()
+
+
+@unhurried
+@given(st.integers(0, 20), WORDS, WORDS, WORDS, st.integers(1, 250))
+def test_verdict_texts_fit(
+    codec: CodecLibrary, verdict: int, auth_stat: int, low: int, high: int, size: int
+) -> None:
+    header = ReplyHeader(1, verdict, auth_stat, low, high)
+    assert verdict_text(codec, header, 500).startswith(verdict_text(codec, header, size))
+
+
+@unhurried
+@given(st.binary(max_size=200))
+def test_any_bytes_as_a_reply(codec: CodecLibrary, data: bytes) -> None:
+    header, used, more = codec.decode_reply(data)
+    assert used <= len(data)
+    assert header.verdict < len(VERDICTS)
+    if VERDICTS[header.verdict] == "SUCCESS" and not more:
+        assert used >= 24
+
+
+# --- NFSv3 calls ---
+
+
+@unhurried
+@given(WORDS, st.binary(min_size=1, max_size=FH_SIZE), HYPERS, WORDS, st.sampled_from(Stable))
+def test_nfs_calls(
+    codec: CodecLibrary, xid: int, handle: bytes, offset: int, length: int, stable: Stable
+) -> None:
+    cred = Cred.of(b"machine", 1, 2, [3, 4])
+    for procedure, numbers in (
+        (Nfs.READ, (offset, length)),
+        (Nfs.WRITE, (offset, length, stable)),
+        (Nfs.COMMIT, ()),
+    ):
+        template = codec.template(procedure.value, handle, cred)
+        head = codec.encode(procedure.name.lower(), template, xid, *numbers)
+        if procedure is Nfs.WRITE:  # its data follows: try some
+            assert head[-4:] == struct.pack(">I", length)
+            pack = Packer()
+            pack.pack_opaque(b"data!")
+            head = head[:-12] + struct.pack(">2I", 5, stable) + pack.get_buffer()
+            length = 5
+        call = parse_call(head)
+        arguments = decode(call.procedure, call.arguments)
+        call.arguments.done()
+        assert (call.xid, call.procedure, call.refusal) == (xid, procedure, None)
+        assert (call.credentials.uid, call.credentials.gids) == (1, (3, 4))
+        assert arguments.handle == handle
+        if procedure is Nfs.COMMIT:
+            assert (arguments.offset, arguments.count) == (0, 0)
+        else:
+            assert (arguments.offset, arguments.count) == (offset, length)
+        assert arguments.stable == (stable if procedure is Nfs.WRITE else Stable.UNSTABLE)
+
+
+def test_the_longest_call_fits(codec: CodecLibrary) -> None:
+    """RPC_HEAD_MAX, which codec.encode() offers, is enough for all names and handles."""
+    cred = Cred.of(b"m" * 64, U32, U32, [U32] * 16)
+    template = codec.template(WRITE, b"h" * FH_SIZE, cred)
+    assert len(codec.encode("write", template, U32, U64, U32, 2)) <= 384
+
+
+# --- NFSv3 results ---
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Results as they are sent, and what they say."""
+
+    procedure: int
+    sent: bytes
+    status: int = 0
+    count: int = 0
+    eof: bool = False
+    committed: int = 0
+    verifier: bytes = bytes(8)
+
+
+@st.composite
+def results(draw: st.DrawFn) -> Expected:
+    """Draw the results of READ (up to its data), WRITE or COMMIT."""
+    noise = random.Random(draw(st.integers(0, 99)))
+    procedure = draw(st.sampled_from([READ, WRITE, COMMIT]))
+    status = draw(st.one_of(st.just(0), WORDS))
+    sent = struct.pack(">I", status)
+    for size in [84] if procedure == READ else [24, 84]:
+        there = draw(st.booleans())
+        sent += struct.pack(">I", there) + (noise.randbytes(size) if there else b"")
+    if status:
+        return Expected(procedure, sent, status)
+    count, eof, verifier = draw(WORDS), draw(st.booleans()), draw(VERIFIERS)
+    committed = draw(st.integers(0, 2))
+    if procedure == READ:
+        return Expected(procedure, sent + struct.pack(">3I", count, eof, count), 0, count, eof)
+    if procedure == WRITE:
+        sent += struct.pack(">2I", count, committed) + verifier
+        return Expected(procedure, sent, count=count, committed=committed, verifier=verifier)
+    return Expected(procedure, sent + verifier, verifier=verifier)
+
+
+@unhurried
+@given(results(), st.binary(max_size=20))
+def test_results(codec: CodecLibrary, expected: Expected, behind: bytes) -> None:
+    sound, result, used, more = codec.decode(expected.procedure, expected.sent + behind)
+    assert (sound, more, used) == (True, False, len(expected.sent))
+    assert result.status == expected.status
+    assert (result.count, result.eof) == (expected.count, expected.eof)
+    assert (result.committed, bytes(result.verifier)) == (expected.committed, expected.verifier)
+
+
+@unhurried
+@given(results())
+def test_truncated_results_need_more(codec: CodecLibrary, expected: Expected) -> None:
+    for length in range(len(expected.sent)):
+        assert codec.decode(expected.procedure, expected.sent[:length])[3], length
+
+
+@unhurried
+@given(results(), st.data())
+def test_contradictory_results(
+    codec: CodecLibrary, expected: Expected, data: st.DataObject
+) -> None:
+    """A boolean that is neither, another length than the count, an unknown stable_how."""
+    sent = bytearray(expected.sent)
+    wrong = st.integers(2, U32)
+    places: dict[int, st.SearchStrategy[int]] = {4: wrong}  # the first optional attributes
+    if expected.procedure != READ:
+        second = 8 + 24 * sent[7]
+        places[second] = wrong
+    if not expected.status and expected.procedure == READ:
+        places[len(sent) - 8] = wrong
+        places[len(sent) - 4] = WORDS.filter(lambda length: length != expected.count)
+    if not expected.status and expected.procedure == WRITE:
+        places[len(sent) - 12] = st.integers(3, U32)
+    place = data.draw(st.sampled_from(sorted(places)))
+    struct.pack_into(">I", sent, place, data.draw(places[place]))
+    sound, _, used, _ = codec.decode(expected.procedure, bytes(sent) + bytes(200))
+    assert not sound
+    assert used <= len(sent) + 200
+
+
+@unhurried
+@given(st.sampled_from([READ, WRITE, COMMIT]), st.binary(max_size=150))
+def test_any_bytes_as_results(codec: CodecLibrary, procedure: int, data: bytes) -> None:
+    sound, result, used, more = codec.decode(procedure, data)
+    assert used <= len(data)
+    if sound and not more and not result.status:
+        assert result.committed <= Stable.FILE_SYNC
+
+
+def test_unknown_procedures_have_no_results(codec: CodecLibrary) -> None:
+    assert not codec.decode(Nfs.FSSTAT.value, bytes(100))[0]
+
+
+@pytest.mark.parametrize("status", Status)
+def test_status_names(codec: CodecLibrary, status: Status) -> None:
+    name = "NFS3_OK" if status is Status.OK else f"NFS3ERR_{status.name}"
+    assert codec.lib.nfs3_status_name(status).decode() == name
+    own = {Status.BADHANDLE: "EBADF", Status.NOTSUPP: "EOPNOTSUPP", Status.JUKEBOX: "EAGAIN"}
+    own |= {Status.OK: "", Status.ACCES: "EACCES", Status.SERVERFAULT: "EREMOTEIO"}
+    word = own.get(status, f"E{status.name}")
+    assert codec.lib.nfs3_errno(status) == (getattr(errno, word) if word else 0)
+
+
+@unhurried
+@given(WORDS.filter(lambda status: status not in {one.value for one in Status}))
+def test_unknown_statuses_are_errors(codec: CodecLibrary, status: int) -> None:
+    assert codec.lib.nfs3_errno(status) > 0
+    assert codec.lib.nfs3_status_name(status)
+
+
+# --- the ledger ---
+
+
+@pytest.fixture(scope="module")
+def ledger_library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        pytest.skip("there is no C compiler")
+    return build_ledger(compiler, ROOT / "engine", tmp_path_factory.mktemp("ledger"))
+
+
+class LedgerModel:
+    """A server with one file, and a ledger that keeps book of it.
+
+    `gone` counts the bytes that the server has lost; `cautious` those that it may have lost for
+    all that the client can know.
+    """
+
+    def __init__(self, ledger: Ledger):
+        self.ledger = ledger
+        self.life = 0
+        self.volatile = self.gone = self.cautious = self.told = 0
+        self.commits: list[Commit] = []
+
+    def act(self, action: str, count: int) -> None:
+        """Do one thing, and see that the books are right."""
+        getattr(self, action)(count)
+        self.told += self.ledger.take_lost()
+
+    @property
+    def verifier(self) -> bytes:
+        """The server's write verifier."""
+        return self.life.to_bytes(8)
+
+    def write(self, count: int) -> None:
+        """WRITE, UNSTABLE."""
+        self.ledger.wrote(count, False, self.verifier)
+        self.volatile += count
+        if self.commits:
+            self.cautious += count  # a COMMIT under way makes it durable, but is not to say so
+
+    def write_durably(self, count: int) -> None:
+        """WRITE, FILE_SYNC."""
+        self.ledger.wrote(count, True, self.verifier)
+
+    def restart(self, _: int) -> None:
+        """Lose what is not committed."""
+        self.life += 1
+        self.gone += self.volatile
+        self.volatile = 0
+
+    def begin(self, _: int) -> None:
+        """Send a COMMIT."""
+        self.commits.append(self.ledger.begin_commit())
+
+    def end(self, _: int) -> None:
+        """Answer the oldest COMMIT."""
+        if self.commits:
+            self.volatile = 0
+            self.ledger.end_commit(self.commits.pop(0), self.verifier)
+
+    def undo(self, _: int) -> None:
+        """Answer it by JUKEBOX."""
+        if self.commits:
+            self.ledger.undo_commit(self.commits.pop(0))
+
+    def fail(self, _: int) -> None:
+        """Answer it by an error: what it covers counts as lost."""
+        if self.commits:
+            commit = self.commits.pop(0)
+            self.cautious += commit.bytes
+            self.ledger.fail_commit(commit)
+
+
+_ACTIONS = st.sampled_from(
+    ["write", "write", "write_durably", "restart", "begin", "end", "end", "undo", "fail"]
+)
+
+
+@unhurried
+@given(st.lists(st.tuples(_ACTIONS, st.integers(1, 1000)), max_size=40))
+@example([("write", 5), ("restart", 1), ("write", 7), ("begin", 1), ("end", 1)])
+@example([("write", 5), ("begin", 1), ("restart", 1), ("write", 7), ("undo", 1)])
+def test_no_loss_is_overlooked(ledger_library: ctypes.CDLL, story: list[tuple[str, int]]) -> None:
+    """At the next COMMIT all that is gone has been told, and hardly more."""
+    model = LedgerModel(Ledger(ledger_library))
+    for action, count in story:
+        model.act(action, count)
+    while model.commits:
+        model.act("end", 1)
+    model.act("begin", 1)
+    model.act("end", 1)
+    assert not model.ledger.owes()
+    assert model.gone <= model.told <= model.gone + model.cautious
+
+
+@unhurried
+@given(st.lists(st.integers(1, U32), max_size=20))
+def test_a_server_that_stays_loses_nothing(ledger_library: ctypes.CDLL, counts: list[int]) -> None:
+    ledger = Ledger(ledger_library)
+    for count in counts:
+        ledger.wrote(count, False, b"verifier")
+        assert ledger.owes()
+    assert ledger.begin_commit().bytes == sum(counts)
+    assert not ledger.owes()
+    assert ledger.take_lost() == 0
+
+
+# --- counters ---
+
+_TEXTS = st.binary(max_size=60).filter(lambda text: 0 not in text)
+
+
+@unhurried
+@given(st.lists(_TEXTS, min_size=5, max_size=5), WORDS, st.lists(HYPERS, min_size=16, max_size=16))
+@example([b'"\\\n\x1b\x7f\xff', b"", b"\xc3\xbc", b"[::1]:2049", b"tcp"], 7, [U64] * 16)
+def test_counters_are_json(
+    codec: CodecLibrary, texts: list[bytes], number: int, values: list[int]
+) -> None:
+    job, path, local, remote, transport = texts
+    line = codec.counters(
+        CountersLabel(job, number, number, path, local, remote, transport),
+        Counters(*values[:13]),
+        TransportCounters(*values[13:]),
+    )
+    assert line.endswith(b"}\n")
+    assert line.count(b"\n") == 1
+    read = json.loads(line)
+    named = {"job": job, "path": path, "local": local, "remote": remote, "transport": transport}
+    for key, text in named.items():
+        assert read[key] == text.decode("latin-1")
+    assert read["job_number"] == read["connection"] == number
+    names = [field[0] for field in Counters._fields_[:10]]
+    assert [read[name] for name in names] == values[:10]
+    assert [read[field[0]] for field in TransportCounters._fields_] == values[13:]
+    replies, total, longest = values[10:13]
+    assert read["rtt_mean_us"] == pytest.approx(total // max(1, replies) / 1000, rel=1e-6, abs=1e-3)
+    assert read["rtt_max_us"] == pytest.approx(longest / 1000, rel=1e-6, abs=1e-3)

@@ -1,0 +1,749 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The scripted server itself: sound NFSv3 where no hook speaks, and each fault as it is ordered."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Self
+
+import pytest
+from xdrlib3 import Packer, Unpacker
+
+from nfsmulti.nfs import nfs3
+from nfsmulti.nfs.rpc import RpcClient, RpcDeniedError, RpcError
+from nfsmulti.paths import PYTHON_TESTS
+from nfsmulti.scripted import (
+    AcceptStat,
+    Answer,
+    AuthStat,
+    Call,
+    Export,
+    Mount,
+    Nfs,
+    ScriptedServer,
+    Stable,
+    Status,
+    accepted,
+    denied,
+    mark,
+    on,
+    reserved_ports_only,
+    rpc_mismatch,
+)
+from nfsmulti.scripted.files import FileSystem
+
+SECONDS = 10.0
+NFS, MOUNT = 100003, 100005
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedServer]:
+    with ScriptedServer() as running:
+        yield running
+
+
+class Hyper(int):
+    """A number that is a hyper in XDR."""
+
+
+class Client:
+    """Plain calls of NFS, one at a time."""
+
+    def __init__(self, server: ScriptedServer):
+        with RpcClient("127.0.0.1", server.mount_port, MOUNT, 3) as mount:
+            self.root = nfs3.mount(mount, server.export.path)
+        self._rpc = RpcClient("127.0.0.1", server.nfs_port, NFS, 3)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._rpc.__exit__()
+
+    def call(self, procedure: Nfs, *arguments: int | bytes) -> tuple[int, Unpacker]:
+        """Call with words, hypers and opaques; give the status and the results behind it."""
+        pack = Packer()
+        for argument in arguments:
+            if isinstance(argument, bytes):
+                pack.pack_opaque(argument)
+            elif isinstance(argument, Hyper):
+                pack.pack_uhyper(argument)
+            else:
+                pack.pack_uint(argument)
+        results = self._rpc.call(procedure.value, pack.get_buffer())
+        return results.unpack_uint(), results
+
+    def status(self, procedure: Nfs, *arguments: int | bytes) -> int:
+        """Call for the status alone."""
+        return self.call(procedure, *arguments)[0]
+
+    def lookup(self, name: str) -> bytes:
+        """Give a file's handle."""
+        status, results = self.call(Nfs.LOOKUP, self.root, name.encode())
+        assert status == Status.OK
+        return bytes(results.unpack_opaque())
+
+    def create(self, name: str) -> bytes:
+        """Create a file, which must be new, and give its handle."""
+        assert self.status(Nfs.CREATE, self.root, name.encode(), 1, *[0] * 6) == Status.OK
+        return self.lookup(name)
+
+    def size(self, handle: bytes) -> int:
+        """GETATTR for the size."""
+        status, results = self.call(Nfs.GETATTR, handle)
+        assert status == Status.OK
+        for _ in range(5):
+            results.unpack_uint()
+        return int(results.unpack_uhyper())
+
+    def read(self, handle: bytes, offset: int, count: int) -> tuple[bytes, bool]:
+        """READ: give the data, and whether it ends the file."""
+        status, results = self.call(Nfs.READ, handle, Hyper(offset), count)
+        assert status == Status.OK
+        skip_attributes(results)
+        length, eof = results.unpack_uint(), results.unpack_bool()
+        data = bytes(results.unpack_opaque())
+        assert len(data) == length
+        results.done()
+        return data, eof
+
+    def write(
+        self, handle: bytes, offset: int, data: bytes, stable: Stable = Stable.UNSTABLE
+    ) -> tuple[int, int, bytes]:
+        """WRITE: give the count, how durable it is, and the verifier."""
+        arguments = (handle, Hyper(offset), len(data), stable, data)
+        status, results = self.call(Nfs.WRITE, *arguments)
+        assert status == Status.OK
+        skip_change(results)
+        return results.unpack_uint(), results.unpack_uint(), bytes(results.unpack_fopaque(8))
+
+    def commit(self, handle: bytes, offset: int = 0, count: int = 0) -> bytes:
+        """COMMIT: give the verifier."""
+        status, results = self.call(Nfs.COMMIT, handle, Hyper(offset), count)
+        assert status == Status.OK
+        skip_change(results)
+        return bytes(results.unpack_fopaque(8))
+
+
+def skip_attributes(results: Unpacker) -> None:
+    if results.unpack_bool():
+        results.unpack_fopaque(84)
+
+
+def skip_change(results: Unpacker) -> None:
+    if results.unpack_bool():
+        results.unpack_fopaque(24)
+    skip_attributes(results)
+
+
+@pytest.fixture
+def client(server: ScriptedServer) -> Iterator[Client]:
+    with Client(server) as running:
+        yield running
+
+
+# --- sound ---
+
+
+@pytest.mark.parametrize("handle_size", [12, 31, 64])
+@pytest.mark.parametrize("attributes", [True, False])
+def test_read_write_commit(handle_size: int, attributes: bool) -> None:
+    export = Export(attributes=attributes, files=FileSystem(handle_size))
+    with ScriptedServer(export=export) as server, Client(server) as client:
+        handle = client.create("f")
+        assert len(handle) == handle_size
+        first = client.write(handle, 5, b"hello")
+        assert first == (5, Stable.UNSTABLE, export.files.verifier)
+        assert client.read(handle, 0, 100) == (bytes(5) + b"hello", True)
+        assert client.read(handle, 4, 3) == (b"\0he", False)
+        assert client.read(handle, 50, 1) == (b"", True)
+        assert server.durable("f") == b""
+        assert client.commit(handle) == export.files.verifier
+        assert server.durable("f") == server.content("f") == bytes(5) + b"hello"
+
+
+@pytest.mark.parametrize("stable", [Stable.DATA_SYNC, Stable.FILE_SYNC])
+def test_a_synchronous_write_is_durable(
+    server: ScriptedServer, client: Client, stable: Stable
+) -> None:
+    handle = client.create("f")
+    assert client.write(handle, 0, b"abc", stable)[1] == stable
+    server.new_verifier()
+    assert server.content("f") == b"abc"
+
+
+def test_commit_covers_its_range(server: ScriptedServer, client: Client) -> None:
+    handle = client.create("f")
+    client.write(handle, 0, b"a" * 30)
+    client.commit(handle, 10, 10)
+    server.new_verifier()
+    assert server.content("f") == bytes(10) + b"a" * 10
+    client.write(handle, 15, b"b" * 10)
+    client.commit(handle, 20)
+    server.new_verifier()
+    assert server.content("f") == bytes(10) + b"a" * 10 + b"b" * 5
+
+
+def test_a_restart_loses_what_was_not_committed(server: ScriptedServer) -> None:
+    with Client(server) as client:
+        handle = client.create("f")
+        _, _, verifier = client.write(handle, 0, b"kept")
+        client.commit(handle)
+        client.write(handle, 2, b"lost")
+        server.restart()
+        with pytest.raises(ConnectionError):
+            client.commit(handle)
+    with Client(server) as client:
+        assert client.read(handle, 0, 10) == (b"kept", True)
+        assert client.commit(handle) != verifier
+        assert client.commit(handle) == client.write(handle, 0, b"")[2]
+
+
+def test_limits(server: ScriptedServer, client: Client) -> None:
+    server.export.rtmax, server.export.wtmax = 7, 5
+    with RpcClient("127.0.0.1", server.nfs_port, NFS, 3) as rpc:
+        assert nfs3.fsinfo(rpc, client.root) == nfs3.FsInfo(7, 5)
+    handle = client.create("f")
+    assert client.write(handle, 0, b"123456789")[0] == 5
+    server.create("g", b"123456789")
+    assert client.read(client.lookup("g"), 0, 100) == (b"1234567", False)
+
+
+def test_names(server: ScriptedServer, client: Client) -> None:
+    root, none, times = client.root, [0] * 4, [0, 0]
+    server.create("d/f", b"x")
+    directory = client.lookup("d")
+    expected: list[tuple[Nfs, tuple[int | bytes, ...], int]] = [
+        (Nfs.LOOKUP, (root, b"absent"), Status.NOENT),
+        (Nfs.CREATE, (root, b"new", 1, *none, *times), Status.OK),
+        (Nfs.CREATE, (root, b"new", 1, *none, *times), Status.EXIST),
+        (Nfs.CREATE, (root, b"new", 0, *none, *times), Status.OK),
+        (Nfs.CREATE, (root, b"excl", 2, Hyper(7)), Status.OK),
+        (Nfs.CREATE, (root, b"d", 0, *none, *times), Status.ISDIR),
+        (Nfs.MKDIR, (root, b"e", *none, *times), Status.OK),
+        (Nfs.MKDIR, (root, b"e", *none, *times), Status.EXIST),
+        (Nfs.RMDIR, (root, b"d"), Status.NOTEMPTY),
+        (Nfs.RMDIR, (root, b"new"), Status.NOTDIR),
+        (Nfs.RMDIR, (root, b"e"), Status.OK),
+        (Nfs.REMOVE, (root, b"d"), Status.ISDIR),
+        (Nfs.RENAME, (directory, b"f", root, b"new"), Status.OK),
+        (Nfs.RMDIR, (root, b"d"), Status.OK),
+        (Nfs.GETATTR, (directory,), Status.STALE),
+        (Nfs.GETATTR, (b"short",), Status.BADHANDLE),
+        (Nfs.READ, (root, Hyper(0), 1), Status.ISDIR),
+        (Nfs.ACCESS, (root, 0x3F), Status.OK),
+        (Nfs.FSSTAT, (root,), Status.OK),
+        (Nfs.PATHCONF, (root,), Status.OK),
+    ]
+    for procedure, arguments, status in expected:
+        assert client.status(procedure, *arguments) == status, (procedure, arguments)
+    assert client.read(client.lookup("new"), 0, 9) == (b"x", True)
+    assert client.status(Nfs.REMOVE, root, b"new") == Status.OK
+    assert [call.file for call in server.calls(Nfs.REMOVE, Nfs.RENAME)] == ["d", "d/f", "new"]
+
+
+def test_setattr_cuts_and_lengthens(server: ScriptedServer, client: Client) -> None:
+    server.create("f", b"0123456789")
+    handle = client.lookup("f")
+    for size, content in ((4, b"0123"), (6, b"0123\0\0")):
+        arguments = (handle, 0, 0, 0, 1, Hyper(size), 0, 0, 0)
+        assert client.status(Nfs.SETATTR, *arguments) == Status.OK
+        assert server.content("f") == server.durable("f") == content
+        assert client.size(handle) == size
+
+
+def test_mount_protocol(server: ScriptedServer) -> None:
+    with RpcClient("127.0.0.1", server.mount_port, MOUNT, 3) as rpc:
+        rpc.call(Mount.NULL.value)
+        assert nfs3.exports(rpc) == ["/export"]
+        with pytest.raises(nfs3.Nfs3Error, match="ENOENT"):
+            nfs3.mount(rpc, "/exported")
+        nfs3.mount(rpc, "/export/")
+        assert rpc.call(Mount.DUMP.value).unpack_bool()
+        unmount = Packer()
+        unmount.pack_string(b"/export/")
+        rpc.call(Mount.UMNT.value, unmount.get_buffer())
+        assert not rpc.call(Mount.DUMP.value).unpack_bool()
+
+
+@pytest.mark.parametrize(
+    ("program", "version", "procedure", "refusal"),
+    [
+        (NFS, 4, 0, "versions 3 to 3"),
+        (NFS, 3, 5, "accept status 3"),  # READLINK
+        (NFS, 3, 1, "accept status 4"),  # GETATTR of nothing
+        (MOUNT, 3, 0, "accept status 1"),
+        (100021, 4, 0, "accept status 1"),
+    ],
+)
+def test_what_is_not_offered(
+    server: ScriptedServer, program: int, version: int, procedure: int, refusal: str
+) -> None:
+    with (
+        RpcClient("127.0.0.1", server.nfs_port, program, version) as rpc,
+        pytest.raises(RpcError, match=refusal),
+    ):
+        rpc.call(procedure)
+
+
+def test_the_log(server: ScriptedServer) -> None:
+    with RpcClient("127.0.0.1", server.nfs_port, NFS, 3, user=(12, 34)) as rpc:
+        rpc.call(0)
+        rpc.call(0)
+    with RpcClient("127.0.0.1", server.nfs_port, NFS, 3) as rpc:
+        rpc.call(0)
+    calls = server.calls(Nfs.NULL)
+    assert [call.nth for call in calls] == [1, 2, 3]
+    assert [call.connection for call in calls] == [0, 0, 1]
+    assert calls[1].xid == (calls[0].xid + 1) % 2**32
+    assert (calls[0].credentials.uid, calls[0].credentials.gid) == (12, 34)
+    assert calls[0].client[0] == "127.0.0.1"
+    assert calls[0].server == ("127.0.0.1", server.nfs_port)
+    assert not server.calls(Mount.NULL)
+
+
+def libnfs_tool(name: str, *arguments: str) -> str:
+    tool = shutil.which(name)
+    if tool is None:
+        pytest.skip(f"{name} is not installed (Debian: libnfs-utils)")
+    done = subprocess.run([tool, *arguments], capture_output=True, timeout=SECONDS, check=True)
+    return done.stdout.decode()
+
+
+def test_libnfs_tools(server: ScriptedServer, tmp_path: Path) -> None:
+    content = bytes(range(256)) * 5000
+    (tmp_path / "local").write_bytes(content)
+    server.create("a/b/hello", b"hello\n")
+    below = server.url().replace("/export", "/export/a/b/{}")
+    libnfs_tool("nfs-cp", str(tmp_path / "local"), below.format("copy"))
+    assert server.content("a/b/copy") == content
+    assert libnfs_tool("nfs-cat", below.format("hello")) == "hello\n"
+    listed = libnfs_tool("nfs-ls", "-R", server.url())
+    names = {line.split()[-1] for line in listed.splitlines()}
+    assert names == {"a", "a/b", "a/b/hello", "a/b/copy"}
+
+
+def test_several_addresses() -> None:
+    addresses = ["127.0.0.1", "127.0.0.2", "::1"]
+    with ScriptedServer(addresses=addresses) as server:
+        for address in addresses:
+            with RpcClient(address, server.nfs_port, NFS, 3) as rpc:
+                rpc.call(0)
+        assert [call.server[0] for call in server.calls()] == addresses
+        assert [call.connection for call in server.calls()] == [0, 1, 2]
+        ports = f"nfsport={server.nfs_port}&mountport={server.mount_port}"
+        assert server.pool().endswith(f",nfs://[::1]/export?{ports}")
+
+
+# --- on the wire ---
+
+
+class Wire:
+    """A raw connection to the NFS port."""
+
+    def __init__(self, server: ScriptedServer):
+        self._socket = socket.create_connection(("127.0.0.1", server.nfs_port), SECONDS)
+        self.root = server.export.files.handle(server.export.files.root)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+
+    def null(self, *xids: int) -> None:
+        """Call NULL, for which the reply is reply(xid)."""
+        for xid in xids:
+            call = struct.pack(">10I", xid, 0, 2, NFS, 3, 0, 0, 0, 0, 0)
+            self._socket.sendall(mark(len(call)) + call)
+
+    def receive(self, count: int) -> bytes:
+        """Take so many bytes, which must come."""
+        data = b""
+        while len(data) < count:
+            part = self._socket.recv(count - len(data))
+            assert part, "the server has ended the connection"
+            data += part
+        return data
+
+    def silent(self) -> bool:
+        """Whether nothing more comes for a while."""
+        self._socket.settimeout(0.1)
+        try:
+            return not self._socket.recv(1)
+        except TimeoutError:
+            return True
+        finally:
+            self._socket.settimeout(SECONDS)
+
+    def at_end(self) -> bool:
+        """Whether the server has ended the connection in good order."""
+        return not self._socket.recv(1)
+
+
+def reply(
+    xid: int, *, message_type: int = 1, rest: bytes = struct.pack(">4I", 0, 0, 0, 0)
+) -> bytes:
+    """Give the message that answers NULL."""
+    return struct.pack(">2I", xid, message_type) + rest
+
+
+WHOLE = mark(24) + reply(7)
+# An answer to NULL number 7, and the bytes that come for it.
+DELIVERIES: dict[str, tuple[Answer, bytes]] = {
+    "sound": (Answer(), WHOLE),
+    "fragments": (
+        Answer(fragments=(20, 0, 3)),
+        mark(20, last=False)
+        + reply(7)[:20]
+        + mark(0, last=False)
+        + mark(3, last=False)
+        + reply(7)[20:23]
+        + mark(1)
+        + reply(7)[23:],
+    ),
+    "empty fragments": (Answer(fragments=(0, 0)), mark(0, last=False) * 2 + WHOLE),
+    "bytes": (Answer(chunk=1), WHOLE),
+    "late": (Answer(delay=0.05), WHOLE),
+    "twice": (Answer(repeat=(0, 0.05)), WHOLE * 3),
+    "another xid": (Answer(xid=8), mark(24) + reply(8)),
+    "a call": (Answer(message_type=0), mark(24) + reply(7, message_type=0)),
+    "raw": (Answer(raw=b"garbage"), b"garbage"),
+    "something before": (Answer(before=mark(4) + b"what"), mark(4) + b"what" + WHOLE),
+    "cut": (Answer(cut=9), WHOLE[:9]),
+    "no reply": (Answer(reply=False), b""),
+    "denied": (
+        Answer(rpc=denied(AuthStat.TOOWEAK)),
+        mark(20) + reply(7, rest=struct.pack(">3I", 1, 1, 5)),
+    ),
+    "another RPC": (
+        Answer(rpc=rpc_mismatch(3, 4)),
+        mark(24) + reply(7, rest=struct.pack(">4I", 1, 0, 3, 4)),
+    ),
+    "another version": (
+        Answer(rpc=accepted(AcceptStat.PROG_MISMATCH)),
+        mark(32) + reply(7, rest=struct.pack(">6I", 0, 0, 0, 2, 4, 4)),
+    ),
+    "other results": (
+        Answer(act=False, results=b"data"),
+        mark(28) + reply(7) + b"data",
+    ),
+}
+
+
+@pytest.mark.parametrize(("answer", "expected"), DELIVERIES.values(), ids=DELIVERIES.keys())
+def test_deliveries(answer: Answer, expected: bytes) -> None:
+    with ScriptedServer(on(Nfs.NULL, answer)) as server, Wire(server) as wire:
+        wire.null(7)
+        assert wire.receive(len(expected)) == expected
+        assert wire.silent()
+
+
+def test_the_connection_ends_after_a_cut() -> None:
+    with (
+        ScriptedServer(on(Nfs.NULL, Answer(cut=9, end="close"))) as server,
+        Wire(server) as wire,
+    ):
+        wire.null(7)
+        assert wire.receive(9) == WHOLE[:9]
+        assert wire.at_end()
+
+
+def test_reset() -> None:
+    with (
+        ScriptedServer(on(Nfs.NULL, Answer(reply=False, end="reset"), nth=3)) as server,
+        Wire(server) as wire,
+    ):
+        wire.null(1, 2)
+        wire.receive(2 * len(WHOLE))
+        wire.null(3)
+        with pytest.raises(ConnectionResetError):
+            wire.at_end()
+
+
+def test_held_replies_come_in_reverse() -> None:
+    with ScriptedServer(on(Nfs.NULL, Answer(hold=3))) as server, Wire(server) as wire:
+        wire.null(1, 2, 3, 4)
+        expected = b"".join(mark(24) + reply(xid) for xid in (3, 2, 1, 4))
+        assert wire.receive(len(expected)) == expected
+
+
+def test_the_first_hook_that_answers_decides() -> None:
+    hooks = (
+        on(Nfs.NULL, Answer(xid=100), nth=2),
+        on(Nfs.NULL, Answer(xid=200), first=1),
+        on((Nfs.NULL, Nfs.READ), Answer(xid=300), after=3, every=2),
+    )
+    with ScriptedServer(*hooks) as server, Wire(server) as wire:
+        wire.null(*range(1, 7))
+        replies = [wire.receive(28)[4:8] for _ in range(6)]
+    assert [int.from_bytes(xid) for xid in replies] == [200, 100, 3, 300, 5, 300]
+
+
+def test_an_exception_of_a_hook_is_raised_at_the_end() -> None:
+    def hook(call: Call) -> Answer | None:
+        raise AssertionError(f"no {call.procedure} wanted")
+
+    server = ScriptedServer(hook).__enter__()
+    with Wire(server) as wire:
+        wire.null(7)
+        assert wire.receive(28) == WHOLE
+    with pytest.raises(AssertionError, match=r"no Nfs\.NULL wanted"):
+        server.__exit__(None)
+
+
+def test_reserved_ports_only() -> None:
+    with ScriptedServer(reserved_ports_only) as server:
+        with (
+            RpcClient("127.0.0.1", server.nfs_port, NFS, 3) as rpc,
+            pytest.raises(RpcDeniedError),
+        ):
+            rpc.call(0)
+        with (
+            contextlib.suppress(PermissionError),  # of anybody but root
+            RpcClient("127.0.0.1", server.nfs_port, NFS, 3, reserved=True) as rpc,
+        ):
+            rpc.call(0)
+
+
+# Faults of READ and WRITE: the answer, and count, eof, data length and data of READ's results;
+# or count and committed of WRITE's, on a file of "0123456789" read and written 4 bytes at 2.
+READ_FAULTS: dict[str, tuple[Answer, tuple[int, int, int, bytes]]] = {
+    "sound": (Answer(), (4, 0, 4, b"2345")),
+    "short": (Answer(limit=1), (1, 0, 1, b"2\0\0\0")),
+    "nothing": (Answer(limit=0), (0, 0, 0, b"")),
+    "count": (Answer(count=99), (99, 0, 4, b"2345")),
+    "length": (Answer(length=99), (4, 0, 99, b"2345")),
+    "extra": (Answer(extra=4), (8, 0, 8, b"2345\xee\xee\xee\xee")),
+    "eof": (Answer(eof=7), (4, 7, 4, b"2345")),
+    "spoiled": (Answer(spoil=True), (4, 0, 4, b"234\xca")),
+}
+WRITE_FAULTS: dict[str, tuple[Answer, tuple[int, int], bytes]] = {
+    "sound": (Answer(), (4, 2), b"01abcd6789"),
+    "short": (Answer(limit=1), (1, 2), b"01a3456789"),
+    "count": (Answer(count=9), (9, 2), b"01abcd6789"),
+    "not durable": (Answer(committed=0), (4, 0), b"0123456789"),
+    "not done": (Answer(act=False, status=0), (0, 0), b"0123456789"),
+}
+
+
+@pytest.mark.parametrize(("answer", "expected"), READ_FAULTS.values(), ids=READ_FAULTS.keys())
+def test_read_faults(answer: Answer, expected: tuple[int, int, int, bytes]) -> None:
+    with ScriptedServer(on(Nfs.READ, answer)) as server, Client(server) as client:
+        server.create("f", b"0123456789")
+        status, results = client.call(Nfs.READ, client.lookup("f"), Hyper(2), 4)
+        assert status == Status.OK
+        skip_attributes(results)
+        numbers = (results.unpack_uint(), results.unpack_uint(), results.unpack_uint())
+        data = results.get_buffer()[results.get_position() :]
+        assert (*numbers, data) == expected
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected", "durable"), WRITE_FAULTS.values(), ids=WRITE_FAULTS.keys()
+)
+def test_write_faults(answer: Answer, expected: tuple[int, int], durable: bytes) -> None:
+    with ScriptedServer(on(Nfs.WRITE, answer)) as server, Client(server) as client:
+        server.create("f", b"0123456789")
+        handle = client.lookup("f")
+        arguments = (handle, Hyper(2), 4, Stable.FILE_SYNC, b"abcd")
+        if not answer.act:
+            assert client.status(Nfs.WRITE, *arguments) == Status.SERVERFAULT
+        else:
+            assert client.write(handle, 2, b"abcd", Stable.FILE_SYNC)[:2] == expected
+        assert server.durable("f") == durable
+        assert server.calls(Nfs.WRITE)[0].moved == (expected[0] if expected[0] < 9 else 4)
+
+
+@pytest.mark.parametrize("procedure", [Nfs.GETATTR, Nfs.READ, Nfs.LOOKUP, Nfs.COMMIT, Nfs.RENAME])
+def test_a_status_is_not_carried_out(procedure: Nfs) -> None:
+    """The results of a failure have as many words as RFC 1813 says: nothing is left over."""
+    arguments: dict[Nfs, tuple[int | bytes, ...]] = {
+        Nfs.READ: (Hyper(0), 1),
+        Nfs.LOOKUP: (b"f",),
+        Nfs.COMMIT: (Hyper(0), 0),
+        Nfs.RENAME: (b"f", bytes(32), b"g"),
+    }
+    words = {Nfs.GETATTR: 0, Nfs.READ: 1, Nfs.LOOKUP: 1, Nfs.COMMIT: 2, Nfs.RENAME: 4}
+    with (
+        ScriptedServer(on(procedure, Answer(status=Status.JUKEBOX))) as server,
+        Client(server) as client,
+    ):
+        status, results = client.call(procedure, client.root, *arguments.get(procedure, ()))
+        assert status == Status.JUKEBOX
+        assert [results.unpack_uint() for _ in range(words[procedure])] == [0] * words[procedure]
+        results.done()
+
+
+# --- what happens to it ---
+
+
+def connects(server: ScriptedServer, seconds: float = 0.3) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", server.nfs_port), seconds).close()
+    except TimeoutError:
+        return False
+    return True
+
+
+def test_refuse_and_accept(server: ScriptedServer) -> None:
+    port = server.nfs_port
+    server.refuse()
+    with pytest.raises(ConnectionRefusedError):
+        connects(server)
+    server.accept()
+    assert connects(server)
+    assert server.nfs_port == port
+
+
+def test_stall_and_accept(server: ScriptedServer) -> None:
+    with Wire(server) as wire:
+        for _ in range(2):  # a connection that is there goes on
+            wire.null(7)
+            assert wire.receive(28) == WHOLE
+            server.stall()
+            assert not connects(server)
+        server.accept()
+        assert connects(server, SECONDS)
+
+
+def test_restart_takes_its_time(server: ScriptedServer) -> None:
+    begin = time.monotonic()
+    server.restart(down=0.3)
+    tries = 0
+    while True:
+        try:
+            connects(server)
+            break
+        except ConnectionRefusedError:
+            tries += 1
+    assert tries
+    assert 0.3 <= time.monotonic() - begin < SECONDS
+
+
+@pytest.mark.parametrize("end", ["reset", "close"])
+def test_all_connections_end(server: ScriptedServer, end: str) -> None:
+    with Wire(server) as one, Wire(server) as other:
+        for wire in (one, other):
+            wire.null(7)
+            wire.receive(28)
+        if end == "reset":
+            server.reset_connections()
+        else:
+            server.close_connections()
+        for wire in (one, other):
+            with (
+                pytest.raises(ConnectionResetError) if end == "reset" else contextlib.nullcontext()
+            ):
+                assert wire.at_end()
+
+
+def test_stop_reading(server: ScriptedServer) -> None:
+    with Wire(server) as wire:
+        wire.null(1)
+        wire.receive(28)
+        server.stop_reading()
+        wire.null(2)  # the receive that was under way takes this one
+        wire.receive(28)
+        wire.null(3)
+        assert wire.silent()
+        server.read_again()
+        assert wire.receive(28) == mark(24) + reply(3)
+
+
+def test_controls_work_within_answers() -> None:
+    def fall_ill(server: ScriptedServer) -> None:
+        server.new_verifier()
+        server.refuse()
+
+    with ScriptedServer(on(Nfs.NULL, Answer(do=fall_ill), nth=2)) as server, Wire(server) as wire:
+        verifier = server.export.files.verifier
+        wire.null(1)
+        wire.receive(28)
+        assert server.export.files.verifier == verifier
+        wire.null(2)
+        wire.receive(28)
+        assert server.export.files.verifier != verifier
+        with pytest.raises(ConnectionRefusedError):
+            connects(server)
+
+
+def test_wait_for(server: ScriptedServer) -> None:
+    with Wire(server) as wire:
+        later = threading.Timer(0.05, wire.null, args=(7,))
+        later.start()
+        server.wait_for(lambda: len(server.calls(Nfs.NULL)) == 1)
+        later.join()
+        with pytest.raises(TimeoutError, match="1 calls"):
+            server.wait_for(lambda: len(server.calls()) == 2, 0.05)
+
+
+def test_it_always_ends() -> None:
+    """Nothing that is under way holds it, and nobody listens any more."""
+    slow = on(Nfs.NULL, Answer(delay=60), nth=1)
+    held = on(Nfs.NULL, Answer(hold=9))
+    threads = threading.active_count()
+    with ScriptedServer(slow, held) as server, Wire(server) as wire:
+        wire.null(1, 2)
+        server.wait_for(lambda: len(server.calls()) == 2)
+        server.stop_reading()
+        server.stall()
+        begin = time.monotonic()
+    assert time.monotonic() - begin < 2
+    assert threading.active_count() == threads
+    with pytest.raises(ConnectionRefusedError):
+        connects(server)
+
+
+# --- the command line ---
+
+
+def commanded(*arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "nfsmulti.scripted", *arguments],
+        cwd=PYTHON_TESTS,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_command_line() -> None:
+    rules = ("--status", "getattr:stale:1", "--reset-after", "3", "--fragments", "1,2")
+    with commanded("--file", "f=10", "--trace", *rules) as process:
+        try:
+            assert process.stdout is not None
+            words = dict(
+                part.split("=") for part in process.stdout.readline().split("?")[1].split("&")
+            )
+            with RpcClient("127.0.0.1", int(words["mountport"]), MOUNT, 3) as rpc:
+                root = nfs3.mount(rpc, "/export")
+            with RpcClient("127.0.0.1", int(words["nfsport"]), NFS, 3) as rpc:
+                with pytest.raises(nfs3.Nfs3Error, match="GETATTR"):
+                    nfs3.identity(rpc, root)
+                nfs3.identity(rpc, root)
+                with pytest.raises(ConnectionError):
+                    nfs3.identity(rpc, root)
+        finally:
+            process.terminate()
+            said = process.communicate(timeout=SECONDS)
+    assert process.returncode == 143
+    assert said[0].count(' GETATTR "" 0@0\n') == 3, said
+
+
+@pytest.mark.parametrize(
+    "words", [("--status", "WRITE:NOSUCH"), ("--file", "f=x"), ("--fragments", "1,a")]
+)
+def test_command_line_refuses(words: tuple[str, str]) -> None:
+    with commanded(*words) as process:
+        assert "Invalid value" in process.communicate(timeout=SECONDS)[1]
+    assert process.returncode == 2
