@@ -1,0 +1,371 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What the engine's tests share: where a job's files lie, and what they look for in a result.
+
+A test module names its own fixture, for example `place = fixture_of_places("nfs", "mount")`: its
+tests then run on a lab's export and on plain directories.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import FioRunner
+
+from nfsmulti.fioreport import ConnectionStats, FioReport
+from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Option
+from nfsmulti.lab import Lab
+from nfsmulti.processes import Completed, Identity, Process, run
+
+PATHS = 4
+
+_VERIFY_STATE = re.compile(r"local-.*-verify\.state")  # fio's own
+_SUMMARY = re.compile(r"nfsmulti: .*\d+ connections? on \d+ paths?:")
+_TRACE = re.compile(
+    r'trace: connection (\d+) (\S+) "([^"]*)" (READ|WRITE|COMMIT) (\d+)@(\d+) = (\d+)(?:: (.*))?$'
+)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a job's files lie, and fio there, with a pool of 4 paths to it.
+
+    `files` is the folder as this machine sees it, `paths` are the pool's paths and `labels` what
+    the engine calls them. `cwd` is fio's working folder: nothing may ever appear in it.
+    """
+
+    kind: str
+    fio: FioRunner
+    engine: Engine
+    enter: Sequence[str]
+    env: Mapping[str, str]
+    files: Path
+    paths: Sequence[str]
+    labels: Sequence[str]
+    cwd: Path
+
+    @property
+    def pool(self) -> str:
+        """The pool of all paths."""
+        return ",".join(self.paths)
+
+    def raw(
+        self, *words: str, timeout: float = 60, env: Mapping[str, str] | None = None
+    ) -> Completed:
+        """Run fio with these very words."""
+        return run(self.command(*words, env=env), timeout=timeout)
+
+    def command(self, *words: str, env: Mapping[str, str] | None = None) -> list[str]:
+        """Give the command for fio with these very words."""
+        variables = {**self.env, **self.engine.env, **(env or {})}
+        setting = [f"{key}={value}" for key, value in variables.items()]
+        return [*self.enter, "env", *setting, "fio", *words]
+
+    def write(self, name: str, content: bytes) -> bytes:
+        """Put a file there, behind the engine's back; gives `content`."""
+        file = self.files / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+        return content
+
+    def random(self, name: str, size: int) -> bytes:
+        """Put a file of random content there."""
+        return self.write(name, os.urandom(size))
+
+    def names(self) -> list[str]:
+        """Name all files there."""
+        files = (file for file in self.files.rglob("*") if file.is_file())
+        return sorted(str(file.relative_to(self.files)) for file in files)
+
+    def sizes(self) -> dict[str, int]:
+        """Give the size of each file there."""
+        return {name: (self.files / name).stat().st_size for name in self.names()}
+
+
+def fixture_of_places(*kinds: str) -> Callable[..., Place]:
+    """Make a fixture that gives an empty Place of each kind: "nfs", "mount"."""
+
+    @pytest.fixture(params=kinds)
+    def place(
+        request: pytest.FixtureRequest,
+        engine: Engine,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> Iterator[Place]:
+        cwd = tmp_path / "cwd"
+        cwd.mkdir()
+        monkeypatch.chdir(cwd)
+        if request.param == "nfs":
+            lab: Lab = request.getfixturevalue("lab")
+            place = place_in_lab(lab, engine, tmp_path, request.node)
+            empty(lab.export_dir)
+        else:
+            place = place_of_directories(engine, tmp_path, request.node)
+        yield place
+        left = {file.name for file in cwd.iterdir() if not _VERIFY_STATE.fullmatch(file.name)}
+        assert left == set(), "fio has made files in the local folder"
+
+    fixture: Callable[..., Place] = place
+    return fixture
+
+
+def place_in_lab(lab: Lab, engine: Engine, folder: Path, item: pytest.Item) -> Place:
+    """Give the lab's main export."""
+    paths = [lab.path(number) for number in range(PATHS)]
+    fio = Fio(engine, enter=lab.command([]), env=lab.environment)
+    return Place(
+        kind="nfs",
+        fio=FioRunner(fio, ",".join(paths), folder, item),
+        engine=engine,
+        enter=fio.enter,
+        env=fio.env,
+        files=lab.export_dir,
+        paths=paths,
+        labels=[f"10.77.0.{number + 1}:22049:/export" for number in range(PATHS)],
+        cwd=folder / "cwd",
+    )
+
+
+def place_of_directories(engine: Engine, folder: Path, item: pytest.Item) -> Place:
+    """Give a directory, with 4 names for it that stand for 4 mounts."""
+    files = folder / "files"
+    files.mkdir()
+    links = [folder / f"mount{number}" for number in range(PATHS)]
+    for link in links:
+        link.symlink_to(files)
+    paths = [str(link) for link in links]
+    return Place(
+        kind="mount",
+        fio=FioRunner(Fio(engine), ",".join(paths), folder, item),
+        engine=engine,
+        enter=[],
+        env={},
+        files=files,
+        paths=paths,
+        labels=paths,
+        cwd=folder / "cwd",
+    )
+
+
+@contextlib.contextmanager
+def in_memory(place: Place, size: str, folder: Path, item: pytest.Item) -> Iterator[Place]:
+    """Give a place of directories, its files on a small file system that nobody else sees."""
+    script = 'mount -t tmpfs -o size="$1" tmpfs "$0"; exec sleep 1000'
+    namespace = ["unshare", "--mount", "--", "sh", "-ec", script, str(place.files), size]
+    with Process(namespace) as holder:
+        files = Path(f"/proc/{holder.pid}/root{place.files}")
+        eventually(lambda: files.is_mount())
+        enter = ["nsenter", f"--target={holder.pid}", "--mount", "--"]
+        runner = FioRunner(Fio(place.engine, enter), place.pool, folder / "memory", item)
+        yield dataclasses.replace(place, fio=runner, enter=enter, files=files)
+
+
+def empty(folder: Path) -> None:
+    """Remove all files: to no bytes first, since a server may hold them open for a while."""
+    for path, _, names in os.walk(folder, topdown=False):
+        for name in names:
+            file = Path(path) / name
+            if not file.is_symlink():
+                os.truncate(file, 0)
+            file.unlink()
+        if Path(path) != folder:
+            Path(path).rmdir()
+
+
+def sections(**jobs: Mapping[str, Option]) -> list[str]:
+    """Give the words for several jobs, each with its own options, by name; None: a word alone."""
+    words = []
+    for name, options in jobs.items():
+        words.append(f"--name={name}")
+        for key, value in options.items():
+            words.append(f"--{key}" if value is None else f"--{key}={value}")
+    return words
+
+
+def done(result: FioResult) -> FioReport:
+    """Expect success, and give the report."""
+    assert result.status == 0, f"status {result.status}: {result.messages}"
+    assert result.report is not None, result.output
+    assert result.report.error == 0, result.messages
+    return result.report
+
+
+def said(result: FioResult) -> list[str]:
+    """Give the engine's own lines, without the summary that ends each job."""
+    text = result.stderr + FioReport.messages_of(result.output)
+    return complaints(text)
+
+
+def complaints(text: str) -> list[str]:
+    """Give the engine's own lines out of fio's, without summaries."""
+    lines = [line.strip() for line in text.splitlines()]
+    return [line for line in lines if line.startswith("nfsmulti: ") and not _SUMMARY.match(line)]
+
+
+def refused(result: FioResult, *words: str) -> str:
+    """Expect a failure with a single line of the engine, which holds `words`; gives the line."""
+    assert result.status not in (0, None), f"status {result.status}: {result.messages}"
+    assert result.status > 0, f"fio crashed: {result.messages}"
+    lines = said(result)
+    assert len(lines) == 1, result.messages
+    for word in words:
+        assert word in lines[0]
+    return lines[0]
+
+
+def failed_io(result: FioResult, *words: str) -> None:
+    """Expect that a job ended by an I/O error, told in one line each by fio and the engine."""
+    assert result.status not in (0, None), f"status {result.status}: {result.messages}"
+    assert result.status > 0, f"fio crashed: {result.messages}"
+    lines = [line for line in result.messages.splitlines() if line.startswith("fio: ")]
+    assert any(line.startswith("fio: io_u error") for line in lines), result.messages
+    assert any(line.startswith("fio: nfsmulti: ") for line in lines), result.messages
+    for word in words:
+        assert any(word in line for line in lines), result.messages
+
+
+def job_of(report: FioReport, name: str) -> dict[str, Any]:
+    """Give the report's job of that name."""
+    (job,) = (job for job in report.jobs if job["jobname"] == name)
+    return job
+
+
+Figures = tuple[int, int, int, int]
+
+
+def figures(report: FioReport) -> dict[str, Figures]:
+    """Give each job's bytes and I/Os, read and written."""
+    return {
+        job["jobname"]: (
+            job["read"]["io_bytes"],
+            job["read"]["total_ios"],
+            job["write"]["io_bytes"],
+            job["write"]["total_ios"],
+        )
+        for job in report.jobs
+    }
+
+
+def psync(
+    folder: Path, arguments: Sequence[str], files: Mapping[str, bytes] | None = None
+) -> tuple[FioReport, dict[str, int]]:
+    """Run jobs on fio's own psync engine in `folder`: what they count, and the sizes of files."""
+    folder.mkdir()
+    for name, content in (files or {}).items():
+        (folder / name).write_bytes(content)
+    words = ["--ioengine=psync", "--output-format=json", "--verify_state_save=0", *arguments]
+    done = run(["fio", *words], timeout=60, cwd=folder).check()
+    report = FioReport.parse(done.stdout)
+    assert report is not None
+    return report, {file.name: file.stat().st_size for file in folder.iterdir()}
+
+
+@dataclass(frozen=True)
+class Traced:
+    """One line of trace=1: an operation that has ended."""
+
+    connection: int
+    path: str
+    file: str
+    operation: str
+    length: int
+    offset: int
+    done: int
+    error: str | None
+
+    @classmethod
+    def read(cls, text: str) -> list[Traced]:
+        """Find the operations in what fio said."""
+        found = (_TRACE.search(line) for line in text.splitlines())
+        return [
+            cls(
+                int(match[1]),
+                match[2],
+                match[3],
+                match[4],
+                int(match[5]),
+                int(match[6]),
+                int(match[7]),
+                match[8],
+            )
+            for match in found
+            if match
+        ]
+
+
+def by_path(stats: Sequence[ConnectionStats], direction: str = "write") -> dict[str, int]:
+    """Give the operations of one direction on each path that has any."""
+    sums: dict[str, int] = {}
+    for line in stats:
+        operations = line.write_ops if direction == "write" else line.read_ops
+        if operations:
+            sums[line.path] = sums.get(line.path, 0) + operations
+    return sums
+
+
+def eventually(what: Callable[[], object], seconds: float = 10) -> None:
+    """Wait until something is true; fails with its name when that takes too long."""
+    deadline = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < deadline, f"{what} did not come true"
+        time.sleep(0.005)
+
+
+def catches(pid: int, number: int) -> bool:
+    """Tell whether a process has a handler for the signal: a fio that has will end properly."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return True  # it has ended: nothing to wait for
+    (mask,) = re.findall(r"^SigCgt:\s*([0-9a-f]+)$", status, re.MULTILINE)
+    return bool(int(mask, 16) >> (number - 1) & 1)
+
+
+def traces(process: FioProcess) -> int:
+    """Count what a running fio with trace=1 has done so far."""
+    return (process.folder / "stderr").read_bytes().count(b" trace: connection ")
+
+
+def family(pid: int) -> list[int]:
+    """Give the processes below one: fio's jobs, each of which has a session of its own."""
+    below = []
+    with contextlib.suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            for child in (task / "children").read_text().split():
+                below += [int(child), *family(int(child))]
+    return below
+
+
+def cpu_seconds(pid: int) -> float:
+    """Give the CPU time of a process and its family so far."""
+    ticks = 0
+    for member in [pid, *family(pid)]:
+        with contextlib.suppress(OSError):
+            fields = Path(f"/proc/{member}/stat").read_text().rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def ends(process: FioProcess, seconds: float) -> None:
+    """Expect a fio to end by itself in time, and no job of it to outlive it."""
+    deadline = time.monotonic() + seconds
+    jobs: set[Identity] = set()
+    while process.running:
+        for pid in family(process.pid):
+            with contextlib.suppress(ProcessLookupError):
+                jobs.add(Identity.of(pid))
+        if time.monotonic() > deadline:
+            process.kill()
+            for job in jobs:
+                job.kill()
+            pytest.fail(f"fio has not ended within {seconds} seconds")
+        time.sleep(0.005)
+    eventually(lambda: not any(job.alive() for job in jobs), 1)

@@ -1,0 +1,369 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Bad input: one clear line, a status that is not 0, and nothing left behind.
+
+How pools are refused is in test_pool.py and test_engine_pool.py.
+"""
+
+from __future__ import annotations
+
+import errno
+import random
+import signal
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+from engine_helpers import (
+    Place,
+    catches,
+    done,
+    empty,
+    ends,
+    eventually,
+    failed_io,
+    fixture_of_places,
+    in_memory,
+    place_of_directories,
+    refused,
+    said,
+    sections,
+    traces,
+)
+
+from nfsmulti.fiorun import FioProcess, Option
+from nfsmulti.lab import Lab
+
+place = fixture_of_places("nfs", "mount")
+exported = fixture_of_places("nfs")
+mounted = fixture_of_places("mount")
+
+_PORTS = "nfsport=22049&mountport=22050"
+_MIB = 1 << 20
+
+Options = dict[str, Option]
+
+
+# --- the pool, the server and the file ---
+
+_TABLE: dict[str, tuple[Options, list[str]]] = {
+    "unknown path syntax": ({"pool": "export@10.77.0.1"}, ["column 1", "neither"]),
+    "unknown argument": ({"pool": f"nfs://10.77.0.1/export?{_PORTS}&x=1"}, ["argument 'x'"]),
+    "refused NFS port": (
+        {"pool": "nfs://10.77.0.1/export?nfsport=9&mountport=22050"},
+        ["10.77.0.1:9:/export", "port 9", "Connection refused", "nfsport="],
+    ),
+    "refused MOUNT port": (
+        {"pool": "nfs://10.77.0.1/export?nfsport=22049&mountport=9"},
+        ["port 9", "Connection refused", "mountport="],
+    ),
+    "no rpcbind": ({"pool": "nfs://10.77.0.101/export"}, ["port 111", "Connection refused"]),
+    "wrong export": (
+        {"pool": f"nfs://10.77.0.1/wrong?{_PORTS}"},
+        ["10.77.0.1:22049:/wrong", "cannot mount", "is that the export's path"],
+    ),
+    "no such host": ({"pool": "nfs://nowhere.invalid/x"}, ["cannot resolve 'nowhere.invalid'"]),
+    "a path that is a file": ({"pool": "/etc/passwd"}, ["/etc/passwd", "Not a directory"]),
+    "a path that is missing": ({"pool": "/no/such/folder"}, ["/no/such/folder", "No such file"]),
+    "one bad path of two": (
+        {"pool": f"nfs://10.77.0.1/export?{_PORTS},/etc/passwd", "spread": "roundrobin"},
+        ["/etc/passwd", "Not a directory"],
+    ),
+    "missing file": (
+        {"filename": "missing", "allow_file_create": 0},
+        ['"missing" does not exist', "allow_file_create=0"],
+    ),
+    "permission denied": (
+        {"pool": f"nfs://10.77.0.1/squashed?{_PORTS}"},
+        ['cannot create "f"', "Permission denied"],
+    ),
+    "read-only export": (
+        {"pool": f"nfs://10.77.0.1/ro?{_PORTS}"},
+        ['cannot create "f"', "Read-only file system"],
+    ),
+    "a file that is a folder": ({"filename": "folder"}, ['"folder"', "Is a directory"]),
+    "a folder that is a file": ({"filename": "file/f"}, ['"file/f"', "Not a directory"]),
+    "a name that is too long": ({"filename": "n" * 256}, ["nnn", "File name too long"]),
+    "a name that leads upwards": ({"filename": "a/../../f"}, ["'..' in a file name"]),
+    "no RDMA": ({"proto": "rdma"}, ["no RDMA transport", "proto=tcp"]),
+}
+
+
+@pytest.mark.parametrize("rw", ["read", "write"])
+@pytest.mark.parametrize("case", _TABLE)
+def test_one_line_and_a_status(exported: Place, case: str, rw: str) -> None:
+    (exported.files / "folder").mkdir()
+    exported.write("file", b"x")
+    options, words = _TABLE[case]
+    job: Options = {"rw": rw, "bs": "4k", "size": "64k", "filename": "f", **options}
+    pool = job.pop("pool", exported.pool)
+    assert isinstance(pool, str)
+    result = exported.fio(pool=pool, **job)
+    refused(result, *words)
+    assert result.seconds < 5
+    assert exported.sizes() == {"file": 1}
+
+
+_FIOS: dict[str, tuple[Options, str]] = {
+    "empty pool": ({"pool": ""}, "failed parsing pool="),
+    "bs of 0": ({"bs": 0}, "bs: min value out of range"),
+    "bs above the size": ({"bs": "5g"}, "size too small"),
+    "bs of nonsense": ({"bs": "x"}, "failed parsing bs=x"),
+    "no depth": ({"iodepth": 0}, "iodepth: min value out of range"),
+    "no connection": ({"nconnect": 0}, "nconnect: min value out of range"),
+    "many connections": ({"nconnect": 257}, "nconnect: max value out of range"),
+    "no such policy": ({"spread": "evenly"}, "valid values"),
+    "no time at all": ({"timeo": 0}, "timeo: min value out of range"),
+    "no port": ({"port": 65536}, "port: max value out of range"),
+    "no such option": ({"stripes": 4}, "stripes"),
+    "stability": ({"stable": "perhaps"}, "valid values"),
+}
+
+
+@pytest.mark.parametrize("case", _FIOS)
+def test_options_that_fio_refuses(mounted: Place, case: str) -> None:
+    options, words = _FIOS[case]
+    result = mounted.fio(**{"rw": "write", "bs": "4k", "size": "1m", "filename": "f", **options})
+    assert result.status == 1
+    assert words in result.output + result.stderr
+    assert mounted.names() == []
+
+
+@pytest.mark.parametrize("size", ["4g", "1t"])
+def test_absurd_block_size(place: Place, size: str) -> None:
+    """From 4 GiB on, fio itself dies of its blocks."""
+    result = place.fio(rw="write", bs=size, size="2t", filename="f", spread="stripe")
+    refused(result, "bs")
+    assert place.names() == []
+
+
+def test_host_that_does_not_answer(exported: Place) -> None:
+    """Nobody has that address: known within seconds, not minutes."""
+    pool = f"{exported.paths[0]},nfs://10.77.0.200/export?{_PORTS}"
+    result = exported.fio(
+        pool=pool, rw="write", bs="4k", size="64k", filename="f", spread="roundrobin", timeout=30
+    )
+    refused(result, "10.77.0.200", "port 22050", "is the server up")
+    assert result.seconds < 15
+    assert exported.names() == []
+
+
+def test_server_that_is_there_and_does_not_answer(exported: Place, lab: Lab) -> None:
+    lab.server(0).pause()
+    result = exported.fio(rw="read", bs="4k", size="64k", filename="f", timeo=10, timeout=30)
+    lab.server(0).resume()
+    refused(result, "10.77.0.1:22049:/export", "the server does not answer")
+    assert result.seconds < 15
+
+
+# --- during the job ---
+
+
+def test_stale_handle(exported: Place, lab: Lab) -> None:
+    """The file goes while its server is down: what comes back does not know the handle."""
+    exported.random("f", _MIB)
+    exported.random("other", _MIB)
+    options: Options = {"rw": "randread", "bs": "4k", "filename": "f", "iodepth": 4}
+    with exported.fio.start(**options, time_based=1, runtime=30, trace=1) as process:
+        eventually(lambda: traces(process))
+        lab.server(0).kill()
+        (exported.files / "f").unlink()
+        lab.server(0).start()
+        ends(process, 20)
+        failed_io(exported.fio.finish(process), "Stale file handle", "NFS3ERR_STALE")
+    assert exported.names() == ["other"]
+
+
+def test_end_of_file_that_comes_too_early(place: Place) -> None:
+    """Somebody truncates the file of a running reader."""
+    file = place.files / "f"
+    place.random("f", _MIB)
+    options: Options = {"rw": "randread", "bs": "4k", "filename": "f", "iodepth": 4}
+    with place.fio.start(**options, time_based=1, runtime=30, trace=1) as process:
+        eventually(lambda: traces(process))
+        file.write_bytes(b"x" * 8192)
+        ends(process, 10)
+        failed_io(place.fio.finish(process), "Input/output error", "beyond the end of file")
+
+
+@pytest.fixture
+def small(lab: Lab) -> Iterator[Path]:
+    """Give the folder of an export with a file system of 4 MiB, empty."""
+    folder = lab.volume("small")
+    empty(folder)
+    yield folder
+    empty(folder)
+
+
+def test_full_file_system(exported: Place, lab: Lab, small: Path) -> None:
+    result = exported.fio(
+        pool=lab.pool_of(4, export="small"),
+        rw="write",
+        bs="64k",
+        size="8m",
+        filename="f",
+        iodepth=8,
+        spread="roundrobin",
+    )
+    failed_io(result, "No space left on device", "NFS3ERR_NOSPC", "/small")
+    assert result.report is not None
+    assert result.report.error == errno.ENOSPC
+    assert small.joinpath("f").stat().st_size <= 8 * _MIB
+
+
+def test_full_file_system_during_layout(exported: Place, lab: Lab, small: Path) -> None:
+    """What could not be laid out whole is taken back, and not what was there before.
+
+    One server alone: another one would keep the removed file's space for a while.
+    """
+    job: Options = {"pool": lab.path(0, export="small"), "rw": "read", "bs": "64k", "size": "8m"}
+    refused(exported.fio(**job, filename="f"), 'laying out "f"', "No space left on device")
+    assert list(small.iterdir()) == []
+    (small / "g").write_bytes(b"x" * 65536)
+    refused(exported.fio(**job, filename="g"), 'laying out "g"', "No space left on device")
+    assert (small / "g").read_bytes()[:65536] == b"x" * 65536
+
+
+def test_full_disk_of_a_mount(
+    mounted: Place, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    job: Options = {"bs": "64k", "size": "8m", "iodepth": 8}
+    with in_memory(mounted, "4m", tmp_path, request.node) as place:
+        failed_io(place.fio(rw="write", filename="f", **job), "No space left", place.labels[0])
+        (place.files / "f").unlink()
+        refused(place.fio(rw="read", filename="g", **job), 'laying out "g"', "No space left")
+        assert place.names() == []
+
+
+# --- two jobs and one file ---
+
+
+@pytest.mark.parametrize("thread", [0, 1])
+@pytest.mark.parametrize("serialize", [0, 1])
+def test_two_jobs_lay_out_the_same_file(place: Place, serialize: int, thread: int) -> None:
+    """Whoever comes first makes it; the longer one wins; and nobody reads what is not there."""
+    jobs = sections(
+        short={"size": "2m"},
+        long={"size": "4m"},
+        more={"size": "3m", "offset": "1m"},
+        again={"size": "2m"},
+    )
+    words = ["--rw=read", "--bs=64k", "--filename=d/f", "--iodepth=4", *jobs]
+    result = place.fio(create_serialize=serialize, thread=thread, arguments=words)
+    report = done(result)
+    assert said(result) == []
+    assert report.bytes("read") == 11 * _MIB
+    assert place.sizes() == {"d/f": 4 * _MIB}
+    content = (place.files / "d/f").read_bytes()
+    assert all(any(content[at : at + 4096]) for at in range(0, len(content), 4096))
+
+
+@pytest.mark.parametrize("thread", [0, 1])
+def test_two_writers_create_the_same_file(place: Place, thread: int) -> None:
+    result = place.fio(rw="write", bs="64k", size="1m", filename="d/e/f", numjobs=6, thread=thread)
+    done(result)
+    assert place.sizes() == {"d/e/f": _MIB}
+
+
+# --- interrupted ---
+
+
+def _interrupted(place: Place, process: FioProcess, number: signal.Signals) -> None:
+    """Signal a fio, and expect it to end within 5 seconds, with nothing left."""
+    begin = time.monotonic()
+    process.signal(number)
+    ends(process, 5)
+    result = place.fio.finish(process, 1)
+    assert time.monotonic() - begin < 5
+    assert result.status not in (0, None)
+    assert result.status > 0, f"fio crashed: {result.messages}"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda one: one.name)
+def test_interrupted_at_any_moment(place: Place, number: signal.Signals) -> None:
+    """From its first breath to its steady state, at moments of all kinds."""
+    moments = random.Random(number)
+    for thread in (0, 1):
+        for longest in (0.05, 0.3, 0.6):
+            with place.fio.start(
+                rw="randrw",
+                bs="16k",
+                size="8m",
+                filename="f",
+                iodepth=32,
+                numjobs=2,
+                spread="roundrobin",
+                time_based=1,
+                runtime=30,
+                thread=thread,
+            ) as process:
+                eventually(partial(catches, process.pid, number))
+                process.wait(moments.uniform(0, longest))
+                _interrupted(place, process, number)
+            empty(place.files)
+
+
+@pytest.fixture(params=["nfs", "mount"])
+def roomy(request: pytest.FixtureRequest, exported: Place, tmp_path: Path) -> Iterator[Place]:
+    """Give an export, and a directory: both in memory, so that no disk holds anything up."""
+    if request.param == "nfs":
+        yield exported
+        return
+    folder = tmp_path / "roomy"
+    folder.mkdir()
+    directories = place_of_directories(exported.engine, folder, request.node)
+    with in_memory(directories, "3g", folder, request.node) as place:
+        yield place
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda one: one.name)
+def test_interrupted_layout_is_taken_back(roomy: Place, number: signal.Signals) -> None:
+    """No half file, and no line of its own about it."""
+    file = roomy.files / "f"
+    with roomy.fio.start(rw="read", bs="64k", size="2g", filename="f") as process:
+        eventually(lambda: file.exists() and file.stat().st_size > 0)
+        _interrupted(roomy, process, number)
+        result = roomy.fio.finish(process)
+    assert roomy.names() == []
+    assert [line for line in said(result) if "cannot" in line] == []
+
+
+def test_interrupted_layout_keeps_a_file_that_was_there(roomy: Place) -> None:
+    content = roomy.random("f", _MIB)
+    file = roomy.files / "f"
+    with roomy.fio.start(rw="read", bs="64k", size="2g", filename="f") as process:
+        eventually(lambda: file.stat().st_size > len(content))
+        _interrupted(roomy, process, signal.SIGTERM)
+    with file.open("rb") as opened:
+        assert opened.read(len(content)) == content
+    empty(roomy.files)
+
+
+@pytest.mark.parametrize(("rw", "thread"), [("randread", 0), ("randwrite", 1)])
+def test_interrupted_while_the_server_does_not_answer(
+    exported: Place, lab: Lab, rw: str, thread: int
+) -> None:
+    with exported.fio.start(
+        rw=rw,
+        bs="16k",
+        size="1m",
+        filename="f",
+        iodepth=8,
+        fsync=8,
+        time_based=1,
+        runtime=60,
+        thread=thread,
+        trace=1,
+    ) as process:
+        eventually(lambda: traces(process) > 100)
+        lab.server(0).pause()
+        _interrupted(exported, process, signal.SIGINT)
+
+
+def test_interrupted_while_it_mounts(exported: Place, lab: Lab) -> None:
+    lab.server(0).pause()
+    with exported.fio.start(rw="read", bs="4k", size="64k", filename="f") as process:
+        eventually(lambda: catches(process.pid, signal.SIGTERM))
+        process.wait(0.3)
+        _interrupted(exported, process, signal.SIGTERM)

@@ -1,0 +1,321 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A job's files: their sizes, their layout, their names and their end.
+
+Where fio's own psync engine gives the figures to expect, it is run beside.
+"""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+
+import pytest
+from conftest import FioRunner
+from engine_helpers import (
+    Place,
+    done,
+    failed_io,
+    figures,
+    fixture_of_places,
+    psync,
+    refused,
+    sections,
+)
+
+from nfsmulti.fiorun import Engine, Fio
+from nfsmulti.lab import Lab
+
+place = fixture_of_places("nfs", "mount")
+exported = fixture_of_places("nfs")
+mounted = fixture_of_places("mount")
+
+_MIB = 1 << 20
+
+
+def _is_random(content: bytes) -> bool:
+    """Tell whether content does not compress, and no block of it comes twice."""
+    blocks = [content[at : at + 4096] for at in range(0, len(content), 4096)]
+    return len(zlib.compress(content)) > 0.95 * len(content) and len(set(blocks)) == len(blocks)
+
+
+# --- sizes ---
+
+
+def test_size_is_found_out(place: Place) -> None:
+    place.random("f", 3_000_000)
+    report = done(place.fio(rw="read", bs=1000, filename="f", iodepth=4))
+    assert (report.bytes("read"), report.operations("read")) == (3_000_000, 3000)
+
+
+def test_sizes_offsets_and_parts_are_as_with_psync(place: Place, tmp_path: Path) -> None:
+    jobs = sections(
+        whole={"rw": "read", "filename": "a"},
+        rest={"rw": "read", "filename": "b", "offset": "1m"},
+        part={"rw": "read", "filename": "c", "offset": "64k", "size": "128k"},
+        behind={"rw": "read", "filename": "d", "offset": "2m", "size": "2m"},
+        half={"rw": "read", "filename": "e", "size": "50%"},
+        quarter={"rw": "read", "filename": "f", "offset": "75%"},
+        longer={"rw": "read", "filename": "g", "size": "4m"},
+        filesize={"rw": "read", "filename": "h", "filesize": "1m"},
+        again={"rw": "read", "filename": "i", "size": "1m", "io_size": "2m"},
+        overwrite={"rw": "write", "filename": "j", "filesize": "1m"},
+        extend={"rw": "write", "filename": "k", "offset": "2m", "size": "2m"},
+        new={"rw": "write", "filename": "l", "filesize": "1m"},
+        jobs={"rw": "write", "filename": "m", "size": "1m", "offset_increment": "1m"},
+    )
+    files = dict.fromkeys("abcdefghijk", b"x" * 3_000_064)
+    for name, content in files.items():
+        place.write(name, content)
+    jobs = ["--bs=64k", *jobs, "--numjobs=2"]
+    expected, sizes = psync(tmp_path / "psync", jobs, files)
+    assert figures(done(place.fio(arguments=jobs))) == figures(expected)
+    assert place.sizes() == sizes
+
+
+# --- layout ---
+
+
+def test_missing_file_is_laid_out_for_a_reader(place: Place) -> None:
+    report = done(place.fio(rw="randread", bs="4k", size="2500k", filename="f"))
+    assert report.bytes("read") == 2500 << 10
+    content = (place.files / "f").read_bytes()
+    assert len(content) == 2500 << 10
+    assert _is_random(content)
+
+
+def test_layout_follows_the_buffer_options(place: Place) -> None:
+    jobs = sections(
+        zero={"zero_buffers": 1, "filename": "zero"},
+        pattern={"buffer_pattern": "0x1234", "filename": "pattern"},
+        soft={"buffer_compress_percentage": 80, "refill_buffers": 1, "filename": "soft"},
+    )
+    done(place.fio(rw="read", bs="64k", size="1m", arguments=jobs))
+    assert (place.files / "zero").read_bytes() == bytes(_MIB)
+    assert (place.files / "pattern").read_bytes() == b"\x12\x34" * (_MIB // 2)
+    assert len(zlib.compress((place.files / "soft").read_bytes())) < 0.5 * _MIB
+
+
+def test_short_file_is_extended_and_its_content_kept(place: Place) -> None:
+    before = place.random("f", 1_234_567)
+    done(place.fio(rw="read", bs="64k", size="4m", filename="f"))
+    after = (place.files / "f").read_bytes()
+    assert len(after) == 4 * _MIB
+    assert after[: len(before)] == before
+    assert _is_random(after[len(before) :])
+
+
+def test_file_that_is_long_enough_is_left_alone(place: Place) -> None:
+    content = place.random("f", 2 * _MIB)
+    done(place.fio(rw="randread", bs="4k", size="1m", filename="f"))
+    assert (place.files / "f").read_bytes() == content
+
+
+def test_who_gets_a_layout(place: Place) -> None:
+    """Readers do, and writers with overwrite=1; a writer makes its file as it goes."""
+    one = {"bs": "64k", "size": "1m", "io_size": "64k"}
+    jobs = sections(
+        reader={**one, "rw": "read"},
+        mixed={**one, "rw": "randrw"},
+        over={**one, "rw": "write", "overwrite": 1},
+        writer={**one, "rw": "write"},
+    )
+    done(place.fio(arguments=jobs))
+    sizes = {"reader.0.0": _MIB, "mixed.0.0": _MIB, "over.0.0": _MIB, "writer.0.0": 64 << 10}
+    assert place.sizes() == sizes
+
+
+def test_create_only_lays_out_and_does_no_io(place: Place) -> None:
+    result = place.fio(rw="read", bs="64k", size="3m", filename="a:b:c", create_only=1)
+    report = done(result)
+    assert report.operations("read") == 0
+    assert place.sizes() == {"a": _MIB, "b": _MIB, "c": _MIB}
+
+
+def test_create_on_open(place: Place) -> None:
+    done(place.fio(rw="write", bs="64k", size="1m", filename="f", create_on_open=1))
+    assert place.sizes() == {"f": _MIB}
+
+
+def test_layout_by_one_job_is_found_by_all(place: Place) -> None:
+    """Four jobs read one missing file, the layout once before them and once by each of them."""
+    for name, serialize in (("one", 1), ("each", 0)):
+        report = done(
+            place.fio(
+                rw="read", bs="64k", size="2m", filename=name, numjobs=4, create_serialize=serialize
+            )
+        )
+        assert report.bytes("read") == 8 * _MIB
+    assert place.sizes() == {"one": 2 * _MIB, "each": 2 * _MIB}
+    assert _is_random((place.files / "one").read_bytes())
+
+
+# --- several files, and their names ---
+
+
+def test_several_files_are_as_with_psync(place: Place, tmp_path: Path) -> None:
+    jobs = sections(
+        write={"rw": "write", "nrfiles": 4},
+        read={"rw": "read", "nrfiles": 4},
+        list={"rw": "read", "filename": "x:y:z", "size": "3m"},
+        few={"rw": "randrw", "nrfiles": 16, "openfiles": 3, "file_service_type": "random"},
+        one={"rw": "write", "nrfiles": 4, "openfiles": 1, "file_service_type": "sequential"},
+        sized={"rw": "read", "nrfiles": 3, "filesize": "256k", "size": "768k"},
+    )
+    jobs = ["--bs=16k", "--size=1m", *jobs]
+    expected, sizes = psync(tmp_path / "psync", jobs)
+    assert figures(done(place.fio(arguments=jobs))) == figures(expected)
+    assert place.sizes() == sizes
+
+
+def test_each_file_gets_its_own_content(place: Place) -> None:
+    result = place.fio(
+        rw="randwrite",
+        bs="4k",
+        size="2m",
+        nrfiles=16,
+        openfiles=4,
+        file_service_type="random",
+        iodepth=16,
+        verify="crc32c",
+    )
+    done(result)
+    assert len(place.names()) == 16
+
+
+def test_folders_of_a_name_are_made(place: Place) -> None:
+    done(place.fio(rw="write", bs="64k", size="64k", filename="a/b/c"))
+    done(place.fio(rw="read", bs="64k", size="64k", filename="a/b/d"))
+    assert place.names() == ["a/b/c", "a/b/d"]
+
+
+def test_names_with_blanks_and_other_letters(place: Place) -> None:
+    names = ["with blank", "Größe", "100%", 'quo"te', "back\\slash"]
+    for name in names:
+        place.random(name, 65536)
+    report = done(place.fio(rw="read", bs="4k", filename=":".join(names)))
+    assert report.bytes("read") == 65536 * len(names)
+
+
+def test_absolute_name_below_a_mount(mounted: Place) -> None:
+    mounted.random("d/f", 65536)
+    report = done(mounted.fio(rw="read", bs="4k", filename=f"{mounted.paths[1]}/d/f"))
+    assert report.bytes("read") == 65536
+
+
+def test_absolute_name_below_an_export(exported: Place) -> None:
+    exported.random("d/f", 65536)
+    report = done(exported.fio(rw="read", bs="4k", filename="/d/f"))
+    assert report.bytes("read") == 65536
+
+
+def test_no_name_leads_out_of_a_mount(mounted: Place, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"x" * 65536)
+    (mounted.files / "link").symlink_to(secret)
+    for rw in ("read", "write"):
+        refused(mounted.fio(rw=rw, bs="4k", size="64k", filename="link"), '"link"')
+    refused(mounted.fio(rw="read", bs="4k", size="64k", filename="../secret"), "..")
+    assert secret.read_bytes() == b"x" * 65536
+
+
+# --- their end ---
+
+
+def test_unlink_is_as_with_psync(place: Place, tmp_path: Path) -> None:
+    jobs = sections(
+        write={"rw": "write", "unlink": 1},
+        read={"rw": "read", "unlink": 1},
+        loops={"rw": "write", "unlink": 1, "loops": 3},
+        each={"rw": "write", "unlink_each_loop": 1, "loops": 3},
+        many={"rw": "randrw", "unlink": 1, "nrfiles": 8},
+        kept={"rw": "write"},
+    )
+    jobs = ["--bs=64k", "--size=1m", *jobs]
+    expected, sizes = psync(tmp_path / "psync", jobs)
+    assert figures(done(place.fio(arguments=jobs))) == figures(expected)
+    assert place.sizes() == sizes
+    assert list(sizes) != []
+
+
+def test_unlink_takes_the_servers_file_and_not_a_local_one(place: Place) -> None:
+    (place.cwd / "f").write_text("local")
+    place.random("f", 65536)
+    done(place.fio(rw="read", bs="4k", filename="f", unlink=1))
+    assert place.names() == []
+    assert (place.cwd / "f").read_text() == "local"
+    (place.cwd / "f").unlink()
+
+
+# --- what may not be written ---
+
+
+def test_allow_file_create(place: Place) -> None:
+    place.random("there", 65536)
+    done(place.fio(rw="read", bs="4k", filename="there", allow_file_create=0))
+    done(place.fio(rw="write", bs="4k", size="64k", filename="there", allow_file_create=0))
+    for rw in ("read", "write"):
+        result = place.fio(rw=rw, bs="4k", size="64k", filename="missing", allow_file_create=0)
+        refused(result, '"missing"', "does not exist", "allow_file_create=0")
+    assert place.names() == ["there"]
+
+
+def test_readonly(place: Place) -> None:
+    content = place.random("there", 65536)
+    done(place.fio(rw="read", bs="4k", filename="there", arguments=_READ_ONLY))
+    for name in ("there", "missing"):
+        result = place.fio(rw="read", bs="4k", size="128k", filename=name, arguments=_READ_ONLY)
+        refused(result, f'"{name}"', "--readonly")
+    assert place.fio(rw="write", bs="4k", filename="there", arguments=_READ_ONLY).status == 1
+    assert place.names() == ["there"]
+    assert (place.files / "there").read_bytes() == content
+
+
+_READ_ONLY = ["--readonly", "--name=job"]
+
+
+def test_read_job_on_a_read_only_export(exported: Place, lab: Lab) -> None:
+    exported.random("f", 65536)
+    pool = lab.pool_of(4, export="ro")
+    report = done(exported.fio(pool=pool, rw="randread", bs="4k", filename="f", spread="queue"))
+    assert report.bytes("read") == 65536
+    failed_io(exported.fio(pool=pool, rw="write", bs="4k", filename="f"), "NFS3ERR_ROFS", "/ro")
+    for rw in ("read", "write"):
+        result = exported.fio(pool=pool, rw=rw, bs="4k", size="64k", filename="missing")
+        refused(result, '"missing"', "Read-only file system")
+    assert exported.names() == ["f"]
+
+
+def test_read_job_on_a_read_only_mount(
+    mounted: Place, engine: Engine, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Any directory, bound read-only where fio runs."""
+    mounted.random("f", 65536)
+    script = 'mount --bind "$0" "$0"; mount -o remount,bind,ro "$0"; exec "$@"'
+    enter = ["unshare", "--mount", "--", "sh", "-ec", script, str(mounted.files)]
+    fio = FioRunner(Fio(engine, enter), str(mounted.files), tmp_path / "ro", request.node)
+    assert done(fio(rw="randread", bs="4k", filename="f")).bytes("read") == 65536
+    assert fio(rw="write", bs="4k", filename="f").status == 1
+    for rw in ("read", "write"):
+        refused(fio(rw=rw, bs="4k", size="64k", filename="missing"), "Read-only file system")
+    assert mounted.names() == ["f"]
+
+
+def test_users_and_permissions(exported: Place, lab: Lab) -> None:
+    """uid= and gid= of a path are who the server sees."""
+    (exported.files / "own").mkdir()
+    (exported.files / "own").chmod(0o777)
+    user = f"{lab.path(0)}&uid=4321&gid=1234"
+    done(exported.fio(pool=user, rw="write", bs="4k", size="64k", filename="own/f"))
+    status = (exported.files / "own/f").stat()
+    assert (status.st_uid, status.st_gid) == (4321, 1234)
+    refused(
+        exported.fio(pool=user, rw="write", bs="4k", size="64k", filename="g"),
+        'cannot create "g"',
+        "Permission denied",
+    )
+    exported.random("h", 65536)
+    (exported.files / "h").chmod(0o600)
+    result = exported.fio(pool=user, rw="read", bs="4k", filename="h")
+    assert result.status == 1
+    assert "Permission denied" in result.messages
+    assert exported.names() == ["h", "own/f"]

@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""fio's own modes around the engine: client and server, its outputs, its helps, replay, ABI."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+from engine_helpers import (
+    Place,
+    complaints,
+    done,
+    eventually,
+    figures,
+    fixture_of_places,
+    job_of,
+    sections,
+)
+
+from nfsmulti.fioreport import ConnectionStats
+from nfsmulti.fiorun import Option
+from nfsmulti.processes import Process, run
+
+place = fixture_of_places("nfs", "mount")
+exported = fixture_of_places("nfs")
+mounted = fixture_of_places("mount")
+
+_MIB = 1 << 20
+_JOB = ["--name=job", "--rw=read", "--bs=16k", "--size=1m", "--filename=f"]
+
+
+def _words(place: Place, *more: str) -> list[str]:
+    return [f"--ioengine={place.engine.option}", f"--pool={place.pool}", *more]
+
+
+def _jsons(text: str) -> list[dict[str, object]]:
+    """Read a text that is nothing but JSON objects, one after the other."""
+    decoder, found, at = json.JSONDecoder(), [], 0
+    while at < len(text.rstrip()):
+        at += len(text[at:]) - len(text[at:].lstrip())
+        value, at = decoder.raw_decode(text, at)
+        found.append(value)
+    return found
+
+
+# --- client and server ---
+
+_PORTS = (8765, 8766)
+
+
+def _listens(server: Process, port: int) -> bool:
+    return f":{port:04X} 00000000:" in Path(f"/proc/{server.pid}/net/tcp").read_text()
+
+
+@contextlib.contextmanager
+def _servers(place: Place, folder: Path) -> Iterator[list[str]]:
+    """Run two fio servers where the place's clients run; gives a client's words for each."""
+    with contextlib.ExitStack() as stack:
+        for port in _PORTS:
+            log = stack.enter_context((folder / f"server-{port}").open("wb"))
+            command = place.command(f"--server=ip:127.0.0.1,{port}")
+            server = stack.enter_context(Process(command, stdout=log, stderr=log))
+            eventually(partial(_listens, server, port))
+        yield [f"--client=ip:127.0.0.1,{port}" for port in _PORTS]
+
+
+def _job_file(place: Place, folder: Path, name: str, *options: str) -> Path:
+    stats = f"stats_file={folder / f'stats-{name}'}"
+    common = [f"ioengine={place.engine.option}", f"pool={place.pool}", stats]
+    file = folder / f"{name}.fio"
+    file.write_text(
+        "\n".join(["[global]", *common, f"[{name}]", "bs=16k", "size=1m", *options, ""])
+    )
+    return file
+
+
+def test_two_servers(exported: Place, tmp_path: Path) -> None:
+    """Each counts its own jobs: job k of a server is on path k mod P."""
+    write = _job_file(exported, tmp_path, "a", "rw=write", "numjobs=5")
+    verify = ["rw=randwrite", "verify=crc32c", "iodepth=8", "spread=stripe", "stripe_size=20k"]
+    stripe = _job_file(exported, tmp_path, "b", *verify)
+    with _servers(exported, tmp_path) as clients:
+        words = [clients[0], str(write), clients[1], str(stripe)]
+        completed = exported.raw(*words, "--output-format=json")
+    assert completed.status == 0, completed.stdout + completed.stderr
+    (report,) = _jsons(completed.stdout)
+    assert isinstance(report["client_stats"], list)
+    assert {job["jobname"] for job in report["client_stats"]} == {"a", "b", "All clients"}
+    assert all(job["error"] == 0 for job in report["client_stats"])
+    lines = ConnectionStats.read(tmp_path / "stats-a")
+    paths = {line.job_number: line.path for line in lines}
+    assert paths == {number: exported.labels[number % 4] for number in range(5)}
+    striped = ConnectionStats.read(tmp_path / "stats-b")
+    assert [line.path for line in striped] == exported.labels
+    assert sum(line.write_bytes for line in striped) == _MIB
+    assert len(exported.names()) == 6
+
+
+def test_what_a_server_says_reaches_its_client(exported: Place, tmp_path: Path) -> None:
+    wrong = _job_file(exported, tmp_path, "a", "rw=read", "pool=/no/such/folder")
+    with _servers(exported, tmp_path) as clients:
+        completed = exported.raw(clients[0], str(wrong))
+        json_too = exported.raw(clients[1], str(wrong), "--output-format=json")
+    for one in (completed, json_too):
+        assert one.status == 1
+        said = [line for line in (one.stdout + one.stderr).splitlines() if "nfsmulti: " in line]
+        assert any("/no/such/folder: cannot open the mount" in line for line in said)
+
+
+# --- what fio shows ---
+
+
+def test_parse_only_does_nothing(place: Place) -> None:
+    completed = place.raw("--parse-only", *_words(place, *_JOB))
+    assert (completed.status, completed.stdout, completed.stderr) == (0, "", "")
+    assert place.names() == []
+    wrong = place.raw("--parse-only", *_words(place, *_JOB, "--spread=evenly"))
+    assert wrong.status == 1
+
+
+def test_showcmd_shows_what_runs(place: Place, tmp_path: Path) -> None:
+    """A jobfile is shown as words, with the engine and its options."""
+    file = _job_file(place, tmp_path, "a", "rw=randread", "filename=f", "spread=roundrobin")
+    shown = place.raw("--showcmd", str(file))
+    assert shown.status == 0
+    assert place.names() == []
+    (line,) = shown.stdout.splitlines()
+    words = shlex.split(line)
+    assert words[0] == "fio"
+    again = place.raw("--output-format=json", *words[1:])
+    assert again.status == 0, again.stdout + again.stderr
+    lines = ConnectionStats.read(tmp_path / "stats-a")
+    assert [line.read_ops for line in lines] == [16] * 4
+
+
+def test_enghelp(mounted: Place) -> None:
+    library = str(mounted.engine.library)
+    completed = mounted.raw(f"--enghelp={library}")
+    assert completed.status == 0
+    options = [line.partition(" ")[0] for line in completed.stdout.splitlines() if ":" in line]
+    for name in ("pool", "nconnect", "spread", "stripe_size", "stats_file", "trace", "localaddr"):
+        assert name in options
+    one = mounted.raw(f"--enghelp={library},spread")
+    assert one.status == 0
+    assert "roundrobin" in one.stdout
+    assert "default: job" in re.sub(" +", " ", one.stdout)
+    assert mounted.raw(f"--enghelp={library},wrong").status == 1
+
+
+def test_the_library_needs_nothing_that_is_not_there(place: Place) -> None:
+    done(place.fio(rw="read", bs="16k", size="64k", filename="f", env={"LD_BIND_NOW": "1"}))
+
+
+def test_the_library_exports_one_symbol(mounted: Place) -> None:
+    completed = run(["nm", "-D", "--defined-only", str(mounted.engine.library)], timeout=10)
+    names = [line.split()[2] for line in completed.check().stdout.splitlines()]
+    assert [name for name in names if not name.startswith("__")] == ["get_ioengine"]
+
+
+# --- what fio writes ---
+
+
+@pytest.mark.parametrize("output", ["json", "json+", "terse", "terse,json"])
+def test_output_stays_readable_whatever_is_logged(place: Place, output: str) -> None:
+    """Standard output holds fio's report alone, with every call traced."""
+    job = ["--name=one", "--rw=randrw", "--bs=16k", "--size=256k", "--filename=f", "--trace=1"]
+    spread = ["--spread=queue", "--nconnect=2", "--verify=crc32c"]
+    completed = place.raw(*_words(place, f"--output-format={output}", *job, *spread))
+    assert completed.status == 0, completed.stderr
+    assert completed.stderr.count(" trace: connection ") > 16
+    text, terse = completed.stdout, ""
+    if "terse" in output:
+        terse, text = text[: text.index("\n", 1) + 1], text[text.index("\n", 1) + 1 :]
+        assert re.fullmatch(r"\n?3;fio-[^;]*;one;0;0;[^\n]*\n", terse)
+    reports = _jsons(text)
+    assert ["jobs" in report for report in reports] == [True] * ("json" in output)
+
+
+def test_json_of_a_job_that_failed(place: Place) -> None:
+    place.random("f", 65536)
+    (place.files / "g").mkdir()
+    jobs = sections(good={"filename": "f"}, bad={"filename": "g"})
+    words = ["--rw=read", "--bs=4k", "--size=64k", "--trace=1", *jobs]
+    completed = place.raw(*_words(place, "--output-format=json", *words))
+    assert completed.status == 1
+    text = completed.stdout[completed.stdout.index("{\n") :]
+    (report,) = _jsons(text)
+    assert isinstance(report["jobs"], list)
+    assert [(job["jobname"], bool(job["error"])) for job in report["jobs"]] == [
+        ("good", False),
+        ("bad", True),
+    ]
+    assert all(not line.startswith("nfsmulti: ") for line in completed.stdout.splitlines())
+
+
+def test_output_file_and_status_interval(place: Place, tmp_path: Path) -> None:
+    """A report each second, and the last one: all of them JSON, and nothing else in the file."""
+    output = tmp_path / "out"
+    timed = ["--time_based", "--runtime=2", "--status-interval=1", "--trace=1", "--rate_iops=50"]
+    words = ["--output-format=json", f"--output={output}", *timed]
+    completed = place.raw(*_words(place, *words, *_JOB))
+    assert completed.status == 0
+    reports = _jsons(output.read_text())
+    assert len(reports) >= 2
+    assert all("jobs" in report for report in reports)
+
+
+def test_summary_line(place: Place) -> None:
+    """One for each job: in fio's own text, or on standard error where that is for programs."""
+    summary = re.compile(
+        r"nfsmulti: job: 4 connections on 4 paths: 64 reads, 0 writes, 0 commits,"
+        r" 0 retransmissions, 0 reconnects, 0 errors"
+    )
+    words = _words(place, "--spread=queue", *_JOB)
+    normal = place.raw(*words)
+    assert len(summary.findall(normal.stdout)) == 1
+    assert summary.search(normal.stderr) is None
+    machine = place.raw("--output-format=json", *words)
+    assert len(summary.findall(machine.stderr)) == 1
+    assert summary.search(machine.stdout) is None
+
+
+# --- several jobs ---
+
+
+def test_exit_status_and_reports_of_several_jobs(place: Place) -> None:
+    """One failing job of three fails fio; the others are done and reported."""
+    place.random("f", _MIB)
+    jobs = sections(
+        first={"filename": "f"},
+        second={"filename": "missing", "allow_file_create": 0},
+        third={"filename": "f"},
+    )
+    result = place.fio(rw="read", bs="64k", size="1m", arguments=jobs)
+    assert result.status == 1
+    assert result.report is not None
+    assert job_of(result.report, "first")["read"]["io_bytes"] == _MIB
+    assert job_of(result.report, "second")["error"] != 0
+    assert job_of(result.report, "third")["read"]["io_bytes"] == _MIB
+
+
+def test_stonewall(place: Place) -> None:
+    """The reader finds what the writer, which has ended, has written."""
+    jobs = sections(
+        write={"rw": "write", "filename": "f", "do_verify": 0},
+        read={"rw": "read", "filename": "f", "stonewall": None},
+    )
+    report = done(place.fio(bs="64k", size="1m", verify="crc32c", arguments=jobs))
+    assert figures(report) == {"write": (0, 0, _MIB, 16), "read": (_MIB, 16, 0, 0)}
+
+
+@pytest.mark.parametrize("thread", [0, 1])
+def test_exitall(place: Place, thread: int) -> None:
+    """The first job to end ends the others, with what they have in flight."""
+    timed: dict[str, Option] = {"time_based": 1, "exitall": 1, "filename": "f"}
+    jobs = sections(long={**timed, "runtime": 60, "iodepth": 32}, short={**timed, "runtime": 1})
+    result = place.fio(rw="randrw", bs="16k", size="1m", thread=thread, arguments=jobs, timeout=20)
+    report = done(result)
+    assert result.seconds < 5
+    assert all(job["read"]["total_ios"] > 64 for job in report.jobs)
+
+
+def test_group_reporting_and_threads(place: Place) -> None:
+    for thread in (0, 1):
+        result = place.fio(
+            rw="randrw", bs="16k", size="1m", numjobs=4, group_reporting=1, thread=thread
+        )
+        report = done(result)
+        assert len(report.jobs) == 1
+        assert report.bytes("read") + report.bytes("write") == 4 * _MIB
+        assert len(result.stats) == 4
+
+
+# --- replay ---
+
+
+def test_replay_of_a_log(place: Place, tmp_path: Path) -> None:
+    """What write_iolog has noted, read_iolog does again: the same calls on the same files."""
+    log = tmp_path / "log"
+    options: dict[str, Option] = {"rw": "randrw", "bs": "4k", "size": "512k", "nrfiles": 2}
+    first = done(place.fio(write_iolog=str(log), **options))
+    names = place.names()
+    second = done(place.fio(read_iolog=str(log)))
+    assert figures(second) == figures(first)
+    assert place.names() == names
+
+
+# --- another fio ---
+
+
+def test_an_engine_built_for_another_fio_is_refused(mounted: Place, tmp_path: Path) -> None:
+    """A copy of the library that says it was built for another version."""
+    version = run(["fio", "--version"], timeout=10).check().stdout.strip()
+    other = version[:-1] + ("0" if version[-1] != "0" else "1")
+    library = tmp_path / "other.so"
+    content = mounted.engine.library.read_bytes()
+    assert version.encode() + b"\0" in content
+    library.write_bytes(content.replace(version.encode() + b"\0", other.encode() + b"\0"))
+    words = [f"--ioengine=external:{library}", f"--pool={mounted.pool}", *_JOB]
+    completed = mounted.raw(*words)
+    assert completed.status == 1
+    (line,) = complaints(completed.stdout + completed.stderr)
+    assert f"built for {other}, but this is {version}" in line
+    assert "rebuild it: cmake " in line
+    assert mounted.names() == []
+
+
+def test_programs_that_are_not_fio_are_refused(mounted: Place, tmp_path: Path) -> None:
+    """The engine says what is wrong even where nothing of fio is there to be asked."""
+    script = (
+        "import ctypes, sys\n"
+        "library = ctypes.CDLL(sys.argv[1], mode=1)\n"
+        "ops = ctypes.c_void_p(1)\n"
+        "library.get_ioengine(ctypes.byref(ops))\n"
+        "sys.exit(3 if ops.value is None else 0)\n"
+    )
+    python = ["/usr/bin/python3", "-c", script, str(mounted.engine.library)]
+    completed = run(python, timeout=20, env=dict(mounted.engine.env))
+    if "undefined symbol" in completed.stderr:
+        return  # what it takes from fio is missing: it is not even loaded
+    assert completed.status == 3, completed.stderr
+    (line,) = complaints(completed.stderr)
+    assert "this program does not export what fio does" in line

@@ -1,0 +1,394 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Reads and writes: every mode and block size, verified data, depths, rates, times and memory.
+
+Where fio's own psync engine gives the figures to expect, it is run beside.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+from engine_helpers import (
+    Place,
+    done,
+    failed_io,
+    figures,
+    fixture_of_places,
+    job_of,
+    psync,
+    refused,
+    sections,
+)
+
+from nfsmulti.fiorun import Option
+
+place = fixture_of_places("nfs", "mount")
+exported = fixture_of_places("nfs")
+mounted = fixture_of_places("mount")
+
+_MIB = 1 << 20
+
+
+def _as_psync(place: Place, folder: Path, *common: str, **jobs: dict[str, Option]) -> None:
+    """Expect the same bytes and I/Os as with psync, which works at depth 1."""
+    words = [*common, *sections(**jobs)]
+    expected, _ = psync(folder / "psync", words)
+    assert figures(done(place.fio(arguments=["--iodepth=8", *words]))) == figures(expected)
+
+
+# --- what is read and written ---
+
+
+def test_modes_are_as_with_psync(place: Place, tmp_path: Path) -> None:
+    modes = ("read", "write", "randread", "randwrite", "rw", "readwrite", "randrw")
+    jobs: dict[str, dict[str, Option]] = {mode: {"rw": mode} for mode in modes}
+    jobs["mix"] = {"rw": "randrw", "rwmixread": 80}
+    _as_psync(place, tmp_path, "--bs=16k", "--size=1m", **jobs)
+
+
+def test_block_sizes_are_as_with_psync(place: Place, tmp_path: Path) -> None:
+    _as_psync(
+        place,
+        tmp_path,
+        "--size=1m",
+        small={"rw": "randrw", "bs": 512},
+        odd={"rw": "write", "bs": 3000},
+        whole={"rw": "write", "bs": "1m"},
+        range={"rw": "randrw", "bsrange": "512-128k"},
+        unaligned={"rw": "randrw", "bsrange": "512-128k", "bs_unaligned": 1},
+        split={"rw": "randrw", "bssplit": "4k/50:64k/50"},
+        directions={"rw": "randrw", "bs": "4k,64k"},
+        large={"rw": "rw", "bs": "4m", "size": "16m"},
+    )
+
+
+def test_patterns_are_as_with_psync(place: Place, tmp_path: Path) -> None:
+    _as_psync(
+        place,
+        tmp_path,
+        "--size=1m",
+        "--bs=4k",
+        nomap={"rw": "randread", "norandommap": 1},
+        nozone={"rw": "read", "zonemode": "none"},
+        strided={"rw": "read", "zonemode": "strided", "zonesize": "64k", "zoneskip": "64k"},
+        zipf={"rw": "randread", "random_distribution": "zipf:1.2"},
+        skip={"rw": "read:4k"},
+        batch={"rw": "randread:8"},
+        loops={"rw": "read", "loops": 3},
+        more={"rw": "randread", "io_size": "3m"},
+        less={"rw": "randread", "io_size": "100k"},
+        number={"rw": "read", "number_ios": 5},
+        overlap={"rw": "randwrite", "serialize_overlap": 1, "norandommap": 1},
+    )
+
+
+def test_trimming_is_refused(place: Place) -> None:
+    for rw in ("trim", "randtrimwrite"):
+        result = place.fio(rw=rw, bs="4k", size="64k", filename="f")
+        refused(result, f"rw={rw} trims", "use reads and writes")
+    assert place.names() == []
+
+
+def test_what_the_engine_cannot_do_is_refused(place: Place) -> None:
+    job: dict[str, Option] = {"bs": "4k", "size": "64k", "filename": "f"}
+    refused(place.fio(rw="write", fill_device=1, **job), "fill_device", "size=")
+    for rw, option in (
+        ("write", "file_append"),
+        ("read", "pre_read"),
+    ):
+        assert place.fio(rw=rw, arguments=[f"--{option}=1", "--name=job"], **job).status == 1
+    offload = place.fio(rw="read", io_submit_mode="offload", **job)
+    assert offload.status == 1
+    assert "offload" in offload.messages
+
+
+# --- calls smaller than blocks ---
+
+
+def test_blocks_are_cut_at_the_servers_maximum(exported: Place) -> None:
+    """The lab's servers take 1 MiB at once."""
+    content = exported.random("f", 8 * _MIB)
+    result = exported.fio(rw="read", bs="4m", filename="f", trace=1)
+    assert done(result).operations("read") == 2
+    assert [line.read_ops for line in result.stats] == [8]
+    result = exported.fio(rw="write", bs="4m", size="8m", filename="g", rsize="16m", wsize="16m")
+    assert done(result).operations("write") == 2
+    assert [line.write_ops for line in result.stats] == [8]
+    assert exported.sizes() == {"f": len(content), "g": 8 * _MIB}
+
+
+def test_rsize_and_wsize(exported: Place) -> None:
+    job: dict[str, Option] = {"bs": "64k", "size": "1m", "filename": "f", "iodepth": 4}
+    result = exported.fio(rw="write", wsize="8k", verify="crc32c", rsize="4k", **job)
+    done(result)
+    assert [(line.write_ops, line.read_ops) for line in result.stats] == [(128, 256)]
+    result = exported.fio(rw="read", rsize="60k", **job)
+    done(result)
+    assert [line.read_ops for line in result.stats] == [32]
+    own = exported.paths[0] + "&rsize=16k"
+    result = exported.fio(pool=own, rw="read", rsize="4k", **job)
+    done(result)
+    assert [line.read_ops for line in result.stats] == [64]
+
+
+def test_calls_of_odd_sizes_put_the_data_in_its_place(place: Place) -> None:
+    policies = ("job", "roundrobin", "queue", "stripe")
+    jobs = sections(**{policy: {"spread": policy} for policy in policies})
+    result = place.fio(
+        rw="randwrite",
+        bs="1m",
+        size="8m",
+        iodepth=8,
+        rsize=3000,
+        wsize=5000,
+        stripe_size=7777,
+        verify="crc32c",
+        verify_interval="8k",
+        arguments=jobs,
+    )
+    done(result)
+
+
+def test_more_calls_than_slots_wait_their_turn(exported: Place) -> None:
+    """32 blocks of 1 MiB in calls of 1 KiB are 32768 calls at once: more than 8192 slots."""
+    result = exported.fio(
+        rw="write",
+        bs="1m",
+        size="32m",
+        filename="f",
+        iodepth=32,
+        rsize="64k",
+        wsize="1k",
+        fsync=16,
+        spread="roundrobin",
+        verify="crc32c",
+        verify_interval="64k",
+    )
+    done(result)
+    assert sum(line.write_ops for line in result.stats) == 32768
+    assert exported.sizes() == {"f": 32 * _MIB}
+
+
+# --- data ---
+
+
+def test_verify(place: Place) -> None:
+    jobs = sections(
+        **{
+            f"{method}-{depth}": {"verify": method, "iodepth": depth}
+            for method in ("crc32c", "md5")
+            for depth in (1, 8, 64)
+        }
+    )
+    report = done(place.fio(rw="randwrite", bs="4k", size="2m", arguments=jobs))
+    assert figures(report) == dict.fromkeys(figures(report), (2 * _MIB, 512, 2 * _MIB, 512))
+    assert len(report.jobs) == 6
+
+
+def test_verify_while_writing_and_by_threads_of_its_own(place: Place) -> None:
+    jobs = sections(
+        backlog={"verify_backlog": 32, "bs": "4k", "filename": "a"},
+        asynchronous={"verify_async": 2, "bs": "4k", "filename": "b"},
+        mixed={"rw": "randrw", "bs": "16k", "filename": "c"},
+        pattern={"verify": "pattern", "verify_pattern": "0xabcd%o", "bs": "8k", "filename": "d"},
+        ranges={"bsrange": "1k-256k", "filename": "e"},
+        spread={"bs": "8k", "spread": "queue", "nconnect": 4, "filename": "f"},
+        overlap={"bs": "8k", "norandommap": 1, "serialize_overlap": 1, "filename": "g"},
+    )
+    words = ["--rw=randwrite", "--verify=crc32c", "--iodepth=16", "--size=2m", *jobs]
+    done(place.fio(arguments=words))
+
+
+def test_what_one_path_wrote_another_reads(place: Place) -> None:
+    policies = [("roundrobin", "stripe"), ("stripe", "queue"), ("job", "roundrobin")]
+    jobs = sections(
+        **{
+            f"{reads}-{writes}": {"spread_reads": reads, "spread_writes": writes}
+            for reads, writes in policies
+        }
+    )
+    words = ["--rw=randwrite", "--bs=16k", "--size=4m", "--iodepth=16", "--stripe_size=24k", *jobs]
+    done(place.fio(verify="crc32c", arguments=words))
+
+
+def test_verify_finds_a_changed_byte(place: Place) -> None:
+    job: dict[str, Option] = {"bs": "4k", "size": "1m", "filename": "f", "iodepth": 8}
+    done(place.fio(rw="write", verify="crc32c", do_verify=0, **job))
+    done(place.fio(rw="read", verify="crc32c", **job))
+    content = bytearray((place.files / "f").read_bytes())
+    content[500_000] ^= 1
+    place.write("f", bytes(content))
+    result = place.fio(rw="read", verify="crc32c", **job)
+    assert result.status == 1
+    assert result.report is not None
+    assert result.report.error == errno.EILSEQ
+    assert "f offset 499712" in result.messages
+
+
+def test_a_reader_sees_the_servers_bytes(place: Place) -> None:
+    """Not what an earlier reader or writer left in a buffer."""
+    place.write("f", b"\x5a" * _MIB)
+    job: dict[str, Option] = {"rw": "randread", "bs": "16k", "size": "1m", "filename": "f"}
+    job |= {"iodepth": 8, "verify": "pattern", "verify_pattern": "0x5a"}
+    done(place.fio(**job))
+    place.write("f", b"\x5b" * _MIB)
+    assert place.fio(**job).status == 1
+
+
+# --- depth ---
+
+
+def test_iodepths(place: Place) -> None:
+    depths = (1, 2, 3, 16, 255, 1024, 4096)
+    jobs = sections(**{f"depth{depth}": {"iodepth": depth} for depth in depths})
+    words = ["--rw=randread", "--bs=1k", "--size=4m", "--filename=f", "--spread=roundrobin", *jobs]
+    result = place.fio(arguments=words)
+    report = done(result)
+    assert figures(report) == dict.fromkeys(figures(report), (4 * _MIB, 4096, 0, 0))
+    assert [line.read_ops for line in result.stats] == [1024] * 4 * len(depths)
+
+
+def test_iodepth_of_4096_is_used(exported: Place) -> None:
+    """It is filled, since the engine hands nothing back before it is asked."""
+    job = job_of(
+        done(
+            exported.fio(
+                rw="randwrite",
+                bs="1k",
+                size="8m",
+                filename="f",
+                iodepth=4096,
+                iodepth_batch_complete_min=1024,
+                verify="crc32c",
+            )
+        ),
+        "job",
+    )
+    assert job["iodepth_level"][">=64"] > 90
+
+
+def test_batches(place: Place) -> None:
+    jobs = sections(
+        low={"iodepth_low": 4, "iodepth_batch": 8},
+        batch={"iodepth_batch": 8, "iodepth_batch_complete_min": 4},
+        more={"iodepth_batch_complete_min": 4, "iodepth_batch_complete_max": 16},
+        poll={"iodepth_batch_complete_min": 0},
+    )
+    words = ["--rw=randread", "--bs=4k", "--size=1m", "--iodepth=16", *jobs]
+    report = done(place.fio(arguments=words))
+    assert [job["read"]["total_ios"] for job in report.jobs] == [256] * 4
+
+
+# --- time ---
+
+
+def test_times_and_rates(place: Place) -> None:
+    """All jobs at once, 2 seconds: what they take and do are fio's promises."""
+    place.random("f", _MIB)
+    jobs = sections(
+        timed={"time_based": 1, "runtime": 1},
+        cut={"rate_iops": 50, "runtime": 1},
+        ramped={"time_based": 1, "runtime": 1, "ramp_time": 1},
+        rated={"time_based": 1, "runtime": 2, "rate": "400k", "bs": "4k"},
+        counted={"time_based": 1, "runtime": 2, "rate_iops": 100, "iodepth": 1},
+        poisson={"time_based": 1, "runtime": 2, "rate_iops": 500, "rate_process": "poisson"},
+        thinking={"time_based": 1, "runtime": 2, "thinktime": "100ms", "iodepth": 1},
+        writer={"time_based": 1, "runtime": 2, "rw": "randwrite", "filename": "g", "size": "1m"},
+    )
+    words = ["--rw=randread", "--bs=4k", "--filename=f", "--iodepth=8", *jobs]
+    result = place.fio(arguments=words)
+    report = done(result)
+    assert 2 <= result.seconds < 6
+    runtimes = {job["jobname"]: job["job_runtime"] / 1000 for job in report.jobs}
+    assert runtimes["timed"] == pytest.approx(1, abs=0.2)
+    assert runtimes["cut"] == pytest.approx(1, abs=0.2)
+    assert runtimes["ramped"] == pytest.approx(1, abs=0.2)
+    reads = {job["jobname"]: job["read"]["total_ios"] for job in report.jobs}
+    assert reads["timed"] > 256
+    assert reads["cut"] == pytest.approx(50, rel=0.3)
+    assert reads["rated"] == pytest.approx(200, rel=0.2)
+    assert reads["counted"] == pytest.approx(200, rel=0.2)
+    assert reads["poisson"] == pytest.approx(1000, rel=0.3)
+    assert reads["thinking"] == pytest.approx(20, abs=5)
+
+
+def test_latencies_are_split_where_the_call_goes_out(place: Place) -> None:
+    """A waiting queue belongs to completion latency, and both add up to the whole."""
+    report = done(place.fio(rw="randread", bs="4k", size="4m", filename="f", iodepth=32))
+    read = report.jobs[0]["read"]
+    assert read["clat_ns"]["N"] == read["slat_ns"]["N"] == 1024
+    assert 0 < read["clat_ns"]["mean"] <= read["lat_ns"]["mean"]
+    total = read["slat_ns"]["mean"] + read["clat_ns"]["mean"]
+    assert total == pytest.approx(read["lat_ns"]["mean"], rel=0.05)
+
+
+# --- memory, threads and O_DIRECT ---
+
+
+def test_threads(place: Place) -> None:
+    words = [f"--name=job{number}" for number in range(3)]
+    report = done(
+        place.fio(
+            rw="randwrite",
+            bs="8k",
+            size="1m",
+            thread=1,
+            numjobs=2,
+            iodepth=16,
+            verify="crc32c",
+            arguments=words,
+        )
+    )
+    assert [job["read"]["total_ios"] for job in report.jobs] == [128] * 6
+
+
+def _huge_pages() -> int:
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("HugePages_Free"))
+
+
+def test_memory(place: Place) -> None:
+    kinds = ["malloc", "shm", "mmap", "mmapshared"]
+    if _huge_pages() >= 8:
+        kinds += ["mmaphuge", "shmhuge"]
+    jobs = sections(**{kind: {"mem": kind} for kind in kinds})
+    words = ["--rw=randwrite", "--bs=8k", "--size=1m", "--iodepth=8", "--verify=crc32c", *jobs]
+    done(place.fio(arguments=words))
+
+
+def _takes_o_direct(folder: Path) -> bool:
+    file = folder / "probe"
+    try:
+        os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_DIRECT))
+    except OSError:
+        return False
+    finally:
+        file.unlink()
+    return True
+
+
+def test_direct_on_a_directory(mounted: Place) -> None:
+    if not _takes_o_direct(mounted.files):
+        pytest.skip("the file system of the temporary folder has no O_DIRECT")
+    job: dict[str, Option] = {"rw": "randrw", "size": "1m", "filename": "f", "iodepth": 8}
+    for direct in (0, 1):
+        done(mounted.fio(direct=direct, bs="4k", verify="crc32c", **job))
+    done(mounted.fio(direct=0, bs=1000, **job))
+    failed_io(mounted.fio(direct=1, bs=1000, **job), "Invalid argument")
+
+
+def test_direct_is_no_matter_to_nfs(exported: Place) -> None:
+    job: dict[str, Option] = {"rw": "randrw", "bs": 1000, "size": "1m", "filename": "f"}
+    done(exported.fio(direct=1, iodepth=8, **job))
+
+
+def test_direct_reads_the_tail_of_a_file(mounted: Place) -> None:
+    """A file whose end is off the sector grid: the last block is short, and no error."""
+    if not _takes_o_direct(mounted.files):
+        pytest.skip("the file system of the temporary folder has no O_DIRECT")
+    mounted.random("f", 3 * 4096 + 777)
+    report = done(mounted.fio(rw="read", bs="4k", direct=1, filename="f"))
+    assert report.bytes("read") == 3 * 4096

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Nothing grows: descriptors and memory of a long job stay what they are, and jobs end with fio."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from functools import partial
+from pathlib import Path
+
+import pytest
+from engine_helpers import (
+    Place,
+    done,
+    ends,
+    eventually,
+    family,
+    fixture_of_places,
+)
+
+from nfsmulti.fiorun import FioProcess, Option
+from nfsmulti.lab import Lab
+
+place = fixture_of_places("nfs", "mount")
+exported = fixture_of_places("nfs")
+
+_OPENING: dict[str, Option] = {
+    "rw": "randrw",
+    "bs": "4k",
+    "size": "1m",
+    "nrfiles": 64,
+    "openfiles": 4,
+    "file_service_type": "sequential",
+    "iodepth": 4,
+    "spread": "roundrobin",
+    "nconnect": 2,
+    "time_based": 1,
+    "runtime": 60,
+    "trace": 1,
+}
+
+
+def _descriptors(pid: int) -> int:
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
+def _resident(pid: int) -> int:
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def _operations(process: FioProcess) -> int:
+    """Count lines of the trace, cheaply: they are about as long as each other."""
+    return (process.folder / "stderr").stat().st_size // 100
+
+
+def _beyond(process: FioProcess, operations: int) -> bool:
+    return _operations(process) > operations
+
+
+def _samples(process: FioProcess, count: int) -> tuple[list[int], list[int]]:
+    """Look at the job's descriptors and memory, with thousands of operations in between."""
+    (job,) = family(process.pid)
+    descriptors, memory = [], []
+    for _ in range(count):
+        eventually(partial(_beyond, process, _operations(process) + 2000), 30)
+        descriptors.append(_descriptors(job))
+        memory.append(_resident(job))
+    return descriptors, memory
+
+
+def test_a_job_that_opens_and_closes_files_all_the_time(place: Place) -> None:
+    with place.fio.start(**_OPENING) as process:
+        eventually(lambda: _operations(process) > 2000, 30)
+        descriptors, memory = _samples(process, 6)
+        process.signal(signal.SIGTERM)
+        ends(process, 5)
+        place.fio.finish(process)
+    assert max(descriptors) - min(descriptors) <= 10  # files that are open just now
+    assert max(descriptors) < 100
+    assert memory[-1] - memory[0] < 1 << 20
+
+
+def test_loops_unlink_and_syncs(place: Place) -> None:
+    with place.fio.start(
+        rw="write",
+        bs="4k",
+        size="256k",
+        nrfiles=4,
+        iodepth=16,
+        spread="queue",
+        fsync=4,
+        unlink_each_loop=1,
+        loops=100_000,
+        trace=1,
+    ) as process:
+        eventually(lambda: _operations(process) > 2000, 30)
+        descriptors, memory = _samples(process, 4)
+        process.signal(signal.SIGTERM)
+        ends(process, 5)
+        place.fio.finish(process)
+    assert max(descriptors) - min(descriptors) <= 20
+    assert memory[-1] - memory[0] < 1 << 20
+
+
+def test_reconnecting_leaks_no_socket(exported: Place, lab: Lab) -> None:
+    with exported.fio.start(
+        rw="randread",
+        bs="4k",
+        size="1m",
+        filename="f",
+        nconnect=4,
+        spread="roundrobin",
+        time_based=1,
+        runtime=60,
+        trace=1,
+    ) as process:
+        eventually(lambda: _operations(process) > 100)
+        (job,) = family(process.pid)
+        before = _descriptors(job)
+        for _ in range(2):
+            lab.server(0).kill()
+            lab.server(0).start()
+            eventually(partial(_beyond, process, _operations(process) + 200))
+        assert _descriptors(job) <= before
+        process.signal(signal.SIGTERM)
+        ends(process, 5)
+        result = exported.fio.finish(process)
+    assert sum(line.reconnects for line in result.stats) == 8
+
+
+def test_name_space_connections_are_let_go(exported: Place) -> None:
+    """When its files are open, a job holds its own connections to a server, and no other."""
+    with exported.fio.start(
+        rw="randread",
+        bs="4k",
+        size="1m",
+        filename="f",
+        nconnect=3,
+        time_based=1,
+        runtime=60,
+        trace=1,
+    ) as process:
+        eventually(lambda: _operations(process) > 100)
+        (job,) = family(process.pid)
+        sockets = {
+            link
+            for fd in Path(f"/proc/{job}/fd").iterdir()
+            if (link := _link(fd)).startswith("socket:")
+        }
+        inherited = {
+            link
+            for fd in Path(f"/proc/{process.pid}/fd").iterdir()
+            if (link := _link(fd)).startswith("socket:")
+        }
+        process.signal(signal.SIGTERM)
+        exported.fio.finish(process)
+    assert len(sockets - inherited) == 3
+
+
+def _link(descriptor: Path) -> str:
+    with contextlib.suppress(OSError):
+        return str(descriptor.readlink())
+    return ""
+
+
+@pytest.mark.parametrize("thread", [0, 1])
+def test_no_job_outlives_fio(place: Place, thread: int) -> None:
+    with place.fio.start(
+        rw="randrw",
+        bs="4k",
+        size="1m",
+        numjobs=4,
+        iodepth=8,
+        time_based=1,
+        runtime=1,
+        thread=thread,
+    ) as process:
+        ends(process, 10)
+        done(place.fio.finish(process))

@@ -1,0 +1,321 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Pools as fio's users write them: by name, by a file's own path, mixed, over IPv6, as ranges.
+
+The grammar itself has tests of its own, in test_pool.py.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from conftest import FioRunner
+from engine_helpers import (
+    PATHS,
+    Place,
+    complaints,
+    done,
+    fixture_of_places,
+    refused,
+    sections,
+)
+
+from nfsmulti.fiorun import Engine, Fio, Option
+from nfsmulti.lab import Lab
+
+place = fixture_of_places("nfs", "mount")
+exported = fixture_of_places("nfs")
+mounted = fixture_of_places("mount")
+
+_JOB: dict[str, Option] = {"rw": "read", "bs": "4k", "size": "64k"}
+_ADDRESSES = [f"10.77.0.{number}" for number in range(1, PATHS + 1)]
+_PORTS = "nfsport=22049&mountport=22050"
+
+
+def _pools(**pools: Sequence[str]) -> str:
+    return " ".join(f"{name}:{','.join(paths)}" for name, paths in pools.items())
+
+
+# --- by name ---
+
+
+@pytest.mark.parametrize("variable", ["NFSMULTI_POOLS", "IOTRAP_MOUNT_POOLS"])
+def test_pool_by_name(place: Place, variable: str) -> None:
+    pools = {variable: _pools(few=place.paths[1:3], all=place.paths)}
+    job = {**_JOB, "filename": "f", "spread": "roundrobin"}
+    for name, labels in (("few", place.labels[1:3]), ("all", place.labels)):
+        result = place.fio(pool=name, env={"NFSMULTI_POOLS": "", **pools}, **job)
+        done(result)
+        assert [line.path for line in result.stats] == labels
+
+
+def test_pools_of_both_variables(place: Place) -> None:
+    """Each knows its own names; NFSMULTI_POOLS comes first where both know one."""
+    env = {
+        "NFSMULTI_POOLS": _pools(a=place.paths[:1], both=place.paths[:1]),
+        "IOTRAP_MOUNT_POOLS": _pools(b=place.paths[1:2], both=place.paths[1:2]),
+    }
+    for name, number in (("a", 0), ("b", 1), ("both", 0)):
+        result = place.fio(pool=name, env=env, filename="f", **_JOB)
+        done(result)
+        assert [line.path for line in result.stats] == [place.labels[number]]
+
+
+def test_unknown_name_is_refused_with_those_there_are(place: Place) -> None:
+    env = {"NFSMULTI_POOLS": _pools(fast=place.paths, slow=place.paths)}
+    result = place.fio(pool="quick", env=env, filename="f", **_JOB)
+    refused(result, "NFSMULTI_POOLS", "no pool is named 'quick'", "known: fast slow")
+    result = place.fio(pool="quick", env={"NFSMULTI_POOLS": ""}, filename="f", **_JOB)
+    refused(result, "quick", "known: none")
+
+
+def test_name_without_any_variable(mounted: Place) -> None:
+    result = mounted.fio(pool="quick", filename="f", **_JOB)
+    refused(result, "pool=quick", "neither NFSMULTI_POOLS nor IOTRAP_MOUNT_POOLS is set")
+
+
+# --- IOTRAP_MOUNT_POOLS, as its users have it ---
+
+
+def test_a_files_own_path_chooses_its_pool(mounted: Place) -> None:
+    """Mounts end in a slash there; a file belongs to the pool whose mount its name begins with."""
+    first = [f"{path}/" for path in mounted.paths[:2]]
+    second = [f"{path}/" for path in mounted.paths[2:]]
+    env = {"IOTRAP_MOUNT_POOLS": _pools(e4a=first, e4b=second)}
+    jobs = sections(
+        a={"filename": f"{first[0]}a"},
+        also_a={"filename": f"{first[1]}d/b"},
+        b={"filename": f"{second[1]}c"},
+    )
+    job = {**_JOB, "spread": "roundrobin"}
+    result = mounted.fio(pool=None, env=env, arguments=jobs, **job)
+    done(result)
+    paths = {name: [line.path for line in result.stats if line.job == name] for name in "ab"}
+    assert paths == {"a": mounted.paths[:2], "b": mounted.paths[2:]}
+    assert mounted.names() == ["a", "c", "d/b"]
+
+
+def test_several_files_of_one_pool_and_of_two(mounted: Place) -> None:
+    env = {"IOTRAP_MOUNT_POOLS": _pools(a=mounted.paths[:2], b=mounted.paths[2:])}
+    one = ":".join(f"{mounted.paths[number]}/f{number}" for number in (0, 1))
+    done(mounted.fio(pool=None, env=env, filename=one, **_JOB))
+    assert mounted.names() == ["f0", "f1"]
+    two = f"{mounted.paths[0]}/g:{mounted.paths[3]}/h"
+    result = mounted.fio(pool=None, env=env, filename=two, **_JOB)
+    refused(result, f"{mounted.paths[3]}/h", "lies in another pool")
+    assert mounted.names() == ["f0", "f1"]
+
+
+def test_file_that_lies_in_no_pool(mounted: Place) -> None:
+    env = {"IOTRAP_MOUNT_POOLS": _pools(a=mounted.paths)}
+    for name in ("relative", "/elsewhere/f"):
+        result = mounted.fio(pool=None, env=env, filename=name, **_JOB)
+        refused(result, "no pool", "give pool=", f'"{name}"')
+
+
+def test_without_any_pool(mounted: Place) -> None:
+    refused(mounted.fio(pool=None, filename="f", **_JOB), "no pool: give pool=")
+
+
+def test_broken_variable_is_refused_with_the_place(mounted: Place) -> None:
+    for text, words in (
+        ("b", ["column 1", "'b' is no pool"]),
+        ("a:/tmp b:", ["column 10", "a path is missing"]),
+        ("b:/tmp b:/var", ["column 8", "named twice"]),
+    ):
+        env = {"IOTRAP_MOUNT_POOLS": text}
+        result = mounted.fio(pool="b", env=env, filename="f", **_JOB)
+        refused(result, "IOTRAP_MOUNT_POOLS", *words)
+    assert mounted.names() == []
+
+
+# --- mixed pools ---
+
+
+@pytest.mark.parametrize("policy", ["roundrobin", "queue", "stripe"])
+def test_mounts_and_urls_of_the_same_files(exported: Place, lab: Lab, policy: str) -> None:
+    """The lab's export directory serves as a mount of the export."""
+    pool = f"{exported.files},{lab.path(0)},{exported.files},{lab.path(1)}"
+    result = exported.fio(
+        pool=pool,
+        rw="randwrite",
+        bs="16k",
+        size="4m",
+        filename="d/f",
+        iodepth=16,
+        spread=policy,
+        fsync=32,
+        verify="crc32c",
+        timeout=20,
+    )
+    done(result)
+    assert [line.transport for line in result.stats] == ["mount", "tcp"] * 2
+    assert all(line.write_ops and line.read_ops and line.commits for line in result.stats)
+    assert exported.sizes() == {"d/f": 4 << 20}
+
+
+def test_each_job_of_a_mixed_pool_has_its_own_kind(exported: Place, lab: Lab) -> None:
+    pool = f"{lab.path(2)},{exported.files}"
+    result = exported.fio(pool=pool, rw="randrw", bs="4k", size="1m", filename="f", numjobs=4)
+    done(result)
+    kinds = {line.job_number: line.transport for line in result.stats}
+    assert kinds == {0: "tcp", 1: "mount", 2: "tcp", 3: "mount"}
+
+
+# --- addresses ---
+
+
+def _remotes(place: Place, pool: str, **options: Option) -> list[str]:
+    """Give the remote address of each path of a pool, after a verified run over all of them."""
+    result = place.fio(
+        pool=pool,
+        rw="randwrite",
+        bs="4k",
+        size="256k",
+        filename="f",
+        iodepth=4,
+        verify="crc32c",
+        spread="roundrobin",
+        **options,
+    )
+    done(result)
+    assert all(line.write_ops for line in result.stats)
+    return [line.remote.rpartition(":")[0] for line in result.stats]
+
+
+def test_range_of_hosts(exported: Place) -> None:
+    assert _remotes(exported, f"nfs://10.77.0.[2-4]/export?{_PORTS}") == _ADDRESSES[1:]
+
+
+def test_ipv6(exported: Place, lab: Lab) -> None:
+    assert _remotes(exported, lab.pool6) == ["[fd77::1]"]
+    assert _remotes(exported, f"{lab.pool6},{lab.path(0)}") == ["[fd77::1]", "10.77.0.1"]
+
+
+def test_port_behind_the_host(exported: Place) -> None:
+    assert _remotes(exported, "nfs://10.77.0.1:22049/export?mountport=22050") == ["10.77.0.1"]
+
+
+def test_ports_as_options_of_the_job(exported: Place) -> None:
+    pool = "nfs://10.77.0.1/export,nfs://10.77.0.2/export"
+    assert _remotes(exported, pool, port=22049, mountport=22050) == _ADDRESSES[:2]
+
+
+def test_ports_from_the_servers_rpcbind(exported: Place) -> None:
+    assert _remotes(exported, "nfs://10.77.0.1/export") == ["10.77.0.1"]
+
+
+def test_the_same_address_twice(exported: Place, lab: Lab) -> None:
+    assert _remotes(exported, f"{lab.path(0)},{lab.path(0)}") == ["10.77.0.1"] * 2
+
+
+def test_folder_of_an_export(exported: Place) -> None:
+    exported.random("d/e/f", 65536)
+    for export, name in (("export/d/e", "f"), ("export/d/", "e/f"), ("export//d", "e/f")):
+        pool = f"nfs://10.77.0.1/{export}?{_PORTS}"
+        report = done(exported.fio(pool=pool, rw="read", bs="4k", filename=name))
+        assert report.bytes("read") == 65536
+
+
+@pytest.fixture
+def hosts(lab: Lab, engine: Engine, tmp_path: Path, request: pytest.FixtureRequest) -> FioRunner:
+    """Give fio where the name `nas` has two IPv4 addresses and one of IPv6."""
+    file = tmp_path / "hosts"
+    file.write_text("10.77.0.1 nas\n10.77.0.3 nas\nfd77::1 nas\n10.77.0.2 nas02\n10.77.0.4 nas04\n")
+    script = 'mount --bind "$0" /etc/hosts; exec "$@"'
+    enter = [*lab.command(["unshare", "--mount", "--"]), "sh", "-ec", script, str(file)]
+    return FioRunner(Fio(engine, enter, lab.environment), lab.pool, tmp_path / "h", request.node)
+
+
+def test_name_with_several_addresses(exported: Place, hosts: FioRunner) -> None:
+    """Each is a path; IPv4 unless proto=tcp6 is wanted."""
+    exported.random("f", 65536)
+    job: dict[str, Option] = {"rw": "read", "bs": "4k", "filename": "f", "spread": "roundrobin"}
+    for pool, proto, addresses in (
+        ("nfs://nas/export", "tcp", ["10.77.0.1", "10.77.0.3"]),
+        ("nfs://nas/export", "tcp6", ["[fd77::1]"]),
+        ("nfs://nas0[2-2]/export", "tcp", ["10.77.0.2"]),
+    ):
+        result = hosts(pool=f"{pool}?{_PORTS}", proto=proto, **job)
+        done(result)
+        assert [line.remote for line in result.stats] == [f"{one}:22049" for one in addresses]
+        assert [line.path for line in result.stats] == [f"{one}:22049:/export" for one in addresses]
+
+
+# --- who may ---
+
+
+def test_reserved_source_port(exported: Place, lab: Lab) -> None:
+    """Root has one, on exports that ask for it and on others."""
+    pool = lab.pool_of(4, export="privileged")
+    result = exported.fio(
+        pool=pool, rw="write", bs="4k", size="64k", filename="f", spread="roundrobin"
+    )
+    done(result)
+    assert all(int(line.local.rpartition(":")[2]) < 1024 for line in result.stats)
+
+
+@pytest.fixture
+def library_for_all(engine: Engine) -> Iterator[Path]:
+    """Give a copy of the engine that every user may read."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        library = Path(folder) / engine.library.name
+        shutil.copyfile(engine.library, library)
+        library.chmod(0o755)
+        yield library
+
+
+def test_another_user_than_root(exported: Place, lab: Lab, library_for_all: Path) -> None:
+    """An unprivileged port is refused where the export wants a reserved one, in a plain line."""
+    exported.random("f", 65536)
+    (exported.files / "f").chmod(0o644)
+    user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"]
+    job = [
+        "--name=t",
+        "--rw=read",
+        "--bs=4k",
+        "--filename=f",
+        f"--ioengine=external:{library_for_all}",
+    ]
+    for export, status in (("export", 0), ("privileged", 1)):
+        command = exported.command(*job, f"--pool={lab.path(0, export=export)}")
+        enter = len(exported.enter)
+        completed = lab.run([*user, *command[enter:]], timeout=30)
+        assert completed.status == status, completed.stdout + completed.stderr
+        lines = complaints(completed.stdout + completed.stderr)
+        if status:
+            (line,) = lines
+            assert "cannot mount" in line
+            assert "insecure" in line
+
+
+# --- through fio, a refusal is one line and a status ---
+
+
+@pytest.mark.parametrize(
+    ("pool", "words"),
+    [
+        ("relative/folder", ["column 1", "begin it with '/'"]),
+        ("nfs:/10.77.0.1/export", ["column 1"]),
+        ("/tmp,", ["column 6", "a path is missing"]),
+        (f"nfs://10.77.0.1/export?{_PORTS}&speed=9", ["column 54", "unknown argument 'speed'"]),
+        ("nfs://10.77.0.[9-1]/export", ["column 15", "counts upwards"]),
+        ("nfs://10.77.0.1/export?version=4", ["version is 3", "mount the export"]),
+        ("nfs://[fd77::1/export", ["column"]),
+        ("nfs://no-such-host.invalid/export", ["cannot resolve 'no-such-host.invalid'"]),
+        (f"nfs://10.77.0.1/export?{_PORTS}&proto=rdma", ["no RDMA transport", "proto=tcp"]),
+        (f"/tmp,nfs://10.77.0.1/nosuch?{_PORTS}", ["/nosuch", "cannot mount"]),
+    ],
+)
+def test_refusals(exported: Place, pool: str, words: list[str]) -> None:
+    result = exported.fio(
+        pool=pool, rw="write", bs="4k", size="4k", filename="f", spread="roundrobin"
+    )
+    refused(result, *words)
+    assert exported.names() == []
+    assert not os.path.lexists("/tmp/f")

@@ -1,0 +1,357 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""How I/O is laid over paths and connections: the stats file and the trace prove what is promised.
+
+Places have 4 paths. Connection c of a job lies on the c mod P-th of the paths that the job uses.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+from engine_helpers import (
+    PATHS,
+    Place,
+    Traced,
+    by_path,
+    done,
+    eventually,
+    fixture_of_places,
+    refused,
+    sections,
+    traces,
+)
+
+from nfsmulti.fioreport import ConnectionStats
+from nfsmulti.fiorun import Option
+from nfsmulti.lab import Lab
+
+place = fixture_of_places("nfs", "mount")
+exported = fixture_of_places("nfs")
+
+_JOB: dict[str, Option] = {"bs": "16k", "size": "1m", "filename": "f"}
+_POLICIES = ("job", "roundrobin", "queue", "stripe")
+
+
+def _paths_of_jobs(stats: Sequence[ConnectionStats]) -> dict[int, str]:
+    """Give the path of each job, all of which have one connection."""
+    assert all(line.connection == 0 for line in stats)
+    paths = {line.job_number: line.path for line in stats}
+    assert len(paths) == len(stats)
+    return paths
+
+
+def _in_turn(place: Place, count: int) -> dict[int, str]:
+    return {number: place.labels[number % PATHS] for number in range(count)}
+
+
+def _reads(stats: Sequence[ConnectionStats]) -> list[int]:
+    return [line.read_ops for line in stats]
+
+
+def _writes(stats: Sequence[ConnectionStats]) -> list[int]:
+    return [line.write_ops for line in stats]
+
+
+# --- spread=job ---
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"thread": 1},
+        {"create_serialize": 0},
+        {"create_serialize": 0, "thread": 1},
+        {"group_reporting": 1},
+        {"rw": "write"},
+    ],
+    ids=str,
+)
+def test_job_k_is_on_path_k_mod_p(place: Place, options: dict[str, Option]) -> None:
+    result = place.fio(**{"rw": "read", "numjobs": 6, **_JOB, **options})
+    done(result)
+    assert _paths_of_jobs(result.stats) == _in_turn(place, 6)
+    assert {line.read_ops + line.write_ops for line in result.stats} == {64}
+
+
+def test_jobs_count_over_all_sections(place: Place) -> None:
+    jobs = sections(
+        a={"numjobs": 2},
+        b={"rw": "write", "stonewall": None, "filename": "g"},
+        c={"numjobs": 3, "thread": 1},
+        d={"stonewall": None},
+    )
+    result = place.fio(rw="read", arguments=jobs, **_JOB)
+    done(result)
+    assert _paths_of_jobs(result.stats) == _in_turn(place, 7)
+    names = {line.job_number: line.job for line in result.stats}
+    assert "".join(names[number] for number in range(7)) == "aabcccd"
+
+
+def test_a_job_takes_its_own_connections_in_turn(place: Place) -> None:
+    result = place.fio(rw="read", numjobs=3, nconnect=4, **_JOB)
+    done(result)
+    for number in range(3):
+        lines = [line for line in result.stats if line.job_number == number]
+        assert [line.path for line in lines] == [place.labels[number]] * 4
+        assert _reads(lines) == [16] * 4
+
+
+# --- spread=roundrobin ---
+
+
+@pytest.mark.parametrize("depth", [1, 16])
+def test_roundrobin_is_exact(place: Place, depth: int) -> None:
+    result = place.fio(
+        rw="randread", nconnect=3, spread="roundrobin", iodepth=depth, io_size="1008k", **_JOB
+    )
+    assert done(result).operations("read") == 63
+    assert _reads(result.stats) == [6, 6, 6] + [5] * 9
+    assert [line.connection for line in result.stats] == list(range(12))
+    assert [line.path for line in result.stats] == list(place.labels) * 3
+
+
+def test_roundrobin_takes_each_direction_in_its_own_turn(place: Place) -> None:
+    result = place.fio(rw="randrw", spread="roundrobin", iodepth=4, **_JOB)
+    report = done(result)
+    for counts, total in (
+        (_reads(result.stats), report.operations("read")),
+        (_writes(result.stats), report.operations("write")),
+    ):
+        assert sum(counts) == total
+        assert counts == [total // 4 + (number < total % 4) for number in range(4)]
+
+
+def test_one_call_to_a_connection_whatever_the_blocks_size(exported: Place) -> None:
+    """A block that takes several calls stays on one connection, under all but stripe."""
+    for policy in ("roundrobin", "queue"):
+        result = exported.fio(
+            rw="read", rsize="4k", spread=policy, trace=1, **{**_JOB, "io_size": "256k"}
+        )
+        done(result)
+        calls = Traced.read(result.stderr)
+        assert len(calls) == 64
+        blocks = Counter((call.offset // 16384, call.connection) for call in calls)
+        assert set(blocks.values()) == {4}
+
+
+# --- spread=queue ---
+
+
+def test_queue_is_balanced(place: Place) -> None:
+    """Idle connections take turns at depth 1, and busy ones of a server get alike shares."""
+    job: dict[str, Option] = {"rw": "randread", "bs": "4k", "size": "4m", "spread": "queue"}
+    result = place.fio(nconnect=2, iodepth=1, **job)
+    done(result)
+    assert _reads(result.stats) == [128] * 8
+    result = place.fio(pool=place.paths[0], nconnect=8, iodepth=16, **job)
+    done(result)
+    assert _reads(result.stats) == pytest.approx([128] * 8, rel=0.25)
+
+
+def test_queue_keeps_away_from_a_path_that_is_held_up(exported: Place, lab: Lab) -> None:
+    """One of four servers stops answering: the others go on with what is not stuck there."""
+    with exported.fio.start(
+        rw="randread",
+        bs="256k",
+        size="8m",
+        filename="f",
+        spread="queue",
+        iodepth=8,
+        time_based=1,
+        runtime=2,
+        trace=1,
+    ) as process:
+        eventually(lambda: traces(process))
+        lab.server(2).pause()
+        before = traces(process)
+        eventually(lambda: traces(process) > before + 200)
+        lab.server(2).resume()
+        done(exported.fio.finish(process))
+
+
+# --- spread=stripe ---
+
+
+@pytest.mark.parametrize("stripe", [1, 1000, 4096, 5000, 16384, 65536, 1_000_003])
+def test_stripe_is_exact(place: Place, stripe: int) -> None:
+    """Every byte goes over the connection of its stripe, and no call crosses a stripe's end."""
+    block = 64 if stripe == 1 else 20_000
+    size = 100 * block
+    result = place.fio(
+        rw="randrw",
+        bs=block,
+        size=size,
+        filename="f",
+        spread="stripe",
+        stripe_size=stripe,
+        nconnect=2,
+        iodepth=4,
+        trace=1,
+    )
+    done(result)
+    calls = [call for call in Traced.read(result.stderr) if call.operation != "COMMIT"]
+    assert sum(call.length for call in calls) == size
+    for call in calls:
+        assert call.connection == call.offset // stripe % 8
+        assert call.offset % stripe + call.length <= stripe
+    seen = Counter[tuple[int, str]]()
+    for call in calls:
+        seen[call.connection, call.operation] += call.length
+    for line in result.stats:
+        assert line.read_bytes == seen[line.connection, "READ"]
+        assert line.write_bytes == seen[line.connection, "WRITE"]
+
+
+def test_stripe_is_the_largest_block_by_default(place: Place) -> None:
+    result = place.fio(
+        rw="read", bsrange="4k-32k", size="1m", filename="f", spread="stripe", trace=1
+    )
+    done(result)
+    assert all(call.connection == call.offset // 32768 % 4 for call in Traced.read(result.stderr))
+    assert [line.read_bytes for line in result.stats] == [262144] * 4
+
+
+# --- a direction of its own ---
+
+
+def test_spread_reads_and_spread_writes(place: Place) -> None:
+    """`job` keeps a direction to the job's own path: the third of those that shares() gives."""
+    own = [0, 0, 1, 0]
+    even = [0.25] * 4
+    jobs = sections(
+        skip={"number_ios": 1},
+        skip_too={"number_ios": 1},
+        job={},
+        reads={"spread_reads": "roundrobin"},
+        writes={"spread_writes": "roundrobin"},
+        both={"spread": "roundrobin"},
+        less={"spread": "roundrobin", "spread_writes": "job"},
+        least={"spread": "stripe", "spread_reads": "job", "spread_writes": "queue"},
+    )
+    result = place.fio(rw="rw", bs="4k", size="1m", iodepth=4, arguments=jobs)
+    done(result)
+
+    def shares(name: str, direction: str) -> list[float]:
+        lines = [line for line in result.stats if line.job == name]
+        counts = by_path(lines, direction)
+        total = sum(counts.values())
+        first = lines[0].job_number
+        own_first = [(first + turn - 2) % 4 for turn in range(4)]
+        return [counts.get(place.labels[path], 0) / total for path in own_first]
+
+    assert shares("job", "read") == shares("job", "write") == own
+    assert shares("reads", "write") == shares("writes", "read") == shares("less", "write") == own
+    for name, direction in (
+        ("reads", "read"),
+        ("writes", "write"),
+        ("both", "read"),
+        ("both", "write"),
+        ("less", "read"),
+    ):
+        assert shares(name, direction) == pytest.approx(even, abs=0.02)
+    assert shares("least", "read") == own
+    queue = shares("least", "write")
+    assert min(queue) > 0
+    assert queue[2] < max(queue)  # the reads are on that path: it is busier than the others
+
+
+def test_connections_are_opened_where_a_direction_needs_them(place: Place) -> None:
+    jobs = sections(one={}, all={"spread_reads": "queue"}, some={"nconnect": 2})
+    result = place.fio(rw="rw", arguments=jobs, **_JOB)
+    done(result)
+    assert Counter(line.job for line in result.stats) == {"one": 1, "all": 4, "some": 2}
+
+
+# --- many connections, and where they come from ---
+
+
+def test_sixty_four_connections(place: Place) -> None:
+    result = place.fio(
+        rw="randwrite",
+        bs="4k",
+        size="4m",
+        filename="f",
+        iodepth=64,
+        nconnect=16,
+        spread="roundrobin",
+        verify="crc32c",
+        fsync=100,
+    )
+    done(result)
+    assert len(result.stats) == 64
+    assert _writes(result.stats) == _reads(result.stats) == [16] * 64
+    assert [line.path for line in result.stats] == list(place.labels) * 16
+
+
+def test_connections_cost_nothing_for_each_io(exported: Place) -> None:
+    """A call takes as many system calls on 256 connections as on 4: a send, a wait, a receive."""
+    costs = []
+    for nconnect in (1, 64):
+        result = exported.fio(
+            rw="randread", bs="4k", size="8m", filename="f", nconnect=nconnect, spread="roundrobin"
+        )
+        operations = done(result).operations("read")
+        costs.append(sum(line.syscalls for line in result.stats) / operations)
+    assert costs[0] == pytest.approx(3, abs=0.1)
+    assert costs[1] < costs[0] + 0.6  # what opening and closing 256 of them takes
+
+
+def test_each_connection_is_one_of_its_own(exported: Place) -> None:
+    result = exported.fio(rw="read", nconnect=4, numjobs=2, spread="roundrobin", **_JOB)
+    done(result)
+    assert len({(line.local, line.remote) for line in result.stats}) == 32
+    assert {line.remote for line in result.stats} == {
+        f"10.77.0.{number}:22049" for number in (1, 2, 3, 4)
+    }
+
+
+def test_localaddr_binds_local_addresses_in_turn(exported: Place) -> None:
+    result = exported.fio(
+        rw="read",
+        nconnect=3,
+        spread="roundrobin",
+        localaddr="10.77.0.102+10.77.0.104",
+        **_JOB,
+    )
+    done(result)
+    local = [line.local.rpartition(":")[0] for line in result.stats]
+    for path in range(PATHS):
+        assert Counter(local[path::PATHS]) in (
+            {"10.77.0.102": 2, "10.77.0.104": 1},
+            {"10.77.0.102": 1, "10.77.0.104": 2},
+        )
+
+
+def test_a_paths_own_localaddr_wins(exported: Place, lab: Lab) -> None:
+    pool = f"{lab.path(0)}&localaddr=10.77.0.103,{lab.path(1)}"
+    result = exported.fio(
+        pool=pool, rw="read", spread="roundrobin", localaddr="10.77.0.101", **_JOB
+    )
+    done(result)
+    local = [line.local.rpartition(":")[0] for line in result.stats]
+    assert local == ["10.77.0.103", "10.77.0.101"]
+
+
+@pytest.mark.parametrize(
+    ("local", "words"),
+    [
+        ("10.77.9.9", ["10.77.0.1", "Cannot assign requested address"]),
+        ("nonsense", ["localaddr=nonsense"]),
+        ("::1", ["localaddr=::1"]),
+        ("10.77.0.101++10.77.0.102", ["localaddr=10.77.0.101++10.77.0.102"]),
+    ],
+)
+def test_bad_localaddr_is_refused(exported: Place, local: str, words: list[str]) -> None:
+    refused(exported.fio(rw="read", localaddr=local, **_JOB), *words)
+
+
+@pytest.mark.parametrize("policy", _POLICIES)
+def test_one_path_serves_every_policy(place: Place, policy: str) -> None:
+    result = place.fio(
+        pool=place.paths[0], rw="randrw", spread=policy, iodepth=4, verify="crc32c", **_JOB
+    )
+    done(result)
+    assert [line.path for line in result.stats] == [place.labels[0]]

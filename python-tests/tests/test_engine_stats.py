@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The stats file and the trace: their format, and that their sums are fio's own."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from engine_helpers import (
+    Place,
+    Traced,
+    done,
+    eventually,
+    failed_io,
+    fixture_of_places,
+    job_of,
+    said,
+    sections,
+    traces,
+)
+
+from nfsmulti.fiorun import FioResult
+from nfsmulti.lab import Lab
+from nfsmulti.paths import ROOT
+
+place = fixture_of_places("nfs", "mount")
+exported = fixture_of_places("nfs")
+mounted = fixture_of_places("mount")
+
+_MIB = 1 << 20
+
+_TEXTS = ["job", "path", "local", "remote", "transport"]
+_NUMBERS = [
+    "job_number",
+    "connection",
+    "read_ops",
+    "read_bytes",
+    "write_ops",
+    "write_bytes",
+    "commits",
+    "syscalls",
+    "bytes_sent",
+    "bytes_received",
+    "retransmissions",
+    "reconnects",
+    "reissues",
+    "stale_replies",
+    "errors",
+]
+_TIMES = ["rtt_mean_us", "rtt_max_us"]
+
+
+def _lines(result: FioResult) -> list[dict[str, Any]]:
+    """Read the stats file line by line: JSON objects, each on its own."""
+    text = (result.folder / "stats.jsonl").read_text()
+    assert text.endswith("}\n")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_every_key_is_there_with_its_type(place: Place) -> None:
+    result = place.fio(rw="randrw", bs="16k", size="1m", filename="f", spread="queue", nconnect=2)
+    done(result)
+    lines = _lines(result)
+    assert len(lines) == 8
+    for line in lines:
+        assert set(line) == {*_TEXTS, *_NUMBERS, *_TIMES}
+        assert all(isinstance(line[key], str) and line[key] for key in _TEXTS)
+        assert all(type(line[key]) is int for key in _NUMBERS)
+        assert all(isinstance(line[key], float) for key in _TIMES)
+
+
+def test_documents_name_every_key() -> None:
+    """README.md tells what is in the file; where it is missing, so are its promises."""
+    text = (ROOT / "README.md").read_text()
+    assert [key for key in (*_TEXTS, *_NUMBERS, *_TIMES) if f"`{key}`" not in text] == []
+
+
+@pytest.mark.parametrize("spread", ["job", "roundrobin", "queue", "stripe"])
+def test_sums_are_fios_own(place: Place, spread: str) -> None:
+    jobs = sections(
+        a={"rw": "randrw", "bs": "16k", "iodepth": 8},
+        b={"rw": "write", "bs": "64k", "iodepth": 2, "thread": 1},
+        c={"rw": "read", "bs": "4k", "numjobs": 2},
+    )
+    result = place.fio(size="1m", spread=spread, nconnect=2, stripe_size="16k", arguments=jobs)
+    report = done(result)
+    for name in "abc":
+        lines = [line for line in result.stats if line.job == name]
+        of_fio = [job for job in report.jobs if job["jobname"] == name]
+        for direction in ("read", "write"):
+            counted = sum(getattr(line, f"{direction}_bytes") for line in lines)
+            assert counted == sum(job[direction]["io_bytes"] for job in of_fio)
+    assert {line.job_number for line in result.stats if line.job == "c"} == {2, 3}
+
+
+def test_operations_are_those_of_fio_where_nothing_is_cut(place: Place) -> None:
+    result = place.fio(rw="randrw", bs="16k", size="1m", filename="f", iodepth=8, spread="queue")
+    report = done(result)
+    assert sum(line.read_ops for line in result.stats) == report.operations("read")
+    assert sum(line.write_ops for line in result.stats) == report.operations("write")
+
+
+def test_bytes_on_the_wire(exported: Place) -> None:
+    """A little more than the data: a header for each call and for each reply."""
+    result = exported.fio(rw="randrw", bs="64k", size="4m", filename="f", spread="roundrobin")
+    done(result)
+    for line in result.stats:
+        calls = line.read_ops + line.write_ops + line.commits
+        assert 80 * calls < line.bytes_sent - line.write_bytes < 300 * calls
+        assert 80 * calls < line.bytes_received - line.read_bytes < 300 * calls
+        assert calls < line.syscalls < 10 * calls
+
+
+def test_round_trips(place: Place) -> None:
+    """Between nothing and what fio has seen of the slowest I/O."""
+    result = place.fio(rw="randread", bs="16k", size="4m", filename="f", iodepth=4)
+    job = job_of(done(result), "job")
+    (line,) = result.stats
+    assert 0 < line.rtt_mean_us <= line.rtt_max_us
+    assert line.rtt_max_us < job["read"]["clat_ns"]["max"] / 1000 + 1000
+    assert line.rtt_mean_us < job["read"]["clat_ns"]["mean"] / 1000 + 200
+
+
+def test_addresses(exported: Place, lab: Lab) -> None:
+    result = exported.fio(
+        pool=f"{lab.path(1)},{lab.pool6}",
+        rw="read",
+        bs="16k",
+        size="64k",
+        filename="f",
+        spread="roundrobin",
+    )
+    done(result)
+    ipv4, ipv6 = result.stats
+    assert (ipv4.path, ipv4.remote) == ("10.77.0.2:22049:/export", "10.77.0.2:22049")
+    assert ipv4.local.startswith("10.77.0.101:")
+    assert (ipv6.path, ipv6.remote) == ("[fd77::1]:22049:/export", "[fd77::1]:22049")
+    assert ipv6.local.startswith("[fd77::1:1]:")
+    assert {line.transport for line in result.stats} == {"tcp"}
+
+
+def test_addresses_of_a_mount(mounted: Place) -> None:
+    result = mounted.fio(rw="read", bs="16k", size="64k", filename="f")
+    done(result)
+    (line,) = result.stats
+    path = mounted.paths[0]
+    assert (line.path, line.local, line.remote, line.transport) == (path, "-", path, "mount")
+
+
+def test_lines_are_added_to_those_of_earlier_runs(place: Place, tmp_path: Path) -> None:
+    file = tmp_path / "stats"
+    for name in ("one", "two"):
+        words = [f"--name={name}", "--rw=read", "--bs=16k", "--size=64k", "--filename=f"]
+        done(place.fio(stats_file=str(file), arguments=words, numjobs=4))
+    jobs = Counter(json.loads(line)["job"] for line in file.read_text().splitlines())
+    assert jobs == {"one": 4, "two": 4}
+
+
+def test_names_of_all_kinds_stay_json(mounted: Place) -> None:
+    name = 'a"b\\c d é'
+    result = mounted.fio(
+        rw="read", bs="16k", size="64k", filename="f", arguments=[f"--name={name}"]
+    )
+    assert result.status == 0
+    (line,) = _lines(result)
+    assert line["job"].encode("latin-1").decode() == name
+
+
+def test_stats_file_that_cannot_be_written(mounted: Place, tmp_path: Path) -> None:
+    missing = str(tmp_path / "missing" / "stats")
+    result = mounted.fio(rw="read", bs="16k", size="64k", filename="f", stats_file=missing)
+    (line,) = said(result)
+    assert f"cannot write stats_file={missing}: No such file or directory" in line
+
+
+def test_errors_are_counted(exported: Place) -> None:
+    exported.random("f", 65536)
+    pool = exported.pool.replace("/export?", "/ro?")
+    result = exported.fio(
+        pool=pool, rw="write", bs="16k", filename="f", iodepth=4, spread="roundrobin"
+    )
+    failed_io(result, "NFS3ERR_ROFS")
+    assert sum(line.errors for line in result.stats) >= 1
+    assert sum(line.write_ops for line in result.stats) == 0
+
+
+def test_retransmissions_and_reconnects_are_counted(exported: Place, lab: Lab) -> None:
+    with exported.fio.start(
+        rw="randread",
+        bs="16k",
+        size="1m",
+        filename="f",
+        iodepth=4,
+        time_based=1,
+        runtime=2,
+        timeo=2,
+        trace=1,
+    ) as process:
+        eventually(lambda: traces(process))
+        lab.server(0).pause()
+        process.wait(0.5)
+        lab.server(0).resume()
+        result = exported.fio.finish(process)
+    done(result)
+    (line,) = result.stats
+    assert line.retransmissions >= 4
+    assert line.reconnects == 0
+    assert line.rtt_max_us > 200_000
+    assert any("server not responding, still trying" in words for words in said(result))
+    assert any("server OK" in words for words in said(result))
+
+
+def test_trace_has_a_line_for_each_operation(place: Place) -> None:
+    result = place.fio(
+        rw="randrw",
+        bs="16k",
+        size="1m",
+        filename="d/f",
+        iodepth=8,
+        spread="stripe",
+        stripe_size="8k",
+        fsync=8,
+        trace=1,
+    )
+    done(result)
+    calls = Traced.read(result.stderr)
+    seen = Counter((call.connection, call.operation) for call in calls)
+    for line in result.stats:
+        assert seen[line.connection, "READ"] == line.read_ops
+        assert seen[line.connection, "WRITE"] == line.write_ops
+        assert seen[line.connection, "COMMIT"] == line.commits
+    assert {call.path for call in calls} <= set(place.labels)
+    assert {call.file for call in calls} == {"d/f"}
+    assert all(call.done == call.length for call in calls if call.operation != "COMMIT")
+
+
+def test_trace_by_the_environment(place: Place) -> None:
+    result = place.fio(rw="read", bs="16k", size="256k", filename="f", env={"IOTRAP_TRACE": "1"})
+    done(result)
+    assert len(Traced.read(result.stderr)) == 16
+    result = place.fio(rw="read", bs="16k", size="256k", filename="f")
+    assert Traced.read(result.stderr) == []
+
+
+def test_trace_names_errors(exported: Place) -> None:
+    exported.random("f", 65536)
+    pool = exported.pool.replace("/export?", "/ro?")
+    result = exported.fio(pool=pool, rw="write", bs="16k", filename="f", trace=1)
+    failed_io(result, "NFS3ERR_ROFS")
+    (call,) = Traced.read(result.stderr)
+    assert (call.operation, call.done, call.error) == ("WRITE", 0, "Read-only file system")

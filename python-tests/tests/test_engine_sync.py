@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Durability: which of fio's options bring a COMMIT (an fsync of a mount), and when."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from engine_helpers import (
+    Place,
+    Traced,
+    done,
+    fixture_of_places,
+    job_of,
+    psync,
+    sections,
+)
+
+place = fixture_of_places("nfs", "mount")
+exported = fixture_of_places("nfs")
+
+_WRITE = ["--rw=write", "--bs=64k", "--size=1m"]
+
+
+def test_commits_of_a_job_at_depth_1(place: Place, tmp_path: Path) -> None:
+    """16 writes: the syncs that fio asks for, and one COMMIT where the file is closed in debt."""
+    jobs = sections(
+        plain={},
+        fsync={"fsync": 4},
+        fdatasync={"fdatasync": 4},
+        end={"end_fsync": 1},
+        close={"fsync_on_close": 1},
+        range={"sync_file_range": "write:4"},
+        sync={"sync": 1},
+        dsync={"sync": "dsync"},
+        data_sync={"stable": "data_sync"},
+        file_sync={"stable": "file_sync"},
+        both={"stable": "file_sync", "fsync": 1, "end_fsync": 1},
+        reader={"rw": "read", "fsync": 1, "end_fsync": 1},
+        loops={"loops": 3},
+        unlinked={"unlink": 1},
+    )
+    result = place.fio(arguments=[*_WRITE, *jobs])
+    report = done(result)
+    assert {line.job: line.commits for line in result.stats} == {
+        "plain": 1,
+        "fsync": 4,
+        "fdatasync": 4,
+        "end": 1,
+        "close": 1,
+        "range": 4,
+        "sync": 0,
+        "dsync": 0,
+        "data_sync": 0,
+        "file_sync": 0,
+        "both": 0,
+        "reader": 0,
+        "loops": 3,
+        "unlinked": 0,
+    }
+    assert set(place.sizes().values()) == {1 << 20}
+    jobs = sections(fsync={"fsync": 4}, end={"end_fsync": 1})
+    expected, _ = psync(tmp_path / "psync", [*_WRITE, *jobs])
+    for name in ("fsync", "end"):
+        syncs = job_of(expected, name)["sync"]["total_ios"]
+        assert job_of(report, name)["sync"]["total_ios"] == syncs
+
+
+def test_each_file_is_committed(place: Place) -> None:
+    result = place.fio(rw="write", bs="16k", size="1m", nrfiles=4)
+    done(result)
+    assert [line.commits for line in result.stats] == [4]
+
+
+def test_commits_go_to_the_paths_that_wrote(place: Place) -> None:
+    """Two of four paths get writes, by the offsets of a stripe; the others owe nothing."""
+    result = place.fio(
+        rw="write", bs="64k", size="1m", filename="f", spread="stripe", stripe_size="512k"
+    )
+    done(result)
+    commits = Counter({line.path: line.commits for line in result.stats})
+    assert commits == {label: int(number < 2) for number, label in enumerate(place.labels)}
+
+
+def test_every_path_commits_what_it_wrote(place: Place) -> None:
+    """One COMMIT to a path for each sync, over the first of the path's connections."""
+    result = place.fio(
+        rw="write",
+        bs="16k",
+        size="1m",
+        filename="f",
+        spread="roundrobin",
+        nconnect=2,
+        fsync=16,
+    )
+    done(result)
+    assert [line.write_ops for line in result.stats] == [8] * 8
+    assert [line.commits for line in result.stats] == [4] * 4 + [0] * 4
+
+
+def test_a_sync_waits_for_the_writes_before_it(place: Place) -> None:
+    """At depth 8, fio does not drain: no COMMIT goes out before the 8 writes have come back."""
+    result = place.fio(rw="write", bs="4k", size="256k", filename="f", iodepth=8, fsync=8, trace=1)
+    done(result)
+    operations = [line.operation for line in Traced.read(result.stderr)]
+    assert operations.count("WRITE") == 64
+    first = operations.index("COMMIT")
+    assert operations[:first].count("WRITE") >= 8
+    assert operations[-1] == "COMMIT"
+
+
+def test_syncs_at_depth_keep_the_data(place: Place) -> None:
+    jobs = sections(
+        fsync={"fsync": 1},
+        fdatasync={"fdatasync": 3},
+        spread={"fsync": 5, "spread": "roundrobin", "nconnect": 4},
+        range={"sync_file_range": "write:4"},
+        files={"fsync": 4, "nrfiles": 8},
+    )
+    words = ["--rw=randwrite", "--bs=8k", "--size=1m", "--iodepth=16", "--verify=crc32c", *jobs]
+    done(place.fio(arguments=words))
+
+
+def test_fsync_on_close_of_files_that_are_closed_under_way(place: Place) -> None:
+    """The file that the last of several I/Os in flight closes (fio syncs it by itself, too)."""
+    result = place.fio(
+        rw="randwrite",
+        bs="4k",
+        size="1m",
+        nrfiles=8,
+        openfiles=2,
+        file_service_type="random",
+        iodepth=16,
+        fsync_on_close=1,
+    )
+    assert done(result).bytes("write") == 1 << 20
+
+
+def test_replayed_writes_are_all_done_and_committed(place: Place, tmp_path: Path) -> None:
+    """read_iolog ends with calls in flight, which fio does not wait for: the engine does."""
+    log = tmp_path / "log"
+    writes = [f"f write {number * 4096} 4096" for number in range(64)]
+    log.write_text("\n".join(["fio version 2 iolog", "f add", "f open", *writes, "f close", ""]))
+    result = place.fio(read_iolog=str(log), iodepth=16)
+    done(result)
+    assert place.sizes() == {"f": 64 * 4096}
+    assert [(line.write_ops, line.commits) for line in result.stats] == [(64, 1)]
+
+
+def test_create_fsync_and_layout_leave_no_debt(place: Place) -> None:
+    for create_fsync in (0, 1):
+        result = place.fio(
+            rw="read", bs="64k", size="1m", filename=f"f{create_fsync}", create_fsync=create_fsync
+        )
+        done(result)
+        assert [line.commits for line in result.stats] == [0]
