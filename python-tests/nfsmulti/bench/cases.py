@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The cases that are measured, and the bars that they are held against."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from nfsmulti.errors import HarnessError
+from nfsmulti.fioreport import Direction
+
+# What is held against the peer's: CPU time per operation, and operations per second.
+Ratioed = Literal["cpu", "rate"]
+# What a bar is about: one of these ratios, or our own system calls per operation.
+Figure = Literal["cpu", "rate", "calls"]
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A limit: CPU and system calls may be so much at most, the rate shall be so much at least."""
+
+    figure: Figure
+    limit: float
+
+    @property
+    def text(self) -> str:
+        """The bar as it is shown."""
+        unit = "" if self.figure == "calls" else "x"
+        return f"{'≥' if self.figure == 'rate' else '≤'} {self.limit:g}{unit}"
+
+    def met(self, value: float) -> bool:
+        """Tell whether `value` is on the right side."""
+        return value >= self.limit if self.figure == "rate" else value <= self.limit
+
+
+@dataclass(frozen=True)
+class Case:
+    """One workload: fio's rw, bs and iodepth, the depth being that of all connections together."""
+
+    rw: str
+    bs: str
+    depth: int
+    connections: int = 1
+    bars: tuple[Bar, ...] = ()
+    place: str = ""  # of the file, where that makes a difference
+
+    @property
+    def name(self) -> str:
+        """A name in the words of the bars, such as "randread 4k d32" or "… c4"."""
+        words = [self.place, self.rw, self.bs, f"d{self.depth}"]
+        if self.connections > 1:
+            words.append(f"c{self.connections}")
+        return " ".join(filter(None, words))
+
+    @property
+    def direction(self) -> Direction:
+        """What its I/Os do."""
+        return "write" if "write" in self.rw else "read"
+
+
+def _bars(cpu: float, rate: float | None = None, calls: float | None = None) -> tuple[Bar, ...]:
+    limits: list[tuple[Figure, float | None]] = [("cpu", cpu), ("rate", rate), ("calls", calls)]
+    return tuple(Bar(figure, limit) for figure, limit in limits if limit is not None)
+
+
+# The bars are ratios to fio's nfs engine on the distribution's libnfs, on one connection. Reads of
+# 64 KiB and more have none for the rate: there the server is the limit.
+CLIENT_COST = (
+    Case("randread", "4k", 1, bars=_bars(0.80, 1.1)),
+    Case("randread", "4k", 8, bars=_bars(0.50, 1.2)),
+    Case("randread", "4k", 32, bars=_bars(0.30, 2.6, calls=0.20)),
+    Case("randread", "4k", 128, bars=_bars(0.22, 4.2)),
+    Case("write", "4k", 32, bars=_bars(0.32, 1.9)),
+    Case("write", "8k", 8, bars=_bars(0.65, 1.0)),
+    Case("write", "64k", 8, bars=_bars(0.33, 3.0)),
+    Case("write", "1m", 8, bars=_bars(0.70, 1.3)),
+    Case("read", "64k", 8, bars=_bars(0.85)),
+    Case("read", "1m", 8, bars=_bars(0.85)),
+    # The peer has one connection to a job, so that it takes as many jobs as connections.
+    Case("randread", "4k", 128, connections=4),
+    Case("write", "64k", 8, connections=4),
+    Case("read", "64k", 8, connections=4),
+    Case("randread", "4k", 256, connections=64),
+    Case("write", "64k", 64, connections=64),
+    Case("read", "64k", 64, connections=64),
+)
+
+# A job's memory beyond fio's own and its I/O buffers, in bytes, and where it is measured.
+MEMORY_CASE = Case("randread", "4k", 128, connections=4)
+MEMORY_LIMIT = 2 << 20
+
+_MOUNT_BARS = (Bar("cpu", 1.03), Bar("rate", 0.97))
+MOUNT = tuple(
+    Case(rw, bs, depth, bars=_MOUNT_BARS, place=place)
+    for place in ("tmpfs", "disk")
+    for rw, bs, depth in (
+        ("randread", "4k", 1),
+        ("randread", "4k", 32),
+        ("randwrite", "4k", 32),
+        ("read", "64k", 8),
+        ("write", "1m", 8),
+    )
+)
+
+_SCALE_DEPTH = 256
+# Connections first, then depths.
+SCALE = tuple(
+    [Case("randread", "4k", _SCALE_DEPTH, connections=1 << bit) for bit in range(7)]
+    + [Case("randread", "4k", 1 << bit) for bit in range(11) if 1 << bit != _SCALE_DEPTH]
+)
+# CPU per operation on the most connections, as a ratio to that on one.
+SCALE_ENDS = SCALE[0], SCALE[6]
+SCALE_BAR = Bar("cpu", 1.3)
+
+
+def choose(cases: Sequence[Case], patterns: Sequence[str]) -> list[Case]:
+    """Give the cases whose name is, or matches, one of `patterns`; all where there is none.
+
+    Raises HarnessError for a pattern that no case matches.
+    """
+    for pattern in patterns:
+        if not any(fnmatch.fnmatchcase(case.name, pattern) for case in cases):
+            raise HarnessError(f"--case '{pattern}' matches no case", "--list shows their names")
+    return [
+        case
+        for case in cases
+        if not patterns or any(fnmatch.fnmatchcase(case.name, pattern) for pattern in patterns)
+    ]

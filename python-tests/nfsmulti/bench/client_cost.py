@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The engine beside fio's own nfs engine, both against the sink."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nfsmulti.bench.calls import read_strace, strace_words
+from nfsmulti.bench.cases import Case
+from nfsmulti.bench.cores import Cores
+from nfsmulti.bench.memory import measure_memory
+from nfsmulti.bench.runs import Contender, Sample, Timing, run_fio, sample
+from nfsmulti.bench.sink import Sink, SinkCounts
+from nfsmulti.errors import HarnessError
+from nfsmulti.fiorun import Engine, FioResult
+
+_FILE = ("--filename=bench", "--size=1g")
+_UNTIMED = Timing(runtime=700, ramp=0, repeats=1)
+_TRIES = 3
+
+
+def our_engine(engine: Engine) -> Contender:
+    """Give the engine under test: one job, striped over its connections."""
+
+    def words(case: Case, url: str) -> list[str]:
+        spread = ["--spread=stripe", f"--nconnect={case.connections}"]
+        return [
+            f"--ioengine={engine.option}",
+            f"--pool={url}",
+            *(spread if case.connections > 1 else ()),
+            *_FILE,
+            f"--iodepth={case.depth}",
+        ]
+
+    return Contender("nfsmulti", "fio", words, counts_calls=True)
+
+
+def peer_engine(fio: Path) -> Contender:
+    """Give fio's nfs engine, which has one connection to a job: as many jobs as connections."""
+
+    def words(case: Case, url: str) -> list[str]:
+        return [
+            "--ioengine=nfs",
+            f"--nfs_url={url}",
+            *_FILE,
+            f"--iodepth={case.depth // case.connections}",
+            *([f"--numjobs={case.connections}"] if case.connections > 1 else ()),
+        ]
+
+    return Contender("fio nfs", str(fio), words, may_hang=True)
+
+
+@dataclass(frozen=True)
+class SinkBench:
+    """Runs engines on a core of their own, each run against a sink of its own on another core."""
+
+    cores: Cores
+    timing: Timing
+    folder: Path
+    server_sleeps: bool = False
+
+    @property
+    def server_text(self) -> str:
+        """Say what the server is."""
+        if self.server_sleeps:
+            return "nfs-sink, which sleeps between calls: the client pays for waking it up"
+        return "nfs-sink, which polls for calls: the client pays for no wake-ups"
+
+    @property
+    def _enter(self) -> list[str]:
+        return ["taskset", "-c", str(self.cores.client)]
+
+    def _sink(self) -> Sink:
+        spin = [] if self.server_sleeps else ["--spin"]
+        return Sink(["--cpus", str(self.cores.server), *spin])
+
+    def run_once(self, contender: Contender, case: Case, number: int) -> Sample:
+        """Run a contender on a case, for the so manieth time."""
+        folder = self._folder(contender, case) / str(number)
+        result, counts = self._run(contender, case, self.timing, folder, self._enter)
+        busy = min(1.0, counts.busy_seconds / self.timing.seconds)
+        return sample(result, case, busy=busy)
+
+    def count_calls(self, contender: Contender, case: Case) -> float:
+        """Count a contender's system calls per operation, under strace. Raises MissingError."""
+        folder = self._folder(contender, case) / "strace"
+        folder.mkdir(parents=True, exist_ok=True)
+        output = folder / "calls"
+        enter = [*self._enter, *strace_words(output)]
+        _, counts = self._run(contender, case, _UNTIMED, folder, enter)
+        operations = counts.nfs.get("READ", 0) + counts.nfs.get("WRITE", 0)
+        return read_strace(output) / operations
+
+    def memory(self, ours: Contender) -> int:
+        """Measure what a job needs, in bytes."""
+        with self._sink() as sink:
+            return measure_memory(ours, sink.url, self.folder / "memory", self._enter)
+
+    def _run(
+        self, contender: Contender, case: Case, timing: Timing, folder: Path, enter: Sequence[str]
+    ) -> tuple[FioResult, SinkCounts]:
+        """Run a contender against a sink of its own. What may hang may fail too: it has tries."""
+        stats_file = folder / "stats.jsonl"
+        words = [f"--stats_file={stats_file}"] if contender.counts_calls else []
+        for tries_left in reversed(range(_TRIES if contender.may_hang else 1)):
+            try:
+                with self._sink() as sink:
+                    result = run_fio(
+                        contender, case, sink.url, timing, folder, enter=enter, words=words
+                    )
+                    return result, sink.stop()
+            except HarnessError:
+                if not tries_left:
+                    raise
+        raise AssertionError("unreachable")
+
+    def _folder(self, contender: Contender, case: Case) -> Path:
+        return self.folder / f"{case.name}-{contender.name}".replace(" ", "-")

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""./nfsmulti bench: client-cost, mount, scale."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from nfsmulti.bench import calls
+from nfsmulti.bench import mount as mounts
+from nfsmulti.bench.cases import CLIENT_COST, MOUNT, SCALE, SCALE_BAR, SCALE_ENDS, Case, choose
+from nfsmulti.bench.client_cost import SinkBench, our_engine, peer_engine
+from nfsmulti.bench.compare import CaseResult
+from nfsmulti.bench.cores import choose_cores
+from nfsmulti.bench.memory import memory_line
+from nfsmulti.bench.peer import peer_fio
+from nfsmulti.bench.ratios import Ratio
+from nfsmulti.bench.running import Running
+from nfsmulti.bench.runs import FULL, QUICK, Contender, Sample, Timing
+from nfsmulti.bench.tables import calls_lines, sweep_grid
+from nfsmulti.errors import MissingError
+from nfsmulti.fiorun import Engine
+
+app = typer.Typer(
+    help="What the client costs: CPU time per operation, beside fio's own engines.",
+    no_args_is_help=True,
+)
+_out = Console(highlight=False, soft_wrap=True)
+
+_URL = "nfs://127.0.0.1/export?nfsport=PORT&mountport=PORT"
+_HOW = (
+    "CPU is the job's own, user and system, while it is measured (getrusage, as fio reports it)."
+    " “server” is how busy the server's core was: near 100 % it is the limit, and CPU per operation"
+    " alone tells. cN: N connections, which takes the peer N jobs; the depth is that of all"
+    " together."
+)
+
+_Quick = Annotated[bool, typer.Option("--quick", help="Three short runs of each, for a look.")]
+_Cases = Annotated[
+    list[str] | None,
+    typer.Option("--case", help="Measure this case alone (a name, or a pattern such as '*4k*')."),
+]
+_Repeat = Annotated[int | None, typer.Option(min=1, help="Runs of each engine on each case.")]
+_List = Annotated[bool, typer.Option("--list", help="Show the cases with their bars, and end.")]
+_Results = Annotated[
+    Path | None, typer.Option(help="Where the results go (default: results/BENCH/TIME).")
+]
+_ClientCpu = Annotated[int | None, typer.Option(help="The processor that the client is pinned to.")]
+_ServerCpu = Annotated[int | None, typer.Option(help="The processor that the server is pinned to.")]
+_ServerSleeps = Annotated[
+    bool,
+    typer.Option(
+        "--server-sleeps",
+        help="Let the server sleep between calls; the client then pays for waking it up.",
+    ),
+]
+
+
+@app.command("client-cost")
+def client_cost(
+    quick: _Quick = False,
+    case: _Cases = None,
+    repeat: _Repeat = None,
+    listed: _List = False,
+    results: _Results = None,
+    client_cpu: _ClientCpu = None,
+    server_cpu: _ServerCpu = None,
+    server_sleeps: _ServerSleeps = False,
+) -> None:
+    """Compare with fio's own nfs engine on the distribution's libnfs, run by run.
+
+    Both talk to a server that costs next to nothing and has a core of its own. The first time,
+    fio's source is fetched and built, where the distribution's fio lacks that engine.
+    """
+    cases = choose(CLIENT_COST, case or [])
+    if listed:
+        _list(cases)
+        return
+    cores = choose_cores(client_cpu, server_cpu)
+    contenders = our_engine(Engine.built()), peer_engine(peer_fio(_out.print))
+    running = Running("client-cost", _timing(quick, repeat), cores, _out)
+    bench = SinkBench(cores, running.timing, running.scratch, server_sleeps)
+    running.report.setting["server"] = bench.server_text
+    found = running.compare(cases, contenders, bench.run_once)
+    how_counted = _count_peer_calls(bench, contenders[1], found)
+    memory = bench.memory(contenders[0])
+    running.add_comparison(found, contenders)
+    running.add_commands(contenders, cases[0], _URL)
+    running.report.lines += [*calls_lines(found), memory_line(memory)]
+    running.report.notes += [_HOW, how_counted]
+    running.report.data["memory_bytes"] = memory
+    _finish_comparison(running, found, contenders, results)
+
+
+@app.command()
+def mount(
+    quick: _Quick = False,
+    case: _Cases = None,
+    repeat: _Repeat = None,
+    listed: _List = False,
+    results: _Results = None,
+    disk: Annotated[
+        Path | None, typer.Option(help="A directory on a disk (default: below build/).")
+    ] = None,
+    client_cpu: _ClientCpu = None,
+) -> None:
+    """Compare the transport for kernel mounts with fio's io_uring engine, on the same file.
+
+    The file lies on tmpfs, then on a disk.
+    """
+    cases = choose(MOUNT, case or [])
+    if listed:
+        _list(cases)
+        return
+    cores = choose_cores(client_cpu)
+    contenders = mounts.our_mount(Engine.built()), mounts.io_uring()
+    running = Running("mount", _timing(quick, repeat, ramp=False), cores, _out)
+    with mounts.places(disk or running.scratch) as folders:
+        bench = mounts.MountBench(cores, running.timing, running.scratch, folders)
+        found = running.compare(cases, contenders, bench.run_once)
+    running.add_comparison(found, contenders)
+    running.add_commands(contenders, cases[0], "DIRECTORY")
+    running.report.notes.append(mounts.CPU_HOW)
+    _finish_comparison(running, found, contenders, results)
+
+
+@app.command()
+def scale(
+    quick: _Quick = False,
+    case: _Cases = None,
+    repeat: _Repeat = None,
+    listed: _List = False,
+    results: _Results = None,
+    client_cpu: _ClientCpu = None,
+    server_cpu: _ServerCpu = None,
+    server_sleeps: _ServerSleeps = False,
+) -> None:
+    """Show CPU per operation as connections grow from 1 to 64, and as depth grows to 1024."""
+    cases = choose(SCALE, case or [])
+    if listed:
+        _list(cases)
+        return
+    cores = choose_cores(client_cpu, server_cpu)
+    ours = our_engine(Engine.built())
+    running = Running("scale", _timing(quick, repeat), cores, _out)
+    bench = SinkBench(cores, running.timing, running.scratch, server_sleeps)
+    running.report.setting["server"] = bench.server_text
+    found = running.sweep(cases, ours, bench.run_once)
+    running.report.grids.append(sweep_grid(found, ours))
+    running.report.lines += _scale_lines(found)
+    running.report.notes.append(_HOW)
+    running.add_commands([ours], cases[-1], _URL)
+    running.report.data["cases"] = [
+        {"case": case.name, "runs": [dataclasses.asdict(run) for run in runs]}
+        for case, runs in found.items()
+    ]
+    from nfsmulti.bench.plot import write_scale  # matplotlib takes half a second to load
+
+    running.finish(results, lambda file: write_scale(found, file))
+
+
+def _timing(quick: bool, repeat: int | None, *, ramp: bool = True) -> Timing:
+    timing = QUICK if quick else FULL
+    return dataclasses.replace(
+        timing, repeats=repeat or timing.repeats, ramp=timing.ramp if ramp else 0
+    )
+
+
+def _list(cases: Sequence[Case]) -> None:
+    """Show the cases with their bars."""
+    table = Table(box=box.SIMPLE_HEAD)
+    for heading in ("case", "CPU per operation", "IOPS", "system calls"):
+        table.add_column(heading, no_wrap=True)
+    for case in cases:
+        texts = {bar.figure: bar.text for bar in case.bars}
+        table.add_row(case.name, *(texts.get(figure, "-") for figure in ("cpu", "rate", "calls")))
+    _out.print(table)
+
+
+def _count_peer_calls(bench: SinkBench, peer: Contender, found: Sequence[CaseResult]) -> str:
+    """Count the peer's system calls where it has one connection; say how, or why not."""
+    try:
+        for result in found:
+            if result.case.connections == 1:
+                result.peer_calls = bench.count_calls(peer, result.case)
+    except MissingError as error:
+        return f"The peer's system calls were not counted: {error.what}."
+    return calls.HOW
+
+
+def _scale_lines(found: dict[Case, list[Sample]]) -> list[str]:
+    """Hold the most connections against one."""
+    one, most = SCALE_ENDS
+    if one not in found or most not in found:
+        return []
+    ratio = Ratio.of_pairs([run.cpu for run in found[most]], [run.cpu for run in found[one]])
+    return [
+        f"CPU per operation on {most.connections} connections as a ratio to that on one, at depth"
+        f" {most.depth}: {ratio.text}, bar {SCALE_BAR.text}: {ratio.verdict(SCALE_BAR).value}"
+    ]
+
+
+def _finish_comparison(
+    running: Running,
+    found: Sequence[CaseResult],
+    contenders: tuple[Contender, Contender],
+    results: Path | None,
+) -> None:
+    from nfsmulti.bench.plot import write_comparison  # matplotlib takes half a second to load
+
+    running.finish(results, lambda file: write_comparison(found, contenders, file))

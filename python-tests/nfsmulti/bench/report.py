@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a bench leaves: tables for people, in the terminal and as report.md, and results.json."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from nfsmulti.bench.cores import Cores
+from nfsmulti.bench.ratios import Verdict
+from nfsmulti.bench.runs import Timing
+from nfsmulti.machine import versions
+from nfsmulti.paths import ROOT
+from nfsmulti.processes import run
+
+_STYLES = {
+    Verdict.MET: "green",
+    Verdict.MET_OPEN: "yellow",
+    Verdict.NOT_MET_OPEN: "yellow",
+    Verdict.NOT_MET: "red",
+}
+_NARROWEST = 140  # columns that the tables need
+_SECONDS = 10.0
+_BUSY_LOAD = 0.5
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table: the first column is text, the others are figures."""
+
+    title: str
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def table(self) -> Table:
+        """Give it for the terminal."""
+        table = Table(title=self.title, box=box.SIMPLE_HEAD, title_justify="left")
+        table.add_column(self.headings[0], no_wrap=True)
+        for heading in self.headings[1:]:
+            table.add_column(heading, justify="right", no_wrap=True)
+        for row in self.rows:
+            table.add_row(*map(_coloured, row))
+        return table
+
+    def markdown(self) -> str:
+        """Give it for report.md."""
+        ruler = [":--", *["--:"] * (len(self.headings) - 1)]
+        lines = [self.headings, ruler, *self.rows]
+        table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        return f"**{self.title}**\n\n{table}\n"
+
+
+def _coloured(cell: str) -> str:
+    style = next((style for verdict, style in _STYLES.items() if verdict.value == cell), None)
+    return f"[{style}]{cell}[/]" if style else cell
+
+
+@dataclass
+class Report:
+    """What a bench has found. `commands` are examples, one of each kind; `data` is for JSON."""
+
+    name: str
+    begun: datetime
+    setting: dict[str, str]
+    grids: list[Grid] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    commands: list[str] = field(default_factory=list)
+    data: dict[str, Any] = field(default_factory=dict)
+
+    def print(self, out: Console) -> None:
+        """Show it in the terminal."""
+        out.width = max(out.width, _NARROWEST)
+        for grid in self.grids:
+            out.print(grid.table())
+        for line in [*self.lines, *self.notes]:
+            out.print(line, markup=False)
+
+    def write(self, folder: Path) -> None:
+        """Write report.md and results.json."""
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "report.md").write_text(self._markdown(folder))
+        values = {
+            "bench": self.name,
+            "begun": self.begun.isoformat(timespec="seconds"),
+            "setting": self.setting,
+            **self.data,
+        }
+        text = json.dumps(values, indent="\t", allow_nan=False, ensure_ascii=False)
+        (folder / "results.json").write_text(_relative(text) + "\n")
+
+    def _markdown(self, folder: Path) -> str:
+        picture = f"{self.name}.png"
+        parts = [
+            f"# bench {self.name}, {self.begun:%Y-%m-%d %H:%M} UTC\n",
+            *(grid.markdown() for grid in self.grids),
+            "".join(f"- {line}\n" for line in self.lines),
+            "\n".join(f"{note}\n" for note in self.notes),
+            f"![figures]({picture})\n" if (folder / picture).exists() else "",
+            "**Setting**\n",
+            "".join(f"- {name}: {value}\n" for name, value in self.setting.items()),
+            "**Commands**\n",
+            "```\n" + "\n".join(self.commands) + "\n```\n",
+        ]
+        return _relative("\n".join(filter(None, parts)))
+
+
+def setting(timing: Timing, cores: Cores) -> dict[str, str]:
+    """Say on what, and how, the figures are measured."""
+    return {
+        **versions(),
+        "engine": _revision(),
+        "processor": _found(Path("/proc/cpuinfo"), r"model name\s*:\s*(.*)"),
+        "TCP congestion control": _found(
+            Path("/proc/sys/net/ipv4/tcp_congestion_control"), r"(\S+)"
+        ),
+        "client on processor": str(cores.client),
+        "server on processor": str(cores.server),
+        "runs": f"{timing.repeats} of each, {timing.runtime} ms after {timing.ramp} ms",
+        "load before": f"{os.getloadavg()[0]:.2f}",
+    }
+
+
+def noise_note() -> list[str]:
+    """Warn where the machine does something else as well."""
+    load = os.getloadavg()[0]
+    if load < _BUSY_LOAD:
+        return []
+    return [f"The machine was busy with something else (load {load:.2f} before): expect noise."]
+
+
+def now() -> datetime:
+    """Give the time, in UTC."""
+    return datetime.now(UTC)
+
+
+def command_text(argv: Sequence[str]) -> str:
+    """Give a command as one would type it, without where it leaves its files."""
+    return shlex.join(word for word in argv if not word.startswith(("--output", "--stats_file")))
+
+
+def _relative(text: str) -> str:
+    """Take this machine's folder out of paths."""
+    return text.replace(f"{ROOT}/", "")
+
+
+def _revision() -> str:
+    asked = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
+    try:
+        said = run(asked, timeout=_SECONDS)
+    except OSError:
+        return "unknown"
+    return said.stdout.strip() or "unknown"
+
+
+def _found(file: Path, pattern: str) -> str:
+    try:
+        match = re.search(pattern, file.read_text())
+    except OSError:
+        match = None
+    return match[1] if match else "unknown"

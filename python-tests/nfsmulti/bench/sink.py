@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""nfs-sink, the server that costs next to nothing, as an object that ends it."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from nfsmulti.errors import HarnessError, MissingError
+from nfsmulti.paths import build_dir
+from nfsmulti.processes import Process
+
+_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class SinkCounts:
+    """What a sink was asked to do: calls by name, bytes of data, and what it cost."""
+
+    nfs: dict[str, int]
+    mount: dict[str, int]
+    read_bytes: int
+    write_bytes: int
+    connections: int
+    system_calls: int
+    busy_seconds: float
+    user_seconds: float
+    system_seconds: float
+
+
+@dataclass
+class Sink:
+    """A running sink; use it in a `with`. Its counts are known once stop() gave them.
+
+    Its words on stderr are the caller's.
+    """
+
+    options: Sequence[str] = ()
+    folder: Path | None = None  # of the build
+    port: int = field(default=0, init=False)
+
+    def __enter__(self) -> Self:
+        program = (self.folder or build_dir()) / "nfs-sink"
+        if not program.exists():
+            raise MissingError(f"{program} is not built", "./nfsmulti build")
+        self._output, writer = os.pipe()
+        try:
+            argv = [str(program), "--count", *self.options]
+            self._process = Process(argv, stdout=writer)
+        finally:
+            os.close(writer)
+        try:
+            self.port = int(self._line()["nfsport"])
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.end()
+        if self._output >= 0:
+            os.close(self._output)
+            self._output = -1
+
+    @property
+    def arguments(self) -> str:
+        """The arguments that a URL of this server needs."""
+        return f"nfsport={self.port}&mountport={self.port}"
+
+    @property
+    def url(self) -> str:
+        """The export, as a path of a pool and as libnfs takes it."""
+        return f"nfs://127.0.0.1/export?{self.arguments}"
+
+    def stop(self) -> SinkCounts:
+        """End it, and give what it counted."""
+        self._process.end()
+        return SinkCounts(**self._line())
+
+    def _line(self) -> dict[str, Any]:
+        """Read a line of JSON. Raises HarnessError where none comes."""
+        said = b""
+        while not said.endswith(b"\n"):
+            ready, _, _ = select.select([self._output], [], [], _SECONDS)
+            part = os.read(self._output, 65536) if ready else b""
+            if not part:
+                raise HarnessError("nfs-sink did not start, or ended without its counts")
+            said += part
+        values: dict[str, Any] = json.loads(said)
+        return values

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * nfs-sink - an NFSv3 server for tests that costs next to nothing: READ is answered from one memory
+ * area, WRITE is thrown away, and files are names.
+ *
+ * The main thread accepts connections, hands them out in turn, and takes signals.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "files.h"
+#include "replies.h"
+#include "worker.h"
+
+enum { THREADS_MAX = 256 };
+
+struct options {
+	const char *address, *port;
+	unsigned int threads;
+	int cpus[THREADS_MAX];
+	unsigned int cpu_count;
+	uint32_t read_max, write_max;
+	uint64_t file_size;
+	bool spin, count;
+};
+
+struct sink {
+	struct worker workers[THREADS_MAX];
+	struct options options;
+	uint64_t connections;
+};
+
+static const char usage[] =
+	"usage: nfs-sink [OPTIONS]\n"
+	"\n"
+	"Serves NFS and MOUNT version 3 over TCP on one port, and says on which: a line of JSON "
+	"on\n"
+	"stdout when it is ready. Any path is exported, and any name exists.\n"
+	"\n"
+	"  --address ADDRESS   where to listen (default 127.0.0.1)\n"
+	"  --port PORT         the port for both programs (default 0: one that is free)\n"
+	"  --threads N         threads that serve (default: one for each of --cpus, or 1)\n"
+	"  --cpus LIST         processors to pin them to, in turn, such as 1 or 2,4-6\n"
+	"  --rtmax BYTES       the longest READ (default 1048576)\n"
+	"  --wtmax BYTES       the longest WRITE (default 1048576)\n"
+	"  --file-size BYTES   size of a file that was not created (default 1 TiB)\n"
+	"  --spin              poll for calls and never sleep: a client on the same machine\n"
+	"                      then pays for no wake-ups, as it pays for none elsewhere\n"
+	"  --count             print what was counted, as JSON, at SIGUSR1 and at SIGTERM\n";
+
+__attribute__((noreturn, format(printf, 1, 2))) static void fail(const char *format, ...)
+{
+	va_list arguments;
+
+	fprintf(stderr, "nfs-sink: ");
+	va_start(arguments, format);
+	vfprintf(stderr, format, arguments);
+	va_end(arguments);
+	fprintf(stderr, "\n");
+	exit(1);
+}
+
+/* --- options --- */
+
+/* getopt's argument. */
+static uint64_t number(const char *option, uint64_t min, uint64_t max)
+{
+	char *end;
+	uint64_t value;
+
+	errno = 0;
+	value = strtoull(optarg, &end, 10);
+	if (errno || end == optarg || *end || value < min || value > max)
+		fail("--%s=%s: a number from %llu to %llu is wanted", option, optarg,
+		     (unsigned long long)min, (unsigned long long)max);
+	return value;
+}
+
+/* A list of numbers and ranges. */
+static void parse_cpus(struct options *options, const char *text)
+{
+	const char *at = text;
+	char *end;
+
+	do {
+		unsigned long first = strtoul(at, &end, 10), last = first;
+
+		if (end != at && *end == '-')
+			last = strtoul(at = end + 1, &end, 10);
+		if (end == at || (*end && *end != ',') || last < first || last >= CPU_SETSIZE)
+			fail("--cpus=%s: a list such as 1 or 2,4-6 is wanted", text);
+		for (; first <= last && options->cpu_count < THREADS_MAX; first++)
+			options->cpus[options->cpu_count++] = (int)first;
+		at = end + 1;
+	} while (*end);
+}
+
+static void parse_options(struct options *options, int argc, char **argv)
+{
+	static const struct option names[] = {
+		{"address", required_argument, NULL, 'a'},
+		{"port", required_argument, NULL, 'p'},
+		{"threads", required_argument, NULL, 't'},
+		{"cpus", required_argument, NULL, 'c'},
+		{"rtmax", required_argument, NULL, 'r'},
+		{"wtmax", required_argument, NULL, 'w'},
+		{"file-size", required_argument, NULL, 'f'},
+		{"spin", no_argument, NULL, 's'},
+		{"count", no_argument, NULL, 'n'},
+		{"help", no_argument, NULL, 'h'},
+		{0},
+	};
+	int option;
+
+	while ((option = getopt_long(argc, argv, "h", names, NULL)) >= 0) {
+		switch (option) {
+		case 'a': options->address = optarg; break;
+		case 'p': options->port = optarg; break;
+		case 't': options->threads = number("threads", 1, THREADS_MAX); break;
+		case 'c': parse_cpus(options, optarg); break;
+		case 'r': options->read_max = number("rtmax", 512, REPLY_DATA_MAX); break;
+		case 'w': options->write_max = number("wtmax", 512, REPLY_DATA_MAX); break;
+		case 'f': options->file_size = number("file-size", 0, INT64_MAX); break;
+		case 's': options->spin = true; break;
+		case 'n': options->count = true; break;
+		case 'h': fputs(usage, stdout); exit(0);
+		default: fputs(usage, stderr); exit(2);
+		}
+	}
+	if (optind < argc)
+		fail("'%s' is no option", argv[optind]);
+	if (!options->threads)
+		options->threads = options->cpu_count ? options->cpu_count : 1;
+}
+
+/* --- connections --- */
+
+static int listen_at(const struct addrinfo *where)
+{
+	int fd = socket(where->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), on = 1;
+
+	if (fd < 0)
+		return -1;
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	/* Inherited by the connections. Without a congestion control that paces, such as BBR. */
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
+	if (!bind(fd, where->ai_addr, where->ai_addrlen) && !listen(fd, SOMAXCONN))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+static int open_listener(const struct options *options)
+{
+	struct addrinfo hints = {
+		.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE,
+		.ai_socktype = SOCK_STREAM,
+	};
+	struct addrinfo *found;
+	int error = getaddrinfo(options->address, options->port, &hints, &found), fd;
+
+	if (error)
+		fail("--address=%s --port=%s: %s", options->address, options->port,
+		     gai_strerror(error));
+	fd = listen_at(found);
+	if (fd < 0)
+		fail("cannot listen at %s, port %s: %s", options->address, options->port,
+		     strerror(errno));
+	freeaddrinfo(found);
+	return fd;
+}
+
+static void say_ready(int listener)
+{
+	struct sockaddr_storage address;
+	socklen_t length = sizeof(address);
+	char host[NI_MAXHOST], port[NI_MAXSERV];
+
+	if (getsockname(listener, (struct sockaddr *)&address, &length) ||
+	    getnameinfo((struct sockaddr *)&address, length, host, sizeof(host), port, sizeof(port),
+			NI_NUMERICHOST | NI_NUMERICSERV))
+		fail("cannot tell where it listens");
+	printf("{\"address\": \"%s\", \"nfsport\": %s, \"mountport\": %s}\n", host, port, port);
+	fflush(stdout);
+}
+
+static void accept_one(struct sink *sink, int listener)
+{
+	int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+	if (fd >= 0)
+		worker_give(&sink->workers[sink->connections++ % sink->options.threads], fd);
+}
+
+/* --- signals --- */
+
+/* Blocked in all threads, and read from a descriptor by the main one. */
+static int open_signals(void)
+{
+	sigset_t signals;
+	int fd;
+
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGUSR1);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGINT);
+	pthread_sigmask(SIG_BLOCK, &signals, NULL);
+	fd = signalfd(-1, &signals, SFD_CLOEXEC);
+	if (fd < 0)
+		fail("signalfd: %s", strerror(errno));
+	return fd;
+}
+
+static void print_counts(const struct sink *sink)
+{
+	struct counts sum = {.connections = sink->connections};
+
+	for (unsigned int i = 0; i < sink->options.threads; i++)
+		counts_add(&sum, &sink->workers[i].counts);
+	counts_print(&sum, stdout);
+}
+
+static void take_signal(const struct sink *sink, int signals)
+{
+	struct signalfd_siginfo signal;
+
+	if (read(signals, &signal, sizeof(signal)) != sizeof(signal))
+		return;
+	if (sink->options.count)
+		print_counts(sink);
+	if (signal.ssi_signo != SIGUSR1)
+		_exit(0);
+}
+
+/* --- the whole --- */
+
+static void start_workers(struct sink *sink)
+{
+	const struct options *options = &sink->options;
+
+	for (unsigned int i = 0; i < options->threads; i++) {
+		struct worker_config config = {
+			.read_max = options->read_max,
+			.write_max = options->write_max,
+			.spin = options->spin,
+			.cpu = options->cpu_count ? options->cpus[i % options->cpu_count] : -1,
+		};
+		int error = worker_start(&sink->workers[i], &config);
+
+		if (error)
+			fail("cannot start a thread on processor %d: %s", config.cpu,
+			     strerror(-error));
+	}
+}
+
+int main(int argc, char **argv)
+{
+	static struct sink sink = {
+		.options =
+			{
+				.address = "127.0.0.1",
+				.port = "0",
+				.read_max = 1 << 20,
+				.write_max = 1 << 20,
+				.file_size = 1ull << 40,
+			},
+	};
+	struct pollfd polled[2];
+
+	parse_options(&sink.options, argc, argv);
+	files_init(sink.options.file_size);
+	polled[0] = (struct pollfd){.fd = open_signals(), .events = POLLIN};
+	start_workers(&sink);
+	polled[1] = (struct pollfd){.fd = open_listener(&sink.options), .events = POLLIN};
+	say_ready(polled[1].fd);
+	for (;;) {
+		poll(polled, 2, -1);
+		if (polled[0].revents)
+			take_signal(&sink, polled[0].fd);
+		if (polled[1].revents)
+			accept_one(&sink, polled[1].fd);
+	}
+}

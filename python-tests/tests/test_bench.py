@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""bench: its statistics, its bars, and runs of it that are short."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+from pathlib import Path
+
+import pytest
+from conftest import run_harness
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nfsmulti.bench import peer
+from nfsmulti.bench.calls import read_strace
+from nfsmulti.bench.cases import CLIENT_COST, MOUNT, SCALE, SCALE_ENDS, Bar, Case, choose
+from nfsmulti.bench.client_cost import SinkBench, our_engine
+from nfsmulti.bench.compare import CaseResult
+from nfsmulti.bench.cores import choose_cores
+from nfsmulti.bench.mount import MountBench, io_uring, our_mount, places
+from nfsmulti.bench.ratios import Ratio, Verdict
+from nfsmulti.bench.report import Grid
+from nfsmulti.bench.runs import Contender, Sample, Timing, run_fio
+from nfsmulti.errors import HarnessError
+from nfsmulti.fiorun import Engine
+
+_SHORT = Timing(runtime=300, ramp=0, repeats=1)
+
+
+# --- statistics ---
+
+
+def test_ratio_of_constant_pairs() -> None:
+    ratio = Ratio.of_pairs([1, 2, 3], [2, 4, 6])
+    assert ratio == Ratio(0.5, 0.5, 0.5)
+    assert ratio.text == "0.50x (0.50 to 0.50)"
+
+
+def test_interval_is_students() -> None:
+    # Logs 0, log 2, log 4: mean log 2, standard error log 2 / sqrt 3, t(0.975, 2) = 4.302653.
+    ratio = Ratio.of_pairs([1, 2, 4], [1, 1, 1])
+    half = 4.302653 * math.log(2) / math.sqrt(3)
+    assert ratio.value == pytest.approx(2)
+    assert ratio.low == pytest.approx(2 / math.exp(half), rel=1e-5)
+    assert ratio.high == pytest.approx(2 * math.exp(half), rel=1e-5)
+
+
+def test_one_pair_has_no_interval() -> None:
+    ratio = Ratio.of_pairs([1], [4])
+    assert (ratio.value, ratio.low, ratio.high) == (0.25, 0, math.inf)
+    assert ratio.text == "0.25x"
+    assert ratio.verdict(Bar("cpu", 0.5)) is Verdict.MET_OPEN
+
+
+_FIGURES = st.floats(min_value=1e-3, max_value=1e6)
+
+
+@given(st.lists(st.tuples(_FIGURES, _FIGURES), min_size=2, max_size=8))
+def test_ratio_turned_round_is_its_inverse(pairs: list[tuple[float, float]]) -> None:
+    ours, theirs = zip(*pairs, strict=True)
+    ratio, inverse = Ratio.of_pairs(ours, theirs), Ratio.of_pairs(theirs, ours)
+    assert ratio.low <= ratio.value * (1 + 1e-9)
+    assert ratio.value <= ratio.high * (1 + 1e-9)
+    assert ratio.value * inverse.value == pytest.approx(1)
+    assert ratio.low * inverse.high == pytest.approx(1)
+
+
+# --- bars ---
+
+
+@pytest.mark.parametrize(
+    ("ratio", "bar", "verdict"),
+    [
+        (Ratio(0.2, 0.19, 0.21), Bar("cpu", 0.22), Verdict.MET),
+        (Ratio(0.2, 0.17, 0.23), Bar("cpu", 0.22), Verdict.MET_OPEN),
+        (Ratio(0.24, 0.21, 0.27), Bar("cpu", 0.22), Verdict.NOT_MET_OPEN),
+        (Ratio(0.24, 0.23, 0.25), Bar("cpu", 0.22), Verdict.NOT_MET),
+        (Ratio(4.4, 4.3, 4.5), Bar("rate", 4.2), Verdict.MET),
+        (Ratio(4.4, 4.0, 4.8), Bar("rate", 4.2), Verdict.MET_OPEN),
+        (Ratio(4.0, 3.7, 4.3), Bar("rate", 4.2), Verdict.NOT_MET_OPEN),
+        (Ratio(4.0, 3.9, 4.1), Bar("rate", 4.2), Verdict.NOT_MET),
+        (Ratio(0.22, 0.22, 0.22), Bar("cpu", 0.22), Verdict.MET),
+    ],
+)
+def test_verdict(ratio: Ratio, bar: Bar, verdict: Verdict) -> None:
+    assert ratio.verdict(bar) is verdict
+
+
+def _limits(case: Case) -> dict[str, float]:
+    return {bar.figure: bar.limit for bar in case.bars}
+
+
+def test_bars_are_those_that_were_set() -> None:
+    assert {case.name: _limits(case) for case in CLIENT_COST if case.bars} == {
+        "randread 4k d128": {"cpu": 0.22, "rate": 4.2},
+        "randread 4k d32": {"cpu": 0.30, "rate": 2.6, "calls": 0.20},
+        "randread 4k d8": {"cpu": 0.50, "rate": 1.2},
+        "randread 4k d1": {"cpu": 0.80, "rate": 1.1},
+        "write 4k d32": {"cpu": 0.32, "rate": 1.9},
+        "write 64k d8": {"cpu": 0.33, "rate": 3.0},
+        "write 8k d8": {"cpu": 0.65, "rate": 1.0},
+        "write 1m d8": {"cpu": 0.70, "rate": 1.3},
+        "read 64k d8": {"cpu": 0.85},
+        "read 1m d8": {"cpu": 0.85},
+    }
+    assert {case.connections for case in CLIENT_COST} == {1, 4, 64}
+    assert {case.place for case in MOUNT} == {"tmpfs", "disk"}
+    assert all(_limits(case) == {"cpu": 1.03, "rate": 0.97} for case in MOUNT)
+
+
+def test_scale_covers_what_it_promises() -> None:
+    assert [case.connections for case in SCALE if case.depth == 256] == [1, 2, 4, 8, 16, 32, 64]
+    depths = sorted(case.depth for case in SCALE if case.connections == 1)
+    assert depths == [1 << bit for bit in range(11)]
+    assert [case.connections for case in SCALE_ENDS] == [1, 64]
+
+
+@pytest.mark.parametrize("cases", [CLIENT_COST, MOUNT, SCALE])
+def test_names_are_unique(cases: tuple[Case, ...]) -> None:
+    assert len({case.name for case in cases}) == len(cases)
+
+
+def test_choice_of_cases() -> None:
+    assert choose(CLIENT_COST, []) == list(CLIENT_COST)
+    assert [case.name for case in choose(CLIENT_COST, ["write ?k d*", "read 1m d8"])] == [
+        "write 4k d32",
+        "write 8k d8",
+        "read 1m d8",
+    ]
+    with pytest.raises(HarnessError, match="'write 5k' matches no case"):
+        choose(CLIENT_COST, ["write 5k"])
+
+
+def _sample(cpu: float, iops: float, calls: float | None = None) -> Sample:
+    return Sample(
+        iops=iops, bandwidth=1, cpu_user=cpu / 4, cpu_system=cpu * 3 / 4, p50=1, p99=1, calls=calls
+    )
+
+
+def test_judgements() -> None:
+    case = next(case for case in CLIENT_COST if case.name == "randread 4k d32")
+    ours = [_sample(1.0, 500, 0.1), _sample(1.0, 500, 0.3), _sample(1.0, 500, 0.15)]
+    peer_runs = [_sample(4.0, 250), _sample(4.0, 250), _sample(4.0, 250)]
+    judged = {one.bar.figure: one for one in CaseResult(case, ours, peer_runs).judgements()}
+    assert judged["cpu"].value == pytest.approx(0.25)
+    assert judged["cpu"].verdict is Verdict.MET
+    assert judged["rate"].value == pytest.approx(2)
+    assert judged["rate"].verdict is Verdict.NOT_MET
+    assert judged["calls"].value == 0.15
+    assert judged["calls"].verdict is Verdict.MET
+
+
+# --- parts ---
+
+
+def test_sum_of_strace(tmp_path: Path) -> None:
+    table = tmp_path / "calls"
+    rule = f"{'-' * 9} {'-' * 16}\n"
+    table.write_text(
+        f"    calls syscall\n{rule}     7000 recvfrom\n       12 poll\n{rule}     7012 total\n"
+    )
+    assert read_strace(table) == 7012
+
+
+def test_cores() -> None:
+    allowed = sorted(os.sched_getaffinity(0))
+    if len(allowed) > 1:
+        cores = choose_cores()
+        assert cores.client != cores.server
+        assert choose_cores(server=cores.client).client != cores.client
+    with pytest.raises(HarnessError, match="processor 99999 is not one of"):
+        choose_cores(client=99999)
+
+
+def test_sources_of_packages_become_places_of_their_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apt, out = tmp_path / "apt", tmp_path / "out"
+    (apt / "sources.list.d").mkdir(parents=True)
+    out.mkdir()
+    (apt / "sources.list").write_text("# deb\ndeb [signed-by=/k] http://a b main\n")
+    (apt / "sources.list.d/x.sources").write_text(
+        "Types: deb\nArchitectures: amd64\nURIs: http://a\n"
+    )
+    (apt / "sources.list.d/README").write_text("deb\n")
+    monkeypatch.setattr(peer, "_APT", apt)
+    peer.write_sources(out)
+    assert (out / "sources.list").read_text() == "# deb\ndeb-src [signed-by=/k] http://a b main\n"
+    assert (out / "x.sources").read_text() == "Types: deb-src\nURIs: http://a\n"
+    assert not (out / "README").exists()
+
+
+def test_grid_as_markdown() -> None:
+    text = Grid("t", ["", "IOPS"], [["a", "1"]]).markdown()
+    assert text == "**t**\n\n|  | IOPS |\n| :-- | --: |\n| a | 1 |\n"
+
+
+# --- runs ---
+
+
+def test_a_run_against_the_sink(tmp_path: Path) -> None:
+    bench = SinkBench(choose_cores(), _SHORT, tmp_path)
+    found = bench.run_once(our_engine(Engine.built()), Case("randread", "4k", 64, connections=4), 0)
+    assert found.iops > 1000
+    assert found.bandwidth == pytest.approx(found.iops * 4096, rel=0.01)
+    assert 0 < found.cpu < 1000
+    assert 0 < found.p50 <= found.p99
+    assert found.calls is not None
+    assert 0 < found.calls < 4
+    assert found.server_busy is not None
+    assert 0 < found.server_busy <= 1
+
+
+def test_a_run_on_a_directory(tmp_path: Path) -> None:
+    with places(tmp_path / "disk") as folders:
+        bench = MountBench(choose_cores(), _SHORT, tmp_path / "runs", folders)
+        for contender in (our_mount(Engine.built()), io_uring()):
+            found = bench.run_once(contender, Case("randread", "4k", 8, place="tmpfs"), 0)
+            assert found.iops > 1000
+            assert 0 < found.cpu < 1000
+    assert not any(folder.exists() for folder in folders.values())
+
+
+def _processes_that_name(word: str) -> list[str]:
+    found = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if word in (said := file.read_text(errors="replace")):
+                found.append(said)
+    return found
+
+
+def test_jobs_that_hang_are_ended(tmp_path: Path) -> None:
+    hanging = Contender("null", "fio", lambda *_: ["--ioengine=null", "--size=1g"], may_hang=True)
+    case = Case("randread", "4k", 1)
+    with pytest.raises(HarnessError, match=r"randread 4k d1, null: .* ran for 0.0 s only"):
+        run_fio(hanging, case, "", _SHORT, tmp_path, enter=[], words=["--runtime=60"])
+    assert "got signal=9" in (tmp_path / "stderr").read_text() + (tmp_path / "fio.json").read_text()
+    assert not _processes_that_name(str(tmp_path))
+
+
+def test_list_shows_cases_and_bars() -> None:
+    done = run_harness("bench", "client-cost", "--list").check()
+    for case in CLIENT_COST:
+        assert case.name in done.stdout
+    assert "≤ 0.22x" in done.stdout
+    assert "≥ 4.2x" in done.stdout
+
+
+def test_scale_leaves_its_report(tmp_path: Path) -> None:
+    words = ["--quick", "--repeat", "1", "--case", "randread 4k d32", "--results", str(tmp_path)]
+    run_harness("bench", "scale", *words).check()
+    data = json.loads((tmp_path / "results.json").read_text())
+    assert [case["case"] for case in data["cases"]] == ["randread 4k d32"]
+    assert data["cases"][0]["runs"][0]["iops"] > 1000
+    assert data["setting"]["fio"].startswith("fio-")
+    assert "| randread 4k d32 | nfsmulti |" in (tmp_path / "report.md").read_text()
+    assert (tmp_path / "scale.png").read_bytes().startswith(b"\x89PNG")
