@@ -104,9 +104,10 @@ struct conn_job {
 	uint32_t file_count; /* open_file() takes numbers below this */
 	uint32_t conn_count; /* connections of the job; conn->number is below this */
 	struct io_list finished;
-	uint64_t now; /* clock_now() at the last flush or reply: one reading serves a batch */
-	bool polled;  /* connections are waited for by their poll_fd() */
-	bool direct;  /* mounts: O_DIRECT */
+	uint64_t now;	    /* clock_now() at the last flush or reply: one reading serves a batch */
+	bool polled;	    /* connections are waited for by their poll_fd() */
+	bool direct;	    /* mounts: O_DIRECT */
+	uint64_t busy_poll; /* nanoseconds to ask for completions without sleeping, before a wait */
 	struct iovec buffers; /* memory that I/O buffers lie in, where known: for registration */
 	void *ring;	      /* mount.c's: one ring serves all mounts of the job */
 	/* One line for people, without a newline. */

@@ -79,12 +79,29 @@ static void tick(struct group *group)
 	}
 }
 
-void group_reap(struct group *group, bool wait)
+static void reap_once(struct group *group, bool wait)
 {
 	if (waits_alone(group))
 		group->conns[0]->ops->reap(group->conns[0], wait);
 	else
 		reap_polled(group, wait);
+}
+
+/* True where a completion came within the time that the user gives to it. */
+static bool reap_busily(struct group *group)
+{
+	uint64_t until = clock_now() + group->job.busy_poll;
+
+	do
+		reap_once(group, false);
+	while (!group->job.finished.first && clock_now() < until);
+	return group->job.finished.first;
+}
+
+void group_reap(struct group *group, bool wait)
+{
+	if (!wait || !group->job.busy_poll || !reap_busily(group))
+		reap_once(group, wait);
 	if (!group->job.finished.first) /* no reply has read the clock */
 		group->job.now = clock_now();
 	tick(group);

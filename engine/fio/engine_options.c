@@ -214,6 +214,16 @@ struct fio_option engine_option_table[] = {
 		ENGINE_OPTION,
 	},
 	{
+		.name = "busy_poll",
+		.lname = "Busy polling",
+		.type = FIO_OPT_INT,
+		AT(busy_poll),
+		.maxval = 1000000,
+		.def = "0",
+		.help = "Microseconds to ask for replies without sleeping, before each wait",
+		ENGINE_OPTION,
+	},
+	{
 		.name = "stats_file",
 		.lname = "Statistics file",
 		.type = FIO_OPT_STR_STORE,

@@ -22,7 +22,8 @@ struct engine_options {
 	unsigned int retrans;
 	unsigned int soft;
 	char *localaddr;
-	unsigned int stable; /* enum io_stable */
+	unsigned int stable;	/* enum io_stable */
+	unsigned int busy_poll; /* microseconds */
 	char *stats_file;
 	unsigned int trace;
 };

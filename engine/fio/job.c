@@ -136,6 +136,7 @@ static int allocate(struct job *job)
 		.io_count = ios,
 		.file_count = td->o.nr_files,
 		.direct = td->o.odirect,
+		.busy_poll = options_of(job)->busy_poll * 1000ull,
 		.log = say,
 	};
 	return 0;

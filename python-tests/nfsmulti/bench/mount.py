@@ -21,6 +21,7 @@ from nfsmulti.fiorun import Engine, FioResult
 _FILE, _SIZE = "bench", 256 << 20
 _BLOCK = 1 << 20
 _TMPFS = Path("/dev/shm")
+_LEAST_SECONDS = 1e-6  # a ratio to nothing cannot be taken
 _BARE = Timing(runtime=1, ramp=0, repeats=5)
 
 CPU_HOW = (
@@ -91,8 +92,14 @@ class _Cpu(NamedTuple):
         return cls(usage.ru_utime, usage.ru_stime)
 
     def less(self, other: _Cpu) -> _Cpu:
-        """Give what this has more than another."""
-        return _Cpu(max(0.0, self.user - other.user), max(0.0, self.system - other.system))
+        """Give what this has more than another.
+
+        The kernel knows the sum well and guesses its parts: where one part falls below zero, the
+        other pays.
+        """
+        total = max(_LEAST_SECONDS, sum(self) - sum(other))
+        user = min(max(0.0, self.user - other.user), total)
+        return _Cpu(user, total - user)
 
 
 @dataclass
