@@ -105,6 +105,7 @@ struct conn_job {
 	uint32_t conn_count; /* connections of the job; conn->number is below this */
 	struct io_list finished;
 	uint64_t now;	    /* clock_now() at the last flush or reply: one reading serves a batch */
+	bool writes;	    /* some of the I/O will be writes */
 	bool polled;	    /* connections are waited for by their poll_fd() */
 	bool direct;	    /* mounts: O_DIRECT */
 	uint64_t busy_poll; /* nanoseconds to ask for completions without sleeping, before a wait */
@@ -188,6 +189,13 @@ static inline void conn_finish(struct conn *conn, struct conn_io *io)
 	if (io->error)
 		conn->counters.errors++;
 	io_list_add(&conn->job->finished, io);
+}
+
+/* The same for an I/O that did not get as far as the server. */
+static inline void conn_finish_error(struct conn *conn, struct conn_io *io, int error)
+{
+	io->error = error;
+	conn_finish(conn, io);
 }
 
 extern const struct conn_ops conn_nfs;

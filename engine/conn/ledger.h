@@ -17,6 +17,7 @@
 
 struct ledger {
 	uint64_t unstable;		   /* bytes written and not covered by a COMMIT under way */
+	uint64_t committing;		   /* bytes that COMMITs under way cover */
 	uint64_t lost;			   /* bytes found lost and not yet reported */
 	uint8_t verifier[LEDGER_VERIFIER]; /* of the unstable bytes */
 };
@@ -47,6 +48,7 @@ static inline struct ledger_commit ledger_begin_commit(struct ledger *ledger)
 	struct ledger_commit commit = {.bytes = ledger->unstable};
 
 	memcpy(commit.verifier, ledger->verifier, LEDGER_VERIFIER);
+	ledger->committing += ledger->unstable;
 	ledger->unstable = 0;
 	return commit;
 }
@@ -55,6 +57,7 @@ static inline struct ledger_commit ledger_begin_commit(struct ledger *ledger)
 static inline void ledger_end_commit(struct ledger *ledger, const struct ledger_commit *commit,
 				     const uint8_t verifier[LEDGER_VERIFIER])
 {
+	ledger->committing -= commit->bytes;
 	if (commit->bytes && memcmp(commit->verifier, verifier, LEDGER_VERIFIER))
 		ledger->lost += commit->bytes;
 }
@@ -64,6 +67,7 @@ static inline void ledger_undo_commit(struct ledger *ledger, const struct ledger
 {
 	if (!commit->bytes)
 		return;
+	ledger->committing -= commit->bytes;
 	if (ledger->unstable && memcmp(ledger->verifier, commit->verifier, LEDGER_VERIFIER)) {
 		ledger->lost += commit->bytes;
 		return;
@@ -75,7 +79,15 @@ static inline void ledger_undo_commit(struct ledger *ledger, const struct ledger
 /* It failed: whether the bytes are durable is unknown, so they count as lost. */
 static inline void ledger_fail_commit(struct ledger *ledger, const struct ledger_commit *commit)
 {
+	ledger->committing -= commit->bytes;
 	ledger->lost += commit->bytes;
+}
+
+/* True where what was written is not durable yet: a sync of now has to wait for a COMMIT of its
+ * own. */
+static inline bool ledger_unsettled(const struct ledger *ledger)
+{
+	return ledger->unstable || ledger->committing;
 }
 
 /* True where a COMMIT is owed, or a loss has yet to be told. */

@@ -34,6 +34,7 @@ struct mount_ring {
 	bool files_registered;
 	bool buffers_tried, buffers_registered;
 	struct io_list waiting; /* no room in the ring */
+	bool abandoned; /* the kernel may have I/O that was given up: it is not listened to */
 };
 
 struct mount_conn {
@@ -171,6 +172,7 @@ static bool put(struct mount_ring *ring, struct conn_io *io)
 	if (!sqe)
 		return false;
 	prepare(sqe, io);
+	io->last_sent = io->conn->job->now;
 	io_list_add(&mount_of(io->conn)->sent, io);
 	return true;
 }
@@ -188,9 +190,11 @@ static void mount_submit(struct conn *conn, struct conn_io *io)
 	if (!ring->buffers_tried)
 		register_buffers(conn->job, ring);
 	io->conn = conn;
-	io->last_sent = 0;
 	conn->outstanding++;
-	put_or_wait(ring, io);
+	if (ring->abandoned)
+		conn_finish_error(conn, io, EINTR);
+	else
+		put_or_wait(ring, io);
 }
 
 static void put_waiting(struct mount_ring *ring)
@@ -201,14 +205,11 @@ static void put_waiting(struct mount_ring *ring)
 		put(ring, io);
 }
 
-/* Submits what is in the ring, of every mount: the others' flush finds nothing left but their own
- * times. */
+/* Submits what is in the ring, of every mount. */
 static void mount_flush(struct conn *conn)
 {
 	struct mount_ring *ring = ring_of(conn);
 
-	for (struct conn_io *io = mount_of(conn)->sent.last; io && !io->last_sent; io = io->prev)
-		io->last_sent = conn->job->now;
 	while (io_uring_sq_ready(&ring->ring)) {
 		conn->transport.syscalls++;
 		if (io_uring_submit(&ring->ring) <= 0)
@@ -226,7 +227,6 @@ static void finish(struct conn_io *io, int error)
 	io->error = error;
 	if (error && io->op == IO_COMMIT)
 		ledger_fail_commit(&conn->path->files[io->file].ledger, &io->commit);
-	io->last_sent = 0;
 	conn_finish(conn, io);
 }
 
@@ -274,7 +274,9 @@ static void count(struct conn_io *io, int moved)
 static void completed(struct mount_ring *ring, struct conn_io *io, int result)
 {
 	io_list_remove(&mount_of(io->conn)->sent, io);
-	if (result == -EAGAIN || result == -EINTR) {
+	if (!ring->abandoned && (result == -EAGAIN || result == -EINTR)) {
+		if (io->op == IO_COMMIT)
+			ledger_undo_commit(&io->conn->path->files[io->file].ledger, &io->commit);
 		put_or_wait(ring, io);
 		return;
 	}
@@ -283,7 +285,6 @@ static void completed(struct mount_ring *ring, struct conn_io *io, int result)
 		return;
 	}
 	count(io, result);
-	io->last_sent = 0;
 	if (io->op == IO_COMMIT)
 		finish(io, 0);
 	else
@@ -291,7 +292,7 @@ static void completed(struct mount_ring *ring, struct conn_io *io, int result)
 }
 
 /* True where there was something. */
-static bool reap_ready(struct conn_job *job, struct mount_ring *ring)
+static bool take_ready(struct conn_job *job, struct mount_ring *ring)
 {
 	struct io_uring_cqe *cqes[CQES];
 	bool any = false;
@@ -307,6 +308,12 @@ static bool reap_ready(struct conn_job *job, struct mount_ring *ring)
 		io_uring_cq_advance(&ring->ring, ready);
 	}
 	return any;
+}
+
+/* The same, deaf once the ring is abandoned. */
+static bool reap_ready(struct conn_job *job, struct mount_ring *ring)
+{
+	return !ring->abandoned && take_ready(job, ring);
 }
 
 static void wait_ready(struct conn *conn, struct mount_ring *ring)
@@ -331,17 +338,11 @@ static void mount_reap(struct conn *conn, bool wait)
 		mount_flush(conn);
 }
 
-/*
- * What a mount is doing can be cancelled, but not always, and then not taken back: a hung hard
- * mount holds its threads in the kernel. Whoever aborts is about to leave; what is left after a
- * second fails.
- */
-static void mount_abort(struct conn *conn, int error)
+/* Asks the kernel to cancel everything, and takes what it says to that for a second. */
+static void cancel_ring(struct conn *conn, struct mount_ring *ring)
 {
-	struct mount_ring *ring = ring_of(conn);
 	struct mount_conn *mount = mount_of(conn);
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&ring->ring);
-	struct conn_io *io;
 
 	if (sqe) {
 		io_uring_prep_cancel(sqe, NULL, IORING_ASYNC_CANCEL_ANY);
@@ -350,10 +351,41 @@ static void mount_abort(struct conn *conn, int error)
 	}
 	for (int tries = 0; mount->sent.first && tries < CANCEL_TRIES; tries++) {
 		wait_ready(conn, ring);
-		reap_ready(conn->job, ring);
+		take_ready(conn->job, ring);
 	}
+}
+
+static void abort_waiting(struct conn *conn, struct mount_ring *ring, int error)
+{
+	struct conn_io *next;
+
+	for (struct conn_io *io = ring->waiting.first; io; io = next) {
+		next = io->next;
+		if (io->conn != conn)
+			continue;
+		io_list_remove(&ring->waiting, io);
+		conn_finish_error(conn, io, error);
+	}
+}
+
+/*
+ * What a mount is doing can be cancelled, but not always, and then not taken back: a hung hard
+ * mount holds its threads in the kernel. Whoever aborts is about to leave; what the kernel says
+ * later of an I/O that its owner has again is not listened to.
+ */
+static void mount_abort(struct conn *conn, int error)
+{
+	struct mount_ring *ring = ring_of(conn);
+	struct mount_conn *mount = mount_of(conn);
+	struct conn_io *io;
+	bool first = !ring->abandoned;
+
+	ring->abandoned = true;
+	if (first && mount->sent.first)
+		cancel_ring(conn, ring);
 	while ((io = io_list_take(&mount->sent)))
 		finish(io, error);
+	abort_waiting(conn, ring, error);
 }
 
 /* --- opening --- */
@@ -398,14 +430,15 @@ static void register_file(struct conn *conn, uint32_t file, int fd)
 		ring->files_registered = false;
 }
 
-/* Read-write where that is allowed: a read-only mount or file still serves reads. */
+/* Read-write where that is allowed: a read-only mount or file still serves a job that only reads.
+ */
 static int mount_open_file(struct conn *conn, uint32_t file)
 {
 	const char *name = conn->path->files[file].name;
 	int flags = conn->job->direct ? O_DIRECT : 0;
 	int fd = directory_open_file(conn->path->directory, name, O_RDWR | flags);
 
-	if (fd == -EROFS || fd == -EACCES || fd == -EPERM)
+	if (!conn->job->writes && (fd == -EROFS || fd == -EACCES || fd == -EPERM))
 		fd = directory_open_file(conn->path->directory, name, O_RDONLY | flags);
 	if (fd < 0) {
 		conn->job->log("%s: cannot open \"%s\": %s%s", conn->path->config.label, name,

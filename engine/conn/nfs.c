@@ -249,6 +249,7 @@ static void finish(struct nfs_conn *nfs, struct conn_io *io, int error)
 static void send_again(struct nfs_conn *nfs, struct conn_io *io)
 {
 	io->tries = 0;
+	io->since = 0;
 	io->last_sent = 0;
 	io_list_add(&nfs->waiting, io);
 }
@@ -262,6 +263,7 @@ static void delay(struct nfs_conn *nfs, struct conn_io *io)
 	if (io->op == IO_COMMIT) /* what it covers is not durable yet, and nothing is lost */
 		ledger_undo_commit(&file_of(io)->ledger, &io->commit);
 	io->tries = 0;
+	io->since = 0; /* it was answered: soft's time begins anew */
 	io->last_sent = 0;
 	io->resume_at = nfs->base.job->now + min_of(wait, DELAY_LAST);
 	io_list_add(&nfs->delayed, io);
@@ -375,9 +377,8 @@ static int start_connect(struct nfs_conn *nfs)
 {
 	struct path *path = nfs->base.path;
 	struct rpc_address address = path_next_address(path);
-	int error =
-		nfs->transport->open(&nfs->channel, &address, &nfs->handler,
-				     max_of(path->limits.read_max, 1u << 20) + NFS3_REPLY_HEAD_MAX);
+	int error = nfs->transport->open(&nfs->channel, &address, &nfs->handler,
+					 PATH_IO_MAX + NFS3_REPLY_HEAD_MAX);
 
 	if (error)
 		return error;
@@ -559,7 +560,6 @@ static void enforce_soft(struct nfs_conn *nfs, uint64_t now)
 		lost(nfs, -ETIMEDOUT);
 	}
 	fail_expired(nfs, &nfs->waiting, now);
-	fail_expired(nfs, &nfs->delayed, now);
 }
 
 /* nfs(5), timeo: the n-th transmission is given n times timeo, at most 600 s. */

@@ -29,7 +29,7 @@ struct path_config {
 		*locals; /* local addresses, bound in turn; none: the system's choice */
 	unsigned int local_count;
 	unsigned int nfs_port, mount_port; /* 0: ask rpcbind */
-	uint32_t rsize, wsize;		   /* bytes; 0: as much as the server takes */
+	uint32_t rsize, wsize;		   /* bytes; 0: the server's maximum, at most 1 MiB */
 	uint64_t timeo;			   /* nanoseconds */
 	unsigned int retrans;
 	bool soft;

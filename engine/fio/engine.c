@@ -100,7 +100,11 @@ static int hook_close_file(struct thread_data *td, struct fio_file *f)
 
 static int hook_unlink_file(struct thread_data *td, struct fio_file *f)
 {
-	return job_of(td) ? -job_unlink(job_of(td), f) : setup_unlink(td, f);
+	int error = job_of(td) ? -job_unlink(job_of(td), f) : setup_unlink(td, f);
+
+	if (error) /* fio itself does not look at it */
+		td_verror(td, error, "unlink_file");
+	return error;
 }
 
 static int hook_invalidate(struct thread_data *td, struct fio_file *f)

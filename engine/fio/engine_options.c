@@ -136,7 +136,8 @@ struct fio_option engine_option_table[] = {
 		.lname = "READ size",
 		.type = FIO_OPT_INT,
 		AT(rsize),
-		.help = "The most bytes that one READ asks for (default: the server's rtmax)",
+		.help = "The most bytes that one READ asks for (default: the server's rtmax, at "
+			"most 1m)",
 		ENGINE_OPTION,
 	},
 	{
@@ -144,7 +145,8 @@ struct fio_option engine_option_table[] = {
 		.lname = "WRITE size",
 		.type = FIO_OPT_INT,
 		AT(wsize),
-		.help = "The most bytes that one WRITE carries (default: the server's wtmax)",
+		.help = "The most bytes that one WRITE carries (default: the server's wtmax, at "
+			"most 1m)",
 		ENGINE_OPTION,
 	},
 	{

@@ -9,6 +9,7 @@
 
 #include "job_io.h"
 #include "job_stats.h"
+#include "patience.h"
 #include "say.h"
 #include "util.h"
 
@@ -135,6 +136,7 @@ static int allocate(struct job *job)
 		.ios = job->ios,
 		.io_count = ios,
 		.file_count = td->o.nr_files,
+		.writes = td_write(td),
 		.direct = td->o.odirect,
 		.busy_poll = options_of(job)->busy_poll * 1000ull,
 		.log = say,
@@ -153,7 +155,7 @@ static int open_job(struct job *job)
 		error = allocate(job);
 	if (!error)
 		error = group_open(&job->group, job->used, job->group.path_count,
-				   options_of(job)->nconnect, terms_stopped);
+				   options_of(job)->nconnect, patience_stopped);
 	return error;
 }
 
@@ -180,7 +182,7 @@ static void free_job(struct job *job)
 	free(job->done);
 	free(job);
 	say_job(NULL);
-	terms_watch(NULL);
+	patience_end();
 }
 
 int job_open(struct thread_data *td)
@@ -196,7 +198,7 @@ int job_open(struct thread_data *td)
 	job->stable = terms_stable(td);
 	job->trace = options_of(job)->trace || getenv("IOTRAP_TRACE");
 	say_job(td->o.name);
-	terms_watch(td);
+	patience_run(td);
 	error = open_placeholder(job) ?: open_job(job);
 	if (error) {
 		free_job(job);

@@ -70,8 +70,9 @@ struct job {
 	struct io_u **done; /* a ring of iodepth entries, complete and not yet taken by fio */
 	uint32_t done_first, done_count, done_size;
 
-	uint64_t
-		stop_seen; /* clock_now() when the job was told to end with I/O outstanding; or 0 */
+	uint32_t transfers; /* READ and WRITE requests under way */
+	bool gave_up; /* the run is to end and the server is silent: nothing is waited for any more
+		       */
 };
 
 /* The job, or NULL before job_open() and after job_close(). */

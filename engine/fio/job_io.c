@@ -6,14 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "nfs/status.h"
+#include "patience.h"
 #include "say.h"
-#include "util.h"
 
-/* How long outstanding I/O may still take once the job is to end: then it is given up. */
-static const uint64_t GRACE = 3 * SEC;
-/* How long after runtime= fio itself may take to notice, in microseconds. */
-static const uint64_t OVERTIME = 500000;
+#include "nfs/status.h"
+#include "util.h"
 
 /* --- from fio to the connections --- */
 
@@ -84,6 +81,7 @@ static enum fio_q_status queue_transfer(struct job *job, struct io_u *io_u)
 
 	job->fresh[job->fresh_count++] = io_u;
 	begin(request, io_u, io_u->file->fileno, io_u->ddir == DDIR_READ ? IO_READ : IO_WRITE);
+	job->transfers++;
 	if (request->op == IO_WRITE) {
 		request->born = ++job->births;
 		job->files[request->file].writes++;
@@ -122,7 +120,7 @@ static bool commit_paths(struct job *job, struct request *request)
 	for (; *path < job->group.path_count; ++*path) {
 		const struct path_file *file = &job->used[*path]->files[request->file];
 
-		if (file->removed || !file->ledger.unstable)
+		if (file->removed || !ledger_unsettled(&file->ledger))
 			continue;
 		if (!job->idle.first)
 			return false;
@@ -258,6 +256,8 @@ static void finish_request(struct job *job, struct request *request)
 		request->label = "a READ beyond the end of file";
 	}
 	push_done(job, io_u);
+	if (request->op != IO_COMMIT)
+		job->transfers--;
 	if (request->op == IO_WRITE) {
 		job->files[request->file].writes--;
 		release_syncs(job, request);
@@ -307,29 +307,19 @@ static void take_finished(struct job *job)
 
 /* --- waiting --- */
 
-static bool time_is_up(const struct thread_data *td)
-{
-	uint64_t runtime = td->o.timeout + td->o.ramp_time; /* microseconds */
-
-	return td->terminate || (td->o.timeout && utime_since_now(&td->epoch) > runtime + OVERTIME);
-}
-
 /*
- * Called when a wait brought nothing. A server that does not answer holds a hard mount for ever,
- * but not a job that is told to end.
+ * A server that does not answer holds a hard mount for ever, but not a job that is to end. Once
+ * given up, every further I/O, such as a COMMIT at close, fails at once.
  */
-static void check_stop(struct job *job)
+static void give_up_silence(struct job *job, bool progress)
 {
-	if (!time_is_up(job->td)) {
-		job->stop_seen = 0;
-		return;
+	if (!job->gave_up) {
+		if (!patience_lost(progress, !job->transfers))
+			return;
+		say("giving up %u calls that the server did not answer: the run is to end",
+		    group_outstanding(&job->group));
+		job->gave_up = true;
 	}
-	if (!job->stop_seen)
-		job->stop_seen = clock_now();
-	if (clock_now() - job->stop_seen < GRACE)
-		return;
-	say("giving up %u calls that the server did not answer: the run is to end",
-	    group_outstanding(&job->group));
 	group_abort(&job->group, EINTR);
 }
 
@@ -360,8 +350,8 @@ static void turn(struct job *job, bool wait)
 		note_issued(job);
 	group_flush(&job->group);
 	group_reap(&job->group, wait);
-	if (wait && !job->group.job.finished.first)
-		check_stop(job);
+	if (wait)
+		give_up_silence(job, job->group.job.finished.first);
 	take_finished(job);
 }
 

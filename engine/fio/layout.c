@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "conn/group.h"
+#include "patience.h"
 #include "say.h"
-#include "terms.h"
 #include "util.h"
 
 enum {
@@ -72,7 +72,7 @@ static void drain(struct layout *layout)
 	while (group_outstanding(&layout->group)) {
 		group_flush(&layout->group);
 		group_reap(&layout->group, true);
-		if (terms_stopped())
+		if (patience_told())
 			group_abort(&layout->group, EINTR);
 		take_finished(layout);
 	}
@@ -90,7 +90,7 @@ static void write_blocks(struct layout *layout)
 		group_flush(&layout->group);
 		group_reap(&layout->group, true);
 		take_finished(layout);
-		if (terms_stopped())
+		if (patience_told())
 			layout->error = EINTR;
 	}
 	drain(layout);
@@ -130,12 +130,13 @@ static void prepare(struct layout *layout, uint8_t *buffers)
 	layout->group.job.ios = layout->ios;
 	layout->group.job.io_count = DEPTH;
 	layout->group.job.file_count = 1;
+	layout->group.job.writes = true;
 	layout->group.job.log = say;
 }
 
 static int run(struct layout *layout, struct path **paths, uint32_t path_count)
 {
-	int error = group_open(&layout->group, paths, path_count, 1, terms_stopped);
+	int error = group_open(&layout->group, paths, path_count, 1, patience_stopped);
 
 	if (error)
 		return error;

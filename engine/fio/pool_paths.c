@@ -4,8 +4,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "pool/spread.h"
+#include "patience.h"
 #include "say.h"
+
+#include "pool/spread.h"
 
 int pool_paths_init(struct pool_paths *paths, struct thread_data *td, uint32_t file_count)
 {
@@ -35,7 +37,7 @@ void pool_paths_close(struct pool_paths *paths)
 struct path *pool_paths_get(struct pool_paths *paths, struct thread_data *td, uint32_t number,
 			    int *error)
 {
-	const struct path_job job = {paths->file_count, terms_stopped, say};
+	const struct path_job job = {paths->file_count, patience_stopped, say};
 	struct path_config config;
 
 	*error = 0;

@@ -301,15 +301,3 @@ enum io_stable terms_stable(struct thread_data *td)
 		return max_of(options_of(td)->stable, (unsigned int)IO_DATA_SYNC);
 	return options_of(td)->stable;
 }
-
-static __thread struct thread_data *watched;
-
-void terms_watch(struct thread_data *td)
-{
-	watched = td;
-}
-
-bool terms_stopped(void)
-{
-	return watched && watched->terminate;
-}

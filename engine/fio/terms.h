@@ -31,8 +31,4 @@ uint32_t terms_job_number(const struct thread_data *td);
 /* How a WRITE of this job asks. */
 enum io_stable terms_stable(struct thread_data *td);
 
-/* Whether fio has told the job to end, for waits that know nothing of fio. Per thread. */
-bool terms_stopped(void);
-void terms_watch(struct thread_data *td);
-
 #endif
