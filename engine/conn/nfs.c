@@ -40,7 +40,8 @@ struct nfs_conn {
 	bool drop;		     /* the channel must go: see finished() */
 	uint64_t connect_deadline, retry_at, retry_delay;
 	unsigned int bad_channels;
-	bool said_silent; /* "not responding" was logged, "ok" was not yet */
+	enum rpc_verdict said_verdict; /* the last one that was logged: once for all calls it met */
+	bool said_silent;	       /* "not responding" was logged, "ok" was not yet */
 
 	struct io_list waiting, sent, delayed;
 
@@ -327,8 +328,11 @@ static void refused(struct nfs_conn *nfs, struct conn_io *io)
 			nfs3_procedure_name(procedure_of(io)));
 		finish(nfs, io, EPROTO);
 	} else if (nfs->reply.verdict != RPC_SUCCESS) {
-		rpc_verdict_text(&nfs->reply, why, sizeof(why));
-		nfs_log(nfs, "%s: %s", nfs3_procedure_name(procedure_of(io)), why);
+		if (nfs->said_verdict != nfs->reply.verdict) {
+			nfs->said_verdict = nfs->reply.verdict;
+			rpc_verdict_text(&nfs->reply, why, sizeof(why));
+			nfs_log(nfs, "%s: %s", nfs3_procedure_name(procedure_of(io)), why);
+		}
 		finish(nfs, io, rpc_verdict_errno(&nfs->reply));
 	} else if (nfs->result.status == NFS3_STATUS_JUKEBOX) {
 		delay(nfs, io);

@@ -47,6 +47,18 @@ static void set_error(struct names *names, const char *words)
 		 words && *words ? words : "no reason given");
 }
 
+/* libnfs has no words for a call that was denied by RPC itself; it says -EFAULT. */
+static const char *words_for(struct names *names, int error)
+{
+	const char *words = nfs_get_error(names->nfs);
+
+	if ((words && *words) || error != -EFAULT)
+		return words;
+	return "the server denied the call: it may want a reserved source port (run as root, or "
+	       "export "
+	       "with \"insecure\") or other credentials than AUTH_SYS";
+}
+
 /* Destroying the context ends what is outstanding, while its struct operation still exists. */
 static int give_up(struct names *names, int error, const char *words)
 {
@@ -88,8 +100,8 @@ static int wait_for(struct names *names, struct operation *operation)
 		}
 	}
 	if (operation->error < 0) {
-		set_error(names, nfs_get_error(names->nfs));
-		return operation->error;
+		set_error(names, words_for(names, operation->error));
+		return operation->error == -EFAULT ? -EACCES : operation->error;
 	}
 	return 0;
 }
@@ -253,13 +265,16 @@ const char *names_error(const struct names *names)
 
 uint16_t names_nfs_port(const struct names *names)
 {
-	struct sockaddr_storage peer = {0};
+	union {
+		struct sockaddr any;
+		struct sockaddr_in v4;
+		struct sockaddr_in6 v6;
+	} peer = {0};
 	socklen_t length = sizeof(peer);
 
-	if (!names->nfs || getpeername(nfs_get_fd(names->nfs), (struct sockaddr *)&peer, &length))
+	if (!names->nfs || getpeername(nfs_get_fd(names->nfs), &peer.any, &length))
 		return 0;
-	return ntohs(peer.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&peer)->sin6_port
-						: ((struct sockaddr_in *)&peer)->sin_port);
+	return ntohs(peer.any.sa_family == AF_INET6 ? peer.v6.sin6_port : peer.v4.sin_port);
 }
 
 /* --- operations --- */

@@ -7,7 +7,7 @@ import ctypes as c
 import errno
 import subprocess
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -412,32 +412,43 @@ class Records:
 # --- ledger.h, which is all static inline ---
 
 _SHIM = """
+#include <stdlib.h>
 #include "conn/ledger.h"
+struct ledger *shim_new(void) { return calloc(1, sizeof(struct ledger)); }
+void shim_free(void *p) { free(p); }
 void shim_wrote(struct ledger *l, uint64_t bytes, bool durable, const uint8_t *verifier)
 { ledger_wrote(l, bytes, durable, verifier); }
-void shim_begin(struct ledger *l, struct ledger_commit *commit)
-{ *commit = ledger_begin_commit(l); }
-void shim_end(struct ledger *l, const struct ledger_commit *commit, const uint8_t *verifier)
-{ ledger_end_commit(l, commit, verifier); }
-void shim_undo(struct ledger *l, const struct ledger_commit *commit)
-{ ledger_undo_commit(l, commit); }
-void shim_fail(struct ledger *l, const struct ledger_commit *commit)
-{ ledger_fail_commit(l, commit); }
+struct ledger_commit *shim_begin(struct ledger *l)
+{
+	struct ledger_commit *commit = malloc(sizeof(*commit));
+	*commit = ledger_begin_commit(l);
+	return commit;
+}
+uint64_t shim_commit_bytes(const struct ledger_commit *commit) { return commit->bytes; }
+void shim_end(struct ledger *l, struct ledger_commit *commit, const uint8_t *verifier)
+{ ledger_end_commit(l, commit, verifier); free(commit); }
+void shim_undo(struct ledger *l, struct ledger_commit *commit)
+{ ledger_undo_commit(l, commit); free(commit); }
+void shim_fail(struct ledger *l, struct ledger_commit *commit)
+{ ledger_fail_commit(l, commit); free(commit); }
 bool shim_owes(const struct ledger *l) { return ledger_owes(l); }
+bool shim_unsettled(const struct ledger *l) { return ledger_unsettled(l); }
 uint64_t shim_take_lost(struct ledger *l) { return ledger_take_lost(l); }
 """
-
-
-class LedgerStruct(c.Structure):
-    """struct ledger."""
-
-    _fields_ = (("unstable", c.c_uint64), ("lost", c.c_uint64), ("verifier", c.c_uint8 * 8))
-
-
-class Commit(c.Structure):
-    """struct ledger_commit."""
-
-    _fields_ = (("bytes", c.c_uint64), ("verifier", c.c_uint8 * 8))
+_POINTER, _NUMBER, _BYTES = c.c_void_p, c.c_uint64, c.c_char_p
+_SHIM_TYPES: dict[str, tuple[Any, ...]] = {
+    "new": (_POINTER,),
+    "free": (None, _POINTER),
+    "wrote": (None, _POINTER, _NUMBER, c.c_bool, _BYTES),
+    "begin": (_POINTER, _POINTER),
+    "commit_bytes": (_NUMBER, _POINTER),
+    "end": (None, _POINTER, _POINTER, _BYTES),
+    "undo": (None, _POINTER, _POINTER),
+    "fail": (None, _POINTER, _POINTER),
+    "owes": (c.c_bool, _POINTER),
+    "unsettled": (c.c_bool, _POINTER),
+    "take_lost": (_NUMBER, _POINTER),
+}
 
 
 def build_ledger(compiler: str, engine: Path, folder: Path) -> c.CDLL:
@@ -447,50 +458,62 @@ def build_ledger(compiler: str, engine: Path, folder: Path) -> c.CDLL:
     flags = ["-shared", "-fPIC", f"-I{engine}", "-o", str(library)]
     subprocess.run([compiler, *flags, str(source)], check=True, timeout=60)
     lib = c.CDLL(str(library))
-    ledger, commit = c.POINTER(LedgerStruct), c.POINTER(Commit)
-    lib.shim_wrote.argtypes = [ledger, c.c_uint64, c.c_bool, c.c_char_p]
-    lib.shim_begin.argtypes = [ledger, commit]
-    lib.shim_end.argtypes = [ledger, commit, c.c_char_p]
-    lib.shim_undo.argtypes = lib.shim_fail.argtypes = [ledger, commit]
-    lib.shim_owes.argtypes = lib.shim_take_lost.argtypes = [ledger]
-    lib.shim_owes.restype = c.c_bool
-    lib.shim_take_lost.restype = c.c_uint64
+    for name, (result, *arguments) in _SHIM_TYPES.items():
+        function = getattr(lib, f"shim_{name}")
+        function.restype, function.argtypes = result, arguments
     return lib
 
 
-@dataclass
-class Ledger:
-    """A struct ledger and the COMMITs under way."""
+@dataclass(frozen=True)
+class Commit:
+    """A struct ledger_commit: what one COMMIT under way is to make durable."""
 
-    lib: c.CDLL
-    state: LedgerStruct = field(default_factory=LedgerStruct)
+    pointer: int
+    bytes: int
+
+
+class Ledger:
+    """A struct ledger."""
+
+    def __init__(self, lib: c.CDLL) -> None:
+        self._lib = lib
+        self._pointer = lib.shim_new()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._lib.shim_free(self._pointer)
 
     def wrote(self, count: int, durable: bool, verifier: bytes) -> None:
         """ledger_wrote()."""
-        self.lib.shim_wrote(self.state, count, durable, verifier)
+        self._lib.shim_wrote(self._pointer, count, durable, verifier)
 
     def begin_commit(self) -> Commit:
         """ledger_begin_commit()."""
-        commit = Commit()
-        self.lib.shim_begin(self.state, commit)
-        return commit
+        pointer = self._lib.shim_begin(self._pointer)
+        return Commit(pointer, int(self._lib.shim_commit_bytes(pointer)))
 
     def end_commit(self, commit: Commit, verifier: bytes) -> None:
         """ledger_end_commit()."""
-        self.lib.shim_end(self.state, commit, verifier)
+        self._lib.shim_end(self._pointer, commit.pointer, verifier)
 
     def undo_commit(self, commit: Commit) -> None:
         """ledger_undo_commit()."""
-        self.lib.shim_undo(self.state, commit)
+        self._lib.shim_undo(self._pointer, commit.pointer)
 
     def fail_commit(self, commit: Commit) -> None:
         """ledger_fail_commit()."""
-        self.lib.shim_fail(self.state, commit)
+        self._lib.shim_fail(self._pointer, commit.pointer)
 
     def owes(self) -> bool:
         """ledger_owes()."""
-        return bool(self.lib.shim_owes(self.state))
+        return bool(self._lib.shim_owes(self._pointer))
+
+    def unsettled(self) -> bool:
+        """ledger_unsettled()."""
+        return bool(self._lib.shim_unsettled(self._pointer))
 
     def take_lost(self) -> int:
         """ledger_take_lost()."""
-        return int(self.lib.shim_take_lost(self.state))
+        return int(self._lib.shim_take_lost(self._pointer))

@@ -71,14 +71,26 @@ _TABLE: dict[str, tuple[Options, list[str]]] = {
         ["/etc/passwd", "Not a directory"],
     ),
     "missing file": (
+        {"rw": "write", "filename": "missing", "allow_file_create": 0},
+        ['"missing" does not exist', "allow_file_create=0"],
+    ),
+    "missing file for a reader": (
         {"filename": "missing", "allow_file_create": 0},
         ['"missing" does not exist', "allow_file_create=0"],
     ),
     "permission denied": (
+        {"rw": "write", "pool": f"nfs://10.77.0.1/squashed?{_PORTS}"},
+        ['cannot create "f"', "Permission denied"],
+    ),
+    "permission denied for a layout": (
         {"pool": f"nfs://10.77.0.1/squashed?{_PORTS}"},
         ['cannot create "f"', "Permission denied"],
     ),
     "read-only export": (
+        {"rw": "write", "pool": f"nfs://10.77.0.1/ro?{_PORTS}"},
+        ['cannot create "f"', "Read-only file system"],
+    ),
+    "read-only export for a layout": (
         {"pool": f"nfs://10.77.0.1/ro?{_PORTS}"},
         ['cannot create "f"', "Read-only file system"],
     ),
@@ -90,13 +102,12 @@ _TABLE: dict[str, tuple[Options, list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("rw", ["read", "write"])
 @pytest.mark.parametrize("case", _TABLE)
-def test_one_line_and_a_status(exported: Place, case: str, rw: str) -> None:
+def test_one_line_and_a_status(exported: Place, case: str) -> None:
     (exported.files / "folder").mkdir()
     exported.write("file", b"x")
     options, words = _TABLE[case]
-    job: Options = {"rw": rw, "bs": "4k", "size": "64k", "filename": "f", **options}
+    job: Options = {"rw": "read", "bs": "4k", "size": "64k", "filename": "f", **options}
     pool = job.pop("pool", exported.pool)
     assert isinstance(pool, str)
     result = exported.fio(pool=pool, **job)
@@ -282,22 +293,18 @@ def _interrupted(place: Place, process: FioProcess, number: signal.Signals) -> N
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda one: one.name)
 def test_interrupted_at_any_moment(place: Place, number: signal.Signals) -> None:
-    """From its first breath to its steady state, at moments of all kinds."""
+    """From its first breath to its steady state, at moments of all kinds.
+
+    Not with a report in JSON: fio 3.33's handler then takes memory for its first line, which hangs
+    where the signal has interrupted malloc() or fork().
+    """
     moments = random.Random(number)
+    job: Options = {"rw": "randrw", "bs": "16k", "size": "8m", "filename": "f", "numjobs": 2}
+    job |= {"iodepth": 32, "spread": "roundrobin", "time_based": 1, "runtime": 30}
+    job["output-format"] = "normal"
     for thread in (0, 1):
-        for longest in (0.05, 0.3, 0.6):
-            with place.fio.start(
-                rw="randrw",
-                bs="16k",
-                size="8m",
-                filename="f",
-                iodepth=32,
-                numjobs=2,
-                spread="roundrobin",
-                time_based=1,
-                runtime=30,
-                thread=thread,
-            ) as process:
+        for longest in (0.1, 0.6):
+            with place.fio.start(thread=thread, **job) as process:
                 eventually(partial(catches, process.pid, number))
                 process.wait(moments.uniform(0, longest))
                 _interrupted(place, process, number)
@@ -340,12 +347,9 @@ def test_interrupted_layout_keeps_a_file_that_was_there(roomy: Place) -> None:
     empty(roomy.files)
 
 
-@pytest.mark.parametrize(("rw", "thread"), [("randread", 0), ("randwrite", 1)])
-def test_interrupted_while_the_server_does_not_answer(
-    exported: Place, lab: Lab, rw: str, thread: int
-) -> None:
+def test_interrupted_while_the_server_does_not_answer(exported: Place, lab: Lab) -> None:
     with exported.fio.start(
-        rw=rw,
+        rw="randwrite",
         bs="16k",
         size="1m",
         filename="f",
@@ -353,7 +357,7 @@ def test_interrupted_while_the_server_does_not_answer(
         fsync=8,
         time_based=1,
         runtime=60,
-        thread=thread,
+        thread=1,
         trace=1,
     ) as process:
         eventually(lambda: traces(process) > 100)

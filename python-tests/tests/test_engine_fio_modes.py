@@ -199,12 +199,12 @@ def test_json_of_a_job_that_failed(place: Place) -> None:
     assert all(not line.startswith("nfsmulti: ") for line in completed.stdout.splitlines())
 
 
-def test_output_file_and_status_interval(place: Place, tmp_path: Path) -> None:
+def test_output_file_and_status_interval(mounted: Place, tmp_path: Path) -> None:
     """A report each second, and the last one: all of them JSON, and nothing else in the file."""
     output = tmp_path / "out"
     timed = ["--time_based", "--runtime=2", "--status-interval=1", "--trace=1", "--rate_iops=50"]
     words = ["--output-format=json", f"--output={output}", *timed]
-    completed = place.raw(*_words(place, *words, *_JOB))
+    completed = mounted.raw(*_words(mounted, *words, *_JOB))
     assert completed.status == 0
     reports = _jsons(output.read_text())
     assert len(reports) >= 2
@@ -255,12 +255,11 @@ def test_stonewall(place: Place) -> None:
     assert figures(report) == {"write": (0, 0, _MIB, 16), "read": (_MIB, 16, 0, 0)}
 
 
-@pytest.mark.parametrize("thread", [0, 1])
-def test_exitall(place: Place, thread: int) -> None:
+def test_exitall(place: Place) -> None:
     """The first job to end ends the others, with what they have in flight."""
     timed: dict[str, Option] = {"time_based": 1, "exitall": 1, "filename": "f"}
     jobs = sections(long={**timed, "runtime": 60, "iodepth": 32}, short={**timed, "runtime": 1})
-    result = place.fio(rw="randrw", bs="16k", size="1m", thread=thread, arguments=jobs, timeout=20)
+    result = place.fio(rw="randrw", bs="16k", size="1m", arguments=jobs, timeout=20)
     report = done(result)
     assert result.seconds < 5
     assert all(job["read"]["total_ios"] > 64 for job in report.jobs)

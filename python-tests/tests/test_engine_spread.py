@@ -31,7 +31,6 @@ place = fixture_of_places("nfs", "mount")
 exported = fixture_of_places("nfs")
 
 _JOB: dict[str, Option] = {"bs": "16k", "size": "1m", "filename": "f"}
-_POLICIES = ("job", "roundrobin", "queue", "stripe")
 
 
 def _paths_of_jobs(stats: Sequence[ConnectionStats]) -> dict[int, str]:
@@ -175,7 +174,7 @@ def test_queue_keeps_away_from_a_path_that_is_held_up(exported: Place, lab: Lab)
 # --- spread=stripe ---
 
 
-@pytest.mark.parametrize("stripe", [1, 1000, 4096, 5000, 16384, 65536, 1_000_003])
+@pytest.mark.parametrize("stripe", [1, 5000, 16384, 1_000_003])
 def test_stripe_is_exact(place: Place, stripe: int) -> None:
     """Every byte goes over the connection of its stripe, and no call crosses a stripe's end."""
     block = 64 if stripe == 1 else 20_000
@@ -348,10 +347,9 @@ def test_bad_localaddr_is_refused(exported: Place, local: str, words: list[str])
     refused(exported.fio(rw="read", localaddr=local, **_JOB), *words)
 
 
-@pytest.mark.parametrize("policy", _POLICIES)
-def test_one_path_serves_every_policy(place: Place, policy: str) -> None:
-    result = place.fio(
-        pool=place.paths[0], rw="randrw", spread=policy, iodepth=4, verify="crc32c", **_JOB
-    )
+def test_one_path_serves_every_policy(place: Place) -> None:
+    jobs = sections(**{policy: {"spread": policy} for policy in ("job", "queue", "stripe")})
+    words = ["--rw=randrw", "--bs=16k", "--size=1m", "--iodepth=4", "--verify=crc32c", *jobs]
+    result = place.fio(pool=place.paths[0], arguments=words)
     done(result)
-    assert [line.path for line in result.stats] == [place.labels[0]]
+    assert [line.path for line in result.stats] == [place.labels[0]] * 3

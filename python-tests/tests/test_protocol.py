@@ -21,7 +21,7 @@ from itertools import islice, pairwise
 from pathlib import Path
 
 import pytest
-from engine_helpers import done, eventually, said, sections
+from engine_helpers import cpu_seconds, done, eventually, said, sections
 
 from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Option
 from nfsmulti.scripted import (
@@ -91,18 +91,28 @@ class Client:
         self._runs = 0
 
     def start(
-        self, server: ScriptedServer, *, enter: Sequence[str] = (), **options: Option
+        self,
+        server: ScriptedServer,
+        *,
+        pool: str | None = None,
+        enter: Sequence[str] = (),
+        **options: Option,
     ) -> FioProcess:
-        """Start JOB with other options on all of the server's addresses."""
+        """Start JOB with other options, by default on all of the server's addresses."""
         self._runs += 1
         folder = self._folder / f"fio-{self._runs}"
-        return start_fio(self._engine, folder, server.pool(), (), options, enter)
+        return start_fio(self._engine, folder, pool or server.pool(), (), options, enter)
 
     def __call__(
-        self, server: ScriptedServer, *, enter: Sequence[str] = (), **options: Option
+        self,
+        server: ScriptedServer,
+        *,
+        pool: str | None = None,
+        enter: Sequence[str] = (),
+        **options: Option,
     ) -> FioResult:
         """Run it to its end, for SECONDS at most: then its status is None."""
-        with self.start(server, enter=enter, **options) as process:
+        with self.start(server, pool=pool, enter=enter, **options) as process:
             return self.finish(process)
 
     def finish(self, process: FioProcess) -> FioResult:
@@ -687,6 +697,12 @@ def test_soft_gives_up(client: Client, server: ScriptedServer, timeo: int, retra
     assert max(tries.values()) <= retrans + 1
 
 
+def test_patience_asked_for_is_no_silence(client: Client, server: ScriptedServer) -> None:
+    """A soft mount gives up a server that does not answer, not one that says: later."""
+    server.hooks.append(on(Nfs.WRITE, Answer(status=Status.JUKEBOX), first=3))
+    undisturbed(client(server, timeo=1, retrans=1, soft=1, iodepth=1, verify="crc32c"))
+
+
 def test_soft_gives_up_a_server_that_is_gone(client: Client, server: ScriptedServer) -> None:
     def go(server: ScriptedServer) -> None:
         server.refuse()
@@ -702,6 +718,7 @@ def test_hard_waits_for_ever_but_can_be_ended(client: Client, server: ScriptedSe
     with client.start(server, timeo=1, retrans=1) as process:
         eventually(lambda: len(server.calls(Nfs.WRITE)) > 30)
         assert process.running
+        assert cpu_seconds(process.pid) < 2, "it spins"
         begin = time.monotonic()
         process.signal(signal.SIGINT)
         result = client.finish(process)
@@ -969,17 +986,19 @@ def test_syncs_commit(syncs: Outcomes, name: str) -> None:
 
 
 def test_a_sync_waits_for_the_writes_before_it(client: Client, server: ScriptedServer) -> None:
-    server.hooks.append(on(Nfs.WRITE, Answer(hold=4)))
-    undisturbed(client(server, rw="randwrite", fsync=4, iodepth=16))
-    assert server.durable("f") == server.content("f")
+    """Half of the writes are answered at once, so that there is something to commit early."""
+    server.hooks.append(on(Nfs.WRITE, Answer(delay=0.2), every=2))
+    undisturbed(client(server, fsync=12))
+    commit = server.calls(Nfs.COMMIT)[0]
+    for write in server.calls(Nfs.WRITE)[:12]:
+        assert write.answered is not None
+        assert write.answered < commit.time
 
 
 # --- who calls, and from where ---
 
 callers = fixture_of_runs(
     {
-        "own": Case(),
-        "asked for": Case(url={"uid": 1234, "gid": 4294967294}),
         "nconnect": Case(options={"nconnect": 4, "spread": "roundrobin", "verify": "crc32c"}),
         "localaddr": Case(
             options={
@@ -992,20 +1011,19 @@ callers = fixture_of_runs(
 )
 
 
-def test_credentials_are_the_callers_own(callers: Outcomes) -> None:
-    undisturbed(callers["own"].result)
-    (seen,) = {call.credentials for call in callers["own"].server.calls(*DATA)}
-    assert (seen.uid, seen.gid) == (os.geteuid(), os.getegid())
-    assert seen.gids == tuple(os.getgroups()[:16])
+def test_credentials(client: Client, server: ScriptedServer) -> None:
+    """The caller's own groups go with its own user and group alone."""
+    groups, enter = tuple(os.getgroups()[:16]), list[str]()
+    if os.geteuid() == 0:
+        groups, enter = (4, 5, 77777), ["setpriv", "--groups", "4,5,77777", "--"]
+    undisturbed(client(server, enter=enter))
+    (seen,) = {call.credentials for call in server.calls(*DATA)}
+    assert (seen.uid, seen.gid, seen.gids) == (os.geteuid(), os.getegid(), groups)
     assert seen.machine == os.uname().nodename[:64]
-
-
-def test_credentials_that_are_asked_for(callers: Outcomes) -> None:
-    undisturbed(callers["asked for"].result)
-    server = callers["asked for"].server
-    seen = {(call.credentials.uid, call.credentials.gid) for call in server.calls()}
-    assert seen == {(1234, 4294967294)}
-    assert {call.credentials.gids for call in server.calls(*DATA)} == {()}
+    undisturbed(client(server, pool=server.pool(uid=1234, gid=4294967294), enter=enter))
+    later = {call.credentials for call in server.calls() if call.credentials.uid == 1234}
+    assert {credentials.gid for credentials in later} == {4294967294}
+    assert {call.credentials.gids for call in server.calls(*DATA)} == {groups, ()}
 
 
 def test_nconnect(callers: Outcomes) -> None:
@@ -1036,17 +1054,18 @@ def paths() -> Iterator[ScriptedServer]:
         yield running
 
 
-@pytest.mark.parametrize(("stripe", "block"), [(16, 48), (64, 4), (12, 40)])
+@pytest.mark.parametrize(
+    ("stripe", "block"), [(16 * KIB, 48 * KIB), (64 * KIB, 4 * KIB), (10007, 25011)]
+)
 def test_stripes_lie_where_they_must(
     client: Client, paths: ScriptedServer, stripe: int, block: int
 ) -> None:
-    size = 24 * block * KIB
-    job: Options = {"stripe_size": f"{stripe}k", "bs": f"{block}k", "size": size}
-    undisturbed(client(paths, spread="stripe", verify="crc32c", **job))
+    size = 24 * block
+    job: Options = {"stripe_size": stripe, "bs": block, "size": size, "verify": "crc32c"}
+    undisturbed(client(paths, spread="stripe", **job))
     for call in paths.calls(*BOTH):
-        first = call.offset // (stripe * KIB)
-        last = (call.offset + call.count - 1) // (stripe * KIB)
-        assert first == last
+        first = call.offset // stripe
+        assert (call.offset + call.count - 1) // stripe == first
         assert call.server[0] == _ADDRESSES[first % 4]
     covers_once(paths.calls(Nfs.WRITE), size)
     covers_once(paths.calls(Nfs.READ), size)
@@ -1108,7 +1127,7 @@ _HOSTILE: dict[str, tuple[Answer, tuple[int, str]]] = {
     "half a result": (Answer(results=struct.pack(">2I", 0, 1) + bytes(40)), _BROKEN),
     "attributes that are neither there nor not": (Answer(attributes=2), _CONTRADICTS),
     "more than was asked": (Answer(extra=4, count=4100), _CONTRADICTS),
-    "much more than was asked": (Answer(extra=2 * MIB, count=2**32 - 1), _BROKEN),
+    "much more than was asked": (Answer(extra=2 * MIB, count=2**32 - 1), _CONTRADICTS),
     "nothing": (Answer(raw=mark(0)), _BROKEN),
     "half a number": (Answer(raw=mark(3) + b"abc"), _BROKEN),
     "a record of 2 GiB": (Answer(raw=mark(2**31 - 1) + bytes(4096)), _BROKEN),
@@ -1156,6 +1175,36 @@ hostile = fixture_of_runs(
 def test_hostile_replies(hostile: Outcomes, name: str) -> None:
     _, (error, words) = {**_HOSTILE, **_HOSTILE_READS, **_HOSTILE_WRITES}[name]
     failed(hostile[name].result, words, error=error)
+
+
+# What libnfs gets for the names of files: the answer to one procedure.
+_HOSTILE_NAMES: dict[str, tuple[Procedure, Answer]] = {
+    "MNT: another RPC": (Mount.MNT, Answer(rpc=rpc_mismatch(3, 4))),
+    "MNT: a record of 2 GiB": (Mount.MNT, Answer(raw=mark(2**31 - 1) + bytes(4096))),
+    "LOOKUP: garbage": (Nfs.LOOKUP, Answer(raw=random.Random(1).randbytes(5000))),
+    "LOOKUP: half a reply": (Nfs.LOOKUP, Answer(cut=20, end="close")),
+    "LOOKUP: half a number": (Nfs.LOOKUP, Answer(raw=mark(3) + b"abc")),
+    "FSINFO: no results": (Nfs.FSINFO, Answer(results=b"")),
+    "FSINFO: reset": (Nfs.FSINFO, Answer(reply=False, end="reset")),
+    "CREATE: no such attributes": (Nfs.CREATE, Answer(attributes=9)),
+    "CREATE: a verifier too long": (
+        Nfs.CREATE,
+        Answer(rpc=struct.pack(">3I", 0, 0, 4000) + bytes(4004)),
+    ),
+}
+
+hostile_names = fixture_of_runs(
+    {name: Case(on(procedure, answer)) for name, (procedure, answer) in _HOSTILE_NAMES.items()}
+)
+
+
+@pytest.mark.parametrize("name", _HOSTILE_NAMES)
+def test_hostile_replies_about_names(hostile_names: Outcomes, name: str) -> None:
+    result = hostile_names[name].result
+    assert result.status == 1, result.messages
+    (line,) = said(result)
+    assert f"127.0.0.1:{hostile_names[name].server.nfs_port}:/export: cannot " in line
+    assert not hostile_names[name].server.calls(*DATA)
 
 
 def test_a_reply_to_a_call_that_has_not_left(client: Client) -> None:

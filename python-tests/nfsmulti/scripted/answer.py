@@ -47,6 +47,7 @@ class Call:
     stable: Stable = Stable.UNSTABLE
     moved: int = 0  # bytes that READ or WRITE moved, as far as the server is concerned
     time: float = field(default_factory=time.monotonic)
+    answered: float | None = None  # when the reply was handed to the kernel
 
 
 @dataclass(frozen=True)

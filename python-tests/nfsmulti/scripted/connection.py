@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import socket
 import struct
+import time
 from collections.abc import Coroutine
 from typing import Protocol
 
@@ -64,7 +65,7 @@ class Connection:
         self._received = bytearray()
         self._sending = asyncio.Lock()
         self._closing = False
-        self._held: list[bytes] = []
+        self._held: list[tuple[Call, bytes]] = []
         self._late: set[asyncio.Task[None]] = set()
         self.task = asyncio.get_running_loop().create_task(self._serve())
         self.task.add_done_callback(self._end)  # also where it is cancelled before it begins
@@ -145,7 +146,7 @@ class Connection:
         call.moved = outcome.moved
         rest = accepted(AcceptStat.SUCCESS, outcome.results) if answer.rpc is None else answer.rpc
         xid = rpc.xid if answer.xid is None else answer.xid
-        delivery = self._deliver(answer, message(xid, rest, answer.message_type))
+        delivery = self._deliver(call, answer, message(xid, rest, answer.message_type))
         if answer.delay or answer.repeat or answer.pause:
             self._later(delivery)
         else:
@@ -159,15 +160,16 @@ class Connection:
 
     # --- sending ---
 
-    async def _deliver(self, answer: Answer, reply: bytes) -> None:
+    async def _deliver(self, call: Call, answer: Answer, reply: bytes) -> None:
         with contextlib.suppress(OSError):
             await asyncio.sleep(answer.delay)
             whole = record(reply, answer.fragments)
             if answer.hold:
-                await self._hold(whole, answer.hold)
+                await self._hold(call, whole, answer.hold)
             elif answer.reply:
                 data = answer.before + (whole if answer.raw is None else answer.raw)
                 await self._send(data[: answer.cut], answer.chunk, answer.pause)
+                call.answered = time.monotonic()
             for seconds in answer.repeat:
                 await asyncio.sleep(seconds)
                 await self._send(whole)
@@ -184,9 +186,9 @@ class Connection:
                 if chunk:
                     await asyncio.sleep(pause)
 
-    async def _hold(self, whole: bytes, count: int) -> None:
+    async def _hold(self, call: Call, whole: bytes, count: int) -> None:
         """Keep a reply back; the one that makes `count` sets all free, the latest first."""
-        self._held.append(whole)
+        self._held.append((call, whole))
         if len(self._held) >= count:
             await self._release()
         elif len(self._held) == 1:
@@ -198,5 +200,6 @@ class Connection:
 
     async def _release(self) -> None:
         held, self._held = self._held, []
-        if held:
-            await self._send(b"".join(reversed(held)))
+        for call, whole in reversed(held):
+            await self._send(whole)
+            call.answered = time.monotonic()
