@@ -47,16 +47,22 @@ static void set_error(struct names *names, const char *words)
 		 words && *words ? words : "no reason given");
 }
 
-/* libnfs has no words for a call that was denied by RPC itself; it says -EFAULT. */
-static const char *words_for(struct names *names, int error)
+/*
+ * Keeps libnfs's words for an operation that failed. It has none, and -EFAULT, for a call that RPC
+ * itself denied: that is -EACCES here.
+ */
+static int explain(struct names *names, int error)
 {
 	const char *words = nfs_get_error(names->nfs);
 
-	if ((words && *words) || error != -EFAULT)
-		return words;
-	return "the server denied the call: it may want a reserved source port (run as root, or "
-	       "export "
-	       "with \"insecure\") or other credentials than AUTH_SYS";
+	if ((words && *words) || error != -EFAULT) {
+		set_error(names, words);
+		return error;
+	}
+	set_error(names,
+		  "the server denied the call: it may want a reserved source port (run as root, or "
+		  "export with \"insecure\") or other credentials than AUTH_SYS");
+	return -EACCES;
 }
 
 /* Destroying the context ends what is outstanding, while its struct operation still exists. */
@@ -99,11 +105,7 @@ static int wait_for(struct names *names, struct operation *operation)
 			return give_up(names, error, words);
 		}
 	}
-	if (operation->error < 0) {
-		set_error(names, words_for(names, operation->error));
-		return operation->error == -EFAULT ? -EACCES : operation->error;
-	}
-	return 0;
+	return operation->error < 0 ? explain(names, operation->error) : 0;
 }
 
 /* Waits for an operation that libnfs accepted; `refused` is what its _async call returned. */

@@ -409,11 +409,14 @@ class Records:
         self.seen[-1].finished += 1
 
 
-# --- ledger.h, which is all static inline ---
+# --- ledger.h, which is all static inline, and the sizes of structures ---
 
 _SHIM = """
 #include <stdlib.h>
 #include "conn/ledger.h"
+#include "nfs/nfs3.h"
+#include "rpc/record.h"
+#include "stats/counters.h"
 struct ledger *shim_new(void) { return calloc(1, sizeof(struct ledger)); }
 void shim_free(void *p) { free(p); }
 void shim_wrote(struct ledger *l, uint64_t bytes, bool durable, const uint8_t *verifier)
@@ -435,6 +438,22 @@ bool shim_owes(const struct ledger *l) { return ledger_owes(l); }
 bool shim_unsettled(const struct ledger *l) { return ledger_unsettled(l); }
 uint64_t shim_take_lost(struct ledger *l) { return ledger_take_lost(l); }
 """
+_MIRRORS: dict[str, type[c.Structure]] = {
+    "xdr_in": Cursor,
+    "xdr_out": Cursor,
+    "rpc_cred": Cred,
+    "rpc_reply_header": ReplyHeader,
+    "rpc_reply": Reply,
+    "rpc_bulk": Bulk,
+    "rpc_handler": Handler,
+    "record_reader": RecordReader,
+    "nfs3_handle": Handle,
+    "nfs3_template": Template,
+    "nfs3_result": Result,
+    "counters": Counters,
+    "counters_label": CountersLabel,
+    "counters_transport": TransportCounters,
+}
 _POINTER, _NUMBER, _BYTES = c.c_void_p, c.c_uint64, c.c_char_p
 _SHIM_TYPES: dict[str, tuple[Any, ...]] = {
     "new": (_POINTER,),
@@ -451,10 +470,11 @@ _SHIM_TYPES: dict[str, tuple[Any, ...]] = {
 }
 
 
-def build_ledger(compiler: str, engine: Path, folder: Path) -> c.CDLL:
-    """Compile the functions of ledger.h into a library."""
-    source, library = folder / "ledger.c", folder / "ledger.so"
-    source.write_text(_SHIM)
+def build_shim(compiler: str, engine: Path, folder: Path) -> c.CDLL:
+    """Compile the functions of ledger.h, and the sizes of all structures, into a library."""
+    source, library = folder / "shim.c", folder / "shim.so"
+    sizes = ", ".join(f"sizeof(struct {name})" for name in _MIRRORS)
+    source.write_text(f"{_SHIM}size_t shim_sizes[] = {{{sizes}}};\n")
     flags = ["-shared", "-fPIC", f"-I{engine}", "-o", str(library)]
     subprocess.run([compiler, *flags, str(source)], check=True, timeout=60)
     lib = c.CDLL(str(library))
@@ -462,6 +482,13 @@ def build_ledger(compiler: str, engine: Path, folder: Path) -> c.CDLL:
         function = getattr(lib, f"shim_{name}")
         function.restype, function.argtypes = result, arguments
     return lib
+
+
+def sizes(shim: c.CDLL) -> dict[str, tuple[int, int]]:
+    """Give the size of each structure in C, and of its mirror here."""
+    in_c = (c.c_size_t * len(_MIRRORS)).in_dll(shim, "shim_sizes")
+    pairs = zip(_MIRRORS.items(), in_c, strict=True)
+    return {name: (size, c.sizeof(mirror)) for (name, mirror), size in pairs}
 
 
 @dataclass(frozen=True)

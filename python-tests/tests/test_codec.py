@@ -34,7 +34,8 @@ from codec_abi import (
     Records,
     ReplyHeader,
     TransportCounters,
-    build_ledger,
+    build_shim,
+    sizes,
 )
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -71,6 +72,18 @@ pytestmark = pytest.mark.timeout(120, method="thread")
 @pytest.fixture(scope="module")
 def codec(testlib: ctypes.CDLL) -> CodecLibrary:
     return CodecLibrary(testlib)
+
+
+@pytest.fixture(scope="module")
+def shim(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        pytest.skip("there is no C compiler")
+    return build_shim(compiler, ROOT / "engine", tmp_path_factory.mktemp("shim"))
+
+
+def test_structures_are_mirrored(shim: ctypes.CDLL) -> None:
+    assert all(in_c == mirrored for in_c, mirrored in sizes(shim).values()), sizes(shim)
 
 
 # --- records ---
@@ -550,14 +563,6 @@ def test_unknown_statuses_are_errors(codec: CodecLibrary, status: int) -> None:
 # --- the ledger ---
 
 
-@pytest.fixture(scope="module")
-def ledger_library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-    if compiler is None:
-        pytest.skip("there is no C compiler")
-    return build_ledger(compiler, ROOT / "engine", tmp_path_factory.mktemp("ledger"))
-
-
 class LedgerModel:
     """A server with one file, and a ledger that keeps book of it.
 
@@ -642,9 +647,9 @@ _ACTIONS = st.sampled_from(
 @example([("write", 5), ("begin", 1), ("restart", 1), ("write", 7), ("undo", 1)])
 @example([("write", 5), ("begin", 1), ("undo", 1), ("restart", 1), ("write", 7)])
 @example([("write", 5), ("begin", 1), ("write", 7), ("restart", 1), ("fail", 1)])
-def test_no_loss_is_overlooked(ledger_library: ctypes.CDLL, story: list[tuple[str, int]]) -> None:
+def test_no_loss_is_overlooked(shim: ctypes.CDLL, story: list[tuple[str, int]]) -> None:
     """With the next COMMIT all that is gone has been told, and no more than must be."""
-    with Ledger(ledger_library) as ledger:
+    with Ledger(shim) as ledger:
         model = LedgerModel(ledger)
         for action, count in story:
             model.act(action, count)
@@ -659,8 +664,8 @@ def test_no_loss_is_overlooked(ledger_library: ctypes.CDLL, story: list[tuple[st
 
 @unhurried
 @given(st.lists(st.integers(1, U32), min_size=1, max_size=20))
-def test_a_server_that_stays_loses_nothing(ledger_library: ctypes.CDLL, counts: list[int]) -> None:
-    with Ledger(ledger_library) as ledger:
+def test_a_server_that_stays_loses_nothing(shim: ctypes.CDLL, counts: list[int]) -> None:
+    with Ledger(shim) as ledger:
         for count in counts:
             ledger.wrote(count, False, b"verifier")
             assert ledger.owes()

@@ -21,6 +21,7 @@ from nfsmulti.bench.cores import Cores
 from nfsmulti.bench.ratios import Verdict
 from nfsmulti.bench.runs import Timing
 from nfsmulti.machine import versions
+from nfsmulti.errors import HarnessError
 from nfsmulti.paths import ROOT
 from nfsmulti.processes import run
 
@@ -159,7 +160,7 @@ def _revision() -> str:
     asked = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
     try:
         said = run(asked, timeout=_SECONDS)
-    except OSError:
+    except (OSError, HarnessError):  # a copy without git's folder, or a machine without git
         return "unknown"
     return said.stdout.strip() or "unknown"
 
