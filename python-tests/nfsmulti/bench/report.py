@@ -20,8 +20,8 @@ from rich.table import Table
 from nfsmulti.bench.cores import Cores
 from nfsmulti.bench.ratios import Verdict
 from nfsmulti.bench.runs import Timing
-from nfsmulti.machine import versions
 from nfsmulti.errors import HarnessError
+from nfsmulti.machine import versions
 from nfsmulti.paths import ROOT
 from nfsmulti.processes import run
 
