@@ -26,14 +26,6 @@ void path_config_free(struct path_config *config)
 
 /* --- the name-space session --- */
 
-static void set_port(struct sockaddr_storage *address, uint16_t port)
-{
-	if (address->ss_family == AF_INET6)
-		((struct sockaddr_in6 *)address)->sin6_port = htons(port);
-	else
-		((struct sockaddr_in *)address)->sin_port = htons(port);
-}
-
 /* What to do about a MOUNT that the server refused. */
 static const char *mount_remedy(void)
 {
@@ -81,7 +73,7 @@ static unsigned int unreachable_port(const struct path *path, int *error)
 			.remote_length = config->remote_length,
 		};
 
-		set_port(&address.remote, ports[i]);
+		rpc_set_port(&address.remote, ports[i]);
 		*error = probe(&address, 3 * SEC, path->job.stop);
 		if (*error)
 			return ports[i];
@@ -162,7 +154,7 @@ static int open_export(struct path *path)
 		return error;
 	if (!config->nfs_port)
 		config->nfs_port = names_nfs_port(path->names);
-	set_port(&config->remote, config->nfs_port);
+	rpc_set_port(&config->remote, config->nfs_port);
 	rpc_cred_self(&path->cred);
 	if (path->cred.uid != config->uid || path->cred.gid != config->gid)
 		path->cred.gid_count = 0; /* somebody else's groups */

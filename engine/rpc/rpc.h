@@ -14,6 +14,8 @@
 #ifndef NFSMULTI_RPC_H
 #define NFSMULTI_RPC_H
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
@@ -58,6 +60,14 @@ struct rpc_address {
 	bool reserved_port; /* try a source port below 1024 first; done without where not permitted
 			     */
 };
+
+static inline void rpc_set_port(struct sockaddr_storage *address, uint16_t port)
+{
+	if (address->ss_family == AF_INET6)
+		((struct sockaddr_in6 *)address)->sin6_port = htons(port);
+	else
+		((struct sockaddr_in *)address)->sin_port = htons(port);
+}
 
 struct rpc_counters {
 	uint64_t syscalls;

@@ -49,14 +49,6 @@ static const struct tcp *tcp_of_const(const struct rpc_channel *channel)
 
 /* --- connecting --- */
 
-static void set_port(struct sockaddr_storage *address, uint16_t port)
-{
-	if (address->ss_family == AF_INET6)
-		((struct sockaddr_in6 *)address)->sin6_port = htons(port);
-	else
-		((struct sockaddr_in *)address)->sin_port = htons(port);
-}
-
 static struct sockaddr_storage local_address(const struct rpc_address *address, socklen_t *length)
 {
 	struct sockaddr_storage local = address->local;
@@ -91,7 +83,7 @@ static int connect_reserved(int fd, const struct rpc_address *address)
 
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 	for (unsigned int i = 0; i < PORTS; i++) {
-		set_port(&local, LOWEST + (start + i) % PORTS);
+		rpc_set_port(&local, LOWEST + (start + i) % PORTS);
 		if (bind(fd, (struct sockaddr *)&local, length)) {
 			error = -errno;
 			if (errno == EADDRINUSE)
