@@ -188,6 +188,14 @@ def test_verify(place: Place) -> None:
     assert len(report.jobs) == 6
 
 
+def test_busy_poll(place: Place) -> None:
+    """Asking without sleeping changes nothing but the time that it takes."""
+    jobs = sections(one={"iodepth": 1}, many={"iodepth": 16, "nconnect": 2, "spread": "queue"})
+    words = ["--rw=randwrite", "--bs=8k", "--size=1m", "--verify=crc32c", "--fsync=16", *jobs]
+    report = done(place.fio(busy_poll=1, arguments=words))
+    assert [job["read"]["total_ios"] for job in report.jobs] == [128, 128]
+
+
 def test_verify_while_writing_and_by_threads_of_its_own(place: Place) -> None:
     jobs = sections(
         backlog={"verify_backlog": 32, "bs": "4k", "filename": "a"},

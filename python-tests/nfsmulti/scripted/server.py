@@ -266,21 +266,20 @@ class ScriptedServer:
 
     # --- its thread ---
 
-    def _listen(self, program: Program, port: int) -> list[_Listener]:
-        """Listen at all addresses on one port; a port that another one has somewhere is left."""
+    def _listen(self, program: Program, wanted: int) -> list[_Listener]:
+        """Listen at all addresses on one port: the wanted one, or (0) one that is free at all."""
         for _ in range(_BIND_TRIES):
             listeners: list[_Listener] = []
             try:
                 for address in self.addresses:
+                    port = listeners[0].port if listeners else wanted
                     listener = _Listener(program, address, port, self._receive_buffer, self._adopt)
                     listeners.append(listener)
-                    port = listeners[0].port
             except OSError as error:
                 for listener in listeners:
                     listener.close()
-                if error.errno != errno.EADDRINUSE or len(listeners) == 0:
+                if wanted or not listeners or error.errno != errno.EADDRINUSE:
                     raise
-                port = 0
             else:
                 return listeners
         raise OSError(errno.EADDRINUSE, "no port is free at all addresses")
