@@ -44,6 +44,7 @@ struct nfs_conn {
 	bool said_silent;	       /* "not responding" was logged, "ok" was not yet */
 
 	struct io_list waiting, sent, delayed;
+	uint32_t unflushed; /* I/Os submitted since the last flush that sent */
 
 	/* xid: generation << slot_bits | slot */
 	unsigned int slot_bits;
@@ -142,14 +143,14 @@ static void send_call(struct nfs_conn *nfs, struct conn_io *io, struct xdr_out *
 
 static void lost(struct nfs_conn *nfs, int error);
 
-static void nfs_flush(struct conn *conn)
+static void send_waiting(struct nfs_conn *nfs)
 {
-	struct nfs_conn *nfs = nfs_of(conn);
 	struct xdr_out head;
 	int error;
 
 	if (!nfs->up)
 		return;
+	nfs->unflushed = 0;
 	for (;;) {
 		while (nfs->waiting.first && nfs->transport->begin(nfs->channel, &head))
 			send_call(nfs, io_list_take(&nfs->waiting), &head);
@@ -164,6 +165,27 @@ static void nfs_flush(struct conn *conn)
 	}
 }
 
+/*
+ * A send costs the client as much as receiving 64 KiB. While a reply is still coming in, so that
+ * there will soon be more to send, new calls wait for each other, up to a quarter of what the
+ * server has; tick() bounds the wait where the reply stalls.
+ */
+static bool better_together(const struct nfs_conn *nfs)
+{
+	enum { SHARE = 4 };
+
+	return nfs->up && SHARE * nfs->unflushed < nfs->base.outstanding &&
+	       nfs->transport->receiving(nfs->channel);
+}
+
+static void nfs_flush(struct conn *conn)
+{
+	struct nfs_conn *nfs = nfs_of(conn);
+
+	if (!better_together(nfs))
+		send_waiting(nfs);
+}
+
 static void nfs_submit(struct conn *conn, struct conn_io *io)
 {
 	struct nfs_conn *nfs = nfs_of(conn);
@@ -173,6 +195,7 @@ static void nfs_submit(struct conn *conn, struct conn_io *io)
 	io->delays = 0;
 	io->since = 0;
 	conn->outstanding++;
+	nfs->unflushed++;
 	io_list_add(&nfs->waiting, io);
 }
 
@@ -619,7 +642,7 @@ static void nfs_tick(struct conn *conn)
 	if (error && error != -EINPROGRESS)
 		lost(nfs, error);
 	if (nfs->waiting.first)
-		nfs_flush(conn);
+		send_waiting(nfs);
 }
 
 static void nfs_reap(struct conn *conn, bool wait)

@@ -38,6 +38,11 @@ static uint32_t staged(const struct record_reader *reader)
 	return reader->to - reader->from;
 }
 
+bool record_is_midway(const struct record_reader *reader)
+{
+	return reader->in_fragment || reader->message || staged(reader);
+}
+
 static bool receives_into_place(const struct record_reader *reader)
 {
 	return reader->part == RECORD_BULK && reader->in_fragment && !staged(reader);

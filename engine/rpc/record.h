@@ -52,4 +52,7 @@ int record_space(struct record_reader *reader, struct iovec space[2]);
  */
 int record_took(struct record_reader *reader, uint32_t length);
 
+/* True where a reply has begun and not ended. */
+bool record_is_midway(const struct record_reader *reader);
+
 #endif

@@ -118,6 +118,9 @@ struct rpc_channel_ops {
 	 */
 	int (*receive)(struct rpc_channel *channel, bool wait);
 
+	/* True in the middle of a reply: more of it is on its way. */
+	bool (*receiving)(const struct rpc_channel *channel);
+
 	/* The two ends as text, "address:port" or "[address]:port". */
 	void (*names)(const struct rpc_channel *channel, char *local, char *remote, size_t size);
 

@@ -362,6 +362,11 @@ static int tcp_receive(struct rpc_channel *channel, bool wait)
 	return record_took(&tcp->reader, length);
 }
 
+static bool tcp_receiving(const struct rpc_channel *channel)
+{
+	return record_is_midway(&tcp_of_const(channel)->reader);
+}
+
 /* --- names --- */
 
 static void end_name(int fd, int (*which)(int, struct sockaddr *, socklen_t *), char *text,
@@ -399,6 +404,7 @@ const struct rpc_channel_ops rpc_tcp = {
 	.sent = tcp_sent,
 	.flush = tcp_flush,
 	.receive = tcp_receive,
+	.receiving = tcp_receiving,
 	.names = tcp_names,
 	.close = tcp_close,
 };

@@ -41,7 +41,9 @@ from nfsmulti.scripted import (
     accepted,
     denied,
     mark,
+    message,
     on,
+    record,
     reserved_ports_only,
     rpc_mismatch,
 )
@@ -312,6 +314,35 @@ def test_one_byte_at_a_time(client: Client, server: ScriptedServer) -> None:
     server.hooks.append(on(DATA, Answer(chunk=1)))
     undisturbed(client(server, verify="crc32c", bs=1021, size=1021 * 8))
     assert len(server.content("f")) == 1021 * 8
+
+
+def test_a_call_waits_for_others_while_a_reply_comes_in(
+    client: Client, server: ScriptedServer
+) -> None:
+    """But no longer than for one tick of 0.1 s, although here the reply's rest takes far longer.
+
+    The first reply makes room for a ninth call, and with it comes the beginning of the second.
+    """
+    size, depth, rest = 64 * KIB, 8, 3.0
+    first = list[int]()
+
+    def stall(call: Call) -> Answer | None:
+        if call.procedure is not Nfs.READ:
+            return None
+        if call.nth == 1:
+            first.append(call.xid)
+            return Answer(reply=False)
+        if call.nth > 2:
+            return Answer(delay=0.01)
+        results = struct.pack(">5I", Status.OK, 0, size, 0, size) + bytes(size)
+        whole = record(message(first[0], accepted(AcceptStat.SUCCESS, results)))
+        return Answer(before=whole, chunk=len(whole) + 1000, pause=rest)
+
+    server.hooks.append(stall)
+    server.create("f", bytes(16 * size))
+    undisturbed(client(server, rw="read", bs=size, size=16 * size, iodepth=depth))
+    calls = server.calls(Nfs.READ)
+    assert 0.03 < calls[depth].time - calls[depth - 1].time < rest / 2
 
 
 # --- calls that move less ---

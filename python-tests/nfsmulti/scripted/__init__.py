@@ -21,6 +21,8 @@ from nfsmulti.scripted.protocol import (
     accepted,
     denied,
     mark,
+    message,
+    record,
     rpc_mismatch,
 )
 from nfsmulti.scripted.server import ScriptedServer
@@ -44,7 +46,9 @@ __all__ = [
     "accepted",
     "denied",
     "mark",
+    "message",
     "on",
+    "record",
     "reserved_ports_only",
     "rpc_mismatch",
 ]
