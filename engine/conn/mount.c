@@ -108,11 +108,15 @@ static void leave_ring(struct conn_job *job)
 	job->ring = NULL;
 }
 
-/* fio's buffers are known after open(): registered when the first I/O goes out. */
+/*
+ * fio's buffers are known after open(): registered when the first I/O goes out. Direct I/O then
+ * need not pin them each time; the copy from and to a page cache would only become slower, by the
+ * page.
+ */
 static void register_buffers(struct conn_job *job, struct mount_ring *ring)
 {
 	ring->buffers_tried = true;
-	if (job->buffers.iov_len && job->buffers.iov_len <= BUFFER_MAX)
+	if (job->direct && job->buffers.iov_len && job->buffers.iov_len <= BUFFER_MAX)
 		ring->buffers_registered =
 			!io_uring_register_buffers(&ring->ring, &job->buffers, 1);
 }
