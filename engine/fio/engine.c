@@ -51,9 +51,9 @@ static enum fio_q_status hook_queue(struct thread_data *td, struct io_u *io_u)
 	return job_queue(job_of(td), io_u);
 }
 
-/* Calls go out together in getevents(): fio commits after each single one. */
 static int hook_commit(struct thread_data *td)
 {
+	job_commit(job_of(td));
 	return 0;
 }
 

@@ -17,6 +17,7 @@ enum {
 	PIECES_MAX = 8192,    /* more only where iodepth is larger: further pieces wait */
 	CALL_GUESS = 1 << 20, /* what one call may carry, before the server is asked */
 	IO_COUNT_MAX = 65536, /* struct conn_job's limit */
+	FRESH_SHARE = 8,      /* mounts: a disk idles while more than this part is kept back */
 };
 
 struct job *job_of(const struct thread_data *td)
@@ -108,6 +109,14 @@ static uint32_t count_ios(const struct job *job)
 	return (uint32_t)min_of(granted, (uint64_t)IO_COUNT_MAX);
 }
 
+static bool all_mounts(const struct job *job)
+{
+	for (uint32_t i = 0; i < job->group.path_count; i++)
+		if (!job->used[i]->config.dir)
+			return false;
+	return true;
+}
+
 static int allocate(struct job *job)
 {
 	const struct thread_data *td = job->td;
@@ -127,6 +136,7 @@ static int allocate(struct job *job)
 	if (!job->ios || !job->requests || !job->files || !job->fresh || !job->done)
 		return -ENOMEM;
 	job->done_size = depth;
+	job->fresh_max = all_mounts(job) ? max_of(depth / FRESH_SHARE, 1u) : depth;
 	job->starved_end = &job->starved;
 	for (uint32_t i = 0; i < ios; i++) {
 		job->ios[i].slot = i;

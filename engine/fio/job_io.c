@@ -343,12 +343,23 @@ static void note_issued(struct job *job)
 	job->fresh_count = 0;
 }
 
-/* One round: out with what was queued, in with what has come. */
-static void turn(struct job *job, bool wait)
+static void send_fresh(struct job *job)
 {
 	if (job->fresh_count)
 		note_issued(job);
 	group_flush(&job->group);
+}
+
+void job_commit(struct job *job)
+{
+	if (job->fresh_count >= job->fresh_max)
+		send_fresh(job);
+}
+
+/* One round: out with what was queued, in with what has come. */
+static void turn(struct job *job, bool wait)
+{
+	send_fresh(job);
 	group_reap(&job->group, wait);
 	if (wait)
 		give_up_silence(job, job->group.job.finished.first);

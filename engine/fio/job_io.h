@@ -8,6 +8,9 @@
 /* fio's queue(). Nothing is sent yet. */
 enum fio_q_status job_queue(struct job *job, struct io_u *io_u);
 
+/* fio's commit(), after each I/O that it queues: sends what should not wait for getevents(). */
+void job_commit(struct job *job);
+
 /*
  * fio's getevents(): sends what was queued, waits until at least `min` I/Os are complete, and says
  * how many are: all of them, `max` is a hint. `timeout` NULL: no limit. A negative errno where
