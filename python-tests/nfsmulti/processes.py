@@ -28,12 +28,18 @@ from nfsmulti.errors import HarnessError, MissingError
 
 # The programs that the harness runs, with the Debian packages that hold them.
 PACKAGES = {
+    "busybox": "busybox-static",
     "cmake": "cmake",
     "clang": "clang",
+    "cpio": "cpio",
+    "depmod": "kmod",
     "fio": "fio",
     "ganesha.nfsd": "nfs-ganesha",
     "gcc": "gcc",
     "ip": "iproute2",
+    "mount.nfs": "nfs-common",
+    "qemu-system-x86_64": "qemu-system-x86",
+    "rpc.nfsd": "nfs-kernel-server",
     "rpcbind": "rpcbind",
     "shellcheck": "shellcheck",
     "tc": "iproute2",

@@ -17,7 +17,11 @@ from nfsmulti.processes import find, run
 
 _SECONDS = 600.0
 _TOOLS = Path(sys.executable).parent
-_SCRIPTS = ["nfsmulti", ".ci/run", *(str(path) for path in (ROOT / "cmake").glob("*.sh"))]
+_SCRIPTS = [
+    "nfsmulti",
+    ".ci/run",
+    *(str(path) for folder in ("cmake", "python-tests") for path in (ROOT / folder).rglob("*.sh")),
+]
 
 pytestmark = pytest.mark.timeout(_SECONDS)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""./nfsmulti lab: start, stop, status, exec, run."""
+"""./nfsmulti lab: start, stop, status, exec, run, kernel."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.lab import background
 from nfsmulti.lab import state as states
 from nfsmulti.lab.config import EXPORT, READ_ONLY, Instances, LabConfig
+from nfsmulti.lab.kernel.command import kernel
 from nfsmulti.lab.lab import Lab
 from nfsmulti.lab.limits import Limits
 from nfsmulti.lab.state import LabState
@@ -21,7 +22,8 @@ from nfsmulti.paths import JOBFILES, build_dir, shown
 from nfsmulti.processes import Process
 
 app = typer.Typer(
-    help="Real NFS servers (nfs-ganesha) on this machine, with several addresses of one export.",
+    help="Real NFS servers (nfs-ganesha) on this machine, with several addresses of one export;"
+    " or a kernel with an NFS server, NFS mounts and RDMA, in a virtual machine.",
     no_args_is_help=True,
 )
 _out = Console(highlight=False, soft_wrap=True)
@@ -132,6 +134,9 @@ def status() -> None:
         _explain(state)
     if not labs:
         _out.print("no lab runs")
+
+
+app.command()(kernel)
 
 
 def _config(

@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The kernel lab: Debian's own kernel under QEMU, with an RDMA device and the kernel's NFS server.
+
+It shows what a machine without these cannot: kernel mounts over TCP and RDMA, and a server that
+speaks both. The guest sees the machine's whole file system and can change nothing of it.
+"""
+
+from nfsmulti.lab.kernel.guest import GuestConfig, run_in_guest
+from nfsmulti.lab.kernel.mounts import ADDRESSES, EXPORT, Mount
+
+__all__ = ["ADDRESSES", "EXPORT", "GuestConfig", "Mount", "run_in_guest"]

@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A guest that runs one command: QEMU, and what it shares with the host (see init.sh)."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import platform
+import re
+import shlex
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from nfsmulti.errors import HarnessError, MissingError
+from nfsmulti.lab.kernel import tree
+from nfsmulti.lab.kernel.mounts import ADDRESS6, ADDRESSES, EXPORT, Mount
+from nfsmulti.lab.kernel.tree import KernelTree
+from nfsmulti.processes import Process, find
+
+_QEMU = "qemu-system-x86_64"
+# What the guest itself runs, and what prepares it.
+_PROGRAMS = (_QEMU, "busybox", "cpio", "depmod", "mount.nfs", "rpc.nfsd", "rpcbind", "ip")
+_INIT = Path(__file__).with_name("init.sh")
+_BOOT_SECONDS = 180.0
+_POLL_SECONDS = 0.03
+_CONSOLE_LINES = 12
+
+_KERNEL_WORDS = (
+    "console=ttyS0 quiet panic=-1 oops=panic mitigations=off nokaslr random.trust_cpu=on"
+    " tsc=reliable no_timer_check audit=0"
+)
+_FIRMWARE_ENDS = "Booting from ROM.."
+_FAREWELL = "] reboot: Power down"
+
+
+@dataclass(frozen=True)
+class GuestConfig:
+    """A guest: processors, memory in MiB, mounts of its server, seconds that its command may take.
+
+    `results` is a folder of the host that the guest may write. Emulated processors wait for each
+    other all the time: where the host has not one to spare for each, a second makes all slower.
+    """
+
+    cpus: int = 1
+    memory: int = 2048
+    mounts: tuple[Mount, ...] = ()
+    results: Path | None = None
+    timeout: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be built."""
+        if not 1 <= self.cpus <= 64:
+            raise HarnessError(f"--cpus={self.cpus}: 1 to 64 are possible")
+        if self.memory < 512:
+            raise HarnessError(f"--memory={self.memory}: 512 MiB are needed")
+        if self.timeout is not None and self.timeout <= 0:
+            raise HarnessError(f"--timeout={self.timeout:g}: give seconds above 0")
+
+
+class GuestTimeoutError(HarnessError):
+    """The command took longer than it may."""
+
+
+def run_in_guest(
+    command: Sequence[str],
+    config: GuestConfig,
+    *,
+    stdout: IO[bytes],
+    stderr: IO[bytes],
+    env: Mapping[str, str] | None = None,
+) -> int:
+    """Boot a guest and run `command` there, in the folder and environment of ours, `env` added.
+
+    Its output is passed on as it comes; gives its exit status as a shell would. MissingError where
+    a component is not installed, GuestTimeoutError, HarnessError where the guest fails.
+    """
+    if platform.machine() != "x86_64":
+        raise MissingError(f"the kernel lab is made for x86_64, and this is {platform.machine()}")
+    for program in _PROGRAMS:
+        find(program)
+    kernel = KernelTree.get()
+    with _folder() as folder:
+        share = folder / "share"
+        _describe(share, kernel, command, config, env or {})
+        kernel.write_initramfs(folder / "initramfs")
+        guest = _Guest(folder, [(share / "stdout", stdout), (share / "stderr", stderr)])
+        with (folder / "qemu").open("wb") as said:
+            argv = _qemu(folder, kernel, config)
+            with Process(argv, stdout=said, stderr=said) as process:
+                return guest.follow(process, config.timeout)
+
+
+class _Guest:
+    """A guest that runs: passes on its output, and tells how it ended."""
+
+    def __init__(self, folder: Path, streams: Sequence[tuple[Path, IO[bytes]]]):
+        self._folder = folder
+        self._streams = []
+        for file, to in streams:
+            file.touch()
+            self._streams.append((file.open("rb"), to))
+
+    def follow(self, process: Process, timeout: float | None) -> int:
+        """Wait for the command's status."""
+        if not self._until(process, "started", _BOOT_SECONDS):
+            raise HarnessError(f"the guest did not come up; {self._last_words()}")
+        if not self._until(process, "status", timeout):
+            if process.running:
+                raise GuestTimeoutError(f"the command did not end within {timeout:g} s")
+            raise HarnessError(f"the guest ended before the command; {self._last_words()}")
+        return int((self._folder / "share/status").read_text())
+
+    def _until(self, process: Process, name: str, timeout: float | None) -> bool:
+        """Pass on output until a file of the share is written; tells whether it is in time."""
+        file = self._folder / "share" / name
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            there = file.exists()
+            self._pass_on()
+            if there:
+                return True
+            late = deadline is not None and time.monotonic() > deadline
+            if late or process.wait(_POLL_SECONDS) is not None:
+                return file.exists()
+
+    def _pass_on(self) -> None:
+        for source, to in self._streams:
+            while content := source.read(1 << 16):
+                to.write(content)
+                to.flush()
+
+    def _last_words(self) -> str:
+        """Give the end of what QEMU and the guest's kernel and init.sh have said."""
+        said = (self._folder / "qemu").read_text(errors="replace")
+        with contextlib.suppress(FileNotFoundError):
+            console = (self._folder / "console").read_text(errors="replace")
+            said += console.rpartition(_FIRMWARE_ENDS)[2]
+        lines = [line.rstrip() for line in said.splitlines() if line.strip()]
+        lines = [line for line in lines if _FAREWELL not in line][-_CONSOLE_LINES:]
+        return "\n  ".join(["it said:", *lines] if lines else ["it said nothing"])
+
+
+@contextlib.contextmanager
+def _folder() -> Iterator[Path]:
+    """Give a folder for one guest; those of harnesses that were killed are removed first."""
+    with tree.lock():
+        for folder in tree.FOLDER.glob("guest-*"):
+            with _claimed(folder) as mine:
+                if mine:
+                    shutil.rmtree(folder)
+        name = Path(tempfile.mkdtemp(prefix="guest-", dir=tree.FOLDER))
+        claim = contextlib.ExitStack()
+        claim.enter_context(_claimed(name))
+    with claim:
+        try:
+            yield name
+        finally:
+            shutil.rmtree(name)
+
+
+@contextlib.contextmanager
+def _claimed(folder: Path) -> Iterator[bool]:
+    """Lock a guest's folder as its owner does while it lives; tells whether that was possible."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield True
+    except BlockingIOError:
+        yield False
+    finally:
+        os.close(handle)
+
+
+def _describe(
+    share: Path,
+    kernel: KernelTree,
+    command: Sequence[str],
+    config: GuestConfig,
+    env: Mapping[str, str],
+) -> None:
+    """Fill the folder that init.sh reads."""
+    share.mkdir()
+    shutil.copy(_INIT, share / "init")
+    settings = {
+        "RELEASE": kernel.release,
+        "MODULES": str(kernel.modules),
+        "ADDRESSES": " ".join(ADDRESSES),
+        "ADDRESS6": ADDRESS6,
+        "EXPORT": EXPORT,
+        "RESULTS": str(config.results or ""),
+    }
+    lines = [f"{name}={shlex.quote(value)}" for name, value in settings.items()]
+    (share / "settings").write_text("\n".join(lines) + "\n")
+    lines = []
+    for mount in config.mounts:
+        lines += [shlex.join(["mkdir", "-p", mount.folder]), shlex.join(mount.command)]
+    (share / "mounts").write_text("\n".join(lines) + "\n")
+    variables = {**os.environ, **_environment(config), **env}
+    lines = [
+        f"export {name}={shlex.quote(value)}"
+        for name, value in variables.items()
+        if re.fullmatch(r"[A-Za-z_]\w*", name)
+    ]
+    lines += [f"cd {shlex.quote(str(Path.cwd()))} || exit 126", f"exec {shlex.join(command)}"]
+    (share / "command").write_text("\n".join(lines) + "\n")
+
+
+def _environment(config: GuestConfig) -> dict[str, str]:
+    """Give the variables that a command finds in the guest."""
+    paths = [f"nfs://{address}{EXPORT}" for address in ADDRESSES]
+    pools = {
+        "lab": ",".join(paths),
+        "one": paths[0],
+        "rdma": ",".join(f"{path}?proto=rdma" for path in paths),
+    }
+    if config.mounts:
+        pools["mounts"] = ",".join(mount.folder for mount in config.mounts)
+    variables = {
+        "NFSMULTI_LAB_ADDRESSES": " ".join((*ADDRESSES, ADDRESS6)),
+        "NFSMULTI_LAB_EXPORT": EXPORT,
+        "NFSMULTI_POOLS": " ".join(f"{name}:{pool}" for name, pool in pools.items()),
+        "POOL": pools["lab"],
+    }
+    if config.results:
+        variables["NFSMULTI_LAB_OUT"] = str(config.results)
+    return variables
+
+
+def _qemu(folder: Path, kernel: KernelTree, config: GuestConfig) -> list[str]:
+    """Give QEMU's command."""
+    machine = "q35,usb=off,sata=off,smbus=off,vmport=off,graphics=off"
+    argv = [_QEMU, "-machine", machine, "-accel", _accelerator(), "-cpu", "max"]
+    argv += ["-smp", str(config.cpus), "-m", str(config.memory)]
+    argv += ["-nodefaults", "-no-user-config", "-nographic", "-no-reboot"]
+    argv += ["-kernel", str(kernel.image), "-initrd", str(folder / "initramfs")]
+    argv += ["-append", _KERNEL_WORDS]
+    argv += ["-chardev", f"file,id=console,path={_escaped(folder / 'console')}"]
+    argv += ["-serial", "chardev:console"]
+    argv += _shared("host", Path("/"), ",readonly=on,multidevs=remap")
+    argv += _shared("share", folder / "share")
+    if config.results:
+        argv += _shared("results", config.results, ",multidevs=remap")
+    return argv
+
+
+def _shared(name: str, folder: Path, options: str = "") -> list[str]:
+    """Give QEMU's words for a folder that the guest mounts by 9p."""
+    system = f"local,id={name},path={_escaped(folder)},security_model=none{options}"
+    return ["-fsdev", system, "-device", f"virtio-9p-pci,fsdev={name},mount_tag={name}"]
+
+
+def _escaped(path: Path) -> str:
+    return str(path).replace(",", ",,")
+
+
+def _accelerator() -> str:
+    """KVM where the processor has it; a /dev/kvm without that may hang a stock kernel at boot."""
+    flags = set(Path("/proc/cpuinfo").read_text().split())
+    if flags & {"svm", "vmx"} and os.access("/dev/kvm", os.R_OK | os.W_OK):
+        return "kvm"
+    return "tcg,thread=multi,tb-size=512"

@@ -1,0 +1,73 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# pid 1 of the guest: brings up an RDMA device and the kernel's NFS server, runs the command, and
+# turns the machine off. It shares a folder with the host (guest.py), which holds
+#
+#   settings    RELEASE, MODULES, ADDRESSES, ADDRESS6, EXPORT, RESULTS
+#   mounts      mounts the user asked for
+#   command     what is run, with its environment and folder
+#   started     made here when the command starts
+#   stdout, stderr, status   made here
+#
+# Whatever fails says so on the console and ends the guest: that nothing is left in `status` tells.
+set -eu
+trap 'busybox poweroff -f' EXIT
+PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+export PATH
+share=/run/nfsmulti
+# shellcheck disable=SC1091
+. $share/settings
+
+# What a distribution's boot would have done.
+mkdir -p /dev/pts /dev/shm /run/lock /run/rpc_pipefs
+mount -t devpts -o mode=620,ptmxmode=666 devpts /dev/pts
+mount -t tmpfs -o mode=1777 shm /dev/shm
+ln -sfn /proc/self/fd /dev/fd
+for number in 0:stdin 1:stdout 2:stderr; do
+	ln -sf "/proc/self/fd/${number%:*}" "/dev/${number#*:}"
+done
+echo localhost >/proc/sys/kernel/hostname
+prlimit --pid=$$ --memlock=unlimited --nofile=65536
+if [ -n "$RESULTS" ]; then
+	mount -t 9p -o trans=virtio,version=9p2000.L,msize=262144 results "$RESULTS"
+fi
+if ! [ -e "/lib/modules/$RELEASE" ]; then
+	mkdir -p /lib/modules
+	ln -s "$MODULES" "/lib/modules/$RELEASE"
+fi
+modprobe -a dummy rdma_rxe rdma_ucm ib_uverbs nfsd rpcrdma nfsv3 nfsv4
+
+# rdma_rxe finds no route on lo, so addresses of their own device stand for a server's.
+ip link set lo up
+ip link add dummy0 type dummy
+ip link set dummy0 mtu 9000 up
+for address in $ADDRESSES; do
+	ip address add "$address/24" dev dummy0
+done
+ip address add "$ADDRESS6/64" dev dummy0 nodad
+rdma link add rxe0 type rxe netdev dummy0
+
+# Threads before RDMA's port, or RDMA mounts hang.
+mkdir -p "$EXPORT"
+mount -t tmpfs -o mode=1777 export "$EXPORT"
+mount -t tmpfs -o mode=755 nfs /var/lib/nfs
+mkdir -p /var/lib/nfs/sm /var/lib/nfs/sm.bak /var/lib/nfs/v4recovery
+touch /var/lib/nfs/etab /var/lib/nfs/rmtab /var/lib/nfs/state /var/lib/nfs/xtab
+mount -t nfsd nfsd /proc/fs/nfsd
+mount -t rpc_pipefs sunrpc /run/rpc_pipefs
+rpcbind -w
+exportfs -o rw,no_root_squash,insecure,fsid=0,no_subtree_check "*:$EXPORT"
+rpc.nfsd 8
+echo 'rdma 20049' >/proc/fs/nfsd/portlist
+echo Y >/proc/fs/nfsd/v4_end_grace
+rpc.mountd
+
+# shellcheck disable=SC1091
+. $share/mounts
+
+: >$share/started
+status=0
+setsid /bin/sh $share/command </dev/null >>$share/stdout 2>>$share/stderr || status=$?
+echo "$status" >$share/status.new
+mv $share/status.new $share/status
