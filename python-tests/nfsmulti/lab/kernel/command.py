@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from nfsmulti.errors import HarnessError
 from nfsmulti.lab.kernel.guest import GuestConfig, GuestTimeoutError, run_in_guest
 from nfsmulti.lab.kernel.mounts import Mount
 
@@ -57,8 +58,11 @@ def kernel(
         results=results.absolute() if results else None,
         timeout=timeout,
     )
-    if config.results:
-        config.results.mkdir(parents=True, exist_ok=True)
+    try:
+        if config.results:
+            config.results.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise HarnessError(f"--results={results}: {error.strerror}") from None
     try:
         status = run_in_guest(command, config, stdout=sys.stdout.buffer, stderr=sys.stderr.buffer)
     except GuestTimeoutError as error:

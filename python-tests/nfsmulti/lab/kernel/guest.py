@@ -73,27 +73,35 @@ def run_in_guest(
     *,
     stdout: IO[bytes],
     stderr: IO[bytes],
+    cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
 ) -> int:
-    """Boot a guest and run `command` there, in the folder and environment of ours, `env` added.
+    """Boot a guest and run `command` there, in our own folder or `cwd`, `env` added to ours.
 
     Its output is passed on as it comes; gives its exit status as a shell would. MissingError where
     a component is not installed, GuestTimeoutError, HarnessError where the guest fails.
     """
-    if platform.machine() != "x86_64":
-        raise MissingError(f"the kernel lab is made for x86_64, and this is {platform.machine()}")
-    for program in _PROGRAMS:
-        find(program)
-    kernel = KernelTree.get()
+    kernel = prepare()
     with _folder() as folder:
         share = folder / "share"
-        _describe(share, kernel, command, config, env or {})
+        variables = {**os.environ, **_environment(config), **(env or {})}
+        _describe(share, kernel, config)
+        (share / "command").write_text(_script(command, cwd or Path.cwd(), variables))
         kernel.write_initramfs(folder / "initramfs")
         guest = _Guest(folder, [(share / "stdout", stdout), (share / "stderr", stderr)])
         with (folder / "qemu").open("wb") as said:
             argv = _qemu(folder, kernel, config)
             with Process(argv, stdout=said, stderr=said) as process:
                 return guest.follow(process, config.timeout)
+
+
+def prepare() -> KernelTree:
+    """Give the kernel, fetched at the first use. MissingError where anything else is missing."""
+    if platform.machine() != "x86_64":
+        raise MissingError(f"the kernel lab is made for x86_64, and this is {platform.machine()}")
+    for program in _PROGRAMS:
+        find(program)
+    return KernelTree.get()
 
 
 class _Guest:
@@ -109,7 +117,8 @@ class _Guest:
     def follow(self, process: Process, timeout: float | None) -> int:
         """Wait for the command's status."""
         if not self._until(process, "started", _BOOT_SECONDS):
-            raise HarnessError(f"the guest did not come up; {self._last_words()}")
+            within = f" within {_BOOT_SECONDS:g} s" if process.running else ""
+            raise HarnessError(f"the guest did not come up{within}; {self._last_words()}")
         if not self._until(process, "status", timeout):
             if process.running:
                 raise GuestTimeoutError(f"the command did not end within {timeout:g} s")
@@ -121,13 +130,12 @@ class _Guest:
         file = self._folder / "share" / name
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
+            late = deadline is not None and time.monotonic() > deadline
+            over = process.wait(_POLL_SECONDS) is not None or late
             there = file.exists()
             self._pass_on()
-            if there:
-                return True
-            late = deadline is not None and time.monotonic() > deadline
-            if late or process.wait(_POLL_SECONDS) is not None:
-                return file.exists()
+            if there or over:
+                return there
 
     def _pass_on(self) -> None:
         for source, to in self._streams:
@@ -177,13 +185,7 @@ def _claimed(folder: Path) -> Iterator[bool]:
         os.close(handle)
 
 
-def _describe(
-    share: Path,
-    kernel: KernelTree,
-    command: Sequence[str],
-    config: GuestConfig,
-    env: Mapping[str, str],
-) -> None:
+def _describe(share: Path, kernel: KernelTree, config: GuestConfig) -> None:
     """Fill the folder that init.sh reads."""
     share.mkdir()
     shutil.copy(_INIT, share / "init")
@@ -195,20 +197,23 @@ def _describe(
         "EXPORT": EXPORT,
         "RESULTS": str(config.results or ""),
     }
-    lines = [f"{name}={shlex.quote(value)}" for name, value in settings.items()]
-    (share / "settings").write_text("\n".join(lines) + "\n")
+    lines = [f"{name}={shlex.quote(value)}\n" for name, value in settings.items()]
+    (share / "settings").write_text("".join(lines))
     lines = []
     for mount in config.mounts:
-        lines += [shlex.join(["mkdir", "-p", mount.folder]), shlex.join(mount.command)]
-    (share / "mounts").write_text("\n".join(lines) + "\n")
-    variables = {**os.environ, **_environment(config), **env}
+        lines += [f"mkdir -p {shlex.quote(mount.folder)}\n", f"{shlex.join(mount.command)}\n"]
+    (share / "mounts").write_text("".join(lines))
+
+
+def _script(command: Sequence[str], cwd: Path, variables: Mapping[str, str]) -> str:
+    """Give a shell script that runs `command` in its folder and environment."""
     lines = [
         f"export {name}={shlex.quote(value)}"
         for name, value in variables.items()
-        if re.fullmatch(r"[A-Za-z_]\w*", name)
+        if re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII)
     ]
-    lines += [f"cd {shlex.quote(str(Path.cwd()))} || exit 126", f"exec {shlex.join(command)}"]
-    (share / "command").write_text("\n".join(lines) + "\n")
+    lines += [f"cd {shlex.quote(str(cwd))} || exit 126", f"exec {shlex.join(command)}"]
+    return "\n".join(lines) + "\n"
 
 
 def _environment(config: GuestConfig) -> dict[str, str]:

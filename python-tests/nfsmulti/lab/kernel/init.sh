@@ -30,6 +30,7 @@ done
 echo localhost >/proc/sys/kernel/hostname
 prlimit --pid=$$ --memlock=unlimited --nofile=65536
 if [ -n "$RESULTS" ]; then
+	mkdir -p "$RESULTS"
 	mount -t 9p -o trans=virtio,version=9p2000.L,msize=262144 results "$RESULTS"
 fi
 if ! [ -e "/lib/modules/$RELEASE" ]; then

@@ -107,7 +107,7 @@ def _fetch() -> None:
         shutil.rmtree(partial / "download")
         if not (partial / "lib").exists():
             (partial / "lib").symlink_to("usr/lib")
-        (release,) = (folder.name for folder in (partial / "lib/modules").iterdir())
+        release = next((partial / "boot").glob("vmlinuz-*")).name.removeprefix("vmlinuz-")
         run(["depmod", "-b", str(partial), release], timeout=_SECONDS).check()
         _uncompress(partial / "boot", release)
     except CommandError as error:
@@ -125,8 +125,10 @@ def _download(folder: Path) -> Path:
             raise
         run(["apt-get", "update"], timeout=_FETCH_SECONDS).check()
         run([*fetch, _image_package()], timeout=_FETCH_SECONDS, cwd=folder).check()
-    (package,) = folder.glob("*.deb")
-    return package
+    packages = list(folder.glob("*.deb"))
+    if not packages:
+        raise CommandError("apt-get download left no package")
+    return packages[0]
 
 
 def _uncompress(boot: Path, release: str) -> None:
@@ -145,7 +147,8 @@ def _uncompress(boot: Path, release: str) -> None:
 
 def _image_package() -> str:
     """Name the package that the package of the newest kernel depends on."""
-    said = run(["apt-cache", "depends", _PACKAGE], timeout=_SECONDS).check().stdout
+    argv = ["apt-cache", "depends", _PACKAGE]
+    said = run(argv, timeout=_SECONDS, env={"LC_ALL": "C"}).check().stdout
     match = re.search(r"Depends: (linux-image-\S+)", said)
     if not match:
         raise CommandError(f"apt knows no {_PACKAGE}; apt-get update may help")
