@@ -81,14 +81,25 @@ def test_missing_packages_are_named_to_a_user(bare_machine: Machine) -> None:
     assert "apt-get was run" not in done.stderr
 
 
-def test_lab_packages_are_asked_for_by_the_lab(machine: Machine) -> None:
+@pytest.mark.parametrize(
+    ("command", "packages"),
+    [
+        ("status", "nfs-ganesha nfs-ganesha-vfs"),
+        ("kernel", "qemu-system-x86 nfs-common nfs-kernel-server"),
+    ],
+)
+def test_lab_packages_are_asked_for_by_the_lab(
+    machine: Machine, command: str, packages: str
+) -> None:
     machine.program("id", "echo 1000")
     machine.program("sudo", "exit 1")
-    listed = 'shift 3; for name; do case $name in nfs-*) ;; *) echo "ii  $name" ;; esac; done'
+    listed = (
+        'shift 3; for name; do case $name in nfs-*|qemu-*) ;; *) echo "ii  $name" ;; esac; done'
+    )
     machine.program("dpkg-query", listed)
-    done = machine.run("lab", "status")
+    done = machine.run("lab", command)
     assert done.status == 1
-    assert done.stderr.endswith("--no-install-recommends nfs-ganesha nfs-ganesha-vfs\n")
+    assert done.stderr.endswith(f"--no-install-recommends {packages}\n")
 
 
 def test_failed_installation_gives_the_line_to_type(bare_machine: Machine) -> None:
