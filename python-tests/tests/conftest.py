@@ -26,6 +26,8 @@ from nfsmulti.machine import versions
 from nfsmulti.paths import BUILD, ROOT
 from nfsmulti.processes import Completed, run
 
+pytest_plugins = ("in_guest",)
+
 _BUILD_SECONDS = 600.0
 _HARNESS_SECONDS = 60.0
 _SUPPRESSIONS = Path(__file__).with_name("lsan.supp")
@@ -54,7 +56,8 @@ def pytest_report_header() -> list[str]:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "build_dir" in metafunc.fixturenames:
         quick = metafunc.config.getoption("--quick")
-        builds = ["gcc", "asan"] if _SANITIZED and not quick else ["gcc"]
+        guest = metafunc.definition.get_closest_marker("kernel_lab")  # slow: one build is enough
+        builds = ["gcc", "asan"] if _SANITIZED and not quick and not guest else ["gcc"]
         metafunc.parametrize("build_dir", builds, indirect=True, scope="session")
 
 
@@ -65,11 +68,16 @@ def missing(error: MissingError) -> NoReturn:
     pytest.skip(str(error))
 
 
-def run_harness(*arguments: str, env: Mapping[str, str] | None = None) -> Completed:
+def run_harness(
+    *arguments: str,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    timeout: float = _HARNESS_SECONDS,
+) -> Completed:
     """Run the harness as ./nfsmulti does."""
     variables = {"PYTHONPATH": str(paths.PYTHON_TESTS), **(env or {})}
     argv = [sys.executable, "-m", "nfsmulti", *arguments]
-    return run(argv, timeout=_HARNESS_SECONDS, env=variables)
+    return run(argv, timeout=timeout, env=variables, cwd=cwd)
 
 
 @pytest.fixture(scope="session")
