@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""in_guest.py: what tests do in the guest is told on the host. The guest here is a mere process."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from nfsmulti.paths import PYTHON_TESTS, ROOT
+from nfsmulti.processes import Completed, run
+
+_CONFTEST = """
+import os, subprocess
+
+pytest_plugins = ("in_guest",)
+
+def missing(error):
+    raise error
+
+def run_in_guest(command, config, *, stdout, stderr, cwd, env):
+    env = {**os.environ, **env, "NFSMULTI_LAB_EXPORT": "/export"}
+    return subprocess.run(command, stdout=stdout, stderr=stderr, cwd=cwd, env=env).returncode
+
+def pytest_configure():
+    import in_guest
+    in_guest.run_in_guest = run_in_guest
+"""
+_TESTS = """
+import os, pytest
+
+pytestmark = pytest.mark.kernel_lab
+inside = "NFSMULTI_LAB_EXPORT" in os.environ
+
+@pytest.fixture
+def broken():
+    yield
+    assert 1 + 1 == 3
+
+def test_well():
+    assert inside
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_wrong(number):
+    print("said before")
+    assert number == 1, "quite wrong"
+
+def test_skipped():
+    pytest.skip("for a reason")
+
+def test_broken_afterwards(broken):
+    pass
+
+def test_crash(capfd):
+    with capfd.disabled():
+        os.write(2, b"last words")
+        os._exit(9)
+
+def test_never_reached():
+    pass
+"""
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Path:
+    """Give a folder of such tests, below the root as the real ones are."""
+    if not tmp_path.is_relative_to(ROOT):
+        pytest.skip("temporary folders lie elsewhere; ./nfsmulti test has them in build/")
+    (tmp_path / "conftest.py").write_text(_CONFTEST)
+    (tmp_path / "test_inner.py").write_text(_TESTS)
+    return tmp_path
+
+
+def _pytest(folder: Path, *tests: str) -> Completed:
+    words = ["-p", "no:cacheprovider", "--no-header", "-rA", "--tb=short"]
+    settings = ["-c", str(ROOT / "pyproject.toml")]
+    env = {"PYTHONPATH": f"{PYTHON_TESTS / 'tests'}:{os.environ.get('PYTHONPATH', '')}"}
+    argv = [sys.executable, "-m", "pytest", *settings, *words]
+    argv += [f"{folder}/test_inner.py::test_{test}" for test in tests]
+    return run(argv, timeout=60, cwd=ROOT, env=env)
+
+
+def test_outcomes_and_words_come_back(host: Path) -> None:
+    done = _pytest(host, "well", "wrong", "skipped", "broken_afterwards")
+    assert done.status == 1, done.stdout
+    lines = done.stdout.splitlines()
+    for outcome, test in [
+        ("PASSED", "test_well"),
+        ("PASSED", "test_wrong[1]"),
+        ("FAILED", "test_wrong[2]"),
+        ("FAILED", "test_broken_afterwards"),
+    ]:
+        assert any(line.startswith(outcome) and test in line for line in lines), done.stdout
+    assert "SKIPPED [1]" in done.stdout
+    for words in ("for a reason", "quite wrong", "said before", "assert (1 + 1) == 3"):
+        assert words in done.stdout
+
+
+def test_a_crash_in_the_guest_fails_what_did_not_end(host: Path) -> None:
+    done = _pytest(host, "well", "crash", "never_reached")
+    assert done.status == 1
+    assert "1 passed" in done.stdout
+    assert "2 failed" in done.stdout
+    # Under CI=true pytest says it once more, in its summary.
+    assert done.stdout.count("it has not ended in the guest; pytest ended there with status 9") >= 2
+    assert "last words" in done.stdout
