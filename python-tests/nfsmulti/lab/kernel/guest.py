@@ -30,6 +30,7 @@ _INIT = Path(__file__).with_name("init.sh")
 _BOOT_SECONDS = 180.0
 _POLL_SECONDS = 0.03
 _CONSOLE_LINES = 12
+_CHUNK = 1 << 20
 
 _KERNEL_WORDS = (
     "console=ttyS0 quiet panic=-1 oops=panic mitigations=off nokaslr random.trust_cpu=on"
@@ -88,11 +89,14 @@ def run_in_guest(
         _describe(share, kernel, config)
         (share / "command").write_text(_script(command, cwd or Path.cwd(), variables))
         kernel.write_initramfs(folder / "initramfs")
-        guest = _Guest(folder, [(share / "stdout", stdout), (share / "stderr", stderr)])
-        with (folder / "qemu").open("wb") as said:
-            argv = _qemu(folder, kernel, config)
-            with Process(argv, stdout=said, stderr=said) as process:
-                return guest.follow(process, config.timeout)
+        with (
+            (share / "stdout").open("x+b", buffering=0) as out,
+            (share / "stderr").open("x+b", buffering=0) as err,
+            (folder / "qemu").open("wb") as said,
+            Process(_qemu(folder, kernel, config), stdout=said, stderr=said) as process,
+        ):
+            guest = _Guest(folder, process, [(out, stdout), (err, stderr)])
+            return guest.follow(config.timeout)
 
 
 def prepare() -> KernelTree:
@@ -107,41 +111,45 @@ def prepare() -> KernelTree:
 class _Guest:
     """A guest that runs: passes on its output, and tells how it ended."""
 
-    def __init__(self, folder: Path, streams: Sequence[tuple[Path, IO[bytes]]]):
-        self._folder = folder
-        self._streams = []
-        for file, to in streams:
-            file.touch()
-            self._streams.append((file.open("rb"), to))
+    def __init__(
+        self, folder: Path, process: Process, streams: Sequence[tuple[IO[bytes], IO[bytes]]]
+    ):
+        self._folder, self._process, self._streams = folder, process, streams
 
-    def follow(self, process: Process, timeout: float | None) -> int:
+    def follow(self, timeout: float | None) -> int:
         """Wait for the command's status."""
-        if not self._until(process, "started", _BOOT_SECONDS):
-            within = f" within {_BOOT_SECONDS:g} s" if process.running else ""
+        if not self._until("started", _BOOT_SECONDS):
+            within = f" within {_BOOT_SECONDS:g} s" if self._process.running else ""
             raise HarnessError(f"the guest did not come up{within}; {self._last_words()}")
-        if not self._until(process, "status", timeout):
-            if process.running:
+        if not self._until("status", timeout):
+            if self._process.running:
                 raise GuestTimeoutError(f"the command did not end within {timeout:g} s")
             raise HarnessError(f"the guest ended before the command; {self._last_words()}")
         return int((self._folder / "share/status").read_text())
 
-    def _until(self, process: Process, name: str, timeout: float | None) -> bool:
+    def _until(self, name: str, timeout: float | None) -> bool:
         """Pass on output until a file of the share is written; tells whether it is in time."""
         file = self._folder / "share" / name
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
             late = deadline is not None and time.monotonic() > deadline
-            over = process.wait(_POLL_SECONDS) is not None or late
+            over = self._process.wait(_POLL_SECONDS) is not None or late
             there = file.exists()
-            self._pass_on()
+            # A command that never stops writing shall not keep us from the clock.
+            while self._pass_on() and there:
+                pass
             if there or over:
                 return there
 
-    def _pass_on(self) -> None:
+    def _pass_on(self) -> bool:
+        """Pass on some of the output; tells whether there was any."""
+        any_was_there = False
         for source, to in self._streams:
-            while content := source.read(1 << 16):
+            if content := source.read(_CHUNK):
                 to.write(content)
                 to.flush()
+                any_was_there = True
+        return any_was_there
 
     def _last_words(self) -> str:
         """Give the end of what QEMU and the guest's kernel and init.sh have said."""
@@ -161,7 +169,7 @@ def _folder() -> Iterator[Path]:
         for folder in tree.FOLDER.glob("guest-*"):
             with _claimed(folder) as mine:
                 if mine:
-                    shutil.rmtree(folder)
+                    shutil.rmtree(folder, ignore_errors=True)
         name = Path(tempfile.mkdtemp(prefix="guest-", dir=tree.FOLDER))
         claim = contextlib.ExitStack()
         claim.enter_context(_claimed(name))
