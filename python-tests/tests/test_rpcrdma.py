@@ -1,0 +1,616 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""RPC-over-RDMA in memory: headers of calls and replies (RFC 8166), private data (RFC 8797).
+
+The vectors were written by hand from the RFCs. `read_call` and `read_reply` are a second reading of
+them, which knows nothing of the C code: the two must agree on any bytes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import shutil
+import struct
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from rpcrdma_abi import (
+    HEADER_MAX,
+    MIRRORS,
+    SEGMENTS_MAX,
+    VERDICTS,
+    Call,
+    CReply,
+    Inline,
+    Reply,
+    RpcRdmaLibrary,
+    Segment,
+)
+from xdrlib3 import Unpacker
+
+from nfsmulti.paths import ROOT
+from nfsmulti.processes import run
+
+U32, U64 = 2**32 - 1, 2**64 - 1
+KIB = 1024
+FIXED = 16  # bytes of the words that all versions have
+
+unhurried = settings(deadline=None)
+
+# A signal would not be looked at while C code runs.
+pytestmark = pytest.mark.timeout(120, method="thread")
+
+
+@pytest.fixture(scope="module")
+def rdma(testlib: ctypes.CDLL) -> RpcRdmaLibrary:
+    return RpcRdmaLibrary(testlib)
+
+
+def test_structures_are_mirrored(tmp_path: Path) -> None:
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        pytest.skip("there is no C compiler")
+    lines = ["#include <stddef.h>", '#include "rpc/rpcrdma.h"']
+    for name, mirror in MIRRORS.items():
+        offsets = {field[0]: getattr(mirror, field[0]).offset for field in mirror._fields_}
+        same = [f"offsetof(struct {name}, {field}) == {at}" for field, at in offsets.items()]
+        same.append(f"sizeof(struct {name}) == {ctypes.sizeof(mirror)}")
+        lines += [f'_Static_assert({one}, "{name}");' for one in same]
+    lines += [
+        f'_Static_assert(RPCRDMA_HEADER_MAX == {HEADER_MAX}, "HEADER_MAX");',
+        f'_Static_assert(RPCRDMA_{VERDICTS[-1]} == {len(VERDICTS) - 1}, "verdicts");',
+    ]
+    source = tmp_path / "mirrors.c"
+    source.write_text("\n".join(lines) + "\n")
+    run([compiler, "-fsyntax-only", f"-I{ROOT / 'engine'}", str(source)], timeout=60).check()
+
+
+# --- vectors, and a second reading ---
+
+
+def words(text: str) -> bytes:
+    """Read hexadecimal words, one XDR unit each; what stands behind "--" is a comment."""
+    parts = [word for line in text.splitlines() for word in line.split("--")[0].split()]
+    assert all(len(word) == 8 for word in parts)
+    return bytes.fromhex("".join(parts))
+
+
+def read_segment(source: Unpacker) -> Segment:
+    return Segment(source.unpack_uint(), source.unpack_uint(), source.unpack_uhyper())
+
+
+def read_item_follows(source: Unpacker) -> bool:
+    follows = source.unpack_uint()
+    if follows > 1:
+        raise ValueError(f"an optional item's mark is {follows}")
+    return bool(follows)
+
+
+def read_call(data: bytes) -> Call:
+    """Read the header of a call that has at most one chunk in a list."""
+    source = Unpacker(data)
+    xid, version, credits_asked, procedure = (source.unpack_uint() for _ in range(4))
+    assert (version, procedure) == (1, 0)
+    read: list[Segment] = []
+    write: tuple[Segment, ...] = ()
+    positions = set()
+    while read_item_follows(source):
+        positions.add(source.unpack_uint())
+        read.append(read_segment(source))
+    assert len(positions) <= 1
+    if read_item_follows(source):
+        write = tuple(read_segment(source) for _ in range(source.unpack_uint()))
+        assert not read_item_follows(source)
+    assert not read_item_follows(source)  # the Reply chunk
+    source.done()
+    return Call(xid, credits_asked, tuple(read), positions.pop() if positions else 0, write)
+
+
+def read_reply(data: bytes) -> Reply:
+    """Read any bytes as a reply to a call that offers no Reply chunk and at most a Write chunk."""
+    if len(data) < FIXED:
+        return Reply("TOO_SHORT")
+    source = Unpacker(data)
+    xid, version, granted, procedure = (source.unpack_uint() for _ in range(4))
+    try:
+        if version == 1 and procedure == 0:
+            write = read_lists(source)
+            rpc = source.get_position()
+            if source.unpack_uint() == xid:
+                return Reply("MSG", xid, granted, write, rpc=rpc)
+        elif version == 1 and procedure == 4:
+            error = source.unpack_uint()
+            if error == 1:
+                low, high = source.unpack_uint(), source.unpack_uint()
+                return Reply("ERR_VERS", xid, granted, low=low, high=high)
+            if error == 2:
+                return Reply("ERR_CHUNK", xid, granted)
+    except (EOFError, ValueError):
+        pass
+    return Reply("MALFORMED", xid, granted)
+
+
+def read_lists(source: Unpacker) -> tuple[Segment, ...]:
+    write: tuple[Segment, ...] = ()
+    if read_item_follows(source):
+        raise ValueError("a Read list")
+    if read_item_follows(source):
+        count = source.unpack_uint()
+        if count > SEGMENTS_MAX:
+            raise ValueError("too many segments")
+        write = tuple(read_segment(source) for _ in range(count))
+        if read_item_follows(source):
+            raise ValueError("a second Write chunk")
+    if read_item_follows(source):
+        raise ValueError("a Reply chunk")
+    return write
+
+
+# --- calls ---
+
+_CALLS: dict[str, tuple[Call, bytes]] = {
+    "no data": (
+        Call(0x11223344, 1),
+        words(
+            """
+            11223344 00000001 00000001 00000000 -- xid, version, credits, RDMA_MSG
+            00000000                            -- Read list
+            00000000                            -- Write list
+            00000000                            -- Reply chunk
+            """
+        ),
+    ),
+    "READ": (
+        Call(0xFFFFFFFE, 128, write=(Segment(0xDEADBEEF, 0x100000, 0x7F12_3456_7000),)),
+        words(
+            """
+            fffffffe 00000001 00000080 00000000
+            00000000                                              -- Read list
+            00000001 00000001 deadbeef 00100000 00007f12 34567000 -- a Write chunk of one segment
+            00000000                                              -- no other
+            00000000                                              -- Reply chunk
+            """
+        ),
+    ),
+    "READ into two regions": (
+        Call(7, 32, write=(Segment(1, 4096, U64), Segment(2, 512, 0x1000))),
+        words(
+            """
+            00000007 00000001 00000020 00000000
+            00000000
+            00000001 00000002
+            00000001 00001000 ffffffff ffffffff
+            00000002 00000200 00000000 00001000
+            00000000
+            00000000
+            """
+        ),
+    ),
+    "WRITE": (
+        Call(0x80000000, 32, read=(Segment(0xABCDEF01, 65537, 0x1_0000_0002),), position=0x9C),
+        words(
+            """
+            80000000 00000001 00000020 00000000
+            00000001 0000009c abcdef01 00010001 00000001 00000002 -- a read segment at 156
+            00000000                                              -- no other
+            00000000                                              -- Write list
+            00000000                                              -- Reply chunk
+            """
+        ),
+    ),
+    "WRITE from two regions": (
+        Call(7, 32, read=(Segment(1, 4096, U64), Segment(2, 512, 0x1000)), position=120),
+        words(
+            """
+            00000007 00000001 00000020 00000000
+            00000001 00000078 00000001 00001000 ffffffff ffffffff
+            00000001 00000078 00000002 00000200 00000000 00001000
+            00000000
+            00000000
+            00000000
+            """
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize(("call", "sent"), _CALLS.values(), ids=_CALLS.keys())
+def test_calls_to_the_byte(rdma: RpcRdmaLibrary, call: Call, sent: bytes) -> None:
+    assert rdma.encode_call(call) == sent
+    assert rdma.call_size(call) == len(sent)
+    assert read_call(sent) == call
+
+
+def test_sizes_of_calls(rdma: RpcRdmaLibrary) -> None:
+    """28; a read segment adds 24; a write chunk adds 8, and 16 for each of its segments."""
+    one = Segment(1, 2, 3)
+    sizes = [
+        (
+            rdma.call_size(Call(1, 1, (one,) * count)),
+            rdma.call_size(Call(1, 1, write=(one,) * count)),
+        )
+        for count in (0, 1, 2, SEGMENTS_MAX)
+    ]
+    assert sizes == [(28, 28), (52, 52), (76, 68), (220, 164)]
+    assert rdma.call_size(Call(1, 1, (one,) * 8, 0, (one,) * 8)) == HEADER_MAX
+
+
+WORDS, HYPERS = st.integers(0, U32), st.integers(0, U64)
+_SEGMENTS = st.lists(st.builds(Segment, WORDS, WORDS, HYPERS), max_size=SEGMENTS_MAX).map(tuple)
+_ANY_CALL = st.builds(
+    lambda xid, asked, read, position, write: Call(
+        xid, asked, read, 4 * position if read else 0, write
+    ),
+    WORDS,
+    WORDS,
+    _SEGMENTS,
+    st.integers(0, U32 // 4),
+    _SEGMENTS,
+)
+
+
+@unhurried
+@given(_ANY_CALL, st.data())
+def test_calls_are_read_as_they_were_meant(
+    rdma: RpcRdmaLibrary, call: Call, data: st.DataObject
+) -> None:
+    size = rdma.call_size(call)
+    sent = rdma.encode_call(call, size)
+    assert sent is not None
+    assert len(sent) == size
+    assert read_call(sent) == call
+    assert rdma.encode_call(call, data.draw(st.integers(0, size - 1))) is None
+
+
+# --- replies ---
+
+_XID = 0x11223344
+_HEAD = words("11223344 00000001 00000080 00000000")
+_CHUNK = words("00000001 00000001 deadbeef 00000200 00007f12 34567000 00000000")
+_NONE = words("00000000")
+_RPC = words("11223344 00000001 00000000 00000000 00000000 00000000")
+_SEGMENT = Segment(0xDEADBEEF, 512, 0x7F12_3456_7000)
+
+_REPLIES: dict[str, tuple[bytes, Reply]] = {
+    "no data": (_HEAD + _NONE * 3 + _RPC, Reply("MSG", _XID, 128, rpc=28)),
+    "the shortest RPC message": (_HEAD + _NONE * 3 + _RPC[:4], Reply("MSG", _XID, 128, rpc=28)),
+    "data": (
+        _HEAD + _NONE + _CHUNK + _NONE + _RPC,
+        Reply("MSG", _XID, 128, (_SEGMENT,), rpc=52),
+    ),
+    "data in two segments": (
+        words(
+            """
+            00000000 00000001 00000000 00000000 -- xid 0, no credits granted
+            00000000
+            00000001 00000002
+            00000001 00001000 ffffffff ffffffff
+            00000002 00000000 00000000 00001000
+            00000000
+            00000000
+            00000000 00000001
+            """
+        ),
+        Reply("MSG", 0, 0, (Segment(1, 4096, U64), Segment(2, 0, 0x1000)), rpc=68),
+    ),
+    "data in eight segments": (
+        _HEAD + words("00000000 00000001 00000008") + bytes(128) + _NONE * 2 + _RPC,
+        Reply("MSG", _XID, 128, (Segment(0, 0, 0),) * 8, rpc=164),
+    ),
+    "a chunk without segments": (
+        _HEAD + words("00000000 00000001 00000000 00000000 00000000") + _RPC,
+        Reply("MSG", _XID, 128, rpc=36),
+    ),
+    "ERR_VERS": (
+        words("11223344 00000001 00000080 00000004 00000001 00000002 ffffffff"),
+        Reply("ERR_VERS", _XID, 128, low=2, high=U32),
+    ),
+    "ERR_CHUNK": (
+        words("11223344 00000001 00000080 00000004 00000002"),
+        Reply("ERR_CHUNK", _XID, 128),
+    ),
+    "ERR_CHUNK and more": (
+        words("11223344 00000001 ffffffff 00000004 00000002 00000000"),
+        Reply("ERR_CHUNK", _XID, U32),
+    ),
+}
+
+
+@pytest.mark.parametrize(("sent", "expected"), _REPLIES.values(), ids=_REPLIES.keys())
+def test_replies(rdma: RpcRdmaLibrary, sent: bytes, expected: Reply) -> None:
+    assert rdma.decode_reply(sent) == expected
+    assert read_reply(sent) == expected
+
+
+# What is wrong, the bytes, and words of the refusal.
+_REFUSED: dict[str, tuple[bytes, str]] = {
+    "version 0": (words("11223344 00000000 00000080 00000000") + _NONE * 3 + _RPC, "version"),
+    "version 2": (words("11223344 00000002 00000080 00000000") + _NONE * 3 + _RPC, "version"),
+    "RDMA_NOMSG": (words("11223344 00000001 00000080 00000001") + _NONE * 3, "RDMA_NOMSG"),
+    "RDMA_NOMSG with its Reply chunk": (
+        words("11223344 00000001 00000080 00000001") + _NONE * 2 + _CHUNK[:-4],
+        "RDMA_NOMSG",
+    ),
+    "RDMA_MSGP": (words("11223344 00000001 00000080 00000002") + bytes(60), "RDMA_MSGP"),
+    "RDMA_DONE": (words("11223344 00000001 00000080 00000003"), "RDMA_DONE"),
+    "rdma_proc 5": (words("11223344 00000001 00000080 00000005") + bytes(60), "rdma_proc"),
+    "rdma_err 0": (words("11223344 00000001 00000080 00000004 00000000"), "rdma_err"),
+    "rdma_err 3": (words("11223344 00000001 00000080 00000004 00000003 00000000"), "rdma_err"),
+    "an error that ends": (words("11223344 00000001 00000080 00000004"), "half of an RDMA_ERROR"),
+    "versions that end": (
+        words("11223344 00000001 00000080 00000004 00000001 00000001"),
+        "half of an RDMA_ERROR",
+    ),
+    "a Read list": (
+        _HEAD
+        + words("00000001 0000009c deadbeef 00000200 00007f12 34567000 00000000")
+        + _NONE * 2
+        + _RPC,
+        "a Read list",
+    ),
+    "a Read list of mark 2": (_HEAD + words("00000002") + bytes(60), "a Read list"),
+    "a Write list of mark 2": (
+        _HEAD + _NONE + words("00000002") + _CHUNK[4:] + _NONE + _RPC,
+        "neither there nor not",
+    ),
+    "two Write chunks": (_HEAD + _NONE + _CHUNK[:-4] + _CHUNK + _NONE + _RPC, "second Write chunk"),
+    "nine segments": (
+        _HEAD + _NONE + words("00000001 00000009") + bytes(9 * 16) + _NONE * 2 + _RPC,
+        "more segments than",
+    ),
+    "2^32 - 1 segments": (
+        _HEAD + _NONE + words("00000001 ffffffff") + bytes(200) + _RPC,
+        "more segments than",
+    ),
+    "a Reply chunk": (_HEAD + _NONE * 2 + _CHUNK[:-4] + _RPC, "a Reply chunk"),
+    "a Reply chunk of mark 2": (_HEAD + _NONE * 2 + words("00000002") + _RPC, "a Reply chunk"),
+    "no RPC message": (_HEAD + _NONE * 3, "no RPC message"),
+    "no RPC message behind data": (_HEAD + _NONE + _CHUNK + _NONE, "no RPC message"),
+    "half an xid": (_HEAD + _NONE * 3 + _RPC[:3], "no RPC message"),
+    "another's RPC message": (
+        _HEAD + _NONE * 3 + words("11223345") + _RPC[4:],
+        "an RPC message of another xid",
+    ),
+}
+
+
+@pytest.mark.parametrize(("sent", "said"), _REFUSED.values(), ids=_REFUSED.keys())
+def test_refused_replies(rdma: RpcRdmaLibrary, sent: bytes, said: str) -> None:
+    """A refusal leaves xid and credits valid, so that its call, and no other, fails by it."""
+    reply, _ = rdma.decode_raw(sent)
+    assert (VERDICTS[reply.verdict], reply.xid, reply.credits) == ("MALFORMED", _XID, 128)
+    assert said in rdma.text(reply, 300)
+    assert read_reply(sent) == Reply("MALFORMED", _XID, 128)
+
+
+@pytest.mark.parametrize("sent", [sent for sent, _ in _REPLIES.values()], ids=_REPLIES.keys())
+def test_truncated_replies(rdma: RpcRdmaLibrary, sent: bytes) -> None:
+    whole = read_reply(sent)
+    needed = {"MSG": (whole.rpc or 0) + 4, "ERR_VERS": 28, "ERR_CHUNK": 20}[whole.verdict]
+    for length in range(needed):
+        cut = rdma.decode_reply(sent[:length])
+        if length < FIXED:
+            assert cut == Reply("TOO_SHORT"), length
+        else:
+            assert cut == Reply("MALFORMED", whole.xid, whole.credits), length
+    for length in range(needed, len(sent)):
+        assert rdma.decode_reply(sent[:length]) == whole, length
+
+
+_NEAR = st.one_of(st.integers(0, 9), st.just(_XID), WORDS)
+_WORDY = st.lists(_NEAR, max_size=60).map(lambda some: struct.pack(f">{len(some)}I", *some))
+_SOUND = st.sampled_from([sent for sent, _ in (*_REPLIES.values(), *_REFUSED.values())])
+
+
+@st.composite
+def spoiled(draw: st.DrawFn) -> bytes:
+    """Draw a reply of the tables with bits flipped, words replaced, a part cut out or put in."""
+    data = bytearray(draw(_SOUND))
+    for _ in range(draw(st.integers(0, 3))):
+        at = draw(st.integers(0, len(data) - 1)) if data else 0
+        match draw(st.sampled_from(["flip", "word", "cut", "insert"])):
+            case "flip" if data:
+                data[at] ^= 1 << draw(st.integers(0, 7))
+            case "word":
+                data[at & ~3 : (at & ~3) + 4] = struct.pack(">I", draw(_NEAR))
+            case "cut":
+                del data[at : at + draw(st.integers(1, 20))]
+            case "insert":
+                data[at:at] = draw(st.binary(max_size=20))
+    return bytes(data)
+
+
+@settings(deadline=None, max_examples=500)
+@given(st.one_of(spoiled(), _WORDY, st.binary(max_size=250)))
+@example(b"")
+@example(_HEAD)
+def test_any_bytes_as_a_reply(rdma: RpcRdmaLibrary, data: bytes) -> None:
+    assert rdma.decode_reply(data) == read_reply(data)
+
+
+@unhurried
+@given(WORDS, WORDS, _SEGMENTS, st.binary(max_size=50))
+def test_replies_are_read_as_they_were_meant(
+    rdma: RpcRdmaLibrary, xid: int, granted: int, segments: tuple[Segment, ...], rest: bytes
+) -> None:
+    header = struct.pack(">5I", xid, 1, granted, 0, 0)
+    if segments:
+        header += struct.pack(">2I", 1, len(segments))
+        header += b"".join(struct.pack(">2IQ", *one) for one in segments)
+    header += bytes(8)
+    message = struct.pack(">I", xid) + rest
+    expected = Reply("MSG", xid, granted, segments, rpc=len(header))
+    assert rdma.decode_reply(header + message) == expected
+
+
+_WORDS_OF: dict[str, tuple[int, str]] = {
+    "MSG": (0, "success"),
+    "ERR_VERS": (errno.EPROTONOSUPPORT, "versions 2 to 4294967295, not 1 (ERR_VERS)"),
+    "ERR_CHUNK": (errno.EREMOTEIO, "(ERR_CHUNK)"),
+    "MALFORMED": (errno.EPROTO, "header has an apple"),
+    "TOO_SHORT": (errno.EPROTO, "too short"),
+}
+
+
+@pytest.mark.parametrize("verdict", VERDICTS)
+def test_words_and_errors(rdma: RpcRdmaLibrary, verdict: str) -> None:
+    code, said = _WORDS_OF[verdict]
+    reply = CReply(verdict=VERDICTS.index(verdict), low=2, high=U32, fault=b"an apple")
+    assert rdma.lib.rpcrdma_verdict_errno(reply) == code
+    whole = rdma.text(reply, 300)
+    assert said in whole
+    for size in range(1, len(whole) + 2):
+        assert rdma.text(reply, size) == whole[: size - 1]
+
+
+# --- what a Write chunk holds ---
+
+
+def lengths(*values: int) -> tuple[Segment, ...]:
+    return tuple(Segment(i, length, i * 4096) for i, length in enumerate(values))
+
+
+_WRITTEN: dict[str, tuple[tuple[int, ...], tuple[int, ...], int | None]] = {
+    "nothing offered": ((), (), 0),
+    "all of it": ((512,), (512,), 512),
+    "less": ((512,), (511,), 511),
+    "none": ((512,), (0,), 0),
+    "no list, as with an error": ((512, 512), (), 0),
+    "all of two": ((512, 100), (512, 100), 612),
+    "one of two": ((512, 100), (512, 0), 512),
+    "some of two": ((512, 100), (512, 1), 513),
+    "an empty one between": ((512, 0, 100), (512, 0, 100), 612),
+    "over 4 GiB": ((U32,) * 8, (U32,) * 8, 8 * U32),
+    "more than offered": ((512,), (513,), None),
+    "more than offered in the second": ((512, 100), (512, 101), None),
+    "more in one, less in the other": ((512, 512), (1000, 24), None),
+    "a chunk, though none was offered": ((), (0,), None),
+    "fewer segments": ((512, 100), (512,), None),
+    "more segments": ((512,), (512, 0), None),
+    "a gap": ((512, 100), (511, 1), None),
+    "a gap at the front": ((512, 100), (0, 100), None),
+    "a gap before an empty one": ((512, 0, 100), (511, 0, 1), None),
+}
+
+
+@pytest.mark.parametrize(("offered", "returned", "count"), _WRITTEN.values(), ids=_WRITTEN.keys())
+def test_written(
+    rdma: RpcRdmaLibrary, offered: tuple[int, ...], returned: tuple[int, ...], count: int | None
+) -> None:
+    assert rdma.written(lengths(*offered), lengths(*returned)) == count
+
+
+_SMALL = st.lists(st.integers(0, 3), max_size=SEGMENTS_MAX)
+
+
+@unhurried
+@given(_SMALL, _SMALL)
+def test_written_is_what_lies_at_the_front(
+    rdma: RpcRdmaLibrary, offered: list[int], returned: list[int]
+) -> None:
+    """A server that fills a chunk byte by byte says these lengths, and no others are accepted."""
+    possible: dict[tuple[int, ...], int] = {(): 0}
+    for count in range(sum(offered) + 1):
+        rest, filled = count, []
+        for room in offered:
+            filled.append(min(room, rest))
+            rest -= filled[-1]
+        possible[tuple(filled)] = count
+    assert rdma.written(lengths(*offered), lengths(*returned)) == possible.get(tuple(returned))
+    for said, count in possible.items():
+        assert rdma.written(lengths(*offered), lengths(*said)) == count
+
+
+# --- credits ---
+
+
+@pytest.mark.parametrize(
+    ("granted", "receives", "window"),
+    [(0, 8, 1), (1, 8, 1), (7, 8, 7), (8, 8, 8), (9, 8, 8), (U32, 8, 8), (0, 1, 1), (5, 1, 1)],
+)
+def test_credit_window(rdma: RpcRdmaLibrary, granted: int, receives: int, window: int) -> None:
+    assert rdma.lib.rpcrdma_credit_window(granted, receives) == window
+
+
+# --- private data ---
+
+_TOLD: dict[str, tuple[Inline, bytes]] = {
+    "Linux's": (Inline(4096, 4096), bytes.fromhex("f6ab0e18 01 00 03 03")),
+    "the least": (Inline(1024, 1024), bytes.fromhex("f6ab0e18 01 00 00 00")),
+    "the most": (Inline(262144, 262144), bytes.fromhex("f6ab0e18 01 00 ff ff")),
+    "different ones": (Inline(8192, 65536), bytes.fromhex("f6ab0e18 01 00 07 3f")),
+}
+_LEAST = Inline(1024, 1024)
+
+
+@pytest.mark.parametrize(("inline", "sent"), _TOLD.values(), ids=_TOLD.keys())
+def test_private_data_to_the_byte(rdma: RpcRdmaLibrary, inline: Inline, sent: bytes) -> None:
+    assert rdma.encode_private(inline) == sent
+    assert rdma.decode_private(sent) == inline
+    assert rdma.decode_private(sent + bytes(48)) == inline  # InfiniBand's padding
+    assert rdma.decode_private(sent + b"\xff") == inline
+    assert rdma.decode_private(sent[:5] + b"\xff" + sent[6:]) == inline  # the peer's flags
+    for length in range(8):
+        assert rdma.decode_private(sent[:length]) == _LEAST, length
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        None,
+        b"",
+        bytes(8),
+        b"\xff" * 56,
+        bytes.fromhex("f6ab0e19 01 00 03 03"),
+        bytes.fromhex("180eabf6 01 00 03 03"),
+        bytes.fromhex("f6ab0e18 00 00 03 03"),
+        bytes.fromhex("f6ab0e18 02 00 03 03"),
+        bytes.fromhex("00 f6ab0e18 01 00 03 03"),
+    ],
+)
+def test_what_is_no_private_data(rdma: RpcRdmaLibrary, sent: bytes | None) -> None:
+    assert rdma.decode_private(sent) == _LEAST
+
+
+_THRESHOLDS = st.builds(Inline, st.integers(KIB, 256 * KIB), st.integers(KIB, 256 * KIB))
+
+
+@unhurried
+@given(_THRESHOLDS)
+@example(Inline(2047, 2048))
+def test_a_part_of_a_kib_is_not_told(rdma: RpcRdmaLibrary, inline: Inline) -> None:
+    told = rdma.decode_private(rdma.encode_private(inline))
+    assert told == Inline(inline.send // KIB * KIB, inline.receive // KIB * KIB)
+
+
+@unhurried
+@given(
+    st.one_of(st.binary(max_size=70), st.binary(max_size=60).map(lambda b: b"\xf6\xab\x0e\x18" + b))
+)
+@example(b"\xf6\xab\x0e\x18\x01\x01\x80\x7f")
+def test_any_bytes_as_private_data(rdma: RpcRdmaLibrary, data: bytes) -> None:
+    expected = _LEAST
+    if len(data) >= 8 and data[:5] == b"\xf6\xab\x0e\x18\x01":
+        expected = Inline(KIB * (data[6] + 1), KIB * (data[7] + 1))
+    assert rdma.decode_private(data) == expected
+
+
+@pytest.mark.parametrize(
+    ("mine", "peers", "effective"),
+    [
+        ((4096, 4096), (4096, 4096), (4096, 4096)),
+        ((4096, 8192), (1024, 2048), (2048, 1024)),
+        ((4096, 8192), (65536, 65536), (4096, 8192)),
+        ((4096, 8192), (8192, 1024), (1024, 8192)),
+    ],
+)
+def test_effective_inline(
+    rdma: RpcRdmaLibrary,
+    mine: tuple[int, int],
+    peers: tuple[int, int],
+    effective: tuple[int, int],
+) -> None:
+    """What one side sends is bounded by what the other receives."""
+    assert rdma.effective_inline(Inline(*mine), Inline(*peers)) == Inline(*effective)
