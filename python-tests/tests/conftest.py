@@ -24,7 +24,7 @@ from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Option
 from nfsmulti.lab import EXPORT, PRIVILEGED, READ_ONLY, SMALL, SQUASHED, Lab, LabConfig
 from nfsmulti.machine import versions
 from nfsmulti.paths import BUILD, ROOT
-from nfsmulti.processes import Completed, run
+from nfsmulti.processes import Completed, find, run
 
 pytest_plugins = ("in_guest",)
 
@@ -86,6 +86,18 @@ def build_dir(request: pytest.FixtureRequest) -> Path:
     if request.param == "asan":
         return cmake_build("asan", "-DNFSMULTI_SANITIZE=address;undefined")
     return paths.build_dir()
+
+
+@pytest.fixture(scope="session")
+def clang_build(request: pytest.FixtureRequest) -> Path:
+    """Give a build by clang, warnings being errors."""
+    if request.config.getoption("--quick"):
+        pytest.skip("--quick: no second compiler")
+    try:
+        clang = find("clang")
+    except MissingError as error:
+        missing(error)
+    return cmake_build("clang", f"-DCMAKE_C_COMPILER={clang}")
 
 
 def cmake_build(name: str, *options: str) -> Path:

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from conftest import cmake_build, missing
+from conftest import missing
 
 from nfsmulti.errors import MissingError
 from nfsmulti.paths import ROOT
@@ -64,18 +64,6 @@ def test_mypy() -> None:
 
 def test_shellcheck() -> None:
     _check("shellcheck", *_SCRIPTS)
-
-
-@pytest.fixture(scope="session")
-def clang_build(request: pytest.FixtureRequest) -> Path:
-    """Give a build by clang, warnings being errors."""
-    if request.config.getoption("--quick"):
-        pytest.skip("--quick: no second compiler")
-    try:
-        clang = find("clang")
-    except MissingError as error:
-        missing(error)
-    return cmake_build("clang", f"-DCMAKE_C_COMPILER={clang}")
 
 
 def test_builds_with_clang(clang_build: Path) -> None:

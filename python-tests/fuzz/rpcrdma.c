@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* rpcrdma.c - the input is a reply's transport header, and a peer's private data. */
+#include "fuzz.h"
+#include "rpc/rpcrdma.h"
+
+static void check_private(const uint8_t *data, size_t size)
+{
+	struct rpcrdma_inline peers = rpcrdma_decode_private(data, size);
+
+	expect(peers.send >= RPCRDMA_INLINE_MIN && peers.send <= RPCRDMA_INLINE_MAX);
+	expect(peers.receive >= RPCRDMA_INLINE_MIN && peers.receive <= RPCRDMA_INLINE_MAX);
+}
+
+/* A chunk of as many segments was offered, each for 64 KiB. */
+static void check_written(const struct rpcrdma_chunk *returned)
+{
+	struct rpcrdma_chunk offered = {.count = returned->count};
+	uint64_t bytes;
+
+	for (uint32_t i = 0; i < offered.count; i++)
+		offered.segments[i].length = 65536;
+	if (rpcrdma_written(&offered, returned, &bytes))
+		expect(bytes <= offered.count * 65536ull);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct xdr_in in = {data, data + size, false};
+	struct rpcrdma_reply reply;
+	char text[160];
+
+	check_private(data, size);
+	rpcrdma_decode_reply(&in, &reply);
+	expect((reply.verdict == RPCRDMA_TOO_SHORT) == (size < 16));
+	expect((reply.verdict == RPCRDMA_MSG) == !rpcrdma_verdict_errno(&reply));
+	rpcrdma_verdict_text(&reply, text, sizeof(text));
+	if (reply.verdict == RPCRDMA_MSG) {
+		expect(reply.write.count <= RPCRDMA_SEGMENTS_MAX);
+		expect(xdr_get_u32(&in) == reply.xid && !in.bad);
+		check_written(&reply.write);
+	}
+	return 0;
+}

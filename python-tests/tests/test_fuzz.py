@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Fuzzing of what reads bytes of servers and users: libFuzzer, under ASan and UBSan.
+
+Each program of python-tests/fuzz/ tries one decoder for a few seconds, and for a minute where
+CI=true, on all processors. A run that shall find something takes longer; this one has an hour for
+each, which is three hours on two processors:
+
+    NFSMULTI_FUZZ_SECONDS=3600 ./nfsmulti test -k fuzz
+
+What they have learned stays in build/fuzz/NAME/corpus for the next run. An input that fails is kept
+beside it; it is tried alone by
+
+    cmake --build build/clang --target fuzz && build/clang/fuzz-NAME build/fuzz/NAME/crash-...
+
+and, once it is understood, stands in fuzz_seeds.py for good.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import pytest
+from conftest import missing
+from fuzz_seeds import SEEDS
+
+from nfsmulti.errors import MissingError
+from nfsmulti.paths import BUILD, PYTHON_TESTS
+from nfsmulti.processes import Process, apt_line, find, run
+
+_IN_CI = os.environ.get("CI") == "true"
+_SECONDS = int(os.environ.get("NFSMULTI_FUZZ_SECONDS") or (60 if _IN_CI else 5))
+_BUILD_SECONDS = 300.0
+_INPUT_SECONDS = 10  # for one input; more is a finding
+_GRACE = 60.0  # to start, to read the corpus, to write the last words
+_FEWEST = 1000  # inputs in that time; a program that is stuck tries less
+# What conftest.py sets for fio costs four inputs of five.
+_ENVIRONMENT = {"ASAN_OPTIONS": "detect_leaks=1", "LSAN_OPTIONS": ""}
+
+pytestmark = pytest.mark.timeout(_SECONDS + 2 * _GRACE)
+
+
+@dataclass
+class _Fuzzer:
+    process: Process
+    log: Path
+
+    def finish(self) -> str:
+        """Wait for the end; give what it said. Fails where it found something."""
+        status = self.process.wait(_SECONDS + _GRACE)
+        said = self.log.read_text(errors="replace")
+        if status != 0:
+            how = "did not end" if status is None else f"ended with status {status}"
+            pytest.fail(f"{self.process.argv[0]} {how}\n{said[-6000:]}", pytrace=False)
+        return said
+
+
+class _Fuzzers:
+    """Fuzzers at work, as many at a time as there are processors. A context manager."""
+
+    def __init__(self, programs: Path, names: list[str]):
+        self._programs, self._waiting = programs, list(names)
+        self._started: dict[str, _Fuzzer] = {}
+        self._processes = ExitStack()
+
+    def finish(self, name: str) -> str:
+        """Give what the fuzzer said, once it has ended."""
+        self._start_some()
+        while name not in self._started:
+            self._start(self._waiting.pop(0))
+        said = self._started[name].finish()
+        self._start_some()
+        return said
+
+    def _start_some(self) -> None:
+        running = sum(fuzzer.process.running for fuzzer in self._started.values())
+        for _ in range(min(len(self._waiting), (os.cpu_count() or 1) - running)):
+            self._start(self._waiting.pop(0))
+
+    def _start(self, name: str) -> None:
+        folder = BUILD / "fuzz" / name
+        corpus, seeds = folder / "corpus", folder / "seeds"
+        for one in (corpus, seeds):
+            one.mkdir(parents=True, exist_ok=True)
+        for i, seed in enumerate(SEEDS[name]):
+            (seeds / str(i)).write_bytes(seed)
+        options = [
+            f"-max_total_time={_SECONDS}",
+            f"-timeout={_INPUT_SECONDS}",
+            f"-artifact_prefix={folder}/",
+            "-print_final_stats=1",
+        ]
+        log = folder / "log"
+        with log.open("wb") as output:
+            argv = [str(self._programs / f"fuzz-{name}"), *options, str(corpus), str(seeds)]
+            process = Process(argv, env=_ENVIRONMENT, stdout=output, stderr=output)
+        self._started[name] = _Fuzzer(self._processes.enter_context(process), log)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._processes.close()
+
+
+def _fuzzed(item: pytest.Item) -> str | None:
+    """Give the decoder that a test of this module is about."""
+    params = item.callspec.params if hasattr(item, "callspec") else {}
+    return params.get("decoder") if item.path == Path(__file__) else None
+
+
+@pytest.fixture(scope="module")
+def fuzzers(request: pytest.FixtureRequest, clang_build: Path) -> Iterator[_Fuzzers]:
+    """Give the fuzzers of the tests that are to run."""
+    resources = run([find("clang"), "-print-resource-dir"], timeout=_GRACE).check().stdout.strip()
+    if not any(Path(resources).rglob("libclang_rt.fuzzer*")):
+        missing(MissingError("libFuzzer is not installed", apt_line(["libclang-rt-dev"])))
+    make = ["cmake", "--build", str(clang_build), "--target", "fuzz", "--parallel"]
+    run([*make, str(os.cpu_count())], timeout=_BUILD_SECONDS).check()
+    names = [name for item in request.session.items if (name := _fuzzed(item))]
+    with _Fuzzers(clang_build, names) as running:
+        yield running
+
+
+@pytest.mark.parametrize("decoder", SEEDS)
+def test_fuzz(fuzzers: _Fuzzers, decoder: str) -> None:
+    said = fuzzers.finish(decoder)
+    tried = re.search(r"^stat::number_of_executed_units: *(\d+)$", said, re.MULTILINE)
+    assert tried, said[-2000:]
+    assert int(tried[1]) >= _FEWEST
+
+
+def test_every_fuzzer_has_seeds() -> None:
+    assert {file.stem for file in (PYTHON_TESTS / "fuzz").glob("*.c")} == set(SEEDS)
