@@ -32,7 +32,6 @@ struct reading {
 	struct cursor *list;
 	struct path_args *args;
 	uint32_t words; /* bit i: known[i] was given */
-	bool rdmaport;
 
 	const struct argument *argument;
 	const char *at;	   /* where its value is, or the word where it has none */
@@ -126,11 +125,12 @@ static int read_hard(struct reading *reading)
 	return set_soft(reading, false);
 }
 
-/* rdmaport with proto=tcp would silently be a TCP port. */
+/* rdmaport with proto=tcp would silently be for nothing. */
 static int check_rdmaport(const struct reading *reading)
 {
-	if (reading->rdmaport && reading->args->set & ARG_PROTO &&
-	    reading->args->proto != PROTO_RDMA)
+	const unsigned int both = ARG_RDMAPORT | ARG_PROTO;
+
+	if ((reading->args->set & both) == both && reading->args->proto != PROTO_RDMA)
 		return cursor_refuse(reading->list, reading->at,
 				     "rdmaport goes with proto=rdma; TCP's port is nfsport");
 	return 0;
@@ -140,7 +140,6 @@ static int read_rdmaport(struct reading *reading)
 {
 	int err = read_number(reading);
 
-	reading->rdmaport = true;
 	return err ? err : check_rdmaport(reading);
 }
 
@@ -208,7 +207,7 @@ static int read_localaddr(struct reading *reading)
 static const struct argument known[] = {
 	{"nfsport", .read = read_number, .bit = ARG_PORT, PORT(port)},
 	{"port", .read = read_number, .bit = ARG_PORT, PORT(port)},
-	{"rdmaport", .read = read_rdmaport, .bit = ARG_PORT, PORT(port)},
+	{"rdmaport", .read = read_rdmaport, .bit = ARG_RDMAPORT, PORT(rdmaport)},
 	{"mountport", .read = read_number, .bit = ARG_MOUNTPORT, PORT(mountport)},
 	{"version", .read = read_version},
 	{"vers", .read = read_version},

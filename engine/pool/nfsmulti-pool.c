@@ -151,6 +151,7 @@ static void print_arguments(const struct path_args *args)
 		print_string("proto", proto_word(args));
 	print_number(args, ARG_PORT, "port", args->port);
 	print_number(args, ARG_MOUNTPORT, "mountport", args->mountport);
+	print_number(args, ARG_RDMAPORT, "rdmaport", args->rdmaport);
 	print_number(args, ARG_RSIZE, "rsize", args->rsize);
 	print_number(args, ARG_WSIZE, "wsize", args->wsize);
 	print_number(args, ARG_TIMEO, "timeo", args->timeo);

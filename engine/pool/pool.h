@@ -43,7 +43,7 @@ enum path_proto { PROTO_TCP, PROTO_RDMA };
 /* Which arguments a path named for itself; one that is not set is taken from the job's options. */
 enum path_arg {
 	ARG_PROTO = 1 << 0,
-	ARG_PORT = 1 << 1, /* nfsport=, port=, rdmaport=, or HOST:PORT */
+	ARG_PORT = 1 << 1, /* nfsport=, port=, or HOST:PORT: of NFS over TCP */
 	ARG_MOUNTPORT = 1 << 2,
 	ARG_RSIZE = 1 << 3,
 	ARG_WSIZE = 1 << 4,
@@ -53,6 +53,7 @@ enum path_arg {
 	ARG_LOCALADDR = 1 << 8,
 	ARG_UID = 1 << 9,
 	ARG_GID = 1 << 10,
+	ARG_RDMAPORT = 1 << 11,
 };
 
 /* Words and units are nfs(5)'s and libnfs's (timeo: tenths of a second; sizes: bytes, to 64m). */
@@ -60,7 +61,7 @@ struct path_args {
 	unsigned int set; /* of enum path_arg */
 	enum path_proto proto;
 	int family; /* AF_UNSPEC; AF_INET6 for proto=tcp6 and rdma6 */
-	unsigned int port, mountport;
+	unsigned int port, mountport, rdmaport;
 	unsigned int rsize, wsize;
 	unsigned int timeo, retrans;
 	bool soft;

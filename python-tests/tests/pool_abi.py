@@ -21,6 +21,7 @@ ARG_NUMBERS = {
     "retrans": 1 << 6,
     "uid": 1 << 9,
     "gid": 1 << 10,
+    "rdmaport": 1 << 11,
 }
 PROTO_WORDS = {
     (0, socket.AF_UNSPEC): "tcp",
@@ -47,6 +48,7 @@ class PathArgs(c.Structure):
         ("family", c.c_int),
         ("port", c.c_uint),
         ("mountport", c.c_uint),
+        ("rdmaport", c.c_uint),
         ("rsize", c.c_uint),
         ("wsize", c.c_uint),
         ("timeo", c.c_uint),
