@@ -111,13 +111,14 @@ struct conn_job {
 	uint64_t busy_poll; /* nanoseconds to ask for completions without sleeping, before a wait */
 	struct iovec buffers; /* memory that I/O buffers lie in, where known: for registration */
 	void *ring;	      /* mount.c's: one ring serves all mounts of the job */
+	bool rdma;	      /* paths may be used over RDMA: never before a fork */
+	uint32_t inline_max;  /* RDMA: bytes of the longest message that is sent without chunks */
+	struct rdma_memory *memory; /* group.c's: what devices may reach; NULL: no RDMA */
 	/* One line for people, without a newline. */
 	void (*log)(const char *format, ...) __attribute__((format(printf, 1, 2)));
 };
 
 struct conn_ops {
-	const char *name; /* "tcp", "rdma", "mount" */
-
 	/*
 	 * Begins to open a connection on `path`. 0, or a negative errno with nothing to close and
 	 * the reason logged.
@@ -172,6 +173,7 @@ struct conn_ops {
 
 struct conn {
 	const struct conn_ops *ops;
+	const char *transport_name; /* "tcp", "rdma", "mount" */
 	struct path *path;
 	struct conn_job *job;
 	uint32_t number;      /* within the job: the owner sets it after open() */

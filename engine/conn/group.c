@@ -8,6 +8,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "rpc/rdma_memory.h"
 #include "util.h"
 
 enum { WAIT_MS = 100, EVENTS = 64 };
@@ -200,7 +201,8 @@ static int await_conns(struct group *group, bool (*stop)(void))
 		int error;
 
 		while ((error = conn->ops->ready(conn)) == -EINPROGRESS) {
-			struct pollfd poll_fd = {conn->ops->poll_fd(conn), POLLOUT, 0};
+			struct pollfd poll_fd = {conn->ops->poll_fd(conn),
+						 conn->ops->poll_events(conn), 0};
 
 			if (stop())
 				return -EINTR;
@@ -211,6 +213,55 @@ static int await_conns(struct group *group, bool (*stop)(void))
 	}
 	return 0;
 }
+
+/* --- memory that RDMA devices reach --- */
+
+static bool wants_rdma(const struct group *group)
+{
+	for (uint32_t i = 0; i < group->path_count; i++)
+		if (group->paths[i]->config.rdma)
+			return group->job.rdma;
+	return false;
+}
+
+#ifdef HAVE_RDMA
+static int open_memory(struct group *group)
+{
+	if (!wants_rdma(group))
+		return 0;
+	group->job.memory = rdma_memory_new(group->job.log);
+	return group->job.memory ? 0 : -ENOMEM;
+}
+
+static void close_memory(struct group *group)
+{
+	rdma_memory_free(group->job.memory);
+	group->job.memory = NULL;
+}
+
+void group_buffers(struct group *group, void *memory, size_t size)
+{
+	group->job.buffers = (struct iovec){memory, size};
+	if (group->job.memory)
+		rdma_memory_set(group->job.memory, memory, size);
+}
+#else
+static int open_memory(struct group *group)
+{
+	return wants_rdma(group) ? -EPROTONOSUPPORT : 0;
+}
+
+static void close_memory(struct group *group)
+{
+}
+
+void group_buffers(struct group *group, void *memory, size_t size)
+{
+	group->job.buffers = (struct iovec){memory, size};
+}
+#endif
+
+/* --- all of it --- */
 
 static bool allocate(struct group *group, uint32_t count)
 {
@@ -243,6 +294,8 @@ int group_open(struct group *group, struct path **paths, uint32_t path_count, ui
 	group->job.polled = count > 1 && !all_mounts(group);
 	group->job.now = clock_now();
 	if (allocate(group, count))
+		error = open_memory(group);
+	if (!error)
 		error = open_conns(group, count);
 	if (!error)
 		error = await_conns(group, stop);
@@ -258,6 +311,7 @@ void group_close(struct group *group)
 	for (uint32_t i = 0; group->conns && i < group->job.conn_count; i++)
 		if (group->conns[i])
 			group->conns[i]->ops->close(group->conns[i]);
+	close_memory(group);
 	if (group->epoll_fd >= 0)
 		close(group->epoll_fd);
 	free(group->conns);

@@ -26,13 +26,16 @@ struct group {
 
 /*
  * Opens `per_path` connections on each of the paths, whose order they follow in turn, and waits
- * until all are ready. group->job's ios, io_count, file_count, direct and log are set by the
- * caller; the paths stay the caller's. 0, or a negative errno with the reason logged and nothing
+ * until all are ready. group->job's ios, io_count, file_count, direct, rdma, inline_max and log
+ * are set by the caller; the paths stay the caller's. 0, or a negative errno with the reason logged and nothing
  * left open. `stop` gives up with -EINTR.
  */
 int group_open(struct group *group, struct path **paths, uint32_t path_count, uint32_t per_path,
 	       bool (*stop)(void));
 void group_close(struct group *group);
+
+/* Tells where I/O buffers lie, before the first I/O: they are registered where that helps. */
+void group_buffers(struct group *group, void *memory, size_t size);
 
 /* Hands an I/O to a connection. Never blocks. */
 void group_submit(struct group *group, uint32_t connection, struct conn_io *io);

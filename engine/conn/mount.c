@@ -401,7 +401,12 @@ static int mount_open(struct conn **conn, struct path *path, struct conn_job *jo
 
 	if (!mount)
 		return error;
-	mount->base = (struct conn){.ops = &conn_mount, .path = path, .job = job};
+	mount->base = (struct conn){
+		.ops = &conn_mount,
+		.transport_name = "mount",
+		.path = path,
+		.job = job,
+	};
 	mount->fds = malloc(job->file_count * sizeof(*mount->fds));
 	if (mount->fds)
 		error = take_ring(job);
@@ -505,7 +510,6 @@ static void mount_close(struct conn *conn)
 }
 
 const struct conn_ops conn_mount = {
-	.name = "mount",
 	.open = mount_open,
 	.ready = mount_ready,
 	.open_file = mount_open_file,

@@ -42,6 +42,7 @@ struct nfs_conn {
 	unsigned int bad_channels;
 	enum rpc_verdict said_verdict; /* the last one that was logged: once for all calls it met */
 	bool said_silent;	       /* "not responding" was logged, "ok" was not yet */
+	bool said_refused;	       /* a refusal by the transport was logged */
 
 	struct io_list waiting, sent, delayed;
 	uint32_t unflushed; /* I/Os submitted since the last flush that sent */
@@ -129,40 +130,60 @@ static void number(struct nfs_conn *nfs, struct conn_io *io)
 		io->commit = ledger_begin_commit(&file_of(io)->ledger);
 }
 
+static void finish(struct nfs_conn *nfs, struct conn_io *io, int error);
+static void lost(struct nfs_conn *nfs, int error);
+
 static void send_call(struct nfs_conn *nfs, struct conn_io *io, struct xdr_out *head)
 {
-	const struct rpc_channel_ops *channel = nfs->transport;
+	const struct rpc_data data = {
+		.at = io->buffer + io->done,
+		.length = io->op == IO_COMMIT ? 0 : rest_of(io),
+		.incoming = io->op == IO_READ,
+	};
 
 	number(nfs, io);
 	encode(head, io);
-	io->sent_position = channel->queue(nfs->channel, head, io->buffer + io->done,
-					   io->op == IO_WRITE ? rest_of(io) : 0);
+	io->sent_position = nfs->transport->queue(nfs->channel, io->xid, head, &data);
+	if (!io->sent_position) {
+		finish(nfs, io, EIO);
+		return;
+	}
 	io->last_sent = nfs->base.job->now;
 	io_list_add(&nfs->sent, io);
 }
 
-static void lost(struct nfs_conn *nfs, int error);
+/* Queues what the channel takes; false: it takes nothing. */
+static bool queue_waiting(struct nfs_conn *nfs)
+{
+	struct xdr_out head;
+	bool took = false;
+
+	while (nfs->waiting.first && nfs->transport->begin(nfs->channel, &head)) {
+		send_call(nfs, io_list_take(&nfs->waiting), &head);
+		took = true;
+	}
+	return took;
+}
 
 static void send_waiting(struct nfs_conn *nfs)
 {
-	struct xdr_out head;
-	int error;
+	bool took;
 
 	if (!nfs->up)
 		return;
 	nfs->unflushed = 0;
-	for (;;) {
-		while (nfs->waiting.first && nfs->transport->begin(nfs->channel, &head))
-			send_call(nfs, io_list_take(&nfs->waiting), &head);
+	do {
+		int error;
+
+		took = queue_waiting(nfs);
 		error = nfs->transport->flush(nfs->channel);
 		if (error) {
 			lost(nfs, error);
 			return;
 		}
 		/* Room again for the rest, unless the transport takes no more for now. */
-		if (!nfs->waiting.first || nfs->transport->poll_events(nfs->channel) & POLLOUT)
-			return;
-	}
+	} while (took && nfs->waiting.first &&
+		 !(nfs->transport->poll_events(nfs->channel) & POLLOUT));
 }
 
 /*
@@ -398,18 +419,46 @@ static void on_finished(void *context, void *token)
 	}
 }
 
+/* rpc.h's refused(): the transport could not do what a call asks for. */
+static void on_refused(void *context, uint32_t xid, int error, const char *why)
+{
+	struct nfs_conn *nfs = context;
+	struct conn_io *io = find_call(nfs, xid);
+
+	nfs->answered = NULL;
+	if (!io)
+		return;
+	if (!nfs->said_refused)
+		nfs_log(nfs, "%s of %u bytes at %llu: %s", nfs3_procedure_name(procedure_of(io)),
+			rest_of(io), (unsigned long long)(io->offset + io->done), why);
+	nfs->said_refused = true;
+	io_list_remove(&nfs->sent, io);
+	finish(nfs, io, error);
+}
+
 /* --- connecting, and losing the connection --- */
+
+static bool is_rdma(const struct nfs_conn *nfs)
+{
+	return nfs->transport != &rpc_tcp;
+}
 
 static int start_connect(struct nfs_conn *nfs)
 {
-	struct path *path = nfs->base.path;
-	struct rpc_address address = path_next_address(path);
-	int error = nfs->transport->open(&nfs->channel, &address, &nfs->handler,
-					 PATH_IO_MAX + NFS3_REPLY_HEAD_MAX);
+	const struct conn_job *job = nfs->base.job;
+	const struct rpc_terms terms = {
+		.address = path_next_address(nfs->base.path, is_rdma(nfs)),
+		.handler = &nfs->handler,
+		.counters = &nfs->base.transport,
+		.reply_max = PATH_IO_MAX + NFS3_REPLY_HEAD_MAX,
+		.calls_max = job->io_count,
+		.memory = job->memory,
+		.inline_max = job->inline_max,
+	};
+	int error = nfs->transport->open(&nfs->channel, &terms);
 
 	if (error)
 		return error;
-	nfs->channel->counters = &nfs->base.transport;
 	nfs->connect_deadline = clock_now() + CONNECT_TIME;
 	nfs->base.poll_epoch++;
 	return 0;
@@ -531,8 +580,9 @@ static int nfs_ready(struct conn *conn)
 	int error = pursue(nfs);
 
 	if (error && error != -EINPROGRESS) {
-		nfs_log(nfs, "cannot connect to port %u: %s: is the NFS server running there?",
-			conn->path->config.nfs_port, strerror(-error));
+		nfs_log(nfs, "cannot connect to %s %u: %s: is the NFS server running there?",
+			is_rdma(nfs) ? "RDMA port" : "port", path_port(conn->path, is_rdma(nfs)),
+			strerror(-error));
 		close_channel(nfs);
 	}
 	return error;
@@ -595,6 +645,25 @@ static bool overdue(const struct conn_io *io, const struct path_config *config, 
 	return now - io->last_sent > min_of(config->timeo * io->tries, 600 * SEC);
 }
 
+static void say_silent(struct nfs_conn *nfs)
+{
+	if (!nfs->said_silent)
+		nfs_log(nfs, "server not responding, still trying");
+	nfs->said_silent = true;
+}
+
+/* The transport delivers, or breaks: silence on it is answered by another connection. */
+static void reconnect_overdue(struct nfs_conn *nfs, uint64_t now)
+{
+	for (const struct conn_io *io = nfs->sent.first; io; io = io->next) {
+		if (!overdue(io, &nfs->base.path->config, now))
+			continue;
+		say_silent(nfs);
+		lost(nfs, -ETIMEDOUT);
+		return;
+	}
+}
+
 /* Sends overdue calls again, save those whose way out, or whose reply's way in, is not finished
  * yet. */
 static void retransmit(struct nfs_conn *nfs, uint64_t now)
@@ -606,9 +675,7 @@ static void retransmit(struct nfs_conn *nfs, uint64_t now)
 		if (io == nfs->answered || !overdue(io, &nfs->base.path->config, now) ||
 		    nfs->transport->sent(nfs->channel) < io->sent_position)
 			continue;
-		if (!nfs->said_silent)
-			nfs_log(nfs, "server not responding, still trying");
-		nfs->said_silent = true;
+		say_silent(nfs);
 		io->last_sent = 0; /* a reply that comes before it has gone out again is dropped */
 		io_list_remove(&nfs->sent, io);
 		io_list_add(&nfs->waiting, io);
@@ -636,7 +703,9 @@ static void nfs_tick(struct conn *conn)
 
 	enforce_soft(nfs, now);
 	resume_delayed(nfs, now);
-	if (nfs->up)
+	if (nfs->up && nfs->transport->once)
+		reconnect_overdue(nfs, now);
+	else if (nfs->up)
 		retransmit(nfs, now);
 	error = pursue(nfs);
 	if (error && error != -EINPROGRESS)
@@ -683,6 +752,16 @@ static unsigned int bits_for(uint32_t count)
 	return bits;
 }
 
+static const struct rpc_channel_ops *transport_for(const struct path *path,
+						   const struct conn_job *job)
+{
+#ifdef HAVE_RDMA
+	if (path->config.rdma && job->memory)
+		return &rpc_rdma;
+#endif
+	return &rpc_tcp;
+}
+
 static int nfs_open(struct conn **conn, struct path *path, struct conn_job *job)
 {
 	struct nfs_conn *nfs = calloc(1, sizeof(*nfs));
@@ -690,9 +769,14 @@ static int nfs_open(struct conn **conn, struct path *path, struct conn_job *job)
 
 	if (!nfs)
 		return -ENOMEM;
-	nfs->base = (struct conn){.ops = &conn_nfs, .path = path, .job = job};
-	nfs->transport = &rpc_tcp;
-	nfs->handler = (struct rpc_handler){on_reply, on_finished, nfs};
+	nfs->transport = transport_for(path, job);
+	nfs->base = (struct conn){
+		.ops = &conn_nfs,
+		.transport_name = nfs->transport->name,
+		.path = path,
+		.job = job,
+	};
+	nfs->handler = (struct rpc_handler){on_reply, on_finished, on_refused, nfs};
 	nfs->slot_bits = bits_for(job->io_count);
 	/* A random start: the server's duplicate request cache may remember an earlier run's xids.
 	 */
@@ -758,7 +842,6 @@ static void nfs_close(struct conn *conn)
 }
 
 const struct conn_ops conn_nfs = {
-	.name = "tcp",
 	.open = nfs_open,
 	.ready = nfs_ready,
 	.open_file = nfs_open_file,

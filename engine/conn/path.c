@@ -154,7 +154,6 @@ static int open_export(struct path *path)
 		return error;
 	if (!config->nfs_port)
 		config->nfs_port = names_nfs_port(path->names);
-	rpc_set_port(&config->remote, config->nfs_port);
 	rpc_cred_self(&path->cred);
 	if (path->cred.uid != config->uid || path->cred.gid != config->gid)
 		path->cred.gid_count = 0; /* somebody else's groups */
@@ -336,15 +335,21 @@ void path_close_file(struct path *path, uint32_t number)
 
 /* --- connections --- */
 
-struct rpc_address path_next_address(struct path *path)
+unsigned int path_port(const struct path *path, bool rdma)
+{
+	return rdma ? path->config.rdma_port : path->config.nfs_port;
+}
+
+struct rpc_address path_next_address(struct path *path, bool rdma)
 {
 	const struct path_config *config = &path->config;
 	struct rpc_address address = {
 		.remote = config->remote,
 		.remote_length = config->remote_length,
-		.reserved_port = true,
+		.reserved_port = !rdma, /* servers take RDMA from any: it needs privileges anyway */
 	};
 
+	rpc_set_port(&address.remote, (uint16_t)path_port(path, rdma));
 	if (config->local_count) {
 		address.local = config->locals[path->connections++ % config->local_count];
 		address.local_length = address.local.ss_family == AF_INET6

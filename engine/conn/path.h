@@ -29,6 +29,8 @@ struct path_config {
 		*locals; /* local addresses, bound in turn; none: the system's choice */
 	unsigned int local_count;
 	unsigned int nfs_port, mount_port; /* 0: ask rpcbind */
+	bool rdma;			   /* data goes over RDMA, names over TCP */
+	unsigned int rdma_port;
 	uint32_t rsize, wsize;		   /* bytes; 0: the server's maximum, at most 1 MiB */
 	uint64_t timeo;			   /* nanoseconds */
 	unsigned int retrans;
@@ -84,7 +86,10 @@ void path_close_file(struct path *path, uint32_t file);
 /* Lets the name-space connection go until it is needed again. */
 void path_rest(struct path *path);
 
-/* Where its next connection goes, and from where. */
-struct rpc_address path_next_address(struct path *path);
+/* The server's port for data, over RDMA or TCP. */
+unsigned int path_port(const struct path *path, bool rdma);
+
+/* Where its next connection for data goes, and from where. */
+struct rpc_address path_next_address(struct path *path, bool rdma);
 
 #endif

@@ -35,8 +35,9 @@ static int await(struct rpc_channel *channel, uint64_t timeout, bool (*stop)(voi
 int probe(const struct rpc_address *address, uint64_t timeout, bool (*stop)(void))
 {
 	const struct rpc_handler handler = {.reply = no_reply};
+	const struct rpc_terms terms = {.address = *address, .handler = &handler};
 	struct rpc_channel *channel;
-	int error = rpc_tcp.open(&channel, address, &handler, 0);
+	int error = rpc_tcp.open(&channel, &terms);
 
 	if (error)
 		return error;

@@ -17,6 +17,8 @@ struct engine_options {
 	unsigned long long stripe_size; /* bytes; 0: the job's largest block */
 	unsigned int proto;		/* enum mount_proto */
 	unsigned int port, mountport;	/* 0: ask rpcbind */
+	unsigned int rdmaport;
+	unsigned int inline_max; /* bytes */
 	unsigned int rsize, wsize;	/* bytes; 0: the server's maximum, at most 1 MiB */
 	unsigned int timeo;		/* tenths of a second */
 	unsigned int retrans;

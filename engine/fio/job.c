@@ -148,6 +148,8 @@ static int allocate(struct job *job)
 		.file_count = td->o.nr_files,
 		.writes = td_write(td),
 		.direct = td->o.odirect,
+		.rdma = true,
+		.inline_max = options_of(job)->inline_max,
 		.busy_poll = options_of(job)->busy_poll * 1000ull,
 		.log = say,
 	};
@@ -221,7 +223,7 @@ int job_open(struct thread_data *td)
 
 void job_buffers(struct job *job, void *memory, size_t size)
 {
-	job->group.job.buffers = (struct iovec){memory, size};
+	group_buffers(&job->group, memory, size);
 }
 
 /* --- files --- */

@@ -21,11 +21,21 @@ static void write_conn(FILE *out, const struct job *job, const struct conn *conn
 		.path = conn->path->config.label,
 		.local = local,
 		.remote = remote,
-		.transport = conn->ops->name,
+		.transport = conn->transport_name,
 	};
-	const struct counters_transport transport = {conn->transport.syscalls,
-						     conn->transport.bytes_sent,
-						     conn->transport.bytes_received};
+	const struct rpc_counters *did = &conn->transport;
+	const struct counters_transport transport = {
+		.syscalls = did->syscalls,
+		.bytes_sent = did->bytes_sent,
+		.bytes_received = did->bytes_received,
+		.rdma = !strcmp(conn->transport_name, "rdma"),
+		.sends = did->sends,
+		.receives = did->receives,
+		.credits = did->credits,
+		.rnr_errors = did->rnr_errors,
+		.retry_errors = did->retry_errors,
+		.registrations = did->registrations,
+	};
 
 	conn->ops->names(conn, local, remote);
 	counters_write(out, &label, &conn->counters, &transport);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "terms.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <net/if.h>
 #include <netdb.h>
@@ -22,8 +23,6 @@ static struct engine_options *options_of(struct thread_data *td)
 
 int terms_check(struct thread_data *td)
 {
-	const struct engine_options *eo = options_of(td);
-
 	if (td_trim(td)) {
 		say("rw=%s trims, and NFSv3 has no operation that does: use reads and writes",
 		    ddir_str(td->o.td_ddir));
@@ -37,10 +36,6 @@ int terms_check(struct thread_data *td)
 		say("bs of %llu bytes: one block may have %llu at the most",
 		    max_of(td->o.max_bs[DDIR_READ], td->o.max_bs[DDIR_WRITE]), BLOCK_MAX);
 		return -EINVAL;
-	}
-	if (eo->proto == MOUNT_RDMA || eo->proto == MOUNT_RDMA6) {
-		say("proto=rdma: this build has no RDMA transport; use proto=tcp");
-		return -EPROTONOSUPPORT;
 	}
 	return 0;
 }
@@ -169,7 +164,7 @@ int terms_pool(struct thread_data *td, struct pool *pool)
 		error = listed_pool(eo->pool, pool);
 	if (error)
 		return error;
-	if (eo->proto == MOUNT_TCP6)
+	if (eo->proto == MOUNT_TCP6 || eo->proto == MOUNT_RDMA6)
 		for (unsigned int i = 0; i < pool->count; i++)
 			if (!(pool->paths[i].args.set & ARG_PROTO))
 				pool->paths[i].args.family = AF_INET6;
@@ -252,6 +247,49 @@ static int copy_address(const struct pool_path *path, struct path_config *config
 	return config->address && config->export ? 0 : -ENOMEM;
 }
 
+static bool proto_is_rdma(const struct engine_options *eo, const struct path_args *args)
+{
+	if (args->set & ARG_PROTO)
+		return args->proto == PROTO_RDMA;
+	return eo->proto == MOUNT_RDMA || eo->proto == MOUNT_RDMA6;
+}
+
+/* Asked before a file is laid out for nothing. */
+static bool has_rdma_device(void)
+{
+	DIR *devices = opendir("/sys/class/infiniband");
+	const struct dirent *entry;
+	bool found = false;
+
+	while (devices && !found && (entry = readdir(devices)))
+		found = entry->d_name[0] != '.';
+	if (devices)
+		closedir(devices);
+	return found;
+}
+
+/* A path over RDMA keeps its TCP port: names go there. */
+static int rdma_terms(const struct engine_options *eo, const struct pool_path *path,
+		      struct path_config *config)
+{
+	config->rdma = proto_is_rdma(eo, &path->args);
+	config->rdma_port = CHOOSE(&path->args, ARG_RDMAPORT, rdmaport, eo->rdmaport);
+	if (!config->rdma)
+		return 0;
+#ifndef HAVE_RDMA
+	say("%s: proto=rdma: the engine was built without libibverbs and librdmacm: apt-get "
+	    "install libibverbs-dev librdmacm-dev, build again; or use proto=tcp",
+	    path->label);
+	return -EPROTONOSUPPORT;
+#endif
+	if (has_rdma_device())
+		return 0;
+	say("%s: proto=rdma: this machine has no RDMA device: load its driver (rdma link lists "
+	    "devices), or use proto=tcp",
+	    path->label);
+	return -ENODEV;
+}
+
 static int nfs_terms(const struct engine_options *eo, const struct pool_path *path,
 		     struct path_config *config)
 {
@@ -260,10 +298,9 @@ static int nfs_terms(const struct engine_options *eo, const struct pool_path *pa
 
 	if (error)
 		return error;
-	if (CHOOSE(&path->args, ARG_PROTO, proto, PROTO_TCP) == PROTO_RDMA) {
-		say("%s: proto=rdma: this build has no RDMA transport; use proto=tcp", path->label);
-		return -EPROTONOSUPPORT;
-	}
+	error = rdma_terms(eo, path, config);
+	if (error)
+		return error;
 	copy_terms(eo, &path->args, config);
 	return locals ? parse_locals(locals, config->remote.ss_family, config) : 0;
 }

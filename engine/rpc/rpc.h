@@ -9,7 +9,7 @@
  *
  * Bulk data is the one long opaque of a message: what WRITE sends and READ brings. It goes straight
  * from and to the owner's memory, which must stay valid and unchanged until the reply has come or
- * the channel is closed.
+ * the channel is closed. close() ends all access to it, by a device as well.
  */
 #ifndef NFSMULTI_RPC_H
 #define NFSMULTI_RPC_H
@@ -49,7 +49,19 @@ struct rpc_handler {
 	int (*reply)(void *context, const struct rpc_reply *reply, struct rpc_bulk *bulk);
 	/* The bulk data is in place. Called once for each reply() that gave a token. */
 	void (*finished)(void *context, void *token);
+	/*
+	 * The transport itself refused the call `xid`, or brought its reply in a way that cannot be
+	 * used: it has no other answer. The channel goes on. Only RDMA does this.
+	 */
+	void (*refused)(void *context, uint32_t xid, int error, const char *why);
 	void *context;
+};
+
+/* The bulk data of one call. */
+struct rpc_data {
+	void *at;
+	uint32_t length; /* 0: the call has none */
+	bool incoming;	 /* its reply brings it, up to so many bytes; else the call carries it */
 };
 
 struct rpc_address {
@@ -72,19 +84,38 @@ static inline void rpc_set_port(struct sockaddr_storage *address, uint16_t port)
 struct rpc_counters {
 	uint64_t syscalls;
 	uint64_t bytes_sent, bytes_received; /* on the transport, headers and all */
+
+	/* RDMA's alone */
+	uint64_t sends, receives; /* messages */
+	uint64_t credits;	  /* granted by the latest reply */
+	uint64_t rnr_errors;	  /* connections lost because the server had no Receive posted */
+	uint64_t retry_errors;	  /* connections lost because the server did not acknowledge */
+	uint64_t registrations;	  /* of memory, those of the connection's own included */
+};
+
+struct rdma_memory;
+
+/* What a channel is opened with. What it points to stays the owner's, and outlives the channel. */
+struct rpc_terms {
+	struct rpc_address address;
+	const struct rpc_handler *handler;
+	struct rpc_counters *counters; /* so that they survive reconnects */
+	uint32_t reply_max;	       /* bytes: a longer reply fails the channel with -EMSGSIZE */
+	uint32_t calls_max;	       /* that will be outstanding at once */
+
+	/* RDMA's alone */
+	struct rdma_memory *memory; /* where bulk data lies: rdma_memory.h */
+	uint32_t inline_max;	    /* bytes of the longest message sent or taken without chunks */
 };
 
 struct rpc_channel;
 
 struct rpc_channel_ops {
-	const char *name; /* "tcp" */
+	const char *name; /* "tcp", "rdma" */
+	bool once;	  /* a call may go out once on a channel: to send it again, open another */
 
-	/*
-	 * Begins to connect. Returns 0 with *channel set, or a negative errno and nothing to close.
-	 * reply_max bounds the length of a reply: a longer one fails the channel with -EMSGSIZE.
-	 */
-	int (*open)(struct rpc_channel **channel, const struct rpc_address *address,
-		    const struct rpc_handler *handler, uint32_t reply_max);
+	/* Begins to connect. Returns 0 with *channel set, or a negative errno, nothing to close. */
+	int (*open)(struct rpc_channel **channel, const struct rpc_terms *terms);
 
 	/* 0: connected, -EINPROGRESS: not yet, another negative errno: failed. */
 	int (*connected)(struct rpc_channel *channel);
@@ -95,17 +126,18 @@ struct rpc_channel_ops {
 
 	/*
 	 * Room for one call's head, at most RPC_HEAD_MAX bytes; false where the channel holds as
-	 * much unsent as it can: flush() first.
+	 * much unsent as it can: flush() first; or where the server takes no more calls for now:
+	 * receive() first.
 	 */
 	bool (*begin)(struct rpc_channel *channel, struct xdr_out *head);
 
 	/*
-	 * Queues the call whose head was written since begin(), followed by `length` bytes of bulk
-	 * data and its pad. Returns the channel's position at the end of the call: it has left when
-	 * sent() has reached that.
+	 * Queues the call `xid` whose head was written since begin(), with its bulk data. Returns
+	 * the channel's position at the end of the call: it has left when sent() has reached that.
+	 * 0 where that data cannot be moved, with the reason logged: nothing is queued.
 	 */
-	uint64_t (*queue)(struct rpc_channel *channel, const struct xdr_out *head, const void *bulk,
-			  uint32_t length);
+	uint64_t (*queue)(struct rpc_channel *channel, uint32_t xid, const struct xdr_out *head,
+			  const struct rpc_data *data);
 	uint64_t (*sent)(const struct rpc_channel *channel);
 
 	/* Sends what is queued as far as the transport takes it. 0, or a negative errno: failed. */
@@ -130,9 +162,12 @@ struct rpc_channel_ops {
 
 struct rpc_channel {
 	const struct rpc_channel_ops *ops;
-	struct rpc_counters *counters; /* the owner's, so that they survive reconnects */
+	struct rpc_counters *counters; /* the owner's */
 };
 
 extern const struct rpc_channel_ops rpc_tcp;
+#ifdef HAVE_RDMA
+extern const struct rpc_channel_ops rpc_rdma;
+#endif
 
 #endif

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* tcp.c - an RPC channel over one TCP connection, with record marking (RFC 5531, 11). */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "rpc/address.h"
 #include "rpc/record.h"
 #include "rpc/rpc.h"
 #include "util.h"
@@ -137,22 +135,21 @@ static int open_socket(const struct rpc_address *address)
 	}
 }
 
-static int tcp_open(struct rpc_channel **channel, const struct rpc_address *address,
-		    const struct rpc_handler *handler, uint32_t reply_max)
+static int tcp_open(struct rpc_channel **channel, const struct rpc_terms *terms)
 {
 	struct tcp *tcp = calloc(1, sizeof(*tcp));
 	int error = -ENOMEM;
 
 	if (!tcp)
 		return -ENOMEM;
-	tcp->base.ops = &rpc_tcp;
+	tcp->base = (struct rpc_channel){&rpc_tcp, terms->counters};
 	tcp->heads = malloc(HEADS_MAX);
 	if (!tcp->heads)
 		goto err_heads;
-	error = record_reader_init(&tcp->reader, handler, reply_max);
+	error = record_reader_init(&tcp->reader, terms->handler, terms->reply_max);
 	if (error)
 		goto err_reader;
-	tcp->fd = open_socket(address);
+	tcp->fd = open_socket(&terms->address);
 	if (tcp->fd < 0) {
 		error = tcp->fd;
 		goto err_socket;
@@ -235,10 +232,11 @@ static void add_span(struct tcp *tcp, const void *bytes, uint32_t length)
 	tcp->spans[tcp->last++].iov_len = length;
 }
 
-static uint64_t tcp_queue(struct rpc_channel *channel, const struct xdr_out *head, const void *bulk,
-			  uint32_t length)
+static uint64_t tcp_queue(struct rpc_channel *channel, uint32_t xid, const struct xdr_out *head,
+			  const struct rpc_data *data)
 {
 	struct tcp *tcp = tcp_of(channel);
+	uint32_t length = data->incoming ? 0 : data->length;
 	uint8_t *start = tcp->heads + tcp->heads_used;
 	uint32_t head_length = head->at - start; /* with the mark */
 	uint32_t pad = xdr_pad(length);
@@ -249,7 +247,7 @@ static uint64_t tcp_queue(struct rpc_channel *channel, const struct xdr_out *hea
 	add_span(tcp, start, head_length);
 	tcp->heads_used += head_length;
 	if (length)
-		add_span(tcp, bulk, length);
+		add_span(tcp, data->at, length);
 	if (pad) {
 		/* Zeros, right before the next call's head: both go as one span. */
 		memset(tcp->heads + tcp->heads_used, 0, pad);
@@ -372,17 +370,11 @@ static bool tcp_receiving(const struct rpc_channel *channel)
 static void end_name(int fd, int (*which)(int, struct sockaddr *, socklen_t *), char *text,
 		     size_t size)
 {
-	struct sockaddr_storage address;
+	struct sockaddr_storage address = {.ss_family = AF_UNSPEC};
 	socklen_t length = sizeof(address);
-	char host[NI_MAXHOST], port[NI_MAXSERV];
 
-	if (which(fd, (struct sockaddr *)&address, &length) ||
-	    getnameinfo((struct sockaddr *)&address, length, host, sizeof(host), port, sizeof(port),
-			NI_NUMERICHOST | NI_NUMERICSERV)) {
-		snprintf(text, size, "?");
-		return;
-	}
-	snprintf(text, size, address.ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
+	which(fd, (struct sockaddr *)&address, &length);
+	rpc_address_text((const struct sockaddr *)&address, text, size);
 }
 
 static void tcp_names(const struct rpc_channel *channel, char *local, char *remote, size_t size)

@@ -29,6 +29,16 @@ static double microseconds(uint64_t nanoseconds)
 	return (double)nanoseconds / 1000.0;
 }
 
+static void write_rdma(FILE *out, const struct counters_transport *transport)
+{
+	write_number(out, "sends", transport->sends);
+	write_number(out, "receives", transport->receives);
+	write_number(out, "credits", transport->credits);
+	write_number(out, "rnr_errors", transport->rnr_errors);
+	write_number(out, "retry_errors", transport->retry_errors);
+	write_number(out, "registrations", transport->registrations);
+}
+
 void counters_write(FILE *out, const struct counters_label *label, const struct counters *counters,
 		    const struct counters_transport *transport)
 {
@@ -50,6 +60,8 @@ void counters_write(FILE *out, const struct counters_label *label, const struct 
 	write_number(out, "syscalls", transport->syscalls);
 	write_number(out, "bytes_sent", transport->bytes_sent);
 	write_number(out, "bytes_received", transport->bytes_received);
+	if (transport->rdma)
+		write_rdma(out, transport);
 	write_number(out, "retransmissions", counters->retransmissions);
 	write_number(out, "reconnects", counters->reconnects);
 	write_number(out, "reissues", counters->reissues);

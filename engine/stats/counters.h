@@ -3,6 +3,7 @@
 #ifndef NFSMULTI_COUNTERS_H
 #define NFSMULTI_COUNTERS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -39,6 +40,8 @@ struct counters_label {
 /* Transport figures beside them; rpc.h's struct rpc_counters without its header. */
 struct counters_transport {
 	uint64_t syscalls, bytes_sent, bytes_received;
+	bool rdma; /* the rest applies, and is written */
+	uint64_t sends, receives, credits, rnr_errors, retry_errors, registrations;
 };
 
 /*

@@ -93,7 +93,7 @@ static void feed(struct record_reader *reader, const uint8_t *sizes, const uint8
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct receiver receiver = {NULL};
-	const struct rpc_handler handler = {on_reply, on_finished, &receiver};
+	const struct rpc_handler handler = {on_reply, on_finished, NULL, &receiver};
 	struct record_reader reader;
 
 	if (size < TURNS || record_reader_init(&reader, &handler, MESSAGE_MAX))

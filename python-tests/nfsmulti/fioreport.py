@@ -128,6 +128,14 @@ class ConnectionStats:
     rtt_mean_us: float
     rtt_max_us: float
 
+    # RDMA's alone
+    sends: int = 0
+    receives: int = 0
+    credits: int = 0
+    rnr_errors: int = 0
+    retry_errors: int = 0
+    registrations: int = 0
+
     @property
     def bytes(self) -> int:
         """Bytes of data in both directions."""
@@ -138,13 +146,14 @@ class ConnectionStats:
         """Read a stats file, empty where absent. Raises HarnessError for a broken line."""
         if not file.exists():
             return []
-        names = [field.name for field in dataclasses.fields(cls)]
+        fields = dataclasses.fields(cls)
         stats = []
         for number, line in enumerate(file.read_text().splitlines(), start=1):
             try:
                 values = json.loads(line)
-                stats.append(cls(**{name: values[name] for name in names}))
-            except (ValueError, KeyError) as error:
+                known = {field.name: values[field.name] for field in fields if field.name in values}
+                stats.append(cls(**known))
+            except (ValueError, TypeError) as error:
                 raise HarnessError(f"{file}, line {number}: {error!r}: {line}") from None
         return stats
 

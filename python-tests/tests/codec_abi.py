@@ -141,7 +141,12 @@ FINISHED = c.CFUNCTYPE(None, c.c_void_p, c.c_void_p)
 class Handler(c.Structure):
     """struct rpc_handler."""
 
-    _fields_ = (("reply", REPLY), ("finished", FINISHED), ("context", c.c_void_p))
+    _fields_ = (
+        ("reply", REPLY),
+        ("finished", FINISHED),
+        ("refused", c.c_void_p),  # RDMA's alone
+        ("context", c.c_void_p),
+    )
 
 
 class RecordReader(c.Structure):
@@ -214,6 +219,13 @@ class TransportCounters(c.Structure):
         ("syscalls", c.c_uint64),
         ("bytes_sent", c.c_uint64),
         ("bytes_received", c.c_uint64),
+        ("rdma", c.c_bool),
+        ("sends", c.c_uint64),
+        ("receives", c.c_uint64),
+        ("credits", c.c_uint64),
+        ("rnr_errors", c.c_uint64),
+        ("retry_errors", c.c_uint64),
+        ("registrations", c.c_uint64),
     )
 
 
@@ -338,7 +350,7 @@ class Records:
         self._wish = wish
         self.seen: list[Seen] = []
         self._failure: AssertionError | None = None
-        self._handler = Handler(REPLY(self._reply), FINISHED(self._finished), None)
+        self._handler = Handler(REPLY(self._reply), FINISHED(self._finished), None, None)
         self._reader = RecordReader()
         assert self._lib.record_reader_init(self._reader, self._handler, message_max) == 0
         self._stage = self._reader.readahead

@@ -686,16 +686,21 @@ _TEXTS = st.binary(max_size=60).filter(lambda text: 0 not in text)
 
 
 @unhurried
-@given(st.lists(_TEXTS, min_size=5, max_size=5), WORDS, st.lists(HYPERS, min_size=16, max_size=16))
-@example([b'"\\\n\x1b\x7f\xff', b"", b"\xc3\xbc", b"[::1]:2049", b"tcp"], 7, [U64] * 16)
+@given(
+    st.lists(_TEXTS, min_size=5, max_size=5),
+    WORDS,
+    st.lists(HYPERS, min_size=22, max_size=22),
+    st.booleans(),
+)
+@example([b'"\\\n\x1b\x7f\xff', b"", b"\xc3\xbc", b"[::1]:2049", b"tcp"], 7, [U64] * 22, True)
 def test_counters_are_json(
-    codec: CodecLibrary, texts: list[bytes], number: int, values: list[int]
+    codec: CodecLibrary, texts: list[bytes], number: int, values: list[int], rdma: bool
 ) -> None:
     job, path, local, remote, transport = texts
     line = codec.counters(
         CountersLabel(job, number, number, path, local, remote, transport),
         Counters(*values[:13]),
-        TransportCounters(*values[13:]),
+        TransportCounters(*values[13:16], rdma, *values[16:]),
     )
     assert line.endswith(b"}\n")
     assert line.count(b"\n") == 1
@@ -706,7 +711,10 @@ def test_counters_are_json(
     assert read["job_number"] == read["connection"] == number
     names = [field[0] for field in Counters._fields_[:10]]
     assert [read[name] for name in names] == values[:10]
-    assert [read[field[0]] for field in TransportCounters._fields_] == values[13:]
+    names = [field[0] for field in TransportCounters._fields_ if field[0] != "rdma"]
+    written = 9 if rdma else 3
+    assert [read[name] for name in names[:written]] == values[13 : 13 + written]
+    assert not {*names[written:]} & {*read}
     replies, total, longest = values[10:13]
     assert read["rtt_mean_us"] == pytest.approx(total // max(1, replies) / 1000, rel=1e-6, abs=1e-3)
     assert read["rtt_max_us"] == pytest.approx(longest / 1000, rel=1e-6, abs=1e-3)

@@ -309,7 +309,7 @@ def test_another_user_than_root(exported: Place, lab: Lab, library_for_all: Path
         ("nfs://10.77.0.1/export?version=4", ["version is 3", "mount the export"]),
         ("nfs://[fd77::1/export", ["column"]),
         ("nfs://no-such-host.invalid/export", ["cannot resolve 'no-such-host.invalid'"]),
-        (f"nfs://10.77.0.1/export?{_PORTS}&proto=rdma", ["no RDMA transport", "proto=tcp"]),
+        (f"nfs://10.77.0.1/export?{_PORTS}&proto=rdma", ["no RDMA device", "rdma link"]),
         (f"nfs://10.77.0.[1-2]/nosuch?{_PORTS}", ["10.77.0.1:22049:/nosuch", "cannot mount"]),
     ],
 )

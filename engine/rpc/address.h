@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* address.h - an end of a connection as text. */
+#ifndef NFSMULTI_RPC_ADDRESS_H
+#define NFSMULTI_RPC_ADDRESS_H
+
+#include <stddef.h>
+#include <sys/socket.h>
+
+/* "address:port" or "[address]:port", or "?" for what is no internet address. */
+void rpc_address_text(const struct sockaddr *address, char *text, size_t size);
+
+#endif
