@@ -13,6 +13,7 @@ from nfsmulti.paths import build_dir
 from nfsmulti.processes import run
 
 _SECONDS = 30.0
+_RDMA_PORT = 20049
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class PoolPath:
     proto: str
     port: int
     mountport: int
+    rdmaport: int
     user: tuple[int, int]
 
     @classmethod
@@ -39,6 +41,7 @@ class PoolPath:
             proto=line.get("proto", "tcp"),
             port=line.get("port", 0),
             mountport=line.get("mountport", 0),
+            rdmaport=line.get("rdmaport", _RDMA_PORT),
             user=(line.get("uid", os.getuid()), line.get("gid", os.getgid())),
         )
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nfsmulti.doctor import sockets
+from nfsmulti.doctor import rdma, sockets
 from nfsmulti.doctor.finding import Finding, fail, ok, warn
 from nfsmulti.doctor.pool import PoolPath
 from nfsmulti.nfs import nfs3, rpc
@@ -46,10 +46,10 @@ def look(paths: Sequence[PoolPath]) -> Iterator[Finding]:
     for path in paths:
         if path.dir is not None:
             yield _directory(path.label, Path(path.dir))
-        elif path.rdma:
-            yield ok(f"{path.label}: NFS over RDMA is not probed; rping -c -a {path.address} is")
         else:
             yield from _server(path, identities)
+            if path.rdma:
+                yield from rdma.server(path)
     strangers = [
         label for label in identities if identities[label] != next(iter(identities.values()))
     ]
