@@ -34,11 +34,13 @@ struct conn_io {
 	enum io_op op;
 	enum io_stable stable; /* IO_WRITE */
 	bool data_only;	       /* IO_COMMIT: fdatasync will do */
+	struct ledger *ledger; /* IO_COMMIT: of the writes that it is to make durable */
 	uint32_t file;	       /* the number given to open_file() */
 	uint32_t length;
 	uint64_t offset;
 	uint8_t *buffer;
 	void *owner;
+	uint32_t charged; /* its own: the connection on whose account the bytes in flight are */
 
 	/* The result: valid in the finished list. */
 	uint32_t done; /* bytes moved: less than length on an error, or for a READ at the end of
@@ -104,6 +106,9 @@ struct conn_job {
 	uint32_t file_count; /* open_file() takes numbers below this */
 	uint32_t conn_count; /* connections of the job; conn->number is below this */
 	struct io_list finished;
+	bool failover;		 /* a connection that does not answer hands its I/O on: dead */
+	uint32_t alive;		 /* connections that are not dead; the last one never is */
+	struct io_list homeless; /* I/O of the dead: group.c finds it another connection */
 	uint64_t now;	    /* clock_now() at the last flush or reply: one reading serves a batch */
 	bool writes;	    /* some of the I/O will be writes */
 	bool polled;	    /* connections are waited for by their poll_fd() */
@@ -158,6 +163,12 @@ struct conn_ops {
 	/* To be called about every 100 ms, whatever else happens: time-outs and reconnects. */
 	void (*tick)(struct conn *conn);
 
+	/*
+	 * failover: hands its I/O on to the others, and takes none until it answers again. False
+	 * where a transport cannot take its I/O back. Never asked of the last one that is alive.
+	 */
+	bool (*retire)(struct conn *conn);
+
 	/* Gives up every outstanding I/O with `error`; their buffers are not touched from here on.
 	 */
 	void (*abort)(struct conn *conn, int error);
@@ -180,6 +191,7 @@ struct conn {
 	uint32_t outstanding; /* I/Os submitted and not finished */
 	uint32_t poll_epoch;  /* changes whenever poll_fd() may have */
 	bool dirty;	      /* group.c's: submitted to since the last flush */
+	bool dead;	      /* failover: gets no I/O until it answers again */
 	struct counters counters;
 	struct rpc_counters transport;
 };

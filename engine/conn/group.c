@@ -80,6 +80,19 @@ static void tick(struct group *group)
 	}
 }
 
+/* Takes in the I/O of connections that have died. */
+static void rehome(struct group *group)
+{
+	struct conn_io *io;
+
+	while ((io = io_list_take(&group->job.homeless))) {
+		uint32_t number = group_submit(group, io->conn->number, io);
+
+		group->conns[number]->counters.reissues++;
+	}
+	group_flush(group);
+}
+
 static void reap_once(struct group *group, bool wait)
 {
 	if (waits_alone(group))
@@ -106,19 +119,54 @@ void group_reap(struct group *group, bool wait)
 	if (!group->job.finished.first) /* no reply has read the clock */
 		group->job.now = clock_now();
 	tick(group);
+	if (group->job.homeless.first)
+		rehome(group);
 }
 
 /* --- submitting --- */
 
-void group_submit(struct group *group, uint32_t connection, struct conn_io *io)
+/*
+ * A COMMIT is best made by the path whose WRITEs it covers, and is nothing that a mount could do
+ * for it; data had better leave the path.
+ */
+static bool suits(const struct conn *conn, const struct conn *dead, const struct conn_io *io)
+{
+	if (io->op == IO_COMMIT)
+		return conn->path == dead->path;
+	return conn->path != dead->path;
+}
+
+/* The others take a dead connection's I/O in turn. */
+static uint32_t survivor(struct group *group, uint32_t dead, const struct conn_io *io)
+{
+	uint32_t count = group->job.conn_count, any = dead;
+	uint32_t first = dead + 1 + group->detours++;
+
+	for (uint32_t i = 0; i < count; i++) {
+		const struct conn *conn = group->conns[(first + i) % count];
+
+		if (conn->dead || (io->op == IO_COMMIT && conn->path->config.dir))
+			continue;
+		if (suits(conn, group->conns[dead], io))
+			return conn->number;
+		any = conn->number;
+	}
+	return any;
+}
+
+uint32_t group_submit(struct group *group, uint32_t connection, struct conn_io *io)
 {
 	struct conn *conn = group->conns[connection];
+
+	if (conn->dead)
+		conn = group->conns[survivor(group, connection, io)];
 
 	if (!conn->dirty) {
 		conn->dirty = true;
 		group->dirty[group->dirty_count++] = conn;
 	}
 	conn->ops->submit(conn, io);
+	return conn->number;
 }
 
 void group_flush(struct group *group)
@@ -193,25 +241,53 @@ static int watch_conns(struct group *group)
 	return 0;
 }
 
-/* All connect at the same time; each is asked in turn. */
-static int await_conns(struct group *group, bool (*stop)(void))
+/* failover: what cannot be used is dead; false where it is all that is left. */
+static bool do_without(struct group *group, struct conn *conn)
 {
+	if (conn->dead)
+		return true;
+	return group->job.failover && group->job.alive > 1 && conn->ops->retire(conn);
+}
+
+/* Asks each connection that is not ready yet; *pending of them go on connecting. */
+static int ask_conns(struct group *group, struct pollfd *polls, bool *ready, uint32_t *pending)
+{
+	*pending = 0;
 	for (uint32_t i = 0; i < group->job.conn_count; i++) {
 		struct conn *conn = group->conns[i];
-		int error;
+		int error = ready[i] ? 0 : conn->ops->ready(conn);
 
-		while ((error = conn->ops->ready(conn)) == -EINPROGRESS) {
-			struct pollfd poll_fd = {conn->ops->poll_fd(conn),
-						 conn->ops->poll_events(conn), 0};
-
-			if (stop())
-				return -EINTR;
-			poll(&poll_fd, 1, WAIT_MS);
-		}
-		if (error)
+		if (error == -EINPROGRESS)
+			polls[(*pending)++] = (struct pollfd){
+				.fd = conn->ops->poll_fd(conn),
+				.events = conn->ops->poll_events(conn),
+			};
+		else if (error && !do_without(group, conn))
 			return error;
+		else
+			ready[i] = true;
 	}
 	return 0;
+}
+
+static int await_conns(struct group *group, bool (*stop)(void))
+{
+	struct pollfd *polls = calloc(group->job.conn_count, sizeof(*polls));
+	bool *ready = calloc(group->job.conn_count, sizeof(*ready));
+	uint32_t pending = 0;
+	int error = polls && ready ? 0 : -ENOMEM;
+
+	while (!error) {
+		error = ask_conns(group, polls, ready, &pending);
+		if (error || !pending)
+			break;
+		poll(polls, pending, WAIT_MS);
+		if (stop())
+			error = -EINTR;
+	}
+	free(polls);
+	free(ready);
+	return error;
 }
 
 /* --- memory that RDMA devices reach --- */
@@ -290,7 +366,7 @@ int group_open(struct group *group, struct path **paths, uint32_t path_count, ui
 	group->paths = paths;
 	group->path_count = path_count;
 	group->epoll_fd = -1;
-	group->job.conn_count = count;
+	group->job.conn_count = group->job.alive = count;
 	group->job.polled = count > 1 && !all_mounts(group);
 	group->job.now = clock_now();
 	if (allocate(group, count))
@@ -327,12 +403,31 @@ void group_close(struct group *group)
 
 /* --- files --- */
 
+/* failover: a path that lacks a file is of no use any more; false where it is all that is left. */
+static bool give_path_up(struct group *group, uint32_t path)
+{
+	for (uint32_t i = path; i < group->job.conn_count; i += group->path_count)
+		if (!do_without(group, group->conns[i]))
+			return false;
+	group->paths[path]->unusable = true;
+	return true;
+}
+
+static int open_on_path(struct group *group, uint32_t path, uint32_t number, const char *name)
+{
+	int error = 0;
+
+	if (!group->paths[path]->unusable)
+		error = path_open_file(group->paths[path], number, name);
+	return error && error != -EINTR && give_path_up(group, path) ? 0 : error;
+}
+
 int group_open_file(struct group *group, uint32_t number, const char *name)
 {
 	int error = 0;
 
 	for (uint32_t i = 0; !error && i < group->path_count; i++)
-		error = path_open_file(group->paths[i], number, name);
+		error = open_on_path(group, i, number, name);
 	for (uint32_t i = 0; !error && i < group->job.conn_count; i++)
 		error = group->conns[i]->ops->open_file(group->conns[i], number);
 	if (error)

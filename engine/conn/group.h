@@ -22,13 +22,15 @@ struct group {
 	uint32_t *polled; /* per connection: the poll_epoch and the events that epoll knows */
 	short *polled_events;
 	uint64_t last_tick;
+	uint32_t detours; /* I/Os that could not go where they should have gone */
 };
 
 /*
  * Opens `per_path` connections on each of the paths, whose order they follow in turn, and waits
- * until all are ready. group->job's ios, io_count, file_count, direct, rdma, inline_max and log
- * are set by the caller; the paths stay the caller's. 0, or a negative errno with the reason logged and nothing
- * left open. `stop` gives up with -EINTR.
+ * until all are ready (with failover: until each is ready or dead). group->job's ios, io_count,
+ * file_count, direct, rdma, inline_max, failover and log are set by the caller; the paths stay the
+ * caller's. 0, or a negative errno with the reason logged and nothing left open. `stop` gives up
+ * with -EINTR.
  */
 int group_open(struct group *group, struct path **paths, uint32_t path_count, uint32_t per_path,
 	       bool (*stop)(void));
@@ -37,8 +39,11 @@ void group_close(struct group *group);
 /* Tells where I/O buffers lie, before the first I/O: they are registered where that helps. */
 void group_buffers(struct group *group, void *memory, size_t size);
 
-/* Hands an I/O to a connection. Never blocks. */
-void group_submit(struct group *group, uint32_t connection, struct conn_io *io);
+/*
+ * Hands an I/O to a connection, or, where that is dead (failover), to another. Returns which. Never
+ * blocks.
+ */
+uint32_t group_submit(struct group *group, uint32_t connection, struct conn_io *io);
 
 /* Sends what was submitted. Never blocks. */
 void group_flush(struct group *group);

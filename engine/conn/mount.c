@@ -161,7 +161,7 @@ static void prepare(struct io_uring_sqe *sqe, struct conn_io *io)
 	case IO_WRITE: prepare_write(sqe, io, fd, ring->buffers_registered); break;
 	case IO_COMMIT:
 		io_uring_prep_fsync(sqe, fd, io->data_only ? IORING_FSYNC_DATASYNC : 0);
-		io->commit = ledger_begin_commit(&io->conn->path->files[io->file].ledger);
+		io->commit = ledger_begin_commit(io->ledger);
 		break;
 	}
 	if (ring->files_registered)
@@ -230,7 +230,7 @@ static void finish(struct conn_io *io, int error)
 
 	io->error = error;
 	if (error && io->op == IO_COMMIT)
-		ledger_fail_commit(&conn->path->files[io->file].ledger, &io->commit);
+		ledger_fail_commit(io->ledger, &io->commit);
 	conn_finish(conn, io);
 }
 
@@ -270,7 +270,7 @@ static void count(struct conn_io *io, int moved)
 		break;
 	case IO_COMMIT:
 		counters->commits++;
-		ledger_end_commit(ledger, &io->commit, NO_VERIFIER);
+		ledger_end_commit(io->ledger, &io->commit, NO_VERIFIER);
 		break;
 	}
 }
@@ -280,7 +280,7 @@ static void completed(struct mount_ring *ring, struct conn_io *io, int result)
 	io_list_remove(&mount_of(io->conn)->sent, io);
 	if (!ring->abandoned && (result == -EAGAIN || result == -EINTR)) {
 		if (io->op == IO_COMMIT)
-			ledger_undo_commit(&io->conn->path->files[io->file].ledger, &io->commit);
+			ledger_undo_commit(io->ledger, &io->commit);
 		put_or_wait(ring, io);
 		return;
 	}
@@ -377,6 +377,12 @@ static void abort_waiting(struct conn *conn, struct mount_ring *ring, int error)
  * mount holds its threads in the kernel. Whoever aborts is about to leave; what the kernel says
  * later of an I/O that its owner has again is not listened to.
  */
+/* What the kernel has of it cannot be called back while its server is silent. */
+static bool mount_retire(struct conn *conn)
+{
+	return false;
+}
+
 static void mount_abort(struct conn *conn, int error)
 {
 	struct mount_ring *ring = ring_of(conn);
@@ -521,6 +527,7 @@ const struct conn_ops conn_mount = {
 	.poll_fd = mount_poll_fd,
 	.poll_events = mount_poll_events,
 	.tick = mount_tick,
+	.retire = mount_retire,
 	.abort = mount_abort,
 	.names = mount_names,
 	.close = mount_close,

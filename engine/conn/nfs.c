@@ -26,6 +26,9 @@ enum {
 	BAD_CHANNELS_MAX = 3, /* losses in a row by broken protocol before I/O fails for it */
 };
 
+/* failover: how long a server may be silent, or not to be connected to, before it is dead. */
+static const uint64_t SILENCE_MAX = 5 * SEC, DOWN_MAX = SEC;
+
 static const uint64_t CONNECT_TIME = 10 * SEC;
 static const uint64_t RETRY_FIRST = 100 * MSEC, RETRY_LAST = 5 * SEC;
 static const uint64_t DELAY_FIRST = 100 * MSEC, DELAY_LAST = 5 * SEC;
@@ -37,8 +40,10 @@ struct nfs_conn {
 	struct rpc_channel *channel; /* NULL: none, the next is opened at retry_at */
 	bool up;		     /* the channel is connected */
 	bool was_up;		     /* one has been */
-	bool drop;		     /* the channel must go: see finished() */
+	bool drop;		     /* the channel must go: see on_reply() */
 	uint64_t connect_deadline, retry_at, retry_delay;
+	uint64_t down_since, heard; /* clock_now() at the loss, and at the latest reply */
+	bool probing;		    /* asked for a sign of life, which has not come yet */
 	unsigned int bad_channels;
 	enum rpc_verdict said_verdict; /* the last one that was logged: once for all calls it met */
 	bool said_silent;	       /* "not responding" was logged, "ok" was not yet */
@@ -127,10 +132,11 @@ static void number(struct nfs_conn *nfs, struct conn_io *io)
 	io->xid = new_xid(nfs, io);
 	io->since = nfs->base.job->now;
 	if (io->op == IO_COMMIT)
-		io->commit = ledger_begin_commit(&file_of(io)->ledger);
+		io->commit = ledger_begin_commit(io->ledger);
 }
 
 static void finish(struct nfs_conn *nfs, struct conn_io *io, int error);
+static void give_up(struct nfs_conn *nfs);
 static void lost(struct nfs_conn *nfs, int error);
 
 static void send_call(struct nfs_conn *nfs, struct conn_io *io, struct xdr_out *head)
@@ -167,22 +173,24 @@ static bool queue_waiting(struct nfs_conn *nfs)
 
 static void send_waiting(struct nfs_conn *nfs)
 {
-	bool took;
+	bool moved;
 
 	if (!nfs->up)
 		return;
 	nfs->unflushed = 0;
 	do {
+		uint64_t sent = nfs->transport->sent(nfs->channel);
 		int error;
 
-		took = queue_waiting(nfs);
+		moved = queue_waiting(nfs);
 		error = nfs->transport->flush(nfs->channel);
 		if (error) {
 			lost(nfs, error);
 			return;
 		}
+		moved = moved || nfs->transport->sent(nfs->channel) != sent;
 		/* Room again for the rest, unless the transport takes no more for now. */
-	} while (took && nfs->waiting.first &&
+	} while (moved && nfs->waiting.first &&
 		 !(nfs->transport->poll_events(nfs->channel) & POLLOUT));
 }
 
@@ -235,6 +243,12 @@ static struct conn_io *find_call(struct nfs_conn *nfs, uint32_t xid)
 	return io->conn == &nfs->base && io->xid == xid && io->tries && io->last_sent ? io : NULL;
 }
 
+/* A sign of life: its number is that of the slot behind the last. */
+static bool is_probe(const struct nfs_conn *nfs, uint32_t xid)
+{
+	return (xid & ((1u << nfs->slot_bits) - 1)) == nfs->base.job->io_count;
+}
+
 /* False where the server says that it moved more than it was asked to. */
 static bool plausible(const struct conn_io *io, const struct nfs3_result *result)
 {
@@ -251,6 +265,11 @@ static int on_reply(void *context, const struct rpc_reply *reply, struct rpc_bul
 	rpc_decode_reply(&in, &nfs->reply);
 	if (in.bad && reply->have < sizeof(uint32_t))
 		return 0;
+	if (is_probe(nfs, nfs->reply.xid) && !in.bad) {
+		if (nfs->reply.verdict == RPC_SUCCESS)
+			bulk->token = &nfs->probing;
+		return (int)reply->have;
+	}
 	io = find_call(nfs, nfs->reply.xid);
 	if (!io) {
 		nfs->base.counters.stale_replies++;
@@ -286,7 +305,7 @@ static void finish(struct nfs_conn *nfs, struct conn_io *io, int error)
 	io->error = error;
 	io->last_sent = 0;
 	if (error && io->op == IO_COMMIT && io->tries)
-		ledger_fail_commit(&file_of(io)->ledger, &io->commit);
+		ledger_fail_commit(io->ledger, &io->commit);
 	conn_finish(&nfs->base, io);
 }
 
@@ -306,7 +325,7 @@ static void delay(struct nfs_conn *nfs, struct conn_io *io)
 
 	io->delays++;
 	if (io->op == IO_COMMIT) /* what it covers is not durable yet, and nothing is lost */
-		ledger_undo_commit(&file_of(io)->ledger, &io->commit);
+		ledger_undo_commit(io->ledger, &io->commit);
 	io->tries = 0;
 	io->since = 0; /* it was answered: soft's time begins anew */
 	io->last_sent = 0;
@@ -357,7 +376,7 @@ static void write_answered(struct nfs_conn *nfs, struct conn_io *io)
 static void commit_answered(struct nfs_conn *nfs, struct conn_io *io)
 {
 	nfs->base.counters.commits++;
-	ledger_end_commit(&file_of(io)->ledger, &io->commit, nfs->result.verifier);
+	ledger_end_commit(io->ledger, &io->commit, nfs->result.verifier);
 	finish(nfs, io, 0);
 }
 
@@ -388,13 +407,30 @@ static void refused(struct nfs_conn *nfs, struct conn_io *io)
 /* The server is there, and speaks the protocol. */
 static void note_answer(struct nfs_conn *nfs, const struct conn_io *io)
 {
-	counters_rtt(&nfs->base.counters, nfs->base.job->now - io->last_sent);
+	nfs->heard = nfs->base.job->now;
+	nfs->probing = false;
+	counters_rtt(&nfs->base.counters, nfs->heard - io->last_sent);
 	nfs->bad_channels = 0;
 	nfs->retry_delay = 0;
 	if (nfs->said_silent) {
 		nfs->said_silent = false;
 		nfs_log(nfs, "server OK");
 	}
+}
+
+/* failover: the server is there, and takes calls. */
+static void probe_answered(struct nfs_conn *nfs)
+{
+	bool asked = nfs->probing;
+
+	nfs->probing = false;
+	nfs->heard = nfs->base.job->now;
+	if (!nfs->base.dead || !asked)
+		return;
+	nfs->base.dead = false;
+	nfs->base.job->alive++;
+	nfs->retry_delay = 0;
+	nfs_log(nfs, "answers again: it takes I/O again");
 }
 
 /* rpc.h's finished(): the reply that on_reply() saw is complete. */
@@ -405,6 +441,10 @@ static void on_finished(void *context, void *token)
 
 	if (!nfs->base.job->now)
 		nfs->base.job->now = clock_now();
+	if (token == &nfs->probing) {
+		probe_answered(nfs);
+		return;
+	}
 	nfs->answered = NULL;
 	note_answer(nfs, io);
 	io_list_remove(&nfs->sent, io);
@@ -470,8 +510,11 @@ static void close_channel(struct nfs_conn *nfs)
 		nfs->transport->close(nfs->channel);
 	nfs->channel = NULL;
 	nfs->answered = NULL;
+	if (nfs->up)
+		nfs->down_since = clock_now();
 	nfs->up = false;
 	nfs->drop = false;
+	nfs->probing = false;
 	nfs->base.poll_epoch++;
 }
 
@@ -528,7 +571,7 @@ static void lost(struct nfs_conn *nfs, int error)
 	close_channel(nfs);
 	wait_again(nfs);
 	retry_later(nfs);
-	if (was_up)
+	if (was_up && !nfs->base.dead)
 		nfs_log(nfs, "connection lost with %u calls outstanding (%s): reconnecting",
 			nfs->base.outstanding,
 			broken_protocol(error) ? "the server's messages are broken"
@@ -536,20 +579,42 @@ static void lost(struct nfs_conn *nfs, int error)
 	if (broken_protocol(error) && ++nfs->bad_channels >= BAD_CHANNELS_MAX) {
 		nfs_log(nfs, "the server broke the protocol %u times running: giving up",
 			nfs->bad_channels);
-		nfs_abort(&nfs->base, EPROTO);
+		give_up(nfs);
 	}
+}
+
+/* failover: asks the server for a sign of life. What cannot be sent counts as not answered. */
+static void send_probe(struct nfs_conn *nfs)
+{
+	const struct rpc_data none = {0};
+	struct xdr_out head;
+	uint32_t xid;
+
+	nfs->probing = true;
+	nfs->heard = nfs->base.job->now; /* its patience begins */
+	if (!nfs->transport->begin(nfs->channel, &head))
+		return;
+	xid = nfs->generation++ << nfs->slot_bits | nfs->base.job->io_count;
+	nfs3_encode_null(&head, xid, &nfs->base.path->cred);
+	nfs->transport->queue(nfs->channel, xid, &head, &none);
+	send_waiting(nfs);
 }
 
 static void came_up(struct nfs_conn *nfs)
 {
-	nfs->up = true;
-	if (nfs->was_up) {
-		nfs->base.counters.reconnects++;
-		nfs_log(nfs, "connected again: sending %u calls again", nfs->base.outstanding);
-	}
-	nfs->was_up = true;
+	bool again = nfs->was_up;
+
+	nfs->up = nfs->was_up = true;
 	nfs->base.job->now = clock_now();
-	nfs_flush(&nfs->base);
+	if (again)
+		nfs->base.counters.reconnects++;
+	if (nfs->base.dead) { /* to be connected to is not to be answered */
+		send_probe(nfs);
+		return;
+	}
+	if (again)
+		nfs_log(nfs, "connected again: sending %u calls again", nfs->base.outstanding);
+	send_waiting(nfs);
 }
 
 /* Takes one step towards a connected channel: 0, -EINPROGRESS, or what failed. */
@@ -559,6 +624,8 @@ static int pursue(struct nfs_conn *nfs)
 
 	if (nfs->up)
 		return 0;
+	if (nfs->base.path->unusable)
+		return -EINPROGRESS;
 	if (!nfs->channel) {
 		if (clock_now() < nfs->retry_at)
 			return -EINPROGRESS;
@@ -695,13 +762,97 @@ static void resume_delayed(struct nfs_conn *nfs, uint64_t now)
 	}
 }
 
+/* --- failover --- */
+
+/* Long calls are no silence: a server that owes replies is asked before it is given up. */
+static bool silent(struct nfs_conn *nfs, uint64_t now)
+{
+	uint64_t patience = min_of(nfs->base.path->config.timeo, SILENCE_MAX) / 2;
+	const struct conn_io *oldest = nfs->sent.first;
+
+	if (nfs->probing)
+		return now - nfs->heard > patience;
+	if (nfs->up && oldest && now - max_of(nfs->heard, oldest->last_sent) > patience)
+		send_probe(nfs);
+	return false;
+}
+
+static bool down(const struct nfs_conn *nfs, uint64_t now)
+{
+	return !nfs->up && now - nfs->down_since > DOWN_MAX;
+}
+
+/* As if it had not been sent: another connection gives it a number of its own. */
+static void hand_on(struct nfs_conn *nfs, struct io_list *list)
+{
+	struct conn_io *io;
+
+	while ((io = io_list_take(list))) {
+		if (io->op == IO_COMMIT && io->tries)
+			ledger_undo_commit(io->ledger, &io->commit);
+		nfs->base.outstanding--;
+		io_list_add(&nfs->base.job->homeless, io);
+	}
+}
+
+/*
+ * The channel goes first, so that no device and no late reply touches a buffer that another
+ * connection uses, and nothing leaves any more. WRITEs that the server has already got it may still
+ * carry out, after those that are sent in their stead.
+ */
+static void die(struct nfs_conn *nfs)
+{
+	nfs_log(nfs, "does not answer: %u calls go to other paths", nfs->base.outstanding);
+	close_channel(nfs);
+	retry_later(nfs);
+	nfs->bad_channels = 0;
+	nfs->base.dead = true;
+	nfs->base.job->alive--;
+	hand_on(nfs, &nfs->sent);
+	hand_on(nfs, &nfs->delayed);
+	hand_on(nfs, &nfs->waiting);
+}
+
+static bool nfs_retire(struct conn *conn)
+{
+	die(nfs_of(conn));
+	return true;
+}
+
+static bool may_die(const struct nfs_conn *nfs)
+{
+	return nfs->base.job->failover && !nfs->base.dead && nfs->base.job->alive > 1;
+}
+
+/* The server speaks no protocol that is known here. */
+static void give_up(struct nfs_conn *nfs)
+{
+	if (may_die(nfs))
+		die(nfs);
+	else
+		nfs_abort(&nfs->base, EPROTO);
+}
+
+static void fail_over(struct nfs_conn *nfs, uint64_t now)
+{
+	if (nfs->base.dead) {
+		if (nfs->probing && silent(nfs, now))
+			lost(nfs, -ETIMEDOUT);
+	} else if (may_die(nfs) && (silent(nfs, now) || down(nfs, now))) {
+		die(nfs);
+	}
+}
+
 static void nfs_tick(struct conn *conn)
 {
 	struct nfs_conn *nfs = nfs_of(conn);
 	uint64_t now = conn->job->now = clock_now();
 	int error;
 
-	enforce_soft(nfs, now);
+	if (conn->job->failover)
+		fail_over(nfs, now);
+	if (!may_die(nfs)) /* else others take over what is overdue */
+		enforce_soft(nfs, now);
 	resume_delayed(nfs, now);
 	if (nfs->up && nfs->transport->once)
 		reconnect_overdue(nfs, now);
@@ -777,14 +928,19 @@ static int nfs_open(struct conn **conn, struct path *path, struct conn_job *job)
 		.job = job,
 	};
 	nfs->handler = (struct rpc_handler){on_reply, on_finished, on_refused, nfs};
-	nfs->slot_bits = bits_for(job->io_count);
+	nfs->slot_bits = bits_for(job->io_count + 1); /* the last: send_probe() */
 	/* A random start: the server's duplicate request cache may remember an earlier run's xids.
 	 */
 	if (getrandom(&nfs->generation, sizeof(nfs->generation), 0) != sizeof(nfs->generation))
 		nfs->generation = (uint32_t)clock_now();
 	error = start_connect(nfs);
-	if (error) {
-		nfs_log(nfs, "cannot open a connection: %s", strerror(-error));
+	nfs->retry_at = clock_now();
+	if (error && !job->failover) {
+		nfs_log(nfs, "cannot open a connection%s: %s%s", is_rdma(nfs) ? " over RDMA" : "",
+			strerror(-error),
+			is_rdma(nfs) ? ": does this machine have an RDMA device (rdma link), and "
+				       "is rdma_ucm loaded?"
+				     : "");
 		free(nfs);
 		return error;
 	}
@@ -853,6 +1009,7 @@ const struct conn_ops conn_nfs = {
 	.poll_fd = nfs_poll_fd,
 	.poll_events = nfs_poll_events,
 	.tick = nfs_tick,
+	.retire = nfs_retire,
 	.abort = nfs_abort,
 	.names = nfs_names,
 	.close = nfs_close,

@@ -31,8 +31,8 @@ struct path_config {
 	unsigned int nfs_port, mount_port; /* 0: ask rpcbind */
 	bool rdma;			   /* data goes over RDMA, names over TCP */
 	unsigned int rdma_port;
-	uint32_t rsize, wsize;		   /* bytes; 0: the server's maximum, at most 1 MiB */
-	uint64_t timeo;			   /* nanoseconds */
+	uint32_t rsize, wsize; /* bytes; 0: the server's maximum, at most 1 MiB */
+	uint64_t timeo;	       /* nanoseconds */
 	unsigned int retrans;
 	bool soft;
 	uint32_t uid, gid;
@@ -60,6 +60,7 @@ struct path {
 	int directory;		   /* of a mount, or -1 */
 	struct nfs3_limits limits; /* what one READ and one WRITE may carry, 0: not known yet */
 	struct path_file *files;
+	bool unusable;		  /* failover: it could not open a file, and is not used again */
 	unsigned int connections; /* opened so far: whose turn a local address is */
 };
 

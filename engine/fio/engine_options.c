@@ -210,6 +210,16 @@ struct fio_option engine_option_table[] = {
 		ENGINE_OPTION,
 	},
 	{
+		.name = "failover",
+		.lname = "Failover",
+		.type = FIO_OPT_BOOL,
+		AT(failover),
+		.def = "0",
+		.help = "Reissue the I/O of a path that does not answer on the others, until it "
+			"answers again",
+		ENGINE_OPTION,
+	},
+	{
 		.name = "localaddr",
 		.lname = "Local addresses",
 		.type = FIO_OPT_STR_STORE,

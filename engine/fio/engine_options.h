@@ -18,11 +18,12 @@ struct engine_options {
 	unsigned int proto;		/* enum mount_proto */
 	unsigned int port, mountport;	/* 0: ask rpcbind */
 	unsigned int rdmaport;
-	unsigned int inline_max; /* bytes */
-	unsigned int rsize, wsize;	/* bytes; 0: the server's maximum, at most 1 MiB */
-	unsigned int timeo;		/* tenths of a second */
+	unsigned int inline_max;   /* bytes */
+	unsigned int rsize, wsize; /* bytes; 0: the server's maximum, at most 1 MiB */
+	unsigned int timeo;	   /* tenths of a second */
 	unsigned int retrans;
 	unsigned int soft;
+	unsigned int failover;
 	char *localaddr;
 	unsigned int stable;	/* enum io_stable */
 	unsigned int busy_poll; /* microseconds */

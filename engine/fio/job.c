@@ -79,20 +79,24 @@ static struct spread make_spread(struct job *job, unsigned int own)
 
 /* --- opening --- */
 
-/* The paths that this job opens connections on. */
+/* The paths that this job opens connections on: its own alone, or all. */
 static int open_paths(struct job *job)
 {
-	bool one = keeps_to_a_path(options_of(job));
+	const struct engine_options *eo = options_of(job);
+	bool one = keeps_to_a_path(eo) && !eo->failover;
 	uint32_t count = one ? 1 : job->paths.pool.count;
-	uint32_t own = pool_paths_of_job(&job->paths, job->td);
-	int error = 0;
+	int error;
 
 	job->used = calloc(count, sizeof(*job->used));
 	if (!job->used)
 		return -ENOMEM;
-	for (uint32_t i = 0; i < count && !error; i++)
-		job->used[i] = pool_paths_get(&job->paths, job->td, one ? own : i, &error);
-	job->group.path_count = count;
+	if (one) {
+		job->used[0] = pool_paths_own(&job->paths, job->td, &error);
+		job->group.path_count = 1;
+	} else {
+		job->group.path_count =
+			pool_paths_all(&job->paths, job->td, job->used, count, &error);
+	}
 	return error;
 }
 
@@ -148,6 +152,7 @@ static int allocate(struct job *job)
 		.file_count = td->o.nr_files,
 		.writes = td_write(td),
 		.direct = td->o.odirect,
+		.failover = options_of(job)->failover,
 		.rdma = true,
 		.inline_max = options_of(job)->inline_max,
 		.busy_poll = options_of(job)->busy_poll * 1000ull,
@@ -233,16 +238,34 @@ static bool may_create(const struct thread_data *td)
 	return td_write(td) && td->o.allow_create && !read_only;
 }
 
-/* Creates a file that a writing job lacks, over its first path: the others then find it. */
-static int create_missing(struct job *job, const char *name)
+/* Does something by the first path; with failover by the first that can, ENOENT being an answer. */
+static int by_any_path(struct job *job, int (*what)(struct path *path, const char *name),
+		       const char *name)
+{
+	int error = -ENOTCONN;
+
+	for (uint32_t i = 0; i < job->group.path_count; i++) {
+		if (job->used[i]->unusable)
+			continue;
+		error = what(job->used[i], name);
+		if (!error || error == -ENOENT || !options_of(job)->failover)
+			break;
+	}
+	return error;
+}
+
+static int create_if_missing(struct path *path, const char *name)
 {
 	uint64_t size;
-	int error;
+	int error = path_size(path, name, &size);
 
-	if (!may_create(job->td))
-		return 0;
-	error = path_size(job->used[0], name, &size);
-	return error == -ENOENT ? path_create(job->used[0], name) : error;
+	return error == -ENOENT ? path_create(path, name) : error;
+}
+
+/* Creates a file that a writing job lacks, over one path: the others then find it. */
+static int create_missing(struct job *job, const char *name)
+{
+	return may_create(job->td) ? by_any_path(job, create_if_missing, name) : 0;
 }
 
 /* The smallest of what the connections carry at once, so that a piece fits whichever is chosen. */
@@ -252,6 +275,8 @@ static void find_io_max(struct job *job)
 	for (uint32_t i = 0; i < job->group.job.conn_count; i++) {
 		const struct conn *conn = job->group.conns[i];
 
+		if (conn->path->unusable)
+			continue;
 		job->io_max[DDIR_READ] =
 			min_of(job->io_max[DDIR_READ], conn->ops->io_max(conn, IO_READ));
 		job->io_max[DDIR_WRITE] =
@@ -321,10 +346,10 @@ int job_unlink(struct job *job, struct fio_file *f)
 	int error = terms_name(f, &job->paths.pool, &name);
 
 	if (!error)
-		error = path_remove(job->used[0], name);
+		error = by_any_path(job, path_remove, name);
 	if (error && error != -ENOENT)
 		return error;
-	for (uint32_t i = 1; i < job->group.path_count; i++)
+	for (uint32_t i = 0; i < job->group.path_count; i++)
 		path_mark_removed(job->used[i], name);
 	return 0;
 }
@@ -336,11 +361,19 @@ int job_invalidate(struct job *job, struct fio_file *f)
 	return terms_name(f, &job->paths.pool, &name) ?: drop_caches(job, name);
 }
 
+static bool is_open(const struct job *job, uint32_t file)
+{
+	for (uint32_t i = 0; i < job->group.path_count; i++)
+		if (job->used[i]->files[file].name)
+			return true;
+	return false;
+}
+
 /* fio closes no file that it left I/O in flight on. */
 static void close_left_open(struct job *job)
 {
 	for (uint32_t i = 0; i < job->group.job.file_count; i++) {
-		int error = job->used[0]->files[i].name ? close_file(job, i) : 0;
+		int error = is_open(job, i) ? close_file(job, i) : 0;
 
 		if (error)
 			td_verror(job->td, -error, "close_file");

@@ -33,7 +33,8 @@ static void submit_piece(struct job *job, struct request *request, struct conn_i
 	io->nfs_status = 0;
 	io->owner = request;
 	request->pieces++;
-	spread_load_add(job->load, piece->connection, piece->length);
+	io->charged = piece->connection; /* also where it is dead: it is to look busy, not idle */
+	spread_load_add(job->load, io->charged, piece->length);
 	group_submit(&job->group, piece->connection, io);
 }
 
@@ -102,6 +103,7 @@ static void submit_commit(struct job *job, struct request *request, uint32_t pat
 
 	io->op = IO_COMMIT;
 	io->data_only = request->data_only;
+	io->ledger = &job->used[path]->files[request->file].ledger;
 	io->file = request->file;
 	io->offset = 0;
 	io->length = 0;
@@ -282,7 +284,7 @@ static void take_piece(struct job *job, struct conn_io *io)
 	if (job->trace)
 		trace(job, io);
 	if (io->op != IO_COMMIT)
-		spread_load_add(job->load, io->conn->number, -(int64_t)io->length);
+		spread_load_add(job->load, io->charged, -(int64_t)io->length);
 	if (io->error && !request->error) {
 		request->error = io->error;
 		request->label = io->conn->path->config.label;
@@ -413,6 +415,16 @@ void job_drain(struct job *job)
 	discard_done(job);
 }
 
+/* A path that is not used any more does not know it. */
+static const char *job_file_name(const struct job *job, uint32_t file)
+{
+	const char *name = NULL;
+
+	for (uint32_t i = 0; !name && i < job->group.path_count; i++)
+		name = job->used[i]->files[file].name;
+	return name ?: "?";
+}
+
 int job_sync_file(struct job *job, uint32_t file)
 {
 	struct request *request = &job->requests[job->done_size]; /* the engine's own */
@@ -422,8 +434,8 @@ int job_sync_file(struct job *job, uint32_t file)
 	while (request->left || request->pieces)
 		turn(job, true);
 	if (request->error)
-		say("\"%s\" is not durable on %s: %s", job->used[0]->files[file].name,
-		    request->label, strerror(request->error));
+		say("\"%s\" is not durable on %s: %s", job_file_name(job, file), request->label,
+		    strerror(request->error));
 	return -request->error;
 }
 

@@ -111,6 +111,7 @@ static void commit_paths(struct layout *layout)
 		io = io_list_take(&layout->idle);
 		io->op = IO_COMMIT;
 		io->data_only = false;
+		io->ledger = &group->paths[i]->files[0].ledger;
 		io->length = 0;
 		group_submit(group, i, io);
 	}

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "engine_options.h"
 #include "patience.h"
 #include "say.h"
 
@@ -17,8 +18,12 @@ int pool_paths_init(struct pool_paths *paths, struct thread_data *td, uint32_t f
 		return error;
 	paths->file_count = file_count;
 	paths->open = calloc(paths->pool.count, sizeof(*paths->open));
-	if (paths->open)
+	paths->failed = calloc(paths->pool.count, sizeof(*paths->failed));
+	if (paths->open && paths->failed)
 		return 0;
+	free(paths->open);
+	free(paths->failed);
+	*paths = (struct pool_paths){.pool = paths->pool};
 	pool_free(&paths->pool);
 	return -ENOMEM;
 }
@@ -30,7 +35,9 @@ void pool_paths_close(struct pool_paths *paths)
 	for (unsigned int i = 0; i < paths->pool.count; i++)
 		path_close(paths->open[i]);
 	free(paths->open);
+	free(paths->failed);
 	paths->open = NULL;
+	paths->failed = NULL;
 	pool_free(&paths->pool);
 }
 
@@ -40,13 +47,44 @@ struct path *pool_paths_get(struct pool_paths *paths, struct thread_data *td, ui
 	const struct path_job job = {paths->file_count, patience_stopped, say};
 	struct path_config config;
 
-	*error = 0;
-	if (paths->open[number])
+	*error = paths->failed[number];
+	if (paths->open[number] || *error)
 		return paths->open[number];
 	*error = terms_path(td, &paths->pool.paths[number], &config);
 	if (!*error)
 		*error = path_open(&paths->open[number], &config, &job);
+	paths->failed[number] = *error;
 	return paths->open[number];
+}
+
+uint32_t pool_paths_all(struct pool_paths *paths, struct thread_data *td, struct path **all,
+			uint32_t max, int *error)
+{
+	const struct engine_options *eo = td->eo;
+	uint32_t count = min(paths->pool.count, max), found = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		struct path *path = pool_paths_get(paths, td, i, error);
+
+		if (path)
+			all[found++] = path;
+		else if (!eo->failover || *error == -EINTR)
+			return 0;
+	}
+	if (found)
+		*error = 0;
+	return found;
+}
+
+struct path *pool_paths_own(struct pool_paths *paths, struct thread_data *td, int *error)
+{
+	const struct engine_options *eo = td->eo;
+	uint32_t count = paths->pool.count, own = pool_paths_of_job(paths, td);
+	struct path *path = pool_paths_get(paths, td, own, error);
+
+	for (uint32_t i = 1; !path && eo->failover && *error != -EINTR && i < count; i++)
+		path = pool_paths_get(paths, td, (own + i) % count, error);
+	return path;
 }
 
 uint32_t pool_paths_of_job(const struct pool_paths *paths, const struct thread_data *td)

@@ -8,6 +8,7 @@
 struct pool_paths {
 	struct pool pool;
 	struct path **open; /* per path of the pool; NULL: not opened yet */
+	int *failed;	    /* per path: why it could not be opened, 0 or a negative errno */
 	uint32_t file_count;
 };
 
@@ -19,7 +20,18 @@ void pool_paths_close(struct pool_paths *paths);
 struct path *pool_paths_get(struct pool_paths *paths, struct thread_data *td, uint32_t number,
 			    int *error);
 
-/* The path that the job has to itself under spread=job. */
+/*
+ * All paths in the pool's order, at most `max`; with failover those that can be opened, if there is
+ * one. Returns how many, or 0 with *error set.
+ */
+uint32_t pool_paths_all(struct pool_paths *paths, struct thread_data *td, struct path **all,
+			uint32_t max, int *error);
+
+/* The job's own path, or with failover, where that cannot be opened, the next that can. NULL with
+ * *error set where there is none. */
+struct path *pool_paths_own(struct pool_paths *paths, struct thread_data *td, int *error);
+
+/* The number of the path that the job has to itself under spread=job. */
 uint32_t pool_paths_of_job(const struct pool_paths *paths, const struct thread_data *td);
 
 #endif

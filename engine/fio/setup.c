@@ -31,9 +31,9 @@ static char *terms_text(struct thread_data *td)
 	const struct engine_options *eo = td->eo;
 	char *text;
 
-	if (asprintf(&text, "%s %s %u %u %u %u %u %u %u %u %s", eo->pool ?: "",
-		     eo->pool ? "" : td->files[0]->file_name, eo->proto, eo->port, eo->mountport,
-		     eo->rsize, eo->wsize, eo->timeo, eo->retrans, eo->soft,
+	if (asprintf(&text, "%s %s %u %u %u %u %u %u %u %u %u %s", eo->pool ?: "",
+		     eo->pool ? "" : td->files[0]->file_name, eo->failover, eo->proto, eo->port,
+		     eo->mountport, eo->rsize, eo->wsize, eo->timeo, eo->retrans, eo->soft,
 		     eo->localaddr ?: "") < 0)
 		return NULL;
 	return text;
@@ -97,8 +97,7 @@ static int with_file(struct thread_data *td, struct fio_file *f,
 	if (!error)
 		error = terms_name(f, &task.paths->pool, &task.name);
 	if (!error)
-		task.path =
-			pool_paths_get(task.paths, td, pool_paths_of_job(task.paths, td), &error);
+		task.path = pool_paths_own(task.paths, td, &error);
 	if (!error)
 		error = work(&task);
 	pthread_mutex_unlock(&kept.lock);
@@ -162,11 +161,9 @@ static void take_back(struct file_task *task)
 static int lay_out(struct file_task *task, uint64_t from, uint64_t to, bool created)
 {
 	struct path *paths[LAYOUT_PATHS_MAX];
-	uint32_t count = min(task->paths->pool.count, (unsigned int)LAYOUT_PATHS_MAX);
-	int error = 0;
+	int error;
+	uint32_t count = pool_paths_all(task->paths, task->td, paths, LAYOUT_PATHS_MAX, &error);
 
-	for (uint32_t i = 0; i < count && !error; i++)
-		paths[i] = pool_paths_get(task->paths, task->td, i, &error);
 	if (!error)
 		error = layout_write(task->td, paths, count, task->name, from, to);
 	if (error && created)

@@ -51,6 +51,11 @@ void nfs3_encode_commit(struct xdr_out *out, const struct nfs3_template *templat
 	xdr_put_u32(out, 0);
 }
 
+void nfs3_encode_null(struct xdr_out *out, uint32_t xid, const struct rpc_cred *cred)
+{
+	rpc_encode_call(out, xid, NFS_PROGRAM, NFS_V3, 0, cred);
+}
+
 /* --- results --- */
 
 /* An optional structure of `size` bytes: a flag, then it or nothing. */

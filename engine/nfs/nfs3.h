@@ -37,6 +37,9 @@ void nfs3_encode_write(struct xdr_out *out, const struct nfs3_template *template
 /* The whole file: offset 0, count 0. */
 void nfs3_encode_commit(struct xdr_out *out, const struct nfs3_template *template, uint32_t xid);
 
+/* NULL: whether the server answers (RFC 1813, 3.3.0). */
+void nfs3_encode_null(struct xdr_out *out, uint32_t xid, const struct rpc_cred *cred);
+
 struct nfs3_result {
 	uint32_t status;		      /* nfsstat3; the rest is valid for 0 alone */
 	uint32_t count;			      /* READ, WRITE: bytes moved */

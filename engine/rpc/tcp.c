@@ -2,10 +2,12 @@
 /* tcp.c - an RPC channel over one TCP connection, with record marking (RFC 5531, 11). */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "rpc/address.h"
@@ -189,8 +191,13 @@ static int tcp_connected(struct rpc_channel *channel)
 
 static void tcp_close(struct rpc_channel *channel)
 {
+	/* What the server has not got must not reach it later: it may be outdated by then. */
+	const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
 	struct tcp *tcp = tcp_of(channel);
+	int unacknowledged = 0;
 
+	if (ioctl(tcp->fd, SIOCOUTQ, &unacknowledged) || unacknowledged)
+		setsockopt(tcp->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
 	close(tcp->fd);
 	record_reader_free(&tcp->reader);
 	free(tcp->heads);

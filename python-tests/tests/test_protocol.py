@@ -1241,7 +1241,7 @@ def test_hostile_replies_about_names(hostile_names: Outcomes, name: str) -> None
 def test_a_reply_to_a_call_that_has_not_left(client: Client) -> None:
     """A server can guess the number of a call that it has not got; to answer it breaks the rules.
 
-    Numbers hold generation and slot, so those of one batch at depth 32 are 33 apart. The server
+    Numbers hold generation and slot, so those of one batch at depth 32 are 65 apart. The server
     reads no more than the first of 32 WRITEs of a mebibyte, far from all that the socket takes.
     """
     depth, guessed = 32, list[int]()
@@ -1249,7 +1249,7 @@ def test_a_reply_to_a_call_that_has_not_left(client: Client) -> None:
     def guess(call: Call) -> Answer | None:
         if call.procedure is not Nfs.WRITE or call.nth > 1:
             return None
-        guessed.append((call.xid + (depth - 2) * (depth + 1)) % 2**32)
+        guessed.append((call.xid + (depth - 2) * (2 * depth + 1)) % 2**32)
         results = struct.pack(">5I", 0, 0, 0, MIB, Stable.FILE_SYNC) + bytes(8)
         reply = struct.pack(">6I", guessed[0], 1, 0, 0, 0, 0) + results
         return Answer(do=ScriptedServer.stop_reading, raw=mark(len(reply)) + reply)

@@ -336,3 +336,25 @@ def test_a_server_that_goes_does_not_hold_fio(rdma: Rdma) -> None:
     result = _during(rdma, [["rpc.nfsd", "0"]], **{**_WRITES, "runtime": 4})
     assert result.status == 1
     assert any("giving up" in line for line in complaints(result.messages))
+
+
+# --- failover ---
+
+
+@pytest.mark.usefixtures("mended")
+def test_an_address_that_is_taken_away(rdma: Rdma) -> None:
+    """Four connections on two addresses: the other two take over, and every byte verifies."""
+    cut = ["ip", "address", "delete", f"{ADDRESSES[1]}/24", "dev", "dummy0"]
+    result = _during(
+        rdma,
+        [cut],
+        pool=_BOTH,
+        **_verified(8 * _MIB, bs="64k", iodepth=16, nconnect=2),
+        spread="stripe",
+        failover=1,
+        rate_iops=24,
+    )
+    report = done(result)
+    assert (report.bytes("write"), report.bytes("read")) == (8 * _MIB, 8 * _MIB)
+    reissues = {line.path.partition(":")[0]: line.reissues for line in result.stats}
+    assert reissues[ADDRESSES[0]] > 0
