@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""./nfsmulti bench: client-cost, mount, scale."""
+"""./nfsmulti bench: client-cost, mount, rdma, scale."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from rich.table import Table
 
 from nfsmulti.bench import calls
 from nfsmulti.bench import mount as mounts
+from nfsmulti.bench import rdma as over_rdma
 from nfsmulti.bench.cases import CLIENT_COST, MOUNT, SCALE, SCALE_BAR, SCALE_ENDS, Case, choose
 from nfsmulti.bench.client_cost import SinkBench, our_engine, peer_engine
 from nfsmulti.bench.compare import CaseResult
@@ -22,11 +23,13 @@ from nfsmulti.bench.cores import choose_cores
 from nfsmulti.bench.memory import memory_line
 from nfsmulti.bench.peer import peer_fio
 from nfsmulti.bench.ratios import Ratio
+from nfsmulti.bench.report import Report, command_text, now, setting
 from nfsmulti.bench.running import Running
-from nfsmulti.bench.runs import FULL, QUICK, Contender, Sample, Timing
+from nfsmulti.bench.runs import FULL, QUICK, Contender, Sample, Timing, command
 from nfsmulti.bench.tables import calls_lines, sweep_grid
 from nfsmulti.errors import MissingError
 from nfsmulti.fiorun import Engine
+from nfsmulti.paths import BUILD, RESULTS
 
 app = typer.Typer(
     help="What the client costs: CPU time per operation, beside fio's own engines.",
@@ -129,6 +132,41 @@ def mount(
     running.add_commands(contenders, cases[0], "DIRECTORY")
     running.report.notes.append(mounts.CPU_HOW)
     _finish_comparison(running, found, contenders, results)
+
+
+@app.command()
+def rdma(quick: _Quick = False, repeat: _Repeat = None, results: _Results = None) -> None:
+    """Compare RDMA and TCP, from user space and by kernel mounts, on randread.fio's workload.
+
+    In the kernel lab, which it starts: client and server share one emulated machine, so that only
+    ratios within one boot mean something.
+    """
+    timing = _timing(quick, repeat)
+    begun = now()
+    if not over_rdma.inside():
+        words = [*(["--quick"] if quick else []), f"--repeat={timing.repeats}"]
+        folder = results or RESULTS / "rdma" / f"{begun:%Y%m%dT%H%M%SZ}"
+        raise typer.Exit(over_rdma.boot(words, folder))
+    assert results is not None
+    report = Report("rdma", begun, setting(timing, None), notes=[over_rdma.HOW])
+    found = over_rdma.sweep(
+        over_rdma.RdmaBench(timing, BUILD / "bench" / "rdma"), engine := Engine.built()
+    )
+    report.grids.append(over_rdma.figures(found))
+    report.lines += over_rdma.bar_lines(found)
+    report.commands += [
+        command_text(command(one, over_rdma.CASES[0], "", timing, Path()))
+        for one in over_rdma.contenders(engine)
+    ]
+    report.data["cases"] = [
+        {
+            "case": case.name,
+            "runs": {name: [dataclasses.asdict(run) for run in runs] for name, runs in by.items()},
+        }
+        for case, by in found.items()
+    ]
+    report.write(results)
+    report.print(_out)
 
 
 @app.command()

@@ -117,8 +117,14 @@ class Report:
         return _relative("\n".join(filter(None, parts)))
 
 
-def setting(timing: Timing, cores: Cores) -> dict[str, str]:
-    """Say on what, and how, the figures are measured."""
+def setting(timing: Timing, cores: Cores | None) -> dict[str, str]:
+    """Say on what, and how, the figures are measured; None: processors are not chosen."""
+    pinned = {}
+    if cores is not None:
+        pinned = {
+            "client on processor": str(cores.client),
+            "server on processor": str(cores.server),
+        }
     return {
         **versions(),
         "engine": _revision(),
@@ -126,8 +132,7 @@ def setting(timing: Timing, cores: Cores) -> dict[str, str]:
         "TCP congestion control": _found(
             Path("/proc/sys/net/ipv4/tcp_congestion_control"), r"(\S+)"
         ),
-        "client on processor": str(cores.client),
-        "server on processor": str(cores.server),
+        **pinned,
         "runs": f"{timing.repeats} of each, {timing.runtime} ms after {timing.ramp} ms",
         "load before": f"{os.getloadavg()[0]:.2f}",
     }

@@ -16,8 +16,8 @@ from nfsmulti.bench.report import Grid
 from nfsmulti.bench.runs import Contender, Sample
 from nfsmulti.units import time_text
 
-_TITLE = "Figures, each the median of its runs"
-_HEADINGS = (
+TITLE = "Figures, each the median of its runs"
+HEADINGS = (
     "",
     "engine",
     "IOPS",
@@ -37,21 +37,22 @@ def figures_grid(results: Sequence[CaseResult], contenders: Sequence[Contender])
     ours, peer = contenders
     rows = []
     for result in results:
-        rows.append([result.case.name, ours.name, *_cells(result.ours, result.our_calls)])
-        rows.append(["", peer.name, *_cells(result.peer, result.peer_calls)])
-    return Grid(_TITLE, _HEADINGS, rows)
+        rows.append([result.case.name, ours.name, *figure_cells(result.ours, result.our_calls)])
+        rows.append(["", peer.name, *figure_cells(result.peer, result.peer_calls)])
+    return Grid(TITLE, HEADINGS, rows)
 
 
 def sweep_grid(found: Mapping[Case, Sequence[Sample]], engine: Contender) -> Grid:
     """Show the median of each figure of one engine on several cases."""
     rows = [
-        [case.name, engine.name, *_cells(runs, median(runs, lambda run: run.calls))]
+        [case.name, engine.name, *figure_cells(runs, median(runs, lambda run: run.calls))]
         for case, runs in found.items()
     ]
-    return Grid(_TITLE, _HEADINGS, rows)
+    return Grid(TITLE, HEADINGS, rows)
 
 
-def _cells(runs: Sequence[Sample], calls: float | None) -> list[str]:
+def figure_cells(runs: Sequence[Sample], calls: float | None) -> list[str]:
+    """Give the median of each figure, in the order of HEADINGS behind the engine."""
     busy = median(runs, lambda run: run.server_busy)
     return [
         f"{statistics.median(run.iops for run in runs):,.0f}",

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""randread.fio's workload over RDMA and TCP, by the engine and by kernel mounts, in the kernel lab.
+
+Client and server share the guest, and its processors are emulated: ratios within one boot mean
+something, figures by themselves do not.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nfsmulti.bench.cases import Bar, Case
+from nfsmulti.bench.ratios import Ratio
+from nfsmulti.bench.report import Grid
+from nfsmulti.bench.runs import Contender, Sample, Timing, run_fio, sample
+from nfsmulti.bench.tables import HEADINGS, TITLE, figure_cells
+from nfsmulti.fiorun import Engine
+from nfsmulti.lab.kernel import ADDRESSES, EXPORT, GuestConfig, Mount, run_in_guest
+
+# The published one, and one in which data is next to nothing.
+CASES = (Case("randread", "64k", 8), Case("randread", "512", 8))
+JOBS = 4
+BARS = (Bar("rate", 1.3), Bar("cpu", 0.5))  # of the first case
+
+_FILE, _SIZE = "1.txt", 10_000_000
+_INSIDE = "NFSMULTI_LAB_ADDRESSES"  # set by the lab
+_MOUNTS = {
+    "mount v3 rdma": Mount.parse("/mnt/v3-rdma=vers=3,proto=rdma"),
+    "mount v4.1 rdma": Mount.parse("/mnt/v41-rdma=vers=4.1,proto=rdma"),
+    "mount v3 tcp": Mount.parse("/mnt/v3-tcp=vers=3,proto=tcp"),
+}
+_POOLS = {"pool rdma": "rdma", "pool tcp": "tcp"}
+OURS, PEER = "pool rdma", "mount v3 rdma"
+
+HOW = (
+    "CPU is that of the four jobs, user and system, as fio reports it; what the kernel does for a"
+    " mount in workers of its own (sending, receiving) is left out, and none of what it does for a"
+    " pool: that figure flatters mounts. The processor is busy all the time, so that the inverse of"
+    " IOPS is what an operation costs client and server together. Client and server share"
+    " one emulated machine: the ratios within this boot are the result."
+)
+
+
+def inside() -> bool:
+    """Tell whether this is the guest."""
+    return _INSIDE in os.environ
+
+
+def boot(words: Sequence[str], results: Path) -> int:
+    """Run ./nfsmulti bench rdma with `words` in a guest, which leaves its report in `results`."""
+    results.mkdir(parents=True, exist_ok=True)
+    config = GuestConfig(mounts=tuple(_MOUNTS.values()), results=results.absolute())
+    command = [sys.executable, "-m", "nfsmulti", "bench", "rdma", *words]
+    return run_in_guest(
+        [*command, "--results", str(results.absolute())],
+        config,
+        stdout=sys.stdout.buffer,
+        stderr=sys.stderr.buffer,
+    )
+
+
+def contenders(engine: Engine) -> list[Contender]:
+    """Give the engine over RDMA and TCP, and fio's libaio on each mount."""
+
+    def ours(proto: str) -> Contender:
+        pool = f"nfs://{ADDRESSES[0]}{EXPORT}"
+        words = [f"--ioengine={engine.option}", f"--pool={pool}", f"--proto={proto}"]
+        return Contender(f"pool {proto}", "fio", lambda case, _target: [*words, *_common(case)])
+
+    def mount(name: str, folder: str) -> Contender:
+        words = ["--ioengine=libaio", f"--directory={folder}", "--direct=1", "--invalidate=1"]
+        return Contender(name, "fio", lambda case, _target: [*words, *_common(case)])
+
+    pools = [ours(proto) for proto in _POOLS.values()]
+    return [*pools, *(mount(name, one.folder) for name, one in _MOUNTS.items())]
+
+
+def _common(case: Case) -> list[str]:
+    """Give what randread.fio says, without its names."""
+    return [
+        f"--iodepth={case.depth}",
+        f"--numjobs={JOBS}",
+        f"--filename={_FILE}",
+        f"--size={_SIZE}",
+        "--exitall",
+    ]
+
+
+@dataclass
+class RdmaBench:
+    """Runs contenders where they are: in the guest."""
+
+    timing: Timing
+    folder: Path
+
+    def run_once(self, contender: Contender, case: Case, number: int) -> Sample:
+        """Run a contender for the so manieth time."""
+        folder = self.folder / f"{case.name}-{contender.name}".replace(" ", "-") / str(number)
+        return sample(run_fio(contender, case, "", self.timing, folder, enter=[]), case, busy=None)
+
+
+Found = dict[Case, dict[str, list[Sample]]]
+
+
+def sweep(bench: RdmaBench, engine: Engine) -> Found:
+    """Run all contenders in turn, and all over again, on each case."""
+    some = contenders(engine)
+    found: Found = {case: {one.name: [] for one in some} for case in CASES}
+    for case, runs in found.items():
+        for number in range(bench.timing.repeats):
+            for one in some:
+                runs[one.name].append(bench.run_once(one, case, number))
+    return found
+
+
+def figures(found: Found) -> Grid:
+    """Show the median of each figure of each contender."""
+    rows = [
+        [case.name, name, *figure_cells(runs, None)]
+        for case, by_name in found.items()
+        for name, runs in by_name.items()
+    ]
+    return Grid(TITLE, HEADINGS, rows)
+
+
+def bar_lines(found: Found) -> list[str]:
+    """Hold the engine over RDMA against the kernel's own RDMA mount."""
+    lines = []
+    for case, runs in found.items():
+        ours, peer = runs[OURS], runs[PEER]
+        rate = Ratio.of_pairs([run.iops for run in ours], [run.iops for run in peer])
+        cpu = Ratio.of_pairs([run.cpu for run in ours], [run.cpu for run in peer])
+        for words, ratio, bar in zip(("IOPS", "CPU of fio's jobs"), (rate, cpu), BARS, strict=True):
+            said = f"{case.name}, {OURS} to {PEER}: {words} {ratio.text}"
+            judged = f", bar {bar.text}: {ratio.verdict(bar).value}" if case == CASES[0] else ""
+            lines.append(said + judged)
+    return lines
