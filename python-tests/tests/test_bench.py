@@ -7,6 +7,7 @@ import contextlib
 import json
 import math
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -191,6 +192,16 @@ def test_sources_of_packages_become_places_of_their_source(
     assert (out / "sources.list").read_text() == "# deb\ndeb-src [signed-by=/k] http://a b main\n"
     assert (out / "x.sources").read_text() == "Types: deb-src\nURIs: http://a\n"
     assert not (out / "README").exists()
+
+
+def test_the_source_of_the_peer_is_unpacked(tmp_path: Path) -> None:
+    """By the Python that Debian 12 has."""
+    upstream = tmp_path / "fio-fio-3.33"
+    upstream.mkdir()
+    (upstream / "configure").write_text("#!/bin/sh\n")
+    archive = shutil.make_archive(str(tmp_path / "fio_3.33.orig"), "xztar", tmp_path, upstream.name)
+    tree = peer.unpack(Path(archive), tmp_path / "work")
+    assert tree == tmp_path / "work/tree" / upstream.name
 
 
 def test_grid_as_markdown() -> None:
