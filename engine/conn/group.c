@@ -305,7 +305,7 @@ static int open_memory(struct group *group)
 {
 	if (!wants_rdma(group))
 		return 0;
-	group->job.memory = rdma_memory_new(group->job.log);
+	group->job.memory = rdma_memory_new(&group->job.buffers, group->job.log);
 	return group->job.memory ? 0 : -ENOMEM;
 }
 
@@ -313,13 +313,6 @@ static void close_memory(struct group *group)
 {
 	rdma_memory_free(group->job.memory);
 	group->job.memory = NULL;
-}
-
-void group_buffers(struct group *group, void *memory, size_t size)
-{
-	group->job.buffers = (struct iovec){memory, size};
-	if (group->job.memory)
-		rdma_memory_set(group->job.memory, memory, size);
 }
 #else
 static int open_memory(struct group *group)
@@ -329,11 +322,6 @@ static int open_memory(struct group *group)
 
 static void close_memory(struct group *group)
 {
-}
-
-void group_buffers(struct group *group, void *memory, size_t size)
-{
-	group->job.buffers = (struct iovec){memory, size};
 }
 #endif
 
@@ -348,15 +336,6 @@ static bool allocate(struct group *group, uint32_t count)
 	return group->conns && group->dirty && group->polled && group->polled_events;
 }
 
-/* They share a ring: any of them waits for all. */
-static bool all_mounts(const struct group *group)
-{
-	for (uint32_t i = 0; i < group->path_count; i++)
-		if (!group->paths[i]->config.dir)
-			return false;
-	return true;
-}
-
 int group_open(struct group *group, struct path **paths, uint32_t path_count, uint32_t per_path,
 	       bool (*stop)(void))
 {
@@ -367,7 +346,8 @@ int group_open(struct group *group, struct path **paths, uint32_t path_count, ui
 	group->path_count = path_count;
 	group->epoll_fd = -1;
 	group->job.conn_count = group->job.alive = count;
-	group->job.polled = count > 1 && !all_mounts(group);
+	/* Mounts share a ring: any of them waits for all. */
+	group->job.polled = count > 1 && !path_all_mounts(paths, path_count);
 	group->job.now = clock_now();
 	if (allocate(group, count))
 		error = open_memory(group);

@@ -36,9 +36,6 @@ int group_open(struct group *group, struct path **paths, uint32_t path_count, ui
 	       bool (*stop)(void));
 void group_close(struct group *group);
 
-/* Tells where I/O buffers lie, before the first I/O: they are registered where that helps. */
-void group_buffers(struct group *group, void *memory, size_t size);
-
 /*
  * Hands an I/O to a connection, or, where that is dead (failover), to another. Returns which. Never
  * blocks.

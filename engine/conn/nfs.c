@@ -764,17 +764,24 @@ static void resume_delayed(struct nfs_conn *nfs, uint64_t now)
 
 /* --- failover --- */
 
-/* Long calls are no silence: a server that owes replies is asked before it is given up. */
-static bool silent(struct nfs_conn *nfs, uint64_t now)
+static uint64_t patience(const struct nfs_conn *nfs)
 {
-	uint64_t patience = min_of(nfs->base.path->config.timeo, SILENCE_MAX) / 2;
+	return min_of(nfs->base.path->config.timeo, SILENCE_MAX) / 2;
+}
+
+/* Long calls are no silence: a server that owes replies is asked before it is given up. */
+static void ask_if_silent(struct nfs_conn *nfs, uint64_t now)
+{
 	const struct conn_io *oldest = nfs->sent.first;
 
-	if (nfs->probing)
-		return now - nfs->heard > patience;
-	if (nfs->up && oldest && now - max_of(nfs->heard, oldest->last_sent) > patience)
+	if (nfs->up && oldest && !nfs->probing &&
+	    now - max_of(nfs->heard, oldest->last_sent) > patience(nfs))
 		send_probe(nfs);
-	return false;
+}
+
+static bool unanswered(const struct nfs_conn *nfs, uint64_t now)
+{
+	return nfs->probing && now - nfs->heard > patience(nfs);
 }
 
 static bool down(const struct nfs_conn *nfs, uint64_t now)
@@ -836,11 +843,15 @@ static void give_up(struct nfs_conn *nfs)
 static void fail_over(struct nfs_conn *nfs, uint64_t now)
 {
 	if (nfs->base.dead) {
-		if (nfs->probing && silent(nfs, now))
+		if (unanswered(nfs, now))
 			lost(nfs, -ETIMEDOUT);
-	} else if (may_die(nfs) && (silent(nfs, now) || down(nfs, now))) {
-		die(nfs);
+		return;
 	}
+	if (!may_die(nfs))
+		return;
+	ask_if_silent(nfs, now);
+	if (unanswered(nfs, now) || down(nfs, now))
+		die(nfs);
 }
 
 static void nfs_tick(struct conn *conn)
@@ -934,7 +945,6 @@ static int nfs_open(struct conn **conn, struct path *path, struct conn_job *job)
 	if (getrandom(&nfs->generation, sizeof(nfs->generation), 0) != sizeof(nfs->generation))
 		nfs->generation = (uint32_t)clock_now();
 	error = start_connect(nfs);
-	nfs->retry_at = clock_now();
 	if (error && !job->failover) {
 		nfs_log(nfs, "cannot open a connection%s: %s%s", is_rdma(nfs) ? " over RDMA" : "",
 			strerror(-error),

@@ -200,6 +200,14 @@ void path_close(struct path *path)
 	free(path);
 }
 
+bool path_all_mounts(struct path *const *paths, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (!paths[i]->config.dir)
+			return false;
+	return true;
+}
+
 /* --- names --- */
 
 /* Logs what went wrong with a name, in the server's words where there are some. */

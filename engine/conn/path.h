@@ -69,6 +69,9 @@ int path_open(struct path **path, struct path_config *config, const struct path_
 void path_close(struct path *path);
 void path_config_free(struct path_config *config);
 
+/* True where each of them is a kernel mount. */
+bool path_all_mounts(struct path *const *paths, uint32_t count);
+
 /* -ENOENT is not logged. */
 int path_size(struct path *path, const char *name, uint64_t *size);
 /* -ENOENT is not logged. */

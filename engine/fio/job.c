@@ -113,14 +113,6 @@ static uint32_t count_ios(const struct job *job)
 	return (uint32_t)min_of(granted, (uint64_t)IO_COUNT_MAX);
 }
 
-static bool all_mounts(const struct job *job)
-{
-	for (uint32_t i = 0; i < job->group.path_count; i++)
-		if (!job->used[i]->config.dir)
-			return false;
-	return true;
-}
-
 static int allocate(struct job *job)
 {
 	const struct thread_data *td = job->td;
@@ -140,7 +132,9 @@ static int allocate(struct job *job)
 	if (!job->ios || !job->requests || !job->files || !job->fresh || !job->done)
 		return -ENOMEM;
 	job->done_size = depth;
-	job->fresh_max = all_mounts(job) ? max_of(depth / FRESH_SHARE, 1u) : depth;
+	job->fresh_max = depth;
+	if (path_all_mounts(job->used, job->group.path_count))
+		job->fresh_max = max_of(depth / FRESH_SHARE, 1u);
 	job->starved_end = &job->starved;
 	for (uint32_t i = 0; i < ios; i++) {
 		job->ios[i].slot = i;
@@ -228,7 +222,7 @@ int job_open(struct thread_data *td)
 
 void job_buffers(struct job *job, void *memory, size_t size)
 {
-	group_buffers(&job->group, memory, size);
+	job->group.job.buffers = (struct iovec){memory, size};
 }
 
 /* --- files --- */
@@ -361,19 +355,21 @@ int job_invalidate(struct job *job, struct fio_file *f)
 	return terms_name(f, &job->paths.pool, &name) ?: drop_caches(job, name);
 }
 
-static bool is_open(const struct job *job, uint32_t file)
+/* A path that is not used any more does not know it: the first that does tells. */
+const char *job_file_name(const struct job *job, uint32_t file)
 {
-	for (uint32_t i = 0; i < job->group.path_count; i++)
-		if (job->used[i]->files[file].name)
-			return true;
-	return false;
+	const char *name = NULL;
+
+	for (uint32_t i = 0; !name && i < job->group.path_count; i++)
+		name = job->used[i]->files[file].name;
+	return name;
 }
 
 /* fio closes no file that it left I/O in flight on. */
 static void close_left_open(struct job *job)
 {
 	for (uint32_t i = 0; i < job->group.job.file_count; i++) {
-		int error = is_open(job, i) ? close_file(job, i) : 0;
+		int error = job_file_name(job, i) ? close_file(job, i) : 0;
 
 		if (error)
 			td_verror(job->td, -error, "close_file");

@@ -96,6 +96,8 @@ int job_open_file(struct job *job, struct fio_file *f);
 /* Makes durable what was written and not committed. 0, or a negative errno where that failed,
  * logged. */
 int job_close_file(struct job *job, struct fio_file *f);
+/* The name of an open file, or NULL: it is not open. */
+const char *job_file_name(const struct job *job, uint32_t file);
 /* An absent file is no error. */
 int job_unlink(struct job *job, struct fio_file *f);
 /* Drops what mounts have cached of a file. */

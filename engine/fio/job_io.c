@@ -415,16 +415,6 @@ void job_drain(struct job *job)
 	discard_done(job);
 }
 
-/* A path that is not used any more does not know it. */
-static const char *job_file_name(const struct job *job, uint32_t file)
-{
-	const char *name = NULL;
-
-	for (uint32_t i = 0; !name && i < job->group.path_count; i++)
-		name = job->used[i]->files[file].name;
-	return name ?: "?";
-}
-
 int job_sync_file(struct job *job, uint32_t file)
 {
 	struct request *request = &job->requests[job->done_size]; /* the engine's own */

@@ -31,18 +31,18 @@ struct rdma_device {
 
 struct rdma_memory {
 	rdma_log log;
-	const uint8_t *from, *to; /* where bulk data lies; both NULL: not known */
+	const struct iovec *buffers; /* where bulk data lies */
 	struct rdma_device *devices;
 };
 
 /* --- the job's memory --- */
 
-struct rdma_memory *rdma_memory_new(rdma_log log)
+struct rdma_memory *rdma_memory_new(const struct iovec *buffers, rdma_log log)
 {
 	struct rdma_memory *memory = calloc(1, sizeof(*memory));
 
 	if (memory)
-		memory->log = log;
+		*memory = (struct rdma_memory){.log = log, .buffers = buffers};
 	return memory;
 }
 
@@ -66,12 +66,6 @@ void rdma_memory_free(struct rdma_memory *memory)
 		free_device(device);
 	}
 	free(memory);
-}
-
-void rdma_memory_set(struct rdma_memory *memory, void *at, size_t length)
-{
-	memory->from = at;
-	memory->to = memory->from + length;
 }
 
 /* --- devices --- */
@@ -208,14 +202,14 @@ static int add_region(struct rdma_device *device, const uint8_t *from, const uin
  */
 static struct region around(const struct rdma_device *device, const uint8_t *at, uint32_t length)
 {
-	const struct rdma_memory *memory = device->memory;
-	const uint8_t *from, *to;
+	const struct iovec *buffers = device->memory->buffers;
+	const uint8_t *first = buffers->iov_base, *end = first + buffers->iov_len, *from, *to;
 
-	if (at >= memory->from && at < memory->to) {
-		uint64_t slice = (uint64_t)(at - memory->from) / device->region_max;
+	if (at >= first && at < end) {
+		uint64_t slice = (uint64_t)(at - first) / device->region_max;
 
-		from = memory->from + slice * device->region_max;
-		to = from + min_of(device->region_max, (uint64_t)(memory->to - from));
+		from = first + slice * device->region_max;
+		to = from + min_of(device->region_max, (uint64_t)(end - from));
 	} else {
 		uintptr_t page = sysconf(_SC_PAGESIZE);
 

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 #include "rpc/rpcrdma.h"
 
@@ -24,15 +25,13 @@ struct rdma_memory;
 /* One line for people, without a newline. */
 typedef void (*rdma_log)(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* A job's memory, nothing of it known yet. NULL: there is none to be had. */
-struct rdma_memory *rdma_memory_new(rdma_log log);
-void rdma_memory_free(struct rdma_memory *memory);
-
 /*
- * Tells where bulk data lies, before it is first described. What lies elsewhere is registered, by
- * the page, when it is first used, and must not be unmapped before rdma_memory_free().
+ * A job's memory. Bulk data lies in *buffers, which stays the caller's and may be empty until data
+ * is first described. What lies elsewhere is registered, by the page, when it is first used, and
+ * must not be unmapped before rdma_memory_free(). NULL: no memory to be had.
  */
-void rdma_memory_set(struct rdma_memory *memory, void *at, size_t length);
+struct rdma_memory *rdma_memory_new(const struct iovec *buffers, rdma_log log);
+void rdma_memory_free(struct rdma_memory *memory);
 
 /*
  * The device as this job knows it, for one user more, or NULL with errno set. Belongs to the
