@@ -200,6 +200,12 @@ class FioRunner:
 
 
 @pytest.fixture
+def guest_fio(engine: Engine, tmp_path: Path, request: pytest.FixtureRequest) -> FioRunner:
+    """Run fio in the guest itself; the pool is the test's to name."""
+    return FioRunner(Fio(engine), "", tmp_path, request.node)
+
+
+@pytest.fixture
 def fio(engine: Engine, lab: Lab, tmp_path: Path, request: pytest.FixtureRequest) -> FioRunner:
     """Give fio with the engine, in the lab's client namespace."""
     runner = Fio(engine, enter=lab.command([]), env=lab.environment)

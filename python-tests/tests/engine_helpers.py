@@ -23,9 +23,11 @@ from conftest import FioRunner
 from nfsmulti.fioreport import ConnectionStats, FioReport
 from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Option
 from nfsmulti.lab import Lab
+from nfsmulti.lab.kernel import Mount
 from nfsmulti.processes import Completed, Identity, Process, run
 
 PATHS = 4
+_MOUNT_SECONDS = 60.0
 
 _VERIFY_STATE = re.compile(r"local-.*-verify\.state")  # fio's own
 _SUMMARY = re.compile(r"nfsmulti: .*\d+ connections? on \d+ paths?:")
@@ -369,3 +371,15 @@ def ends(process: FioProcess, seconds: float) -> None:
             pytest.fail(f"fio has not ended within {seconds} seconds")
         time.sleep(0.005)
     eventually(lambda: not any(job.alive() for job in jobs), 1)
+
+
+@contextlib.contextmanager
+def mounted_at(folder: Path, options: str) -> Iterator[Path]:
+    """Mount the guest's export on a new folder, with the options of lab.kernel's Mount."""
+    folder.mkdir()
+    run(Mount.parse(f"{folder}={options}").command, timeout=_MOUNT_SECONDS).check()
+    try:
+        yield folder
+    finally:
+        # The kernel lets go of a ring's files some time after its process has ended.
+        eventually(lambda: run(["umount", str(folder)], timeout=_MOUNT_SECONDS).status == 0)

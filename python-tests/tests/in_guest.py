@@ -20,24 +20,23 @@ import pytest
 from conftest import missing
 
 from nfsmulti.errors import HarnessError, MissingError
-from nfsmulti.lab.kernel import GuestConfig, run_in_guest
+from nfsmulti.lab.kernel import GuestConfig, inside, run_in_guest
 from nfsmulti.paths import BUILD, ROOT
 
-_INSIDE = "NFSMULTI_LAB_EXPORT" in os.environ
 _REPORTS = "NFSMULTI_GUEST_REPORTS"
 _SECONDS = 600.0
 _LINES = 30
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if _INSIDE and _REPORTS in os.environ:
+    if inside() and _REPORTS in os.environ:
         config.pluginmanager.register(_Reporter(config, Path(os.environ[_REPORTS])))
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put stand-ins in the place of tests for the guest, once -k and -m have chosen."""
-    if not _INSIDE:
+    if not inside():
         for number, item in enumerate(items):
             if item.parent and item.get_closest_marker("kernel_lab"):
                 items[number] = _InGuest.from_parent(item.parent, name=item.name)

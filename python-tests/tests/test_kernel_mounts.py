@@ -10,11 +10,9 @@ from pathlib import Path
 
 import pytest
 from conftest import FioRunner
-from engine_helpers import by_path, done, eventually
+from engine_helpers import by_path, done, mounted_at
 
-from nfsmulti.fiorun import Engine, Fio
-from nfsmulti.lab.kernel import ADDRESSES, EXPORT, Mount
-from nfsmulti.processes import run
+from nfsmulti.lab.kernel import ADDRESSES, EXPORT
 
 pytestmark = pytest.mark.kernel_lab
 
@@ -45,27 +43,12 @@ def mounted(tmp_path: Path) -> Mounted:
     @contextlib.contextmanager
     def mount(options: str) -> Iterator[list[Path]]:
         with contextlib.ExitStack() as undo:
-            folders = []
-            for number, address in enumerate(ADDRESSES):
-                folder = tmp_path / f"mount{number}"
-                folder.mkdir()
-                wanted = Mount.parse(f"{folder}={options},address={address}")
-                run(wanted.command, timeout=_SECONDS).check()
-                undo.callback(_unmount, folder)
-                folders.append(folder)
-            yield folders
+            yield [
+                undo.enter_context(mounted_at(tmp_path / f"mount{n}", f"{options},address={one}"))
+                for n, one in enumerate(ADDRESSES)
+            ]
 
     return mount
-
-
-@pytest.fixture
-def fio(engine: Engine, tmp_path: Path, request: pytest.FixtureRequest) -> FioRunner:
-    return FioRunner(Fio(engine), "", tmp_path, request.node)
-
-
-def _unmount(folder: Path) -> None:
-    """Unmount; the kernel lets go of a ring's files some time after its process has ended."""
-    eventually(lambda: run(["umount", str(folder)], timeout=_SECONDS).status == 0)
 
 
 def _mount_options(folder: Path) -> set[str]:
@@ -79,7 +62,7 @@ def _mount_options(folder: Path) -> set[str]:
 
 @pytest.mark.parametrize("options", _MOUNTS)
 def test_stripes_over_two_mounts_are_read_back(
-    options: str, mounted: Mounted, fio: FioRunner
+    options: str, mounted: Mounted, guest_fio: FioRunner
 ) -> None:
     with mounted(options) as folders:
         for folder, address in zip(folders, ADDRESSES, strict=True):
@@ -87,7 +70,7 @@ def test_stripes_over_two_mounts_are_read_back(
             # A client of version 4 notices that both are one server, and keeps to the first.
             if "vers=3" in options:
                 assert f"addr={address}" in _mount_options(folder)
-        result = fio(
+        result = guest_fio(
             pool=",".join(map(str, folders)),
             spread="stripe",
             rw="write",
@@ -106,8 +89,8 @@ def test_stripes_over_two_mounts_are_read_back(
 
 
 @pytest.mark.parametrize("protocol", _URLS)
-def test_kernel_server_from_user_space(protocol: str, fio: FioRunner) -> None:
-    result = fio(
+def test_kernel_server_from_user_space(protocol: str, guest_fio: FioRunner) -> None:
+    result = guest_fio(
         pool=",".join(_URLS[protocol]),
         proto=protocol,
         nconnect=2,
@@ -125,9 +108,9 @@ def test_kernel_server_from_user_space(protocol: str, fio: FioRunner) -> None:
     assert len(by_path(result.stats)) == len(_URLS[protocol])
 
 
-def test_pools_of_the_guest(fio: FioRunner) -> None:
+def test_pools_of_the_guest(guest_fio: FioRunner) -> None:
     """The names that a command finds in its environment lead to the server."""
     for pool in ("lab", "one"):
-        done(fio(pool=pool, rw="write", bs="64k", size="256k", filename=pool))
+        done(guest_fio(pool=pool, rw="write", bs="64k", size="256k", filename=pool))
         assert (Path(EXPORT) / pool).stat().st_size == 256 << 10
     assert os.environ["POOL"] == ",".join(_URLS["tcp"])

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 from conftest import FioRunner
-from engine_helpers import by_path, complaints, done, eventually, refused, said
+from engine_helpers import by_path, complaints, done, eventually, mounted_at, refused, said
 
 from nfsmulti.fiorun import Engine, Fio, FioResult, Option
-from nfsmulti.lab.kernel import ADDRESSES, EXPORT, Mount
+from nfsmulti.lab.kernel import ADDRESSES, EXPORT
 from nfsmulti.lab.kernel.mounts import ADDRESS6
 from nfsmulti.paths import PYTHON_TESTS, ROOT
 from nfsmulti.processes import run
@@ -38,17 +38,12 @@ _SIZES = {"512": 512, "4k": 4 * _KIB, "64k": 64 * _KIB, "1m": _MIB, "4m": 4 * _M
 
 
 @pytest.fixture
-def fio(engine: Engine, tmp_path: Path, request: pytest.FixtureRequest) -> FioRunner:
-    return FioRunner(Fio(engine), "", tmp_path, request.node)
-
-
-@pytest.fixture
-def rdma(fio: FioRunner) -> Iterator[Rdma]:
+def rdma(guest_fio: FioRunner) -> Iterator[Rdma]:
     """Give a fio whose jobs use RDMA; the file is "f" where nothing else is said."""
 
     def start(pool: str = _ONE, jobfile: Path | None = None, **options: Option) -> FioResult:
         file: dict[str, Option] = {} if jobfile else {"filename": "f"}
-        return fio(pool=pool, jobfile=jobfile, **{"proto": "rdma", **file, **options})
+        return guest_fio(pool=pool, jobfile=jobfile, **{"proto": "rdma", **file, **options})
 
     yield start
     for file in Path(EXPORT).iterdir():
@@ -182,21 +177,10 @@ def test_one_pool_of_tcp_and_rdma(rdma: Rdma) -> None:
 # --- the same bytes by other ways ---
 
 
-@contextlib.contextmanager
-def _mounted(folder: Path) -> Iterator[Path]:
-    folder.mkdir()
-    mount = Mount.parse(f"{folder}=vers=3,proto=rdma,address={ADDRESSES[0]}")
-    run(mount.command, timeout=_SECONDS).check()
-    try:
-        yield folder
-    finally:
-        eventually(lambda: run(["umount", str(folder)], timeout=_SECONDS).status == 0)
-
-
 @pytest.mark.parametrize("way", ["tcp", "kernel mount"])
 @pytest.mark.parametrize("first", ["rdma", "other"])
 def test_what_one_way_writes_another_reads(
-    fio: FioRunner, tmp_path: Path, way: str, first: str
+    guest_fio: FioRunner, tmp_path: Path, way: str, first: str
 ) -> None:
     common: dict[str, Option] = {
         "rw": "write",
@@ -209,11 +193,14 @@ def test_what_one_way_writes_another_reads(
     with contextlib.ExitStack() as undo:
         other: dict[str, Option] = {"pool": _ONE, "proto": "tcp"}
         if way == "kernel mount":
-            other = {"pool": str(undo.enter_context(_mounted(tmp_path / "m"))), "direct": 1}
+            other = {
+                "pool": str(undo.enter_context(mounted_at(tmp_path / "m", "vers=3,proto=rdma"))),
+                "direct": 1,
+            }
         ways = [{"pool": _ONE, "proto": "rdma"}, other]
         writer, reader = ways if first == "rdma" else reversed(ways)
-        done(fio(**common, **writer, do_verify=0))
-        report = done(fio(**common, **reader, verify_only=1))
+        done(guest_fio(**common, **writer, do_verify=0))
+        report = done(guest_fio(**common, **reader, verify_only=1))
         assert report.bytes("read") == 4 * _MIB
     (Path(EXPORT) / "f").unlink()
 

@@ -29,6 +29,7 @@ from nfsmulti.bench.runs import FULL, QUICK, Contender, Sample, Timing, command
 from nfsmulti.bench.tables import calls_lines, sweep_grid
 from nfsmulti.errors import MissingError
 from nfsmulti.fiorun import Engine
+from nfsmulti.lab import kernel
 from nfsmulti.paths import BUILD, RESULTS
 
 app = typer.Typer(
@@ -143,7 +144,7 @@ def rdma(quick: _Quick = False, repeat: _Repeat = None, results: _Results = None
     """
     timing = _timing(quick, repeat)
     begun = now()
-    if not over_rdma.inside():
+    if not kernel.inside():
         words = [*(["--quick"] if quick else []), f"--repeat={timing.repeats}"]
         folder = results or RESULTS / "rdma" / f"{begun:%Y%m%dT%H%M%SZ}"
         raise typer.Exit(over_rdma.boot(words, folder))

@@ -7,7 +7,6 @@ something, figures by themselves do not.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +26,6 @@ JOBS = 4
 BARS = (Bar("rate", 1.3), Bar("cpu", 0.5))  # of the first case
 
 _FILE, _SIZE = "1.txt", 10_000_000
-_INSIDE = "NFSMULTI_LAB_ADDRESSES"  # set by the lab
 _MOUNTS = {
     "mount v3 rdma": Mount.parse("/mnt/v3-rdma=vers=3,proto=rdma"),
     "mount v4.1 rdma": Mount.parse("/mnt/v41-rdma=vers=4.1,proto=rdma"),
@@ -43,11 +41,6 @@ HOW = (
     " IOPS is what an operation costs client and server together. Client and server share"
     " one emulated machine: the ratios within this boot are the result."
 )
-
-
-def inside() -> bool:
-    """Tell whether this is the guest."""
-    return _INSIDE in os.environ
 
 
 def boot(words: Sequence[str], results: Path) -> int:

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from nfsmulti.errors import HarnessError, MissingError
+from nfsmulti.nfs import nfs3
 from nfsmulti.paths import build_dir
 from nfsmulti.processes import run
 
 _SECONDS = 30.0
-_RDMA_PORT = 20049
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class PoolPath:
             proto=line.get("proto", "tcp"),
             port=line.get("port", 0),
             mountport=line.get("mountport", 0),
-            rdmaport=line.get("rdmaport", _RDMA_PORT),
+            rdmaport=line.get("rdmaport", nfs3.RDMA_PORT),
             user=(line.get("uid", os.getuid()), line.get("gid", os.getgid())),
         )
 

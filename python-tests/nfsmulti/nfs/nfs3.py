@@ -11,6 +11,7 @@ from xdrlib3 import Packer, Unpacker
 from nfsmulti.nfs.rpc import RpcClient
 
 NFS, NFS_PORT, NFS_VERSIONS = 100003, 2049, (3, 4)
+RDMA_PORT = 20049  # of NFS over RDMA (RFC 8267)
 MOUNT, MOUNT_VERSIONS = 100005, (1, 3)
 
 _MNT, _EXPORT = 1, 5

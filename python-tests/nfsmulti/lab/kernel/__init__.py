@@ -5,7 +5,7 @@ It shows what a machine without these cannot: kernel mounts over TCP and RDMA, a
 speaks both. The guest sees the machine's whole file system and can change nothing of it.
 """
 
-from nfsmulti.lab.kernel.guest import GuestConfig, run_in_guest
+from nfsmulti.lab.kernel.guest import GuestConfig, inside, run_in_guest
 from nfsmulti.lab.kernel.mounts import ADDRESSES, EXPORT, Mount
 
-__all__ = ["ADDRESSES", "EXPORT", "GuestConfig", "Mount", "run_in_guest"]
+__all__ = ["ADDRESSES", "EXPORT", "GuestConfig", "Mount", "inside", "run_in_guest"]

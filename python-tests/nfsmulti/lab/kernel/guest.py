@@ -38,6 +38,7 @@ _KERNEL_WORDS = (
 )
 _FIRMWARE_ENDS = "Booting from ROM.."
 _FAREWELL = "] reboot: Power down"
+_INSIDE = "NFSMULTI_LAB_EXPORT"
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,11 @@ class GuestConfig:
             raise HarnessError(f"--memory={self.memory}: 512 MiB are needed")
         if self.timeout is not None and self.timeout <= 0:
             raise HarnessError(f"--timeout={self.timeout:g}: give seconds above 0")
+
+
+def inside() -> bool:
+    """Tell whether this is a guest."""
+    return _INSIDE in os.environ
 
 
 class GuestTimeoutError(HarnessError):
@@ -236,7 +242,7 @@ def _environment(config: GuestConfig) -> dict[str, str]:
         pools["mounts"] = ",".join(mount.folder for mount in config.mounts)
     variables = {
         "NFSMULTI_LAB_ADDRESSES": " ".join((*ADDRESSES, ADDRESS6)),
-        "NFSMULTI_LAB_EXPORT": EXPORT,
+        _INSIDE: EXPORT,
         "NFSMULTI_POOLS": " ".join(f"{name}:{pool}" for name, pool in pools.items()),
         "POOL": pools["lab"],
     }

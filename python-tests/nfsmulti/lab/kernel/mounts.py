@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Self
 
 from nfsmulti.errors import HarnessError
+from nfsmulti.nfs import nfs3
 
 ADDRESSES = ("10.0.2.15", "10.0.2.16")
 ADDRESS6 = "fd02::15"
 EXPORT = "/export"
-RDMA_PORT = 20049
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Mount:
         if version3 and not names & {"lock", "nolock", "local_lock"}:
             options.append("nolock")
         if "rdma" in self._protocol and "port" not in names:
-            options.append(f"port={RDMA_PORT}")
+            options.append(f"port={nfs3.RDMA_PORT}")
         host = f"[{self.address}]" if ":" in self.address else self.address
         # The export is version 4's root.
         source = f"{host}:{EXPORT if version3 else '/'}"
