@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""summary.json: all that a run of a scenario found, and what its reports are made of.
+
+A run is a list of cells. A cell is one fio (or several at once, on several hosts) under one
+combination of factors, for the so manieth time. Units stand in the names: `_s` seconds, `_us`
+microseconds, `_bytes_per_s`; percentages are of one core.
+
+Version 1. A reader of this version refuses others; fields that it does not know are dropped, so
+that fields may be added without another version.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from nfsmulti.errors import HarnessError
+
+SCHEMA = "nfsmulti-summary"
+VERSION = 1
+FILE = "summary.json"
+
+Status = Literal["done", "failed", "waiting"]
+Factor = str | int | float | bool
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What one direction of a cell did, all its jobs together; latencies are fio's clat.
+
+    `bins` are fio's latency bins in ns, so that percentiles of several runs can be had from the
+    bins together.
+    """
+
+    ops: int
+    bytes: int
+    seconds: float
+    iops: float
+    bytes_per_s: float
+    mean_us: float
+    p50_us: float
+    p95_us: float
+    p99_us: float
+    p999_us: float
+    bins: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class JobRow:
+    """One job of a cell, as fio's own output has it."""
+
+    name: str
+    number: int
+    read_bytes_per_s: float
+    read_iops: float
+    write_bytes_per_s: float
+    write_iops: float
+    mean_us: float
+    p50_us: float
+    p99_us: float
+    usr_percent: float
+    sys_percent: float
+    host: str = ""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell. `status` is "waiting" until it ran; `why` says in one line why it failed.
+
+    `folder` holds what its fio left, relative to the run. `cpu_s` is the CPU time of fio's jobs,
+    user and system; `machine_cpu_s` that of the whole machine meanwhile, where it was taken: it
+    includes what a kernel does for a mount, and a server on the same machine. `paths` gives each
+    path's part of all bytes, `jain` Jain's index of these. `over_time` holds bytes per second, one
+    figure per second, of all jobs together, where the scenario asked for it.
+    """
+
+    id: str
+    factors: dict[str, Factor]
+    repeat: int
+    status: Status
+    folder: str
+    command: str
+    why: str | None = None
+    order: int = 0
+    seconds: float = 0.0
+    read: Figures | None = None
+    write: Figures | None = None
+    cpu_s: float = 0.0
+    machine_cpu_s: float | None = None
+    usr_percent: float = 0.0
+    sys_percent: float = 0.0
+    jobs: list[JobRow] = field(default_factory=list)
+    paths: dict[str, float] = field(default_factory=dict)
+    jain: float | None = None
+    over_time: list[float] = field(default_factory=list)
+
+    @property
+    def ops(self) -> int:
+        """The I/Os of both directions."""
+        return sum(one.ops for one in (self.read, self.write) if one)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One run of one scenario; `place` says on what: kind (pool, lab, kernel-lab), pool, limits."""
+
+    scenario: str
+    label: str
+    started: str
+    ended: str
+    quick: bool
+    command: str
+    place: dict[str, Any]
+    cells: list[Cell]
+
+    @property
+    def done(self) -> list[Cell]:
+        """The cells that ran and did not fail."""
+        return [cell for cell in self.cells if cell.status == "done"]
+
+    def save(self, folder: Path) -> None:
+        """Write summary.json, whole or not at all."""
+        data = {"schema": SCHEMA, "version": VERSION, **dataclasses.asdict(self)}
+        part = folder / f".{FILE}.part"
+        part.write_text(json.dumps(data, indent="\t") + "\n")
+        part.replace(folder / FILE)
+
+    @classmethod
+    def load(cls, folder: Path) -> Summary:
+        """Read a run's summary. Raises HarnessError where there is none of this version."""
+        file = folder / FILE
+        try:
+            data = json.loads(file.read_text())
+        except FileNotFoundError:
+            raise HarnessError(f"{folder}: no {FILE}: not the folder of a run") from None
+        except ValueError as error:
+            raise HarnessError(f"{file}: {error}") from None
+        if not isinstance(data, dict) or data.get("schema") != SCHEMA:
+            raise HarnessError(f"{file}: not a summary of ./nfsmulti run")
+        if data.get("version") != VERSION:
+            raise HarnessError(
+                f"{file}: version {data.get('version')}, and this harness reads {VERSION}:"
+                " use the harness that wrote it"
+            )
+        try:
+            cells = [_cell(cell) for cell in data.pop("cells")]
+            return _made(cls, {**data, "cells": cells})
+        except (KeyError, TypeError, AttributeError) as error:
+            raise HarnessError(f"{file}: {error!r}") from None
+
+
+def _cell(data: dict[str, Any]) -> Cell:
+    sides = {side: _made(Figures, data[side]) for side in ("read", "write") if data.get(side)}
+    jobs = [_made(JobRow, job) for job in data.get("jobs", [])]
+    return _made(Cell, {**data, **sides, "jobs": jobs})
+
+
+_Made = TypeVar("_Made")
+
+
+def _made(kind: type[_Made], data: dict[str, Any]) -> _Made:
+    known = {one.name for one in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    return kind(**{name: value for name, value in data.items() if name in known})
