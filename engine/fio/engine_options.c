@@ -259,6 +259,16 @@ struct fio_option engine_option_table[] = {
 		ENGINE_OPTION,
 	},
 	{
+		.name = "require_version",
+		.lname = "Version of the engine",
+		.type = FIO_OPT_STR_STORE,
+		AT(require_version),
+		.help = "Refuse to run unless the engine is of this version: for jobs that are "
+			"sent "
+			"to other hosts",
+		ENGINE_OPTION,
+	},
+	{
 		.name = "stats_file",
 		.lname = "Statistics file",
 		.type = FIO_OPT_STR_STORE,

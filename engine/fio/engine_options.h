@@ -27,6 +27,7 @@ struct engine_options {
 	char *localaddr;
 	unsigned int stable;	/* enum io_stable */
 	unsigned int busy_poll; /* microseconds */
+	char *require_version;
 	char *stats_file;
 	unsigned int trace;
 };

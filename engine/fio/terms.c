@@ -23,6 +23,15 @@ static struct engine_options *options_of(struct thread_data *td)
 
 int terms_check(struct thread_data *td)
 {
+	const char *required = options_of(td)->require_version;
+
+	if (required && strcmp(required, NFSMULTI_VERSION)) {
+		say("require_version=%s, and the engine on this host is %s: install the same on "
+		    "every "
+		    "host",
+		    required, NFSMULTI_VERSION);
+		return -EINVAL;
+	}
 	if (td_trim(td)) {
 		say("rw=%s trims, and NFSv3 has no operation that does: use reads and writes",
 		    ddir_str(td->o.td_ddir));

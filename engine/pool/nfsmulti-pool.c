@@ -25,6 +25,7 @@ static const char usage[] =
 	"               each line has FILE's name inside it as \"relative\"\n"
 	"  --resolve    also look up each host: one line for each address, as \"address\"\n"
 	"  --help       this text\n"
+	"  --version    the version of nfsmulti\n"
 	"\n"
 	"Exit status: 0, or 2 with the reason and its place on standard error.\n";
 
@@ -197,15 +198,17 @@ static bool parse_command_line(int argc, char **argv, struct request *request)
 		{"file", required_argument, NULL, 'f'},
 		{"resolve", no_argument, NULL, 'r'},
 		{"help", no_argument, NULL, 'h'},
+		{"version", no_argument, NULL, 'V'},
 		{0},
 	};
 	int option;
 
-	while ((option = getopt_long(argc, argv, "f:rh", options, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, "f:rhV", options, NULL)) != -1) {
 		switch (option) {
 		case 'f': request->file = optarg; break;
 		case 'r': request->resolve = true; break;
 		case 'h': fputs(usage, stdout); exit(0);
+		case 'V': puts("nfsmulti " NFSMULTI_VERSION); exit(0);
 		default: return false;
 		}
 	}

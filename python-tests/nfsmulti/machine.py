@@ -21,6 +21,7 @@ def versions() -> dict[str, str]:
         "kernel": platform.release(),
         "processors": f"{os.cpu_count()} x {platform.machine()}",
         "fio": _said(["fio", "--version"], r"(fio-\S+)"),
+        "nfsmulti": _said([str(build_dir() / "nfsmulti-pool"), "--version"], r"nfsmulti (\S+)"),
         "engine": _engine(),
         "libnfs": _said(["pkg-config", "--modversion", "libnfs"], r"(\S+)"),
         "nfs-ganesha": _said(["ganesha.nfsd", "-v"], r"Release\s*=\s*V?(\S+)"),

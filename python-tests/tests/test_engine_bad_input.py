@@ -34,6 +34,7 @@ from engine_helpers import (
 
 from nfsmulti.fiorun import FioProcess, Option
 from nfsmulti.lab import Lab
+from nfsmulti.machine import versions
 
 place = fixture_of_places("nfs", "mount")
 exported = fixture_of_places("nfs")
@@ -69,6 +70,10 @@ _TABLE: dict[str, tuple[Options, list[str]]] = {
     "one bad path of two": (
         {"pool": f"nfs://10.77.0.1/export?{_PORTS},/etc/passwd", "spread": "roundrobin"},
         ["/etc/passwd", "Not a directory"],
+    ),
+    "another version of the engine": (
+        {"require_version": "0.0.1"},
+        ["require_version=0.0.1", f"is {versions()['nfsmulti']}", "on every host"],
     ),
     "missing file": (
         {"rw": "write", "filename": "missing", "allow_file_create": 0},

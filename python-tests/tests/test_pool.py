@@ -6,6 +6,7 @@ import errno
 import ipaddress
 import json
 import os
+import re
 import socket
 import subprocess
 from collections.abc import Callable
@@ -727,6 +728,12 @@ def as_json(path: Path) -> dict[str, Argument]:
 @pytest.mark.parametrize("text", ACCEPTED)
 def test_tool_prints_paths(tool: Tool, text: str) -> None:
     assert lines(tool(text)) == [as_json(path) for path in ACCEPTED[text]]
+
+
+def test_tool_tells_its_version(tool: Tool) -> None:
+    done = tool("--version")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.fullmatch(r"nfsmulti \d+\.\d+\.\d+\n", done.stdout)
 
 
 def test_tool_escapes_strings(tool: Tool) -> None:
