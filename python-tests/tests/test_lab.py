@@ -45,14 +45,14 @@ def _namespaces() -> set[str]:
     return {entry.name for entry in folder.iterdir()} if folder.exists() else set()
 
 
-def _nfs_versions(lab: Lab, address: str) -> list[int]:
-    """Ask for NFS versions from where clients run; none where nobody answers."""
+def _nfs_versions(lab: Lab, address: str, enter: list[str] | None = None) -> list[int]:
+    """Ask for NFS versions from where clients run, or `enter` leads; none if nobody answers."""
     script = (
         "import sys; from nfsmulti.nfs import nfs3, rpc;"
         "print(rpc.offered(sys.argv[1], 22049, nfs3.NFS, nfs3.NFS_VERSIONS))"
     )
-    argv = [sys.executable, "-c", script, address]
-    done = lab.run(argv, env={"PYTHONPATH": str(PYTHON_TESTS)})
+    argv = [*(enter or lab.command([])), sys.executable, "-c", script, address]
+    done = run(argv, timeout=60, env={"PYTHONPATH": str(PYTHON_TESTS)})
     versions: list[int] = json.loads(done.stdout) if done.status == 0 else []
     return versions
 
@@ -72,6 +72,17 @@ def test_pool_texts(lab: Lab) -> None:
     pool, pools = said.splitlines()
     assert pool == lab.pool
     assert pools.startswith(f"lab:{lab.pool} one:{lab.path(0)} ro:")
+
+
+def test_further_hosts_reach_every_address() -> None:
+    with _started(LabConfig(addresses=2, hosts=2, limits=Limits(link="1gbit"))) as lab:
+        for number in (1, 2):
+            enter = lab.host_command(number, [])
+            for address in ("10.77.0.1", "10.77.0.2"):
+                assert _nfs_versions(lab, address, enter=enter) == [3, 4]
+        names = {lab.network.host(1), lab.network.host(2)}
+        assert names <= _namespaces()
+    assert not names & _namespaces()
 
 
 def test_server_stops_starts_and_pauses(lab: Lab) -> None:

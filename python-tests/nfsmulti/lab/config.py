@@ -12,6 +12,7 @@ from nfsmulti.lab.limits import Limits
 from nfsmulti.units import check, parse_size
 
 MAX_ADDRESSES = 99
+MAX_HOSTS = 50
 
 
 class Instances(StrEnum):
@@ -62,7 +63,7 @@ class LabConfig:
 
     `local` serves on the machine's own loopback, 127.0.0.1 and up, instead of in namespaces.
     `ipv6` serves fd77::1 too. `size` is that of the main file system (a tmpfs; half of the memory
-    where None).
+    where None). `hosts` are client machines beside the usual one, a namespace each.
     """
 
     addresses: int = 4
@@ -72,11 +73,16 @@ class LabConfig:
     limits: Limits = field(default_factory=Limits)
     size: str | None = None
     exports: tuple[Export, ...] = (EXPORT,)
+    hosts: int = 0
 
     def __post_init__(self) -> None:
         """Refuse what cannot be built."""
         if not 1 <= self.addresses <= MAX_ADDRESSES:
             raise HarnessError(f"--addresses={self.addresses}: 1 to {MAX_ADDRESSES} are possible")
+        if not 0 <= self.hosts <= MAX_HOSTS:
+            raise HarnessError(f"hosts={self.hosts}: 0 to {MAX_HOSTS} are possible")
+        if self.hosts and self.local:
+            raise HarnessError("hosts are namespaces: leave out --local")
         check("--size", self.size, parse_size)
         names = [export.name for export in self.exports]
         if not names or len(set(names)) != len(names):

@@ -73,7 +73,7 @@ class Lab:
         with contextlib.ExitStack() as undo:
             self._claim(undo)
             if not self.config.local:
-                self.network.create(self.config.addresses)
+                self.network.create(self.config.addresses, self.config.hosts)
                 self.network.limit(self.config.limits, self.config.addresses)
             self._start_rpcbind(undo)
             self._start_servers(undo)
@@ -143,6 +143,12 @@ class Lab:
     def command(self, argv: Sequence[str]) -> list[str]:
         """Give the command that runs `argv` where clients run."""
         return [*self._state.enter, *argv]
+
+    def host_command(self, number: int, argv: Sequence[str]) -> list[str]:
+        """Give the command that runs `argv` on one of the further hosts, counted from 1."""
+        if not 1 <= number <= self.config.hosts:
+            raise IndexError(f"this lab has {self.config.hosts} further hosts")
+        return [*self.network.enter(self.network.host(number)), *argv]
 
     def run(
         self,

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Two network namespaces, a server's and a client's, joined by one link."""
+"""Network namespaces: a server's and a client's, joined by one link, and further hosts' beside it.
+
+Where there are further hosts, the server's end of the link is a bridge, and each host has a link to
+that; what the server's end limits holds for all of them together.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +34,15 @@ class Network:
         """The name of the client's namespace."""
         return f"nfsmulti-{self.id}-client"
 
+    def host(self, number: int) -> str:
+        """Give the name of a further host's namespace; they are counted from 1."""
+        return f"nfsmulti-{self.id}-host{number}"
+
+    @staticmethod
+    def host_address(number: int) -> str:
+        """Give the address of a further host."""
+        return f"10.77.0.{number + 200}"
+
     @staticmethod
     def addresses(count: int) -> list[tuple[str, str]]:
         """Give the server's addresses, IPv4 and IPv6 each."""
@@ -42,14 +55,28 @@ class Network:
             (f"10.77.0.{number + 100}", f"fd77::1:{number:x}") for number in range(1, count + 1)
         ]
 
-    def create(self, count: int) -> None:
-        """Make both namespaces with `count` addresses each; raises CommandError."""
-        for name in (self.server, self.client):
+    def create(self, count: int, hosts: int = 0) -> None:
+        """Make both namespaces with `count` addresses each, and further hosts with one each.
+
+        Raises CommandError.
+        """
+        names = [self.client, *(self.host(number) for number in range(1, hosts + 1))]
+        for name in (self.server, *names):
             run(["ip", "netns", "add", name], timeout=_SECONDS).check()
-        link = f"{_SERVER_DEVICE} netns {self.server} type veth peer name {_CLIENT_DEVICE}"
-        run(["ip", "link", "add", *link.split(), "netns", self.client], timeout=_SECONDS).check()
+        if hosts:
+            self._run_batch("ip", self.server, [f"link add {_SERVER_DEVICE} type bridge"])
+            for number, name in enumerate(names):
+                self._join(f"p{number}", name)
+                lines = [f"link set p{number} master {_SERVER_DEVICE} up"]
+                self._run_batch("ip", self.server, lines)
+        else:
+            self._join(_SERVER_DEVICE, self.client)
         self._configure(self.server, _SERVER_DEVICE, self.addresses(count))
         self._configure(self.client, _CLIENT_DEVICE, self.client_addresses(count))
+        for number in range(1, hosts + 1):
+            lines = ["link set lo up", f"link set {_CLIENT_DEVICE} up"]
+            lines.append(f"addr add {self.host_address(number)}/24 dev {_CLIENT_DEVICE}")
+            self._run_batch("ip", self.host(number), lines)
 
     def limit(self, limits: Limits, count: int) -> None:
         """Limit what both ends send; raises CommandError, or HarnessError for limits that clash."""
@@ -59,8 +86,9 @@ class Network:
         self._run_batch("tc", self.client, client)
 
     def remove(self) -> None:
-        """Remove both names, where they are there; a namespace ends with its last process."""
-        for name in (self.server, self.client):
+        """Remove the names that are there; a namespace ends with its last process."""
+        hosts = (entry.name for entry in _NETNS.glob(f"nfsmulti-{self.id}-host*"))
+        for name in (self.server, self.client, *hosts):
             if (_NETNS / name).exists():
                 run(["ip", "netns", "delete", name], timeout=_SECONDS).check()
 
@@ -68,6 +96,11 @@ class Network:
     def enter(name: str) -> list[str]:
         """Give the words to put before a command that shall run in the namespace `name`."""
         return ["nsenter", f"--net={_NETNS / name}", "--"]
+
+    def _join(self, server_device: str, name: str) -> None:
+        """Lay a link from the server's namespace to another."""
+        link = f"{server_device} netns {self.server} type veth peer name {_CLIENT_DEVICE}"
+        run(["ip", "link", "add", *link.split(), "netns", name], timeout=_SECONDS).check()
 
     def _configure(self, name: str, device: str, addresses: list[tuple[str, str]]) -> None:
         lines = ["link set lo up", f"link set {device} up"]
