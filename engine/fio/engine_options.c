@@ -60,6 +60,18 @@ struct fio_option engine_option_table[] = {
 		ENGINE_OPTION,
 	},
 	{
+		.name = "first_path",
+		.lname = "Path of the first job",
+		.type = FIO_OPT_INT,
+		AT(first_path),
+		.maxval = 65535,
+		.def = "0",
+		.help = "spread=job: the path of the first job, counted from 0, so that the jobs "
+			"of "
+			"several hosts begin on different ones",
+		ENGINE_OPTION,
+	},
+	{
 		.name = "spread",
 		.lname = "Spread of I/O",
 		.type = FIO_OPT_STR,

@@ -13,6 +13,7 @@ struct engine_options {
 	void *pad; /* fio keeps the thread_data here */
 	char *pool;
 	unsigned int nconnect;
+	unsigned int first_path; /* counted from 0 */
 	unsigned int spread, spread_reads, spread_writes;
 	unsigned long long stripe_size; /* bytes; 0: the job's largest block */
 	unsigned int proto;		/* enum mount_proto */

@@ -70,7 +70,7 @@ static struct spread make_spread(struct job *job, unsigned int own)
 	};
 
 	if (spread.policy == SPREAD_JOB) {
-		spread.first = spread_path_of_job(terms_job_number(job->td), all);
+		spread.first = terms_path_of_job(job->td, all);
 		spread.step = all;
 		spread.count = eo->nconnect;
 	}

@@ -8,8 +8,6 @@
 #include "patience.h"
 #include "say.h"
 
-#include "pool/spread.h"
-
 int pool_paths_init(struct pool_paths *paths, struct thread_data *td, uint32_t file_count)
 {
 	int error = terms_pool(td, &paths->pool);
@@ -89,5 +87,5 @@ struct path *pool_paths_own(struct pool_paths *paths, struct thread_data *td, in
 
 uint32_t pool_paths_of_job(const struct pool_paths *paths, const struct thread_data *td)
 {
-	return spread_path_of_job(terms_job_number(td), paths->pool.count);
+	return terms_path_of_job(td, paths->pool.count);
 }

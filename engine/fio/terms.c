@@ -338,6 +338,13 @@ uint32_t terms_job_number(const struct thread_data *td)
 	return (uint32_t)td->thread_number - 1;
 }
 
+uint32_t terms_path_of_job(const struct thread_data *td, uint32_t count)
+{
+	const struct engine_options *eo = td->eo;
+
+	return spread_path_of_job(terms_job_number(td) + eo->first_path, count);
+}
+
 enum io_stable terms_stable(struct thread_data *td)
 {
 	/* sync=1 and sync=sync are O_SYNC, sync=dsync is O_DSYNC: open(2) */

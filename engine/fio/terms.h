@@ -25,8 +25,11 @@ int terms_path(struct thread_data *td, const struct pool_path *path, struct path
 /* The part of a file's name that is relative to the paths of the pool, within f->file_name. */
 int terms_name(struct fio_file *f, const struct pool *pool, const char **name);
 
-/* The job's number from 0, the same in all processes, and the path it has under spread=job. */
+/* The job's number from 0, the same in all processes. */
 uint32_t terms_job_number(const struct thread_data *td);
+
+/* Which of `count` paths it has under spread=job. */
+uint32_t terms_path_of_job(const struct thread_data *td, uint32_t count);
 
 /* How a WRITE of this job asks. */
 enum io_stable terms_stable(struct thread_data *td);

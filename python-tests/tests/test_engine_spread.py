@@ -75,6 +75,17 @@ def test_job_k_is_on_path_k_mod_p(place: Place, options: dict[str, Option]) -> N
     assert {line.read_ops + line.write_ops for line in result.stats} == {64}
 
 
+@pytest.mark.parametrize("first", [1, 3, 4, 65535])
+@pytest.mark.parametrize("other", [{}, {"failover": 1}, {"spread_writes": "stripe"}], ids=str)
+def test_first_path_is_that_of_the_first_job(
+    place: Place, first: int, other: dict[str, Option]
+) -> None:
+    result = place.fio(rw="read", numjobs=3, first_path=first, **_JOB, **other)
+    done(result)
+    used = {line.job_number: line.path for line in result.stats if line.read_ops}
+    assert used == {number: place.labels[(number + first) % PATHS] for number in range(3)}
+
+
 def test_jobs_count_over_all_sections(place: Place) -> None:
     jobs = sections(
         a={"numjobs": 2},
