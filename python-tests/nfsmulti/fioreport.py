@@ -16,6 +16,8 @@ from typing import Any, Literal
 
 from nfsmulti.errors import HarnessError
 
+_SUM_OF_HOSTS = "All clients"  # what fio's client adds
+
 Direction = Literal["read", "write"]
 
 
@@ -44,8 +46,9 @@ class FioReport:
 
     @property
     def jobs(self) -> list[dict[str, Any]]:
-        """The jobs, or groups of them where group_reporting was set."""
-        return list(self.data["jobs"])
+        """The jobs, or groups of them where group_reporting was set; those of all hosts."""
+        jobs = self.data["jobs"] if "jobs" in self.data else self.data["client_stats"]
+        return [job for job in jobs if job["jobname"] != _SUM_OF_HOSTS]
 
     @property
     def error(self) -> int:

@@ -137,7 +137,7 @@ class Fio:
             f"--output={folder / 'fio.json'}",
             "--output-format=json+",
             f"--ioengine={self.engine.option}",
-            *(f"--{key}={_text(value)}" for key, value in common.items() if value is not None),
+            *(f"--{key}={value}" for key, value in words_of(common).items()),
         ]
         jobs = [str(jobfile)] if jobfile else arguments or ["--name=job"]
         # The environment is set behind the words that enter the lab: a sanitizer's runtime is
@@ -162,6 +162,11 @@ class Fio:
             folder, pool=pool, options=options, jobfile=jobfile, arguments=arguments, env=env
         ) as process:
             return process.result(timeout)
+
+
+def words_of(options: Options) -> dict[str, str]:
+    """Give options as fio spells them, without those that are None."""
+    return {key: _text(value) for key, value in options.items() if value is not None}
 
 
 def _text(value: Option) -> str:

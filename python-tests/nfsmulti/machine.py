@@ -21,12 +21,17 @@ def versions() -> dict[str, str]:
         "kernel": platform.release(),
         "processors": f"{os.cpu_count()} x {platform.machine()}",
         "fio": _said(["fio", "--version"], r"(fio-\S+)"),
-        "nfsmulti": _said([str(build_dir() / "nfsmulti-pool"), "--version"], r"nfsmulti (\S+)"),
+        "nfsmulti": engine_version(),
         "engine": _engine(),
         "libnfs": _said(["pkg-config", "--modversion", "libnfs"], r"(\S+)"),
         "nfs-ganesha": _said(["ganesha.nfsd", "-v"], r"Release\s*=\s*V?(\S+)"),
         "python": platform.python_version(),
     }
+
+
+def engine_version() -> str:
+    """Give the version of the engine in the build folder."""
+    return _said([str(build_dir() / "nfsmulti-pool"), "--version"], r"nfsmulti (\S+)")
 
 
 def _system() -> str:

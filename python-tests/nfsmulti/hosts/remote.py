@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""fio on several hosts: its servers started by ssh where none answers, checked, and driven."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nfsmulti.errors import HarnessError
+from nfsmulti.fioreport import FioReport
+from nfsmulti.fiorun import Engine, FioProcess, FioResult, Options, words_of
+from nfsmulti.hosts.host import Host
+from nfsmulti.hosts.jobtext import JobFile
+from nfsmulti.machine import engine_version
+from nfsmulti.processes import Process
+
+_START_SECONDS = 20.0
+_PROBE_SECONDS = 60.0
+_POLL_SECONDS = 0.1
+_PREFIX = re.compile(r"^<[^>]*> ")  # a host's name, before each of its lines
+
+
+@dataclass(frozen=True)
+class RemoteFio:
+    """Starts the same jobs on all hosts; takes the place of fiorun.Fio.
+
+    `enter` are the words before fio's client (a lab's, to be in its network).
+    The engine lies at the same path on every host. Nothing else has to be there but fio, of this
+    machine's version: job files are sent. There is no stats_file, which would stay on the hosts.
+    """
+
+    hosts: Sequence[Host]
+    engine: Engine
+    enter: Sequence[str] = ()
+
+    def start(
+        self, folder: Path, *, pool: str | None, options: Options, jobfile: Path | None = None
+    ) -> FioProcess:
+        """Start the jobs of `jobfile`, or else one, with options as fiorun.Fio.start() has them.
+
+        Each host's job file lies in `folder` afterwards.
+        """
+        folder = folder.absolute()
+        folder.mkdir(parents=True, exist_ok=True)
+        common = words_of({"pool": pool, **options, "stats_file": None})
+        engine = {"ioengine": self.engine.option, "require_version": engine_version()}
+        text = jobfile.read_text() if jobfile else ""
+        jobs = JobFile.parse(text, {**engine, **common}, str(jobfile or "the job"))
+        words = []
+        for number, host in enumerate(self.hosts):
+            own = folder / f"host{number + 1}.fio"
+            own.write_text(jobs.text_for(number))
+            words += [f"--client={host.client_option}", str(own)]
+        output = [f"--output={folder / 'fio.json'}", "--output-format=json+"]
+        return FioProcess([*self.enter, "fio", *output, *words], folder)
+
+    def run(
+        self,
+        folder: Path,
+        *,
+        pool: str | None,
+        options: Options,
+        timeout: float = 60,
+        jobfile: Path | None = None,
+    ) -> FioResult:
+        """Start as start() does, wait up to `timeout` seconds, and end what still runs.
+
+        Raises HarnessError where a host did not run its jobs: fio itself ends with status 0 then.
+        """
+        process = self.start(folder, pool=pool, options=options, jobfile=jobfile)
+        with process:
+            result = process.result(timeout)
+        self.check_complete(result)
+        return result
+
+    def check(self, folder: Path, pool: str) -> None:
+        """See that each host has fio, this engine of this version, and reaches the pool.
+
+        Raises HarnessError naming the host and the reason.
+        """
+        for host in self.hosts:
+            one = RemoteFio([host], self.engine, self.enter)
+            options = {"rw": "write", "size": "4k", "create_only": 1}
+            one.run(folder / host.text, pool=pool, options=options, timeout=_PROBE_SECONDS)
+
+    def check_complete(self, result: FioResult) -> None:
+        """Raise HarnessError where a host reports no job, or a job's error."""
+        jobs = result.report.jobs if result.report else []
+        for host in self.hosts:
+            own = [job for job in jobs if (job["hostname"], job["port"]) == (host.name, host.port)]
+            if not own or any(job["error"] for job in own) or result.status != 0:
+                raise HarnessError(f"{host.text}: {_reason(result)}", result.command)
+
+
+@contextlib.contextmanager
+def serving(hosts: Sequence[Host], folder: Path) -> Iterator[None]:
+    """Start fio --server by ssh on the hosts where none answers, and end it afterwards.
+
+    ssh asks nothing (BatchMode): who may log in is its own configuration's business. Raises
+    HarnessError naming a host on which no server came up.
+    """
+    with contextlib.ExitStack() as servers:
+        for host in hosts:
+            if not host.serves():
+                _start_server(host, folder, servers)
+        yield
+
+
+def _start_server(host: Host, folder: Path, servers: contextlib.ExitStack) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    log = servers.enter_context((folder / f"ssh-{host.text}.log").open("wb"))
+    # A terminal on the other side, so that the server ends with the connection.
+    argv = ["ssh", "-tt", "-o", "BatchMode=yes", host.login, f"fio --server={host.server_option}"]
+    process = servers.enter_context(Process(argv, stdout=log, stderr=log))
+    deadline = time.monotonic() + _START_SECONDS
+    while not host.serves():
+        if process.wait(_POLL_SECONDS) is not None or time.monotonic() > deadline:
+            said = Path(log.name).read_text(errors="replace").strip().splitlines()
+            raise HarnessError(
+                f"{host.text}: no fio --server answers on port {host.port}, and ssh could start"
+                f" none: {said[-1].strip() if said else 'it said nothing'}",
+                f"on {host.name}: fio --server",
+            )
+
+
+def _reason(result: FioResult) -> str:
+    """Find the line that tells most in what fio said of a host."""
+    if result.status is None:
+        return "fio did not end in time"
+    said = FioReport.messages_of(result.output) if result.report else result.output
+    lines = [_PREFIX.sub("", line) for line in f"{said}\n{result.stderr}".splitlines()]
+    for begin in ("nfsmulti: ", "fio: ", "Bad option", "client"):
+        for line in lines:
+            if line.startswith(begin):
+                return line
+    return f"its jobs did not run (fio's status {result.status})"
