@@ -33,6 +33,8 @@ PACKAGES = {
     "clang": "clang",
     "cpio": "cpio",
     "depmod": "kmod",
+    "dropbear": "dropbear-bin",
+    "dropbearkey": "dropbear-bin",
     "fio": "fio",
     "ganesha.nfsd": "nfs-ganesha",
     "gcc": "gcc",
@@ -42,6 +44,7 @@ PACKAGES = {
     "rpc.nfsd": "nfs-kernel-server",
     "rpcbind": "rpcbind",
     "shellcheck": "shellcheck",
+    "ssh": "openssh-client",
     "tc": "iproute2",
 }
 

@@ -5,6 +5,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
+import pwd
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,8 +22,8 @@ from nfsmulti.fiorun import Engine
 from nfsmulti.hosts import Host, RemoteFio, parse_hosts
 from nfsmulti.hosts.jobtext import JobFile
 from nfsmulti.lab import Lab, LabConfig
-from nfsmulti.paths import JOBFILES
-from nfsmulti.processes import Process, run
+from nfsmulti.paths import JOBFILES, PYTHON_TESTS
+from nfsmulti.processes import Process, find, run
 
 _HOSTS = 4
 
@@ -192,3 +197,81 @@ def test_a_host_that_cannot_take_part_is_named(
     with pytest.raises(HarnessError, match=said) as refused:
         _remote(many, engine, some).check(tmp_path / "probe", pool)
     assert str(refused.value).startswith(some[0].text)
+
+
+# --- servers by ssh ---
+
+# What runs behind sshd has its own home, so that nobody's keys are looked at or changed.
+_SSHD = """\
+mount -t tmpfs -o mode=700 tmpfs "$1"
+mkdir -m 700 "$1/.ssh"
+cp "$2/id.pub" "$1/.ssh/authorized_keys"
+exec dropbear -F -E -s -r "$2/host" -P ""
+"""
+_SERVING = """\
+import sys
+from pathlib import Path
+from nfsmulti.errors import HarnessError
+from nfsmulti.hosts import parse_hosts
+from nfsmulti.hosts.remote import serving
+try:
+    with serving(parse_hosts(sys.argv[1]), Path(sys.argv[2])):
+        print("serving", flush=True)
+        sys.stdin.read()
+except HarnessError as error:
+    print(error)
+"""
+
+
+@pytest.fixture
+def sshd(many: Lab, tmp_path: Path) -> Iterator[Path]:
+    """Give a folder for PATH whose ssh may log in on the first host as root, and nowhere else."""
+    keys, home = tmp_path / "keys", pwd.getpwuid(0).pw_dir
+    keys.mkdir()
+    try:
+        make, ssh = find("dropbearkey"), find("ssh")
+        find("dropbear")
+    except MissingError as error:
+        missing(error)
+    run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(keys / "id")], timeout=20).check()
+    run([make, "-t", "ed25519", "-f", str(keys / "host")], timeout=20).check()
+    strict = "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null"
+    wrapper = keys / "ssh"
+    wrapper.write_text(f'#!/bin/sh\nexec {ssh} -F /dev/null -i {keys}/id {strict} "$@"\n')
+    wrapper.chmod(0o755)
+    shell = ["unshare", "--mount", "sh", "-ec", _SSHD, "sh", home, str(keys)]
+    with (tmp_path / "sshd.log").open("wb") as log:
+        server = Process(many.host_command(1, shell), stdout=log, stderr=log)
+    with server:
+        eventually(lambda: _run_on(many, 1, ["ss", "-Hltn", "sport = 22"]))
+        yield keys
+
+
+def _serve(lab: Lab, path: Path, host: str, tmp_path: Path) -> Process:
+    argv = lab.command([sys.executable, "-c", _SERVING, host, str(tmp_path)])
+    variables = {"PATH": f"{path}:{os.environ['PATH']}", "PYTHONPATH": str(PYTHON_TESTS)}
+    with (tmp_path / "said").open("wb") as said:
+        return Process(argv, env=variables, stdin=subprocess.PIPE, stdout=said)
+
+
+def test_a_server_is_started_by_ssh_and_ended(many: Lab, sshd: Path, tmp_path: Path) -> None:
+    host = many.network.host_address(1)
+    with _serve(many, sshd, f"root@{host}", tmp_path) as harness:
+        eventually(lambda: (tmp_path / "said").read_text(), 30)
+        assert (tmp_path / "said").read_text() == "serving\n"
+        assert _listens(many, 1)
+        harness.signal(signal.SIGTERM)
+        harness.wait(20)
+    eventually(lambda: not _listens(many, 1))
+
+
+def test_a_host_without_server_and_without_ssh_is_named(
+    many: Lab, sshd: Path, tmp_path: Path
+) -> None:
+    host = many.network.host_address(2)
+    with _serve(many, sshd, host, tmp_path) as harness:
+        assert harness.wait(30) == 0
+    said = (tmp_path / "said").read_text()
+    assert said.startswith(f"{host}: no fio --server answers on port 8765")
+    assert "refused" in said
+    assert f"on {host}: fio --server" in said
