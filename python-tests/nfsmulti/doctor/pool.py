@@ -53,6 +53,11 @@ class PoolPath:
 
 def read_pool(text: str) -> list[PoolPath]:
     """Read a pool, or its name; each address of a host is a path. Raises HarnessError."""
+    return [PoolPath.of(line) for line in pool_lines(text)]
+
+
+def pool_lines(text: str) -> list[dict[str, Any]]:
+    """Give what nfsmulti-pool prints for each path of a pool. Raises HarnessError."""
     program = build_dir() / "nfsmulti-pool"
     if not program.exists():
         raise MissingError(f"{program} is not built", "./nfsmulti build")
@@ -60,4 +65,4 @@ def read_pool(text: str) -> list[PoolPath]:
     if done.status != 0:
         reason = done.stderr.strip() or "it did not end in time"
         raise HarnessError(reason.removeprefix("nfsmulti-pool: "))
-    return [PoolPath.of(json.loads(line)) for line in done.stdout.splitlines()]
+    return [json.loads(line) for line in done.stdout.splitlines()]

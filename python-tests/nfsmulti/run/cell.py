@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Runs one cell: one fio, under a timeout, and what it found or why it failed."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shlex
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from nfsmulti.errors import HarnessError
+from nfsmulti.fiorun import Engine, FioProcess, FioResult
+from nfsmulti.run import figures
+from nfsmulti.run.fiocommand import command
+from nfsmulti.run.place import Serving
+from nfsmulti.run.plan import PlannedCell
+from nfsmulti.run.record import one_line, waiting_cell
+from nfsmulti.summary import Cell
+
+_POLL_SECONDS = 0.5
+# A fio may take so many times what it is expected to, and so much longer: it lays out files first,
+# and waits for a server that is slow.
+_PATIENCE, _SPARE_SECONDS = 3.0, 60.0
+
+# Told of the seconds since a cell began.
+Tick = Callable[[float], None]
+
+
+def run_cell(planned: PlannedCell, place: Serving, engine: Engine, run: Path, tick: Tick) -> Cell:
+    """Run a cell of the run in the folder `run`, anew if it had begun; it fails, but never raises.
+
+    What its fio leaves lies in the folder of the cell.
+    """
+    folder = (run / waiting_cell(planned).folder).absolute()
+    shutil.rmtree(folder, ignore_errors=True)
+    cell = waiting_cell(planned)
+    try:
+        place.prepare(planned.spec.files)
+        argv = command(planned.spec, place, engine, folder)
+        cell = dataclasses.replace(cell, command=shlex.join(argv))
+        busy = machine_busy()
+        result = _watched(argv, folder, place, planned.spec.seconds, tick)
+        busy = machine_busy() - busy
+        return measured(cell, result, busy, over_time=planned.spec.over_time)
+    except (HarnessError, OSError) as error:
+        return dataclasses.replace(cell, status="failed", why=one_line(str(error)))
+
+
+def measured(cell: Cell, result: FioResult, busy: float, *, over_time: bool = False) -> Cell:
+    """Fill in what a fio has found. Raises HarnessError where that is no measurement.
+
+    `busy` are the machine's CPU seconds meanwhile.
+    """
+    report = result.report
+    if why := trouble(result):
+        raise HarnessError(why)
+    assert report is not None
+    try:
+        parts, jain = figures.path_shares(result.stats)
+        return dataclasses.replace(
+            cell,
+            status="done",
+            seconds=result.seconds,
+            read=figures.figures(report, "read"),
+            write=figures.figures(report, "write"),
+            cpu_s=report.cpu_seconds(),
+            machine_cpu_s=busy,
+            usr_percent=sum(job["usr_cpu"] for job in report.jobs),
+            sys_percent=sum(job["sys_cpu"] for job in report.jobs),
+            jobs=figures.job_rows(report),
+            paths=parts,
+            jain=jain,
+            over_time=figures.over_time(result.folder) if over_time else [],
+        )
+    except (LookupError, TypeError, ValueError) as error:
+        raise HarnessError(f"fio's report is not as it should be: {error!r}") from None
+
+
+def trouble(result: FioResult) -> str | None:
+    """Say in one line why a fio's run is no measurement, None where it is one."""
+    if result.status:
+        how = f"signal {-result.status}" if result.status < 0 else f"status {result.status}"
+        return f"fio: {how}: {_reason(result)}"
+    if result.report is None:
+        return "fio wrote no JSON that can be read"
+    try:
+        if not any(result.report.operations(way) for way in ("read", "write")):
+            return "fio did no I/O"
+    except (LookupError, TypeError):
+        return "fio wrote JSON that is no report"
+    return None
+
+
+def machine_busy() -> float:
+    """Give the seconds that this machine's processors have worked since it was started.
+
+    All that /proc/stat tells but idle and iowait; guests are counted in user (proc(5)).
+    """
+    names = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
+    user, nice, system, _idle, _iowait, *others = map(int, names)
+    return (user + nice + system + sum(others)) / os.sysconf("SC_CLK_TCK")
+
+
+def _watched(
+    argv: list[str], folder: Path, place: Serving, seconds: float, tick: Tick
+) -> FioResult:
+    """Run fio until it ends, is late, or its servers have died; HarnessError for the latter two."""
+    limit = _PATIENCE * seconds + _SPARE_SECONDS
+    begin = time.monotonic()
+    with FioProcess(argv, folder) as process:
+        while process.wait(_POLL_SECONDS) is None:
+            passed = time.monotonic() - begin
+            tick(passed)
+            if why := place.trouble():
+                raise HarnessError(why)
+            if passed > limit:
+                raise HarnessError(f"fio did not end within {limit:.0f} s")
+        return process.result(0)
+
+
+def _reason(result: FioResult) -> str:
+    """Find the line that says what happened: the engine's or fio's own first word."""
+    lines = [line.strip() for line in result.messages.splitlines() if line.strip()]
+    ours = [line for line in lines if line.startswith(("nfsmulti:", "fio:"))]
+    return (ours or lines or ["it said nothing"])[0]

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""./nfsmulti run."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from nfsmulti.errors import HarnessError
+from nfsmulti.paths import RESULTS, shown
+from nfsmulti.run import carry, factors, start
+from nfsmulti.run.record import Record
+from nfsmulti.scenarios import SCENARIOS
+
+_out = Console(highlight=False, soft_wrap=True)
+_INTERRUPTED = 130
+
+
+class Which(StrEnum):
+    """What can be run."""
+
+    DD = "dd"
+    SIO = "sio"
+    OLTP = "oltp"
+    SWEEP = "sweep"
+    FSPERF = "fsperf"
+    RANDREAD = "randread"
+    ALL = "all"
+
+
+def run(
+    scenario: Annotated[Which, typer.Argument(metavar="SCENARIO", show_default=False)],
+    more: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[DIR]", help="With --resume: the run.", show_default=False),
+    ] = None,
+    pool: Annotated[
+        str | None, typer.Option(metavar="POOL", help="Run on this pool, and not in the lab.")
+    ] = None,
+    lab: Annotated[
+        bool, typer.Option("--lab", help="Run in the lab, with the story's limits: the default.")
+    ] = False,
+    repeat: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Runs of each cell; 3, or 2 if --quick.")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fewer cells of a few seconds each.")
+    ] = False,
+    label: Annotated[str, typer.Option(help="A word for the name of the run's folder.")] = "",
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume", help="Go on with the run in DIR, or with the newest that is unfinished."
+        ),
+    ] = False,
+    more_factors: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--factors",
+            metavar="NAME=V1,V2 ...",
+            help="Cross the cells with options of the engine or of fio.",
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(metavar="N", help="Choose the order of cells, as a run before.")
+    ] = None,
+    results: Annotated[
+        Path, typer.Option(metavar="DIR", help="Where runs are kept.", show_default="results/")
+    ] = RESULTS,
+) -> None:
+    """Run a published story: dd, sio, oltp, sweep, fsperf, randread, or all of them.
+
+    On a pool of your own, or in a lab that is started with the story's limits (needs root). Each
+    run leaves a folder with every fio's command and output, and summary.json of all figures.
+
+    A cell that fails is marked so, and the rest goes on; the exit status is then 1. A run that was
+    interrupted, or has failed cells, goes on with --resume: cells that are done are kept.
+    """
+    words = more or []
+    if pool and lab:
+        raise HarnessError("--pool and --lab exclude each other")
+    chosen = list(SCENARIOS) if scenario is Which.ALL else [scenario.value]
+    if resume:
+        given = _folder(words, chosen)
+        records = [lambda name=name: start.resumed(results / name, given, name) for name in chosen]
+    else:
+        request = start.Request(
+            pool=pool,
+            repeat=repeat,
+            quick=quick,
+            label=label,
+            seed=seed,
+            factors=factors.parse([*(more_factors or []), *words]),
+            command=f"./nfsmulti {' '.join(sys.argv[1:])}",
+        )
+        records = [lambda name=name: start.begun(results / name, name, request) for name in chosen]
+    raise typer.Exit(max([_one(begin) for begin in records]))
+
+
+def _folder(words: list[str], chosen: list[str]) -> Path | None:
+    """Give the folder that --resume was given."""
+    if not words:
+        return None
+    if len(words) > 1 or len(chosen) > 1:
+        raise HarnessError("--resume goes on with one run: name its scenario and its folder")
+    return Path(words[0])
+
+
+def _one(begin: Callable[[], Record]) -> int:
+    """Carry out a run; gives its exit status."""
+    record = None
+    try:
+        record = begin()
+        _out.print(f"[bold]{record.plan.scenario}[/bold]: {shown(record.folder)}")
+        for line in record.plan.left_out:
+            _out.print(f"  left out: {line}", markup=False)
+        carry.carry_out(record, _out)
+    except (KeyboardInterrupt, SystemExit) as stop:
+        if record:
+            _out.print(f"stopped; go on with: {_resume_line(record)}", markup=False)
+        status = _INTERRUPTED if isinstance(stop, KeyboardInterrupt) else stop.code
+        raise SystemExit(status) from None
+    except HarnessError as error:
+        print(f"nfsmulti: {error}", file=sys.stderr)
+        if record:
+            _out.print(f"what is missing runs with: {_resume_line(record)}", markup=False)
+        return 1
+    return _told(record)
+
+
+def _told(record: Record) -> int:
+    """Say how a run that has ended went; gives its exit status."""
+    failed = record.failed
+    _out.print(f"{shown(record.folder)} holds summary.json, and each fio's command and output.")
+    if not failed:
+        return 0
+    _out.print(
+        f"{len(failed)} of {len(record.cells)} cells failed; again: {_resume_line(record)}",
+        markup=False,
+    )
+    return 1
+
+
+def _resume_line(record: Record) -> str:
+    return f"./nfsmulti run {record.plan.scenario} --resume {shown(record.folder)}"

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""environment.json: what figures may depend on, of the machine and of each place.
+
+A key is "machine", or the name of a place, whose part says what holds where its clients are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from nfsmulti.fiorun import Engine
+from nfsmulti.machine import versions
+from nfsmulti.processes import run
+from nfsmulti.run.place import Serving
+
+FILE = "environment.json"
+_SECONDS = 20.0
+_SYSCTLS = (
+    "net/core/rmem_max",
+    "net/core/wmem_max",
+    "net/core/default_qdisc",
+    "net/ipv4/tcp_rmem",
+    "net/ipv4/tcp_wmem",
+    "net/ipv4/tcp_congestion_control",
+    "net/ipv4/tcp_window_scaling",
+    "sunrpc/tcp_slot_table_entries",
+    "sunrpc/tcp_max_slot_table_entries",
+    "sunrpc/rdma_slot_table_entries",
+    "vm/dirty_ratio",
+    "vm/dirty_background_ratio",
+)
+
+
+def write_machine(folder: Path) -> None:
+    """Write what holds for this machine."""
+    _add(folder, "machine", {**versions(), **_engine(), "memory_kb": _memory()})
+
+
+def write_place(folder: Path, name: str, place: Serving) -> None:
+    """Write what holds where a place's clients are: links and their limits, mounts, sysctls."""
+    enter = list(place.enter)
+    found = {
+        "kernel": _said([*enter, "uname", "-sr"]),
+        "links": _links(enter),
+        "mounts": _nfs_mounts(),
+        "sysctls": _sysctls(enter),
+        "servers": place.servers(),
+    }
+    _add(folder, name, found)
+
+
+def _links(enter: Sequence[str]) -> list[dict[str, Any]]:
+    """Give each link, with the speed in Mbit/s that its driver tells; None where it has none."""
+    return [
+        {
+            "name": link["ifname"],
+            "kind": link.get("linkinfo", {}).get("info_kind", link["link_type"]),
+            "mtu": link["mtu"],
+            "state": link["operstate"],
+            "addresses": [f"{one['local']}/{one['prefixlen']}" for one in link["addr_info"]],
+            # sysfs shows the devices of the namespace in which it was mounted: ours.
+            "speed_mbit": None if enter else _speed(link["ifname"]),
+            "limits": [
+                *_said([*enter, "tc", "qdisc", "show", "dev", link["ifname"]]).splitlines(),
+                *_said([*enter, "tc", "class", "show", "dev", link["ifname"]]).splitlines(),
+            ],
+        }
+        for link in _json([*enter, "ip", "-json", "-details", "address", "show"])
+    ]
+
+
+def _speed(name: str) -> int | None:
+    try:
+        return int(Path(f"/sys/class/net/{name}/speed").read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def _engine() -> dict[str, Any]:
+    library = Engine.built().library
+    built = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(library.stat().st_mtime))
+    digest = hashlib.sha256(library.read_bytes()).hexdigest()
+    return {"engine_built": built, "engine_sha256": digest}
+
+
+def _memory() -> int:
+    line = Path("/proc/meminfo").read_text().split("\n", 1)[0]
+    return int(line.split()[1])
+
+
+def _sysctls(enter: Sequence[str]) -> dict[str, str]:
+    """Give those that there are; the network's are their namespace's own."""
+    names = [f"/proc/sys/{name}" for name in _SYSCTLS]
+    lines = _said([*enter, "grep", "-sH", "", *names]).splitlines()
+    pairs = (line.partition(":") for line in lines)
+    return {name.removeprefix("/proc/sys/").replace("/", "."): value for name, _, value in pairs}
+
+
+def _nfs_mounts() -> list[str]:
+    lines = Path("/proc/self/mounts").read_text().splitlines()
+    return [line for line in lines if line.split()[2].startswith("nfs")]
+
+
+def _said(argv: Sequence[str]) -> str:
+    return run(argv, timeout=_SECONDS).stdout.strip()
+
+
+def _json(argv: Sequence[str]) -> list[dict[str, Any]]:
+    try:
+        return list(json.loads(_said(argv)))
+    except ValueError:
+        return []
+
+
+def _add(folder: Path, name: str, part: dict[str, Any]) -> None:
+    file = folder / FILE
+    data = json.loads(file.read_text()) if file.exists() else {}
+    data[name] = part
+    new = folder / f".{FILE}.part"
+    new.write_text(json.dumps(data, indent="\t") + "\n")
+    new.replace(file)

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Where fio runs: in a lab that is started for it, or on a pool of the user."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol, Self
+from urllib.parse import quote
+
+from nfsmulti.doctor.pool import pool_lines
+from nfsmulti.errors import HarnessError
+from nfsmulti.lab import Lab, LabConfig
+from nfsmulti.machine import versions
+from nfsmulti.scenarios import CellSpec, OwnPool, Place
+
+_BLOCK = 1 << 20
+# What nfsmulti-pool says of a path beside its arguments.
+_NOT_ARGUMENTS = {"kind", "label", "host", "export", "address"}
+
+
+class Serving(Protocol):
+    """A place that serves, from `with` until its end.
+
+    `enter` are the words that lead to where clients are.
+    """
+
+    enter: Sequence[str]
+
+    def __enter__(self) -> Self:
+        """Start it; raises MissingError, HarnessError."""
+        ...
+
+    def __exit__(self, *_: object) -> None:
+        """Take it down."""
+        ...
+
+    def pool(self, spec: CellSpec) -> str:
+        """Give the pool that a cell of client "pool" uses."""
+        ...
+
+    def mounts(self, spec: CellSpec) -> list[str]:
+        """Give the mounts that a cell of client "mounts" or "mount" uses."""
+        ...
+
+    def prepare(self, files: Mapping[str, int]) -> None:
+        """See to files of so many bytes, where this can be done faster than by fio."""
+        ...
+
+    def trouble(self) -> str | None:
+        """Tell why it serves no longer, None while it does."""
+        ...
+
+    def servers(self) -> list[str]:
+        """Say what is known of its servers, for the reader of a report."""
+        ...
+
+
+class InLab:
+    """A lab of real servers on this machine, for as long as it is needed."""
+
+    def __init__(self, config: LabConfig):
+        self._lab = Lab(config)
+        self.enter: Sequence[str] = ()
+
+    def __enter__(self) -> Self:
+        self._lab.start()
+        self.enter = self._lab.command([])
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._lab.stop()
+
+    def pool(self, spec: CellSpec) -> str:
+        """Give the pool of the lab's first addresses."""
+        return self._lab.pool_of(spec.paths)
+
+    def mounts(self, spec: CellSpec) -> list[str]:
+        """Refuse: this machine's kernel is not asked to mount anything."""
+        raise HarnessError(f"a lab has no mounts for {spec.mounts}")
+
+    def prepare(self, files: Mapping[str, int]) -> None:
+        """Write the files behind the servers' back, which no limit slows down."""
+        write_files(self._lab.export_dir, files)
+
+    def trouble(self) -> str | None:
+        """Tell which server has died."""
+        dead = [one.endpoint.address for one in self._lab.servers if not one.running]
+        return f"the server on {', '.join(dead)} has died" if dead else None
+
+    def servers(self) -> list[str]:
+        """Name the program on each address."""
+        release = versions()["nfs-ganesha"]
+        return [f"nfs-ganesha {release} on {one.endpoint.address}" for one in self._lab.servers]
+
+
+class OnPool:
+    """The pool of a user, on which nothing is started and nothing taken down."""
+
+    def __init__(self, text: str):
+        self._paths = split_pool(text)
+        self._mounts = [path for path in self._paths if path.startswith("/")]
+        self._urls = [path for path in self._paths if not path.startswith("/")]
+        self.enter: Sequence[str] = ()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    @property
+    def offers(self) -> OwnPool:
+        """What a scenario may use of it."""
+        versions = {nfs_version(folder) for folder in self._mounts}
+        version = versions.pop() if len(versions) == 1 else ""
+        return OwnPool(urls=len(self._urls), mounts=len(self._mounts), version=version)
+
+    def pool(self, spec: CellSpec) -> str:
+        """Give the first paths: the URLs, or mounts where it has no URL."""
+        paths = self._urls or self._mounts
+        return ",".join(paths[: spec.paths])
+
+    def mounts(self, spec: CellSpec) -> list[str]:
+        """Give the first of its kernel mounts."""
+        return self._mounts[: spec.paths]
+
+    def prepare(self, files: Mapping[str, int]) -> None:
+        """Leave it to fio, which lays out what a read job misses."""
+
+    def trouble(self) -> str | None:
+        """Nothing is known of its servers beside what fio says."""
+        return None
+
+    def servers(self) -> list[str]:
+        """Give the paths."""
+        return list(self._paths)
+
+
+def split_pool(text: str) -> list[str]:
+    """Give the paths of a pool as words of the same grammar. Raises HarnessError.
+
+    Ranges are resolved and names of pools looked up by the engine's own parser.
+    """
+    return [_path_text(line) for line in pool_lines(text)]
+
+
+def _path_text(line: dict[str, Any]) -> str:
+    """Write a path as the pool's grammar has it, with its address in the place of its name."""
+    if "dir" in line:
+        return quote(line["dir"], safe="/")
+    host = f"[{line['address']}]" if ":" in line["address"] else line["address"]
+    known = {key: value for key, value in line.items() if key not in _NOT_ARGUMENTS}
+    if "soft" in known:
+        known["soft" if known.pop("soft") else "hard"] = None
+    words = [key if value is None else f"{key}={value}" for key, value in known.items()]
+    return f"nfs://{host}{quote(line['export'])}" + (f"?{'&'.join(words)}" if words else "")
+
+
+def nfs_version(folder: str) -> str:
+    """Give the version of NFS of the kernel mount that holds `folder`; "" where it is none."""
+    best, version = "", ""
+    for line in Path("/proc/self/mounts").read_text().splitlines():
+        _, where, kind, options, *_rest = line.split()
+        below = folder == where or folder.startswith(where.rstrip("/") + "/")
+        if below and len(where) >= len(best):
+            found = re.search(r"\bvers=([\d.]+)", options)
+            best, version = where, found[1] if found and kind.startswith("nfs") else ""
+    return version
+
+
+def write_files(folder: Path, files: Mapping[str, int]) -> None:
+    """Write data, not holes, which a server would not have to read."""
+    block = bytes(range(256)) * (_BLOCK // 256)
+    for name, size in files.items():
+        file = folder / name
+        with contextlib.suppress(FileNotFoundError):
+            if file.stat().st_size >= size:
+                continue
+        with file.open("wb") as out:
+            for begin in range(0, size, _BLOCK):
+                out.write(block[: min(_BLOCK, size - begin)])
+
+
+def describe(place: Place) -> dict[str, Any]:
+    """Say in words of JSON what a place of a scenario is."""
+    if isinstance(place, LabConfig):
+        limits = place.limits
+        words = {"link": limits.link, "per_address": limits.per_address, "assured": limits.assured}
+        return {
+            "kind": "lab",
+            "addresses": place.addresses,
+            "limits": {name: rate for name, rate in words.items() if rate},
+        }
+    mounts = {
+        name: [" ".join(one.command) for one in group] for name, group in place.mounts.items()
+    }
+    return {"kind": "kernel-lab", "mounts": mounts, "limits": place.limits}

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The plan of a run: which cells, in which order. Kept in its folder, so that it can be resumed."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import random
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nfsmulti.errors import HarnessError
+from nfsmulti.scenarios import CellSpec
+from nfsmulti.summary import Factor
+
+FILE = "plan.json"
+_VERSION = 1
+
+Factors = Mapping[str, Sequence[Factor]]
+
+
+@dataclass(frozen=True)
+class PlannedCell:
+    """A cell to run for the so manieth time, as the so manieth of all; both count from 1."""
+
+    id: str
+    repeat: int
+    order: int
+    spec: CellSpec
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A run of a scenario. `pool` is the user's own, None in the lab; `command` starts the same.
+
+    `left_out` says in a line each what of the scenario is not run. `cells` are in the order of
+    running, which `seed` has chosen.
+    """
+
+    scenario: str
+    label: str
+    quick: bool
+    started: str
+    command: str
+    seed: int
+    pool: str | None
+    left_out: list[str]
+    cells: list[PlannedCell]
+
+    def save(self, folder: Path) -> None:
+        """Write it to the folder of the run."""
+        data = {"version": _VERSION, **dataclasses.asdict(self)}
+        (folder / FILE).write_text(json.dumps(data, indent="\t") + "\n")
+
+    @classmethod
+    def load(cls, folder: Path) -> Plan:
+        """Read the plan of a run. Raises HarnessError where there is none that can be followed."""
+        file = folder / FILE
+        try:
+            data = json.loads(file.read_text())
+            if (version := data.pop("version")) != _VERSION:
+                raise HarnessError(f"{file}: version {version}, and this harness knows {_VERSION}")
+            cells = [
+                PlannedCell(**{**cell, "spec": CellSpec(**cell["spec"])})
+                for cell in data.pop("cells")
+            ]
+            return cls(**data, cells=cells)
+        except FileNotFoundError:
+            raise HarnessError(f"{folder}: no {FILE}: not the folder of a run") from None
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise HarnessError(f"{file} cannot be read: {error!r}") from None
+
+    @property
+    def places(self) -> list[str]:
+        """Where cells run, in the order of running."""
+        return list(dict.fromkeys(cell.spec.place for cell in self.cells))
+
+
+def crossed(specs: Sequence[CellSpec], factors: Factors) -> list[CellSpec]:
+    """Give each cell once for every combination of the additional `factors`.
+
+    Their names are options. Raises HarnessError for one that the scenario sets itself.
+    """
+    for name in factors:
+        if any(name in spec.factors or name in spec.options for spec in specs):
+            raise HarnessError(f"--factors {name}: the scenario sets that itself")
+    return [
+        dataclasses.replace(
+            spec, factors={**spec.factors, **extra}, options={**spec.options, **extra}
+        )
+        for spec in specs
+        for extra in _combinations(factors)
+    ]
+
+
+def ordered(specs: Sequence[CellSpec], repeats: int, seed: int) -> list[PlannedCell]:
+    """Give the cells of all repeats, in an order that `seed` chooses.
+
+    Cells of one place follow each other; there, each repeat has all cells once, in an order of its
+    own, so that what changes with time falls on all alike.
+    """
+    chance = random.Random(seed)
+    cells: list[PlannedCell] = []
+    for place in dict.fromkeys(spec.place for spec in specs):
+        for repeat in range(1, repeats + 1):
+            there = [spec for spec in specs if spec.place == place]
+            chance.shuffle(there)
+            for spec in there:
+                name = f"{name_of(spec.factors)}-r{repeat}"
+                cells.append(PlannedCell(name, repeat, len(cells) + 1, spec))
+    return cells
+
+
+def name_of(factors: Mapping[str, Factor]) -> str:
+    """Name a combination: its words, and its numbers after their names, as "capped-streams5"."""
+    parts = [
+        value if isinstance(value, str) and not value[:1].isdecimal() else f"{name}{value}"
+        for name, value in factors.items()
+    ]
+    return re.sub(r"[^\w.]+", "-", "-".join(map(str, parts)))
+
+
+def _combinations(factors: Factors) -> list[dict[str, Factor]]:
+    return [
+        dict(zip(factors, values, strict=True)) for values in itertools.product(*factors.values())
+    ]

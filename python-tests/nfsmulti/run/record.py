@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a run has found so far: its summary.json, whole after every cell."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from nfsmulti.errors import HarnessError
+from nfsmulti.paths import shown
+from nfsmulti.run.plan import Plan, PlannedCell
+from nfsmulti.summary import Cell, Summary
+
+
+class Record:
+    """The plan and the summary of the run in `folder`."""
+
+    def __init__(self, folder: Path, plan: Plan, summary: Summary):
+        self.folder, self.plan, self._summary = folder, plan, summary
+
+    @classmethod
+    def begin(cls, folder: Path, plan: Plan, place: dict[str, Any]) -> Record:
+        """Make the folder of a new run, in which every cell waits; `place` is the summary's."""
+        folder.mkdir(parents=True)
+        plan.save(folder)
+        summary = Summary(
+            scenario=plan.scenario,
+            label=plan.label,
+            started=plan.started,
+            ended="",
+            quick=plan.quick,
+            command=plan.command,
+            place=place,
+            cells=[waiting_cell(cell) for cell in plan.cells],
+        )
+        summary.save(folder)
+        return cls(folder, plan, summary)
+
+    @classmethod
+    def resume(cls, folder: Path) -> Record:
+        """Take up a run where it stopped. Raises HarnessError where there is none."""
+        return cls(folder, Plan.load(folder), Summary.load(folder))
+
+    @property
+    def cells(self) -> list[Cell]:
+        """The cells, in the order of the plan."""
+        return self._summary.cells
+
+    @property
+    def failed(self) -> list[Cell]:
+        """The cells that failed."""
+        return [cell for cell in self.cells if cell.status == "failed"]
+
+    def waiting(self, place: str | None = None) -> list[PlannedCell]:
+        """Give the cells that are still to be run, of one place or of all."""
+        status = {cell.id: cell.status for cell in self.cells}
+        return [
+            cell
+            for cell in self.plan.cells
+            if status[cell.id] == "waiting" and place in (None, cell.spec.place)
+        ]
+
+    def set(self, cell: Cell) -> None:
+        """Write down what became of a cell."""
+        cells = [cell if cell.id == one.id else one for one in self.cells]
+        self._save(dataclasses.replace(self._summary, cells=cells))
+
+    def fail(self, cell: PlannedCell, why: str) -> Cell:
+        """Write down that a cell could not be run."""
+        failed = dataclasses.replace(waiting_cell(cell), status="failed", why=one_line(why))
+        self.set(failed)
+        return failed
+
+    def retry(self) -> None:
+        """Let the cells that failed wait again."""
+        failed = {cell.id for cell in self.failed}
+        cells = [
+            waiting_cell(plan) if plan.id in failed else cell
+            for plan, cell in zip(self.plan.cells, self.cells, strict=True)
+        ]
+        self._save(dataclasses.replace(self._summary, cells=cells, ended=""))
+
+    def end(self) -> None:
+        """Write down that nothing waits any more."""
+        self._save(dataclasses.replace(self._summary, ended=now_text()))
+
+    def reload(self) -> None:
+        """Read again what another process has written."""
+        self._summary = Summary.load(self.folder)
+
+    @contextlib.contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Keep others from running the same; raises HarnessError where somebody does."""
+        handle = os.open(self.folder, os.O_RDONLY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield
+        except BlockingIOError:
+            raise HarnessError(f"{shown(self.folder)} is being run by another process") from None
+        finally:
+            os.close(handle)
+
+    def _save(self, summary: Summary) -> None:
+        summary.save(self.folder)
+        self._summary = summary
+
+
+def waiting_cell(cell: PlannedCell) -> Cell:
+    """Give the summary's cell of one that has not run."""
+    return Cell(
+        id=cell.id,
+        factors=cell.spec.factors,
+        repeat=cell.repeat,
+        status="waiting",
+        folder=f"cells/{cell.id}",
+        command="",
+        order=cell.order,
+    )
+
+
+def one_line(text: str) -> str:
+    """Give the first line of a message, or say that there is none."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[0] if lines else "nothing was said"
+
+
+def now_text() -> str:
+    """Give the time as summaries have it."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Carries out what waits in a run, place by place, and goes on after failures."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+
+from nfsmulti.errors import HarnessError
+from nfsmulti.fiorun import Engine
+from nfsmulti.run import environment
+from nfsmulti.run.cell import run_cell
+from nfsmulti.run.place import Serving
+from nfsmulti.run.plan import PlannedCell
+from nfsmulti.run.progress import Watcher
+from nfsmulti.run.record import Record
+
+
+def run_in_place(
+    record: Record, name: str, make: Callable[[], Serving], engine: Engine, watcher: Watcher
+) -> None:
+    """Run the waiting cells of the place `name`, which `make` gives, and again whenever it dies.
+
+    A cell that fails is recorded, and the next one follows. Raises HarnessError where the place
+    does not start at all; where it does not start again, the rest has failed.
+    """
+    waiting = record.waiting(name)
+    first = True
+    while waiting:
+        with contextlib.ExitStack() as stack:
+            try:
+                place = stack.enter_context(make())
+            except HarnessError as error:
+                if first:
+                    raise
+                _give_up(record, waiting, f"{name} did not start again: {error.what}", watcher)
+                return
+            first = False
+            environment.write_place(record.folder, name, place)
+            _until_trouble(record, waiting, place, engine, watcher)
+
+
+def _until_trouble(
+    record: Record, waiting: list[PlannedCell], place: Serving, engine: Engine, watcher: Watcher
+) -> None:
+    """Run cells, and take them off the list, until there are none or the place serves no more."""
+    while waiting:
+        cell = waiting.pop(0)
+        watcher.begin(cell)
+        done = run_cell(cell, place, engine, record.folder, watcher.tick)
+        record.set(done)
+        watcher.end(done)
+        if place.trouble():
+            return
+
+
+def _give_up(record: Record, cells: list[PlannedCell], why: str, watcher: Watcher) -> None:
+    for cell in cells:
+        watcher.begin(cell)
+        watcher.end(record.fail(cell, why))

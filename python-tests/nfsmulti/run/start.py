@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""How a run begins: planned anew, or taken up where it stopped."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from nfsmulti.errors import HarnessError
+from nfsmulti.run import environment
+from nfsmulti.run.place import OnPool, describe
+from nfsmulti.run.plan import FILE, Factors, Plan, PlannedCell, crossed, ordered
+from nfsmulti.run.record import Record, now_text
+from nfsmulti.scenarios import OWN, SCENARIOS, CellSpec, Scale, Scenario
+
+# For tests of the harness itself: every cell then takes so long.
+_CELL_SECONDS = "NFSMULTI_CELL_SECONDS"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a user asks for; `command` is how."""
+
+    pool: str | None = None
+    repeat: int | None = None
+    quick: bool = False
+    label: str = ""
+    seed: int | None = None
+    factors: Factors = field(default_factory=dict)
+    command: str = ""
+
+
+def begun(folder: Path, name: str, request: Request) -> Record:
+    """Plan a run of the scenario `name`, below `folder`. Raises HarnessError."""
+    if not re.fullmatch(r"[\w.-]*", request.label):
+        raise HarnessError(f"--label '{request.label}': use letters, digits, '-', '_' and '.'")
+    scenario = SCENARIOS[name]
+    specs, left_out = _specs(scenario, request)
+    repeats = request.repeat or (scenario.quick_repeats if request.quick else scenario.repeats)
+    seed = request.seed if request.seed is not None else secrets.randbelow(1 << 31)
+    plan = Plan(
+        scenario=name,
+        label=request.label,
+        quick=request.quick,
+        started=now_text(),
+        command=request.command,
+        seed=seed,
+        pool=request.pool,
+        left_out=left_out,
+        cells=ordered(specs, repeats, seed),
+    )
+    at = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    run = folder / (f"{at}-{request.label}" if request.label else at)
+    if run.exists():
+        raise HarnessError(f"{run} is there already", "wait a second, or give a --label")
+    record = Record.begin(run, plan, _place(scenario, request.pool, plan.cells))
+    environment.write_machine(run)
+    return record
+
+
+def resumed(folder: Path, given: Path | None, name: str) -> Record:
+    """Take up the run `given`, or the newest below `folder` that has cells left."""
+    run = given or _newest(folder)
+    record = Record.resume(run)
+    if record.plan.scenario != name:
+        raise HarnessError(f"{run} is a run of {record.plan.scenario}, not of {name}")
+    if all(cell.status == "done" for cell in record.cells):
+        raise HarnessError(f"{run} is finished: nothing is left to run")
+    return record
+
+
+def _newest(folder: Path) -> Path:
+    for plan in sorted(folder.glob(f"*/{FILE}"), reverse=True):
+        if any(cell.status != "done" for cell in Record.resume(plan.parent).cells):
+            return plan.parent
+    raise HarnessError(f"{folder} holds no unfinished run", "start one without --resume")
+
+
+def _specs(scenario: Scenario, request: Request) -> tuple[list[CellSpec], list[str]]:
+    scale = Scale(request.quick, _cell_seconds())
+    left_out: list[str] = []
+    if request.pool:
+        specs, left_out = scenario.own_cells(scale, OnPool(request.pool).offers)
+    else:
+        specs = scenario.cells(scale)
+    if not specs:
+        raise HarnessError(f"{scenario.name}: nothing of it can run here: {'; '.join(left_out)}")
+    return crossed(specs, request.factors), left_out
+
+
+def _cell_seconds() -> float | None:
+    given = os.environ.get(_CELL_SECONDS)
+    return float(given) if given else None
+
+
+def _place(scenario: Scenario, pool: str | None, cells: list[PlannedCell]) -> dict[str, Any]:
+    """Give the summary's `place`: its kind, and what each place of the scenario is, by name."""
+    if pool:
+        return {"kind": "pool", "pool": pool, "limits": {}}
+    names = dict.fromkeys(cell.spec.place for cell in cells)
+    places: Mapping[str, dict[str, Any]] = {
+        name: describe(scenario.places[name]) for name in names if name != OWN
+    }
+    kinds = dict.fromkeys(place["kind"] for place in places.values())
+    limits = {name: place["limits"] for name, place in places.items()}
+    return {"kind": " and ".join(kinds), "pool": "", "limits": limits, "places": places}

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a scenario is: combinations of factors, what fio runs for each, and where.
+
+Scenarios are data: nothing in this package starts, reads or writes anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from nfsmulti.lab.config import LabConfig
+from nfsmulti.lab.kernel.mounts import Mount
+from nfsmulti.summary import Factor
+
+# Whose NFS client a cell uses: the engine's own, on a pool; the kernel's, by the engine on mounts
+# that IOTRAP_MOUNT_POOLS names, or by one of fio's own engines on a single mount.
+Client = Literal["pool", "mounts", "mount"]
+
+
+@dataclass(frozen=True)
+class CellSpec:
+    """One combination of factors, and what fio runs for it.
+
+    `place` names one of the scenario's places. `options` are fio's and the engine's, on top of
+    those in `jobfile`; None takes one away. A pool has the place's first `paths` paths, each with
+    the argument `query`; `mounts` names a group of the place's mounts. `files` must be there, with
+    so many bytes, before fio starts. `seconds` are what fio is expected to take.
+    """
+
+    factors: dict[str, Factor]
+    place: str
+    jobfile: str
+    options: dict[str, Factor | None]
+    seconds: float
+    client: Client = "pool"
+    paths: int = 1
+    query: str = ""
+    mounts: str = ""
+    files: dict[str, int] = field(default_factory=dict)
+    over_time: bool = False
+
+
+@dataclass(frozen=True)
+class GuestPlace:
+    """A guest of the kernel lab: groups of kernel mounts of its server, by name.
+
+    `link` and `per_mount` limit what the server sends, in tc's words; each mount of a group then
+    has a link of its own into the shared one (see run/guest_network.py).
+    """
+
+    mounts: Mapping[str, tuple[Mount, ...]] = field(default_factory=dict)
+    link: str | None = None
+    per_mount: str | None = None
+
+    @property
+    def limits(self) -> dict[str, str]:
+        """The limits that are set, by name."""
+        pairs = {"link": self.link, "per_mount": self.per_mount}
+        return {name: rate for name, rate in pairs.items() if rate}
+
+
+Place = LabConfig | GuestPlace
+
+
+@dataclass(frozen=True)
+class OwnPool:
+    """What the pool of a user has: URLs, kernel mounts, and these mounts' version of NFS."""
+
+    urls: int
+    mounts: int
+    version: str = ""
+
+    @property
+    def paths(self) -> int:
+        """All of them."""
+        return self.urls + self.mounts
+
+
+# Where a cell runs on a pool of the user.
+OWN = "pool"
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much is run: the whole scenario, or a quick look at it.
+
+    `cell_seconds` takes the place of every cell's own time, where it is given.
+    """
+
+    quick: bool = False
+    cell_seconds: float | None = None
+
+    def seconds(self, quick: float, full: float) -> float:
+        """Give a cell's time: `quick` or `full`, unless another was given."""
+        return self.cell_seconds or (quick if self.quick else full)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A published story. `cells` gives what is run in `places`, `own_cells` what on a user's pool.
+
+    `own_cells` also says in a line each what it leaves out.
+    """
+
+    name: str
+    title: str
+    places: Mapping[str, Place]
+    cells: Callable[[Scale], list[CellSpec]]
+    own_cells: Callable[[Scale, OwnPool], tuple[list[CellSpec], list[str]]]
+    repeats: int = 3
+    quick_repeats: int = 2
+
+
+def timed(seconds: float) -> dict[str, Factor | None]:
+    """Give the options for a job that goes on for so long, whatever its size."""
+    return {"runtime": f"{round(seconds * 1000)}ms", "time_based": True}
