@@ -13,6 +13,7 @@ from nfsmulti.demo.command import demo
 from nfsmulti.doctor.command import doctor
 from nfsmulti.errors import HarnessError
 from nfsmulti.lab.commands import app as lab_app
+from nfsmulti.report.command import report
 from nfsmulti.run.command import run
 from nfsmulti.signals import end_politely
 
@@ -31,6 +32,7 @@ app.add_typer(lab_app, name="lab")
 app.command()(demo)
 app.command()(doctor)
 app.command()(run)
+app.command()(report)
 app.command("test", context_settings=_PASS_ON)(run_tests)
 
 

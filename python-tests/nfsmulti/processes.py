@@ -30,6 +30,7 @@ from nfsmulti.errors import HarnessError, MissingError
 PACKAGES = {
     "busybox": "busybox-static",
     "cmake": "cmake",
+    "chromium": "chromium",
     "clang": "clang",
     "cpio": "cpio",
     "depmod": "kmod",

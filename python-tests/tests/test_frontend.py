@@ -11,7 +11,7 @@ import pytest
 from nfsmulti.paths import ROOT
 from nfsmulti.processes import Completed, run
 
-_COMMANDS = ("demo", "test", "build", "lab", "doctor")
+_COMMANDS = ("demo", "test", "build", "lab", "doctor", "report")
 
 
 class Machine:

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Cells that belong together, and the figures that are taken of them, one per repeat."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from nfsmulti.stats import percentiles
+from nfsmulti.stats.sample import Sample
+from nfsmulti.summary import Cell, Factor, Figures, Summary
+
+Measure = Callable[[Cell], float | None]
+
+
+def having(summary: Summary, **factors: Factor) -> list[Cell]:
+    """Give the cells that are done and have these values of these factors."""
+    return [
+        cell
+        for cell in summary.done
+        if all(cell.factors.get(name) == value for name, value in factors.items())
+    ]
+
+
+def levels(cells: Iterable[Cell], factor: str) -> list[Factor]:
+    """Give the values of a factor: numbers by size, names in the order of first use."""
+    found = list(dict.fromkeys(cell.factors[factor] for cell in cells if factor in cell.factors))
+    if all(isinstance(value, int | float) for value in found):
+        return sorted(found, key=float)
+    return found
+
+
+def sample(cells: Iterable[Cell], measure: Measure) -> Sample | None:
+    """Measure each cell; those that lack the figure are left out."""
+    return Sample.of(value for cell in cells if (value := measure(cell)) is not None)
+
+
+def sides(cell: Cell) -> list[Figures]:
+    """Give the figures of the directions that a cell has moved data in."""
+    return [side for side in (cell.read, cell.write) if side and side.ops]
+
+
+def bandwidth(cell: Cell) -> float | None:
+    """Give bytes per second, both directions together."""
+    return sum(side.bytes_per_s for side in sides(cell)) or None
+
+
+def iops(cell: Cell) -> float | None:
+    """Give I/Os per second, both directions together."""
+    return sum(side.iops for side in sides(cell)) or None
+
+
+def jobs_cpu_us(cell: Cell) -> float | None:
+    """Give the CPU time of fio's jobs per I/O, in µs."""
+    return cell.cpu_s / cell.ops * 1e6 if cell.ops and cell.cpu_s else None
+
+
+def machine_cpu_us(cell: Cell) -> float | None:
+    """Give the whole machine's CPU time per I/O, in µs; None where it was not taken."""
+    return cell.machine_cpu_s / cell.ops * 1e6 if cell.ops and cell.machine_cpu_s else None
+
+
+def latency_us(figures: Sequence[Figures | None], percent: float) -> float | None:
+    """Give a percentile of clat over several repeats or directions, out of their bins together."""
+    found = [side for side in figures if side and side.ops]
+    if any(not side.bins for side in found):
+        # Without bins only one alone can tell, in fio's own words.
+        own = {50: "p50_us", 95: "p95_us", 99: "p99_us", 99.9: "p999_us"}.get(percent)
+        return float(getattr(found[0], own)) if own and len(found) == 1 else None
+    return percentiles.percentile_us(percentiles.merged(side.bins for side in found), percent)

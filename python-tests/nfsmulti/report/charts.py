@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""How the plots look, and their files.
+
+Colours are Okabe and Ito's, which people of every colour vision can tell apart; lines have markers
+of their own as well, for print. In a page, ink and ground are the page's.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from nfsmulti.report.story import Plot
+from nfsmulti.stats.sample import Sample
+
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+MARKERS = ("o", "s", "^", "D", "v", "P")
+INK, PALE = "#24292f", "#8c959f"
+_WIDTH, _HEIGHT = 5.6, 3.7  # inches; legible on a phone's width, where 10 points become 6
+mpl.rcParams.update(
+    {
+        "axes.edgecolor": PALE,
+        "axes.labelcolor": INK,
+        "axes.spines.right": False,
+        "axes.spines.top": False,
+        "axes.titlesize": 11,
+        "font.size": 10,
+        "grid.alpha": 0.3,
+        "grid.color": PALE,
+        "legend.frameon": False,
+        "svg.fonttype": "path",
+        "text.color": INK,
+        "xtick.color": INK,
+        "ytick.color": INK,
+    }
+)
+
+
+def panel(title: str, x: str, y: str) -> tuple[Figure, Axes]:
+    """Give an empty plot whose axes are named, with their units; y is from zero."""
+    figure, (axes,) = panels(title, 1)
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    return figure, axes
+
+
+def panels(title: str, columns: int, width: float = _WIDTH) -> tuple[Figure, Sequence[Axes]]:
+    """Give several plots in a row that share the y axis, which is from zero once finished."""
+    figure = Figure(figsize=(width, _HEIGHT), layout="constrained")
+    axes = list(figure.subplots(1, columns, sharey=True, squeeze=False)[0])
+    figure.suptitle(title, fontsize=11)
+    for one in axes:
+        one.grid(axis="y")
+        one.set_axisbelow(True)
+    return figure, axes
+
+
+def line(
+    axes: Axes, number: int, label: str, points: Sequence[tuple[float, Sample | None]]
+) -> None:
+    """Draw a line through means, with 95 % intervals where there are repeats."""
+    found = [(x, one) for x, one in points if one is not None]
+    lows, highs = [], []
+    for _, one in found:
+        low, high = one.interval or (one.mean, one.mean)
+        lows.append(one.mean - max(low, 0))
+        highs.append(high - one.mean)
+    axes.errorbar(
+        [x for x, _ in found],
+        [one.mean for _, one in found],
+        yerr=[lows, highs],
+        label=label,
+        color=COLOURS[number % len(COLOURS)],
+        marker=MARKERS[number % len(MARKERS)],
+        # Every second line is dashed, with larger and hollow marks: it hides none that it covers.
+        linestyle="--" if number % 2 else "-",
+        markerfacecolor="none" if number % 2 else None,
+        markersize=8 if number % 2 else 5,
+        linewidth=1.6,
+        capsize=3,
+    )
+
+
+def doubling(axes: Axes, values: Sequence[float]) -> None:
+    """Make the x axis one of doublings, with ticks at the values alone."""
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(values, [f"{value:g}" for value in values])
+    axes.minorticks_off()
+
+
+def from_zero(axes: Axes, highest: float | None = None) -> None:
+    """Let y begin at zero, with room above all, or `highest`; to be called when all is drawn."""
+    axes.set_ylim(0, 1.3 * highest if highest else 1.05 * axes.get_ylim()[1])
+
+
+def legend(axes: Axes, title: str | None = None, columns: int = 2) -> None:
+    """Name the lines below the plot, where they hide nothing."""
+    figure = axes.get_figure()
+    assert isinstance(figure, Figure)
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(
+        handles, labels, title=title, loc="outside lower center", ncols=columns, fontsize=9
+    )
+
+
+def write(plot: Plot, folder: Path) -> None:
+    """Write a plot as PNG and SVG."""
+    folder.mkdir(exist_ok=True)
+    plot.figure.savefig(folder / f"{plot.name}.png", dpi=150)
+    (folder / f"{plot.name}.svg").write_text(_svg(plot))
+
+
+def inline(plot: Plot) -> str:
+    """Give a plot as SVG that stands in a page: its ids are its own, its ink is the page's."""
+    text = _svg(plot)
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)
+    text = re.sub(r'(id="|href="#|url\(#)', rf"\g<1>{plot.name}-", text)
+    text = text.replace(INK, "currentColor").replace("fill: #ffffff", "fill: none")
+    size = 'role="img" aria-hidden="true" '
+    return re.sub(r'<svg (.*?)width="[^"]*"(.*?)height="[^"]*"', rf"<svg {size}\1\2", text, count=1)
+
+
+def _svg(plot: Plot) -> str:
+    file = io.StringIO()
+    with mpl.rc_context({"svg.hashsalt": plot.name}):  # the same run, the same file
+        plot.figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
+    return file.getvalue()

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""report.md, report.html and plots/ of a run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import jinja2
+from markupsafe import Markup, escape
+
+from nfsmulti.errors import HarnessError
+from nfsmulti.report import charts, conditions, texts
+from nfsmulti.report.scenarios import SCENARIOS
+from nfsmulti.report.story import Beside, Section, Story, Table
+from nfsmulti.summary import Cell, Summary
+
+MARKDOWN, HTML, PLOTS = "report.md", "report.html", "plots"
+_TEMPLATES = Path(__file__).with_name("templates")
+_NOTHING = Story(["No cell of this run is done: there is nothing to report yet."])
+
+
+def write(folder: Path) -> None:
+    """Write a run's report beside its summary.json. Raises HarnessError where that cannot be read.
+
+    A run that was interrupted, or has failed cells, gets a report of what there is, which says so.
+    """
+    summary = Summary.load(folder)
+    scenario = SCENARIOS.get(summary.scenario)
+    if scenario is None:
+        raise HarnessError(f"{folder}: there is no report for scenario '{summary.scenario}'")
+    story = scenario.tell(summary) if summary.done else _NOTHING
+    for section in (*story.sections, *story.ending):
+        for plot in section.plots:
+            charts.write(plot, folder / PLOTS)
+    values = {
+        "summary": summary,
+        "scenario": scenario,
+        "story": story,
+        "beside": beside_table(scenario.beside(summary)),
+        "troubles": _troubles(summary),
+        "conditions": conditions.table(summary, folder),
+        "place": conditions.in_short(summary),
+    }
+    for file, template in ((MARKDOWN, "report.md.j2"), (HTML, "report.html.j2")):
+        (folder / file).write_text(_environment().get_template(template).render(values))
+
+
+def beside_table(rows: Sequence[Beside]) -> Table:
+    """Lay published figures and ours side by side, each of ours with its variation."""
+    headings = [
+        "figure", "published", "here", "ratio published", "ratio here (95 % interval)", "CV %", "n",
+    ]  # fmt: skip
+    cells = [
+        [
+            row.figure,
+            row.theirs,
+            row.ours,
+            texts.MISSING if row.their_ratio is None else f"{row.their_ratio:.2f}",
+            row.our_ratio.text if row.our_ratio else texts.MISSING,
+            texts.cv(row.sample),
+            texts.count(row.sample),
+        ]
+        for row in rows
+    ]
+    return Table(headings, cells, text_columns=1)
+
+
+def _troubles(summary: Summary) -> list[Section]:
+    """Tell of the cells that failed, and of those that did not run."""
+    failed = [cell for cell in summary.cells if cell.status == "failed"]
+    waiting = [cell for cell in summary.cells if cell.status == "waiting"]
+    sections = []
+    if failed:
+        rows = [[_name(cell), str(cell.repeat), cell.why or "not said"] for cell in failed]
+        words = f"{len(failed)} of {len(summary.cells)} cells failed; no figure holds them."
+        table = Table(["cell", "repeat", "why"], rows, text_columns=3)
+        sections.append(Section("Failed cells", [words], [table]))
+    if waiting:
+        words = (
+            f"This run was interrupted: {len(waiting)} of {len(summary.cells)} cells have not run."
+            " `--resume` goes on with it."
+        )
+        rows = [[_name(cell), str(cell.repeat)] for cell in waiting]
+        table = Table(["cell", "repeat"], rows, text_columns=2)
+        sections.append(Section("Waiting cells", [words], [table]))
+    return sections
+
+
+def _name(cell: Cell) -> str:
+    return ", ".join(f"{name} {value}" for name, value in cell.factors.items()) or cell.id
+
+
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_TEMPLATES),
+        autoescape=jinja2.select_autoescape(["html.j2"]),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["code"] = _code
+    environment.filters["cell"] = lambda text: str(text).replace("|", "\\|").replace("\n", " ")
+    environment.globals["inline"] = lambda plot: Markup(charts.inline(plot))
+    return environment
+
+
+def _code(text: str) -> Markup:
+    """Mark what stands between backquotes as code, in HTML."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))

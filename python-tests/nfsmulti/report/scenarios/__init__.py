@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What each scenario's report tells: one module per published story."""
+
+from nfsmulti.report.scenarios.dd import DD
+from nfsmulti.report.story import Scenario
+
+SCENARIOS: dict[str, Scenario] = {scenario.name: scenario for scenario in (DD,)}

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""dd: one stream against five, with a client whose connections are capped and with one without.
+
+Factors: client (capped, uncapped), direction (write, read), streams.
+"""
+
+from __future__ import annotations
+
+from nfsmulti.report import cells, charts, texts, verdict
+from nfsmulti.report.story import Beside, Plot, Scenario, Section, Story, Table
+from nfsmulti.stats.ratio import Ratio
+from nfsmulti.stats.sample import Sample
+from nfsmulti.summary import Summary
+
+_STREAM_BYTES = 838_860_800
+_MANY = 5
+_PUBLISHED_RATIO = 72 / 19.4
+_ORIGINALS = {"capped": "AIX", "uncapped": "Linux"}
+
+# client, direction, streams: published text, ratio to one stream, why ours may differ
+_PUBLISHED = (
+    ("capped", "write", 1, "43.20 s, 19.4 MB/s", None,
+     "Ours is the cap of the lab's connections, or of your client's."),
+    ("capped", "write", _MANY, "55 s, 72 MB/s in sum", _PUBLISHED_RATIO,
+     "The published sum stayed below both five times one stream and the link; here five times the"
+     " cap fits into the link."),
+    ("capped", "read", 1, "30.86 s, 27.2 MB/s", None,
+     "Ours is the cap of the lab's connections, or of your client's, in this direction as well."),
+    ("uncapped", "write", 1, "6.02 s, 139 MB/s", None,
+     "139 MB/s are more than 1 Gbit/s carries, so the published clock stopped before all data had"
+     " gone out; ours stops after COMMIT."),
+    ("uncapped", "read", 1, "8.56 s, 98.0 MB/s", None,
+     "One stream of 8 KiB requests, one at a time, is bound by the round trip where the link is"
+     " not the limit."),
+)  # fmt: skip
+_UNMEASURED = (
+    Beside("FTP over the same link", "100 MB/s", differs="FTP is not measured here."),
+    Beside(
+        "the server's own disk, 8,388,608,000 bytes",
+        "4.20 s, 2.0 GB/s",
+        differs="The server's disk is not measured here.",
+    ),
+)
+
+
+def _rate(summary: Summary, client: str, direction: str, streams: int) -> Sample | None:
+    """Give bytes per second of all streams together."""
+    found = cells.having(summary, client=client, direction=direction, streams=streams)
+    return cells.sample(found, cells.bandwidth)
+
+
+def _seconds(rate: Sample, streams: int) -> float:
+    """Give what every stream takes for its 838,860,800 bytes at the rate of all together."""
+    return streams * _STREAM_BYTES / rate.mean
+
+
+def _gain(summary: Summary, client: str, direction: str, streams: int) -> Ratio | None:
+    one = _rate(summary, client, direction, 1)
+    return Ratio.of(_rate(summary, client, direction, streams), one)
+
+
+def beside(summary: Summary) -> list[Beside]:
+    """Give the published table beside ours."""
+    rows = []
+    for client, direction, streams, theirs, ratio, differs in _PUBLISHED:
+        rate = _rate(summary, client, direction, streams)
+        rows.append(
+            Beside(
+                figure=f"{_ORIGINALS[client]} ({client}), {direction}, {_streams(streams)}",
+                theirs=theirs,
+                ours=_time_and_rate(rate, streams),
+                sample=rate,
+                their_ratio=ratio,
+                our_ratio=_gain(summary, client, direction, streams) if ratio else None,
+                differs=differs,
+            )
+        )
+    return [*rows, *_UNMEASURED]
+
+
+def _time_and_rate(rate: Sample | None, streams: int) -> str:
+    if rate is None:
+        return texts.MISSING
+    return f"{_seconds(rate, streams):.2f} s, {texts.mean(rate, 'MB/s', 1e6)}"
+
+
+def _streams(count: int) -> str:
+    return "1 stream" if count == 1 else f"{count} streams"
+
+
+def tell(summary: Summary) -> Story:
+    """Tell what one stream and several do here."""
+    clients = [client for client in _ORIGINALS if cells.having(summary, client=client)]
+    plots = [_plot(summary, client) for client in clients]
+    return Story(
+        answer=_answer(summary),
+        sections=[Section("One stream, and more", tables=[_table(summary)], plots=plots)],
+        reading=[
+            "MB/s are 10^6 bytes per second, of all streams together. The time is what each stream"
+            " takes for the 838,860,800 bytes of the original dd, at that rate.",
+            "A stream is one job with one request of 8 KiB at a time, and has a connection of its"
+            " own. Where the sum grows along the dotted line, the connection is the limit; where"
+            " it becomes flat, the link or the server is.",
+            verdict.RULE,
+        ],
+    )
+
+
+def _answer(summary: Summary) -> list[str]:
+    gain = _gain(summary, "capped", "write", _MANY)
+    words = []
+    if gain is None:
+        words.append(f"One stream and {_MANY} on capped connections were not both measured.")
+    else:
+        words.append(
+            f"Five streams on connections of their own write {gain.text} times what one stream"
+            f" does, where every connection is capped; published were {_PUBLISHED_RATIO:.2f} times."
+        )
+    words.append(verdict.sentence(gain, _PUBLISHED_RATIO))
+    alone = [
+        f"{direction}s at {texts.mean(rate, 'MB/s', 1e6)}"
+        for direction in ("write", "read")
+        if (rate := _rate(summary, "uncapped", direction, 1))
+    ]
+    if alone:
+        words.append(f"Without the cap, one stream alone {texts.several(alone)}.")
+    return [" ".join(words)]
+
+
+def _table(summary: Summary) -> Table:
+    rows = []
+    for client in cells.levels(summary.done, "client"):
+        for direction in cells.levels(cells.having(summary, client=client), "direction"):
+            found = cells.having(summary, client=client, direction=direction)
+            for streams in map(int, cells.levels(found, "streams")):
+                rate = _rate(summary, str(client), str(direction), streams)
+                gain = _gain(summary, str(client), str(direction), streams)
+                if rate is None:
+                    continue
+                rows.append([
+                    str(client), str(direction), str(streams), f"{_seconds(rate, streams):.2f}",
+                    texts.mean(rate, scale=1e6), texts.cv(rate), texts.count(rate),
+                    gain.text if gain and streams > 1 else texts.MISSING,
+                ])  # fmt: skip
+    headings = ["client", "direction", "streams", "time, s", "MB/s", "CV %", "n", "times one"]
+    return Table(headings, rows, text_columns=2)
+
+
+def _plot(summary: Summary, client: str) -> Plot:
+    figure, axes = charts.panel(
+        f"{client.capitalize()} connections", "streams, each on a connection", "MB/s, all streams"
+    )
+    ticks, highest = [1], 0.0
+    for number, direction in enumerate(("write", "read")):
+        found = cells.having(summary, client=client, direction=direction)
+        streams = [int(value) for value in cells.levels(found, "streams")]
+        points = [(n, _megabytes(_rate(summary, client, direction, n))) for n in streams]
+        if not points:
+            continue
+        charts.line(axes, number, direction, points)
+        one = dict(points).get(1)
+        if one and len(streams) > 1:
+            colour = charts.COLOURS[number]
+            ideal = [one.mean * n for n in streams]
+            axes.plot(streams, ideal, ":", color=colour, label=f"n times one {direction}")
+        ticks = sorted({*ticks, *streams})
+        highest = max(highest, *(rate.mean for _, rate in points if rate))
+    axes.set_xticks(ticks)
+    charts.from_zero(axes, highest)
+    charts.legend(axes)
+    return Plot(
+        f"scaling-{client}",
+        f"{client.capitalize()} connections: rate of all streams against their number, with 95 %"
+        " intervals; dotted: as many times one stream.",
+        figure,
+    )
+
+
+def _megabytes(rate: Sample | None) -> Sample | None:
+    return Sample.of(value / 1e6 for value in rate.values) if rate else None
+
+
+DD = Scenario(
+    name="dd",
+    title="dd: one stream against five",
+    publication=(
+        "Published: `dd` of 838,860,800 bytes in blocks of 8192, written and read back, from AIX"
+        " and Linux clients to a RHEL 6.8 server over 1 Gbit/s Ethernet (NFSv3, TCP, rsize ="
+        " wsize = 32768). AIX wrote 19.4 MB/s by one stream and 72 MB/s by five at once; Linux"
+        " wrote 139 MB/s and read 98.0 MB/s by one. The limit was per connection."
+    ),
+    beside=beside,
+    tell=tell,
+)

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a scenario has to tell of a run, before it is laid out as Markdown or HTML.
+
+Texts are plain; what stands between backquotes is shown as code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from matplotlib.figure import Figure
+
+from nfsmulti.report.texts import MISSING
+from nfsmulti.stats.ratio import Ratio
+from nfsmulti.stats.sample import Sample
+from nfsmulti.summary import Summary
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A published figure beside ours. Ratios are many connections to one.
+
+    `sample` are the repeats of our figure, `differs` is a sentence on why ours may be another.
+    """
+
+    figure: str
+    theirs: str
+    ours: str = MISSING
+    sample: Sample | None = None
+    their_ratio: float | None = None
+    our_ratio: Ratio | None = None
+    differs: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table; the first `text_columns` hold words, the others figures."""
+
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    title: str = ""
+    text_columns: int = 1
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A plot: `name` is its file's, `caption` says what can be seen."""
+
+    name: str
+    caption: str
+    figure: Figure
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the report: words, then tables, then plots, then lines to paste."""
+
+    title: str
+    words: Sequence[str] = ()
+    tables: Sequence[Table] = ()
+    plots: Sequence[Plot] = ()
+    lines: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Story:
+    """What a run shows: the answer in a few sentences, then what it rests on."""
+
+    answer: Sequence[str]
+    sections: Sequence[Section] = ()
+    reading: Sequence[str] = ()
+    ending: Sequence[Section] = field(default=())
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A published story: who measured what, and what a run of ours has to say to it.
+
+    `beside` gives all published figures, with ours where the run has them: of a run without cells
+    it gives the published ones alone. `tell` needs one cell that is done.
+    """
+
+    name: str
+    title: str
+    publication: str
+    beside: Callable[[Summary], list[Beside]]
+    tell: Callable[[Summary], Story]

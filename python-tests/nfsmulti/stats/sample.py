@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""One figure, measured several times."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The values of one figure, one per repeat, in no order; there is at least one."""
+
+    values: tuple[float, ...]
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> Sample | None:
+        """Make a sample of the values; None where there are none."""
+        found = tuple(values)
+        return cls(found) if found else None
+
+    @property
+    def n(self) -> int:
+        """How often it was measured."""
+        return len(self.values)
+
+    @property
+    def mean(self) -> float:
+        """The arithmetic mean."""
+        return statistics.fmean(self.values)
+
+    @property
+    def cv_percent(self) -> float | None:
+        """The coefficient of variation, s / mean; None for one value alone, or where all are 0."""
+        if self.n < 2 or not self.mean:
+            return None
+        return 100 * statistics.stdev(self.values) / abs(self.mean)
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The mean's 95 % interval by Student's t; None for one value alone."""
+        if self.n < 2:
+            return None
+        from scipy import stats  # takes a second to load
+
+        half = float(stats.sem(self.values) * stats.t.ppf(0.975, self.n - 1))
+        return self.mean - half, self.mean + half

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A page as Chromium has it, without a window: what its console says, and how wide it becomes."""
+
+from __future__ import annotations
+
+import html
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from conftest import missing
+
+from nfsmulti.errors import MissingError
+from nfsmulti.processes import find, run
+
+_SECONDS = 60.0
+# A window of Chromium's cannot be made as narrow as a phone, a frame can. How wide the page is in
+# it is found in the title. Scroll bars take no room on a phone.
+_FRAME = """<!DOCTYPE html><title>waiting</title>
+<iframe width={width} height=844 style="border: 0" srcdoc="{page}"></iframe>
+<script>
+onload = () => {{
+	const page = document.querySelector("iframe").contentDocument.documentElement
+	page.style.scrollbarWidth = "none"
+	document.title = page.scrollWidth + " of " + page.clientWidth
+}}
+</script>
+"""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What Chromium made of a page: its console's lines, and the page after that."""
+
+    console: list[str]
+    page: str
+
+
+def look(page: Path, folder: Path) -> Seen:
+    """Open a page; `folder` holds the browser's profile. Skips where there is no Chromium."""
+    try:
+        chromium = find("chromium")
+    except MissingError as error:
+        missing(error)
+    words = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+    words += ["--enable-logging=stderr", f"--user-data-dir={folder / 'profile'}", "--dump-dom"]
+    done = run([chromium, *words, page.resolve().as_uri()], timeout=_SECONDS).check()
+    return Seen([line for line in done.stderr.splitlines() if "CONSOLE" in line], done.stdout)
+
+
+def overflow(page: Path, folder: Path, width: int) -> int:
+    """Give by how many pixels a page is wider than a screen of `width` pixels."""
+    frame = folder / "frame.html"
+    frame.write_text(_FRAME.format(width=width, page=html.escape(page.read_text(), quote=True)))
+    seen = look(frame, folder)
+    found = re.search(r"<title>(\d+) of (\d+)</title>", seen.page)
+    assert found, seen.page[:200]
+    assert int(found[2]) == width
+    return int(found[1]) - width

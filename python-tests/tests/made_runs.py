@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Runs that never ran: summaries of every scenario, with figures as a server might give them.
+
+They are small, and the same each time. `slower` divides every rate.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from itertools import product
+from pathlib import Path
+
+from nfsmulti.stats.percentiles import percentile_us
+from nfsmulti.summary import Cell, Factor, Figures, JobRow, Status, Summary
+
+PLACE = {
+    "kind": "lab",
+    "pool": "nfs://10.77.0.[1-5]/export",
+    "limits": {"link": "1gbit", "per_address": "120mbit"},
+}
+ENVIRONMENT = {
+    "kernel": "6.1.0-35-amd64",
+    "fio": "fio-3.33",
+    "server": {"name": "nfs-ganesha", "version": "4.3"},
+    "sysctls": {"net.ipv4.tcp_rmem": "4096 131072 6291456"},
+    "nics": [{"name": "veth0", "mtu": 1500}],
+    "mounts": [],
+}
+
+
+def figures(
+    rng: random.Random, bytes_per_s: float, block: int, mean_us: float, seconds: float = 4.0
+) -> Figures:
+    """Make the figures of one direction, with bins whose percentiles are those that it gives."""
+    ops = round(bytes_per_s * seconds / block)
+    bins: Counter[int] = Counter()
+    for _ in range(200):
+        bins[round(mean_us * rng.lognormvariate(-0.08, 0.4)) * 1000] += max(1, ops // 200)
+    p50, p95, p99, p999 = (percentile_us(bins, percent) or 0 for percent in (50, 95, 99, 99.9))
+    return Figures(
+        ops, ops * block, seconds, ops / seconds, ops * block / seconds,
+        mean_us, p50, p95, p99, p999, {str(latency): count for latency, count in bins.items()},
+    )  # fmt: skip
+
+
+class Maker:
+    """Makes the cells of a run, whose figures vary a little from repeat to repeat."""
+
+    def __init__(self, scenario: str, repeats: int = 3, slower: float = 1.0, seed: int = 1):
+        self.scenario, self.repeats, self.slower = scenario, repeats, slower
+        self.rng = random.Random(f"{scenario} {seed}")
+        self.cells: list[Cell] = []
+
+    def noisy(self, value: float, part: float = 0.01) -> float:
+        """Give a value that differs by about `part` of it."""
+        return value * self.rng.lognormvariate(0, part)
+
+    def add(
+        self,
+        factors: Mapping[str, Factor],
+        *,
+        read: float = 0,
+        write: float = 0,
+        block: int = 8192,
+        mean_us: float = 400,
+        cpu_us: float = 20,
+        jobs: int = 1,
+        paths: Mapping[str, float] | None = None,
+        over_time: bool = False,
+    ) -> None:
+        """Add the repeats of a cell; rates in bytes per second, CPU in µs per I/O."""
+        for repeat in range(1, self.repeats + 1):
+            sides = {
+                side: figures(self.rng, self.noisy(rate) / self.slower, block, mean_us)
+                for side, rate in (("read", read), ("write", write))
+                if rate
+            }
+            ops = sum(side.ops for side in sides.values())
+            rates = {side: figure.bytes_per_s / jobs for side, figure in sides.items()}
+            total = sum(rates.values()) * jobs
+            rows = [
+                JobRow(
+                    "t", number, rates.get("read", 0), rates.get("read", 0) / block,
+                    rates.get("write", 0), rates.get("write", 0) / block,
+                    mean_us, mean_us * 0.9, mean_us * 2.2, 4.2, 30.0,
+                )
+                for number in range(jobs)
+            ]  # fmt: skip
+            name = "-".join(str(value) for value in factors.values())
+            self.cells.append(
+                Cell(
+                    f"{name}-{repeat}", dict(factors), repeat, "done", f"cells/{name}-{repeat}",
+                    f"fio --name=t --output={name}", seconds=4.0,
+                    read=sides.get("read"), write=sides.get("write"),
+                    cpu_s=self.noisy(cpu_us) * ops / 1e6,
+                    machine_cpu_s=self.noisy(2.5 * cpu_us) * ops / 1e6,
+                    usr_percent=4.2, sys_percent=30.0, jobs=rows, paths=dict(paths or {}),
+                    over_time=[self.noisy(total, 0.03) for _ in range(4)] if over_time else [],
+                )
+            )  # fmt: skip
+
+    def unrun(self, factors: dict[str, Factor], status: Status, why: str | None = None) -> None:
+        """Add a cell that failed or waits."""
+        name = "-".join(str(value) for value in factors.values())
+        self.cells.append(Cell(name, factors, 1, status, f"cells/{name}", "fio", why))
+
+    def summary(self, label: str = "made") -> Summary:
+        """Give the run."""
+        command = f"./nfsmulti run {self.scenario} --lab --repeat {self.repeats}"
+        return Summary(
+            self.scenario, label, "2026-11-20T17:00:00Z", "2026-11-20T17:20:00Z", False,
+            command, PLACE, self.cells,
+        )  # fmt: skip
+
+
+def saved(summary: Summary, folder: Path) -> Path:
+    """Write a run's summary.json and environment.json."""
+    folder.mkdir(parents=True, exist_ok=True)
+    summary.save(folder)
+    (folder / "environment.json").write_text(json.dumps(ENVIRONMENT))
+    return folder
+
+
+def dd(repeats: int = 3, slower: float = 1.0, seed: int = 1) -> Summary:
+    """Make a run of dd: 14.5 MB/s by connection where capped, a link of 1 Gbit/s."""
+    made = Maker("dd", repeats, slower, seed)
+    for direction, streams in product(("write", "read"), range(1, 6)):
+        for client, one in (("capped", 14.5e6), ("uncapped", 105e6)):
+            rate = min(one * streams, 117e6)
+            made.add(
+                {"client": client, "direction": direction, "streams": streams},
+                read=rate if direction == "read" else 0,
+                write=rate if direction == "write" else 0,
+                jobs=streams,
+            )
+    return made.summary()
+
+
+RUNS = {"dd": dd}
+
+
+def every() -> Iterator[tuple[str, Summary]]:
+    """Give a run of every scenario, by name."""
+    for name, make in RUNS.items():
+        yield name, make()
