@@ -139,7 +139,66 @@ def dd(repeats: int = 3, slower: float = 1.0, seed: int = 1) -> Summary:
     return made.summary()
 
 
-RUNS = {"dd": dd}
+def fsperf(repeats: int = 3, slower: float = 1.0, seed: int = 1) -> Summary:
+    """Make a run of fsperf: a cap on each connection, and a link of 9.4 Gbit/s."""
+    made = Maker("fsperf", repeats, slower, seed)
+    for client, one in (("nfs3", 725e6), ("mount-v3", 715e6), ("mount-v4.1", 530e6)):
+        for paths, spread in ((1, "job"), *product((2, 3, 4), ("stripe", "roundrobin"))):
+            made.add(
+                {"client": client, "paths": paths, "spread": spread},
+                read=min(one * paths, 1095e6),
+                block=65536,
+                mean_us=2500,
+                paths={f"10.77.0.{path + 1}": 1 / paths for path in range(paths)},
+                over_time=True,
+            )
+    return made.summary()
+
+
+def randread(repeats: int = 3, slower: float = 1.0, seed: int = 1) -> Summary:
+    """Make a run of randread in the kernel lab."""
+    made = Maker("randread", repeats, slower, seed)
+    rates = {"rdma-pool": 260e6, "tcp-pool": 480e6, "rdma-mount-v3": 210e6}
+    rates |= {"rdma-mount-v4.1": 200e6, "tcp-mount": 420e6}
+    for transport, rate in rates.items():
+        made.add({"transport": transport}, read=rate, block=65536, mean_us=8000, jobs=4)
+    return made.summary()
+
+
+def sio(repeats: int = 3, slower: float = 1.0, seed: int = 1) -> Summary:
+    """Make a run of sio, in which concurrent I/O gains from four threads on."""
+    made = Maker("sio", repeats, slower, seed)
+    gains = {"buffered": 2.0, "direct": 4.0, "concurrent": 16.0}
+    patterns = (("sequential", 32768), ("random", 8192))
+    for (mode, most), (pattern, block) in product(gains.items(), patterns):
+        for threads in (1, 2, 4, 8, 16, 32):
+            made.add(
+                {"mode": mode, "pattern": pattern, "threads": threads},
+                read=2000 * block * min(threads, most),
+                block=block,
+                cpu_us=20 * (1 + threads / 64),
+                jobs=threads,
+            )
+    return made.summary()
+
+
+def oltp(repeats: int = 3, slower: float = 1.0, seed: int = 1) -> Summary:
+    """Make a run of oltp, in which one connection is full at 20,000 IOPS."""
+    made = Maker("oltp", repeats, slower, seed)
+    kinds = {"one": (20e3, 25), "pool": (60e3, 22), "mount": (30e3, 15)}
+    for (kind, (most, cost)), concurrency in product(kinds.items(), (1, 4, 16, 64)):
+        rate = min(2500 * concurrency, most)
+        made.add(
+            {"connections": kind, "concurrency": concurrency},
+            read=rate * 8192 * 2 / 3,
+            write=rate * 8192 / 3,
+            mean_us=concurrency / rate * 1e6,
+            cpu_us=cost,
+        )
+    return made.summary()
+
+
+RUNS = {run.__name__: run for run in (dd, fsperf, randread, sio, oltp)}
 
 
 def every() -> Iterator[tuple[str, Summary]]:

@@ -98,7 +98,7 @@ def test_single_runs_give_figures_without_intervals(folder: Path, tmp_path: Path
     summary = Summary.load(folder)
     once = [cell for cell in summary.cells if cell.repeat == 1]
     text = report_of(dataclasses.replace(summary, cells=once), tmp_path)
-    assert " to " not in text.split("## Published, beside ours")[1].split("##")[0]
+    assert not re.search(r"\d\.\d\d \(\d+\.\d\d to \d", text.split("## How to read it")[0])
     assert not re.search(r"\b(nan|None|inf)\b", text)
 
 
@@ -177,3 +177,113 @@ def test_dd_tells_when_streams_do_not_help(tmp_path: Path) -> None:
     for streams in (1, 5):
         made.add({"client": "capped", "direction": "write", "streams": streams}, write=14.5e6)
     assert "The story does not hold here." in report_of(made.summary(), tmp_path)
+
+
+# --- fsperf ---
+
+
+def test_fsperf_holds_each_client_against_its_own_figure(tmp_path: Path) -> None:
+    text = report_of(made_runs.fsperf(), tmp_path)
+    assert re.search(
+        r"NFSv3 from user space: 4 paths by round robin read 1\.5\d \(.*?\) times what one does"
+        r" \(1,\d\d\d MB/s against 7\d\d MB/s\); published were 1\.53 times\. The story holds",
+        text,
+    )
+    assert re.search(
+        r"NFSv4\.1 mounts: .{,80} read 2\.\d\d .{,80} published were 2\.09 times", text
+    )
+    assert re.search(r"\| NFSv4.1 mounts, 1 path \| 523 MB/s \| 5\d\d MB/s \|", text)
+    assert "| nfs3 | roundrobin | 25.0, 25.0, 25.0, 25.0 | 4 | 1.0000 |" in text
+    assert "over-time-mount-v4-1.png" in text
+
+
+def test_fsperf_counts_jain_where_the_run_did_not(tmp_path: Path) -> None:
+    made = made_runs.Maker("fsperf")
+    factors = {"client": "nfs3", "paths": 2, "spread": "roundrobin"}
+    made.add(factors, read=1e9, block=65536, paths={"a": 0.75, "b": 0.25})
+    text = report_of(made.summary(), tmp_path)
+    assert "| nfs3 | roundrobin | 75.0, 25.0 | 2 | 0.8000 |" in text
+    assert "were not both measured" in text
+
+
+# --- randread ---
+
+
+def test_randread_shows_jobs_and_totals_in_fios_terms(tmp_path: Path) -> None:
+    text = report_of(made_runs.randread(), tmp_path)
+    assert "published were 4178 MiB/s" in text
+    assert re.search(
+        r"The RDMA pool reads 1\.3\d \(1\.\d\d to 1\.\d\d\) times what that mount", text
+    )
+    assert re.search(r"\| 4178 MiB/s \(4381 MB/s\), 66.8k IOPS \| 19\d MiB/s \(2\d\d MB/s\)", text)
+    assert text.count("| tcp-pool |") == 6  # all jobs, four of them, and CPU
+    assert "| published | 4,178 |" in text
+
+
+def test_randread_of_a_users_pool_stands_beside_the_published_mount(tmp_path: Path) -> None:
+    made = made_runs.Maker("randread")
+    made.add({"transport": "pool"}, read=3e9, block=65536, jobs=4)
+    text = report_of(made.summary(), tmp_path)
+    assert "bandwidth, all four jobs: the pool | 4178 MiB/s" in text
+
+
+# --- sio ---
+
+
+def test_sio_finds_the_published_findings(tmp_path: Path) -> None:
+    text = report_of(made_runs.sio(), tmp_path)
+    assert "8 of 8 published findings are found here." in text
+    assert re.search(
+        r"With 32 threads, random, concurrent I/O does 8\.\d\d .{,20} times buffered", text
+    )
+
+
+def test_sio_says_what_is_not_found(tmp_path: Path) -> None:
+    made = made_runs.Maker("sio")
+    for mode in ("direct", "concurrent"):
+        for threads in (1, 32):
+            made.add({"mode": mode, "pattern": "random", "threads": threads}, read=1e8)
+    text = report_of(made.summary(), tmp_path)
+    assert "0 of 2 published findings are found here." in text
+    assert "Not found: concurrent against direct, 32 threads, random and CPU per operation" in text
+
+
+def test_sio_calls_no_concurrency_high_that_is_not(tmp_path: Path) -> None:
+    made = made_runs.Maker("sio")
+    for mode, rate in (("direct", 1e8), ("concurrent", 4e8)):
+        made.add({"mode": mode, "pattern": "random", "threads": 4}, read=rate, jobs=4)
+    text = report_of(made.summary(), tmp_path)
+    assert "concurrent against direct, 4 threads, random | a large gain | not told |" in text
+
+
+# --- oltp ---
+
+
+def test_oltp_is_relative_to_one_connection(tmp_path: Path) -> None:
+    text = report_of(made_runs.oltp(), tmp_path)
+    assert re.search(
+        r"At a concurrency of 64, the pool gives [23]\.\d\d .{,20} times the IOPS of one"
+        r" connection, at 0\.8\d .{,20} times its CPU per operation",
+        text,
+    )
+    assert re.search(r"\| one \| 64 \| 0\.02\d+ \| \d\.\d \| 1\.0 \|", text)
+    assert re.search(r"\| mount \| 64 \| 0\.01\d+ \| \d\.\d \| 0\.60? .*? \|", text)
+
+
+def test_oltps_percentiles_are_of_all_repeats_together(tmp_path: Path) -> None:
+    made = made_runs.Maker("oltp", repeats=2)
+    made.add({"connections": "one", "concurrency": 1}, read=2e7, write=1e7)
+    first, second = made.cells
+    assert first.read is not None
+    assert second.read is not None
+    low = dataclasses.replace(first.read, bins={"1000000": 98}, p99_us=1000)
+    high = dataclasses.replace(second.read, bins={"9000000": 2}, p99_us=9000)
+    made.cells = [dataclasses.replace(first, read=low), dataclasses.replace(second, read=high)]
+    text = report_of(made.summary(), tmp_path)
+    assert "| 1,000 | 1,000 | 9,000 | 9,000 |" in text  # p50, p95, p99, p99.9
+
+
+def test_without_a_second_kind_oltp_has_nothing_to_compare(tmp_path: Path) -> None:
+    made = made_runs.Maker("oltp")
+    made.add({"connections": "one", "concurrency": 1}, read=2e7, write=1e7)
+    assert "nothing to hold against it" in report_of(made.summary(), tmp_path)

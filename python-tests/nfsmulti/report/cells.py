@@ -29,6 +29,11 @@ def levels(cells: Iterable[Cell], factor: str) -> list[Factor]:
     return found
 
 
+def counts(cells: Iterable[Cell], factor: str) -> list[int]:
+    """Give the values of a factor that counts something, by size."""
+    return sorted({int(cell.factors[factor]) for cell in cells if factor in cell.factors})
+
+
 def sample(cells: Iterable[Cell], measure: Measure) -> Sample | None:
     """Measure each cell; those that lack the figure are left out."""
     return Sample.of(value for cell in cells if (value := measure(cell)) is not None)

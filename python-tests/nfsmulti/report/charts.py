@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from nfsmulti.report.story import Plot
 from nfsmulti.stats.sample import Sample
@@ -61,20 +62,13 @@ def panels(title: str, columns: int, width: float = _WIDTH) -> tuple[Figure, Seq
     return figure, axes
 
 
-def line(
-    axes: Axes, number: int, label: str, points: Sequence[tuple[float, Sample | None]]
-) -> None:
+def line(axes: Axes, number: int, label: str, points: Sequence[tuple[float, Sample]]) -> None:
     """Draw a line through means, with 95 % intervals where there are repeats."""
-    found = [(x, one) for x, one in points if one is not None]
-    lows, highs = [], []
-    for _, one in found:
-        low, high = one.interval or (one.mean, one.mean)
-        lows.append(one.mean - max(low, 0))
-        highs.append(high - one.mean)
+    samples = [one for _, one in points]
     axes.errorbar(
-        [x for x, _ in found],
-        [one.mean for _, one in found],
-        yerr=[lows, highs],
+        [x for x, _ in points],
+        [one.mean for one in samples],
+        yerr=_bars(samples),
         label=label,
         color=COLOURS[number % len(COLOURS)],
         marker=MARKERS[number % len(MARKERS)],
@@ -87,11 +81,45 @@ def line(
     )
 
 
+def _bars(samples: Sequence[Sample]) -> list[list[float]]:
+    """Give how far each mean's 95 % interval goes down, not below zero, and up."""
+    ends = [one.interval or (one.mean, one.mean) for one in samples]
+    return [
+        [one.mean - max(low, 0) for one, (low, _) in zip(samples, ends, strict=True)],
+        [high - one.mean for one, (_, high) in zip(samples, ends, strict=True)],
+    ]
+
+
+def bars(axes: Axes, groups: Sequence[str], series: Mapping[str, Sequence[Sample | None]]) -> None:
+    """Draw bars with 95 % intervals, a group of one per series; what is missing has none."""
+    width = 0.8 / len(series)
+    for number, (label, samples) in enumerate(series.items()):
+        found = [(place, one) for place, one in enumerate(samples) if one]
+        axes.bar(
+            [place + (number - (len(series) - 1) / 2) * width for place, _ in found],
+            [one.mean for _, one in found],
+            yerr=_bars([one for _, one in found]),
+            width=0.92 * width,
+            label=label,
+            color=COLOURS[number % len(COLOURS)],
+            hatch="//" if number % 2 else None,
+            edgecolor="white",
+            ecolor=INK,
+            capsize=3,
+        )
+    axes.set_xticks(range(len(groups)), [group.replace("-", "\n", 1) for group in groups])
+
+
 def doubling(axes: Axes, values: Sequence[float]) -> None:
     """Make the x axis one of doublings, with ticks at the values alone."""
     axes.set_xscale("log", base=2)
     axes.set_xticks(values, [f"{value:g}" for value in values])
     axes.minorticks_off()
+
+
+def few_ticks() -> MaxNLocator:
+    """Give whole ticks that leave room for figures of several digits."""
+    return MaxNLocator(5, integer=True)
 
 
 def from_zero(axes: Axes, highest: float | None = None) -> None:

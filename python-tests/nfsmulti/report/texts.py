@@ -12,13 +12,13 @@ MISSING = "\N{EN DASH}"
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """Write a figure with about `digits` digits: 1,094 or 19.4 or 0.123."""
+    """Write a figure with `digits` digits, or all before the point: 1,094 or 19.4 or 0.123."""
     if value is None or not math.isfinite(value):
         return MISSING
     if not value:
         return "0"
     places = digits - 1 - math.floor(math.log10(abs(value)))
-    return f"{round(value, places):,.{max(0, min(places, 6))}f}"
+    return f"{value:,.{max(0, min(places, 6))}f}"
 
 
 def mean(sample: Sample | None, unit: str = "", scale: float = 1.0) -> str:

@@ -2,6 +2,12 @@
 """What each scenario's report tells: one module per published story."""
 
 from nfsmulti.report.scenarios.dd import DD
+from nfsmulti.report.scenarios.fsperf import FSPERF
+from nfsmulti.report.scenarios.oltp import OLTP
+from nfsmulti.report.scenarios.randread import RANDREAD
+from nfsmulti.report.scenarios.sio import SIO
 from nfsmulti.report.story import Scenario
 
-SCENARIOS: dict[str, Scenario] = {scenario.name: scenario for scenario in (DD,)}
+SCENARIOS: dict[str, Scenario] = {
+    scenario.name: scenario for scenario in (DD, FSPERF, RANDREAD, SIO, OLTP)
+}

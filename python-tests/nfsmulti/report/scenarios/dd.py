@@ -132,7 +132,7 @@ def _table(summary: Summary) -> Table:
     for client in cells.levels(summary.done, "client"):
         for direction in cells.levels(cells.having(summary, client=client), "direction"):
             found = cells.having(summary, client=client, direction=direction)
-            for streams in map(int, cells.levels(found, "streams")):
+            for streams in cells.counts(found, "streams"):
                 rate = _rate(summary, str(client), str(direction), streams)
                 gain = _gain(summary, str(client), str(direction), streams)
                 if rate is None:
@@ -153,8 +153,9 @@ def _plot(summary: Summary, client: str) -> Plot:
     ticks, highest = [1], 0.0
     for number, direction in enumerate(("write", "read")):
         found = cells.having(summary, client=client, direction=direction)
-        streams = [int(value) for value in cells.levels(found, "streams")]
-        points = [(n, _megabytes(_rate(summary, client, direction, n))) for n in streams]
+        streams = cells.counts(found, "streams")
+        rates = [(n, _rate(summary, client, direction, n)) for n in streams]
+        points = [(n, rate.scaled(1e-6)) for n, rate in rates if rate]
         if not points:
             continue
         charts.line(axes, number, direction, points)
@@ -164,7 +165,7 @@ def _plot(summary: Summary, client: str) -> Plot:
             ideal = [one.mean * n for n in streams]
             axes.plot(streams, ideal, ":", color=colour, label=f"n times one {direction}")
         ticks = sorted({*ticks, *streams})
-        highest = max(highest, *(rate.mean for _, rate in points if rate))
+        highest = max(highest, *(rate.mean for _, rate in points))
     axes.set_xticks(ticks)
     charts.from_zero(axes, highest)
     charts.legend(axes)
@@ -174,10 +175,6 @@ def _plot(summary: Summary, client: str) -> Plot:
         " intervals; dotted: as many times one stream.",
         figure,
     )
-
-
-def _megabytes(rate: Sample | None) -> Sample | None:
-    return Sample.of(value / 1e6 for value in rate.values) if rate else None
 
 
 DD = Scenario(

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""fsperf: one reader over one path, and over several by round robin or by stripe.
+
+Factors: client (nfs3, mount-v3, mount-v4.1), paths, spread (job, stripe, roundrobin).
+"""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+
+from nfsmulti.report import cells, charts, texts, verdict
+from nfsmulti.report.story import Beside, Plot, Scenario, Section, Story, Table
+from nfsmulti.stats.fairness import jain
+from nfsmulti.stats.ratio import Ratio
+from nfsmulti.stats.sample import Sample
+from nfsmulti.summary import Cell, Summary
+
+_MANY = 4
+_CLIENTS = {
+    "nfs3": "NFSv3 from user space",
+    "mount-v3": "NFSv3 mounts",
+    "mount-v4.1": "NFSv4.1 mounts",
+}
+_NFS3, _NFS4 = (718, 1100), (523, 1094)  # MB/s over one mount and over four
+_PUBLISHED = {"nfs3": _NFS3, "mount-v3": _NFS3, "mount-v4.1": _NFS4}
+_DIFFERS = {
+    "nfs3": "The original is the kernel's client; here one process speaks NFSv3 itself.",
+    "mount-v3": "The same design: a file open on four mounts; here the I/O is io_uring's.",
+    "mount-v4.1": "The original does not say which minor version; here it is 4.1, where mounts of"
+    " one server may share a session.",
+}
+
+
+def _cells(summary: Summary, client: str, paths: int, spread: str) -> list[Cell]:
+    """Give the cells of one client; over one path every spread is the same."""
+    if paths == 1:
+        return cells.having(summary, client=client, paths=1)
+    return cells.having(summary, client=client, paths=paths, spread=spread)
+
+
+def _rate(summary: Summary, client: str, paths: int, spread: str) -> Sample | None:
+    return cells.sample(_cells(summary, client, paths, spread), cells.bandwidth)
+
+
+def _gain(summary: Summary, client: str, paths: int, spread: str) -> Ratio | None:
+    one = _rate(summary, client, 1, spread)
+    return Ratio.of(_rate(summary, client, paths, spread), one)
+
+
+def _published_ratio(client: str) -> float:
+    one, many = _PUBLISHED[client]
+    return many / one
+
+
+def beside(summary: Summary) -> list[Beside]:
+    """Give the published table beside ours, the kernel's clients and the one in user space."""
+    rows = []
+    for client, words in _CLIENTS.items():
+        one, many = _PUBLISHED[client]
+        rate = _rate(summary, client, 1, "job")
+        differs = _DIFFERS[client]
+        rows.append(Beside(f"{words}, 1 path", f"{one} MB/s", _mb(rate), rate, differs=differs))
+        for spread in ("roundrobin", "stripe"):
+            rate = _rate(summary, client, _MANY, spread)
+            rows.append(
+                Beside(
+                    f"{words}, {_MANY} paths by {spread}",
+                    f"{many:,} MB/s",
+                    _mb(rate),
+                    rate,
+                    _published_ratio(client),
+                    _gain(summary, client, _MANY, spread),
+                    "The original is round robin." if spread == "stripe" else differs,
+                )
+            )
+    return rows
+
+
+def _mb(rate: Sample | None) -> str:
+    return texts.mean(rate, "MB/s", 1e6)
+
+
+def tell(summary: Summary) -> Story:
+    """Tell what several paths do for one reader here."""
+    clients = [client for client in _CLIENTS if cells.having(summary, client=client)]
+    over_time = [plot for client in clients if (plot := _over_time_plot(summary, client))]
+    sections = [
+        Section(
+            "Paths and spreads",
+            tables=[_table(summary)],
+            plots=[_scaling_plot(summary, client) for client in clients],
+        ),
+    ]
+    if over_time:
+        sections.append(Section("Bandwidth over time", plots=over_time))
+    if shares := _shares_table(summary):
+        sections.append(Section("How evenly the paths were used", tables=[shares]))
+    return Story(
+        answer=[_answer(summary, client) for client in clients],
+        sections=sections,
+        reading=[
+            "MB/s are 10^6 bytes per second. One reader, 64 KiB blocks in order, 32 of them under"
+            " way. “times one” is the ratio to one path of the same client.",
+            "A ratio near the number of paths says that the connection was the limit; one that"
+            " ends at the link's rate says that the link is the limit then; one near 1 that"
+            " something else is: the server, its disks, or the client's processor.",
+            "Jain's index is 1 where all paths carry the same, and 1/n where one carries all.",
+            verdict.RULE,
+        ],
+    )
+
+
+def _answer(summary: Summary, client: str) -> str:
+    theirs = _published_ratio(client)
+    gain = _gain(summary, client, _MANY, "roundrobin")
+    if gain is None:
+        return (
+            f"{_CLIENTS[client]}: one path and {_MANY} by round robin were not both measured."
+            f" {verdict.sentence(None, theirs)}"
+        )
+    rates = [_mb(_rate(summary, client, paths, "roundrobin")) for paths in (1, _MANY)]
+    return (
+        f"{_CLIENTS[client]}: {_MANY} paths by round robin read {gain.text} times what one does"
+        f" ({rates[1]} against {rates[0]}); published were {theirs:.2f} times."
+        f" {verdict.sentence(gain, theirs)}"
+    )
+
+
+def _variants(summary: Summary) -> list[tuple[str, int, str]]:
+    """Give client, paths and spread of what was measured, one path first."""
+    found = {
+        (str(cell.factors["client"]), int(cell.factors["paths"]), str(cell.factors["spread"]))
+        for cell in summary.done
+    }
+    order = list(_CLIENTS)
+    return sorted(found, key=lambda one: (order.index(one[0]), one[2] != "job", one[2], one[1]))
+
+
+def _table(summary: Summary) -> Table:
+    rows = []
+    for client, paths, spread in _variants(summary):
+        rate = _rate(summary, client, paths, spread)
+        gain = _gain(summary, client, paths, spread) if paths > 1 else None
+        sides = [cell.read for cell in _cells(summary, client, paths, spread)]
+        p99 = cells.latency_us(sides, 99)
+        cost = cells.sample(_cells(summary, client, paths, spread), cells.jobs_cpu_us)
+        rows.append([
+            client, spread, str(paths), texts.mean(rate, scale=1e6), texts.cv(rate),
+            texts.count(rate), gain.text if gain else texts.MISSING, texts.number(p99),
+            texts.mean(cost),
+        ])  # fmt: skip
+    headings = [
+        "client", "spread", "paths", "MB/s", "CV %", "n", "times one", "clat p99, µs",
+        "CPU per I/O of fio's job, µs",
+    ]  # fmt: skip
+    return Table(headings, rows, text_columns=2)
+
+
+def _shares_table(summary: Summary) -> Table | None:
+    rows = []
+    for client, paths, spread in _variants(summary):
+        found = [cell for cell in _cells(summary, client, paths, spread) if cell.paths]
+        if paths == 1 or not found:
+            continue
+        each = zip_longest(*(cell.paths.values() for cell in found), fillvalue=0.0)
+        shares = [sum(values) / len(found) for values in each]
+        index = Sample.of(cell.jain or jain(cell.paths.values()) for cell in found)
+        parts = ", ".join(f"{100 * share:.1f}" for share in shares)
+        text = f"{index.mean:.4f}" if index else texts.MISSING
+        rows.append([client, spread, parts, str(paths), text, texts.cv(index), texts.count(index)])
+    headings = ["client", "spread", "share of each path, %", "paths", "Jain's index", "CV %", "n"]
+    return Table(headings, rows, text_columns=3) if rows else None
+
+
+def _scaling_plot(summary: Summary, client: str) -> Plot:
+    counts = cells.counts(cells.having(summary, client=client), "paths")
+    figure, axes = charts.panel(_CLIENTS[client], "paths", "MB/s")
+    for number, spread in enumerate(("roundrobin", "stripe")):
+        rates = [(paths, _rate(summary, client, paths, spread)) for paths in counts]
+        charts.line(axes, number, spread, [(n, rate.scaled(1e-6)) for n, rate in rates if rate])
+    axes.set_xticks(counts)
+    charts.from_zero(axes)
+    charts.legend(axes)
+    caption = f"{_CLIENTS[client]}: bandwidth against the number of paths, with 95 % intervals."
+    return Plot(f"paths-{_file(client)}", caption, figure)
+
+
+def _file(client: str) -> str:
+    return client.replace(".", "-")
+
+
+def _over_time_plot(summary: Summary, client: str) -> Plot | None:
+    """Draw MB/s in each second, the mean of the repeats, of one path and of the most paths."""
+    variants = [one for one in _variants(summary) if one[0] == client]
+    most = max(paths for _, paths, _ in variants)
+    figure, axes = charts.panel(_CLIENTS[client], "seconds", "MB/s")
+    number = 0
+    for _, paths, spread in variants:
+        runs = [cell.over_time for cell in _cells(summary, client, paths, spread)]
+        seconds = min(map(len, runs), default=0)
+        if seconds < 2 or paths not in (1, most):
+            continue
+        means = [sum(run[at] for run in runs) / len(runs) / 1e6 for at in range(seconds)]
+        label = "1 path" if paths == 1 else f"{paths} paths, {spread}"
+        points = [(at + 1, Sample((value,))) for at, value in enumerate(means)]
+        charts.line(axes, number, label, points)
+        number += 1
+    if not number:
+        return None
+    axes.xaxis.set_major_locator(charts.few_ticks())
+    charts.from_zero(axes)
+    charts.legend(axes, columns=3)
+    return Plot(
+        f"over-time-{_file(client)}",
+        f"{_CLIENTS[client]}: bandwidth in each second, the mean of the repeats.",
+        figure,
+    )
+
+
+FSPERF = Scenario(
+    name="fsperf",
+    title="fsperf: one reader over four paths",
+    publication=(
+        "Published: SAP HANA's `fsperf -t read -m throughput -f 2g -b 64k`, one process that reads"
+        " a 2 GiB file in 64 KiB blocks asynchronously, from a NetApp FAS8060 to RHEL over 10 GbE;"
+        " the volume is mounted from four LIFs on one port, and each I/O goes to the next mount."
+        " NFSv3: 718 MB/s over one mount, 1100 MB/s over four (1.53 times); NFSv4: 523 and 1094"
+        " MB/s (2.09 times)."
+    ),
+    beside=beside,
+    tell=tell,
+)

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""oltp: random 8 KiB, two reads to a write, over one connection, a pool and a kernel mount.
+
+Factors: connections (one, pool, mount), concurrency.
+"""
+
+from __future__ import annotations
+
+from nfsmulti.report import cells, charts, texts
+from nfsmulti.report.story import Beside, Plot, Scenario, Section, Story, Table
+from nfsmulti.stats.ratio import Ratio
+from nfsmulti.stats.sample import Sample
+from nfsmulti.summary import Cell, Summary
+
+_KINDS = {"one": "one connection", "pool": "the pool", "mount": "the kernel's mount"}
+
+
+def _jobs(cell: Cell) -> float | None:
+    """Give CPU seconds of fio's jobs per 1,000 I/Os."""
+    cost = cells.jobs_cpu_us(cell)
+    return None if cost is None else cost / 1000
+
+
+def _machine(cell: Cell) -> float | None:
+    """Give CPU seconds of the machine per 1,000 I/Os."""
+    cost = cells.machine_cpu_us(cell)
+    return None if cost is None else cost / 1000
+
+
+def _find(summary: Summary, kind: str, concurrency: int) -> list[Cell]:
+    return cells.having(summary, connections=kind, concurrency=concurrency)
+
+
+def _concurrencies(summary: Summary, kind: str) -> list[int]:
+    return cells.counts(cells.having(summary, connections=kind), "concurrency")
+
+
+def _common(summary: Summary, kind: str) -> int | None:
+    """Give the highest concurrency that both one connection and this kind were measured at."""
+    shared = set(_concurrencies(summary, "one")) & set(_concurrencies(summary, kind))
+    return max(shared, default=None)
+
+
+def beside(summary: Summary) -> list[Beside]:
+    """Give what was published beside ours: costs are relative to one connection."""
+    rows = [
+        Beside(
+            "protocol efficiency: CPU per transaction, NFS",
+            "1.0 (the scale)",
+            "1.0: one connection",
+            their_ratio=1.0,
+            differs="The publication scales NFS to 1.0 and holds iSCSI and Fibre Channel against"
+            " it; here the scale is one connection.",
+        )
+    ]
+    for kind in ("pool", "mount"):
+        at = _common(summary, kind)
+        for name, cost in (("fio's jobs", _jobs), ("the machine", _machine)):
+            found = _find(summary, kind, at) if at else []
+            sample = cells.sample(found, cost)
+            one = cells.sample(_find(summary, "one", at), cost) if at else None
+            rows.append(
+                Beside(
+                    f"CPU per operation of {name}: {_KINDS[kind]} to one connection",
+                    texts.MISSING,
+                    texts.mean(sample, "s per 1,000") if sample else texts.MISSING,
+                    sample,
+                    our_ratio=Ratio.of(sample, one),
+                    differs="Not published. A mount's work is partly done outside of fio's jobs.",
+                )
+            )
+    lowest = min(_concurrencies(summary, "one"), default=0)
+    alone = [cell.read for cell in _find(summary, "one", lowest)]
+    median = cells.latency_us(alone, 50)
+    rows.append(
+        Beside(
+            "8 KiB read response, NFS over SAN",
+            "under 0.1 ms more",
+            f"{texts.number(median)} µs (p50 in all)" if median else texts.MISSING,
+            Sample.of(side.p50_us for side in alone if side),
+            differs="There is no SAN here: ours is the whole response at the lowest concurrency.",
+        )
+    )
+    return rows
+
+
+def tell(summary: Summary) -> Story:
+    """Tell what more connections do for a database's mix here, and what they cost."""
+    kinds = [kind for kind in _KINDS if _concurrencies(summary, kind)]
+    return Story(
+        answer=[_answer(summary, kind) for kind in kinds if kind != "one"]
+        or ["Only one connection was measured: there is nothing to hold against it."],
+        sections=[
+            Section(
+                "Throughput and response",
+                tables=[_table(summary, kinds)],
+                plots=[_curve(summary, kinds)],
+            ),
+            Section(
+                "CPU, relative to one connection",
+                tables=[_cost_table(summary, kinds)],
+                plots=[_cost_plot(summary, kinds)],
+            ),
+        ],
+        reading=[
+            "IOPS are reads and writes together, of 8 KiB each, two to one. Concurrency is I/Os"
+            " under way, all jobs together.",
+            "The curve rises to the right while there is capacity left, and turns upwards where"
+            " more concurrency buys only waiting.",
+            "Efficiency is CPU per operation relative to one connection at the same concurrency:"
+            " above 1.0 an operation costs more. fio's jobs are the client alone, without what"
+            " the kernel does for a mount elsewhere; the machine is everything, a server on it"
+            " included.",
+            "Read percentiles are out of fio's latency bins of all jobs and repeats together.",
+        ],
+    )
+
+
+def _answer(summary: Summary, kind: str) -> str:
+    at = _common(summary, kind)
+    name = _KINDS[kind]
+    if at is None:
+        return f"{name.capitalize()} and one connection were not measured at one concurrency."
+    rates = [cells.sample(_find(summary, which, at), cells.iops) for which in (kind, "one")]
+    gain = Ratio.of(*rates)
+    costs = [cells.sample(_find(summary, which, at), _jobs) for which in (kind, "one")]
+    cost = Ratio.of(*costs)
+    words = f"At a concurrency of {at}, {name} gives"
+    words += f" {gain.text if gain else texts.MISSING} times the IOPS of one connection"
+    if cost:
+        words += f", at {cost.text} times its CPU per operation (fio's jobs)"
+    return f"{words}. {_of_machine(summary, kind, at)}".strip()
+
+
+def _of_machine(summary: Summary, kind: str, at: int) -> str:
+    machine = [cells.sample(_find(summary, which, at), _machine) for which in (kind, "one")]
+    ratio = Ratio.of(*machine)
+    return f"The whole machine spends {ratio.text} times the CPU per operation." if ratio else ""
+
+
+def _table(summary: Summary, kinds: list[str]) -> Table:
+    rows = []
+    for kind in kinds:
+        for concurrency in _concurrencies(summary, kind):
+            found = _find(summary, kind, concurrency)
+            rate = cells.sample(found, cells.iops)
+            one = cells.sample(_find(summary, "one", concurrency), cells.iops)
+            gain = Ratio.of(rate, one) if kind != "one" else None
+            reads = [cell.read for cell in found]
+            rows.append([
+                kind, str(concurrency), texts.mean(rate), texts.cv(rate), texts.count(rate),
+                gain.text if gain else texts.MISSING,
+                *(texts.number(cells.latency_us(reads, at)) for at in (50, 95, 99, 99.9)),
+            ])  # fmt: skip
+    headings = [
+        "connections", "concurrency", "IOPS", "CV %", "n", "times one", "read p50, µs", "p95, µs",
+        "p99, µs", "p99.9, µs",
+    ]  # fmt: skip
+    return Table(headings, rows)
+
+
+def _cost_table(summary: Summary, kinds: list[str]) -> Table:
+    rows = []
+    for kind in kinds:
+        for concurrency in _concurrencies(summary, kind):
+            row = [kind, str(concurrency)]
+            for cost in (_jobs, _machine):
+                sample = cells.sample(_find(summary, kind, concurrency), cost)
+                one = cells.sample(_find(summary, "one", concurrency), cost)
+                ratio = Ratio.of(sample, one) if kind != "one" else None
+                own = "1.0" if kind == "one" and sample else texts.MISSING
+                row += [texts.mean(sample), texts.cv(sample), ratio.text if ratio else own]
+            rows.append(row)
+    headings = [
+        "connections", "concurrency", "fio's jobs, s per 1,000 I/Os", "CV %", "efficiency",
+        "the machine, s per 1,000 I/Os", "CV %", "efficiency",
+    ]  # fmt: skip
+    return Table(headings, rows)
+
+
+def _curve(summary: Summary, kinds: list[str]) -> Plot:
+    figure, axes = charts.panel("Response against throughput", "IOPS", "read clat, median, µs")
+    for number, kind in enumerate(kinds):
+        points = []
+        for concurrency in _concurrencies(summary, kind):
+            found = _find(summary, kind, concurrency)
+            rate = cells.sample(found, cells.iops)
+            latency = cells.latency_us([cell.read for cell in found], 50)
+            if rate and latency:
+                points.append((rate.mean, Sample((latency,))))
+                axes.annotate(
+                    str(concurrency), (rate.mean, latency), xytext=(5, -11),
+                    textcoords="offset points", fontsize=7, color=charts.INK,
+                )  # fmt: skip
+        charts.line(axes, number, _KINDS[kind], points)
+    axes.set_xlim(0, axes.get_xlim()[1])
+    axes.xaxis.set_major_locator(charts.few_ticks())
+    charts.from_zero(axes)
+    charts.legend(axes, columns=3)
+    return Plot(
+        "curve", "Median read response against IOPS; the numbers are the concurrency.", figure
+    )
+
+
+def _cost_plot(summary: Summary, kinds: list[str]) -> Plot:
+    figure, axes = charts.panel(
+        "CPU of fio's jobs", "concurrency", "CPU seconds per 1,000 operations"
+    )
+    for number, kind in enumerate(kinds):
+        points = [
+            (concurrency, one)
+            for concurrency in _concurrencies(summary, kind)
+            if (one := cells.sample(_find(summary, kind, concurrency), _jobs))
+        ]
+        charts.line(axes, number, _KINDS[kind], points)
+    values = sorted({value for kind in kinds for value in _concurrencies(summary, kind)})
+    charts.doubling(axes, values)
+    charts.from_zero(axes)
+    charts.legend(axes, columns=3)
+    return Plot("cpu", "CPU time of fio's jobs against concurrency, with 95 % intervals.", figure)
+
+
+OLTP = Scenario(
+    name="oltp",
+    title="oltp: a database's mix",
+    publication=(
+        "Published: Oracle 10.1 OLTP on AIX 5.3 and a NetApp FAS880 (2005), about two reads"
+        " to a write in blocks of 8 KiB, over NFS, iSCSI and Fibre Channel: transactions, host CPU,"
+        " protocol efficiency (CPU per transaction, NFS = 1.0) and block-read response, where 8 KiB"
+        " reads took under 0.1 ms longer over NFS than over the SAN."
+    ),
+    beside=beside,
+    tell=tell,
+)

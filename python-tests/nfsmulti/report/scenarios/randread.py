@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""randread: four jobs that read a small file at random, over RDMA and TCP, by pools and mounts.
+
+Factor: transport (rdma-pool, tcp-pool, rdma-mount-v3, rdma-mount-v4.1, tcp-mount, pool).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from nfsmulti.report import cells, charts, texts
+from nfsmulti.report.story import Beside, Plot, Scenario, Section, Story, Table
+from nfsmulti.stats.ratio import Ratio
+from nfsmulti.stats.sample import Sample
+from nfsmulti.summary import JobRow, Summary
+
+_MIB = 2**20
+_PUBLISHED_MIB = 4178
+_THEIRS = "rdma-mount-v4.1"  # what the publication measured
+_TRANSPORTS = {
+    _THEIRS: "the kernel's mount over RDMA, NFSv4.1",
+    "rdma-mount-v3": "the kernel's mount over RDMA, NFSv3",
+    "rdma-pool": "an RDMA pool",
+    "tcp-mount": "the kernel's mount over TCP",
+    "tcp-pool": "a TCP pool",
+    "pool": "the pool",
+}
+_DIFFERS = "40 GbE adapters move the data there; an RDMA device in software costs processor time."
+
+
+def _measured(summary: Summary) -> list[str]:
+    """Give the transports that were measured, the published one first."""
+    return [name for name in _TRANSPORTS if cells.having(summary, transport=name)]
+
+
+def _rate(summary: Summary, transport: str) -> Sample | None:
+    return cells.sample(cells.having(summary, transport=transport), cells.bandwidth)
+
+
+def _of_jobs(summary: Summary, transport: str, figure: Callable[[JobRow], float]) -> list[Sample]:
+    """Give a figure of each job, over the repeats."""
+    found = cells.having(summary, transport=transport)
+    numbers = sorted({job.number for cell in found for job in cell.jobs})
+    samples = [
+        Sample.of(figure(job) for cell in found for job in cell.jobs if job.number == number)
+        for number in numbers
+    ]
+    return [one for one in samples if one]
+
+
+def _mib(job: JobRow) -> float:
+    return job.read_bytes_per_s / _MIB
+
+
+def _mean_us(job: JobRow) -> float:
+    return job.mean_us
+
+
+def _p50_us(job: JobRow) -> float:
+    return job.p50_us
+
+
+def _p99_us(job: JobRow) -> float:
+    return job.p99_us
+
+
+def _usr(job: JobRow) -> float:
+    return job.usr_percent
+
+
+def _sys(job: JobRow) -> float:
+    return job.sys_percent
+
+
+def _range(samples: Sequence[Sample], unit: str = "") -> str:
+    """Write the smallest and the largest value: a mean of percentiles would be none."""
+    values = [value for one in samples for value in one.values]
+    if not values:
+        return texts.MISSING
+    low, high = texts.number(min(values)), texts.number(max(values))
+    return f"{low if low == high else f'{low} to {high}'} {unit}".strip()
+
+
+def _each(samples: list[Sample], unit: str) -> str:
+    return f"{', '.join(texts.mean(one) for one in samples)} {unit}" if samples else texts.MISSING
+
+
+def _together(samples: list[Sample]) -> Sample | None:
+    """Give the mean over the jobs, per repeat."""
+    repeats = zip(*(one.values for one in samples), strict=False)
+    return Sample.of(sum(values) / len(values) for values in repeats)
+
+
+def beside(summary: Summary) -> list[Beside]:
+    """Give the published rows beside those of the same transport, or of the next that was run."""
+    transport = next(iter(_measured(summary)), _THEIRS)
+    name = _TRANSPORTS[transport]
+    rate = _rate(summary, transport)
+    rows = [
+        Beside(
+            f"bandwidth, all four jobs: {name}",
+            "4178 MiB/s (4381 MB/s), 66.8k IOPS",
+            _total(summary, transport),
+            rate,
+            differs=_DIFFERS,
+        )
+    ]
+    for figure, theirs, unit, of_job in (
+        ("bandwidth, per job", "995, 957, 1274, 952 MiB/s", "MiB/s", _mib),
+        ("completion latency, mean, per job", "478, 497, 371, 500 µs", "µs", _mean_us),
+        ("usr, per job", "3.7 to 4.7 %", "%", _usr),
+        ("sys, per job", "24 to 36 %", "%", _sys),
+    ):
+        jobs = _of_jobs(summary, transport, of_job)
+        rows.append(Beside(figure, theirs, _each(jobs, unit), _together(jobs), differs=_DIFFERS))
+    reads = [cell.read for cell in cells.having(summary, transport=transport) if cell.read]
+    for percent, theirs, of_job, all_jobs in (
+        (50, "318 to 375 µs", _p50_us, Sample.of(read.p50_us for read in reads)),
+        (99, "1,400 to 3,700 µs", _p99_us, Sample.of(read.p99_us for read in reads)),
+    ):
+        ours = _range(_of_jobs(summary, transport, of_job), "µs")
+        figure = f"completion latency, p{percent}, per job"
+        rows.append(Beside(figure, theirs, ours, all_jobs, differs=_DIFFERS))
+    return rows
+
+
+def _total(summary: Summary, transport: str) -> str:
+    rate = _rate(summary, transport)
+    if rate is None:
+        return texts.MISSING
+    operations = cells.sample(cells.having(summary, transport=transport), cells.iops)
+    return (
+        f"{texts.mean(rate, 'MiB/s', _MIB)} ({texts.mean(rate, 'MB/s', 1e6)}),"
+        f" {texts.mean(operations, 'IOPS')}"
+    )
+
+
+def tell(summary: Summary) -> Story:
+    """Tell what each transport does here."""
+    transports = _measured(summary)
+    return Story(
+        answer=_answer(summary, transports),
+        sections=[
+            Section(
+                "All transports, in fio's terms",
+                tables=[_table(summary, transports)],
+                plots=[_rate_plot(summary, transports), _latency_plot(summary, transports)],
+            ),
+            Section("Each job", tables=[_jobs_table(summary, transports)]),
+            Section(
+                "CPU per operation",
+                [
+                    "By fio's jobs: user and system time of the jobs alone, which leaves out what"
+                    " the kernel does for a mount elsewhere. By the machine: all that its"
+                    " processors did meanwhile, a server on it included."
+                ],
+                [_cpu_table(summary, transports)],
+                [_cpu_plot(summary, transports)],
+            ),
+        ],
+        reading=[
+            "MiB/s are 2^20 bytes per second, as fio prints them; usr and sys are per cent of one"
+            " core, the mean of the jobs.",
+            "The file has 10,000,000 bytes and lies in the server's memory: this measures the"
+            " transport and the processors, not a disk.",
+            "Latencies are clat. Percentiles are out of fio's latency bins of all jobs and repeats"
+            " put together.",
+        ],
+    )
+
+
+def _answer(summary: Summary, transports: list[str]) -> list[str]:
+    if not transports:
+        return ["No transport that this report knows was measured."]
+    best = max(transports, key=lambda name: rate.mean if (rate := _rate(summary, name)) else 0)
+    words = (
+        f"Four jobs read {texts.mean(_rate(summary, best), 'MiB/s', _MIB)} over"
+        f" {_TRANSPORTS[best]}, the fastest here; published were {_PUBLISHED_MIB} MiB/s by the"
+        " kernel's RDMA mount."
+    )
+    ratio = Ratio.of(_rate(summary, "rdma-pool"), _rate(summary, _THEIRS))
+    if ratio:
+        words += f" The RDMA pool reads {ratio.text} times what that mount does here."
+    ratio = Ratio.of(_rate(summary, "rdma-pool"), _rate(summary, "tcp-pool"))
+    if ratio:
+        words += f" Over RDMA a pool reads {ratio.text} times what it does over TCP."
+    story = (
+        "The publication has one figure, of its hardware, and no ratio: whether that figure holds"
+        " can be told on such hardware alone, by the same command."
+    )
+    return [words, story]
+
+
+def _table(summary: Summary, transports: list[str]) -> Table:
+    rows = []
+    for name in transports:
+        found = cells.having(summary, transport=name)
+        rate, operations = _rate(summary, name), cells.sample(found, cells.iops)
+        sides = [cell.read for cell in found]
+        clat = Sample.of(side.mean_us for side in sides if side)
+        usr = Sample.of(cell.usr_percent for cell in found)
+        system = Sample.of(cell.sys_percent for cell in found)
+        against = Ratio.of(rate, _rate(summary, _THEIRS)) if name != _THEIRS else None
+        rows.append([
+            name, texts.mean(rate, scale=_MIB), texts.cv(rate), texts.count(rate),
+            texts.mean(operations), texts.mean(clat), texts.cv(clat),
+            *(texts.number(cells.latency_us(sides, percent)) for percent in (50, 99)),
+            texts.mean(usr), texts.mean(system), against.text if against else texts.MISSING,
+        ])  # fmt: skip
+    none = texts.MISSING
+    published = [
+        "published", f"{_PUBLISHED_MIB:,}", none, "1", "66,800", "371 to 500", none, "318 to 375",
+        "1,400 to 3,700", "3.7 to 4.7", "24 to 36", none,
+    ]  # fmt: skip
+    headings = [
+        "transport", "bw, MiB/s", "CV %", "n", "IOPS", "clat mean, µs", "CV %", "clat p50, µs",
+        "clat p99, µs", "usr %", "sys %", f"bw, times {_THEIRS}",
+    ]  # fmt: skip
+    return Table(headings, [*rows, published])
+
+
+def _jobs_table(summary: Summary, transports: list[str]) -> Table:
+    rows = []
+    for name in transports:
+        figures = (_mib, lambda job: job.read_iops, _mean_us, _p50_us, _p99_us, _usr, _sys)
+        columns = [_of_jobs(summary, name, figure) for figure in figures]
+        for number, (rate, operations, clat, p50, p99, usr, system) in enumerate(
+            zip(*columns, strict=True), start=1
+        ):
+            rows.append([
+                name, str(number), texts.mean(rate), texts.cv(rate), texts.count(rate),
+                texts.mean(operations), texts.mean(clat), _range([p50]), _range([p99]),
+                texts.mean(usr), texts.mean(system),
+            ])  # fmt: skip
+    headings = [
+        "transport", "job", "bw, MiB/s", "CV %", "n", "IOPS", "clat mean, µs", "clat p50, µs",
+        "clat p99, µs", "usr %", "sys %",
+    ]  # fmt: skip
+    title = "Means of the repeats; of percentiles the smallest and the largest"
+    return Table(headings, rows, title)
+
+
+def _cpu_table(summary: Summary, transports: list[str]) -> Table:
+    rows = []
+    for name in transports:
+        found = cells.having(summary, transport=name)
+        jobs = cells.sample(found, cells.jobs_cpu_us)
+        machine = cells.sample(found, cells.machine_cpu_us)
+        rows.append([
+            name, texts.mean(jobs), texts.cv(jobs), texts.count(jobs),
+            texts.mean(machine), texts.cv(machine), texts.count(machine),
+        ])  # fmt: skip
+    headings = ["transport", "fio's jobs, µs", "CV %", "n", "the machine, µs", "CV %", "n"]
+    return Table(headings, rows)
+
+
+def _rate_plot(summary: Summary, transports: list[str]) -> Plot:
+    figure, axes = charts.panel("Bandwidth of all jobs", "", "MiB/s")
+    rates = [_rate(summary, name) for name in transports]
+    series = [rate.scaled(1 / _MIB) if rate else None for rate in rates]
+    charts.bars(axes, transports, {"bandwidth": series})
+    charts.from_zero(axes)
+    return Plot("bandwidth", "Bandwidth of all jobs together, with 95 % intervals.", figure)
+
+
+def _latency_plot(summary: Summary, transports: list[str]) -> Plot:
+    percents = (50, 95, 99, 99.9)
+    figure, axes = charts.panel("Completion latency", "percentile", "µs")
+    for number, name in enumerate(transports):
+        sides = [cell.read for cell in cells.having(summary, transport=name)]
+        found = [(at, cells.latency_us(sides, percent)) for at, percent in enumerate(percents)]
+        points = [(at, Sample((value,))) for at, value in found if value is not None]
+        charts.line(axes, number, name, points)
+    axes.set_xticks(range(len(percents)), [f"{percent:g}" for percent in percents])
+    charts.from_zero(axes)
+    charts.legend(axes, columns=3)
+    return Plot("latency", "Percentiles of clat, of all jobs and repeats together.", figure)
+
+
+def _cpu_plot(summary: Summary, transports: list[str]) -> Plot:
+    figure, axes = charts.panel("CPU per operation", "", "µs")
+    series = {
+        label: [cells.sample(cells.having(summary, transport=name), cost) for name in transports]
+        for label, cost in (("fio's jobs", cells.jobs_cpu_us), ("machine", cells.machine_cpu_us))
+    }
+    charts.bars(axes, transports, series)
+    charts.from_zero(axes)
+    charts.legend(axes)
+    return Plot("cpu", "CPU time per operation, with 95 % intervals.", figure)
+
+
+RANDREAD = Scenario(
+    name="randread",
+    title="randread: NFS over RDMA, and what else there is",
+    publication=(
+        "Published: `fio --rw=randread --bs=64k --numjobs=4 --iodepth=8 --runtime=30"
+        " --size=10000000` (libaio, direct) on a kernel mount, `vers=4.1,rdma`, rsize = wsize ="
+        " 1048576; Ubuntu 18.04, kernel 5.4, ConnectX-3 Pro 40 GbE, 16 nfsd threads. All four"
+        " jobs: 4178 MiB/s, 66.8k IOPS; 371 to 500 µs mean completion latency; usr 3.7 to 4.7 %,"
+        " sys 24 to 36 % of a core per job."
+    ),
+    beside=beside,
+    tell=tell,
+)

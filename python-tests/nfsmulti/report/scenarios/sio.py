@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""sio: rising thread counts on one file, by I/O mode.
+
+Factors: mode (buffered, direct, concurrent), pattern (sequential, random), threads.
+"""
+
+from __future__ import annotations
+
+from nfsmulti.report import cells, charts, texts
+from nfsmulti.report.cells import Measure
+from nfsmulti.report.story import Beside, Plot, Scenario, Section, Story, Table
+from nfsmulti.stats.ratio import Ratio
+from nfsmulti.stats.sample import Sample
+from nfsmulti.summary import Cell, Summary
+
+_MODES = ("buffered", "direct", "concurrent")
+_PATTERNS = {"sequential": "sequential 32k", "random": "random 8k"}
+_HIGH = 16  # threads from which on concurrency is high
+# The publication names no figures, so these are ours: what is no gain, and what is a large one.
+_NO_GAIN, _LARGE = 1.05, 1.5
+_FOUND, _NOT_FOUND = "found here", "not found here"
+
+
+def _find(summary: Summary, mode: str, pattern: str, threads: int) -> list[Cell]:
+    return cells.having(summary, mode=mode, pattern=pattern, threads=threads)
+
+
+def _threads(summary: Summary, pattern: str) -> list[int]:
+    return cells.counts(cells.having(summary, pattern=pattern), "threads")
+
+
+def _cost(cell: Cell) -> float | None:
+    """Give CPU per I/O in µs: the machine's where it was taken, else that of fio's jobs."""
+    return cells.machine_cpu_us(cell) or cells.jobs_cpu_us(cell)
+
+
+def _ratio(
+    over: list[Cell], under: list[Cell], measure: Measure
+) -> tuple[Ratio | None, Sample | None]:
+    """Give a ratio, and the figures that stand above its line."""
+    sample = cells.sample(over, measure)
+    return Ratio.of(sample, cells.sample(under, measure)), sample
+
+
+def beside(summary: Summary) -> list[Beside]:
+    """Give the published findings, of which each is a ratio here."""
+    rows = []
+    for other in ("buffered", "direct"):
+        alone = [_find(summary, mode, "sequential", 1) for mode in ("concurrent", other)]
+        ratio, sample = _ratio(alone[0], alone[1], cells.bandwidth)
+        rows.append(
+            Beside(
+                f"concurrent against {other}, 1 thread, sequential",
+                "no gain, or a loss",
+                _holds(ratio, None if ratio is None else _low(ratio) <= _NO_GAIN),
+                sample,
+                our_ratio=ratio,
+                differs="No figure was published; here, a gain is more than 5 %.",
+            )
+        )
+    for pattern in ("random", "sequential"):
+        most = max(_threads(summary, pattern), default=0)
+        for other in ("buffered", "direct"):
+            many = [_find(summary, mode, pattern, most) for mode in ("concurrent", other)]
+            ratio, sample = _ratio(many[0], many[1], cells.iops)
+            enough = None
+            if ratio is not None and most >= _HIGH:
+                enough = _low(ratio) > 1 and ratio.value >= _LARGE
+            rows.append(
+                Beside(
+                    f"concurrent against {other}, {most or 'most'} threads, {pattern}",
+                    "a large gain",
+                    _holds(ratio, enough),
+                    sample,
+                    our_ratio=ratio,
+                    differs="No figure was published; here, a large gain is 1.5 times or more, at"
+                    " 16 threads or more.",
+                )
+            )
+    rows += [_cost_row(summary, pattern) for pattern in ("random", "sequential")]
+    return rows
+
+
+def _cost_row(summary: Summary, pattern: str) -> Beside:
+    most = max(_threads(summary, pattern), default=0)
+    ends = [_find(summary, "direct", pattern, threads) for threads in (most, 1)]
+    ratio, sample = _ratio(ends[0], ends[1], _cost) if most > 1 else (None, None)
+    return Beside(
+        f"CPU per operation on one mount, {most or 'most'} threads against 1, {pattern}",
+        "rises",
+        _holds(ratio, None if ratio is None else _low(ratio) > 1),
+        sample,
+        our_ratio=ratio,
+        differs="AIX 5.3 had one lock for a socket; Linux queues calls and sends them in turn.",
+    )
+
+
+def _low(ratio: Ratio) -> float:
+    return ratio.value if ratio.low is None else ratio.low
+
+
+def _holds(ratio: Ratio | None, true: bool | None) -> str:
+    if ratio is None:
+        return texts.MISSING
+    return "not told" if true is None else _FOUND if true else _NOT_FOUND
+
+
+def tell(summary: Summary) -> Story:
+    """Tell how throughput and its cost grow with threads here."""
+    patterns = [pattern for pattern in _PATTERNS if cells.having(summary, pattern=pattern)]
+    return Story(
+        answer=[_answer(summary)],
+        sections=[
+            Section(
+                _PATTERNS[pattern].capitalize(),
+                tables=[_table(summary, pattern)],
+                plots=[
+                    _plot(summary, pattern, "iops", "IOPS", cells.iops),
+                    _plot(summary, pattern, "cpu", "CPU per operation, µs", _cost),
+                ],
+            )
+            for pattern in patterns
+        ],
+        reading=[
+            "buffered: a kernel mount through its page cache; direct: the same mount with O_DIRECT,"
+            " all threads on it; concurrent: a connection of the pool for each thread.",
+            "KB are 1024 bytes. CPU per operation is the machine's, which includes a server that"
+            " runs on it, or where that was not taken, that of fio's jobs alone.",
+            "Buffered figures may be those of the client's memory: where they are beyond the link's"
+            " rate, they are.",
+            "A ratio is concurrent I/O to another mode, or many threads to one. A gain up to 5 % is"
+            " called none, one from 1.5 times on, with its interval above 1, large.",
+        ],
+    )
+
+
+def _answer(summary: Summary) -> str:
+    rows = [row for row in beside(summary) if row.our_ratio]
+    if not rows:
+        return (
+            "No two modes were measured alike: whether the published findings hold cannot be told."
+        )
+    found = sum(row.ours == _FOUND for row in rows)
+    missing = [row.figure for row in rows if row.ours == _NOT_FOUND]
+    words = f"{found} of {len(rows)} published findings are found here."
+    if missing:
+        words += f" Not found: {texts.several(missing)}."
+    return f"{words} {_gains(summary)}".strip()
+
+
+def _gains(summary: Summary) -> str:
+    """Say what concurrent I/O does at most threads, random."""
+    most = max(_threads(summary, "random"), default=0)
+    ratios = {
+        other: Ratio.of(
+            cells.sample(_find(summary, "concurrent", "random", most), cells.iops),
+            cells.sample(_find(summary, other, "random", most), cells.iops),
+        )
+        for other in ("buffered", "direct")
+    }
+    told = [f"{ratio.text} times {other}" for other, ratio in ratios.items() if ratio]
+    if not told:
+        return ""
+    return f"With {most} threads, random, concurrent I/O does {texts.several(told)} I/O."
+
+
+def _table(summary: Summary, pattern: str) -> Table:
+    rows = []
+    for mode in _MODES:
+        for threads in _threads(summary, pattern):
+            found = _find(summary, mode, pattern, threads)
+            rate, operations = (
+                cells.sample(found, measure) for measure in (cells.bandwidth, cells.iops)
+            )
+            if rate is None:
+                continue
+            jobs, machine = (
+                cells.sample(found, measure)
+                for measure in (cells.jobs_cpu_us, cells.machine_cpu_us)
+            )
+            sides = [side for cell in found for side in cells.sides(cell)]
+            rows.append([
+                mode, str(threads), texts.mean(operations), texts.mean(rate, scale=1024),
+                texts.cv(rate), texts.count(rate), texts.number(cells.latency_us(sides, 99)),
+                texts.mean(jobs), texts.cv(jobs), texts.mean(machine), texts.cv(machine),
+            ])  # fmt: skip
+    headings = [
+        "mode", "threads", "IOPS", "KB/s", "CV %", "n", "clat p99, µs",
+        "CPU per I/O of fio's jobs, µs", "CV %", "of the machine, µs", "CV %",
+    ]  # fmt: skip
+    return Table(headings, rows)
+
+
+def _plot(summary: Summary, pattern: str, name: str, unit: str, measure: Measure) -> Plot:
+    figure, axes = charts.panel(_PATTERNS[pattern].capitalize(), "threads", unit)
+    for number, mode in enumerate(_MODES):
+        points = [
+            (threads, one)
+            for threads in _threads(summary, pattern)
+            if (one := cells.sample(_find(summary, mode, pattern, threads), measure))
+        ]
+        if points:
+            charts.line(axes, number, mode, points)
+    charts.doubling(axes, _threads(summary, pattern))
+    charts.from_zero(axes)
+    charts.legend(axes, columns=3)
+    caption = f"{_PATTERNS[pattern].capitalize()}: {unit} against threads, with 95 % intervals."
+    return Plot(f"{pattern}-{name}", caption, figure)
+
+
+SIO = Scenario(
+    name="sio",
+    title="sio: concurrency by I/O mode",
+    publication=(
+        "Published: concurrent I/O for NFS on AIX 5.3 ML-03 and a NetApp FAS880 (2005): one"
+        " 256 MiB file, NFSv3, TCP, 32 KiB RPCs, Gigabit Ethernet, MTU 1500. Concurrent I/O was no"
+        " gain, or a loss, for one sequential thread, and a large gain over buffered and direct I/O"
+        " at high concurrency; CPU per operation rose with contention on the one TCP socket."
+    ),
+    beside=beside,
+    tell=tell,
+)
