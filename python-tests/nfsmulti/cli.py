@@ -16,6 +16,7 @@ from nfsmulti.lab.commands import app as lab_app
 from nfsmulti.report.command import report
 from nfsmulti.run.command import run
 from nfsmulti.signals import end_politely
+from nfsmulti.soak.command import soak
 
 app = typer.Typer(
     name="nfsmulti",
@@ -33,6 +34,7 @@ app.command()(demo)
 app.command()(doctor)
 app.command()(run)
 app.command()(report)
+app.command()(soak)
 app.command("test", context_settings=_PASS_ON)(run_tests)
 
 

@@ -41,11 +41,14 @@ PACKAGES = {
     "gcc": "gcc",
     "ip": "iproute2",
     "mount.nfs": "nfs-common",
+    "nft": "nftables",
     "qemu-system-x86_64": "qemu-system-x86",
     "rpc.nfsd": "nfs-kernel-server",
     "rpcbind": "rpcbind",
     "shellcheck": "shellcheck",
     "ssh": "openssh-client",
+    "ss": "iproute2",
+    "sysctl": "procps",
     "tc": "iproute2",
 }
 

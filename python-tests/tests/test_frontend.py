@@ -12,6 +12,7 @@ from nfsmulti.paths import ROOT
 from nfsmulti.processes import Completed, run
 
 _COMMANDS = ("demo", "test", "build", "lab", "doctor", "report")
+_COMMANDS = ("demo", "test", "build", "lab", "soak", "doctor")
 
 
 class Machine:

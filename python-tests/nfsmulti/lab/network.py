@@ -92,6 +92,12 @@ class Network:
             if (_NETNS / name).exists():
                 run(["ip", "netns", "delete", name], timeout=_SECONDS).check()
 
+    @classmethod
+    def address_words(cls, action: str, number: int) -> list[str]:
+        """Give the words for ip(8) that add or del the server's IPv4 address `number`, from 0."""
+        ipv4, _ = cls.addresses(number + 1)[number]
+        return ["addr", action, f"{ipv4}/24", "dev", _SERVER_DEVICE]
+
     @staticmethod
     def enter(name: str) -> list[str]:
         """Give the words to put before a command that shall run in the namespace `name`."""

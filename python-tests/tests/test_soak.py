@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""./nfsmulti soak: its schedule, its faults, what it takes for wrong, and a minute of it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import FioRunner, missing, run_harness
+from engine_helpers import done, eventually, family
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nfsmulti import paths
+from nfsmulti.errors import MissingError
+from nfsmulti.fiorun import FioResult, Option
+from nfsmulti.lab import Lab
+from nfsmulti.lab.faults import FaultKind, Faults
+from nfsmulti.processes import Process, run
+from nfsmulti.soak import jobs
+from nfsmulti.soak.schedule import schedule
+from nfsmulti.soak.totals import Totals
+
+_LASTING = [kind for kind in FaultKind if kind is not FaultKind.RESET]
+_READ: dict[str, Option] = {"rw": "read", "bs": "4k", "size": "64k", "filename": "f"}
+
+
+@settings(deadline=None)
+@given(st.integers(), st.integers(0, 1000), st.floats(0, 300), st.integers(2, 16))
+def test_schedule_leaves_a_path_whole(seed: int, number: int, seconds: float, count: int) -> None:
+    faults = schedule(seed, number, seconds, count)
+    assert faults == schedule(seed, number, seconds, count)
+    for fault in faults:
+        assert 0 <= fault.begin <= fault.end <= seconds
+        others = [other for other in faults if other.begin <= fault.begin < other.end]
+        broken = [other.path for other in others if other is not fault]
+        assert fault.path not in broken
+        assert len({*broken, fault.path}) < count
+
+
+def test_schedule_knows_every_kind_and_the_seed() -> None:
+    faults = schedule(1, 0, 300, 4)
+    assert {fault.kind for fault in faults} == set(FaultKind)
+    assert {fault.path for fault in faults} == set(range(4))
+    assert faults != schedule(2, 0, 300, 4)
+    assert faults != schedule(1, 1, 300, 4)
+
+
+@pytest.fixture
+def faults(lab: Lab) -> Iterator[Faults]:
+    try:
+        running = Faults(lab)
+    except MissingError as error:
+        missing(error)
+    yield running
+    running.end_all()
+
+
+@pytest.mark.parametrize("kind", _LASTING)
+def test_a_fault_lasts_until_it_is_ended(
+    fio: FioRunner, lab: Lab, faults: Faults, kind: FaultKind
+) -> None:
+    """The first address is the subnet's, with which the others would go."""
+    (lab.export_dir / "f").write_bytes(bytes(64 << 10))
+    path = 0
+    assert faults.begin(kind, path)
+    soft: dict[str, Option] = {**_READ, "soft": 1, "timeo": 1, "retrans": 0}
+    assert fio(pool=lab.path(path), **soft).status == 1
+    done(fio(pool=lab.path(1), **_READ))
+    faults.end(path)
+    done(fio(pool=lab.path(path), **_READ))
+
+
+def test_connections_are_reset(fio: FioRunner, lab: Lab, faults: Faults) -> None:
+    (lab.export_dir / "f").write_bytes(bytes(64 << 10))
+    assert not faults.begin(FaultKind.RESET, 3), "nobody is connected"
+    with fio.start(pool=lab.path(3), time_based=1, runtime=60, trace=1, **_READ) as process:
+        eventually(lambda: " trace: " in (process.folder / "stderr").read_text())
+        if not faults.begin(FaultKind.RESET, 3):
+            missing(MissingError("this kernel resets no connections (CONFIG_INET_DIAG_DESTROY)"))
+        eventually(lambda: "connected again" in (process.folder / "stderr").read_text())
+        process.signal(signal.SIGTERM)
+        result = fio.finish(process)
+    assert [line.reconnects for line in result.stats] == [1]
+
+
+@pytest.mark.parametrize("spoiled", ["nothing", "a byte", "a round", "the end"])
+def test_what_is_not_what_was_written_is_found(tmp_path: Path, spoiled: str) -> None:
+    job = jobs.Job("f", "job", rate=1 << 20)
+    file = tmp_path / "f"
+    words = jobs.comparison(job, str(file), 1, 6 if spoiled == "a round" else 7)
+    run(["fio", *words, "--rw=write", "--do_verify=0"], timeout=60, cwd=tmp_path).check()
+    with file.open("r+b") as written:
+        if spoiled == "a byte":
+            written.seek(777_777)
+            byte = written.read(1)[0]
+            written.seek(777_777)
+            written.write(bytes([byte ^ 1]))
+        elif spoiled == "the end":
+            written.truncate((1 << 20) - 512)
+    found = run(["fio", *jobs.comparison(job, str(file), 1, 7)], timeout=60, cwd=tmp_path)
+    assert (found.status == 0) == (spoiled == "nothing")
+
+
+def _result(status: int | None, messages: str = "") -> FioResult:
+    return FioResult([], status, 1.0, messages, "", None, [], Path("folder"))
+
+
+def test_totals_tell_what_must_not_be() -> None:
+    sound = Totals(written=4096, verified=4096)
+    assert sound.good
+    assert not Totals(written=4096, verified=0).good
+    assert not Totals().good
+    sound.add("a", _result(0))
+    assert sound.good
+    lost = 'nfsmulti: t: 10.77.0.1:/export: 4096 bytes of "f" may be lost: the server did not'
+    sound.add("b", _result(1, lost))
+    assert sound.lost == 4096
+    assert "status 1" in sound.troubles[0]
+    hung = Totals(written=1, verified=1)
+    hung.add("c", _result(None))
+    assert "did not end" in hung.troubles[0]
+    assert not hung.good
+
+
+@pytest.mark.timeout(300)
+def test_a_minute_of_it(lab: Lab, tmp_path: Path) -> None:
+    """`lab` is there for its skip alone: the soak has a lab of its own."""
+    arguments = ("--minutes=1", "--seed=7", f"--results={tmp_path / 'soak'}")
+    ended = run_harness("soak", *arguments, timeout=240)
+    assert ended.status == 0, ended.stdout + ended.stderr
+    found = json.loads((tmp_path / "soak" / "soak.json").read_text())
+    assert (
+        found["bytes written"] == found["bytes verified"] == found["bytes compared at the server"]
+    )
+    assert found["bytes lost, as reported"] == 0
+    assert found["faults injected"] > 10
+    assert found["calls reissued on other paths"] > 0
+    assert found["reconnects"] > 0
+    assert "every byte is what was written" in ended.stdout
+
+
+def _namespaces() -> set[str]:
+    with contextlib.suppress(FileNotFoundError):
+        return {entry.name for entry in Path("/run/netns").iterdir()}
+    return set()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_and_leaves_nothing(
+    lab: Lab, tmp_path: Path, number: signal.Signals
+) -> None:
+    before = _namespaces()
+    argv = [sys.executable, "-m", "nfsmulti", "soak", f"--results={tmp_path / 'soak'}"]
+    env = {"PYTHONPATH": str(paths.PYTHON_TESTS)}
+    with (
+        (tmp_path / "out").open("wb") as out,
+        Process(argv, env=env, stdout=out, stderr=out) as soak,
+    ):
+        eventually((tmp_path / "soak/000-write/hard/command").exists, 60)
+        below = family(soak.pid)
+        own = _namespaces() - before
+        soak.signal(number)
+        status = soak.wait(30)
+        said = (tmp_path / "out").read_text()
+    assert status in (1, 128 + number), said
+    assert below
+    assert own
+    eventually(lambda: not [pid for pid in below if _runs(pid)])
+    assert not own & _namespaces()
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
