@@ -22,7 +22,8 @@ _COMPLAINT = re.compile(rb"config_errs_to_log|:(?!DBUS|NFS CB)[A-Z ]+:(CRIT|MAJ|
 _READY_SECONDS = 20.0
 
 # NFSv3 needs an rpcbind to register with: the lab has its own. Attr_Expiration_Time = 0, because
-# tests change files behind the server's back.
+# tests change files behind the server's back. Beyond RPC_Max_Connections, 1024 by default, it ends
+# what it has just accepted.
 _CONFIG = string.Template("""\
 NFS_CORE_PARAM {
 	Bind_Addr = $address;
@@ -32,6 +33,7 @@ NFS_CORE_PARAM {
 	Enable_UDP = false;
 	Enable_NLM = false;
 	Enable_RQUOTA = false;
+	RPC_Max_Connections = 10000;
 	mount_path_pseudo = true;
 	Plugins_Dir = "$plugins";
 }

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Far more connections, and far more calls in flight, than anyone should ask of one server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from conftest import FioRunner
+from engine_helpers import done, empty
+
+from nfsmulti.fioreport import ConnectionStats
+from nfsmulti.fiorun import Engine, Fio
+from nfsmulti.lab import Lab
+
+_JOBS, _CONNECTIONS, _DEPTH = 256, 4, 4096
+_RESERVED = 1024  # ports below this are root's
+
+
+def _port(line: ConnectionStats) -> int:
+    return int(line.local.rpartition(":")[2])
+
+
+@pytest.mark.timeout(240)
+def test_many_jobs_on_one_server(lab: Lab, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """More connections than there are reserved ports: the rest goes without.
+
+    One build is enough: 256 processes under a sanitizer are a test of the machine's memory.
+    """
+    empty(lab.export_dir)
+    fio = FioRunner(Fio(Engine.built(), enter=lab.command([])), lab.path(0), tmp_path, request.node)
+    result = fio(
+        rw="randwrite",
+        bs="4k",
+        size="64k",
+        numjobs=_JOBS,
+        nconnect=_CONNECTIONS,
+        spread="roundrobin",
+        iodepth=4,
+        verify="crc32c",
+        timeout=180,
+    )
+    report = done(result)
+    assert report.bytes("write") == report.bytes("read") == _JOBS << 16
+    assert len(result.stats) == _JOBS * _CONNECTIONS
+    assert all(line.write_ops for line in result.stats)
+    assert {_port(line) < _RESERVED for line in result.stats} == {True, False}
+    assert [file.stat().st_size for file in lab.export_dir.iterdir()] == [1 << 16] * _JOBS
+
+
+@pytest.mark.parametrize("nconnect", [1, 4])
+def test_a_deep_queue(fio: FioRunner, lab: Lab, nconnect: int) -> None:
+    result = fio(
+        pool=lab.path(0),
+        rw="randwrite",
+        bs="4k",
+        size="32m",
+        filename="deep",
+        nconnect=nconnect,
+        spread="queue",
+        iodepth=_DEPTH,
+        verify="crc32c",
+    )
+    report = done(result)
+    assert report.bytes("write") == report.bytes("read") == 32 << 20
+    assert report.jobs[0]["iodepth_level"][">=64"] > 90
+    assert sum(line.retransmissions + line.reconnects for line in result.stats) == 0
