@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 from functools import partial
 from pathlib import Path
@@ -17,9 +18,11 @@ from engine_helpers import (
     family,
     fixture_of_places,
 )
+from test_protocol import Client, client  # noqa: F401 - client is a fixture
 
-from nfsmulti.fiorun import FioProcess, Option
+from nfsmulti.fiorun import Engine, FioProcess, Option
 from nfsmulti.lab import Lab
+from nfsmulti.scripted import Answer, Call, Nfs, ScriptedServer
 
 place = fixture_of_places("nfs", "mount")
 exported = fixture_of_places("nfs")
@@ -132,6 +135,56 @@ def test_reconnecting_leaks_no_socket(exported: Place, lab: Lab) -> None:
         ends(process, 5)
         result = exported.fio.finish(process)
     assert sum(line.reconnects for line in result.stats) == 8
+
+
+class _Ending:
+    """A hook: every fourth READ's reply is the last on its connection."""
+
+    def __init__(self) -> None:
+        self.connections = 0
+
+    def __call__(self, call: Call) -> Answer | None:
+        """Note the connection."""
+        self.connections = max(self.connections, call.connection + 1)
+        return Answer(end="reset") if call.procedure is Nfs.READ and call.nth % 4 == 0 else None
+
+
+def _private_dirty(pid: int) -> int:
+    """Give the bytes that are the process's own, after its fork."""
+    text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    (kib,) = re.findall(r"^Private_Dirty: *(\d+) kB$", text, re.MULTILINE)
+    return int(kib) << 10
+
+
+def test_a_thousand_reconnects(client: Client, engine: Engine) -> None:  # noqa: F811
+    """Many connections at once, since each is opened again with the next tick only."""
+    nconnect = 16
+    ending = _Ending()
+    with ScriptedServer(ending) as server:
+        server.create("f", bytes(1 << 20))
+        with client.start(
+            server,
+            rw="randread",
+            filename="f",
+            size="1m",
+            bs="4k",
+            iodepth=32,
+            nconnect=nconnect,
+            spread="queue",
+            time_based=1,
+            runtime=100,
+        ) as process:
+            server.wait_for(lambda: ending.connections >= 100, 30)
+            (job,) = family(process.pid)
+            descriptors, memory = _descriptors(job), _private_dirty(job)
+            server.wait_for(lambda: ending.connections >= 1000, 60)
+            more, larger = _descriptors(job), _private_dirty(job)
+            process.signal(signal.SIGTERM)
+            ends(process, 5)
+            result = client.finish(process)
+    assert sum(line.reconnects for line in result.stats) > 900
+    assert more <= descriptors + nconnect  # as many as are up just now
+    assert bool(engine.env) or larger - memory < 128 << 10
 
 
 def test_name_space_connections_are_let_go(exported: Place) -> None:
