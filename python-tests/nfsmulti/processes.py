@@ -50,6 +50,7 @@ PACKAGES = {
     "ss": "iproute2",
     "sysctl": "procps",
     "tc": "iproute2",
+    "valgrind": "valgrind",
 }
 
 
