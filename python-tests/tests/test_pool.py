@@ -405,6 +405,33 @@ def test_any_bytes_as_a_pool(pools: PoolLibrary, text: bytes) -> None:
     check_any(text, attempt(pools.parse, text))
 
 
+def written_again(path: Path) -> str:
+    """Write a path as pool.h's grammar has it, every argument by its own word."""
+    if path.dir is not None:
+        return path.dir
+    assert path.host is not None
+    assert path.export is not None
+    host = f"[{path.host}]" if ":" in path.host else path.host
+    words = [f"{word}={percent(str(value))}" for word, value in path.args.items() if word != "soft"]
+    if "soft" in path.args:
+        words.append("soft" if path.args["soft"] else "hard")
+    return f"nfs://{host}{percent(path.export)}" + ("?" + "&".join(words) if words else "")
+
+
+@unhurried
+@given(st.one_of(st.sampled_from(VALID).map(os.fsencode), damaged(VALID)))
+def test_what_was_read_is_the_same_when_written_and_read_again(
+    pools: PoolLibrary, text: bytes
+) -> None:
+    paths = attempt(pools.parse, text)
+    if isinstance(paths, PoolRefused):
+        return
+    again = pools.parse(",".join(written_again(path) for path in paths))
+    assert [(path.kind, path.dir, path.host, path.export, path.args) for path in again] == [
+        (path.kind, path.dir, path.host, path.export, path.args) for path in paths
+    ]
+
+
 @unhurried
 @given(
     st.one_of(
