@@ -48,7 +48,7 @@ class FioReport:
     def jobs(self) -> list[dict[str, Any]]:
         """The jobs, or groups of them where group_reporting was set; those of all hosts."""
         jobs = self.data["jobs"] if "jobs" in self.data else self.data["client_stats"]
-        return [job for job in jobs if job["jobname"] != _SUM_OF_HOSTS]
+        return [job for job in jobs if job.get("jobname") != _SUM_OF_HOSTS]
 
     @property
     def error(self) -> int:

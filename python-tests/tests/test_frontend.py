@@ -11,8 +11,7 @@ import pytest
 from nfsmulti.paths import ROOT
 from nfsmulti.processes import Completed, run
 
-_COMMANDS = ("demo", "test", "build", "lab", "doctor", "report")
-_COMMANDS = ("demo", "test", "build", "lab", "soak", "doctor")
+_COMMANDS = ("demo", "run", "test", "build", "lab", "soak", "doctor", "report")
 
 
 class Machine:

@@ -14,7 +14,7 @@ from conftest import run_harness
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.report import write
-from nfsmulti.summary import Summary
+from nfsmulti.summary import Factor, Summary
 
 _PHONE = 390
 
@@ -199,7 +199,7 @@ def test_fsperf_holds_each_client_against_its_own_figure(tmp_path: Path) -> None
 
 def test_fsperf_counts_jain_where_the_run_did_not(tmp_path: Path) -> None:
     made = made_runs.Maker("fsperf")
-    factors = {"client": "nfs3", "paths": 2, "spread": "roundrobin"}
+    factors: dict[str, Factor] = {"client": "nfs3", "paths": 2, "spread": "roundrobin"}
     made.add(factors, read=1e9, block=65536, paths={"a": 0.75, "b": 0.25})
     text = report_of(made.summary(), tmp_path)
     assert "| nfs3 | roundrobin | 75.0, 25.0 | 2 | 0.8000 |" in text

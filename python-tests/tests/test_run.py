@@ -128,7 +128,7 @@ def test_interrupt_says_how_to_go_on(tmp_path: Path, mount: str) -> None:
         process.signal(signal.SIGINT)
         assert process.wait(20) == 130
     text = (tmp_path / "said").read_text()
-    assert f"stopped; go on with: ./nfsmulti run dd --resume {folder}" in text
+    assert f"stopped; go on with: ./nfsmulti run dd --resume {paths.shown(folder)}" in text
     assert _statuses(folder)["failed"] == 0
 
 
