@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import configparser
 import contextlib
 import functools
 import os
@@ -20,9 +21,9 @@ from engine_helpers import eventually
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.fiorun import Engine
 from nfsmulti.hosts import Host, RemoteFio, parse_hosts
-from nfsmulti.hosts.jobtext import JobFile
+from nfsmulti.hosts.jobtext import job_text
 from nfsmulti.lab import Lab, LabConfig
-from nfsmulti.paths import JOBFILES, PYTHON_TESTS
+from nfsmulti.paths import PYTHON_TESTS
 from nfsmulti.processes import Process, find, run
 
 _HOSTS = 4
@@ -64,36 +65,30 @@ def test_fio_names() -> None:
 # --- job files ---
 
 
-def test_a_job_file_says_all_that_the_command_line_would() -> None:
-    text = (
-        "[global]\nbs=8k\n; words\ntime_based\n[a]\nnumjobs=2\nrw=write\nfilename=f:g\n[b]\nbs=4k\n"
-    )
-    jobs = JobFile.parse(text, {"bs": "1k", "pool": "/m"}, "x.fio")
-    assert jobs.jobs == 3
-    again = JobFile.parse(jobs.text_for(2), {}, "y.fio").sections
-    common = {"pool": "/m", "time_based": None, "first_path": "6"}
-    assert again == {
-        "a": {**common, "bs": "8k", "numjobs": "2", "rw": "write", "filename": "host3/f:host3/g"},
-        "b": {**common, "bs": "4k"},
-    }
+def _read(text: str) -> dict[str, str]:
+    parser = configparser.RawConfigParser(delimiters=("=",), comment_prefixes=(";",))
+    parser.optionxform = str  # type: ignore[assignment,method-assign]
+    parser.read_string(text)
+    (name,) = parser.sections()
+    return dict(parser.items(name))
+
+
+def test_a_job_file_says_all_and_begins_behind_the_hosts_before() -> None:
+    options = {"pool": "/m", "numjobs": "3", "rw": "write", "filename": "f:g"}
+    own = {"filename": "host3/f:host3/g", "first_path": "6"}
+    assert _read(job_text("a", options, 2)) == {**options, **own}
 
 
 def test_files_that_are_written_are_a_hosts_own() -> None:
-    def names(**section: str) -> dict[str, str | None]:
-        own = JobFile({"a": dict(section)}).text_for(0)
-        made = JobFile.parse(own, {}, "x.fio").sections["a"]
-        return {key: value for key, value in made.items() if key.startswith("filename")}
+    def names(**options: str) -> dict[str, str]:
+        read = _read(job_text("a", options, 0))
+        return {key: value for key, value in read.items() if key.startswith("filename")}
 
     assert names(rw="randread", filename="f") == {"filename": "f"}
     assert names(filename="f") == {"filename": "f"}
     assert names(rw="randrw", filename="f") == {"filename": "host1/f"}
     assert names(readwrite="write") == {"filename_format": "host1/$jobname.$jobnum.$filenum"}
     assert names(rw="write", filename_format="$jobnum") == {"filename_format": "host1/$jobnum"}
-
-
-def test_a_broken_job_file_is_named() -> None:
-    with pytest.raises(HarnessError, match=r"x\.fio: "):
-        JobFile.parse("bs=4k\n", {}, "x.fio")
 
 
 # --- runs ---
@@ -146,8 +141,8 @@ def test_jobs_of_four_hosts_use_four_paths(
 ) -> None:
     remote = _remote(many, engine, hosts)
     remote.check(tmp_path / "probe", many.pool)
-    options = {"rw": "write", "size": "1m", "bs": "64k", "verify": "crc32c", "filename": "f"}
-    result = remote.run(tmp_path / "run", pool=many.pool, options=options)
+    options = {"pool": many.pool, "rw": "write", "size": "1m", "bs": "64k", "filename": "f"}
+    result = remote.run(tmp_path / "run", "a", {**options, "verify": "crc32c"}, timeout=60)
     assert result.report is not None
     jobs = result.report.jobs
     assert sorted(job["hostname"] for job in jobs) == sorted(host.name for host in hosts)
@@ -159,20 +154,6 @@ def test_jobs_of_four_hosts_use_four_paths(
         assert f"first_path={number - 1}\n" in text
         said = (tmp_path / f"server{number}").read_text(errors="replace")
         assert "1 connection on 1 path" in said
-
-
-def test_bundled_job_file_on_several_hosts(
-    many: Lab, hosts: list[Host], engine: Engine, tmp_path: Path
-) -> None:
-    (tmp_path / "short.fio").write_text(
-        (JOBFILES / "randread.fio").read_text().replace("runtime=30", "runtime=1")
-    )
-    remote = _remote(many, engine, hosts[:2])
-    result = remote.run(
-        tmp_path / "run", pool=many.pool, options={}, jobfile=tmp_path / "short.fio"
-    )
-    assert result.report is not None
-    assert [job["jobname"] for job in result.report.jobs] == ["task1"] * 8
 
 
 @pytest.mark.parametrize("case", ["engine", "version", "pool", "server"])

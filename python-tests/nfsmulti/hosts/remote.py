@@ -14,7 +14,7 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.fioreport import FioReport
 from nfsmulti.fiorun import Engine, FioProcess, FioResult, Options, words_of
 from nfsmulti.hosts.host import Host
-from nfsmulti.hosts.jobtext import JobFile
+from nfsmulti.hosts.jobtext import job_text
 from nfsmulti.machine import engine_version
 from nfsmulti.processes import Process
 
@@ -26,7 +26,7 @@ _PREFIX = re.compile(r"^<[^>]*> ")  # a host's name, before each of its lines
 
 @dataclass(frozen=True)
 class RemoteFio:
-    """Starts the same jobs on all hosts; takes the place of fiorun.Fio.
+    """Runs the same jobs on all hosts.
 
     `enter` are the words before fio's client (a lab's, to be in its network).
     The engine lies at the same path on every host. Nothing else has to be there but fio, of this
@@ -37,42 +37,28 @@ class RemoteFio:
     engine: Engine
     enter: Sequence[str] = ()
 
-    def start(
-        self, folder: Path, *, pool: str | None, options: Options, jobfile: Path | None = None
-    ) -> FioProcess:
-        """Start the jobs of `jobfile`, or else one, with options as fiorun.Fio.start() has them.
+    def command(self, folder: Path, name: str, options: Options) -> list[str]:
+        """Give the words that run the job `name` on all hosts, whose files go to `folder`.
 
-        Each host's job file lies in `folder` afterwards.
+        Writes each host's job file there. Options are as fiorun.Fio.start() has them.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        own = {"ioengine": self.engine.option, "require_version": engine_version()}
+        given = {**own, **words_of(options)}
+        words = [f"--output={folder / 'fio.json'}", "--output-format=json+"]
+        for number, host in enumerate(self.hosts):
+            file = folder / f"host{number + 1}.fio"
+            file.write_text(job_text(name, given, number))
+            words += [f"--client={host.client_option}", str(file)]
+        return [*self.enter, "fio", *words]
+
+    def run(self, folder: Path, name: str, options: Options, *, timeout: float) -> FioResult:
+        """Run a job, wait up to `timeout` seconds, and end what still runs.
+
+        Raises HarnessError where a host did not run its part: fio itself ends with status 0 then.
         """
         folder = folder.absolute()
-        folder.mkdir(parents=True, exist_ok=True)
-        common = words_of({"pool": pool, **options, "stats_file": None})
-        engine = {"ioengine": self.engine.option, "require_version": engine_version()}
-        text = jobfile.read_text() if jobfile else ""
-        jobs = JobFile.parse(text, {**engine, **common}, str(jobfile or "the job"))
-        words = []
-        for number, host in enumerate(self.hosts):
-            own = folder / f"host{number + 1}.fio"
-            own.write_text(jobs.text_for(number))
-            words += [f"--client={host.client_option}", str(own)]
-        output = [f"--output={folder / 'fio.json'}", "--output-format=json+"]
-        return FioProcess([*self.enter, "fio", *output, *words], folder)
-
-    def run(
-        self,
-        folder: Path,
-        *,
-        pool: str | None,
-        options: Options,
-        timeout: float = 60,
-        jobfile: Path | None = None,
-    ) -> FioResult:
-        """Start as start() does, wait up to `timeout` seconds, and end what still runs.
-
-        Raises HarnessError where a host did not run its jobs: fio itself ends with status 0 then.
-        """
-        process = self.start(folder, pool=pool, options=options, jobfile=jobfile)
-        with process:
+        with FioProcess(self.command(folder, name, options), folder) as process:
             result = process.result(timeout)
         self.check_complete(result)
         return result
@@ -84,8 +70,8 @@ class RemoteFio:
         """
         for host in self.hosts:
             one = RemoteFio([host], self.engine, self.enter)
-            options = {"rw": "write", "size": "4k", "create_only": 1}
-            one.run(folder / host.text, pool=pool, options=options, timeout=_PROBE_SECONDS)
+            options = {"pool": pool, "rw": "write", "size": "4k", "create_only": 1}
+            one.run(folder / host.text, "probe", options, timeout=_PROBE_SECONDS)
 
     def check_complete(self, result: FioResult) -> None:
         """Raise HarnessError where a host reports no job, or a job's error."""
