@@ -19,27 +19,35 @@ struct ledger {
 	uint64_t unstable;		   /* bytes written and not covered by a COMMIT under way */
 	uint64_t committing;		   /* bytes that COMMITs under way cover */
 	uint64_t lost;			   /* bytes found lost and not yet reported */
+	uint32_t held;			   /* hold.h's: extents that a COMMIT is to settle */
 	uint8_t verifier[LEDGER_VERIFIER]; /* of the unstable bytes */
 };
 
 /* What one COMMIT under way is to make durable. */
 struct ledger_commit {
 	uint64_t bytes;
+	uint64_t clock; /* hold.h's, when it was sent */
 	uint8_t verifier[LEDGER_VERIFIER];
 };
 
-/* A WRITE of `bytes` was answered; `durable` where the server made it so at once. */
-static inline void ledger_wrote(struct ledger *ledger, uint64_t bytes, bool durable,
+/*
+ * A WRITE of `bytes` was answered; `durable` where the server made it so at once. True where its
+ * verifier tells that the unstable bytes are lost.
+ */
+static inline bool ledger_wrote(struct ledger *ledger, uint64_t bytes, bool durable,
 				const uint8_t verifier[LEDGER_VERIFIER])
 {
-	if (ledger->unstable && memcmp(ledger->verifier, verifier, LEDGER_VERIFIER)) {
+	bool changed = ledger->unstable && memcmp(ledger->verifier, verifier, LEDGER_VERIFIER);
+
+	if (changed) {
 		ledger->lost += ledger->unstable;
 		ledger->unstable = 0;
 	}
-	if (durable)
-		return;
-	memcpy(ledger->verifier, verifier, LEDGER_VERIFIER);
-	ledger->unstable += bytes;
+	if (!durable) {
+		memcpy(ledger->verifier, verifier, LEDGER_VERIFIER);
+		ledger->unstable += bytes;
+	}
+	return changed;
 }
 
 /* A COMMIT is sent now: it covers every WRITE answered so far. */
@@ -87,13 +95,21 @@ static inline void ledger_fail_commit(struct ledger *ledger, const struct ledger
  * own. */
 static inline bool ledger_unsettled(const struct ledger *ledger)
 {
-	return ledger->unstable || ledger->committing;
+	return ledger->unstable || ledger->committing || ledger->held;
 }
 
 /* True where a COMMIT is owed, or a loss has yet to be told. */
 static inline bool ledger_owes(const struct ledger *ledger)
 {
-	return ledger->unstable || ledger->lost;
+	return ledger->unstable || ledger->lost || ledger->held;
+}
+
+/* What is owed is written again, or told in other ways: the books begin anew. COMMITs under way
+ * stay in them. */
+static inline void ledger_clear(struct ledger *ledger)
+{
+	ledger->unstable = 0;
+	ledger->lost = 0;
 }
 
 /* The bytes lost since the last call: the caller reports them. */

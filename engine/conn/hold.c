@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "conn/hold.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "util.h"
+
+/* --- its memory --- */
+
+int hold_init(struct hold *hold, uint64_t size)
+{
+	uint64_t extents = size / HOLD_EXTENT_BYTES + HOLD_EXTENTS_MIN;
+	/* Populated: a page fault later would be measured as the server's time. */
+	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+
+	memset(hold, 0, sizeof(*hold));
+	if (memory == MAP_FAILED)
+		return -ENOMEM;
+	hold->memory = memory;
+	hold->size = size;
+	hold->extent_max = extents;
+	hold->extents = calloc(extents, sizeof(*hold->extents));
+	if (hold->extents)
+		return 0;
+	hold_free(hold);
+	return -ENOMEM;
+}
+
+void hold_free(struct hold *hold)
+{
+	if (hold->memory)
+		munmap(hold->memory, hold->size);
+	free(hold->extents);
+	memset(hold, 0, sizeof(*hold));
+}
+
+/* Where `length` bytes in a row are free, or hold->size: nowhere. */
+static uint64_t place_for(const struct hold *hold, uint32_t length)
+{
+	uint64_t tail;
+
+	if (hold->first == hold->end)
+		return 0;
+	tail = hold_extent(hold, hold->first)->data - hold->memory;
+	if (hold->head <= tail) /* it has gone round */
+		return tail - hold->head >= length ? hold->head : hold->size;
+	if (hold->size - hold->head >= length)
+		return hold->head;
+	return tail >= length ? 0 : hold->size;
+}
+
+bool hold_room(const struct hold *hold, uint32_t length)
+{
+	return hold->end - hold->first < hold->extent_max && place_for(hold, length) < hold->size;
+}
+
+struct hold_extent *hold_take(struct hold *hold, uint32_t file, uint64_t offset, const void *data,
+			      uint32_t length)
+{
+	struct hold_extent *extent = hold_extent(hold, hold->end);
+
+	*extent = (struct hold_extent){
+		.data = hold->memory + place_for(hold, length),
+		.offset = offset,
+		.length = length,
+		.file = file,
+		.under_way = true,
+	};
+	memcpy(extent->data, data, length);
+	hold->head = extent->data - hold->memory + length;
+	hold->end++;
+	hold->under_way++;
+	return extent;
+}
+
+/* Lets the oldest ones go, as far as nothing is owed for them. */
+static void shed(struct hold *hold)
+{
+	while (hold->first < hold->end) {
+		const struct hold_extent *oldest = hold_extent(hold, hold->first);
+
+		if (!oldest->settled || oldest->under_way)
+			return;
+		hold->first++;
+	}
+}
+
+/* --- one extent --- */
+
+/* Its bytes are not on any ledger's account any more. */
+static void disown(struct hold_extent *extent)
+{
+	if (extent->ledger)
+		extent->ledger->held--;
+	extent->ledger = NULL;
+}
+
+/* The caller sheds. */
+static void settle(struct hold_extent *extent)
+{
+	disown(extent);
+	extent->settled = true;
+}
+
+static void drop(struct hold_extent *extent)
+{
+	settle(extent);
+	extent->dropped = true;
+}
+
+static bool same(const uint8_t a[LEDGER_VERIFIER], const uint8_t b[LEDGER_VERIFIER])
+{
+	return !memcmp(a, b, LEDGER_VERIFIER);
+}
+
+void hold_wrote(struct hold *hold, struct hold_extent *extent, struct ledger *ledger,
+		const uint8_t verifier[LEDGER_VERIFIER])
+{
+	if (extent->dropped)
+		return;
+	if (extent->ledger && (extent->ledger != ledger || !same(extent->verifier, verifier)))
+		extent->torn = hold->lost = true;
+	disown(extent);
+	extent->ledger = ledger;
+	ledger->held++;
+	memcpy(extent->verifier, verifier, LEDGER_VERIFIER);
+}
+
+void hold_finished(struct hold *hold, struct hold_extent *extent, bool failed, uint32_t connection)
+{
+	hold->under_way--;
+	extent->under_way = false;
+	extent->connection = connection;
+	extent->answered = ++hold->clock;
+	if (failed && extent->again)
+		hold->lost = true;
+	else if (failed)
+		drop(extent);
+	else if (!extent->ledger)
+		settle(extent);
+	shed(hold);
+}
+
+void hold_again(struct hold *hold, struct hold_extent *extent)
+{
+	disown(extent);
+	extent->torn = extent->settled = false;
+	extent->under_way = extent->again = true;
+	hold->under_way++;
+}
+
+/* --- what a server says of many --- */
+
+/* Also where the rest of it is still under way. */
+static bool covers(const struct hold_extent *extent, const struct ledger *ledger, uint64_t sent)
+{
+	return extent->ledger == ledger && extent->answered <= sent;
+}
+
+void hold_committed(struct hold *hold, const struct ledger *ledger, uint64_t sent,
+		    const uint8_t verifier[LEDGER_VERIFIER])
+{
+	for (uint64_t number = hold->first; number < hold->end; number++) {
+		struct hold_extent *extent = hold_extent(hold, number);
+
+		if (!covers(extent, ledger, sent))
+			continue;
+		if (extent->torn || !same(extent->verifier, verifier))
+			hold->lost = true;
+		else if (!extent->under_way)
+			settle(extent);
+	}
+	shed(hold);
+}
+
+void hold_commit_failed(struct hold *hold, const struct ledger *ledger, uint64_t sent)
+{
+	for (uint64_t number = hold->first; number < hold->end; number++) {
+		struct hold_extent *extent = hold_extent(hold, number);
+
+		if (!covers(extent, ledger, sent) || extent->under_way)
+			continue;
+		if (extent->again)
+			hold->lost = true;
+		else
+			drop(extent);
+	}
+	shed(hold);
+}
+
+void hold_forget(struct hold *hold, uint32_t file)
+{
+	for (uint64_t number = hold->first; number < hold->end; number++)
+		if (hold_extent(hold, number)->file == file)
+			drop(hold_extent(hold, number));
+	shed(hold);
+}

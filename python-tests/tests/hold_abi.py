@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""engine/conn/hold.h for tests: its structures, and its functions in the engine's test library."""
+
+from __future__ import annotations
+
+import ctypes as c
+from collections.abc import Iterator
+from typing import Self
+
+VERIFIER = 8
+EXTENTS_MIN = 16
+
+
+class Ledger(c.Structure):
+    """struct ledger, of which the hold counts `held` alone."""
+
+    _fields_ = (
+        ("unstable", c.c_uint64),
+        ("committing", c.c_uint64),
+        ("lost", c.c_uint64),
+        ("held", c.c_uint32),
+        ("verifier", c.c_uint8 * VERIFIER),
+    )
+
+
+class Extent(c.Structure):
+    """struct hold_extent."""
+
+    _fields_ = (
+        ("data", c.c_void_p),
+        ("offset", c.c_uint64),
+        ("length", c.c_uint32),
+        ("file", c.c_uint32),
+        ("connection", c.c_uint32),
+        ("under_way", c.c_bool),
+        ("again", c.c_bool),
+        ("settled", c.c_bool),
+        ("dropped", c.c_bool),
+        ("torn", c.c_bool),
+        ("ledger", c.POINTER(Ledger)),
+        ("verifier", c.c_uint8 * VERIFIER),
+        ("answered", c.c_uint64),
+    )
+
+    @property
+    def content(self) -> bytes:
+        """The copy."""
+        return c.string_at(self.data, self.length)
+
+
+class _Hold(c.Structure):
+    """struct hold."""
+
+    _fields_ = (
+        ("memory", c.c_void_p),
+        ("size", c.c_uint64),
+        ("head", c.c_uint64),
+        ("extents", c.POINTER(Extent)),
+        ("extent_max", c.c_uint64),
+        ("first", c.c_uint64),
+        ("end", c.c_uint64),
+        ("clock", c.c_uint64),
+        ("under_way", c.c_uint64),
+        ("lost", c.c_bool),
+    )
+
+
+class Hold:
+    """A struct hold of `size` bytes."""
+
+    def __init__(self, lib: c.CDLL, size: int) -> None:
+        lib.hold_take.restype = c.POINTER(Extent)
+        lib.hold_room.restype = c.c_bool
+        self._lib = lib
+        self._hold = _Hold()
+        assert lib.hold_init(self._at, c.c_uint64(size)) == 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._lib.hold_free(self._at)
+        assert bytes(self._hold) == bytes(c.sizeof(_Hold))
+
+    @property
+    def _at(self) -> c.Array[_Hold]:
+        return c.pointer(self._hold)  # type: ignore[return-value]
+
+    @property
+    def lost(self) -> bool:
+        """Whether something is known to be lost."""
+        return bool(self._hold.lost)
+
+    @lost.setter
+    def lost(self, value: bool) -> None:
+        self._hold.lost = value
+
+    @property
+    def clock(self) -> int:
+        """The number of WRITEs answered so far."""
+        return int(self._hold.clock)
+
+    @property
+    def under_way(self) -> int:
+        """The number of WRITEs that are outstanding."""
+        return int(self._hold.under_way)
+
+    def extents(self) -> Iterator[Extent]:
+        """Give what is held, in its order."""
+        number = self._hold.first
+        while number < self._hold.end:
+            yield self._hold.extents[number % self._hold.extent_max]
+            number = max(number + 1, self._hold.first)
+
+    def room(self, length: int) -> bool:
+        """hold_room()."""
+        return bool(self._lib.hold_room(self._at, length))
+
+    def take(self, file: int, offset: int, data: bytes) -> Extent:
+        """hold_take()."""
+        extent = self._lib.hold_take(self._at, file, c.c_uint64(offset), data, len(data)).contents
+        assert isinstance(extent, Extent)
+        return extent
+
+    def wrote(self, extent: Extent, ledger: Ledger, verifier: bytes) -> None:
+        """hold_wrote()."""
+        self._lib.hold_wrote(self._at, c.byref(extent), c.byref(ledger), verifier)
+
+    def finished(self, extent: Extent, *, failed: bool = False) -> None:
+        """hold_finished()."""
+        self._lib.hold_finished(self._at, c.byref(extent), failed, 0)
+
+    def committed(self, ledger: Ledger, sent: int, verifier: bytes) -> None:
+        """hold_committed()."""
+        self._lib.hold_committed(self._at, c.byref(ledger), c.c_uint64(sent), verifier)
+
+    def commit_failed(self, ledger: Ledger, sent: int) -> None:
+        """hold_commit_failed()."""
+        self._lib.hold_commit_failed(self._at, c.byref(ledger), c.c_uint64(sent))
+
+    def again(self, extent: Extent) -> None:
+        """hold_again()."""
+        self._lib.hold_again(self._at, c.byref(extent))
+
+    def forget(self, file: int) -> None:
+        """hold_forget()."""
+        self._lib.hold_forget(self._at, file)

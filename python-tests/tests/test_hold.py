@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The hold's bookkeeping (engine/conn/hold.h) by itself, beside a model of a server."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+
+import pytest
+from hold_abi import EXTENTS_MIN, VERIFIER, Extent, Hold, Ledger
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+_SIZE = 64  # of the file of a story, and of its hold
+_OLD, _NEW = b"verifier", b"another!"
+
+unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@pytest.fixture
+def hold(testlib: ctypes.CDLL) -> Iterator[Hold]:
+    with Hold(testlib, 100) as made:
+        yield made
+
+
+def _write(hold: Hold, data: bytes, ledger: Ledger, verifier: bytes = _OLD, file: int = 0) -> None:
+    extent = hold.take(file, 0, data)
+    hold.wrote(extent, ledger, verifier)
+    hold.finished(extent)
+
+
+def _contents(hold: Hold) -> list[bytes]:
+    return [extent.content for extent in hold.extents()]
+
+
+# --- room ---
+
+
+def test_it_holds_so_many_bytes(hold: Hold) -> None:
+    ledger = Ledger()
+    assert hold.room(100)
+    _write(hold, b"a" * 70, ledger)
+    assert hold.room(30)
+    assert not hold.room(31)
+    _write(hold, b"b" * 30, ledger)
+    assert not hold.room(1)
+
+
+def test_it_holds_so_many_writes(hold: Hold) -> None:
+    for _ in range(EXTENTS_MIN):
+        assert hold.room(1)
+        _write(hold, b"a", Ledger())
+    assert not hold.room(1)
+
+
+def test_the_memory_of_what_is_durable_is_used_again(testlib: ctypes.CDLL) -> None:
+    """Also round its end, where what does not fit before it goes to the beginning."""
+    with Hold(testlib, 10) as hold:
+        first, second = Ledger(), Ledger()
+        _write(hold, b"aaaa", first)
+        _write(hold, b"bbbb", second)
+        assert not hold.room(3)
+        hold.committed(first, hold.clock, _OLD)
+        assert not hold.room(5)
+        _write(hold, b"cccc", first)
+        assert _contents(hold) == [b"bbbb", b"cccc"]
+        assert not hold.room(1)
+
+
+def test_what_is_newer_stays_until_the_oldest_is_durable(hold: Hold) -> None:
+    """Else a loss of the old would be written over the new."""
+    old, new = Ledger(), Ledger()
+    _write(hold, b"old", old)
+    _write(hold, b"new", new)
+    hold.committed(new, hold.clock, _OLD)
+    assert _contents(hold) == [b"old", b"new"]
+    hold.committed(old, hold.clock, _OLD)
+    assert _contents(hold) == []
+
+
+# --- what is settled, and what is lost ---
+
+
+def test_a_commit_settles_what_was_answered_before_it(hold: Hold) -> None:
+    ledger = Ledger()
+    _write(hold, b"a", ledger)
+    sent = hold.clock
+    _write(hold, b"b", ledger)
+    hold.committed(ledger, sent, _OLD)
+    assert _contents(hold) == [b"b"]
+    assert ledger.held == 1
+    assert not hold.lost
+
+
+def test_another_verifier_is_a_loss(hold: Hold) -> None:
+    ledger = Ledger()
+    _write(hold, b"a", ledger)
+    hold.committed(ledger, hold.clock, _NEW)
+    assert hold.lost
+    assert _contents(hold) == [b"a"]
+
+
+def test_what_was_written_after_a_restart_is_not_lost_with_it(hold: Hold) -> None:
+    ledger = Ledger()
+    _write(hold, b"a", ledger)
+    sent = hold.clock
+    _write(hold, b"b", ledger, _NEW)
+    hold.committed(ledger, sent, _OLD)
+    assert not hold.lost
+    hold.committed(ledger, hold.clock, _NEW)
+    assert _contents(hold) == []
+
+
+def test_a_write_whose_parts_lie_in_two_lives_is_lost(hold: Hold) -> None:
+    ledger = Ledger()
+    extent = hold.take(0, 0, b"ab")
+    hold.wrote(extent, ledger, _OLD)
+    hold.wrote(extent, ledger, _NEW)
+    hold.finished(extent)
+    assert hold.lost
+    hold.lost = False
+    hold.committed(ledger, hold.clock, _NEW)
+    assert hold.lost, "the first part is not durable"
+    assert _contents(hold) == [b"ab"]
+
+
+def test_a_part_that_a_commit_finds_lost(hold: Hold) -> None:
+    """The rest of its WRITE is still under way."""
+    ledger = Ledger()
+    extent = hold.take(0, 0, b"ab")
+    hold.wrote(extent, ledger, _OLD)
+    hold.committed(ledger, hold.clock, _NEW)
+    assert hold.lost
+
+
+def test_what_was_durable_at_once_is_not_kept(hold: Hold) -> None:
+    hold.finished(hold.take(0, 0, b"a"))
+    assert _contents(hold) == []
+
+
+def test_what_failed_is_not_kept(hold: Hold) -> None:
+    ledger = Ledger()
+    hold.finished(hold.take(0, 0, b"a"), failed=True)
+    _write(hold, b"b", ledger)
+    hold.commit_failed(ledger, hold.clock)
+    assert _contents(hold) == []
+    assert ledger.held == 0
+    assert not hold.lost
+
+
+def test_what_fails_the_second_time_is_lost(hold: Hold) -> None:
+    _write(hold, b"a", Ledger())
+    (extent,) = hold.extents()
+    hold.again(extent)
+    hold.finished(extent, failed=True)
+    assert hold.lost
+    assert _contents(hold) == [b"a"]
+
+
+def test_a_file_is_forgotten_with_what_is_under_way(hold: Hold) -> None:
+    """Its memory is in use until the WRITE has ended."""
+    ledger, other = Ledger(), Ledger()
+    extent = hold.take(0, 0, b"a")
+    _write(hold, b"b", other, file=1)
+    hold.forget(0)
+    assert _contents(hold) == [b"a", b"b"]
+    hold.wrote(extent, ledger, _OLD)
+    hold.finished(extent)
+    assert _contents(hold) == [b"b"]
+    assert (ledger.held, other.held) == (0, 1)
+
+
+# --- a job and its server ---
+
+
+class Server:
+    """A cluster of two nodes with one file: a WRITE takes effect when it is sent, on either.
+
+    A node loses what it took and did not commit, and what was there before comes to light again.
+    """
+
+    def __init__(self, hold: Hold) -> None:
+        self.hold = hold
+        self.ledgers = [Ledger(), Ledger()]
+        self.lives = [0, 0]
+        self.wanted = bytearray(_SIZE)
+        self.writes: list[tuple[int, bool, int, bytes]] = []  # node, whether durable, offset, data
+
+    @property
+    def durable(self) -> bytearray:
+        """What would be left if both nodes restarted."""
+        seen = bytearray(_SIZE)
+        for _, durable, offset, data in self.writes:
+            if durable:
+                seen[offset : offset + len(data)] = data
+        return seen
+
+    def verifier(self, path: int) -> bytes:
+        """Give a path's write verifier."""
+        return self.lives[path].to_bytes(VERIFIER)
+
+    def put(self, path: int, extent: Extent) -> None:
+        """Answer a WRITE."""
+        self.writes.append((path, False, extent.offset, extent.content))
+        self.hold.wrote(extent, self.ledgers[path], self.verifier(path))
+        self.hold.finished(extent)
+
+    def write(self, path: int, offset: int, data: bytes) -> None:
+        """Do what a job does."""
+        if not self.hold.room(len(data)):
+            self.settle()
+        self.put(path, self.hold.take(0, offset, data))
+        self.wanted[offset : offset + len(data)] = data
+
+    def restart(self, path: int) -> None:
+        """Lose what one node has not committed."""
+        self.lives[path] += 1
+        self.writes = [one for one in self.writes if one[0] != path or one[1]]
+
+    def commit(self, path: int) -> None:
+        """Make durable what that node has got."""
+        self.writes = [
+            (node, durable or node == path, offset, data)
+            for node, durable, offset, data in self.writes
+        ]
+        self.hold.committed(self.ledgers[path], self.hold.clock, self.verifier(path))
+
+    def settle(self) -> None:
+        """COMMIT on both nodes, and write again until nothing is lost."""
+        for path in (0, 1):
+            self.commit(path)
+        while self.hold.lost:
+            self.hold.lost = False
+            for extent in self.hold.extents():
+                self.hold.again(extent)
+                self.put(0, extent)
+            for path in (0, 1):
+                self.commit(path)
+
+
+_BYTES = st.binary(min_size=1, max_size=24)
+_WRITES = st.tuples(st.just("write"), st.integers(0, 1), st.integers(0, _SIZE - 24), _BYTES)
+_EVENTS = st.tuples(st.sampled_from(["restart", "commit"]), st.integers(0, 1))
+
+
+@unhurried
+@given(story=st.lists(st.one_of(_WRITES, _WRITES, _EVENTS), max_size=30))
+def test_what_is_written_last_wins(testlib: ctypes.CDLL, story: list[tuple[str, int]]) -> None:
+    """Whatever is written over what, and lost: after the repair every byte is the newest."""
+    with Hold(testlib, _SIZE) as hold:
+        server = Server(hold)
+        for what, *words in story:
+            getattr(server, what)(*words)
+            if hold.lost:
+                server.settle()
+        server.settle()
+        assert list(hold.extents()) == []
+        assert [ledger.held for ledger in server.ledgers] == [0, 0]
+        assert server.durable == server.wanted
