@@ -17,6 +17,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+#include "conn/hold.h"
 #include "conn/ledger.h"
 #include "rpc/rpc.h"
 #include "stats/counters.h"
@@ -41,6 +42,7 @@ struct conn_io {
 	uint8_t *buffer;
 	void *owner;
 	uint32_t charged; /* its own: the connection on whose account the bytes in flight are */
+	struct hold_extent *held; /* IO_WRITE: the copy in job->hold, or NULL: none is kept */
 
 	/* The result: valid in the finished list. */
 	uint32_t done; /* bytes moved: less than length on an error, or for a READ at the end of
@@ -114,10 +116,12 @@ struct conn_job {
 	bool polled;	    /* connections are waited for by their poll_fd() */
 	bool direct;	    /* mounts: O_DIRECT */
 	uint64_t busy_poll; /* nanoseconds to ask for completions without sleeping, before a wait */
-	struct iovec buffers; /* memory that I/O buffers lie in, where known: for registration */
-	void *ring;	      /* mount.c's: one ring serves all mounts of the job */
-	bool rdma;	      /* paths may be used over RDMA: never before a fork */
-	uint32_t inline_max;  /* RDMA: bytes of the longest message that is sent without chunks */
+	struct hold *hold;  /* copies of WRITEs that are not durable yet, or NULL */
+	/* Memory that I/O's data lies in, where known, for registration: fio's, and the hold's. */
+	struct iovec buffers[RPC_BUFFERS];
+	void *ring;	     /* mount.c's: one ring serves all mounts of the job */
+	bool rdma;	     /* paths may be used over RDMA: never before a fork */
+	uint32_t inline_max; /* RDMA: bytes of the longest message that is sent without chunks */
 	struct rdma_memory *memory; /* group.c's: what devices may reach; NULL: no RDMA */
 	/* One line for people, without a newline. */
 	void (*log)(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -202,6 +206,8 @@ static inline void conn_finish(struct conn *conn, struct conn_io *io)
 	conn->outstanding--;
 	if (io->error)
 		conn->counters.errors++;
+	if (io->op == IO_WRITE && io->held)
+		hold_finished(conn->job->hold, io->held, io->error, conn->number);
 	io_list_add(&conn->job->finished, io);
 }
 

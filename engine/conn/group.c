@@ -305,7 +305,7 @@ static int open_memory(struct group *group)
 {
 	if (!wants_rdma(group))
 		return 0;
-	group->job.memory = rdma_memory_new(&group->job.buffers, group->job.log);
+	group->job.memory = rdma_memory_new(group->job.buffers, group->job.log);
 	return group->job.memory ? 0 : -ENOMEM;
 }
 

@@ -116,9 +116,8 @@ static void leave_ring(struct conn_job *job)
 static void register_buffers(struct conn_job *job, struct mount_ring *ring)
 {
 	ring->buffers_tried = true;
-	if (job->direct && job->buffers.iov_len && job->buffers.iov_len <= BUFFER_MAX)
-		ring->buffers_registered =
-			!io_uring_register_buffers(&ring->ring, &job->buffers, 1);
+	if (job->direct && job->buffers[0].iov_len && job->buffers[0].iov_len <= BUFFER_MAX)
+		ring->buffers_registered = !io_uring_register_buffers(&ring->ring, job->buffers, 1);
 }
 
 /* --- submitting --- */

@@ -131,8 +131,11 @@ static void number(struct nfs_conn *nfs, struct conn_io *io)
 	}
 	io->xid = new_xid(nfs, io);
 	io->since = nfs->base.job->now;
-	if (io->op == IO_COMMIT)
+	if (io->op == IO_COMMIT) {
 		io->commit = ledger_begin_commit(io->ledger);
+		if (nfs->base.job->hold)
+			io->commit.clock = nfs->base.job->hold->clock;
+	}
 }
 
 static void finish(struct nfs_conn *nfs, struct conn_io *io, int error);
@@ -304,8 +307,11 @@ static void finish(struct nfs_conn *nfs, struct conn_io *io, int error)
 {
 	io->error = error;
 	io->last_sent = 0;
-	if (error && io->op == IO_COMMIT && io->tries)
+	if (error && io->op == IO_COMMIT && io->tries) {
 		ledger_fail_commit(io->ledger, &io->commit);
+		if (nfs->base.job->hold)
+			hold_commit_failed(nfs->base.job->hold, io->ledger, io->commit.clock);
+	}
 	conn_finish(&nfs->base, io);
 }
 
@@ -350,14 +356,29 @@ static void read_answered(struct nfs_conn *nfs, struct conn_io *io)
 	}
 }
 
+/* Keeps the books of what the server has not made durable yet. */
+static void note_written(struct nfs_conn *nfs, struct conn_io *io)
+{
+	const struct nfs3_result *result = &nfs->result;
+	struct ledger *ledger = &file_of(io)->ledger;
+	bool durable = result->committed != NFS3_UNSTABLE;
+	bool changed = ledger_wrote(ledger, result->count, durable, result->verifier);
+
+	if (!io->held)
+		return;
+	if (changed)
+		nfs->base.job->hold->lost = true;
+	if (!durable)
+		hold_wrote(nfs->base.job->hold, io->held, ledger, result->verifier);
+}
+
 static void write_answered(struct nfs_conn *nfs, struct conn_io *io)
 {
 	const struct nfs3_result *result = &nfs->result;
 
 	nfs->base.counters.write_ops++;
 	nfs->base.counters.write_bytes += result->count;
-	ledger_wrote(&file_of(io)->ledger, result->count, result->committed != NFS3_UNSTABLE,
-		     result->verifier);
+	note_written(nfs, io);
 	io->done += result->count;
 	if (!result->count || (int)result->committed < (int)io->stable) {
 		nfs_log(nfs,
@@ -377,6 +398,9 @@ static void commit_answered(struct nfs_conn *nfs, struct conn_io *io)
 {
 	nfs->base.counters.commits++;
 	ledger_end_commit(io->ledger, &io->commit, nfs->result.verifier);
+	if (nfs->base.job->hold)
+		hold_committed(nfs->base.job->hold, io->ledger, io->commit.clock,
+			       nfs->result.verifier);
 	finish(nfs, io, 0);
 }
 

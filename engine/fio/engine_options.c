@@ -261,6 +261,17 @@ struct fio_option engine_option_table[] = {
 		ENGINE_OPTION,
 	},
 	{
+		.name = "hold_writes",
+		.lname = "Writes held for resending",
+		.type = FIO_OPT_STR_VAL,
+		AT(hold_writes),
+		.def = "0",
+		.help = "Bytes of uncommitted data that a job keeps, to write them again where a "
+			"server restarts; a full hold waits for a COMMIT. Kernel mounts ignore it: "
+			"the kernel does the same",
+		ENGINE_OPTION,
+	},
+	{
 		.name = "busy_poll",
 		.lname = "Busy polling",
 		.type = FIO_OPT_INT,

@@ -26,8 +26,9 @@ struct engine_options {
 	unsigned int soft;
 	unsigned int failover;
 	char *localaddr;
-	unsigned int stable;	/* enum io_stable */
-	unsigned int busy_poll; /* microseconds */
+	unsigned int stable;		/* enum io_stable */
+	unsigned long long hold_writes; /* bytes; 0: none */
+	unsigned int busy_poll;		/* microseconds */
 	char *require_version;
 	char *stats_file;
 	unsigned int trace;

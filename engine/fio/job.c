@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "job_hold.h"
 #include "job_io.h"
 #include "job_stats.h"
 #include "patience.h"
@@ -152,7 +153,7 @@ static int allocate(struct job *job)
 		.busy_poll = options_of(job)->busy_poll * 1000ull,
 		.log = say,
 	};
-	return 0;
+	return job_hold_open(job);
 }
 
 static int open_job(struct job *job)
@@ -183,6 +184,7 @@ static void free_job(struct job *job)
 		close(job->placeholder);
 
 	group_close(&job->group);
+	hold_free(&job->hold);
 	pool_paths_close(&job->paths);
 	spread_load_free(job->load);
 	free(job->used);
@@ -222,7 +224,7 @@ int job_open(struct thread_data *td)
 
 void job_buffers(struct job *job, void *memory, size_t size)
 {
-	job->group.job.buffers = (struct iovec){memory, size};
+	job->group.job.buffers[0] = (struct iovec){memory, size};
 }
 
 /* --- files --- */
@@ -324,6 +326,7 @@ static int close_file(struct job *job, uint32_t file)
 {
 	int error = owes(job, file) ? job_sync_file(job, file) : 0;
 
+	hold_forget(&job->hold, file);
 	group_close_file(&job->group, file);
 	return error;
 }
@@ -345,6 +348,7 @@ int job_unlink(struct job *job, struct fio_file *f)
 		return error;
 	for (uint32_t i = 0; i < job->group.path_count; i++)
 		path_mark_removed(job->used[i], name);
+	hold_forget(&job->hold, f->fileno);
 	return 0;
 }
 

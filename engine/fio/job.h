@@ -40,6 +40,20 @@ struct job_file {
 	uint32_t writes; /* requests under way */
 };
 
+/* job_hold.h: how far the hold's data has come on its way to being durable. */
+struct mending {
+	enum { MENDING_NOTHING, MENDING_DRAIN, MENDING_WRITE, MENDING_COMMIT } stage;
+	bool full;	    /* a write has found no room */
+	uint32_t rounds;    /* times that everything has been written again */
+	uint64_t next;	    /* the extent, or the path and file, whose turn it is */
+	uint32_t under_way; /* calls of its own: the WRITEs among them … */
+	struct conn_io *writes[16];
+	uint32_t write_count; /* … are so many */
+	int error;	      /* the first of theirs, positive */
+	const char *label;    /* the path that it came from */
+	int broken;	      /* given up, for that reason: there are no more writes */
+};
+
 struct job {
 	struct thread_data *td;
 	struct pool_paths paths;
@@ -50,6 +64,9 @@ struct job {
 	enum io_stable stable;
 	uint32_t io_max[2]; /* bytes of one piece, by DDIR_READ and DDIR_WRITE */
 	bool trace;
+
+	struct hold hold; /* of zeros where the job has none: group.job.hold is NULL then */
+	struct mending mending;
 
 	struct conn_io *ios;
 	struct io_list idle;			/* ios that no request has */
@@ -72,6 +89,7 @@ struct job {
 	uint32_t done_first, done_count, done_size;
 
 	uint32_t transfers; /* READ and WRITE requests under way */
+	uint32_t commits;   /* COMMITs under way, on any path */
 	bool gave_up; /* the run is to end and the server is silent: nothing is waited for any more
 		       */
 };

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "job_hold.h"
 #include "patience.h"
 #include "say.h"
 
@@ -32,18 +33,43 @@ static void submit_piece(struct job *job, struct request *request, struct conn_i
 	io->done = 0;
 	io->nfs_status = 0;
 	io->owner = request;
+	io->held = NULL;
+	if (request->op == IO_WRITE && job->group.job.hold)
+		io->held = hold_take(&job->hold, io->file, io->offset, io->buffer, io->length);
 	request->pieces++;
 	io->charged = piece->connection; /* also where it is dead: it is to look busy, not idle */
 	spread_load_add(job->load, io->charged, piece->length);
 	group_submit(&job->group, piece->connection, io);
 }
 
-/* Cuts what is left of a request into pieces, as far as there are ios for them. */
+static void finish_request(struct job *job, struct request *request);
+
+/* hold_writes has been given up: nothing more is written. */
+static bool refuse(struct job *job, struct request *request)
+{
+	request->error = job->mending.broken;
+	request->label = job->mending.label;
+	request->left = 0;
+	if (!request->pieces)
+		finish_request(job, request);
+	return true;
+}
+
+/* True where the hold, if there is one, has room for the next piece of a request. */
+static bool may_cut(struct job *job, const struct request *request)
+{
+	return request->op != IO_WRITE || !job->group.job.hold ||
+	       job_hold_admits(job, min_of(request->left, job->io_max[DDIR_WRITE]));
+}
+
+/* Cuts what is left of a request into pieces, as far as there are ios for them, and room. */
 static bool cut(struct job *job, struct request *request)
 {
 	struct conn_io *io;
 
-	while (request->left && (io = io_list_take(&job->idle))) {
+	if (job->mending.broken && request->op == IO_WRITE)
+		return refuse(job, request);
+	while (request->left && may_cut(job, request) && (io = io_list_take(&job->idle))) {
 		spread_cut(spread_of(job, request->op), request->offset, request->left,
 			   job->io_max[request->op == IO_WRITE], !request->begun, &request->piece);
 		request->begun = true;
@@ -94,23 +120,20 @@ static enum fio_q_status queue_transfer(struct job *job, struct io_u *io_u)
 
 /* --- syncs: after the writes that came before them, on every path that owes a COMMIT --- */
 
-static void finish_request(struct job *job, struct request *request);
-
 /* The first connections, one on each path, have the paths' numbers. */
-static void submit_commit(struct job *job, struct request *request, uint32_t path)
+void job_commit_file(struct job *job, struct conn_io *io, uint32_t path, uint32_t file,
+		     struct request *owner)
 {
-	struct conn_io *io = io_list_take(&job->idle);
-
 	io->op = IO_COMMIT;
-	io->data_only = request->data_only;
-	io->ledger = &job->used[path]->files[request->file].ledger;
-	io->file = request->file;
+	io->data_only = owner && owner->data_only;
+	io->ledger = &job->used[path]->files[file].ledger;
+	io->file = file;
 	io->offset = 0;
 	io->length = 0;
 	io->done = 0;
 	io->nfs_status = 0;
-	io->owner = request;
-	request->pieces++;
+	io->owner = owner;
+	job->commits++;
 	group_submit(&job->group, path, io);
 }
 
@@ -119,6 +142,8 @@ static bool commit_paths(struct job *job, struct request *request)
 {
 	uint32_t *path = &request->piece.connection;
 
+	if (job_hold_busy(job))
+		return false;
 	for (; *path < job->group.path_count; ++*path) {
 		const struct path_file *file = &job->used[*path]->files[request->file];
 
@@ -126,7 +151,8 @@ static bool commit_paths(struct job *job, struct request *request)
 			continue;
 		if (!job->idle.first)
 			return false;
-		submit_commit(job, request, *path);
+		request->pieces++;
+		job_commit_file(job, io_list_take(&job->idle), *path, request->file, request);
 	}
 	request->left = 0;
 	if (!request->pieces)
@@ -235,10 +261,23 @@ static void push_done(struct job *job, struct io_u *io_u)
 	job->done_count++;
 }
 
+/* A sync has found out that data was lost which is held: it begins anew when that is mended. */
+static bool sync_again(struct job *job, struct request *request)
+{
+	if (request->op != IO_COMMIT || request->error || !job_hold_busy(job))
+		return false;
+	request->left = 1;
+	request->piece.connection = 0;
+	starve(job, request);
+	return true;
+}
+
 static void finish_request(struct job *job, struct request *request)
 {
 	struct io_u *io_u = request->io_u;
 
+	if (sync_again(job, request))
+		return;
 	if (request->op == IO_COMMIT) {
 		report_losses(job, request);
 		/* fio does not look at the result of a sync that was queued: the job fails here. */
@@ -283,6 +322,11 @@ static void take_piece(struct job *job, struct conn_io *io)
 
 	if (job->trace)
 		trace(job, io);
+	job->commits -= io->op == IO_COMMIT;
+	if (!request) {
+		job_hold_took(job, io);
+		return;
+	}
 	if (io->op != IO_COMMIT)
 		spread_load_add(job->load, io->charged, -(int64_t)io->length);
 	if (io->error && !request->error) {
@@ -361,6 +405,10 @@ void job_commit(struct job *job)
 /* One round: out with what was queued, in with what has come. */
 static void turn(struct job *job, bool wait)
 {
+	if (job_hold_busy(job) && job_hold_mend(job)) {
+		feed_starved(job);
+		wait = wait && group_outstanding(&job->group);
+	}
 	send_fresh(job);
 	group_reap(&job->group, wait);
 	if (wait)
@@ -381,7 +429,8 @@ int job_getevents(struct job *job, unsigned int min, unsigned int max,
 
 	turn(job, job->done_count < min);
 	while (job->done_count < min && !expired(timeout, start)) {
-		if (!group_outstanding(&job->group) && !job->group.job.finished.first)
+		if (!group_outstanding(&job->group) && !job->group.job.finished.first &&
+		    !job_hold_busy(job))
 			return -EIO; /* nothing is on its way any more */
 		turn(job, true);
 	}
@@ -410,7 +459,8 @@ static void discard_done(struct job *job)
 
 void job_drain(struct job *job)
 {
-	while (job->fresh_count || job->starved || job->syncs || group_outstanding(&job->group))
+	while (job->fresh_count || job->starved || job->syncs || group_outstanding(&job->group) ||
+	       job_hold_busy(job))
 		turn(job, true);
 	discard_done(job);
 }

@@ -31,6 +31,11 @@ void job_drain(struct job *job);
 /* Why an I/O of this thread's job failed, as text to be freed. NULL: out of memory. */
 char *job_error_details(const struct io_u *io_u);
 
+/* Submits a COMMIT of a file on a path, by an idle io. What it ends with goes to `owner`, a request
+ * or NULL: job_hold.c. */
+void job_commit_file(struct job *job, struct conn_io *io, uint32_t path, uint32_t file,
+		     struct request *owner);
+
 /* Makes one file durable and waits for that. 0 or a negative errno, logged. */
 int job_sync_file(struct job *job, uint32_t file);
 

@@ -31,7 +31,7 @@ struct rdma_device {
 
 struct rdma_memory {
 	rdma_log log;
-	const struct iovec *buffers; /* where bulk data lies */
+	const struct iovec *buffers; /* RPC_BUFFERS: where bulk data lies */
 	struct rdma_device *devices;
 };
 
@@ -202,22 +202,20 @@ static int add_region(struct rdma_device *device, const uint8_t *from, const uin
  */
 static struct region around(const struct rdma_device *device, const uint8_t *at, uint32_t length)
 {
-	const struct iovec *buffers = device->memory->buffers;
-	const uint8_t *first = buffers->iov_base, *end = first + buffers->iov_len, *from, *to;
+	uintptr_t page = sysconf(_SC_PAGESIZE);
+	const uint8_t *to = at + length;
 
-	if (at >= first && at < end) {
-		uint64_t slice = (uint64_t)(at - first) / device->region_max;
+	for (int i = 0; i < RPC_BUFFERS; i++) {
+		const struct iovec *buffer = &device->memory->buffers[i];
+		const uint8_t *first = buffer->iov_base, *end = first + buffer->iov_len, *from;
 
-		from = first + slice * device->region_max;
+		if (at < first || at >= end)
+			continue;
+		from = at - (uint64_t)(at - first) % device->region_max;
 		to = from + min_of(device->region_max, (uint64_t)(end - from));
-	} else {
-		uintptr_t page = sysconf(_SC_PAGESIZE);
-
-		from = at - (uintptr_t)at % page;
-		to = at + length;
-		to += -(uintptr_t)to % page;
+		return (struct region){from, to, NULL};
 	}
-	return (struct region){from, to, NULL};
+	return (struct region){at - (uintptr_t)at % page, to + (-(uintptr_t)to % page), NULL};
 }
 
 static const struct region *find_region(const struct rdma_device *device, const uint8_t *at)

@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+#include "rpc/rpc.h"
 #include "rpc/rpcrdma.h"
 
 struct ibv_context;
@@ -26,8 +27,8 @@ struct rdma_memory;
 typedef void (*rdma_log)(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /*
- * A job's memory. Bulk data lies in *buffers, which stays the caller's and may be empty until data
- * is first described. What lies elsewhere is registered, by the page, when it is first used, and
+ * A job's memory. Bulk data lies in buffers[RPC_BUFFERS], which stay the caller's and may be empty
+ * until data is first described. What lies elsewhere is registered, by the page, when it is first used, and
  * must not be unmapped before rdma_memory_free(). NULL: no memory to be had.
  */
 struct rdma_memory *rdma_memory_new(const struct iovec *buffers, rdma_log log);

@@ -95,6 +95,8 @@ struct rpc_counters {
 
 struct rdma_memory;
 
+enum { RPC_BUFFERS = 2 }; /* places that the most part of bulk data lies in */
+
 /* What a channel is opened with. What it points to stays the owner's, and outlives the channel. */
 struct rpc_terms {
 	struct rpc_address address;

@@ -123,6 +123,7 @@ class ConnectionStats:
     syscalls: int
     bytes_sent: int
     bytes_received: int
+    rewritten_bytes: int
     retransmissions: int
     reconnects: int
     reissues: int

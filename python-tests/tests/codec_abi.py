@@ -200,6 +200,7 @@ class Counters(c.Structure):
             "write_ops",
             "write_bytes",
             "commits",
+            "rewritten_bytes",
             "retransmissions",
             "reconnects",
             "reissues",

@@ -689,18 +689,18 @@ _TEXTS = st.binary(max_size=60).filter(lambda text: 0 not in text)
 @given(
     st.lists(_TEXTS, min_size=5, max_size=5),
     WORDS,
-    st.lists(HYPERS, min_size=22, max_size=22),
+    st.lists(HYPERS, min_size=23, max_size=23),
     st.booleans(),
 )
-@example([b'"\\\n\x1b\x7f\xff', b"", b"\xc3\xbc", b"[::1]:2049", b"tcp"], 7, [U64] * 22, True)
+@example([b'"\\\n\x1b\x7f\xff', b"", b"\xc3\xbc", b"[::1]:2049", b"tcp"], 7, [U64] * 23, True)
 def test_counters_are_json(
     codec: CodecLibrary, texts: list[bytes], number: int, values: list[int], rdma: bool
 ) -> None:
     job, path, local, remote, transport = texts
     line = codec.counters(
         CountersLabel(job, number, number, path, local, remote, transport),
-        Counters(*values[:13]),
-        TransportCounters(*values[13:16], rdma, *values[16:]),
+        Counters(*values[:14]),
+        TransportCounters(*values[14:17], rdma, *values[17:]),
     )
     assert line.endswith(b"}\n")
     assert line.count(b"\n") == 1
@@ -709,12 +709,12 @@ def test_counters_are_json(
     for key, text in named.items():
         assert read[key] == text.decode("latin-1")
     assert read["job_number"] == read["connection"] == number
-    names = [field[0] for field in Counters._fields_[:10]]
-    assert [read[name] for name in names] == values[:10]
+    names = [field[0] for field in Counters._fields_[:11]]
+    assert [read[name] for name in names] == values[:11]
     names = [field[0] for field in TransportCounters._fields_ if field[0] != "rdma"]
     written = 9 if rdma else 3
-    assert [read[name] for name in names[:written]] == values[13 : 13 + written]
+    assert [read[name] for name in names[:written]] == values[14 : 14 + written]
     assert not {*names[written:]} & {*read}
-    replies, total, longest = values[10:13]
+    replies, total, longest = values[11:14]
     assert read["rtt_mean_us"] == pytest.approx(total // max(1, replies) / 1000, rel=1e-6, abs=1e-3)
     assert read["rtt_max_us"] == pytest.approx(longest / 1000, rel=1e-6, abs=1e-3)

@@ -40,6 +40,7 @@ _NUMBERS = [
     "write_ops",
     "write_bytes",
     "commits",
+    "rewritten_bytes",
     "syscalls",
     "bytes_sent",
     "bytes_received",

@@ -1,0 +1,505 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""hold_writes=SIZE: what a server loses before it is durable is written again, by real fio."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from engine_helpers import (
+    Place,
+    done,
+    eventually,
+    fixture_of_places,
+    refused,
+    said,
+    traces,
+)
+from test_protocol import (
+    BLOCKS,
+    Case,
+    Client,
+    Options,
+    Outcomes,
+    client,  # noqa: F401 - a fixture
+    failed,
+    fixture_of_runs,
+    last_of,
+    server,  # noqa: F401 - a fixture
+    undisturbed,
+    verifiers_at_random,
+)
+
+from nfsmulti.fiorun import FioProcess, FioResult
+from nfsmulti.lab import Lab
+from nfsmulti.scripted import Answer, Call, Hook, Nfs, ScriptedServer, Stable, Status, on
+
+exported = fixture_of_places("nfs")
+
+KIB, MIB = 1 << 10, 1 << 20
+_FORGETS = Answer(do=ScriptedServer.new_verifier)
+_HOLD: Options = {"hold_writes": "1m", "verify": "crc32c"}
+
+
+def _rewritten(result: FioResult) -> int:
+    return sum(line.rewritten_bytes for line in result.stats)
+
+
+# --- what is lost once ---
+
+
+@dataclass(frozen=True)
+class Repair:
+    """When a server forgets, and how many bytes are then written again."""
+
+    hook: Hook
+    bytes: int
+    options: Options = field(default_factory=dict)
+
+
+_REPAIRS = {
+    "between WRITE and COMMIT": Repair(on(Nfs.COMMIT, _FORGETS, nth=1), 64 * KIB),
+    "before end_fsync": Repair(on(Nfs.COMMIT, _FORGETS, nth=1), 64 * KIB, {"end_fsync": 1}),
+    "before a WRITE": Repair(on(Nfs.WRITE, _FORGETS, nth=11), 44 * KIB, {"iodepth": 1}),
+    "between fsyncs": Repair(on(Nfs.WRITE, _FORGETS, nth=12), 16 * KIB, {"iodepth": 1, "fsync": 8}),
+    "before the second fdatasync": Repair(
+        on(Nfs.COMMIT, _FORGETS, nth=2), 24 * KIB, {"iodepth": 1, "fdatasync": 6}
+    ),
+    "with the connection": Repair(
+        on(Nfs.COMMIT, Answer(do=ScriptedServer.restart), nth=1), 64 * KIB, {"end_fsync": 1}
+    ),
+    "with short WRITEs": Repair(
+        lambda call: (
+            on(Nfs.COMMIT, _FORGETS, nth=1)(call) or on(Nfs.WRITE, Answer(limit=1000))(call)
+        ),
+        64 * KIB,
+    ),
+    "while it asks for patience": Repair(
+        lambda call: (
+            on(Nfs.COMMIT, _FORGETS, nth=1)(call)
+            or on(Nfs.WRITE, Answer(status=Status.JUKEBOX), nth=18)(call)
+            or on(Nfs.COMMIT, Answer(status=Status.JUKEBOX), nth=2)(call)
+        ),
+        64 * KIB,
+    ),
+    "twice": Repair(on(Nfs.COMMIT, _FORGETS, first=2), 128 * KIB),
+    "three times": Repair(on(Nfs.COMMIT, _FORGETS, first=3), 192 * KIB),
+}
+
+repairs = fixture_of_runs(
+    {name: Case(one.hook, {**_HOLD, **one.options}) for name, one in _REPAIRS.items()}
+)
+
+
+@pytest.mark.parametrize("name", _REPAIRS)
+def test_what_a_server_lost_is_written_again(repairs: Outcomes, name: str) -> None:
+    running, result = repairs[name].server, repairs[name].result
+    done(result)
+    assert running.durable("f") == running.content("f")
+    assert len(running.durable("f")) == 64 * KIB
+    assert _rewritten(result) == _REPAIRS[name].bytes
+    lines = [line for line in said(result) if "write verifier changed" in line]
+    (line,) = lines
+    assert f"127.0.0.1:{running.nfs_port}:/export: the server has lost" in line
+    assert any("all of it is durable now" in line for line in said(result))
+
+
+def test_nothing_else_is_written_before_it_is_mended(
+    client: Client,  # noqa: F811
+    server: ScriptedServer,  # noqa: F811
+) -> None:
+    """The restart is found out at the ninth WRITE; seven more are queued behind the repair."""
+    server.hooks.append(on(Nfs.WRITE, _FORGETS, nth=9))
+    done(client(server, **{**_HOLD, "iodepth": 1}))
+    offsets = [call.offset // (4 * KIB) for call in server.calls(Nfs.WRITE)]
+    assert offsets == [*range(9), *range(9), *range(9, BLOCKS)]
+    order = [call.procedure for call in server.calls(Nfs.WRITE, Nfs.COMMIT)]
+    assert order.index(Nfs.COMMIT) == 18
+
+
+def test_every_file_is_mended(client: Client, server: ScriptedServer) -> None:  # noqa: F811
+    """The first COMMIT finds out for all files what their writes have lost."""
+    server.hooks.append(on(Nfs.COMMIT, _FORGETS, nth=1))
+    done(client(server, **_HOLD, filename="a:b:c", size="192k"))
+    for name in "abc":
+        assert len(server.durable(name)) == 64 * KIB
+        assert server.durable(name) == server.content(name)
+
+
+# --- what is lost each time ---
+
+_STUBBORN: dict[str, tuple[Hook, Options, int]] = {
+    "a new verifier on every COMMIT": (on(Nfs.COMMIT, _FORGETS), {}, 3 * 64 * KIB),
+    "a new verifier in every reply": (verifiers_at_random, {"iodepth": 1}, 3 * 8 * KIB),
+    "COMMIT's is never WRITE's": (on(Nfs.COMMIT, Answer(verifier=bytes(8))), {}, 3 * 64 * KIB),
+    "a full hold each time": (on(Nfs.COMMIT, _FORGETS), {"hold_writes": "32k"}, 3 * 32 * KIB),
+}
+
+stubborn = fixture_of_runs(
+    {name: Case(hook, {**_HOLD, **options}) for name, (hook, options, _) in _STUBBORN.items()}
+)
+
+
+@pytest.mark.parametrize("name", _STUBBORN)
+def test_a_server_that_forgets_each_time_is_given_up_after_three_rounds(
+    stubborn: Outcomes, name: str
+) -> None:
+    running, result = stubborn[name].server, stubborn[name].result
+    failed(result, error=errno.EIO)
+    _, _, again = _STUBBORN[name]
+    assert _rewritten(result) == again
+    lines = said(result)
+    given_up = [line for line in lines if "changed each of 3 times" in line]
+    assert len(given_up) == 1
+    (lost,) = (line for line in lines if "may be lost" in line)
+    assert f'127.0.0.1:{running.nfs_port}:/export: {again // 3} bytes of "f"' in lost
+
+
+# --- what cannot be written again ---
+
+_HOPELESS: dict[str, tuple[Answer, Options, int]] = {
+    "no space": (Answer(status=Status.NOSPC), {}, errno.ENOSPC),
+    "stale": (Answer(status=Status.STALE), {}, errno.ESTALE),
+    "no answer": (Answer(reply=False), {"soft": 1, "timeo": 2, "retrans": 1}, errno.ETIMEDOUT),
+}
+
+
+def _hopeless(procedure: Nfs, answer: Answer) -> Hook:
+    """Make a hook that forgets what was written, and answers so from then on."""
+    forget = on(Nfs.COMMIT, _FORGETS, nth=1)
+    then = on(procedure, answer, after=BLOCKS if procedure is Nfs.WRITE else 1)
+    return lambda call: forget(call) or then(call)
+
+
+hopeless = fixture_of_runs(
+    {
+        f"{procedure.name} {name}": Case(
+            _hopeless(procedure, answer), {**_HOLD, "verify": None, **options}
+        )
+        for name, (answer, options, _) in _HOPELESS.items()
+        for procedure in (Nfs.WRITE, Nfs.COMMIT)
+    }
+)
+
+
+@pytest.mark.parametrize("procedure", ["WRITE", "COMMIT"])
+@pytest.mark.parametrize("name", _HOPELESS)
+def test_what_cannot_be_mended_is_reported(hopeless: Outcomes, name: str, procedure: str) -> None:
+    result, (_, _, error) = hopeless[f"{procedure} {name}"].result, _HOPELESS[name]
+    assert result.status == 1, result.messages
+    lines = said(result)
+    assert any(f"cannot be made so: {os.strerror(error)}" in line for line in lines)
+    assert sum('65536 bytes of "f" may be lost' in line for line in lines) == 1
+
+
+def test_nothing_is_written_after_that(client: Client, server: ScriptedServer) -> None:  # noqa: F811
+    """A job that goes on at errors has its writes refused."""
+    server.hooks.append(on(Nfs.COMMIT, _FORGETS))
+    result = client(server, hold_writes="16k", continue_on_error="write", iodepth=1)
+    assert result.status == 1
+    assert {call.offset for call in server.calls(Nfs.WRITE)} == {0, 4 * KIB, 8 * KIB, 12 * KIB}
+
+
+# --- a full hold ---
+
+
+@pytest.mark.parametrize(
+    ("hold", "depth", "commits"), [("16k", 1, 4), ("16k", 8, 4), ("4k", 8, 16), ("23k", 4, 4)]
+)
+def test_a_full_hold_waits_for_a_commit(
+    client: Client,  # noqa: F811
+    server: ScriptedServer,  # noqa: F811
+    hold: str,
+    depth: int,
+    commits: int,
+) -> None:
+    """There is never more uncommitted data than it has room for."""
+    uncommitted = list[int]()
+
+    def measure(call: Call) -> Answer | None:
+        if call.procedure is Nfs.WRITE:
+            uncommitted.append(call.count)
+            assert sum(uncommitted) <= int(hold[:-1]) * KIB
+        elif call.procedure is Nfs.COMMIT:
+            assert all(write.answered is not None for write in server.calls(Nfs.WRITE))
+            uncommitted.clear()
+        return None
+
+    server.hooks.append(measure)
+    undisturbed(client(server, hold_writes=hold, iodepth=depth, verify="crc32c"))
+    assert len(server.calls(Nfs.COMMIT)) == commits
+    assert len(server.calls(Nfs.WRITE)) == BLOCKS
+
+
+def test_a_full_hold_holds_no_reads_up_for_ever(
+    client: Client,  # noqa: F811
+    server: ScriptedServer,  # noqa: F811
+) -> None:
+    server.create("f", bytes(64 * KIB))
+    undisturbed(client(server, hold_writes="8k", rw="randrw", iodepth=16, fsync=3))
+    assert server.durable("f") == server.content("f")
+
+
+def test_a_loss_behind_a_full_hold(client: Client, server: ScriptedServer) -> None:  # noqa: F811
+    server.hooks.append(on(Nfs.COMMIT, _FORGETS, nth=2))
+    result = client(server, **{**_HOLD, "hold_writes": "16k", "iodepth": 4})
+    done(result)
+    assert server.durable("f") == server.content("f")
+    assert _rewritten(result) == 16 * KIB
+
+
+def test_pieces_of_one_block_wait_for_room(client: Client, server: ScriptedServer) -> None:  # noqa: F811
+    server.hooks.append(on(Nfs.COMMIT, _FORGETS, nth=2))
+    done(client(server, **{**_HOLD, "hold_writes": "20k", "bs": "16k", "wsize": "4k"}))
+    assert len(server.durable("f")) == 64 * KIB
+
+
+# --- what is written twice ---
+
+
+def test_what_is_written_last_wins(client: Client, server: ScriptedServer) -> None:  # noqa: F811
+    """Five rounds over one small file, in any order, all of them held: the newest is on disk."""
+    server.hooks.append(on(Nfs.COMMIT, _FORGETS, nth=1))
+    seen = dict[int, bytes]()
+
+    def remember(call: Call) -> Answer | None:
+        if call.procedure is Nfs.COMMIT and call.nth == 1:
+            seen[0] = server.content("f")
+        return None
+
+    server.hooks.insert(0, remember)
+    result = client(
+        server,
+        rw="randwrite",
+        bs="512-4k",
+        bs_unaligned=1,
+        norandommap=1,
+        size="16k",
+        io_size="80k",
+        hold_writes="1m",
+        iodepth=1,
+    )
+    done(result)
+    assert _rewritten(result) >= 80 * KIB
+    assert server.durable("f") == seen[0]
+
+
+def test_overlapping_writes_go_out_again_in_their_order(
+    client: Client,  # noqa: F811
+    server: ScriptedServer,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    """A WRITE over another that is under way waits for its reply; those beside it do not."""
+    slow = Answer(delay=0.02)
+
+    def hook(call: Call) -> Answer | None:
+        if call.procedure is Nfs.COMMIT and call.nth == 1:
+            return _FORGETS
+        return slow if call.procedure is Nfs.WRITE and call.nth > 2 * BLOCKS else None
+
+    server.hooks.append(hook)
+    writes = [f"f write {number % 4 * 4096} 4096" for number in range(2 * BLOCKS)]
+    log = tmp_path / "log"
+    log.write_text("\n".join(["fio version 2 iolog", "f add", "f open", *writes, "f close", ""]))
+    done(client(server, hold_writes="1m", read_iolog=str(log), iodepth=8))
+    again = server.calls(Nfs.WRITE)[2 * BLOCKS :]
+    assert len(again) == 2 * BLOCKS
+    for offset in range(0, 16 * KIB, 4 * KIB):
+        for first, second in pairwise(call for call in again if call.offset == offset):
+            assert first.answered is not None
+            assert first.answered <= second.time
+    assert again[0].answered is not None
+    assert again[1].time < again[0].answered
+
+
+# --- several paths ---
+
+_ADDRESSES = ("127.0.0.1", "127.0.0.2")
+
+
+@pytest.fixture
+def paths() -> Iterator[ScriptedServer]:
+    with ScriptedServer(addresses=_ADDRESSES) as running:
+        yield running
+
+
+def test_paths_with_verifiers_of_their_own(client: Client, paths: ScriptedServer) -> None:  # noqa: F811
+    """One node of a cluster restarts: all that is held goes out again, each over its path.
+
+    The first of the other node's writes are durable by then, and nothing older is held.
+    """
+    lives = dict.fromkeys(_ADDRESSES, 0)
+
+    def verifier(call: Call) -> Answer | None:
+        if call.procedure not in (Nfs.WRITE, Nfs.COMMIT):
+            return None
+        if call.procedure is Nfs.COMMIT and call.server[0] == _ADDRESSES[1]:
+            lives[_ADDRESSES[1]] = 1
+        life = lives[call.server[0]]
+        return Answer(verifier=call.server[0].encode()[-7:] + bytes([life]))
+
+    paths.hooks.append(verifier)
+    result = client(paths, **_HOLD, spread="roundrobin")
+    done(result)
+    assert [line.rewritten_bytes for line in result.stats] == [28 * KIB, 32 * KIB]
+    assert len(paths.calls(Nfs.COMMIT)) == 4
+
+
+def test_a_survivor_writes_again_what_a_dead_path_wrote(
+    client: Client,  # noqa: F811
+    paths: ScriptedServer,
+) -> None:
+    """failover=1, and the server behind the paths has lost everything meanwhile."""
+
+    def die(running: ScriptedServer) -> None:
+        running.refuse(_ADDRESSES[1])
+        running.restart()
+
+    paths.hooks.append(on(Nfs.COMMIT, Answer(do=die), nth=1))
+    result = client(paths, **_HOLD, spread="roundrobin", failover=1, timeo=5)
+    done(result)
+    assert paths.durable("f") == paths.content("f")
+    assert len(paths.durable("f")) == 64 * KIB
+    assert result.stats[0].rewritten_bytes + result.stats[1].rewritten_bytes >= 64 * KIB
+
+
+def test_a_job_that_is_stopped_meanwhile_ends(client: Client, server: ScriptedServer) -> None:  # noqa: F811
+    """hard: nothing of what is written again is answered."""
+    hook = on(Nfs.WRITE, Answer(reply=False), after=BLOCKS)
+    server.hooks.extend([on(Nfs.COMMIT, _FORGETS, nth=1), hook])
+    with client.start(server, **{**_HOLD, "verify": None}) as process:
+        eventually(lambda: len(server.calls(Nfs.WRITE)) > BLOCKS)
+        process.signal(signal.SIGTERM)
+        result = client.finish(process)
+    assert result.status not in (0, None)
+    assert result.seconds < 10
+    assert any('65536 bytes of "f" may be lost' in line for line in said(result))
+
+
+# --- without losses ---
+
+
+def test_it_changes_nothing_for_a_server_that_stays(
+    client: Client,  # noqa: F811
+    server: ScriptedServer,  # noqa: F811
+) -> None:
+    for hold in (None, "1m"):
+        before = len(server.calls())
+        undisturbed(client(server, hold_writes=hold, fsync=5, iodepth=1))
+        letters = "".join(call.procedure.name[0] for call in server.calls(Nfs.WRITE, Nfs.COMMIT))
+        assert letters[-20:] == "WWWWWCWWWWWCWWWWWCWC"
+        assert len(server.calls()) > before
+
+
+_DURABLE: dict[str, Options] = {
+    "sync": {"sync": 1},
+    "data_sync": {"stable": "data_sync"},
+}
+
+
+@pytest.mark.parametrize("name", _DURABLE)
+def test_durable_writes_are_not_held(client: Client, server: ScriptedServer, name: str) -> None:  # noqa: F811
+    undisturbed(client(server, hold_writes="4k", **_DURABLE[name]))
+    assert server.calls(Nfs.COMMIT) == []
+
+
+def test_what_is_durable_at_once_fills_no_hold(client: Client, server: ScriptedServer) -> None:  # noqa: F811
+    server.hooks.append(on(Nfs.WRITE, Answer(committed=Stable.FILE_SYNC)))
+    undisturbed(client(server, hold_writes="8k", verify="crc32c"))
+    assert server.calls(Nfs.COMMIT) == []
+
+
+def test_an_unlinked_file_owes_nothing(client: Client, server: ScriptedServer) -> None:  # noqa: F811
+    undisturbed(client(server, hold_writes="64k", unlink=1))
+    assert server.calls(Nfs.COMMIT) == []
+
+
+def test_reconnecting_loses_nothing_of_it(client: Client, server: ScriptedServer) -> None:  # noqa: F811
+    server.hooks.append(last_of(8, Answer(reply=False, end="reset")))
+    result = client(server, **_HOLD)
+    done(result)
+    assert _rewritten(result) == 0
+
+
+# --- its value ---
+
+
+@pytest.mark.parametrize("value", ["1k", "4095"])
+def test_a_hold_that_no_block_fits_in_is_refused(
+    client: Client,  # noqa: F811
+    server: ScriptedServer,  # noqa: F811
+    value: str,
+) -> None:
+    line = refused(client(server, hold_writes=value), "a write of this job has up to 4096 bytes")
+    assert f"hold_writes={1024 if value == '1k' else value}: " in line
+    assert server.calls(Nfs.WRITE) == []
+
+
+@pytest.mark.parametrize("value", ["1p", "-1"])
+def test_a_hold_that_no_memory_is_left_for_is_refused(
+    client: Client,  # noqa: F811
+    server: ScriptedServer,  # noqa: F811
+    value: str,
+) -> None:
+    refused(client(server, hold_writes=value), "there is not so much memory")
+
+
+def test_what_is_no_size_is_refused(client: Client, server: ScriptedServer) -> None:  # noqa: F811
+    assert client(server, hold_writes="all").status not in (0, None)
+    assert server.calls() == []
+
+
+def test_readers_and_mounts_ignore_it(place: Place) -> None:
+    place.random("f", 64 * KIB)
+    undisturbed(place.fio(rw="read", bs="4k", filename="f", hold_writes="1"))
+    if place.kind == "mount":
+        undisturbed(place.fio(rw="write", bs="4k", size="64k", filename="g", hold_writes="4k"))
+
+
+place = fixture_of_places("nfs", "mount")
+
+
+# --- a real server ---
+
+
+def _progress(process: FioProcess, count: int) -> None:
+    """Wait for so many more I/Os."""
+    before = traces(process)
+    eventually(lambda: traces(process) > before + count)
+
+
+@pytest.mark.parametrize("spread", ["job", "stripe"])
+def test_a_server_that_is_killed_and_restarted_loses_nothing(
+    exported: Place, lab: Lab, spread: str
+) -> None:
+    """nfs-ganesha, killed by SIGKILL with uncommitted data, twice; every byte is verified."""
+    servers = [lab.server(number) for number in range(4)]
+    with exported.fio.start(
+        rw="write",
+        bs="16k",
+        size="16m",
+        filename="f",
+        iodepth=16,
+        rate="4m",
+        spread=spread,
+        hold_writes="32m",
+        verify="crc32c",
+        trace=1,
+    ) as process:
+        for _ in range(2):
+            _progress(process, 100)
+            for one in servers:
+                one.kill()
+            for one in servers:
+                one.start()
+        result = exported.fio.finish(process)
+    report = done(result)
+    assert report.bytes("read") == 16 * MIB
+    assert _rewritten(result) > 0
+    assert any("all of it is durable now" in line for line in said(result))
