@@ -10,6 +10,7 @@ from rich.console import Console
 
 from nfsmulti.fiorun import Engine
 from nfsmulti.lab import LabConfig
+from nfsmulti.run.guest import run_in_guests
 from nfsmulti.run.place import InLab, OnPool, Serving
 from nfsmulti.run.progress import Meter, expected_seconds, time_text
 from nfsmulti.run.record import Record
@@ -38,4 +39,6 @@ def carry_out(record: Record, out: Console) -> None:
                     run_in_place(record, name, make, engine, meter)
                 elif isinstance(config := places[name], LabConfig):
                     run_in_place(record, name, functools.partial(InLab, config), engine, meter)
+                else:
+                    run_in_guests(record, name, config, meter)
         record.end()

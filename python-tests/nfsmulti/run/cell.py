@@ -34,19 +34,23 @@ def run_cell(planned: PlannedCell, place: Serving, engine: Engine, run: Path, ti
 
     What its fio leaves lies in the folder of the cell.
     """
-    folder = (run / waiting_cell(planned).folder).absolute()
-    shutil.rmtree(folder, ignore_errors=True)
     cell = waiting_cell(planned)
+    folder = (run / cell.folder).absolute()
+    shutil.rmtree(folder, ignore_errors=True)
+    work = place.scratch / planned.id if place.scratch else folder
+    argv: list[str] = []
     try:
         place.prepare(planned.spec.files)
-        argv = command(planned.spec, place, engine, folder)
-        cell = dataclasses.replace(cell, command=shlex.join(argv))
+        argv = command(planned.spec, place, engine, work)
         busy = machine_busy()
-        result = _watched(argv, folder, place, planned.spec.seconds, tick)
-        busy = machine_busy() - busy
-        return measured(cell, result, busy, over_time=planned.spec.over_time)
+        result = _watched(argv, work, place, planned.spec.seconds, tick)
+        cell = measured(cell, result, machine_busy() - busy, over_time=planned.spec.over_time)
     except (HarnessError, OSError) as error:
-        return dataclasses.replace(cell, status="failed", why=one_line(str(error)))
+        cell = dataclasses.replace(cell, status="failed", why=one_line(str(error)))
+    if work != folder and work.exists():
+        shutil.copytree(work, folder)
+        shutil.rmtree(work)
+    return dataclasses.replace(cell, command=shlex.join(argv))
 
 
 def measured(cell: Cell, result: FioResult, busy: float, *, over_time: bool = False) -> Cell:

@@ -31,7 +31,7 @@ def command(spec: CellSpec, place: Serving, engine: Engine, folder: Path) -> lis
     if spec.client == "mount":
         (mount,) = place.mounts(spec)
         words.append(f"--ioengine={options.pop('ioengine', 'libaio')}")
-        options["directory"] = mount
+        words.append(f"--directory={mount}")  # before filename, or it does not count
     else:
         words.append(f"--ioengine={engine.option}")
         words.append(f"--stats_file={folder / 'stats.jsonl'}")

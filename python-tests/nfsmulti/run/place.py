@@ -24,10 +24,12 @@ _NOT_ARGUMENTS = {"kind", "label", "host", "export", "address"}
 class Serving(Protocol):
     """A place that serves, from `with` until its end.
 
-    `enter` are the words that lead to where clients are.
+    `enter` are the words that lead to where clients are. `scratch` is where fio's files go while
+    it runs, None for where they stay.
     """
 
     enter: Sequence[str]
+    scratch: Path | None
 
     def __enter__(self) -> Self:
         """Start it; raises MissingError, HarnessError."""
@@ -60,6 +62,8 @@ class Serving(Protocol):
 
 class InLab:
     """A lab of real servers on this machine, for as long as it is needed."""
+
+    scratch: Path | None = None
 
     def __init__(self, config: LabConfig):
         self._lab = Lab(config)
@@ -98,6 +102,8 @@ class InLab:
 
 class OnPool:
     """The pool of a user, on which nothing is started and nothing taken down."""
+
+    scratch: Path | None = None
 
     def __init__(self, text: str):
         self._paths = split_pool(text)

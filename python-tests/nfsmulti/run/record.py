@@ -57,6 +57,10 @@ class Record:
         """The cells that failed."""
         return [cell for cell in self.cells if cell.status == "failed"]
 
+    def cell(self, name: str) -> Cell:
+        """Give a cell by its id."""
+        return next(cell for cell in self.cells if cell.id == name)
+
     def waiting(self, place: str | None = None) -> list[PlannedCell]:
         """Give the cells that are still to be run, of one place or of all."""
         status = {cell.id: cell.status for cell in self.cells}

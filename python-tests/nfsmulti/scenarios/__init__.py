@@ -2,6 +2,9 @@
 """The published stories, as data: which cells they have, and what fio runs for each."""
 
 from nfsmulti.scenarios.dd import DD
+from nfsmulti.scenarios.fsperf import FSPERF
+from nfsmulti.scenarios.oltp import OLTP
+from nfsmulti.scenarios.randread import RANDREAD
 from nfsmulti.scenarios.scenario import (
     OWN,
     CellSpec,
@@ -12,8 +15,10 @@ from nfsmulti.scenarios.scenario import (
     Scale,
     Scenario,
 )
+from nfsmulti.scenarios.sio import SIO
+from nfsmulti.scenarios.sweep import SWEEP
 
-SCENARIOS = {scenario.name: scenario for scenario in (DD,)}
+SCENARIOS = {scenario.name: scenario for scenario in (DD, SIO, OLTP, SWEEP, FSPERF, RANDREAD)}
 
 __all__ = [
     "OWN",

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""randread: a small file read at random by four jobs, which measures the transport."""
+
+from __future__ import annotations
+
+from nfsmulti.lab.kernel.mounts import Mount
+from nfsmulti.scenarios.scenario import OWN, CellSpec, GuestPlace, OwnPool, Scale, Scenario, timed
+from nfsmulti.summary import Factor
+
+_FILES = {"1.txt": 10_000_000}
+_JOBS = 4
+_POOLS = {"rdma-pool": "proto=rdma", "tcp-pool": "proto=tcp"}
+_MOUNTS = {
+    "rdma-mount-v3": Mount("/mnt/rdma3", ("vers=3", "proto=rdma")),
+    "rdma-mount-v4.1": Mount("/mnt/rdma41", ("vers=4.1", "proto=rdma")),
+    # Version 4.1 would find that it knows the server, and use the connection over RDMA.
+    "tcp-mount": Mount("/mnt/tcp3", ("vers=3", "proto=tcp")),
+}
+_PLACES = {"guest": GuestPlace({name: (mount,) for name, mount in _MOUNTS.items()})}
+
+
+def _cells(scale: Scale) -> list[CellSpec]:
+    pools = [_cell(name, "guest", scale, query=query) for name, query in _POOLS.items()]
+    return [*pools, *(_cell(name, "guest", scale, mounts=name) for name in _MOUNTS)]
+
+
+def _own_cells(scale: Scale, pool: OwnPool) -> tuple[list[CellSpec], list[str]]:
+    said = f"{', '.join([*_POOLS, *_MOUNTS])} are the lab's: your pool is what it is"
+    return [_cell("pool", OWN, scale, paths=min(_JOBS, pool.paths))], [said]
+
+
+def _cell(
+    transport: str,
+    place: str,
+    scale: Scale,
+    *,
+    query: str = "",
+    mounts: str = "",
+    paths: int = 1,
+) -> CellSpec:
+    seconds = scale.seconds(4, 30)
+    options: dict[str, Factor | None] = {"numjobs": _JOBS, **timed(seconds)}
+    return CellSpec(
+        factors={"transport": transport},
+        place=place,
+        jobfile="randread.fio",
+        options=options,
+        seconds=seconds,
+        client="mount" if mounts else "pool",
+        mounts=mounts,
+        query=query,
+        paths=paths,
+        files=_FILES,
+    )
+
+
+RANDREAD = Scenario(
+    "randread", "the transport, RDMA beside TCP, pools beside mounts", _PLACES, _cells, _own_cells
+)
