@@ -198,7 +198,27 @@ def oltp(repeats: int = 3, slower: float = 1.0, seed: int = 1) -> Summary:
     return made.summary()
 
 
-RUNS = {run.__name__: run for run in (dd, fsperf, randread, sio, oltp)}
+def sweep(repeats: int = 2, slower: float = 1.0, seed: int = 1) -> Summary:
+    """Make a full factorial: flat from 32768 up, 16384 being 8 % slower, and nothing else."""
+    made = Maker("sweep", repeats, slower, seed)
+    for direction, sync, mount, buffer, transfer in product(
+        ("read", "write"), ("sync", "async"), ("soft", "hard"),
+        (16384, 32768, 65536, 131072), (1024, 2048, 4096),
+    ):  # fmt: skip
+        rate = (117e6 if direction == "read" else 84e6) * (0.92 if buffer == 16384 else 1)
+        made.add(
+            {
+                "direction": direction, "sync": sync, "mount": mount,
+                "buffer": buffer, "transfer": transfer,
+            },
+            read=rate if direction == "read" else 0,
+            write=rate if direction == "write" else 0,
+            block=1 << 20,
+        )  # fmt: skip
+    return made.summary()
+
+
+RUNS = {run.__name__: run for run in (dd, fsperf, randread, sio, oltp, sweep)}
 
 
 def every() -> Iterator[tuple[str, Summary]]:

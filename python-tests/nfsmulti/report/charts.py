@@ -11,6 +11,7 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -44,22 +45,43 @@ mpl.rcParams.update(
 
 
 def panel(title: str, x: str, y: str) -> tuple[Figure, Axes]:
-    """Give an empty plot whose axes are named, with their units; y is from zero."""
-    figure, (axes,) = panels(title, 1)
+    """Give an empty plot whose axes are named, with their units."""
+    figure, (axes,) = panels(title, [1], _WIDTH)
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     return figure, axes
 
 
-def panels(title: str, columns: int, width: float = _WIDTH) -> tuple[Figure, Sequence[Axes]]:
-    """Give several plots in a row that share the y axis, which is from zero once finished."""
-    figure = Figure(figsize=(width, _HEIGHT), layout="constrained")
-    axes = list(figure.subplots(1, columns, sharey=True, squeeze=False)[0])
+def panels(title: str, rows: Sequence[int], width: float) -> tuple[Figure, list[Axes]]:
+    """Give empty plots in rows of so many, each `width` inches; they share the y axis."""
+    figure = Figure(figsize=(width * max(rows), _HEIGHT * len(rows)), layout="constrained")
+    grid = figure.add_gridspec(len(rows), max(rows))
+    axes: list[Axes] = []
+    for row, columns in enumerate(rows):
+        for column in range(columns):
+            shared = axes[0] if axes else None
+            axes.append(figure.add_subplot(grid[row, column], sharey=shared))
+            axes[-1].grid(axis="y")
+            axes[-1].set_axisbelow(True)
     figure.suptitle(title, fontsize=11)
-    for one in axes:
-        one.grid(axis="y")
-        one.set_axisbelow(True)
     return figure, axes
+
+
+def style(number: int) -> dict[str, Any]:
+    """Give the look of line `number`: its colour, and its marks.
+
+    Every second line is dashed, with larger and hollow marks: it hides none that it covers.
+    """
+    odd = number % 2
+    return {
+        "color": COLOURS[number % len(COLOURS)],
+        "marker": MARKERS[number % len(MARKERS)],
+        "linestyle": "--" if odd else "-",
+        "markerfacecolor": "none" if odd else None,
+        "markersize": 8 if odd else 5,
+        "linewidth": 1.6,
+        "capsize": 3,
+    }
 
 
 def line(axes: Axes, number: int, label: str, points: Sequence[tuple[float, Sample]]) -> None:
@@ -70,14 +92,7 @@ def line(axes: Axes, number: int, label: str, points: Sequence[tuple[float, Samp
         [one.mean for one in samples],
         yerr=_bars(samples),
         label=label,
-        color=COLOURS[number % len(COLOURS)],
-        marker=MARKERS[number % len(MARKERS)],
-        # Every second line is dashed, with larger and hollow marks: it hides none that it covers.
-        linestyle="--" if number % 2 else "-",
-        markerfacecolor="none" if number % 2 else None,
-        markersize=8 if number % 2 else 5,
-        linewidth=1.6,
-        capsize=3,
+        **style(number),
     )
 
 

@@ -45,11 +45,15 @@ class Table:
 
 @dataclass(frozen=True)
 class Plot:
-    """A plot: `name` is its file's, `caption` says what can be seen."""
+    """A plot: `name` is its file's, `caption` says what can be seen.
+
+    A `wide` one holds several panels: on a narrow screen it is scrolled, not shrunk.
+    """
 
     name: str
     caption: str
     figure: Figure
+    wide: bool = False
 
 
 @dataclass(frozen=True)

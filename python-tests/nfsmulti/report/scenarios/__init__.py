@@ -6,8 +6,9 @@ from nfsmulti.report.scenarios.fsperf import FSPERF
 from nfsmulti.report.scenarios.oltp import OLTP
 from nfsmulti.report.scenarios.randread import RANDREAD
 from nfsmulti.report.scenarios.sio import SIO
+from nfsmulti.report.scenarios.sweep import SWEEP
 from nfsmulti.report.story import Scenario
 
 SCENARIOS: dict[str, Scenario] = {
-    scenario.name: scenario for scenario in (DD, FSPERF, RANDREAD, SIO, OLTP)
+    scenario.name: scenario for scenario in (DD, FSPERF, RANDREAD, SIO, OLTP, SWEEP)
 }

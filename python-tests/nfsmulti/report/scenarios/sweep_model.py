@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a sweep's runs say of its factors, one direction at a time.
+
+The model's response is the logarithm of the speed, so that effects are ratios and level means are
+geometric. Settings are the factors that one can choose; direction and transfer are the work.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from nfsmulti.report import cells, texts
+from nfsmulti.report.story import Table
+from nfsmulti.stats.effects import Effect, Level, Model, holm
+from nfsmulti.stats.ratio import Ratio
+from nfsmulti.summary import Summary
+
+DIRECTIONS = ("read", "write")
+WORK = ("direction", "transfer")
+_SIGNIFICANT = 0.05
+_MATTERS = 0.02  # a factor matters where its best level exceeds its worst by that, and p agrees
+_FLAT = 0.05  # a plateau's levels differ by less than that
+_KNEE = 32768
+
+
+@dataclass(frozen=True)
+class Direction:
+    """One direction's runs, and what was made of them."""
+
+    name: str
+    runs: pd.DataFrame
+    factors: list[str]
+    model: Model | None
+    why_none: str = ""
+
+    @property
+    def settings(self) -> list[str]:
+        """The factors with more than one level that can be chosen."""
+        return [name for name in self.levels if name not in WORK]
+
+    @property
+    def levels(self) -> dict[str, list[Level]]:
+        """The levels of each factor that has more than one, numbers by size."""
+        if self.model is None:
+            return {}
+        return {name: _sorted(found) for name, found in self.model.levels.items()}
+
+
+def direction_of(summary: Summary, name: str) -> Direction | None:
+    """Take a direction's runs and fit their model; None where there are none."""
+    rows = [
+        {**cell.factors, "speed": math.log(speed)}
+        for cell in cells.having(summary, direction=name)
+        if (speed := cells.bandwidth(cell))
+    ]
+    if not rows:
+        return None
+    runs = pd.DataFrame(rows)
+    factors = [str(column) for column in runs.columns if column not in ("direction", "speed")]
+    try:
+        return Direction(name, runs, factors, Model(runs, factors, "speed"))
+    except ValueError as error:
+        return Direction(name, runs, factors, None, str(error))
+
+
+def ratio(model: Model, over: dict[str, Level], under: dict[str, Level]) -> Ratio:
+    """Give the speed at some levels as a multiple of that at others, over all other factors."""
+    gap = model.difference(over, under)
+    low, high = gap.interval
+    return Ratio(math.exp(gap.value), math.exp(low), math.exp(high), gap.p)
+
+
+def anova(direction: Direction) -> Table:
+    """Lay out the ANOVA table, with Holm's corrected p and what the levels differ by."""
+    model = direction.model
+    assert model is not None
+    rows = [
+        [
+            " x ".join(effect.factors), texts.number(effect.sum_squares), str(effect.freedom),
+            texts.number(effect.f), texts.p_value(effect.p), texts.p_value(corrected),
+            texts.number(effect.partial_eta), _span_text(direction, effect),
+        ]
+        for effect, corrected in _corrected(model)
+    ]  # fmt: skip
+    residual = model.residual_deviation**2 * model.residual_freedom
+    none = [texts.MISSING] * 4
+    rows.append(
+        ["residual", texts.number(residual), str(model.residual_freedom), *none, texts.MISSING]
+    )
+    headings = [
+        "factor", "sum of squares", "df", "F", "p", "p (Holm)", "partial η²", "best to worst level",
+    ]  # fmt: skip
+    title = f"{direction.name.capitalize()}s: analysis of variance, type II, of log speed"
+    return Table(headings, rows, title)
+
+
+def what_matters(direction: Direction) -> str:
+    """Say which factors matter, by how much, and which do not."""
+    model = direction.model
+    name = direction.name.capitalize()
+    if model is None:
+        return f"{name}s: no analysis of variance, {direction.why_none}."
+    idle = []
+    found = []
+    for effect, corrected in _corrected(model):
+        text = _size_text(direction, effect, corrected)
+        if _matters(direction, effect, corrected):
+            found.append(text)
+        elif len(effect.factors) == 1:
+            idle.append(text)
+    words = f"{name}s: {_matter_text(found)}."
+    return f"{words} What does not: {texts.several(idle)}." if idle else words
+
+
+def in_short(direction: Direction) -> str:
+    """Say in one sentence which factors matter."""
+    if direction.model is None:
+        return what_matters(direction)
+    found = [
+        " with ".join(effect.factors)
+        for effect, corrected in _corrected(direction.model)
+        if _matters(direction, effect, corrected)
+    ]
+    return f"For {direction.name}s {_matter_text(found)}."
+
+
+def _matter_text(found: Sequence[str]) -> str:
+    return f"what matters here is {texts.several(found)}" if found else "no factor matters here"
+
+
+def _matters(direction: Direction, effect: Effect, corrected: float) -> bool:
+    """Tell whether an effect is real, and a factor's large enough to care; `corrected` is its p."""
+    if corrected >= _SIGNIFICANT:
+        return False
+    return len(effect.factors) > 1 or _span(direction, effect) - 1 >= _MATTERS
+
+
+def _size_text(direction: Direction, effect: Effect, corrected: float) -> str:
+    if len(effect.factors) > 1:
+        pair = " with ".join(effect.factors)
+        return f"{pair} (partial η² {effect.partial_eta:.2f}, {_p_text(corrected)})"
+    gain = 100 * (_span(direction, effect) - 1)
+    return f"{effect.factors[0]} (best level {gain:.1f} % above the worst, {_p_text(corrected)})"
+
+
+@dataclass(frozen=True)
+class Plateau:
+    """Whether speed is flat for buffers from 32768 up: TOST's p, and 32768 against the smaller."""
+
+    direction: str
+    flat: bool
+    p: float
+    largest: int
+    step: Ratio | None
+    smaller: int | None
+
+    @property
+    def text(self) -> str:
+        """The finding in a sentence or two."""
+        if self.flat:
+            words = f"The plateau appears: from {_KNEE} to {self.largest} {self.direction}s are"
+            words += f" flat, every buffer within {100 * _FLAT:g} % of {_KNEE}"
+        else:
+            words = f"No plateau is shown for {self.direction}s: from {_KNEE} to {self.largest} not"
+            words += f" every buffer is within {100 * _FLAT:g} % of {_KNEE}"
+        words += f" (two one-sided tests, {_p_text(self.p)})."
+        if self.step:
+            words += f" Buffers of {_KNEE} give {self.step.text} times what {self.smaller} does."
+        return words
+
+
+def plateau(direction: Direction) -> Plateau | None:
+    """Test for a plateau; None where the buffers that were run cannot tell."""
+    buffers = [value for value in direction.levels.get("buffer", []) if isinstance(value, int)]
+    above = [buffer for buffer in buffers if buffer > _KNEE]
+    model = direction.model
+    if model is None or not above or _KNEE not in buffers:
+        return None
+    knee = {"buffer": _KNEE}
+    tests = [model.difference({"buffer": one}, knee).within(math.log1p(_FLAT)) for one in above]
+    smaller = max((one for one in buffers if one < _KNEE), default=None)
+    step = None if smaller is None else ratio(model, dict(knee), {"buffer": smaller})
+    p = max(tests)
+    return Plateau(direction.name, p < _SIGNIFICANT, p, max(above), step, smaller)
+
+
+def _corrected(model: Model) -> list[tuple[Effect, float]]:
+    effects = model.effects()
+    return list(zip(effects, holm([effect.p for effect in effects]), strict=True))
+
+
+def _span(direction: Direction, effect: Effect) -> float:
+    """Give the best level's mean as a multiple of the worst's."""
+    assert direction.model is not None
+    (name,) = effect.factors
+    means = [direction.model.mean({name: level}).value for level in direction.levels[name]]
+    return math.exp(max(means) - min(means))
+
+
+def _span_text(direction: Direction, effect: Effect) -> str:
+    if len(effect.factors) > 1:
+        return texts.MISSING
+    return f"{_span(direction, effect):.3f}"
+
+
+def _p_text(p: float) -> str:
+    return f"p {texts.p_value(p)}" if p < 0.001 else f"p = {texts.p_value(p)}"
+
+
+def _sorted(levels: Sequence[Level]) -> list[Level]:
+    if all(isinstance(level, int | float) for level in levels):
+        return sorted(levels, key=float)
+    return list(levels)

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The best settings that a sweep has found, as lines to paste, and what they are worth.
+
+One mount serves both directions: rsize is chosen for reads and wsize for writes, all else together,
+by the geometric mean of both directions' speeds. The margin over the default is the model's, and
+its p is corrected for having looked at all settings (Bonferroni).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nfsmulti.report import texts
+from nfsmulti.report.scenarios.sweep_model import Direction, ratio
+from nfsmulti.report.story import Section, Table
+from nfsmulti.stats.effects import Level
+from nfsmulti.stats.ratio import Ratio
+
+_SIGNIFICANT = 0.05
+_DEFAULTS: dict[str, Level] = {
+    "sync": "async",
+    "mount": "hard",
+    "spread": "job",
+    "stable": "unstable",
+    "nconnect": 1,
+}
+_STABLE = {"sync": "file_sync", "async": "unstable"}
+_SOFT = (
+    "The best mount is soft: where a server is silent for longer than timeo and retrans allow, its"
+    " I/O fails, and nfs(5) warns of lost data. Take hard where the data count."
+)
+
+Settings = dict[str, Level]
+
+
+@dataclass(frozen=True)
+class Margin:
+    """The best settings' speed against the default's in one direction; `p` is corrected."""
+
+    direction: str
+    best: Settings
+    ratio: Ratio
+    p: float
+
+    @property
+    def significant(self) -> bool:
+        """Whether the best settings are better than the default."""
+        return self.p < _SIGNIFICANT and self.ratio.value > 1
+
+
+def section(directions: Sequence[Direction]) -> Section:
+    """Name the best settings at the report's end. Directions without a model have no say."""
+    judged = [one for one in directions if one.model and one.settings]
+    title = "The best settings for this server"
+    if not judged:
+        return Section(title, ["The runs are too few to name any."])
+    default = {one.name: _default(one) for one in judged}
+    best = _best(judged)
+    margins = [_margin(one, best[one.name], default[one.name]) for one in judged]
+    words = [_verdict(margin) for margin in margins]
+    lines = ["# the best as measured", *_lines(best)]
+    if not any(margin.significant for margin in margins):
+        words.append("The default does as well: no setting is measurably better.")
+        lines += ["", "# the default, which does as well", *_lines(default)]
+    if any(settings.get("mount") == "soft" for settings in best.values()):
+        words.append(_SOFT)
+    return Section(title, words, [_table(margins, default)], lines=lines)
+
+
+def _default(direction: Direction) -> Settings:
+    """Give the default among the levels that were run: async, hard, the largest buffer."""
+    chosen: Settings = {}
+    for name in direction.settings:
+        levels = direction.levels[name]
+        first = levels[-1] if name == "buffer" else levels[0]
+        chosen[name] = _DEFAULTS[name] if _DEFAULTS.get(name) in levels else first
+    return chosen
+
+
+def _combinations(direction: Direction) -> list[Settings]:
+    names = direction.settings
+    levels = [direction.levels[name] for name in names]
+    return [dict(zip(names, values, strict=True)) for values in itertools.product(*levels)]
+
+
+def _best(directions: Sequence[Direction]) -> dict[str, Settings]:
+    """Choose what both directions share together, and a buffer for each."""
+    choices: dict[tuple[tuple[str, Level], ...], dict[str, tuple[float, Settings]]] = {}
+    for direction in directions:
+        assert direction.model is not None
+        for settings in _combinations(direction):
+            shared = tuple(item for item in settings.items() if item[0] != "buffer")
+            speed = direction.model.mean(settings).value
+            found = choices.setdefault(shared, {})
+            if direction.name not in found or speed > found[direction.name][0]:
+                found[direction.name] = speed, settings
+    most = max(map(len, choices.values()))
+    complete = [found for found in choices.values() if len(found) == most]
+    chosen = max(complete, key=lambda found: math.fsum(speed for speed, _ in found.values()))
+    return {name: settings for name, (_, settings) in chosen.items()}
+
+
+def _margin(direction: Direction, best: Settings, default: Settings) -> Margin:
+    assert direction.model is not None
+    if best == default:
+        return Margin(direction.name, best, Ratio(1, 1, 1, 1), 1)
+    found = ratio(direction.model, best, default)
+    looked_at = len(_combinations(direction)) - 1
+    return Margin(direction.name, best, found, min(1.0, looked_at * (found.p or 0.0)))
+
+
+def _verdict(margin: Margin) -> str:
+    what = ", ".join(_setting(name, value) for name, value in margin.best.items())
+    if margin.p == 1 and margin.ratio.value == 1:
+        return f"For {margin.direction}s the best are the default's: {what}."
+    told = "significant" if margin.significant else "not significant"
+    p = texts.p_value(margin.p)
+    return (
+        f"For {margin.direction}s the best are {what}: {_percent(margin.ratio)} against the"
+        f" default, {told} (p {p if p.startswith('<') else f'= {p}'}, Bonferroni)."
+    )
+
+
+def _percent(margin: Ratio) -> str:
+    low, high = margin.low or margin.value, margin.high or margin.value
+    ends = f"{100 * (low - 1):+.1f} to {100 * (high - 1):+.1f} %"
+    return f"{100 * (margin.value - 1):+.1f} % (95 % interval {ends})"
+
+
+def _setting(name: str, value: Level) -> str:
+    return str(value) if name in ("sync", "mount") else f"{name} {value}"
+
+
+def _table(margins: Sequence[Margin], default: dict[str, Settings]) -> Table:
+    names = list(dict.fromkeys(name for margin in margins for name in margin.best))
+    rows = [
+        [
+            margin.direction,
+            *(str(margin.best.get(name, texts.MISSING)) for name in names),
+            ", ".join(_setting(*item) for item in default[margin.direction].items()),
+            margin.ratio.text,
+            texts.p_value(margin.p),
+        ]
+        for margin in margins
+    ]
+    headings = ["direction", *names, "default", "times the default", "p (Bonferroni)"]
+    return Table(headings, rows, text_columns=2 + len(names))
+
+
+def _lines(chosen: dict[str, Settings]) -> list[str]:
+    """Write settings as a mount line and as the engine's options."""
+    shared = next(iter(chosen.values()))
+    sizes = [
+        f"{option}={chosen[direction]['buffer']}"
+        for direction, option in (("read", "rsize"), ("write", "wsize"))
+        if "buffer" in chosen.get(direction, {})
+    ]
+    rest = {name: value for name, value in shared.items() if name != "buffer"}
+    mount = ["vers=3", "proto=tcp", *sizes]
+    engine = [f"--{size}" for size in sizes]
+    for name, value in rest.items():
+        if name == "mount":
+            mount.append(str(value))
+            engine.append(f"--{value}=1")
+        elif name == "sync":
+            mount.append(str(value))
+            engine.append(f"--stable={_STABLE.get(str(value), value)}")
+        else:
+            mount += [f"nconnect={value}"] if name == "nconnect" else []
+            engine.append(f"--{name}={value}")
+    return [
+        f"mount -t nfs -o {','.join(mount)} SERVER:/EXPORT /mnt",
+        f"fio --ioengine=external:./build/libnfsmulti.so --pool=nfs://SERVER/EXPORT"
+        f" {' '.join(engine)} JOBFILE",
+    ]

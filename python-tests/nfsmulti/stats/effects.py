@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Which factors of a factorial experiment matter: analysis of variance, and what levels differ by.
+
+The model is ordinary least squares on all factors, with their two-way interactions where the runs
+are enough to tell them apart. Level means are averaged over the levels of all other factors (least
+squares means), so that runs that are missing favour nobody.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+Level = str | int | float | bool
+_FEWEST_FREEDOM = 3  # residual degrees of freedom that a model must leave
+
+
+@dataclass(frozen=True)
+class Effect:
+    """A row of the ANOVA table, type II: one factor, or two that interact.
+
+    `partial_eta` is its part of the variance that is left when all others are taken off.
+    """
+
+    factors: tuple[str, ...]
+    sum_squares: float
+    freedom: int
+    f: float
+    p: float
+    partial_eta: float
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A linear combination of the model's parameters, with its standard error."""
+
+    value: float
+    error: float
+    freedom: float
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % interval."""
+        from scipy import stats
+
+        half = self.error * float(stats.t.ppf(0.975, self.freedom))
+        return self.value - half, self.value + half
+
+    @property
+    def p(self) -> float:
+        """The two-sided probability of such a value, or one further from 0, if it were 0."""
+        from scipy import stats
+
+        if not self.error:
+            return float(not self.value)
+        return 2 * float(stats.t.sf(abs(self.value) / self.error, self.freedom))
+
+    def within(self, margin: float) -> float:
+        """Give the p of two one-sided tests (TOST): small where the value is within ±`margin`.
+
+        D. Schuirmann, J. Pharmacokin. Biopharm. 15 (1987).
+        """
+        from scipy import stats
+
+        if not self.error:
+            return float(abs(self.value) >= margin)
+        tests = [(margin - self.value) / self.error, (margin + self.value) / self.error]
+        return max(float(stats.t.sf(test, self.freedom)) for test in tests)
+
+
+class Model:
+    """A model of a response that was measured under several factors, each run a row."""
+
+    def __init__(self, runs: pd.DataFrame, factors: Sequence[str], response: str):
+        """Fit. Raises ValueError where the runs cannot tell even the factors themselves apart.
+
+        `factors` that have one level alone are left out.
+        """
+        self.levels = {name: list(dict.fromkeys(runs[name])) for name in factors}
+        self.levels = {name: found for name, found in self.levels.items() if len(found) > 1}
+        # A factor may be named as nobody may name a variable.
+        self._columns = {name: f"f{number}" for number, name in enumerate(self.levels)}
+        table = runs.rename(columns={**self._columns, response: "response"})
+        self._result, self.interactions = self._fit(table)
+
+    def _fit(self, table: pd.DataFrame) -> tuple[Any, bool]:
+        import statsmodels.formula.api as smf  # takes two seconds to load
+
+        terms = [f"C({column})" for column in self._columns.values()]
+        if not terms:
+            raise ValueError("no factor has two levels")
+        for power in (2, 1):
+            model = smf.ols(f"response ~ ({' + '.join(terms)}) ** {power}", table)
+            parameters = model.exog.shape[1]
+            enough = len(model.endog) - parameters >= _FEWEST_FREEDOM
+            if enough and np.linalg.matrix_rank(model.exog) == parameters:
+                return model.fit(), power == 2 and len(terms) > 1
+        raise ValueError("too few runs to tell the factors apart")
+
+    @property
+    def residual_freedom(self) -> int:
+        """The residual degrees of freedom."""
+        return int(self._result.df_resid)
+
+    @property
+    def residual_deviation(self) -> float:
+        """The residual standard deviation, in the response's unit."""
+        return math.sqrt(self._result.scale)
+
+    def effects(self) -> list[Effect]:
+        """Give the ANOVA table of type II, factors first, without its residual row."""
+        from statsmodels.stats.anova import anova_lm
+
+        table = anova_lm(self._result, typ=2)
+        names = {f"C({column})": name for name, column in self._columns.items()}
+        residual = float(table.loc["Residual", "sum_sq"])
+        return [
+            Effect(
+                factors=tuple(names[part] for part in str(term).split(":")),
+                sum_squares=float(row["sum_sq"]),
+                freedom=int(row["df"]),
+                f=float(row["F"]),
+                p=float(row["PR(>F)"]),
+                partial_eta=float(row["sum_sq"]) / (float(row["sum_sq"]) + residual or 1.0),
+            )
+            for term, row in table.drop(index="Residual").iterrows()
+        ]
+
+    def mean(self, levels: Mapping[str, Level]) -> Estimate:
+        """Give the mean response at levels of some factors, over all levels of the others."""
+        return self._estimate(self._row(levels))
+
+    def difference(self, over: Mapping[str, Level], under: Mapping[str, Level]) -> Estimate:
+        """Give by how much the mean at some levels exceeds that at others."""
+        return self._estimate(self._row(over) - self._row(under))
+
+    def _row(self, levels: Mapping[str, Level]) -> Any:
+        from patsy import build_design_matrices
+
+        choices = [
+            [levels[name]] if name in levels else found for name, found in self.levels.items()
+        ]
+        grid = pd.DataFrame(list(itertools.product(*choices)), columns=list(self._columns.values()))
+        (rows,) = build_design_matrices([self._result.model.data.model_spec], grid)
+        return np.asarray(rows).mean(axis=0)
+
+    def _estimate(self, row: Any) -> Estimate:
+        variance = float(row @ np.asarray(self._result.cov_params()) @ row)
+        value = float(row @ np.asarray(self._result.params))
+        return Estimate(value, math.sqrt(max(variance, 0.0)), float(self._result.df_resid))
+
+
+def holm(probabilities: Sequence[float]) -> list[float]:
+    """Give Holm's corrected p of each of several tests, in their order."""
+    from statsmodels.stats.multitest import multipletests
+
+    if not probabilities:
+        return []
+    return [float(p) for p in multipletests(probabilities, method="holm")[1]]

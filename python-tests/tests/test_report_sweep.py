@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The sweep's report: of servers whose settings matter, and of those where none does."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+
+import made_runs
+import pytest
+from test_report import report_of
+
+from nfsmulti.summary import Factor, Summary
+
+_BUFFERS = (16384, 32768, 65536, 131072)
+
+
+def made_sweep(
+    speed: Callable[[dict[str, Factor]], float], repeats: int = 2, **extra: tuple[Factor, ...]
+) -> Summary:
+    """Make a sweep of a server of which `speed` gives the MB/s."""
+    made = made_runs.Maker("sweep", repeats)
+    names = ["direction", "sync", "mount", "buffer", "transfer", *extra]
+    levels: list[tuple[Factor, ...]] = [
+        ("read", "write"),
+        ("sync", "async"),
+        ("soft", "hard"),
+        _BUFFERS,
+        (64, 128),
+    ]
+    for values in product(*levels, *extra.values()):
+        factors: dict[str, Factor] = dict(zip(names, values, strict=True))
+        rate = speed(factors) * 1e6
+        reads = factors["direction"] == "read"
+        made.add(factors, read=rate if reads else 0, write=0 if reads else rate, block=1 << 20)
+    return made.summary()
+
+
+def _end(text: str) -> str:
+    return text[text.index("## Conclusion") :]
+
+
+@pytest.fixture(scope="module")
+def flat(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Give the report of a server that is flat from 32768 up, nothing else mattering."""
+    return report_of(made_runs.sweep(), tmp_path_factory.mktemp("sweep"))
+
+
+def test_plateau_is_named_with_its_test(flat: str) -> None:
+    assert "The plateau from buffers of 32768 up appears for reads and writes." in flat
+    assert re.search(
+        r"from 32768 to 131072 reads are flat, every buffer within 5 % of 32768 \(two one-sided"
+        r" tests, p < 0\.001\)\. Buffers of 32768 give 1\.0[89] \(.*?\) times what 16384 does\.",
+        _end(flat),
+    )
+
+
+def test_what_matters_is_the_buffer_alone(flat: str) -> None:
+    assert "For reads what matters here is buffer. For writes what matters here is buffer." in flat
+    assert re.search(r"\| buffer \| \S+ \| 3 \| \S+ \| < 0\.001 \| < 0\.001 \| 0\.9\d+ \|", flat)
+    assert "| sync x mount |" in flat
+
+
+def test_default_does_as_well_where_nothing_is_better(flat: str) -> None:
+    assert "The default does as well: no setting is measurably better." in _end(flat)
+    assert "rsize=131072,wsize=131072,async,hard SERVER:/EXPORT /mnt" in _end(flat)
+
+
+def test_top_tables_have_the_originals_columns(flat: str) -> None:
+    columns = "Direction | Sync | Protocol | Mount | Buffer Size | Transfer Size | Transfer Time"
+    assert flat.count(f"| {columns} | Transfer Speed | CV % | n |") == 2
+    tables = flat[flat.index("## The best 30") : flat.index("## How to read it")]
+    assert (tables.count("| read | "), tables.count("| write | ")) == (30, 30)
+    speeds = [float(speed) for speed in re.findall(r" (\d+\.?\d*) MB/s \|", tables)]
+    assert speeds[:30] == sorted(speeds[:30], reverse=True)
+
+
+def test_published_figures_stand_beside_ours(flat: str) -> None:
+    assert re.search(r"\| best read, buffers of 131072 \| 118 MB/s \| 11\d MB/s \|", flat)
+    assert "| read of 4096 MB, buffers of 131072 | 36.547 s | 4.00 s |" in flat
+
+
+def test_best_settings_are_lines_to_paste(tmp_path: Path) -> None:
+    def speed(factors: dict[str, Factor]) -> float:
+        best = factors["buffer"] == (65536 if factors["direction"] == "read" else 32768)
+        return 100 * (1.2 if best else 1) * (1.1 if factors["sync"] == "sync" else 1)
+
+    end = _end(report_of(made_sweep(speed), tmp_path))
+    assert "mount -t nfs -o vers=3,proto=tcp,rsize=65536,wsize=32768,sync," in end
+    assert "--rsize=65536 --wsize=32768 --stable=file_sync --" in end
+    for direction in ("reads", "writes"):
+        assert re.search(
+            rf"For {direction} the best are sync, \w+, buffer \d+: \+3[0-4]\.\d % \(.*?\)"
+            r" against the default, significant \(p < 0\.001, Bonferroni\)",
+            end,
+        )
+    assert "does as well" not in end
+    assert "No plateau is shown for reads" in end
+
+
+def test_soft_is_never_recommended_without_a_warning(tmp_path: Path) -> None:
+    summary = made_sweep(lambda factors: 130 if factors["mount"] == "soft" else 100)
+    end = _end(report_of(summary, tmp_path))
+    assert ",soft SERVER:/EXPORT" in end
+    assert "nfs(5) warns of lost data" in end
+
+
+def test_other_factors_join_in(tmp_path: Path) -> None:
+    summary = made_sweep(
+        lambda factors: 100 * float(factors["nconnect"]), 1, nconnect=(1, 4), iodepth=(8, 16)
+    )
+    text = report_of(summary, tmp_path)
+    assert "| Mount | nconnect | iodepth | Buffer Size |" in text
+    assert re.search(r"For reads what matters here is nconnect\.", text)
+    assert re.search(r"mount -t nfs -o \S+,nconnect=4 SERVER:/EXPORT /mnt", text)
+    assert re.search(r"--nconnect=4 --iodepth=(8|16) JOBFILE", text)
+
+
+def test_interactions_are_found(tmp_path: Path) -> None:
+    def speed(factors: dict[str, Factor]) -> float:
+        return 130 if factors["sync"] == "sync" and factors["mount"] == "hard" else 100
+
+    text = report_of(made_sweep(speed), tmp_path)
+    assert re.search(r"sync with mount \(partial η² 0\.9\d, p < 0\.001\)", text)
+
+
+def test_noise_shows_no_plateau(tmp_path: Path) -> None:
+    summary = made_sweep(lambda _: 100)
+    few = [cell for cell in summary.cells if cell.factors["transfer"] == 64 and cell.repeat == 1]
+    rng = made_runs.Maker("noise").rng
+    noisy = []
+    for cell in few:
+        side = cell.read or cell.write
+        assert side
+        loud = dataclasses.replace(side, bytes_per_s=side.bytes_per_s * rng.uniform(0.5, 2))
+        reads = cell.read is not None
+        noisy.append(
+            dataclasses.replace(cell, read=loud if reads else None, write=None if reads else loud)
+        )
+    text = report_of(dataclasses.replace(summary, cells=noisy), tmp_path)
+    assert "No plateau is shown for reads" in text
+    assert "no factor matters here" in text
+
+
+def test_a_fraction_has_main_effects_alone(tmp_path: Path) -> None:
+    summary = made_runs.sweep(repeats=1)
+    indices: dict[str, list[Factor]] = {}
+    for cell in summary.cells:
+        for name, value in cell.factors.items():
+            known = indices.setdefault(name, [])
+            known += [value] if value not in known else []
+    third = [
+        cell
+        for cell in summary.cells
+        if sum(indices[name].index(value) for name, value in cell.factors.items()) % 3 == 0
+    ]
+    text = report_of(dataclasses.replace(summary, cells=third), tmp_path)
+    assert "no interactions in the model" in text
+    assert "sync x mount" not in text
+    assert "what matters here is buffer" in text
