@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a job, whoever wrote it, can reach by the engine; and who can reach the lab: nobody."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import missing
+from engine_helpers import Place, done, eventually, family, fixture_of_places, refused, traces
+
+from nfsmulti.errors import MissingError
+from nfsmulti.fiorun import Engine, Option
+from nfsmulti.lab import Lab, LabConfig
+from nfsmulti.processes import run
+
+place = fixture_of_places("nfs", "mount")
+exported = fixture_of_places("nfs")
+
+_SIZE = 64 << 10
+_JOB: dict[str, Option] = {"rw": "write", "bs": "4k", "size": _SIZE}
+
+# What waits for strangers, and what runs programs.
+_NEVER = re.compile(r"(rdma_)?(listen|accept)4?|system|popen|fork|vfork|exec.*|posix_spawn.*")
+
+
+def test_the_engine_listens_nowhere_and_runs_nothing(engine: Engine) -> None:
+    words = ["nm", "--dynamic", "--undefined-only", "--format=posix", str(engine.library)]
+    needs = [line.partition(" ")[0] for line in run(words, timeout=20).check().stdout.splitlines()]
+    names = {name.partition("@")[0] for name in needs}
+    assert {"connect", "recv"} <= names, "that is how it is seen"
+    assert not [name for name in names if _NEVER.fullmatch(name)]
+
+
+def test_a_running_job_has_no_listening_socket(exported: Place, lab: Lab) -> None:
+    with exported.fio.start(**_JOB, nconnect=2, time_based=1, runtime=60, trace=1) as process:
+        eventually(lambda: traces(process) > 100)
+        (job,) = family(process.pid)
+        sockets = run(["ss", "-Hantu", "-N", lab.network.client], timeout=20).check().stdout
+        paired = lab.run(["ss", "-Hxlp"]).check().stdout
+        process.signal(signal.SIGTERM)
+        exported.fio.finish(process)
+    states = [line.split()[:2] for line in sockets.splitlines()]
+    assert ["tcp", "ESTAB"] in states
+    assert not [state for state in states if state[1] in ("LISTEN", "UNCONN")]
+    assert f"pid={job}," not in paired
+
+
+# --- names ---
+
+
+@pytest.fixture
+def secrets(place: Place, tmp_path: Path) -> Iterator[list[Path]]:
+    """Give files that lie beside the job's own: on this machine, and beside the export."""
+    secrets = [tmp_path / "secret", place.files.parent / "nfsmulti-secret"]
+    for secret in secrets:
+        secret.write_bytes(b"s" * _SIZE)
+    yield secrets
+    secrets[1].unlink()
+
+
+@pytest.mark.parametrize("rw", ["read", "write"])
+@pytest.mark.parametrize("kind", ["absolute", "upwards"])
+def test_a_link_does_not_lead_out(place: Place, secrets: list[Path], kind: str, rw: str) -> None:
+    """A link of a mount is not followed out of it; one of an export is followed within that."""
+    link = place.files / "link"
+    link.symlink_to(secrets[0] if kind == "absolute" else f"../{secrets[1].name}")
+    refused(place.fio(**{**_JOB, "rw": rw, "filename": "link"}), '"link"')
+    assert {secret.read_bytes() for secret in secrets} == {b"s" * _SIZE}
+
+
+def test_a_link_that_stays_is_followed(place: Place) -> None:
+    place.random("f", _SIZE)
+    (place.files / "link").symlink_to("f")
+    done(place.fio(**{**_JOB, "rw": "read", "filename": "link"}))
+
+
+@pytest.mark.parametrize("name", ["../nfsmulti-secret", "a/../../nfsmulti-secret", "a/.."])
+def test_no_name_leads_upwards(place: Place, secrets: list[Path], name: str) -> None:
+    (place.files / "a").mkdir()
+    refused(place.fio(**_JOB, filename=name), "'..' in a file name")
+    assert {secret.read_bytes() for secret in secrets} == {b"s" * _SIZE}
+
+
+def test_what_is_no_file_is_not_opened(place: Place) -> None:
+    """Which for a FIFO would wait for ever, and for a device do who knows what."""
+    fifo = place.files / "fifo"
+    os.mkfifo(fifo)
+    result = place.fio(**_JOB, filename="fifo")
+    fifo.unlink()
+    assert result.status == 1
+    assert "not a regular file" in result.messages or "Invalid argument" in result.messages
+
+
+@pytest.mark.parametrize("path", ["relative/f", "file:///etc", "exec:true", "nfs://u:word@h/x"])
+def test_a_pool_is_directories_and_urls(exported: Place, path: str) -> None:
+    """A URL takes no password either: AUTH_SYS has none."""
+    result = exported.fio(pool=path, **_JOB, filename="f")
+    assert result.status == 1
+    assert "pool" in result.messages
+
+
+# --- the lab ---
+
+
+def _devices(lab: Lab, name: str) -> list[dict[str, object]]:
+    words = [*lab.network.enter(name), "ip", "-json", "link"]
+    found: list[dict[str, object]] = json.loads(run(words, timeout=20).check().stdout)
+    return found
+
+
+def test_the_labs_servers_live_in_a_namespace_of_their_own(lab: Lab) -> None:
+    ours = Path("/proc/self/ns/net").readlink()
+    pids = [server.pid for server in lab.servers]
+    assert None not in pids
+    assert ours not in {Path(f"/proc/{pid}/ns/net").readlink() for pid in pids}
+
+
+def test_no_way_leads_into_the_lab(lab: Lab) -> None:
+    """Its servers and its clients have one device each, which are each other's; no router."""
+    ends = []
+    for name in (lab.network.server, lab.network.client):
+        loopback, device = _devices(lab, name)
+        assert loopback["ifname"] == "lo"
+        assert "link_netnsid" in device, "its peer is in another namespace"
+        ends.append((device["ifindex"], device["link_index"]))
+        words = [*lab.network.enter(name), "ip", "route", "show", "default"]
+        assert run(words, timeout=20).check().stdout == ""
+    server, client = ends
+    assert server == client[::-1]
+
+
+def test_a_local_lab_serves_the_loopback_alone() -> None:
+    try:
+        lab = Lab(LabConfig(addresses=2, local=True)).start()
+    except MissingError as error:
+        missing(error)
+    try:
+        pids = {f"pid={server.pid}," for server in lab.servers}
+        listening = run(["ss", "-Hlntup"], timeout=20).check().stdout.splitlines()
+        mine = [line.split()[4] for line in listening if any(pid in line for pid in pids)]
+    finally:
+        lab.stop()
+    assert len(mine) >= 4
+    assert {address.removeprefix("[::ffff:").partition(".")[0] for address in mine} == {"127"}
