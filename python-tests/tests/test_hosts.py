@@ -11,6 +11,7 @@ import pwd
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from nfsmulti.hosts.jobtext import job_text
 from nfsmulti.lab import Lab, LabConfig
 from nfsmulti.paths import PYTHON_TESTS
 from nfsmulti.processes import Process, find, run
+from nfsmulti.summary import Summary
 
 _HOSTS = 4
 
@@ -73,9 +75,9 @@ def _read(text: str) -> dict[str, str]:
     return dict(parser.items(name))
 
 
-def test_a_job_file_says_all_and_begins_behind_the_hosts_before() -> None:
-    options = {"pool": "/m", "numjobs": "3", "rw": "write", "filename": "f:g"}
-    own = {"filename": "host3/f:host3/g", "first_path": "6"}
+def test_a_job_file_says_all() -> None:
+    options = {"pool": "/m", "numjobs": "3", "rw": "write", "filename": "f:a/g"}
+    own = {"unique_filename": "0", "filename": "host3-f:a/host3-g"}
     assert _read(job_text("a", options, 2)) == {**options, **own}
 
 
@@ -86,9 +88,9 @@ def test_files_that_are_written_are_a_hosts_own() -> None:
 
     assert names(rw="randread", filename="f") == {"filename": "f"}
     assert names(filename="f") == {"filename": "f"}
-    assert names(rw="randrw", filename="f") == {"filename": "host1/f"}
-    assert names(readwrite="write") == {"filename_format": "host1/$jobname.$jobnum.$filenum"}
-    assert names(rw="write", filename_format="$jobnum") == {"filename_format": "host1/$jobnum"}
+    assert names(rw="randrw", filename="f") == {"filename": "host1-f"}
+    assert names(readwrite="write") == {"filename_format": "host1-$jobname.$jobnum.$filenum"}
+    assert names(rw="write", filename_format="$jobnum") == {"filename_format": "host1-$jobnum"}
 
 
 # --- runs ---
@@ -149,11 +151,19 @@ def test_jobs_of_four_hosts_use_four_paths(
     assert result.report.bytes("write") == _HOSTS << 20
     assert result.report.latency_percentile("write", 50) > 0
     for number in range(1, _HOSTS + 1):
-        assert (many.export_dir / f"host{number}" / "f").stat().st_size == 1 << 20
+        assert (many.export_dir / f"host{number}-f").stat().st_size == 1 << 20
         text = (tmp_path / "run" / f"host{number}.fio").read_text()
         assert f"first_path={number - 1}\n" in text
         said = (tmp_path / f"server{number}").read_text(errors="replace")
         assert "1 connection on 1 path" in said
+
+
+def test_another_engine_on_a_host(
+    hosts: list[Host], engine: Engine, many: Lab, tmp_path: Path
+) -> None:
+    options = {"ioengine": "psync", "directory": str(tmp_path), "rw": "write", "size": "4k"}
+    _remote(many, engine, hosts[:1]).run(tmp_path / "run", "a", options, timeout=60)
+    assert (tmp_path / "host1-a.0.0").stat().st_size == 4096
 
 
 @pytest.mark.parametrize("case", ["engine", "version", "pool", "server"])
@@ -180,6 +190,39 @@ def test_a_host_that_cannot_take_part_is_named(
     assert str(refused.value).startswith(some[0].text)
 
 
+# --- ./nfsmulti run --hosts ---
+
+
+def test_run_on_four_hosts(many: Lab, hosts: list[Host], engine: Engine, tmp_path: Path) -> None:
+    argv = [sys.executable, "-m", "nfsmulti", "run", "dd", "--quick", "--repeat=1"]
+    names = ",".join(host.name for host in hosts)
+    argv += ["--pool", many.pool, "--hosts", names, "--results", str(tmp_path / "results")]
+    env = {"PYTHONPATH": str(PYTHON_TESTS), "NFSMULTI_CELL_SECONDS": "0.3"}
+    env["NFSMULTI_BUILD_DIR"] = str(engine.library.parent)
+    done = run(many.command(argv), timeout=100, env=env).check()
+    (folder,) = (tmp_path / "results" / "dd").iterdir()
+    summary = Summary.load(folder)
+    assert summary.place["hosts"] == names.split(",")
+    assert len(summary.done) == len(summary.cells) == 6, done.stdout
+    for cell in summary.cells:
+        per_host = Counter(job.host for job in cell.jobs)
+        assert per_host == {host.name: cell.factors["streams"] for host in hosts}
+        assert cell.machine_cpu_s is None
+    (one,) = (cell for cell in summary.cells if cell.id.startswith("pool-write-streams1-"))
+    pools = [(folder / one.folder / f"host{number}.fio").read_text() for number in range(1, 5)]
+    assert all(f"first_path={number}\n" in pool for number, pool in enumerate(pools))
+    assert all(pool.count("nfs://") == 4 for pool in pools)
+
+
+def test_run_names_a_host_that_does_not_answer(many: Lab, engine: Engine, tmp_path: Path) -> None:
+    argv = [sys.executable, "-m", "nfsmulti", "run", "dd", "--pool", many.pool]
+    argv += ["--hosts", "10.77.0.99:9", "--results", str(tmp_path)]
+    env = {"PYTHONPATH": str(PYTHON_TESTS), "NFSMULTI_BUILD_DIR": str(engine.library.parent)}
+    done = run(many.command(argv), timeout=100, env=env)
+    assert done.status == 1
+    assert "10.77.0.99:9: no fio --server answers" in done.stderr
+
+
 # --- servers by ssh ---
 
 # What runs behind sshd has its own home, so that nobody's keys are looked at or changed.
@@ -191,6 +234,7 @@ exec dropbear -F -E -s -r "$2/host" -P ""
 """
 _SERVING = """\
 import sys
+from collections import Counter
 from pathlib import Path
 from nfsmulti.errors import HarnessError
 from nfsmulti.hosts import parse_hosts

@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,15 +40,18 @@ class RemoteFio:
     def command(self, folder: Path, name: str, options: Options) -> list[str]:
         """Give the words that run the job `name` on all hosts, whose files go to `folder`.
 
-        Writes each host's job file there. Options are as fiorun.Fio.start() has them.
+        Writes each host's job file there. Options are as fiorun.Fio.start() has them; `ioengine`
+        may be another than the engine. Its jobs begin on the path that follows the last one of the
+        host before, so that they use as many paths as there are.
         """
         folder.mkdir(parents=True, exist_ok=True)
-        own = {"ioengine": self.engine.option, "require_version": engine_version()}
-        given = {**own, **words_of(options)}
+        given = words_of({"ioengine": self.engine.option, **options})
+        ours = given["ioengine"] == self.engine.option
         words = [f"--output={folder / 'fio.json'}", "--output-format=json+"]
         for number, host in enumerate(self.hosts):
             file = folder / f"host{number + 1}.fio"
-            file.write_text(job_text(name, given, number))
+            own = _own(given, number) if ours else {}
+            file.write_text(job_text(name, {**given, **own}, number))
             words += [f"--client={host.client_option}", str(file)]
         return [*self.enter, "fio", *words]
 
@@ -80,6 +83,12 @@ class RemoteFio:
             own = [job for job in jobs if (job["hostname"], job["port"]) == (host.name, host.port)]
             if not own or any(job["error"] for job in own) or result.status != 0:
                 raise HarnessError(f"{host.text}: {_reason(result)}", result.command)
+
+
+def _own(options: Mapping[str, str], number: int) -> dict[str, str]:
+    """Give what the engine is told on the host `number`, counted from 0."""
+    first = number * int(options.get("numjobs", "1"))
+    return {"require_version": engine_version(), "first_path": str(first)}
 
 
 @contextlib.contextmanager

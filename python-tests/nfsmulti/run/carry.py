@@ -11,6 +11,7 @@ from rich.console import Console
 from nfsmulti.fiorun import Engine
 from nfsmulti.lab import LabConfig
 from nfsmulti.run.guest import run_in_guests
+from nfsmulti.run.onhosts import OnHosts
 from nfsmulti.run.place import InLab, OnPool, Serving
 from nfsmulti.run.progress import Meter, expected_seconds, time_text
 from nfsmulti.run.record import Record
@@ -35,10 +36,17 @@ def carry_out(record: Record, out: Console) -> None:
         with Meter(out, left, len(plan.cells), guests) as meter:
             for name in plan.places:
                 if name == OWN:
-                    make: Callable[[], Serving] = functools.partial(OnPool, plan.pool or "")
-                    run_in_place(record, name, make, engine, meter)
+                    run_in_place(record, name, _own_place(record, engine), engine, meter)
                 elif isinstance(config := places[name], LabConfig):
                     run_in_place(record, name, functools.partial(InLab, config), engine, meter)
                 else:
                     run_in_guests(record, name, config, meter)
         record.end()
+
+
+def _own_place(record: Record, engine: Engine) -> Callable[[], Serving]:
+    """Give what makes the place of a user's own pool."""
+    pool, hosts = record.plan.pool or "", record.plan.hosts
+    if not hosts:
+        return functools.partial(OnPool, pool)
+    return functools.partial(OnHosts, pool, hosts, engine, record.folder.absolute() / "hosts")

@@ -44,7 +44,10 @@ def run_cell(planned: PlannedCell, place: Serving, engine: Engine, run: Path, ti
         argv = command(planned.spec, place, engine, work)
         busy = machine_busy()
         result = _watched(argv, work, place, planned.spec.seconds, tick)
-        cell = measured(cell, result, machine_busy() - busy, over_time=planned.spec.over_time)
+        if place.remote:
+            place.remote.check_complete(result)
+        here = None if place.remote else machine_busy() - busy
+        cell = measured(cell, result, here, over_time=planned.spec.over_time)
     except (HarnessError, OSError) as error:
         cell = dataclasses.replace(cell, status="failed", why=one_line(str(error)))
     if work != folder and work.exists():
@@ -53,10 +56,10 @@ def run_cell(planned: PlannedCell, place: Serving, engine: Engine, run: Path, ti
     return dataclasses.replace(cell, command=shlex.join(argv))
 
 
-def measured(cell: Cell, result: FioResult, busy: float, *, over_time: bool = False) -> Cell:
+def measured(cell: Cell, result: FioResult, busy: float | None, *, over_time: bool = False) -> Cell:
     """Fill in what a fio has found. Raises HarnessError where that is no measurement.
 
-    `busy` are the machine's CPU seconds meanwhile.
+    `busy` are the machine's CPU seconds meanwhile, None where it ran on others.
     """
     report = result.report
     if why := trouble(result):

@@ -43,6 +43,15 @@ def run(
     pool: Annotated[
         str | None, typer.Option(metavar="POOL", help="Run on this pool, and not in the lab.")
     ] = None,
+    hosts: Annotated[
+        str,
+        typer.Option(
+            metavar="HOST[:PORT],...",
+            help="With --pool: run on these hosts at once, each with all jobs, by fio's"
+            " client/server mode. Where no fio --server answers, ssh starts one. The engine lies"
+            " at the same path on each.",
+        ),
+    ] = "",
     lab: Annotated[
         bool, typer.Option("--lab", help="Run in the lab, with the story's limits: the default.")
     ] = False,
@@ -85,6 +94,8 @@ def run(
     words = more or []
     if pool and lab:
         raise HarnessError("--pool and --lab exclude each other")
+    if hosts and not pool and not resume:
+        raise HarnessError("--hosts needs a --pool that they all reach")
     chosen = list(SCENARIOS) if scenario is Which.ALL else [scenario.value]
     if resume:
         given = _folder(words, chosen)
@@ -98,6 +109,7 @@ def run(
             seed=seed,
             factors=factors.parse([*(more_factors or []), *words]),
             command=f"./nfsmulti {' '.join(sys.argv[1:])}",
+            hosts=hosts,
         )
         records = [lambda name=name: start.begun(results / name, name, request) for name in chosen]
     raise typer.Exit(max([_one(begin) for begin in records]))

@@ -6,7 +6,7 @@ from __future__ import annotations
 import configparser
 from pathlib import Path
 
-from nfsmulti.fiorun import Engine
+from nfsmulti.fiorun import Engine, Options, words_of
 from nfsmulti.paths import JOBFILES
 from nfsmulti.run.figures import BANDWIDTH_LOG
 from nfsmulti.run.place import Serving
@@ -20,29 +20,32 @@ def command(spec: CellSpec, place: Serving, engine: Engine, folder: Path) -> lis
     """Give the words that run a cell's fio, whose files go to `folder`.
 
     The jobfile is given by its options one by one, since what stands in a jobfile wins over the
-    command line.
+    command line. On other hosts there is neither a stats_file nor a log.
     """
     name, options = jobfile_options(spec.jobfile)
     options |= spec.options
-    if spec.over_time:
-        options |= {"write_bw_log": str(folder / BANDWIDTH_LOG), "log_avg_msec": 1000}
-    words = [f"--output={folder / 'fio.json'}", "--output-format=json+"]
     variables = dict(engine.env)
     if spec.client == "mount":
         (mount,) = place.mounts(spec)
-        words.append(f"--ioengine={options.pop('ioengine', 'libaio')}")
-        words.append(f"--directory={mount}")  # before filename, or it does not count
+        # The directory before filename, or it does not count.
+        chosen: Options = {"ioengine": options.pop("ioengine", "libaio"), "directory": mount}
+    elif spec.client == "mounts" and not place.remote:
+        mounts = place.mounts(spec)
+        chosen = {"ioengine": engine.option}
+        variables["IOTRAP_MOUNT_POOLS"] = f"{_POOL_NAME}:" + ",".join(f"{m}/" for m in mounts)
+        options["filename"] = f"{mounts[0]}/{options['filename']}"
     else:
-        words.append(f"--ioengine={engine.option}")
-        words.append(f"--stats_file={folder / 'stats.jsonl'}")
-        if spec.client == "mounts":
-            mounts = place.mounts(spec)
-            variables["IOTRAP_MOUNT_POOLS"] = f"{_POOL_NAME}:" + ",".join(f"{m}/" for m in mounts)
-            options["filename"] = f"{mounts[0]}/{options['filename']}"
-        else:
-            words.append(f"--pool={place.pool(spec)}")
+        chosen = {"ioengine": engine.option, "pool": place.pool(spec)}
+    options = {**chosen, **options}
+    if place.remote:
+        return place.remote.command(folder, name, options)
+    if spec.client != "mount":
+        options["stats_file"] = str(folder / "stats.jsonl")
+    if spec.over_time:
+        options |= {"write_bw_log": str(folder / BANDWIDTH_LOG), "log_avg_msec": 1000}
     setting = ["env", *(f"{key}={value}" for key, value in variables.items())] if variables else []
-    words += [f"--{key}={_text(value)}" for key, value in options.items() if value is not None]
+    words = [f"--output={folder / 'fio.json'}", "--output-format=json+"]
+    words += [f"--{key}={value}" for key, value in words_of(options).items()]
     return [*place.enter, *setting, "fio", *words, f"--name={name}"]
 
 
@@ -55,7 +58,3 @@ def jobfile_options(jobfile: str) -> tuple[str, dict[str, Factor | None]]:
     parser.read_string((JOBFILES / jobfile).read_text())
     (name,) = parser.sections()
     return name, {key: value if value is not None else 1 for key, value in parser.items(name)}
-
-
-def _text(value: Factor) -> str:
-    return str(int(value)) if isinstance(value, bool) else str(value)

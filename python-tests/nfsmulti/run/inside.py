@@ -15,6 +15,7 @@ from typing import Self
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
+from nfsmulti.hosts import RemoteFio
 from nfsmulti.lab.kernel import ADDRESSES, EXPORT
 from nfsmulti.run import guest_network
 from nfsmulti.run.place import write_files
@@ -34,6 +35,7 @@ class InGuest:
 
     enter: Sequence[str] = ()
     scratch: Path | None = _SCRATCH
+    remote: RemoteFio | None = None
 
     def __init__(self, place: GuestPlace):
         self._place = place

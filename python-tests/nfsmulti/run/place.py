@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from nfsmulti.doctor.pool import pool_lines
 from nfsmulti.errors import HarnessError
+from nfsmulti.hosts import RemoteFio
 from nfsmulti.lab import Lab, LabConfig
 from nfsmulti.machine import versions
 from nfsmulti.scenarios import CellSpec, OwnPool, Place
@@ -25,11 +26,12 @@ class Serving(Protocol):
     """A place that serves, from `with` until its end.
 
     `enter` are the words that lead to where clients are. `scratch` is where fio's files go while
-    it runs, None for where they stay.
+    it runs, None for where they stay. `remote` runs it where that is on other hosts.
     """
 
     enter: Sequence[str]
     scratch: Path | None
+    remote: RemoteFio | None
 
     def __enter__(self) -> Self:
         """Start it; raises MissingError, HarnessError."""
@@ -64,6 +66,7 @@ class InLab:
     """A lab of real servers on this machine, for as long as it is needed."""
 
     scratch: Path | None = None
+    remote: RemoteFio | None = None
 
     def __init__(self, config: LabConfig):
         self._lab = Lab(config)
@@ -104,6 +107,7 @@ class OnPool:
     """The pool of a user, on which nothing is started and nothing taken down."""
 
     scratch: Path | None = None
+    remote: RemoteFio | None = None
 
     def __init__(self, text: str):
         self._paths = split_pool(text)

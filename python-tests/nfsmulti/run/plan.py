@@ -36,6 +36,8 @@ class PlannedCell:
 class Plan:
     """A run of a scenario. `pool` is the user's own, None in the lab; `command` starts the same.
 
+    `hosts` are those that run it, as --hosts names them; "": this machine does.
+
     `left_out` says in a line each what of the scenario is not run. `cells` are in the order of
     running, which `seed` has chosen.
     """
@@ -49,6 +51,7 @@ class Plan:
     pool: str | None
     left_out: list[str]
     cells: list[PlannedCell]
+    hosts: str = ""
 
     def save(self, folder: Path) -> None:
         """Write it to the folder of the run."""

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from nfsmulti.errors import HarnessError
+from nfsmulti.hosts import parse_hosts
 from nfsmulti.run import environment
 from nfsmulti.run.place import OnPool, describe
-from nfsmulti.run.plan import FILE, Factors, Plan, PlannedCell, crossed, ordered
+from nfsmulti.run.plan import FILE, Factors, Plan, crossed, ordered
 from nfsmulti.run.record import Record, now_text
 from nfsmulti.scenarios import OWN, SCENARIOS, CellSpec, Scale, Scenario
 
@@ -34,6 +35,7 @@ class Request:
     seed: int | None = None
     factors: Factors = field(default_factory=dict)
     command: str = ""
+    hosts: str = ""
 
 
 def begun(folder: Path, name: str, request: Request) -> Record:
@@ -54,12 +56,13 @@ def begun(folder: Path, name: str, request: Request) -> Record:
         pool=request.pool,
         left_out=left_out,
         cells=ordered(specs, repeats, seed),
+        hosts=request.hosts,
     )
     at = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     run = folder / (f"{at}-{request.label}" if request.label else at)
     if run.exists():
         raise HarnessError(f"{run} is there already", "wait a second, or give a --label")
-    record = Record.begin(run, plan, _place(scenario, request.pool, plan.cells))
+    record = Record.begin(run, plan, _place(scenario, plan))
     environment.write_machine(run)
     return record
 
@@ -99,11 +102,12 @@ def _cell_seconds() -> float | None:
     return float(given) if given else None
 
 
-def _place(scenario: Scenario, pool: str | None, cells: list[PlannedCell]) -> dict[str, Any]:
+def _place(scenario: Scenario, plan: Plan) -> dict[str, Any]:
     """Give the summary's `place`: its kind, and what each place of the scenario is, by name."""
-    if pool:
-        return {"kind": "pool", "pool": pool, "limits": {}}
-    names = dict.fromkeys(cell.spec.place for cell in cells)
+    if plan.pool:
+        hosts = {"hosts": [host.text for host in parse_hosts(plan.hosts)]} if plan.hosts else {}
+        return {"kind": "pool", "pool": plan.pool, "limits": {}, **hosts}
+    names = dict.fromkeys(cell.spec.place for cell in plan.cells)
     places: Mapping[str, dict[str, Any]] = {
         name: describe(scenario.places[name]) for name in names if name != OWN
     }
