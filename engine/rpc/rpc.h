@@ -23,7 +23,7 @@
 #include "rpc/xdr.h"
 
 #define RPC_HEAD_MAX \
-	384 /* bytes of the longest message head: RPC header and arguments, without bulk */
+	640 /* bytes of the longest message head: RPC header and arguments, without bulk */
 
 /* The beginning of a reply, as far as it has arrived. */
 struct rpc_reply {

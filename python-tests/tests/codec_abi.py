@@ -289,7 +289,7 @@ class CodecLibrary:
 
     def encode(self, name: str, template: Template, *numbers: int) -> bytes:
         """nfs3_encode_read(), _write() or _commit(), into RPC_HEAD_MAX bytes."""
-        memory = Guarded(384)
+        memory = Guarded(640)
         out = Cursor.over(memory)
         getattr(self.lib, f"nfs3_encode_{name}")(out, template, *numbers)
         assert not out.bad
