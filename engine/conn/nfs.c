@@ -19,6 +19,7 @@
 #include "conn/path.h"
 #include "nfs/nfs3.h"
 #include "nfs/status.h"
+#include "rpc/relay.h"
 #include "util.h"
 
 enum {
@@ -944,6 +945,8 @@ static const struct rpc_channel_ops *transport_for(const struct path *path,
 #ifdef HAVE_RDMA
 	if (path->config.rdma && job->memory)
 		return &rpc_rdma;
+	if (path->config.rdma_names) /* before a fork, and there may be no TCP */
+		return &rpc_relay;
 #endif
 	return &rpc_tcp;
 }
@@ -996,7 +999,10 @@ static void nfs_close_file(struct conn *conn, uint32_t file)
 
 static uint32_t nfs_io_max(const struct conn *conn, enum io_op op)
 {
-	return op == IO_READ ? conn->path->limits.read_max : conn->path->limits.write_max;
+	const struct nfs3_limits *limits = &conn->path->limits;
+	uint32_t data_max = nfs_of_const(conn)->transport->data_max ?: UINT32_MAX;
+
+	return min_of(op == IO_READ ? limits->read_max : limits->write_max, data_max);
 }
 
 static int nfs_poll_fd(const struct conn *conn)

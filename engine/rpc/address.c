@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 
 void rpc_address_text(const struct sockaddr *address, char *text, size_t size)
 {
@@ -17,4 +18,22 @@ void rpc_address_text(const struct sockaddr *address, char *text, size_t size)
 		snprintf(text, size, "?");
 	else
 		snprintf(text, size, six ? "[%s]:%s" : "%s:%s", host, port);
+}
+
+int rpc_address_read(const char *host, const char *port, struct sockaddr_storage *address,
+		     socklen_t *length)
+{
+	const struct addrinfo hints = {
+		.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
+		.ai_socktype = SOCK_STREAM,
+	};
+	struct addrinfo *found;
+	int error = getaddrinfo(host, port, &hints, &found);
+
+	if (error)
+		return error;
+	memcpy(address, found->ai_addr, found->ai_addrlen);
+	*length = found->ai_addrlen;
+	freeaddrinfo(found);
+	return 0;
 }

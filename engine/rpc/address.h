@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* address.h - an end of a connection as text. */
+/* address.h - an end of a connection as text, and back. */
 #ifndef NFSMULTI_RPC_ADDRESS_H
 #define NFSMULTI_RPC_ADDRESS_H
 
@@ -8,5 +8,11 @@
 
 /* "address:port" or "[address]:port", or "?" for what is no internet address. */
 void rpc_address_text(const struct sockaddr *address, char *text, size_t size);
+
+/*
+ * Reads a literal address and a port's number. 0, or getaddrinfo(3)'s error, for gai_strerror().
+ */
+int rpc_address_read(const char *host, const char *port, struct sockaddr_storage *address,
+		     socklen_t *length);
 
 #endif

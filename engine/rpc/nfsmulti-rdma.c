@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "rpc/address.h"
 #include "rpc/rdma_link.h"
 #include "util.h"
 
@@ -82,21 +83,12 @@ static int print_devices(void)
 
 static int read_address(const char *host, const char *port, struct rpc_address *address)
 {
-	const struct addrinfo hints = {
-		.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
-		.ai_socktype = SOCK_STREAM,
-	};
-	struct addrinfo *found;
-	int error = getaddrinfo(host, port, &hints, &found);
+	int error = rpc_address_read(host, port, &address->remote, &address->remote_length);
 
-	if (error) {
-		fprintf(stderr, "nfsmulti-rdma: %s %s: %s\n", host, port, gai_strerror(error));
-		return 2;
-	}
-	memcpy(&address->remote, found->ai_addr, found->ai_addrlen);
-	address->remote_length = found->ai_addrlen;
-	freeaddrinfo(found);
-	return 0;
+	if (!error)
+		return 0;
+	fprintf(stderr, "nfsmulti-rdma: %s %s: %s\n", host, port, gai_strerror(error));
+	return 2;
 }
 
 /* Makes the least that a server accepts. */
