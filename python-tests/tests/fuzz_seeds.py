@@ -84,6 +84,12 @@ SEEDS: dict[str, tuple[bytes, ...]] = {
         b"\2" + _words(0) + _NO_ATTRIBUTES * 2 + b"verifier",
         b"\0" + _words(70) + _NO_ATTRIBUTES,
         b"\1" + _words(10008) + _NO_ATTRIBUTES * 2,
+        b"\3" + _words(0) + _ATTRIBUTES[4:],  # GETATTR, and on
+        b"\4" + _words(0, 8) + bytes(8) + _ATTRIBUTES * 2,
+        b"\5" + _words(0, 1, 8) + bytes(8) + _ATTRIBUTES + _BEFORE + _ATTRIBUTES,
+        b"\6" + _words(17) + _NO_ATTRIBUTES * 2,
+        b"\7" + _words(0) + _BEFORE + _ATTRIBUTES,
+        b"\10" + _words(0) + _NO_ATTRIBUTES + _words(*[1 << 20] * 6) + bytes(24),
     ),
     "pool": (
         b"/mnt/a,/mnt/b/\0/mnt/b/dir/file",
