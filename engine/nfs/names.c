@@ -3,6 +3,10 @@
 
 int names_open(struct names **names, const struct names_config *config, char *why, size_t why_size)
 {
+#ifdef HAVE_RDMA
+	if (config->rdma)
+		return names_rdma.open(names, config, why, why_size);
+#endif
 	return names_libnfs.open(names, config, why, why_size);
 }
 

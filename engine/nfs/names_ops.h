@@ -32,5 +32,8 @@ struct names {
 };
 
 extern const struct names_ops names_libnfs;
+#ifdef HAVE_RDMA
+extern const struct names_ops names_rdma;
+#endif
 
 #endif
