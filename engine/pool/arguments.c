@@ -125,14 +125,19 @@ static int read_hard(struct reading *reading)
 	return set_soft(reading, false);
 }
 
-/* rdmaport with proto=tcp would silently be for nothing. */
-static int check_rdmaport(const struct reading *reading)
+/* What is RDMA's alone would silently be for nothing with proto=tcp. */
+static int check_rdma(const struct reading *reading)
 {
-	const unsigned int both = ARG_RDMAPORT | ARG_PROTO;
+	const struct path_args *args = reading->args;
 
-	if ((reading->args->set & both) == both && reading->args->proto != PROTO_RDMA)
+	if (!(args->set & ARG_PROTO) || args->proto == PROTO_RDMA)
+		return 0;
+	if (args->set & ARG_RDMAPORT)
 		return cursor_refuse(reading->list, reading->at,
 				     "rdmaport goes with proto=rdma; TCP's port is nfsport");
+	if (args->set & ARG_NAMESPACE && args->names == PROTO_RDMA)
+		return cursor_refuse(reading->list, reading->at,
+				     "namespace=rdma goes with proto=rdma or rdma6");
 	return 0;
 }
 
@@ -140,7 +145,18 @@ static int read_rdmaport(struct reading *reading)
 {
 	int err = read_number(reading);
 
-	return err ? err : check_rdmaport(reading);
+	return err ? err : check_rdma(reading);
+}
+
+static int read_namespace(struct reading *reading)
+{
+	bool rdma = strcmp(reading->value, "rdma") == 0;
+
+	if (!rdma && strcmp(reading->value, "tcp") != 0)
+		return cursor_refuse(reading->list, reading->at, "namespace is tcp or rdma");
+	reading->args->names = rdma ? PROTO_RDMA : PROTO_TCP;
+	reading->args->set |= ARG_NAMESPACE;
+	return check_rdma(reading);
 }
 
 static int read_proto(struct reading *reading)
@@ -162,7 +178,7 @@ static int read_proto(struct reading *reading)
 		reading->args->proto = protos[i].proto;
 		reading->args->family = protos[i].family;
 		reading->args->set |= ARG_PROTO;
-		return check_rdmaport(reading);
+		return check_rdma(reading);
 	}
 	return cursor_refuse(reading->list, reading->at, "proto is tcp, tcp6, rdma or rdma6");
 }
@@ -208,6 +224,7 @@ static const struct argument known[] = {
 	{"nfsport", .read = read_number, .bit = ARG_PORT, PORT(port)},
 	{"port", .read = read_number, .bit = ARG_PORT, PORT(port)},
 	{"rdmaport", .read = read_rdmaport, .bit = ARG_RDMAPORT, PORT(rdmaport)},
+	{"namespace", .read = read_namespace},
 	{"mountport", .read = read_number, .bit = ARG_MOUNTPORT, PORT(mountport)},
 	{"version", .read = read_version},
 	{"vers", .read = read_version},

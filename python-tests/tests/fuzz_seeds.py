@@ -56,7 +56,7 @@ _CHUNK = _words(1, 1, 0xDEADBEEF, 4096, 1, 0x2000)
 _RPC = message(_XID, accepted(AcceptStat.SUCCESS))
 
 _URLS = (
-    "nfs://[fe80::1%eth0]:2049/export?proto=rdma&rdmaport=20049&soft&timeo=600&retrans=2",
+    "nfs://[fe80::1%eth0]:2049/export?proto=rdma&rdmaport=20049&namespace=rdma&soft&timeo=600&retrans=2",
     "nfs://n[08-11].lab/a%2Cb?version=3&nfsport=2049&mountport=20048&uid=0&gid=0,/mnt/a",
     "nfs://10.0.0.[1-4]/x?rsize=64k&wsize=1m&hard=0&localaddr=10.0.0.7+fe80::1%25eth0",
 )

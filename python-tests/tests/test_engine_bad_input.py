@@ -103,6 +103,10 @@ _TABLE: dict[str, tuple[Options, list[str]]] = {
     "a folder that is a file": ({"filename": "file/f"}, ['"file/f"', "Not a directory"]),
     "a name that is too long": ({"filename": "n" * 256}, ["nnn", "File name too long"]),
     "a name that leads upwards": ({"filename": "a/../../f"}, ["'..' in a file name"]),
+    "names over RDMA, data over TCP": (
+        {"namespace": "rdma"},
+        ["namespace=rdma goes with proto=rdma or rdma6"],
+    ),
     "no RDMA": ({"proto": "rdma"}, ["no RDMA device", "rdma link"]),
 }
 

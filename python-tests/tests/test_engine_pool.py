@@ -310,6 +310,10 @@ def test_another_user_than_root(exported: Place, lab: Lab, library_for_all: Path
         ("nfs://[fd77::1/export", ["column"]),
         ("nfs://no-such-host.invalid/export", ["cannot resolve 'no-such-host.invalid'"]),
         (f"nfs://10.77.0.1/export?{_PORTS}&proto=rdma", ["no RDMA device", "rdma link"]),
+        (
+            f"nfs://10.77.0.1/export?{_PORTS}&namespace=rdma",
+            ["namespace=rdma goes with proto=rdma or rdma6"],
+        ),
         (f"nfs://10.77.0.[1-2]/nosuch?{_PORTS}", ["10.77.0.1:22049:/nosuch", "cannot mount"]),
     ],
 )
