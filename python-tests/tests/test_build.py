@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Builds that lack what the engine can do without."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from conftest import FioRunner
+from engine_helpers import done, refused
+
+from nfsmulti.fiorun import Engine, Fio, Option
+from nfsmulti.paths import BUILD, ROOT
+from nfsmulti.processes import run
+
+_SECONDS = 600.0
+_HIDDEN = {"libibverbs.pc", "librdmacm.pc"}
+
+
+def _without_rdma(folder: Path) -> Path:
+    """Give a folder with what pkg-config knows on this machine, but for RDMA's libraries."""
+    asked = ["pkg-config", "--variable", "pc_path", "pkg-config"]
+    for place in run(asked, timeout=_SECONDS).check().stdout.strip().split(":"):
+        for package in Path(place).glob("*.pc"):
+            link = folder / package.name
+            if package.name not in _HIDDEN and not link.exists():
+                link.symlink_to(package)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def engine_without_rdma(tmp_path_factory: pytest.TempPathFactory) -> Engine:
+    folder = BUILD / "no-rdma"
+    env = {"PKG_CONFIG_LIBDIR": str(_without_rdma(tmp_path_factory.mktemp("packages")))}
+    configure = ["cmake", "-S", str(ROOT), "-B", str(folder), "--fresh", "-DNFSMULTI_WERROR=ON"]
+    configured = run(configure, timeout=_SECONDS, env=env).check()
+    assert "RDMA      no (apt-get install libibverbs-dev librdmacm-dev" in configured.stdout
+    make = ["cmake", "--build", str(folder), "--parallel", str(os.cpu_count())]
+    run([*make, "--target", "nfsmulti"], timeout=_SECONDS).check()
+    return Engine.built(folder)
+
+
+@pytest.fixture
+def fio(engine_without_rdma: Engine, tmp_path: Path, request: pytest.FixtureRequest) -> FioRunner:
+    return FioRunner(Fio(engine_without_rdma), str(tmp_path), tmp_path, request.node)
+
+
+def test_without_rdma_the_rest_works(fio: FioRunner) -> None:
+    done(fio(rw="write", bs="4k", size="64k", filename="f"))
+
+
+@pytest.mark.parametrize("options", [{}, {"namespace": "rdma"}], ids=["data", "names"])
+def test_without_rdma_a_path_over_it_is_refused(fio: FioRunner, options: dict[str, Option]) -> None:
+    result = fio(
+        pool="nfs://127.0.0.1/x", proto="rdma", rw="write", size="64k", filename="f", **options
+    )
+    refused(
+        result,
+        "built without libibverbs and librdmacm",
+        "apt-get install libibverbs-dev librdmacm-dev",
+    )
