@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from conftest import FioRunner
+from conftest import FioRunner, run_harness
 from engine_helpers import catches, complaints, done, ends, eventually, refused
 
 from nfsmulti.fiorun import Engine, FioResult, Option
@@ -140,6 +141,18 @@ def test_jobs_and_paths(rdma: Rdma, thread: int) -> None:
 def test_an_argument_of_the_path(rdma: Rdma) -> None:
     pool = f"{_ONE}?proto=rdma&namespace=rdma"
     done(rdma(pool, **_verified(_MIB, filename="f", proto=None, namespace=None)))
+
+
+@pytest.mark.parametrize(("export", "level"), [(EXPORT, "ok"), ("/wrong", "fail")])
+@pytest.mark.usefixtures("rdma_alone")
+def test_doctor(export: str, level: str) -> None:
+    """It asks nothing of NFS over TCP."""
+    pool = f"nfs://{ADDRESSES[0]}{export}?proto=rdma&namespace=rdma"
+    done = run_harness("doctor", "--json", "--pool", pool)
+    found = [one for one in json.loads(done.stdout) if one["what"].startswith(ADDRESSES[0])]
+    assert {one["level"] for one in found if "MOUNT" in one["what"]} == {level}
+    assert {one["level"] for one in found if "NFS over RDMA" in one["what"]} == {"ok"}
+    assert len(found) == 2
 
 
 # --- what goes wrong with a name ---
