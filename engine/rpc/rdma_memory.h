@@ -28,8 +28,8 @@ typedef void (*rdma_log)(const char *format, ...) __attribute__((format(printf, 
 
 /*
  * A job's memory. Bulk data lies in buffers[RPC_BUFFERS], which stay the caller's and may be empty
- * until data is first described. What lies elsewhere is registered, by the page, when it is first used, and
- * must not be unmapped before rdma_memory_free(). NULL: no memory to be had.
+ * until data is first described. What lies elsewhere is registered, by the page, when it is first
+ * used, and must not be unmapped before rdma_memory_free(). NULL: no memory to be had.
  */
 struct rdma_memory *rdma_memory_new(const struct iovec *buffers, rdma_log log);
 void rdma_memory_free(struct rdma_memory *memory);

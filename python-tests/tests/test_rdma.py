@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from conftest import FioRunner
-from engine_helpers import by_path, complaints, done, eventually, mounted_at, refused, said
+from engine_helpers import Traced, by_path, complaints, done, eventually, mounted_at, refused, said
 
 from nfsmulti.fiorun import Engine, Fio, FioResult, Option
 from nfsmulti.lab.kernel import ADDRESSES, EXPORT
@@ -48,6 +48,20 @@ def rdma(guest_fio: FioRunner) -> Iterator[Rdma]:
     yield start
     for file in Path(EXPORT).iterdir():
         file.unlink()
+
+
+Limits = Callable[..., dict[str, str]]
+
+
+@pytest.fixture
+def limits(build_dir: Path) -> Limits:
+    """Give the environment for a device with limits of faults.c."""
+
+    def environment(**faults: int) -> dict[str, str]:
+        loaded = {"LD_PRELOAD": str(build_dir / "librdma-faults.so")}
+        return loaded | {name: str(value) for name, value in faults.items()}
+
+    return environment
 
 
 def _verified(size: int, **options: Option) -> dict[str, Option]:
@@ -143,6 +157,46 @@ def test_a_missing_file_is_laid_out(rdma: Rdma) -> None:
     """By fio's parent, before it forks: over TCP."""
     done(rdma(rw="randread", bs="64k", size="2m", iodepth=4))
     assert (Path(EXPORT) / "f").stat().st_size == 2 * _MIB
+
+
+# --- more than fits at once ---
+
+
+@pytest.mark.usefixtures("mended")
+def test_more_calls_than_credits_wait_in_order(rdma: Rdma) -> None:
+    """The server's only thread answers in the order in which the calls have come."""
+    run(["rpc.nfsd", "1"], timeout=_SECONDS).check()
+    size = 4 * _MIB
+    written = rdma(**_verified(size, bs="4k", iodepth=256))
+    assert done(written).bytes("read") == size
+    result = rdma(rw="read", bs="4k", size=size, iodepth=256, trace=1)
+    done(result)
+    (line,) = result.stats
+    assert 1 < line.credits < 256
+    assert (line.rnr_errors, line.retransmissions) == (0, 0)
+    assert line.sends == line.receives == line.read_ops == size // (4 * _KIB)
+    offsets = [call.offset for call in Traced.read(result.stderr)]
+    assert offsets == list(range(0, size, 4 * _KIB))
+
+
+def test_data_that_lies_in_several_regions(rdma: Rdma, limits: Limits) -> None:
+    """On a device whose registrations are small: a call names as many as its data lies in."""
+    size = 4 * _MIB
+    small = limits(RDMA_MAX_MR_SIZE=64 * _KIB)
+    result = rdma(**_verified(size, bs="256k", iodepth=4, iomem_align=512), env=small)
+    report = done(result)
+    assert (report.bytes("write"), report.bytes("read")) == (size, size)
+    (line,) = result.stats
+    assert line.registrations >= 1 + 4 * 256 // 64  # its messages', and the buffers'
+    assert line.sends == line.read_ops + line.write_ops + line.commits == 2 * size // 262144 + 1
+
+
+def test_data_that_lies_in_too_many_regions(rdma: Rdma, limits: Limits) -> None:
+    small = limits(RDMA_MAX_MR_SIZE=16 * _KIB)
+    result = rdma(**_verified(_MIB, bs="256k", iodepth=2), env=small)
+    assert result.status == 1
+    (why,) = {line for line in said(result) if "regions" in line}
+    assert "the data of one call lies in more than 8 regions of registered memory" in why
 
 
 # --- paths ---
@@ -251,6 +305,11 @@ def test_nothing_listens(rdma: Rdma) -> None:
 def test_no_device_leads_to_the_server(rdma: Rdma) -> None:
     line = refused(rdma(f"nfs://127.0.0.1{EXPORT}", rw="write", size="64k"))
     assert "RDMA port 20049" in line
+
+
+def test_no_queue_pair_can_be_had(rdma: Rdma, limits: Limits) -> None:
+    line = refused(rdma(**_verified(_MIB, bs="64k"), env=limits(RDMA_NO_QUEUE_PAIR=1)))
+    assert f"{ADDRESSES[0]}:/export: cannot connect to RDMA port 20049: Cannot allocate" in line
 
 
 def test_too_little_memory_may_be_locked(
