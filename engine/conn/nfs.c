@@ -25,6 +25,7 @@
 enum {
 	WAIT_MS = 100,
 	BAD_CHANNELS_MAX = 3, /* losses in a row by broken protocol before I/O fails for it */
+	DELAYS_QUIET = 6,     /* times that one call is put off before that is told: after 3 s */
 };
 
 /* failover: how long a server may be silent, or not to be connected to, before it is dead. */
@@ -47,7 +48,7 @@ struct nfs_conn {
 	bool probing;		    /* asked for a sign of life, which has not come yet */
 	unsigned int bad_channels;
 	enum rpc_verdict said_verdict; /* the last one that was logged: once for all calls it met */
-	bool said_silent;	       /* "not responding" was logged, "ok" was not yet */
+	bool troubled;		       /* calls wait for an answer that is overdue, or lost */
 	bool said_refused;	       /* a refusal by the transport was logged */
 
 	struct io_list waiting, sent, delayed;
@@ -137,6 +138,61 @@ static void number(struct nfs_conn *nfs, struct conn_io *io)
 		if (nfs->base.job->hold)
 			io->commit.clock = nfs->base.job->hold->clock;
 	}
+}
+
+/* --- what is told once for a path, however many connections notice it --- */
+
+static bool may_die(const struct nfs_conn *nfs)
+{
+	return nfs->base.job->failover && !nfs->base.dead && nfs->base.job->alive > 1;
+}
+
+/* True where the path has stopped to answer just now. */
+static bool begin_trouble(struct nfs_conn *nfs)
+{
+	bool first = !nfs->troubled && !nfs->base.path->said_stopped;
+
+	nfs->troubled = true;
+	if (first)
+		nfs->base.path->said_stopped = true;
+	return first;
+}
+
+/* True where it has resumed: a connection that was in trouble is answered. */
+static bool end_trouble(struct nfs_conn *nfs)
+{
+	bool resumed = nfs->troubled && nfs->base.path->said_stopped;
+
+	if (resumed)
+		nfs->base.path->said_stopped = false;
+	nfs->troubled = false;
+	return resumed;
+}
+
+/* With failover a path that others can stand in for is told of when it is given up: die(). */
+static void say_silent(struct nfs_conn *nfs)
+{
+	if (!may_die(nfs) && begin_trouble(nfs))
+		nfs_log(nfs, "server not responding, still trying");
+}
+
+static void say_stale(struct nfs_conn *nfs, const struct conn_io *io)
+{
+	if (!nfs->base.path->said_stale)
+		nfs_log(nfs,
+			"%s: NFS3ERR_STALE: the server does not know the file any more: was "
+			"it removed, or the export changed, during the run?",
+			nfs3_procedure_name(procedure_of(io)));
+	nfs->base.path->said_stale = true;
+}
+
+static void say_patience(struct nfs_conn *nfs, const struct conn_io *io)
+{
+	if (!nfs->base.path->said_patience)
+		nfs_log(nfs, "%s: the server asks for patience again and again (%s): still trying",
+			nfs3_procedure_name(procedure_of(io)),
+			nfs3_status_name(nfs->result.status));
+	nfs->base.path->said_patience = true;
 }
 
 static void finish(struct nfs_conn *nfs, struct conn_io *io, int error);
@@ -325,12 +381,14 @@ static void send_again(struct nfs_conn *nfs, struct conn_io *io)
 	io_list_add(&nfs->waiting, io);
 }
 
-/* NFS3ERR_JUKEBOX: "try the request with a new transaction ID" after a while (RFC 1813, 2.6). */
+/* NFS3ERR_JUKEBOX, or a grace period: "try the request with a new transaction ID" after a while
+ * (RFC 1813, 2.6). */
 static void delay(struct nfs_conn *nfs, struct conn_io *io)
 {
 	uint64_t wait = DELAY_FIRST << min_of(io->delays, 6u);
 
-	io->delays++;
+	if (++io->delays == DELAYS_QUIET)
+		say_patience(nfs, io);
 	if (io->op == IO_COMMIT) /* what it covers is not durable yet, and nothing is lost */
 		ledger_undo_commit(io->ledger, &io->commit);
 	io->tries = 0;
@@ -422,9 +480,11 @@ static void refused(struct nfs_conn *nfs, struct conn_io *io)
 			nfs_log(nfs, "%s: %s", nfs3_procedure_name(procedure_of(io)), why);
 		}
 		finish(nfs, io, rpc_verdict_errno(&nfs->reply));
-	} else if (nfs->result.status == NFS3_STATUS_JUKEBOX) {
+	} else if (nfs3_asks_for_patience(nfs->result.status)) {
 		delay(nfs, io);
 	} else {
+		if (nfs->result.status == NFS3_STATUS_STALE)
+			say_stale(nfs, io);
 		finish(nfs, io, nfs3_errno(nfs->result.status));
 	}
 }
@@ -437,10 +497,8 @@ static void note_answer(struct nfs_conn *nfs, const struct conn_io *io)
 	counters_rtt(&nfs->base.counters, nfs->heard - io->last_sent);
 	nfs->bad_channels = 0;
 	nfs->retry_delay = 0;
-	if (nfs->said_silent) {
-		nfs->said_silent = false;
+	if (end_trouble(nfs))
 		nfs_log(nfs, "server OK");
-	}
 }
 
 /* failover: the server is there, and takes calls. */
@@ -455,7 +513,8 @@ static void probe_answered(struct nfs_conn *nfs)
 	nfs->base.dead = false;
 	nfs->base.job->alive++;
 	nfs->retry_delay = 0;
-	nfs_log(nfs, "answers again: it takes I/O again");
+	if (!--nfs->base.path->dead)
+		nfs_log(nfs, "answers again: it takes I/O again");
 }
 
 /* rpc.h's finished(): the reply that on_reply() saw is complete. */
@@ -596,7 +655,7 @@ static void lost(struct nfs_conn *nfs, int error)
 	close_channel(nfs);
 	wait_again(nfs);
 	retry_later(nfs);
-	if (was_up && !nfs->base.dead)
+	if (was_up && !nfs->base.dead && nfs->base.outstanding && begin_trouble(nfs))
 		nfs_log(nfs, "connection lost with %u calls outstanding (%s): reconnecting",
 			nfs->base.outstanding,
 			broken_protocol(error) ? "the server's messages are broken"
@@ -637,8 +696,6 @@ static void came_up(struct nfs_conn *nfs)
 		send_probe(nfs);
 		return;
 	}
-	if (again)
-		nfs_log(nfs, "connected again: sending %u calls again", nfs->base.outstanding);
 	send_waiting(nfs);
 }
 
@@ -737,13 +794,6 @@ static bool overdue(const struct conn_io *io, const struct path_config *config, 
 	return now - io->last_sent > min_of(config->timeo * io->tries, 600 * SEC);
 }
 
-static void say_silent(struct nfs_conn *nfs)
-{
-	if (!nfs->said_silent)
-		nfs_log(nfs, "server not responding, still trying");
-	nfs->said_silent = true;
-}
-
 /* The transport delivers, or breaks: silence on it is answered by another connection. */
 static void reconnect_overdue(struct nfs_conn *nfs, uint64_t now)
 {
@@ -764,10 +814,11 @@ static void retransmit(struct nfs_conn *nfs, uint64_t now)
 
 	for (struct conn_io *io = nfs->sent.first; io; io = next) {
 		next = io->next;
-		if (io == nfs->answered || !overdue(io, &nfs->base.path->config, now) ||
-		    nfs->transport->sent(nfs->channel) < io->sent_position)
+		if (!overdue(io, &nfs->base.path->config, now))
 			continue;
 		say_silent(nfs);
+		if (io == nfs->answered || nfs->transport->sent(nfs->channel) < io->sent_position)
+			continue;
 		io->last_sent = 0; /* a reply that comes before it has gone out again is dropped */
 		io_list_remove(&nfs->sent, io);
 		io_list_add(&nfs->waiting, io);
@@ -834,7 +885,9 @@ static void hand_on(struct nfs_conn *nfs, struct io_list *list)
  */
 static void die(struct nfs_conn *nfs)
 {
-	nfs_log(nfs, "does not answer: %u calls go to other paths", nfs->base.outstanding);
+	if (!nfs->base.path->dead++)
+		nfs_log(nfs, "does not answer: %u calls go to other paths", nfs->base.outstanding);
+	end_trouble(nfs);
 	close_channel(nfs);
 	retry_later(nfs);
 	nfs->bad_channels = 0;
@@ -849,11 +902,6 @@ static bool nfs_retire(struct conn *conn)
 {
 	die(nfs_of(conn));
 	return true;
-}
-
-static bool may_die(const struct nfs_conn *nfs)
-{
-	return nfs->base.job->failover && !nfs->base.dead && nfs->base.job->alive > 1;
 }
 
 /* The server speaks no protocol that is known here. */
@@ -887,6 +935,8 @@ static void nfs_tick(struct conn *conn)
 
 	if (conn->job->failover)
 		fail_over(nfs, now);
+	if (down(nfs, now) && conn->outstanding && !conn->dead)
+		say_silent(nfs);
 	if (!may_die(nfs)) /* else others take over what is overdue */
 		enforce_soft(nfs, now);
 	resume_delayed(nfs, now);

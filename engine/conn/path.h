@@ -63,6 +63,12 @@ struct path {
 	struct path_file *files;
 	bool unusable;		  /* failover: it could not open a file, and is not used again */
 	unsigned int connections; /* opened so far: whose turn a local address is */
+
+	/* What its connections have to say is said once for all of them: nfs.c. */
+	bool said_stopped;  /* that it stopped to answer, and not yet that it resumed */
+	bool said_stale;    /* NFS3ERR_STALE */
+	bool said_patience; /* that the server asks for patience again and again */
+	uint32_t dead;	    /* failover: so many of them are */
 };
 
 /* Takes over config's strings and array, also where it fails. */

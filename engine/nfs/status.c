@@ -41,6 +41,7 @@ static const struct {
 	{10006, EREMOTEIO, "NFS3ERR_SERVERFAULT"},
 	{10007, EIO, "NFS3ERR_BADTYPE"},
 	{NFS3_STATUS_JUKEBOX, EAGAIN, "NFS3ERR_JUKEBOX"},
+	{NFS4_STATUS_GRACE, EAGAIN, "NFS4ERR_GRACE"},
 };
 
 int nfs3_errno(uint32_t status)
@@ -49,6 +50,11 @@ int nfs3_errno(uint32_t status)
 		if (statuses[i].status == status)
 			return statuses[i].error;
 	return EIO;
+}
+
+bool nfs3_asks_for_patience(uint32_t status)
+{
+	return status == NFS3_STATUS_JUKEBOX || status == NFS4_STATUS_GRACE;
 }
 
 const char *nfs3_status_name(uint32_t status)

@@ -3,13 +3,20 @@
 #ifndef NFSMULTI_NFS_STATUS_H
 #define NFSMULTI_NFS_STATUS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* The values that the data path treats by themselves. */
 enum nfs3_special { NFS3_STATUS_STALE = 70, NFS3_STATUS_JUKEBOX = 10008 };
 
+/* What some servers say in NFSv3 as well, while clients reclaim their locks (RFC 7530, 13.1.9). */
+enum nfs4_special { NFS4_STATUS_GRACE = 10013 };
+
 /* 0 for NFS3_OK, EIO for a value that the RFC does not know. */
 int nfs3_errno(uint32_t status);
+
+/* True where the call is to be sent again after a while: JUKEBOX and GRACE. */
+bool nfs3_asks_for_patience(uint32_t status);
 
 /* The RFC's name. */
 const char *nfs3_status_name(uint32_t status);

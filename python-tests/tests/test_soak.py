@@ -84,7 +84,7 @@ def test_connections_are_reset(fio: FioRunner, lab: Lab, faults: Faults) -> None
         eventually(lambda: " trace: " in (process.folder / "stderr").read_text())
         if not faults.begin(FaultKind.RESET, 3):
             missing(MissingError("this kernel resets no connections (CONFIG_INET_DIAG_DESTROY)"))
-        eventually(lambda: "connected again" in (process.folder / "stderr").read_text())
+        eventually(lambda: "server OK" in (process.folder / "stderr").read_text())
         process.signal(signal.SIGTERM)
         result = fio.finish(process)
     assert [line.reconnects for line in result.stats] == [1]
