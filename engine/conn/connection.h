@@ -113,6 +113,8 @@ struct conn_job {
 	struct io_list homeless; /* I/O of the dead: group.c finds it another connection */
 	uint64_t now;	    /* clock_now() at the last flush or reply: one reading serves a batch */
 	bool writes;	    /* some of the I/O will be writes */
+	bool ask;	    /* servers that owe replies are asked for a sign of life … */
+	uint64_t signs;	    /* … and have given so many, replies of any kind */
 	bool polled;	    /* connections are waited for by their poll_fd() */
 	bool direct;	    /* mounts: O_DIRECT */
 	uint64_t busy_poll; /* nanoseconds to ask for completions without sleeping, before a wait */

@@ -497,6 +497,7 @@ static void note_answer(struct nfs_conn *nfs, const struct conn_io *io)
 	counters_rtt(&nfs->base.counters, nfs->heard - io->last_sent);
 	nfs->bad_channels = 0;
 	nfs->retry_delay = 0;
+	nfs->base.job->signs++;
 	if (end_trouble(nfs))
 		nfs_log(nfs, "server OK");
 }
@@ -508,6 +509,7 @@ static void probe_answered(struct nfs_conn *nfs)
 
 	nfs->probing = false;
 	nfs->heard = nfs->base.job->now;
+	nfs->base.job->signs++;
 	if (!nfs->base.dead || !asked)
 		return;
 	nfs->base.dead = false;
@@ -842,7 +844,9 @@ static void resume_delayed(struct nfs_conn *nfs, uint64_t now)
 
 static uint64_t patience(const struct nfs_conn *nfs)
 {
-	return min_of(nfs->base.path->config.timeo, SILENCE_MAX) / 2;
+	uint64_t most = min_of(nfs->base.path->config.timeo, SILENCE_MAX) / 2;
+
+	return nfs->base.job->ask ? min_of(most, SEC) : most;
 }
 
 /* Long calls are no silence: a server that owes replies is asked before it is given up. */
@@ -935,6 +939,8 @@ static void nfs_tick(struct conn *conn)
 
 	if (conn->job->failover)
 		fail_over(nfs, now);
+	else if (conn->job->ask)
+		ask_if_silent(nfs, now);
 	if (down(nfs, now) && conn->outstanding && !conn->dead)
 		say_silent(nfs);
 	if (!may_die(nfs)) /* else others take over what is overdue */

@@ -354,13 +354,19 @@ static void take_finished(struct job *job)
 /* --- waiting --- */
 
 /*
- * A server that does not answer holds a hard mount for ever, but not a job that is to end. Once
- * given up, every further I/O, such as a COMMIT at close, fails at once.
+ * A server that does not answer holds a hard mount for ever, but not a job that is to end. A COMMIT
+ * may well take a while: whether the server lives is then asked by other calls. Once given up,
+ * every further I/O, such as a COMMIT at close, fails at once.
  */
 static void give_up_silence(struct job *job, bool progress)
 {
+	struct conn_job *all = &job->group.job;
+	bool alive = all->ask && all->signs;
+
 	if (!job->gave_up) {
-		if (!patience_lost(progress, !job->transfers))
+		all->ask = !job->transfers && !job->mending.write_count && patience_over();
+		all->signs = 0;
+		if (!patience_lost(progress, alive))
 			return;
 		say("giving up %u calls that the server did not answer: the run is to end",
 		    group_outstanding(&job->group));

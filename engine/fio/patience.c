@@ -6,12 +6,13 @@
 static const uint64_t NAMES_GRACE = 2 * SEC; /* after being told: for names, such as an unlink … */
 static const uint64_t IO_GRACE = 3 * SEC;    /* … and for I/O */
 static const uint64_t SILENCE = 3 * SEC;     /* after the runtime: without a single reply … */
-static const uint64_t SYNC_SILENCE = 60 * SEC; /* … and while a COMMIT is all that is waited for */
+static const uint64_t SYNC_MAX = 60 * SEC; /* … and for a COMMIT of a server that answers others */
 
 static __thread struct {
 	struct thread_data *td;
 	bool setup;
-	uint64_t told_at, silent_since; /* 0: not yet */
+	uint64_t told_at;		   /* 0: not yet */
+	uint64_t silent_since, idle_since; /* 0: it is not: of signs of life, and of progress */
 } here;
 
 static void begin(struct thread_data *td, bool setup)
@@ -55,18 +56,34 @@ bool patience_stopped(void)
 	return patience_told() && (here.setup || clock_now() - here.told_at > NAMES_GRACE);
 }
 
-bool patience_lost(bool progress, bool syncing)
+bool patience_over(void)
 {
+	return here.td && runtime_over(here.td);
+}
+
+/* True where something has lasted for too long; *since is its beginning. */
+static bool lasts(bool it_is_so, uint64_t *since, uint64_t now, uint64_t most)
+{
+	if (!it_is_so)
+		*since = 0;
+	else if (!*since)
+		*since = now;
+	return *since && now - *since > most;
+}
+
+bool patience_lost(bool progress, bool alive)
+{
+	bool silent, idle;
 	uint64_t now;
 
 	if (patience_told())
 		return clock_now() - here.told_at > IO_GRACE;
-	if (progress || !here.td || !runtime_over(here.td)) {
-		here.silent_since = 0;
+	if (progress || !patience_over()) {
+		here.silent_since = here.idle_since = 0;
 		return false;
 	}
 	now = clock_now();
-	if (!here.silent_since)
-		here.silent_since = now;
-	return now - here.silent_since > (syncing ? SYNC_SILENCE : SILENCE);
+	silent = lasts(!alive, &here.silent_since, now, SILENCE);
+	idle = lasts(true, &here.idle_since, now, SYNC_MAX);
+	return silent || idle;
 }

@@ -23,10 +23,13 @@ bool patience_told(void);
 /* It was, some time ago: what waits for a name-space operation gives up. */
 bool patience_stopped(void);
 
+/* Its runtime is over. */
+bool patience_over(void);
+
 /*
  * Called after each wait for I/O, with what it brought: true where what is outstanding is to be
- * given up. `syncing`: nothing but COMMITs is outstanding.
+ * given up. `alive`: nothing but COMMITs is, and the server answers other calls.
  */
-bool patience_lost(bool progress, bool syncing);
+bool patience_lost(bool progress, bool alive);
 
 #endif

@@ -190,6 +190,10 @@ def _fill(running: ScriptedServer) -> None:
     running.reset_connections()
 
 
+def _fall_silent(running: ScriptedServer) -> None:
+    running.hooks.insert(0, on((*DATA, Nfs.NULL), _NEVER))
+
+
 _HANGING: dict[str, Hook] = {
     "silent": on((*DATA, Nfs.NULL), _NEVER, after=4),
     "gone": on(DATA, Answer(reply=False, do=_go), after=4),
@@ -197,6 +201,7 @@ _HANGING: dict[str, Hook] = {
     "does not read": on(DATA, Answer(reply=False, do=ScriptedServer.stop_reading), after=4),
     "always patience": on(DATA, Answer(status=Status.JUKEBOX), after=4),
     "always closes": on(DATA, Answer(reply=False, end="close"), after=4),
+    "COMMIT unanswered": on(Nfs.COMMIT, Answer(reply=False, do=_fall_silent)),
 }
 _WITHIN = 5.0
 _ENDINGS: dict[str, signal.Signals | None] = {
@@ -229,7 +234,9 @@ def endings(
     with ExitStack() as stack:
         for name, ending in product(_HANGING, _ENDINGS):
             running = stack.enter_context(ScriptedServer(_HANGING[name]))
-            options = {**job, "time_based": 1, "runtime": 1 if ending == "runtime" else 60}
+            options = {**job, "runtime": 1 if ending == "runtime" else 60}
+            if name != "COMMIT unanswered":
+                options["time_based"] = 1
             folder = tmp_path_factory.mktemp("ending")
             process = start_fio(engine, folder, running.pool(), (), options)
             runs[name, ending] = running, stack.enter_context(process)
@@ -265,6 +272,18 @@ def test_signals_and_runtime_end_a_hard_job_within_5_seconds(
     assert ended.result.status > 0, ended.result.messages
     assert ended.seconds < _WITHIN, ended.result.messages
     assert ended.cpu_seconds < 0.5, "it spins"
+
+
+def test_runtime_waits_for_the_commit_of_a_server_that_lives(
+    client: Client,  # noqa: F811
+    server: ScriptedServer,  # noqa: F811
+) -> None:
+    """It answers NULL while it commits for longer than a silent one would be given."""
+    server.hooks.append(on(Nfs.COMMIT, Answer(delay=6.0)))
+    result = client(server, runtime=1, time_based=1, rate_iops=50)
+    done(result)
+    assert server.durable("f") == server.content("f")
+    assert len([call for call in server.calls(Nfs.NULL) if call.connection > 0]) >= 3
 
 
 # --- what servers say ---
