@@ -9,6 +9,7 @@ import typer
 
 from nfsmulti.bench.command import app as bench_app
 from nfsmulti.checks import run_tests
+from nfsmulti.compare.command import compare
 from nfsmulti.demo.command import demo
 from nfsmulti.doctor.command import doctor
 from nfsmulti.errors import HarnessError
@@ -35,6 +36,7 @@ app.command()(doctor)
 app.command()(run)
 app.command()(report)
 app.command()(soak)
+app.command()(compare)
 app.command("test", context_settings=_PASS_ON)(run_tests)
 
 

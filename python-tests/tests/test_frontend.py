@@ -11,7 +11,7 @@ import pytest
 from nfsmulti.paths import ROOT
 from nfsmulti.processes import Completed, run
 
-_COMMANDS = ("demo", "run", "test", "build", "lab", "soak", "doctor", "report")
+_COMMANDS = ("demo", "run", "test", "build", "lab", "soak", "doctor", "report", "compare")
 
 
 class Machine:

@@ -72,6 +72,21 @@ def test_ratio_against_scipys_welch() -> None:
     assert ratio.high == pytest.approx(math.exp(interval.high))
 
 
+def test_several_ratios_together() -> None:
+    # Two pairs alike: the same ratio, half the variance, twice Welch's degrees of freedom.
+    a, b = _sample(*map(math.exp, (3, 4, 5, 6))), _sample(*map(math.exp, (1, 2, 3)))
+    ratio = Ratio.together([(a, b), (a, b)])
+    assert ratio.value == pytest.approx(math.exp(2.5))
+    assert ratio.high is not None
+    half = math.log(ratio.high / ratio.value)
+    assert half == pytest.approx(
+        math.sqrt(0.75 / 2) * float(stats.t.ppf(0.975, 2 * 4.9592)), rel=1e-4
+    )
+    opposite = Ratio.together([(a, b), (b, a)])
+    assert opposite.value == pytest.approx(1)
+    assert opposite.spans_one
+
+
 @given(_FIGURES, _FIGURES)
 def test_ratio_turned_round_is_its_inverse(a: list[float], b: list[float]) -> None:
     ratio, inverse = (Ratio.of(Sample(tuple(x)), Sample(tuple(y))) for x, y in ((a, b), (b, a)))

@@ -35,25 +35,32 @@ class Ratio:
         """
         if over is None or under is None or min(over.values + under.values) <= 0:
             return None
-        a, b = ([math.log(value) for value in side.values] for side in (over, under))
-        value = math.exp(statistics.fmean(a) - statistics.fmean(b))
-        if min(len(a), len(b)) < 2:
-            return cls(value)
-        if max(statistics.pstdev(a), statistics.pstdev(b)) < _CONSTANT:  # Welch's t is 0/0 there
-            return cls(value, value, value, float(abs(math.log(value)) < _CONSTANT))
-        return cls._welch(value, a, b)
+        return cls.together([(over, under)])
 
     @classmethod
-    def _welch(cls, value: float, a: Sequence[float], b: Sequence[float]) -> Ratio:
+    def together(cls, pairs: Sequence[tuple[Sample, Sample]]) -> Ratio:
+        """Give the geometric mean of several ratios, whose values are above 0; one pair at least.
+
+        The interval is Welch's for one pair, and for several by the same rule: Satterthwaite's
+        degrees of freedom of the sum of all variances. It takes two values or more in each sample.
+        """
+        sides = [[math.log(value) for value in side.values] for pair in pairs for side in pair]
+        means = [statistics.fmean(side) for side in sides]
+        log = (math.fsum(means[0::2]) - math.fsum(means[1::2])) / len(pairs)
+        value = math.exp(log)
+        if min(map(len, sides)) < 2:
+            return cls(value)
+        if max(map(statistics.pstdev, sides)) < _CONSTANT:  # Welch's t is 0/0 there
+            return cls(value, value, value, float(abs(log) < _CONSTANT))
         from scipy import stats  # takes a second to load
 
-        parts = [statistics.variance(side) / len(side) for side in (a, b)]
-        error = math.sqrt(sum(parts))
-        freedom = sum(parts) ** 2 / sum(
-            part**2 / (len(side) - 1) for part, side in zip(parts, (a, b), strict=True)
+        parts = [statistics.variance(side) / len(side) / len(pairs) ** 2 for side in sides]
+        error = math.sqrt(math.fsum(parts))
+        freedom = math.fsum(parts) ** 2 / math.fsum(
+            part**2 / (len(side) - 1) for part, side in zip(parts, sides, strict=True)
         )
         half = math.exp(error * float(stats.t.ppf((1 + _CONFIDENCE) / 2, freedom)))
-        p = 2 * float(stats.t.sf(abs(math.log(value)) / error, freedom))
+        p = 2 * float(stats.t.sf(abs(log) / error, freedom))
         return cls(value, value / half, value * half, p)
 
     @property

@@ -15,7 +15,8 @@ import pandas as pd
 
 from nfsmulti.report import cells, texts
 from nfsmulti.report.story import Table
-from nfsmulti.stats.effects import Effect, Level, Model, holm
+from nfsmulti.stats.corrections import holm
+from nfsmulti.stats.effects import Effect, Level, Model
 from nfsmulti.stats.ratio import Ratio
 from nfsmulti.summary import Summary
 

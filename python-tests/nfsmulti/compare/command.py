@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""./nfsmulti compare A B."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from nfsmulti.compare import runs
+from nfsmulti.compare.runs import Figure, Pair
+from nfsmulti.compare.verdict import TOGETHER, Exit, Verdict, by_tests, by_tolerance, together
+from nfsmulti.errors import HarnessError
+from nfsmulti.stats.ratio import Ratio
+from nfsmulti.summary import Summary
+
+_HEADINGS = {Figure.THROUGHPUT: "throughput", Figure.P99: "clat p99", Figure.CPU: "CPU per I/O"}
+
+_NARROWEST = 120  # columns that the table needs
+
+_Run = Annotated[Path, typer.Argument(help="The folder of a run: results/SCENARIO/TIME.")]
+
+
+def compare(
+    a: _Run,
+    b: _Run,
+    threshold: Annotated[
+        float, typer.Option(min=0, help="Per cent that B may be worse by, whatever the tests say.")
+    ] = 5.0,
+    judge: Annotated[
+        list[Figure] | None,
+        typer.Option(help="A figure that the verdict looks at; repeatable (default: throughput)."),
+    ] = None,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(min=0, help="Judge without tests: per cent that no cell may be worse by."),
+    ] = None,
+) -> None:
+    """Compare run B with run A of the same scenario: each cell's ratio B/A, with its interval.
+
+    A ratio whose 95 % interval spans 1 is "no difference". Throughput is
+    bytes per second. The 99th percentile of clat and the CPU time of fio's
+    jobs per I/O are shown as well; the verdict looks at them where --judge
+    asks for it, because both vary more between two runs of one thing.
+
+    [bold]Exit status[/bold], for a CI: 0 equal or better, 10 worse, 11 not
+    comparable: another scenario, other factors, quick against full, another
+    kind of place or other limits, or no cell that was repeated on both
+    sides. A cell that A has done and that failed in B is worse.
+
+    [bold]When is B worse?[/bold] With many cells, some differ by chance. So every
+    cell is tested (Welch's t of the logarithms), and the geometric mean of
+    all cells too. B is worse only where a test is significant at 5 % after
+    Holm's correction over all tests, and the change is larger than
+    --threshold. A change of all cells shows in the mean, one of a single
+    cell in its own test.
+
+    With one run of each cell there is no interval. --tolerance PERCENT then
+    judges the ratios alone, the mean's and each cell's; choose it wider than
+    the cells vary (CV in the report).
+    """
+    out = Console(highlight=False)
+    out.width = max(out.width, _NARROWEST)
+    try:
+        first, second = Summary.load(a), Summary.load(b)
+    except HarnessError as error:
+        _refuse(str(error))
+    reason = runs.why_not(first, second)
+    if reason:
+        _refuse(reason)
+    found = runs.pairs(first, second)
+    out.print(_table(found))
+    judged = judge or [Figure.THROUGHPUT]
+    if tolerance is None:
+        verdict = by_tests(found, judged, threshold / 100)
+    else:
+        verdict = by_tolerance(found, judged, tolerance / 100)
+    verdict = _with_lost(verdict, runs.lost(first, second))
+    if alone := runs.unmatched(first, second):
+        out.print(f"{alone} combinations of factors are done in one run alone.", soft_wrap=True)
+    if verdict.exit is Exit.NOT_COMPARABLE:
+        _refuse(*verdict.lines)
+    for line in verdict.lines:
+        out.print(line, markup=False, soft_wrap=True)
+    raise typer.Exit(verdict.exit)
+
+
+def _refuse(*lines: str) -> None:
+    for line in lines:
+        typer.echo(f"nfsmulti: not comparable: {line}", err=True)
+    raise typer.Exit(Exit.NOT_COMPARABLE)
+
+
+def _with_lost(verdict: Verdict, lost: list[str]) -> Verdict:
+    """Make it worse where cells were lost."""
+    if not lost:
+        return verdict
+    before = verdict.lines if verdict.exit is Exit.WORSE else []
+    return Verdict(Exit.WORSE, [*before, *(f"worse: {name}: it failed in B" for name in lost)])
+
+
+def _table(found: Sequence[Pair]) -> Table:
+    table = Table(title="B / A, with 95 % interval", box=box.SIMPLE_HEAD, title_justify="left")
+    table.add_column("cell")
+    for figure in Figure:
+        table.add_column(_HEADINGS[figure], justify="right", no_wrap=True)
+    for pair in found:
+        table.add_row(pair.name, *(_cell(figure, pair.ratio(figure)) for figure in Figure))
+    table.add_section()
+    means = [_cell(figure, together(found, figure)) for figure in Figure]
+    table.add_row(f"{TOGETHER} ({len(found)})", *means)
+    return table
+
+
+def _cell(figure: Figure, ratio: Ratio | None) -> str:
+    if ratio is None:
+        return "-"
+    if ratio.spans_one is None:
+        return f"{ratio.text}\none run, no interval"
+    if ratio.spans_one:
+        return f"{ratio.text}\nno difference"
+    return f"{ratio.text}\n{'worse' if figure.worse(ratio.value, 0) else 'better'}"

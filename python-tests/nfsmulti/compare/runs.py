@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Two runs of one scenario: whether they can be compared, and the ratios of their cells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from nfsmulti.report import cells
+from nfsmulti.stats.ratio import Ratio
+from nfsmulti.stats.sample import Sample
+from nfsmulti.summary import Cell, Factor, Summary
+
+_PLACE = ("kind", "limits")  # of summary.place, what makes figures of another kind
+
+Key = tuple[tuple[str, Factor], ...]
+
+
+class Figure(StrEnum):
+    """Bytes per second, the 99th percentile of clat, CPU of the jobs per I/O."""
+
+    THROUGHPUT = "throughput"
+    P99 = "p99"
+    CPU = "cpu"
+
+    @property
+    def measure(self) -> Callable[[Cell], float | None]:
+        """How it is taken of a cell."""
+        return _MEASURES[self]
+
+    def worse(self, ratio: float, part: float) -> bool:
+        """Tell whether B is worse than A by more than `part` of it."""
+        return ratio < 1 - part if self is Figure.THROUGHPUT else ratio > 1 + part
+
+    def better(self, ratio: float, part: float) -> bool:
+        """Tell whether B is better than A by more than `part` of it."""
+        return ratio > 1 + part if self is Figure.THROUGHPUT else ratio < 1 - part
+
+
+def _p99_us(cell: Cell) -> float | None:
+    return cells.latency_us([cell.read, cell.write], 99)
+
+
+_MEASURES = {
+    Figure.THROUGHPUT: cells.bandwidth,
+    Figure.P99: _p99_us,
+    Figure.CPU: cells.jobs_cpu_us,
+}
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One combination of factors in both runs: the repeats that are done."""
+
+    key: Key
+    a: list[Cell]
+    b: list[Cell]
+
+    @property
+    def name(self) -> str:
+        """The factors, as one reads them."""
+        return ", ".join(f"{name} {value}" for name, value in self.key) or "the cell"
+
+    def samples(self, figure: Figure) -> tuple[Sample, Sample] | None:
+        """Give a figure's repeats in B and in A; None where one of them lacks it."""
+        b, a = (cells.sample(side, figure.measure) for side in (self.b, self.a))
+        if a is None or b is None or min(a.values + b.values) <= 0:
+            return None
+        return b, a
+
+    def ratio(self, figure: Figure) -> Ratio | None:
+        """Give B : A."""
+        samples = self.samples(figure)
+        return Ratio.together([samples]) if samples else None
+
+
+def pairs(a: Summary, b: Summary) -> list[Pair]:
+    """Give the combinations of factors that are done in both runs, in A's order."""
+    groups = [_groups(one.done) for one in (a, b)]
+    return [
+        Pair(key, found, groups[1][key]) for key, found in groups[0].items() if key in groups[1]
+    ]
+
+
+def lost(a: Summary, b: Summary) -> list[str]:
+    """Name the combinations that A has done and that failed in B."""
+    done, left = _groups(a.done), _groups(b.done)
+    failed = _groups([cell for cell in b.cells if cell.status == "failed"])
+    return [Pair(key, [], []).name for key in failed if key in done and key not in left]
+
+
+def unmatched(a: Summary, b: Summary) -> int:
+    """Count the combinations that are done in one run alone."""
+    return len(_groups(a.done).keys() ^ _groups(b.done).keys())
+
+
+def why_not(a: Summary, b: Summary) -> str | None:
+    """Say in one line why two runs cannot be compared; None where they can."""
+    for what, of_a, of_b in (
+        ("scenarios", a.scenario, b.scenario),
+        ("factors", _factors(a), _factors(b)),
+        ("lengths", _length(a), _length(b)),
+        *((f"places ({name})", a.place.get(name), b.place.get(name)) for name in _PLACE),
+    ):
+        if of_a != of_b:
+            return f"their {what} differ: {_text(of_a)} and {_text(of_b)}"
+    if not pairs(a, b) and not lost(a, b):
+        return "no combination of factors is done in both"
+    return None
+
+
+def _groups(found: list[Cell]) -> dict[Key, list[Cell]]:
+    groups: dict[Key, list[Cell]] = {}
+    for cell in found:
+        groups.setdefault(tuple(sorted(cell.factors.items())), []).append(cell)
+    return groups
+
+
+def _factors(summary: Summary) -> str:
+    return ", ".join(sorted({name for cell in summary.cells for name in cell.factors}))
+
+
+def _length(summary: Summary) -> str:
+    return "quick" if summary.quick else "full"
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {each}" for name, each in value.items()) or "none"
+    return str(value or "none")

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""compare: what it prints, how it exits, and that equal runs pass it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import made_runs
+import pytest
+from conftest import run_harness
+
+from nfsmulti.compare import runs
+from nfsmulti.compare.runs import Figure
+from nfsmulti.compare.verdict import Exit, by_tests, trials
+from nfsmulti.processes import Completed
+from nfsmulti.summary import Summary
+
+
+def _compare(tmp_path: Path, a: Summary, b: Summary, *options: str) -> Completed:
+    folders = [made_runs.saved(one, tmp_path / name) for one, name in ((a, "a"), (b, "b"))]
+    return run_harness("compare", *map(str, folders), *options)
+
+
+def _said(done: Completed) -> str:
+    return " ".join(done.stdout.split())
+
+
+def _only(summary: Summary, streams: int, **changes: Any) -> Summary:
+    """Keep the cells of so many streams, with some fields of the summary changed."""
+    kept = [cell for cell in summary.cells if cell.factors["streams"] == streams]
+    return dataclasses.replace(summary, **{"cells": kept, **changes})
+
+
+def test_a_run_is_equal_to_itself(tmp_path: Path) -> None:
+    done = _compare(tmp_path, made_runs.dd(), made_runs.dd())
+    assert done.status == 0
+    assert re.search(r"all cells .*together .*\(20\)", _said(done))
+    assert (
+        "no difference: nothing is worse by more than 5 % beyond chance, in 21 tests" in done.stdout
+    )
+    assert "worse\n" not in done.stdout
+
+
+def test_equal_runs_pass(tmp_path: Path) -> None:
+    done = _compare(tmp_path, made_runs.dd(seed=1), made_runs.dd(seed=2))
+    assert done.status == 0
+    assert done.stdout.splitlines()[-1].startswith("no difference: ")
+    assert done.stdout.count("no difference") > 20
+
+
+@pytest.mark.parametrize("name", ["dd", "oltp", "sweep"])
+def test_no_pair_of_equal_runs_is_called_worse(name: str) -> None:
+    for seed in range(1, 21):
+        a, b = (made_runs.RUNS[name](seed=number) for number in (2 * seed, 2 * seed + 1))
+        verdict = by_tests(runs.pairs(a, b), [Figure.THROUGHPUT, Figure.CPU], 0.05)
+        assert verdict.exit is Exit.PASSED, verdict.lines
+
+
+def test_correction_is_what_lets_equal_runs_pass_without_a_threshold() -> None:
+    worse, uncorrected = 0, 0
+    for seed in range(1, 21):
+        a, b = (made_runs.dd(seed=number) for number in (2 * seed, 2 * seed + 1))
+        found = runs.pairs(a, b)
+        worse += by_tests(found, [Figure.THROUGHPUT], 0).exit is Exit.WORSE
+        uncorrected += any((one.ratio.p or 1) < 0.05 for one in trials(found, [Figure.THROUGHPUT]))
+    assert worse <= 3
+    assert uncorrected > 2 * worse + 3
+
+
+def test_a_slower_run_is_worse(tmp_path: Path) -> None:
+    done = _compare(tmp_path, made_runs.dd(), made_runs.dd(slower=1.1, seed=2))
+    assert done.status == 10
+    assert re.search(
+        r"worse: all cells together: throughput 0\.91 \(0\.9\d to 0\.9\d\), p < 0\.001", done.stdout
+    )
+
+
+def test_a_faster_run_is_better(tmp_path: Path) -> None:
+    done = _compare(tmp_path, made_runs.dd(slower=1.1), made_runs.dd(seed=2))
+    assert done.status == 0
+    assert done.stdout.splitlines()[-1].startswith("better: ")
+
+
+def test_threshold_lets_small_changes_pass(tmp_path: Path) -> None:
+    a, b = made_runs.dd(), made_runs.dd(slower=1.1, seed=2)
+    assert _compare(tmp_path, a, b, "--threshold", "15").status == 0
+    assert _compare(tmp_path, a, made_runs.dd(slower=1.02, seed=2)).status == 0
+
+
+def test_one_cell_that_is_slower_is_found_among_others(tmp_path: Path) -> None:
+    a, b, slow = made_runs.dd(5), made_runs.dd(5, seed=2), made_runs.dd(5, slower=1.5, seed=3)
+    mixed = [
+        slow_cell
+        if cell.factors == {"client": "capped", "direction": "write", "streams": 3}
+        else cell
+        for cell, slow_cell in zip(b.cells, slow.cells, strict=True)
+    ]
+    done = _compare(tmp_path, a, dataclasses.replace(b, cells=mixed))
+    assert done.status == 10
+    assert "worse: client capped, direction write, streams 3: throughput 0.6" in done.stdout
+    assert "worse: all cells" not in done.stdout
+
+
+def test_other_figures_are_judged_where_asked_for(tmp_path: Path) -> None:
+    a = made_runs.dd()
+    dear = [dataclasses.replace(cell, cpu_s=2 * cell.cpu_s) for cell in made_runs.dd(seed=2).cells]
+    b = dataclasses.replace(a, cells=dear)
+    done = _compare(tmp_path, a, b)
+    assert done.status == 0
+    assert re.search(r"2\.0\d \(.{12}\)", done.stdout)
+    done = _compare(tmp_path, a, b, "--judge", "throughput", "--judge", "cpu")
+    assert done.status == 10
+    assert "worse: all cells together: cpu 2.0" in done.stdout
+
+
+def test_one_run_of_each_has_no_interval(tmp_path: Path) -> None:
+    a, b = made_runs.dd(1), made_runs.dd(1, seed=2)
+    done = _compare(tmp_path, a, b)
+    assert done.status == 11
+    assert "no interval" in done.stdout
+    assert "set --tolerance PERCENT" in done.stderr
+    assert _compare(tmp_path, made_runs.dd(3), b).status == 11
+
+
+def test_tolerance_judges_without_intervals(tmp_path: Path) -> None:
+    a = made_runs.dd(1)
+    done = _compare(tmp_path, a, made_runs.dd(1, seed=2), "--tolerance", "10")
+    assert done.status == 0
+    assert "equal or better: nothing is worse by more than 10 %, without a test" in done.stdout
+    assert _compare(tmp_path, a, made_runs.dd(1, slower=1.2), "--tolerance", "10").status == 10
+
+
+def test_a_cell_that_fails_is_worse(tmp_path: Path) -> None:
+    a = made_runs.dd()
+    failed = [
+        dataclasses.replace(cell, status="failed", why="gone", read=None, write=None)
+        if cell.factors["streams"] == 5
+        else cell
+        for cell in a.cells
+    ]
+    done = _compare(tmp_path, a, dataclasses.replace(a, cells=failed))
+    assert done.status == 10
+    assert "worse: client capped, direction read, streams 5: it failed in B" in done.stdout
+    assert "4 combinations of factors are done in one run alone." in done.stdout
+    assert _compare(tmp_path, dataclasses.replace(a, cells=failed), a).status == 0
+
+
+@pytest.mark.parametrize(
+    ("b", "why"),
+    [
+        (made_runs.oltp(1), "scenarios differ: dd and oltp"),
+        (_only(made_runs.dd(), 1, quick=True), "lengths differ: full and quick"),
+        (
+            _only(made_runs.dd(), 1, place={**made_runs.PLACE, "kind": "pool"}),
+            "places (kind) differ: lab and pool",
+        ),
+        (
+            _only(made_runs.dd(), 1, place={**made_runs.PLACE, "limits": {"link": "10gbit"}}),
+            "places (limits) differ: link 1gbit, per_address 120mbit and link 10gbit",
+        ),
+        (_only(made_runs.dd(), 5), "no combination of factors is done in both"),
+    ],
+)
+def test_what_cannot_be_compared_is_told_in_one_line(tmp_path: Path, b: Summary, why: str) -> None:
+    done = _compare(tmp_path, _only(made_runs.dd(), 1), b)
+    assert done.status == 11
+    assert done.stdout == ""
+    assert done.stderr == f"nfsmulti: not comparable: {why if 'no ' in why else f'their {why}'}\n"
+
+
+def test_other_factors_are_another_experiment() -> None:
+    a = made_runs.dd()
+    more = [dataclasses.replace(cell, factors={**cell.factors, "depth": 1}) for cell in a.cells]
+    why = runs.why_not(a, dataclasses.replace(a, cells=more))
+    assert why == (
+        "their factors differ: client, direction, streams and client, depth, direction, streams"
+    )
+
+
+def test_a_folder_that_is_no_run_is_not_comparable(tmp_path: Path) -> None:
+    made_runs.saved(made_runs.dd(1), tmp_path / "a")
+    done = run_harness("compare", str(tmp_path / "a"), str(tmp_path / "b"))
+    assert (done.status, done.stdout) == (11, "")
+    assert "not the folder of a run" in done.stderr
+    data = json.loads((tmp_path / "a" / "summary.json").read_text())
+    (tmp_path / "a" / "summary.json").write_text(json.dumps({**data, "version": 2}))
+    done = run_harness("compare", str(tmp_path / "a"), str(tmp_path / "a"))
+    assert done.status == 11
+    assert "version 2" in done.stderr
+
+
+def test_help_explains_the_verdict() -> None:
+    done = run_harness("compare", "--help")
+    assert done.status == 0
+    assert all(word in done.stdout for word in ("Holm", "--threshold", "--tolerance", "11"))
