@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What the fuzzers of python-tests/fuzz/ begin with: a few inputs each, most of them sound.
 
-An input that once failed belongs here too.
+Those of fuzz_captures.py are what real servers have sent. An input that once failed belongs here
+too.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+
+from fuzz_captures import GANESHA, KNFSD, KNFSD_PRIVATE
 
 from nfsmulti.scripted.protocol import (
     AcceptStat,
@@ -55,6 +58,8 @@ _HEAD = _words(_XID, 1, 32, 0)
 _CHUNK = _words(1, 1, 0xDEADBEEF, 4096, 1, 0x2000)
 _RPC = message(_XID, accepted(AcceptStat.SUCCESS))
 
+_HEADER = 24  # bytes of an RPC reply before its results, where AUTH_NONE verifies it
+
 _URLS = (
     "nfs://[fe80::1%eth0]:2049/export?proto=rdma&rdmaport=20049&namespace=rdma&soft&timeo=600&retrans=2",
     "nfs://n[08-11].lab/a%2Cb?version=3&nfsport=2049&mountport=20048&uid=0&gid=0,/mnt/a",
@@ -68,15 +73,18 @@ SEEDS: dict[str, tuple[bytes, ...]] = {
         b"a:/mnt b:/mnt\0/mnt/x",
         b"lab:nfs://10.0.0.[1-2]/x\t\ne4a:/\0nobody",
     ),
-    "message": tuple(
-        message(_XID, rest)
-        for rest in (
-            accepted(AcceptStat.SUCCESS),
-            accepted(AcceptStat.PROG_MISMATCH),
-            accepted(AcceptStat.GARBAGE_ARGS),
-            rpc_mismatch(3, 4),
-            denied(AuthStat.TOOWEAK),
-        )
+    "message": (
+        *(
+            message(_XID, rest)
+            for rest in (
+                accepted(AcceptStat.SUCCESS),
+                accepted(AcceptStat.PROG_MISMATCH),
+                accepted(AcceptStat.GARBAGE_ARGS),
+                rpc_mismatch(3, 4),
+                denied(AuthStat.TOOWEAK),
+            )
+        ),
+        *GANESHA.values(),
     ),
     "nfs3": (
         b"\0" + _words(0) + _ATTRIBUTES + _words(4096, 1, 4096),
@@ -90,13 +98,18 @@ SEEDS: dict[str, tuple[bytes, ...]] = {
         b"\6" + _words(17) + _NO_ATTRIBUTES * 2,
         b"\7" + _words(0) + _BEFORE + _ATTRIBUTES,
         b"\10" + _words(0) + _NO_ATTRIBUTES + _words(*[1 << 20] * 6) + bytes(24),
+        b"\0" + GANESHA["READ"][_HEADER:],
+        b"\1" + GANESHA["WRITE"][_HEADER:],
+        b"\1" + GANESHA["NFS3ERR_ROFS"][_HEADER:],
+        b"\2" + GANESHA["COMMIT"][_HEADER:],
     ),
     "pool": (
         b"/mnt/a,/mnt/b/\0/mnt/b/dir/file",
         *(url.encode() + b"\0/file" for url in _URLS),
     ),
-    "record": tuple(
-        _stream(records, sizes) for records in _RECORDS for sizes in ((255,), (0, 3, 60))
+    "record": (
+        *(_stream(records, sizes) for records in _RECORDS for sizes in ((255,), (0, 3, 60))),
+        _stream(b"".join(map(record, GANESHA.values())), (0, 3, 60)),
     ),
     "rpcrdma": (
         _HEAD + _words(0, 0, 0) + _RPC,
@@ -109,5 +122,7 @@ SEEDS: dict[str, tuple[bytes, ...]] = {
         _words(_XID, 1, 32, 4, 1, 1, 1),
         _words(_XID, 1, 32, 4, 2),
         bytes.fromhex("f6ab0e18 01 01 03 3f"),
+        *KNFSD.values(),
+        KNFSD_PRIVATE,
     ),
 }

@@ -37,6 +37,7 @@ from codec_abi import (
     build_shim,
     sizes,
 )
+from fuzz_captures import GANESHA
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from xdrlib3 import Packer
@@ -497,6 +498,26 @@ def test_results(codec: CodecLibrary, expected: Expected, behind: bytes) -> None
     assert result.status == expected.status
     assert (result.count, result.eof) == (expected.count, expected.eof)
     assert (result.committed, bytes(result.verifier)) == (expected.committed, expected.verifier)
+
+
+@pytest.mark.parametrize(
+    ("name", "procedure", "status", "count", "data"),
+    [
+        ("READ", READ, 0, 16, b"A file that the "),
+        ("WRITE", WRITE, 0, 512, b""),
+        ("COMMIT", COMMIT, 0, 0, b""),
+        ("NFS3ERR_ROFS", WRITE, Status.ROFS, 0, b""),
+    ],
+)
+def test_what_a_real_server_sends(
+    codec: CodecLibrary, name: str, procedure: int, status: int, count: int, data: bytes
+) -> None:
+    header, used, more = codec.decode_reply(GANESHA[name])
+    assert (VERDICTS[header.verdict], more) == ("SUCCESS", False)
+    sound, result, length, more = codec.decode(procedure, GANESHA[name][used:])
+    assert (sound, more) == (True, False)
+    assert (result.status, result.count) == (status, count)
+    assert GANESHA[name][used + length :] == data
 
 
 @unhurried

@@ -14,6 +14,7 @@ import struct
 from pathlib import Path
 
 import pytest
+from fuzz_captures import KNFSD, KNFSD_PRIVATE
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rpcrdma_abi import (
@@ -445,6 +446,14 @@ def test_replies_are_read_as_they_were_meant(
     assert rdma.decode_reply(header + message) == expected
 
 
+@pytest.mark.parametrize("name", KNFSD)
+def test_what_a_real_server_sends(rdma: RpcRdmaLibrary, name: str) -> None:
+    reply = rdma.decode_reply(KNFSD[name])
+    assert reply == read_reply(KNFSD[name])
+    assert reply.verdict == "MSG"
+    assert [one.length for one in reply.write] == ([64 * KIB] if name == "READ by a chunk" else [])
+
+
 _WORDS_OF: dict[str, tuple[int, str]] = {
     "MSG": (0, "success"),
     "ERR_VERS": (errno.EPROTONOSUPPORT, "versions 2 to 4294967295, not 1 (ERR_VERS)"),
@@ -595,6 +604,10 @@ def test_any_bytes_as_private_data(rdma: RpcRdmaLibrary, data: bytes) -> None:
     if len(data) >= 8 and data[:5] == b"\xf6\xab\x0e\x18\x01":
         expected = Inline(KIB * (data[6] + 1), KIB * (data[7] + 1))
     assert rdma.decode_private(data) == expected
+
+
+def test_what_a_real_server_tells_of_itself(rdma: RpcRdmaLibrary) -> None:
+    assert rdma.decode_private(KNFSD_PRIVATE) == Inline(4 * KIB, 4 * KIB)
 
 
 @pytest.mark.parametrize(
