@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "conn/group.h"
+#include "engine_options.h"
 #include "patience.h"
 #include "say.h"
 #include "util.h"
@@ -34,7 +35,8 @@ static uint32_t block_size(const struct layout *layout)
 	for (uint32_t i = 0; i < layout->group.job.conn_count; i++) {
 		const struct conn *conn = layout->group.conns[i];
 
-		size = min_of(size, conn->ops->io_max(conn, IO_WRITE));
+		if (!conn->path->unusable)
+			size = min_of(size, conn->ops->io_max(conn, IO_WRITE));
 	}
 	return size;
 }
@@ -132,6 +134,7 @@ static void prepare(struct layout *layout, uint8_t *buffers)
 	layout->group.job.io_count = DEPTH;
 	layout->group.job.file_count = 1;
 	layout->group.job.writes = true;
+	layout->group.job.failover = ((const struct engine_options *)layout->td->eo)->failover;
 	layout->group.job.log = say;
 }
 

@@ -484,3 +484,42 @@ def test_patience_and_an_end_each_time_is_no_spin(
     assert result.status not in (0, None)
     assert sum(line.reconnects for line in result.stats) < 10 * result.seconds + 5
     assert len(server.calls(Nfs.WRITE)) > BLOCKS - 8
+
+
+# --- failover: while a file is laid out ---
+
+
+@pytest.mark.parametrize("silent", [(Nfs.WRITE, Nfs.COMMIT, Nfs.NULL), (Nfs.COMMIT, Nfs.NULL)])
+def test_a_file_is_laid_out_by_the_paths_that_are_left(
+    client: Client,  # noqa: F811
+    paths: ScriptedServer,
+    silent: tuple[Nfs, ...],
+) -> None:
+    """One of two falls silent at a WRITE, or at the COMMIT of what it took."""
+    told = threading.Event()
+
+    def hook(call: Call) -> Answer | None:
+        if call.server[0] != _ADDRESSES[1] or call.procedure not in silent:
+            return None
+        if call.procedure is silent[0]:
+            told.set()
+        return Answer(act=False, reply=False) if told.is_set() else None
+
+    paths.hooks.append(hook)
+    done(client(paths, rw="read", bs="64k", size="8m", failover=1, timeo=5))
+    assert len(paths.durable("f")) == 8 * MIB
+    assert paths.durable("f") == paths.content("f")
+    assert told.is_set()
+
+
+def test_a_file_is_laid_out_without_a_path_that_cannot_find_it(
+    client: Client,  # noqa: F811
+    paths: ScriptedServer,
+) -> None:
+    def hook(call: Call) -> Answer | None:
+        lost = call.procedure is Nfs.LOOKUP and call.server[0] == _ADDRESSES[1]
+        return Answer(status=Status.IO) if lost else None
+
+    paths.hooks.append(hook)
+    done(client(paths, rw="read", bs="64k", size="4m", failover=1))
+    assert len(paths.durable("f")) == 4 * MIB
