@@ -21,12 +21,16 @@ struct ledger {
 	uint64_t lost;			   /* bytes found lost and not yet reported */
 	uint32_t held;			   /* hold.h's: extents that a COMMIT is to settle */
 	uint8_t verifier[LEDGER_VERIFIER]; /* of the unstable bytes */
+	uint64_t commits;		   /* COMMITs begun */
+	uint64_t settled; /* the latest of them that has made durable what it was to … */
+	uint8_t settled_verifier[LEDGER_VERIFIER]; /* … and was answered so */
 };
 
 /* What one COMMIT under way is to make durable. */
 struct ledger_commit {
 	uint64_t bytes;
-	uint64_t clock; /* hold.h's, when it was sent */
+	uint64_t number; /* of the ledger's COMMITs, from 1 */
+	uint64_t clock;	 /* hold.h's, when it was sent */
 	uint8_t verifier[LEDGER_VERIFIER];
 };
 
@@ -53,7 +57,7 @@ static inline bool ledger_wrote(struct ledger *ledger, uint64_t bytes, bool dura
 /* A COMMIT is sent now: it covers every WRITE answered so far. */
 static inline struct ledger_commit ledger_begin_commit(struct ledger *ledger)
 {
-	struct ledger_commit commit = {.bytes = ledger->unstable};
+	struct ledger_commit commit = {.bytes = ledger->unstable, .number = ++ledger->commits};
 
 	memcpy(commit.verifier, ledger->verifier, LEDGER_VERIFIER);
 	ledger->committing += ledger->unstable;
@@ -61,22 +65,42 @@ static inline struct ledger_commit ledger_begin_commit(struct ledger *ledger)
 	return commit;
 }
 
+static inline bool ledger_same(const uint8_t a[LEDGER_VERIFIER], const uint8_t b[LEDGER_VERIFIER])
+{
+	return !memcmp(a, b, LEDGER_VERIFIER);
+}
+
+/*
+ * A COMMIT makes durable all that was answered before it was sent: also what an earlier one was to,
+ * whatever becomes of that.
+ */
+static inline bool ledger_settled(const struct ledger *ledger, const struct ledger_commit *commit)
+{
+	return commit->number < ledger->settled &&
+	       ledger_same(commit->verifier, ledger->settled_verifier);
+}
+
 /* It was answered with `verifier`. */
 static inline void ledger_end_commit(struct ledger *ledger, const struct ledger_commit *commit,
 				     const uint8_t verifier[LEDGER_VERIFIER])
 {
 	ledger->committing -= commit->bytes;
-	if (commit->bytes && memcmp(commit->verifier, verifier, LEDGER_VERIFIER))
-		ledger->lost += commit->bytes;
+	if (!ledger_same(commit->verifier, verifier)) {
+		if (!ledger_settled(ledger, commit))
+			ledger->lost += commit->bytes;
+	} else if (commit->number > ledger->settled) {
+		ledger->settled = commit->number;
+		memcpy(ledger->settled_verifier, verifier, LEDGER_VERIFIER);
+	}
 }
 
 /* It was put off: the bytes wait for another COMMIT. */
 static inline void ledger_undo_commit(struct ledger *ledger, const struct ledger_commit *commit)
 {
-	if (!commit->bytes)
-		return;
 	ledger->committing -= commit->bytes;
-	if (ledger->unstable && memcmp(ledger->verifier, commit->verifier, LEDGER_VERIFIER)) {
+	if (!commit->bytes || ledger_settled(ledger, commit))
+		return;
+	if (ledger->unstable && !ledger_same(ledger->verifier, commit->verifier)) {
 		ledger->lost += commit->bytes;
 		return;
 	}
@@ -84,11 +108,13 @@ static inline void ledger_undo_commit(struct ledger *ledger, const struct ledger
 	ledger->unstable += commit->bytes;
 }
 
-/* It failed: whether the bytes are durable is unknown, so they count as lost. */
+/* It failed: unless another has made them so, whether the bytes are durable is unknown: they count
+ * as lost. */
 static inline void ledger_fail_commit(struct ledger *ledger, const struct ledger_commit *commit)
 {
 	ledger->committing -= commit->bytes;
-	ledger->lost += commit->bytes;
+	if (!ledger_settled(ledger, commit))
+		ledger->lost += commit->bytes;
 }
 
 /* True where what was written is not durable yet: a sync of now has to wait for a COMMIT of its

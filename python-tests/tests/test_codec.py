@@ -632,16 +632,20 @@ class LedgerModel:
         """Send a COMMIT."""
         self.commits.append((self.ledger.begin_commit(), self.volatile))
 
-    def end(self, _: int) -> None:
+    def end(self, _: int, which: int = 0) -> None:
         """Answer the oldest COMMIT: all is durable, also what the books do not know to be."""
         if self.commits:
-            self.ledger.end_commit(self.commits.pop(0)[0], self.verifier)
+            self.ledger.end_commit(self.commits.pop(which)[0], self.verifier)
             self.doubtful += self.early
             self.volatile = self.early = 0
             self.commits = [(commit, 0) for commit, _ in self.commits]
 
+    def end_latest(self, _: int) -> None:
+        """Answer the latest COMMIT before the others."""
+        self.end(0, -1)
+
     def undo(self, _: int) -> None:
-        """Answer it by JUKEBOX."""
+        """Answer the oldest by JUKEBOX."""
         if self.commits:
             self.ledger.undo_commit(self.commits.pop(0)[0])
             self.early = self.early if self.commits else 0
@@ -658,7 +662,7 @@ class LedgerModel:
 
 
 _ACTIONS = st.sampled_from(
-    ["write", "write", "write_durably", "restart", "begin", "end", "end", "undo", "fail"]
+    ["write", "write", "write_durably", "restart", "begin", "end", "end_latest", "undo", "fail"]
 )
 
 
@@ -668,6 +672,7 @@ _ACTIONS = st.sampled_from(
 @example([("write", 5), ("begin", 1), ("restart", 1), ("write", 7), ("undo", 1)])
 @example([("write", 5), ("begin", 1), ("undo", 1), ("restart", 1), ("write", 7)])
 @example([("write", 5), ("begin", 1), ("write", 7), ("restart", 1), ("fail", 1)])
+@example([("write", 5), *[("begin", 1)] * 2, ("end_latest", 1), ("restart", 1), ("end", 1)])
 def test_no_loss_is_overlooked(shim: ctypes.CDLL, story: list[tuple[str, int]]) -> None:
     """With the next COMMIT all that is gone has been told, and no more than must be."""
     with Ledger(shim) as ledger:
