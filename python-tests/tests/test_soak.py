@@ -92,7 +92,7 @@ def test_connections_are_reset(fio: FioRunner, lab: Lab, faults: Faults) -> None
 
 @pytest.mark.parametrize("spoiled", ["nothing", "a byte", "a round", "the end"])
 def test_what_is_not_what_was_written_is_found(tmp_path: Path, spoiled: str) -> None:
-    job = jobs.Job("f", "job", rate=1 << 20)
+    job = jobs.Job("f", "job", rate=1 << 20, held=False)
     file = tmp_path / "f"
     words = jobs.comparison(job, str(file), 1, 6 if spoiled == "a round" else 7)
     run(["fio", *words, "--rw=write", "--do_verify=0"], timeout=60, cwd=tmp_path).check()
@@ -143,6 +143,7 @@ def test_a_minute_of_it(lab: Lab, tmp_path: Path) -> None:
     assert found["faults injected"] > 10
     assert found["calls reissued on other paths"] > 0
     assert found["reconnects"] > 0
+    assert found["bytes held and written again"] > 0
     assert "every byte is what was written" in ended.stdout
 
 

@@ -7,8 +7,9 @@ Why it is asked for as it is:
   byte, and what an earlier round has left is as wrong as anything else.
 - A round writes each block once: a server that was silent may carry a WRITE out after another path
   has done so. That is the same bytes again as long as nothing newer has taken their place.
-- WRITEs are durable when they are answered (file_sync). Each server has a verifier of its own, so
-  what one has only promised to keep is not another's to COMMIT.
+- Each server has a verifier of its own, so what one has only promised to keep is not another's to
+  COMMIT: WRITEs are durable when they are answered (file_sync), or held until they are
+  (hold_writes), with a sync now and then.
 """
 
 from __future__ import annotations
@@ -29,11 +30,15 @@ _TIMEO = 10  # deciseconds, so that silence is met by retransmission and failove
 
 @dataclass(frozen=True)
 class Job:
-    """One job: the name of its section and of its file, how it spreads its I/O, and its rate."""
+    """One job: the name of its section and of its file, how it spreads its I/O, and its rate.
+
+    `held`: its writes are held until they are durable, instead of being durable at once.
+    """
 
     name: str
     spread: str
     rate: int
+    held: bool
 
     def size(self, seconds: int) -> int:
         """Give the bytes of its file: as much as a pass of `seconds` moves."""
@@ -49,10 +54,21 @@ class Group:
     jobs: tuple[Job, ...]
 
 
-_SPREADS = ("job", "roundrobin", "queue", "stripe")
+_HELD = {"stable": "unstable", "hold_writes": "1m", "fsync": 64}
+_DURABLE = {"stable": "file_sync"}
+
 GROUPS = (
-    Group("failover", True, tuple(Job(f"failover-{s}", s, _FAILOVER_RATE) for s in _SPREADS)),
-    Group("hard", False, (Job("hard", "roundrobin", _HARD_RATE),)),
+    Group(
+        "failover",
+        True,
+        (
+            Job("failover-job", "job", _FAILOVER_RATE, held=False),
+            Job("failover-roundrobin", "roundrobin", _FAILOVER_RATE, held=False),
+            Job("failover-queue", "queue", _FAILOVER_RATE, held=True),
+            Job("failover-stripe", "stripe", _FAILOVER_RATE, held=True),
+        ),
+    ),
+    Group("hard", False, (Job("hard", "roundrobin", _HARD_RATE, held=True),)),
 )
 JOBS = tuple(job for group in GROUPS for job in group.jobs)
 
@@ -65,7 +81,6 @@ def options(group: Group, direction: Direction, round_number: int) -> Options:
         "iodepth": DEPTH,
         "failover": group.failover,
         "timeo": _TIMEO,
-        "stable": "file_sync",
         **content(round_number),
         "do_verify": direction == "read",
     }
@@ -76,16 +91,18 @@ def content(round_number: int) -> Options:
     return {"verify": "pattern", "verify_pattern": f"0x{round_number:08x}%o"}
 
 
-def arguments(group: Group, seconds: int) -> list[str]:
+def arguments(group: Group, direction: Direction, seconds: int) -> list[str]:
     """Give the jobs as fio's command line has them."""
     words: list[str] = []
     for job in group.jobs:
+        kept = _HELD if job.held else _DURABLE
         words += [
             f"--name={job.name}",
             f"--filename={job.name}",
             f"--spread={job.spread}",
             f"--size={job.size(seconds)}",
             f"--rate={job.rate}",
+            *(f"--{key}={value}" for key, value in kept.items() if direction == "write"),
         ]
     return words
 

@@ -79,7 +79,7 @@ class Passes:
                         folder / group.name,
                         pool=self._lab.pool,
                         options=jobs.options(group, direction, round_number),
-                        arguments=jobs.arguments(group, self._seconds),
+                        arguments=jobs.arguments(group, direction, self._seconds),
                     )
                 )
                 for group in GROUPS

@@ -25,6 +25,7 @@ class Totals:
     reissues: int = 0
     retransmissions: int = 0
     reconnects: int = 0
+    rewritten: int = 0
     lost: int = 0
     faults: Counter[str] = field(default_factory=Counter)
     troubles: list[str] = field(default_factory=list)
@@ -41,6 +42,7 @@ class Totals:
             self.reissues += line.reissues
             self.retransmissions += line.retransmissions
             self.reconnects += line.reconnects
+            self.rewritten += line.rewritten_bytes
         if result.report is not None:
             self.written += result.report.bytes("write")
             self.verified += result.report.bytes("read")
@@ -67,6 +69,7 @@ class Totals:
             "bytes written": self.written,
             "bytes verified": self.verified,
             "bytes compared at the server": self.compared,
+            "bytes held and written again": self.rewritten,
             "bytes lost, as reported": self.lost,
             "calls reissued on other paths": self.reissues,
             "retransmissions": self.retransmissions,
