@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import json
 import os
 import signal
@@ -11,13 +13,27 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Self
 
 import pytest
-from conftest import run_harness
+from conftest import missing, run_harness
+from rich.console import Console
 
 from nfsmulti import paths
-from nfsmulti.processes import Completed, Process, find
-from nfsmulti.summary import Summary
+from nfsmulti.errors import HarnessError, MissingError
+from nfsmulti.fiorun import Engine
+from nfsmulti.lab.kernel import inside
+from nfsmulti.processes import Completed, Process, find, run
+from nfsmulti.run import carry, factors, runner
+from nfsmulti.run.cell import run_cell
+from nfsmulti.run.fiocommand import jobfile_options
+from nfsmulti.run.guest import Teller, run_in_guests
+from nfsmulti.run.inside import InGuest
+from nfsmulti.run.place import InLab, OnPool, split_pool
+from nfsmulti.run.plan import Plan, PlannedCell, crossed, name_of, ordered
+from nfsmulti.run.record import Record
+from nfsmulti.scenarios import SCENARIOS, CellSpec, GuestPlace, OwnPool, Scale
+from nfsmulti.summary import Cell, Summary
 
 _SECONDS = 90.0
 _SHORT = {"NFSMULTI_CELL_SECONDS": "0.2"}
@@ -154,3 +170,289 @@ def test_broken_json_fails_its_cell_alone(tmp_path: Path, mount: str, said: str)
     again = _run(results, "dd", str(folder), "--resume")
     assert again.status == 0, again.stdout + again.stderr
     assert _statuses(folder) == {"done": 6}
+
+
+def test_dead_server_fails_its_cell_and_the_rest_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed: list[str] = []
+
+    class Dying(InLab):
+        """A lab whose server is killed while its first cell runs."""
+
+        def trouble(self) -> str | None:
+            if not killed:
+                self._lab.servers[0].kill()
+                killed.append("once")
+            return super().trouble()
+
+    monkeypatch.setattr(carry, "InLab", Dying)
+    specs = [spec for spec in SCENARIOS["dd"].cells(Scale(True, 2)) if _of(spec, "uncapped", 1)]
+    record = _record(tmp_path / "run", "dd", specs)
+    try:
+        carry.carry_out(record, _QUIET)
+    except MissingError as error:
+        missing(error)
+    first, second = Summary.load(record.folder).cells
+    assert (first.status, first.why) == ("failed", "the server on 10.77.0.1 has died")
+    assert "--output-format=json+" in first.command
+    assert (second.status, second.why) == ("done", None)
+    assert not record.waiting()
+
+
+def test_lab_that_does_not_start_again_fails_the_rest(tmp_path: Path, mount: str) -> None:
+    class Gone(OnPool):
+        """A pool that is there once."""
+
+        starts = 0
+
+        def __enter__(self) -> Self:
+            type(self).starts += 1
+            if self.starts > 1:
+                raise HarnessError("no such luck")
+            return super().__enter__()
+
+        def trouble(self) -> str | None:
+            return "gone"
+
+    specs = [spec for spec in _own("dd", Scale(True, 0.2)) if spec.factors["streams"] == 1]
+    record = _record(tmp_path / "run", "dd", specs)
+    runner.run_in_place(record, "pool", lambda: Gone(mount), Engine.built(), _Silent())
+    assert [cell.status for cell in record.cells] == ["failed"] * 2
+    assert record.cells[1].why == "pool did not start again: no such luck"
+
+
+def test_guest_that_dies_fails_its_cell_and_the_next_boot_goes_on(tmp_path: Path) -> None:
+    if inside():
+        pytest.skip("a guest has no guests")
+
+    class Killer(_Silent):
+        """Kills the guest as soon as a cell begins there, once."""
+
+        killed = False
+
+        def begin(self, cell: PlannedCell) -> None:
+            if not self.killed:
+                self.killed = True
+                (qemu,) = _children_named("qemu-system-x86")
+                os.kill(qemu, signal.SIGKILL)
+
+    place = GuestPlace()
+    transport = SCENARIOS["randread"].cells(Scale(True, 0.5))[:2]
+    record = _record(tmp_path / "run", "randread", transport)
+    try:
+        run_in_guests(record, "guest", place, Killer())
+    except MissingError as error:
+        missing(error)
+    first, second = Summary.load(record.folder).cells
+    assert first.status == "failed", first
+    assert first.why is not None
+    assert "the guest ended before the command" in first.why
+    assert second.status == "done", second.why
+    assert second.read is not None
+    assert len(second.jobs) == 4
+    assert second.machine_cpu_s
+    environment = json.loads((record.folder / "environment.json").read_text())
+    assert "nfsd" in environment["guest"]["servers"][0]
+    assert (record.folder / second.folder / "fio.json").exists()
+
+
+@pytest.mark.kernel_lab
+def test_limited_mounts_are_connections_of_their_own(tmp_path: Path) -> None:
+    scenario = SCENARIOS["fsperf"]
+    place = scenario.places["guest"]
+    assert isinstance(place, GuestPlace)
+    specs = [spec for spec in scenario.cells(Scale(True, 2)) if spec.place == "guest"]
+    some = [s for s in specs if s.factors["paths"] == 4 and s.factors["spread"] == "roundrobin"]
+    record = _record(tmp_path / "run", "fsperf", some)
+    with InGuest(place) as serving:
+        for planned in record.waiting():
+            cell = run_cell(planned, serving, Engine.built(), record.folder, lambda _: None)
+            assert cell.status == "done", cell.why
+            assert len(cell.paths) == 4
+            assert cell.jain is not None
+            assert cell.jain > 0.9
+            assert cell.over_time
+            assert (record.folder / cell.folder / "stats.jsonl").exists()
+    peers = run(["ss", "-Htn", "state", "established", "sport = 2049"], timeout=20).stdout
+    clients = {line.split()[3].rpartition(":")[0].rpartition(":")[2] for line in peers.splitlines()}
+    assert {f"10.77.0.{number}" for number in range(101, 105)} <= {c.strip("[]") for c in clients}
+
+
+def test_output_of_the_guest_may_come_in_pieces(tmp_path: Path) -> None:
+    events: list[str] = []
+
+    class Listener(_Silent):
+        def begin(self, cell: PlannedCell) -> None:
+            events.append(f"begin {cell.id}")
+
+        def tick(self, seconds: float) -> None:
+            events.append(f"tick {seconds}")
+
+        def end(self, cell: Cell) -> None:
+            events.append(f"end {cell.id} {cell.status}")
+
+    specs = SCENARIOS["randread"].cells(Scale(True, 1))[:1]
+    record = _record(tmp_path / "run", "randread", specs)
+    (cell,) = record.waiting()
+    teller = Teller(record, [cell], Listener())
+    said = f'{{"begin": "{cell.id}"}}\n{{"tick": 1.5}}\n{{"end": "{cell.id}"}}\n'.encode()
+    for byte in said[:30]:
+        teller.write(bytes([byte]))
+    assert teller.under_way == cell
+    teller.write(said[30:])
+    assert teller.under_way is None
+    assert events == [f"begin {cell.id}", "tick 1.5", f"end {cell.id} waiting"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["nosuch=1,2"], "--factors nosuch: neither the engine nor fio has such an option"),
+        (["nconnect"], "write a factor like nconnect=1,4"),
+        (["nconnect="], "give each value once"),
+        (["nconnect=1,1"], "give each value once"),
+        (["nconnect=1", "nconnect=2"], "and each name"),
+        (["pool=a,b"], "not a scenario's to change"),
+        (["thread=0,1", "nconect=1"], "--factors nconect"),
+    ],
+)
+def test_bad_factors_are_refused(words: list[str], said: str) -> None:
+    with pytest.raises(HarnessError) as refused:
+        factors.parse(words)
+    assert said in str(refused.value)
+
+
+def test_factors_are_options_of_engine_and_fio_and_cross_the_cells() -> None:
+    given = factors.parse(["nconnect=1,4", "iodepth=8", "stable=unstable,file_sync"])
+    assert given == {"nconnect": (1, 4), "iodepth": (8,), "stable": ("unstable", "file_sync")}
+    specs = SCENARIOS["sweep"].cells(Scale())
+    cells = crossed(specs, given)
+    assert len(cells) == 96 * 4
+    assert len({name_of(cell.factors) for cell in cells}) == len(cells)
+    assert cells[0].options["iodepth"] == cells[0].factors["iodepth"] == 8
+    with pytest.raises(HarnessError, match="--factors rsize: the scenario sets that itself"):
+        crossed(specs, {"rsize": (4096,)})
+
+
+def test_bad_calls_are_refused_in_a_line(tmp_path: Path, mount: str) -> None:
+    for words, said in (
+        (["dd", "--pool", mount, "--factors", "nosuch=1"], "nosuch"),
+        (["dd", "--pool", "nfs://", "--quick"], "column"),
+        (["dd", "--pool", mount, "--lab"], "exclude each other"),
+        (["dd", "--pool", mount, "--label", "a/b"], "--label 'a/b'"),
+        (["sweep", "--pool", mount], "give a pool of URLs"),
+        (["dd", "--resume", str(tmp_path)], "not the folder of a run"),
+        (["dd", "--resume"], "holds no unfinished run"),
+        (["all", "--resume", str(tmp_path)], "name its scenario and its folder"),
+    ):
+        done = _run(tmp_path / "results", *words)
+        assert done.status == 1, words
+        assert said in done.stderr, done.stderr
+        assert "Traceback" not in done.stderr
+    assert _run(tmp_path, "nosuch").status == 2
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_sweep_is_balanced(quick: bool) -> None:
+    cells = SCENARIOS["sweep"].cells(Scale(quick))
+    assert len(cells) == (48 if quick else 96)
+    names = list(cells[0].factors)
+    for one, other in itertools.combinations(names, 2):
+        pairs = Counter((cell.factors[one], cell.factors[other]) for cell in cells)
+        assert len(set(pairs.values())) == 1, (one, other, pairs)
+
+
+def test_order_is_random_and_the_seed_s() -> None:
+    specs = SCENARIOS["sweep"].cells(Scale(True))
+    one, again, other = (ordered(specs, 3, seed) for seed in (1, 1, 2))
+    assert one == again
+    assert [cell.id for cell in one] != [cell.id for cell in other]
+    assert [cell.order for cell in one] == list(range(1, 3 * len(specs) + 1))
+    names = [name_of(spec.factors) for spec in specs]
+    for repeat in (1, 2, 3):
+        there = [name_of(cell.spec.factors) for cell in one if cell.repeat == repeat]
+        assert sorted(there) == sorted(names)
+        assert there != names
+
+
+def test_plan_comes_back_as_it_was_written(tmp_path: Path) -> None:
+    for name, scenario in SCENARIOS.items():
+        record = _record(tmp_path / name, name, scenario.cells(Scale(True)))
+        assert Plan.load(record.folder) == record.plan
+        assert Record.resume(record.folder).waiting() == record.plan.cells
+    (tmp_path / "dd" / "plan.json").write_text("{}")
+    with pytest.raises(HarnessError, match=r"plan\.json cannot be read"):
+        Plan.load(tmp_path / "dd")
+
+
+@pytest.mark.parametrize("name", list(SCENARIOS))
+def test_cells_have_names_of_their_own_and_jobfiles(name: str) -> None:
+    scenario = SCENARIOS[name]
+    for scale in (Scale(), Scale(True)):
+        specs = scenario.cells(scale)
+        assert len({name_of(spec.factors) for spec in specs}) == len(specs)
+        assert {spec.place for spec in specs} == set(scenario.places)
+        for spec in specs:
+            assert jobfile_options(spec.jobfile)[1]["bs" if name != "sweep" else "size"]
+
+
+def test_two_runs_of_one_folder_exclude_each_other(tmp_path: Path) -> None:
+    specs = _own("dd", Scale(True, 0.2))
+    record = _record(tmp_path / "run", "dd", specs)
+    with (
+        record.claimed(),
+        pytest.raises(HarnessError, match="is being run by another process"),
+        Record.resume(record.folder).claimed(),
+    ):
+        pass
+
+
+def test_paths_of_a_pool_are_words_of_its_grammar(mount: str) -> None:
+    pool = f"nfs://127.0.0.[1-2]:22049/vol%2C1?soft&timeo=50,nfs://[::1]/a?proto=rdma,{mount}"
+    paths = split_pool(pool)
+    assert paths[0] == "nfs://127.0.0.1/vol%2C1?port=22049&timeo=50&soft"
+    assert len(paths) == 4
+    assert split_pool(",".join(paths)) == paths
+    place = OnPool(pool)
+    assert place.offers == OwnPool(urls=3, mounts=1)
+    spec = _own("dd", Scale(True))[0]
+    assert place.pool(dataclasses.replace(spec, paths=2)) == ",".join(paths[:2])
+    assert place.mounts(spec) == [mount]
+
+
+_QUIET = Console(quiet=True)
+
+
+class _Silent:
+    """A watcher that says nothing."""
+
+    def begin(self, cell: PlannedCell) -> None:
+        pass
+
+    def tick(self, seconds: float) -> None:
+        pass
+
+    def end(self, cell: Cell) -> None:
+        pass
+
+
+def _of(spec: CellSpec, client: str, streams: int) -> bool:
+    return (spec.factors["client"], spec.factors["streams"]) == (client, streams)
+
+
+def _own(name: str, scale: Scale) -> list[CellSpec]:
+    return SCENARIOS[name].own_cells(scale, OwnPool(urls=1, mounts=1))[0]
+
+
+def _record(folder: Path, scenario: str, specs: list[CellSpec]) -> Record:
+    """Begin a run of these cells alone, each once."""
+    cells = ordered(specs, 1, seed=1)
+    plan = Plan(scenario, "", True, "", "", 1, None, [], cells)
+    return Record.begin(folder, plan, {})
+
+
+def _children_named(name: str) -> list[int]:
+    """Give the children of this process that run a program; setpriv runs it in its own place."""
+    listed = run(["pgrep", "-P", str(os.getpid()), name], timeout=20).stdout
+    return [int(pid) for pid in listed.split()]

@@ -9,14 +9,20 @@ from collections.abc import Callable
 from rich.console import Console
 
 from nfsmulti.fiorun import Engine
-from nfsmulti.lab import LabConfig
 from nfsmulti.run.guest import run_in_guests
 from nfsmulti.run.onhosts import OnHosts
 from nfsmulti.run.place import InLab, OnPool, Serving
-from nfsmulti.run.progress import Meter, expected_seconds, time_text
+from nfsmulti.run.progress import Meter, Watcher, expected_seconds, time_text
 from nfsmulti.run.record import Record
 from nfsmulti.run.runner import run_in_place
 from nfsmulti.scenarios import OWN, SCENARIOS, GuestPlace
+
+
+def expected(record: Record) -> float:
+    """Estimate the seconds that the cells take that are not done."""
+    done = {cell.id for cell in record.cells if cell.status == "done"}
+    left = [cell for cell in record.plan.cells if cell.id not in done]
+    return expected_seconds(left, _guests(record))
 
 
 def carry_out(record: Record, out: Console) -> None:
@@ -25,23 +31,30 @@ def carry_out(record: Record, out: Console) -> None:
     Raises HarnessError where a place does not start; what waits there can be resumed.
     """
     plan = record.plan
-    places = SCENARIOS[plan.scenario].places
-    guests = {name for name, place in places.items() if isinstance(place, GuestPlace)}
     with record.claimed():
+        seconds = time_text(expected(record))
         record.retry()
         left = record.waiting()
-        seconds = time_text(expected_seconds(left, guests))
         out.print(f"  {len(left)} of {len(plan.cells)} cells to run, about {seconds}")
-        engine = Engine.built()
-        with Meter(out, left, len(plan.cells), guests) as meter:
+        with Meter(out, left, len(plan.cells), _guests(record)) as meter:
             for name in plan.places:
-                if name == OWN:
-                    run_in_place(record, name, _own_place(record, engine), engine, meter)
-                elif isinstance(config := places[name], LabConfig):
-                    run_in_place(record, name, functools.partial(InLab, config), engine, meter)
-                else:
-                    run_in_guests(record, name, config, meter)
+                if record.waiting(name):
+                    _run_place(record, name, meter)
         record.end()
+
+
+def _run_place(record: Record, name: str, watcher: Watcher) -> None:
+    """Run what waits in one place, where that is."""
+    engine = Engine.built()
+    if name == OWN:
+        make = _own_place(record, engine)
+    else:
+        place = SCENARIOS[record.plan.scenario].places[name]
+        if isinstance(place, GuestPlace):
+            run_in_guests(record, name, place, watcher)
+            return
+        make = functools.partial(InLab, place)
+    run_in_place(record, name, make, engine, watcher)
 
 
 def _own_place(record: Record, engine: Engine) -> Callable[[], Serving]:
@@ -50,3 +63,8 @@ def _own_place(record: Record, engine: Engine) -> Callable[[], Serving]:
     if not hosts:
         return functools.partial(OnPool, pool)
     return functools.partial(OnHosts, pool, hosts, engine, record.folder.absolute() / "hosts")
+
+
+def _guests(record: Record) -> set[str]:
+    places = SCENARIOS[record.plan.scenario].places
+    return {name for name, place in places.items() if isinstance(place, GuestPlace)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import shlex
 import shutil
 import time
@@ -24,6 +25,9 @@ _POLL_SECONDS = 0.5
 # A fio may take so many times what it is expected to, and so much longer: it lays out files first,
 # and waits for a server that is slow.
 _PATIENCE, _SPARE_SECONDS = 3.0, 60.0
+
+# What the engine says at the end of every job.
+_COUNTS = re.compile(r": \d+ connections? on \d+ paths?: ")
 
 # Told of the seconds since a cell began.
 Tick = Callable[[float], None]
@@ -129,7 +133,10 @@ def _watched(
 
 
 def _reason(result: FioResult) -> str:
-    """Find the line that says what happened: the engine's or fio's own first word."""
+    """Find the line that says what happened: the engine's first word, or else fio's."""
     lines = [line.strip() for line in result.messages.splitlines() if line.strip()]
-    ours = [line for line in lines if line.startswith(("nfsmulti:", "fio:"))]
-    return (ours or lines or ["it said nothing"])[0]
+    for begin in ("nfsmulti: ", "fio: ", ""):
+        for line in lines:
+            if line.startswith(begin) and not _COUNTS.search(line):
+                return line
+    return "it said nothing"

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import functools
+import shlex
 import sys
 from collections.abc import Callable
 from enum import StrEnum
@@ -15,6 +17,7 @@ from rich.console import Console
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import RESULTS, shown
 from nfsmulti.run import carry, factors, start
+from nfsmulti.run.progress import time_text
 from nfsmulti.run.record import Record
 from nfsmulti.scenarios import SCENARIOS
 
@@ -96,10 +99,11 @@ def run(
         raise HarnessError("--pool and --lab exclude each other")
     if hosts and not pool and not resume:
         raise HarnessError("--hosts needs a --pool that they all reach")
-    chosen = list(SCENARIOS) if scenario is Which.ALL else [scenario.value]
+    every = scenario is Which.ALL
+    chosen = list(SCENARIOS) if every else [scenario.value]
     if resume:
         given = _folder(words, chosen)
-        records = [lambda name=name: start.resumed(results / name, given, name) for name in chosen]
+        begin = functools.partial(start.resumed, results, given)
     else:
         request = start.Request(
             pool=pool,
@@ -108,11 +112,14 @@ def run(
             label=label,
             seed=seed,
             factors=factors.parse([*(more_factors or []), *words]),
-            command=f"./nfsmulti {' '.join(sys.argv[1:])}",
+            command=shlex.join(["./nfsmulti", *sys.argv[1:]]),
             hosts=hosts,
         )
-        records = [lambda name=name: start.begun(results / name, name, request) for name in chosen]
-    raise typer.Exit(max([_one(begin) for begin in records]))
+        begin = functools.partial(start.begun, results, request)
+    records = _begin_all(chosen, begin) if every else [begin(chosen[0])]
+    again = f"./nfsmulti run {scenario.value} --resume"
+    again += "" if results == RESULTS else f" --results {shown(results)}"
+    raise typer.Exit(_carry_out_all(records, again if every else ""))
 
 
 def _folder(words: list[str], chosen: list[str]) -> Path | None:
@@ -124,36 +131,52 @@ def _folder(words: list[str], chosen: list[str]) -> Path | None:
     return Path(words[0])
 
 
-def _one(begin: Callable[[], Record]) -> int:
-    """Carry out a run; gives its exit status."""
-    record = None
+def _begin_all(names: list[str], begin: Callable[[str], Record]) -> list[Record]:
+    """Begin the runs that are possible; says of the others why they are not."""
+    records = []
+    for name in names:
+        try:
+            records.append(begin(name))
+        except start.NothingToRunError as error:
+            _out.print(f"left out: {error.what}", markup=False)
+    if not records:
+        raise HarnessError("nothing is left to run")
+    return records
+
+
+def _carry_out_all(records: list[Record], again: str) -> int:
+    """Carry out runs one after the other; gives the exit status. `again` resumes them all."""
+    if len(records) > 1:
+        seconds = sum(carry.expected(record) for record in records)
+        _out.print(f"{len(records)} scenarios, about {time_text(seconds)}")
+    status = 0
+    for record in records:
+        try:
+            status = max(status, _one(record))
+        except (KeyboardInterrupt, SystemExit) as stop:
+            _out.print(f"stopped; go on with: {again or _resume_line(record)}", markup=False)
+            code = _INTERRUPTED if isinstance(stop, KeyboardInterrupt) else stop.code
+            raise SystemExit(code) from None
+    return status
+
+
+def _one(record: Record) -> int:
+    """Carry out a run and say how it went; gives its exit status."""
+    _out.print(f"[bold]{record.plan.scenario}[/bold]: {shown(record.folder)}")
+    for line in record.plan.left_out:
+        _out.print(f"  left out: {line}", markup=False)
     try:
-        record = begin()
-        _out.print(f"[bold]{record.plan.scenario}[/bold]: {shown(record.folder)}")
-        for line in record.plan.left_out:
-            _out.print(f"  left out: {line}", markup=False)
         carry.carry_out(record, _out)
-    except (KeyboardInterrupt, SystemExit) as stop:
-        if record:
-            _out.print(f"stopped; go on with: {_resume_line(record)}", markup=False)
-        status = _INTERRUPTED if isinstance(stop, KeyboardInterrupt) else stop.code
-        raise SystemExit(status) from None
     except HarnessError as error:
         print(f"nfsmulti: {error}", file=sys.stderr)
-        if record:
-            _out.print(f"what is missing runs with: {_resume_line(record)}", markup=False)
+        left = len(record.waiting())
+        _out.print(f"{left} cells were not run; go on with: {_resume_line(record)}", markup=False)
         return 1
-    return _told(record)
-
-
-def _told(record: Record) -> int:
-    """Say how a run that has ended went; gives its exit status."""
-    failed = record.failed
     _out.print(f"{shown(record.folder)} holds summary.json, and each fio's command and output.")
-    if not failed:
+    if not record.failed:
         return 0
     _out.print(
-        f"{len(failed)} of {len(record.cells)} cells failed; again: {_resume_line(record)}",
+        f"{len(record.failed)} of {len(record.cells)} cells failed; again: {_resume_line(record)}",
         markup=False,
     )
     return 1

@@ -29,7 +29,7 @@ def run_in_guests(record: Record, name: str, place: GuestPlace, watcher: Watcher
     The cell under way has then failed. Raises HarnessError where a guest runs no cell.
     """
     while waiting := record.waiting(name):
-        teller = _Teller(record, waiting, watcher)
+        teller = Teller(record, waiting, watcher)
         why = _boot(record, name, place, teller, waiting)
         record.reload()
         if cell := teller.under_way:
@@ -39,7 +39,7 @@ def run_in_guests(record: Record, name: str, place: GuestPlace, watcher: Watcher
 
 
 def _boot(
-    record: Record, name: str, place: GuestPlace, teller: _Teller, waiting: Sequence[PlannedCell]
+    record: Record, name: str, place: GuestPlace, teller: Teller, waiting: Sequence[PlannedCell]
 ) -> str:
     """Run one guest; say why it ended, for the case that this was too early."""
     folder = record.folder.absolute()
@@ -63,7 +63,7 @@ def _boot(
     return f"the harness in the guest ended with status {status}: {''.join(last)}"
 
 
-class _Teller(io.BytesIO):
+class Teller(io.BytesIO):
     """Takes what the harness in the guest prints, a JSON line for each event, to a watcher."""
 
     def __init__(self, record: Record, cells: Sequence[PlannedCell], watcher: Watcher):

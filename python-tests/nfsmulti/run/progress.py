@@ -14,7 +14,7 @@ from nfsmulti.run.plan import PlannedCell
 from nfsmulti.summary import Cell
 
 # What a cell takes beside its own time: fio's start and end, in a guest with an emulated processor.
-_LAB_SECONDS, _GUEST_SECONDS = 1.0, 6.0
+_LAB_SECONDS, _GUEST_SECONDS = 1.0, 4.0
 
 
 class Watcher(Protocol):
@@ -48,7 +48,7 @@ class Meter(Progress):
 
     def __init__(self, out: Console, cells: Sequence[PlannedCell], total: int, guests: set[str]):
         columns = TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn()
-        super().__init__(*columns, console=out, transient=True)
+        super().__init__(*columns, console=out, transient=True, disable=not out.is_terminal)
         self._total, self._guests = total, guests
         self._task = self.add_task("starting", total=expected_seconds(cells, guests))
         self._seconds, self._done, self._place = 0.0, 0.0, f"{total}"

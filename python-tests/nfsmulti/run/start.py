@@ -38,8 +38,12 @@ class Request:
     hosts: str = ""
 
 
-def begun(folder: Path, name: str, request: Request) -> Record:
-    """Plan a run of the scenario `name`, below `folder`. Raises HarnessError."""
+class NothingToRunError(HarnessError):
+    """A scenario has no cells that can be run, or none that are left."""
+
+
+def begun(results: Path, request: Request, name: str) -> Record:
+    """Plan a run of the scenario `name`, below `results`. Raises HarnessError."""
     if not re.fullmatch(r"[\w.-]*", request.label):
         raise HarnessError(f"--label '{request.label}': use letters, digits, '-', '_' and '.'")
     scenario = SCENARIOS[name]
@@ -59,7 +63,7 @@ def begun(folder: Path, name: str, request: Request) -> Record:
         hosts=request.hosts,
     )
     at = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-    run = folder / (f"{at}-{request.label}" if request.label else at)
+    run = results / name / (f"{at}-{request.label}" if request.label else at)
     if run.exists():
         raise HarnessError(f"{run} is there already", "wait a second, or give a --label")
     record = Record.begin(run, plan, _place(scenario, plan))
@@ -67,14 +71,14 @@ def begun(folder: Path, name: str, request: Request) -> Record:
     return record
 
 
-def resumed(folder: Path, given: Path | None, name: str) -> Record:
-    """Take up the run `given`, or the newest below `folder` that has cells left."""
-    run = given or _newest(folder)
+def resumed(results: Path, given: Path | None, name: str) -> Record:
+    """Take up the run `given`, or the newest of the scenario `name` that has cells left."""
+    run = given or _newest(results / name)
     record = Record.resume(run)
     if record.plan.scenario != name:
         raise HarnessError(f"{run} is a run of {record.plan.scenario}, not of {name}")
     if all(cell.status == "done" for cell in record.cells):
-        raise HarnessError(f"{run} is finished: nothing is left to run")
+        raise NothingToRunError(f"{run} is finished: nothing is left to run")
     return record
 
 
@@ -82,7 +86,7 @@ def _newest(folder: Path) -> Path:
     for plan in sorted(folder.glob(f"*/{FILE}"), reverse=True):
         if any(cell.status != "done" for cell in Record.resume(plan.parent).cells):
             return plan.parent
-    raise HarnessError(f"{folder} holds no unfinished run", "start one without --resume")
+    raise NothingToRunError(f"{folder} holds no unfinished run", "start one without --resume")
 
 
 def _specs(scenario: Scenario, request: Request) -> tuple[list[CellSpec], list[str]]:
@@ -93,7 +97,9 @@ def _specs(scenario: Scenario, request: Request) -> tuple[list[CellSpec], list[s
     else:
         specs = scenario.cells(scale)
     if not specs:
-        raise HarnessError(f"{scenario.name}: nothing of it can run here: {'; '.join(left_out)}")
+        raise NothingToRunError(
+            f"{scenario.name}: nothing of it can run here: {'; '.join(left_out)}"
+        )
     return crossed(specs, request.factors), left_out
 
 

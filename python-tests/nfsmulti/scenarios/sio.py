@@ -44,7 +44,7 @@ def _cells_in(place: str, scale: Scale, modes: Sequence[str], paths: int) -> lis
 
 
 def _cell(place: str, scale: Scale, mode: str, pattern: str, threads: int, paths: int) -> CellSpec:
-    seconds = scale.seconds(3, 20)
+    seconds = scale.seconds(2, 20)
     size = _QUICK_BYTES if scale.quick else _BYTES
     options: dict[str, Factor | None] = {"numjobs": threads, **timed(seconds)}
     if pattern == "sequential":
