@@ -12,6 +12,8 @@ from nfsmulti.paths import ROOT
 from nfsmulti.processes import Completed, run
 
 _COMMANDS = ("demo", "run", "test", "build", "lab", "soak", "doctor", "report", "compare")
+_LAB_PACKAGES = "nfs-ganesha nfs-ganesha-vfs"
+_KERNEL_PACKAGES = "qemu-system-x86 nfs-common nfs-kernel-server"
 
 
 class Machine:
@@ -82,22 +84,22 @@ def test_missing_packages_are_named_to_a_user(bare_machine: Machine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "packages"),
+    ("words", "packages"),
     [
-        ("status", "nfs-ganesha nfs-ganesha-vfs"),
-        ("kernel", "qemu-system-x86 nfs-common nfs-kernel-server"),
+        ("lab status", _LAB_PACKAGES),
+        ("lab kernel", _KERNEL_PACKAGES),
+        ("run dd --quick", _LAB_PACKAGES),
+        ("run --quick fsperf", f"{_LAB_PACKAGES} {_KERNEL_PACKAGES}"),
     ],
 )
-def test_lab_packages_are_asked_for_by_the_lab(
-    machine: Machine, command: str, packages: str
-) -> None:
+def test_lab_packages_are_asked_for_by_the_lab(machine: Machine, words: str, packages: str) -> None:
     machine.program("id", "echo 1000")
     machine.program("sudo", "exit 1")
     listed = (
         'shift 3; for name; do case $name in nfs-*|qemu-*) ;; *) echo "ii  $name" ;; esac; done'
     )
     machine.program("dpkg-query", listed)
-    done = machine.run("lab", command)
+    done = machine.run(*words.split())
     assert done.status == 1
     assert done.stderr.endswith(f"--no-install-recommends {packages}\n")
 

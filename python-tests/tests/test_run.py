@@ -360,6 +360,8 @@ def test_sweep_is_balanced(quick: bool) -> None:
     names = list(cells[0].factors)
     for one, other in itertools.combinations(names, 2):
         pairs = Counter((cell.factors[one], cell.factors[other]) for cell in cells)
+        levels = [len({cell.factors[name] for cell in cells}) for name in (one, other)]
+        assert len(pairs) == levels[0] * levels[1], (one, other, pairs)
         assert len(set(pairs.values())) == 1, (one, other, pairs)
 
 
