@@ -26,7 +26,7 @@ ENVIRONMENT = {
     "fio": "fio-3.33",
     "server": {"name": "nfs-ganesha", "version": "4.3"},
     "sysctls": {"net.ipv4.tcp_rmem": "4096 131072 6291456"},
-    "nics": [{"name": "veth0", "mtu": 1500}],
+    "links": [{"name": "veth0", "mtu": 1500}],
     "mounts": [],
 }
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 from pathlib import Path
 
@@ -13,7 +14,8 @@ from browser import look, overflow
 from conftest import run_harness
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.report import write
+from nfsmulti.paths import ROOT
+from nfsmulti.report import conditions, write
 from nfsmulti.summary import Summary
 
 _PHONE = 390
@@ -291,3 +293,61 @@ def test_without_a_second_kind_oltp_has_nothing_to_compare(tmp_path: Path) -> No
     made = made_runs.Maker("oltp")
     made.add({"connections": "one", "concurrency": 1}, read=2e7, write=1e7)
     assert "nothing to hold against it" in report_of(made.summary(), tmp_path)
+
+
+# --- a user's own pool ---
+
+
+def test_dd_on_a_users_pool_stands_beside_both_published_clients(tmp_path: Path) -> None:
+    made = made_runs.Maker("dd")
+    for streams, rate in ((1, 200e6), (5, 900e6)):
+        made.add({"client": "pool", "direction": "write", "streams": streams}, write=rate)
+    text = report_of(made.summary(), tmp_path)
+    assert re.search(r"write 4\.\d\d \(.*?\) times what one stream does, on this pool;", text)
+    assert "| AIX (pool), write, 5 streams | 55 s, 72 MB/s in sum |" in text
+    assert "| Linux (pool), write, 1 stream | 6.02 s, 139 MB/s |" in text
+
+
+def test_fsperf_on_a_users_pool_takes_the_most_paths_there_are(tmp_path: Path) -> None:
+    made = made_runs.Maker("fsperf")
+    for paths, spread in ((1, "job"), (2, "stripe"), (2, "roundrobin")):
+        made.add({"client": "mount-v4.2", "paths": paths, "spread": spread}, read=500e6 * paths)
+    text = report_of(made.summary(), tmp_path)
+    assert re.search(
+        r"mount-v4\.2: 2 paths by round robin read (2\.0|1\.9)\d \(.*?published were 2\.09", text
+    )
+    assert re.search(r"\| mount-v4\.2, 2 paths by roundrobin \| 1,094 MB/s \|", text)
+
+
+# --- conditions ---
+
+
+def test_conditions_are_one_line_each(tmp_path: Path) -> None:
+    made_runs.saved(made_runs.dd(repeats=1), tmp_path)
+    environment = {
+        "machine": {"engine": f"{ROOT}/build/libnfsmulti.so", "label": None},
+        "lab": {
+            "links": [{"name": "v1", "mtu": 1500, "limits": ["htb rate 1Gbit", "fq"]}, {"mtu": 9}],
+            "servers": ["nfs-ganesha 4.3", "another"],
+            "sysctls": {"net.ipv4.tcp_rmem": "4096\t131072"},
+            "mounts": [],
+        },
+    }
+    (tmp_path / "environment.json").write_text(json.dumps(environment))
+    write(tmp_path)
+    text = (tmp_path / "report.md").read_text()
+    assert "| machine | engine | build/libnfsmulti.so |" in text
+    assert "| lab | links v1 | mtu 1500, limits htb rate 1Gbit; fq |" in text
+    assert "| lab | links 2 | mtu 9 |" in text
+    assert "| lab | servers | nfs-ganesha 4.3; another |" in text
+    assert "| lab | sysctls net.ipv4.tcp_rmem | 4096 131072 |" in text
+    assert "mounts" not in text
+    assert "label" not in text.split("## Conditions")[1]
+
+
+def test_limits_of_several_places_are_told_in_short() -> None:
+    limits = {"capped": {"link": "1gbit", "per_address": "120mbit"}, "uncapped": {}}
+    place = {"kind": "lab", "pool": "", "limits": limits}
+    summary = dataclasses.replace(made_runs.dd(repeats=1), place=place)
+    assert conditions.in_short(summary) == "lab (capped: link 1gbit, per_address 120mbit)"
+    assert conditions.in_short(dataclasses.replace(summary, place={})) == "unknown place"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from nfsmulti.report import cells
+from nfsmulti.report import cells, conditions
 from nfsmulti.stats.ratio import Ratio
 from nfsmulti.stats.sample import Sample
 from nfsmulti.summary import Cell, Factor, Summary
@@ -127,6 +127,4 @@ def _length(summary: Summary) -> str:
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {each}" for name, each in value.items()) or "none"
-    return str(value or "none")
+    return conditions.flat_text(value)

@@ -8,20 +8,33 @@ from typing import Annotated
 
 import typer
 
-from nfsmulti.paths import shown
+from nfsmulti.paths import RESULTS, shown
 
 
 def report(
     folders: Annotated[
-        list[Path], typer.Argument(metavar="DIR...", help="Folders of runs: results/SCENARIO/TIME.")
-    ],
+        list[Path] | None,
+        typer.Argument(metavar="DIR...", help="Folders of runs: results/SCENARIO/TIME."),
+    ] = None,
+    published: Annotated[
+        bool,
+        typer.Option(
+            "--published",
+            help="Make results/README.md: all published figures beside the reference runs.",
+        ),
+    ] = False,
 ) -> None:
     """Make the reports of runs again: report.md, report.html and plots/, out of summary.json.
 
     The page needs nothing but itself: it can be mailed, and opens without a network.
     """
-    from nfsmulti.report.pages import HTML, write  # its libraries take a second to load
+    if not folders and not published:
+        raise typer.BadParameter("name the folder of a run, or --published")
+    from nfsmulti.report import pages  # its libraries take a second to load
+    from nfsmulti.report import published as overview
 
-    for folder in folders:
-        write(folder)
-        print(shown((folder / HTML).resolve()))
+    for folder in folders or []:
+        pages.write(folder)
+        print(shown((folder / pages.HTML).resolve()))
+    if published:
+        print(shown(overview.write(RESULTS)))

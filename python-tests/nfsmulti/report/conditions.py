@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.report import texts
+from nfsmulti.paths import ROOT
 from nfsmulti.report.story import Table
 from nfsmulti.summary import Summary
 
@@ -17,13 +17,16 @@ FILE = "environment.json"
 
 def table(summary: Summary, folder: Path) -> Table:
     """List place and environment, one line each; a run without environment.json says so."""
-    rows = [["place", *row] for row in _flat(summary.place)]
+    place = dict(summary.place)
+    if "places" in place:
+        place.pop("limits", None)  # which stand in each place as well
+    rows = [["run", "started", summary.started], ["run", "ended", summary.ended or "not ended"]]
+    rows += [["place", *row] for row in flat(place)]
     environment = load(folder)
-    rows += [["environment", *row] for row in _flat(environment)]
+    rows += [[name, *row] for name, part in environment.items() for row in flat(part)]
     if not environment:
         rows.append(["environment", FILE, "missing"])
-    when = [["run", "started", summary.started], ["run", "ended", summary.ended or "not ended"]]
-    return Table(["", "what", "value"], when + rows, text_columns=3)
+    return Table(["of", "what", "value"], rows, text_columns=3)
 
 
 def load(folder: Path) -> dict[str, Any]:
@@ -41,20 +44,39 @@ def load(folder: Path) -> dict[str, Any]:
 
 
 def in_short(summary: Summary) -> str:
-    """Give the place in one line: lab, pool nfs://…, link 1gbit."""
-    place = {name: value for name, value in summary.place.items() if name != "kind"}
-    rest = [f"{name} {value}" for name, value in _flat(place) if value]
-    return ", ".join([str(summary.place.get("kind", "unknown place")), *rest])
+    """Give the place in one line, with its limits: "lab (capped: link 1gbit, …)"."""
+    place = summary.place
+    where = " ".join(str(place[name]) for name in ("kind", "pool") if place.get(name))
+    limits = place.get("limits") or {}
+    parts = [
+        f"{name}: {flat_text(value)}" if isinstance(value, dict) else f"{name} {value}"
+        for name, value in limits.items()
+        if value
+    ]
+    return " ".join([where or "unknown place", *([f"({'; '.join(parts)})"] if parts else [])])
 
 
-def _flat(data: Any, name: str = "") -> list[list[str]]:
-    """Turn nested objects into lines, such as "sysctls net.ipv4.tcp_rmem"."""
+def flat_text(value: Any) -> str:
+    """Write nested objects in one line: link 1gbit, per_address 120mbit."""
+    return ", ".join(" ".join(filter(None, row)) for row in flat(value)) or "none"
+
+
+def flat(data: Any, name: str = "") -> list[list[str]]:
+    """Turn nested objects into lines, such as "sysctls net.ipv4.tcp_rmem"; drop what is empty.
+
+    An object in a list is one line, which its own name or number leads.
+    """
     if isinstance(data, dict):
         return [
-            line for key, value in data.items() for line in _flat(value, f"{name} {key}".strip())
+            line for key, value in data.items() for line in flat(value, f"{name} {key}".strip())
+        ]
+    if isinstance(data, list) and any(isinstance(one, dict) for one in data):
+        return [
+            [f"{name} {item.get('name', number)}", flat_text({**item, "name": None})]
+            for number, item in enumerate(data, start=1)
         ]
     if isinstance(data, list):
-        if any(isinstance(value, dict | list) for value in data):
-            return _flat({str(number): value for number, value in enumerate(data, 1)}, name)
-        data = ", ".join(map(str, data))
-    return [[name, texts.MISSING if data is None or data == "" else str(data)]]
+        data = "; ".join(map(str, data))
+    if data is None or data == "":
+        return []
+    return [[name, " ".join(str(data).replace(f"{ROOT}/", "").split())]]

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import jinja2
 from markupsafe import Markup, escape
@@ -44,7 +45,12 @@ def write(folder: Path) -> None:
         "place": conditions.in_short(summary),
     }
     for file, template in ((MARKDOWN, "report.md.j2"), (HTML, "report.html.j2")):
-        (folder / file).write_text(_environment().get_template(template).render(values))
+        (folder / file).write_text(render(template, values))
+
+
+def render(template: str, values: Mapping[str, Any]) -> str:
+    """Fill in one of the templates."""
+    return _environment().get_template(template).render(values)
 
 
 def beside_table(rows: Sequence[Beside]) -> Table:

@@ -35,12 +35,17 @@ class Beside:
 
 @dataclass(frozen=True)
 class Table:
-    """A table; the first `text_columns` hold words, the others figures."""
+    """A table: the first `text_columns` and the last `ending_text_columns` hold words."""
 
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
     title: str = ""
     text_columns: int = 1
+    ending_text_columns: int = 0
+
+    def holds_text(self, column: int) -> bool:
+        """Tell whether a column, counted from 0, holds words; the others hold figures."""
+        return not self.text_columns <= column < len(self.headings) - self.ending_text_columns
 
 
 @dataclass(frozen=True)

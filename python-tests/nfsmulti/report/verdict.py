@@ -2,8 +2,9 @@
 """Whether a published ratio is found again, by a rule that does not look at the figures first.
 
 It holds where ours is at least nine tenths of theirs, and its 95 % interval lies above 1. It holds
-in kind where the interval lies above 1 alone. Of one run on either side there is no interval: then
-the ratio itself is taken, and the sentence says so.
+in kind where the interval lies above 1 and the gain is at least half of theirs. Where one side was
+run once there is no interval: the ratio alone can then say that a story holds, or that there is no
+gain at all, and the sentence says what it rests on.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from enum import StrEnum
 
 from nfsmulti.stats.ratio import Ratio
 
-_OF_THEIRS = 0.9
+_OF_THEIRS, _OF_THEIR_GAIN = 0.9, 0.5
 
 
 class Verdict(StrEnum):
@@ -26,7 +27,8 @@ class Verdict(StrEnum):
 
 RULE = (
     "A story holds where our ratio is at least nine tenths of the published one and its 95 %"
-    " interval lies above 1; it holds in kind where the interval lies above 1 alone."
+    " interval lies above 1; it holds in kind where the interval lies above 1 and the gain is at"
+    " least half of the published one."
 )
 _SINGLE = " Each side was run once: without repeats there is no interval, and this may be chance."
 
@@ -37,7 +39,11 @@ def judge(ours: Ratio | None, theirs: float) -> Verdict:
         return Verdict.UNTOLD
     if (ours.value if ours.low is None else ours.low) <= 1:
         return Verdict.NOT
-    return Verdict.HOLDS if ours.value >= _OF_THEIRS * theirs else Verdict.IN_KIND
+    if ours.value >= _OF_THEIRS * theirs:
+        return Verdict.HOLDS
+    if ours.low is None:
+        return Verdict.UNTOLD
+    return Verdict.IN_KIND if ours.value - 1 >= _OF_THEIR_GAIN * (theirs - 1) else Verdict.NOT
 
 
 def sentence(ours: Ratio | None, theirs: float) -> str:

@@ -15,6 +15,7 @@ from nfsmulti.summary import Summary
 _STREAM_BYTES = 838_860_800
 _MANY = 5
 _PUBLISHED_RATIO = 72 / 19.4
+_POOL = "pool"
 _ORIGINALS = {"capped": "AIX", "uncapped": "Linux"}
 
 # client, direction, streams: published text, ratio to one stream, why ours may differ
@@ -49,6 +50,12 @@ def _rate(summary: Summary, client: str, direction: str, streams: int) -> Sample
     return cells.sample(found, cells.bandwidth)
 
 
+def _client(summary: Summary, client: str) -> str:
+    """Give the client that stands beside a published one: a user's pool is both."""
+    measured = cells.having(summary, client=client)
+    return _POOL if not measured and cells.having(summary, client=_POOL) else client
+
+
 def _seconds(rate: Sample, streams: int) -> float:
     """Give what every stream takes for its 838,860,800 bytes at the rate of all together."""
     return streams * _STREAM_BYTES / rate.mean
@@ -62,11 +69,12 @@ def _gain(summary: Summary, client: str, direction: str, streams: int) -> Ratio 
 def beside(summary: Summary) -> list[Beside]:
     """Give the published table beside ours."""
     rows = []
-    for client, direction, streams, theirs, ratio, differs in _PUBLISHED:
+    for original, direction, streams, theirs, ratio, differs in _PUBLISHED:
+        client = _client(summary, original)
         rate = _rate(summary, client, direction, streams)
         rows.append(
             Beside(
-                figure=f"{_ORIGINALS[client]} ({client}), {direction}, {_streams(streams)}",
+                figure=f"{_ORIGINALS[original]} ({client}), {direction}, {_streams(streams)}",
                 theirs=theirs,
                 ours=_time_and_rate(rate, streams),
                 sample=rate,
@@ -90,7 +98,7 @@ def _streams(count: int) -> str:
 
 def tell(summary: Summary) -> Story:
     """Tell what one stream and several do here."""
-    clients = [client for client in _ORIGINALS if cells.having(summary, client=client)]
+    clients = [str(client) for client in cells.levels(summary.done, "client")]
     plots = [_plot(summary, client) for client in clients]
     return Story(
         answer=_answer(summary),
@@ -107,23 +115,26 @@ def tell(summary: Summary) -> Story:
 
 
 def _answer(summary: Summary) -> list[str]:
-    gain = _gain(summary, "capped", "write", _MANY)
+    client = _client(summary, "capped")
+    gain = _gain(summary, client, "write", _MANY)
     words = []
     if gain is None:
-        words.append(f"One stream and {_MANY} on capped connections were not both measured.")
+        words.append(f"One stream and {_MANY} were not both measured, writing ({client}).")
     else:
+        where = "on this pool" if client == _POOL else "where every connection is capped"
         words.append(
             f"Five streams on connections of their own write {gain.text} times what one stream"
-            f" does, where every connection is capped; published were {_PUBLISHED_RATIO:.2f} times."
+            f" does, {where}; published were {_PUBLISHED_RATIO:.2f} times."
         )
     words.append(verdict.sentence(gain, _PUBLISHED_RATIO))
     alone = [
         f"{direction}s at {texts.mean(rate, 'MB/s', 1e6)}"
         for direction in ("write", "read")
-        if (rate := _rate(summary, "uncapped", direction, 1))
+        if (rate := _rate(summary, _client(summary, "uncapped"), direction, 1))
     ]
     if alone:
-        words.append(f"Without the cap, one stream alone {texts.several(alone)}.")
+        where = "" if client == _POOL else "Without the cap, one"
+        words.append(f"{where or 'One'} stream alone {texts.several(alone)}.")
     return [" ".join(words)]
 
 
@@ -148,7 +159,7 @@ def _table(summary: Summary) -> Table:
 
 def _plot(summary: Summary, client: str) -> Plot:
     figure, axes = charts.panel(
-        f"{client.capitalize()} connections", "streams, each on a connection", "MB/s, all streams"
+        f"Connections: {client}", "streams, each on a connection", "MB/s, all streams"
     )
     ticks, highest = [1], 0.0
     for number, direction in enumerate(("write", "read")):
@@ -171,7 +182,7 @@ def _plot(summary: Summary, client: str) -> Plot:
     charts.legend(axes)
     return Plot(
         f"scaling-{client}",
-        f"{client.capitalize()} connections: rate of all streams against their number, with 95 %"
+        f"Connections: {client}. Rate of all streams against their number, with 95 %"
         " intervals; dotted: as many times one stream.",
         figure,
     )

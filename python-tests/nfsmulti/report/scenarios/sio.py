@@ -91,7 +91,7 @@ def _cost_row(summary: Summary, pattern: str) -> Beside:
         _holds(ratio, None if ratio is None else _low(ratio) > 1),
         sample,
         our_ratio=ratio,
-        differs="AIX 5.3 had one lock for a socket; Linux queues calls and sends them in turn.",
+        differs="The published cause is contention on the one TCP socket of AIX 5.3.",
     )
 
 
