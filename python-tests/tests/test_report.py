@@ -107,8 +107,7 @@ def test_single_runs_give_figures_without_intervals(folder: Path, tmp_path: Path
 
 def test_any_one_cell_makes_a_report(folder: Path, tmp_path: Path) -> None:
     summary = Summary.load(folder)
-    firsts = {tuple(cell.factors.items())[:1]: cell for cell in summary.cells}
-    for number, cell in enumerate(firsts.values()):
+    for number, cell in enumerate((summary.cells[0], summary.cells[-1])):
         text = report_of(dataclasses.replace(summary, cells=[cell]), tmp_path / str(number))
         assert not re.search(r"\b(nan|None|inf)\b", text)
 

@@ -152,27 +152,24 @@ def legend(axes: Axes, title: str | None = None, columns: int = 2) -> None:
     )
 
 
-def write(plot: Plot, folder: Path) -> None:
-    """Write a plot as PNG and SVG."""
+def write(plot: Plot, folder: Path) -> str:
+    """Write a plot as PNG and SVG; gives the SVG as it stands in a page."""
     folder.mkdir(exist_ok=True)
     plot.figure.savefig(folder / f"{plot.name}.png", dpi=150)
-    (folder / f"{plot.name}.svg").write_text(_svg(plot))
-
-
-def inline(plot: Plot) -> str:
-    """Give a plot as SVG that stands in a page: its ids are its own, its ink is the page's."""
-    text = _svg(plot)
-    text = text[text.index("<svg") :]
-    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-    text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)
-    text = re.sub(r'(id="|href="#|url\(#)', rf"\g<1>{plot.name}-", text)
-    text = text.replace(INK, "currentColor").replace("fill: #ffffff", "fill: none")
-    size = 'role="img" aria-hidden="true" '
-    return re.sub(r'<svg (.*?)width="[^"]*"(.*?)height="[^"]*"', rf"<svg {size}\1\2", text, count=1)
-
-
-def _svg(plot: Plot) -> str:
+    plot.figure.set_layout_engine("none")  # which has done its work
     file = io.StringIO()
     with mpl.rc_context({"svg.hashsalt": plot.name}):  # the same run, the same file
         plot.figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
-    return file.getvalue()
+    (folder / f"{plot.name}.svg").write_text(file.getvalue())
+    return _inline(plot.name, file.getvalue())
+
+
+def _inline(name: str, svg: str) -> str:
+    """Make SVG fit to stand in a page: its ids are its own, its ink is the page's."""
+    text = svg[svg.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)
+    text = re.sub(r'(id="|href="#|url\(#)', rf"\g<1>{name}-", text)
+    text = text.replace(INK, "currentColor").replace("fill: #ffffff", "fill: none")
+    size = 'role="img" aria-hidden="true" '
+    return re.sub(r'<svg (.*?)width="[^"]*"(.*?)height="[^"]*"', rf"<svg {size}\1\2", text, count=1)

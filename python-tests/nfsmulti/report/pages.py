@@ -32,13 +32,13 @@ def write(folder: Path) -> None:
     if scenario is None:
         raise HarnessError(f"{folder}: there is no report for scenario '{summary.scenario}'")
     story = scenario.tell(summary) if summary.done else _NOTHING
-    for section in (*story.sections, *story.ending):
-        for plot in section.plots:
-            charts.write(plot, folder / PLOTS)
+    plots = [plot for section in (*story.sections, *story.ending) for plot in section.plots]
+    drawn = {plot.name: Markup(charts.write(plot, folder / PLOTS)) for plot in plots}
     values = {
         "summary": summary,
         "scenario": scenario,
         "story": story,
+        "drawn": drawn,
         "beside": beside_table(scenario.beside(summary)),
         "troubles": _troubles(summary),
         "conditions": conditions.table(summary, folder),
@@ -109,7 +109,6 @@ def _environment() -> jinja2.Environment:
     )
     environment.filters["code"] = _code
     environment.filters["cell"] = lambda text: str(text).replace("|", "\\|").replace("\n", " ")
-    environment.globals["inline"] = lambda plot: Markup(charts.inline(plot))
     return environment
 
 
