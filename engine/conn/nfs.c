@@ -124,6 +124,14 @@ static void encode(struct xdr_out *head, const struct conn_io *io)
 	}
 }
 
+/* It covers what has been answered so far. */
+static void begin_commit(struct nfs_conn *nfs, struct conn_io *io)
+{
+	io->commit = ledger_begin_commit(io->ledger);
+	if (nfs->base.job->hold)
+		io->commit.clock = nfs->base.job->hold->clock;
+}
+
 /* Gives the call a number unless it goes out again: then it keeps it, and counts. */
 static void number(struct nfs_conn *nfs, struct conn_io *io)
 {
@@ -133,11 +141,8 @@ static void number(struct nfs_conn *nfs, struct conn_io *io)
 	}
 	io->xid = new_xid(nfs, io);
 	io->since = nfs->base.job->now;
-	if (io->op == IO_COMMIT) {
-		io->commit = ledger_begin_commit(io->ledger);
-		if (nfs->base.job->hold)
-			io->commit.clock = nfs->base.job->hold->clock;
-	}
+	if (io->op == IO_COMMIT)
+		begin_commit(nfs, io);
 }
 
 /* --- what is told once for a path, however many connections notice it --- */
@@ -364,7 +369,9 @@ static void finish(struct nfs_conn *nfs, struct conn_io *io, int error)
 {
 	io->error = error;
 	io->last_sent = 0;
-	if (error && io->op == IO_COMMIT && io->tries) {
+	if (error && io->op == IO_COMMIT) {
+		if (!io->tries) /* nor will another be sent for what it was to cover */
+			begin_commit(nfs, io);
 		ledger_fail_commit(io->ledger, &io->commit);
 		if (nfs->base.job->hold)
 			hold_commit_failed(nfs->base.job->hold, io->ledger, io->commit.clock);

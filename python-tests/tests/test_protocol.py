@@ -946,6 +946,20 @@ def test_what_the_server_lost_is_reported(losses: Outcomes, name: str) -> None:
     assert sum(int(line.split()[0]) for line in lines) == _LOSSES[name].bytes
 
 
+def test_what_a_server_that_is_gone_had_not_committed_is_reported(
+    client: Client, server: ScriptedServer
+) -> None:
+    """Its COMMIT does not even leave."""
+
+    def go(server: ScriptedServer) -> None:
+        server.refuse()
+        server.reset_connections()
+
+    server.hooks.append(on(Nfs.WRITE, Answer(do=go), nth=11))
+    result = client(server, iodepth=1, soft=1, timeo=2, retrans=1)
+    failed(result, f'{40 * KIB} bytes of "f" may be lost', error=errno.ETIMEDOUT)
+
+
 _KEPT: dict[str, tuple[Hook, Options]] = {
     "all was committed before": (on(Nfs.WRITE, _FORGETS, nth=9), {"iodepth": 1, "fsync": 8}),
     "all was durable at once": (on(Nfs.WRITE, _FORGETS, nth=9), {"sync": 1}),
