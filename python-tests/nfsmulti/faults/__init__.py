@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The fault matrix: what goes wrong, for which job, on which terms, and what must come of it.
+
+matrix.py is the table. A cell is one fault, one kind of work and one mode; run.py runs cells
+against the scripted server (scripted.py) or real servers in a lab (lab.py); judge.py holds what
+came of it against the table.
+"""

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The fio job of a cell, from its start to what it left."""
+
+from __future__ import annotations
+
+import re
+import signal
+import struct
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from nfsmulti.errors import HarnessError
+from nfsmulti.faults.cell import Cell, Expected, Mode, Work
+from nfsmulti.fioreport import FioReport
+from nfsmulti.fiorun import Fio, FioProcess, FioResult, Option
+from nfsmulti.units import parse_size
+
+FILE = "f"
+CELL_SECONDS = 40.0  # what takes longer hangs
+SIGNAL_SECONDS = 5.0  # README: a signal ends a job within these
+_HOLD_SECONDS = 1.0  # that a job is seen to go on waiting
+_POLL = 0.005
+
+_JOB: dict[str, Option] = {
+    "filename": FILE,
+    "bs": "16k",
+    "size": "1m",
+    "iodepth": 8,
+    "verify": "pattern",
+    "verify_pattern": "%o",
+    "verify_state_save": 0,
+}
+_MODES: dict[Mode, dict[str, Option]] = {
+    Mode.HARD: {"hard": 1, "timeo": 10},
+    Mode.SOFT: {"soft": 1, "retrans": 1},
+    Mode.FAILOVER: {"failover": 1, "timeo": 5},
+}
+_WORKS: dict[Work, dict[str, Option]] = {
+    Work.READ: {"rw": "read"},
+    Work.WRITE: {"rw": "write", "end_fsync": 1},
+    Work.SYNC: {"rw": "write", "stable": "file_sync"},
+}
+_SUMMARY = re.compile(r"nfsmulti: .*\d+ connections? on \d+ paths?:")
+
+
+def options_of(cell: Cell) -> dict[str, Option]:
+    """Give fio's options for a cell."""
+    options = {**_JOB, **_MODES[cell.mode], **_WORKS[cell.work]}
+    if cell.mode is Mode.SOFT:
+        options["timeo"] = round(cell.fault.patience * 10 / (options["retrans"] + 1))
+    if cell.paths > 1:
+        options["spread"] = "stripe"
+    return {**options, **cell.fault.options}
+
+
+def block_of(cell: Cell) -> int:
+    """Give the bytes of a block."""
+    return parse_size(str(options_of(cell)["bs"]))
+
+
+def content_of(cell: Cell) -> bytes:
+    """Give what the file must hold: verify_pattern=%o, each block filled with its offset."""
+    block, size = block_of(cell), parse_size(str(options_of(cell)["size"]))
+    return b"".join(struct.pack("<Q", at) * (block // 8) for at in range(0, size, block))
+
+
+@dataclass
+class Left:
+    """What a cell's fio left, and when (time.monotonic()) the fault came and SIGINT was sent."""
+
+    result: FioResult
+    file: bytes = b""  # the server's own, as far as it would outlive the server
+    fault: float | None = None
+    signalled: float | None = None
+    ended: float = 0.0
+
+    @property
+    def said(self) -> list[str]:
+        """The engine's own lines, without its summary and its trace."""
+        lines = self.result.messages.splitlines()
+        return [
+            line
+            for line in lines
+            if line.startswith("nfsmulti: ") and " trace: " not in line and not _SUMMARY.match(line)
+        ]
+
+
+class RunningJob:
+    """A cell's fio, under way. A context manager; nothing of it outlives that."""
+
+    def __init__(self, cell: Cell, fio: Fio, pool: str, folder: Path):
+        self.cell = cell
+        self.fault: float | None = None
+        self._begun = time.monotonic()
+        self._process = fio.start(folder, pool=pool, options=options_of(cell))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.end()
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended yet."""
+        return self._process.running
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass, but no longer than the job runs."""
+        self._process.wait(seconds)
+
+    def until_traced(self, count: int) -> None:
+        """Wait until so many of its calls have been answered (trace=1)."""
+        self._until(lambda: _text(self._process).count(" trace: connection ") >= count)
+
+    def now(self) -> None:
+        """Note that the fault comes now."""
+        self.fault = self.fault or time.monotonic()
+
+    def finish(self, expected: Expected) -> Left:
+        """Wait for the end; send SIGINT where it is held, once it has said so and waits on."""
+        signalled = None
+        if expected.how == "held":
+            self._until(lambda: all(word in _text(self._process) for word in expected.says[:1]))
+            self.wait(_HOLD_SECONDS)
+            if self.running:
+                signalled = time.monotonic()
+                self._process.signal(signal.SIGINT)
+        left = self._begun + CELL_SECONDS - time.monotonic()
+        result = self._process.result(max(left, SIGNAL_SECONDS))
+        ended = time.monotonic()
+        return Left(result, fault=self.fault, signalled=signalled, ended=ended)
+
+    def _until(self, true: Callable[[], bool]) -> None:
+        deadline = self._begun + CELL_SECONDS
+        while not true() and self.running:
+            if time.monotonic() > deadline:
+                raise HarnessError(f"{self.cell.id}: what was waited for did not come")
+            self.wait(_POLL)
+
+
+def _text(process: FioProcess) -> str:
+    return (process.folder / "stderr").read_text(errors="replace")
+
+
+def longest_io(report: FioReport) -> float:
+    """Give the longest that an I/O took, in seconds."""
+    sides = [job[side] for job in report.jobs for side in ("read", "write")]
+    return max((float(side["clat_ns"]["max"]) for side in sides), default=0.0) / 1e9

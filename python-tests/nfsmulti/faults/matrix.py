@@ -1,0 +1,355 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The table: each cell of the fault matrix with what must come of it.
+
+What is promised stands in README, "What it promises", and nfs(5). Modes and works that a row leaves
+out do not apply to its fault.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from nfsmulti.faults.cell import Cell, Expected, Fault, Mode, Work
+from nfsmulti.faults.lab import (
+    PACED,
+    LabFault,
+    address_removed,
+    dropped,
+    killed,
+    nothing,
+    stopped,
+)
+from nfsmulti.faults.scripted import (
+    ENDLESS_DATA,
+    ENDLESS_VERIFIER,
+    FORGETS,
+    GARBAGE,
+    HUGE_RECORD,
+    JUKEBOX,
+    RESET_SOON,
+    STRANGER,
+    ScriptedFault,
+    by_procedure,
+    each,
+    first,
+    from_then_on,
+    once,
+    over_again,
+    stall,
+    unanswered_until,
+)
+from nfsmulti.lab import Instances
+from nfsmulti.scripted import Answer, Nfs, Status
+
+HARD, SOFT, FAILOVER = Mode
+READ, WRITE, SYNC = Work
+
+Modes = Mapping[Mode, Expected]
+
+
+def every(expected: Expected) -> Modes:
+    """Expect the same of all modes."""
+    return dict.fromkeys(Mode, expected)
+
+
+# --- what may come of a cell ---
+
+DONE = Expected("done")
+AGAIN = Expected("done", says=("connection lost with", "connected again: sending"))
+SILENT = Expected("done", says=("server not responding, still trying", "server OK"))
+MOVED = Expected("done", says=("does not answer",), moves=True)
+LOST = Expected("failed", errno.EIO, says=("bytes of",), loses=True)
+TIMED_OUT = Expected("failed", errno.ETIMEDOUT)
+GAVE_UP = Expected("failed", errno.EPROTO, says=("the server broke the protocol 3 times running",))
+REFUTED = Expected("failed", errno.EPROTO, says=("contradicts the call or itself",))
+NOTHING = Expected("failed", errno.EIO, says=("brought none, and not the end of file",))
+NONE_TAKEN = Expected("failed", errno.EIO, says=("the server took 0",))
+STALE = Expected("failed", errno.ESTALE)
+NO_SPACE = Expected("failed", errno.ENOSPC)
+TIMED_OUT_LOST = replace(TIMED_OUT, loses=True)
+TIMED_OUT_LOST_OR_NOT = replace(TIMED_OUT, loses=None)  # the server is back in time for the COMMIT
+HELD = Expected("held", says=("connection lost with", "giving up"))
+HELD_LOST = replace(HELD, loses=True)
+HELD_SILENT = Expected("held", says=("server not responding, still trying", "giving up"))
+HELD_SILENT_LOST = replace(HELD_SILENT, loses=True)
+CANNOT_REACH = Expected("failed", errno.ECONNREFUSED, says=("cannot reach port",))
+WITHOUT_IT = Expected("done", says=("cannot reach port",))
+
+
+@dataclass(frozen=True)
+class Row:
+    """One fault: what is expected of reading and of writing, by mode.
+
+    `sync` is for FILE_SYNC WRITEs, which are of interest where a server may forget UNSTABLE ones.
+    The short form has the cells in `brief`, if any are given; else, for each work, all modes but
+    those that fare as an earlier one does.
+    """
+
+    fault: Fault
+    read: Modes = field(default_factory=dict)
+    write: Modes = field(default_factory=dict)
+    sync: Modes = field(default_factory=dict)
+    brief: Sequence[tuple[Work, Mode]] = ()
+
+    def cells(self) -> Iterator[Cell]:
+        """Give the row's cells."""
+        for work, modes in zip(Work, (self.read, self.write, self.sync), strict=True):
+            for mode, expected in modes.items():
+                alike = [(work, other) for other, one in modes.items() if one == expected]
+                brief = (work, mode) in (self.brief or alike[:1])
+                yield Cell(self.fault, work, mode, expected, brief)
+
+
+def both(
+    fault: Fault,
+    modes: Modes,
+    write: Modes | None = None,
+    brief: Sequence[tuple[Work, Mode]] = (),
+) -> Row:
+    """Expect the same of reading and of writing, save what `write` says otherwise."""
+    return Row(fault, read=modes, write={**modes, **(write or {})}, brief=brief)
+
+
+_FOUR = dict.fromkeys(Mode, 4)
+_SMALL = {"bs": "1k", "size": "16k"}
+
+SCRIPTED = [
+    # Connections
+    both(
+        ScriptedFault(
+            name="connection reset while idle",
+            answers=lambda: once(8, RESET_SOON),
+            options={"iodepth": 1, "thinktime": "300ms", "thinktime_blocks": 16, "size": "512k"},
+        ),
+        every(AGAIN),
+    ),
+    both(
+        ScriptedFault(
+            name="connection reset with 8 calls in flight",
+            answers=lambda: unanswered_until(8, Answer(reply=False, end="reset")),
+        ),
+        every(AGAIN),
+    ),
+    both(
+        ScriptedFault(
+            name="connection reset in mid-record",
+            answers=lambda: once(10, Answer(cut=60, end="reset")),
+        ),
+        every(AGAIN),
+    ),
+    both(
+        ScriptedFault(
+            name="listener full for 3 s",
+            answers=lambda: once(10, Answer(do=stall(1, 3.0))),
+        ),
+        {HARD: AGAIN, SOFT: TIMED_OUT, FAILOVER: MOVED},
+        {SOFT: TIMED_OUT_LOST_OR_NOT},
+    ),
+    both(
+        ScriptedFault(
+            name="one of four paths slow (100 ms)",
+            answers=lambda: each(Answer(delay=0.1)),
+            paths=_FOUR,
+        ),
+        every(DONE),
+    ),
+    # What a server may answer
+    Row(
+        ScriptedFault(name="short READ", answers=lambda: each(Answer(limit=5000))),
+        read=every(DONE),
+    ),
+    Row(
+        ScriptedFault(name="short WRITE", answers=lambda: each(Answer(limit=5000))),
+        write=every(DONE),
+    ),
+    Row(
+        ScriptedFault(name="count 0", answers=lambda: once(10, Answer(limit=0, eof=0))),
+        read=every(NOTHING),
+        write=every(NONE_TAKEN),
+    ),
+    both(
+        ScriptedFault(name="JUKEBOX three times", answers=lambda: first(3, JUKEBOX)),
+        every(DONE),
+    ),
+    both(
+        ScriptedFault(name="STALE", answers=lambda: once(10, Answer(status=Status.STALE))),
+        every(STALE),
+    ),
+    Row(
+        ScriptedFault(name="NOSPC", answers=lambda: once(10, Answer(status=Status.NOSPC))),
+        write=every(NO_SPACE),
+    ),
+    # Durability
+    Row(
+        ScriptedFault(
+            name="new verifier between WRITE and COMMIT",
+            answers=lambda: once(1, FORGETS),
+            procedures=(Nfs.COMMIT,),
+        ),
+        write=every(LOST),
+    ),
+    Row(
+        ScriptedFault(
+            name="new verifier on every COMMIT",
+            answers=lambda: each(FORGETS),
+            procedures=(Nfs.COMMIT,),
+            options={"fsync": 16},
+        ),
+        write=every(LOST),
+    ),
+    # What a server must not answer
+    both(ScriptedFault(name="unknown xid", answers=lambda: each(STRANGER)), every(DONE)),
+    both(
+        ScriptedFault(name="duplicate reply", answers=lambda: each(Answer(repeat=(0,)))),
+        every(DONE),
+    ),
+    both(ScriptedFault(name="reply for a finished xid", answers=over_again), every(DONE)),
+    both(
+        ScriptedFault(
+            name="wrong message type",
+            answers=lambda: from_then_on(9, Answer(message_type=0)),
+            hostile=True,
+        ),
+        {HARD: GAVE_UP, SOFT: GAVE_UP, FAILOVER: MOVED},
+    ),
+    Row(
+        ScriptedFault(
+            name="oversized opaque",
+            answers=lambda: by_procedure(
+                read=from_then_on(9, ENDLESS_DATA), write=from_then_on(9, ENDLESS_VERIFIER)
+            ),
+            hostile=True,
+        ),
+        read=every(REFUTED),
+        write={HARD: GAVE_UP, SOFT: GAVE_UP, FAILOVER: MOVED},
+    ),
+    both(
+        ScriptedFault(
+            name="truncated record",
+            answers=lambda: once(10, Answer(cut=60, end="close")),
+        ),
+        every(AGAIN),
+    ),
+    both(
+        ScriptedFault(
+            name="truncated record each time",
+            answers=lambda: from_then_on(9, Answer(cut=20, end="close")),
+            hostile=True,
+        ),
+        {HARD: HELD, SOFT: TIMED_OUT, FAILOVER: MOVED},
+        {HARD: HELD_LOST},
+    ),
+    both(
+        ScriptedFault(
+            name="record of 2 GiB",
+            answers=lambda: from_then_on(9, HUGE_RECORD),
+            hostile=True,
+        ),
+        {HARD: GAVE_UP, SOFT: GAVE_UP, FAILOVER: MOVED},
+    ),
+    both(
+        ScriptedFault(
+            name="one byte at a time", answers=lambda: each(Answer(chunk=1)), options=_SMALL
+        ),
+        every(DONE),
+    ),
+    both(
+        ScriptedFault(
+            name="fragments of odd sizes",
+            answers=lambda: each(Answer(fragments=(1, 3, 7, 0, 1021))),
+        ),
+        every(DONE),
+    ),
+    Row(
+        ScriptedFault(
+            name="more data than asked", answers=lambda: from_then_on(9, Answer(extra=4))
+        ),
+        read=every(REFUTED),
+    ),
+    both(
+        ScriptedFault(name="garbage", answers=lambda: from_then_on(9, GARBAGE), hostile=True),
+        {HARD: GAVE_UP, SOFT: GAVE_UP, FAILOVER: MOVED},
+    ),
+]
+
+LAB = [
+    Row(
+        LabFault(name="server killed, back after 0.5 s", act=killed(0.5), patience=15.0),
+        read=every(AGAIN),
+        write=every(LOST),
+        sync=every(AGAIN),
+        brief=[(WRITE, HARD), (SYNC, HARD)],
+    ),
+    Row(
+        LabFault(name="server killed, back after 2 s", act=killed(2.0)),
+        read={HARD: AGAIN, SOFT: TIMED_OUT, FAILOVER: MOVED},
+        write={HARD: LOST, SOFT: TIMED_OUT_LOST, FAILOVER: LOST},
+        sync={HARD: AGAIN, SOFT: TIMED_OUT, FAILOVER: MOVED},
+        brief=[(READ, FAILOVER), (WRITE, SOFT)],
+    ),
+    Row(
+        LabFault(name="server killed for good", act=killed(None)),
+        read={HARD: HELD, SOFT: TIMED_OUT, FAILOVER: MOVED},
+        write={HARD: HELD_LOST, SOFT: TIMED_OUT_LOST, FAILOVER: LOST},
+        sync={HARD: HELD, SOFT: TIMED_OUT, FAILOVER: MOVED},
+        brief=[(READ, HARD), (SYNC, FAILOVER)],
+    ),
+    Row(
+        LabFault(name="server stopped (SIGSTOP) for 5 s", act=stopped(5.0)),
+        read={HARD: SILENT, SOFT: TIMED_OUT, FAILOVER: MOVED},
+        write={HARD: SILENT, SOFT: TIMED_OUT_LOST, FAILOVER: LOST},
+        sync={FAILOVER: MOVED},
+        brief=[(WRITE, HARD), (READ, FAILOVER)],
+    ),
+    both(
+        LabFault(
+            name="packets dropped both ways for 2 s", act=dropped(2.0), instances=Instances.ONE
+        ),
+        {HARD: SILENT, SOFT: TIMED_OUT, FAILOVER: MOVED},
+        {SOFT: TIMED_OUT_LOST_OR_NOT},
+        brief=[(WRITE, HARD), (READ, FAILOVER)],
+    ),
+    both(
+        LabFault(name="address removed", act=address_removed(None), instances=Instances.ONE),
+        {HARD: HELD_SILENT, SOFT: TIMED_OUT, FAILOVER: MOVED},
+        {HARD: HELD_SILENT_LOST, SOFT: TIMED_OUT_LOST},
+        brief=[(WRITE, HARD), (READ, FAILOVER)],
+    ),
+    both(
+        LabFault(name="address removed for 2 s", act=address_removed(2.0), instances=Instances.ONE),
+        {HARD: SILENT, SOFT: TIMED_OUT, FAILOVER: MOVED},
+        {SOFT: TIMED_OUT_LOST_OR_NOT},
+        brief=[(WRITE, HARD)],
+    ),
+    both(
+        LabFault(
+            name="one of four paths dead from the start", act=nothing, before=True, paths=_FOUR
+        ),
+        {HARD: CANNOT_REACH, SOFT: CANNOT_REACH, FAILOVER: WITHOUT_IT},
+        brief=[(READ, HARD), (WRITE, FAILOVER)],
+    ),
+    Row(
+        LabFault(name="one of four paths dead mid-run", act=killed(None), paths=_FOUR),
+        read={HARD: HELD, SOFT: TIMED_OUT, FAILOVER: MOVED},
+        write={HARD: HELD_LOST, SOFT: TIMED_OUT_LOST, FAILOVER: LOST},
+        sync={HARD: HELD, SOFT: TIMED_OUT, FAILOVER: MOVED},
+        brief=[(WRITE, FAILOVER)],
+    ),
+    both(
+        LabFault(
+            name="one of four paths flapping (0.8 s, three times)",
+            act=dropped(0.8, times=3),
+            instances=Instances.ONE,
+            paths=_FOUR,
+            options={**PACED, "rate_iops": 16},
+            patience=15.0,
+        ),
+        {HARD: DONE, SOFT: DONE, FAILOVER: MOVED},
+        brief=[(WRITE, FAILOVER)],
+    ),
+]
+
+ROWS: Sequence[Row] = [*SCRIPTED, *LAB]
+CELLS: Sequence[Cell] = [cell for row in ROWS for cell in row.cells()]

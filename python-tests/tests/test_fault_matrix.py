@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The fault matrix (nfsmulti/faults/matrix.py): each cell ends as the table says.
+
+Cells run a few at a time, begun before the first test asks for one. The short form has each fault,
+and of modes that fare alike the first; all of them run by
+
+    NFSMULTI_FAULTS=all ./nfsmulti test -k fault_matrix
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from conftest import missing
+
+from nfsmulti.errors import MissingError
+from nfsmulti.faults.cell import Cell, Outcome
+from nfsmulti.faults.matrix import CELLS
+from nfsmulti.faults.run import Runs
+from nfsmulti.fiorun import Engine
+
+_ALL = os.environ.get("NFSMULTI_FAULTS") == "all"
+_CHOSEN = [cell for cell in CELLS if _ALL or cell.brief]
+_TCP = {cell.id: cell for cell in _CHOSEN}
+
+
+def _cell_of(item: pytest.Item) -> str | None:
+    """Give the cell that a test of this module is about."""
+    params = item.callspec.params if hasattr(item, "callspec") else {}
+    return params.get("cell") if item.path == Path(__file__) else None
+
+
+@pytest.fixture(scope="module")
+def runs(
+    request: pytest.FixtureRequest, engine: Engine, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Runs]:
+    """Begin the cells of the tests that are to run with this build."""
+    wanted = {_cell_of(item) for item in request.session.items}
+    cells = [cell for name, cell in _TCP.items() if name in wanted]
+    with Runs(cells, engine, tmp_path_factory.mktemp("cells")) as running:
+        yield running
+
+
+def _as_expected(run: Callable[[], Outcome]) -> None:
+    try:
+        outcome = run()
+    except MissingError as error:
+        missing(error)
+    told = "\n  ".join([*outcome.complaints, outcome.command, *outcome.said])
+    assert outcome.met, f"{outcome.cell}\n  {told}"
+
+
+@pytest.mark.parametrize("cell", _TCP)
+def test_cell(runs: Runs, cell: str) -> None:
+    _as_expected(lambda: runs.outcome(_TCP[cell]))
+
+
+def test_the_table_names_each_cell_once() -> None:
+    assert len({cell.id for cell in CELLS}) == len(CELLS)
+
+
+def test_the_short_form_has_every_fault() -> None:
+    def faults(cells: list[Cell]) -> set[str]:
+        return {f"{cell.fault.name}, {cell.fault.place}" for cell in cells}
+
+    assert faults([cell for cell in CELLS if cell.brief]) == faults(list(CELLS))
