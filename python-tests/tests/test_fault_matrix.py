@@ -4,7 +4,7 @@
 Cells run a few at a time, begun before the first test asks for one. The short form has each fault,
 and of modes that fare alike the first; all of them run by
 
-    NFSMULTI_FAULTS=all ./nfsmulti test -k fault_matrix
+    NFSMULTI_FAULTS=all ./nfsmulti test -k fault_matrix        or        ./nfsmulti faults
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ import pytest
 from conftest import missing
 
 from nfsmulti.errors import MissingError
-from nfsmulti.faults.cell import Cell, Outcome
+from nfsmulti.faults.cell import Cell, Outcome, Place
 from nfsmulti.faults.matrix import CELLS
-from nfsmulti.faults.run import Runs
+from nfsmulti.faults.run import Runs, run_cell
 from nfsmulti.fiorun import Engine
 
 _ALL = os.environ.get("NFSMULTI_FAULTS") == "all"
 _CHOSEN = [cell for cell in CELLS if _ALL or cell.brief]
-_TCP = {cell.id: cell for cell in _CHOSEN}
+_TCP = {cell.id: cell for cell in _CHOSEN if cell.fault.place is not Place.GUEST}
+_RDMA = {cell.id: cell for cell in _CHOSEN if cell.fault.place is Place.GUEST}
 
 
 def _cell_of(item: pytest.Item) -> str | None:
@@ -56,6 +57,12 @@ def _as_expected(run: Callable[[], Outcome]) -> None:
 @pytest.mark.parametrize("cell", _TCP)
 def test_cell(runs: Runs, cell: str) -> None:
     _as_expected(lambda: runs.outcome(_TCP[cell]))
+
+
+@pytest.mark.kernel_lab
+@pytest.mark.parametrize("cell", _RDMA)
+def test_cell_over_rdma(engine: Engine, tmp_path: Path, cell: str) -> None:
+    _as_expected(lambda: run_cell(_RDMA[cell], engine, tmp_path / "cell"))
 
 
 def test_the_table_names_each_cell_once() -> None:

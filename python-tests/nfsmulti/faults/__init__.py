@@ -2,6 +2,6 @@
 """The fault matrix: what goes wrong, for which job, on which terms, and what must come of it.
 
 matrix.py is the table. A cell is one fault, one kind of work and one mode; run.py runs cells
-against the scripted server (scripted.py) or real servers in a lab (lab.py); judge.py holds what
-came of it against the table.
+against the scripted server (scripted.py), real servers in a lab (lab.py) or the kernel's own in a
+guest (guest.py); judge.py holds what came of it against the table; report.py writes it down.
 """

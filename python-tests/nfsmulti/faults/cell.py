@@ -44,6 +44,7 @@ class Place(StrEnum):
 
     SCRIPTED = "scripted server, TCP"
     LAB = "nfs-ganesha, TCP"
+    GUEST = "knfsd, RDMA"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +103,8 @@ class Cell:
     @property
     def id(self) -> str:
         """Its name, as -k and --only know it."""
-        return f"{self.fault.name}, {self.work}, {self.mode}, tcp"
+        transport = "rdma" if self.fault.place is Place.GUEST else "tcp"
+        return f"{self.fault.name}, {self.work}, {self.mode}, {transport}"
 
     @property
     def paths(self) -> int:

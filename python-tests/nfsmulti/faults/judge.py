@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import re
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from nfsmulti.faults.cell import Cell, Outcome
 from nfsmulti.faults.job import SIGNAL_SECONDS, Left, block_of, content_of, longest_io
+from nfsmulti.fiorun import FioResult
 
 _LOST = re.compile(r": (\d+) bytes of .* may be lost: ")
 _CRASH = re.compile(r"got signal=|AddressSanitizer|runtime error:|LeakSanitizer")
@@ -43,8 +47,20 @@ def judge(cell: Cell, left: Left) -> Outcome:
         written_bytes=report.bytes("write") if report else 0,
         read_bytes=report.bytes("read") if report else 0,
         said=left.said,
-        command=result.command,
+        command=_command(result.argv),
     )
+
+
+def not_run(cell: Cell, why: str) -> Outcome:
+    """Give the outcome of a cell that came to nothing, by no fault of the engine."""
+    left = Left(FioResult([], None, 0.0, "", "", None, [], Path()))
+    return dataclasses.replace(judge(cell, left), outcome="not run", complaints=[why])
+
+
+def _command(argv: Sequence[str]) -> str:
+    """Give fio's command as one would type it, without where it leaves its files."""
+    words = argv[argv.index("fio") :] if "fio" in argv else argv
+    return shlex.join(word for word in words if not word.startswith(("--output=", "--stats_file")))
 
 
 def lost_bytes(left: Left) -> int:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import string
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,6 +19,13 @@ from nfsmulti.processes import run as run_command
 _SECONDS = 20.0
 _ADDRESSES = 4
 CALLS_BEFORE = 10  # that the job has made when the fault comes
+
+_DROP = string.Template("""\
+table ip faults {
+	chain in { type filter hook input priority 0; ip daddr $address drop; }
+	chain out { type filter hook output priority 0; ip saddr $address drop; }
+}
+""")
 
 # Slow enough for the fault to come in time, and traced, so that one can tell when.
 PACED: Options = {"rate_iops": 40, "trace": 1}
@@ -130,29 +138,17 @@ def stopped(seconds: float) -> Callable[[Scene], None]:
     return act
 
 
-def drop_rules(match: str) -> str:
-    """Give nft's rules that drop what matches: `ip {way}` is to become daddr in, saddr out."""
-    return (
-        "table inet faults {\n"
-        f"  chain in {{ type filter hook input priority 0; {match.format(way='daddr')} drop; }}\n"
-        f"  chain out {{ type filter hook output priority 0; {match.format(way='saddr')} drop; }}\n"
-        "}\n"
-    )
-
-
-HEAL = ("nft", "delete", "table", "inet", "faults")
-
-
 def dropped(seconds: float, times: int = 1) -> Callable[[Scene], None]:
     """Drop all packets from and to the address for a while, and do so again after as long."""
 
     def act(scene: Scene) -> None:
+        rules = _DROP.substitute(address=scene.address)
         for number in range(times):
             if number:
                 scene.wait(seconds)
-            scene.network("nft", "-f", "-", stdin=drop_rules(f"ip {{way}} {scene.address}"))
+            scene.network("nft", "-f", "-", stdin=rules)
             scene.wait(seconds)
-            scene.network(*HEAL)
+            scene.network("nft", "delete", "table", "ip", "faults")
 
     return act
 

@@ -11,7 +11,9 @@ import errno
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from nfsmulti.faults import guest
 from nfsmulti.faults.cell import Cell, Expected, Fault, Mode, Work
+from nfsmulti.faults.guest import GuestFault
 from nfsmulti.faults.lab import (
     PACED,
     LabFault,
@@ -74,6 +76,17 @@ HELD = Expected("held", says=("connection lost with", "giving up"))
 HELD_LOST = replace(HELD, loses=True)
 HELD_SILENT = Expected("held", says=("server not responding, still trying", "giving up"))
 HELD_SILENT_LOST = replace(HELD_SILENT, loses=True)
+NO_WAY_BACK = replace(
+    HELD,
+    short="the link came back, but rdma_rxe of Linux 6.1 makes no connection any more once"
+    " something was sent while it was down: the job waits on instead of going on",
+)
+NO_WAY_BACK_LOST = replace(NO_WAY_BACK, loses=True)
+MOVED_SLOWLY = replace(
+    MOVED,
+    short="fio opens the file again before it verifies, and the path that is gone is asked for it"
+    " first: that takes eight seconds",
+)
 CANNOT_REACH = Expected("failed", errno.ECONNREFUSED, says=("cannot reach port",))
 WITHOUT_IT = Expected("done", says=("cannot reach port",))
 
@@ -314,7 +327,7 @@ LAB = [
     both(
         LabFault(name="address removed", act=address_removed(None), instances=Instances.ONE),
         {HARD: HELD_SILENT, SOFT: TIMED_OUT, FAILOVER: MOVED},
-        {HARD: HELD_SILENT_LOST, SOFT: TIMED_OUT_LOST},
+        {HARD: HELD_SILENT_LOST, SOFT: TIMED_OUT_LOST, FAILOVER: MOVED_SLOWLY},
         brief=[(WRITE, HARD), (READ, FAILOVER)],
     ),
     both(
@@ -351,5 +364,33 @@ LAB = [
     ),
 ]
 
-ROWS: Sequence[Row] = [*SCRIPTED, *LAB]
+GUEST = [
+    Row(
+        GuestFault(name="knfsd stopped, started after 2 s", act=guest.server_away(2.0)),
+        read={HARD: AGAIN, SOFT: TIMED_OUT, FAILOVER: DONE},
+        write={HARD: LOST, SOFT: TIMED_OUT_LOST, FAILOVER: LOST},
+        sync={HARD: AGAIN, SOFT: TIMED_OUT, FAILOVER: DONE},
+        brief=[(WRITE, HARD)],
+    ),
+    both(
+        GuestFault(name="link down for 2 s", act=guest.link_down(2.0)),
+        {HARD: NO_WAY_BACK, SOFT: TIMED_OUT, FAILOVER: NO_WAY_BACK},
+        {HARD: NO_WAY_BACK_LOST, SOFT: TIMED_OUT_LOST, FAILOVER: NO_WAY_BACK_LOST},
+        brief=[(READ, HARD)],
+    ),
+    both(
+        GuestFault(name="address removed", act=guest.address_removed(None)),
+        {HARD: HELD, SOFT: TIMED_OUT, FAILOVER: MOVED},
+        {HARD: HELD_LOST, SOFT: TIMED_OUT_LOST, FAILOVER: MOVED_SLOWLY},
+        brief=[(WRITE, FAILOVER)],
+    ),
+    both(
+        GuestFault(name="address removed for 2 s", act=guest.address_removed(2.0)),
+        {HARD: AGAIN, SOFT: TIMED_OUT, FAILOVER: MOVED},
+        {SOFT: TIMED_OUT_LOST_OR_NOT},
+        brief=[(READ, HARD)],
+    ),
+]
+
+ROWS: Sequence[Row] = [*SCRIPTED, *LAB, *GUEST]
 CELLS: Sequence[Cell] = [cell for row in ROWS for cell in row.cells()]

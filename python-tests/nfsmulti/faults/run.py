@@ -10,25 +10,35 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Self
 
-from nfsmulti.errors import HarnessError
-from nfsmulti.faults import lab, scripted
+from nfsmulti.errors import HarnessError, MissingError
+from nfsmulti.faults import guest, lab, scripted
 from nfsmulti.faults.cell import Cell, Outcome
-from nfsmulti.faults.judge import judge
+from nfsmulti.faults.job import Left
+from nfsmulti.faults.judge import judge, not_run
 from nfsmulti.fiorun import Engine
 
 AT_ONCE = 4
 
 
 def run_cell(cell: Cell, engine: Engine, folder: Path) -> Outcome:
-    """Run one cell; what fio leaves lies in `folder`. Raises MissingError, HarnessError."""
+    """Run one cell; what fio leaves lies in `folder`. Raises MissingError."""
+    try:
+        return judge(cell, _run(cell, engine, folder))
+    except MissingError:
+        raise
+    except HarnessError as error:
+        return not_run(cell, str(error))
+
+
+def _run(cell: Cell, engine: Engine, folder: Path) -> Left:
     fault = cell.fault
     if isinstance(fault, scripted.ScriptedFault):
-        left = scripted.run(cell, fault, engine, folder)
-    elif isinstance(fault, lab.LabFault):
-        left = lab.run(cell, fault, engine, folder)
-    else:
-        raise HarnessError(f"{cell.id}: nobody knows how to run it")
-    return judge(cell, left)
+        return scripted.run(cell, fault, engine, folder)
+    if isinstance(fault, lab.LabFault):
+        return lab.run(cell, fault, engine, folder)
+    if isinstance(fault, guest.GuestFault):
+        return guest.run(cell, fault, engine, folder)
+    raise HarnessError("nobody knows how to run it")
 
 
 class Runs:

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Faults of NFS over RDMA: what befalls the kernel's server, its device and its network.
+
+Cells run in the guest of ./nfsmulti lab kernel, one after the other: client, server and device are
+on one machine there. rdma_rxe hands packets between its own addresses over within itself, past any
+filter, so that none can be dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nfsmulti.faults.cell import Cell, Fault, Place
+from nfsmulti.faults.job import FILE, Left, RunningJob, content_of
+from nfsmulti.faults.lab import CALLS_BEFORE
+from nfsmulti.fiorun import Engine, Fio, Options
+from nfsmulti.lab.kernel import ADDRESSES, EXPORT
+from nfsmulti.processes import run as run_command
+
+_SECONDS = 60.0
+_VICTIM = ADDRESSES[1]
+_PORTS = Path("/proc/fs/nfsd/portlist")
+_LISTENS = "rdma 20049"
+_DEVICE = "dummy0"
+
+# An emulated processor is slow, and the job is to be in the middle when the fault comes.
+_PACED: Options = {"rate_iops": 30, "trace": 1, "proto": "rdma"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class GuestFault(Fault):
+    """What is done under way."""
+
+    act: Callable[[RunningJob], None]
+    place: Place = Place.GUEST
+    options: Options = field(default_factory=lambda: _PACED)
+
+
+def run(cell: Cell, fault: GuestFault, engine: Engine, folder: Path) -> Left:
+    """Run a cell, in the guest; the server and its network are mended after it."""
+    file = Path(EXPORT) / FILE
+    file.unlink(missing_ok=True)
+    if not cell.work.writes:
+        file.write_bytes(content_of(cell))
+    addresses = ADDRESSES if cell.paths > 1 else (_VICTIM,)
+    pool = ",".join(f"nfs://{address}{EXPORT}" for address in addresses)
+    try:
+        with RunningJob(cell, Fio(engine), pool, folder) as job:
+            job.until_traced(CALLS_BEFORE)
+            job.now()
+            fault.act(job)
+            left = job.finish(cell.expected)
+        left.file = file.read_bytes() if file.exists() else b""
+    finally:
+        mend()
+    return left
+
+
+def mend() -> None:
+    """See to it that addresses, device and server are as they were.
+
+    The device is made anew: what is sent while its link is down breaks rdma_rxe for good.
+    """
+    _do("ip", "link", "set", _DEVICE, "up")
+    for address in ADDRESSES:
+        _do("ip", "address", "replace", f"{address}/24", "dev", _DEVICE)
+    _do("rdma", "link", "delete", "rxe0", check=False)
+    _do("rdma", "link", "add", "rxe0", "type", "rxe", "netdev", _DEVICE)
+    _start_server()
+
+
+def _do(*words: str, check: bool = True) -> None:
+    done = run_command(words, timeout=_SECONDS)
+    if check:
+        done.check()
+
+
+def _start_server() -> None:
+    """Start its threads, and then RDMA's port, as init.sh does."""
+    _do("rpc.nfsd", "8")
+    if _LISTENS not in _PORTS.read_text().splitlines():
+        _PORTS.write_text(_LISTENS)
+
+
+# --- what befalls ---
+
+
+def server_away(seconds: float) -> Callable[[RunningJob], None]:
+    """Take all of the server's threads, and with them its connections; start it again."""
+
+    def act(job: RunningJob) -> None:
+        _do("rpc.nfsd", "0")
+        job.wait(seconds)
+        _start_server()
+
+    return act
+
+
+def link_down(seconds: float) -> Callable[[RunningJob], None]:
+    """Take the device's link down for a while, and with it all addresses."""
+
+    def act(job: RunningJob) -> None:
+        _do("ip", "link", "set", _DEVICE, "down")
+        job.wait(seconds)
+        _do("ip", "link", "set", _DEVICE, "up")
+
+    return act
+
+
+def address_removed(back_after: float | None) -> Callable[[RunningJob], None]:
+    """Take the address away, and give it back after a while, or never."""
+
+    def act(job: RunningJob) -> None:
+        where = (f"{_VICTIM}/24", "dev", _DEVICE)
+        _do("ip", "address", "delete", *where)
+        if back_after is not None:
+            job.wait(back_after)
+            _do("ip", "address", "add", *where)
+
+    return act
