@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""./nfsmulti faults."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from nfsmulti.errors import HarnessError, MissingError
+from nfsmulti.faults.cell import Cell, Outcome, Place
+from nfsmulti.faults.matrix import CELLS
+from nfsmulti.faults.report import Run, read_outcomes
+from nfsmulti.faults.run import AT_ONCE, Runs
+from nfsmulti.fiorun import Engine
+from nfsmulti.lab import kernel
+from nfsmulti.lab.kernel.tree import KernelTree
+from nfsmulti.machine import versions
+from nfsmulti.paths import BUILD, RESULTS, shown
+
+_GUEST_SECONDS = 1800.0
+_NARROWEST = 150
+
+_Only = Annotated[
+    str, typer.Option(metavar="WORDS", help="Cells whose names hold all these words.")
+]
+_Results = Annotated[
+    Path | None, typer.Option(help="Where the results go (default: results/faults/TIME).")
+]
+
+
+def faults(
+    only: _Only = "",
+    brief: Annotated[
+        bool, typer.Option("--brief", help="The short form, as ./nfsmulti test has it.")
+    ] = False,
+    listed: Annotated[
+        bool, typer.Option("--list", help="Show the cells with what is expected, and end.")
+    ] = False,
+    results: _Results = None,
+) -> None:
+    """Meet jobs with faults of servers and networks, and hold what comes of it to what is promised.
+
+    Against a scripted server, nfs-ganesha in a lab, and (RDMA) the kernel's server in the kernel
+    lab. Needs root; takes about ten minutes. The exit status is 1 where a cell was not as expected.
+    """
+    cells = _choose(only, brief)
+    if listed:
+        for cell in cells:
+            print(f"{cell.id}: {cell.expected.text}")
+        return
+    begun = datetime.now(UTC)
+    out = Console(highlight=False, soft_wrap=True)
+    folder = results or RESULTS / "faults" / f"{begun:%Y%m%dT%H%M%SZ}"
+    found = _run_here(cells, out.print) if kernel.inside() else _run_all(cells, only, brief, out)
+    run = Run(begun, _setting(found), found)
+    run.write(folder)
+    if not kernel.inside():
+        out.width = max(out.width, _NARROWEST)
+        out.print(run.table())
+        out.print(f"{run.verdict}; {shown(folder)} holds report.md and results.json")
+        raise typer.Exit(not all(one.met for one in found))
+
+
+def _setting(found: Sequence[Outcome]) -> dict[str, str]:
+    """Say on what the cells ran."""
+    setting = versions()
+    if any(one.place == Place.GUEST for one in found) and not kernel.inside():
+        setting["kernel lab"] = KernelTree.get().release
+    return setting
+
+
+def _choose(only: str, brief: bool) -> list[Cell]:
+    """Choose the cells that can run here: in the guest its own, elsewhere all."""
+    words = only.split()
+    cells = [
+        cell
+        for cell in CELLS
+        if all(word in cell.id for word in words)
+        and (cell.brief or not brief)
+        and (cell.fault.place is Place.GUEST or not kernel.inside())
+    ]
+    if not cells:
+        raise HarnessError(f"--only='{only}': no cell's name holds all these words", "see --list")
+    return cells
+
+
+def _run_all(cells: Sequence[Cell], only: str, brief: bool, out: Console) -> list[Outcome]:
+    """Run the cells of this machine, and then boot the guest for its own."""
+    here = [cell for cell in cells if cell.fault.place is not Place.GUEST]
+    found = _run_here(here, out.print) if here else []
+    if len(here) < len(cells):
+        words = ["--only", only, *(["--brief"] if brief else [])]
+        try:
+            found += _run_in_guest(words)
+        except MissingError as error:
+            out.print(f"without the kernel lab's cells: {error}", markup=False)
+    return found
+
+
+def _run_here(cells: Sequence[Cell], tell: Callable[[str], object]) -> list[Outcome]:
+    """Run cells; in the guest one after the other, as they share its server."""
+    at_once = 1 if kernel.inside() else AT_ONCE
+    with (
+        tempfile.TemporaryDirectory(prefix="faults-", dir=BUILD) as name,
+        Runs(cells, Engine.built(), Path(name), at_once) as runs,
+    ):
+        return runs.outcomes(lambda outcome: tell(_line(outcome)))
+
+
+def _line(outcome: Outcome) -> str:
+    lines = [f"{outcome.cell}: {outcome.outcome}", *outcome.complaints]
+    return "\n  NOT AS EXPECTED: ".join(lines)
+
+
+def _run_in_guest(words: Sequence[str]) -> list[Outcome]:
+    """Run this command in a guest, and read what it leaves."""
+    with tempfile.TemporaryDirectory(prefix="faults-", dir=BUILD) as name:
+        command = [sys.executable, "-m", "nfsmulti", "faults", *words, "--results", name]
+        status = kernel.run_in_guest(
+            command,
+            kernel.GuestConfig(results=Path(name), timeout=_GUEST_SECONDS),
+            stdout=sys.stdout.buffer,
+            stderr=sys.stderr.buffer,
+        )
+        found = read_outcomes(Path(name))
+    if status or not found:
+        raise HarnessError(f"the guest's cells ended with status {status}, and {len(found)} ran")
+    return found

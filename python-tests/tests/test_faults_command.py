@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What ./nfsmulti faults runs and leaves, and that it tells of what was not as expected."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from conftest import run_harness
+
+from nfsmulti.faults.cell import Cell, Expected
+from nfsmulti.faults.matrix import CELLS
+from nfsmulti.faults.report import REPORT, RESULTS, Run, read_outcomes
+from nfsmulti.faults.run import run_cell
+from nfsmulti.fiorun import Engine
+
+_NAME = "STALE, read, hard, tcp"
+
+
+def _cell(name: str) -> Cell:
+    (found,) = (cell for cell in CELLS if cell.id == name)
+    return found
+
+
+def test_a_run_leaves_its_report(tmp_path: Path) -> None:
+    done = run_harness("faults", "--only", "STALE read", "--results", str(tmp_path))
+    assert done.status == 0, done.stderr
+    assert "3 cells: 3 as expected" in done.stdout
+    assert "| STALE | read | hard | failed ESTALE |" in (tmp_path / REPORT).read_text()
+    assert [one.outcome for one in read_outcomes(tmp_path)] == ["failed ESTALE"] * 3
+    assert json.loads((tmp_path / RESULTS).read_text())["setting"]["fio"].startswith("fio-")
+
+
+def test_cells_are_listed_and_not_run() -> None:
+    done = run_harness("faults", "--list", "--only", "STALE read hard")
+    assert done.stdout == f"{_NAME}: failed ESTALE\n"
+
+
+def test_a_name_that_no_cell_has_is_refused() -> None:
+    done = run_harness("faults", "--only", "no such fault")
+    assert done.status == 1
+    assert "no cell's name holds all these words" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "expected", "complaint"),
+    [
+        (_NAME, Expected("done"), "failed ESTALE, where done was expected"),
+        (_NAME, Expected("failed", errno.EIO), "failed ESTALE, where failed EIO was expected"),
+        (
+            _NAME,
+            Expected("failed", errno.ESTALE, says=("no such words",)),
+            "it did not say: no such words",
+        ),
+        (
+            "new verifier between WRITE and COMMIT, write, hard, tcp",
+            Expected("failed", errno.EIO),
+            "1048576 bytes were told as lost",
+        ),
+        (
+            "unknown xid, read, failover, tcp",
+            Expected("done", moves=True),
+            "no call was taken over by another path",
+        ),
+    ],
+)
+def test_what_is_not_as_expected_is_told(
+    engine: Engine, tmp_path: Path, name: str, expected: Expected, complaint: str
+) -> None:
+    cell = dataclasses.replace(_cell(name), expected=expected)
+    outcome = run_cell(cell, engine, tmp_path / "cell")
+    assert outcome.complaints == [complaint]
+    run = Run(datetime.now(UTC), {}, [outcome])
+    run.write(tmp_path)
+    assert run.verdict.endswith("0 as expected (0 of them short of what is promised), 1 not")
+    assert f"- {cell.id}: {complaint}" in (tmp_path / REPORT).read_text()
