@@ -14,15 +14,7 @@ from dataclasses import dataclass, field, replace
 from nfsmulti.faults import guest
 from nfsmulti.faults.cell import Cell, Expected, Fault, Mode, Work
 from nfsmulti.faults.guest import GuestFault
-from nfsmulti.faults.lab import (
-    PACED,
-    LabFault,
-    address_removed,
-    dropped,
-    killed,
-    nothing,
-    stopped,
-)
+from nfsmulti.faults.lab import PACED, LabFault
 from nfsmulti.faults.scripted import (
     ENDLESS_DATA,
     ENDLESS_VERIFIER,
@@ -43,10 +35,12 @@ from nfsmulti.faults.scripted import (
     unanswered_until,
 )
 from nfsmulti.lab import Instances
+from nfsmulti.lab.faults import FaultKind
 from nfsmulti.scripted import Answer, Nfs, Status
 
 HARD, SOFT, FAILOVER = Mode
 READ, WRITE, SYNC = Work
+KILL, STOP, DROP, ADDRESS = (FaultKind.KILL, FaultKind.STOP, FaultKind.DROP, FaultKind.ADDRESS)
 
 Modes = Mapping[Mode, Expected]
 
@@ -289,28 +283,28 @@ SCRIPTED = [
 
 LAB = [
     Row(
-        LabFault(name="server killed, back after 0.5 s", act=killed(0.5), patience=15.0),
+        LabFault(name="server killed, back after 0.5 s", kind=KILL, seconds=0.5, patience=15.0),
         read=every(AGAIN),
         write=every(LOST),
         sync=every(AGAIN),
         brief=[(WRITE, HARD), (SYNC, HARD)],
     ),
     Row(
-        LabFault(name="server killed, back after 2 s", act=killed(2.0)),
+        LabFault(name="server killed, back after 2 s", kind=KILL, seconds=2.0),
         read={HARD: AGAIN, SOFT: TIMED_OUT, FAILOVER: MOVED},
         write={HARD: LOST, SOFT: TIMED_OUT_LOST, FAILOVER: LOST},
         sync={HARD: AGAIN, SOFT: TIMED_OUT, FAILOVER: MOVED},
         brief=[(READ, FAILOVER), (WRITE, SOFT)],
     ),
     Row(
-        LabFault(name="server killed for good", act=killed(None)),
+        LabFault(name="server killed for good", kind=KILL),
         read={HARD: HELD, SOFT: TIMED_OUT, FAILOVER: MOVED},
         write={HARD: HELD_LOST, SOFT: TIMED_OUT_LOST, FAILOVER: LOST},
         sync={HARD: HELD, SOFT: TIMED_OUT, FAILOVER: MOVED},
         brief=[(READ, HARD), (SYNC, FAILOVER)],
     ),
     Row(
-        LabFault(name="server stopped (SIGSTOP) for 5 s", act=stopped(5.0)),
+        LabFault(name="server stopped (SIGSTOP) for 5 s", kind=STOP, seconds=5.0),
         read={HARD: SILENT, SOFT: TIMED_OUT, FAILOVER: MOVED},
         write={HARD: SILENT, SOFT: TIMED_OUT_LOST, FAILOVER: LOST},
         sync={FAILOVER: MOVED},
@@ -318,33 +312,36 @@ LAB = [
     ),
     both(
         LabFault(
-            name="packets dropped both ways for 2 s", act=dropped(2.0), instances=Instances.ONE
+            name="packets dropped both ways for 2 s",
+            kind=DROP,
+            seconds=2.0,
+            instances=Instances.ONE,
         ),
         {HARD: SILENT, SOFT: TIMED_OUT, FAILOVER: MOVED},
         {SOFT: TIMED_OUT_LOST_OR_NOT},
         brief=[(WRITE, HARD), (READ, FAILOVER)],
     ),
     both(
-        LabFault(name="address removed", act=address_removed(None), instances=Instances.ONE),
+        LabFault(name="address removed", kind=ADDRESS, instances=Instances.ONE),
         {HARD: HELD_SILENT, SOFT: TIMED_OUT, FAILOVER: MOVED},
         {HARD: HELD_SILENT_LOST, SOFT: TIMED_OUT_LOST, FAILOVER: MOVED_SLOWLY},
         brief=[(WRITE, HARD), (READ, FAILOVER)],
     ),
     both(
-        LabFault(name="address removed for 2 s", act=address_removed(2.0), instances=Instances.ONE),
+        LabFault(
+            name="address removed for 2 s", kind=ADDRESS, seconds=2.0, instances=Instances.ONE
+        ),
         {HARD: SILENT, SOFT: TIMED_OUT, FAILOVER: MOVED},
         {SOFT: TIMED_OUT_LOST_OR_NOT},
         brief=[(WRITE, HARD)],
     ),
     both(
-        LabFault(
-            name="one of four paths dead from the start", act=nothing, before=True, paths=_FOUR
-        ),
+        LabFault(name="one of four paths dead from the start", kind=KILL, before=True, paths=_FOUR),
         {HARD: CANNOT_REACH, SOFT: CANNOT_REACH, FAILOVER: WITHOUT_IT},
         brief=[(READ, HARD), (WRITE, FAILOVER)],
     ),
     Row(
-        LabFault(name="one of four paths dead mid-run", act=killed(None), paths=_FOUR),
+        LabFault(name="one of four paths dead mid-run", kind=KILL, paths=_FOUR),
         read={HARD: HELD, SOFT: TIMED_OUT, FAILOVER: MOVED},
         write={HARD: HELD_LOST, SOFT: TIMED_OUT_LOST, FAILOVER: LOST},
         sync={HARD: HELD, SOFT: TIMED_OUT, FAILOVER: MOVED},
@@ -353,7 +350,9 @@ LAB = [
     both(
         LabFault(
             name="one of four paths flapping (0.8 s, three times)",
-            act=dropped(0.8, times=3),
+            kind=DROP,
+            seconds=0.8,
+            times=3,
             instances=Instances.ONE,
             paths=_FOUR,
             options={**PACED, "rate_iops": 16},

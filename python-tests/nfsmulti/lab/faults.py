@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.lab.config import Instances
 from nfsmulti.lab.lab import Lab
 from nfsmulti.processes import Completed, find, run
 
@@ -32,15 +31,15 @@ class FaultKind(StrEnum):
 
 
 class Faults:
-    """Breaks and mends the paths of a lab, which has namespaces and an instance per address.
+    """Breaks and mends the paths of a lab that has namespaces.
 
-    Each path has one fault at a time at most. Raises MissingError where nft, ss or sysctl is
-    missing.
+    Each path has one fault at a time at most. Where one server is behind all addresses, KILL and
+    STOP break all paths. Raises MissingError where nft, ss or sysctl is missing.
     """
 
     def __init__(self, lab: Lab):
-        if lab.config.local or lab.config.instances is Instances.ONE:
-            raise HarnessError("faults of single paths need namespaces, and a server per address")
+        if lab.config.local:
+            raise HarnessError("faults of single paths need namespaces")
         for program in ("nft", "ss", "sysctl"):
             find(program)
         self._lab = lab
