@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from nfsmulti import report
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import RESULTS, shown
 from nfsmulti.run import carry, factors, start
@@ -89,7 +90,8 @@ def run(
     """Run a published story: dd, sio, oltp, sweep, fsperf, randread, or all of them.
 
     On a pool of your own, or in a lab that is started with the story's limits (needs root). Each
-    run leaves a folder with every fio's command and output, and summary.json of all figures.
+    run leaves a folder with every fio's command and output, summary.json of all figures, and a
+    report beside the published ones (report.html, report.md).
 
     A cell that fails is marked so, and the rest goes on; the exit status is then 1. A run that was
     interrupted, or has failed cells, goes on with --resume: cells that are done are kept.
@@ -172,7 +174,10 @@ def _one(record: Record) -> int:
         left = len(record.waiting())
         _out.print(f"{left} cells were not run; go on with: {_resume_line(record)}", markup=False)
         return 1
-    _out.print(f"{shown(record.folder)} holds summary.json, and each fio's command and output.")
+    report.write(record.folder)
+    _out.print(
+        f"{shown(record.folder)} holds report.html, report.md, summary.json, each fio's output"
+    )
     if not record.failed:
         return 0
     _out.print(
