@@ -350,3 +350,41 @@ def test_limits_of_several_places_are_told_in_short() -> None:
     summary = dataclasses.replace(made_runs.dd(repeats=1), place=place)
     assert conditions.in_short(summary) == "lab (capped: link 1gbit, per_address 120mbit)"
     assert conditions.in_short(dataclasses.replace(summary, place={})) == "unknown place"
+
+
+# --- more factors, and more hosts ---
+
+
+def test_cells_that_differ_in_another_factor_are_no_repeats(tmp_path: Path) -> None:
+    made = made_runs.Maker("dd")
+    for nconnect, gain in ((1, 1.0), (4, 3.0)):
+        for streams in (1, 5):
+            made.add(
+                {"client": "pool", "direction": "write", "streams": streams, "nconnect": nconnect},
+                write=100e6 * (1 if streams == 1 else gain),
+            )
+    text = report_of(made.summary(), tmp_path)
+    assert re.search(r"nconnect 1: Five streams .*? write (1\.0|0\.9)\d \(.*?does not hold", text)
+    assert re.search(r"nconnect 4: Five streams .*? write (3\.0|2\.9)\d \(", text)
+    rows = re.findall(r"\| AIX \(pool\), write, 5 streams; nconnect (\d) \| .*? (\d) \|", text)
+    assert [number for number, _ in rows] == ["1", "4"]
+    assert "## One stream, and more; nconnect 4" in text
+    assert (tmp_path / "plots" / "scaling-pool-nconnect-4.png").exists()
+
+
+def test_hosts_are_shown_each_and_in_sum(tmp_path: Path) -> None:
+    made = made_runs.Maker("dd", repeats=2)
+    made.add({"client": "pool", "direction": "write", "streams": 2}, write=300e6, jobs=2)
+    jobs = [
+        dataclasses.replace(job, host=host, write_bytes_per_s=rate)
+        for job, host, rate in zip(made.cells[0].jobs, ("h1", "h2"), (100e6, 200e6), strict=True)
+    ]
+    made.cells = [dataclasses.replace(cell, jobs=jobs) for cell in made.cells]
+    text = report_of(made.summary(), tmp_path)
+    cell = "client pool, direction write, streams 2"
+    for host, rate in (("h1", 100), ("h2", 200), ("in sum", 300)):
+        assert f"| {cell} | {host} | {rate} | 0.0 | 2 |" in text
+
+
+def test_one_host_has_no_table_of_hosts(folder: Path) -> None:
+    assert "Each host" not in (folder / "report.md").read_text()

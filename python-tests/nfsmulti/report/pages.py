@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.report import charts, conditions, texts
+from nfsmulti.report import charts, conditions, hosts, texts, variants
 from nfsmulti.report.scenarios import SCENARIOS
 from nfsmulti.report.story import Beside, Section, Story, Table
 from nfsmulti.summary import Cell, Summary
@@ -31,7 +32,9 @@ def write(folder: Path) -> None:
     scenario = SCENARIOS.get(summary.scenario)
     if scenario is None:
         raise HarnessError(f"{folder}: there is no report for scenario '{summary.scenario}'")
-    story = scenario.tell(summary) if summary.done else _NOTHING
+    story = variants.tell(scenario, summary) if summary.done else _NOTHING
+    if by_host := hosts.section(summary):
+        story = dataclasses.replace(story, sections=[*story.sections, by_host])
     plots = [plot for section in (*story.sections, *story.ending) for plot in section.plots]
     drawn = {plot.name: Markup(charts.write(plot, folder / PLOTS)) for plot in plots}
     values = {
@@ -39,7 +42,7 @@ def write(folder: Path) -> None:
         "scenario": scenario,
         "story": story,
         "drawn": drawn,
-        "beside": beside_table(scenario.beside(summary)),
+        "beside": beside_table(variants.beside(scenario, summary)),
         "troubles": _troubles(summary),
         "conditions": conditions.table(summary, folder),
         "place": conditions.in_short(summary),

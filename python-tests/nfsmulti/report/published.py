@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.report import conditions, pages, texts
+from nfsmulti.report import conditions, pages, texts, variants
 from nfsmulti.report.scenarios import SCENARIOS
 from nfsmulti.report.story import Beside, Scenario, Table
 from nfsmulti.summary import FILE, Summary
@@ -45,7 +45,7 @@ def table(found: dict[str, tuple[str, Summary]]) -> Table:
     rows: list[list[str]] = []
     for scenario in SCENARIOS.values():
         _, summary = found.get(scenario.name, (None, None))
-        beside = scenario.beside(summary or _nothing(scenario))
+        beside = variants.beside(scenario, summary or _nothing(scenario))
         rows += [_row(scenario, row, summary) for row in beside]
     headings = [
         "publication", "figure", "theirs", "their ratio", "ours", "our ratio", "CV %", "n",

@@ -87,11 +87,13 @@ class Scenario:
     """A published story: who measured what, and what a run of ours has to say to it.
 
     `beside` gives all published figures, with ours where the run has them: of a run without cells
-    it gives the published ones alone. `tell` needs one cell that is done.
+    it gives the published ones alone. `tell` needs one cell that is done. `factors` are those that
+    both know of; None: they take any.
     """
 
     name: str
     title: str
     publication: str
+    factors: tuple[str, ...] | None
     beside: Callable[[Summary], list[Beside]]
     tell: Callable[[Summary], Story]

@@ -30,7 +30,7 @@ RULE = (
     " interval lies above 1; it holds in kind where the interval lies above 1 and the gain is at"
     " least half of the published one."
 )
-_SINGLE = " Each side was run once: without repeats there is no interval, and this may be chance."
+SINGLE = " Each side was run once: without repeats there is no interval, and this may be chance."
 
 
 def judge(ours: Ratio | None, theirs: float) -> Verdict:
@@ -48,4 +48,4 @@ def judge(ours: Ratio | None, theirs: float) -> Verdict:
 
 def sentence(ours: Ratio | None, theirs: float) -> str:
     """Give the verdict, with a warning where it rests on single runs."""
-    return judge(ours, theirs) + (_SINGLE if ours and ours.low is None else "")
+    return judge(ours, theirs) + (SINGLE if ours and ours.low is None else "")

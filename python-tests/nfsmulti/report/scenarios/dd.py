@@ -197,6 +197,7 @@ DD = Scenario(
         " wsize = 32768). AIX wrote 19.4 MB/s by one stream and 72 MB/s by five at once; Linux"
         " wrote 139 MB/s and read 98.0 MB/s by one. The limit was per connection."
     ),
+    factors=("client", "direction", "streams"),
     beside=beside,
     tell=tell,
 )

@@ -246,6 +246,7 @@ FSPERF = Scenario(
         " NFSv3: 718 MB/s over one mount, 1100 MB/s over four (1.53 times); NFSv4: 523 and 1094"
         " MB/s (2.09 times)."
     ),
+    factors=("client", "paths", "spread"),
     beside=beside,
     tell=tell,
 )

@@ -229,6 +229,7 @@ OLTP = Scenario(
         " protocol efficiency (CPU per transaction, NFS = 1.0) and block-read response, where 8 KiB"
         " reads took under 0.1 ms longer over NFS than over the SAN."
     ),
+    factors=("connections", "concurrency"),
     beside=beside,
     tell=tell,
 )

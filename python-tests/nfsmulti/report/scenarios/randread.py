@@ -299,6 +299,7 @@ RANDREAD = Scenario(
         " jobs: 4178 MiB/s, 66.8k IOPS; 371 to 500 µs mean completion latency; usr 3.7 to 4.7 %,"
         " sys 24 to 36 % of a core per job."
     ),
+    factors=("transport",),
     beside=beside,
     tell=tell,
 )

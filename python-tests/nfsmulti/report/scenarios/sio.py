@@ -6,7 +6,7 @@ Factors: mode (buffered, direct, concurrent), pattern (sequential, random), thre
 
 from __future__ import annotations
 
-from nfsmulti.report import cells, charts, texts
+from nfsmulti.report import cells, charts, texts, verdict
 from nfsmulti.report.cells import Measure
 from nfsmulti.report.story import Beside, Plot, Scenario, Section, Story, Table
 from nfsmulti.stats.ratio import Ratio
@@ -145,7 +145,8 @@ def _answer(summary: Summary) -> str:
     words = f"{found} of {len(rows)} published findings are found here."
     if missing:
         words += f" Not found: {texts.several(missing)}."
-    return f"{words} {_gains(summary)}".strip()
+    single = any(row.our_ratio.low is None for row in rows if row.our_ratio)
+    return f"{words} {_gains(summary)}".strip() + (verdict.SINGLE if single else "")
 
 
 def _gains(summary: Summary) -> str:
@@ -217,6 +218,7 @@ SIO = Scenario(
         " gain, or a loss, for one sequential thread, and a large gain over buffered and direct I/O"
         " at high concurrency; CPU per operation rose with contention on the one TCP socket."
     ),
+    factors=("mode", "pattern", "threads"),
     beside=beside,
     tell=tell,
 )

@@ -224,6 +224,7 @@ SWEEP = Scenario(
         " write 84.1 MB/s (soft, sync, 65536). Flat for buffers from 32768 up; sync or async, soft"
         " or hard mattered little. Settings are often published; this finds yours."
     ),
+    factors=None,
     beside=beside,
     tell=tell,
 )

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Runs whose cells were crossed with more factors (`run --factors`): a story for each combination.
+
+A scenario's report knows its own factors alone. Cells that differ in another one are no repeats of
+each other, and must not be taken together.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Sequence
+
+from nfsmulti.report.story import Beside, Scenario, Section, Story
+from nfsmulti.summary import Cell, Factor, Summary
+
+_Levels = tuple[tuple[str, Factor], ...]
+
+
+def beside(scenario: Scenario, summary: Summary) -> list[Beside]:
+    """Give the published figures beside ours, once for each combination of further factors."""
+    return [
+        dataclasses.replace(row, figure=_named(row.figure, levels))
+        for levels, part in _parts(scenario, summary)
+        for row in scenario.beside(part)
+    ]
+
+
+def tell(scenario: Scenario, summary: Summary) -> Story:
+    """Tell the story, once for each combination of further factors; one cell must be done."""
+    told = [
+        (levels, scenario.tell(part)) for levels, part in _parts(scenario, summary) if part.done
+    ]
+    return Story(
+        answer=[
+            f"{_text(levels)}: {words}" if levels else words
+            for levels, story in told
+            for words in story.answer
+        ],
+        sections=[one for levels, story in told for one in _sections(story.sections, levels)],
+        reading=told[0][1].reading,
+        ending=[one for levels, story in told for one in _sections(story.ending, levels)],
+    )
+
+
+def _parts(scenario: Scenario, summary: Summary) -> list[tuple[_Levels, Summary]]:
+    """Split a run by the factors that the scenario does not know; one part where there are none."""
+    if scenario.factors is None:
+        return [((), summary)]
+    found: dict[_Levels, list[Cell]] = {}
+    for cell in summary.cells:
+        further = {
+            name: cell.factors[name] for name in cell.factors if name not in scenario.factors
+        }
+        found.setdefault(tuple(further.items()), []).append(cell)
+    parts = [(levels, dataclasses.replace(summary, cells=cells)) for levels, cells in found.items()]
+    return sorted(parts, key=lambda part: _text(part[0])) or [((), summary)]
+
+
+def _sections(sections: Sequence[Section], levels: _Levels) -> list[Section]:
+    suffix = re.sub(r"[^a-z0-9]+", "-", _text(levels).lower()).strip("-")
+    return [
+        dataclasses.replace(
+            one,
+            title=_named(one.title, levels),
+            plots=[
+                dataclasses.replace(
+                    plot,
+                    name=f"{plot.name}-{suffix}" if levels else plot.name,
+                    caption=_named(plot.caption.removesuffix("."), levels)
+                    if levels
+                    else plot.caption,
+                )
+                for plot in one.plots
+            ],
+        )
+        for one in sections
+    ]
+
+
+def _named(words: str, levels: _Levels) -> str:
+    return f"{words}; {_text(levels)}" if levels else words
+
+
+def _text(levels: _Levels) -> str:
+    return ", ".join(f"{name} {value}" for name, value in levels)
