@@ -61,7 +61,7 @@ def rdma_alone(guest_fio: FioRunner) -> Iterator[FioRunner]:
     _ip(*_NO_TCP)
     try:
         yield guest_fio
-        eventually(lambda: not _relays())
+        eventually(lambda: not _relays(), _SECONDS)
     finally:
         _ip(*_TCP)
         for pid in _relays():
@@ -212,7 +212,7 @@ def _laying_out() -> bool:
 def test_a_silent_server_does_not_hold_fio(rdma_alone: FioRunner, number: signal.Signals) -> None:
     """Stopped, its processes are as silent as the server can be."""
     with rdma_alone.start(pool=_ONE, **_LONG) as process:
-        eventually(_laying_out)
+        eventually(_laying_out, _SECONDS)
         for pid in _relays():
             os.kill(pid, signal.SIGSTOP)
         assert catches(process.pid, number)
@@ -225,11 +225,14 @@ def test_a_server_that_does_not_accept(rdma_alone: FioRunner) -> None:
     """A listener that is stopped: the connection neither comes nor fails."""
     with Process(["rping", "-s", "-a", ADDRESSES[0], "-p", "20051", "-P"]) as listener:
         show = ["rdma", "resource", "show", "cm_id"]
-        eventually(lambda: "LISTEN" in _line_of(listener.pid, run(show, timeout=_SECONDS).stdout))
+        eventually(
+            lambda: "LISTEN" in _line_of(listener.pid, run(show, timeout=_SECONDS).stdout), _SECONDS
+        )
         os.kill(listener.pid, signal.SIGSTOP)
         options: dict[str, Option] = {**_LONG, "rdmaport": 20051}
         with rdma_alone.start(pool=_ONE, **options) as process:
-            eventually(_relays)
+            eventually(lambda: _relays() or not process.running, _SECONDS)
+            assert _relays()
             assert catches(process.pid, signal.SIGTERM)
             os.kill(process.pid, signal.SIGTERM)
             ends(process, 15)
@@ -242,7 +245,7 @@ def _line_of(pid: int, text: str) -> str:
 def test_it_is_started_again_where_it_is_lost(rdma_alone: FioRunner) -> None:
     """As any other connection: what was under way is sent again."""
     with rdma_alone.start(pool=_ONE, **{**_LONG, "size": "64m"}) as process:
-        eventually(_laying_out)
+        eventually(_laying_out, _SECONDS)
         for pid in _relays():
             os.kill(pid, signal.SIGKILL)
         result = rdma_alone.finish(process)
@@ -260,7 +263,7 @@ def test_it_is_the_engines_own(
     monkeypatch.chdir(tmp_path)
     path = f"{tmp_path}:{os.environ['PATH']}"
     with rdma_alone.start(pool=_ONE, env={"PATH": path}, **_LONG) as process:
-        eventually(_laying_out)
+        eventually(_laying_out, _SECONDS)
         programs = {Path(f"/proc/{pid}/exe").readlink() for pid in _relays()}
         process.signal(signal.SIGTERM)
         rdma_alone.finish(process)
@@ -269,7 +272,7 @@ def test_it_is_the_engines_own(
 
 def test_it_ends_with_a_fio_that_is_killed(rdma_alone: FioRunner) -> None:
     with rdma_alone.start(pool=_ONE, **_LONG) as process:
-        eventually(_laying_out)
+        eventually(_laying_out, _SECONDS)
         assert _relays()
         os.kill(process.pid, signal.SIGKILL)
-        eventually(lambda: not _relays())
+        eventually(lambda: not _relays(), _SECONDS)
