@@ -378,6 +378,17 @@ def test_a_server_that_goes_and_comes_back(rdma: Rdma) -> None:
 
 
 @pytest.mark.usefixtures("mended")
+def test_what_a_server_lost_is_written_again(rdma: Rdma) -> None:
+    """hold_writes: it comes back with another write verifier; the hold's memory is reached."""
+    back = ["sh", "-c", f"rpc.nfsd 8; echo {_LISTENS} >{_PORTS}"]
+    result = _during(rdma, [["rpc.nfsd", "0"], back], **_WRITES, hold_writes="256m")
+    done(result)
+    (line,) = result.stats
+    assert line.rewritten_bytes > 0
+    assert any("all of it is durable now" in line for line in complaints(result.messages))
+
+
+@pytest.mark.usefixtures("mended")
 def test_a_server_that_goes_does_not_hold_fio(rdma: Rdma) -> None:
     result = _during(rdma, [["rpc.nfsd", "0"]], **{**_WRITES, "runtime": 4})
     assert result.status == 1
