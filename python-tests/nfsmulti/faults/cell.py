@@ -25,13 +25,14 @@ class Mode(StrEnum):
 class Work(StrEnum):
     """What the job does; each block's content is known, and checked on the server's own file.
 
-    "write" is made of UNSTABLE WRITEs and a COMMIT, "write sync" of FILE_SYNC WRITEs. Both are read
-    back.
+    "write" is made of UNSTABLE WRITEs and a COMMIT, "write sync" of FILE_SYNC WRITEs; "write hold"
+    is "write" with hold_writes. All are read back.
     """
 
     READ = "read"
     WRITE = "write"
     SYNC = "write sync"
+    HOLD = "write hold"
 
     @property
     def writes(self) -> bool:

@@ -42,6 +42,7 @@ _WORKS: dict[Work, dict[str, Option]] = {
     Work.READ: {"rw": "read"},
     Work.WRITE: {"rw": "write", "end_fsync": 1},
     Work.SYNC: {"rw": "write", "stable": "file_sync"},
+    Work.HOLD: {"rw": "write", "end_fsync": 1, "hold_writes": "1m"},
 }
 _SUMMARY = re.compile(r"nfsmulti: .*\d+ connections? on \d+ paths?:")
 

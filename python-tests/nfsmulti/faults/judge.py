@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from nfsmulti.faults.cell import Cell, Outcome
+from nfsmulti.faults.cell import Cell, Mode, Outcome
 from nfsmulti.faults.job import SIGNAL_SECONDS, Left, block_of, content_of, longest_io
 from nfsmulti.fiorun import FioResult
 
@@ -24,6 +24,7 @@ def judge(cell: Cell, left: Left) -> Outcome:
     result, report = left.result, left.result.report
     stats = result.stats
     again = sum(line.retransmissions for line in stats)
+    rewritten = sum(line.rewritten_bytes for line in stats)
     moved = sum(line.reissues for line in stats)
     since = left.signalled or left.fault
     came_through = result.status == 0
@@ -42,7 +43,7 @@ def judge(cell: Cell, left: Left) -> Outcome:
         end_s=None if came_through or since is None else round(left.ended - since, 3),
         again=again,
         moved=moved,
-        again_bytes=(again + moved) * block_of(cell),
+        again_bytes=(again + moved) * block_of(cell) + rewritten,
         lost_bytes=lost_bytes(left),
         written_bytes=report.bytes("write") if report else 0,
         read_bytes=report.bytes("read") if report else 0,
@@ -89,6 +90,7 @@ def _complaints(cell: Cell, left: Left, moved: int) -> Iterator[str]:
     if outcome != expected.text:
         yield f"{outcome}, where {expected.text} was expected"
     yield from (f"it did not say: {words}" for words in expected.says if words not in said)
+    yield from _over_again(cell, said)
     if len(left.said) > _LINES_MAX:
         yield f"it said {len(left.said)} lines"
     if expected.moves and not moved:
@@ -98,6 +100,14 @@ def _complaints(cell: Cell, left: Left, moved: int) -> Iterator[str]:
     if expected.loses is not None and expected.loses != bool(lost_bytes(left)):
         yield f"{lost_bytes(left)} bytes were told as lost"
     yield from _account(cell, left)
+
+
+def _over_again(cell: Cell, said: str) -> Iterator[str]:
+    """Hold `hard` to its word: a line when a path stops, and one when it goes on."""
+    if cell.mode is Mode.HARD and cell.expected.how == "done":
+        for words in cell.expected.says:
+            if said.count(words) > cell.paths:
+                yield f"it said {said.count(words)} times: {words}"
 
 
 def _account(cell: Cell, left: Left) -> Iterator[str]:
@@ -123,7 +133,7 @@ def _whole(cell: Cell, left: Left, content: bytes) -> Iterator[str]:
         yield "the server's file does not hold what was written"
     sides = {"read": sum(line.read_bytes for line in stats)}
     if cell.work.writes:
-        sides["write"] = sum(line.write_bytes for line in stats)
+        sides["write"] = sum(line.write_bytes - line.rewritten_bytes for line in stats)
     for side, moved in sides.items():
         counted = report.bytes("read" if side == "read" else "write")
         if counted != len(content) or moved != counted:

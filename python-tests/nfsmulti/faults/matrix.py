@@ -39,7 +39,7 @@ from nfsmulti.lab.faults import FaultKind
 from nfsmulti.scripted import Answer, Nfs, Status
 
 HARD, SOFT, FAILOVER = Mode
-READ, WRITE, SYNC = Work
+READ, WRITE, SYNC, HOLD = Work
 KILL, STOP, DROP, ADDRESS = (FaultKind.KILL, FaultKind.STOP, FaultKind.DROP, FaultKind.ADDRESS)
 
 Modes = Mapping[Mode, Expected]
@@ -57,6 +57,9 @@ AGAIN = Expected("done", says=("connection lost with", "connected again: sending
 SILENT = Expected("done", says=("server not responding, still trying", "server OK"))
 MOVED = Expected("done", says=("does not answer",), moves=True)
 LOST = Expected("failed", errno.EIO, says=("bytes of",), loses=True)
+MENDED = Expected("done", says=("bytes again", "all of it is durable now"))
+MOVED_AND_MENDED = replace(MOVED, says=(*MOVED.says, *MENDED.says))
+NOT_MENDED = replace(LOST, says=("the write verifier changed each of 3 times",))
 TIMED_OUT = Expected("failed", errno.ETIMEDOUT)
 GAVE_UP = Expected("failed", errno.EPROTO, says=("the server broke the protocol 3 times running",))
 REFUTED = Expected("failed", errno.EPROTO, says=("contradicts the call or itself",))
@@ -89,7 +92,8 @@ WITHOUT_IT = Expected("done", says=("cannot reach port",))
 class Row:
     """One fault: what is expected of reading and of writing, by mode.
 
-    `sync` is for FILE_SYNC WRITEs, which are of interest where a server may forget UNSTABLE ones.
+    `sync` is for FILE_SYNC WRITEs and `hold` for hold_writes, which are of interest where a server
+    may forget what is UNSTABLE.
     The short form has the cells in `brief`, if any are given; else, for each work, all modes but
     those that fare as an earlier one does.
     """
@@ -98,11 +102,12 @@ class Row:
     read: Modes = field(default_factory=dict)
     write: Modes = field(default_factory=dict)
     sync: Modes = field(default_factory=dict)
+    hold: Modes = field(default_factory=dict)
     brief: Sequence[tuple[Work, Mode]] = ()
 
     def cells(self) -> Iterator[Cell]:
         """Give the row's cells."""
-        for work, modes in zip(Work, (self.read, self.write, self.sync), strict=True):
+        for work, modes in zip(Work, (self.read, self.write, self.sync, self.hold), strict=True):
             for mode, expected in modes.items():
                 alike = [(work, other) for other, one in modes.items() if one == expected]
                 brief = (work, mode) in (self.brief or alike[:1])
@@ -196,6 +201,7 @@ SCRIPTED = [
             procedures=(Nfs.COMMIT,),
         ),
         write=every(LOST),
+        hold=every(MENDED),
     ),
     Row(
         ScriptedFault(
@@ -205,6 +211,7 @@ SCRIPTED = [
             options={"fsync": 16},
         ),
         write=every(LOST),
+        hold=every(NOT_MENDED),
     ),
     # What a server must not answer
     both(ScriptedFault(name="unknown xid", answers=lambda: each(STRANGER)), every(DONE)),
@@ -287,13 +294,15 @@ LAB = [
         read=every(AGAIN),
         write=every(LOST),
         sync=every(AGAIN),
-        brief=[(WRITE, HARD), (SYNC, HARD)],
+        hold=every(MENDED),
+        brief=[(WRITE, HARD), (SYNC, HARD), (HOLD, HARD)],
     ),
     Row(
         LabFault(name="server killed, back after 2 s", kind=KILL, seconds=2.0),
         read={HARD: AGAIN, SOFT: TIMED_OUT, FAILOVER: MOVED},
         write={HARD: LOST, SOFT: TIMED_OUT_LOST, FAILOVER: LOST},
         sync={HARD: AGAIN, SOFT: TIMED_OUT, FAILOVER: MOVED},
+        hold={HARD: MENDED, SOFT: TIMED_OUT_LOST, FAILOVER: MOVED_AND_MENDED},
         brief=[(READ, FAILOVER), (WRITE, SOFT)],
     ),
     Row(
@@ -301,6 +310,7 @@ LAB = [
         read={HARD: HELD, SOFT: TIMED_OUT, FAILOVER: MOVED},
         write={HARD: HELD_LOST, SOFT: TIMED_OUT_LOST, FAILOVER: LOST},
         sync={HARD: HELD, SOFT: TIMED_OUT, FAILOVER: MOVED},
+        hold={HARD: HELD_LOST, SOFT: TIMED_OUT_LOST, FAILOVER: MOVED_AND_MENDED},
         brief=[(READ, HARD), (SYNC, FAILOVER)],
     ),
     Row(
@@ -308,6 +318,7 @@ LAB = [
         read={HARD: SILENT, SOFT: TIMED_OUT, FAILOVER: MOVED},
         write={HARD: SILENT, SOFT: TIMED_OUT_LOST, FAILOVER: LOST},
         sync={FAILOVER: MOVED},
+        hold={FAILOVER: MOVED_AND_MENDED},
         brief=[(WRITE, HARD), (READ, FAILOVER)],
     ),
     both(
@@ -345,6 +356,7 @@ LAB = [
         read={HARD: HELD, SOFT: TIMED_OUT, FAILOVER: MOVED},
         write={HARD: HELD_LOST, SOFT: TIMED_OUT_LOST, FAILOVER: LOST},
         sync={HARD: HELD, SOFT: TIMED_OUT, FAILOVER: MOVED},
+        hold={FAILOVER: MOVED_AND_MENDED},
         brief=[(WRITE, FAILOVER)],
     ),
     both(
@@ -369,6 +381,7 @@ GUEST = [
         read={HARD: AGAIN, SOFT: TIMED_OUT, FAILOVER: DONE},
         write={HARD: LOST, SOFT: TIMED_OUT_LOST, FAILOVER: LOST},
         sync={HARD: AGAIN, SOFT: TIMED_OUT, FAILOVER: DONE},
+        hold={HARD: MENDED, SOFT: TIMED_OUT_LOST, FAILOVER: MENDED},
         brief=[(WRITE, HARD)],
     ),
     both(

@@ -34,9 +34,11 @@ _HEADINGS = (
 _NUMBERS = 4  # the first column that holds figures
 _HOW = """\
 A row is one job of fio with the engine, met by one fault. “write” is UNSTABLE WRITEs with a COMMIT
-at the end, “write sync” FILE_SYNC ones; both are read back. Each block's content is known: where a
-job is done, the server's own file was compared with it, byte by byte, and fio's count of bytes with
-the engine's; where it failed, what was neither kept by the server nor told as lost would be named.
+at the end, “write sync” FILE_SYNC ones, “write hold” is “write” with hold_writes; all are read
+back.
+Each block's content is known: where a job is done, the server's own file was compared with it, byte
+by byte, and fio's count of bytes with the engine's; where it failed, what was neither kept by the
+server nor told as lost would be named.
 
 - outcome: done; failed, with fio's error; held: it waited on as `hard` promises, until SIGINT ended
   it.
@@ -44,7 +46,7 @@ the engine's; where it failed, what was neither kept by the server nor told as l
   answered after that time, and what it did not hold sooner.
 - ended after: seconds from the fault, or from SIGINT for a job that was held, to fio's end.
 - sent again: bytes of calls that were sent again to the same server, or taken over by another path
-  (a call counts as a block).
+  (a call counts as a block), and of what hold_writes has written again.
 - bytes lost: those that the engine said may be lost, in the line that names path and file.
 
 RDMA's cells have no dropped packets and no broken messages: rdma_rxe hands packets between its own
