@@ -47,19 +47,6 @@ def p_value(p: float | None) -> str:
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def percent(share: float) -> str:
-    """Write a share in per cent."""
-    return f"{100 * share:.1f} %"
-
-
-def size(count_of_bytes: int) -> str:
-    """Write a size of a power of two the way fio's options have it: 8k, 32k, 1m."""
-    for unit, bits in (("g", 30), ("m", 20), ("k", 10)):
-        if count_of_bytes >= 1 << bits and count_of_bytes % (1 << bits) == 0:
-            return f"{count_of_bytes >> bits}{unit}"
-    return str(count_of_bytes)
-
-
 def several(words: Sequence[str]) -> str:
     """Write "a", "a and b", "a, b and c"."""
     if len(words) < 2:
