@@ -53,7 +53,7 @@ def every(expected: Expected) -> Modes:
 # --- what may come of a cell ---
 
 DONE = Expected("done")
-AGAIN = Expected("done", says=("connection lost with", "connected again: sending"))
+AGAIN = Expected("done", says=("connection lost with", "server OK"))
 SILENT = Expected("done", says=("server not responding, still trying", "server OK"))
 MOVED = Expected("done", says=("does not answer",), moves=True)
 LOST = Expected("failed", errno.EIO, says=("bytes of",), loses=True)
@@ -65,7 +65,7 @@ GAVE_UP = Expected("failed", errno.EPROTO, says=("the server broke the protocol 
 REFUTED = Expected("failed", errno.EPROTO, says=("contradicts the call or itself",))
 NOTHING = Expected("failed", errno.EIO, says=("brought none, and not the end of file",))
 NONE_TAKEN = Expected("failed", errno.EIO, says=("the server took 0",))
-STALE = Expected("failed", errno.ESTALE)
+STALE = Expected("failed", errno.ESTALE, says=("the server does not know the file any more",))
 NO_SPACE = Expected("failed", errno.ENOSPC)
 TIMED_OUT_LOST = replace(TIMED_OUT, loses=True)
 TIMED_OUT_LOST_OR_NOT = replace(TIMED_OUT, loses=None)  # the server is back in time for the COMMIT
