@@ -111,6 +111,7 @@ def test_kill_loses_no_more_than_the_cell_under_way(tmp_path: Path, mount: str) 
         folder = _wait_for_cells(tmp_path, 2)
         process.signal(signal.SIGKILL)
         process.wait(10)
+    _until_nobody_mentions(folder)
     before = Summary.load(folder)
     kept = {cell.id: (folder / cell.folder / "fio.json") for cell in before.done}
     written = {name: file.stat().st_mtime_ns for name, file in kept.items()}
@@ -132,6 +133,14 @@ def _wait_for_cells(results: Path, count: int) -> Path:
                 return folder
         time.sleep(0.05)
     raise AssertionError("no cell has ended")
+
+
+def _until_nobody_mentions(folder: Path) -> None:
+    """Wait until no process has a run's folder among its words, as its fio has."""
+    deadline = time.monotonic() + 20
+    while run(["pgrep", "-f", str(folder)], timeout=20).status == 0:
+        assert time.monotonic() < deadline, "its fio has outlived the harness"
+        time.sleep(0.05)
 
 
 def test_interrupt_says_how_to_go_on(tmp_path: Path, mount: str) -> None:

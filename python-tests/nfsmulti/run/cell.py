@@ -22,9 +22,9 @@ from nfsmulti.run.record import one_line, waiting_cell
 from nfsmulti.summary import Cell
 
 _POLL_SECONDS = 0.5
-# A fio may take so many times what it is expected to, and so much longer: it lays out files first,
-# and waits for a server that is slow.
-_PATIENCE, _SPARE_SECONDS = 3.0, 60.0
+# A fio may take so many times what it is expected to, and so much longer: a server of the user may
+# be a tenth as fast as the story's, and fio lays out files first.
+_PATIENCE, _SPARE_SECONDS = 10.0, 120.0
 
 # What the engine says at the end of every job.
 _COUNTS = re.compile(r": \d+ connections? on \d+ paths?: ")

@@ -15,7 +15,7 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.hosts import RemoteFio
 from nfsmulti.lab import Lab, LabConfig
 from nfsmulti.machine import versions
-from nfsmulti.scenarios import CellSpec, OwnPool, Place
+from nfsmulti.scenarios import CellSpec, OwnPool
 
 _BLOCK = 1 << 20
 # What nfsmulti-pool says of a path beside its arguments.
@@ -192,19 +192,3 @@ def write_files(folder: Path, files: Mapping[str, int]) -> None:
         with file.open("wb") as out:
             for begin in range(0, size, _BLOCK):
                 out.write(block[: min(_BLOCK, size - begin)])
-
-
-def describe(place: Place) -> dict[str, Any]:
-    """Say in words of JSON what a place of a scenario is."""
-    if isinstance(place, LabConfig):
-        limits = place.limits
-        words = {"link": limits.link, "per_address": limits.per_address, "assured": limits.assured}
-        return {
-            "kind": "lab",
-            "addresses": place.addresses,
-            "limits": {name: rate for name, rate in words.items() if rate},
-        }
-    mounts = {
-        name: [" ".join(one.command) for one in group] for name, group in place.mounts.items()
-    }
-    return {"kind": "kernel-lab", "mounts": mounts, "limits": place.limits}

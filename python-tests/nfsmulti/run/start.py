@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import secrets
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,11 +14,12 @@ from typing import Any
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.hosts import parse_hosts
+from nfsmulti.lab import LabConfig
 from nfsmulti.run import environment
-from nfsmulti.run.place import OnPool, describe
+from nfsmulti.run.place import OnPool
 from nfsmulti.run.plan import FILE, Factors, Plan, crossed, ordered
 from nfsmulti.run.record import Record, now_text
-from nfsmulti.scenarios import OWN, SCENARIOS, CellSpec, Scale, Scenario
+from nfsmulti.scenarios import SCENARIOS, CellSpec, Place, Scale, Scenario
 
 # For tests of the harness itself: every cell then takes so long.
 _CELL_SECONDS = "NFSMULTI_CELL_SECONDS"
@@ -109,14 +110,26 @@ def _cell_seconds() -> float | None:
 
 
 def _place(scenario: Scenario, plan: Plan) -> dict[str, Any]:
-    """Give the summary's `place`: its kind, and what each place of the scenario is, by name."""
+    """Give the summary's `place`: its kind, and its limits, by place where there are several."""
     if plan.pool:
         hosts = {"hosts": [host.text for host in parse_hosts(plan.hosts)]} if plan.hosts else {}
         return {"kind": "pool", "pool": plan.pool, "limits": {}, **hosts}
-    names = dict.fromkeys(cell.spec.place for cell in plan.cells)
-    places: Mapping[str, dict[str, Any]] = {
-        name: describe(scenario.places[name]) for name in names if name != OWN
+    places = {name: scenario.places[name] for name in plan.places}
+    kinds = dict.fromkeys(
+        "lab" if isinstance(p, LabConfig) else "kernel-lab" for p in places.values()
+    )
+    limits = {name: set_ for name, place in places.items() if (set_ := _limits(place))}
+    alone = len(places) == 1 and limits
+    return {
+        "kind": " and ".join(kinds),
+        "pool": "",
+        "limits": next(iter(limits.values())) if alone else limits,
     }
-    kinds = dict.fromkeys(place["kind"] for place in places.values())
-    limits = {name: place["limits"] for name, place in places.items()}
-    return {"kind": " and ".join(kinds), "pool": "", "limits": limits, "places": places}
+
+
+def _limits(place: Place) -> dict[str, str]:
+    """Give the rates that are limited, by name."""
+    if not isinstance(place, LabConfig):
+        return place.limits
+    limits = dataclasses.asdict(place.limits)
+    return {name: rate for name, rate in limits.items() if rate and name != "burst"}
