@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import itertools
 import json
 import os
 import signal
@@ -17,22 +15,21 @@ from typing import Self
 
 import pytest
 from conftest import missing, run_harness
-from rich.console import Console
+from run_helpers import QUIET, Silent, made_record, own_cells
 
 from nfsmulti import paths
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.fiorun import Engine
 from nfsmulti.lab.kernel import inside
 from nfsmulti.processes import Completed, Process, find, run
-from nfsmulti.run import carry, factors, runner
+from nfsmulti.run import carry, runner
 from nfsmulti.run.cell import run_cell
-from nfsmulti.run.fiocommand import jobfile_options
 from nfsmulti.run.guest import Teller, run_in_guests
 from nfsmulti.run.inside import InGuest
-from nfsmulti.run.place import InLab, OnPool, split_pool
-from nfsmulti.run.plan import Plan, PlannedCell, crossed, name_of, ordered
+from nfsmulti.run.place import InLab, OnPool
+from nfsmulti.run.plan import PlannedCell
 from nfsmulti.run.record import Record
-from nfsmulti.scenarios import SCENARIOS, CellSpec, GuestPlace, OwnPool, Scale
+from nfsmulti.scenarios import SCENARIOS, CellSpec, GuestPlace, Scale
 from nfsmulti.summary import Cell, Summary
 
 _SECONDS = 90.0
@@ -198,9 +195,9 @@ def test_dead_server_fails_its_cell_and_the_rest_goes_on(
 
     monkeypatch.setattr(carry, "InLab", Dying)
     specs = [spec for spec in SCENARIOS["dd"].cells(Scale(True, 2)) if _of(spec, "uncapped", 1)]
-    record = _record(tmp_path / "run", "dd", specs)
+    record = made_record(tmp_path / "run", "dd", specs)
     try:
-        carry.carry_out(record, _QUIET)
+        carry.carry_out(record, QUIET)
     except MissingError as error:
         missing(error)
     first, second = Summary.load(record.folder).cells
@@ -225,18 +222,19 @@ def test_lab_that_does_not_start_again_fails_the_rest(tmp_path: Path, mount: str
         def trouble(self) -> str | None:
             return "gone"
 
-    specs = [spec for spec in _own("dd", Scale(True, 0.2)) if spec.factors["streams"] == 1]
-    record = _record(tmp_path / "run", "dd", specs)
-    runner.run_in_place(record, "pool", lambda: Gone(mount), Engine.built(), _Silent())
+    specs = [spec for spec in own_cells("dd", Scale(True, 0.2)) if spec.factors["streams"] == 1]
+    record = made_record(tmp_path / "run", "dd", specs)
+    runner.run_in_place(record, "pool", lambda: Gone(mount), Engine.built(), Silent())
     assert [cell.status for cell in record.cells] == ["failed"] * 2
     assert record.cells[1].why == "pool did not start again: no such luck"
 
 
+@pytest.mark.timeout(300)  # two boots
 def test_guest_that_dies_fails_its_cell_and_the_next_boot_goes_on(tmp_path: Path) -> None:
     if inside():
         pytest.skip("a guest has no guests")
 
-    class Killer(_Silent):
+    class Killer(Silent):
         """Kills the guest as soon as a cell begins there, once."""
 
         killed = False
@@ -249,7 +247,7 @@ def test_guest_that_dies_fails_its_cell_and_the_next_boot_goes_on(tmp_path: Path
 
     place = GuestPlace()
     transport = SCENARIOS["randread"].cells(Scale(True, 0.5))[:2]
-    record = _record(tmp_path / "run", "randread", transport)
+    record = made_record(tmp_path / "run", "randread", transport)
     try:
         run_in_guests(record, "guest", place, Killer())
     except MissingError as error:
@@ -274,7 +272,7 @@ def test_limited_mounts_are_connections_of_their_own(tmp_path: Path) -> None:
     assert isinstance(place, GuestPlace)
     specs = [spec for spec in scenario.cells(Scale(True, 2)) if spec.place == "guest"]
     some = [s for s in specs if s.factors["paths"] == 4 and s.factors["spread"] == "roundrobin"]
-    record = _record(tmp_path / "run", "fsperf", some)
+    record = made_record(tmp_path / "run", "fsperf", some)
     with InGuest(place) as serving:
         for planned in record.waiting():
             cell = run_cell(planned, serving, Engine.built(), record.folder, lambda _: None)
@@ -292,7 +290,7 @@ def test_limited_mounts_are_connections_of_their_own(tmp_path: Path) -> None:
 def test_output_of_the_guest_may_come_in_pieces(tmp_path: Path) -> None:
     events: list[str] = []
 
-    class Listener(_Silent):
+    class Listener(Silent):
         def begin(self, cell: PlannedCell) -> None:
             events.append(f"begin {cell.id}")
 
@@ -303,7 +301,7 @@ def test_output_of_the_guest_may_come_in_pieces(tmp_path: Path) -> None:
             events.append(f"end {cell.id} {cell.status}")
 
     specs = SCENARIOS["randread"].cells(Scale(True, 1))[:1]
-    record = _record(tmp_path / "run", "randread", specs)
+    record = made_record(tmp_path / "run", "randread", specs)
     (cell,) = record.waiting()
     teller = Teller(record, [cell], Listener())
     said = f'{{"begin": "{cell.id}"}}\n{{"tick": 1.5}}\n{{"end": "{cell.id}"}}\n'.encode()
@@ -313,36 +311,6 @@ def test_output_of_the_guest_may_come_in_pieces(tmp_path: Path) -> None:
     teller.write(said[30:])
     assert teller.under_way is None
     assert events == [f"begin {cell.id}", "tick 1.5", f"end {cell.id} waiting"]
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["nosuch=1,2"], "--factors nosuch: neither the engine nor fio has such an option"),
-        (["nconnect"], "write a factor like nconnect=1,4"),
-        (["nconnect="], "give each value once"),
-        (["nconnect=1,1"], "give each value once"),
-        (["nconnect=1", "nconnect=2"], "and each name"),
-        (["pool=a,b"], "not a scenario's to change"),
-        (["thread=0,1", "nconect=1"], "--factors nconect"),
-    ],
-)
-def test_bad_factors_are_refused(words: list[str], said: str) -> None:
-    with pytest.raises(HarnessError) as refused:
-        factors.parse(words)
-    assert said in str(refused.value)
-
-
-def test_factors_are_options_of_engine_and_fio_and_cross_the_cells() -> None:
-    given = factors.parse(["nconnect=1,4", "iodepth=8", "stable=unstable,file_sync"])
-    assert given == {"nconnect": (1, 4), "iodepth": (8,), "stable": ("unstable", "file_sync")}
-    specs = SCENARIOS["sweep"].cells(Scale())
-    cells = crossed(specs, given)
-    assert len(cells) == 96 * 4
-    assert len({name_of(cell.factors) for cell in cells}) == len(cells)
-    assert cells[0].options["iodepth"] == cells[0].factors["iodepth"] == 8
-    with pytest.raises(HarnessError, match="--factors rsize: the scenario sets that itself"):
-        crossed(specs, {"rsize": (4096,)})
 
 
 def test_bad_calls_are_refused_in_a_line(tmp_path: Path, mount: str) -> None:
@@ -363,55 +331,9 @@ def test_bad_calls_are_refused_in_a_line(tmp_path: Path, mount: str) -> None:
     assert _run(tmp_path, "nosuch").status == 2
 
 
-@pytest.mark.parametrize("quick", [False, True])
-def test_sweep_is_balanced(quick: bool) -> None:
-    cells = SCENARIOS["sweep"].cells(Scale(quick))
-    assert len(cells) == (48 if quick else 96)
-    names = list(cells[0].factors)
-    for one, other in itertools.combinations(names, 2):
-        pairs = Counter((cell.factors[one], cell.factors[other]) for cell in cells)
-        levels = [len({cell.factors[name] for cell in cells}) for name in (one, other)]
-        assert len(pairs) == levels[0] * levels[1], (one, other, pairs)
-        assert len(set(pairs.values())) == 1, (one, other, pairs)
-
-
-def test_order_is_random_and_the_seed_s() -> None:
-    specs = SCENARIOS["sweep"].cells(Scale(True))
-    one, again, other = (ordered(specs, 3, seed) for seed in (1, 1, 2))
-    assert one == again
-    assert [cell.id for cell in one] != [cell.id for cell in other]
-    assert [cell.order for cell in one] == list(range(1, 3 * len(specs) + 1))
-    names = [name_of(spec.factors) for spec in specs]
-    for repeat in (1, 2, 3):
-        there = [name_of(cell.spec.factors) for cell in one if cell.repeat == repeat]
-        assert sorted(there) == sorted(names)
-        assert there != names
-
-
-def test_plan_comes_back_as_it_was_written(tmp_path: Path) -> None:
-    for name, scenario in SCENARIOS.items():
-        record = _record(tmp_path / name, name, scenario.cells(Scale(True)))
-        assert Plan.load(record.folder) == record.plan
-        assert Record.resume(record.folder).waiting() == record.plan.cells
-    (tmp_path / "dd" / "plan.json").write_text("{}")
-    with pytest.raises(HarnessError, match=r"plan\.json cannot be read"):
-        Plan.load(tmp_path / "dd")
-
-
-@pytest.mark.parametrize("name", list(SCENARIOS))
-def test_cells_have_names_of_their_own_and_jobfiles(name: str) -> None:
-    scenario = SCENARIOS[name]
-    for scale in (Scale(), Scale(True)):
-        specs = scenario.cells(scale)
-        assert len({name_of(spec.factors) for spec in specs}) == len(specs)
-        assert {spec.place for spec in specs} == set(scenario.places)
-        for spec in specs:
-            assert jobfile_options(spec.jobfile)[1]["bs" if name != "sweep" else "size"]
-
-
 def test_two_runs_of_one_folder_exclude_each_other(tmp_path: Path) -> None:
-    specs = _own("dd", Scale(True, 0.2))
-    record = _record(tmp_path / "run", "dd", specs)
+    specs = own_cells("dd", Scale(True, 0.2))
+    record = made_record(tmp_path / "run", "dd", specs)
     with (
         record.claimed(),
         pytest.raises(HarnessError, match="is being run by another process"),
@@ -420,48 +342,8 @@ def test_two_runs_of_one_folder_exclude_each_other(tmp_path: Path) -> None:
         pass
 
 
-def test_paths_of_a_pool_are_words_of_its_grammar(mount: str) -> None:
-    pool = f"nfs://127.0.0.[1-2]:22049/vol%2C1?soft&timeo=50,nfs://[::1]/a?proto=rdma,{mount}"
-    paths = split_pool(pool)
-    assert paths[0] == "nfs://127.0.0.1/vol%2C1?port=22049&timeo=50&soft"
-    assert len(paths) == 4
-    assert split_pool(",".join(paths)) == paths
-    place = OnPool(pool)
-    assert place.offers == OwnPool(urls=3, mounts=1)
-    spec = _own("dd", Scale(True))[0]
-    assert place.pool(dataclasses.replace(spec, paths=2)) == ",".join(paths[:2])
-    assert place.mounts(spec) == [mount]
-
-
-_QUIET = Console(quiet=True)
-
-
-class _Silent:
-    """A watcher that says nothing."""
-
-    def begin(self, cell: PlannedCell) -> None:
-        pass
-
-    def tick(self, seconds: float) -> None:
-        pass
-
-    def end(self, cell: Cell) -> None:
-        pass
-
-
 def _of(spec: CellSpec, client: str, streams: int) -> bool:
     return (spec.factors["client"], spec.factors["streams"]) == (client, streams)
-
-
-def _own(name: str, scale: Scale) -> list[CellSpec]:
-    return SCENARIOS[name].own_cells(scale, OwnPool(urls=1, mounts=1))[0]
-
-
-def _record(folder: Path, scenario: str, specs: list[CellSpec]) -> Record:
-    """Begin a run of these cells alone, each once."""
-    cells = ordered(specs, 1, seed=1)
-    plan = Plan(scenario, "", True, "", "", 1, None, [], cells)
-    return Record.begin(folder, plan, {})
 
 
 def _children_named(name: str) -> list[int]:

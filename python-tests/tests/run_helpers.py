@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Runs of a few cells, made by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+
+from nfsmulti.run.plan import Plan, PlannedCell, ordered
+from nfsmulti.run.record import Record
+from nfsmulti.scenarios import SCENARIOS, CellSpec, OwnPool, Scale
+from nfsmulti.summary import Cell
+
+QUIET = Console(quiet=True)
+
+
+class Silent:
+    """A watcher that says nothing."""
+
+    def begin(self, cell: PlannedCell) -> None:
+        """Say nothing."""
+
+    def tick(self, seconds: float) -> None:
+        """Say nothing."""
+
+    def end(self, cell: Cell) -> None:
+        """Say nothing."""
+
+
+def own_cells(name: str, scale: Scale) -> list[CellSpec]:
+    """Give what is run on a pool of one URL and one mount."""
+    return SCENARIOS[name].own_cells(scale, OwnPool(urls=1, mounts=1))[0]
+
+
+def made_record(folder: Path, scenario: str, specs: list[CellSpec]) -> Record:
+    """Begin a run of these cells alone, each once."""
+    cells = ordered(specs, 1, seed=1)
+    plan = Plan(scenario, "", True, "", "", 1, None, [], cells)
+    return Record.begin(folder, plan, {})

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a run consists of: the cells of each scenario, factors of the user, and their order."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from run_helpers import made_record, own_cells
+
+from nfsmulti.errors import HarnessError
+from nfsmulti.run import factors
+from nfsmulti.run.fiocommand import jobfile_options
+from nfsmulti.run.place import OnPool, split_pool
+from nfsmulti.run.plan import Plan, crossed, name_of, ordered
+from nfsmulti.run.record import Record
+from nfsmulti.scenarios import SCENARIOS, OwnPool, Scale
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["nosuch=1,2"], "--factors nosuch: neither the engine nor fio has such an option"),
+        (["nconnect"], "write a factor like nconnect=1,4"),
+        (["nconnect="], "give each value once"),
+        (["nconnect=1,1"], "give each value once"),
+        (["nconnect=1", "nconnect=2"], "and each name"),
+        (["pool=a,b"], "not a scenario's to change"),
+        (["thread=0,1", "nconect=1"], "--factors nconect"),
+    ],
+)
+def test_bad_factors_are_refused(words: list[str], said: str) -> None:
+    with pytest.raises(HarnessError) as refused:
+        factors.parse(words)
+    assert said in str(refused.value)
+
+
+def test_factors_are_options_of_engine_and_fio_and_cross_the_cells() -> None:
+    given = factors.parse(["nconnect=1,4", "iodepth=8", "stable=unstable,file_sync"])
+    assert given == {"nconnect": (1, 4), "iodepth": (8,), "stable": ("unstable", "file_sync")}
+    specs = SCENARIOS["sweep"].cells(Scale())
+    cells = crossed(specs, given)
+    assert len(cells) == 96 * 4
+    assert len({name_of(cell.factors) for cell in cells}) == len(cells)
+    assert cells[0].options["iodepth"] == cells[0].factors["iodepth"] == 8
+    with pytest.raises(HarnessError, match="--factors rsize: the scenario sets that itself"):
+        crossed(specs, {"rsize": (4096,)})
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_sweep_is_balanced(quick: bool) -> None:
+    cells = SCENARIOS["sweep"].cells(Scale(quick))
+    assert len(cells) == (48 if quick else 96)
+    names = list(cells[0].factors)
+    for one, other in itertools.combinations(names, 2):
+        pairs = Counter((cell.factors[one], cell.factors[other]) for cell in cells)
+        levels = [len({cell.factors[name] for cell in cells}) for name in (one, other)]
+        assert len(pairs) == levels[0] * levels[1], (one, other, pairs)
+        assert len(set(pairs.values())) == 1, (one, other, pairs)
+
+
+def test_order_is_random_and_the_seed_s() -> None:
+    specs = SCENARIOS["sweep"].cells(Scale(True))
+    one, again, other = (ordered(specs, 3, seed) for seed in (1, 1, 2))
+    assert one == again
+    assert [cell.id for cell in one] != [cell.id for cell in other]
+    assert [cell.order for cell in one] == list(range(1, 3 * len(specs) + 1))
+    names = [name_of(spec.factors) for spec in specs]
+    for repeat in (1, 2, 3):
+        there = [name_of(cell.spec.factors) for cell in one if cell.repeat == repeat]
+        assert sorted(there) == sorted(names)
+        assert there != names
+
+
+def test_plan_comes_back_as_it_was_written(tmp_path: Path) -> None:
+    for name, scenario in SCENARIOS.items():
+        record = made_record(tmp_path / name, name, scenario.cells(Scale(True)))
+        assert Plan.load(record.folder) == record.plan
+        assert Record.resume(record.folder).waiting() == record.plan.cells
+    (tmp_path / "dd" / "plan.json").write_text("{}")
+    with pytest.raises(HarnessError, match=r"plan\.json cannot be read"):
+        Plan.load(tmp_path / "dd")
+
+
+@pytest.mark.parametrize("name", list(SCENARIOS))
+def test_cells_have_names_of_their_own_and_jobfiles(name: str) -> None:
+    scenario = SCENARIOS[name]
+    for scale in (Scale(), Scale(True)):
+        specs = scenario.cells(scale)
+        assert len({name_of(spec.factors) for spec in specs}) == len(specs)
+        assert {spec.place for spec in specs} == set(scenario.places)
+        for spec in specs:
+            assert jobfile_options(spec.jobfile)[1]["bs" if name != "sweep" else "size"]
+
+
+def test_paths_of_a_pool_are_words_of_its_grammar(tmp_path: Path) -> None:
+    pool = f"nfs://127.0.0.[1-2]:22049/vol%2C1?soft&timeo=50,nfs://[::1]/a?proto=rdma,{tmp_path}"
+    paths = split_pool(pool)
+    assert paths[0] == "nfs://127.0.0.1/vol%2C1?port=22049&timeo=50&soft"
+    assert len(paths) == 4
+    assert split_pool(",".join(paths)) == paths
+    place = OnPool(pool)
+    assert place.offers == OwnPool(urls=3, mounts=1)
+    spec = own_cells("dd", Scale(True))[0]
+    assert place.pool(dataclasses.replace(spec, paths=2)) == ",".join(paths[:2])
+    assert place.mounts(spec) == [str(tmp_path)]
