@@ -17,6 +17,7 @@ from nfsmulti.run.fiocommand import jobfile_options
 from nfsmulti.run.place import OnPool, split_pool
 from nfsmulti.run.plan import Plan, crossed, name_of, ordered
 from nfsmulti.run.record import Record
+from nfsmulti.run.start import Request, begun
 from nfsmulti.scenarios import SCENARIOS, OwnPool, Scale
 
 
@@ -107,3 +108,12 @@ def test_paths_of_a_pool_are_words_of_its_grammar(tmp_path: Path) -> None:
     spec = own_cells("dd", Scale(True))[0]
     assert place.pool(dataclasses.replace(spec, paths=2)) == ",".join(paths[:2])
     assert place.mounts(spec) == [str(tmp_path)]
+
+
+def test_options_of_the_engine_leave_out_what_other_engines_do(tmp_path: Path) -> None:
+    request = Request(quick=True, repeat=1, factors={"nconnect": (1, 4), "iodepth": (1,)})
+    plan = begun(tmp_path, request, "randread").plan
+    assert {cell.spec.client for cell in plan.cells} == {"pool"}
+    assert len(plan.cells) == 4
+    assert len(plan.left_out) == 1
+    assert "nconnect is not theirs" in plan.left_out[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
@@ -38,13 +39,18 @@ def parse(words: Sequence[str]) -> dict[str, tuple[Factor, ...]]:
     return factors
 
 
-def _known(name: str) -> bool:
-    """Ask the engine, then fio. Both give status 0 for what they do not know."""
+def of_engine(name: str) -> bool:
+    """Ask the engine whether it has an option."""
     library = Engine.built().library
-    asked = [f"--enghelp=./{library.name},{name}", f"--cmdhelp={name}"]
-    for question in asked:
-        # fio splits what follows --enghelp= at commas, so the name is short.
-        said = run(["fio", question], timeout=_SECONDS, cwd=library.parent).stdout
-        if re.search(rf"^\s*{name}\b", said, re.MULTILINE):
-            return True
-    return False
+    # fio splits what follows --enghelp= at commas, so the name is short.
+    return _lists(f"--enghelp=./{library.name},{name}", name, library.parent)
+
+
+def _known(name: str) -> bool:
+    return of_engine(name) or _lists(f"--cmdhelp={name}", name, None)
+
+
+def _lists(question: str, name: str, cwd: Path | None) -> bool:
+    """Ask fio, which answers with status 0 and the nearest name where it does not know this one."""
+    said = run(["fio", question], timeout=_SECONDS, cwd=cwd).stdout
+    return bool(re.search(rf"^\s*{name}\b", said, re.MULTILINE))

@@ -15,7 +15,7 @@ from typing import Any
 from nfsmulti.errors import HarnessError
 from nfsmulti.hosts import parse_hosts
 from nfsmulti.lab import LabConfig
-from nfsmulti.run import environment
+from nfsmulti.run import environment, factors
 from nfsmulti.run.place import OnPool
 from nfsmulti.run.plan import FILE, Factors, Plan, crossed, ordered
 from nfsmulti.run.record import Record, now_text
@@ -97,6 +97,10 @@ def _specs(scenario: Scenario, request: Request) -> tuple[list[CellSpec], list[s
         specs, left_out = scenario.own_cells(scale, OnPool(request.pool).offers)
     else:
         specs = scenario.cells(scale)
+    for option in filter(factors.of_engine, request.factors):
+        if any(spec.client == "mount" for spec in specs):
+            left_out.append(f"single mounts, which fio's own engines use: {option} is not theirs")
+        specs = [spec for spec in specs if spec.client != "mount"]
     if not specs:
         raise NothingToRunError(
             f"{scenario.name}: nothing of it can run here: {'; '.join(left_out)}"
