@@ -65,6 +65,11 @@ class Fault:
     patience: float = 1.0
 
 
+def says(words: str, text: str) -> bool:
+    """Tell whether any of the words (with | between) are in the text."""
+    return any(one in text for one in words.split("|"))
+
+
 @dataclass(frozen=True)
 class Expected:
     """What must come of a cell.
@@ -73,9 +78,9 @@ class Expected:
     failed  fio ends with `error` (an errno) in its report and a status that is not 0
     held    the job waits for as long as one likes, and SIGINT ends it within 5 seconds
 
-    `says` are words of the engine; `moves`: calls were taken over by other paths; `loses`: the
-    engine tells of bytes that may be lost (None: it may, or may not, which is a matter of time).
-    `short` says how far that is from what was promised.
+    `says` are words of the engine, with | between those of which any will do; `moves`: calls were
+    taken over by other paths; `loses`: the engine tells of bytes that may be lost (None: it may, or
+    may not, which is a matter of time). `short` says how far that is from what was promised.
     """
 
     how: Literal["done", "failed", "held"]

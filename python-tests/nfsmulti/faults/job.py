@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Self
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.faults.cell import Cell, Expected, Mode, Work
+from nfsmulti.faults.cell import Cell, Expected, Mode, Work, says
 from nfsmulti.fioreport import FioReport
 from nfsmulti.fiorun import Fio, FioProcess, FioResult, Option
 from nfsmulti.units import parse_size
@@ -125,7 +125,7 @@ class RunningJob:
         """Wait for the end; send SIGINT where it is held, once it has said so and waits on."""
         signalled = None
         if expected.how == "held":
-            self._until(lambda: all(word in _text(self._process) for word in expected.says[:1]))
+            self._until(lambda: says(expected.says[0], _text(self._process)))
             self.wait(_HOLD_SECONDS)
             if self.running:
                 signalled = time.monotonic()

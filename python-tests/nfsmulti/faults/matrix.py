@@ -53,7 +53,8 @@ def every(expected: Expected) -> Modes:
 # --- what may come of a cell ---
 
 DONE = Expected("done")
-AGAIN = Expected("done", says=("connection lost with", "server OK"))
+_STOPS = "connection lost with|server not responding, still trying"
+AGAIN = Expected("done", says=(_STOPS, "server OK"))
 SILENT = Expected("done", says=("server not responding, still trying", "server OK"))
 MOVED = Expected("done", says=("does not answer",), moves=True)
 LOST = Expected("failed", errno.EIO, says=("bytes of",), loses=True)
@@ -69,7 +70,7 @@ STALE = Expected("failed", errno.ESTALE, says=("the server does not know the fil
 NO_SPACE = Expected("failed", errno.ENOSPC)
 TIMED_OUT_LOST = replace(TIMED_OUT, loses=True)
 TIMED_OUT_LOST_OR_NOT = replace(TIMED_OUT, loses=None)  # the server is back in time for the COMMIT
-HELD = Expected("held", says=("connection lost with", "giving up"))
+HELD = Expected("held", says=(_STOPS, "giving up"))
 HELD_LOST = replace(HELD, loses=True)
 HELD_SILENT = Expected("held", says=("server not responding, still trying", "giving up"))
 HELD_SILENT_LOST = replace(HELD_SILENT, loses=True)
@@ -291,9 +292,9 @@ SCRIPTED = [
 LAB = [
     Row(
         LabFault(name="server killed, back after 0.5 s", kind=KILL, seconds=0.5, patience=15.0),
-        read=every(AGAIN),
+        read=every(DONE),
         write=every(LOST),
-        sync=every(AGAIN),
+        sync=every(DONE),
         hold=every(MENDED),
         brief=[(WRITE, HARD), (SYNC, HARD), (HOLD, HARD)],
     ),
