@@ -197,3 +197,19 @@ def test_help_explains_the_verdict() -> None:
     done = run_harness("compare", "--help")
     assert done.status == 0
     assert all(word in done.stdout for word in ("Holm", "--threshold", "--tolerance", "11"))
+
+
+def test_runs_that_vary_too_much_to_tell_say_so() -> None:
+    made = made_runs.dd(repeats=2)
+    loud = []
+    for cell in made.cells:
+        side = cell.read or cell.write
+        assert side
+        rate = side.bytes_per_s * (1 if cell.repeat == 1 else 3)
+        side = dataclasses.replace(side, bytes_per_s=rate)
+        loud.append(dataclasses.replace(cell, read=side, write=None))
+    run = dataclasses.replace(made, cells=loud)
+    verdict = by_tests(runs.pairs(run, run), [Figure.THROUGHPUT], 0.05)
+    assert verdict.exit is Exit.PASSED
+    assert verdict.lines[0].startswith("note: throughput 1.00 (0.")
+    assert len(by_tests(runs.pairs(made, made), [Figure.THROUGHPUT], 0.05).lines) == 1

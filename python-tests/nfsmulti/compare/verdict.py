@@ -103,7 +103,18 @@ def by_tests(found: Sequence[Pair], judged: Sequence[Figure], threshold: float) 
     said = "better" if better else "no difference"
     number = sum(one.p is not None for one in all_tests)
     beyond = f"nothing is worse by more than {100 * threshold:g} % beyond chance"
-    return Verdict(Exit.PASSED, [f"{said}: {beyond}, in {number} tests"])
+    hidden = [_hidden_line(one) for one in all_tests if _could_hide(one, threshold)]
+    return Verdict(Exit.PASSED, [*hidden, f"{said}: {beyond}, in {number} tests"])
+
+
+def _could_hide(one: Tested, threshold: float) -> bool:
+    """Tell whether the mean's own interval reaches beyond the threshold, to the worse side."""
+    ends = [end for end in (one.ratio.low, one.ratio.high) if end is not None]
+    return one.name == TOGETHER and any(one.figure.worse(end, threshold) for end in ends)
+
+
+def _hidden_line(one: Tested) -> str:
+    return f"note: {one.figure} {one.ratio.text} is too wide to exclude more: repeat more often"
 
 
 def by_tolerance(found: Sequence[Pair], judged: Sequence[Figure], tolerance: float) -> Verdict:
