@@ -70,7 +70,7 @@ static int wait_for_reply(struct rdma_session *session)
 		if (clock_now() > session->deadline)
 			return give_up(session, -ETIMEDOUT, "the server does not answer");
 		error = rpc_relay.receive(session->channel, true);
-		if (error)
+		if (error && !session->answered)
 			return give_up(session, error, "the connection was lost");
 	}
 	return -session->refused;

@@ -233,6 +233,7 @@ static int relay_receive(struct rpc_channel *channel, bool wait)
 
 	if (wait)
 		poll(&poll_fd, 1, WAIT_MS);
+	relay->full = false; /* until a call finds it so again */
 	while (!error && (length = take_message(relay, &message)) >= 0)
 		error = deliver(relay, &message, (uint32_t)length);
 	if (error)
