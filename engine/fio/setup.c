@@ -12,7 +12,12 @@
 #include "pool_paths.h"
 #include "say.h"
 
+#include "util.h"
+
 enum { LAYOUT_PATHS_MAX = 8 };
+
+/* A server may close a connection for names that was idle for so long (Linux: six minutes). */
+static const uint64_t IDLE_MAX = 60 * SEC;
 
 #define SIZE_UNKNOWN (-1ULL) /* fio's word for a file that is not there */
 
@@ -163,9 +168,12 @@ static int lay_out(struct file_task *task, uint64_t from, uint64_t to, bool crea
 	struct path *paths[LAYOUT_PATHS_MAX];
 	int error;
 	uint32_t count = pool_paths_all(task->paths, task->td, paths, LAYOUT_PATHS_MAX, &error);
+	uint64_t begun = clock_now();
 
 	if (!error)
 		error = layout_write(task->td, paths, count, task->name, from, to);
+	for (uint32_t i = 0; i < count && clock_now() - begun > IDLE_MAX; i++)
+		path_rest(paths[i]);
 	if (error && created)
 		take_back(task);
 	return error;
