@@ -42,6 +42,7 @@ struct conn_io {
 	uint8_t *buffer;
 	void *owner;
 	uint32_t charged; /* its own: the connection on whose account the bytes in flight are */
+	bool nfs_only;	  /* its buffer is not one that a mount could use */
 	struct hold_extent *held; /* IO_WRITE: the copy in job->hold, or NULL: none is kept */
 
 	/* The result: valid in the finished list. */
@@ -190,7 +191,7 @@ struct conn_ops {
 
 struct conn {
 	const struct conn_ops *ops;
-	const char *transport_name; /* "tcp", "rdma", "mount" */
+	const char *transport_name; /* "tcp", "rdma", "relay", "mount" */
 	struct path *path;
 	struct conn_job *job;
 	uint32_t number;      /* within the job: the owner sets it after open() */

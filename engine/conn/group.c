@@ -145,7 +145,7 @@ static uint32_t survivor(struct group *group, uint32_t dead, const struct conn_i
 	for (uint32_t i = 0; i < count; i++) {
 		const struct conn *conn = group->conns[(first + i) % count];
 
-		if (conn->dead || (io->op == IO_COMMIT && conn->path->config.dir))
+		if (conn->dead || ((io->op == IO_COMMIT || io->nfs_only) && conn->path->config.dir))
 			continue;
 		if (suits(conn, group->conns[dead], io))
 			return conn->number;
@@ -345,6 +345,8 @@ int group_open(struct group *group, struct path **paths, uint32_t path_count, ui
 	group->paths = paths;
 	group->path_count = path_count;
 	group->epoll_fd = -1;
+	for (uint32_t i = 0; i < path_count; i++)
+		path_forget_troubles(paths[i]);
 	group->job.conn_count = group->job.alive = count;
 	/* Mounts share a ring: any of them waits for all. */
 	group->job.polled = count > 1 && !path_all_mounts(paths, path_count);

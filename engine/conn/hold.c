@@ -112,17 +112,13 @@ static void drop(struct hold_extent *extent)
 	extent->dropped = true;
 }
 
-static bool same(const uint8_t a[LEDGER_VERIFIER], const uint8_t b[LEDGER_VERIFIER])
-{
-	return !memcmp(a, b, LEDGER_VERIFIER);
-}
-
 void hold_wrote(struct hold *hold, struct hold_extent *extent, struct ledger *ledger,
 		const uint8_t verifier[LEDGER_VERIFIER])
 {
 	if (extent->dropped)
 		return;
-	if (extent->ledger && (extent->ledger != ledger || !same(extent->verifier, verifier)))
+	if (extent->ledger &&
+	    (extent->ledger != ledger || !ledger_same(extent->verifier, verifier)))
 		extent->torn = hold->lost = true;
 	disown(extent);
 	extent->ledger = ledger;
@@ -169,7 +165,7 @@ void hold_committed(struct hold *hold, const struct ledger *ledger, uint64_t sen
 
 		if (!covers(extent, ledger, sent))
 			continue;
-		if (extent->torn || !same(extent->verifier, verifier))
+		if (extent->torn || !ledger_same(extent->verifier, verifier))
 			hold->lost = true;
 		else if (!extent->under_way)
 			settle(extent);

@@ -116,7 +116,8 @@ static void leave_ring(struct conn_job *job)
 static void register_buffers(struct conn_job *job, struct mount_ring *ring)
 {
 	ring->buffers_tried = true;
-	if (job->direct && job->buffers[0].iov_len && job->buffers[0].iov_len <= BUFFER_MAX)
+	if (job->direct && job->buffers[RPC_BUFFER_IO].iov_len &&
+	    job->buffers[RPC_BUFFER_IO].iov_len <= BUFFER_MAX)
 		ring->buffers_registered = !io_uring_register_buffers(&ring->ring, job->buffers, 1);
 }
 
@@ -371,17 +372,17 @@ static void abort_waiting(struct conn *conn, struct mount_ring *ring, int error)
 	}
 }
 
-/*
- * What a mount is doing can be cancelled, but not always, and then not taken back: a hung hard
- * mount holds its threads in the kernel. Whoever aborts is about to leave; what the kernel says
- * later of an I/O that its owner has again is not listened to.
- */
 /* What the kernel has of it cannot be called back while its server is silent. */
 static bool mount_retire(struct conn *conn)
 {
 	return false;
 }
 
+/*
+ * What a mount is doing can be cancelled, but not always, and then not taken back: a hung hard
+ * mount holds its threads in the kernel. Whoever aborts is about to leave; what the kernel says
+ * later of an I/O that its owner has again is not listened to.
+ */
 static void mount_abort(struct conn *conn, int error)
 {
 	struct mount_ring *ring = ring_of(conn);

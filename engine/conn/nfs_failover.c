@@ -127,8 +127,11 @@ void nfs_fail_over(struct nfs_conn *nfs, uint64_t now)
 			nfs_lost(nfs, -ETIMEDOUT);
 		return;
 	}
-	if (!nfs_may_die(nfs))
+	if (!nfs_may_die(nfs)) {
+		if (nfs->base.job->ask)
+			nfs_ask_if_silent(nfs, now);
 		return;
+	}
 	nfs_ask_if_silent(nfs, now);
 	if (unanswered(nfs, now) || nfs_down(nfs, now))
 		die(nfs);

@@ -133,6 +133,13 @@ static int mount_path(struct path *path)
 	return error ? explain(path, error, why) : 0;
 }
 
+void path_forget_troubles(struct path *path)
+{
+	path->unusable = path->said_stopped = false;
+	path->said_stale = path->said_patience = false;
+	path->dead = 0;
+}
+
 void path_rest(struct path *path)
 {
 	names_close(path->names);

@@ -94,6 +94,9 @@ int path_drop_cache(struct path *path, const char *name);
 int path_open_file(struct path *path, uint32_t file, const char *name);
 void path_close_file(struct path *path, uint32_t file);
 
+/* Nothing is known of its connections: those that a group had are closed. */
+void path_forget_troubles(struct path *path);
+
 /* Lets the name-space connection go until it is needed again. */
 void path_rest(struct path *path);
 

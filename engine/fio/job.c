@@ -224,7 +224,7 @@ int job_open(struct thread_data *td)
 
 void job_buffers(struct job *job, void *memory, size_t size)
 {
-	job->group.job.buffers[0] = (struct iovec){memory, size};
+	job->group.job.buffers[RPC_BUFFER_IO] = (struct iovec){memory, size};
 }
 
 /* --- files --- */
@@ -324,7 +324,9 @@ static bool owes(const struct job *job, uint32_t file)
 
 static int close_file(struct job *job, uint32_t file)
 {
-	int error = owes(job, file) ? job_sync_file(job, file) : 0;
+	/* While the hold is mended, its ledgers do not tell yet. */
+	bool unsettled = job_hold_busy(job) || owes(job, file);
+	int error = unsettled ? job_sync_file(job, file) : 0;
 
 	hold_forget(&job->hold, file);
 	group_close_file(&job->group, file);

@@ -39,7 +39,7 @@ int job_hold_open(struct job *job)
 		return -ENOMEM;
 	}
 	job->group.job.hold = &job->hold;
-	job->group.job.buffers[1] = (struct iovec){job->hold.memory, job->hold.size};
+	job->group.job.buffers[RPC_BUFFER_HOLD] = (struct iovec){job->hold.memory, job->hold.size};
 	return 0;
 }
 
@@ -60,9 +60,12 @@ static struct path *path_of(const struct job *job, const struct hold_extent *ext
 
 static void clear_ledgers(struct job *job)
 {
-	for (uint32_t i = 0; i < job->group.path_count; i++)
+	for (uint32_t i = 0; i < job->group.path_count; i++) {
+		if (job->used[i]->config.dir) /* a mount's kernel keeps what it has for itself */
+			continue;
 		for (uint32_t file = 0; file < job->group.job.file_count; file++)
 			ledger_clear(&job->used[i]->files[file].ledger);
+	}
 }
 
 static uint64_t held_bytes(const struct hold *hold)
@@ -134,6 +137,7 @@ static void write_again(struct job *job, struct hold_extent *extent, struct conn
 	io->nfs_status = 0;
 	io->owner = NULL;
 	io->held = extent;
+	io->nfs_only = true;
 	mending->under_way++;
 	mending->writes[mending->write_count++] = io;
 	group_submit(&job->group, connection_for(job, extent), io);

@@ -34,6 +34,7 @@ static void submit_piece(struct job *job, struct request *request, struct conn_i
 	io->nfs_status = 0;
 	io->owner = request;
 	io->held = NULL;
+	io->nfs_only = false;
 	if (request->op == IO_WRITE && job->group.job.hold)
 		io->held = hold_take(&job->hold, io->file, io->offset, io->buffer, io->length);
 	request->pieces++;
@@ -264,7 +265,7 @@ static void push_done(struct job *job, struct io_u *io_u)
 /* A sync has found out that data was lost which is held: it begins anew when that is mended. */
 static bool sync_again(struct job *job, struct request *request)
 {
-	if (request->op != IO_COMMIT || request->error || !job_hold_busy(job))
+	if (request->op != IO_COMMIT || request->error || !job->hold.lost)
 		return false;
 	request->left = 1;
 	request->piece.connection = 0;
@@ -364,7 +365,7 @@ static void give_up_silence(struct job *job, bool progress)
 	bool alive = all->ask && all->signs;
 
 	if (!job->gave_up) {
-		all->ask = !job->transfers && !job->mending.write_count && patience_over();
+		all->ask = group_outstanding(&job->group) == job->commits && patience_over();
 		all->signs = 0;
 		if (!patience_lost(progress, alive))
 			return;

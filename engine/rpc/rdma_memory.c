@@ -177,11 +177,23 @@ struct ibv_mr *rdma_device_register(struct rdma_device *device, void *at, size_t
 	return reg(device, at, length, IBV_ACCESS_LOCAL_WRITE);
 }
 
-/* The server writes a READ's data, and reads that of a WRITE. 0 or a negative errno, logged. */
+static bool within(const struct iovec *buffer, const uint8_t *at)
+{
+	const uint8_t *first = buffer->iov_base;
+
+	return at >= first && at < first + buffer->iov_len;
+}
+
+/*
+ * The server writes a READ's data, and reads that of a WRITE; of what is held to be written again
+ * it reads alone. 0 or a negative errno, logged.
+ */
 static int add_region(struct rdma_device *device, const uint8_t *from, const uint8_t *to)
 {
 	const int access =
-		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+		within(&device->memory->buffers[RPC_BUFFER_HOLD], from)
+			? IBV_ACCESS_REMOTE_READ
+			: IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 	struct region *grown =
 		realloc(device->regions, (device->region_count + 1) * sizeof(*grown));
 	struct ibv_mr *mr;

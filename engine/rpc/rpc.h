@@ -95,7 +95,8 @@ struct rpc_counters {
 
 struct rdma_memory;
 
-enum { RPC_BUFFERS = 2 }; /* places that the most part of bulk data lies in */
+/* Places that the most part of bulk data lies in: fio's buffers, and what hold_writes keeps. */
+enum { RPC_BUFFER_IO, RPC_BUFFER_HOLD, RPC_BUFFERS };
 
 /* What a channel is opened with. What it points to stays the owner's, and outlives the channel. */
 struct rpc_terms {
@@ -113,7 +114,7 @@ struct rpc_terms {
 struct rpc_channel;
 
 struct rpc_channel_ops {
-	const char *name;  /* "tcp", "rdma" */
+	const char *name;  /* "tcp", "rdma", "relay" */
 	bool once;	   /* a call may go out once on a channel: to send it again, open another */
 	uint32_t data_max; /* bytes of one call's data; 0: the channel sets no limit */
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -367,6 +368,88 @@ def test_a_survivor_writes_again_what_a_dead_path_wrote(
     assert paths.durable("f") == paths.content("f")
     assert len(paths.durable("f")) == 64 * KIB
     assert result.stats[0].rewritten_bytes + result.stats[1].rewritten_bytes >= 64 * KIB
+
+
+def test_a_file_that_is_closed_meanwhile_is_mended_first(
+    client: Client,  # noqa: F811
+    server: ScriptedServer,  # noqa: F811
+) -> None:
+    """The job's last I/O is a READ, which is answered while its WRITEs go out again."""
+    seen: set[int] = set()
+
+    def hook(call: Call) -> Answer | None:
+        if call.procedure is Nfs.READ:
+            return Answer(delay=0.6)
+        if call.procedure is not Nfs.WRITE:
+            return None
+        if call.offset in seen:
+            return Answer(delay=1.5)
+        seen.add(call.offset)
+        return _FORGETS if len(seen) == 2 else None
+
+    server.create("f", bytes(32 * KIB))
+    server.hooks.append(hook)
+    done(client(server, rw="randrw", bs="4k", size="32k", iodepth=8, hold_writes="1m"))
+    assert seen
+    server.new_verifier()
+    durable = server.durable("f")
+    assert all(any(durable[offset : offset + 4 * KIB]) for offset in seen)
+
+
+def _mixed(server: ScriptedServer, folder: Path) -> str:  # noqa: F811
+    """Give a pool of a server and a directory that have the same file."""
+    folder.mkdir()
+    (folder / "f").write_bytes(bytes(128 * KIB))
+    server.create("f", bytes(128 * KIB))
+    return f"{server.url()},{folder}"
+
+
+def test_a_mount_beside_it_is_still_synced(
+    client: Client,  # noqa: F811
+    server: ScriptedServer,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    """Its kernel has what went through it, whatever the server of the other path has lost."""
+    server.hooks.append(on(Nfs.WRITE, _FORGETS, nth=8))
+    pool = _mixed(server, tmp_path / "mount")
+    options: Options = {"spread": "roundrobin", "iodepth": 1, "end_fsync": 1, "trace": 1}
+    result = client(server, pool=pool, size="60k", hold_writes="1m", **options)
+    done(result)
+    commits = [line.path for line in result.stats if line.commits]
+    assert commits == [line.path for line in result.stats]
+
+
+def test_nothing_goes_out_again_through_a_mount(
+    client: Client,  # noqa: F811
+    server: ScriptedServer,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    """The server goes while data is written again, and comes back: no mount stands in for it."""
+    seen: set[int] = set()
+    gone: list[threading.Timer] = []
+
+    def go(running: ScriptedServer) -> None:
+        running.refuse()
+        running.reset_connections()
+        gone.append(threading.Timer(3.0, running.accept))
+        gone[0].start()
+
+    def hook(call: Call) -> Answer | None:
+        if call.procedure is not Nfs.WRITE:
+            return None
+        if call.offset in seen and not gone:
+            return Answer(reply=False, do=go)
+        seen.add(call.offset)
+        return _FORGETS if len(seen) == 7 else None
+
+    server.hooks.append(hook)
+    pool = _mixed(server, tmp_path / "mount")
+    options: Options = {"spread": "roundrobin", "iodepth": 1, "end_fsync": 1, "failover": 1}
+    result = client(
+        server, pool=pool, rw="randwrite", bs="4k", hold_writes="1m", direct=1, **options
+    )
+    done(result)
+    assert gone
 
 
 def test_a_job_that_is_stopped_meanwhile_ends(client: Client, server: ScriptedServer) -> None:  # noqa: F811

@@ -274,13 +274,22 @@ def test_signals_and_runtime_end_a_hard_job_within_5_seconds(
     assert ended.cpu_seconds < 0.5, "it spins"
 
 
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"failover": 1}, {"hold_writes": "64k"}, {"hold_writes": "64k", "failover": 1}],
+    ids=str,
+)
 def test_runtime_waits_for_the_commit_of_a_server_that_lives(
     client: Client,  # noqa: F811
     server: ScriptedServer,  # noqa: F811
+    options: Options,
 ) -> None:
-    """It answers NULL while it commits for longer than a silent one would be given."""
+    """It answers NULL while it commits for longer than a silent one would be given.
+
+    With a full hold, WRITEs that have not begun wait behind that COMMIT.
+    """
     server.hooks.append(on(Nfs.COMMIT, Answer(delay=6.0)))
-    result = client(server, runtime=1, time_based=1, rate_iops=50)
+    result = client(server, runtime=1, time_based=1, rate_iops=50, **options)
     done(result)
     assert server.durable("f") == server.content("f")
     assert len([call for call in server.calls(Nfs.NULL) if call.connection > 0]) >= 3
@@ -523,3 +532,18 @@ def test_a_file_is_laid_out_without_a_path_that_cannot_find_it(
     paths.hooks.append(hook)
     done(client(paths, rw="read", bs="64k", size="4m", failover=1))
     assert len(paths.durable("f")) == 4 * MIB
+
+
+def test_every_file_is_laid_out_without_a_path_that_cannot_find_them(
+    client: Client,  # noqa: F811
+    paths: ScriptedServer,
+) -> None:
+    """What was found out of a path for one file is nothing that the next waits for."""
+
+    def hook(call: Call) -> Answer | None:
+        lost = call.procedure is Nfs.LOOKUP and call.server[0] == _ADDRESSES[1]
+        return Answer(status=Status.IO) if lost else None
+
+    paths.hooks.append(hook)
+    done(client(paths, rw="read", bs="64k", size="256k", filename="x:y", failover=1))
+    assert len(paths.durable("x")) == len(paths.durable("y")) == 128 * KIB
