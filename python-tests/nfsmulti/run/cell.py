@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import re
 import shlex
 import shutil
@@ -14,7 +13,7 @@ from pathlib import Path
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine, FioProcess, FioResult
-from nfsmulti.run import figures
+from nfsmulti.run import cpu, figures
 from nfsmulti.run.fiocommand import command
 from nfsmulti.run.place import Serving
 from nfsmulti.run.plan import PlannedCell
@@ -28,6 +27,8 @@ _PATIENCE, _SPARE_SECONDS = 10.0, 120.0
 
 # What the engine says at the end of every job.
 _COUNTS = re.compile(r": \d+ connections? on \d+ paths?: ")
+# What fio says of exec_prerun and exec_postrun (see cpu.py).
+_SAVING = re.compile(r" : Saving output of (?:pre|post)run in ")
 
 # Told of the seconds since a cell began.
 Tick = Callable[[float], None]
@@ -46,12 +47,10 @@ def run_cell(planned: PlannedCell, place: Serving, engine: Engine, run: Path, ti
     try:
         place.prepare(planned.spec.files)
         argv = command(planned.spec, place, engine, work)
-        busy = machine_busy()
         result = _watched(argv, work, place, planned.spec.seconds, tick)
         if place.remote:
             place.remote.check_complete(result)
-        here = None if place.remote else machine_busy() - busy
-        cell = measured(cell, result, here, over_time=planned.spec.over_time)
+        cell = measured(cell, result, over_time=planned.spec.over_time)
     except (HarnessError, OSError) as error:
         cell = dataclasses.replace(cell, status="failed", why=one_line(str(error)))
     if work != folder and work.exists():
@@ -60,11 +59,8 @@ def run_cell(planned: PlannedCell, place: Serving, engine: Engine, run: Path, ti
     return dataclasses.replace(cell, command=shlex.join(argv))
 
 
-def measured(cell: Cell, result: FioResult, busy: float | None, *, over_time: bool = False) -> Cell:
-    """Fill in what a fio has found. Raises HarnessError where that is no measurement.
-
-    `busy` are the machine's CPU seconds meanwhile, None where it ran on others.
-    """
+def measured(cell: Cell, result: FioResult, *, over_time: bool = False) -> Cell:
+    """Fill in what a fio has found. Raises HarnessError where that is no measurement."""
     report = result.report
     if why := trouble(result):
         raise HarnessError(why)
@@ -78,7 +74,7 @@ def measured(cell: Cell, result: FioResult, busy: float | None, *, over_time: bo
             read=figures.figures(report, "read"),
             write=figures.figures(report, "write"),
             cpu_s=report.cpu_seconds(),
-            machine_cpu_s=busy,
+            machine_cpu_s=cpu.busy_seconds(result.folder, report.run_time()),
             usr_percent=sum(job["usr_cpu"] for job in report.jobs),
             sys_percent=sum(job["sys_cpu"] for job in report.jobs),
             jobs=figures.job_rows(report),
@@ -105,16 +101,6 @@ def trouble(result: FioResult) -> str | None:
     return None
 
 
-def machine_busy() -> float:
-    """Give the seconds that this machine's processors have worked since it was started.
-
-    All that /proc/stat tells but idle and iowait; guests are counted in user (proc(5)).
-    """
-    names = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
-    user, nice, system, _idle, _iowait, *others = map(int, names)
-    return (user + nice + system + sum(others)) / os.sysconf("SC_CLK_TCK")
-
-
 def _watched(
     argv: list[str], folder: Path, place: Serving, seconds: float, tick: Tick
 ) -> FioResult:
@@ -137,6 +123,6 @@ def _reason(result: FioResult) -> str:
     lines = [line.strip() for line in result.messages.splitlines() if line.strip()]
     for begin in ("nfsmulti: ", "fio: ", ""):
         for line in lines:
-            if line.startswith(begin) and not _COUNTS.search(line):
+            if line.startswith(begin) and not _COUNTS.search(line) and not _SAVING.search(line):
                 return line
     return "it said nothing"

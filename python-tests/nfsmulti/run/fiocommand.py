@@ -8,6 +8,7 @@ from pathlib import Path
 
 from nfsmulti.fiorun import Engine, Options, words_of
 from nfsmulti.paths import JOBFILES
+from nfsmulti.run import cpu
 from nfsmulti.run.figures import BANDWIDTH_LOG
 from nfsmulti.run.place import Serving
 from nfsmulti.scenarios import CellSpec
@@ -20,7 +21,7 @@ def command(spec: CellSpec, place: Serving, engine: Engine, folder: Path) -> lis
     """Give the words that run a cell's fio, whose files go to `folder`.
 
     The jobfile is given by its options one by one, since what stands in a jobfile wins over the
-    command line. On other hosts there is neither a stats_file nor a log.
+    command line. On other hosts there is neither a stats_file nor a log, and no CPU time is taken.
     """
     name, options = jobfile_options(spec.jobfile)
     options |= spec.options
@@ -41,6 +42,7 @@ def command(spec: CellSpec, place: Serving, engine: Engine, folder: Path) -> lis
         return place.remote.command(folder, name, options)
     if spec.client != "mount":
         options["stats_file"] = str(folder / "stats.jsonl")
+    options |= cpu.options(folder)
     if spec.over_time:
         options |= {"write_bw_log": str(folder / BANDWIDTH_LOG), "log_avg_msec": 1000}
     setting = ["env", *(f"{key}={value}" for key, value in variables.items())] if variables else []
