@@ -51,6 +51,25 @@ def test_factors_are_options_of_engine_and_fio_and_cross_the_cells() -> None:
         crossed(specs, {"rsize": (4096,)})
 
 
+@pytest.mark.parametrize(
+    ("scenario", "name"),
+    [
+        ("dd", "rw"),
+        ("dd", "readwrite"),
+        ("dd", "blocksize"),
+        ("dd", "size"),
+        ("dd", "numjobs"),
+        ("oltp", "rwmixwrite"),
+        ("fsperf", "io_size"),
+        ("randread", "runtime"),
+    ],
+)
+def test_factors_do_not_make_another_workload(scenario: str, name: str) -> None:
+    with pytest.raises(HarnessError, match=f"--factors {name}: the scenario sets that itself"):
+        crossed(SCENARIOS[scenario].cells(Scale()), {name: (1,)})
+    assert crossed(SCENARIOS["oltp"].cells(Scale()), {"numjobs": (1, 2)})
+
+
 @pytest.mark.parametrize("quick", [False, True])
 def test_sweep_is_balanced(quick: bool) -> None:
     cells = SCENARIOS["sweep"].cells(Scale(quick))

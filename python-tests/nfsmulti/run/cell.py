@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from nfsmulti.errors import HarnessError
+from nfsmulti.fioreport import Direction, FioReport
 from nfsmulti.fiorun import Engine, FioProcess, FioResult
 from nfsmulti.run import cpu, figures
 from nfsmulti.run.fiocommand import command
@@ -65,6 +66,7 @@ def measured(cell: Cell, result: FioResult, *, over_time: bool = False) -> Cell:
     if why := trouble(result):
         raise HarnessError(why)
     assert report is not None
+    _check_direction(cell, report)
     try:
         parts, jain = figures.path_shares(result.stats)
         return dataclasses.replace(
@@ -99,6 +101,14 @@ def trouble(result: FioResult) -> str | None:
     except (LookupError, TypeError):
         return "fio wrote JSON that is no report"
     return None
+
+
+def _check_direction(cell: Cell, report: FioReport) -> None:
+    """Raise HarnessError where fio read in a cell named for writing, or wrote for reading."""
+    named = cell.factors.get("direction")
+    other: Direction = "read" if named == "write" else "write"
+    if named in ("read", "write") and report.operations(other):
+        raise HarnessError(f"fio did {other} in a cell whose direction is {named}")
 
 
 def _watched(

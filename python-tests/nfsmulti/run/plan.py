@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nfsmulti.errors import HarnessError
+from nfsmulti.run.fiocommand import jobfile_options
 from nfsmulti.scenarios import CellSpec
 from nfsmulti.summary import Factor
 
@@ -20,6 +21,16 @@ FILE = "plan.json"
 _VERSION = 1
 
 Factors = Mapping[str, Sequence[Factor]]
+
+# What makes a workload what it is: options of fio, those together that say the same.
+_WORKLOAD = (
+    {"rw", "readwrite"},
+    {"bs", "blocksize", "bsrange", "blocksize_range", "bssplit", "bs_unaligned"},
+    {"size", "io_size", "io_limit", "filesize", "fill_device"},
+    {"rwmixread", "rwmixwrite"},
+    {"numjobs"},
+    {"runtime", "timeout", "time_based", "loops"},
+)
 
 
 @dataclass(frozen=True)
@@ -85,10 +96,11 @@ class Plan:
 def crossed(specs: Sequence[CellSpec], factors: Factors) -> list[CellSpec]:
     """Give each cell once for every combination of the additional `factors`.
 
-    Their names are options. Raises HarnessError for one that the scenario sets itself.
+    Their names are options. Raises HarnessError for one that the scenario sets itself, or that
+    would make another workload of what its jobfile says.
     """
     for name in factors:
-        if any(name in spec.factors or name in spec.options for spec in specs):
+        if any(_sets(spec, name) for spec in specs):
             raise HarnessError(f"--factors {name}: the scenario sets that itself")
     return [
         dataclasses.replace(
@@ -124,6 +136,15 @@ def name_of(factors: Mapping[str, Factor]) -> str:
         for name, value in factors.items()
     ]
     return re.sub(r"[^\w.]+", "-", "-".join(map(str, parts)))
+
+
+def _sets(spec: CellSpec, name: str) -> bool:
+    """Tell whether a cell says itself what the option `name` says, under whichever name."""
+    own = spec.factors.keys() | spec.options.keys()
+    alike = next((names for names in _WORKLOAD if name in names), None)
+    if alike is None:
+        return name in own
+    return bool(alike & (own | jobfile_options(spec.jobfile)[1].keys()))
 
 
 def _combinations(factors: Factors) -> list[dict[str, Factor]]:
