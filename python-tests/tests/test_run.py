@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -20,14 +21,15 @@ from run_helpers import QUIET, Silent, made_record, own_cells
 from nfsmulti import paths
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.fiorun import Engine
+from nfsmulti.lab import LabConfig
 from nfsmulti.lab.kernel import inside
 from nfsmulti.processes import Completed, Process, find, run
-from nfsmulti.run import carry, runner
+from nfsmulti.run import carry, command, runner
 from nfsmulti.run.cell import run_cell
 from nfsmulti.run.guest import Teller, run_in_guests
 from nfsmulti.run.inside import InGuest
 from nfsmulti.run.place import InLab, OnPool
-from nfsmulti.run.plan import PlannedCell
+from nfsmulti.run.plan import Plan, PlannedCell, ordered
 from nfsmulti.run.record import Record
 from nfsmulti.scenarios import SCENARIOS, CellSpec, GuestPlace, Scale
 from nfsmulti.summary import Cell, Summary
@@ -229,6 +231,58 @@ def test_lab_that_does_not_start_again_fails_the_rest(tmp_path: Path, mount: str
     assert record.cells[1].why == "pool did not start again: no such luck"
 
 
+@pytest.fixture
+def half(tmp_path: Path, mount: str, monkeypatch: pytest.MonkeyPatch) -> Record:
+    """Give a run of which one place, the first, does not start."""
+
+    class Half(OnPool):
+        """Stands for a lab: there is none with caps."""
+
+        def __init__(self, config: LabConfig):
+            super().__init__(mount)
+            self._capped = config.limits.per_address
+
+        def __enter__(self) -> Self:
+            if self._capped:
+                raise HarnessError("no caps today")
+            return super().__enter__()
+
+    monkeypatch.setattr(carry, "InLab", Half)
+    monkeypatch.setattr(command, "_out", QUIET)
+    return made_record(tmp_path / "run", "dd", SCENARIOS["dd"].cells(Scale(True, 0.2)))
+
+
+def test_place_that_does_not_start_leaves_the_others_and_a_report(
+    half: Record, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert half.plan.places[0] == "capped"
+    assert command._carry_out_all([half], "") == 1
+    assert "no caps today" in capsys.readouterr().err
+    after = Summary.load(half.folder)
+    assert {(c.factors["client"], c.status) for c in after.cells} == {
+        ("capped", "waiting"),
+        ("uncapped", "done"),
+    }
+    assert not after.ended
+    assert (half.folder / "report.md").exists()
+
+
+def test_report_that_fails_ends_no_other_run(
+    half: Record, tmp_path: Path, mount: str, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    def broken(folder: Path) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("nfsmulti.report.write", broken)
+    specs = own_cells("randread", Scale(True, 0.2))
+    plan = Plan("randread", "", True, "", "", 1, mount, [], ordered(specs, 1, seed=1))
+    other = Record.begin(tmp_path / "other", plan, {})
+    assert command._carry_out_all([half, other], "") == 1
+    assert [cell.status for cell in Summary.load(other.folder).cells] == ["done"]
+    assert "no report: ZeroDivisionError()" in capsys.readouterr().err
+
+
 @pytest.mark.timeout(300)  # two boots
 def test_guest_that_dies_fails_its_cell_and_the_next_boot_goes_on(tmp_path: Path) -> None:
     if inside():
@@ -329,6 +383,18 @@ def test_bad_calls_are_refused_in_a_line(tmp_path: Path, mount: str) -> None:
         assert said in done.stderr, done.stderr
         assert "Traceback" not in done.stderr
     assert _run(tmp_path, "nosuch").status == 2
+
+
+@pytest.mark.parametrize("rw", ["randread", "rw"])
+def test_cell_that_moved_data_the_other_way_fails(tmp_path: Path, mount: str, rw: str) -> None:
+    spec = own_cells("dd", Scale(True, 0.2))[0]
+    assert spec.factors["direction"] == "write"
+    other = dataclasses.replace(spec, options={**spec.options, "rw": rw})
+    record = made_record(tmp_path / "run", "dd", [other])
+    (planned,) = record.waiting()
+    cell = run_cell(planned, OnPool(mount), Engine.built(), record.folder, lambda _: None)
+    assert cell.status == "failed"
+    assert cell.why == "fio did read in a cell whose direction is write"
 
 
 def test_two_runs_of_one_folder_exclude_each_other(tmp_path: Path) -> None:

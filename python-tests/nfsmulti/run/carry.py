@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from rich.console import Console
 
+from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
 from nfsmulti.run.guest import run_in_guests
 from nfsmulti.run.onhosts import OnHosts
@@ -28,8 +29,10 @@ def expected(record: Record) -> float:
 def carry_out(record: Record, out: Console) -> None:
     """Run all cells that wait or have failed before.
 
-    Raises HarnessError where a place does not start; what waits there can be resumed.
+    Raises HarnessError where places did not start, after the cells of the others: what waits there
+    can be resumed.
     """
+    missed: list[HarnessError] = []
     plan = record.plan
     with record.claimed():
         seconds = time_text(expected(record))
@@ -38,9 +41,17 @@ def carry_out(record: Record, out: Console) -> None:
         out.print(f"  {len(left)} of {len(plan.cells)} cells to run, about {seconds}")
         with Meter(out, left, len(plan.cells), _guests(record)) as meter:
             for name in plan.places:
-                if record.waiting(name):
-                    _run_place(record, name, meter)
-        record.end()
+                try:
+                    if record.waiting(name):
+                        _run_place(record, name, meter)
+                except HarnessError as error:
+                    missed.append(error)
+        if not missed:
+            record.end()
+    if len(missed) > 1:
+        raise HarnessError("; ".join(str(error) for error in missed))
+    if missed:
+        raise missed[0]
 
 
 def _run_place(record: Record, name: str, watcher: Watcher) -> None:

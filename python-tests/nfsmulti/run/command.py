@@ -167,24 +167,39 @@ def _one(record: Record) -> int:
     _out.print(f"[bold]{record.plan.scenario}[/bold]: {shown(record.folder)}")
     for line in record.plan.left_out:
         _out.print(f"  left out: {line}", markup=False)
+    status = 0
     try:
         carry.carry_out(record, _out)
     except HarnessError as error:
         print(f"nfsmulti: {error}", file=sys.stderr)
-        left = len(record.waiting())
-        _out.print(f"{left} cells were not run; go on with: {_resume_line(record)}", markup=False)
+        status = 1
+    return max(status, _told(record))
+
+
+def _told(record: Record) -> int:
+    """Report what has run, and say what is not; gives the exit status that this makes."""
+    status = 0
+    if any(cell.status != "waiting" for cell in record.cells):
+        status = _reported(record)
+    again = _resume_line(record)
+    if left := len(record.waiting()):
+        _out.print(f"{left} cells were not run; go on with: {again}", markup=False)
+    if failed := len(record.failed):
+        _out.print(f"{failed} of {len(record.cells)} cells failed; again: {again}", markup=False)
+    return 1 if left or failed else status
+
+
+def _reported(record: Record) -> int:
+    """Write the report. What goes wrong with it is told, and no reason to stop other runs."""
+    folder = shown(record.folder)
+    try:
+        report.write(record.folder)
+    except Exception as error:  # whatever it is: the figures are safe, and other runs wait
+        print(f"nfsmulti: {folder}: no report: {error!r}", file=sys.stderr)
+        _out.print(f"{folder} holds summary.json, each fio's output", markup=False)
         return 1
-    report.write(record.folder)
-    _out.print(
-        f"{shown(record.folder)} holds report.html, report.md, summary.json, each fio's output"
-    )
-    if not record.failed:
-        return 0
-    _out.print(
-        f"{len(record.failed)} of {len(record.cells)} cells failed; again: {_resume_line(record)}",
-        markup=False,
-    )
-    return 1
+    _out.print(f"{folder} holds report.html, report.md, summary.json, each fio's output")
+    return 0
 
 
 def _resume_line(record: Record) -> str:
