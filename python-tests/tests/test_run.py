@@ -24,7 +24,7 @@ from nfsmulti.fiorun import Engine
 from nfsmulti.lab import LabConfig
 from nfsmulti.lab.kernel import inside
 from nfsmulti.processes import Completed, Process, find, run
-from nfsmulti.run import carry, command, runner
+from nfsmulti.run import carry, command, runner, start
 from nfsmulti.run.cell import run_cell
 from nfsmulti.run.guest import Teller, run_in_guests
 from nfsmulti.run.inside import InGuest
@@ -376,6 +376,9 @@ def test_bad_calls_are_refused_in_a_line(tmp_path: Path, mount: str) -> None:
         (["sweep", "--pool", mount], "give a pool of URLs"),
         (["dd", "--resume", str(tmp_path)], "not the folder of a run"),
         (["dd", "--resume"], "holds no unfinished run"),
+        (["dd", "--resume", "--quick", "--seed=1"], "--quick, --seed cannot change that"),
+        (["dd", "--resume", "--pool", mount, "--hosts=a"], "--pool, --hosts cannot change that"),
+        (["dd", "--resume", "--repeat=2", "--factors=iodepth=1"], "--repeat, --factors cannot"),
         (["all", "--resume", str(tmp_path)], "name its scenario and its folder"),
     ):
         done = _run(tmp_path / "results", *words)
@@ -395,6 +398,26 @@ def test_cell_that_moved_data_the_other_way_fails(tmp_path: Path, mount: str, rw
     cell = run_cell(planned, OnPool(mount), Engine.built(), record.folder, lambda _: None)
     assert cell.status == "failed"
     assert cell.why == "fio did read in a cell whose direction is write"
+
+
+def test_run_goes_on_with_the_engine_it_began_with(tmp_path: Path, mount: str) -> None:
+    request = start.Request(pool=mount, quick=True, repeat=1)
+    folder = start.begun(tmp_path, request, "randread").folder
+    start.resumed(tmp_path, folder, "randread")
+    file = folder / "environment.json"
+    then = json.loads(file.read_text())
+    then["machine"]["engine_sha256"] = "0123"
+    file.write_text(json.dumps(then))
+    with pytest.raises(HarnessError, match="began with another engine: 0123, and here is"):
+        start.resumed(tmp_path, folder, "randread")
+
+
+def test_command_of_a_run_gives_its_order_again(tmp_path: Path, mount: str) -> None:
+    asked = start.Request(pool=mount, quick=True, command="./nfsmulti run dd")
+    plan = start.begun(tmp_path, asked, "dd").plan
+    assert plan.command == f"./nfsmulti run dd --seed {plan.seed}"
+    given = dataclasses.replace(asked, seed=7, command="./nfsmulti run dd --seed 7", label="b")
+    assert start.begun(tmp_path, given, "dd").plan.command == given.command
 
 
 def test_two_runs_of_one_folder_exclude_each_other(tmp_path: Path) -> None:

@@ -104,6 +104,16 @@ def run(
     every = scenario is Which.ALL
     chosen = list(SCENARIOS) if every else [scenario.value]
     if resume:
+        _refuse_with_resume(
+            pool=pool,
+            hosts=hosts,
+            lab=lab,
+            repeat=repeat,
+            quick=quick,
+            label=label,
+            factors=more_factors,
+            seed=seed,
+        )
         given = _folder(words, chosen)
         begin = functools.partial(start.resumed, results, given)
     else:
@@ -122,6 +132,15 @@ def run(
     again = f"./nfsmulti run {scenario.value} --resume"
     again += "" if results == RESULTS else f" --results {shown(results)}"
     raise typer.Exit(_carry_out_all(records, again if every else ""))
+
+
+def _refuse_with_resume(**options: object) -> None:
+    """Raise HarnessError where an option is given that says what a run is: its plan says that."""
+    if given := [f"--{name}" for name, value in options.items() if value not in (None, "", False)]:
+        raise HarnessError(
+            f"--resume goes on with a run as it was begun: {', '.join(given)} cannot change that",
+            f"leave out {', '.join(given)}, or begin another run without --resume",
+        )
 
 
 def _folder(words: list[str], chosen: list[str]) -> Path | None:

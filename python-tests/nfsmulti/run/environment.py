@@ -20,6 +20,7 @@ from nfsmulti.run.place import Serving
 
 FILE = "environment.json"
 _SECONDS = 20.0
+_SHOWN = 24  # characters of a version or a digest
 _SYSCTLS = (
     "net/core/rmem_max",
     "net/core/wmem_max",
@@ -39,6 +40,17 @@ _SYSCTLS = (
 def write_machine(folder: Path) -> None:
     """Write what holds for this machine."""
     _add(folder, "machine", {**versions(), **_engine(), "memory_kb": _memory()})
+
+
+def changed(folder: Path) -> str | None:
+    """Say with which other engine, fio or kernel the run in `folder` began, None where with none."""
+    then = _read(folder).get("machine", {})
+    now = {**versions(), **_engine()}
+    for name in ("engine_sha256", "fio", "kernel"):
+        if name in then and then[name] != now[name]:
+            what = name.removesuffix("_sha256")
+            return f"another {what}: {then[name][:_SHOWN]}, and here is {now[name][:_SHOWN]}"
+    return None
 
 
 def write_place(folder: Path, name: str, place: Serving) -> None:
@@ -117,10 +129,14 @@ def _json(argv: Sequence[str]) -> list[dict[str, Any]]:
         return []
 
 
+def _read(folder: Path) -> dict[str, Any]:
+    file = folder / FILE
+    return dict(json.loads(file.read_text())) if file.exists() else {}
+
+
 def _add(folder: Path, name: str, part: dict[str, Any]) -> None:
     file = folder / FILE
-    data = json.loads(file.read_text()) if file.exists() else {}
-    data[name] = part
+    data = {**_read(folder), name: part}
     new = folder / f".{FILE}.part"
     new.write_text(json.dumps(data, indent="\t") + "\n")
     new.replace(file)

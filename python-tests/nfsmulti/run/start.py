@@ -51,12 +51,14 @@ def begun(results: Path, request: Request, name: str) -> Record:
     specs, left_out = _specs(scenario, request)
     repeats = request.repeat or (scenario.quick_repeats if request.quick else scenario.repeats)
     seed = request.seed if request.seed is not None else secrets.randbelow(1 << 31)
+    # Without it the command would give another order.
+    chosen = "" if request.seed is not None or not request.command else f" --seed {seed}"
     plan = Plan(
         scenario=name,
         label=request.label,
         quick=request.quick,
         started=now_text(),
-        command=request.command,
+        command=request.command + chosen,
         seed=seed,
         pool=request.pool,
         left_out=left_out,
@@ -80,6 +82,11 @@ def resumed(results: Path, given: Path | None, name: str) -> Record:
         raise HarnessError(f"{run} is a run of {record.plan.scenario}, not of {name}")
     if all(cell.status == "done" for cell in record.cells):
         raise NothingToRunError(f"{run} is finished: nothing is left to run")
+    if other := environment.changed(run):
+        raise NothingToRunError(
+            f"{run} began with {other}; its cells would not be alike",
+            "go on with what it began with, or begin another run",
+        )
     return record
 
 
