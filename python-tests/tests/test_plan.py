@@ -7,6 +7,7 @@ import dataclasses
 import itertools
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from run_helpers import made_record, own_cells
@@ -16,9 +17,11 @@ from nfsmulti.run import factors
 from nfsmulti.run.fiocommand import jobfile_options
 from nfsmulti.run.place import OnPool, split_pool
 from nfsmulti.run.plan import Plan, crossed, name_of, ordered
+from nfsmulti.run.progress import expected_seconds
 from nfsmulti.run.record import Record
 from nfsmulti.run.start import Request, begun
-from nfsmulti.scenarios import SCENARIOS, OwnPool, Scale
+from nfsmulti.scenarios import SCENARIOS, GuestPlace, OwnPool, Scale
+from nfsmulti.summary import Summary
 
 
 @pytest.mark.parametrize(
@@ -114,6 +117,31 @@ def test_cells_have_names_of_their_own_and_jobfiles(name: str) -> None:
         assert {spec.place for spec in specs} == set(scenario.places)
         for spec in specs:
             assert jobfile_options(spec.jobfile)[1]["bs" if name != "sweep" else "size"]
+
+
+def _place(results: Path, scenario: str) -> dict[str, Any]:
+    return Summary.load(begun(results, Request(quick=True), scenario).folder).place
+
+
+def test_guest_is_as_published_or_says_what_differs(tmp_path: Path) -> None:
+    place = _place(tmp_path, "randread")
+    assert place["nfsd_threads"] == 16
+    options = place["mounts"]["rdma-mount-v4.1"].split(",")
+    assert {"vers=4.1", "proto=rdma", "rsize=1048576", "wsize=1048576", "noatime"} <= {*options}
+    assert any("tcp_slot_table_entries" in line for line in place["differs"])
+    place = _place(tmp_path, "sio")
+    assert place["mounts"] == {"mount": "vers=3,proto=tcp,rsize=32768,wsize=32768"}
+    assert any("MTU of 1500" in line for line in place["differs"])
+    assert "differs" not in _place(tmp_path, "dd")
+
+
+def test_quick_run_of_all_takes_no_more_than_25_minutes() -> None:
+    seconds = 0.0
+    for scenario in SCENARIOS.values():
+        cells = ordered(scenario.cells(Scale(True)), scenario.quick_repeats, seed=1)
+        guests = {n for n, place in scenario.places.items() if isinstance(place, GuestPlace)}
+        seconds += expected_seconds(cells, guests)
+    assert seconds <= 25 * 60
 
 
 def test_paths_of_a_pool_are_words_of_its_grammar(tmp_path: Path) -> None:

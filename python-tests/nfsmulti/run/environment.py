@@ -43,7 +43,7 @@ def write_machine(folder: Path) -> None:
 
 
 def changed(folder: Path) -> str | None:
-    """Say with which other engine, fio or kernel the run in `folder` began, None where with none."""
+    """Say with which other engine, fio or kernel a run began, None where with none."""
     then = _read(folder).get("machine", {})
     now = {**versions(), **_engine()}
     for name in ("engine_sha256", "fio", "kernel"):

@@ -28,6 +28,7 @@ from nfsmulti.summary import Cell
 
 # In memory: several jobs append to one file, and the shared folder keeps no order among them.
 _SCRATCH = Path("/run/nfsmulti-cells")
+_THREADS = Path("/proc/fs/nfsd/threads")
 
 
 class InGuest:
@@ -41,6 +42,8 @@ class InGuest:
         self._place = place
 
     def __enter__(self) -> Self:
+        if self._place.threads:
+            _THREADS.write_text(f"{self._place.threads}\n")
         if self._place.limits:
             guest_network.create(self._place)
         return self
@@ -67,7 +70,7 @@ class InGuest:
 
     def servers(self) -> list[str]:
         """Name it."""
-        threads = Path("/proc/fs/nfsd/threads").read_text().strip()
+        threads = _THREADS.read_text().strip()
         return [f"the guest's own nfsd, {threads} threads, on {', '.join(ADDRESSES)}"]
 
 

@@ -14,7 +14,7 @@ from nfsmulti.run.plan import PlannedCell
 from nfsmulti.summary import Cell
 
 # What a cell takes beside its own time: fio's start and end, in a guest with an emulated processor.
-_LAB_SECONDS, _GUEST_SECONDS = 1.0, 4.0
+_LAB_SECONDS, _GUEST_SECONDS = 1.0, 8.0
 
 
 class Watcher(Protocol):

@@ -19,7 +19,7 @@ from nfsmulti.run import environment, factors
 from nfsmulti.run.place import OnPool
 from nfsmulti.run.plan import FILE, Factors, Plan, crossed, ordered
 from nfsmulti.run.record import Record, now_text
-from nfsmulti.scenarios import SCENARIOS, CellSpec, Place, Scale, Scenario
+from nfsmulti.scenarios import SCENARIOS, CellSpec, GuestPlace, Place, Scale, Scenario
 
 # For tests of the harness itself: every cell then takes so long.
 _CELL_SECONDS = "NFSMULTI_CELL_SECONDS"
@@ -135,7 +135,20 @@ def _place(scenario: Scenario, plan: Plan) -> dict[str, Any]:
         "kind": " and ".join(kinds),
         "pool": "",
         "limits": next(iter(limits.values())) if alone else limits,
+        **_guest(next((p for p in places.values() if isinstance(p, GuestPlace)), None)),
     }
+
+
+def _guest(place: GuestPlace | None) -> dict[str, Any]:
+    """Give what is set in a guest beside limits, and what is not as it was published."""
+    if place is None:
+        return {}
+    mounts = {
+        name: ",".join(dict.fromkeys(",".join(mount.options) for mount in group))
+        for name, group in place.mounts.items()
+    }
+    facts = {"mounts": mounts, "nfsd_threads": place.threads, "differs": list(place.differs)}
+    return {name: fact for name, fact in facts.items() if fact}
 
 
 def _limits(place: Place) -> dict[str, str]:

@@ -65,8 +65,10 @@ def _own_cells(scale: Scale, pool: OwnPool) -> tuple[list[CellSpec], list[str]]:
 
 
 def _cells_of(client: str, place: str, scale: Scale, most: int) -> list[CellSpec]:
+    several = [2, 4] if scale.quick else range(2, most + 1)
+    counts = dict.fromkeys(min(count, most) for count in several) if most > 1 else ()
     ways = [(1, "job")]
-    ways += [(paths, spread) for paths in range(2, most + 1) for spread in ("stripe", "roundrobin")]
+    ways += [(paths, spread) for paths in counts for spread in ("stripe", "roundrobin")]
     return [_cell(client, place, scale, paths, spread) for paths, spread in ways]
 
 

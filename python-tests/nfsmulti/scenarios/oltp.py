@@ -45,7 +45,7 @@ def _cells_in(place: str, scale: Scale, kinds: Sequence[str], paths: int) -> lis
 
 
 def _cell(place: str, scale: Scale, kind: str, concurrency: int, paths: int) -> CellSpec:
-    seconds = scale.seconds(3, 20)
+    seconds = scale.seconds(4, 20)
     size = _QUICK_BYTES if scale.quick else _BYTES
     options: dict[str, Factor | None] = {"iodepth": concurrency, "size": size, **timed(seconds)}
     if kind == "pool":

@@ -47,12 +47,15 @@ class GuestPlace:
     """A guest of the kernel lab: groups of kernel mounts of its server, by name.
 
     `link` and `per_mount` limit what the server sends, in tc's words; each mount of a group then
-    has a link of its own into the shared one (see run/guest_network.py).
+    has a link of its own into the shared one (see run/guest_network.py). `threads` are nfsd's, None
+    for those of the kernel lab. `differs` says in a line each what is not as it was published.
     """
 
     mounts: Mapping[str, tuple[Mount, ...]] = field(default_factory=dict)
     link: str | None = None
     per_mount: str | None = None
+    threads: int | None = None
+    differs: tuple[str, ...] = ()
 
     @property
     def limits(self) -> dict[str, str]:
