@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import configparser
 import contextlib
+import dataclasses
 import functools
 import os
 import pwd
@@ -20,12 +21,17 @@ from conftest import missing
 from engine_helpers import eventually
 
 from nfsmulti.errors import HarnessError, MissingError
+from nfsmulti.fioreport import FioReport
 from nfsmulti.fiorun import Engine
 from nfsmulti.hosts import Host, RemoteFio, parse_hosts
 from nfsmulti.hosts.jobtext import job_text
 from nfsmulti.lab import Lab, LabConfig
 from nfsmulti.paths import PYTHON_TESTS
 from nfsmulti.processes import Process, find, run
+from nfsmulti.run.figures import job_rows
+from nfsmulti.run.fiocommand import command
+from nfsmulti.run.onhosts import OnHosts
+from nfsmulti.scenarios import SCENARIOS, OwnPool, Scale
 from nfsmulti.summary import Summary
 
 _HOSTS = 4
@@ -91,6 +97,28 @@ def test_files_that_are_written_are_a_hosts_own() -> None:
     assert names(rw="randrw", filename="f") == {"filename": "host1-f"}
     assert names(readwrite="write") == {"filename_format": "host1-$jobname.$jobnum.$filenum"}
     assert names(rw="write", filename_format="$jobnum") == {"filename_format": "host1-$jobnum"}
+
+
+# --- what a run makes of them ---
+
+
+def test_mounts_are_the_pool_of_other_hosts(tmp_path: Path) -> None:
+    engine = Engine(Path("/lib.so"))
+    pool = "nfs://127.0.0.1/vol,/mnt/a,/mnt/b,/mnt/c"
+    place = OnHosts(pool, "127.0.0.1,127.0.0.1:9000", engine, tmp_path)
+    specs = SCENARIOS["fsperf"].own_cells(Scale(True), OwnPool(urls=1, mounts=3, version="3"))[0]
+    spec = next(one for one in specs if one.client == "mounts" and one.paths == 1)
+    command(spec, place, engine, tmp_path)
+    for number in (1, 2):
+        assert _read((tmp_path / f"host{number}.fio").read_text())["pool"] == "/mnt/a,/mnt/b"
+    assert place.mounts(dataclasses.replace(spec, client="mount")) == ["/mnt/a"]
+
+
+def test_jobs_name_their_host_as_the_run_does() -> None:
+    side = {"total_ios": 1, "io_bytes": 1, "runtime": 1, "clat_ns": {"mean": 1, "N": 1}}
+    job = {"jobname": "a", "read": side, "write": side, "usr_cpu": 0, "sys_cpu": 0}
+    jobs = [{**job, "hostname": "::1", "port": 9}, {**job, "hostname": "b", "port": 8765}, job]
+    assert [row.host for row in job_rows(FioReport({"jobs": jobs}))] == ["[::1]:9", "b", ""]
 
 
 # --- runs ---

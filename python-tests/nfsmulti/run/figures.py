@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from nfsmulti.fioreport import ConnectionStats, Direction, FioReport, shares
+from nfsmulti.hosts import Host
+from nfsmulti.stats.fairness import jain
 from nfsmulti.summary import Figures, JobRow
 
 BANDWIDTH_LOG = "bw"
@@ -44,8 +48,7 @@ def job_rows(report: FioReport) -> list[JobRow]:
 def path_shares(stats: list[ConnectionStats]) -> tuple[dict[str, float], float | None]:
     """Give each path's part of all bytes, and Jain's index of these: 1 where all are alike."""
     parts = dict(sorted(shares(stats).items()))
-    squares = sum(part * part for part in parts.values())
-    return parts, sum(parts.values()) ** 2 / (len(parts) * squares) if squares else None
+    return parts, jain(parts.values()) if any(parts.values()) else None
 
 
 def over_time(folder: Path) -> list[float]:
@@ -55,10 +58,24 @@ def over_time(folder: Path) -> list[float]:
     """
     seconds: Counter[int] = Counter()
     for log in folder.glob(f"{BANDWIDTH_LOG}_bw.*.log"):
-        for line in log.read_text().splitlines():
-            at, rate, *_ = line.split(",")
-            seconds[max(0, round(int(at) / 1000) - 1)] += int(rate) << 10
+        lines = [line.split(", ") for line in log.read_text().splitlines()]
+        for direction in {line[2] for line in lines}:
+            mine = [(int(at), int(rate)) for at, rate, way, *_ in lines if way == direction]
+            for second, (_, rate) in zip(_windows([at for at, _ in mine]), mine, strict=True):
+                seconds[second] += rate << 10
     return [float(seconds[second]) for second in range(max(seconds, default=-1) + 1)]
+
+
+def _windows(ends: Sequence[int]) -> list[int]:
+    """Give each window of a log, which ends at so many ms, its second from 0.
+
+    They are of a second and a bit, which adds up: what counts is the time since the one before.
+    """
+    numbers: list[int] = []
+    for before, end in itertools.pairwise([0, *ends]):
+        last = numbers[-1] if numbers else -1
+        numbers.append(last + max(1, round((end - before) / 1000)))
+    return numbers
 
 
 def _bins(report: FioReport, direction: Direction) -> dict[str, int]:
@@ -84,5 +101,11 @@ def _row(number: int, job: dict[str, Any]) -> JobRow:
         p99_us=alone.latency_percentile(main, 99) / _US,
         usr_percent=job["usr_cpu"],
         sys_percent=job["sys_cpu"],
-        host=job.get("hostname", ""),
+        host=_host(job),
     )
+
+
+def _host(job: dict[str, Any]) -> str:
+    """Name the host that a job ran on as --hosts does, "" where that was this machine."""
+    name = job.get("hostname", "")
+    return Host(name, name, job["port"]).text if name else ""

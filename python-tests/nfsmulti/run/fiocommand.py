@@ -36,7 +36,9 @@ def command(spec: CellSpec, place: Serving, engine: Engine, folder: Path) -> lis
         variables["IOTRAP_MOUNT_POOLS"] = f"{_POOL_NAME}:" + ",".join(f"{m}/" for m in mounts)
         options["filename"] = f"{mounts[0]}/{options['filename']}"
     else:
-        chosen = {"ioengine": engine.option, "pool": place.pool(spec)}
+        # On other hosts mounts are a pool's directories: there is no environment to name them in.
+        pool = ",".join(place.mounts(spec)) if spec.client == "mounts" else place.pool(spec)
+        chosen = {"ioengine": engine.option, "pool": pool}
     options = {**chosen, **options}
     if place.remote:
         return place.remote.command(folder, name, options)

@@ -40,9 +40,15 @@ class OnHosts(OnPool):
 
     def pool(self, spec: CellSpec) -> str:
         """Give as many paths as the jobs of all hosts use."""
-        paths = spec.paths * len(self._fio.hosts)
-        return super().pool(dataclasses.replace(spec, paths=paths))
+        return super().pool(self._of_all(spec))
+
+    def mounts(self, spec: CellSpec) -> list[str]:
+        """Give as many mounts as the jobs of all hosts use, or the one that all are to use."""
+        return super().mounts(spec if spec.client == "mount" else self._of_all(spec))
 
     def servers(self) -> list[str]:
         """Give the paths, and the hosts."""
         return [*super().servers(), *(f"client {host.text}" for host in self._fio.hosts)]
+
+    def _of_all(self, spec: CellSpec) -> CellSpec:
+        return dataclasses.replace(spec, paths=spec.paths * len(self._fio.hosts))
