@@ -59,10 +59,6 @@ class FioReport:
         """Give the longest run time of a job."""
         return float(max(job[direction]["runtime"] for job in self.jobs)) / 1000
 
-    def run_time(self) -> float:
-        """Give the longest run time of a job, in whichever direction it took longer."""
-        return max(self.seconds("read"), self.seconds("write"))
-
     def bytes(self, direction: Direction) -> int:
         """Give the bytes transferred."""
         return sum(job[direction]["io_bytes"] for job in self.jobs)

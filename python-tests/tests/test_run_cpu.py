@@ -8,43 +8,58 @@ from pathlib import Path
 import pytest
 from run_helpers import made_record, own_cells
 
+from nfsmulti.fioreport import FioReport
 from nfsmulti.fiorun import Engine
-from nfsmulti.processes import run
-from nfsmulti.run import cpu
 from nfsmulti.run.cell import run_cell
+from nfsmulti.run.cpu import Sample, Samples
 from nfsmulti.run.place import OnPool
 from nfsmulti.scenarios import Scale
 
 
-def _write(folder: Path, name: str, *moments: tuple[float, int]) -> None:
-    """Write moments, each with the ticks that one processor has worked by then."""
-    lines = [f"{uptime} cpu  {ticks} 0 0 999 99 0 0 0 0 0\n" for uptime, ticks in moments]
-    (folder / name).write_text("".join(lines))
+def _report(*milliseconds: int) -> FioReport:
+    """Give the report of jobs that read for so long."""
+    jobs = [{"read": {"runtime": one}, "write": {"runtime": 0}} for one in milliseconds]
+    return FioReport({"jobs": jobs})
 
 
-def test_cpu_is_that_of_the_time_in_which_all_jobs_work(tmp_path: Path) -> None:
-    _write(tmp_path, "cpu.begin", (10.0, 500), (10.2, 1000))
-    _write(tmp_path, "cpu.end", (20.0, 1490), (20.1, 9000))
-    assert cpu.busy_seconds(tmp_path, 9.8) == pytest.approx(4.9)
-    assert cpu.busy_seconds(tmp_path, 10.0) == pytest.approx(5.0)
+# From 100 s on half of one processor works, before and after that two.
+_SAMPLES = Samples([Sample(90, 0), Sample(100, 20), Sample(110, 25), Sample(120, 45)])
 
 
 @pytest.mark.parametrize(
-    ("end", "run_time"), [(19.0, 10.0), (10.0, 10.0), (9.0, 10.0), (21.5, 10.0), (20.0, 0.0)]
+    ("begins", "milliseconds", "seconds"),
+    [
+        ("100.00", [10_000], 5.0),
+        ("100.00 102.00", [8_000, 8_000], 4.0),
+        ("102.00 100.00", [8_000, 10_000], 5.0),
+        ("110.00", [5_000], 10.0),
+    ],
+)
+def test_cpu_is_that_of_the_time_in_which_all_jobs_work(
+    tmp_path: Path, begins: str, milliseconds: list[int], seconds: float
+) -> None:
+    (tmp_path / "cpu.begin").write_text(begins.replace(" ", "\n") + "\n")
+    found = _SAMPLES.busy_seconds(tmp_path, _report(*milliseconds))
+    assert found == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    ("begins", "milliseconds"),
+    [
+        ("", [5_000]),
+        ("100.00", [5_000, 5_000]),  # a job did not say when it began
+        ("100.00 103.00", [5_000, 5_000]),  # for most of the time one job worked
+        ("100.00 100.00", [2_000, 9_000]),
+        ("119.00", [5_000]),  # it ended after the last sample
+        ("89.00", [5_000]),
+    ],
 )
 def test_cpu_of_another_time_than_the_jobs_is_not_told(
-    tmp_path: Path, end: float, run_time: float
+    tmp_path: Path, begins: str, milliseconds: list[int]
 ) -> None:
-    _write(tmp_path, "cpu.begin", (10.2, 1000))
-    _write(tmp_path, "cpu.end", (end, 2000))
-    assert cpu.busy_seconds(tmp_path, run_time) is None
-
-
-def test_cpu_of_jobs_that_did_not_end_is_not_told(tmp_path: Path) -> None:
-    assert cpu.busy_seconds(tmp_path, 10.0) is None
-    _write(tmp_path, "cpu.begin", (10.0, 500), (10.0, 500))
-    _write(tmp_path, "cpu.end", (20.0, 1500))
-    assert cpu.busy_seconds(tmp_path, 10.0) is None
+    if begins:
+        (tmp_path / "cpu.begin").write_text(begins.replace(" ", "\n") + "\n")
+    assert _SAMPLES.busy_seconds(tmp_path, _report(*milliseconds)) is None
 
 
 @pytest.mark.parametrize("scenario", ["randread", "sio"])  # whose jobs are processes, and threads
@@ -55,24 +70,11 @@ def test_each_job_takes_the_time_as_its_io_begins_and_ends(tmp_path: Path, scena
     spec = next(s for s in specs if s.options["numjobs"] == 4)
     record = made_record(work, scenario, [spec])
     (planned,) = record.waiting()
+    before = Sample.now()
     cell = run_cell(planned, OnPool(str(mount)), Engine.built(), work, lambda _: None)
     assert cell.status == "done", cell.why
-    folder = work / cell.folder
-    begins, ends = (
-        [float(line.split()[0]) for line in (folder / name).read_text().splitlines()]
-        for name in ("cpu.begin", "cpu.end")
-    )
-    assert len(begins) == len(ends) == 4
-    assert max(begins) < min(ends)
+    begins = (work / cell.folder / "cpu.begin").read_text().splitlines()
+    assert len(begins) == 4
+    assert before.uptime <= min(map(float, begins))
+    assert max(map(float, begins)) <= Sample.now().uptime
     assert not list(Path.cwd().glob("*run.txt"))
-
-
-def test_the_kernel_s_figures_are_read_as_they_are(tmp_path: Path) -> None:
-    line = cpu.options(tmp_path)["exec_prerun"]
-    for name in ("exec_prerun", "exec_postrun"):
-        run(["sh", "-c", f"{cpu.options(tmp_path)[name]} > {tmp_path}/x 2>&1"], timeout=20).check()
-    assert line != cpu.options(tmp_path)["exec_postrun"]
-    assert not (tmp_path / "x").exists()
-    begin, end = ((tmp_path / f"cpu.{name}").read_text().split() for name in ("begin", "end"))
-    assert float(begin[0]) <= float(end[0])
-    assert begin[1] == end[1] == "cpu"

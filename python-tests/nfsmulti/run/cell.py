@@ -14,22 +14,23 @@ from pathlib import Path
 from nfsmulti.errors import HarnessError
 from nfsmulti.fioreport import Direction, FioReport
 from nfsmulti.fiorun import Engine, FioProcess, FioResult
-from nfsmulti.run import cpu, figures
+from nfsmulti.run import figures
+from nfsmulti.run.cpu import Samples
 from nfsmulti.run.fiocommand import command
 from nfsmulti.run.place import Serving
 from nfsmulti.run.plan import PlannedCell
 from nfsmulti.run.record import one_line, waiting_cell
 from nfsmulti.summary import Cell
 
-_POLL_SECONDS = 0.5
+_POLL_SECONDS, _TICK_SECONDS = 0.1, 0.5
 # A fio may take so many times what it is expected to, and so much longer: a server of the user may
 # be a tenth as fast as the story's, and fio lays out files first.
 _PATIENCE, _SPARE_SECONDS = 10.0, 120.0
 
 # What the engine says at the end of every job.
 _COUNTS = re.compile(r": \d+ connections? on \d+ paths?: ")
-# What fio says of exec_prerun and exec_postrun (see cpu.py).
-_SAVING = re.compile(r" : Saving output of (?:pre|post)run in ")
+# What fio says of exec_prerun (see cpu.py).
+_SAVING = re.compile(r" : Saving output of prerun in ")
 
 # Told of the seconds since a cell began.
 Tick = Callable[[float], None]
@@ -48,10 +49,11 @@ def run_cell(planned: PlannedCell, place: Serving, engine: Engine, run: Path, ti
     try:
         place.prepare(planned.spec.files)
         argv = command(planned.spec, place, engine, work)
-        result = _watched(argv, work, place, planned.spec.seconds, tick)
+        busy = Samples()
+        result = _watched(argv, work, place, planned.spec.seconds, tick, busy)
         if place.remote:
             place.remote.check_complete(result)
-        cell = measured(cell, result, over_time=planned.spec.over_time)
+        cell = measured(cell, result, busy, over_time=planned.spec.over_time)
     except (HarnessError, OSError) as error:
         cell = dataclasses.replace(cell, status="failed", why=one_line(str(error)))
     if work != folder and work.exists():
@@ -60,8 +62,11 @@ def run_cell(planned: PlannedCell, place: Serving, engine: Engine, run: Path, ti
     return dataclasses.replace(cell, command=shlex.join(argv))
 
 
-def measured(cell: Cell, result: FioResult, *, over_time: bool = False) -> Cell:
-    """Fill in what a fio has found. Raises HarnessError where that is no measurement."""
+def measured(cell: Cell, result: FioResult, busy: Samples, *, over_time: bool = False) -> Cell:
+    """Fill in what a fio has found. Raises HarnessError where that is no measurement.
+
+    `busy` are samples of this machine meanwhile, which tell nothing of a fio on others.
+    """
     report = result.report
     if why := trouble(result):
         raise HarnessError(why)
@@ -76,7 +81,7 @@ def measured(cell: Cell, result: FioResult, *, over_time: bool = False) -> Cell:
             read=figures.figures(report, "read"),
             write=figures.figures(report, "write"),
             cpu_s=report.cpu_seconds(),
-            machine_cpu_s=cpu.busy_seconds(result.folder, report.run_time()),
+            machine_cpu_s=busy.busy_seconds(result.folder, report),
             usr_percent=sum(job["usr_cpu"] for job in report.jobs),
             sys_percent=sum(job["sys_cpu"] for job in report.jobs),
             jobs=figures.job_rows(report),
@@ -112,19 +117,25 @@ def _check_direction(cell: Cell, report: FioReport) -> None:
 
 
 def _watched(
-    argv: list[str], folder: Path, place: Serving, seconds: float, tick: Tick
+    argv: list[str], folder: Path, place: Serving, seconds: float, tick: Tick, busy: Samples
 ) -> FioResult:
     """Run fio until it ends, is late, or its servers have died; HarnessError for the latter two."""
+    told = 0.0
+    busy.take()
     limit = _PATIENCE * seconds + _SPARE_SECONDS
     begin = time.monotonic()
     with FioProcess(argv, folder) as process:
         while process.wait(_POLL_SECONDS) is None:
+            busy.take()
             passed = time.monotonic() - begin
-            tick(passed)
+            if passed - told >= _TICK_SECONDS:
+                tick(passed)
+                told = passed
             if why := place.trouble():
                 raise HarnessError(why)
             if passed > limit:
                 raise HarnessError(f"fio did not end within {limit:.0f} s")
+        busy.take()
         return process.result(0)
 
 

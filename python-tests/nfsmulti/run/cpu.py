@@ -1,64 +1,87 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The CPU time of a whole machine while jobs do I/O, and not while fio starts or ends.
 
-fio runs exec_prerun in each job before its first I/O, and exec_postrun after its last (fio(1));
-both append a line here: the seconds since the machine was started, and the first of /proc/stat.
+fio runs exec_prerun in each job right before its first I/O (fio(1)): that writes the time down.
+The harness meanwhile samples what the processors have worked.
 """
 
 from __future__ import annotations
 
 import os
 import shlex
-from dataclasses import dataclass
+from bisect import bisect_left
+from dataclasses import dataclass, field
 from pathlib import Path
 
-_BEGIN, _END = "cpu.begin", "cpu.end"
+from nfsmulti.fioreport import FioReport
+
+_BEGIN = "cpu.begin"
+_UPTIME = Path("/proc/uptime")
 # Words of the shell alone, which starts no program. fio adds "> FILE", which # keeps from it.
-_LINE = '{ read -r cpu; read -r up _ </proc/uptime; echo "$up $cpu" >>%s; } </proc/stat #'
-# The part of the jobs' run time in which all of them must have been at work.
-_LEAST = 0.9
+_LINE = 'read -r up _ </proc/uptime; echo "$up" >>%s #'
+# The part of the run time in which all jobs must have been at work, for the rest to be like it.
+_LEAST = 0.5
 
 
 def options(folder: Path) -> dict[str, str]:
-    """Give fio's options that leave in `folder` what busy_seconds() reads."""
-    begin, end = (shlex.quote(str(folder / name)) for name in (_BEGIN, _END))
-    return {"exec_prerun": _LINE % begin, "exec_postrun": _LINE % end}
-
-
-def busy_seconds(folder: Path, run_time: float) -> float | None:
-    """Give the seconds that the machine's processors have worked in the jobs' run time, in seconds.
-
-    Measured from the last job's begin to the first one's end, when all are at work, and brought to
-    `run_time`. None where that is less than 90 % of it or the other way round: not told.
-    """
-    begins, ends = _moments(folder / _BEGIN), _moments(folder / _END)
-    if not begins or len(begins) != len(ends):
-        return None
-    begin, end = max(begins, key=lambda at: at.uptime), min(ends, key=lambda at: at.uptime)
-    measured = end.uptime - begin.uptime
-    if run_time <= 0 or not _LEAST <= measured / run_time <= 1 / _LEAST:
-        return None
-    return (end.busy - begin.busy) * run_time / measured
+    """Give fio's options that leave in `folder` when its jobs began, on this machine."""
+    return {"exec_prerun": _LINE % shlex.quote(str(folder / _BEGIN))}
 
 
 @dataclass(frozen=True)
-class _Moment:
+class Sample:
     """Seconds since the machine was started, and those that its processors have worked."""
 
     uptime: float
     busy: float
 
+    @classmethod
+    def now(cls) -> Sample:
+        """Take all that /proc/stat tells but idle and iowait; guests are in user (proc(5))."""
+        uptime = float(_UPTIME.read_text().split()[0])
+        ticks = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
+        user, nice, system, _idle, _iowait, *others = map(int, ticks)
+        return cls(uptime, (user + nice + system + sum(others)) / os.sysconf("SC_CLK_TCK"))
 
-def _moments(file: Path) -> list[_Moment]:
-    """Read them, empty where there are none. Raises ValueError where a line is another one."""
-    if not file.exists():
-        return []
-    return [_moment(line) for line in file.read_text().splitlines()]
+
+@dataclass(frozen=True)
+class Samples:
+    """Samples in the order of time, some in a second, from before fio's start to after its end."""
+
+    samples: list[Sample] = field(default_factory=list)
+
+    def take(self) -> None:
+        """Add what holds now."""
+        self.samples.append(Sample.now())
+
+    def busy_seconds(self, folder: Path, report: FioReport) -> float | None:
+        """Give the seconds that the machine's processors have worked in the jobs' run time.
+
+        Measured from the last job's begin to the first one's end, when all are at work, and brought
+        to the run time. None where that is too small a part of it: not told.
+        """
+        begins = _begins(folder / _BEGIN)
+        times: list[int] = [
+            max(job[way]["runtime"] for way in ("read", "write")) for job in report.jobs
+        ]
+        if not begins or len(begins) != len(times):
+            return None
+        begin, end = max(begins), min(begins) + min(times) / 1000
+        run_time = max(times) / 1000
+        first, last = self._busy_at(begin), self._busy_at(end)
+        if first is None or last is None or end - begin < _LEAST * run_time:
+            return None
+        return (last - first) * run_time / (end - begin)
+
+    def _busy_at(self, uptime: float) -> float | None:
+        """Give what lies between the samples around a time, None where these are not there."""
+        after = bisect_left(self.samples, uptime, key=lambda sample: sample.uptime)
+        if not 0 < after < len(self.samples):
+            return None
+        one, other = self.samples[after - 1], self.samples[after]
+        part = (uptime - one.uptime) / (other.uptime - one.uptime)
+        return one.busy + part * (other.busy - one.busy)
 
 
-def _moment(line: str) -> _Moment:
-    """All that /proc/stat tells but idle and iowait; guests are counted in user (proc(5))."""
-    uptime, _cpu, *ticks = line.split()
-    user, nice, system, _idle, _iowait, *others = map(int, ticks[:8])
-    busy = (user + nice + system + sum(others)) / os.sysconf("SC_CLK_TCK")
-    return _Moment(float(uptime), busy)
+def _begins(file: Path) -> list[float]:
+    return [float(line) for line in file.read_text().split()] if file.exists() else []
