@@ -10,9 +10,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+import typer
 from conftest import run_harness
 
-from nfsmulti.faults.cell import Cell, Expected
+from nfsmulti.errors import HarnessError, MissingError
+from nfsmulti.faults import command
+from nfsmulti.faults.cell import Cell, Expected, Place
 from nfsmulti.faults.matrix import CELLS
 from nfsmulti.faults.report import REPORT, RESULTS, Run, read_outcomes
 from nfsmulti.faults.run import run_cell
@@ -33,6 +36,32 @@ def test_a_run_leaves_its_report(tmp_path: Path) -> None:
     assert "| STALE | read | hard | failed ESTALE |" in (tmp_path / REPORT).read_text()
     assert [one.outcome for one in read_outcomes(tmp_path)] == ["failed ESTALE"] * 3
     assert json.loads((tmp_path / RESULTS).read_text())["setting"]["fio"].startswith("fio-")
+
+
+def test_a_run_is_not_written_over(tmp_path: Path) -> None:
+    (tmp_path / REPORT).write_text("of another run")
+    done = run_harness("faults", "--only", "STALE read", "--results", str(tmp_path))
+    assert done.status == 1
+    assert "name another --results" in done.stderr
+    assert (tmp_path / REPORT).read_text() == "of another run"
+
+
+@pytest.mark.parametrize("error", [HarnessError("it died"), MissingError("no guest")])
+def test_a_guest_that_fails_leaves_what_was_found_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: HarnessError
+) -> None:
+    def boot(*_: object, **__: object) -> int:
+        raise error
+
+    there = next(cell for cell in CELLS if cell.fault.place is Place.GUEST)
+    monkeypatch.setattr(command, "CELLS", [_cell(_NAME), there])
+    monkeypatch.setattr("nfsmulti.lab.kernel.run_in_guest", boot)
+    monkeypatch.setattr("nfsmulti.lab.kernel.tree.KernelTree.get", boot)
+    with pytest.raises((HarnessError, typer.Exit)) as end:
+        command.faults(results=tmp_path)
+    assert getattr(end.value, "exit_code", 1) == 1
+    assert [one.outcome for one in read_outcomes(tmp_path)] == ["failed ESTALE", "not run"]
+    assert "2 cells: 1 as expected" in (tmp_path / REPORT).read_text()
 
 
 def test_cells_are_listed_and_not_run() -> None:

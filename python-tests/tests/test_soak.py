@@ -18,12 +18,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nfsmulti import paths
-from nfsmulti.errors import MissingError
+from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.fiorun import FioResult, Option
 from nfsmulti.lab import Lab
 from nfsmulti.lab.faults import FaultKind, Faults
 from nfsmulti.processes import Process, run
 from nfsmulti.soak import jobs
+from nfsmulti.soak.command import soak
+from nfsmulti.soak.passes import Passes
 from nfsmulti.soak.schedule import schedule
 from nfsmulti.soak.totals import Totals
 
@@ -183,3 +185,20 @@ def _runs(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+def test_soak_that_cannot_go_on_leaves_what_it_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: Passes, rounds: int) -> None:
+        raise HarnessError("no space")
+
+    monkeypatch.setattr(Passes, "run", fail)
+    try:
+        with pytest.raises(HarnessError, match="no space"):
+            soak(minutes=1, seed=3, paths=2, results=tmp_path)
+    except MissingError as error:
+        missing(error)
+    left = json.loads((tmp_path / "soak.json").read_text())
+    assert left["seed"] == 3
+    assert left["troubles"] == ["ended early: no space"]

@@ -15,8 +15,10 @@ from rich.console import Console
 
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.faults.cell import Cell, Outcome, Place
+from nfsmulti.faults.judge import not_run
 from nfsmulti.faults.matrix import CELLS
-from nfsmulti.faults.report import Run, read_outcomes
+from nfsmulti.faults.report import REPORT, Run, read_outcomes
+from nfsmulti.faults.report import RESULTS as WRITTEN
 from nfsmulti.faults.run import AT_ONCE, Runs
 from nfsmulti.fiorun import Engine
 from nfsmulti.lab import kernel
@@ -58,20 +60,36 @@ def faults(
     begun = datetime.now(UTC)
     out = Console(highlight=False, soft_wrap=True)
     folder = results or RESULTS / "faults" / f"{begun:%Y%m%dT%H%M%SZ}"
-    found = _run_here(cells, out.print) if kernel.inside() else _run_all(cells, only, brief, out)
-    run = Run(begun, _setting(found), found)
-    run.write(folder)
+    if (folder / REPORT).exists():
+        raise HarnessError(f"{shown(folder)} holds the report of a run", "name another --results")
+    found: list[Outcome] = []
+    try:
+        if kernel.inside():
+            _run_here(cells, out.print, found)
+        else:
+            _run_all(cells, only, brief, out, found)
+    finally:
+        run = _whole(begun, cells, found)
+        run.write(folder)
     if not kernel.inside():
         out.width = max(out.width, _NARROWEST)
         out.print(run.table())
         out.print(f"{run.verdict}; {shown(folder)} holds report.md and results.json")
-        raise typer.Exit(not all(one.met for one in found))
+        raise typer.Exit(not all(one.met for one in run.outcomes))
+
+
+def _whole(begun: datetime, cells: Sequence[Cell], found: Sequence[Outcome]) -> Run:
+    """Give the run of all cells; those of which nothing was found were not run."""
+    names = {one.cell for one in found}
+    missed = [not_run(cell, "it was not reached") for cell in cells if cell.id not in names]
+    return Run(begun, _setting(found), [*found, *missed])
 
 
 def _setting(found: Sequence[Outcome]) -> dict[str, str]:
     """Say on what the cells ran."""
     setting = versions()
-    if any(one.place == Place.GUEST for one in found) and not kernel.inside():
+    ran = any(one.place == Place.GUEST and one.outcome != "not run" for one in found)
+    if ran and not kernel.inside():
         setting["kernel lab"] = KernelTree.get().release
     return setting
 
@@ -91,27 +109,35 @@ def _choose(only: str, brief: bool) -> list[Cell]:
     return cells
 
 
-def _run_all(cells: Sequence[Cell], only: str, brief: bool, out: Console) -> list[Outcome]:
-    """Run the cells of this machine, and then boot the guest for its own."""
+def _run_all(
+    cells: Sequence[Cell], only: str, brief: bool, out: Console, found: list[Outcome]
+) -> None:
+    """Run the cells of this machine, and then boot the guest for its own; add to `found`."""
     here = [cell for cell in cells if cell.fault.place is not Place.GUEST]
-    found = _run_here(here, out.print) if here else []
-    if len(here) < len(cells):
-        words = ["--only", only, *(["--brief"] if brief else [])]
+    if here:
+        _run_here(here, out.print, found)
+    there = [cell for cell in cells if cell.fault.place is Place.GUEST]
+    if there:
         try:
-            found += _run_in_guest(words)
+            _run_in_guest(["--only", only, *(["--brief"] if brief else [])], found)
         except MissingError as error:
             out.print(f"without the kernel lab's cells: {error}", markup=False)
-    return found
+            found += [not_run(cell, error.what) for cell in there]
 
 
-def _run_here(cells: Sequence[Cell], tell: Callable[[str], object]) -> list[Outcome]:
-    """Run cells; in the guest one after the other, as they share its server."""
+def _run_here(cells: Sequence[Cell], tell: Callable[[str], object], found: list[Outcome]) -> None:
+    """Run cells and add to `found`; in the guest one after the other, as they share its server."""
+
+    def note(outcome: Outcome) -> None:
+        found.append(outcome)
+        tell(_line(outcome))
+
     at_once = 1 if kernel.inside() else AT_ONCE
     with (
         tempfile.TemporaryDirectory(prefix="faults-", dir=BUILD) as name,
         Runs(cells, Engine.built(), Path(name), at_once) as runs,
     ):
-        return runs.outcomes(lambda outcome: tell(_line(outcome)))
+        runs.outcomes(note)
 
 
 def _line(outcome: Outcome) -> str:
@@ -119,17 +145,19 @@ def _line(outcome: Outcome) -> str:
     return "\n  NOT AS EXPECTED: ".join(lines)
 
 
-def _run_in_guest(words: Sequence[str]) -> list[Outcome]:
-    """Run this command in a guest, and read what it leaves."""
+def _run_in_guest(words: Sequence[str], found: list[Outcome]) -> None:
+    """Run this command in a guest, and add to `found` what it leaves, however it ends."""
     with tempfile.TemporaryDirectory(prefix="faults-", dir=BUILD) as name:
         command = [sys.executable, "-m", "nfsmulti", "faults", *words, "--results", name]
-        status = kernel.run_in_guest(
-            command,
-            kernel.GuestConfig(results=Path(name), timeout=_GUEST_SECONDS),
-            stdout=sys.stdout.buffer,
-            stderr=sys.stderr.buffer,
-        )
-        found = read_outcomes(Path(name))
-    if status or not found:
-        raise HarnessError(f"the guest's cells ended with status {status}, and {len(found)} ran")
-    return found
+        try:
+            status = kernel.run_in_guest(
+                command,
+                kernel.GuestConfig(results=Path(name), timeout=_GUEST_SECONDS),
+                stdout=sys.stdout.buffer,
+                stderr=sys.stderr.buffer,
+            )
+        finally:
+            left = read_outcomes(Path(name)) if (Path(name) / WRITTEN).exists() else []
+            found += left
+    if status or not left:
+        raise HarnessError(f"the guest's cells ended with status {status}, and {len(left)} ran")

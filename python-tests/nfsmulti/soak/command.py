@@ -44,17 +44,21 @@ def soak(
         raise HarnessError(f"{shown(folder)} is not empty", "name another --results")
     totals = Totals()
     begin = time.monotonic()
-    with Meter(out) as meter, Lab(LabConfig(addresses=paths)) as lab:
-        fio = Fio(Engine.built(), enter=lab.command([]))
-        passes = Passes(lab, fio, folder, totals, meter, seed=seed, seconds=_PASS_SECONDS)
-        try:
+    try:
+        with Meter(out) as meter, Lab(LabConfig(addresses=paths)) as lab:
+            fio = Fio(Engine.built(), enter=lab.command([]))
+            passes = Passes(lab, fio, folder, totals, meter, seed=seed, seconds=_PASS_SECONDS)
             passes.run(minutes)
-        except KeyboardInterrupt:
-            totals.troubles.append("interrupted")
-    seconds = time.monotonic() - begin
-    run = {"minutes": minutes, "seed": seed, "paths": paths, "seconds": round(seconds, 1)}
-    summary = {"versions": versions(), **run, **totals.as_dict()}
-    (folder / "soak.json").write_text(json.dumps(summary, indent="\t") + "\n")
+    except KeyboardInterrupt:
+        totals.troubles.append("interrupted")
+    except (SystemExit, HarnessError) as stop:
+        totals.troubles.append(f"ended early: {stop}")
+        raise
+    finally:
+        seconds = time.monotonic() - begin
+        run = {"minutes": minutes, "seed": seed, "paths": paths, "seconds": round(seconds, 1)}
+        summary = {"versions": versions(), **run, **totals.as_dict()}
+        (folder / "soak.json").write_text(json.dumps(summary, indent="\t") + "\n")
     out.print(totals.table())
     for trouble in totals.troubles:
         out.print(trouble, markup=False, soft_wrap=True)
