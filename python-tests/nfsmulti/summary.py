@@ -137,6 +137,8 @@ class Summary:
             data = json.loads(file.read_text())
         except FileNotFoundError:
             raise HarnessError(f"{folder}: no {FILE}: not the folder of a run") from None
+        except OSError as error:
+            raise HarnessError(f"{file}: {error.strerror}: name the folder of a run") from None
         except ValueError as error:
             raise HarnessError(f"{file}: {error}") from None
         if not isinstance(data, dict) or data.get("schema") != SCHEMA:

@@ -19,7 +19,7 @@ from nfsmulti.run.place import OnPool, split_pool
 from nfsmulti.run.plan import Plan, crossed, name_of, ordered
 from nfsmulti.run.progress import expected_seconds
 from nfsmulti.run.record import Record
-from nfsmulti.run.start import Request, begun
+from nfsmulti.run.start import Request, begun, resumed
 from nfsmulti.scenarios import SCENARIOS, GuestPlace, OwnPool, Scale
 from nfsmulti.summary import Summary
 
@@ -71,6 +71,33 @@ def test_factors_do_not_make_another_workload(scenario: str, name: str) -> None:
     with pytest.raises(HarnessError, match=f"--factors {name}: the scenario sets that itself"):
         crossed(SCENARIOS[scenario].cells(Scale()), {name: (1,)})
     assert crossed(SCENARIOS["oltp"].cells(Scale()), {"numjobs": (1, 2)})
+
+
+def test_cells_that_would_share_a_folder_are_refused() -> None:
+    with pytest.raises(HarnessError, match=r"several cells would be named one-concurrency1-a-b"):
+        crossed(SCENARIOS["oltp"].cells(Scale()), {"cgroup": ("a/b", "a:b")})
+
+
+def test_paths_that_a_pool_lacks_are_named() -> None:
+    for urls, said in ((1, "2 to 4 paths: the pool has 1"), (3, "4 to 4 paths: the pool has 3")):
+        assert said in SCENARIOS["fsperf"].own_cells(Scale(), OwnPool(urls=urls, mounts=1))[1]
+
+
+def test_newest_run_is_found_past_a_broken_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = begun(tmp_path, Request(quick=True), "dd").folder
+    broken = tmp_path / "dd" / "9"
+    broken.mkdir()
+    (broken / "plan.json").write_text("{")
+    assert resumed(tmp_path, None, "dd").folder == good
+    assert "passed over: " in capsys.readouterr().err
+
+
+def test_seconds_of_cells_are_a_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NFSMULTI_CELL_SECONDS", "abc")
+    with pytest.raises(HarnessError, match="NFSMULTI_CELL_SECONDS=abc: not a number of seconds"):
+        begun(tmp_path, Request(quick=True), "dd")
 
 
 @pytest.mark.parametrize("quick", [False, True])

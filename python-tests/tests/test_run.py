@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 import os
 import signal
@@ -157,7 +158,9 @@ def test_interrupt_says_how_to_go_on(tmp_path: Path, mount: str) -> None:
     assert _statuses(folder)["failed"] == 0
 
 
-@pytest.mark.parametrize("said", ["{\\n broken", '{\\n "jobs": [{}]\\n}\\n', ""])
+@pytest.mark.parametrize(
+    "said", ["{\\n broken", '{\\n "jobs": [{}]\\n}\\n', '{\\n "jobs": ["x"]\\n}\\n', ""]
+)
 def test_broken_json_fails_its_cell_alone(tmp_path: Path, mount: str, said: str) -> None:
     programs = tmp_path / "bin"
     programs.mkdir()
@@ -418,6 +421,24 @@ def test_command_of_a_run_gives_its_order_again(tmp_path: Path, mount: str) -> N
     assert plan.command == f"./nfsmulti run dd --seed {plan.seed}"
     given = dataclasses.replace(asked, seed=7, command="./nfsmulti run dd --seed 7", label="b")
     assert start.begun(tmp_path, given, "dd").plan.command == given.command
+
+
+def test_cell_whose_files_cannot_be_kept_fails(
+    tmp_path: Path, mount: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Scratching(OnPool):
+        scratch: Path | None = tmp_path / "scratch"
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("nfsmulti.run.cell.shutil.copytree", full)
+    record = made_record(tmp_path / "run", "dd", own_cells("dd", Scale(True, 0.2))[:1])
+    (planned,) = record.waiting()
+    cell = run_cell(planned, Scratching(mount), Engine.built(), record.folder, lambda _: None)
+    assert cell.status == "failed"
+    assert cell.why is not None
+    assert "No space left on device" in cell.why
 
 
 def test_two_runs_of_one_folder_exclude_each_other(tmp_path: Path) -> None:

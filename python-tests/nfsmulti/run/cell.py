@@ -56,9 +56,12 @@ def run_cell(planned: PlannedCell, place: Serving, engine: Engine, run: Path, ti
         cell = measured(cell, result, busy, over_time=planned.spec.over_time)
     except (HarnessError, OSError) as error:
         cell = dataclasses.replace(cell, status="failed", why=one_line(str(error)))
-    if work != folder and work.exists():
-        shutil.copytree(work, folder)
-        shutil.rmtree(work)
+    try:
+        if work != folder and work.exists():
+            shutil.copytree(work, folder)
+            shutil.rmtree(work)
+    except OSError as error:  # copytree's own has a list of errors, and more than a line
+        cell = dataclasses.replace(cell, status="failed", why=one_line(f"{folder}: {error}"))
     return dataclasses.replace(cell, command=shlex.join(argv))
 
 
@@ -89,7 +92,7 @@ def measured(cell: Cell, result: FioResult, busy: Samples, *, over_time: bool = 
             jain=jain,
             over_time=figures.over_time(result.folder) if over_time else [],
         )
-    except (LookupError, TypeError, ValueError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise HarnessError(f"fio's report is not as it should be: {error!r}") from None
 
 
@@ -103,7 +106,7 @@ def trouble(result: FioResult) -> str | None:
     try:
         if not any(result.report.operations(way) for way in ("read", "write")):
             return "fio did no I/O"
-    except (LookupError, TypeError):
+    except (LookupError, TypeError, AttributeError):
         return "fio wrote JSON that is no report"
     return None
 

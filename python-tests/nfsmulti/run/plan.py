@@ -8,6 +8,7 @@ import itertools
 import json
 import random
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,9 +66,11 @@ class Plan:
     hosts: str = ""
 
     def save(self, folder: Path) -> None:
-        """Write it to the folder of the run."""
+        """Write it to the folder of the run, whole or not at all."""
         data = {"version": _VERSION, **dataclasses.asdict(self)}
-        (folder / FILE).write_text(json.dumps(data, indent="\t") + "\n")
+        part = folder / f".{FILE}.part"
+        part.write_text(json.dumps(data, indent="\t") + "\n")
+        part.replace(folder / FILE)
 
     @classmethod
     def load(cls, folder: Path) -> Plan:
@@ -97,18 +100,25 @@ def crossed(specs: Sequence[CellSpec], factors: Factors) -> list[CellSpec]:
     """Give each cell once for every combination of the additional `factors`.
 
     Their names are options. Raises HarnessError for one that the scenario sets itself, or that
-    would make another workload of what its jobfile says.
+    would make another workload of what its jobfile says, or where two cells have one name.
     """
     for name in factors:
         if any(_sets(spec, name) for spec in specs):
             raise HarnessError(f"--factors {name}: the scenario sets that itself")
-    return [
+    cells = [
         dataclasses.replace(
             spec, factors={**spec.factors, **extra}, options={**spec.options, **extra}
         )
         for spec in specs
         for extra in _combinations(factors)
     ]
+    names = Counter(name_of(cell.factors) for cell in cells)
+    if alike := [name for name, count in names.items() if count > 1]:
+        raise HarnessError(
+            f"--factors: several cells would be named {alike[0]}",
+            "name values that differ in letters, digits, '_' or '.'",
+        )
+    return cells
 
 
 def ordered(specs: Sequence[CellSpec], repeats: int, seed: int) -> list[PlannedCell]:

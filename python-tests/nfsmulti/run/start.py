@@ -7,6 +7,7 @@ import dataclasses
 import os
 import re
 import secrets
+import sys
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -92,8 +93,11 @@ def resumed(results: Path, given: Path | None, name: str) -> Record:
 
 def _newest(folder: Path) -> Path:
     for plan in sorted(folder.glob(f"*/{FILE}"), reverse=True):
-        if any(cell.status != "done" for cell in Record.resume(plan.parent).cells):
-            return plan.parent
+        try:
+            if any(cell.status != "done" for cell in Record.resume(plan.parent).cells):
+                return plan.parent
+        except HarnessError as error:
+            print(f"nfsmulti: passed over: {error}", file=sys.stderr)
     raise NothingToRunError(f"{folder} holds no unfinished run", "start one without --resume")
 
 
@@ -117,7 +121,10 @@ def _specs(scenario: Scenario, request: Request) -> tuple[list[CellSpec], list[s
 
 def _cell_seconds() -> float | None:
     given = os.environ.get(_CELL_SECONDS)
-    return float(given) if given else None
+    try:
+        return float(given) if given else None
+    except ValueError:
+        raise HarnessError(f"{_CELL_SECONDS}={given}: not a number of seconds") from None
 
 
 def _place(scenario: Scenario, plan: Plan) -> dict[str, Any]:

@@ -59,8 +59,8 @@ def _own_cells(scale: Scale, pool: OwnPool) -> tuple[list[CellSpec], list[str]]:
         cells += _cells_of(client, OWN, scale, min(_PATHS, pool.mounts))
     else:
         said.append("mount-v3 and mount-v4.1 need kernel mounts: add their directories to the pool")
-    if max(pool.urls, pool.mounts) < _PATHS:
-        said.append(f"more than {max(pool.urls, pool.mounts)} paths: the pool has no more")
+    if (most := max(pool.urls, pool.mounts)) < _PATHS:
+        said.append(f"{most + 1} to {_PATHS} paths: the pool has {most}")
     return cells, said
 
 
