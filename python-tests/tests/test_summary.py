@@ -50,3 +50,9 @@ def test_what_is_not_a_summary_is_refused(tmp_path: Path, text: str | None, said
     with pytest.raises(HarnessError, match=said) as refused:
         Summary.load(tmp_path)
     assert str(tmp_path) in str(refused.value)
+
+
+def test_a_file_is_no_folder_of_a_run(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_text("{}")
+    with pytest.raises(HarnessError, match="name the folder of a run"):
+        Summary.load(tmp_path / FILE)
