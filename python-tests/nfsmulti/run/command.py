@@ -42,7 +42,7 @@ def run(
     scenario: Annotated[Which, typer.Argument(metavar="SCENARIO", show_default=False)],
     more: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[DIR]", help="With --resume: the run.", show_default=False),
+        typer.Argument(metavar="DIR", help="With --resume: the run.", show_default=False),
     ] = None,
     pool: Annotated[
         str | None, typer.Option(metavar="POOL", help="Run on this pool, and not in the lab.")
