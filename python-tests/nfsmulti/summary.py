@@ -71,11 +71,12 @@ class Cell:
     """One cell. `status` is "waiting" until it ran; `why` says in one line why it failed.
 
     `folder` holds what its fio left, relative to the run. `cpu_s` is the CPU time of fio's jobs,
-    user and system; `machine_cpu_s` that of the whole machine in their run time, where it could be
-    told: it includes what a kernel does for a mount, and a server on the same machine, but neither
-    fio's start nor its end. `paths` gives each
-    path's part of all bytes, `jain` Jain's index of these. `over_time` holds bytes per second, one
-    figure per second, of all jobs together, where the scenario asked for it.
+    user and system; `usr_percent` and `sys_percent` are the sums of theirs over all jobs, each in
+    per cent of one core. `machine_cpu_s` is the CPU time of the whole machine in their run time,
+    where it could be told: it includes what a kernel does for a mount, and a server on the same
+    machine, but neither fio's start nor its end. `paths` gives each path's part of all bytes, `jain`
+    Jain's index of these. `over_time` holds bytes per second, one figure per second, of all jobs
+    together, where the scenario asked for it.
     """
 
     id: str

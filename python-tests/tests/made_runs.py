@@ -97,7 +97,8 @@ class Maker:
                     read=sides.get("read"), write=sides.get("write"),
                     cpu_s=self.noisy(cpu_us) * ops / 1e6,
                     machine_cpu_s=self.noisy(2.5 * cpu_us) * ops / 1e6,
-                    usr_percent=4.2, sys_percent=30.0, jobs=rows, paths=dict(paths or {}),
+                    usr_percent=4.2 * jobs, sys_percent=30.0 * jobs, jobs=rows,
+                    paths=dict(paths or {}),
                     over_time=[self.noisy(total, 0.03) for _ in range(4)] if over_time else [],
                 )
             )  # fmt: skip

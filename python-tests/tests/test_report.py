@@ -225,6 +225,13 @@ def test_randread_shows_jobs_and_totals_in_fios_terms(tmp_path: Path) -> None:
     assert "| published | 4,178 |" in text
 
 
+def test_randreads_cpu_is_that_of_a_job_as_the_published_one_is(tmp_path: Path) -> None:
+    text = report_of(made_runs.randread(), tmp_path)
+    transports = text[text.index("| transport | bw, MiB/s") : text.index("| published | 4,178 |")]
+    assert len(re.findall(r"\| 4\.20 \| 30\.0 \|", transports)) == 5
+    assert "| usr %, per job | sys %, per job |" in transports
+
+
 def test_randread_of_a_users_pool_stands_beside_the_published_mount(tmp_path: Path) -> None:
     made = made_runs.Maker("randread")
     made.add({"transport": "pool"}, read=3e9, block=65536, jobs=4)

@@ -7,12 +7,13 @@ Factor: transport (rdma-pool, tcp-pool, rdma-mount-v3, rdma-mount-v4.1, tcp-moun
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from statistics import fmean
 
 from nfsmulti.report import cells, charts, texts
 from nfsmulti.report.story import Beside, Plot, Scenario, Section, Story, Table
 from nfsmulti.stats.ratio import Ratio
 from nfsmulti.stats.sample import Sample
-from nfsmulti.summary import JobRow, Summary
+from nfsmulti.summary import Cell, JobRow, Summary
 
 _MIB = 2**20
 _PUBLISHED_MIB = 4178
@@ -124,6 +125,11 @@ def beside(summary: Summary) -> list[Beside]:
     return rows
 
 
+def _job_mean(found: Sequence[Cell], figure: Callable[[JobRow], float]) -> Sample | None:
+    """Give the mean over the jobs of each repeat: the published figures are of one job."""
+    return Sample.of(fmean(map(figure, cell.jobs)) for cell in found if cell.jobs)
+
+
 def _total(summary: Summary, transport: str) -> str:
     rate = _rate(summary, transport)
     if rate is None:
@@ -198,8 +204,8 @@ def _table(summary: Summary, transports: list[str]) -> Table:
         rate, operations = _rate(summary, name), cells.sample(found, cells.iops)
         sides = [cell.read for cell in found]
         clat = Sample.of(side.mean_us for side in sides if side)
-        usr = Sample.of(cell.usr_percent for cell in found)
-        system = Sample.of(cell.sys_percent for cell in found)
+        usr = _job_mean(found, _usr)
+        system = _job_mean(found, _sys)
         against = Ratio.of(rate, _rate(summary, _THEIRS)) if name != _THEIRS else None
         rows.append([
             name, texts.mean(rate, scale=_MIB), texts.cv(rate), texts.count(rate),
@@ -214,7 +220,7 @@ def _table(summary: Summary, transports: list[str]) -> Table:
     ]  # fmt: skip
     headings = [
         "transport", "bw, MiB/s", "CV %", "n", "IOPS", "clat mean, µs", "CV %", "clat p50, µs",
-        "clat p99, µs", "usr %", "sys %", f"bw, times {_THEIRS}",
+        "clat p99, µs", "usr %, per job", "sys %, per job", f"bw, times {_THEIRS}",
     ]  # fmt: skip
     return Table(headings, [*rows, published])
 
