@@ -16,6 +16,8 @@ from conftest import run_harness
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import ROOT
 from nfsmulti.report import conditions, write
+from nfsmulti.report.verdict import Verdict, judge
+from nfsmulti.stats.ratio import Ratio
 from nfsmulti.summary import Summary
 
 _PHONE = 390
@@ -257,7 +259,60 @@ def test_sio_says_what_is_not_found(tmp_path: Path) -> None:
             made.add({"mode": mode, "pattern": "random", "threads": threads}, read=1e8)
     text = report_of(made.summary(), tmp_path)
     assert "0 of 2 published findings are found here." in text
-    assert "Not found: concurrent against direct, 32 threads, random and CPU per operation" in text
+    assert "Not found: concurrent against direct, 32 threads, random." in text
+
+
+def _varying(made: made_runs.Maker, rates: dict[str, list[float]], threads: int) -> None:
+    """Add sio cells whose repeats have these rates, by mode; CPU per I/O goes with the rate."""
+    for mode, values in rates.items():
+        made.repeats = 1
+        for repeat, rate in enumerate(values, start=1):
+            factors = {"mode": mode, "pattern": "sequential", "threads": threads}
+            made.add(factors, read=rate, cpu_us=rate / 1e7, jobs=threads)
+            made.cells[-1] = dataclasses.replace(made.cells[-1], repeat=repeat)
+
+
+def test_sio_tells_nothing_where_the_interval_is_too_wide(tmp_path: Path) -> None:
+    made = made_runs.Maker("sio")
+    _varying(made, {"direct": [1e8, 2e8], "concurrent": [2e8, 4e8]}, 1)
+    _varying(made, {"direct": [1e8, 4e8], "concurrent": [1e8, 9e8]}, 32)
+    text = report_of(made.summary(), tmp_path)
+    assert "| no gain, or a loss | not told |" in text
+    assert "| a large gain | not told |" in text
+    assert "| rises | not told |" in text
+    assert "0 of 3 published findings are found here." in text
+    assert "Not told: concurrent against direct, 1 thread" in text
+
+
+def test_sio_calls_a_gain_what_lies_above_the_limit_with_its_whole_interval(tmp_path: Path) -> None:
+    made = made_runs.Maker("sio")
+    for mode, rate in (("buffered", 2e8), ("direct", 1e8), ("concurrent", 1.5e8)):
+        made.add({"mode": mode, "pattern": "sequential", "threads": 1}, read=rate)
+    text = report_of(made.summary(), tmp_path)
+    assert "against buffered, 1 thread, sequential | no gain, or a loss | found here |" in text
+    assert "against direct, 1 thread, sequential | no gain, or a loss | not found here |" in text
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "said"),
+    [
+        (Ratio(1.52, 0.53, 4.37), 3.71, Verdict.UNTOLD),
+        (Ratio(3.6, 0.9, 14.0), 3.71, Verdict.UNTOLD),
+        (Ratio(2.0, 1.5, 2.6), 3.71, Verdict.UNTOLD),
+        (Ratio(2.0, 1.8, 2.2), 3.71, Verdict.NOT),
+        (Ratio(1.1, 0.9, 1.3), 3.71, Verdict.NOT),
+        (Ratio(2.5, 2.0, 3.0), 3.71, Verdict.IN_KIND),
+        (Ratio(3.6, 3.0, 4.2), 3.71, Verdict.HOLDS),
+        (Ratio(3.6), 3.71, Verdict.HOLDS),
+        (Ratio(2.0), 3.71, Verdict.UNTOLD),
+        (Ratio(0.9), 3.71, Verdict.NOT),
+        (None, 3.71, Verdict.UNTOLD),
+    ],
+)
+def test_a_story_fails_only_where_the_interval_excludes_it(
+    ours: Ratio | None, theirs: float, said: Verdict
+) -> None:
+    assert judge(ours, theirs) is said
 
 
 def test_sio_calls_no_concurrency_high_that_is_not(tmp_path: Path) -> None:

@@ -70,6 +70,17 @@ class Ratio:
             return None
         return self.low <= 1 <= self.high
 
+    def above(self, limit: float) -> bool | None:
+        """Tell whether the interval lies above `limit`; None where it spans it.
+
+        Without an interval the ratio alone has to tell.
+        """
+        if (self.value if self.low is None else self.low) > limit:
+            return True
+        if (self.value if self.high is None else self.high) <= limit:
+            return False
+        return None
+
     @property
     def text(self) -> str:
         """The ratio with its interval: "4.86 (4.71 to 5.02)"."""

@@ -18,7 +18,8 @@ _PATTERNS = {"sequential": "sequential 32k", "random": "random 8k"}
 _HIGH = 16  # threads from which on concurrency is high
 # The publication names no figures, so these are ours: what is no gain, and what is a large one.
 _NO_GAIN, _LARGE = 1.05, 1.5
-_FOUND, _NOT_FOUND = "found here", "not found here"
+_FOUND, _NOT_FOUND, _NOT_TOLD = "found here", "not found here", "not told"
+_OPEN = {_NOT_FOUND: "Not found", _NOT_TOLD: "Not told"}
 
 
 def _find(summary: Summary, mode: str, pattern: str, threads: int) -> list[Cell]:
@@ -52,7 +53,7 @@ def beside(summary: Summary) -> list[Beside]:
             Beside(
                 f"concurrent against {other}, 1 thread, sequential",
                 "no gain, or a loss",
-                _holds(ratio, None if ratio is None else _low(ratio) <= _NO_GAIN),
+                _holds(ratio, _no_gain(ratio)),
                 sample,
                 our_ratio=ratio,
                 differs="No figure was published; here, a gain is more than 5 %.",
@@ -63,9 +64,7 @@ def beside(summary: Summary) -> list[Beside]:
         for other in ("buffered", "direct"):
             many = [_find(summary, mode, pattern, most) for mode in ("concurrent", other)]
             ratio, sample = _ratio(many[0], many[1], cells.iops)
-            enough = None
-            if ratio is not None and most >= _HIGH:
-                enough = _low(ratio) > 1 and ratio.value >= _LARGE
+            enough = _large(ratio) if most >= _HIGH else None
             rows.append(
                 Beside(
                     f"concurrent against {other}, {most or 'most'} threads, {pattern}",
@@ -88,21 +87,31 @@ def _cost_row(summary: Summary, pattern: str) -> Beside:
     return Beside(
         f"CPU per operation on one mount, {most or 'most'} threads against 1, {pattern}",
         "rises",
-        _holds(ratio, None if ratio is None else _low(ratio) > 1),
+        _holds(ratio, ratio.above(1) if ratio else None),
         sample,
         our_ratio=ratio,
         differs="The published cause is contention on the one TCP socket of AIX 5.3.",
     )
 
 
-def _low(ratio: Ratio) -> float:
-    return ratio.value if ratio.low is None else ratio.low
+def _no_gain(ratio: Ratio | None) -> bool | None:
+    gain = ratio.above(_NO_GAIN) if ratio else None
+    return None if gain is None else not gain
+
+
+def _large(ratio: Ratio | None) -> bool | None:
+    """Tell whether a gain is large; None where its interval spans what would tell."""
+    if ratio is None:
+        return None
+    if ratio.value >= _LARGE and ratio.above(1):
+        return True
+    return False if ratio.above(_LARGE) is False else None
 
 
 def _holds(ratio: Ratio | None, true: bool | None) -> str:
     if ratio is None:
         return texts.MISSING
-    return "not told" if true is None else _FOUND if true else _NOT_FOUND
+    return _NOT_TOLD if true is None else _FOUND if true else _NOT_FOUND
 
 
 def tell(summary: Summary) -> Story:
@@ -129,7 +138,8 @@ def tell(summary: Summary) -> Story:
             "Buffered figures may be those of the client's memory: where they are beyond the link's"
             " rate, they are.",
             "A ratio is concurrent I/O to another mode, or many threads to one. A gain up to 5 % is"
-            " called none, one from 1.5 times on, with its interval above 1, large.",
+            " called none where its whole interval lies below that, one from 1.5 times on, with its"
+            " interval above 1, large. What an interval does not tell is not told.",
         ],
     )
 
@@ -141,10 +151,10 @@ def _answer(summary: Summary) -> str:
             "No two modes were measured alike: whether the published findings hold cannot be told."
         )
     found = sum(row.ours == _FOUND for row in rows)
-    missing = [row.figure for row in rows if row.ours == _NOT_FOUND]
     words = f"{found} of {len(rows)} published findings are found here."
-    if missing:
-        words += f" Not found: {texts.several(missing)}."
+    for ours, heading in _OPEN.items():
+        if named := [row.figure for row in rows if row.ours == ours]:
+            words += f" {heading}: {texts.several(named)}."
     single = any(row.our_ratio.low is None for row in rows if row.our_ratio)
     return f"{words} {_gains(summary)}".strip() + (verdict.SINGLE if single else "")
 
