@@ -62,10 +62,13 @@ def test_what_matters_is_the_buffer_alone(flat: str) -> None:
     assert "For reads what matters here is buffer. For writes what matters here is buffer." in flat
     assert re.search(r"\| buffer \| \S+ \| 3 \| \S+ \| < 0\.001 \| < 0\.001 \| 0\.9\d+ \|", flat)
     assert "| sync x mount |" in flat
+    assert re.search(r"Shown to matter little, every level within 2 % of every other: sync", flat)
+    assert "Not told" not in flat
 
 
 def test_default_does_as_well_where_nothing_is_better(flat: str) -> None:
-    assert "The default does as well: no setting is measurably better." in _end(flat)
+    assert "No setting is shown to be better than the default." in _end(flat)
+    assert "The default does as well: the best are shown to be within 2 % of it" in _end(flat)
     assert "rsize=131072,wsize=131072,async,hard SERVER:/EXPORT /mnt" in _end(flat)
 
 
@@ -142,7 +145,11 @@ def test_noise_shows_no_plateau(tmp_path: Path) -> None:
         )
     text = report_of(dataclasses.replace(summary, cells=noisy), tmp_path)
     assert "No plateau is shown for reads" in text
-    assert "no factor matters here" in text
+    assert "For reads no factor is shown to matter." in text
+    assert re.search(r"Not told: sync \(.*?mount \(.*?buffer \(", text)
+    assert "Shown to matter little" not in text
+    assert "No setting is shown to be better than the default." in text
+    assert "does as well" not in text
 
 
 def test_a_fraction_has_main_effects_alone(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ geometric. Settings are the factors that one can choose; direction and transfer 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ DIRECTIONS = ("read", "write")
 WORK = ("direction", "transfer")
 _SIGNIFICANT = 0.05
 _MATTERS = 0.02  # a factor matters where its best level exceeds its worst by that, and p agrees
+ALIKE = _MATTERS  # two settings are alike where their speeds differ by less
 _FLAT = 0.05  # a plateau's levels differ by less than that
 _KNEE = 32768
 
@@ -100,21 +102,25 @@ def anova(direction: Direction) -> Table:
 
 
 def what_matters(direction: Direction) -> str:
-    """Say which factors matter, by how much, and which do not."""
+    """Say which factors matter, by how much, which are shown not to, and of which neither is."""
     model = direction.model
     name = direction.name.capitalize()
     if model is None:
         return f"{name}s: no analysis of variance, {direction.why_none}."
-    idle = []
-    found = []
-    for effect, corrected in _corrected(model):
-        text = _size_text(direction, effect, corrected)
-        if _matters(direction, effect, corrected):
-            found.append(text)
-        elif len(effect.factors) == 1:
-            idle.append(text)
-    words = f"{name}s: {_matter_text(found)}."
-    return f"{words} What does not: {texts.several(idle)}." if idle else words
+    effects = _corrected(model)
+    mattering = [one for one in effects if _matters(direction, *one)]
+    joined = {name for effect, _ in mattering for name in effect.factors}
+    rest = [one for one in effects if len(one[0].factors) == 1 and one[0].factors[0] not in joined]
+    little = [one for one in rest if _little(direction, one[0]) < _SIGNIFICANT]
+    untold = [one for one in rest if one not in little]
+    words = f"{name}s: {_matter_text([_size_text(direction, *one) for one in mattering])}."
+    for heading, group in (
+        (f"Shown to matter little, every level within {100 * ALIKE:g} % of every other", little),
+        ("Not told", untold),
+    ):
+        if group:
+            words += f" {heading}: {texts.several([_size_text(direction, *one) for one in group])}."
+    return words
 
 
 def in_short(direction: Direction) -> str:
@@ -130,7 +136,7 @@ def in_short(direction: Direction) -> str:
 
 
 def _matter_text(found: Sequence[str]) -> str:
-    return f"what matters here is {texts.several(found)}" if found else "no factor matters here"
+    return f"what matters here is {texts.several(found)}" if found else "no factor is shown to matter"
 
 
 def _matters(direction: Direction, effect: Effect, corrected: float) -> bool:
@@ -138,6 +144,19 @@ def _matters(direction: Direction, effect: Effect, corrected: float) -> bool:
     if corrected >= _SIGNIFICANT:
         return False
     return len(effect.factors) > 1 or _span(direction, effect) - 1 >= _MATTERS
+
+
+def alike(model: Model, one: dict[str, Level], other: dict[str, Level]) -> float:
+    """Give the p of two one-sided tests: small where two settings' speeds are within ALIKE."""
+    return model.difference(one, other).within(math.log1p(ALIKE))
+
+
+def _little(direction: Direction, effect: Effect) -> float:
+    """Give the p of all pairs of a factor's levels being alike."""
+    assert direction.model is not None
+    (name,) = effect.factors
+    pairs = itertools.combinations(direction.levels[name], 2)
+    return max(alike(direction.model, {name: one}, {name: other}) for one, other in pairs)
 
 
 def _size_text(direction: Direction, effect: Effect, corrected: float) -> str:

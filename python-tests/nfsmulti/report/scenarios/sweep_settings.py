@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nfsmulti.report import texts
-from nfsmulti.report.scenarios.sweep_model import Direction, ratio
+from nfsmulti.report.scenarios.sweep_model import ALIKE, Direction, alike, ratio
 from nfsmulti.report.story import Section, Table
 from nfsmulti.stats.effects import Level
 from nfsmulti.stats.ratio import Ratio
@@ -38,12 +38,16 @@ Settings = dict[str, Level]
 
 @dataclass(frozen=True)
 class Margin:
-    """The best settings' speed against the default's in one direction; `p` is corrected."""
+    """The best settings' speed against the default's in one direction; `p` is corrected.
+
+    `alike` is the p of two one-sided tests that both are within ALIKE of each other.
+    """
 
     direction: str
     best: Settings
     ratio: Ratio
     p: float
+    alike: float
 
     @property
     def significant(self) -> bool:
@@ -63,8 +67,14 @@ def section(directions: Sequence[Direction]) -> Section:
     words = [_verdict(margin) for margin in margins]
     lines = ["# the best as measured", *_lines(best)]
     if not any(margin.significant for margin in margins):
-        words.append("The default does as well: no setting is measurably better.")
-        lines += ["", "# the default, which does as well", *_lines(default)]
+        words.append("No setting is shown to be better than the default.")
+        as_well = all(margin.alike < _SIGNIFICANT for margin in margins)
+        if as_well:
+            words.append(
+                f"The default does as well: the best are shown to be within {100 * ALIKE:g} % of it"
+                " (two one-sided tests, p below 0.05)."
+            )
+        lines += ["", f"# the default{', which does as well' if as_well else ''}", *_lines(default)]
     if any(settings.get("mount") == "soft" for settings in best.values()):
         words.append(_SOFT)
     return Section(title, words, [_table(margins, default)], lines=lines)
@@ -106,10 +116,11 @@ def _best(directions: Sequence[Direction]) -> dict[str, Settings]:
 def _margin(direction: Direction, best: Settings, default: Settings) -> Margin:
     assert direction.model is not None
     if best == default:
-        return Margin(direction.name, best, Ratio(1, 1, 1, 1), 1)
+        return Margin(direction.name, best, Ratio(1, 1, 1, 1), 1, 0)
     found = ratio(direction.model, best, default)
     looked_at = len(_combinations(direction)) - 1
-    return Margin(direction.name, best, found, min(1.0, looked_at * (found.p or 0.0)))
+    corrected = min(1.0, looked_at * (found.p or 0.0))
+    return Margin(direction.name, best, found, corrected, alike(direction.model, best, default))
 
 
 def _verdict(margin: Margin) -> str:
