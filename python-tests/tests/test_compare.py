@@ -17,7 +17,7 @@ from nfsmulti.compare import runs
 from nfsmulti.compare.runs import Figure
 from nfsmulti.compare.verdict import Exit, by_tests, trials
 from nfsmulti.processes import Completed
-from nfsmulti.summary import Summary
+from nfsmulti.summary import Status, Summary
 
 
 def _compare(tmp_path: Path, a: Summary, b: Summary, *options: str) -> Completed:
@@ -144,9 +144,54 @@ def test_a_cell_that_fails_is_worse(tmp_path: Path) -> None:
     ]
     done = _compare(tmp_path, a, dataclasses.replace(a, cells=failed))
     assert done.status == 10
-    assert "worse: client capped, direction read, streams 5: it failed in B" in done.stdout
+    assert (
+        "worse: client capped, direction read, streams 5: 3 of its 3 repeats failed in B"
+        in done.stdout
+    )
     assert "4 combinations of factors are done in one run alone." in done.stdout
     assert _compare(tmp_path, dataclasses.replace(a, cells=failed), a).status == 0
+
+
+def _changed(summary: Summary, streams: int, repeat: int, status: Status) -> Summary:
+    """Let the cells of so many streams wait, or fail, from a repeat on."""
+    cells = [
+        dataclasses.replace(cell, status=status, read=None, write=None)
+        if cell.factors["streams"] == streams and cell.repeat >= repeat
+        else cell
+        for cell in summary.cells
+    ]
+    return dataclasses.replace(summary, cells=cells)
+
+
+@pytest.mark.parametrize("repeat", [1, 3])
+def test_an_unfinished_run_is_not_comparable(tmp_path: Path, repeat: int) -> None:
+    a = made_runs.dd()
+    done = _compare(tmp_path, a, _changed(a, 5, repeat, "waiting"))
+    assert (done.status, done.stdout) == (11, "")
+    assert f"B is not finished: {4 * (4 - repeat)} cells that A has done wait" in done.stderr
+    assert "--resume" in done.stderr
+
+
+def test_cells_that_wait_in_b_but_were_never_in_a_do_no_harm(tmp_path: Path) -> None:
+    b = _changed(made_runs.dd(4), 5, 4, "waiting")
+    assert _compare(tmp_path, made_runs.dd(3), b).status == 0
+
+
+def test_a_repeat_that_fails_is_worse(tmp_path: Path) -> None:
+    a = made_runs.dd()
+    b = _changed(a, 5, 3, "failed")
+    done = _compare(tmp_path, a, b)
+    assert done.status == 10
+    assert "streams 5: 1 of its 3 repeats failed in B" in done.stdout
+    assert _compare(tmp_path, b, b).status == 0
+
+
+def test_runs_on_other_numbers_of_hosts_are_not_comparable() -> None:
+    a = _only(made_runs.dd(), 1)
+    places = [{**made_runs.PLACE, "hosts": hosts} for hosts in (["a"], ["b"], ["a", "b", "c"])]
+    one, other, three = (dataclasses.replace(a, place=place) for place in places)
+    assert runs.why_not(a, three) == "their numbers of hosts differ: 1 and 3"
+    assert runs.why_not(one, other) is None
 
 
 @pytest.mark.parametrize(

@@ -50,8 +50,9 @@ def compare(
 
     [bold]Exit status[/bold], for a CI: 0 equal or better, 10 worse, 11 not
     comparable: another scenario, other factors, quick against full, another
-    kind of place or other limits, or no cell that was repeated on both
-    sides. A cell that A has done and that failed in B is worse.
+    kind of place, other limits or another number of hosts, no cell that was
+    repeated on both sides, or cells of A that B has yet to run (run --resume).
+    A cell of which more repeats failed in B than in A is worse.
 
     [bold]When is B worse?[/bold] With many cells, some differ by chance. So every
     cell is tested (Welch's t of the logarithms), and the geometric mean of
@@ -101,7 +102,7 @@ def _with_lost(verdict: Verdict, lost: list[str]) -> Verdict:
     if not lost:
         return verdict
     before = verdict.lines if verdict.exit is Exit.WORSE else []
-    return Verdict(Exit.WORSE, [*before, *(f"worse: {name}: it failed in B" for name in lost)])
+    return Verdict(Exit.WORSE, [*before, *(f"worse: {line}" for line in lost)])
 
 
 def _table(found: Sequence[Pair]) -> Table:

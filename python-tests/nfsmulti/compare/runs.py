@@ -85,10 +85,21 @@ def pairs(a: Summary, b: Summary) -> list[Pair]:
 
 
 def lost(a: Summary, b: Summary) -> list[str]:
-    """Name the combinations that A has done and that failed in B."""
-    done, left = _groups(a.done), _groups(b.done)
-    failed = _groups([cell for cell in b.cells if cell.status == "failed"])
-    return [Pair(key, [], []).name for key in failed if key in done and key not in left]
+    """Name the combinations that A has done and of which more repeats failed in B than in A."""
+    done, of_b = _groups(a.done), _groups(b.cells)
+    failed = [_groups([cell for cell in one.cells if cell.status == "failed"]) for one in (a, b)]
+    return [
+        f"{Pair(key, [], []).name}: {len(found)} of its {len(of_b[key])} repeats failed in B"
+        for key, found in failed[1].items()
+        if key in done and len(found) > len(failed[0].get(key, []))
+    ]
+
+
+def unfinished(a: Summary, b: Summary) -> int:
+    """Count the cells that A has done, and that have not run in B yet."""
+    done = {(_key(cell), cell.repeat) for cell in a.done}
+    waiting = [cell for cell in b.cells if cell.status == "waiting"]
+    return sum((_key(cell), cell.repeat) in done for cell in waiting)
 
 
 def unmatched(a: Summary, b: Summary) -> int:
@@ -102,10 +113,13 @@ def why_not(a: Summary, b: Summary) -> str | None:
         ("scenarios", a.scenario, b.scenario),
         ("factors", _factors(a), _factors(b)),
         ("lengths", _length(a), _length(b)),
+        ("numbers of hosts", _hosts(a), _hosts(b)),
         *((f"places ({name})", a.place.get(name), b.place.get(name)) for name in _PLACE),
     ):
         if of_a != of_b:
             return f"their {what} differ: {_text(of_a)} and {_text(of_b)}"
+    if waiting := unfinished(a, b):
+        return f"B is not finished: {waiting} cells that A has done wait: go on with run --resume"
     if not pairs(a, b) and not lost(a, b):
         return "no combination of factors is done in both"
     return None
@@ -114,8 +128,17 @@ def why_not(a: Summary, b: Summary) -> str | None:
 def _groups(found: list[Cell]) -> dict[Key, list[Cell]]:
     groups: dict[Key, list[Cell]] = {}
     for cell in found:
-        groups.setdefault(tuple(sorted(cell.factors.items())), []).append(cell)
+        groups.setdefault(_key(cell), []).append(cell)
     return groups
+
+
+def _key(cell: Cell) -> Key:
+    return tuple(sorted(cell.factors.items()))
+
+
+def _hosts(summary: Summary) -> int:
+    """Count the hosts that ran each cell at once."""
+    return len(summary.place.get("hosts") or ["this machine"])
 
 
 def _factors(summary: Summary) -> str:

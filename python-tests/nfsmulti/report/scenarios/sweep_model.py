@@ -136,7 +136,9 @@ def in_short(direction: Direction) -> str:
 
 
 def _matter_text(found: Sequence[str]) -> str:
-    return f"what matters here is {texts.several(found)}" if found else "no factor is shown to matter"
+    if not found:
+        return "no factor is shown to matter"
+    return f"what matters here is {texts.several(found)}"
 
 
 def _matters(direction: Direction, effect: Effect, corrected: float) -> bool:
