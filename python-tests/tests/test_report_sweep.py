@@ -122,6 +122,20 @@ def test_other_factors_join_in(tmp_path: Path) -> None:
     assert re.search(r"--nconnect=4 --iodepth=(8|16) JOBFILE", text)
 
 
+def test_stable_is_given_once(tmp_path: Path) -> None:
+    def speed(factors: dict[str, Factor]) -> float:
+        return 100 * (1.2 if factors["stable"] == "data_sync" else 1)
+
+    end = _end(report_of(made_sweep(speed, 1, stable=("unstable", "data_sync")), tmp_path))
+    best = end[end.index("# the best as measured") : end.index("JOBFILE")]
+    assert re.findall(r"--stable=(\w+)", best) == ["data_sync"]
+
+
+def test_the_mount_line_says_with_what_it_was_measured(flat: str) -> None:
+    assert "measured with this engine, one request at a time;" in _end(flat)
+    assert "a kernel mount reads ahead and writes behind: try it" in _end(flat)
+
+
 def test_interactions_are_found(tmp_path: Path) -> None:
     def speed(factors: dict[str, Factor]) -> float:
         return 130 if factors["sync"] == "sync" and factors["mount"] == "hard" else 100
