@@ -74,8 +74,8 @@ class Cell:
     user and system; `usr_percent` and `sys_percent` are the sums of theirs over all jobs, each in
     per cent of one core. `machine_cpu_s` is the CPU time of the whole machine in their run time,
     where it could be told: it includes what a kernel does for a mount, and a server on the same
-    machine, but neither fio's start nor its end. `paths` gives each path's part of all bytes, `jain`
-    Jain's index of these. `over_time` holds bytes per second, one figure per second, of all jobs
+    machine, but neither fio's start nor its end. `paths` gives each path's part of all bytes,
+    `jain` Jain's index of these. `over_time` holds bytes per second, one figure per second, of all jobs
     together, where the scenario asked for it.
     """
 
@@ -122,6 +122,11 @@ class Summary:
     def done(self) -> list[Cell]:
         """The cells that ran and did not fail."""
         return [cell for cell in self.cells if cell.status == "done"]
+
+    @property
+    def hosts(self) -> int:
+        """How many hosts ran each cell at once: those of --hosts, or this machine."""
+        return len(self.place.get("hosts") or ["this machine"])
 
     def save(self, folder: Path) -> None:
         """Write summary.json, whole or not at all."""

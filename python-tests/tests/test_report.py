@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import made_runs
@@ -446,6 +447,34 @@ def test_hosts_are_shown_each_and_in_sum(tmp_path: Path) -> None:
     cell = "client pool, direction write, streams 2"
     for host, rate in (("h1", 100), ("h2", 200), ("in sum", 300)):
         assert f"| {cell} | {host} | {rate} | 0.0 | 2 |" in text
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (made_runs.dd, "Five streams on each of 2 hosts, on connections of their own write"),
+        (made_runs.dd, "Without the cap, one stream alone on each of 2 hosts writes"),
+        (made_runs.dd, "| AIX (capped), write, 5 streams on each of 2 hosts | "),
+        (made_runs.randread, "Four jobs on each of 2 hosts read"),
+        (made_runs.randread, "bandwidth, all four jobs on each of 2 hosts: the kernel's mount"),
+        (made_runs.oltp, "under way, all jobs together, on each of 2 hosts."),
+    ],
+)
+def test_what_runs_on_each_of_several_hosts_is_told_so(
+    tmp_path: Path, made: Callable[[], Summary], said: str
+) -> None:
+    summary = made()
+    place = {**summary.place, "hosts": ["h1", "h2"]}
+    assert said in report_of(dataclasses.replace(summary, place=place), tmp_path)
+
+
+def test_dds_time_is_that_of_all_hosts_streams(tmp_path: Path) -> None:
+    made = made_runs.Maker("dd", repeats=1)
+    made.add({"client": "pool", "direction": "write", "streams": 1}, write=2 * 838_860_800)
+    summary = dataclasses.replace(made.summary(), place={"kind": "pool", "hosts": ["h1", "h2"]})
+    row = re.search(r"\| pool \| write \| 1 \| (\S+) \|", report_of(summary, tmp_path))
+    assert row
+    assert 0.9 < float(row[1]) < 1.1
 
 
 def test_one_host_has_no_table_of_hosts(folder: Path) -> None:

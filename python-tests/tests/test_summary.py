@@ -33,6 +33,12 @@ def test_fields_of_a_later_harness_are_dropped(tmp_path: Path) -> None:
     assert Summary.load(tmp_path) == SUMMARY
 
 
+def test_a_file_in_the_place_of_a_folder_is_refused(tmp_path: Path) -> None:
+    SUMMARY.save(tmp_path)
+    with pytest.raises(HarnessError, match="Not a directory"):
+        Summary.load(tmp_path / FILE)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -113,7 +113,7 @@ def why_not(a: Summary, b: Summary) -> str | None:
         ("scenarios", a.scenario, b.scenario),
         ("factors", _factors(a), _factors(b)),
         ("lengths", _length(a), _length(b)),
-        ("numbers of hosts", _hosts(a), _hosts(b)),
+        ("numbers of hosts", a.hosts, b.hosts),
         *((f"places ({name})", a.place.get(name), b.place.get(name)) for name in _PLACE),
     ):
         if of_a != of_b:
@@ -134,11 +134,6 @@ def _groups(found: list[Cell]) -> dict[Key, list[Cell]]:
 
 def _key(cell: Cell) -> Key:
     return tuple(sorted(cell.factors.items()))
-
-
-def _hosts(summary: Summary) -> int:
-    """Count the hosts that ran each cell at once."""
-    return len(summary.place.get("hosts") or ["this machine"])
 
 
 def _factors(summary: Summary) -> str:

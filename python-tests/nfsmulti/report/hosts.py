@@ -13,6 +13,11 @@ from nfsmulti.summary import Cell, Summary
 _ALL = "in sum"
 
 
+def on_each(summary: Summary) -> str:
+    """Give the words that follow a number of jobs where each of several hosts ran so many."""
+    return f" on each of {summary.hosts} hosts" if summary.hosts > 1 else ""
+
+
 def section(summary: Summary) -> Section | None:
     """Lay out bytes per second and IOPS by host; None where one host ran it all."""
     hosts = sorted({job.host for cell in summary.done for job in cell.jobs if job.host})

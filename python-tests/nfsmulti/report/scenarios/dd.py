@@ -6,7 +6,7 @@ Factors: client (capped, uncapped), direction (write, read), streams.
 
 from __future__ import annotations
 
-from nfsmulti.report import cells, charts, texts, verdict
+from nfsmulti.report import cells, charts, hosts, texts, verdict
 from nfsmulti.report.story import Beside, Plot, Scenario, Section, Story, Table
 from nfsmulti.stats.ratio import Ratio
 from nfsmulti.stats.sample import Sample
@@ -56,9 +56,9 @@ def _client(summary: Summary, client: str) -> str:
     return _POOL if not measured and cells.having(summary, client=_POOL) else client
 
 
-def _seconds(rate: Sample, streams: int) -> float:
+def _seconds(summary: Summary, rate: Sample, streams: int) -> float:
     """Give what every stream takes for its 838,860,800 bytes at the rate of all together."""
-    return streams * _STREAM_BYTES / rate.mean
+    return summary.hosts * streams * _STREAM_BYTES / rate.mean
 
 
 def _gain(summary: Summary, client: str, direction: str, streams: int) -> Ratio | None:
@@ -74,9 +74,10 @@ def beside(summary: Summary) -> list[Beside]:
         rate = _rate(summary, client, direction, streams)
         rows.append(
             Beside(
-                figure=f"{_ORIGINALS[original]} ({client}), {direction}, {_streams(streams)}",
+                figure=f"{_ORIGINALS[original]} ({client}), {direction},"
+                f" {_streams(summary, streams)}",
                 theirs=theirs,
-                ours=_time_and_rate(rate, streams),
+                ours=_time_and_rate(summary, rate, streams),
                 sample=rate,
                 their_ratio=ratio,
                 our_ratio=_gain(summary, client, direction, streams) if ratio else None,
@@ -86,14 +87,14 @@ def beside(summary: Summary) -> list[Beside]:
     return [*rows, *_UNMEASURED]
 
 
-def _time_and_rate(rate: Sample | None, streams: int) -> str:
+def _time_and_rate(summary: Summary, rate: Sample | None, streams: int) -> str:
     if rate is None:
         return texts.MISSING
-    return f"{_seconds(rate, streams):.2f} s, {texts.mean(rate, 'MB/s', 1e6)}"
+    return f"{_seconds(summary, rate, streams):.2f} s, {texts.mean(rate, 'MB/s', 1e6)}"
 
 
-def _streams(count: int) -> str:
-    return "1 stream" if count == 1 else f"{count} streams"
+def _streams(summary: Summary, count: int) -> str:
+    return f"{count} stream{'' if count == 1 else 's'}{hosts.on_each(summary)}"
 
 
 def tell(summary: Summary) -> Story:
@@ -121,10 +122,12 @@ def _answer(summary: Summary) -> list[str]:
     if gain is None:
         words.append(f"One stream and {_MANY} were not both measured, writing ({client}).")
     else:
+        each = f"{on_each}," if (on_each := hosts.on_each(summary)) else ""
         where = "on this pool" if client == _POOL else "where every connection is capped"
         words.append(
-            f"Five streams on connections of their own write {gain.text} times what one stream"
-            f" does, {where}; published were {_PUBLISHED_RATIO:.2f} times."
+            f"Five streams{each} on connections of their own write {gain.text} times what one"
+            f" stream{'' if summary.hosts == 1 else ' on each'} does, {where}; published were"
+            f" {_PUBLISHED_RATIO:.2f} times."
         )
     words.append(verdict.sentence(gain, _PUBLISHED_RATIO))
     alone = [
@@ -134,7 +137,8 @@ def _answer(summary: Summary) -> list[str]:
     ]
     if alone:
         where = "" if client == _POOL else "Without the cap, one"
-        words.append(f"{where or 'One'} stream alone {texts.several(alone)}.")
+        one = f"{where or 'One'} stream alone{hosts.on_each(summary)}"
+        words.append(f"{one} {texts.several(alone)}.")
     return [" ".join(words)]
 
 
@@ -149,7 +153,8 @@ def _table(summary: Summary) -> Table:
                 if rate is None:
                     continue
                 rows.append([
-                    str(client), str(direction), str(streams), f"{_seconds(rate, streams):.2f}",
+                    str(client), str(direction), str(streams),
+                    f"{_seconds(summary, rate, streams):.2f}",
                     texts.mean(rate, scale=1e6), texts.cv(rate), texts.count(rate),
                     gain.text if gain and streams > 1 else texts.MISSING,
                 ])  # fmt: skip

@@ -6,7 +6,7 @@ Factors: connections (one, pool, mount), concurrency.
 
 from __future__ import annotations
 
-from nfsmulti.report import cells, charts, texts
+from nfsmulti.report import cells, charts, hosts, texts
 from nfsmulti.report.story import Beside, Plot, Scenario, Section, Story, Table
 from nfsmulti.stats.ratio import Ratio
 from nfsmulti.stats.sample import Sample
@@ -87,6 +87,7 @@ def beside(summary: Summary) -> list[Beside]:
 def tell(summary: Summary) -> Story:
     """Tell what more connections do for a database's mix here, and what they cost."""
     kinds = [kind for kind in _KINDS if _concurrencies(summary, kind)]
+    where = f",{on_each}" if (on_each := hosts.on_each(summary)) else ""
     return Story(
         answer=[_answer(summary, kind) for kind in kinds if kind != "one"]
         or ["Only one connection was measured: there is nothing to hold against it."],
@@ -104,7 +105,7 @@ def tell(summary: Summary) -> Story:
         ],
         reading=[
             "IOPS are reads and writes together, of 8 KiB each, two to one. Concurrency is I/Os"
-            " under way, all jobs together.",
+            f" under way, all jobs together{where}.",
             "The curve rises to the right while there is capacity left, and turns upwards where"
             " more concurrency buys only waiting.",
             "Efficiency is CPU per operation relative to one connection at the same concurrency:"

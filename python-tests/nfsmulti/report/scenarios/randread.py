@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from statistics import fmean
 
-from nfsmulti.report import cells, charts, texts
+from nfsmulti.report import cells, charts, hosts, texts
 from nfsmulti.report.story import Beside, Plot, Scenario, Section, Story, Table
 from nfsmulti.stats.ratio import Ratio
 from nfsmulti.stats.sample import Sample
@@ -99,7 +99,7 @@ def beside(summary: Summary) -> list[Beside]:
     rate = _rate(summary, transport)
     rows = [
         Beside(
-            f"bandwidth, all four jobs: {name}",
+            f"bandwidth, all four jobs{hosts.on_each(summary)}: {name}",
             "4178 MiB/s (4381 MB/s), 66.8k IOPS",
             _total(summary, transport),
             rate,
@@ -180,7 +180,8 @@ def _answer(summary: Summary, transports: list[str]) -> list[str]:
         return ["No transport that this report knows was measured."]
     best = max(transports, key=lambda name: rate.mean if (rate := _rate(summary, name)) else 0)
     words = (
-        f"Four jobs read {texts.mean(_rate(summary, best), 'MiB/s', _MIB)} over"
+        f"Four jobs{hosts.on_each(summary)} read"
+        f" {texts.mean(_rate(summary, best), 'MiB/s', _MIB)} over"
         f" {_TRANSPORTS[best]}, the fastest here; published were {_PUBLISHED_MIB} MiB/s by the"
         " kernel's RDMA mount."
     )
