@@ -17,9 +17,10 @@ from conftest import run_harness
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import ROOT
 from nfsmulti.report import conditions, write
+from nfsmulti.report.scenarios import SCENARIOS
 from nfsmulti.report.verdict import Verdict, judge
 from nfsmulti.stats.ratio import Ratio
-from nfsmulti.summary import Summary
+from nfsmulti.summary import Factor, Summary
 
 _PHONE = 390
 
@@ -268,7 +269,11 @@ def _varying(made: made_runs.Maker, rates: dict[str, list[float]], threads: int)
     for mode, values in rates.items():
         made.repeats = 1
         for repeat, rate in enumerate(values, start=1):
-            factors = {"mode": mode, "pattern": "sequential", "threads": threads}
+            factors: dict[str, Factor] = {
+                "mode": mode,
+                "pattern": "sequential",
+                "threads": threads,
+            }
             made.add(factors, read=rate, cpu_us=rate / 1e7, jobs=threads)
             made.cells[-1] = dataclasses.replace(made.cells[-1], repeat=repeat)
 
@@ -413,6 +418,18 @@ def test_limits_of_several_places_are_told_in_short() -> None:
     summary = dataclasses.replace(made_runs.dd(repeats=1), place=place)
     assert conditions.in_short(summary) == "lab (capped: link 1gbit, per_address 120mbit)"
     assert conditions.in_short(dataclasses.replace(summary, place={})) == "unknown place"
+
+
+@pytest.mark.parametrize("name", ["sio", "randread"])
+def test_what_the_kernel_lab_does_otherwise_is_told(tmp_path: Path, name: str) -> None:
+    summary = made_runs.RUNS[name]()
+    told = ("emulated processors", "tmpfs", "nfsd threads", "MTU", "no wire")
+    for row in SCENARIOS[name].beside(summary):
+        assert not [words for words in told if words not in row.differs]
+    text = report_of(summary, tmp_path / "lab")
+    assert not [words for words in told if words not in text]
+    own = dataclasses.replace(summary, place={**summary.place, "kind": "pool"})
+    assert "emulated processors" not in report_of(own, tmp_path / "own")
 
 
 # --- more factors, and more hosts ---

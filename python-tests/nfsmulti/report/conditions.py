@@ -13,6 +13,12 @@ from nfsmulti.report.story import Table
 from nfsmulti.summary import Summary
 
 FILE = "environment.json"
+# What the kernel lab does otherwise than every publication: for a scenario's `differs`.
+KERNEL_LAB = (
+    "The kernel lab is one guest, with client and server on the same emulated processors, no wire"
+    " between them (MTU and link are the guest's own), a server in memory (tmpfs) and nfsd threads"
+    " of the lab's number."
+)
 
 
 def table(summary: Summary, folder: Path) -> Table:
@@ -41,6 +47,11 @@ def load(folder: Path) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise HarnessError(f"{file}: not an object")
     return data
+
+
+def differences(summary: Summary, words: str) -> list[str]:
+    """Give what the lab does otherwise; nothing on a user's pool, of which it is not true."""
+    return [] if summary.place.get("kind") == "pool" else [words]
 
 
 def in_short(summary: Summary) -> str:

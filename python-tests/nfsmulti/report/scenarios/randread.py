@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from statistics import fmean
 
-from nfsmulti.report import cells, charts, hosts, texts
+from nfsmulti.report import cells, charts, conditions, hosts, texts
 from nfsmulti.report.story import Beside, Plot, Scenario, Section, Story, Table
 from nfsmulti.stats.ratio import Ratio
 from nfsmulti.stats.sample import Sample
@@ -26,7 +26,10 @@ _TRANSPORTS = {
     "tcp-pool": "a TCP pool",
     "pool": "the pool",
 }
-_DIFFERS = "40 GbE adapters move the data there; an RDMA device in software costs processor time."
+_DIFFERS = (
+    "40 GbE adapters move the data there; an RDMA device in software (rdma_rxe) costs processor"
+    f" time. {conditions.KERNEL_LAB}"
+)
 
 
 def _measured(summary: Summary) -> list[str]:
@@ -171,6 +174,7 @@ def tell(summary: Summary) -> Story:
             " transport and the processors, not a disk.",
             "Latencies are clat. Percentiles are out of fio's latency bins of all jobs and repeats"
             " put together.",
+            *conditions.differences(summary, _DIFFERS),
         ],
     )
 

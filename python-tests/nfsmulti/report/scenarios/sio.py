@@ -6,7 +6,7 @@ Factors: mode (buffered, direct, concurrent), pattern (sequential, random), thre
 
 from __future__ import annotations
 
-from nfsmulti.report import cells, charts, texts, verdict
+from nfsmulti.report import cells, charts, conditions, texts, verdict
 from nfsmulti.report.cells import Measure
 from nfsmulti.report.story import Beside, Plot, Scenario, Section, Story, Table
 from nfsmulti.stats.ratio import Ratio
@@ -15,6 +15,10 @@ from nfsmulti.summary import Cell, Summary
 
 _MODES = ("buffered", "direct", "concurrent")
 _PATTERNS = {"sequential": "sequential 32k", "random": "random 8k"}
+_DIFFERS = (
+    "A filer with disks served there, over Gigabit Ethernet with an MTU of 1500."
+    f" {conditions.KERNEL_LAB}"
+)
 _HIGH = 16  # threads from which on concurrency is high
 # The publication names no figures, so these are ours: what is no gain, and what is a large one.
 _NO_GAIN, _LARGE = 1.05, 1.5
@@ -56,7 +60,7 @@ def beside(summary: Summary) -> list[Beside]:
                 _holds(ratio, _no_gain(ratio)),
                 sample,
                 our_ratio=ratio,
-                differs="No figure was published; here, a gain is more than 5 %.",
+                differs=f"No figure was published; here, a gain is more than 5 %. {_DIFFERS}",
             )
         )
     for pattern in ("random", "sequential"):
@@ -73,7 +77,7 @@ def beside(summary: Summary) -> list[Beside]:
                     sample,
                     our_ratio=ratio,
                     differs="No figure was published; here, a large gain is 1.5 times or more, at"
-                    " 16 threads or more.",
+                    f" 16 threads or more. {_DIFFERS}",
                 )
             )
     rows += [_cost_row(summary, pattern) for pattern in ("random", "sequential")]
@@ -90,7 +94,7 @@ def _cost_row(summary: Summary, pattern: str) -> Beside:
         _holds(ratio, ratio.above(1) if ratio else None),
         sample,
         our_ratio=ratio,
-        differs="The published cause is contention on the one TCP socket of AIX 5.3.",
+        differs=f"The published cause is contention on the one TCP socket of AIX 5.3. {_DIFFERS}",
     )
 
 
@@ -140,6 +144,7 @@ def tell(summary: Summary) -> Story:
             "A ratio is concurrent I/O to another mode, or many threads to one. A gain up to 5 % is"
             " called none where its whole interval lies below that, one from 1.5 times on, with its"
             " interval above 1, large. What an interval does not tell is not told.",
+            *conditions.differences(summary, _DIFFERS),
         ],
     )
 
