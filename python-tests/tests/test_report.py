@@ -13,13 +13,15 @@ import made_runs
 import pytest
 from browser import look, overflow
 from conftest import run_harness
+from matplotlib.collections import LineCollection
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import ROOT
-from nfsmulti.report import conditions, write
+from nfsmulti.report import charts, conditions, write
 from nfsmulti.report.scenarios import SCENARIOS
 from nfsmulti.report.verdict import Verdict, judge
 from nfsmulti.stats.ratio import Ratio
+from nfsmulti.stats.sample import Sample
 from nfsmulti.summary import Factor, Summary
 
 _PHONE = 390
@@ -107,6 +109,28 @@ def test_single_runs_give_figures_without_intervals(folder: Path, tmp_path: Path
     assert not re.search(r"\b(nan|None|inf)\b", text)
     if summary.scenario != "sweep":  # where every factor is a repeat of the others
         assert not re.search(r"\d\.\d\d \(\d+\.\d\d to \d", text)
+
+
+def test_single_runs_promise_no_intervals(folder: Path, tmp_path: Path) -> None:
+    summary = Summary.load(folder)
+    assert "Percentiles are of all runs together" in (folder / "report.md").read_text()
+    if summary.scenario == "sweep":  # whose intervals are the model's
+        return
+    once = [cell for cell in summary.cells if cell.repeat == 1]
+    text = report_of(dataclasses.replace(summary, cells=once), tmp_path)
+    assert "with 95 % intervals" not in text.replace("with 95 % intervals where", "")
+
+
+def test_a_bar_of_one_run_has_no_caps() -> None:
+    _, axes = charts.panel("t", "", "MB/s")
+    charts.bars(axes, ["a", "b"], {"x": [Sample((1.0,)), Sample((1.0, 2.0))]})
+    found = [part for part in axes.collections if isinstance(part, LineCollection)]
+    assert sum(len(part.get_segments()) for part in found) == 1
+
+
+def test_randread_names_the_transport_of_each_row() -> None:
+    rows = SCENARIOS["randread"].beside(made_runs.randread())
+    assert not [row.figure for row in rows if "NFSv4.1" not in row.figure]
 
 
 def test_any_one_cell_makes_a_report(folder: Path, tmp_path: Path) -> None:

@@ -86,42 +86,44 @@ def style(number: int) -> dict[str, Any]:
 
 def line(axes: Axes, number: int, label: str, points: Sequence[tuple[float, Sample]]) -> None:
     """Draw a line through means, with 95 % intervals where there are repeats."""
-    samples = [one for _, one in points]
+    look = style(number)
+    axes.errorbar([x for x, _ in points], [one.mean for _, one in points], label=label, **look)
+    _intervals(axes, points, look["color"])
+
+
+def _intervals(axes: Axes, points: Sequence[tuple[float, Sample]], colour: str) -> None:
+    """Draw 95 % intervals, not below zero; what was run once has none, and no caps either."""
+    found = [(x, one.mean, one.interval) for x, one in points if one.interval]
+    if not found:
+        return
+    lows = [mean - max(low, 0) for _, mean, (low, _) in found]
+    highs = [high - mean for _, mean, (_, high) in found]
     axes.errorbar(
-        [x for x, _ in points],
-        [one.mean for one in samples],
-        yerr=_bars(samples),
-        label=label,
-        **style(number),
+        [x for x, *_ in found],
+        [mean for _, mean, _ in found],
+        yerr=[lows, highs],
+        fmt="none",
+        ecolor=colour,
+        capsize=3,
     )
 
 
-def _bars(samples: Sequence[Sample]) -> list[list[float]]:
-    """Give how far each mean's 95 % interval goes down, not below zero, and up."""
-    ends = [one.interval or (one.mean, one.mean) for one in samples]
-    return [
-        [one.mean - max(low, 0) for one, (low, _) in zip(samples, ends, strict=True)],
-        [high - one.mean for one, (_, high) in zip(samples, ends, strict=True)],
-    ]
-
-
 def bars(axes: Axes, groups: Sequence[str], series: Mapping[str, Sequence[Sample | None]]) -> None:
-    """Draw bars with 95 % intervals, a group of one per series; what is missing has none."""
+    """Draw bars, a group of one per series, with 95 % intervals where there are repeats."""
     width = 0.8 / len(series)
     for number, (label, samples) in enumerate(series.items()):
-        found = [(place, one) for place, one in enumerate(samples) if one]
+        shift = (number - (len(series) - 1) / 2) * width
+        points = [(place + shift, one) for place, one in enumerate(samples) if one]
         axes.bar(
-            [place + (number - (len(series) - 1) / 2) * width for place, _ in found],
-            [one.mean for _, one in found],
-            yerr=_bars([one for _, one in found]),
+            [x for x, _ in points],
+            [one.mean for _, one in points],
             width=0.92 * width,
             label=label,
             color=COLOURS[number % len(COLOURS)],
             hatch="//" if number % 2 else None,
             edgecolor="white",
-            ecolor=INK,
-            capsize=3,
         )
+        _intervals(axes, points, INK)
     axes.set_xticks(range(len(groups)), [group.replace("-", "\n", 1) for group in groups])
 
 

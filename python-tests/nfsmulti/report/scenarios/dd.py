@@ -188,7 +188,7 @@ def _plot(summary: Summary, client: str) -> Plot:
     return Plot(
         f"scaling-{client}",
         f"Connections: {client}. Rate of all streams against their number, with 95 %"
-        " intervals; dotted: as many times one stream.",
+        " intervals where there are repeats; dotted: as many times one stream.",
         figure,
     )
 

@@ -199,7 +199,10 @@ def _scaling_plot(summary: Summary, client: str) -> Plot:
     axes.set_xticks(counts)
     charts.from_zero(axes)
     charts.legend(axes)
-    caption = f"{name}: bandwidth against the number of paths, with 95 % intervals."
+    caption = (
+        f"{name}: bandwidth against the number of paths, with 95 % intervals where there are"
+        " repeats."
+    )
     return Plot(f"paths-{_file(client)}", caption, figure)
 
 

@@ -218,7 +218,11 @@ def _cost_plot(summary: Summary, kinds: list[str]) -> Plot:
     charts.doubling(axes, values)
     charts.from_zero(axes)
     charts.legend(axes, columns=3)
-    return Plot("cpu", "CPU time of fio's jobs against concurrency, with 95 % intervals.", figure)
+    return Plot(
+        "cpu",
+        "CPU time of fio's jobs against concurrency, with 95 % intervals where there are repeats.",
+        figure,
+    )
 
 
 OLTP = Scenario(

@@ -116,14 +116,16 @@ def beside(summary: Summary) -> list[Beside]:
         ("sys, per job", "24 to 36 %", "%", _sys),
     ):
         jobs = _of_jobs(summary, transport, of_job)
-        rows.append(Beside(figure, theirs, _each(jobs, unit), _together(jobs), differs=_DIFFERS))
+        ours = _each(jobs, unit)
+        row = Beside(f"{figure}: {name}", theirs, ours, _together(jobs), differs=_DIFFERS)
+        rows.append(row)
     reads = [cell.read for cell in cells.having(summary, transport=transport) if cell.read]
     for percent, theirs, of_job, all_jobs in (
         (50, "318 to 375 µs", _p50_us, Sample.of(read.p50_us for read in reads)),
         (99, "1,400 to 3,700 µs", _p99_us, Sample.of(read.p99_us for read in reads)),
     ):
         ours = _range(_of_jobs(summary, transport, of_job), "µs")
-        figure = f"completion latency, p{percent}, per job"
+        figure = f"completion latency, p{percent}, per job: {name}"
         rows.append(Beside(figure, theirs, ours, all_jobs, differs=_DIFFERS))
     return rows
 
@@ -271,7 +273,11 @@ def _rate_plot(summary: Summary, transports: list[str]) -> Plot:
     series = [rate.scaled(1 / _MIB) if rate else None for rate in rates]
     charts.bars(axes, transports, {"bandwidth": series})
     charts.from_zero(axes)
-    return Plot("bandwidth", "Bandwidth of all jobs together, with 95 % intervals.", figure)
+    return Plot(
+        "bandwidth",
+        "Bandwidth of all jobs together, with 95 % intervals where there are repeats.",
+        figure,
+    )
 
 
 def _latency_plot(summary: Summary, transports: list[str]) -> Plot:
@@ -297,7 +303,9 @@ def _cpu_plot(summary: Summary, transports: list[str]) -> Plot:
     charts.bars(axes, transports, series)
     charts.from_zero(axes)
     charts.legend(axes)
-    return Plot("cpu", "CPU time per operation, with 95 % intervals.", figure)
+    return Plot(
+        "cpu", "CPU time per operation, with 95 % intervals where there are repeats.", figure
+    )
 
 
 RANDREAD = Scenario(
