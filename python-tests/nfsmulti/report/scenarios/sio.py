@@ -221,8 +221,8 @@ def _plot(summary: Summary, pattern: str, name: str, unit: str, measure: Measure
     charts.from_zero(axes)
     charts.legend(axes, columns=3)
     caption = (
-        f"{_PATTERNS[pattern].capitalize()}: {unit} against threads, with 95 % intervals where there"
-        " are repeats."
+        f"{_PATTERNS[pattern].capitalize()}: {unit} against threads, with 95 % intervals where"
+        " there are repeats."
     )
     return Plot(f"{pattern}-{name}", caption, figure)
 
