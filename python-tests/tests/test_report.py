@@ -314,6 +314,24 @@ def test_sio_tells_nothing_where_the_interval_is_too_wide(tmp_path: Path) -> Non
     assert "Not told: concurrent against direct, 1 thread" in text
 
 
+def test_sio_takes_no_cpu_of_two_kinds_together(tmp_path: Path) -> None:
+    made = made_runs.Maker("sio")
+    for threads in (1, 32):
+        made.add({"mode": "direct", "pattern": "random", "threads": threads}, read=1e8)
+    made.cells = [
+        dataclasses.replace(cell, machine_cpu_s=None, cpu_s=0.0)
+        if cell.factors["threads"] == 1 and cell.repeat == 1
+        else dataclasses.replace(cell, machine_cpu_s=None)
+        if cell.factors["threads"] == 1
+        else cell
+        for cell in made.cells
+    ]
+    text = report_of(made.summary(), tmp_path)
+    row = re.search(r"\| CPU per operation on one mount, 32 .*?, random \| rises \| (.*?) \|", text)
+    assert row
+    assert row[1] == "not told"
+
+
 def test_sio_calls_a_gain_what_lies_above_the_limit_with_its_whole_interval(tmp_path: Path) -> None:
     made = made_runs.Maker("sio")
     for mode, rate in (("buffered", 2e8), ("direct", 1e8), ("concurrent", 1.5e8)):

@@ -34,9 +34,13 @@ def _threads(summary: Summary, pattern: str) -> list[int]:
     return cells.counts(cells.having(summary, pattern=pattern), "threads")
 
 
-def _cost(cell: Cell) -> float | None:
-    """Give CPU per I/O in µs: the machine's where it was taken, else that of fio's jobs."""
-    return cells.machine_cpu_us(cell) or cells.jobs_cpu_us(cell)
+def _cost(summary: Summary) -> Measure:
+    """Give how CPU per I/O is taken: the machine's where any cell has it, else of fio's jobs.
+
+    The two are never taken together: a ratio of one to the other says nothing.
+    """
+    machine = any(cells.machine_cpu_us(cell) for cell in summary.done)
+    return cells.machine_cpu_us if machine else cells.jobs_cpu_us
 
 
 def _ratio(
@@ -87,11 +91,12 @@ def beside(summary: Summary) -> list[Beside]:
 def _cost_row(summary: Summary, pattern: str) -> Beside:
     most = max(_threads(summary, pattern), default=0)
     ends = [_find(summary, "direct", pattern, threads) for threads in (most, 1)]
-    ratio, sample = _ratio(ends[0], ends[1], _cost) if most > 1 else (None, None)
+    ratio, sample = _ratio(ends[0], ends[1], _cost(summary)) if most > 1 else (None, None)
+    ran = most > 1 and all(ends)
     return Beside(
         f"CPU per operation on one mount, {most or 'most'} threads against 1, {pattern}",
         "rises",
-        _holds(ratio, ratio.above(1) if ratio else None),
+        _holds(ratio, ratio.above(1) if ratio else None) if ratio or not ran else _NOT_TOLD,
         sample,
         our_ratio=ratio,
         differs=f"The published cause is contention on the one TCP socket of AIX 5.3. {_DIFFERS}",
@@ -129,7 +134,7 @@ def tell(summary: Summary) -> Story:
                 tables=[_table(summary, pattern)],
                 plots=[
                     _plot(summary, pattern, "iops", "IOPS", cells.iops),
-                    _plot(summary, pattern, "cpu", "CPU per operation, µs", _cost),
+                    _plot(summary, pattern, "cpu", "CPU per operation, µs", _cost(summary)),
                 ],
             )
             for pattern in patterns
@@ -138,7 +143,8 @@ def tell(summary: Summary) -> Story:
             "buffered: a kernel mount through its page cache; direct: the same mount with O_DIRECT,"
             " all threads on it; concurrent: a connection of the pool for each thread.",
             "KB are 1024 bytes. CPU per operation is the machine's, which includes a server that"
-            " runs on it, or where that was not taken, that of fio's jobs alone.",
+            " runs on it, or where that was not taken, that of fio's jobs alone. It is not told"
+            " where fio's start and end weigh too much in it.",
             "Buffered figures may be those of the client's memory: where they are beyond the link's"
             " rate, they are.",
             "A ratio is concurrent I/O to another mode, or many threads to one. A gain up to 5 % is"
