@@ -13,6 +13,7 @@ import made_runs
 import pytest
 from test_report import report_of
 
+from nfsmulti.report.scenarios.sweep import SWEEP
 from nfsmulti.summary import Factor, Summary
 
 _BUFFERS = (16384, 32768, 65536, 131072)
@@ -82,7 +83,10 @@ def test_top_tables_have_the_originals_columns(flat: str) -> None:
 
 
 def test_published_figures_stand_beside_ours(flat: str) -> None:
-    assert re.search(r"\| best read, buffers of 131072 \| 118 MB/s \| 11\d MB/s \|", flat)
+    assert re.search(
+        r"\| best read, buffers of 131072; ours: mean of all settings \| 118 MB/s \| 11\d MB/s \|",
+        flat,
+    )
     assert "| read of 4096 MB, buffers of 131072 | 36.547 s | 4.00 s |" in flat
 
 
@@ -134,6 +138,14 @@ def test_stable_is_given_once(tmp_path: Path) -> None:
 def test_the_mount_line_says_with_what_it_was_measured(flat: str) -> None:
     assert "measured with this engine, one request at a time;" in _end(flat)
     assert "a kernel mount reads ahead and writes behind: try it" in _end(flat)
+
+
+def test_levels_of_further_factors_stand_beside_the_published_figures_apart() -> None:
+    summary = made_sweep(lambda factors: 100 * float(factors["nconnect"]), 1, nconnect=(1, 2))
+    rows = [row for row in SWEEP.beside(summary) if row.figure.startswith("best read")]
+    assert [row.figure.split("; ")[-1] for row in rows] == ["nconnect 1", "nconnect 2"]
+    means = [row.sample.mean for row in rows if row.sample]
+    assert means[1] / means[0] == pytest.approx(2, rel=0.05)
 
 
 def test_interactions_are_found(tmp_path: Path) -> None:

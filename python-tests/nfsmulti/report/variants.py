@@ -14,14 +14,14 @@ from collections.abc import Sequence
 from nfsmulti.report.story import Beside, Scenario, Section, Story
 from nfsmulti.summary import Cell, Factor, Summary
 
-_Levels = tuple[tuple[str, Factor], ...]
+Levels = tuple[tuple[str, Factor], ...]
 
 
 def beside(scenario: Scenario, summary: Summary) -> list[Beside]:
     """Give the published figures beside ours, once for each combination of further factors."""
     return [
-        dataclasses.replace(row, figure=_named(row.figure, levels))
-        for levels, part in _parts(scenario, summary)
+        dataclasses.replace(row, figure=named(row.figure, levels))
+        for levels, part in parts(scenario.factors, summary)
         for row in scenario.beside(part)
     ]
 
@@ -29,7 +29,9 @@ def beside(scenario: Scenario, summary: Summary) -> list[Beside]:
 def tell(scenario: Scenario, summary: Summary) -> Story:
     """Tell the story, once for each combination of further factors; one cell must be done."""
     told = [
-        (levels, scenario.tell(part)) for levels, part in _parts(scenario, summary) if part.done
+        (levels, scenario.tell(part))
+        for levels, part in parts(scenario.factors, summary)
+        if part.done
     ]
     return Story(
         answer=[
@@ -43,31 +45,32 @@ def tell(scenario: Scenario, summary: Summary) -> Story:
     )
 
 
-def _parts(scenario: Scenario, summary: Summary) -> list[tuple[_Levels, Summary]]:
-    """Split a run by the factors that the scenario does not know; one part where there are none."""
-    if scenario.factors is None:
+def parts(known: Sequence[str] | None, summary: Summary) -> list[tuple[Levels, Summary]]:
+    """Split a run by the factors that are not known; one part where there are none.
+
+    `known` None: all are.
+    """
+    if known is None:
         return [((), summary)]
-    found: dict[_Levels, list[Cell]] = {}
+    found: dict[Levels, list[Cell]] = {}
     for cell in summary.cells:
-        further = {
-            name: cell.factors[name] for name in cell.factors if name not in scenario.factors
-        }
+        further = {name: cell.factors[name] for name in cell.factors if name not in known}
         found.setdefault(tuple(further.items()), []).append(cell)
-    parts = [(levels, dataclasses.replace(summary, cells=cells)) for levels, cells in found.items()]
-    return sorted(parts, key=lambda part: _text(part[0])) or [((), summary)]
+    split = [(levels, dataclasses.replace(summary, cells=cells)) for levels, cells in found.items()]
+    return sorted(split, key=lambda part: _text(part[0])) or [((), summary)]
 
 
-def _sections(sections: Sequence[Section], levels: _Levels) -> list[Section]:
+def _sections(sections: Sequence[Section], levels: Levels) -> list[Section]:
     suffix = re.sub(r"[^a-z0-9]+", "-", _text(levels).lower()).strip("-")
     return [
         dataclasses.replace(
             one,
-            title=_named(one.title, levels),
+            title=named(one.title, levels),
             plots=[
                 dataclasses.replace(
                     plot,
                     name=f"{plot.name}-{suffix}" if levels else plot.name,
-                    caption=_named(plot.caption.removesuffix("."), levels)
+                    caption=named(plot.caption.removesuffix("."), levels)
                     if levels
                     else plot.caption,
                 )
@@ -78,9 +81,10 @@ def _sections(sections: Sequence[Section], levels: _Levels) -> list[Section]:
     ]
 
 
-def _named(words: str, levels: _Levels) -> str:
+def named(words: str, levels: Levels) -> str:
+    """Add the levels of further factors to a name."""
     return f"{words}; {_text(levels)}" if levels else words
 
 
-def _text(levels: _Levels) -> str:
+def _text(levels: Levels) -> str:
     return ", ".join(f"{name} {value}" for name, value in levels)

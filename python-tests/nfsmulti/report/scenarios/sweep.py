@@ -7,7 +7,9 @@ others that were asked for.
 
 from __future__ import annotations
 
-from nfsmulti.report import cells, texts
+import dataclasses
+
+from nfsmulti.report import cells, texts, variants
 from nfsmulti.report.scenarios import sweep_model, sweep_plots, sweep_settings
 from nfsmulti.report.scenarios.sweep_model import DIRECTIONS, Direction
 from nfsmulti.report.story import Beside, Plot, Scenario, Section, Story, Table
@@ -16,6 +18,8 @@ from nfsmulti.stats.sample import Sample
 from nfsmulti.summary import Cell, Summary
 
 _TOP = 30
+_FACTORS = ("direction", "sync", "mount", "buffer", "transfer")
+_OURS = "ours: mean of all settings"
 _COLUMNS = {"direction": "Direction", "sync": "Sync", "mount": "Mount"}
 _READS = ((131072, 118), (65536, 117), (32768, 117))  # buffer, MB/s
 _READ_TIMES = ((1024, "9.137 s"), (2048, "18.274 s"), (4096, "36.547 s"))
@@ -26,6 +30,15 @@ Key = tuple[tuple[str, str | int | float | bool], ...]
 
 
 def beside(summary: Summary) -> list[Beside]:
+    """Give the published figures beside ours, once for each combination of further factors."""
+    return [
+        dataclasses.replace(row, figure=variants.named(row.figure, levels))
+        for levels, part in variants.parts(_FACTORS, summary)
+        for row in _beside(part)
+    ]
+
+
+def _beside(summary: Summary) -> list[Beside]:
     """Give the published figures beside ours; ratios are to buffers of 131072."""
     largest = _reads(summary, buffer=131072)
     rows = []
@@ -33,7 +46,7 @@ def beside(summary: Summary) -> list[Beside]:
         rate = _reads(summary, buffer=buffer)
         rows.append(
             Beside(
-                f"best read, buffers of {buffer}" if buffer == 131072 else f"read, {buffer}",
+                f"{'best ' if buffer == 131072 else ''}read, buffers of {buffer}; {_OURS}",
                 f"{theirs} MB/s",
                 texts.mean(rate, "MB/s", 1e6),
                 rate,
