@@ -75,8 +75,8 @@ class Cell:
     per cent of one core. `machine_cpu_s` is the CPU time of the whole machine in their run time,
     where it could be told: it includes what a kernel does for a mount, and a server on the same
     machine, but neither fio's start nor its end. `paths` gives each path's part of all bytes,
-    `jain` Jain's index of these. `over_time` holds bytes per second, one figure per second, of all jobs
-    together, where the scenario asked for it.
+    `jain` Jain's index of these. `over_time` holds bytes per second, one figure per second, of all
+    jobs together, where the scenario asked for it.
     """
 
     id: str
