@@ -16,8 +16,7 @@ FILE = "environment.json"
 # What the kernel lab does otherwise than every publication: for a scenario's `differs`.
 KERNEL_LAB = (
     "The kernel lab is one guest, with client and server on the same emulated processors, no wire"
-    " between them (MTU and link are the guest's own), a server in memory (tmpfs) and nfsd threads"
-    " of the lab's number."
+    " between them (MTU and link are the guest's own), and a server in memory (tmpfs)."
 )
 
 
