@@ -47,6 +47,7 @@ for address in $ADDRESSES; do
 	ip address add "$address/24" dev dummy0
 done
 ip address add "$ADDRESS6/64" dev dummy0 nodad
+echo 1 >/proc/sys/net/ipv6/conf/dummy0/keep_addr_on_down # as IPv4 addresses are kept
 rdma link add rxe0 type rxe netdev dummy0
 
 # Threads before RDMA's port, or RDMA mounts hang.
