@@ -144,7 +144,9 @@ def _until_nobody_mentions(folder: Path) -> None:
 
 
 def test_interrupt_says_how_to_go_on(tmp_path: Path, mount: str) -> None:
-    argv = [sys.executable, "-m", "nfsmulti", "run", "dd", "--pool", mount, "--quick"]
+    # Where the tests were started in the background, SIGINT would be ignored.
+    argv = ["env", "--default-signal=INT", sys.executable, "-m", "nfsmulti"]
+    argv += ["run", "dd", "--pool", mount, "--quick"]
     env = {**_SHORT, "PYTHONPATH": str(paths.PYTHON_TESTS)}
     with (
         (tmp_path / "said").open("w+b") as said,

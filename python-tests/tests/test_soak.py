@@ -160,7 +160,9 @@ def test_a_signal_ends_it_and_leaves_nothing(
     lab: Lab, tmp_path: Path, number: signal.Signals
 ) -> None:
     before = _namespaces()
-    argv = [sys.executable, "-m", "nfsmulti", "soak", f"--results={tmp_path / 'soak'}"]
+    # Where the tests were started in the background, SIGINT would be ignored.
+    argv = ["env", "--default-signal=INT", sys.executable, "-m", "nfsmulti"]
+    argv += ["soak", f"--results={tmp_path / 'soak'}"]
     env = {"PYTHONPATH": str(paths.PYTHON_TESTS)}
     with (
         (tmp_path / "out").open("wb") as out,
