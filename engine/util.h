@@ -25,6 +25,9 @@
 		max_a_ > max_b_ ? max_a_ : max_b_; \
 	})
 
+/* Of what is created, on whichever way. */
+enum { FILE_MODE = 0644, DIRECTORY_MODE = 0755 };
+
 #define MSEC 1000000ull /* in nanoseconds, as all times here are */
 #define SEC  1000000000ull
 

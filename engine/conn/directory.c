@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { FILE_MODE = 0644, DIRECTORY_MODE = 0755 };
+#include "util.h"
 
 static int open_beneath(int directory, const char *name, int flags)
 {

@@ -24,7 +24,7 @@
 #include "nfs/status.h"
 #include "util.h"
 
-enum { FILE_MODE = 0644, DIRECTORY_MODE = 0755, SLICE_MS = 100 };
+enum { SLICE_MS = 100 };
 
 struct libnfs {
 	struct names base;

@@ -9,8 +9,6 @@
 #include "nfs/rdma_session.h"
 #include "util.h"
 
-enum { FILE_MODE = 0644, DIRECTORY_MODE = 0755 };
-
 static struct rdma_session *session_of(struct names *names)
 {
 	return container_of(names, struct rdma_session, base);
