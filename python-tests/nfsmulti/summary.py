@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from nfsmulti.errors import HarnessError
+from nfsmulti.wholefile import write_json
 
 SCHEMA = "nfsmulti-summary"
 VERSION = 1
@@ -131,9 +132,7 @@ class Summary:
     def save(self, folder: Path) -> None:
         """Write summary.json, whole or not at all."""
         data = {"schema": SCHEMA, "version": VERSION, **dataclasses.asdict(self)}
-        part = folder / f".{FILE}.part"
-        part.write_text(json.dumps(data, indent="\t") + "\n")
-        part.replace(folder / FILE)
+        write_json(folder / FILE, data)
 
     @classmethod
     def load(cls, folder: Path) -> Summary:

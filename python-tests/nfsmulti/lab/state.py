@@ -16,6 +16,7 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.lab.network import Network
 from nfsmulti.paths import LABS
 from nfsmulti.processes import Identity
+from nfsmulti.wholefile import write_json
 
 _FILE = "state.json"
 
@@ -52,9 +53,7 @@ class LabState:
     def write(self) -> None:
         """Store the state, whole or not at all."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        partial = self.folder / f"{_FILE}.new"
-        partial.write_text(json.dumps(dataclasses.asdict(self), indent="\t") + "\n")
-        partial.replace(self.folder / _FILE)
+        write_json(self.folder / _FILE, dataclasses.asdict(self))
 
     @classmethod
     def read(cls, folder: Path) -> LabState | None:

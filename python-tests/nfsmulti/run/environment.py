@@ -17,6 +17,7 @@ from nfsmulti.fiorun import Engine
 from nfsmulti.machine import versions
 from nfsmulti.processes import run
 from nfsmulti.run.place import Serving
+from nfsmulti.wholefile import write_json
 
 FILE = "environment.json"
 _SECONDS = 20.0
@@ -135,8 +136,4 @@ def _read(folder: Path) -> dict[str, Any]:
 
 
 def _add(folder: Path, name: str, part: dict[str, Any]) -> None:
-    file = folder / FILE
-    data = {**_read(folder), name: part}
-    new = folder / f".{FILE}.part"
-    new.write_text(json.dumps(data, indent="\t") + "\n")
-    new.replace(file)
+    write_json(folder / FILE, {**_read(folder), name: part})

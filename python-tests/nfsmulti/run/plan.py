@@ -17,6 +17,7 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.run.fiocommand import jobfile_options
 from nfsmulti.scenarios import CellSpec
 from nfsmulti.summary import Factor
+from nfsmulti.wholefile import write_json
 
 FILE = "plan.json"
 _VERSION = 1
@@ -68,9 +69,7 @@ class Plan:
     def save(self, folder: Path) -> None:
         """Write it to the folder of the run, whole or not at all."""
         data = {"version": _VERSION, **dataclasses.asdict(self)}
-        part = folder / f".{FILE}.part"
-        part.write_text(json.dumps(data, indent="\t") + "\n")
-        part.replace(folder / FILE)
+        write_json(folder / FILE, data)
 
     @classmethod
     def load(cls, folder: Path) -> Plan:
