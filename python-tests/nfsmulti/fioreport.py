@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nfsmulti.errors import HarnessError
+from nfsmulti.stats.percentiles import merged, percentile_ns
 
 _SUM_OF_HOSTS = "All clients"  # what fio's client adds
 
@@ -90,18 +91,13 @@ class FioReport:
         total = sum(latency["mean"] * latency["N"] for latency in latencies)
         return float(total / max(1, count))
 
+    def latency_bins(self, direction: Direction) -> Counter[int]:
+        """Give the bins of completion latency of all jobs: ns to the number of I/Os."""
+        return merged(job[direction]["clat_ns"].get("bins", {}) for job in self.jobs)
+
     def latency_percentile(self, direction: Direction, percent: float) -> float:
         """Give a percentile of completion latency in ns, out of the merged bins of all jobs."""
-        bins: Counter[int] = Counter()
-        for job in self.jobs:
-            for latency, count in job[direction]["clat_ns"].get("bins", {}).items():
-                bins[int(latency)] += count
-        wanted = bins.total() * percent / 100
-        for latency, count in sorted(bins.items()):
-            wanted -= count
-            if wanted <= 0:
-                return float(latency)
-        return 0.0
+        return float(percentile_ns(self.latency_bins(direction), percent) or 0)
 
 
 @dataclass(frozen=True)

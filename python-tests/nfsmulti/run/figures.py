@@ -36,7 +36,7 @@ def figures(report: FioReport, direction: Direction) -> Figures | None:
         p95_us=p95,
         p99_us=p99,
         p999_us=p999,
-        bins=_bins(report, direction),
+        bins={str(ns): n for ns, n in sorted(report.latency_bins(direction).items())},
     )
 
 
@@ -76,13 +76,6 @@ def _windows(ends: Sequence[int]) -> list[int]:
         last = numbers[-1] if numbers else -1
         numbers.append(last + max(1, round((end - before) / 1000)))
     return numbers
-
-
-def _bins(report: FioReport, direction: Direction) -> dict[str, int]:
-    bins: Counter[str] = Counter()
-    for job in report.jobs:
-        bins.update(job[direction]["clat_ns"].get("bins", {}))
-    return dict(sorted(bins.items(), key=lambda item: int(item[0])))
 
 
 def _row(number: int, job: dict[str, Any]) -> JobRow:

@@ -19,8 +19,8 @@ def merged(bins: Iterable[Mapping[str, int]]) -> Counter[int]:
     return total
 
 
-def percentile_us(bins: Mapping[int, int], percent: float) -> float | None:
-    """Give the latency in µs that `percent` of the I/Os do not exceed; None where there are none.
+def percentile_ns(bins: Mapping[int, int], percent: float) -> int | None:
+    """Give the latency in ns that `percent` of the I/Os do not exceed; None where there are none.
 
     As fio does: the first bin with which the count reaches that part of all I/Os.
     """
@@ -30,5 +30,11 @@ def percentile_us(bins: Mapping[int, int], percent: float) -> float | None:
     for latency, count in sorted(bins.items()):
         counted += count
         if counted and counted >= wanted:
-            return latency / 1000
+            return latency
     return None
+
+
+def percentile_us(bins: Mapping[int, int], percent: float) -> float | None:
+    """Give the same in µs."""
+    latency = percentile_ns(bins, percent)
+    return None if latency is None else latency / 1000
