@@ -13,7 +13,7 @@ from nfsmulti.fiorun import Engine
 from nfsmulti.run.guest import run_in_guests
 from nfsmulti.run.onhosts import OnHosts
 from nfsmulti.run.place import InLab, OnPool, Serving
-from nfsmulti.run.progress import Meter, Watcher, expected_seconds, time_text
+from nfsmulti.run.progress import Meter, Watcher, duration_text, expected_seconds
 from nfsmulti.run.record import Record
 from nfsmulti.run.runner import run_in_place
 from nfsmulti.scenarios import OWN, SCENARIOS, GuestPlace
@@ -35,7 +35,7 @@ def carry_out(record: Record, out: Console) -> None:
     missed: list[HarnessError] = []
     plan = record.plan
     with record.claimed():
-        seconds = time_text(expected(record))
+        seconds = duration_text(expected(record))
         record.retry()
         left = record.waiting()
         out.print(f"  {len(left)} of {len(plan.cells)} cells to run, about {seconds}")

@@ -18,7 +18,7 @@ from nfsmulti import report
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import RESULTS, shown
 from nfsmulti.run import carry, factors, start
-from nfsmulti.run.progress import time_text
+from nfsmulti.run.progress import duration_text
 from nfsmulti.run.record import Record
 from nfsmulti.scenarios import SCENARIOS
 
@@ -169,7 +169,7 @@ def _carry_out_all(records: list[Record], again: str) -> int:
     """Carry out runs one after the other; gives the exit status. `again` resumes them all."""
     if len(records) > 1:
         seconds = sum(carry.expected(record) for record in records)
-        _out.print(f"{len(records)} scenarios, about {time_text(seconds)}")
+        _out.print(f"{len(records)} scenarios, about {duration_text(seconds)}")
     status = 0
     for record in records:
         try:

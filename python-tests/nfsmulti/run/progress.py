@@ -38,7 +38,7 @@ def expected_seconds(cells: Sequence[PlannedCell], guests: set[str]) -> float:
     return sum(_expected(cell, guests) for cell in cells)
 
 
-def time_text(seconds: float) -> str:
+def duration_text(seconds: float) -> str:
     """Write a time as h:mm:ss."""
     return str(datetime.timedelta(seconds=round(seconds)))
 
