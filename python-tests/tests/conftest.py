@@ -7,6 +7,7 @@ Tests that use `build_dir`, directly or through another fixture, run once for ea
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import itertools
 import os
@@ -66,6 +67,26 @@ def missing(error: MissingError) -> NoReturn:
     if os.environ.get("CI") == "true":
         pytest.fail(str(error))
     pytest.skip(str(error))
+
+
+@contextlib.contextmanager
+def started_lab(config: LabConfig) -> Iterator[Lab]:
+    """Give a lab that is taken down at the end."""
+    lab = Lab(config)
+    try:
+        lab.start()
+    except MissingError as error:
+        missing(error)
+    try:
+        yield lab
+    finally:
+        lab.stop()
+
+
+def namespaces() -> set[str]:
+    """Give the names of all network namespaces."""
+    folder = Path("/run/netns")
+    return {entry.name for entry in folder.iterdir()} if folder.exists() else set()
 
 
 def run_harness(
@@ -133,15 +154,10 @@ def engine(build_dir: Path) -> Engine:
 def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
     """Give a lab for the whole session: 4 addresses, a server each, no limits, all exports."""
     exports = (EXPORT, READ_ONLY, SQUASHED, PRIVILEGED, SMALL)
-    running = Lab(LabConfig(addresses=4, ipv6=True, exports=exports))
-    try:
-        running.start()
-    except MissingError as error:
-        missing(error)
-    request.session.stash[_LAB] = running
-    yield running
-    del request.session.stash[_LAB]
-    running.stop()
+    with started_lab(LabConfig(addresses=4, ipv6=True, exports=exports)) as running:
+        request.session.stash[_LAB] = running
+        yield running
+        del request.session.stash[_LAB]
 
 
 class FioRunner:

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import missing
+from conftest import missing, started_lab
 from engine_helpers import eventually
 
 from nfsmulti.errors import HarnessError, MissingError
@@ -127,15 +127,8 @@ def test_jobs_name_their_host_as_the_run_does() -> None:
 @pytest.fixture(scope="module")
 def many() -> Iterator[Lab]:
     """Give a lab with four hosts."""
-    lab = Lab(LabConfig(addresses=4, hosts=_HOSTS))
-    try:
-        lab.start()
-    except MissingError as error:
-        missing(error)
-    try:
+    with started_lab(LabConfig(addresses=4, hosts=_HOSTS)) as lab:
         yield lab
-    finally:
-        lab.stop()
 
 
 @pytest.fixture

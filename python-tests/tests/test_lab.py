@@ -3,18 +3,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import missing, run_harness
+from conftest import missing, namespaces, run_harness, started_lab
 
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.lab import Export, Instances, Lab, LabConfig, Limits
@@ -24,25 +22,6 @@ from nfsmulti.lab.state import LabState
 from nfsmulti.nfs import nfs3, rpc
 from nfsmulti.paths import PYTHON_TESTS
 from nfsmulti.processes import Identity, Process, find, run
-
-
-@contextlib.contextmanager
-def _started(config: LabConfig) -> Iterator[Lab]:
-    """Give a lab of the test's own."""
-    lab = Lab(config)
-    try:
-        lab.start()
-    except MissingError as error:
-        missing(error)
-    try:
-        yield lab
-    finally:
-        lab.stop()
-
-
-def _namespaces() -> set[str]:
-    folder = Path("/run/netns")
-    return {entry.name for entry in folder.iterdir()} if folder.exists() else set()
 
 
 def _nfs_versions(lab: Lab, address: str, enter: list[str] | None = None) -> list[int]:
@@ -75,14 +54,14 @@ def test_pool_texts(lab: Lab) -> None:
 
 
 def test_further_hosts_reach_every_address() -> None:
-    with _started(LabConfig(addresses=2, hosts=2, limits=Limits(link="1gbit"))) as lab:
+    with started_lab(LabConfig(addresses=2, hosts=2, limits=Limits(link="1gbit"))) as lab:
         for number in (1, 2):
             enter = lab.host_command(number, [])
             for address in ("10.77.0.1", "10.77.0.2"):
                 assert _nfs_versions(lab, address, enter=enter) == [3, 4]
         names = {lab.network.host(1), lab.network.host(2)}
-        assert names <= _namespaces()
-    assert not names & _namespaces()
+        assert names <= namespaces()
+    assert not names & namespaces()
 
 
 def test_server_stops_starts_and_pauses(lab: Lab) -> None:
@@ -101,22 +80,22 @@ def test_server_stops_starts_and_pauses(lab: Lab) -> None:
 
 
 def test_one_instance_serves_all_addresses_and_two_labs_live_at_once(lab: Lab) -> None:
-    with _started(LabConfig(addresses=2, instances=Instances.ONE)) as other:
+    with started_lab(LabConfig(addresses=2, instances=Instances.ONE)) as other:
         assert other.server(0) is other.server(1)
         for address in ("10.77.0.1", "10.77.0.2", "fd77::1"):
             assert _nfs_versions(other, address) == [3, 4]
         (other.export_dir / "other").write_text("here")
         assert not (lab.export_dir / "other").exists()
         names = {other.network.server, other.network.client, lab.network.client}
-        assert names <= _namespaces()
+        assert names <= namespaces()
         folder = other.folder
     assert not folder.exists()
-    assert not {other.network.server, other.network.client} & _namespaces()
+    assert not {other.network.server, other.network.client} & namespaces()
     assert _nfs_versions(lab, "10.77.0.1") == [3, 4]
 
 
 def test_local_lab_serves_on_the_machines_loopback() -> None:
-    with _started(LabConfig(addresses=2, local=True)) as lab:
+    with started_lab(LabConfig(addresses=2, local=True)) as lab:
         assert lab.command(["true"]) == ["true"]
         for server in lab.servers:
             endpoint = server.endpoint
@@ -127,7 +106,7 @@ def test_local_lab_serves_on_the_machines_loopback() -> None:
 
 def test_limits_are_set_at_both_ends() -> None:
     limits = Limits(link="1gbit", per_address="120mbit", burst="64k")
-    with _started(LabConfig(addresses=3, limits=limits)) as lab:
+    with started_lab(LabConfig(addresses=3, limits=limits)) as lab:
         for namespace, device in ((lab.network.server, "v0"), (lab.network.client, "v1")):
             classes = run(["tc", "-n", namespace, "class", "show", "dev", device], timeout=9)
             for handle, rate in (("1:1", "1Gbit"), ("1:10", "120Mbit"), ("1:12", "120Mbit")):
@@ -137,7 +116,7 @@ def test_limits_are_set_at_both_ends() -> None:
 
 
 def test_link_limit_alone() -> None:
-    with _started(LabConfig(addresses=1, limits=Limits(link="9400mbit"))) as lab:
+    with started_lab(LabConfig(addresses=1, limits=Limits(link="9400mbit"))) as lab:
         for namespace in (lab.network.server, lab.network.client):
             shown = run(["tc", "-json", "-n", namespace, "qdisc", "show"], timeout=9).check().stdout
             options = [q["options"] for q in json.loads(shown) if q["kind"] == "tbf"]
@@ -158,10 +137,10 @@ def test_killed_lab_is_removed_by_the_next_start(lab: Lab, tmp_path: Path) -> No
     network = Network(killed.stdout.strip())
     state = LabState.read(lab.folder.parent / network.id)
     assert state is not None
-    assert {network.server, network.client} <= _namespaces()
-    with _started(LabConfig(addresses=1)):
+    assert {network.server, network.client} <= namespaces()
+    with started_lab(LabConfig(addresses=1)):
         assert not state.folder.exists()
-        assert not {network.server, network.client} & _namespaces()
+        assert not {network.server, network.client} & namespaces()
         assert not any(process.alive() for process in state.processes.values())
     assert _nfs_versions(lab, "10.77.0.1") == [3, 4]
 
@@ -181,12 +160,12 @@ def test_leftovers_are_told_from_strangers() -> None:
 
 
 def test_a_server_that_does_not_start_leaves_nothing() -> None:
-    before = _namespaces()
+    before = namespaces()
     broken = LabConfig(addresses=1, exports=(Export("export", access="NONSENSE"),))
     said = pytest.raises(HarnessError, match=r"(?s)10\.77\.0\.1 did not start.*NONSENSE")
-    with said, _started(broken):
+    with said, started_lab(broken):
         pass
-    assert _namespaces() == before
+    assert namespaces() == before
 
 
 def test_command_line(lab: Lab) -> None:
@@ -202,7 +181,7 @@ def test_command_line(lab: Lab) -> None:
         assert f"lab {name} is up" in run_harness("lab", "status").check().stdout
     finally:
         assert run_harness("lab", "stop", "--id", name).check().stdout == f"lab {name} stopped\n"
-    assert not any(namespace.startswith(f"nfsmulti-{name}-") for namespace in _namespaces())
+    assert not any(namespace.startswith(f"nfsmulti-{name}-") for namespace in namespaces())
     assert f"no lab '{name}' runs" in run_harness("lab", "stop", "--id", name).stderr
     # This session's own lab belongs to it.
     assert "belongs to a running command" in run_harness("lab", "stop", "--id", lab.id).stderr

@@ -521,15 +521,16 @@ def test_a_file_is_laid_out_by_the_paths_that_are_left(
     assert told.is_set()
 
 
+def _second_finds_nothing(call: Call) -> Answer | None:
+    lost = call.procedure is Nfs.LOOKUP and call.server[0] == _ADDRESSES[1]
+    return Answer(status=Status.IO) if lost else None
+
+
 def test_a_file_is_laid_out_without_a_path_that_cannot_find_it(
     client: Client,  # noqa: F811
     paths: ScriptedServer,
 ) -> None:
-    def hook(call: Call) -> Answer | None:
-        lost = call.procedure is Nfs.LOOKUP and call.server[0] == _ADDRESSES[1]
-        return Answer(status=Status.IO) if lost else None
-
-    paths.hooks.append(hook)
+    paths.hooks.append(_second_finds_nothing)
     done(client(paths, rw="read", bs="64k", size="4m", failover=1))
     assert len(paths.durable("f")) == 4 * MIB
 
@@ -539,11 +540,6 @@ def test_every_file_is_laid_out_without_a_path_that_cannot_find_them(
     paths: ScriptedServer,
 ) -> None:
     """What was found out of a path for one file is nothing that the next waits for."""
-
-    def hook(call: Call) -> Answer | None:
-        lost = call.procedure is Nfs.LOOKUP and call.server[0] == _ADDRESSES[1]
-        return Answer(status=Status.IO) if lost else None
-
-    paths.hooks.append(hook)
+    paths.hooks.append(_second_finds_nothing)
     done(client(paths, rw="read", bs="64k", size="256k", filename="x:y", failover=1))
     assert len(paths.durable("x")) == len(paths.durable("y")) == 128 * KIB

@@ -11,10 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import missing
+from conftest import started_lab
 from engine_helpers import Place, done, eventually, family, fixture_of_places, refused, traces
 
-from nfsmulti.errors import MissingError
 from nfsmulti.fiorun import Engine, Option
 from nfsmulti.lab import Lab, LabConfig
 from nfsmulti.processes import run
@@ -137,15 +136,9 @@ def test_no_way_leads_into_the_lab(lab: Lab) -> None:
 
 
 def test_a_local_lab_serves_the_loopback_alone() -> None:
-    try:
-        lab = Lab(LabConfig(addresses=2, local=True)).start()
-    except MissingError as error:
-        missing(error)
-    try:
+    with started_lab(LabConfig(addresses=2, local=True)) as lab:
         pids = {f"pid={server.pid}," for server in lab.servers}
         listening = run(["ss", "-Hlntup"], timeout=20).check().stdout.splitlines()
         mine = [line.split()[4] for line in listening if any(pid in line for pid in pids)]
-    finally:
-        lab.stop()
     assert len(mine) >= 4
     assert {address.removeprefix("[::ffff:").partition(".")[0] for address in mine} == {"127"}

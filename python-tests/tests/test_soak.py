@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
@@ -12,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import FioRunner, missing, run_harness
+from conftest import FioRunner, missing, namespaces, run_harness
 from engine_helpers import done, eventually, family
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -149,17 +148,11 @@ def test_a_minute_of_it(lab: Lab, tmp_path: Path) -> None:
     assert "every byte is what was written" in ended.stdout
 
 
-def _namespaces() -> set[str]:
-    with contextlib.suppress(FileNotFoundError):
-        return {entry.name for entry in Path("/run/netns").iterdir()}
-    return set()
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_and_leaves_nothing(
     lab: Lab, tmp_path: Path, number: signal.Signals
 ) -> None:
-    before = _namespaces()
+    before = namespaces()
     # Where the tests were started in the background, SIGINT would be ignored.
     argv = ["env", "--default-signal=INT", sys.executable, "-m", "nfsmulti"]
     argv += ["soak", f"--results={tmp_path / 'soak'}"]
@@ -170,7 +163,7 @@ def test_a_signal_ends_it_and_leaves_nothing(
     ):
         eventually((tmp_path / "soak/000-write/hard/command").exists, 60)
         below = family(soak.pid)
-        own = _namespaces() - before
+        own = namespaces() - before
         soak.signal(number)
         status = soak.wait(30)
         said = (tmp_path / "out").read_text()
@@ -178,7 +171,7 @@ def test_a_signal_ends_it_and_leaves_nothing(
     assert below
     assert own
     eventually(lambda: not [pid for pid in below if _runs(pid)])
-    assert not own & _namespaces()
+    assert not own & namespaces()
 
 
 def _runs(pid: int) -> bool:
