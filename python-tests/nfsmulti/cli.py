@@ -8,7 +8,6 @@ import sys
 import typer
 
 from nfsmulti.bench.command import app as bench_app
-from nfsmulti.checks import run_tests
 from nfsmulti.compare.command import compare
 from nfsmulti.demo.command import demo
 from nfsmulti.doctor.command import doctor
@@ -19,6 +18,7 @@ from nfsmulti.report.command import report
 from nfsmulti.run.command import run
 from nfsmulti.signals import end_politely
 from nfsmulti.soak.command import soak
+from nfsmulti.testrun import run_tests
 
 app = typer.Typer(
     name="nfsmulti",

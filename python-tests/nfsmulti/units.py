@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Rates and sizes as tc, mount and fio write them, and figures as people read them."""
 
+import datetime
 import re
 from collections.abc import Callable
 
@@ -45,3 +46,8 @@ def time_text(nanoseconds: float) -> str:
         if nanoseconds >= size:
             return f"{nanoseconds / size:.3g} {unit}"
     return f"{nanoseconds:.0f} ns"
+
+
+def duration_text(seconds: float) -> str:
+    """Write a time as h:mm:ss."""
+    return str(datetime.timedelta(seconds=round(seconds)))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Fixtures: the builds of the engine, a lab of real NFS servers, and fio in its client namespace.
 
-Tests that use `build_dir`, directly or through another fixture, run once for each build: `gcc`, and
-`asan` (AddressSanitizer, UndefinedBehaviorSanitizer) where ./nfsmulti test has loaded the runtime.
+They run on the engine as it is built for users, and with --build=asan on one with AddressSanitizer
+and UndefinedBehaviorSanitizer, whose runtime ./nfsmulti test --full has loaded.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from types import EllipsisType
 from typing import NoReturn
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from nfsmulti import paths
 from nfsmulti.errors import MissingError
 from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Option
 from nfsmulti.lab import EXPORT, PRIVILEGED, READ_ONLY, SMALL, SQUASHED, Lab, LabConfig
 from nfsmulti.machine import versions
-from nfsmulti.paths import BUILD, ROOT
 from nfsmulti.processes import Completed, find, run
+from nfsmulti.testrun import variant
 
-pytest_plugins = ("in_guest",)
+pytest_plugins = ("in_guest", "limits")
 
-_BUILD_SECONDS = 600.0
 _HARNESS_SECONDS = 60.0
 _SUPPRESSIONS = Path(__file__).with_name("lsan.supp")
 _LAB = pytest.StashKey[Lab]()
@@ -37,29 +37,29 @@ _LOG_SIZES = pytest.StashKey[dict[Path, int]]()
 
 # ./nfsmulti test loads the sanitizers' runtime into this process, for `testlib`. The programs that
 # tests start shall not inherit it: `engine` hands it to fio.
-_RUNTIME = os.environ.pop("LD_PRELOAD", "")
-_SANITIZED = "libasan" in _RUNTIME
+_RUNTIME = os.environ.get("LD_PRELOAD", "")
 os.environ["ASAN_OPTIONS"] = "detect_leaks=1:fast_unwind_on_malloc=0"
 os.environ["LSAN_OPTIONS"] = f"suppressions={_SUPPRESSIONS}:print_suppressions=0"
 os.environ["UBSAN_OPTIONS"] = "halt_on_error=1:print_stacktrace=1"
 
 
+# A slow machine is no finding.
+settings.register_profile("nfsmulti", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("nfsmulti")
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--quick", action="store_true", help="no second compiler, no sanitizers, no clang-tidy"
-    )
+    parser.addoption("--build", choices=["gcc", "asan"], default="gcc", help="the engine to test")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # Workers of pytest-xdist inherit the runtime from this process; programs must not.
+    if not config.getoption("numprocesses", None):
+        os.environ.pop("LD_PRELOAD", None)
 
 
 def pytest_report_header() -> list[str]:
     return [f"{name}: {version}" for name, version in versions().items()]
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "build_dir" in metafunc.fixturenames:
-        quick = metafunc.config.getoption("--quick")
-        guest = metafunc.definition.get_closest_marker("kernel_lab")  # slow: one build is enough
-        builds = ["gcc", "asan"] if _SANITIZED and not quick and not guest else ["gcc"]
-        metafunc.parametrize("build_dir", builds, indirect=True, scope="session")
 
 
 def missing(error: MissingError) -> NoReturn:
@@ -103,32 +103,20 @@ def run_harness(
 
 @pytest.fixture(scope="session")
 def build_dir(request: pytest.FixtureRequest) -> Path:
-    """Give the folder of a build of the engine."""
-    if request.param == "asan":
-        return cmake_build("asan", "-DNFSMULTI_SANITIZE=address;undefined")
+    """Give the folder of the build that is tested."""
+    if request.config.getoption("--build") == "asan":
+        return variant("asan")
     return paths.build_dir()
 
 
 @pytest.fixture(scope="session")
-def clang_build(request: pytest.FixtureRequest) -> Path:
+def clang_build() -> Path:
     """Give a build by clang, warnings being errors."""
-    if request.config.getoption("--quick"):
-        pytest.skip("--quick: no second compiler")
     try:
-        clang = find("clang")
+        find("clang")
     except MissingError as error:
         missing(error)
-    return cmake_build("clang", f"-DCMAKE_C_COMPILER={clang}")
-
-
-def cmake_build(name: str, *options: str) -> Path:
-    """Build with the options in build/`name`, warnings being errors."""
-    folder = BUILD / name
-    configure = ["cmake", "-S", str(ROOT), "-B", str(folder), "-DNFSMULTI_WERROR=ON", *options]
-    make = ["cmake", "--build", str(folder), "--parallel", str(os.cpu_count())]
-    for argv in (configure, make):
-        run(argv, timeout=_BUILD_SECONDS).check()
-    return folder
+    return variant("clang")
 
 
 @pytest.fixture(scope="session")

@@ -36,6 +36,8 @@ from nfsmulti.fiorun import FioProcess, Option
 from nfsmulti.lab import Lab
 from nfsmulti.machine import versions
 
+pytestmark = pytest.mark.sanitized
+
 place = fixture_of_places("nfs", "mount")
 exported = fixture_of_places("nfs")
 mounted = fixture_of_places("mount")

@@ -10,6 +10,7 @@ import signal
 from functools import partial
 from pathlib import Path
 
+import pytest
 from engine_helpers import (
     Place,
     done,
@@ -23,6 +24,8 @@ from test_protocol import Client, client  # noqa: F401 - client is a fixture
 from nfsmulti.fiorun import Engine, FioProcess, Option
 from nfsmulti.lab import Lab
 from nfsmulti.scripted import Answer, Call, Nfs, ScriptedServer
+
+pytestmark = pytest.mark.sanitized
 
 place = fixture_of_places("nfs", "mount")
 exported = fixture_of_places("nfs")

@@ -6,13 +6,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from conftest import FioRunner, cmake_build, missing
+from conftest import FioRunner, missing
 from engine_helpers import done, eventually, place_of_directories, traces
 
 from nfsmulti.errors import MissingError
 from nfsmulti.fiorun import Engine, Fio, Option
 from nfsmulti.lab import Lab
 from nfsmulti.processes import apt_line, run
+from nfsmulti.testrun import variant
+
+pytestmark = pytest.mark.full
 
 _SUPPRESSIONS = Path(__file__).with_name("tsan.supp")
 _FOUND = 66  # the exit status where there was a race
@@ -30,16 +33,14 @@ _JOBS: dict[str, Option] = {
 
 
 @pytest.fixture(scope="module")
-def watched(request: pytest.FixtureRequest) -> Engine:
+def watched() -> Engine:
     """Give the engine in a build with ThreadSanitizer, whose runtime must come first in fio."""
-    if request.config.getoption("--quick"):
-        pytest.skip("--quick: no sanitizers")
     printed = run(["gcc", "-print-file-name=libtsan.so"], timeout=20).check().stdout.strip()
     if not Path(printed).is_absolute():
         missing(MissingError("ThreadSanitizer is not installed", apt_line(["libtsan2"])))
     options = f"exitcode={_FOUND}:suppressions={_SUPPRESSIONS}"
     env = {"LD_PRELOAD": printed, "TSAN_OPTIONS": options}
-    return Engine.built(cmake_build("tsan", "-DNFSMULTI_SANITIZE=thread"), env)
+    return Engine.built(variant("tsan"), env)
 
 
 @pytest.fixture

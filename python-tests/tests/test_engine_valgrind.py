@@ -21,14 +21,12 @@ _SUPPRESSIONS = Path(__file__).with_name("valgrind.supp")
 _FOUND = 99  # the exit status where there was an error
 _SECONDS = 120.0
 
-pytestmark = pytest.mark.timeout(2 * _SECONDS)
+pytestmark = [pytest.mark.full, pytest.mark.timeout(2 * _SECONDS)]
 
 
 @pytest.fixture(scope="module")
-def valgrind(request: pytest.FixtureRequest) -> list[str]:
+def valgrind() -> list[str]:
     """Give the words before fio's command."""
-    if request.config.getoption("--quick"):
-        pytest.skip("--quick: no valgrind")
     try:
         program = find("valgrind")
     except MissingError as error:

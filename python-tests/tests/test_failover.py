@@ -13,6 +13,8 @@ from test_protocol import Client, client, covers_once  # noqa: F401 - client is 
 from nfsmulti.fiorun import FioResult, Option
 from nfsmulti.scripted import DATA, Answer, Call, Nfs, ScriptedServer, Status
 
+pytestmark = pytest.mark.sanitized
+
 KIB, MIB = 1 << 10, 1 << 20
 _FIRST, _SECOND = _ADDRESSES = ("127.0.0.1", "127.0.0.2")
 

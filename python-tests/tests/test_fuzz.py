@@ -5,7 +5,7 @@ Each program of python-tests/fuzz/ tries one decoder for a few seconds, and for 
 CI=true, on all processors. A run that shall find something takes longer; this one has an hour for
 each, which is three hours on two processors:
 
-    NFSMULTI_FUZZ_SECONDS=3600 ./nfsmulti test -k fuzz
+    NFSMULTI_FUZZ_SECONDS=3600 ./nfsmulti test --full -k fuzz
 
 What they have learned stays in build/fuzz/NAME/corpus for the next run. An input that fails is kept
 beside it; it is tried alone by
@@ -42,7 +42,7 @@ _FEWEST = 1000  # inputs in that time; a program that is stuck tries less
 # What conftest.py sets for fio costs four inputs of five.
 _ENVIRONMENT = {"ASAN_OPTIONS": "detect_leaks=1", "LSAN_OPTIONS": ""}
 
-pytestmark = pytest.mark.timeout(_SECONDS + 2 * _GRACE)
+pytestmark = [pytest.mark.full, pytest.mark.timeout(_SECONDS + 2 * _GRACE)]
 
 
 @dataclass

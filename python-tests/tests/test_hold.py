@@ -11,6 +11,8 @@ from hold_abi import EXTENTS_MIN, VERIFIER, Extent, Hold, Ledger
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+pytestmark = pytest.mark.sanitized
+
 _SIZE = 64  # of the file of a story, and of its hold
 _OLD, _NEW = b"verifier", b"another!"
 

@@ -41,6 +41,8 @@ from nfsmulti.fiorun import FioProcess, FioResult
 from nfsmulti.lab import Lab
 from nfsmulti.scripted import Answer, Call, Hook, Nfs, ScriptedServer, Stable, Status, on
 
+pytestmark = pytest.mark.sanitized
+
 exported = fixture_of_places("nfs")
 
 KIB, MIB = 1 << 10, 1 << 20

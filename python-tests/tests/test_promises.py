@@ -58,6 +58,8 @@ from nfsmulti.scripted import (
     on,
 )
 
+pytestmark = pytest.mark.sanitized
+
 KIB, MIB = 1 << 10, 1 << 20
 _NEVER = Answer(reply=False)
 _GRACE = 10013  # NFS4ERR_GRACE

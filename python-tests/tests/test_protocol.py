@@ -48,6 +48,8 @@ from nfsmulti.scripted import (
     rpc_mismatch,
 )
 
+pytestmark = pytest.mark.sanitized
+
 KIB, MIB = 1 << 10, 1 << 20
 SECONDS = 30.0  # for one fio
 AT_ONCE = 8

@@ -84,12 +84,14 @@ def test_page_refers_to_nothing_outside(folder: Path) -> None:
     assert len(ids) == len(set(ids))
 
 
+@pytest.mark.full
 def test_page_opens_without_a_word_on_the_console(folder: Path, tmp_path: Path) -> None:
     seen = look(folder / "report.html", tmp_path)
     assert seen.console == []
     assert "</html>" in seen.page
 
 
+@pytest.mark.full
 def test_page_fits_a_phone(folder: Path, tmp_path: Path) -> None:
     assert overflow(folder / "report.html", tmp_path, _PHONE) == 0
 

@@ -13,10 +13,11 @@ from nfsmulti.fiorun import Engine
 from nfsmulti.run.guest import run_in_guests
 from nfsmulti.run.onhosts import OnHosts
 from nfsmulti.run.place import InLab, OnPool, Serving
-from nfsmulti.run.progress import Meter, Watcher, duration_text, expected_seconds
+from nfsmulti.run.progress import Meter, Watcher, expected_seconds
 from nfsmulti.run.record import Record
 from nfsmulti.run.runner import run_in_place
 from nfsmulti.scenarios import OWN, SCENARIOS, GuestPlace
+from nfsmulti.units import duration_text
 
 
 def expected(record: Record) -> float:

@@ -18,9 +18,9 @@ from nfsmulti import report
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import RESULTS, shown
 from nfsmulti.run import carry, factors, start
-from nfsmulti.run.progress import duration_text
 from nfsmulti.run.record import Record
 from nfsmulti.scenarios import SCENARIOS
+from nfsmulti.units import duration_text
 
 _out = Console(highlight=False, soft_wrap=True)
 _INTERRUPTED = 130

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -36,11 +35,6 @@ class Watcher(Protocol):
 def expected_seconds(cells: Sequence[PlannedCell], guests: set[str]) -> float:
     """Estimate what cells take; `guests` are the places of the kernel lab."""
     return sum(_expected(cell, guests) for cell in cells)
-
-
-def duration_text(seconds: float) -> str:
-    """Write a time as h:mm:ss."""
-    return str(datetime.timedelta(seconds=round(seconds)))
 
 
 class Meter(Progress):

@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""./nfsmulti test: pytest in parts, each with its time; all run, whatever fails."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import functools
+import os
+import signal
+import sys
+import time
+import xml.etree.ElementTree as ET
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nfsmulti.errors import HarnessError
+from nfsmulti.paths import BUILD, ROOT, build_dir
+from nfsmulti.processes import Process, run
+from nfsmulti.units import duration_text
+
+_FOLDER = BUILD / "test"  # logs and JUnit files of the last run, by part
+_NONE_CHOSEN = 5  # pytest's exit status where the options choose no test
+_ASKED_SECONDS = 20.0
+_BUILD_SECONDS = 1800.0
+_LEAVING_SECONDS = 60.0
+# Most tests wait for a server's silence, so there are more workers than processors.
+_WORKERS = (os.cpu_count() or 1) + 1
+_PARALLEL = ("-n", str(_WORKERS), "--dist", "loadscope")
+
+# What --full builds besides the engine itself, before any test starts.
+_VARIANTS: Mapping[str, Sequence[str]] = {
+    "asan": ["-DNFSMULTI_SANITIZE=address;undefined"],
+    "tsan": ["-DNFSMULTI_SANITIZE=thread"],
+    "clang": ["-DCMAKE_C_COMPILER=clang"],
+}
+
+
+def run_tests(
+    context: typer.Context,
+    full: Annotated[
+        bool,
+        typer.Option(
+            "--full",
+            help="Also clang and clang-tidy, sanitizers, fuzzing, valgrind, Chromium, and the"
+            " kernel's client, server and RDMA in a virtual machine. What CI runs.",
+        ),
+    ] = False,
+) -> None:
+    """Check format and lint, and run the tests, on real NFS servers and on scripted ones.
+
+    Everything is a pytest test, so other options go to pytest: -k EXPR, -x, --lf, a test's file.
+    What this machine lacks or does not permit is skipped by name, and fails where CI=true.
+    """
+    os.chdir(ROOT)
+    _FOLDER.mkdir(parents=True, exist_ok=True)
+    session = _Session(list(context.args))
+    if full:
+        session.everything()
+    else:
+        session.quick()
+    raise typer.Exit(session.summary())
+
+
+@dataclass
+class _Part:
+    """A pytest of its own: the tests that `marks` choose, with further `words` and variables."""
+
+    name: str
+    marks: str
+    words: Sequence[str] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def junit(self) -> Path:
+        """Where pytest writes what came of each test."""
+        return _FOLDER / f"{self.name}.xml"
+
+    @property
+    def log(self) -> Path:
+        """Where the words of a part go that runs beside others."""
+        return _FOLDER / f"{self.name}.log"
+
+    def command(self, arguments: Sequence[str]) -> list[str]:
+        """Give the command, with the user's own arguments."""
+        argv = [sys.executable, "-m", "pytest", "-c", str(ROOT / "pyproject.toml")]
+        return [*argv, "-m", self.marks, f"--junitxml={self.junit}", *self.words, *arguments]
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What came of a part: how long it took, in seconds, and its counts of tests."""
+
+    name: str
+    seconds: float
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    trouble: str = ""
+
+    def __str__(self) -> str:
+        counts = f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
+        what = self.trouble or (counts if self.passed + self.failed + self.skipped else "")
+        return f"  {self.name:20} {duration_text(self.seconds):>8}  {what}".rstrip()
+
+
+class _Session:
+    """All parts of one ./nfsmulti test, and their outcomes."""
+
+    def __init__(self, arguments: Sequence[str]):
+        self._arguments = arguments
+        self._outcomes: list[_Outcome] = []
+
+    def quick(self) -> None:
+        """Run what needs no more than the engine, its servers and the linters."""
+        rest = "not full and not kernel_lab"
+        self._run(_Part("tests", f"{rest} and not timing", _PARALLEL))
+        self._run(_Part("timing", f"{rest} and timing"))
+
+    def everything(self) -> None:
+        """Run all there is. The guest, which has one processor, starts first and runs beside."""
+        with contextlib.ExitStack() as stack:
+            finish_guest = self._start(stack, _Part("guest", "kernel_lab"))
+            for name in _VARIANTS:
+                self._timed(f"build of {name}", functools.partial(variant, name))
+            self._run(_Part("tests", "not kernel_lab and not timing", _PARALLEL))
+            words = (*_PARALLEL, "--build=asan")
+            # A library with AddressSanitizer can be loaded only where its runtime came first.
+            env = {"LD_PRELOAD": _sanitizer_runtime(), "ASAN_OPTIONS": "detect_leaks=0"}
+            marks = "sanitized and not kernel_lab and not timing"
+            self._run(_Part("sanitizers", marks, words, env))
+            finish_guest()
+        self._run(_Part("timing", "timing and not kernel_lab"))
+
+    def summary(self) -> int:
+        """Print a line for each part and the sum; give the exit status."""
+        print("\nparts, with their times:")
+        for outcome in self._outcomes:
+            print(outcome)
+        passed, failed, skipped = (
+            sum(getattr(outcome, name) for outcome in self._outcomes)
+            for name in ("passed", "failed", "skipped")
+        )
+        troubled = [outcome.name for outcome in self._outcomes if outcome.trouble]
+        if not passed + failed and not troubled:
+            print("nfsmulti: no test was chosen", file=sys.stderr)
+            return _NONE_CHOSEN
+        failed += len(troubled)
+        print(f"tests: {passed} passed, {failed} failed, {skipped} skipped")
+        return 1 if failed else 0
+
+    def _run(self, part: _Part) -> None:
+        """Run a part to its end; what it prints is shown as it comes."""
+        begin = time.monotonic()
+        with _pytest(part, self._arguments) as process:
+            status = _finish(process)
+        self._outcomes.append(_outcome(part, status, time.monotonic() - begin))
+
+    def _start(self, stack: contextlib.ExitStack, part: _Part) -> Callable[[], None]:
+        """Start a part beside what follows; gives what waits for it and shows what it has said."""
+        begin = time.monotonic()
+        output = stack.enter_context(part.log.open("wb"))
+        process = stack.enter_context(_pytest(part, self._arguments, output.fileno()))
+
+        def finish() -> None:
+            status = _finish(process)
+            print(part.log.read_text(errors="replace"), flush=True)
+            self._outcomes.append(_outcome(part, status, time.monotonic() - begin))
+
+        return finish
+
+    def _timed(self, name: str, what: Callable[[], object]) -> None:
+        """Do what is no test; a failure counts as one and is told."""
+        begin = time.monotonic()
+        trouble = ""
+        try:
+            what()
+        except HarnessError as error:
+            print(f"nfsmulti: {name}: {error}", file=sys.stderr)
+            trouble = "failed"
+        self._outcomes.append(_Outcome(name, time.monotonic() - begin, trouble=trouble))
+
+
+def variant(name: str) -> Path:
+    """Build a variant in build/`name`, warnings being errors; gives that folder.
+
+    Raises CommandError with the compiler's words. Several processes may ask at once.
+    """
+    folder = BUILD / name
+    folder.mkdir(parents=True, exist_ok=True)
+    configure = ["cmake", "-S", str(ROOT), "-B", str(folder), "-DNFSMULTI_WERROR=ON"]
+    make = ["cmake", "--build", str(folder), "--parallel", str(os.cpu_count())]
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for argv in ([*configure, *_VARIANTS[name]], make):
+            run(argv, timeout=_BUILD_SECONDS).check()
+    return folder
+
+
+def _pytest(part: _Part, arguments: Sequence[str], output: int | None = None) -> Process:
+    part.junit.unlink(missing_ok=True)
+    env = {"PYTEST_DEBUG_TEMPROOT": str(BUILD), "NFSMULTI_BUILD_DIR": str(build_dir()), **part.env}
+    return Process(part.command(arguments), env=env, stdin=None, stdout=output, stderr=output)
+
+
+def _finish(process: Process) -> int:
+    """Wait for pytest; it ends what it has started where we are told to end."""
+    try:
+        return process.wait() or 0
+    except BaseException:
+        process.signal(signal.SIGINT)  # as Ctrl-C does, by which fixtures take their labs down
+        process.wait(_LEAVING_SECONDS)
+        raise
+
+
+def _outcome(part: _Part, status: int, seconds: float) -> _Outcome:
+    """Read what came of a part's tests, or that it did not come to its end."""
+    if status not in (0, 1, _NONE_CHOSEN) or not part.junit.exists():
+        return _Outcome(part.name, seconds, trouble=f"pytest ended with status {status}")
+    suite = ET.parse(part.junit).getroot().find("testsuite")
+    assert suite is not None
+    count = {key: int(suite.get(key, 0)) for key in ("tests", "failures", "errors", "skipped")}
+    failed = count["failures"] + count["errors"]
+    passed = count["tests"] - failed - count["skipped"]
+    return _Outcome(part.name, seconds, passed, failed, count["skipped"])
+
+
+def _sanitizer_runtime() -> str:
+    """Give the files of gcc's AddressSanitizer, and of the C++ library, whose throw it wraps."""
+    names = ("libasan.so", "libstdc++.so.6")
+    found = [
+        run(["gcc", f"-print-file-name={name}"], timeout=_ASKED_SECONDS).check() for name in names
+    ]
+    return ":".join(done.stdout.strip() for done in found)
