@@ -123,6 +123,19 @@ def test_link_limit_alone() -> None:
             assert [o["rate"] for o in options] == [9400 * 10**6 // 8]
 
 
+def test_limits_change_while_the_lab_runs() -> None:
+    none, link = Limits(), Limits(link="1gbit")
+    caps, other_caps = Limits(per_address="120mbit"), Limits(link="1gbit", per_address="90mbit")
+    with started_lab(LabConfig(addresses=2)) as lab:
+        for limits in (link, caps, other_caps, link, none, none, caps):
+            lab.limit(limits)
+            kind = {none: "noqueue", link: "tbf"}.get(limits, "htb")
+            for namespace, device in ((lab.network.server, "v0"), (lab.network.client, "v1")):
+                shown = ["tc", "-n", namespace, "qdisc", "show", "dev", device]
+                assert f"qdisc {kind} " in run(shown, timeout=9).check().stdout
+        assert _nfs_versions(lab, "10.77.0.2") == [3, 4]
+
+
 def test_killed_lab_is_removed_by_the_next_start(lab: Lab, tmp_path: Path) -> None:
     script = (
         "import os, signal; from nfsmulti.lab import Lab, LabConfig\n"

@@ -13,6 +13,7 @@ That mount namespace, and all in it, ends with its last process.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import os
 import re
@@ -28,6 +29,7 @@ from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.lab import state as states
 from nfsmulti.lab.config import MAIN_VOLUME, Instances, LabConfig
 from nfsmulti.lab.ganesha import Endpoint, Server
+from nfsmulti.lab.limits import Limits
 from nfsmulti.lab.network import Network
 from nfsmulti.lab.state import LabState
 from nfsmulti.processes import Completed, Identity, Process, find, run
@@ -91,6 +93,15 @@ class Lab:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+    def limit(self, limits: Limits) -> None:
+        """Set other limits, or none, while the lab runs.
+
+        Raises CommandError, or HarnessError for limits that clash. What waits in a queue is lost,
+        as on a busy link: change limits between measurements.
+        """
+        self.config = dataclasses.replace(self.config, limits=limits)
+        self.network.limit(limits, self.config.addresses)
 
     @property
     def state(self) -> LabState:

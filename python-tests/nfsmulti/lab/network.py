@@ -79,11 +79,14 @@ class Network:
             self._run_batch("ip", self.host(number), lines)
 
     def limit(self, limits: Limits, count: int) -> None:
-        """Limit what both ends send; raises CommandError, or HarnessError for limits that clash."""
+        """Limit what both ends send, in place of the limits that they have.
+
+        Raises CommandError, or HarnessError for limits that clash.
+        """
         server = limits.commands(_SERVER_DEVICE, "src", self.addresses(count))
         client = limits.commands(_CLIENT_DEVICE, "dst", self.addresses(count))
-        self._run_batch("tc", self.server, server)
-        self._run_batch("tc", self.client, client)
+        self._run_batch("tc", self.server, [*_without_limits(_SERVER_DEVICE), *server])
+        self._run_batch("tc", self.client, [*_without_limits(_CLIENT_DEVICE), *client])
 
     def remove(self) -> None:
         """Remove the names that are there; a namespace ends with its last process."""
@@ -120,3 +123,11 @@ class Network:
         batch = "".join(f"{line}\n" for line in lines)
         argv = [*self.enter(name), program, "-batch", "-"]
         run(argv, timeout=_SECONDS, stdin=batch).check()
+
+
+def _without_limits(device: str) -> list[str]:
+    """Give lines for `tc -batch` that take a device's limits away, whether it has some or not.
+
+    A device without limits has nothing that tc would delete, so it is given a queue first.
+    """
+    return [f"qdisc replace dev {device} root pfifo", f"qdisc delete dev {device} root"]

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Limits fitted to a machine: never above the published ones, and in their proportion."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+
+from nfsmulti.errors import HarnessError
+from nfsmulti.lab import Limits
+from nfsmulti.lab.fit import HEADROOM, fit
+from nfsmulti.units import parse_rate
+
+_fsperf = functools.partial(fit, link="9400mbit", cap="6200mbit", paths=4)
+
+
+def test_a_fast_machine_gets_the_published_rates() -> None:
+    fitted = _fsperf(9400e6 / 8 / HEADROOM)
+    assert fitted.limits == Limits(link="9400mbit", per_address="6200mbit", assured="2350mbit")
+    assert fitted.fraction == 1
+    assert _fsperf(5e9).text() == "At the published rates: this machine carries 5,000 MB/s."
+
+
+@pytest.mark.parametrize("carried", [20e6, 300e6, 640e6, 1500e6])
+def test_a_slow_machine_gets_less_in_the_published_proportion(carried: float) -> None:
+    fitted = _fsperf(carried)
+    assert fitted.link == pytest.approx(HEADROOM * carried * 8, abs=1e6)
+    assert fitted.link / fitted.cap == pytest.approx(9.4 / 6.2, rel=0.03)
+    assert fitted.fraction == pytest.approx(fitted.link / 9400e6, rel=0.03)
+    assert parse_rate(fitted.limits.assured or "") * 4 <= fitted.link
+
+
+def test_one_connection_of_dd_has_a_fifth_of_the_link() -> None:
+    fitted = fit(100e6, link="1gbit", cap="200mbit", paths=5)
+    assert (fitted.link, fitted.cap, fitted.assured) == (400_000_000, 80_000_000, 80_000_000)
+    assert fitted.text() == "At 40 % of the published rates: this machine carries 100 MB/s."
+
+
+def test_where_nothing_was_carried_nothing_is_fitted() -> None:
+    with pytest.raises(HarnessError, match="nothing was carried"):
+        _fsperf(0)
