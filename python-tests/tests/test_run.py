@@ -316,7 +316,7 @@ def test_labs_limits_are_fitted_once(
 
     def probed(planned: PlannedCell, *_: object) -> Cell:
         probes.append(planned.id)
-        figures = made_runs.figures(random.Random(1), 700e6, 65536, 2500)
+        figures = made_runs.figures(random.Random(1), 900e6, 65536, 2500)
         return dataclasses.replace(waiting_cell(planned), status="done", read=figures)
 
     monkeypatch.setattr(carry, "InLab", Made)
@@ -338,7 +338,7 @@ def test_labs_limits_are_fitted_once(
     assert [config.limits.rates for config in labs] == [{}, third, third]
     place = Summary.load(record.folder).place
     assert place["limits"] == third
-    assert place["fitted"]["lab"]["carried"] == pytest.approx(700e6, rel=0.01)
+    assert place["fitted"]["lab"]["carried"] == pytest.approx(900e6, rel=0.01)
     assert said.getvalue().count("lab: At a third of the published rates") == 2
     report.write(record.folder)
     told = (record.folder / "report.md").read_text()

@@ -11,9 +11,9 @@ from nfsmulti.lab.limits import Limits
 from nfsmulti.units import parse_rate
 
 # The most of what a machine carried without limits that the fitted link may take. The limits must
-# bind, not the processors, in every cell: on two cores, a program that keeps one busy leaves client
-# and server two thirds of what they had, and shaping costs a little too.
-HEADROOM = 0.6
+# bind, not the processors, in every cell: on two cores, another program that starts later and keeps
+# one busy leaves client and server two thirds of what they had, and shaping costs a little too.
+HEADROOM = 0.5
 _MBIT = 10**6
 _PARTS = {1: "the", 2: "half the", 3: "a third of the", 4: "a quarter of the", 5: "a fifth of the"}
 
