@@ -22,21 +22,31 @@ def test_a_fast_machine_gets_the_published_rates() -> None:
     assert _fsperf(5e9).text() == "At the published rates: this machine carries 5,000 MB/s."
 
 
-@pytest.mark.parametrize("carried", [20e6, 300e6, 640e6, 1500e6])
+@pytest.mark.parametrize("carried", [60e6, 300e6, 640e6, 1500e6])
 def test_a_slow_machine_gets_less_in_the_published_proportion(carried: float) -> None:
     fitted = _fsperf(carried)
-    assert fitted.link == pytest.approx(HEADROOM * carried * 8, abs=1e6)
+    most = HEADROOM * carried * 8
+    assert most / 2 - 1e6 <= fitted.link <= most
     assert fitted.link / fitted.cap == pytest.approx(9.4 / 6.2, rel=0.03)
     assert fitted.fraction == pytest.approx(fitted.link / 9400e6, rel=0.03)
     assert parse_rate(fitted.limits.assured or "") * 4 <= fitted.link
 
 
+def test_nearly_the_same_machine_gets_the_same_limits() -> None:
+    assert _fsperf(680e6).limits == _fsperf(830e6).limits
+    assert _fsperf(680e6).text() == (
+        "At a third of the published rates: this machine carries 680 MB/s."
+    )
+    assert _fsperf(160e6).part == "1/13 of the published rates"
+
+
 def test_one_connection_of_dd_has_a_fifth_of_the_link() -> None:
-    fitted = fit(100e6, link="1gbit", cap="200mbit", paths=5)
-    assert (fitted.link, fitted.cap, fitted.assured) == (400_000_000, 80_000_000, 80_000_000)
-    assert fitted.text() == "At 40 % of the published rates: this machine carries 100 MB/s."
+    fitted = fit(110e6, link="1gbit", cap="200mbit", paths=5)
+    assert (fitted.link, fitted.cap, fitted.assured) == (500_000_000, 100_000_000, 100_000_000)
+    assert fitted.text() == "At half the published rates: this machine carries 110 MB/s."
 
 
-def test_where_nothing_was_carried_nothing_is_fitted() -> None:
-    with pytest.raises(HarnessError, match="nothing was carried"):
-        _fsperf(0)
+@pytest.mark.parametrize("carried", [0, 0.1e6])
+def test_to_hardly_anything_nothing_is_fitted(carried: float) -> None:
+    with pytest.raises(HarnessError, match="cannot be fitted to"):
+        _fsperf(carried)

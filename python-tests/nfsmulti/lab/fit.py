@@ -3,17 +3,19 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.lab.limits import Limits
 from nfsmulti.units import parse_rate
 
-# The part of what a machine carried without limits that the fitted link takes. The limits must
-# bind, not the processors, in every cell: shaping costs time, and a program that keeps one of two
-# cores busy takes a quarter to a third of the rate.
-HEADROOM = 0.5
+# The most of what a machine carried without limits that the fitted link may take. The limits must
+# bind, not the processors, in every cell: on two cores, a program that keeps one busy leaves client
+# and server two thirds of what they had, and shaping costs a little too.
+HEADROOM = 0.6
 _MBIT = 10**6
+_PARTS = {1: "the", 2: "half the", 3: "a third of the", 4: "a quarter of the", 5: "a fifth of the"}
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,7 @@ class Fit:
 
     `carried` is what the machine carries without limits, in bytes/s. `link` and `cap`, the rate of
     one path, are in bit/s, in the published proportion; `assured` is each path's share when all are
-    busy. `fraction` is the link's rate in terms of the published one, at most 1.
+    busy. `fraction` is what they are of the published rates: 1, a half, a third and so on.
     """
 
     carried: float
@@ -40,24 +42,32 @@ class Fit:
             assured=f"{self.assured // _MBIT}mbit",
         )
 
+    @property
+    def part(self) -> str:
+        """Say what the rates are of the published ones: "a third of the published rates"."""
+        whole = round(1 / self.fraction)
+        return f"{_PARTS.get(whole, f'1/{whole} of the')} published rates"
+
     def text(self) -> str:
         """Say it in a sentence."""
-        part = "the" if self.fraction == 1 else f"{100 * self.fraction:.3g} % of the"
-        return f"At {part} published rates: this machine carries {self.carried / 1e6:,.0f} MB/s."
+        return f"At {self.part}: this machine carries {self.carried / 1e6:,.0f} MB/s."
 
 
 def fit(carried: float, *, link: str, cap: str, paths: int) -> Fit:
     """Fit a story's `link` and `cap` to a machine that carried so many bytes/s without limits.
 
-    The rates are tc's words, such as "9400mbit"; none is raised, and none falls below 1 Mbit/s.
-    Raises HarnessError where nothing was carried.
+    The rates are tc's words, such as "9400mbit". They are divided by a whole number, so that runs
+    on one machine get the same limits although it never carries quite the same. Raises HarnessError
+    where not even 1 Mbit/s would be left.
     """
-    if carried <= 0:
-        raise HarnessError(
-            "limits cannot be fitted: nothing was carried without them", "see what fio says"
-        )
     published, capped = parse_rate(link), parse_rate(cap)
-    fraction = min(1.0, HEADROOM * carried * 8 / published)
-    fitted, one = (max(int(fraction * rate) // _MBIT, 1) * _MBIT for rate in (published, capped))
-    share = max(fitted // paths // _MBIT, 1) * _MBIT
-    return Fit(carried, fitted, one, min(one, share), fraction)
+    whole = math.ceil(published / max(HEADROOM * carried * 8, 1))
+    if min(capped, published / paths) < whole * _MBIT:
+        raise HarnessError(
+            f"limits cannot be fitted to {carried / 1e6:.3g} MB/s, which is all that was carried"
+            " without them",
+            "try again when the machine has less to do",
+        )
+    rates = (published, capped, min(capped, published // paths))
+    fitted, one, share = (rate // whole // _MBIT * _MBIT for rate in rates)
+    return Fit(carried, fitted, one, share, 1 / whole)
