@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import io
 import json
 import os
+import random
+import re
 import signal
 import sys
 import time
@@ -15,25 +18,28 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
+import made_runs
 import pytest
 from conftest import missing, run_harness
+from rich.console import Console
 from run_helpers import QUIET, Silent, made_record, own_cells
 
-from nfsmulti import paths
+from nfsmulti import paths, report
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.fiorun import Engine
 from nfsmulti.lab import LabConfig
 from nfsmulti.lab.kernel import inside
 from nfsmulti.processes import Completed, Process, find, run
-from nfsmulti.run import carry, command, runner, start
+from nfsmulti.run import carry, command, fitted, runner, start
 from nfsmulti.run.cell import run_cell
 from nfsmulti.run.guest import Teller, run_in_guests
 from nfsmulti.run.inside import InGuest
 from nfsmulti.run.place import InLab, OnPool
 from nfsmulti.run.plan import Plan, PlannedCell, ordered
-from nfsmulti.run.record import Record
+from nfsmulti.run.record import Record, waiting_cell
 from nfsmulti.scenarios import SCENARIOS, CellSpec, GuestPlace, Scale
 from nfsmulti.summary import Cell, Summary
+from nfsmulti.units import parse_rate
 
 _SECONDS = 90.0
 _SHORT = {"NFSMULTI_CELL_SECONDS": "0.2"}
@@ -286,6 +292,80 @@ def test_report_that_fails_ends_no_other_run(
     assert command._carry_out_all([half, other], "") == 1
     assert [cell.status for cell in Summary.load(other.folder).cells] == ["done"]
     assert "no report: ZeroDivisionError()" in capsys.readouterr().err
+
+
+def test_labs_limits_are_fitted_once(
+    tmp_path: Path, mount: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    labs: list[LabConfig] = []
+    probes: list[str] = []
+    said = io.StringIO()
+    out = Console(file=said, width=200)
+
+    class Made(OnPool):
+        """Stands for a lab, which starts at the third time."""
+
+        def __init__(self, config: LabConfig):
+            super().__init__(mount)
+            labs.append(config)
+
+        def __enter__(self) -> Self:
+            if len(labs) == 2:
+                raise HarnessError("not today")
+            return super().__enter__()
+
+    def probed(planned: PlannedCell, *_: object) -> Cell:
+        probes.append(planned.id)
+        figures = made_runs.figures(random.Random(1), 700e6, 65536, 2500)
+        return dataclasses.replace(waiting_cell(planned), status="done", read=figures)
+
+    monkeypatch.setattr(carry, "InLab", Made)
+    monkeypatch.setattr(fitted, "InLab", Made)
+    monkeypatch.setattr(fitted, "run_cell", probed)
+    monkeypatch.setenv("NFSMULTI_CELL_SECONDS", "0.2")
+    folder = start.begun(tmp_path, start.Request(quick=True, repeat=1), "fsperf").folder
+    plan = Plan.load(folder)
+    lab_cells = [cell for cell in plan.cells if cell.spec.factors["paths"] == 1][:1]
+    assert lab_cells[0].spec.place == "lab"
+    record = Record.begin(tmp_path / "run", dataclasses.replace(plan, cells=lab_cells), {})
+    with pytest.raises(HarnessError, match="not today"):
+        carry.carry_out(record, out)
+    again = Record.resume(record.folder)
+    carry.carry_out(again, out)
+
+    third = {"link": "3133mbit", "per_address": "2066mbit", "assured": "783mbit"}
+    assert probes == ["lab-without-limits"]
+    assert [config.limits.rates for config in labs] == [{}, third, third]
+    place = Summary.load(record.folder).place
+    assert place["limits"] == third
+    assert place["fitted"]["lab"]["carried"] == pytest.approx(700e6, rel=0.01)
+    assert said.getvalue().count("lab: At a third of the published rates") == 2
+    report.write(record.folder)
+    told = (record.folder / "report.md").read_text()
+    assert "Measured in the lab. At a third of the published rates: this machine carries" in told
+
+
+def test_lab_is_measured_without_limits_before_it_has_some(tmp_path: Path) -> None:
+    scale = Scale(True, 1)
+    scenario = SCENARIOS["fsperf"]
+    specs = [spec for spec in scenario.cells(scale) if spec.place == "lab" and spec.paths == 1]
+    plan = dataclasses.replace(
+        made_record(tmp_path / "plan", "fsperf", specs).plan, probes=scenario.probes(scale)
+    )
+    record = Record.begin(tmp_path / "run", plan, {})
+    try:
+        carry.carry_out(record, QUIET)
+    except MissingError as error:
+        missing(error)
+    assert [cell.status for cell in record.cells] == ["done"]
+    fit = record.fit("lab")
+    assert fit is not None
+    links = json.loads((record.folder / "environment.json").read_text())["lab"]["links"]
+    (limits,) = [link["limits"] for link in links if link["name"].startswith("v1")]
+    (whole,) = [line for line in limits if " htb 1:1 " in line]
+    ceiling = re.search(r" ceil (\S+)bit ", whole)
+    assert ceiling
+    assert parse_rate(f"{ceiling[1].lower()}bit") == pytest.approx(fit.link, rel=0.001)
 
 
 @pytest.mark.timeout(300)  # two boots

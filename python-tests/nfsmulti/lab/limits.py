@@ -45,6 +45,12 @@ class Limits:
         """Tell whether anything is limited."""
         return bool(self.link or self.per_address)
 
+    @property
+    def rates(self) -> dict[str, str]:
+        """The rates that are set, by name."""
+        rates = {"link": self.link, "per_address": self.per_address, "assured": self.assured}
+        return {name: rate for name, rate in rates.items() if rate}
+
     def commands(
         self, device: str, direction: str, addresses: Sequence[tuple[str, str]]
     ) -> list[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from nfsmulti.errors import HarnessError
+from nfsmulti.lab import Fit
 from nfsmulti.paths import ROOT
 from nfsmulti.report.story import Table
 from nfsmulti.summary import Summary
@@ -63,7 +64,17 @@ def in_short(summary: Summary) -> str:
         for name, value in limits.items()
         if value
     ]
+    parts += [f"{name} at {fit.part}" for name, fit in _fits(summary).items()]
     return " ".join([where or "unknown place", *([f"({'; '.join(parts)})"] if parts else [])])
+
+
+def fitted(summary: Summary) -> list[str]:
+    """Say in a sentence each at which part of the published rates a place was measured."""
+    return [f"Measured in the {name}. {fit.text()}" for name, fit in _fits(summary).items()]
+
+
+def _fits(summary: Summary) -> dict[str, Fit]:
+    return {name: Fit(**fit) for name, fit in summary.place.get("fitted", {}).items()}
 
 
 def flat_text(value: Any) -> str:
