@@ -79,9 +79,9 @@ def test_an_effect_that_is_shown() -> None:
     assert "Several have reached the link's 4.7 Gbit/s. Share of each path: 50% 50%." in said
 
 
-def test_no_limit_is_named_that_was_not_reached() -> None:
+def test_limits_that_were_not_reached_are_not_what_held_the_sides() -> None:
     said = story(_fsperf([250, 251, 249], [400, 399, 401]))
-    assert "The story holds here. Share of each path" in said
+    assert "holds here. One connection stayed below its cap of 3.1 Gbit/s. Share of each" in said
 
 
 def test_processors_that_are_the_limit() -> None:

@@ -26,14 +26,15 @@ from nfsmulti.demo.workloads import (
 )
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
-from nfsmulti.lab import fit
+from nfsmulti.lab import Fit, fit
 from nfsmulti.machine import versions
 from nfsmulti.paths import RESULTS, shown
+from nfsmulti.report import cells
 from nfsmulti.run.cell import run_cell
 from nfsmulti.run.plan import PlannedCell
 from nfsmulti.scenarios import CellSpec
 from nfsmulti.summary import Cell
-from nfsmulti.units import rate_text
+from nfsmulti.units import parse_rate, rate_text
 from nfsmulti.wholefile import write_json
 
 _START_SECONDS = 1.0  # what starting and ending a fio adds to a run
@@ -104,7 +105,7 @@ class _Meter(Progress):
         columns = TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn()
         super().__init__(*columns, console=console, transient=True)
         runs = [
-            FIT_SECONDS + _START_SECONDS + 2 * REPEATS * (workload.seconds + _START_SECONDS)
+            2 * (FIT_SECONDS + REPEATS * workload.seconds + (1 + REPEATS) * _START_SECONDS)
             for workload in workloads
         ]
         self._task = self.add_task("starting servers", total=sum(runs))
@@ -146,25 +147,30 @@ class _Run:
 
     def _measured(self, place: Place) -> Outcome:
         workload, one, many = self.workload, [], []
-        carried = self._cell(place, "fit", workload.many, FIT_SECONDS)
-        side = carried.read or carried.write
-        assert side
-        limits = fit(
-            side.bytes_per_s,
-            link=workload.link,
-            cap=workload.cap,
-            paths=workload.connections,
-        )
+        limits = self._fit(place)
         place.limit(limits)
-        self.meter.console.print(
-            f"{workload.name}: this machine carries {side.bytes_per_s / 1e6:,.0f} MB/s;"
-            f" a connection is capped at {rate_text(limits.cap)}",
-            markup=False,
-        )
         for repeat in range(1, REPEATS + 1):
             one.append(self._cell(place, f"one-r{repeat}", workload.one, workload.seconds))
             many.append(self._cell(place, f"many-r{repeat}", workload.many, workload.seconds))
         return Outcome(workload, limits, one, many)
+
+    def _fit(self, place: Place) -> Fit:
+        """Measure both sides without limits, and fit the limits so that each can reach its own."""
+        workload = self.workload
+        one, many = (
+            cells.bandwidth(self._cell(place, f"{name}-fit", side, FIT_SECONDS)) or 0.0
+            for name, side in (("one", workload.one), ("many", workload.many))
+        )
+        carried = min(many, one * parse_rate(workload.link) / parse_rate(workload.cap))
+        limits = fit(carried, link=workload.link, cap=workload.cap, paths=workload.connections)
+        part = f", for {limits.part}" if workload.published else ""
+        self.meter.console.print(
+            f"{workload.name}: without limits this machine carries {one / 1e6:,.0f} MB/s on one"
+            f" connection, {many / 1e6:,.0f} MB/s on {workload.connections}; each is capped at"
+            f" {rate_text(limits.cap)}{part}",
+            markup=False,
+        )
+        return limits
 
     def _cell(self, place: Place, name: str, side: Side, seconds: float) -> Cell:
         """Run one fio; raises HarnessError where it fails."""

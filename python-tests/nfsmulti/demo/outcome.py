@@ -101,12 +101,12 @@ def story(outcome: Outcome) -> str:
 
 
 def _held_by(outcome: Outcome, fit: Fit) -> str:
-    """Say which limits the sides have reached; nothing where they have reached none."""
+    """Say which limits the sides have reached."""
     caps = outcome.workload.connections * fit.cap
     several = ("the link's", fit.link) if fit.link < caps else ("all caps'", caps)
-    said = []
-    if _reached(outcome.one, fit.cap):
-        said.append(f"One connection has reached its cap of {rate_text(fit.cap)}.")
+    reached = _reached(outcome.one, fit.cap)
+    said = [f"One connection {'has reached' if reached else 'stayed below'} its cap of"]
+    said.append(f"{rate_text(fit.cap)}.")
     if _reached(outcome.many, several[1]):
         said.append(f"Several have reached {several[0]} {rate_text(several[1])}.")
     return " ".join(said)
