@@ -15,6 +15,7 @@ import pytest
 from conftest import missing, namespaces, run_harness, started_lab
 
 from nfsmulti.errors import HarnessError, MissingError
+from nfsmulti.fiorun import Engine, Fio, Option
 from nfsmulti.lab import Export, Instances, Lab, LabConfig, Limits
 from nfsmulti.lab import state as states
 from nfsmulti.lab.network import Network
@@ -136,6 +137,46 @@ def test_limits_change_while_the_lab_runs() -> None:
         assert _nfs_versions(lab, "10.77.0.2") == [3, 4]
 
 
+@pytest.mark.parametrize("link", [None, "1gbit"])
+def test_each_connection_has_a_cap_of_its_own(tmp_path: Path, link: str | None) -> None:
+    limits = Limits(link=link, per_connection="400mbit")
+    config = LabConfig(addresses=1, instances=Instances.ONE)
+    with started_lab(config) as lab:
+        try:
+            find("nft")
+        except MissingError as error:
+            missing(error)
+        lab.limit(limits)
+        (lab.export_dir / "file").write_bytes(bytes(16 << 20))
+        options: dict[str, Option] = {"rw": "randrw", "bs": "64k", "size": "16m"}
+        options |= {"filename": "file", "nconnect": 4, "spread": "roundrobin"}
+        fio = Fio(Engine.built(), enter=lab.command([]))
+        result = fio.run(tmp_path, pool=lab.pool, options=options)
+        assert result.status == 0, result.messages
+        for namespace, device in ((lab.network.server, "v0"), (lab.network.client, "v1")):
+            bytes_sent = _class_bytes(namespace, device, "400Mbit")
+            assert len([sent for sent in bytes_sent if sent > 1 << 20]) == 4
+        lab.limit(Limits())
+        ruleset = [*lab.network.enter(lab.network.client), "nft", "list", "ruleset"]
+        assert not run(ruleset, timeout=9).check().stdout
+
+
+def _class_bytes(namespace: str, device: str, ceiling: str) -> list[int]:
+    """Give what each class with this ceiling has sent, in bytes."""
+    classes = run(["tc", "-s", "-n", namespace, "class", "show", "dev", device], timeout=9).check()
+    found = re.findall(rf" ceil {ceiling} .*\n Sent (\d+) bytes", classes.stdout)
+    return [int(sent) for sent in found]
+
+
+def test_a_kernel_that_cannot_number_connections_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = namespaces()
+    monkeypatch.setattr(Limits, "numbering", lambda *_: "add rule inet nowhere at all\n")
+    said = pytest.raises(HarnessError, match="--per-connection: nft cannot number connections")
+    with said, started_lab(LabConfig(addresses=1, limits=Limits(per_connection="400mbit"))):
+        pass
+    assert namespaces() == before
+
+
 def test_killed_lab_is_removed_by_the_next_start(lab: Lab, tmp_path: Path) -> None:
     script = (
         "import os, signal; from nfsmulti.lab import Lab, LabConfig\n"
@@ -220,6 +261,9 @@ def test_run_gives_the_commands_status() -> None:
         ({"assured": "1mbit"}, "--assured is a share of --per-address"),
         ({"size": "much"}, "--size: 'much' is no size"),
         ({"local": None, "link": "1gbit"}, "--local cannot limit rates"),
+        ({"local": None, "per-connection": "1gbit"}, "--local cannot limit rates"),
+        ({"per-connection": "1"}, "--per-connection: '1' is no rate"),
+        ({"per-address": "1gbit", "per-connection": "1gbit"}, "exclude each other"),
         ({"id": "../x"}, "lab id '../x'"),
         ({"link": "1gbit", "per-address": "1gbit", "assured": "1gbit"}, "assure at most 250mbit"),
     ],

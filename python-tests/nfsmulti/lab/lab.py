@@ -74,13 +74,14 @@ class Lab:
                 f"a lab makes namespaces, links and mounts, which is not permitted here: {lacking}",
                 "run it as root, with CAP_SYS_ADMIN and CAP_NET_ADMIN",
             )
-        for program in ("ip", "tc", "rpcbind", "ganesha.nfsd"):
+        nft = ["nft"] if self.config.limits.per_connection else []
+        for program in ("ip", "tc", "rpcbind", "ganesha.nfsd", *nft):
             find(program)
         with contextlib.ExitStack() as undo:
             self._claim(undo)
             if not self.config.local:
                 self.network.create(self.config.addresses, self.config.hosts)
-                self.network.limit(self.config.limits, self.config.addresses)
+                self.limit(self.config.limits)
             self._start_rpcbind(undo)
             self._start_servers(undo)
             self._describe()
@@ -104,7 +105,9 @@ class Lab:
         Raises CommandError, or HarnessError for limits that clash. What waits in a queue is lost,
         as on a busy link: change limits between measurements.
         """
-        self.config = dataclasses.replace(self.config, limits=limits)
+        before, self.config = self.config.limits, dataclasses.replace(self.config, limits=limits)
+        if before.per_connection or limits.per_connection:
+            self.network.number_connections(limits)
         self.network.limit(limits, self.config.addresses)
 
     @property

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from nfsmulti.errors import HarnessError
 from nfsmulti.lab.limits import Limits
 from nfsmulti.processes import run
 
@@ -83,10 +84,25 @@ class Network:
 
         Raises CommandError, or HarnessError for limits that clash.
         """
-        server = limits.commands(_SERVER_DEVICE, "src", self.addresses(count))
-        client = limits.commands(_CLIENT_DEVICE, "dst", self.addresses(count))
-        self._run_batch("tc", self.server, [*_without_limits(_SERVER_DEVICE), *server])
-        self._run_batch("tc", self.client, [*_without_limits(_CLIENT_DEVICE), *client])
+        for name, device, direction in self._ends():
+            lines = limits.commands(device, direction, self.addresses(count))
+            self._run_batch("tc", name, [*_without_limits(device), *lines])
+
+    def number_connections(self, limits: Limits) -> None:
+        """Have both ends number their connections, or no longer, as `limits` need it.
+
+        Raises HarnessError where this kernel cannot.
+        """
+        for name, device, _ in self._ends():
+            argv = [*self.enter(name), "nft", "-f", "-"]
+            done = run(argv, timeout=_SECONDS, stdin=limits.numbering(device))
+            if done.status != 0:
+                said = (done.stderr.strip() or "it did not end in time").splitlines()[0]
+                raise HarnessError(
+                    "--per-connection: nft cannot number connections, for which it needs a kernel"
+                    f" with conntrack and numgen: {said[:200]}",
+                    "use --per-address",
+                )
 
     def remove(self) -> None:
         """Remove the names that are there; a namespace ends with its last process."""
@@ -105,6 +121,10 @@ class Network:
     def enter(name: str) -> list[str]:
         """Give the words to put before a command that shall run in the namespace `name`."""
         return ["nsenter", f"--net={_NETNS / name}", "--"]
+
+    def _ends(self) -> tuple[tuple[str, str, str], ...]:
+        """Give each end's namespace and device, and what tc calls the server's address there."""
+        return (self.server, _SERVER_DEVICE, "src"), (self.client, _CLIENT_DEVICE, "dst")
 
     def _join(self, server_device: str, name: str) -> None:
         """Lay a link from the server's namespace to another."""
