@@ -151,6 +151,7 @@ def test_demo_leaves_figures_a_plot_and_what_to_type(
     assert list(rows) == [workload.name for workload in IN_LAB]
     assert [len(rows["dd"][side][0]["paths"]) for side in ("one", "many")] == [1, 5]
     assert "--spread=roundrobin" in rows["fsperf"]["many"][0]["command"]
+    assert "--nconnect=4" in rows["randread"]["many"][0]["command"]
     printed = " ".join(capsys.readouterr().out.split())
     assert "fsperf, 4 paths" in printed
     assert "published were 1.53 times (NFSv3, 10 GbE" in printed

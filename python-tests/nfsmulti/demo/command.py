@@ -163,7 +163,7 @@ class _Run:
         )
         carried = min(many, one * parse_rate(workload.link) / parse_rate(workload.cap))
         limits = fit(carried, link=workload.link, cap=workload.cap, paths=workload.connections)
-        part = f", for {limits.part}" if workload.published else ""
+        part = f", {limits.part}" if workload.published else ""
         self.meter.console.print(
             f"{workload.name}: without limits this machine carries {one / 1e6:,.0f} MB/s on one"
             f" connection, {many / 1e6:,.0f} MB/s on {workload.connections}; each is capped at"

@@ -12,7 +12,7 @@ from nfsmulti.bench.sink import Sink
 from nfsmulti.demo.workloads import Workload
 from nfsmulti.errors import HarnessError
 from nfsmulti.hosts import RemoteFio
-from nfsmulti.lab import Fit, LabConfig
+from nfsmulti.lab import Fit, LabConfig, Limits
 from nfsmulti.run.place import InLab, Serving
 from nfsmulti.scenarios import CellSpec
 
@@ -30,10 +30,12 @@ class Namespaces(InLab):
 
     def __init__(self, workload: Workload):
         super().__init__(LabConfig(addresses=workload.addresses))
+        self._per_connection = workload.per_connection
 
     def limit(self, fit: Fit) -> None:
-        """Cap each address, behind a link."""
-        self._lab.limit(fit.limits)
+        """Cap each address, behind a link, or each connection."""
+        cap = Limits(per_connection=f"{fit.cap // 10**6}mbit")
+        self._lab.limit(cap if self._per_connection else fit.limits)
 
 
 class Loopback:

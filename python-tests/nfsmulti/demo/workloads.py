@@ -106,7 +106,7 @@ _RANDREAD = Workload(
     published=False,
 )
 
-IN_LAB = (_DD, _FSPERF)
+IN_LAB = (_DD, _FSPERF, _RANDREAD)
 
 # Pacing caps what a server sends, so there are reads alone. No link is shared on the loopback: what
 # stands here for it only keeps all caps together below what the machine carries.
