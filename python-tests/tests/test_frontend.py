@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from nfsmulti.paths import ROOT
-from nfsmulti.processes import Completed, run
+from nfsmulti.processes import Completed, find, run
 
 _COMMANDS = ("demo", "run", "test", "lab", "soak", "faults", "doctor", "report", "compare")
 _LAB_PACKAGES = "nfs-ganesha nfs-ganesha-vfs"
@@ -169,3 +169,15 @@ def test_a_demo_says_first_what_it_will_be(bare_machine: Machine, *, user: bool)
     assert ("sudo" in second) == user
     assert "nfs-ganesha" not in " ".join(others)
     assert done.status == 1
+
+
+def test_no_install_fetches_no_source_of_fio(machine: Machine, tmp_path: Path) -> None:
+    for program in ("apt-get", "apt-cache"):
+        machine.program(program, f"touch {tmp_path / 'called'}; exit 9")
+    script = ["sh", str(ROOT / "cmake/fio-headers.sh"), find("fio"), str(tmp_path / "out"), "cmake"]
+    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "NFSMULTI_NO_INSTALL": "1"}
+    done = run(script, timeout=60, env=env)
+    assert done.status == 1
+    assert done.stderr.startswith("fio's headers are not here, and --no-install keeps apt from")
+    assert "-DFIO_SOURCE_DIR=DIRECTORY" in done.stderr
+    assert not (tmp_path / "called").exists()
