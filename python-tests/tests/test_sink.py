@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import socket
 import struct
 import time
@@ -134,6 +135,13 @@ def test_transfer_sizes_are_what_was_asked_for(
         counts = sink.stop()
     assert counts.nfs["READ"] == 4 * 16
     assert counts.nfs["WRITE"] == 4 * 32
+
+
+def test_pacing_is_each_connections_own(build_dir: Path) -> None:
+    with Sink(["--pacing", "1000000"], folder=build_dir) as sink, _Client(sink).rpc:
+        argv = ["ss", "-tinH", f"sport = :{sink.port}"]
+        shown = run(argv, timeout=_SECONDS).check().stdout
+    assert re.search(r"pacing_rate \S+/(8000000|8M)bps", shown), shown
 
 
 def test_reads_end_where_the_file_does(build_dir: Path) -> None:

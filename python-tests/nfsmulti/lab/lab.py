@@ -25,6 +25,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
+from nfsmulti import privileges
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.lab import state as states
 from nfsmulti.lab.config import MAIN_VOLUME, Instances, LabConfig
@@ -68,8 +69,11 @@ class Lab:
 
     def start(self) -> Self:
         """Bring everything up and wait until each server serves."""
-        if os.geteuid() != 0:
-            raise MissingError("a lab makes namespaces and mounts, which needs root", "use sudo")
+        if lacking := privileges.missing():
+            raise MissingError(
+                f"a lab makes namespaces, links and mounts, which is not permitted here: {lacking}",
+                "run it as root, with CAP_SYS_ADMIN and CAP_NET_ADMIN",
+            )
         nft = ["nft"] if self.config.limits.per_connection else []
         for program in ("ip", "tc", "rpcbind", "ganesha.nfsd", *nft):
             find(program)
