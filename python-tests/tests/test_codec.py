@@ -38,7 +38,7 @@ from codec_abi import (
     sizes,
 )
 from fuzz_captures import GANESHA
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from xdrlib3 import Packer
 
@@ -64,7 +64,6 @@ NFS = 100003
 WORDS, HYPERS = st.integers(0, U32), st.integers(0, U64)
 VERIFIERS = st.binary(min_size=8, max_size=8)
 
-unhurried = settings(deadline=None)
 
 # A signal would not be looked at while C code runs.
 pytestmark = pytest.mark.timeout(120, method="thread")
@@ -139,7 +138,6 @@ def wish(head: bytes) -> tuple[int, int] | None:
     return (length, bulk) if len(head) >= length else None
 
 
-@unhurried
 @given(st.lists(st.tuples(messages(), _SIZES), min_size=1, max_size=5), _SIZES)
 @example([(Message(struct.pack(">2I", 8, 4), b"data", b"", False), [1])], [1])
 @example([(Message(struct.pack(">2I", 8, 0), b"", b"", False), [0, 0])] * 3, [4])
@@ -235,7 +233,6 @@ def test_what_the_handler_refuses(codec: CodecLibrary) -> None:
         assert refused.value.code == errno.EPROTO
 
 
-@unhurried
 @given(
     st.lists(
         st.one_of(
@@ -276,7 +273,6 @@ _CREDS = st.builds(
 )
 
 
-@unhurried
 @given(WORDS, WORDS, WORDS, WORDS, _CREDS)
 @example(1, NFS, 3, 0, Cred.of(b"m" * 64, U32, U32, [U32] * 16))
 def test_calls(
@@ -294,7 +290,6 @@ def test_calls(
     assert list(seen.credentials.gids) == cred.gids[: cred.gid_count]
 
 
-@unhurried
 @given(_CREDS, st.data())
 def test_calls_stay_within_their_room(codec: CodecLibrary, cred: Cred, data: st.DataObject) -> None:
     call = codec.encode_call(CALL_MAX, 1, NFS, 3, 6, cred)
@@ -391,7 +386,6 @@ def verdict_text(codec: CodecLibrary, header: ReplyHeader, size: int) -> str:
     return memory.content.split(b"\0")[0].decode()
 
 
-@unhurried
 @given(st.integers(0, 20), WORDS, WORDS, WORDS, st.integers(1, 250))
 def test_verdict_texts_fit(
     codec: CodecLibrary, verdict: int, auth_stat: int, low: int, high: int, size: int
@@ -400,7 +394,6 @@ def test_verdict_texts_fit(
     assert verdict_text(codec, header, 500).startswith(verdict_text(codec, header, size))
 
 
-@unhurried
 @given(st.binary(max_size=200))
 def test_any_bytes_as_a_reply(codec: CodecLibrary, data: bytes) -> None:
     header, used, more = codec.decode_reply(data)
@@ -413,7 +406,6 @@ def test_any_bytes_as_a_reply(codec: CodecLibrary, data: bytes) -> None:
 # --- NFSv3 calls ---
 
 
-@unhurried
 @given(WORDS, st.binary(min_size=1, max_size=FH_SIZE), HYPERS, WORDS, st.sampled_from(Stable))
 def test_nfs_calls(
     codec: CodecLibrary, xid: int, handle: bytes, offset: int, length: int, stable: Stable
@@ -490,7 +482,6 @@ def results(draw: st.DrawFn) -> Expected:
     return Expected(procedure, sent + verifier, verifier=verifier)
 
 
-@unhurried
 @given(results(), st.binary(max_size=20))
 def test_results(codec: CodecLibrary, expected: Expected, behind: bytes) -> None:
     sound, result, used, more = codec.decode(expected.procedure, expected.sent + behind)
@@ -520,14 +511,12 @@ def test_what_a_real_server_sends(
     assert GANESHA[name][used + length :] == data
 
 
-@unhurried
 @given(results())
 def test_truncated_results_need_more(codec: CodecLibrary, expected: Expected) -> None:
     for length in range(len(expected.sent)):
         assert codec.decode(expected.procedure, expected.sent[:length])[3], length
 
 
-@unhurried
 @given(results(), st.data())
 def test_contradictory_results(
     codec: CodecLibrary, expected: Expected, data: st.DataObject
@@ -551,7 +540,6 @@ def test_contradictory_results(
         assert used <= len(sent) + 200
 
 
-@unhurried
 @given(st.sampled_from([READ, WRITE, COMMIT]), st.binary(max_size=150))
 def test_any_bytes_as_results(codec: CodecLibrary, procedure: int, data: bytes) -> None:
     sound, result, used, more = codec.decode(procedure, data)
@@ -574,7 +562,6 @@ def test_status_names(codec: CodecLibrary, status: Status) -> None:
     assert codec.lib.nfs3_errno(status) == (getattr(errno, word) if word else 0)
 
 
-@unhurried
 @given(WORDS.filter(lambda status: status not in {one.value for one in Status}))
 def test_unknown_statuses_are_errors(codec: CodecLibrary, status: int) -> None:
     assert codec.lib.nfs3_errno(status) > 0
@@ -666,7 +653,6 @@ _ACTIONS = st.sampled_from(
 )
 
 
-@unhurried
 @given(st.lists(st.tuples(_ACTIONS, st.integers(1, 1000)), max_size=40))
 @example([("write", 5), ("restart", 1), ("write", 7), ("begin", 1), ("end", 1)])
 @example([("write", 5), ("begin", 1), ("restart", 1), ("write", 7), ("undo", 1)])
@@ -688,7 +674,6 @@ def test_no_loss_is_overlooked(shim: ctypes.CDLL, story: list[tuple[str, int]]) 
     assert model.gone <= model.told <= model.gone + model.doubtful
 
 
-@unhurried
 @given(st.lists(st.integers(1, U32), min_size=1, max_size=20))
 def test_a_server_that_stays_loses_nothing(shim: ctypes.CDLL, counts: list[int]) -> None:
     with Ledger(shim) as ledger:
@@ -711,7 +696,6 @@ def test_a_server_that_stays_loses_nothing(shim: ctypes.CDLL, counts: list[int])
 _TEXTS = st.binary(max_size=60).filter(lambda text: 0 not in text)
 
 
-@unhurried
 @given(
     st.lists(_TEXTS, min_size=5, max_size=5),
     WORDS,

@@ -38,7 +38,6 @@ U32, U64 = 2**32 - 1, 2**64 - 1
 KIB = 1024
 FIXED = 16  # bytes of the words that all versions have
 
-unhurried = settings(deadline=None)
 
 # A signal would not be looked at while C code runs.
 pytestmark = pytest.mark.timeout(120, method="thread")
@@ -252,7 +251,6 @@ _ANY_CALL = st.builds(
 )
 
 
-@unhurried
 @given(_ANY_CALL, st.data())
 def test_calls_are_read_as_they_were_meant(
     rdma: RpcRdmaLibrary, call: Call, data: st.DataObject
@@ -423,7 +421,7 @@ def spoiled(draw: st.DrawFn) -> bytes:
     return bytes(data)
 
 
-@settings(deadline=None, max_examples=500)
+@settings(max_examples=500)
 @given(st.one_of(spoiled(), _WORDY, st.binary(max_size=250)))
 @example(b"")
 @example(_HEAD)
@@ -431,7 +429,6 @@ def test_any_bytes_as_a_reply(rdma: RpcRdmaLibrary, data: bytes) -> None:
     assert rdma.decode_reply(data) == read_reply(data)
 
 
-@unhurried
 @given(WORDS, WORDS, _SEGMENTS, st.binary(max_size=50))
 def test_replies_are_read_as_they_were_meant(
     rdma: RpcRdmaLibrary, xid: int, granted: int, segments: tuple[Segment, ...], rest: bytes
@@ -514,7 +511,6 @@ def test_written(
 _SMALL = st.lists(st.integers(0, 3), max_size=SEGMENTS_MAX)
 
 
-@unhurried
 @given(_SMALL, _SMALL)
 def test_written_is_what_lies_at_the_front(
     rdma: RpcRdmaLibrary, offered: list[int], returned: list[int]
@@ -586,7 +582,6 @@ def test_what_is_no_private_data(rdma: RpcRdmaLibrary, sent: bytes | None) -> No
 _THRESHOLDS = st.builds(Inline, st.integers(KIB, 256 * KIB), st.integers(KIB, 256 * KIB))
 
 
-@unhurried
 @given(_THRESHOLDS)
 @example(Inline(2047, 2048))
 def test_a_part_of_a_kib_is_not_told(rdma: RpcRdmaLibrary, inline: Inline) -> None:
@@ -594,7 +589,6 @@ def test_a_part_of_a_kib_is_not_told(rdma: RpcRdmaLibrary, inline: Inline) -> No
     assert told == Inline(inline.send // KIB * KIB, inline.receive // KIB * KIB)
 
 
-@unhurried
 @given(
     st.one_of(st.binary(max_size=70), st.binary(max_size=60).map(lambda b: b"\xf6\xab\x0e\x18" + b))
 )
