@@ -2,8 +2,8 @@
 """Tests marked `kernel_lab` run in the guest of ./nfsmulti lab kernel, one boot for each file.
 
 On the host each stands for the test of its name in the guest: the first of a file boots it, and
-each then gives the outcome and the words that its own has had there. In the guest they are tests like
-others, whose reports are written to a file for the host.
+each then gives the outcome and the words that its own has had there. In the guest they are tests
+like others, whose reports are written to a file for the host.
 """
 
 from __future__ import annotations
