@@ -80,11 +80,11 @@ def test_stripe_puts_each_byte_on_its_connection(
         assert {spread.first + s % spread.count * spread.step for s in stripes} == {connection}
 
 
-@pytest.mark.parametrize("stripe", [2**32 - 1, 2**32, 2**32 + 1, 2**51])
-def test_stripes_beyond_32_bits(spreads: SpreadLibrary, stripe: int) -> None:
+def test_stripes_beyond_32_bits(spreads: SpreadLibrary) -> None:
     spread = Spread(policy=STRIPE, step=1, count=3, stripe_size=4096)
-    pieces = list(spreads.cut(spread, stripe * 4096, 8192, 8192))
-    assert [connection for _offset, _length, connection in pieces] == [stripe % 3, (stripe + 1) % 3]
+    for stripe in (2**32 - 1, 2**32, 2**32 + 1, 2**51):
+        pieces = list(spreads.cut(spread, stripe * 4096, 8192, 8192))
+        assert [connection for *_, connection in pieces] == [stripe % 3, (stripe + 1) % 3]
 
 
 @given(striped())
@@ -212,22 +212,18 @@ def test_queue_chooses_the_least_loaded(
             assert load.least() == model.least()
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 5, 8, 64, 100])
 @pytest.mark.parametrize("depth", [1, 2, 7])
-def test_queue_shares_equal_connections_evenly(
-    spreads: SpreadLibrary, count: int, depth: int
-) -> None:
-    chosen: list[int] = []
-    with SpreadLoad(spreads, count) as load:
-        for i in range(depth * count * 10):
-            connection = load.least()
-            load.add(connection, 4096)
-            chosen.append(connection)
-            if i >= depth:
-                load.add(chosen[i - depth], -4096)
-    shares = Counter(chosen)
-    assert len(shares) == count
-    assert max(shares.values()) == min(shares.values())
+def test_queue_shares_equal_connections_evenly(spreads: SpreadLibrary, depth: int) -> None:
+    for count in (1, 2, 3, 5, 8, 64, 100):
+        chosen: list[int] = []
+        with SpreadLoad(spreads, count) as load:
+            for i in range(depth * count * 10):
+                connection = load.least()
+                load.add(connection, 4096)
+                chosen.append(connection)
+                if i >= depth:
+                    load.add(chosen[i - depth], -4096)
+        assert Counter(chosen) == dict.fromkeys(range(count), depth * 10)
 
 
 def test_queue_starts_with_the_first_connection(spreads: SpreadLibrary) -> None:
