@@ -79,18 +79,18 @@ def _words(*values: int) -> bytes:
 # --- calls ---
 
 
-@pytest.mark.parametrize("name", [b"f", "größe".encode(), b"n" * 255])
 @pytest.mark.parametrize("procedure", _PROCEDURES)
-def test_calls(testlib: c.CDLL, procedure: str, name: bytes) -> None:
+def test_calls(testlib: c.CDLL, procedure: str) -> None:
     kind = Nfs[procedure]
     handle = b"h" * 64
     cred = Cred.of(b"m" * 64, 1, 2, list(range(16)))
-    call = parse_call(_encode(testlib, kind, handle, name, cred))
-    assert (call.xid, call.procedure, call.refusal) == (7, kind, None)
-    arguments = decode(call.procedure, call.arguments)
-    call.arguments.done()
-    assert arguments.handle == handle
-    assert arguments.name == ("" if procedure in ("GETATTR", "FSINFO") else name.decode())
+    for name in ("f", "größe", "n" * 255):
+        call = parse_call(_encode(testlib, kind, handle, name.encode(), cred))
+        assert (call.xid, call.procedure, call.refusal) == (7, kind, None)
+        arguments = decode(call.procedure, call.arguments)
+        call.arguments.done()
+        assert arguments.handle == handle
+        assert arguments.name == ("" if procedure in ("GETATTR", "FSINFO") else name)
 
 
 def test_a_file_is_created_guarded_with_its_mode_alone(testlib: c.CDLL) -> None:
@@ -132,11 +132,11 @@ def test_limits(testlib: c.CDLL) -> None:
         assert (result.read_max, result.write_max) == (1 << 20, 1 << 18)
 
 
-@pytest.mark.parametrize("procedure", _PROCEDURES)
-def test_errors(testlib: c.CDLL, procedure: str) -> None:
-    result = _decode(testlib, Nfs[procedure], _words(2) + _words(0, 0))
-    assert result is not None
-    assert result.status == 2
+def test_errors(testlib: c.CDLL) -> None:
+    for procedure in _PROCEDURES:
+        result = _decode(testlib, Nfs[procedure], _words(2) + _words(0, 0))
+        assert result is not None, procedure
+        assert result.status == 2
 
 
 _BROKEN = {
@@ -150,9 +150,8 @@ _BROKEN = {
 }
 
 
-@pytest.mark.parametrize("case", _BROKEN)
-def test_results_that_are_none(testlib: c.CDLL, case: str) -> None:
-    assert _decode(testlib, *_BROKEN[case]) is None
+def test_results_that_are_none(testlib: c.CDLL) -> None:
+    assert not [case for case, broken in _BROKEN.items() if _decode(testlib, *broken)]
 
 
 @given(st.sampled_from(_PROCEDURES), st.binary(max_size=200))

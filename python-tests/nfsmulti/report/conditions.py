@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +22,13 @@ KERNEL_LAB = (
 )
 
 
-def table(summary: Summary, folder: Path) -> Table:
+def table(summary: Summary, environment: Mapping[str, Any]) -> Table:
     """List place and environment, one line each; a run without environment.json says so."""
     place = dict(summary.place)
     if "places" in place:
         place.pop("limits", None)  # which stand in each place as well
     rows = [["run", "started", summary.started], ["run", "ended", summary.ended or "not ended"]]
     rows += [["place", *row] for row in flat(place)]
-    environment = load(folder)
     rows += [[name, *row] for name, part in environment.items() for row in flat(part)]
     if not environment:
         rows.append(["environment", FILE, "missing"])
