@@ -11,7 +11,6 @@ import signal
 import time
 from pathlib import Path
 
-import pytest
 from engine_helpers import (
     Place,
     done,
@@ -41,37 +40,37 @@ _FOR_LONG: dict[str, Option] = {"time_based": 1, "runtime": 300}
 # --- 1. the tail of a write job is lost, and the exit status is 0 ---
 
 
-def test_the_tail_of_a_write_job_is_not_lost(place: Place) -> None:
+def test_the_tail_of_a_write_job_is_not_lost(exported: Place) -> None:
     """The server has every byte: 64 blocks, each with a header of its own, at several depths."""
     jobs = sections(**{f"depth{depth}": {"iodepth": depth} for depth in (1, 8, 64)})
     words = ["--bs=256k", "--size=16m", "--verify=crc32c", *jobs]
-    done(place.fio(rw="write", spread="roundrobin", do_verify=0, arguments=words))
-    assert place.sizes() == {f"depth{depth}.0.0": 16 * _MIB for depth in (1, 8, 64)}
-    for name in place.names():
-        content = (place.files / name).read_bytes()
+    done(exported.fio(rw="write", spread="roundrobin", do_verify=0, arguments=words))
+    assert exported.sizes() == {f"depth{depth}.0.0": 16 * _MIB for depth in (1, 8, 64)}
+    for name in exported.names():
+        content = (exported.files / name).read_bytes()
         headers = [content[at : at + 2] for at in range(0, len(content), 262144)]
         assert headers == [headers[0]] * 64
         assert headers[0] != b"\0\0"
-    done(place.fio(rw="read", arguments=words))
+    done(exported.fio(rw="read", arguments=words))
 
 
-def test_the_tail_of_a_job_that_is_cut_by_time_is_not_lost(place: Place) -> None:
+def test_the_tail_of_a_job_that_is_cut_by_time_is_not_lost(exported: Place) -> None:
     """Each write that fio counts is on the server, and nothing is in flight when it ends."""
-    result = place.fio(
+    result = exported.fio(
         rw="write", bs="64k", size="2g", filename="f", iodepth=32, runtime=1, rate="32m"
     )
     written = done(result).bytes("write")
-    assert place.sizes() == {"f": written}
+    assert exported.sizes() == {"f": written}
     assert sum(line.write_bytes for line in result.stats) == written
 
 
 # --- 2. a job hangs at its end, and for ever where the server dies ---
 
 
-def test_a_job_does_not_hang_at_its_end(place: Place) -> None:
+def test_a_job_does_not_hang_at_its_end(exported: Place) -> None:
     jobs = sections(processes={"numjobs": 2}, threads={"thread": 1, "numjobs": 2})
     words = ["--time_based", "--runtime=1", "--iodepth=64", "--spread=queue", *jobs]
-    done(place.fio(arguments=words, **_READER))
+    done(exported.fio(arguments=words, **_READER))
 
 
 def test_a_dead_server_does_not_hold_fio(exported: Place, lab: Lab) -> None:
@@ -156,9 +155,10 @@ def test_reads_do_not_crash(exported: Place) -> None:
 # --- 4. failures to open exit with 0, a bad URL crashes: see also test_engine_bad_input.py ---
 
 
-@pytest.mark.parametrize("pool", ["nfs://10.77.0.1/wrong?nfsport=22049&mountport=22050", "nfs://"])
-def test_failures_to_open_are_failures_of_threads(exported: Place, pool: str) -> None:
-    refused(exported.fio(pool=pool, thread=1, **_READER), "export" if "wrong" in pool else "host")
+def test_failures_to_open_are_failures_of_threads(exported: Place) -> None:
+    wrong = "nfs://10.77.0.1/wrong?nfsport=22049&mountport=22050"
+    for pool, words in ((wrong, "cannot mount"), ("nfs://", "host is missing")):
+        refused(exported.fio(pool=pool, thread=1, **_READER), words)
 
 
 def test_a_reader_needs_a_size_or_a_file(exported: Place) -> None:
@@ -178,12 +178,8 @@ def test_reading_past_the_end_of_a_file_is_an_error(place: Place) -> None:
     log = place.cwd.parent / "log"
     log.write_text("fio version 2 iolog\nf add\nf open\nf read 65536 4096\nf close\n")
     failed_io(place.fio(read_iolog=str(log)), "beyond the end of file")
-
-
-def test_a_block_that_the_end_of_a_file_cuts_is_short(place: Place) -> None:
-    """As with fio's synchronous engines, this one is counted as far as it goes."""
+    # A block that the end cuts is short: as with fio's synchronous engines, it is counted so far.
     place.random("f", 10_000)
-    log = place.cwd.parent / "log"
     log.write_text("fio version 2 iolog\nf add\nf open\nf read 8192 4096\nf close\n")
     result = place.fio(read_iolog=str(log))
     assert sum(line.read_bytes for line in result.stats) == 10_000 - 8192
@@ -203,20 +199,17 @@ def test_readers_need_no_right_to_write(exported: Place, lab: Lab) -> None:
     assert "Permission denied" in result.messages
 
 
-@pytest.mark.parametrize("thread", [0, 1])
-def test_threads_are_threads(exported: Place, thread: int) -> None:
+def test_threads_are_threads(exported: Place) -> None:
     job: dict[str, Option] = {**_READER, **_FOR_LONG}
-    with exported.fio.start(thread=thread, numjobs=3, trace=1, **job) as process:
+    with exported.fio.start(thread=1, numjobs=3, trace=1, **job) as process:
         eventually(lambda: traces(process) > 10)
-        eventually(lambda: _running_jobs(process, thread) == 3)
+        eventually(lambda: _running_jobs(process) == 3)
         process.signal(signal.SIGTERM)
         exported.fio.finish(process)
 
 
-def _running_jobs(process: FioProcess, thread: int) -> int:
-    """Count fio's jobs: threads of its own with thread=1, else processes."""
-    if not thread:
-        return len(family(process.pid))
+def _running_jobs(process: FioProcess) -> int:
+    """Count fio's jobs that are threads of its own; it must have no others."""
     assert family(process.pid) == []
     tasks = Path(f"/proc/{process.pid}/task")
     names = [(task / "comm").read_text() for task in tasks.iterdir()]
@@ -236,9 +229,9 @@ def test_waiting_for_a_server_costs_nothing(exported: Place, lab: Lab) -> None:
             lab.server(number).resume()
 
 
-def test_waiting_for_time_costs_nothing(place: Place) -> None:
+def test_waiting_for_time_costs_nothing(exported: Place) -> None:
     job: dict[str, Option] = {**_READER, **_FOR_LONG, "spread": "roundrobin", "nconnect": 4}
-    with place.fio.start(rate_iops=1, iodepth=8, trace=1, **job) as process:
+    with exported.fio.start(rate_iops=1, iodepth=8, trace=1, **job) as process:
         eventually(lambda: traces(process))
         eventually(lambda: _sleep(process))
 

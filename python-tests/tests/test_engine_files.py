@@ -41,12 +41,6 @@ def _is_random(content: bytes) -> bool:
 # --- sizes ---
 
 
-def test_size_is_found_out(place: Place) -> None:
-    place.random("f", 3_000_000)
-    report = done(place.fio(rw="read", bs=1000, filename="f", iodepth=4))
-    assert (report.bytes("read"), report.operations("read")) == (3_000_000, 3000)
-
-
 def test_sizes_offsets_and_parts_are_as_with_psync(place: Place, tmp_path: Path) -> None:
     jobs = sections(
         whole={"rw": "read", "filename": "a"},
@@ -167,32 +161,17 @@ def test_several_files_are_as_with_psync(place: Place, tmp_path: Path) -> None:
     assert place.sizes() == sizes
 
 
-def test_each_file_gets_its_own_content(exported: Place) -> None:
-    result = exported.fio(
-        rw="randwrite",
-        bs="4k",
-        size="2m",
-        nrfiles=16,
-        openfiles=4,
-        file_service_type="random",
-        iodepth=16,
-        verify="crc32c",
-    )
-    done(result)
-    assert len(exported.names()) == 16
-
-
 def test_folders_of_a_name_are_made(place: Place) -> None:
     done(place.fio(rw="write", bs="64k", size="64k", filename="a/b/c"))
     done(place.fio(rw="read", bs="64k", size="64k", filename="a/b/d"))
     assert place.names() == ["a/b/c", "a/b/d"]
 
 
-def test_names_with_blanks_and_other_letters(place: Place) -> None:
+def test_names_with_blanks_and_other_letters(exported: Place) -> None:
     names = ["with blank", "Größe", "100%", 'quo"te', "back\\slash"]
     for name in names:
-        place.random(name, 65536)
-    report = done(place.fio(rw="read", bs="4k", filename=":".join(names)))
+        exported.random(name, 65536)
+    report = done(exported.fio(rw="read", bs="4k", filename=":".join(names)))
     assert report.bytes("read") == 65536 * len(names)
 
 

@@ -42,11 +42,11 @@ def _as_psync(place: Place, folder: Path, *common: str, **jobs: dict[str, Option
 # --- what is read and written ---
 
 
-def test_modes_are_as_with_psync(place: Place, tmp_path: Path) -> None:
+def test_modes_are_as_with_psync(exported: Place, tmp_path: Path) -> None:
     modes = ("read", "write", "randread", "randwrite", "rw", "readwrite", "randrw")
     jobs: dict[str, dict[str, Option]] = {mode: {"rw": mode} for mode in modes}
     jobs["mix"] = {"rw": "randrw", "rwmixread": 80}
-    _as_psync(place, tmp_path, "--bs=16k", "--size=1m", **jobs)
+    _as_psync(exported, tmp_path, "--bs=16k", "--size=1m", **jobs)
 
 
 def test_block_sizes_are_as_with_psync(place: Place, tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_more_calls_than_slots_wait_their_turn(exported: Place) -> None:
 # --- data ---
 
 
-def test_verify(place: Place) -> None:
+def test_verify(exported: Place) -> None:
     jobs = sections(
         **{
             f"{method}-{depth}": {"verify": method, "iodepth": depth}
@@ -183,7 +183,7 @@ def test_verify(place: Place) -> None:
             for depth in (1, 8, 64)
         }
     )
-    report = done(place.fio(rw="randwrite", bs="4k", size="2m", arguments=jobs))
+    report = done(exported.fio(rw="randwrite", bs="4k", size="2m", arguments=jobs))
     assert figures(report) == dict.fromkeys(figures(report), (2 * _MIB, 512, 2 * _MIB, 512))
     assert len(report.jobs) == 6
 
@@ -278,7 +278,7 @@ def test_iodepth_of_4096_is_used(exported: Place) -> None:
     assert job["iodepth_level"][">=64"] > 90
 
 
-def test_batches(place: Place) -> None:
+def test_batches(exported: Place) -> None:
     jobs = sections(
         low={"iodepth_low": 4, "iodepth_batch": 8},
         batch={"iodepth_batch": 8, "iodepth_batch_complete_min": 4},
@@ -286,7 +286,7 @@ def test_batches(place: Place) -> None:
         poll={"iodepth_batch_complete_min": 0},
     )
     words = ["--rw=randread", "--bs=4k", "--size=1m", "--iodepth=16", *jobs]
-    report = done(place.fio(arguments=words))
+    report = done(exported.fio(arguments=words))
     assert [job["read"]["total_ios"] for job in report.jobs] == [256] * 4
 
 
@@ -331,23 +331,6 @@ def test_latencies_are_split_where_the_call_goes_out(exported: Place) -> None:
 
 
 # --- memory, threads and O_DIRECT ---
-
-
-def test_threads(exported: Place) -> None:
-    words = [f"--name=job{number}" for number in range(3)]
-    report = done(
-        exported.fio(
-            rw="randwrite",
-            bs="8k",
-            size="1m",
-            thread=1,
-            numjobs=2,
-            iodepth=16,
-            verify="crc32c",
-            arguments=words,
-        )
-    )
-    assert [job["read"]["total_ios"] for job in report.jobs] == [128] * 6
 
 
 def _huge_pages() -> int:

@@ -42,12 +42,14 @@ def _pools(**pools: Sequence[str]) -> str:
 # --- by name ---
 
 
-@pytest.mark.parametrize("variable", ["NFSMULTI_POOLS", "IOTRAP_MOUNT_POOLS"])
-def test_pool_by_name(mounted: Place, variable: str) -> None:
-    pools = {variable: _pools(few=mounted.paths[1:3], all=mounted.paths)}
+def test_pool_by_name(mounted: Place) -> None:
+    pools = _pools(few=mounted.paths[1:3], all=mounted.paths)
     job = {**_JOB, "filename": "f", "spread": "roundrobin"}
-    for name, labels in (("few", mounted.labels[1:3]), ("all", mounted.labels)):
-        result = mounted.fio(pool=name, env={"NFSMULTI_POOLS": "", **pools}, **job)
+    for name, variable, labels in (
+        ("few", "NFSMULTI_POOLS", mounted.labels[1:3]),
+        ("all", "IOTRAP_MOUNT_POOLS", mounted.labels),
+    ):
+        result = mounted.fio(pool=name, env={"NFSMULTI_POOLS": "", variable: pools}, **job)
         done(result)
         assert [line.path for line in result.stats] == labels
 
@@ -135,8 +137,7 @@ def test_broken_variable_is_refused_with_the_place(mounted: Place) -> None:
 # --- mixed pools ---
 
 
-@pytest.mark.parametrize("policy", ["roundrobin", "stripe"])
-def test_mounts_and_urls_of_the_same_files(exported: Place, lab: Lab, policy: str) -> None:
+def test_mounts_and_urls_of_the_same_files(exported: Place, lab: Lab) -> None:
     """The lab's export directory serves as a mount of the export."""
     pool = f"{exported.files},{lab.path(0)},{exported.files},{lab.path(1)}"
     result = exported.fio(
@@ -146,7 +147,8 @@ def test_mounts_and_urls_of_the_same_files(exported: Place, lab: Lab, policy: st
         size="4m",
         filename="d/f",
         iodepth=16,
-        spread=policy,
+        spread_reads="roundrobin",
+        spread_writes="stripe",
         fsync=32,
         verify="crc32c",
     )
@@ -185,8 +187,9 @@ def _remotes(place: Place, pool: str, **options: Option) -> list[str]:
     return [line.remote.rpartition(":")[0] for line in result.stats]
 
 
-def test_range_of_hosts(exported: Place) -> None:
-    assert _remotes(exported, f"nfs://10.77.0.[2-4]/export?{_PORTS}") == _ADDRESSES[1:]
+def test_range_of_hosts_and_the_same_address_twice(exported: Place, lab: Lab) -> None:
+    pool = f"nfs://10.77.0.[2-4]/export?{_PORTS},{lab.path(3)}"
+    assert _remotes(exported, pool) == [*_ADDRESSES[1:], _ADDRESSES[3]]
 
 
 def test_ipv6(exported: Place, lab: Lab) -> None:
@@ -194,21 +197,12 @@ def test_ipv6(exported: Place, lab: Lab) -> None:
     assert _remotes(exported, f"{lab.pool6},{lab.path(0)}") == ["[fd77::1]", "10.77.0.1"]
 
 
-def test_port_behind_the_host(exported: Place) -> None:
+def test_ports(exported: Place) -> None:
+    """Behind the host, as options of the job, from the server's rpcbind."""
     assert _remotes(exported, "nfs://10.77.0.1:22049/export?mountport=22050") == ["10.77.0.1"]
-
-
-def test_ports_as_options_of_the_job(exported: Place) -> None:
     pool = "nfs://10.77.0.1/export,nfs://10.77.0.2/export"
     assert _remotes(exported, pool, port=22049, mountport=22050) == _ADDRESSES[:2]
-
-
-def test_ports_from_the_servers_rpcbind(exported: Place) -> None:
     assert _remotes(exported, "nfs://10.77.0.1/export") == ["10.77.0.1"]
-
-
-def test_the_same_address_twice(exported: Place, lab: Lab) -> None:
-    assert _remotes(exported, f"{lab.path(0)},{lab.path(0)}") == ["10.77.0.1"] * 2
 
 
 def test_folder_of_an_export(exported: Place) -> None:

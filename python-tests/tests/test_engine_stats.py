@@ -94,14 +94,10 @@ def test_sums_are_fios_own(mounted: Place) -> None:
         for direction in ("read", "write"):
             counted = sum(getattr(line, f"{direction}_bytes") for line in lines)
             assert counted == sum(job[direction]["io_bytes"] for job in of_fio)
+            if name != "b":  # whose blocks are cut
+                operations = sum(getattr(line, f"{direction}_ops") for line in lines)
+                assert operations == sum(job[direction]["total_ios"] for job in of_fio)
     assert {line.job_number for line in result.stats if line.job == "c"} == {2, 3}
-
-
-def test_operations_are_those_of_fio_where_nothing_is_cut(mounted: Place) -> None:
-    result = mounted.fio(rw="randrw", bs="16k", size="1m", filename="f", iodepth=8, spread="queue")
-    report = done(result)
-    assert sum(line.read_ops for line in result.stats) == report.operations("read")
-    assert sum(line.write_ops for line in result.stats) == report.operations("write")
 
 
 def test_bytes_on_the_wire(exported: Place) -> None:
@@ -181,17 +177,6 @@ def test_stats_file_that_cannot_be_written(mounted: Place, tmp_path: Path) -> No
     assert f"cannot write stats_file={missing}: No such file or directory" in line
 
 
-def test_errors_are_counted(exported: Place) -> None:
-    exported.random("f", 65536)
-    pool = exported.pool.replace("/export?", "/ro?")
-    result = exported.fio(
-        pool=pool, rw="write", bs="16k", filename="f", iodepth=4, spread="roundrobin"
-    )
-    failed_io(result, "NFS3ERR_ROFS")
-    assert sum(line.errors for line in result.stats) >= 1
-    assert sum(line.write_ops for line in result.stats) == 0
-
-
 def test_retransmissions_and_reconnects_are_counted(exported: Place, lab: Lab) -> None:
     with exported.fio.start(
         rw="randread",
@@ -251,10 +236,12 @@ def test_trace_by_the_environment(mounted: Place) -> None:
     assert Traced.read(result.stderr) == []
 
 
-def test_trace_names_errors(exported: Place) -> None:
+def test_errors_are_counted_and_traced(exported: Place) -> None:
     exported.random("f", 65536)
     pool = exported.pool.replace("/export?", "/ro?")
     result = exported.fio(pool=pool, rw="write", bs="16k", filename="f", trace=1)
     failed_io(result, "NFS3ERR_ROFS")
     (call,) = Traced.read(result.stderr)
     assert (call.operation, call.done, call.error) == ("WRITE", 0, "Read-only file system")
+    (line,) = result.stats
+    assert (line.errors, line.write_ops) == (1, 0)

@@ -83,9 +83,9 @@ def test_commits_go_to_the_paths_that_wrote(exported: Place) -> None:
     assert commits == {label: int(number < 2) for number, label in enumerate(exported.labels)}
 
 
-def test_every_path_commits_what_it_wrote(place: Place) -> None:
+def test_every_path_commits_what_it_wrote(exported: Place) -> None:
     """One COMMIT to a path for each sync, over the first of the path's connections."""
-    result = place.fio(
+    result = exported.fio(
         rw="write",
         bs="16k",
         size="1m",
@@ -140,14 +140,14 @@ def test_fsync_on_close_of_files_that_are_closed_under_way(mounted: Place) -> No
     assert done(result).bytes("write") == 1 << 20
 
 
-def test_replayed_writes_are_all_done_and_committed(place: Place, tmp_path: Path) -> None:
+def test_replayed_writes_are_all_done_and_committed(exported: Place, tmp_path: Path) -> None:
     """read_iolog ends with calls in flight, which fio does not wait for: the engine does."""
     log = tmp_path / "log"
     writes = [f"f write {number * 4096} 4096" for number in range(64)]
     log.write_text("\n".join(["fio version 2 iolog", "f add", "f open", *writes, "f close", ""]))
-    result = place.fio(read_iolog=str(log), iodepth=16)
+    result = exported.fio(read_iolog=str(log), iodepth=16)
     done(result)
-    assert place.sizes() == {"f": 64 * 4096}
+    assert exported.sizes() == {"f": 64 * 4096}
     assert [(line.write_ops, line.commits) for line in result.stats] == [(64, 1)]
 
 

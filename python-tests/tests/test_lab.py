@@ -215,23 +215,19 @@ def test_run_gives_the_commands_status(lab: Lab) -> None:
     assert done.stdout.startswith("nfs://127.0.0.1/export?")
 
 
-@pytest.mark.parametrize(
-    ("options", "complaint"),
-    [
-        ({"addresses": "0"}, "--addresses=0"),
-        ({"link": "fast"}, "--link: 'fast' is no rate"),
-        ({"per-address": "0mbit"}, "--per-address: '0mbit' is no rate"),
-        ({"assured": "1mbit"}, "--assured is a share of --per-address"),
-        ({"size": "much"}, "--size: 'much' is no size"),
-        ({"local": None, "link": "1gbit"}, "--local cannot limit rates"),
-        ({"id": "../x"}, "lab id '../x'"),
-    ],
-)
-def test_bad_options(options: dict[str, str | None], complaint: str) -> None:
-    words = [f"--{key}" if value is None else f"--{key}={value}" for key, value in options.items()]
-    done = CliRunner().invoke(commands.app, ["run", *words, "--", "true"])
-    assert isinstance(done.exception, HarnessError)
-    assert complaint in str(done.exception)
+def test_bad_options() -> None:
+    for words, complaint in (
+        (["--addresses=0"], "--addresses=0"),
+        (["--link=fast"], "--link: 'fast' is no rate"),
+        (["--per-address=0mbit"], "--per-address: '0mbit' is no rate"),
+        (["--assured=1mbit"], "--assured is a share of --per-address"),
+        (["--size=much"], "--size: 'much' is no size"),
+        (["--local", "--link=1gbit"], "--local cannot limit rates"),
+        (["--id=../x"], "lab id '../x'"),
+    ):
+        done = CliRunner().invoke(commands.app, ["run", *words, "--", "true"])
+        assert isinstance(done.exception, HarnessError)
+        assert complaint in str(done.exception)
 
 
 def test_assured_rates_beyond_the_link_are_refused() -> None:
