@@ -14,6 +14,8 @@ from nfsmulti.fiorun import Engine, Fio, Option
 from nfsmulti.paths import BUILD, ROOT
 from nfsmulti.processes import run
 
+pytestmark = pytest.mark.full
+
 _SECONDS = 600.0
 _HIDDEN = {"libibverbs.pc", "librdmacm.pc"}
 
