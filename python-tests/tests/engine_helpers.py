@@ -313,7 +313,7 @@ def by_path(stats: Sequence[ConnectionStats], direction: str = "write") -> dict[
     return sums
 
 
-def eventually(what: Callable[[], object], seconds: float = 10) -> None:
+def eventually(what: Callable[[], object], seconds: float = 60) -> None:
     """Wait until something is true; fails with its name when that takes too long."""
     deadline = time.monotonic() + seconds
     while not what():

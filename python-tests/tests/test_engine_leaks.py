@@ -19,7 +19,7 @@ from engine_helpers import (
     family,
     fixture_of_places,
 )
-from test_protocol import Client, client  # noqa: F401 - client is a fixture
+from scripted_jobs import Client
 
 from nfsmulti.fiorun import Engine, FioProcess, Option
 from nfsmulti.lab import Lab
@@ -159,7 +159,7 @@ def _private_dirty(pid: int) -> int:
     return int(kib) << 10
 
 
-def test_a_thousand_reconnects(client: Client, engine: Engine) -> None:  # noqa: F811
+def test_a_thousand_reconnects(client: Client, engine: Engine) -> None:
     """Many connections at once, since each is opened again with the next tick only."""
     nconnect = 16
     ending = _Ending()

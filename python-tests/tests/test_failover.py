@@ -4,11 +4,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
 from engine_helpers import done, said
-from test_protocol import Client, client, covers_once  # noqa: F401 - client is a fixture
+from scripted_jobs import Client, covers_once
 
 from nfsmulti.fiorun import FioResult, Option
 from nfsmulti.scripted import DATA, Answer, Call, Nfs, ScriptedServer, Status
@@ -28,12 +27,6 @@ _JOB: dict[str, Option] = {
     "verify": "crc32c",
     "timeo": 5,
 }
-
-
-@pytest.fixture
-def paths() -> Iterator[ScriptedServer]:
-    with ScriptedServer(addresses=_ADDRESSES) as running:
-        yield running
 
 
 class Silence:
@@ -60,7 +53,7 @@ def _by_path(result: FioResult) -> dict[str, int]:
     return {line.path.partition(":")[0]: line.reissues for line in result.stats}
 
 
-def test_a_path_that_falls_silent(client: Client, paths: ScriptedServer) -> None:  # noqa: F811
+def test_a_path_that_falls_silent(client: Client, paths: ScriptedServer) -> None:
     paths.hooks.append(Silence(_SECOND, after=5))
     result = client(paths, **_JOB)
     done(result)
@@ -72,7 +65,7 @@ def test_a_path_that_falls_silent(client: Client, paths: ScriptedServer) -> None
     covers_once(answered, 2 * MIB)
 
 
-def test_a_path_that_is_gone(client: Client, paths: ScriptedServer) -> None:  # noqa: F811
+def test_a_path_that_is_gone(client: Client, paths: ScriptedServer) -> None:
     def cut(server: ScriptedServer) -> None:
         server.refuse(_SECOND)
         server.reset_connections()
@@ -89,7 +82,7 @@ def test_a_path_that_is_gone(client: Client, paths: ScriptedServer) -> None:  # 
 
 @pytest.mark.parametrize("spread", ["roundrobin", "queue", "stripe"])
 def test_a_path_that_comes_back_is_used_again(
-    client: Client,  # noqa: F811
+    client: Client,
     paths: ScriptedServer,
     spread: str,
 ) -> None:
@@ -112,7 +105,7 @@ def test_a_path_that_comes_back_is_used_again(
     assert Counter(call.server[0] for call in later)[_SECOND] > 0
 
 
-def test_long_calls_are_no_silence(client: Client, paths: ScriptedServer) -> None:  # noqa: F811
+def test_long_calls_are_no_silence(client: Client, paths: ScriptedServer) -> None:
     """A server that takes its time for one call, and answers others, is asked and left alone."""
     slow = Answer(delay=2.0)
 
@@ -126,7 +119,7 @@ def test_long_calls_are_no_silence(client: Client, paths: ScriptedServer) -> Non
     assert _by_path(result) == {_FIRST: 0, _SECOND: 0}
 
 
-def test_a_silent_path_is_not_taken_back(client: Client, paths: ScriptedServer) -> None:  # noqa: F811
+def test_a_silent_path_is_not_taken_back(client: Client, paths: ScriptedServer) -> None:
     """It can be connected to, but the probe is not answered either."""
     paths.hooks.append(Silence(_SECOND, after=5))
     result = client(paths, **{**_JOB, "rate_iops": 24})
@@ -135,7 +128,7 @@ def test_a_silent_path_is_not_taken_back(client: Client, paths: ScriptedServer) 
     assert [call for call in paths.calls(Nfs.NULL) if call.server[0] == _SECOND]
 
 
-def test_a_job_that_keeps_to_its_path_leaves_it(client: Client, paths: ScriptedServer) -> None:  # noqa: F811
+def test_a_job_that_keeps_to_its_path_leaves_it(client: Client, paths: ScriptedServer) -> None:
     paths.hooks.append(Silence(_FIRST, after=5))
     result = client(paths, **{**_JOB, "spread": "job"})
     done(result)
@@ -145,7 +138,7 @@ def test_a_job_that_keeps_to_its_path_leaves_it(client: Client, paths: ScriptedS
 
 @pytest.mark.parametrize("address", _ADDRESSES)
 def test_a_path_that_is_dead_from_the_start(
-    client: Client,  # noqa: F811
+    client: Client,
     paths: ScriptedServer,
     address: str,
 ) -> None:
@@ -156,7 +149,7 @@ def test_a_path_that_is_dead_from_the_start(
     assert any(f"{address}:" in line and "cannot reach port" in line for line in said(result))
 
 
-def test_a_path_that_cannot_find_the_file(client: Client, paths: ScriptedServer) -> None:  # noqa: F811
+def test_a_path_that_cannot_find_the_file(client: Client, paths: ScriptedServer) -> None:
     def hook(call: Call) -> Answer | None:
         stale = call.procedure is Nfs.LOOKUP and call.server[0] == _SECOND
         return Answer(status=Status.IO) if stale else None
@@ -168,7 +161,7 @@ def test_a_path_that_cannot_find_the_file(client: Client, paths: ScriptedServer)
 
 
 def test_soft_fails_nothing_while_another_path_lives(
-    client: Client,  # noqa: F811
+    client: Client,
     paths: ScriptedServer,
 ) -> None:
     """Even where it gives up sooner than a path is known to be dead."""
@@ -177,13 +170,13 @@ def test_soft_fails_nothing_while_another_path_lives(
     assert paths.durable("f") == paths.content("f")
 
 
-def test_without_failover_such_a_path_ends_the_job(client: Client, paths: ScriptedServer) -> None:  # noqa: F811
+def test_without_failover_such_a_path_ends_the_job(client: Client, paths: ScriptedServer) -> None:
     paths.refuse(_SECOND)
     assert client(paths, **{**_JOB, "failover": 0}).status == 1
 
 
 def test_what_a_dead_path_wrote_is_committed_by_another(
-    client: Client,  # noqa: F811
+    client: Client,
     paths: ScriptedServer,
 ) -> None:
     """Its WRITEs are answered, and nothing after them: their COMMIT goes where it can."""
@@ -197,7 +190,7 @@ def test_what_a_dead_path_wrote_is_committed_by_another(
 
 
 def test_what_was_lost_behind_a_dead_path_is_reported(
-    client: Client,  # noqa: F811
+    client: Client,
     paths: ScriptedServer,
 ) -> None:
     def restart(call: Call) -> Answer | None:
@@ -211,14 +204,14 @@ def test_what_was_lost_behind_a_dead_path_is_reported(
     assert {line.split()[2].partition(":")[0] for line in lost} == {*_ADDRESSES}
 
 
-def test_the_last_path_gives_up_as_soft_says(client: Client, paths: ScriptedServer) -> None:  # noqa: F811
+def test_the_last_path_gives_up_as_soft_says(client: Client, paths: ScriptedServer) -> None:
     paths.hooks.extend(Silence(address, after=5) for address in _ADDRESSES)
     result = client(paths, **{**_JOB, "soft": 1, "retrans": 1, "verify": None})
     assert result.status == 1
     assert "Connection timed out" in result.messages
 
 
-def test_the_last_path_waits_as_hard_says(client: Client, paths: ScriptedServer) -> None:  # noqa: F811
+def test_the_last_path_waits_as_hard_says(client: Client, paths: ScriptedServer) -> None:
     silences = [Silence(address, after=5) for address in _ADDRESSES]
 
     def relent(_: ScriptedServer) -> None:

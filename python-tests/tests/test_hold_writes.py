@@ -7,7 +7,6 @@ import errno
 import os
 import signal
 import threading
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -22,17 +21,15 @@ from engine_helpers import (
     said,
     traces,
 )
-from test_protocol import (
+from scripted_jobs import (
     BLOCKS,
     Case,
     Client,
     Options,
     Outcomes,
-    client,  # noqa: F401 - a fixture
     failed,
     fixture_of_runs,
     last_of,
-    server,  # noqa: F401 - a fixture
     undisturbed,
     verifiers_at_random,
 )
@@ -114,8 +111,8 @@ def test_what_a_server_lost_is_written_again(repairs: Outcomes, name: str) -> No
 
 
 def test_nothing_else_is_written_before_it_is_mended(
-    client: Client,  # noqa: F811
-    server: ScriptedServer,  # noqa: F811
+    client: Client,
+    server: ScriptedServer,
 ) -> None:
     """The restart is found out at the ninth WRITE; seven more are queued behind the repair."""
     server.hooks.append(on(Nfs.WRITE, _FORGETS, nth=9))
@@ -126,7 +123,7 @@ def test_nothing_else_is_written_before_it_is_mended(
     assert order.index(Nfs.COMMIT) == 18
 
 
-def test_every_file_is_mended(client: Client, server: ScriptedServer) -> None:  # noqa: F811
+def test_every_file_is_mended(client: Client, server: ScriptedServer) -> None:
     """The first COMMIT finds out for all files what their writes have lost."""
     server.hooks.append(on(Nfs.COMMIT, _FORGETS, nth=1))
     done(client(server, **_HOLD, filename="a:b:c", size="192k"))
@@ -201,7 +198,7 @@ def test_what_cannot_be_mended_is_reported(hopeless: Outcomes, name: str, proced
     assert sum('65536 bytes of "f" may be lost' in line for line in lines) == 1
 
 
-def test_nothing_is_written_after_that(client: Client, server: ScriptedServer) -> None:  # noqa: F811
+def test_nothing_is_written_after_that(client: Client, server: ScriptedServer) -> None:
     """A job that goes on at errors has its writes refused."""
     server.hooks.append(on(Nfs.COMMIT, _FORGETS))
     result = client(server, hold_writes="16k", continue_on_error="write", iodepth=1)
@@ -216,8 +213,8 @@ def test_nothing_is_written_after_that(client: Client, server: ScriptedServer) -
     ("hold", "depth", "commits"), [("16k", 1, 4), ("16k", 8, 4), ("4k", 8, 16), ("23k", 4, 4)]
 )
 def test_a_full_hold_waits_for_a_commit(
-    client: Client,  # noqa: F811
-    server: ScriptedServer,  # noqa: F811
+    client: Client,
+    server: ScriptedServer,
     hold: str,
     depth: int,
     commits: int,
@@ -241,15 +238,15 @@ def test_a_full_hold_waits_for_a_commit(
 
 
 def test_a_full_hold_holds_no_reads_up_for_ever(
-    client: Client,  # noqa: F811
-    server: ScriptedServer,  # noqa: F811
+    client: Client,
+    server: ScriptedServer,
 ) -> None:
     server.create("f", bytes(64 * KIB))
     undisturbed(client(server, hold_writes="8k", rw="randrw", iodepth=16, fsync=3))
     assert server.durable("f") == server.content("f")
 
 
-def test_a_loss_behind_a_full_hold(client: Client, server: ScriptedServer) -> None:  # noqa: F811
+def test_a_loss_behind_a_full_hold(client: Client, server: ScriptedServer) -> None:
     server.hooks.append(on(Nfs.COMMIT, _FORGETS, nth=2))
     result = client(server, **{**_HOLD, "hold_writes": "16k", "iodepth": 4})
     done(result)
@@ -257,7 +254,7 @@ def test_a_loss_behind_a_full_hold(client: Client, server: ScriptedServer) -> No
     assert _rewritten(result) == 16 * KIB
 
 
-def test_pieces_of_one_block_wait_for_room(client: Client, server: ScriptedServer) -> None:  # noqa: F811
+def test_pieces_of_one_block_wait_for_room(client: Client, server: ScriptedServer) -> None:
     server.hooks.append(on(Nfs.COMMIT, _FORGETS, nth=2))
     done(client(server, **{**_HOLD, "hold_writes": "20k", "bs": "16k", "wsize": "4k"}))
     assert len(server.durable("f")) == 64 * KIB
@@ -266,7 +263,7 @@ def test_pieces_of_one_block_wait_for_room(client: Client, server: ScriptedServe
 # --- what is written twice ---
 
 
-def test_what_is_written_last_wins(client: Client, server: ScriptedServer) -> None:  # noqa: F811
+def test_what_is_written_last_wins(client: Client, server: ScriptedServer) -> None:
     """Five rounds over one small file, in any order, all of them held: the newest is on disk."""
     server.hooks.append(on(Nfs.COMMIT, _FORGETS, nth=1))
     seen = dict[int, bytes]()
@@ -294,8 +291,8 @@ def test_what_is_written_last_wins(client: Client, server: ScriptedServer) -> No
 
 
 def test_overlapping_writes_go_out_again_in_their_order(
-    client: Client,  # noqa: F811
-    server: ScriptedServer,  # noqa: F811
+    client: Client,
+    server: ScriptedServer,
     tmp_path: Path,
 ) -> None:
     """A WRITE over another that is under way waits for its reply; those beside it do not."""
@@ -326,13 +323,7 @@ def test_overlapping_writes_go_out_again_in_their_order(
 _ADDRESSES = ("127.0.0.1", "127.0.0.2")
 
 
-@pytest.fixture
-def paths() -> Iterator[ScriptedServer]:
-    with ScriptedServer(addresses=_ADDRESSES) as running:
-        yield running
-
-
-def test_paths_with_verifiers_of_their_own(client: Client, paths: ScriptedServer) -> None:  # noqa: F811
+def test_paths_with_verifiers_of_their_own(client: Client, paths: ScriptedServer) -> None:
     """One node of a cluster restarts: all that is held goes out again, each over its path.
 
     The first of the other node's writes are durable by then, and nothing older is held.
@@ -355,7 +346,7 @@ def test_paths_with_verifiers_of_their_own(client: Client, paths: ScriptedServer
 
 
 def test_a_survivor_writes_again_what_a_dead_path_wrote(
-    client: Client,  # noqa: F811
+    client: Client,
     paths: ScriptedServer,
 ) -> None:
     """failover=1, and the server behind the paths has lost everything meanwhile."""
@@ -373,8 +364,8 @@ def test_a_survivor_writes_again_what_a_dead_path_wrote(
 
 
 def test_a_file_that_is_closed_meanwhile_is_mended_first(
-    client: Client,  # noqa: F811
-    server: ScriptedServer,  # noqa: F811
+    client: Client,
+    server: ScriptedServer,
 ) -> None:
     """The job's last I/O is a READ, which is answered while its WRITEs go out again."""
     seen: set[int] = set()
@@ -398,7 +389,7 @@ def test_a_file_that_is_closed_meanwhile_is_mended_first(
     assert all(any(durable[offset : offset + 4 * KIB]) for offset in seen)
 
 
-def _mixed(server: ScriptedServer, folder: Path) -> str:  # noqa: F811
+def _mixed(server: ScriptedServer, folder: Path) -> str:
     """Give a pool of a server and a directory that have the same file."""
     folder.mkdir()
     (folder / "f").write_bytes(bytes(128 * KIB))
@@ -407,8 +398,8 @@ def _mixed(server: ScriptedServer, folder: Path) -> str:  # noqa: F811
 
 
 def test_a_mount_beside_it_is_still_synced(
-    client: Client,  # noqa: F811
-    server: ScriptedServer,  # noqa: F811
+    client: Client,
+    server: ScriptedServer,
     tmp_path: Path,
 ) -> None:
     """Its kernel has what went through it, whatever the server of the other path has lost."""
@@ -422,8 +413,8 @@ def test_a_mount_beside_it_is_still_synced(
 
 
 def test_nothing_goes_out_again_through_a_mount(
-    client: Client,  # noqa: F811
-    server: ScriptedServer,  # noqa: F811
+    client: Client,
+    server: ScriptedServer,
     tmp_path: Path,
 ) -> None:
     """The server goes while data is written again, and comes back: no mount stands in for it."""
@@ -454,7 +445,7 @@ def test_nothing_goes_out_again_through_a_mount(
     assert gone
 
 
-def test_a_job_that_is_stopped_meanwhile_ends(client: Client, server: ScriptedServer) -> None:  # noqa: F811
+def test_a_job_that_is_stopped_meanwhile_ends(client: Client, server: ScriptedServer) -> None:
     """hard: nothing of what is written again is answered."""
     hook = on(Nfs.WRITE, Answer(reply=False), after=BLOCKS)
     server.hooks.extend([on(Nfs.COMMIT, _FORGETS, nth=1), hook])
@@ -471,8 +462,8 @@ def test_a_job_that_is_stopped_meanwhile_ends(client: Client, server: ScriptedSe
 
 
 def test_it_changes_nothing_for_a_server_that_stays(
-    client: Client,  # noqa: F811
-    server: ScriptedServer,  # noqa: F811
+    client: Client,
+    server: ScriptedServer,
 ) -> None:
     for hold in (None, "1m"):
         before = len(server.calls())
@@ -489,23 +480,23 @@ _DURABLE: dict[str, Options] = {
 
 
 @pytest.mark.parametrize("name", _DURABLE)
-def test_durable_writes_are_not_held(client: Client, server: ScriptedServer, name: str) -> None:  # noqa: F811
+def test_durable_writes_are_not_held(client: Client, server: ScriptedServer, name: str) -> None:
     undisturbed(client(server, hold_writes="4k", **_DURABLE[name]))
     assert server.calls(Nfs.COMMIT) == []
 
 
-def test_what_is_durable_at_once_fills_no_hold(client: Client, server: ScriptedServer) -> None:  # noqa: F811
+def test_what_is_durable_at_once_fills_no_hold(client: Client, server: ScriptedServer) -> None:
     server.hooks.append(on(Nfs.WRITE, Answer(committed=Stable.FILE_SYNC)))
     undisturbed(client(server, hold_writes="8k", verify="crc32c"))
     assert server.calls(Nfs.COMMIT) == []
 
 
-def test_an_unlinked_file_owes_nothing(client: Client, server: ScriptedServer) -> None:  # noqa: F811
+def test_an_unlinked_file_owes_nothing(client: Client, server: ScriptedServer) -> None:
     undisturbed(client(server, hold_writes="64k", unlink=1))
     assert server.calls(Nfs.COMMIT) == []
 
 
-def test_reconnecting_loses_nothing_of_it(client: Client, server: ScriptedServer) -> None:  # noqa: F811
+def test_reconnecting_loses_nothing_of_it(client: Client, server: ScriptedServer) -> None:
     server.hooks.append(last_of(8, Answer(reply=False, end="reset")))
     result = client(server, **_HOLD)
     done(result)
@@ -517,8 +508,8 @@ def test_reconnecting_loses_nothing_of_it(client: Client, server: ScriptedServer
 
 @pytest.mark.parametrize("value", ["1k", "4095"])
 def test_a_hold_that_no_block_fits_in_is_refused(
-    client: Client,  # noqa: F811
-    server: ScriptedServer,  # noqa: F811
+    client: Client,
+    server: ScriptedServer,
     value: str,
 ) -> None:
     line = refused(client(server, hold_writes=value), "a write of this job has up to 4096 bytes")
@@ -528,14 +519,14 @@ def test_a_hold_that_no_block_fits_in_is_refused(
 
 @pytest.mark.parametrize("value", ["1p", "-1"])
 def test_a_hold_that_no_memory_is_left_for_is_refused(
-    client: Client,  # noqa: F811
-    server: ScriptedServer,  # noqa: F811
+    client: Client,
+    server: ScriptedServer,
     value: str,
 ) -> None:
     refused(client(server, hold_writes=value), "there is not so much memory")
 
 
-def test_what_is_no_size_is_refused(client: Client, server: ScriptedServer) -> None:  # noqa: F811
+def test_what_is_no_size_is_refused(client: Client, server: ScriptedServer) -> None:
     assert client(server, hold_writes="all").status not in (0, None)
     assert server.calls() == []
 

@@ -26,20 +26,18 @@ from itertools import pairwise, product
 
 import pytest
 from engine_helpers import cpu_seconds, done, eventually, said
-from test_protocol import (
+from scripted_jobs import (
     BLOCKS,
     SECONDS,
     Case,
     Client,
     Options,
     Outcomes,
-    client,  # noqa: F401 - a fixture
     covers_once,
     failed,
     fixture_of_runs,
     numbered,
     reading,
-    server,  # noqa: F401 - a fixture
     start_fio,
     undisturbed,
 )
@@ -66,12 +64,6 @@ _GRACE = 10013  # NFS4ERR_GRACE
 _ADDRESSES = ("127.0.0.1", "127.0.0.2")
 
 
-@pytest.fixture
-def paths() -> Iterator[ScriptedServer]:
-    with ScriptedServer(addresses=_ADDRESSES) as running:
-        yield running
-
-
 # --- hard: one line when a path stops, one when it resumes ---
 
 
@@ -82,8 +74,8 @@ def _lose_each_call(first: int, last: int) -> Hook:
 
 
 def test_hard_tells_once_per_path_that_it_stops_and_resumes(
-    client: Client,  # noqa: F811
-    server: ScriptedServer,  # noqa: F811
+    client: Client,
+    server: ScriptedServer,
 ) -> None:
     """Four connections, all of them lost with the server, and lost again when it is back."""
     restart = on(Nfs.WRITE, Answer(do=lambda one: one.restart(down=1.5)), nth=9)
@@ -96,7 +88,7 @@ def test_hard_tells_once_per_path_that_it_stops_and_resumes(
     assert f"127.0.0.1:{server.nfs_port}:/export: server OK" in resumes
 
 
-def test_hard_tells_it_each_time(client: Client, server: ScriptedServer) -> None:  # noqa: F811
+def test_hard_tells_it_each_time(client: Client, server: ScriptedServer) -> None:
     lose = Answer(act=False, reply=False, end="close")
     server.hooks.extend([on(Nfs.WRITE, lose, nth=5), on(Nfs.WRITE, lose, nth=12)])
     result = client(server, iodepth=1)
@@ -106,7 +98,7 @@ def test_hard_tells_it_each_time(client: Client, server: ScriptedServer) -> None
 
 
 def test_failover_tells_once_per_path_that_it_stops_and_resumes(
-    client: Client,  # noqa: F811
+    client: Client,
     paths: ScriptedServer,
 ) -> None:
     """Four connections to a path that takes calls and answers none, also when they are new."""
@@ -135,7 +127,7 @@ def test_failover_tells_once_per_path_that_it_stops_and_resumes(
 # --- hard: told when nothing has been sent yet, or nothing has come in full ---
 
 
-def _says_silence(client: Client, server: ScriptedServer, **options: object) -> None:  # noqa: F811
+def _says_silence(client: Client, server: ScriptedServer, **options: object) -> None:
     with client.start(server, timeo=2, **options) as process:  # type: ignore[arg-type]
         errors = process.folder / "stderr"
         eventually(lambda: "server not responding, still trying" in errors.read_text())
@@ -145,7 +137,7 @@ def _says_silence(client: Client, server: ScriptedServer, **options: object) -> 
     assert result.messages.count("not responding") == 1
 
 
-def test_hard_tells_of_a_server_that_does_not_read(client: Client) -> None:  # noqa: F811
+def test_hard_tells_of_a_server_that_does_not_read(client: Client) -> None:
     """The only call is still on its way out."""
     rest = Answer(do=ScriptedServer.stop_reading)
     hook = on(Nfs.WRITE, rest, nth=1)
@@ -153,22 +145,22 @@ def test_hard_tells_of_a_server_that_does_not_read(client: Client) -> None:  # n
         _says_silence(client, running, bs="16m", wsize="16m", size="64m", iodepth=1)
 
 
-def test_hard_tells_of_a_reply_that_trickles(client: Client, server: ScriptedServer) -> None:  # noqa: F811
+def test_hard_tells_of_a_reply_that_trickles(client: Client, server: ScriptedServer) -> None:
     """The only call's answer has begun to come."""
     server.create("f", bytes(64 * KIB))
     server.hooks.append(on(Nfs.READ, Answer(chunk=100, pause=1.0)))
     _says_silence(client, server, rw="read", iodepth=1)
 
 
-def test_soft_fails_a_reply_that_trickles(client: Client, server: ScriptedServer) -> None:  # noqa: F811
+def test_soft_fails_a_reply_that_trickles(client: Client, server: ScriptedServer) -> None:
     server.create("f", bytes(64 * KIB))
     server.hooks.append(on(Nfs.READ, Answer(chunk=100, pause=1.0)))
     failed(client(server, rw="read", soft=1, timeo=2, retrans=1), error=errno.ETIMEDOUT)
 
 
 def test_calls_are_sent_again_after_longer_and_longer(
-    client: Client,  # noqa: F811
-    server: ScriptedServer,  # noqa: F811
+    client: Client,
+    server: ScriptedServer,
 ) -> None:
     """nfs(5), timeo: each time-out is longer than the last by as much."""
     server.hooks.append(on(Nfs.WRITE, _NEVER, first=4))
@@ -258,7 +250,7 @@ def endings(
     return ended
 
 
-def _until_it_hangs(server: ScriptedServer, process: FioProcess) -> None:  # noqa: F811
+def _until_it_hangs(server: ScriptedServer, process: FioProcess) -> None:
     """Wait for the last call that is answered, and some time for fio to wait for more."""
     server.wait_for(lambda: len(server.calls(*DATA)) > 4)
     assert process.wait(0.1) is None
@@ -282,8 +274,8 @@ def test_signals_and_runtime_end_a_hard_job_within_5_seconds(
     ids=str,
 )
 def test_runtime_waits_for_the_commit_of_a_server_that_lives(
-    client: Client,  # noqa: F811
-    server: ScriptedServer,  # noqa: F811
+    client: Client,
+    server: ScriptedServer,
     options: Options,
 ) -> None:
     """It answers NULL while it commits for longer than a silent one would be given.
@@ -302,8 +294,8 @@ def test_runtime_waits_for_the_commit_of_a_server_that_lives(
 
 @pytest.mark.parametrize("procedure", DATA)
 def test_grace_is_waited_for(
-    client: Client,  # noqa: F811
-    server: ScriptedServer,  # noqa: F811
+    client: Client,
+    server: ScriptedServer,
     procedure: Nfs,
 ) -> None:
     """As some servers say it in NFSv3, too."""
@@ -315,8 +307,8 @@ def test_grace_is_waited_for(
 
 @pytest.mark.parametrize("soft", [0, 1])
 def test_a_server_that_asks_for_patience_for_ever(
-    client: Client,  # noqa: F811
-    server: ScriptedServer,  # noqa: F811
+    client: Client,
+    server: ScriptedServer,
     soft: int,
 ) -> None:
     """It is told once, asked ever more rarely, and left when the job is to end."""
@@ -337,8 +329,8 @@ def test_a_server_that_asks_for_patience_for_ever(
 
 @pytest.mark.parametrize("procedure", DATA)
 def test_stale_is_one_clear_line(
-    client: Client,  # noqa: F811
-    server: ScriptedServer,  # noqa: F811
+    client: Client,
+    server: ScriptedServer,
     procedure: Nfs,
 ) -> None:
     """However many calls on however many connections meet it."""
@@ -384,8 +376,8 @@ def test_what_no_commit_has_confirmed_is_reported(commits: Outcomes, name: str) 
 
 
 def test_data_that_answers_another_call_is_found_out(
-    client: Client,  # noqa: F811
-    server: ScriptedServer,  # noqa: F811
+    client: Client,
+    server: ScriptedServer,
 ) -> None:
     """A reply to a READ bears the number of another READ that is outstanding."""
     server.create("f", numbered(64 * KIB, 4 * KIB))
@@ -403,8 +395,8 @@ def test_data_that_answers_another_call_is_found_out(
 
 
 def test_a_reply_to_a_write_is_none_to_a_read(
-    client: Client,  # noqa: F811
-    server: ScriptedServer,  # noqa: F811
+    client: Client,
+    server: ScriptedServer,
 ) -> None:
     """Results of one procedure under the number of another: not a byte is taken from them."""
     server.create("f", numbered(64 * KIB, 4 * KIB))
@@ -461,8 +453,8 @@ def _slammed(port: int) -> Iterator[Callable[[], int]]:
 
 
 def test_connections_that_are_closed_at_once_are_opened_ever_more_rarely(
-    client: Client,  # noqa: F811
-    server: ScriptedServer,  # noqa: F811
+    client: Client,
+    server: ScriptedServer,
 ) -> None:
     server.hooks.append(on(Nfs.WRITE, _NEVER, after=4))
     with client.start(server, iodepth=4) as process:
@@ -481,8 +473,8 @@ def test_connections_that_are_closed_at_once_are_opened_ever_more_rarely(
 
 
 def test_patience_and_an_end_each_time_is_no_spin(
-    client: Client,  # noqa: F811
-    server: ScriptedServer,  # noqa: F811
+    client: Client,
+    server: ScriptedServer,
 ) -> None:
     """Each connection is answered once, and so that nothing is done."""
     server.hooks.append(on(Nfs.WRITE, Answer(status=Status.JUKEBOX, end="close"), after=4))
@@ -502,7 +494,7 @@ def test_patience_and_an_end_each_time_is_no_spin(
 
 @pytest.mark.parametrize("silent", [(Nfs.WRITE, Nfs.COMMIT, Nfs.NULL), (Nfs.COMMIT, Nfs.NULL)])
 def test_a_file_is_laid_out_by_the_paths_that_are_left(
-    client: Client,  # noqa: F811
+    client: Client,
     paths: ScriptedServer,
     silent: tuple[Nfs, ...],
 ) -> None:
@@ -529,7 +521,7 @@ def _second_finds_nothing(call: Call) -> Answer | None:
 
 
 def test_a_file_is_laid_out_without_a_path_that_cannot_find_it(
-    client: Client,  # noqa: F811
+    client: Client,
     paths: ScriptedServer,
 ) -> None:
     paths.hooks.append(_second_finds_nothing)
@@ -538,7 +530,7 @@ def test_a_file_is_laid_out_without_a_path_that_cannot_find_it(
 
 
 def test_every_file_is_laid_out_without_a_path_that_cannot_find_them(
-    client: Client,  # noqa: F811
+    client: Client,
     paths: ScriptedServer,
 ) -> None:
     """What was found out of a path for one file is nothing that the next waits for."""
