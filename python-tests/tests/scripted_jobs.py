@@ -133,6 +133,7 @@ class Case:
     wtmax: int = MIB
     url: Mapping[str, object] = field(default_factory=dict)
     addresses: Sequence[str] = TWO_ADDRESSES[:1]
+    receive_buffer: int | None = None
     during: Callable[[ScriptedServer, FioProcess], object] | None = None
 
 
@@ -173,8 +174,14 @@ def _begin(
     stack: ExitStack, engine: Engine, folder: Path, case: Case
 ) -> tuple[ScriptedServer, FioProcess]:
     export = Export(rtmax=case.rtmax, wtmax=case.wtmax)
-    made = ScriptedServer(case.hook, export=export, addresses=case.addresses)
-    server = stack.enter_context(made)
+    server = stack.enter_context(
+        ScriptedServer(
+            case.hook,
+            export=export,
+            addresses=case.addresses,
+            receive_buffer=case.receive_buffer,
+        )
+    )
     for name, content in case.files.items():
         server.create(name, content)
     own, pool = folder / str(server.nfs_port), server.pool(**case.url)
@@ -221,6 +228,11 @@ def last_of(number: int, answer: Answer) -> Hook:
 def verifiers_at_random(call: Call) -> Answer | None:
     """Answer each WRITE and COMMIT with a verifier of its own."""
     return Answer(verifier=os.urandom(8)) if call.procedure in (Nfs.WRITE, Nfs.COMMIT) else None
+
+
+def first_of(*hooks: Hook) -> Hook:
+    """Make a hook of several: the first that has an answer gives it."""
+    return lambda call: next(filter(None, (hook(call) for hook in hooks)), None)
 
 
 def go(server: ScriptedServer) -> None:
