@@ -30,7 +30,7 @@ from nfsmulti.machine import versions
 from nfsmulti.processes import Completed, find, run
 from nfsmulti.testrun import variant
 
-pytest_plugins = ("in_guest", "limits")
+pytest_plugins = ("in_guest", "limits", "scripted_jobs")
 
 _HARNESS_SECONDS = 60.0
 _SUPPRESSIONS = Path(__file__).with_name("lsan.supp")

@@ -314,7 +314,7 @@ def by_path(stats: Sequence[ConnectionStats], direction: str = "write") -> dict[
 
 
 def eventually(what: Callable[[], object], seconds: float = 60) -> None:
-    """Wait until something is true; fails with its name when that takes too long."""
+    """Wait until something is true. `seconds` only protect against hanging."""
     deadline = time.monotonic() + seconds
     while not what():
         assert time.monotonic() < deadline, f"{what} did not come true"
@@ -357,7 +357,10 @@ def cpu_seconds(pid: int) -> float:
 
 
 def ends(process: FioProcess, seconds: float = 60) -> None:
-    """Expect a fio to end by itself, and no job of it to outlive it."""
+    """Expect a fio to end by itself, and no job of it to outlive it.
+
+    `seconds` only protect against hanging; what must end in time is tested with `within`.
+    """
     deadline = time.monotonic() + seconds
     jobs: set[Identity] = set()
     while process.running:

@@ -25,7 +25,7 @@ from nfsmulti.lab import state as states
 from nfsmulti.lab.network import Network
 from nfsmulti.lab.state import LabState
 from nfsmulti.paths import PYTHON_TESTS
-from nfsmulti.processes import Identity, Process, run
+from nfsmulti.processes import Identity, Process, find, run
 
 
 def _nfs_versions(lab: Lab, address: str, enter: list[str] | None = None) -> list[int]:
@@ -178,7 +178,8 @@ def _class_bytes(namespace: str, device: str, ceiling: str) -> list[int]:
 def test_a_kernel_that_cannot_number_connections_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Limits, "numbering", lambda *_: "add rule inet nowhere at all\n")
     lab = Lab(LabConfig(addresses=1, limits=Limits(per_connection="400mbit")))
-    with pytest.raises(HarnessError, match="--per-connection: nft cannot number connections"):
+    said = pytest.raises(HarnessError, match="--per-connection: nft cannot number connections")
+    with said:
         try:
             lab.start()
         except MissingError as error:

@@ -24,7 +24,7 @@ from nfsmulti.scripted.procedures import Arguments, Export, Procedures
 from nfsmulti.scripted.protocol import Mount, Nfs, Procedure, RpcCall
 
 _BACKLOG = 256
-_START_SECONDS = _STOP_SECONDS = 10.0
+_START_SECONDS = _STOP_SECONDS = 60.0
 _BIND_TRIES = 32
 _FULL_SECONDS = 0.1  # a connection on this machine that takes longer finds the queue full
 
@@ -115,7 +115,7 @@ class ScriptedServer:
         log = self._log[:]
         return [call for call in log if call.procedure in procedures] if procedures else log
 
-    def wait_for(self, condition: Callable[[], bool], seconds: float = 10.0) -> None:
+    def wait_for(self, condition: Callable[[], bool], seconds: float = 60.0) -> None:
         """Wait until the condition holds, which is looked at after each call."""
         with self._logged:
             if not self._logged.wait_for(condition, seconds):
