@@ -288,7 +288,8 @@ def test_report_that_fails_ends_no_other_run(
     assert "no report: ZeroDivisionError()" in capsys.readouterr().err
 
 
-@pytest.mark.timeout(300)  # two boots
+@pytest.mark.full
+@pytest.mark.timeout(1800)  # two boots
 def test_guest_that_dies_fails_its_cell_and_the_next_boot_goes_on(tmp_path: Path) -> None:
     if inside():
         pytest.skip("a guest has no guests")
