@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Tests marked `kernel_lab` run in the guest of ./nfsmulti lab kernel, one boot for each file.
+"""Tests marked `kernel_lab` run in the guest of ./nfsmulti lab kernel, all in one boot.
 
-On the host each stands for the test of its name in the guest: the first of a file boots it, and
+On the host each stands for the test of its name in the guest: the first of them boots it, and
 each then gives the outcome and the words that its own has had there. In the guest they are tests
 like others, whose reports are written to a file for the host.
 """
@@ -24,8 +24,8 @@ from nfsmulti.lab.kernel import GuestConfig, inside, run_in_guest
 from nfsmulti.paths import BUILD, ROOT
 
 _REPORTS = "NFSMULTI_GUEST_REPORTS"
-# Each test has its own limit in the guest; this one is for a guest that hangs.
-_SECONDS = 1800.0
+# Each test has a limit of its own in the guest. This one lies between two, for a guest that hangs.
+_SILENCE = 900.0
 _LINES = 30
 
 
@@ -64,7 +64,7 @@ class _Run:
     missing: MissingError | None = None
 
 
-_RUNS = pytest.StashKey[dict[Path, _Run]]()
+_RUN = pytest.StashKey[_Run]()
 
 
 class _FailedInGuestError(Exception):
@@ -75,17 +75,15 @@ class _InGuest(pytest.Item):
     """Stands for a test that runs in the guest."""
 
     def setup(self) -> None:
-        """Run all of its file, if that has not been done."""
-        runs = self.session.stash.setdefault(_RUNS, {})
-        if self.path not in runs:
-            mine = [item for item in self.session.items if item.path == self.path]
-            tests = [item.nodeid for item in mine if isinstance(item, _InGuest)]
-            runs[self.path] = _run(self.config, tests)
-        if error := runs[self.path].missing:
+        """Run all of them, if that has not been done."""
+        if _RUN not in self.session.stash:
+            tests = [item.nodeid for item in self.session.items if isinstance(item, _InGuest)]
+            self.session.stash[_RUN] = _run(self.config, tests)
+        if error := self.session.stash[_RUN].missing:
             missing(error)
 
     def runtest(self) -> None:
-        run = self.session.stash[_RUNS][self.path]
+        run = self.session.stash[_RUN]
         reports = run.reports.get(self.nodeid, [])
         for report in reports:
             if report.failed:
@@ -122,7 +120,7 @@ def _run(config: pytest.Config, tests: Sequence[str]) -> _Run:
         try:
             status = run_in_guest(
                 [sys.executable, "-m", "pytest", *words, *tests],
-                GuestConfig(results=folder, timeout=_SECONDS),
+                GuestConfig(results=folder, silence=_SILENCE),
                 stdout=output,
                 stderr=output,
                 cwd=ROOT,

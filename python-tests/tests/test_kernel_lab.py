@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import io
+import re
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import missing, run_harness
@@ -18,9 +20,10 @@ from nfsmulti.lab.kernel.tree import KernelTree
 from nfsmulti.paths import PYTHON_TESTS
 from nfsmulti.processes import Completed, Identity, Process
 
-_SECONDS = 240.0
+_SECONDS = 600.0  # for a boot, on a slow machine too
 
 pytestmark = pytest.mark.timeout(2 * _SECONDS)
+boots = pytest.mark.full
 
 
 @pytest.fixture(scope="module")
@@ -36,8 +39,9 @@ def _lab(*words: str, cwd: Path | None = None) -> Completed:
     return run_harness("lab", "kernel", *words, cwd=cwd, timeout=_SECONDS)
 
 
+@boots
 def test_command_is_at_home_and_changes_nothing(kernel: KernelTree, tmp_path: Path) -> None:
-    """Output, status, folder, environment and results; nothing else comes back."""
+    """Output, folder, environment, mounts and results; a signal's status; nothing else is left."""
     (tmp_path / "before").write_text("host's")
     (tmp_path / "results, all").mkdir()
     script = """
@@ -45,33 +49,28 @@ def test_command_is_at_home_and_changes_nothing(kernel: KernelTree, tmp_path: Pa
         echo "$POOL"; cat /sys/class/infiniband/*/ports/1/state
         echo guest >before; echo guest >/etc/nfsmulti-guest; ls /etc/nfsmulti-guest
         echo kept >"$NFSMULTI_LAB_OUT/file"; cat "results, all/file"
-        sleep 1000 & exit 7
+        echo "$NFSMULTI_POOLS"; grep " /mnt/" /proc/self/mounts
+        sleep 1000 & kill -TERM $$
     """
-    done = _lab("--results", "results, all", "--", "sh", "-c", script, cwd=tmp_path)
-    assert (done.status, done.stderr) == (7, "err\n")
-    pool = "nfs://10.0.2.15/export,nfs://10.0.2.16/export"
-    said = ["out", str(tmp_path), f"host's{kernel.release}", "0", pool, "4: ACTIVE"]
-    assert done.stdout.splitlines() == [*said, "/etc/nfsmulti-guest", "kept"]
-    assert (tmp_path / "before").read_text() == "host's"
-    assert not Path("/etc/nfsmulti-guest").exists()
-    assert (tmp_path / "results, all/file").read_text() == "kept\n"
-
-
-@pytest.mark.usefixtures("kernel")
-def test_mounts_and_a_signals_status() -> None:
-    mounts = [
+    options = [
+        "--results=results, all",
         "--mount=/mnt/a=vers=3,proto=rdma",
         "--mount=/mnt/b=vers=4.2,nconnect=2,address=10.0.2.16",
     ]
-    script = 'echo "$NFSMULTI_POOLS"; grep " /mnt/" /proc/self/mounts; kill -TERM $$'
-    done = _lab(*mounts, "--", "sh", "-c", script)
-    assert done.status == 128 + signal.SIGTERM
-    pools, first, second = done.stdout.splitlines()
+    done = _lab(*options, "--", "sh", "-c", script, cwd=tmp_path)
+    assert (done.status, done.stderr) == (128 + signal.SIGTERM, "err\n")
+    *before, pools, first, second = done.stdout.splitlines()
+    pool = "nfs://10.0.2.15/export,nfs://10.0.2.16/export"
+    said = ["out", str(tmp_path), f"host's{kernel.release}", "0", pool, "4: ACTIVE"]
+    assert before == [*said, "/etc/nfsmulti-guest", "kept"]
     assert pools.endswith(" mounts:/mnt/a,/mnt/b")
     assert first.startswith("10.0.2.15:/export /mnt/a nfs ")
     assert ",proto=rdma,port=20049," in first
     assert second.startswith("10.0.2.16:/ /mnt/b nfs4 ")
     assert ",proto=tcp,nconnect=2," in second
+    assert (tmp_path / "before").read_text() == "host's"
+    assert not Path("/etc/nfsmulti-guest").exists()
+    assert (tmp_path / "results, all/file").read_text() == "kept\n"
 
 
 def test_missing_program_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,39 +79,73 @@ def test_missing_program_is_named_with_its_package(monkeypatch: pytest.MonkeyPat
         guest.prepare()
 
 
-@pytest.mark.usefixtures("kernel")
-def test_timeout() -> None:
-    """Also where the command never stops writing."""
-    done = _lab("--timeout=0.5", "--", "yes")
-    assert done.status == 124
-    assert done.stdout.startswith("y\ny\n")
-    assert done.stderr == "nfsmulti: the command did not end within 0.5 s\n"
+def _follow(folder: Path, script: str, **limits: float) -> int:
+    """Follow a shell in the place of QEMU; its folder holds what a guest's does."""
+    share = folder / "share"
+    share.mkdir(parents=True)
+    with (
+        (share / "stdout").open("x+b", buffering=0) as output,
+        (folder / "qemu").open("wb") as said,
+        Process(["sh", "-c", f"cd {folder}; {script}"], stdout=said, stderr=said) as process,
+    ):
+        config = GuestConfig(**limits)  # type: ignore[arg-type]
+        machine = guest._Guest(folder, process, [(output, io.BytesIO())])
+        return machine.follow(config.timeout, config.silence)
 
 
-@pytest.mark.usefixtures("kernel")
+def test_a_boot_may_take_long_but_not_be_silent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guest, "_BOOT_SILENCE", 2.0)
+    boots = "for i in $(seq 30); do echo $i >>console; sleep 0.1; done; : >share/started"
+    ends = "echo 3 >status; mv status share"
+    assert _follow(tmp_path / "talks", f"{boots}; {ends}; sleep 100") == 3
+    with pytest.raises(HarnessError, match=r"was silent for 2 s; it said:\n  last words$"):
+        _follow(tmp_path / "hangs", "echo last words >console; sleep 100")
+
+
 @pytest.mark.parametrize(
-    ("number", "begun"),
-    [(signal.SIGINT, False), (signal.SIGTERM, True), (signal.SIGKILL, False)],
+    ("limit", "script", "complaint"),
+    [
+        (
+            "timeout",
+            "while :; do echo y; done >>share/stdout",
+            "the command did not end within 0.5 s",
+        ),
+        ("silence", "sleep 100", "the guest was silent for 0.5 s; it said nothing"),
+    ],
+    ids=["timeout", "silence"],
 )
-def test_signals_end_the_guest(number: signal.Signals, begun: bool, tmp_path: Path) -> None:
-    """While it boots, and when its command has `begun`."""
-    words = ["lab", "kernel", "--", "sh", "-c", "echo begun; sleep 1000"]
+def test_limits_of_a_command(tmp_path: Path, limit: str, script: str, complaint: str) -> None:
+    """Also where it never stops writing."""
+    with pytest.raises(HarnessError) as caught:
+        _follow(tmp_path, f": >share/started; {script}", **{limit: 0.5})
+    assert str(caught.value) == complaint
+
+
+@boots
+@pytest.mark.usefixtures("kernel")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_signals_end_the_guest(number: signal.Signals, tmp_path: Path) -> None:
+    words = ["lab", "kernel", "--", "sleep", "1000"]
     # A shell's background jobs, and what they start, ignore SIGINT.
     argv = ["env", "--default-signal=INT", sys.executable, "-m", "nfsmulti", *words]
-    before = set(tree.FOLDER.glob("guest-*"))
-    output = tmp_path / "out"
     with (
-        output.open("wb") as out,
+        (tmp_path / "out").open("wb") as out,
         Process(argv, env={"PYTHONPATH": str(PYTHON_TESTS)}, stdout=out, stderr=out) as process,
     ):
-        eventually(lambda: _guests(process.pid), 30)
-        eventually(lambda: not begun or output.read_text() == "begun\n", _SECONDS)
+        eventually(lambda: _guests(process.pid), _SECONDS)
         (machine,) = _guests(process.pid)
+        (folder,) = re.findall(r"path=([^\0]+)/console", _command_line(machine.pid))
         process.signal(number)
-        assert process.wait(10) not in (0, None)
-        eventually(lambda: not machine.alive())
+        assert process.wait(_SECONDS) not in (0, None)
+        eventually(lambda: not machine.alive(), _SECONDS)
     if number is not signal.SIGKILL:
-        assert set(tree.FOLDER.glob("guest-*")) <= before
+        assert not Path(folder).exists()
+
+
+def _command_line(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_text()
 
 
 def _guests(pid: int) -> list[Identity]:
@@ -121,6 +154,7 @@ def _guests(pid: int) -> list[Identity]:
     return [Identity.of(below) for below, name in names.items() if name.startswith("qemu")]
 
 
+@boots
 def test_mount_that_fails_says_why(kernel: KernelTree) -> None:
     done = _lab("--mount=/mnt/a=vers=3,proto=nonsense", "--", "true")
     assert done.status == 1
@@ -133,6 +167,7 @@ def _run_here() -> int:
     return run_in_guest(["true"], GuestConfig(), stdout=io.BytesIO(), stderr=io.BytesIO())
 
 
+@boots
 def test_broken_tree(kernel: KernelTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     linux = tmp_path / "linux"
     monkeypatch.setattr(tree, "_LINUX", linux)
@@ -183,20 +218,33 @@ def test_interrupted_download_leaves_no_tree(
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"cpus": "0"}, "--cpus=0: "),
-        ({"memory": "64"}, "--memory=64: "),
-        ({"timeout": "0"}, "--timeout=0: "),
-        ({"mount": "mnt=vers=3"}, "--mount=mnt=vers=3: write it like "),
-        ({"mount": "/mnt/a"}, "--mount=/mnt/a: write it like "),
-        ({"mount": "/mnt/a=vers=3,address=10.9.9.9"}, "the server's addresses are 10.0.2.15, "),
-        ({"results": __file__}, "--results="),
+        ({"cpus": 0}, "--cpus=0: "),
+        ({"memory": 64}, "--memory=64: "),
+        ({"timeout": 0.0}, "--timeout=0: "),
     ],
 )
-def test_bad_options(options: dict[str, str], complaint: str) -> None:
-    done = _lab(*(f"--{key}={value}" for key, value in options.items()), "--", "true")
+def test_bad_machines(options: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(HarnessError, match=complaint):
+        GuestConfig(**options)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("mnt=vers=3", "--mount=mnt=vers=3: write it like "),
+        ("/mnt/a", "--mount=/mnt/a: write it like "),
+        ("/mnt/a=vers=3,address=10.9.9.9", "the server's addresses are 10.0.2.15, "),
+    ],
+)
+def test_bad_mounts(text: str, complaint: str) -> None:
+    with pytest.raises(HarnessError, match=complaint):
+        Mount.parse(text)
+
+
+def test_refusal_of_an_option() -> None:
+    done = _lab(f"--results={__file__}", "--", "true")
     assert done.status == 1
-    assert done.stderr.startswith("nfsmulti: ")
-    assert complaint in done.stderr
+    assert done.stderr.startswith(f"nfsmulti: --results={__file__}: ")
 
 
 @pytest.mark.parametrize(

@@ -384,7 +384,7 @@ def test_lab_is_measured_without_limits_before_it_has_some(tmp_path: Path) -> No
 
 
 @pytest.mark.full
-@pytest.mark.timeout(900)  # two boots
+@pytest.mark.timeout(1800)  # two boots
 def test_guest_that_dies_fails_its_cell_and_the_next_boot_goes_on(tmp_path: Path) -> None:
     if inside():
         pytest.skip("a guest has no guests")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -56,7 +57,7 @@ def kernel(
         memory=memory,
         mounts=tuple(Mount.parse(text) for text in mount or []),
         results=results.absolute() if results else None,
-        timeout=timeout,
+        timeout=math.inf if timeout is None else timeout,
     )
     try:
         if config.results:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import math
 import os
 import platform
 import re
@@ -27,7 +28,8 @@ _QEMU = "qemu-system-x86_64"
 # What the guest itself runs, and what prepares it.
 _PROGRAMS = (_QEMU, "busybox", "cpio", "depmod", "mount.nfs", "rpc.nfsd", "rpcbind", "ip")
 _INIT = Path(__file__).with_name("init.sh")
-_BOOT_SECONDS = 180.0
+# Between two lines of the console while it boots: a slow machine takes long, but goes on.
+_BOOT_SILENCE = 180.0
 _POLL_SECONDS = 0.03
 _CONSOLE_LINES = 12
 _CHUNK = 1 << 20
@@ -43,8 +45,9 @@ _INSIDE = "NFSMULTI_LAB_EXPORT"
 
 @dataclass(frozen=True)
 class GuestConfig:
-    """A guest: processors, memory in MiB, mounts of its server, seconds that its command may take.
+    """A guest: processors, memory in MiB, mounts of its server, limits on its command in seconds.
 
+    `timeout` limits how long the command takes, `silence` how long it may write nothing.
     `results` is a folder of the host that the guest may write. Emulated processors wait for each
     other all the time: where the host has not one to spare for each, a second makes all slower.
     """
@@ -53,7 +56,8 @@ class GuestConfig:
     memory: int = 2048
     mounts: tuple[Mount, ...] = ()
     results: Path | None = None
-    timeout: float | None = None
+    timeout: float = math.inf
+    silence: float = math.inf
 
     def __post_init__(self) -> None:
         """Refuse what cannot be built."""
@@ -61,7 +65,7 @@ class GuestConfig:
             raise HarnessError(f"--cpus={self.cpus}: 1 to 64 are possible")
         if self.memory < 512:
             raise HarnessError(f"--memory={self.memory}: 512 MiB are needed")
-        if self.timeout is not None and self.timeout <= 0:
+        if self.timeout <= 0:
             raise HarnessError(f"--timeout={self.timeout:g}: give seconds above 0")
 
 
@@ -102,7 +106,7 @@ def run_in_guest(
             Process(_qemu(folder, kernel, config), stdout=said, stderr=said) as process,
         ):
             guest = _Guest(folder, process, [(out, stdout), (err, stderr)])
-            return guest.follow(config.timeout)
+            return guest.follow(config.timeout, config.silence)
 
 
 def prepare() -> KernelTree:
@@ -122,30 +126,40 @@ class _Guest:
     ):
         self._folder, self._process, self._streams = folder, process, streams
 
-    def follow(self, timeout: float | None) -> int:
+    def follow(self, timeout: float, silence: float) -> int:
         """Wait for the command's status."""
-        if not self._until("started", _BOOT_SECONDS):
-            within = f" within {_BOOT_SECONDS:g} s" if self._process.running else ""
-            raise HarnessError(f"the guest did not come up{within}; {self._last_words()}")
-        if not self._until("status", timeout):
-            if self._process.running:
-                raise GuestTimeoutError(f"the command did not end within {timeout:g} s")
+        if not self._until("started", silence=_BOOT_SILENCE):
+            raise HarnessError(f"the guest did not come up; {self._last_words()}")
+        if not self._until("status", timeout, silence):
             raise HarnessError(f"the guest ended before the command; {self._last_words()}")
         return int((self._folder / "share/status").read_text())
 
-    def _until(self, name: str, timeout: float | None) -> bool:
-        """Pass on output until a file of the share is written; tells whether it is in time."""
+    def _until(self, name: str, timeout: float = math.inf, silence: float = math.inf) -> bool:
+        """Pass on output until a file of the share is written; False: the guest ended first."""
         file = self._folder / "share" / name
-        deadline = None if timeout is None else time.monotonic() + timeout
+        begin = heard = time.monotonic()
+        console = 0
         while True:
-            late = deadline is not None and time.monotonic() > deadline
-            over = self._process.wait(_POLL_SECONDS) is not None or late
+            over = self._process.wait(_POLL_SECONDS) is not None
             there = file.exists()
-            # A command that never stops writing shall not keep us from the clock.
-            while self._pass_on() and there:
+            while (passed_on := self._pass_on()) and there:
                 pass
             if there or over:
                 return there
+            now = time.monotonic()
+            before, console = console, self._console_size()
+            if passed_on or console != before:
+                heard = now
+            if now > begin + timeout:
+                raise GuestTimeoutError(f"the command did not end within {timeout:g} s")
+            if now > heard + silence:
+                why = f"the guest was silent for {silence:g} s"
+                raise HarnessError(f"{why}; {self._last_words()}")
+
+    def _console_size(self) -> int:
+        with contextlib.suppress(FileNotFoundError):
+            return (self._folder / "console").stat().st_size
+        return 0
 
     def _pass_on(self) -> bool:
         """Pass on some of the output; tells whether there was any."""

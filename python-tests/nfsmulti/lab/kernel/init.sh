@@ -11,7 +11,8 @@
 #   stdout, stderr, status   made here
 #
 # Whatever fails says so on the console and ends the guest: that nothing is left in `status` tells.
-set -eu
+# Each command is named there, by which the host sees that the boot goes on.
+set -eux
 trap 'busybox poweroff -f' EXIT
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 export PATH
