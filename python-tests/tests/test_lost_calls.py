@@ -56,7 +56,6 @@ _DEPTH = 8
 
 _ENDS: dict[str, Answer] = {
     "reset with all outstanding": Answer(reply=False, end="reset"),
-    "closed with all outstanding": Answer(reply=False, end="close"),
     "in a mark": Answer(cut=2, end="close"),
     "in a head": Answer(cut=50, end="reset"),
     "before the last byte": Answer(cut=163, end="close"),

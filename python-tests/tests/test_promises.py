@@ -232,6 +232,7 @@ _ENDINGS: dict[str, Case] = {
     **{
         f"{name}, runtime": Case(hook, _hanging_job(name, runtime=1))
         for name, hook in _HANGING.items()
+        if name in ("silent", "full", "always patience", "COMMIT unanswered")
     },
     **{
         f"{name}, failover, SIGTERM": Case(
