@@ -24,7 +24,7 @@ from nfsmulti.scripted import Answer, Call, Export, Hook, Nfs, ScriptedServer, o
 
 KIB, MIB = 1 << 10, 1 << 20
 SECONDS = 90.0  # for one fio: what takes longer hangs
-AT_ONCE = 6
+AT_ONCE = 4
 BOTH = (Nfs.READ, Nfs.WRITE)
 TWO_ADDRESSES = ("127.0.0.1", "127.0.0.2")
 NEVER = Answer(reply=False)

@@ -94,7 +94,7 @@ def test_what_a_server_that_is_gone_had_not_committed_is_reported(
 ) -> None:
     """Its COMMIT does not even leave."""
     server.hooks.append(on(Nfs.WRITE, Answer(do=go), nth=11))
-    result = client(server, iodepth=1, soft=1, timeo=5, retrans=2)
+    result = client(server, iodepth=1, soft=1, timeo=30, retrans=0)
     failed(result, f'{40 * KIB} bytes of "f" may be lost', error=errno.ETIMEDOUT)
 
 

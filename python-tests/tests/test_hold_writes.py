@@ -170,7 +170,7 @@ _HOPELESS: dict[str, tuple[Nfs, Answer, Options, int]] = {
         f"{procedure.name} no answer": (
             procedure,
             NEVER,
-            {"soft": 1, "timeo": 10, "retrans": 0},
+            {"soft": 1, "timeo": 30, "retrans": 0},
             errno.ETIMEDOUT,
         )
         for procedure in (Nfs.WRITE, Nfs.COMMIT)
