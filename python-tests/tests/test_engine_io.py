@@ -192,7 +192,7 @@ def test_busy_poll(place: Place) -> None:
     """Asking without sleeping changes nothing but the time that it takes."""
     jobs = sections(one={"iodepth": 1}, many={"iodepth": 16, "nconnect": 2, "spread": "queue"})
     words = ["--rw=randwrite", "--bs=8k", "--size=1m", "--verify=crc32c", "--fsync=16", *jobs]
-    report = done(place.fio(busy_poll=1, arguments=words))
+    report = done(place.fio(busy_poll=1000, arguments=words))
     assert [job["read"]["total_ios"] for job in report.jobs] == [128, 128]
 
 
