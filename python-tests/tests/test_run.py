@@ -126,9 +126,10 @@ def test_kill_loses_no_more_than_the_cell_under_way(tmp_path: Path, mount: str) 
     words = ["run", "dd", "--pool", mount, "--quick", "--repeat", "1", "--results", str(tmp_path)]
     env = {**_SHORT, "PYTHONPATH": str(paths.PYTHON_TESTS), "PATH": _fio(tmp_path, 3, _HANG)}
     with Process([sys.executable, "-m", "nfsmulti", *words], env=env) as process:
-        folder = _wait_for_cells(tmp_path, 2)
+        _wait_for_fio(tmp_path, 3)
         process.signal(signal.SIGKILL)
         process.wait(_SECONDS)
+    folder = _only(tmp_path)
     _until_nobody_mentions(folder)
     before = Summary.load(folder)
     kept = {cell.id: (folder / cell.folder / "fio.json") for cell in before.done}
@@ -143,14 +144,12 @@ def test_kill_loses_no_more_than_the_cell_under_way(tmp_path: Path, mount: str) 
     assert "holds no unfinished run" in _run(tmp_path, "dd", "--resume").stderr
 
 
-def _wait_for_cells(results: Path, count: int) -> Path:
+def _wait_for_fio(folder: Path, number: int) -> None:
+    """Wait until the fio of _fio() that hangs does so; the cells before it are done."""
     deadline = time.monotonic() + _SECONDS
-    while time.monotonic() < deadline:
-        for folder in (results / "dd").glob("*"):
-            if (folder / "summary.json").exists() and len(Summary.load(folder).done) >= count:
-                return folder
+    while not (folder / f"bin/fio.{number}").exists():
+        assert time.monotonic() < deadline, f"fio {number} was not started"
         time.sleep(0.05)
-    raise AssertionError("no cell has ended")
 
 
 def _until_nobody_mentions(folder: Path) -> None:
@@ -170,9 +169,10 @@ def test_interrupt_says_how_to_go_on(tmp_path: Path, mount: str) -> None:
         (tmp_path / "said").open("w+b") as said,
         Process([*argv, "--results", str(tmp_path)], env=env, stdout=said) as process,
     ):
-        folder = _wait_for_cells(tmp_path, 1)
+        _wait_for_fio(tmp_path, 2)
         process.signal(signal.SIGINT)
         assert process.wait(_SECONDS) == 130
+    folder = _only(tmp_path)
     text = (tmp_path / "said").read_text()
     assert f"stopped; go on with: ./nfsmulti run dd --resume {paths.shown(folder)}" in text
     assert _statuses(folder)["failed"] == 0
