@@ -8,7 +8,6 @@
 #include <sys/random.h>
 
 #include "conn/nfs_conn.h"
-#include "rpc/relay.h"
 
 enum { WAIT_MS = 100 };
 
@@ -27,8 +26,6 @@ static const struct rpc_channel_ops *transport_for(const struct path *path,
 #ifdef HAVE_RDMA
 	if (path->config.rdma && job->memory)
 		return &rpc_rdma;
-	if (path->config.rdma_names) /* before a fork, and there may be no TCP */
-		return &rpc_relay;
 #endif
 	return &rpc_tcp;
 }

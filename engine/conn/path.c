@@ -45,24 +45,16 @@ static struct names_config names_config_of(const struct path *path)
 {
 	const struct path_config *config = &path->config;
 
-	struct names_config names = {
+	return (struct names_config){
 		.address = config->address,
 		.export = config->export,
 		.nfs_port = config->nfs_port,
 		.mount_port = config->mount_port,
 		.uid = config->uid,
 		.gid = config->gid,
-		.rdma = config->rdma_names,
-		.rdma_remote = config->remote,
-		.rdma_remote_length = config->remote_length,
-		.rdma_port = config->rdma_port,
-		.cred = &path->cred,
 		.timeout = max_of(config->timeo * (config->retrans + 1), 5 * SEC),
 		.stop = path->job.stop,
 	};
-
-	rpc_set_port(&names.rdma_remote, (uint16_t)config->rdma_port);
-	return names;
 }
 
 /*
@@ -74,9 +66,8 @@ static unsigned int unreachable_port(const struct path *path, int *error)
 	enum { RPCBIND = 111 };
 	const struct path_config *config = &path->config;
 	const unsigned int ports[] = {config->mount_port ?: RPCBIND, config->nfs_port ?: RPCBIND};
-	size_t used = config->rdma_names ? 1 : ARRAY_SIZE(ports); /* the others are NFS's */
 
-	for (size_t i = 0; i < used; i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(ports); i++) {
 		struct rpc_address address = {
 			.remote = config->remote,
 			.remote_length = config->remote_length,
@@ -102,12 +93,6 @@ static int explain(struct path *path, int error, const char *why)
 		return error;
 	}
 	port = unreachable_port(path, &reason);
-	if (!port && path->config.rdma_names) {
-		path->job.log("%s: cannot mount: %s: does the server offer NFS over RDMA there "
-			      "(rdmaport=)?",
-			      label, why);
-		return error;
-	}
 	if (!port) {
 		path->job.log("%s: cannot mount: %s: the ports answer: %s", label, why,
 			      mount_remedy());

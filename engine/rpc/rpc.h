@@ -114,7 +114,7 @@ struct rpc_terms {
 struct rpc_channel;
 
 struct rpc_channel_ops {
-	const char *name;  /* "tcp", "rdma", "relay" */
+	const char *name;  /* "tcp", "rdma" */
 	bool once;	   /* a call may go out once on a channel: to send it again, open another */
 	uint32_t data_max; /* bytes of one call's data; 0: the channel sets no limit */
 

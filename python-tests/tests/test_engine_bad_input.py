@@ -81,10 +81,6 @@ _TABLE: dict[str, tuple[Options, list[str]]] = {
     "a file that is a folder": ({"filename": "folder"}, ['"folder"', "Is a directory"]),
     "a folder that is a file": ({"filename": "file/f"}, ['"file/f"', "Not a directory"]),
     "a name that is too long": ({"filename": "n" * 256}, ["nnn", "File name too long"]),
-    "names over RDMA, data over TCP": (
-        {"namespace": "rdma"},
-        ["namespace=rdma goes with proto=rdma or rdma6"],
-    ),
     "no RDMA": ({"proto": "rdma"}, ["no RDMA device", "rdma link"]),
 }
 
@@ -100,6 +96,12 @@ def test_one_line_and_a_status(exported: Place, case: str) -> None:
     result = exported.fio(pool=pool, **job)
     refused(result, *words)
     assert exported.sizes() == {"file": 1}
+
+
+def test_an_option_that_is_gone_says_so(exported: Place) -> None:
+    result = exported.fio(namespace="rdma", rw="read", size="64k", filename="f")
+    assert result.status == 1
+    assert "namespace>: it is gone: names always go over TCP; leave it out" in result.messages
 
 
 def test_options_that_fio_refuses(mounted: Place) -> None:
