@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,16 +153,36 @@ static int open_mount(struct path *path)
 	return path->directory;
 }
 
+/* Said once, by the process that all jobs come from. */
+static void say_groups(const struct path *path, uint32_t groups)
+{
+	static atomic_flag said = ATOMIC_FLAG_INIT;
+
+	if (groups > RPC_GIDS_MAX && !atomic_flag_test_and_set(&said))
+		path->job.log("%s: of your %u groups the first %u go to the server: AUTH_SYS has "
+			      "room for no more",
+			      path->config.label, groups, RPC_GIDS_MAX);
+}
+
+static void set_credentials(struct path *path)
+{
+	const struct path_config *config = &path->config;
+	uint32_t groups = rpc_cred_self(&path->cred);
+
+	if (path->cred.uid != config->uid || path->cred.gid != config->gid)
+		path->cred.gid_count = 0; /* somebody else's groups */
+	else
+		say_groups(path, groups);
+	path->cred.uid = config->uid;
+	path->cred.gid = config->gid;
+}
+
 static int open_export(struct path *path)
 {
 	struct path_config *config = &path->config;
 	int error;
 
-	rpc_cred_self(&path->cred);
-	if (path->cred.uid != config->uid || path->cred.gid != config->gid)
-		path->cred.gid_count = 0; /* somebody else's groups */
-	path->cred.uid = config->uid;
-	path->cred.gid = config->gid;
+	set_credentials(path);
 	error = mount_path(path);
 	if (!error && !config->nfs_port)
 		config->nfs_port = names_nfs_port(path->names);
