@@ -79,7 +79,7 @@ def _pytest(folder: Path, *tests: str) -> Completed:
     env = {"PYTHONPATH": f"{PYTHON_TESTS / 'tests'}:{os.environ.get('PYTHONPATH', '')}"}
     argv = [sys.executable, "-m", "pytest", *settings, *words]
     argv += [f"{folder}/test_inner.py::test_{test}" for test in tests]
-    return run(argv, timeout=120, cwd=ROOT, env=env)
+    return run(argv, timeout=240, cwd=ROOT, env=env)
 
 
 def test_outcomes_and_words_come_back(host: Path) -> None:

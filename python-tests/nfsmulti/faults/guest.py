@@ -27,7 +27,7 @@ _LISTENS = "rdma 20049"
 _DEVICE = "dummy0"
 
 # An emulated processor is slow, and the job is to be in the middle when the fault comes.
-_PACED: Options = {"rate_iops": 10, "trace": 1, "proto": "rdma"}
+_PACED: Options = {"rate_iops": 10, "trace": 1, "proto": "rdma", "thread": 1}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +92,8 @@ def server_away(seconds: float) -> Callable[[RunningJob], None]:
     """Take all of the server's threads, and with them its connections; start it again."""
 
     def act(job: RunningJob) -> None:
-        _THREADS.write_text("0")
+        with job.stopped():
+            _THREADS.write_text("0")
         job.wait(seconds)
         _start_server()
 
@@ -103,7 +104,8 @@ def link_down(seconds: float) -> Callable[[RunningJob], None]:
     """Take the device's link down for a while, and with it all addresses."""
 
     def act(job: RunningJob) -> None:
-        _do("ip", "link", "set", _DEVICE, "down")
+        with job.stopped():
+            _do("ip", "link", "set", _DEVICE, "down")
         job.wait(seconds)
         _do("ip", "link", "set", _DEVICE, "up")
 
@@ -115,7 +117,8 @@ def address_removed(back_after: float | None) -> Callable[[RunningJob], None]:
 
     def act(job: RunningJob) -> None:
         where = (f"{_VICTIM}/24", "dev", _DEVICE)
-        _do("ip", "address", "delete", *where)
+        with job.stopped():
+            _do("ip", "address", "delete", *where)
         if back_after is not None:
             job.wait(back_after)
             _do("ip", "address", "add", *where)

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import re
 import signal
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -20,7 +21,7 @@ from nfsmulti.fiorun import Fio, FioProcess, FioResult, Option
 from nfsmulti.units import parse_size
 
 FILE = "f"
-CELL_SECONDS = 120.0  # what takes longer hangs
+CELL_SECONDS = 180.0  # what takes longer hangs
 _END_SECONDS = 60.0  # what has not ended so long after SIGINT hangs
 _HOLD_SECONDS = 1.0  # that a job is seen to go on waiting
 _POLL = 0.005
@@ -127,6 +128,18 @@ class RunningJob:
     def until_traced(self, count: int) -> None:
         """Wait until so many of its calls have been answered (trace=1)."""
         self._until(lambda: _text(self._process).count(" trace: connection ") >= count)
+
+    @contextlib.contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Let it stand still meanwhile, so that a fault comes in its middle on a slow machine too.
+
+        That is fio's main process alone: jobs are its threads (thread=1).
+        """
+        self._process.signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.signal(signal.SIGCONT)
 
     def now(self) -> None:
         """Note that the fault comes now."""
