@@ -80,6 +80,19 @@ static bool major_timeout(const struct nfs_conn *nfs, const struct conn_io *io)
 	return io->tries > nfs->base.path->config.retrans && nfs->heard < io->last_sent;
 }
 
+/*
+ * True where the other host has sent nothing, not even an acknowledgement, for so long that it
+ * cannot be reached: TCP's own pauses between retransmissions grow to minutes, and a new connection
+ * begins with short ones. A server that is alive and does not read is not meant: its host answers.
+ */
+static bool cut_off(const struct nfs_conn *nfs, uint64_t now)
+{
+	static const uint64_t UNHEARD_MAX = 15 * SEC;
+
+	return nfs->sent.first && now - nfs->heard > UNHEARD_MAX &&
+	       nfs->transport->unheard(nfs->channel) > UNHEARD_MAX;
+}
+
 /* Sends overdue calls again, save those whose way out, or whose reply's way in, is not finished
  * yet. */
 static void retransmit(struct nfs_conn *nfs, uint64_t now)
@@ -91,12 +104,12 @@ static void retransmit(struct nfs_conn *nfs, uint64_t now)
 		if (!overdue(io, &nfs->base.path->config, now))
 			continue;
 		nfs_say_silent(nfs);
+		if (io == nfs->answered || nfs->transport->sent(nfs->channel) < io->sent_position)
+			continue;
 		if (major_timeout(nfs, io)) {
 			nfs_lost(nfs, -ETIMEDOUT);
 			return;
 		}
-		if (io == nfs->answered || nfs->transport->sent(nfs->channel) < io->sent_position)
-			continue;
 		io->last_sent = 0; /* a reply that comes before it has gone out again is dropped */
 		io_list_remove(&nfs->sent, io);
 		io_list_add(&nfs->waiting, io);
@@ -131,6 +144,10 @@ void nfs_tick(struct conn *conn)
 	if (!nfs_may_die(nfs)) /* else others take over what is overdue */
 		enforce_soft(nfs, now);
 	resume_delayed(nfs, now);
+	if (nfs->up && cut_off(nfs, now)) {
+		nfs_say_silent(nfs);
+		nfs_lost(nfs, -ETIMEDOUT);
+	}
 	if (nfs->up && nfs->transport->once)
 		reconnect_overdue(nfs, now);
 	else if (nfs->up)

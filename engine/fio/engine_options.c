@@ -209,7 +209,7 @@ struct fio_option engine_option_table[] = {
 		AT(retrans),
 		.maxval = 1000,
 		.def = "2",
-		.help = "Times a call is sent again before soft gives up",
+		.help = "Times a call is sent again before hard connects anew and soft gives up",
 		ENGINE_OPTION,
 	},
 	{

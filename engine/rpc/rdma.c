@@ -82,6 +82,13 @@ static const struct rdma *rdma_of_const(const struct rpc_channel *channel)
 
 /* --- connecting --- */
 
+/* A queue pair whose messages are not acknowledged breaks. */
+static uint64_t rdma_unheard(const struct rpc_channel *channel)
+{
+	(void)channel;
+	return 0;
+}
+
 static void rdma_close(struct rpc_channel *channel, bool abort)
 {
 	struct rdma *rdma = rdma_of(channel);
@@ -594,5 +601,6 @@ const struct rpc_channel_ops rpc_rdma = {
 	.receive = rdma_receive,
 	.receiving = rdma_receiving,
 	.names = rdma_names,
+	.unheard = rdma_unheard,
 	.close = rdma_close,
 };

@@ -81,6 +81,13 @@ static inline void rpc_set_port(struct sockaddr_storage *address, uint16_t port)
 		((struct sockaddr_in *)address)->sin_port = htons(port);
 }
 
+static inline uint16_t rpc_port(const struct sockaddr_storage *address)
+{
+	return ntohs(address->ss_family == AF_INET6
+			     ? ((const struct sockaddr_in6 *)address)->sin6_port
+			     : ((const struct sockaddr_in *)address)->sin_port);
+}
+
 struct rpc_counters {
 	uint64_t syscalls;
 	uint64_t bytes_sent, bytes_received; /* on the transport, headers and all */
@@ -102,12 +109,11 @@ enum { RPC_BUFFER_IO, RPC_BUFFER_HOLD, RPC_BUFFERS };
 struct rpc_terms {
 	struct rpc_address address;
 	/*
-	 * TCP: the local address and port, which open() writes, and tries first where a channel
-	 * before this one has written them (ss_family AF_UNSPEC: none has). May be NULL.
+	 * TCP: the local port, and the address that `address.local` asks for. open() writes it, and
+	 * tries it first where a channel before this one has written it (ss_family AF_UNSPEC: none
+	 * has). May be NULL.
 	 */
 	struct sockaddr_storage *source;
-	/* TCP: nanoseconds without an acknowledgement after which the channel fails; 0: no limit */
-	uint64_t unacknowledged_max;
 	const struct rpc_handler *handler;
 	struct rpc_counters *counters; /* so that they survive reconnects */
 	uint32_t reply_max;	       /* bytes: a longer reply fails the channel with -EMSGSIZE */
@@ -161,6 +167,13 @@ struct rpc_channel_ops {
 	 */
 	int (*receive)(struct rpc_channel *channel, bool wait);
 
+	/*
+	 * Nanoseconds since anything came from the other host, an acknowledgement if nothing else;
+	 * a live one is never silent for longer than 10 s. 0 where the transport itself breaks when
+	 * the other host is gone.
+	 */
+	uint64_t (*unheard)(const struct rpc_channel *channel);
+
 	/* True in the middle of a reply: more of it is on its way. */
 	bool (*receiving)(const struct rpc_channel *channel);
 
@@ -168,9 +181,9 @@ struct rpc_channel_ops {
 	void (*names)(const struct rpc_channel *channel, char *local, char *remote, size_t size);
 
 	/*
-	 * Drops everything; no handler function is called any more. The channel is gone. With
-	 * `abort`, for a channel that has calls outstanding, what the server has not got does not
-	 * reach it later, and the local port is free for the next channel.
+	 * Drops everything; no handler function is called any more. What the server has not got
+	 * does not reach it later: it may be outdated by then. The channel is gone. With `abort`,
+	 * for a channel that has calls outstanding, its port is free at once for the next one.
 	 */
 	void (*close)(struct rpc_channel *channel, bool abort);
 };

@@ -2,10 +2,12 @@
 /* tcp.c - an RPC channel over one TCP connection, with record marking (RFC 5531, 11). */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "rpc/address.h"
@@ -164,12 +166,34 @@ static int open_socket(const struct rpc_address *address)
 	}
 }
 
+/* The port of a socket; of its address what the user asked for: routes may change. */
+static void note_source(int fd, const struct rpc_address *address, struct sockaddr_storage *source)
+{
+	struct sockaddr_storage bound;
+	socklen_t length = sizeof(bound);
+
+	if (getsockname(fd, (struct sockaddr *)&bound, &length)) {
+		source->ss_family = AF_UNSPEC;
+		return;
+	}
+	*source = local_address(address, &length);
+	rpc_set_port(source, rpc_port(&bound));
+}
+
+/* Has the other host answer at least so often, by its acknowledgements: tcp_unheard(). */
+static void keep_alive(int fd)
+{
+	const int on = 1, seconds = 5;
+
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof(seconds));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &seconds, sizeof(seconds));
+}
+
 /* The same, from the port that was used before where that can be had; notes the port. */
 static int connect_socket(const struct rpc_terms *terms)
 {
 	struct sockaddr_storage *source = terms->source;
-	unsigned int milliseconds = (unsigned int)(terms->unacknowledged_max / MSEC);
-	socklen_t length = sizeof(*source);
 	int fd = -EADDRNOTAVAIL;
 
 	if (source && source->ss_family != AF_UNSPEC)
@@ -178,9 +202,9 @@ static int connect_socket(const struct rpc_terms *terms)
 		fd = open_socket(&terms->address);
 	if (fd < 0)
 		return fd;
-	if (source && getsockname(fd, (struct sockaddr *)source, &length))
-		source->ss_family = AF_UNSPEC;
-	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &milliseconds, sizeof(milliseconds));
+	if (source)
+		note_source(fd, &terms->address, source);
+	keep_alive(fd);
 	return fd;
 }
 
@@ -236,12 +260,23 @@ static int tcp_connected(struct rpc_channel *channel)
 	return 0;
 }
 
+static uint64_t tcp_unheard(const struct rpc_channel *channel)
+{
+	struct tcp_info info = {0};
+	socklen_t length = sizeof(info);
+
+	if (getsockopt(tcp_of_const(channel)->fd, IPPROTO_TCP, TCP_INFO, &info, &length))
+		return 0;
+	return info.tcpi_last_ack_recv * MSEC;
+}
+
 static void tcp_close(struct rpc_channel *channel, bool abort)
 {
 	const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
 	struct tcp *tcp = tcp_of(channel);
+	int unacknowledged = 0;
 
-	if (abort)
+	if (abort || ioctl(tcp->fd, SIOCOUTQ, &unacknowledged) || unacknowledged)
 		setsockopt(tcp->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
 	close(tcp->fd);
 	record_reader_free(&tcp->reader);
@@ -450,5 +485,6 @@ const struct rpc_channel_ops rpc_tcp = {
 	.receive = tcp_receive,
 	.receiving = tcp_receiving,
 	.names = tcp_names,
+	.unheard = tcp_unheard,
 	.close = tcp_close,
 };

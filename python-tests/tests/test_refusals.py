@@ -11,6 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from conftest import missing
 from engine_helpers import done, said
 from scripted_jobs import (
     BOTH,
@@ -23,6 +24,7 @@ from scripted_jobs import (
     undisturbed,
 )
 
+from nfsmulti.errors import MissingError
 from nfsmulti.fiorun import FioResult
 from nfsmulti.scripted import (
     DATA,
@@ -235,6 +237,18 @@ def test_credentials(client: Client, server: ScriptedServer) -> None:
     later = {call.credentials for call in server.calls() if call.credentials.uid == 1234}
     assert {credentials.gid for credentials in later} == {4294967294}
     assert {call.credentials.gids for call in server.calls(*DATA)} == {groups, ()}
+
+
+def test_of_many_groups_the_first_16_are_sent(client: Client, server: ScriptedServer) -> None:
+    if os.geteuid() != 0:
+        missing(MissingError("not root: groups cannot be set"))
+    groups = tuple(range(1000, 1300))
+    enter = ["setpriv", "--groups", ",".join(map(str, groups)), "--"]
+    result = client(server, enter=enter, nconnect=2)
+    done(result)
+    (line,) = said(result)
+    assert "of your 300 groups the first 16 go to the server" in line
+    assert {call.credentials.gids for call in server.calls(*DATA)} == {groups[:16]}
 
 
 def test_nconnect(callers: Outcomes) -> None:

@@ -99,6 +99,25 @@ def test_connections_are_reset(fio: FioRunner, lab: Lab, faults: Faults) -> None
     assert [line.reconnects for line in result.stats] == [1]
 
 
+@pytest.mark.full
+def test_a_path_that_is_cut_off_is_connected_to_anew(
+    fio: FioRunner, lab: Lab, faults: Faults
+) -> None:
+    """Before timeo, which is a minute: TCP alone would try ever more rarely."""
+    (lab.export_dir / "f").write_bytes(bytes(64 << 10))
+    asked = ["ss", "-Htn", "state", "syn-sent"]
+    with fio.start(pool=lab.path(3), time_based=1, runtime=600, trace=1, **_READ) as process:
+        eventually(lambda: traces(process))
+        assert faults.begin(FaultKind.DROP, 3)
+        eventually(lambda: lab.run(asked).check().stdout, 120)
+        faults.end(3)
+        reads = traces(process)
+        eventually(lambda: traces(process) > reads + 100)
+        process.signal(signal.SIGTERM)
+        result = fio.finish(process)
+    assert [line.reconnects for line in result.stats] == [1]
+
+
 def test_what_is_not_what_was_written_is_found(tmp_path: Path) -> None:
     job = jobs.Job("f", "job", rate=1 << 20, held=False)
     file = tmp_path / "f"

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a server knows a client by: its address and port, and its groups."""
+"""A connection that is lost or silent: when it is replaced, and where the next one comes from."""
 
 from __future__ import annotations
 
 from typing import Literal
 
 import pytest
-from engine_helpers import done, said
-from scripted_jobs import Client
+from engine_helpers import done
+from scripted_jobs import KIB, NEVER, Client
 
 from nfsmulti.scripted import DATA, Answer, Call, Nfs, ScriptedServer, on
 
@@ -42,34 +42,16 @@ def test_local_addresses_do_not_change_with_a_new_connection(
     assert {call.client[0] for call in server.calls(*DATA)} == {"127.0.0.8"}
 
 
-def test_of_many_groups_the_first_16_are_sent(
-    client: Client,
-    server: ScriptedServer,
-) -> None:
-    groups = tuple(range(1000, 1300))
-    enter = ["setpriv", "--groups", ",".join(map(str, groups)), "--"]
-    result = client(server, enter=enter, nconnect=2)
-    done(result)
-    (line,) = said(result)
-    assert "of your 300 groups the first 16 go to the server" in line
-    assert {call.credentials.gids for call in server.calls(*DATA)} == {groups[:16]}
-
-
 def test_a_null_reply_may_come_in_pieces(
     client: Client,
     server: ScriptedServer,
 ) -> None:
     """Not even its first, of 8 bytes, is a reply that nobody waits for."""
-
-    def hook(call: Call) -> Answer | None:
-        if call.procedure is Nfs.NULL:
-            return Answer(chunk=8, pause=0.05)
-        return Answer(delay=3.0) if call.procedure is Nfs.WRITE and call.nth == 5 else None
-
-    server.hooks.append(hook)
-    result = client(server, failover=1, timeo=5, nconnect=2, spread="roundrobin")
+    server.hooks.append(on(Nfs.NULL, Answer(chunk=8, pause=0.05)))
+    server.hooks.append(on(Nfs.WRITE, NEVER, nth=5))
+    result = client(server, failover=1, timeo=20, nconnect=2, spread="roundrobin")
     done(result)
-    assert [call for call in server.calls(Nfs.NULL) if call.connection >= 0]
+    assert [call for call in server.calls(Nfs.NULL) if call.connection > 0], "nobody was asked"
     assert sum(line.stale_replies for line in result.stats) == 0
 
 
@@ -84,16 +66,23 @@ def test_after_a_major_timeout_calls_go_over_a_new_connection(
         if call.procedure is not Nfs.WRITE:
             return None
         connections.add(call.connection)
-        silent = len(connections) == 1 and call.nth > 4
-        return Answer(act=False, reply=False) if silent else None
+        return NEVER if call.offset == 16 * KIB and len(connections) == 1 else None
 
     server.hooks.append(hook)
-    result = client(server, timeo=2, retrans=2, iodepth=1)
+    result = client(server, timeo=10, retrans=1, iodepth=1)
     done(result)
-    calls = [call for call in server.calls(Nfs.WRITE) if call.offset == 16 << 10]
-    *silent, last = calls
-    assert len(silent) == 3
-    assert len({call.connection for call in silent}) == 1
-    assert last.connection != silent[0].connection
+    calls = [call for call in server.calls(Nfs.WRITE) if call.offset == 16 * KIB]
+    first = [call for call in calls if call.connection == calls[0].connection]
+    assert len(first) == 2
+    assert len(calls) > 2
     assert len({call.xid for call in calls}) == 1
     assert len({call.client for call in calls}) == 1
+
+
+def test_a_connection_that_brings_bytes_is_kept(client: Client, server: ScriptedServer) -> None:
+    """A long reply comes slowly: what waits behind it is no reason to connect anew."""
+    server.create("f", bytes(64 * KIB))
+    server.hooks.append(on(Nfs.READ, Answer(chunk=1 * KIB, pause=0.5), nth=1))
+    result = client(server, rw="read", iodepth=2, timeo=10, retrans=1)
+    done(result)
+    assert sum(line.reconnects for line in result.stats) == 0
