@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -157,18 +157,18 @@ class _Session:
     def _run(self, part: _Part) -> None:
         """Run a part to its end; what it prints is shown as it comes."""
         begin = time.monotonic()
-        with _pytest(part, self._arguments) as process:
-            status = _finish(process)
+        with _running(part, self._arguments) as process:
+            status = process.wait() or 0
         self._outcomes.append(_outcome(part, status, time.monotonic() - begin))
 
     def _start(self, stack: contextlib.ExitStack, part: _Part) -> Callable[[], None]:
         """Start a part beside what follows; gives what waits for it and shows what it has said."""
         begin = time.monotonic()
         output = stack.enter_context(part.log.open("wb"))
-        process = stack.enter_context(_pytest(part, self._arguments, output.fileno()))
+        process = stack.enter_context(_running(part, self._arguments, output.fileno()))
 
         def finish() -> None:
-            status = _finish(process)
+            status = process.wait() or 0
             print(part.log.read_text(errors="replace"), flush=True)
             self._outcomes.append(_outcome(part, status, time.monotonic() - begin))
 
@@ -208,20 +208,22 @@ def configuring(folder: Path) -> list[str]:
     return ["cmake", "-S", str(ROOT), "-B", str(folder), *options]
 
 
-def _pytest(part: _Part, arguments: Sequence[str], output: int | None = None) -> Process:
+@contextlib.contextmanager
+def _running(part: _Part, arguments: Sequence[str], output: int | None = None) -> Iterator[Process]:
+    """Give a part's pytest; where we leave it early, it ends what it has started, and itself."""
+    with _pytest(part, arguments, output) as process:
+        try:
+            yield process
+        finally:
+            if process.running:
+                process.signal(signal.SIGINT)  # as Ctrl-C does: fixtures take their labs down
+                process.wait(_LEAVING_SECONDS)
+
+
+def _pytest(part: _Part, arguments: Sequence[str], output: int | None) -> Process:
     part.junit.unlink(missing_ok=True)
     env = {"PYTEST_DEBUG_TEMPROOT": str(BUILD), "NFSMULTI_BUILD_DIR": str(build_dir()), **part.env}
     return Process(part.command(arguments), env=env, stdin=None, stdout=output, stderr=output)
-
-
-def _finish(process: Process) -> int:
-    """Wait for pytest; it ends what it has started where we are told to end."""
-    try:
-        return process.wait() or 0
-    except BaseException:
-        process.signal(signal.SIGINT)  # as Ctrl-C does, by which fixtures take their labs down
-        process.wait(_LEAVING_SECONDS)
-        raise
 
 
 def _outcome(part: _Part, status: int, seconds: float) -> _Outcome:
