@@ -120,6 +120,12 @@ def test_full_runs_the_guest_beside_the_rest_and_timing_last_and_alone(parts: Pa
     assert "-n" not in [*parts.run["guest"], *parts.run["timing"]]
 
 
+def test_full_with_options_leaves_builds_to_the_tests_that_need_them(parts: Parts) -> None:
+    assert call_harness("test", "--full", "-k", "pool").status == 0
+    assert not [event for event in parts.events if event.endswith("is built")]
+    assert list(parts.run) == ["guest", "tests", "sanitizers", "timing"]
+
+
 def test_an_interrupt_lets_each_part_that_runs_end_itself(parts: Parts) -> None:
     parts.interrupted = "tests"
     with pytest.raises(KeyboardInterrupt):
