@@ -18,8 +18,8 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from itertools import pairwise
+from contextlib import ExitStack, contextmanager
+from itertools import cycle, pairwise
 
 import pytest
 from engine_helpers import cpu_seconds, done, eventually, said
@@ -290,6 +290,27 @@ def test_the_runtime_ends_a_hard_job_within_5_seconds(
         with within(5.0):
             process.wait(SECONDS)
         assert client.finish(process).status not in (0, None)
+
+
+@pytest.mark.timing
+def test_signals_end_the_other_hard_jobs_within_5_seconds(client: Client, within: Within) -> None:
+    """All at once, since they only wait."""
+    alone = ("full", "does not read", "always patience", "always closes")
+    jobs = [(name, 0) for name in alone] + [(name, 1) for name in ("silent", "gone", "full")]
+    with ExitStack() as stack:
+        running = list[tuple[ScriptedServer, FioProcess]]()
+        for name, failover in jobs:
+            server = stack.enter_context(ScriptedServer(_HANGING[name]))
+            process = client.start(server, **_hanging_job(name, failover=failover))
+            running.append((server, stack.enter_context(process)))
+        for server, process in running:
+            _until_it_hangs(server, process)
+        with within(5.0):
+            for number, (_, process) in zip(cycle((signal.SIGINT, signal.SIGTERM)), running):
+                process.signal(number)
+            for _, process in running:
+                process.wait(SECONDS)
+        assert not {client.finish(process).status for _, process in running} & {0, None}
 
 
 _SLOW_COMMIT: dict[str, Options] = {"": {}, "hold, failover": {"hold_writes": "64k", "failover": 1}}
