@@ -2,8 +2,8 @@
 #
 # FioHeaders.cmake - the version of fio and the headers that go with it.
 #
-# Reads FIO_EXECUTABLE and FIO_SOURCE_DIR. Sets FIO_VERSION (what `fio --version` says),
-# FIO_INCLUDE_DIR and FIO_HEADERS_FROM, or nfsmulti_error: one line on what to do.
+# Reads FIO_EXECUTABLE, FIO_SOURCE_DIR and FIO_HEADERS_DIR. Sets FIO_VERSION (what `fio --version`
+# says), FIO_INCLUDE_DIR and FIO_HEADERS_FROM, or nfsmulti_error: one line on what to do.
 
 # The version a source tree would give to the fio built from it; the rules of its FIO-VERSION-GEN.
 function(fio_tree_version tree result)
@@ -55,14 +55,16 @@ endmacro()
 
 macro(nfsmulti_headers_packaged)
 	message(STATUS "Looking for the headers of ${FIO_VERSION} (apt-get fetches the source package once: no other has them)")
+	file(LOCK "${FIO_HEADERS_DIR}" DIRECTORY) # several builds may share it
 	execute_process(
 		COMMAND sh "${CMAKE_CURRENT_LIST_DIR}/fio-headers.sh" "${FIO_EXECUTABLE}"
-			"${CMAKE_BINARY_DIR}/fio-headers" "${CMAKE_COMMAND}"
+			"${FIO_HEADERS_DIR}" "${CMAKE_COMMAND}"
 		RESULT_VARIABLE fio_failed
 		OUTPUT_VARIABLE fio_found
 		ERROR_VARIABLE fio_complaint
 		OUTPUT_STRIP_TRAILING_WHITESPACE
 		ERROR_STRIP_TRAILING_WHITESPACE)
+	file(LOCK "${FIO_HEADERS_DIR}" DIRECTORY RELEASE)
 	if(fio_failed)
 		set(nfsmulti_error "${fio_complaint}")
 	elseif(fio_found MATCHES "^([^ ]+ [^ ]+) (.*)$")

@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -28,11 +28,12 @@ _NONE_CHOSEN = 5  # pytest's exit status where the options choose no test
 _ASKED_SECONDS = 20.0
 _BUILD_SECONDS = 1800.0
 _LEAVING_SECONDS = 60.0
-# Most tests wait for a server's silence, so there are more workers than processors.
-_WORKERS = (os.cpu_count() or 1) + 1
+# Most tests wait for a server's silence, so there are more workers than processors. Each has a lab
+# of five servers, so there are not many.
+_WORKERS = min(len(os.sched_getaffinity(0)), 4) + 1
 _PARALLEL = ("-n", str(_WORKERS), "--dist", "loadscope")
 
-# What --full builds besides the engine itself, before any test starts.
+# What --full tests besides the engine as users have it.
 _VARIANTS: Mapping[str, Sequence[str]] = {
     "asan": ["-DNFSMULTI_SANITIZE=address;undefined"],
     "tsan": ["-DNFSMULTI_SANITIZE=thread"],
@@ -122,10 +123,14 @@ class _Session:
         self._run(_Part("timing", f"{rest} and timing"))
 
     def everything(self) -> None:
-        """Run all there is. The guest, which has one processor, starts first and runs beside."""
+        """Run all there is. The guest, which has one processor, starts first and runs beside.
+
+        Where the user has given options, few tests may be chosen: no variant is built before them,
+        and fixtures build those that are needed.
+        """
         with contextlib.ExitStack() as stack:
             finish_guest = self._start(stack, _Part("guest", "kernel_lab"))
-            for name in _VARIANTS:
+            for name in () if self._arguments else _VARIANTS:
                 self._timed(f"build of {name}", functools.partial(variant, name))
             self._run(_Part("tests", "not kernel_lab and not timing", _PARALLEL))
             words = (*_PARALLEL, "--build=asan")
@@ -156,18 +161,18 @@ class _Session:
     def _run(self, part: _Part) -> None:
         """Run a part to its end; what it prints is shown as it comes."""
         begin = time.monotonic()
-        with _pytest(part, self._arguments) as process:
-            status = _finish(process)
+        with _running(part, self._arguments) as process:
+            status = process.wait() or 0
         self._outcomes.append(_outcome(part, status, time.monotonic() - begin))
 
     def _start(self, stack: contextlib.ExitStack, part: _Part) -> Callable[[], None]:
         """Start a part beside what follows; gives what waits for it and shows what it has said."""
         begin = time.monotonic()
         output = stack.enter_context(part.log.open("wb"))
-        process = stack.enter_context(_pytest(part, self._arguments, output.fileno()))
+        process = stack.enter_context(_running(part, self._arguments, output.fileno()))
 
         def finish() -> None:
-            status = _finish(process)
+            status = process.wait() or 0
             print(part.log.read_text(errors="replace"), flush=True)
             self._outcomes.append(_outcome(part, status, time.monotonic() - begin))
 
@@ -192,29 +197,37 @@ def variant(name: str) -> Path:
     """
     folder = BUILD / name
     folder.mkdir(parents=True, exist_ok=True)
-    configure = ["cmake", "-S", str(ROOT), "-B", str(folder), "-DNFSMULTI_WERROR=ON"]
     make = ["cmake", "--build", str(folder), "--parallel", str(os.cpu_count())]
     with (folder / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        for argv in ([*configure, *_VARIANTS[name]], make):
+        for argv in ([*configuring(folder), *_VARIANTS[name]], make):
             run(argv, timeout=_BUILD_SECONDS).check()
     return folder
 
 
-def _pytest(part: _Part, arguments: Sequence[str], output: int | None = None) -> Process:
+def configuring(folder: Path) -> list[str]:
+    """Give cmake's command for one more build; fio's headers, fetched once, are for all of them."""
+    headers = build_dir() / "fio-headers"
+    options = ["-DNFSMULTI_WERROR=ON", f"-DFIO_HEADERS_DIR={headers}"]
+    return ["cmake", "-S", str(ROOT), "-B", str(folder), *options]
+
+
+@contextlib.contextmanager
+def _running(part: _Part, arguments: Sequence[str], output: int | None = None) -> Iterator[Process]:
+    """Give a part's pytest; where we leave it early, it ends what it has started, and itself."""
+    with _pytest(part, arguments, output) as process:
+        try:
+            yield process
+        finally:
+            if process.running:
+                process.signal(signal.SIGINT)  # as Ctrl-C does: fixtures take their labs down
+                process.wait(_LEAVING_SECONDS)
+
+
+def _pytest(part: _Part, arguments: Sequence[str], output: int | None) -> Process:
     part.junit.unlink(missing_ok=True)
     env = {"PYTEST_DEBUG_TEMPROOT": str(BUILD), "NFSMULTI_BUILD_DIR": str(build_dir()), **part.env}
     return Process(part.command(arguments), env=env, stdin=None, stdout=output, stderr=output)
-
-
-def _finish(process: Process) -> int:
-    """Wait for pytest; it ends what it has started where we are told to end."""
-    try:
-        return process.wait() or 0
-    except BaseException:
-        process.signal(signal.SIGINT)  # as Ctrl-C does, by which fixtures take their labs down
-        process.wait(_LEAVING_SECONDS)
-        raise
 
 
 def _outcome(part: _Part, status: int, seconds: float) -> _Outcome:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Builds that lack what the engine can do without."""
+"""Further builds: fio's headers are there already, and RDMA's libraries may be missing."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from conftest import FioRunner
 from engine_helpers import done, refused
 
 from nfsmulti.fiorun import Engine, Fio
-from nfsmulti.paths import BUILD, ROOT
+from nfsmulti.paths import BUILD, build_dir
 from nfsmulti.processes import run
+from nfsmulti.testrun import configuring
 
 pytestmark = pytest.mark.full
 
@@ -35,8 +36,7 @@ def _without_rdma(folder: Path) -> Path:
 def engine_without_rdma(tmp_path_factory: pytest.TempPathFactory) -> Engine:
     folder = BUILD / "no-rdma"
     env = {"PKG_CONFIG_LIBDIR": str(_without_rdma(tmp_path_factory.mktemp("packages")))}
-    configure = ["cmake", "-S", str(ROOT), "-B", str(folder), "--fresh", "-DNFSMULTI_WERROR=ON"]
-    configured = run(configure, timeout=_SECONDS, env=env).check()
+    configured = run([*configuring(folder), "--fresh"], timeout=_SECONDS, env=env).check()
     assert "RDMA      no (apt-get install libibverbs-dev librdmacm-dev" in configured.stdout
     make = ["cmake", "--build", str(folder), "--parallel", str(os.cpu_count())]
     run([*make, "--target", "nfsmulti"], timeout=_SECONDS).check()
@@ -59,3 +59,10 @@ def test_without_rdma_a_path_over_it_is_refused(fio: FioRunner) -> None:
         "built without libibverbs and librdmacm",
         "apt-get install libibverbs-dev librdmacm-dev",
     )
+
+
+def test_headers_of_fio_are_fetched_once_for_all_builds(tmp_path: Path) -> None:
+    if not (build_dir() / "fio-headers").exists():
+        pytest.skip("the engine was built with -DFIO_SOURCE_DIR=")
+    run(configuring(tmp_path), timeout=_SECONDS, env={"NFSMULTI_NO_INSTALL": "1"}).check()
+    assert not (tmp_path / "fio-headers").exists()

@@ -18,8 +18,8 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from itertools import pairwise
+from contextlib import ExitStack, contextmanager
+from itertools import cycle
 
 import pytest
 from engine_helpers import cpu_seconds, done, eventually, said
@@ -292,6 +292,27 @@ def test_the_runtime_ends_a_hard_job_within_5_seconds(
         assert client.finish(process).status not in (0, None)
 
 
+@pytest.mark.timing
+def test_signals_end_the_other_hard_jobs_within_5_seconds(client: Client, within: Within) -> None:
+    """All at once, since they only wait."""
+    alone = ("full", "does not read", "always patience", "always closes")
+    jobs = [(name, 0) for name in alone] + [(name, 1) for name in ("silent", "gone", "full")]
+    with ExitStack() as stack:
+        running = list[tuple[ScriptedServer, FioProcess]]()
+        for name, failover in jobs:
+            server = stack.enter_context(ScriptedServer(_HANGING[name]))
+            process = client.start(server, **_hanging_job(name, failover=failover))
+            running.append((server, stack.enter_context(process)))
+        for server, process in running:
+            _until_it_hangs(server, process)
+        with within(5.0):
+            for number, (_, process) in zip(cycle((signal.SIGINT, signal.SIGTERM)), running):
+                process.signal(number)
+            for _, process in running:
+                process.wait(SECONDS)
+        assert not {client.finish(process).status for _, process in running} & {0, None}
+
+
 _SLOW_COMMIT: dict[str, Options] = {"": {}, "hold, failover": {"hold_writes": "64k", "failover": 1}}
 
 slow_commits = fixture_of_runs(
@@ -347,15 +368,21 @@ def test_a_server_that_asks_for_patience_for_ever(jukeboxes: Outcomes, name: str
     assert result.messages.count("asks for patience") == 1
     assert "NFS3ERR_JUKEBOX" in result.messages
     asked = [call.time for call in server.calls(Nfs.WRITE) if call.offset == 16 * KIB]
-    _ever_more_rarely(asked)
+    _ever_more_rarely(asked[0], asked[1:], longest=5.0)
     assert len(asked) > 4
     assert sum(line.reconnects for line in result.stats) <= len(server.calls(*DATA))
 
 
-def _ever_more_rarely(times: Sequence[float]) -> None:
-    """Expect that each wait was at least as long as one that doubles from 0.1 s to 5 s."""
-    for number, (earlier, later) in enumerate(pairwise(times)):
-        assert later - earlier >= min(0.1 * 2**number, 5.0)
+def _ever_more_rarely(since: float, times: Sequence[float], longest: float) -> None:
+    """Expect that nothing came before waits that double from 0.1 s to `longest`, one after another.
+
+    `since` is when the first wait began, or earlier. The sum holds however late a time was taken.
+    """
+    wait = 0.1
+    for when in times:
+        since += wait
+        assert when >= since
+        wait = min(2 * wait, longest)
 
 
 stales = fixture_of_runs(
@@ -481,6 +508,7 @@ def test_connections_that_are_closed_at_once_are_opened_ever_more_rarely(
     server.hooks.append(on(Nfs.WRITE, NEVER, after=4))
     with client.start(server, iodepth=4) as process:
         server.wait_for(lambda: len(server.calls(Nfs.WRITE)) >= 5)
+        before = time.monotonic()
         go(server)
         with _slammed(server.nfs_port) as times:
             eventually(lambda: len(times) >= 5)
@@ -488,7 +516,7 @@ def test_connections_that_are_closed_at_once_are_opened_ever_more_rarely(
         server.accept()
         result = client.finish(process)
     done(result)
-    _ever_more_rarely(times)
+    _ever_more_rarely(before, times[1:], longest=1.0)  # the first attempt waits for nothing
     assert len(said(result)) == 2
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import signal
 import types
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,11 +23,13 @@ _JUNIT = '<testsuites><testsuite tests="{}" failures="{}" errors="0" skipped="{}
 class Parts:
     """Stands for pytest and for the builds: what each is run with, and how it shall end.
 
-    `counts` are tests, failures and skips of a part that ends with a status.
+    `counts` are tests, failures and skips of a part that ends with a status. While the part named
+    `interrupted` runs, the user presses Ctrl-C.
     """
 
     def __init__(self) -> None:
         self.status: dict[str, int] = {}
+        self.interrupted = ""
         self.counts = {0: (3, 0, 1), 1: (3, 1, 1), 5: (0, 0, 0)}
         self.run: dict[str, list[str]] = {}
         self.env: dict[str, dict[str, str]] = {}
@@ -55,6 +58,7 @@ class Ended:
 
     def __init__(self, parts: Parts, name: str, status: int):
         self._parts, self._name, self._status = parts, name, status
+        self.running = True
 
     def __enter__(self) -> Self:
         return self
@@ -62,8 +66,15 @@ class Ended:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def wait(self) -> int:
+    def signal(self, number: signal.Signals) -> None:
+        """Note a signal."""
+        self._parts.events.append(f"{self._name} has {number.name}")
+
+    def wait(self, timeout: float | None = None) -> int:
         """Give its exit status."""
+        if timeout is None and self._name == self._parts.interrupted:
+            raise KeyboardInterrupt
+        self.running = False
         self._parts.events.append(f"{self._name} ends")
         return self._status
 
@@ -107,6 +118,20 @@ def test_full_runs_the_guest_beside_the_rest_and_timing_last_and_alone(parts: Pa
     assert "--build=asan" in parts.run["sanitizers"]
     assert parts.env["sanitizers"]["LD_PRELOAD"] == "libasan.so"
     assert "-n" not in [*parts.run["guest"], *parts.run["timing"]]
+
+
+def test_full_with_options_leaves_builds_to_the_tests_that_need_them(parts: Parts) -> None:
+    assert call_harness("test", "--full", "-k", "pool").status == 0
+    assert not [event for event in parts.events if event.endswith("is built")]
+    assert list(parts.run) == ["guest", "tests", "sanitizers", "timing"]
+
+
+def test_an_interrupt_lets_each_part_that_runs_end_itself(parts: Parts) -> None:
+    parts.interrupted = "tests"
+    with pytest.raises(KeyboardInterrupt):
+        _Session([]).everything()
+    ends = [f"{name} {what}" for name in ("tests", "guest") for what in ("has SIGINT", "ends")]
+    assert parts.events[-5:] == ["tests begins", *ends]
 
 
 def test_marks_of_full_choose_each_test_once(parts: Parts) -> None:
