@@ -54,7 +54,8 @@ _LEFT_OUT = (
 )
 
 _NEXT_IN_LAB = """\
-  ./nfsmulti lab start --link {link} --per-address {per_address}
+  ./nfsmulti lab start --link {link} --per-address {per_address} --assured {assured} \
+--burst {burst}
   ./nfsmulti lab exec -- fio --ioengine=external:./build/libnfsmulti.so --pool=lab \
 --spread=stripe jobfiles/fsperf.fio
   ./nfsmulti lab stop
@@ -93,7 +94,7 @@ def demo() -> None:
     said = f"{shown(folder)} holds demo.png, summary.json, and each fio's command and output.\n"
     out.print(said, soft_wrap=True, markup=False)
     out.print("[bold]What to type next[/bold]")
-    out.print(("" if lacking else _next_in_lab(outcomes)) + _NEXT, soft_wrap=True, markup=False)
+    out.print(("" if lacking else next_in_lab(outcomes)) + _NEXT, soft_wrap=True, markup=False)
     if any(outcome.why for outcome in outcomes):
         raise typer.Exit(1)
 
@@ -193,13 +194,10 @@ class _Run:
         return cell
 
 
-def _next_in_lab(outcomes: Sequence[Outcome]) -> str:
-    """Give the lines that start a lab with the limits of one that the demo has fitted, if any."""
-    fits = [one.fit for one in outcomes if one.fit and not one.workload.per_connection]
-    if not fits:
-        return ""
-    limits = fits[-1].limits
-    return _NEXT_IN_LAB.format(link=limits.link, per_address=limits.per_address)
+def next_in_lab(outcomes: Sequence[Outcome]) -> str:
+    """Give the lines that start a lab with the limits fitted for fsperf.fio, if that has run."""
+    fits = [one.fit for one in outcomes if one.fit and one.workload.jobfile == "fsperf.fio"]
+    return _NEXT_IN_LAB.format(**dataclasses.asdict(fits[0].limits)) if fits else ""
 
 
 def _write_summary(outcomes: Sequence[Outcome], file: Path) -> None:
