@@ -31,6 +31,13 @@ _SECONDS, _CORES = 3.0, 2
 _DD, _FSPERF = IN_LAB[:2]
 _USER = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 _CAPABILITIES = ("setpriv", "--bounding-set=-sys_admin,-net_admin", "--inh-caps=-all")
+_CORES_OF_ONE = """
+import os
+os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
+from nfsmulti.demo.outcome import OWN_CPUS, Outcome
+from nfsmulti.demo.workloads import IN_LAB
+print(Outcome(IN_LAB[0]).cores, OWN_CPUS == os.sched_getaffinity(0))
+"""
 _SHORT_DEMO = """
 import sys
 from dataclasses import replace
@@ -91,6 +98,12 @@ def test_processors_that_are_the_limit() -> None:
     said = story(outcome)
     assert "The story does not hold here. The processors are the limit: 98% of 2 cores" in said
     assert "reached" not in said
+
+
+def test_only_processors_that_the_demo_may_use_count() -> None:
+    argv = [sys.executable, "-c", _CORES_OF_ONE]
+    done = run(argv, timeout=100, env={"PYTHONPATH": str(PYTHON_TESTS)}).check()
+    assert done.stdout == "1 True\n"
 
 
 def test_a_cap_that_was_not_reached() -> None:

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from nfsmulti import privileges
-from nfsmulti.demo.outcome import Outcome, story, table
+from nfsmulti.demo.outcome import OWN_CPUS, Outcome, story, table
 from nfsmulti.demo.place import Loopback, Namespaces, Place
 from nfsmulti.demo.workloads import (
     FIT_SECONDS,
@@ -187,7 +187,7 @@ class _Run:
         )
         self.meter.begin(side.row)
         planned = PlannedCell(f"{workload.name}-{name}", 1, 0, spec)
-        cell = run_cell(planned, place, Engine.built(), self.folder, self.meter.tick)
+        cell = run_cell(planned, place, Engine.built(), self.folder, self.meter.tick, cpus=OWN_CPUS)
         self.meter.end(seconds)
         if cell.status != "done":
             raise HarnessError(f"{cell.why} ({shown(self.folder / cell.folder)})")
