@@ -18,9 +18,10 @@ from conftest import missing
 from nfsmulti import privileges
 from nfsmulti.demo import command
 from nfsmulti.demo.outcome import Outcome, story
-from nfsmulti.demo.workloads import IN_LAB, ON_LOOPBACK
+from nfsmulti.demo.place import Namespaces
+from nfsmulti.demo.workloads import IN_LAB, ON_LOOPBACK, Workload
 from nfsmulti.errors import MissingError
-from nfsmulti.lab import fit
+from nfsmulti.lab import Lab, Limits, fit
 from nfsmulti.paths import PYTHON_TESTS, ROOT
 from nfsmulti.processes import run
 from nfsmulti.report.verdict import Verdict
@@ -30,6 +31,13 @@ _SECONDS, _CORES = 3.0, 2
 _DD, _FSPERF = IN_LAB[:2]
 _USER = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 _CAPABILITIES = ("setpriv", "--bounding-set=-sys_admin,-net_admin", "--inh-caps=-all")
+_CORES_OF_ONE = """
+import os
+os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
+from nfsmulti.demo.outcome import OWN_CPUS, Outcome
+from nfsmulti.demo.workloads import IN_LAB
+print(Outcome(IN_LAB[0]).cores, OWN_CPUS == os.sched_getaffinity(0))
+"""
 _SHORT_DEMO = """
 import sys
 from dataclasses import replace
@@ -92,6 +100,12 @@ def test_processors_that_are_the_limit() -> None:
     assert "reached" not in said
 
 
+def test_only_processors_that_the_demo_may_use_count() -> None:
+    argv = [sys.executable, "-c", _CORES_OF_ONE]
+    done = run(argv, timeout=100, env={"PYTHONPATH": str(PYTHON_TESTS)}).check()
+    assert done.stdout == "1 True\n"
+
+
 def test_a_cap_that_was_not_reached() -> None:
     said = story(_fsperf([200, 201, 199], [200, 202, 198]))
     assert "does not hold here. One connection did not reach its cap of 3.1 Gbit/s" in said
@@ -107,6 +121,28 @@ def test_figures_that_vary_too_much() -> None:
     outcome = _fsperf([200, 380, 300], [576, 300, 450])
     assert outcome.verdict is Verdict.UNTOLD
     assert "cannot be told. One connection did not reach" in story(outcome)
+
+
+@pytest.mark.parametrize("workload", IN_LAB, ids=lambda workload: workload.name)
+def test_the_fitted_burst_goes_with_every_cap(
+    monkeypatch: pytest.MonkeyPatch, workload: Workload
+) -> None:
+    given: list[Limits] = []
+    monkeypatch.setattr(Lab, "limit", lambda _, limits: given.append(limits))
+    limits = fit(1.2e9, link=workload.link, cap=workload.cap, paths=workload.connections)
+    Namespaces(workload).limit(limits)
+    (one,) = given
+    assert one.burst == limits.limits.burst
+    cap = one.per_connection if workload.per_connection else one.per_address
+    assert cap == limits.limits.per_address
+
+
+def test_what_to_type_next_is_fsperf_at_its_own_limits() -> None:
+    dd = fit(1.2e9, link=_DD.link, cap=_DD.cap, paths=_DD.connections)
+    others = [Outcome(_DD, dd), Outcome(_FSPERF, why="fio: status 1")]
+    assert not command.next_in_lab(others)
+    said = command.next_in_lab([others[0], _fsperf([380], [575])])
+    assert "--link 4700mbit --per-address 3100mbit --assured 1175mbit --burst 7568k\n" in said, said
 
 
 def test_a_workload_that_failed() -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from run_helpers import made_record, own_cells
 
 from nfsmulti.fioreport import FioReport
 from nfsmulti.fiorun import Engine
+from nfsmulti.run import cpu
 from nfsmulti.run.cell import run_cell
 from nfsmulti.run.cpu import Sample, Samples
 from nfsmulti.run.place import OnPool
@@ -60,6 +62,26 @@ def test_cpu_of_another_time_than_the_jobs_is_not_told(
     if begins:
         (tmp_path / "cpu.begin").write_text(begins.replace(" ", "\n") + "\n")
     assert _SAMPLES.busy_seconds(tmp_path, _report(*milliseconds)) is None
+
+
+@pytest.mark.parametrize(
+    ("cpus", "seconds"),
+    [
+        (None, 15.0),
+        ({0}, 5.0),
+        ({1, 2}, 10.0),
+        ({2, 7}, 15.0),  # in a container whose processors have other numbers
+    ],
+)
+def test_cpu_can_be_that_of_some_processors(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cpus: set[int] | None, seconds: float
+) -> None:
+    one = [ticks * os.sysconf("SC_CLK_TCK") for ticks in (1, 1, 1, 9, 9, 1, 1, 0, 0, 0)]
+    rows = {"cpu": [3 * ticks for ticks in one], "cpu0": one, "cpu1": one, "cpu2": one}
+    stat = tmp_path / "stat"
+    stat.write_text("".join(f"{name} {' '.join(map(str, row))}\n" for name, row in rows.items()))
+    monkeypatch.setattr(cpu, "_STAT", stat)
+    assert Sample.now(cpus).busy == seconds
 
 
 @pytest.mark.parametrize("scenario", ["randread", "sio"])  # whose jobs are processes, and threads

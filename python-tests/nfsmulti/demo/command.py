@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from nfsmulti import privileges
-from nfsmulti.demo.outcome import Outcome, story, table
+from nfsmulti.demo.outcome import OWN_CPUS, Outcome, story, table
 from nfsmulti.demo.place import Loopback, Namespaces, Place
 from nfsmulti.demo.workloads import (
     FIT_SECONDS,
@@ -54,7 +54,8 @@ _LEFT_OUT = (
 )
 
 _NEXT_IN_LAB = """\
-  ./nfsmulti lab start --link {link} --per-address {per_address}
+  ./nfsmulti lab start --link {link} --per-address {per_address} --assured {assured} \
+--burst {burst}
   ./nfsmulti lab exec -- fio --ioengine=external:./build/libnfsmulti.so --pool=lab \
 --spread=stripe jobfiles/fsperf.fio
   ./nfsmulti lab stop
@@ -93,7 +94,7 @@ def demo() -> None:
     said = f"{shown(folder)} holds demo.png, summary.json, and each fio's command and output.\n"
     out.print(said, soft_wrap=True, markup=False)
     out.print("[bold]What to type next[/bold]")
-    out.print(("" if lacking else _next_in_lab(outcomes)) + _NEXT, soft_wrap=True, markup=False)
+    out.print(("" if lacking else next_in_lab(outcomes)) + _NEXT, soft_wrap=True, markup=False)
     if any(outcome.why for outcome in outcomes):
         raise typer.Exit(1)
 
@@ -186,20 +187,17 @@ class _Run:
         )
         self.meter.begin(side.row)
         planned = PlannedCell(f"{workload.name}-{name}", 1, 0, spec)
-        cell = run_cell(planned, place, Engine.built(), self.folder, self.meter.tick)
+        cell = run_cell(planned, place, Engine.built(), self.folder, self.meter.tick, cpus=OWN_CPUS)
         self.meter.end(seconds)
         if cell.status != "done":
             raise HarnessError(f"{cell.why} ({shown(self.folder / cell.folder)})")
         return cell
 
 
-def _next_in_lab(outcomes: Sequence[Outcome]) -> str:
-    """Give the lines that start a lab with the limits of one that the demo has fitted, if any."""
-    fits = [one.fit for one in outcomes if one.fit and not one.workload.per_connection]
-    if not fits:
-        return ""
-    limits = fits[-1].limits
-    return _NEXT_IN_LAB.format(link=limits.link, per_address=limits.per_address)
+def next_in_lab(outcomes: Sequence[Outcome]) -> str:
+    """Give the lines that start a lab with the limits fitted for fsperf.fio, if that has run."""
+    fits = [one.fit for one in outcomes if one.fit and one.workload.jobfile == "fsperf.fio"]
+    return _NEXT_IN_LAB.format(**dataclasses.asdict(fits[0].limits)) if fits else ""
 
 
 def _write_summary(outcomes: Sequence[Outcome], file: Path) -> None:

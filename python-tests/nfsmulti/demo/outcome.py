@@ -22,6 +22,8 @@ from nfsmulti.stats.sample import Sample
 from nfsmulti.summary import Cell
 from nfsmulti.units import rate_text, time_text
 
+# Those that fio and its servers may use, which can be fewer than the machine has.
+OWN_CPUS = frozenset(os.sched_getaffinity(0))
 # The part of a limit in data, without headers, from which on it was reached; and the part of the
 # processors' time from which on these were busy.
 _REACHED, _BUSY = 0.85, 0.95
@@ -39,7 +41,7 @@ class Outcome:
     one: Sequence[Cell] = ()
     many: Sequence[Cell] = ()
     why: str | None = None
-    cores: int = os.cpu_count() or 1
+    cores: int = len(OWN_CPUS)
 
     @property
     def ratio(self) -> Ratio | None:

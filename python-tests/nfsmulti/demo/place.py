@@ -34,8 +34,9 @@ class Namespaces(InLab):
 
     def limit(self, fit: Fit) -> None:
         """Cap each address, behind a link, or each connection."""
-        cap = Limits(per_connection=f"{fit.cap // 10**6}mbit")
-        self._lab.limit(cap if self._per_connection else fit.limits)
+        fitted = fit.limits
+        cap = Limits(per_connection=fitted.per_address, burst=fitted.burst)
+        self._lab.limit(cap if self._per_connection else fitted)
 
 
 class Loopback:

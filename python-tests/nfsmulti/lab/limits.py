@@ -18,8 +18,9 @@ from nfsmulti.units import check, parse_rate, parse_size
 _BURST_SECONDS = 0.002
 _BURST_MIN = 256 << 10
 
-# Each connection has a number, and with it a class of its own, in both directions. Numbers start
-# over when all have been given, so that only a lab with more connections at once shares classes.
+# Each new connection gets the next number, and with it a class, in both directions. After so many
+# connections in total the numbers start over: a connection then shares the class, and so the cap,
+# of the one that got its number before, if that is still open.
 _CONNECTIONS = 1024
 _FIRST_CONNECTION = 0x100
 _ROOT = "qdisc replace dev {} root handle 1: htb default 99"

@@ -8,7 +8,7 @@ import re
 import shlex
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from nfsmulti.errors import HarnessError
@@ -36,10 +36,18 @@ _SAVING = re.compile(r" : Saving output of prerun in ")
 Tick = Callable[[float], None]
 
 
-def run_cell(planned: PlannedCell, place: Serving, engine: Engine, run: Path, tick: Tick) -> Cell:
+def run_cell(
+    planned: PlannedCell,
+    place: Serving,
+    engine: Engine,
+    run: Path,
+    tick: Tick,
+    cpus: Collection[int] | None = None,
+) -> Cell:
     """Run a cell of the run in the folder `run`, anew if it had begun; it fails, but never raises.
 
-    What its fio leaves lies in the folder of the cell.
+    What its fio leaves lies in the folder of the cell. Its `machine_cpu_s` is that of all
+    processors, or of those in `cpus` alone.
     """
     cell = waiting_cell(planned)
     folder = (run / cell.folder).absolute()
@@ -49,7 +57,7 @@ def run_cell(planned: PlannedCell, place: Serving, engine: Engine, run: Path, ti
     try:
         place.prepare(planned.spec.files)
         argv = command(planned.spec, place, engine, work)
-        busy = Samples()
+        busy = Samples(cpus=cpus)
         result = _watched(argv, work, place, planned.spec.seconds, tick, busy)
         if place.remote:
             place.remote.check_complete(result)

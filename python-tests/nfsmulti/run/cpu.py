@@ -10,13 +10,14 @@ from __future__ import annotations
 import os
 import shlex
 from bisect import bisect_left
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from nfsmulti.fioreport import FioReport
 
 _BEGIN = "cpu.begin"
-_UPTIME = Path("/proc/uptime")
+_UPTIME, _STAT = Path("/proc/uptime"), Path("/proc/stat")
 # Words of the shell alone, which starts no program. fio adds "> FILE", which # keeps from it.
 _LINE = 'read -r up _ </proc/uptime; echo "$up" >>%s #'
 # The part of the run time in which all jobs must have been at work, for the rest to be like it.
@@ -36,23 +37,38 @@ class Sample:
     busy: float
 
     @classmethod
-    def now(cls) -> Sample:
-        """Take all that /proc/stat tells but idle and iowait; guests are in user (proc(5))."""
+    def now(cls, cpus: Collection[int] | None = None) -> Sample:
+        """Take what all processors have worked, or those of these numbers alone."""
         uptime = float(_UPTIME.read_text().split()[0])
-        ticks = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
-        user, nice, system, _idle, _iowait, *others = map(int, ticks)
-        return cls(uptime, (user + nice + system + sum(others)) / os.sysconf("SC_CLK_TCK"))
+        return cls(uptime, _ticks(_STAT.read_text(), cpus) / os.sysconf("SC_CLK_TCK"))
+
+
+def _ticks(stat: str, cpus: Collection[int] | None) -> int:
+    """Add up all that /proc/stat tells but idle and iowait; guests are in user (proc(5)).
+
+    A container's /proc/stat may count its processors anew: its sum is then that of its own.
+    """
+    whole, *each = [line.split()[:9] for line in stat.splitlines() if line.startswith("cpu")]
+    names = {f"cpu{number}" for number in cpus or ()}
+    chosen = [words for words in each if words[0] in names]
+    if len(chosen) < max(len(names), 1):
+        chosen = [whole]
+    return sum(sum(map(int, words[1:4] + words[6:])) for words in chosen)
 
 
 @dataclass(frozen=True)
 class Samples:
-    """Samples in the order of time, some in a second, from before fio's start to after its end."""
+    """Samples in the order of time, some in a second, from before fio's start to after its end.
+
+    They are of all processors, or of those in `cpus` alone.
+    """
 
     samples: list[Sample] = field(default_factory=list)
+    cpus: Collection[int] | None = None
 
     def take(self) -> None:
         """Add what holds now."""
-        self.samples.append(Sample.now())
+        self.samples.append(Sample.now(self.cpus))
 
     def busy_seconds(self, folder: Path, report: FioReport) -> float | None:
         """Give the seconds that the machine's processors have worked in the jobs' run time.
