@@ -26,6 +26,7 @@ from nfsmulti import paths
 from nfsmulti.errors import MissingError
 from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Option
 from nfsmulti.lab import EXPORT, PRIVILEGED, READ_ONLY, SMALL, SQUASHED, Lab, LabConfig
+from nfsmulti.lab.faults import Faults
 from nfsmulti.machine import versions
 from nfsmulti.processes import Completed, find, run
 from nfsmulti.testrun import variant
@@ -231,6 +232,17 @@ def fio(engine: Engine, lab: Lab, tmp_path: Path, request: pytest.FixtureRequest
     """Give fio with the engine, in the lab's client namespace."""
     runner = Fio(engine, enter=lab.command([]), env=lab.environment)
     return FioRunner(runner, lab.pool, tmp_path, request.node)
+
+
+@pytest.fixture
+def faults(lab: Lab) -> Iterator[Faults]:
+    """Give what breaks paths of the lab; all are mended at the end."""
+    try:
+        running = Faults(lab)
+    except MissingError as error:
+        missing(error)
+    yield running
+    running.end_all()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -10,6 +10,7 @@ import errno
 import random
 import signal
 from collections.abc import Iterator
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
@@ -30,9 +31,11 @@ from engine_helpers import (
     sections,
     traces,
 )
+from limits import Within
 
 from nfsmulti.fiorun import FioProcess, Option
 from nfsmulti.lab import Lab
+from nfsmulti.lab.faults import FaultKind, Faults
 from nfsmulti.machine import versions
 
 pytestmark = pytest.mark.sanitized
@@ -145,6 +148,22 @@ def test_server_that_is_there_and_does_not_answer(exported: Place, lab: Lab) -> 
     result = exported.fio(rw="read", bs="4k", size="64k", filename="f", timeo=10)
     lab.server(0).resume()
     refused(result, "10.77.0.1:22049:/export", "the server does not answer")
+
+
+@pytest.mark.timing
+def test_what_does_not_answer_is_known_within_seconds(
+    exported: Place, faults: Faults, within: Within
+) -> None:
+    """A server that stands still, an address whose packets are dropped, and one that nobody has."""
+    pools = [*exported.paths[:2], f"nfs://10.77.0.200/export?{_PORTS}"]
+    job: Options = {"rw": "read", "bs": "4k", "size": "64k", "filename": "f", "timeo": 10}
+    faults.begin(FaultKind.STOP, 0)
+    faults.begin(FaultKind.DROP, 1)
+    with within(15.0), ExitStack() as stack:
+        runs = [stack.enter_context(exported.fio.start(pool=pool, **job)) for pool in pools]
+        for run in runs:
+            exported.fio.finish(run)
+    assert [run.wait() for run in runs] == [1] * 3
 
 
 # --- during the job ---

@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -55,16 +54,6 @@ def test_schedule_knows_every_kind_and_the_seed() -> None:
     assert {fault.path for fault in faults} == set(range(4))
     assert faults != schedule(2, 0, 300, 4)
     assert faults != schedule(1, 1, 300, 4)
-
-
-@pytest.fixture
-def faults(lab: Lab) -> Iterator[Faults]:
-    try:
-        running = Faults(lab)
-    except MissingError as error:
-        missing(error)
-    yield running
-    running.end_all()
 
 
 def test_faults_last_until_they_are_ended(fio: FioRunner, lab: Lab, faults: Faults) -> None:
