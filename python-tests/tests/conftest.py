@@ -63,6 +63,11 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.update(_SANITIZER_OPTIONS)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # The longest (fuzzing, clang-tidy, boots) first, or one worker ends long after the others.
+    items.sort(key=lambda item: item.get_closest_marker("full") is None)
+
+
 def pytest_report_header() -> list[str]:
     return [f"{name}: {version}" for name, version in versions().items()]
 
