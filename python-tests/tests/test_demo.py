@@ -10,17 +10,19 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Self
 
 import pytest
 import typer
 from conftest import missing
 
 from nfsmulti import privileges
-from nfsmulti.demo import command
+from nfsmulti.bench.sink import Sink
+from nfsmulti.demo import command, place
 from nfsmulti.demo.outcome import Outcome, story
-from nfsmulti.demo.place import Namespaces
+from nfsmulti.demo.place import Loopback, Namespaces, Place
 from nfsmulti.demo.workloads import IN_LAB, ON_LOOPBACK, Workload
-from nfsmulti.errors import MissingError
+from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.lab import Lab, Limits, fit
 from nfsmulti.paths import PYTHON_TESTS, ROOT
 from nfsmulti.processes import run
@@ -164,6 +166,62 @@ def test_a_workload_that_fails_leaves_the_others(
     printed = " ".join(capsys.readouterr().out.split())
     assert "dd was not measured: fio" in printed
     assert "randread: four connections to one address read" in printed
+
+
+def test_a_place_that_does_not_start_leaves_the_others(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def make(workload: Workload) -> Place:
+        if workload.name == "fsperf":
+            raise HarnessError("nfs-sink did not start", "see its log")
+        return Loopback(workload)
+
+    _shorten(monkeypatch, tmp_path)
+    short = [dataclasses.replace(workload, seconds=0.5) for workload in ON_LOOPBACK]
+    monkeypatch.setattr(command, "ON_LOOPBACK", short)
+    monkeypatch.setattr(command, "Loopback", make)
+    monkeypatch.setattr(privileges, "missing", lambda: "not root")
+    with pytest.raises(typer.Exit):
+        command.demo()
+    (summary,) = tmp_path.glob("demo/*/summary.json")
+    rows = json.loads(summary.read_text())["rows"]
+    assert {name: row["why"] for name, row in rows.items()} == {
+        "dd": None,
+        "fsperf": "nfs-sink did not start",
+        "randread": None,
+    }
+    assert summary.with_name("demo.png").exists()
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "fsperf, 4 paths \N{EN DASH} \N{EN DASH}" in printed
+    assert "fsperf was not measured: nfs-sink did not start." in printed
+    assert "randread: four connections to one address read" in printed
+
+
+def test_what_is_missing_ends_the_demo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def make(workload: Workload) -> Place:
+        raise MissingError(f"nothing for {workload.name}")
+
+    _shorten(monkeypatch, tmp_path)
+    monkeypatch.setattr(command, "Loopback", make)
+    monkeypatch.setattr(privileges, "missing", lambda: "not root")
+    with pytest.raises(MissingError, match="nothing for dd"):
+        command.demo()
+
+
+def test_servers_do_not_outlive_one_that_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[Sink] = []
+
+    class Failing(Sink):
+        def __enter__(self) -> Self:
+            if started:
+                raise HarnessError("nfs-sink did not start")
+            started.append(self)
+            return super().__enter__()
+
+    monkeypatch.setattr(place, "Sink", Failing)
+    with pytest.raises(HarnessError), Loopback(ON_LOOPBACK[0]):
+        pass
+    assert not started[0].running
 
 
 def _shorten(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:

@@ -24,7 +24,7 @@ from nfsmulti.demo.workloads import (
     Workload,
     fio_options,
 )
-from nfsmulti.errors import HarnessError
+from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.fiorun import Engine
 from nfsmulti.lab import Fit, fit
 from nfsmulti.machine import versions
@@ -32,6 +32,7 @@ from nfsmulti.paths import RESULTS, shown
 from nfsmulti.report import cells
 from nfsmulti.run.cell import run_cell
 from nfsmulti.run.plan import PlannedCell
+from nfsmulti.run.record import one_line
 from nfsmulti.scenarios import CellSpec
 from nfsmulti.summary import Cell
 from nfsmulti.units import parse_rate, rate_text
@@ -137,14 +138,15 @@ class _Run:
     def outcome(self, make: Callable[[Workload], Place]) -> Outcome:
         """Run what fits the limits, then both sides in turn, so that noise falls on both alike.
 
-        Raises HarnessError where the servers do not start.
+        The outcome says why where that fails. Raises MissingError: it ends the demo.
         """
-        workload = self.workload
-        with make(workload) as place:
-            try:
+        try:
+            with make(self.workload) as place:
                 return self._measured(place)
-            except HarnessError as error:
-                return Outcome(workload, why=error.what)
+        except MissingError:
+            raise
+        except (HarnessError, OSError) as error:
+            return Outcome(self.workload, why=one_line(str(error)))
 
     def _measured(self, place: Place) -> Outcome:
         workload, one, many = self.workload, [], []
