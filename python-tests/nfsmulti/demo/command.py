@@ -42,7 +42,8 @@ _START_SECONDS = 1.0  # what starting and ending a fio adds to a run
 
 _IN_LAB = (
     "Real NFS servers (nfs-ganesha), in namespaces on this machine. What it carries without limits"
-    " is measured first; then the link and each connection are limited to what it can carry."
+    " is measured first; then the link and each path (of randread each connection) are limited to"
+    " what it can carry."
 )
 _ON_LOOPBACK = (
     "Without namespaces, which are not permitted here ({lacking}). The server is the benchmark's"
@@ -169,8 +170,8 @@ class _Run:
         part = f", {limits.part}" if workload.published else ""
         self.meter.console.print(
             f"{workload.name}: without limits this machine carries {one / 1e6:,.0f} MB/s on one"
-            f" connection, {many / 1e6:,.0f} MB/s on {workload.connections}; each is capped at"
-            f" {rate_text(limits.cap)}{part}",
+            f" connection, {many / 1e6:,.0f} MB/s on {workload.connections}; each"
+            f" {workload.capped} is capped at {rate_text(limits.cap)}{part}",
             markup=False,
         )
         return limits
