@@ -24,7 +24,7 @@ from nfsmulti.demo.workloads import (
     Workload,
     fio_options,
 )
-from nfsmulti.errors import HarnessError
+from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.fiorun import Engine
 from nfsmulti.lab import Fit, fit
 from nfsmulti.machine import versions
@@ -32,6 +32,7 @@ from nfsmulti.paths import RESULTS, shown
 from nfsmulti.report import cells
 from nfsmulti.run.cell import run_cell
 from nfsmulti.run.plan import PlannedCell
+from nfsmulti.run.record import one_line
 from nfsmulti.scenarios import CellSpec
 from nfsmulti.summary import Cell
 from nfsmulti.units import parse_rate, rate_text
@@ -41,7 +42,8 @@ _START_SECONDS = 1.0  # what starting and ending a fio adds to a run
 
 _IN_LAB = (
     "Real NFS servers (nfs-ganesha), in namespaces on this machine. What it carries without limits"
-    " is measured first; then the link and each connection are limited to what it can carry."
+    " is measured first; then the link and each path (of randread each connection) are limited to"
+    " what it can carry."
 )
 _ON_LOOPBACK = (
     "Without namespaces, which are not permitted here ({lacking}). The server is the benchmark's"
@@ -137,14 +139,15 @@ class _Run:
     def outcome(self, make: Callable[[Workload], Place]) -> Outcome:
         """Run what fits the limits, then both sides in turn, so that noise falls on both alike.
 
-        Raises HarnessError where the servers do not start.
+        The outcome says why where that fails. Raises MissingError: it ends the demo.
         """
-        workload = self.workload
-        with make(workload) as place:
-            try:
+        try:
+            with make(self.workload) as place:
                 return self._measured(place)
-            except HarnessError as error:
-                return Outcome(workload, why=error.what)
+        except MissingError:
+            raise
+        except (HarnessError, OSError) as error:
+            return Outcome(self.workload, why=one_line(str(error)))
 
     def _measured(self, place: Place) -> Outcome:
         workload, one, many = self.workload, [], []
@@ -167,8 +170,8 @@ class _Run:
         part = f", {limits.part}" if workload.published else ""
         self.meter.console.print(
             f"{workload.name}: without limits this machine carries {one / 1e6:,.0f} MB/s on one"
-            f" connection, {many / 1e6:,.0f} MB/s on {workload.connections}; each is capped at"
-            f" {rate_text(limits.cap)}{part}",
+            f" connection, {many / 1e6:,.0f} MB/s on {workload.connections}; each"
+            f" {workload.capped} is capped at {rate_text(limits.cap)}{part}",
             markup=False,
         )
         return limits
@@ -207,7 +210,7 @@ def _write_summary(outcomes: Sequence[Outcome], file: Path) -> None:
             "verdict": outcome.verdict,
             "ratio": dataclasses.asdict(outcome.ratio) if outcome.ratio else None,
             "theirs": outcome.workload.theirs,
-            "busy": outcome.busy,
+            "busy": {"one": outcome.busy(outcome.one), "many": outcome.busy(outcome.many)},
             "fit": dataclasses.asdict(outcome.fit) if outcome.fit else None,
             "one": [dataclasses.asdict(cell) for cell in outcome.one],
             "many": [dataclasses.asdict(cell) for cell in outcome.many],

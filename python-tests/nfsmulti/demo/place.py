@@ -84,7 +84,9 @@ class Loopback:
         return [f"nfs-sink on {sink.address}" for sink in self._sinks]
 
     def _start(self, *options: str) -> None:
-        self._sinks = [
-            self._stack.enter_context(Sink(["--address", address, *options]))
-            for address in self._addresses
-        ]
+        with contextlib.ExitStack() as undo:
+            self._sinks = [
+                undo.enter_context(Sink(["--address", address, *options]))
+                for address in self._addresses
+            ]
+            self._stack = undo.pop_all()

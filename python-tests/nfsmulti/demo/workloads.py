@@ -32,8 +32,8 @@ class Workload:
     """A jobfile, run with `options` and those of each side.
 
     `link` and `cap` are limits in tc's words, which are lowered in their proportion to what the
-    machine can carry. A cap holds for each of the `connections` of the side `many`: for each
-    address of a lab, or for each connection to one address where `per_connection`. `files` must be
+    machine can carry. A cap holds for each path of the side `many`, which is an address of a lab,
+    or for each connection where `per_connection`; there are `connections` of them. `files` must be
     there. `theirs` is the ratio to hold ours against, and `said` where it comes from; `published`
     where link and cap are a publication's.
     """
@@ -52,6 +52,11 @@ class Workload:
     per_connection: bool = False
     published: bool = True
     seconds: float = RUN_SECONDS
+
+    @property
+    def capped(self) -> str:
+        """What a cap holds for."""
+        return "connection" if self.per_connection else "path"
 
     @property
     def addresses(self) -> int:
@@ -110,7 +115,8 @@ _RANDREAD = Workload(
 
 IN_LAB = (_DD, _FSPERF, _RANDREAD)
 
-# Pacing caps what a server sends, so there are reads alone. No link is shared on the loopback.
+# Pacing caps what a server sends on a connection, so there are reads alone. On the loopback there is
+# no link to share.
 ON_LOOPBACK = (
     dataclasses.replace(
         _DD,
@@ -122,6 +128,7 @@ ON_LOOPBACK = (
         ),
         theirs=5.0,
         said="five caps together allow 5.00 times",
+        per_connection=True,
         published=False,
     ),
     dataclasses.replace(
@@ -129,6 +136,7 @@ ON_LOOPBACK = (
         link="49600mbit",
         theirs=4.0,
         said="four caps together allow 4.00 times",
+        per_connection=True,
         published=False,
     ),
     _RANDREAD,
