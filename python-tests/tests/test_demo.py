@@ -85,21 +85,41 @@ def test_an_effect_that_is_shown() -> None:
     said = story(outcome)
     assert "fsperf: one reader reads on four paths 1.51 (1.51 to 1.52) times" in said
     assert "published were 1.53 times" in said
-    assert "The story holds here. One connection has reached its cap of 3.1 Gbit/s." in said
+    assert "The story holds here. One path has reached its cap of 3.1 Gbit/s." in said
     assert "Several have reached the link's 4.7 Gbit/s. Share of each path: 50% 50%." in said
 
 
 def test_limits_that_were_not_reached_are_not_what_held_the_sides() -> None:
     said = story(_fsperf([250, 251, 249], [400, 399, 401]))
-    assert "holds here. One connection stayed below its cap of 3.1 Gbit/s. Share of each" in said
+    assert "holds here. One path stayed at 65% of its cap of 3.1 Gbit/s. Several stayed at" in said
+
+
+def test_limits_that_were_nearly_reached_are_said_with_their_part() -> None:
+    said = story(_fsperf([352, 353, 351], [535, 534, 536]))
+    assert "holds here. One path has reached 91% of its cap of 3.1 Gbit/s." in said
+    assert "Several have reached 91% of the link's 4.7 Gbit/s. Share of each" in said
 
 
 def test_processors_that_are_the_limit() -> None:
     outcome = _fsperf([380, 382, 378], [384, 380, 381], busy_cores=1.97)
     assert outcome.verdict is Verdict.NOT
     said = story(outcome)
-    assert "The story does not hold here. The processors are the limit: 98% of 2 cores" in said
-    assert "reached" not in said
+    assert "The story does not hold here. One path has reached its cap of 3.1 Gbit/s. " in said
+    assert "Several stayed at 65% of the link's 4.7 Gbit/s: the processors are the limit" in said
+    assert "98% of 2 cores were busy" in said
+
+
+def test_processors_that_were_busy_on_the_other_side_alone_are_not_the_limit() -> None:
+    one, many = _fsperf([380, 382, 378], [], 1.97), _fsperf([], [384, 380, 381], 1.2)
+    said = story(dataclasses.replace(many, one=one.one))
+    assert "Several stayed at 65% of the link's 4.7 Gbit/s: no reason was found (60% of 2" in said
+    assert "processors" not in said
+
+
+def test_processors_that_were_busy_at_the_limits_are_not_the_limit() -> None:
+    said = story(_fsperf([384, 385, 300], [575, 400, 580], busy_cores=1.97))
+    assert "processors" not in said
+    assert "No reason was found." in said
 
 
 def test_only_processors_that_the_demo_may_use_count() -> None:
@@ -110,19 +130,18 @@ def test_only_processors_that_the_demo_may_use_count() -> None:
 
 def test_a_cap_that_was_not_reached() -> None:
     said = story(_fsperf([200, 201, 199], [200, 202, 198]))
-    assert "does not hold here. One connection did not reach its cap of 3.1 Gbit/s" in said
+    assert "does not hold here. One path stayed at 52% of its cap of 3.1 Gbit/s: no reason" in said
 
 
 def test_an_effect_that_is_missing_for_no_known_reason() -> None:
     said = story(_fsperf([380, 382, 378], [384, 380, 381]))
-    assert "does not hold here. No reason was found" in said
-    assert "(60% of 2 cores were busy)" in said
+    assert "link's 4.7 Gbit/s: no reason was found (60% of 2 cores were busy)." in said
 
 
 def test_figures_that_vary_too_much() -> None:
     outcome = _fsperf([200, 380, 300], [576, 300, 450])
     assert outcome.verdict is Verdict.UNTOLD
-    assert "cannot be told. One connection did not reach" in story(outcome)
+    assert "cannot be told. One path stayed at" in story(outcome)
 
 
 @pytest.mark.parametrize("workload", IN_LAB, ids=lambda workload: workload.name)

@@ -210,7 +210,7 @@ def _write_summary(outcomes: Sequence[Outcome], file: Path) -> None:
             "verdict": outcome.verdict,
             "ratio": dataclasses.asdict(outcome.ratio) if outcome.ratio else None,
             "theirs": outcome.workload.theirs,
-            "busy": outcome.busy,
+            "busy": {"one": outcome.busy(outcome.one), "many": outcome.busy(outcome.many)},
             "fit": dataclasses.asdict(outcome.fit) if outcome.fit else None,
             "one": [dataclasses.asdict(cell) for cell in outcome.one],
             "many": [dataclasses.asdict(cell) for cell in outcome.many],

@@ -24,9 +24,9 @@ from nfsmulti.units import rate_text, time_text
 
 # Those that fio and its servers may use, which can be fewer than the machine has.
 OWN_CPUS = frozenset(os.sched_getaffinity(0))
-# The part of a limit in data, without headers, from which on it was reached; and the part of the
-# processors' time from which on these were busy.
-_REACHED, _BUSY = 0.85, 0.95
+# The part of a limit in data, without headers, from which on it was reached, and that from which on
+# the figure need not be said; and the part of the processors' time from which on these were busy.
+_REACHED, _FULL, _BUSY = 0.85, 0.97, 0.95
 
 
 @dataclass(frozen=True)
@@ -54,14 +54,14 @@ class Outcome:
         return verdict.judge(self.ratio, self.workload.theirs)
 
     @property
-    def busy(self) -> float | None:
-        """The part of the processors' time that all programs together took, on the busier side."""
-        parts = [
-            sample.mean / self.cores
-            for side in (self.one, self.many)
-            if (sample := cells.sample(side, _busy_cores))
-        ]
-        return max(parts, default=None)
+    def sides(self) -> tuple[Sequence[Cell], Sequence[Cell]]:
+        """One connection's repeats, and those of several."""
+        return self.one, self.many
+
+    def busy(self, side: Sequence[Cell]) -> float | None:
+        """Give the part of the processors' time that all programs together took on a side."""
+        found = cells.sample(side, _busy_cores)
+        return found.mean / self.cores if found else None
 
 
 def rate(repeats: Sequence[Cell]) -> Sample | None:
@@ -102,38 +102,67 @@ def story(outcome: Outcome) -> str:
     )
 
 
+@dataclass(frozen=True)
+class _Reach:
+    """How far a side came: the `part` of its `limit` in data, and of the processors' time."""
+
+    who: str
+    has: str
+    limit: str
+    part: float
+    busy: float | None
+
+    @property
+    def short(self) -> bool:
+        """Whether something else than the limit held it."""
+        return self.part < _REACHED
+
+    @property
+    def text(self) -> str:
+        """Say it, without a full stop."""
+        if self.short:
+            return f"{self.who} stayed at {self.part:.0%} of {self.limit}"
+        part = "" if self.part >= _FULL else f"{self.part:.0%} of "
+        return f"{self.who} {self.has} reached {part}{self.limit}"
+
+    def why(self, cores: int) -> str:
+        """Say what held it, if that was not the limit."""
+        if not self.short:
+            return ""
+        if self.busy is not None and self.busy >= _BUSY:
+            return (
+                f": the processors are the limit, {self.busy:.0%} of {cores} cores were busy with"
+                " fio, its servers and whatever else runs here"
+            )
+        used = "" if self.busy is None else f" ({self.busy:.0%} of {cores} cores were busy)"
+        return f": no reason was found{used}"
+
+
+def _reaches(outcome: Outcome, fit: Fit) -> list[_Reach]:
+    """Hold both sides against the limits that they can reach."""
+    one, many = (found.mean * 8 if (found := rate(side)) else 0.0 for side in outcome.sides)
+    caps = outcome.workload.connections * fit.cap
+    whose, limit = ("the link's", fit.link) if fit.link < caps else ("all caps'", caps)
+    cap, several = f"its cap of {rate_text(fit.cap)}", f"{whose} {rate_text(limit)}"
+    who = f"One {outcome.workload.capped}"
+    return [
+        _Reach(who, "has", cap, one / fit.cap, outcome.busy(outcome.one)),
+        _Reach("Several", "have", several, many / limit, outcome.busy(outcome.many)),
+    ]
+
+
 def _held_by(outcome: Outcome, fit: Fit) -> str:
     """Say which limits the sides have reached."""
-    caps = outcome.workload.connections * fit.cap
-    several = ("the link's", fit.link) if fit.link < caps else ("all caps'", caps)
-    reached = _reached(outcome.one, fit.cap)
-    said = [f"One connection {'has reached' if reached else 'stayed below'} its cap of"]
-    said.append(f"{rate_text(fit.cap)}.")
-    if _reached(outcome.many, several[1]):
-        said.append(f"Several have reached {several[0]} {rate_text(several[1])}.")
-    return " ".join(said)
+    return " ".join(f"{reach.text}." for reach in _reaches(outcome, fit))
 
 
 def _reason(outcome: Outcome, fit: Fit) -> str:
     """Say why an outcome does not show what it is there for, as far as its figures tell."""
-    busy = outcome.busy
-    if busy is not None and busy >= _BUSY:
-        return (
-            f"The processors are the limit: {busy:.0%} of {outcome.cores} cores were busy with fio,"
-            " its servers and whatever else runs here."
-        )
-    if not _reached(outcome.one, fit.cap):
-        return (
-            f"One connection did not reach its cap of {rate_text(fit.cap)}, so something else"
-            " limits it, and that limits several as well."
-        )
-    used = "" if busy is None else f" ({busy:.0%} of {outcome.cores} cores were busy)"
-    return f"No reason was found: the cap was reached, and the processors were not the limit{used}."
-
-
-def _reached(side: Sequence[Cell], bits: int) -> bool:
-    found = rate(side)
-    return found is not None and found.mean * 8 >= _REACHED * bits
+    reaches = _reaches(outcome, fit)
+    said = [f"{reach.text}{reach.why(outcome.cores)}." for reach in reaches]
+    if not any(reach.short for reach in reaches):
+        said.append("No reason was found.")
+    return " ".join(said)
 
 
 def _busy_cores(cell: Cell) -> float | None:

@@ -115,8 +115,7 @@ _RANDREAD = Workload(
 
 IN_LAB = (_DD, _FSPERF, _RANDREAD)
 
-# Pacing caps what a server sends on a connection, so there are reads alone. On the loopback there is
-# no link to share.
+# Pacing caps what a server sends on a connection: there are reads alone, and no link to share.
 ON_LOOPBACK = (
     dataclasses.replace(
         _DD,
