@@ -15,6 +15,7 @@ from typing import Self
 import pytest
 import typer
 from conftest import missing
+from rich.console import Console
 
 from nfsmulti import privileges
 from nfsmulti.bench.sink import Sink
@@ -23,7 +24,7 @@ from nfsmulti.demo.outcome import Outcome, story
 from nfsmulti.demo.place import Loopback, Namespaces, Place
 from nfsmulti.demo.workloads import IN_LAB, ON_LOOPBACK, Workload
 from nfsmulti.errors import HarnessError, MissingError
-from nfsmulti.lab import Lab, Limits, fit
+from nfsmulti.lab import Fit, Lab, Limits, fit
 from nfsmulti.paths import PYTHON_TESTS, ROOT
 from nfsmulti.processes import run
 from nfsmulti.report.verdict import Verdict
@@ -164,6 +165,49 @@ def test_what_to_type_next_is_fsperf_at_its_own_limits() -> None:
     assert not command.next_in_lab(others)
     said = command.next_in_lab([others[0], _fsperf([380], [575])])
     assert "--link 4700mbit --per-address 3100mbit --assured 1175mbit --burst 7568k\n" in said, said
+
+
+@pytest.mark.parametrize("repeats", [1, 2])
+def test_too_few_repeats_tell_nothing(repeats: int) -> None:
+    outcome = _fsperf([380, 381, 379][:repeats], [575, 574, 576][:repeats])
+    assert outcome.verdict is Verdict.UNTOLD
+    said = story(outcome)
+    assert f"cannot be told. There was time for {repeats} of 3 repeats on this machine. One" in said
+    assert "no reason" not in said
+
+
+@pytest.mark.parametrize(
+    ("seconds", "repeats"), [(6, [3, 3, 3]), (9, [1, 2, 2]), (12, [1, 1, 1]), (40, [1, 1, 1])]
+)
+def test_a_slow_machine_has_fewer_repeats(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, seconds: float, repeats: list[int]
+) -> None:
+    """Every fio takes so long; the budget is 150 s, and what one row leaves is the next one's."""
+    now = 0.0
+
+    def run_cell(*_: object, **__: object) -> Cell:
+        nonlocal now
+        now += seconds
+        return _cells([200], 1)[0]
+
+    monkeypatch.setattr(command, "run_cell", run_cell)
+    monkeypatch.setattr(command, "monotonic", lambda: now)
+    outcomes = command.measured(Console(quiet=True), tmp_path, ON_LOOPBACK, _Nothing)
+    assert [len(outcome.one) for outcome in outcomes] == repeats
+    assert [len(outcome.many) for outcome in outcomes] == repeats
+    for outcome, count in zip(outcomes, repeats, strict=True):
+        few = f"There was time for {count} of 3 repeats" in story(outcome)
+        assert few == (count < 3)
+
+
+class _Nothing(Loopback):
+    """Servers that are not started."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def limit(self, fit: Fit) -> None:
+        """Do nothing."""
 
 
 def test_a_workload_that_failed() -> None:
