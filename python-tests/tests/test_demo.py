@@ -6,7 +6,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shutil
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +17,7 @@ from typing import Self
 import pytest
 import typer
 from conftest import missing
+from rich.console import Console
 
 from nfsmulti import privileges
 from nfsmulti.bench.sink import Sink
@@ -23,8 +26,8 @@ from nfsmulti.demo.outcome import Outcome, story
 from nfsmulti.demo.place import Loopback, Namespaces, Place
 from nfsmulti.demo.workloads import IN_LAB, ON_LOOPBACK, Workload
 from nfsmulti.errors import HarnessError, MissingError
-from nfsmulti.lab import Lab, Limits, fit
-from nfsmulti.paths import PYTHON_TESTS, ROOT
+from nfsmulti.lab import Fit, Lab, Limits, fit
+from nfsmulti.paths import JOBFILES, PYTHON_TESTS, build_dir
 from nfsmulti.processes import run
 from nfsmulti.report.verdict import Verdict
 from nfsmulti.summary import Cell, Figures
@@ -40,6 +43,13 @@ from nfsmulti.demo.outcome import OWN_CPUS, Outcome
 from nfsmulti.demo.workloads import IN_LAB
 print(Outcome(IN_LAB[0]).cores, OWN_CPUS == os.sched_getaffinity(0))
 """
+_READS = """
+import nfsmulti.demo.plot
+from nfsmulti.fiorun import Engine
+open(Engine.built().library).close()
+"""
+# The largest of what lies beside the packages that the demo imports.
+_NOT_IMPORTED = shutil.ignore_patterns("pandas*", "statsmodels*", "clang_*", "*mypy*", "tests")
 _SHORT_DEMO = """
 import sys
 from dataclasses import replace
@@ -166,6 +176,49 @@ def test_what_to_type_next_is_fsperf_at_its_own_limits() -> None:
     assert "--link 4700mbit --per-address 3100mbit --assured 1175mbit --burst 7568k\n" in said, said
 
 
+@pytest.mark.parametrize("repeats", [1, 2])
+def test_too_few_repeats_tell_nothing(repeats: int) -> None:
+    outcome = _fsperf([380, 381, 379][:repeats], [575, 574, 576][:repeats])
+    assert outcome.verdict is Verdict.UNTOLD
+    said = story(outcome)
+    assert f"cannot be told. There was time for {repeats} of 3 repeats on this machine. One" in said
+    assert "no reason" not in said
+
+
+@pytest.mark.parametrize(
+    ("seconds", "repeats"), [(6, [3, 3, 3]), (9, [1, 2, 2]), (12, [1, 1, 1]), (40, [1, 1, 1])]
+)
+def test_a_slow_machine_has_fewer_repeats(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, seconds: float, repeats: list[int]
+) -> None:
+    """Every fio takes so long; the budget is 150 s, and what one row leaves is the next one's."""
+    now = 0.0
+
+    def run_cell(*_: object, **__: object) -> Cell:
+        nonlocal now
+        now += seconds
+        return _cells([200], 1)[0]
+
+    monkeypatch.setattr(command, "run_cell", run_cell)
+    monkeypatch.setattr(command, "monotonic", lambda: now)
+    outcomes = command.measured(Console(quiet=True), tmp_path, ON_LOOPBACK, _Nothing)
+    assert [len(outcome.one) for outcome in outcomes] == repeats
+    assert [len(outcome.many) for outcome in outcomes] == repeats
+    for outcome, count in zip(outcomes, repeats, strict=True):
+        few = f"There was time for {count} of 3 repeats" in story(outcome)
+        assert few == (count < 3)
+
+
+class _Nothing(Loopback):
+    """Servers that are not started."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def limit(self, fit: Fit) -> None:
+        """Do nothing."""
+
+
 def test_a_workload_that_failed() -> None:
     outcome = Outcome(_DD, why="fio: status 1: no space left")
     assert story(outcome) == "dd was not measured: fio: status 1: no space left."
@@ -243,6 +296,31 @@ def test_servers_do_not_outlive_one_that_does_not_start(monkeypatch: pytest.Monk
     assert not started[0].running
 
 
+def _for_all(enter: Sequence[str], folder: Path) -> tuple[str, dict[str, str]]:
+    """Give a Python and an environment with which the demo runs after the words `enter`.
+
+    Where these lead to a user who cannot read this tree, they use a copy of it in `folder`.
+    """
+    env = {"PYTHONPATH": str(PYTHON_TESTS)}
+    if not run([*enter, sys.executable, "-c", _READS], timeout=100, env=env).status:
+        return sys.executable, env
+    return _copied(folder)
+
+
+def _copied(folder: Path) -> tuple[str, dict[str, str]]:
+    """Copy the harness, what it imports and the build into `folder`, for everyone to read."""
+    tree, packages, build = folder / "tree", folder / "packages", folder / "build"
+    shutil.copytree(PYTHON_TESTS / "nfsmulti", tree / PYTHON_TESTS.name / "nfsmulti")
+    shutil.copytree(JOBFILES, tree / JOBFILES.name)
+    shutil.copytree(sysconfig.get_path("purelib"), packages, ignore=_NOT_IMPORTED)
+    build.mkdir()
+    for program in ("libnfsmulti.so", "nfs-sink", "nfsmulti-pool"):
+        shutil.copy2(build_dir() / program, build)
+    run(["chmod", "-R", "a+rX", str(folder)], timeout=100).check()
+    path = f"{tree / PYTHON_TESTS.name}:{packages}"
+    return os.path.realpath(sys.executable), {"PYTHONPATH": path, "NFSMULTI_BUILD_DIR": str(build)}
+
+
 def _shorten(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     monkeypatch.setattr(command, "REPEATS", 1)
     monkeypatch.setattr(command, "FIT_SECONDS", 0.5)
@@ -276,14 +354,19 @@ def test_demo_leaves_figures_a_plot_and_what_to_type(
     [(_USER, "not root"), (_CAPABILITIES, "no CAP_SYS_ADMIN and CAP_NET_ADMIN")],
 )
 def test_demo_without_privileges(enter: Sequence[str], lacking: str) -> None:
-    if os.geteuid() or run([*enter, "test", "-r", str(ROOT)], timeout=20).status:
-        pytest.skip(f"{ROOT} cannot be read after {' '.join(enter)}")
+    if privileges.missing() == lacking:
+        enter = ()
+    # Without CAP_SETPCAP setpriv changes nothing, and succeeds.
+    probe = run([*enter, "sh"], timeout=100, stdin=privileges.SCRIPT.read_text())
+    if probe.stdout.strip() != lacking:
+        said = (probe.stderr or probe.stdout).strip()
+        missing(MissingError(f"{' '.join(enter)} does not lead to '{lacking}': {said}"))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o777)
-        argv = [*enter, sys.executable, "-c", _SHORT_DEMO, str(folder)]
-        env = {"PYTHONPATH": str(PYTHON_TESTS), "MPLCONFIGDIR": name}
-        done = run(argv, timeout=100, env=env).check()
+        python, env = _for_all(enter, folder)
+        argv = [*enter, python, "-c", _SHORT_DEMO, str(folder)]
+        done = run(argv, timeout=250, env={**env, "MPLCONFIGDIR": name}).check()
         (summary,) = folder.glob("demo/*/summary.json")
         rows = json.loads(summary.read_text())["rows"]
     printed = " ".join(done.stdout.split())

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from time import monotonic
 
 import typer
 from rich.console import Console
@@ -16,6 +18,7 @@ from nfsmulti import privileges
 from nfsmulti.demo.outcome import OWN_CPUS, Outcome, story, table
 from nfsmulti.demo.place import Loopback, Namespaces, Place
 from nfsmulti.demo.workloads import (
+    BUDGET_SECONDS,
     FIT_SECONDS,
     IN_LAB,
     ON_LOOPBACK,
@@ -74,8 +77,8 @@ def demo() -> None:
 
     Starts NFS servers on this machine and limits them as the published stories were limited, at
     rates that the machine can carry: real ones where it may make namespaces for them (root), or
-    else the benchmark's own, which any user may run. Takes less than three minutes, and leaves its
-    results under results/demo/.
+    else the benchmark's own, which any user may run. Takes less than three minutes, with fewer
+    repeats where the machine is slow, and leaves its results under results/demo/.
     """
     from nfsmulti.demo.plot import write_plot  # matplotlib takes half a second to load
 
@@ -84,8 +87,7 @@ def demo() -> None:
     lacking = privileges.missing()
     out.print(_ON_LOOPBACK.format(lacking=lacking) if lacking else _IN_LAB, end="\n\n")
     workloads, make = (ON_LOOPBACK, Loopback) if lacking else (IN_LAB, Namespaces)
-    with _Meter(out, workloads) as meter:
-        outcomes = [_Run(workload, folder, meter).outcome(make) for workload in workloads]
+    outcomes = measured(out, folder, workloads, make)
     write_plot(outcomes, folder / "demo.png")
     _write_summary(outcomes, folder / "summary.json")
     out.print(table(outcomes))
@@ -101,6 +103,19 @@ def demo() -> None:
         raise typer.Exit(1)
 
 
+def measured(
+    out: Console, folder: Path, workloads: Sequence[Workload], make: Callable[[Workload], Place]
+) -> list[Outcome]:
+    """Run all workloads. Each has its share of the time, and what those before it have left."""
+    outcomes, begin = [], monotonic()
+    with _Meter(out, workloads) as meter:
+        for number, workload in enumerate(workloads, start=1):
+            deadline = begin + BUDGET_SECONDS * number / len(workloads)
+            outcomes.append(_Run(workload, folder, meter, deadline).outcome(make))
+            meter.leave(workload)
+    return outcomes
+
+
 class _Meter(Progress):
     """One bar for the whole demo, which moves with time since every run's length is known."""
 
@@ -111,6 +126,8 @@ class _Meter(Progress):
             2 * (FIT_SECONDS + REPEATS * workload.seconds + (1 + REPEATS) * _START_SECONDS)
             for workload in workloads
         ]
+        names = [workload.name for workload in workloads]
+        self._ends = dict(zip(names, itertools.accumulate(runs), strict=True))
         self._task = self.add_task("starting servers", total=sum(runs))
         self._done = 0.0
 
@@ -127,14 +144,23 @@ class _Meter(Progress):
         self._done += seconds + _START_SECONDS
         self.update(self._task, completed=self._done)
 
+    def leave(self, workload: Workload) -> None:
+        """Note that a workload has ended, with all its runs or with fewer."""
+        self._done = self._ends[workload.name]
+        self.update(self._task, completed=self._done)
+
 
 @dataclasses.dataclass(frozen=True)
 class _Run:
-    """A workload's runs, all on one set of servers."""
+    """A workload's runs, all on one set of servers. No repeat begins that would end too late.
+
+    `deadline` is when, by the monotonic clock.
+    """
 
     workload: Workload
     folder: Path
     meter: _Meter
+    deadline: float
 
     def outcome(self, make: Callable[[Workload], Place]) -> Outcome:
         """Run what fits the limits, then both sides in turn, so that noise falls on both alike.
@@ -154,8 +180,12 @@ class _Run:
         limits = self._fit(place)
         place.limit(limits)
         for repeat in range(1, REPEATS + 1):
+            begin = monotonic()
             one.append(self._cell(place, f"one-r{repeat}", workload.one, workload.seconds))
             many.append(self._cell(place, f"many-r{repeat}", workload.many, workload.seconds))
+            end = monotonic()
+            if end + (end - begin) > self.deadline:
+                break
         return Outcome(workload, limits, one, many)
 
     def _fit(self, place: Place) -> Fit:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from rich import box
 from rich.table import Table
 
-from nfsmulti.demo.workloads import Side, Workload
+from nfsmulti.demo.workloads import REPEATS, Side, Workload
 from nfsmulti.lab import Fit
 from nfsmulti.report import cells, texts, verdict
 from nfsmulti.report.verdict import Verdict
@@ -50,8 +50,15 @@ class Outcome:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether it shows what it is there for."""
+        """Whether it shows what it is there for, which only all repeats together can tell."""
+        if self.repeats < REPEATS:
+            return Verdict.UNTOLD
         return verdict.judge(self.ratio, self.workload.theirs)
+
+    @property
+    def repeats(self) -> int:
+        """How many there was time for."""
+        return min(len(self.one), len(self.many))
 
     @property
     def sides(self) -> tuple[Sequence[Cell], Sequence[Cell]]:
@@ -94,7 +101,7 @@ def story(outcome: Outcome) -> str:
         for part in (
             f"{workload.name}: {workload.many.words} {ratio.text} times what {workload.one.words}"
             f" ({' against '.join(rates)}); {workload.said}.",
-            verdict.sentence(ratio, workload.theirs),
+            outcome.verdict,
             _held_by(outcome, fit) if outcome.verdict is Verdict.HOLDS else _reason(outcome, fit),
             _shares(outcome.many),
         )
@@ -158,6 +165,9 @@ def _held_by(outcome: Outcome, fit: Fit) -> str:
 
 def _reason(outcome: Outcome, fit: Fit) -> str:
     """Say why an outcome does not show what it is there for, as far as its figures tell."""
+    if outcome.repeats < REPEATS:
+        few = f"There was time for {outcome.repeats} of {REPEATS} repeats on this machine."
+        return f"{few} {_held_by(outcome, fit)}"
     reaches = _reaches(outcome, fit)
     said = [f"{reach.text}{reach.why(outcome.cores)}." for reach in reaches]
     if not any(reach.short for reach in reaches):
