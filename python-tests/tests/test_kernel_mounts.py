@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -147,17 +148,21 @@ def test_the_reply_cache_knows_what_comes_again_over_a_new_connection(
         bs="4k",
         size="2m",
         iodepth=8,
-        rate_iops=100,
+        rate_iops=50,
+        time_based=1,
+        runtime=3600,
         timeo=10,
         retrans=1,
         trace=1,
         filename="again",
     ) as process:
-        eventually(lambda: traces(process) > 8, 5 * _SECONDS)
+        eventually(lambda: traces(process) > 8, _SECONDS)
         run(["nft", "-f", "-"], timeout=_SECONDS, stdin=_LOSE_REPLIES).check()
         eventually(_connecting_anew, _SECONDS)
         run(["nft", "delete", "table", "inet", "replies"], timeout=_SECONDS).check()
-        result = guest_fio.finish(process)
-    done(result)
+        written = traces(process)
+        eventually(lambda: traces(process) > written + 8, _SECONDS)
+        process.signal(signal.SIGTERM)
+        result = guest_fio.finish(process, _SECONDS)
     assert sum(line.reconnects for line in result.stats) > 0
     assert _reply_cache_hits() > before
