@@ -54,7 +54,7 @@ macro(nfsmulti_headers_given)
 endmacro()
 
 macro(nfsmulti_headers_packaged)
-	message(STATUS "Looking for the headers of ${FIO_VERSION} (the source package is fetched once)")
+	message(STATUS "Looking for the headers of ${FIO_VERSION} (apt-get fetches the source package once: no other has them)")
 	execute_process(
 		COMMAND sh "${CMAKE_CURRENT_LIST_DIR}/fio-headers.sh" "${FIO_EXECUTABLE}"
 			"${CMAKE_BINARY_DIR}/fio-headers" "${CMAKE_COMMAND}"

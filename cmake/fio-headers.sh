@@ -208,6 +208,9 @@ package=$(owning_package)
 kept=$out/${source}_$source_version
 
 if ! [ -d "$kept" ]; then
+	[ "${NFSMULTI_NO_INSTALL:-0}" != 1 ] ||
+		fail "fio's headers are not here, and --no-install keeps apt from fetching the source of" \
+			"$source $source_version: leave that out, $otherwise"
 	trap 'rm -rf "$work"' EXIT
 	trap 'exit 1' HUP INT TERM
 	prepare

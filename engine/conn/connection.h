@@ -191,7 +191,7 @@ struct conn_ops {
 
 struct conn {
 	const struct conn_ops *ops;
-	const char *transport_name; /* "tcp", "rdma", "relay", "mount" */
+	const char *transport_name; /* "tcp", "rdma", "mount" */
 	struct path *path;
 	struct conn_job *job;
 	uint32_t number;      /* within the job: the owner sets it after open() */

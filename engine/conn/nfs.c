@@ -8,7 +8,6 @@
 #include <sys/random.h>
 
 #include "conn/nfs_conn.h"
-#include "rpc/relay.h"
 
 enum { WAIT_MS = 100 };
 
@@ -27,8 +26,6 @@ static const struct rpc_channel_ops *transport_for(const struct path *path,
 #ifdef HAVE_RDMA
 	if (path->config.rdma && job->memory)
 		return &rpc_rdma;
-	if (path->config.rdma_names) /* before a fork, and there may be no TCP */
-		return &rpc_relay;
 #endif
 	return &rpc_tcp;
 }
@@ -47,6 +44,7 @@ static int nfs_open(struct conn **conn, struct path *path, struct conn_job *job)
 		.path = path,
 		.job = job,
 	};
+	nfs->address = path_next_address(path, nfs_is_rdma(nfs));
 	nfs_handle_replies(nfs);
 	nfs->slot_bits = bits_for(job->io_count + 1); /* the last: nfs_send_probe() */
 	/* A random start: the server's duplicate request cache may remember an earlier run's xids.
@@ -85,6 +83,7 @@ static int nfs_ready(struct conn *conn)
 static void nfs_reap(struct conn *conn, bool wait)
 {
 	struct nfs_conn *nfs = nfs_of(conn);
+	uint64_t received = conn->transport.bytes_received;
 	int error;
 
 	if (!nfs->up) {
@@ -101,6 +100,8 @@ static void nfs_reap(struct conn *conn, bool wait)
 	error = nfs->transport->receive(nfs->channel, wait);
 	if (!conn->job->now)
 		conn->job->now = clock_now();
+	if (conn->transport.bytes_received != received)
+		nfs->heard = conn->job->now; /* also within a long reply */
 	if (!error && nfs->drop)
 		error = -ECANCELED;
 	if (error)

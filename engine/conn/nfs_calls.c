@@ -184,7 +184,9 @@ static int on_reply(void *context, const struct rpc_reply *reply, struct rpc_bul
 	rpc_decode_reply(&in, &nfs->reply);
 	if (in.bad && reply->have < sizeof(uint32_t))
 		return 0;
-	if (is_probe(nfs, nfs->reply.xid) && !in.bad) {
+	if (is_probe(nfs, nfs->reply.xid)) {
+		if (in.bad)
+			return 0;
 		if (nfs->reply.verdict == RPC_SUCCESS)
 			bulk->token = &nfs->probing;
 		return (int)reply->have;

@@ -7,14 +7,31 @@
 
 enum { BAD_CHANNELS_MAX = 3 /* losses in a row by broken protocol before I/O fails for it */ };
 
-static const uint64_t CONNECT_TIME = 10 * SEC;
-static const uint64_t RETRY_FIRST = 100 * MSEC, RETRY_LAST = 5 * SEC;
+/*
+ * A SYN is repeated after 1 and 3 s, and a new connection follows within 2: a path that is back is
+ * noticed within 4 s.
+ */
+static const uint64_t CONNECT_TIME = 5 * SEC;
+static const uint64_t RETRY_FIRST = 100 * MSEC, RETRY_LAST = 2 * SEC;
+
+/* TCP's own pauses between retransmissions grow to minutes; a new connection starts anew. */
+static const uint64_t UNACKNOWLEDGED_FIRST = 5 * SEC, UNACKNOWLEDGED_LAST = 30 * SEC;
+
+/* As Linux's client does, after a major time-out (nfs(5), retrans), within limits. */
+static uint64_t unacknowledged_max(const struct path_config *config)
+{
+	uint64_t major = config->timeo * (config->retrans + 1);
+
+	return min_of(max_of(major, UNACKNOWLEDGED_FIRST), UNACKNOWLEDGED_LAST);
+}
 
 int nfs_connect(struct nfs_conn *nfs)
 {
 	const struct conn_job *job = nfs->base.job;
 	const struct rpc_terms terms = {
-		.address = path_next_address(nfs->base.path, nfs_is_rdma(nfs)),
+		.address = nfs->address,
+		.source = &nfs->source,
+		.unacknowledged_max = unacknowledged_max(&nfs->base.path->config),
 		.handler = &nfs->handler,
 		.counters = &nfs->base.transport,
 		.reply_max = PATH_IO_MAX + NFS3_REPLY_HEAD_MAX,
@@ -34,7 +51,7 @@ int nfs_connect(struct nfs_conn *nfs)
 void nfs_close_channel(struct nfs_conn *nfs)
 {
 	if (nfs->channel)
-		nfs->transport->close(nfs->channel);
+		nfs->transport->close(nfs->channel, nfs->base.outstanding || nfs->probing);
 	nfs->channel = NULL;
 	nfs->answered = NULL;
 	if (nfs->up)

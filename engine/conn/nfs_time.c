@@ -71,6 +71,15 @@ static void reconnect_overdue(struct nfs_conn *nfs, uint64_t now)
 	}
 }
 
+/*
+ * nfs(5), retrans: after a major time-out the connection is not trusted any more. One that brings
+ * bytes is: the server is at work on something else.
+ */
+static bool major_timeout(const struct nfs_conn *nfs, const struct conn_io *io)
+{
+	return io->tries > nfs->base.path->config.retrans && nfs->heard < io->last_sent;
+}
+
 /* Sends overdue calls again, save those whose way out, or whose reply's way in, is not finished
  * yet. */
 static void retransmit(struct nfs_conn *nfs, uint64_t now)
@@ -82,6 +91,10 @@ static void retransmit(struct nfs_conn *nfs, uint64_t now)
 		if (!overdue(io, &nfs->base.path->config, now))
 			continue;
 		nfs_say_silent(nfs);
+		if (major_timeout(nfs, io)) {
+			nfs_lost(nfs, -ETIMEDOUT);
+			return;
+		}
 		if (io == nfs->answered || nfs->transport->sent(nfs->channel) < io->sent_position)
 			continue;
 		io->last_sent = 0; /* a reply that comes before it has gone out again is dropped */

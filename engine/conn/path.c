@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,24 +46,16 @@ static struct names_config names_config_of(const struct path *path)
 {
 	const struct path_config *config = &path->config;
 
-	struct names_config names = {
+	return (struct names_config){
 		.address = config->address,
 		.export = config->export,
 		.nfs_port = config->nfs_port,
 		.mount_port = config->mount_port,
 		.uid = config->uid,
 		.gid = config->gid,
-		.rdma = config->rdma_names,
-		.rdma_remote = config->remote,
-		.rdma_remote_length = config->remote_length,
-		.rdma_port = config->rdma_port,
-		.cred = &path->cred,
 		.timeout = max_of(config->timeo * (config->retrans + 1), 5 * SEC),
 		.stop = path->job.stop,
 	};
-
-	rpc_set_port(&names.rdma_remote, (uint16_t)config->rdma_port);
-	return names;
 }
 
 /*
@@ -74,9 +67,8 @@ static unsigned int unreachable_port(const struct path *path, int *error)
 	enum { RPCBIND = 111 };
 	const struct path_config *config = &path->config;
 	const unsigned int ports[] = {config->mount_port ?: RPCBIND, config->nfs_port ?: RPCBIND};
-	size_t used = config->rdma_names ? 1 : ARRAY_SIZE(ports); /* the others are NFS's */
 
-	for (size_t i = 0; i < used; i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(ports); i++) {
 		struct rpc_address address = {
 			.remote = config->remote,
 			.remote_length = config->remote_length,
@@ -102,12 +94,6 @@ static int explain(struct path *path, int error, const char *why)
 		return error;
 	}
 	port = unreachable_port(path, &reason);
-	if (!port && path->config.rdma_names) {
-		path->job.log("%s: cannot mount: %s: does the server offer NFS over RDMA there "
-			      "(rdmaport=)?",
-			      label, why);
-		return error;
-	}
 	if (!port) {
 		path->job.log("%s: cannot mount: %s: the ports answer: %s", label, why,
 			      mount_remedy());
@@ -167,16 +153,36 @@ static int open_mount(struct path *path)
 	return path->directory;
 }
 
+/* Said once, by the process that all jobs come from. */
+static void say_groups(const struct path *path, uint32_t groups)
+{
+	static atomic_flag said = ATOMIC_FLAG_INIT;
+
+	if (groups > RPC_GIDS_MAX && !atomic_flag_test_and_set(&said))
+		path->job.log("%s: of your %u groups the first %u go to the server: AUTH_SYS has "
+			      "room for no more",
+			      path->config.label, groups, RPC_GIDS_MAX);
+}
+
+static void set_credentials(struct path *path)
+{
+	const struct path_config *config = &path->config;
+	uint32_t groups = rpc_cred_self(&path->cred);
+
+	if (path->cred.uid != config->uid || path->cred.gid != config->gid)
+		path->cred.gid_count = 0; /* somebody else's groups */
+	else
+		say_groups(path, groups);
+	path->cred.uid = config->uid;
+	path->cred.gid = config->gid;
+}
+
 static int open_export(struct path *path)
 {
 	struct path_config *config = &path->config;
 	int error;
 
-	rpc_cred_self(&path->cred);
-	if (path->cred.uid != config->uid || path->cred.gid != config->gid)
-		path->cred.gid_count = 0; /* somebody else's groups */
-	path->cred.uid = config->uid;
-	path->cred.gid = config->gid;
+	set_credentials(path);
 	error = mount_path(path);
 	if (!error && !config->nfs_port)
 		config->nfs_port = names_nfs_port(path->names);

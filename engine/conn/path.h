@@ -30,7 +30,6 @@ struct path_config {
 	unsigned int local_count;
 	unsigned int nfs_port, mount_port; /* 0: ask rpcbind */
 	bool rdma;			   /* data goes over RDMA */
-	bool rdma_names;		   /* names as well, all but MOUNT */
 	unsigned int rdma_port;
 	uint32_t rsize, wsize; /* bytes; 0: the server's maximum, at most 1 MiB */
 	uint64_t timeo;	       /* nanoseconds */

@@ -42,6 +42,6 @@ int probe(const struct rpc_address *address, uint64_t timeout, bool (*stop)(void
 	if (error)
 		return error;
 	error = await(channel, timeout, stop);
-	rpc_tcp.close(channel);
+	rpc_tcp.close(channel, false);
 	return error;
 }

@@ -157,17 +157,8 @@ struct fio_option engine_option_table[] = {
 	{
 		.name = "namespace",
 		.lname = "Transport of names",
-		.type = FIO_OPT_STR,
-		AT(names_proto),
-		.def = "tcp",
-		.posval =
-			{
-				{.ival = "tcp", .oval = MOUNT_TCP, .help = "TCP"},
-				{.ival = "rdma",
-				 .oval = MOUNT_RDMA,
-				 .help = "RDMA, all but MOUNT: for servers without NFS over TCP"},
-			},
-		.help = "What LOOKUP, CREATE and their like go over, for a path with proto=rdma",
+		.type = FIO_OPT_UNSUPPORTED,
+		.help = "it is gone: names always go over TCP; leave it out",
 		ENGINE_OPTION,
 	},
 	{

@@ -19,7 +19,6 @@ struct engine_options {
 	unsigned int proto;		/* enum mount_proto */
 	unsigned int port, mountport;	/* 0: ask rpcbind */
 	unsigned int rdmaport;
-	unsigned int names_proto;  /* enum mount_proto: MOUNT_TCP or MOUNT_RDMA */
 	unsigned int inline_max;   /* bytes */
 	unsigned int rsize, wsize; /* bytes; 0: the server's maximum, at most 1 MiB */
 	unsigned int timeo;	   /* tenths of a second */

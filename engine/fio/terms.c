@@ -3,7 +3,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <limits.h>
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -12,7 +11,6 @@
 
 #include "pool/getaddrinfo.h"
 #include "pool/spread.h"
-#include "rpc/relay.h"
 #include "say.h"
 #include "util.h"
 
@@ -279,44 +277,14 @@ static bool has_rdma_device(void)
 	return found;
 }
 
-static bool names_are_rdma(const struct engine_options *eo, const struct path_args *args)
-{
-	if (args->set & ARG_NAMESPACE)
-		return args->names == PROTO_RDMA;
-	return eo->names_proto == MOUNT_RDMA;
-}
-
-/* namespace=rdma, on a path that may be over RDMA. 0 or a negative errno, logged. */
-static int names_terms(const struct pool_path *path, const struct path_config *config)
-{
-	char program[PATH_MAX] = "";
-
-	if (!config->rdma_names)
-		return 0;
-	if (!config->rdma) {
-		say("%s: namespace=rdma goes with proto=rdma or rdma6: over TCP, names go over TCP",
-		    path->label);
-		return -EINVAL;
-	}
-#ifdef HAVE_RDMA
-	if (relay_program(program, sizeof(program)))
-		return 0;
-#endif
-	say("%s: namespace=rdma: the engine's program %s is not there: build it with the engine, "
-	    "or use namespace=tcp",
-	    path->label, program);
-	return -ENOENT;
-}
-
-/* A path over RDMA keeps its TCP port: names go there unless they go over RDMA too. */
+/* A path over RDMA keeps its TCP port: names go there. */
 static int rdma_terms(const struct engine_options *eo, const struct pool_path *path,
 		      struct path_config *config)
 {
 	config->rdma = proto_is_rdma(eo, &path->args);
 	config->rdma_port = CHOOSE(&path->args, ARG_RDMAPORT, rdmaport, eo->rdmaport);
-	config->rdma_names = names_are_rdma(eo, &path->args);
 	if (!config->rdma)
-		return names_terms(path, config);
+		return 0;
 #ifndef HAVE_RDMA
 	say("%s: proto=rdma: the engine was built without libibverbs and librdmacm: apt-get "
 	    "install libibverbs-dev librdmacm-dev, build again; or use proto=tcp",
@@ -324,7 +292,7 @@ static int rdma_terms(const struct engine_options *eo, const struct pool_path *p
 	return -EPROTONOSUPPORT;
 #endif
 	if (has_rdma_device())
-		return names_terms(path, config);
+		return 0;
 	say("%s: proto=rdma: this machine has no RDMA device: load its driver (rdma link lists "
 	    "devices), or use proto=tcp",
 	    path->label);

@@ -1,24 +1,265 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "nfs/names_ops.h"
+/*
+ * names.c - the name space through names, over TCP.
+ *
+ * libnfs is used by its asynchronous calls alone, each driven by a loop of our own: its synchronous
+ * ones cannot be given up, and a server that stops answering would hold fio for ever.
+ */
+#include "nfs/names.h"
 
-int names_open(struct names **names, const struct names_config *config, char *why, size_t why_size)
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <nfsc/libnfs.h>
+#include <nfsc/libnfs-raw.h>
+#include <nfsc/libnfs-raw-nfs.h>
+
+#include "nfs/status.h"
+#include "util.h"
+
+enum { SLICE_MS = 100 };
+
+struct names {
+	struct nfs_context *nfs; /* NULL: given up, every operation fails */
+	struct names_config config;
+	char *address, *export;
+	char error[256];
+};
+
+/* One operation under way. libnfs calls back within nfs_service(), or within nfs_destroy_context().
+ */
+struct operation {
+	bool done;
+	int error; /* negative errno, or 0 and more: success */
+	struct nfsfh *file;
+	struct nfs_stat_64 stat;
+	struct nfs3_limits limits;
+};
+
+static void set_error(struct names *names, const char *words)
 {
-#ifdef HAVE_RDMA
-	if (config->rdma)
-		return names_rdma.open(names, config, why, why_size);
-#endif
-	return names_libnfs.open(names, config, why, why_size);
+	snprintf(names->error, sizeof(names->error), "%s",
+		 words && *words ? words : "no reason given");
 }
 
+/*
+ * Keeps libnfs's words for an operation that failed. It has none, and -EFAULT, for a call that RPC
+ * itself denied: that is -EACCES here.
+ */
+static int explain(struct names *names, int error)
+{
+	const char *words = nfs_get_error(names->nfs);
+
+	if ((words && *words) || error != -EFAULT) {
+		set_error(names, words);
+		return error;
+	}
+	set_error(names,
+		  "the server denied the call: it may want a reserved source port (run as root, or "
+		  "export with \"insecure\") or other credentials than AUTH_SYS");
+	return -EACCES;
+}
+
+/* Destroying the context ends what is outstanding, while its struct operation still exists. */
+static int give_up(struct names *names, int error, const char *words)
+{
+	set_error(names, words);
+	nfs_destroy_context(names->nfs);
+	names->nfs = NULL;
+	return error;
+}
+
+/* One slice of waiting: what poll() and libnfs make of it. */
+static int service(struct names *names)
+{
+	struct pollfd poll_fd = {
+		.fd = nfs_get_fd(names->nfs),
+		.events = (short)nfs_which_events(names->nfs),
+	};
+
+	if (poll(&poll_fd, 1, SLICE_MS) < 0 && errno != EINTR)
+		return -errno;
+	return nfs_service(names->nfs, poll_fd.revents) < 0 ? -ENOTCONN : 0;
+}
+
+static int wait_for(struct names *names, struct operation *operation)
+{
+	uint64_t deadline = clock_now() + names->config.timeout;
+	int error = 0;
+
+	while (!operation->done) {
+		if (names->config.stop())
+			return give_up(names, -EINTR, "interrupted");
+		if (clock_now() > deadline)
+			return give_up(names, -ETIMEDOUT, "the server does not answer");
+		error = service(names);
+		if (error && !operation->done) {
+			char words[sizeof(names->error)];
+
+			snprintf(words, sizeof(words), "%s", nfs_get_error(names->nfs));
+			return give_up(names, error, words);
+		}
+	}
+	return operation->error < 0 ? explain(names, operation->error) : 0;
+}
+
+/* Waits for an operation that libnfs accepted; `refused` is what its _async call returned. */
+static int run(struct names *names, struct operation *operation, int refused)
+{
+	if (refused) {
+		set_error(names, nfs_get_error(names->nfs));
+		return -EIO;
+	}
+	return wait_for(names, operation);
+}
+
+static int usable(struct names *names)
+{
+	return names->nfs ? 0 : -ENOTCONN;
+}
+
+/* --- what libnfs calls back --- */
+
+static void on_done(int error, struct nfs_context *nfs, void *data, void *private)
+{
+	struct operation *operation = private;
+
+	(void)nfs, (void)data;
+	operation->error = error;
+	operation->done = true;
+}
+
+static void on_open(int error, struct nfs_context *nfs, void *data, void *private)
+{
+	struct operation *operation = private;
+
+	if (error >= 0)
+		operation->file = data;
+	on_done(error, nfs, data, private);
+}
+
+static void on_stat(int error, struct nfs_context *nfs, void *data, void *private)
+{
+	struct operation *operation = private;
+
+	if (error >= 0)
+		operation->stat = *(struct nfs_stat_64 *)data;
+	on_done(error, nfs, data, private);
+}
+
+static void on_fsinfo(struct rpc_context *rpc, int status, void *data, void *private)
+{
+	struct operation *operation = private;
+	const FSINFO3res *result = data;
+
+	(void)rpc;
+	operation->done = true;
+	if (status != RPC_STATUS_SUCCESS) {
+		operation->error = -EIO;
+	} else if (result->status != NFS3_OK) {
+		operation->error = -nfs3_errno(result->status);
+	} else {
+		operation->limits.read_max = result->FSINFO3res_u.resok.rtmax;
+		operation->limits.write_max = result->FSINFO3res_u.resok.wtmax;
+	}
+}
+
+/* libnfs 6 and later return the PDU they queued, earlier ones an error number. */
+static int start_fsinfo(struct names *names, FSINFO3args *args, struct operation *operation)
+{
+	struct rpc_context *rpc = nfs_get_rpc_context(names->nfs);
+
+#ifdef LIBNFS_API_V2
+	return rpc_nfs3_fsinfo_task(rpc, on_fsinfo, args, operation) ? 0 : -1;
+#else
+	return rpc_nfs3_fsinfo_async(rpc, on_fsinfo, args, operation);
+#endif
+}
+
+/* --- the session --- */
+
+/* libnfs takes ports only as arguments of a URL; its host and export are not used. */
+static int configure(struct names *names)
+{
+	const struct names_config *config = &names->config;
+	struct nfs_url *url;
+	char text[256];
+	int used;
+
+	used = snprintf(text, sizeof(text),
+			"nfs://h/e?version=3&uid=%u&gid=%u&auto-traverse-mounts=0&dircache=0"
+			"&readahead=0&autoreconnect=0",
+			config->uid, config->gid);
+	if (config->nfs_port)
+		used += snprintf(text + used, sizeof(text) - used, "&nfsport=%u", config->nfs_port);
+	if (config->mount_port)
+		snprintf(text + used, sizeof(text) - used, "&mountport=%u", config->mount_port);
+	url = nfs_parse_url_dir(names->nfs, text);
+	if (!url) {
+		set_error(names, nfs_get_error(names->nfs));
+		return -EINVAL;
+	}
+	nfs_destroy_url(url);
+	return 0;
+}
+
+static int mount_export(struct names *names)
+{
+	struct operation operation = {0};
+	int error = configure(names);
+
+	if (error)
+		return error;
+	return run(names, &operation,
+		   nfs_mount_async(names->nfs, names->address, names->export, on_done, &operation));
+}
+
+/* Without UMOUNT: libnfs 4.0.0 can hang in it, and RFC 1813 (4.1.3) makes it advisory. */
 void names_close(struct names *names)
 {
-	if (names)
-		names->ops->close(names);
+	if (!names)
+		return;
+	if (names->nfs)
+		nfs_destroy_context(names->nfs);
+	free(names->address);
+	free(names->export);
+	free(names);
+}
+
+int names_open(struct names **out, const struct names_config *config, char *why, size_t why_size)
+{
+	struct names *names = calloc(1, sizeof(*names));
+	int error = -ENOMEM;
+
+	snprintf(why, why_size, "out of memory");
+	if (!names)
+		return -ENOMEM;
+	names->config = *config;
+	names->address = strdup(config->address);
+	names->export = strdup(config->export);
+	names->nfs = nfs_init_context();
+	if (names->address && names->export && names->nfs)
+		error = mount_export(names);
+	if (error) {
+		if (*names->error)
+			snprintf(why, why_size, "%s", names->error);
+		names_close(names);
+		return error;
+	}
+	*out = names;
+	return 0;
 }
 
 bool names_alive(const struct names *names)
 {
-	return names->ops->alive(names);
+	return names->nfs;
 }
 
 const char *names_error(const struct names *names)
@@ -28,30 +269,154 @@ const char *names_error(const struct names *names)
 
 uint16_t names_nfs_port(const struct names *names)
 {
-	return names->ops->nfs_port(names);
+	union {
+		struct sockaddr any;
+		struct sockaddr_in v4;
+		struct sockaddr_in6 v6;
+	} peer = {0};
+	socklen_t length = sizeof(peer);
+
+	if (!names->nfs || getpeername(nfs_get_fd(names->nfs), &peer.any, &length))
+		return 0;
+	return ntohs(peer.any.sa_family == AF_INET6 ? peer.v6.sin6_port : peer.v4.sin_port);
+}
+
+/* --- operations --- */
+
+/* libnfs takes names from the export's root. */
+static int root_name(struct names *names, const char *name, char *path, size_t size)
+{
+	if ((size_t)snprintf(path, size, "/%s", name) < size)
+		return 0;
+	set_error(names, "the name is too long");
+	return -ENAMETOOLONG;
+}
+
+static int stat_path(struct names *names, const char *path, struct operation *operation)
+{
+	return run(names, operation, nfs_stat64_async(names->nfs, path, on_stat, operation));
 }
 
 int names_size(struct names *names, const char *name, uint64_t *size)
 {
-	return names->ops->size(names, name, size);
+	struct operation operation = {0};
+	char path[4096];
+	int error = usable(names) ?: root_name(names, name, path, sizeof(path));
+
+	if (!error)
+		error = stat_path(names, path, &operation);
+	if (error)
+		return error;
+	if (!S_ISREG(operation.stat.nfs_mode)) {
+		set_error(names, "not a regular file");
+		return S_ISDIR(operation.stat.nfs_mode) ? -EISDIR : -EINVAL;
+	}
+	*size = operation.stat.nfs_size;
+	return 0;
+}
+
+static void close_file(struct names *names, struct nfsfh *file)
+{
+	struct operation operation = {0};
+
+	if (!names->nfs || !file)
+		return;
+	run(names, &operation, nfs_close_async(names->nfs, file, on_done, &operation));
 }
 
 int names_lookup(struct names *names, const char *name, struct nfs3_handle *handle)
 {
-	return names->ops->lookup(names, name, handle);
+	struct operation operation = {0};
+	const struct nfs_fh3 *found;
+	char path[4096];
+	int error = usable(names) ?: root_name(names, name, path, sizeof(path));
+
+	if (!error)
+		error = run(names, &operation,
+			    nfs_open_async(names->nfs, path, O_RDONLY, on_open, &operation));
+	if (error)
+		return error;
+	/* libnfs's own way to a handle (its examples/nfs-fh.c): the private type has this layout.
+	 */
+	found = (const struct nfs_fh3 *)nfs_get_fh(operation.file);
+	if (found->data.data_len > NFS3_FHSIZE) {
+		set_error(names, "the server's file handle is longer than RFC 1813 allows");
+		error = -EPROTO;
+	} else {
+		handle->length = found->data.data_len;
+		memcpy(handle->bytes, found->data.data_val, handle->length);
+	}
+	close_file(names, operation.file);
+	return error;
+}
+
+/* Makes the directories above `path`. An existing one is no error. */
+static int make_parents(struct names *names, char *path)
+{
+	for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		struct operation operation = {0};
+		int error;
+
+		*slash = '\0';
+		error = run(
+			names, &operation,
+			nfs_mkdir2_async(names->nfs, path, DIRECTORY_MODE, on_done, &operation));
+		*slash = '/';
+		if (error && error != -EEXIST)
+			return error;
+	}
+	return 0;
+}
+
+/* GUARDED (RFC 1813, 3.3.8): a file that is there already stays as it is. */
+static int create_guarded(struct names *names, const char *path)
+{
+	struct operation operation = {0};
+	int error = run(names, &operation,
+			nfs_open2_async(names->nfs, path, O_CREAT | O_EXCL | O_RDWR, FILE_MODE,
+					on_open, &operation));
+
+	if (!error)
+		close_file(names, operation.file);
+	return error == -EEXIST ? 0 : error;
 }
 
 int names_create(struct names *names, const char *name)
 {
-	return names->ops->create(names, name);
+	char path[4096];
+	int error = usable(names) ?: root_name(names, name, path, sizeof(path));
+
+	if (!error)
+		error = create_guarded(names, path);
+	if (error != -ENOENT)
+		return error;
+	error = make_parents(names, path);
+	return error ?: create_guarded(names, path);
 }
 
 int names_remove(struct names *names, const char *name)
 {
-	return names->ops->remove(names, name);
+	struct operation operation = {0};
+	char path[4096];
+	int error = usable(names) ?: root_name(names, name, path, sizeof(path));
+
+	if (error)
+		return error;
+	return run(names, &operation, nfs_unlink_async(names->nfs, path, on_done, &operation));
 }
 
 int names_limits(struct names *names, const struct nfs3_handle *handle, struct nfs3_limits *limits)
 {
-	return names->ops->limits(names, handle, limits);
+	struct operation operation = {0};
+	FSINFO3args args = {0};
+	int error = usable(names);
+
+	if (error)
+		return error;
+	args.fsroot.data.data_len = handle->length;
+	args.fsroot.data.data_val = (char *)handle->bytes;
+	error = run(names, &operation, start_fsinfo(names, &args, &operation));
+	if (!error)
+		*limits = operation.limits;
+	return error;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * names.h - the name space of one export: MOUNT, LOOKUP, CREATE, MKDIR, REMOVE, GETATTR and FSINFO,
- * over TCP through libnfs or, all but MOUNT, over RDMA.
+ * over TCP, whatever READ, WRITE and COMMIT go over.
  *
  * Every function but names_close() waits for the server, until its answer, the deadline, or stop()
  * returns true, whichever comes first. They return 0 or a negative errno (-ETIMEDOUT at the
@@ -14,12 +14,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/socket.h>
 
 #include "nfs/handle.h"
 
 struct names;
-struct rpc_cred;
 
 struct names_config {
 	const char *address; /* literal, without brackets */
@@ -27,13 +25,8 @@ struct names_config {
 	unsigned int nfs_port;	 /* 0: as the server's rpcbind says */
 	unsigned int mount_port; /* 0: the same */
 	uint32_t uid, gid;
-	bool rdma; /* NFS is spoken over RDMA, by what follows */
-	struct sockaddr_storage rdma_remote;
-	socklen_t rdma_remote_length;
-	unsigned int rdma_port;	     /* the one in rdma_remote, for messages */
-	const struct rpc_cred *cred; /* to be kept until names_close() */
-	uint64_t timeout;	     /* nanoseconds that one operation may take */
-	bool (*stop)(void);	     /* asked about every 100 ms */
+	uint64_t timeout;   /* nanoseconds that one operation may take */
+	bool (*stop)(void); /* asked about every 100 ms */
 };
 
 /* MOUNTs the export. *names is set on success alone; the reason of a failure stands in `why`. */
@@ -45,7 +38,7 @@ bool names_alive(const struct names *names);
 
 const char *names_error(const struct names *names);
 
-/* The port on which the server answers NFS over TCP; 0 where that is not used. */
+/* The port on which the server answers NFS; 0 where the connection is gone. */
 uint16_t names_nfs_port(const struct names *names);
 
 /* The size of a regular file; -EISDIR or -EINVAL for anything else. */

@@ -135,9 +135,6 @@ static int check_rdma(const struct reading *reading)
 	if (args->set & ARG_RDMAPORT)
 		return cursor_refuse(reading->list, reading->at,
 				     "rdmaport goes with proto=rdma; TCP's port is nfsport");
-	if (args->set & ARG_NAMESPACE && args->names == PROTO_RDMA)
-		return cursor_refuse(reading->list, reading->at,
-				     "namespace=rdma goes with proto=rdma or rdma6");
 	return 0;
 }
 
@@ -148,15 +145,10 @@ static int read_rdmaport(struct reading *reading)
 	return err ? err : check_rdma(reading);
 }
 
-static int read_namespace(struct reading *reading)
+static int refuse_namespace(struct reading *reading)
 {
-	bool rdma = strcmp(reading->value, "rdma") == 0;
-
-	if (!rdma && strcmp(reading->value, "tcp") != 0)
-		return cursor_refuse(reading->list, reading->at, "namespace is tcp or rdma");
-	reading->args->names = rdma ? PROTO_RDMA : PROTO_TCP;
-	reading->args->set |= ARG_NAMESPACE;
-	return check_rdma(reading);
+	return cursor_refuse(reading->list, reading->at,
+			     "namespace is gone: names always go over TCP; leave it out");
 }
 
 static int read_proto(struct reading *reading)
@@ -224,7 +216,7 @@ static const struct argument known[] = {
 	{"nfsport", .read = read_number, .bit = ARG_PORT, PORT(port)},
 	{"port", .read = read_number, .bit = ARG_PORT, PORT(port)},
 	{"rdmaport", .read = read_rdmaport, .bit = ARG_RDMAPORT, PORT(rdmaport)},
-	{"namespace", .read = read_namespace},
+	{"namespace", .read = refuse_namespace},
 	{"mountport", .read = read_number, .bit = ARG_MOUNTPORT, PORT(mountport)},
 	{"version", .read = read_version},
 	{"vers", .read = read_version},

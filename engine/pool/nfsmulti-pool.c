@@ -150,8 +150,6 @@ static void print_arguments(const struct path_args *args)
 {
 	if (args->set & ARG_PROTO)
 		print_string("proto", proto_word(args));
-	if (args->set & ARG_NAMESPACE)
-		print_string("namespace", args->names == PROTO_RDMA ? "rdma" : "tcp");
 	print_number(args, ARG_PORT, "port", args->port);
 	print_number(args, ARG_MOUNTPORT, "mountport", args->mountport);
 	print_number(args, ARG_RDMAPORT, "rdmaport", args->rdmaport);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <grp.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "util.h"
@@ -15,10 +16,21 @@ enum { MSG_ACCEPTED = 0, MSG_DENIED = 1 };
 enum { AUTH_NONE = 0, AUTH_SYS = 1 };
 enum { AUTH_BODY_MAX = 400 };
 
-void rpc_cred_self(struct rpc_cred *cred)
+/* The process's supplementary groups, as many as there are: NULL where there are none. */
+static gid_t *own_groups(int *count)
 {
-	gid_t groups[256];
-	int count = getgroups(ARRAY_SIZE(groups), groups);
+	gid_t *groups;
+
+	*count = getgroups(0, NULL);
+	groups = *count > 0 ? calloc(*count, sizeof(*groups)) : NULL;
+	*count = groups ? getgroups(*count, groups) : 0;
+	return groups;
+}
+
+uint32_t rpc_cred_self(struct rpc_cred *cred)
+{
+	int count;
+	gid_t *groups = own_groups(&count);
 
 	memset(cred, 0, sizeof(*cred));
 	if (gethostname(cred->machine, sizeof(cred->machine)))
@@ -28,6 +40,8 @@ void rpc_cred_self(struct rpc_cred *cred)
 	cred->gid = getegid();
 	for (int i = 0; i < count && cred->gid_count < RPC_GIDS_MAX; i++)
 		cred->gids[cred->gid_count++] = groups[i];
+	free(groups);
+	return max_of(count, 0);
 }
 
 static void encode_cred(struct xdr_out *out, const struct rpc_cred *cred)

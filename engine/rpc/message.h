@@ -20,8 +20,11 @@ struct rpc_cred {
 	uint32_t gid_count;
 };
 
-/* This process's own name, ids and groups. */
-void rpc_cred_self(struct rpc_cred *cred);
+/*
+ * This process's own name, ids and groups, of which AUTH_SYS has room for the first RPC_GIDS_MAX
+ * (RFC 5531, appendix A). Returns the number of groups that it is in.
+ */
+uint32_t rpc_cred_self(struct rpc_cred *cred);
 
 /* The call header, up to and not including the procedure's arguments. */
 void rpc_encode_call(struct xdr_out *out, uint32_t xid, uint32_t program, uint32_t version,

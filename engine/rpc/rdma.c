@@ -82,9 +82,11 @@ static const struct rdma *rdma_of_const(const struct rpc_channel *channel)
 
 /* --- connecting --- */
 
-static void rdma_close(struct rpc_channel *channel)
+static void rdma_close(struct rpc_channel *channel, bool abort)
 {
 	struct rdma *rdma = rdma_of(channel);
+
+	(void)abort; /* ending the queue pair does both */
 
 	/* Memory goes when no queue pair reaches it any more, and while its device is there. */
 	rdma_link_stop(&rdma->link);

@@ -101,6 +101,13 @@ enum { RPC_BUFFER_IO, RPC_BUFFER_HOLD, RPC_BUFFERS };
 /* What a channel is opened with. What it points to stays the owner's, and outlives the channel. */
 struct rpc_terms {
 	struct rpc_address address;
+	/*
+	 * TCP: the local address and port, which open() writes, and tries first where a channel
+	 * before this one has written them (ss_family AF_UNSPEC: none has). May be NULL.
+	 */
+	struct sockaddr_storage *source;
+	/* TCP: nanoseconds without an acknowledgement after which the channel fails; 0: no limit */
+	uint64_t unacknowledged_max;
 	const struct rpc_handler *handler;
 	struct rpc_counters *counters; /* so that they survive reconnects */
 	uint32_t reply_max;	       /* bytes: a longer reply fails the channel with -EMSGSIZE */
@@ -114,7 +121,7 @@ struct rpc_terms {
 struct rpc_channel;
 
 struct rpc_channel_ops {
-	const char *name;  /* "tcp", "rdma", "relay" */
+	const char *name;  /* "tcp", "rdma" */
 	bool once;	   /* a call may go out once on a channel: to send it again, open another */
 	uint32_t data_max; /* bytes of one call's data; 0: the channel sets no limit */
 
@@ -160,8 +167,12 @@ struct rpc_channel_ops {
 	/* The two ends as text, "address:port" or "[address]:port". */
 	void (*names)(const struct rpc_channel *channel, char *local, char *remote, size_t size);
 
-	/* Drops everything; no handler function is called any more. The channel is gone. */
-	void (*close)(struct rpc_channel *channel);
+	/*
+	 * Drops everything; no handler function is called any more. The channel is gone. With
+	 * `abort`, for a channel that has calls outstanding, what the server has not got does not
+	 * reach it later, and the local port is free for the next channel.
+	 */
+	void (*close)(struct rpc_channel *channel, bool abort);
 };
 
 struct rpc_channel {

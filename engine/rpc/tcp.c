@@ -2,12 +2,10 @@
 /* tcp.c - an RPC channel over one TCP connection, with record marking (RFC 5531, 11). */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdlib.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "rpc/address.h"
@@ -97,6 +95,21 @@ static int connect_reserved(int fd, const struct rpc_address *address)
 	return error;
 }
 
+/*
+ * Connects from where the owner's last connection came: a server's reply cache knows a call that is
+ * sent again by its address and port as well as by its xid.
+ */
+static int connect_as_before(int fd, const struct rpc_address *address,
+			     const struct sockaddr_storage *source)
+{
+	int on = 1;
+
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	if (bind(fd, (const struct sockaddr *)source, address->remote_length))
+		return -errno;
+	return start_connect(fd, address);
+}
+
 static int connect_any_port(int fd, const struct rpc_address *address)
 {
 	if (address->local.ss_family != AF_UNSPEC &&
@@ -116,7 +129,21 @@ static int new_socket(const struct rpc_address *address)
 	return fd;
 }
 
-/* A connecting socket, or a negative errno. */
+/* A connecting socket from the port of *source, or a negative errno. */
+static int reopen_socket(const struct rpc_address *address, const struct sockaddr_storage *source)
+{
+	int fd = new_socket(address), error;
+
+	if (fd < 0)
+		return fd;
+	error = connect_as_before(fd, address, source);
+	if (!error)
+		return fd;
+	close(fd);
+	return error;
+}
+
+/* A connecting socket from a new port, or a negative errno. */
 static int open_socket(const struct rpc_address *address)
 {
 	enum { TRIES = 8 };
@@ -137,6 +164,26 @@ static int open_socket(const struct rpc_address *address)
 	}
 }
 
+/* The same, from the port that was used before where that can be had; notes the port. */
+static int connect_socket(const struct rpc_terms *terms)
+{
+	struct sockaddr_storage *source = terms->source;
+	unsigned int milliseconds = (unsigned int)(terms->unacknowledged_max / MSEC);
+	socklen_t length = sizeof(*source);
+	int fd = -EADDRNOTAVAIL;
+
+	if (source && source->ss_family != AF_UNSPEC)
+		fd = reopen_socket(&terms->address, source);
+	if (fd < 0)
+		fd = open_socket(&terms->address);
+	if (fd < 0)
+		return fd;
+	if (source && getsockname(fd, (struct sockaddr *)source, &length))
+		source->ss_family = AF_UNSPEC;
+	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &milliseconds, sizeof(milliseconds));
+	return fd;
+}
+
 static int tcp_open(struct rpc_channel **channel, const struct rpc_terms *terms)
 {
 	struct tcp *tcp = calloc(1, sizeof(*tcp));
@@ -151,7 +198,7 @@ static int tcp_open(struct rpc_channel **channel, const struct rpc_terms *terms)
 	error = record_reader_init(&tcp->reader, terms->handler, terms->reply_max);
 	if (error)
 		goto err_reader;
-	tcp->fd = open_socket(&terms->address);
+	tcp->fd = connect_socket(terms);
 	if (tcp->fd < 0) {
 		error = tcp->fd;
 		goto err_socket;
@@ -176,7 +223,7 @@ static int tcp_connected(struct rpc_channel *channel)
 	int error = 0;
 	socklen_t length = sizeof(error);
 
-	if (poll(&poll_fd, 1, 0) == 0)
+	if (poll(&poll_fd, 1, 0) <= 0) /* negative: a signal came first */
 		return -EINPROGRESS;
 	if (getsockopt(tcp->fd, SOL_SOCKET, SO_ERROR, &error, &length))
 		return -errno;
@@ -189,14 +236,12 @@ static int tcp_connected(struct rpc_channel *channel)
 	return 0;
 }
 
-static void tcp_close(struct rpc_channel *channel)
+static void tcp_close(struct rpc_channel *channel, bool abort)
 {
-	/* What the server has not got must not reach it later: it may be outdated by then. */
 	const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
 	struct tcp *tcp = tcp_of(channel);
-	int unacknowledged = 0;
 
-	if (ioctl(tcp->fd, SIOCOUTQ, &unacknowledged) || unacknowledged)
+	if (abort)
 		setsockopt(tcp->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
 	close(tcp->fd);
 	record_reader_free(&tcp->reader);

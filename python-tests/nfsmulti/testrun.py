@@ -146,7 +146,7 @@ class _Session:
             for name in ("passed", "failed", "skipped")
         )
         troubled = [outcome.name for outcome in self._outcomes if outcome.trouble]
-        if not passed + failed and not troubled:
+        if not passed + failed + skipped and not troubled:
             print("nfsmulti: no test was chosen", file=sys.stderr)
             return _NONE_CHOSEN
         failed += len(troubled)

@@ -30,6 +30,7 @@ struct options {
 	unsigned int cpu_count;
 	uint32_t read_max, write_max;
 	uint64_t file_size;
+	uint64_t pacing; /* bytes/s of each connection; 0: no limit */
 	bool spin, count;
 };
 
@@ -53,6 +54,9 @@ static const char usage[] =
 	"  --rtmax BYTES       the longest READ (default 1048576)\n"
 	"  --wtmax BYTES       the longest WRITE (default 1048576)\n"
 	"  --file-size BYTES   size of a file that was not created (default 1 TiB)\n"
+	"  --pacing BYTES      the most that each connection is sent in a second, headers "
+	"included\n"
+	"                      (default: no limit)\n"
 	"  --spin              poll for calls and never sleep: a client on the same machine\n"
 	"                      then pays for no wake-ups, as it pays for none elsewhere\n"
 	"  --count             print what was counted, as JSON, at SIGUSR1 and at SIGTERM\n";
@@ -114,6 +118,7 @@ static void parse_options(struct options *options, int argc, char **argv)
 		{"rtmax", required_argument, NULL, 'r'},
 		{"wtmax", required_argument, NULL, 'w'},
 		{"file-size", required_argument, NULL, 'f'},
+		{"pacing", required_argument, NULL, 'P'},
 		{"spin", no_argument, NULL, 's'},
 		{"count", no_argument, NULL, 'n'},
 		{"help", no_argument, NULL, 'h'},
@@ -130,6 +135,7 @@ static void parse_options(struct options *options, int argc, char **argv)
 		case 'r': options->read_max = number("rtmax", 512, REPLY_DATA_MAX); break;
 		case 'w': options->write_max = number("wtmax", 512, REPLY_DATA_MAX); break;
 		case 'f': options->file_size = number("file-size", 0, INT64_MAX); break;
+		case 'P': options->pacing = number("pacing", 1000, INT64_MAX); break;
 		case 's': options->spin = true; break;
 		case 'n': options->count = true; break;
 		case 'h': fputs(usage, stdout); exit(0);
@@ -144,17 +150,24 @@ static void parse_options(struct options *options, int argc, char **argv)
 
 /* --- connections --- */
 
-static int listen_at(const struct addrinfo *where)
+/* The kernel limits what it sends, which takes no privilege. */
+static bool set_pacing(int fd, uint64_t rate)
+{
+	return !rate || !setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof(rate));
+}
+
+static int listen_at(const struct addrinfo *where, uint64_t pacing)
 {
 	int fd = socket(where->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), on = 1;
 
 	if (fd < 0)
 		return -1;
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-	/* Inherited by the connections. Without a congestion control that paces, such as BBR. */
+	/* All is inherited by the connections. No congestion control that paces, such as BBR. */
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
-	if (!bind(fd, where->ai_addr, where->ai_addrlen) && !listen(fd, SOMAXCONN))
+	if (set_pacing(fd, pacing) && !bind(fd, where->ai_addr, where->ai_addrlen) &&
+	    !listen(fd, SOMAXCONN))
 		return fd;
 	close(fd);
 	return -1;
@@ -172,7 +185,7 @@ static int open_listener(const struct options *options)
 	if (error)
 		fail("--address=%s --port=%s: %s", options->address, options->port,
 		     gai_strerror(error));
-	fd = listen_at(found);
+	fd = listen_at(found, options->pacing);
 	if (fd < 0)
 		fail("cannot listen at %s, port %s: %s", options->address, options->port,
 		     strerror(errno));

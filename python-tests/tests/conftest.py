@@ -12,6 +12,7 @@ import ctypes
 import itertools
 import os
 import sys
+import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import EllipsisType
@@ -19,6 +20,7 @@ from typing import NoReturn
 
 import pytest
 from hypothesis import HealthCheck, settings
+from typer.testing import CliRunner
 
 from nfsmulti import paths
 from nfsmulti.errors import MissingError
@@ -28,7 +30,7 @@ from nfsmulti.machine import versions
 from nfsmulti.processes import Completed, find, run
 from nfsmulti.testrun import variant
 
-pytest_plugins = ("in_guest", "limits")
+pytest_plugins = ("in_guest", "limits", "scripted_jobs")
 
 _HARNESS_SECONDS = 60.0
 _SUPPRESSIONS = Path(__file__).with_name("lsan.supp")
@@ -99,6 +101,19 @@ def run_harness(
     variables = {"PYTHONPATH": str(paths.PYTHON_TESTS), **(env or {})}
     argv = [sys.executable, "-m", "nfsmulti", *arguments]
     return run(argv, timeout=timeout, env=variables, cwd=cwd)
+
+
+def call_harness(*arguments: str) -> Completed:
+    """Run a command of the harness in this process, which spares an interpreter's start."""
+    from nfsmulti.cli import app  # few tests need all commands
+
+    begin = time.monotonic()
+    done = CliRunner().invoke(app, arguments)
+    if done.exception and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    seconds = time.monotonic() - begin
+    argv = ["./nfsmulti", *arguments]
+    return Completed(argv, done.exit_code, done.stdout, done.stderr, seconds)
 
 
 @pytest.fixture(scope="session")

@@ -313,8 +313,8 @@ def by_path(stats: Sequence[ConnectionStats], direction: str = "write") -> dict[
     return sums
 
 
-def eventually(what: Callable[[], object], seconds: float = 10) -> None:
-    """Wait until something is true; fails with its name when that takes too long."""
+def eventually(what: Callable[[], object], seconds: float = 60) -> None:
+    """Wait until something is true. `seconds` only protect against hanging."""
     deadline = time.monotonic() + seconds
     while not what():
         assert time.monotonic() < deadline, f"{what} did not come true"
@@ -356,8 +356,11 @@ def cpu_seconds(pid: int) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def ends(process: FioProcess, seconds: float) -> None:
-    """Expect a fio to end by itself in time, and no job of it to outlive it."""
+def ends(process: FioProcess, seconds: float = 60) -> None:
+    """Expect a fio to end by itself, and no job of it to outlive it.
+
+    `seconds` only protect against hanging; what must end in time is tested with `within`.
+    """
     deadline = time.monotonic() + seconds
     jobs: set[Identity] = set()
     while process.running:
@@ -370,7 +373,7 @@ def ends(process: FioProcess, seconds: float) -> None:
                 job.kill()
             pytest.fail(f"fio has not ended within {seconds} seconds")
         time.sleep(0.005)
-    eventually(lambda: not any(job.alive() for job in jobs), 1)
+    eventually(lambda: not any(job.alive() for job in jobs))
 
 
 @contextlib.contextmanager

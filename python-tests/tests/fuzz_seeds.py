@@ -61,7 +61,7 @@ _RPC = message(_XID, accepted(AcceptStat.SUCCESS))
 _HEADER = 24  # bytes of an RPC reply before its results, where AUTH_NONE verifies it
 
 _URLS = (
-    "nfs://[fe80::1%eth0]:2049/export?proto=rdma&rdmaport=20049&namespace=rdma&soft&timeo=600&retrans=2",
+    "nfs://[fe80::1%eth0]:2049/export?proto=rdma&rdmaport=20049&soft&timeo=600&retrans=2",
     "nfs://n[08-11].lab/a%2Cb?version=3&nfsport=2049&mountport=20048&uid=0&gid=0,/mnt/a",
     "nfs://10.0.0.[1-4]/x?rsize=64k&wsize=1m&hard=0&localaddr=10.0.0.7+fe80::1%25eth0",
 )
@@ -92,12 +92,6 @@ SEEDS: dict[str, tuple[bytes, ...]] = {
         b"\2" + _words(0) + _NO_ATTRIBUTES * 2 + b"verifier",
         b"\0" + _words(70) + _NO_ATTRIBUTES,
         b"\1" + _words(10008) + _NO_ATTRIBUTES * 2,
-        b"\3" + _words(0) + _ATTRIBUTES[4:],  # GETATTR, and on
-        b"\4" + _words(0, 8) + bytes(8) + _ATTRIBUTES * 2,
-        b"\5" + _words(0, 1, 8) + bytes(8) + _ATTRIBUTES + _BEFORE + _ATTRIBUTES,
-        b"\6" + _words(17) + _NO_ATTRIBUTES * 2,
-        b"\7" + _words(0) + _BEFORE + _ATTRIBUTES,
-        b"\10" + _words(0) + _NO_ATTRIBUTES + _words(*[1 << 20] * 6) + bytes(24),
         b"\0" + GANESHA["READ"][_HEADER:],
         b"\1" + GANESHA["WRITE"][_HEADER:],
         b"\1" + GANESHA["NFS3ERR_ROFS"][_HEADER:],

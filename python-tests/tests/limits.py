@@ -8,6 +8,7 @@ multiplied by how much slower this one is, measured just before and just after.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import subprocess
 import time
@@ -27,18 +28,19 @@ def within(request: pytest.FixtureRequest) -> Within:
     """Give the limit of a block in seconds, for `with`; a slower machine has more."""
     assert request.node.get_closest_marker("timing"), "only tests marked `timing` have limits"
 
-    @contextlib.contextmanager
-    def limit(seconds: float) -> Iterator[None]:
-        before = _slowness()
-        begin = time.monotonic()
-        yield
-        took = time.monotonic() - begin
-        slowness = max(before, _slowness())
-        figure = f"{took:.2f} s of {seconds:g} s, on a machine {slowness:.1f} times as slow"
-        request.node.user_properties.append((_FIGURE, figure))
-        assert took < seconds * slowness, figure
+    return functools.partial(_within, request.node.user_properties)
 
-    return limit
+
+@contextlib.contextmanager
+def _within(figures: list[tuple[str, object]], seconds: float) -> Iterator[None]:
+    before = _slowness()
+    begin = time.monotonic()
+    yield
+    took = time.monotonic() - begin
+    slowness = max(before, _slowness())
+    figure = f"{took:.2f} s of {seconds:g} s, on a machine {slowness:.1f} times as slow"
+    figures.append((_FIGURE, figure))
+    assert took < seconds * slowness, figure
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

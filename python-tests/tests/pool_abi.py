@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 PATHS_MAX = 1024
-ARG_SOFT, ARG_PROTO, ARG_LOCALADDR, ARG_NAMESPACE = 1 << 7, 1 << 0, 1 << 8, 1 << 12
+ARG_SOFT, ARG_PROTO, ARG_LOCALADDR = 1 << 7, 1 << 0, 1 << 8
 ARG_NUMBERS = {
     "port": 1 << 1,
     "mountport": 1 << 2,
@@ -46,7 +46,6 @@ class PathArgs(c.Structure):
         ("set", c.c_uint),
         ("proto", c.c_int),
         ("family", c.c_int),
-        ("names", c.c_int),
         ("port", c.c_uint),
         ("mountport", c.c_uint),
         ("rdmaport", c.c_uint),
@@ -172,8 +171,6 @@ def _arguments(args: PathArgs) -> dict[str, Argument]:
     }
     if args.set & ARG_PROTO:
         found["proto"] = PROTO_WORDS[args.proto, args.family]
-    if args.set & ARG_NAMESPACE:
-        found["namespace"] = ("tcp", "rdma")[args.names]
     if args.set & ARG_SOFT:
         found["soft"] = args.soft
     if args.set & ARG_LOCALADDR:

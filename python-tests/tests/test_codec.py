@@ -38,7 +38,7 @@ from codec_abi import (
     sizes,
 )
 from fuzz_captures import GANESHA
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from xdrlib3 import Packer
 
@@ -64,10 +64,9 @@ NFS = 100003
 WORDS, HYPERS = st.integers(0, U32), st.integers(0, U64)
 VERIFIERS = st.binary(min_size=8, max_size=8)
 
-unhurried = settings(deadline=None)
 
 # A signal would not be looked at while C code runs.
-pytestmark = pytest.mark.timeout(120, method="thread")
+pytestmark = pytest.mark.timeout(300, method="thread")
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +138,6 @@ def wish(head: bytes) -> tuple[int, int] | None:
     return (length, bulk) if len(head) >= length else None
 
 
-@unhurried
 @given(st.lists(st.tuples(messages(), _SIZES), min_size=1, max_size=5), _SIZES)
 @example([(Message(struct.pack(">2I", 8, 4), b"data", b"", False), [1])], [1])
 @example([(Message(struct.pack(">2I", 8, 0), b"", b"", False), [0, 0])] * 3, [4])
@@ -169,8 +167,8 @@ def thrifty(sizes: Sequence[int]) -> tuple[int, ...]:
 
 def test_records_byte_by_byte(codec: CodecLibrary) -> None:
     noise = random.Random(5)
-    head = struct.pack(">2I", 40, 20_000) + noise.randbytes(32)
-    data, rest = noise.randbytes(20_000), noise.randbytes(3)
+    head = struct.pack(">2I", 40, 600) + noise.randbytes(32)
+    data, rest = noise.randbytes(600), noise.randbytes(3)
     with Records(codec, _MESSAGE_MAX, wish) as records:
         records.feed(record(head + data + rest, (1, 0)) * 2, [1])
         for seen in records.seen:
@@ -214,18 +212,16 @@ _REFUSED: dict[str, tuple[bytes, int, int]] = {
 
 
 @pytest.mark.parametrize(("stream", "most", "code"), _REFUSED.values(), ids=_REFUSED.keys())
-@pytest.mark.parametrize("part", [1, 7, 100_000])
-def test_hostile_records(
-    codec: CodecLibrary, stream: bytes, most: int, code: int, part: int
-) -> None:
+def test_hostile_records(codec: CodecLibrary, stream: bytes, most: int, code: int) -> None:
     sound = record(struct.pack(">2I", 10, 3) + b"headbulk")
-    with Records(codec, most, wish) as records:
-        records.feed(sound * 2, [part])
-        with pytest.raises(RecordRefusedError) as refused:
-            records.feed(stream, [part])
-        assert refused.value.code == code
-        assert [seen.finished for seen in records.seen[:2]] == [1, 1]
-        assert all(seen.finished == 0 for seen in records.seen[2:])
+    for part in (1, 7, 100_000):
+        with Records(codec, most, wish) as records:
+            records.feed(sound * 2, [part])
+            with pytest.raises(RecordRefusedError) as refused:
+                records.feed(stream, [part])
+            assert refused.value.code == code
+            assert [seen.finished for seen in records.seen[:2]] == [1, 1]
+            assert all(seen.finished == 0 for seen in records.seen[2:])
 
 
 def test_what_the_handler_refuses(codec: CodecLibrary) -> None:
@@ -235,7 +231,6 @@ def test_what_the_handler_refuses(codec: CodecLibrary) -> None:
         assert refused.value.code == errno.EPROTO
 
 
-@unhurried
 @given(
     st.lists(
         st.one_of(
@@ -276,7 +271,6 @@ _CREDS = st.builds(
 )
 
 
-@unhurried
 @given(WORDS, WORDS, WORDS, WORDS, _CREDS)
 @example(1, NFS, 3, 0, Cred.of(b"m" * 64, U32, U32, [U32] * 16))
 def test_calls(
@@ -294,7 +288,6 @@ def test_calls(
     assert list(seen.credentials.gids) == cred.gids[: cred.gid_count]
 
 
-@unhurried
 @given(_CREDS, st.data())
 def test_calls_stay_within_their_room(codec: CodecLibrary, cred: Cred, data: st.DataObject) -> None:
     call = codec.encode_call(CALL_MAX, 1, NFS, 3, 6, cred)
@@ -354,13 +347,12 @@ _NO_REPLIES: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize(("rest", "expected"), _REPLIES.items())
-@pytest.mark.parametrize("results", [b"", b"results!"])
 def test_reply_headers(
-    codec: CodecLibrary, rest: bytes, expected: tuple[str, int, int, int, int, str], results: bytes
+    codec: CodecLibrary, rest: bytes, expected: tuple[str, int, int, int, int, str]
 ) -> None:
     verdict, auth_stat, low, high, code, words = expected
     whole = message(0xFEDCBA98, rest)
-    header, used, more = codec.decode_reply(whole + results)
+    header, used, more = codec.decode_reply(whole + b"results!")
     assert not more
     assert header.xid == 0xFEDCBA98
     assert VERDICTS[header.verdict] == verdict
@@ -368,19 +360,19 @@ def test_reply_headers(
     assert used == len(whole)
     assert codec.lib.rpc_verdict_errno(header) == code
     assert words in verdict_text(codec, header, 500)
+    assert codec.decode_reply(whole)[1:] == (used, False)
     for length in range(len(whole)):
         assert codec.decode_reply(whole[:length])[2], f"{length} bytes are no whole header"
 
 
-@pytest.mark.parametrize("rest", _NO_REPLIES.values(), ids=_NO_REPLIES.keys())
-def test_what_is_no_reply(codec: CodecLibrary, rest: bytes) -> None:
-    header, _, more = codec.decode_reply(message(7, rest))
-    assert not more
-    assert (header.xid, VERDICTS[header.verdict]) == (7, "NOT_A_REPLY")
-    assert codec.lib.rpc_verdict_errno(header) == errno.EPROTO
+def test_what_is_no_reply(codec: CodecLibrary) -> None:
+    said = {what: message(7, rest) for what, rest in _NO_REPLIES.items()}
     for kind in (0, 2, U32):
-        header, _, more = codec.decode_reply(message(7, accepted(AcceptStat.SUCCESS), kind))
-        assert (more, header.xid, VERDICTS[header.verdict]) == (False, 7, "NOT_A_REPLY")
+        said[f"message type {kind}"] = message(7, accepted(AcceptStat.SUCCESS), kind)
+    for what, data in said.items():
+        header, _, more = codec.decode_reply(data)
+        assert (more, header.xid, VERDICTS[header.verdict]) == (False, 7, "NOT_A_REPLY"), what
+        assert codec.lib.rpc_verdict_errno(header) == errno.EPROTO
 
 
 def verdict_text(codec: CodecLibrary, header: ReplyHeader, size: int) -> str:
@@ -391,7 +383,6 @@ def verdict_text(codec: CodecLibrary, header: ReplyHeader, size: int) -> str:
     return memory.content.split(b"\0")[0].decode()
 
 
-@unhurried
 @given(st.integers(0, 20), WORDS, WORDS, WORDS, st.integers(1, 250))
 def test_verdict_texts_fit(
     codec: CodecLibrary, verdict: int, auth_stat: int, low: int, high: int, size: int
@@ -400,7 +391,6 @@ def test_verdict_texts_fit(
     assert verdict_text(codec, header, 500).startswith(verdict_text(codec, header, size))
 
 
-@unhurried
 @given(st.binary(max_size=200))
 def test_any_bytes_as_a_reply(codec: CodecLibrary, data: bytes) -> None:
     header, used, more = codec.decode_reply(data)
@@ -413,7 +403,6 @@ def test_any_bytes_as_a_reply(codec: CodecLibrary, data: bytes) -> None:
 # --- NFSv3 calls ---
 
 
-@unhurried
 @given(WORDS, st.binary(min_size=1, max_size=FH_SIZE), HYPERS, WORDS, st.sampled_from(Stable))
 def test_nfs_calls(
     codec: CodecLibrary, xid: int, handle: bytes, offset: int, length: int, stable: Stable
@@ -490,7 +479,6 @@ def results(draw: st.DrawFn) -> Expected:
     return Expected(procedure, sent + verifier, verifier=verifier)
 
 
-@unhurried
 @given(results(), st.binary(max_size=20))
 def test_results(codec: CodecLibrary, expected: Expected, behind: bytes) -> None:
     sound, result, used, more = codec.decode(expected.procedure, expected.sent + behind)
@@ -520,14 +508,12 @@ def test_what_a_real_server_sends(
     assert GANESHA[name][used + length :] == data
 
 
-@unhurried
 @given(results())
 def test_truncated_results_need_more(codec: CodecLibrary, expected: Expected) -> None:
     for length in range(len(expected.sent)):
         assert codec.decode(expected.procedure, expected.sent[:length])[3], length
 
 
-@unhurried
 @given(results(), st.data())
 def test_contradictory_results(
     codec: CodecLibrary, expected: Expected, data: st.DataObject
@@ -551,7 +537,6 @@ def test_contradictory_results(
         assert used <= len(sent) + 200
 
 
-@unhurried
 @given(st.sampled_from([READ, WRITE, COMMIT]), st.binary(max_size=150))
 def test_any_bytes_as_results(codec: CodecLibrary, procedure: int, data: bytes) -> None:
     sound, result, used, more = codec.decode(procedure, data)
@@ -564,17 +549,16 @@ def test_unknown_procedures_have_no_results(codec: CodecLibrary) -> None:
     assert not codec.decode(Nfs.FSSTAT.value, bytes(100))[0]
 
 
-@pytest.mark.parametrize("status", Status)
-def test_status_names(codec: CodecLibrary, status: Status) -> None:
-    name = "NFS3_OK" if status is Status.OK else f"NFS3ERR_{status.name}"
-    assert codec.lib.nfs3_status_name(status).decode() == name
+def test_status_names(codec: CodecLibrary) -> None:
     own = {Status.BADHANDLE: "EBADF", Status.NOTSUPP: "EOPNOTSUPP", Status.JUKEBOX: "EAGAIN"}
     own |= {Status.OK: "", Status.ACCES: "EACCES", Status.SERVERFAULT: "EREMOTEIO"}
-    word = own.get(status, f"E{status.name}")
-    assert codec.lib.nfs3_errno(status) == (getattr(errno, word) if word else 0)
+    for status in Status:
+        name = "NFS3_OK" if status is Status.OK else f"NFS3ERR_{status.name}"
+        assert codec.lib.nfs3_status_name(status).decode() == name
+        word = own.get(status, f"E{status.name}")
+        assert codec.lib.nfs3_errno(status) == (getattr(errno, word) if word else 0), name
 
 
-@unhurried
 @given(WORDS.filter(lambda status: status not in {one.value for one in Status}))
 def test_unknown_statuses_are_errors(codec: CodecLibrary, status: int) -> None:
     assert codec.lib.nfs3_errno(status) > 0
@@ -666,7 +650,6 @@ _ACTIONS = st.sampled_from(
 )
 
 
-@unhurried
 @given(st.lists(st.tuples(_ACTIONS, st.integers(1, 1000)), max_size=40))
 @example([("write", 5), ("restart", 1), ("write", 7), ("begin", 1), ("end", 1)])
 @example([("write", 5), ("begin", 1), ("restart", 1), ("write", 7), ("undo", 1)])
@@ -688,7 +671,6 @@ def test_no_loss_is_overlooked(shim: ctypes.CDLL, story: list[tuple[str, int]]) 
     assert model.gone <= model.told <= model.gone + model.doubtful
 
 
-@unhurried
 @given(st.lists(st.integers(1, U32), min_size=1, max_size=20))
 def test_a_server_that_stays_loses_nothing(shim: ctypes.CDLL, counts: list[int]) -> None:
     with Ledger(shim) as ledger:
@@ -711,7 +693,6 @@ def test_a_server_that_stays_loses_nothing(shim: ctypes.CDLL, counts: list[int])
 _TEXTS = st.binary(max_size=60).filter(lambda text: 0 not in text)
 
 
-@unhurried
 @given(
     st.lists(_TEXTS, min_size=5, max_size=5),
     WORDS,

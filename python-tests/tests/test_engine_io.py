@@ -42,11 +42,11 @@ def _as_psync(place: Place, folder: Path, *common: str, **jobs: dict[str, Option
 # --- what is read and written ---
 
 
-def test_modes_are_as_with_psync(place: Place, tmp_path: Path) -> None:
+def test_modes_are_as_with_psync(exported: Place, tmp_path: Path) -> None:
     modes = ("read", "write", "randread", "randwrite", "rw", "readwrite", "randrw")
     jobs: dict[str, dict[str, Option]] = {mode: {"rw": mode} for mode in modes}
     jobs["mix"] = {"rw": "randrw", "rwmixread": 80}
-    _as_psync(place, tmp_path, "--bs=16k", "--size=1m", **jobs)
+    _as_psync(exported, tmp_path, "--bs=16k", "--size=1m", **jobs)
 
 
 def test_block_sizes_are_as_with_psync(place: Place, tmp_path: Path) -> None:
@@ -65,9 +65,9 @@ def test_block_sizes_are_as_with_psync(place: Place, tmp_path: Path) -> None:
     )
 
 
-def test_patterns_are_as_with_psync(place: Place, tmp_path: Path) -> None:
+def test_patterns_are_as_with_psync(exported: Place, tmp_path: Path) -> None:
     _as_psync(
-        place,
+        exported,
         tmp_path,
         "--size=1m",
         "--bs=4k",
@@ -85,22 +85,22 @@ def test_patterns_are_as_with_psync(place: Place, tmp_path: Path) -> None:
     )
 
 
-def test_trimming_is_refused(place: Place) -> None:
+def test_trimming_is_refused(mounted: Place) -> None:
     for rw in ("trim", "randtrimwrite"):
-        result = place.fio(rw=rw, bs="4k", size="64k", filename="f")
+        result = mounted.fio(rw=rw, bs="4k", size="64k", filename="f")
         refused(result, f"rw={rw} trims", "use reads and writes")
-    assert place.names() == []
+    assert mounted.names() == []
 
 
-def test_what_the_engine_cannot_do_is_refused(place: Place) -> None:
+def test_what_the_engine_cannot_do_is_refused(mounted: Place) -> None:
     job: dict[str, Option] = {"bs": "4k", "size": "64k", "filename": "f"}
-    refused(place.fio(rw="write", fill_device=1, **job), "fill_device", "size=")
+    refused(mounted.fio(rw="write", fill_device=1, **job), "fill_device", "size=")
     for rw, option in (
         ("write", "file_append"),
         ("read", "pre_read"),
     ):
-        assert place.fio(rw=rw, arguments=[f"--{option}=1", "--name=job"], **job).status == 1
-    offload = place.fio(rw="read", io_submit_mode="offload", **job)
+        assert mounted.fio(rw=rw, arguments=[f"--{option}=1", "--name=job"], **job).status == 1
+    offload = mounted.fio(rw="read", io_submit_mode="offload", **job)
     assert offload.status == 1
     assert "offload" in offload.messages
 
@@ -134,10 +134,10 @@ def test_rsize_and_wsize(exported: Place) -> None:
     assert [line.read_ops for line in result.stats] == [64]
 
 
-def test_calls_of_odd_sizes_put_the_data_in_its_place(place: Place) -> None:
+def test_calls_of_odd_sizes_put_the_data_in_its_place(exported: Place) -> None:
     policies = ("job", "roundrobin", "queue", "stripe")
     jobs = sections(**{policy: {"spread": policy} for policy in policies})
-    result = place.fio(
+    result = exported.fio(
         rw="randwrite",
         bs="1m",
         size="8m",
@@ -175,7 +175,7 @@ def test_more_calls_than_slots_wait_their_turn(exported: Place) -> None:
 # --- data ---
 
 
-def test_verify(place: Place) -> None:
+def test_verify(exported: Place) -> None:
     jobs = sections(
         **{
             f"{method}-{depth}": {"verify": method, "iodepth": depth}
@@ -183,7 +183,7 @@ def test_verify(place: Place) -> None:
             for depth in (1, 8, 64)
         }
     )
-    report = done(place.fio(rw="randwrite", bs="4k", size="2m", arguments=jobs))
+    report = done(exported.fio(rw="randwrite", bs="4k", size="2m", arguments=jobs))
     assert figures(report) == dict.fromkeys(figures(report), (2 * _MIB, 512, 2 * _MIB, 512))
     assert len(report.jobs) == 6
 
@@ -192,11 +192,11 @@ def test_busy_poll(place: Place) -> None:
     """Asking without sleeping changes nothing but the time that it takes."""
     jobs = sections(one={"iodepth": 1}, many={"iodepth": 16, "nconnect": 2, "spread": "queue"})
     words = ["--rw=randwrite", "--bs=8k", "--size=1m", "--verify=crc32c", "--fsync=16", *jobs]
-    report = done(place.fio(busy_poll=1, arguments=words))
+    report = done(place.fio(busy_poll=1000, arguments=words))
     assert [job["read"]["total_ios"] for job in report.jobs] == [128, 128]
 
 
-def test_verify_while_writing_and_by_threads_of_its_own(place: Place) -> None:
+def test_verify_while_writing_and_by_threads_of_its_own(exported: Place) -> None:
     jobs = sections(
         backlog={"verify_backlog": 32, "bs": "4k", "filename": "a"},
         asynchronous={"verify_async": 2, "bs": "4k", "filename": "b"},
@@ -207,10 +207,10 @@ def test_verify_while_writing_and_by_threads_of_its_own(place: Place) -> None:
         overlap={"bs": "8k", "norandommap": 1, "serialize_overlap": 1, "filename": "g"},
     )
     words = ["--rw=randwrite", "--verify=crc32c", "--iodepth=16", "--size=2m", *jobs]
-    done(place.fio(arguments=words))
+    done(exported.fio(arguments=words))
 
 
-def test_what_one_path_wrote_another_reads(place: Place) -> None:
+def test_what_one_path_wrote_another_reads(mounted: Place) -> None:
     policies = [("roundrobin", "stripe"), ("stripe", "queue"), ("job", "roundrobin")]
     jobs = sections(
         **{
@@ -219,31 +219,31 @@ def test_what_one_path_wrote_another_reads(place: Place) -> None:
         }
     )
     words = ["--rw=randwrite", "--bs=16k", "--size=4m", "--iodepth=16", "--stripe_size=24k", *jobs]
-    done(place.fio(verify="crc32c", arguments=words))
+    done(mounted.fio(verify="crc32c", arguments=words))
 
 
-def test_verify_finds_a_changed_byte(place: Place) -> None:
+def test_verify_finds_a_changed_byte(exported: Place) -> None:
     job: dict[str, Option] = {"bs": "4k", "size": "1m", "filename": "f", "iodepth": 8}
-    done(place.fio(rw="write", verify="crc32c", do_verify=0, **job))
-    done(place.fio(rw="read", verify="crc32c", **job))
-    content = bytearray((place.files / "f").read_bytes())
+    done(exported.fio(rw="write", verify="crc32c", do_verify=0, **job))
+    done(exported.fio(rw="read", verify="crc32c", **job))
+    content = bytearray((exported.files / "f").read_bytes())
     content[500_000] ^= 1
-    place.write("f", bytes(content))
-    result = place.fio(rw="read", verify="crc32c", **job)
+    exported.write("f", bytes(content))
+    result = exported.fio(rw="read", verify="crc32c", **job)
     assert result.status == 1
     assert result.report is not None
     assert result.report.error == errno.EILSEQ
     assert "f offset 499712" in result.messages
 
 
-def test_a_reader_sees_the_servers_bytes(place: Place) -> None:
+def test_a_reader_sees_the_servers_bytes(exported: Place) -> None:
     """Not what an earlier reader or writer left in a buffer."""
-    place.write("f", b"\x5a" * _MIB)
+    exported.write("f", b"\x5a" * _MIB)
     job: dict[str, Option] = {"rw": "randread", "bs": "16k", "size": "1m", "filename": "f"}
     job |= {"iodepth": 8, "verify": "pattern", "verify_pattern": "0x5a"}
-    done(place.fio(**job))
-    place.write("f", b"\x5b" * _MIB)
-    assert place.fio(**job).status == 1
+    done(exported.fio(**job))
+    exported.write("f", b"\x5b" * _MIB)
+    assert exported.fio(**job).status == 1
 
 
 # --- depth ---
@@ -278,7 +278,7 @@ def test_iodepth_of_4096_is_used(exported: Place) -> None:
     assert job["iodepth_level"][">=64"] > 90
 
 
-def test_batches(place: Place) -> None:
+def test_batches(exported: Place) -> None:
     jobs = sections(
         low={"iodepth_low": 4, "iodepth_batch": 8},
         batch={"iodepth_batch": 8, "iodepth_batch_complete_min": 4},
@@ -286,46 +286,43 @@ def test_batches(place: Place) -> None:
         poll={"iodepth_batch_complete_min": 0},
     )
     words = ["--rw=randread", "--bs=4k", "--size=1m", "--iodepth=16", *jobs]
-    report = done(place.fio(arguments=words))
+    report = done(exported.fio(arguments=words))
     assert [job["read"]["total_ios"] for job in report.jobs] == [256] * 4
 
 
 # --- time ---
 
 
-def test_times_and_rates(place: Place) -> None:
-    """All jobs at once, 2 seconds: what they take and do are fio's promises."""
-    place.random("f", _MIB)
+def test_times_and_rates(exported: Place) -> None:
+    """All jobs at once, 2 seconds: no job ends before its time, none does more than its rate."""
+    exported.random("f", 65536)
     jobs = sections(
         timed={"time_based": 1, "runtime": 1},
-        cut={"rate_iops": 50, "runtime": 1},
+        cut={"runtime": 1, "rate_iops": 50, "filename": "h", "size": "1m"},
         ramped={"time_based": 1, "runtime": 1, "ramp_time": 1},
         rated={"time_based": 1, "runtime": 2, "rate": "400k", "bs": "4k"},
         counted={"time_based": 1, "runtime": 2, "rate_iops": 100, "iodepth": 1},
         poisson={"time_based": 1, "runtime": 2, "rate_iops": 500, "rate_process": "poisson"},
         thinking={"time_based": 1, "runtime": 2, "thinktime": "100ms", "iodepth": 1},
-        writer={"time_based": 1, "runtime": 2, "rw": "randwrite", "filename": "g", "size": "1m"},
+        writer={"time_based": 1, "runtime": 2, "rw": "randwrite", "filename": "g", "size": "64k"},
     )
     words = ["--rw=randread", "--bs=4k", "--filename=f", "--iodepth=8", *jobs]
-    result = place.fio(arguments=words)
+    result = exported.fio(arguments=words)
     report = done(result)
-    assert 2 <= result.seconds < 6
-    runtimes = {job["jobname"]: job["job_runtime"] / 1000 for job in report.jobs}
-    assert runtimes["timed"] == pytest.approx(1, abs=0.2)
-    assert runtimes["cut"] == pytest.approx(1, abs=0.2)
-    assert runtimes["ramped"] == pytest.approx(1, abs=0.2)
+    seconds = {job["jobname"]: job["job_runtime"] / 1000 for job in report.jobs}
     reads = {job["jobname"]: job["read"]["total_ios"] for job in report.jobs}
-    assert reads["timed"] > 256
-    assert reads["cut"] == pytest.approx(50, rel=0.3)
-    assert reads["rated"] == pytest.approx(200, rel=0.2)
-    assert reads["counted"] == pytest.approx(200, rel=0.2)
-    assert reads["poisson"] == pytest.approx(1000, rel=0.3)
-    assert reads["thinking"] == pytest.approx(20, abs=5)
+    assert all(seconds[name] > 0.98 for name in ("timed", "cut", "ramped"))
+    assert all(seconds[name] > 1.98 for name in ("rated", "counted", "thinking", "writer"))
+    assert reads["timed"] > 16, "the file was read more than once"
+    assert job_of(report, "writer")["write"]["total_ios"] > 16
+    for name, rate in (("cut", 50), ("rated", 100), ("counted", 100), ("thinking", 10)):
+        assert 1 < reads[name] < 1.2 * rate * seconds[name]
+    assert reads["poisson"] > 1
 
 
-def test_latencies_are_split_where_the_call_goes_out(place: Place) -> None:
+def test_latencies_are_split_where_the_call_goes_out(exported: Place) -> None:
     """A waiting queue belongs to completion latency, and both add up to the whole."""
-    report = done(place.fio(rw="randread", bs="4k", size="4m", filename="f", iodepth=32))
+    report = done(exported.fio(rw="randread", bs="4k", size="4m", filename="f", iodepth=32))
     read = report.jobs[0]["read"]
     assert read["clat_ns"]["N"] == read["slat_ns"]["N"] == 1024
     assert 0 < read["clat_ns"]["mean"] <= read["lat_ns"]["mean"]
@@ -334,23 +331,6 @@ def test_latencies_are_split_where_the_call_goes_out(place: Place) -> None:
 
 
 # --- memory, threads and O_DIRECT ---
-
-
-def test_threads(place: Place) -> None:
-    words = [f"--name=job{number}" for number in range(3)]
-    report = done(
-        place.fio(
-            rw="randwrite",
-            bs="8k",
-            size="1m",
-            thread=1,
-            numjobs=2,
-            iodepth=16,
-            verify="crc32c",
-            arguments=words,
-        )
-    )
-    assert [job["read"]["total_ios"] for job in report.jobs] == [128] * 6
 
 
 def _huge_pages() -> int:

@@ -11,17 +11,16 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from conftest import FioRunner
 from engine_helpers import (
     Place,
-    done,
     ends,
     eventually,
     family,
     fixture_of_places,
 )
-from test_protocol import Client, client  # noqa: F401 - client is a fixture
 
-from nfsmulti.fiorun import Engine, FioProcess, Option
+from nfsmulti.fiorun import Engine, Fio, FioProcess, Option
 from nfsmulti.lab import Lab
 from nfsmulti.scripted import Answer, Call, Nfs, ScriptedServer
 
@@ -41,7 +40,7 @@ _OPENING: dict[str, Option] = {
     "spread": "roundrobin",
     "nconnect": 2,
     "time_based": 1,
-    "runtime": 60,
+    "runtime": 300,
     "trace": 1,
 }
 
@@ -69,7 +68,7 @@ def _samples(process: FioProcess, count: int) -> tuple[list[int], list[int]]:
     (job,) = family(process.pid)
     descriptors, memory = [], []
     for _ in range(count):
-        eventually(partial(_beyond, process, _operations(process) + 1000), 30)
+        eventually(partial(_beyond, process, _operations(process) + 1000))
         descriptors.append(_descriptors(job))
         memory.append(_resident(job))
     return descriptors, memory
@@ -82,18 +81,18 @@ def _is_flat(place: Place, memory: list[int]) -> bool:
 
 def test_a_job_that_opens_and_closes_files_all_the_time(place: Place) -> None:
     with place.fio.start(**_OPENING) as process:
-        eventually(lambda: _operations(process) > 2000, 30)
+        eventually(lambda: _operations(process) > 2000)
         descriptors, memory = _samples(process, 6)
         process.signal(signal.SIGTERM)
-        ends(process, 5)
+        ends(process)
         place.fio.finish(process)
     assert max(descriptors) - min(descriptors) <= 10  # files that are open just now
     assert max(descriptors) < 100
     assert _is_flat(place, memory)
 
 
-def test_loops_unlink_and_syncs(place: Place) -> None:
-    with place.fio.start(
+def test_loops_unlink_and_syncs(exported: Place) -> None:
+    with exported.fio.start(
         rw="write",
         bs="4k",
         size="256k",
@@ -105,13 +104,13 @@ def test_loops_unlink_and_syncs(place: Place) -> None:
         loops=100_000,
         trace=1,
     ) as process:
-        eventually(lambda: _operations(process) > 2000, 30)
+        eventually(lambda: _operations(process) > 2000)
         descriptors, memory = _samples(process, 4)
         process.signal(signal.SIGTERM)
-        ends(process, 5)
-        place.fio.finish(process)
+        ends(process)
+        exported.fio.finish(process)
     assert max(descriptors) - min(descriptors) <= 20
-    assert _is_flat(place, memory)
+    assert _is_flat(exported, memory)
 
 
 def test_reconnecting_leaks_no_socket(exported: Place, lab: Lab) -> None:
@@ -123,7 +122,7 @@ def test_reconnecting_leaks_no_socket(exported: Place, lab: Lab) -> None:
         nconnect=4,
         spread="roundrobin",
         time_based=1,
-        runtime=60,
+        runtime=300,
         trace=1,
     ) as process:
         eventually(lambda: _operations(process) > 100)
@@ -135,7 +134,7 @@ def test_reconnecting_leaks_no_socket(exported: Place, lab: Lab) -> None:
             eventually(partial(_beyond, process, _operations(process) + 200))
         assert _descriptors(job) <= before
         process.signal(signal.SIGTERM)
-        ends(process, 5)
+        ends(process)
         result = exported.fio.finish(process)
     assert sum(line.reconnects for line in result.stats) == 8
 
@@ -159,14 +158,16 @@ def _private_dirty(pid: int) -> int:
     return int(kib) << 10
 
 
-def test_a_thousand_reconnects(client: Client, engine: Engine) -> None:  # noqa: F811
+def test_a_thousand_reconnects(
+    engine: Engine, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     """Many connections at once, since each is opened again with the next tick only."""
     nconnect = 16
     ending = _Ending()
     with ScriptedServer(ending) as server:
         server.create("f", bytes(1 << 20))
-        with client.start(
-            server,
+        fio = FioRunner(Fio(engine), server.pool(), tmp_path, request.node)
+        with fio.start(
             rw="randread",
             filename="f",
             size="1m",
@@ -175,16 +176,16 @@ def test_a_thousand_reconnects(client: Client, engine: Engine) -> None:  # noqa:
             nconnect=nconnect,
             spread="queue",
             time_based=1,
-            runtime=100,
+            runtime=300,
         ) as process:
-            server.wait_for(lambda: ending.connections >= 100, 30)
+            server.wait_for(lambda: ending.connections >= 100, 60)
             (job,) = family(process.pid)
             descriptors, memory = _descriptors(job), _private_dirty(job)
-            server.wait_for(lambda: ending.connections >= 1000, 60)
+            server.wait_for(lambda: ending.connections >= 1000, 240)
             more, larger = _descriptors(job), _private_dirty(job)
             process.signal(signal.SIGTERM)
-            ends(process, 5)
-            result = client.finish(process)
+            ends(process)
+            result = fio.finish(process)
     assert sum(line.reconnects for line in result.stats) > 900
     assert more <= descriptors + nconnect  # as many as are up just now
     assert bool(engine.env) or larger - memory < 128 << 10
@@ -199,7 +200,7 @@ def test_name_space_connections_are_let_go(exported: Place) -> None:
         filename="f",
         nconnect=3,
         time_based=1,
-        runtime=60,
+        runtime=300,
         trace=1,
     ) as process:
         eventually(lambda: _operations(process) > 100)
@@ -223,9 +224,3 @@ def _link(descriptor: Path) -> str:
     with contextlib.suppress(OSError):
         return str(descriptor.readlink())
     return ""
-
-
-def test_no_job_outlives_fio(place: Place) -> None:
-    with place.fio.start(rw="randrw", bs="4k", size="1m", numjobs=4, iodepth=8) as process:
-        ends(process, 10)
-        done(place.fio.finish(process))

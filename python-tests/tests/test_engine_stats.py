@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,12 @@ from engine_helpers import (
     eventually,
     failed_io,
     fixture_of_places,
-    job_of,
     said,
     sections,
     traces,
 )
 
-from nfsmulti.fiorun import FioResult
+from nfsmulti.fiorun import FioResult, Option
 from nfsmulti.lab import Lab
 from nfsmulti.paths import ROOT
 
@@ -67,6 +67,7 @@ def test_every_key_is_there_with_its_type(place: Place) -> None:
     assert len(lines) == 8
     for line in lines:
         assert set(line) == {*_TEXTS, *_NUMBERS, *_TIMES}
+        assert 0 < line["rtt_mean_us"] <= line["rtt_max_us"]
         assert all(isinstance(line[key], str) and line[key] for key in _TEXTS)
         assert all(type(line[key]) is int for key in _NUMBERS)
         assert all(isinstance(line[key], float) for key in _TIMES)
@@ -78,14 +79,14 @@ def test_documents_name_every_key() -> None:
     assert [key for key in (*_TEXTS, *_NUMBERS, *_TIMES) if f"`{key}`" not in text] == []
 
 
-def test_sums_are_fios_own(place: Place) -> None:
+def test_sums_are_fios_own(mounted: Place) -> None:
     jobs = sections(
         a={"rw": "randrw", "bs": "16k", "iodepth": 8, "spread": "queue"},
         b={"rw": "write", "bs": "64k", "iodepth": 2, "thread": 1, "spread": "stripe"},
         c={"rw": "read", "bs": "4k", "numjobs": 2, "spread": "roundrobin"},
         d={"rw": "randrw", "bs": "16k"},
     )
-    result = place.fio(size="1m", nconnect=2, stripe_size="16k", arguments=jobs)
+    result = mounted.fio(size="1m", nconnect=2, stripe_size="16k", arguments=jobs)
     report = done(result)
     for name in "abcd":
         lines = [line for line in result.stats if line.job == name]
@@ -93,14 +94,10 @@ def test_sums_are_fios_own(place: Place) -> None:
         for direction in ("read", "write"):
             counted = sum(getattr(line, f"{direction}_bytes") for line in lines)
             assert counted == sum(job[direction]["io_bytes"] for job in of_fio)
+            if name != "b":  # whose blocks are cut
+                operations = sum(getattr(line, f"{direction}_ops") for line in lines)
+                assert operations == sum(job[direction]["total_ios"] for job in of_fio)
     assert {line.job_number for line in result.stats if line.job == "c"} == {2, 3}
-
-
-def test_operations_are_those_of_fio_where_nothing_is_cut(place: Place) -> None:
-    result = place.fio(rw="randrw", bs="16k", size="1m", filename="f", iodepth=8, spread="queue")
-    report = done(result)
-    assert sum(line.read_ops for line in result.stats) == report.operations("read")
-    assert sum(line.write_ops for line in result.stats) == report.operations("write")
 
 
 def test_bytes_on_the_wire(exported: Place) -> None:
@@ -114,14 +111,18 @@ def test_bytes_on_the_wire(exported: Place) -> None:
         assert calls < line.syscalls < 10 * calls
 
 
-def test_round_trips(place: Place) -> None:
-    """Between nothing and what fio has seen of the slowest I/O."""
-    result = place.fio(rw="randread", bs="16k", size="4m", filename="f", iodepth=4)
-    job = job_of(done(result), "job")
+def test_a_round_trip_lasts_until_the_reply(exported: Place, lab: Lab) -> None:
+    job: dict[str, Option] = {"rw": "randread", "bs": "16k", "size": "1m", "filename": "f"}
+    with exported.fio.start(time_based=1, runtime=300, trace=1, **job) as process:
+        eventually(lambda: traces(process))
+        lab.server(0).pause()
+        process.wait(0.6)
+        lab.server(0).resume()
+        process.signal(signal.SIGTERM)
+        result = exported.fio.finish(process)
     (line,) = result.stats
-    assert 0 < line.rtt_mean_us <= line.rtt_max_us
-    assert line.rtt_max_us < job["read"]["clat_ns"]["max"] / 1000 + 1000
-    assert line.rtt_mean_us < job["read"]["clat_ns"]["mean"] / 1000 + 200
+    assert line.rtt_max_us > 200_000
+    assert line.rtt_mean_us < line.rtt_max_us
 
 
 def test_addresses(exported: Place, lab: Lab) -> None:
@@ -150,11 +151,11 @@ def test_addresses_of_a_mount(mounted: Place) -> None:
     assert (line.path, line.local, line.remote, line.transport) == (path, "-", path, "mount")
 
 
-def test_lines_are_added_to_those_of_earlier_runs(place: Place, tmp_path: Path) -> None:
+def test_lines_are_added_to_those_of_earlier_runs(mounted: Place, tmp_path: Path) -> None:
     file = tmp_path / "stats"
     for name in ("one", "two"):
         words = [f"--name={name}", "--rw=read", "--bs=16k", "--size=64k", "--filename=f"]
-        done(place.fio(stats_file=str(file), arguments=words, numjobs=4))
+        done(mounted.fio(stats_file=str(file), arguments=words, numjobs=4))
     jobs = Counter(json.loads(line)["job"] for line in file.read_text().splitlines())
     assert jobs == {"one": 4, "two": 4}
 
@@ -176,17 +177,6 @@ def test_stats_file_that_cannot_be_written(mounted: Place, tmp_path: Path) -> No
     assert f"cannot write stats_file={missing}: No such file or directory" in line
 
 
-def test_errors_are_counted(exported: Place) -> None:
-    exported.random("f", 65536)
-    pool = exported.pool.replace("/export?", "/ro?")
-    result = exported.fio(
-        pool=pool, rw="write", bs="16k", filename="f", iodepth=4, spread="roundrobin"
-    )
-    failed_io(result, "NFS3ERR_ROFS")
-    assert sum(line.errors for line in result.stats) >= 1
-    assert sum(line.write_ops for line in result.stats) == 0
-
-
 def test_retransmissions_and_reconnects_are_counted(exported: Place, lab: Lab) -> None:
     with exported.fio.start(
         rw="randread",
@@ -195,20 +185,21 @@ def test_retransmissions_and_reconnects_are_counted(exported: Place, lab: Lab) -
         filename="f",
         iodepth=4,
         time_based=1,
-        runtime=2,
+        runtime=300,
         timeo=2,
         trace=1,
     ) as process:
+        said_so_far = (process.folder / "stderr").read_text
         eventually(lambda: traces(process))
         lab.server(0).pause()
-        process.wait(0.5)
+        eventually(lambda: "server not responding" in said_so_far())
         lab.server(0).resume()
+        eventually(lambda: "server OK" in said_so_far())
+        process.signal(signal.SIGTERM)
         result = exported.fio.finish(process)
-    done(result)
     (line,) = result.stats
-    assert line.retransmissions >= 4
+    assert line.retransmissions >= 1
     assert line.reconnects == 0
-    assert line.rtt_max_us > 200_000
     assert any("server not responding, still trying" in words for words in said(result))
     assert any("server OK" in words for words in said(result))
 
@@ -237,18 +228,20 @@ def test_trace_has_a_line_for_each_operation(place: Place) -> None:
     assert all(call.done == call.length for call in calls if call.operation != "COMMIT")
 
 
-def test_trace_by_the_environment(place: Place) -> None:
-    result = place.fio(rw="read", bs="16k", size="256k", filename="f", env={"IOTRAP_TRACE": "1"})
+def test_trace_by_the_environment(mounted: Place) -> None:
+    result = mounted.fio(rw="read", bs="16k", size="256k", filename="f", env={"IOTRAP_TRACE": "1"})
     done(result)
     assert len(Traced.read(result.stderr)) == 16
-    result = place.fio(rw="read", bs="16k", size="256k", filename="f")
+    result = mounted.fio(rw="read", bs="16k", size="256k", filename="f")
     assert Traced.read(result.stderr) == []
 
 
-def test_trace_names_errors(exported: Place) -> None:
+def test_errors_are_counted_and_traced(exported: Place) -> None:
     exported.random("f", 65536)
     pool = exported.pool.replace("/export?", "/ro?")
     result = exported.fio(pool=pool, rw="write", bs="16k", filename="f", trace=1)
     failed_io(result, "NFS3ERR_ROFS")
     (call,) = Traced.read(result.stderr)
     assert (call.operation, call.done, call.error) == ("WRITE", 0, "Read-only file system")
+    (line,) = result.stats
+    assert (line.errors, line.write_ops) == (1, 0)

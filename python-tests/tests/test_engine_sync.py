@@ -18,6 +18,7 @@ from engine_helpers import (
 
 place = fixture_of_places("nfs", "mount")
 exported = fixture_of_places("nfs")
+mounted = fixture_of_places("mount")
 
 _WRITE = ["--rw=write", "--bs=64k", "--size=1m"]
 
@@ -66,25 +67,25 @@ def test_commits_of_a_job_at_depth_1(place: Place, tmp_path: Path) -> None:
         assert job_of(report, name)["sync"]["total_ios"] == syncs
 
 
-def test_each_file_is_committed(place: Place) -> None:
-    result = place.fio(rw="write", bs="16k", size="1m", nrfiles=4)
+def test_each_file_is_committed(mounted: Place) -> None:
+    result = mounted.fio(rw="write", bs="16k", size="1m", nrfiles=4)
     done(result)
     assert [line.commits for line in result.stats] == [4]
 
 
-def test_commits_go_to_the_paths_that_wrote(place: Place) -> None:
+def test_commits_go_to_the_paths_that_wrote(exported: Place) -> None:
     """Two of four paths get writes, by the offsets of a stripe; the others owe nothing."""
-    result = place.fio(
+    result = exported.fio(
         rw="write", bs="64k", size="1m", filename="f", spread="stripe", stripe_size="512k"
     )
     done(result)
     commits = Counter({line.path: line.commits for line in result.stats})
-    assert commits == {label: int(number < 2) for number, label in enumerate(place.labels)}
+    assert commits == {label: int(number < 2) for number, label in enumerate(exported.labels)}
 
 
-def test_every_path_commits_what_it_wrote(place: Place) -> None:
+def test_every_path_commits_what_it_wrote(exported: Place) -> None:
     """One COMMIT to a path for each sync, over the first of the path's connections."""
-    result = place.fio(
+    result = exported.fio(
         rw="write",
         bs="16k",
         size="1m",
@@ -112,7 +113,7 @@ def test_a_sync_waits_for_the_writes_before_it(place: Place) -> None:
     assert operations[-1] == "COMMIT"
 
 
-def test_syncs_at_depth_keep_the_data(place: Place) -> None:
+def test_syncs_at_depth_keep_the_data(exported: Place) -> None:
     jobs = sections(
         fsync={"fsync": 1},
         fdatasync={"fdatasync": 3},
@@ -121,12 +122,12 @@ def test_syncs_at_depth_keep_the_data(place: Place) -> None:
         files={"fsync": 4, "nrfiles": 8},
     )
     words = ["--rw=randwrite", "--bs=8k", "--size=1m", "--iodepth=16", "--verify=crc32c", *jobs]
-    done(place.fio(arguments=words))
+    done(exported.fio(arguments=words))
 
 
-def test_fsync_on_close_of_files_that_are_closed_under_way(place: Place) -> None:
+def test_fsync_on_close_of_files_that_are_closed_under_way(mounted: Place) -> None:
     """The file that the last of several I/Os in flight closes (fio syncs it by itself, too)."""
-    result = place.fio(
+    result = mounted.fio(
         rw="randwrite",
         bs="4k",
         size="1m",
@@ -139,20 +140,20 @@ def test_fsync_on_close_of_files_that_are_closed_under_way(place: Place) -> None
     assert done(result).bytes("write") == 1 << 20
 
 
-def test_replayed_writes_are_all_done_and_committed(place: Place, tmp_path: Path) -> None:
+def test_replayed_writes_are_all_done_and_committed(exported: Place, tmp_path: Path) -> None:
     """read_iolog ends with calls in flight, which fio does not wait for: the engine does."""
     log = tmp_path / "log"
     writes = [f"f write {number * 4096} 4096" for number in range(64)]
     log.write_text("\n".join(["fio version 2 iolog", "f add", "f open", *writes, "f close", ""]))
-    result = place.fio(read_iolog=str(log), iodepth=16)
+    result = exported.fio(read_iolog=str(log), iodepth=16)
     done(result)
-    assert place.sizes() == {"f": 64 * 4096}
+    assert exported.sizes() == {"f": 64 * 4096}
     assert [(line.write_ops, line.commits) for line in result.stats] == [(64, 1)]
 
 
-def test_create_fsync_and_layout_leave_no_debt(place: Place) -> None:
+def test_create_fsync_and_layout_leave_no_debt(mounted: Place) -> None:
     for create_fsync in (0, 1):
-        result = place.fio(
+        result = mounted.fio(
             rw="read", bs="64k", size="1m", filename=f"f{create_fsync}", create_fsync=create_fsync
         )
         done(result)

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.full
 
 _SUPPRESSIONS = Path(__file__).with_name("tsan.supp")
 _FOUND = 66  # the exit status where there was a race
+_SECONDS = 240.0  # the runtime makes everything many times slower
 _JOBS: dict[str, Option] = {
     "thread": 1,
     "numjobs": 4,
@@ -51,7 +52,7 @@ def threads(watched: Engine, lab: Lab, tmp_path: Path, request: pytest.FixtureRe
 
 
 def test_stripes(threads: FioRunner) -> None:
-    report = done(threads(**_JOBS))
+    report = done(threads(timeout=_SECONDS, **_JOBS))
     assert report.bytes("write") == report.bytes("read") == 16 << 20
 
 
@@ -59,17 +60,17 @@ def test_mounts(
     threads: FioRunner, watched: Engine, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     mounts = place_of_directories(watched, tmp_path, request.node)
-    report = done(threads(pool=mounts.pool, **_JOBS))
+    report = done(threads(pool=mounts.pool, timeout=_SECONDS, **_JOBS))
     assert report.bytes("write") == report.bytes("read") == 16 << 20
 
 
 def test_a_server_that_dies_and_returns(threads: FioRunner, lab: Lab) -> None:
     jobs: dict[str, Option] = {**_JOBS, "failover": 1, "stable": "file_sync", "rate": "2m"}
     with threads.start(**jobs, trace=1) as process:
-        eventually(lambda: traces(process) > 200, 30)
+        eventually(lambda: traces(process) > 200)
         lab.server(1).kill()
-        eventually(lambda: b"other paths" in (process.folder / "stderr").read_bytes(), 30)
+        eventually(lambda: b"other paths" in (process.folder / "stderr").read_bytes())
         lab.server(1).start()
-        result = threads.finish(process)
+        result = threads.finish(process, _SECONDS)
     done(result)
     assert sum(line.reissues for line in result.stats) > 0

@@ -19,7 +19,7 @@ from nfsmulti.processes import find
 
 _SUPPRESSIONS = Path(__file__).with_name("valgrind.supp")
 _FOUND = 99  # the exit status where there was an error
-_SECONDS = 120.0
+_SECONDS = 400.0
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(2 * _SECONDS)]
 

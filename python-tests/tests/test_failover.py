@@ -4,36 +4,40 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Mapping
 
 import pytest
 from engine_helpers import done, said
-from test_protocol import Client, client, covers_once  # noqa: F401 - client is a fixture
+from scripted_jobs import (
+    MIB,
+    TWO_ADDRESSES,
+    Case,
+    Client,
+    Options,
+    Outcomes,
+    covers_once,
+    first_of,
+    fixture_of_runs,
+)
 
-from nfsmulti.fiorun import FioResult, Option
-from nfsmulti.scripted import DATA, Answer, Call, Nfs, ScriptedServer, Status
+from nfsmulti.fiorun import FioResult
+from nfsmulti.scripted import DATA, Answer, Call, Hook, Nfs, ScriptedServer, Status
 
 pytestmark = pytest.mark.sanitized
 
-KIB, MIB = 1 << 10, 1 << 20
-_FIRST, _SECOND = _ADDRESSES = ("127.0.0.1", "127.0.0.2")
+_FIRST, _SECOND = TWO_ADDRESSES
 
-# Of 2 MiB: 64 KiB blocks, half of them by each path.
-_JOB: dict[str, Option] = {
+# Of 2 MiB: 64 KiB blocks, half of them by each path. A path is dead after 4 s of silence, which no
+# path has by chance, however busy the machine.
+_JOB: Options = {
     "failover": 1,
     "spread": "stripe",
     "bs": "64k",
     "size": "2m",
     "iodepth": 8,
     "verify": "crc32c",
-    "timeo": 5,
+    "timeo": 40,
 }
-
-
-@pytest.fixture
-def paths() -> Iterator[ScriptedServer]:
-    with ScriptedServer(addresses=_ADDRESSES) as running:
-        yield running
 
 
 class Silence:
@@ -56,44 +60,9 @@ class Silence:
         return Answer(act=False, reply=False)
 
 
-def _by_path(result: FioResult) -> dict[str, int]:
-    return {line.path.partition(":")[0]: line.reissues for line in result.stats}
-
-
-def test_a_path_that_falls_silent(client: Client, paths: ScriptedServer) -> None:  # noqa: F811
-    paths.hooks.append(Silence(_SECOND, after=5))
-    result = client(paths, **_JOB)
-    done(result)
-    assert paths.durable("f") == paths.content("f")
-    assert _by_path(result)[_FIRST] > 0
-    assert _by_path(result)[_SECOND] == 0
-    assert any(f"{_SECOND}:" in line and "does not answer" in line for line in said(result))
-    answered = [call for call in paths.calls(Nfs.WRITE) if call.answered is not None]
-    covers_once(answered, 2 * MIB)
-
-
-def test_a_path_that_is_gone(client: Client, paths: ScriptedServer) -> None:  # noqa: F811
-    def cut(server: ScriptedServer) -> None:
-        server.refuse(_SECOND)
-        server.reset_connections()
-
-    def hook(call: Call) -> Answer | None:
-        return Answer(do=cut) if call.procedure is Nfs.WRITE and call.nth == 10 else None
-
-    paths.hooks.append(hook)
-    result = client(paths, **_JOB)
-    done(result)
-    assert paths.durable("f") == paths.content("f")
-    assert _by_path(result)[_FIRST] > 0
-
-
-@pytest.mark.parametrize("spread", ["roundrobin", "queue", "stripe"])
-def test_a_path_that_comes_back_is_used_again(
-    client: Client,  # noqa: F811
-    paths: ScriptedServer,
-    spread: str,
-) -> None:
-    silence = Silence(_SECOND, after=5)
+def _returning(after: int) -> Hook:
+    """Make a hook: the second address is silent until it is asked on a new connection."""
+    silence = Silence(_SECOND, after)
 
     def relent(call: Call) -> Answer | None:
         first = silence.connection
@@ -101,134 +70,182 @@ def test_a_path_that_comes_back_is_used_again(
             silence.on = False
         return None
 
-    paths.hooks.extend([relent, silence])
-    options: dict[str, Option] = {**_JOB, "spread": spread, "rate_iops": 16}
-    result = client(paths, **options)
-    done(result)
-    assert any(f"{_SECOND}:" in line and "answers again" in line for line in said(result))
-    assert any(f"{_SECOND}:" in line and "does not answer" in line for line in said(result))
-    probes = [call for call in paths.calls(Nfs.NULL) if call.server[0] == _SECOND]
-    later = [call for call in paths.calls(*DATA) if call.time > probes[-1].time]
-    assert Counter(call.server[0] for call in later)[_SECOND] > 0
+    return first_of(relent, silence)
 
 
-def test_long_calls_are_no_silence(client: Client, paths: ScriptedServer) -> None:  # noqa: F811
-    """A server that takes its time for one call, and answers others, is asked and left alone."""
-    slow = Answer(delay=2.0)
+def _both_for_a_while(after: int) -> Hook:
+    """Make a hook: both addresses fall silent, for 6 s from the first WRITE."""
+    silences = [Silence(address, after) for address in TWO_ADDRESSES]
 
-    def hook(call: Call) -> Answer | None:
-        return slow if call.procedure is Nfs.WRITE and call.offset == 64 * KIB else None
-
-    paths.hooks.append(hook)
-    result = client(paths, **_JOB)
-    done(result)
-    assert not said(result) or "does not answer" not in "".join(said(result))
-    assert _by_path(result) == {_FIRST: 0, _SECOND: 0}
-
-
-def test_a_silent_path_is_not_taken_back(client: Client, paths: ScriptedServer) -> None:  # noqa: F811
-    """It can be connected to, but the probe is not answered either."""
-    paths.hooks.append(Silence(_SECOND, after=5))
-    result = client(paths, **{**_JOB, "rate_iops": 24})
-    done(result)
-    assert not any("answers again" in line for line in said(result))
-    assert [call for call in paths.calls(Nfs.NULL) if call.server[0] == _SECOND]
-
-
-def test_a_job_that_keeps_to_its_path_leaves_it(client: Client, paths: ScriptedServer) -> None:  # noqa: F811
-    paths.hooks.append(Silence(_FIRST, after=5))
-    result = client(paths, **{**_JOB, "spread": "job"})
-    done(result)
-    assert _by_path(result) == {_FIRST: 0, _SECOND: _by_path(result)[_SECOND]}
-    assert _by_path(result)[_SECOND] > 0
-
-
-@pytest.mark.parametrize("address", _ADDRESSES)
-def test_a_path_that_is_dead_from_the_start(
-    client: Client,  # noqa: F811
-    paths: ScriptedServer,
-    address: str,
-) -> None:
-    paths.refuse(address)
-    result = client(paths, **_JOB)
-    done(result)
-    assert {call.server[0] for call in paths.calls(Nfs.WRITE)} == {*_ADDRESSES} - {address}
-    assert any(f"{address}:" in line and "cannot reach port" in line for line in said(result))
-
-
-def test_a_path_that_cannot_find_the_file(client: Client, paths: ScriptedServer) -> None:  # noqa: F811
-    def hook(call: Call) -> Answer | None:
-        stale = call.procedure is Nfs.LOOKUP and call.server[0] == _SECOND
-        return Answer(status=Status.IO) if stale else None
-
-    paths.hooks.append(hook)
-    done(client(paths, **_JOB))
-    assert {call.server[0] for call in paths.calls(Nfs.WRITE)} == {_FIRST}
-    assert paths.durable("f") == paths.content("f")
-
-
-def test_soft_fails_nothing_while_another_path_lives(
-    client: Client,  # noqa: F811
-    paths: ScriptedServer,
-) -> None:
-    """Even where it gives up sooner than a path is known to be dead."""
-    paths.hooks.append(Silence(_SECOND, after=5))
-    done(client(paths, **{**_JOB, "soft": 1, "retrans": 0, "timeo": 1}))
-    assert paths.durable("f") == paths.content("f")
-
-
-def test_without_failover_such_a_path_ends_the_job(client: Client, paths: ScriptedServer) -> None:  # noqa: F811
-    paths.refuse(_SECOND)
-    assert client(paths, **{**_JOB, "failover": 0}).status == 1
-
-
-def test_what_a_dead_path_wrote_is_committed_by_another(
-    client: Client,  # noqa: F811
-    paths: ScriptedServer,
-) -> None:
-    """Its WRITEs are answered, and nothing after them: their COMMIT goes where it can."""
-    paths.hooks.append(Silence(_SECOND, after=16))
-    result = client(paths, **{**_JOB, "verify": None, "end_fsync": 1})
-    done(result)
-    assert paths.durable("f") == paths.content("f")
-    commits = [call for call in paths.calls(Nfs.COMMIT) if call.answered is not None]
-    assert {call.server[0] for call in commits} == {_FIRST}
-    assert len(commits) == 2
-
-
-def test_what_was_lost_behind_a_dead_path_is_reported(
-    client: Client,  # noqa: F811
-    paths: ScriptedServer,
-) -> None:
-    def restart(call: Call) -> Answer | None:
-        first_commit = call.procedure is Nfs.COMMIT and call.nth == 1
-        return Answer(do=ScriptedServer.new_verifier) if first_commit else None
-
-    paths.hooks.extend([restart, Silence(_SECOND, after=16)])
-    result = client(paths, **{**_JOB, "verify": None, "end_fsync": 1})
-    assert result.status == 1
-    lost = [line for line in said(result) if "may be lost" in line]
-    assert {line.split()[2].partition(":")[0] for line in lost} == {*_ADDRESSES}
-
-
-def test_the_last_path_gives_up_as_soft_says(client: Client, paths: ScriptedServer) -> None:  # noqa: F811
-    paths.hooks.extend(Silence(address, after=5) for address in _ADDRESSES)
-    result = client(paths, **{**_JOB, "soft": 1, "retrans": 1, "verify": None})
-    assert result.status == 1
-    assert "Connection timed out" in result.messages
-
-
-def test_the_last_path_waits_as_hard_says(client: Client, paths: ScriptedServer) -> None:  # noqa: F811
-    silences = [Silence(address, after=5) for address in _ADDRESSES]
-
-    def relent(_: ScriptedServer) -> None:
+    def relent() -> None:
         for silence in silences:
             silence.on = False
 
     def begin(call: Call) -> Answer | None:
         wait = call.procedure is Nfs.WRITE and call.nth == 1
-        return Answer(do=lambda server: server.later(3.0, lambda: relent(server))) if wait else None
+        return Answer(do=lambda server: server.later(6.0, relent)) if wait else None
 
-    paths.hooks.extend([begin, *silences])
-    done(client(paths, **_JOB))
-    assert paths.durable("f") == paths.content("f")
+    return first_of(begin, *silences)
+
+
+def _cut(server: ScriptedServer) -> None:
+    server.refuse(_SECOND)
+    server.reset_connections()
+
+
+def _gone(call: Call) -> Answer | None:
+    return Answer(do=_cut) if call.procedure is Nfs.WRITE and call.nth == 10 else None
+
+
+def _slow(call: Call) -> Answer | None:
+    """Take longer for one call than a silent path has."""
+    slow = call.procedure is Nfs.WRITE and call.offset == 1 << 16
+    return Answer(delay=5.0) if slow else None
+
+
+def _finds_nothing(call: Call) -> Answer | None:
+    lost = call.procedure is Nfs.LOOKUP and call.server[0] == _SECOND
+    return Answer(status=Status.IO) if lost else None
+
+
+def _restarts(call: Call) -> Answer | None:
+    first_commit = call.procedure is Nfs.COMMIT and call.nth == 1
+    return Answer(do=ScriptedServer.new_verifier) if first_commit else None
+
+
+_UNVERIFIED: Options = {"verify": None, "end_fsync": 1}
+_CASES: Mapping[str, tuple[Hook, Options]] = {
+    "silent": (Silence(_SECOND, after=5), {}),
+    "gone": (_gone, {}),
+    "keeps to its path": (Silence(_FIRST, after=5), {"spread": "job"}),
+    "never back": (Silence(_SECOND, after=5), {"rate_iops": 12}),
+    "back, roundrobin": (_returning(5), {"spread": "roundrobin", "rate_iops": 12}),
+    "back, queue": (_returning(5), {"spread": "queue", "rate_iops": 12}),
+    "back, stripe": (_returning(5), {"rate_iops": 12}),
+    "slow": (_slow, {}),
+    "finds nothing": (_finds_nothing, {}),
+    "soft": (Silence(_SECOND, after=5), {"soft": 1, "retrans": 0}),
+    "committed by another": (Silence(_SECOND, after=16), _UNVERIFIED),
+    "lost": (first_of(_restarts, Silence(_SECOND, after=16)), _UNVERIFIED),
+    "all silent, soft": (
+        first_of(*(Silence(address, after=5) for address in TWO_ADDRESSES)),
+        {"soft": 1, "retrans": 0, "timeo": 10, "verify": None},
+    ),
+    "all silent, hard": (_both_for_a_while(5), {}),
+}
+
+runs = fixture_of_runs(
+    {
+        name: Case(hook, {**_JOB, **options}, addresses=TWO_ADDRESSES)
+        for name, (hook, options) in _CASES.items()
+    }
+)
+
+
+def _by_path(result: FioResult) -> dict[str, int]:
+    return {line.path.partition(":")[0]: line.reissues for line in result.stats}
+
+
+def _came_through(runs: Outcomes, name: str) -> ScriptedServer:
+    """Expect that all is written and durable."""
+    server = runs[name].server
+    done(runs[name].result)
+    assert len(server.durable("f")) == 2 * MIB
+    assert server.durable("f") == server.content("f")
+    return server
+
+
+def test_a_path_that_falls_silent(runs: Outcomes) -> None:
+    server, result = _came_through(runs, "silent"), runs["silent"].result
+    assert _by_path(result)[_FIRST] > 0
+    assert _by_path(result)[_SECOND] == 0
+    assert any(f"{_SECOND}:" in line and "does not answer" in line for line in said(result))
+    answered = [call for call in server.calls(Nfs.WRITE) if call.answered is not None]
+    covers_once(answered, 2 * MIB)
+
+
+def test_a_path_that_is_gone(runs: Outcomes) -> None:
+    _came_through(runs, "gone")
+    assert _by_path(runs["gone"].result)[_FIRST] > 0
+
+
+@pytest.mark.parametrize("spread", ["roundrobin", "queue", "stripe"])
+def test_a_path_that_comes_back_is_used_again(runs: Outcomes, spread: str) -> None:
+    server, result = _came_through(runs, f"back, {spread}"), runs[f"back, {spread}"].result
+    assert any(f"{_SECOND}:" in line and "answers again" in line for line in said(result))
+    assert any(f"{_SECOND}:" in line and "does not answer" in line for line in said(result))
+    probes = [call for call in server.calls(Nfs.NULL) if call.server[0] == _SECOND]
+    later = [call for call in server.calls(*DATA) if call.time > probes[-1].time]
+    assert Counter(call.server[0] for call in later)[_SECOND] > 0
+
+
+def test_long_calls_are_no_silence(runs: Outcomes) -> None:
+    """A server that takes its time for one call, and answers others, is asked and left alone."""
+    _came_through(runs, "slow")
+    assert "does not answer" not in "".join(said(runs["slow"].result))
+    assert _by_path(runs["slow"].result) == {_FIRST: 0, _SECOND: 0}
+
+
+def test_a_silent_path_is_not_taken_back(runs: Outcomes) -> None:
+    """It can be connected to, but the probe is not answered either."""
+    server = _came_through(runs, "never back")
+    assert not any("answers again" in line for line in said(runs["never back"].result))
+    assert [call for call in server.calls(Nfs.NULL) if call.server[0] == _SECOND]
+
+
+def test_a_job_that_keeps_to_its_path_leaves_it(runs: Outcomes) -> None:
+    _came_through(runs, "keeps to its path")
+    reissues = _by_path(runs["keeps to its path"].result)
+    assert reissues[_FIRST] == 0
+    assert reissues[_SECOND] > 0
+
+
+def test_a_path_that_cannot_find_the_file(runs: Outcomes) -> None:
+    server = _came_through(runs, "finds nothing")
+    assert {call.server[0] for call in server.calls(Nfs.WRITE)} == {_FIRST}
+
+
+def test_soft_fails_nothing_while_another_path_lives(runs: Outcomes) -> None:
+    """Even where it gives up as soon as a path is known to be dead."""
+    _came_through(runs, "soft")
+
+
+def test_what_a_dead_path_wrote_is_committed_by_another(runs: Outcomes) -> None:
+    """Its WRITEs are answered, and nothing after them: their COMMIT goes where it can."""
+    server = _came_through(runs, "committed by another")
+    commits = [call for call in server.calls(Nfs.COMMIT) if call.answered is not None]
+    assert {call.server[0] for call in commits} == {_FIRST}
+    assert len(commits) == 2
+
+
+def test_what_was_lost_behind_a_dead_path_is_reported(runs: Outcomes) -> None:
+    result = runs["lost"].result
+    assert result.status == 1
+    lost = [line for line in said(result) if "may be lost" in line]
+    assert {line.split()[2].partition(":")[0] for line in lost} == {*TWO_ADDRESSES}
+
+
+def test_the_last_path_gives_up_as_soft_says(runs: Outcomes) -> None:
+    result = runs["all silent, soft"].result
+    assert result.status == 1
+    assert "Connection timed out" in result.messages
+
+
+def test_the_last_path_waits_as_hard_says(runs: Outcomes) -> None:
+    _came_through(runs, "all silent, hard")
+
+
+@pytest.mark.parametrize("address", TWO_ADDRESSES)
+def test_a_path_that_is_dead_from_the_start(
+    client: Client, paths: ScriptedServer, address: str
+) -> None:
+    paths.refuse(address)
+    result = client(paths, **_JOB)
+    done(result)
+    assert {call.server[0] for call in paths.calls(Nfs.WRITE)} == {*TWO_ADDRESSES} - {address}
+    assert any(f"{address}:" in line and "cannot reach port" in line for line in said(result))
+
+
+def test_without_failover_such_a_path_ends_the_job(client: Client, paths: ScriptedServer) -> None:
+    paths.refuse(_SECOND)
+    assert client(paths, **{**_JOB, "failover": 0}).status == 1

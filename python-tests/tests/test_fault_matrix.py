@@ -2,7 +2,7 @@
 """The fault matrix (nfsmulti/faults/matrix.py): each cell ends as the table says.
 
 Cells run a few at a time, begun before the first test asks for one. The short form has each fault,
-and of modes that fare alike the first; all of them run by
+and of works and modes that fare alike the first; all of them run by
 
     NFSMULTI_FAULTS=all ./nfsmulti test -k fault_matrix        or        ./nfsmulti faults
 """

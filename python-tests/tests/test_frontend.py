@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from nfsmulti.paths import ROOT
-from nfsmulti.processes import Completed, run
+from nfsmulti.processes import Completed, find, run
 
 _COMMANDS = ("demo", "run", "test", "lab", "soak", "faults", "doctor", "report", "compare")
 _LAB_PACKAGES = "nfs-ganesha nfs-ganesha-vfs"
@@ -28,12 +28,16 @@ class Machine:
         file.write_text(f"#!/bin/sh\n{script}\n")
         file.chmod(0o755)
 
-    def run(self, *arguments: str, env: dict[str, str] | None = None) -> Completed:
-        """Run ./nfsmulti there."""
+    def run(
+        self, *arguments: str, env: dict[str, str] | None = None, stderr: Path | None = None
+    ) -> Completed:
+        """Run ./nfsmulti there; `stderr` is a file for it."""
         path = f"{self._folder}:{os.environ['PATH']}"
-        return run(
-            [str(ROOT / "nfsmulti"), *arguments], timeout=60, env={"PATH": path, **(env or {})}
-        )
+        variables = {"PATH": path, "NFSMULTI_NO_INSTALL": "0", **(env or {})}
+        argv = [str(ROOT / "nfsmulti"), *arguments]
+        if stderr:
+            argv = ["sh", "-c", f'exec "$@" 2>{stderr}', "sh", *argv]
+        return run(argv, timeout=60, env=variables)
 
 
 @pytest.fixture
@@ -88,6 +92,8 @@ def test_missing_packages_are_named_to_a_user(bare_machine: Machine) -> None:
     [
         ("lab status", _LAB_PACKAGES),
         ("lab kernel", _KERNEL_PACKAGES),
+        ("lab run --per-connection=1gbit -- true", f"{_LAB_PACKAGES} nftables"),
+        ("lab run -- sh --per-connection", _LAB_PACKAGES),
         ("run dd --quick", _LAB_PACKAGES),
         ("run --quick fsperf", f"{_LAB_PACKAGES} {_KERNEL_PACKAGES}"),
     ],
@@ -95,9 +101,7 @@ def test_missing_packages_are_named_to_a_user(bare_machine: Machine) -> None:
 def test_lab_packages_are_asked_for_by_the_lab(machine: Machine, words: str, packages: str) -> None:
     machine.program("id", "echo 1000")
     machine.program("sudo", "exit 1")
-    listed = (
-        'shift 3; for name; do case $name in nfs-*|qemu-*) ;; *) echo "ii  $name" ;; esac; done'
-    )
+    listed = 'shift 3; for name; do case $name in nf*|qemu-*) ;; *) echo "ii  $name" ;; esac; done'
     machine.program("dpkg-query", listed)
     done = machine.run(*words.split())
     assert done.status == 1
@@ -111,3 +115,69 @@ def test_failed_installation_gives_the_line_to_type(bare_machine: Machine) -> No
     assert done.status == 1
     assert "E: no network" in done.stderr
     assert "or try:\nnfsmulti:   apt-get install --no-install-recommends " in done.stderr
+
+
+def test_what_apt_is_called_for_is_said_before(bare_machine: Machine, tmp_path: Path) -> None:
+    words, then = tmp_path / "words", tmp_path / "then"
+    bare_machine.program("id", "echo 1000")
+    bare_machine.program("sudo", f'shift; [ "$1" = true ] || {{ cp {words} {then}; exit 9; }}')
+    bare_machine.run("build", stderr=words)
+    (line,) = then.read_text().splitlines()
+    assert line.startswith("nfsmulti: apt-get installs ")
+    assert "libnfs-dev" in line
+    assert ": needed by ./nfsmulti build to build the engine" in line
+
+
+@pytest.mark.parametrize("command", ["demo", "run", "test", "build", "bench", "report"])
+@pytest.mark.parametrize("way", ["before", "after", "variable"])
+def test_no_install_names_what_is_missing(bare_machine: Machine, command: str, way: str) -> None:
+    bare_machine.program("sudo", "echo sudo was run >&2")
+    words = {"before": ["--no-install", command], "after": [command, "--no-install"]}
+    variables = {"NFSMULTI_NO_INSTALL": "1"} if way == "variable" else {}
+    done = bare_machine.run(*words.get(way, [command]), env={**variables, "CI": "true"})
+    assert done.status == 1
+    assert f"missing Debian packages, needed by ./nfsmulti {command} " in done.stderr
+    assert "python3-venv" in done.stderr
+    assert "was run" not in done.stderr
+
+
+def test_tests_go_on_without_the_labs_packages(machine: Machine) -> None:
+    """Only those that build are missed."""
+    machine.program(
+        "dpkg-query", 'shift 3; for p; do case $p in nfs-*) ;; *) echo "ii  $p";; esac; done'
+    )
+    machine.program("apt-get", "echo apt-get was run >&2; exit 9")
+    machine.program("cmake", "exit 7")
+    done = machine.run("test", "--no-install", env={"CI": ""})
+    assert "nfsmulti: going on without them: their tests are skipped\n" in done.stderr
+    assert "was run" not in done.stderr
+
+
+@pytest.mark.parametrize("user", [True, False])
+def test_a_demo_says_first_what_it_will_be(bare_machine: Machine, *, user: bool) -> None:
+    bare_machine.program("id", f"echo {1000 if user else 0}")
+    bare_machine.program("sudo", "exit 1")
+    if not user:
+        bare_machine.program(
+            "unshare", "echo 'unshare: unshare failed: Permitted by none' >&2; exit 1"
+        )
+    done = bare_machine.run("demo", "--no-install")
+    first, second, *others = done.stderr.splitlines()
+    assert first.startswith(f"nfsmulti: {'not root' if user else 'no '}")
+    assert "leaves out real servers (nfs-ganesha)" in first
+    assert "the whole demo needs root" in second
+    assert ("sudo" in second) == user
+    assert "nfs-ganesha" not in " ".join(others)
+    assert done.status == 1
+
+
+def test_no_install_fetches_no_source_of_fio(machine: Machine, tmp_path: Path) -> None:
+    for program in ("apt-get", "apt-cache"):
+        machine.program(program, f"touch {tmp_path / 'called'}; exit 9")
+    script = ["sh", str(ROOT / "cmake/fio-headers.sh"), find("fio"), str(tmp_path / "out"), "cmake"]
+    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "NFSMULTI_NO_INSTALL": "1"}
+    done = run(script, timeout=60, env=env)
+    assert done.status == 1
+    assert done.stderr.startswith("fio's headers are not here, and --no-install keeps apt from")
+    assert "-DFIO_SOURCE_DIR=DIRECTORY" in done.stderr
+    assert not (tmp_path / "called").exists()

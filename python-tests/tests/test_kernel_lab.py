@@ -189,6 +189,15 @@ def test_broken_tree(kernel: KernelTree, tmp_path: Path, monkeypatch: pytest.Mon
         _run_here()
 
 
+def test_no_install_fetches_no_kernel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tree, "FOLDER", tmp_path / "lab")
+    monkeypatch.setattr(tree, "_LINUX", tmp_path / "lab/linux")
+    monkeypatch.setenv("NFSMULTI_NO_INSTALL", "1")
+    with pytest.raises(MissingError, match="--no-install keeps apt from fetching it"):
+        KernelTree.get()
+    assert not list(tmp_path.glob("lab/linux*"))
+
+
 @pytest.mark.parametrize(
     "download",
     ["echo E: no network >&2; exit 100", "echo rubbish >linux-image_1_amd64.deb", "exit 0"],
@@ -203,6 +212,7 @@ def test_interrupted_download_leaves_no_tree(
         (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setenv("NFSMULTI_NO_INSTALL", "0")
     monkeypatch.setattr(tree, "FOLDER", tmp_path / "lab")
     monkeypatch.setattr(tree, "_LINUX", tmp_path / "lab/linux")
     for _ in range(2):

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 from conftest import FioRunner
-from engine_helpers import by_path, done, mounted_at
+from engine_helpers import by_path, done, eventually, mounted_at, traces
 
 from nfsmulti.lab.kernel import ADDRESSES, EXPORT
+from nfsmulti.processes import run
 
 pytestmark = pytest.mark.kernel_lab
 
@@ -114,3 +115,49 @@ def test_pools_of_the_guest(guest_fio: FioRunner) -> None:
         done(guest_fio(pool=pool, rw="write", bs="64k", size="256k", filename=pool))
         assert (Path(EXPORT) / pool).stat().st_size == 256 << 10
     assert os.environ["POOL"] == ",".join(_URLS["tcp"])
+
+
+_LOSE_REPLIES = """\
+table inet replies {
+	chain out { type filter hook output priority 0; tcp sport 2049 drop; }
+}
+"""
+
+
+def _reply_cache_hits() -> int:
+    """Count the calls that the server has answered as it had answered them before."""
+    (line,) = (
+        line for line in Path("/proc/net/rpc/nfsd").read_text().splitlines() if line[:3] == "rc "
+    )
+    return int(line.split()[1])
+
+
+def _connecting_anew() -> bool:
+    return bool(run(["ss", "-Htn", "state", "syn-sent"], timeout=_SECONDS).check().stdout)
+
+
+def test_the_reply_cache_knows_what_comes_again_over_a_new_connection(
+    guest_fio: FioRunner,
+) -> None:
+    """It knows a call by its xid, and by the client's address and port."""
+    before = _reply_cache_hits()
+    with guest_fio.start(
+        pool=_URLS["tcp"][0],
+        rw="write",
+        bs="4k",
+        size="2m",
+        iodepth=8,
+        rate_iops=100,
+        timeo=10,
+        retrans=1,
+        trace=1,
+        filename="again",
+    ) as process:
+        eventually(lambda: traces(process) > 8, 5 * _SECONDS)
+        run(["nft", "-f", "-"], timeout=_SECONDS, stdin=_LOSE_REPLIES).check()
+        eventually(_connecting_anew, _SECONDS)
+        run(["nft", "delete", "table", "inet", "replies"], timeout=_SECONDS).check()
+        result = guest_fio.finish(process)
+    done(result)
+    assert sum(line.reconnects for line in result.stats) > 0
+    assert _reply_cache_hits() > before

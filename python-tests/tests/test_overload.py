@@ -48,18 +48,18 @@ def test_many_jobs_on_one_server(lab: Lab, tmp_path: Path, request: pytest.Fixtu
     assert [file.stat().st_size for file in lab.export_dir.iterdir()] == [1 << 16] * _JOBS
 
 
-@pytest.mark.parametrize("nconnect", [1, 4])
-def test_a_deep_queue(fio: FioRunner, lab: Lab, nconnect: int) -> None:
+def test_a_deep_queue(fio: FioRunner, lab: Lab) -> None:
     result = fio(
         pool=lab.path(0),
         rw="randwrite",
         bs="4k",
         size="32m",
         filename="deep",
-        nconnect=nconnect,
+        nconnect=4,
         spread="queue",
         iodepth=_DEPTH,
         verify="crc32c",
+        timeout=180,
     )
     report = done(result)
     assert report.bytes("write") == report.bytes("read") == 32 << 20

@@ -24,9 +24,8 @@ from nfsmulti.scenarios import SCENARIOS, GuestPlace, OwnPool, Scale
 from nfsmulti.summary import Summary
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
+def test_bad_factors_are_refused() -> None:
+    for words, said in (
         (["nosuch=1,2"], "--factors nosuch: neither the engine nor fio has such an option"),
         (["nconnect"], "write a factor like nconnect=1,4"),
         (["nconnect="], "give each value once"),
@@ -34,12 +33,10 @@ from nfsmulti.summary import Summary
         (["nconnect=1", "nconnect=2"], "and each name"),
         (["pool=a,b"], "not a scenario's to change"),
         (["thread=0,1", "nconect=1"], "--factors nconect"),
-    ],
-)
-def test_bad_factors_are_refused(words: list[str], said: str) -> None:
-    with pytest.raises(HarnessError) as refused:
-        factors.parse(words)
-    assert said in str(refused.value)
+    ):
+        with pytest.raises(HarnessError) as refused:
+            factors.parse(words)
+        assert said in str(refused.value), words
 
 
 def test_factors_are_options_of_engine_and_fio_and_cross_the_cells() -> None:
@@ -54,9 +51,8 @@ def test_factors_are_options_of_engine_and_fio_and_cross_the_cells() -> None:
         crossed(specs, {"rsize": (4096,)})
 
 
-@pytest.mark.parametrize(
-    ("scenario", "name"),
-    [
+def test_factors_do_not_make_another_workload() -> None:
+    for scenario, name in (
         ("dd", "rw"),
         ("dd", "readwrite"),
         ("dd", "blocksize"),
@@ -65,11 +61,9 @@ def test_factors_are_options_of_engine_and_fio_and_cross_the_cells() -> None:
         ("oltp", "rwmixwrite"),
         ("fsperf", "io_size"),
         ("randread", "runtime"),
-    ],
-)
-def test_factors_do_not_make_another_workload(scenario: str, name: str) -> None:
-    with pytest.raises(HarnessError, match=f"--factors {name}: the scenario sets that itself"):
-        crossed(SCENARIOS[scenario].cells(Scale()), {name: (1,)})
+    ):
+        with pytest.raises(HarnessError, match=f"--factors {name}: the scenario sets that itself"):
+            crossed(SCENARIOS[scenario].cells(Scale()), {name: (1,)})
     assert crossed(SCENARIOS["oltp"].cells(Scale()), {"numjobs": (1, 2)})
 
 

@@ -16,11 +16,10 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pool_abi import PATHS_MAX, Argument, Path, PoolLibrary, PoolRefused
 
-unhurried = settings(deadline=None)  # sanitizers and busy machines are slow
 Result = TypeVar("Result")
 
 ENV = "e4a:/mnt/v32/,/mnt/v33/ e4b:/mnt/v42/"
@@ -60,59 +59,71 @@ def refusal(call: Callable[..., object], *args: object) -> PoolRefused:
     return result
 
 
-ACCEPTED = {
-    "/": [mount("/")],
-    "///": [mount("/")],
-    "/mnt/a": [mount("/mnt/a")],
-    "/mnt/a//,/mnt/b/": [mount("/mnt/a"), mount("/mnt/b")],
-    "/mnt/a,/mnt/a": [mount("/mnt/a")] * 2,
-    "/mnt/..a,/mnt/b..": [mount("/mnt/..a"), mount("/mnt/b..")],
-    "/mnt/a%20b,/mnt/c d,/mnt/e?f=1": [mount(d) for d in ("/mnt/a%20b", "/mnt/c d", "/mnt/e?f=1")],
-    "/mnt/größe": [mount("/mnt/größe")],
-    "nfs://server/x": [nfs("server")],
-    "nfs://server/": [nfs("server", "/")],
-    "nfs://a-b_c.example./x": [nfs("a-b_c.example.")],
-    "nfs://10.0.0.1:2050/x/y/": [nfs("10.0.0.1", "/x/y/", port=2050)],
-    "nfs://[fe80::1%eth0.5]/x": [nfs("fe80::1%eth0.5")],
-    "nfs://[::ffff:10.0.0.1]:2049/": [nfs("::ffff:10.0.0.1", "/", port=2049)],
-    "nfs://10.0.0.[1-3]/x": [nfs(f"10.0.0.{i}") for i in (1, 2, 3)],
-    "nfs://10.0.[7-7].1:1/x": [nfs("10.0.7.1", port=1)],
-    "nfs://[1-2]a/x": [nfs("1a"), nfs("2a")],
-    "nfs://n[08-11].lab/x": [nfs(f"n{i}.lab") for i in ("08", "09", "10", "11")],
-    "nfs://n[9-10]/x": [nfs("n9"), nfs("n10")],
-    "nfs://n[000-1]/x": [nfs("n000"), nfs("n001")],
-    "nfs://n[4294967295-4294967295]/x": [nfs("n4294967295")],
-    "nfs://h/a%2Cb%3fc%25,/mnt/a": [nfs("h", "/a,b?c%"), mount("/mnt/a")],
-    "nfs://h/gr%C3%B6%c3%9Fe": [nfs("h", "/größe")],
-    "nfs://h/x?nfsport=2050&mountport=20048": [nfs("h", port=2050, mountport=20048)],
-    "nfs://h:2050/x?nfsport=2050&port=2050": [nfs("h", port=2050)],
-    "nfs://h/x?nfsport=%32050": [nfs("h", port=2050)],
-    "nfs://h/x?proto=rdma&rdmaport=20049": [nfs("h", proto="rdma", rdmaport=20049)],
-    "nfs://h/x?rdmaport=20049&proto=rdma6": [nfs("h", proto="rdma6", rdmaport=20049)],
-    "nfs://h/x?proto=rdma&namespace=rdma": [nfs("h", proto="rdma", namespace="rdma")],
-    "nfs://h/x?namespace=rdma&proto=rdma6": [nfs("h", proto="rdma6", namespace="rdma")],
-    "nfs://h/x?proto=tcp&namespace=tcp": [nfs("h", proto="tcp", namespace="tcp")],
-    "nfs://h/x?namespace=rdma": [nfs("h", namespace="rdma")],
-    "nfs://h/x?proto=tcp,nfs://h/x?proto=tcp6": [nfs("h", proto="tcp"), nfs("h", proto="tcp6")],
-    "nfs://h/x?version=3&vers=3&nfsvers=3": [nfs("h")],
-    "nfs://h/x?rsize=1&wsize=64m": [nfs("h", rsize=1, wsize=64 << 20)],
-    "nfs://h/x?rsize=32K&wsize=67108864": [nfs("h", rsize=32768, wsize=64 << 20)],
-    "nfs://h/x?rsize=65536k&wsize=1M": [nfs("h", rsize=64 << 20, wsize=1 << 20)],
-    "nfs://h/x?timeo=1&retrans=0": [nfs("h", timeo=1, retrans=0)],
-    "nfs://h/x?timeo=6000&retrans=1000": [nfs("h", timeo=6000, retrans=1000)],
-    "nfs://h/x?soft,nfs://h/x?hard": [nfs("h", soft=True), nfs("h", soft=False)],
-    "nfs://h/x?soft=0,nfs://h/x?hard=0": [nfs("h", soft=False), nfs("h", soft=True)],
-    "nfs://h/x?soft=1&hard=0": [nfs("h", soft=True)],
-    "nfs://h/x?uid=0&gid=4294967294": [nfs("h", uid=0, gid=4294967294)],
-    "nfs://h/x?localaddr=10.0.0.7": [nfs("h", localaddr="10.0.0.7")],
-    "nfs://h/x?localaddr=10.0.0.7+fe80::1%25eth0": [nfs("h", localaddr="10.0.0.7+fe80::1%eth0")],
-    f"nfs://n[1-{PATHS_MAX}]/x": [nfs(f"n{i}") for i in range(1, PATHS_MAX + 1)],
+ACCEPTED_BY_TOPIC: dict[str, dict[str, list[Path]]] = {
+    "directories": {
+        "/": [mount("/")],
+        "///": [mount("/")],
+        "/mnt/a": [mount("/mnt/a")],
+        "/mnt/a//,/mnt/b/": [mount("/mnt/a"), mount("/mnt/b")],
+        "/mnt/a,/mnt/a": [mount("/mnt/a")] * 2,
+        "/mnt/..a,/mnt/b..": [mount("/mnt/..a"), mount("/mnt/b..")],
+        "/mnt/a%20b,/mnt/c d,/mnt/e?f=1": [
+            mount(d) for d in ("/mnt/a%20b", "/mnt/c d", "/mnt/e?f=1")
+        ],
+        "/mnt/größe": [mount("/mnt/größe")],
+    },
+    "hosts and exports": {
+        "nfs://server/x": [nfs("server")],
+        "nfs://server/": [nfs("server", "/")],
+        "nfs://a-b_c.example./x": [nfs("a-b_c.example.")],
+        "nfs://[fe80::1%eth0.5]/x": [nfs("fe80::1%eth0.5")],
+        "nfs://[::ffff:10.0.0.1]:2049/": [nfs("::ffff:10.0.0.1", "/", port=2049)],
+        "nfs://h/a%2Cb%3fc%25,/mnt/a": [nfs("h", "/a,b?c%"), mount("/mnt/a")],
+        "nfs://h/gr%C3%B6%c3%9Fe": [nfs("h", "/größe")],
+    },
+    "ports": {
+        "nfs://10.0.0.1:2050/x/y/": [nfs("10.0.0.1", "/x/y/", port=2050)],
+        "nfs://h/x?nfsport=2050&mountport=20048": [nfs("h", port=2050, mountport=20048)],
+        "nfs://h:2050/x?nfsport=2050&port=2050": [nfs("h", port=2050)],
+        "nfs://h/x?nfsport=%32050": [nfs("h", port=2050)],
+    },
+    "ranges": {
+        "nfs://10.0.0.[1-3]/x": [nfs(f"10.0.0.{i}") for i in (1, 2, 3)],
+        "nfs://10.0.[7-7].1:1/x": [nfs("10.0.7.1", port=1)],
+        "nfs://[1-2]a/x": [nfs("1a"), nfs("2a")],
+        "nfs://n[08-11].lab/x": [nfs(f"n{i}.lab") for i in ("08", "09", "10", "11")],
+        "nfs://n[9-10]/x": [nfs("n9"), nfs("n10")],
+        "nfs://n[000-1]/x": [nfs("n000"), nfs("n001")],
+        "nfs://n[4294967295-4294967295]/x": [nfs("n4294967295")],
+        f"nfs://n[1-{PATHS_MAX}]/x": [nfs(f"n{i}") for i in range(1, PATHS_MAX + 1)],
+    },
+    "arguments": {
+        "nfs://h/x?proto=rdma&rdmaport=20049": [nfs("h", proto="rdma", rdmaport=20049)],
+        "nfs://h/x?rdmaport=20049&proto=rdma6": [nfs("h", proto="rdma6", rdmaport=20049)],
+        "nfs://h/x?proto=tcp,nfs://h/x?proto=tcp6": [nfs("h", proto="tcp"), nfs("h", proto="tcp6")],
+        "nfs://h/x?version=3&vers=3&nfsvers=3": [nfs("h")],
+        "nfs://h/x?rsize=1&wsize=64m": [nfs("h", rsize=1, wsize=64 << 20)],
+        "nfs://h/x?rsize=32K&wsize=67108864": [nfs("h", rsize=32768, wsize=64 << 20)],
+        "nfs://h/x?rsize=65536k&wsize=1M": [nfs("h", rsize=64 << 20, wsize=1 << 20)],
+        "nfs://h/x?timeo=1&retrans=0": [nfs("h", timeo=1, retrans=0)],
+        "nfs://h/x?timeo=6000&retrans=1000": [nfs("h", timeo=6000, retrans=1000)],
+        "nfs://h/x?soft,nfs://h/x?hard": [nfs("h", soft=True), nfs("h", soft=False)],
+        "nfs://h/x?soft=0,nfs://h/x?hard=0": [nfs("h", soft=False), nfs("h", soft=True)],
+        "nfs://h/x?soft=1&hard=0": [nfs("h", soft=True)],
+        "nfs://h/x?uid=0&gid=4294967294": [nfs("h", uid=0, gid=4294967294)],
+        "nfs://h/x?localaddr=10.0.0.7": [nfs("h", localaddr="10.0.0.7")],
+        "nfs://h/x?localaddr=10.0.0.7+fe80::1%25eth0": [
+            nfs("h", localaddr="10.0.0.7+fe80::1%eth0")
+        ],
+    },
 }
+ACCEPTED = {text: paths for rows in ACCEPTED_BY_TOPIC.values() for text, paths in rows.items()}
 
 
-@pytest.mark.parametrize("text", ACCEPTED)
-def test_accepted(pools: PoolLibrary, text: str) -> None:
-    assert pools.parse(text) == ACCEPTED[text]
+@pytest.mark.parametrize("topic", ACCEPTED_BY_TOPIC)
+def test_accepted(pools: PoolLibrary, topic: str) -> None:
+    expected = ACCEPTED_BY_TOPIC[topic]
+    assert {text: pools.parse(text) for text in expected} == expected
 
 
 def test_paths_know_their_column(pools: PoolLibrary) -> None:
@@ -121,144 +132,157 @@ def test_paths_know_their_column(pools: PoolLibrary) -> None:
 
 
 # '^' marks the column; the reason must contain each of the words.
-REFUSED: dict[str, tuple[str, ...]] = {
-    # lists
-    "^": ("path is missing", "nfs://HOST/EXPORT"),
-    "^ ": ("path is missing",),
-    "/mnt/a,^": ("path is missing",),
-    "^,/mnt/a": ("path is missing",),
-    "/mnt/a,^,/mnt/b": ("path is missing",),
-    "/mnt/a,^ ,/mnt/b": ("path is missing",),
-    "/mnt/a,^ /mnt/b": ("blank before", "remove"),
-    "/mnt/ä^ ,/mnt/b": ("blank after", "remove"),
-    "/mnt/a,^\n/mnt/b": ("control character",),
-    "/mnt/^\x7fa": ("control character",),
-    # directories
-    "^mnt/a": ("'mnt/a'", "absolute directory"),
-    "/mnt/a,^./b": ("absolute directory",),
-    "/mnt/a,^e4a": ("'e4a'", "absolute directory"),
-    "/mnt/^../etc": ("'..'",),
-    "/mnt/a,/mnt/b/^..": ("'..'",),
-    "^/" + "x" * 4095: ("directory", "4096"),
-    # schemes
-    "^nfs4://h/x": ("unknown scheme 'nfs4://'", "NFSv3", "nfs://HOST/EXPORT"),
-    "/mnt/a,^smb://h/x": ("unknown scheme 'smb://'",),
-    "^NFS://h/x": ("unknown scheme 'NFS://'",),
-    "^nfs:/h/x": ("nfs://HOST/EXPORT",),
-    "^10.0.0.1:/x": ("mount", "nfs://HOST/EXPORT"),
-    # exports
-    "nfs://h^": ("export is missing", "nfs://HOST/"),
-    "nfs://h^,/mnt/a": ("export is missing",),
-    "nfs://h:2049^?uid=1": ("export is missing",),
-    "nfs://h/a^%2/b": ("two hexadecimal digits", "%25"),
-    "nfs://h/a^%zz": ("two hexadecimal digits",),
-    "nfs://h/a^%": ("two hexadecimal digits",),
-    "nfs://h/a^%00b": ("%00", "control character"),
-    "nfs://h/a^%0ab": ("%0A", "control character"),
-    "nfs://h^/" + "x" * 1024: ("export", "1024"),
-    # hosts
-    "nfs://^/x": ("host is missing",),
-    "nfs://^:2049/x": ("host is missing",),
-    "nfs://^": ("host is missing",),
-    "nfs://^fe80::1/x": ("IPv6", "brackets"),
-    "nfs://^[fe80::1/x": ("never closed",),
-    "nfs://[^fe80:::1]/x": ("'fe80:::1'", "not an IPv6 address"),
-    "nfs://[^fe80::1%]/x": ("not an IPv6 address",),
-    "nfs://[^fe80::1%a*b]/x": ("not an IPv6 address",),
-    "nfs://[::1]^2049/x": ("no such character", ":PORT"),
-    "nfs://h^öst/x": ("no such character",),
-    "nfs://user^@h/x": ("no such character",),
-    "nfs://^10.0.0.256/x": ("'10.0.0.256'", "not an IPv4 address"),
-    "nfs://^10.1/x": ("not an IPv4 address",),
-    "nfs://^10.0.0.01/x": ("not an IPv4 address",),
-    "nfs://^" + "h" * 254 + "/x": ("host's name", "253"),
-    "nfs://^h[" + "0" * 253 + "-1]/x": ("host's name", "253"),
-    # ranges
-    "nfs://^10.0.0.[254-256]/x": ("'10.0.0.256'", "not an IPv4 address"),
-    "nfs://10.0.0.^[4-1]/x": ("counts upwards", "[1-4]"),
-    "nfs://10.0.0.^[1-4/x": ("[FIRST-LAST]",),
-    "nfs://10.0.0.^[1]/x": ("[FIRST-LAST]",),
-    "nfs://10.0.0.^[1,4]/x": ("[FIRST-LAST]", "list the paths"),
-    "nfs://10.0.0.^[1-]/x": ("[FIRST-LAST]",),
-    "nfs://n^[a-b]/x": ("[FIRST-LAST]",),
-    "nfs://n^[]/x": ("[FIRST-LAST]", "IPv6"),
-    "nfs://n^[1-4294967296]/x": ("[FIRST-LAST]",),
-    "nfs://n[1-2]r^[1-2]/x": ("second '['", "list the paths"),
-    "^nfs://n[0-1024]/x": ("more than 1024 paths",),
-    "^nfs://n[0-4294967295]/x": ("more than 1024 paths",),
-    "/mnt/a,^nfs://n[1-1024]/x": ("more than 1024 paths",),
-    "nfs://n[1-1024]/x,^/mnt/a": ("more than 1024 paths",),
-    # ports
-    "nfs://h:^/x": ("port", "1 to 65535", "nfs://HOST/EXPORT"),
-    "nfs://h:^0/x": ("1 to 65535",),
-    "nfs://h:^65536/x": ("1 to 65535",),
-    "nfs://h:^18446744073709553665/x": ("1 to 65535",),
-    "nfs://[::1]:^nfs/x": ("1 to 65535",),
-    "nfs://h:^2049x/x": ("1 to 65535",),
-    "nfs://h:^-1/x": ("1 to 65535",),
-    # arguments
-    "nfs://h/x?^": ("argument is missing",),
-    "nfs://h/x?^,/mnt/a": ("argument is missing",),
-    "nfs://h/x?uid=1&^": ("argument is missing",),
-    "nfs://h/x?uid=1&^&gid=1": ("argument is missing",),
-    "nfs://h/x?^=1": ("argument is missing",),
-    "nfs://h/x?^nconnect=4": ("unknown argument 'nconnect'", "nfsport", "localaddr", "gid"),
-    "nfs://h/x?^UID=4": ("unknown argument 'UID'",),
-    "nfs://h/x?^" + "y" * 200: ("unknown argument 'yyyyyyyy", "...'", "nfsport", "gid"),
-    "nfs://h/x?uid=1&^uid=1": ("uid", "twice"),
-    "nfs://h/x?^nfsport": ("nfsport", "value"),
-    "nfs://h/x?nfsport=^0": ("nfsport", "1 to 65535"),
-    "nfs://h/x?port=^": ("port", "1 to 65535"),
-    "nfs://h/x?mountport=^65536": ("mountport", "1 to 65535"),
-    "nfs://h/x?mountport=^%34x": ("mountport", "1 to 65535"),
-    "nfs://h:2049/x?nfsport=^2050": ("2050", "contradicts", "2049"),
-    "nfs://h/x?nfsport=1&port=^2": ("contradicts",),
-    "nfs://h/x?version=^4": ("version", "NFSv3", "mount"),
-    "nfs://h/x?vers=^4.1": ("vers is 3",),
-    "nfs://h/x?nfsvers=^": ("nfsvers is 3",),
-    "nfs://h/x?proto=^udp": ("tcp, tcp6, rdma or rdma6",),
-    "nfs://h/x?proto=tcp&rdmaport=^1": ("rdmaport", "proto=rdma", "nfsport"),
-    "nfs://h/x?rdmaport=1&proto=^tcp6": ("rdmaport", "proto=rdma"),
-    "nfs://h/x?proto=tcp&namespace=^rdma": ("namespace=rdma", "proto=rdma or rdma6"),
-    "nfs://h/x?namespace=rdma&proto=^tcp6": ("namespace=rdma", "proto=rdma or rdma6"),
-    "nfs://h/x?proto=rdma&namespace=^udp": ("namespace is tcp or rdma",),
-    "nfs://h/x?rsize=^0": ("rsize", "1 to 64m"),
-    "nfs://h/x?rsize=^65m": ("rsize", "1 to 64m"),
-    "nfs://h/x?rsize=^67108865": ("1 to 64m",),
-    "nfs://h/x?wsize=^65537k": ("wsize", "1 to 64m"),
-    "nfs://h/x?wsize=^4194304k": ("1 to 64m",),
-    "nfs://h/x?wsize=^1g": ("k or m",),
-    "nfs://h/x?wsize=^k": ("k or m",),
-    "nfs://h/x?wsize=^-1": ("k or m",),
-    "nfs://h/x?timeo=^0": ("timeo", "1 to 6000", "tenths of a second"),
-    "nfs://h/x?timeo=^6001": ("1 to 6000",),
-    "nfs://h/x?retrans=^1001": ("retrans", "0 to 1000"),
-    "nfs://h/x?soft=^2": ("soft", "=1 or =0"),
-    "nfs://h/x?hard=^": ("hard", "=1 or =0"),
-    "nfs://h/x?hard&^soft": ("hard and soft", "contradict"),
-    "nfs://h/x?soft=1&hard=^1": ("hard and soft", "contradict"),
-    "nfs://h/x?uid=^-1": ("uid", "0 to 4294967294"),
-    "nfs://h/x?uid=^4294967295": ("0 to 4294967294",),
-    "nfs://h/x?gid=^root": ("gid", "number"),
-    "nfs://h/x?gid=^%zz": ("two hexadecimal digits",),
-    "nfs://h/x?localaddr=^": ("localaddr", "address"),
-    "nfs://h/x?localaddr=^10.0.0.1+": ("localaddr", "'+'"),
-    "nfs://h/x?localaddr=^eth0": ("'eth0'", "localaddr"),
-    "nfs://h/x?localaddr=^" + "1" * 300: ("localaddr",),
+Words = tuple[str, ...]
+REFUSED: dict[str, dict[str, Words]] = {
+    "lists": {
+        "^": ("path is missing", "nfs://HOST/EXPORT"),
+        "^ ": ("path is missing",),
+        "/mnt/a,^": ("path is missing",),
+        "^,/mnt/a": ("path is missing",),
+        "/mnt/a,^,/mnt/b": ("path is missing",),
+        "/mnt/a,^ ,/mnt/b": ("path is missing",),
+        "/mnt/a,^ /mnt/b": ("blank before", "remove"),
+        "/mnt/ä^ ,/mnt/b": ("blank after", "remove"),
+        "/mnt/a,^\n/mnt/b": ("control character",),
+        "/mnt/^\x7fa": ("control character",),
+    },
+    "directories": {
+        "^mnt/a": ("'mnt/a'", "absolute directory"),
+        "/mnt/a,^./b": ("absolute directory",),
+        "/mnt/a,^e4a": ("'e4a'", "absolute directory"),
+        "/mnt/^../etc": ("'..'",),
+        "/mnt/a,/mnt/b/^..": ("'..'",),
+        "^/" + "x" * 4095: ("directory", "4096"),
+    },
+    "schemes": {
+        "^nfs4://h/x": ("unknown scheme 'nfs4://'", "NFSv3", "nfs://HOST/EXPORT"),
+        "/mnt/a,^smb://h/x": ("unknown scheme 'smb://'",),
+        "^NFS://h/x": ("unknown scheme 'NFS://'",),
+        "^nfs:/h/x": ("nfs://HOST/EXPORT",),
+        "^10.0.0.1:/x": ("mount", "nfs://HOST/EXPORT"),
+    },
+    "exports": {
+        "nfs://h^": ("export is missing", "nfs://HOST/"),
+        "nfs://h^,/mnt/a": ("export is missing",),
+        "nfs://h:2049^?uid=1": ("export is missing",),
+        "nfs://h/a^%2/b": ("two hexadecimal digits", "%25"),
+        "nfs://h/a^%zz": ("two hexadecimal digits",),
+        "nfs://h/a^%": ("two hexadecimal digits",),
+        "nfs://h/a^%00b": ("%00", "control character"),
+        "nfs://h/a^%0ab": ("%0A", "control character"),
+        "nfs://h^/" + "x" * 1024: ("export", "1024"),
+    },
+    "hosts": {
+        "nfs://^/x": ("host is missing",),
+        "nfs://^:2049/x": ("host is missing",),
+        "nfs://^": ("host is missing",),
+        "nfs://^fe80::1/x": ("IPv6", "brackets"),
+        "nfs://^[fe80::1/x": ("never closed",),
+        "nfs://[^fe80:::1]/x": ("'fe80:::1'", "not an IPv6 address"),
+        "nfs://[^fe80::1%]/x": ("not an IPv6 address",),
+        "nfs://[^fe80::1%a*b]/x": ("not an IPv6 address",),
+        "nfs://[::1]^2049/x": ("no such character", ":PORT"),
+        "nfs://h^öst/x": ("no such character",),
+        "nfs://user^@h/x": ("no such character",),
+        "nfs://^10.0.0.256/x": ("'10.0.0.256'", "not an IPv4 address"),
+        "nfs://^10.1/x": ("not an IPv4 address",),
+        "nfs://^10.0.0.01/x": ("not an IPv4 address",),
+        "nfs://^" + "h" * 254 + "/x": ("host's name", "253"),
+        "nfs://^h[" + "0" * 253 + "-1]/x": ("host's name", "253"),
+    },
+    "ranges": {
+        "nfs://^10.0.0.[254-256]/x": ("'10.0.0.256'", "not an IPv4 address"),
+        "nfs://10.0.0.^[4-1]/x": ("counts upwards", "[1-4]"),
+        "nfs://10.0.0.^[1-4/x": ("[FIRST-LAST]",),
+        "nfs://10.0.0.^[1]/x": ("[FIRST-LAST]",),
+        "nfs://10.0.0.^[1,4]/x": ("[FIRST-LAST]", "list the paths"),
+        "nfs://10.0.0.^[1-]/x": ("[FIRST-LAST]",),
+        "nfs://n^[a-b]/x": ("[FIRST-LAST]",),
+        "nfs://n^[]/x": ("[FIRST-LAST]", "IPv6"),
+        "nfs://n^[1-4294967296]/x": ("[FIRST-LAST]",),
+        "nfs://n[1-2]r^[1-2]/x": ("second '['", "list the paths"),
+        "^nfs://n[0-1024]/x": ("more than 1024 paths",),
+        "^nfs://n[0-4294967295]/x": ("more than 1024 paths",),
+        "/mnt/a,^nfs://n[1-1024]/x": ("more than 1024 paths",),
+        "nfs://n[1-1024]/x,^/mnt/a": ("more than 1024 paths",),
+    },
+    "ports": {
+        "nfs://h:^/x": ("port", "1 to 65535", "nfs://HOST/EXPORT"),
+        "nfs://h:^0/x": ("1 to 65535",),
+        "nfs://h:^65536/x": ("1 to 65535",),
+        "nfs://h:^18446744073709553665/x": ("1 to 65535",),
+        "nfs://[::1]:^nfs/x": ("1 to 65535",),
+        "nfs://h:^2049x/x": ("1 to 65535",),
+        "nfs://h:^-1/x": ("1 to 65535",),
+    },
+    "arguments": {
+        "nfs://h/x?^": ("argument is missing",),
+        "nfs://h/x?^,/mnt/a": ("argument is missing",),
+        "nfs://h/x?uid=1&^": ("argument is missing",),
+        "nfs://h/x?uid=1&^&gid=1": ("argument is missing",),
+        "nfs://h/x?^=1": ("argument is missing",),
+        "nfs://h/x?^nconnect=4": ("unknown argument 'nconnect'", "nfsport", "localaddr", "gid"),
+        "nfs://h/x?^UID=4": ("unknown argument 'UID'",),
+        "nfs://h/x?^" + "y" * 200: ("unknown argument 'yyyyyyyy", "...'", "nfsport", "gid"),
+        "nfs://h/x?uid=1&^uid=1": ("uid", "twice"),
+        "nfs://h/x?^nfsport": ("nfsport", "value"),
+        "nfs://h/x?nfsport=^0": ("nfsport", "1 to 65535"),
+        "nfs://h/x?port=^": ("port", "1 to 65535"),
+        "nfs://h/x?mountport=^65536": ("mountport", "1 to 65535"),
+        "nfs://h/x?mountport=^%34x": ("mountport", "1 to 65535"),
+        "nfs://h:2049/x?nfsport=^2050": ("2050", "contradicts", "2049"),
+        "nfs://h/x?nfsport=1&port=^2": ("contradicts",),
+        "nfs://h/x?version=^4": ("version", "NFSv3", "mount"),
+        "nfs://h/x?vers=^4.1": ("vers is 3",),
+        "nfs://h/x?nfsvers=^": ("nfsvers is 3",),
+        "nfs://h/x?proto=^udp": ("tcp, tcp6, rdma or rdma6",),
+        "nfs://h/x?proto=tcp&rdmaport=^1": ("rdmaport", "proto=rdma", "nfsport"),
+        "nfs://h/x?rdmaport=1&proto=^tcp6": ("rdmaport", "proto=rdma"),
+        "nfs://h/x?proto=rdma&namespace=^rdma": ("namespace is gone", "names always go over TCP"),
+        "nfs://h/x?rsize=^0": ("rsize", "1 to 64m"),
+        "nfs://h/x?rsize=^65m": ("rsize", "1 to 64m"),
+        "nfs://h/x?rsize=^67108865": ("1 to 64m",),
+        "nfs://h/x?wsize=^65537k": ("wsize", "1 to 64m"),
+        "nfs://h/x?wsize=^4194304k": ("1 to 64m",),
+        "nfs://h/x?wsize=^1g": ("k or m",),
+        "nfs://h/x?wsize=^k": ("k or m",),
+        "nfs://h/x?wsize=^-1": ("k or m",),
+        "nfs://h/x?timeo=^0": ("timeo", "1 to 6000", "tenths of a second"),
+        "nfs://h/x?timeo=^6001": ("1 to 6000",),
+        "nfs://h/x?retrans=^1001": ("retrans", "0 to 1000"),
+        "nfs://h/x?soft=^2": ("soft", "=1 or =0"),
+        "nfs://h/x?hard=^": ("hard", "=1 or =0"),
+        "nfs://h/x?hard&^soft": ("hard and soft", "contradict"),
+        "nfs://h/x?soft=1&hard=^1": ("hard and soft", "contradict"),
+        "nfs://h/x?uid=^-1": ("uid", "0 to 4294967294"),
+        "nfs://h/x?uid=^4294967295": ("0 to 4294967294",),
+        "nfs://h/x?gid=^root": ("gid", "number"),
+        "nfs://h/x?gid=^%zz": ("two hexadecimal digits",),
+        "nfs://h/x?localaddr=^": ("localaddr", "address"),
+        "nfs://h/x?localaddr=^10.0.0.1+": ("localaddr", "'+'"),
+        "nfs://h/x?localaddr=^eth0": ("'eth0'", "localaddr"),
+        "nfs://h/x?localaddr=^" + "1" * 300: ("localaddr",),
+    },
 }
 
 
-@pytest.mark.parametrize("marked", REFUSED)
-def test_refused(pools: PoolLibrary, marked: str) -> None:
+def check_refused(marked: str, words: Words, call: Callable[..., object], *args: object) -> None:
+    """Call with the text, `args` before it, and look for the refusal that it deserves."""
     text, column = at_mark(marked)
-    refused = refusal(pools.parse, text)
-    assert (refused.code, refused.column) == (errno.EINVAL, column)
-    for word in REFUSED[marked]:
-        assert word in refused.reason
+    refused = refusal(call, *args, text)
+    assert (refused.code, refused.column) == (errno.EINVAL, column), marked
+    assert not [word for word in words if word not in refused.reason], marked
+
+
+@pytest.mark.parametrize("topic", REFUSED)
+def test_refused(pools: PoolLibrary, topic: str) -> None:
+    for marked, words in REFUSED[topic].items():
+        check_refused(marked, words, pools.parse)
 
 
 def test_no_reason_is_cut_short(pools: PoolLibrary) -> None:
-    reasons = [refusal(pools.parse, at_mark(marked)[0]).reason for marked in REFUSED]
+    marked = [text for rows in REFUSED.values() for text in rows]
+    reasons = [refusal(pools.parse, at_mark(text)[0]).reason for text in marked]
     assert max(len(os.fsencode(reason)) for reason in reasons) < 239
 
 
@@ -360,7 +384,6 @@ def written_urls(draw: st.DrawFn) -> tuple[str, list[Path]]:
     return text, [nfs(host, export, **args) for host in hosts]
 
 
-@unhurried
 @given(st.lists(st.one_of(written_mounts(), written_urls()), min_size=1, max_size=6))
 def test_round_trip(pools: PoolLibrary, written: list[tuple[str, list[Path]]]) -> None:
     text = ",".join(text for text, _paths in written)
@@ -401,7 +424,6 @@ def check_any(text: bytes, result: list[Path] | PoolRefused) -> None:
         assert 1 <= path.column <= len(text)
 
 
-@unhurried
 @given(st.one_of(st.binary(max_size=300).map(lambda b: b.replace(b"\0", b"")), damaged(VALID)))
 @example(b"nfs://")
 @example(b"nfs://[")
@@ -425,7 +447,6 @@ def written_again(path: Path) -> str:
     return f"nfs://{host}{percent(path.export)}" + ("?" + "&".join(words) if words else "")
 
 
-@unhurried
 @given(st.one_of(st.sampled_from(VALID).map(os.fsencode), damaged(VALID)))
 def test_what_was_read_is_the_same_when_written_and_read_again(
     pools: PoolLibrary, text: bytes
@@ -439,7 +460,6 @@ def test_what_was_read_is_the_same_when_written_and_read_again(
     ]
 
 
-@unhurried
 @given(
     st.one_of(
         st.binary(max_size=300).map(lambda b: b.replace(b"\0", b"")),
@@ -453,7 +473,6 @@ def test_any_bytes_as_an_environment(pools: PoolLibrary, env: bytes, name: str) 
     check_any(env, found if isinstance(found, PoolRefused) else found[0])
 
 
-@unhurried
 @given(st.text(st.characters(exclude_characters="\0"), max_size=60), st.sampled_from(VALID))
 @example("/mnt/a/" + "x" * 5000, "/mnt/a")
 def test_any_file_name(pools: PoolLibrary, file: str, text: str) -> None:
@@ -472,21 +491,14 @@ def test_any_file_name(pools: PoolLibrary, file: str, text: str) -> None:
 # ---- names, and pools of the environment ----
 
 
-@pytest.mark.parametrize("text", ["e4a", "a", "Z-9_.x", "nfs"])
-def test_a_name(pools: PoolLibrary, text: str) -> None:
-    assert pools.is_name(text)
+def test_names(pools: PoolLibrary) -> None:
+    assert all(pools.is_name(text) for text in ("e4a", "a", "Z-9_.x", "nfs"))
+    others = ["", "4a", "_a", "-a", ".a", "a b", "a:", "/a", "a,b", "nfs://h/x", "ä", "aä", "a\n"]
+    assert not [text for text in others if pools.is_name(text)]
 
 
-@pytest.mark.parametrize(
-    "text", ["", "4a", "_a", "-a", ".a", "a b", "a:", "/a", "a,b", "nfs://h/x", "ä", "aä", "a\n"]
-)
-def test_not_a_name(pools: PoolLibrary, text: str) -> None:
-    assert not pools.is_name(text)
-
-
-@pytest.mark.parametrize(
-    ("env", "name", "paths"),
-    [
+def test_by_name(pools: PoolLibrary) -> None:
+    cases: list[tuple[str, str, list[Path]]] = [
         (ENV, "e4a", [mount("/mnt/v32"), mount("/mnt/v33")]),
         (ENV, "e4b", [mount("/mnt/v42")]),
         (" \t\n a:/x\r\n\v\f b:/y \n", "b", [mount("/y")]),
@@ -494,10 +506,9 @@ def test_not_a_name(pools: PoolLibrary, text: str) -> None:
         ("nfs:/mnt/a", "nfs", [mount("/mnt/a")]),
         ("a:relative b:/y", "b", [mount("/y")]),
         ("ab:/x a:/y abc:/z", "a", [mount("/y")]),
-    ],
-)
-def test_by_name(pools: PoolLibrary, env: str, name: str, paths: list[Path]) -> None:
-    assert pools.by_name(env, name) == paths
+    ]
+    for env, name, paths in cases:
+        assert pools.by_name(env, name) == paths, env
 
 
 def test_columns_count_in_the_environment(pools: PoolLibrary) -> None:
@@ -505,7 +516,7 @@ def test_columns_count_in_the_environment(pools: PoolLibrary) -> None:
     assert [path.column for path in paths] == [ENV.index("/mnt/v42") + 1]
 
 
-ENV_REFUSED: dict[str, tuple[str, ...]] = {
+ENV_REFUSED: dict[str, Words] = {
     "a:^": ("path is missing",),
     "b:/x a:/mnt/a,^": ("path is missing",),
     "b:/x a:/mnt/a,^ c:/y": ("path is missing",),
@@ -523,13 +534,9 @@ ENV_REFUSED: dict[str, tuple[str, ...]] = {
 }
 
 
-@pytest.mark.parametrize("marked", ENV_REFUSED)
-def test_environment_refused(pools: PoolLibrary, marked: str) -> None:
-    env, column = at_mark(marked)
-    refused = refusal(pools.by_name, env, "a")
-    assert (refused.code, refused.column) == (errno.EINVAL, column)
-    for word in ENV_REFUSED[marked]:
-        assert word in refused.reason
+def test_environment_refused(pools: PoolLibrary) -> None:
+    for marked, words in ENV_REFUSED.items():
+        check_refused(marked, words, lambda env: pools.by_name(env, "a"))
 
 
 def test_unknown_name_lists_the_known(pools: PoolLibrary) -> None:
@@ -543,7 +550,6 @@ def test_unknown_name_in_an_empty_environment(pools: PoolLibrary) -> None:
     assert refusal(pools.by_name, " ", "e4c").reason.endswith("known: none")
 
 
-@unhurried
 @given(st.integers(1, 200), st.integers(1, 60))
 def test_unknown_name_lists_whole_names(pools: PoolLibrary, count: int, width: int) -> None:
     names = [f"p{i:0{width}}" for i in range(count)]
@@ -555,9 +561,8 @@ def test_unknown_name_lists_whole_names(pools: PoolLibrary, count: int, width: i
     assert "e4c" in reason
 
 
-@pytest.mark.parametrize(
-    ("env", "file", "directories", "relative"),
-    [
+def test_by_file(pools: PoolLibrary) -> None:
+    for env, file, directories, relative in (
         (ENV, "/mnt/v32/f", ["/mnt/v32", "/mnt/v33"], "f"),
         (ENV, "/mnt/v33/d/f", ["/mnt/v32", "/mnt/v33"], "d/f"),
         (ENV, "/mnt/v42//d//f", ["/mnt/v42"], "d//f"),
@@ -569,19 +574,13 @@ def test_unknown_name_lists_whole_names(pools: PoolLibrary, count: int, width: i
         ("a:/mnt/v b:/mnt/v c:/mnt/v/d", "/mnt/v/d/f", ["/mnt/v/d"], "f"),
         ("a:/ b:/mnt", "/f", ["/"], "f"),
         ("a:/x,/x", "/x/f", ["/x", "/x"], "f"),
-    ],
-)
-def test_by_file(
-    pools: PoolLibrary, env: str, file: str, directories: list[str], relative: str
-) -> None:
-    paths, rest = pools.by_file(env, file)
-    assert [path.dir for path in paths] == directories
-    assert rest == relative
+    ):
+        paths, rest = pools.by_file(env, file)
+        assert ([path.dir for path in paths], rest) == (directories, relative), (env, file)
 
 
-@pytest.mark.parametrize(
-    ("file", "code", "words"),
-    [
+def test_by_file_refuses_the_name(pools: PoolLibrary) -> None:
+    for file, code, words in (
         ("/mnt/v320/f", errno.ENOENT, ("no pool", "'/mnt/v320/f'")),
         ("/mnt", errno.ENOENT, ("no pool",)),
         ("mnt/v32/f", errno.ENOENT, ("no pool",)),
@@ -590,15 +589,10 @@ def test_by_file(
         ("/mnt/v32", errno.EINVAL, ("'/mnt/v32'", "no file")),
         ("/mnt/v32//", errno.EINVAL, ("no file",)),
         ("/mnt/v32/../../etc/shadow", errno.EINVAL, ("'..'",)),
-    ],
-)
-def test_by_file_refuses_the_name(
-    pools: PoolLibrary, file: str, code: int, words: tuple[str, ...]
-) -> None:
-    refused = refusal(pools.by_file, ENV, file)
-    assert (refused.code, refused.column) == (code, 0)
-    for word in words:
-        assert word in refused.reason
+    ):
+        refused = refusal(pools.by_file, ENV, file)
+        assert (refused.code, refused.column) == (code, 0), file
+        assert not [word for word in words if word not in refused.reason], file
 
 
 def test_by_file_refuses_two_pools_that_hold_the_mount(pools: PoolLibrary) -> None:
@@ -616,9 +610,8 @@ def test_by_file_refuses_a_malformed_pool(pools: PoolLibrary) -> None:
 # ---- a job's file names ----
 
 
-@pytest.mark.parametrize(
-    ("pool", "file", "relative"),
-    [
+def test_relative_name(pools: PoolLibrary) -> None:
+    for pool, file, relative in (
         ("nfs://h/x", "f", "f"),
         ("nfs://h/x", "d/f", "d/f"),
         ("nfs://h/x", "//d/f", "d/f"),
@@ -630,15 +623,12 @@ def test_by_file_refuses_a_malformed_pool(pools: PoolLibrary) -> None:
         ("nfs://h/x,/mnt/a", "/mnt/a/f", "f"),
         ("/", "/d/f", "d/f"),
         ("nfs://h/x", "x" * 4095, "x" * 4095),
-    ],
-)
-def test_relative_name(pools: PoolLibrary, pool: str, file: str, relative: str) -> None:
-    assert pools.relative_name(pool, file) == relative
+    ):
+        assert pools.relative_name(pool, file) == relative, (pool, file)
 
 
-@pytest.mark.parametrize(
-    ("pool", "marked", "words"),
-    [
+def test_relative_name_refused(pools: PoolLibrary) -> None:
+    for pool, marked, words in (
         ("nfs://h/x", "^", ("''", "no file")),
         ("nfs://h/x", "//^", ("no file",)),
         ("/mnt/a", "/mnt/a^", ("'/mnt/a'", "no file")),
@@ -650,16 +640,8 @@ def test_relative_name(pools: PoolLibrary, pool: str, file: str, relative: str) 
         ("/mnt/a", "^/mnt/ab/f", ("none of the pool's mounts",)),
         ("nfs://h/x,/mnt/a", "^/x/f", ("none of the pool's mounts", "/mnt/a")),
         ("nfs://h/x", "x" * 4095 + "^x", ("4096",)),
-    ],
-)
-def test_relative_name_refused(
-    pools: PoolLibrary, pool: str, marked: str, words: tuple[str, ...]
-) -> None:
-    file, column = at_mark(marked)
-    refused = refusal(pools.relative_name, pool, file)
-    assert (refused.code, refused.column) == (errno.EINVAL, column)
-    for word in words:
-        assert word in refused.reason
+    ):
+        check_refused(marked, words, pools.relative_name, pool)
 
 
 # ---- resolving ----
@@ -700,24 +682,18 @@ def test_resolve_fills_a_pool_to_its_limit(pools: PoolLibrary) -> None:
     assert [path.address for path in paths] == HOSTS["most", socket.AF_UNSPEC]
 
 
-@pytest.mark.parametrize(
-    ("marked", "code", "words"),
-    [
+def test_resolve_refused(pools: PoolLibrary) -> None:
+    for marked, code, words in (
         ("nfs://one/x,^nfs://nobody/x", errno.EHOSTUNREACH, ("'nobody'", "nobody of that name")),
         ("/mnt/a,^nfs://none/x", errno.EHOSTUNREACH, ("'none'", "no address")),
         ("^nfs://one/x?proto=rdma6", errno.EHOSTUNREACH, ("'one'", "nobody of that name")),
         ("nfs://one/x,^nfs://most/x", errno.EINVAL, ("most:/x", "1024 paths")),
         ("nfs://most/x,^/mnt/a", errno.EINVAL, ("/mnt/a", "1024 paths")),
-    ],
-)
-def test_resolve_refused(
-    pools: PoolLibrary, marked: str, code: int, words: tuple[str, ...]
-) -> None:
-    text, column = at_mark(marked)
-    refused = refusal(pools.resolve, text, lookup)
-    assert (refused.code, refused.column) == (code, column)
-    for word in words:
-        assert word in refused.reason
+    ):
+        text, column = at_mark(marked)
+        refused = refusal(pools.resolve, text, lookup)
+        assert (refused.code, refused.column) == (code, column), marked
+        assert not [word for word in words if word not in refused.reason], marked
 
 
 def test_resolve_out_of_memory(pools: PoolLibrary) -> None:
@@ -736,7 +712,7 @@ def tool(pool_tool: FilePath) -> Callable[..., subprocess.CompletedProcess[str]]
             env=clean | env,
             capture_output=True,
             text=True,
-            timeout=20,
+            timeout=60,
             check=False,
             encoding="utf-8",
             errors="surrogateescape",
@@ -759,9 +735,10 @@ def as_json(path: Path) -> dict[str, Argument]:
     return parts | {k: v for k, v in own.items() if v is not None} | path.args
 
 
-@pytest.mark.parametrize("text", ACCEPTED)
-def test_tool_prints_paths(tool: Tool, text: str) -> None:
-    assert lines(tool(text)) == [as_json(path) for path in ACCEPTED[text]]
+def test_tool_prints_paths(tool: Tool) -> None:
+    """Of every kind and with every argument, all in one pool."""
+    expected = [as_json(path) for text in VALID for path in ACCEPTED[text]]
+    assert lines(tool(",".join(VALID))) == expected
 
 
 def test_tool_tells_its_version(tool: Tool) -> None:

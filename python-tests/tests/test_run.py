@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import io
 import json
 import os
+import random
+import re
 import signal
 import sys
 import time
@@ -15,43 +18,58 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
+import made_runs
 import pytest
-from conftest import missing, run_harness
+from conftest import call_harness, missing, run_harness
+from rich.console import Console
 from run_helpers import QUIET, Silent, made_record, own_cells
 
-from nfsmulti import paths
+from nfsmulti import paths, report
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.fiorun import Engine
 from nfsmulti.lab import LabConfig
 from nfsmulti.lab.kernel import inside
 from nfsmulti.processes import Completed, Process, find, run
-from nfsmulti.run import carry, command, runner, start
+from nfsmulti.run import carry, command, fitted, runner, start
 from nfsmulti.run.cell import run_cell
 from nfsmulti.run.guest import Teller, run_in_guests
 from nfsmulti.run.inside import InGuest
 from nfsmulti.run.place import InLab, OnPool
 from nfsmulti.run.plan import Plan, PlannedCell, ordered
-from nfsmulti.run.record import Record
+from nfsmulti.run.record import Record, waiting_cell
 from nfsmulti.scenarios import SCENARIOS, CellSpec, GuestPlace, Scale
 from nfsmulti.summary import Cell, Summary
+from nfsmulti.units import parse_rate
 
-_SECONDS = 90.0
+_SECONDS = 120.0
 _SHORT = {"NFSMULTI_CELL_SECONDS": "0.2"}
 
-# Stands for a fio whose first report is broken, and for the real one from then on.
-_BROKEN_ONCE = """\
+# Stands for a fio that works until a cell of its own number, where it gives a report or hangs.
+_FIO = """\
 #!/bin/sh
 for word; do
 	case $word in
 	--output=*)
-		mkdir {marker} 2>/dev/null || break
-		printf '{said}' >"${{word#--output=}}"
-		exit 0
+		number=1
+		while ! mkdir "$0.$number" 2>/dev/null; do number=$((number + 1)); done
+		[ "$number" -eq {number} ] || break
+		{does}
 		;;
 	esac
 done
 exec {fio} "$@"
 """
+_HANG = "while :; do sleep 0.1; done"
+_REPORT = "printf '{said}' >\"${{word#--output=}}\"; exit 0"
+
+
+def _fio(folder: Path, number: int, does: str) -> str:
+    """Write such a fio; gives the PATH by which it is found."""
+    programs = folder / "bin"
+    programs.mkdir()
+    (programs / "fio").write_text(_FIO.format(number=number, does=does, fio=find("fio")))
+    (programs / "fio").chmod(0o755)
+    return f"{programs}:{os.environ['PATH']}"
 
 
 @pytest.fixture
@@ -106,16 +124,17 @@ def test_pool_runs_every_cell_and_leaves_what_fio_said(tmp_path: Path, mount: st
 
 def test_kill_loses_no_more_than_the_cell_under_way(tmp_path: Path, mount: str) -> None:
     words = ["run", "dd", "--pool", mount, "--quick", "--repeat", "1", "--results", str(tmp_path)]
-    env = {**_SHORT, "PYTHONPATH": str(paths.PYTHON_TESTS)}
+    env = {**_SHORT, "PYTHONPATH": str(paths.PYTHON_TESTS), "PATH": _fio(tmp_path, 3, _HANG)}
     with Process([sys.executable, "-m", "nfsmulti", *words], env=env) as process:
-        folder = _wait_for_cells(tmp_path, 2)
+        _wait_for_fio(tmp_path, 3)
         process.signal(signal.SIGKILL)
-        process.wait(10)
+        process.wait(_SECONDS)
+    folder = _only(tmp_path)
     _until_nobody_mentions(folder)
     before = Summary.load(folder)
     kept = {cell.id: (folder / cell.folder / "fio.json") for cell in before.done}
     written = {name: file.stat().st_mtime_ns for name, file in kept.items()}
-    assert 2 <= len(kept) < 6
+    assert len(kept) == 2
     done = _run(tmp_path, "dd", "--resume")
     assert done.status == 0, done.stdout + done.stderr
     after = Summary.load(folder)
@@ -125,19 +144,17 @@ def test_kill_loses_no_more_than_the_cell_under_way(tmp_path: Path, mount: str) 
     assert "holds no unfinished run" in _run(tmp_path, "dd", "--resume").stderr
 
 
-def _wait_for_cells(results: Path, count: int) -> Path:
+def _wait_for_fio(folder: Path, number: int) -> None:
+    """Wait until the fio of _fio() that hangs does so; the cells before it are done."""
     deadline = time.monotonic() + _SECONDS
-    while time.monotonic() < deadline:
-        for folder in (results / "dd").glob("*"):
-            if (folder / "summary.json").exists() and len(Summary.load(folder).done) >= count:
-                return folder
+    while not (folder / f"bin/fio.{number}").exists():
+        assert time.monotonic() < deadline, f"fio {number} was not started"
         time.sleep(0.05)
-    raise AssertionError("no cell has ended")
 
 
 def _until_nobody_mentions(folder: Path) -> None:
     """Wait until no process has a run's folder among its words, as its fio has."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + _SECONDS
     while run(["pgrep", "-f", str(folder)], timeout=20).status == 0:
         assert time.monotonic() < deadline, "its fio has outlived the harness"
         time.sleep(0.05)
@@ -147,14 +164,15 @@ def test_interrupt_says_how_to_go_on(tmp_path: Path, mount: str) -> None:
     # Where the tests were started in the background, SIGINT would be ignored.
     argv = ["env", "--default-signal=INT", sys.executable, "-m", "nfsmulti"]
     argv += ["run", "dd", "--pool", mount, "--quick"]
-    env = {**_SHORT, "PYTHONPATH": str(paths.PYTHON_TESTS)}
+    env = {**_SHORT, "PYTHONPATH": str(paths.PYTHON_TESTS), "PATH": _fio(tmp_path, 2, _HANG)}
     with (
         (tmp_path / "said").open("w+b") as said,
         Process([*argv, "--results", str(tmp_path)], env=env, stdout=said) as process,
     ):
-        folder = _wait_for_cells(tmp_path, 1)
+        _wait_for_fio(tmp_path, 2)
         process.signal(signal.SIGINT)
-        assert process.wait(20) == 130
+        assert process.wait(_SECONDS) == 130
+    folder = _only(tmp_path)
     text = (tmp_path / "said").read_text()
     assert f"stopped; go on with: ./nfsmulti run dd --resume {paths.shown(folder)}" in text
     assert _statuses(folder)["failed"] == 0
@@ -163,23 +181,26 @@ def test_interrupt_says_how_to_go_on(tmp_path: Path, mount: str) -> None:
 @pytest.mark.parametrize(
     "said", ["{\\n broken", '{\\n "jobs": [{}]\\n}\\n', '{\\n "jobs": ["x"]\\n}\\n', ""]
 )
-def test_broken_json_fails_its_cell_alone(tmp_path: Path, mount: str, said: str) -> None:
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    script = _BROKEN_ONCE.format(marker=tmp_path / "marker", said=said, fio=find("fio"))
-    (programs / "fio").write_text(script)
-    (programs / "fio").chmod(0o755)
-    env = {"PATH": f"{programs}:{os.environ['PATH']}"}
+def test_cell_of_broken_json_fails(
+    tmp_path: Path, mount: str, monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    monkeypatch.setenv("PATH", _fio(tmp_path, 1, _REPORT.format(said=said)))
+    record = made_record(tmp_path / "run", "dd", own_cells("dd", Scale(True, 0.2))[:1])
+    (planned,) = record.waiting()
+    cell = run_cell(planned, OnPool(mount), Engine.built(), record.folder, lambda _: None)
+    assert cell.status == "failed"
+    assert cell.why
+    assert "JSON" in cell.why
+    assert "\n" not in cell.why
+
+
+def test_failed_cell_leaves_the_others_and_is_run_again(tmp_path: Path, mount: str) -> None:
+    env = {"PATH": _fio(tmp_path, 1, _REPORT.format(said="broken"))}
     results = tmp_path / "results"
-    words = ["--pool", mount, "--quick", "--repeat", "1"]
-    done = _run(results, "oltp", *words, env=env)
+    done = _run(results, "oltp", "--pool", mount, "--quick", "--repeat", "1", env=env)
     assert done.status == 1, done.stderr
     assert "1 of 3 cells failed" in done.stdout
     folder = _only(results, "oltp")
-    (failed,) = [cell for cell in Summary.load(folder).cells if cell.status == "failed"]
-    assert failed.why
-    assert "JSON" in failed.why
-    assert "\n" not in failed.why
     assert _statuses(folder) == {"done": 2, "failed": 1}
     again = _run(results, "oltp", "--resume", str(folder))
     assert again.status == 0, again.stdout + again.stderr
@@ -288,6 +309,80 @@ def test_report_that_fails_ends_no_other_run(
     assert "no report: ZeroDivisionError()" in capsys.readouterr().err
 
 
+def test_labs_limits_are_fitted_once(
+    tmp_path: Path, mount: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    labs: list[LabConfig] = []
+    probes: list[str] = []
+    said = io.StringIO()
+    out = Console(file=said, width=200)
+
+    class Made(OnPool):
+        """Stands for a lab, which starts at the third time."""
+
+        def __init__(self, config: LabConfig):
+            super().__init__(mount)
+            labs.append(config)
+
+        def __enter__(self) -> Self:
+            if len(labs) == 2:
+                raise HarnessError("not today")
+            return super().__enter__()
+
+    def probed(planned: PlannedCell, *_: object) -> Cell:
+        probes.append(planned.id)
+        figures = made_runs.figures(random.Random(1), 900e6, 65536, 2500)
+        return dataclasses.replace(waiting_cell(planned), status="done", read=figures)
+
+    monkeypatch.setattr(carry, "InLab", Made)
+    monkeypatch.setattr(fitted, "InLab", Made)
+    monkeypatch.setattr(fitted, "run_cell", probed)
+    monkeypatch.setenv("NFSMULTI_CELL_SECONDS", "0.2")
+    folder = start.begun(tmp_path, start.Request(quick=True, repeat=1), "fsperf").folder
+    plan = Plan.load(folder)
+    lab_cells = [cell for cell in plan.cells if cell.spec.factors["paths"] == 1][:1]
+    assert lab_cells[0].spec.place == "lab"
+    record = Record.begin(tmp_path / "run", dataclasses.replace(plan, cells=lab_cells), {})
+    with pytest.raises(HarnessError, match="not today"):
+        carry.carry_out(record, out)
+    again = Record.resume(record.folder)
+    carry.carry_out(again, out)
+
+    third = {"link": "3133mbit", "per_address": "2066mbit", "assured": "783mbit"}
+    assert probes == ["lab-without-limits"]
+    assert [config.limits.rates for config in labs] == [{}, third, third]
+    place = Summary.load(record.folder).place
+    assert place["limits"] == third
+    assert place["fitted"]["lab"]["carried"] == pytest.approx(900e6, rel=0.01)
+    assert said.getvalue().count("lab: At a third of the published rates") == 2
+    report.write(record.folder)
+    told = (record.folder / "report.md").read_text()
+    assert "Measured in the lab. At a third of the published rates: this machine carries" in told
+
+
+def test_lab_is_measured_without_limits_before_it_has_some(tmp_path: Path) -> None:
+    scale = Scale(True, 1)
+    scenario = SCENARIOS["fsperf"]
+    specs = [spec for spec in scenario.cells(scale) if spec.place == "lab" and spec.paths == 1]
+    plan = dataclasses.replace(
+        made_record(tmp_path / "plan", "fsperf", specs).plan, probes=scenario.probes(scale)
+    )
+    record = Record.begin(tmp_path / "run", plan, {})
+    try:
+        carry.carry_out(record, QUIET)
+    except MissingError as error:
+        missing(error)
+    assert [cell.status for cell in record.cells] == ["done"]
+    fit = record.fit("lab")
+    assert fit is not None
+    links = json.loads((record.folder / "environment.json").read_text())["lab"]["links"]
+    (limits,) = [link["limits"] for link in links if link["name"].startswith("v1")]
+    (whole,) = [line for line in limits if " htb 1:1 " in line]
+    ceiling = re.search(r" ceil (\S+)bit ", whole)
+    assert ceiling
+    assert parse_rate(f"{ceiling[1].lower()}bit") == pytest.approx(fit.link, rel=0.001)
+
+
 @pytest.mark.full
 @pytest.mark.timeout(1800)  # two boots
 def test_guest_that_dies_fails_its_cell_and_the_next_boot_goes_on(tmp_path: Path) -> None:
@@ -388,11 +483,10 @@ def test_bad_calls_are_refused_in_a_line(tmp_path: Path, mount: str) -> None:
         (["dd", "--resume", "--repeat=2", "--factors=iodepth=1"], "--repeat, --factors cannot"),
         (["all", "--resume", str(tmp_path)], "name its scenario and its folder"),
     ):
-        done = _run(tmp_path / "results", *words)
-        assert done.status == 1, words
-        assert said in done.stderr, done.stderr
-        assert "Traceback" not in done.stderr
-    assert _run(tmp_path, "nosuch").status == 2
+        with pytest.raises(HarnessError) as refused:
+            call_harness("run", *words, "--results", str(tmp_path / "results"))
+        assert said in str(refused.value), words
+    assert call_harness("run", "nosuch").status == 2
 
 
 @pytest.mark.parametrize("rw", ["randread", "rw"])

@@ -8,27 +8,31 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from conftest import FioRunner, missing, namespaces, run_harness
-from engine_helpers import done, eventually, family
+from engine_helpers import done, empty, eventually, family, traces
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
 from nfsmulti import paths
 from nfsmulti.errors import HarnessError, MissingError
-from nfsmulti.fiorun import FioResult, Option
+from nfsmulti.fiorun import Engine, Fio, FioResult, Option
 from nfsmulti.lab import Lab
 from nfsmulti.lab.faults import FaultKind, Faults
+from nfsmulti.lab.network import Network
+from nfsmulti.lab.state import live
 from nfsmulti.processes import Process, run
 from nfsmulti.soak import jobs
 from nfsmulti.soak.command import soak
+from nfsmulti.soak.meter import Meter
 from nfsmulti.soak.passes import Passes
 from nfsmulti.soak.schedule import schedule
 from nfsmulti.soak.totals import Totals
 
-_LASTING = [kind for kind in FaultKind if kind is not FaultKind.RESET]
 _READ: dict[str, Option] = {"rw": "read", "bs": "4k", "size": "64k", "filename": "f"}
 
 
@@ -63,50 +67,54 @@ def faults(lab: Lab) -> Iterator[Faults]:
     running.end_all()
 
 
-@pytest.mark.parametrize("kind", _LASTING)
-def test_a_fault_lasts_until_it_is_ended(
-    fio: FioRunner, lab: Lab, faults: Faults, kind: FaultKind
-) -> None:
-    """The first address is the subnet's, with which the others would go."""
+def test_faults_last_until_they_are_ended(fio: FioRunner, lab: Lab, faults: Faults) -> None:
+    """Each breaks its own path alone; the first address is the subnet's, and takes none along."""
     (lab.export_dir / "f").write_bytes(bytes(64 << 10))
-    path = 0
-    assert faults.begin(kind, path)
     soft: dict[str, Option] = {**_READ, "soft": 1, "timeo": 1, "retrans": 0}
-    assert fio(pool=lab.path(path), **soft).status == 1
-    done(fio(pool=lab.path(1), **_READ))
-    faults.end(path)
-    done(fio(pool=lab.path(path), **_READ))
+    assert faults.begin(FaultKind.ADDRESS, 0)
+    done(fio(pool=",".join(lab.path(number) for number in (1, 2, 3)), spread="stripe", **_READ))
+    for path, kind in enumerate((FaultKind.KILL, FaultKind.STOP, FaultKind.DROP), start=1):
+        assert faults.begin(kind, path)
+    with ExitStack() as stack:
+        broken = [stack.enter_context(fio.start(pool=lab.path(path), **soft)) for path in range(4)]
+        assert [fio.finish(process).status for process in broken] == [1] * 4
+    for path in range(4):
+        faults.end(path)
+    result = fio(spread="roundrobin", **_READ)
+    done(result)
+    assert [line.read_ops for line in result.stats] == [4] * 4
 
 
 def test_connections_are_reset(fio: FioRunner, lab: Lab, faults: Faults) -> None:
     (lab.export_dir / "f").write_bytes(bytes(64 << 10))
     assert not faults.begin(FaultKind.RESET, 3), "nobody is connected"
-    with fio.start(pool=lab.path(3), time_based=1, runtime=60, trace=1, **_READ) as process:
-        eventually(lambda: " trace: " in (process.folder / "stderr").read_text())
+    with fio.start(pool=lab.path(3), time_based=1, runtime=300, trace=1, **_READ) as process:
+        eventually(lambda: traces(process))
         if not faults.begin(FaultKind.RESET, 3):
             missing(MissingError("this kernel resets no connections (CONFIG_INET_DIAG_DESTROY)"))
-        eventually(lambda: "server OK" in (process.folder / "stderr").read_text())
+        reads = traces(process)
+        eventually(lambda: traces(process) > reads + 100)
         process.signal(signal.SIGTERM)
         result = fio.finish(process)
     assert [line.reconnects for line in result.stats] == [1]
 
 
-@pytest.mark.parametrize("spoiled", ["nothing", "a byte", "a round", "the end"])
-def test_what_is_not_what_was_written_is_found(tmp_path: Path, spoiled: str) -> None:
+def test_what_is_not_what_was_written_is_found(tmp_path: Path) -> None:
     job = jobs.Job("f", "job", rate=1 << 20, held=False)
     file = tmp_path / "f"
-    words = jobs.comparison(job, str(file), 1, 6 if spoiled == "a round" else 7)
-    run(["fio", *words, "--rw=write", "--do_verify=0"], timeout=60, cwd=tmp_path).check()
-    with file.open("r+b") as written:
-        if spoiled == "a byte":
-            written.seek(777_777)
-            byte = written.read(1)[0]
-            written.seek(777_777)
-            written.write(bytes([byte ^ 1]))
-        elif spoiled == "the end":
-            written.truncate((1 << 20) - 512)
-    found = run(["fio", *jobs.comparison(job, str(file), 1, 7)], timeout=60, cwd=tmp_path)
-    assert (found.status == 0) == (spoiled == "nothing")
+
+    def status(*words: str, round_number: int = 7) -> int | None:
+        argv = ["fio", *jobs.comparison(job, str(file), 1, round_number), *words]
+        return run(argv, timeout=60, cwd=tmp_path).status
+
+    assert status("--rw=write", "--do_verify=0") == 0
+    assert status() == 0
+    assert status(round_number=6) != 0
+    content = file.read_bytes()
+    file.write_bytes(content[:777_777] + bytes([content[777_777] ^ 1]) + content[777_778:])
+    assert status() != 0
+    file.write_bytes(content[:-512])
+    assert status() != 0
 
 
 def _result(status: int | None, messages: str = "") -> FioResult:
@@ -130,11 +138,25 @@ def test_totals_tell_what_must_not_be() -> None:
     assert not hung.good
 
 
-@pytest.mark.timeout(300)
+def test_a_short_round(lab: Lab, engine: Engine, tmp_path: Path) -> None:
+    """Few seconds in a lab that all tests share; the command's own round is below."""
+    totals = Totals()
+    fio = Fio(engine, enter=lab.command([]))
+    empty(lab.export_dir)
+    with Meter(Console(quiet=True)) as meter:
+        Passes(lab, fio, tmp_path / "soak", totals, meter, seed=7, seconds=5).run(1)
+    assert totals.good, totals.troubles
+    assert totals.faults.total() > 0
+    assert totals.written == totals.verified == totals.compared
+    empty(lab.export_dir)
+
+
+@pytest.mark.full
+@pytest.mark.timeout(600)
 def test_a_minute_of_it(lab: Lab, tmp_path: Path) -> None:
     """`lab` is there for its skip alone: the soak has a lab of its own."""
     arguments = ("--minutes=1", "--seed=7", f"--results={tmp_path / 'soak'}")
-    ended = run_harness("soak", *arguments, timeout=240)
+    ended = run_harness("soak", *arguments, timeout=500)
     assert ended.status == 0, ended.stdout + ended.stderr
     found = json.loads((tmp_path / "soak" / "soak.json").read_text())
     assert (
@@ -152,26 +174,27 @@ def test_a_minute_of_it(lab: Lab, tmp_path: Path) -> None:
 def test_a_signal_ends_it_and_leaves_nothing(
     lab: Lab, tmp_path: Path, number: signal.Signals
 ) -> None:
-    before = namespaces()
     # Where the tests were started in the background, SIGINT would be ignored.
     argv = ["env", "--default-signal=INT", sys.executable, "-m", "nfsmulti"]
-    argv += ["soak", f"--results={tmp_path / 'soak'}"]
+    argv += ["soak", "--paths=2", f"--results={tmp_path / 'soak'}"]
     env = {"PYTHONPATH": str(paths.PYTHON_TESTS)}
     with (
         (tmp_path / "out").open("wb") as out,
         Process(argv, env=env, stdout=out, stderr=out) as soak,
     ):
-        eventually((tmp_path / "soak/000-write/hard/command").exists, 60)
+        eventually((tmp_path / "soak/000-write/hard/command").exists, 120)
         below = family(soak.pid)
-        own = namespaces() - before
+        (own,) = (state for state in live() if state.owner.pid == soak.pid)
         soak.signal(number)
-        status = soak.wait(30)
+        status = soak.wait(120)
         said = (tmp_path / "out").read_text()
     assert status in (1, 128 + number), said
     assert below
-    assert own
     eventually(lambda: not [pid for pid in below if _runs(pid)])
-    assert not own & namespaces()
+    network = Network(own.id)
+    assert not {network.server, network.client} & namespaces()
+    assert not any(process.alive() for process in own.processes.values())
+    assert not own.folder.exists()
 
 
 def _runs(pid: int) -> bool:
@@ -183,17 +206,16 @@ def _runs(pid: int) -> bool:
 
 
 def test_soak_that_cannot_go_on_leaves_what_it_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """`lab` is there for its skip alone."""
+
     def fail(self: Passes, rounds: int) -> None:
         raise HarnessError("no space")
 
     monkeypatch.setattr(Passes, "run", fail)
-    try:
-        with pytest.raises(HarnessError, match="no space"):
-            soak(minutes=1, seed=3, paths=2, results=tmp_path)
-    except MissingError as error:
-        missing(error)
+    with pytest.raises(HarnessError, match="no space"):
+        soak(minutes=1, seed=3, paths=2, results=tmp_path)
     left = json.loads((tmp_path / "soak.json").read_text())
     assert left["seed"] == 3
     assert left["troubles"] == ["ended early: no space"]

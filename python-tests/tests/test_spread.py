@@ -5,11 +5,10 @@ import ctypes
 from collections import Counter
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pool_abi import JOB, QUEUE, ROUNDROBIN, STRIPE, Spread, SpreadLibrary, SpreadLoad
 
-unhurried = settings(deadline=None)  # sanitizers and busy machines are slow
 U32 = 2**32 - 1
 # The file's last byte may be the last that 64 bits can name.
 OFFSETS = st.one_of(st.integers(0, 1 << 24), st.integers(0, 2**63 - 1 - U32))
@@ -63,7 +62,6 @@ def check_pieces(pieces: list[tuple[int, int, int]], io: tuple[int, int, int]) -
     assert at == offset + length
 
 
-@unhurried
 @given(striped())
 def test_stripe_covers_every_byte_once(
     spreads: SpreadLibrary, case: tuple[Spread, tuple[int, int, int]]
@@ -72,7 +70,6 @@ def test_stripe_covers_every_byte_once(
     check_pieces(list(spreads.cut(spread, *io)), io)
 
 
-@unhurried
 @given(striped())
 def test_stripe_puts_each_byte_on_its_connection(
     spreads: SpreadLibrary, case: tuple[Spread, tuple[int, int, int]]
@@ -83,14 +80,13 @@ def test_stripe_puts_each_byte_on_its_connection(
         assert {spread.first + s % spread.count * spread.step for s in stripes} == {connection}
 
 
-@pytest.mark.parametrize("stripe", [2**32 - 1, 2**32, 2**32 + 1, 2**51])
-def test_stripes_beyond_32_bits(spreads: SpreadLibrary, stripe: int) -> None:
+def test_stripes_beyond_32_bits(spreads: SpreadLibrary) -> None:
     spread = Spread(policy=STRIPE, step=1, count=3, stripe_size=4096)
-    pieces = list(spreads.cut(spread, stripe * 4096, 8192, 8192))
-    assert [connection for _offset, _length, connection in pieces] == [stripe % 3, (stripe + 1) % 3]
+    for stripe in (2**32 - 1, 2**32, 2**32 + 1, 2**51):
+        pieces = list(spreads.cut(spread, stripe * 4096, 8192, 8192))
+        assert [connection for *_, connection in pieces] == [stripe % 3, (stripe + 1) % 3]
 
 
-@unhurried
 @given(striped())
 def test_stripe_is_cut_no_more_than_it_must(
     spreads: SpreadLibrary, case: tuple[Spread, tuple[int, int, int]]
@@ -102,7 +98,6 @@ def test_stripe_is_cut_no_more_than_it_must(
         assert length == max_length or (start + length) % size == 0
 
 
-@unhurried
 @given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 40), st.sampled_from([STRIPE, JOB]))
 @example(1, 1, 1, STRIPE)
 @example(2, 2, 2, STRIPE)
@@ -116,7 +111,6 @@ def test_pieces_max_is_what_the_worst_offset_needs(
     assert spreads.pieces_max(spread, length, max_length) == max(needed)
 
 
-@unhurried
 @given(striped(), st.integers(0, 2**40))
 def test_pieces_max_holds_for_large_numbers(
     spreads: SpreadLibrary, case: tuple[Spread, tuple[int, int, int]], stripe: int
@@ -139,7 +133,6 @@ def test_pieces_max_does_not_overflow(spreads: SpreadLibrary) -> None:
     assert spreads.pieces_max(turning(ROUNDROBIN, 2), U32, 1) == U32
 
 
-@unhurried
 @given(st.sampled_from([JOB, ROUNDROBIN]), ios())
 def test_an_io_stays_on_one_connection(
     spreads: SpreadLibrary, policy: int, io: tuple[int, int, int]
@@ -149,7 +142,6 @@ def test_an_io_stays_on_one_connection(
     assert len({connection for _offset, _length, connection in pieces}) == 1
 
 
-@unhurried
 @given(st.sampled_from([JOB, ROUNDROBIN]), st.integers(1, 70), st.data())
 def test_turns_are_fair(
     spreads: SpreadLibrary, policy: int, count: int, data: st.DataObject
@@ -171,7 +163,6 @@ def test_connections_of_a_job_lie_on_its_path(spreads: SpreadLibrary) -> None:
     assert {connection % paths for connection in chosen} == {job % paths}
 
 
-@unhurried
 @given(st.integers(0, U32), st.integers(1, 1024))
 def test_jobs_take_paths_in_turn(spreads: SpreadLibrary, job: int, paths: int) -> None:
     assert spreads.path_of_job(job, paths) == job % paths
@@ -197,7 +188,6 @@ class QueueModel:
         return min(range(len(self.load)), key=lambda i: (self.load[i], self.given[i], i))
 
 
-@unhurried
 @given(st.integers(1, 70), st.data())
 def test_queue_chooses_the_least_loaded(
     spreads: SpreadLibrary, count: int, data: st.DataObject
@@ -222,22 +212,18 @@ def test_queue_chooses_the_least_loaded(
             assert load.least() == model.least()
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 5, 8, 64, 100])
 @pytest.mark.parametrize("depth", [1, 2, 7])
-def test_queue_shares_equal_connections_evenly(
-    spreads: SpreadLibrary, count: int, depth: int
-) -> None:
-    chosen: list[int] = []
-    with SpreadLoad(spreads, count) as load:
-        for i in range(depth * count * 10):
-            connection = load.least()
-            load.add(connection, 4096)
-            chosen.append(connection)
-            if i >= depth:
-                load.add(chosen[i - depth], -4096)
-    shares = Counter(chosen)
-    assert len(shares) == count
-    assert max(shares.values()) == min(shares.values())
+def test_queue_shares_equal_connections_evenly(spreads: SpreadLibrary, depth: int) -> None:
+    for count in (1, 2, 3, 5, 8, 64, 100):
+        chosen: list[int] = []
+        with SpreadLoad(spreads, count) as load:
+            for i in range(depth * count * 10):
+                connection = load.least()
+                load.add(connection, 4096)
+                chosen.append(connection)
+                if i >= depth:
+                    load.add(chosen[i - depth], -4096)
+        assert Counter(chosen) == dict.fromkeys(range(count), depth * 10)
 
 
 def test_queue_starts_with_the_first_connection(spreads: SpreadLibrary) -> None:
@@ -249,7 +235,6 @@ def test_queue_starts_with_the_first_connection(spreads: SpreadLibrary) -> None:
     assert chosen == [0, 1, 2, 3, 4, 5]
 
 
-@unhurried
 @given(ios(), st.integers(1, 9), st.data())
 def test_queue_keeps_an_io_on_one_connection(
     spreads: SpreadLibrary, io: tuple[int, int, int], count: int, data: st.DataObject

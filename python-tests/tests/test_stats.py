@@ -120,23 +120,29 @@ def test_figures_that_do_not_vary() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ours", "verdict"),
+    ("ours", "theirs", "verdict"),
     [
-        (None, Verdict.UNTOLD),
-        (Ratio(1.5, 1.4, 1.6), Verdict.HOLDS),
-        (Ratio(1.35, 1.3, 1.4), Verdict.HOLDS),
-        (Ratio(1.34, 1.3, 1.4), Verdict.IN_KIND),
-        (Ratio(1.25, 1.2, 1.3), Verdict.IN_KIND),
-        (Ratio(1.24, 1.2, 1.3), Verdict.UNTOLD),
-        (Ratio(1.34), Verdict.UNTOLD),
-        (Ratio(1.5, 0.9, 2.4), Verdict.UNTOLD),
-        (Ratio(0.9, 0.8, 0.95), Verdict.NOT),
-        (Ratio(1.5), Verdict.HOLDS),
-        (Ratio(0.99), Verdict.NOT),
+        (None, 1.5, Verdict.UNTOLD),
+        # nine tenths of theirs
+        (Ratio(1.5, 1.4, 1.6), 1.5, Verdict.HOLDS),
+        (Ratio(1.35, 1.3, 1.4), 1.5, Verdict.HOLDS),
+        (Ratio(1.34, 1.3, 1.4), 1.5, Verdict.IN_KIND),
+        # half of their gain
+        (Ratio(1.25, 1.2, 1.3), 1.5, Verdict.IN_KIND),
+        (Ratio(1.24, 1.2, 1.3), 1.5, Verdict.UNTOLD),
+        # a story fails only where the interval excludes it
+        (Ratio(3.6, 0.9, 14.0), 3.71, Verdict.UNTOLD),
+        (Ratio(2.0, 1.5, 2.6), 3.71, Verdict.UNTOLD),
+        (Ratio(2.0, 1.8, 2.2), 3.71, Verdict.NOT),
+        (Ratio(1.1, 0.9, 1.3), 3.71, Verdict.NOT),
+        # single runs
+        (Ratio(1.5), 1.5, Verdict.HOLDS),
+        (Ratio(1.34), 1.5, Verdict.UNTOLD),
+        (Ratio(0.99), 1.5, Verdict.NOT),
     ],
 )
-def test_verdict_on_a_published_ratio(ours: Ratio | None, verdict: Verdict) -> None:
-    assert judge(ours, 1.5) is verdict
+def test_verdict_on_a_published_ratio(ours: Ratio | None, theirs: float, verdict: Verdict) -> None:
+    assert judge(ours, theirs) is verdict
 
 
 def test_verdict_on_single_runs_says_so() -> None:
@@ -147,12 +153,9 @@ def test_verdict_on_single_runs_says_so() -> None:
 # --- shares ---
 
 
-@pytest.mark.parametrize(
-    ("shares", "index"),
-    [([1, 1, 1, 1], 1), ([1, 0, 0, 0], 0.25), ([0.5, 0.25, 0.25], 8 / 9), ([3], 1)],
-)
-def test_jains_index(shares: list[float], index: float) -> None:
-    assert jain(shares) == pytest.approx(index)
+def test_jains_index() -> None:
+    shares: list[list[float]] = [[1, 1, 1, 1], [1, 0, 0, 0], [0.5, 0.25, 0.25], [3]]
+    assert [jain(one) for one in shares] == pytest.approx([1, 0.25, 8 / 9, 1])
 
 
 def test_nothing_shared_has_no_index() -> None:

@@ -35,30 +35,27 @@ def test_fields_of_a_later_harness_are_dropped(tmp_path: Path) -> None:
 
 def test_a_file_in_the_place_of_a_folder_is_refused(tmp_path: Path) -> None:
     SUMMARY.save(tmp_path)
-    with pytest.raises(HarnessError, match="Not a directory"):
-        Summary.load(tmp_path / FILE)
+    assert "Not a directory" in _refusal(tmp_path / FILE)
+    assert "name the folder of a run" in _refusal(tmp_path / FILE)
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        (None, "not the folder of a run"),
-        ("{", "Expecting"),
-        ("[]", "not a summary"),
-        ('{"schema": "nfsmulti-summary", "version": 2}', "version 2"),
-        ('{"schema": "nfsmulti-summary", "version": 1}', "cells"),
-        ('{"schema": "nfsmulti-summary", "version": 1, "cells": [1]}', "int"),
-    ],
-)
-def test_what_is_not_a_summary_is_refused(tmp_path: Path, text: str | None, said: str) -> None:
-    if text is not None:
+def test_what_is_not_a_summary_is_refused(tmp_path: Path) -> None:
+    texts = {
+        "{": "Expecting",
+        "[]": "not a summary",
+        '{"schema": "nfsmulti-summary", "version": 2}': "version 2",
+        '{"schema": "nfsmulti-summary", "version": 1}': "cells",
+        '{"schema": "nfsmulti-summary", "version": 1, "cells": [1]}': "int",
+    }
+    assert "not the folder of a run" in _refusal(tmp_path)
+    for text, said in texts.items():
         (tmp_path / FILE).write_text(text)
-    with pytest.raises(HarnessError, match=said) as refused:
-        Summary.load(tmp_path)
-    assert str(tmp_path) in str(refused.value)
+        refused = _refusal(tmp_path)
+        assert said in refused
+        assert str(tmp_path) in refused
 
 
-def test_a_file_is_no_folder_of_a_run(tmp_path: Path) -> None:
-    (tmp_path / FILE).write_text("{}")
-    with pytest.raises(HarnessError, match="name the folder of a run"):
-        Summary.load(tmp_path / FILE)
+def _refusal(folder: Path) -> str:
+    with pytest.raises(HarnessError) as refused:
+        Summary.load(folder)
+    return str(refused.value)

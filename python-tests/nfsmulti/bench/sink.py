@@ -42,6 +42,7 @@ class Sink:
 
     options: Sequence[str] = ()
     folder: Path | None = None  # of the build
+    address: str = field(default="", init=False)
     port: int = field(default=0, init=False)
 
     def __enter__(self) -> Self:
@@ -55,7 +56,8 @@ class Sink:
         finally:
             os.close(writer)
         try:
-            self.port = int(self._line()["nfsport"])
+            ready = self._line()
+            self.address, self.port = ready["address"], int(ready["nfsport"])
         except BaseException:
             self.__exit__()
             raise
@@ -75,7 +77,12 @@ class Sink:
     @property
     def url(self) -> str:
         """The export, as a path of a pool and as libnfs takes it."""
-        return f"nfs://127.0.0.1/export?{self.arguments}"
+        return f"nfs://{self.address}/export?{self.arguments}"
+
+    @property
+    def running(self) -> bool:
+        """Whether it runs."""
+        return self._process.running
 
     def stop(self) -> SinkCounts:
         """End it, and give what it counted."""

@@ -1,93 +1,140 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What the demo runs: a published story each, with the lab that has its limits."""
+"""What the demo runs: a workload each on one connection and on several, and the limits to fit."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+import dataclasses
+from dataclasses import dataclass, field
 
-from nfsmulti.fiorun import Options
-from nfsmulti.lab import LabConfig, Limits
+from nfsmulti.scenarios.scenario import timed
+from nfsmulti.summary import Factor
+
+REPEATS = 3
+# What a fio runs for. In all: 3 workloads x 2 sides x (FIT + REPEATS x RUN), with what it takes to
+# start a fio and a lab, is well below three minutes.
+FIT_SECONDS, RUN_SECONDS = 1.0, 3.0
+
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a comparison: in a row of the table, in a sentence with its verb, for fio."""
+
+    row: str
+    words: str
+    options: dict[str, Factor | None]
+    paths: int = 1
 
 
 @dataclass(frozen=True)
 class Workload:
-    """A jobfile, run with the options `one` on one path, and with `pool` on all paths of the lab.
+    """A jobfile, run with `options` and those of each side.
 
-    `seconds` is how long each of the two runs takes. `published` are the figures of the story.
+    `link` and `cap` are limits in tc's words, which are lowered in their proportion to what the
+    machine can carry. A cap holds for each of the `connections` of the side `many`: for each
+    address of a lab, or for each connection to one address where `per_connection`. `files` must be
+    there. `theirs` is the ratio to hold ours against, and `said` where it comes from; `published`
+    where link and cap are a publication's.
     """
 
+    name: str
     jobfile: str
-    direction: Literal["read", "write"]
-    lab: LabConfig
-    one_text: str
-    pool_text: str
-    one: Options
-    pool: Options
-    seconds: int
-    published: str
-    published_ratio: float | None
-    explanation: str
+    options: dict[str, Factor | None]
+    one: Side
+    many: Side
+    connections: int
+    link: str
+    cap: str
+    theirs: float
+    said: str
+    files: dict[str, int] = field(default_factory=dict)
+    per_connection: bool = False
+    published: bool = True
+    seconds: float = RUN_SECONDS
 
     @property
-    def name(self) -> str:
-        """The jobfile's name without its ending."""
-        return self.jobfile.removesuffix(".fio")
+    def addresses(self) -> int:
+        """How many the servers need."""
+        return self.many.paths
 
 
-WORKLOADS = (
-    Workload(
-        jobfile="dd-write.fio",
-        direction="write",
-        lab=LabConfig(addresses=5, limits=Limits(link="1gbit", per_address="120mbit")),
-        one_text="1 stream on 1 path",
-        pool_text="5 streams on 5 paths",
-        one={"runtime": 8},
-        pool={"runtime": 8, "numjobs": 5},
-        seconds=8,
-        published="AIX, 1 GbE: 19.4 MB/s, five streams 72 MB/s",
-        published_ratio=72 / 19.4,
-        explanation=(
-            "dd-write copies zeros as dd does, one 8 KiB request at a time. Every connection of"
-            " this lab is capped at 120 Mbit/s of a 1 Gbit/s link, so one stream sees its cap and"
-            " five streams on five connections nearly five times that."
-        ),
-    ),
-    Workload(
-        jobfile="fsperf.fio",
-        direction="read",
-        lab=LabConfig(
-            addresses=4,
-            limits=Limits(link="9400mbit", per_address="6200mbit", assured="1gbit", burst="2m"),
-        ),
-        one_text="1 reader on 1 path",
-        pool_text="1 reader on 4 paths",
-        one={"runtime": 8, "time_based": True},
-        pool={"runtime": 8, "time_based": True, "spread": "roundrobin"},
-        seconds=8,
-        published="NFSv3, 10 GbE: 718 MB/s, four mounts 1100 MB/s",
-        published_ratio=1100 / 718,
-        explanation=(
-            "fsperf is one process reading 64 KiB blocks. One connection is capped at 6.2 Gbit/s;"
-            " sending each I/O over the next of four connections leaves only the link's 9.4 Gbit/s"
-            " as the limit."
-        ),
-    ),
-    Workload(
-        jobfile="randread.fio",
-        direction="read",
-        lab=LabConfig(addresses=4),
-        one_text="4 jobs on 1 path",
-        pool_text="4 jobs on 4 paths",
-        one={},
-        pool={},
-        seconds=30,
-        published="NFS over RDMA, 40 GbE: 4381 MB/s over four jobs",
-        published_ratio=None,
-        explanation=(
-            "randread reads a small file at random from four jobs, with no limit on the link. Here"
-            " the processors of this machine are the limit: the pool spreads the jobs over four"
-            " server processes, where one path has one."
-        ),
-    ),
+_DD = Workload(
+    name="dd",
+    jobfile="dd-write.fio",
+    options={"size": 64 * _MIB},
+    one=Side("dd-write, 1 stream", "one stream does", {}),
+    many=Side("dd-write, 5 streams", "five streams on five paths write", {"numjobs": 5}, paths=5),
+    connections=5,
+    link="1gbit",
+    cap="200mbit",
+    theirs=72 / 19.4,
+    said="published were 3.71 times (AIX, 1 GbE: 19.4 MB/s, five streams 72 MB/s)",
 )
+_FSPERF = Workload(
+    name="fsperf",
+    jobfile="fsperf.fio",
+    options={"size": 256 * _MIB},
+    one=Side("fsperf, 1 path", "it does on one path", {}),
+    many=Side(
+        "fsperf, 4 paths", "one reader reads on four paths", {"spread": "roundrobin"}, paths=4
+    ),
+    connections=4,
+    link="9400mbit",
+    cap="6200mbit",
+    theirs=1100 / 718,
+    said="published were 1.53 times (NFSv3, 10 GbE: 718 MB/s, four mounts 1100 MB/s)",
+    files={"fsperf": 256 * _MIB},
+)
+# Where nothing is published, a "link" of twice all caps together only keeps these well below what
+# the machine carries: then they are reached beside other programs too.
+_RANDREAD = Workload(
+    name="randread",
+    jobfile="randread.fio",
+    options={"numjobs": 1},
+    one=Side("randread, nconnect=1", "one does", {"nconnect": 1}),
+    many=Side(
+        "randread, nconnect=4",
+        "four connections to one address read",
+        {"nconnect": 4, "spread": "roundrobin"},
+    ),
+    connections=4,
+    link="18800mbit",
+    cap="2350mbit",
+    theirs=4.0,
+    said="four caps together allow 4.00 times",
+    files={"1.txt": 10_000_000},
+    per_connection=True,
+    published=False,
+)
+
+IN_LAB = (_DD, _FSPERF, _RANDREAD)
+
+# Pacing caps what a server sends, so there are reads alone. No link is shared on the loopback.
+ON_LOOPBACK = (
+    dataclasses.replace(
+        _DD,
+        jobfile="dd-read.fio",
+        one=dataclasses.replace(_DD.one, row="dd-read, 1 stream"),
+        link="2gbit",
+        many=dataclasses.replace(
+            _DD.many, row="dd-read, 5 streams", words="five streams on five paths read"
+        ),
+        theirs=5.0,
+        said="five caps together allow 5.00 times",
+        published=False,
+    ),
+    dataclasses.replace(
+        _FSPERF,
+        link="49600mbit",
+        theirs=4.0,
+        said="four caps together allow 4.00 times",
+        published=False,
+    ),
+    _RANDREAD,
+)
+
+
+def fio_options(workload: Workload, side: Side, seconds: float) -> dict[str, Factor | None]:
+    """Give fio's options for a side that runs for so long."""
+    return {**workload.options, **side.options, **timed(seconds)}

@@ -28,7 +28,6 @@ class PoolPath:
     port: int
     mountport: int
     rdmaport: int
-    namespace: str
     user: tuple[int, int]
 
     @classmethod
@@ -43,7 +42,6 @@ class PoolPath:
             port=line.get("port", 0),
             mountport=line.get("mountport", 0),
             rdmaport=line.get("rdmaport", nfs3.RDMA_PORT),
-            namespace=line.get("namespace", "tcp"),
             user=(line.get("uid", os.getuid()), line.get("gid", os.getgid())),
         )
 

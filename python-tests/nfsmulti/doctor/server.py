@@ -47,10 +47,7 @@ def look(paths: Sequence[PoolPath]) -> Iterator[Finding]:
         if path.dir is not None:
             yield _directory(path.label, Path(path.dir))
         else:
-            if path.namespace == "rdma":
-                yield _mount_alone(path)
-            else:
-                yield from _server(path, identities)
+            yield from _server(path, identities)
             if path.rdma:
                 yield from rdma.server(path)
     strangers = [
@@ -102,20 +99,6 @@ def _server(path: PoolPath, identities: dict[str, tuple[int, int]]) -> Iterator[
     yield from sockets.look(path.label, path.address, round_trip)
     if 3 in nfs and 3 in mount:
         yield from _export(path, ports, identities)
-
-
-def _mount_alone(path: PoolPath) -> Finding:
-    """NFS may be offered over RDMA alone: of TCP, MOUNT is all that is needed."""
-    try:
-        port = path.mountport or rpc.port_of(path.address, nfs3.MOUNT, 3)
-        with _client(path, port, nfs3.MOUNT, reserved=False) as client:
-            nfs3.mount(client, path.export)
-    except _TROUBLE as error:
-        return fail(
-            f"{path.label}: MOUNT does not give {path.export}: {error}",
-            "is it exported to this host, and does MOUNT answer over TCP (rpcbind, mountport=)?",
-        )
-    return ok(f"{path.label}: MOUNT on port {port} gives {path.export}")
 
 
 def _ports(path: PoolPath) -> _Ports:

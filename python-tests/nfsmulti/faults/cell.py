@@ -53,7 +53,7 @@ class Fault:
     """What goes wrong, and the job that it meets: each place adds how it is brought about.
 
     It is always the last but one of `paths`' addresses, or the only one, that it befalls. `options`
-    are fio's; `patience` is what `soft` allows, in seconds.
+    are fio's; `patience` is what `soft` allows, in seconds, where it is to give up.
     """
 
     name: str
@@ -76,7 +76,7 @@ class Expected:
 
     done    fio ends with 0, and every byte is right
     failed  fio ends with `error` (an errno) in its report and a status that is not 0
-    held    the job waits for as long as one likes, and SIGINT ends it within 5 seconds
+    held    the job waits for as long as one likes, and SIGINT ends it
 
     `says` are words of the engine, with | between those of which any will do; `moves`: calls were
     taken over by other paths; `loses`: the engine tells of bytes that may be lost (None: it may, or

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from nfsmulti.faults.cell import Cell, Mode, Outcome, says
-from nfsmulti.faults.job import SIGNAL_SECONDS, Left, block_of, content_of, longest_io
+from nfsmulti.faults.job import Left, block_of, content_of, longest_io
 from nfsmulti.fiorun import FioResult
 
 _LOST = re.compile(r": (\d+) bytes of .* may be lost: ")
@@ -95,8 +95,6 @@ def _complaints(cell: Cell, left: Left, moved: int) -> Iterator[str]:
         yield f"it said {len(left.said)} lines"
     if expected.moves and not moved:
         yield "no call was taken over by another path"
-    if left.signalled is not None and left.ended - left.signalled > SIGNAL_SECONDS:
-        yield f"SIGINT ended it after {left.ended - left.signalled:.1f} s"
     if expected.loses is not None and expected.loses != bool(lost_bytes(left)):
         yield f"{lost_bytes(left)} bytes were told as lost"
     yield from _account(cell, left)

@@ -11,6 +11,7 @@ from nfsmulti.lab.config import (
     Instances,
     LabConfig,
 )
+from nfsmulti.lab.fit import Fit, fit
 from nfsmulti.lab.ganesha import Server
 from nfsmulti.lab.lab import Lab
 from nfsmulti.lab.limits import Limits
@@ -22,9 +23,11 @@ __all__ = [
     "SMALL",
     "SQUASHED",
     "Export",
+    "Fit",
     "Instances",
     "Lab",
     "LabConfig",
     "Limits",
     "Server",
+    "fit",
 ]

@@ -34,9 +34,10 @@ _Local = Annotated[
     bool, typer.Option("--local", help="Serve on this machine's own loopback, 127.0.0.1 and up.")
 ]
 _Link = Annotated[str | None, typer.Option(help="Rate of the whole link, as 1gbit or 9400mbit.")]
-_PerAddress = Annotated[
+_PerAddress = Annotated[str | None, typer.Option(help="Cap of each address, as 120mbit.")]
+_PerConnection = Annotated[
     str | None,
-    typer.Option("--per-address", "--per-connection", help="Cap of each address, as 120mbit."),
+    typer.Option(help="Cap of each TCP connection, as 200mbit; in place of --per-address."),
 ]
 _Assured = Annotated[str | None, typer.Option(help="What each address gets when all are busy.")]
 _Burst = Annotated[str | None, typer.Option(help="What an address may send at once, as 2m.")]
@@ -60,12 +61,19 @@ def start(
     per_address: _PerAddress = None,
     assured: _Assured = None,
     burst: _Burst = None,
+    per_connection: _PerConnection = None,
     read_only: _ReadOnly = False,
     size: _Size = None,
     lab_id: _Id = None,
 ) -> None:
     """Start a lab that stays up until `lab stop`, and print its pool and how to use it."""
-    limits = Limits(link=link, per_address=per_address, assured=assured, burst=burst)
+    limits = Limits(
+        link=link,
+        per_address=per_address,
+        assured=assured,
+        burst=burst,
+        per_connection=per_connection,
+    )
     config = _config(addresses, instances, local, limits, read_only, size)
     _explain(background.start(config, lab_id))
 
@@ -80,6 +88,7 @@ def run(
     per_address: _PerAddress = None,
     assured: _Assured = None,
     burst: _Burst = None,
+    per_connection: _PerConnection = None,
     read_only: _ReadOnly = False,
     size: _Size = None,
     lab_id: _Id = None,
@@ -89,7 +98,13 @@ def run(
     COMMAND finds the pool in $POOL; the engine also knows it as --pool=lab, and its first path
     alone as --pool=one. The exit status is the command's.
     """
-    limits = Limits(link=link, per_address=per_address, assured=assured, burst=burst)
+    limits = Limits(
+        link=link,
+        per_address=per_address,
+        assured=assured,
+        burst=burst,
+        per_connection=per_connection,
+    )
     config = _config(addresses, instances, local, limits, read_only, size)
     with (
         Lab(config, lab_id=lab_id) as lab,

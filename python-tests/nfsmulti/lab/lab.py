@@ -13,6 +13,7 @@ That mount namespace, and all in it, ends with its last process.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import os
 import re
@@ -24,10 +25,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
+from nfsmulti import privileges
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.lab import state as states
 from nfsmulti.lab.config import MAIN_VOLUME, Instances, LabConfig
 from nfsmulti.lab.ganesha import Endpoint, Server
+from nfsmulti.lab.limits import Limits
 from nfsmulti.lab.network import Network
 from nfsmulti.lab.state import LabState
 from nfsmulti.processes import Completed, Identity, Process, find, run
@@ -66,15 +69,19 @@ class Lab:
 
     def start(self) -> Self:
         """Bring everything up and wait until each server serves."""
-        if os.geteuid() != 0:
-            raise MissingError("a lab makes namespaces and mounts, which needs root", "use sudo")
-        for program in ("ip", "tc", "rpcbind", "ganesha.nfsd"):
+        if lacking := privileges.missing():
+            raise MissingError(
+                f"a lab makes namespaces, links and mounts, which is not permitted here: {lacking}",
+                "run it as root, with CAP_SYS_ADMIN and CAP_NET_ADMIN",
+            )
+        nft = ["nft"] if self.config.limits.per_connection else []
+        for program in ("ip", "tc", "rpcbind", "ganesha.nfsd", *nft):
             find(program)
         with contextlib.ExitStack() as undo:
             self._claim(undo)
             if not self.config.local:
                 self.network.create(self.config.addresses, self.config.hosts)
-                self.network.limit(self.config.limits, self.config.addresses)
+                self.limit(self.config.limits)
             self._start_rpcbind(undo)
             self._start_servers(undo)
             self._describe()
@@ -91,6 +98,17 @@ class Lab:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+    def limit(self, limits: Limits) -> None:
+        """Set other limits, or none, while the lab runs.
+
+        Raises CommandError, or HarnessError for limits that clash. What waits in a queue is lost,
+        as on a busy link: change limits between measurements.
+        """
+        before, self.config = self.config.limits, dataclasses.replace(self.config, limits=limits)
+        if before.per_connection or limits.per_connection:
+            self.network.number_connections(limits)
+        self.network.limit(limits, self.config.addresses)
 
     @property
     def state(self) -> LabState:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Rate limits of a lab's link and of its addresses, and the tc commands that set them.
+"""Rate limits of a lab's link, addresses and connections, and what tc and nft need to set them.
 
 Each end limits what it sends: the server's end by source address (reads), the client's end by
-destination address (writes).
+destination address (writes). Connections are told apart by numbers, which each end gives them.
 """
 
 from __future__ import annotations
@@ -18,19 +18,27 @@ from nfsmulti.units import check, parse_rate, parse_size
 _BURST_SECONDS = 0.002
 _BURST_MIN = 256 << 10
 
+# Each connection has a number, and with it a class of its own, in both directions. Numbers start
+# over when all have been given, so that only a lab with more connections at once shares classes.
+_CONNECTIONS = 1024
+_FIRST_CONNECTION = 0x100
+_ROOT = "qdisc replace dev {} root handle 1: htb default 99"
+_TABLE = "inet nfsmulti-connections"
+
 
 @dataclass(frozen=True)
 class Limits:
     """Rates in tc's words ("9400mbit", "1gbit"), `burst` as "2m" (bytes); None sets no limit.
 
-    `link` limits all addresses together, `per_address` caps each one (an address stands for a
-    connection with its own cap). `assured` is each one's share when all are busy.
+    `link` limits all addresses together, `per_address` caps each one. `assured` is each one's share
+    when all are busy. `per_connection` caps each TCP connection, to whichever address it is.
     """
 
     link: str | None = None
     per_address: str | None = None
     assured: str | None = None
     burst: str | None = None
+    per_connection: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse words that tc would not understand, naming the option."""
@@ -38,12 +46,29 @@ class Limits:
         check("--per-address", self.per_address, parse_rate)
         check("--assured", self.assured, parse_rate)
         check("--burst", self.burst, parse_size)
+        check("--per-connection", self.per_connection, parse_rate)
+        if self.per_address and self.per_connection:
+            raise HarnessError(
+                "--per-address and --per-connection exclude each other: a cap holds for an address"
+                " or for a connection"
+            )
         if self.assured and not self.per_address:
             raise HarnessError("--assured is a share of --per-address: give that too")
 
     def __bool__(self) -> bool:
         """Tell whether anything is limited."""
-        return bool(self.link or self.per_address)
+        return bool(self.rates)
+
+    @property
+    def rates(self) -> dict[str, str]:
+        """The rates that are set, by name."""
+        rates = {
+            "link": self.link,
+            "per_address": self.per_address,
+            "assured": self.assured,
+            "per_connection": self.per_connection,
+        }
+        return {name: rate for name, rate in rates.items() if rate}
 
     def commands(
         self, device: str, direction: str, addresses: Sequence[tuple[str, str]]
@@ -54,6 +79,8 @@ class Limits:
         """
         if self.per_address:
             return self._classes(device, direction, addresses)
+        if self.per_connection:
+            return self._connection_classes(device)
         if self.link:
             rate = parse_rate(self.link)
             bucket = f"rate {rate}bit burst {self._burst(rate)} latency 50ms"
@@ -72,14 +99,8 @@ class Limits:
                 f"--assured={self.assured} is more than a part of the link for each address",
                 f"assure at most {share // 10**6}mbit",
             )
-        bucket = f"burst {self._burst(cap)} cburst {self._burst(cap)}"
-        whole = (
-            f"rate {link}bit ceil {link}bit burst {self._burst(link)} cburst {self._burst(link)}"
-        )
-        lines = [
-            f"qdisc replace dev {device} root handle 1: htb default 99",
-            f"class add dev {device} parent 1: classid 1:1 htb {whole}",
-        ]
+        bucket = self._buckets(cap)
+        lines = self._link_class(device, link)
         for number, (ipv4, ipv6) in enumerate(addresses, start=0x10):
             flow = f"1:{number:x}"
             lines += [
@@ -91,6 +112,51 @@ class Limits:
                 f" u32 match ip6 {direction} {ipv6}/128 flowid {flow}",
             ]
         return lines
+
+    def numbering(self, device: str) -> str:
+        """Give the text for `nft -f` that numbers the connections which send over `device`.
+
+        A packet's priority then names its class, which is what HTB asks for first.
+        """
+        lines = [f"add table {_TABLE}", f"delete table {_TABLE}"]
+        if self.per_connection:
+            numbers = range(_FIRST_CONNECTION, _FIRST_CONNECTION + _CONNECTIONS)
+            classes = ", ".join(f'{number} : "1:{number:x}"' for number in numbers)
+            number = f"numgen inc mod {_CONNECTIONS} offset {_FIRST_CONNECTION}"
+            packets = f'add rule {_TABLE} out oifname "{device}" meta l4proto tcp'
+            lines += [
+                f"add table {_TABLE}",
+                f"add chain {_TABLE} out {{ type filter hook output priority mangle; }}",
+                f"{packets} ct mark 0 ct mark set {number}",
+                f"{packets} meta priority set ct mark map {{ {classes} }}",
+            ]
+        return "".join(f"{line}\n" for line in lines)
+
+    def _connection_classes(self, device: str) -> list[str]:
+        """Give a class to each number. Those below a link borrow from it what they use."""
+        cap = parse_rate(self.per_connection or "")
+        rate, parent = cap, "1:"
+        lines = [_ROOT.format(device)]
+        if self.link:
+            link = parse_rate(self.link)
+            rate, parent = min(cap, max(link // _CONNECTIONS, 8)), "1:1"
+            lines = self._link_class(device, link)
+        return lines + [
+            f"class add dev {device} parent {parent} classid 1:{number:x} htb rate {rate}bit"
+            f" ceil {cap}bit {self._buckets(cap)} quantum 65536"
+            for number in range(_FIRST_CONNECTION, _FIRST_CONNECTION + _CONNECTIONS)
+        ]
+
+    def _link_class(self, device: str, link: int) -> list[str]:
+        """Give the lines for the class 1:1, which all others share."""
+        return [
+            _ROOT.format(device),
+            f"class add dev {device} parent 1: classid 1:1 htb"
+            f" rate {link}bit ceil {link}bit {self._buckets(link)}",
+        ]
+
+    def _buckets(self, rate: int) -> str:
+        return f"burst {self._burst(rate)} cburst {self._burst(rate)}"
 
     def _burst(self, rate: int) -> int:
         """Give a bucket's size in bytes for `rate` in bit/s."""

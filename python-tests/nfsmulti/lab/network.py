@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from nfsmulti.errors import HarnessError
 from nfsmulti.lab.limits import Limits
 from nfsmulti.processes import run
 
@@ -79,11 +80,29 @@ class Network:
             self._run_batch("ip", self.host(number), lines)
 
     def limit(self, limits: Limits, count: int) -> None:
-        """Limit what both ends send; raises CommandError, or HarnessError for limits that clash."""
-        server = limits.commands(_SERVER_DEVICE, "src", self.addresses(count))
-        client = limits.commands(_CLIENT_DEVICE, "dst", self.addresses(count))
-        self._run_batch("tc", self.server, server)
-        self._run_batch("tc", self.client, client)
+        """Limit what both ends send, in place of the limits that they have.
+
+        Raises CommandError, or HarnessError for limits that clash.
+        """
+        for name, device, direction in self._ends():
+            lines = limits.commands(device, direction, self.addresses(count))
+            self._run_batch("tc", name, [*_without_limits(device), *lines])
+
+    def number_connections(self, limits: Limits) -> None:
+        """Have both ends number their connections, or no longer, as `limits` need it.
+
+        Raises HarnessError where this kernel cannot.
+        """
+        for name, device, _ in self._ends():
+            argv = [*self.enter(name), "nft", "-f", "-"]
+            done = run(argv, timeout=_SECONDS, stdin=limits.numbering(device))
+            if done.status != 0:
+                said = (done.stderr.strip() or "it did not end in time").splitlines()[0]
+                raise HarnessError(
+                    "--per-connection: nft cannot number connections, for which it needs a kernel"
+                    f" with conntrack and numgen: {said[:200]}",
+                    "use --per-address",
+                )
 
     def remove(self) -> None:
         """Remove the names that are there; a namespace ends with its last process."""
@@ -103,6 +122,10 @@ class Network:
         """Give the words to put before a command that shall run in the namespace `name`."""
         return ["nsenter", f"--net={_NETNS / name}", "--"]
 
+    def _ends(self) -> tuple[tuple[str, str, str], ...]:
+        """Give each end's namespace and device, and what tc calls the server's address there."""
+        return (self.server, _SERVER_DEVICE, "src"), (self.client, _CLIENT_DEVICE, "dst")
+
     def _join(self, server_device: str, name: str) -> None:
         """Lay a link from the server's namespace to another."""
         link = f"{server_device} netns {self.server} type veth peer name {_CLIENT_DEVICE}"
@@ -120,3 +143,11 @@ class Network:
         batch = "".join(f"{line}\n" for line in lines)
         argv = [*self.enter(name), program, "-batch", "-"]
         run(argv, timeout=_SECONDS, stdin=batch).check()
+
+
+def _without_limits(device: str) -> list[str]:
+    """Give lines for `tc -batch` that take a device's limits away, whether it has some or not.
+
+    A device without limits has nothing that tc would delete, so it is given a queue first.
+    """
+    return [f"qdisc replace dev {device} root pfifo", f"qdisc delete dev {device} root"]

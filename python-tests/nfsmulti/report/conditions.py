@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from nfsmulti.errors import HarnessError
+from nfsmulti.lab import Fit
 from nfsmulti.paths import ROOT
 from nfsmulti.report.story import Table
 from nfsmulti.summary import Summary
@@ -20,14 +22,13 @@ KERNEL_LAB = (
 )
 
 
-def table(summary: Summary, folder: Path) -> Table:
+def table(summary: Summary, environment: Mapping[str, Any]) -> Table:
     """List place and environment, one line each; a run without environment.json says so."""
     place = dict(summary.place)
     if "places" in place:
         place.pop("limits", None)  # which stand in each place as well
     rows = [["run", "started", summary.started], ["run", "ended", summary.ended or "not ended"]]
     rows += [["place", *row] for row in flat(place)]
-    environment = load(folder)
     rows += [[name, *row] for name, part in environment.items() for row in flat(part)]
     if not environment:
         rows.append(["environment", FILE, "missing"])
@@ -63,7 +64,17 @@ def in_short(summary: Summary) -> str:
         for name, value in limits.items()
         if value
     ]
+    parts += [f"{name} at {fit.part}" for name, fit in _fits(summary).items()]
     return " ".join([where or "unknown place", *([f"({'; '.join(parts)})"] if parts else [])])
+
+
+def fitted(summary: Summary) -> list[str]:
+    """Say in a sentence each at which part of the published rates a place was measured."""
+    return [f"Measured in the {name}. {fit.text()}" for name, fit in _fits(summary).items()]
+
+
+def _fits(summary: Summary) -> dict[str, Fit]:
+    return {name: Fit(**fit) for name, fit in summary.place.get("fitted", {}).items()}
 
 
 def flat_text(value: Any) -> str:

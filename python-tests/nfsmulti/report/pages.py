@@ -15,11 +15,12 @@ from markupsafe import Markup, escape
 from nfsmulti.errors import HarnessError
 from nfsmulti.report import charts, conditions, hosts, texts, variants
 from nfsmulti.report.scenarios import SCENARIOS
-from nfsmulti.report.story import Beside, Section, Story, Table
+from nfsmulti.report.story import Beside, Scenario, Section, Story, Table
 from nfsmulti.summary import Cell, Summary
 
 MARKDOWN, HTML, PLOTS = "report.md", "report.html", "plots"
-_TEMPLATES = Path(__file__).with_name("templates")
+TEMPLATES = {MARKDOWN: "report.md.j2", HTML: "report.html.j2"}
+_FOLDER = Path(__file__).with_name("templates")
 _NOTHING = Story(["No cell of this run is done: there is nothing to report yet."])
 
 
@@ -32,23 +33,30 @@ def write(folder: Path) -> None:
     scenario = SCENARIOS.get(summary.scenario)
     if scenario is None:
         raise HarnessError(f"{folder}: there is no report for scenario '{summary.scenario}'")
+    values = contents(scenario, summary, conditions.load(folder))
+    story: Story = values["story"]
+    plots = [plot for section in (*story.sections, *story.ending) for plot in section.plots]
+    drawn = {plot.name: Markup(charts.write(plot, folder / PLOTS)) for plot in plots}
+    for file, template in TEMPLATES.items():
+        (folder / file).write_text(render(template, {**values, "drawn": drawn}))
+
+
+def contents(
+    scenario: Scenario, summary: Summary, environment: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Give what the templates show, by name; the page needs `drawn` as well, its plots as SVG."""
     story = variants.tell(scenario, summary) if summary.done else _NOTHING
     if by_host := hosts.section(summary):
         story = dataclasses.replace(story, sections=[*story.sections, by_host])
-    plots = [plot for section in (*story.sections, *story.ending) for plot in section.plots]
-    drawn = {plot.name: Markup(charts.write(plot, folder / PLOTS)) for plot in plots}
-    values = {
+    return {
         "summary": summary,
         "scenario": scenario,
         "story": story,
-        "drawn": drawn,
         "beside": beside_table(variants.beside(scenario, summary)),
         "troubles": _troubles(summary),
-        "conditions": conditions.table(summary, folder),
+        "conditions": conditions.table(summary, environment),
         "place": conditions.in_short(summary),
     }
-    for file, template in ((MARKDOWN, "report.md.j2"), (HTML, "report.html.j2")):
-        (folder / file).write_text(render(template, values))
 
 
 def render(template: str, values: Mapping[str, Any]) -> str:
@@ -103,7 +111,7 @@ def _name(cell: Cell) -> str:
 
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_TEMPLATES),
+        loader=jinja2.FileSystemLoader(_FOLDER),
         autoescape=jinja2.select_autoescape(["html.j2"]),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,

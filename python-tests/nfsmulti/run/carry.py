@@ -10,6 +10,7 @@ from rich.console import Console
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
+from nfsmulti.run.fitted import fitted
 from nfsmulti.run.guest import run_in_guests
 from nfsmulti.run.onhosts import OnHosts
 from nfsmulti.run.place import InLab, OnPool, Serving
@@ -44,7 +45,7 @@ def carry_out(record: Record, out: Console) -> None:
             for name in plan.places:
                 try:
                     if record.waiting(name):
-                        _run_place(record, name, meter)
+                        _run_place(record, name, meter, out)
                 except HarnessError as error:
                     missed.append(error)
         if not missed:
@@ -55,7 +56,7 @@ def carry_out(record: Record, out: Console) -> None:
         raise missed[0]
 
 
-def _run_place(record: Record, name: str, watcher: Watcher) -> None:
+def _run_place(record: Record, name: str, watcher: Watcher, out: Console) -> None:
     """Run what waits in one place, where that is."""
     engine = Engine.built()
     if name == OWN:
@@ -65,7 +66,7 @@ def _run_place(record: Record, name: str, watcher: Watcher) -> None:
         if isinstance(place, GuestPlace):
             run_in_guests(record, name, place, watcher)
             return
-        make = functools.partial(InLab, place)
+        make = functools.partial(InLab, fitted(record, name, place, engine, out))
     run_in_place(record, name, make, engine, watcher)
 
 

@@ -10,7 +10,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from nfsmulti.errors import HarnessError
@@ -52,7 +52,8 @@ class Plan:
     `hosts` are those that run it, as --hosts names them; "": this machine does.
 
     `left_out` says in a line each what of the scenario is not run. `cells` are in the order of
-    running, which `seed` has chosen.
+    running, which `seed` has chosen. `probes` are what is run in a place, by its name, before its
+    limits are set, to fit these to the machine.
     """
 
     scenario: str
@@ -65,6 +66,7 @@ class Plan:
     left_out: list[str]
     cells: list[PlannedCell]
     hosts: str = ""
+    probes: dict[str, CellSpec] = field(default_factory=dict)
 
     def save(self, folder: Path) -> None:
         """Write it to the folder of the run, whole or not at all."""
@@ -83,7 +85,8 @@ class Plan:
                 PlannedCell(**{**cell, "spec": CellSpec(**cell["spec"])})
                 for cell in data.pop("cells")
             ]
-            return cls(**data, cells=cells)
+            probes = {name: CellSpec(**spec) for name, spec in data.pop("probes", {}).items()}
+            return cls(**data, cells=cells, probes=probes)
         except FileNotFoundError:
             raise HarnessError(f"{folder}: no {FILE}: not the folder of a run") from None
         except (ValueError, KeyError, TypeError, AttributeError) as error:

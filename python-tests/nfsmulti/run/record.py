@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from nfsmulti.errors import HarnessError
+from nfsmulti.lab import Fit, Limits
 from nfsmulti.paths import shown
 from nfsmulti.run.plan import Plan, PlannedCell
 from nfsmulti.summary import Cell, Summary
@@ -56,6 +57,26 @@ class Record:
     def failed(self) -> list[Cell]:
         """The cells that failed."""
         return [cell for cell in self.cells if cell.status == "failed"]
+
+    def fit(self, place: str) -> Fit | None:
+        """Give the limits that were fitted for a place; None where that was not done yet."""
+        fitted = self._summary.place.get("fitted", {}).get(place)
+        return Fit(**fitted) if fitted else None
+
+    def set_fit(self, name: str, fit: Fit, limits: Limits) -> None:
+        """Write down which limits a place has since they were fitted."""
+        place = self._summary.place
+        alone = len(self.plan.places) == 1
+        self._save(
+            dataclasses.replace(
+                self._summary,
+                place={
+                    **place,
+                    "limits": limits.rates if alone else {**place["limits"], name: limits.rates},
+                    "fitted": {**place.get("fitted", {}), name: dataclasses.asdict(fit)},
+                },
+            )
+        )
 
     def cell(self, name: str) -> Cell:
         """Give a cell by its id."""

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 import secrets
@@ -20,7 +19,7 @@ from nfsmulti.run import environment, factors
 from nfsmulti.run.place import OnPool
 from nfsmulti.run.plan import FILE, Factors, Plan, crossed, ordered
 from nfsmulti.run.record import Record, now_text
-from nfsmulti.scenarios import SCENARIOS, CellSpec, GuestPlace, Place, Scale, Scenario
+from nfsmulti.scenarios import SCENARIOS, CellSpec, GuestPlace, Scale, Scenario
 
 # For tests of the harness itself: every cell then takes so long.
 _CELL_SECONDS = "NFSMULTI_CELL_SECONDS"
@@ -54,6 +53,9 @@ def begun(results: Path, request: Request, name: str) -> Record:
     seed = request.seed if request.seed is not None else secrets.randbelow(1 << 31)
     # Without it the command would give another order.
     chosen = "" if request.seed is not None or not request.command else f" --seed {seed}"
+    cells = ordered(specs, repeats, seed)
+    places = {cell.spec.place for cell in cells}
+    probes = scenario.probes(Scale(request.quick, _cell_seconds()))
     plan = Plan(
         scenario=name,
         label=request.label,
@@ -63,8 +65,9 @@ def begun(results: Path, request: Request, name: str) -> Record:
         seed=seed,
         pool=request.pool,
         left_out=left_out,
-        cells=ordered(specs, repeats, seed),
+        cells=cells,
         hosts=request.hosts,
+        probes={name: spec for name, spec in probes.items() if name in places},
     )
     at = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     run = results / name / (f"{at}-{request.label}" if request.label else at)
@@ -136,7 +139,11 @@ def _place(scenario: Scenario, plan: Plan) -> dict[str, Any]:
     kinds = dict.fromkeys(
         "lab" if isinstance(p, LabConfig) else "kernel-lab" for p in places.values()
     )
-    limits = {name: set_ for name, place in places.items() if (set_ := _limits(place))}
+    every = {
+        name: place.limits.rates if isinstance(place, LabConfig) else place.limits
+        for name, place in places.items()
+    }
+    limits = {name: rates for name, rates in every.items() if rates}
     alone = len(places) == 1 and limits
     return {
         "kind": " and ".join(kinds),
@@ -156,11 +163,3 @@ def _guest(place: GuestPlace | None) -> dict[str, Any]:
     }
     facts = {"mounts": mounts, "nfsd_threads": place.threads, "differs": list(place.differs)}
     return {name: fact for name, fact in facts.items() if fact}
-
-
-def _limits(place: Place) -> dict[str, str]:
-    """Give the rates that are limited, by name."""
-    if not isinstance(place, LabConfig):
-        return place.limits
-    limits = dataclasses.asdict(place.limits)
-    return {name: rate for name, rate in limits.items() if rate and name != "burst"}

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """fsperf: one reader on one path, then with its I/O spread over two to four.
 
-The lab has the limits of the story: 9.4 Gbit/s for the link, 6.2 Gbit/s for a connection. An
-emulated processor is far from that: the guest has an eightieth of them.
+The lab has the limits of the story, 9.4 Gbit/s for the link and 6.2 Gbit/s for a connection, or as
+much of them as the machine can carry. An emulated processor is far from that: the guest has an
+eightieth of them.
 """
 
 from __future__ import annotations
+
+import dataclasses
 
 from nfsmulti.lab.config import LabConfig
 from nfsmulti.lab.kernel.mounts import Mount
@@ -24,6 +27,7 @@ from nfsmulti.scenarios.scenario import (
 from nfsmulti.summary import Factor
 
 _PATHS = 4
+_PROBE_SECONDS = 2.0
 _BYTES, _GUEST_BYTES = 2 << 30, 64 << 20
 
 
@@ -92,4 +96,16 @@ def _cell(client: str, place: str, scale: Scale, paths: int, spread: str) -> Cel
     )
 
 
-FSPERF = Scenario("fsperf", "one reader over several paths", _PLACES, _cells, _own_cells)
+def _probes(scale: Scale) -> dict[str, CellSpec]:
+    seconds = scale.cell_seconds or _PROBE_SECONDS
+    cell = _cell("nfs3", "lab", scale, _PATHS, "roundrobin")
+    return {
+        "lab": dataclasses.replace(
+            cell, options={**cell.options, **timed(seconds)}, seconds=seconds, over_time=False
+        )
+    }
+
+
+FSPERF = Scenario(
+    "fsperf", "one reader over several paths", _PLACES, _cells, _own_cells, probes=_probes
+)

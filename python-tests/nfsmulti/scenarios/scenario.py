@@ -104,7 +104,8 @@ class Scale:
 class Scenario:
     """A published story. `cells` gives what is run in `places`, `own_cells` what on a user's pool.
 
-    `own_cells` also says in a line each what it leaves out.
+    `own_cells` also says in a line each what it leaves out. `probes` gives the labs whose limits
+    are fitted to the machine, each with what is run in it without limits to see what that carries.
     """
 
     name: str
@@ -114,6 +115,7 @@ class Scenario:
     own_cells: Callable[[Scale, OwnPool], tuple[list[CellSpec], list[str]]]
     repeats: int = 3
     quick_repeats: int = 2
+    probes: Callable[[Scale], dict[str, CellSpec]] = field(default=lambda _: {})
 
 
 def timed(seconds: float) -> dict[str, Factor | None]:

@@ -24,7 +24,7 @@ from nfsmulti.scripted.procedures import Arguments, Export, Procedures
 from nfsmulti.scripted.protocol import Mount, Nfs, Procedure, RpcCall
 
 _BACKLOG = 256
-_START_SECONDS = _STOP_SECONDS = 10.0
+_START_SECONDS = _STOP_SECONDS = 60.0
 _BIND_TRIES = 32
 _FULL_SECONDS = 0.1  # a connection on this machine that takes longer finds the queue full
 
@@ -115,7 +115,7 @@ class ScriptedServer:
         log = self._log[:]
         return [call for call in log if call.procedure in procedures] if procedures else log
 
-    def wait_for(self, condition: Callable[[], bool], seconds: float = 10.0) -> None:
+    def wait_for(self, condition: Callable[[], bool], seconds: float = 60.0) -> None:
         """Wait until the condition holds, which is looked at after each call."""
         with self._logged:
             if not self._logged.wait_for(condition, seconds):
@@ -190,7 +190,7 @@ class ScriptedServer:
 
     def refuse(self, address: str | None = None) -> None:
         """Refuse new connections, at one address or all."""
-        self._do_each(lambda: self._listeners_at(address), _Listener.close)
+        self._do_each(lambda: self._listeners_at(address), _Listener.refuse)
 
     def stall(self, address: str | None = None) -> None:
         """Leave new connections without any answer, at one address or all: the queues are full."""
@@ -338,7 +338,7 @@ class _Listener:
     ):
         self.program, self.address = program, address
         self._receive_buffer, self._adopt = receive_buffer, adopt
-        self._socket: socket.socket | None = self._bind(port)
+        self._socket: socket.socket | None = self._bind(port, listen=True)
         self.port: int = self._socket.getsockname()[1]
         self._fillers: dict[int, socket.socket] = {}  # by their ports
 
@@ -350,8 +350,13 @@ class _Listener:
         self._socket.listen(_BACKLOG)
         asyncio.get_running_loop().add_reader(self._socket, self._accept)
 
+    def refuse(self) -> None:
+        """Let connections be refused; the port is kept, so that no other server gets it."""
+        self.close()
+        self._socket = self._bind(self.port)
+
     def close(self) -> None:
-        """Let connections be refused."""
+        """Give the port up."""
         self._close_fillers()
         if self._socket is None:
             return
@@ -386,7 +391,7 @@ class _Listener:
         self._fillers[filler.getsockname()[1]] = filler
         return True
 
-    def _bind(self, port: int) -> socket.socket:
+    def _bind(self, port: int, listen: bool = False) -> socket.socket:
         listening = socket.socket(socket.AF_INET6 if ":" in self.address else socket.AF_INET)
         try:
             listening.setblocking(False)
@@ -394,7 +399,8 @@ class _Listener:
             if self._receive_buffer is not None:
                 listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_buffer)
             listening.bind((self.address, port))
-            listening.listen(_BACKLOG)
+            if listen:  # which fails where another does
+                listening.listen(_BACKLOG)
         except OSError:
             listening.close()
             raise

@@ -8,6 +8,7 @@ squares means), so that runs that are missing favour nobody.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Mapping, Sequence
@@ -141,14 +142,22 @@ class Model:
         return self._estimate(self._row(over) - self._row(under))
 
     def _row(self, levels: Mapping[str, Level]) -> Any:
+        grid, rows = self._grid
+        chosen = np.ones(len(grid), dtype=bool)
+        for name, level in levels.items():
+            if name in self.levels:
+                chosen &= (grid[self._columns[name]] == level).to_numpy()
+        return rows[chosen].mean(axis=0)
+
+    @functools.cached_property
+    def _grid(self) -> tuple[pd.DataFrame, Any]:
+        """All combinations of levels, and the row of each in the design matrix."""
         from patsy import build_design_matrices
 
-        choices = [
-            [levels[name]] if name in levels else found for name, found in self.levels.items()
-        ]
-        grid = pd.DataFrame(list(itertools.product(*choices)), columns=list(self._columns.values()))
+        combinations = list(itertools.product(*self.levels.values()))
+        grid = pd.DataFrame(combinations, columns=list(self._columns.values()))
         (rows,) = build_design_matrices([self._result.model.data.model_spec], grid)
-        return np.asarray(rows).mean(axis=0)
+        return grid, np.asarray(rows)
 
     def _estimate(self, row: Any) -> Estimate:
         variance = float(row @ np.asarray(self._result.cov_params()) @ row)

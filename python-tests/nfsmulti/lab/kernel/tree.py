@@ -97,10 +97,18 @@ def lock() -> Iterator[None]:
 
 def _fetch() -> None:
     """Make the tree; it gets its name last, so that what is there is complete."""
+    if os.environ.get("NFSMULTI_NO_INSTALL") == "1":
+        raise MissingError(
+            "Debian's kernel is not here, and --no-install keeps apt from fetching it",
+            "leave out --no-install",
+        )
     partial = FOLDER / "linux.new"
     shutil.rmtree(partial, ignore_errors=True)
     (partial / "download").mkdir(parents=True)
-    print(f"nfsmulti: fetching Debian's kernel to {shown(_LINUX)} (once)", file=sys.stderr)
+    print(
+        f"nfsmulti: apt-get fetches Debian's kernel, for the guest, to {shown(_LINUX)} (once)",
+        file=sys.stderr,
+    )
     try:
         package = _download(partial / "download")
         run(["dpkg", "-x", str(package), str(partial)], timeout=_FETCH_SECONDS).check()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from itertools import zip_longest
 
-from nfsmulti.report import cells, charts, texts, verdict
+from nfsmulti.report import cells, charts, conditions, texts, verdict
 from nfsmulti.report.story import Beside, Plot, Scenario, Section, Story, Table
 from nfsmulti.stats.fairness import jain
 from nfsmulti.stats.ratio import Ratio
@@ -114,7 +114,10 @@ def tell(summary: Summary) -> Story:
     if shares := _shares_table(summary):
         sections.append(Section("How evenly the paths were used", tables=[shares]))
     return Story(
-        answer=[_answer(summary, client) for client in clients],
+        answer=[
+            *(_answer(summary, client) for client in clients),
+            *conditions.fitted(summary),
+        ],
         sections=sections,
         reading=[
             "MB/s are 10^6 bytes per second. One reader, 64 KiB blocks in order, 32 of them under"

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""fio with the engine against scripted servers: how runs are made, and what is expected of them.
+
+Nearly all of a run's time is waiting. The runs that a table describes are made at once, a server
+for each; the tests then look at what each has left. A server is a thread of pytest and may answer
+late on a busy machine: jobs have a short timeo only where it is silence that they meet.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from engine_helpers import done, said, sections
+
+from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Option
+from nfsmulti.scripted import Answer, Call, Export, Hook, Nfs, ScriptedServer, on
+
+KIB, MIB = 1 << 10, 1 << 20
+SECONDS = 90.0  # for one fio: what takes longer hangs
+AT_ONCE = 4
+BOTH = (Nfs.READ, Nfs.WRITE)
+TWO_ADDRESSES = ("127.0.0.1", "127.0.0.2")
+NEVER = Answer(reply=False)
+
+Options = Mapping[str, Option]
+
+JOB: Options = {"rw": "write", "bs": "4k", "size": "64k", "iodepth": 8, "verify_state_save": 0}
+BLOCKS = 16  # of that job
+READING: Options = {"rw": "read"}  # of a file of 64 KiB
+
+
+# --- runs ---
+
+
+def start_fio(
+    engine: Engine,
+    folder: Path,
+    pool: str,
+    arguments: Sequence[str],
+    options: Options,
+    enter: Sequence[str] = (),
+) -> FioProcess:
+    """Start JOB with other options on the file "f", or the jobs that `arguments` describe."""
+    file: Options = {} if arguments else {"filename": "f"}
+    common = {**JOB, **file, **options}
+    return Fio(engine, enter).start(folder, pool=pool, options=common, arguments=arguments)
+
+
+class Client:
+    """fio with the engine, one run after the other."""
+
+    def __init__(self, engine: Engine, folder: Path, item: pytest.Item):
+        self._engine, self._folder, self._item = engine, folder, item
+        self._runs = 0
+
+    def start(
+        self,
+        server: ScriptedServer,
+        *,
+        pool: str | None = None,
+        enter: Sequence[str] = (),
+        **options: Option,
+    ) -> FioProcess:
+        """Start JOB with other options, by default on all of the server's addresses."""
+        self._runs += 1
+        folder = self._folder / f"fio-{self._runs}"
+        return start_fio(self._engine, folder, pool or server.pool(), (), options, enter)
+
+    def __call__(
+        self,
+        server: ScriptedServer,
+        *,
+        pool: str | None = None,
+        enter: Sequence[str] = (),
+        **options: Option,
+    ) -> FioResult:
+        """Run it to its end, for SECONDS at most: then its status is None."""
+        with self.start(server, pool=pool, enter=enter, **options) as process:
+            return self.finish(process)
+
+    def finish(self, process: FioProcess) -> FioResult:
+        """Wait for a fio that start() gave."""
+        result = process.result(SECONDS)
+        words = f"{result.command}\nstatus {result.status}\n{result.messages}"
+        self._item.add_report_section("call", "fio", words)
+        return result
+
+
+@pytest.fixture
+def client(engine: Engine, tmp_path: Path, request: pytest.FixtureRequest) -> Client:
+    """Run fio with the engine on a scripted server."""
+    return Client(engine, tmp_path, request.node)
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedServer]:
+    """Give a scripted server."""
+    with ScriptedServer() as running:
+        yield running
+
+
+@pytest.fixture
+def paths() -> Iterator[ScriptedServer]:
+    """Give one with two addresses."""
+    with ScriptedServer(addresses=TWO_ADDRESSES) as running:
+        yield running
+
+
+def soundly(_: Call) -> Answer | None:
+    """Answer all calls as a sound server does."""
+    return None
+
+
+@dataclass(frozen=True)
+class Case:
+    """One run: what the server does and has, and the jobs; `url` are arguments of the pool.
+
+    `during` is called while fio runs, for example to tell it to end.
+    """
+
+    hook: Hook = soundly
+    options: Options = field(default_factory=dict)
+    arguments: Sequence[str] = ()
+    files: Mapping[str, bytes] = field(default_factory=lambda: {"r": bytes(64 * KIB)})
+    rtmax: int = MIB
+    wtmax: int = MIB
+    url: Mapping[str, object] = field(default_factory=dict)
+    addresses: Sequence[str] = TWO_ADDRESSES[:1]
+    receive_buffer: int | None = None
+    during: Callable[[ScriptedServer, FioProcess], object] | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run has left."""
+
+    server: ScriptedServer
+    result: FioResult
+
+
+Outcomes = Mapping[str, Outcome]
+
+
+def fixture_of_runs(cases: Mapping[str, Case]) -> Callable[..., Outcomes]:
+    """Make a fixture that runs all cases, AT_ONCE at a time, and gives their outcomes."""
+
+    @pytest.fixture(scope="module")
+    def outcomes(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
+        found: dict[str, Outcome] = {}
+        names = iter(cases)
+        while some := list(islice(names, AT_ONCE)):
+            folder = tmp_path_factory.mktemp("runs")
+            with ExitStack() as stack:
+                running = [_begin(stack, engine, folder, cases[name]) for name in some]
+                for name, (server, process) in zip(some, running, strict=True):
+                    if during := cases[name].during:
+                        during(server, process)
+                for name, (server, process) in zip(some, running, strict=True):
+                    found[name] = Outcome(server, process.result(SECONDS))
+        return found
+
+    fixture: Callable[..., Outcomes] = outcomes
+    return fixture
+
+
+def _begin(
+    stack: ExitStack, engine: Engine, folder: Path, case: Case
+) -> tuple[ScriptedServer, FioProcess]:
+    export = Export(rtmax=case.rtmax, wtmax=case.wtmax)
+    server = stack.enter_context(
+        ScriptedServer(
+            case.hook,
+            export=export,
+            addresses=case.addresses,
+            receive_buffer=case.receive_buffer,
+        )
+    )
+    for name, content in case.files.items():
+        server.create(name, content)
+    own, pool = folder / str(server.nfs_port), server.pool(**case.url)
+    process = start_fio(engine, own, pool, case.arguments, case.options)
+    return server, stack.enter_context(process)
+
+
+def read_and_write(hook: Hook, **options: Option) -> Case:
+    """Make a case of two jobs at once, "r" that reads a file "r" and "w" that writes one."""
+    jobs = sections(r={"rw": "read", "filename": "r"}, w={"rw": "write", "filename": "w"})
+    return Case(hook, options, jobs)
+
+
+def reading(hook: Hook, block: int = 4 * KIB, size: int = 64 * KIB, **options: Option) -> Case:
+    """Make a case of a job that reads "f" and verifies each block."""
+    verify: Options = {"verify": "pattern", "verify_pattern": "%o"}
+    job = {**READING, "bs": block, "size": size, **verify, **options}
+    return Case(hook, job, files={"f": numbered(size, block)})
+
+
+def numbered(size: int, block: int) -> bytes:
+    """Give the content that fio's verify_pattern=%o stands for: each block holds its offset."""
+    return b"".join(struct.pack("<Q", offset) * (block // 8) for offset in range(0, size, block))
+
+
+def replay(folder: Path, *operations: str) -> dict[str, Option]:
+    """Write a log of operations, such as "read 0 4096", for fio to replay."""
+    log = folder / "operations"
+    lines = ["fio version 2 iolog", "f add", "f open", *(f"f {line}" for line in operations)]
+    log.write_text("\n".join([*lines, "f close", ""]))
+    return {"read_iolog": str(log), "rw": "randrw"}
+
+
+# --- servers ---
+
+
+def last_of(number: int, answer: Answer) -> Hook:
+    """Make a hook that leaves the first WRITEs unanswered, and answers the last of them so."""
+    silent = on(Nfs.WRITE, NEVER, first=number - 1)
+    last = on(Nfs.WRITE, answer, nth=number)
+    return lambda call: last(call) or silent(call)
+
+
+def verifiers_at_random(call: Call) -> Answer | None:
+    """Answer each WRITE and COMMIT with a verifier of its own."""
+    return Answer(verifier=os.urandom(8)) if call.procedure in (Nfs.WRITE, Nfs.COMMIT) else None
+
+
+def first_of(*hooks: Hook) -> Hook:
+    """Make a hook of several: the first that has an answer gives it."""
+    return lambda call: next(filter(None, (hook(call) for hook in hooks)), None)
+
+
+def go(server: ScriptedServer) -> None:
+    """Let a server be gone."""
+    server.refuse()
+    server.reset_connections()
+
+
+# --- what is expected ---
+
+
+def failed(result: FioResult, *words: str, error: int) -> None:
+    """Expect that all jobs ended by themselves with this errno, and that words tell why."""
+    assert result.status is not None, f"fio hung: {result.messages}"
+    assert result.status > 0, f"status {result.status}: {result.messages}"
+    assert result.report is not None, result.output
+    assert {job["error"] for job in result.report.jobs} == {error}, result.messages
+    for word in words:
+        assert word in result.messages
+
+
+def undisturbed(result: FioResult) -> None:
+    """Expect success over the first connection, without any call sent twice."""
+    done(result)
+    assert said(result) == []
+    assert {line.retransmissions + line.reconnects + line.errors for line in result.stats} == {0}
+
+
+def covers_once(calls: Iterable[Call], size: int) -> None:
+    """Expect that the calls moved each byte of a file once."""
+    at = 0
+    for call in sorted(calls, key=lambda call: call.offset):
+        assert call.offset == at
+        at += call.moved
+    assert at == size
+
+
+def stderr_of(process: FioProcess) -> str:
+    """Give what a running fio has said so far."""
+    return (process.folder / "stderr").read_text()

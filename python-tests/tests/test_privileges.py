@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a lab needs and a process is not permitted is named."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from conftest import missing
+
+from nfsmulti import privileges
+from nfsmulti.errors import MissingError
+from nfsmulti.lab import Lab
+from nfsmulti.paths import PYTHON_TESTS
+from nfsmulti.processes import run
+
+_ASK = "from nfsmulti import privileges; print(privileges.missing())"
+_SECONDS = 20.0
+
+
+def _missing(*enter: str) -> str:
+    if lacking := privileges.missing():
+        missing(MissingError(lacking))
+    argv = [*enter, sys.executable, "-c", _ASK]
+    done = run(argv, timeout=_SECONDS, env={"PYTHONPATH": str(PYTHON_TESTS)})
+    return done.check().stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("taken", "named"),
+    [
+        ("-sys_admin", "no CAP_SYS_ADMIN"),
+        ("-net_admin", "no CAP_NET_ADMIN"),
+        ("-sys_admin,-net_admin", "no CAP_SYS_ADMIN and CAP_NET_ADMIN"),
+    ],
+)
+def test_capabilities_that_are_missing(taken: str, named: str) -> None:
+    assert _missing("setpriv", f"--bounding-set={taken}", "--inh-caps=-all") == named
+
+
+def test_another_user() -> None:
+    if lacking := privileges.missing():
+        missing(MissingError(lacking))
+    user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    script = privileges.SCRIPT.read_text()  # which that user may be kept from reading
+    assert run([*user, "sh"], timeout=_SECONDS, stdin=script).check().stdout == "not root\n"
+
+
+def test_root_of_a_user_namespace() -> None:
+    if run(["unshare", "-r", "true"], timeout=_SECONDS).status:
+        missing(MissingError("no user namespaces"))
+    assert _missing("unshare", "-r") == "root of a user namespace alone"
+
+
+def test_a_lab_says_what_is_missing_before_it_starts_anything(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(privileges, "missing", lambda: "no CAP_NET_ADMIN")
+    lab = Lab()
+    with pytest.raises(MissingError, match="not permitted here: no CAP_NET_ADMIN"):
+        lab.start()
+    assert not lab.folder.exists()

@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What servers refuse, as users are told, and who calls them from where."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import struct
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from engine_helpers import done, said
+from scripted_jobs import (
+    BOTH,
+    Case,
+    Client,
+    Outcomes,
+    failed,
+    fixture_of_runs,
+    read_and_write,
+    undisturbed,
+)
+
+from nfsmulti.fiorun import FioResult
+from nfsmulti.scripted import (
+    DATA,
+    AcceptStat,
+    Answer,
+    AuthStat,
+    Mount,
+    Nfs,
+    Procedure,
+    ScriptedServer,
+    Status,
+    accepted,
+    denied,
+    mark,
+    on,
+    reserved_ports_only,
+    rpc_mismatch,
+)
+
+pytestmark = pytest.mark.sanitized
+
+
+# --- refusals ---
+
+_STATUSES: dict[int, int] = {
+    Status.STALE: errno.ESTALE,
+    Status.NOSPC: errno.ENOSPC,
+    Status.DQUOT: errno.EDQUOT,
+    Status.ACCES: errno.EACCES,
+    12345: errno.EIO,
+}
+
+statuses = fixture_of_runs(
+    {str(status): read_and_write(on(BOTH, Answer(status=status), nth=5)) for status in _STATUSES}
+)
+
+
+@pytest.mark.parametrize(("status", "error"), _STATUSES.items())
+def test_statuses_are_reported_as_such(statuses: Outcomes, status: int, error: int) -> None:
+    server, result = statuses[str(status)].server, statuses[str(status)].result
+    known = status in {one.value for one in Status}
+    word = f"NFS3ERR_{Status(status).name}" if known else "an unknown nfsstat3"
+    failed(
+        result,
+        f"127.0.0.1:{server.nfs_port}:/export: {word}",
+        f"{os.strerror(error)}: read offset=16384",
+        f"{os.strerror(error)}: write offset=16384",
+        error=error,
+    )
+
+
+_NAMES: dict[str, tuple[Procedure, Status, int]] = {
+    "MNT ACCES": (Mount.MNT, Status.ACCES, errno.EACCES),
+    "MNT NOENT": (Mount.MNT, Status.NOENT, errno.EPERM),  # as libnfs has it
+    "LOOKUP STALE": (Nfs.LOOKUP, Status.STALE, errno.ESTALE),
+    "CREATE ROFS": (Nfs.CREATE, Status.ROFS, errno.EROFS),
+    "CREATE NOSPC": (Nfs.CREATE, Status.NOSPC, errno.ENOSPC),
+}
+
+names = fixture_of_runs(
+    {
+        name: Case(on(procedure, Answer(status=status)))
+        for name, (procedure, status, _) in _NAMES.items()
+    }
+)
+
+
+@pytest.mark.parametrize("name", _NAMES)
+def test_statuses_of_names_are_reported_as_such(names: Outcomes, name: str) -> None:
+    _, status, error = _NAMES[name]
+    failed(names[name].result, f"ERR_{status.name}", error=error)
+
+
+_REFUSALS: dict[str, tuple[bytes, int, str]] = {
+    "AUTH_TOOWEAK": (denied(AuthStat.TOOWEAK), errno.EACCES, "it may want a reserved source port"),
+    "AUTH_BADCRED": (denied(AuthStat.BADCRED), errno.EACCES, "the server denied AUTH_SYS"),
+    "RPC_MISMATCH": (rpc_mismatch(3, 4), errno.EPROTONOSUPPORT, "RPC versions 3 to 4, not 2"),
+    "PROG_UNAVAIL": (
+        accepted(AcceptStat.PROG_UNAVAIL),
+        errno.EPROTONOSUPPORT,
+        "the server does not offer NFS on this port",
+    ),
+    "PROG_MISMATCH": (
+        accepted(AcceptStat.PROG_MISMATCH),
+        errno.EPROTONOSUPPORT,
+        "the server offers NFS versions 4 to 4, not 3",
+    ),
+    "PROC_UNAVAIL": (
+        accepted(AcceptStat.PROC_UNAVAIL),
+        errno.EPROTONOSUPPORT,
+        "the server lacks the procedure",
+    ),
+    "GARBAGE_ARGS": (
+        accepted(AcceptStat.GARBAGE_ARGS),
+        errno.EINVAL,
+        "the server could not read the call",
+    ),
+    "SYSTEM_ERR": (
+        accepted(AcceptStat.SYSTEM_ERR),
+        errno.EREMOTEIO,
+        "the server ran out of something",
+    ),
+}
+
+refusals = fixture_of_runs(
+    {
+        name: read_and_write(on(BOTH, Answer(act=False, rpc=rpc), after=2))
+        for name, (rpc, _, _) in _REFUSALS.items()
+    }
+)
+
+
+def said_by(result: FioResult, job: str) -> list[str]:
+    return [line for line in said(result) if line.startswith(f"nfsmulti: {job}: ")]
+
+
+@pytest.mark.parametrize("name", _REFUSALS)
+def test_calls_that_are_not_accepted(refusals: Outcomes, name: str) -> None:
+    result, (_, error, words) = refusals[name].result, _REFUSALS[name]
+    failed(result, error=error)
+    for job, procedure in (("r", "READ"), ("w", "WRITE")):
+        lines = said_by(result, job)
+        assert f": {procedure}: " in lines[0]
+        assert words in lines[0]
+        assert name in lines[0]
+        assert len(lines) == 1, "one line is enough, however many calls were outstanding"
+
+
+_NO_RESERVED_PORTS = (
+    "setpriv",
+    "--bounding-set=-net_bind_service",
+    "--inh-caps=-net_bind_service",
+    "--",
+)
+
+
+@pytest.mark.parametrize(
+    "where", [DATA, (Nfs.LOOKUP,), (Mount.MNT,)], ids=["data", "names", "mount"]
+)
+def test_unprivileged_ports_are_refused(
+    client: Client, server: ScriptedServer, where: tuple[Procedure, ...]
+) -> None:
+    first_free = Path("/proc/sys/net/ipv4/ip_unprivileged_port_start").read_text()
+    if os.geteuid() or int(first_free) < 1024:
+        pytest.skip("whether a port below 1024 is to be had cannot be chosen here")
+    server.hooks.append(lambda call: reserved_ports_only(call) if call.procedure in where else None)
+    done(client(server))
+    assert {call.client[1] < 1024 for call in server.calls(*DATA)} == {True}
+    result = client(server, enter=_NO_RESERVED_PORTS)
+    assert result.status == 1, result.messages
+    lines = said(result)
+    assert "reserved" in lines[0]
+    assert len(lines) == 1
+
+
+# What libnfs gets for the names of files: the answer to one procedure.
+_HOSTILE_NAMES: dict[str, tuple[Procedure, Answer]] = {
+    "MNT: another RPC": (Mount.MNT, Answer(rpc=rpc_mismatch(3, 4))),
+    "MNT: a record of 2 GiB": (Mount.MNT, Answer(raw=mark(2**31 - 1) + bytes(4096))),
+    "LOOKUP: garbage": (Nfs.LOOKUP, Answer(raw=random.Random(1).randbytes(5000))),
+    "LOOKUP: half a reply": (Nfs.LOOKUP, Answer(cut=20, end="close")),
+    "FSINFO: no results": (Nfs.FSINFO, Answer(results=b"")),
+    "CREATE: no such attributes": (Nfs.CREATE, Answer(attributes=9)),
+    "CREATE: a verifier too long": (
+        Nfs.CREATE,
+        Answer(rpc=struct.pack(">3I", 0, 0, 4000) + bytes(4004)),
+    ),
+}
+
+hostile_names = fixture_of_runs(
+    {name: Case(on(procedure, answer)) for name, (procedure, answer) in _HOSTILE_NAMES.items()}
+)
+
+
+@pytest.mark.parametrize("name", _HOSTILE_NAMES)
+def test_hostile_replies_about_names(hostile_names: Outcomes, name: str) -> None:
+    result = hostile_names[name].result
+    assert result.status == 1, result.messages
+    (line,) = said(result)
+    assert f"127.0.0.1:{hostile_names[name].server.nfs_port}:/export: cannot " in line
+    assert not hostile_names[name].server.calls(*DATA)
+
+
+# --- who calls, and from where ---
+
+callers = fixture_of_runs(
+    {
+        "nconnect": Case(options={"nconnect": 4, "spread": "roundrobin", "verify": "crc32c"}),
+        "localaddr": Case(
+            options={
+                "nconnect": 4,
+                "spread": "roundrobin",
+                "localaddr": "127.0.0.2+127.0.0.3",
+            }
+        ),
+    }
+)
+
+
+def test_credentials(client: Client, server: ScriptedServer) -> None:
+    """The caller's own groups go with its own user and group alone."""
+    groups, enter = tuple(os.getgroups()[:16]), list[str]()
+    if os.geteuid() == 0:
+        groups, enter = (4, 5, 77777), ["setpriv", "--groups", "4,5,77777", "--"]
+    undisturbed(client(server, enter=enter))
+    (seen,) = {call.credentials for call in server.calls(*DATA)}
+    assert (seen.uid, seen.gid, seen.gids) == (os.geteuid(), os.getegid(), groups)
+    assert seen.machine == os.uname().nodename[:64]
+    undisturbed(client(server, pool=server.pool(uid=1234, gid=4294967294), enter=enter))
+    later = {call.credentials for call in server.calls() if call.credentials.uid == 1234}
+    assert {credentials.gid for credentials in later} == {4294967294}
+    assert {call.credentials.gids for call in server.calls(*DATA)} == {groups, ()}
+
+
+def test_nconnect(callers: Outcomes) -> None:
+    undisturbed(callers["nconnect"].result)
+    for procedure in BOTH:
+        calls = Counter(call.client for call in callers["nconnect"].server.calls(procedure))
+        assert list(calls.values()) == [4] * 4
+
+
+def test_local_addresses_are_bound_in_turn(callers: Outcomes) -> None:
+    server, result = callers["localaddr"].server, callers["localaddr"].result
+    undisturbed(result)
+    first = sorted(server.calls(Nfs.WRITE), key=lambda call: call.offset)[:4]
+    expected = ["127.0.0.2", "127.0.0.3"] * 2
+    assert [call.client[0] for call in first] == expected
+    assert len({call.client for call in first}) == 4
+    assert [line.local.split(":")[0] for line in result.stats] == expected

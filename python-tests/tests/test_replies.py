@@ -1,0 +1,443 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""NFSv3 over TCP: replies however they come, short, in other sizes, and from hostile servers."""
+
+from __future__ import annotations
+
+import errno
+import random
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pytest
+from engine_helpers import done, said, sections
+from scripted_jobs import (
+    BOTH,
+    KIB,
+    MIB,
+    Case,
+    Client,
+    Options,
+    Outcomes,
+    covers_once,
+    failed,
+    fixture_of_runs,
+    read_and_write,
+    reading,
+    undisturbed,
+)
+
+from nfsmulti.scripted import (
+    DATA,
+    AcceptStat,
+    Answer,
+    Call,
+    Hook,
+    Nfs,
+    ScriptedServer,
+    Status,
+    accepted,
+    mark,
+    message,
+    on,
+    record,
+)
+
+pytestmark = pytest.mark.sanitized
+
+# Blocks of every size and alignment, all of them read back and verified.
+MIXTURE: Options = {
+    "bsrange": "512-64k",
+    "bs_unaligned": 1,
+    "size": "256k",
+    "iodepth": 16,
+    "verify": "crc32c",
+}
+
+
+# --- replies however they come ---
+
+_RANDOM_SIZES = tuple(random.Random(3).choices(range(3000), k=200))
+_DELIVERIES: dict[str, Answer] = {
+    "as usual": Answer(),
+    "out of order": Answer(hold=5),
+    "fragments of 1": Answer(fragments=(1,)),
+    "fragments that end in the data": Answer(fragments=(128 + 333, 1 << 20)),
+    "fragments of any size": Answer(fragments=_RANDOM_SIZES),
+    "empty fragments": Answer(fragments=(0, 0, 100, 0)),
+    "no attributes": Answer(attributes=0),
+    "end of file not told": Answer(eof=0),
+    "made durable at once": Answer(committed=2),
+}
+_STALE: dict[str, Answer] = {
+    "twice": Answer(repeat=(0,)),
+    "an unknown number before": Answer(before=mark(24) + struct.pack(">6I", 7, 1, 0, 0, 0, 0)),
+    "no reply at all before": Answer(before=mark(5) + b"12345"),
+    "an unknown one in fragments": Answer(
+        before=mark(4, last=False) + bytes(4) + mark(0, last=False) + mark(70000) + bytes(70000)
+    ),
+}
+
+deliveries = fixture_of_runs(
+    {name: Case(on(DATA, answer), MIXTURE) for name, answer in {**_DELIVERIES, **_STALE}.items()}
+)
+
+
+@pytest.mark.parametrize("name", [*_DELIVERIES, *_STALE])
+def test_deliveries(deliveries: Outcomes, name: str) -> None:
+    server, result = deliveries[name].server, deliveries[name].result
+    undisturbed(result)
+    covers_once(server.calls(Nfs.WRITE), done(result).bytes("write"))
+    covers_once(server.calls(Nfs.READ), done(result).bytes("write"))
+    assert server.durable("f") == server.content("f")
+    stale = result.stats[0].stale_replies
+    assert stale > len(server.calls(Nfs.WRITE)) if name in _STALE else stale == 0
+
+
+def test_late_replies_to_finished_calls(client: Client, server: ScriptedServer) -> None:
+    """Each reply comes behind another one to a call of the same slot that is long over."""
+    depth, finished = 4, list[int]()
+
+    def repeat(call: Call) -> Answer | None:
+        if call.procedure not in DATA:
+            return None
+        finished.append(call.xid)
+        over = finished[:-depth]
+        reply = struct.pack(">6I", over[-1], 1, 0, 0, 0, 0) + bytes(8) if over else b""
+        return Answer(before=mark(len(reply)) + reply if over else b"")
+
+    server.hooks.append(repeat)
+    result = client(server, **{**MIXTURE, "iodepth": depth})
+    undisturbed(result)
+    assert result.stats[0].stale_replies == len(server.calls(*DATA)) - depth
+
+
+def test_one_byte_at_a_time(client: Client, server: ScriptedServer) -> None:
+    server.hooks.append(on(DATA, Answer(chunk=1)))
+    undisturbed(client(server, verify="crc32c", bs=1021, size=1021 * 8))
+    assert len(server.content("f")) == 1021 * 8
+
+
+def test_a_call_waits_for_others_while_a_reply_comes_in(
+    client: Client, server: ScriptedServer
+) -> None:
+    """But no longer than for one tick of 0.1 s, although here more and more of replies comes in.
+
+    Each piece that the server sends has the rest of one reply, which makes room for a call, and the
+    beginning of the next.
+    """
+    size, depth, pieces, pause = 64 * KIB, 32, 8, 0.25
+    replies = list[bytes]()
+
+    def in_pieces(call: Call) -> Answer | None:
+        if call.procedure is not Nfs.READ or call.nth > depth + 1:
+            return None
+        results = struct.pack(">5I", Status.OK, 0, size, 0, size) + bytes(size)
+        replies.append(record(message(call.xid, accepted(AcceptStat.SUCCESS, results))))
+        if call.nth < depth:
+            return Answer(reply=False)
+        if call.nth > depth:
+            return Answer(before=b"".join(replies[pieces:depth]))
+        raw = b"".join(replies[:pieces])
+        return Answer(raw=raw, chunk=len(replies[0]) + 1000, pause=pause)
+
+    server.hooks.append(in_pieces)
+    server.create("f", bytes(48 * size))
+    undisturbed(client(server, rw="read", bs=size, size=48 * size, iodepth=depth))
+    calls = server.calls(Nfs.READ)
+    last, new = calls[depth - 1], calls[depth]
+    assert last.answered is not None
+    assert new.time - last.time > 0.09, "it has not waited"
+    assert new.time < last.answered - 1.5 * pause, "it has waited for the last piece"
+
+
+# --- calls that move less ---
+
+# What a call moves at most, of blocks of which size.
+_LIMITS = {
+    f"{procedure.name} {limit}": (procedure, limit, block)
+    for procedure in BOTH
+    for limit, block in ((1, 512), (1000, 4 * KIB))
+}
+_LIMITED_BLOCKS = 2
+
+short_counts = fixture_of_runs(
+    {
+        name: Case(
+            on(procedure, Answer(limit=limit)),
+            {"bs": block, "size": _LIMITED_BLOCKS * block, "verify": "crc32c"},
+        )
+        for name, (procedure, limit, block) in _LIMITS.items()
+    }
+)
+
+
+@pytest.mark.parametrize("name", _LIMITS)
+def test_short_counts_are_continued(short_counts: Outcomes, name: str) -> None:
+    procedure, limit, block = _LIMITS[name]
+    undisturbed(short_counts[name].result)
+    calls = short_counts[name].server.calls(procedure)
+    covers_once(calls, _LIMITED_BLOCKS * block)
+    assert {call.moved for call in calls} == {limit, block % limit or limit}
+    # Each continuation asks for all of the rest, by a number of its own.
+    assert all((call.offset + call.count) % block == 0 for call in calls)
+    assert len({call.xid for call in calls}) == len(calls)
+
+
+# The answer to the fifth call of a job at depth 1; errno and words.
+_MISSING: dict[str, tuple[Nfs, Answer, int, str]] = {
+    "no data": (
+        Nfs.READ,
+        Answer(limit=0, eof=0),
+        errno.EIO,
+        "READ of 4096 bytes at 16384 brought none, and not the end of file either",
+    ),
+    "end of file": (Nfs.READ, Answer(limit=0, eof=1), errno.EIO, "READ beyond the end of file"),
+    "end of file in a block": (
+        Nfs.READ,
+        Answer(limit=1024, eof=1),
+        errno.EILSEQ,
+        "verify failed at file f offset 16384",
+    ),
+    "other data": (
+        Nfs.READ,
+        Answer(spoil=True),
+        errno.EILSEQ,
+        "verify failed at file f offset 16384",
+    ),
+    "nothing written": (
+        Nfs.WRITE,
+        Answer(limit=0),
+        errno.EIO,
+        "WRITE of 4096 bytes at 16384: the server took 0",
+    ),
+}
+
+missing_data = fixture_of_runs(
+    {
+        name: reading(on(procedure, answer, nth=5), iodepth=1, rw=procedure.name.lower())
+        for name, (procedure, answer, _, _) in _MISSING.items()
+    }
+)
+
+
+@pytest.mark.parametrize("name", _MISSING)
+def test_what_does_not_come_is_an_error(missing_data: Outcomes, name: str) -> None:
+    _, _, error, words = _MISSING[name]
+    failed(missing_data[name].result, words, error=error)
+
+
+# --- sizes ---
+
+
+@dataclass(frozen=True)
+class Split:
+    """What a server offers and a user asks for, and the counts that READ and WRITE then have."""
+
+    rtmax: int
+    wtmax: int
+    options: Options
+    reads: set[int]
+    writes: set[int]
+    block: int = 256 * KIB
+    url: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def case(self) -> Case:
+        """Two blocks, written and verified."""
+        size = {"bs": self.block, "size": 2 * self.block}
+        options = {**size, "verify": "crc32c", **self.options}
+        return Case(options=options, rtmax=self.rtmax, wtmax=self.wtmax, url=self.url)
+
+
+_SPLITS = {
+    "as the server offers": Split(64 * KIB, 32 * KIB, {}, {64 * KIB}, {32 * KIB}),
+    "as the user asks": Split(MIB, MIB, {"rsize": "16k", "wsize": "8k"}, {16 * KIB}, {8 * KIB}),
+    "odd": Split(
+        MIB,
+        MIB,
+        {"rsize": 10007, "wsize": 5003},
+        {10007, 256 * KIB % 10007},
+        {5003, 256 * KIB % 5003},
+    ),
+    "a mebibyte by itself": Split(4 * MIB, 4 * MIB, {}, {MIB}, {MIB}, 4 * MIB),
+    "more where asked for": Split(
+        4 * MIB, 4 * MIB, {"rsize": "4m", "wsize": "4m"}, {4 * MIB}, {4 * MIB}, 4 * MIB
+    ),
+    "boundless": Split(2**32 - 1, 2**32 - 1, {}, {MIB}, {MIB}, 4 * MIB),
+    "the path's own words": Split(
+        MIB,
+        MIB,
+        {"rsize": "1m", "wsize": "1m"},
+        {8 * KIB},
+        {4 * KIB},
+        64 * KIB,
+        {"rsize": "8k", "wsize": 4096},
+    ),
+}
+
+splits = fixture_of_runs({name: split.case for name, split in _SPLITS.items()})
+
+
+@pytest.mark.parametrize("name", _SPLITS)
+def test_blocks_are_split(splits: Outcomes, name: str) -> None:
+    server, split = splits[name].server, _SPLITS[name]
+    undisturbed(splits[name].result)
+    for procedure, counts in ((Nfs.READ, split.reads), (Nfs.WRITE, split.writes)):
+        covers_once(server.calls(procedure), 2 * split.block)
+        assert {call.count for call in server.calls(procedure)} == counts
+
+
+_ODD = (1, 3, 4097)
+_PATTERN = bytes(range(1, 251))
+
+
+def odd_content(block: int) -> bytes:
+    return (_PATTERN * (block // len(_PATTERN) + 1))[:block] * 20
+
+
+odd_sizes = fixture_of_runs(
+    {
+        str(block): Case(
+            options={
+                "bs": block,
+                "size": block * 20,
+                "verify": "pattern",
+                "verify_pattern": "0x" + _PATTERN[:block].hex(),
+            },
+            arguments=sections(
+                w={"rw": "write", "filename": "w"}, r={"rw": "read", "filename": "r"}
+            ),
+            files={"r": odd_content(block)},
+        )
+        for block in _ODD
+    }
+)
+
+
+@pytest.mark.parametrize("block", _ODD)
+def test_odd_sizes(odd_sizes: Outcomes, block: int) -> None:
+    """Whatever the pad: what is written is on the server, and comes back."""
+    server = odd_sizes[str(block)].server
+    undisturbed(odd_sizes[str(block)].result)
+    assert server.durable("w") == odd_content(block)
+    for file in "rw":
+        covers_once((call for call in server.calls(Nfs.READ) if call.file == file), block * 20)
+    assert {call.count for call in server.calls(*BOTH)} == {block}
+
+
+def own_limits(rtmax: int, wtmax: int) -> Hook:
+    """Make a hook that lets FSINFO of the engine's own tell other limits than that of libnfs.
+
+    libnfs asks about the export's root while it mounts, and refuses to where it is offered less
+    than 8 KiB; the engine asks about its file.
+    """
+
+    def hook(call: Call) -> Answer | None:
+        if call.procedure is not Nfs.FSINFO or call.file == "":
+            return None
+        limits = struct.pack(">7I", rtmax, rtmax, 1, wtmax, wtmax, 1, 4096)
+        return Answer(results=struct.pack(">2I", 0, 0) + limits + bytes(8 + 4 + 4 + 4))
+
+    return hook
+
+
+_NO_LIMITS: dict[str, tuple[Case, str]] = {
+    "rtmax 0": (Case(rtmax=0), "server max rsize of 0"),  # libnfs's own words
+    "rtmax 0 at the second look": (
+        Case(own_limits(0, MIB)),
+        "offers rtmax 0 and wtmax 1048576 (FSINFO): neither may be 0",
+    ),
+    "wtmax 0 at the second look": (
+        Case(own_limits(MIB, 0)),
+        "offers rtmax 1048576 and wtmax 0 (FSINFO): neither may be 0",
+    ),
+}
+
+limits = fixture_of_runs({name: case for name, (case, _) in _NO_LIMITS.items()})
+
+
+@pytest.mark.parametrize("name", _NO_LIMITS)
+def test_servers_that_take_nothing_are_refused(limits: Outcomes, name: str) -> None:
+    result = limits[name].result
+    assert result.status == 1
+    (line,) = said(result)
+    assert _NO_LIMITS[name][1] in line
+    assert not limits[name].server.calls(*DATA)
+
+
+def test_the_smallest_limits_serve(client: Client, server: ScriptedServer) -> None:
+    server.hooks.append(own_limits(512, 100))
+    undisturbed(client(server, verify="crc32c"))
+    assert {call.count for call in server.calls(Nfs.READ)} == {512}
+    assert {call.count for call in server.calls(Nfs.WRITE)} == {100, 4096 % 100}
+
+
+# --- hostile servers ---
+
+_BROKEN = (errno.EPROTO, "the server broke the protocol 3 times running: giving up")
+_CONTRADICTS = (errno.EPROTO, "contradicts the call or itself")
+_SILENT = (errno.ETIMEDOUT, "no answer within")
+_GONE = (errno.ETIMEDOUT, "connection lost")
+# What all READs and WRITEs but the first four are answered with; the errno and words to expect.
+_HOSTILE: dict[str, tuple[Answer, tuple[int, str]]] = {
+    "a call": (Answer(message_type=0), _BROKEN),
+    "neither accepted nor denied": (Answer(rpc=struct.pack(">I", 2)), _BROKEN),
+    "unknown accept_stat": (Answer(rpc=struct.pack(">4I", 0, 0, 0, 6)), _BROKEN),
+    "endless verifier": (Answer(rpc=struct.pack(">3I", 0, 0, 2**32 - 1) + bytes(64)), _BROKEN),
+    "another call's number": (Answer(xid=1), _SILENT),
+    "half a result": (Answer(results=struct.pack(">2I", 0, 1) + bytes(40)), _BROKEN),
+    "attributes that are neither there nor not": (Answer(attributes=2), _CONTRADICTS),
+    "much more than was asked": (Answer(extra=2 * MIB, count=2**32 - 1), _CONTRADICTS),
+    "half a number": (Answer(raw=mark(3) + b"abc"), _BROKEN),
+    "a fragment of 2 GiB": (Answer(raw=mark(2**31 - 1, last=False) + bytes(4096)), _BROKEN),
+    "fragments without end": (Answer(raw=mark(0, last=False) * 20000), _SILENT),
+    "garbage": (Answer(raw=random.Random(1).randbytes(5000)), _BROKEN),
+    "half a reply each time": (Answer(cut=60, end="close"), _GONE),
+}
+# Those that READ and WRITE have apart.
+_HOSTILE_READS: dict[str, tuple[Answer, tuple[int, str]]] = {
+    "more data than its count": (Answer(length=4097), _CONTRADICTS),
+    "more than was asked, four bytes": (Answer(extra=4), _CONTRADICTS),
+    "oversized opaque": (Answer(count=2**32 - 1, length=2**32 - 1), _CONTRADICTS),
+    "data that is not there": (Answer(cut=200, end="close"), _GONE),
+    "end of file that is neither": (Answer(eof=2), _CONTRADICTS),
+    "a WRITE's results": (
+        Answer(results=bytes(14) + b"\x10" + bytes(5) + b"verifier"),
+        _CONTRADICTS,
+    ),
+}
+_HOSTILE_WRITES: dict[str, tuple[Answer, tuple[int, str]]] = {
+    "more than was sent": (Answer(count=4097), _CONTRADICTS),
+    "unknown stable_how": (Answer(committed=3), _CONTRADICTS),
+}
+
+
+def _patience(expected: tuple[int, str]) -> Options:
+    """Let a job give up soon only where that is what is expected: replies may be late."""
+    soon = expected in (_SILENT, _GONE)
+    return {"soft": 1, "timeo": 5, "retrans": 1} if soon else {}
+
+
+hostile = fixture_of_runs(
+    {
+        **{
+            name: read_and_write(on(BOTH, answer, after=4), **_patience(expected))
+            for name, (answer, expected) in _HOSTILE.items()
+        },
+        **{
+            name: reading(on(Nfs.READ, answer, after=4), **_patience(expected))
+            for name, (answer, expected) in _HOSTILE_READS.items()
+        },
+        **{
+            name: Case(on(Nfs.WRITE, answer, after=4), _patience(expected))
+            for name, (answer, expected) in _HOSTILE_WRITES.items()
+        },
+    }
+)
+
+
+@pytest.mark.parametrize("name", [*_HOSTILE, *_HOSTILE_READS, *_HOSTILE_WRITES])
+def test_hostile_replies(hostile: Outcomes, name: str) -> None:
+    _, (error, words) = {**_HOSTILE, **_HOSTILE_READS, **_HOSTILE_WRITES}[name]
+    failed(hostile[name].result, words, error=error)

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""./nfsmulti test: which parts run, what becomes of them; and the limits of tests marked timing."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+import limits
+import pytest
+from conftest import call_harness
+
+from nfsmulti import testrun
+from nfsmulti.errors import HarnessError
+from nfsmulti.testrun import _Part, _Session
+
+_JUNIT = '<testsuites><testsuite tests="{}" failures="{}" errors="0" skipped="{}"/></testsuites>'
+
+
+class Parts:
+    """Stands for pytest and for the builds: what each is run with, and how it shall end.
+
+    `counts` are tests, failures and skips of a part that ends with a status.
+    """
+
+    def __init__(self) -> None:
+        self.status: dict[str, int] = {}
+        self.counts = {0: (3, 0, 1), 1: (3, 1, 1), 5: (0, 0, 0)}
+        self.run: dict[str, list[str]] = {}
+        self.env: dict[str, dict[str, str]] = {}
+        self.events: list[str] = []
+
+    def start(self, part: _Part, arguments: Sequence[str], _output: int | None = None) -> Ended:
+        """Begin a part."""
+        self.events.append(f"{part.name} begins")
+        self.run[part.name] = part.command(arguments)
+        self.env[part.name] = dict(part.env)
+        status = self.status.get(part.name, 0)
+        if status in self.counts:
+            part.junit.write_text(_JUNIT.format(*self.counts[status]))
+        return Ended(self, part.name, status)
+
+    def build(self, name: str) -> Path:
+        """Build a variant."""
+        self.events.append(f"{name} is built")
+        if self.status.get(name):
+            raise HarnessError("no such compiler")
+        return Path(name)
+
+
+class Ended:
+    """A pytest that has ended when it is waited for."""
+
+    def __init__(self, parts: Parts, name: str, status: int):
+        self._parts, self._name, self._status = parts, name, status
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def wait(self) -> int:
+        """Give its exit status."""
+        self._parts.events.append(f"{self._name} ends")
+        return self._status
+
+
+@pytest.fixture
+def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Parts:
+    """Give the parts that ./nfsmulti test runs from here on."""
+    found = Parts()
+    monkeypatch.chdir(tmp_path)  # which the command leaves
+    monkeypatch.setattr(testrun, "_FOLDER", tmp_path)
+    monkeypatch.setattr(testrun, "_pytest", found.start)
+    monkeypatch.setattr(testrun, "variant", found.build)
+    monkeypatch.setattr(testrun, "_sanitizer_runtime", lambda: "libasan.so")
+    return found
+
+
+def _chosen(command: list[str]) -> str:
+    return command[command.index("-m", 2) + 1]
+
+
+# --- parts ---
+
+
+def test_quick_leaves_out_what_needs_more_than_the_engine(parts: Parts) -> None:
+    assert call_harness("test", "-k", "pool").status == 0
+    assert list(parts.run) == ["tests", "timing"]
+    for command in parts.run.values():
+        assert "not full and not kernel_lab" in _chosen(command)
+        assert command[-2:] == ["-k", "pool"]
+    assert "not timing" in _chosen(parts.run["tests"])
+    assert "-n" in parts.run["tests"]
+    assert "-n" not in parts.run["timing"]
+
+
+def test_full_runs_the_guest_beside_the_rest_and_timing_last_and_alone(parts: Parts) -> None:
+    assert call_harness("test", "--full").status == 0
+    order = ["guest begins", *(f"{name} is built" for name in ("asan", "tsan", "clang"))]
+    order += ["tests begins", "tests ends", "sanitizers begins", "sanitizers ends", "guest ends"]
+    assert parts.events == [*order, "timing begins", "timing ends"]
+    assert "full" not in _chosen(parts.run["tests"])
+    assert "--build=asan" in parts.run["sanitizers"]
+    assert parts.env["sanitizers"]["LD_PRELOAD"] == "libasan.so"
+    assert "-n" not in [*parts.run["guest"], *parts.run["timing"]]
+
+
+def test_marks_of_full_choose_each_test_once(parts: Parts) -> None:
+    """Of the parts on the engine as users have it; marks are evaluated as pytest does."""
+    call_harness("test", "--full")
+    marks = [_chosen(parts.run[name]) for name in ("guest", "tests", "timing")]
+    for test in ("", "full", "kernel_lab", "timing", "sanitized", "full kernel_lab"):
+        names = dict.fromkeys(("full", "kernel_lab", "timing", "sanitized"), False)
+        names |= dict.fromkeys(test.split(), True)
+        assert sum(bool(eval(mark, {}, names)) for mark in marks) == 1, test
+
+
+# --- outcomes ---
+
+
+def test_a_line_for_each_part_and_the_sum(parts: Parts) -> None:
+    parts.status["timing"] = 1
+    done = call_harness("test")
+    assert done.status == 1
+    lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    assert lines[-3].startswith("tests ")
+    assert lines[-3].endswith("2 passed, 0 failed, 1 skipped")
+    assert lines[-2].endswith("1 passed, 1 failed, 1 skipped")
+    assert lines[-1] == "tests: 3 passed, 1 failed, 2 skipped"
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "said"),
+    [
+        ("guest", -9, "pytest ended with status -9"),
+        ("tests", 3, "pytest ended with status 3"),
+        ("clang", 1, "build of clang"),
+    ],
+)
+def test_what_crashes_counts_as_failed_and_the_rest_is_run(
+    parts: Parts, name: str, status: int, said: str
+) -> None:
+    parts.status[name] = status
+    done = call_harness("test", "--full")
+    assert done.status == 1
+    assert said in done.stdout
+    assert ", 1 failed, " in done.stdout.splitlines()[-1]
+    assert parts.events[-1] == "timing ends"
+
+
+def test_tests_that_are_skipped_were_chosen(parts: Parts) -> None:
+    parts.status = {"tests": 0, "timing": 5}
+    parts.counts[0] = (2, 0, 2)
+    assert call_harness("test", "-k", "rdma").status == 0
+    parts.status["tests"] = 5
+    done = call_harness("test", "-k", "nosuch")
+    assert (done.status, done.stderr) == (5, "nfsmulti: no test was chosen\n")
+
+
+def test_outcomes_of_a_real_pytest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(testrun, "_FOLDER", tmp_path)
+    well, crash = tmp_path / "test_well.py", tmp_path / "test_crash.py"
+    skipped = 'import pytest\n\n@pytest.mark.skip("so")\ndef test_skipped(): pass\n'
+    well.write_text(f"{skipped}\ndef test_well(): pass\n\ndef test_wrong(): assert False\n")
+    crash.write_text("import os\n\ndef test_well(): pass\n\ndef test_crash(): os._exit(9)\n")
+    found = []
+    for file in (well, crash):
+        session = _Session([str(file), "-q", "-p", "no:cacheprovider"])
+        session._run(_Part(file.stem, "not timing"))
+        (outcome,) = session._outcomes
+        assert session.summary() == 1
+        found.append((outcome.passed, outcome.failed, outcome.skipped, outcome.trouble))
+    assert found == [(1, 1, 1, ""), (0, 0, 0, "pytest ended with status 9")]
+
+
+# --- limits ---
+
+
+class Clock:
+    """A clock that stands still but for what advances it."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        """Give the time, in seconds."""
+        return self.now
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """Give the clock of limits.py, on a machine as fast as that of the limits."""
+    found = Clock()
+    monkeypatch.setattr(limits, "time", types.SimpleNamespace(monotonic=found.monotonic))
+    monkeypatch.setattr(limits, "_slowness", lambda: 1.0)
+    return found
+
+
+def test_a_limit_fails_beyond_its_seconds_and_tells_the_figure(clock: Clock) -> None:
+    figures: list[tuple[str, object]] = []
+    with limits._within(figures, 5.0):
+        clock.advance(4.9)
+    with pytest.raises(AssertionError, match=r"5\.10 s of 5 s"), limits._within(figures, 5.0):
+        clock.advance(5.1)
+    assert [name for name, _ in figures] == ["timing"] * 2
+    assert figures[0][1] == "4.90 s of 5 s, on a machine 1.0 times as slow"
+
+
+def test_a_limit_is_multiplied_on_a_machine_that_is_slow_then(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for measured in ([3.0, 1.0], [1.0, 3.0]):  # before, and after
+        slowness = iter(measured)
+        monkeypatch.setattr(limits, "_slowness", lambda found=slowness: next(found))
+        with limits._within([], 5.0):
+            clock.advance(14.9)
+    monkeypatch.setattr(limits, "_slowness", lambda: 3.0)
+    with pytest.raises(AssertionError, match=r"15\.10 s of 5 s"), limits._within([], 5.0):
+        clock.advance(15.1)
+
+
+def test_slowness_is_that_of_known_work_and_no_machine_is_called_fast(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(limits, "time", types.SimpleNamespace(monotonic=clock.monotonic))
+    for took, slowness in ((4.0, 4.0), (0.5, 1.0)):
+        seconds = took * limits._REFERENCE_SECONDS
+        monkeypatch.setattr(limits, "_work", lambda seconds=seconds: clock.advance(seconds))
+        assert limits._slowness() == pytest.approx(slowness)
+
+
+def test_only_tests_marked_timing_have_limits(request: pytest.FixtureRequest) -> None:
+    with pytest.raises(AssertionError, match="only tests marked `timing`"):
+        request.getfixturevalue("within")
