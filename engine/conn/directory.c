@@ -100,23 +100,26 @@ static int make_parents(int directory, const char *name)
 	return 0;
 }
 
-static int touch(int directory, const char *name)
+static int touch(int directory, const char *name, bool *created)
 {
-	int fd = open_beneath(directory, name, O_RDWR | O_CREAT);
+	int fd = open_beneath(directory, name, O_RDWR | O_CREAT | O_EXCL);
 
+	*created = fd >= 0;
+	if (fd == -EEXIST) /* also a symbolic link that leads to nothing: that is followed */
+		fd = open_beneath(directory, name, O_RDWR | O_CREAT);
 	if (fd < 0)
 		return fd;
 	close(fd);
 	return 0;
 }
 
-int directory_create(int directory, const char *name)
+int directory_create(int directory, const char *name, bool *created)
 {
-	int error = touch(directory, name);
+	int error = touch(directory, name, created);
 
 	if (error != -ENOENT)
 		return error;
-	return make_parents(directory, name) ?: touch(directory, name);
+	return make_parents(directory, name) ?: touch(directory, name, created);
 }
 
 static int remove_file(int parent, const char *name)

@@ -8,6 +8,7 @@
 #ifndef NFSMULTI_DIRECTORY_H
 #define NFSMULTI_DIRECTORY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* A descriptor of the directory itself, or a negative errno (-ENOTDIR). */
@@ -19,8 +20,11 @@ int directory_open_file(int directory, const char *name, int flags);
 /* The size of a regular file; -EISDIR or -EINVAL for anything else. */
 int directory_size(int directory, const char *name, uint64_t *size);
 
-/* Creates an empty file and the directories above it; an existing file is left as it is. */
-int directory_create(int directory, const char *name);
+/*
+ * Creates an empty file and the directories above it; an existing file is left as it is, and a
+ * symbolic link followed: then *created is false.
+ */
+int directory_create(int directory, const char *name, bool *created);
 
 int directory_remove(int directory, const char *name);
 

@@ -258,14 +258,14 @@ int path_size(struct path *path, const char *name, uint64_t *size)
 	return error && error != -ENOENT ? name_failed(path, "find", name, error) : error;
 }
 
-int path_create(struct path *path, const char *name)
+int path_create(struct path *path, const char *name, bool *created)
 {
 	int error;
 
 	if (path->config.dir)
-		error = directory_create(path->directory, name);
+		error = directory_create(path->directory, name, created);
 	else
-		error = names_ready(path) ?: names_create(path->names, name);
+		error = names_ready(path) ?: names_create(path->names, name, created);
 	return error ? name_failed(path, "create", name, error) : 0;
 }
 

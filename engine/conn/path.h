@@ -84,7 +84,8 @@ int path_size(struct path *path, const char *name, uint64_t *size);
 int path_remove(struct path *path, const char *name);
 /* The same file was removed over another path: nothing is owed to it any more. */
 void path_mark_removed(struct path *path, const char *name);
-int path_create(struct path *path, const char *name);
+/* *created: false where something of that name was there already. */
+int path_create(struct path *path, const char *name, bool *created);
 /* Asks a mount to forget what it has cached of a file; nothing to do over NFS. -ENOENT counts as
  * done. */
 int path_drop_cache(struct path *path, const char *name);

@@ -253,9 +253,10 @@ static int by_any_path(struct job *job, int (*what)(struct path *path, const cha
 static int create_if_missing(struct path *path, const char *name)
 {
 	uint64_t size;
+	bool created;
 	int error = path_size(path, name, &size);
 
-	return error == -ENOENT ? path_create(path, name) : error;
+	return error == -ENOENT ? path_create(path, name, &created) : error;
 }
 
 /* Creates a file that a writing job lacks, over one path: the others then find it. */

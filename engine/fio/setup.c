@@ -183,7 +183,7 @@ static int extend(struct file_task *task, uint64_t wanted)
 {
 	uint64_t size = 0;
 	int error = path_size(task->path, task->name, &size);
-	bool missing = error == -ENOENT;
+	bool missing = error == -ENOENT, created = false;
 
 	if (error && !missing)
 		return error;
@@ -196,8 +196,8 @@ static int extend(struct file_task *task, uint64_t wanted)
 		return -EROFS;
 	}
 	if (missing)
-		error = path_create(task->path, task->name);
-	return error ?: lay_out(task, size, wanted, missing);
+		error = path_create(task->path, task->name, &created);
+	return error ?: lay_out(task, size, wanted, created);
 }
 
 static int prepopulate(struct file_task *task)

@@ -369,29 +369,30 @@ static int make_parents(struct names *names, char *path)
 }
 
 /* GUARDED (RFC 1813, 3.3.8): a file that is there already stays as it is. */
-static int create_guarded(struct names *names, const char *path)
+static int create_guarded(struct names *names, const char *path, bool *created)
 {
 	struct operation operation = {0};
 	int error = run(names, &operation,
 			nfs_open2_async(names->nfs, path, O_CREAT | O_EXCL | O_RDWR, FILE_MODE,
 					on_open, &operation));
 
+	*created = !error;
 	if (!error)
 		close_file(names, operation.file);
 	return error == -EEXIST ? 0 : error;
 }
 
-int names_create(struct names *names, const char *name)
+int names_create(struct names *names, const char *name, bool *created)
 {
 	char path[4096];
 	int error = usable(names) ?: root_name(names, name, path, sizeof(path));
 
 	if (!error)
-		error = create_guarded(names, path);
+		error = create_guarded(names, path, created);
 	if (error != -ENOENT)
 		return error;
 	error = make_parents(names, path);
-	return error ?: create_guarded(names, path);
+	return error ?: create_guarded(names, path, created);
 }
 
 int names_remove(struct names *names, const char *name)

@@ -47,8 +47,11 @@ int names_size(struct names *names, const char *name, uint64_t *size);
 /* Finds a file's handle. */
 int names_lookup(struct names *names, const char *name, struct nfs3_handle *handle);
 
-/* Creates an empty file and the directories above it; an existing file is left as it is. */
-int names_create(struct names *names, const char *name);
+/*
+ * Creates an empty file and the directories above it; what exists, a symbolic link too, is left as
+ * it is, and then *created is false.
+ */
+int names_create(struct names *names, const char *name, bool *created);
 
 int names_remove(struct names *names, const char *name);
 

@@ -40,10 +40,11 @@ _LOG_SIZES = pytest.StashKey[dict[Path, int]]()
 # ./nfsmulti test loads the sanitizers' runtime into this process, for `testlib`. The programs that
 # tests start shall not inherit it: `engine` hands it to fio.
 _RUNTIME = os.environ.get("LD_PRELOAD", "")
-os.environ["ASAN_OPTIONS"] = "detect_leaks=1:fast_unwind_on_malloc=0"
-os.environ["LSAN_OPTIONS"] = f"suppressions={_SUPPRESSIONS}:print_suppressions=0"
-os.environ["UBSAN_OPTIONS"] = "halt_on_error=1:print_stacktrace=1"
-
+_SANITIZER_OPTIONS = {
+    "ASAN_OPTIONS": "detect_leaks=1:fast_unwind_on_malloc=0",
+    "LSAN_OPTIONS": f"suppressions={_SUPPRESSIONS}:print_suppressions=0",
+    "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
+}
 
 # A slow machine is no finding.
 settings.register_profile("nfsmulti", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -55,9 +56,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # Workers of pytest-xdist inherit the runtime from this process; programs must not.
+    # Workers of pytest-xdist need the runtime that came with this process's environment.
     if not config.getoption("numprocesses", None):
         os.environ.pop("LD_PRELOAD", None)
+        os.environ.update(_SANITIZER_OPTIONS)
 
 
 def pytest_report_header() -> list[str]:

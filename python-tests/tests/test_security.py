@@ -81,6 +81,14 @@ def test_a_link_that_stays_is_followed(place: Place) -> None:
     done(place.fio(**{**_JOB, "rw": "read", "filename": "link"}))
 
 
+def test_a_link_that_leads_nowhere_is_left_alone(exported: Place) -> None:
+    """A layout that fails takes back what it has created, and nothing else."""
+    link = exported.files / "link"
+    link.symlink_to("nowhere")
+    refused(exported.fio(**{**_JOB, "rw": "read", "filename": "link"}), '"link"')
+    assert link.is_symlink()
+
+
 def test_no_name_leads_upwards(place: Place, secrets: list[Path]) -> None:
     (place.files / "a").mkdir()
     for name in ("../nfsmulti-secret", "a/../../nfsmulti-secret", "a/.."):
