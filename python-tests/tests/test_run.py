@@ -438,7 +438,7 @@ def test_limited_mounts_are_connections_of_their_own(tmp_path: Path) -> None:
             assert cell.jain > 0.9
             assert cell.over_time
             assert (record.folder / cell.folder / "stats.jsonl").exists()
-    peers = run(["ss", "-Htn", "state", "established", "sport = 2049"], timeout=20).stdout
+    peers = run(["ss", "-Htn", "state", "established", "sport = 2049"], timeout=120).stdout
     clients = {line.split()[3].rpartition(":")[0].rpartition(":")[2] for line in peers.splitlines()}
     assert {f"10.77.0.{number}" for number in range(101, 105)} <= {c.strip("[]") for c in clients}
 
