@@ -237,10 +237,13 @@ def test_run_names_a_host_that_does_not_answer(many: Lab, engine: Engine, tmp_pa
 # --- servers by ssh ---
 
 # What runs behind sshd has its own home, so that nobody's keys are looked at or changed.
+# A key of the test's in root's home, which else stays as it is: this tree may lie there.
 _SSHD = """\
-mount -t tmpfs -o mode=700 tmpfs "$1"
-mkdir -m 700 "$1/.ssh"
-cp "$2/id.pub" "$1/.ssh/authorized_keys"
+mount -t tmpfs -o mode=700 tmpfs /mnt
+mkdir -m 700 /mnt/home /mnt/home/.ssh
+mkdir /mnt/work
+cp "$2/id.pub" /mnt/home/.ssh/authorized_keys
+mount -t overlay -o "lowerdir=$1,upperdir=/mnt/home,workdir=/mnt/work" overlay "$1"
 exec dropbear -F -E -s -r "$2/host" -P ""
 """
 _SERVING = """\
