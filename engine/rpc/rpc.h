@@ -81,13 +81,6 @@ static inline void rpc_set_port(struct sockaddr_storage *address, uint16_t port)
 		((struct sockaddr_in *)address)->sin_port = htons(port);
 }
 
-static inline uint16_t rpc_port(const struct sockaddr_storage *address)
-{
-	return ntohs(address->ss_family == AF_INET6
-			     ? ((const struct sockaddr_in6 *)address)->sin6_port
-			     : ((const struct sockaddr_in *)address)->sin_port);
-}
-
 struct rpc_counters {
 	uint64_t syscalls;
 	uint64_t bytes_sent, bytes_received; /* on the transport, headers and all */

@@ -169,15 +169,16 @@ static int open_socket(const struct rpc_address *address)
 /* The port of a socket; of its address what the user asked for: routes may change. */
 static void note_source(int fd, const struct rpc_address *address, struct sockaddr_storage *source)
 {
-	struct sockaddr_storage bound;
-	socklen_t length = sizeof(bound);
+	socklen_t length = sizeof(*source);
 
-	if (getsockname(fd, (struct sockaddr *)&bound, &length)) {
+	if (getsockname(fd, (struct sockaddr *)source, &length))
 		source->ss_family = AF_UNSPEC;
+	else if (address->local.ss_family != AF_UNSPEC)
 		return;
-	}
-	*source = local_address(address, &length);
-	rpc_set_port(source, rpc_port(&bound));
+	else if (source->ss_family == AF_INET6)
+		((struct sockaddr_in6 *)source)->sin6_addr = in6addr_any;
+	else
+		((struct sockaddr_in *)source)->sin_addr.s_addr = htonl(INADDR_ANY);
 }
 
 /* Has the other host answer at least so often, by its acknowledgements: tcp_unheard(). */
