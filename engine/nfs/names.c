@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * names.c - the name space through names, over TCP.
+ * names.c - the name space through libnfs, over TCP.
  *
  * libnfs is used by its asynchronous calls alone, each driven by a loop of our own: its synchronous
  * ones cannot be given up, and a server that stops answering would hold fio for ever.
