@@ -79,14 +79,19 @@ def missing(error: MissingError) -> NoReturn:
     pytest.skip(str(error))
 
 
-@contextlib.contextmanager
-def started_lab(config: LabConfig) -> Iterator[Lab]:
-    """Give a lab that is taken down at the end."""
-    lab = Lab(config)
+def start(lab: Lab) -> None:
+    """Start a lab, or skip for what this machine lacks or does not permit."""
     try:
         lab.start()
     except MissingError as error:
         missing(error)
+
+
+@contextlib.contextmanager
+def started_lab(config: LabConfig) -> Iterator[Lab]:
+    """Give a lab that is taken down at the end."""
+    lab = Lab(config)
+    start(lab)
     try:
         yield lab
     finally:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import missing, namespaces, run_harness, started_lab
+from conftest import missing, namespaces, run_harness, start, started_lab
 from typer.testing import CliRunner
 
 from nfsmulti.errors import HarnessError, MissingError
@@ -180,10 +180,7 @@ def test_a_kernel_that_cannot_number_connections_is_told(monkeypatch: pytest.Mon
     lab = Lab(LabConfig(addresses=1, limits=Limits(per_connection="400mbit")))
     said = pytest.raises(HarnessError, match="--per-connection: nft cannot number connections")
     with said:
-        try:
-            lab.start()
-        except MissingError as error:
-            missing(error)
+        start(lab)
     assert not {lab.network.server, lab.network.client} & namespaces()
 
 
@@ -233,10 +230,7 @@ def test_a_server_that_does_not_start_leaves_nothing() -> None:
     lab = Lab(LabConfig(addresses=1, exports=(Export("export", access="NONSENSE"),)))
     said = pytest.raises(HarnessError, match=r"(?s)10\.77\.0\.1 did not start.*NONSENSE")
     with said:
-        try:
-            lab.start()
-        except MissingError as error:
-            missing(error)
+        start(lab)
     assert not {lab.network.server, lab.network.client} & namespaces()
     assert not lab.folder.exists()
 
