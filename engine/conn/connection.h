@@ -49,20 +49,13 @@ struct conn_io {
 	uint32_t done; /* bytes moved: less than length on an error, or for a READ at the end of
 			  file */
 	int error;     /* 0 or a positive errno */
-	uint32_t nfs_status; /* nfsstat3 behind `error`, or 0 */
+	const char *status; /* the server's word for `error`, such as "NFS3ERR_STALE", or NULL */
 
 	/* The connection's, from submit() on. */
 	struct conn *conn;
 	struct conn_io *next, *prev; /* also the owner's, while it has the I/O */
-	uint32_t slot;		     /* constant: its number in the job's table */
-	uint32_t xid;
-	uint32_t tries;		/* transmissions of this xid */
-	uint32_t delays;	/* NFS3ERR_JUKEBOX so far */
-	uint64_t since;		/* clock_now() when this xid was first sent; 0: not yet */
-	uint64_t last_sent;	/* when it was sent on the present channel; 0: not yet */
-	uint64_t resume_at;	/* when a delayed call goes out again */
-	uint64_t sent_position; /* has left when the channel's sent() reaches it */
-	struct ledger_commit commit;
+	uint64_t last_sent;	     /* mount.c's: clock_now() when the kernel got it */
+	struct ledger_commit commit; /* IO_COMMIT */
 };
 
 /* Doubly linked, with the head inside: io->next of the last is NULL. */
@@ -104,14 +97,14 @@ static inline struct conn_io *io_list_take(struct io_list *list)
 
 /* What the connections of one job share. The owner fills it, and keeps it until all are closed. */
 struct conn_job {
-	struct conn_io *ios; /* the table of slots … */
-	uint32_t io_count;   /* … of which there are so many, at most 65536 */
+	uint32_t io_count;   /* I/Os that are submitted at once, at most 65536 */
 	uint32_t file_count; /* open_file() takes numbers below this */
 	uint32_t conn_count; /* connections of the job; conn->number is below this */
 	struct io_list finished;
 	bool failover;		 /* a connection that does not answer hands its I/O on: dead */
 	uint32_t alive;		 /* connections that are not dead; the last one never is */
-	struct io_list homeless; /* I/O of the dead: group.c finds it another connection */
+	uint32_t outstanding;	 /* I/Os submitted to any of them and not finished */
+	struct io_list requeued; /* I/O of the dead: group.c finds it another connection */
 	uint64_t now;	    /* clock_now() at the last flush or reply: one reading serves a batch */
 	bool writes;	    /* some of the I/O will be writes */
 	bool ask;	    /* servers that owe replies are asked for a sign of life … */
@@ -128,6 +121,12 @@ struct conn_job {
 	struct rdma_memory *memory; /* group.c's: what devices may reach; NULL: no RDMA */
 	/* One line for people, without a newline. */
 	void (*log)(const char *format, ...) __attribute__((format(printf, 1, 2)));
+};
+
+enum conn_health {
+	CONN_UNKNOWN, /* it has not answered yet, and not been silent for long either */
+	CONN_ANSWERS,
+	CONN_SILENT, /* asked and not answered, not to be connected to, or nothing but nonsense */
 };
 
 struct conn_ops {
@@ -170,11 +169,14 @@ struct conn_ops {
 	/* To be called about every 100 ms, whatever else happens: time-outs and reconnects. */
 	void (*tick)(struct conn *conn);
 
+	/* How the server does, as far as this connection can tell. */
+	enum conn_health (*health)(const struct conn *conn);
+
 	/*
-	 * failover: hands its I/O on to the others, and takes none until it answers again. False
-	 * where a transport cannot take its I/O back. Never asked of the last one that is alive.
+	 * failover: gives every I/O back, into job->requeued, and goes on connecting. False where a
+	 * transport cannot take its I/O back.
 	 */
-	bool (*retire)(struct conn *conn);
+	bool (*hand_over)(struct conn *conn);
 
 	/* Gives up every outstanding I/O with `error`; their buffers are not touched from here on.
 	 */
@@ -203,10 +205,21 @@ struct conn {
 	struct rpc_counters transport;
 };
 
-/* For transports: `io` has its result. */
+/* --- for transports --- */
+
+/* submit() has taken `io`. */
+static inline void conn_began(struct conn *conn, struct conn_io *io)
+{
+	io->conn = conn;
+	conn->outstanding++;
+	conn->job->outstanding++;
+}
+
+/* `io` has its result. */
 static inline void conn_finish(struct conn *conn, struct conn_io *io)
 {
 	conn->outstanding--;
+	conn->job->outstanding--;
 	if (io->error)
 		conn->counters.errors++;
 	if (io->op == IO_WRITE && io->held)
@@ -214,11 +227,18 @@ static inline void conn_finish(struct conn *conn, struct conn_io *io)
 	io_list_add(&conn->job->finished, io);
 }
 
-/* The same for an I/O that did not get as far as the server. */
-static inline void conn_finish_error(struct conn *conn, struct conn_io *io, int error)
+/* Another connection is to take `io`, as if it had not been submitted. */
+static inline void conn_requeue(struct conn *conn, struct conn_io *io)
 {
-	io->error = error;
-	conn_finish(conn, io);
+	conn->outstanding--;
+	conn->job->outstanding--;
+	io_list_add(&conn->job->requeued, io);
+}
+
+/* failover: others could stand in for this connection. */
+static inline bool conn_may_retire(const struct conn *conn)
+{
+	return conn->job->failover && !conn->dead && conn->job->alive > 1;
 }
 
 extern const struct conn_ops conn_nfs;

@@ -8,6 +8,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "conn/failover.h"
 #include "rpc/rdma_memory.h"
 #include "util.h"
 
@@ -74,18 +75,20 @@ static void tick(struct group *group)
 	if (now - group->last_tick < TICK)
 		return;
 	group->last_tick = now;
-	for (uint32_t i = 0; i < group->job.conn_count; i++) {
+	for (uint32_t i = 0; i < group->job.conn_count; i++)
 		group->conns[i]->ops->tick(group->conns[i]);
+	if (group->job.failover)
+		failover_tick(group);
+	for (uint32_t i = 0; i < group->job.conn_count; i++)
 		update_epoll(group, i);
-	}
 }
 
-/* Takes in the I/O of connections that have died. */
-static void rehome(struct group *group)
+/* Finds the I/O of dead connections another one. */
+static void reissue(struct group *group)
 {
 	struct conn_io *io;
 
-	while ((io = io_list_take(&group->job.homeless))) {
+	while ((io = io_list_take(&group->job.requeued))) {
 		uint32_t number = group_submit(group, io->conn->number, io);
 
 		group->conns[number]->counters.reissues++;
@@ -119,48 +122,18 @@ void group_reap(struct group *group, bool wait)
 	if (!group->job.finished.first) /* no reply has read the clock */
 		group->job.now = clock_now();
 	tick(group);
-	if (group->job.homeless.first)
-		rehome(group);
+	if (group->job.requeued.first)
+		reissue(group);
 }
 
 /* --- submitting --- */
-
-/*
- * A COMMIT is best made by the path whose WRITEs it covers, and is nothing that a mount could do
- * for it; data had better leave the path.
- */
-static bool suits(const struct conn *conn, const struct conn *dead, const struct conn_io *io)
-{
-	if (io->op == IO_COMMIT)
-		return conn->path == dead->path;
-	return conn->path != dead->path;
-}
-
-/* The others take a dead connection's I/O in turn. */
-static uint32_t survivor(struct group *group, uint32_t dead, const struct conn_io *io)
-{
-	uint32_t count = group->job.conn_count, any = dead;
-	uint32_t first = dead + 1 + group->detours++;
-
-	for (uint32_t i = 0; i < count; i++) {
-		const struct conn *conn = group->conns[(first + i) % count];
-
-		if (conn->dead || ((io->op == IO_COMMIT || io->nfs_only) && conn->path->config.dir))
-			continue;
-		if (suits(conn, group->conns[dead], io))
-			return conn->number;
-		any = conn->number;
-	}
-	return any;
-}
 
 uint32_t group_submit(struct group *group, uint32_t connection, struct conn_io *io)
 {
 	struct conn *conn = group->conns[connection];
 
 	if (conn->dead)
-		conn = group->conns[survivor(group, connection, io)];
-
+		conn = failover_choose(group, connection, io);
 	if (!conn->dirty) {
 		conn->dirty = true;
 		group->dirty[group->dirty_count++] = conn;
@@ -182,15 +155,6 @@ void group_flush(struct group *group)
 		update_epoll(group, conn->number);
 	}
 	group->dirty_count = 0;
-}
-
-uint32_t group_outstanding(const struct group *group)
-{
-	uint32_t outstanding = 0;
-
-	for (uint32_t i = 0; i < group->job.conn_count; i++)
-		outstanding += group->conns[i]->outstanding;
-	return outstanding;
 }
 
 void group_abort(struct group *group, int error)
@@ -241,14 +205,6 @@ static int watch_conns(struct group *group)
 	return 0;
 }
 
-/* failover: what cannot be used is dead; false where it is all that is left. */
-static bool do_without(struct group *group, struct conn *conn)
-{
-	if (conn->dead)
-		return true;
-	return group->job.failover && group->job.alive > 1 && conn->ops->retire(conn);
-}
-
 /* Asks each connection that is not ready yet; *pending of them go on connecting. */
 static int ask_conns(struct group *group, struct pollfd *polls, bool *ready, uint32_t *pending)
 {
@@ -262,7 +218,7 @@ static int ask_conns(struct group *group, struct pollfd *polls, bool *ready, uin
 				.fd = conn->ops->poll_fd(conn),
 				.events = conn->ops->poll_events(conn),
 			};
-		else if (error && !do_without(group, conn))
+		else if (error && !failover_do_without(group, conn))
 			return error;
 		else
 			ready[i] = true;
@@ -385,23 +341,13 @@ void group_close(struct group *group)
 
 /* --- files --- */
 
-/* failover: a path that lacks a file is of no use any more; false where it is all that is left. */
-static bool give_path_up(struct group *group, uint32_t path)
-{
-	for (uint32_t i = path; i < group->job.conn_count; i += group->path_count)
-		if (!do_without(group, group->conns[i]))
-			return false;
-	group->paths[path]->unusable = true;
-	return true;
-}
-
 static int open_on_path(struct group *group, uint32_t path, uint32_t number, const char *name)
 {
 	int error = 0;
 
 	if (!group->paths[path]->unusable)
 		error = path_open_file(group->paths[path], number, name);
-	return error && error != -EINTR && give_path_up(group, path) ? 0 : error;
+	return error && error != -EINTR && failover_give_path_up(group, path) ? 0 : error;
 }
 
 int group_open_file(struct group *group, uint32_t number, const char *name)

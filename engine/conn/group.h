@@ -22,12 +22,12 @@ struct group {
 	uint32_t *polled; /* per connection: the poll_epoch and the events that epoll knows */
 	short *polled_events;
 	uint64_t last_tick;
-	uint32_t detours; /* I/Os that could not go where they should have gone */
+	uint32_t detours; /* failover.c's: I/Os that could not go where they should have gone */
 };
 
 /*
  * Opens `per_path` connections on each of the paths, whose order they follow in turn, and waits
- * until all are ready (with failover: until each is ready or dead). group->job's ios, io_count,
+ * until all are ready (with failover: until each is ready or dead). group->job's io_count,
  * file_count, direct, rdma, inline_max, failover and log are set by the caller; the paths stay the
  * caller's. 0, or a negative errno with the reason logged and nothing left open. `stop` gives up
  * with -EINTR.
@@ -50,7 +50,10 @@ void group_flush(struct group *group);
 void group_reap(struct group *group, bool wait);
 
 /* I/Os submitted and not yet in job.finished. */
-uint32_t group_outstanding(const struct group *group);
+static inline uint32_t group_outstanding(const struct group *group)
+{
+	return group->job.outstanding;
+}
 
 /* Gives up everything outstanding. */
 void group_abort(struct group *group, int error);

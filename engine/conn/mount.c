@@ -187,16 +187,22 @@ static void put_or_wait(struct mount_ring *ring, struct conn_io *io)
 		io_list_add(&ring->waiting, io);
 }
 
+/* For an I/O that the kernel never got. */
+static void finish_unsubmitted(struct conn_io *io, int error)
+{
+	io->error = error;
+	conn_finish(io->conn, io);
+}
+
 static void mount_submit(struct conn *conn, struct conn_io *io)
 {
 	struct mount_ring *ring = ring_of(conn);
 
 	if (!ring->buffers_tried)
 		register_buffers(conn->job, ring);
-	io->conn = conn;
-	conn->outstanding++;
+	conn_began(conn, io);
 	if (ring->abandoned)
-		conn_finish_error(conn, io, EINTR);
+		finish_unsubmitted(io, EINTR);
 	else
 		put_or_wait(ring, io);
 }
@@ -368,13 +374,21 @@ static void abort_waiting(struct conn *conn, struct mount_ring *ring, int error)
 		if (io->conn != conn)
 			continue;
 		io_list_remove(&ring->waiting, io);
-		conn_finish_error(conn, io, error);
+		finish_unsubmitted(io, error);
 	}
 }
 
-/* What the kernel has of it cannot be called back while its server is silent. */
-static bool mount_retire(struct conn *conn)
+/* The kernel does not tell. */
+static enum conn_health mount_health(const struct conn *conn)
 {
+	(void)conn;
+	return CONN_UNKNOWN;
+}
+
+/* What the kernel has of it cannot be called back while its server is silent. */
+static bool mount_hand_over(struct conn *conn)
+{
+	(void)conn;
 	return false;
 }
 
@@ -479,7 +493,7 @@ static void mount_close_file(struct conn *conn, uint32_t file)
 
 static uint32_t mount_io_max(const struct conn *conn, enum io_op op)
 {
-	return op == IO_READ ? conn->path->limits.read_max : conn->path->limits.write_max;
+	return op == IO_READ ? conn->path->read_max : conn->path->write_max;
 }
 
 static int mount_poll_fd(const struct conn *conn)
@@ -529,7 +543,8 @@ const struct conn_ops conn_mount = {
 	.poll_fd = mount_poll_fd,
 	.poll_events = mount_poll_events,
 	.tick = mount_tick,
-	.retire = mount_retire,
+	.health = mount_health,
+	.hand_over = mount_hand_over,
 	.abort = mount_abort,
 	.names = mount_names,
 	.close = mount_close,

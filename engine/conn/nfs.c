@@ -1,24 +1,35 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* nfs.c - a connection that is an NFSv3 session over an RPC channel: connection.h's operations. */
+/* nfs.c - a connection that is one channel of a session: connection.h's operations. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
-#include "conn/nfs_conn.h"
+#include "conn/connection.h"
+#include "conn/path.h"
+#include "session/session.h"
+#include "util.h"
 
 enum { WAIT_MS = 100 };
 
-static unsigned int bits_for(uint32_t count)
-{
-	unsigned int bits = 0;
+struct nfs_conn {
+	struct conn base;
+	struct session session;
+	struct session_channel channel;
+};
 
-	while (count > 1u << bits)
-		bits++;
-	return bits;
+static struct nfs_conn *nfs_of(struct conn *conn)
+{
+	return container_of(conn, struct nfs_conn, base);
 }
+
+static const struct nfs_conn *nfs_of_const(const struct conn *conn)
+{
+	return container_of(conn, const struct nfs_conn, base);
+}
+
+/* --- opening and closing --- */
 
 static const struct rpc_channel_ops *transport_for(const struct path *path,
 						   const struct conn_job *job)
@@ -30,36 +41,59 @@ static const struct rpc_channel_ops *transport_for(const struct path *path,
 	return &rpc_tcp;
 }
 
+static void nfs_close(struct conn *conn)
+{
+	struct nfs_conn *nfs = nfs_of(conn);
+
+	session_close_channel(&nfs->channel);
+	session_free(&nfs->session);
+	free(nfs);
+}
+
+static int open_channel(struct nfs_conn *nfs, const struct rpc_channel_ops *transport)
+{
+	struct path *path = nfs->base.path;
+	const struct conn_job *job = nfs->base.job;
+	struct rpc_terms terms = {
+		.address = path_next_address(path, path->config.rdma),
+		.counters = &nfs->base.transport,
+		.reply_max = PATH_IO_MAX + path->protocol->reply_head_max,
+		.calls_max = job->io_count,
+		.memory = job->memory,
+		.inline_max = job->inline_max,
+	};
+
+	return session_open_channel(&nfs->channel, &nfs->session, &nfs->base, transport, &terms);
+}
+
 static int nfs_open(struct conn **conn, struct path *path, struct conn_job *job)
 {
+	const struct rpc_channel_ops *transport = transport_for(path, job);
 	struct nfs_conn *nfs = calloc(1, sizeof(*nfs));
 	int error;
 
 	if (!nfs)
 		return -ENOMEM;
-	nfs->transport = transport_for(path, job);
 	nfs->base = (struct conn){
 		.ops = &conn_nfs,
-		.transport_name = nfs->transport->name,
+		.transport_name = transport->name,
 		.path = path,
 		.job = job,
 	};
-	nfs->address = path_next_address(path, nfs_is_rdma(nfs));
-	nfs_handle_replies(nfs);
-	nfs->slot_bits = bits_for(job->io_count + 1); /* the last: nfs_send_probe() */
-	/* A random start: the server's duplicate request cache may remember an earlier run's xids.
-	 */
-	if (getrandom(&nfs->generation, sizeof(nfs->generation), 0) != sizeof(nfs->generation))
-		nfs->generation = (uint32_t)clock_now();
-	error = nfs_connect(nfs);
-	if (error && !job->failover) {
-		nfs_log(nfs, "cannot open a connection%s: %s%s",
-			nfs_is_rdma(nfs) ? " over RDMA" : "", strerror(-error),
-			nfs_is_rdma(nfs)
-				? ": does this machine have an RDMA device (rdma link), and "
-				  "is rdma_ucm loaded?"
-				: "");
+	error = session_init(&nfs->session, path, path->protocol, &path->credentials.base,
+			     job->io_count);
+	if (error) {
 		free(nfs);
+		return error;
+	}
+	error = open_channel(nfs, transport);
+	if (error && !job->failover) {
+		job->log("%s: cannot open a connection%s: %s%s", path->config.label,
+			 path->config.rdma ? " over RDMA" : "", strerror(-error),
+			 path->config.rdma ? ": does this machine have an RDMA device (rdma link), "
+					     "and is rdma_ucm loaded?"
+					   : "");
+		nfs_close(&nfs->base);
 		return error;
 	}
 	*conn = &nfs->base;
@@ -69,48 +103,90 @@ static int nfs_open(struct conn **conn, struct path *path, struct conn_job *job)
 static int nfs_ready(struct conn *conn)
 {
 	struct nfs_conn *nfs = nfs_of(conn);
-	int error = nfs_pursue(nfs);
+	const struct path_config *config = &conn->path->config;
+	int error = session_connect(&nfs->channel);
 
 	if (error && error != -EINPROGRESS) {
-		nfs_log(nfs, "cannot connect to %s %u: %s: is the NFS server running there?",
-			nfs_is_rdma(nfs) ? "RDMA port" : "port",
-			path_port(conn->path, nfs_is_rdma(nfs)), strerror(-error));
-		nfs_close_channel(nfs);
+		conn->job->log("%s: cannot connect to %s %u: %s: is the NFS server running there?",
+			       config->label, config->rdma ? "RDMA port" : "port",
+			       path_port(conn->path, config->rdma), strerror(-error));
+		session_close_channel(&nfs->channel);
 	}
 	return error;
 }
 
-static void nfs_reap(struct conn *conn, bool wait)
+/* --- I/O --- */
+
+static void nfs_submit(struct conn *conn, struct conn_io *io)
 {
-	struct nfs_conn *nfs = nfs_of(conn);
-	uint64_t received = conn->transport.bytes_received;
-	int error;
-
-	if (!nfs->up) {
-		struct pollfd poll_fd = {.fd = conn->ops->poll_fd(conn),
-					 .events = POLLIN | POLLOUT};
-
-		if (wait)
-			poll(&poll_fd, 1, WAIT_MS);
-		if (nfs->channel)
-			nfs_tick(conn);
-		return;
-	}
-	conn->job->now = 0; /* read again by the first reply */
-	error = nfs->transport->receive(nfs->channel, wait);
-	if (!conn->job->now)
-		conn->job->now = clock_now();
-	if (conn->transport.bytes_received != received)
-		nfs->heard = conn->job->now; /* also within a long reply */
-	if (!error && nfs->drop)
-		error = -ECANCELED;
-	if (error)
-		nfs_lost(nfs, error);
-	else if (nfs->waiting.first || nfs->transport->poll_events(nfs->channel) & POLLOUT)
-		nfs_flush(conn);
+	session_submit(&nfs_of(conn)->channel, io);
 }
 
-/* The handle and the templates are the path's. */
+static void nfs_flush(struct conn *conn)
+{
+	session_flush(&nfs_of(conn)->channel);
+}
+
+static void nfs_tick(struct conn *conn)
+{
+	session_tick(&nfs_of(conn)->channel, conn->job->now = clock_now());
+}
+
+static int nfs_poll_fd(const struct conn *conn)
+{
+	const struct link *link = &nfs_of_const(conn)->channel.link;
+
+	return link->channel ? link->ops->poll_fd(link->channel) : -1;
+}
+
+static short nfs_poll_events(const struct conn *conn)
+{
+	const struct link *link = &nfs_of_const(conn)->channel.link;
+
+	return link->up ? link->ops->poll_events(link->channel) : POLLIN | POLLOUT;
+}
+
+static void nfs_reap(struct conn *conn, bool wait)
+{
+	struct session_channel *channel = &nfs_of(conn)->channel;
+	struct pollfd poll_fd = {.fd = nfs_poll_fd(conn), .events = POLLIN | POLLOUT};
+
+	if (channel->link.up) {
+		session_receive(channel, wait);
+		return;
+	}
+	if (wait)
+		poll(&poll_fd, 1, WAIT_MS);
+	if (channel->link.channel)
+		nfs_tick(conn);
+}
+
+static uint32_t nfs_io_max(const struct conn *conn, enum io_op op)
+{
+	const struct path *path = conn->path;
+	uint32_t data_max = nfs_of_const(conn)->channel.link.ops->data_max ?: UINT32_MAX;
+
+	return min_of(op == IO_READ ? path->read_max : path->write_max, data_max);
+}
+
+static enum conn_health nfs_health(const struct conn *conn)
+{
+	return session_health(&nfs_of_const(conn)->channel, conn->job->now);
+}
+
+static bool nfs_hand_over(struct conn *conn)
+{
+	return session_hand_over(&nfs_of(conn)->channel);
+}
+
+static void nfs_abort(struct conn *conn, int error)
+{
+	session_abort(&nfs_of(conn)->channel, error);
+}
+
+/* --- the rest --- */
+
+/* What a file needs is the path's. */
 static int nfs_open_file(struct conn *conn, uint32_t file)
 {
 	(void)conn, (void)file;
@@ -122,44 +198,14 @@ static void nfs_close_file(struct conn *conn, uint32_t file)
 	(void)conn, (void)file;
 }
 
-static uint32_t nfs_io_max(const struct conn *conn, enum io_op op)
-{
-	const struct nfs3_limits *limits = &conn->path->limits;
-	uint32_t data_max = nfs_of_const(conn)->transport->data_max ?: UINT32_MAX;
-
-	return min_of(op == IO_READ ? limits->read_max : limits->write_max, data_max);
-}
-
-static int nfs_poll_fd(const struct conn *conn)
-{
-	const struct nfs_conn *nfs = nfs_of_const(conn);
-
-	return nfs->channel ? nfs->transport->poll_fd(nfs->channel) : -1;
-}
-
-static short nfs_poll_events(const struct conn *conn)
-{
-	const struct nfs_conn *nfs = nfs_of_const(conn);
-
-	return nfs->up ? nfs->transport->poll_events(nfs->channel) : POLLIN | POLLOUT;
-}
-
 static void nfs_names(const struct conn *conn, char *local, char *remote)
 {
-	const struct nfs_conn *nfs = nfs_of_const(conn);
+	const struct link *link = &nfs_of_const(conn)->channel.link;
 
-	if (nfs->up)
-		nfs->transport->names(nfs->channel, local, remote, CONN_NAME);
+	if (link->up)
+		link->ops->names(link->channel, local, remote, CONN_NAME);
 	else
 		snprintf(local, CONN_NAME, "-"), snprintf(remote, CONN_NAME, "-");
-}
-
-static void nfs_close(struct conn *conn)
-{
-	struct nfs_conn *nfs = nfs_of(conn);
-
-	nfs_close_channel(nfs);
-	free(nfs);
 }
 
 const struct conn_ops conn_nfs = {
@@ -174,7 +220,8 @@ const struct conn_ops conn_nfs = {
 	.poll_fd = nfs_poll_fd,
 	.poll_events = nfs_poll_events,
 	.tick = nfs_tick,
-	.retire = nfs_retire,
+	.health = nfs_health,
+	.hand_over = nfs_hand_over,
 	.abort = nfs_abort,
 	.names = nfs_names,
 	.close = nfs_close,

@@ -11,6 +11,7 @@
 
 #include "conn/directory.h"
 #include "conn/probe.h"
+#include "session/protocol.h"
 #include "util.h"
 
 enum { SIZE_DEFAULT_MAX = 1 << 20 }; /* nfs(5): rsize and wsize, where the user names none */
@@ -122,7 +123,7 @@ static int mount_path(struct path *path)
 void path_forget_troubles(struct path *path)
 {
 	path->unusable = path->said_stopped = false;
-	path->said_stale = path->said_patience = false;
+	path->said_stale = path->said_delayed = false;
 	path->dead = 0;
 }
 
@@ -158,23 +159,25 @@ static void say_groups(const struct path *path, uint32_t groups)
 {
 	static atomic_flag said = ATOMIC_FLAG_INIT;
 
-	if (groups > RPC_GIDS_MAX && !atomic_flag_test_and_set(&said))
+	if (groups > AUTH_SYS_GIDS_MAX && !atomic_flag_test_and_set(&said))
 		path->job.log("%s: of your %u groups the first %u go to the server: AUTH_SYS has "
 			      "room for no more",
-			      path->config.label, groups, RPC_GIDS_MAX);
+			      path->config.label, groups, AUTH_SYS_GIDS_MAX);
 }
 
 static void set_credentials(struct path *path)
 {
 	const struct path_config *config = &path->config;
-	uint32_t groups = rpc_cred_self(&path->cred);
+	struct auth_sys_ids ids;
+	uint32_t groups = auth_sys_own_ids(&ids);
 
-	if (path->cred.uid != config->uid || path->cred.gid != config->gid)
-		path->cred.gid_count = 0; /* somebody else's groups */
+	if (ids.uid != config->uid || ids.gid != config->gid)
+		ids.gid_count = 0; /* somebody else's groups */
 	else
 		say_groups(path, groups);
-	path->cred.uid = config->uid;
-	path->cred.gid = config->gid;
+	ids.uid = config->uid;
+	ids.gid = config->gid;
+	auth_sys_init(&path->credentials, &ids);
 }
 
 static int open_export(struct path *path)
@@ -201,6 +204,7 @@ int path_open(struct path **out, struct path_config *config, const struct path_j
 	path->config = *config;
 	memset(config, 0, sizeof(*config));
 	path->job = *job;
+	path->protocol = &protocol_nfs3;
 	path->directory = -1;
 	path->files = calloc(job->file_count, sizeof(*path->files));
 	if (path->files)
@@ -306,41 +310,34 @@ static uint32_t agreed(uint32_t wanted, uint32_t offered)
 	return min_of(wanted ?: (uint32_t)SIZE_DEFAULT_MAX, most);
 }
 
-static int find_limits(struct path *path, const struct nfs3_handle *handle)
+static int find_limits(struct path *path, const void *file)
 {
-	struct nfs3_limits offered;
-	int error = names_limits(path->names, handle, &offered);
+	uint32_t read_max, write_max;
+	int error = path->protocol->limits(path->names, file, &read_max, &write_max);
 
 	if (error) {
 		path->job.log("%s: the server does not tell its transfer sizes (FSINFO): %s",
 			      path->config.label, names_error(path->names));
 		return error;
 	}
-	if (!offered.read_max || !offered.write_max) {
+	if (!read_max || !write_max) {
 		path->job.log(
 			"%s: the server offers rtmax %u and wtmax %u (FSINFO): neither may be 0",
-			path->config.label, offered.read_max, offered.write_max);
+			path->config.label, read_max, write_max);
 		return -EPROTO;
 	}
-	path->limits.read_max = agreed(path->config.rsize, offered.read_max);
-	path->limits.write_max = agreed(path->config.wsize, offered.write_max);
+	path->read_max = agreed(path->config.rsize, read_max);
+	path->write_max = agreed(path->config.wsize, write_max);
 	return 0;
 }
 
 static int find_file(struct path *path, struct path_file *file, const char *name)
 {
-	int error = names_ready(path) ?: names_lookup(path->names, name, &file->handle);
+	int error = names_ready(path) ?: path->protocol->open_file(path->names, name, &file->state);
 
 	if (error)
 		return name_failed(path, "open", name, error);
-	if (!path->limits.read_max)
-		error = find_limits(path, &file->handle);
-	if (error)
-		return error;
-	nfs3_template_init(&file->read, NFS3_READ, &file->handle, &path->cred);
-	nfs3_template_init(&file->write, NFS3_WRITE, &file->handle, &path->cred);
-	nfs3_template_init(&file->commit, NFS3_COMMIT, &file->handle, &path->cred);
-	return 0;
+	return path->read_max ? 0 : find_limits(path, file->state);
 }
 
 int path_open_file(struct path *path, uint32_t number, const char *name)
@@ -351,10 +348,12 @@ int path_open_file(struct path *path, uint32_t number, const char *name)
 	path_close_file(path, number);
 	if (!path->config.dir) {
 		error = find_file(path, file, name);
-		if (error)
+		if (error) {
+			path_close_file(path, number);
 			return error;
+		}
 	} else {
-		path->limits.read_max = path->limits.write_max = PATH_IO_MAX;
+		path->read_max = path->write_max = PATH_IO_MAX;
 	}
 	file->name = strdup(name);
 	return file->name ? 0 : -ENOMEM;
@@ -365,6 +364,7 @@ void path_close_file(struct path *path, uint32_t number)
 	struct path_file *file = &path->files[number];
 
 	free(file->name);
+	path->protocol->close_file(file->state);
 	memset(file, 0, sizeof(*file));
 }
 

@@ -12,8 +12,10 @@
 
 #include "conn/ledger.h"
 #include "nfs/names.h"
-#include "nfs/nfs3.h"
+#include "rpc/auth_sys.h"
 #include "rpc/rpc.h"
+
+struct protocol;
 
 enum {
 	PATH_IO_MAX = 64 << 20
@@ -41,8 +43,7 @@ struct path_config {
 struct path_file {
 	char *name; /* NULL: not open */
 	bool removed;
-	struct nfs3_handle handle;
-	struct nfs3_template read, write, commit;
+	void *state; /* the protocol's; a mount has none */
 	struct ledger ledger;
 };
 
@@ -55,19 +56,20 @@ struct path_job {
 struct path {
 	struct path_config config;
 	struct path_job job;
-	struct rpc_cred cred;
-	struct names *names;	   /* NULL: at rest, see path_rest() */
-	int directory;		   /* of a mount, or -1 */
-	struct nfs3_limits limits; /* what one READ and one WRITE may carry, 0: not known yet */
+	const struct protocol *protocol;
+	struct auth_sys credentials;
+	struct names *names;	      /* NULL: at rest, see path_rest() */
+	int directory;		      /* of a mount, or -1 */
+	uint32_t read_max, write_max; /* bytes of one READ and one WRITE, 0: not known yet */
 	struct path_file *files;
 	bool unusable;		  /* failover: it could not open a file, and is not used again */
 	unsigned int connections; /* opened so far: whose turn a local address is */
 
-	/* What its connections have to say is said once for all of them: nfs.c. */
-	bool said_stopped;  /* that it stopped to answer, and not yet that it resumed */
-	bool said_stale;    /* NFS3ERR_STALE */
-	bool said_patience; /* that the server asks for patience again and again */
-	uint32_t dead;	    /* failover: so many of them are */
+	/* What its connections have to say is said once for all of them: session/notices.c. */
+	bool said_stopped; /* that it has stopped answering, and not yet that it answers again */
+	bool said_stale;   /* that the server does not know a file any more */
+	bool said_delayed; /* that the server keeps asking to wait */
+	uint32_t dead;	   /* failover: so many of them are */
 };
 
 /* Takes over config's strings and array, also where it fails. */

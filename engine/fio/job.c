@@ -137,12 +137,9 @@ static int allocate(struct job *job)
 	if (path_all_mounts(job->used, job->group.path_count))
 		job->fresh_max = max_of(depth / FRESH_SHARE, 1u);
 	job->starved_end = &job->starved;
-	for (uint32_t i = 0; i < ios; i++) {
-		job->ios[i].slot = i;
+	for (uint32_t i = 0; i < ios; i++)
 		io_list_add(&job->idle, &job->ios[i]);
-	}
 	job->group.job = (struct conn_job){
-		.ios = job->ios,
 		.io_count = ios,
 		.file_count = td->o.nr_files,
 		.writes = td_write(td),

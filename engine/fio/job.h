@@ -26,11 +26,11 @@ struct request {
 	bool begun;	 /* a piece has been cut: the spread's choice is made */
 	struct spread_piece piece;
 
-	uint32_t pieces;     /* outstanding */
-	int error;	     /* the first, positive */
-	uint64_t end;	     /* where the data ends: after it, a READ found the end of file */
-	const char *label;   /* the path that failed, and … */
-	uint32_t nfs_status; /* … the server's word for it */
+	uint32_t pieces;    /* outstanding */
+	int error;	    /* the first, positive */
+	uint64_t end;	    /* where the data ends: after it, a READ found the end of file */
+	const char *label;  /* the path that failed, and … */
+	const char *status; /* … the server's word for it */
 
 	uint64_t born;	/* the order of writes and syncs */
 	uint32_t waits; /* a sync: writes that must finish before it */

@@ -134,7 +134,7 @@ static void write_again(struct job *job, struct hold_extent *extent, struct conn
 	io->length = extent->length;
 	io->buffer = extent->data;
 	io->done = 0;
-	io->nfs_status = 0;
+	io->status = NULL;
 	io->owner = NULL;
 	io->held = extent;
 	io->nfs_only = true;

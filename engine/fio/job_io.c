@@ -10,7 +10,6 @@
 #include "patience.h"
 #include "say.h"
 
-#include "nfs/status.h"
 #include "util.h"
 
 /* --- from fio to the connections --- */
@@ -31,7 +30,7 @@ static void submit_piece(struct job *job, struct request *request, struct conn_i
 	io->length = piece->length;
 	io->buffer = (uint8_t *)request->io_u->xfer_buf + (piece->offset - request->io_u->offset);
 	io->done = 0;
-	io->nfs_status = 0;
+	io->status = NULL;
 	io->owner = request;
 	io->held = NULL;
 	io->nfs_only = false;
@@ -132,7 +131,7 @@ void job_commit_file(struct job *job, struct conn_io *io, uint32_t path, uint32_
 	io->offset = 0;
 	io->length = 0;
 	io->done = 0;
-	io->nfs_status = 0;
+	io->status = NULL;
 	io->owner = owner;
 	job->commits++;
 	group_submit(&job->group, path, io);
@@ -333,7 +332,7 @@ static void take_piece(struct job *job, struct conn_io *io)
 	if (io->error && !request->error) {
 		request->error = io->error;
 		request->label = io->conn->path->config.label;
-		request->nfs_status = io->nfs_status;
+		request->status = io->status;
 	}
 	if (io->done < io->length)
 		request->end = min_of(request->end, io->offset + io->done);
@@ -494,8 +493,8 @@ char *job_error_details(const struct io_u *io_u)
 
 	if (!request || !request->label)
 		return strdup("nfsmulti: no connection has failed");
-	if (asprintf(&text, "nfsmulti: %s%s%s", request->label, request->nfs_status ? ": " : "",
-		     request->nfs_status ? nfs3_status_name(request->nfs_status) : "") < 0)
+	if (asprintf(&text, "nfsmulti: %s%s%s", request->label, request->status ? ": " : "",
+		     request->status ?: "") < 0)
 		return NULL;
 	return text;
 }

@@ -52,7 +52,7 @@ static void submit_block(struct layout *layout, struct conn_io *io, uint32_t siz
 	io->offset = layout->next;
 	io->length = length;
 	io->done = 0;
-	io->nfs_status = 0;
+	io->status = NULL;
 	layout->next += length;
 	group_submit(&layout->group, layout->turn++ % layout->group.job.conn_count, io);
 }
@@ -126,11 +126,9 @@ static void commit_paths(struct layout *layout)
 static void prepare(struct layout *layout, uint8_t *buffers)
 {
 	for (uint32_t i = 0; i < DEPTH; i++) {
-		layout->ios[i].slot = i;
 		layout->ios[i].buffer = buffers + (size_t)i * BLOCK;
 		io_list_add(&layout->idle, &layout->ios[i]);
 	}
-	layout->group.job.ios = layout->ios;
 	layout->group.job.io_count = DEPTH;
 	layout->group.job.file_count = 1;
 	layout->group.job.writes = true;

@@ -1,59 +1,33 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "nfs/nfs3.h"
 
-enum { NFS_PROGRAM = 100003, NFS_V3 = 3 };
 enum { FATTR3_SIZE = 84, WCC_ATTR_SIZE = 24 }; /* RFC 1813, 2.6 */
 
-/* --- calls --- */
+/* --- arguments --- */
 
-void nfs3_template_init(struct nfs3_template *template, enum nfs3_procedure procedure,
-			const struct nfs3_handle *handle, const struct rpc_cred *cred)
+void nfs3_encode_read(struct xdr_out *out, const struct nfs3_handle *handle, uint64_t offset,
+		      uint32_t length)
 {
-	struct xdr_out out = {template->bytes, template->bytes + sizeof(template->bytes), false};
-
-	rpc_encode_call(&out, 0, NFS_PROGRAM, NFS_V3, procedure, cred);
-	xdr_put_opaque(&out, handle->bytes, handle->length);
-	template->length = out.at - template->bytes;
-}
-
-/* Copies the template and sets its first word, the xid. */
-static void put_template(struct xdr_out *out, const struct nfs3_template *template, uint32_t xid)
-{
-	uint32_t wire = htobe32(xid);
-
-	memcpy(out->at, template->bytes, template->length);
-	memcpy(out->at, &wire, sizeof(wire));
-	out->at += template->length;
-}
-
-void nfs3_encode_read(struct xdr_out *out, const struct nfs3_template *template, uint32_t xid,
-		      uint64_t offset, uint32_t length)
-{
-	put_template(out, template, xid);
+	xdr_put_opaque(out, handle->bytes, handle->length);
 	xdr_put_u64(out, offset);
 	xdr_put_u32(out, length);
 }
 
-void nfs3_encode_write(struct xdr_out *out, const struct nfs3_template *template, uint32_t xid,
-		       uint64_t offset, uint32_t length, enum nfs3_stable stable)
+void nfs3_encode_write(struct xdr_out *out, const struct nfs3_handle *handle, uint64_t offset,
+		       uint32_t length, enum nfs3_stable stable)
 {
-	put_template(out, template, xid);
+	xdr_put_opaque(out, handle->bytes, handle->length);
 	xdr_put_u64(out, offset);
 	xdr_put_u32(out, length);
 	xdr_put_u32(out, stable);
 	xdr_put_u32(out, length); /* of the data that follows */
 }
 
-void nfs3_encode_commit(struct xdr_out *out, const struct nfs3_template *template, uint32_t xid)
+void nfs3_encode_commit(struct xdr_out *out, const struct nfs3_handle *handle)
 {
-	put_template(out, template, xid);
+	xdr_put_opaque(out, handle->bytes, handle->length);
 	xdr_put_u64(out, 0);
 	xdr_put_u32(out, 0);
-}
-
-void nfs3_encode_null(struct xdr_out *out, uint32_t xid, const struct rpc_cred *cred)
-{
-	rpc_encode_call(out, xid, NFS_PROGRAM, NFS_V3, 0, cred);
 }
 
 /* --- results --- */
@@ -111,13 +85,14 @@ bool nfs3_decode(struct xdr_in *in, enum nfs3_procedure procedure, struct nfs3_r
 	case NFS3_COMMIT:
 		xdr_get_fixed(in, result->verifier, sizeof(result->verifier));
 		return true;
+	default: return false;
 	}
-	return false;
 }
 
 const char *nfs3_procedure_name(enum nfs3_procedure procedure)
 {
 	switch (procedure) {
+	case NFS3_NULL: return "NULL";
 	case NFS3_READ: return "READ";
 	case NFS3_WRITE: return "WRITE";
 	case NFS3_COMMIT: return "COMMIT";

@@ -1,44 +1,33 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * nfs3.h - the three procedures of the data path, READ, WRITE and COMMIT (RFC 1813, 3.3.6, 3.3.7
- * and 3.3.21): calls encoded from a template, results decoded. No socket, no state.
+ * and 3.3.21): arguments encoded, results decoded. No socket, no state.
  */
 #ifndef NFSMULTI_NFS3_H
 #define NFSMULTI_NFS3_H
 
 #include "nfs/handle.h"
-#include "rpc/message.h"
+#include "rpc/xdr.h"
 
 #define NFS3_WRITEVERFSIZE  8
 #define NFS3_REPLY_HEAD_MAX 1024 /* more than a reply without its READ data can have */
 
-enum nfs3_procedure { NFS3_READ = 6, NFS3_WRITE = 7, NFS3_COMMIT = 21 };
+enum { NFS_PROGRAM = 100003, NFS_V3 = 3 };
+enum nfs3_procedure { NFS3_NULL = 0, NFS3_READ = 6, NFS3_WRITE = 7, NFS3_COMMIT = 21 };
 
 /* How durable a WRITE is to be, and how durable the server made it (RFC 1813, 3.3.7). */
 enum nfs3_stable { NFS3_UNSTABLE = 0, NFS3_DATA_SYNC = 1, NFS3_FILE_SYNC = 2 };
 
-/* A call up to and with the file handle: what all calls of one procedure on one file share. */
-struct nfs3_template {
-	uint32_t length;
-	uint8_t bytes[RPC_CALL_MAX + 4 + NFS3_FHSIZE];
-};
-
-void nfs3_template_init(struct nfs3_template *template, enum nfs3_procedure procedure,
-			const struct nfs3_handle *handle, const struct rpc_cred *cred);
-
 /*
- * Writes a whole call; WRITE's data is bulk and follows it, `length` bytes and their pad. `out` has
- * room for RPC_HEAD_MAX bytes.
+ * The arguments behind the RPC call header, at most 96 bytes. WRITE's data is bulk and follows
+ * them: `length` bytes and their pad.
  */
-void nfs3_encode_read(struct xdr_out *out, const struct nfs3_template *template, uint32_t xid,
-		      uint64_t offset, uint32_t length);
-void nfs3_encode_write(struct xdr_out *out, const struct nfs3_template *template, uint32_t xid,
-		       uint64_t offset, uint32_t length, enum nfs3_stable stable);
+void nfs3_encode_read(struct xdr_out *out, const struct nfs3_handle *handle, uint64_t offset,
+		      uint32_t length);
+void nfs3_encode_write(struct xdr_out *out, const struct nfs3_handle *handle, uint64_t offset,
+		       uint32_t length, enum nfs3_stable stable);
 /* The whole file: offset 0, count 0. */
-void nfs3_encode_commit(struct xdr_out *out, const struct nfs3_template *template, uint32_t xid);
-
-/* NULL: whether the server answers (RFC 1813, 3.3.0). */
-void nfs3_encode_null(struct xdr_out *out, uint32_t xid, const struct rpc_cred *cred);
+void nfs3_encode_commit(struct xdr_out *out, const struct nfs3_handle *handle);
 
 struct nfs3_result {
 	uint32_t status;		      /* nfsstat3; the rest is valid for 0 alone */

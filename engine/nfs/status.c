@@ -52,7 +52,7 @@ int nfs3_errno(uint32_t status)
 	return EIO;
 }
 
-bool nfs3_asks_for_patience(uint32_t status)
+bool nfs3_asks_to_wait(uint32_t status)
 {
 	return status == NFS3_STATUS_JUKEBOX || status == NFS4_STATUS_GRACE;
 }

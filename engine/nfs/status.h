@@ -16,7 +16,7 @@ enum nfs4_special { NFS4_STATUS_GRACE = 10013 };
 int nfs3_errno(uint32_t status);
 
 /* True where the call is to be sent again after a while: JUKEBOX and GRACE. */
-bool nfs3_asks_for_patience(uint32_t status);
+bool nfs3_asks_to_wait(uint32_t status);
 
 /* The RFC's name. */
 const char *nfs3_status_name(uint32_t status);

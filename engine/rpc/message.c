@@ -2,10 +2,7 @@
 #include "rpc/message.h"
 
 #include <errno.h>
-#include <grp.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include "util.h"
 
@@ -13,78 +10,34 @@
 enum { CALL = 0, REPLY = 1 };
 enum { RPC_VERSION = 2 };
 enum { MSG_ACCEPTED = 0, MSG_DENIED = 1 };
-enum { AUTH_NONE = 0, AUTH_SYS = 1 };
 enum { AUTH_BODY_MAX = 400 };
 
-/* The process's supplementary groups, as many as there are: NULL where there are none. */
-static gid_t *own_groups(int *count)
-{
-	gid_t *groups;
-
-	*count = getgroups(0, NULL);
-	groups = *count > 0 ? calloc(*count, sizeof(*groups)) : NULL;
-	*count = groups ? getgroups(*count, groups) : 0;
-	return groups;
-}
-
-uint32_t rpc_cred_self(struct rpc_cred *cred)
-{
-	int count;
-	gid_t *groups = own_groups(&count);
-
-	memset(cred, 0, sizeof(*cred));
-	if (gethostname(cred->machine, sizeof(cred->machine)))
-		snprintf(cred->machine, sizeof(cred->machine), "localhost");
-	cred->machine[RPC_MACHINE_MAX] = '\0';
-	cred->uid = geteuid();
-	cred->gid = getegid();
-	for (int i = 0; i < count && cred->gid_count < RPC_GIDS_MAX; i++)
-		cred->gids[cred->gid_count++] = groups[i];
-	free(groups);
-	return max_of(count, 0);
-}
-
-static void encode_cred(struct xdr_out *out, const struct rpc_cred *cred)
-{
-	uint32_t name = strlen(cred->machine);
-	uint32_t body = 4 + 4 + name + xdr_pad(name) + 4 + 4 + 4 + 4 * cred->gid_count;
-
-	xdr_put_u32(out, AUTH_SYS);
-	xdr_put_u32(out, body);
-	xdr_put_u32(out, 0); /* stamp */
-	xdr_put_opaque(out, cred->machine, name);
-	xdr_put_u32(out, cred->uid);
-	xdr_put_u32(out, cred->gid);
-	xdr_put_u32(out, cred->gid_count);
-	for (uint32_t i = 0; i < cred->gid_count; i++)
-		xdr_put_u32(out, cred->gids[i]);
-}
-
 void rpc_encode_call(struct xdr_out *out, uint32_t xid, uint32_t program, uint32_t version,
-		     uint32_t procedure, const struct rpc_cred *cred)
+		     uint32_t procedure, const struct rpc_credentials *credentials)
 {
+	const uint8_t *start = out->at;
+
 	xdr_put_u32(out, xid);
 	xdr_put_u32(out, CALL);
 	xdr_put_u32(out, RPC_VERSION);
 	xdr_put_u32(out, program);
 	xdr_put_u32(out, version);
 	xdr_put_u32(out, procedure);
-	encode_cred(out, cred);
-	xdr_put_u32(out, AUTH_NONE); /* verifier */
-	xdr_put_u32(out, 0);
+	credentials->flavor->put(credentials, out, start);
 }
 
 static void decode_accepted(struct xdr_in *in, struct rpc_reply_header *header)
 {
-	uint32_t verifier, stat;
+	uint32_t stat;
 
-	xdr_get_u32(in); /* the verifier's flavor */
-	verifier = xdr_get_u32(in);
-	if (verifier > AUTH_BODY_MAX) {
+	header->verifier.flavor = xdr_get_u32(in);
+	header->verifier.length = xdr_get_u32(in);
+	header->verifier.body = in->at;
+	if (header->verifier.length > AUTH_BODY_MAX) {
 		header->verdict = RPC_NOT_A_REPLY;
 		return;
 	}
-	xdr_skip(in, verifier);
+	xdr_skip(in, header->verifier.length);
 	stat = xdr_get_u32(in);
 	/* The enum's first values are the RFC's accept_stat. */
 	header->verdict = stat <= RPC_SYSTEM_ERR ? (enum rpc_verdict)stat : RPC_NOT_A_REPLY;

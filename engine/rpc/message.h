@@ -1,34 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * message.h - ONC RPC version 2 call and reply headers (RFC 5531, 9), with AUTH_SYS credentials
- * (appendix A). Encode and decode only: no socket, no state.
+ * message.h - ONC RPC version 2 call and reply headers (RFC 5531, 9). Encode and decode only: no
+ * socket, no state.
  */
 #ifndef NFSMULTI_RPC_MESSAGE_H
 #define NFSMULTI_RPC_MESSAGE_H
 
-#include "rpc/xdr.h"
-
-#define RPC_GIDS_MAX	16  /* RFC 5531, appendix A */
-#define RPC_MACHINE_MAX 64  /* ours; the RFC allows 255 */
-#define RPC_CALL_MAX	208 /* bytes of the longest header that rpc_encode_call() writes */
-
-/* Who calls: AUTH_SYS's view of a process. */
-struct rpc_cred {
-	char machine[RPC_MACHINE_MAX + 1];
-	uint32_t uid, gid;
-	uint32_t gids[RPC_GIDS_MAX];
-	uint32_t gid_count;
-};
+#include "rpc/credentials.h"
 
 /*
- * This process's own name, ids and groups, of which AUTH_SYS has room for the first RPC_GIDS_MAX
- * (RFC 5531, appendix A). Returns the number of groups that it is in.
+ * The call header, up to and not including the procedure's arguments: 24 bytes, and what the
+ * credentials' flavor needs.
  */
-uint32_t rpc_cred_self(struct rpc_cred *cred);
-
-/* The call header, up to and not including the procedure's arguments. */
 void rpc_encode_call(struct xdr_out *out, uint32_t xid, uint32_t program, uint32_t version,
-		     uint32_t procedure, const struct rpc_cred *cred);
+		     uint32_t procedure, const struct rpc_credentials *credentials);
 
 /* What a reply header says. */
 enum rpc_verdict {
@@ -46,7 +31,8 @@ enum rpc_verdict {
 struct rpc_reply_header {
 	uint32_t xid;
 	enum rpc_verdict verdict;
-	uint32_t auth_stat; /* RPC_AUTH_ERROR */
+	uint32_t auth_stat;	      /* RPC_AUTH_ERROR */
+	struct rpc_verifier verifier; /* of an accepted call; its body lies in the message */
 	uint32_t low, high; /* RPC_PROG_MISMATCH, RPC_MISMATCH: the versions the server speaks */
 };
 

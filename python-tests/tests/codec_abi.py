@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-CALL_MAX = 208  # RPC_CALL_MAX
+CALL_MAX = 24 + 168  # the header, and AUTH_SYS_ROOM
 FH_SIZE = 64
 READ, WRITE, COMMIT = 6, 7, 21
 VERDICTS = (
@@ -65,7 +65,7 @@ class Cursor(c.Structure):
 
 
 class Cred(c.Structure):
-    """struct rpc_cred."""
+    """struct auth_sys_ids."""
 
     _fields_ = (
         ("machine", c.c_char * 65),
@@ -81,6 +81,18 @@ class Cred(c.Structure):
         return cls(machine, uid, gid, (c.c_uint32 * 16)(*gids), len(gids))
 
 
+class AuthSys(c.Structure):
+    """struct auth_sys."""
+
+    _fields_ = (("flavor", c.c_void_p), ("length", c.c_uint32), ("bytes", c.c_uint8 * 168))
+
+
+class Verifier(c.Structure):
+    """struct rpc_verifier."""
+
+    _fields_ = (("flavor", c.c_uint32), ("length", c.c_uint32), ("body", c.c_void_p))
+
+
 class ReplyHeader(c.Structure):
     """struct rpc_reply_header."""
 
@@ -88,6 +100,7 @@ class ReplyHeader(c.Structure):
         ("xid", c.c_uint32),
         ("verdict", c.c_int),
         ("auth_stat", c.c_uint32),
+        ("verifier", Verifier),
         ("low", c.c_uint32),
         ("high", c.c_uint32),
     )
@@ -102,12 +115,6 @@ class Handle(c.Structure):
     def of(cls, handle: bytes) -> Self:
         """Give a file handle."""
         return cls(len(handle), (c.c_uint8 * FH_SIZE)(*handle))
-
-
-class Template(c.Structure):
-    """struct nfs3_template."""
-
-    _fields_ = (("length", c.c_uint32), ("bytes", c.c_uint8 * (CALL_MAX + 4 + FH_SIZE)))
 
 
 class Result(c.Structure):
@@ -235,16 +242,17 @@ class CodecLibrary:
 
     def __init__(self, lib: c.CDLL) -> None:
         self.lib = lib
-        cursor, template = c.POINTER(Cursor), c.POINTER(Template)
+        cursor = c.POINTER(Cursor)
         number = c.c_uint32
-        self._declare("rpc_encode_call", None, cursor, *[number] * 4, c.POINTER(Cred))
+        auth = c.POINTER(AuthSys)
+        self._declare("auth_sys_own_ids", number, c.POINTER(Cred))
+        self._declare("auth_sys_init", None, auth, c.POINTER(Cred))
+        self._declare("rpc_encode_call", None, cursor, *[number] * 4, auth)
         self._declare("rpc_decode_reply", None, cursor, c.POINTER(ReplyHeader))
         self._declare("rpc_verdict_errno", c.c_int, c.POINTER(ReplyHeader))
         header = c.POINTER(ReplyHeader)
         self._declare("rpc_verdict_text", None, header, c.c_void_p, c.c_size_t)
-        handle, cred = c.POINTER(Handle), c.POINTER(Cred)
-        self._declare("nfs3_template_init", None, template, c.c_int, handle, cred)
-        common = (cursor, template, number)
+        common = (cursor, c.POINTER(Handle))
         self._declare("nfs3_encode_read", None, *common, c.c_uint64, number)
         self._declare("nfs3_encode_write", None, *common, c.c_uint64, number, c.c_int)
         self._declare("nfs3_encode_commit", None, *common)
@@ -269,7 +277,9 @@ class CodecLibrary:
         """rpc_encode_call() into so much room; None where it does not fit."""
         memory = Guarded(room)
         out = Cursor.over(memory)
-        self.lib.rpc_encode_call(out, xid, program, version, procedure, cred)
+        auth = AuthSys()
+        self.lib.auth_sys_init(auth, cred)
+        self.lib.rpc_encode_call(out, xid, program, version, procedure, auth)
         assert memory.intact
         return None if out.bad else memory.content[: out.used(memory)]
 
@@ -281,17 +291,11 @@ class CodecLibrary:
         assert memory.content == message
         return header, source.used(memory), source.bad
 
-    def template(self, procedure: int, handle: bytes, cred: Cred) -> Template:
-        """nfs3_template_init()."""
-        template = Template()
-        self.lib.nfs3_template_init(template, procedure, Handle.of(handle), cred)
-        return template
-
-    def encode(self, name: str, template: Template, *numbers: int) -> bytes:
-        """nfs3_encode_read(), _write() or _commit(), into RPC_HEAD_MAX bytes."""
-        memory = Guarded(640)
+    def encode(self, name: str, handle: bytes, *numbers: int) -> bytes:
+        """nfs3_encode_read(), _write() or _commit(), into the room that their header says."""
+        memory = Guarded(96)
         out = Cursor.over(memory)
-        getattr(self.lib, f"nfs3_encode_{name}")(out, template, *numbers)
+        getattr(self.lib, f"nfs3_encode_{name}")(out, Handle.of(handle), *numbers)
         assert not out.bad
         assert memory.intact
         return memory.content[: out.used(memory)]
@@ -428,6 +432,8 @@ _SHIM = """
 #include <stdlib.h>
 #include "conn/ledger.h"
 #include "nfs/nfs3.h"
+#include "rpc/auth_sys.h"
+#include "rpc/message.h"
 #include "rpc/record.h"
 #include "stats/counters.h"
 struct ledger *shim_new(void) { return calloc(1, sizeof(struct ledger)); }
@@ -454,14 +460,15 @@ uint64_t shim_take_lost(struct ledger *l) { return ledger_take_lost(l); }
 _MIRRORS: dict[str, type[c.Structure]] = {
     "xdr_in": Cursor,
     "xdr_out": Cursor,
-    "rpc_cred": Cred,
+    "auth_sys_ids": Cred,
+    "auth_sys": AuthSys,
+    "rpc_verifier": Verifier,
     "rpc_reply_header": ReplyHeader,
     "rpc_reply": Reply,
     "rpc_bulk": Bulk,
     "rpc_handler": Handler,
     "record_reader": RecordReader,
     "nfs3_handle": Handle,
-    "nfs3_template": Template,
     "nfs3_result": Result,
     "counters": Counters,
     "counters_label": CountersLabel,

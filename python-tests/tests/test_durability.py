@@ -141,7 +141,11 @@ def test_how_writes_ask(stables: Outcomes, name: str) -> None:
 
 def test_writes_that_are_less_durable_than_asked(client: Client, server: ScriptedServer) -> None:
     server.hooks.append(on(Nfs.WRITE, Answer(committed=Stable.UNSTABLE), nth=3))
-    failed(client(server, sync=1), "as stable_how 0 where 2 was asked", error=errno.EIO)
+    failed(
+        client(server, sync=1),
+        "the server made it less durable than stable= asks for",
+        error=errno.EIO,
+    )
 
 
 # What is on the wire at depth 1: w WRITE, c COMMIT.

@@ -353,7 +353,7 @@ jukeboxes = fixture_of_runs(
         name: Case(
             on(Nfs.WRITE, answer, after=4),
             options,
-            during=_end_once_it_says("asks for patience again and again"),
+            during=_end_once_it_says("keeps asking to wait"),
         )
         for name, (answer, options) in _JUKEBOX.items()
     }
@@ -365,7 +365,7 @@ def test_a_server_that_asks_for_patience_for_ever(jukeboxes: Outcomes, name: str
     """It is told once, asked ever more rarely, and left when the job is to end."""
     server, result = jukeboxes[name].server, jukeboxes[name].result
     assert result.status not in (0, None)
-    assert result.messages.count("asks for patience") == 1
+    assert result.messages.count("keeps asking to wait") == 1
     assert "NFS3ERR_JUKEBOX" in result.messages
     asked = [call.time for call in server.calls(Nfs.WRITE) if call.offset == 16 * KIB]
     _ever_more_rarely(asked[0], asked[1:], longest=5.0)

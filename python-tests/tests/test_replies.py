@@ -190,7 +190,7 @@ _MISSING: dict[str, tuple[Nfs, Answer, int, str]] = {
         Nfs.READ,
         Answer(limit=0, eof=0),
         errno.EIO,
-        "READ of 4096 bytes at 16384 brought none, and not the end of file either",
+        "READ of 4096 bytes at 16384: no data came, and not the end of file either",
     ),
     "end of file": (Nfs.READ, Answer(limit=0, eof=1), errno.EIO, "READ beyond the end of file"),
     "end of file in a block": (
@@ -209,7 +209,7 @@ _MISSING: dict[str, tuple[Nfs, Answer, int, str]] = {
         Nfs.WRITE,
         Answer(limit=0),
         errno.EIO,
-        "WRITE of 4096 bytes at 16384: the server took 0",
+        "WRITE of 4096 bytes at 16384: the server took no data",
     ),
 }
 

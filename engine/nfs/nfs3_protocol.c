@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * nfs3_protocol.c - NFSv3 as a session speaks it (RFC 1813). It keeps no state at the server: any
+ * call may be sent again, or forgotten, and its number is its xid.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "nfs/names.h"
+#include "nfs/nfs3.h"
+#include "nfs/status.h"
+#include "rpc/message.h"
+#include "session/protocol.h"
+#include "session/session.h"
+#include "util.h"
+
+static enum nfs3_procedure procedure_of(const struct call *call)
+{
+	static const enum nfs3_procedure procedures[] = {
+		[IO_READ] = NFS3_READ,
+		[IO_WRITE] = NFS3_WRITE,
+		[IO_COMMIT] = NFS3_COMMIT,
+	};
+
+	return call->io ? procedures[call->io->op] : NFS3_NULL;
+}
+
+static const char *operation(const struct call *call)
+{
+	return nfs3_procedure_name(procedure_of(call));
+}
+
+static bool acquire(struct session *session, struct call *call)
+{
+	call->xid = call_new_xid(&session->calls, call);
+	return true;
+}
+
+static void release(struct session *session, struct call *call)
+{
+	(void)session, (void)call;
+}
+
+static void encode(struct xdr_out *out, const struct call *call,
+		   const struct rpc_credentials *credentials, const void *file)
+{
+	const struct conn_io *io = call->io;
+
+	rpc_encode_call(out, call->xid, NFS_PROGRAM, NFS_V3, procedure_of(call), credentials);
+	if (!io)
+		return;
+	switch (io->op) {
+	case IO_READ: nfs3_encode_read(out, file, io->offset + io->done, call_rest(call)); break;
+	case IO_WRITE:
+		nfs3_encode_write(out, file, io->offset + io->done, call_rest(call),
+				  (enum nfs3_stable)io->stable);
+		break;
+	case IO_COMMIT: nfs3_encode_commit(out, file); break;
+	}
+}
+
+static enum verdict fail(struct call_result *result, int error, const char *fault)
+{
+	result->error = error;
+	result->fault = fault;
+	return CALL_FAIL;
+}
+
+static enum verdict refused(struct call_result *result, uint32_t status)
+{
+	result->status = nfs3_status_name(status);
+	if (nfs3_asks_to_wait(status))
+		return CALL_DELAY;
+	result->file_gone = status == NFS3_STATUS_STALE;
+	return fail(result, nfs3_errno(status), NULL);
+}
+
+static enum verdict judge_read(const struct call *call, const struct nfs3_result *read,
+			       struct call_result *result)
+{
+	if (read->count == call_rest(call) || read->eof)
+		return CALL_DONE;
+	if (read->count)
+		return CALL_REST;
+	return fail(result, EIO, "no data came, and not the end of file either");
+}
+
+static enum verdict judge_write(const struct call *call, const struct nfs3_result *write,
+				struct call_result *result)
+{
+	if (!write->count)
+		return fail(result, EIO, "the server took no data");
+	if ((int)write->committed < (int)call->io->stable)
+		return fail(result, EIO, "the server made it less durable than stable= asks for");
+	return write->count == call_rest(call) ? CALL_DONE : CALL_REST;
+}
+
+static enum verdict decode(struct xdr_in *in, const struct call *call, struct call_result *result)
+{
+	struct nfs3_result nfs3;
+	bool sound;
+
+	if (!call->io)
+		return CALL_DONE;
+	sound = nfs3_decode(in, procedure_of(call), &nfs3);
+	if (!sound || (call->io->op != IO_COMMIT && nfs3.count > call_rest(call)))
+		return fail(result, EPROTO, "the reply contradicts the call or itself");
+	if (nfs3.status)
+		return refused(result, nfs3.status);
+	result->count = nfs3.count;
+	result->durable = nfs3.committed != NFS3_UNSTABLE;
+	memcpy(result->verifier, nfs3.verifier, sizeof(result->verifier));
+	switch (call->io->op) {
+	case IO_READ: return judge_read(call, &nfs3, result);
+	case IO_WRITE: return judge_write(call, &nfs3, result);
+	default: return CALL_DONE;
+	}
+}
+
+/* decode() never asks for it: there is no state to be lost. */
+static void recover(struct session *session)
+{
+	(void)session;
+}
+
+static void tick(struct session *session, uint64_t now)
+{
+	(void)session, (void)now;
+}
+
+static int open_file(struct names *names, const char *name, void **file)
+{
+	struct nfs3_handle *handle = calloc(1, sizeof(*handle));
+	int error = handle ? names_lookup(names, name, handle) : -ENOMEM;
+
+	if (error)
+		free(handle);
+	else
+		*file = handle;
+	return error;
+}
+
+static void close_file(void *file)
+{
+	free(file);
+}
+
+static int limits(struct names *names, const void *file, uint32_t *read_max, uint32_t *write_max)
+{
+	struct nfs3_limits offered;
+	int error = names_limits(names, file, &offered);
+
+	*read_max = offered.read_max;
+	*write_max = offered.write_max;
+	return error;
+}
+
+const struct protocol protocol_nfs3 = {
+	.name = "NFSv3",
+	.reply_head_max = NFS3_REPLY_HEAD_MAX,
+	.forgets_calls = true,
+	.operation = operation,
+	.acquire = acquire,
+	.release = release,
+	.encode = encode,
+	.decode = decode,
+	.recover = recover,
+	.tick = tick,
+	.open_file = open_file,
+	.close_file = close_file,
+	.limits = limits,
+};

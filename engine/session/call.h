@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * call.h - the RPC calls of a session, and the table that they are found in by their number.
+ *
+ * A call is taken when an I/O is submitted and given back when that is finished; in between it may
+ * be sent several times, on several channels. The xid names its place in the table, and how often
+ * that has been numbered.
+ */
+#ifndef NFSMULTI_SESSION_CALL_H
+#define NFSMULTI_SESSION_CALL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+struct conn_io;
+struct session_channel;
+
+struct call {
+	struct conn_io *io; /* NULL: a NULL call, which asks for a sign of life */
+	struct session_channel
+		*channel; /* it waits for, or was sent over; NULL: the call is free */
+	TAILQ_ENTRY(call) link;
+	uint32_t xid;
+	uint32_t tries;	    /* transmissions of this xid */
+	uint32_t delays;    /* times that the server has asked to wait */
+	uint64_t since;	    /* clock_now() when this xid was first sent; 0: not yet */
+	uint64_t last_sent; /* when it was sent on the present channel; 0: not yet */
+	uint64_t resume_at; /* when a delayed call goes out again */
+	uint64_t position;  /* it has left when the channel's sent() reaches this */
+};
+
+TAILQ_HEAD(call_list, call);
+
+struct call_table {
+	struct call *calls;
+	uint32_t count;
+	uint32_t used; /* calls[used …) have never been taken */
+	struct call_list free;
+	unsigned int index_bits; /* xid: generation << index_bits | index */
+	uint32_t generation;
+};
+
+/* Room for `count` calls, at most 2^24; memory is used as calls are taken. 0 or -ENOMEM. */
+int call_table_init(struct call_table *table, uint32_t count);
+void call_table_free(struct call_table *table);
+
+/* A call of zeros for `channel`; at most `count` may be taken at once. */
+struct call *call_take(struct call_table *table, struct session_channel *channel);
+void call_give_back(struct call_table *table, struct call *call);
+
+/* A number that no call of this session has had for a long time. */
+uint32_t call_new_xid(struct call_table *table, const struct call *call);
+
+/* The call sent over `channel` with that number and not answered yet, or NULL. */
+struct call *call_find(const struct call_table *table, const struct session_channel *channel,
+		       uint32_t xid);
+
+#endif

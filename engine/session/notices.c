@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "session/notices.h"
+
+#include "session/link.h"
+
+/* True where the path's first connection gets into trouble. */
+static bool trouble_begins(struct notices *notices)
+{
+	bool first = !notices->in_trouble && !notices->path->said_stopped;
+
+	notices->in_trouble = true;
+	if (first)
+		notices->path->said_stopped = true;
+	return first;
+}
+
+/* True where the path answers again. */
+static bool trouble_ends(struct notices *notices)
+{
+	bool resumed = notices->in_trouble && notices->path->said_stopped;
+
+	notices->in_trouble = false;
+	if (resumed)
+		notices->path->said_stopped = false;
+	return resumed;
+}
+
+void notice_lost(struct notices *notices, uint32_t outstanding, int error)
+{
+	if (trouble_begins(notices))
+		notice(notices, "connection lost with %u calls outstanding (%s): reconnecting",
+		       outstanding,
+		       link_broke_protocol(error) ? "the server's messages are broken"
+						  : strerror(-error));
+}
+
+void notice_silent(struct notices *notices)
+{
+	if (trouble_begins(notices))
+		notice(notices, "server not responding, still trying");
+}
+
+void notice_answered(struct notices *notices)
+{
+	if (notices->in_trouble && trouble_ends(notices))
+		notice(notices, "server OK");
+}
+
+void notice_handed_over(struct notices *notices)
+{
+	trouble_ends(notices);
+}
+
+void notice_rpc_error(struct notices *notices, const struct protocol *protocol,
+		      const struct call *call, const struct rpc_reply_header *reply)
+{
+	char why[200];
+
+	if (notices->said == reply->verdict)
+		return;
+	notices->said = reply->verdict;
+	rpc_verdict_text(reply, why, sizeof(why));
+	notice(notices, "%s: %s", protocol->operation(call), why);
+}
+
+void notice_failed(struct notices *notices, const struct protocol *protocol,
+		   const struct call *call, const struct call_result *result)
+{
+	if (result->fault)
+		notice(notices, "%s of %u bytes at %llu: %s", protocol->operation(call),
+		       call_rest(call), (unsigned long long)(call->io->offset + call->io->done),
+		       result->fault);
+	if (!result->file_gone || notices->path->said_stale)
+		return;
+	notices->path->said_stale = true;
+	notice(notices,
+	       "%s: %s: the server does not know the file any more: was it removed, or the export "
+	       "changed, during the run?",
+	       protocol->operation(call), result->status);
+}
+
+void notice_refused(struct notices *notices, const struct protocol *protocol,
+		    const struct call *call, const char *why)
+{
+	if (!notices->refused)
+		notice(notices, "%s of %u bytes at %llu: %s", protocol->operation(call),
+		       call_rest(call), (unsigned long long)(call->io->offset + call->io->done),
+		       why);
+	notices->refused = true;
+}
+
+void notice_delayed(struct notices *notices, const struct protocol *protocol,
+		    const struct call *call, const struct call_result *result)
+{
+	if (!notices->path->said_delayed)
+		notice(notices, "%s: the server keeps asking to wait (%s): still trying",
+		       protocol->operation(call), result->status);
+	notices->path->said_delayed = true;
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* reply.c - reads the head of a reply: whose it is, whether to believe it, what it says. */
+#include <errno.h>
+
+#include "session/session.h"
+
+static bool believable(const struct session *session, const struct rpc_reply_header *header)
+{
+	return session->credentials->flavor->check(session->credentials, header->xid,
+						   &header->verifier);
+}
+
+/* The verdict on a reply to `call`; in->bad: more bytes are needed for it. */
+static void judge(const struct session *session, struct xdr_in *in, struct session_reply *reply)
+{
+	reply->result = (struct call_result){0};
+	reply->verdict = CALL_FAIL;
+	if (reply->header.verdict != RPC_SUCCESS) {
+		reply->result.error = rpc_verdict_errno(&reply->header);
+	} else if (!believable(session, &reply->header)) {
+		reply->result.error = EACCES;
+		reply->result.fault = "the reply's verifier is not one of the calls' flavor";
+	} else {
+		reply->verdict = session->protocol->decode(in, reply->call, &reply->result);
+	}
+}
+
+/*
+ * A server cannot answer what it has not got; after a retransmission it may have the first copy,
+ * and the channel is to go before the second one, whose buffer is free from now on, leaves.
+ */
+static int check_order(const struct session_channel *channel, struct session_reply *reply)
+{
+	const struct link *link = &channel->link;
+
+	if (link->ops->sent(link->channel) >= reply->call->position)
+		return 0;
+	if (reply->call->tries == 1)
+		return -EPROTO;
+	reply->untimely = true;
+	return 0;
+}
+
+int session_reply_begins(void *context, const struct rpc_reply *message, struct rpc_bulk *bulk)
+{
+	struct session_channel *channel = context;
+	struct session_reply *reply = &channel->reply;
+	struct xdr_in in = {message->message, message->message + message->have, false};
+	struct conn_io *io;
+	int error;
+
+	rpc_decode_reply(&in, &reply->header);
+	if (in.bad && message->have < sizeof(uint32_t))
+		return 0;
+	reply->call = call_find(&channel->session->calls, channel, reply->header.xid);
+	if (!reply->call) {
+		channel->conn->counters.stale_replies++;
+		return (int)message->have;
+	}
+	if (!in.bad)
+		judge(channel->session, &in, reply);
+	if (in.bad)
+		return 0;
+	if (reply->header.verdict == RPC_NOT_A_REPLY)
+		return -EPROTO;
+	error = check_order(channel, reply);
+	if (error)
+		return error;
+	bulk->token = reply->call;
+	io = reply->call->io;
+	if (io && io->op == IO_READ) {
+		bulk->to = io->buffer + io->done;
+		bulk->length = reply->result.count;
+	}
+	return (int)(in.at - message->message);
+}

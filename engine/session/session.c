@@ -1,0 +1,683 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "session/session.h"
+
+#include <errno.h>
+#include <poll.h>
+
+#include "conn/durability.h"
+#include "session/timers.h"
+#include "util.h"
+
+enum {
+	BROKEN_MAX = 3,	  /* channels in a row before I/O fails for what the server sends */
+	DELAYS_QUIET = 6, /* times that a call is delayed before that is told: after 3 s */
+};
+
+static const struct path_config *config_of(const struct session_channel *channel)
+{
+	return &channel->session->path->config;
+}
+
+/* --- calls go out --- */
+
+/* Gives a call its number, unless it goes out again: then it keeps it. False: none is free. */
+static bool number(struct session_channel *channel, struct call *call)
+{
+	struct session *session = channel->session;
+
+	if (call->tries) {
+		channel->conn->counters.retransmissions++;
+	} else {
+		if (!session->protocol->acquire(session, call))
+			return false;
+		call->since = channel->conn->job->now;
+		if (call->io && call->io->op == IO_COMMIT)
+			durability_commit_begins(channel->conn, call->io);
+	}
+	call->tries++;
+	return true;
+}
+
+/* Encodes a call and queues it on the channel; false where its data cannot be moved. */
+static bool queue(struct session_channel *channel, struct call *call, struct xdr_out *head)
+{
+	const struct session *session = channel->session;
+	const struct conn_io *io = call->io;
+	const uint8_t *start = head->at;
+	struct rpc_data data = {0};
+
+	if (io && io->op != IO_COMMIT)
+		data = (struct rpc_data){
+			.at = io->buffer + io->done,
+			.length = call_rest(call),
+			.incoming = io->op == IO_READ,
+		};
+	session->protocol->encode(head, call, session->credentials,
+				  io ? session->path->files[io->file].state : NULL);
+	if (!session->credentials->flavor->wrap(session->credentials, call->xid, head, start))
+		return false;
+	call->position = channel->link.ops->queue(channel->link.channel, call->xid, head, &data);
+	call->last_sent = channel->conn->job->now;
+	return call->position;
+}
+
+static void finish(struct session_channel *channel, struct call *call, int error);
+
+/* Queues what the channel takes; false: it takes nothing. */
+static bool queue_waiting(struct session_channel *channel)
+{
+	struct link *link = &channel->link;
+	struct xdr_out head;
+	struct call *call;
+	bool took = false;
+
+	while ((call = TAILQ_FIRST(&channel->waiting)) && link->ops->begin(link->channel, &head) &&
+	       number(channel, call)) {
+		TAILQ_REMOVE(&channel->waiting, call, link);
+		if (queue(channel, call, &head))
+			TAILQ_INSERT_TAIL(&channel->sent, call, link);
+		else
+			finish(channel, call, EIO);
+		took = true;
+	}
+	return took;
+}
+
+static void lose(struct session_channel *channel, int error);
+
+static void send_waiting(struct session_channel *channel)
+{
+	struct link *link = &channel->link;
+	bool moved;
+
+	if (!link->up)
+		return;
+	channel->unflushed = 0;
+	do {
+		uint64_t sent = link->ops->sent(link->channel);
+		int error;
+
+		moved = queue_waiting(channel);
+		error = link->ops->flush(link->channel);
+		if (error) {
+			lose(channel, error);
+			return;
+		}
+		moved = moved || link->ops->sent(link->channel) != sent;
+		/* Room again for the rest, unless the transport takes no more for now. */
+	} while (moved && !TAILQ_EMPTY(&channel->waiting) &&
+		 !(link->ops->poll_events(link->channel) & POLLOUT));
+}
+
+/*
+ * A send costs the client as much as receiving 64 KiB. While a reply is still coming in, so that
+ * there will soon be more to send, new calls are coalesced, up to a quarter of what the server has;
+ * session_tick() bounds the wait where the reply stalls.
+ */
+static bool better_together(const struct session_channel *channel)
+{
+	enum { SHARE = 4 };
+	const struct link *link = &channel->link;
+
+	return link->up && SHARE * channel->unflushed < channel->conn->outstanding &&
+	       link->ops->receiving(link->channel);
+}
+
+void session_flush(struct session_channel *channel)
+{
+	if (!better_together(channel))
+		send_waiting(channel);
+}
+
+void session_submit(struct session_channel *channel, struct conn_io *io)
+{
+	struct call *call = call_take(&channel->session->calls, channel);
+
+	call->io = io;
+	conn_began(channel->conn, io);
+	channel->unflushed++;
+	TAILQ_INSERT_TAIL(&channel->waiting, call, link);
+}
+
+/* --- signs of life --- */
+
+static void drop_probe(struct session_channel *channel)
+{
+	struct session *session = channel->session;
+
+	if (channel->probe) {
+		session->protocol->release(session, channel->probe);
+		call_give_back(&session->calls, channel->probe);
+	}
+	channel->probe = NULL;
+	channel->asked = false;
+}
+
+/* Asks the server for a sign of life. What cannot be sent counts as not answered. */
+static void ask(struct session_channel *channel)
+{
+	struct link *link = &channel->link;
+	struct xdr_out head;
+
+	drop_probe(channel);
+	channel->asked = true;
+	channel->heard = channel->conn->job->now; /* the silence begins anew */
+	if (!link->ops->begin(link->channel, &head))
+		return;
+	channel->probe = call_take(&channel->session->calls, channel);
+	if (number(channel, channel->probe))
+		queue(channel, channel->probe, &head);
+	send_waiting(channel);
+}
+
+static uint64_t silence_max(const struct session_channel *channel)
+{
+	return timer_silence(config_of(channel), channel->conn->job->ask);
+}
+
+/* Long calls are no silence: a server that owes replies is asked before it is given up. */
+static void ask_if_silent(struct session_channel *channel, uint64_t now)
+{
+	const struct call *oldest = TAILQ_FIRST(&channel->sent);
+
+	if (channel->link.up && oldest && !channel->asked &&
+	    now - max_of(channel->heard, oldest->last_sent) > silence_max(channel))
+		ask(channel);
+}
+
+static bool unanswered(const struct session_channel *channel, uint64_t now)
+{
+	return channel->asked && now - channel->heard > silence_max(channel);
+}
+
+enum conn_health session_health(const struct session_channel *channel, uint64_t now)
+{
+	if (channel->hopeless || unanswered(channel, now) ||
+	    link_down_for(&channel->link, now) > DOWN_MAX)
+		return CONN_SILENT;
+	return channel->answered ? CONN_ANSWERS : CONN_UNKNOWN;
+}
+
+/* --- replies come in --- */
+
+/* The I/O ends with 0 or a positive errno; the call stands in no list. */
+static void finish(struct session_channel *channel, struct call *call, int error)
+{
+	struct session *session = channel->session;
+	struct conn_io *io = call->io;
+
+	if (error && io->op == IO_COMMIT) {
+		if (!call->tries) /* nor will another be sent for what it was to cover */
+			durability_commit_begins(channel->conn, io);
+		durability_commit_failed(channel->conn, io);
+	}
+	if (call->tries)
+		session->protocol->release(session, call);
+	call_give_back(&session->calls, call);
+	io->error = error;
+	conn_finish(channel->conn, io);
+}
+
+/* The call was answered; its I/O goes on with another, which has no number yet. */
+static void renew(struct session_channel *channel, struct call *call)
+{
+	channel->session->protocol->release(channel->session, call);
+	call->tries = 0;
+	call->since = 0;
+	call->last_sent = 0;
+}
+
+static void delay(struct session_channel *channel, struct call *call)
+{
+	uint64_t wait = timer_delay(call->delays);
+
+	if (++call->delays == DELAYS_QUIET)
+		notice_delayed(&channel->notices, channel->session->protocol, call,
+			       &channel->reply.result);
+	if (call->io->op == IO_COMMIT)
+		durability_commit_undone(call->io);
+	renew(channel, call);
+	call->resume_at = channel->conn->job->now + wait;
+	TAILQ_INSERT_TAIL(&channel->delayed, call, link);
+}
+
+/* Tells why an I/O is to fail. */
+static void explain(struct session_channel *channel, const struct call *call)
+{
+	const struct session_reply *reply = &channel->reply;
+	const struct protocol *protocol = channel->session->protocol;
+
+	if (reply->header.verdict != RPC_SUCCESS)
+		notice_rpc_error(&channel->notices, protocol, call, &reply->header);
+	else
+		notice_failed(&channel->notices, protocol, call, &reply->result);
+	call->io->status = reply->result.status;
+}
+
+/* Enters what a call has moved, or made durable. */
+static void enter(struct session_channel *channel, struct conn_io *io,
+		  const struct call_result *result)
+{
+	struct counters *counters = &channel->conn->counters;
+
+	switch (io->op) {
+	case IO_READ:
+		counters->read_ops++;
+		counters->read_bytes += result->count;
+		break;
+	case IO_WRITE:
+		counters->write_ops++;
+		counters->write_bytes += result->count;
+		durability_wrote(channel->conn, io, result->count, result->durable,
+				 result->verifier);
+		break;
+	case IO_COMMIT:
+		counters->commits++;
+		durability_committed(channel->conn, io, result->verifier);
+		break;
+	}
+	io->done += result->count;
+}
+
+/* The server is there. */
+static void note_sign(struct session_channel *channel)
+{
+	channel->heard = channel->conn->job->now;
+	channel->asked = false;
+	channel->answered = true;
+	channel->conn->job->signs++;
+	link_answered(&channel->link);
+}
+
+/* Its data is complete: the credentials' flavor may find that it is not the server's. */
+static void check_data(struct session_channel *channel, const struct call *call)
+{
+	const struct rpc_credentials *credentials = channel->session->credentials;
+	struct session_reply *reply = &channel->reply;
+	const struct conn_io *io = call->io;
+
+	if (io->op != IO_READ ||
+	    credentials->flavor->unwrap(credentials, call->xid, io->buffer + io->done,
+					reply->result.count))
+		return;
+	reply->verdict = CALL_FAIL;
+	reply->result = (struct call_result){.error = EBADMSG, .fault = "its data is forged"};
+}
+
+static void answered(struct session_channel *channel, struct call *call)
+{
+	struct session_reply *reply = &channel->reply;
+
+	check_data(channel, call);
+	if (reply->verdict == CALL_FAIL)
+		explain(channel, call);
+	if (reply->verdict <= CALL_REST || reply->result.count)
+		enter(channel, call->io, &reply->result);
+	switch (reply->verdict) {
+	case CALL_DONE: finish(channel, call, 0); break;
+	case CALL_REST:
+		renew(channel, call);
+		TAILQ_INSERT_TAIL(&channel->waiting, call, link);
+		break;
+	case CALL_RECOVER:
+		channel->session->protocol->recover(channel->session); /* and then */
+	/* fall through */
+	case CALL_DELAY: delay(channel, call); break;
+	case CALL_FAIL: finish(channel, call, reply->result.error); break;
+	}
+}
+
+/* rpc.h's finished(): the reply that session_reply_begins() saw is complete. */
+static void on_finished(void *context, void *token)
+{
+	struct session_channel *channel = context;
+	struct call *call = token;
+
+	if (!channel->conn->job->now)
+		channel->conn->job->now = clock_now();
+	channel->reply.call = NULL;
+	note_sign(channel);
+	if (!call->io) {
+		drop_probe(channel);
+		return;
+	}
+	channel->broken = 0;
+	notice_answered(&channel->notices);
+	counters_rtt(&channel->conn->counters, channel->heard - call->last_sent);
+	TAILQ_REMOVE(&channel->sent, call, link);
+	answered(channel, call);
+}
+
+/* rpc.h's refused(): the transport could not do what a call asks for. */
+static void on_refused(void *context, uint32_t xid, int error, const char *why)
+{
+	struct session_channel *channel = context;
+	struct call *call = call_find(&channel->session->calls, channel, xid);
+
+	channel->reply.call = NULL;
+	if (!call)
+		return;
+	if (!call->io) {
+		drop_probe(channel);
+		return;
+	}
+	notice_refused(&channel->notices, channel->session->protocol, call, why);
+	TAILQ_REMOVE(&channel->sent, call, link);
+	finish(channel, call, error);
+}
+
+void session_receive(struct session_channel *channel, bool wait)
+{
+	struct conn *conn = channel->conn;
+	uint64_t received = conn->transport.bytes_received;
+	int error;
+
+	conn->job->now = 0; /* read again by the first reply */
+	error = channel->link.ops->receive(channel->link.channel, wait);
+	if (!conn->job->now)
+		conn->job->now = clock_now();
+	if (conn->transport.bytes_received != received)
+		channel->heard = conn->job->now; /* also within a long reply */
+	if (!error && channel->reply.untimely)
+		error = -ECANCELED;
+	if (error)
+		lose(channel, error);
+	else if (!TAILQ_EMPTY(&channel->waiting) ||
+		 channel->link.ops->poll_events(channel->link.channel) & POLLOUT)
+		session_flush(channel);
+}
+
+/* --- channels come and go --- */
+
+static void close_link(struct session_channel *channel)
+{
+	link_close(&channel->link, channel->conn->outstanding || channel->asked);
+	drop_probe(channel);
+	channel->reply = (struct session_reply){0};
+	channel->answered = false;
+	channel->conn->poll_epoch = channel->link.epoch;
+}
+
+static void fail_list(struct session_channel *channel, struct call_list *list, int error)
+{
+	struct call *call;
+
+	while ((call = TAILQ_FIRST(list))) {
+		TAILQ_REMOVE(list, call, link);
+		finish(channel, call, error);
+	}
+}
+
+void session_abort(struct session_channel *channel, int error)
+{
+	close_link(channel);
+	fail_list(channel, &channel->sent, error);
+	fail_list(channel, &channel->waiting, error);
+	fail_list(channel, &channel->delayed, error);
+}
+
+/* The server sends what is no NFS: others take over, or the I/O fails. */
+static void give_up(struct session_channel *channel)
+{
+	notice(&channel->notices, "the server broke the protocol %u times running: giving up",
+	       channel->broken);
+	if (conn_may_retire(channel->conn))
+		channel->hopeless = true;
+	else
+		session_abort(channel, EPROTO);
+}
+
+/* What was sent goes out first on the next channel, in its order. */
+static void wait_again(struct session_channel *channel)
+{
+	struct call *call;
+
+	TAILQ_FOREACH(call, &channel->sent, link)
+	call->last_sent = 0;
+	TAILQ_CONCAT(&channel->sent, &channel->waiting, link);
+	TAILQ_CONCAT(&channel->waiting, &channel->sent, link);
+}
+
+/* The channel has failed: its calls wait for the next one. */
+static void lose(struct session_channel *channel, int error)
+{
+	bool was_up = channel->link.up;
+
+	close_link(channel);
+	wait_again(channel);
+	link_retry_later(&channel->link);
+	if (was_up && !channel->conn->dead && channel->conn->outstanding)
+		notice_lost(&channel->notices, channel->conn->outstanding, error);
+	if (link_broke_protocol(error) && ++channel->broken >= BROKEN_MAX)
+		give_up(channel);
+}
+
+int session_connect(struct session_channel *channel)
+{
+	struct conn *conn = channel->conn;
+	bool again = channel->link.was_up, came_up;
+	int error;
+
+	if (channel->session->path->unusable)
+		return channel->link.up ? 0 : -EINPROGRESS;
+	error = link_step(&channel->link, &came_up);
+	conn->poll_epoch = channel->link.epoch;
+	if (error || !came_up)
+		return error;
+	conn->job->now = clock_now();
+	if (again)
+		conn->counters.reconnects++;
+	if (conn->dead)
+		ask(channel); /* a connection is not an answer */
+	else
+		send_waiting(channel);
+	return 0;
+}
+
+bool session_hand_over(struct session_channel *channel)
+{
+	struct call *call;
+
+	if (!channel->session->protocol->forgets_calls)
+		return false;
+	notice_handed_over(&channel->notices);
+	close_link(channel);
+	link_retry_later(&channel->link);
+	channel->broken = 0;
+	channel->hopeless = false;
+	TAILQ_CONCAT(&channel->sent, &channel->delayed, link);
+	TAILQ_CONCAT(&channel->sent, &channel->waiting, link);
+	while ((call = TAILQ_FIRST(&channel->sent))) {
+		struct conn_io *io = call->io;
+
+		TAILQ_REMOVE(&channel->sent, call, link);
+		if (io->op == IO_COMMIT && call->tries)
+			durability_commit_undone(io);
+		if (call->tries)
+			channel->session->protocol->release(channel->session, call);
+		call_give_back(&channel->session->calls, call);
+		conn_requeue(channel->conn, io);
+	}
+	return true;
+}
+
+/* --- what is due --- */
+
+/* soft: what took longer than its retransmissions fails, and so may not be in a channel any more.
+ */
+static void enforce_soft(struct session_channel *channel, uint64_t now)
+{
+	const struct path_config *config = config_of(channel);
+	struct call *call, *next;
+
+	TAILQ_FOREACH(call, &channel->sent, link)
+	{
+		if (!timer_expired(call, config, now))
+			continue;
+		notice(&channel->notices,
+		       "no answer within %.1f s (timeo %.1f s, retrans %u, soft)",
+		       (double)timer_major(config) / SEC, (double)config->timeo / SEC,
+		       config->retrans);
+		lose(channel, -ETIMEDOUT);
+		break;
+	}
+	for (call = TAILQ_FIRST(&channel->waiting); call; call = next) {
+		next = TAILQ_NEXT(call, link);
+		if (!call->since)
+			call->since =
+				now; /* not sent yet: its time runs from the first look at it */
+		if (!timer_expired(call, config, now))
+			continue;
+		TAILQ_REMOVE(&channel->waiting, call, link);
+		finish(channel, call, ETIMEDOUT);
+	}
+}
+
+/*
+ * True where the other host has sent nothing, not even an acknowledgement, for so long that it
+ * cannot be reached. A server that is alive and does not read is not meant: its host answers.
+ */
+static bool cut_off(const struct session_channel *channel, uint64_t now)
+{
+	const struct link *link = &channel->link;
+
+	return !TAILQ_EMPTY(&channel->sent) && now - channel->heard > UNHEARD_MAX &&
+	       link->ops->unheard(link->channel) > UNHEARD_MAX;
+}
+
+/*
+ * True where an overdue call calls for another connection: on a transport that delivers or breaks,
+ * or after a major time-out (nfs(5), retrans). One that brings bytes is trusted: the server is at
+ * work on something else.
+ */
+static bool wants_another(const struct session_channel *channel, const struct call *call)
+{
+	return channel->link.ops->once ||
+	       (call->tries > config_of(channel)->retrans && channel->heard < call->last_sent);
+}
+
+/* False where its way out, or its reply's way in, is not finished yet. */
+static bool may_go_again(const struct session_channel *channel, const struct call *call)
+{
+	const struct link *link = &channel->link;
+
+	return link->ops->once ||
+	       (call != channel->reply.call && link->ops->sent(link->channel) >= call->position);
+}
+
+static void retransmit(struct session_channel *channel, uint64_t now)
+{
+	struct call *call, *next;
+
+	for (call = TAILQ_FIRST(&channel->sent); call; call = next) {
+		next = TAILQ_NEXT(call, link);
+		if (!timer_overdue(call, config_of(channel), now))
+			continue;
+		if (!conn_may_retire(channel->conn))
+			notice_silent(&channel->notices);
+		if (!may_go_again(channel, call))
+			continue;
+		if (wants_another(channel, call)) {
+			lose(channel, -ETIMEDOUT);
+			return;
+		}
+		call->last_sent = 0; /* until it has gone out again a reply is dropped */
+		TAILQ_REMOVE(&channel->sent, call, link);
+		TAILQ_INSERT_TAIL(&channel->waiting, call, link);
+	}
+}
+
+static void resume_delayed(struct session_channel *channel, uint64_t now)
+{
+	struct call *call, *next;
+
+	for (call = TAILQ_FIRST(&channel->delayed); call; call = next) {
+		next = TAILQ_NEXT(call, link);
+		if (call->resume_at > now)
+			continue;
+		TAILQ_REMOVE(&channel->delayed, call, link);
+		TAILQ_INSERT_TAIL(&channel->waiting, call, link);
+	}
+}
+
+/* With `spare` others take over what is overdue, and tell of it. */
+static void watch(struct session_channel *channel, uint64_t now, bool spare)
+{
+	struct conn *conn = channel->conn;
+
+	if (spare || conn->job->ask)
+		ask_if_silent(channel, now);
+	if (conn->dead) {
+		if (unanswered(channel, now))
+			lose(channel, -ETIMEDOUT);
+		return;
+	}
+	if (spare)
+		return;
+	if (conn->outstanding && link_down_for(&channel->link, now) > DOWN_MAX)
+		notice_silent(&channel->notices);
+	enforce_soft(channel, now);
+}
+
+void session_tick(struct session_channel *channel, uint64_t now)
+{
+	int error;
+
+	watch(channel, now, conn_may_retire(channel->conn));
+	resume_delayed(channel, now);
+	channel->session->protocol->tick(channel->session, now);
+	if (channel->link.up && cut_off(channel, now)) {
+		if (!conn_may_retire(channel->conn))
+			notice_silent(&channel->notices);
+		lose(channel, -ETIMEDOUT);
+	}
+	if (channel->link.up)
+		retransmit(channel, now);
+	error = session_connect(channel);
+	if (error && error != -EINPROGRESS)
+		lose(channel, error);
+	if (!TAILQ_EMPTY(&channel->waiting))
+		send_waiting(channel);
+}
+
+/* --- opening and closing --- */
+
+int session_init(struct session *session, struct path *path, const struct protocol *protocol,
+		 const struct rpc_credentials *credentials, uint32_t calls)
+{
+	*session = (struct session){
+		.path = path,
+		.protocol = protocol,
+		.credentials = credentials,
+	};
+	return call_table_init(&session->calls,
+			       calls + 1); /* and one that asks for a sign of life */
+}
+
+void session_free(struct session *session)
+{
+	call_table_free(&session->calls);
+}
+
+int session_open_channel(struct session_channel *channel, struct session *session,
+			 struct conn *conn, const struct rpc_channel_ops *ops,
+			 struct rpc_terms *terms)
+{
+	*channel = (struct session_channel){
+		.session = session,
+		.conn = conn,
+		.handler = {session_reply_begins, on_finished, on_refused, channel},
+		.notices = {.path = session->path},
+	};
+	TAILQ_INIT(&channel->waiting);
+	TAILQ_INIT(&channel->sent);
+	TAILQ_INIT(&channel->delayed);
+	terms->handler = &channel->handler;
+	link_init(&channel->link, ops, terms);
+	return link_open(&channel->link);
+}
+
+void session_close_channel(struct session_channel *channel)
+{
+	close_link(channel);
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * session.h - a session with one server, and the channels that its calls go over.
+ *
+ * An I/O becomes a call, which waits until its channel takes it, then counts as sent until its
+ * reply comes; a server that asks to wait has it delayed. When a channel is lost, what was sent
+ * over it waits again, with its number, so that the server's reply cache knows the call. Only
+ * session.c moves calls between these lists; its parts (link, timers, notices, reply) answer
+ * questions and never call it.
+ *
+ * A channel carries the I/O of one connection (conn/connection.h), and tells its job of what is
+ * finished by conn_finish(). Nothing here blocks but session_receive() with `wait`. A negative
+ * errno is meant for a channel, a positive one for an I/O.
+ */
+#ifndef NFSMULTI_SESSION_SESSION_H
+#define NFSMULTI_SESSION_SESSION_H
+
+#include "conn/connection.h"
+#include "rpc/message.h"
+#include "session/call.h"
+#include "session/link.h"
+#include "session/notices.h"
+#include "session/protocol.h"
+
+/* What the channels to one server share. */
+struct session {
+	struct path *path;
+	const struct protocol *protocol;
+	const struct rpc_credentials *credentials;
+	struct call_table calls;
+	void *state; /* the protocol's */
+};
+
+/* The reply that is being received, and the call that it answers. */
+struct session_reply {
+	struct call *call; /* NULL: none */
+	struct rpc_reply_header header;
+	enum verdict verdict;
+	struct call_result result;
+	bool untimely; /* it answers a call that was to be sent again: the channel is to go */
+};
+
+struct session_channel {
+	struct session *session;
+	struct conn *conn;
+	struct link link;
+	struct rpc_handler handler;
+	struct notices notices;
+
+	struct call_list waiting, sent, delayed;
+	uint32_t unflushed; /* submitted since the last flush that sent */
+	struct session_reply reply;
+
+	uint64_t heard;	    /* clock_now() when bytes came from the server, or it was asked */
+	bool asked;	    /* for a sign of life, which has not come yet: … */
+	struct call *probe; /* … by this call; NULL: it could not be sent */
+	bool answered;	    /* it has answered a call since the channel came up */
+	uint32_t broken;    /* channels in a row that were lost by what the server sent */
+	bool hopeless;	    /* there were too many of these: others are to take over */
+};
+
+/* Calls of up to `calls` I/Os at once. 0 or -ENOMEM. `path` outlives the session. */
+int session_init(struct session *session, struct path *path, const struct protocol *protocol,
+		 const struct rpc_credentials *credentials, uint32_t calls);
+void session_free(struct session *session);
+
+/*
+ * A channel for the I/O of `conn`; terms->handler and ->source are set here. 0, or a negative
+ * errno; session_close_channel() is for what was opened and what was not.
+ */
+int session_open_channel(struct session_channel *channel, struct session *session,
+			 struct conn *conn, const struct rpc_channel_ops *ops,
+			 struct rpc_terms *terms);
+/* Drops it, and its calls without a result. */
+void session_close_channel(struct session_channel *channel);
+
+/* One step towards a connected channel: 0, -EINPROGRESS, or what failed. */
+int session_connect(struct session_channel *channel);
+
+/* Takes over an I/O; it is sent by session_flush(). */
+void session_submit(struct session_channel *channel, struct conn_io *io);
+void session_flush(struct session_channel *channel);
+
+/* Takes what has arrived. With `wait` blocks for 100 ms at the most until something has. */
+void session_receive(struct session_channel *channel, bool wait);
+
+/* Every 100 ms or so: what is due. */
+void session_tick(struct session_channel *channel, uint64_t now);
+
+/* Ends every I/O with `error`; the link is closed first, so that nobody touches their buffers. */
+void session_abort(struct session_channel *channel, int error);
+
+/*
+ * Gives every I/O back, as if it had not been sent, into job->requeued, and closes the link: WRITEs
+ * that the server has already got it may still carry out, after those that are sent in their stead.
+ * False, and nothing is done, where the protocol must have its calls answered.
+ */
+bool session_hand_over(struct session_channel *channel);
+
+/* How the server does. */
+enum conn_health session_health(const struct session_channel *channel, uint64_t now);
+
+/* reply.c, rpc.h's reply(): finds the call that is answered, and where its data goes. */
+int session_reply_begins(void *context, const struct rpc_reply *reply, struct rpc_bulk *bulk);
+
+#endif
