@@ -102,6 +102,7 @@ struct conn_job {
 	uint32_t conn_count; /* connections of the job; conn->number is below this */
 	struct io_list finished;
 	bool failover;		 /* a connection that does not answer hands its I/O on: dead */
+	bool health_changed;	 /* of one that is dead, or to be: failover is to look at once */
 	uint32_t alive;		 /* connections that are not dead; the last one never is */
 	uint32_t outstanding;	 /* I/Os submitted to any of them and not finished */
 	struct io_list requeued; /* I/O of the dead: group.c finds it another connection */

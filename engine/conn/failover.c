@@ -26,8 +26,9 @@ static void revive(struct conn *conn)
 		path_log(conn, "answers again: it takes I/O again");
 }
 
-void failover_tick(struct group *group)
+void failover_look(struct group *group)
 {
+	group->job.health_changed = false;
 	for (uint32_t i = 0; i < group->job.conn_count; i++) {
 		struct conn *conn = group->conns[i];
 		enum conn_health health = conn->ops->health(conn);

@@ -9,9 +9,9 @@
 
 #include "conn/group.h"
 
-/* Every 100 ms or so: connections that are silent die, those that answer again take I/O again. The
- * I/O of the dead stands in job.requeued then. */
-void failover_tick(struct group *group);
+/* Connections that are silent die, those that answer again take I/O again. The I/O of the dead
+ * stands in job.requeued then. */
+void failover_look(struct group *group);
 
 /* The connection that takes an I/O in place of the dead one that it was meant for: each in turn. */
 struct conn *failover_choose(struct group *group, uint32_t dead, const struct conn_io *io);

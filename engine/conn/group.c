@@ -77,10 +77,9 @@ static void tick(struct group *group)
 	group->last_tick = now;
 	for (uint32_t i = 0; i < group->job.conn_count; i++)
 		group->conns[i]->ops->tick(group->conns[i]);
-	if (group->job.failover)
-		failover_tick(group);
 	for (uint32_t i = 0; i < group->job.conn_count; i++)
 		update_epoll(group, i);
+	group->job.health_changed = group->job.failover; /* silence is a matter of time */
 }
 
 /* Finds the I/O of dead connections another one. */
@@ -122,6 +121,8 @@ void group_reap(struct group *group, bool wait)
 	if (!group->job.finished.first) /* no reply has read the clock */
 		group->job.now = clock_now();
 	tick(group);
+	if (group->job.health_changed)
+		failover_look(group);
 	if (group->job.requeued.first)
 		reissue(group);
 }

@@ -286,6 +286,8 @@ static void note_sign(struct session_channel *channel)
 	channel->asked = false;
 	channel->answered = true;
 	channel->conn->job->signs++;
+	if (channel->conn->dead)
+		channel->conn->job->health_changed = true;
 	link_answered(&channel->link);
 }
 
@@ -422,7 +424,7 @@ static void give_up(struct session_channel *channel)
 	notice(&channel->notices, "the server broke the protocol %u times running: giving up",
 	       channel->broken);
 	if (conn_may_retire(channel->conn))
-		channel->hopeless = true;
+		channel->hopeless = channel->conn->job->health_changed = true;
 	else
 		session_abort(channel, EPROTO);
 }
