@@ -10,7 +10,7 @@
 #include "job_hold.h"
 #include "job_io.h"
 #include "job_stats.h"
-#include "patience.h"
+#include "deadline.h"
 #include "say.h"
 #include "util.h"
 
@@ -167,7 +167,7 @@ static int open_job(struct job *job)
 		error = allocate(job);
 	if (!error)
 		error = group_open(&job->group, job->used, job->group.path_count,
-				   options_of(job)->nconnect, patience_stopped);
+				   options_of(job)->nconnect, deadline_passed);
 	return error;
 }
 
@@ -195,7 +195,7 @@ static void free_job(struct job *job)
 	free(job->done);
 	free(job);
 	say_job(NULL);
-	patience_end();
+	deadline_end();
 }
 
 int job_open(struct thread_data *td)
@@ -211,7 +211,7 @@ int job_open(struct thread_data *td)
 	job->stable = terms_stable(td);
 	job->trace = options_of(job)->trace || getenv("IOTRAP_TRACE");
 	say_job(td->o.name);
-	patience_run(td);
+	deadline_run(td);
 	error = open_placeholder(job) ?: open_job(job);
 	if (error) {
 		free_job(job);

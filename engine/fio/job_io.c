@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "job_hold.h"
-#include "patience.h"
+#include "deadline.h"
 #include "say.h"
 
 #include "nfs/status.h"
@@ -365,9 +365,10 @@ static void give_up_silence(struct job *job, bool progress)
 	bool alive = all->ask && all->signs;
 
 	if (!job->gave_up) {
-		all->ask = group_outstanding(&job->group) == job->commits && patience_over();
+		all->ask =
+			group_outstanding(&job->group) == job->commits && deadline_runtime_over();
 		all->signs = 0;
-		if (!patience_lost(progress, alive))
+		if (!deadline_io_passed(progress, alive))
 			return;
 		say("giving up %u calls that the server did not answer: the run is to end",
 		    group_outstanding(&job->group));
