@@ -38,9 +38,13 @@ void deadline_end(void)
 	begin(NULL, false);
 }
 
+/* fio sets the epoch when the job is open: its runtime begins then. */
 static bool runtime_over(const struct thread_data *td)
 {
-	return td->o.timeout && utime_since_now(&td->epoch) >= td->o.timeout + td->o.ramp_time;
+	bool begun = td->epoch.tv_sec || td->epoch.tv_nsec;
+
+	return td->o.timeout && begun &&
+	       utime_since_now(&td->epoch) >= td->o.timeout + td->o.ramp_time;
 }
 
 bool deadline_told(void)
