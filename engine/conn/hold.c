@@ -141,10 +141,25 @@ void hold_finished(struct hold *hold, struct hold_extent *extent, bool failed, u
 	shed(hold);
 }
 
+uint64_t hold_begin_replay(struct hold *hold)
+{
+	uint64_t bytes = 0;
+
+	hold->lost = false;
+	for (uint64_t number = hold->first; number < hold->end; number++) {
+		struct hold_extent *extent = hold_extent(hold, number);
+
+		if (extent->dropped)
+			continue;
+		disown(extent);
+		extent->torn = extent->settled = false;
+		bytes += extent->length;
+	}
+	return bytes;
+}
+
 void hold_again(struct hold *hold, struct hold_extent *extent)
 {
-	disown(extent);
-	extent->torn = extent->settled = false;
 	extent->under_way = extent->again = true;
 	hold->under_way++;
 }

@@ -5,7 +5,7 @@
  * A log of WRITEs in the order in which the job began them, in memory of a fixed size. It is
  * emptied from its old end alone: whatever was written over a held extent is held as well, so that
  * writing the whole log again, in its order, leaves the file as it was. Pure bookkeeping: nfs.c
- * tells it what servers answer, fio/job_hold.c sends what was lost again.
+ * tells it what servers answer, fio/replay.c sends what was lost again.
  */
 #ifndef NFSMULTI_HOLD_H
 #define NFSMULTI_HOLD_H
@@ -90,7 +90,13 @@ static inline struct hold_extent *hold_extent(const struct hold *hold, uint64_t 
 	return &hold->extents[number % hold->extent_max];
 }
 
-/* It is written again: what servers said of it before counts no more. */
+/*
+ * All of it is to be written again: what servers said of it before counts no more. Returns how many
+ * bytes. Until it is empty, nothing is taken.
+ */
+uint64_t hold_begin_replay(struct hold *hold);
+
+/* A WRITE of an extent begins once more. */
 void hold_again(struct hold *hold, struct hold_extent *extent);
 
 #endif

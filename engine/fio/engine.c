@@ -6,8 +6,9 @@
 
 #include "abi.h"
 #include "engine_options.h"
-#include "job.h"
+#include "job_files.h"
 #include "job_io.h"
+#include "job_open.h"
 #include "say.h"
 #include "setup.h"
 
@@ -60,7 +61,7 @@ static int hook_commit(struct thread_data *td)
 static int hook_getevents(struct thread_data *td, unsigned int min, unsigned int max,
 			  const struct timespec *timeout)
 {
-	return job_getevents(job_of(td), min, max, timeout);
+	return job_getevents(job_of(td), min, timeout);
 }
 
 static struct io_u *hook_event(struct thread_data *td, int number)

@@ -71,6 +71,7 @@ class Hold:
     def __init__(self, lib: c.CDLL, size: int) -> None:
         lib.hold_take.restype = c.POINTER(Extent)
         lib.hold_room.restype = c.c_bool
+        lib.hold_begin_replay.restype = c.c_uint64
         self._lib = lib
         self._hold = _Hold()
         assert lib.hold_init(self._at, c.c_uint64(size)) == 0
@@ -137,6 +138,10 @@ class Hold:
     def commit_failed(self, ledger: Ledger, sent: int) -> None:
         """hold_commit_failed()."""
         self._lib.hold_commit_failed(self._at, c.byref(ledger), c.c_uint64(sent))
+
+    def begin_replay(self) -> int:
+        """hold_begin_replay()."""
+        return int(self._lib.hold_begin_replay(self._at))
 
     def again(self, extent: Extent) -> None:
         """hold_again()."""
