@@ -47,6 +47,8 @@ struct hold {
 	uint64_t clock;	     /* counts WRITEs that were answered */
 	uint64_t under_way;  /* extents that are */
 	bool lost;	     /* a server has lost something of it, or may have */
+	uint64_t uncovered;  /* bytes answered since hold_begin_commit(), and not settled … */
+	uint64_t covered;    /* … whose clock that was */
 };
 
 /* Memory for `size` bytes, at least 1, all of it now. 0 or -ENOMEM. */
@@ -70,6 +72,15 @@ void hold_wrote(struct hold *hold, struct hold_extent *extent, struct ledger *le
  * where it was written again: that stays, and counts as lost.
  */
 void hold_finished(struct hold *hold, struct hold_extent *extent, bool failed, uint32_t connection);
+
+/* COMMITs of everything that is answered are sent now. */
+void hold_begin_commit(struct hold *hold);
+
+/* True where what no such COMMIT covers has half of the room: it is time for the next. */
+static inline bool hold_half_uncovered(const struct hold *hold)
+{
+	return hold->uncovered >= hold->size / 2;
+}
 
 /*
  * A COMMIT that was sent when hold->clock was `sent` has made durable what was answered until then

@@ -104,7 +104,7 @@ static bool owes(const struct job *job, uint32_t file)
 static int close_file(struct job *job, uint32_t file)
 {
 	/* While the hold is replayed, the ledgers do not tell yet. */
-	bool unsettled = replay_active(job) || owes(job, file);
+	bool unsettled = replay_active(job) || replay_makes_room(job) || owes(job, file);
 	int error = unsettled ? job_sync_file(job, file) : 0;
 
 	hold_forget(&job->hold, file);

@@ -65,11 +65,13 @@ static void refuse_writes(struct job *job)
 	}
 }
 
-/* Each kind in its order: a WRITE that waits for room in the hold holds no READ up. */
+/* Each kind in its order: a WRITE that waits for room in the hold holds no READ up. What makes room
+ * comes first. */
 static void submit_pending(struct job *job)
 {
 	static const enum io_op order[] = {IO_COMMIT, IO_WRITE, IO_READ};
 
+	replay_advance(job);
 	if (job->replay.broken)
 		refuse_writes(job);
 	for (unsigned int i = 0; i < ARRAY_SIZE(order); i++) {
@@ -188,7 +190,6 @@ static bool turn(struct job *job, unsigned int min)
 	struct request *request;
 	bool wait, idle;
 
-	replay_advance(job);
 	submit_pending(job);
 	wait = job->done_count < min && !job->group.job.finished.first;
 	idle = wait && !group_outstanding(&job->group);
@@ -249,7 +250,7 @@ int job_sync_file(struct job *job, uint32_t file)
 	struct request *request = &job->requests[job->done_size]; /* the one that no io_u has */
 
 	syncs_begin(job, request, file, 1);
-	while (request_busy(request))
+	while (request_busy(request) || replay_makes_room(job)) /* that one's COMMITs name it too */
 		turn(job, UINT_MAX);
 	if (request->error)
 		say("\"%s\" is not durable on %s: %s", job_file_name(job, file), request->label,

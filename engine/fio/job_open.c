@@ -63,7 +63,10 @@ static struct spread make_spread(struct job *job, unsigned int own)
 
 /* --- memory --- */
 
-/* Enough for every request to be under way in full at once, where that stays within reason. */
+/*
+ * Enough for every request to be under way in full at once, where that stays within reason, and
+ * beside them a COMMIT on each path: that makes room in the hold.
+ */
 static uint32_t count_ios(const struct job *job)
 {
 	const struct engine_options *eo = job_options(job);
@@ -75,7 +78,7 @@ static uint32_t count_ios(const struct job *job)
 	uint64_t wanted = (uint64_t)depth * max_of(reads, writes);
 	uint64_t granted = max_of(min_of(wanted, (uint64_t)PIECES_MAX), (uint64_t)depth);
 
-	return (uint32_t)min_of(granted, (uint64_t)IO_COUNT_MAX);
+	return (uint32_t)min_of(granted + job->group.path_count, (uint64_t)IO_COUNT_MAX);
 }
 
 static uint64_t memory_of_machine(void)

@@ -39,7 +39,7 @@ static void submit_transfer(struct job *job, struct request *request, struct con
 	submit(job, request, io, piece->connection);
 }
 
-static bool has_room(const struct job *job, const struct request *request)
+bool pieces_room(const struct job *job, const struct request *request)
 {
 	return request->op != IO_WRITE || !job->group.job.hold ||
 	       hold_room(&job->hold, min_of(request->left, job->io_max[IO_WRITE]));
@@ -49,7 +49,7 @@ static bool submit_transfers(struct job *job, struct request *request)
 {
 	struct conn_io *io;
 
-	while (request->left && has_room(job, request) && (io = io_list_take(&job->idle))) {
+	while (request->left && pieces_room(job, request) && (io = io_list_take(&job->idle))) {
 		spread_cut(&job->spread[request->op], request->offset, request->left,
 			   job->io_max[request->op], !request->begun, &request->piece);
 		request->begun = true;

@@ -11,6 +11,9 @@
 /* Makes `request` a COMMIT of `count` files from `file` on, over every path that owes one. */
 void pieces_commit(const struct job *job, struct request *request, uint32_t file, uint32_t count);
 
+/* True where the hold has room for the next piece of a request, or it needs none. */
+bool pieces_room(const struct job *job, const struct request *request);
+
 /*
  * Submits what is left of a request, as far as there are idle ios for it, and room in the hold for
  * a WRITE. True where nothing is left; then no piece may be outstanding either, where a COMMIT

@@ -148,18 +148,33 @@ static void conclude(struct job *job)
 
 static void begin_commits(struct job *job)
 {
-	job->replay.stage = REPLAY_COMMIT;
+	hold_begin_commit(&job->hold);
 	pieces_commit(job, &job->replay.request, 0, job->group.job.file_count);
 	job->replay.request.held_only = true;
 }
 
-/* No WRITE can begin, and no reply makes room. */
+/* The next WRITE finds no room, and no reply to another would make some. */
 static bool is_stuck(const struct job *job)
 {
 	const struct request *write = job->pending[IO_WRITE].first;
 
-	return write && !job->hold.under_way &&
-	       !hold_room(&job->hold, min_of(write->left, job->io_max[IO_WRITE]));
+	return write && !job->hold.under_way && job->hold.uncovered && !pieces_room(job, write);
+}
+
+static void make_room(struct job *job)
+{
+	struct request *request = &job->replay.request;
+
+	if (!request_busy(request) && (hold_half_uncovered(&job->hold) || is_stuck(job)))
+		begin_commits(job);
+	if (request->left)
+		pieces_submit(job, request);
+}
+
+static void begin_drain(struct job *job)
+{
+	job->replay.stage = REPLAY_DRAIN;
+	job->replay.request.left = 0;
 }
 
 static void step(struct job *job)
@@ -168,22 +183,28 @@ static void step(struct job *job)
 
 	switch (replay->stage) {
 	case REPLAY_NONE:
-		if (job->hold.lost)
-			replay->stage = REPLAY_DRAIN;
-		else if (is_stuck(job))
-			begin_commits(job);
+		if (job->hold.lost || replay->request.error)
+			begin_drain(job);
+		else
+			make_room(job);
 		break;
 	case REPLAY_DRAIN:
-		if (!job->hold.under_way && !job->commits)
+		if (job->hold.under_way || job->commits)
+			break;
+		if (replay->request.error)
+			conclude(job);
+		else
 			begin_writes(job);
 		break;
 	case REPLAY_WRITE:
 		if (!write_all(job))
 			break;
-		if (replay->request.error)
+		if (replay->request.error) {
 			conclude(job);
-		else
-			begin_commits(job);
+			break;
+		}
+		replay->stage = REPLAY_COMMIT;
+		begin_commits(job);
 		break;
 	case REPLAY_COMMIT:
 		if (pieces_submit(job, &replay->request) && !replay->request.pieces)

@@ -9,6 +9,7 @@ from typing import Self
 
 VERIFIER = 8
 EXTENTS_MIN = 16
+EXTENT_BYTES = 512
 
 
 class Ledger(c.Structure):
@@ -62,6 +63,8 @@ class _Hold(c.Structure):
         ("clock", c.c_uint64),
         ("under_way", c.c_uint64),
         ("lost", c.c_bool),
+        ("uncovered", c.c_uint64),
+        ("covered", c.c_uint64),
     )
 
 
@@ -106,6 +109,11 @@ class Hold:
         """The number of WRITEs that are outstanding."""
         return int(self._hold.under_way)
 
+    @property
+    def uncovered(self) -> int:
+        """The room of what was answered after the last begin_commit()."""
+        return int(self._hold.uncovered)
+
     def extents(self) -> Iterator[Extent]:
         """Give what is held, in its order."""
         number = self._hold.first
@@ -134,6 +142,10 @@ class Hold:
     def committed(self, ledger: Ledger, sent: int, verifier: bytes) -> None:
         """hold_committed()."""
         self._lib.hold_committed(self._at, c.byref(ledger), c.c_uint64(sent), verifier)
+
+    def begin_commit(self) -> None:
+        """hold_begin_commit()."""
+        self._lib.hold_begin_commit(self._at)
 
     def commit_failed(self, ledger: Ledger, sent: int) -> None:
         """hold_commit_failed()."""

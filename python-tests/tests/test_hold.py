@@ -7,7 +7,7 @@ import ctypes
 from collections.abc import Iterator
 
 import pytest
-from hold_abi import EXTENTS_MIN, VERIFIER, Extent, Hold, Ledger
+from hold_abi import EXTENT_BYTES, EXTENTS_MIN, VERIFIER, Extent, Hold, Ledger
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -192,6 +192,44 @@ def test_a_file_is_forgotten_with_what_is_under_way(hold: Hold) -> None:
     assert (ledger.held, other.held) == (0, 1)
 
 
+# --- what waits for a COMMIT ---
+
+
+def test_what_is_answered_counts_until_a_commit_covers_it(testlib: ctypes.CDLL) -> None:
+    with Hold(testlib, 8000) as hold:
+        ledger, other = Ledger(), Ledger()
+        extent = hold.take(0, 0, b"a" * 1000)
+        assert hold.uncovered == 0
+        hold.wrote(extent, ledger, _OLD)
+        hold.finished(extent)
+        _write(hold, b"a" * 1000, other)
+        assert hold.uncovered == 2000
+        hold.committed(other, hold.clock, _OLD)  # a sync of one file
+        assert hold.uncovered == 1000
+        hold.begin_commit()
+        assert hold.uncovered == 0
+        _write(hold, b"a" * 1000, ledger)
+        hold.committed(ledger, 2, _OLD)
+        assert hold.uncovered == 1000
+        hold.forget(0)
+        assert hold.uncovered == 0
+
+
+def test_what_never_needed_a_commit_does_not_count(testlib: ctypes.CDLL) -> None:
+    with Hold(testlib, 8000) as hold:
+        hold.finished(hold.take(0, 0, b"a" * 1000))
+        hold.finished(hold.take(0, 0, b"a" * 1000), failed=True)
+        extent = hold.take(0, 0, b"a" * 1000)
+        hold.forget(0)
+        hold.finished(extent)
+        assert hold.uncovered == 0
+
+
+def test_small_writes_count_for_the_extents_that_they_use_up(hold: Hold) -> None:
+    _write(hold, b"a", Ledger())
+    assert hold.uncovered == EXTENT_BYTES
+
+
 # --- a job and its server ---
 
 
@@ -278,4 +316,5 @@ def test_what_is_written_last_wins(testlib: ctypes.CDLL, story: list[tuple[str, 
         server.settle()
         assert list(hold.extents()) == []
         assert [ledger.held for ledger in server.ledgers] == [0, 0]
+        assert hold.uncovered == 0
         assert server.durable == server.wanted
