@@ -104,6 +104,19 @@ static void begin_transfer(struct job *job, struct request *request, struct io_u
 	request_list_add(&job->pending[request->op], request);
 }
 
+static void begin_sync(struct job *job, struct request *request, struct io_u *io_u)
+{
+#ifdef HAVE_FIO_SYNCFS
+	/* Its file is none of the job's: a local directory that fio has opened by itself. */
+	if (io_u->ddir == DDIR_SYNCFS) {
+		syncs_begin(job, request, 0, job->group.job.file_count);
+		return;
+	}
+#endif
+	syncs_begin(job, request, io_u->file->fileno, 1);
+	request->data_only = io_u->ddir != DDIR_SYNC;
+}
+
 enum fio_q_status job_queue(struct job *job, struct io_u *io_u)
 {
 	struct request *request = &job->requests[io_u->index];
@@ -111,8 +124,7 @@ enum fio_q_status job_queue(struct job *job, struct io_u *io_u)
 	if (io_u->ddir == DDIR_READ || io_u->ddir == DDIR_WRITE) {
 		begin_transfer(job, request, io_u);
 	} else if (ddir_sync(io_u->ddir)) {
-		syncs_begin(job, request, io_u->file->fileno, 1);
-		request->data_only = io_u->ddir != DDIR_SYNC;
+		begin_sync(job, request, io_u);
 	} else {
 		io_u->error = EOPNOTSUPP;
 		return FIO_Q_COMPLETED;
