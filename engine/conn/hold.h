@@ -16,7 +16,7 @@
 
 #include "conn/ledger.h"
 
-/* The log has room for one extent to each so many bytes of its memory, and for some more. */
+/* The log has room for one extent per HOLD_EXTENT_BYTES of its memory, and for some more. */
 #define HOLD_EXTENT_BYTES 512
 #define HOLD_EXTENTS_MIN  16
 
@@ -30,7 +30,7 @@ struct hold_extent {
 	bool under_way;	       /* a WRITE of it is outstanding */
 	bool again;	       /* … or was, for the second time or later */
 	bool settled;	       /* durable, or dropped */
-	bool dropped;	       /* to be written by nobody any more */
+	bool dropped;	       /* discarded: never written again */
 	bool torn;	       /* its parts have several verifiers: no COMMIT can settle it */
 	struct ledger *ledger; /* of its bytes that were answered UNSTABLE; NULL: there are none */
 	uint8_t verifier[LEDGER_VERIFIER]; /* of those */
@@ -47,8 +47,8 @@ struct hold {
 	uint64_t clock;	     /* counts WRITEs that were answered */
 	uint64_t under_way;  /* extents that are */
 	bool lost;	     /* a server has lost something of it, or may have */
-	uint64_t uncovered;  /* bytes answered since hold_begin_commit(), and not settled … */
-	uint64_t covered;    /* … whose clock that was */
+	uint64_t uncovered;  /* bytes answered since hold_begin_commit(), and not settled */
+	uint64_t covered;    /* the clock at hold_begin_commit() */
 };
 
 /* Memory for `size` bytes, at least 1, all of it now. 0 or -ENOMEM. */
@@ -68,8 +68,8 @@ void hold_wrote(struct hold *hold, struct hold_extent *extent, struct ledger *le
 		const uint8_t verifier[LEDGER_VERIFIER]);
 
 /*
- * The WRITE has ended, by that connection. What failed is dropped, for its owner is told; save
- * where it was written again: that stays, and counts as lost.
+ * The WRITE has ended on that connection. A WRITE that failed is dropped, since its owner sees the
+ * error. One that failed when it was written again stays, and counts as lost.
  */
 void hold_finished(struct hold *hold, struct hold_extent *extent, bool failed, uint32_t connection);
 
@@ -89,7 +89,7 @@ static inline bool hold_half_uncovered(const struct hold *hold)
 void hold_committed(struct hold *hold, const struct ledger *ledger, uint64_t sent,
 		    const uint8_t verifier[LEDGER_VERIFIER]);
 
-/* It failed: as hold_finished() says of WRITEs. */
+/* It failed: what it covers is dropped or lost, as hold_finished() says of WRITEs. */
 void hold_commit_failed(struct hold *hold, const struct ledger *ledger, uint64_t sent);
 
 /* Drops what is held of a file. */

@@ -21,13 +21,13 @@ struct request {
 	struct io_u *io_u;    /* NULL: the engine's own */
 	struct request *next; /* in a struct request_list */
 	enum io_op op;
-	uint32_t file;	     /* the first, for IO_COMMIT … */
-	uint32_t file_count; /* … of so many */
+	uint32_t file;	     /* IO_COMMIT: the first … */
+	uint32_t file_count; /* … of this many */
 	bool data_only;	     /* fdatasync */
 	bool held_only;	     /* IO_COMMIT: leaves out what the hold has nothing of */
 
 	uint64_t offset; /* of what is not submitted yet … */
-	uint32_t left;	 /* … so many bytes; IO_COMMIT: ledgers to look at */
+	uint32_t left;	 /* … its bytes; IO_COMMIT: ledgers to look at */
 	bool begun;	 /* a piece has been cut: the spread's choice is made */
 	struct spread_piece piece;
 
@@ -81,8 +81,8 @@ struct replay {
 	struct request request; /* of its WRITEs, then of its COMMITs */
 	uint64_t oldest, next;	/* extents: between them are the WRITEs under way */
 	uint32_t rounds;	/* times that everything has been written again */
-	const char *label;	/* the path that the job is told of */
-	int broken;		/* given up, for that reason: there are no more writes */
+	const char *label;	/* the path that messages name */
+	int broken;		/* why it was given up: no more is written; 0: it was not */
 };
 
 struct job {
@@ -115,7 +115,7 @@ struct job {
 
 	struct io_u **fresh; /* queued since the last flush: fresh_count of iodepth */
 	uint32_t fresh_count;
-	uint32_t fresh_max; /* so many are not kept back until fio asks for completions */
+	uint32_t fresh_max; /* this many are sent before fio asks for completions */
 	struct io_u **done; /* a ring of iodepth entries, complete and not yet taken by fio */
 	uint32_t done_first, done_count, done_size;
 
@@ -129,7 +129,7 @@ static inline struct job *job_of(const struct thread_data *td)
 	return td->io_ops_data;
 }
 
-/* The same for this thread: fio before 3.37 has hooks that are not told whose I/O it is. */
+/* The same for this thread: fio before 3.37 calls hooks without saying whose I/O it is. */
 extern __thread struct job *job_of_thread;
 
 static inline const struct engine_options *job_options(const struct job *job)

@@ -98,7 +98,7 @@ static void end(struct job *job)
 	job->replay.request.error = 0;
 }
 
-/* What is held is lost now: the next sync, or the close, tells of it. */
+/* What is held is lost now: the next sync, or the close, reports it. */
 static void give_up(struct job *job, int error)
 {
 	struct hold *hold = &job->hold;

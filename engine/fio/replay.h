@@ -2,7 +2,7 @@
 /*
  * replay.h - hold_writes: what a server lost before it was durable is written again.
  *
- * A verifier tells of a loss: then the job waits for its WRITEs and COMMITs under way, writes
+ * A changed verifier shows a loss: then the job waits for its WRITEs and COMMITs under way, writes
  * everything that is held again, commits it, and goes on. Until then no other WRITE or sync begins;
  * READs do. A server that loses data each time is given up.
  *

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * syncs.h - a sync waits for the writes that fio queued before it, then COMMITs what they owe on
- * every path, and tells of what a server has lost.
+ * every path, and reports what a server has lost.
  */
 #ifndef NFSMULTI_SYNCS_H
 #define NFSMULTI_SYNCS_H
