@@ -70,15 +70,10 @@ static inline bool request_busy(const struct request *request)
 	return request->left || request->pieces;
 }
 
-/* syncs.h's */
-struct job_file {
-	uint32_t writes; /* requests under way */
-};
-
 /* replay.h's: how far the held data has come on its way to being durable. */
 struct replay {
 	enum { REPLAY_NONE, REPLAY_DRAIN, REPLAY_WRITE, REPLAY_COMMIT } stage;
-	struct request request; /* of its WRITEs, then of its COMMITs */
+	struct request request; /* its WRITEs, its COMMITs, or those that make room */
 	uint64_t oldest, next;	/* extents: between them are the WRITEs under way */
 	uint32_t rounds;	/* times that everything has been written again */
 	const char *label;	/* the path that messages name */
@@ -104,8 +99,8 @@ struct job {
 	struct request *requests;	     /* by io_u->index, and one of the engine's own */
 	struct request_list pending[IO_OPS]; /* what is left of them waits to be submitted */
 	struct request *syncs;		     /* wait for earlier writes */
-	struct job_file *files;
-	uint64_t sequence; /* of the last write or sync */
+	uint32_t *writes;		     /* syncs.h's: under way, by file */
+	uint64_t sequence;		     /* of the last write or sync */
 
 	/*
 	 * What files have for a descriptor: with fsync_on_close fio calls fsync(2) on that by

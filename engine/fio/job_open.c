@@ -124,10 +124,10 @@ static int allocate(struct job *job)
 	ios = count_ios(job);
 	job->ios = calloc(ios, sizeof(*job->ios));
 	job->requests = calloc(depth + 1, sizeof(*job->requests));
-	job->files = calloc(td->o.nr_files, sizeof(*job->files));
+	job->writes = calloc(td->o.nr_files, sizeof(*job->writes));
 	job->fresh = calloc(depth, sizeof(*job->fresh));
 	job->done = calloc(depth, sizeof(*job->done));
-	if (!job->ios || !job->requests || !job->files || !job->fresh || !job->done)
+	if (!job->ios || !job->requests || !job->writes || !job->fresh || !job->done)
 		return -ENOMEM;
 	job->done_size = depth;
 	job->fresh_max = depth;
@@ -208,7 +208,7 @@ static void free_job(struct job *job)
 	free(job->used);
 	free(job->ios);
 	free(job->requests);
-	free(job->files);
+	free(job->writes);
 	free(job->fresh);
 	free(job->done);
 	free(job);

@@ -10,7 +10,7 @@
 void syncs_write_begins(struct job *job, struct request *write)
 {
 	write->sequence = ++job->sequence;
-	job->files[write->file].writes++;
+	job->writes[write->file]++;
 }
 
 static bool waits_for(const struct request *sync, const struct request *write)
@@ -23,7 +23,7 @@ void syncs_write_ends(struct job *job, const struct request *write)
 {
 	struct request **link = &job->syncs;
 
-	job->files[write->file].writes--;
+	job->writes[write->file]--;
 	while (*link) {
 		struct request *sync = *link;
 
@@ -41,7 +41,7 @@ void syncs_begin(struct job *job, struct request *sync, uint32_t file, uint32_t 
 	pieces_commit(job, sync, file, count);
 	sync->sequence = ++job->sequence;
 	for (uint32_t i = 0; i < count; i++)
-		sync->waits += job->files[file + i].writes;
+		sync->waits += job->writes[file + i];
 	if (!sync->waits) {
 		request_list_add(&job->pending[IO_COMMIT], sync);
 		return;
