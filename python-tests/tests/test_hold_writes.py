@@ -251,6 +251,16 @@ def test_commit_begins_at_half_of_the_hold(client: Client, server: ScriptedServe
     assert server.durable("f") == server.content("f")
 
 
+def test_a_commit_that_makes_room_and_fails_is_reported(
+    client: Client, server: ScriptedServer
+) -> None:
+    server.hooks.append(on(Nfs.COMMIT, Answer(status=Status.STALE)))
+    result = client(server, hold_writes="32k", iodepth=1)
+    words = f"cannot be made so: {os.strerror(errno.ESTALE)}"
+    failed(result, words, 'bytes of "f" may be lost', error=errno.ESTALE)
+    assert len(server.calls(Nfs.WRITE)) < BLOCKS
+
+
 def test_reads_pass_a_write_that_waits_for_room(
     client: Client,
     server: ScriptedServer,
