@@ -99,16 +99,29 @@ static void disown(struct hold_extent *extent)
 	extent->ledger = NULL;
 }
 
-/* The caller sheds. */
-static void settle(struct hold_extent *extent)
+/* What it takes of the hold, whose extents may run out before its memory. */
+static uint64_t room_of(const struct hold_extent *extent)
 {
+	return max_of(extent->length, (uint32_t)HOLD_EXTENT_BYTES);
+}
+
+static bool is_uncovered(const struct hold *hold, const struct hold_extent *extent)
+{
+	return !extent->settled && !extent->under_way && extent->answered > hold->covered;
+}
+
+/* The caller must call shed() afterwards. */
+static void settle(struct hold *hold, struct hold_extent *extent)
+{
+	if (is_uncovered(hold, extent))
+		hold->uncovered -= room_of(extent);
 	disown(extent);
 	extent->settled = true;
 }
 
-static void drop(struct hold_extent *extent)
+static void drop(struct hold *hold, struct hold_extent *extent)
 {
-	settle(extent);
+	settle(hold, extent);
 	extent->dropped = true;
 }
 
@@ -132,24 +145,48 @@ void hold_finished(struct hold *hold, struct hold_extent *extent, bool failed, u
 	extent->under_way = false;
 	extent->connection = connection;
 	extent->answered = ++hold->clock;
+	if (is_uncovered(hold, extent))
+		hold->uncovered += room_of(extent);
 	if (failed && extent->again)
 		hold->lost = true;
 	else if (failed)
-		drop(extent);
+		drop(hold, extent);
 	else if (!extent->ledger)
-		settle(extent);
+		settle(hold, extent);
 	shed(hold);
+}
+
+uint64_t hold_begin_replay(struct hold *hold)
+{
+	uint64_t bytes = 0;
+
+	hold->lost = false;
+	hold_begin_commit(hold); /* nothing is answered any more */
+	for (uint64_t number = hold->first; number < hold->end; number++) {
+		struct hold_extent *extent = hold_extent(hold, number);
+
+		if (extent->dropped)
+			continue;
+		disown(extent);
+		extent->torn = extent->settled = false;
+		bytes += extent->length;
+	}
+	return bytes;
 }
 
 void hold_again(struct hold *hold, struct hold_extent *extent)
 {
-	disown(extent);
-	extent->torn = extent->settled = false;
 	extent->under_way = extent->again = true;
 	hold->under_way++;
 }
 
 /* --- what a server says of many --- */
+
+void hold_begin_commit(struct hold *hold)
+{
+	hold->covered = hold->clock;
+	hold->uncovered = 0;
+}
 
 /* Also where the rest of it is still under way. */
 static bool covers(const struct hold_extent *extent, const struct ledger *ledger, uint64_t sent)
@@ -168,7 +205,7 @@ void hold_committed(struct hold *hold, const struct ledger *ledger, uint64_t sen
 		if (extent->torn || !ledger_same(extent->verifier, verifier))
 			hold->lost = true;
 		else if (!extent->under_way)
-			settle(extent);
+			settle(hold, extent);
 	}
 	shed(hold);
 }
@@ -183,7 +220,7 @@ void hold_commit_failed(struct hold *hold, const struct ledger *ledger, uint64_t
 		if (extent->again)
 			hold->lost = true;
 		else
-			drop(extent);
+			drop(hold, extent);
 	}
 	shed(hold);
 }
@@ -192,6 +229,6 @@ void hold_forget(struct hold *hold, uint32_t file)
 {
 	for (uint64_t number = hold->first; number < hold->end; number++)
 		if (hold_extent(hold, number)->file == file)
-			drop(hold_extent(hold, number));
+			drop(hold, hold_extent(hold, number));
 	shed(hold);
 }

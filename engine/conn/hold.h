@@ -5,7 +5,7 @@
  * A log of WRITEs in the order in which the job began them, in memory of a fixed size. It is
  * emptied from its old end alone: whatever was written over a held extent is held as well, so that
  * writing the whole log again, in its order, leaves the file as it was. Pure bookkeeping: nfs.c
- * tells it what servers answer, fio/job_hold.c sends what was lost again.
+ * tells it what servers answer, fio/replay.c sends what was lost again.
  */
 #ifndef NFSMULTI_HOLD_H
 #define NFSMULTI_HOLD_H
@@ -16,7 +16,7 @@
 
 #include "conn/ledger.h"
 
-/* The log has room for one extent to each so many bytes of its memory, and for some more. */
+/* The log has room for one extent per HOLD_EXTENT_BYTES of its memory, and for some more. */
 #define HOLD_EXTENT_BYTES 512
 #define HOLD_EXTENTS_MIN  16
 
@@ -30,7 +30,7 @@ struct hold_extent {
 	bool under_way;	       /* a WRITE of it is outstanding */
 	bool again;	       /* … or was, for the second time or later */
 	bool settled;	       /* durable, or dropped */
-	bool dropped;	       /* to be written by nobody any more */
+	bool dropped;	       /* discarded: never written again */
 	bool torn;	       /* its parts have several verifiers: no COMMIT can settle it */
 	struct ledger *ledger; /* of its bytes that were answered UNSTABLE; NULL: there are none */
 	uint8_t verifier[LEDGER_VERIFIER]; /* of those */
@@ -47,6 +47,8 @@ struct hold {
 	uint64_t clock;	     /* counts WRITEs that were answered */
 	uint64_t under_way;  /* extents that are */
 	bool lost;	     /* a server has lost something of it, or may have */
+	uint64_t uncovered;  /* bytes answered since hold_begin_commit(), and not settled */
+	uint64_t covered;    /* the clock at hold_begin_commit() */
 };
 
 /* Memory for `size` bytes, at least 1, all of it now. 0 or -ENOMEM. */
@@ -66,10 +68,19 @@ void hold_wrote(struct hold *hold, struct hold_extent *extent, struct ledger *le
 		const uint8_t verifier[LEDGER_VERIFIER]);
 
 /*
- * The WRITE has ended, by that connection. What failed is dropped, for its owner is told; save
- * where it was written again: that stays, and counts as lost.
+ * The WRITE has ended on that connection. A WRITE that failed is dropped, since its owner sees the
+ * error. One that failed when it was written again stays, and counts as lost.
  */
 void hold_finished(struct hold *hold, struct hold_extent *extent, bool failed, uint32_t connection);
+
+/* COMMITs of everything that is answered are sent now. */
+void hold_begin_commit(struct hold *hold);
+
+/* True where what no such COMMIT covers has half of the room: it is time for the next. */
+static inline bool hold_half_uncovered(const struct hold *hold)
+{
+	return hold->uncovered >= hold->size / 2;
+}
 
 /*
  * A COMMIT that was sent when hold->clock was `sent` has made durable what was answered until then
@@ -78,7 +89,7 @@ void hold_finished(struct hold *hold, struct hold_extent *extent, bool failed, u
 void hold_committed(struct hold *hold, const struct ledger *ledger, uint64_t sent,
 		    const uint8_t verifier[LEDGER_VERIFIER]);
 
-/* It failed: as hold_finished() says of WRITEs. */
+/* It failed: what it covers is dropped or lost, as hold_finished() says of WRITEs. */
 void hold_commit_failed(struct hold *hold, const struct ledger *ledger, uint64_t sent);
 
 /* Drops what is held of a file. */
@@ -90,7 +101,13 @@ static inline struct hold_extent *hold_extent(const struct hold *hold, uint64_t 
 	return &hold->extents[number % hold->extent_max];
 }
 
-/* It is written again: what servers said of it before counts no more. */
+/*
+ * All of it is to be written again: what servers said of it before counts no more. Returns how many
+ * bytes. Until it is empty, nothing is taken.
+ */
+uint64_t hold_begin_replay(struct hold *hold);
+
+/* A WRITE of an extent begins once more. */
 void hold_again(struct hold *hold, struct hold_extent *extent);
 
 #endif

@@ -124,14 +124,13 @@ static inline bool ledger_unsettled(const struct ledger *ledger)
 	return ledger->unstable || ledger->committing || ledger->held;
 }
 
-/* True where a COMMIT is owed, or a loss has yet to be told. */
+/* True where a COMMIT is owed, or a loss is not reported yet. */
 static inline bool ledger_owes(const struct ledger *ledger)
 {
 	return ledger->unstable || ledger->lost || ledger->held;
 }
 
-/* What is owed is written again, or told in other ways: the books begin anew. COMMITs under way
- * stay in them. */
+/* What is owed is written again, or reported elsewhere. COMMITs under way stay counted. */
 static inline void ledger_clear(struct ledger *ledger)
 {
 	ledger->unstable = 0;

@@ -6,8 +6,9 @@
 
 #include "abi.h"
 #include "engine_options.h"
-#include "job.h"
+#include "job_files.h"
 #include "job_io.h"
+#include "job_open.h"
 #include "say.h"
 #include "setup.h"
 
@@ -60,7 +61,7 @@ static int hook_commit(struct thread_data *td)
 static int hook_getevents(struct thread_data *td, unsigned int min, unsigned int max,
 			  const struct timespec *timeout)
 {
-	return job_getevents(job_of(td), min, max, timeout);
+	return job_getevents(job_of(td), min, timeout);
 }
 
 static struct io_u *hook_event(struct thread_data *td, int number)
@@ -112,11 +113,17 @@ static int hook_invalidate(struct thread_data *td, struct fio_file *f)
 	return job_of(td) ? -job_invalidate(job_of(td), f) : setup_invalidate(td, f);
 }
 
+#ifdef HAVE_FIO_SYNCFS
+enum { SYNCFS = FIO_SYNCFS };
+#else
+enum { SYNCFS = 0 };
+#endif
+
 static struct ioengine_ops engine = {
 	.name = "nfsmulti",
 	.version = FIO_IOOPS_VERSION,
 	.flags = FIO_DISKLESSIO | FIO_NOEXTEND | FIO_NODISKUTIL | FIO_NO_OFFLOAD |
-		 FIO_ASYNCIO_SETS_ISSUE_TIME,
+		 FIO_ASYNCIO_SETS_ISSUE_TIME | SYNCFS,
 	.init = hook_init,
 	.post_init = hook_post_init,
 	.io_u_free = hook_io_u_free,

@@ -274,7 +274,7 @@ struct fio_option engine_option_table[] = {
 		AT(hold_writes),
 		.def = "0",
 		.help = "Bytes of uncommitted data that a job keeps, to write them again where a "
-			"server restarts; a full hold waits for a COMMIT. Kernel mounts ignore it: "
+			"server restarts; COMMITs begin at half of it. Kernel mounts ignore it: "
 			"the kernel does the same",
 		ENGINE_OPTION,
 	},

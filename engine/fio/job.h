@@ -4,7 +4,8 @@
  *
  * fio's io_u becomes a request; a request is cut into pieces (struct conn_io), by stripe and by
  * what one call may carry, and is complete when all its pieces are. All of it is allocated in
- * job_open().
+ * job_open(). The files of a job form layers, each calls only those before it: job, pieces, syncs,
+ * replay, job_io, job_files, job_open.
  */
 #ifndef NFSMULTI_JOB_H
 #define NFSMULTI_JOB_H
@@ -14,15 +15,19 @@
 #include "conn/group.h"
 #include "pool/spread.h"
 
-struct request {
-	struct io_u *io_u;    /* NULL: the engine's own, a sync before a file is closed */
-	struct request *next; /* in job->starved or job->syncs */
-	uint32_t file;
-	enum io_op op;
-	bool data_only; /* fdatasync */
+enum { IO_OPS = IO_COMMIT + 1 };
 
-	uint64_t offset; /* of what is not cut into pieces yet … */
-	uint32_t left;	 /* … so many bytes */
+struct request {
+	struct io_u *io_u;    /* NULL: the engine's own */
+	struct request *next; /* in a struct request_list */
+	enum io_op op;
+	uint32_t file;	     /* IO_COMMIT: the first … */
+	uint32_t file_count; /* … of this many */
+	bool data_only;	     /* fdatasync */
+	bool held_only;	     /* IO_COMMIT: leaves out what the hold has nothing of */
+
+	uint64_t offset; /* of what is not submitted yet … */
+	uint32_t left;	 /* … its bytes; IO_COMMIT: ledgers to look at */
 	bool begun;	 /* a piece has been cut: the spread's choice is made */
 	struct spread_piece piece;
 
@@ -32,26 +37,47 @@ struct request {
 	const char *label;  /* the path that failed, and … */
 	const char *status; /* … the server's word for it */
 
-	uint64_t born;	/* the order of writes and syncs */
-	uint32_t waits; /* a sync: writes that must finish before it */
+	uint64_t sequence; /* writes and syncs, in fio's order */
+	uint32_t waits;	   /* a sync: writes that must finish before it */
 };
 
-struct job_file {
-	uint32_t writes; /* requests under way */
+struct request_list {
+	struct request *first, *last;
 };
 
-/* job_hold.h: how far the hold's data has come on its way to being durable. */
-struct mending {
-	enum { MENDING_NOTHING, MENDING_DRAIN, MENDING_WRITE, MENDING_COMMIT } stage;
-	bool full;	    /* a write has found no room */
-	uint32_t rounds;    /* times that everything has been written again */
-	uint64_t next;	    /* the extent, or the path and file, whose turn it is */
-	uint32_t under_way; /* calls of its own: the WRITEs among them … */
-	struct conn_io *writes[16];
-	uint32_t write_count; /* … are so many */
-	int error;	      /* the first of theirs, positive */
-	const char *label;    /* the path that it came from */
-	int broken;	      /* given up, for that reason: there are no more writes */
+static inline void request_list_add(struct request_list *list, struct request *request)
+{
+	request->next = NULL;
+	if (list->first)
+		list->last->next = request;
+	else
+		list->first = request;
+	list->last = request;
+}
+
+static inline struct request *request_list_take(struct request_list *list)
+{
+	struct request *request = list->first;
+
+	if (request)
+		list->first = request->next;
+	return request;
+}
+
+/* Something of it is still to be submitted, or outstanding. */
+static inline bool request_busy(const struct request *request)
+{
+	return request->left || request->pieces;
+}
+
+/* replay.h's: how far the held data has come on its way to being durable. */
+struct replay {
+	enum { REPLAY_NONE, REPLAY_DRAIN, REPLAY_WRITE, REPLAY_COMMIT } stage;
+	struct request request; /* its WRITEs, its COMMITs, or those that make room */
+	uint64_t oldest, next;	/* extents: between them are the WRITEs under way */
+	uint32_t rounds;	/* times that everything has been written again */
+	const char *label;	/* the path that messages name */
+	int broken;		/* why it was given up: no more is written; 0: it was not */
 };
 
 struct job {
@@ -59,22 +85,22 @@ struct job {
 	struct pool_paths paths;
 	struct path **used; /* those of the pool that this job uses, in the order of the spread */
 	struct group group;
-	struct spread reads, writes;
+	struct spread spread[2]; /* by IO_READ and IO_WRITE */
+	uint32_t io_max[2];	 /* bytes of one piece, likewise */
 	struct spread_load *load;
 	enum io_stable stable;
-	uint32_t io_max[2]; /* bytes of one piece, by DDIR_READ and DDIR_WRITE */
 	bool trace;
 
 	struct hold hold; /* of zeros where the job has none: group.job.hold is NULL then */
-	struct mending mending;
+	struct replay replay;
 
 	struct conn_io *ios;
-	struct io_list idle;			/* ios that no request has */
-	struct request *requests;		/* by io_u->index, and one of the engine's own */
-	struct request *starved, **starved_end; /* wait for an idle io */
-	struct request *syncs;			/* wait for earlier writes */
-	struct job_file *files;
-	uint64_t births;
+	struct io_list idle;		     /* ios that no request has */
+	struct request *requests;	     /* by io_u->index, and one of the engine's own */
+	struct request_list pending[IO_OPS]; /* what is left of them waits to be submitted */
+	struct request *syncs;		     /* wait for earlier writes */
+	uint32_t *writes;		     /* syncs.h's: under way, by file */
+	uint64_t sequence;		     /* of the last write or sync */
 
 	/*
 	 * What files have for a descriptor: with fsync_on_close fio calls fsync(2) on that by
@@ -84,41 +110,32 @@ struct job {
 
 	struct io_u **fresh; /* queued since the last flush: fresh_count of iodepth */
 	uint32_t fresh_count;
-	uint32_t fresh_max; /* so many are not kept back until fio asks for completions */
+	uint32_t fresh_max; /* this many are sent before fio asks for completions */
 	struct io_u **done; /* a ring of iodepth entries, complete and not yet taken by fio */
 	uint32_t done_first, done_count, done_size;
 
-	uint32_t transfers; /* READ and WRITE requests under way */
-	uint32_t commits;   /* COMMITs under way, on any path */
-	bool gave_up; /* the run is to end and the server is silent: nothing is waited for any more
-		       */
+	uint32_t commits; /* COMMITs under way, on any path */
+	bool gave_up;	  /* the run is to end and the server is silent: nothing is waited for */
 };
 
 /* The job, or NULL before job_open() and after job_close(). */
-struct job *job_of(const struct thread_data *td);
+static inline struct job *job_of(const struct thread_data *td)
+{
+	return td->io_ops_data;
+}
 
-/* The same for this thread: fio before 3.37 has hooks that are not told whose I/O it is. */
-struct job *job_of_thread(void);
+/* The same for this thread: fio before 3.37 calls hooks without saying whose I/O it is. */
+extern __thread struct job *job_of_thread;
 
-/* 0 or a negative errno, logged. td->io_ops_data is the job on success alone. */
-int job_open(struct thread_data *td);
-/* Makes durable what is still open, writes the statistics and closes everything. NULL is allowed.
- */
-void job_close(struct job *job);
+static inline const struct engine_options *job_options(const struct job *job)
+{
+	return job->td->eo;
+}
 
-/* Memory that fio's I/O buffers lie in, known once they are allocated. */
-void job_buffers(struct job *job, void *memory, size_t size);
-
-/* 0 or a negative errno, logged. */
-int job_open_file(struct job *job, struct fio_file *f);
-/* Makes durable what was written and not committed. 0, or a negative errno where that failed,
- * logged. */
-int job_close_file(struct job *job, struct fio_file *f);
 /* The name of an open file, or NULL: it is not open. */
 const char *job_file_name(const struct job *job, uint32_t file);
-/* An absent file is no error. */
-int job_unlink(struct job *job, struct fio_file *f);
-/* Drops what mounts have cached of a file. */
-int job_invalidate(struct job *job, struct fio_file *f);
+
+/* Why an I/O of this thread's job failed, as text to be freed. NULL: out of memory. */
+char *job_error_details(const struct io_u *io_u);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* job_stats.h - what a job's connections did, told when it ends. */
+/* job_stats.h - what a job's connections did, reported when it ends. */
 #ifndef NFSMULTI_JOB_STATS_H
 #define NFSMULTI_JOB_STATS_H
 

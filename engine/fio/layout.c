@@ -7,7 +7,7 @@
 
 #include "conn/group.h"
 #include "engine_options.h"
-#include "patience.h"
+#include "deadline.h"
 #include "say.h"
 #include "util.h"
 
@@ -74,7 +74,7 @@ static void drain(struct layout *layout)
 	while (group_outstanding(&layout->group)) {
 		group_flush(&layout->group);
 		group_reap(&layout->group, true);
-		if (patience_told())
+		if (deadline_told())
 			group_abort(&layout->group, EINTR);
 		take_finished(layout);
 	}
@@ -92,7 +92,7 @@ static void write_blocks(struct layout *layout)
 		group_flush(&layout->group);
 		group_reap(&layout->group, true);
 		take_finished(layout);
-		if (patience_told())
+		if (deadline_told())
 			layout->error = EINTR;
 	}
 	drain(layout);
@@ -138,7 +138,7 @@ static void prepare(struct layout *layout, uint8_t *buffers)
 
 static int run(struct layout *layout, struct path **paths, uint32_t path_count)
 {
-	int error = group_open(&layout->group, paths, path_count, 1, patience_stopped);
+	int error = group_open(&layout->group, paths, path_count, 1, deadline_passed);
 
 	if (error)
 		return error;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "engine_options.h"
-#include "patience.h"
+#include "deadline.h"
 #include "say.h"
 
 int pool_paths_init(struct pool_paths *paths, struct thread_data *td, uint32_t file_count)
@@ -42,7 +42,7 @@ void pool_paths_close(struct pool_paths *paths)
 struct path *pool_paths_get(struct pool_paths *paths, struct thread_data *td, uint32_t number,
 			    int *error)
 {
-	const struct path_job job = {paths->file_count, patience_stopped, say};
+	const struct path_job job = {paths->file_count, deadline_passed, say};
 	struct path_config config;
 
 	*error = paths->failed[number];

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "layout.h"
-#include "patience.h"
+#include "deadline.h"
 #include "pool_paths.h"
 #include "say.h"
 
@@ -96,7 +96,7 @@ static int with_file(struct thread_data *td, struct fio_file *f,
 	int error;
 
 	pthread_mutex_lock(&kept.lock);
-	patience_setup(td);
+	deadline_setup(td);
 	say_job(td->o.name);
 	error = recall(td, &task.paths);
 	if (!error)
@@ -158,9 +158,9 @@ static bool wants_data(const struct thread_data *td)
 /* Leaves nothing half laid out behind, also when it is the run's end that stopped the layout. */
 static void take_back(struct file_task *task)
 {
-	patience_end();
+	deadline_end();
 	path_remove(task->path, task->name);
-	patience_setup(task->td);
+	deadline_setup(task->td);
 }
 
 static int lay_out(struct file_task *task, uint64_t from, uint64_t to, bool created)

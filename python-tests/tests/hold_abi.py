@@ -9,6 +9,7 @@ from typing import Self
 
 VERIFIER = 8
 EXTENTS_MIN = 16
+EXTENT_BYTES = 512
 
 
 class Ledger(c.Structure):
@@ -62,6 +63,8 @@ class _Hold(c.Structure):
         ("clock", c.c_uint64),
         ("under_way", c.c_uint64),
         ("lost", c.c_bool),
+        ("uncovered", c.c_uint64),
+        ("covered", c.c_uint64),
     )
 
 
@@ -71,6 +74,7 @@ class Hold:
     def __init__(self, lib: c.CDLL, size: int) -> None:
         lib.hold_take.restype = c.POINTER(Extent)
         lib.hold_room.restype = c.c_bool
+        lib.hold_begin_replay.restype = c.c_uint64
         self._lib = lib
         self._hold = _Hold()
         assert lib.hold_init(self._at, c.c_uint64(size)) == 0
@@ -105,6 +109,11 @@ class Hold:
         """The number of WRITEs that are outstanding."""
         return int(self._hold.under_way)
 
+    @property
+    def uncovered(self) -> int:
+        """The room of what was answered after the last begin_commit()."""
+        return int(self._hold.uncovered)
+
     def extents(self) -> Iterator[Extent]:
         """Give what is held, in its order."""
         number = self._hold.first
@@ -134,9 +143,17 @@ class Hold:
         """hold_committed()."""
         self._lib.hold_committed(self._at, c.byref(ledger), c.c_uint64(sent), verifier)
 
+    def begin_commit(self) -> None:
+        """hold_begin_commit()."""
+        self._lib.hold_begin_commit(self._at)
+
     def commit_failed(self, ledger: Ledger, sent: int) -> None:
         """hold_commit_failed()."""
         self._lib.hold_commit_failed(self._at, c.byref(ledger), c.c_uint64(sent))
+
+    def begin_replay(self) -> int:
+        """hold_begin_replay()."""
+        return int(self._lib.hold_begin_replay(self._at))
 
     def again(self, extent: Extent) -> None:
         """hold_again()."""

@@ -7,7 +7,7 @@ import ctypes
 from collections.abc import Iterator
 
 import pytest
-from hold_abi import EXTENTS_MIN, VERIFIER, Extent, Hold, Ledger
+from hold_abi import EXTENT_BYTES, EXTENTS_MIN, VERIFIER, Extent, Hold, Ledger
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -159,6 +159,26 @@ def test_what_fails_the_second_time_is_lost(hold: Hold) -> None:
     assert _contents(hold) == [b"a"]
 
 
+def test_what_is_newer_stays_until_it_is_written_again(hold: Hold) -> None:
+    """It was durable, but the old is written over it, and is durable at once."""
+    old, new = Ledger(), Ledger()
+    _write(hold, b"old", old)
+    _write(hold, b"new", new)
+    hold.committed(new, hold.clock, _OLD)
+    hold.committed(old, hold.clock, _NEW)
+    assert hold.lost
+    assert hold.begin_replay() == 6
+    assert not hold.lost
+    first, second = hold.extents()
+    hold.again(first)
+    hold.finished(first)
+    assert _contents(hold) == [b"new"]
+    hold.again(second)
+    hold.finished(second)
+    assert _contents(hold) == []
+    assert (old.held, new.held) == (0, 0)
+
+
 def test_a_file_is_forgotten_with_what_is_under_way(hold: Hold) -> None:
     """Its memory is in use until the WRITE has ended."""
     ledger, other = Ledger(), Ledger()
@@ -170,6 +190,44 @@ def test_a_file_is_forgotten_with_what_is_under_way(hold: Hold) -> None:
     hold.finished(extent)
     assert _contents(hold) == [b"b"]
     assert (ledger.held, other.held) == (0, 1)
+
+
+# --- what waits for a COMMIT ---
+
+
+def test_what_is_answered_counts_until_a_commit_covers_it(testlib: ctypes.CDLL) -> None:
+    with Hold(testlib, 8000) as hold:
+        ledger, other = Ledger(), Ledger()
+        extent = hold.take(0, 0, b"a" * 1000)
+        assert hold.uncovered == 0
+        hold.wrote(extent, ledger, _OLD)
+        hold.finished(extent)
+        _write(hold, b"a" * 1000, other)
+        assert hold.uncovered == 2000
+        hold.committed(other, hold.clock, _OLD)  # a sync of one file
+        assert hold.uncovered == 1000
+        hold.begin_commit()
+        assert hold.uncovered == 0
+        _write(hold, b"a" * 1000, ledger)
+        hold.committed(ledger, 2, _OLD)
+        assert hold.uncovered == 1000
+        hold.forget(0)
+        assert hold.uncovered == 0
+
+
+def test_what_never_needed_a_commit_does_not_count(testlib: ctypes.CDLL) -> None:
+    with Hold(testlib, 8000) as hold:
+        hold.finished(hold.take(0, 0, b"a" * 1000))
+        hold.finished(hold.take(0, 0, b"a" * 1000), failed=True)
+        extent = hold.take(0, 0, b"a" * 1000)
+        hold.forget(0)
+        hold.finished(extent)
+        assert hold.uncovered == 0
+
+
+def test_small_writes_count_for_the_extents_that_they_use_up(hold: Hold) -> None:
+    _write(hold, b"a", Ledger())
+    assert hold.uncovered == EXTENT_BYTES
 
 
 # --- a job and its server ---
@@ -232,7 +290,7 @@ class Server:
         for path in (0, 1):
             self.commit(path)
         while self.hold.lost:
-            self.hold.lost = False
+            self.hold.begin_replay()
             for extent in self.hold.extents():
                 self.hold.again(extent)
                 self.put(0, extent)
@@ -258,4 +316,5 @@ def test_what_is_written_last_wins(testlib: ctypes.CDLL, story: list[tuple[str, 
         server.settle()
         assert list(hold.extents()) == []
         assert [ledger.held for ledger in server.ledgers] == [0, 0]
+        assert hold.uncovered == 0
         assert server.durable == server.wanted

@@ -81,7 +81,7 @@ _REPAIRS = {
         first_of(on(Nfs.COMMIT, _FORGETS, nth=1), on(Nfs.WRITE, Answer(limit=1000))),
         64 * KIB,
     ),
-    "while it asks for patience": Repair(
+    "while it says NFS3ERR_JUKEBOX": Repair(
         first_of(
             on(Nfs.COMMIT, _FORGETS, nth=1),
             on(Nfs.WRITE, Answer(status=Status.JUKEBOX), nth=18),
@@ -110,7 +110,7 @@ def test_what_a_server_lost_is_written_again(repairs: Outcomes, name: str) -> No
     assert any("all of it is durable now" in line for line in said(result))
 
 
-def test_nothing_else_is_written_before_it_is_mended(
+def test_nothing_else_is_written_before_it_is_replayed(
     client: Client,
     server: ScriptedServer,
 ) -> None:
@@ -123,7 +123,7 @@ def test_nothing_else_is_written_before_it_is_mended(
     assert order.index(Nfs.COMMIT) == 18
 
 
-def test_every_file_is_mended(client: Client, server: ScriptedServer) -> None:
+def test_every_file_is_replayed(client: Client, server: ScriptedServer) -> None:
     """The first COMMIT finds out for all files what their writes have lost."""
     server.hooks.append(on(Nfs.COMMIT, _FORGETS, nth=1))
     done(client(server, **_HOLD, filename="a:b:c", size="192k"))
@@ -192,7 +192,7 @@ hopeless = fixture_of_runs(
 
 
 @pytest.mark.parametrize("name", _HOPELESS)
-def test_what_cannot_be_mended_is_reported(hopeless: Outcomes, name: str) -> None:
+def test_what_cannot_be_replayed_is_reported(hopeless: Outcomes, name: str) -> None:
     result, (*_, error) = hopeless[name].result, _HOPELESS[name]
     assert result.status == 1, result.messages
     lines = said(result)
@@ -205,38 +205,81 @@ def test_nothing_is_written_after_that(client: Client, server: ScriptedServer) -
     server.hooks.append(on(Nfs.COMMIT, _FORGETS))
     result = client(server, hold_writes="16k", continue_on_error="write", iodepth=1)
     assert result.status == 1
-    assert {call.offset for call in server.calls(Nfs.WRITE)} == {0, 4 * KIB, 8 * KIB, 12 * KIB}
+    assert max(call.offset for call in server.calls(Nfs.WRITE)) < 16 * KIB
 
 
 # --- a full hold ---
 
 
-@pytest.mark.parametrize(
-    ("hold", "depth", "commits"), [("16k", 1, 4), ("4k", 8, 16), ("23k", 4, 4)]
-)
+@pytest.mark.parametrize(("hold", "depth"), [("16k", 1), ("4k", 8), ("23k", 4)])
 def test_a_full_hold_waits_for_a_commit(
-    client: Client,
-    server: ScriptedServer,
-    hold: str,
-    depth: int,
-    commits: int,
+    client: Client, server: ScriptedServer, hold: str, depth: int
 ) -> None:
     """There is never more uncommitted data than it has room for."""
-    uncommitted = list[int]()
+    uncommitted = set[int]()
 
     def measure(call: Call) -> Answer | None:
         if call.procedure is Nfs.WRITE:
-            uncommitted.append(call.count)
-            assert sum(uncommitted) <= int(hold[:-1]) * KIB
+            uncommitted.add(call.offset)
+            assert len(uncommitted) * 4 * KIB <= int(hold[:-1]) * KIB
         elif call.procedure is Nfs.COMMIT:
-            assert all(write.answered is not None for write in server.calls(Nfs.WRITE))
             uncommitted.clear()
         return None
 
     server.hooks.append(measure)
     undisturbed(client(server, hold_writes=hold, iodepth=depth, verify="crc32c"))
-    assert len(server.calls(Nfs.COMMIT)) == commits
     assert len(server.calls(Nfs.WRITE)) == BLOCKS
+    assert len(server.calls(Nfs.COMMIT)) <= BLOCKS + 1
+
+
+# A COMMIT is sent again soon, and in the end given up, until the server wants to answer it.
+_INSISTENT: Options = {"soft": 1, "timeo": 5, "retrans": 20}
+
+
+def test_commit_begins_at_half_of_the_hold(client: Client, server: ScriptedServer) -> None:
+    """The writer goes on: the first COMMIT is answered when the other half is written."""
+
+    def hook(call: Call) -> Answer | None:
+        if call.procedure is Nfs.COMMIT and len(server.calls(Nfs.WRITE)) < BLOCKS // 2:
+            return NEVER
+        return None
+
+    server.hooks.append(hook)
+    done(client(server, hold_writes="32k", iodepth=1, **_INSISTENT))
+    letters = "".join(call.procedure.name[0] for call in server.calls(Nfs.WRITE, Nfs.COMMIT))
+    assert letters.startswith("WWWWC"), letters
+    assert server.durable("f") == server.content("f")
+
+
+def test_a_commit_that_makes_room_and_fails_is_reported(
+    client: Client, server: ScriptedServer
+) -> None:
+    server.hooks.append(on(Nfs.COMMIT, Answer(status=Status.STALE)))
+    result = client(server, hold_writes="32k", iodepth=1)
+    words = f"cannot be made so: {os.strerror(errno.ESTALE)}"
+    failed(result, words, 'bytes of "f" may be lost', error=errno.ESTALE)
+    assert len(server.calls(Nfs.WRITE)) < BLOCKS
+
+
+def test_reads_pass_a_write_that_waits_for_room(
+    client: Client,
+    server: ScriptedServer,
+    tmp_path: Path,
+) -> None:
+    """No COMMIT is answered before all of them are."""
+    reads = 8
+
+    def hook(call: Call) -> Answer | None:
+        waits = len(server.calls(Nfs.READ)) < reads
+        return NEVER if call.procedure is Nfs.COMMIT and waits else None
+
+    server.create("f", bytes(64 * KIB))
+    server.hooks.append(hook)
+    writes = (f"write {number * 4096} 4096" for number in range(5))
+    log = (*writes, *(f"read {32768 + number * 4096} 4096" for number in range(reads)))
+    done(client(server, hold_writes="16k", iodepth=16, **_INSISTENT, **replay(tmp_path, *log)))
+    assert len(server.calls(Nfs.READ)) == reads
+    assert server.durable("f") == server.content("f")
 
 
 def test_a_full_hold_holds_no_reads_up_for_ever(
@@ -363,7 +406,7 @@ def test_a_survivor_writes_again_what_a_dead_path_wrote(
     assert result.stats[0].rewritten_bytes + result.stats[1].rewritten_bytes >= 64 * KIB
 
 
-def test_a_file_that_is_closed_meanwhile_is_mended_first(
+def test_a_file_that_is_closed_meanwhile_is_replayed_first(
     client: Client,
     server: ScriptedServer,
 ) -> None:
@@ -487,7 +530,7 @@ def test_what_is_durable_at_once_fills_no_hold(client: Client, server: ScriptedS
 
 
 def test_an_unlinked_file_owes_nothing(client: Client, server: ScriptedServer) -> None:
-    undisturbed(client(server, hold_writes="64k", unlink=1))
+    undisturbed(client(server, hold_writes="1m", unlink=1))
     assert server.calls(Nfs.COMMIT) == []
 
 

@@ -51,6 +51,7 @@ from nfsmulti.scripted import (
     Answer,
     Call,
     Hook,
+    Mount,
     Nfs,
     ScriptedServer,
     Status,
@@ -311,6 +312,20 @@ def test_signals_end_the_other_hard_jobs_within_5_seconds(client: Client, within
             for _, process in running:
                 process.wait(SECONDS)
         assert not {client.finish(process).status for _, process in running} & {0, None}
+
+
+def test_a_signal_ends_a_job_that_opens(client: Client, server: ScriptedServer) -> None:
+    """Its runtime, which has not begun then, does not hide the signal, whatever the clock says.
+
+    It gives up 2 s after the signal: 8 s before MOUNT would give up by itself and say so.
+    """
+    server.hooks.append(on(Mount.MNT, NEVER, after=1))  # fio asks for sizes before the job opens
+    with client.start(server, runtime=1, clocksource="clock_gettime") as process:
+        server.wait_for(lambda: len(server.calls(Mount.MNT)) > 1)
+        process.signal(signal.SIGTERM)
+        result = client.finish(process)
+    assert result.status not in (0, None)
+    assert "the server does not answer" not in result.messages
 
 
 _SLOW_COMMIT: dict[str, Options] = {"": {}, "hold, failover": {"hold_writes": "64k", "failover": 1}}

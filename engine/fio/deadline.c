@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-#include "patience.h"
+#include "deadline.h"
 
 #include "util.h"
 
@@ -11,8 +11,9 @@ static const uint64_t SYNC_MAX = 60 * SEC; /* … and for a COMMIT of a server t
 static __thread struct {
 	struct thread_data *td;
 	bool setup;
-	uint64_t told_at;		   /* 0: not yet */
-	uint64_t silent_since, idle_since; /* 0: it is not: of signs of life, and of progress */
+	uint64_t told_at;      /* 0: not yet */
+	uint64_t silent_since; /* when the last sign of life came; 0: no silence */
+	uint64_t idle_since;   /* when the last I/O completed; 0: not idle */
 } here;
 
 static void begin(struct thread_data *td, bool setup)
@@ -22,27 +23,31 @@ static void begin(struct thread_data *td, bool setup)
 	here.setup = setup;
 }
 
-void patience_setup(struct thread_data *td)
+void deadline_setup(struct thread_data *td)
 {
 	begin(td, true);
 }
 
-void patience_run(struct thread_data *td)
+void deadline_run(struct thread_data *td)
 {
 	begin(td, false);
 }
 
-void patience_end(void)
+void deadline_end(void)
 {
 	begin(NULL, false);
 }
 
+/* fio sets the epoch when the job is open: its runtime begins then. */
 static bool runtime_over(const struct thread_data *td)
 {
-	return td->o.timeout && utime_since_now(&td->epoch) >= td->o.timeout + td->o.ramp_time;
+	bool begun = td->epoch.tv_sec || td->epoch.tv_nsec;
+
+	return td->o.timeout && begun &&
+	       utime_since_now(&td->epoch) >= td->o.timeout + td->o.ramp_time;
 }
 
-bool patience_told(void)
+bool deadline_told(void)
 {
 	if (!here.td || here.told_at)
 		return here.told_at;
@@ -51,12 +56,12 @@ bool patience_told(void)
 	return here.told_at;
 }
 
-bool patience_stopped(void)
+bool deadline_passed(void)
 {
-	return patience_told() && (here.setup || clock_now() - here.told_at > NAMES_GRACE);
+	return deadline_told() && (here.setup || clock_now() - here.told_at > NAMES_GRACE);
 }
 
-bool patience_over(void)
+bool deadline_runtime_over(void)
 {
 	return here.td && runtime_over(here.td);
 }
@@ -71,14 +76,14 @@ static bool lasts(bool it_is_so, uint64_t *since, uint64_t now, uint64_t most)
 	return *since && now - *since > most;
 }
 
-bool patience_lost(bool progress, bool alive)
+bool deadline_io_passed(bool progress, bool alive)
 {
 	bool silent, idle;
 	uint64_t now;
 
-	if (patience_told())
+	if (deadline_told())
 		return clock_now() - here.told_at > IO_GRACE;
-	if (progress || !patience_over()) {
+	if (progress || !deadline_runtime_over()) {
 		here.silent_since = here.idle_since = 0;
 		return false;
 	}

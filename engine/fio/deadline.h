@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * deadline.h - how long a job that is to end still waits for a server. Per thread.
+ *
+ * A job ends because a signal told it to, or because its runtime is over: fio sets td->terminate in
+ * both cases. After a signal it ends soon, whatever the server does. After its runtime it lets what
+ * is under way finish as long as replies arrive: a COMMIT of gigabytes may take a while.
+ */
+#ifndef NFSMULTI_DEADLINE_H
+#define NFSMULTI_DEADLINE_H
+
+#include "fio.h"
+
+/* This thread works for `td` from now on: to set its files up, in fio's parent, or to run it. */
+void deadline_setup(struct thread_data *td);
+void deadline_run(struct thread_data *td);
+/* It works for no job: there is no deadline. */
+void deadline_end(void);
+
+/* The job was told to end. */
+bool deadline_told(void);
+
+/* It was, some time ago: name-space operations give up. */
+bool deadline_passed(void);
+
+bool deadline_runtime_over(void);
+
+/*
+ * Called after each wait for I/O, with whether something completed. True: give up what is
+ * outstanding. `alive`: only COMMITs are outstanding, and the server answers other calls.
+ */
+bool deadline_io_passed(bool progress, bool alive);
+
+#endif

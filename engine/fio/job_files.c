@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "job_files.h"
+
+#include <errno.h>
+
+#include "job_io.h"
+#include "replay.h"
+#include "util.h"
+
+static bool may_create(const struct thread_data *td)
+{
+	return td_write(td) && td->o.allow_create && !read_only;
+}
+
+/* Does something by the first path; with failover by the first that can, ENOENT being an answer. */
+static int by_any_path(struct job *job, int (*what)(struct path *path, const char *name),
+		       const char *name)
+{
+	int error = -ENOTCONN;
+
+	for (uint32_t i = 0; i < job->group.path_count; i++) {
+		if (job->used[i]->unusable)
+			continue;
+		error = what(job->used[i], name);
+		if (!error || error == -ENOENT || !job_options(job)->failover)
+			break;
+	}
+	return error;
+}
+
+static int create_if_missing(struct path *path, const char *name)
+{
+	uint64_t size;
+	bool created;
+	int error = path_size(path, name, &size);
+
+	return error == -ENOENT ? path_create(path, name, &created) : error;
+}
+
+/* Creates a file that a writing job lacks, over one path: the others then find it. */
+static int create_missing(struct job *job, const char *name)
+{
+	return may_create(job->td) ? by_any_path(job, create_if_missing, name) : 0;
+}
+
+/* The smallest of what the connections carry at once, so that a piece fits whichever is chosen. */
+static void find_io_max(struct job *job)
+{
+	job->io_max[IO_READ] = job->io_max[IO_WRITE] = UINT32_MAX;
+	for (uint32_t i = 0; i < job->group.job.conn_count; i++) {
+		const struct conn *conn = job->group.conns[i];
+
+		if (conn->path->unusable)
+			continue;
+		job->io_max[IO_READ] =
+			min_of(job->io_max[IO_READ], conn->ops->io_max(conn, IO_READ));
+		job->io_max[IO_WRITE] =
+			min_of(job->io_max[IO_WRITE], conn->ops->io_max(conn, IO_WRITE));
+	}
+}
+
+static int drop_caches(struct job *job, const char *name)
+{
+	int error = 0;
+
+	for (uint32_t i = 0; i < job->group.path_count && !error; i++)
+		error = path_drop_cache(job->used[i], name);
+	return error;
+}
+
+int job_open_file(struct job *job, struct fio_file *f)
+{
+	const char *name;
+	int error = terms_name(f, &job->paths.pool, &name);
+
+	if (!error)
+		error = create_missing(job, name);
+	if (!error)
+		error = group_open_file(&job->group, f->fileno, name);
+	if (error)
+		return error;
+	find_io_max(job);
+	f->fd = job->placeholder;
+	if (job->td->o.invalidate_cache)
+		drop_caches(job, name);
+	/* All open: the name-space connections have nothing more to do for now. */
+	if (job->td->nr_open_files + 1 >= job->td->o.nr_files)
+		for (uint32_t i = 0; i < job->group.path_count; i++)
+			path_rest(job->used[i]);
+	return 0;
+}
+
+static bool owes(const struct job *job, uint32_t file)
+{
+	for (uint32_t i = 0; i < job->group.path_count; i++) {
+		const struct path_file *path_file = &job->used[i]->files[file];
+
+		if (!path_file->removed && ledger_owes(&path_file->ledger))
+			return true;
+	}
+	return false;
+}
+
+static int close_file(struct job *job, uint32_t file)
+{
+	/* While the hold is replayed, the ledgers do not tell yet. */
+	bool unsettled = replay_active(job) || replay_makes_room(job) || owes(job, file);
+	int error = unsettled ? job_sync_file(job, file) : 0;
+
+	hold_forget(&job->hold, file);
+	group_close_file(&job->group, file);
+	return error;
+}
+
+int job_close_file(struct job *job, struct fio_file *f)
+{
+	f->fd = -1;
+	return close_file(job, f->fileno);
+}
+
+int job_unlink(struct job *job, struct fio_file *f)
+{
+	const char *name;
+	int error = terms_name(f, &job->paths.pool, &name);
+
+	if (!error)
+		error = by_any_path(job, path_remove, name);
+	if (error && error != -ENOENT)
+		return error;
+	for (uint32_t i = 0; i < job->group.path_count; i++)
+		path_mark_removed(job->used[i], name);
+	hold_forget(&job->hold, f->fileno);
+	return 0;
+}
+
+int job_invalidate(struct job *job, struct fio_file *f)
+{
+	const char *name;
+
+	return terms_name(f, &job->paths.pool, &name) ?: drop_caches(job, name);
+}
+
+void job_close_left_open(struct job *job)
+{
+	for (uint32_t i = 0; i < job->group.job.file_count; i++) {
+		int error = job_file_name(job, i) ? close_file(job, i) : 0;
+
+		if (error)
+			td_verror(job->td, -error, "close_file");
+	}
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* job_files.h - a job's files are opened and closed on all of its paths. */
+#ifndef NFSMULTI_JOB_FILES_H
+#define NFSMULTI_JOB_FILES_H
+
+#include "job.h"
+
+/* 0 or a negative errno, logged. */
+int job_open_file(struct job *job, struct fio_file *f);
+
+/* Makes durable what was written and not committed. 0, or a negative errno where that failed,
+ * logged. */
+int job_close_file(struct job *job, struct fio_file *f);
+
+/* fio closes no file that it left I/O in flight on. What fails then fails the job. */
+void job_close_left_open(struct job *job);
+
+/* An absent file is no error. */
+int job_unlink(struct job *job, struct fio_file *f);
+
+/* Drops what mounts have cached of a file. */
+int job_invalidate(struct job *job, struct fio_file *f);
+
+#endif

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "job_open.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "deadline.h"
+#include "job_files.h"
+#include "job_io.h"
+#include "job_stats.h"
+#include "say.h"
+#include "util.h"
+
+enum {
+	PIECES_MAX = 8192,    /* more only where iodepth is larger: further pieces wait */
+	CALL_GUESS = 1 << 20, /* what one call may carry, before the server is asked */
+	IO_COUNT_MAX = 65536, /* struct conn_job's limit */
+	FRESH_SHARE = 8,      /* mounts: a disk idles while more than this part is kept back */
+};
+
+/* --- the spread --- */
+
+static enum spread_policy policy_of(const struct engine_options *eo, unsigned int own)
+{
+	return own == SPREAD_AS_SPREAD ? eo->spread : own - 1;
+}
+
+static bool keeps_to_a_path(const struct engine_options *eo)
+{
+	return policy_of(eo, eo->spread_reads) == SPREAD_JOB &&
+	       policy_of(eo, eo->spread_writes) == SPREAD_JOB;
+}
+
+static uint32_t largest_block(const struct thread_data *td)
+{
+	return (uint32_t)max_of(td->o.max_bs[DDIR_READ], td->o.max_bs[DDIR_WRITE]);
+}
+
+/* Under `job` a direction uses its own path alone, even where the other one has all of them open.
+ */
+static struct spread make_spread(struct job *job, unsigned int own)
+{
+	const struct engine_options *eo = job_options(job);
+	uint32_t all = job->group.path_count;
+	struct spread spread = {
+		.policy = policy_of(eo, own),
+		.step = 1,
+		.count = all * eo->nconnect,
+		.stripe_size = eo->stripe_size ?: largest_block(job->td),
+		.load = job->load,
+	};
+
+	if (spread.policy == SPREAD_JOB) {
+		spread.first = terms_path_of_job(job->td, all);
+		spread.step = all;
+		spread.count = eo->nconnect;
+	}
+	return spread;
+}
+
+/* --- memory --- */
+
+/*
+ * Enough for every request to be under way in full at once, where that stays within reason, and
+ * beside them a COMMIT on each path: that makes room in the hold.
+ */
+static uint32_t count_ios(const struct job *job)
+{
+	const struct engine_options *eo = job_options(job);
+	uint32_t block = largest_block(job->td), depth = job->td->o.iodepth;
+	uint32_t reads =
+		spread_pieces_max(&job->spread[IO_READ], block, eo->rsize ?: (uint32_t)CALL_GUESS);
+	uint32_t writes =
+		spread_pieces_max(&job->spread[IO_WRITE], block, eo->wsize ?: (uint32_t)CALL_GUESS);
+	uint64_t wanted = (uint64_t)depth * max_of(reads, writes);
+	uint64_t granted = max_of(min_of(wanted, (uint64_t)PIECES_MAX), (uint64_t)depth);
+
+	return (uint32_t)min_of(granted + job->group.path_count, (uint64_t)IO_COUNT_MAX);
+}
+
+static uint64_t memory_of_machine(void)
+{
+	return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Makes the hold that the job's options ask for. */
+static int open_hold(struct job *job)
+{
+	const struct engine_options *eo = job->td->eo;
+	uint64_t block = job->td->o.max_bs[DDIR_WRITE], size = eo->hold_writes;
+
+	if (!size || !td_write(job->td))
+		return 0;
+	if (size < block) {
+		say("hold_writes=%" PRIu64 ": a write of this job has up to %" PRIu64
+		    " bytes: give at least these, and better those of many",
+		    size, block);
+		return -EINVAL;
+	}
+	if (job->stable != IO_UNSTABLE || path_all_mounts(job->used, job->group.path_count))
+		return 0; /* nothing can be lost, or the kernel sees to it */
+	if (size > memory_of_machine() || hold_init(&job->hold, size)) {
+		say("hold_writes=%" PRIu64 ": there is not so much memory", size);
+		return -ENOMEM;
+	}
+	job->group.job.hold = &job->hold;
+	job->group.job.buffers[RPC_BUFFER_HOLD] = (struct iovec){job->hold.memory, job->hold.size};
+	return 0;
+}
+
+static int allocate(struct job *job)
+{
+	const struct thread_data *td = job->td;
+	uint32_t depth = td->o.iodepth, ios;
+
+	job->load = spread_load_new(job->group.path_count * job_options(job)->nconnect);
+	if (!job->load)
+		return -ENOMEM;
+	job->spread[IO_READ] = make_spread(job, job_options(job)->spread_reads);
+	job->spread[IO_WRITE] = make_spread(job, job_options(job)->spread_writes);
+	ios = count_ios(job);
+	job->ios = calloc(ios, sizeof(*job->ios));
+	job->requests = calloc(depth + 1, sizeof(*job->requests));
+	job->writes = calloc(td->o.nr_files, sizeof(*job->writes));
+	job->fresh = calloc(depth, sizeof(*job->fresh));
+	job->done = calloc(depth, sizeof(*job->done));
+	if (!job->ios || !job->requests || !job->writes || !job->fresh || !job->done)
+		return -ENOMEM;
+	job->done_size = depth;
+	job->fresh_max = depth;
+	if (path_all_mounts(job->used, job->group.path_count))
+		job->fresh_max = max_of(depth / FRESH_SHARE, 1u);
+	for (uint32_t i = 0; i < ios; i++)
+		io_list_add(&job->idle, &job->ios[i]);
+	job->group.job = (struct conn_job){
+		.io_count = ios,
+		.file_count = td->o.nr_files,
+		.writes = td_write(td),
+		.direct = td->o.odirect,
+		.failover = job_options(job)->failover,
+		.rdma = true,
+		.inline_max = job_options(job)->inline_max,
+		.busy_poll = job_options(job)->busy_poll * 1000ull,
+		.log = say,
+	};
+	return open_hold(job);
+}
+
+/* --- opening --- */
+
+/* The paths that this job opens connections on: its own alone, or all. */
+static int open_paths(struct job *job)
+{
+	const struct engine_options *eo = job_options(job);
+	bool one = keeps_to_a_path(eo) && !eo->failover;
+	uint32_t count = one ? 1 : job->paths.pool.count;
+	int error;
+
+	job->used = calloc(count, sizeof(*job->used));
+	if (!job->used)
+		return -ENOMEM;
+	if (one) {
+		job->used[0] = pool_paths_own(&job->paths, job->td, &error);
+		job->group.path_count = 1;
+	} else {
+		job->group.path_count =
+			pool_paths_all(&job->paths, job->td, job->used, count, &error);
+	}
+	return error;
+}
+
+static int open_job(struct job *job)
+{
+	struct thread_data *td = job->td;
+	int error = terms_check(td) ?: pool_paths_init(&job->paths, td, td->o.nr_files);
+
+	if (!error)
+		error = open_paths(job);
+	if (!error)
+		error = allocate(job);
+	if (!error)
+		error = group_open(&job->group, job->used, job->group.path_count,
+				   job_options(job)->nconnect, deadline_passed);
+	return error;
+}
+
+/* A memfd: fsync(2) succeeds on it and does nothing. */
+static int open_placeholder(struct job *job)
+{
+	job->placeholder = memfd_create("nfsmulti", MFD_CLOEXEC);
+	return job->placeholder < 0 ? -errno : 0;
+}
+
+static void free_job(struct job *job)
+{
+	if (job->placeholder >= 0)
+		close(job->placeholder);
+	group_close(&job->group);
+	hold_free(&job->hold);
+	pool_paths_close(&job->paths);
+	spread_load_free(job->load);
+	free(job->used);
+	free(job->ios);
+	free(job->requests);
+	free(job->writes);
+	free(job->fresh);
+	free(job->done);
+	free(job);
+	say_job(NULL);
+	deadline_end();
+}
+
+int job_open(struct thread_data *td)
+{
+	struct job *job = calloc(1, sizeof(*job));
+	int error;
+
+	if (!job)
+		return -ENOMEM;
+	job->td = td;
+	job->group.epoll_fd = -1;
+	job->placeholder = -1;
+	job->stable = terms_stable(td);
+	job->trace = job_options(job)->trace || getenv("IOTRAP_TRACE");
+	say_job(td->o.name);
+	deadline_run(td);
+	error = open_placeholder(job) ?: open_job(job);
+	if (error) {
+		free_job(job);
+		return error;
+	}
+	job_of_thread = job;
+	td->io_ops_data = job; /* last: job_close() does nothing where job_open() failed */
+	return 0;
+}
+
+void job_buffers(struct job *job, void *memory, size_t size)
+{
+	job->group.job.buffers[RPC_BUFFER_IO] = (struct iovec){memory, size};
+}
+
+void job_close(struct job *job)
+{
+	if (!job)
+		return;
+	job_drain(job);
+	job_close_left_open(job);
+	job_stats_report(job);
+	job->td->io_ops_data = NULL;
+	job_of_thread = NULL;
+	free_job(job);
+}

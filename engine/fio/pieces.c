@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "pieces.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "say.h"
+#include "util.h"
+
+/* --- to the connections --- */
+
+/* The caller has set what the I/O is about. */
+static void submit(struct job *job, struct request *request, struct conn_io *io,
+		   uint32_t connection)
+{
+	io->op = request->op;
+	io->stable = job->stable;
+	io->done = 0;
+	io->status = NULL;
+	io->owner = request;
+	request->pieces++;
+	io->charged = connection; /* also where it is dead: it is to look busy, not idle */
+	spread_load_add(job->load, connection, io->length);
+	group_submit(&job->group, connection, io);
+}
+
+static void submit_transfer(struct job *job, struct request *request, struct conn_io *io)
+{
+	const struct spread_piece *piece = &request->piece;
+
+	io->file = request->file;
+	io->offset = piece->offset;
+	io->length = piece->length;
+	io->buffer = (uint8_t *)request->io_u->xfer_buf + (piece->offset - request->io_u->offset);
+	io->held = NULL;
+	io->nfs_only = false;
+	if (request->op == IO_WRITE && job->group.job.hold)
+		io->held = hold_take(&job->hold, io->file, io->offset, io->buffer, io->length);
+	submit(job, request, io, piece->connection);
+}
+
+bool pieces_room(const struct job *job, const struct request *request)
+{
+	return request->op != IO_WRITE || !job->group.job.hold ||
+	       hold_room(&job->hold, min_of(request->left, job->io_max[IO_WRITE]));
+}
+
+static bool submit_transfers(struct job *job, struct request *request)
+{
+	struct conn_io *io;
+
+	while (request->left && pieces_room(job, request) && (io = io_list_take(&job->idle))) {
+		spread_cut(&job->spread[request->op], request->offset, request->left,
+			   job->io_max[request->op], !request->begun, &request->piece);
+		request->begun = true;
+		request->offset += request->piece.length;
+		request->left -= request->piece.length;
+		submit_transfer(job, request, io);
+	}
+	return !request->left;
+}
+
+/* The first connections, one on each path, have the paths' numbers. */
+static void submit_commit(struct job *job, struct request *request, uint32_t path, uint32_t file)
+{
+	struct conn_io *io = io_list_take(&job->idle);
+
+	io->file = file;
+	io->offset = 0;
+	io->length = 0;
+	io->data_only = request->data_only;
+	io->ledger = &job->used[path]->files[file].ledger;
+	job->commits++;
+	submit(job, request, io, path);
+}
+
+static bool submit_commits(struct job *job, struct request *request)
+{
+	for (uint32_t paths = job->group.path_count; request->left; request->left--) {
+		uint32_t number = paths * request->file_count - request->left;
+		uint32_t path = number % paths, file = request->file + number / paths;
+		const struct path_file *path_file = &job->used[path]->files[file];
+		const struct ledger *ledger = &path_file->ledger;
+
+		if (path_file->removed) {
+			hold_forget(&job->hold, file);
+			continue;
+		}
+		if (!(request->held_only ? ledger->held : ledger_unsettled(ledger)))
+			continue;
+		if (!job->idle.first)
+			return false;
+		submit_commit(job, request, path, file);
+	}
+	return true;
+}
+
+void pieces_commit(const struct job *job, struct request *request, uint32_t file, uint32_t count)
+{
+	memset(request, 0, sizeof(*request));
+	request->op = IO_COMMIT;
+	request->file = file;
+	request->file_count = count;
+	request->left = job->group.path_count * count;
+}
+
+bool pieces_submit(struct job *job, struct request *request)
+{
+	return request->op == IO_COMMIT ? submit_commits(job, request)
+					: submit_transfers(job, request);
+}
+
+/*
+ * The path that took an extent; group_submit() finds another where that is dead. What went through
+ * a kernel mount goes over NFS: its buffer is not one that a mount could use.
+ */
+static uint32_t connection_for(const struct job *job, const struct hold_extent *extent)
+{
+	uint32_t connection = extent->connection;
+
+	while (job->group.conns[connection]->path->config.dir)
+		connection = (connection + 1) % job->group.job.conn_count;
+	return connection;
+}
+
+void pieces_replay(struct job *job, struct request *request, struct hold_extent *extent)
+{
+	struct conn_io *io = io_list_take(&job->idle);
+
+	hold_again(&job->hold, extent);
+	io->file = extent->file;
+	io->offset = extent->offset;
+	io->length = extent->length;
+	io->buffer = extent->data;
+	io->held = extent;
+	io->nfs_only = true;
+	submit(job, request, io, connection_for(job, extent));
+}
+
+/* --- and back --- */
+
+static void trace(const struct conn_io *io)
+{
+	static const char *const names[] = {
+		[IO_READ] = "READ", [IO_WRITE] = "WRITE", [IO_COMMIT] = "COMMIT"};
+	const struct path *path = io->conn->path;
+
+	say("trace: connection %u %s \"%s\" %s %u@%" PRIu64 " = %u%s%s", io->conn->number,
+	    path->config.label, path->files[io->file].name, names[io->op], io->length, io->offset,
+	    io->done, io->error ? ": " : "", io->error ? strerror(io->error) : "");
+}
+
+static void note_result(struct request *request, const struct conn_io *io)
+{
+	if (io->error && !request->error) {
+		request->error = io->error;
+		request->label = io->conn->path->config.label;
+		request->status = io->status;
+	}
+	if (io->done < io->length)
+		request->end = min_of(request->end, io->offset + io->done);
+	if (io->op == IO_WRITE && !request->io_u) /* a replay */
+		io->conn->counters.rewritten_bytes += io->done;
+}
+
+struct request *pieces_take(struct job *job)
+{
+	struct conn_io *io;
+
+	while ((io = io_list_take(&job->group.job.finished))) {
+		struct request *request = io->owner;
+
+		if (job->trace)
+			trace(io);
+		note_result(request, io);
+		job->commits -= io->op == IO_COMMIT;
+		spread_load_add(job->load, io->charged, -(int64_t)io->length);
+		io_list_add(&job->idle, io);
+		request->pieces--;
+		if (!request_busy(request))
+			return request;
+	}
+	return NULL;
+}

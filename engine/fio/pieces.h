@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * pieces.h - requests go to the connections in pieces, and come back: all I/O of a running job,
+ * fio's, the syncs', and what is replayed. Nothing here waits.
+ */
+#ifndef NFSMULTI_PIECES_H
+#define NFSMULTI_PIECES_H
+
+#include "job.h"
+
+/* Makes `request` a COMMIT of `count` files from `file` on, over every path that owes one. */
+void pieces_commit(const struct job *job, struct request *request, uint32_t file, uint32_t count);
+
+/* True where the hold has room for the next piece of a request, or it needs none. */
+bool pieces_room(const struct job *job, const struct request *request);
+
+/*
+ * Submits what is left of a request, as far as there are idle ios for it, and room in the hold for
+ * a WRITE. True where nothing is left; then no piece may be outstanding either, where a COMMIT
+ * found nothing that is owed.
+ */
+bool pieces_submit(struct job *job, struct request *request);
+
+/* Submits a held extent once more, as a piece of `request`. There is an idle io. */
+void pieces_replay(struct job *job, struct request *request, struct hold_extent *extent);
+
+/* Takes what the connections have finished. The next request of which nothing is left and nothing
+ * outstanding, or NULL: there is none for now. */
+struct request *pieces_take(struct job *job);
+
+#endif

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "replay.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "pieces.h"
+#include "say.h"
+#include "util.h"
+
+enum {
+	ROUNDS_MAX = 3, /* then the server is thought never to tell the same verifier twice */
+	WINDOW = 16,	/* extents that are written again at once */
+};
+
+static struct path *path_of(const struct job *job, const struct hold_extent *extent)
+{
+	return job->used[extent->connection % job->group.path_count];
+}
+
+static void clear_ledgers(struct job *job)
+{
+	for (uint32_t i = 0; i < job->group.path_count; i++) {
+		if (job->used[i]->config.dir) /* a mount's kernel keeps what it has for itself */
+			continue;
+		for (uint32_t file = 0; file < job->group.job.file_count; file++)
+			ledger_clear(&job->used[i]->files[file].ledger);
+	}
+}
+
+/* --- writing all of it again --- */
+
+static void begin_writes(struct job *job)
+{
+	struct replay *replay = &job->replay;
+	const struct hold_extent *oldest = hold_extent(&job->hold, job->hold.first);
+	uint64_t bytes = hold_begin_replay(&job->hold);
+
+	clear_ledgers(job);
+	replay->stage = REPLAY_WRITE;
+	replay->request = (struct request){.op = IO_WRITE};
+	replay->oldest = replay->next = job->hold.first;
+	replay->label = path_of(job, oldest)->config.label;
+	if (!replay->rounds++)
+		say("%s: the server has lost what it had not committed (its write verifier "
+		    "changed): writing %" PRIu64 " bytes again",
+		    replay->label, bytes);
+}
+
+/* What is written over an extent must not arrive before it. */
+static bool overlaps_one_under_way(const struct job *job, const struct hold_extent *extent)
+{
+	for (uint64_t number = job->replay.oldest; number < job->replay.next; number++) {
+		const struct hold_extent *other = hold_extent(&job->hold, number);
+
+		if (other->under_way && other->file == extent->file &&
+		    other->offset < extent->offset + extent->length &&
+		    extent->offset < other->offset + other->length)
+			return true;
+	}
+	return false;
+}
+
+static bool window_is_full(struct job *job)
+{
+	struct replay *replay = &job->replay;
+
+	while (replay->oldest < replay->next && !hold_extent(&job->hold, replay->oldest)->under_way)
+		replay->oldest++;
+	return replay->next - replay->oldest >= WINDOW;
+}
+
+/* True when all are done. */
+static bool write_all(struct job *job)
+{
+	struct replay *replay = &job->replay;
+
+	for (; replay->next < job->hold.end && !replay->request.error; replay->next++) {
+		struct hold_extent *extent = hold_extent(&job->hold, replay->next);
+
+		if (extent->dropped)
+			continue;
+		if (!job->idle.first || window_is_full(job) || overlaps_one_under_way(job, extent))
+			return false;
+		pieces_replay(job, &replay->request, extent);
+	}
+	return !replay->request.pieces;
+}
+
+/* --- the end --- */
+
+static void end(struct job *job)
+{
+	job->hold.lost = false;
+	job->replay.stage = REPLAY_NONE;
+	job->replay.rounds = 0;
+	job->replay.request.error = 0;
+}
+
+/* What is held is lost now: the next sync, or the close, reports it. */
+static void give_up(struct job *job, int error)
+{
+	struct hold *hold = &job->hold;
+
+	job->replay.broken = error;
+	if (job->replay.rounds) {
+		clear_ledgers(job);
+		for (uint64_t number = hold->first; number < hold->end; number++) {
+			const struct hold_extent *extent = hold_extent(hold, number);
+
+			if (!extent->settled)
+				path_of(job, extent)->files[extent->file].ledger.lost +=
+					extent->length;
+		}
+		for (uint32_t file = 0; file < job->group.job.file_count; file++)
+			hold_forget(hold, file);
+	}
+	end(job);
+}
+
+static void conclude(struct job *job)
+{
+	struct replay *replay = &job->replay;
+	int error = replay->request.error;
+
+	if (error) {
+		replay->label = replay->request.label;
+		say("%s: what is held is not durable, and cannot be made so: %s: no more is "
+		    "written",
+		    replay->label, strerror(error));
+		give_up(job, error);
+	} else if (!job->hold.lost) {
+		if (replay->rounds)
+			say("%s: all of it is durable now", replay->label);
+		end(job);
+	} else if (replay->rounds < ROUNDS_MAX) {
+		begin_writes(job);
+	} else {
+		say("%s: the write verifier changed each of %u times that data was written again: "
+		    "no more is written",
+		    replay->label, replay->rounds);
+		give_up(job, EIO);
+	}
+}
+
+/* --- stage by stage --- */
+
+static void begin_commits(struct job *job)
+{
+	hold_begin_commit(&job->hold);
+	pieces_commit(job, &job->replay.request, 0, job->group.job.file_count);
+	job->replay.request.held_only = true;
+}
+
+/* The next WRITE finds no room, and no reply to another would make some. */
+static bool is_stuck(const struct job *job)
+{
+	const struct request *write = job->pending[IO_WRITE].first;
+
+	return write && !job->hold.under_way && job->hold.uncovered && !pieces_room(job, write);
+}
+
+static void make_room(struct job *job)
+{
+	struct request *request = &job->replay.request;
+
+	if (!request_busy(request) && (hold_half_uncovered(&job->hold) || is_stuck(job)))
+		begin_commits(job);
+	if (request->left)
+		pieces_submit(job, request);
+}
+
+static void begin_drain(struct job *job)
+{
+	job->replay.stage = REPLAY_DRAIN;
+	job->replay.request.left = 0;
+}
+
+static void step(struct job *job)
+{
+	struct replay *replay = &job->replay;
+
+	switch (replay->stage) {
+	case REPLAY_NONE:
+		if (job->hold.lost || replay->request.error)
+			begin_drain(job);
+		else
+			make_room(job);
+		break;
+	case REPLAY_DRAIN:
+		if (job->hold.under_way || job->commits)
+			break;
+		if (replay->request.error)
+			conclude(job);
+		else
+			begin_writes(job);
+		break;
+	case REPLAY_WRITE:
+		if (!write_all(job))
+			break;
+		if (replay->request.error) {
+			conclude(job);
+			break;
+		}
+		replay->stage = REPLAY_COMMIT;
+		begin_commits(job);
+		break;
+	case REPLAY_COMMIT:
+		if (pieces_submit(job, &replay->request) && !replay->request.pieces)
+			conclude(job);
+		break;
+	}
+}
+
+void replay_advance(struct job *job)
+{
+	unsigned int before;
+
+	if (!job->group.job.hold)
+		return;
+	do {
+		before = job->replay.stage;
+		step(job);
+	} while (job->replay.stage != before);
+}
