@@ -17,14 +17,16 @@ from hypothesis import strategies as st
 
 from nfsmulti.bench import peer
 from nfsmulti.bench.calls import read_strace
-from nfsmulti.bench.cases import CLIENT_COST, MOUNT, SCALE, SCALE_ENDS, Bar, Case, choose
-from nfsmulti.bench.client_cost import SinkBench, our_engine
+from nfsmulti.bench.cases import CLIENT_COST, MOUNT, SCALE, SCALE_ENDS, Bar, Case, Role, choose
+from nfsmulti.bench.client_cost import SinkBench, one_connection, our_engine
 from nfsmulti.bench.compare import CaseResult
 from nfsmulti.bench.cores import choose_cores
 from nfsmulti.bench.mount import MountBench, io_uring, our_mount, places
+from nfsmulti.bench.plot import write_comparison
 from nfsmulti.bench.ratios import Ratio, Verdict
 from nfsmulti.bench.report import Grid
 from nfsmulti.bench.runs import Contender, Sample, Timing, run_fio
+from nfsmulti.bench.tables import bars_grid, bars_lines, case_data, figures_grid
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
 
@@ -89,12 +91,12 @@ def test_verdict() -> None:
         assert ratio.verdict(bar) is verdict, (ratio, bar)
 
 
-def _limits(case: Case) -> dict[str, float]:
-    return {bar.figure: bar.limit for bar in case.bars}
+def _limits(case: Case, beside: Role = "peer") -> dict[str, float]:
+    return {bar.figure: bar.limit for bar in case.bars if bar.beside == beside}
 
 
 def test_bars_are_those_that_were_set() -> None:
-    assert {case.name: _limits(case) for case in CLIENT_COST if case.bars} == {
+    assert {case.name: _limits(case) for case in CLIENT_COST if _limits(case)} == {
         "randread 4k d128": {"cpu": 0.22, "rate": 4.2},
         "randread 4k d32": {"cpu": 0.30, "rate": 2.6, "calls": 0.20},
         "randread 4k d8": {"cpu": 0.50, "rate": 1.2},
@@ -106,6 +108,15 @@ def test_bars_are_those_that_were_set() -> None:
         "read 64k d8": {"cpu": 0.85},
         "read 1m d8": {"cpu": 0.85},
     }
+    beside_sockets = ("randread 4k d8", "randread 4k d32", "randread 4k d128")
+    assert {case.name: _limits(case, "yardstick") for case in CLIENT_COST} == {
+        case.name: {"cpu": 1.10, "rate": 0.95, "p50": 1.0}
+        if case.name in (*beside_sockets, "write 4k d32", "write 64k d8", "read 64k d8")
+        else {}
+        for case in CLIENT_COST
+    }
+    beside_one = {case.name: bars for case in CLIENT_COST if (bars := _limits(case, "single"))}
+    assert beside_one == {"randread 4k d256 c64": {"cpu": 2.5, "rate": 0.45}}
     assert {case.connections for case in CLIENT_COST} == {1, 4, 64}
     assert {case.place for case in MOUNT} == {"tmpfs", "disk"}
     assert all(_limits(case) == {"cpu": 1.03, "rate": 0.97} for case in MOUNT)
@@ -143,14 +154,74 @@ def _sample(cpu: float, iops: float, calls: float | None = None) -> Sample:
 def test_judgements() -> None:
     case = next(case for case in CLIENT_COST if case.name == "randread 4k d32")
     ours = [_sample(1.0, 500, 0.1), _sample(1.0, 500, 0.3), _sample(1.0, 500, 0.15)]
-    peer_runs = [_sample(4.0, 250), _sample(4.0, 250), _sample(4.0, 250)]
-    judged = {one.bar.figure: one for one in CaseResult(case, ours, peer_runs).judgements()}
+    runs: dict[Role, list[Sample]] = {"ours": ours, "peer": [_sample(4.0, 250)] * 3}
+    judged = {one.bar.figure: one for one in CaseResult(case, runs).judgements()}
     assert judged["cpu"].value == pytest.approx(0.25)
     assert judged["cpu"].verdict is Verdict.MET
     assert judged["rate"].value == pytest.approx(2)
     assert judged["rate"].verdict is Verdict.NOT_MET
     assert judged["calls"].value == 0.15
     assert judged["calls"].verdict is Verdict.MET
+
+
+def _contender(name: str, role: Role, connections: int = 64) -> Contender:
+    def takes(case: Case) -> bool:
+        return case.connections <= connections
+
+    return Contender(name, "fio", lambda *_: [], role=role, takes=takes)
+
+
+_THREE = (
+    _contender("nfsmulti", "ours"),
+    _contender("fio nfs", "peer"),
+    _contender("plain sockets", "yardstick", connections=1),
+)
+
+
+def _three_on(name: str) -> CaseResult:
+    """Give runs of all who take a case."""
+    case = next(case for case in CLIENT_COST if case.name == name)
+    figures: dict[Role, Sample] = {
+        "ours": _sample(1.0, 500, 0.1),
+        "peer": _sample(4.0, 100),
+        "yardstick": _sample(0.8, 500),
+    }
+    return CaseResult(
+        case, {one.role: [figures[one.role]] * 3 for one in _THREE if one.takes(case)}
+    )
+
+
+def test_a_yardstick_is_in_every_table() -> None:
+    results = [_three_on("randread 4k d32"), _three_on("read 64k d8 c4")]
+    rows = figures_grid(results, _THREE).rows
+    assert [row[1] for row in rows] == ["nfsmulti", "fio nfs", "plain sockets"] * 2
+    assert rows[2][2] == "500"
+    assert set(rows[5][2:]) == {"-"}
+    grid = bars_grid(results, _THREE[2])
+    assert grid.title == "Ratio to plain sockets, with its 95 % interval"
+    one, several = grid.rows
+    assert one[1:4] == ["1.25x (1.25 to 1.25)", "≤ 1.1x", "not met"]
+    assert one[4:7] == ["1.00x (1.00 to 1.00)", "≥ 0.95x", "met"]
+    assert one[7:] == ["1.00x (1.00 to 1.00)", "≤ 1x", "met"]
+    assert several == ["read 64k d8 c4", *["-", "-", ""] * 3]
+    data = case_data(results[0], _THREE)
+    assert data["ratios"]["plain sockets"]["cpu"]["value"] == pytest.approx(1.25)
+    assert "plain sockets" not in case_data(results[1], _THREE)["runs"]
+
+
+def test_bars_that_are_not_met_are_named() -> None:
+    assert bars_lines([_three_on("randread 4k d32")], _THREE) == [
+        "4 of 5 bars for ratios are met",
+        "randread 4k d32, CPU per operation beside plain sockets: 1.25x (1.25 to 1.25),"
+        " bar ≤ 1.1x: not met",
+    ]
+
+
+def test_a_yardstick_is_drawn(tmp_path: Path) -> None:
+    write_comparison(
+        [_three_on("randread 4k d32"), _three_on("read 64k d8 c4")], _THREE, tmp_path / "plot.png"
+    )
+    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
 
 
 # --- parts ---
@@ -222,6 +293,14 @@ def test_a_run_against_the_sink(tmp_path: Path) -> None:
     assert found.calls > 0
     assert found.server_busy is not None
     assert 0 < found.server_busy <= 1
+
+
+def test_many_connections_are_held_beside_one() -> None:
+    case = next(case for case in CLIENT_COST if case.name == "randread 4k d256 c64")
+    one = one_connection(Engine.built())
+    assert [case.name for case in CLIENT_COST if one.takes(case)] == [case.name]
+    assert "--iodepth=256" in one.words(case, "nfs://x/y")
+    assert not [word for word in one.words(case, "nfs://x/y") if "nconnect" in word]
 
 
 def test_a_run_on_a_directory(tmp_path: Path) -> None:
