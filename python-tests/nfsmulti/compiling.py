@@ -10,6 +10,7 @@ from pathlib import Path
 
 from nfsmulti.errors import MissingError
 from nfsmulti.paths import ROOT, build_dir
+from nfsmulti.processes import Completed
 
 CONFIG = ROOT / "engine" / "fio"  # holds the config-host.h that stands for fio's own
 _BEFORE_HEADERS = "-isystem"
@@ -50,3 +51,10 @@ def compilations() -> list[Compilation]:
         for entry in json.loads(file.read_text())
         if Path(entry["file"]).parent == CONFIG
     ]
+
+
+def complaint(done: Completed) -> str:
+    """Give the first error of a compiler that failed, or else its last word."""
+    lines = done.stderr.strip().splitlines() or ["no word of the compiler"]
+    first = next((line for line in lines if "error:" in line), lines[-1])
+    return first.replace(f"{ROOT}/", "")

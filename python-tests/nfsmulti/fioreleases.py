@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from nfsmulti.bench.sink import Sink
-from nfsmulti.compiling import compilations
+from nfsmulti.compiling import compilations, complaint
 from nfsmulti.errors import HarnessError
 from nfsmulti.fioreport import Direction
 from nfsmulti.fiorun import Engine, Fio, Options
@@ -94,9 +94,7 @@ def compile_against(headers: Path) -> str | None:
     for one in compilations():
         done = run(one.against(headers, os.devnull), timeout=_COMPILE_SECONDS)
         if done.status != 0:
-            lines = done.stderr.splitlines()
-            first = next((line for line in lines if "error:" in line), "the compiler failed")
-            return first.replace(f"{ROOT}/", "")
+            return complaint(done)
     return None
 
 

@@ -7,6 +7,7 @@ import contextlib
 import json
 import math
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from nfsmulti.bench.ratios import Ratio, Verdict
 from nfsmulti.bench.report import Grid
 from nfsmulti.bench.runs import Contender, Sample, Timing, run_fio
 from nfsmulti.bench.tables import bars_grid, bars_lines, case_data, figures_grid
+from nfsmulti.bench.yardstick import yardstick
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
 
@@ -301,6 +303,48 @@ def test_many_connections_are_held_beside_one() -> None:
     assert [case.name for case in CLIENT_COST if one.takes(case)] == [case.name]
     assert "--iodepth=256" in one.words(case, "nfs://x/y")
     assert not [word for word in one.words(case, "nfs://x/y") if "nconnect" in word]
+
+
+# It completes all I/O by itself, and has a server where it is told to.
+_YARDSTICK = """
+#include "config-host.h"
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include "fio.h"
+#include "optgroup.h"
+struct opts { void *pad; unsigned int port; };
+static struct fio_option options[] = {
+	{.name = "port", .lname = "port", .type = FIO_OPT_INT, .off1 = offsetof(struct opts, port),
+		.category = FIO_OPT_C_ENGINE, .group = FIO_OPT_G_INVALID}, {.name = NULL}};
+static int init(struct thread_data *td)
+{
+	struct sockaddr_in at = {AF_INET, htons(((struct opts *)td->eo)->port), {htonl(0x7f000001)}};
+	return connect(socket(AF_INET, SOCK_STREAM, 0), (void *)&at, sizeof(at));
+}
+static enum fio_q_status queue(struct thread_data *td, struct io_u *u) { return FIO_Q_COMPLETED; }
+static int file(struct thread_data *td, struct fio_file *f) { return 0; }
+struct ioengine_ops ioengine = {.name = "y", .version = FIO_IOOPS_VERSION, .options = options,
+	.flags = FIO_SYNCIO | FIO_DISKLESSIO | FIO_NOEXTEND | FIO_NODISKUTIL, .init = init,
+	.queue = queue, .open_file = file, .option_struct_size = sizeof(struct opts)};
+"""
+
+
+def test_a_yardstick_is_built_and_run(tmp_path: Path) -> None:
+    (tmp_path / "y.c").write_text(_YARDSTICK)
+    contender = yardstick(tmp_path / "y.c", tmp_path / "built")
+    assert not contender.takes(Case("randread", "4k", 8, connections=4))
+    bench = SinkBench(choose_cores(), _SHORT, tmp_path / "runs")
+    assert bench.run_once(contender, Case("randread", "4k", 8), 0).iops > 0
+
+
+def test_a_yardstick_that_does_not_compile_ends_it(tmp_path: Path) -> None:
+    (tmp_path / "y.c").write_text("int x;\nint main(void) { return y; }\n")
+    with pytest.raises(HarnessError) as caught:
+        call_harness("bench", "client-cost", "--yardstick", str(tmp_path / "y.c"))
+    assert re.search(
+        r"y\.c does not compile: .*y\.c:2:\d+: error: .*y.* undeclared", caught.value.what
+    )
+    assert "\n" not in caught.value.what
 
 
 def test_a_run_on_a_directory(tmp_path: Path) -> None:

@@ -35,6 +35,8 @@ from nfsmulti.bench.report import Report, command_text, now, setting
 from nfsmulti.bench.running import Running
 from nfsmulti.bench.runs import FULL, QUICK, Contender, Sample, Timing, command
 from nfsmulti.bench.tables import COLUMNS, RATIOS, calls_lines, sweep_grid
+from nfsmulti.bench.yardstick import WHAT
+from nfsmulti.bench.yardstick import yardstick as build_yardstick
 from nfsmulti.errors import MissingError
 from nfsmulti.fiorun import Engine
 from nfsmulti.lab import kernel
@@ -72,6 +74,16 @@ _ServerSleeps = Annotated[
 
 @app.command("client-cost")
 def client_cost(
+    yardstick: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True,
+            dir_okay=False,
+            metavar="FILE.c",
+            help="Also build and measure this fio engine: plain sockets and nothing else, the least"
+            " that the same calls need. It gets the server's port on 127.0.0.1 as --port.",
+        ),
+    ] = None,
     quick: _Quick = False,
     case: _Cases = None,
     repeat: _Repeat = None,
@@ -92,12 +104,13 @@ def client_cost(
         return
     cores = choose_cores(client_cpu, server_cpu)
     running = Running("client-cost", _timing(quick, repeat), cores, _out)
+    limit = _yardstick(running, yardstick)  # before the peer is built, which takes minutes
     engine, peer = Engine.built(), peer_engine(peer_fio(_out.print))
-    contenders = [our_engine(engine), peer, one_connection(engine)]
+    contenders = [our_engine(engine), peer, *limit, one_connection(engine)]
     bench = SinkBench(cores, running.timing, running.scratch, server_sleeps)
     running.report.setting["server"] = bench.server_text
     found = running.compare(cases, contenders, bench.run_once)
-    how_counted = _count_calls(bench, [peer], found)
+    how_counted = _count_calls(bench, [peer, *limit], found)
     memory = bench.memory(contenders[0])
     running.add_comparison(found, contenders)
     running.add_commands(contenders, cases, _URL)
@@ -233,6 +246,15 @@ def _list(cases: Sequence[Case]) -> None:
             table.add_row(name)
     _out.width = max(_out.width, 100)
     _out.print(table)
+
+
+def _yardstick(running: Running, source: Path | None) -> list[Contender]:
+    """Build the yardstick where there is one, and have the report say what it is."""
+    if source is None:
+        return []
+    running.report.setting["yardstick"] = source.name
+    running.report.notes.append(WHAT)
+    return [build_yardstick(source, running.scratch)]
 
 
 def _count_calls(
