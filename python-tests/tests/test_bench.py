@@ -15,6 +15,7 @@ import pytest
 from conftest import call_harness
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 from nfsmulti.bench import peer
 from nfsmulti.bench.calls import read_strace
@@ -26,6 +27,7 @@ from nfsmulti.bench.mount import MountBench, io_uring, our_mount, places
 from nfsmulti.bench.plot import write_comparison
 from nfsmulti.bench.ratios import Ratio, Verdict
 from nfsmulti.bench.report import Grid
+from nfsmulti.bench.running import Running
 from nfsmulti.bench.runs import Contender, Sample, Timing, run_fio
 from nfsmulti.bench.tables import bars_grid, bars_lines, case_data, figures_grid
 from nfsmulti.bench.yardstick import yardstick
@@ -224,6 +226,34 @@ def test_a_yardstick_is_drawn(tmp_path: Path) -> None:
         [_three_on("randread 4k d32"), _three_on("read 64k d8 c4")], _THREE, tmp_path / "plot.png"
     )
     assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
+
+
+def _compare_failing(name: str, failing: str) -> tuple[list[CaseResult], list[str]]:
+    """Run three contenders on two cases, of which one fails on the case `failing`."""
+
+    def run_once(contender: Contender, case: Case, number: int) -> Sample:
+        if (contender.name, case.name) == (name, failing):
+            raise HarnessError(f"{case.name}, {contender.name}: status 1\nsignal 6")
+        return _sample(1.0, 500)
+
+    cases = choose(CLIENT_COST, ["randread 4k d32", "write 4k d32"])
+    running = Running("test", Timing(1, 0, repeats=3), choose_cores(), Console(quiet=True))
+    return running.compare(cases, _THREE, run_once), running.report.notes
+
+
+def test_a_yardstick_is_left_out_of_a_case_that_it_fails_on() -> None:
+    (kept, failed), notes = _compare_failing("plain sockets", "write 4k d32")
+    assert [len(runs) for runs in kept.runs.values()] == [3, 3, 3]
+    assert [(role, len(runs)) for role, runs in failed.runs.items()] == [("ours", 3), ("peer", 3)]
+    assert notes[-1] == "Left out: write 4k d32, plain sockets: status 1; signal 6"
+
+
+@pytest.mark.parametrize(
+    ("name", "failing"), [("plain sockets", "randread 4k d32"), ("fio nfs", "write 4k d32")]
+)
+def test_other_failures_end_it(name: str, failing: str) -> None:
+    with pytest.raises(HarnessError, match="status 1"):
+        _compare_failing(name, failing)
 
 
 # --- parts ---

@@ -266,8 +266,9 @@ def _count_calls(
     """
     try:
         for result in found:
-            for one in contenders if result.case.connections == 1 else ():
-                result.counted[one.role] = bench.count_calls(one, result.case)
+            for one in contenders:
+                if result.case.connections == 1 and one.role in result.runs:
+                    result.counted[one.role] = bench.count_calls(one, result.case)
     except MissingError as error:
         return f"System calls of other engines were not counted: {error.what}."
     return calls.HOW

@@ -15,6 +15,7 @@ from nfsmulti.bench.cores import Cores
 from nfsmulti.bench.report import Report, command_text, noise_note, now, setting
 from nfsmulti.bench.runs import Contender, Sample, Timing, command
 from nfsmulti.bench.tables import bars_grid, bars_lines, case_data, figures_grid
+from nfsmulti.errors import HarnessError
 from nfsmulti.paths import BUILD, RESULTS, shown
 
 
@@ -30,18 +31,34 @@ class Running:
     def compare(
         self, cases: Sequence[Case], contenders: Sequence[Contender], run_once: RunOnce
     ) -> list[CaseResult]:
-        """Run engines in turn on each case that they take, as often as it is to be repeated."""
+        """Run engines in turn on each case that they take, as often as it is to be repeated.
+
+        A yardstick, which is the user's, is left out of a case that it fails on.
+        """
         found = [CaseResult(case) for case in cases]
-        turns = [(result, one) for result in found for one in contenders if one.takes(result.case)]
-        with _Meter(self._out, self.timing.repeats * len(turns)) as meter:
-            for result in found:
+        takers = [[one for one in contenders if one.takes(case)] for case in cases]
+        with _Meter(self._out, self.timing.repeats * sum(map(len, takers))) as meter:
+            for result, chosen in zip(found, takers, strict=True):
                 for number in range(self.timing.repeats):
-                    for contender in (one for of, one in turns if of is result):
+                    for contender in list(chosen):
                         meter.begin(f"{result.case.name}, {contender.name}")
-                        runs = result.runs.setdefault(contender.role, [])
-                        runs.append(run_once(contender, result.case, number))
+                        try:
+                            run = run_once(contender, result.case, number)
+                            result.runs.setdefault(contender.role, []).append(run)
+                        except HarnessError as error:
+                            self._leave_out(contender, found, error)
+                            chosen.remove(contender)
+                            result.runs.pop(contender.role, None)
                         meter.end()
         return found
+
+    def _leave_out(
+        self, contender: Contender, found: Sequence[CaseResult], error: HarnessError
+    ) -> None:
+        """Note the failure of a yardstick that has run at all; else raise it again."""
+        if contender.role != "yardstick" or not any(contender.role in one.runs for one in found):
+            raise error
+        self.report.notes.append(f"Left out: {'; '.join(error.what.splitlines())}")
 
     def sweep(
         self, cases: Sequence[Case], contender: Contender, run_once: RunOnce
