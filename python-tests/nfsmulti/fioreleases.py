@@ -39,11 +39,12 @@ def fio_releases(
         str, typer.Option(help="The git repository that has fio's tags: a URL or a folder.")
     ] = _UPSTREAM,
 ) -> None:
-    """Compile the engine against the headers of each release of fio, warnings being errors.
+    """Compile the engine against the headers of each of fio's releases.
 
-    Then build the newest of them and an engine for it, and run both: random reads from the
-    benchmark's server, and writes that fio verifies to the tests' server. Sources and builds stay
-    in build/fio-releases/. The exit status is 0 only if all of this works.
+    A warning is an error. Then build the newest release and an engine for it, and
+    run both: random reads from the benchmark's server, and writes to the tests'
+    server that fio verifies. Sources and builds stay in build/fio-releases/. The
+    exit status is 0 only if all of this works.
     """
     chosen = sorted(versions or RELEASES, key=_order)
     failed = 0

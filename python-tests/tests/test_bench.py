@@ -29,7 +29,7 @@ from nfsmulti.bench.ratios import Ratio, Verdict
 from nfsmulti.bench.report import Grid
 from nfsmulti.bench.running import Running
 from nfsmulti.bench.runs import Contender, Sample, Timing, run_fio
-from nfsmulti.bench.tables import bars_grid, bars_lines, case_data, figures_grid
+from nfsmulti.bench.tables import HEADINGS, bars_grid, bars_lines, case_data, figures_grid
 from nfsmulti.bench.yardstick import yardstick
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
@@ -411,6 +411,13 @@ def test_list_shows_cases_and_bars() -> None:
         assert case.name in done.stdout
     assert "≤ 0.22x" in done.stdout
     assert "≥ 4.2x" in done.stdout
+
+
+def test_help_explains_the_columns() -> None:
+    done = call_harness("bench", "client-cost", "--help").check()
+    explained = re.findall(r"^ (\S[^:]*):", done.stdout, re.MULTILINE)
+    names = {name for line in explained for name in line.split(", ")}
+    assert {*HEADINGS[4:], "ratio", "bar"} <= names
 
 
 def test_scale_leaves_its_report(tmp_path: Path) -> None:

@@ -50,6 +50,7 @@ _out = Console(highlight=False, soft_wrap=True)
 
 _URL = "nfs://127.0.0.1/export?nfsport=PORT&mountport=PORT"
 _COLUMNS = "\n".join(f"- {line}" for line in COLUMNS)
+_EPILOG = "\n\n".join(("The report's columns:", *COLUMNS))
 
 _Quick = Annotated[bool, typer.Option("--quick", help="Three short runs of each, for a look.")]
 _Cases = Annotated[
@@ -72,7 +73,7 @@ _ServerSleeps = Annotated[
 ]
 
 
-@app.command("client-cost")
+@app.command("client-cost", epilog=_EPILOG)
 def client_cost(
     yardstick: Annotated[
         Path | None,
@@ -95,8 +96,9 @@ def client_cost(
 ) -> None:
     """Compare with fio's own nfs engine on the distribution's libnfs, run by run.
 
-    Both talk to a server that costs next to nothing and has a core of its own. The first time,
-    fio's source is fetched and built, where the distribution's fio lacks that engine.
+    All talk to a server that costs next to nothing and has a core of its own.
+    Where the distribution's fio lacks that engine, fio's source is fetched and
+    built the first time.
     """
     cases = choose(CLIENT_COST, case or [])
     if listed:

@@ -32,13 +32,14 @@ HEADINGS = (
 )
 # What they mean, one line each.
 COLUMNS = (
-    "CPU µs/op: the job's CPU time per operation, as fio reports it; user + system",
+    "CPU µs/op: the job's CPU time per operation, by fio",
+    "user, system: its parts",
     "calls/op: system calls per operation",
     "p50, p99: percentiles of fio's clat, from handing over a call to its reply",
     "server: how busy its core was; near 100 % it is the limit, not the client",
     "cN in a row's name: N connections; the depth is that of all together",
     "ratio: nfsmulti's figure ÷ the other engine's, run by run, with 95 % interval",
-    "bar: the limit for a ratio; “open”: the interval spans it, so more runs may tell",
+    "bar: the limit for a ratio; “open”: the interval spans it",
 )
 _DASHES = ["-"] * (len(HEADINGS) - 2)
 RATIOS: Mapping[Figure, str] = {"cpu": "CPU per operation", "rate": "IOPS", "p50": "p50"}
