@@ -30,6 +30,7 @@ def write_comparison(
     results: Sequence[CaseResult], contenders: Sequence[Contender], file: Path
 ) -> None:
     """Draw CPU per operation of all engines, and the ratios with intervals and bars; a PNG."""
+    contenders = [one for one in contenders if any(one.role in of.runs for of in results)]
     rivals = contenders[1:]
     figures = [one for one in _PANELS if any(one in ratios_beside(rival) for rival in rivals)]
     height = 1.6 + 0.21 * len(contenders) * len(results)
@@ -42,6 +43,7 @@ def write_comparison(
     cost.set_yticks(range(len(results)), [result.case.name for result in results])
     cost.set_ylim(len(results) - 0.4, -0.6)
     cost.set_title("CPU per operation, µs")
+    figure.legend(loc="outside upper center", ncols=len(contenders))
     figure.savefig(file, dpi=130)
 
 
@@ -69,7 +71,6 @@ def _draw_cost(panel: Axes, results: Sequence[CaseResult], contenders: Sequence[
         panel.bar_label(drawn, fmt="%.3g", padding=3, fontsize="small")
     panel.set_xscale("log")
     panel.margins(x=0.15)
-    panel.legend(fontsize="small")
     panel.spines[["top", "right"]].set_visible(False)
 
 
@@ -78,13 +79,11 @@ def _draw_ratios(
 ) -> None:
     drawn = [1.0]
     for rival, shift in _lanes(rivals):
-        panel.plot([], [], "o", color=_COLOURS[rival.role], label=rival.name)
         for place, result in enumerate(results):
             if rival.role in result.runs:
                 drawn += _draw_ratio(panel, result, rival.role, figure, place + shift)
     panel.axvline(1, color="0.7", linewidth=1, zorder=0)
     panel.set_xlabel("dot and line: ratio and 95 % interval; red: bar", fontsize="small")
-    panel.legend(fontsize="small")
     panel.spines[["top", "right"]].set_visible(False)
     # Room for all dots and bars; an interval may go beyond it.
     panel.set_xscale("log")

@@ -58,7 +58,7 @@ class Running:
         """Note the failure of a yardstick that has run at all; else raise it again."""
         if contender.role != "yardstick" or not any(contender.role in one.runs for one in found):
             raise error
-        self.report.notes.append(f"Left out: {'; '.join(error.what.splitlines())}")
+        self.report.notes.append(f"Left out: {'; '.join(dict.fromkeys(error.what.splitlines()))}")
 
     def sweep(
         self, cases: Sequence[Case], contender: Contender, run_once: RunOnce
