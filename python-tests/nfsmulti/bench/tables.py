@@ -32,7 +32,7 @@ HEADINGS = (
 )
 # What they mean, one line each.
 COLUMNS = (
-    "CPU µs/op: the job's CPU time per operation, by fio",
+    "CPU µs/op: the job's CPU time per operation",
     "user, system: its parts",
     "calls/op: system calls per operation",
     "p50, p99: percentiles of fio's clat, from handing over a call to its reply",
