@@ -13,6 +13,7 @@ from nfsmulti.demo.command import demo
 from nfsmulti.doctor.command import doctor
 from nfsmulti.errors import HarnessError
 from nfsmulti.faults.command import faults
+from nfsmulti.fioreleases import fio_releases
 from nfsmulti.lab.commands import app as lab_app
 from nfsmulti.report.command import report
 from nfsmulti.run.command import run
@@ -39,6 +40,7 @@ app.command()(report)
 app.command()(soak)
 app.command()(compare)
 app.command()(faults)
+app.command()(fio_releases)
 app.command("test", context_settings=_PASS_ON)(run_tests)
 
 

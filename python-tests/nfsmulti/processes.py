@@ -39,6 +39,7 @@ PACKAGES = {
     "fio": "fio",
     "ganesha.nfsd": "nfs-ganesha",
     "gcc": "gcc",
+    "git": "git",
     "ip": "iproute2",
     "mount.nfs": "nfs-common",
     "nft": "nftables",

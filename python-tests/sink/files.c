@@ -23,12 +23,13 @@ void files_init(uint64_t size)
 {
 	looked_up_size = size;
 	files[FILE_ROOT].is_directory = true;
-	file_count = 1;
+	files[FILE_ANY].size = size;
+	file_count = 2;
 }
 
 static int find(uint32_t directory, const char *name, uint32_t length)
 {
-	for (uint32_t i = 1; i < file_count; i++)
+	for (uint32_t i = FILE_ANY + 1; i < file_count; i++)
 		if (!files[i].removed && files[i].parent == directory &&
 		    files[i].length == length && !memcmp(files[i].name, name, length))
 			return (int)i;

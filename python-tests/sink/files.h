@@ -3,7 +3,7 @@
  * files.h - files that exist in name only: a name, a kind and a size. Their data is nowhere.
  *
  * A file is its number, 0 being the export's root. Any name that is looked up exists, so that read
- * jobs need no layout. Safe for use by several threads.
+ * jobs need no layout; FILE_ANY is there from the start. Safe for use by several threads.
  */
 #ifndef NFS_SINK_FILES_H
 #define NFS_SINK_FILES_H
@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { FILES_MAX = 4096, FILE_ROOT = 0, FILE_NAME_MAX = 255 };
+enum { FILES_MAX = 4096, FILE_ROOT = 0, FILE_ANY = 1, FILE_NAME_MAX = 255 };
 
 /* `size`: what a file has that was not created but looked up. */
 void files_init(uint64_t size);

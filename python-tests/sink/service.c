@@ -50,20 +50,27 @@ static void put_handle(struct xdr_out *out, uint32_t file)
 		xdr_put_u32(out, 0);
 }
 
-/* False where the handle is not one of ours; an incomplete one makes `in` bad. */
+/*
+ * A handle that is not made here stands for FILE_ANY: clients without MOUNT and LOOKUP are served
+ * too. False for one of ours without a file; an incomplete one makes `in` bad.
+ */
 static bool get_handle(struct xdr_in *in, uint32_t *file)
 {
 	uint32_t length = xdr_get_u32(in);
 	uint32_t magic;
 
+	*file = FILE_ANY;
 	if (in->bad || length != HANDLE_BYTES) {
 		xdr_skip(in, length);
-		return false;
+		return !in->bad;
 	}
 	magic = xdr_get_u32(in);
-	*file = xdr_get_u32(in);
+	if (magic == HANDLE_MAGIC)
+		*file = xdr_get_u32(in);
+	else
+		xdr_skip(in, 4);
 	xdr_skip(in, HANDLE_BYTES - 8);
-	return magic == HANDLE_MAGIC && files_exist(*file);
+	return files_exist(*file);
 }
 
 static void put_time(struct xdr_out *out)
@@ -242,7 +249,7 @@ static void do_read(const struct service *service, struct xdr_in *in, struct xdr
 	answer->data = (uint32_t)min_of(rest, (uint64_t)count);
 	service->counts->read_bytes += answer->data;
 	xdr_put_u32(out, NFS3_OK);
-	put_no_attributes(out);
+	put_post_attributes(out, file); /* as Linux and Ganesha do */
 	xdr_put_u32(out, answer->data);
 	xdr_put_u32(out, answer->data == rest);
 	xdr_put_u32(out, answer->data);

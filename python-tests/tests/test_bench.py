@@ -7,6 +7,7 @@ import contextlib
 import json
 import math
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -14,17 +15,22 @@ import pytest
 from conftest import call_harness
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 from nfsmulti.bench import peer
 from nfsmulti.bench.calls import read_strace
-from nfsmulti.bench.cases import CLIENT_COST, MOUNT, SCALE, SCALE_ENDS, Bar, Case, choose
-from nfsmulti.bench.client_cost import SinkBench, our_engine
+from nfsmulti.bench.cases import CLIENT_COST, MOUNT, SCALE, SCALE_ENDS, Bar, Case, Role, choose
+from nfsmulti.bench.client_cost import SinkBench, one_connection, our_engine
 from nfsmulti.bench.compare import CaseResult
 from nfsmulti.bench.cores import choose_cores
 from nfsmulti.bench.mount import MountBench, io_uring, our_mount, places
+from nfsmulti.bench.plot import write_comparison
 from nfsmulti.bench.ratios import Ratio, Verdict
 from nfsmulti.bench.report import Grid
+from nfsmulti.bench.running import Running
 from nfsmulti.bench.runs import Contender, Sample, Timing, run_fio
+from nfsmulti.bench.tables import HEADINGS, bars_grid, bars_lines, case_data, figures_grid
+from nfsmulti.bench.yardstick import yardstick
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
 
@@ -89,12 +95,12 @@ def test_verdict() -> None:
         assert ratio.verdict(bar) is verdict, (ratio, bar)
 
 
-def _limits(case: Case) -> dict[str, float]:
-    return {bar.figure: bar.limit for bar in case.bars}
+def _limits(case: Case, beside: Role = "peer") -> dict[str, float]:
+    return {bar.figure: bar.limit for bar in case.bars if bar.beside == beside}
 
 
 def test_bars_are_those_that_were_set() -> None:
-    assert {case.name: _limits(case) for case in CLIENT_COST if case.bars} == {
+    assert {case.name: _limits(case) for case in CLIENT_COST if _limits(case)} == {
         "randread 4k d128": {"cpu": 0.22, "rate": 4.2},
         "randread 4k d32": {"cpu": 0.30, "rate": 2.6, "calls": 0.20},
         "randread 4k d8": {"cpu": 0.50, "rate": 1.2},
@@ -106,6 +112,15 @@ def test_bars_are_those_that_were_set() -> None:
         "read 64k d8": {"cpu": 0.85},
         "read 1m d8": {"cpu": 0.85},
     }
+    beside_sockets = ("randread 4k d8", "randread 4k d32", "randread 4k d128")
+    assert {case.name: _limits(case, "yardstick") for case in CLIENT_COST} == {
+        case.name: {"cpu": 1.10, "rate": 0.95, "p50": 1.0}
+        if case.name in (*beside_sockets, "write 4k d32", "write 64k d8", "read 64k d8")
+        else {}
+        for case in CLIENT_COST
+    }
+    beside_one = {case.name: bars for case in CLIENT_COST if (bars := _limits(case, "single"))}
+    assert beside_one == {"randread 4k d256 c64": {"cpu": 2.5, "rate": 0.45}}
     assert {case.connections for case in CLIENT_COST} == {1, 4, 64}
     assert {case.place for case in MOUNT} == {"tmpfs", "disk"}
     assert all(_limits(case) == {"cpu": 1.03, "rate": 0.97} for case in MOUNT)
@@ -143,14 +158,102 @@ def _sample(cpu: float, iops: float, calls: float | None = None) -> Sample:
 def test_judgements() -> None:
     case = next(case for case in CLIENT_COST if case.name == "randread 4k d32")
     ours = [_sample(1.0, 500, 0.1), _sample(1.0, 500, 0.3), _sample(1.0, 500, 0.15)]
-    peer_runs = [_sample(4.0, 250), _sample(4.0, 250), _sample(4.0, 250)]
-    judged = {one.bar.figure: one for one in CaseResult(case, ours, peer_runs).judgements()}
+    runs: dict[Role, list[Sample]] = {"ours": ours, "peer": [_sample(4.0, 250)] * 3}
+    judged = {one.bar.figure: one for one in CaseResult(case, runs).judgements()}
     assert judged["cpu"].value == pytest.approx(0.25)
     assert judged["cpu"].verdict is Verdict.MET
     assert judged["rate"].value == pytest.approx(2)
     assert judged["rate"].verdict is Verdict.NOT_MET
     assert judged["calls"].value == 0.15
     assert judged["calls"].verdict is Verdict.MET
+
+
+def _contender(name: str, role: Role, connections: int = 64) -> Contender:
+    def takes(case: Case) -> bool:
+        return case.connections <= connections
+
+    return Contender(name, "fio", lambda *_: [], role=role, takes=takes)
+
+
+_THREE = (
+    _contender("nfsmulti", "ours"),
+    _contender("fio nfs", "peer"),
+    _contender("plain sockets", "yardstick", connections=1),
+)
+
+
+def _three_on(name: str) -> CaseResult:
+    """Give runs of all who take a case."""
+    case = next(case for case in CLIENT_COST if case.name == name)
+    figures: dict[Role, Sample] = {
+        "ours": _sample(1.0, 500, 0.1),
+        "peer": _sample(4.0, 100),
+        "yardstick": _sample(0.8, 500),
+    }
+    return CaseResult(
+        case, {one.role: [figures[one.role]] * 3 for one in _THREE if one.takes(case)}
+    )
+
+
+def test_a_yardstick_is_in_every_table() -> None:
+    results = [_three_on("randread 4k d32"), _three_on("read 64k d8 c4")]
+    rows = figures_grid(results, _THREE).rows
+    assert [row[1] for row in rows] == ["nfsmulti", "fio nfs", "plain sockets"] * 2
+    assert rows[2][2] == "500"
+    assert set(rows[5][2:]) == {"-"}
+    grid = bars_grid(results, _THREE[2])
+    assert grid.title == "Ratio to plain sockets, with its 95 % interval"
+    one, several = grid.rows
+    assert one[1:4] == ["1.25x (1.25 to 1.25)", "≤ 1.1x", "not met"]
+    assert one[4:7] == ["1.00x (1.00 to 1.00)", "≥ 0.95x", "met"]
+    assert one[7:] == ["1.00x (1.00 to 1.00)", "≤ 1x", "met"]
+    assert several == ["read 64k d8 c4", *["-", "-", ""] * 3]
+    data = case_data(results[0], _THREE)
+    assert data["ratios"]["plain sockets"]["cpu"]["value"] == pytest.approx(1.25)
+    assert "plain sockets" not in case_data(results[1], _THREE)["runs"]
+
+
+def test_bars_that_are_not_met_are_named() -> None:
+    assert bars_lines([_three_on("randread 4k d32")], _THREE) == [
+        "4 of 5 bars for ratios are met",
+        "randread 4k d32, CPU per operation beside plain sockets: 1.25x (1.25 to 1.25),"
+        " bar ≤ 1.1x: not met",
+    ]
+
+
+def test_a_yardstick_is_drawn(tmp_path: Path) -> None:
+    write_comparison(
+        [_three_on("randread 4k d32"), _three_on("read 64k d8 c4")], _THREE, tmp_path / "plot.png"
+    )
+    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
+
+
+def _compare_failing(name: str, failing: str) -> tuple[list[CaseResult], list[str]]:
+    """Run three contenders on two cases, of which one fails on the case `failing`."""
+
+    def run_once(contender: Contender, case: Case, number: int) -> Sample:
+        if (contender.name, case.name) == (name, failing):
+            raise HarnessError(f"{case.name}, {contender.name}: status 1\nsignal 6")
+        return _sample(1.0, 500)
+
+    cases = choose(CLIENT_COST, ["randread 4k d32", "write 4k d32"])
+    running = Running("test", Timing(1, 0, repeats=3), choose_cores(), Console(quiet=True))
+    return running.compare(cases, _THREE, run_once), running.report.notes
+
+
+def test_a_yardstick_is_left_out_of_a_case_that_it_fails_on() -> None:
+    (kept, failed), notes = _compare_failing("plain sockets", "write 4k d32")
+    assert [len(runs) for runs in kept.runs.values()] == [3, 3, 3]
+    assert [(role, len(runs)) for role, runs in failed.runs.items()] == [("ours", 3), ("peer", 3)]
+    assert notes[-1] == "Left out: write 4k d32, plain sockets: status 1; signal 6"
+
+
+@pytest.mark.parametrize(
+    ("name", "failing"), [("plain sockets", "randread 4k d32"), ("fio nfs", "write 4k d32")]
+)
+def test_other_failures_end_it(name: str, failing: str) -> None:
+    with pytest.raises(HarnessError, match="status 1"):
+        _compare_failing(name, failing)
 
 
 # --- parts ---
@@ -224,6 +327,56 @@ def test_a_run_against_the_sink(tmp_path: Path) -> None:
     assert 0 < found.server_busy <= 1
 
 
+def test_many_connections_are_held_beside_one() -> None:
+    case = next(case for case in CLIENT_COST if case.name == "randread 4k d256 c64")
+    one = one_connection(Engine.built())
+    assert [case.name for case in CLIENT_COST if one.takes(case)] == [case.name]
+    assert "--iodepth=256" in one.words(case, "nfs://x/y")
+    assert not [word for word in one.words(case, "nfs://x/y") if "nconnect" in word]
+
+
+# It completes all I/O by itself, and has a server where it is told to.
+_YARDSTICK = """
+#include "config-host.h"
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include "fio.h"
+#include "optgroup.h"
+struct opts { void *pad; unsigned int port; };
+static struct fio_option options[] = {
+	{.name = "port", .lname = "port", .type = FIO_OPT_INT, .off1 = offsetof(struct opts, port),
+		.category = FIO_OPT_C_ENGINE, .group = FIO_OPT_G_INVALID}, {.name = NULL}};
+static int init(struct thread_data *td)
+{
+	struct sockaddr_in at = {AF_INET, htons(((struct opts *)td->eo)->port), {htonl(0x7f000001)}};
+	return connect(socket(AF_INET, SOCK_STREAM, 0), (void *)&at, sizeof(at));
+}
+static enum fio_q_status queue(struct thread_data *td, struct io_u *u) { return FIO_Q_COMPLETED; }
+static int file(struct thread_data *td, struct fio_file *f) { return 0; }
+struct ioengine_ops ioengine = {.name = "y", .version = FIO_IOOPS_VERSION, .options = options,
+	.flags = FIO_SYNCIO | FIO_DISKLESSIO | FIO_NOEXTEND | FIO_NODISKUTIL, .init = init,
+	.queue = queue, .open_file = file, .option_struct_size = sizeof(struct opts)};
+"""
+
+
+def test_a_yardstick_is_built_and_run(tmp_path: Path) -> None:
+    (tmp_path / "y.c").write_text(_YARDSTICK)
+    contender = yardstick(tmp_path / "y.c", tmp_path / "built")
+    assert not contender.takes(Case("randread", "4k", 8, connections=4))
+    bench = SinkBench(choose_cores(), _SHORT, tmp_path / "runs")
+    assert bench.run_once(contender, Case("randread", "4k", 8), 0).iops > 0
+
+
+def test_a_yardstick_that_does_not_compile_ends_it(tmp_path: Path) -> None:
+    (tmp_path / "y.c").write_text("int x;\nint main(void) { return y; }\n")
+    with pytest.raises(HarnessError) as caught:
+        call_harness("bench", "client-cost", "--yardstick", str(tmp_path / "y.c"))
+    assert re.search(
+        r"y\.c does not compile: .*y\.c:2:\d+: error: .*y.* undeclared", caught.value.what
+    )
+    assert "\n" not in caught.value.what
+
+
 def test_a_run_on_a_directory(tmp_path: Path) -> None:
     with places(tmp_path / "disk") as folders:
         bench = MountBench(choose_cores(), _SHORT, tmp_path / "runs", folders)
@@ -258,6 +411,13 @@ def test_list_shows_cases_and_bars() -> None:
         assert case.name in done.stdout
     assert "≤ 0.22x" in done.stdout
     assert "≥ 4.2x" in done.stdout
+
+
+def test_help_explains_the_columns() -> None:
+    done = call_harness("bench", "client-cost", "--help").check()
+    explained = re.findall(r"^ (\S[^:]*):", done.stdout, re.MULTILINE)
+    names = {name for line in explained for name in line.split(", ")}
+    assert {*HEADINGS[4:], "ratio", "bar"} <= names
 
 
 def test_scale_leaves_its_report(tmp_path: Path) -> None:

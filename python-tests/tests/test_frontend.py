@@ -11,7 +11,18 @@ import pytest
 from nfsmulti.paths import ROOT
 from nfsmulti.processes import Completed, find, run
 
-_COMMANDS = ("demo", "run", "test", "lab", "soak", "faults", "doctor", "report", "compare")
+_COMMANDS = (
+    "demo",
+    "run",
+    "test",
+    "lab",
+    "soak",
+    "faults",
+    "doctor",
+    "report",
+    "compare",
+    "fio-releases",
+)
 _LAB_PACKAGES = "nfs-ganesha nfs-ganesha-vfs"
 _KERNEL_PACKAGES = "qemu-system-x86 nfs-common nfs-kernel-server"
 

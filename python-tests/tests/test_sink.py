@@ -22,6 +22,7 @@ from nfsmulti.processes import run
 _ADDRESS = "127.0.0.1"
 _LOOKUP, _READ, _WRITE, _COMMIT = 3, 6, 7, 21
 _TIB = 1 << 40
+_ATTRIBUTES = 84  # bytes of them
 _SECONDS = 60.0
 
 
@@ -83,7 +84,8 @@ class _Client:
         arguments.pack_uint(count)
         reply = self.rpc.call(procedure, arguments.get_buffer() + more)
         assert reply.unpack_uint() == 0
-        reply.unpack_uint()
+        if reply.unpack_bool():
+            reply.unpack_fopaque(_ATTRIBUTES)
         return reply
 
 
@@ -150,6 +152,14 @@ def test_reads_end_where_the_file_does(build_dir: Path) -> None:
         assert client.read(file, 0, 4096) == (bytes(4096), False)
         assert client.read(file, 9999, 4096) == (bytes(2), True)
         assert client.read(file, 10001, 1) == (b"", True)
+
+
+def test_a_handle_of_nobodys_has_a_file(sink: Sink) -> None:
+    """For a client without MOUNT and LOOKUP."""
+    client = _Client(sink)
+    for handle in (b"FFFFFFFF", b"F" * 32, b""):
+        assert client.read(handle, 4096, 4096) == (bytes(4096), False)
+        assert client.write(handle, 0, b"x")[0] == 1
 
 
 def test_writes_are_counted_and_grow_the_file(sink: Sink) -> None:

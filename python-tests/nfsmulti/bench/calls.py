@@ -15,7 +15,7 @@ DATA_PATH = (
 
 HOW = (
     "System calls per operation: ours as the engine counts them (its stats_file, every run); the"
-    " peer's by strace -f -c in a run of its own that is not timed, of the calls that move data or"
+    " others' by strace -f -c in a run of its own that is not timed, of the calls that move data or"
     " wait for it."
 )
 

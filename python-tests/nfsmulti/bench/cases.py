@@ -4,25 +4,34 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.fioreport import Direction
 
-# What is held against the peer's: CPU time per operation, and operations per second.
-Ratioed = Literal["cpu", "rate"]
+# Who runs.
+Role = Literal["ours", "peer", "yardstick", "single"]
+# Whom the engine under test is held beside; the last is itself.
+RIVALS: Mapping[Role, str] = {
+    "peer": "fio's own engine",
+    "yardstick": "plain sockets",
+    "single": "one connection",
+}
+# What is held against another's: CPU time per operation, operations per second, and latency.
+Ratioed = Literal["cpu", "rate", "p50"]
 # What a bar is about: one of these ratios, or our own system calls per operation.
-Figure = Literal["cpu", "rate", "calls"]
+Figure = Literal["cpu", "rate", "p50", "calls"]
 
 
 @dataclass(frozen=True)
 class Bar:
-    """A limit: CPU and system calls may be so much at most, the rate shall be so much at least."""
+    """A limit, for a ratio `beside` another engine: the least for the rate, the most for others."""
 
     figure: Figure
     limit: float
+    beside: Role = "peer"
 
     @property
     def text(self) -> str:
@@ -65,24 +74,32 @@ def _bars(cpu: float, rate: float | None = None, calls: float | None = None) -> 
     return tuple(Bar(figure, limit) for figure, limit in limits if limit is not None)
 
 
-# The bars are ratios to fio's nfs engine on the distribution's libnfs, on one connection. Reads of
-# 64 KiB and more have none for the rate: there the server is the limit.
+_YARDSTICK = (
+    Bar("cpu", 1.10, "yardstick"),
+    Bar("rate", 0.95, "yardstick"),
+    Bar("p50", 1.0, "yardstick"),
+)
+# Of many connections beside one, at the same depth.
+MANY_BARS = (Bar("cpu", 2.5, "single"), Bar("rate", 0.45, "single"))
+
+# Bars beside the peer are for fio's nfs engine on the distribution's libnfs, on one connection.
+# Reads of 64 KiB and more have none for the rate: there the server is the limit.
 CLIENT_COST = (
     Case("randread", "4k", 1, bars=_bars(0.80, 1.1)),
-    Case("randread", "4k", 8, bars=_bars(0.50, 1.2)),
-    Case("randread", "4k", 32, bars=_bars(0.30, 2.6, calls=0.20)),
-    Case("randread", "4k", 128, bars=_bars(0.22, 4.2)),
-    Case("write", "4k", 32, bars=_bars(0.32, 1.9)),
+    Case("randread", "4k", 8, bars=_bars(0.50, 1.2) + _YARDSTICK),
+    Case("randread", "4k", 32, bars=_bars(0.30, 2.6, calls=0.20) + _YARDSTICK),
+    Case("randread", "4k", 128, bars=_bars(0.22, 4.2) + _YARDSTICK),
+    Case("write", "4k", 32, bars=_bars(0.32, 1.9) + _YARDSTICK),
     Case("write", "8k", 8, bars=_bars(0.65, 1.0)),
-    Case("write", "64k", 8, bars=_bars(0.33, 3.0)),
+    Case("write", "64k", 8, bars=_bars(0.33, 3.0) + _YARDSTICK),
     Case("write", "1m", 8, bars=_bars(0.70, 1.3)),
-    Case("read", "64k", 8, bars=_bars(0.85)),
+    Case("read", "64k", 8, bars=_bars(0.85) + _YARDSTICK),
     Case("read", "1m", 8, bars=_bars(0.85)),
     # The peer has one connection to a job, so that it takes as many jobs as connections.
     Case("randread", "4k", 128, connections=4),
     Case("write", "64k", 8, connections=4),
     Case("read", "64k", 8, connections=4),
-    Case("randread", "4k", 256, connections=64),
+    Case("randread", "4k", 256, connections=64, bars=MANY_BARS),
     Case("write", "64k", 64, connections=64),
     Case("read", "64k", 64, connections=64),
 )
@@ -110,9 +127,8 @@ SCALE = tuple(
     [Case("randread", "4k", _SCALE_DEPTH, connections=1 << bit) for bit in range(7)]
     + [Case("randread", "4k", 1 << bit) for bit in range(11) if 1 << bit != _SCALE_DEPTH]
 )
-# CPU per operation on the most connections, as a ratio to that on one.
+# One connection, and the most.
 SCALE_ENDS = SCALE[0], SCALE[6]
-SCALE_BAR = Bar("cpu", 1.3)
 
 
 def choose(cases: Sequence[Case], patterns: Sequence[str]) -> list[Case]:

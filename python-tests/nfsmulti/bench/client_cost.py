@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from nfsmulti.bench.calls import read_strace, strace_words
-from nfsmulti.bench.cases import Case
+from nfsmulti.bench.cases import RIVALS, Case
 from nfsmulti.bench.cores import Cores
 from nfsmulti.bench.memory import measure_memory
 from nfsmulti.bench.runs import Contender, Sample, Timing, run_fio, sample
@@ -49,7 +50,20 @@ def peer_engine(fio: Path) -> Contender:
             *([f"--numjobs={case.connections}"] if case.connections > 1 else ()),
         ]
 
-    return Contender("fio nfs", str(fio), words, may_hang=True)
+    return Contender("fio nfs", str(fio), words, may_hang=True, role="peer")
+
+
+def one_connection(engine: Engine) -> Contender:
+    """Give the engine under test on one connection, for cases that are held beside that."""
+    ours = our_engine(engine)
+
+    def words(case: Case, url: str) -> list[str]:
+        return ours.words(dataclasses.replace(case, connections=1), url)
+
+    def takes(case: Case) -> bool:
+        return any(bar.beside == "single" for bar in case.bars)
+
+    return dataclasses.replace(ours, name=RIVALS["single"], words=words, role="single", takes=takes)
 
 
 @dataclass(frozen=True)
@@ -77,7 +91,7 @@ class SinkBench:
         return Sink(["--cpus", str(self.cores.server), *spin])
 
     def run_once(self, contender: Contender, case: Case, number: int) -> Sample:
-        """Run a contender on a case, for the so manieth time."""
+        """Run a contender on a case, its run of that number."""
         folder = self._folder(contender, case) / str(number)
         result, counts = self._run(contender, case, self.timing, folder, self._enter)
         busy = min(1.0, counts.busy_seconds / self.timing.seconds)

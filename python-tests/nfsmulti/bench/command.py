@@ -16,17 +16,27 @@ from rich.table import Table
 from nfsmulti.bench import calls
 from nfsmulti.bench import mount as mounts
 from nfsmulti.bench import rdma as over_rdma
-from nfsmulti.bench.cases import CLIENT_COST, MOUNT, SCALE, SCALE_BAR, SCALE_ENDS, Case, choose
-from nfsmulti.bench.client_cost import SinkBench, our_engine, peer_engine
+from nfsmulti.bench.cases import (
+    CLIENT_COST,
+    MANY_BARS,
+    MOUNT,
+    RIVALS,
+    SCALE,
+    SCALE_ENDS,
+    Case,
+    choose,
+)
+from nfsmulti.bench.client_cost import SinkBench, one_connection, our_engine, peer_engine
 from nfsmulti.bench.compare import CaseResult
 from nfsmulti.bench.cores import choose_cores
 from nfsmulti.bench.memory import memory_line
 from nfsmulti.bench.peer import peer_fio
-from nfsmulti.bench.ratios import Ratio
 from nfsmulti.bench.report import Report, command_text, now, setting
 from nfsmulti.bench.running import Running
 from nfsmulti.bench.runs import FULL, QUICK, Contender, Sample, Timing, command
-from nfsmulti.bench.tables import calls_lines, sweep_grid
+from nfsmulti.bench.tables import COLUMNS, RATIOS, calls_lines, sweep_grid
+from nfsmulti.bench.yardstick import WHAT
+from nfsmulti.bench.yardstick import yardstick as build_yardstick
 from nfsmulti.errors import MissingError
 from nfsmulti.fiorun import Engine
 from nfsmulti.lab import kernel
@@ -39,12 +49,8 @@ app = typer.Typer(
 _out = Console(highlight=False, soft_wrap=True)
 
 _URL = "nfs://127.0.0.1/export?nfsport=PORT&mountport=PORT"
-_HOW = (
-    "CPU is the job's own, user and system, while it is measured (getrusage, as fio reports it)."
-    " “server” is how busy the server's core was: near 100 % it is the limit, and CPU per operation"
-    " alone tells. cN: N connections, which takes the peer N jobs; the depth is that of all"
-    " together."
-)
+_COLUMNS = "\n".join(f"- {line}" for line in COLUMNS)
+_EPILOG = "\n\n".join(("The report's columns:", *COLUMNS))
 
 _Quick = Annotated[bool, typer.Option("--quick", help="Three short runs of each, for a look.")]
 _Cases = Annotated[
@@ -67,8 +73,18 @@ _ServerSleeps = Annotated[
 ]
 
 
-@app.command("client-cost")
+@app.command("client-cost", epilog=_EPILOG)
 def client_cost(
+    yardstick: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True,
+            dir_okay=False,
+            metavar="FILE.c",
+            help="Also build and measure this fio engine: plain sockets and nothing else, the least"
+            " that the same calls need. It gets the server's port on 127.0.0.1 as --port.",
+        ),
+    ] = None,
     quick: _Quick = False,
     case: _Cases = None,
     repeat: _Repeat = None,
@@ -80,25 +96,28 @@ def client_cost(
 ) -> None:
     """Compare with fio's own nfs engine on the distribution's libnfs, run by run.
 
-    Both talk to a server that costs next to nothing and has a core of its own. The first time,
-    fio's source is fetched and built, where the distribution's fio lacks that engine.
+    All talk to a server that costs next to nothing and has a core of its own.
+    Where the distribution's fio lacks that engine, fio's source is fetched and
+    built the first time.
     """
     cases = choose(CLIENT_COST, case or [])
     if listed:
         _list(cases)
         return
     cores = choose_cores(client_cpu, server_cpu)
-    contenders = our_engine(Engine.built()), peer_engine(peer_fio(_out.print))
     running = Running("client-cost", _timing(quick, repeat), cores, _out)
+    limit = _yardstick(running, yardstick)  # before the peer is built, which takes minutes
+    engine, peer = Engine.built(), peer_engine(peer_fio(_out.print))
+    contenders = [our_engine(engine), peer, *limit, one_connection(engine)]
     bench = SinkBench(cores, running.timing, running.scratch, server_sleeps)
     running.report.setting["server"] = bench.server_text
     found = running.compare(cases, contenders, bench.run_once)
-    how_counted = _count_peer_calls(bench, contenders[1], found)
+    how_counted = _count_calls(bench, [peer, *limit], found)
     memory = bench.memory(contenders[0])
     running.add_comparison(found, contenders)
-    running.add_commands(contenders, cases[0], _URL)
+    running.add_commands(contenders, cases, _URL)
     running.report.lines += [*calls_lines(found), memory_line(memory)]
-    running.report.notes += [_HOW, how_counted]
+    running.report.notes += [_tcp(running.report), how_counted, _COLUMNS]
     running.report.data["memory_bytes"] = memory
     _finish_comparison(running, found, contenders, results)
 
@@ -124,14 +143,14 @@ def mount(
         _list(cases)
         return
     cores = choose_cores(client_cpu)
-    contenders = mounts.our_mount(Engine.built()), mounts.io_uring()
+    contenders = [mounts.our_mount(Engine.built()), mounts.io_uring()]
     running = Running("mount", _timing(quick, repeat, ramp=False), cores, _out)
     with mounts.places(disk or running.scratch) as folders:
         bench = mounts.MountBench(cores, running.timing, running.scratch, folders)
         found = running.compare(cases, contenders, bench.run_once)
     running.add_comparison(found, contenders)
-    running.add_commands(contenders, cases[0], "DIRECTORY")
-    running.report.notes.append(mounts.CPU_HOW)
+    running.add_commands(contenders, cases, "DIRECTORY")
+    running.report.notes += [mounts.CPU_HOW, _COLUMNS]
     _finish_comparison(running, found, contenders, results)
 
 
@@ -194,8 +213,8 @@ def scale(
     found = running.sweep(cases, ours, bench.run_once)
     running.report.grids.append(sweep_grid(found, ours))
     running.report.lines += _scale_lines(found)
-    running.report.notes.append(_HOW)
-    running.add_commands([ours], cases[-1], _URL)
+    running.report.notes += [_tcp(running.report), _COLUMNS]
+    running.add_commands([ours], cases[-1:], _URL)
     running.report.data["cases"] = [
         {"case": case.name, "runs": [dataclasses.asdict(run) for run in runs]}
         for case, runs in found.items()
@@ -213,25 +232,58 @@ def _timing(quick: bool, repeat: int | None, *, ramp: bool = True) -> Timing:
 
 
 def _list(cases: Sequence[Case]) -> None:
-    """Show the cases with their bars."""
+    """Show the cases with their bars, a line for each engine that a case is held beside."""
     table = Table(box=box.SIMPLE_HEAD)
-    for heading in ("case", "CPU per operation", "IOPS", "system calls"):
+    for heading in ("case", "beside", "CPU per operation", "IOPS", "p50", "system calls"):
         table.add_column(heading, no_wrap=True)
     for case in cases:
-        texts = {bar.figure: bar.text for bar in case.bars}
-        table.add_row(case.name, *(texts.get(figure, "-") for figure in ("cpu", "rate", "calls")))
+        name = case.name
+        for role, rival in RIVALS.items():
+            texts = {bar.figure: bar.text for bar in case.bars if bar.beside == role}
+            cells = (texts.get(figure, "-") for figure in ("cpu", "rate", "p50", "calls"))
+            if texts:
+                table.add_row(name, rival, *cells)
+                name = ""
+        if not case.bars:
+            table.add_row(name)
+    _out.width = max(_out.width, 100)
     _out.print(table)
 
 
-def _count_peer_calls(bench: SinkBench, peer: Contender, found: Sequence[CaseResult]) -> str:
-    """Count the peer's system calls where it has one connection; say how, or why not."""
+def _yardstick(running: Running, source: Path | None) -> list[Contender]:
+    """Build the yardstick where there is one, and have the report say what it is."""
+    if source is None:
+        return []
+    running.report.setting["yardstick"] = source.name
+    running.report.notes.append(WHAT)
+    return [build_yardstick(source, running.scratch)]
+
+
+def _count_calls(
+    bench: SinkBench, contenders: Sequence[Contender], found: Sequence[CaseResult]
+) -> str:
+    """Count the system calls of those who do not; say how, or why not.
+
+    Not on several connections, where the peer has as many jobs.
+    """
     try:
         for result in found:
-            if result.case.connections == 1:
-                result.peer_calls = bench.count_calls(peer, result.case)
+            for one in contenders:
+                if result.case.connections == 1 and one.role in result.runs:
+                    result.counted[one.role] = bench.count_calls(one, result.case)
     except MissingError as error:
-        return f"The peer's system calls were not counted: {error.what}."
+        return f"System calls of other engines were not counted: {error.what}."
     return calls.HOW
+
+
+def _tcp(report: Report) -> str:
+    """Say what TCP the figures depend on."""
+    kernel, control = report.setting["kernel"], report.setting["TCP congestion control"]
+    return (
+        f"TCP is kernel {kernel}'s. Every engine sends with the system's congestion control,"
+        f" {control}, and the server with reno. bbr paces what it sends, on loopback too: compare"
+        " only figures of one kernel and one congestion control."
+    )
 
 
 def _scale_lines(found: dict[Case, list[Sample]]) -> list[str]:
@@ -239,17 +291,21 @@ def _scale_lines(found: dict[Case, list[Sample]]) -> list[str]:
     one, most = SCALE_ENDS
     if one not in found or most not in found:
         return []
-    ratio = Ratio.of_pairs([run.cpu for run in found[most]], [run.cpu for run in found[one]])
+    result = CaseResult(
+        dataclasses.replace(most, bars=MANY_BARS),
+        {"ours": list(found[most]), "single": list(found[one])},
+    )
     return [
-        f"CPU per operation on {most.connections} connections as a ratio to that on one, at depth"
-        f" {most.depth}: {ratio.text}, bar {SCALE_BAR.text}: {ratio.verdict(SCALE_BAR).value}"
+        f"{RATIOS[judged.bar.figure]} on {most.connections} connections as a ratio to that on one,"
+        f" at depth {most.depth}: {judged.text}, bar {judged.bar.text}: {judged.verdict.value}"
+        for judged in result.judgements()
     ]
 
 
 def _finish_comparison(
     running: Running,
     found: Sequence[CaseResult],
-    contenders: tuple[Contender, Contender],
+    contenders: Sequence[Contender],
     results: Path | None,
 ) -> None:
     from nfsmulti.bench.plot import write_comparison  # matplotlib takes half a second to load

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What the runs of two engines on a case say together."""
+"""What the runs of several engines on a case say together."""
 
 from __future__ import annotations
 
@@ -7,12 +7,18 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from nfsmulti.bench.cases import Bar, Case, Ratioed
+from nfsmulti.bench.cases import Bar, Case, Ratioed, Role
 from nfsmulti.bench.ratios import Ratio, Verdict
 from nfsmulti.bench.runs import Contender, Sample
 
-# Runs a contender on a case, for the so manieth time.
+# Runs a contender on a case: its run of that number.
 RunOnce = Callable[[Contender, Case, int], Sample]
+
+_TAKE: dict[Ratioed, Callable[[Sample], float]] = {
+    "cpu": lambda run: run.cpu,
+    "rate": lambda run: run.iops,
+    "p50": lambda run: run.p50,
+}
 
 
 @dataclass(frozen=True)
@@ -27,35 +33,33 @@ class Judgement:
 
 @dataclass
 class CaseResult:
-    """All runs of a case: ours and the peer's, in pairs; `peer_calls` are counted apart."""
+    """All runs of a case, those of one number next to each other; `counted` calls have own runs."""
 
     case: Case
-    ours: list[Sample] = field(default_factory=list)
-    peer: list[Sample] = field(default_factory=list)
-    peer_calls: float | None = None
+    runs: dict[Role, list[Sample]] = field(default_factory=dict)
+    counted: dict[Role, float] = field(default_factory=dict)
 
-    def ratio(self, figure: Ratioed) -> Ratio:
-        """Give our CPU per operation, or our rate, as a ratio to the peer's."""
-        ours, peer = (
-            [run.cpu if figure == "cpu" else run.iops for run in runs]
-            for runs in (self.ours, self.peer)
-        )
-        return Ratio.of_pairs(ours, peer)
+    def ratio(self, figure: Ratioed, beside: Role) -> Ratio:
+        """Give a figure of ours as a ratio to that of another, which has run."""
+        take = _TAKE[figure]
+        ours, others = ([take(run) for run in self.runs[role]] for role in ("ours", beside))
+        return Ratio.of_pairs(ours, others)
 
-    @property
-    def our_calls(self) -> float | None:
-        """System calls per operation, as the engine counts them."""
-        return median(self.ours, lambda run: run.calls)
+    def calls(self, role: Role) -> float | None:
+        """Give system calls per operation, as the engine counts them or as they were counted."""
+        return self.counted.get(role, median(self.runs[role], lambda run: run.calls))
 
     def judgements(self) -> list[Judgement]:
-        """Hold every bar of the case against the runs."""
+        """Hold every bar of the case against the runs, beside those engines that have run."""
         return [judged for bar in self.case.bars if (judged := self._judge(bar)) is not None]
 
     def _judge(self, bar: Bar) -> Judgement | None:
         if bar.figure != "calls":
-            ratio = self.ratio(bar.figure)
+            if bar.beside not in self.runs:
+                return None
+            ratio = self.ratio(bar.figure, bar.beside)
             return Judgement(bar, ratio.value, ratio.text, ratio.verdict(bar))
-        calls = self.our_calls
+        calls = self.calls("ours")
         if calls is None:
             return None
         verdict = Verdict.MET if bar.met(calls) else Verdict.NOT_MET

@@ -52,7 +52,7 @@ def io_uring() -> Contender:
     def words(case: Case, folder: str) -> list[str]:
         return ["--ioengine=io_uring", f"--filename={folder}/{_FILE}", *_common(case)]
 
-    return Contender("io_uring", "fio", words)
+    return Contender("io_uring", "fio", words, role="peer")
 
 
 @contextlib.contextmanager
@@ -113,7 +113,7 @@ class MountBench:
     _bare: dict[str, _Cpu] = field(default_factory=dict, init=False)
 
     def run_once(self, contender: Contender, case: Case, number: int) -> Sample:
-        """Run a contender on a case, for the so manieth time."""
+        """Run a contender on a case, its run of that number."""
         if contender.name not in self._bare:
             self._bare[contender.name] = self._measure_bare(contender, case)
         result, cpu = self._run(contender, case, str(number), self.timing)

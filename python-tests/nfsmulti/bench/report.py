@@ -31,7 +31,7 @@ _STYLES = {
     Verdict.NOT_MET_OPEN: "yellow",
     Verdict.NOT_MET: "red",
 }
-_NARROWEST = 140  # columns that the tables need
+_NARROWEST = 170  # columns that the tables need
 _SECONDS = 10.0
 _BUSY_LOAD = 0.5
 

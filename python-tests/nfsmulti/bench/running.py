@@ -14,10 +14,9 @@ from nfsmulti.bench.compare import CaseResult, RunOnce
 from nfsmulti.bench.cores import Cores
 from nfsmulti.bench.report import Report, command_text, noise_note, now, setting
 from nfsmulti.bench.runs import Contender, Sample, Timing, command
-from nfsmulti.bench.tables import bars_grid, case_data, figures_grid
+from nfsmulti.bench.tables import bars_grid, bars_lines, case_data, figures_grid
+from nfsmulti.errors import HarnessError
 from nfsmulti.paths import BUILD, RESULTS, shown
-
-OPEN = "“open”: the 95 % interval holds the bar, so that these runs alone do not decide it."
 
 
 class Running:
@@ -30,18 +29,36 @@ class Running:
         self._out = out
 
     def compare(
-        self, cases: Sequence[Case], contenders: tuple[Contender, Contender], run_once: RunOnce
+        self, cases: Sequence[Case], contenders: Sequence[Contender], run_once: RunOnce
     ) -> list[CaseResult]:
-        """Run two engines in turn on each case, as often as it is to be repeated."""
+        """Run engines in turn on each case that they take, as often as it is to be repeated.
+
+        A yardstick, which is the user's, is left out of a case that it fails on.
+        """
         found = [CaseResult(case) for case in cases]
-        with _Meter(self._out, 2 * self.timing.repeats * len(cases)) as meter:
-            for result in found:
+        takers = [[one for one in contenders if one.takes(case)] for case in cases]
+        with _Meter(self._out, self.timing.repeats * sum(map(len, takers))) as meter:
+            for result, chosen in zip(found, takers, strict=True):
                 for number in range(self.timing.repeats):
-                    for contender, runs in zip(contenders, (result.ours, result.peer), strict=True):
+                    for contender in list(chosen):
                         meter.begin(f"{result.case.name}, {contender.name}")
-                        runs.append(run_once(contender, result.case, number))
+                        try:
+                            run = run_once(contender, result.case, number)
+                            result.runs.setdefault(contender.role, []).append(run)
+                        except HarnessError as error:
+                            self._leave_out(contender, found, error)
+                            chosen.remove(contender)
+                            result.runs.pop(contender.role, None)
                         meter.end()
         return found
+
+    def _leave_out(
+        self, contender: Contender, found: Sequence[CaseResult], error: HarnessError
+    ) -> None:
+        """Note the failure of a yardstick that has run at all; else raise it again."""
+        if contender.role != "yardstick" or not any(contender.role in one.runs for one in found):
+            raise error
+        self.report.notes.append(f"Left out: {'; '.join(dict.fromkeys(error.what.splitlines()))}")
 
     def sweep(
         self, cases: Sequence[Case], contender: Contender, run_once: RunOnce
@@ -56,20 +73,25 @@ class Running:
                     meter.end()
         return found
 
-    def add_commands(self, contenders: Sequence[Contender], case: Case, target: str) -> None:
-        """Put into the report what is run for a case."""
-        self.report.commands += [
-            command_text(command(contender, case, target, self.timing, Path()))
-            for contender in contenders
-        ]
-
-    def add_comparison(
-        self, found: Sequence[CaseResult], contenders: tuple[Contender, Contender]
+    def add_commands(
+        self, contenders: Sequence[Contender], cases: Sequence[Case], target: str
     ) -> None:
-        """Put the tables and the data of a comparison into the report."""
-        self.report.grids += [figures_grid(found, contenders), bars_grid(found, contenders[1])]
+        """Put into the report what is run for the first case that each contender takes."""
+        for one in contenders:
+            if taken := [case for case in cases if one.takes(case)]:
+                argv = command(one, taken[0], target, self.timing, Path())
+                self.report.commands.append(command_text(argv))
+
+    def add_comparison(self, found: Sequence[CaseResult], contenders: Sequence[Contender]) -> None:
+        """Put the tables and the data of a comparison into the report; ours is the first."""
+        self.report.grids.append(figures_grid(found, contenders))
+        self.report.grids += [
+            bars_grid(found, rival)
+            for rival in contenders[1:]
+            if any(rival.role in result.runs for result in found)
+        ]
+        self.report.lines += bars_lines(found, contenders)
         self.report.data["cases"] = [case_data(result, contenders) for result in found]
-        self.report.notes.append(OPEN)
 
     def finish(self, given: Path | None, draw: Callable[[Path], None]) -> None:
         """Write the report to the folder that is given, or to one for this time, and show it.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nfsmulti.bench.cases import Case
+from nfsmulti.bench.cases import Case, Role
 from nfsmulti.bench.jobs import kill_jobs, no_jobs_left
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import FioProcess, FioResult
@@ -25,7 +25,8 @@ _SHORTEST = 0.8
 class Contender:
     """An engine: its name, the fio that has it, and the words that choose it for a case.
 
-    `target` is the server's URL, or a directory. One that `counts_calls` has a stats_file. One that
+    `target` is the server's URL, or a directory. It runs those cases that it `takes`. One that
+    `counts_calls` has a stats_file. One that
     `may_hang` at its end has its jobs killed when their time is over, and fio's report is taken for
     what it says.
     """
@@ -35,6 +36,8 @@ class Contender:
     words: Callable[[Case, str], list[str]]  # (case, target)
     counts_calls: bool = False
     may_hang: bool = False
+    role: Role = "ours"
+    takes: Callable[[Case], bool] = lambda _: True
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ from __future__ import annotations
 import dataclasses
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from nfsmulti.bench.cases import Case
+from nfsmulti.bench.cases import Case, Figure, Ratioed
 from nfsmulti.bench.compare import CaseResult, median
 from nfsmulti.bench.ratios import Ratio
 from nfsmulti.bench.report import Grid
@@ -30,16 +30,37 @@ HEADINGS = (
     "p99",
     "server",
 )
+# What they mean, one line each.
+COLUMNS = (
+    "CPU µs/op: the job's CPU time per operation",
+    "user, system: its parts",
+    "calls/op: system calls per operation",
+    "p50, p99: percentiles of fio's clat, from handing over a call to its reply",
+    "server: how busy its core was; near 100 % it is the limit, not the client",
+    "cN in a row's name: N connections; the depth is that of all together",
+    "ratio: nfsmulti's figure ÷ the other engine's, run by run, with 95 % interval",
+    "bar: the limit for a ratio; “open”: the interval spans it",
+)
+_DASHES = ["-"] * (len(HEADINGS) - 2)
+RATIOS: Mapping[Figure, str] = {"cpu": "CPU per operation", "rate": "IOPS", "p50": "p50"}
 
 
 def figures_grid(results: Sequence[CaseResult], contenders: Sequence[Contender]) -> Grid:
-    """Show the median of each figure, ours and the peer's below each other."""
-    ours, peer = contenders
+    """Show the median of each figure of all contenders, below each other."""
     rows = []
     for result in results:
-        rows.append([result.case.name, ours.name, *figure_cells(result.ours, result.our_calls)])
-        rows.append(["", peer.name, *figure_cells(result.peer, result.peer_calls)])
+        name = result.case.name
+        for one in shown_in(result, contenders):
+            runs = result.runs.get(one.role)
+            cells = figure_cells(runs, result.calls(one.role)) if runs else _DASHES
+            rows.append([name, one.name, *cells])
+            name = ""
     return Grid(TITLE, HEADINGS, rows)
+
+
+def shown_in(result: CaseResult, contenders: Sequence[Contender]) -> list[Contender]:
+    """Give those with a row for a case: all that have run, and the yardstick everywhere."""
+    return [one for one in contenders if one.role in result.runs or one.role == "yardstick"]
 
 
 def sweep_grid(found: Mapping[Case, Sequence[Sample]], engine: Contender) -> Grid:
@@ -72,22 +93,48 @@ def _short(value: float) -> str:
     return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 100 else f"{value:.0f}"
 
 
-def bars_grid(results: Sequence[CaseResult], peer: Contender) -> Grid:
-    """Show both ratios of each case beside their bars."""
-    headings = ["", "CPU per operation", "bar", "", "IOPS", "bar", ""]
-    rows = []
-    for result in results:
-        judged = {judgement.bar.figure: judgement for judgement in result.judgements()}
-        row = [result.case.name]
-        for figure in ("cpu", "rate"):
-            judgement = judged.get(figure)
-            if judgement:
-                row += [judgement.text, judgement.bar.text, judgement.verdict.value]
-            else:
-                row += [result.ratio(figure).text, "-", ""]
-        rows.append(row)
-    title = f"Ratio to {peer.name}, with its 95 % interval"
-    return Grid(title, headings, rows)
+def bars_grid(results: Sequence[CaseResult], rival: Contender) -> Grid:
+    """Show the ratios to a rival beside their bars."""
+    figures = ratios_beside(rival)
+    headings = [""]
+    for figure in figures:
+        headings += [RATIOS[figure], "bar", ""]
+    rows = [
+        [result.case.name, *_ratio_cells(result, rival, figures)]
+        for result in results
+        if shown_in(result, [rival])
+    ]
+    return Grid(f"Ratio to {rival.name}, with its 95 % interval", headings, rows)
+
+
+def ratios_beside(rival: Contender) -> tuple[Ratioed, ...]:
+    """Give the figures that are held against a rival's."""
+    return ("cpu", "rate", "p50") if rival.role == "yardstick" else ("cpu", "rate")
+
+
+def _ratio_cells(result: CaseResult, rival: Contender, figures: Sequence[Ratioed]) -> Iterator[str]:
+    judged = {one.bar.figure: one for one in result.judgements() if one.bar.beside == rival.role}
+    for figure in figures:
+        if rival.role not in result.runs:
+            yield from ("-", "-", "")
+        elif one := judged.get(figure):
+            yield from (one.text, one.bar.text, one.verdict.value)
+        else:
+            yield from (result.ratio(figure, rival.role).text, "-", "")
+
+
+def bars_lines(results: Sequence[CaseResult], contenders: Sequence[Contender]) -> list[str]:
+    """Say how many bars are met, and name those that are not."""
+    names = {one.role: one.name for one in contenders}
+    judged = [(result.case.name, one) for result in results for one in result.judgements()]
+    missed = [
+        f"{name}, {RATIOS[one.bar.figure]} beside {names[one.bar.beside]}:"
+        f" {one.text}, bar {one.bar.text}: {one.verdict.value}"
+        for name, one in judged
+        if one.bar.figure != "calls" and not one.bar.met(one.value)
+    ]
+    ratios = sum(one.bar.figure != "calls" for _, one in judged)
+    return [f"{ratios - len(missed)} of {ratios} bars for ratios are met", *missed]
 
 
 def calls_lines(results: Sequence[CaseResult]) -> list[str]:
@@ -103,21 +150,26 @@ def calls_lines(results: Sequence[CaseResult]) -> list[str]:
 
 def case_data(result: CaseResult, contenders: Sequence[Contender]) -> dict[str, Any]:
     """Give all that is known of a case, for JSON."""
-    ours, peer = contenders
+    names = {one.role: one.name for one in contenders if one.role in result.runs}
     return {
         "case": result.case.name,
         "runs": {
-            ours.name: [dataclasses.asdict(run) for run in result.ours],
-            peer.name: [dataclasses.asdict(run) for run in result.peer],
+            name: [dataclasses.asdict(run) for run in result.runs[role]]
+            for role, name in names.items()
         },
-        "system_calls": {ours.name: result.our_calls, peer.name: result.peer_calls},
+        "system_calls": {name: result.calls(role) for role, name in names.items()},
         "ratios": {
-            "cpu": _ratio_data(result.ratio("cpu")),
-            "rate": _ratio_data(result.ratio("rate")),
+            rival.name: {
+                figure: _ratio_data(result.ratio(figure, rival.role))
+                for figure in ratios_beside(rival)
+            }
+            for rival in contenders[1:]
+            if rival.role in names
         },
         "bars": [
             {
                 "figure": judgement.bar.figure,
+                "beside": names[judgement.bar.beside],
                 "limit": judgement.bar.limit,
                 "value": judgement.value,
                 "verdict": judgement.verdict.value,

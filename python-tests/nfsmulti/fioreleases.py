@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""./nfsmulti fio-releases: compile the engine for releases of fio, and run it in the newest."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from nfsmulti.bench.sink import Sink
+from nfsmulti.compiling import compilations, complaint
+from nfsmulti.errors import HarnessError
+from nfsmulti.fioreport import Direction
+from nfsmulti.fiorun import Engine, Fio, Options
+from nfsmulti.paths import BUILD, ROOT, shown
+from nfsmulti.processes import run
+from nfsmulti.scripted import ScriptedServer
+
+RELEASES = [f"3.{minor}" for minor in range(33, 43)]
+_UPSTREAM = "https://github.com/axboe/fio"
+_FOLDER = BUILD / "fio-releases"
+_FETCH_SECONDS = 600.0
+_COMPILE_SECONDS = 120.0
+_BUILD_SECONDS = 1800.0
+
+_JOB: Options = {"size": "4m", "iodepth": 8, "nconnect": 2, "filename": "f", "verify_state_save": 0}
+_BLOCKS = 1024  # of 4 KiB
+
+
+def fio_releases(
+    versions: Annotated[
+        list[str] | None,
+        typer.Argument(help=f"Releases such as 3.42 (default: {RELEASES[0]} to {RELEASES[-1]})."),
+    ] = None,
+    source: Annotated[
+        str, typer.Option(help="The git repository that has fio's tags: a URL or a folder.")
+    ] = _UPSTREAM,
+) -> None:
+    """Compile the engine against the headers of each of fio's releases.
+
+    A warning is an error. Then build the newest release and an engine for it, and
+    run both: random reads from the benchmark's server, and writes to the tests'
+    server that fio verifies. Sources and builds stay in build/fio-releases/. The
+    exit status is 0 only if all of this works.
+    """
+    chosen = sorted(versions or RELEASES, key=_order)
+    failed = 0
+    for version in chosen:
+        complaint = compile_against(fetch(version, source, _FOLDER))
+        print(f"fio {version}: {complaint or 'compiles without warnings'}", flush=True)
+        failed += complaint is not None
+    if failed:
+        raise typer.Exit(1)
+    print(f"fio {chosen[-1]}: {_run_in(_FOLDER / _tag(chosen[-1]))}")
+
+
+def _order(version: str) -> tuple[int, ...]:
+    """Sort 3.9 before 3.10."""
+    if not all(part.isdecimal() for part in version.split(".")):
+        raise HarnessError(f"'{version}' is no release of fio", "write it as 3.42")
+    return tuple(map(int, version.split(".")))
+
+
+def _tag(version: str) -> str:
+    return f"fio-{version}"
+
+
+def fetch(version: str, source: str, folder: Path) -> Path:
+    """Give the source of a release, cloned once below `folder`. Raises HarnessError."""
+    tree = folder / _tag(version)
+    if tree.exists():
+        return tree
+    folder.mkdir(parents=True, exist_ok=True)
+    new = tree.with_suffix(".new")
+    shutil.rmtree(new, ignore_errors=True)
+    # A folder as a URL, because git copies it in full otherwise.
+    url = Path(source).absolute().as_uri() if Path(source).exists() else source
+    clone = ["git", "clone", "--quiet", "--depth=1", f"--branch={_tag(version)}", url, str(new)]
+    done = run(clone, timeout=_FETCH_SECONDS, env={"GIT_TERMINAL_PROMPT": "0"})
+    if done.status != 0:
+        said = (done.stderr.strip() or "no answer").splitlines()[-1]
+        raise HarnessError(
+            f"cannot clone {_tag(version)} from {source}: {said}",
+            "--source takes another repository that has the release's tag",
+        )
+    new.rename(tree)  # last: a folder of that name is complete
+    return tree
+
+
+def compile_against(headers: Path) -> str | None:
+    """Compile the engine's files against the headers of a fio; give the first complaint."""
+    for one in compilations():
+        done = run(one.against(headers, os.devnull), timeout=_COMPILE_SECONDS)
+        if done.status != 0:
+            return complaint(done)
+    return None
+
+
+def _run_in(tree: Path) -> str:
+    """Build a fio and an engine for it, and run both; say what was run."""
+    build = tree.with_name(f"engine-{tree.name}")
+    _build(tree, build)
+    # `fio` is found by PATH.
+    fio = Fio(Engine.built(build, {"PATH": f"{tree}:{os.environ['PATH']}"}))
+    with Sink() as sink:
+        _check(fio, build / "read", sink.url, {"rw": "randread", "bs": "4k"})
+        reads = sink.stop().nfs["READ"]
+    with ScriptedServer() as server:
+        _check(fio, build / "write", server.pool(), {"rw": "write", "bs": "4k", "verify": "crc32c"})
+    return f"runs: {reads} random reads; {_BLOCKS} writes, verified"
+
+
+def _build(tree: Path, build: Path) -> None:
+    """Build fio in its tree, and the engine for it in a folder."""
+    if not (tree / "fio").exists():
+        print(f"building {tree.name}, once", flush=True)
+        run([str(tree / "configure")], timeout=_BUILD_SECONDS, cwd=tree).check()
+        run(["make", _parallel(), "fio"], timeout=_BUILD_SECONDS, cwd=tree).check()
+    told = [f"-DFIO_EXECUTABLE={tree / 'fio'}", f"-DFIO_SOURCE_DIR={tree}", "-DNFSMULTI_WERROR=ON"]
+    run(["cmake", "-S", str(ROOT), "-B", str(build), *told], timeout=_BUILD_SECONDS).check()
+    make = ["cmake", "--build", str(build), _parallel(), "--target", "nfsmulti"]
+    run(make, timeout=_BUILD_SECONDS).check()
+
+
+def _parallel() -> str:
+    return f"-j{os.cpu_count()}"
+
+
+def _check(fio: Fio, folder: Path, pool: str, options: Options) -> None:
+    """Run a job that must do all of its I/O."""
+    result = fio.run(folder, pool=pool, options={**_JOB, **options})
+    direction: Direction = "write" if options["rw"] == "write" else "read"
+    done = result.report.operations(direction) if result.report else 0
+    if result.status != 0 or done != _BLOCKS:
+        raise HarnessError(f"{result.command}: {result.messages}", f"see {shown(folder)}")
