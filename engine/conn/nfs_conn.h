@@ -24,12 +24,12 @@ struct nfs_conn {
 	struct conn base;
 	const struct rpc_channel_ops *transport;
 	struct rpc_handler handler;
-	struct rpc_channel *channel;	/* NULL: none, the next is opened at retry_at */
-	struct rpc_address address;	/* the same for each channel */
-	struct sockaddr_storage source; /* of the latest channel; the next one keeps it */
-	bool up;			/* the channel is connected */
-	bool was_up;			/* one has been */
-	bool drop;			/* the channel must go: see nfs_calls.c */
+	struct rpc_channel *channel; /* NULL: none, the next is opened at retry_at */
+	struct rpc_address address;  /* the same for each channel */
+	uint16_t source_port;	     /* of the latest channel; the next one keeps it */
+	bool up;		     /* the channel is connected */
+	bool was_up;		     /* one has been */
+	bool drop;		     /* the channel must go: see nfs_calls.c */
 	uint64_t connect_deadline, retry_at, retry_delay;
 	uint64_t down_since, heard; /* clock_now() at the loss, and when bytes came */
 	bool probing;		    /* asked for a sign of life, which has not come yet */

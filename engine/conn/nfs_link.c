@@ -19,7 +19,7 @@ int nfs_connect(struct nfs_conn *nfs)
 	const struct conn_job *job = nfs->base.job;
 	const struct rpc_terms terms = {
 		.address = nfs->address,
-		.source = &nfs->source,
+		.source_port = &nfs->source_port,
 		.handler = &nfs->handler,
 		.counters = &nfs->base.transport,
 		.reply_max = PATH_IO_MAX + NFS3_REPLY_HEAD_MAX,

@@ -67,8 +67,7 @@ struct rpc_data {
 struct rpc_address {
 	struct sockaddr_storage remote;
 	socklen_t remote_length;
-	struct sockaddr_storage local; /* ss_family AF_UNSPEC: the system's choice */
-	socklen_t local_length;
+	struct sockaddr_storage local; /* ss_family AF_UNSPEC: the system's choice; no port */
 	bool reserved_port; /* try a source port below 1024 first; done without where not permitted
 			     */
 };
@@ -79,6 +78,13 @@ static inline void rpc_set_port(struct sockaddr_storage *address, uint16_t port)
 		((struct sockaddr_in6 *)address)->sin6_port = htons(port);
 	else
 		((struct sockaddr_in *)address)->sin_port = htons(port);
+}
+
+static inline uint16_t rpc_port(const struct sockaddr_storage *address)
+{
+	if (address->ss_family == AF_INET6)
+		return ntohs(((const struct sockaddr_in6 *)address)->sin6_port);
+	return ntohs(((const struct sockaddr_in *)address)->sin_port);
 }
 
 struct rpc_counters {
@@ -102,11 +108,10 @@ enum { RPC_BUFFER_IO, RPC_BUFFER_HOLD, RPC_BUFFERS };
 struct rpc_terms {
 	struct rpc_address address;
 	/*
-	 * TCP: the local port, and the address that `address.local` asks for. open() writes it, and
-	 * tries it first where a channel before this one has written it (ss_family AF_UNSPEC: none
-	 * has). May be NULL.
+	 * TCP: the local port, which a server's reply cache knows calls by that are sent again.
+	 * open() writes it, and tries it first where it is not 0. May be NULL.
 	 */
-	struct sockaddr_storage *source;
+	uint16_t *source_port;
 	const struct rpc_handler *handler;
 	struct rpc_counters *counters; /* so that they survive reconnects */
 	uint32_t reply_max;	       /* bytes: a longer reply fails the channel with -EMSGSIZE */

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sockios.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -13,6 +12,7 @@
 #include "rpc/address.h"
 #include "rpc/record.h"
 #include "rpc/rpc.h"
+#include "rpc/tcp_connect.h"
 #include "util.h"
 
 enum {
@@ -49,166 +49,6 @@ static const struct tcp *tcp_of_const(const struct rpc_channel *channel)
 
 /* --- connecting --- */
 
-static struct sockaddr_storage local_address(const struct rpc_address *address, socklen_t *length)
-{
-	struct sockaddr_storage local = address->local;
-
-	*length = address->local_length;
-	if (local.ss_family == AF_UNSPEC) {
-		local.ss_family = address->remote.ss_family;
-		*length = address->remote_length;
-	}
-	return local;
-}
-
-static int start_connect(int fd, const struct rpc_address *address)
-{
-	if (!connect(fd, (const struct sockaddr *)&address->remote, address->remote_length))
-		return 0;
-	return errno == EINPROGRESS ? 0 : -errno;
-}
-
-/*
- * Binds to a port from 1023 down to 512 (as bindresvport(3), for both families) and connects. A
- * port may be free to bind and still be taken towards this server by a connection in TIME_WAIT: the
- * next is tried.
- */
-static int connect_reserved(int fd, const struct rpc_address *address)
-{
-	enum { LOWEST = 512, PORTS = 512 };
-	socklen_t length;
-	struct sockaddr_storage local = local_address(address, &length);
-	unsigned int start = (unsigned int)clock_now() % PORTS;
-	int error = -EADDRINUSE, on = 1;
-
-	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-	for (unsigned int i = 0; i < PORTS; i++) {
-		rpc_set_port(&local, LOWEST + (start + i) % PORTS);
-		if (bind(fd, (struct sockaddr *)&local, length)) {
-			error = -errno;
-			if (errno == EADDRINUSE)
-				continue;
-			return error;
-		}
-		error = start_connect(fd, address);
-		/* A bound socket cannot be bound again: the caller opens a new one. */
-		return error == -EADDRNOTAVAIL ? -EAGAIN : error;
-	}
-	return error;
-}
-
-/*
- * Connects from where the owner's last connection came: a server's reply cache knows a call that is
- * sent again by its address and port as well as by its xid.
- */
-static int connect_as_before(int fd, const struct rpc_address *address,
-			     const struct sockaddr_storage *source)
-{
-	int on = 1;
-
-	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-	if (bind(fd, (const struct sockaddr *)source, address->remote_length))
-		return -errno;
-	return start_connect(fd, address);
-}
-
-static int connect_any_port(int fd, const struct rpc_address *address)
-{
-	if (address->local.ss_family != AF_UNSPEC &&
-	    bind(fd, (const struct sockaddr *)&address->local, address->local_length))
-		return -errno;
-	return start_connect(fd, address);
-}
-
-static int new_socket(const struct rpc_address *address)
-{
-	int fd = socket(address->remote.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	int on = 1;
-
-	if (fd < 0)
-		return -errno;
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-	return fd;
-}
-
-/* A connecting socket from the port of *source, or a negative errno. */
-static int reopen_socket(const struct rpc_address *address, const struct sockaddr_storage *source)
-{
-	int fd = new_socket(address), error;
-
-	if (fd < 0)
-		return fd;
-	error = connect_as_before(fd, address, source);
-	if (!error)
-		return fd;
-	close(fd);
-	return error;
-}
-
-/* A connecting socket from a new port, or a negative errno. */
-static int open_socket(const struct rpc_address *address)
-{
-	enum { TRIES = 8 };
-	int fd, error;
-
-	for (int tries = address->reserved_port ? TRIES : 0;; tries--) {
-		fd = new_socket(address);
-		if (fd < 0)
-			return fd;
-		error = tries ? connect_reserved(fd, address) : connect_any_port(fd, address);
-		if (!error)
-			return fd;
-		close(fd);
-		if (tries && error != -EAGAIN)
-			tries = 1; /* not permitted, or none is free: any port must do */
-		else if (!tries)
-			return error;
-	}
-}
-
-/* The port of a socket; of its address what the user asked for: routes may change. */
-static void note_source(int fd, const struct rpc_address *address, struct sockaddr_storage *source)
-{
-	socklen_t length = sizeof(*source);
-
-	if (getsockname(fd, (struct sockaddr *)source, &length))
-		source->ss_family = AF_UNSPEC;
-	else if (address->local.ss_family != AF_UNSPEC)
-		return;
-	else if (source->ss_family == AF_INET6)
-		((struct sockaddr_in6 *)source)->sin6_addr = in6addr_any;
-	else
-		((struct sockaddr_in *)source)->sin_addr.s_addr = htonl(INADDR_ANY);
-}
-
-/* Has the other host answer at least so often, by its acknowledgements: tcp_unheard(). */
-static void keep_alive(int fd)
-{
-	const int on = 1, seconds = 5;
-
-	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof(seconds));
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &seconds, sizeof(seconds));
-}
-
-/* The same, from the port that was used before where that can be had; notes the port. */
-static int connect_socket(const struct rpc_terms *terms)
-{
-	struct sockaddr_storage *source = terms->source;
-	int fd = -EADDRNOTAVAIL;
-
-	if (source && source->ss_family != AF_UNSPEC)
-		fd = reopen_socket(&terms->address, source);
-	if (fd < 0)
-		fd = open_socket(&terms->address);
-	if (fd < 0)
-		return fd;
-	if (source)
-		note_source(fd, &terms->address, source);
-	keep_alive(fd);
-	return fd;
-}
-
 static int tcp_open(struct rpc_channel **channel, const struct rpc_terms *terms)
 {
 	struct tcp *tcp = calloc(1, sizeof(*tcp));
@@ -223,7 +63,7 @@ static int tcp_open(struct rpc_channel **channel, const struct rpc_terms *terms)
 	error = record_reader_init(&tcp->reader, terms->handler, terms->reply_max);
 	if (error)
 		goto err_reader;
-	tcp->fd = connect_socket(terms);
+	tcp->fd = tcp_connect(&terms->address, terms->source_port);
 	if (tcp->fd < 0) {
 		error = tcp->fd;
 		goto err_socket;
