@@ -14,8 +14,6 @@ enum {
 	READAHEAD_BULKY = 4096, /* … with the next heads only, lest their bulk be copied */
 };
 
-#define LAST_FRAGMENT 0x80000000u
-
 int record_reader_init(struct record_reader *reader, const struct rpc_handler *handler,
 		       uint32_t message_max)
 {
@@ -81,12 +79,12 @@ static int open_fragment(struct record_reader *reader, uint32_t at)
 
 	memcpy(&mark, reader->stage + at, MARK);
 	mark = be32toh(mark);
-	length = mark & ~LAST_FRAGMENT;
+	length = mark & ~RECORD_LAST_FRAGMENT;
 	if (length > reader->message_max - reader->message)
 		return -EMSGSIZE;
 	reader->message += length;
 	reader->fragment += length;
-	reader->last = mark & LAST_FRAGMENT;
+	reader->last = mark & RECORD_LAST_FRAGMENT;
 	reader->in_fragment = true;
 	return 0;
 }

@@ -16,6 +16,8 @@
 
 #include "rpc/rpc.h"
 
+#define RECORD_LAST_FRAGMENT 0x80000000u /* in a mark; the rest is the fragment's length */
+
 /* What the reader is in the middle of. */
 enum record_part { RECORD_HEAD, RECORD_BULK, RECORD_REST };
 
