@@ -5,6 +5,8 @@
 #include <poll.h>
 #include <stdlib.h>
 
+#include "wait.h"
+
 enum {
 	MARK = 4,
 	HEADS_MAX = STREAM_CALLS_MAX * (MARK + RPC_HEAD_MAX),
@@ -141,7 +143,7 @@ static void wait_both_ways(struct stream *stream)
 	struct pollfd poll_fd = {.fd = stream->fd, .events = POLLIN | POLLOUT};
 
 	stream->base.counters->syscalls++;
-	poll(&poll_fd, 1, STREAM_WAIT_MS);
+	poll(&poll_fd, 1, WAIT_SLICE_MS);
 }
 
 int stream_receive(struct rpc_channel *channel, bool wait)

@@ -17,7 +17,6 @@
 enum {
 	STREAM_CALLS_MAX = 128, /* calls that one write carries at most */
 	STREAM_SPANS_MAX = 2 * STREAM_CALLS_MAX + 1,
-	STREAM_WAIT_MS = 100, /* the longest that a read may wait */
 };
 
 struct stream;
@@ -25,7 +24,7 @@ struct stream;
 /*
  * These return the bytes moved, or a negative errno: -EAGAIN or -EINTR where nothing can be moved
  * for now, any other where the channel has failed. write() never waits; read() waits for
- * STREAM_WAIT_MS at the most where it is told to, and returns 0 where the other end has closed.
+ * WAIT_SLICE_MS at the most where it is told to, and returns 0 where the other end has closed.
  */
 struct stream_io {
 	ssize_t (*write)(struct stream *stream, struct iovec *spans, int count);

@@ -12,6 +12,7 @@
 #include "rpc/address.h"
 #include "rpc/stream.h"
 #include "rpc/tcp_connect.h"
+#include "wait.h"
 
 /* One span, which is what any number of READs make, costs less by the plainer call. */
 static ssize_t tcp_write(struct stream *stream, struct iovec *spans, int count)
@@ -61,7 +62,7 @@ static int tcp_connected(struct rpc_channel *channel)
 {
 	int fd = stream_of(channel)->fd, error = 0;
 	struct pollfd poll_fd = {.fd = fd, .events = POLLOUT};
-	const struct timeval wait = {.tv_usec = STREAM_WAIT_MS * 1000};
+	const struct timeval wait = {.tv_usec = WAIT_SLICE_MS * 1000};
 	socklen_t length = sizeof(error);
 
 	if (poll(&poll_fd, 1, 0) <= 0) /* negative: a signal came first */
