@@ -87,7 +87,7 @@ static inline uint32_t rest_of(const struct conn_io *io)
 
 static inline bool nfs_is_rdma(const struct nfs_conn *nfs)
 {
-	return nfs->transport != &rpc_tcp;
+	return nfs->transport->traits & RPC_MOVES_DATA;
 }
 
 /* A line about the path. */

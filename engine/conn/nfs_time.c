@@ -148,7 +148,7 @@ void nfs_tick(struct conn *conn)
 		nfs_say_silent(nfs);
 		nfs_lost(nfs, -ETIMEDOUT);
 	}
-	if (nfs->up && nfs->transport->once)
+	if (nfs->up && nfs->transport->traits & RPC_SENDS_ONCE)
 		reconnect_overdue(nfs, now);
 	else if (nfs->up)
 		retransmit(nfs, now);

@@ -588,7 +588,7 @@ static void rdma_names(const struct rpc_channel *channel, char *local, char *rem
 
 const struct rpc_channel_ops rpc_rdma = {
 	.name = "rdma",
-	.once = true,
+	.traits = RPC_MOVES_DATA | RPC_SENDS_ONCE,
 	.open = rdma_open,
 	.connected = rdma_connected,
 	.poll_fd = rdma_poll_fd,

@@ -124,9 +124,15 @@ struct rpc_terms {
 
 struct rpc_channel;
 
+/* What a channel is. */
+enum rpc_traits {
+	RPC_MOVES_DATA = 1 << 0, /* its devices move bulk data, from and to registered memory */
+	RPC_SENDS_ONCE = 1 << 1, /* to send a call again, another channel must be opened */
+};
+
 struct rpc_channel_ops {
 	const char *name;  /* "tcp", "rdma" */
-	bool once;	   /* a call may go out once on a channel: to send it again, open another */
+	uint32_t traits;   /* of enum rpc_traits */
 	uint32_t data_max; /* bytes of one call's data; 0: the channel sets no limit */
 
 	/* Begins to connect. Returns 0 with *channel set, or a negative errno, nothing to close. */
