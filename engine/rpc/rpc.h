@@ -21,6 +21,7 @@
 #include <sys/socket.h>
 
 #include "rpc/xdr.h"
+#include "stats/counters.h"
 
 #define RPC_HEAD_MAX \
 	640 /* bytes of the longest message head: RPC header and arguments, without bulk */
@@ -87,18 +88,6 @@ static inline uint16_t rpc_port(const struct sockaddr_storage *address)
 	return ntohs(((const struct sockaddr_in *)address)->sin_port);
 }
 
-struct rpc_counters {
-	uint64_t syscalls;
-	uint64_t bytes_sent, bytes_received; /* on the transport, headers and all */
-
-	/* RDMA's alone */
-	uint64_t sends, receives; /* messages */
-	uint64_t credits;	  /* granted by the latest reply */
-	uint64_t rnr_errors;	  /* connections lost because the server had no Receive posted */
-	uint64_t retry_errors;	  /* connections lost because the server did not acknowledge */
-	uint64_t registrations;	  /* of memory, those of the connection's own included */
-};
-
 struct rdma_memory;
 
 /* Places that the most part of bulk data lies in: fio's buffers, and what hold_writes keeps. */
@@ -113,9 +102,9 @@ struct rpc_terms {
 	 */
 	uint16_t *source_port;
 	const struct rpc_handler *handler;
-	struct rpc_counters *counters; /* so that they survive reconnects */
-	uint32_t reply_max;	       /* bytes: a longer reply fails the channel with -EMSGSIZE */
-	uint32_t calls_max;	       /* that will be outstanding at once */
+	struct transport_counters *counters; /* so that they survive reconnects */
+	uint32_t reply_max; /* bytes: a longer reply fails the channel with -EMSGSIZE */
+	uint32_t calls_max; /* that will be outstanding at once */
 
 	/* RDMA's alone */
 	struct rdma_memory *memory; /* where bulk data lies: rdma_memory.h */
@@ -194,7 +183,7 @@ struct rpc_channel_ops {
 
 struct rpc_channel {
 	const struct rpc_channel_ops *ops;
-	struct rpc_counters *counters; /* the owner's */
+	struct transport_counters *counters; /* the owner's */
 };
 
 extern const struct rpc_channel_ops rpc_tcp;

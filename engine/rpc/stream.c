@@ -128,6 +128,7 @@ int stream_flush(struct rpc_channel *channel)
 		channel->counters->syscalls++;
 		if (length < 0)
 			return no_failure(length);
+		channel->counters->sends++;
 		channel->counters->bytes_sent += length;
 		drop_spans(stream, length);
 	}
@@ -162,6 +163,7 @@ int stream_receive(struct rpc_channel *channel, bool wait)
 		return no_failure(length);
 	if (!length)
 		return -ECONNRESET;
+	channel->counters->receives++;
 	channel->counters->bytes_received += length;
 	return record_took(&stream->reader, length);
 }

@@ -214,13 +214,12 @@ class Counters(c.Structure):
 
 
 class TransportCounters(c.Structure):
-    """struct counters_transport."""
+    """struct transport_counters."""
 
     _fields_ = (
         ("syscalls", c.c_uint64),
         ("bytes_sent", c.c_uint64),
         ("bytes_received", c.c_uint64),
-        ("rdma", c.c_bool),
         ("sends", c.c_uint64),
         ("receives", c.c_uint64),
         ("credits", c.c_uint64),
@@ -465,7 +464,7 @@ _MIRRORS: dict[str, type[c.Structure]] = {
     "nfs3_result": Result,
     "counters": Counters,
     "counters_label": CountersLabel,
-    "counters_transport": TransportCounters,
+    "transport_counters": TransportCounters,
 }
 _POINTER, _NUMBER, _BYTES = c.c_void_p, c.c_uint64, c.c_char_p
 _SHIM_TYPES: dict[str, tuple[Any, ...]] = {
