@@ -87,6 +87,7 @@ uint64_t stream_queue(struct rpc_channel *channel, uint32_t xid, const struct xd
 		memset(stream->heads + stream->heads_used, 0, pad);
 		add_head(stream, pad);
 	}
+	record_expect(&stream->reader);
 	stream->queued += MARK + message;
 	return stream->queued;
 }

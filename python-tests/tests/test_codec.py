@@ -165,6 +165,19 @@ def thrifty(sizes: Sequence[int]) -> tuple[int, ...]:
     return (*sizes, 5000) if sizes and max(sizes) < 500 else tuple(sizes)
 
 
+def test_half_of_what_is_expected_is_received_at_once(codec: CodecLibrary) -> None:
+    """Client and server then work side by side. It is neither tiny nor beyond the stage."""
+    message = struct.pack(">2I", 8, 4088) + bytes(4088)
+    with Records(codec, _MESSAGE_MAX, wish) as records:
+        assert records.room_for(1) == 8 << 10
+        records.feed(record(message) * 100, [5000])
+        assert records.room_for(2) == 8 << 10
+        assert records.room_for(32) == pytest.approx(16 * 4096, rel=0.01)
+        assert records.room_for(500) == 128 << 10
+        records.feed(record(message) * 468, [5000])
+        assert records.room_for(32) == pytest.approx(16 * 4096, rel=0.01)
+
+
 def test_records_byte_by_byte(codec: CodecLibrary) -> None:
     noise = random.Random(5)
     head = struct.pack(">2I", 40, 600) + noise.randbytes(32)
