@@ -7,12 +7,12 @@
 #include "util.h"
 
 enum {
-	MARK = 4,		/* bytes of a record mark */
-	HEAD_MAX = 1024,	/* no reply of ours has a longer head */
-	STAGE = 128 * 1024,	/* many small replies by one receive … */
-	STAGE_LEAST = 8 * 1024, /* … where many are expected */
-	BULKY = 16 * 1024,	/* replies from here on are received into place … */
-	READAHEAD_BULKY = 4096, /* … with the next heads only, lest their bulk be copied */
+	MARK = 4,		 /* bytes of a record mark */
+	HEAD_MAX = 1024,	 /* no reply of ours has a longer head */
+	STAGE = 128 * 1024,	 /* many small replies by one receive */
+	STAGE_LEAST = 40 * 1024, /* how little of it is used: see readahead() */
+	BULKY = 16 * 1024,	 /* replies from here on are received into place … */
+	READAHEAD_BULKY = 4096,	 /* … with the next heads only, lest their bulk be copied */
 };
 
 int record_reader_init(struct record_reader *reader, const struct rpc_handler *handler,
@@ -51,7 +51,8 @@ static void end_reply(struct record_reader *reader)
 
 /*
  * How much to take into the stage. Taking all that is on its way would make the client wait for the
- * server, and the server for the client, in turn.
+ * server, and the server for the client, in turn. What fits into
+ * STAGE_LEAST, such as 8 READs of 4 KiB, is taken whole: halves of it cost more than the waits.
  */
 static uint32_t readahead(const struct record_reader *reader)
 {

@@ -169,9 +169,9 @@ def test_half_of_what_is_expected_is_received_at_once(codec: CodecLibrary) -> No
     """Client and server then work side by side. It is neither tiny nor beyond the stage."""
     message = struct.pack(">2I", 8, 4088) + bytes(4088)
     with Records(codec, _MESSAGE_MAX, wish) as records:
-        assert records.room_for(1) == 8 << 10
+        assert records.room_for(1) == 40 << 10
         records.feed(record(message) * 100, [5000])
-        assert records.room_for(2) == 8 << 10
+        assert records.room_for(2) == 40 << 10
         assert records.room_for(32) == pytest.approx(16 * 4096, rel=0.01)
         assert records.room_for(500) == 128 << 10
         records.feed(record(message) * 468, [5000])
