@@ -203,7 +203,7 @@ struct conn {
 	bool dirty;	      /* group.c's: submitted to since the last flush */
 	bool dead;	      /* failover: gets no I/O until it answers again */
 	struct counters counters;
-	struct rpc_counters transport;
+	struct transport_counters transport;
 };
 
 /* --- for transports --- */

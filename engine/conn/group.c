@@ -2,7 +2,6 @@
 #include "conn/group.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -10,11 +9,11 @@
 
 #include "conn/failover.h"
 #include "rpc/rdma_memory.h"
-#include "util.h"
+#include "wait.h"
 
-enum { WAIT_MS = 100, EVENTS = 64 };
+enum { EVENTS = 64 };
 
-static const uint64_t TICK = WAIT_MS * MSEC;
+static const uint64_t TICK = WAIT_SLICE_MS * MSEC;
 
 /* --- waiting for several at once --- */
 
@@ -56,7 +55,7 @@ static int update_epoll(struct group *group, uint32_t number)
 static void reap_polled(struct group *group, bool wait)
 {
 	struct epoll_event events[EVENTS];
-	int ready = epoll_wait(group->epoll_fd, events, EVENTS, wait ? WAIT_MS : 0);
+	int ready = epoll_wait(group->epoll_fd, events, EVENTS, wait ? WAIT_SLICE_MS : 0);
 
 	for (int i = 0; i < ready; i++) {
 		struct conn *conn = group->conns[events[i].data.u32];
@@ -238,9 +237,7 @@ static int await_conns(struct group *group, bool (*stop)(void))
 		error = ask_conns(group, polls, ready, &pending);
 		if (error || !pending)
 			break;
-		poll(polls, pending, WAIT_MS);
-		if (stop())
-			error = -EINTR;
+		error = wait_slice(polls, pending, WAIT_NO_DEADLINE, stop);
 	}
 	free(polls);
 	free(ready);

@@ -9,9 +9,7 @@
 #include "conn/connection.h"
 #include "conn/path.h"
 #include "session/session.h"
-#include "util.h"
-
-enum { WAIT_MS = 100 };
+#include "wait.h"
 
 struct nfs_conn {
 	struct conn base;
@@ -156,7 +154,7 @@ static void nfs_reap(struct conn *conn, bool wait)
 		return;
 	}
 	if (wait)
-		poll(&poll_fd, 1, WAIT_MS);
+		poll(&poll_fd, 1, WAIT_SLICE_MS);
 	if (channel->link.channel)
 		nfs_tick(conn);
 }

@@ -385,11 +385,7 @@ struct rpc_address path_next_address(struct path *path, bool rdma)
 	};
 
 	rpc_set_port(&address.remote, (uint16_t)path_port(path, rdma));
-	if (config->local_count) {
+	if (config->local_count)
 		address.local = config->locals[path->connections++ % config->local_count];
-		address.local_length = address.local.ss_family == AF_INET6
-					       ? sizeof(struct sockaddr_in6)
-					       : sizeof(struct sockaddr_in);
-	}
 	return address;
 }

@@ -4,9 +4,7 @@
 #include <errno.h>
 #include <poll.h>
 
-#include "util.h"
-
-enum { SLICE_MS = 100 };
+#include "wait.h"
 
 /* Nothing is sent, so nothing is a reply. */
 static int no_reply(void *context, const struct rpc_reply *reply, struct rpc_bulk *bulk)
@@ -17,19 +15,13 @@ static int no_reply(void *context, const struct rpc_reply *reply, struct rpc_bul
 
 static int await(struct rpc_channel *channel, uint64_t timeout, bool (*stop)(void))
 {
+	struct pollfd poll_fd = {.fd = rpc_tcp.poll_fd(channel), .events = POLLOUT};
 	uint64_t deadline = clock_now() + timeout;
-	int error;
+	int error, waited = 0;
 
-	while ((error = rpc_tcp.connected(channel)) == -EINPROGRESS) {
-		struct pollfd poll_fd = {.fd = rpc_tcp.poll_fd(channel), .events = POLLOUT};
-
-		if (stop())
-			return -EINTR;
-		if (clock_now() > deadline)
-			return -ETIMEDOUT;
-		poll(&poll_fd, 1, SLICE_MS);
-	}
-	return error;
+	while (!waited && (error = rpc_tcp.connected(channel)) == -EINPROGRESS)
+		waited = wait_slice(&poll_fd, 1, deadline, stop);
+	return waited ?: error;
 }
 
 int probe(const struct rpc_address *address, uint64_t timeout, bool (*stop)(void))

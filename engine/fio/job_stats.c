@@ -23,22 +23,9 @@ static void write_conn(FILE *out, const struct job *job, const struct conn *conn
 		.remote = remote,
 		.transport = conn->transport_name,
 	};
-	const struct rpc_counters *did = &conn->transport;
-	const struct counters_transport transport = {
-		.syscalls = did->syscalls,
-		.bytes_sent = did->bytes_sent,
-		.bytes_received = did->bytes_received,
-		.rdma = !strcmp(conn->transport_name, "rdma"),
-		.sends = did->sends,
-		.receives = did->receives,
-		.credits = did->credits,
-		.rnr_errors = did->rnr_errors,
-		.retry_errors = did->retry_errors,
-		.registrations = did->registrations,
-	};
 
 	conn->ops->names(conn, local, remote);
-	counters_write(out, &label, &conn->counters, &transport);
+	counters_write(out, &label, &conn->counters, &conn->transport);
 }
 
 /* One write(2) with O_APPEND: the lines of jobs that end together do not mix. */

@@ -22,9 +22,7 @@
 #include <nfsc/libnfs-raw-nfs.h>
 
 #include "nfs/status.h"
-#include "util.h"
-
-enum { SLICE_MS = 100 };
+#include "wait.h"
 
 struct names {
 	struct nfs_context *nfs; /* NULL: given up, every operation fails */
@@ -76,35 +74,26 @@ static int give_up(struct names *names, int error, const char *words)
 	return error;
 }
 
-/* One slice of waiting: what poll() and libnfs make of it. */
-static int service(struct names *names)
-{
-	struct pollfd poll_fd = {
-		.fd = nfs_get_fd(names->nfs),
-		.events = (short)nfs_which_events(names->nfs),
-	};
-
-	if (poll(&poll_fd, 1, SLICE_MS) < 0 && errno != EINTR)
-		return -errno;
-	return nfs_service(names->nfs, poll_fd.revents) < 0 ? -ENOTCONN : 0;
-}
-
 static int wait_for(struct names *names, struct operation *operation)
 {
 	uint64_t deadline = clock_now() + names->config.timeout;
-	int error = 0;
 
 	while (!operation->done) {
-		if (names->config.stop())
-			return give_up(names, -EINTR, "interrupted");
-		if (clock_now() > deadline)
-			return give_up(names, -ETIMEDOUT, "the server does not answer");
-		error = service(names);
-		if (error && !operation->done) {
+		struct pollfd poll_fd = {
+			.fd = nfs_get_fd(names->nfs),
+			.events = (short)nfs_which_events(names->nfs),
+		};
+		int error = wait_slice(&poll_fd, 1, deadline, names->config.stop);
+
+		if (error)
+			return give_up(names, error,
+				       error == -EINTR ? "interrupted"
+						       : "the server does not answer");
+		if (nfs_service(names->nfs, poll_fd.revents) < 0 && !operation->done) {
 			char words[sizeof(names->error)];
 
 			snprintf(words, sizeof(words), "%s", nfs_get_error(names->nfs));
-			return give_up(names, error, words);
+			return give_up(names, -ENOTCONN, words);
 		}
 	}
 	return operation->error < 0 ? explain(names, operation->error) : 0;

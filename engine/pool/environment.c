@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "below_mount.h"
 #include "grammar.h"
-#include "names.h"
 
 static const char white_space[] = " \t\n\v\f\r";
 
@@ -144,7 +144,7 @@ static int consider(struct entry *entry, const char *file, struct choice *choice
 
 	if (err)
 		return err;
-	rest = names_below_mount(&pool, file);
+	rest = pool_below_mount(&pool, file);
 	if (rest && rest == choice->rest)
 		choice->rival = entry->name;
 	if (!rest || (choice->rest && rest <= choice->rest)) {

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "grammar.h"
-#include "path.h"
+#include "pool_path.h"
 
 #define EXPORT_MAX 1024 /* RFC 1813, MNTPATHLEN */
 

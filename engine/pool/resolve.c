@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "cursor.h"
-#include "path.h"
+#include "pool_path.h"
 
 /* Where the addresses of one host land; as many as the largest pool can take. */
 struct answer {

@@ -11,7 +11,7 @@
 
 #include "rpc/address.h"
 #include "rpc/rdma_link.h"
-#include "util.h"
+#include "wait.h"
 
 static const char usage[] =
 	"Usage: nfsmulti-rdma [ADDRESS PORT]\n"
@@ -25,7 +25,7 @@ static const char usage[] =
 	"\n"
 	"Exit status: 0, 1 with the reason on standard error, or 2 for a wrong command line.\n";
 
-enum { PATIENCE_S = 10, SLICE_MS = 100 };
+enum { CONNECT_S = 10 };
 
 /* --- devices --- */
 
@@ -104,19 +104,20 @@ static int begin_to_connect(struct rdma_link *link, struct ibv_pd **pd)
 
 static int connect_link(struct rdma_link *link, struct ibv_pd **pd)
 {
-	uint64_t deadline = clock_now() + PATIENCE_S * SEC;
+	struct pollfd poll_fd = {.fd = link->poll_fd, .events = POLLIN};
+	uint64_t deadline = clock_now() + CONNECT_S * SEC;
+	int waited = 0;
 
-	for (;;) {
+	while (!waited) {
 		int error = rdma_link_progress(link);
 
 		if (!error && link->state == RDMA_LINK_RESOLVED)
 			error = begin_to_connect(link, pd);
 		if (error || link->state == RDMA_LINK_CONNECTED)
 			return error;
-		if (clock_now() > deadline)
-			return -ETIMEDOUT;
-		rdma_link_wait(link, SLICE_MS);
+		waited = wait_slice(&poll_fd, 1, deadline, NULL);
 	}
+	return waited;
 }
 
 static int print_server(const char *host, const char *port)

@@ -23,7 +23,6 @@ enum {
 	SPARES = 2,	  /* Receives beyond the credits, for an RDMA_ERROR that answers no call */
 	REPLY_HEAD = 256, /* bytes of a reply without its bulk data, which the server may need */
 	BATCH = 16,	  /* completions taken at once */
-	WAIT_MS = 100,
 	LONGEST_INLINE = 65536, /* what servers take at most */
 };
 
@@ -557,7 +556,7 @@ static int rdma_receive(struct rpc_channel *channel, bool wait)
 	if (!taken)
 		taken = arm(rdma);
 	if (!taken && wait) {
-		rdma_link_wait(&rdma->link, WAIT_MS);
+		rdma_link_wait(&rdma->link);
 		channel->counters->syscalls++;
 		taken = rdma_link_progress(&rdma->link) ?: take_completions(rdma);
 	}
@@ -589,7 +588,7 @@ static void rdma_names(const struct rpc_channel *channel, char *local, char *rem
 
 const struct rpc_channel_ops rpc_rdma = {
 	.name = "rdma",
-	.once = true,
+	.traits = RPC_MOVES_DATA | RPC_SENDS_ONCE,
 	.open = rdma_open,
 	.connected = rdma_connected,
 	.poll_fd = rdma_poll_fd,

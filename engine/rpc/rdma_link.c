@@ -8,7 +8,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "util.h"
+#include "wait.h"
 
 enum {
 	RESOLVE_MS = 5000,
@@ -199,11 +199,11 @@ int rdma_link_arm(struct rdma_link *link)
 	return -ibv_req_notify_cq(link->cq, 0);
 }
 
-void rdma_link_wait(struct rdma_link *link, int milliseconds)
+void rdma_link_wait(struct rdma_link *link)
 {
 	struct pollfd poll_fd = {.fd = link->poll_fd, .events = POLLIN};
 
-	poll(&poll_fd, 1, milliseconds);
+	poll(&poll_fd, 1, WAIT_SLICE_MS);
 }
 
 /* --- the end --- */

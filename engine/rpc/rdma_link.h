@@ -52,8 +52,8 @@ int rdma_link_connect(struct rdma_link *link, const struct rpcrdma_inline *mine)
  */
 int rdma_link_arm(struct rdma_link *link);
 
-/* Waits until poll_fd is readable, for so long at the most. */
-void rdma_link_wait(struct rdma_link *link, int milliseconds);
+/* Waits until poll_fd is readable, for a slice (wait.h) at the most. */
+void rdma_link_wait(struct rdma_link *link);
 
 /*
  * Destroys the queues: when this returns, no device touches memory on its behalf. The device stays

@@ -7,14 +7,13 @@
 #include "util.h"
 
 enum {
-	MARK = 4,		/* bytes of a record mark */
-	HEAD_MAX = 1024,	/* no reply of ours has a longer head */
-	STAGE = 128 * 1024,	/* many small replies by one receive */
-	BULKY = 16 * 1024,	/* replies from here on are received into place … */
-	READAHEAD_BULKY = 4096, /* … with the next heads only, lest their bulk be copied */
+	MARK = 4,		 /* bytes of a record mark */
+	HEAD_MAX = 1024,	 /* no reply of ours has a longer head */
+	STAGE = 128 * 1024,	 /* many small replies by one receive */
+	STAGE_LEAST = 40 * 1024, /* how little of it is used: see readahead() */
+	BULKY = 16 * 1024,	 /* replies from here on are received into place … */
+	READAHEAD_BULKY = 4096,	 /* … with the next heads only, lest their bulk be copied */
 };
-
-#define LAST_FRAGMENT 0x80000000u
 
 int record_reader_init(struct record_reader *reader, const struct rpc_handler *handler,
 		       uint32_t message_max)
@@ -22,7 +21,6 @@ int record_reader_init(struct record_reader *reader, const struct rpc_handler *h
 	memset(reader, 0, sizeof(*reader));
 	reader->handler = handler;
 	reader->message_max = message_max;
-	reader->readahead = STAGE;
 	reader->stage = malloc(STAGE);
 	return reader->stage ? 0 : -ENOMEM;
 }
@@ -36,6 +34,33 @@ void record_reader_free(struct record_reader *reader)
 static uint32_t staged(const struct record_reader *reader)
 {
 	return reader->to - reader->from;
+}
+
+void record_expect(struct record_reader *reader)
+{
+	reader->expected++;
+}
+
+static void end_reply(struct record_reader *reader)
+{
+	reader->reply_size = (7 * reader->reply_size + reader->message) / 8;
+	reader->expected -= reader->expected > 0;
+	reader->part = RECORD_HEAD;
+	reader->message = 0;
+}
+
+/*
+ * How much to take into the stage. Taking all that is on its way would make the client wait for the
+ * server, and the server for the client, in turn. What fits into
+ * STAGE_LEAST, such as 8 READs of 4 KiB, is taken whole: halves of it cost more than the waits.
+ */
+static uint32_t readahead(const struct record_reader *reader)
+{
+	uint64_t half = (uint64_t)reader->expected * reader->reply_size / 2;
+
+	if (reader->reply_size >= BULKY)
+		return READAHEAD_BULKY;
+	return (uint32_t)min_of(max_of(half, (uint64_t)STAGE_LEAST), (uint64_t)STAGE);
 }
 
 bool record_is_midway(const struct record_reader *reader)
@@ -64,13 +89,13 @@ int record_space(struct record_reader *reader, struct iovec space[2])
 		space[0].iov_base = (uint8_t *)reader->bulk.to + reader->bulk_done;
 		space[0].iov_len = bulk_span(reader);
 		space[1].iov_base = reader->stage;
-		space[1].iov_len = reader->readahead;
+		space[1].iov_len = readahead(reader);
 		return 2;
 	}
 	/* What is staged is less than a head and a mark, which is less than the smallest readahead.
 	 */
 	space[0].iov_base = reader->stage + reader->to;
-	space[0].iov_len = reader->readahead - reader->to;
+	space[0].iov_len = readahead(reader) - reader->to;
 	return 1;
 }
 
@@ -81,12 +106,12 @@ static int open_fragment(struct record_reader *reader, uint32_t at)
 
 	memcpy(&mark, reader->stage + at, MARK);
 	mark = be32toh(mark);
-	length = mark & ~LAST_FRAGMENT;
+	length = mark & ~RECORD_LAST_FRAGMENT;
 	if (length > reader->message_max - reader->message)
 		return -EMSGSIZE;
 	reader->message += length;
 	reader->fragment += length;
-	reader->last = mark & LAST_FRAGMENT;
+	reader->last = mark & RECORD_LAST_FRAGMENT;
 	reader->in_fragment = true;
 	return 0;
 }
@@ -108,7 +133,6 @@ static void begin_bulk(struct record_reader *reader)
 {
 	reader->bulk_done = 0;
 	reader->part = RECORD_BULK;
-	reader->readahead = reader->bulk.length >= BULKY ? READAHEAD_BULKY : STAGE;
 }
 
 static void finish_bulk(struct record_reader *reader)
@@ -176,10 +200,8 @@ static int read_rest(struct record_reader *reader)
 	reader->fragment -= length;
 	if (reader->fragment)
 		return 0;
-	if (reader->last) {
-		reader->part = RECORD_HEAD;
-		reader->message = 0;
-	}
+	if (reader->last)
+		end_reply(reader);
 	reader->in_fragment = false;
 	return 1;
 }

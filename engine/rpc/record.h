@@ -5,9 +5,10 @@
  *
  * The reader says where the next bytes belong, the caller puts them there. Heads are read ahead
  * into a stage; bulk data that has not arrived yet goes straight to where the handler wants it, and
- * what follows it into the stage by the same scatter. Fragments may be of any size, down to
- * nothing. Pure: no socket. Nothing of a hostile stream makes it write outside its stage and the
- * bulk buffers.
+ * what follows it into the stage by the same scatter. No more is read ahead than half of what is on
+ * its way, so that the client works on one half while the server works on the other. Fragments may
+ * be of any size, down to nothing. Pure: no socket. Nothing of a hostile stream makes it write
+ * outside its stage and the bulk buffers.
  */
 #ifndef NFSMULTI_RPC_RECORD_H
 #define NFSMULTI_RPC_RECORD_H
@@ -15,6 +16,8 @@
 #include <sys/uio.h>
 
 #include "rpc/rpc.h"
+
+#define RECORD_LAST_FRAGMENT 0x80000000u /* in a mark; the rest is the fragment's length */
 
 /* What the reader is in the middle of. */
 enum record_part { RECORD_HEAD, RECORD_BULK, RECORD_REST };
@@ -25,7 +28,10 @@ struct record_reader {
 
 	/* bytes received and not yet used: stage[from … to) */
 	uint8_t *stage;
-	uint32_t from, to, readahead;
+	uint32_t from, to;
+
+	/* what is on its way: how many replies, and how long they have been of late */
+	uint32_t expected, reply_size;
 
 	/* the message being read */
 	enum record_part part;
@@ -41,6 +47,9 @@ struct record_reader {
 int record_reader_init(struct record_reader *reader, const struct rpc_handler *handler,
 		       uint32_t message_max);
 void record_reader_free(struct record_reader *reader);
+
+/* A call has been sent: one more reply is on its way. */
+void record_expect(struct record_reader *reader);
 
 /* Where to put the next bytes; the number of entries used. Never without room. */
 int record_space(struct record_reader *reader, struct iovec space[2]);

@@ -21,6 +21,7 @@
 #include <sys/socket.h>
 
 #include "rpc/xdr.h"
+#include "stats/counters.h"
 
 #define RPC_HEAD_MAX \
 	640 /* bytes of the longest message head: RPC header and arguments, without bulk */
@@ -67,8 +68,7 @@ struct rpc_data {
 struct rpc_address {
 	struct sockaddr_storage remote;
 	socklen_t remote_length;
-	struct sockaddr_storage local; /* ss_family AF_UNSPEC: the system's choice */
-	socklen_t local_length;
+	struct sockaddr_storage local; /* ss_family AF_UNSPEC: the system's choice; no port */
 	bool reserved_port; /* try a source port below 1024 first; done without where not permitted
 			     */
 };
@@ -81,17 +81,12 @@ static inline void rpc_set_port(struct sockaddr_storage *address, uint16_t port)
 		((struct sockaddr_in *)address)->sin_port = htons(port);
 }
 
-struct rpc_counters {
-	uint64_t syscalls;
-	uint64_t bytes_sent, bytes_received; /* on the transport, headers and all */
-
-	/* RDMA's alone */
-	uint64_t sends, receives; /* messages */
-	uint64_t credits;	  /* granted by the latest reply */
-	uint64_t rnr_errors;	  /* connections lost because the server had no Receive posted */
-	uint64_t retry_errors;	  /* connections lost because the server did not acknowledge */
-	uint64_t registrations;	  /* of memory, those of the connection's own included */
-};
+static inline uint16_t rpc_port(const struct sockaddr_storage *address)
+{
+	if (address->ss_family == AF_INET6)
+		return ntohs(((const struct sockaddr_in6 *)address)->sin6_port);
+	return ntohs(((const struct sockaddr_in *)address)->sin_port);
+}
 
 struct rdma_memory;
 
@@ -102,15 +97,14 @@ enum { RPC_BUFFER_IO, RPC_BUFFER_HOLD, RPC_BUFFERS };
 struct rpc_terms {
 	struct rpc_address address;
 	/*
-	 * TCP: the local port, and the address that `address.local` asks for. open() writes it, and
-	 * tries it first where a channel before this one has written it (ss_family AF_UNSPEC: none
-	 * has). May be NULL.
+	 * TCP: the local port, which a server's reply cache knows calls by that are sent again.
+	 * open() writes it, and tries it first where it is not 0. May be NULL.
 	 */
-	struct sockaddr_storage *source;
+	uint16_t *source_port;
 	const struct rpc_handler *handler;
-	struct rpc_counters *counters; /* so that they survive reconnects */
-	uint32_t reply_max;	       /* bytes: a longer reply fails the channel with -EMSGSIZE */
-	uint32_t calls_max;	       /* that will be outstanding at once */
+	struct transport_counters *counters; /* so that they survive reconnects */
+	uint32_t reply_max; /* bytes: a longer reply fails the channel with -EMSGSIZE */
+	uint32_t calls_max; /* that will be outstanding at once */
 
 	/* RDMA's alone */
 	struct rdma_memory *memory; /* where bulk data lies: rdma_memory.h */
@@ -119,9 +113,15 @@ struct rpc_terms {
 
 struct rpc_channel;
 
+/* What a channel is. */
+enum rpc_traits {
+	RPC_MOVES_DATA = 1 << 0, /* its devices move bulk data, from and to registered memory */
+	RPC_SENDS_ONCE = 1 << 1, /* to send a call again, another channel must be opened */
+};
+
 struct rpc_channel_ops {
 	const char *name;  /* "tcp", "rdma" */
-	bool once;	   /* a call may go out once on a channel: to send it again, open another */
+	uint32_t traits;   /* of enum rpc_traits */
 	uint32_t data_max; /* bytes of one call's data; 0: the channel sets no limit */
 
 	/* Begins to connect. Returns 0 with *channel set, or a negative errno, nothing to close. */
@@ -183,7 +183,7 @@ struct rpc_channel_ops {
 
 struct rpc_channel {
 	const struct rpc_channel_ops *ops;
-	struct rpc_counters *counters; /* the owner's */
+	struct transport_counters *counters; /* the owner's */
 };
 
 extern const struct rpc_channel_ops rpc_tcp;

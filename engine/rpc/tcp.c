@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* tcp.c - an RPC channel over one TCP connection, with record marking (RFC 5531, 11). */
+/* tcp.c - an RPC channel over one TCP connection: a stream (stream.h) on a socket. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sockios.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -11,253 +10,71 @@
 #include <unistd.h>
 
 #include "rpc/address.h"
-#include "rpc/record.h"
-#include "rpc/rpc.h"
-#include "util.h"
+#include "rpc/stream.h"
+#include "rpc/tcp_connect.h"
+#include "wait.h"
 
-enum {
-	MARK = 4,
-	CALLS_QUEUED_MAX = 128, /* calls that one sendmsg() carries at most */
-	HEADS_MAX = CALLS_QUEUED_MAX * (MARK + RPC_HEAD_MAX),
-	SPANS_MAX = 2 * CALLS_QUEUED_MAX + 1,
-	WAIT_MS = 100,
-};
-
-struct tcp {
-	struct rpc_channel base;
-	int fd;
-
-	/* Sending: spans[first … last) are yet to go, in order; heads lie in one buffer. */
-	struct iovec spans[SPANS_MAX];
-	uint32_t first, last;
-	uint8_t *heads;
-	uint32_t heads_used;
-	uint64_t queued, sent; /* positions in the outgoing stream */
-
-	struct record_reader reader;
-};
-
-static struct tcp *tcp_of(struct rpc_channel *channel)
+/* One span, which is what any number of READs make, costs less by the plainer call. */
+static ssize_t tcp_write(struct stream *stream, struct iovec *spans, int count)
 {
-	return container_of(channel, struct tcp, base);
+	const struct msghdr message = {.msg_iov = spans, .msg_iovlen = (size_t)count};
+	const int flags = MSG_DONTWAIT | MSG_NOSIGNAL;
+	ssize_t length = count == 1 ? send(stream->fd, spans->iov_base, spans->iov_len, flags)
+				    : sendmsg(stream->fd, &message, flags);
+
+	return length < 0 ? -errno : length;
 }
 
-static const struct tcp *tcp_of_const(const struct rpc_channel *channel)
+static ssize_t tcp_read(struct stream *stream, struct iovec *space, int count, bool wait)
 {
-	return container_of(channel, struct tcp, base);
-}
+	struct msghdr message = {.msg_iov = space, .msg_iovlen = (size_t)count};
+	const int flags = wait ? 0 : MSG_DONTWAIT;
+	ssize_t length = count == 1 ? recv(stream->fd, space->iov_base, space->iov_len, flags)
+				    : recvmsg(stream->fd, &message, flags);
 
-/* --- connecting --- */
-
-static struct sockaddr_storage local_address(const struct rpc_address *address, socklen_t *length)
-{
-	struct sockaddr_storage local = address->local;
-
-	*length = address->local_length;
-	if (local.ss_family == AF_UNSPEC) {
-		local.ss_family = address->remote.ss_family;
-		*length = address->remote_length;
-	}
-	return local;
-}
-
-static int start_connect(int fd, const struct rpc_address *address)
-{
-	if (!connect(fd, (const struct sockaddr *)&address->remote, address->remote_length))
-		return 0;
-	return errno == EINPROGRESS ? 0 : -errno;
-}
-
-/*
- * Binds to a port from 1023 down to 512 (as bindresvport(3), for both families) and connects. A
- * port may be free to bind and still be taken towards this server by a connection in TIME_WAIT: the
- * next is tried.
- */
-static int connect_reserved(int fd, const struct rpc_address *address)
-{
-	enum { LOWEST = 512, PORTS = 512 };
-	socklen_t length;
-	struct sockaddr_storage local = local_address(address, &length);
-	unsigned int start = (unsigned int)clock_now() % PORTS;
-	int error = -EADDRINUSE, on = 1;
-
-	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-	for (unsigned int i = 0; i < PORTS; i++) {
-		rpc_set_port(&local, LOWEST + (start + i) % PORTS);
-		if (bind(fd, (struct sockaddr *)&local, length)) {
-			error = -errno;
-			if (errno == EADDRINUSE)
-				continue;
-			return error;
-		}
-		error = start_connect(fd, address);
-		/* A bound socket cannot be bound again: the caller opens a new one. */
-		return error == -EADDRNOTAVAIL ? -EAGAIN : error;
-	}
-	return error;
-}
-
-/*
- * Connects from where the owner's last connection came: a server's reply cache knows a call that is
- * sent again by its address and port as well as by its xid.
- */
-static int connect_as_before(int fd, const struct rpc_address *address,
-			     const struct sockaddr_storage *source)
-{
-	int on = 1;
-
-	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-	if (bind(fd, (const struct sockaddr *)source, address->remote_length))
-		return -errno;
-	return start_connect(fd, address);
-}
-
-static int connect_any_port(int fd, const struct rpc_address *address)
-{
-	if (address->local.ss_family != AF_UNSPEC &&
-	    bind(fd, (const struct sockaddr *)&address->local, address->local_length))
-		return -errno;
-	return start_connect(fd, address);
-}
-
-static int new_socket(const struct rpc_address *address)
-{
-	int fd = socket(address->remote.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	int on = 1;
-
-	if (fd < 0)
-		return -errno;
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-	return fd;
-}
-
-/* A connecting socket from the port of *source, or a negative errno. */
-static int reopen_socket(const struct rpc_address *address, const struct sockaddr_storage *source)
-{
-	int fd = new_socket(address), error;
-
-	if (fd < 0)
-		return fd;
-	error = connect_as_before(fd, address, source);
-	if (!error)
-		return fd;
-	close(fd);
-	return error;
-}
-
-/* A connecting socket from a new port, or a negative errno. */
-static int open_socket(const struct rpc_address *address)
-{
-	enum { TRIES = 8 };
-	int fd, error;
-
-	for (int tries = address->reserved_port ? TRIES : 0;; tries--) {
-		fd = new_socket(address);
-		if (fd < 0)
-			return fd;
-		error = tries ? connect_reserved(fd, address) : connect_any_port(fd, address);
-		if (!error)
-			return fd;
-		close(fd);
-		if (tries && error != -EAGAIN)
-			tries = 1; /* not permitted, or none is free: any port must do */
-		else if (!tries)
-			return error;
-	}
-}
-
-/* The port of a socket; of its address what the user asked for: routes may change. */
-static void note_source(int fd, const struct rpc_address *address, struct sockaddr_storage *source)
-{
-	socklen_t length = sizeof(*source);
-
-	if (getsockname(fd, (struct sockaddr *)source, &length))
-		source->ss_family = AF_UNSPEC;
-	else if (address->local.ss_family != AF_UNSPEC)
-		return;
-	else if (source->ss_family == AF_INET6)
-		((struct sockaddr_in6 *)source)->sin6_addr = in6addr_any;
-	else
-		((struct sockaddr_in *)source)->sin_addr.s_addr = htonl(INADDR_ANY);
-}
-
-/* Has the other host answer at least so often, by its acknowledgements: tcp_unheard(). */
-static void keep_alive(int fd)
-{
-	const int on = 1, seconds = 5;
-
-	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof(seconds));
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &seconds, sizeof(seconds));
-}
-
-/* The same, from the port that was used before where that can be had; notes the port. */
-static int connect_socket(const struct rpc_terms *terms)
-{
-	struct sockaddr_storage *source = terms->source;
-	int fd = -EADDRNOTAVAIL;
-
-	if (source && source->ss_family != AF_UNSPEC)
-		fd = reopen_socket(&terms->address, source);
-	if (fd < 0)
-		fd = open_socket(&terms->address);
-	if (fd < 0)
-		return fd;
-	if (source)
-		note_source(fd, &terms->address, source);
-	keep_alive(fd);
-	return fd;
+	return length < 0 ? -errno : length;
 }
 
 static int tcp_open(struct rpc_channel **channel, const struct rpc_terms *terms)
 {
-	struct tcp *tcp = calloc(1, sizeof(*tcp));
+	static const struct stream_io io = {tcp_write, tcp_read};
+	struct stream *tcp = calloc(1, sizeof(*tcp));
 	int error = -ENOMEM;
 
-	if (!tcp)
-		return -ENOMEM;
-	tcp->base = (struct rpc_channel){&rpc_tcp, terms->counters};
-	tcp->heads = malloc(HEADS_MAX);
-	if (!tcp->heads)
-		goto err_heads;
-	error = record_reader_init(&tcp->reader, terms->handler, terms->reply_max);
-	if (error)
-		goto err_reader;
-	tcp->fd = connect_socket(terms);
-	if (tcp->fd < 0) {
-		error = tcp->fd;
+	if (!tcp || stream_init(tcp, terms))
+		goto err_stream;
+	tcp->base.ops = &rpc_tcp;
+	tcp->io = &io;
+	tcp->fd = error = tcp_connect(&terms->address, terms->source_port);
+	if (error < 0)
 		goto err_socket;
-	}
 	*channel = &tcp->base;
 	return 0;
 
 err_socket:
-	record_reader_free(&tcp->reader);
-err_reader:
-	free(tcp->heads);
-err_heads:
+	stream_free(tcp);
+err_stream:
 	free(tcp);
 	return error;
 }
 
 static int tcp_connected(struct rpc_channel *channel)
 {
-	struct tcp *tcp = tcp_of(channel);
-	struct pollfd poll_fd = {.fd = tcp->fd, .events = POLLOUT};
-	struct timeval wait = {.tv_usec = WAIT_MS * 1000};
-	int error = 0;
+	int fd = stream_of(channel)->fd, error = 0;
+	struct pollfd poll_fd = {.fd = fd, .events = POLLOUT};
+	const struct timeval wait = {.tv_usec = WAIT_SLICE_MS * 1000};
 	socklen_t length = sizeof(error);
 
 	if (poll(&poll_fd, 1, 0) <= 0) /* negative: a signal came first */
 		return -EINPROGRESS;
-	if (getsockopt(tcp->fd, SOL_SOCKET, SO_ERROR, &error, &length))
+	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length))
 		return -errno;
 	if (error)
 		return -error;
 	/* From here on blocking, with MSG_DONTWAIT where it must not: one system call less a reply.
 	 */
-	fcntl(tcp->fd, F_SETFL, fcntl(tcp->fd, F_GETFL) & ~O_NONBLOCK);
-	setsockopt(tcp->fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait));
+	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait));
 	return 0;
 }
 
@@ -266,194 +83,10 @@ static uint64_t tcp_unheard(const struct rpc_channel *channel)
 	struct tcp_info info = {0};
 	socklen_t length = sizeof(info);
 
-	if (getsockopt(tcp_of_const(channel)->fd, IPPROTO_TCP, TCP_INFO, &info, &length))
+	if (getsockopt(stream_of(channel)->fd, IPPROTO_TCP, TCP_INFO, &info, &length))
 		return 0;
 	return info.tcpi_last_ack_recv * MSEC;
 }
-
-static void tcp_close(struct rpc_channel *channel, bool abort)
-{
-	const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
-	struct tcp *tcp = tcp_of(channel);
-	int unacknowledged = 0;
-
-	if (abort || ioctl(tcp->fd, SIOCOUTQ, &unacknowledged) || unacknowledged)
-		setsockopt(tcp->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
-	close(tcp->fd);
-	record_reader_free(&tcp->reader);
-	free(tcp->heads);
-	free(tcp);
-}
-
-/* --- sending --- */
-
-static bool unsent(const struct tcp *tcp)
-{
-	return tcp->first != tcp->last;
-}
-
-/* A call takes at most three spans (head, bulk, pad), of which the pad joins the next head. */
-static bool tcp_begin(struct rpc_channel *channel, struct xdr_out *head)
-{
-	struct tcp *tcp = tcp_of(channel);
-
-	if (!unsent(tcp))
-		tcp->first = tcp->last = tcp->heads_used = 0;
-	if (tcp->last + 3 > SPANS_MAX || tcp->heads_used + MARK + RPC_HEAD_MAX + MARK > HEADS_MAX)
-		return false;
-	head->at = tcp->heads + tcp->heads_used + MARK;
-	head->end = head->at + RPC_HEAD_MAX;
-	head->bad = false;
-	return true;
-}
-
-/* Appends bytes to be sent; those that follow the last span in memory lengthen it. */
-static void add_span(struct tcp *tcp, const void *bytes, uint32_t length)
-{
-	struct iovec *last = unsent(tcp) ? &tcp->spans[tcp->last - 1] : NULL;
-
-	if (last && (uint8_t *)last->iov_base + last->iov_len == bytes) {
-		last->iov_len += length;
-		return;
-	}
-	tcp->spans[tcp->last].iov_base = (void *)bytes;
-	tcp->spans[tcp->last++].iov_len = length;
-}
-
-static uint64_t tcp_queue(struct rpc_channel *channel, uint32_t xid, const struct xdr_out *head,
-			  const struct rpc_data *data)
-{
-	struct tcp *tcp = tcp_of(channel);
-	uint32_t length = data->incoming ? 0 : data->length;
-	uint8_t *start = tcp->heads + tcp->heads_used;
-	uint32_t head_length = head->at - start; /* with the mark */
-	uint32_t pad = xdr_pad(length);
-	uint32_t message = head_length - MARK + length + pad;
-	uint32_t mark = htobe32(message | 0x80000000u);
-
-	memcpy(start, &mark, MARK);
-	add_span(tcp, start, head_length);
-	tcp->heads_used += head_length;
-	if (length)
-		add_span(tcp, data->at, length);
-	if (pad) {
-		/* Zeros, right before the next call's head: both go as one span. */
-		memset(tcp->heads + tcp->heads_used, 0, pad);
-		add_span(tcp, tcp->heads + tcp->heads_used, pad);
-		tcp->heads_used += pad;
-	}
-	tcp->queued += MARK + message;
-	return tcp->queued;
-}
-
-static uint64_t tcp_sent(const struct rpc_channel *channel)
-{
-	return tcp_of_const(channel)->sent;
-}
-
-static void drop_spans(struct tcp *tcp, size_t length)
-{
-	tcp->sent += length;
-	while (length) {
-		struct iovec *span = &tcp->spans[tcp->first];
-		size_t part = min_of(length, span->iov_len);
-
-		span->iov_base = (uint8_t *)span->iov_base + part;
-		span->iov_len -= part;
-		length -= part;
-		if (!span->iov_len)
-			tcp->first++;
-	}
-}
-
-/* One span, which is what any number of READs make, costs less by the plainer call. */
-static ssize_t send_spans(struct tcp *tcp)
-{
-	struct iovec *spans = &tcp->spans[tcp->first];
-	struct msghdr message = {.msg_iov = spans, .msg_iovlen = tcp->last - tcp->first};
-
-	if (message.msg_iovlen == 1)
-		return send(tcp->fd, spans->iov_base, spans->iov_len, MSG_DONTWAIT | MSG_NOSIGNAL);
-	return sendmsg(tcp->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-}
-
-static int tcp_flush(struct rpc_channel *channel)
-{
-	struct tcp *tcp = tcp_of(channel);
-
-	while (unsent(tcp)) {
-		ssize_t length = send_spans(tcp);
-
-		channel->counters->syscalls++;
-		if (length < 0) {
-			if (errno == EAGAIN || errno == EINTR)
-				return 0;
-			return -errno;
-		}
-		channel->counters->bytes_sent += length;
-		drop_spans(tcp, length);
-	}
-	return 0;
-}
-
-/* --- receiving --- */
-
-static int tcp_poll_fd(const struct rpc_channel *channel)
-{
-	return tcp_of_const(channel)->fd;
-}
-
-static short tcp_poll_events(const struct rpc_channel *channel)
-{
-	return unsent(tcp_of_const(channel)) ? POLLIN | POLLOUT : POLLIN;
-}
-
-/* Waits until the server takes more or sends something: both may be what the other end waits for.
- */
-static void wait_both_ways(struct tcp *tcp)
-{
-	struct pollfd poll_fd = {.fd = tcp->fd, .events = POLLIN | POLLOUT};
-
-	tcp->base.counters->syscalls++;
-	poll(&poll_fd, 1, WAIT_MS);
-}
-
-static ssize_t receive_into(struct tcp *tcp, int flags)
-{
-	struct iovec space[2];
-	struct msghdr message = {.msg_iov = space};
-
-	message.msg_iovlen = record_space(&tcp->reader, space);
-	if (message.msg_iovlen == 1)
-		return recv(tcp->fd, space->iov_base, space->iov_len, flags);
-	return recvmsg(tcp->fd, &message, flags);
-}
-
-static int tcp_receive(struct rpc_channel *channel, bool wait)
-{
-	struct tcp *tcp = tcp_of(channel);
-	ssize_t length;
-
-	if (wait && unsent(tcp)) {
-		wait_both_ways(tcp);
-		wait = false;
-	}
-	length = receive_into(tcp, wait ? 0 : MSG_DONTWAIT);
-	channel->counters->syscalls++;
-	if (length < 0)
-		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
-	if (!length)
-		return -ECONNRESET;
-	channel->counters->bytes_received += length;
-	return record_took(&tcp->reader, length);
-}
-
-static bool tcp_receiving(const struct rpc_channel *channel)
-{
-	return record_is_midway(&tcp_of_const(channel)->reader);
-}
-
-/* --- names --- */
 
 static void end_name(int fd, int (*which)(int, struct sockaddr *, socklen_t *), char *text,
 		     size_t size)
@@ -467,24 +100,35 @@ static void end_name(int fd, int (*which)(int, struct sockaddr *, socklen_t *), 
 
 static void tcp_names(const struct rpc_channel *channel, char *local, char *remote, size_t size)
 {
-	const struct tcp *tcp = tcp_of_const(channel);
+	end_name(stream_of(channel)->fd, getsockname, local, size);
+	end_name(stream_of(channel)->fd, getpeername, remote, size);
+}
 
-	end_name(tcp->fd, getsockname, local, size);
-	end_name(tcp->fd, getpeername, remote, size);
+static void tcp_close(struct rpc_channel *channel, bool abort)
+{
+	const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
+	struct stream *tcp = stream_of(channel);
+	int unacknowledged = 0;
+
+	if (abort || ioctl(tcp->fd, SIOCOUTQ, &unacknowledged) || unacknowledged)
+		setsockopt(tcp->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+	close(tcp->fd);
+	stream_free(tcp);
+	free(tcp);
 }
 
 const struct rpc_channel_ops rpc_tcp = {
 	.name = "tcp",
 	.open = tcp_open,
 	.connected = tcp_connected,
-	.poll_fd = tcp_poll_fd,
-	.poll_events = tcp_poll_events,
-	.begin = tcp_begin,
-	.queue = tcp_queue,
-	.sent = tcp_sent,
-	.flush = tcp_flush,
-	.receive = tcp_receive,
-	.receiving = tcp_receiving,
+	.poll_fd = stream_poll_fd,
+	.poll_events = stream_poll_events,
+	.begin = stream_begin,
+	.queue = stream_queue,
+	.sent = stream_sent,
+	.flush = stream_flush,
+	.receive = stream_receive,
+	.receiving = stream_receiving,
 	.names = tcp_names,
 	.unheard = tcp_unheard,
 	.close = tcp_close,

@@ -554,7 +554,7 @@ static bool cut_off(const struct session_channel *channel, uint64_t now)
  */
 static bool wants_another(const struct session_channel *channel, const struct call *call)
 {
-	return channel->link.ops->once ||
+	return channel->link.ops->traits & RPC_SENDS_ONCE ||
 	       (call->tries > config_of(channel)->retrans && channel->heard < call->last_sent);
 }
 

@@ -2,6 +2,7 @@
 #include "stats/counters.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 /* A JSON string (RFC 8259, 7). Bytes over 0x7e are written as U+0080 … U+00FF: any name stays
  * valid. */
@@ -29,10 +30,8 @@ static double microseconds(uint64_t nanoseconds)
 	return (double)nanoseconds / 1000.0;
 }
 
-static void write_rdma(FILE *out, const struct counters_transport *transport)
+static void write_rdma(FILE *out, const struct transport_counters *transport)
 {
-	write_number(out, "sends", transport->sends);
-	write_number(out, "receives", transport->receives);
 	write_number(out, "credits", transport->credits);
 	write_number(out, "rnr_errors", transport->rnr_errors);
 	write_number(out, "retry_errors", transport->retry_errors);
@@ -40,7 +39,7 @@ static void write_rdma(FILE *out, const struct counters_transport *transport)
 }
 
 void counters_write(FILE *out, const struct counters_label *label, const struct counters *counters,
-		    const struct counters_transport *transport)
+		    const struct transport_counters *transport)
 {
 	uint64_t replies = counters->rtt_count ? counters->rtt_count : 1;
 
@@ -61,7 +60,9 @@ void counters_write(FILE *out, const struct counters_label *label, const struct 
 	write_number(out, "syscalls", transport->syscalls);
 	write_number(out, "bytes_sent", transport->bytes_sent);
 	write_number(out, "bytes_received", transport->bytes_received);
-	if (transport->rdma)
+	write_number(out, "sends", transport->sends);
+	write_number(out, "receives", transport->receives);
+	if (!strcmp(label->transport, "rdma"))
 		write_rdma(out, transport);
 	write_number(out, "retransmissions", counters->retransmissions);
 	write_number(out, "reconnects", counters->reconnects);

@@ -3,7 +3,6 @@
 #ifndef NFSMULTI_COUNTERS_H
 #define NFSMULTI_COUNTERS_H
 
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -18,6 +17,19 @@ struct counters {
 	uint64_t stale_replies;		      /* replies to no outstanding call, dropped */
 	uint64_t errors;		      /* calls that ended in an error */
 	uint64_t rtt_count, rtt_sum, rtt_max; /* nanoseconds, from flush to reply */
+};
+
+/* What its transport did. */
+struct transport_counters {
+	uint64_t syscalls;
+	uint64_t bytes_sent, bytes_received; /* headers and all */
+	uint64_t sends, receives;	     /* that moved bytes; RDMA: messages */
+
+	/* RDMA's alone */
+	uint64_t credits;	/* granted by the latest reply */
+	uint64_t rnr_errors;	/* connections lost because the server had no Receive posted */
+	uint64_t retry_errors;	/* connections lost because the server did not acknowledge */
+	uint64_t registrations; /* of memory, those of the connection's own included */
 };
 
 static inline void counters_rtt(struct counters *counters, uint64_t nanoseconds)
@@ -35,14 +47,7 @@ struct counters_label {
 	uint32_t connection; /* within the job, from 0 */
 	const char *path;    /* as the pool names it */
 	const char *local, *remote;
-	const char *transport; /* "tcp", "rdma", "mount" */
-};
-
-/* Transport figures beside them; rpc.h's struct rpc_counters without its header. */
-struct counters_transport {
-	uint64_t syscalls, bytes_sent, bytes_received;
-	bool rdma; /* the rest applies, and is written */
-	uint64_t sends, receives, credits, rnr_errors, retry_errors, registrations;
+	const char *transport; /* "tcp", "mount", "rdma", which has counters of its own */
 };
 
 /*
@@ -51,6 +56,6 @@ struct counters_transport {
  * process.
  */
 void counters_write(FILE *out, const struct counters_label *label, const struct counters *counters,
-		    const struct counters_transport *transport);
+		    const struct transport_counters *transport);
 
 #endif

@@ -119,6 +119,8 @@ class ConnectionStats:
     syscalls: int
     bytes_sent: int
     bytes_received: int
+    sends: int
+    receives: int
     rewritten_bytes: int
     retransmissions: int
     reconnects: int
@@ -129,8 +131,6 @@ class ConnectionStats:
     rtt_max_us: float
 
     # RDMA's alone
-    sends: int = 0
-    receives: int = 0
     credits: int = 0
     rnr_errors: int = 0
     retry_errors: int = 0

@@ -165,7 +165,8 @@ class RecordReader(c.Structure):
         ("stage", c.c_void_p),
         ("from_", c.c_uint32),
         ("to", c.c_uint32),
-        ("readahead", c.c_uint32),
+        ("expected", c.c_uint32),
+        ("reply_size", c.c_uint32),
         ("part", c.c_int),
         ("in_fragment", c.c_bool),
         ("last", c.c_bool),
@@ -221,13 +222,12 @@ class Counters(c.Structure):
 
 
 class TransportCounters(c.Structure):
-    """struct counters_transport."""
+    """struct transport_counters."""
 
     _fields_ = (
         ("syscalls", c.c_uint64),
         ("bytes_sent", c.c_uint64),
         ("bytes_received", c.c_uint64),
-        ("rdma", c.c_bool),
         ("sends", c.c_uint64),
         ("receives", c.c_uint64),
         ("credits", c.c_uint64),
@@ -262,6 +262,7 @@ class CodecLibrary:
         reader = c.POINTER(RecordReader)
         self._declare("record_reader_init", c.c_int, reader, c.POINTER(Handler), number)
         self._declare("record_reader_free", None, reader)
+        self._declare("record_expect", None, reader)
         self._declare("record_space", c.c_int, reader, c.POINTER(Iovec))
         self._declare("record_took", c.c_int, reader, number)
         tables = c.POINTER(CountersLabel), c.POINTER(Counters), c.POINTER(TransportCounters)
@@ -358,7 +359,7 @@ class Records:
         self._handler = Handler(REPLY(self._reply), FINISHED(self._finished), None, None)
         self._reader = RecordReader()
         assert self._lib.record_reader_init(self._reader, self._handler, message_max) == 0
-        self._stage = self._reader.readahead
+        self._stage = 128 << 10
 
     def __enter__(self) -> Self:
         return self
@@ -372,6 +373,14 @@ class Records:
         while at < len(data):
             at += self._receive(data[at : at + max(1, sizes[turn % len(sizes)])])
             turn += 1
+
+    def room_for(self, expected: int) -> int:
+        """How much is received at once while so many replies are on their way."""
+        while self._reader.expected < expected:
+            self._lib.record_expect(self._reader)
+        space = (Iovec * 2)()
+        assert self._lib.record_space(self._reader, space) == 1
+        return int(space[0].length)
 
     def _receive(self, data: bytes) -> int:
         """Put what there is room for where it belongs."""
@@ -472,7 +481,7 @@ _MIRRORS: dict[str, type[c.Structure]] = {
     "nfs3_result": Result,
     "counters": Counters,
     "counters_label": CountersLabel,
-    "counters_transport": TransportCounters,
+    "transport_counters": TransportCounters,
 }
 _POINTER, _NUMBER, _BYTES = c.c_void_p, c.c_uint64, c.c_char_p
 _SHIM_TYPES: dict[str, tuple[Any, ...]] = {

@@ -44,6 +44,8 @@ _NUMBERS = [
     "syscalls",
     "bytes_sent",
     "bytes_received",
+    "sends",
+    "receives",
     "retransmissions",
     "reconnects",
     "reissues",
@@ -109,6 +111,8 @@ def test_bytes_on_the_wire(exported: Place) -> None:
         assert 80 * calls < line.bytes_sent - line.write_bytes < 300 * calls
         assert 80 * calls < line.bytes_received - line.read_bytes < 300 * calls
         assert calls < line.syscalls < 10 * calls
+        assert 0 < line.sends <= calls
+        assert 0 < line.receives <= line.syscalls - line.sends
 
 
 def test_a_round_trip_lasts_until_the_reply(exported: Place, lab: Lab) -> None:

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "path.h"
+#include "pool_path.h"
 
 void path_free(struct pool_path *path)
 {

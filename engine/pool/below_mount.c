@@ -2,8 +2,8 @@
 #include <errno.h>
 #include <limits.h>
 
+#include "below_mount.h"
 #include "cursor.h"
-#include "names.h"
 
 /* The rest of `file` inside `directory`; several slashes are as good as one. */
 static const char *below(const char *directory, const char *file)
@@ -25,7 +25,7 @@ static const char *below(const char *directory, const char *file)
 	return inner.at;
 }
 
-const char *names_below_mount(const struct pool *pool, const char *file)
+const char *pool_below_mount(const struct pool *pool, const char *file)
 {
 	const char *shortest = NULL;
 
@@ -70,7 +70,7 @@ static int check_name(const struct cursor *name)
 static int strip(const struct pool *pool, struct cursor *name)
 {
 	const struct pool_path *mount = first_mount(pool);
-	const char *rest = names_below_mount(pool, name->at);
+	const char *rest = pool_below_mount(pool, name->at);
 
 	if (mount && !rest)
 		return cursor_refuse(name, name->at,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * path.h - what a struct pool_path owns.
+ * pool_path.h - what a struct pool_path owns.
  */
-#ifndef NFSMULTI_PATH_H
-#define NFSMULTI_PATH_H
+#ifndef NFSMULTI_POOL_PATH_H
+#define NFSMULTI_POOL_PATH_H
 
 #include "pool.h"
 
