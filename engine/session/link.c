@@ -13,7 +13,7 @@ static const uint64_t RETRY_FIRST = 100 * MSEC, RETRY_LAST = SEC;
 void link_init(struct link *link, const struct rpc_channel_ops *ops, const struct rpc_terms *terms)
 {
 	*link = (struct link){.ops = ops, .terms = *terms};
-	link->terms.source = &link->source;
+	link->terms.source_port = &link->source_port;
 }
 
 int link_open(struct link *link)

@@ -14,18 +14,18 @@
 
 struct link {
 	const struct rpc_channel_ops *ops;
-	struct rpc_terms terms;		/* of each channel */
-	struct sockaddr_storage source; /* of the latest; the next one keeps it */
-	struct rpc_channel *channel;	/* NULL: none, the next is opened at retry_at */
-	bool up;			/* it is connected */
-	bool was_up;			/* one has been */
-	uint64_t deadline;		/* for connecting */
+	struct rpc_terms terms;	     /* of each channel */
+	uint16_t source_port;	     /* of the latest; the next one keeps it */
+	struct rpc_channel *channel; /* NULL: none, the next is opened at retry_at */
+	bool up;		     /* it is connected */
+	bool was_up;		     /* one has been */
+	uint64_t deadline;	     /* for connecting */
 	uint64_t retry_at, retry_delay;
 	uint64_t down_since;
 	uint32_t epoch; /* changes with the channel */
 };
 
-/* terms->source is the link's own; what else they point to outlives the link. */
+/* terms->source_port is the link's own; what else they point to outlives the link. */
 void link_init(struct link *link, const struct rpc_channel_ops *ops, const struct rpc_terms *terms);
 
 /* Begins to connect. */

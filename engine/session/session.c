@@ -563,7 +563,7 @@ static bool may_go_again(const struct session_channel *channel, const struct cal
 {
 	const struct link *link = &channel->link;
 
-	return link->ops->once ||
+	return link->ops->traits & RPC_SENDS_ONCE ||
 	       (call != channel->reply.call && link->ops->sent(link->channel) >= call->position);
 }
 

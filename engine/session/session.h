@@ -65,7 +65,7 @@ int session_init(struct session *session, struct path *path, const struct protoc
 void session_free(struct session *session);
 
 /*
- * A channel for the I/O of `conn`; terms->handler and ->source are set here. 0, or a negative
+ * A channel for the I/O of `conn`; terms->handler is set here. 0, or a negative
  * errno; session_close_channel() is for what was opened and what was not.
  */
 int session_open_channel(struct session_channel *channel, struct session *session,
