@@ -81,13 +81,6 @@ static inline void rpc_set_port(struct sockaddr_storage *address, uint16_t port)
 		((struct sockaddr_in *)address)->sin_port = htons(port);
 }
 
-static inline uint16_t rpc_port(const struct sockaddr_storage *address)
-{
-	if (address->ss_family == AF_INET6)
-		return ntohs(((const struct sockaddr_in6 *)address)->sin6_port);
-	return ntohs(((const struct sockaddr_in *)address)->sin_port);
-}
-
 struct rdma_memory;
 
 /* Places that the most part of bulk data lies in: fio's buffers, and what hold_writes keeps. */

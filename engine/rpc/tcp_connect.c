@@ -74,10 +74,10 @@ static int connect_reserved(const struct rpc_address *address)
 
 static uint16_t port_of(int fd)
 {
-	struct sockaddr_storage local = {.ss_family = AF_UNSPEC};
+	struct sockaddr_in6 local = {0}; /* IPv4 has its port in the same place */
 	socklen_t length = sizeof(local);
 
-	return getsockname(fd, (struct sockaddr *)&local, &length) ? 0 : rpc_port(&local);
+	return getsockname(fd, (struct sockaddr *)&local, &length) ? 0 : ntohs(local.sin6_port);
 }
 
 int tcp_connect(const struct rpc_address *address, uint16_t *source_port)
