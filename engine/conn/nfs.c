@@ -39,6 +39,12 @@ static const struct rpc_channel_ops *transport_for(const struct path *path,
 	return &rpc_tcp;
 }
 
+/* Files are laid out over TCP, also where the path's data goes over RDMA. */
+static bool over_rdma(const struct rpc_channel_ops *transport)
+{
+	return transport->traits & RPC_MOVES_DATA;
+}
+
 static void nfs_close(struct conn *conn)
 {
 	struct nfs_conn *nfs = nfs_of(conn);
@@ -53,7 +59,7 @@ static int open_channel(struct nfs_conn *nfs, const struct rpc_channel_ops *tran
 	struct path *path = nfs->base.path;
 	const struct conn_job *job = nfs->base.job;
 	struct rpc_terms terms = {
-		.address = path_next_address(path, path->config.rdma),
+		.address = path_next_address(path, over_rdma(transport)),
 		.counters = &nfs->base.transport,
 		.reply_max = PATH_IO_MAX + path->protocol->reply_head_max,
 		.calls_max = job->io_count,
@@ -87,10 +93,11 @@ static int nfs_open(struct conn **conn, struct path *path, struct conn_job *job)
 	error = open_channel(nfs, transport);
 	if (error && !job->failover) {
 		job->log("%s: cannot open a connection%s: %s%s", path->config.label,
-			 path->config.rdma ? " over RDMA" : "", strerror(-error),
-			 path->config.rdma ? ": does this machine have an RDMA device (rdma link), "
-					     "and is rdma_ucm loaded?"
-					   : "");
+			 over_rdma(transport) ? " over RDMA" : "", strerror(-error),
+			 over_rdma(transport)
+				 ? ": does this machine have an RDMA device (rdma link), "
+				   "and is rdma_ucm loaded?"
+				 : "");
 		nfs_close(&nfs->base);
 		return error;
 	}
@@ -101,13 +108,13 @@ static int nfs_open(struct conn **conn, struct path *path, struct conn_job *job)
 static int nfs_ready(struct conn *conn)
 {
 	struct nfs_conn *nfs = nfs_of(conn);
-	const struct path_config *config = &conn->path->config;
+	bool rdma = over_rdma(nfs->channel.link.ops);
 	int error = session_connect(&nfs->channel);
 
 	if (error && error != -EINPROGRESS) {
 		conn->job->log("%s: cannot connect to %s %u: %s: is the NFS server running there?",
-			       config->label, config->rdma ? "RDMA port" : "port",
-			       path_port(conn->path, config->rdma), strerror(-error));
+			       conn->path->config.label, rdma ? "RDMA port" : "port",
+			       path_port(conn->path, rdma), strerror(-error));
 		session_close_channel(&nfs->channel);
 	}
 	return error;
