@@ -385,6 +385,10 @@ _HOSTILE: dict[str, tuple[Answer, tuple[int, str]]] = {
     "neither accepted nor denied": (Answer(rpc=struct.pack(">I", 2)), _BROKEN),
     "unknown accept_stat": (Answer(rpc=struct.pack(">4I", 0, 0, 0, 6)), _BROKEN),
     "endless verifier": (Answer(rpc=struct.pack(">3I", 0, 0, 2**32 - 1) + bytes(64)), _BROKEN),
+    "a verifier of RPCSEC_GSS": (
+        Answer(rpc=struct.pack(">5I", 0, 6, 4, 1, 0) + bytes(200)),
+        (errno.EACCES, "the reply's verifier is not one of the calls' flavor"),
+    ),
     "another call's number": (Answer(xid=1), _SILENT),
     "half a result": (Answer(results=struct.pack(">2I", 0, 1) + bytes(40)), _BROKEN),
     "attributes that are neither there nor not": (Answer(attributes=2), _CONTRADICTS),
