@@ -601,5 +601,6 @@ const struct rpc_channel_ops rpc_rdma = {
 	.receiving = rdma_receiving,
 	.names = rdma_names,
 	.unheard = rdma_unheard,
+	.acknowledged = rdma_sent,
 	.close = rdma_close,
 };

@@ -160,6 +160,12 @@ struct rpc_channel_ops {
 	 */
 	uint64_t (*unheard)(const struct rpc_channel *channel);
 
+	/*
+	 * The position that the other host has acknowledged, at most sent(): what is beyond it is
+	 * still on its way. The channel's sent() where the transport does not tell.
+	 */
+	uint64_t (*acknowledged)(const struct rpc_channel *channel);
+
 	/* True in the middle of a reply: more of it is on its way. */
 	bool (*receiving)(const struct rpc_channel *channel);
 

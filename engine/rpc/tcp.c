@@ -88,6 +88,21 @@ static uint64_t tcp_unheard(const struct rpc_channel *channel)
 	return info.tcpi_last_ack_recv * MSEC;
 }
 
+/* What the socket holds, sent or not, has not been acknowledged. */
+static int unacknowledged(const struct stream *tcp)
+{
+	int bytes = 0;
+
+	return ioctl(tcp->fd, SIOCOUTQ, &bytes) ? 0 : bytes;
+}
+
+static uint64_t tcp_acknowledged(const struct rpc_channel *channel)
+{
+	const struct stream *tcp = stream_of(channel);
+
+	return tcp->sent - (uint64_t)unacknowledged(tcp);
+}
+
 static void end_name(int fd, int (*which)(int, struct sockaddr *, socklen_t *), char *text,
 		     size_t size)
 {
@@ -108,9 +123,8 @@ static void tcp_close(struct rpc_channel *channel, bool abort)
 {
 	const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
 	struct stream *tcp = stream_of(channel);
-	int unacknowledged = 0;
 
-	if (abort || ioctl(tcp->fd, SIOCOUTQ, &unacknowledged) || unacknowledged)
+	if (abort || unacknowledged(tcp))
 		setsockopt(tcp->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
 	close(tcp->fd);
 	stream_free(tcp);
@@ -131,5 +145,6 @@ const struct rpc_channel_ops rpc_tcp = {
 	.receiving = stream_receiving,
 	.names = tcp_names,
 	.unheard = tcp_unheard,
+	.acknowledged = tcp_acknowledged,
 	.close = tcp_close,
 };

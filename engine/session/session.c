@@ -185,6 +185,24 @@ static void ask_if_silent(struct session_channel *channel, uint64_t now)
 		ask(channel);
 }
 
+/*
+ * A probe stands behind the data of WRITEs, or waits for room: while such data is acknowledged, and
+ * the probe itself is not, the server has not been asked yet.
+ */
+static void note_progress(struct session_channel *channel, uint64_t now)
+{
+	const struct link *link = &channel->link;
+	uint64_t acknowledged;
+
+	if (!channel->asked)
+		return;
+	acknowledged = link->ops->acknowledged(link->channel);
+	if (acknowledged != channel->acknowledged &&
+	    (!channel->probe || acknowledged < channel->probe->position))
+		channel->heard = now;
+	channel->acknowledged = acknowledged;
+}
+
 static bool unanswered(const struct session_channel *channel, uint64_t now)
 {
 	return channel->asked && now - channel->heard > silence_max(channel);
@@ -607,6 +625,7 @@ static void watch(struct session_channel *channel, uint64_t now, bool spare)
 {
 	struct conn *conn = channel->conn;
 
+	note_progress(channel, now);
 	if (spare || conn->job->ask)
 		ask_if_silent(channel, now);
 	if (conn->dead) {

@@ -51,12 +51,13 @@ struct session_channel {
 	uint32_t unflushed; /* submitted since the last flush that sent */
 	struct session_reply reply;
 
-	uint64_t heard;	    /* clock_now() when bytes came from the server, or it was asked */
-	bool asked;	    /* for a sign of life, which has not come yet: … */
-	struct call *probe; /* … by this call; NULL: it could not be sent */
-	bool answered;	    /* it has answered a call since the channel came up */
-	uint32_t broken;    /* channels in a row that were lost by what the server sent */
-	bool hopeless;	    /* there were too many of these: others are to take over */
+	uint64_t heard;	       /* clock_now() when bytes came from the server, or it was asked */
+	bool asked;	       /* for a sign of life, which has not come yet: … */
+	struct call *probe;    /* … by this call; NULL: it could not be sent */
+	uint64_t acknowledged; /* the link's, when it was last looked at */
+	bool answered;	       /* it has answered a call since the channel came up */
+	uint32_t broken;       /* channels in a row that were lost by what the server sent */
+	bool hopeless;	       /* there were too many of these: others are to take over */
 };
 
 /* Calls of up to `calls` I/Os at once. 0 or -ENOMEM. `path` outlives the session. */

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
+from conftest import FioRunner, started_lab
 from engine_helpers import done, said
 from scripted_jobs import (
     MIB,
@@ -20,7 +22,9 @@ from scripted_jobs import (
     fixture_of_runs,
 )
 
-from nfsmulti.fiorun import FioResult
+from nfsmulti.fiorun import Engine, Fio, FioResult
+from nfsmulti.lab.config import LabConfig
+from nfsmulti.lab.limits import Limits
 from nfsmulti.scripted import DATA, Answer, Call, Hook, Nfs, ScriptedServer, Status
 
 pytestmark = pytest.mark.sanitized
@@ -249,3 +253,24 @@ def test_a_path_that_is_dead_from_the_start(
 def test_without_failover_such_a_path_ends_the_job(client: Client, paths: ScriptedServer) -> None:
     paths.refuse(_SECOND)
     assert client(paths, **{**_JOB, "failover": 0}).status == 1
+
+
+def test_a_probe_waits_for_the_data_before_it(
+    engine: Engine, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """A slow link is no silence: a path that takes data is asked again when it has taken it."""
+    with started_lab(LabConfig(addresses=2, limits=Limits(link="16mbit"))) as lab:
+        fio = Fio(engine, enter=lab.command([]), env=lab.environment)
+        run = FioRunner(fio, lab.pool, tmp_path, request.node)
+        result = run(
+            rw="write",
+            bs="1m",
+            size="12m",
+            iodepth=12,
+            filename="slow",
+            failover=1,
+            spread="stripe",
+            timeo=8,
+        )
+    done(result)
+    assert "does not answer" not in "".join(said(result))
