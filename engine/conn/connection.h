@@ -104,7 +104,7 @@ struct conn_job {
 	bool failover;		 /* a connection that does not answer hands its I/O on: dead */
 	bool health_changed;	 /* of one that is dead, or to be: failover is to look at once */
 	uint32_t alive;		 /* connections that are not dead; the last one never is */
-	uint32_t outstanding;	 /* I/Os submitted to any of them and not finished */
+	uint32_t outstanding;	 /* I/Os submitted and not finished, those requeued as well */
 	struct io_list requeued; /* I/O of the dead: group.c finds it another connection */
 	uint64_t now;	    /* clock_now() at the last flush or reply: one reading serves a batch */
 	bool writes;	    /* some of the I/O will be writes */
@@ -228,11 +228,10 @@ static inline void conn_finish(struct conn *conn, struct conn_io *io)
 	io_list_add(&conn->job->finished, io);
 }
 
-/* Another connection is to take `io`, as if it had not been submitted. */
+/* Another connection is to take `io`: the job's count of outstanding ones still has it. */
 static inline void conn_requeue(struct conn *conn, struct conn_io *io)
 {
 	conn->outstanding--;
-	conn->job->outstanding--;
 	io_list_add(&conn->job->requeued, io);
 }
 

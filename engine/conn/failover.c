@@ -33,7 +33,7 @@ void failover_look(struct group *group)
 		struct conn *conn = group->conns[i];
 		enum conn_health health = conn->ops->health(conn);
 
-		if (conn->dead && health == CONN_ANSWERS)
+		if (conn->dead && !conn->path->unusable && health == CONN_ANSWERS)
 			revive(conn);
 		else if (conn_may_retire(conn) && health == CONN_SILENT)
 			retire(conn);

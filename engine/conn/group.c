@@ -87,8 +87,10 @@ static void reissue(struct group *group)
 	struct conn_io *io;
 
 	while ((io = io_list_take(&group->job.requeued))) {
-		uint32_t number = group_submit(group, io->conn->number, io);
+		uint32_t number;
 
+		group->job.outstanding--; /* group_submit() counts it again */
+		number = group_submit(group, io->conn->number, io);
 		group->conns[number]->counters.reissues++;
 	}
 	group_flush(group);

@@ -11,8 +11,6 @@
 #include "nfs/status.h"
 #include "rpc/message.h"
 #include "session/protocol.h"
-#include "session/session.h"
-#include "util.h"
 
 static enum nfs3_procedure procedure_of(const struct call *call)
 {
@@ -30,25 +28,28 @@ static const char *operation(const struct call *call)
 	return nfs3_procedure_name(procedure_of(call));
 }
 
+/* A call needs no number but its xid. */
 static bool acquire(struct session *session, struct call *call)
 {
-	call->xid = call_new_xid(&session->calls, call);
+	(void)session, (void)call;
 	return true;
 }
 
-static void release(struct session *session, struct call *call)
+static void release(struct session *session, struct call *call, bool answered)
 {
-	(void)session, (void)call;
+	(void)session, (void)call, (void)answered;
 }
 
-static void encode(struct xdr_out *out, const struct call *call,
-		   const struct rpc_credentials *credentials, const void *file)
+static const uint8_t *encode(struct xdr_out *out, const struct call *call,
+			     const struct rpc_credentials *credentials, const void *file)
 {
 	const struct conn_io *io = call->io;
+	const uint8_t *arguments;
 
 	rpc_encode_call(out, call->xid, NFS_PROGRAM, NFS_V3, procedure_of(call), credentials);
+	arguments = out->at;
 	if (!io)
-		return;
+		return arguments;
 	switch (io->op) {
 	case IO_READ: nfs3_encode_read(out, file, io->offset + io->done, call_rest(call)); break;
 	case IO_WRITE:
@@ -57,6 +58,7 @@ static void encode(struct xdr_out *out, const struct call *call,
 		break;
 	case IO_COMMIT: nfs3_encode_commit(out, file); break;
 	}
+	return arguments;
 }
 
 static enum verdict fail(struct call_result *result, int error, const char *fault)
@@ -147,7 +149,7 @@ static void close_file(void *file)
 
 static int limits(struct names *names, const void *file, uint32_t *read_max, uint32_t *write_max)
 {
-	struct nfs3_limits offered;
+	struct nfs3_limits offered = {0};
 	int error = names_limits(names, file, &offered);
 
 	*read_max = offered.read_max;

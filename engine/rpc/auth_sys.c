@@ -50,10 +50,10 @@ static void auth_sys_put(const struct rpc_credentials *credentials, struct xdr_o
 	xdr_put_fixed(out, auth->bytes, auth->length);
 }
 
-static bool auth_sys_wrap(const struct rpc_credentials *credentials, uint32_t xid,
-			  struct xdr_out *out, const uint8_t *arguments)
+static bool auth_sys_wrap(const struct rpc_credentials *credentials, struct xdr_out *out,
+			  const uint8_t *arguments, const struct rpc_data *data)
 {
-	(void)credentials, (void)xid, (void)out, (void)arguments;
+	(void)credentials, (void)out, (void)arguments, (void)data;
 	return true;
 }
 
@@ -65,8 +65,15 @@ static bool auth_sys_check(const struct rpc_credentials *credentials, uint32_t x
 	return verifier->flavor <= RPC_AUTH_SHORT;
 }
 
-static bool auth_sys_unwrap(const struct rpc_credentials *credentials, uint32_t xid, void *data,
-			    uint32_t length)
+static bool auth_sys_unwrap(const struct rpc_credentials *credentials, uint32_t xid,
+			    struct xdr_in *in)
+{
+	(void)credentials, (void)xid, (void)in;
+	return true;
+}
+
+static bool auth_sys_unwrap_data(const struct rpc_credentials *credentials, uint32_t xid,
+				 void *data, uint32_t length)
 {
 	(void)credentials, (void)xid, (void)data, (void)length;
 	return true;
@@ -79,6 +86,7 @@ static const struct rpc_flavor auth_sys_flavor = {
 	.wrap = auth_sys_wrap,
 	.check = auth_sys_check,
 	.unwrap = auth_sys_unwrap,
+	.unwrap_data = auth_sys_unwrap_data,
 };
 
 void auth_sys_init(struct auth_sys *auth, const struct auth_sys_ids *ids)

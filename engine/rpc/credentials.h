@@ -21,6 +21,7 @@ struct rpc_verifier {
 };
 
 struct rpc_credentials;
+struct rpc_data;
 
 struct rpc_flavor {
 	const char *name; /* "AUTH_SYS" */
@@ -30,17 +31,23 @@ struct rpc_flavor {
 	void (*put)(const struct rpc_credentials *credentials, struct xdr_out *out,
 		    const uint8_t *start);
 
-	/* Arguments and data of a call before it is sent; a flavor without privacy leaves them. */
-	bool (*wrap)(const struct rpc_credentials *credentials, uint32_t xid, struct xdr_out *out,
-		     const uint8_t *arguments);
+	/*
+	 * Makes a call's arguments, which end at out->at, and its data what goes over the wire.
+	 * False: it cannot. A flavor without integrity or privacy leaves them.
+	 */
+	bool (*wrap)(const struct rpc_credentials *credentials, struct xdr_out *out,
+		     const uint8_t *arguments, const struct rpc_data *data);
 
 	/* False where the reply `xid` is not to be believed: asked before any of it is used. */
 	bool (*check)(const struct rpc_credentials *credentials, uint32_t xid,
 		      const struct rpc_verifier *verifier);
 
-	/* The same for its bulk data, once all of it is in place and before the I/O gets it. */
-	bool (*unwrap)(const struct rpc_credentials *credentials, uint32_t xid, void *data,
-		       uint32_t length);
+	/* The opposite of wrap(), for results before they are decoded; false as for check(). */
+	bool (*unwrap)(const struct rpc_credentials *credentials, uint32_t xid, struct xdr_in *in);
+
+	/* The same for bulk data, once all of it is in place and before the I/O gets it. */
+	bool (*unwrap_data)(const struct rpc_credentials *credentials, uint32_t xid, void *data,
+			    uint32_t length);
 };
 
 struct rpc_credentials {

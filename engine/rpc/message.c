@@ -15,14 +15,13 @@ enum { AUTH_BODY_MAX = 400 };
 void rpc_encode_call(struct xdr_out *out, uint32_t xid, uint32_t program, uint32_t version,
 		     uint32_t procedure, const struct rpc_credentials *credentials)
 {
+	const uint32_t header[] = {
+		htobe32(xid),	  htobe32(CALL),    htobe32(RPC_VERSION),
+		htobe32(program), htobe32(version), htobe32(procedure),
+	};
 	const uint8_t *start = out->at;
 
-	xdr_put_u32(out, xid);
-	xdr_put_u32(out, CALL);
-	xdr_put_u32(out, RPC_VERSION);
-	xdr_put_u32(out, program);
-	xdr_put_u32(out, version);
-	xdr_put_u32(out, procedure);
+	xdr_put_fixed(out, header, sizeof(header));
 	credentials->flavor->put(credentials, out, start);
 }
 

@@ -34,7 +34,7 @@ enum { SPIN_PAUSE = 64 }; /* waits without, after spinning did not pay */
 #define SEND_ID (1ull << 32) /* in wr_id: a send; the rest is how many sends it stands for */
 
 /* One credit's worth: the call that uses it, and its part of the send buffer. */
-struct call {
+struct rdma_call {
 	struct rpc_data data;
 	struct rpcrdma_chunk written; /* offered for the reply's data */
 	struct ibv_send_wr work;
@@ -54,7 +54,7 @@ struct rdma {
 	uint32_t send_size;
 
 	/* calls[order[0 … outstanding)] are under way, the others free; order is a permutation. */
-	struct call *calls;
+	struct rdma_call *calls;
 	uint32_t *xids; /* of calls, apart, as each reply looks through them */
 	uint16_t *order;
 	uint32_t calls_max, outstanding, window;
@@ -144,7 +144,7 @@ static uint32_t limit_calls(const struct rdma *rdma)
 	return max_of(min_of(calls, (uint32_t)(device.max_cqe - SPARES) / 3), 1u);
 }
 
-static uint8_t *send_buffer(const struct rdma *rdma, const struct call *call)
+static uint8_t *send_buffer(const struct rdma *rdma, const struct rdma_call *call)
 {
 	return rdma->buffers + (size_t)(call - rdma->calls) * rdma->send_size;
 }
@@ -230,7 +230,7 @@ static int rdma_connected(struct rpc_channel *channel)
 static bool rdma_begin(struct rpc_channel *channel, struct xdr_out *head)
 {
 	struct rdma *rdma = rdma_of(channel);
-	const struct call *call;
+	const struct rdma_call *call;
 
 	if (rdma->outstanding >= rdma->window || rdma->unreaped >= 2 * rdma->calls_max)
 		return false;
@@ -294,7 +294,7 @@ static void signal_some(struct rdma *rdma, struct ibv_send_wr *work)
 	rdma->unsignaled = 0;
 }
 
-static void chain(struct rdma *rdma, struct call *call, uint8_t *start, uint32_t length)
+static void chain(struct rdma *rdma, struct rdma_call *call, uint8_t *start, uint32_t length)
 {
 	call->message = (struct ibv_sge){(uintptr_t)start, length, rdma->buffers_mr->lkey};
 	call->work = (struct ibv_send_wr){
@@ -314,7 +314,7 @@ static uint64_t rdma_queue(struct rpc_channel *channel, uint32_t xid, const stru
 			   const struct rpc_data *data)
 {
 	struct rdma *rdma = rdma_of(channel);
-	struct call *call = &rdma->calls[rdma->order[rdma->outstanding]];
+	struct rdma_call *call = &rdma->calls[rdma->order[rdma->outstanding]];
 	struct rpcrdma_call header = {.xid = xid, .credits = rdma->calls_max};
 	uint8_t *message = send_buffer(rdma, call) + RPCRDMA_HEADER_MAX;
 	uint32_t length = place_data(rdma, &header, message, head->at - message, data);
@@ -359,7 +359,7 @@ static int rdma_flush(struct rpc_channel *channel)
 
 /* The place in `order` of the outstanding call with that number, or `outstanding`: there is none.
  */
-static uint32_t find_call(const struct rdma *rdma, uint32_t xid)
+static uint32_t outstanding_call(const struct rdma *rdma, uint32_t xid)
 {
 	uint32_t at = 0;
 
@@ -378,7 +378,7 @@ static void free_call(struct rdma *rdma, uint32_t at)
 }
 
 /* True where the reply's data is, or now has been put, where the owner wants it. */
-static bool take_data(const struct call *call, const struct rpc_bulk *bulk, uint64_t written,
+static bool take_data(const struct rdma_call *call, const struct rpc_bulk *bulk, uint64_t written,
 		      const uint8_t *rest, uint32_t rest_length)
 {
 	if (written)
@@ -391,7 +391,7 @@ static bool take_data(const struct call *call, const struct rpc_bulk *bulk, uint
 }
 
 /* Hands over a reply that is as it should be, as far as the transport can tell. */
-static int deliver(struct rdma *rdma, uint32_t xid, const struct call *call,
+static int deliver(struct rdma *rdma, uint32_t xid, const struct rdma_call *call,
 		   const struct xdr_in *message, uint64_t written)
 {
 	const struct rpc_handler *handler = rdma->terms.handler;
@@ -434,7 +434,7 @@ static int take_message(struct rdma *rdma, const uint8_t *message, uint32_t leng
 {
 	struct xdr_in in = {message, message + length, false};
 	struct rpcrdma_reply reply;
-	const struct call *call;
+	const struct rdma_call *call;
 	uint64_t written;
 	uint32_t at;
 
@@ -443,7 +443,7 @@ static int take_message(struct rdma *rdma, const uint8_t *message, uint32_t leng
 		return -EBADMSG;
 	rdma->window = rpcrdma_credit_window(reply.credits, rdma->calls_max);
 	rdma->base.counters->credits = reply.credits;
-	at = find_call(rdma, reply.xid);
+	at = outstanding_call(rdma, reply.xid);
 	if (at == rdma->outstanding)
 		return disown(rdma, &reply, &in);
 	call = &rdma->calls[rdma->order[at]];

@@ -49,25 +49,26 @@ static int connect_from(const struct rpc_address *address, uint16_t port)
 
 	if (fd < 0)
 		return fd;
-	if (!bind_to(fd, address, port) &&
-	    (!connect(fd, remote, address->remote_length) || errno == EINPROGRESS))
+	if (bind_to(fd, address, port))
+		error = -errno;
+	else if (!connect(fd, remote, address->remote_length) || errno == EINPROGRESS)
 		return fd;
-	error = -errno;
+	else if (errno == EADDRNOTAVAIL) /* a connection in TIME_WAIT has it towards this server */
+		error = -EADDRINUSE;
+	else
+		error = -errno;
 	close(fd);
 	return error;
 }
 
-/*
- * From a port of 512 to 1023, as bindresvport(3), for both families. A port may be free to bind and
- * still be taken towards this server by a connection in TIME_WAIT (EADDRNOTAVAIL).
- */
+/* From a port of 512 to 1023, as bindresvport(3), for both families. */
 static int connect_reserved(const struct rpc_address *address)
 {
 	enum { LOWEST = 512, PORTS = 512 };
 	unsigned int first = (unsigned int)clock_now() % PORTS;
 	int fd = -EADDRINUSE;
 
-	for (unsigned int i = 0; i < PORTS && (fd == -EADDRINUSE || fd == -EADDRNOTAVAIL); i++)
+	for (unsigned int i = 0; i < PORTS && fd == -EADDRINUSE; i++)
 		fd = connect_from(address, LOWEST + (first + i) % PORTS);
 	return fd;
 }

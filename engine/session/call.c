@@ -40,8 +40,7 @@ struct call *call_take(struct call_table *table, struct session_channel *channel
 		TAILQ_REMOVE(&table->free, call, link);
 	else
 		call = &table->calls[table->used++];
-	memset(call, 0, sizeof(*call));
-	call->channel = channel;
+	*call = (struct call){.channel = channel};
 	return call;
 }
 

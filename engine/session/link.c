@@ -75,5 +75,5 @@ void link_answered(struct link *link)
 
 uint64_t link_down_for(const struct link *link, uint64_t now)
 {
-	return link->up ? 0 : now - link->down_since;
+	return link->up || now < link->down_since ? 0 : now - link->down_since;
 }

@@ -4,7 +4,8 @@
  *
  * A session knows calls, channels and time; a protocol knows what the messages say, and what a
  * server must be told before and after. What it keeps of a server (struct session's `state`) and of
- * a file is its own, and opaque to everybody else. Nothing here blocks but open_file().
+ * a file is its own, and opaque to everybody else. Nothing here blocks but open_file() and
+ * limits().
  */
 #ifndef NFSMULTI_SESSION_PROTOCOL_H
 #define NFSMULTI_SESSION_PROTOCOL_H
@@ -21,6 +22,7 @@ struct session;
 enum verdict {
 	CALL_DONE,    /* the I/O is complete */
 	CALL_REST,    /* it moved a part: another call is to ask for the rest */
+	CALL_AGAIN,   /* it moved nothing: another call is to ask the same */
 	CALL_DELAY,   /* the server asks to wait: the same again later, as a new call */
 	CALL_RECOVER, /* state at the server is gone: after recover(), the same as a new call */
 	CALL_FAIL,    /* the I/O ends with result->error */
@@ -51,18 +53,20 @@ struct protocol {
 	const char *(*operation)(const struct call *call);
 
 	/*
-	 * Gives a call its number before it is sent for the first time. False: none is free; the
-	 * call waits until another is answered. release(): it was answered, or forgotten.
+	 * Before a call is sent for the first time: what the protocol numbers it by, beside its
+	 * xid. False: no number is free; the call waits until another is answered. release(): it
+	 * was answered, or is given up.
 	 */
 	bool (*acquire)(struct session *session, struct call *call);
-	void (*release)(struct session *session, struct call *call);
+	void (*release)(struct session *session, struct call *call, bool answered);
 
 	/*
 	 * Writes a call's head, for its I/O from io->done on, into room for RPC_HEAD_MAX bytes. A
-	 * WRITE's data follows it. `file` is NULL for a call without an I/O.
+	 * WRITE's data follows it. `file` is NULL for a call without an I/O. Returns where the
+	 * arguments begin, behind the RPC header.
 	 */
-	void (*encode)(struct xdr_out *out, const struct call *call,
-		       const struct rpc_credentials *credentials, const void *file);
+	const uint8_t *(*encode)(struct xdr_out *out, const struct call *call,
+				 const struct rpc_credentials *credentials, const void *file);
 
 	/*
 	 * Reads the results behind the RPC header, of a READ up to its data. in->bad: more bytes
@@ -76,8 +80,8 @@ struct protocol {
 	void (*tick)(struct session *session, uint64_t now);
 
 	/*
-	 * Finds a file and what one READ and one WRITE of it may carry. Waits for the server, as
-	 * names.h says. 0 with *file set, or a negative errno: names_error() says why.
+	 * Finds a file. limits(): what one READ and one WRITE of any may carry. Both wait for the
+	 * server, as names.h says. 0, or a negative errno: names_error() says why.
 	 */
 	int (*open_file)(struct names *names, const char *name, void **file);
 	void (*close_file)(void *file);
@@ -87,7 +91,7 @@ struct protocol {
 
 extern const struct protocol protocol_nfs3;
 
-/* What `io` still has to move. */
+/* Bytes that the I/O of `call` still has to move. */
 static inline uint32_t call_rest(const struct call *call)
 {
 	return call->io->length - call->io->done;

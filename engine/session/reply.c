@@ -4,10 +4,13 @@
 
 #include "session/session.h"
 
-static bool believable(const struct session *session, const struct rpc_reply_header *header)
+static bool believable(const struct session *session, const struct rpc_reply_header *header,
+		       struct xdr_in *in)
 {
-	return session->credentials->flavor->check(session->credentials, header->xid,
-						   &header->verifier);
+	const struct rpc_credentials *credentials = session->credentials;
+
+	return credentials->flavor->check(credentials, header->xid, &header->verifier) &&
+	       credentials->flavor->unwrap(credentials, header->xid, in);
 }
 
 /* The verdict on a reply to `call`; in->bad: more bytes are needed for it. */
@@ -17,7 +20,7 @@ static void judge(const struct session *session, struct xdr_in *in, struct sessi
 	reply->verdict = CALL_FAIL;
 	if (reply->header.verdict != RPC_SUCCESS) {
 		reply->result.error = rpc_verdict_errno(&reply->header);
-	} else if (!believable(session, &reply->header)) {
+	} else if (!believable(session, &reply->header, in)) {
 		reply->result.error = EACCES;
 		reply->result.fault = "the reply's verifier is not one of the calls' flavor";
 	} else {

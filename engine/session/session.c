@@ -30,6 +30,7 @@ static bool number(struct session_channel *channel, struct call *call)
 	} else {
 		if (!session->protocol->acquire(session, call))
 			return false;
+		call->xid = call_new_xid(&session->calls, call);
 		call->since = channel->conn->job->now;
 		if (call->io && call->io->op == IO_COMMIT)
 			durability_commit_begins(channel->conn, call->io);
@@ -43,8 +44,8 @@ static bool queue(struct session_channel *channel, struct call *call, struct xdr
 {
 	const struct session *session = channel->session;
 	const struct conn_io *io = call->io;
-	const uint8_t *start = head->at;
 	struct rpc_data data = {0};
+	const uint8_t *arguments;
 
 	if (io && io->op != IO_COMMIT)
 		data = (struct rpc_data){
@@ -52,16 +53,16 @@ static bool queue(struct session_channel *channel, struct call *call, struct xdr
 			.length = call_rest(call),
 			.incoming = io->op == IO_READ,
 		};
-	session->protocol->encode(head, call, session->credentials,
-				  io ? session->path->files[io->file].state : NULL);
-	if (!session->credentials->flavor->wrap(session->credentials, call->xid, head, start))
+	arguments = session->protocol->encode(head, call, session->credentials,
+					      io ? session->path->files[io->file].state : NULL);
+	if (!session->credentials->flavor->wrap(session->credentials, head, arguments, &data))
 		return false;
 	call->position = channel->link.ops->queue(channel->link.channel, call->xid, head, &data);
 	call->last_sent = channel->conn->job->now;
 	return call->position;
 }
 
-static void finish(struct session_channel *channel, struct call *call, int error);
+static void finish(struct session_channel *channel, struct call *call, bool answered, int error);
 
 /* Queues what the channel takes; false: it takes nothing. */
 static bool queue_waiting(struct session_channel *channel)
@@ -77,7 +78,7 @@ static bool queue_waiting(struct session_channel *channel)
 		if (queue(channel, call, &head))
 			TAILQ_INSERT_TAIL(&channel->sent, call, link);
 		else
-			finish(channel, call, EIO);
+			finish(channel, call, false, EIO);
 		took = true;
 	}
 	return took;
@@ -146,7 +147,7 @@ static void drop_probe(struct session_channel *channel)
 	struct session *session = channel->session;
 
 	if (channel->probe) {
-		session->protocol->release(session, channel->probe);
+		session->protocol->release(session, channel->probe, !channel->asked);
 		call_give_back(&session->calls, channel->probe);
 	}
 	channel->probe = NULL;
@@ -162,6 +163,7 @@ static void ask(struct session_channel *channel)
 	drop_probe(channel);
 	channel->asked = true;
 	channel->heard = channel->conn->job->now; /* the silence begins anew */
+	channel->acknowledged = link->ops->acknowledged(link->channel);
 	if (!link->ops->begin(link->channel, &head))
 		return;
 	channel->probe = call_take(&channel->session->calls, channel);
@@ -192,15 +194,15 @@ static void ask_if_silent(struct session_channel *channel, uint64_t now)
 static void note_progress(struct session_channel *channel, uint64_t now)
 {
 	const struct link *link = &channel->link;
-	uint64_t acknowledged;
+	uint64_t acknowledged = link->ops->acknowledged(link->channel);
 
-	if (!channel->asked)
+	if (acknowledged == channel->acknowledged)
 		return;
-	acknowledged = link->ops->acknowledged(link->channel);
-	if (acknowledged != channel->acknowledged &&
-	    (!channel->probe || acknowledged < channel->probe->position))
-		channel->heard = now;
 	channel->acknowledged = acknowledged;
+	if (!channel->probe)
+		ask(channel);
+	else if (acknowledged < channel->probe->position)
+		channel->heard = now;
 }
 
 static bool unanswered(const struct session_channel *channel, uint64_t now)
@@ -219,7 +221,7 @@ enum conn_health session_health(const struct session_channel *channel, uint64_t 
 /* --- replies come in --- */
 
 /* The I/O ends with 0 or a positive errno; the call stands in no list. */
-static void finish(struct session_channel *channel, struct call *call, int error)
+static void finish(struct session_channel *channel, struct call *call, bool answered, int error)
 {
 	struct session *session = channel->session;
 	struct conn_io *io = call->io;
@@ -230,7 +232,7 @@ static void finish(struct session_channel *channel, struct call *call, int error
 		durability_commit_failed(channel->conn, io);
 	}
 	if (call->tries)
-		session->protocol->release(session, call);
+		session->protocol->release(session, call, answered);
 	call_give_back(&session->calls, call);
 	io->error = error;
 	conn_finish(channel->conn, io);
@@ -239,7 +241,7 @@ static void finish(struct session_channel *channel, struct call *call, int error
 /* The call was answered; its I/O goes on with another, which has no number yet. */
 static void renew(struct session_channel *channel, struct call *call)
 {
-	channel->session->protocol->release(channel->session, call);
+	channel->session->protocol->release(channel->session, call, true);
 	call->tries = 0;
 	call->since = 0;
 	call->last_sent = 0;
@@ -316,9 +318,9 @@ static void check_data(struct session_channel *channel, const struct call *call)
 	struct session_reply *reply = &channel->reply;
 	const struct conn_io *io = call->io;
 
-	if (io->op != IO_READ ||
-	    credentials->flavor->unwrap(credentials, call->xid, io->buffer + io->done,
-					reply->result.count))
+	if (io->op != IO_READ || !reply->result.count ||
+	    credentials->flavor->unwrap_data(credentials, call->xid, io->buffer + io->done,
+					     reply->result.count))
 		return;
 	reply->verdict = CALL_FAIL;
 	reply->result = (struct call_result){.error = EBADMSG, .fault = "its data is forged"};
@@ -334,8 +336,9 @@ static void answered(struct session_channel *channel, struct call *call)
 	if (reply->verdict <= CALL_REST || reply->result.count)
 		enter(channel, call->io, &reply->result);
 	switch (reply->verdict) {
-	case CALL_DONE: finish(channel, call, 0); break;
+	case CALL_DONE: finish(channel, call, true, 0); break;
 	case CALL_REST:
+	case CALL_AGAIN:
 		renew(channel, call);
 		TAILQ_INSERT_TAIL(&channel->waiting, call, link);
 		break;
@@ -343,7 +346,7 @@ static void answered(struct session_channel *channel, struct call *call)
 		channel->session->protocol->recover(channel->session); /* and then */
 	/* fall through */
 	case CALL_DELAY: delay(channel, call); break;
-	case CALL_FAIL: finish(channel, call, reply->result.error); break;
+	case CALL_FAIL: finish(channel, call, true, reply->result.error); break;
 	}
 }
 
@@ -356,12 +359,15 @@ static void on_finished(void *context, void *token)
 	if (!channel->conn->job->now)
 		channel->conn->job->now = clock_now();
 	channel->reply.call = NULL;
+	if (!call->io && channel->reply.verdict != CALL_DONE)
+		return; /* somebody is there, but does not serve NFS: it counts as not answered */
 	note_sign(channel);
 	if (!call->io) {
 		drop_probe(channel);
 		return;
 	}
 	channel->broken = 0;
+	channel->hopeless = false;
 	notice_answered(&channel->notices);
 	counters_rtt(&channel->conn->counters, channel->heard - call->last_sent);
 	TAILQ_REMOVE(&channel->sent, call, link);
@@ -375,15 +381,11 @@ static void on_refused(void *context, uint32_t xid, int error, const char *why)
 	struct call *call = call_find(&channel->session->calls, channel, xid);
 
 	channel->reply.call = NULL;
-	if (!call)
+	if (!call || !call->io) /* a probe counts as not answered */
 		return;
-	if (!call->io) {
-		drop_probe(channel);
-		return;
-	}
 	notice_refused(&channel->notices, channel->session->protocol, call, why);
 	TAILQ_REMOVE(&channel->sent, call, link);
-	finish(channel, call, error);
+	finish(channel, call, true, error);
 }
 
 void session_receive(struct session_channel *channel, bool wait)
@@ -424,7 +426,7 @@ static void fail_list(struct session_channel *channel, struct call_list *list, i
 
 	while ((call = TAILQ_FIRST(list))) {
 		TAILQ_REMOVE(list, call, link);
-		finish(channel, call, error);
+		finish(channel, call, false, error);
 	}
 }
 
@@ -436,7 +438,7 @@ void session_abort(struct session_channel *channel, int error)
 	fail_list(channel, &channel->delayed, error);
 }
 
-/* The server sends what is no NFS: others take over, or the I/O fails. */
+/* The server breaks the protocol again and again: others take over, or the I/O fails. */
 static void give_up(struct session_channel *channel)
 {
 	notice(&channel->notices, "the server broke the protocol %u times running: giving up",
@@ -514,7 +516,7 @@ bool session_hand_over(struct session_channel *channel)
 		if (io->op == IO_COMMIT && call->tries)
 			durability_commit_undone(io);
 		if (call->tries)
-			channel->session->protocol->release(channel->session, call);
+			channel->session->protocol->release(channel->session, call, false);
 		call_give_back(&channel->session->calls, call);
 		conn_requeue(channel->conn, io);
 	}
@@ -549,7 +551,7 @@ static void enforce_soft(struct session_channel *channel, uint64_t now)
 		if (!timer_expired(call, config, now))
 			continue;
 		TAILQ_REMOVE(&channel->waiting, call, link);
-		finish(channel, call, ETIMEDOUT);
+		finish(channel, call, false, ETIMEDOUT);
 	}
 }
 
@@ -625,26 +627,27 @@ static void watch(struct session_channel *channel, uint64_t now, bool spare)
 {
 	struct conn *conn = channel->conn;
 
-	note_progress(channel, now);
+	if (channel->asked)
+		note_progress(channel, now);
 	if (spare || conn->job->ask)
 		ask_if_silent(channel, now);
-	if (conn->dead) {
-		if (unanswered(channel, now))
-			lose(channel, -ETIMEDOUT);
-		return;
-	}
+	if (conn->dead && unanswered(channel, now))
+		lose(channel, -ETIMEDOUT);
 	if (spare)
 		return;
-	if (conn->outstanding && link_down_for(&channel->link, now) > DOWN_MAX)
+	if (!conn->dead && conn->outstanding && link_down_for(&channel->link, now) > DOWN_MAX)
 		notice_silent(&channel->notices);
 	enforce_soft(channel, now);
 }
 
 void session_tick(struct session_channel *channel, uint64_t now)
 {
+	bool spare = conn_may_retire(channel->conn);
 	int error;
 
-	watch(channel, now, conn_may_retire(channel->conn));
+	watch(channel, now, spare);
+	if (spare && session_health(channel, now) == CONN_SILENT)
+		return; /* its I/O is about to be handed over: nothing of it goes out again */
 	resume_delayed(channel, now);
 	channel->session->protocol->tick(channel->session, now);
 	if (channel->link.up && cut_off(channel, now)) {

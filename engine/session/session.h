@@ -53,7 +53,7 @@ struct session_channel {
 
 	uint64_t heard;	       /* clock_now() when bytes came from the server, or it was asked */
 	bool asked;	       /* for a sign of life, which has not come yet: … */
-	struct call *probe;    /* … by this call; NULL: it could not be sent */
+	struct call *probe;    /* … by this call, the latest; NULL: there was no room for it */
 	uint64_t acknowledged; /* the link's, when it was last looked at */
 	bool answered;	       /* it has answered a call since the channel came up */
 	uint32_t broken;       /* channels in a row that were lost by what the server sent */
@@ -67,12 +67,12 @@ void session_free(struct session *session);
 
 /*
  * A channel for the I/O of `conn`; terms->handler is set here. 0, or a negative
- * errno; session_close_channel() is for what was opened and what was not.
+ * errno; session_close_channel() may be called also where that failed.
  */
 int session_open_channel(struct session_channel *channel, struct session *session,
 			 struct conn *conn, const struct rpc_channel_ops *ops,
 			 struct rpc_terms *terms);
-/* Drops it, and its calls without a result. */
+/* Closes it; outstanding calls end without a result. */
 void session_close_channel(struct session_channel *channel);
 
 /* One step towards a connected channel: 0, -EINPROGRESS, or what failed. */
