@@ -53,10 +53,8 @@ static int connect_from(const struct rpc_address *address, uint16_t port)
 		error = -errno;
 	else if (!connect(fd, remote, address->remote_length) || errno == EINPROGRESS)
 		return fd;
-	else if (errno == EADDRNOTAVAIL) /* a connection in TIME_WAIT has it towards this server */
-		error = -EADDRINUSE;
-	else
-		error = -errno;
+	else /* a connection in TIME_WAIT may have the port towards this server */
+		error = errno == EADDRNOTAVAIL ? -EADDRINUSE : -errno;
 	close(fd);
 	return error;
 }
