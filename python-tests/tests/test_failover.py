@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,6 +31,7 @@ from nfsmulti.scripted import DATA, Answer, Call, Hook, Nfs, ScriptedServer, Sta
 pytestmark = pytest.mark.sanitized
 
 _FIRST, _SECOND = TWO_ADDRESSES
+PROG_UNAVAIL = struct.pack(">4I", 0, 0, 0, 1)  # accepted, AUTH_NONE: RFC 5531, 9
 
 # Of 2 MiB: 64 KiB blocks, half of them by each path. A path is dead after 4 s of silence, which no
 # path has by chance, however busy the machine.
@@ -101,6 +103,18 @@ def _gone(call: Call) -> Answer | None:
     return Answer(do=_cut) if call.procedure is Nfs.WRITE and call.nth == 10 else None
 
 
+def _without_nfs(after: int) -> Hook:
+    """Make a hook: the second address is silent, and then says that it does not offer NFS."""
+    silence = Silence(_SECOND, after)
+
+    def deny(call: Call) -> Answer | None:
+        first = silence.connection
+        again = first is not None and call.server[0] == _SECOND and call.connection > first
+        return Answer(rpc=PROG_UNAVAIL) if again else None
+
+    return first_of(deny, silence)
+
+
 def _slow(call: Call) -> Answer | None:
     """Take longer for one call than a silent path has."""
     slow = call.procedure is Nfs.WRITE and call.offset == 1 << 16
@@ -123,6 +137,7 @@ _CASES: Mapping[str, tuple[Hook, Options]] = {
     "gone": (_gone, {}),
     "keeps to its path": (Silence(_FIRST, after=5), {"spread": "job"}),
     "never back": (Silence(_SECOND, after=5), {"rate_iops": 12}),
+    "back, without NFS": (_without_nfs(5), {"rate_iops": 12}),
     "back, roundrobin": (_returning(5), {"spread": "roundrobin", "rate_iops": 12}),
     "back, queue": (_returning(5), {"spread": "queue", "rate_iops": 12}),
     "back, stripe": (_returning(5), {"rate_iops": 12}),
@@ -188,6 +203,13 @@ def test_long_calls_are_no_silence(runs: Outcomes) -> None:
     _came_through(runs, "slow")
     assert "does not answer" not in "".join(said(runs["slow"].result))
     assert _by_path(runs["slow"].result) == {_FIRST: 0, _SECOND: 0}
+
+
+def test_a_path_without_nfs_is_not_taken_back(runs: Outcomes) -> None:
+    """A NULL that is answered with an error is no sign of life."""
+    server = _came_through(runs, "back, without NFS")
+    assert any(call.server[0] == _SECOND for call in server.calls(Nfs.NULL))
+    assert not any("answers again" in line for line in said(runs["back, without NFS"].result))
 
 
 def test_a_silent_path_is_not_taken_back(runs: Outcomes) -> None:
