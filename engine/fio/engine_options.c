@@ -104,7 +104,7 @@ struct fio_option engine_option_table[] = {
 		.lname = "Stripe size",
 		.type = FIO_OPT_STR_VAL,
 		AT(stripe_size),
-		.help = "Bytes in a row on one connection, for spread=stripe (default: the job's "
+		.help = "Bytes per stripe, for spread=stripe (default: the job's "
 			"largest "
 			"block size)",
 		ENGINE_OPTION,

@@ -2,7 +2,7 @@
 """summary.json: all that a run of a scenario found, and what its reports are made of.
 
 A run is a list of cells. A cell is one fio (or several at once, on several hosts) under one
-combination of factors, for the so manieth time. Units stand in the names: `_s` seconds, `_us`
+combination of factors, run once. Units stand in the names: `_s` seconds, `_us`
 microseconds, `_bytes_per_s`; percentages are of one core.
 
 Version 1. A reader of this version refuses others; fields that it does not know are dropped, so

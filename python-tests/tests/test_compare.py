@@ -40,7 +40,7 @@ def test_a_run_is_equal_to_itself(tmp_path: Path) -> None:
     assert done.status == 0
     assert re.search(r"all cells .*together .*\(20\)", _said(done))
     assert (
-        "no difference: nothing is worse by more than 5 % beyond chance, in 21 tests" in done.stdout
+        "no difference: nothing is significantly worse by more than 5 %, in 21 tests" in done.stdout
     )
     assert "worse\n" not in done.stdout
 

@@ -91,7 +91,7 @@ class RdmaBench:
     folder: Path
 
     def run_once(self, contender: Contender, case: Case, number: int) -> Sample:
-        """Run a contender for the so manieth time."""
+        """Run a contender; `number` counts its runs."""
         folder = self.folder / f"{case.name}-{contender.name}".replace(" ", "-") / str(number)
         return sample(run_fio(contender, case, "", self.timing, folder, enter=[]), case, busy=None)
 

@@ -102,7 +102,7 @@ def by_tests(found: Sequence[Pair], judged: Sequence[Figure], threshold: float) 
     ]
     said = "better" if better else "no difference"
     number = sum(one.p is not None for one in all_tests)
-    beyond = f"nothing is worse by more than {100 * threshold:g} % beyond chance"
+    beyond = f"nothing is significantly worse by more than {100 * threshold:g} %"
     hidden = [_hidden_line(one) for one in all_tests if _could_hide(one, threshold)]
     return Verdict(Exit.PASSED, [*hidden, f"{said}: {beyond}, in {number} tests"])
 

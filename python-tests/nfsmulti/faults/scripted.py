@@ -17,7 +17,7 @@ from nfsmulti.scripted import DATA, Answer, Call, Nfs, ScriptedServer, Status, m
 _ADDRESSES = ("127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.4")
 _DEPTH = 8  # of the job
 
-# Gives the answer to the so manieth (from 1) of the calls that it is about; None: a sound one.
+# Gives the answer to call number n (from 1) of those that it is about; None: a sound one.
 Answers = Callable[[int, Call], Answer | None]
 
 

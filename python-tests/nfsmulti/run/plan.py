@@ -37,7 +37,7 @@ _WORKLOAD = (
 
 @dataclass(frozen=True)
 class PlannedCell:
-    """A cell to run for the so manieth time, as the so manieth of all; both count from 1."""
+    """One run of a cell: its repeat, and its place in the order of all; both count from 1."""
 
     id: str
     repeat: int

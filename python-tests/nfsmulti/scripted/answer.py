@@ -40,7 +40,7 @@ class Call:
     client: tuple[str, int]
     server: tuple[str, int]
     credentials: Credentials
-    nth: int  # the how manyth call of this procedure, from 1
+    nth: int  # its number among the calls of this procedure, from 1
     file: str = ""  # relative to the export
     offset: int = 0
     count: int = 0

@@ -149,7 +149,8 @@ def tell(summary: Summary) -> Story:
             " rate, they are.",
             "A ratio is concurrent I/O to another mode, or many threads to one. A gain up to 5 % is"
             " called none where its whole interval lies below that, one from 1.5 times on, with its"
-            " interval above 1, large. What an interval does not tell is not told.",
+            " interval above 1, large. If the interval spans the limit, the result is"
+            " inconclusive.",
             *conditions.differences(summary, _DIFFERS),
         ],
     )
