@@ -51,8 +51,8 @@ static void end_reply(struct record_reader *reader)
 
 /*
  * How much to take into the stage. Taking all that is on its way would make the client wait for the
- * server, and the server for the client, in turn. What fits into
- * STAGE_LEAST, such as 8 READs of 4 KiB, is taken whole: halves of it cost more than the waits.
+ * server, and the server for the client, in turn. What fits into STAGE_LEAST, such as 8 READs of
+ * 4 KiB, is taken whole: halves of it cost more than the waits.
  */
 static uint32_t readahead(const struct record_reader *reader)
 {

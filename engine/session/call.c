@@ -14,7 +14,6 @@ int call_table_init(struct call_table *table, uint32_t count)
 	table->calls = calloc(count, sizeof(*table->calls));
 	if (!table->calls)
 		return -ENOMEM;
-	table->count = count;
 	while (count > 1u << table->index_bits)
 		table->index_bits++;
 	TAILQ_INIT(&table->free);

@@ -34,7 +34,6 @@ TAILQ_HEAD(call_list, call);
 
 struct call_table {
 	struct call *calls;
-	uint32_t count;
 	uint32_t used; /* calls[used …) have never been taken */
 	struct call_list free;
 	unsigned int index_bits; /* xid: generation << index_bits | index */

@@ -42,7 +42,7 @@ void notice_silent(struct notices *notices)
 
 void notice_answered(struct notices *notices)
 {
-	if (notices->in_trouble && trouble_ends(notices))
+	if (trouble_ends(notices))
 		notice(notices, "server OK");
 }
 
@@ -63,13 +63,19 @@ void notice_rpc_error(struct notices *notices, const struct protocol *protocol,
 	notice(notices, "%s: %s", protocol->operation(call), why);
 }
 
+/* A line about an I/O, from where it has come to. */
+static void notice_io(struct notices *notices, const struct protocol *protocol,
+		      const struct call *call, const char *why)
+{
+	notice(notices, "%s of %u bytes at %llu: %s", protocol->operation(call), call_rest(call),
+	       (unsigned long long)(call->io->offset + call->io->done), why);
+}
+
 void notice_failed(struct notices *notices, const struct protocol *protocol,
 		   const struct call *call, const struct call_result *result)
 {
 	if (result->fault)
-		notice(notices, "%s of %u bytes at %llu: %s", protocol->operation(call),
-		       call_rest(call), (unsigned long long)(call->io->offset + call->io->done),
-		       result->fault);
+		notice_io(notices, protocol, call, result->fault);
 	if (!result->file_gone || notices->path->said_stale)
 		return;
 	notices->path->said_stale = true;
@@ -83,9 +89,7 @@ void notice_refused(struct notices *notices, const struct protocol *protocol,
 		    const struct call *call, const char *why)
 {
 	if (!notices->refused)
-		notice(notices, "%s of %u bytes at %llu: %s", protocol->operation(call),
-		       call_rest(call), (unsigned long long)(call->io->offset + call->io->done),
-		       why);
+		notice_io(notices, protocol, call, why);
 	notices->refused = true;
 }
 

@@ -411,7 +411,7 @@ void session_receive(struct session_channel *channel, bool wait)
 
 /* --- channels come and go --- */
 
-static void close_link(struct session_channel *channel)
+void session_close_channel(struct session_channel *channel)
 {
 	link_close(&channel->link, channel->conn->outstanding || channel->asked);
 	drop_probe(channel);
@@ -432,7 +432,7 @@ static void fail_list(struct session_channel *channel, struct call_list *list, i
 
 void session_abort(struct session_channel *channel, int error)
 {
-	close_link(channel);
+	session_close_channel(channel);
 	fail_list(channel, &channel->sent, error);
 	fail_list(channel, &channel->waiting, error);
 	fail_list(channel, &channel->delayed, error);
@@ -465,7 +465,7 @@ static void lose(struct session_channel *channel, int error)
 {
 	bool was_up = channel->link.up;
 
-	close_link(channel);
+	session_close_channel(channel);
 	wait_again(channel);
 	link_retry_later(&channel->link);
 	if (was_up && !channel->conn->dead && channel->conn->outstanding)
@@ -503,7 +503,7 @@ bool session_hand_over(struct session_channel *channel)
 	if (!channel->session->protocol->forgets_calls)
 		return false;
 	notice_handed_over(&channel->notices);
-	close_link(channel);
+	session_close_channel(channel);
 	link_retry_later(&channel->link);
 	channel->broken = 0;
 	channel->hopeless = false;
@@ -524,6 +524,13 @@ bool session_hand_over(struct session_channel *channel)
 }
 
 /* --- what is due --- */
+
+/* Where others take over, failover tells of it. */
+static void say_silent(struct session_channel *channel)
+{
+	if (!conn_may_retire(channel->conn))
+		notice_silent(&channel->notices);
+}
 
 /* soft: what took longer than its retransmissions fails, and so may not be in a channel any more.
  */
@@ -595,8 +602,7 @@ static void retransmit(struct session_channel *channel, uint64_t now)
 		next = TAILQ_NEXT(call, link);
 		if (!timer_overdue(call, config_of(channel), now))
 			continue;
-		if (!conn_may_retire(channel->conn))
-			notice_silent(&channel->notices);
+		say_silent(channel);
 		if (!may_go_again(channel, call))
 			continue;
 		if (wants_another(channel, call)) {
@@ -651,8 +657,7 @@ void session_tick(struct session_channel *channel, uint64_t now)
 	resume_delayed(channel, now);
 	channel->session->protocol->tick(channel->session, now);
 	if (channel->link.up && cut_off(channel, now)) {
-		if (!conn_may_retire(channel->conn))
-			notice_silent(&channel->notices);
+		say_silent(channel);
 		lose(channel, -ETIMEDOUT);
 	}
 	if (channel->link.up)
@@ -699,9 +704,4 @@ int session_open_channel(struct session_channel *channel, struct session *sessio
 	terms->handler = &channel->handler;
 	link_init(&channel->link, ops, terms);
 	return link_open(&channel->link);
-}
-
-void session_close_channel(struct session_channel *channel)
-{
-	close_link(channel);
 }
