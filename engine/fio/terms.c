@@ -119,8 +119,7 @@ static int pool_of_files(struct thread_data *td, struct pool *pool)
 	struct fio_file *f;
 	unsigned int i;
 
-	for_each_file(td, f, i)
-	{
+	for_each_file (td, f, i) {
 		struct pool other;
 		int error = pool_of_file(f->file_name, i ? &other : pool);
 		bool same;

@@ -454,8 +454,8 @@ static void wait_again(struct session_channel *channel)
 {
 	struct call *call;
 
-	TAILQ_FOREACH(call, &channel->sent, link)
-	call->last_sent = 0;
+	TAILQ_FOREACH (call, &channel->sent, link)
+		call->last_sent = 0;
 	TAILQ_CONCAT(&channel->sent, &channel->waiting, link);
 	TAILQ_CONCAT(&channel->waiting, &channel->sent, link);
 }
@@ -539,8 +539,7 @@ static void enforce_soft(struct session_channel *channel, uint64_t now)
 	const struct path_config *config = config_of(channel);
 	struct call *call, *next;
 
-	TAILQ_FOREACH(call, &channel->sent, link)
-	{
+	TAILQ_FOREACH (call, &channel->sent, link) {
 		if (!timer_expired(call, config, now))
 			continue;
 		notice(&channel->notices,
