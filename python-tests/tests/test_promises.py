@@ -382,9 +382,13 @@ def test_a_server_that_asks_for_patience_for_ever(jukeboxes: Outcomes, name: str
     assert result.status not in (0, None)
     assert result.messages.count("keeps asking to wait") == 1
     assert "NFS3ERR_JUKEBOX" in result.messages
-    asked = [call.time for call in server.calls(Nfs.WRITE) if call.offset == 16 * KIB]
-    _ever_more_rarely(asked[0], asked[1:], longest=5.0)
-    assert len(asked) > 4
+    # Which block comes fifth is open where two connections carry them.
+    asked: dict[int, list[float]] = {}
+    for call in server.calls(Nfs.WRITE):
+        asked.setdefault(call.offset, []).append(call.time)
+    for first, *again in asked.values():
+        _ever_more_rarely(first, again, longest=5.0)
+    assert max(len(times) for times in asked.values()) > 4
     assert sum(line.reconnects for line in result.stats) <= len(server.calls(*DATA))
 
 
