@@ -176,11 +176,12 @@ def _command_line(pid: int) -> str:
 
 
 def _guests(pid: int) -> list[Identity]:
-    """Give the QEMUs among what a harness has started."""
+    """Give the QEMUs among what a harness has started, from when they have their arguments."""
     found = []
     for below in family(pid):
         with contextlib.suppress(OSError):  # it has just ended
-            if Path(f"/proc/{below}/comm").read_text().startswith("qemu"):
+            comm = Path(f"/proc/{below}/comm").read_text()
+            if comm.startswith("qemu") and _command_line(below):
                 found.append(Identity.of(below))
     return found
 
