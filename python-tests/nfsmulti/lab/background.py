@@ -18,6 +18,7 @@ from nfsmulti.lab.config import LabConfig
 from nfsmulti.lab.lab import Lab
 from nfsmulti.lab.state import LabState
 from nfsmulti.paths import LABS, PYTHON_TESTS
+from nfsmulti.processes import unmarked
 from nfsmulti.signals import end_politely
 
 _STOP_SECONDS = 20.0
@@ -25,12 +26,13 @@ _STOP_SECONDS = 20.0
 
 def start(config: LabConfig, lab_id: str | None) -> LabState:
     """Start a lab that stays until it is stopped. Raises HarnessError where it does not start."""
+    # A program of its own: a fork would keep the marks of those who have started us.
     holder = subprocess.Popen(
         [sys.executable, "-m", __name__],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": str(PYTHON_TESTS)},
+        env={**unmarked(), "PYTHONPATH": str(PYTHON_TESTS)},
         start_new_session=True,
     )
     assert holder.stdin is not None
