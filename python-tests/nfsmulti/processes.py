@@ -2,7 +2,8 @@
 """Commands that never outlive their owner.
 
 Each runs in a session of its own, is ended with everything it started, and dies with the harness
-even when that is killed with SIGKILL. Output goes to files, so nobody waits for a reader.
+even when that is killed with SIGKILL. What it started is known by a mark in the environment, which
+tells it from all others (see reaper.py). Output goes to files, so nobody waits for a reader.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import secrets
 import select
 import shlex
 import shutil
@@ -110,10 +112,11 @@ class Identity:
 def _start_time(pid: int) -> int | None:
     """Give the start of a process in clock ticks since boot; None for the dead and for zombies."""
     try:
-        stat = reaper.ProcessStat.of(pid)
+        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except OSError:
         return None
-    return stat.start if stat.runs else None
+    fields = stat.rpartition(")")[2].split()  # the name before may hold anything
+    return None if fields[0] in "ZX" else int(fields[19])
 
 
 @contextlib.contextmanager
@@ -132,36 +135,28 @@ def _readable(handle: int, timeout: float | None) -> bool:
     return bool(poll.poll(None if timeout is None else max(timeout, 0) * 1000))
 
 
-class _Reaper:
-    """The program that ends our sessions when we can no longer do it (see reaper.py)."""
-
-    def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", reaper.__file__],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            start_new_session=True,
-            text=True,
-        )
-
-    def _tell(self, line: str) -> None:
-        assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.write(f"{line}\n")
-            self._process.stdin.flush()
-
-    def add(self, pid: int) -> None:
-        start = _start_time(pid)
-        if start is not None:
-            self._tell(f"+{pid} {start}")
-
-    def remove(self, pid: int) -> None:
-        self._tell(f"-{pid}")
-
-
 @functools.cache
-def _reaper() -> _Reaper:
-    return _Reaper()
+def _reaper() -> subprocess.Popen[bytes]:
+    """Start the program that ends what we started when we can no longer do it (see reaper.py)."""
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", reaper.__file__],
+        bufsize=0,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def _tell_reaper(line: str) -> None:
+    pipe = _reaper().stdin
+    assert pipe is not None
+    with contextlib.suppress(BrokenPipeError):
+        pipe.write(f"{line}\n".encode())
+
+
+def unmarked() -> dict[str, str]:
+    """Give our environment for a program that shall outlive us and those who have started us."""
+    return {name: value for name, value in os.environ.items() if name != reaper.VARIABLE}
 
 
 class Process:
@@ -182,17 +177,23 @@ class Process:
     ):
         """Start `argv`, with `env` added to ours. MissingError where argv[0] is not found."""
         self.argv = list(argv)
-        registry = _reaper()
+        program = find(argv[0])
+        self._mark = secrets.token_hex(8)
+        marks = f"{os.environ.get(reaper.VARIABLE, '')} {self._mark}".lstrip()
+        _tell_reaper(f"+{self._mark}")
+        # With close_fds, a start would close its copy of the reaper's pipe before the mark can be
+        # seen: if we were killed then, the reaper would look too early. The exec closes our files
+        # too, since Python opens them with O_CLOEXEC.
         self._popen = subprocess.Popen(
-            ["setpriv", "--pdeathsig", "KILL", "--", find(argv[0]), *argv[1:]],
+            ["setpriv", "--pdeathsig", "KILL", "--", program, *argv[1:]],
             stdin=stdin,
             stdout=stdout,
             stderr=stderr,
             cwd=cwd,
-            env={**os.environ, **(env or {})},
+            env={**os.environ, **(env or {}), reaper.VARIABLE: marks},
             start_new_session=True,
+            close_fds=False,
         )
-        registry.add(self.pid)
 
     @property
     def pid(self) -> int:
@@ -212,14 +213,14 @@ class Process:
     def wait(self, timeout: float | None = None) -> int | None:
         """Wait up to `timeout` seconds; give the exit status (negative: a signal), None if it runs.
 
-        What the command left behind in its group is killed as soon as it has ended itself.
+        What the command left behind is killed as soon as it has ended itself.
         """
         if self._popen.returncode is None and self._exited(timeout):
             self._bury()
         return self._popen.returncode
 
     def end(self, grace: float = 3.0) -> int:
-        """End the command: SIGTERM, and SIGKILL for its group after `grace` seconds."""
+        """End the command: SIGTERM, and SIGKILL for all that is left after `grace` seconds."""
         if self._popen.returncode is None:
             self.signal(signal.SIGTERM)
             self.signal(signal.SIGCONT)
@@ -228,7 +229,7 @@ class Process:
         return self._popen.returncode
 
     def kill(self) -> int:
-        """End the command and its group with SIGKILL."""
+        """End the command and all that it started with SIGKILL."""
         if self._popen.returncode is None:
             self._bury()
         return self._popen.returncode
@@ -239,10 +240,12 @@ class Process:
             return _readable(handle, timeout)
 
     def _bury(self) -> None:
+        # The group first: it may hold programs that have overwritten their environment.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         self._popen.wait()
-        _reaper().remove(self.pid)
+        if reaper.kill_marked([self._mark.encode()]):
+            _tell_reaper(f"-{self._mark}")
 
     def __enter__(self) -> Self:
         return self

@@ -1,67 +1,70 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Ends what a harness started, when the harness itself is gone however it ended.
 
+Each program that processes.py starts has a mark of its own in its environment, and hands it on to
+all that it starts in turn, whatever session or user they change to. (PR_SET_PDEATHSIG alone does
+not do: fio's jobs are grandchildren, and rpcbind loses the setting when it changes its user.)
+
 Run as a program of its own by processes.py. Its standard input is a pipe that only the harness
-holds: "+PID START" registers a session by its leader, "-PID" takes it back. When the pipe closes,
-every process of the sessions that are left is killed. (PR_SET_PDEATHSIG alone does not do: fio's
-jobs are grandchildren, and rpcbind loses the setting when it changes its user.)
+holds: "+MARK" comes before a start, "-MARK" when nothing with the mark is left. When the pipe
+closes, every process with a mark that was not taken back is killed.
 """
 
+import contextlib
 import os
 import signal
 import sys
 import time
+from collections.abc import Collection
 from pathlib import Path
-from typing import NamedTuple, Self
 
-_ROUNDS = 250
+# Holds the marks: of the program itself, and before it those of the harnesses around its own.
+VARIABLE = "NFSMULTI_STARTED_AS"
 
-
-class ProcessStat(NamedTuple):
-    """What /proc/PID/stat says: `start` is in clock ticks since boot."""
-
-    runs: bool
-    session: int
-    start: int
-
-    @classmethod
-    def of(cls, pid: int) -> Self:
-        """Read it; raises OSError where there is no such process."""
-        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-        fields = stat.rpartition(")")[2].split()  # the name before may hold anything
-        return cls(runs=fields[0] not in "ZX", session=int(fields[3]), start=int(fields[19]))
+_ROUNDS = 500
+_PAUSE_SECONDS = 0.01
 
 
-def _kill_sessions(leaders: dict[int, int]) -> bool:
-    """Kill the members of the sessions `leaders` (pid to start time); tell whether any was left."""
-    found = False
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdecimal():
-            continue
-        pid = int(entry.name)
-        try:
-            stat = ProcessStat.of(pid)
-            stranger = pid == stat.session and stat.start != leaders.get(pid)
-            if stat.runs and stat.session in leaders and not stranger:
+def kill_marked(marks: Collection[bytes]) -> bool:
+    """Kill every process with one of `marks`, round after round; tell whether none is left.
+
+    Gives up after some seconds: a process may hang in the kernel. Does not find those whose
+    environment we may not read, and those that have overwritten it.
+    """
+    loading: set[int] = set()
+    for _ in range(_ROUNDS):  # a process may fork while it is looked for
+        environments = _environments()
+        found = [pid for pid, text in environments.items() if any(mark in text for mark in marks)]
+        # While the kernel loads a program, it shows no environment: we look once more.
+        before, loading = loading, {pid for pid, text in environments.items() if not text}
+        if not found and loading <= before:
+            return True
+        for pid in found:
+            with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
-                found = True
-        except OSError:
-            continue
+        time.sleep(_PAUSE_SECONDS)
+    return False
+
+
+def _environments() -> dict[int, bytes]:
+    """Give the environments, by process id, that we may read."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            with contextlib.suppress(OSError):
+                text = (entry / "environ").read_bytes()
+                if not text:
+                    (entry / "exe").readlink()  # fails for zombies and for the kernel's threads
+                found[int(entry.name)] = text
     return found
 
 
 def _main() -> None:
-    leaders: dict[int, int] = {}
-    for line in sys.stdin:
-        pid, _, start = line[1:].partition(" ")
-        if line[0] == "+":
-            leaders[int(pid)] = int(start)
-        else:
-            leaders.pop(int(pid), None)
-    for _ in range(_ROUNDS):  # a process may fork while it is looked for
-        if not leaders or not _kill_sessions(leaders):
-            break
-        time.sleep(0.02)
+    marks: set[bytes] = set()
+    for line in sys.stdin.buffer:
+        change = marks.add if line[:1] == b"+" else marks.discard
+        change(line[1:].strip())
+    kill_marked(marks)
 
 
 if __name__ == "__main__":

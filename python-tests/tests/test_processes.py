@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -17,6 +16,14 @@ from nfsmulti.paths import PYTHON_TESTS
 from nfsmulti.processes import CommandError, Identity, Process, find, run
 
 _LEAVES_A_CHILD = "sleep 1000 & echo $! >pid; "
+_LEAVES_A_SESSION = (  # as fio's jobs are
+    "setsid sh -c 'echo $$ >pid; exec sleep 1000' & until [ -s pid ]; do :; done; "
+)
+_KILL_OURSELVES = "os.kill(os.getpid(), signal.SIGKILL)"
+
+leaving = pytest.mark.parametrize(
+    "leaves", [_LEAVES_A_CHILD, _LEAVES_A_SESSION], ids=["child", "session"]
+)
 
 
 def _await_end(pid: int) -> None:
@@ -36,6 +43,22 @@ def _pid_in(folder: Path) -> int:
     file = folder / "pid"
     eventually(lambda: file.exists() and file.read_text())
     return int(file.read_text())
+
+
+def _harness(script: str, folder: Path) -> list[str]:
+    """Give the command of another harness, which runs `script` in `folder`."""
+    begin = f"import os, signal, subprocess, sys\nos.chdir({str(folder)!r})\n"
+    path = f"sys.path.insert(0, {str(PYTHON_TESTS)!r})\nfrom nfsmulti import processes\n"
+    return [sys.executable, "-c", begin + path + script]
+
+
+def _starts(leaves: str) -> str:
+    """Give the script of a harness that starts a command and waits for what it leaves."""
+    return f"""
+process = processes.Process(["sh", "-c", {leaves + "wait"!r}])
+while not (os.path.exists("pid") and os.path.getsize("pid")):
+    process.wait(0.02)
+"""
 
 
 def test_output_and_status() -> None:
@@ -58,8 +81,9 @@ def test_timeout_ends_the_command_and_its_children(tmp_path: Path) -> None:
     _await_end(_pid_in(tmp_path))
 
 
-def test_children_that_a_command_leaves_are_ended(tmp_path: Path) -> None:
-    assert run(["sh", "-c", _LEAVES_A_CHILD], timeout=60, cwd=tmp_path).status == 0
+@leaving
+def test_children_that_a_command_leaves_are_ended(leaves: str, tmp_path: Path) -> None:
+    assert run(["sh", "-c", leaves], timeout=60, cwd=tmp_path).status == 0
     _await_end(_pid_in(tmp_path))
 
 
@@ -70,19 +94,41 @@ def test_stopped_and_deaf_commands_are_ended(tmp_path: Path) -> None:
         assert process.end(grace=0.3) == -signal.SIGKILL
 
 
-def test_kill_of_the_harness_ends_grandchildren(tmp_path: Path) -> None:
-    # The child in the background has lost PR_SET_PDEATHSIG, as fio's jobs have.
-    script = f"""
-import os, signal
-from nfsmulti.processes import Process
-process = Process(["sh", "-c", {_LEAVES_A_CHILD + "wait"!r}])
-while not (os.path.exists("pid") and os.path.getsize("pid")):
-    process.wait(0.02)
-os.kill(os.getpid(), signal.SIGKILL)
+@leaving
+def test_kill_of_the_harness_ends_grandchildren(leaves: str, tmp_path: Path) -> None:
+    # A child in the background has lost PR_SET_PDEATHSIG, as fio's jobs have.
+    script = _starts(leaves) + _KILL_OURSELVES
+    assert subprocess.run(_harness(script, tmp_path), check=False).returncode == -signal.SIGKILL
+    _await_end(_pid_in(tmp_path))
+
+
+def test_kill_of_the_harness_ends_what_it_is_just_starting(tmp_path: Path) -> None:
+    script = """
+harness = os.getpid()
+
+def kill_the_harness():
+    with open("pid", "w") as file:
+        file.write(str(os.getpid()))
+    os.kill(harness, signal.SIGKILL)
+    while os.getppid() == harness:
+        pass
+
+processes.run(["true"], timeout=60)  # so that the reaper is there
+start = subprocess.Popen
+subprocess.Popen = lambda *words, **options: start(*words, **options, preexec_fn=kill_the_harness)
+processes.Process(["sleep", "1000"])
 """
-    env = {**os.environ, "PYTHONPATH": str(PYTHON_TESTS)}
-    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, env=env, check=False)
-    assert done.returncode == -signal.SIGKILL
+    assert subprocess.run(_harness(script, tmp_path), check=False).returncode == -signal.SIGKILL
+    _await_end(_pid_in(tmp_path))
+
+
+def test_end_of_a_harness_ends_what_it_has_started(tmp_path: Path) -> None:
+    # Its own reaper can no longer do it.
+    script = f"""{_starts(_LEAVES_A_SESSION)}
+os.kill(processes._reaper().pid, signal.SIGKILL)
+{_KILL_OURSELVES}
+"""
+    assert run(_harness(script, tmp_path), timeout=60).status == -signal.SIGKILL
     _await_end(_pid_in(tmp_path))
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 from nfsmulti.processes import Process
@@ -23,16 +22,6 @@ def kill_jobs(process: Process, *, traced: bool = False) -> None:
     for job in jobs_of(process, traced=traced):
         with contextlib.suppress(ProcessLookupError):
             os.kill(job, signal.SIGKILL)
-
-
-@contextlib.contextmanager
-def no_jobs_left(process: Process, *, traced: bool = False) -> Iterator[None]:
-    """Kill the jobs at the end, which fio cannot if they hang: they would outlive it."""
-    try:
-        yield
-    finally:
-        if process.running:
-            kill_jobs(process, traced=traced)
 
 
 def private_bytes(pid: int) -> int:

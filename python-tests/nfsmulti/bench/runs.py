@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nfsmulti.bench.cases import Case, Role
-from nfsmulti.bench.jobs import kill_jobs, no_jobs_left
+from nfsmulti.bench.jobs import kill_jobs
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import FioProcess, FioResult
 
@@ -118,7 +118,7 @@ def run_fio(
     argv = [*enter, *command(contender, case, target, timing, folder), *words]
     spare = _SPARE_SECONDS + _SPARE_SECONDS_PER_CONNECTION * case.connections
     traced = "strace" in enter
-    with FioProcess(argv, folder) as process, no_jobs_left(process, traced=traced):
+    with FioProcess(argv, folder) as process:
         if process.wait(timing.seconds + spare) is None and contender.may_hang:
             kill_jobs(process, traced=traced)
         result = process.result(_GRACE_SECONDS)

@@ -6,17 +6,19 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pickle
 import signal
+import subprocess
 import sys
 import time
-from typing import NoReturn
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.lab import state as states
 from nfsmulti.lab.config import LabConfig
 from nfsmulti.lab.lab import Lab
 from nfsmulti.lab.state import LabState
-from nfsmulti.paths import LABS
+from nfsmulti.paths import LABS, PYTHON_TESTS
+from nfsmulti.processes import unmarked
 from nfsmulti.signals import end_politely
 
 _STOP_SECONDS = 20.0
@@ -24,21 +26,28 @@ _STOP_SECONDS = 20.0
 
 def start(config: LabConfig, lab_id: str | None) -> LabState:
     """Start a lab that stays until it is stopped. Raises HarnessError where it does not start."""
-    reader, writer = os.pipe()
-    holder = os.fork()
-    if holder == 0:
-        os.close(reader)
-        _hold(config, lab_id, writer)
-    os.close(writer)
+    # A program of its own: a fork would keep the marks of those who have started us.
+    holder = subprocess.Popen(
+        [sys.executable, "-m", __name__],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**unmarked(), "PYTHONPATH": str(PYTHON_TESTS)},
+        start_new_session=True,
+    )
+    assert holder.stdin is not None
+    assert holder.stdout is not None
     try:
-        with os.fdopen(reader, encoding="utf-8") as pipe:
+        with holder.stdin as pipe:
+            pickle.dump((config, lab_id), pipe)
+        with holder.stdout as pipe:
             said = pipe.read()
     except BaseException:
-        os.kill(holder, signal.SIGTERM)
+        holder.terminate()
         raise
     report = json.loads(said) if said else {"what": "the lab ended before it was ready"}
     if "what" in report:
-        os.waitpid(holder, 0)
+        holder.wait()
         raise HarnessError(report["what"], report.get("remedy"))
     state = LabState.read(LABS / report["id"])
     if state is None:
@@ -46,28 +55,26 @@ def start(config: LabConfig, lab_id: str | None) -> LabState:
     return state
 
 
-def _hold(config: LabConfig, lab_id: str | None, writer: int) -> NoReturn:
-    """Hold a lab until SIGTERM, in a session of its own; report to `writer` how it started."""
-    status = 1
+def _hold() -> None:
+    """Hold a lab until SIGTERM. Our standard input says which, our output how it started."""
+    end_politely()
+    config, lab_id = pickle.load(sys.stdin.buffer)
     try:
-        os.setsid()
-        end_politely()
-        null = os.open(os.devnull, os.O_RDWR)
-        for stream in (sys.stdin, sys.stdout, sys.stderr):
-            os.dup2(null, stream.fileno())
         with Lab(config, lab_id=lab_id, held=True) as lab:
-            os.write(writer, json.dumps({"id": lab.id}).encode())
-            os.close(writer)
+            _report(id=lab.id)
             while True:
                 signal.pause()
-    except SystemExit:
-        status = 0
     except HarnessError as error:
-        os.write(writer, json.dumps({"what": error.what, "remedy": error.remedy}).encode())
+        _report(what=error.what, remedy=error.remedy)
     except Exception as error:  # there is nobody else to tell
-        os.write(writer, json.dumps({"what": repr(error)}).encode())
-    finally:
-        os._exit(status)
+        _report(what=repr(error))
+
+
+def _report(**values: str | None) -> None:
+    """Tell whoever waits for our standard output, and close it."""
+    print(json.dumps(values), flush=True)
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, sys.stdout.fileno())
 
 
 def choose(lab_id: str | None) -> LabState:
@@ -98,3 +105,7 @@ def stop(state: LabState) -> None:
         time.sleep(0.02)
     with states.lock():
         states.remove_leftovers()
+
+
+if __name__ == "__main__":
+    _hold()
