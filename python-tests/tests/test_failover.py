@@ -287,18 +287,18 @@ def test_a_probe_waits_for_the_data_before_it(
     engine: Engine, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     """A slow link is no silence: a path that takes data is asked again when it has taken it."""
-    with started_lab(LabConfig(addresses=2, limits=Limits(link="16mbit"))) as lab:
+    with started_lab(LabConfig(addresses=2, limits=Limits(link="4mbit"))) as lab:
         fio = Fio(engine, enter=lab.command([]), env=lab.environment)
         run = FioRunner(fio, lab.pool, tmp_path, request.node)
         result = run(
             rw="write",
             bs="1m",
-            size="12m",
-            iodepth=12,
+            size="6m",
+            iodepth=6,
             filename="slow",
             failover=1,
             spread="stripe",
-            timeo=8,
+            timeo=24,  # each path's replies come every 4 s or so
         )
     done(result)
     assert "does not answer" not in "".join(said(result))
