@@ -239,7 +239,7 @@ _ENDINGS: dict[str, Case] = {
         for name, hook in _HANGING.items()
     },
     **{
-        f"{name}, runtime": Case(hook, _hanging_job(name, runtime=1))
+        f"{name}, runtime": Case(hook, _hanging_job(name, runtime=3))
         for name, hook in _HANGING.items()
         if name in ("silent", "full", "always patience", "COMMIT unanswered")
     },

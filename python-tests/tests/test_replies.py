@@ -421,8 +421,10 @@ _HOSTILE_WRITES: dict[str, tuple[Answer, tuple[int, str]]] = {
 
 def _patience(expected: tuple[int, str]) -> Options:
     """Let a job give up soon only where that is what is expected: replies may be late."""
-    soon = expected in (_SILENT, _GONE)
-    return {"soft": 1, "timeo": 5, "retrans": 1} if soon else {}
+    if expected not in (_SILENT, _GONE):
+        return {}
+    # What is lost must not have been silent for so long before.
+    return {"soft": 1, "timeo": 5 if expected == _SILENT else 15, "retrans": 1}
 
 
 hostile = fixture_of_runs(
