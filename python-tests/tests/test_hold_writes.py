@@ -605,7 +605,7 @@ def test_a_server_that_is_killed_and_restarted_loses_nothing(
         size="16m",
         filename="f",
         iodepth=16,
-        rate="4m",
+        rate="2m",  # still at its writes when the servers go the second time
         spread=spread,
         hold_writes="32m",
         verify="crc32c",
