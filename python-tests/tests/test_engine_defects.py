@@ -85,7 +85,7 @@ def test_a_dead_server_does_not_hold_fio(exported: Place, lab: Lab) -> None:
 
 
 def test_runtime_ends_a_job_whose_server_is_dead(exported: Place, lab: Lab) -> None:
-    with exported.fio.start(time_based=1, runtime=1, trace=1, **_READER) as process:
+    with exported.fio.start(time_based=1, runtime=4, trace=1, **_READER) as process:
         eventually(lambda: traces(process) > 10)
         lab.server(0).kill()
         ends(process)
@@ -106,6 +106,7 @@ def test_a_server_that_comes_back_is_used_again(exported: Place, lab: Lab) -> No
         verify="crc32c",
         verify_backlog=64,
         loops=4,
+        rate_iops=250,  # or all may be over before a busy machine has killed the server
         trace=1,
     ) as process:
         eventually(lambda: traces(process) > 100)

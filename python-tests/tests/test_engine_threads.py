@@ -65,7 +65,7 @@ def test_mounts(
 
 
 def test_a_server_that_dies_and_returns(threads: FioRunner, lab: Lab) -> None:
-    jobs: dict[str, Option] = {**_JOBS, "failover": 1, "stable": "file_sync", "rate": "2m"}
+    jobs: dict[str, Option] = {**_JOBS, "failover": 1, "stable": "file_sync", "rate": "1m"}
     with threads.start(**jobs, trace=1) as process:
         eventually(lambda: traces(process) > 200)
         lab.server(1).kill()

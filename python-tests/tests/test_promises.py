@@ -151,11 +151,19 @@ _TRICKLE = on(Nfs.READ, Answer(chunk=100, pause=1.0))
 _TRICKLES: Options = {"rw": "read", "iodepth": 1, "filename": "r", "timeo": 2}
 _told = _end_once_it_says("server not responding, still trying")
 
+
+def _reads_no_data(call: Call) -> Answer | None:
+    """Answer what comes last before the data, FSINFO of the file, and read nothing more."""
+    last = call.procedure is Nfs.FSINFO and call.file != ""
+    return Answer(do=ScriptedServer.stop_reading) if last else None
+
+
 halves = fixture_of_runs(
     {
         "the server does not read": Case(
-            on(Nfs.WRITE, Answer(do=ScriptedServer.stop_reading), nth=1),
+            _reads_no_data,
             {"bs": "16m", "wsize": "16m", "size": "64m", "iodepth": 1, "timeo": 2},
+            wtmax=16 * MIB,
             receive_buffer=64 * KIB,
             during=_told,
         ),
@@ -231,7 +239,7 @@ _ENDINGS: dict[str, Case] = {
         for name, hook in _HANGING.items()
     },
     **{
-        f"{name}, runtime": Case(hook, _hanging_job(name, runtime=1))
+        f"{name}, runtime": Case(hook, _hanging_job(name, runtime=3))
         for name, hook in _HANGING.items()
         if name in ("silent", "full", "always patience", "COMMIT unanswered")
     },
@@ -562,7 +570,7 @@ def _second_finds_nothing(call: Call) -> Answer | None:
     return Answer(status=Status.IO) if lost else None
 
 
-_LAYING_OUT: Options = {"rw": "read", "bs": "64k", "failover": 1, "timeo": 5}
+_LAYING_OUT: Options = {"rw": "read", "bs": "64k", "failover": 1, "timeo": 20}
 _SILENCES: Mapping[str, _SilentFrom] = {
     "silent at a WRITE": _SilentFrom(Nfs.WRITE, Nfs.COMMIT, Nfs.NULL),
     "silent at a COMMIT": _SilentFrom(Nfs.COMMIT, Nfs.NULL),

@@ -49,7 +49,7 @@ def test_a_null_reply_may_come_in_pieces(
     """Not even its first, of 8 bytes, is a reply that nobody waits for."""
     server.hooks.append(on(Nfs.NULL, Answer(chunk=8, pause=0.05)))
     server.hooks.append(on(Nfs.WRITE, NEVER, nth=5))
-    result = client(server, failover=1, timeo=20, nconnect=2, spread="roundrobin")
+    result = client(server, failover=1, timeo=30, nconnect=2, spread="roundrobin")
     done(result)
     assert [call for call in server.calls(Nfs.NULL) if call.connection > 0], "nobody was asked"
     assert sum(line.stale_replies for line in result.stats) == 0
@@ -82,7 +82,8 @@ def test_after_a_major_timeout_calls_go_over_a_new_connection(
 def test_a_connection_that_brings_bytes_is_kept(client: Client, server: ScriptedServer) -> None:
     """A long reply comes slowly: what waits behind it is no reason to connect anew."""
     server.create("f", bytes(64 * KIB))
-    server.hooks.append(on(Nfs.READ, Answer(chunk=1 * KIB, pause=0.5), nth=1))
-    result = client(server, rw="read", iodepth=2, timeo=10, retrans=1)
+    # For longer than the second call and its retransmission are given, 1.2 s and 2.4 s.
+    server.hooks.append(on(Nfs.READ, Answer(chunk=256, pause=0.3), nth=1))
+    result = client(server, rw="read", iodepth=2, timeo=12, retrans=1)
     done(result)
     assert sum(line.reconnects for line in result.stats) == 0
