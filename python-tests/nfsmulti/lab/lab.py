@@ -83,7 +83,9 @@ class Lab:
                 self.network.create(self.config.addresses, self.config.hosts)
                 self.limit(self.config.limits)
             self._start_rpcbind(undo)
-            self._start_servers(undo)
+            # Another local lab would find the same ports free until our servers listen there.
+            with states.lock() if self.config.local else contextlib.nullcontext():
+                self._start_servers(undo)
             self._describe()
             self._cleanup = undo.pop_all()
         return self
