@@ -41,8 +41,8 @@ from nfsmulti.scenarios import SCENARIOS, CellSpec, GuestPlace, Scale
 from nfsmulti.summary import Cell, Summary
 from nfsmulti.units import parse_rate
 
-_SECONDS = 120.0
-_SHORT = {"NFSMULTI_CELL_SECONDS": "0.2"}
+_SECONDS = 240.0
+_SHORT = {"NFSMULTI_CELL_SECONDS": "0.5"}
 
 # Stands for a fio that works until a cell of its own number, where it gives a report or hangs.
 _FIO = """\

@@ -37,7 +37,7 @@ from nfsmulti.processes import Completed, Identity, Process, find, run
 
 _VOLUMES = Path("/run/nfsmulti")
 _PORTS = (22049, 22050)
-_RPCBIND_SECONDS = 10.0
+_RPCBIND_SECONDS = 60.0
 
 # Ganesha finds its file systems by /etc/mtab, which minimal systems lack.
 _MTAB = """\
