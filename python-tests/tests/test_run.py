@@ -401,7 +401,7 @@ def test_guest_that_dies_fails_its_cell_and_the_next_boot_goes_on(tmp_path: Path
                 os.kill(qemu, signal.SIGKILL)
 
     place = GuestPlace()
-    transport = SCENARIOS["randread"].cells(Scale(True, 0.5))[:2]
+    transport = SCENARIOS["randread"].cells(Scale(True, 2))[:2]
     record = made_record(tmp_path / "run", "randread", transport)
     try:
         run_in_guests(record, "guest", place, Killer())
