@@ -361,7 +361,7 @@ def test_labs_limits_are_fitted_once(
 
 
 def test_lab_is_measured_without_limits_before_it_has_some(tmp_path: Path) -> None:
-    scale = Scale(True, 1)
+    scale = Scale(True, 4)  # to less than 1 MB/s, as in a stall, nothing is fitted
     scenario = SCENARIOS["fsperf"]
     specs = [spec for spec in scenario.cells(scale) if spec.place == "lab" and spec.paths == 1]
     plan = dataclasses.replace(
