@@ -21,7 +21,7 @@ Option = Any
 Options = Mapping[str, Option]
 
 # fio ends its jobs at SIGTERM; a job that then waits for a dead server gets this long.
-_GRACE_SECONDS = 3.0
+_GRACE_SECONDS = 10.0
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from nfsmulti.errors import MissingError
 from nfsmulti.paths import build_dir
 from nfsmulti.processes import find, run
 
-_SECONDS = 10.0
+_SECONDS = 60.0
 
 
 def versions() -> dict[str, str]:

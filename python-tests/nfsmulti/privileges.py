@@ -9,7 +9,7 @@ from pathlib import Path
 from nfsmulti.processes import run
 
 SCRIPT = Path(__file__).with_suffix(".sh")
-_SECONDS = 20.0
+_SECONDS = 60.0
 
 
 @functools.cache

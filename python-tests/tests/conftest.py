@@ -33,7 +33,7 @@ from nfsmulti.testrun import variant
 
 pytest_plugins = ("in_guest", "limits", "scripted_jobs")
 
-_HARNESS_SECONDS = 60.0
+_HARNESS_SECONDS = 240.0
 _SUPPRESSIONS = Path(__file__).with_name("lsan.supp")
 _LAB = pytest.StashKey[Lab]()
 _LOG_SIZES = pytest.StashKey[dict[Path, int]]()
@@ -187,7 +187,7 @@ class FioRunner:
         self,
         *,
         pool: str | EllipsisType | None = ...,
-        timeout: float = 60,
+        timeout: float = 120,
         jobfile: Path | None = None,
         arguments: Sequence[str] = (),
         env: Mapping[str, str] | None = None,
@@ -222,7 +222,7 @@ class FioRunner:
             env=env,
         )
 
-    def finish(self, process: FioProcess, timeout: float = 60) -> FioResult:
+    def finish(self, process: FioProcess, timeout: float = 120) -> FioResult:
         """Wait for a fio that start() gave; its words are shown where the test fails."""
         result = process.result(timeout)
         self._item.add_report_section(

@@ -60,7 +60,7 @@ class Place:
         return ",".join(self.paths)
 
     def raw(
-        self, *words: str, timeout: float = 60, env: Mapping[str, str] | None = None
+        self, *words: str, timeout: float = 120, env: Mapping[str, str] | None = None
     ) -> Completed:
         """Run fio with these very words."""
         return run(self.command(*words, env=env), timeout=timeout)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from conftest import call_harness
+from engine_helpers import eventually
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
@@ -402,7 +403,7 @@ def test_jobs_that_hang_are_ended(tmp_path: Path) -> None:
     with pytest.raises(HarnessError, match=r"randread 4k d1, null: .* ran for 0.0 s only"):
         run_fio(hanging, case, "", _SHORT, tmp_path, enter=[], words=["--runtime=60"])
     assert "got signal=9" in (tmp_path / "stderr").read_text() + (tmp_path / "fio.json").read_text()
-    assert not _processes_that_name(str(tmp_path))
+    eventually(lambda: not _processes_that_name(str(tmp_path)))
 
 
 def test_list_shows_cases_and_bars() -> None:

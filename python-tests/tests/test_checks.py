@@ -15,7 +15,7 @@ from nfsmulti.errors import MissingError
 from nfsmulti.paths import ROOT
 from nfsmulti.processes import find, run
 
-_SECONDS = 600.0
+_SECONDS = 1200.0
 _TOOLS = Path(sys.executable).parent
 _SCRIPTS = [
     "nfsmulti",

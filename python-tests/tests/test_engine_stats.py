@@ -120,7 +120,7 @@ def test_a_round_trip_lasts_until_the_reply(exported: Place, lab: Lab) -> None:
     with exported.fio.start(time_based=1, runtime=300, trace=1, **job) as process:
         eventually(lambda: traces(process))
         lab.server(0).pause()
-        process.wait(0.6)
+        process.wait(3)  # longer than fio may stand still itself before its next call
         lab.server(0).resume()
         process.signal(signal.SIGTERM)
         result = exported.fio.finish(process)
@@ -191,6 +191,7 @@ def test_retransmissions_and_reconnects_are_counted(exported: Place, lab: Lab) -
         time_based=1,
         runtime=300,
         timeo=2,
+        retrans=100,  # or else the connection is replaced where the server comes back late
         trace=1,
     ) as process:
         said_so_far = (process.folder / "stderr").read_text

@@ -48,7 +48,7 @@ class Machine:
         argv = [str(ROOT / "nfsmulti"), *arguments]
         if stderr:
             argv = ["sh", "-c", f'exec "$@" 2>{stderr}', "sh", *argv]
-        return run(argv, timeout=60, env=variables)
+        return run(argv, timeout=240, env=variables)
 
 
 @pytest.fixture

@@ -44,7 +44,7 @@ _INPUTS = {
 }
 _WANTED = int(os.environ.get("NFSMULTI_FUZZ_SECONDS") or 0)
 _SECONDS = _WANTED or 300  # a slow machine tries fewer
-_BUILD_SECONDS = 300.0
+_BUILD_SECONDS = 900.0
 _INPUT_SECONDS = 10  # for one input; more is a finding
 _GRACE = 60.0  # to start, to read the corpus, to write the last words
 _FEWEST = 1000  # inputs; a program that is stuck tries less

@@ -140,7 +140,7 @@ def test_limits_change_while_the_lab_runs() -> None:
             kind = {none: "noqueue", link: "tbf"}.get(limits, "htb")
             for namespace, device in ((lab.network.server, "v0"), (lab.network.client, "v1")):
                 shown = ["tc", "-n", namespace, "qdisc", "show", "dev", device]
-                assert f"qdisc {kind} " in run(shown, timeout=9).check().stdout
+                assert f"qdisc {kind} " in run(shown, timeout=60).check().stdout
         assert _nfs_versions(lab, "10.77.0.2") == [3, 4]
 
 
@@ -165,12 +165,12 @@ def test_each_connection_has_a_cap_of_its_own(tmp_path: Path, link: str | None) 
             assert len([sent for sent in bytes_sent if sent > 1 << 20]) == 4
         lab.limit(Limits())
         ruleset = [*lab.network.enter(lab.network.client), "nft", "list", "ruleset"]
-        assert not run(ruleset, timeout=9).check().stdout
+        assert not run(ruleset, timeout=60).check().stdout
 
 
 def _class_bytes(namespace: str, device: str, ceiling: str) -> list[int]:
     """Give what each class with this ceiling has sent, in bytes."""
-    classes = run(["tc", "-s", "-n", namespace, "class", "show", "dev", device], timeout=9).check()
+    classes = run(["tc", "-s", "-n", namespace, "class", "show", "dev", device], timeout=60).check()
     found = re.findall(rf" ceil {ceiling} .*\n Sent (\d+) bytes", classes.stdout)
     return [int(sent) for sent in found]
 

@@ -15,7 +15,7 @@ from nfsmulti.paths import PYTHON_TESTS
 from nfsmulti.processes import run
 
 _ASK = "from nfsmulti import privileges; print(privileges.missing())"
-_SECONDS = 20.0
+_SECONDS = 60.0
 
 
 def _missing(*enter: str) -> str:

@@ -13,7 +13,7 @@ from nfsmulti.bench.runs import Contender, Timing, command
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import FioProcess
 
-_TIMING = Timing(runtime=1000, ramp=0, repeats=1)
+_TIMING = Timing(runtime=60_000, ramp=0, repeats=1)  # it is ended once it was measured
 _START_SECONDS = 10.0
 # A job that has run so long has used all that it will use.
 _SETTLED_SECONDS = 0.6

@@ -131,6 +131,7 @@ class MountBench:
         folder = self.folder / f"{case.name}-{contender.name}".replace(" ", "-") / name
         enter = ["taskset", "-c", str(self.cores.client)]
         before = _Cpu.of_ended_children()
-        result = run_fio(contender, case, str(self.places[case.place]), timing, folder, enter=enter)
+        place, does_io = str(self.places[case.place]), timing is not _BARE
+        result = run_fio(contender, case, place, timing, folder, enter=enter, does_io=does_io)
         after = _Cpu.of_ended_children()
         return result, after.less(before)

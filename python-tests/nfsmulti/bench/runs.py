@@ -110,10 +110,11 @@ def run_fio(
     *,
     enter: Sequence[str],
     words: Sequence[str] = (),
+    does_io: bool = True,
 ) -> FioResult:
     """Run a contender's fio behind the words `enter`. Raises HarnessError where it gives nothing.
 
-    `words` are more of fio's options.
+    `words` are more of fio's options. Without `does_io` it may be over before its first I/O.
     """
     argv = [*enter, *command(contender, case, target, timing, folder), *words]
     spare = _SPARE_SECONDS + _SPARE_SECONDS_PER_CONNECTION * case.connections
@@ -122,18 +123,20 @@ def run_fio(
         if process.wait(timing.seconds + spare) is None and contender.may_hang:
             kill_jobs(process, traced=traced)
         result = process.result(_GRACE_SECONDS)
-    _check(contender, case, timing, result)
+    _check(contender, case, timing, result, does_io=does_io)
     return result
 
 
-def _check(contender: Contender, case: Case, timing: Timing, result: FioResult) -> None:
+def _check(
+    contender: Contender, case: Case, timing: Timing, result: FioResult, *, does_io: bool
+) -> None:
     report, direction = result.report, case.direction
     trouble = None
-    if report is None or not report.operations(direction):
+    if report is None or (does_io and not report.operations(direction)):
         trouble = "fio reports nothing"
     elif result.status != 0 and not contender.may_hang:
         trouble = f"status {result.status}" if result.status is not None else "it did not end"
-    elif report.seconds(direction) < _SHORTEST * timing.runtime / 1000:
+    elif does_io and report.seconds(direction) < _SHORTEST * timing.runtime / 1000:
         trouble = f"it ran for {report.seconds(direction)} s only"
     if trouble:
         said = "\n".join(result.messages.splitlines()[-8:])

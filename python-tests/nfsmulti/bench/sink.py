@@ -15,7 +15,7 @@ from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.paths import build_dir
 from nfsmulti.processes import Process
 
-_SECONDS = 10.0
+_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -85,8 +85,8 @@ class Sink:
         return self._process.running
 
     def stop(self) -> SinkCounts:
-        """End it, and give what it counted."""
-        self._process.end()
+        """End it, and give what it counted, which it cannot tell where it has to be killed."""
+        self._process.end(_SECONDS)
         return SinkCounts(**self._line())
 
     def _line(self) -> dict[str, Any]:

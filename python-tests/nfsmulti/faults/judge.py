@@ -101,10 +101,14 @@ def _complaints(cell: Cell, left: Left, moved: int) -> Iterator[str]:
 
 
 def _over_again(cell: Cell, said: str) -> Iterator[str]:
-    """Hold `hard` to its word: a line when a path stops, and one when it goes on."""
+    """Hold `hard` to its word: a line when a path stops, and one when it goes on.
+
+    A server that has gone on may stop once more: on a busy machine it stands still by itself.
+    """
     if cell.mode is Mode.HARD and cell.expected.how == "done":
+        parts = said.split("server OK")
         for words in cell.expected.says:
-            times = sum(said.count(one) for one in words.split("|"))
+            times = max(sum(part.count(one) for one in words.split("|")) for part in parts)
             if times > cell.paths:
                 yield f"it said {times} times: {words}"
 

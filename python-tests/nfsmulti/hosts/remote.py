@@ -18,7 +18,7 @@ from nfsmulti.hosts.jobtext import job_text
 from nfsmulti.machine import engine_version
 from nfsmulti.processes import Process
 
-_START_SECONDS = 20.0
+_START_SECONDS = 60.0
 _PROBE_SECONDS = 60.0
 _POLL_SECONDS = 0.1
 _PREFIX = re.compile(r"^<[^>]*> ")  # a host's name, before each of its lines

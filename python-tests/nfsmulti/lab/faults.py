@@ -10,7 +10,7 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.lab.lab import Lab
 from nfsmulti.processes import Completed, find, run
 
-_SECONDS = 20.0
+_SECONDS = 60.0
 
 _DROP = """\
 table ip path{path} {{

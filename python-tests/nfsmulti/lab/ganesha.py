@@ -19,7 +19,7 @@ _READY = b"NFS SERVER INITIALIZED"
 _MISCONFIGURED = b"config_errs_to_log"  # it leaves out what it does not understand, and goes on
 # Without D-Bus and Kerberos, of which a lab has neither.
 _COMPLAINT = re.compile(rb"config_errs_to_log|:(?!DBUS|NFS CB)[A-Z ]+:(CRIT|MAJ|FATAL) :")
-_READY_SECONDS = 20.0
+_READY_SECONDS = 60.0
 
 # NFSv3 needs an rpcbind to register with: the lab has its own. Attr_Expiration_Time = 0, because
 # tests change files behind the server's back. Beyond RPC_Max_Connections, 1024 by default, it ends

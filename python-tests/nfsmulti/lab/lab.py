@@ -37,7 +37,7 @@ from nfsmulti.processes import Completed, Identity, Process, find, run
 
 _VOLUMES = Path("/run/nfsmulti")
 _PORTS = (22049, 22050)
-_RPCBIND_SECONDS = 10.0
+_RPCBIND_SECONDS = 60.0
 
 # Ganesha finds its file systems by /etc/mtab, which minimal systems lack.
 _MTAB = """\
@@ -83,7 +83,9 @@ class Lab:
                 self.network.create(self.config.addresses, self.config.hosts)
                 self.limit(self.config.limits)
             self._start_rpcbind(undo)
-            self._start_servers(undo)
+            # Another local lab would find the same ports free until our servers listen there.
+            with states.lock() if self.config.local else contextlib.nullcontext():
+                self._start_servers(undo)
             self._describe()
             self._cleanup = undo.pop_all()
         return self

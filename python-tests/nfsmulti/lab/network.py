@@ -14,7 +14,7 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.lab.limits import Limits
 from nfsmulti.processes import run
 
-_SECONDS = 20.0
+_SECONDS = 60.0
 _SERVER_DEVICE, _CLIENT_DEVICE = "v0", "v1"
 _NETNS = Path("/run/netns")
 

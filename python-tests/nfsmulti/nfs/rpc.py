@@ -12,7 +12,7 @@ from typing import Self
 
 from xdrlib3 import Packer, Unpacker
 
-_TIMEOUT_SECONDS = 3.0
+_TIMEOUT_SECONDS = 10.0  # a busy server may stand still for some
 _CALL, _RPC_VERSION, _AUTH_NONE, _AUTH_SYS = 0, 2, 0, 1
 _DENIED, _PROGRAM_MISMATCH = 1, 2
 _LAST_FRAGMENT = 1 << 31
