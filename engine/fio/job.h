@@ -85,9 +85,9 @@ struct job {
 	struct pool_paths paths;
 	struct path **used; /* those of the pool that this job uses, in the order of the spread */
 	struct group group;
-	struct spread spread[2]; /* by IO_READ and IO_WRITE */
-	uint32_t io_max[2];	 /* bytes of one piece, likewise */
-	struct spread_load *load;
+	struct spread spread[2];  /* by IO_READ and IO_WRITE */
+	uint32_t io_max[2];	  /* bytes of one piece, likewise */
+	struct spread_load *load; /* NULL: no spread asks for it */
 	enum io_stable stable;
 	bool trace;
 

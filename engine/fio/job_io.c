@@ -30,6 +30,12 @@ static void note_short(struct request *request)
 	request->label = "a READ beyond the end of file";
 }
 
+/* A place in the ring of complete requests, at most one round too far. */
+static uint32_t wrapped(const struct job *job, uint32_t place)
+{
+	return place < job->done_size ? place : place - job->done_size;
+}
+
 static void complete(struct job *job, struct request *request)
 {
 	struct io_u *io_u = request->io_u;
@@ -46,7 +52,7 @@ static void complete(struct job *job, struct request *request)
 		note_short(request);
 	if (request->op == IO_WRITE)
 		syncs_write_ends(job, request);
-	job->done[(job->done_first + job->done_count++) % job->done_size] = io_u;
+	job->done[wrapped(job, job->done_first + job->done_count++)] = io_u;
 }
 
 /* --- pending requests --- */
@@ -65,27 +71,30 @@ static void refuse_writes(struct job *job)
 	}
 }
 
+static void submit_kind(struct job *job, enum io_op op)
+{
+	struct request_list *list = &job->pending[op];
+	struct request *request;
+
+	while ((request = list->first) && pieces_submit(job, request)) {
+		request_list_take(list);
+		if (!request_busy(request)) /* a sync to which nothing was owed */
+			complete(job, request);
+	}
+}
+
 /* Each kind in its order: a WRITE that waits for room in the hold holds no READ up. What makes room
  * comes first. */
 static void submit_pending(struct job *job)
 {
-	static const enum io_op order[] = {IO_COMMIT, IO_WRITE, IO_READ};
-
 	replay_advance(job);
 	if (job->replay.broken)
 		refuse_writes(job);
-	for (unsigned int i = 0; i < ARRAY_SIZE(order); i++) {
-		struct request_list *list = &job->pending[order[i]];
-		struct request *request;
-
-		if (order[i] != IO_READ && replay_active(job))
-			continue;
-		while ((request = list->first) && pieces_submit(job, request)) {
-			request_list_take(list);
-			if (!request_busy(request)) /* a sync to which nothing was owed */
-				complete(job, request);
-		}
-	}
+	if (!replay_active(job))
+		submit_kind(job, IO_COMMIT);
+	if (!replay_active(job))
+		submit_kind(job, IO_WRITE);
+	submit_kind(job, IO_READ);
 }
 
 /* --- fio's queue() and commit() --- */
@@ -237,7 +246,7 @@ struct io_u *job_event(struct job *job)
 {
 	struct io_u *io_u = job->done[job->done_first];
 
-	job->done_first = (job->done_first + 1) % job->done_size;
+	job->done_first = wrapped(job, job->done_first + 1);
 	job->done_count--;
 	return io_u;
 }

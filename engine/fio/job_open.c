@@ -111,13 +111,24 @@ static int open_hold(struct job *job)
 	return 0;
 }
 
+/* The bytes in flight, where a spread asks for them. */
+static bool open_load(struct job *job)
+{
+	const struct engine_options *eo = job_options(job);
+
+	if (policy_of(eo, eo->spread_reads) != SPREAD_QUEUE &&
+	    policy_of(eo, eo->spread_writes) != SPREAD_QUEUE)
+		return true;
+	job->load = spread_load_new(job->group.path_count * eo->nconnect);
+	return job->load;
+}
+
 static int allocate(struct job *job)
 {
 	const struct thread_data *td = job->td;
 	uint32_t depth = td->o.iodepth, ios;
 
-	job->load = spread_load_new(job->group.path_count * job_options(job)->nconnect);
-	if (!job->load)
+	if (!open_load(job))
 		return -ENOMEM;
 	job->spread[IO_READ] = make_spread(job, job_options(job)->spread_reads);
 	job->spread[IO_WRITE] = make_spread(job, job_options(job)->spread_writes);

@@ -9,6 +9,13 @@
 
 /* --- to the connections --- */
 
+/* Only spread=queue asks how many bytes a connection has in flight. */
+static void charge(struct job *job, const struct conn_io *io, int64_t bytes)
+{
+	if (job->load)
+		spread_load_add(job->load, io->charged, bytes);
+}
+
 /* The caller has set what the I/O is about. */
 static void submit(struct job *job, struct request *request, struct conn_io *io,
 		   uint32_t connection)
@@ -20,7 +27,7 @@ static void submit(struct job *job, struct request *request, struct conn_io *io,
 	io->owner = request;
 	request->pieces++;
 	io->charged = connection; /* also where it is dead: it is to look busy, not idle */
-	spread_load_add(job->load, connection, io->length);
+	charge(job, io, io->length);
 	group_submit(&job->group, connection, io);
 }
 
@@ -174,7 +181,7 @@ struct request *pieces_take(struct job *job)
 			trace(io);
 		note_result(request, io);
 		job->commits -= io->op == IO_COMMIT;
-		spread_load_add(job->load, io->charged, -(int64_t)io->length);
+		charge(job, io, -(int64_t)io->length);
 		io_list_add(&job->idle, io);
 		request->pieces--;
 		if (!request_busy(request))

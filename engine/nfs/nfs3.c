@@ -8,19 +8,23 @@ enum { FATTR3_SIZE = 84, WCC_ATTR_SIZE = 24 }; /* RFC 1813, 2.6 */
 void nfs3_encode_read(struct xdr_out *out, const struct nfs3_handle *handle, uint64_t offset,
 		      uint32_t length)
 {
+	const uint32_t range[] = {htobe32(offset >> 32), htobe32((uint32_t)offset),
+				  htobe32(length)};
+
 	xdr_put_opaque(out, handle->bytes, handle->length);
-	xdr_put_u64(out, offset);
-	xdr_put_u32(out, length);
+	xdr_put_fixed(out, range, sizeof(range));
 }
 
 void nfs3_encode_write(struct xdr_out *out, const struct nfs3_handle *handle, uint64_t offset,
 		       uint32_t length, enum nfs3_stable stable)
 {
+	const uint32_t range[] = {
+		htobe32(offset >> 32), htobe32((uint32_t)offset), htobe32(length),
+		htobe32(stable),       htobe32(length), /* of the data that follows */
+	};
+
 	xdr_put_opaque(out, handle->bytes, handle->length);
-	xdr_put_u64(out, offset);
-	xdr_put_u32(out, length);
-	xdr_put_u32(out, stable);
-	xdr_put_u32(out, length); /* of the data that follows */
+	xdr_put_fixed(out, range, sizeof(range));
 }
 
 void nfs3_encode_commit(struct xdr_out *out, const struct nfs3_handle *handle)

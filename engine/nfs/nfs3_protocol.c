@@ -28,18 +28,6 @@ static const char *operation(const struct call *call)
 	return nfs3_procedure_name(procedure_of(call));
 }
 
-/* A call needs no number but its xid. */
-static bool acquire(struct session *session, struct call *call)
-{
-	(void)session, (void)call;
-	return true;
-}
-
-static void release(struct session *session, struct call *call, bool answered)
-{
-	(void)session, (void)call, (void)answered;
-}
-
 static const uint8_t *encode(struct xdr_out *out, const struct call *call,
 			     const struct rpc_credentials *credentials, const void *file)
 {
@@ -119,17 +107,6 @@ static enum verdict decode(struct xdr_in *in, const struct call *call, struct ca
 	}
 }
 
-/* decode() never asks for it: there is no state to be lost. */
-static void recover(struct session *session)
-{
-	(void)session;
-}
-
-static void tick(struct session *session, uint64_t now)
-{
-	(void)session, (void)now;
-}
-
 static int open_file(struct names *names, const char *name, void **file)
 {
 	struct nfs3_handle *handle = calloc(1, sizeof(*handle));
@@ -158,16 +135,11 @@ static int limits(struct names *names, const void *file, uint32_t *read_max, uin
 }
 
 const struct protocol protocol_nfs3 = {
-	.name = "NFSv3",
 	.reply_head_max = NFS3_REPLY_HEAD_MAX,
 	.forgets_calls = true,
 	.operation = operation,
-	.acquire = acquire,
-	.release = release,
 	.encode = encode,
 	.decode = decode,
-	.recover = recover,
-	.tick = tick,
 	.open_file = open_file,
 	.close_file = close_file,
 	.limits = limits,

@@ -50,13 +50,6 @@ static void auth_sys_put(const struct rpc_credentials *credentials, struct xdr_o
 	xdr_put_fixed(out, auth->bytes, auth->length);
 }
 
-static bool auth_sys_wrap(const struct rpc_credentials *credentials, struct xdr_out *out,
-			  const uint8_t *arguments, const struct rpc_data *data)
-{
-	(void)credentials, (void)out, (void)arguments, (void)data;
-	return true;
-}
-
 /* AUTH_SHORT is a hint for later calls, which may be left unused (RFC 5531, appendix A). */
 static bool auth_sys_check(const struct rpc_credentials *credentials, uint32_t xid,
 			   const struct rpc_verifier *verifier)
@@ -65,28 +58,9 @@ static bool auth_sys_check(const struct rpc_credentials *credentials, uint32_t x
 	return verifier->flavor <= RPC_AUTH_SHORT;
 }
 
-static bool auth_sys_unwrap(const struct rpc_credentials *credentials, uint32_t xid,
-			    struct xdr_in *in)
-{
-	(void)credentials, (void)xid, (void)in;
-	return true;
-}
-
-static bool auth_sys_unwrap_data(const struct rpc_credentials *credentials, uint32_t xid,
-				 void *data, uint32_t length)
-{
-	(void)credentials, (void)xid, (void)data, (void)length;
-	return true;
-}
-
 static const struct rpc_flavor auth_sys_flavor = {
-	.name = "AUTH_SYS",
-	.room = AUTH_SYS_ROOM,
 	.put = auth_sys_put,
-	.wrap = auth_sys_wrap,
 	.check = auth_sys_check,
-	.unwrap = auth_sys_unwrap,
-	.unwrap_data = auth_sys_unwrap_data,
 };
 
 void auth_sys_init(struct auth_sys *auth, const struct auth_sys_ids *ids)

@@ -24,16 +24,14 @@ struct rpc_credentials;
 struct rpc_data;
 
 struct rpc_flavor {
-	const char *name; /* "AUTH_SYS" */
-	uint32_t room;	  /* bytes that put() writes at most */
-
 	/* Writes credential and verifier behind the header that begins at `start`. */
 	void (*put)(const struct rpc_credentials *credentials, struct xdr_out *out,
 		    const uint8_t *start);
 
 	/*
 	 * Makes a call's arguments, which end at out->at, and its data what goes over the wire.
-	 * False: it cannot. A flavor without integrity or privacy leaves them.
+	 * False: it cannot. This and its opposites below are NULL in a flavor without integrity or
+	 * privacy.
 	 */
 	bool (*wrap)(const struct rpc_credentials *credentials, struct xdr_out *out,
 		     const uint8_t *arguments, const struct rpc_data *data);

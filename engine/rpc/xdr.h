@@ -59,7 +59,8 @@ static inline void xdr_put_fixed(struct xdr_out *out, const void *bytes, uint32_
 	if (!xdr_room(out, (size_t)length + pad))
 		return;
 	memcpy(out->at, bytes, length);
-	memset(out->at + length, 0, pad);
+	if (pad)
+		memset(out->at + length, 0, pad);
 	out->at += length + pad;
 }
 

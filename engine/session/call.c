@@ -16,7 +16,6 @@ int call_table_init(struct call_table *table, uint32_t count)
 		return -ENOMEM;
 	while (count > 1u << table->index_bits)
 		table->index_bits++;
-	TAILQ_INIT(&table->free);
 	/* A random start: the server's reply cache may remember the xids of an earlier run. */
 	if (getrandom(&table->generation, sizeof(table->generation), 0) !=
 	    sizeof(table->generation))
@@ -33,10 +32,10 @@ void call_table_free(struct call_table *table)
 /* The one given back last is the one that the processor's cache still has. */
 struct call *call_take(struct call_table *table, struct session_channel *channel)
 {
-	struct call *call = TAILQ_FIRST(&table->free);
+	struct call *call = SLIST_FIRST(&table->free);
 
 	if (call)
-		TAILQ_REMOVE(&table->free, call, link);
+		SLIST_REMOVE_HEAD(&table->free, next_free);
 	else
 		call = &table->calls[table->used++];
 	*call = (struct call){.channel = channel};
@@ -46,7 +45,7 @@ struct call *call_take(struct call_table *table, struct session_channel *channel
 void call_give_back(struct call_table *table, struct call *call)
 {
 	call->channel = NULL;
-	TAILQ_INSERT_HEAD(&table->free, call, link);
+	SLIST_INSERT_HEAD(&table->free, call, next_free);
 }
 
 uint32_t call_new_xid(struct call_table *table, const struct call *call)

@@ -20,7 +20,10 @@ struct call {
 	struct conn_io *io; /* NULL: a NULL call, which asks for a sign of life */
 	struct session_channel
 		*channel; /* it waits for, or was sent over; NULL: the call is free */
-	TAILQ_ENTRY(call) link;
+	union {
+		TAILQ_ENTRY(call) link;
+		SLIST_ENTRY(call) next_free;
+	};
 	uint32_t xid;
 	uint32_t tries;	    /* transmissions of this xid */
 	uint32_t delays;    /* times that the server has asked to wait */
@@ -35,7 +38,7 @@ TAILQ_HEAD(call_list, call);
 struct call_table {
 	struct call *calls;
 	uint32_t used; /* calls[used …) have never been taken */
-	struct call_list free;
+	SLIST_HEAD(, call) free;
 	unsigned int index_bits; /* xid: generation << index_bits | index */
 	uint32_t generation;
 };

@@ -40,7 +40,6 @@ struct call_result {
 };
 
 struct protocol {
-	const char *name;	 /* "NFSv3" */
 	uint32_t reply_head_max; /* bytes of the longest reply without its bulk data */
 
 	/*
@@ -55,7 +54,7 @@ struct protocol {
 	/*
 	 * Before a call is sent for the first time: what the protocol numbers it by, beside its
 	 * xid. False: no number is free; the call waits until another is answered. release(): it
-	 * was answered, or is given up.
+	 * was answered, or is given up. Both NULL: the xid is all.
 	 */
 	bool (*acquire)(struct session *session, struct call *call);
 	void (*release)(struct session *session, struct call *call, bool answered);
@@ -75,7 +74,8 @@ struct protocol {
 	enum verdict (*decode)(struct xdr_in *in, const struct call *call,
 			       struct call_result *result);
 
-	/* Begins to win back what a CALL_RECOVER misses; tick() is called every 100 ms. */
+	/* Begins to win back what a CALL_RECOVER misses; tick() is called every 100 ms. Both NULL:
+	 * there is no state to be lost. */
 	void (*recover)(struct session *session);
 	void (*tick)(struct session *session, uint64_t now);
 

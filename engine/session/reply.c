@@ -8,9 +8,10 @@ static bool believable(const struct session *session, const struct rpc_reply_hea
 		       struct xdr_in *in)
 {
 	const struct rpc_credentials *credentials = session->credentials;
+	const struct rpc_flavor *flavor = credentials->flavor;
 
-	return credentials->flavor->check(credentials, header->xid, &header->verifier) &&
-	       credentials->flavor->unwrap(credentials, header->xid, in);
+	return flavor->check(credentials, header->xid, &header->verifier) &&
+	       (!flavor->unwrap || flavor->unwrap(credentials, header->xid, in));
 }
 
 /* The verdict on a reply to `call`; in->bad: more bytes are needed for it. */

@@ -28,7 +28,7 @@ static bool number(struct session_channel *channel, struct call *call)
 	if (call->tries) {
 		channel->conn->counters.retransmissions++;
 	} else {
-		if (!session->protocol->acquire(session, call))
+		if (session->protocol->acquire && !session->protocol->acquire(session, call))
 			return false;
 		call->xid = call_new_xid(&session->calls, call);
 		call->since = channel->conn->job->now;
@@ -39,10 +39,17 @@ static bool number(struct session_channel *channel, struct call *call)
 	return true;
 }
 
+static void release(struct session *session, struct call *call, bool answered)
+{
+	if (session->protocol->release)
+		session->protocol->release(session, call, answered);
+}
+
 /* Encodes a call and queues it on the channel; false where its data cannot be moved. */
 static bool queue(struct session_channel *channel, struct call *call, struct xdr_out *head)
 {
 	const struct session *session = channel->session;
+	const struct rpc_flavor *flavor = session->credentials->flavor;
 	const struct conn_io *io = call->io;
 	struct rpc_data data = {0};
 	const uint8_t *arguments;
@@ -55,7 +62,7 @@ static bool queue(struct session_channel *channel, struct call *call, struct xdr
 		};
 	arguments = session->protocol->encode(head, call, session->credentials,
 					      io ? session->path->files[io->file].state : NULL);
-	if (!session->credentials->flavor->wrap(session->credentials, head, arguments, &data))
+	if (flavor->wrap && !flavor->wrap(session->credentials, head, arguments, &data))
 		return false;
 	call->position = channel->link.ops->queue(channel->link.channel, call->xid, head, &data);
 	call->last_sent = channel->conn->job->now;
@@ -147,7 +154,7 @@ static void drop_probe(struct session_channel *channel)
 	struct session *session = channel->session;
 
 	if (channel->probe) {
-		session->protocol->release(session, channel->probe, !channel->asked);
+		release(session, channel->probe, !channel->asked);
 		call_give_back(&session->calls, channel->probe);
 	}
 	channel->probe = NULL;
@@ -232,7 +239,7 @@ static void finish(struct session_channel *channel, struct call *call, bool answ
 		durability_commit_failed(channel->conn, io);
 	}
 	if (call->tries)
-		session->protocol->release(session, call, answered);
+		release(session, call, answered);
 	call_give_back(&session->calls, call);
 	io->error = error;
 	conn_finish(channel->conn, io);
@@ -241,7 +248,7 @@ static void finish(struct session_channel *channel, struct call *call, bool answ
 /* The call was answered; its I/O goes on with another, which has no number yet. */
 static void renew(struct session_channel *channel, struct call *call)
 {
-	channel->session->protocol->release(channel->session, call, true);
+	release(channel->session, call, true);
 	call->tries = 0;
 	call->since = 0;
 	call->last_sent = 0;
@@ -315,12 +322,12 @@ static void note_sign(struct session_channel *channel)
 static void check_data(struct session_channel *channel, const struct call *call)
 {
 	const struct rpc_credentials *credentials = channel->session->credentials;
+	const struct rpc_flavor *flavor = credentials->flavor;
 	struct session_reply *reply = &channel->reply;
 	const struct conn_io *io = call->io;
 
-	if (io->op != IO_READ || !reply->result.count ||
-	    credentials->flavor->unwrap_data(credentials, call->xid, io->buffer + io->done,
-					     reply->result.count))
+	if (!flavor->unwrap_data || io->op != IO_READ || !reply->result.count ||
+	    flavor->unwrap_data(credentials, call->xid, io->buffer + io->done, reply->result.count))
 		return;
 	reply->verdict = CALL_FAIL;
 	reply->result = (struct call_result){.error = EBADMSG, .fault = "its data is forged"};
@@ -516,7 +523,7 @@ bool session_hand_over(struct session_channel *channel)
 		if (io->op == IO_COMMIT && call->tries)
 			durability_commit_undone(io);
 		if (call->tries)
-			channel->session->protocol->release(channel->session, call, false);
+			release(channel->session, call, false);
 		call_give_back(&channel->session->calls, call);
 		conn_requeue(channel->conn, io);
 	}
@@ -654,7 +661,8 @@ void session_tick(struct session_channel *channel, uint64_t now)
 	if (spare && session_health(channel, now) == CONN_SILENT)
 		return; /* its I/O is about to be handed over: nothing of it goes out again */
 	resume_delayed(channel, now);
-	channel->session->protocol->tick(channel->session, now);
+	if (channel->session->protocol->tick)
+		channel->session->protocol->tick(channel->session, now);
 	if (channel->link.up && cut_off(channel, now)) {
 		say_silent(channel);
 		lose(channel, -ETIMEDOUT);
