@@ -356,6 +356,19 @@ def cpu_seconds(pid: int) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
+_OF_A_THREAD = ("comm", "wchan", "syscall")
+
+
+def _threads(pid: int) -> str:
+    """Tell where each thread of a process is in the kernel: a lock, a wait for replies, or none."""
+    lines = ""
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(OSError):
+            name, where, call = ((task / file).read_text().strip() for file in _OF_A_THREAD)
+            lines += f"{pid} {task.name} {name}: {where}, system call {call}\n"
+    return lines
+
+
 def ends(process: FioProcess, seconds: float = 60) -> None:
     """Expect a fio to end by itself, and no job of it to outlive it.
 
@@ -368,10 +381,11 @@ def ends(process: FioProcess, seconds: float = 60) -> None:
             with contextlib.suppress(ProcessLookupError):
                 jobs.add(Identity.of(pid))
         if time.monotonic() > deadline:
+            where = "".join(_threads(pid) for pid in (process.pid, *family(process.pid)))
             process.kill()
             for job in jobs:
                 job.kill()
-            pytest.fail(f"fio has not ended within {seconds} seconds")
+            pytest.fail(f"fio has not ended within {seconds} seconds:\n{where}")
         time.sleep(0.005)
     eventually(lambda: not any(job.alive() for job in jobs))
 

@@ -26,7 +26,7 @@ from nfsmulti.scripted.protocol import Mount, Nfs, Procedure, RpcCall
 _BACKLOG = 256
 _START_SECONDS = _STOP_SECONDS = 60.0
 _BIND_TRIES = 32
-_FULL_SECONDS = 0.1  # a connection on this machine that takes longer finds the queue full
+_FULL_SECONDS = 0.5  # a connection on this machine that takes longer finds the queue full
 
 _Item = TypeVar("_Item")
 
