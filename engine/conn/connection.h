@@ -142,7 +142,8 @@ struct conn_ops {
 
 	/*
 	 * Makes file `file` usable by this connection; path_open_file() has found it. 0 or a
-	 * negative errno, logged. close_file() wants no I/O outstanding on it.
+	 * negative errno, logged. close_file() wants no I/O outstanding on it. Both NULL where a
+	 * connection needs no more than its path.
 	 */
 	int (*open_file)(struct conn *conn, uint32_t file);
 	void (*close_file)(struct conn *conn, uint32_t file);

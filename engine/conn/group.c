@@ -357,7 +357,8 @@ int group_open_file(struct group *group, uint32_t number, const char *name)
 	for (uint32_t i = 0; !error && i < group->path_count; i++)
 		error = open_on_path(group, i, number, name);
 	for (uint32_t i = 0; !error && i < group->job.conn_count; i++)
-		error = group->conns[i]->ops->open_file(group->conns[i], number);
+		if (group->conns[i]->ops->open_file)
+			error = group->conns[i]->ops->open_file(group->conns[i], number);
 	if (error)
 		group_close_file(group, number);
 	return error;
@@ -366,7 +367,8 @@ int group_open_file(struct group *group, uint32_t number, const char *name)
 void group_close_file(struct group *group, uint32_t number)
 {
 	for (uint32_t i = 0; i < group->job.conn_count; i++)
-		group->conns[i]->ops->close_file(group->conns[i], number);
+		if (group->conns[i]->ops->close_file)
+			group->conns[i]->ops->close_file(group->conns[i], number);
 	for (uint32_t i = 0; i < group->path_count; i++)
 		path_close_file(group->paths[i], number);
 }

@@ -11,20 +11,15 @@
 #include "session/session.h"
 #include "wait.h"
 
+/* Each has a session of its own. */
 struct nfs_conn {
-	struct conn base;
-	struct session session;
 	struct session_channel channel;
+	struct session session;
 };
 
 static struct nfs_conn *nfs_of(struct conn *conn)
 {
-	return container_of(conn, struct nfs_conn, base);
-}
-
-static const struct nfs_conn *nfs_of_const(const struct conn *conn)
-{
-	return container_of(conn, const struct nfs_conn, base);
+	return container_of(channel_of(conn), struct nfs_conn, channel);
 }
 
 /* --- opening and closing --- */
@@ -56,18 +51,19 @@ static void nfs_close(struct conn *conn)
 
 static int open_channel(struct nfs_conn *nfs, const struct rpc_channel_ops *transport)
 {
-	struct path *path = nfs->base.path;
-	const struct conn_job *job = nfs->base.job;
+	struct conn *conn = &nfs->channel.conn;
+	struct path *path = conn->path;
+	const struct conn_job *job = conn->job;
 	struct rpc_terms terms = {
 		.address = path_next_address(path, over_rdma(transport)),
-		.counters = &nfs->base.transport,
+		.counters = &conn->transport,
 		.reply_max = PATH_IO_MAX + path->protocol->reply_head_max,
 		.calls_max = job->io_count,
 		.memory = job->memory,
 		.inline_max = job->inline_max,
 	};
 
-	return session_open_channel(&nfs->channel, &nfs->session, &nfs->base, transport, &terms);
+	return session_open_channel(&nfs->channel, &nfs->session, transport, &terms);
 }
 
 static int nfs_open(struct conn **conn, struct path *path, struct conn_job *job)
@@ -78,7 +74,7 @@ static int nfs_open(struct conn **conn, struct path *path, struct conn_job *job)
 
 	if (!nfs)
 		return -ENOMEM;
-	nfs->base = (struct conn){
+	nfs->channel.conn = (struct conn){
 		.ops = &conn_nfs,
 		.transport_name = transport->name,
 		.path = path,
@@ -98,114 +94,72 @@ static int nfs_open(struct conn **conn, struct path *path, struct conn_job *job)
 				 ? ": does this machine have an RDMA device (rdma link), "
 				   "and is rdma_ucm loaded?"
 				 : "");
-		nfs_close(&nfs->base);
+		nfs_close(&nfs->channel.conn);
 		return error;
 	}
-	*conn = &nfs->base;
+	*conn = &nfs->channel.conn;
 	return 0;
 }
 
 static int nfs_ready(struct conn *conn)
 {
-	struct nfs_conn *nfs = nfs_of(conn);
-	bool rdma = over_rdma(nfs->channel.link.ops);
-	int error = session_connect(&nfs->channel);
+	struct session_channel *channel = channel_of(conn);
+	bool rdma = over_rdma(channel->link.ops);
+	int error = session_connect(channel);
 
 	if (error && error != -EINPROGRESS) {
 		conn->job->log("%s: cannot connect to %s %u: %s: is the NFS server running there?",
 			       conn->path->config.label, rdma ? "RDMA port" : "port",
 			       path_port(conn->path, rdma), strerror(-error));
-		session_close_channel(&nfs->channel);
+		session_close_channel(channel);
 	}
 	return error;
 }
 
 /* --- I/O --- */
 
-static void nfs_submit(struct conn *conn, struct conn_io *io)
-{
-	session_submit(&nfs_of(conn)->channel, io);
-}
-
-static void nfs_flush(struct conn *conn)
-{
-	session_flush(&nfs_of(conn)->channel);
-}
-
-static void nfs_tick(struct conn *conn)
-{
-	session_tick(&nfs_of(conn)->channel, conn->job->now = clock_now());
-}
-
 static int nfs_poll_fd(const struct conn *conn)
 {
-	const struct link *link = &nfs_of_const(conn)->channel.link;
+	const struct link *link = &channel_of_const(conn)->link;
 
 	return link->channel ? link->ops->poll_fd(link->channel) : -1;
 }
 
 static short nfs_poll_events(const struct conn *conn)
 {
-	const struct link *link = &nfs_of_const(conn)->channel.link;
+	const struct link *link = &channel_of_const(conn)->link;
 
 	return link->up ? link->ops->poll_events(link->channel) : POLLIN | POLLOUT;
 }
 
 static void nfs_reap(struct conn *conn, bool wait)
 {
-	struct session_channel *channel = &nfs_of(conn)->channel;
+	struct session_channel *channel = channel_of(conn);
 	struct pollfd poll_fd = {.fd = nfs_poll_fd(conn), .events = POLLIN | POLLOUT};
 
 	if (channel->link.up) {
-		session_receive(channel, wait);
+		session_receive(conn, wait);
 		return;
 	}
 	if (wait)
 		poll(&poll_fd, 1, WAIT_SLICE_MS);
 	if (channel->link.channel)
-		nfs_tick(conn);
+		session_tick(conn);
 }
 
 static uint32_t nfs_io_max(const struct conn *conn, enum io_op op)
 {
 	const struct path *path = conn->path;
-	uint32_t data_max = nfs_of_const(conn)->channel.link.ops->data_max ?: UINT32_MAX;
+	uint32_t data_max = channel_of_const(conn)->link.ops->data_max ?: UINT32_MAX;
 
 	return min_of(op == IO_READ ? path->read_max : path->write_max, data_max);
 }
 
-static enum conn_health nfs_health(const struct conn *conn)
-{
-	return session_health(&nfs_of_const(conn)->channel, conn->job->now);
-}
-
-static bool nfs_hand_over(struct conn *conn)
-{
-	return session_hand_over(&nfs_of(conn)->channel);
-}
-
-static void nfs_abort(struct conn *conn, int error)
-{
-	session_abort(&nfs_of(conn)->channel, error);
-}
-
 /* --- the rest --- */
-
-/* What a file needs is the path's. */
-static int nfs_open_file(struct conn *conn, uint32_t file)
-{
-	(void)conn, (void)file;
-	return 0;
-}
-
-static void nfs_close_file(struct conn *conn, uint32_t file)
-{
-	(void)conn, (void)file;
-}
 
 static void nfs_names(const struct conn *conn, char *local, char *remote)
 {
-	const struct link *link = &nfs_of_const(conn)->channel.link;
+	const struct link *link = &channel_of_const(conn)->link;
 
 	if (link->up)
 		link->ops->names(link->channel, local, remote, CONN_NAME);
@@ -216,18 +170,16 @@ static void nfs_names(const struct conn *conn, char *local, char *remote)
 const struct conn_ops conn_nfs = {
 	.open = nfs_open,
 	.ready = nfs_ready,
-	.open_file = nfs_open_file,
-	.close_file = nfs_close_file,
 	.io_max = nfs_io_max,
-	.submit = nfs_submit,
-	.flush = nfs_flush,
+	.submit = session_submit,
+	.flush = session_flush,
 	.reap = nfs_reap,
 	.poll_fd = nfs_poll_fd,
 	.poll_events = nfs_poll_events,
-	.tick = nfs_tick,
-	.health = nfs_health,
-	.hand_over = nfs_hand_over,
-	.abort = nfs_abort,
+	.tick = session_tick,
+	.health = session_health,
+	.hand_over = session_hand_over,
+	.abort = session_abort,
 	.names = nfs_names,
 	.close = nfs_close,
 };

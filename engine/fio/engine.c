@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* engine.c - the hooks by which fio drives the engine. Each one only translates; the work is
- * elsewhere. */
+/* engine.c - the hooks by which fio drives the engine. Those for I/O are job_io.c's; the others
+ * only translate. */
 #include <errno.h>
 #include <string.h>
 
@@ -43,30 +43,6 @@ static void hook_io_u_free(struct thread_data *td, struct io_u *io_u)
 {
 	if (job_of(td))
 		job_drain(job_of(td));
-}
-
-/* --- its I/O --- */
-
-static enum fio_q_status hook_queue(struct thread_data *td, struct io_u *io_u)
-{
-	return job_queue(job_of(td), io_u);
-}
-
-static int hook_commit(struct thread_data *td)
-{
-	job_commit(job_of(td));
-	return 0;
-}
-
-static int hook_getevents(struct thread_data *td, unsigned int min, unsigned int max,
-			  const struct timespec *timeout)
-{
-	return job_getevents(job_of(td), min, timeout);
-}
-
-static struct io_u *hook_event(struct thread_data *td, int number)
-{
-	return job_event(job_of(td));
 }
 
 /* fio 3.37 added the first parameter. */
@@ -128,10 +104,10 @@ static struct ioengine_ops engine = {
 	.post_init = hook_post_init,
 	.io_u_free = hook_io_u_free,
 	.cleanup = hook_cleanup,
-	.queue = hook_queue,
-	.commit = hook_commit,
-	.getevents = hook_getevents,
-	.event = hook_event,
+	.queue = job_queue,
+	.commit = job_commit,
+	.getevents = job_getevents,
+	.event = job_event,
 	.errdetails = hook_errdetails,
 	.open_file = hook_open_file,
 	.close_file = hook_close_file,

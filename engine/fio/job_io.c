@@ -126,8 +126,9 @@ static void begin_sync(struct job *job, struct request *request, struct io_u *io
 	request->data_only = io_u->ddir != DDIR_SYNC;
 }
 
-enum fio_q_status job_queue(struct job *job, struct io_u *io_u)
+enum fio_q_status job_queue(struct thread_data *td, struct io_u *io_u)
 {
+	struct job *job = job_of(td);
 	struct request *request = &job->requests[io_u->index];
 
 	if (io_u->ddir == DDIR_READ || io_u->ddir == DDIR_WRITE) {
@@ -171,10 +172,13 @@ static void send_fresh(struct job *job)
 	group_flush(&job->group);
 }
 
-void job_commit(struct job *job)
+int job_commit(struct thread_data *td)
 {
+	struct job *job = job_of(td);
+
 	if (job->fresh_count >= job->fresh_max)
 		send_fresh(job);
+	return 0;
 }
 
 /* --- fio's getevents() and event() --- */
@@ -231,8 +235,10 @@ static bool expired(const struct timespec *timeout, uint64_t start)
 	       clock_now() - start >= (uint64_t)timeout->tv_sec * SEC + (uint64_t)timeout->tv_nsec;
 }
 
-int job_getevents(struct job *job, unsigned int min, const struct timespec *timeout)
+int job_getevents(struct thread_data *td, unsigned int min, unsigned int max,
+		  const struct timespec *timeout)
 {
+	struct job *job = job_of(td);
 	uint64_t start = timeout ? clock_now() : 0;
 
 	do {
@@ -242,8 +248,9 @@ int job_getevents(struct job *job, unsigned int min, const struct timespec *time
 	return (int)job->done_count;
 }
 
-struct io_u *job_event(struct job *job)
+struct io_u *job_event(struct thread_data *td, int number)
 {
+	struct job *job = job_of(td);
 	struct io_u *io_u = job->done[job->done_first];
 
 	job->done_first = wrapped(job, job->done_first + 1);
@@ -259,7 +266,7 @@ void job_drain(struct job *job)
 	}
 	while (job->done_count) { /* fio does not collect them any more: it cannot see their errors
 				   */
-		const struct io_u *io_u = job_event(job);
+		const struct io_u *io_u = job_event(job->td, 0);
 
 		if (io_u->error)
 			td_verror(job->td, io_u->error, "an I/O in flight at the end");

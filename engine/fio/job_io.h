@@ -9,21 +9,26 @@
 
 #include "job.h"
 
-/* fio's queue(). Nothing is sent yet. */
-enum fio_q_status job_queue(struct job *job, struct io_u *io_u);
+/* --- struct ioengine_ops --- */
 
-/* fio's commit(), after each I/O that it queues: sends what should not wait for getevents(). */
-void job_commit(struct job *job);
+/* Nothing is sent yet. */
+enum fio_q_status job_queue(struct thread_data *td, struct io_u *io_u);
+
+/* After each I/O that fio queues: sends what should not wait for getevents(). 0. */
+int job_commit(struct thread_data *td);
 
 /*
- * fio's getevents(): sends what was queued, waits until at least `min` I/Os are complete, and says
+ * Sends what was queued, waits until at least `min` I/Os are complete, and says
  * how many are: all of them. `timeout` NULL: no limit. -EIO where fewer than `min` are left to wait
  * for.
  */
-int job_getevents(struct job *job, unsigned int min, const struct timespec *timeout);
+int job_getevents(struct thread_data *td, unsigned int min, unsigned int max,
+		  const struct timespec *timeout);
 
 /* Takes the next complete I/O out: job_getevents() has counted it. */
-struct io_u *job_event(struct job *job);
+struct io_u *job_event(struct thread_data *td, int number);
+
+/* --- the engine's own --- */
 
 /*
  * Waits for everything outstanding where fio no longer does: at the end of a replayed log it leaves

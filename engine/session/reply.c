@@ -58,7 +58,7 @@ int session_reply_begins(void *context, const struct rpc_reply *message, struct 
 		return 0;
 	reply->call = call_find(&channel->session->calls, channel, reply->header.xid);
 	if (!reply->call) {
-		channel->conn->counters.stale_replies++;
+		channel->conn.counters.stale_replies++;
 		return (int)message->have;
 	}
 	if (!in.bad)

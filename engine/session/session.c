@@ -26,14 +26,14 @@ static bool number(struct session_channel *channel, struct call *call)
 	struct session *session = channel->session;
 
 	if (call->tries) {
-		channel->conn->counters.retransmissions++;
+		channel->conn.counters.retransmissions++;
 	} else {
 		if (session->protocol->acquire && !session->protocol->acquire(session, call))
 			return false;
 		call->xid = call_new_xid(&session->calls, call);
-		call->since = channel->conn->job->now;
+		call->since = channel->conn.job->now;
 		if (call->io && call->io->op == IO_COMMIT)
-			durability_commit_begins(channel->conn, call->io);
+			durability_commit_begins(&channel->conn, call->io);
 	}
 	call->tries++;
 	return true;
@@ -65,7 +65,7 @@ static bool queue(struct session_channel *channel, struct call *call, struct xdr
 	if (flavor->wrap && !flavor->wrap(session->credentials, head, arguments, &data))
 		return false;
 	call->position = channel->link.ops->queue(channel->link.channel, call->xid, head, &data);
-	call->last_sent = channel->conn->job->now;
+	call->last_sent = channel->conn.job->now;
 	return call->position;
 }
 
@@ -127,22 +127,25 @@ static bool better_together(const struct session_channel *channel)
 	enum { SHARE = 4 };
 	const struct link *link = &channel->link;
 
-	return link->up && SHARE * channel->unflushed < channel->conn->outstanding &&
+	return link->up && SHARE * channel->unflushed < channel->conn.outstanding &&
 	       link->ops->receiving(link->channel);
 }
 
-void session_flush(struct session_channel *channel)
+void session_flush(struct conn *conn)
 {
+	struct session_channel *channel = channel_of(conn);
+
 	if (!better_together(channel))
 		send_waiting(channel);
 }
 
-void session_submit(struct session_channel *channel, struct conn_io *io)
+void session_submit(struct conn *conn, struct conn_io *io)
 {
+	struct session_channel *channel = channel_of(conn);
 	struct call *call = call_take(&channel->session->calls, channel);
 
 	call->io = io;
-	conn_began(channel->conn, io);
+	conn_began(conn, io);
 	channel->unflushed++;
 	TAILQ_INSERT_TAIL(&channel->waiting, call, link);
 }
@@ -169,7 +172,7 @@ static void ask(struct session_channel *channel)
 
 	drop_probe(channel);
 	channel->asked = true;
-	channel->heard = channel->conn->job->now; /* the silence begins anew */
+	channel->heard = channel->conn.job->now; /* the silence begins anew */
 	channel->acknowledged = link->ops->acknowledged(link->channel);
 	if (!link->ops->begin(link->channel, &head))
 		return;
@@ -181,7 +184,7 @@ static void ask(struct session_channel *channel)
 
 static uint64_t silence_max(const struct session_channel *channel)
 {
-	return timer_silence(config_of(channel), channel->conn->job->ask);
+	return timer_silence(config_of(channel), channel->conn.job->ask);
 }
 
 /* Long calls are no silence: a server that owes replies is asked before it is given up. */
@@ -217,8 +220,11 @@ static bool unanswered(const struct session_channel *channel, uint64_t now)
 	return channel->asked && now - channel->heard > silence_max(channel);
 }
 
-enum conn_health session_health(const struct session_channel *channel, uint64_t now)
+enum conn_health session_health(const struct conn *conn)
 {
+	const struct session_channel *channel = channel_of_const(conn);
+	uint64_t now = conn->job->now;
+
 	if (channel->hopeless || unanswered(channel, now) ||
 	    link_down_for(&channel->link, now) > DOWN_MAX)
 		return CONN_SILENT;
@@ -235,14 +241,14 @@ static void finish(struct session_channel *channel, struct call *call, bool answ
 
 	if (error && io->op == IO_COMMIT) {
 		if (!call->tries) /* nor will another be sent for what it was to cover */
-			durability_commit_begins(channel->conn, io);
-		durability_commit_failed(channel->conn, io);
+			durability_commit_begins(&channel->conn, io);
+		durability_commit_failed(&channel->conn, io);
 	}
 	if (call->tries)
 		release(session, call, answered);
 	call_give_back(&session->calls, call);
 	io->error = error;
-	conn_finish(channel->conn, io);
+	conn_finish(&channel->conn, io);
 }
 
 /* The call was answered; its I/O goes on with another, which has no number yet. */
@@ -264,7 +270,7 @@ static void delay(struct session_channel *channel, struct call *call)
 	if (call->io->op == IO_COMMIT)
 		durability_commit_undone(call->io);
 	renew(channel, call);
-	call->resume_at = channel->conn->job->now + wait;
+	call->resume_at = channel->conn.job->now + wait;
 	TAILQ_INSERT_TAIL(&channel->delayed, call, link);
 }
 
@@ -285,7 +291,7 @@ static void explain(struct session_channel *channel, const struct call *call)
 static void enter(struct session_channel *channel, struct conn_io *io,
 		  const struct call_result *result)
 {
-	struct counters *counters = &channel->conn->counters;
+	struct counters *counters = &channel->conn.counters;
 
 	switch (io->op) {
 	case IO_READ:
@@ -295,12 +301,12 @@ static void enter(struct session_channel *channel, struct conn_io *io,
 	case IO_WRITE:
 		counters->write_ops++;
 		counters->write_bytes += result->count;
-		durability_wrote(channel->conn, io, result->count, result->durable,
+		durability_wrote(&channel->conn, io, result->count, result->durable,
 				 result->verifier);
 		break;
 	case IO_COMMIT:
 		counters->commits++;
-		durability_committed(channel->conn, io, result->verifier);
+		durability_committed(&channel->conn, io, result->verifier);
 		break;
 	}
 	io->done += result->count;
@@ -309,12 +315,12 @@ static void enter(struct session_channel *channel, struct conn_io *io,
 /* The server is there. */
 static void note_sign(struct session_channel *channel)
 {
-	channel->heard = channel->conn->job->now;
+	channel->heard = channel->conn.job->now;
 	channel->asked = false;
 	channel->answered = true;
-	channel->conn->job->signs++;
-	if (channel->conn->dead)
-		channel->conn->job->health_changed = true;
+	channel->conn.job->signs++;
+	if (channel->conn.dead)
+		channel->conn.job->health_changed = true;
 	link_answered(&channel->link);
 }
 
@@ -363,8 +369,8 @@ static void on_finished(void *context, void *token)
 	struct session_channel *channel = context;
 	struct call *call = token;
 
-	if (!channel->conn->job->now)
-		channel->conn->job->now = clock_now();
+	if (!channel->conn.job->now)
+		channel->conn.job->now = clock_now();
 	channel->reply.call = NULL;
 	if (!call->io && channel->reply.verdict != CALL_DONE)
 		return; /* somebody is there, but does not serve NFS: it counts as not answered */
@@ -376,7 +382,7 @@ static void on_finished(void *context, void *token)
 	channel->broken = 0;
 	channel->hopeless = false;
 	notice_answered(&channel->notices);
-	counters_rtt(&channel->conn->counters, channel->heard - call->last_sent);
+	counters_rtt(&channel->conn.counters, channel->heard - call->last_sent);
 	TAILQ_REMOVE(&channel->sent, call, link);
 	answered(channel, call);
 }
@@ -395,9 +401,9 @@ static void on_refused(void *context, uint32_t xid, int error, const char *why)
 	finish(channel, call, true, error);
 }
 
-void session_receive(struct session_channel *channel, bool wait)
+void session_receive(struct conn *conn, bool wait)
 {
-	struct conn *conn = channel->conn;
+	struct session_channel *channel = channel_of(conn);
 	uint64_t received = conn->transport.bytes_received;
 	int error;
 
@@ -413,18 +419,18 @@ void session_receive(struct session_channel *channel, bool wait)
 		lose(channel, error);
 	else if (!TAILQ_EMPTY(&channel->waiting) ||
 		 channel->link.ops->poll_events(channel->link.channel) & POLLOUT)
-		session_flush(channel);
+		session_flush(conn);
 }
 
 /* --- channels come and go --- */
 
 void session_close_channel(struct session_channel *channel)
 {
-	link_close(&channel->link, channel->conn->outstanding || channel->asked);
+	link_close(&channel->link, channel->conn.outstanding || channel->asked);
 	drop_probe(channel);
 	channel->reply = (struct session_reply){0};
 	channel->answered = false;
-	channel->conn->poll_epoch = channel->link.epoch;
+	channel->conn.poll_epoch = channel->link.epoch;
 }
 
 static void fail_list(struct session_channel *channel, struct call_list *list, int error)
@@ -437,8 +443,10 @@ static void fail_list(struct session_channel *channel, struct call_list *list, i
 	}
 }
 
-void session_abort(struct session_channel *channel, int error)
+void session_abort(struct conn *conn, int error)
 {
+	struct session_channel *channel = channel_of(conn);
+
 	session_close_channel(channel);
 	fail_list(channel, &channel->sent, error);
 	fail_list(channel, &channel->waiting, error);
@@ -450,10 +458,10 @@ static void give_up(struct session_channel *channel)
 {
 	notice(&channel->notices, "the server broke the protocol %u times running: giving up",
 	       channel->broken);
-	if (conn_may_retire(channel->conn))
-		channel->hopeless = channel->conn->job->health_changed = true;
+	if (conn_may_retire(&channel->conn))
+		channel->hopeless = channel->conn.job->health_changed = true;
 	else
-		session_abort(channel, EPROTO);
+		session_abort(&channel->conn, EPROTO);
 }
 
 /* What was sent goes out first on the next channel, in its order. */
@@ -475,15 +483,15 @@ static void lose(struct session_channel *channel, int error)
 	session_close_channel(channel);
 	wait_again(channel);
 	link_retry_later(&channel->link);
-	if (was_up && !channel->conn->dead && channel->conn->outstanding)
-		notice_lost(&channel->notices, channel->conn->outstanding, error);
+	if (was_up && !channel->conn.dead && channel->conn.outstanding)
+		notice_lost(&channel->notices, channel->conn.outstanding, error);
 	if (link_broke_protocol(error) && ++channel->broken >= BROKEN_MAX)
 		give_up(channel);
 }
 
 int session_connect(struct session_channel *channel)
 {
-	struct conn *conn = channel->conn;
+	struct conn *conn = &channel->conn;
 	bool again = channel->link.was_up, came_up;
 	int error;
 
@@ -503,8 +511,9 @@ int session_connect(struct session_channel *channel)
 	return 0;
 }
 
-bool session_hand_over(struct session_channel *channel)
+bool session_hand_over(struct conn *conn)
 {
+	struct session_channel *channel = channel_of(conn);
 	struct call *call;
 
 	if (!channel->session->protocol->forgets_calls)
@@ -525,7 +534,7 @@ bool session_hand_over(struct session_channel *channel)
 		if (call->tries)
 			release(channel->session, call, false);
 		call_give_back(&channel->session->calls, call);
-		conn_requeue(channel->conn, io);
+		conn_requeue(conn, io);
 	}
 	return true;
 }
@@ -535,7 +544,7 @@ bool session_hand_over(struct session_channel *channel)
 /* Where others take over, failover tells of it. */
 static void say_silent(struct session_channel *channel)
 {
-	if (!conn_may_retire(channel->conn))
+	if (!conn_may_retire(&channel->conn))
 		notice_silent(&channel->notices);
 }
 
@@ -637,7 +646,7 @@ static void resume_delayed(struct session_channel *channel, uint64_t now)
 /* With `spare` others take over what is overdue, and tell of it. */
 static void watch(struct session_channel *channel, uint64_t now, bool spare)
 {
-	struct conn *conn = channel->conn;
+	struct conn *conn = &channel->conn;
 
 	if (channel->asked)
 		note_progress(channel, now);
@@ -652,13 +661,15 @@ static void watch(struct session_channel *channel, uint64_t now, bool spare)
 	enforce_soft(channel, now);
 }
 
-void session_tick(struct session_channel *channel, uint64_t now)
+void session_tick(struct conn *conn)
 {
-	bool spare = conn_may_retire(channel->conn);
+	struct session_channel *channel = channel_of(conn);
+	uint64_t now = conn->job->now = clock_now();
+	bool spare = conn_may_retire(conn);
 	int error;
 
 	watch(channel, now, spare);
-	if (spare && session_health(channel, now) == CONN_SILENT)
+	if (spare && session_health(conn) == CONN_SILENT)
 		return; /* its I/O is about to be handed over: nothing of it goes out again */
 	resume_delayed(channel, now);
 	if (channel->session->protocol->tick)
@@ -696,15 +707,12 @@ void session_free(struct session *session)
 }
 
 int session_open_channel(struct session_channel *channel, struct session *session,
-			 struct conn *conn, const struct rpc_channel_ops *ops,
-			 struct rpc_terms *terms)
+			 const struct rpc_channel_ops *ops, struct rpc_terms *terms)
 {
-	*channel = (struct session_channel){
-		.session = session,
-		.conn = conn,
-		.handler = {session_reply_begins, on_finished, on_refused, channel},
-		.notices = {.path = session->path},
-	};
+	channel->session = session;
+	channel->handler =
+		(struct rpc_handler){session_reply_begins, on_finished, on_refused, channel};
+	channel->notices.path = session->path;
 	TAILQ_INIT(&channel->waiting);
 	TAILQ_INIT(&channel->sent);
 	TAILQ_INIT(&channel->delayed);

@@ -8,8 +8,8 @@
  * session.c moves calls between these lists; its parts (link, timers, notices, reply) answer
  * questions and never call it.
  *
- * A channel carries the I/O of one connection (conn/connection.h), and tells its job of what is
- * finished by conn_finish(). Nothing here blocks but session_receive() with `wait`. A negative
+ * A channel is a connection (conn/connection.h), and tells its job of what is finished by
+ * conn_finish(). Nothing here blocks but session_receive() with `wait`. A negative
  * errno is meant for a channel, a positive one for an I/O.
  */
 #ifndef NFSMULTI_SESSION_SESSION_H
@@ -21,6 +21,7 @@
 #include "session/link.h"
 #include "session/notices.h"
 #include "session/protocol.h"
+#include "util.h"
 
 /* What the channels to one server share. */
 struct session {
@@ -41,8 +42,8 @@ struct session_reply {
 };
 
 struct session_channel {
+	struct conn conn; /* a channel is a connection of its job */
 	struct session *session;
-	struct conn *conn;
 	struct link link;
 	struct rpc_handler handler;
 	struct notices notices;
@@ -65,41 +66,46 @@ int session_init(struct session *session, struct path *path, const struct protoc
 		 const struct rpc_credentials *credentials, uint32_t calls);
 void session_free(struct session *session);
 
+static inline struct session_channel *channel_of(struct conn *conn)
+{
+	return container_of(conn, struct session_channel, conn);
+}
+
+static inline const struct session_channel *channel_of_const(const struct conn *conn)
+{
+	return container_of(conn, const struct session_channel, conn);
+}
+
 /*
- * A channel for the I/O of `conn`; terms->handler is set here. 0, or a negative
- * errno; session_close_channel() may be called also where that failed.
+ * `channel` is of zeros but for its conn; terms->handler is set here. 0, or a negative errno;
+ * session_close_channel() may be called also where that failed.
  */
 int session_open_channel(struct session_channel *channel, struct session *session,
-			 struct conn *conn, const struct rpc_channel_ops *ops,
-			 struct rpc_terms *terms);
+			 const struct rpc_channel_ops *ops, struct rpc_terms *terms);
 /* Closes it; outstanding calls end without a result. */
 void session_close_channel(struct session_channel *channel);
 
 /* One step towards a connected channel: 0, -EINPROGRESS, or what failed. */
 int session_connect(struct session_channel *channel);
 
-/* Takes over an I/O; it is sent by session_flush(). */
-void session_submit(struct session_channel *channel, struct conn_io *io);
-void session_flush(struct session_channel *channel);
-
 /* Takes what has arrived. With `wait` blocks for 100 ms at the most until something has. */
-void session_receive(struct session_channel *channel, bool wait);
+void session_receive(struct conn *conn, bool wait);
 
-/* Every 100 ms or so: what is due. */
-void session_tick(struct session_channel *channel, uint64_t now);
+/* --- struct conn_ops, for a connection that is a channel --- */
 
-/* Ends every I/O with `error`; the link is closed first, so that nobody touches their buffers. */
-void session_abort(struct session_channel *channel, int error);
+void session_submit(struct conn *conn, struct conn_io *io);
+void session_flush(struct conn *conn);
+void session_tick(struct conn *conn);
+enum conn_health session_health(const struct conn *conn);
+
+/* The link is closed first, so that nobody touches the buffers. */
+void session_abort(struct conn *conn, int error);
 
 /*
- * Gives every I/O back, as if it had not been sent, into job->requeued, and closes the link: WRITEs
- * that the server has already got it may still carry out, after those that are sent in their stead.
- * False, and nothing is done, where the protocol must have its calls answered.
+ * WRITEs that the server has already got it may still carry out, after those that are sent in their
+ * stead. False, and nothing is done, where the protocol must have its calls answered.
  */
-bool session_hand_over(struct session_channel *channel);
-
-/* How the server does. */
-enum conn_health session_health(const struct session_channel *channel, uint64_t now);
+bool session_hand_over(struct conn *conn);
 
 /* reply.c, rpc.h's reply(): finds the call that is answered, and where its data goes. */
 int session_reply_begins(void *context, const struct rpc_reply *reply, struct rpc_bulk *bulk);
