@@ -30,7 +30,7 @@ static void note_short(struct request *request)
 	request->label = "a READ beyond the end of file";
 }
 
-/* A place in the ring of complete requests, at most one round too far. */
+/* A place in the ring of complete requests; below 2 * done_size before. */
 static uint32_t wrapped(const struct job *job, uint32_t place)
 {
 	return place < job->done_size ? place : place - job->done_size;

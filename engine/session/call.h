@@ -20,7 +20,7 @@ struct call {
 	struct conn_io *io; /* NULL: a NULL call, which asks for a sign of life */
 	struct session_channel
 		*channel; /* it waits for, or was sent over; NULL: the call is free */
-	union {
+	union {		  /* in a list of its channel, or of the free calls */
 		TAILQ_ENTRY(call) link;
 		SLIST_ENTRY(call) next_free;
 	};

@@ -74,8 +74,10 @@ struct protocol {
 	enum verdict (*decode)(struct xdr_in *in, const struct call *call,
 			       struct call_result *result);
 
-	/* Begins to win back what a CALL_RECOVER misses; tick() is called every 100 ms. Both NULL:
-	 * there is no state to be lost. */
+	/*
+	 * Begins to win back what a CALL_RECOVER misses; NULL where decode() never asks for that.
+	 * tick() is called every 100 ms; NULL: nothing is ever due.
+	 */
 	void (*recover)(struct session *session);
 	void (*tick)(struct session *session, uint64_t now);
 

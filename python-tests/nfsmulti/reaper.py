@@ -64,7 +64,8 @@ def _main() -> None:
     for line in sys.stdin.buffer:
         change = marks.add if line[:1] == b"+" else marks.discard
         change(line[1:].strip())
-    kill_marked(marks)
+    for _ in range(2):  # in the first, one may have forked and ended before it was seen
+        kill_marked(marks)
 
 
 if __name__ == "__main__":

@@ -362,8 +362,8 @@ _OF_A_THREAD = ("comm", "wchan", "syscall")
 def _threads(pid: int) -> str:
     """Tell where each thread of a process is in the kernel: a lock, a wait for replies, or none."""
     lines = ""
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
             name, where, call = ((task / file).read_text().strip() for file in _OF_A_THREAD)
             lines += f"{pid} {task.name} {name}: {where}, system call {call}\n"
     return lines

@@ -66,7 +66,7 @@ VERIFIERS = st.binary(min_size=8, max_size=8)
 
 
 # A signal would not be looked at while C code runs.
-pytestmark = pytest.mark.timeout(300, method="thread")
+pytestmark = pytest.mark.timeout(method="thread")
 
 
 @pytest.fixture(scope="module")

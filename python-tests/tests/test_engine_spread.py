@@ -266,7 +266,7 @@ def test_spread_reads_and_spread_writes(exported: Place) -> None:
     # The reads are on the job's own path: it is busier than the others, and may get no write.
     queue = shares("least", "write")
     assert all(queue[path] > 0 for path in (0, 1, 3))
-    assert queue[2] < max(queue)
+    assert queue[2] < 0.22, "an even share is 0.25"
 
 
 def test_connections_are_opened_where_a_direction_needs_them(mounted: Place) -> None:

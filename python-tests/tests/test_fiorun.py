@@ -77,10 +77,12 @@ def _names(command_line: Path, folder: Path) -> bool:
 def test_timeout_ends_fio_and_its_jobs(fio: FioRunner) -> None:
     result = fio(rw="write", size="1m", filename="slow", time_based=True, runtime=300, timeout=1)
     assert result.status is None
-    command_lines = Path("/proc").glob
-    eventually(
-        lambda: not any(_names(one, result.folder) for one in command_lines("[0-9]*/cmdline"))
-    )
+
+    def left() -> bool:
+        command_lines = Path("/proc").glob("[0-9]*/cmdline")
+        return any(_names(one, result.folder) for one in command_lines)
+
+    eventually(lambda: not left())
 
 
 def test_interrupted_fio_reports(fio: FioRunner) -> None:

@@ -21,7 +21,6 @@ def _port(line: ConnectionStats) -> int:
     return int(line.local.rpartition(":")[2])
 
 
-@pytest.mark.timeout(240)
 def test_many_jobs_on_one_server(lab: Lab, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """More connections than there are reserved ports: the rest goes without.
 

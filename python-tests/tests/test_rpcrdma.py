@@ -40,7 +40,7 @@ FIXED = 16  # bytes of the words that all versions have
 
 
 # A signal would not be looked at while C code runs.
-pytestmark = pytest.mark.timeout(300, method="thread")
+pytestmark = pytest.mark.timeout(method="thread")
 
 
 @pytest.fixture(scope="module")

@@ -160,7 +160,6 @@ def test_a_short_round(lab: Lab, engine: Engine, tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.timeout(600)
 def test_a_minute_of_it(lab: Lab, tmp_path: Path) -> None:
     """`lab` is there for its skip alone: the soak has a lab of its own."""
     arguments = ("--minutes=1", "--seed=7", f"--results={tmp_path / 'soak'}")

@@ -17,6 +17,7 @@ from nfsmulti.fiorun import FioResult
 _LOST = re.compile(r": (\d+) bytes of .* may be lost: ")
 _CRASH = re.compile(r"got signal=|AddressSanitizer|runtime error:|LeakSanitizer")
 _LINES_MAX = 40  # of the engine: a fault is told, and not over and over
+_TIMES_MAX = 3  # a path stops once; on a busy machine its server may stall by itself, too
 
 
 def judge(cell: Cell, left: Left) -> Outcome:
@@ -101,15 +102,11 @@ def _complaints(cell: Cell, left: Left, moved: int) -> Iterator[str]:
 
 
 def _over_again(cell: Cell, said: str) -> Iterator[str]:
-    """Hold `hard` to its word: a line when a path stops, and one when it goes on.
-
-    A server that has gone on may stop once more: on a busy machine it stands still by itself.
-    """
+    """Hold `hard` to its word: a line when a path stops, and one when it goes on."""
     if cell.mode is Mode.HARD and cell.expected.how == "done":
-        parts = said.split("server OK")
         for words in cell.expected.says:
-            times = max(sum(part.count(one) for one in words.split("|")) for part in parts)
-            if times > cell.paths:
+            times = sum(said.count(one) for one in words.split("|"))
+            if times > _TIMES_MAX * cell.paths:
                 yield f"it said {times} times: {words}"
 
 

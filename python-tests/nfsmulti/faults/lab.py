@@ -16,8 +16,8 @@ from nfsmulti.lab.faults import FaultKind, Faults
 CALLS_BEFORE = 10  # that the job has made when the fault comes
 VICTIM = 1  # the path that it befalls, counted from 0
 
-# Slow enough for the fault to come in time, even where whoever brings it stands still for two
-# seconds; and traced, so that one can tell when.
+# Slow enough for the fault to come in time, even where the harness stalls for two seconds; and
+# traced, so that one can tell when.
 PACED: Options = {"rate_iops": 20, "trace": 1}
 
 

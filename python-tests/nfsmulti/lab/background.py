@@ -17,7 +17,7 @@ from nfsmulti.lab import state as states
 from nfsmulti.lab.config import LabConfig
 from nfsmulti.lab.lab import Lab
 from nfsmulti.lab.state import LabState
-from nfsmulti.paths import LABS, PYTHON_TESTS
+from nfsmulti.paths import LABS
 from nfsmulti.processes import unmarked
 from nfsmulti.signals import end_politely
 
@@ -32,13 +32,13 @@ def start(config: LabConfig, lab_id: str | None) -> LabState:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        env={**unmarked(), "PYTHONPATH": str(PYTHON_TESTS)},
+        env={**unmarked(), "PYTHONPATH": os.pathsep.join(sys.path)},
         start_new_session=True,
     )
     assert holder.stdin is not None
     assert holder.stdout is not None
     try:
-        with holder.stdin as pipe:
+        with contextlib.suppress(BrokenPipeError), holder.stdin as pipe:
             pickle.dump((config, lab_id), pipe)
         with holder.stdout as pipe:
             said = pipe.read()

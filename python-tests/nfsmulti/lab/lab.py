@@ -84,7 +84,7 @@ class Lab:
                 self.limit(self.config.limits)
             self._start_rpcbind(undo)
             # Another local lab would find the same ports free until our servers listen there.
-            with states.lock() if self.config.local else contextlib.nullcontext():
+            with states.port_lock() if self.config.local else contextlib.nullcontext():
                 self._start_servers(undo)
             self._describe()
             self._cleanup = undo.pop_all()

@@ -9,6 +9,7 @@ import fcntl
 import json
 import shutil
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from nfsmulti.processes import Identity
 from nfsmulti.wholefile import write_json
 
 _FILE = "state.json"
+_PORT_LOCK = Path("/run/nfsmulti-ports.lock")
 
 
 @dataclass
@@ -94,12 +96,21 @@ def remove_leftovers() -> list[str]:
 
 
 @contextlib.contextmanager
-def lock() -> Iterator[None]:
-    """Keep other harnesses from creating or removing labs meanwhile."""
-    LABS.mkdir(parents=True, exist_ok=True)
-    with (LABS / ".lock").open("w") as file:
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+def lock() -> AbstractContextManager[None]:
+    """Keep other harnesses of this checkout from creating or removing labs meanwhile."""
+    LABS.mkdir(parents=True, exist_ok=True)
+    return _locked(LABS / ".lock")
+
+
+def port_lock() -> AbstractContextManager[None]:
+    """Keep other harnesses of this machine from choosing ports meanwhile."""
+    return _locked(_PORT_LOCK)
 
 
 def _all() -> list[LabState]:
