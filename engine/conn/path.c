@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "conn/directory.h"
-#include "conn/probe.h"
 #include "session/protocol.h"
 #include "util.h"
 
@@ -28,98 +27,6 @@ void path_config_free(struct path_config *config)
 
 /* --- the name-space session --- */
 
-/* What to do about a MOUNT that the server refused. */
-static const char *mount_remedy(void)
-{
-	return geteuid()
-		       ? "is that the export's path, and does it allow this host? As another user "
-			 "than root the source port is not a reserved one: the export then needs "
-			 "\"insecure\""
-		       : "is that the export's path, and does it allow this host?";
-}
-
-static bool was_refused(int error, const char *why)
-{
-	return error == -EACCES || error == -EPERM || error == -ENOENT || strstr(why, "MNT3ERR_");
-}
-
-static struct names_config names_config_of(const struct path *path)
-{
-	const struct path_config *config = &path->config;
-
-	return (struct names_config){
-		.address = config->address,
-		.export = config->export,
-		.nfs_port = config->nfs_port,
-		.mount_port = config->mount_port,
-		.uid = config->uid,
-		.gid = config->gid,
-		.timeout = max_of(config->timeo * (config->retrans + 1), 5 * SEC),
-		.stop = path->job.stop,
-	};
-}
-
-/*
- * Connects to the ports that a MOUNT needs, to find out what libnfs does not tell: why it could
- * not. The first that fails, with its negative errno, or 0 where all answer.
- */
-static unsigned int unreachable_port(const struct path *path, int *error)
-{
-	enum { RPCBIND = 111 };
-	const struct path_config *config = &path->config;
-	const unsigned int ports[] = {config->mount_port ?: RPCBIND, config->nfs_port ?: RPCBIND};
-
-	for (size_t i = 0; i < ARRAY_SIZE(ports); i++) {
-		struct rpc_address address = {
-			.remote = config->remote,
-			.remote_length = config->remote_length,
-		};
-
-		rpc_set_port(&address.remote, ports[i]);
-		*error = probe(&address, 3 * SEC, path->job.stop);
-		if (*error)
-			return ports[i];
-	}
-	return 0;
-}
-
-static int explain(struct path *path, int error, const char *why)
-{
-	const char *label = path->config.label;
-	unsigned int port;
-	int reason;
-
-	if (error == -EINTR || was_refused(error, why)) {
-		path->job.log("%s: cannot mount: %s: %s", label, why,
-			      error == -EINTR ? "the run was stopped" : mount_remedy());
-		return error;
-	}
-	port = unreachable_port(path, &reason);
-	if (!port) {
-		path->job.log("%s: cannot mount: %s: the ports answer: %s", label, why,
-			      mount_remedy());
-		return error;
-	}
-	path->job.log(
-		"%s: cannot reach port %u: %s: is the server up, and are nfsport= and mountport= "
-		"right where no rpcbind answers?",
-		label, port, strerror(-reason));
-	return reason;
-}
-
-/* A server that is there answers at once; nobody wants to wait three minutes for one that is not.
- */
-static int mount_path(struct path *path)
-{
-	struct names_config config = names_config_of(path);
-	char why[256];
-	int error;
-
-	config.timeout = min_of(config.timeout, 10 * SEC);
-	error = names_open(&path->names, &config, why, sizeof(why));
-	return error ? explain(path, error, why) : 0;
-}
-
 void path_forget_troubles(struct path *path)
 {
 	path->unusable = path->said_stopped = false;
@@ -129,17 +36,20 @@ void path_forget_troubles(struct path *path)
 
 void path_rest(struct path *path)
 {
-	names_close(path->names);
+	if (path->names)
+		path->protocol->names->close(path->names);
 	path->names = NULL;
 }
 
 /* Mounts again where the session was let go, or given up because the server did not answer. */
 static int names_ready(struct path *path)
 {
-	if (path->names && names_alive(path->names))
+	const struct names_ops *ops = path->protocol->names;
+
+	if (path->names && ops->alive(path->names))
 		return 0;
 	path_rest(path);
-	return mount_path(path);
+	return ops->open(&path->names, path);
 }
 
 /* --- opening --- */
@@ -186,9 +96,9 @@ static int open_export(struct path *path)
 	int error;
 
 	set_credentials(path);
-	error = mount_path(path);
+	error = names_ready(path);
 	if (!error && !config->nfs_port)
-		config->nfs_port = names_nfs_port(path->names);
+		config->nfs_port = path->protocol->names->nfs_port(path->names);
 	return error;
 }
 
@@ -244,7 +154,7 @@ bool path_all_mounts(struct path *const *paths, uint32_t count)
 /* Logs what went wrong with a name, in the server's words where there are some. */
 static int name_failed(struct path *path, const char *what, const char *name, int error)
 {
-	const char *words = path->names ? names_error(path->names) : "";
+	const char *words = path->names ? path->protocol->names->error(path->names) : "";
 
 	path->job.log("%s: cannot %s \"%s\": %s%s%s", path->config.label, what, name,
 		      strerror(-error), *words ? ": " : "", words);
@@ -258,7 +168,7 @@ int path_size(struct path *path, const char *name, uint64_t *size)
 	if (path->config.dir)
 		error = directory_size(path->directory, name, size);
 	else
-		error = names_ready(path) ?: names_size(path->names, name, size);
+		error = names_ready(path) ?: path->protocol->names->size(path->names, name, size);
 	return error && error != -ENOENT ? name_failed(path, "find", name, error) : error;
 }
 
@@ -269,7 +179,8 @@ int path_create(struct path *path, const char *name, bool *created)
 	if (path->config.dir)
 		error = directory_create(path->directory, name, created);
 	else
-		error = names_ready(path) ?: names_create(path->names, name, created);
+		error = names_ready(path)
+				?: path->protocol->names->create(path->names, name, created);
 	return error ? name_failed(path, "create", name, error) : 0;
 }
 
@@ -287,7 +198,7 @@ int path_remove(struct path *path, const char *name)
 	if (path->config.dir)
 		error = directory_remove(path->directory, name);
 	else
-		error = names_ready(path) ?: names_remove(path->names, name);
+		error = names_ready(path) ?: path->protocol->names->remove(path->names, name);
 	if (!error || error == -ENOENT)
 		path_mark_removed(path, name);
 	return error && error != -ENOENT ? name_failed(path, "remove", name, error) : error;
@@ -317,7 +228,7 @@ static int find_limits(struct path *path, const void *file)
 
 	if (error) {
 		path->job.log("%s: the server does not tell its transfer sizes (FSINFO): %s",
-			      path->config.label, names_error(path->names));
+			      path->config.label, path->protocol->names->error(path->names));
 		return error;
 	}
 	if (!read_max || !write_max) {

@@ -14,6 +14,7 @@
 #include "nfs/names.h"
 #include "rpc/auth_sys.h"
 #include "rpc/rpc.h"
+#include "util.h"
 
 struct protocol;
 
@@ -98,6 +99,17 @@ void path_close_file(struct path *path, uint32_t file);
 
 /* Nothing is known of its connections: those that a group had are closed. */
 void path_forget_troubles(struct path *path);
+
+/*
+ * Nanoseconds that one operation on names may take. A server that is there answers at once; nobody
+ * wants to wait three minutes for one that is not.
+ */
+static inline uint64_t path_names_timeout(const struct path *path)
+{
+	const struct path_config *config = &path->config;
+
+	return min_of(max_of(config->timeo * (config->retrans + 1), 5 * SEC), 10 * SEC);
+}
 
 /* Lets the name-space connection go until it is needed again. */
 void path_rest(struct path *path);

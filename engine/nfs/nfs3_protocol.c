@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "nfs/names.h"
+#include "nfs/names3.h"
 #include "nfs/nfs3.h"
 #include "nfs/status.h"
 #include "rpc/message.h"
@@ -110,7 +110,7 @@ static enum verdict decode(struct xdr_in *in, const struct call *call, struct ca
 static int open_file(struct names *names, const char *name, void **file)
 {
 	struct nfs3_handle *handle = calloc(1, sizeof(*handle));
-	int error = handle ? names_lookup(names, name, handle) : -ENOMEM;
+	int error = handle ? names3_lookup(names, name, handle) : -ENOMEM;
 
 	if (error)
 		free(handle);
@@ -127,7 +127,7 @@ static void close_file(void *file)
 static int limits(struct names *names, const void *file, uint32_t *read_max, uint32_t *write_max)
 {
 	struct nfs3_limits offered = {0};
-	int error = names_limits(names, file, &offered);
+	int error = names3_limits(names, file, &offered);
 
 	*read_max = offered.read_max;
 	*write_max = offered.write_max;
@@ -137,6 +137,7 @@ static int limits(struct names *names, const void *file, uint32_t *read_max, uin
 const struct protocol protocol_nfs3 = {
 	.reply_head_max = NFS3_REPLY_HEAD_MAX,
 	.forgets_calls = true,
+	.names = &names_nfs3,
 	.operation = operation,
 	.encode = encode,
 	.decode = decode,

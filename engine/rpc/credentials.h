@@ -21,7 +21,7 @@ struct rpc_verifier {
 };
 
 struct rpc_credentials;
-struct rpc_data;
+struct rpc_payload;
 
 struct rpc_flavor {
 	/* Writes credential and verifier behind the header that begins at `start`. */
@@ -34,7 +34,7 @@ struct rpc_flavor {
 	 * privacy.
 	 */
 	bool (*wrap)(const struct rpc_credentials *credentials, struct xdr_out *out,
-		     const uint8_t *arguments, const struct rpc_data *data);
+		     const uint8_t *arguments, const struct rpc_payload *data);
 
 	/* False where the reply `xid` is not to be believed: asked before any of it is used. */
 	bool (*check)(const struct rpc_credentials *credentials, uint32_t xid,

@@ -35,7 +35,7 @@ enum { SPIN_PAUSE = 64 }; /* waits without, after spinning did not pay */
 
 /* One credit's worth: the call that uses it, and its part of the send buffer. */
 struct rdma_call {
-	struct rpc_data data;
+	struct rpc_payload data;
 	struct rpcrdma_chunk written; /* offered for the reply's data */
 	struct ibv_send_wr work;
 	struct ibv_sge message;
@@ -241,7 +241,8 @@ static bool rdma_begin(struct rpc_channel *channel, struct xdr_out *head)
 	return true;
 }
 
-static int name_memory(struct rdma *rdma, const struct rpc_data *data, struct rpcrdma_chunk *chunk)
+static int name_memory(struct rdma *rdma, const struct rpc_payload *data,
+		       struct rpcrdma_chunk *chunk)
 {
 	int registered = rdma_device_describe(rdma->device, data->at, data->length, chunk);
 
@@ -251,7 +252,7 @@ static int name_memory(struct rdma *rdma, const struct rpc_data *data, struct rp
 }
 
 /* Copies WRITE's data behind the head at `at`; returns the bytes it takes there. */
-static uint32_t put_inline(uint8_t *at, const struct rpc_data *data)
+static uint32_t put_inline(uint8_t *at, const struct rpc_payload *data)
 {
 	uint32_t pad = xdr_pad(data->length);
 
@@ -262,7 +263,7 @@ static uint32_t put_inline(uint8_t *at, const struct rpc_data *data)
 
 /* Decides how the data of a call goes. Returns the RPC message's length in the Send, 0: cannot. */
 static uint32_t place_data(struct rdma *rdma, struct rpcrdma_call *header, uint8_t *message,
-			   uint32_t length, const struct rpc_data *data)
+			   uint32_t length, const struct rpc_payload *data)
 {
 	uint64_t bytes = (uint64_t)data->length + xdr_pad(data->length) + RPCRDMA_HEADER_MIN;
 
@@ -311,7 +312,7 @@ static void chain(struct rdma *rdma, struct rdma_call *call, uint8_t *start, uin
 }
 
 static uint64_t rdma_queue(struct rpc_channel *channel, uint32_t xid, const struct xdr_out *head,
-			   const struct rpc_data *data)
+			   const struct rpc_payload *data)
 {
 	struct rdma *rdma = rdma_of(channel);
 	struct rdma_call *call = &rdma->calls[rdma->order[rdma->outstanding]];

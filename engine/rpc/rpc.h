@@ -59,7 +59,7 @@ struct rpc_handler {
 };
 
 /* The bulk data of one call. */
-struct rpc_data {
+struct rpc_payload {
 	void *at;
 	uint32_t length; /* 0: the call has none */
 	bool incoming;	 /* its reply brings it, up to so many bytes; else the call carries it */
@@ -140,7 +140,7 @@ struct rpc_channel_ops {
 	 * 0 where that data cannot be moved, with the reason logged: nothing is queued.
 	 */
 	uint64_t (*queue)(struct rpc_channel *channel, uint32_t xid, const struct xdr_out *head,
-			  const struct rpc_data *data);
+			  const struct rpc_payload *data);
 	uint64_t (*sent)(const struct rpc_channel *channel);
 
 	/* Sends what is queued as far as the transport takes it. 0, or a negative errno: failed. */

@@ -69,7 +69,7 @@ static void add_head(struct stream *stream, uint32_t length)
 }
 
 uint64_t stream_queue(struct rpc_channel *channel, uint32_t xid, const struct xdr_out *head,
-		      const struct rpc_data *data)
+		      const struct rpc_payload *data)
 {
 	struct stream *stream = stream_of(channel);
 	uint32_t length = data->incoming ? 0 : data->length, pad = xdr_pad(length);

@@ -57,7 +57,7 @@ void stream_free(struct stream *stream);
 
 bool stream_begin(struct rpc_channel *channel, struct xdr_out *head);
 uint64_t stream_queue(struct rpc_channel *channel, uint32_t xid, const struct xdr_out *head,
-		      const struct rpc_data *data);
+		      const struct rpc_payload *data);
 uint64_t stream_sent(const struct rpc_channel *channel);
 int stream_flush(struct rpc_channel *channel);
 int stream_receive(struct rpc_channel *channel, bool wait);

@@ -15,6 +15,7 @@
 #include "rpc/xdr.h"
 #include "session/call.h"
 
+struct names_ops;
 struct names;
 struct session;
 
@@ -40,6 +41,7 @@ struct call_result {
 };
 
 struct protocol {
+	const struct names_ops *names;
 	uint32_t reply_head_max; /* bytes of the longest reply without its bulk data */
 
 	/*
@@ -83,7 +85,7 @@ struct protocol {
 
 	/*
 	 * Finds a file. limits(): what one READ and one WRITE of any may carry. Both wait for the
-	 * server, as names.h says. 0, or a negative errno: names_error() says why.
+	 * server, as names.h says. 0, or a negative errno: names->error() says why.
 	 */
 	int (*open_file)(struct names *names, const char *name, void **file);
 	void (*close_file)(void *file);

@@ -51,11 +51,11 @@ static bool queue(struct session_channel *channel, struct call *call, struct xdr
 	const struct session *session = channel->session;
 	const struct rpc_flavor *flavor = session->credentials->flavor;
 	const struct conn_io *io = call->io;
-	struct rpc_data data = {0};
+	struct rpc_payload data = {0};
 	const uint8_t *arguments;
 
 	if (io && io->op != IO_COMMIT)
-		data = (struct rpc_data){
+		data = (struct rpc_payload){
 			.at = io->buffer + io->done,
 			.length = call_rest(call),
 			.incoming = io->op == IO_READ,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * names.c - the name space through libnfs, over TCP.
+ * names3.c - NFSv3's name space through libnfs, over TCP.
  *
  * libnfs is used by its asynchronous calls alone, each driven by a loop of our own: its synchronous
  * ones cannot be given up, and a server that stops answering would hold fio for ever.
  */
-#include "nfs/names.h"
+#include "nfs/names3.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,13 +21,14 @@
 #include <nfsc/libnfs-raw.h>
 #include <nfsc/libnfs-raw-nfs.h>
 
+#include "conn/path.h"
+#include "nfs/mount_failure.h"
 #include "nfs/status.h"
 #include "wait.h"
 
 struct names {
 	struct nfs_context *nfs; /* NULL: given up, every operation fails */
-	struct names_config config;
-	char *address, *export;
+	const struct path *path;
 	char error[256];
 };
 
@@ -76,14 +77,14 @@ static int give_up(struct names *names, int error, const char *words)
 
 static int wait_for(struct names *names, struct operation *operation)
 {
-	uint64_t deadline = clock_now() + names->config.timeout;
+	uint64_t deadline = clock_now() + path_names_timeout(names->path);
 
 	while (!operation->done) {
 		struct pollfd poll_fd = {
 			.fd = nfs_get_fd(names->nfs),
 			.events = (short)nfs_which_events(names->nfs),
 		};
-		int error = wait_slice(&poll_fd, 1, deadline, names->config.stop);
+		int error = wait_slice(&poll_fd, 1, deadline, names->path->job.stop);
 
 		if (error)
 			return give_up(names, error,
@@ -177,7 +178,7 @@ static int start_fsinfo(struct names *names, FSINFO3args *args, struct operation
 /* libnfs takes ports only as arguments of a URL; its host and export are not used. */
 static int configure(struct names *names)
 {
-	const struct names_config *config = &names->config;
+	const struct path_config *config = &names->path->config;
 	struct nfs_url *url;
 	char text[256];
 	int used;
@@ -207,56 +208,48 @@ static int mount_export(struct names *names)
 	if (error)
 		return error;
 	return run(names, &operation,
-		   nfs_mount_async(names->nfs, names->address, names->export, on_done, &operation));
+		   nfs_mount_async(names->nfs, names->path->config.address,
+				   names->path->config.export, on_done, &operation));
 }
 
 /* Without UMOUNT: libnfs 4.0.0 can hang in it, and RFC 1813 (4.1.3) makes it advisory. */
-void names_close(struct names *names)
+static void close_names(struct names *names)
 {
-	if (!names)
-		return;
 	if (names->nfs)
 		nfs_destroy_context(names->nfs);
-	free(names->address);
-	free(names->export);
 	free(names);
 }
 
-int names_open(struct names **out, const struct names_config *config, char *why, size_t why_size)
+static int open_names(struct names **out, struct path *path)
 {
 	struct names *names = calloc(1, sizeof(*names));
-	int error = -ENOMEM;
+	int error;
 
-	snprintf(why, why_size, "out of memory");
 	if (!names)
 		return -ENOMEM;
-	names->config = *config;
-	names->address = strdup(config->address);
-	names->export = strdup(config->export);
+	names->path = path;
 	names->nfs = nfs_init_context();
-	if (names->address && names->export && names->nfs)
-		error = mount_export(names);
+	error = names->nfs ? mount_export(names) : -ENOMEM;
 	if (error) {
-		if (*names->error)
-			snprintf(why, why_size, "%s", names->error);
-		names_close(names);
+		error = mount_failure_explain(path, error, names->error);
+		close_names(names);
 		return error;
 	}
 	*out = names;
 	return 0;
 }
 
-bool names_alive(const struct names *names)
+static bool alive(const struct names *names)
 {
 	return names->nfs;
 }
 
-const char *names_error(const struct names *names)
+static const char *error_of(const struct names *names)
 {
 	return names->error;
 }
 
-uint16_t names_nfs_port(const struct names *names)
+static uint16_t nfs_port(const struct names *names)
 {
 	union {
 		struct sockaddr any;
@@ -286,7 +279,7 @@ static int stat_path(struct names *names, const char *path, struct operation *op
 	return run(names, operation, nfs_stat64_async(names->nfs, path, on_stat, operation));
 }
 
-int names_size(struct names *names, const char *name, uint64_t *size)
+static int size_of(struct names *names, const char *name, uint64_t *size)
 {
 	struct operation operation = {0};
 	char path[4096];
@@ -313,7 +306,7 @@ static void close_file(struct names *names, struct nfsfh *file)
 	run(names, &operation, nfs_close_async(names->nfs, file, on_done, &operation));
 }
 
-int names_lookup(struct names *names, const char *name, struct nfs3_handle *handle)
+int names3_lookup(struct names *names, const char *name, struct nfs3_handle *handle)
 {
 	struct operation operation = {0};
 	const struct nfs_fh3 *found;
@@ -371,7 +364,7 @@ static int create_guarded(struct names *names, const char *path, bool *created)
 	return error == -EEXIST ? 0 : error;
 }
 
-int names_create(struct names *names, const char *name, bool *created)
+static int create(struct names *names, const char *name, bool *created)
 {
 	char path[4096];
 	int error = usable(names) ?: root_name(names, name, path, sizeof(path));
@@ -384,7 +377,7 @@ int names_create(struct names *names, const char *name, bool *created)
 	return error ?: create_guarded(names, path, created);
 }
 
-int names_remove(struct names *names, const char *name)
+static int remove_name(struct names *names, const char *name)
 {
 	struct operation operation = {0};
 	char path[4096];
@@ -395,7 +388,7 @@ int names_remove(struct names *names, const char *name)
 	return run(names, &operation, nfs_unlink_async(names->nfs, path, on_done, &operation));
 }
 
-int names_limits(struct names *names, const struct nfs3_handle *handle, struct nfs3_limits *limits)
+int names3_limits(struct names *names, const struct nfs3_handle *handle, struct nfs3_limits *limits)
 {
 	struct operation operation = {0};
 	FSINFO3args args = {0};
@@ -410,3 +403,14 @@ int names_limits(struct names *names, const struct nfs3_handle *handle, struct n
 		*limits = operation.limits;
 	return error;
 }
+
+const struct names_ops names_nfs3 = {
+	.open = open_names,
+	.close = close_names,
+	.alive = alive,
+	.error = error_of,
+	.nfs_port = nfs_port,
+	.size = size_of,
+	.create = create,
+	.remove = remove_name,
+};

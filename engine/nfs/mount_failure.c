@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "nfs/mount_failure.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "conn/path.h"
+#include "conn/probe.h"
+#include "util.h"
+
+/* What to do about a MOUNT that the server refused. */
+static const char *remedy(void)
+{
+	return geteuid()
+		       ? "is that the export's path, and does it allow this host? As another user "
+			 "than root the source port is not a reserved one: the export then needs "
+			 "\"insecure\""
+		       : "is that the export's path, and does it allow this host?";
+}
+
+static bool was_refused(int error, const char *why)
+{
+	return error == -EACCES || error == -EPERM || error == -ENOENT || strstr(why, "MNT3ERR_");
+}
+
+/* The first port that cannot be reached, with its negative errno, or 0 where all answer. */
+static unsigned int unreachable_port(const struct path *path, int *error)
+{
+	enum { RPCBIND = 111 };
+	const struct path_config *config = &path->config;
+	const unsigned int ports[] = {config->mount_port ?: RPCBIND, config->nfs_port ?: RPCBIND};
+
+	for (size_t i = 0; i < ARRAY_SIZE(ports); i++) {
+		struct rpc_address address = {
+			.remote = config->remote,
+			.remote_length = config->remote_length,
+		};
+
+		rpc_set_port(&address.remote, ports[i]);
+		*error = probe(&address, 3 * SEC, path->job.stop);
+		if (*error)
+			return ports[i];
+	}
+	return 0;
+}
+
+int mount_failure_explain(const struct path *path, int error, const char *why)
+{
+	const char *label = path->config.label;
+	unsigned int port;
+	int reason;
+
+	if (error == -EINTR || was_refused(error, why)) {
+		path->job.log("%s: cannot mount: %s: %s", label, why,
+			      error == -EINTR ? "the run was stopped" : remedy());
+		return error;
+	}
+	port = unreachable_port(path, &reason);
+	if (!port) {
+		path->job.log("%s: cannot mount: %s: the ports answer: %s", label, why, remedy());
+		return error;
+	}
+	path->job.log(
+		"%s: cannot reach port %u: %s: is the server up, and are nfsport= and mountport= "
+		"right where no rpcbind answers?",
+		label, port, strerror(-reason));
+	return reason;
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* mount_failure.h - what people are told when MOUNT (RFC 1813, 5) fails. */
+#ifndef NFSMULTI_NFS_MOUNT_FAILURE_H
+#define NFSMULTI_NFS_MOUNT_FAILURE_H
+
+struct path;
+
+/*
+ * Logs why `path` cannot be mounted, and what to do: `error` is a negative errno, `why` libnfs's
+ * words. Connects to the ports that MOUNT needs, to find out what libnfs does not tell, and waits
+ * for them up to three seconds each. Returns the negative errno that says it best.
+ */
+int mount_failure_explain(const struct path *path, int error, const char *why);
+
+#endif
