@@ -105,14 +105,14 @@ static int nfs_ready(struct conn *conn)
 {
 	struct session_channel *channel = channel_of(conn);
 	bool rdma = over_rdma(channel->link.ops);
-	int error = session_connect(channel);
+	int error = session_ready(channel);
 
-	if (error && error != -EINPROGRESS) {
+	if (error && error != -EINPROGRESS && !channel->setup_error)
 		conn->job->log("%s: cannot connect to %s %u: %s: is the NFS server running there?",
 			       conn->path->config.label, rdma ? "RDMA port" : "port",
 			       path_port(conn->path, rdma), strerror(-error));
+	if (error && error != -EINPROGRESS)
 		session_close_channel(channel);
-	}
 	return error;
 }
 

@@ -134,6 +134,8 @@ void path_close(struct path *path)
 	for (uint32_t i = 0; path->files && i < path->job.file_count; i++)
 		path_close_file(path, i);
 	free(path->files);
+	if (path->state)
+		path->protocol->leave(path);
 	path_rest(path);
 	if (path->directory >= 0)
 		close(path->directory);
@@ -275,7 +277,8 @@ void path_close_file(struct path *path, uint32_t number)
 	struct path_file *file = &path->files[number];
 
 	free(file->name);
-	path->protocol->close_file(file->state);
+	if (file->state)
+		path->protocol->close_file(path->names, file->state);
 	memset(file, 0, sizeof(*file));
 }
 

@@ -59,6 +59,7 @@ struct path {
 	struct path_job job;
 	const struct protocol *protocol;
 	struct auth_sys credentials;
+	void *state;		      /* the protocol's */
 	struct names *names;	      /* NULL: at rest, see path_rest() */
 	int directory;		      /* of a mount, or -1 */
 	uint32_t read_max, write_max; /* bytes of one READ and one WRITE, 0: not known yet */

@@ -119,8 +119,9 @@ static int open_file(struct names *names, const char *name, void **file)
 	return error;
 }
 
-static void close_file(void *file)
+static void close_file(struct names *names, void *file)
 {
+	(void)names;
 	free(file);
 }
 
@@ -136,7 +137,7 @@ static int limits(struct names *names, const void *file, uint32_t *read_max, uin
 
 const struct protocol protocol_nfs3 = {
 	.reply_head_max = NFS3_REPLY_HEAD_MAX,
-	.forgets_calls = true,
+	.version = NFS_V3,
 	.names = &names_nfs3,
 	.operation = operation,
 	.encode = encode,

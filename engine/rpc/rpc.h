@@ -23,8 +23,10 @@
 #include "rpc/xdr.h"
 #include "stats/counters.h"
 
-#define RPC_HEAD_MAX \
-	640 /* bytes of the longest message head: RPC header and arguments, without bulk */
+/* Bytes of the longest message head: RPC header and arguments, without bulk … */
+#define RPC_HEAD_MAX 640
+/* … and over a byte stream, where names have to go: an NFSv4 OPEN. */
+#define RPC_STREAM_HEAD_MAX 1024
 
 /* The beginning of a reply, as far as it has arrived. */
 struct rpc_reply {
@@ -128,8 +130,8 @@ struct rpc_channel_ops {
 	short (*poll_events)(const struct rpc_channel *channel);
 
 	/*
-	 * Room for one call's head, at most RPC_HEAD_MAX bytes; false where the channel holds as
-	 * much unsent as it can: flush() first; or where the server takes no more calls for now:
+	 * Room for one call's head, of RPC_HEAD_MAX bytes at least; false where the channel holds
+	 * as much unsent as it can: flush() first; or where the server takes no more calls for now:
 	 * receive() first.
 	 */
 	bool (*begin)(struct rpc_channel *channel, struct xdr_out *head);

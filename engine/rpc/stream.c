@@ -9,7 +9,7 @@
 
 enum {
 	MARK = 4,
-	HEADS_MAX = STREAM_CALLS_MAX * (MARK + RPC_HEAD_MAX),
+	HEADS_MAX = STREAM_CALLS_MAX * (MARK + RPC_STREAM_HEAD_MAX),
 };
 
 int stream_init(struct stream *stream, const struct rpc_terms *terms)
@@ -43,10 +43,10 @@ bool stream_begin(struct rpc_channel *channel, struct xdr_out *head)
 	if (!unsent(stream))
 		stream->first = stream->last = stream->heads_used = 0;
 	if (stream->last + 3 > STREAM_SPANS_MAX ||
-	    stream->heads_used + MARK + RPC_HEAD_MAX + MARK > HEADS_MAX)
+	    stream->heads_used + MARK + RPC_STREAM_HEAD_MAX + MARK > HEADS_MAX)
 		return false;
 	head->at = stream->heads + stream->heads_used + MARK;
-	head->end = head->at + RPC_HEAD_MAX;
+	head->end = head->at + RPC_STREAM_HEAD_MAX;
 	head->bad = false;
 	return true;
 }

@@ -2,9 +2,9 @@
 /*
  * call.h - the RPC calls of a session, and the table that they are found in by their number.
  *
- * A call is taken when an I/O is submitted and given back when that is finished; in between it may
- * be sent several times, on several channels. The xid names its place in the table, and how often
- * that has been numbered.
+ * A call is taken when an I/O or a request is submitted and given back when that is finished; in
+ * between it may be sent several times, on several channels. The xid names its place in the table,
+ * and how often that has been numbered.
  */
 #ifndef NFSMULTI_SESSION_CALL_H
 #define NFSMULTI_SESSION_CALL_H
@@ -16,8 +16,20 @@
 struct conn_io;
 struct session_channel;
 
+/*
+ * What a protocol asks beside I/O: to set a session up, or about names. It begins the protocol's
+ * own structure, and belongs to whoever submits it, until `done`. Then:
+ */
+struct request {
+	bool done;
+	int error;	    /* 0, or a positive errno, and … */
+	const char *status; /* … the server's word for it, or NULL */
+	const char *fault;  /* … or what is wrong with its reply, or NULL */
+};
+
 struct call {
-	struct conn_io *io; /* NULL: a NULL call, which asks for a sign of life */
+	struct conn_io *io;	 /* or … */
+	struct request *request; /* … both NULL: a NULL call, which asks for a sign of life */
 	struct session_channel
 		*channel; /* it waits for, or was sent over; NULL: the call is free */
 	union {		  /* in a list of its channel, or of the free calls */
@@ -25,12 +37,14 @@ struct call {
 		SLIST_ENTRY(call) next_free;
 	};
 	uint32_t xid;
-	uint32_t tries;	    /* transmissions of this xid */
-	uint32_t delays;    /* times that the server has asked to wait */
-	uint64_t since;	    /* clock_now() when this xid was first sent; 0: not yet */
-	uint64_t last_sent; /* when it was sent on the present channel; 0: not yet */
-	uint64_t resume_at; /* when a delayed call goes out again */
-	uint64_t position;  /* it has left when the channel's sent() reaches this */
+	uint32_t tries;	      /* transmissions of this xid */
+	uint32_t delays;      /* times that the server has asked to wait */
+	uint64_t since;	      /* clock_now() when this xid was first sent; 0: not yet */
+	uint64_t last_sent;   /* when it was sent on the present channel; 0: not yet */
+	uint64_t resume_at;   /* when a delayed call goes out again */
+	uint64_t position;    /* it has left when the channel's sent() reaches this */
+	uint32_t slot, epoch; /* the protocol's: what acquire() has given it */
+	bool slot_used;	      /* the protocol's: the server has accepted the slot's number */
 };
 
 TAILQ_HEAD(call_list, call);

@@ -85,6 +85,18 @@ void notice_failed(struct notices *notices, const struct protocol *protocol,
 	       protocol->operation(call), result->status);
 }
 
+void notice_unprepared(struct notices *notices, const struct protocol *protocol,
+		       const struct call *call, int error)
+{
+	const struct request *request = call->request;
+	const char *why = request->fault ?: request->status;
+
+	if (!why || why == notices->said_unprepared)
+		return; /* an RPC error has been told */
+	notices->said_unprepared = why;
+	notice(notices, "%s: %s: %s", protocol->operation(call), strerror(error), why);
+}
+
 void notice_refused(struct notices *notices, const struct protocol *protocol,
 		    const struct call *call, const char *why)
 {

@@ -10,9 +10,10 @@
 /* What one channel has to say, and has said. */
 struct notices {
 	struct path *path;
-	bool in_trouble;       /* calls wait for an answer that is overdue, or lost */
-	bool refused;	       /* the transport refused a call */
-	enum rpc_verdict said; /* the last one that was told: once for all the calls it met */
+	bool in_trouble;	     /* calls wait for an answer that is overdue, or lost */
+	bool refused;		     /* the transport refused a call */
+	enum rpc_verdict said;	     /* the last one that was told: once for all the calls it met */
+	const char *said_unprepared; /* the last status that was told */
 };
 
 /* A line about the path. */
@@ -33,6 +34,9 @@ void notice_rpc_error(struct notices *notices, const struct protocol *protocol,
 		      const struct call *call, const struct rpc_reply_header *reply);
 void notice_failed(struct notices *notices, const struct protocol *protocol,
 		   const struct call *call, const struct call_result *result);
+/* What comes before I/O fails: said once for each status. */
+void notice_unprepared(struct notices *notices, const struct protocol *protocol,
+		       const struct call *call, int error);
 /* The transport could not carry it. */
 void notice_refused(struct notices *notices, const struct protocol *protocol,
 		    const struct call *call, const char *why);

@@ -3,9 +3,9 @@
  * protocol.h - a version of NFS as a session speaks it: one const table each.
  *
  * A session knows calls, channels and time; a protocol knows what the messages say, and what a
- * server must be told before and after. What it keeps of a server (struct session's `state`) and of
- * a file is its own, and opaque to everybody else. Nothing here blocks but open_file() and
- * limits().
+ * server must be told before and after. What it keeps of a path, of a session (`state` in both) and
+ * of a file is its own, and opaque to everybody else. Nothing here blocks but open_file(),
+ * close_file(), limits() and leave().
  */
 #ifndef NFSMULTI_SESSION_PROTOCOL_H
 #define NFSMULTI_SESSION_PROTOCOL_H
@@ -18,6 +18,7 @@
 struct names_ops;
 struct names;
 struct session;
+struct session_channel;
 
 /* What is to become of a call that was answered. */
 enum verdict {
@@ -38,28 +39,50 @@ struct call_result {
 	const char *status; /* … CALL_DELAY too: the server's word, such as "NFS3ERR_STALE" … */
 	const char *fault;  /* … or what is wrong with its reply; static strings, or NULL */
 	bool file_gone;	    /* the server does not know the file any more */
+	uint32_t code;	    /* CALL_RECOVER: the protocol's own, for recover() */
+};
+
+/* What a channel needs before I/O may go out over it. */
+enum preparation {
+	PREPARED,
+	PREPARE_ASK,  /* the request is to be answered, and then prepare() be called again */
+	PREPARE_WAIT, /* another channel is at work on it: to be called again after a while */
 };
 
 struct protocol {
 	const struct names_ops *names;
 	uint32_t reply_head_max; /* bytes of the longest reply without its bulk data */
 
-	/*
-	 * A call that was sent may be given up and its I/O be sent as another call. Where not, a
-	 * number that was used must be answered before it can be used again.
-	 */
-	bool forgets_calls;
+	unsigned int version; /* of the RPC program */
+
+	/* A call goes out once on a channel, and again only on another (RFC 8881, 2.9.2). */
+	bool sends_once;
 
 	/* The name of what a call does: "READ", "NULL". */
 	const char *(*operation)(const struct call *call);
 
 	/*
+	 * Makes and frees what it keeps of a session: 0 or -ENOMEM. Both NULL: nothing.
+	 */
+	int (*attach)(struct session *session);
+	void (*detach)(struct session *session);
+
+	/*
+	 * A channel has come up, or something was lost by recover(). *request is the session's own;
+	 * a channel has one under way at most, and forgets it when it is lost. A request that fails
+	 * costs the channel. NULL: a channel needs nothing.
+	 */
+	enum preparation (*prepare)(struct session_channel *channel, struct request **request);
+
+	/*
 	 * Before a call is sent for the first time: what the protocol numbers it by, beside its
 	 * xid. False: no number is free; the call waits until another is answered. release(): it
-	 * was answered, or is given up. Both NULL: the xid is all.
+	 * was answered, or is given up. current(): false where the number of a call that was sent
+	 * means nothing any more. All NULL: the xid is all.
 	 */
 	bool (*acquire)(struct session *session, struct call *call);
 	void (*release)(struct session *session, struct call *call, bool answered);
+	bool (*current)(const struct session *session, const struct call *call);
 
 	/*
 	 * Writes a call's head, for its I/O from io->done on, into room for RPC_HEAD_MAX bytes. A
@@ -77,20 +100,25 @@ struct protocol {
 			       struct call_result *result);
 
 	/*
-	 * Begins to win back what a CALL_RECOVER misses; NULL where decode() never asks for that.
-	 * tick() is called every 100 ms; NULL: nothing is ever due.
+	 * Notes what a CALL_RECOVER misses: prepare() is to win it back. NULL where decode() never
+	 * asks for that. tick() is called every 100 ms; NULL: nothing is ever due.
 	 */
-	void (*recover)(struct session *session);
-	void (*tick)(struct session *session, uint64_t now);
+	void (*recover)(struct session *session, const struct call *call,
+			const struct call_result *result);
+	void (*tick)(struct session_channel *channel, uint64_t now);
 
 	/*
-	 * Finds a file. limits(): what one READ and one WRITE of any may carry. Both wait for the
-	 * server, as names.h says. 0, or a negative errno: names->error() says why.
+	 * Finds a file. limits(): what one READ and one WRITE of any may carry. All wait for the
+	 * server, as names.h says. 0, or a negative errno: names->error() says why. close_file():
+	 * `names` may be NULL, the server is then told nothing.
 	 */
 	int (*open_file)(struct names *names, const char *name, void **file);
-	void (*close_file)(void *file);
+	void (*close_file)(struct names *names, void *file);
 	int (*limits)(struct names *names, const void *file, uint32_t *read_max,
 		      uint32_t *write_max);
+
+	/* Takes leave of the server, and frees path->state. NULL: nothing is kept of a path. */
+	void (*leave)(struct path *path);
 };
 
 extern const struct protocol protocol_nfs3;

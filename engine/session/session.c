@@ -20,11 +20,30 @@ static const struct path_config *config_of(const struct session_channel *channel
 
 /* --- calls go out --- */
 
+static void release(struct session *session, struct call *call, bool answered)
+{
+	if (session->protocol->release)
+		session->protocol->release(session, call, answered);
+}
+
+/* The call has lost its number; what is to be done goes on with another. */
+static void renew(struct session_channel *channel, struct call *call, bool answered)
+{
+	release(channel->session, call, answered);
+	if (call->io && call->io->op == IO_COMMIT)
+		durability_commit_undone(call->io);
+	call->tries = 0;
+	call->since = 0;
+	call->last_sent = 0;
+}
+
 /* Gives a call its number, unless it goes out again: then it keeps it. False: none is free. */
 static bool number(struct session_channel *channel, struct call *call)
 {
 	struct session *session = channel->session;
 
+	if (call->tries && session->protocol->current && !session->protocol->current(session, call))
+		renew(channel, call, false);
 	if (call->tries) {
 		channel->conn.counters.retransmissions++;
 	} else {
@@ -37,12 +56,6 @@ static bool number(struct session_channel *channel, struct call *call)
 	}
 	call->tries++;
 	return true;
-}
-
-static void release(struct session *session, struct call *call, bool answered)
-{
-	if (session->protocol->release)
-		session->protocol->release(session, call, answered);
 }
 
 /* Encodes a call and queues it on the channel; false where its data cannot be moved. */
@@ -69,6 +82,52 @@ static bool queue(struct session_channel *channel, struct call *call, struct xdr
 	return call->position;
 }
 
+/* --- what comes before I/O --- */
+
+static void drop_setup(struct session_channel *channel, bool answered)
+{
+	struct session *session = channel->session;
+	struct call *call = channel->setup;
+
+	if (!call)
+		return;
+	channel->setup = NULL;
+	if (call->tries)
+		release(session, call, answered);
+	call_give_back(&session->calls, call);
+}
+
+/* Sends the protocol's next request, if there is room for it. */
+static void send_setup(struct session_channel *channel, struct request *request)
+{
+	struct link *link = &channel->link;
+	struct xdr_out head;
+
+	if (!link->ops->begin(link->channel, &head))
+		return;
+	channel->setup = call_take(&channel->session->calls, channel);
+	channel->setup->request = request;
+	*request = (struct request){0};
+	if (!number(channel, channel->setup) || !queue(channel, channel->setup, &head))
+		drop_setup(channel, false);
+}
+
+/* True where I/O may go out. */
+static bool prepare(struct session_channel *channel)
+{
+	const struct protocol *protocol = channel->session->protocol;
+	struct request *request;
+
+	if (!channel->prepared && !channel->setup && channel->setup_at <= channel->conn.job->now) {
+		switch (protocol->prepare ? protocol->prepare(channel, &request) : PREPARED) {
+		case PREPARED: channel->prepared = true; break;
+		case PREPARE_ASK: send_setup(channel, request); break;
+		case PREPARE_WAIT: break;
+		}
+	}
+	return channel->prepared;
+}
+
 static void finish(struct session_channel *channel, struct call *call, bool answered, int error);
 
 /* Queues what the channel takes; false: it takes nothing. */
@@ -79,6 +138,8 @@ static bool queue_waiting(struct session_channel *channel)
 	struct call *call;
 	bool took = false;
 
+	if (!prepare(channel))
+		return false;
 	while ((call = TAILQ_FIRST(&channel->waiting)) && link->ops->begin(link->channel, &head) &&
 	       number(channel, call)) {
 		TAILQ_REMOVE(&channel->waiting, call, link);
@@ -150,6 +211,15 @@ void session_submit(struct conn *conn, struct conn_io *io)
 	TAILQ_INSERT_TAIL(&channel->waiting, call, link);
 }
 
+void session_request(struct session_channel *channel, struct request *request)
+{
+	struct call *call = call_take(&channel->session->calls, channel);
+
+	*request = (struct request){0};
+	call->request = request;
+	TAILQ_INSERT_TAIL(&channel->waiting, call, link);
+}
+
 /* --- signs of life --- */
 
 static void drop_probe(struct session_channel *channel)
@@ -190,7 +260,7 @@ static uint64_t silence_max(const struct session_channel *channel)
 /* Long calls are no silence: a server that owes replies is asked before it is given up. */
 static void ask_if_silent(struct session_channel *channel, uint64_t now)
 {
-	const struct call *oldest = TAILQ_FIRST(&channel->sent);
+	const struct call *oldest = channel->setup ?: TAILQ_FIRST(&channel->sent);
 
 	if (channel->link.up && oldest && !channel->asked &&
 	    now - max_of(channel->heard, oldest->last_sent) > silence_max(channel))
@@ -233,10 +303,8 @@ enum conn_health session_health(const struct conn *conn)
 
 /* --- replies come in --- */
 
-/* The I/O ends with 0 or a positive errno; the call stands in no list. */
-static void finish(struct session_channel *channel, struct call *call, bool answered, int error)
+static void finish_io(struct session_channel *channel, const struct call *call, int error)
 {
-	struct session *session = channel->session;
 	struct conn_io *io = call->io;
 
 	if (error && io->op == IO_COMMIT) {
@@ -244,20 +312,24 @@ static void finish(struct session_channel *channel, struct call *call, bool answ
 			durability_commit_begins(&channel->conn, io);
 		durability_commit_failed(&channel->conn, io);
 	}
-	if (call->tries)
-		release(session, call, answered);
-	call_give_back(&session->calls, call);
 	io->error = error;
 	conn_finish(&channel->conn, io);
 }
 
-/* The call was answered; its I/O goes on with another, which has no number yet. */
-static void renew(struct session_channel *channel, struct call *call)
+/* What was asked for ends with 0 or a positive errno; the call stands in no list. */
+static void finish(struct session_channel *channel, struct call *call, bool answered, int error)
 {
-	release(channel->session, call, true);
-	call->tries = 0;
-	call->since = 0;
-	call->last_sent = 0;
+	struct session *session = channel->session;
+
+	if (call->tries)
+		release(session, call, answered);
+	if (call->io) {
+		finish_io(channel, call, error);
+	} else {
+		call->request->error = error;
+		call->request->done = true;
+	}
+	call_give_back(&session->calls, call);
 }
 
 static void delay(struct session_channel *channel, struct call *call)
@@ -267,14 +339,12 @@ static void delay(struct session_channel *channel, struct call *call)
 	if (++call->delays == DELAYS_QUIET)
 		notice_delayed(&channel->notices, channel->session->protocol, call,
 			       &channel->reply.result);
-	if (call->io->op == IO_COMMIT)
-		durability_commit_undone(call->io);
-	renew(channel, call);
+	renew(channel, call, true);
 	call->resume_at = channel->conn.job->now + wait;
 	TAILQ_INSERT_TAIL(&channel->delayed, call, link);
 }
 
-/* Tells why an I/O is to fail. */
+/* Tells why an I/O is to fail; of a request only whoever made it can tell. */
 static void explain(struct session_channel *channel, const struct call *call)
 {
 	const struct session_reply *reply = &channel->reply;
@@ -282,9 +352,14 @@ static void explain(struct session_channel *channel, const struct call *call)
 
 	if (reply->header.verdict != RPC_SUCCESS)
 		notice_rpc_error(&channel->notices, protocol, call, &reply->header);
-	else
+	else if (call->io)
 		notice_failed(&channel->notices, protocol, call, &reply->result);
-	call->io->status = reply->result.status;
+	if (call->io) {
+		call->io->status = reply->result.status;
+	} else {
+		call->request->status = reply->result.status;
+		call->request->fault = reply->result.fault;
+	}
 }
 
 /* Enters what a call has moved, or made durable. */
@@ -332,11 +407,40 @@ static void check_data(struct session_channel *channel, const struct call *call)
 	struct session_reply *reply = &channel->reply;
 	const struct conn_io *io = call->io;
 
-	if (!flavor->unwrap_data || io->op != IO_READ || !reply->result.count ||
+	if (!flavor->unwrap_data || !io || io->op != IO_READ || !reply->result.count ||
 	    flavor->unwrap_data(credentials, call->xid, io->buffer + io->done, reply->result.count))
 		return;
 	reply->verdict = CALL_FAIL;
 	reply->result = (struct call_result){.error = EBADMSG, .fault = "its data is forged"};
+}
+
+static void recover(struct session_channel *channel, const struct call *call)
+{
+	struct session *session = channel->session;
+
+	session->protocol->recover(session, call, &channel->reply.result);
+	channel->prepared = false;
+}
+
+/* The answer to what prepare() has asked. What the protocol can bear counts as done. */
+static void setup_answered(struct session_channel *channel, struct call *call)
+{
+	struct session_reply *reply = &channel->reply;
+	struct request *request = call->request;
+
+	switch (reply->verdict) {
+	case CALL_DONE: request->done = true; break;
+	case CALL_REST:
+	case CALL_AGAIN: break;
+	case CALL_DELAY: channel->setup_at = channel->conn.job->now + DELAY_FIRST; break;
+	case CALL_RECOVER: recover(channel, call); break;
+	case CALL_FAIL:
+		explain(channel, call);
+		notice_unprepared(&channel->notices, channel->session->protocol, call,
+				  reply->result.error);
+		channel->setup_error = -reply->result.error;
+	}
+	drop_setup(channel, true);
 }
 
 static void answered(struct session_channel *channel, struct call *call)
@@ -346,17 +450,17 @@ static void answered(struct session_channel *channel, struct call *call)
 	check_data(channel, call);
 	if (reply->verdict == CALL_FAIL)
 		explain(channel, call);
-	if (reply->verdict <= CALL_REST || reply->result.count)
+	if (call->io && (reply->verdict <= CALL_REST || reply->result.count))
 		enter(channel, call->io, &reply->result);
 	switch (reply->verdict) {
 	case CALL_DONE: finish(channel, call, true, 0); break;
 	case CALL_REST:
 	case CALL_AGAIN:
-		renew(channel, call);
+		renew(channel, call, true);
 		TAILQ_INSERT_TAIL(&channel->waiting, call, link);
 		break;
 	case CALL_RECOVER:
-		channel->session->protocol->recover(channel->session); /* and then */
+		recover(channel, call); /* and then */
 	/* fall through */
 	case CALL_DELAY: delay(channel, call); break;
 	case CALL_FAIL: finish(channel, call, true, reply->result.error); break;
@@ -372,16 +476,20 @@ static void on_finished(void *context, void *token)
 	if (!channel->conn.job->now)
 		channel->conn.job->now = clock_now();
 	channel->reply.call = NULL;
-	if (!call->io && channel->reply.verdict != CALL_DONE)
+	if (call == channel->probe && channel->reply.verdict != CALL_DONE)
 		return; /* somebody is there, but does not serve NFS: it counts as not answered */
 	note_sign(channel);
-	if (!call->io) {
+	if (call == channel->probe) {
 		drop_probe(channel);
 		return;
 	}
 	channel->broken = 0;
 	channel->hopeless = false;
 	notice_answered(&channel->notices);
+	if (call == channel->setup) {
+		setup_answered(channel, call);
+		return;
+	}
 	counters_rtt(&channel->conn.counters, channel->heard - call->last_sent);
 	TAILQ_REMOVE(&channel->sent, call, link);
 	answered(channel, call);
@@ -394,8 +502,12 @@ static void on_refused(void *context, uint32_t xid, int error, const char *why)
 	struct call *call = call_find(&channel->session->calls, channel, xid);
 
 	channel->reply.call = NULL;
-	if (!call || !call->io) /* a probe counts as not answered */
+	if (!call || call == channel->probe) /* a probe counts as not answered */
 		return;
+	if (call == channel->setup) {
+		channel->setup_error = -error;
+		return;
+	}
 	notice_refused(&channel->notices, channel->session->protocol, call, why);
 	TAILQ_REMOVE(&channel->sent, call, link);
 	finish(channel, call, true, error);
@@ -415,8 +527,11 @@ void session_receive(struct conn *conn, bool wait)
 		channel->heard = conn->job->now; /* also within a long reply */
 	if (!error && channel->reply.untimely)
 		error = -ECANCELED;
+	error = error ?: channel->setup_error;
 	if (error)
 		lose(channel, error);
+	else if (!channel->prepared)
+		send_waiting(channel);
 	else if (!TAILQ_EMPTY(&channel->waiting) ||
 		 channel->link.ops->poll_events(channel->link.channel) & POLLOUT)
 		session_flush(conn);
@@ -428,6 +543,8 @@ void session_close_channel(struct session_channel *channel)
 {
 	link_close(&channel->link, channel->conn.outstanding || channel->asked);
 	drop_probe(channel);
+	drop_setup(channel, false);
+	channel->prepared = false;
 	channel->reply = (struct session_reply){0};
 	channel->answered = false;
 	channel->conn.poll_epoch = channel->link.epoch;
@@ -502,6 +619,7 @@ int session_connect(struct session_channel *channel)
 	if (error || !came_up)
 		return error;
 	conn->job->now = clock_now();
+	channel->setup_error = 0;
 	if (again)
 		conn->counters.reconnects++;
 	if (conn->dead)
@@ -511,13 +629,24 @@ int session_connect(struct session_channel *channel)
 	return 0;
 }
 
+int session_ready(struct session_channel *channel)
+{
+	int error = session_connect(channel);
+
+	if (error || channel->prepared)
+		return error;
+	if (channel->link.up)
+		session_receive(&channel->conn, false);
+	if (!channel->link.up)
+		return channel->setup_error ?: -ECONNRESET;
+	return channel->prepared ? 0 : -EINPROGRESS;
+}
+
 bool session_hand_over(struct conn *conn)
 {
 	struct session_channel *channel = channel_of(conn);
 	struct call *call;
 
-	if (!channel->session->protocol->forgets_calls)
-		return false;
 	notice_handed_over(&channel->notices);
 	session_close_channel(channel);
 	link_retry_later(&channel->link);
@@ -529,10 +658,12 @@ bool session_hand_over(struct conn *conn)
 		struct conn_io *io = call->io;
 
 		TAILQ_REMOVE(&channel->sent, call, link);
-		if (io->op == IO_COMMIT && call->tries)
-			durability_commit_undone(io);
+		if (!io) {
+			finish(channel, call, false, ECANCELED);
+			continue;
+		}
 		if (call->tries)
-			release(channel->session, call, false);
+			renew(channel, call, false);
 		call_give_back(&channel->session->calls, call);
 		conn_requeue(conn, io);
 	}
@@ -585,19 +716,27 @@ static bool cut_off(const struct session_channel *channel, uint64_t now)
 {
 	const struct link *link = &channel->link;
 
-	return !TAILQ_EMPTY(&channel->sent) && now - channel->heard > UNHEARD_MAX &&
+	return (channel->setup || !TAILQ_EMPTY(&channel->sent)) &&
+	       now - channel->heard > UNHEARD_MAX &&
 	       link->ops->unheard(link->channel) > UNHEARD_MAX;
 }
 
 /*
  * True where an overdue call calls for another connection: on a transport that delivers or breaks,
  * or after a major time-out (nfs(5), retrans). One that brings bytes is trusted: the server is at
- * work on something else.
+ * work on something else. A protocol that sends once on a channel does not wait for so long.
  */
-static bool wants_another(const struct session_channel *channel, const struct call *call)
+static bool wants_another(const struct session_channel *channel, const struct call *call,
+			  uint64_t now)
 {
-	return channel->link.ops->traits & RPC_SENDS_ONCE ||
-	       (call->tries > config_of(channel)->retrans && channel->heard < call->last_sent);
+	const struct path_config *config = config_of(channel);
+	bool silent = channel->heard < call->last_sent;
+
+	if (channel->link.ops->traits & RPC_SENDS_ONCE)
+		return true;
+	if (channel->session->protocol->sends_once)
+		return silent || now - call->last_sent > timer_major(config);
+	return silent && call->tries > config->retrans;
 }
 
 /* False where its way out, or its reply's way in, is not finished yet. */
@@ -611,7 +750,13 @@ static bool may_go_again(const struct session_channel *channel, const struct cal
 
 static void retransmit(struct session_channel *channel, uint64_t now)
 {
-	struct call *call, *next;
+	struct call *call = channel->setup, *next;
+
+	if (call && timer_overdue(call, config_of(channel), now)) {
+		say_silent(channel);
+		lose(channel, -ETIMEDOUT);
+		return;
+	}
 
 	for (call = TAILQ_FIRST(&channel->sent); call; call = next) {
 		next = TAILQ_NEXT(call, link);
@@ -620,10 +765,12 @@ static void retransmit(struct session_channel *channel, uint64_t now)
 		say_silent(channel);
 		if (!may_go_again(channel, call))
 			continue;
-		if (wants_another(channel, call)) {
+		if (wants_another(channel, call, now)) {
 			lose(channel, -ETIMEDOUT);
 			return;
 		}
+		if (channel->session->protocol->sends_once)
+			continue;
 		call->last_sent = 0; /* until it has gone out again a reply is dropped */
 		TAILQ_REMOVE(&channel->sent, call, link);
 		TAILQ_INSERT_TAIL(&channel->waiting, call, link);
@@ -673,7 +820,7 @@ void session_tick(struct conn *conn)
 		return; /* its I/O is about to be handed over: nothing of it goes out again */
 	resume_delayed(channel, now);
 	if (channel->session->protocol->tick)
-		channel->session->protocol->tick(channel->session, now);
+		channel->session->protocol->tick(channel, now);
 	if (channel->link.up && cut_off(channel, now)) {
 		say_silent(channel);
 		lose(channel, -ETIMEDOUT);
@@ -683,7 +830,7 @@ void session_tick(struct conn *conn)
 	error = session_connect(channel);
 	if (error && error != -EINPROGRESS)
 		lose(channel, error);
-	if (!TAILQ_EMPTY(&channel->waiting))
+	if (!channel->prepared || !TAILQ_EMPTY(&channel->waiting))
 		send_waiting(channel);
 }
 
@@ -692,17 +839,26 @@ void session_tick(struct conn *conn)
 int session_init(struct session *session, struct path *path, const struct protocol *protocol,
 		 const struct rpc_credentials *credentials, uint32_t calls)
 {
+	enum { OTHERS = 3 }; /* that ask for a sign of life, prepare a channel, or renew a lease */
+	int error;
+
 	*session = (struct session){
 		.path = path,
 		.protocol = protocol,
 		.credentials = credentials,
 	};
-	return call_table_init(&session->calls,
-			       calls + 1); /* and one that asks for a sign of life */
+	error = call_table_init(&session->calls, calls + OTHERS);
+	if (!error && protocol->attach)
+		error = protocol->attach(session);
+	if (error)
+		session_free(session);
+	return error;
 }
 
 void session_free(struct session *session)
 {
+	if (session->state)
+		session->protocol->detach(session);
 	call_table_free(&session->calls);
 }
 

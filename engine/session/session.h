@@ -2,10 +2,10 @@
 /*
  * session.h - a session with one server, and the channels that its calls go over.
  *
- * An I/O becomes a call, which waits until its channel takes it, then counts as sent until its
- * reply comes; a server that asks to wait has it delayed. When a channel is lost, what was sent
- * over it waits again, with its number, so that the server's reply cache knows the call. Only
- * session.c moves calls between these lists; its parts (link, timers, notices, reply) answer
+ * An I/O or a request becomes a call, which waits until its channel takes it, then counts as sent
+ * until its reply comes; a server that asks to wait has it delayed. When a channel is lost, what
+ * was sent over it waits again, with its number, so that the server's reply cache knows the call.
+ * Only session.c moves calls between these lists; its parts (link, timers, notices, reply) answer
  * questions and never call it.
  *
  * A channel is a connection (conn/connection.h), and tells its job of what is finished by
@@ -50,6 +50,12 @@ struct session_channel {
 
 	struct call_list waiting, sent, delayed;
 	uint32_t unflushed; /* submitted since the last flush that sent */
+
+	bool prepared;	    /* the protocol has done what comes before I/O … */
+	struct call *setup; /* … or waits for this call, which stands in no list */
+	int setup_error;    /* it has failed: the channel is to go. A negative errno */
+	uint64_t setup_at;  /* when the next may go out: the server asks to wait */
+
 	struct session_reply reply;
 
 	uint64_t heard;	       /* clock_now() when bytes came from the server, or it was asked */
@@ -61,7 +67,7 @@ struct session_channel {
 	bool hopeless;	       /* there were too many of these: others are to take over */
 };
 
-/* Calls of up to `calls` I/Os at once. 0 or -ENOMEM. `path` outlives the session. */
+/* Calls of up to `calls` I/Os and requests at once. 0 or -ENOMEM. `path` outlives the session. */
 int session_init(struct session *session, struct path *path, const struct protocol *protocol,
 		 const struct rpc_credentials *credentials, uint32_t calls);
 void session_free(struct session *session);
@@ -88,6 +94,12 @@ void session_close_channel(struct session_channel *channel);
 /* One step towards a connected channel: 0, -EINPROGRESS, or what failed. */
 int session_connect(struct session_channel *channel);
 
+/* One step towards a channel that is also prepared for I/O; the same results. */
+int session_ready(struct session_channel *channel);
+
+/* Takes over a request, as session_submit() does an I/O. It goes out at the next flush. */
+void session_request(struct session_channel *channel, struct request *request);
+
 /* Takes what has arrived. With `wait` blocks for 100 ms at the most until something has. */
 void session_receive(struct conn *conn, bool wait);
 
@@ -103,7 +115,7 @@ void session_abort(struct conn *conn, int error);
 
 /*
  * WRITEs that the server has already got it may still carry out, after those that are sent in their
- * stead. False, and nothing is done, where the protocol must have its calls answered.
+ * stead.
  */
 bool session_hand_over(struct conn *conn);
 
