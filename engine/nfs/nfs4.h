@@ -156,6 +156,7 @@ struct nfs4_results {
 	struct xdr_in *in;
 	uint32_t status; /* of the whole compound: that of its last result */
 	uint32_t left;	 /* results not read yet */
+	bool refused;	 /* as a whole: there are no results */
 	bool broken;
 };
 
@@ -260,6 +261,7 @@ enum nfs4_status {
 	NFS4ERR_NO_GRACE = 10033,
 	NFS4ERR_RECLAIM_BAD = 10034,
 	NFS4ERR_RECLAIM_CONFLICT = 10035,
+	NFS4ERR_OP_ILLEGAL = 10044,
 	NFS4ERR_ADMIN_REVOKED = 10047,
 	NFS4ERR_BADSESSION = 10052,
 	NFS4ERR_BADSLOT = 10053,

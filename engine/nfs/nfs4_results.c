@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "nfs/nfs4.h"
+
+enum { SEQUENCE_WORDS = 5, CHANGE_INFO = 20, STABLE_MAX = 2, TYPE_MAX = 9 };
+enum { BITMAP_WORDS_MAX = 8 };		 /* ours: RFC 8881 has attributes in three */
+enum { BOUND_FORE = 1, BOUND_BOTH = 3 }; /* 18.34.2 */
+enum { PROTECT_NONE = 0 };		 /* 18.35.2: SP4_NONE */
+
+/* 18.16.2: open_delegation_type4, why_no_delegation4, limit_by4 */
+enum { DELEGATE_NONE = 0, DELEGATE_READ = 1, DELEGATE_WRITE = 2, DELEGATE_NONE_EXT = 3 };
+enum { WHY_CONTENTION = 1, WHY_RESOURCE = 2 };
+enum { LIMIT_SIZE = 1, LIMIT_BLOCKS = 2 };
+
+/* 5.8: their bits in a bitmap's first word, in the order of their values */
+enum { ATTR_TYPE = 1u << 1, ATTR_SIZE = 1u << 4, ATTR_LEASE = 1u << 10 };
+static const uint32_t ATTR_READ_MAX = 1u << 30, ATTR_WRITE_MAX = 1u << 31;
+
+/* --- what all results are made of --- */
+
+static bool readable(const struct nfs4_results *results)
+{
+	return !results->broken && !results->in->bad;
+}
+
+/* A contradiction, unless the value was not there to be read. */
+static void insist(struct nfs4_results *results, bool sound)
+{
+	if (!sound && !results->in->bad)
+		results->broken = true;
+}
+
+/* The next `size` bytes (a multiple of 4); NULL where they cannot be read. */
+static inline const uint8_t *take(struct nfs4_results *results, size_t size)
+{
+	const uint8_t *bytes = results->in->at;
+
+	if (results->broken || !xdr_holds(results->in, size))
+		return NULL;
+	results->in->at += size;
+	return bytes;
+}
+
+static inline uint32_t word_at(const uint8_t *bytes, size_t index)
+{
+	uint32_t wire;
+
+	memcpy(&wire, bytes + index * sizeof(wire), sizeof(wire));
+	return be32toh(wire);
+}
+
+static uint32_t get_u32(struct nfs4_results *results)
+{
+	const uint8_t *bytes = take(results, sizeof(uint32_t));
+
+	return bytes ? word_at(bytes, 0) : 0;
+}
+
+static uint64_t get_u64(struct nfs4_results *results)
+{
+	uint64_t high = get_u32(results);
+
+	return high << 32 | get_u32(results);
+}
+
+static bool get_bool(struct nfs4_results *results)
+{
+	uint32_t value = get_u32(results);
+
+	insist(results, value <= 1);
+	return value;
+}
+
+/* `size` is a multiple of 4. */
+static void get_fixed(struct nfs4_results *results, void *to, size_t size)
+{
+	const uint8_t *bytes = take(results, size);
+
+	if (bytes)
+		memcpy(to, bytes, size);
+}
+
+/* An opaque or a string of at most `max` bytes: its length. `to`: NULL to skip it. */
+static uint32_t get_opaque(struct nfs4_results *results, void *to, uint32_t max)
+{
+	uint32_t length = get_u32(results);
+	const uint8_t *bytes;
+
+	insist(results, length <= max);
+	bytes = take(results, (size_t)length + xdr_pad(length));
+	if (!bytes)
+		return 0;
+	if (to)
+		memcpy(to, bytes, length);
+	return length;
+}
+
+static void skip_opaque(struct nfs4_results *results)
+{
+	get_opaque(results, NULL, NFS4_OPAQUE_MAX);
+}
+
+static void skip_change_info(struct nfs4_results *results)
+{
+	get_bool(results); /* atomic */
+	take(results, CHANGE_INFO - sizeof(uint32_t));
+}
+
+/* The attributes of the first word; `others`: there are some in the words behind it. */
+static uint32_t get_bitmap(struct nfs4_results *results, bool *others)
+{
+	uint32_t words = get_u32(results), first = 0;
+
+	*others = false;
+	insist(results, words <= BITMAP_WORDS_MAX);
+	for (uint32_t i = 0; i < words && readable(results); i++) {
+		uint32_t word = get_u32(results);
+
+		if (!i)
+			first = word;
+		else if (word)
+			*others = true;
+	}
+	return first;
+}
+
+/* --- the compound --- */
+
+void nfs4_read_results(struct nfs4_results *results, struct xdr_in *in)
+{
+	*results = (struct nfs4_results){.in = in};
+	results->status = get_u32(results);
+	skip_opaque(results); /* the tag */
+	results->left = get_u32(results);
+	results->refused = !results->left;
+	insist(results, results->left || results->status);
+	if (!readable(results))
+		*results = (struct nfs4_results){.in = in, .broken = results->broken};
+}
+
+/* A result that failed is the last one, and the last one's status is the compound's. */
+uint32_t nfs4_next_result(struct nfs4_results *results, enum nfs4_operation operation)
+{
+	const uint8_t *bytes;
+	uint32_t number, status;
+	bool last;
+
+	if (results->refused && readable(results))
+		return results->status;
+	insist(results, results->left);
+	bytes = take(results, 2 * sizeof(uint32_t));
+	if (!bytes)
+		return 0;
+	number = word_at(bytes, 0);
+	status = word_at(bytes, 1);
+	last = !--results->left;
+	insist(results,
+	       number == operation || (number == NFS4_ILLEGAL && status == NFS4ERR_OP_ILLEGAL));
+	insist(results, last ? status == results->status : !status);
+	return results->broken ? 0 : status;
+}
+
+/* --- the data path --- */
+
+void nfs4_get_sequence(struct nfs4_results *results, struct nfs4_sequence_result *sequence)
+{
+	const uint8_t *bytes = take(results, NFS4_SESSIONID + SEQUENCE_WORDS * sizeof(uint32_t));
+	const uint8_t *words;
+
+	if (!bytes) {
+		memset(sequence, 0, sizeof(*sequence));
+		return;
+	}
+	words = bytes + NFS4_SESSIONID;
+	memcpy(sequence->session, bytes, NFS4_SESSIONID);
+	sequence->sequence = word_at(words, 0);
+	sequence->slot = word_at(words, 1);
+	sequence->highest_slot = word_at(words, 2);
+	sequence->target_highest_slot = word_at(words, 3);
+	sequence->flags = word_at(words, 4);
+}
+
+void nfs4_get_read(struct nfs4_results *results, struct nfs4_data_result *read)
+{
+	const uint8_t *bytes = take(results, 2 * sizeof(uint32_t));
+
+	memset(read, 0, sizeof(*read));
+	if (!bytes)
+		return;
+	insist(results, word_at(bytes, 0) <= 1);
+	if (results->broken)
+		return;
+	read->eof = word_at(bytes, 0);
+	read->count = word_at(bytes, 1);
+}
+
+void nfs4_get_write(struct nfs4_results *results, struct nfs4_data_result *write)
+{
+	const uint8_t *bytes = take(results, 2 * sizeof(uint32_t) + NFS4_VERIFIER);
+
+	memset(write, 0, sizeof(*write));
+	if (!bytes)
+		return;
+	insist(results, word_at(bytes, 1) <= STABLE_MAX);
+	if (results->broken)
+		return;
+	write->count = word_at(bytes, 0);
+	write->committed = word_at(bytes, 1);
+	memcpy(write->verifier, bytes + 2 * sizeof(uint32_t), NFS4_VERIFIER);
+}
+
+void nfs4_get_commit(struct nfs4_results *results, struct nfs4_data_result *commit)
+{
+	memset(commit, 0, sizeof(*commit));
+	get_fixed(results, commit->verifier, NFS4_VERIFIER);
+}
+
+/* --- names and files --- */
+
+void nfs4_get_handle(struct nfs4_results *results, struct nfs4_handle *handle)
+{
+	memset(handle, 0, sizeof(*handle));
+	handle->length = get_opaque(results, handle->bytes, NFS4_FHSIZE);
+	insist(results, handle->length); /* without bytes it would mean the root */
+}
+
+/* The values of a fattr4, which are `length` bytes, for these attributes. */
+static void get_values(struct nfs4_results *results, uint32_t which,
+		       struct nfs4_attributes *attributes)
+{
+	uint32_t length = get_u32(results);
+	const uint8_t *begin = results->in->at;
+
+	attributes->type = get_u32(results);
+	attributes->size = get_u64(results);
+	if (which & ATTR_LEASE)
+		attributes->lease_time = get_u32(results);
+	if (which & ATTR_READ_MAX)
+		attributes->read_max = get_u64(results);
+	if (which & ATTR_WRITE_MAX)
+		attributes->write_max = get_u64(results);
+	insist(results, attributes->type && attributes->type <= TYPE_MAX);
+	insist(results, length == (size_t)(results->in->at - begin));
+}
+
+void nfs4_get_attributes(struct nfs4_results *results, struct nfs4_attributes *attributes)
+{
+	const uint32_t needed = ATTR_TYPE | ATTR_SIZE;
+	const uint32_t asked = needed | ATTR_LEASE | ATTR_READ_MAX | ATTR_WRITE_MAX;
+	bool others;
+	uint32_t which = get_bitmap(results, &others);
+
+	memset(attributes, 0, sizeof(*attributes));
+	insist(results, !others && !(which & ~asked) && (which & needed) == needed);
+	get_values(results, which, attributes);
+	if (!readable(results))
+		memset(attributes, 0, sizeof(*attributes));
+}
+
+/* nfsace4: three words and a name. */
+static void skip_ace(struct nfs4_results *results)
+{
+	take(results, 3 * sizeof(uint32_t));
+	skip_opaque(results);
+}
+
+static void skip_space_limit(struct nfs4_results *results)
+{
+	uint32_t by = get_u32(results);
+
+	insist(results, by == LIMIT_SIZE || by == LIMIT_BLOCKS);
+	take(results, sizeof(uint64_t)); /* either one is */
+}
+
+static void get_delegation(struct nfs4_results *results, struct nfs4_open_result *open,
+			   bool of_write)
+{
+	open->delegated = true;
+	get_fixed(results, open->delegation.bytes, NFS4_STATEID);
+	get_bool(results); /* recalled already */
+	if (of_write)
+		skip_space_limit(results);
+	skip_ace(results);
+}
+
+static void skip_why_none(struct nfs4_results *results)
+{
+	uint32_t why = get_u32(results);
+
+	if (why == WHY_CONTENTION || why == WHY_RESOURCE)
+		get_bool(results);
+}
+
+void nfs4_get_open(struct nfs4_results *results, struct nfs4_open_result *open)
+{
+	uint32_t kind;
+	bool others;
+
+	memset(open, 0, sizeof(*open));
+	get_fixed(results, open->stateid.bytes, NFS4_STATEID);
+	skip_change_info(results);
+	get_u32(results); /* flags */
+	get_bitmap(results, &others);
+	kind = get_u32(results);
+	switch (kind) {
+	case DELEGATE_NONE: break;
+	case DELEGATE_READ:
+	case DELEGATE_WRITE: get_delegation(results, open, kind == DELEGATE_WRITE); break;
+	case DELEGATE_NONE_EXT: skip_why_none(results); break;
+	default: insist(results, false);
+	}
+	if (!readable(results))
+		memset(open, 0, sizeof(*open));
+}
+
+void nfs4_skip_close(struct nfs4_results *results)
+{
+	take(results, NFS4_STATEID);
+}
+
+void nfs4_skip_mkdir(struct nfs4_results *results)
+{
+	bool others;
+
+	skip_change_info(results);
+	get_bitmap(results, &others);
+}
+
+void nfs4_skip_remove(struct nfs4_results *results)
+{
+	skip_change_info(results);
+}
+
+/* --- clients and sessions --- */
+
+static void skip_implementation(struct nfs4_results *results)
+{
+	uint32_t count = get_u32(results);
+
+	insist(results, count <= 1);
+	if (!count || !readable(results))
+		return;
+	skip_opaque(results);				    /* domain */
+	skip_opaque(results);				    /* name */
+	take(results, sizeof(uint64_t) + sizeof(uint32_t)); /* date */
+}
+
+void nfs4_get_exchange_id(struct nfs4_results *results, struct nfs4_exchange_result *exchange)
+{
+	struct nfs4_server *server = &exchange->server;
+
+	memset(exchange, 0, sizeof(*exchange));
+	exchange->client = get_u64(results);
+	exchange->sequence = get_u32(results);
+	exchange->flags = get_u32(results);
+	insist(results, get_u32(results) == PROTECT_NONE);
+	server->minor = get_u64(results);
+	server->major_length = get_opaque(results, server->major, NFS4_OPAQUE_MAX);
+	server->scope_length = get_opaque(results, server->scope, NFS4_OPAQUE_MAX);
+	skip_implementation(results);
+	if (!readable(results))
+		memset(exchange, 0, sizeof(*exchange));
+}
+
+static void get_channel(struct nfs4_results *results, struct nfs4_channel *channel)
+{
+	uint32_t depths;
+
+	get_u32(results); /* pad of headers */
+	channel->request_max = get_u32(results);
+	channel->response_max = get_u32(results);
+	channel->cached_max = get_u32(results);
+	channel->operations_max = get_u32(results);
+	channel->slots = get_u32(results);
+	depths = get_u32(results);
+	insist(results, depths <= 1);
+	if (depths)
+		get_u32(results); /* ca_rdma_ird */
+}
+
+void nfs4_get_create_session(struct nfs4_results *results, struct nfs4_session_result *session)
+{
+	struct nfs4_channel back;
+
+	memset(session, 0, sizeof(*session));
+	get_fixed(results, session->session, NFS4_SESSIONID);
+	session->sequence = get_u32(results);
+	get_u32(results); /* flags */
+	get_channel(results, &session->fore);
+	insist(results, session->fore.slots);
+	get_channel(results, &back);
+	if (!readable(results))
+		memset(session, 0, sizeof(*session));
+}
+
+void nfs4_skip_bind_conn_to_session(struct nfs4_results *results)
+{
+	uint32_t bound;
+
+	take(results, NFS4_SESSIONID);
+	bound = get_u32(results);
+	insist(results, bound == BOUND_FORE || bound == BOUND_BOTH);
+	get_bool(results); /* RDMA mode */
+}
