@@ -346,7 +346,7 @@ static int open_on_path(struct group *group, uint32_t path, uint32_t number, con
 	int error = 0;
 
 	if (!group->paths[path]->unusable)
-		error = path_open_file(group->paths[path], number, name);
+		error = path_open_file(group->paths[path], number, name, group->job.writes);
 	return error && error != -EINTR && failover_give_path_up(group, path) ? 0 : error;
 }
 

@@ -114,7 +114,7 @@ int path_open(struct path **out, struct path_config *config, const struct path_j
 	path->config = *config;
 	memset(config, 0, sizeof(*config));
 	path->job = *job;
-	path->protocol = &protocol_nfs3;
+	path->protocol = path->config.minor ? &protocol_nfs4 : &protocol_nfs3;
 	path->directory = -1;
 	path->files = calloc(job->file_count, sizeof(*path->files));
 	if (path->files)
@@ -244,23 +244,24 @@ static int find_limits(struct path *path, const void *file)
 	return 0;
 }
 
-static int find_file(struct path *path, struct path_file *file, const char *name)
+static int find_file(struct path *path, struct path_file *file, const char *name, bool writes)
 {
-	int error = names_ready(path) ?: path->protocol->open_file(path->names, name, &file->state);
+	int error = names_ready(path)
+			    ?: path->protocol->open_file(path->names, name, writes, &file->state);
 
 	if (error)
 		return name_failed(path, "open", name, error);
 	return path->read_max ? 0 : find_limits(path, file->state);
 }
 
-int path_open_file(struct path *path, uint32_t number, const char *name)
+int path_open_file(struct path *path, uint32_t number, const char *name, bool writes)
 {
 	struct path_file *file = &path->files[number];
 	int error;
 
 	path_close_file(path, number);
 	if (!path->config.dir) {
-		error = find_file(path, file, name);
+		error = find_file(path, file, name, writes);
 		if (error) {
 			path_close_file(path, number);
 			return error;

@@ -32,6 +32,8 @@ struct path_config {
 		*locals; /* local addresses, bound in turn; none: the system's choice */
 	unsigned int local_count;
 	unsigned int nfs_port, mount_port; /* 0: ask rpcbind */
+	uint32_t minor;			   /* NFSv4's minor version; 0: NFSv3 */
+	bool stateless;			   /* NFSv4: files are not opened, special stateids serve */
 	bool rdma;			   /* data goes over RDMA */
 	unsigned int rdma_port;
 	uint32_t rsize, wsize; /* bytes; 0: the server's maximum, at most 1 MiB */
@@ -94,8 +96,8 @@ int path_create(struct path *path, const char *name, bool *created);
  * done. */
 int path_drop_cache(struct path *path, const char *name);
 
-/* Finds a file; the first one also tells the path's limits. */
-int path_open_file(struct path *path, uint32_t file, const char *name);
+/* Finds a file, for writes too where so said; the first one also tells the path's limits. */
+int path_open_file(struct path *path, uint32_t file, const char *name, bool writes);
 void path_close_file(struct path *path, uint32_t file);
 
 /* Nothing is known of its connections: those that a group had are closed. */

@@ -110,6 +110,37 @@ struct fio_option engine_option_table[] = {
 		ENGINE_OPTION,
 	},
 	{
+		.name = "version",
+		.lname = "Version of NFS",
+		.type = FIO_OPT_STR,
+		AT(version),
+		.def = "3",
+		.posval =
+			{
+				{.ival = "3", .oval = 0, .help = "NFSv3"},
+				{.ival = "4.1", .oval = 1, .help = "NFSv4.1, with sessions"},
+				{.ival = "4.2", .oval = 2, .help = "NFSv4.2: the same operations"},
+				{.ival = "4.0", .oval = VERSION_40, .help = "Not served"},
+				{.ival = "4", .oval = VERSION_40, .help = "Not served"},
+			},
+		.help = "Version of NFS, as in nfs(5)",
+		ENGINE_OPTION,
+	},
+	{
+		.name = "open",
+		.lname = "How files are opened",
+		.type = FIO_OPT_STR,
+		AT(stateless),
+		.def = "file",
+		.posval =
+			{
+				{.ival = "file", .oval = 0, .help = "OPEN, as applications do"},
+				{.ival = "none", .oval = 1, .help = "Not: special stateids"},
+			},
+		.help = "NFSv4: how files are opened (NFSv3 has no OPEN)",
+		ENGINE_OPTION,
+	},
+	{
 		.name = "proto",
 		.lname = "Transport",
 		.type = FIO_OPT_STR,

@@ -16,6 +16,7 @@ struct engine_options {
 	unsigned int first_path; /* counted from 0 */
 	unsigned int spread, spread_reads, spread_writes;
 	unsigned long long stripe_size; /* bytes; 0: the job's largest block */
+	unsigned int version;		/* NFSv4's minor version, VERSION_40; 0: NFSv3 */
 	unsigned int proto;		/* enum mount_proto */
 	unsigned int port, mountport;	/* 0: ask rpcbind */
 	unsigned int rdmaport;
@@ -27,6 +28,7 @@ struct engine_options {
 	unsigned int failover;
 	char *localaddr;
 	unsigned int stable;		/* enum io_stable */
+	unsigned int stateless;		/* NFSv4: files are not opened */
 	unsigned long long hold_writes; /* bytes; 0: none */
 	unsigned int busy_poll;		/* microseconds */
 	char *require_version;
@@ -34,6 +36,7 @@ struct engine_options {
 	unsigned int trace;
 };
 
+enum { VERSION_40 = 40 }; /* which is refused */
 enum mount_proto { MOUNT_TCP, MOUNT_TCP6, MOUNT_RDMA, MOUNT_RDMA6 };
 
 extern struct fio_option engine_option_table[];

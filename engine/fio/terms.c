@@ -227,6 +227,31 @@ static int parse_locals(const char *text, int family, struct path_config *config
 /* A path's own argument wins over the job's option. */
 #define CHOOSE(args, flag, member, option) ((args)->set & (flag) ? (args)->member : (option))
 
+/* NFSv4 has one port, and no MOUNT. */
+static int version_terms(const struct engine_options *eo, const struct path_args *args,
+			 const char *label, struct path_config *config)
+{
+	enum { NFS_PORT = 2049 };
+	unsigned int version = CHOOSE(args, ARG_VERSION, minor, eo->version);
+
+	if (version == VERSION_40) {
+		say("version=4.0: NFSv4.0 has no sessions, which the engine's calls need: use 4.1, "
+		    "or mount the export and name the directory");
+		return -EPROTONOSUPPORT;
+	}
+	config->minor = version;
+	config->stateless = eo->stateless;
+	if (!version)
+		return 0;
+	if (config->mount_port) {
+		say("%s: mountport=%u means nothing to NFSv4, which has no MOUNT: leave it out",
+		    label, config->mount_port);
+		return -EINVAL;
+	}
+	config->nfs_port = config->nfs_port ?: NFS_PORT;
+	return 0;
+}
+
 static void copy_terms(const struct engine_options *eo, const struct path_args *args,
 		       struct path_config *config)
 {
@@ -310,6 +335,9 @@ static int nfs_terms(const struct engine_options *eo, const struct pool_path *pa
 	if (error)
 		return error;
 	copy_terms(eo, &path->args, config);
+	error = version_terms(eo, &path->args, path->label, config);
+	if (error)
+		return error;
 	return locals ? parse_locals(locals, config->remote.ss_family, config) : 0;
 }
 

@@ -175,13 +175,35 @@ static int read_proto(struct reading *reading)
 	return cursor_refuse(reading->list, reading->at, "proto is tcp, tcp6, rdma or rdma6");
 }
 
+static int set_version(struct reading *reading, unsigned int minor)
+{
+	struct path_args *args = reading->args;
+
+	if (args->set & ARG_VERSION && args->minor != minor)
+		return cursor_refuse(reading->list, reading->at,
+				     "%s=%s contradicts the version given before it: give one",
+				     reading->argument->word, reading->value);
+	args->minor = minor;
+	args->set |= ARG_VERSION;
+	return 0;
+}
+
 static int read_version(struct reading *reading)
 {
-	if (strcmp(reading->value, "3") == 0)
-		return 0;
-	return cursor_refuse(reading->list, reading->at,
-			     "%s is 3: the data path speaks NFSv3; for another version mount the "
-			     "export and name the directory",
+	static const struct {
+		const char *word;
+		unsigned int minor;
+	} versions[] = {{"3", 0}, {"4.1", 1}, {"4.2", 2}};
+
+	for (size_t i = 0; i < sizeof(versions) / sizeof(*versions); i++)
+		if (strcmp(reading->value, versions[i].word) == 0)
+			return set_version(reading, versions[i].minor);
+	if (strcmp(reading->value, "4") == 0 || strcmp(reading->value, "4.0") == 0)
+		return cursor_refuse(reading->list, reading->at,
+				     "%s=%s: NFSv4.0 has no sessions, which the engine's calls "
+				     "need: use 4.1, or mount the export and name the directory",
+				     reading->argument->word, reading->value);
+	return cursor_refuse(reading->list, reading->at, "%s is 3, 4.1 or 4.2",
 			     reading->argument->word);
 }
 

@@ -54,11 +54,13 @@ enum path_arg {
 	ARG_UID = 1 << 9,
 	ARG_GID = 1 << 10,
 	ARG_RDMAPORT = 1 << 11,
+	ARG_VERSION = 1 << 12,
 };
 
 /* Words and units are nfs(5)'s and libnfs's (timeo: tenths of a second; sizes: bytes, to 64m). */
 struct path_args {
-	unsigned int set; /* of enum path_arg */
+	unsigned int set;   /* of enum path_arg */
+	unsigned int minor; /* NFSv4's minor version, 1 or 2; 0: NFSv3 */
 	enum path_proto proto;
 	int family; /* AF_UNSPEC; AF_INET6 for proto=tcp6 and rdma6 */
 	unsigned int port, mountport, rdmaport;

@@ -93,11 +93,11 @@ struct protocol {
 				 const struct rpc_credentials *credentials, const void *file);
 
 	/*
-	 * Reads the results behind the RPC header, of a READ up to its data. in->bad: more bytes
-	 * are needed, and nothing else is valid.
+	 * Reads the results behind the RPC header, of a READ up to its data; of a request into the
+	 * protocol's own structure. in->bad: more bytes are needed, nothing else is valid, and the
+	 * same results are read again from their beginning.
 	 */
-	enum verdict (*decode)(struct xdr_in *in, const struct call *call,
-			       struct call_result *result);
+	enum verdict (*decode)(struct xdr_in *in, struct call *call, struct call_result *result);
 
 	/*
 	 * Notes what a CALL_RECOVER misses: prepare() is to win it back. NULL where decode() never
@@ -112,7 +112,7 @@ struct protocol {
 	 * server, as names.h says. 0, or a negative errno: names->error() says why. close_file():
 	 * `names` may be NULL, the server is then told nothing.
 	 */
-	int (*open_file)(struct names *names, const char *name, void **file);
+	int (*open_file)(struct names *names, const char *name, bool writes, void **file);
 	void (*close_file)(struct names *names, void *file);
 	int (*limits)(struct names *names, const void *file, uint32_t *read_max,
 		      uint32_t *write_max);
@@ -122,6 +122,7 @@ struct protocol {
 };
 
 extern const struct protocol protocol_nfs3;
+extern const struct protocol protocol_nfs4; /* NFSv4.1 and 4.2, as path_config says */
 
 /* Bytes that the I/O of `call` still has to move. */
 static inline uint32_t call_rest(const struct call *call)

@@ -846,6 +846,7 @@ int session_init(struct session *session, struct path *path, const struct protoc
 		.path = path,
 		.protocol = protocol,
 		.credentials = credentials,
+		.calls_max = calls,
 	};
 	error = call_table_init(&session->calls, calls + OTHERS);
 	if (!error && protocol->attach)

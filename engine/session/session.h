@@ -28,6 +28,7 @@ struct session {
 	struct path *path;
 	const struct protocol *protocol;
 	const struct rpc_credentials *credentials;
+	uint32_t calls_max; /* I/Os and requests at once, as it was made for */
 	struct call_table calls;
 	void *state; /* the protocol's */
 };

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * nfs4_client.h - the client that a path is to its server (RFC 8881, 2.4): its client ID, its
+ * sessions and the files that it has open; and what must be asked, in which order, to have them, or
+ * to have them again.
+ *
+ * All sessions of a path share it, those for data and the one for names. A job is one thread, so
+ * nothing is locked. Nothing here blocks or sends: nfs4_client_prepare() names the next request,
+ * and reads the answer to the one before.
+ */
+#ifndef NFSMULTI_NFS_NFS4_CLIENT_H
+#define NFSMULTI_NFS_NFS4_CLIENT_H
+
+#include "conn/path.h"
+#include "nfs/nfs4.h"
+#include "nfs/nfs4_session.h"
+#include "session/protocol.h"
+
+/* A compound that carries no I/O: the protocol's own struct request. */
+struct nfs4_request {
+	struct request base;
+	enum nfs4_operation operation; /* what it is for, as people are told */
+	bool sequenced;		       /* it needs a slot */
+	bool cached; /* its reply is to be kept: it may not be carried out twice */
+
+	/* Writes the operations; reads their results and returns the first status that is not 0. */
+	void (*put)(const struct nfs4_request *request, struct nfs4_compound *compound);
+	uint32_t (*get)(struct nfs4_request *request, struct nfs4_results *results);
+	/* True for a status that whoever made it deals with; NULL: it can bear none. */
+	bool (*bears)(uint32_t status);
+
+	const struct nfs4_client *client;
+	const struct nfs4_session *session;
+	struct nfs4_handle handle; /* what it begins with; of length 0: the root */
+	const char *name;
+	struct nfs4_stateid stateid;
+	struct nfs4_open open;
+	bool limits;
+	uint32_t status; /* of the server: 0, or one that bears() knows */
+	struct nfs4_handle found;
+	union {
+		struct nfs4_attributes attributes;
+		struct nfs4_open_result opened;
+		struct nfs4_exchange_result exchanged;
+		struct nfs4_session_result granted;
+	};
+};
+
+/* What a path keeps of a file. */
+struct nfs4_file {
+	struct nfs4_handle handle;
+	struct nfs4_stateid stateid;
+	enum nfs4_access access;
+	bool stateless;	    /* not opened: a special stateid serves */
+	bool lost;	    /* to be opened again */
+	uint32_t gone;	    /* it could not be: the server's status */
+	uint64_t opened_at; /* clock_now() */
+};
+
+/* How a session begins with its client. */
+struct nfs4_state {
+	struct nfs4_session session;
+	struct nfs4_client *client;
+	struct nfs4_request setup; /* prepare()'s: the latest */
+	struct nfs4_request renewal;
+	bool asked, renewing;
+	struct nfs4_file *reopening; /* by `setup` */
+};
+
+struct nfs4_client {
+	struct path *path;
+	uint32_t minor;
+	uint8_t verifier[NFS4_VERIFIER]; /* of this incarnation */
+	char owner[128];
+	uint64_t id;
+	uint32_t sequence;   /* of the next CREATE_SESSION */
+	bool known;	     /* the server has given the id, and has not said that it forgot it */
+	bool reclaims;	     /* after another id: opens are reclaimed first, in the grace period */
+	bool complete;	     /* RECLAIM_COMPLETE */
+	uint32_t epochs;     /* sessions begun */
+	uint32_t lease_time; /* seconds; 0: not known yet */
+	struct session_channel *busy;	    /* whose turn it is to ask */
+	struct nfs4_session *creating;	    /* its CREATE_SESSION may have been carried out */
+	LIST_HEAD(, nfs4_session) sessions; /* attached, and those that the server may know */
+};
+
+/* The client of `path`, made at the first call; NULL: out of memory. */
+struct nfs4_client *nfs4_client_of(struct path *path);
+
+int nfs4_client_attach(struct session *session);
+void nfs4_client_detach(struct session *session);
+enum preparation nfs4_client_prepare(struct session_channel *channel, struct request **request);
+void nfs4_client_recover(struct session *session, const struct call *call,
+			 const struct call_result *result);
+/* An idle client renews its lease. */
+void nfs4_client_tick(struct session_channel *channel, uint64_t now);
+
+/* Requests with which a client takes its leave. */
+void nfs4_destroy_session(struct nfs4_request *request, const struct nfs4_session *session);
+void nfs4_destroy_clientid(struct nfs4_request *request, const struct nfs4_client *client);
+/* Frees it; its sessions are detached. */
+void nfs4_client_free(struct nfs4_client *client);
+
+#endif

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * nfs4_protocol.c - NFSv4.1 as a session speaks it (RFC 8881): READ, WRITE and COMMIT as compounds
+ * that begin with SEQUENCE, and what an answer means for the call.
+ */
+#include <errno.h>
+
+#include "nfs/names4.h"
+#include "nfs/nfs3.h"
+#include "nfs/nfs4_client.h"
+#include "rpc/message.h"
+#include "session/session.h"
+
+static struct nfs4_state *state_of(const struct call *call)
+{
+	return call->channel->session->state;
+}
+
+static const struct nfs4_request *request_of(const struct call *call)
+{
+	return container_of(call->request, const struct nfs4_request, base);
+}
+
+static const struct nfs4_file *file_of(const struct call *call)
+{
+	return call->channel->session->path->files[call->io->file].state;
+}
+
+static enum nfs4_operation operation_of(const struct call *call)
+{
+	static const enum nfs4_operation operations[] = {
+		[IO_READ] = NFS4_READ,
+		[IO_WRITE] = NFS4_WRITE,
+		[IO_COMMIT] = NFS4_COMMIT,
+	};
+
+	return call->io ? operations[call->io->op] : request_of(call)->operation;
+}
+
+static const char *operation(const struct call *call)
+{
+	return call->io || call->request ? nfs4_operation_name(operation_of(call)) : "NULL";
+}
+
+/* --- slots --- */
+
+static bool acquire(struct session *session, struct call *call)
+{
+	struct nfs4_state *state = session->state;
+
+	if (!call->io && (!call->request || !request_of(call)->sequenced))
+		return true;
+	state->session.used_at = call->channel->conn.job->now;
+	return nfs4_session_acquire(&state->session, call);
+}
+
+static void release(struct session *session, struct call *call, bool answered)
+{
+	struct nfs4_state *state = session->state;
+
+	nfs4_session_release(&state->session, call, answered);
+}
+
+static bool current(const struct session *session, const struct call *call)
+{
+	const struct nfs4_state *state = session->state;
+
+	return nfs4_session_current(&state->session, call);
+}
+
+/* --- calls --- */
+
+static void put_io(struct nfs4_compound *compound, const struct call *call,
+		   const struct nfs4_file *file)
+{
+	const struct conn_io *io = call->io;
+
+	nfs4_put_handle(compound, &file->handle);
+	switch (io->op) {
+	case IO_READ:
+		nfs4_put_read(compound, &file->stateid, io->offset + io->done, call_rest(call));
+		break;
+	case IO_WRITE:
+		nfs4_put_write(compound, &file->stateid, io->offset + io->done, call_rest(call),
+			       io->stable);
+		break;
+	case IO_COMMIT: nfs4_put_commit(compound); break;
+	}
+}
+
+static const uint8_t *encode(struct xdr_out *out, const struct call *call,
+			     const struct rpc_credentials *credentials, const void *file)
+{
+	bool asks = call->io || call->request;
+	struct nfs4_compound compound;
+	const uint8_t *arguments;
+
+	rpc_encode_call(out, call->xid, NFS_PROGRAM, NFS_V4, asks ? NFS4_COMPOUND : NFS4_NULL,
+			credentials);
+	arguments = out->at;
+	if (!asks)
+		return arguments;
+	nfs4_begin(&compound, out, state_of(call)->client->minor);
+	if (call->epoch) {
+		struct nfs4_sequence sequence;
+
+		nfs4_session_sequence(&state_of(call)->session, call,
+				      call->request && request_of(call)->cached, &sequence);
+		nfs4_put_sequence(&compound, &sequence);
+	}
+	if (call->io)
+		put_io(&compound, call, file);
+	else
+		request_of(call)->put(request_of(call), &compound);
+	return arguments;
+}
+
+/* --- answers --- */
+
+static enum verdict fail(struct call_result *result, int error, const char *fault)
+{
+	result->error = error;
+	result->fault = fault;
+	return CALL_FAIL;
+}
+
+/* A file that was opened may be opened again, unless that was tried in vain. */
+static bool may_reopen(const struct call *call)
+{
+	const struct nfs4_file *file = call->io ? file_of(call) : NULL;
+
+	return file && !file->stateless && !file->gone;
+}
+
+/* What people can do about a server that refuses what comes before I/O. */
+static const char *remedy(uint32_t status)
+{
+	switch (status) {
+	case NFS4ERR_MINOR_VERS_MISMATCH:
+		return "NFS4ERR_MINOR_VERS_MISMATCH: the server does not serve this minor version: "
+		       "use version=4.1 or version=3";
+	case NFS4ERR_NOSPC:
+		return "NFS4ERR_NOSPC: the server has no room for another session: end other "
+		       "clients, or use a lower nconnect or iodepth";
+	case NFS4ERR_TOOSMALL:
+		return "NFS4ERR_TOOSMALL: the server wants larger messages than the session asks "
+		       "for: use a larger rsize and wsize";
+	default: return NULL;
+	}
+}
+
+static enum verdict refused(struct call *call, uint32_t status, bool by_sequence,
+			    struct call_result *result)
+{
+	bool outdated = call->epoch && !current(call->channel->session, call);
+
+	result->status = nfs4_status_name(status);
+	result->code = status;
+	switch (status) {
+	case NFS4ERR_DELAY:
+	case NFS4ERR_GRACE: return CALL_DELAY;
+	case NFS4ERR_RETRY_UNCACHED_REP: /* it was carried out, and its reply is gone */
+		call->slot_used = true;
+		return CALL_AGAIN;
+	case NFS4ERR_BADSESSION:
+	case NFS4ERR_DEADSESSION:
+	case NFS4ERR_BADSLOT:
+	case NFS4ERR_BAD_HIGH_SLOT:
+	case NFS4ERR_SEQ_MISORDERED:
+	case NFS4ERR_SEQ_FALSE_RETRY:
+	case NFS4ERR_CONN_NOT_BOUND_TO_SESSION:
+		if (by_sequence)
+			return outdated ? CALL_AGAIN : CALL_RECOVER;
+		break;
+	case NFS4ERR_STALE_CLIENTID: return outdated ? CALL_AGAIN : CALL_RECOVER;
+	case NFS4ERR_EXPIRED:
+		if (by_sequence)
+			return outdated ? CALL_AGAIN : CALL_RECOVER;
+		result->code = NFS4ERR_BAD_STATEID;
+	/* fall through */
+	case NFS4ERR_BAD_STATEID:
+	case NFS4ERR_OLD_STATEID:
+	case NFS4ERR_STALE_STATEID:
+	case NFS4ERR_ADMIN_REVOKED:
+	case NFS4ERR_DELEG_REVOKED:
+		if (may_reopen(call))
+			return CALL_RECOVER;
+		if (call->io && file_of(call)->gone) {
+			status = file_of(call)->gone;
+			result->status = nfs4_status_name(status);
+		}
+		break;
+	default: break;
+	}
+	result->file_gone = status == NFS4ERR_STALE;
+	return fail(result, nfs4_errno(status), remedy(status));
+}
+
+/* False where the results end with SEQUENCE's *status. */
+static bool read_sequence(struct nfs4_results *results, struct call *call, uint32_t *status)
+{
+	const struct nfs4_session *session = &state_of(call)->session;
+	struct nfs4_sequence_result sequence;
+
+	*status = nfs4_next_result(results, NFS4_SEQUENCE);
+	if (*status)
+		return false;
+	nfs4_get_sequence(results, &sequence);
+	if (results->in->bad)
+		return false;
+	call->slot_used = true;
+	if (!current(call->channel->session, call))
+		return true;
+	if (sequence.slot != call->slot || sequence.sequence != session->sequence[call->slot])
+		results->broken = true;
+	else
+		state_of(call)->session.target = sequence.target_highest_slot;
+	return true;
+}
+
+static uint32_t read_io(struct nfs4_results *results, const struct call *call,
+			struct nfs4_data_result *data)
+{
+	uint32_t status = nfs4_next_result(results, NFS4_PUTFH)
+				  ?: nfs4_next_result(results, operation_of(call));
+
+	if (status)
+		return status;
+	switch (call->io->op) {
+	case IO_READ: nfs4_get_read(results, data); break;
+	case IO_WRITE: nfs4_get_write(results, data); break;
+	case IO_COMMIT: nfs4_get_commit(results, data); break;
+	}
+	return 0;
+}
+
+static enum verdict judge_read(const struct call *call, const struct nfs4_data_result *read,
+			       struct call_result *result)
+{
+	if (read->count == call_rest(call) || read->eof)
+		return CALL_DONE;
+	if (read->count)
+		return CALL_REST;
+	return fail(result, EIO, "no data came, and not the end of file either");
+}
+
+static enum verdict judge_write(const struct call *call, const struct nfs4_data_result *write,
+				struct call_result *result)
+{
+	if (!write->count)
+		return fail(result, EIO, "the server took no data");
+	if (write->committed < (uint32_t)call->io->stable)
+		return fail(result, EIO, "the server made it less durable than stable= asks for");
+	return write->count == call_rest(call) ? CALL_DONE : CALL_REST;
+}
+
+static enum verdict judge_io(const struct call *call, const struct nfs4_data_result *data,
+			     struct call_result *result)
+{
+	if (call->io->op != IO_COMMIT && data->count > call_rest(call))
+		return fail(result, EPROTO, "the reply contradicts the call or itself");
+	result->count = data->count;
+	result->durable = data->committed != NFS3_UNSTABLE;
+	memcpy(result->verifier, data->verifier, sizeof(result->verifier));
+	switch (call->io->op) {
+	case IO_READ: return judge_read(call, data, result);
+	case IO_WRITE: return judge_write(call, data, result);
+	default: return CALL_DONE;
+	}
+}
+
+static enum verdict judge_request(struct call *call, uint32_t status, struct call_result *result)
+{
+	struct nfs4_request *request = container_of(call->request, struct nfs4_request, base);
+
+	request->status = status;
+	if (!status || (request->bears && request->bears(status)))
+		return CALL_DONE;
+	return refused(call, status, false, result);
+}
+
+static enum verdict decode(struct xdr_in *in, struct call *call, struct call_result *result)
+{
+	struct nfs4_data_result data = {0};
+	struct nfs4_results results;
+	uint32_t status = 0;
+	bool goes_on;
+
+	if (!call->io && !call->request)
+		return CALL_DONE;
+	nfs4_read_results(&results, in);
+	goes_on = !call->epoch || read_sequence(&results, call, &status);
+	if (goes_on && call->io)
+		status = read_io(&results, call, &data);
+	else if (goes_on)
+		status = request_of(call)->get(
+			container_of(call->request, struct nfs4_request, base), &results);
+	if (in->bad)
+		return CALL_DONE;
+	if (!nfs4_results_sound(&results))
+		return fail(result, EPROTO, "the reply contradicts the call or itself");
+	if (!goes_on)
+		return refused(call, status, true, result);
+	if (!call->io)
+		return judge_request(call, status, result);
+	return status ? refused(call, status, false, result) : judge_io(call, &data, result);
+}
+
+const struct protocol protocol_nfs4 = {
+	.names = &names_nfs4,
+	.reply_head_max = NFS4_REPLY_HEAD_MAX,
+	.version = NFS_V4,
+	.sends_once = true,
+	.operation = operation,
+	.attach = nfs4_client_attach,
+	.detach = nfs4_client_detach,
+	.prepare = nfs4_client_prepare,
+	.acquire = acquire,
+	.release = release,
+	.current = current,
+	.encode = encode,
+	.decode = decode,
+	.recover = nfs4_client_recover,
+	.tick = nfs4_client_tick,
+	.open_file = names4_open_file,
+	.close_file = names4_close_file,
+	.limits = names4_limits,
+	.leave = names4_leave,
+};

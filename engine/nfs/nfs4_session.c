@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "nfs/nfs4_session.h"
+
+#include "util.h"
+
+enum { WORD = 64, WORDS = NFS4_SLOTS_MAX / WORD };
+
+void nfs4_session_begin(struct nfs4_session *session, uint32_t epoch,
+			const struct nfs4_session_result *granted)
+{
+	memcpy(session->id, granted->session, sizeof(session->id));
+	session->alive = true;
+	session->doubtful = false;
+	session->epoch = epoch;
+	session->slots = min_of(granted->fore.slots, (uint32_t)NFS4_SLOTS_MAX);
+	session->target = session->slots - 1;
+	memset(session->busy, 0, sizeof(session->busy));
+	for (uint32_t i = 0; i < session->slots; i++)
+		session->sequence[i] = 1;
+}
+
+/* The lowest, as RFC 8881 (2.10.6.1) wants it: so the server can take back the others. */
+bool nfs4_session_acquire(struct nfs4_session *session, struct call *call)
+{
+	uint32_t usable = min_of(session->slots, session->target + 1);
+
+	for (uint32_t word = 0; word * WORD < usable; word++) {
+		uint32_t slot;
+
+		if (!~session->busy[word])
+			continue;
+		slot = word * WORD + (uint32_t)__builtin_ctzll(~session->busy[word]);
+		if (slot >= usable)
+			return false;
+		session->busy[word] |= 1ull << slot % WORD;
+		call->slot = slot;
+		call->epoch = session->epoch;
+		call->slot_used = false;
+		return true;
+	}
+	return false;
+}
+
+void nfs4_session_release(struct nfs4_session *session, struct call *call, bool answered)
+{
+	bool current = call->epoch && call->epoch == session->epoch;
+
+	call->epoch = 0;
+	if (!current)
+		return;
+	if (!answered) {
+		session->doubtful = true;
+		return;
+	}
+	session->busy[call->slot / WORD] &= ~(1ull << call->slot % WORD);
+	if (call->slot_used)
+		session->sequence[call->slot]++;
+}
+
+static uint32_t highest_busy(const struct nfs4_session *session)
+{
+	for (uint32_t word = WORDS; word-- > 0;)
+		if (session->busy[word])
+			return word * WORD + WORD - 1 -
+			       (uint32_t)__builtin_clzll(session->busy[word]);
+	return 0;
+}
+
+void nfs4_session_sequence(const struct nfs4_session *session, const struct call *call, bool cache,
+			   struct nfs4_sequence *sequence)
+{
+	memcpy(sequence->session, session->id, sizeof(sequence->session));
+	sequence->slot = call->slot;
+	sequence->sequence = session->sequence[call->slot];
+	sequence->highest_slot = highest_busy(session);
+	sequence->cache = cache;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * nfs4_session.h - a session's slots (RFC 8881, 2.10.6): which are free, and the number that each
+ * has come to.
+ *
+ * A slot carries one call at a time. When the server has accepted that call, the slot's next one
+ * has the next number; a call that was lost with its connection goes out again with slot and number
+ * as they were. A slot whose call is given up unanswered is in doubt, and so is its session: only a
+ * new one is safe. No socket, nothing blocks.
+ */
+#ifndef NFSMULTI_NFS_NFS4_SESSION_H
+#define NFSMULTI_NFS_NFS4_SESSION_H
+
+#include <sys/queue.h>
+
+#include "nfs/nfs4.h"
+#include "session/call.h"
+
+enum { NFS4_SLOTS_MAX = 1024 };
+
+struct nfs4_session {
+	LIST_ENTRY(nfs4_session) link; /* of its client's */
+	uint8_t id[NFS4_SESSIONID];
+	bool alive;		/* the server knows it, as far as can be told */
+	bool doubtful;		/* a call was given up: the session is to be replaced */
+	uint32_t epoch;		/* of its id; 0: never had one. A call has that of its slot */
+	uint32_t wanted, slots; /* asked for; granted */
+	uint32_t target;	/* the highest slot that the server wants used */
+	uint64_t used_at;	/* clock_now() when a call with a slot was last sent */
+	uint32_t sequence[NFS4_SLOTS_MAX];
+	uint64_t busy[NFS4_SLOTS_MAX / 64];
+};
+
+/* The server has granted it. */
+void nfs4_session_begin(struct nfs4_session *session, uint32_t epoch,
+			const struct nfs4_session_result *granted);
+
+/* Gives `call` the lowest free slot; false: there is none. */
+bool nfs4_session_acquire(struct nfs4_session *session, struct call *call);
+void nfs4_session_release(struct nfs4_session *session, struct call *call, bool answered);
+
+/* SEQUENCE's arguments for a call that has a slot. */
+void nfs4_session_sequence(const struct nfs4_session *session, const struct call *call, bool cache,
+			   struct nfs4_sequence *sequence);
+
+/* True where the call's slot, if it has one, belongs to the present session. */
+static inline bool nfs4_session_current(const struct nfs4_session *session, const struct call *call)
+{
+	return !call->epoch || call->epoch == session->epoch;
+}
+
+#endif
