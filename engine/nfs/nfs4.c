@@ -28,21 +28,49 @@ void nfs4_begin(struct nfs4_compound *compound, struct xdr_out *out, uint32_t mi
 	xdr_put_u32(out, 0);
 }
 
-/* An operation of fixed size, or its beginning: `bytes` are as they go over the wire. */
-static inline void put_operation(struct nfs4_compound *compound, const void *bytes, uint32_t size)
+/* An operation whose number `size` bytes (a multiple of 4) follow: where these go, or NULL. */
+static inline uint8_t *put_block(struct nfs4_compound *compound, enum nfs4_operation operation,
+				 uint32_t size)
 {
-	uint32_t count = htobe32(++compound->count);
+	const uint32_t count = htobe32(++compound->count), wire = htobe32(operation);
+	struct xdr_out *out = compound->out;
+	uint8_t *at = out->at;
 
-	xdr_put_fixed(compound->out, bytes, size);
-	if (!compound->out->bad)
-		memcpy(compound->count_at, &count, sizeof(count));
+	if (!xdr_room(out, sizeof(wire) + size))
+		return NULL;
+	memcpy(compound->count_at, &count, sizeof(count));
+	memcpy(at, &wire, sizeof(wire));
+	out->at += sizeof(wire) + size;
+	return at + sizeof(wire);
 }
 
+/* An operation without arguments, or whose arguments are put behind it. */
 static void put_number(struct nfs4_compound *compound, enum nfs4_operation operation)
 {
-	uint32_t wire = htobe32(operation);
+	put_block(compound, operation, 0);
+}
 
-	put_operation(compound, &wire, sizeof(wire));
+/* Each stores a value at `at`, and gives the place behind it. */
+static inline uint8_t *store_u32(uint8_t *at, uint32_t value)
+{
+	const uint32_t wire = htobe32(value);
+
+	memcpy(at, &wire, sizeof(wire));
+	return at + sizeof(wire);
+}
+
+static inline uint8_t *store_u64(uint8_t *at, uint64_t value)
+{
+	const uint64_t wire = htobe64(value);
+
+	memcpy(at, &wire, sizeof(wire));
+	return at + sizeof(wire);
+}
+
+static inline uint8_t *store_id(uint8_t *at, const uint8_t id[16])
+{
+	memcpy(at, id, 16);
+	return at + 16;
 }
 
 static void put_name(struct nfs4_compound *compound, const char *name)
@@ -66,73 +94,58 @@ static void put_mode(struct nfs4_compound *compound, uint32_t mode)
 
 void nfs4_put_sequence(struct nfs4_compound *compound, const struct nfs4_sequence *sequence)
 {
-	struct {
-		uint32_t operation;
-		uint8_t session[NFS4_SESSIONID];
-		uint32_t sequence, slot, highest_slot, cache;
-	} wire = {
-		.operation = htobe32(NFS4_SEQUENCE),
-		.sequence = htobe32(sequence->sequence),
-		.slot = htobe32(sequence->slot),
-		.highest_slot = htobe32(sequence->highest_slot),
-		.cache = htobe32(sequence->cache),
-	};
+	uint8_t *at = put_block(compound, NFS4_SEQUENCE, NFS4_SESSIONID + 4 * sizeof(uint32_t));
 
-	memcpy(wire.session, sequence->session, sizeof(wire.session));
-	put_operation(compound, &wire, sizeof(wire));
+	if (!at)
+		return;
+	at = store_id(at, sequence->session);
+	at = store_u32(at, sequence->sequence);
+	at = store_u32(at, sequence->slot);
+	at = store_u32(at, sequence->highest_slot);
+	store_u32(at, sequence->cache);
 }
 
 void nfs4_put_handle(struct nfs4_compound *compound, const struct nfs4_handle *handle)
 {
-	const uint32_t wire[] = {htobe32(NFS4_PUTFH), htobe32(handle->length)};
-
 	if (!handle->length) {
 		put_number(compound, NFS4_PUTROOTFH);
 		return;
 	}
-	put_operation(compound, wire, sizeof(wire));
-	xdr_put_fixed(compound->out, handle->bytes, handle->length);
+	put_number(compound, NFS4_PUTFH);
+	xdr_put_opaque(compound->out, handle->bytes, handle->length);
 }
 
 void nfs4_put_read(struct nfs4_compound *compound, const struct nfs4_stateid *stateid,
 		   uint64_t offset, uint32_t length)
 {
-	struct {
-		uint32_t operation;
-		struct nfs4_stateid stateid;
-		uint32_t range[3];
-	} wire = {
-		htobe32(NFS4_READ),
-		*stateid,
-		{htobe32(offset >> 32), htobe32((uint32_t)offset), htobe32(length)},
-	};
+	uint8_t *at = put_block(compound, NFS4_READ, NFS4_STATEID + 3 * sizeof(uint32_t));
 
-	put_operation(compound, &wire, sizeof(wire));
+	if (!at)
+		return;
+	at = store_id(at, stateid->bytes);
+	at = store_u64(at, offset);
+	store_u32(at, length);
 }
 
 void nfs4_put_write(struct nfs4_compound *compound, const struct nfs4_stateid *stateid,
 		    uint64_t offset, uint32_t length, uint32_t stable)
 {
-	struct {
-		uint32_t operation;
-		struct nfs4_stateid stateid;
-		uint32_t offset[2], stable, length;
-	} wire = {
-		htobe32(NFS4_WRITE),
-		*stateid,
-		{htobe32(offset >> 32), htobe32((uint32_t)offset)},
-		htobe32(stable),
-		htobe32(length), /* of the data that follows */
-	};
+	uint8_t *at = put_block(compound, NFS4_WRITE, NFS4_STATEID + 4 * sizeof(uint32_t));
 
-	put_operation(compound, &wire, sizeof(wire));
+	if (!at)
+		return;
+	at = store_id(at, stateid->bytes);
+	at = store_u64(at, offset);
+	at = store_u32(at, stable);
+	store_u32(at, length); /* of the data that follows */
 }
 
 void nfs4_put_commit(struct nfs4_compound *compound)
 {
-	const uint32_t wire[] = {htobe32(NFS4_COMMIT), 0, 0, 0};
+	uint8_t *at = put_block(compound, NFS4_COMMIT, 3 * sizeof(uint32_t));
 
-	put_operation(compound, wire, sizeof(wire));
+	if (at)
+		memset(at, 0, 3 * sizeof(uint32_t)); /* offset, count */
 }
 
 /* --- names and files --- */

@@ -60,6 +60,27 @@ _RPC = message(_XID, accepted(AcceptStat.SUCCESS))
 
 _HEADER = 24  # bytes of an RPC reply before its results, where AUTH_NONE verifies it
 
+# NFSv4.1: replies to compounds, whose operations fuzz/nfs4.c knows by their places in its list.
+_SEQUENCE, _PUTFH = _words(53, 0) + b"session 16 bytes" + _words(1, 0, 63, 63, 0), _words(22, 0)
+_CHANGE = _words(1, 0, 2, 0, 3)
+_ID = b"stateid 16 bytes"
+_ACE = _words(0, 0, 1, 6) + b"OWNER@\0\0"
+_DELEGATIONS = (
+    _words(0),
+    _words(3, 1, 1),
+    _words(1) + _ID + _words(0) + _ACE,
+    _words(2) + _ID + _words(0, 2, 8, 4096) + _ACE,
+)
+_SERVER = _words(0, 1, 5) + b"major\0\0\0" + _words(5) + b"scope\0\0\0"
+_IMPLEMENTATION = _words(1, 4) + b"name" + _words(4) + b"name" + _words(0, 0, 0)
+_CHANNEL = _words(0, 4096, 4096, 0, 2, 64)
+
+
+def _results(operations: Sequence[int], *results: bytes, status: int = 0) -> bytes:
+    head = bytes((len(operations), *operations)) + _words(status, 0, len(results))
+    return head + b"".join(results)
+
+
 _URLS = (
     "nfs://[fe80::1%eth0]:2049/export?proto=rdma&rdmaport=20049&soft&timeo=600&retrans=2",
     "nfs://n[08-11].lab/a%2Cb?version=3&nfsport=2049&mountport=20048&uid=0&gid=0,/mnt/a",
@@ -96,6 +117,31 @@ SEEDS: dict[str, tuple[bytes, ...]] = {
         b"\1" + GANESHA["WRITE"][_HEADER:],
         b"\1" + GANESHA["NFS3ERR_ROFS"][_HEADER:],
         b"\2" + GANESHA["COMMIT"][_HEADER:],
+    ),
+    "nfs4": (
+        _results((0, 1, 2), _SEQUENCE, _PUTFH, _words(25, 0, 1, 4096)),
+        _results((0, 1, 3), _SEQUENCE, _PUTFH, _words(38, 0, 4096, 2) + b"verifier"),
+        _results((0, 1, 4), _SEQUENCE, _PUTFH, _words(5, 0) + b"verifier"),
+        _results((0, 1, 2), _SEQUENCE, _words(22, 70), status=70),
+        _results((0, 1, 2), _words(10044, 10044), status=10044),
+        _results((0, 1, 2), status=10021),
+        *(
+            _results((1, 7, 5), _PUTFH, opened, _words(10, 0, 8) + b"a handle")
+            for opened in (
+                _words(18, 0) + _ID + _CHANGE + _words(4, 2, 0, 2) + one for one in _DELEGATIONS
+            )
+        ),
+        _results((6,), _words(9, 0, 1, 0x12, 12, 1, 0, 4096)),
+        _results((6,), _words(9, 0, 2, 0xC0000412, 0, 32, 2, 0, 9, 90, 0, 8, 0, 8)),
+        _results((8, 10), _words(4, 0) + _ID, _words(28, 0) + _CHANGE),
+        _results((9, 5), _words(6, 0) + _CHANGE + _words(2, 0, 2), _words(10, 0, 4) + b"here"),
+        _results((11,), _words(42, 0, 1, 2, 1, 0x80010000, 0) + _SERVER + _words(0)),
+        _results((11,), _words(42, 0, 1, 2, 1, 0, 0) + _SERVER + _IMPLEMENTATION),
+        _results(
+            (12,),
+            _words(43, 0) + _ID + _words(1, 0) + (_CHANNEL + _words(0)) + _CHANNEL + _words(1, 9),
+        ),
+        _results((13,), _words(41, 0) + _ID + _words(1, 0)),
     ),
     "pool": (
         b"/mnt/a,/mnt/b/\0/mnt/b/dir/file",

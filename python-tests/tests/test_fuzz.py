@@ -38,6 +38,7 @@ _INPUTS = {
     "environment": 150_000,
     "message": 3_000_000,
     "nfs3": 3_000_000,
+    "nfs4": 3_000_000,
     "pool": 30_000,
     "record": 20_000,
     "rpcrdma": 1_500_000,

@@ -1,0 +1,351 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The C interface of nfs4.h for tests: mirrors of structures, thin wrappers."""
+
+from __future__ import annotations
+
+import ctypes as c
+from enum import IntEnum
+from typing import Any, NamedTuple, Self
+
+from codec_abi import Cursor, Guarded
+
+FH_SIZE, OPAQUE_MAX = 128, 1024
+_SESSION, _STATEID, _VERIFIER = c.c_uint8 * 16, c.c_uint8 * 16, c.c_uint8 * 8
+
+
+class Op(IntEnum):
+    """enum nfs4_operation."""
+
+    CLOSE = 4
+    COMMIT = 5
+    CREATE = 6
+    DELEGRETURN = 8
+    GETATTR = 9
+    GETFH = 10
+    LOOKUP = 15
+    OPEN = 18
+    PUTFH = 22
+    PUTROOTFH = 24
+    READ = 25
+    REMOVE = 28
+    WRITE = 38
+    BIND_CONN_TO_SESSION = 41
+    EXCHANGE_ID = 42
+    CREATE_SESSION = 43
+    DESTROY_SESSION = 44
+    SEQUENCE = 53
+    DESTROY_CLIENTID = 57
+    RECLAIM_COMPLETE = 58
+    ILLEGAL = 10044
+
+
+class Handle(c.Structure):
+    """struct nfs4_handle."""
+
+    _fields_ = (("length", c.c_uint32), ("bytes", c.c_uint8 * FH_SIZE))
+
+    @classmethod
+    def of(cls, handle: bytes) -> Self:
+        """Give a file handle."""
+        return cls(len(handle), (c.c_uint8 * FH_SIZE)(*handle))
+
+
+class Stateid(c.Structure):
+    """struct nfs4_stateid."""
+
+    _fields_ = (("bytes", _STATEID),)
+
+    @classmethod
+    def of(cls, stateid: bytes) -> Self:
+        """Give a stateid."""
+        return cls(_STATEID(*stateid))
+
+
+class Sequence(c.Structure):
+    """struct nfs4_sequence."""
+
+    _fields_ = (
+        ("session", _SESSION),
+        ("sequence", c.c_uint32),
+        ("slot", c.c_uint32),
+        ("highest_slot", c.c_uint32),
+        ("cache", c.c_bool),
+    )
+
+    @classmethod
+    def of(cls, session: bytes, *numbers: int) -> Self:
+        """Give SEQUENCE's arguments."""
+        return cls(_SESSION(*session), *numbers)
+
+
+class Open(c.Structure):
+    """struct nfs4_open."""
+
+    _fields_ = (
+        ("client", c.c_uint64),
+        ("owner", c.c_char_p),
+        ("owner_length", c.c_uint32),
+        ("access", c.c_int),
+        ("create", c.c_bool),
+        ("mode", c.c_uint32),
+        ("claim", c.c_int),
+        ("name", c.c_char_p),
+    )
+
+
+class Channel(c.Structure):
+    """struct nfs4_channel."""
+
+    _fields_ = tuple(
+        (name, c.c_uint32)
+        for name in ("request_max", "response_max", "cached_max", "operations_max", "slots")
+    )
+
+
+class Compound(c.Structure):
+    """struct nfs4_compound."""
+
+    _fields_ = (("out", c.POINTER(Cursor)), ("count_at", c.c_void_p), ("count", c.c_uint32))
+
+
+class Results(c.Structure):
+    """struct nfs4_results."""
+
+    _fields_ = (
+        ("in_", c.POINTER(Cursor)),
+        ("status", c.c_uint32),
+        ("left", c.c_uint32),
+        ("refused", c.c_bool),
+        ("broken", c.c_bool),
+    )
+
+
+class SequenceResult(c.Structure):
+    """struct nfs4_sequence_result."""
+
+    _fields_ = (
+        ("session", _SESSION),
+        ("sequence", c.c_uint32),
+        ("slot", c.c_uint32),
+        ("highest_slot", c.c_uint32),
+        ("target_highest_slot", c.c_uint32),
+        ("flags", c.c_uint32),
+    )
+
+
+class Attributes(c.Structure):
+    """struct nfs4_attributes."""
+
+    _fields_ = (
+        ("type", c.c_uint32),
+        ("size", c.c_uint64),
+        ("lease_time", c.c_uint32),
+        ("read_max", c.c_uint64),
+        ("write_max", c.c_uint64),
+    )
+
+
+class DataResult(c.Structure):
+    """struct nfs4_data_result."""
+
+    _fields_ = (
+        ("count", c.c_uint32),
+        ("eof", c.c_bool),
+        ("committed", c.c_uint32),
+        ("verifier", _VERIFIER),
+    )
+
+
+class OpenResult(c.Structure):
+    """struct nfs4_open_result."""
+
+    _fields_ = (("stateid", Stateid), ("delegated", c.c_bool), ("delegation", Stateid))
+
+
+class Server(c.Structure):
+    """struct nfs4_server."""
+
+    _fields_ = (
+        ("minor", c.c_uint64),
+        ("major_length", c.c_uint32),
+        ("scope_length", c.c_uint32),
+        ("major", c.c_uint8 * OPAQUE_MAX),
+        ("scope", c.c_uint8 * OPAQUE_MAX),
+    )
+
+
+class ExchangeResult(c.Structure):
+    """struct nfs4_exchange_result."""
+
+    _fields_ = (
+        ("client", c.c_uint64),
+        ("sequence", c.c_uint32),
+        ("flags", c.c_uint32),
+        ("server", Server),
+    )
+
+
+class SessionResult(c.Structure):
+    """struct nfs4_session_result."""
+
+    _fields_ = (("session", _SESSION), ("sequence", c.c_uint32), ("fore", Channel))
+
+
+MIRRORS: dict[str, type[c.Structure]] = {
+    "nfs4_handle": Handle,
+    "nfs4_stateid": Stateid,
+    "nfs4_sequence": Sequence,
+    "nfs4_open": Open,
+    "nfs4_channel": Channel,
+    "nfs4_compound": Compound,
+    "nfs4_sequence_result": SequenceResult,
+    "nfs4_attributes": Attributes,
+    "nfs4_data_result": DataResult,
+    "nfs4_open_result": OpenResult,
+    "nfs4_server": Server,
+    "nfs4_exchange_result": ExchangeResult,
+    "nfs4_session_result": SessionResult,
+}
+
+# What reads a result's body, and into what; a result that is not listed has none.
+_GETTERS: dict[Op, tuple[str, type[c.Structure] | None]] = {
+    Op.SEQUENCE: ("get_sequence", SequenceResult),
+    Op.GETFH: ("get_handle", Handle),
+    Op.GETATTR: ("get_attributes", Attributes),
+    Op.READ: ("get_read", DataResult),
+    Op.WRITE: ("get_write", DataResult),
+    Op.COMMIT: ("get_commit", DataResult),
+    Op.OPEN: ("get_open", OpenResult),
+    Op.CLOSE: ("skip_close", None),
+    Op.CREATE: ("skip_mkdir", None),
+    Op.REMOVE: ("skip_remove", None),
+    Op.EXCHANGE_ID: ("get_exchange_id", ExchangeResult),
+    Op.CREATE_SESSION: ("get_create_session", SessionResult),
+    Op.BIND_CONN_TO_SESSION: ("skip_bind_conn_to_session", None),
+}
+
+
+class Reading(NamedTuple):
+    """What a reply says: `statuses` and `bodies` in the order of the operations."""
+
+    more: bool  # bytes are needed
+    broken: bool
+    left: int
+    refused: bool
+    statuses: list[int]
+    bodies: list[c.Structure | None]
+    used: int
+
+    @property
+    def sound(self) -> bool:
+        """nfs4_results_sound(), of a whole reply."""
+        return not self.more and not self.broken and not self.left
+
+
+def fields(structure: c.Structure) -> dict[str, Any]:
+    """Give a structure's members, arrays as bytes."""
+    members = {field[0]: getattr(structure, field[0]) for field in structure._fields_}
+    return {name: _plain(value) for name, value in members.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, c.Structure):
+        return fields(value)
+    return bytes(value) if isinstance(value, c.Array) else value
+
+
+class Nfs4Library:
+    """Calls of nfs4.h."""
+
+    def __init__(self, lib: c.CDLL) -> None:
+        self.lib = lib
+        compound, results = c.POINTER(Compound), c.POINTER(Results)
+        number, hyper, text = c.c_uint32, c.c_uint64, c.c_char_p
+        stateid = c.POINTER(Stateid)
+        self._declare("begin", None, compound, c.POINTER(Cursor), number)
+        self._put("sequence", compound, c.POINTER(Sequence))
+        self._put("handle", compound, c.POINTER(Handle))
+        self._put("lookup", compound, text)
+        self._put("getfh", compound)
+        self._put("getattr", compound, c.c_bool)
+        self._put("read", compound, stateid, hyper, number)
+        self._put("write", compound, stateid, hyper, number, number)
+        self._put("commit", compound)
+        self._put("open", compound, c.POINTER(Open))
+        self._put("close", compound, stateid)
+        self._put("delegreturn", compound, stateid)
+        self._put("mkdir", compound, text, number)
+        self._put("remove", compound, text)
+        self._put("exchange_id", compound, text, text, number)
+        self._put("create_session", compound, hyper, number, c.POINTER(Channel))
+        self._put("bind_conn_to_session", compound, text)
+        self._put("reclaim_complete", compound)
+        self._put("destroy_session", compound, text)
+        self._put("destroy_clientid", compound, hyper)
+        self._declare("read_results", None, results, c.POINTER(Cursor))
+        self._declare("next_result", number, results, c.c_int)
+        for getter, kind in _GETTERS.values():
+            self._declare(getter, None, results, *([c.POINTER(kind)] if kind else []))
+        self._declare("errno", c.c_int, number)
+        self._declare("status_name", text, number)
+        self._declare("operation_name", text, c.c_int)
+
+    def _declare(self, name: str, result: Any, *arguments: Any) -> None:
+        function = getattr(self.lib, f"nfs4_{name}")
+        function.restype, function.argtypes = result, arguments
+
+    def _put(self, name: str, *arguments: Any) -> None:
+        self._declare(f"put_{name}", None, *arguments)
+
+    def compound(
+        self, minor: int, *puts: tuple[str, *tuple[Any, ...]], room: int = 4096
+    ) -> bytes | None:
+        """Give a compound of these operations; None where there is no room for it."""
+        memory, compound = Guarded(room), Compound()
+        out = Cursor.over(memory)
+        self.lib.nfs4_begin(compound, out, minor)
+        for name, *arguments in puts:
+            getattr(self.lib, f"nfs4_put_{name}")(compound, *arguments)
+        assert memory.intact
+        assert compound.count == len(puts)
+        return None if out.bad else memory.content[: out.used(memory)]
+
+    def read(self, reply: bytes, *operations: Op) -> Reading:
+        """Read a reply's results, into structures full of rubbish."""
+        memory, results = Guarded(len(reply), reply), Results()
+        source = Cursor.over(memory)
+        self.lib.nfs4_read_results(results, source)
+        statuses, bodies = [], []
+        for operation in operations:
+            statuses.append(self.lib.nfs4_next_result(results, operation))
+            if not statuses[-1]:
+                bodies.append(self._body(results, operation))
+            else:
+                break
+        assert memory.intact
+        assert memory.content == reply
+        used = source.used(memory)
+        assert 0 <= used <= len(reply)
+        how = (source.bad, results.broken, results.left, results.refused)
+        return Reading(*how, statuses, bodies, used)
+
+    def _body(self, results: Results, operation: Op) -> c.Structure | None:
+        getter, kind = _GETTERS.get(operation, (None, None))
+        body = kind() if kind else None
+        if body is not None:
+            c.memset(c.addressof(body), 0xA5, c.sizeof(body))
+        if getter:
+            getattr(self.lib, f"nfs4_{getter}")(results, *([body] if kind else []))
+        return body
+
+    def errno(self, status: int) -> int:
+        """nfs4_errno()."""
+        return int(self.lib.nfs4_errno(status))
+
+    def status_name(self, status: int) -> str:
+        """nfs4_status_name()."""
+        return str(self.lib.nfs4_status_name(status).decode())
+
+    def operation_name(self, operation: int) -> str:
+        """nfs4_operation_name()."""
+        return str(self.lib.nfs4_operation_name(operation).decode())

@@ -1,0 +1,575 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""NFSv4.1's compounds and their results in memory (RFC 8881)."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import re
+import shutil
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from nfs4_abi import (
+    FH_SIZE,
+    MIRRORS,
+    OPAQUE_MAX,
+    Channel,
+    Handle,
+    Nfs4Library,
+    Op,
+    Open,
+    Reading,
+    Sequence,
+    Stateid,
+    fields,
+)
+
+from nfsmulti.paths import ROOT
+from nfsmulti.processes import run
+
+U32, U64 = 2**32 - 1, 2**64 - 1
+WORDS, HYPERS = st.integers(0, U32), st.integers(0, U64)
+IDS, VERIFIERS = st.binary(min_size=16, max_size=16), st.binary(min_size=8, max_size=8)
+
+# A signal would not be looked at while C code runs.
+pytestmark = pytest.mark.timeout(method="thread")
+
+
+@pytest.fixture(scope="module")
+def codec(testlib: ctypes.CDLL) -> Nfs4Library:
+    return Nfs4Library(testlib)
+
+
+def test_structures_are_mirrored(tmp_path: Path) -> None:
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        pytest.skip("there is no C compiler")
+    lines = ["#include <stddef.h>", '#include "nfs/nfs4.h"']
+    for name, mirror in MIRRORS.items():
+        offsets = {one[0]: getattr(mirror, one[0]).offset for one in mirror._fields_}
+        same = [f"offsetof(struct {name}, {one}) == {at}" for one, at in offsets.items()]
+        same.append(f"sizeof(struct {name}) == {ctypes.sizeof(mirror)}")
+        lines += [f'_Static_assert({one}, "{name}");' for one in same]
+    lines += [f'_Static_assert(NFS4_{op.name} == {op.value}, "operation");' for op in Op]
+    source = tmp_path / "mirrors.c"
+    source.write_text("\n".join(lines) + "\n")
+    run([compiler, "-fsyntax-only", f"-I{ROOT / 'engine'}", str(source)], timeout=60).check()
+
+
+# --- XDR, a second time ---
+
+
+def words(*values: int) -> bytes:
+    return struct.pack(f">{len(values)}I", *values)
+
+
+def hyper(value: int) -> bytes:
+    return struct.pack(">Q", value)
+
+
+def opaque(data: bytes) -> bytes:
+    return words(len(data)) + data + bytes(-len(data) % 4)
+
+
+# --- arguments ---
+
+_SESSION, _STATEID, _VERIFIER = b"session 16 bytes", b"stateid 16 bytes", b"verifier"
+_CLIENT = 0x1122334455667788
+_OWNER = b"an owner"
+_FORE = Channel(0x100001, 0x100002, 3, 4, 5)
+_OPEN_HEAD = hyper(_CLIENT) + opaque(_OWNER)
+_MODE_0644 = words(2, 0, 1 << 1) + opaque(words(0o644))  # attribute 33
+
+
+def _open(access: int, create: bool, claim: int, name: bytes | None) -> tuple[str, Open]:
+    return "open", Open(_CLIENT, _OWNER, len(_OWNER), access, create, 0o644, claim, name)
+
+
+# Each operation, and the bytes that the RFC's XDR makes of it.
+_OPERATIONS: dict[str, tuple[tuple[Any, ...], bytes]] = {
+    "SEQUENCE": (
+        ("sequence", Sequence.of(_SESSION, 7, 8, 9, True)),
+        words(53) + _SESSION + words(7, 8, 9, 1),
+    ),
+    "PUTROOTFH": (("handle", Handle()), words(24)),
+    "PUTFH": (("handle", Handle.of(b"handle")), words(22) + opaque(b"handle")),
+    "the longest PUTFH": (("handle", Handle.of(b"h" * 128)), words(22) + opaque(b"h" * 128)),
+    "LOOKUP": (("lookup", b"a name"), words(15) + opaque(b"a name")),
+    "GETFH": (("getfh",), words(10)),
+    "GETATTR": (("getattr", False), words(9, 1, 1 << 1 | 1 << 4)),
+    "GETATTR with limits": (
+        ("getattr", True),
+        words(9, 1, 1 << 1 | 1 << 4 | 1 << 10 | 1 << 30 | 1 << 31),
+    ),
+    "READ": (
+        ("read", Stateid.of(_STATEID), 1 << 40 | 2, 4096),
+        words(25) + _STATEID + hyper(1 << 40 | 2) + words(4096),
+    ),
+    "WRITE up to its data": (
+        ("write", Stateid.of(_STATEID), 1 << 40 | 2, 4096, 2),
+        words(38) + _STATEID + hyper(1 << 40 | 2) + words(2, 4096),
+    ),
+    "COMMIT": (("commit",), words(5) + hyper(0) + words(0)),
+    "OPEN of a file": (
+        _open(1, False, 0, b"name"),
+        words(18, 0, 1 | 0x400, 0) + _OPEN_HEAD + words(0) + words(0) + opaque(b"name"),
+    ),
+    "OPEN of a new file": (
+        _open(3, True, 0, b"name"),
+        words(18, 0, 3 | 0x400, 0)
+        + _OPEN_HEAD
+        + words(1, 1)
+        + _MODE_0644
+        + words(0)
+        + opaque(b"name"),
+    ),
+    "OPEN to reclaim": (
+        _open(2, False, 1, None),
+        words(18, 0, 2 | 0x400, 0) + _OPEN_HEAD + words(0) + words(1, 0),
+    ),
+    "OPEN by handle": (
+        _open(2, False, 4, None),
+        words(18, 0, 2 | 0x400, 0) + _OPEN_HEAD + words(0) + words(4),
+    ),
+    "CLOSE": (("close", Stateid.of(_STATEID)), words(4, 0) + _STATEID),
+    "DELEGRETURN": (("delegreturn", Stateid.of(_STATEID)), words(8) + _STATEID),
+    "CREATE": (("mkdir", b"folder", 0o644), words(6, 2) + opaque(b"folder") + _MODE_0644),
+    "REMOVE": (("remove", b"file"), words(28) + opaque(b"file")),
+    "EXCHANGE_ID": (
+        ("exchange_id", _VERIFIER, _OWNER, len(_OWNER)),
+        words(42) + _VERIFIER + opaque(_OWNER) + words(0x10000, 0, 0),
+    ),
+    "CREATE_SESSION": (
+        ("create_session", _CLIENT, 6, _FORE),
+        words(43)
+        + hyper(_CLIENT)
+        + words(6, 0)
+        + words(0, 0x100001, 0x100002, 3, 4, 5, 0)
+        + words(0, 4096, 4096, 0, 2, 1, 0)
+        + words(0x40000000, 1, 0),
+    ),
+    "BIND_CONN_TO_SESSION": (
+        ("bind_conn_to_session", _SESSION),
+        words(41) + _SESSION + words(1, 0),
+    ),
+    "RECLAIM_COMPLETE": (("reclaim_complete",), words(58, 0)),
+    "DESTROY_SESSION": (("destroy_session", _SESSION), words(44) + _SESSION),
+    "DESTROY_CLIENTID": (("destroy_clientid", _CLIENT), words(57) + hyper(_CLIENT)),
+}
+
+
+@pytest.mark.parametrize(("put", "sent"), _OPERATIONS.values(), ids=_OPERATIONS.keys())
+def test_operations(codec: Nfs4Library, put: tuple[Any, ...], sent: bytes) -> None:
+    whole = words(0, 1, 1) + sent
+    assert codec.compound(1, put) == whole
+    for room in range(len(whole)):
+        assert codec.compound(1, put, room=room) is None, room
+    assert codec.compound(1, put, room=len(whole)) == whole
+
+
+@given(st.lists(st.sampled_from(list(_OPERATIONS)), max_size=12), WORDS)
+def test_compounds(codec: Nfs4Library, names: list[str], minor: int) -> None:
+    puts, sent = zip(*(_OPERATIONS[name] for name in names), strict=True) if names else ((), ())
+    assert codec.compound(minor, *puts) == words(0, minor, len(names)) + b"".join(sent)
+
+
+@given(IDS, WORDS, WORDS, WORDS, st.binary(min_size=1, max_size=FH_SIZE), HYPERS, WORDS)
+def test_compounds_of_the_data_path(
+    codec: Nfs4Library,
+    some_id: bytes,
+    sequence: int,
+    slot: int,
+    highest: int,
+    handle: bytes,
+    offset: int,
+    length: int,
+) -> None:
+    stateid = Stateid.of(some_id[::-1])
+    head = (
+        ("sequence", Sequence.of(some_id, sequence, slot, highest, False)),
+        ("handle", Handle.of(handle)),
+    )
+    begin = words(0, 2, 3, 53) + some_id + words(sequence, slot, highest, 0, 22) + opaque(handle)
+    stated = some_id[::-1] + hyper(offset)
+    read = codec.compound(2, *head, ("read", stateid, offset, length))
+    assert read == begin + words(25) + stated + words(length)
+    write = codec.compound(2, *head, ("write", stateid, offset, length, 1))
+    assert write == begin + words(38) + stated + words(1, length)
+    assert codec.compound(2, *head, ("commit",)) == begin + words(5, 0, 0, 0)
+
+
+def test_operation_names(codec: Nfs4Library) -> None:
+    assert all(codec.operation_name(op) == op.name for op in Op)
+    assert codec.operation_name(3) == "?"
+
+
+# --- results ---
+
+
+@dataclass(frozen=True)
+class Body:
+    """A result's body as it is sent, what it says, and words at places that contradict."""
+
+    operation: Op
+    sent: bytes
+    says: Mapping[str, Any] = field(default_factory=dict)
+    wrong: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+
+    @property
+    def result(self) -> bytes:
+        """The whole result, which succeeded."""
+        return words(self.operation, 0) + self.sent
+
+
+def reply(status: int, *results: bytes, tag: bytes = b"") -> bytes:
+    return words(status) + opaque(tag) + words(len(results)) + b"".join(results)
+
+
+_CHANGE = words(1) + hyper(2) + hyper(3)
+_WHO = opaque(b"OWNER@")
+_OPENED = _STATEID + _CHANGE + words(4)  # and attrset, and the delegation
+_ALL = 1 << 1 | 1 << 4 | 1 << 10 | 1 << 30 | 1 << 31
+_OTHER = b"delegation's id."
+_NO_MORE, _NO_BOOL = (U32,), (2, U32)
+_SERVER = words(0) + hyper(5) + opaque(b"major") + opaque(b"scope 8.")
+_SERVER_SAYS = {
+    "minor": 5,
+    "major_length": 5,
+    "scope_length": 8,
+    "major": b"major".ljust(OPAQUE_MAX, b"\0"),
+    "scope": b"scope 8.".ljust(OPAQUE_MAX, b"\0"),
+}
+_FORE_SAYS = dict(zip((one[0] for one in Channel._fields_), range(1, 6), strict=True))
+_NOTHING_READ = {"eof": False, "committed": 0, "verifier": bytes(8), "count": 0}
+
+
+def _opened(attrset: bytes, delegation: bytes, delegated: bool = False, **wrong: Any) -> Body:
+    says = {"stateid": {"bytes": _STATEID}, "delegated": delegated}
+    says["delegation"] = {"bytes": _OTHER if delegated else bytes(16)}
+    places = {16: _NO_BOOL, len(_OPENED): (9, U32)}
+    behind = len(_OPENED + attrset)
+    places |= {behind + int(at[1:]): values for at, values in wrong.items()}
+    return Body(Op.OPEN, _OPENED + attrset + delegation, says, places)
+
+
+_BODIES: dict[str, Body] = {
+    "SEQUENCE": Body(
+        Op.SEQUENCE,
+        _SESSION + words(1, 2, 3, 4, 5),
+        {
+            "session": _SESSION,
+            "sequence": 1,
+            "slot": 2,
+            "highest_slot": 3,
+            "target_highest_slot": 4,
+            "flags": 5,
+        },
+    ),
+    "PUTFH": Body(Op.PUTFH, b""),
+    "GETFH": Body(
+        Op.GETFH,
+        opaque(b"handle"),
+        {"length": 6, "bytes": b"handle".ljust(FH_SIZE, b"\0")},
+        {0: (0, FH_SIZE + 1, U32)},
+    ),
+    "the longest GETFH": Body(
+        Op.GETFH, opaque(b"h" * FH_SIZE), {"length": FH_SIZE, "bytes": b"h" * FH_SIZE}
+    ),
+    "GETATTR": Body(
+        Op.GETATTR,
+        words(1, 1 << 1 | 1 << 4) + opaque(words(1) + hyper(U64)),
+        {"type": 1, "size": U64, "lease_time": 0, "read_max": 0, "write_max": 0},
+        {
+            0: (0, 9, U32),
+            4: (0, 1 << 1, 1 << 4, U32, 1 << 1 | 1 << 4 | 1 << 5, 1 << 1 | 1 << 4 | 1),
+            8: (0, 11, 13, 16, U32),
+            12: (0, 10, U32),
+        },
+    ),
+    "GETATTR with limits": Body(
+        Op.GETATTR,
+        words(3, _ALL, 0, 0) + opaque(words(2) + hyper(7) + words(90) + hyper(8) + hyper(9)),
+        {"type": 2, "size": 7, "lease_time": 90, "read_max": 8, "write_max": 9},
+        {4: (_ALL | 1 << 2, 1 << 1 | 1 << 4), 8: (1, 1 << 1), 12: (1,), 16: (12, 0, U32)},
+    ),
+    "GETATTR without write_max": Body(
+        Op.GETATTR,
+        words(1, _ALL ^ 1 << 31) + opaque(words(2) + hyper(7) + words(90) + hyper(8)),
+        {"type": 2, "size": 7, "lease_time": 90, "read_max": 8, "write_max": 0},
+    ),
+    "READ": Body(
+        Op.READ, words(1, 4096), _NOTHING_READ | {"count": 4096, "eof": True}, {0: _NO_BOOL}
+    ),
+    "WRITE": Body(
+        Op.WRITE,
+        words(4096, 2) + _VERIFIER,
+        _NOTHING_READ | {"count": 4096, "committed": 2, "verifier": _VERIFIER},
+        {4: (3, U32)},
+    ),
+    "COMMIT": Body(Op.COMMIT, _VERIFIER, _NOTHING_READ | {"verifier": _VERIFIER}),
+    "OPEN": _opened(words(0), words(0), _0=(4, U32)),
+    "OPEN that set attributes": _opened(words(2, 0, 2), words(0), _0=(4, U32)),
+    "OPEN, no delegation because": _opened(words(0), words(3, 0)),
+    "OPEN, contention": _opened(words(0), words(3, 1, 1), _8=_NO_BOOL),
+    "OPEN, no resources": _opened(words(0), words(3, 2, 0), _8=_NO_BOOL),
+    "OPEN, delegated to read": _opened(
+        words(0),
+        words(1) + _OTHER + words(0) + words(0, 0, 1) + _WHO,
+        True,
+        _20=_NO_BOOL,
+        _36=(OPAQUE_MAX + 1, U32),
+    ),
+    "OPEN, delegated to write": _opened(
+        words(0),
+        words(2) + _OTHER + words(1) + words(1) + hyper(4096) + words(0, 0, 1) + _WHO,
+        True,
+        _20=_NO_BOOL,
+        _24=(0, 3, U32),
+        _48=(OPAQUE_MAX + 1, U32),
+    ),
+    "OPEN, delegated to write blocks": _opened(
+        words(0),
+        words(2) + _OTHER + words(0) + words(2, 8, 4096) + words(0, 0, 1) + _WHO,
+        True,
+    ),
+    "CLOSE": Body(Op.CLOSE, _STATEID),
+    "CREATE": Body(Op.CREATE, _CHANGE + words(2, 0, 2), {}, {0: _NO_BOOL, 20: (9, U32)}),
+    "REMOVE": Body(Op.REMOVE, _CHANGE, {}, {0: _NO_BOOL}),
+    "EXCHANGE_ID": Body(
+        Op.EXCHANGE_ID,
+        hyper(_CLIENT) + words(6, 0x80010000) + _SERVER + words(0),
+        {"client": _CLIENT, "sequence": 6, "flags": 0x80010000, "server": _SERVER_SAYS},
+        {
+            16: (1, 2, U32),
+            28: (OPAQUE_MAX + 1, U32),
+            40: (OPAQUE_MAX + 1, U32),
+            52: (2, U32),
+        },
+    ),
+    "EXCHANGE_ID of an implementation": Body(
+        Op.EXCHANGE_ID,
+        hyper(_CLIENT)
+        + words(6, 0)
+        + _SERVER
+        + words(1)
+        + opaque(b"kernel.org")
+        + opaque(b"Linux")
+        + hyper(0)
+        + words(0),
+        {"client": _CLIENT, "sequence": 6, "flags": 0, "server": _SERVER_SAYS},
+        {56: (OPAQUE_MAX + 1, U32), 72: (OPAQUE_MAX + 1, U32)},
+    ),
+    "CREATE_SESSION": Body(
+        Op.CREATE_SESSION,
+        _SESSION + words(6, 0) + words(0, 1, 2, 3, 4, 5, 0) + words(0, 9, 9, 9, 9, 9, 0),
+        {"session": _SESSION, "sequence": 6, "fore": _FORE_SAYS},
+        {44: (0,), 48: (2, U32), 76: (2, U32)},
+    ),
+    "CREATE_SESSION over RDMA": Body(
+        Op.CREATE_SESSION,
+        _SESSION + words(6, 0) + words(0, 1, 2, 3, 4, 5, 1, 99) + words(0, 9, 9, 9, 9, 9, 1, 99),
+        {"session": _SESSION, "sequence": 6, "fore": _FORE_SAYS},
+    ),
+    "BIND_CONN_TO_SESSION": Body(
+        Op.BIND_CONN_TO_SESSION,
+        _SESSION + words(1, 0),
+        {},
+        {16: (0, 2, 4, U32), 20: _NO_BOOL},
+    ),
+    "BIND_CONN_TO_SESSION both ways": Body(Op.BIND_CONN_TO_SESSION, _SESSION + words(3, 0)),
+    "DESTROY_SESSION": Body(Op.DESTROY_SESSION, b""),
+}
+_EACH_BODY = pytest.mark.parametrize("body", _BODIES.values(), ids=_BODIES.keys())
+
+
+def said(reading: Reading) -> list[dict[str, Any]]:
+    return [fields(body) for body in reading.bodies if body is not None]
+
+
+def nothing_was_read(reading: Reading) -> bool:
+    """Whether the structure of the last result, if it has one, is all zeros."""
+    last = reading.bodies[-1] if reading.bodies else None
+    return last is None or not any(bytes(last))
+
+
+@_EACH_BODY
+def test_results(codec: Nfs4Library, body: Body) -> None:
+    sent = reply(0, body.result, tag=b"tagged")
+    reading = codec.read(sent + b"behind it", body.operation)
+    assert reading.sound
+    assert reading.used == len(sent)
+    assert reading.statuses == [0]
+    assert said(reading) == ([body.says] if body.says else [])
+
+
+@_EACH_BODY
+def test_results_that_arrive_in_parts(codec: Nfs4Library, body: Body) -> None:
+    """At every cut more is needed, and nothing of the result that is cut is given."""
+    sent = reply(0, _BODIES["SEQUENCE"].result, body.result)
+    for length in range(len(sent)):
+        reading = codec.read(sent[:length], Op.SEQUENCE, body.operation)
+        assert (reading.more, reading.broken) == (True, False), length
+        assert nothing_was_read(reading), length
+
+
+@_EACH_BODY
+def test_results_that_contradict_themselves(codec: Nfs4Library, body: Body) -> None:
+    for place, values in body.wrong.items():
+        for value in values:
+            changed = bytearray(body.result)
+            struct.pack_into(">I", changed, 8 + place, value)
+            reading = codec.read(reply(0, bytes(changed) + bytes(2000)), body.operation)
+            assert (reading.more, reading.broken) == (False, True), (place, value)
+            assert nothing_was_read(reading), (place, value)
+
+
+_GOOD = _BODIES["SEQUENCE"].result
+_PUT = words(22, 0)
+_STALE = words(22, 70)
+_ENDS: dict[str, tuple[bytes, tuple[Op, ...], list[int]]] = {
+    "all went well": (reply(0, _GOOD, _PUT), (Op.SEQUENCE, Op.PUTFH), [0, 0]),
+    "the second failed": (reply(70, _GOOD, _STALE), (Op.SEQUENCE, Op.PUTFH, Op.READ), [0, 70]),
+    "the first failed": (reply(10052, words(53, 10052)), (Op.SEQUENCE, Op.PUTFH), [10052]),
+    "an operation unknown": (
+        reply(10044, words(10044, 10044)),
+        (Op.SEQUENCE, Op.PUTFH),
+        [10044],
+    ),
+    "no operation at all": (reply(10021), (Op.SEQUENCE, Op.PUTFH), [10021]),
+    "the longest tag": (reply(10021, tag=b"t" * OPAQUE_MAX), (Op.SEQUENCE,), [10021]),
+}
+
+
+@pytest.mark.parametrize(("sent", "operations", "statuses"), _ENDS.values(), ids=_ENDS.keys())
+def test_compounds_end(
+    codec: Nfs4Library, sent: bytes, operations: tuple[Op, ...], statuses: list[int]
+) -> None:
+    reading = codec.read(sent, *operations)
+    assert reading.sound
+    assert reading.statuses == statuses
+    assert reading.used == len(sent)
+
+
+_CONTRADICTIONS: dict[str, tuple[bytes, tuple[Op, ...]]] = {
+    "another operation": (reply(0, _PUT), (Op.PUTROOTFH,)),
+    "an unknown operation, and another status": (reply(70, words(10044, 70)), (Op.SEQUENCE,)),
+    "an unknown operation that went well": (reply(0, words(10044, 0)), (Op.PUTFH,)),
+    "a failure, and on": (reply(0, _STALE, _PUT), (Op.PUTFH, Op.PUTFH)),
+    "a failure, and on to another": (reply(70, _STALE, _STALE), (Op.PUTFH, Op.PUTFH)),
+    "the last failed, all went well": (reply(0, _STALE), (Op.PUTFH,)),
+    "all failed, the last went well": (reply(70, _PUT), (Op.PUTFH,)),
+    "failed in two ways": (reply(71, _STALE), (Op.PUTFH,)),
+    "a result too few": (reply(0, _PUT), (Op.PUTFH, Op.READ)),
+    "well without a result": (reply(0), (Op.PUTFH,)),
+    "a tag too long": (words(0, OPAQUE_MAX + 1) + bytes(2000), (Op.PUTFH,)),
+    "an endless tag": (words(0, U32) + bytes(2000), (Op.PUTFH,)),
+}
+
+
+@pytest.mark.parametrize(
+    ("sent", "operations"), _CONTRADICTIONS.values(), ids=_CONTRADICTIONS.keys()
+)
+def test_compounds_that_contradict(
+    codec: Nfs4Library, sent: bytes, operations: tuple[Op, ...]
+) -> None:
+    """It stays so, and later results are zeros, although there are bytes enough."""
+    reading = codec.read(sent + bytes(200), *operations, Op.SEQUENCE)
+    assert (reading.more, reading.broken) == (False, True)
+    assert not reading.statuses[-1]
+    assert nothing_was_read(reading)
+
+
+def test_a_result_too_many_is_not_sound(codec: Nfs4Library) -> None:
+    reading = codec.read(reply(0, _PUT, _PUT), Op.PUTFH)
+    assert not reading.sound
+    assert reading.left == 1
+
+
+@given(IDS, st.lists(WORDS, min_size=5, max_size=5), WORDS, st.booleans(), VERIFIERS)
+def test_results_of_the_data_path(
+    codec: Nfs4Library, session: bytes, numbers: list[int], count: int, eof: bool, verifier: bytes
+) -> None:
+    head = (words(53, 0) + session + words(*numbers), _PUT)
+    operations = (Op.SEQUENCE, Op.PUTFH)
+    sequence = dict(zip(_BODIES["SEQUENCE"].says, [session, *numbers], strict=True))
+    results: tuple[tuple[Op, bytes, dict[str, Any]], ...] = (
+        (Op.READ, words(eof, count), {"eof": eof, "count": count}),
+        (Op.WRITE, words(count, eof) + verifier, {"count": count, "committed": eof}),
+        (Op.COMMIT, verifier, {}),
+    )
+    for operation, body, says in results:
+        if operation is not Op.READ:
+            says["verifier"] = verifier
+        sent = reply(0, *head, words(operation, 0) + body)
+        reading = codec.read(sent + b"data", *operations, operation)
+        assert reading.sound
+        assert said(reading) == [sequence, _NOTHING_READ | says]
+        assert reading.used == len(sent)
+
+
+@given(
+    st.lists(st.sampled_from(Op), min_size=1, max_size=6),
+    st.lists(
+        st.one_of(
+            st.binary(max_size=30), st.sampled_from([one.result for one in _BODIES.values()])
+        ),
+        max_size=6,
+    ),
+    st.one_of(st.just(0), WORDS),
+)
+def test_any_bytes_as_results(
+    codec: Nfs4Library, operations: list[Op], parts: list[bytes], status: int
+) -> None:
+    reading = codec.read(reply(status, *parts), *operations)
+    if reading.more or reading.broken:
+        assert nothing_was_read(reading)
+    elif reading.left:
+        assert not any(reading.statuses)
+    else:
+        assert reading.statuses[-1] == status
+
+
+# --- nfsstat4 ---
+
+
+def test_status_names(codec: Nfs4Library) -> None:
+    header = (ROOT / "engine/nfs/nfs4.h").read_text()
+    for name, number in re.findall(r"\b(NFS4_OK|NFS4ERR_\w+) = (\d+),", header):
+        assert codec.status_name(int(number)) == name
+    known = [n for n in range(11_000) if not codec.status_name(n).startswith("an unknown")]
+    assert known[0] == 0
+    assert known[-1] == 10087
+    assert len(known) == len({codec.status_name(number) for number in known}) == 104
+    assert set(range(10001, 10088)) - set(known) == {10002, 10073}
+
+
+def test_errnos(codec: Nfs4Library) -> None:
+    expected = {
+        "OK": 0,
+        "ENOENT": 2,
+        "EACCES": 13,
+        "EEXIST": 17,
+        "ENOSPC": 28,
+        "EROFS": 30,
+        "EDQUOT": 69,
+        "ESTALE": 70,
+    }
+    for name, number in expected.items():
+        assert codec.errno(number) == getattr(errno, name, 0), name
+    assert {codec.errno(number) for number in (10008, 10013)} == {errno.EAGAIN}
+    lost = (10011, 10022, 10023, 10024, 10025, 10047, 10052, 10078, 10087)
+    assert {codec.errno(number) for number in lost} == {errno.EIO}
+    assert codec.errno(10021) == errno.EPROTONOSUPPORT
+
+
+@given(WORDS.filter(lambda status: status > 10087))
+def test_unknown_statuses_are_errors(codec: Nfs4Library, status: int) -> None:
+    assert codec.errno(status) == errno.EIO
+    assert codec.status_name(status)
