@@ -39,11 +39,12 @@ static int add_to_epoll(struct group *group, uint32_t number, int operation, sho
 static int update_epoll(struct group *group, uint32_t number)
 {
 	const struct conn *conn = group->conns[number];
-	short events = conn->ops->poll_events(conn);
 	int operation;
+	short events;
 
 	if (waits_alone(group))
 		return 0;
+	events = conn->ops->poll_events(conn);
 	if (group->polled[number] == conn->poll_epoch && group->polled_events[number] == events)
 		return 0;
 	operation = group->polled[number] == conn->poll_epoch ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;

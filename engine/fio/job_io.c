@@ -87,7 +87,8 @@ static void submit_kind(struct job *job, enum io_op op)
  * comes first. */
 static void submit_pending(struct job *job)
 {
-	replay_advance(job);
+	if (job->group.job.hold)
+		replay_advance(job);
 	if (job->replay.broken)
 		refuse_writes(job);
 	if (!replay_active(job))
@@ -195,7 +196,7 @@ static void give_up_silence(struct job *job)
 	uint32_t outstanding = group_outstanding(&job->group);
 
 	if (!job->gave_up) {
-		all->ask = outstanding == job->commits && deadline_runtime_over();
+		all->ask = outstanding == job->commits;
 		all->signs = 0;
 		if (!deadline_io_passed(all->finished.first, alive))
 			return;
@@ -222,7 +223,7 @@ static bool turn(struct job *job, unsigned int min)
 	if (idle)
 		return false;
 	group_reap(&job->group, wait);
-	if (wait)
+	if (wait && deadline_set(job->td))
 		give_up_silence(job);
 	while ((request = pieces_take(job)))
 		complete(job, request);

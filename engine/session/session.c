@@ -381,7 +381,8 @@ static void on_finished(void *context, void *token)
 	}
 	channel->broken = 0;
 	channel->hopeless = false;
-	notice_answered(&channel->notices);
+	if (channel->notices.in_trouble)
+		notice_answered(&channel->notices);
 	counters_rtt(&channel->conn.counters, channel->heard - call->last_sent);
 	TAILQ_REMOVE(&channel->sent, call, link);
 	answered(channel, call);
