@@ -41,14 +41,6 @@ void record_expect(struct record_reader *reader)
 	reader->expected++;
 }
 
-static void end_reply(struct record_reader *reader)
-{
-	reader->reply_size = (7 * reader->reply_size + reader->message) / 8;
-	reader->expected -= reader->expected > 0;
-	reader->part = RECORD_HEAD;
-	reader->message = 0;
-}
-
 /*
  * How much to take into the stage. Taking all that is on its way would make the client wait for the
  * server, and the server for the client, in turn. What fits into STAGE_LEAST, such as 8 READs of
@@ -129,19 +121,6 @@ static int join_fragments(struct record_reader *reader)
 	return 0;
 }
 
-static void begin_bulk(struct record_reader *reader)
-{
-	reader->bulk_done = 0;
-	reader->part = RECORD_BULK;
-}
-
-static void finish_bulk(struct record_reader *reader)
-{
-	reader->part = RECORD_REST;
-	if (reader->bulk.token)
-		reader->handler->finished(reader->handler->context, reader->bulk.token);
-}
-
 /* 1: went on, 0: needs more bytes, negative errno. So do the other read_ functions. */
 static int read_head(struct record_reader *reader)
 {
@@ -159,7 +138,8 @@ static int read_head(struct record_reader *reader)
 	if (head) {
 		reader->from += head;
 		reader->fragment -= head;
-		begin_bulk(reader);
+		reader->bulk_done = 0;
+		reader->part = RECORD_BULK;
 		return 1;
 	}
 	if (reply.whole || reply.have >= HEAD_MAX)
@@ -181,7 +161,9 @@ static int read_bulk(struct record_reader *reader)
 		reader->bulk_done += length;
 	}
 	if (reader->bulk_done == reader->bulk.length) {
-		finish_bulk(reader);
+		reader->part = RECORD_REST;
+		if (reader->bulk.token)
+			reader->handler->finished(reader->handler->context, reader->bulk.token);
 		return 1;
 	}
 	if (reader->fragment)
@@ -200,9 +182,13 @@ static int read_rest(struct record_reader *reader)
 	reader->fragment -= length;
 	if (reader->fragment)
 		return 0;
-	if (reader->last)
-		end_reply(reader);
 	reader->in_fragment = false;
+	if (reader->last) {
+		reader->reply_size = (7 * reader->reply_size + reader->message) / 8;
+		reader->expected -= reader->expected > 0;
+		reader->part = RECORD_HEAD;
+		reader->message = 0;
+	}
 	return 1;
 }
 
