@@ -80,10 +80,10 @@ static void submit_pending(struct job *job)
 		replay_advance(job);
 	if (job->replay.broken)
 		refuse_writes(job);
-	if (!replay_active(job))
+	if (!replay_active(job)) {
 		submit_kind(job, IO_COMMIT);
-	if (!replay_active(job))
 		submit_kind(job, IO_WRITE);
+	}
 	submit_kind(job, IO_READ);
 }
 

@@ -87,9 +87,11 @@ static inline void xdr_get_fixed(struct xdr_in *in, void *to, uint32_t length)
 
 static inline uint32_t xdr_get_u32(struct xdr_in *in)
 {
+	const uint8_t *bytes = xdr_skip(in, sizeof(uint32_t));
 	uint32_t wire = 0;
 
-	xdr_get_fixed(in, &wire, sizeof(wire));
+	if (bytes)
+		memcpy(&wire, bytes, sizeof(wire));
 	return be32toh(wire);
 }
 
