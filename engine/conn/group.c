@@ -17,11 +17,6 @@ static const uint64_t TICK = WAIT_SLICE_MS * MSEC;
 
 /* --- waiting for several at once --- */
 
-static bool waits_alone(const struct group *group)
-{
-	return group->epoll_fd < 0;
-}
-
 static int add_to_epoll(struct group *group, uint32_t number, int operation, short events)
 {
 	struct epoll_event event = {.events = (uint32_t)events, .data.u32 = number};
@@ -39,11 +34,12 @@ static int add_to_epoll(struct group *group, uint32_t number, int operation, sho
 static int update_epoll(struct group *group, uint32_t number)
 {
 	const struct conn *conn = group->conns[number];
-	short events = conn->ops->poll_events(conn);
 	int operation;
+	short events;
 
-	if (waits_alone(group))
+	if (group->epoll_fd < 0)
 		return 0;
+	events = conn->ops->poll_events(conn);
 	if (group->polled[number] == conn->poll_epoch && group->polled_events[number] == events)
 		return 0;
 	operation = group->polled[number] == conn->poll_epoch ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
@@ -69,11 +65,7 @@ static void reap_polled(struct group *group, bool wait)
 
 static void tick(struct group *group)
 {
-	uint64_t now = group->job.now;
-
-	if (now - group->last_tick < TICK)
-		return;
-	group->last_tick = now;
+	group->last_tick = group->job.now;
 	for (uint32_t i = 0; i < group->job.conn_count; i++)
 		group->conns[i]->ops->tick(group->conns[i]);
 	for (uint32_t i = 0; i < group->job.conn_count; i++)
@@ -98,7 +90,7 @@ static void reissue(struct group *group)
 
 static void reap_once(struct group *group, bool wait)
 {
-	if (waits_alone(group))
+	if (group->epoll_fd < 0)
 		group->conns[0]->ops->reap(group->conns[0], wait);
 	else
 		reap_polled(group, wait);
@@ -121,7 +113,8 @@ void group_reap(struct group *group, bool wait)
 		reap_once(group, wait);
 	if (!group->job.finished.first) /* no reply has read the clock */
 		group->job.now = clock_now();
-	tick(group);
+	if (group->job.now - group->last_tick >= TICK)
+		tick(group);
 	if (group->job.health_changed)
 		failover_look(group);
 	if (group->job.requeued.first)

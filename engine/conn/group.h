@@ -18,7 +18,7 @@ struct group {
 	/* private */
 	struct conn **dirty; /* submitted to since their last flush */
 	uint32_t dirty_count;
-	int epoll_fd;	  /* -1: none needed, the first connection waits for all */
+	int epoll_fd;	  /* negative: none needed, the first connection waits for all */
 	uint32_t *polled; /* per connection: the poll_epoch and the events that epoll knows */
 	short *polled_events;
 	uint64_t last_tick;
@@ -48,12 +48,6 @@ void group_flush(struct group *group);
 /* Collects completions in job.finished; with `wait` blocks for 100 ms at the most until there are
  * some. */
 void group_reap(struct group *group, bool wait);
-
-/* I/Os submitted and not yet in job.finished. */
-static inline uint32_t group_outstanding(const struct group *group)
-{
-	return group->job.outstanding;
-}
 
 /* Gives up everything outstanding. */
 void group_abort(struct group *group, int error);

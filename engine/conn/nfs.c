@@ -132,19 +132,25 @@ static short nfs_poll_events(const struct conn *conn)
 	return link->up ? link->ops->poll_events(link->channel) : POLLIN | POLLOUT;
 }
 
-static void nfs_reap(struct conn *conn, bool wait)
+/* A wait for I/O goes on with connecting meanwhile. */
+static void await_link(struct session_channel *channel, bool wait)
 {
-	struct session_channel *channel = channel_of(conn);
-	struct pollfd poll_fd = {.fd = nfs_poll_fd(conn), .events = POLLIN | POLLOUT};
+	struct pollfd poll_fd = {.fd = nfs_poll_fd(&channel->conn), .events = POLLIN | POLLOUT};
 
-	if (channel->link.up) {
-		session_receive(conn, wait);
-		return;
-	}
 	if (wait)
 		poll(&poll_fd, 1, WAIT_SLICE_MS);
 	if (channel->link.channel)
-		session_tick(conn);
+		session_tick(&channel->conn);
+}
+
+static void nfs_reap(struct conn *conn, bool wait)
+{
+	struct session_channel *channel = channel_of(conn);
+
+	if (channel->link.up)
+		session_receive(conn, wait);
+	else
+		await_link(channel, wait);
 }
 
 static uint32_t nfs_io_max(const struct conn *conn, enum io_op op)

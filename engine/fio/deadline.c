@@ -38,20 +38,11 @@ void deadline_end(void)
 	begin(NULL, false);
 }
 
-/* fio sets the epoch when the job is open: its runtime begins then. */
-static bool runtime_over(const struct thread_data *td)
-{
-	bool begun = td->epoch.tv_sec || td->epoch.tv_nsec;
-
-	return td->o.timeout && begun &&
-	       utime_since_now(&td->epoch) >= td->o.timeout + td->o.ramp_time;
-}
-
 bool deadline_told(void)
 {
 	if (!here.td || here.told_at)
 		return here.told_at;
-	if (here.td->terminate && (here.setup || !runtime_over(here.td)))
+	if (here.td->terminate && (here.setup || !deadline_runtime_over(here.td)))
 		here.told_at = clock_now();
 	return here.told_at;
 }
@@ -59,11 +50,6 @@ bool deadline_told(void)
 bool deadline_passed(void)
 {
 	return deadline_told() && (here.setup || clock_now() - here.told_at > NAMES_GRACE);
-}
-
-bool deadline_runtime_over(void)
-{
-	return here.td && runtime_over(here.td);
 }
 
 /* True where something has lasted for too long; *since is its beginning. */
@@ -83,7 +69,7 @@ bool deadline_io_passed(bool progress, bool alive)
 
 	if (deadline_told())
 		return clock_now() - here.told_at > IO_GRACE;
-	if (progress || !deadline_runtime_over()) {
+	if (progress) {
 		here.silent_since = here.idle_since = 0;
 		return false;
 	}

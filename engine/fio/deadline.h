@@ -23,11 +23,25 @@ bool deadline_told(void);
 /* It was, some time ago: name-space operations give up. */
 bool deadline_passed(void);
 
-bool deadline_runtime_over(void);
+/* fio sets the epoch when the job is open: its runtime begins then. */
+static inline bool deadline_runtime_over(const struct thread_data *td)
+{
+	bool begun = td->epoch.tv_sec || td->epoch.tv_nsec;
+
+	return td->o.timeout && begun &&
+	       utime_since_now(&td->epoch) >= td->o.timeout + td->o.ramp_time;
+}
+
+/* The job is to end, for either reason; from then on this stays true. */
+static inline bool deadline_set(const struct thread_data *td)
+{
+	return td->terminate || deadline_runtime_over(td);
+}
 
 /*
- * Called after each wait for I/O, with whether something completed. True: give up what is
- * outstanding. `alive`: only COMMITs are outstanding, and the server answers other calls.
+ * Called after each wait for I/O of a job that is to end, with whether something completed. True:
+ * give up what is outstanding. `alive`: only COMMITs are outstanding, and the server answers other
+ * calls.
  */
 bool deadline_io_passed(bool progress, bool alive);
 

@@ -14,22 +14,6 @@
 
 /* --- complete requests --- */
 
-/* As with fio's synchronous engines: part of a block at the end of file is short, nothing is an
- * error. */
-static void note_short(struct request *request)
-{
-	struct io_u *io_u = request->io_u;
-	uint64_t end = io_u->offset + io_u->xfer_buflen;
-
-	if (request->end >= end)
-		return;
-	io_u->resid = end - request->end;
-	if (io_u->resid < io_u->xfer_buflen || io_u->error)
-		return;
-	io_u->error = EIO;
-	request->label = "a READ beyond the end of file";
-}
-
 /* A place in the ring of complete requests; below 2 * done_size before. */
 static uint32_t wrapped(const struct job *job, uint32_t place)
 {
@@ -47,9 +31,14 @@ static void complete(struct job *job, struct request *request)
 	if (!io_u) /* … and job_sync_file() at this one */
 		return;
 	io_u->error = request->error;
-	io_u->resid = 0;
-	if (request->op != IO_COMMIT)
-		note_short(request);
+	io_u->resid =
+		request->op == IO_COMMIT ? 0 : io_u->offset + io_u->xfer_buflen - request->end;
+	/* As with fio's synchronous engines: part of a block at the end of file is short, nothing
+	 * is an error. */
+	if (io_u->resid && io_u->resid == io_u->xfer_buflen && !io_u->error) {
+		io_u->error = EIO;
+		request->label = "a READ beyond the end of file";
+	}
 	if (request->op == IO_WRITE)
 		syncs_write_ends(job, request);
 	job->done[wrapped(job, job->done_first + job->done_count++)] = io_u;
@@ -87,13 +76,14 @@ static void submit_kind(struct job *job, enum io_op op)
  * comes first. */
 static void submit_pending(struct job *job)
 {
-	replay_advance(job);
+	if (job->group.job.hold)
+		replay_advance(job);
 	if (job->replay.broken)
 		refuse_writes(job);
-	if (!replay_active(job))
+	if (!replay_active(job)) {
 		submit_kind(job, IO_COMMIT);
-	if (!replay_active(job))
 		submit_kind(job, IO_WRITE);
+	}
 	submit_kind(job, IO_READ);
 }
 
@@ -192,10 +182,10 @@ static void give_up_silence(struct job *job)
 {
 	struct conn_job *all = &job->group.job;
 	bool alive = all->ask && all->signs;
-	uint32_t outstanding = group_outstanding(&job->group);
+	uint32_t outstanding = all->outstanding;
 
 	if (!job->gave_up) {
-		all->ask = outstanding == job->commits && deadline_runtime_over();
+		all->ask = outstanding == job->commits;
 		all->signs = 0;
 		if (!deadline_io_passed(all->finished.first, alive))
 			return;
@@ -217,12 +207,12 @@ static bool turn(struct job *job, unsigned int min)
 
 	submit_pending(job);
 	wait = job->done_count < min && !job->group.job.finished.first;
-	idle = wait && !group_outstanding(&job->group);
+	idle = wait && !job->group.job.outstanding;
 	send_fresh(job);
 	if (idle)
 		return false;
 	group_reap(&job->group, wait);
-	if (wait)
+	if (wait && deadline_set(job->td))
 		give_up_silence(job);
 	while ((request = pieces_take(job)))
 		complete(job, request);

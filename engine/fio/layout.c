@@ -71,7 +71,7 @@ static void take_finished(struct layout *layout)
 /* Lets what is under way finish; gives up where the run is stopped. */
 static void drain(struct layout *layout)
 {
-	while (group_outstanding(&layout->group)) {
+	while (layout->group.job.outstanding) {
 		group_flush(&layout->group);
 		group_reap(&layout->group, true);
 		if (deadline_told())

@@ -9,13 +9,6 @@
 
 /* --- to the connections --- */
 
-/* Only spread=queue asks how many bytes a connection has in flight. */
-static void charge(struct job *job, const struct conn_io *io, int64_t bytes)
-{
-	if (job->load)
-		spread_load_add(job->load, io->charged, bytes);
-}
-
 /* The caller has set what the I/O is about. */
 static void submit(struct job *job, struct request *request, struct conn_io *io,
 		   uint32_t connection)
@@ -27,14 +20,20 @@ static void submit(struct job *job, struct request *request, struct conn_io *io,
 	io->owner = request;
 	request->pieces++;
 	io->charged = connection; /* also where it is dead: it is to look busy, not idle */
-	charge(job, io, io->length);
+	if (job->load)
+		spread_load_add(job->load, connection, io->length);
 	group_submit(&job->group, connection, io);
 }
 
 static void submit_transfer(struct job *job, struct request *request, struct conn_io *io)
 {
-	const struct spread_piece *piece = &request->piece;
+	struct spread_piece *piece = &request->piece;
 
+	spread_cut(&job->spread[request->op], request->offset, request->left,
+		   job->io_max[request->op], !request->begun, piece);
+	request->begun = true;
+	request->offset += piece->length;
+	request->left -= piece->length;
 	io->file = request->file;
 	io->offset = piece->offset;
 	io->length = piece->length;
@@ -50,21 +49,6 @@ bool pieces_room(const struct job *job, const struct request *request)
 {
 	return request->op != IO_WRITE || !job->group.job.hold ||
 	       hold_room(&job->hold, min_of(request->left, job->io_max[IO_WRITE]));
-}
-
-static bool submit_transfers(struct job *job, struct request *request)
-{
-	struct conn_io *io;
-
-	while (request->left && pieces_room(job, request) && (io = io_list_take(&job->idle))) {
-		spread_cut(&job->spread[request->op], request->offset, request->left,
-			   job->io_max[request->op], !request->begun, &request->piece);
-		request->begun = true;
-		request->offset += request->piece.length;
-		request->left -= request->piece.length;
-		submit_transfer(job, request, io);
-	}
-	return !request->left;
 }
 
 /* The first connections, one on each path, have the paths' numbers. */
@@ -113,8 +97,13 @@ void pieces_commit(const struct job *job, struct request *request, uint32_t file
 
 bool pieces_submit(struct job *job, struct request *request)
 {
-	return request->op == IO_COMMIT ? submit_commits(job, request)
-					: submit_transfers(job, request);
+	struct conn_io *io;
+
+	if (request->op == IO_COMMIT)
+		return submit_commits(job, request);
+	while (request->left && pieces_room(job, request) && (io = io_list_take(&job->idle)))
+		submit_transfer(job, request, io);
+	return !request->left;
 }
 
 /*
@@ -181,7 +170,8 @@ struct request *pieces_take(struct job *job)
 			trace(io);
 		note_result(request, io);
 		job->commits -= io->op == IO_COMMIT;
-		charge(job, io, -(int64_t)io->length);
+		if (job->load)
+			spread_load_add(job->load, io->charged, -(int64_t)io->length);
 		io_list_add(&job->idle, io);
 		request->pieces--;
 		if (!request_busy(request))

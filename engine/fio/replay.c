@@ -217,8 +217,6 @@ void replay_advance(struct job *job)
 {
 	unsigned int before;
 
-	if (!job->group.job.hold)
-		return;
 	do {
 		before = job->replay.stage;
 		step(job);

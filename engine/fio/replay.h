@@ -26,7 +26,9 @@ static inline bool replay_makes_room(const struct job *job)
 	return request_busy(&job->replay.request);
 }
 
-/* Does what can be done without waiting. Where the replay is given up, job->replay.broken is set.
+/*
+ * For a job with a hold: does what can be done without waiting. Where the replay is given up,
+ * job->replay.broken is set.
  */
 void replay_advance(struct job *job);
 

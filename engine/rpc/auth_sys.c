@@ -36,15 +36,10 @@ uint32_t auth_sys_own_ids(struct auth_sys_ids *ids)
 	return max_of(count, 0);
 }
 
-static const struct auth_sys *auth_sys_of(const struct rpc_credentials *credentials)
-{
-	return container_of(credentials, const struct auth_sys, base);
-}
-
 static void auth_sys_put(const struct rpc_credentials *credentials, struct xdr_out *out,
 			 const uint8_t *start)
 {
-	const struct auth_sys *auth = auth_sys_of(credentials);
+	const struct auth_sys *auth = container_of(credentials, const struct auth_sys, base);
 
 	(void)start;
 	xdr_put_fixed(out, auth->bytes, auth->length);

@@ -31,12 +31,11 @@ static void decode_accepted(struct xdr_in *in, struct rpc_reply_header *header)
 
 	header->verifier.flavor = xdr_get_u32(in);
 	header->verifier.length = xdr_get_u32(in);
-	header->verifier.body = in->at;
 	if (header->verifier.length > AUTH_BODY_MAX) {
 		header->verdict = RPC_NOT_A_REPLY;
 		return;
 	}
-	xdr_skip(in, header->verifier.length);
+	header->verifier.body = xdr_skip(in, header->verifier.length);
 	stat = xdr_get_u32(in);
 	/* The enum's first values are the RFC's accept_stat. */
 	header->verdict = stat <= RPC_SYSTEM_ERR ? (enum rpc_verdict)stat : RPC_NOT_A_REPLY;

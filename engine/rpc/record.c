@@ -41,14 +41,6 @@ void record_expect(struct record_reader *reader)
 	reader->expected++;
 }
 
-static void end_reply(struct record_reader *reader)
-{
-	reader->reply_size = (7 * reader->reply_size + reader->message) / 8;
-	reader->expected -= reader->expected > 0;
-	reader->part = RECORD_HEAD;
-	reader->message = 0;
-}
-
 /*
  * How much to take into the stage. Taking all that is on its way would make the client wait for the
  * server, and the server for the client, in turn. What fits into STAGE_LEAST, such as 8 READs of
@@ -68,26 +60,26 @@ bool record_is_midway(const struct record_reader *reader)
 	return reader->in_fragment || reader->message || staged(reader);
 }
 
-static bool receives_into_place(const struct record_reader *reader)
+/* Bytes of bulk that are the next to arrive: they are received into place. */
+static uint32_t next_bulk(const struct record_reader *reader)
 {
-	return reader->part == RECORD_BULK && reader->in_fragment && !staged(reader);
-}
-
-static uint32_t bulk_span(const struct record_reader *reader)
-{
+	if (reader->part != RECORD_BULK || !reader->in_fragment || staged(reader))
+		return 0;
 	return min_of(reader->bulk.length - reader->bulk_done, reader->fragment);
 }
 
 int record_space(struct record_reader *reader, struct iovec space[2])
 {
+	uint32_t bulk = next_bulk(reader);
+
 	if (reader->from) {
 		memmove(reader->stage, reader->stage + reader->from, staged(reader));
 		reader->to -= reader->from;
 		reader->from = 0;
 	}
-	if (receives_into_place(reader)) {
+	if (bulk) {
 		space[0].iov_base = (uint8_t *)reader->bulk.to + reader->bulk_done;
-		space[0].iov_len = bulk_span(reader);
+		space[0].iov_len = bulk;
 		space[1].iov_base = reader->stage;
 		space[1].iov_len = readahead(reader);
 		return 2;
@@ -129,19 +121,6 @@ static int join_fragments(struct record_reader *reader)
 	return 0;
 }
 
-static void begin_bulk(struct record_reader *reader)
-{
-	reader->bulk_done = 0;
-	reader->part = RECORD_BULK;
-}
-
-static void finish_bulk(struct record_reader *reader)
-{
-	reader->part = RECORD_REST;
-	if (reader->bulk.token)
-		reader->handler->finished(reader->handler->context, reader->bulk.token);
-}
-
 /* 1: went on, 0: needs more bytes, negative errno. So do the other read_ functions. */
 static int read_head(struct record_reader *reader)
 {
@@ -159,7 +138,8 @@ static int read_head(struct record_reader *reader)
 	if (head) {
 		reader->from += head;
 		reader->fragment -= head;
-		begin_bulk(reader);
+		reader->bulk_done = 0;
+		reader->part = RECORD_BULK;
 		return 1;
 	}
 	if (reply.whole || reply.have >= HEAD_MAX)
@@ -171,7 +151,9 @@ static int read_head(struct record_reader *reader)
 
 static int read_bulk(struct record_reader *reader)
 {
-	uint32_t length = min_of(bulk_span(reader), staged(reader));
+	uint32_t missing = reader->bulk.length - reader->bulk_done;
+	uint32_t at_hand = min_of(reader->fragment, staged(reader));
+	uint32_t length = min_of(missing, at_hand);
 
 	if (length) {
 		memcpy((uint8_t *)reader->bulk.to + reader->bulk_done, reader->stage + reader->from,
@@ -181,7 +163,9 @@ static int read_bulk(struct record_reader *reader)
 		reader->bulk_done += length;
 	}
 	if (reader->bulk_done == reader->bulk.length) {
-		finish_bulk(reader);
+		reader->part = RECORD_REST;
+		if (reader->bulk.token)
+			reader->handler->finished(reader->handler->context, reader->bulk.token);
 		return 1;
 	}
 	if (reader->fragment)
@@ -200,9 +184,13 @@ static int read_rest(struct record_reader *reader)
 	reader->fragment -= length;
 	if (reader->fragment)
 		return 0;
-	if (reader->last)
-		end_reply(reader);
 	reader->in_fragment = false;
+	if (reader->last) {
+		reader->reply_size = (7 * reader->reply_size + reader->message) / 8;
+		reader->expected -= reader->expected > 0;
+		reader->part = RECORD_HEAD;
+		reader->message = 0;
+	}
 	return 1;
 }
 
@@ -227,16 +215,12 @@ static int read_part(struct record_reader *reader)
 
 int record_took(struct record_reader *reader, uint32_t length)
 {
+	uint32_t placed = min_of(length, next_bulk(reader));
 	int went_on;
 
-	if (receives_into_place(reader)) {
-		uint32_t placed = min_of(length, bulk_span(reader));
-
-		reader->bulk_done += placed;
-		reader->fragment -= placed;
-		length -= placed;
-	}
-	reader->to += length;
+	reader->bulk_done += placed;
+	reader->fragment -= placed;
+	reader->to += length - placed;
 	do
 		went_on = read_part(reader);
 	while (went_on > 0);

@@ -62,12 +62,6 @@ static void add_span(struct stream *stream, void *bytes, uint32_t length)
 		stream->spans[stream->last++] = (struct iovec){bytes, length};
 }
 
-static void add_head(struct stream *stream, uint32_t length)
-{
-	add_span(stream, stream->heads + stream->heads_used, length);
-	stream->heads_used += length;
-}
-
 uint64_t stream_queue(struct rpc_channel *channel, uint32_t xid, const struct xdr_out *head,
 		      const struct rpc_payload *data)
 {
@@ -79,13 +73,15 @@ uint64_t stream_queue(struct rpc_channel *channel, uint32_t xid, const struct xd
 	uint32_t mark = htobe32(message | RECORD_LAST_FRAGMENT);
 
 	memcpy(start, &mark, MARK);
-	add_head(stream, head_length);
+	add_span(stream, start, head_length);
+	stream->heads_used += head_length;
 	if (length)
 		add_span(stream, data->at, length);
 	if (pad) {
 		/* Zeros, right before the next call's head: both go as one span. */
-		memset(stream->heads + stream->heads_used, 0, pad);
-		add_head(stream, pad);
+		memset(start + head_length, 0, pad);
+		add_span(stream, start + head_length, pad);
+		stream->heads_used += pad;
 	}
 	record_expect(&stream->reader);
 	stream->queued += MARK + message;

@@ -29,39 +29,31 @@ static inline uint32_t xdr_pad(uint32_t length)
 	return -length & 3;
 }
 
-static inline bool xdr_room(struct xdr_out *out, size_t size)
+static inline void xdr_put_fixed(struct xdr_out *out, const void *bytes, uint32_t length)
 {
-	if ((size_t)(out->end - out->at) < size)
+	uint32_t pad = xdr_pad(length);
+
+	if ((size_t)(out->end - out->at) < (size_t)length + pad)
 		out->bad = true;
-	return !out->bad;
+	if (out->bad)
+		return;
+	memcpy(out->at, bytes, length);
+	if (pad)
+		memset(out->at + length, 0, pad);
+	out->at += length + pad;
 }
 
 static inline void xdr_put_u32(struct xdr_out *out, uint32_t value)
 {
-	uint32_t wire = htobe32(value);
+	const uint32_t wire = htobe32(value);
 
-	if (!xdr_room(out, sizeof(wire)))
-		return;
-	memcpy(out->at, &wire, sizeof(wire));
-	out->at += sizeof(wire);
+	xdr_put_fixed(out, &wire, sizeof(wire));
 }
 
 static inline void xdr_put_u64(struct xdr_out *out, uint64_t value)
 {
 	xdr_put_u32(out, value >> 32);
 	xdr_put_u32(out, (uint32_t)value);
-}
-
-static inline void xdr_put_fixed(struct xdr_out *out, const void *bytes, uint32_t length)
-{
-	uint32_t pad = xdr_pad(length);
-
-	if (!xdr_room(out, (size_t)length + pad))
-		return;
-	memcpy(out->at, bytes, length);
-	if (pad)
-		memset(out->at + length, 0, pad);
-	out->at += length + pad;
 }
 
 /* Variable-length opaque or string: its length, then its bytes. */
@@ -71,21 +63,35 @@ static inline void xdr_put_opaque(struct xdr_out *out, const void *bytes, uint32
 	xdr_put_fixed(out, bytes, length);
 }
 
-static inline bool xdr_holds(struct xdr_in *in, size_t size)
+/* Steps over `length` bytes and their pad: where they begin, or NULL. */
+static inline const uint8_t *xdr_skip(struct xdr_in *in, uint32_t length)
 {
-	if ((size_t)(in->end - in->at) < size)
+	const uint8_t *bytes = in->at;
+	size_t padded = (size_t)length + xdr_pad(length);
+
+	if ((size_t)(in->end - bytes) < padded)
 		in->bad = true;
-	return !in->bad;
+	if (in->bad)
+		return NULL;
+	in->at += padded;
+	return bytes;
+}
+
+static inline void xdr_get_fixed(struct xdr_in *in, void *to, uint32_t length)
+{
+	const uint8_t *bytes = xdr_skip(in, length);
+
+	if (bytes)
+		memcpy(to, bytes, length);
 }
 
 static inline uint32_t xdr_get_u32(struct xdr_in *in)
 {
-	uint32_t wire;
+	const uint8_t *bytes = xdr_skip(in, sizeof(uint32_t));
+	uint32_t wire = 0;
 
-	if (!xdr_holds(in, sizeof(wire)))
-		return 0;
-	memcpy(&wire, in->at, sizeof(wire));
-	in->at += sizeof(wire);
+	if (bytes)
+		memcpy(&wire, bytes, sizeof(wire));
 	return be32toh(wire);
 }
 
@@ -94,20 +100,6 @@ static inline uint64_t xdr_get_u64(struct xdr_in *in)
 	uint64_t high = xdr_get_u32(in);
 
 	return high << 32 | xdr_get_u32(in);
-}
-
-static inline void xdr_get_fixed(struct xdr_in *in, void *bytes, uint32_t length)
-{
-	if (!xdr_holds(in, (size_t)length + xdr_pad(length)))
-		return;
-	memcpy(bytes, in->at, length);
-	in->at += length + xdr_pad(length);
-}
-
-static inline void xdr_skip(struct xdr_in *in, uint32_t length)
-{
-	if (xdr_holds(in, (size_t)length + xdr_pad(length)))
-		in->at += length + xdr_pad(length);
 }
 
 #endif

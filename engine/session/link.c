@@ -68,11 +68,6 @@ void link_retry_later(struct link *link)
 		link->retry_delay ? min_of(2 * link->retry_delay, RETRY_LAST) : RETRY_FIRST;
 }
 
-void link_answered(struct link *link)
-{
-	link->retry_delay = 0;
-}
-
 uint64_t link_down_for(const struct link *link, uint64_t now)
 {
 	return link->up || now < link->down_since ? 0 : now - link->down_since;

@@ -42,7 +42,10 @@ void link_close(struct link *link, bool owed);
 
 /* Says when the next channel is opened: later each time, until link_answered(). */
 void link_retry_later(struct link *link);
-void link_answered(struct link *link);
+static inline void link_answered(struct link *link)
+{
+	link->retry_delay = 0;
+}
 
 /* True where a channel failed by what the server sent. */
 static inline bool link_broke_protocol(int error)

@@ -24,7 +24,7 @@ struct notices {
 void notice_lost(struct notices *notices, uint32_t outstanding, int error);
 /* It has stopped answering. */
 void notice_silent(struct notices *notices);
-/* It has answered: the end of such trouble. */
+/* It has answered: the end of such trouble, if it was in_trouble. */
 void notice_answered(struct notices *notices);
 /* The trouble is somebody else's now: others take over. */
 void notice_handed_over(struct notices *notices);

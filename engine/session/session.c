@@ -485,7 +485,8 @@ static void on_finished(void *context, void *token)
 	}
 	channel->broken = 0;
 	channel->hopeless = false;
-	notice_answered(&channel->notices);
+	if (channel->notices.in_trouble)
+		notice_answered(&channel->notices);
 	if (call == channel->setup) {
 		setup_answered(channel, call);
 		return;
