@@ -23,10 +23,11 @@ struct connection {
 	int fd;
 	const struct service *service;
 
-	uint32_t from, to;     /* bytes received and not yet used: stage[from … to) */
-	uint32_t ahead;	       /* how far to fill the stage */
-	uint32_t skip;	       /* bytes of a record, not received yet, that nobody wants */
-	struct answer written; /* the WRITE whose data these are */
+	uint32_t from, to;   /* bytes received and not yet used: stage[from … to) */
+	uint32_t ahead;	     /* how far to fill the stage */
+	uint32_t skip;	     /* bytes of a record, not received yet, that nobody wants */
+	struct xdr_out head; /* the reply to that record, added when the record has come */
+	uint32_t data;	     /* of that reply */
 
 	struct replies replies;
 	uint8_t stage[STAGE];
@@ -42,7 +43,6 @@ struct connection *connection_open(int fd, const struct service *service)
 	connection->service = service;
 	connection->from = connection->to = connection->skip = 0;
 	connection->ahead = STAGE;
-	connection->written.write = false;
 	connection->replies.first = connection->replies.last = 0;
 	return connection;
 }
@@ -65,17 +65,10 @@ static uint32_t staged(const struct connection *connection)
 
 /* --- receiving --- */
 
-/* The WRITE's data has come. There is room for its reply: see answer_record(). */
+/* All of it has come. There is room for its reply: see answer_record(). */
 static void end_record(struct connection *connection)
 {
-	struct xdr_out head;
-
-	if (!connection->written.write)
-		return;
-	connection->written.write = false;
-	replies_begin(&connection->replies, &head);
-	service_wrote(&connection->written, &head);
-	replies_add(&connection->replies, &head, 0);
+	replies_add(&connection->replies, &connection->head, connection->data);
 }
 
 /* Bytes received, 0 for none now, or a negative errno; *full: there may be more. */
@@ -135,27 +128,22 @@ static int answer_record(struct connection *connection)
 	uint32_t mark = xdr_get_u32(&call);
 	uint32_t length = mark & ~LAST_FRAGMENT;
 	uint32_t have = call.end - call.at;
-	struct answer answer;
-	struct xdr_out head;
 
 	if (call.bad)
 		return 0;
 	/* Nobody's client splits its calls into fragments. */
 	if (!(mark & LAST_FRAGMENT) || length > connection->service->write_max + HEAD_MAX)
 		return -EPROTO;
-	if (!replies_begin(&connection->replies, &head))
+	if (!replies_begin(&connection->replies, &connection->head))
 		return -EAGAIN;
 	if (have > length)
 		call.end = call.at + length;
-	if (!service_answer(connection->service, &call, &head, &answer))
+	if (!service_answer(connection->service, &call, &connection->head, &connection->data))
 		return -EPROTO;
 	if (call.bad) {
 		connection->ahead = STAGE;
 		return have < length && have < HEAD_MAX ? 0 : -EPROTO;
 	}
-	connection->written = answer;
-	if (!answer.write)
-		replies_add(&connection->replies, &head, answer.data);
 	begin_skip(connection, length, call.at - start - MARK);
 	return 1;
 }

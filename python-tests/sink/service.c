@@ -230,7 +230,7 @@ static void do_access(struct xdr_in *in, struct xdr_out *out)
 }
 
 static void do_read(const struct service *service, struct xdr_in *in, struct xdr_out *out,
-		    struct answer *answer)
+		    uint32_t *data)
 {
 	uint32_t file, count;
 	bool ours = get_handle(in, &file);
@@ -246,35 +246,39 @@ static void do_read(const struct service *service, struct xdr_in *in, struct xdr
 	size = files_size(file);
 	rest = offset < size ? size - offset : 0;
 	count = min_of(count, service->read_max);
-	answer->data = (uint32_t)min_of(rest, (uint64_t)count);
-	service->counts->read_bytes += answer->data;
+	count = (uint32_t)min_of(rest, (uint64_t)count);
+	service->counts->read_bytes += count;
 	xdr_put_u32(out, NFS3_OK);
 	put_post_attributes(out, file); /* as Linux and Ganesha do */
-	xdr_put_u32(out, answer->data);
-	xdr_put_u32(out, answer->data == rest);
-	xdr_put_u32(out, answer->data);
+	xdr_put_u32(out, count);
+	xdr_put_u32(out, count == rest);
+	xdr_put_u32(out, count);
+	*data = count;
 }
 
 /* Up to its data, which is not waited for. The stability asked for is the one promised. */
-static void do_write(const struct service *service, struct xdr_in *in, struct xdr_out *out,
-		     struct answer *answer)
+static void do_write(const struct service *service, struct xdr_in *in, struct xdr_out *out)
 {
-	uint32_t file, length;
+	uint32_t file;
 	bool ours = get_handle(in, &file);
 	uint64_t offset = xdr_get_u64(in);
+	uint32_t count = xdr_get_u32(in);
+	uint32_t stable = xdr_get_u32(in);
+	uint32_t length = xdr_get_u32(in);
 
-	answer->count = xdr_get_u32(in);
-	answer->stable = xdr_get_u32(in);
-	length = xdr_get_u32(in);
 	if (in->bad)
 		return;
-	if (!ours || length != answer->count || length > service->write_max) {
+	if (!ours || length != count || length > service->write_max) {
 		put_error(out, ours ? NFS3ERR_INVAL : NFS3ERR_BADHANDLE, 2);
 		return;
 	}
-	answer->write = true;
 	files_grow(file, offset + length);
 	service->counts->write_bytes += length;
+	xdr_put_u32(out, NFS3_OK);
+	put_no_wcc(out);
+	xdr_put_u32(out, count);
+	xdr_put_u32(out, stable);
+	xdr_put_u64(out, VERIFIER);
 }
 
 static void do_create(struct xdr_in *in, struct xdr_out *out, bool is_directory)
@@ -401,7 +405,7 @@ static void do_commit(struct xdr_in *in, struct xdr_out *out)
 
 /* An accept_stat. */
 static uint32_t serve_nfs(const struct service *service, uint32_t procedure, struct xdr_in *in,
-			  struct xdr_out *out, struct answer *answer)
+			  struct xdr_out *out, uint32_t *data)
 {
 	switch ((enum nfs_procedure)procedure) {
 	case NFS_NULL: break;
@@ -409,8 +413,8 @@ static uint32_t serve_nfs(const struct service *service, uint32_t procedure, str
 	case NFS_SETATTR: do_setattr(in, out); break;
 	case NFS_LOOKUP: do_lookup(in, out); break;
 	case NFS_ACCESS: do_access(in, out); break;
-	case NFS_READ: do_read(service, in, out, answer); break;
-	case NFS_WRITE: do_write(service, in, out, answer); break;
+	case NFS_READ: do_read(service, in, out, data); break;
+	case NFS_WRITE: do_write(service, in, out); break;
 	case NFS_CREATE: do_create(in, out, false); break;
 	case NFS_MKDIR: do_create(in, out, true); break;
 	case NFS_REMOVE:
@@ -465,7 +469,7 @@ static void skip_auth(struct xdr_in *in)
 
 /* An accept_stat, other than SUCCESS only where nothing was written to `out`. */
 static uint32_t serve(const struct service *service, struct xdr_in *in, struct xdr_out *out,
-		      struct answer *answer)
+		      uint32_t *data)
 {
 	uint32_t program = xdr_get_u32(in);
 	uint32_t version = xdr_get_u32(in);
@@ -478,36 +482,26 @@ static uint32_t serve(const struct service *service, struct xdr_in *in, struct x
 	if (version != VERSION)
 		return PROG_MISMATCH;
 	if (program == PROGRAM_NFS)
-		return serve_nfs(service, procedure, in, out, answer);
+		return serve_nfs(service, procedure, in, out, data);
 	return serve_mount(service, procedure, in, out);
 }
 
 bool service_answer(const struct service *service, struct xdr_in *call, struct xdr_out *head,
-		    struct answer *answer)
+		    uint32_t *data)
 {
 	struct xdr_out start = *head;
-	uint32_t status;
+	uint32_t xid = xdr_get_u32(call), status;
 
-	*answer = (struct answer){.xid = xdr_get_u32(call)};
+	*data = 0;
 	if (xdr_get_u32(call) != CALL || (xdr_get_u32(call) != RPC_VERSION && !call->bad))
 		return false;
-	put_accepted(head, answer->xid, SUCCESS);
-	status = serve(service, call, head, answer);
+	put_accepted(head, xid, SUCCESS);
+	status = serve(service, call, head, data);
 	if (status == SUCCESS)
 		return true;
 	*head = start;
-	put_accepted(head, answer->xid, status);
+	put_accepted(head, xid, status);
 	if (status == PROG_MISMATCH)
 		xdr_put_u64(head, (uint64_t)VERSION << 32 | VERSION);
 	return true;
-}
-
-void service_wrote(const struct answer *answer, struct xdr_out *head)
-{
-	put_accepted(head, answer->xid, SUCCESS);
-	xdr_put_u32(head, NFS3_OK);
-	put_no_wcc(head);
-	xdr_put_u32(head, answer->count);
-	xdr_put_u32(head, answer->stable);
-	xdr_put_u64(head, VERIFIER);
 }
