@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "service.h"
 
+#include "compound.h"
 #include "files.h"
+#include "nfs4.h"
 #include "util.h"
+#include "wire.h"
 
 enum { CALL = 0, REPLY = 1, RPC_VERSION = 2, MSG_ACCEPTED = 0 };
 enum { SUCCESS = 0, PROG_UNAVAIL = 1, PROG_MISMATCH = 2, PROC_UNAVAIL = 3 };
@@ -31,47 +34,13 @@ enum mount_procedure { MOUNT_NULL = 0, MOUNT_MNT = 1, MOUNT_UMNT = 3, MOUNT_EXPO
 enum { NFS3_OK = 0, NFS3ERR_EXIST = 17, NFS3ERR_INVAL = 22, NFS3ERR_NOSPC = 28 };
 enum { NFS3ERR_BADHANDLE = 10001 };
 
-enum { HANDLE_BYTES = 32, HANDLE_WORDS = HANDLE_BYTES / 4, HANDLE_MAGIC = 0x73696e6b };
 enum { TYPE_REGULAR = 1, TYPE_DIRECTORY = 2 };
 enum { CREATE_UNCHECKED = 0, CREATE_GUARDED = 1, CREATE_EXCLUSIVE = 2 };
 enum { FSINFO_PROPERTIES = 0x1b }; /* links, symbolic links, homogeneous, settable times */
 
-static const uint64_t VERIFIER = 0x6e66732d73696e6b;
 static const uint64_t SPACE = 1ull << 50; /* what FSSTAT says is there */
 
-/* --- handles and attributes --- */
-
-static void put_handle(struct xdr_out *out, uint32_t file)
-{
-	xdr_put_u32(out, HANDLE_BYTES);
-	xdr_put_u32(out, HANDLE_MAGIC);
-	xdr_put_u32(out, file);
-	for (int i = 2; i < HANDLE_WORDS; i++)
-		xdr_put_u32(out, 0);
-}
-
-/*
- * A handle that is not made here stands for FILE_ANY: clients without MOUNT and LOOKUP are served
- * too. False for one of ours without a file; an incomplete one makes `in` bad.
- */
-static bool get_handle(struct xdr_in *in, uint32_t *file)
-{
-	uint32_t length = xdr_get_u32(in);
-	uint32_t magic;
-
-	*file = FILE_ANY;
-	if (in->bad || length != HANDLE_BYTES) {
-		xdr_skip(in, length);
-		return !in->bad;
-	}
-	magic = xdr_get_u32(in);
-	if (magic == HANDLE_MAGIC)
-		*file = xdr_get_u32(in);
-	else
-		xdr_skip(in, 4);
-	xdr_skip(in, HANDLE_BYTES - 8);
-	return files_exist(*file);
-}
+/* --- attributes --- */
 
 static void put_time(struct xdr_out *out)
 {
@@ -127,15 +96,6 @@ static void get_new_attributes(struct xdr_in *in, bool *has_size, uint64_t *size
 	for (int i = 0; i < TIMES; i++)
 		if (xdr_get_u32(in) == TO_CLIENT_TIME)
 			xdr_get_u64(in);
-}
-
-/* A name in place; false where it is none. */
-static bool get_name(struct xdr_in *in, const char **name, uint32_t *length)
-{
-	*length = xdr_get_u32(in);
-	*name = (const char *)in->at;
-	xdr_skip(in, *length);
-	return !in->bad && *length && *length <= FILE_NAME_MAX;
 }
 
 /* --- reply headers --- */
@@ -230,7 +190,7 @@ static void do_access(struct xdr_in *in, struct xdr_out *out)
 }
 
 static void do_read(const struct service *service, struct xdr_in *in, struct xdr_out *out,
-		    struct answer *answer)
+		    uint32_t *data)
 {
 	uint32_t file, count;
 	bool ours = get_handle(in, &file);
@@ -246,35 +206,39 @@ static void do_read(const struct service *service, struct xdr_in *in, struct xdr
 	size = files_size(file);
 	rest = offset < size ? size - offset : 0;
 	count = min_of(count, service->read_max);
-	answer->data = (uint32_t)min_of(rest, (uint64_t)count);
-	service->counts->read_bytes += answer->data;
+	count = (uint32_t)min_of(rest, (uint64_t)count);
+	service->counts->read_bytes += count;
 	xdr_put_u32(out, NFS3_OK);
 	put_post_attributes(out, file); /* as Linux and Ganesha do */
-	xdr_put_u32(out, answer->data);
-	xdr_put_u32(out, answer->data == rest);
-	xdr_put_u32(out, answer->data);
+	xdr_put_u32(out, count);
+	xdr_put_u32(out, count == rest);
+	xdr_put_u32(out, count);
+	*data = count;
 }
 
 /* Up to its data, which is not waited for. The stability asked for is the one promised. */
-static void do_write(const struct service *service, struct xdr_in *in, struct xdr_out *out,
-		     struct answer *answer)
+static void do_write(const struct service *service, struct xdr_in *in, struct xdr_out *out)
 {
-	uint32_t file, length;
+	uint32_t file;
 	bool ours = get_handle(in, &file);
 	uint64_t offset = xdr_get_u64(in);
+	uint32_t count = xdr_get_u32(in);
+	uint32_t stable = xdr_get_u32(in);
+	uint32_t length = xdr_get_u32(in);
 
-	answer->count = xdr_get_u32(in);
-	answer->stable = xdr_get_u32(in);
-	length = xdr_get_u32(in);
 	if (in->bad)
 		return;
-	if (!ours || length != answer->count || length > service->write_max) {
+	if (!ours || length != count || length > service->write_max) {
 		put_error(out, ours ? NFS3ERR_INVAL : NFS3ERR_BADHANDLE, 2);
 		return;
 	}
-	answer->write = true;
 	files_grow(file, offset + length);
 	service->counts->write_bytes += length;
+	xdr_put_u32(out, NFS3_OK);
+	put_no_wcc(out);
+	xdr_put_u32(out, count);
+	xdr_put_u32(out, stable);
+	xdr_put_u64(out, WRITE_VERIFIER);
 }
 
 static void do_create(struct xdr_in *in, struct xdr_out *out, bool is_directory)
@@ -396,12 +360,12 @@ static void do_commit(struct xdr_in *in, struct xdr_out *out)
 	}
 	xdr_put_u32(out, NFS3_OK);
 	put_no_wcc(out);
-	xdr_put_u64(out, VERIFIER);
+	xdr_put_u64(out, WRITE_VERIFIER);
 }
 
 /* An accept_stat. */
 static uint32_t serve_nfs(const struct service *service, uint32_t procedure, struct xdr_in *in,
-			  struct xdr_out *out, struct answer *answer)
+			  struct xdr_out *out, uint32_t *data)
 {
 	switch ((enum nfs_procedure)procedure) {
 	case NFS_NULL: break;
@@ -409,8 +373,8 @@ static uint32_t serve_nfs(const struct service *service, uint32_t procedure, str
 	case NFS_SETATTR: do_setattr(in, out); break;
 	case NFS_LOOKUP: do_lookup(in, out); break;
 	case NFS_ACCESS: do_access(in, out); break;
-	case NFS_READ: do_read(service, in, out, answer); break;
-	case NFS_WRITE: do_write(service, in, out, answer); break;
+	case NFS_READ: do_read(service, in, out, data); break;
+	case NFS_WRITE: do_write(service, in, out); break;
 	case NFS_CREATE: do_create(in, out, false); break;
 	case NFS_MKDIR: do_create(in, out, true); break;
 	case NFS_REMOVE:
@@ -424,6 +388,14 @@ static uint32_t serve_nfs(const struct service *service, uint32_t procedure, str
 	if (!in->bad)
 		service->counts->nfs[procedure]++;
 	return SUCCESS;
+}
+
+static uint32_t serve_nfs4(const struct service *service, uint32_t procedure, struct xdr_in *in,
+			   bool whole, struct xdr_out *out, uint32_t *data)
+{
+	if (procedure == NFS4_COMPOUND)
+		compound_serve(service, in, whole, out, data);
+	return procedure <= NFS4_COMPOUND ? SUCCESS : PROC_UNAVAIL;
 }
 
 /* --- MOUNT --- */
@@ -464,10 +436,9 @@ static void skip_auth(struct xdr_in *in)
 }
 
 /* An accept_stat, other than SUCCESS only where nothing was written to `out`. */
-static uint32_t serve(const struct service *service, struct xdr_in *in, struct xdr_out *out,
-		      struct answer *answer)
+static uint32_t serve(const struct service *service, uint32_t program, struct xdr_in *in,
+		      bool whole, struct xdr_out *out, uint32_t *data)
 {
-	uint32_t program = xdr_get_u32(in);
 	uint32_t version = xdr_get_u32(in);
 	uint32_t procedure = xdr_get_u32(in);
 
@@ -475,39 +446,34 @@ static uint32_t serve(const struct service *service, struct xdr_in *in, struct x
 	skip_auth(in);
 	if (program != PROGRAM_NFS && program != PROGRAM_MOUNT)
 		return PROG_UNAVAIL;
+	if (program == PROGRAM_NFS && version == NFS4_VERSION)
+		return serve_nfs4(service, procedure, in, whole, out, data);
 	if (version != VERSION)
 		return PROG_MISMATCH;
 	if (program == PROGRAM_NFS)
-		return serve_nfs(service, procedure, in, out, answer);
+		return serve_nfs(service, procedure, in, out, data);
 	return serve_mount(service, procedure, in, out);
 }
 
-bool service_answer(const struct service *service, struct xdr_in *call, struct xdr_out *head,
-		    struct answer *answer)
+bool service_answer(const struct service *service, struct xdr_in *call, bool whole,
+		    struct xdr_out *head, uint32_t *data)
 {
 	struct xdr_out start = *head;
-	uint32_t status;
+	uint32_t xid = xdr_get_u32(call), program, status;
 
-	*answer = (struct answer){.xid = xdr_get_u32(call)};
+	*data = 0;
 	if (xdr_get_u32(call) != CALL || (xdr_get_u32(call) != RPC_VERSION && !call->bad))
 		return false;
-	put_accepted(head, answer->xid, SUCCESS);
-	status = serve(service, call, head, answer);
+	put_accepted(head, xid, SUCCESS);
+	program = xdr_get_u32(call);
+	status = serve(service, program, call, whole, head, data);
 	if (status == SUCCESS)
 		return true;
 	*head = start;
-	put_accepted(head, answer->xid, status);
-	if (status == PROG_MISMATCH)
-		xdr_put_u64(head, (uint64_t)VERSION << 32 | VERSION);
+	put_accepted(head, xid, status);
+	if (status == PROG_MISMATCH) {
+		xdr_put_u32(head, VERSION);
+		xdr_put_u32(head, program == PROGRAM_NFS ? NFS4_VERSION : VERSION);
+	}
 	return true;
-}
-
-void service_wrote(const struct answer *answer, struct xdr_out *head)
-{
-	put_accepted(head, answer->xid, SUCCESS);
-	xdr_put_u32(head, NFS3_OK);
-	put_no_wcc(head);
-	xdr_put_u32(head, answer->count);
-	xdr_put_u32(head, answer->stable);
-	xdr_put_u64(head, VERIFIER);
 }

@@ -7,30 +7,30 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "session.h"
+#include "connection.h"
 #include "util.h"
 
 /* Waits for more calls, or until the client takes its replies. */
-static void wait_for(const struct worker *worker, struct session *session, uint32_t events)
+static void wait_for(const struct worker *worker, struct connection *connection, uint32_t events)
 {
-	struct epoll_event event = {.events = events, .data.ptr = session};
+	struct epoll_event event = {.events = events, .data.ptr = connection};
 
-	epoll_ctl(worker->epoll, EPOLL_CTL_MOD, session_fd(session), &event);
+	epoll_ctl(worker->epoll, EPOLL_CTL_MOD, connection_fd(connection), &event);
 }
 
 static void serve(struct worker *worker, const struct epoll_event *event)
 {
-	struct session *session = event->data.ptr;
-	int error = session_serve(session);
+	struct connection *connection = event->data.ptr;
+	int error = connection_serve(connection);
 
 	if (error == -EAGAIN) {
-		wait_for(worker, session, EPOLLOUT);
+		wait_for(worker, connection, EPOLLOUT);
 	} else if (error) {
 		if (error == -EPROTO)
 			fprintf(stderr, "nfs-sink: a client sent something that is no NFS call\n");
-		session_close(session);
+		connection_close(connection);
 	} else if (event->events & EPOLLOUT) {
-		wait_for(worker, session, EPOLLIN);
+		wait_for(worker, connection, EPOLLIN);
 	}
 }
 
@@ -81,11 +81,11 @@ int worker_start(struct worker *worker, const struct worker_config *config)
 
 void worker_give(struct worker *worker, int fd)
 {
-	struct session *session = session_open(fd, &worker->service);
-	struct epoll_event event = {.events = EPOLLIN, .data.ptr = session};
+	struct connection *connection = connection_open(fd, &worker->service);
+	struct epoll_event event = {.events = EPOLLIN, .data.ptr = connection};
 
-	if (!session)
+	if (!connection)
 		close(fd);
 	else if (epoll_ctl(worker->epoll, EPOLL_CTL_ADD, fd, &event))
-		session_close(session);
+		connection_close(connection);
 }
