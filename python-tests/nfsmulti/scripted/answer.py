@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Literal
 
 from nfsmulti.scripted.protocol import (
@@ -22,17 +22,22 @@ from nfsmulti.scripted.protocol import (
     Stable,
     denied,
 )
+from nfsmulti.scripted.protocol4 import Nfs4
 
 if TYPE_CHECKING:
     from nfsmulti.scripted.server import ScriptedServer
 
 DATA: tuple[Procedure, ...] = (Nfs.READ, Nfs.WRITE, Nfs.COMMIT)
+DATA4: tuple[Procedure, ...] = (Nfs4.READ, Nfs4.WRITE, Nfs4.COMMIT)
 _FIRST_UNRESERVED_PORT = 1024
 
 
 @dataclass(eq=False)
 class Call:
-    """A call that the server has got, as its log keeps it."""
+    """A call that the server has got, as its log keeps it.
+
+    NFSv4.1: one for COMPOUND, and one for each of its operations that the server came to.
+    """
 
     procedure: Procedure
     xid: int
@@ -49,16 +54,28 @@ class Call:
     time: float = field(default_factory=time.monotonic)
     answered: float | None = None  # when the reply was handed to the kernel
 
+    # NFSv4.1's operations alone
+    session: bytes = b""
+    slot: int | None = None
+    sequence: int = 0
+    status: int | None = None  # what it ended with; RETRY_UNCACHED_REP is SEQUENCE's
+    replayed: bool = False  # SEQUENCE: the slot's reply went out again, nothing was carried out
+
 
 @dataclass(frozen=True)
 class Answer:
-    """How a call is answered. As it stands: as a sound server does."""
+    """How a call is answered. As it stands: as a sound server does.
+
+    NFSv4.1: COMPOUND and each operation have answers of their own. What they say of the message
+    and how it is sent is taken from the first that says something of it. Where an operation is
+    neither carried out nor answered, the compound is as if it had not come: its slot has not moved.
+    """
 
     # What is done
     do: Callable[[ScriptedServer], object] | None = None  # to the server, before all else
     act: bool = True  # False: the call is not carried out, only answered
     reply: bool = True  # False: nothing goes back
-    status: int | None = None  # of the procedure; other than OK: it is not carried out
+    status: int | None = None  # of the procedure or operation; but for OK it is not carried out
     limit: int | None = None  # READ, WRITE: bytes that it moves at most
 
     # What the results say
@@ -70,7 +87,7 @@ class Answer:
     committed: int | None = None  # WRITE: UNSTABLE is done as well as said
     verifier: bytes | None = None  # WRITE, COMMIT
     attributes: int | None = None  # the flags before optional attributes: 0, 1, or nonsense
-    results: bytes | None = None  # other results altogether
+    results: bytes | None = None  # other results altogether; of an operation: from its status on
 
     # What the RPC message says
     rpc: bytes | None = None  # what protocol.accepted(), denied() or rpc_mismatch() give
@@ -91,7 +108,24 @@ class Answer:
         ""  # what becomes of the connection then: "close" or "reset"
     )
 
+    def delivers(self) -> bool:
+        """Whether it says something of the message, or how it is sent."""
+        return any(getattr(self, name) != sound for name, sound in _DELIVERY.items())
 
+
+_RESULTS: tuple[str, ...] = (
+    "do",
+    "act",
+    "status",
+    "limit",
+    "count",
+    "length",
+    "extra",
+    "spoil",
+    "eof",
+)
+_RESULTS += ("committed", "verifier", "attributes", "results")
+_DELIVERY = {one.name: one.default for one in fields(Answer) if one.name not in _RESULTS}
 SOUND = Answer()
 
 Hook = Callable[[Call], Answer | None]
@@ -110,7 +144,7 @@ def on(
 
     `every` picks each so manyth of them.
     """
-    wanted = (procedures,) if isinstance(procedures, Nfs | Mount) else tuple(procedures)
+    wanted = (procedures,) if isinstance(procedures, Nfs | Mount | Nfs4) else tuple(procedures)
 
     def hook(call: Call) -> Answer | None:
         if call.procedure not in wanted or call.nth <= after:

@@ -25,6 +25,7 @@ from nfsmulti.scripted.protocol import (
     parse_call,
     record,
 )
+from nfsmulti.scripted.protocol4 import Nfs4
 
 _RECEIVE_SIZE = 1 << 20
 _RECORD_MAX = 128 << 20
@@ -44,6 +45,15 @@ class Host(Protocol):
         self, connection: Connection, rpc: RpcCall, arguments: Arguments
     ) -> tuple[Call, Answer]:
         """Log a call and give the script's answer."""
+
+    def compound(self, connection: Connection, rpc: RpcCall) -> tuple[Call, Answer, bytes]:
+        """Carry a COMPOUND out as the script wants; give how it is delivered, and its results.
+
+        Raises EOFError or ValueError where it is none.
+        """
+
+    def version_refused(self) -> int | None:
+        """Give the version of NFS that is not offered."""
 
 
 class _ConnectionEnded(Exception):  # noqa: N818 - which is no error
@@ -122,12 +132,12 @@ class Connection:
 
     async def _handle(self, data: bytes) -> None:
         try:
-            rpc = parse_call(data)
+            rpc = parse_call(data, self._host.version_refused())
         except (EOFError, ValueError):
             raise _ConnectionEnded from None
         if rpc.refusal is not None:
             await self._send(record(message(rpc.xid, rpc.refusal)))
-        elif not isinstance(rpc.procedure, self._program):
+        elif isinstance(rpc.procedure, Mount) != (self._program is Mount):
             refusal = accepted(AcceptStat.PROG_UNAVAIL)
             await self._send(record(message(rpc.xid, refusal)))
         else:
@@ -135,22 +145,27 @@ class Connection:
 
     async def _carry_out(self, rpc: RpcCall) -> None:
         try:
-            arguments = decode(rpc.procedure, rpc.arguments)
+            if rpc.procedure is Nfs4.COMPOUND:
+                call, answer, results = self._host.compound(self, rpc)
+            else:
+                call, answer, results = self._run(rpc, decode(rpc.procedure, rpc.arguments))
         except (EOFError, ValueError):
             refusal = accepted(AcceptStat.GARBAGE_ARGS)
             await self._send(record(message(rpc.xid, refusal)))
             return
-        procedures = self._host.procedures
-        call, answer = self._host.ask(self, rpc, arguments)
-        outcome = procedures.run(rpc.procedure, arguments, answer, rpc.credentials)
-        call.moved = outcome.moved
-        rest = accepted(AcceptStat.SUCCESS, outcome.results) if answer.rpc is None else answer.rpc
+        rest = accepted(AcceptStat.SUCCESS, results) if answer.rpc is None else answer.rpc
         xid = rpc.xid if answer.xid is None else answer.xid
         delivery = self._deliver(call, answer, message(xid, rest, answer.message_type))
         if answer.delay or answer.repeat or answer.pause:
             self._later(delivery)
         else:
             await delivery
+
+    def _run(self, rpc: RpcCall, arguments: Arguments) -> tuple[Call, Answer, bytes]:
+        call, answer = self._host.ask(self, rpc, arguments)
+        outcome = self._host.procedures.run(rpc.procedure, arguments, answer, rpc.credentials)
+        call.moved = outcome.moved
+        return call, answer, outcome.results
 
     def _later(self, delivery: Coroutine[None, None, None]) -> None:
         """Deliver while further calls are read."""

@@ -12,6 +12,7 @@ from xdrlib3 import Packer, Unpacker
 from nfsmulti.scripted.answer import Answer
 from nfsmulti.scripted.files import Directory, File, FileSystem, NfsError, Node
 from nfsmulti.scripted.protocol import Credentials, Mount, Nfs, Procedure, Stable, Status
+from nfsmulti.scripted.protocol4 import Nfs4
 
 _REGULAR, _DIRECTORY = 1, 2  # ftype3
 _UNCHECKED, _EXCLUSIVE = 0, 2  # createmode3
@@ -83,7 +84,7 @@ def decode(procedure: Procedure, source: Unpacker) -> Arguments:
     """Read a call's arguments. Raises EOFError or ValueError where they are none."""
     if procedure in (Mount.MNT, Mount.UMNT):
         return Arguments(name=_name(source))
-    if isinstance(procedure, Mount) or procedure is Nfs.NULL:
+    if isinstance(procedure, Mount | Nfs4) or procedure is Nfs.NULL:
         return Arguments()
     return _DECODERS.get(procedure, _decode_handle)(source)
 
@@ -283,6 +284,8 @@ class Procedures:
         task = _Task(arguments, answer, caller, results)
         if isinstance(procedure, Mount):
             self._mount(procedure, task)
+            moved = 0
+        elif isinstance(procedure, Nfs4):  # NULL
             moved = 0
         else:
             moved = self._run_nfs(procedure, task)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""ONC RPC (RFC 5531), MOUNT version 3 and NFS version 3 (RFC 1813): numbers and message headers."""
+"""ONC RPC (RFC 5531), MOUNT version 3 and NFS version 3 (RFC 1813): numbers and message headers.
+
+NFS version 4's numbers are protocol4's.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ from enum import Enum, IntEnum
 
 from xdrlib3 import Unpacker
 
+from nfsmulti.scripted.protocol4 import Nfs4
+
 LAST_FRAGMENT = 1 << 31
 MARK_SIZE = 4
 CALL, REPLY = 0, 1
@@ -17,6 +22,7 @@ _ACCEPTED, _DENIED = 0, 1
 _RPC_MISMATCH, _AUTH_ERROR = 0, 1
 _AUTH_SYS = 1
 _PROGRAM_VERSION = 3
+_NFS, _MOUNT = 100003, 100005
 
 
 class Nfs(Enum):
@@ -51,8 +57,14 @@ class Mount(Enum):
     EXPORT = 5
 
 
-Procedure = Nfs | Mount
-PROGRAMS: dict[int, type[Nfs | Mount]] = {100003: Nfs, 100005: Mount}
+Procedure = Nfs | Mount | Nfs4  # an operation of version 4 counts as one
+PROGRAMS: dict[int, dict[int, dict[int, Procedure]]] = {  # procedures by version and number
+    _NFS: {
+        3: {one.value: one for one in Nfs},
+        4: {one.value: one for one in (Nfs4.NULL, Nfs4.COMPOUND)},
+    },
+    _MOUNT: {3: {one.value: one for one in Mount}},
+}
 
 
 class Status(IntEnum):
@@ -181,8 +193,8 @@ def record(data: bytes, fragments: tuple[int, ...] = ()) -> bytes:
             return b"".join(parts)
 
 
-def parse_call(data: bytes) -> RpcCall:
-    """Read a call's header. Raises ValueError or EOFError where it is none."""
+def parse_call(data: bytes, without: int | None = None) -> RpcCall:
+    """Read a call's header; one version is not offered. Raises ValueError or EOFError."""
     source = Unpacker(data)
     xid, kind, version, number, program_version, procedure = (
         source.unpack_uint() for _ in range(6)
@@ -192,19 +204,18 @@ def parse_call(data: bytes) -> RpcCall:
     credentials = _credentials(source)
     source.unpack_uint()
     source.unpack_opaque()
-    program = PROGRAMS.get(number)
+    versions = {key: one for key, one in PROGRAMS.get(number, {}).items() if key != without}
+    known = versions.get(program_version, {}).get(procedure)
     refusal = None
     if version != _RPC_VERSION:
         refusal = rpc_mismatch(_RPC_VERSION, _RPC_VERSION)
-    elif program is None:
+    elif not versions:
         refusal = accepted(AcceptStat.PROG_UNAVAIL)
-    elif program_version != _PROGRAM_VERSION:
-        versions = _words(_PROGRAM_VERSION, _PROGRAM_VERSION)
-        refusal = accepted(AcceptStat.PROG_MISMATCH, versions)
-    elif procedure not in {known.value for known in program}:
+    elif program_version not in versions:
+        refusal = accepted(AcceptStat.PROG_MISMATCH, _words(min(versions), max(versions)))
+    elif known is None:
         refusal = accepted(AcceptStat.PROC_UNAVAIL)
-    known_procedure = Nfs.NULL if refusal or program is None else program(procedure)
-    return RpcCall(xid, known_procedure, credentials, source, refusal)
+    return RpcCall(xid, known or Nfs.NULL, credentials, source, refusal)
 
 
 def _credentials(source: Unpacker) -> Credentials:

@@ -18,10 +18,16 @@ from concurrent.futures import Future
 from typing import Self, TypeVar
 
 from nfsmulti.scripted.answer import SOUND, Answer, Call, Hook
+from nfsmulti.scripted.arguments4 import Arguments4
+from nfsmulti.scripted.compound import Compounds, UnheardError
 from nfsmulti.scripted.connection import Connection, Program
 from nfsmulti.scripted.files import Directory, File, NfsError
+from nfsmulti.scripted.opens4 import Open
+from nfsmulti.scripted.operations4 import Scene
 from nfsmulti.scripted.procedures import Arguments, Export, Procedures
 from nfsmulti.scripted.protocol import Mount, Nfs, Procedure, RpcCall
+from nfsmulti.scripted.protocol4 import Nfs4
+from nfsmulti.scripted.sessions4 import Client, Session, Terms
 
 _BACKLOG = 256
 _START_SECONDS = _STOP_SECONDS = 60.0
@@ -32,7 +38,7 @@ _Item = TypeVar("_Item")
 
 
 class ScriptedServer:
-    """A server of MOUNT and NFS version 3 on ports of the kernel's choice.
+    """A server of MOUNT, NFS version 3 and NFS version 4.1 on ports of the kernel's choice.
 
     Use it in a `with`; an exception of a hook is raised at its end. Each of `addresses` serves the
     same files on the same two ports.
@@ -46,10 +52,13 @@ class ScriptedServer:
         nfs_port: int = 0,
         mount_port: int = 0,
         receive_buffer: int | None = None,
+        terms: Terms | None = None,
     ):
         self.hooks = list(hooks)
         self.export = export or Export()
+        self.terms = terms or Terms()
         self.procedures = Procedures(self.export)
+        self._compounds = Compounds(self.export, self.terms)
         self.addresses = tuple(addresses)
         self._receive_buffer = receive_buffer
         self._log: list[Call] = []
@@ -101,8 +110,13 @@ class ScriptedServer:
         """Give the export's URL at an address (the first one), with further arguments."""
         host = address or self.addresses[0]
         words = {"nfsport": self.nfs_port, "mountport": self.mount_port, **arguments}
-        query = "&".join(f"{key}={value}" for key, value in words.items())
-        return f"nfs://{f'[{host}]' if ':' in host else host}{self.export.path}?{query}"
+        return f"nfs://{_bracketed(host)}{self.export.path}?{_query(words)}"
+
+    def url4(self, address: str | None = None, **arguments: object) -> str:
+        """Give the export's URL of NFSv4.1 at an address (the first one)."""
+        host = _bracketed(address or self.addresses[0])
+        words = {"version": "4.1", **arguments}
+        return f"nfs://{host}:{self.nfs_port}{self.export.path}?{_query(words)}"
 
     def pool(self, **arguments: object) -> str:
         """Give the pool of all addresses."""
@@ -114,6 +128,18 @@ class ScriptedServer:
         """Give the calls so far in the order of their arrival; of these procedures, or all."""
         log = self._log[:]
         return [call for call in log if call.procedure in procedures] if procedures else log
+
+    def clients(self) -> list[Client]:
+        """Give the client IDs of NFSv4.1 that there are."""
+        return list(self._compounds.sessions.clients.values())
+
+    def sessions(self) -> list[Session]:
+        """Give the sessions of NFSv4.1 that there are."""
+        return list(self._compounds.sessions.sessions.values())
+
+    def opens(self) -> list[Open]:
+        """Give what clients of NFSv4.1 have open."""
+        return list(self._compounds.opens.all.values())
 
     def wait_for(self, condition: Callable[[], bool], seconds: float = 60.0) -> None:
         """Wait until the condition holds, which is looked at after each call."""
@@ -157,10 +183,16 @@ class ScriptedServer:
     # --- what may happen to it ---
 
     def restart(self, down: float = 0.0) -> None:
-        """Lose what was not committed and all connections; answer again after `down` seconds."""
+        """Lose what was not committed and all connections; answer again after `down` seconds.
+
+        NFSv4.1's clients, sessions and opens are forgotten. A grace period begins for the clients
+        that there were: it ends when each has sent RECLAIM_COMPLETE, after Terms.grace seconds, or
+        by end_grace().
+        """
 
         def die() -> None:
             self.export.files.restart()
+            self._compounds.restart()
             if down:
                 self.refuse()
                 self.later(down, self.accept)
@@ -171,6 +203,22 @@ class ScriptedServer:
     def new_verifier(self) -> None:
         """Lose what was not committed, but no connection."""
         self._do(self.export.files.restart)
+
+    def end_grace(self) -> None:
+        """End the grace period of a restart."""
+        self._do(self._compounds.sessions.end_grace)
+
+    def expire(self) -> None:
+        """Forget all clients of NFSv4.1 with all they have, as where their leases have ended."""
+        self._do(self._compounds.expire)
+
+    def end_sessions(self) -> None:
+        """Forget all sessions of NFSv4.1, but no client."""
+        self._do(lambda: self._compounds.sessions.sessions.clear())
+
+    def revoke(self) -> None:
+        """Revoke all that clients of NFSv4.1 have open."""
+        self._do(self._compounds.opens.revoke)
 
     def reset_connections(self) -> None:
         """End all connections by RST."""
@@ -237,20 +285,55 @@ class ScriptedServer:
         self, connection: Connection, rpc: RpcCall, arguments: Arguments
     ) -> tuple[Call, Answer]:
         """Log a call, and ask the hooks how it is to be answered."""
-        nth = self._counts[rpc.procedure] = self._counts.get(rpc.procedure, 0) + 1
-        call = Call(
-            procedure=rpc.procedure,
+        call = self._call(connection, rpc, rpc.procedure)
+        call.file = self.procedures.path_of(arguments)
+        call.offset, call.count = arguments.offset, arguments.count
+        call.stable = arguments.stable
+        return call, self._decide(call)
+
+    def compound(self, connection: Connection, rpc: RpcCall) -> tuple[Call, Answer, bytes]:
+        """Carry a COMPOUND out, and ask the hooks for it and for each of its operations."""
+        whole = self._call(connection, rpc, Nfs4.COMPOUND)
+        answers = [self._decide(whole)]
+
+        def ask(operation: Nfs4, arguments: Arguments4, scene: Scene) -> tuple[Call, Answer]:
+            call = self._call(connection, rpc, operation)
+            call.file = self._compounds.path_of(arguments, scene)
+            call.offset, call.count = arguments.offset, arguments.count
+            call.stable = arguments.stable
+            call.session, call.slot, call.sequence = scene.place(arguments)
+            answers.append(self._decide(call))
+            return call, answers[-1]
+
+        scene = Scene(connection.number, connection.server[0], rpc.credentials)
+        try:
+            results = self._compounds.run(rpc.arguments, scene, answers[0], ask)
+        except UnheardError:
+            results = b""
+        if answers[0].results is not None:
+            results = answers[0].results
+        delivery = next((one for one in answers if one.delivers()), SOUND)
+        return whole, delivery, results
+
+    def version_refused(self) -> int | None:
+        """Give the version of NFS that is not offered."""
+        return None if self.terms.minors else 4
+
+    def _call(self, connection: Connection, rpc: RpcCall, procedure: Procedure) -> Call:
+        """Give the log's entry for a call."""
+        nth = self._counts[procedure] = self._counts.get(procedure, 0) + 1
+        return Call(
+            procedure=procedure,
             xid=rpc.xid,
             connection=connection.number,
             client=connection.client,
             server=connection.server,
             credentials=rpc.credentials,
             nth=nth,
-            file=self.procedures.path_of(arguments),
-            offset=arguments.offset,
-            count=arguments.count,
-            stable=arguments.stable,
         )
+
+    def _decide(self, call: Call) -> Answer:
+        """Log a call, and ask the hooks."""
         with self._logged:
             self._log.append(call)
             self._logged.notify_all()
@@ -259,10 +342,10 @@ class ScriptedServer:
             answer = next(filter(None, answers), SOUND)
             if answer.do is not None:
                 answer.do(self)
-            return call, answer
+            return answer
         except Exception as error:
             self._failure = self._failure or error
-            return call, SOUND
+            return SOUND
 
     # --- its thread ---
 
@@ -323,6 +406,14 @@ class ScriptedServer:
         self._connections.discard(connection)
         if not task.cancelled():
             self._failure = self._failure or task.exception()
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _query(words: dict[str, object]) -> str:
+    return "&".join(f"{key}={value}" for key, value in words.items())
 
 
 class _Listener:

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The arguments of NFSv4.1's operations, decoded (RFC 8881, 18)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from xdrlib3 import Unpacker
+
+from nfsmulti.scripted.attributes4 import unpack_bitmap, unpack_settable
+from nfsmulti.scripted.opens4 import ANONYMOUS, Stateid
+from nfsmulti.scripted.protocol import Stable
+from nfsmulti.scripted.protocol4 import (
+    SESSION_ID_SIZE,
+    VERIFIER_SIZE,
+    Attribute,
+    Claim,
+    Create,
+    Nfs4,
+    Share,
+)
+from nfsmulti.scripted.sessions4 import Channel
+
+_OTHER_SIZE = 12
+_TIME_SIZE = 12
+_AUTH_NONE, _AUTH_SYS = 0, 1
+_LINK, _BLOCK, _CHARACTER = 5, 3, 4  # nfs_ftype4
+_SHARE_BITS = 3
+
+
+@dataclass(frozen=True)
+class Arguments4:
+    """An operation's arguments, as far as it has them."""
+
+    handle: bytes = b""  # PUTFH
+    name: str = ""
+    offset: int = 0
+    count: int = 0  # ACCESS: what is asked for
+    stable: Stable = Stable.UNSTABLE
+    data: bytes = b""
+    stateid: Stateid = ANONYMOUS
+    wanted: frozenset[int] = frozenset()  # GETATTR
+    settable: dict[Attribute, int] = field(default_factory=dict)  # SETATTR, OPEN, CREATE
+    kind: int = 0  # CREATE: nfs_ftype4
+    flag: bool = False  # RECLAIM_COMPLETE: one file system alone
+    id: bytes = b""  # of a session or a client
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExchangeArguments(Arguments4):
+    """EXCHANGE_ID's; `id` is the owner."""
+
+    verifier: bytes
+    flags: int
+    protect: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionArguments(Arguments4):
+    """CREATE_SESSION's; `id` is the client ID."""
+
+    sequence: int
+    flags: int
+    fore: Channel
+    back: Channel
+
+
+@dataclass(frozen=True, kw_only=True)
+class SequenceArguments(Arguments4):
+    """SEQUENCE's; `id` is the session."""
+
+    sequence: int
+    slot: int
+    highest: int
+    cache: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenArguments(Arguments4):
+    """OPEN's; `id` is the open-owner."""
+
+    access: Share
+    deny: Share
+    how: Create | None  # None: the file must be there
+    claim: Claim
+    verifier: bytes  # where it is exclusive
+
+
+def decode4(operation: Nfs4, source: Unpacker) -> Arguments4:
+    """Read an operation's arguments. Raises EOFError or ValueError where they are none."""
+    return _DECODERS.get(operation, _nothing)(source)
+
+
+def _nothing(_: Unpacker) -> Arguments4:
+    return Arguments4()
+
+
+def _unpack_name(source: Unpacker) -> str:
+    return source.unpack_string().decode(errors="surrogateescape")
+
+
+def _unpack_stateid(source: Unpacker) -> Stateid:
+    return Stateid(source.unpack_uint(), source.unpack_fopaque(_OTHER_SIZE))
+
+
+def _unpack_channel(source: Unpacker) -> Channel:
+    source.unpack_uint()  # the padding of headers
+    channel = Channel(*(source.unpack_uint() for _ in range(5)))
+    source.unpack_array(source.unpack_uint)
+    return channel
+
+
+def _access(source: Unpacker) -> Arguments4:
+    return Arguments4(count=source.unpack_uint())
+
+
+def _close(source: Unpacker) -> Arguments4:
+    source.unpack_uint()
+    return Arguments4(stateid=_unpack_stateid(source))
+
+
+def _commit(source: Unpacker) -> Arguments4:
+    return Arguments4(offset=source.unpack_uhyper(), count=source.unpack_uint())
+
+
+def _create(source: Unpacker) -> Arguments4:
+    kind = source.unpack_uint()
+    if kind == _LINK:
+        source.unpack_opaque()
+    elif kind in (_BLOCK, _CHARACTER):
+        source.unpack_uhyper()
+    return Arguments4(kind=kind, name=_unpack_name(source), settable=unpack_settable(source))
+
+
+def _getattr(source: Unpacker) -> Arguments4:
+    return Arguments4(wanted=frozenset(unpack_bitmap(source)))
+
+
+def _name(source: Unpacker) -> Arguments4:
+    return Arguments4(name=_unpack_name(source))
+
+
+def _open(source: Unpacker) -> OpenArguments:
+    source.unpack_uint()  # NFSv4.0's seqid
+    access, deny = Share(source.unpack_uint() & _SHARE_BITS), Share(source.unpack_uint())
+    source.unpack_uhyper()  # the client ID: that of the session is meant
+    owner = source.unpack_opaque()
+    how, settable, verifier = None, {}, b""
+    if source.unpack_bool():
+        how = Create(source.unpack_uint())
+        if how in (Create.EXCLUSIVE, Create.EXCLUSIVE4_1):
+            verifier = source.unpack_fopaque(VERIFIER_SIZE)
+        if how is not Create.EXCLUSIVE:
+            settable = unpack_settable(source)
+    claim = Claim(source.unpack_uint())
+    name = _unpack_name(source) if claim is Claim.NULL else ""
+    if claim is Claim.PREVIOUS:
+        source.unpack_uint()  # the delegation that it had
+    return OpenArguments(
+        id=owner,
+        name=name,
+        settable=settable,
+        access=access,
+        deny=deny,
+        how=how,
+        claim=claim,
+        verifier=verifier,
+    )
+
+
+def _putfh(source: Unpacker) -> Arguments4:
+    return Arguments4(handle=source.unpack_opaque())
+
+
+def _read(source: Unpacker) -> Arguments4:
+    stateid = _unpack_stateid(source)
+    return Arguments4(stateid=stateid, offset=source.unpack_uhyper(), count=source.unpack_uint())
+
+
+def _write(source: Unpacker) -> Arguments4:
+    stateid, offset = _unpack_stateid(source), source.unpack_uhyper()
+    stable, data = Stable(source.unpack_uint()), source.unpack_opaque()
+    return Arguments4(stateid=stateid, offset=offset, stable=stable, data=data, count=len(data))
+
+
+def _setattr(source: Unpacker) -> Arguments4:
+    return Arguments4(stateid=_unpack_stateid(source), settable=unpack_settable(source))
+
+
+def _stateid(source: Unpacker) -> Arguments4:
+    return Arguments4(stateid=_unpack_stateid(source))
+
+
+def _bind(source: Unpacker) -> Arguments4:
+    session, direction = source.unpack_fopaque(SESSION_ID_SIZE), source.unpack_uint()
+    source.unpack_bool()
+    return Arguments4(id=session, kind=direction)
+
+
+def _exchange(source: Unpacker) -> ExchangeArguments:
+    verifier, owner = source.unpack_fopaque(VERIFIER_SIZE), source.unpack_opaque()
+    flags, protect = source.unpack_uint(), source.unpack_uint()
+    if not protect:
+
+        def implementation() -> None:
+            source.unpack_opaque()
+            source.unpack_opaque()
+            source.unpack_fopaque(_TIME_SIZE)
+
+        source.unpack_array(implementation)
+    return ExchangeArguments(id=owner, verifier=verifier, flags=flags, protect=protect)
+
+
+def _create_session(source: Unpacker) -> SessionArguments:
+    client, sequence, flags = source.unpack_fopaque(8), source.unpack_uint(), source.unpack_uint()
+    fore, back = _unpack_channel(source), _unpack_channel(source)
+    source.unpack_uint()  # the program of callbacks, which never come
+
+    def security() -> None:
+        flavor = source.unpack_uint()
+        if flavor == _AUTH_SYS:
+            source.unpack_uint()
+            source.unpack_opaque()
+            source.unpack_uhyper()
+            source.unpack_array(source.unpack_uint)
+        elif flavor != _AUTH_NONE:
+            raise ValueError(f"callbacks by flavor {flavor}")
+
+    source.unpack_array(security)
+    return SessionArguments(id=client, sequence=sequence, flags=flags, fore=fore, back=back)
+
+
+def _session(source: Unpacker) -> Arguments4:
+    return Arguments4(id=source.unpack_fopaque(SESSION_ID_SIZE))
+
+
+def _client(source: Unpacker) -> Arguments4:
+    return Arguments4(id=source.unpack_fopaque(8))
+
+
+def _sequence(source: Unpacker) -> SequenceArguments:
+    session = source.unpack_fopaque(SESSION_ID_SIZE)
+    sequence, slot, highest = (source.unpack_uint() for _ in range(3))
+    return SequenceArguments(
+        id=session, sequence=sequence, slot=slot, highest=highest, cache=source.unpack_bool()
+    )
+
+
+def _reclaim_complete(source: Unpacker) -> Arguments4:
+    return Arguments4(flag=source.unpack_bool())
+
+
+_DECODERS: dict[Nfs4, Callable[[Unpacker], Arguments4]] = {
+    Nfs4.ACCESS: _access,
+    Nfs4.CLOSE: _close,
+    Nfs4.COMMIT: _commit,
+    Nfs4.CREATE: _create,
+    Nfs4.GETATTR: _getattr,
+    Nfs4.LOOKUP: _name,
+    Nfs4.OPEN: _open,
+    Nfs4.PUTFH: _putfh,
+    Nfs4.READ: _read,
+    Nfs4.REMOVE: _name,
+    Nfs4.SETATTR: _setattr,
+    Nfs4.WRITE: _write,
+    Nfs4.BIND_CONN_TO_SESSION: _bind,
+    Nfs4.EXCHANGE_ID: _exchange,
+    Nfs4.CREATE_SESSION: _create_session,
+    Nfs4.DESTROY_SESSION: _session,
+    Nfs4.FREE_STATEID: _stateid,
+    Nfs4.SEQUENCE: _sequence,
+    Nfs4.DESTROY_CLIENTID: _client,
+    Nfs4.RECLAIM_COMPLETE: _reclaim_complete,
+}

@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""NFSv4.1's clients, sessions and slots (RFC 8881, 2.4, 2.10), and the grace period (8.4.2)."""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+import time
+from dataclasses import dataclass, field
+
+from nfsmulti.scripted.files import File, NfsError
+from nfsmulti.scripted.protocol4 import SESSION_ID_SIZE, Status4
+
+_SEQUENCES = 1 << 32
+_HEADERS = 65536  # room for all of a compound but the data of READ or WRITE
+
+
+@dataclass
+class Terms:
+    """What the server offers to clients of NFSv4.1, and how strict it is.
+
+    A script may change it at any time; sessions keep the channel that they were granted.
+    """
+
+    minors: tuple[int, ...] = (1, 2)  # none: version 4 is PROG_MISMATCH
+    slots: int = 64
+    target: int | None = None  # SEQUENCE's target_highest_slotid; None: the last slot granted
+    max_request: int = (1 << 20) + _HEADERS
+    max_response: int = (1 << 20) + _HEADERS
+    max_cached: int = _HEADERS
+    max_operations: int = 16
+    lease: int = 90  # seconds
+    lapses: bool = False  # whether a client that has been silent for a lease is forgotten
+    grace: float = 90.0  # seconds after a restart, unless all clients have reclaimed before
+    reclaim_complete_first: bool = True  # OPEN is GRACE before RECLAIM_COMPLETE
+    bind_first: bool = False  # whether SEQUENCE needs BIND_CONN_TO_SESSION on a new connection
+    uncached_at_sequence: bool = False  # SEQUENCE says RETRY_UNCACHED_REP, not what follows it
+    minor_ids: dict[str, int] = field(default_factory=dict)  # server_owner's, by address; else 0
+
+
+@dataclass(frozen=True)
+class Channel:
+    """channel_attrs4 (RFC 8881, 18.36), without padding and RDMA."""
+
+    max_request: int
+    max_response: int
+    max_cached: int
+    max_operations: int
+    slots: int
+
+
+@dataclass(eq=False)
+class Slot:
+    """A slot: its last sequence number, and what was asked and answered under it."""
+
+    sequence: int = 0
+    request: bytes = b""
+    reply: bytes | None = None  # None: it was not to be cached
+    told: int | None = None  # the target_highest_slotid in its last reply
+
+
+@dataclass(eq=False)
+class Client:
+    """A client ID."""
+
+    id: int
+    owner: bytes
+    verifier: bytes
+    confirmed: bool = False
+    sequence: int = 0  # of CREATE_SESSION
+    created: tuple[int, bytes] | None = None  # the last CREATE_SESSION's status and results
+    reclaimed: bool = False  # RECLAIM_COMPLETE has come
+    renewed: float = field(default_factory=time.monotonic)
+
+
+@dataclass(eq=False)
+class Session:
+    """A session; slots up to `highest` may be used."""
+
+    id: bytes
+    client: Client
+    fore: Channel
+    highest: int
+    slots: dict[int, Slot] = field(default_factory=dict)
+    connections: set[int] = field(default_factory=set)  # those bound to it, by number
+
+    def slot(self, number: int) -> Slot:
+        """Give a slot."""
+        if number > self.highest:
+            raise NfsError(Status4.BADSLOT)
+        return self.slots.setdefault(number, Slot())
+
+    def retarget(self, slot: Slot, in_use: int, target: int) -> None:
+        """Offer slots up to the target.
+
+        Slots beyond it are dropped once a client that knows the target uses none of them.
+        """
+        if target > self.highest:
+            self.highest = target
+        elif slot.told == target and in_use <= target:
+            self.highest = target
+            self.slots = {number: one for number, one in self.slots.items() if number <= target}
+        slot.told = target
+
+
+class Sessions:
+    """All clients and sessions of a server, over its lives."""
+
+    def __init__(self, terms: Terms):
+        self.terms = terms
+        self.clients: dict[int, Client] = {}
+        self.sessions: dict[bytes, Session] = {}
+        self.reclaimable: dict[bytes, set[File]] = {}  # open before the restart, by owner
+        self._grace_ends = 0.0
+        self._numbers = itertools.count(1)
+        self._boot = secrets.randbits(31) << 32
+        self.major_id = secrets.token_hex(8).encode()
+
+    # --- client IDs ---
+
+    def exchange(self, owner: bytes, verifier: bytes, update: bool) -> Client:
+        """Give the client ID of an owner, which CREATE_SESSION confirms where it is new."""
+        known = [one for one in self.clients.values() if one.owner == owner]
+        confirmed = next((one for one in known if one.confirmed), None)
+        if update and confirmed is None:
+            raise NfsError(Status4.NOENT)
+        if confirmed is not None and confirmed.verifier == verifier:
+            return confirmed
+        if update:
+            raise NfsError(Status4.NOT_SAME)
+        for one in known:
+            if not one.confirmed:
+                del self.clients[one.id]
+        client = Client(self._boot | next(self._numbers), owner, verifier)
+        self.clients[client.id] = client
+        return client
+
+    def client(self, number: int) -> Client:
+        """Give a client by its ID."""
+        if number not in self.clients:
+            raise NfsError(Status4.STALE_CLIENTID)
+        return self.clients[number]
+
+    def destroy_client(self, number: int) -> Client:
+        """Forget a client, which must have no session."""
+        client = self.client(number)
+        if any(session.client is client for session in self.sessions.values()):
+            raise NfsError(Status4.CLIENTID_BUSY)
+        return self.clients.pop(number)
+
+    def confirm(self, client: Client) -> Client | None:
+        """Confirm a client ID; give the same owner's former one, which is forgotten."""
+        former = [
+            one for one in self.clients.values() if one.owner == client.owner and one is not client
+        ]
+        client.confirmed = True
+        for one in former:
+            self.forget(one)
+        return former[0] if former else None
+
+    def forget(self, client: Client) -> None:
+        """Forget a client and its sessions."""
+        self.clients.pop(client.id, None)
+        self.sessions = {
+            key: session for key, session in self.sessions.items() if session.client is not client
+        }
+
+    # --- sessions ---
+
+    def is_new(self, client: Client, sequence: int) -> bool:
+        """Whether CREATE_SESSION is a new call, and not the last one again."""
+        if sequence == client.sequence and client.created is not None:
+            return False
+        if sequence != (client.sequence + 1) % _SEQUENCES:
+            raise NfsError(Status4.SEQ_MISORDERED)
+        return True
+
+    def create(self, client: Client, wanted: Channel, connection: int) -> Session:
+        """Make a session, which is granted no more than is wanted."""
+        terms = self.terms
+        fore = Channel(
+            min(wanted.max_request, terms.max_request),
+            min(wanted.max_response, terms.max_response),
+            min(wanted.max_cached, terms.max_cached),
+            min(wanted.max_operations, terms.max_operations),
+            min(wanted.slots, terms.slots),
+        )
+        number = client.id.to_bytes(8, "big") + next(self._numbers).to_bytes(8, "big")
+        assert len(number) == SESSION_ID_SIZE
+        session = Session(number, client, fore, fore.slots - 1, connections={connection})
+        self.sessions[number] = session
+        return session
+
+    def session(self, number: bytes) -> Session:
+        """Give a session by its ID."""
+        if number not in self.sessions:
+            raise NfsError(Status4.BADSESSION)
+        return self.sessions[number]
+
+    def is_again(self, slot: Slot, sequence: int, request: bytes) -> bool:
+        """Whether a call is the last one of its slot again."""
+        if sequence == (slot.sequence + 1) % _SEQUENCES:
+            return False
+        if sequence != slot.sequence or not slot.request:
+            raise NfsError(Status4.SEQ_MISORDERED)
+        if request != slot.request:
+            raise NfsError(Status4.SEQ_FALSE_RETRY)
+        return True
+
+    def lapsed(self, client: Client) -> bool:
+        """Whether a client's lease has ended."""
+        return self.terms.lapses and time.monotonic() > client.renewed + self.terms.lease
+
+    # --- restart and grace ---
+
+    def restart(self, opened: dict[bytes, set[File]]) -> None:
+        """Forget all in another life, and begin a grace period for the clients there were."""
+        awaited = self.reclaimable if self.in_grace() else {}
+        for client in self.clients.values():
+            had = opened.get(client.owner, set())
+            if client.reclaimed:
+                awaited[client.owner] = had
+            elif had:  # it was about to reclaim the rest
+                awaited[client.owner] = awaited.get(client.owner, set()) | had
+        self.reclaimable = awaited
+        self._grace_ends = time.monotonic() + self.terms.grace
+        self._boot += 1 << 32
+        self.clients, self.sessions = {}, {}
+
+    def in_grace(self) -> bool:
+        """Whether clients may reclaim what they had, and others must wait."""
+        return bool(self.reclaimable) and time.monotonic() < self._grace_ends
+
+    def end_grace(self) -> None:
+        """End the grace period."""
+        self.reclaimable = {}
+
+    def reclaim_complete(self, client: Client) -> None:
+        """Take note that a client has reclaimed all it wants."""
+        if client.reclaimed:
+            raise NfsError(Status4.COMPLETE_ALREADY)
+        client.reclaimed = True
+        self.reclaimable.pop(client.owner, None)
+
+    def check_open(self, client: Client) -> None:
+        """Refuse an OPEN that reclaims nothing, where it has to wait."""
+        early = self.terms.reclaim_complete_first and not client.reclaimed
+        if early or self.in_grace():
+            raise NfsError(Status4.GRACE)
+
+    def check_reclaim(self, client: Client, file: File) -> None:
+        """Refuse to reclaim what may not be."""
+        if client.reclaimed or not self.in_grace():
+            raise NfsError(Status4.NO_GRACE)
+        if file not in self.reclaimable.get(client.owner, ()):
+            raise NfsError(Status4.RECLAIM_BAD)
