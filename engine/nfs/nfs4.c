@@ -33,14 +33,12 @@ static inline uint8_t *put_block(struct nfs4_compound *compound, enum nfs4_opera
 				 uint32_t size)
 {
 	const uint32_t count = htobe32(++compound->count), wire = htobe32(operation);
-	struct xdr_out *out = compound->out;
-	uint8_t *at = out->at;
+	uint8_t *at = xdr_room(compound->out, sizeof(wire) + size);
 
-	if (!xdr_room(out, sizeof(wire) + size))
+	if (!at)
 		return NULL;
 	memcpy(compound->count_at, &count, sizeof(count));
 	memcpy(at, &wire, sizeof(wire));
-	out->at += sizeof(wire) + size;
 	return at + sizeof(wire);
 }
 

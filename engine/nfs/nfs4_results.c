@@ -32,12 +32,7 @@ static void insist(struct nfs4_results *results, bool sound)
 /* The next `size` bytes (a multiple of 4); NULL where they cannot be read. */
 static inline const uint8_t *take(struct nfs4_results *results, size_t size)
 {
-	const uint8_t *bytes = results->in->at;
-
-	if (results->broken || !xdr_holds(results->in, size))
-		return NULL;
-	results->in->at += size;
-	return bytes;
+	return results->broken ? NULL : xdr_skip(results->in, (uint32_t)size);
 }
 
 static inline uint32_t word_at(const uint8_t *bytes, size_t index)

@@ -29,18 +29,29 @@ static inline uint32_t xdr_pad(uint32_t length)
 	return -length & 3;
 }
 
+/* Room for `size` bytes, a multiple of four, which are to be written there; or NULL. */
+static inline uint8_t *xdr_room(struct xdr_out *out, size_t size)
+{
+	uint8_t *room = out->at;
+
+	if ((size_t)(out->end - room) < size)
+		out->bad = true;
+	if (out->bad)
+		return NULL;
+	out->at += size;
+	return room;
+}
+
 static inline void xdr_put_fixed(struct xdr_out *out, const void *bytes, uint32_t length)
 {
 	uint32_t pad = xdr_pad(length);
+	uint8_t *room = xdr_room(out, (size_t)length + pad);
 
-	if ((size_t)(out->end - out->at) < (size_t)length + pad)
-		out->bad = true;
-	if (out->bad)
+	if (!room)
 		return;
-	memcpy(out->at, bytes, length);
+	memcpy(room, bytes, length);
 	if (pad)
-		memset(out->at + length, 0, pad);
-	out->at += length + pad;
+		memset(room + length, 0, pad);
 }
 
 static inline void xdr_put_u32(struct xdr_out *out, uint32_t value)
