@@ -183,7 +183,7 @@ class Sessions:
             min(wanted.max_response, terms.max_response),
             min(wanted.max_cached, terms.max_cached),
             min(wanted.max_operations, terms.max_operations),
-            min(wanted.slots, terms.slots),
+            min(max(wanted.slots, 1), terms.slots),
         )
         number = client.id.to_bytes(8, "big") + next(self._numbers).to_bytes(8, "big")
         assert len(number) == SESSION_ID_SIZE
