@@ -324,6 +324,12 @@ def test_v41_a_client_of_another_hand(server: ScriptedServer) -> None:
     assert [*server.opens(), *server.sessions(), *server.clients()] == []
 
 
+def test_v41_a_client_id_has_one_user(server: ScriptedServer, client41: Client41) -> None:
+    exchange = pack(b"", 1, 1) + op(Nfs4.EXCHANGE_ID, Fixed(b"verifier"), client41.owner, 0, 0, 0)
+    with RpcClient("127.0.0.1", server.nfs_port, NFS, 4, user=(12, 34)) as rpc:
+        assert rpc.call(1, exchange).unpack_uint() == Status4.CLID_INUSE
+
+
 def test_v41_versions(server: ScriptedServer) -> None:
     with Client41(server) as client:
         server.terms.minors = (2,)

@@ -37,6 +37,7 @@ from nfsmulti.scripted.sessions4 import Channel, Client, Session, Sessions, Term
 _ACCESS_ALL = 0x3F
 _DIRECTORY = 2  # nfs_ftype4
 _CONN_BACK_CHAN = 2
+_SESSION_FLAGS = 7  # that a client may set
 _BOUND = {1: 1, 2: 2, 3: 3, 7: 3}  # as asked for: fore, back, fore or both, back or both
 _EXCHANGE_FLAGS = 0x40070103  # that a client may set
 _CHANNEL_MIN = 256  # bytes of a message that SEQUENCE fits into
@@ -166,7 +167,7 @@ class Operations:
         if wanted.protect != _SP4_NONE:
             raise NfsError(Status4.NOTSUPP)
         update = bool(wanted.flags & Exchange.UPDATE)
-        client = self.sessions.exchange(wanted.id, wanted.verifier, update)
+        client = self.sessions.exchange(wanted.id, wanted.verifier, scene.caller.uid, update)
         confirmed = Exchange.CONFIRMED if client.confirmed else Exchange(0)
         pack.pack_uhyper(client.id)
         pack.pack_uint((client.sequence + 1) % (1 << 32))
@@ -186,6 +187,10 @@ class Operations:
         if self.sessions.lapsed(client):
             self.forget(client)
             raise NfsError(Status4.STALE_CLIENTID)
+        if not client.confirmed and client.user != scene.caller.uid:
+            raise NfsError(Status4.CLID_INUSE)
+        if wanted.flags & ~_SESSION_FLAGS:
+            raise NfsError(Status4.INVAL)
         if self.sessions.is_new(client, wanted.sequence):
             client.sequence = wanted.sequence
             try:
