@@ -36,6 +36,7 @@ from nfsmulti.scripted import (
     Stable,
     Status,
     Status4,
+    Terms,
     accepted,
     denied,
     mark,
@@ -545,6 +546,22 @@ def test_v41_names(server: ScriptedServer, client41: Client41) -> None:
     asked = op(Nfs4.GETATTR, 2, 1 << 1 | 1 << 4 | 1 << 10 | 1 << 30, 1 << 1)
     given = client41.call(op(Nfs4.PUTFH, file.handle), asked).of(Nfs4.GETATTR)
     assert given[1] == pack(1, Hyper(7), 90, Hyper(1 << 20), 0o644)
+
+
+def test_v41_server_owner_by_address() -> None:
+    """The same major ID at all addresses; the minor ID says whether they share sessions."""
+    addresses = ("127.0.0.1", "127.0.0.2")
+    exchange = pack(b"", 1, 1) + op(Nfs4.EXCHANGE_ID, Fixed(b"verifier"), b"o", 0, 0, 0)
+    with ScriptedServer(addresses=addresses, terms=Terms(minor_ids={"127.0.0.2": 9})) as server:
+        owners = []
+        for address in addresses:
+            with RpcClient(address, server.nfs_port, NFS, 4) as rpc:
+                reply = rpc.call(1, exchange)
+            reply.unpack_fopaque(20)  # COMPOUND's status, tag and count; number and status
+            reply.unpack_fopaque(20)  # client ID, sequence, flags, protection
+            owners.append((reply.unpack_uhyper(), reply.unpack_opaque()))
+    assert [minor for minor, _ in owners] == [0, 9]
+    assert owners[0][1] == owners[1][1]
 
 
 # --- on the wire ---
