@@ -138,7 +138,8 @@ static int answer_record(struct connection *connection)
 		return -EAGAIN;
 	if (have > length)
 		call.end = call.at + length;
-	if (!service_answer(connection->service, &call, &connection->head, &connection->data))
+	if (!service_answer(connection->service, &call, have >= length, &connection->head,
+			    &connection->data))
 		return -EPROTO;
 	if (call.bad) {
 		connection->ahead = STAGE;

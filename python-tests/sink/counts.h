@@ -9,10 +9,11 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum { NFS_PROCEDURES = 22, MOUNT_PROCEDURES = 6 };
+enum { NFS_PROCEDURES = 22, NFS4_OPERATIONS = 76, MOUNT_PROCEDURES = 6 };
 
 struct counts {
-	uint64_t nfs[NFS_PROCEDURES]; /* calls, by RFC 1813's numbers */
+	uint64_t nfs[NFS_PROCEDURES];	/* calls, by RFC 1813's numbers */
+	uint64_t nfs4[NFS4_OPERATIONS]; /* operations that went well, by RFC 8881's numbers */
 	uint64_t mount[MOUNT_PROCEDURES];
 	uint64_t read_bytes, write_bytes; /* of file data */
 	uint64_t connections;		  /* accepted so far */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * nfs-sink - an NFSv3 server for tests that costs next to nothing: READ is answered from one memory
- * area, WRITE is thrown away, and files are names.
+ * nfs-sink - a server of NFSv3 and NFSv4.1 for tests that costs next to nothing: READ is answered
+ * from one memory area, WRITE is thrown away, and files are names.
  *
  * The main thread accepts connections, hands them out in turn, and takes signals.
  */
@@ -17,8 +17,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "compound.h"
 #include "files.h"
 #include "replies.h"
+#include "sessions.h"
 #include "worker.h"
 
 enum { THREADS_MAX = 256 };
@@ -43,11 +45,9 @@ struct sink {
 static const char usage[] =
 	"usage: nfs-sink [OPTIONS]\n"
 	"\n"
-	"Serves NFS and MOUNT version 3 over TCP on one port, and says on which: a line of JSON "
-	"on\n"
-	"stdout when it is ready. Any path is exported, any name exists, and so does the file of "
-	"any\n"
-	"handle.\n"
+	"Serves NFS versions 3 and 4.1 and MOUNT version 3 over TCP on one port, and says on\n"
+	"which: a line of JSON on stdout when it is ready. Any path is exported by MOUNT, /export\n"
+	"by NFSv4.1; any name exists, and so does the file of any handle.\n"
 	"\n"
 	"  --address ADDRESS   where to listen (default 127.0.0.1)\n"
 	"  --port PORT         the port for both programs (default 0: one that is free)\n"
@@ -195,8 +195,10 @@ static int open_listener(const struct options *options)
 	return fd;
 }
 
+/* NFSv4.1's name of this server is where it listens: it stays the same when the sink restarts. */
 static void say_ready(int listener)
 {
+	static char owner[80];
 	struct sockaddr_storage address;
 	socklen_t length = sizeof(address);
 	char host[NI_MAXHOST], port[NI_MAXSERV];
@@ -205,6 +207,8 @@ static void say_ready(int listener)
 	    getnameinfo((struct sockaddr *)&address, length, host, sizeof(host), port, sizeof(port),
 			NI_NUMERICHOST | NI_NUMERICSERV))
 		fail("cannot tell where it listens");
+	snprintf(owner, sizeof(owner), "nfs-sink %.50s:%.10s", host, port);
+	compound_init(owner);
 	printf("{\"address\": \"%s\", \"nfsport\": %s, \"mountport\": %s}\n", host, port, port);
 	fflush(stdout);
 }
@@ -294,6 +298,7 @@ int main(int argc, char **argv)
 
 	parse_options(&sink.options, argc, argv);
 	files_init(sink.options.file_size);
+	sessions_init();
 	polled[0] = (struct pollfd){.fd = open_signals(), .events = POLLIN};
 	start_workers(&sink);
 	polled[1] = (struct pollfd){.fd = open_listener(&sink.options), .events = POLLIN};

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "service.h"
 
+#include "compound.h"
 #include "files.h"
+#include "nfs4.h"
 #include "util.h"
+#include "wire.h"
 
 enum { CALL = 0, REPLY = 1, RPC_VERSION = 2, MSG_ACCEPTED = 0 };
 enum { SUCCESS = 0, PROG_UNAVAIL = 1, PROG_MISMATCH = 2, PROC_UNAVAIL = 3 };
@@ -31,47 +34,13 @@ enum mount_procedure { MOUNT_NULL = 0, MOUNT_MNT = 1, MOUNT_UMNT = 3, MOUNT_EXPO
 enum { NFS3_OK = 0, NFS3ERR_EXIST = 17, NFS3ERR_INVAL = 22, NFS3ERR_NOSPC = 28 };
 enum { NFS3ERR_BADHANDLE = 10001 };
 
-enum { HANDLE_BYTES = 32, HANDLE_WORDS = HANDLE_BYTES / 4, HANDLE_MAGIC = 0x73696e6b };
 enum { TYPE_REGULAR = 1, TYPE_DIRECTORY = 2 };
 enum { CREATE_UNCHECKED = 0, CREATE_GUARDED = 1, CREATE_EXCLUSIVE = 2 };
 enum { FSINFO_PROPERTIES = 0x1b }; /* links, symbolic links, homogeneous, settable times */
 
-static const uint64_t VERIFIER = 0x6e66732d73696e6b;
 static const uint64_t SPACE = 1ull << 50; /* what FSSTAT says is there */
 
-/* --- handles and attributes --- */
-
-static void put_handle(struct xdr_out *out, uint32_t file)
-{
-	xdr_put_u32(out, HANDLE_BYTES);
-	xdr_put_u32(out, HANDLE_MAGIC);
-	xdr_put_u32(out, file);
-	for (int i = 2; i < HANDLE_WORDS; i++)
-		xdr_put_u32(out, 0);
-}
-
-/*
- * A handle that is not made here stands for FILE_ANY: clients without MOUNT and LOOKUP are served
- * too. False for one of ours without a file; an incomplete one makes `in` bad.
- */
-static bool get_handle(struct xdr_in *in, uint32_t *file)
-{
-	uint32_t length = xdr_get_u32(in);
-	uint32_t magic;
-
-	*file = FILE_ANY;
-	if (in->bad || length != HANDLE_BYTES) {
-		xdr_skip(in, length);
-		return !in->bad;
-	}
-	magic = xdr_get_u32(in);
-	if (magic == HANDLE_MAGIC)
-		*file = xdr_get_u32(in);
-	else
-		xdr_skip(in, 4);
-	xdr_skip(in, HANDLE_BYTES - 8);
-	return files_exist(*file);
-}
+/* --- attributes --- */
 
 static void put_time(struct xdr_out *out)
 {
@@ -127,15 +96,6 @@ static void get_new_attributes(struct xdr_in *in, bool *has_size, uint64_t *size
 	for (int i = 0; i < TIMES; i++)
 		if (xdr_get_u32(in) == TO_CLIENT_TIME)
 			xdr_get_u64(in);
-}
-
-/* A name in place; false where it is none. */
-static bool get_name(struct xdr_in *in, const char **name, uint32_t *length)
-{
-	*length = xdr_get_u32(in);
-	*name = (const char *)in->at;
-	xdr_skip(in, *length);
-	return !in->bad && *length && *length <= FILE_NAME_MAX;
 }
 
 /* --- reply headers --- */
@@ -278,7 +238,7 @@ static void do_write(const struct service *service, struct xdr_in *in, struct xd
 	put_no_wcc(out);
 	xdr_put_u32(out, count);
 	xdr_put_u32(out, stable);
-	xdr_put_u64(out, VERIFIER);
+	xdr_put_u64(out, WRITE_VERIFIER);
 }
 
 static void do_create(struct xdr_in *in, struct xdr_out *out, bool is_directory)
@@ -400,7 +360,7 @@ static void do_commit(struct xdr_in *in, struct xdr_out *out)
 	}
 	xdr_put_u32(out, NFS3_OK);
 	put_no_wcc(out);
-	xdr_put_u64(out, VERIFIER);
+	xdr_put_u64(out, WRITE_VERIFIER);
 }
 
 /* An accept_stat. */
@@ -428,6 +388,14 @@ static uint32_t serve_nfs(const struct service *service, uint32_t procedure, str
 	if (!in->bad)
 		service->counts->nfs[procedure]++;
 	return SUCCESS;
+}
+
+static uint32_t serve_nfs4(const struct service *service, uint32_t procedure, struct xdr_in *in,
+			   bool whole, struct xdr_out *out, uint32_t *data)
+{
+	if (procedure == NFS4_COMPOUND)
+		compound_serve(service, in, whole, out, data);
+	return procedure <= NFS4_COMPOUND ? SUCCESS : PROC_UNAVAIL;
 }
 
 /* --- MOUNT --- */
@@ -468,10 +436,9 @@ static void skip_auth(struct xdr_in *in)
 }
 
 /* An accept_stat, other than SUCCESS only where nothing was written to `out`. */
-static uint32_t serve(const struct service *service, struct xdr_in *in, struct xdr_out *out,
-		      uint32_t *data)
+static uint32_t serve(const struct service *service, uint32_t program, struct xdr_in *in,
+		      bool whole, struct xdr_out *out, uint32_t *data)
 {
-	uint32_t program = xdr_get_u32(in);
 	uint32_t version = xdr_get_u32(in);
 	uint32_t procedure = xdr_get_u32(in);
 
@@ -479,6 +446,8 @@ static uint32_t serve(const struct service *service, struct xdr_in *in, struct x
 	skip_auth(in);
 	if (program != PROGRAM_NFS && program != PROGRAM_MOUNT)
 		return PROG_UNAVAIL;
+	if (program == PROGRAM_NFS && version == NFS4_VERSION)
+		return serve_nfs4(service, procedure, in, whole, out, data);
 	if (version != VERSION)
 		return PROG_MISMATCH;
 	if (program == PROGRAM_NFS)
@@ -486,22 +455,25 @@ static uint32_t serve(const struct service *service, struct xdr_in *in, struct x
 	return serve_mount(service, procedure, in, out);
 }
 
-bool service_answer(const struct service *service, struct xdr_in *call, struct xdr_out *head,
-		    uint32_t *data)
+bool service_answer(const struct service *service, struct xdr_in *call, bool whole,
+		    struct xdr_out *head, uint32_t *data)
 {
 	struct xdr_out start = *head;
-	uint32_t xid = xdr_get_u32(call), status;
+	uint32_t xid = xdr_get_u32(call), program, status;
 
 	*data = 0;
 	if (xdr_get_u32(call) != CALL || (xdr_get_u32(call) != RPC_VERSION && !call->bad))
 		return false;
 	put_accepted(head, xid, SUCCESS);
-	status = serve(service, call, head, data);
+	program = xdr_get_u32(call);
+	status = serve(service, program, call, whole, head, data);
 	if (status == SUCCESS)
 		return true;
 	*head = start;
 	put_accepted(head, xid, status);
-	if (status == PROG_MISMATCH)
-		xdr_put_u64(head, (uint64_t)VERSION << 32 | VERSION);
+	if (status == PROG_MISMATCH) {
+		xdr_put_u32(head, VERSION);
+		xdr_put_u32(head, program == PROGRAM_NFS ? NFS4_VERSION : VERSION);
+	}
 	return true;
 }

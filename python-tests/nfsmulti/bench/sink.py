@@ -20,9 +20,10 @@ _SECONDS = 60.0
 
 @dataclass(frozen=True)
 class SinkCounts:
-    """What a sink was asked to do: calls by name, bytes of data, and what it cost."""
+    """What a sink was asked to do: calls and NFSv4.1's operations by name, data, and its cost."""
 
     nfs: dict[str, int]
+    nfs4: dict[str, int]
     mount: dict[str, int]
     read_bytes: int
     write_bytes: int
