@@ -184,6 +184,23 @@ def test_servers_that_refuse_a_client_id(client: Client, name: str) -> None:
         assert not server.clients()
 
 
+def test_the_version_as_an_option(client: Client, server: ScriptedServer) -> None:
+    """On the command line under nfs(5)'s name: fio takes --version for itself."""
+    pool = f"nfs://127.0.0.1:{server.nfs_port}/export"
+    done(client(server, pool=pool, nfsvers="4.1"))
+    assert len(server.calls(Nfs4.WRITE)) == 16
+    assert not server.calls(*Nfs)
+    words = ("version=4.0", "no sessions", "use 4.1")
+    refused(client(server, pool=pool, nfsvers="4.0"), *words)
+
+
+def test_a_port_of_mount_means_nothing_to_nfsv4(client: Client, server: ScriptedServer) -> None:
+    words = ("mountport=7", "no MOUNT", "leave it out")
+    refused(client(server, pool=server.url4(mountport=7)), *words)
+    refused(client(server, pool=server.url4(), mountport=7), *words)
+    assert not server.calls()
+
+
 _NO_RESERVED_PORTS = (
     "setpriv",
     "--bounding-set=-net_bind_service",
