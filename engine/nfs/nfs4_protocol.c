@@ -140,7 +140,7 @@ static const char *remedy(uint32_t status)
 	switch (status) {
 	case NFS4ERR_MINOR_VERS_MISMATCH:
 		return "NFS4ERR_MINOR_VERS_MISMATCH: the server does not serve this minor version: "
-		       "use version=4.1 or version=3";
+		       "version= chooses another";
 	case NFS4ERR_NOSPC:
 		return "NFS4ERR_NOSPC: the server has no room for another session: end other "
 		       "clients, or use a lower nconnect or iodepth";
