@@ -59,6 +59,8 @@ static void release(struct session *session, struct call *call, bool answered)
 	struct nfs4_state *state = session->state;
 
 	nfs4_session_release(&state->session, call, answered);
+	if (!answered && state->session.doubtful)
+		state->unbound = true; /* by its next channel, which is to destroy it */
 }
 
 static bool current(const struct session *session, const struct call *call)
