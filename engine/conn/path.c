@@ -235,14 +235,14 @@ static int find_limits(struct path *path, const void *file)
 	int error = path->protocol->limits(path->names, file, &read_max, &write_max);
 
 	if (error) {
-		path->job.log("%s: the server does not tell its transfer sizes (FSINFO): %s",
+		path->job.log("%s: the server does not tell its transfer sizes: %s",
 			      path->config.label, path->protocol->names->error(path->names));
 		return error;
 	}
 	if (!read_max || !write_max) {
-		path->job.log(
-			"%s: the server offers rtmax %u and wtmax %u (FSINFO): neither may be 0",
-			path->config.label, read_max, write_max);
+		path->job.log("%s: the server offers READs of %u bytes and WRITEs of %u: neither "
+			      "may be 0",
+			      path->config.label, read_max, write_max);
 		return -EPROTO;
 	}
 	path->read_max = agreed(path->config.rsize, read_max);

@@ -62,7 +62,10 @@ _TABLE: dict[str, tuple[Options, list[str]]] = {
         {"pool": "nfs://10.77.0.1/export?nfsport=22049&mountport=9"},
         ["port 9", "Connection refused", "mountport="],
     ),
-    "no rpcbind": ({"pool": "nfs://10.77.0.101/export"}, ["port 111", "Connection refused"]),
+    "no rpcbind": (
+        {"pool": "nfs://10.77.0.101/export"},
+        ["port 111", "refused", "version=4.1 needs neither"],
+    ),
     "wrong export": (
         {"pool": f"nfs://10.77.0.1/wrong?{_PORTS}"},
         ["10.77.0.1:22049:/wrong", "cannot mount", "is that the export's path"],
