@@ -160,6 +160,7 @@ def randread(repeats: int = 3, slower: float = 1.0, seed: int = 1) -> Summary:
     """Make a run of randread in the kernel lab."""
     made = Maker("randread", repeats, slower, seed)
     rates = {"rdma-pool": 260e6, "tcp-pool": 480e6, "rdma-mount-v3": 210e6}
+    rates |= {"rdma-pool-v4.1": 250e6, "tcp-pool-v4.1": 450e6}
     rates |= {"rdma-mount-v4.1": 200e6, "tcp-mount": 420e6}
     for transport, rate in rates.items():
         made.add({"transport": transport}, read=rate, block=65536, mean_us=8000, jobs=4)

@@ -182,6 +182,6 @@ def test_options_of_the_engine_leave_out_what_other_engines_do(tmp_path: Path) -
     request = Request(quick=True, repeat=1, factors={"nconnect": (1, 4), "iodepth": (1,)})
     plan = begun(tmp_path, request, "randread").plan
     assert {cell.spec.client for cell in plan.cells} == {"pool"}
-    assert len(plan.cells) == 4
+    assert len(plan.cells) == 8
     assert len(plan.left_out) == 1
     assert "nconnect is not theirs" in plan.left_out[0]

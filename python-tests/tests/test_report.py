@@ -231,14 +231,16 @@ def test_randread_shows_jobs_and_totals_in_fios_terms() -> None:
         r"The RDMA pool reads 1\.3\d \(1\.\d\d to 1\.\d\d\) times what that mount", text
     )
     assert re.search(r"\| 4178 MiB/s \(4381 MB/s\), 66.8k IOPS \| 19\d MiB/s \(2\d\d MB/s\)", text)
-    assert text.count("| tcp-pool |") == 6  # all jobs, four of them, and CPU
+    for version, ratio in (("", "RDMA"), ("-v4.1", "TCP")):
+        assert text.count(f"| tcp-pool{version} |") == 6  # all jobs, four of them, and CPU
+        assert re.search(rf"NFSv4\.1 reads 0\.9\d .{{,20}} what NFSv3 does by the {ratio}", text)
     assert "| published | 4,178 |" in text
 
 
 def test_randreads_cpu_is_that_of_a_job_as_the_published_one_is() -> None:
     text = report_of(made_runs.randread())
     transports = text[text.index("| transport | bw, MiB/s") : text.index("| published | 4,178 |")]
-    assert len(re.findall(r"\| 4\.20 \| 30\.0 \|", transports)) == 5
+    assert len(re.findall(r"\| 4\.20 \| 30\.0 \|", transports)) == 7
     assert "| usr %, per job | sys %, per job |" in transports
 
 
