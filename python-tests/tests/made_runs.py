@@ -143,7 +143,8 @@ def dd(repeats: int = 3, slower: float = 1.0, seed: int = 1) -> Summary:
 def fsperf(repeats: int = 3, slower: float = 1.0, seed: int = 1) -> Summary:
     """Make a run of fsperf: a cap on each connection, and a link of 9.4 Gbit/s."""
     made = Maker("fsperf", repeats, slower, seed)
-    for client, one in (("nfs3", 725e6), ("mount-v3", 715e6), ("mount-v4.1", 530e6)):
+    clients = {"nfs3": 725e6, "nfs4.1": 720e6, "mount-v3": 715e6, "mount-v4.1": 530e6}
+    for client, one in clients.items():
         for paths, spread in ((1, "job"), *product((2, 3, 4), ("stripe", "roundrobin"))):
             made.add(
                 {"client": client, "paths": paths, "spread": spread},
