@@ -36,10 +36,10 @@ static char *terms_text(struct thread_data *td)
 	const struct engine_options *eo = td->eo;
 	char *text;
 
-	if (asprintf(&text, "%s %s %u %u %u %u %u %u %u %u %u %u %u %u %s", eo->pool ?: "",
+	if (asprintf(&text, "%s %s %u %u %u %u %u %u %u %u %u %u %u %u %u %s", eo->pool ?: "",
 		     eo->pool ? "" : td->files[0]->file_name, eo->failover, eo->proto, eo->port,
 		     eo->mountport, eo->rdmaport, eo->rsize, eo->wsize, eo->timeo, eo->retrans,
-		     eo->soft, eo->version, eo->stateless, eo->localaddr ?: "") < 0)
+		     eo->soft, eo->version, eo->stateless, eo->trunking, eo->localaddr ?: "") < 0)
 		return NULL;
 	return text;
 }
@@ -52,6 +52,12 @@ static void forget(void)
 		pool_paths_close(&kept.paths);
 	else
 		kept.paths = (struct pool_paths){0}; /* a parent's: not ours to use or to close */
+}
+
+/* fio says nothing when all is set up: servers that keep state for us are told at the end. */
+__attribute__((destructor)) static void leave(void)
+{
+	forget();
 }
 
 /* The paths for this job: those at hand, or new ones. Called with the lock held. */

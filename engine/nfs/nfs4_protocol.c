@@ -59,6 +59,8 @@ static void release(struct session *session, struct call *call, bool answered)
 	struct nfs4_state *state = session->state;
 
 	nfs4_session_release(&state->session, call, answered);
+	if (!answered && state->session.doubtful)
+		state->unbound = true; /* by its next channel, which is to destroy it */
 }
 
 static bool current(const struct session *session, const struct call *call)
@@ -100,7 +102,7 @@ static const uint8_t *encode(struct xdr_out *out, const struct call *call,
 	arguments = out->at;
 	if (!asks)
 		return arguments;
-	nfs4_begin(&compound, out, state_of(call)->client->minor);
+	nfs4_begin(&compound, out, call->channel->session->path->config.minor);
 	if (call->epoch) {
 		struct nfs4_sequence sequence;
 
@@ -138,7 +140,7 @@ static const char *remedy(uint32_t status)
 	switch (status) {
 	case NFS4ERR_MINOR_VERS_MISMATCH:
 		return "NFS4ERR_MINOR_VERS_MISMATCH: the server does not serve this minor version: "
-		       "use version=4.1 or version=3";
+		       "version= chooses another";
 	case NFS4ERR_NOSPC:
 		return "NFS4ERR_NOSPC: the server has no room for another session: end other "
 		       "clients, or use a lower nconnect or iodepth";
