@@ -219,6 +219,18 @@ def test_a_job_that_sleeps_longer_than_its_lease_goes_on(leased: Place, lease_la
     _leaves_nothing(lease_lab)
 
 
+# --- other servers ---
+
+
+def test_a_server_of_nfsv3_alone(
+    engine: Engine, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    with started_lab(LabConfig(addresses=1, versions=(3,))) as lab:
+        place = place_in_lab(lab, engine, tmp_path, request.node, "nfs4")
+        result = place.fio(rw="read", bs="4k", size="64k", filename="f")
+    refused(result, place.labels[0], "versions 3 to 3", "PROG_MISMATCH", "version=")
+
+
 # --- the end ---
 
 
