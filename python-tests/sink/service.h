@@ -17,11 +17,11 @@ struct service {
 };
 
 /*
- * Answers the call whose record begins at `call`, and of which `whole` says whether all of it is at
- * hand; leaves `call` behind what it has read. A WRITE's
- * data is not waited for: the reply is to be sent when it has come. *data: bytes of file data to be
- * sent behind the reply's head, which is READ's. call->bad: the call goes on past the bytes at
- * hand, and nothing has happened. False: that is no call; its connection is of no use any more.
+ * Answers the call whose record begins at `call`, all of it if `whole`; leaves `call` behind what
+ * it has read. A WRITE's data is not waited for: the reply is to be sent when it has come. *data:
+ * bytes of file data to be sent behind the reply's head, which is READ's. call->bad: the call goes
+ * on past the bytes at hand, and nothing has happened. False: that is no call; its connection is of
+ * no use any more.
  */
 bool service_answer(const struct service *service, struct xdr_in *call, bool whole,
 		    struct xdr_out *head, uint32_t *data);

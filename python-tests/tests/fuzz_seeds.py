@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-from fuzz_captures import GANESHA, KNFSD, KNFSD_PRIVATE
+from fuzz_captures import GANESHA, GANESHA_V41, KNFSD, KNFSD_PRIVATE
 
 from nfsmulti.scripted.protocol import (
     AcceptStat,
@@ -142,6 +142,19 @@ SEEDS: dict[str, tuple[bytes, ...]] = {
             _words(43, 0) + _ID + _words(1, 0) + (_CHANNEL + _words(0)) + _CHANNEL + _words(1, 9),
         ),
         _results((13,), _words(41, 0) + _ID + _words(1, 0)),
+        *(
+            bytes((len(operations), *operations)) + GANESHA_V41[name]
+            for name, operations in {
+                "NFS4ERR_MINOR_VERS_MISMATCH": (0,),
+                "EXCHANGE_ID": (11,),
+                "CREATE_SESSION": (12,),
+                "OPEN": (0, 1, 7, 5, 6),
+                "NFS4ERR_EXIST": (0, 1, 7),
+                "READ": (0, 1, 2),
+                "WRITE": (0, 1, 3),
+                "COMMIT": (0, 1, 4),
+            }.items()
+        ),
     ),
     "pool": (
         b"/mnt/a,/mnt/b/\0/mnt/b/dir/file",

@@ -2,7 +2,7 @@
 """Fuzzing of what reads bytes of servers and users: libFuzzer, under ASan and UBSan.
 
 Each program of python-tests/fuzz/ gives one decoder a number of inputs, on all processors. A run
-that shall find something takes longer; this one has an hour for each, which is three hours on two
+that shall find something takes longer; this one has an hour for each, which is four hours on two
 processors:
 
     NFSMULTI_FUZZ_SECONDS=3600 ./nfsmulti test --full -k fuzz

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fuzz_captures import GANESHA_V41
 from hypothesis import given
 from hypothesis import strategies as st
 from nfs4_abi import (
@@ -455,6 +456,34 @@ def test_compounds_end(
     assert reading.sound
     assert reading.statuses == statuses
     assert reading.used == len(sent)
+
+
+_IO = (Op.SEQUENCE, Op.PUTFH)
+_LOOKED_UP = {"type": 2, "size": 40, "lease_time": 60, "read_max": 1 << 20, "write_max": 1 << 20}
+# What each compound asked, its status, and some of what the last result says.
+_SENT: dict[str, tuple[tuple[Op, ...], int, dict[str, Any]]] = {
+    "NFS4ERR_MINOR_VERS_MISMATCH": ((Op.GETFH,), 10021, {}),
+    "EXCHANGE_ID": ((Op.EXCHANGE_ID,), 0, {"sequence": 1, "flags": 0x10001}),
+    "CREATE_SESSION": ((Op.CREATE_SESSION,), 0, {"sequence": 1}),
+    "LOOKUP": ((Op.SEQUENCE, Op.PUTROOTFH, Op.LOOKUP, Op.GETFH, Op.GETATTR), 0, _LOOKED_UP),
+    "OPEN": ((*_IO, Op.OPEN, Op.GETFH, Op.GETATTR), 0, {"type": 1, "size": 0}),
+    "NFS4ERR_EXIST": ((*_IO, Op.OPEN), 17, {}),
+    "READ": ((*_IO, Op.READ), 0, {"count": 5, "eof": True}),
+    "WRITE": ((*_IO, Op.WRITE), 0, {"count": 5, "committed": 0}),
+    "COMMIT": ((*_IO, Op.COMMIT), 0, {}),
+}
+
+
+@pytest.mark.parametrize("name", GANESHA_V41)
+def test_what_a_real_server_sends(codec: Nfs4Library, name: str) -> None:
+    operations, status, says = _SENT[name]
+    sent = GANESHA_V41[name]
+    reading = codec.read(sent, *operations)
+    assert reading.sound
+    assert reading.statuses[-1] == status
+    assert sent[reading.used :] == (b"hello\0\0\0" if name == "READ" else b"")
+    if says:
+        assert says.items() <= said(reading)[-1].items()
 
 
 _CONTRADICTIONS: dict[str, tuple[bytes, tuple[Op, ...]]] = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The scripted server itself: sound NFSv3 where no hook speaks, and faults as they are ordered.
+"""The scripted server itself: sound NFS where no hook speaks, and faults as they are ordered.
 
 Only what would mislead the tests that use it: most of it fails there as well.
 """
@@ -7,6 +7,7 @@ Only what would mislead the tests that use it: most of it fails there as well.
 from __future__ import annotations
 
 import contextlib
+import secrets
 import socket
 import struct
 import subprocess
@@ -16,10 +17,11 @@ from collections.abc import Iterator
 from typing import Self
 
 import pytest
+from nfs41_client import Client41, Fixed, Held, Hyper, op, pack, path
 from xdrlib3 import Packer, Unpacker
 
 from nfsmulti.nfs import nfs3
-from nfsmulti.nfs.rpc import RpcClient, RpcDeniedError
+from nfsmulti.nfs.rpc import RpcClient, RpcDeniedError, RpcVersionError
 from nfsmulti.paths import PYTHON_TESTS
 from nfsmulti.scripted import (
     AcceptStat,
@@ -29,9 +31,12 @@ from nfsmulti.scripted import (
     Export,
     Mount,
     Nfs,
+    Nfs4,
     ScriptedServer,
     Stable,
     Status,
+    Status4,
+    Terms,
     accepted,
     denied,
     mark,
@@ -48,10 +53,6 @@ NFS, MOUNT = 100003, 100005
 def server() -> Iterator[ScriptedServer]:
     with ScriptedServer() as running:
         yield running
-
-
-class Hyper(int):
-    """A number that is a hyper in XDR."""
 
 
 class Client:
@@ -272,6 +273,295 @@ def test_several_addresses() -> None:
         assert [call.connection for call in server.calls()] == [0, 1, 2]
         ports = f"nfsport={server.nfs_port}&mountport={server.mount_port}"
         assert server.pool().endswith(f",nfs://[::1]/export?{ports}")
+
+
+# --- NFSv4.1 ---
+
+
+@pytest.fixture
+def client41(server: ScriptedServer) -> Iterator[Client41]:
+    with Client41(server) as running:
+        assert running.begin() == Status4.OK
+        yield running
+
+
+def statuses(server: ScriptedServer, operation: Nfs4) -> list[int | None]:
+    return [call.status for call in server.calls(operation)]
+
+
+def test_v41_whole_life(server: ScriptedServer, client41: Client41) -> None:
+    file = client41.opened("f", create=True)
+    verifier = server.export.files.verifier
+    assert client41.call(*file.write(5, b"hello")).of(Nfs4.WRITE) == (5, 0, verifier)
+    assert client41.call(*file.read(0, 99)).of(Nfs4.READ) == (True, bytes(5) + b"hello")
+    assert client41.call(*file.read(4, 3)).of(Nfs4.READ) == (False, b"\0he")
+    assert server.durable("f") == b""
+    assert client41.call(*file.commit()).of(Nfs4.COMMIT) == verifier
+    assert server.durable("f") == bytes(5) + b"hello"
+    assert [one.file.path for one in server.opens()] == ["f"]
+    assert client41.call(*file.close()).status == Status4.OK
+    busy = client41.compound(op(Nfs4.DESTROY_CLIENTID, Hyper(client41.client)))
+    assert busy.status == Status4.CLIENTID_BUSY
+    assert client41.end() == [Status4.OK, Status4.OK]
+    assert [*server.opens(), *server.sessions(), *server.clients()] == []
+    write = server.calls(Nfs4.WRITE)[0]
+    assert (write.file, write.offset, write.count, write.moved) == ("f", 5, 5, 5)
+    assert (write.session, write.slot, write.sequence) == (client41.session, 0, 3)
+
+
+def test_v41_a_client_of_another_hand(server: ScriptedServer) -> None:
+    nfs_rs = pytest.importorskip("nfs_rs")
+    server.create("d/f", bytes(3 << 20))
+    data = secrets.token_bytes(3 << 20)
+    with nfs_rs.Client.connect(server.url4(noresvport="true")) as other:
+        assert other.stat("d/f").size == 3 << 20
+        other.mkdir("e")
+        with other.open("e/new", "wb") as file:
+            file.write(data)
+        with other.open("e/new", "rb") as file:
+            assert file.read() == data
+        other.remove("d/f")
+    assert server.durable("e/new") == data
+    assert [*server.opens(), *server.sessions(), *server.clients()] == []
+
+
+def test_v41_a_client_id_has_one_user(server: ScriptedServer, client41: Client41) -> None:
+    exchange = pack(b"", 1, 1) + op(Nfs4.EXCHANGE_ID, Fixed(b"verifier"), client41.owner, 0, 0, 0)
+    with RpcClient("127.0.0.1", server.nfs_port, NFS, 4, user=(12, 34)) as rpc:
+        assert rpc.call(1, exchange).unpack_uint() == Status4.CLID_INUSE
+
+
+def test_v41_versions(server: ScriptedServer) -> None:
+    with Client41(server) as client:
+        server.terms.minors = (2,)
+        assert client.compound(minor=1).status == Status4.MINOR_VERS_MISMATCH
+        assert client.compound(minor=2).status == Status4.OK
+        server.terms.minors = ()
+        with pytest.raises(RpcVersionError, match="offers versions 3 to 3"):
+            client.compound()
+
+
+def test_v41_a_slot_answers_again(server: ScriptedServer, client41: Client41) -> None:
+    file = client41.opened("f", create=True)
+    put, other = [file.write(0, one, Stable.FILE_SYNC) for one in (b"a", b"b")]
+    first = client41.call(*put, cache=True)
+    assert client41.again(*put, cache=True) == first
+    assert client41.again(*other, cache=True).status == Status4.SEQ_FALSE_RETRY
+    first = client41.call(*other)
+    again = client41.again(*other)
+    assert [one[1] for one in again.results] == [Status4.OK, Status4.RETRY_UNCACHED_REP]
+    server.terms.uncached_at_sequence = True
+    assert [one[1] for one in client41.again(*other).results] == [Status4.RETRY_UNCACHED_REP]
+    client41.sequences[0] += 2
+    assert client41.again(*other).status == Status4.SEQ_MISORDERED
+    client41.sequences[0] -= 1
+    assert client41.again(*other).status == Status4.OK
+    told = server.calls(Nfs4.SEQUENCE)[-7:]
+    assert [one.replayed for one in told] == [True, *[False] * 6]
+    assert [one.status for one in told[2:6]] == [0, *[Status4.RETRY_UNCACHED_REP] * 2, 10063]
+    assert len(server.calls(Nfs4.WRITE)) == 3  # what the slot answers is not carried out
+
+
+@pytest.mark.parametrize("act", [True, False])
+def test_v41_a_reply_is_lost(act: bool) -> None:
+    """After the WRITE its slot has the reply; before it, the call is a new one to the server."""
+    lost = on(Nfs4.WRITE, Answer(act=act, reply=False, end="reset"), first=1)
+    with ScriptedServer(lost) as server, Client41(server) as client:
+        assert client.begin() == Status4.OK
+        put = client.opened("f", create=True).write(0, b"x", Stable.FILE_SYNC)
+        with pytest.raises(ConnectionError):
+            client.call(*put, cache=True)
+        assert server.content("f") == (b"x" if act else b"")
+        client.connect()
+        assert client.again(*put, cache=True).of(Nfs4.WRITE)[0] == 1
+        assert server.calls(Nfs4.SEQUENCE)[-1].replayed == act
+        assert server.content("f") == b"x"
+
+
+def test_v41_the_slot_table_changes(server: ScriptedServer) -> None:
+    server.terms.slots = 4
+    with Client41(server) as client:
+        assert client.begin() == Status4.OK
+        assert client.channel[-1] == 4
+        assert client.call(slot=4).status == Status4.BADSLOT
+        assert client.call(slot=3).of(Nfs4.SEQUENCE)["target"] == 3
+        server.terms.target = 1
+        assert client.call(slot=0, highest=3).of(Nfs4.SEQUENCE)["target"] == 1
+        assert client.call(slot=3).status == Status4.OK  # not before the client knows
+        assert client.call(slot=0).of(Nfs4.SEQUENCE)["highest"] == 1
+        assert client.call(slot=3).status == Status4.BADSLOT
+        server.terms.target = 5
+        assert client.call(slot=0).of(Nfs4.SEQUENCE)["target"] == 5
+        client.sequences[3] = 0  # the slot is a new one
+        assert client.call(slot=3).status == client.call(slot=5).status == Status4.OK
+
+
+def test_v41_stateids(server: ScriptedServer, client41: Client41) -> None:
+    server.create("f", b"x")
+    reader = client41.opened("f", access=1)
+    assert client41.call(*reader.write(0, b"y")).status == Status4.OPENMODE
+    writer = client41.opened("f")
+    assert client41.call(*reader.read(0, 1)).status == Status4.OLD_STATEID
+    made_up = Held(writer.handle, writer.stateid[:-1] + b"?")
+    assert client41.call(*made_up.read(0, 1)).status == Status4.BAD_STATEID
+    for special in (bytes(16), b"\xff" * 16):
+        assert client41.call(*Held(writer.handle, special).read(0, 1)).status == Status4.OK
+    server.revoke()
+    assert client41.call(*writer.write(0, b"z")).status == Status4.ADMIN_REVOKED
+    assert client41.call().of(Nfs4.SEQUENCE)["flags"] == 0x20
+    writer = client41.opened("f")
+    assert client41.call(*writer.write(0, b"z")).status == Status4.OK
+    assert client41.call(*writer.close()).status == Status4.OK
+    assert client41.call(*writer.write(0, b"z")).status == Status4.BAD_STATEID
+
+
+def test_v41_restart(server: ScriptedServer, client41: Client41) -> None:
+    file = client41.opened("f", create=True)
+    server.restart()
+    client41.connect()
+    assert client41.call().status == Status4.BADSESSION
+    assert client41.create_session(2) == Status4.STALE_CLIENTID
+    assert client41.begin(complete=False) == Status4.OK
+    assert client41.open("f").status == Status4.GRACE
+    stranger = Held(server.export.files.handle(server.export.files.root), b"")
+    assert client41.call(*stranger.reclaim(client41.client)).status == Status4.ISDIR
+    reply = client41.call(*file.reclaim(client41.client))
+    held = Held(file.handle, reply.of(Nfs4.OPEN))
+    assert client41.call(*held.write(0, b"x")).status == Status4.OK
+    assert client41.call(op(Nfs4.RECLAIM_COMPLETE, 0)).status == Status4.OK
+    assert client41.call(op(Nfs4.RECLAIM_COMPLETE, 0)).status == Status4.COMPLETE_ALREADY
+    assert client41.open("f").status == Status4.OK
+    assert client41.call(*file.reclaim(client41.client)).status == Status4.NO_GRACE
+
+
+def test_v41_grace_lasts_for_all(server: ScriptedServer, client41: Client41) -> None:
+    server.create("f")
+    with Client41(server, owner=b"another") as other:
+        assert other.begin() == Status4.OK
+        server.restart()
+        client41.connect()
+        assert client41.begin() == Status4.OK
+        assert client41.open("f").status == Status4.GRACE
+        server.end_grace()
+        assert client41.open("f").status == Status4.OK
+
+
+@pytest.mark.parametrize("how", ["expire", "lapse", "end sessions"])
+def test_v41_the_session_is_gone(how: str, server: ScriptedServer, client41: Client41) -> None:
+    client41.opened("f", create=True)
+    if how == "expire":
+        server.expire()
+    elif how == "lapse":
+        server.terms.lapses, server.terms.lease = True, 0
+    else:
+        server.end_sessions()
+    assert client41.call().status == Status4.BADSESSION
+    kept = how == "end sessions"
+    assert client41.create_session(2) == (Status4.OK if kept else Status4.STALE_CLIENTID)
+    assert len(server.opens()) == len(server.clients()) == kept
+
+
+def test_v41_statuses_as_ordered() -> None:
+    hooks = (
+        on(Nfs4.READ, Answer(status=Status4.DELAY), first=2),
+        on(Nfs4.CREATE_SESSION, Answer(status=Status4.TOOSMALL), first=1),
+        on(Nfs4.SEQUENCE, Answer(status=Status4.DEADSESSION), nth=6),
+    )
+    with ScriptedServer(*hooks) as server, Client41(server) as client:
+        assert client.begin() == Status4.TOOSMALL
+        assert client.create_session(1) == Status4.TOOSMALL  # again
+        assert client.create_session(2) == Status4.OK
+        server.create("f", b"x")
+        assert client.open("f").status == Status4.GRACE  # RECLAIM_COMPLETE has not come
+        client.call(op(Nfs4.RECLAIM_COMPLETE, 0))
+        get = client.opened("f").read(0, 1)
+        for _ in range(2):
+            assert client.call(*get).status == Status4.DELAY
+        assert client.call(*get).status == Status4.DEADSESSION
+        assert client.call(*get).of(Nfs4.READ) == (True, b"x")
+        assert statuses(server, Nfs4.READ) == [Status4.DELAY, Status4.DELAY, 0]
+
+
+def test_v41_data_faults() -> None:
+    hooks = (
+        on(Nfs4.READ, Answer(limit=1, eof=0), nth=1),
+        on(Nfs4.READ, Answer(extra=2), nth=2),
+        on(Nfs4.WRITE, Answer(limit=1, committed=0, verifier=b"8 bytes!")),
+    )
+    with ScriptedServer(*hooks) as server, Client41(server) as client:
+        assert client.begin() == Status4.OK
+        server.create("f", b"0123")
+        file = client.opened("f")
+        assert client.call(*file.read(0, 4)).of(Nfs4.READ) == (False, b"0")
+        assert client.call(*file.read(2, 2)).of(Nfs4.READ) == (True, b"23\xee\xee")
+        put = file.write(0, b"ab", Stable.FILE_SYNC)
+        assert client.call(*put).of(Nfs4.WRITE) == (1, 0, b"8 bytes!")
+        assert (server.content("f"), server.durable("f")) == (b"a123", b"0123")
+
+
+def test_v41_places_and_sizes(server: ScriptedServer, client41: Client41) -> None:
+    server.terms.bind_first = True
+    bind = op(Nfs4.BIND_CONN_TO_SESSION, Fixed(client41.session), 3, 0)
+    client41.connect()
+    assert client41.call().status == Status4.CONN_NOT_BOUND_TO_SESSION
+    assert client41.compound(bind).status == Status4.OK
+    root = op(Nfs4.PUTROOTFH)
+    assert client41.compound(root).status == Status4.OP_NOT_IN_SESSION
+    assert client41.call(op(Nfs4.SEQUENCE)).status == Status4.SEQUENCE_POS
+    assert client41.compound(bind, root).status == Status4.NOT_ONLY_OP
+    assert client41.call(*[root] * 16).status == Status4.TOO_MANY_OPS
+    assert client41.call(pack(1)).status == Status4.OP_ILLEGAL
+    assert client41.call(pack(26)).status == Status4.NOTSUPP
+    assert client41.call(root, pack(Nfs4.LOOKUP.value, 99)).status == Status4.BADXDR
+    file = client41.opened("f", create=True)
+    server.terms.max_response = 512
+    assert client41.create_session(2) == Status4.OK
+    client41.call(*file.write(0, bytes(1024)))
+    assert client41.call(*file.read(0, 1024)).status == Status4.REP_TOO_BIG
+    assert client41.call(*file.read(0, 100)).status == Status4.OK
+
+
+def test_v41_names(server: ScriptedServer, client41: Client41) -> None:
+    export = path("export")
+    make = op(Nfs4.CREATE, 2, b"d", 0, b"")
+    expected: list[tuple[list[bytes], int]] = [
+        (path("nowhere"), Status4.NOENT),
+        (path("export", ".."), Status4.BADNAME),
+        ([*export, op(Nfs4.LOOKUPP), op(Nfs4.LOOKUP, b"export")], Status4.OK),
+        ([op(Nfs4.PUTROOTFH), op(Nfs4.LOOKUPP)], Status4.NOENT),
+        ([op(Nfs4.PUTROOTFH), make], Status4.ROFS),
+        ([*export, make], Status4.OK),
+        ([*export, make], Status4.EXIST),
+        ([*export, op(Nfs4.REMOVE, b"d")], Status4.OK),
+        ([*export, op(Nfs4.ACCESS, 0x3F)], Status4.OK),
+        ([op(Nfs4.GETFH)], Status4.NOFILEHANDLE),
+        ([op(Nfs4.PUTFH, b"short")], Status4.BADHANDLE),
+    ]
+    for operations, status in expected:
+        assert client41.call(*operations).status == status, operations
+    file = client41.opened("f", create=True)
+    size = (Fixed(file.stateid), 1, 1 << 4, pack(pack(Hyper(7))))
+    cut = pack(Nfs4.SETATTR.value, *size[:3]) + size[3]
+    assert client41.call(op(Nfs4.PUTFH, file.handle), cut).status == Status4.OK
+    asked = op(Nfs4.GETATTR, 2, 1 << 1 | 1 << 4 | 1 << 10 | 1 << 30, 1 << 1)
+    given = client41.call(op(Nfs4.PUTFH, file.handle), asked).of(Nfs4.GETATTR)
+    assert given[1] == pack(1, Hyper(7), 90, Hyper(1 << 20), 0o644)
+
+
+def test_v41_server_owner_by_address() -> None:
+    """The same major ID at all addresses; the minor ID says whether they share sessions."""
+    addresses = ("127.0.0.1", "127.0.0.2")
+    exchange = pack(b"", 1, 1) + op(Nfs4.EXCHANGE_ID, Fixed(b"verifier"), b"o", 0, 0, 0)
+    with ScriptedServer(addresses=addresses, terms=Terms(minor_ids={"127.0.0.2": 9})) as server:
+        owners = []
+        for address in addresses:
+            with RpcClient(address, server.nfs_port, NFS, 4) as rpc:
+                reply = rpc.call(1, exchange)
+            reply.unpack_fopaque(20)  # COMPOUND's status, tag and count; number and status
+            reply.unpack_fopaque(20)  # client ID, sequence, flags, protection
+            owners.append((reply.unpack_uhyper(), reply.unpack_opaque()))
+    assert [minor for minor, _ in owners] == [0, 9]
+    assert owners[0][1] == owners[1][1]
 
 
 # --- on the wire ---
@@ -563,6 +853,23 @@ def commanded(*arguments: str) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+def test_command_line_v41() -> None:
+    rules = ("--slots", "3", "--minor", "2", "--status", "4.getfh:delay:1")
+    with commanded("--trace", *rules) as process:
+        try:
+            assert process.stdout is not None
+            query = process.stdout.readline().split("?")[1]
+            port = int(query.split("&")[0].removeprefix("nfsport="))
+            with RpcClient("127.0.0.1", port, NFS, 4) as rpc:
+                status = rpc.call(1, pack(b"", 1, 0)).unpack_uint()
+                assert status == Status4.MINOR_VERS_MISMATCH
+                rpc.call(1, pack(b"", 2, 1) + op(Nfs4.EXCHANGE_ID, Fixed(bytes(8)), b"o", 0, 0, 0))
+        finally:
+            process.terminate()
+            said = process.communicate(timeout=SECONDS)
+    assert ' 4.EXCHANGE_ID "" 0@0\n' in said[0], said
 
 
 def test_command_line() -> None:

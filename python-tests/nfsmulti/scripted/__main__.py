@@ -12,7 +12,9 @@ import typer
 from nfsmulti.scripted.answer import Answer, Call, Hook, on
 from nfsmulti.scripted.procedures import Export
 from nfsmulti.scripted.protocol import Nfs, Procedure, Status
+from nfsmulti.scripted.protocol4 import Nfs4, Status4
 from nfsmulti.scripted.server import ScriptedServer
+from nfsmulti.scripted.sessions4 import Terms
 from nfsmulti.signals import end_politely
 
 _Address = Annotated[list[str], typer.Option(help="Listen here; may be given several times.")]
@@ -22,8 +24,12 @@ _Rule = Annotated[
     list[str],
     typer.Option(
         metavar="PROCEDURE:STATUS[:COUNT]",
-        help="Answer the first COUNT calls of a procedure, or all, as WRITE:NOSPC or READ:STALE:3.",
+        help="Answer the first COUNT calls of a procedure, or all, as WRITE:NOSPC or READ:STALE:3;"
+        " of an operation of NFSv4.1, as 4.WRITE:DELAY:3.",
     ),
+]
+_Minor = Annotated[
+    list[int], typer.Option(help="Offer this minor version of NFSv4, 1 or 2; 0: no NFSv4 at all.")
 ]
 _Fragments = Annotated[
     str, typer.Option(metavar="SIZE,SIZE,...", help="Send replies in fragments of these sizes.")
@@ -46,6 +52,9 @@ def serve(
     reset_after: Annotated[
         int, typer.Option(help="Instead of answering each so manyth call of a procedure, reset.")
     ] = 0,
+    minor: _Minor = [1, 2],  # noqa: B006
+    slots: Annotated[int, typer.Option(help="The most slots of an NFSv4.1 session.")] = 64,
+    lease: Annotated[int, typer.Option(help="Seconds of an NFSv4.1 client's lease.")] = 90,
     trace: Annotated[bool, typer.Option(help="Print each call.")] = False,
 ) -> None:
     """Serve an empty export from memory until SIGINT or SIGTERM, and print its pool.
@@ -61,14 +70,16 @@ def serve(
     hooks: list[Hook] = [_printer] if trace else []
     hooks += [_status_hook(rule) for rule in status]
     if reset_after:
-        hooks.append(on(tuple(Nfs), Answer(reply=False, end="reset"), every=reset_after))
-    hooks.append(on(tuple(Nfs), answer))
+        calls = (*Nfs, Nfs4.COMPOUND)
+        hooks.append(on(calls, Answer(reply=False, end="reset"), every=reset_after))
+    hooks.append(on((*Nfs, *Nfs4), answer))
     server = ScriptedServer(
         *hooks,
         addresses=address,
         export=Export(export, rtmax, wtmax),
         nfs_port=nfs_port,
         mount_port=mount_port,
+        terms=Terms(minors=tuple(filter(None, minor)), slots=slots, lease=lease, lapses=True),
     )
     with server:
         for name, _, size in (entry.partition("=") for entry in file):
@@ -78,10 +89,12 @@ def serve(
 
 
 def _printer(call: Call) -> Answer | None:
-    stable = f" {call.stable.name}" if call.procedure is Nfs.WRITE else ""
+    stable = f" {call.stable.name}" if call.procedure in (Nfs.WRITE, Nfs4.WRITE) else ""
+    version = "4." if isinstance(call.procedure, Nfs4) else ""
+    slot = "" if call.slot is None else f" slot {call.slot}:{call.sequence}"
     print(
-        f"{call.client[0]}:{call.client[1]} xid {call.xid:#010x} {call.procedure.name}"
-        f' "{call.file}" {call.count}@{call.offset}{stable}',
+        f"{call.client[0]}:{call.client[1]} xid {call.xid:#010x}{slot}"
+        f' {version}{call.procedure.name} "{call.file}" {call.count}@{call.offset}{stable}',
         flush=True,
     )
     return None
@@ -96,11 +109,13 @@ def _number(text: str) -> int:
 
 def _status_hook(rule: str) -> Hook:
     procedure, status, count = [*rule.upper().split(":"), ""][:3]
+    name = procedure.removeprefix("4.")
+    statuses: type[Status | Status4] = Status if name == procedure else Status4
     try:
-        wanted: Procedure = Nfs[procedure]
-        return on(wanted, Answer(status=Status[status]), first=int(count) if count else None)
+        wanted: Procedure = Nfs[name] if name == procedure else Nfs4[name]
+        return on(wanted, Answer(status=statuses[status]), first=int(count) if count else None)
     except (KeyError, ValueError):
-        known = ", ".join(one.name for one in Status)
+        known = ", ".join(one.name for one in statuses)
         raise typer.BadParameter(f"{rule}: PROCEDURE:STATUS[:COUNT], STATUS of {known}") from None
 
 

@@ -76,7 +76,7 @@ class Answer:
     do: Callable[[ScriptedServer], object] | None = None  # to the server, before all else
     act: bool = True  # False: the call is not carried out, only answered
     reply: bool = True  # False: nothing goes back
-    status: int | None = None  # of the procedure or operation; but for OK it is not carried out
+    status: int | None = None  # of procedure or operation; unless OK: it is not carried out
     limit: int | None = None  # READ, WRITE: bytes that it moves at most
 
     # What the results say

@@ -24,7 +24,7 @@ from nfsmulti.scripted.sessions4 import Channel
 
 _OTHER_SIZE = 12
 _TIME_SIZE = 12
-_AUTH_NONE, _AUTH_SYS = 0, 1
+_AUTH_NONE, _AUTH_SYS, _RPCSEC_GSS = 0, 1, 6
 _LINK, _BLOCK, _CHARACTER = 5, 3, 4  # nfs_ftype4
 _SHARE_BITS = 3
 
@@ -224,6 +224,10 @@ def _create_session(source: Unpacker) -> SessionArguments:
             source.unpack_opaque()
             source.unpack_uhyper()
             source.unpack_array(source.unpack_uint)
+        elif flavor == _RPCSEC_GSS:
+            source.unpack_uint()
+            source.unpack_opaque()
+            source.unpack_opaque()
         elif flavor != _AUTH_NONE:
             raise ValueError(f"callbacks by flavor {flavor}")
 

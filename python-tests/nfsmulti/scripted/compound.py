@@ -88,6 +88,7 @@ class Compounds:
         running = _Running(scene, count, size, digest)
         status, done = 0, []
         for running.position in range(count):
+            scene.final = running.position == count - 1
             status, result = self._operation(source, running, ask)
             done.append(result)
             if running.replay is not None:

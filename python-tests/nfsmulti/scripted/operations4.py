@@ -37,7 +37,10 @@ from nfsmulti.scripted.sessions4 import Channel, Client, Session, Sessions, Term
 _ACCESS_ALL = 0x3F
 _DIRECTORY = 2  # nfs_ftype4
 _CONN_BACK_CHAN = 2
+_SESSION_FLAGS = 7  # that a client may set
 _BOUND = {1: 1, 2: 2, 3: 3, 7: 3}  # as asked for: fore, back, fore or both, back or both
+_EXCHANGE_FLAGS = 0x40070103  # that a client may set
+_CHANNEL_MIN = 256  # bytes of a message that SEQUENCE fits into
 _FSID = 0x6E66736D
 _NO_DELEGATION = 0
 _SP4_NONE = 0
@@ -52,6 +55,7 @@ class Scene:
     caller: Credentials
     sequence: SequenceArguments | None = None
     session: Session | None = None
+    final: bool = False  # no operation follows
     node: Node | None = None  # the current file handle
     stateid: Stateid | None = None  # the current one
 
@@ -69,6 +73,10 @@ class Scene:
         if self.sequence is None:
             return b"", None, 0
         return self.sequence.id, self.sequence.slot, self.sequence.sequence
+
+    def go(self, node: Node) -> None:
+        """Make another file handle the current one: the stateid was not its."""
+        self.node, self.stateid = node, None
 
     def current(self) -> Node:
         """Give what the current file handle stands for."""
@@ -154,10 +162,12 @@ class Operations:
     # --- clients and sessions ---
 
     def _exchange(self, scene: Scene, wanted: ExchangeArguments, _: Answer, pack: Packer) -> None:
+        if wanted.flags & ~_EXCHANGE_FLAGS:
+            raise NfsError(Status4.INVAL)
         if wanted.protect != _SP4_NONE:
             raise NfsError(Status4.NOTSUPP)
         update = bool(wanted.flags & Exchange.UPDATE)
-        client = self.sessions.exchange(wanted.id, wanted.verifier, update)
+        client = self.sessions.exchange(wanted.id, wanted.verifier, scene.caller.uid, update)
         confirmed = Exchange.CONFIRMED if client.confirmed else Exchange(0)
         pack.pack_uhyper(client.id)
         pack.pack_uint((client.sequence + 1) % (1 << 32))
@@ -177,17 +187,27 @@ class Operations:
         if self.sessions.lapsed(client):
             self.forget(client)
             raise NfsError(Status4.STALE_CLIENTID)
+        if not client.confirmed and client.user != scene.caller.uid:
+            raise NfsError(Status4.CLID_INUSE)
+        if wanted.flags & ~_SESSION_FLAGS:
+            raise NfsError(Status4.INVAL)
         if self.sessions.is_new(client, wanted.sequence):
             client.sequence = wanted.sequence
-            client.created = (answer.status or 0, b"")
-            if not answer.status:
-                client.created = (0, self._new_session(scene, client, wanted))
-        status, results = client.created or (Status4.SERVERFAULT, b"")
+            try:
+                if answer.status:
+                    raise NfsError(answer.status)
+                client.created = (Status4.OK, self._new_session(scene, client, wanted))
+            except NfsError as error:
+                client.created = (error.status, b"")
+        assert client.created is not None
+        status, results = client.created
         if status:
             raise NfsError(status)
         pack.pack_fopaque(len(results), results)
 
     def _new_session(self, scene: Scene, client: Client, wanted: SessionArguments) -> bytes:
+        if min(wanted.fore.max_request, wanted.fore.max_response) < _CHANNEL_MIN:
+            raise NfsError(Status4.TOOSMALL)
         former = self.sessions.confirm(client)
         if former is not None:
             self.opens.forget(former)
@@ -209,8 +229,13 @@ class Operations:
         pack.pack_uint(_BOUND[wanted.kind])
         pack.pack_bool(False)
 
-    def _destroy_session(self, _: Scene, wanted: Arguments4, __: Answer, ___: Packer) -> None:
-        del self.sessions.sessions[self.sessions.session(wanted.id).id]
+    def _destroy_session(self, scene: Scene, wanted: Arguments4, _: Answer, __: Packer) -> None:
+        session = self.sessions.session(wanted.id)
+        if scene.connection not in session.connections:
+            raise NfsError(Status4.CONN_NOT_BOUND_TO_SESSION)
+        if scene.session is session and not scene.final:
+            raise NfsError(Status4.NOT_ONLY_OP)
+        del self.sessions.sessions[session.id]
 
     def _destroy_client(self, _: Scene, wanted: Arguments4, __: Answer, ___: Packer) -> None:
         self.opens.forget(self.sessions.destroy_client(int.from_bytes(wanted.id, "big")))
@@ -222,19 +247,19 @@ class Operations:
     # --- handles and attributes ---
 
     def _putrootfh(self, scene: Scene, _: Arguments4, __: Answer, ___: Packer) -> None:
-        scene.node = self._names.root
+        scene.go(self._names.root)
 
     def _putfh(self, scene: Scene, wanted: Arguments4, _: Answer, __: Packer) -> None:
-        scene.node = self._names.node(wanted.handle)
+        scene.go(self._names.node(wanted.handle))
 
     def _getfh(self, scene: Scene, _: Arguments4, __: Answer, pack: Packer) -> None:
         pack.pack_opaque(self._names.handle(scene.current()))
 
     def _lookup(self, scene: Scene, wanted: Arguments4, _: Answer, __: Packer) -> None:
-        scene.node = self._names.lookup(scene.directory(), wanted.name)
+        scene.go(self._names.lookup(scene.directory(), wanted.name))
 
     def _lookupp(self, scene: Scene, _: Arguments4, __: Answer, ___: Packer) -> None:
-        scene.node = self._names.parent(scene.directory())
+        scene.go(self._names.parent(scene.directory()))
 
     def _access(self, scene: Scene, wanted: Arguments4, _: Answer, pack: Packer) -> None:
         scene.current()
@@ -271,7 +296,7 @@ class Operations:
         before = change_of(directory)
         mode = wanted.settable.get(Attribute.MODE, 0o755)
         caller = scene.caller
-        scene.node = files.make_directory(directory, wanted.name, mode, caller.uid, caller.gid)
+        scene.go(files.make_directory(directory, wanted.name, mode, caller.uid, caller.gid))
         _pack_change(pack, before, directory)
         pack_bitmap(pack, wanted.settable)
 

@@ -66,6 +66,7 @@ class Client:
     id: int
     owner: bytes
     verifier: bytes
+    user: int  # who may use it
     confirmed: bool = False
     sequence: int = 0  # of CREATE_SESSION
     created: tuple[int, bytes] | None = None  # the last CREATE_SESSION's status and results
@@ -118,20 +119,25 @@ class Sessions:
 
     # --- client IDs ---
 
-    def exchange(self, owner: bytes, verifier: bytes, update: bool) -> Client:
+    def exchange(self, owner: bytes, verifier: bytes, user: int, update: bool) -> Client:
         """Give the client ID of an owner, which CREATE_SESSION confirms where it is new."""
         known = [one for one in self.clients.values() if one.owner == owner]
         confirmed = next((one for one in known if one.confirmed), None)
         if update and confirmed is None:
             raise NfsError(Status4.NOENT)
-        if confirmed is not None and confirmed.verifier == verifier:
+        if confirmed is not None and confirmed.user != user:
+            if update:
+                raise NfsError(Status4.PERM)
+            if any(session.client is confirmed for session in self.sessions.values()):
+                raise NfsError(Status4.CLID_INUSE)
+        elif confirmed is not None and confirmed.verifier == verifier:
             return confirmed
         if update:
             raise NfsError(Status4.NOT_SAME)
         for one in known:
             if not one.confirmed:
                 del self.clients[one.id]
-        client = Client(self._boot | next(self._numbers), owner, verifier)
+        client = Client(self._boot | next(self._numbers), owner, verifier, user)
         self.clients[client.id] = client
         return client
 
@@ -183,7 +189,7 @@ class Sessions:
             min(wanted.max_response, terms.max_response),
             min(wanted.max_cached, terms.max_cached),
             min(wanted.max_operations, terms.max_operations),
-            min(wanted.slots, terms.slots),
+            min(max(wanted.slots, 1), terms.slots),
         )
         number = client.id.to_bytes(8, "big") + next(self._numbers).to_bytes(8, "big")
         assert len(number) == SESSION_ID_SIZE
