@@ -34,11 +34,17 @@ void path_forget_troubles(struct path *path)
 	path->dead = 0;
 }
 
-void path_rest(struct path *path)
+void path_close_names(struct path *path)
 {
 	if (path->names)
 		path->protocol->names->close(path->names);
 	path->names = NULL;
+}
+
+void path_rest(struct path *path)
+{
+	if (!path->protocol->leave)
+		path_close_names(path);
 }
 
 /* Mounts again where the session was let go, or given up because the server did not answer. */
@@ -48,7 +54,7 @@ static int names_ready(struct path *path)
 
 	if (path->names && ops->alive(path->names))
 		return 0;
-	path_rest(path);
+	path_close_names(path);
 	return ops->open(&path->names, path);
 }
 
@@ -136,7 +142,7 @@ void path_close(struct path *path)
 	free(path->files);
 	if (path->state)
 		path->protocol->leave(path);
-	path_rest(path);
+	path_close_names(path);
 	if (path->directory >= 0)
 		close(path->directory);
 	path_config_free(&path->config);

@@ -34,6 +34,7 @@ struct path_config {
 	unsigned int nfs_port, mount_port; /* 0: ask rpcbind */
 	uint32_t minor;			   /* NFSv4's minor version; 0: NFSv3 */
 	bool stateless;			   /* NFSv4: files are not opened, special stateids serve */
+	bool trunks;			   /* NFSv4: one session for all connections of the job */
 	bool rdma;			   /* data goes over RDMA */
 	unsigned int rdma_port;
 	uint32_t rsize, wsize; /* bytes; 0: the server's maximum, at most 1 MiB */
@@ -54,6 +55,7 @@ struct path_job {
 	uint32_t file_count; /* files have numbers below this */
 	bool (*stop)(void);  /* true: give up waiting */
 	void (*log)(const char *format, ...) __attribute__((format(printf, 1, 2)));
+	void **state; /* the protocol's, of all paths of the job: NULL at first */
 };
 
 struct path {
@@ -114,8 +116,13 @@ static inline uint64_t path_names_timeout(const struct path *path)
 	return min_of(max_of(config->timeo * (config->retrans + 1), 5 * SEC), 10 * SEC);
 }
 
-/* Lets the name-space connection go until it is needed again. */
+/*
+ * Lets the name-space connection go until it is needed again, where that is all there is to it: a
+ * protocol that takes leave of its server needs it to the end.
+ */
 void path_rest(struct path *path);
+/* Lets it go at once. */
+void path_close_names(struct path *path);
 
 /* The server's port for data, over RDMA or TCP. */
 unsigned int path_port(const struct path *path, bool rdma);

@@ -127,6 +127,24 @@ struct fio_option engine_option_table[] = {
 		ENGINE_OPTION,
 	},
 	{
+		.name = "trunking",
+		.lname = "Trunking of sessions",
+		.type = FIO_OPT_STR,
+		AT(trunking),
+		.def = "clientid",
+		.posval =
+			{
+				{.ival = "clientid",
+				 .oval = 0,
+				 .help = "A session for each connection, one client ID"},
+				{.ival = "session",
+				 .oval = 1,
+				 .help = "One session over all connections of the job"},
+			},
+		.help = "NFSv4: what a job's connections share (RFC 8881, 2.10.5)",
+		ENGINE_OPTION,
+	},
+	{
 		.name = "open",
 		.lname = "How files are opened",
 		.type = FIO_OPT_STR,

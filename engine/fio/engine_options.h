@@ -29,6 +29,7 @@ struct engine_options {
 	char *localaddr;
 	unsigned int stable;		/* enum io_stable */
 	unsigned int stateless;		/* NFSv4: files are not opened */
+	unsigned int trunking;		/* NFSv4: one session for all connections */
 	unsigned long long hold_writes; /* bytes; 0: none */
 	unsigned int busy_poll;		/* microseconds */
 	char *require_version;

@@ -42,7 +42,7 @@ void pool_paths_close(struct pool_paths *paths)
 struct path *pool_paths_get(struct pool_paths *paths, struct thread_data *td, uint32_t number,
 			    int *error)
 {
-	const struct path_job job = {paths->file_count, deadline_passed, say};
+	const struct path_job job = {paths->file_count, deadline_passed, say, &paths->state};
 	struct path_config config;
 
 	*error = paths->failed[number];

@@ -10,6 +10,7 @@ struct pool_paths {
 	struct path **open; /* per path of the pool; NULL: not opened yet */
 	int *failed;	    /* per path: why it could not be opened, 0 or a negative errno */
 	uint32_t file_count;
+	void *state; /* path_job's */
 };
 
 /* 0 or a negative errno, logged. Files of the job have numbers below file_count. */

@@ -54,6 +54,12 @@ static void forget(void)
 		kept.paths = (struct pool_paths){0}; /* a parent's: not ours to use or to close */
 }
 
+/* fio says nothing when all is set up: servers that keep state for us are told at the end. */
+__attribute__((destructor)) static void leave(void)
+{
+	forget();
+}
+
 /* The paths for this job: those at hand, or new ones. Called with the lock held. */
 static int recall(struct thread_data *td, struct pool_paths **paths)
 {

@@ -241,6 +241,7 @@ static int version_terms(const struct engine_options *eo, const struct path_args
 	}
 	config->minor = version;
 	config->stateless = eo->stateless;
+	config->trunks = eo->trunking;
 	if (!version)
 		return 0;
 	if (config->mount_port) {

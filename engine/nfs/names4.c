@@ -18,7 +18,7 @@ struct names {
 	char error[256];
 };
 
-static const uint64_t LEAVE_TIME = 2 * SEC;
+static const uint64_t LEAVE_TIME = SEC;
 
 static int give_up(struct names *names, int error, const char *words)
 {
@@ -334,8 +334,10 @@ static int connect_names(struct names **out, struct path *path)
 	if (!names)
 		return -ENOMEM;
 	names->path = path;
-	names->job = (struct conn_job){.io_count = 1, .log = path->job.log};
+	names->job = (struct conn_job){.io_count = NFS4_NAMES_CALLS, .log = path->job.log};
 	error = conn_nfs.open(&names->conn, path, &names->job) ?: await_ready(names);
+	if (!error)
+		error = nfs4_path_check_trunking(path->state);
 	if (error) {
 		close_names(names);
 		return error;
@@ -382,7 +384,7 @@ static int size_of(struct names *names, const char *name, uint64_t *size)
 static void prepare_open(struct names *names, const struct nfs4_handle *parent, const char *name,
 			 enum nfs4_access access, struct nfs4_request *request)
 {
-	const struct nfs4_client *client = names->path->state;
+	const struct nfs4_path *mine = names->path->state;
 
 	*request = (struct nfs4_request){
 		.operation = NFS4_OPEN,
@@ -391,19 +393,19 @@ static void prepare_open(struct names *names, const struct nfs4_handle *parent, 
 		.put = put_open,
 		.get = get_open,
 		.handle = *parent,
-		.open = {.client = client->id,
-			 .owner = client->owner,
-			 .owner_length = (uint32_t)strlen(client->owner),
+		.open = {.client = mine->client->id,
+			 .owner = mine->owner,
+			 .owner_length = (uint32_t)strlen(mine->owner),
 			 .access = access,
 			 .claim = NFS4_CLAIM_NULL,
 			 .name = name},
 	};
 }
 
-static int give_back(struct names *names, enum nfs4_operation operation,
-		     const struct nfs4_handle *handle, const struct nfs4_stateid *stateid)
+static void prepare_return(enum nfs4_operation operation, const struct nfs4_handle *handle,
+			   const struct nfs4_stateid *stateid, struct nfs4_request *request)
 {
-	struct nfs4_request request = {
+	*request = (struct nfs4_request){
 		.operation = operation,
 		.sequenced = true,
 		.cached = true,
@@ -412,7 +414,14 @@ static int give_back(struct names *names, enum nfs4_operation operation,
 		.handle = *handle,
 		.stateid = *stateid,
 	};
+}
 
+static int give_back(struct names *names, enum nfs4_operation operation,
+		     const struct nfs4_handle *handle, const struct nfs4_stateid *stateid)
+{
+	struct nfs4_request request;
+
+	prepare_return(operation, handle, stateid, &request);
 	return run(names, &request);
 }
 
@@ -502,6 +511,7 @@ int names4_open_file(struct names *names, const char *name, bool writes, void **
 		return -ENOMEM;
 	file->handle = request.found;
 	file->access = access;
+	file->owner = ((struct nfs4_path *)names->path->state)->owner;
 	file->stateless = stateless;
 	file->opened_at = clock_now();
 	if (!stateless)
@@ -510,20 +520,28 @@ int names4_open_file(struct names *names, const char *name, bool writes, void **
 	return 0;
 }
 
-/* What the server does not hear of ends with its lease. */
+/* A server that does not answer now is not asked: what it does not hear of ends with its lease. */
+static bool may_ask(const struct names *names)
+{
+	return names && alive(names) && !names->path->said_stopped && !names->path->dead;
+}
+
 void names4_close_file(struct names *names, void *state)
 {
 	struct nfs4_file *file = state;
+	struct nfs4_request request;
 
-	if (names && !names->given_up && !file->stateless && !file->lost && !file->gone)
-		give_back(names, NFS4_CLOSE, &file->handle, &file->stateid);
+	if (may_ask(names) && !file->stateless && !file->lost && !file->gone) {
+		prepare_return(NFS4_CLOSE, &file->handle, &file->stateid, &request);
+		run_until(names, &request, clock_now() + LEAVE_TIME, NULL);
+	}
 	free(file);
 }
 
 int names4_limits(struct names *names, const void *state, uint32_t *read_max, uint32_t *write_max)
 {
 	const struct nfs4_file *file = state;
-	struct nfs4_client *client = names->path->state;
+	struct nfs4_client *client = ((struct nfs4_path *)names->path->state)->client;
 	struct nfs4_request request = {
 		.operation = NFS4_GETATTR,
 		.sequenced = true,
@@ -544,29 +562,44 @@ int names4_limits(struct names *names, const void *state, uint32_t *read_max, ui
 
 /* --- leaving --- */
 
-/* The session that asks goes last: its channel goes on without it. */
-void names4_leave(struct path *path)
+static void destroy_session(struct names *names, const struct nfs4_session *session,
+			    uint64_t deadline)
 {
-	struct nfs4_client *client = path->state;
-	uint64_t deadline = clock_now() + LEAVE_TIME;
-	struct nfs4_session *session, *own = NULL;
 	struct nfs4_request request;
 
-	if (path->names && alive(path->names)) {
-		own = &((struct nfs4_state *)channel_of(path->names->conn)->session->state)
-			       ->session;
-		LIST_FOREACH(session, &client->sessions, link)
-		{
-			if (session == own || !session->alive)
-				continue;
-			nfs4_destroy_session(&request, session);
-			run_until(path->names, &request, deadline, NULL);
+	nfs4_destroy_session(&request, session);
+	run_until(names, &request, deadline, NULL);
+}
+
+/* The session that asks goes last: its channel goes on without it. */
+static void destroy_all(struct names *names, uint64_t deadline)
+{
+	struct nfs4_client *client = ((struct nfs4_path *)names->path->state)->client;
+	struct nfs4_state *own = channel_of(names->conn)->session->state, *state;
+	bool last = LIST_FIRST(&client->paths) && !LIST_NEXT(LIST_FIRST(&client->paths), link);
+	struct nfs4_session *session;
+	struct nfs4_request request;
+
+	LIST_FOREACH(session, &client->sessions, link)
+	{
+		state = container_of(session, struct nfs4_state, session);
+		if (state != own && session->alive &&
+		    (last || !state->path || state->path == names->path)) {
+			destroy_session(names, session, deadline);
+			session->alive = false;
 		}
-		nfs4_destroy_session(&request, own);
-		run_until(path->names, &request, deadline, NULL);
-		nfs4_destroy_clientid(&request, client);
-		run_until(path->names, &request, deadline, NULL);
 	}
-	path_rest(path);
-	nfs4_client_free(client);
+	destroy_session(names, &own->session, deadline);
+	if (!last)
+		return;
+	nfs4_destroy_clientid(&request, client);
+	run_until(names, &request, deadline, NULL);
+}
+
+void names4_leave(struct path *path)
+{
+	if (may_ask(path->names))
+		destroy_all(path->names, clock_now() + LEAVE_TIME);
+	path_close_names(path);
+	nfs4_path_free(path);
 }

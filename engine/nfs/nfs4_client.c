@@ -17,41 +17,65 @@ enum {
 	FEW = 8,	      /* slots */
 };
 
-/* --- the client --- */
+/* --- a job's clients --- */
 
-/* One name for each path of each job, and another for the next run (RFC 8881, 2.4). */
-static int name_client(struct nfs4_client *client)
+/* One name for each job, and another for the next run (RFC 8881, 2.4). */
+static int name_job(struct nfs4_job *job)
 {
 	uint64_t chance;
-	char host[64] = "";
+	char host[40] = "";
 
 	if (getrandom(&chance, sizeof(chance), 0) != sizeof(chance) ||
-	    getrandom(client->verifier, sizeof(client->verifier), 0) != sizeof(client->verifier))
+	    getrandom(job->verifier, sizeof(job->verifier), 0) != sizeof(job->verifier))
 		return -EIO;
 	gethostname(host, sizeof(host) - 1);
-	snprintf(client->owner, sizeof(client->owner), "nfsmulti %s %d %016llx", host, getpid(),
+	snprintf(job->owner, sizeof(job->owner), "nfsmulti %s %d %016llx", host, getpid(),
 		 (unsigned long long)chance);
 	return 0;
 }
 
-struct nfs4_client *nfs4_client_of(struct path *path)
+static struct nfs4_job *job_of(struct path *path)
 {
-	struct nfs4_client *client = path->state;
+	struct nfs4_job *job = *path->job.state;
 
-	if (client)
-		return client;
+	if (job)
+		return job;
+	job = calloc(1, sizeof(*job));
+	if (!job || name_job(job)) {
+		free(job);
+		return NULL;
+	}
+	*path->job.state = job;
+	return job;
+}
+
+/* Each path begins with a client of its own; adopt() finds out that it has one already. */
+struct nfs4_path *nfs4_path_of(struct path *path)
+{
+	struct nfs4_job *job = job_of(path);
+	struct nfs4_path *mine = path->state;
+	struct nfs4_client *client;
+
+	if (mine || !job)
+		return mine;
+	mine = calloc(1, sizeof(*mine));
 	client = calloc(1, sizeof(*client));
-	if (!client || name_client(client)) {
+	if (!mine || !client) {
+		free(mine);
 		free(client);
 		return NULL;
 	}
-	client->path = path;
-	client->minor = path->config.minor;
-	path->state = client;
-	return client;
+	mine->path = path;
+	mine->client = client;
+	snprintf(mine->owner, sizeof(mine->owner), "%s %u", job->owner, ++job->paths);
+	client->job = job;
+	LIST_INSERT_HEAD(&job->clients, client, link);
+	LIST_INSERT_HEAD(&client->paths, mine, link);
+	path->state = mine;
+	return mine;
 }
 
-void nfs4_client_free(struct nfs4_client *client)
+static void free_client(struct nfs4_client *client)
 {
 	struct nfs4_session *session;
 
@@ -59,22 +83,64 @@ void nfs4_client_free(struct nfs4_client *client)
 		LIST_REMOVE(session, link);
 		free(container_of(session, struct nfs4_state, session));
 	}
-	client->path->state = NULL;
+	LIST_REMOVE(client, link);
 	free(client);
 }
 
-/* --- its sessions --- */
+void nfs4_path_free(struct path *path)
+{
+	struct nfs4_path *mine = path->state;
+	struct nfs4_client *client = mine->client;
+	struct nfs4_job *job = client->job;
+	struct nfs4_session *session;
+
+	LIST_FOREACH(session, &client->sessions, link)
+	{
+		struct nfs4_state *state = container_of(session, struct nfs4_state, session);
+
+		if (state->path == path)
+			state->path = NULL;
+	}
+	LIST_REMOVE(mine, link);
+	if (LIST_EMPTY(&client->paths))
+		free_client(client);
+	if (LIST_EMPTY(&job->clients)) {
+		*path->job.state = NULL;
+		free(job);
+	}
+	path->state = NULL;
+	free(mine);
+}
+
+/* --- sessions --- */
+
+static struct nfs4_state *new_state(struct session *session)
+{
+	struct nfs4_path *mine = nfs4_path_of(session->path);
+	struct nfs4_state *state = mine ? calloc(1, sizeof(*state)) : NULL;
+
+	if (!state)
+		return NULL;
+	state->client = mine->client;
+	state->path = session->path;
+	state->session.wanted = min_of(session->calls_max, (uint32_t)NFS4_SLOTS_MAX);
+	LIST_INSERT_HEAD(&mine->client->sessions, &state->session, link);
+	return state;
+}
 
 int nfs4_client_attach(struct session *session)
 {
-	struct nfs4_client *client = nfs4_client_of(session->path);
-	struct nfs4_state *state = client ? calloc(1, sizeof(*state)) : NULL;
+	struct nfs4_path *mine = session->path->state;
+	bool shares = mine && mine->trunks && session->calls_max > NFS4_NAMES_CALLS;
+	struct nfs4_state *state = shares ? mine->client->shared : NULL;
 
 	if (!state)
+		state = new_state(session);
+	if (!state)
 		return -ENOMEM;
-	state->client = client;
-	state->session.wanted = min_of(session->calls_max, (uint32_t)NFS4_SLOTS_MAX);
-	LIST_INSERT_HEAD(&client->sessions, &state->session, link);
+	if (shares)
+		state->client->shared = state;
+	state->users++;
 	session->state = state;
 	return 0;
 }
@@ -83,11 +149,21 @@ int nfs4_client_attach(struct session *session)
 void nfs4_client_detach(struct session *session)
 {
 	struct nfs4_state *state = session->state;
+	struct nfs4_client *client = state->client;
 
-	if (state->client->busy && state->client->busy->session == session)
-		state->client->busy = NULL;
 	session->state = NULL;
-	if (state->session.alive || state->client->creating == &state->session)
+	if (client->busy && client->busy->session == session)
+		client->busy = NULL;
+	if (--state->users)
+		return;
+	if (client->shared == state)
+		client->shared = NULL;
+	if (state->session.waited)
+		state->path->job.log("%s: the server grants %u slots: %llu times calls waited for "
+				     "one: a lower iodepth or a higher nconnect wants fewer",
+				     state->path->config.label, state->session.slots,
+				     (unsigned long long)state->session.waited);
+	if (state->session.alive || client->creating == &state->session)
 		return;
 	LIST_REMOVE(&state->session, link);
 	free(state);
@@ -97,10 +173,9 @@ void nfs4_client_detach(struct session *session)
 
 static void put_exchange_id(const struct nfs4_request *request, struct nfs4_compound *compound)
 {
-	const struct nfs4_client *client = request->client;
+	const struct nfs4_job *job = request->client->job;
 
-	nfs4_put_exchange_id(compound, client->verifier, client->owner,
-			     (uint32_t)strlen(client->owner));
+	nfs4_put_exchange_id(compound, job->verifier, job->owner, (uint32_t)strlen(job->owner));
 }
 
 static uint32_t get_exchange_id(struct nfs4_request *request, struct nfs4_results *results)
@@ -125,10 +200,18 @@ static void exchange_id(struct nfs4_state *state)
 /* Messages of the size that the path's I/O needs, once that is known. */
 static void put_create_session(const struct nfs4_request *request, struct nfs4_compound *compound)
 {
-	const struct path *path = request->client->path;
-	const struct nfs4_channel fore = {
-		.request_max = max_of(path->write_max + REQUEST_ROOM, (uint32_t)NAMES_MESSAGE),
-		.response_max = max_of(path->read_max + REQUEST_ROOM, (uint32_t)NAMES_MESSAGE),
+	const struct nfs4_path *path;
+	uint32_t read_max = 0, write_max = 0;
+	struct nfs4_channel fore;
+
+	LIST_FOREACH(path, &request->client->paths, link)
+	{
+		read_max = max_of(read_max, path->path->read_max);
+		write_max = max_of(write_max, path->path->write_max);
+	}
+	fore = (struct nfs4_channel){
+		.request_max = max_of(write_max + REQUEST_ROOM, (uint32_t)NAMES_MESSAGE),
+		.response_max = max_of(read_max + REQUEST_ROOM, (uint32_t)NAMES_MESSAGE),
 		/* Servers may count slots by the room for replies that they keep: names need it,
 		 * and a session with many slots carries data. */
 		.cached_max = request->session->wanted > FEW ? 0 : REQUEST_ROOM,
@@ -190,7 +273,7 @@ static bool bears_open(uint32_t status)
 
 static void reopen(struct nfs4_state *state, struct nfs4_file *file, enum nfs4_claim claim)
 {
-	const struct nfs4_client *client = state->client;
+	const char *owner = file->owner;
 
 	state->reopening = file;
 	state->setup = (struct nfs4_request){
@@ -200,9 +283,9 @@ static void reopen(struct nfs4_state *state, struct nfs4_file *file, enum nfs4_c
 		.get = get_open,
 		.bears = bears_open,
 		.handle = file->handle,
-		.open = {.client = client->id,
-			 .owner = client->owner,
-			 .owner_length = (uint32_t)strlen(client->owner),
+		.open = {.client = state->client->id,
+			 .owner = owner,
+			 .owner_length = (uint32_t)strlen(owner),
 			 .access = file->access,
 			 .claim = claim},
 	};
@@ -233,6 +316,38 @@ static void reclaim_complete(struct nfs4_state *state)
 		.put = put_reclaim_complete,
 		.get = get_reclaim_complete,
 		.bears = bears_reclaim_complete,
+	};
+}
+
+static void put_bind_conn(const struct nfs4_request *request, struct nfs4_compound *compound)
+{
+	nfs4_put_bind_conn_to_session(compound, request->session->id);
+}
+
+static uint32_t get_bind_conn(struct nfs4_request *request, struct nfs4_results *results)
+{
+	uint32_t status = nfs4_next_result(results, NFS4_BIND_CONN_TO_SESSION);
+
+	(void)request;
+	if (!status)
+		nfs4_skip_bind_conn_to_session(results);
+	return status;
+}
+
+/* A server may have forgotten the session meanwhile. */
+static bool bears_bind_conn(uint32_t status)
+{
+	return status == NFS4ERR_BADSESSION || status == NFS4ERR_DEADSESSION;
+}
+
+static void bind_conn(struct nfs4_state *state)
+{
+	state->setup = (struct nfs4_request){
+		.operation = NFS4_BIND_CONN_TO_SESSION,
+		.put = put_bind_conn,
+		.get = get_bind_conn,
+		.bears = bears_bind_conn,
+		.session = &state->session,
 	};
 }
 
@@ -287,28 +402,85 @@ void nfs4_destroy_clientid(struct nfs4_request *request, const struct nfs4_clien
 
 /* --- what the answers mean --- */
 
+/* Calls `what` with each file that the client has opened, until that gives true. */
+static struct nfs4_file *find_file(const struct nfs4_client *client,
+				   bool (*what)(struct nfs4_file *file))
+{
+	const struct nfs4_path *path;
+
+	LIST_FOREACH(path, &client->paths, link)
+	{
+		for (uint32_t i = 0; i < path->path->job.file_count; i++) {
+			struct nfs4_file *file = path->path->files[i].state;
+
+			if (file && what(file))
+				return file;
+		}
+	}
+	return NULL;
+}
+
+static bool lose_file(struct nfs4_file *file)
+{
+	file->lost = !file->stateless;
+	return false;
+}
+
+static bool is_lost(struct nfs4_file *file)
+{
+	return file->lost;
+}
+
 /* The server has forgotten the client: its sessions and opens are gone as well. */
 static void lose_state(struct nfs4_client *client)
 {
-	const struct path *path = client->path;
 	struct nfs4_session *session;
 
 	LIST_FOREACH(session, &client->sessions, link)
 	session->alive = false;
-	for (uint32_t i = 0; i < path->job.file_count; i++) {
-		struct nfs4_file *file = path->files[i].state;
-
-		if (file && !file->stateless)
-			file->lost = true;
-	}
+	find_file(client, lose_file);
 	client->complete = false;
 	client->reclaims = true;
 }
 
-static void exchanged(struct nfs4_client *client, const struct nfs4_exchange_result *result)
+static bool same_server(const struct nfs4_server *a, const struct nfs4_server *b)
 {
+	return a->major_length == b->major_length && a->scope_length == b->scope_length &&
+	       !memcmp(a->major, b->major, a->major_length) &&
+	       !memcmp(a->scope, b->scope, a->scope_length);
+}
+
+/* A new path leads to a server that the job is a client of already: it joins that. */
+static void adopt(struct nfs4_state *state, struct nfs4_client *client)
+{
+	struct nfs4_client *own = state->client;
+	struct nfs4_path *path = state->path->state;
+
+	LIST_REMOVE(path, link);
+	LIST_INSERT_HEAD(&client->paths, path, link);
+	LIST_REMOVE(&state->session, link);
+	LIST_INSERT_HEAD(&client->sessions, &state->session, link);
+	path->client = state->client = client;
+	free_client(own);
+}
+
+static void exchanged(struct nfs4_state *state, const struct nfs4_exchange_result *result)
+{
+	struct nfs4_client *client = state->client, *other;
+
+	((struct nfs4_path *)state->path->state)->server_minor = result->server.minor;
+	if (!client->id)
+		LIST_FOREACH(other, &client->job->clients, link)
+		{
+			if (other->id && other->id == result->client &&
+			    same_server(&other->server, &result->server)) {
+				adopt(state, other);
+				return;
+			}
+		}
 	if (client->id && result->client != client->id)
 		lose_state(client);
+	client->server = result->server;
 	client->id = result->client;
 	client->sequence = result->sequence;
 	client->known = true;
@@ -351,29 +523,21 @@ static void take_answer(struct nfs4_state *state)
 
 	state->asked = false;
 	switch (request->operation) {
-	case NFS4_EXCHANGE_ID: exchanged(state->client, &request->exchanged); break;
+	case NFS4_EXCHANGE_ID: exchanged(state, &request->exchanged); break;
 	case NFS4_CREATE_SESSION: created(state, request); break;
 	case NFS4_OPEN: reopened(state, request); break;
 	case NFS4_RECLAIM_COMPLETE: state->client->complete = true; break;
 	case NFS4_DESTROY_SESSION: state->session.alive = false; break;
+	case NFS4_BIND_CONN_TO_SESSION:
+		state->unbound = false;
+		if (request->status)
+			state->session.alive = false;
+		break;
 	default: break;
 	}
 }
 
 /* --- preparing --- */
-
-static struct nfs4_file *next_lost(const struct nfs4_client *client)
-{
-	const struct path *path = client->path;
-
-	for (uint32_t i = 0; i < path->job.file_count; i++) {
-		struct nfs4_file *file = path->files[i].state;
-
-		if (file && file->lost)
-			return file;
-	}
-	return NULL;
-}
 
 /*
  * Fills state->setup with what is to be asked next; false: nothing. The server knows a client by
@@ -394,7 +558,9 @@ static bool next_request(struct nfs4_state *state)
 	} else if (!session->alive) {
 		client->creating = session;
 		create_session(state);
-	} else if ((file = next_lost(client)) && client->reclaims) {
+	} else if (state->unbound) {
+		bind_conn(state);
+	} else if ((file = find_file(client, is_lost)) && client->reclaims) {
 		reopen(state, file, NFS4_CLAIM_PREVIOUS);
 	} else if (!client->complete) {
 		reclaim_complete(state);
@@ -413,14 +579,15 @@ enum preparation nfs4_client_prepare(struct session_channel *channel, struct req
 
 	if (client->busy && client->busy != channel && client->busy->setup)
 		return PREPARE_WAIT;
-	client->busy = channel;
 	if (state->asked && state->setup.base.done)
 		take_answer(state);
+	client = state->client; /* it may have joined another */
 	if (!next_request(state)) {
 		client->busy = NULL;
 		client->reclaims = false;
 		return PREPARED;
 	}
+	client->busy = channel;
 	state->asked = true;
 	*request = &state->setup.base;
 	return PREPARE_ASK;
@@ -443,13 +610,49 @@ void nfs4_client_recover(struct session *session, const struct call *call,
 	case NFS4ERR_BADSLOT:
 	case NFS4ERR_BAD_HIGH_SLOT:
 	case NFS4ERR_SEQ_MISORDERED:
-	case NFS4ERR_SEQ_FALSE_RETRY:
-	case NFS4ERR_CONN_NOT_BOUND_TO_SESSION: state->session.alive = false; break;
+	case NFS4ERR_SEQ_FALSE_RETRY: state->session.alive = false; break;
+	case NFS4ERR_CONN_NOT_BOUND_TO_SESSION: state->unbound = true; break;
 	default:
 		file = call->io ? session->path->files[call->io->file].state : NULL;
 		if (file && file->opened_at <= call->last_sent)
 			file->lost = true;
 	}
+}
+
+/* --- trunking --- */
+
+/* The path of the job that began first. */
+static const struct nfs4_path *first_path(const struct nfs4_job *job)
+{
+	const struct nfs4_client *client, *oldest = NULL;
+	const struct nfs4_path *path, *first = NULL;
+
+	LIST_FOREACH(client, &job->clients, link)
+	oldest = client;
+	LIST_FOREACH(path, &oldest->paths, link)
+	first = path;
+	return first;
+}
+
+int nfs4_path_check_trunking(struct nfs4_path *mine)
+{
+	const struct path *path = mine->path;
+	const struct nfs4_path *first = first_path(mine->client->job);
+
+	if (!path->config.trunks)
+		return 0;
+	if (!same_server(&mine->client->server, &first->client->server)) {
+		path->job.log("%s: trunking=session: this is another server than %s leads to "
+			      "(server_owner, RFC 8881, 2.10.5): use trunking=clientid",
+			      path->config.label, first->path->config.label);
+		return -EINVAL;
+	}
+	mine->trunks = mine->client == first->client && mine->server_minor == first->server_minor;
+	if (!mine->trunks)
+		path->job.log("%s: trunking=session: the server does not span a session over this "
+			      "address and %s (RFC 8881, 2.10.5): trunking=clientid here",
+			      path->config.label, first->path->config.label);
+	return 0;
 }
 
 /* --- the lease --- */

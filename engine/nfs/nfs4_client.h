@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * nfs4_client.h - the client that a path is to its server (RFC 8881, 2.4): its client ID, its
- * sessions and the files that it has open; and what must be asked, in which order, to have them, or
- * to have them again.
+ * nfs4_client.h - the client that a job is to a server (RFC 8881, 2.4): its client ID, its sessions
+ * and the files that it has open; and what must be asked, in which order, to have them, or to have
+ * them again.
  *
- * All sessions of a path share it, those for data and the one for names. A job is one thread, so
- * nothing is locked. Nothing here blocks or sends: nfs4_client_prepare() names the next request,
- * and reads the answer to the one before.
+ * The paths of a job that lead to one server share it, by whatever addresses (2.10.5); so do their
+ * sessions, those for data and those for names. A job is one thread, so nothing is locked. Nothing
+ * here blocks or sends: nfs4_client_prepare() names the next request, and reads the answer to the
+ * one before.
  */
 #ifndef NFSMULTI_NFS_NFS4_CLIENT_H
 #define NFSMULTI_NFS_NFS4_CLIENT_H
@@ -51,41 +52,76 @@ struct nfs4_file {
 	struct nfs4_handle handle;
 	struct nfs4_stateid stateid;
 	enum nfs4_access access;
+	const char *owner;  /* its path's */
 	bool stateless;	    /* not opened: a special stateid serves */
 	bool lost;	    /* to be opened again */
 	uint32_t gone;	    /* it could not be: the server's status */
 	uint64_t opened_at; /* clock_now() */
 };
 
-/* How a session begins with its client. */
+/* What one connection has of its session, or all of them where the session is shared. */
 struct nfs4_state {
 	struct nfs4_session session;
 	struct nfs4_client *client;
+	struct path *path;	   /* NULL: it has gone, and the session is to be destroyed */
+	unsigned int users;	   /* connections */
+	bool unbound;		   /* this connection is to be bound to the session */
 	struct nfs4_request setup; /* prepare()'s: the latest */
 	struct nfs4_request renewal;
 	bool asked, renewing;
 	struct nfs4_file *reopening; /* by `setup` */
 };
 
-struct nfs4_client {
+/* What a path's state is. */
+struct nfs4_path {
+	LIST_ENTRY(nfs4_path) link; /* of its client's */
 	struct path *path;
-	uint32_t minor;
-	uint8_t verifier[NFS4_VERIFIER]; /* of this incarnation */
-	char owner[128];
-	uint64_t id;
+	struct nfs4_client *client;
+	uint64_t server_minor; /* of server_owner: sessions span addresses with the same one */
+	bool trunks;	       /* its connections share the client's session */
+	char owner[128];       /* of its opens: their stateids are its own */
+};
+
+struct nfs4_client {
+	LIST_ENTRY(nfs4_client) link; /* of its job's */
+	struct nfs4_job *job;
+	LIST_HEAD(, nfs4_path) paths;
+	LIST_HEAD(, nfs4_session) sessions; /* in use, and those that the server may know */
+	struct nfs4_server server;
+	uint64_t id;	     /* 0: not known yet */
 	uint32_t sequence;   /* of the next CREATE_SESSION */
 	bool known;	     /* the server has given the id, and has not said that it forgot it */
 	bool reclaims;	     /* after another id: opens are reclaimed first, in the grace period */
 	bool complete;	     /* RECLAIM_COMPLETE */
 	uint32_t epochs;     /* sessions begun */
 	uint32_t lease_time; /* seconds; 0: not known yet */
-	struct session_channel *busy;	    /* whose turn it is to ask */
-	struct nfs4_session *creating;	    /* its CREATE_SESSION may have been carried out */
-	LIST_HEAD(, nfs4_session) sessions; /* attached, and those that the server may know */
+	struct session_channel *busy;  /* whose turn it is to ask */
+	struct nfs4_session *creating; /* its CREATE_SESSION may have been carried out */
+	struct nfs4_state *shared;     /* trunking=session: for data */
 };
 
-/* The client of `path`, made at the first call; NULL: out of memory. */
-struct nfs4_client *nfs4_client_of(struct path *path);
+/* How the clients of a job call themselves: to each server the same. */
+struct nfs4_job {
+	LIST_HEAD(, nfs4_client) clients;
+	uint8_t verifier[NFS4_VERIFIER]; /* of this incarnation */
+	char owner[96];
+	unsigned int paths; /* that have begun */
+};
+
+/* A session for names carries one call at a time; one for data never so few. */
+enum { NFS4_NAMES_CALLS = 1 };
+
+/* The state of `path`, made at the first call; NULL: out of memory. */
+struct nfs4_path *nfs4_path_of(struct path *path);
+
+/*
+ * After a path's first session is ready: trunking=session, held against who the servers say they
+ * are. 0, or -EINVAL, logged.
+ */
+int nfs4_path_check_trunking(struct nfs4_path *path);
+
+/* Frees the state of `path`, whose connections are closed. */
+void nfs4_path_free(struct path *path);
 
 int nfs4_client_attach(struct session *session);
 void nfs4_client_detach(struct session *session);
@@ -98,7 +134,5 @@ void nfs4_client_tick(struct session_channel *channel, uint64_t now);
 /* Requests with which a client takes its leave. */
 void nfs4_destroy_session(struct nfs4_request *request, const struct nfs4_session *session);
 void nfs4_destroy_clientid(struct nfs4_request *request, const struct nfs4_client *client);
-/* Frees it; its sessions are detached. */
-void nfs4_client_free(struct nfs4_client *client);
 
 #endif

@@ -100,7 +100,7 @@ static const uint8_t *encode(struct xdr_out *out, const struct call *call,
 	arguments = out->at;
 	if (!asks)
 		return arguments;
-	nfs4_begin(&compound, out, state_of(call)->client->minor);
+	nfs4_begin(&compound, out, call->channel->session->path->config.minor);
 	if (call->epoch) {
 		struct nfs4_sequence sequence;
 

@@ -31,13 +31,14 @@ bool nfs4_session_acquire(struct nfs4_session *session, struct call *call)
 			continue;
 		slot = word * WORD + (uint32_t)__builtin_ctzll(~session->busy[word]);
 		if (slot >= usable)
-			return false;
+			break;
 		session->busy[word] |= 1ull << slot % WORD;
 		call->slot = slot;
 		call->epoch = session->epoch;
 		call->slot_used = false;
 		return true;
 	}
+	session->waited++;
 	return false;
 }
 
