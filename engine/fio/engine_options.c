@@ -111,6 +111,7 @@ struct fio_option engine_option_table[] = {
 	},
 	{
 		.name = "version",
+		.alias = "nfsvers", /* --version is fio's own on its command line */
 		.lname = "Version of NFS",
 		.type = FIO_OPT_STR,
 		AT(version),
@@ -123,7 +124,8 @@ struct fio_option engine_option_table[] = {
 				{.ival = "4.0", .oval = VERSION_40, .help = "Not served"},
 				{.ival = "4", .oval = VERSION_40, .help = "Not served"},
 			},
-		.help = "Version of NFS, as in nfs(5)",
+		.help = "Version of NFS, as in nfs(5); on the command line --nfsvers, or version= "
+			"in a path",
 		ENGINE_OPTION,
 	},
 	{
@@ -153,9 +155,11 @@ struct fio_option engine_option_table[] = {
 		.posval =
 			{
 				{.ival = "file", .oval = 0, .help = "OPEN, as applications do"},
-				{.ival = "none", .oval = 1, .help = "Not: special stateids"},
+				{.ival = "none",
+				 .oval = 1,
+				 .help = "Not at all: special stateids serve"},
 			},
-		.help = "NFSv4: how files are opened (NFSv3 has no OPEN)",
+		.help = "NFSv4: how files are opened. NFSv3 has no OPEN and ignores it",
 		ENGINE_OPTION,
 	},
 	{
@@ -180,7 +184,7 @@ struct fio_option engine_option_table[] = {
 		.type = FIO_OPT_INT,
 		AT(port),
 		.maxval = 65535,
-		.help = "The server's NFS port (default: as its rpcbind says)",
+		.help = "The server's NFS port (default: as its rpcbind says; NFSv4: 2049)",
 		ENGINE_OPTION,
 	},
 	{
@@ -189,7 +193,8 @@ struct fio_option engine_option_table[] = {
 		.type = FIO_OPT_INT,
 		AT(mountport),
 		.maxval = 65535,
-		.help = "The server's MOUNT port (default: as its rpcbind says)",
+		.help = "The server's MOUNT port (default: as its rpcbind says). NFSv4 has no "
+			"MOUNT",
 		ENGINE_OPTION,
 	},
 	{
@@ -227,7 +232,7 @@ struct fio_option engine_option_table[] = {
 		.lname = "READ size",
 		.type = FIO_OPT_INT,
 		AT(rsize),
-		.help = "The most bytes that one READ asks for (default: the server's rtmax, at "
+		.help = "The most bytes that one READ asks for (default: the server's maximum, at "
 			"most 1m)",
 		ENGINE_OPTION,
 	},
@@ -236,7 +241,7 @@ struct fio_option engine_option_table[] = {
 		.lname = "WRITE size",
 		.type = FIO_OPT_INT,
 		AT(wsize),
-		.help = "The most bytes that one WRITE carries (default: the server's wtmax, at "
+		.help = "The most bytes that one WRITE carries (default: the server's maximum, at "
 			"most 1m)",
 		ENGINE_OPTION,
 	},
@@ -248,7 +253,9 @@ struct fio_option engine_option_table[] = {
 		.minval = 1,
 		.maxval = 6000,
 		.def = "600",
-		.help = "Tenths of a second to wait for a reply before the call is sent again",
+		.help = "Tenths of a second to wait for a reply before the call is sent again "
+			"(NFSv4: "
+			"over another connection)",
 		ENGINE_OPTION,
 	},
 	{

@@ -36,10 +36,10 @@ static char *terms_text(struct thread_data *td)
 	const struct engine_options *eo = td->eo;
 	char *text;
 
-	if (asprintf(&text, "%s %s %u %u %u %u %u %u %u %u %u %u %u %u %s", eo->pool ?: "",
+	if (asprintf(&text, "%s %s %u %u %u %u %u %u %u %u %u %u %u %u %u %s", eo->pool ?: "",
 		     eo->pool ? "" : td->files[0]->file_name, eo->failover, eo->proto, eo->port,
 		     eo->mountport, eo->rdmaport, eo->rsize, eo->wsize, eo->timeo, eo->retrans,
-		     eo->soft, eo->version, eo->stateless, eo->localaddr ?: "") < 0)
+		     eo->soft, eo->version, eo->stateless, eo->trunking, eo->localaddr ?: "") < 0)
 		return NULL;
 	return text;
 }

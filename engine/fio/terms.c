@@ -33,7 +33,8 @@ int terms_check(struct thread_data *td)
 		return -EINVAL;
 	}
 	if (td_trim(td)) {
-		say("rw=%s trims, and NFSv3 has no operation that does: use reads and writes",
+		say("rw=%s trims: NFSv3 and NFSv4.1 have no operation that does, and NFSv4.2's "
+		    "DEALLOCATE is not used here: use reads and writes",
 		    ddir_str(td->o.td_ddir));
 		return -EOPNOTSUPP;
 	}

@@ -567,6 +567,8 @@ static void destroy_session(struct names *names, const struct nfs4_session *sess
 {
 	struct nfs4_request request;
 
+	nfs4_bind_conn(&request, session);
+	run_until(names, &request, deadline, NULL);
 	nfs4_destroy_session(&request, session);
 	run_until(names, &request, deadline, NULL);
 }

@@ -340,14 +340,14 @@ static bool bears_bind_conn(uint32_t status)
 	return status == NFS4ERR_BADSESSION || status == NFS4ERR_DEADSESSION;
 }
 
-static void bind_conn(struct nfs4_state *state)
+void nfs4_bind_conn(struct nfs4_request *request, const struct nfs4_session *session)
 {
-	state->setup = (struct nfs4_request){
+	*request = (struct nfs4_request){
 		.operation = NFS4_BIND_CONN_TO_SESSION,
 		.put = put_bind_conn,
 		.get = get_bind_conn,
 		.bears = bears_bind_conn,
-		.session = &state->session,
+		.session = session,
 	};
 }
 
@@ -497,6 +497,7 @@ static void created(struct nfs4_state *state, const struct nfs4_request *request
 		return;
 	}
 	client->sequence++;
+	state->unbound = false;
 	nfs4_session_begin(&state->session, ++client->epochs, &request->granted);
 }
 
@@ -550,7 +551,9 @@ static bool next_request(struct nfs4_state *state)
 	struct nfs4_session *session = &state->session;
 	struct nfs4_file *file;
 
-	if (session->alive && session->doubtful) {
+	if (session->alive && state->unbound) {
+		nfs4_bind_conn(&state->setup, session);
+	} else if (session->alive && session->doubtful) {
 		nfs4_destroy_session(&state->setup, session);
 	} else if (!client->known ||
 		   (!session->alive && client->creating && client->creating != session)) {
@@ -558,8 +561,6 @@ static bool next_request(struct nfs4_state *state)
 	} else if (!session->alive) {
 		client->creating = session;
 		create_session(state);
-	} else if (state->unbound) {
-		bind_conn(state);
 	} else if ((file = find_file(client, is_lost)) && client->reclaims) {
 		reopen(state, file, NFS4_CLAIM_PREVIOUS);
 	} else if (!client->complete) {

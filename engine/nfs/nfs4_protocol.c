@@ -59,6 +59,8 @@ static void release(struct session *session, struct call *call, bool answered)
 	struct nfs4_state *state = session->state;
 
 	nfs4_session_release(&state->session, call, answered);
+	if (!answered && state->session.doubtful)
+		state->unbound = true; /* by its next channel, which is to destroy it */
 }
 
 static bool current(const struct session *session, const struct call *call)
@@ -138,7 +140,7 @@ static const char *remedy(uint32_t status)
 	switch (status) {
 	case NFS4ERR_MINOR_VERS_MISMATCH:
 		return "NFS4ERR_MINOR_VERS_MISMATCH: the server does not serve this minor version: "
-		       "use version=4.1 or version=3";
+		       "version= chooses another";
 	case NFS4ERR_NOSPC:
 		return "NFS4ERR_NOSPC: the server has no room for another session: end other "
 		       "clients, or use a lower nconnect or iodepth";

@@ -3,7 +3,7 @@
 
 #include "util.h"
 
-enum { WORD = 64, WORDS = NFS4_SLOTS_MAX / WORD };
+enum { WORD = 64 };
 
 void nfs4_session_begin(struct nfs4_session *session, uint32_t epoch,
 			const struct nfs4_session_result *granted)
@@ -60,7 +60,7 @@ void nfs4_session_release(struct nfs4_session *session, struct call *call, bool 
 
 static uint32_t highest_busy(const struct nfs4_session *session)
 {
-	for (uint32_t word = WORDS; word-- > 0;)
+	for (uint32_t word = (session->slots + WORD - 1) / WORD; word-- > 0;)
 		if (session->busy[word])
 			return word * WORD + WORD - 1 -
 			       (uint32_t)__builtin_clzll(session->busy[word]);

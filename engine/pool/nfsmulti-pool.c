@@ -17,9 +17,10 @@ static const char usage[] =
 	"       nfsmulti-pool [--resolve] --file FILE\n"
 	"\n"
 	"Prints each path of a pool as one line of JSON. POOL is a comma-separated list of\n"
-	"absolute directories and URLs, nfs://HOST[:PORT]/EXPORT[?ARG=VALUE&...]. NAME is a "
-	"pool's\n"
-	"name in NFSMULTI_POOLS or else IOTRAP_MOUNT_POOLS: NAME:PATH,PATH,... NAME:PATH,...\n"
+	"absolute directories and URLs, nfs://HOST[:PORT]/EXPORT[?ARG=VALUE&...], as in\n"
+	"nfs://10.0.0.[1-4]/vol1?version=4.1; a line has the arguments that its path names.\n"
+	"NAME is a pool's name in NFSMULTI_POOLS or else IOTRAP_MOUNT_POOLS:\n"
+	"NAME:PATH,PATH,... NAME:PATH,...\n"
 	"\n"
 	"  --file FILE  the pool of these variables that holds the mount which FILE lies in;\n"
 	"               each line has FILE's name inside it as \"relative\"\n"
@@ -146,8 +147,17 @@ static const char *proto_word(const struct path_args *args)
 	return args->family == AF_INET6 ? "tcp6" : "tcp";
 }
 
+static const char *version_word(const struct path_args *args)
+{
+	static const char *const words[] = {"3", "4.1", "4.2"}; /* by the minor version */
+
+	return words[args->minor];
+}
+
 static void print_arguments(const struct path_args *args)
 {
+	if (args->set & ARG_VERSION)
+		print_string("version", version_word(args));
 	if (args->set & ARG_PROTO)
 		print_string("proto", proto_word(args));
 	print_number(args, ARG_PORT, "port", args->port);

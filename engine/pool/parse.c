@@ -162,9 +162,9 @@ static int refuse_other(const struct cursor *list, struct span raw)
 		return cursor_refuse(list, raw.at, "a URL is written nfs://HOST/EXPORT");
 	if (cursor_take_word(&cursor, "://"))
 		return cursor_refuse(list, raw.at,
-				     "unknown scheme '%s://': the data path speaks NFSv3, as "
-				     "nfs://HOST/EXPORT; for other file systems write the "
-				     "directory they are mounted on",
+				     "unknown scheme '%s://': an NFS export is nfs://HOST/EXPORT, "
+				     "over NFSv4.1 nfs://HOST/EXPORT?version=4.1; for other file "
+				     "systems write the directory they are mounted on",
 				     quoted);
 	if (cursor_take_word(&cursor, ":/"))
 		return cursor_refuse(list, raw.at,

@@ -102,7 +102,8 @@ static const char *auth_stat_name(uint32_t stat)
 	return stat < ARRAY_SIZE(names) ? names[stat] : "an unknown auth_stat";
 }
 
-void rpc_verdict_text(const struct rpc_reply_header *header, char *text, size_t size)
+void rpc_verdict_text(const struct rpc_reply_header *header, uint32_t version, char *text,
+		      size_t size)
 {
 	switch (header->verdict) {
 	case RPC_SUCCESS: snprintf(text, size, "success"); break;
@@ -111,8 +112,9 @@ void rpc_verdict_text(const struct rpc_reply_header *header, char *text, size_t 
 		break;
 	case RPC_PROG_MISMATCH:
 		snprintf(text, size,
-			 "the server offers NFS versions %u to %u, not 3 (PROG_MISMATCH)",
-			 header->low, header->high);
+			 "the server offers NFS versions %u to %u, not %u (PROG_MISMATCH): "
+			 "version= chooses another",
+			 header->low, header->high, version);
 		break;
 	case RPC_PROC_UNAVAIL:
 		snprintf(text, size, "the server lacks the procedure (PROC_UNAVAIL)");
@@ -130,9 +132,8 @@ void rpc_verdict_text(const struct rpc_reply_header *header, char *text, size_t 
 		break;
 	case RPC_AUTH_ERROR:
 		snprintf(text, size,
-			 "the server denied AUTH_SYS (%s): it may want a reserved source port (run "
-			 "as "
-			 "root, or export with \"insecure\") or Kerberos",
+			 "the server denied the credentials (%s): it may want a reserved source "
+			 "port (run as root, or export with \"insecure\") or Kerberos",
 			 auth_stat_name(header->auth_stat));
 		break;
 	default: snprintf(text, size, "the reply is not an RPC reply"); break;

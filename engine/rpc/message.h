@@ -45,7 +45,11 @@ void rpc_decode_reply(struct xdr_in *in, struct rpc_reply_header *header);
 /* The errno that stands for a verdict other than RPC_SUCCESS. */
 int rpc_verdict_errno(const struct rpc_reply_header *header);
 
-/* One line for people, such as "the server denied the call: AUTH_TOOWEAK …". */
-void rpc_verdict_text(const struct rpc_reply_header *header, char *text, size_t size);
+/*
+ * One line for people, such as "the server denied the credentials (AUTH_TOOWEAK) …". `version` is
+ * that of the program that was called.
+ */
+void rpc_verdict_text(const struct rpc_reply_header *header, uint32_t version, char *text,
+		      size_t size);
 
 #endif

@@ -59,7 +59,7 @@ void notice_rpc_error(struct notices *notices, const struct protocol *protocol,
 	if (notices->said == reply->verdict)
 		return;
 	notices->said = reply->verdict;
-	rpc_verdict_text(reply, why, sizeof(why));
+	rpc_verdict_text(reply, protocol->version, why, sizeof(why));
 	notice(notices, "%s: %s", protocol->operation(call), why);
 }
 

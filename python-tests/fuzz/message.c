@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	rpc_decode_reply(&in, &header);
 	expect(header.verdict <= RPC_NOT_A_REPLY);
 	expect((header.verdict == RPC_SUCCESS) == !rpc_verdict_errno(&header));
-	rpc_verdict_text(&header, text, sizeof(text));
+	rpc_verdict_text(&header, 4, text, sizeof(text));
 	if (header.verdict == RPC_SUCCESS && !in.bad)
 		expect(in.at >= data + HEADER_MIN);
 	return 0;

@@ -251,7 +251,7 @@ class CodecLibrary:
         self._declare("rpc_decode_reply", None, cursor, c.POINTER(ReplyHeader))
         self._declare("rpc_verdict_errno", c.c_int, c.POINTER(ReplyHeader))
         header = c.POINTER(ReplyHeader)
-        self._declare("rpc_verdict_text", None, header, c.c_void_p, c.c_size_t)
+        self._declare("rpc_verdict_text", None, header, number, c.c_void_p, c.c_size_t)
         common = (cursor, c.POINTER(Handle))
         self._declare("nfs3_encode_read", None, *common, c.c_uint64, number)
         self._declare("nfs3_encode_write", None, *common, c.c_uint64, number, c.c_int)

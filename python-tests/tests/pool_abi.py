@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 PATHS_MAX = 1024
-ARG_SOFT, ARG_PROTO, ARG_LOCALADDR = 1 << 7, 1 << 0, 1 << 8
+ARG_SOFT, ARG_PROTO, ARG_LOCALADDR, ARG_VERSION = 1 << 7, 1 << 0, 1 << 8, 1 << 12
 ARG_NUMBERS = {
     "port": 1 << 1,
     "mountport": 1 << 2,
@@ -23,6 +23,7 @@ ARG_NUMBERS = {
     "gid": 1 << 10,
     "rdmaport": 1 << 11,
 }
+VERSION_WORDS = ("3", "4.1", "4.2")  # by the minor version
 PROTO_WORDS = {
     (0, socket.AF_UNSPEC): "tcp",
     (0, socket.AF_INET6): "tcp6",
@@ -44,6 +45,7 @@ class PathArgs(c.Structure):
 
     _fields_ = (
         ("set", c.c_uint),
+        ("minor", c.c_uint),
         ("proto", c.c_int),
         ("family", c.c_int),
         ("port", c.c_uint),
@@ -169,6 +171,8 @@ def _arguments(args: PathArgs) -> dict[str, Argument]:
     found: dict[str, Argument] = {
         word: getattr(args, word) for word, bit in ARG_NUMBERS.items() if args.set & bit
     }
+    if args.set & ARG_VERSION:
+        found["version"] = VERSION_WORDS[args.minor]
     if args.set & ARG_PROTO:
         found["proto"] = PROTO_WORDS[args.proto, args.family]
     if args.set & ARG_SOFT:

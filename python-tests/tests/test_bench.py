@@ -21,7 +21,13 @@ from rich.console import Console
 from nfsmulti.bench import peer
 from nfsmulti.bench.calls import read_strace
 from nfsmulti.bench.cases import CLIENT_COST, MOUNT, SCALE, SCALE_ENDS, Bar, Case, Role, choose
-from nfsmulti.bench.client_cost import SinkBench, one_connection, our_engine
+from nfsmulti.bench.client_cost import (
+    SinkBench,
+    one_connection,
+    our_engine,
+    peer_engine,
+    version_3,
+)
 from nfsmulti.bench.compare import CaseResult
 from nfsmulti.bench.cores import choose_cores
 from nfsmulti.bench.mount import MountBench, io_uring, our_mount, places
@@ -122,6 +128,13 @@ def test_bars_are_those_that_were_set() -> None:
     }
     beside_one = {case.name: bars for case in CLIENT_COST if (bars := _limits(case, "single"))}
     assert beside_one == {"randread 4k d256 c64": {"cpu": 2.5, "rate": 0.45}}
+    beside_v3 = {case.name: _limits(case, "v3") for case in CLIENT_COST if case.version}
+    assert beside_v3 == {
+        "randread 4k d1 v4.1": {},
+        "randread 4k d32 v4.1": {"cpu": 1.25, "rate": 0.85},
+        "write 4k d32 v4.1": {},
+        "read 64k d8 v4.1": {},
+    }
     assert {case.connections for case in CLIENT_COST} == {1, 4, 64}
     assert {case.place for case in MOUNT} == {"tmpfs", "disk"}
     assert all(_limits(case) == {"cpu": 1.03, "rate": 0.97} for case in MOUNT)
@@ -145,6 +158,7 @@ def test_choice_of_cases() -> None:
         "write 4k d32",
         "write 8k d8",
         "read 1m d8",
+        "write 4k d32 v4.1",
     ]
     with pytest.raises(HarnessError, match="'write 5k' matches no case"):
         choose(CLIENT_COST, ["write 5k"])
@@ -315,9 +329,11 @@ def test_grid_as_markdown() -> None:
 # --- runs ---
 
 
-def test_a_run_against_the_sink(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", ["", "4.1"])
+def test_a_run_against_the_sink(tmp_path: Path, version: str) -> None:
     bench = SinkBench(choose_cores(), _SHORT, tmp_path)
-    found = bench.run_once(our_engine(Engine.built()), Case("randread", "4k", 64, connections=4), 0)
+    case = Case("randread", "4k", 64, connections=4, version=version)
+    found = bench.run_once(our_engine(Engine.built()), case, 0)
     assert found.iops > 0
     assert found.bandwidth == pytest.approx(found.iops * 4096, rel=0.01)
     assert found.cpu > 0
@@ -334,6 +350,17 @@ def test_many_connections_are_held_beside_one() -> None:
     assert [case.name for case in CLIENT_COST if one.takes(case)] == [case.name]
     assert "--iodepth=256" in one.words(case, "nfs://x/y")
     assert not [word for word in one.words(case, "nfs://x/y") if "nconnect" in word]
+
+
+def test_version_4_1_is_held_beside_our_own_version_3() -> None:
+    case = next(case for case in CLIENT_COST if case.name == "randread 4k d32 v4.1")
+    ours, v3 = our_engine(Engine.built()), version_3(Engine.built())
+    url = "nfs://127.0.0.1/export?nfsport=9&mountport=9"
+    assert "--pool=nfs://127.0.0.1/export?port=9&version=4.1" in ours.words(case, url)
+    assert f"--pool={url}" in v3.words(case, url)
+    others = (peer_engine(Path("fio")), one_connection(Engine.built()))
+    assert [one.takes(case) for one in (ours, v3, *others)] == [True, True, False, False]
+    assert {case.version for case in CLIENT_COST if v3.takes(case)} == {"4.1"}
 
 
 # It completes all I/O by itself, and has a server where it is told to.
@@ -364,6 +391,7 @@ def test_a_yardstick_is_built_and_run(tmp_path: Path) -> None:
     (tmp_path / "y.c").write_text(_YARDSTICK)
     contender = yardstick(tmp_path / "y.c", tmp_path / "built")
     assert not contender.takes(Case("randread", "4k", 8, connections=4))
+    assert not contender.takes(Case("randread", "4k", 8, version="4.1"))
     bench = SinkBench(choose_cores(), _SHORT, tmp_path / "runs")
     assert bench.run_once(contender, Case("randread", "4k", 8), 0).iops > 0
 

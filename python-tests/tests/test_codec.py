@@ -339,7 +339,7 @@ _REPLIES: dict[bytes, tuple[str, int, int, int, int, str]] = {
         4,
         U32,
         errno.EPROTONOSUPPORT,
-        "versions 4 to 4294967295",
+        "versions 4 to 4294967295, not 3",
     ),
     accepted(AcceptStat.PROC_UNAVAIL): ("PROC_UNAVAIL", 0, 0, 0, 93, "PROC_UNAVAIL"),
     accepted(AcceptStat.GARBAGE_ARGS): ("GARBAGE_ARGS", 0, 0, 0, errno.EINVAL, "GARBAGE_ARGS"),
@@ -390,7 +390,7 @@ def test_what_is_no_reply(codec: CodecLibrary) -> None:
 
 def verdict_text(codec: CodecLibrary, header: ReplyHeader, size: int) -> str:
     memory = Guarded(size)
-    codec.lib.rpc_verdict_text(header, memory.address, size)
+    codec.lib.rpc_verdict_text(header, 3, memory.address, size)
     assert memory.intact
     assert b"\0" in memory.content
     return memory.content.split(b"\0")[0].decode()

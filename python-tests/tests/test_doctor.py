@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from conftest import call_harness
 from typer.testing import CliRunner
 
 from nfsmulti.cli import app
@@ -16,6 +17,7 @@ from nfsmulti.doctor import sockets
 from nfsmulti.doctor.finding import Level
 from nfsmulti.lab import Lab
 from nfsmulti.paths import PYTHON_TESTS
+from nfsmulti.scripted import SOUND, AcceptStat, Answer, Nfs4, ScriptedServer, Terms, accepted, on
 
 _PORTS = "nfsport=22049&mountport=22050"
 
@@ -53,12 +55,12 @@ def _examine(lab: Lab, *pools: str, before: tuple[str, ...] = ()) -> list[Diagno
     """Examine each pool as a client of the lab; `before` are words that change how that runs."""
     argv = [*before, sys.executable, "-c", _EXAMINE, *pools]
     done = lab.run(argv, env={"PYTHONPATH": str(PYTHON_TESTS)}, timeout=240).check()
-    found = []
-    for line in done.stdout.splitlines():
-        status, findings = json.loads(line)
-        remedies = {f"{one['level']} {one['what']}": one["remedy"] for one in findings}
-        found.append(Diagnosis(status, list(remedies), remedies))
-    return found
+    return [_diagnosis(*json.loads(line)) for line in done.stdout.splitlines()]
+
+
+def _diagnosis(status: int | None, findings: list[dict[str, str | None]]) -> Diagnosis:
+    remedies = {f"{one['level']} {one['what']}": one["remedy"] for one in findings}
+    return Diagnosis(status, list(remedies), remedies)
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +85,9 @@ def diagnoses(lab: Lab, mount: Path) -> dict[str, Diagnosis]:
         "malformed": "nfs://x,",
         "directories": f"{mount},{mount}/none",
         "RDMA": "nfs://10.77.0.1/export?proto=rdma",
+        "NFSv4.1": "nfs://10.77.0.[1-2]:22049/export?version=4.1",
+        "NFSv4.1's own port": "nfs://10.77.0.1/export?version=4.1",
+        "NFSv4.1 and MOUNT": f"nfs://10.77.0.1/export?version=4.1&{_PORTS}",
     }
     return dict(zip(pools, _examine(lab, *pools.values()), strict=True))
 
@@ -142,6 +147,53 @@ def test_servers_that_do_not_answer(diagnoses: dict[str, Diagnosis]) -> None:
     found = diagnoses["unreachable"]
     assert found.about("10.77.0.99").startswith("fail")
     assert "open port 111" in found.remedy("10.77.0.99").lower()
+
+
+def test_nfsv4_has_one_port(diagnoses: dict[str, Diagnosis]) -> None:
+    """Neither rpcbind nor MOUNT is asked; 2049 is meant where the path names no port."""
+    found = diagnoses["NFSv4.1"]
+    for number in (1, 2):
+        path = f"10.77.0.{number}:22049:/export"
+        assert found.about(f"{path}: NFS v4.1") == f"ok {path}: NFS v4.1 on port 22049"
+    assert not [finding for finding in found.findings if "MOUNT" in finding]
+    assert found.status == 0
+    silent = diagnoses["NFSv4.1's own port"]
+    assert silent.about("10.77.0.1:/export: port 2049: no answer").startswith("fail")
+    refused = diagnoses["NFSv4.1 and MOUNT"]
+    assert refused.remedy("mountport=22050 with version=4.1").endswith("leave mountport out")
+
+
+_OTHERS: dict[str, tuple[Terms, Answer, str, str]] = {
+    "no NFSv4": (
+        Terms(minors=()),
+        SOUND,
+        "no NFSv4: the server offers versions 3 to 3",
+        "version=3",
+    ),
+    "another minor version": (
+        Terms(minors=(2,)),
+        SOUND,
+        "but not v4.1",
+        "choose another version=",
+    ),
+    "no NFS": (
+        Terms(),
+        Answer(act=False, rpc=accepted(AcceptStat.PROG_UNAVAIL)),
+        "the server did not accept the call",
+        "port= names another",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", _OTHERS)
+def test_servers_that_do_not_serve_nfsv4_1(case: str) -> None:
+    terms, answer, words, remedy = _OTHERS[case]
+    with ScriptedServer(on(tuple(Nfs4), answer), terms=terms) as server:
+        done = call_harness("doctor", "--json", "--pool", server.url4())
+    found = _diagnosis(done.status, json.loads(done.stdout))
+    assert found.about(words).startswith(f"fail 127.0.0.1:{server.nfs_port}:/export: ")
+    assert remedy in found.remedy(words)
+    assert found.status == 1
 
 
 def test_malformed_pool(diagnoses: dict[str, Diagnosis]) -> None:

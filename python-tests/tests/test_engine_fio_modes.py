@@ -149,6 +149,7 @@ def test_enghelp(mounted: Place) -> None:
     assert one.status == 0
     assert "roundrobin" in one.stdout
     assert "default: job" in re.sub(" +", " ", one.stdout)
+    assert "4.1" in mounted.raw(f"--enghelp={library},nfsvers").stdout
     assert mounted.raw(f"--enghelp={library},wrong").status == 1
 
 

@@ -101,7 +101,11 @@ ACCEPTED_BY_TOPIC: dict[str, dict[str, list[Path]]] = {
         "nfs://h/x?proto=rdma&rdmaport=20049": [nfs("h", proto="rdma", rdmaport=20049)],
         "nfs://h/x?rdmaport=20049&proto=rdma6": [nfs("h", proto="rdma6", rdmaport=20049)],
         "nfs://h/x?proto=tcp,nfs://h/x?proto=tcp6": [nfs("h", proto="tcp"), nfs("h", proto="tcp6")],
-        "nfs://h/x?version=3&vers=3&nfsvers=3": [nfs("h")],
+        "nfs://h/x?version=3&vers=3&nfsvers=3": [nfs("h", version="3")],
+        "nfs://h/x?version=4.1,nfs://h/x?vers=4.2": [
+            nfs("h", version="4.1"),
+            nfs("h", version="4.2"),
+        ],
         "nfs://h/x?rsize=1&wsize=64m": [nfs("h", rsize=1, wsize=64 << 20)],
         "nfs://h/x?rsize=32K&wsize=67108864": [nfs("h", rsize=32768, wsize=64 << 20)],
         "nfs://h/x?rsize=65536k&wsize=1M": [nfs("h", rsize=64 << 20, wsize=1 << 20)],
@@ -155,7 +159,7 @@ REFUSED: dict[str, dict[str, Words]] = {
         "^/" + "x" * 4095: ("directory", "4096"),
     },
     "schemes": {
-        "^nfs4://h/x": ("unknown scheme 'nfs4://'", "NFSv3", "nfs://HOST/EXPORT"),
+        "^nfs4://h/x": ("unknown scheme 'nfs4://'", "nfs://HOST/EXPORT?version=4.1"),
         "/mnt/a,^smb://h/x": ("unknown scheme 'smb://'",),
         "^NFS://h/x": ("unknown scheme 'NFS://'",),
         "^nfs:/h/x": ("nfs://HOST/EXPORT",),
@@ -232,9 +236,11 @@ REFUSED: dict[str, dict[str, Words]] = {
         "nfs://h/x?mountport=^%34x": ("mountport", "1 to 65535"),
         "nfs://h:2049/x?nfsport=^2050": ("2050", "contradicts", "2049"),
         "nfs://h/x?nfsport=1&port=^2": ("contradicts",),
-        "nfs://h/x?version=^4": ("version", "NFSv3", "mount"),
-        "nfs://h/x?vers=^4.1": ("vers is 3",),
-        "nfs://h/x?nfsvers=^": ("nfsvers is 3",),
+        "nfs://h/x?version=^4": ("version=4", "NFSv4.0", "use 4.1", "mount"),
+        "nfs://h/x?vers=^4.0": ("vers=4.0", "NFSv4.0 has no sessions"),
+        "nfs://h/x?vers=^4.3": ("vers is 3, 4.1 or 4.2",),
+        "nfs://h/x?nfsvers=^": ("nfsvers is 3, 4.1 or 4.2",),
+        "nfs://h/x?version=4.1&vers=^4.2": ("vers=4.2", "contradicts"),
         "nfs://h/x?proto=^udp": ("tcp, tcp6, rdma or rdma6",),
         "nfs://h/x?proto=tcp&rdmaport=^1": ("rdmaport", "proto=rdma", "nfsport"),
         "nfs://h/x?rdmaport=1&proto=^tcp6": ("rdmaport", "proto=rdma"),
@@ -351,6 +357,9 @@ def written_arguments(draw: st.DrawFn) -> tuple[list[str], dict[str, Argument]]:
     for word in draw(st.sets(st.sampled_from(sorted(NUMBERS)))):
         args[word] = draw(st.integers(*NUMBERS[word]))
         texts.append(f"{draw(st.sampled_from(WORDS.get(word, [word])))}={args[word]}")
+    if draw(st.booleans()):
+        args["version"] = draw(st.sampled_from(["3", "4.1", "4.2"]))
+        texts.append(f"{draw(st.sampled_from(['version', 'vers', 'nfsvers']))}={args['version']}")
     if draw(st.booleans()):
         args["proto"] = draw(st.sampled_from(["tcp", "tcp6", "rdma", "rdma6"]))
         texts.append(f"proto={args['proto']}")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from conftest import missing
-from engine_helpers import done, said
+from engine_helpers import done, refused, said
 from scripted_jobs import (
     BOTH,
     Case,
@@ -28,14 +28,17 @@ from nfsmulti.errors import MissingError
 from nfsmulti.fiorun import FioResult
 from nfsmulti.scripted import (
     DATA,
+    SOUND,
     AcceptStat,
     Answer,
     AuthStat,
     Mount,
     Nfs,
+    Nfs4,
     Procedure,
     ScriptedServer,
     Status,
+    Terms,
     accepted,
     denied,
     mark,
@@ -100,7 +103,7 @@ def test_statuses_of_names_are_reported_as_such(names: Outcomes, name: str) -> N
 
 _REFUSALS: dict[str, tuple[bytes, int, str]] = {
     "AUTH_TOOWEAK": (denied(AuthStat.TOOWEAK), errno.EACCES, "it may want a reserved source port"),
-    "AUTH_BADCRED": (denied(AuthStat.BADCRED), errno.EACCES, "the server denied AUTH_SYS"),
+    "AUTH_BADCRED": (denied(AuthStat.BADCRED), errno.EACCES, "the server denied the credentials"),
     "RPC_MISMATCH": (rpc_mismatch(3, 4), errno.EPROTONOSUPPORT, "RPC versions 3 to 4, not 2"),
     "PROG_UNAVAIL": (
         accepted(AcceptStat.PROG_UNAVAIL),
@@ -110,7 +113,7 @@ _REFUSALS: dict[str, tuple[bytes, int, str]] = {
     "PROG_MISMATCH": (
         accepted(AcceptStat.PROG_MISMATCH),
         errno.EPROTONOSUPPORT,
-        "the server offers NFS versions 4 to 4, not 3",
+        "the server offers NFS versions 4 to 4, not 3 (PROG_MISMATCH): version= chooses another",
     ),
     "PROC_UNAVAIL": (
         accepted(AcceptStat.PROC_UNAVAIL),
@@ -151,6 +154,51 @@ def test_calls_that_are_not_accepted(refusals: Outcomes, name: str) -> None:
         assert words in lines[0]
         assert name in lines[0]
         assert len(lines) == 1, "one line is enough, however many calls were outstanding"
+
+
+# What a server says to NFSv4.1's first call.
+_NO_CLIENT_IDS: dict[str, tuple[Terms, Answer, str]] = {
+    "no NFSv4": (
+        Terms(minors=()),
+        SOUND,
+        "the server offers NFS versions 3 to 3, not 4 (PROG_MISMATCH): version= chooses another",
+    ),
+    "no NFSv4.1": (
+        Terms(minors=(2,)),
+        SOUND,
+        "NFS4ERR_MINOR_VERS_MISMATCH: the server does not serve this minor version: version= ",
+    ),
+    "AUTH_TOOWEAK": (
+        Terms(),
+        Answer(act=False, rpc=denied(AuthStat.TOOWEAK)),
+        "the server denied the credentials (AUTH_TOOWEAK)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", _NO_CLIENT_IDS)
+def test_servers_that_refuse_a_client_id(client: Client, name: str) -> None:
+    terms, answer, words = _NO_CLIENT_IDS[name]
+    with ScriptedServer(on(Nfs4.EXCHANGE_ID, answer), terms=terms) as server:
+        refused(client(server, pool=server.url4()), "/export: EXCHANGE_ID: ", words)
+        assert not server.clients()
+
+
+def test_the_version_as_an_option(client: Client, server: ScriptedServer) -> None:
+    """On the command line under nfs(5)'s name: fio takes --version for itself."""
+    pool = f"nfs://127.0.0.1:{server.nfs_port}/export"
+    done(client(server, pool=pool, nfsvers="4.1"))
+    assert len(server.calls(Nfs4.WRITE)) == 16
+    assert not server.calls(*Nfs)
+    words = ("version=4.0", "no sessions", "use 4.1")
+    refused(client(server, pool=pool, nfsvers="4.0"), *words)
+
+
+def test_a_port_of_mount_means_nothing_to_nfsv4(client: Client, server: ScriptedServer) -> None:
+    words = ("mountport=7", "no MOUNT", "leave it out")
+    refused(client(server, pool=server.url4(mountport=7)), *words)
+    refused(client(server, pool=server.url4(), mountport=7), *words)
+    assert not server.calls()
 
 
 _NO_RESERVED_PORTS = (

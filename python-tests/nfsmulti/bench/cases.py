@@ -12,12 +12,13 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.fioreport import Direction
 
 # Who runs.
-Role = Literal["ours", "peer", "yardstick", "single"]
-# Whom the engine under test is held beside; the last is itself.
+Role = Literal["ours", "peer", "yardstick", "single", "v3"]
+# Whom the engine under test is held beside; the last two are itself.
 RIVALS: Mapping[Role, str] = {
     "peer": "fio's own engine",
     "yardstick": "plain sockets",
     "single": "one connection",
+    "v3": "NFSv3",
 }
 # What is held against another's: CPU time per operation, operations per second, and latency.
 Ratioed = Literal["cpu", "rate", "p50"]
@@ -46,7 +47,10 @@ class Bar:
 
 @dataclass(frozen=True)
 class Case:
-    """One workload: fio's rw, bs and iodepth, the depth being that of all connections together."""
+    """One workload: fio's rw, bs and iodepth, the depth being that of all connections together.
+
+    `version` is that of NFS where it is not 3.
+    """
 
     rw: str
     bs: str
@@ -54,13 +58,16 @@ class Case:
     connections: int = 1
     bars: tuple[Bar, ...] = ()
     place: str = ""  # of the file, where that makes a difference
+    version: str = ""
 
     @property
     def name(self) -> str:
-        """A name in the words of the bars, such as "randread 4k d32" or "… c4"."""
+        """A name in the words of the bars, such as "randread 4k d32", "… c4" or "… v4.1"."""
         words = [self.place, self.rw, self.bs, f"d{self.depth}"]
         if self.connections > 1:
             words.append(f"c{self.connections}")
+        if self.version:
+            words.append(f"v{self.version}")
         return " ".join(filter(None, words))
 
     @property
@@ -81,6 +88,8 @@ _YARDSTICK = (
 )
 # Of many connections beside one, at the same depth.
 MANY_BARS = (Bar("cpu", 2.5, "single"), Bar("rate", 0.45, "single"))
+# Of NFSv4.1, which fio's nfs engine does not have, beside our own NFSv3.
+_VERSION_BARS = (Bar("cpu", 1.25, "v3"), Bar("rate", 0.85, "v3"))
 
 # Bars beside the peer are for fio's nfs engine on the distribution's libnfs, on one connection.
 # Reads of 64 KiB and more have none for the rate: there the server is the limit.
@@ -102,6 +111,10 @@ CLIENT_COST = (
     Case("randread", "4k", 256, connections=64, bars=MANY_BARS),
     Case("write", "64k", 64, connections=64),
     Case("read", "64k", 64, connections=64),
+    Case("randread", "4k", 1, version="4.1"),
+    Case("randread", "4k", 32, bars=_VERSION_BARS, version="4.1"),
+    Case("write", "4k", 32, version="4.1"),
+    Case("read", "64k", 8, version="4.1"),
 )
 
 # A job's memory beyond fio's own and its I/O buffers, in bytes, and where it is measured.

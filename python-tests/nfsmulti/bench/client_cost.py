@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The engine beside fio's own nfs engine, both against the sink."""
+"""The engine beside fio's own nfs engine and beside itself, all against the sink."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from nfsmulti.bench.calls import read_strace, strace_words
-from nfsmulti.bench.cases import RIVALS, Case
+from nfsmulti.bench.cases import RIVALS, Case, Role
 from nfsmulti.bench.cores import Cores
 from nfsmulti.bench.memory import measure_memory
 from nfsmulti.bench.runs import Contender, Sample, Timing, run_fio, sample
-from nfsmulti.bench.sink import Sink, SinkCounts
+from nfsmulti.bench.sink import Sink, SinkCounts, port_of
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine, FioResult
 
@@ -29,13 +30,20 @@ def our_engine(engine: Engine) -> Contender:
         spread = ["--spread=stripe", f"--nconnect={case.connections}"]
         return [
             f"--ioengine={engine.option}",
-            f"--pool={url}",
+            f"--pool={_path(case, url)}",
             *(spread if case.connections > 1 else ()),
             *_FILE,
             f"--iodepth={case.depth}",
         ]
 
     return Contender("nfsmulti", "fio", words, counts_calls=True)
+
+
+def _path(case: Case, url: str) -> str:
+    """Give the sink's path for a case: NFSv4.1 has one port, and none for MOUNT."""
+    if not case.version:
+        return url
+    return f"{url.partition('?')[0]}?port={port_of(url)}&version={case.version}"
 
 
 def peer_engine(fio: Path) -> Contender:
@@ -50,20 +58,40 @@ def peer_engine(fio: Path) -> Contender:
             *([f"--numjobs={case.connections}"] if case.connections > 1 else ()),
         ]
 
-    return Contender("fio nfs", str(fio), words, may_hang=True, role="peer")
+    def takes(case: Case) -> bool:
+        return not case.version
+
+    return Contender("fio nfs", str(fio), words, may_hang=True, role="peer", takes=takes)
 
 
 def one_connection(engine: Engine) -> Contender:
     """Give the engine under test on one connection, for cases that are held beside that."""
-    ours = our_engine(engine)
-
-    def words(case: Case, url: str) -> list[str]:
-        return ours.words(dataclasses.replace(case, connections=1), url)
 
     def takes(case: Case) -> bool:
         return any(bar.beside == "single" for bar in case.bars)
 
-    return dataclasses.replace(ours, name=RIVALS["single"], words=words, role="single", takes=takes)
+    return _ourselves(engine, "single", takes, connections=1)
+
+
+def version_3(engine: Engine) -> Contender:
+    """Give the engine under test over NFSv3, for cases of another version."""
+
+    def takes(case: Case) -> bool:
+        return bool(case.version)
+
+    return _ourselves(engine, "v3", takes, version="")
+
+
+def _ourselves(
+    engine: Engine, role: Role, takes: Callable[[Case], bool], **changes: Any
+) -> Contender:
+    """Give the engine under test on a case that is otherwise than ours."""
+    ours = our_engine(engine)
+
+    def words(case: Case, url: str) -> list[str]:
+        return ours.words(dataclasses.replace(case, **changes), url)
+
+    return dataclasses.replace(ours, name=RIVALS[role], words=words, role=role, takes=takes)
 
 
 @dataclass(frozen=True)

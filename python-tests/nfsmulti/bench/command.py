@@ -26,7 +26,13 @@ from nfsmulti.bench.cases import (
     Case,
     choose,
 )
-from nfsmulti.bench.client_cost import SinkBench, one_connection, our_engine, peer_engine
+from nfsmulti.bench.client_cost import (
+    SinkBench,
+    one_connection,
+    our_engine,
+    peer_engine,
+    version_3,
+)
 from nfsmulti.bench.compare import CaseResult
 from nfsmulti.bench.cores import choose_cores
 from nfsmulti.bench.memory import memory_line
@@ -96,6 +102,7 @@ def client_cost(
 ) -> None:
     """Compare with fio's own nfs engine on the distribution's libnfs, run by run.
 
+    That engine has NFSv3 alone: our NFSv4.1 is compared with our NFSv3.
     All talk to a server that costs next to nothing and has a core of its own.
     Where the distribution's fio lacks that engine, fio's source is fetched and
     built the first time.
@@ -107,12 +114,14 @@ def client_cost(
     cores = choose_cores(client_cpu, server_cpu)
     running = Running("client-cost", _timing(quick, repeat), cores, _out)
     limit = _yardstick(running, yardstick)  # before the peer is built, which takes minutes
-    engine, peer = Engine.built(), peer_engine(peer_fio(_out.print))
-    contenders = [our_engine(engine), peer, *limit, one_connection(engine)]
+    engine, rivals = Engine.built(), limit
+    if not all(one.version for one in cases):
+        rivals = [peer_engine(peer_fio(_out.print)), *limit]
+    contenders = [our_engine(engine), *rivals, one_connection(engine), version_3(engine)]
     bench = SinkBench(cores, running.timing, running.scratch, server_sleeps)
     running.report.setting["server"] = bench.server_text
     found = running.compare(cases, contenders, bench.run_once)
-    how_counted = _count_calls(bench, [peer, *limit], found)
+    how_counted = _count_calls(bench, rivals, found)
     memory = bench.memory(contenders[0])
     running.add_comparison(found, contenders)
     running.add_commands(contenders, cases, _URL)

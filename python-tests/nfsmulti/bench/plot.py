@@ -21,6 +21,7 @@ _COLOURS: Mapping[Role, str] = {
     "peer": _PEER,
     "yardstick": "#3b8f5a",
     "single": "#8fb8de",
+    "v3": "#c9a227",
 }
 _PANELS: Mapping[Ratioed, str] = {"cpu": "CPU per operation", "rate": "IOPS", "p50": "p50 of clat"}
 _TICKS = (0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10)

@@ -76,10 +76,11 @@ class Running:
     def add_commands(
         self, contenders: Sequence[Contender], cases: Sequence[Case], target: str
     ) -> None:
-        """Put into the report what is run for the first case that each contender takes."""
+        """Put into the report what each contender runs for its first case of each version."""
         for one in contenders:
-            if taken := [case for case in cases if one.takes(case)]:
-                argv = command(one, taken[0], target, self.timing, Path())
+            first = {case.version: case for case in reversed(cases) if one.takes(case)}
+            for case in reversed(first.values()):
+                argv = command(one, case, target, self.timing, Path())
                 self.report.commands.append(command_text(argv))
 
     def add_comparison(self, found: Sequence[CaseResult], contenders: Sequence[Contender]) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
+from urllib.parse import parse_qs, urlsplit
 
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.paths import build_dir
@@ -32,6 +33,11 @@ class SinkCounts:
     busy_seconds: float
     user_seconds: float
     system_seconds: float
+
+
+def port_of(url: str) -> str:
+    """Give the port in a sink's URL."""
+    return parse_qs(urlsplit(url).query)["nfsport"][0]
 
 
 @dataclass

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
 
 from nfsmulti.bench.cases import RIVALS, Case
 from nfsmulti.bench.runs import Contender
+from nfsmulti.bench.sink import port_of
 from nfsmulti.compiling import CONFIG, compilations, complaint
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import shown
@@ -19,8 +19,8 @@ _COMPILE_SECONDS = 120.0
 WHAT = (
     f"“{NAME}” is the yardstick, the engine that --yardstick names: the least that plain sockets"
     " need for the same calls. It is a limit, not a client: one connection, headers encoded once,"
-    " and no names, checks, retransmission, reconnecting or COMMIT. Rows with several connections"
-    " say “-”."
+    " and no names, checks, retransmission, reconnecting or COMMIT. Rows with several connections,"
+    " or of NFSv4.1, say “-”."
 )
 
 
@@ -29,12 +29,11 @@ def yardstick(source: Path, folder: Path) -> Contender:
     library = _compile(source, folder)
 
     def words(case: Case, url: str) -> list[str]:
-        port = parse_qs(urlsplit(url).query)["nfsport"][0]
-        engine = [f"--ioengine=external:{library}", f"--port={port}"]
+        engine = [f"--ioengine=external:{library}", f"--port={port_of(url)}"]
         return [*engine, "--size=1g", f"--iodepth={case.depth}"]
 
     def takes(case: Case) -> bool:
-        return case.connections == 1
+        return case.connections == 1 and not case.version
 
     return Contender(NAME, "fio", words, role="yardstick", takes=takes)
 

@@ -48,10 +48,19 @@ _IN_LAB = (
     " is measured first; then the link and each path (of randread each connection) are limited to"
     " what it can carry."
 )
+_IN_MEMORY = (
+    "A real NFS server (nfs-ganesha) that keeps its files in memory and speaks NFSv4.1, in namespaces"
+    " that any user may make. What this machine carries without limits is measured first;"
+    " then the link and each path (of randread each connection) are limited to what it can carry."
+)
 _ON_LOOPBACK = (
     "Without namespaces, which are not permitted here ({lacking}). The server is the benchmark's"
     " own: it answers READ from memory and discards WRITE. It listens on 127.0.0.1 and up, and the"
     " kernel caps what it sends on each connection."
+)
+_LEFT_OUT_IN_MEMORY = (
+    "Left out without root: NFSv3, a server process for each path, and a file system (the server"
+    " keeps the first 2 MiB of each file)."
 )
 _LEFT_OUT = (
     "Left out without namespaces: real servers (nfs-ganesha), writes (only what a server sends is"
@@ -76,29 +85,34 @@ def demo() -> None:
     """Run the dd, fsperf and randread jobfiles on one connection and on several, side by side.
 
     Starts NFS servers on this machine and limits them as the published stories were limited, at
-    rates that the machine can carry: real ones where it may make namespaces for them (root), or
-    else the benchmark's own, which any user may run. Takes less than three minutes, with fewer
+    rates that the machine can carry: real ones where it may make namespaces for them, or else the
+    benchmark's own, which any user may run. Takes less than three minutes, with fewer
     repeats where the machine is slow, and leaves its results under results/demo/.
     """
     from nfsmulti.demo.plot import write_plot  # matplotlib takes half a second to load
 
     out = Console(highlight=False)
     folder = RESULTS / "demo" / datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-    lacking = privileges.missing()
-    out.print(_ON_LOOPBACK.format(lacking=lacking) if lacking else _IN_LAB, end="\n\n")
-    workloads, make = (ON_LOOPBACK, Loopback) if lacking else (IN_LAB, Namespaces)
+    lacking, namespaces = privileges.missing(), privileges.namespaces()
+    said, left_out = _IN_LAB, ""
+    if lacking:
+        said, left_out = (
+            (_IN_MEMORY, _LEFT_OUT_IN_MEMORY) if namespaces else (_ON_LOOPBACK, _LEFT_OUT)
+        )
+    out.print(said.format(lacking=lacking), end="\n\n")
+    workloads, make = (IN_LAB, Namespaces) if namespaces else (ON_LOOPBACK, Loopback)
     outcomes = measured(out, folder, workloads, make)
     write_plot(outcomes, folder / "demo.png")
     _write_summary(outcomes, folder / "summary.json")
     out.print(table(outcomes))
     for outcome in outcomes:
         out.print(f"{story(outcome)}\n", markup=False)
-    if lacking:
-        out.print(f"{_LEFT_OUT}\n")
+    if left_out:
+        out.print(f"{left_out}\n")
     said = f"{shown(folder)} holds demo.png, summary.json, and each fio's command and output.\n"
     out.print(said, soft_wrap=True, markup=False)
     out.print("[bold]What to type next[/bold]")
-    out.print(("" if lacking else next_in_lab(outcomes)) + _NEXT, soft_wrap=True, markup=False)
+    out.print((next_in_lab(outcomes) if namespaces else "") + _NEXT, soft_wrap=True, markup=False)
     if any(outcome.why for outcome in outcomes):
         raise typer.Exit(1)
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, Self
 
+from nfsmulti import privileges
 from nfsmulti.bench.sink import Sink
 from nfsmulti.demo.workloads import Workload
 from nfsmulti.errors import HarnessError
@@ -26,10 +27,11 @@ class Place(Serving, Protocol):
 
 
 class Namespaces(InLab):
-    """A lab of real servers."""
+    """A lab of real servers: of one that keeps its files in memory for those who are not root."""
 
     def __init__(self, workload: Workload):
-        super().__init__(LabConfig(addresses=workload.addresses))
+        memory = privileges.missing() is not None
+        super().__init__(LabConfig(addresses=workload.addresses, memory=memory))
         self._per_connection = workload.per_connection
 
     def limit(self, fit: Fit) -> None:

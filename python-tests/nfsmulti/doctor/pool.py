@@ -24,6 +24,7 @@ class PoolPath:
     dir: str | None
     address: str
     export: str
+    version: str
     proto: str
     port: int
     mountport: int
@@ -38,12 +39,18 @@ class PoolPath:
             dir=line.get("dir"),
             address=line.get("address", ""),
             export=line.get("export", ""),
+            version=line.get("version", "3"),
             proto=line.get("proto", "tcp"),
             port=line.get("port", 0),
             mountport=line.get("mountport", 0),
             rdmaport=line.get("rdmaport", nfs3.RDMA_PORT),
             user=(line.get("uid", os.getuid()), line.get("gid", os.getgid())),
         )
+
+    @property
+    def minor(self) -> int:
+        """NFSv4's minor version; 0 for NFSv3."""
+        return int(self.version.partition(".")[2] or 0)
 
     @property
     def rdma(self) -> bool:

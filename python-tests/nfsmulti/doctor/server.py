@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nfsmulti.doctor import rdma, sockets
+from nfsmulti.doctor import rdma, server4, sockets
 from nfsmulti.doctor.finding import Finding, fail, ok, warn
 from nfsmulti.doctor.pool import PoolPath
 from nfsmulti.nfs import nfs3, rpc
@@ -47,7 +47,7 @@ def look(paths: Sequence[PoolPath]) -> Iterator[Finding]:
         if path.dir is not None:
             yield _directory(path.label, Path(path.dir))
         else:
-            yield from _server(path, identities)
+            yield from server4.look(path) if path.minor else _server(path, identities)
             if path.rdma:
                 yield from rdma.server(path)
     strangers = [
@@ -81,7 +81,8 @@ def _server(path: PoolPath, identities: dict[str, tuple[int, int]]) -> Iterator[
     except _TROUBLE as error:
         yield fail(
             f"{path.label}: rpcbind does not tell the ports: {error}",
-            "is the host up? Open port 111 to it, or name the ports: ?nfsport=2049&mountport=PORT",
+            "is the host up? Open port 111 to it, name the ports: ?nfsport=2049&mountport=PORT,"
+            " or use version=4.1, which needs neither",
         )
         return
     try:
@@ -116,7 +117,7 @@ def _versions(path: PoolPath, ports: _Ports, nfs: list[int], mount: list[int]) -
     )
     if 3 in nfs and 3 in mount:
         return ok(what)
-    return fail(what, "enable NFSv3 on the server, or use a kernel mount as the path")
+    return fail(what, "enable NFSv3 on the server, or use version=4.1 or a kernel mount")
 
 
 def _listed(versions: list[int]) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import os
 import shlex
+import sys
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from nfsmulti import privileges
 from nfsmulti.errors import HarnessError
 from nfsmulti.lab import background
 from nfsmulti.lab import state as states
@@ -27,6 +29,11 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 _out = Console(highlight=False, soft_wrap=True)
+
+_IN_MEMORY = (
+    "nfsmulti: without root's rights, one nfs-ganesha serves all addresses from its memory; left out:"
+    " NFSv3, a server for each address, and all data of a file beyond its first 2 MiB"
+)
 
 _Addresses = Annotated[int, typer.Option(help="Server addresses, each a path of the pool.")]
 _Instances = Annotated[Instances, typer.Option(help="Server processes: one, or one per address.")]
@@ -118,7 +125,7 @@ def run(
 def execute(command: _Command, lab_id: _Id = None) -> None:
     """Run COMMAND as a client of a lab that runs; $POOL and --pool=lab as with `lab run`."""
     state = background.choose(lab_id)
-    argv = [*state.enter, *command]
+    argv = [*state.entrance(), *command]
     try:
         os.execvpe(argv[0], argv, {**os.environ, **state.environment})
     except OSError as error:
@@ -162,6 +169,9 @@ def _config(
     read_only: bool,
     size: str | None,
 ) -> LabConfig:
+    memory = privileges.missing() is not None
+    if memory and privileges.namespaces():
+        print(_IN_MEMORY, file=sys.stderr)
     return LabConfig(
         addresses=addresses,
         instances=instances,
@@ -169,6 +179,7 @@ def _config(
         limits=limits,
         size=size,
         exports=(EXPORT, READ_ONLY) if read_only else (EXPORT,),
+        memory=memory,
     )
 
 
@@ -193,6 +204,6 @@ def _explain(state: LabState) -> None:
         _out.print(f"  files {name:9} {folder}", markup=False)
     _out.print(f"  try it          {fio} {jobfile}", markup=False)
     if state.enter:
-        _out.print(f"  or any tool     {shlex.join(state.enter)} COMMAND", markup=False)
+        _out.print(f"  or any tool     {shlex.join(state.entrance())} COMMAND", markup=False)
     if state.held:
         _out.print(f"  stop it         ./nfsmulti lab stop --id {state.id}", markup=False)

@@ -64,6 +64,10 @@ class LabConfig:
     `local` serves on the machine's own loopback, 127.0.0.1 and up, instead of in namespaces.
     `ipv6` serves fd77::1 too. `size` is that of the main file system (a tmpfs; half of the memory
     where None). `hosts` are client machines beside the usual one, a namespace each.
+
+    `memory` is for those who may not export files: one nfs-ganesha that keeps them in its memory
+    (FSAL_MEM) serves all addresses, by NFSv4.1 alone. Of each file it stores the first 2 MiB; what
+    is read beyond that is not what was written.
     """
 
     addresses: int = 4
@@ -74,6 +78,7 @@ class LabConfig:
     size: str | None = None
     exports: tuple[Export, ...] = (EXPORT,)
     hosts: int = 0
+    memory: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what cannot be built."""
@@ -87,6 +92,11 @@ class LabConfig:
         names = [export.name for export in self.exports]
         if not names or len(set(names)) != len(names):
             raise HarnessError(f"exports need a name each: {', '.join(names) or 'none is given'}")
+        if self.memory and (self.size or len(self.exports) > 1 or self.exports[0].size):
+            raise HarnessError(
+                "a server that keeps its files in memory has one export, without a size",
+                "leave out --ro and --size, or run it as root",
+            )
         if self.local and self.limits:
             raise HarnessError(
                 "--local cannot limit rates: the loopback belongs to the whole machine",
@@ -98,7 +108,14 @@ class LabConfig:
             )
 
     @property
+    def one_instance(self) -> bool:
+        """Whether one server process has all addresses."""
+        return self.memory or self.instances is Instances.ONE
+
+    @property
     def volumes(self) -> dict[str, str | None]:
         """The file systems, by name, with their sizes."""
+        if self.memory:
+            return {}
         own = {export.volume: export.size for export in self.exports if export.size}
         return {MAIN_VOLUME: self.size, **own}

@@ -21,7 +21,7 @@ _MISCONFIGURED = b"config_errs_to_log"  # it leaves out what it does not underst
 _COMPLAINT = re.compile(rb"config_errs_to_log|:(?!DBUS|NFS CB)[A-Z ]+:(CRIT|MAJ|FATAL) :")
 _READY_SECONDS = 60.0
 
-# NFSv3 needs an rpcbind to register with: the lab has its own. Attr_Expiration_Time = 0, because
+# NFSv3 needs an rpcbind to register with: the lab has its own where it serves that. Attr_Expiration_Time = 0, because
 # tests change files behind the server's back. Beyond RPC_Max_Connections, 1024 by default, it ends
 # what it has just accepted.
 _CONFIG = string.Template("""\
@@ -29,7 +29,7 @@ NFS_CORE_PARAM {
 	Bind_Addr = $address;
 	NFS_Port = $nfs_port;
 	MNT_Port = $mount_port;
-	Protocols = 3, 4;
+	Protocols = $protocols;
 	Enable_UDP = false;
 	Enable_NLM = false;
 	Enable_RQUOTA = false;
@@ -44,7 +44,8 @@ NFSv4 {
 	RecoveryRoot = "$recovery";
 	Only_Numeric_Owners = true;
 }
-EXPORT_DEFAULTS { SecType = sys; Protocols = 3, 4; Transports = TCP; }
+EXPORT_DEFAULTS { SecType = sys; Protocols = $protocols; Transports = TCP; }
+MEM { Inode_Size = 0x200000; }
 $exports
 LOG { Default_Log_Level = EVENT; }
 """)
@@ -60,15 +61,16 @@ EXPORT {
 	MaxRead = $transfer;
 	MaxWrite = $transfer;
 	Attr_Expiration_Time = 0;
-	FSAL { Name = VFS; }
+	FSAL { Name = $fsal; }
 }""")
 
 
-def _plugins() -> Path:
-    """Find the folder of Ganesha's file systems; raises MissingError."""
-    for plugin in Path("/usr/lib").glob("**/ganesha/libfsalvfs.so"):
+def _plugins(fsal: str) -> Path:
+    """Find the folder of Ganesha's file systems, with `fsal` in it; raises MissingError."""
+    for plugin in Path("/usr/lib").glob(f"**/ganesha/libfsal{fsal.lower()}.so"):
         return plugin.parent
-    raise MissingError("nfs-ganesha's VFS is not installed", apt_line(["nfs-ganesha-vfs"]))
+    package = apt_line([f"nfs-ganesha-{fsal.lower()}"])
+    raise MissingError(f"nfs-ganesha's {fsal} is not installed", package)
 
 
 @dataclass(frozen=True)
@@ -77,15 +79,15 @@ class Endpoint:
 
     address: str
     nfs_port: int
-    mount_port: int
+    mount_port: int  # of NFSv3
 
 
 class Server:
     """An nfs-ganesha that can be stopped, killed, paused and started again.
 
     `enter` are the words before its command (they lead into the lab's namespaces); `volumes` is the
-    folder of the exported file systems, as it is seen from there; `folder` takes its files;
-    `started` is told of each new process.
+    folder of the exported file systems, as it is seen from there, or None for one that keeps files in
+    its memory and speaks NFSv4 alone; `folder` takes its files; `started` is told of each new process.
     """
 
     def __init__(
@@ -93,7 +95,7 @@ class Server:
         endpoint: Endpoint,
         *,
         exports: Sequence[Export],
-        volumes: Path,
+        volumes: Path | None,
         folder: Path,
         enter: Sequence[str],
         started: Callable[[Process], None],
@@ -105,13 +107,15 @@ class Server:
         self._output = folder / "ganesha.out"
         self._folder = folder
         self._process: Process | None = None
+        fsal, protocols = ("VFS", "3, 4") if volumes else ("MEM", "4")
         recovery = folder / "recovery"
         recovery.mkdir(parents=True)
         blocks = [
             _EXPORT.substitute(
                 id=number,
                 name=export.name,
-                path=volumes / export.volume,
+                path=(volumes or Path("/")) / export.volume,
+                fsal=fsal,
                 access=export.access,
                 squash=export.squash,
                 transfer=export.transfer,
@@ -123,7 +127,8 @@ class Server:
             address=endpoint.address,
             nfs_port=endpoint.nfs_port,
             mount_port=endpoint.mount_port,
-            plugins=_plugins(),
+            protocols=protocols,
+            plugins=_plugins(fsal),
             recovery=recovery,
             exports="\n".join(blocks),
         )

@@ -7,7 +7,8 @@
 In the usual lab, servers and clients live in two network namespaces joined by one link. A local lab
 serves on the machine's own loopback instead. Both have an rpcbind of their own, which nobody else
 sees: its socket lies on a /run of the servers' mount namespace, as do the exported file systems.
-That mount namespace, and all in it, ends with its last process.
+That mount namespace, and all in it, ends with its last process. A server that keeps its files in
+memory needs none of these.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from typing import Self
 from nfsmulti import privileges
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.lab import state as states
-from nfsmulti.lab.config import MAIN_VOLUME, Instances, LabConfig
+from nfsmulti.lab.config import MAIN_VOLUME, LabConfig
 from nfsmulti.lab.ganesha import Endpoint, Server
 from nfsmulti.lab.limits import Limits
 from nfsmulti.lab.network import Network
@@ -48,7 +49,9 @@ fi"""
 
 
 class Lab:
-    """Servers, their network and their file systems; started by `with` or start(), needs root.
+    """Servers, their network and their file systems; started by `with` or start().
+
+    It needs root; with `memory` in its configuration, root of a user namespace will do.
 
     Raises MissingError naming a component that is not installed, HarnessError where a server does
     not start; nothing is left behind then.
@@ -69,20 +72,23 @@ class Lab:
 
     def start(self) -> Self:
         """Bring everything up and wait until each server serves."""
-        if lacking := privileges.missing():
+        memory = self.config.memory
+        if (lacking := privileges.missing()) and not (memory and privileges.namespaces()):
             raise MissingError(
                 f"a lab makes namespaces, links and mounts, which is not permitted here: {lacking}",
                 "run it as root, with CAP_SYS_ADMIN and CAP_NET_ADMIN",
             )
         nft = ["nft"] if self.config.limits.per_connection else []
-        for program in ("ip", "tc", "rpcbind", "ganesha.nfsd", *nft):
+        rpcbind = [] if memory else ["rpcbind"]
+        for program in ("ip", "tc", "ganesha.nfsd", *rpcbind, *nft):
             find(program)
         with contextlib.ExitStack() as undo:
             self._claim(undo)
             if not self.config.local:
                 self.network.create(self.config.addresses, self.config.hosts)
                 self.limit(self.config.limits)
-            self._start_rpcbind(undo)
+            if not memory:
+                self._start_rpcbind(undo)
             # Another local lab would find the same ports free until our servers listen there.
             with states.port_lock() if self.config.local else contextlib.nullcontext():
                 self._start_servers(undo)
@@ -144,7 +150,7 @@ class Lab:
 
     def server(self, number: int) -> Server:
         """Give the server behind the address `number`, counted from 0."""
-        return self.servers[0 if self.config.instances is Instances.ONE else number]
+        return self.servers[0 if self.config.one_instance else number]
 
     def volume(self, name: str) -> Path:
         """Give the folder of a file system as this machine sees it, behind the server's back."""
@@ -223,15 +229,17 @@ class Lab:
 
     def _start_servers(self, undo: contextlib.ExitStack) -> None:
         """Start one server after the other: two at once would spoil each other's registration."""
-        assert self._anchor is not None
-        spaces = ["--mount", "--root", *([] if self.config.local else ["--net"])]
-        enter = ["nsenter", f"--target={self._anchor.pid}", *spaces, "--"]
+        if self._anchor is None:
+            enter = self.network.enter(self.network.server)
+        else:
+            spaces = ["--mount", "--root", *([] if self.config.local else ["--net"])]
+            enter = ["nsenter", f"--target={self._anchor.pid}", *spaces, "--"]
         for endpoint in self._endpoints():
             name = f"server-{endpoint.address.replace(':', '_')}"
             server = Server(
                 endpoint,
                 exports=self.config.exports,
-                volumes=_VOLUMES,
+                volumes=None if self.config.memory else _VOLUMES,
                 folder=self.folder / name,
                 enter=enter,
                 started=functools.partial(self._note, name),
@@ -241,7 +249,7 @@ class Lab:
             self.servers.append(server)
 
     def _endpoints(self) -> list[Endpoint]:
-        if self.config.instances is Instances.ONE and not self.config.local:
+        if self.config.one_instance and not self.config.local:
             return [Endpoint("::", *_PORTS)]
         addresses = self._addresses()
         if self.config.local:
@@ -257,15 +265,15 @@ class Lab:
 
     def _describe(self) -> None:
         """Complete the state for those who use this lab from another process."""
-        assert self._anchor is not None
         state = self._state
         state.pools = {"lab": self.pool, "one": self.pool_of(1)}
         for export in self.config.exports:
             if export.name != MAIN_VOLUME:
                 state.pools[export.name] = self.pool_of(self.config.addresses, export=export.name)
         state.enter = [] if self.config.local else self.network.enter(self.network.client)
-        root = f"/proc/{self._anchor.pid}/root"
-        state.volumes = {name: f"{root}{_VOLUMES / name}" for name in self.config.volumes}
+        if self._anchor is not None:
+            root = f"/proc/{self._anchor.pid}/root"
+            state.volumes = {name: f"{root}{_VOLUMES / name}" for name in self.config.volumes}
         state.ready = True
         state.write()
 
@@ -274,11 +282,10 @@ class Lab:
             self._state.processes[name] = Identity.of(process.pid)
             self._state.write()
 
-    @staticmethod
-    def _url(endpoint: Endpoint, address: str, export: str) -> str:
+    def _url(self, endpoint: Endpoint, address: str, export: str) -> str:
         host = f"[{address}]" if ":" in address else address
-        ports = f"nfsport={endpoint.nfs_port}&mountport={endpoint.mount_port}"
-        return f"nfs://{host}/{export}?{ports}"
+        more = "version=4.1" if self.config.memory else f"mountport={endpoint.mount_port}"
+        return f"nfs://{host}/{export}?nfsport={endpoint.nfs_port}&{more}"
 
 
 def _free_ports(address: str) -> tuple[int, int]:

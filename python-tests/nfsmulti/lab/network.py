@@ -118,9 +118,12 @@ class Network:
         return ["addr", action, f"{ipv4}/24", "dev", _SERVER_DEVICE]
 
     @staticmethod
-    def enter(name: str) -> list[str]:
-        """Give the words to put before a command that shall run in the namespace `name`."""
-        return ["nsenter", f"--net={_NETNS / name}", "--"]
+    def enter(name: str, root: str = "") -> list[str]:
+        """Give the words to put before a command that shall run in the namespace `name`.
+
+        `root` leads to where its name is, if that is not here.
+        """
+        return ["nsenter", f"--net={root}{_NETNS / name}", "--"]
 
     def _ends(self) -> tuple[tuple[str, str, str], ...]:
         """Give each end's namespace and device, and what tc calls the server's address there."""

@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import fcntl
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -51,6 +52,18 @@ class LabState:
         """The variables that commands of this lab find: POOL, and NFSMULTI_POOLS with all pools."""
         pools = " ".join(f"{name}:{pool}" for name, pool in self.pools.items())
         return {"POOL": self.pools["lab"], "NFSMULTI_POOLS": pools}
+
+    def entrance(self) -> list[str]:
+        """Give the words before a client's command where this process is: `enter`, or further.
+
+        The lab of a user who is not root lies in a user namespace, with an own /run.
+        """
+        user = "/proc/{}/ns/user".format
+        if not self.enter or os.readlink(user(self.owner.pid)) == os.readlink(user("self")):
+            return self.enter
+        network, root = Network(self.id), f"/proc/{self.owner.pid}/root"
+        _, *rest = network.enter(network.client, root)
+        return ["nsenter", f"--target={self.owner.pid}", "--user", *rest]
 
     def write(self) -> None:
         """Store the state, whole or not at all."""

@@ -30,7 +30,11 @@ class RpcDeniedError(RpcError):
 
 
 class RpcVersionError(RpcError):
-    """The program does not offer the version."""
+    """The program does not offer the version, but `versions`."""
+
+    def __init__(self, low: int, high: int):
+        super().__init__(f"offers versions {low} to {high}")
+        self.versions = range(low, high + 1)
 
 
 class RpcClient:
@@ -94,8 +98,7 @@ class RpcClient:
         reply.unpack_opaque()
         status = reply.unpack_uint()
         if status == _PROGRAM_MISMATCH:
-            low, high = reply.unpack_uint(), reply.unpack_uint()
-            raise RpcVersionError(f"offers versions {low} to {high}")
+            raise RpcVersionError(reply.unpack_uint(), reply.unpack_uint())
         if status:
             raise RpcError(f"did not accept the call (accept status {status})")
         return reply

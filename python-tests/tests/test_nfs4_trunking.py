@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""NFSv4.1: what the connections of a job share, a client ID or a session (RFC 8881, 2.10.5)."""
+
+from __future__ import annotations
+
+import pytest
+from engine_helpers import done, said
+from scripted_jobs import NEVER, TWO_ADDRESSES, Client, Options
+
+from nfsmulti.scripted import DATA4, Nfs4, ScriptedServer, Terms, on
+
+pytestmark = pytest.mark.sanitized
+
+# Two connections on each path, and all of them in use.
+NCONNECT = 2
+ALL: Options = {
+    "rw": "randwrite",
+    "verify": "crc32c",
+    "nconnect": NCONNECT,
+    "spread": "roundrobin",
+}
+
+
+def _pool(*servers: ScriptedServer) -> str:
+    return ",".join(server.url4(address) for server in servers for address in server.addresses)
+
+
+def _data_sessions(server: ScriptedServer) -> set[bytes]:
+    """Give the sessions that READ, WRITE and COMMIT came over."""
+    return {call.session for call in server.calls(*DATA4)}
+
+
+def _clients(server: ScriptedServer) -> int:
+    """Count the client IDs that it was asked to destroy, and did."""
+    return sum(call.status == 0 for call in server.calls(Nfs4.DESTROY_CLIENTID))
+
+
+def test_a_session_for_each_connection_under_one_client_id(client: Client) -> None:
+    with ScriptedServer(addresses=TWO_ADDRESSES) as server:
+        result = client(server, pool=_pool(server), **ALL)
+        done(result)
+        assert said(result) == []
+        assert len(_data_sessions(server)) == NCONNECT * len(TWO_ADDRESSES)
+        assert _clients(server) == 2  # of the process that sets up, and of the job
+        assert not server.sessions()
+        assert not server.clients()
+
+
+def test_one_session_over_all_addresses(client: Client) -> None:
+    with ScriptedServer(addresses=TWO_ADDRESSES) as server:
+        result = client(server, pool=_pool(server), trunking="session", **ALL)
+        done(result)
+        assert said(result) == []
+        assert len(_data_sessions(server)) == 1
+        assert len({call.server for call in server.calls(*DATA4)}) == len(TWO_ADDRESSES)
+
+
+def test_an_address_that_no_session_spans_is_told(client: Client) -> None:
+    terms = Terms(minor_ids={TWO_ADDRESSES[1]: 9})
+    with ScriptedServer(addresses=TWO_ADDRESSES, terms=terms) as server:
+        result = client(server, pool=_pool(server), trunking="session", **ALL)
+        done(result)
+        assert any("trunking=session: the server does not span" in line for line in said(result))
+        assert len(_data_sessions(server)) == 1 + NCONNECT
+
+
+def test_another_server_is_an_error(client: Client) -> None:
+    with ScriptedServer() as one, ScriptedServer(addresses=TWO_ADDRESSES[1:]) as other:
+        result = client(one, pool=_pool(one, other), trunking="session", **ALL)
+        assert result.status not in (0, None)
+        assert any("this is another server" in line for line in said(result))
+
+
+def test_calls_beyond_the_slots_wait_and_that_is_told(client: Client) -> None:
+    with ScriptedServer(terms=Terms(slots=2)) as server:
+        result = client(server, pool=_pool(server), iodepth=8)
+        done(result)
+        assert any("the server grants 2 slots" in line for line in said(result))
+        assert {call.slot for call in server.calls(Nfs4.SEQUENCE)} == {0, 1}
+
+
+def test_a_session_in_doubt_is_replaced_and_destroyed(client: Client) -> None:
+    """Soft gives a WRITE up, and with it the slot that it was sent with."""
+    with ScriptedServer(on(Nfs4.WRITE, NEVER, nth=3)) as server:
+        terms: Options = {"soft": 1, "timeo": 10, "retrans": 0, "continue_on_error": "all"}
+        result = client(server, pool=_pool(server), iodepth=1, **terms)
+        assert len(_data_sessions(server)) == 2, result.messages
+        assert not server.sessions()
+        assert not server.clients()
