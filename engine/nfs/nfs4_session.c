@@ -19,6 +19,15 @@ void nfs4_session_begin(struct nfs4_session *session, uint32_t epoch,
 		session->sequence[i] = 1;
 }
 
+static uint32_t highest_busy(const struct nfs4_session *session)
+{
+	for (uint32_t word = (session->slots + WORD - 1) / WORD; word-- > 0;)
+		if (session->busy[word])
+			return word * WORD + WORD - 1 -
+			       (uint32_t)__builtin_clzll(session->busy[word]);
+	return 0;
+}
+
 /* The lowest, as RFC 8881 (2.10.6.1) wants it: so the server can take back the others. */
 bool nfs4_session_acquire(struct nfs4_session *session, struct call *call)
 {
@@ -34,6 +43,7 @@ bool nfs4_session_acquire(struct nfs4_session *session, struct call *call)
 			break;
 		session->busy[word] |= 1ull << slot % WORD;
 		call->slot = slot;
+		call->highest = highest_busy(session);
 		call->epoch = session->epoch;
 		call->slot_used = false;
 		return true;
@@ -58,21 +68,12 @@ void nfs4_session_release(struct nfs4_session *session, struct call *call, bool 
 		session->sequence[call->slot]++;
 }
 
-static uint32_t highest_busy(const struct nfs4_session *session)
-{
-	for (uint32_t word = (session->slots + WORD - 1) / WORD; word-- > 0;)
-		if (session->busy[word])
-			return word * WORD + WORD - 1 -
-			       (uint32_t)__builtin_clzll(session->busy[word]);
-	return 0;
-}
-
 void nfs4_session_sequence(const struct nfs4_session *session, const struct call *call, bool cache,
 			   struct nfs4_sequence *sequence)
 {
 	memcpy(sequence->session, session->id, sizeof(sequence->session));
 	sequence->slot = call->slot;
 	sequence->sequence = session->sequence[call->slot];
-	sequence->highest_slot = highest_busy(session);
+	sequence->highest_slot = call->highest;
 	sequence->cache = cache;
 }

@@ -40,7 +40,7 @@ void nfs4_session_begin(struct nfs4_session *session, uint32_t epoch,
 bool nfs4_session_acquire(struct nfs4_session *session, struct call *call);
 void nfs4_session_release(struct nfs4_session *session, struct call *call, bool answered);
 
-/* SEQUENCE's arguments for a call that has a slot. */
+/* SEQUENCE's arguments for a call that has a slot: the same each time that it is sent. */
 void nfs4_session_sequence(const struct nfs4_session *session, const struct call *call, bool cache,
 			   struct nfs4_sequence *sequence);
 
