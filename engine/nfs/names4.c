@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "nfs/nfs4_client.h"
+#include "nfs/nfs4_setup.h"
 #include "session/session.h"
 #include "wait.h"
 
@@ -567,9 +568,9 @@ static void destroy_session(struct names *names, const struct nfs4_session *sess
 {
 	struct nfs4_request request;
 
-	nfs4_bind_conn(&request, session);
+	nfs4_ask_bind_conn(&request, session);
 	run_until(names, &request, deadline, NULL);
-	nfs4_destroy_session(&request, session);
+	nfs4_ask_destroy_session(&request, session);
 	run_until(names, &request, deadline, NULL);
 }
 
@@ -582,8 +583,7 @@ static void destroy_all(struct names *names, uint64_t deadline)
 	struct nfs4_session *session;
 	struct nfs4_request request;
 
-	LIST_FOREACH(session, &client->sessions, link)
-	{
+	LIST_FOREACH (session, &client->sessions, link) {
 		state = container_of(session, struct nfs4_state, session);
 		if (state != own && session->alive &&
 		    (last || !state->path || state->path == names->path)) {
@@ -594,7 +594,7 @@ static void destroy_all(struct names *names, uint64_t deadline)
 	destroy_session(names, &own->session, deadline);
 	if (!last)
 		return;
-	nfs4_destroy_clientid(&request, client);
+	nfs4_ask_destroy_clientid(&request, client);
 	run_until(names, &request, deadline, NULL);
 }
 

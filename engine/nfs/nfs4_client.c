@@ -7,15 +7,10 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "nfs/nfs4_setup.h"
 #include "session/session.h"
 
-enum {
-	REQUEST_ROOM = 1024,  /* of a message, beside its data */
-	NAMES_MESSAGE = 8192, /* of a session that carries no data */
-	OPERATIONS_MAX = 8,   /* of a compound */
-	LEASE_PARTS = 3,      /* an idle client renews it after a third */
-	FEW = 8,	      /* slots */
-};
+enum { LEASE_PARTS = 3 }; /* an idle client renews it after a third */
 
 /* --- a job's clients --- */
 
@@ -94,8 +89,7 @@ void nfs4_path_free(struct path *path)
 	struct nfs4_job *job = client->job;
 	struct nfs4_session *session;
 
-	LIST_FOREACH(session, &client->sessions, link)
-	{
+	LIST_FOREACH (session, &client->sessions, link) {
 		struct nfs4_state *state = container_of(session, struct nfs4_state, session);
 
 		if (state->path == path)
@@ -169,237 +163,6 @@ void nfs4_client_detach(struct session *session)
 	free(state);
 }
 
-/* --- requests, in the order in which they are needed --- */
-
-static void put_exchange_id(const struct nfs4_request *request, struct nfs4_compound *compound)
-{
-	const struct nfs4_job *job = request->client->job;
-
-	nfs4_put_exchange_id(compound, job->verifier, job->owner, (uint32_t)strlen(job->owner));
-}
-
-static uint32_t get_exchange_id(struct nfs4_request *request, struct nfs4_results *results)
-{
-	uint32_t status = nfs4_next_result(results, NFS4_EXCHANGE_ID);
-
-	if (!status)
-		nfs4_get_exchange_id(results, &request->exchanged);
-	return status;
-}
-
-static void exchange_id(struct nfs4_state *state)
-{
-	state->setup = (struct nfs4_request){
-		.operation = NFS4_EXCHANGE_ID,
-		.put = put_exchange_id,
-		.get = get_exchange_id,
-		.client = state->client,
-	};
-}
-
-/* Messages of the size that the path's I/O needs, once that is known. */
-static void put_create_session(const struct nfs4_request *request, struct nfs4_compound *compound)
-{
-	const struct nfs4_path *path;
-	uint32_t read_max = 0, write_max = 0;
-	struct nfs4_channel fore;
-
-	LIST_FOREACH(path, &request->client->paths, link)
-	{
-		read_max = max_of(read_max, path->path->read_max);
-		write_max = max_of(write_max, path->path->write_max);
-	}
-	fore = (struct nfs4_channel){
-		.request_max = max_of(write_max + REQUEST_ROOM, (uint32_t)NAMES_MESSAGE),
-		.response_max = max_of(read_max + REQUEST_ROOM, (uint32_t)NAMES_MESSAGE),
-		/* Servers may count slots by the room for replies that they keep: names need it,
-		 * and a session with many slots carries data. */
-		.cached_max = request->session->wanted > FEW ? 0 : REQUEST_ROOM,
-		.operations_max = OPERATIONS_MAX,
-		.slots = request->session->wanted,
-	};
-
-	nfs4_put_create_session(compound, request->client->id, request->client->sequence, &fore);
-}
-
-static uint32_t get_create_session(struct nfs4_request *request, struct nfs4_results *results)
-{
-	uint32_t status = nfs4_next_result(results, NFS4_CREATE_SESSION);
-
-	if (!status)
-		nfs4_get_create_session(results, &request->granted);
-	return status;
-}
-
-/* The client is asked for again, and with it the right sequence. */
-static bool bears_create_session(uint32_t status)
-{
-	return status == NFS4ERR_STALE_CLIENTID || status == NFS4ERR_SEQ_MISORDERED;
-}
-
-static void create_session(struct nfs4_state *state)
-{
-	state->setup = (struct nfs4_request){
-		.operation = NFS4_CREATE_SESSION,
-		.put = put_create_session,
-		.get = get_create_session,
-		.bears = bears_create_session,
-		.client = state->client,
-		.session = &state->session,
-	};
-}
-
-static void put_open(const struct nfs4_request *request, struct nfs4_compound *compound)
-{
-	nfs4_put_handle(compound, &request->handle);
-	nfs4_put_open(compound, &request->open);
-}
-
-static uint32_t get_open(struct nfs4_request *request, struct nfs4_results *results)
-{
-	uint32_t status =
-		nfs4_next_result(results, NFS4_PUTFH) ?: nfs4_next_result(results, NFS4_OPEN);
-
-	if (!status)
-		nfs4_get_open(results, &request->opened);
-	return status;
-}
-
-/* Whatever becomes of one file, the others go on. */
-static bool bears_open(uint32_t status)
-{
-	return status != NFS4ERR_DELAY && status != NFS4ERR_GRACE;
-}
-
-static void reopen(struct nfs4_state *state, struct nfs4_file *file, enum nfs4_claim claim)
-{
-	const char *owner = file->owner;
-
-	state->reopening = file;
-	state->setup = (struct nfs4_request){
-		.operation = NFS4_OPEN,
-		.sequenced = true,
-		.put = put_open,
-		.get = get_open,
-		.bears = bears_open,
-		.handle = file->handle,
-		.open = {.client = state->client->id,
-			 .owner = owner,
-			 .owner_length = (uint32_t)strlen(owner),
-			 .access = file->access,
-			 .claim = claim},
-	};
-}
-
-static void put_reclaim_complete(const struct nfs4_request *request, struct nfs4_compound *compound)
-{
-	(void)request;
-	nfs4_put_reclaim_complete(compound);
-}
-
-static uint32_t get_reclaim_complete(struct nfs4_request *request, struct nfs4_results *results)
-{
-	(void)request;
-	return nfs4_next_result(results, NFS4_RECLAIM_COMPLETE);
-}
-
-static bool bears_reclaim_complete(uint32_t status)
-{
-	return status == NFS4ERR_COMPLETE_ALREADY;
-}
-
-static void reclaim_complete(struct nfs4_state *state)
-{
-	state->setup = (struct nfs4_request){
-		.operation = NFS4_RECLAIM_COMPLETE,
-		.sequenced = true,
-		.put = put_reclaim_complete,
-		.get = get_reclaim_complete,
-		.bears = bears_reclaim_complete,
-	};
-}
-
-static void put_bind_conn(const struct nfs4_request *request, struct nfs4_compound *compound)
-{
-	nfs4_put_bind_conn_to_session(compound, request->session->id);
-}
-
-static uint32_t get_bind_conn(struct nfs4_request *request, struct nfs4_results *results)
-{
-	uint32_t status = nfs4_next_result(results, NFS4_BIND_CONN_TO_SESSION);
-
-	(void)request;
-	if (!status)
-		nfs4_skip_bind_conn_to_session(results);
-	return status;
-}
-
-/* A server may have forgotten the session meanwhile. */
-static bool bears_bind_conn(uint32_t status)
-{
-	return status == NFS4ERR_BADSESSION || status == NFS4ERR_DEADSESSION;
-}
-
-void nfs4_bind_conn(struct nfs4_request *request, const struct nfs4_session *session)
-{
-	*request = (struct nfs4_request){
-		.operation = NFS4_BIND_CONN_TO_SESSION,
-		.put = put_bind_conn,
-		.get = get_bind_conn,
-		.bears = bears_bind_conn,
-		.session = session,
-	};
-}
-
-static void put_destroy_session(const struct nfs4_request *request, struct nfs4_compound *compound)
-{
-	nfs4_put_destroy_session(compound, request->session->id);
-}
-
-static uint32_t get_destroy_session(struct nfs4_request *request, struct nfs4_results *results)
-{
-	(void)request;
-	return nfs4_next_result(results, NFS4_DESTROY_SESSION);
-}
-
-static bool bears_all(uint32_t status)
-{
-	return status != NFS4ERR_DELAY;
-}
-
-void nfs4_destroy_session(struct nfs4_request *request, const struct nfs4_session *session)
-{
-	*request = (struct nfs4_request){
-		.operation = NFS4_DESTROY_SESSION,
-		.put = put_destroy_session,
-		.get = get_destroy_session,
-		.bears = bears_all,
-		.session = session,
-	};
-}
-
-static void put_destroy_clientid(const struct nfs4_request *request, struct nfs4_compound *compound)
-{
-	nfs4_put_destroy_clientid(compound, request->client->id);
-}
-
-static uint32_t get_destroy_clientid(struct nfs4_request *request, struct nfs4_results *results)
-{
-	(void)request;
-	return nfs4_next_result(results, NFS4_DESTROY_CLIENTID);
-}
-
-void nfs4_destroy_clientid(struct nfs4_request *request, const struct nfs4_client *client)
-{
-	*request = (struct nfs4_request){
-		.operation = NFS4_DESTROY_CLIENTID,
-		.put = put_destroy_clientid,
-		.get = get_destroy_clientid,
-		.bears = bears_all,
-		.client = client,
-	};
-}
-
 /* --- what the answers mean --- */
 
 /* Calls `what` with each file that the client has opened, until that gives true. */
@@ -408,8 +171,7 @@ static struct nfs4_file *find_file(const struct nfs4_client *client,
 {
 	const struct nfs4_path *path;
 
-	LIST_FOREACH(path, &client->paths, link)
-	{
+	LIST_FOREACH (path, &client->paths, link) {
 		for (uint32_t i = 0; i < path->path->job.file_count; i++) {
 			struct nfs4_file *file = path->path->files[i].state;
 
@@ -436,8 +198,8 @@ static void lose_state(struct nfs4_client *client)
 {
 	struct nfs4_session *session;
 
-	LIST_FOREACH(session, &client->sessions, link)
-	session->alive = false;
+	LIST_FOREACH (session, &client->sessions, link)
+		session->alive = false;
 	find_file(client, lose_file);
 	client->complete = false;
 	client->reclaims = true;
@@ -470,8 +232,7 @@ static void exchanged(struct nfs4_state *state, const struct nfs4_exchange_resul
 
 	((struct nfs4_path *)state->path->state)->server_minor = result->server.minor;
 	if (!client->id)
-		LIST_FOREACH(other, &client->job->clients, link)
-		{
+		LIST_FOREACH (other, &client->job->clients, link) {
 			if (other->id && other->id == result->client &&
 			    same_server(&other->server, &result->server)) {
 				adopt(state, other);
@@ -540,6 +301,12 @@ static void take_answer(struct nfs4_state *state)
 
 /* --- preparing --- */
 
+static void reopen(struct nfs4_state *state, struct nfs4_file *file, enum nfs4_claim claim)
+{
+	state->reopening = file;
+	nfs4_ask_open(&state->setup, state->client, file, claim);
+}
+
 /*
  * Fills state->setup with what is to be asked next; false: nothing. The server knows a client by
  * the number of its next CREATE_SESSION: where one of another session may have been carried out,
@@ -552,19 +319,19 @@ static bool next_request(struct nfs4_state *state)
 	struct nfs4_file *file;
 
 	if (session->alive && state->unbound) {
-		nfs4_bind_conn(&state->setup, session);
+		nfs4_ask_bind_conn(&state->setup, session);
 	} else if (session->alive && session->doubtful) {
-		nfs4_destroy_session(&state->setup, session);
+		nfs4_ask_destroy_session(&state->setup, session);
 	} else if (!client->known ||
 		   (!session->alive && client->creating && client->creating != session)) {
-		exchange_id(state);
+		nfs4_ask_exchange_id(&state->setup, client);
 	} else if (!session->alive) {
 		client->creating = session;
-		create_session(state);
+		nfs4_ask_create_session(&state->setup, client, session);
 	} else if ((file = find_file(client, is_lost)) && client->reclaims) {
 		reopen(state, file, NFS4_CLAIM_PREVIOUS);
 	} else if (!client->complete) {
-		reclaim_complete(state);
+		nfs4_ask_reclaim_complete(&state->setup);
 	} else if (file) {
 		reopen(state, file, NFS4_CLAIM_FH);
 	} else {
@@ -628,10 +395,10 @@ static const struct nfs4_path *first_path(const struct nfs4_job *job)
 	const struct nfs4_client *client, *oldest = NULL;
 	const struct nfs4_path *path, *first = NULL;
 
-	LIST_FOREACH(client, &job->clients, link)
-	oldest = client;
-	LIST_FOREACH(path, &oldest->paths, link)
-	first = path;
+	LIST_FOREACH (client, &job->clients, link)
+		oldest = client;
+	LIST_FOREACH (path, &oldest->paths, link)
+		first = path;
 	return first;
 }
 
@@ -658,17 +425,6 @@ int nfs4_path_check_trunking(struct nfs4_path *mine)
 
 /* --- the lease --- */
 
-static void put_nothing(const struct nfs4_request *request, struct nfs4_compound *compound)
-{
-	(void)request, (void)compound;
-}
-
-static uint32_t get_nothing(struct nfs4_request *request, struct nfs4_results *results)
-{
-	(void)request, (void)results;
-	return 0;
-}
-
 void nfs4_client_tick(struct session_channel *channel, uint64_t now)
 {
 	struct nfs4_state *state = channel->session->state;
@@ -679,13 +435,7 @@ void nfs4_client_tick(struct session_channel *channel, uint64_t now)
 	state->renewing = false;
 	if (!lease || !channel->prepared || now - state->session.used_at < lease / LEASE_PARTS)
 		return;
-	state->renewal = (struct nfs4_request){
-		.operation = NFS4_SEQUENCE,
-		.sequenced = true,
-		.put = put_nothing,
-		.get = get_nothing,
-		.bears = bears_all,
-	};
+	nfs4_ask_renewal(&state->renewal);
 	state->renewing = true;
 	session_request(channel, &state->renewal.base);
 }

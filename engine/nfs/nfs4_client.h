@@ -131,10 +131,4 @@ void nfs4_client_recover(struct session *session, const struct call *call,
 /* An idle client renews its lease. */
 void nfs4_client_tick(struct session_channel *channel, uint64_t now);
 
-/* Requests with which a client takes its leave: a session is destroyed over a connection that is
- * bound to it (RFC 8881, 18.37.3). */
-void nfs4_bind_conn(struct nfs4_request *request, const struct nfs4_session *session);
-void nfs4_destroy_session(struct nfs4_request *request, const struct nfs4_session *session);
-void nfs4_destroy_clientid(struct nfs4_request *request, const struct nfs4_client *client);
-
 #endif

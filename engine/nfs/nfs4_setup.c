@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "nfs/nfs4_setup.h"
+
+enum {
+	REQUEST_ROOM = 1024,  /* of a message, beside its data */
+	NAMES_MESSAGE = 8192, /* of a session that carries no data */
+	OPERATIONS_MAX = 8,   /* of a compound */
+	FEW = 8,	      /* slots */
+};
+
+static void put_exchange_id(const struct nfs4_request *request, struct nfs4_compound *compound)
+{
+	const struct nfs4_job *job = request->client->job;
+
+	nfs4_put_exchange_id(compound, job->verifier, job->owner, (uint32_t)strlen(job->owner));
+}
+
+static uint32_t get_exchange_id(struct nfs4_request *request, struct nfs4_results *results)
+{
+	uint32_t status = nfs4_next_result(results, NFS4_EXCHANGE_ID);
+
+	if (!status)
+		nfs4_get_exchange_id(results, &request->exchanged);
+	return status;
+}
+
+void nfs4_ask_exchange_id(struct nfs4_request *request, const struct nfs4_client *client)
+{
+	*request = (struct nfs4_request){
+		.operation = NFS4_EXCHANGE_ID,
+		.put = put_exchange_id,
+		.get = get_exchange_id,
+		.client = client,
+	};
+}
+
+/* Messages of the size that the path's I/O needs, once that is known. */
+static void put_create_session(const struct nfs4_request *request, struct nfs4_compound *compound)
+{
+	const struct nfs4_path *path;
+	uint32_t read_max = 0, write_max = 0;
+	struct nfs4_channel fore;
+
+	LIST_FOREACH (path, &request->client->paths, link) {
+		read_max = max_of(read_max, path->path->read_max);
+		write_max = max_of(write_max, path->path->write_max);
+	}
+	fore = (struct nfs4_channel){
+		.request_max = max_of(write_max + REQUEST_ROOM, (uint32_t)NAMES_MESSAGE),
+		.response_max = max_of(read_max + REQUEST_ROOM, (uint32_t)NAMES_MESSAGE),
+		/* Servers may count slots by the room for replies that they keep: names need it,
+		 * and a session with many slots carries data. */
+		.cached_max = request->session->wanted > FEW ? 0 : REQUEST_ROOM,
+		.operations_max = OPERATIONS_MAX,
+		.slots = request->session->wanted,
+	};
+
+	nfs4_put_create_session(compound, request->client->id, request->client->sequence, &fore);
+}
+
+static uint32_t get_create_session(struct nfs4_request *request, struct nfs4_results *results)
+{
+	uint32_t status = nfs4_next_result(results, NFS4_CREATE_SESSION);
+
+	if (!status)
+		nfs4_get_create_session(results, &request->granted);
+	return status;
+}
+
+/* The client is asked for again, and with it the right sequence. */
+static bool bears_create_session(uint32_t status)
+{
+	return status == NFS4ERR_STALE_CLIENTID || status == NFS4ERR_SEQ_MISORDERED;
+}
+
+void nfs4_ask_create_session(struct nfs4_request *request, const struct nfs4_client *client,
+			     const struct nfs4_session *session)
+{
+	*request = (struct nfs4_request){
+		.operation = NFS4_CREATE_SESSION,
+		.put = put_create_session,
+		.get = get_create_session,
+		.bears = bears_create_session,
+		.client = client,
+		.session = session,
+	};
+}
+
+static void put_open(const struct nfs4_request *request, struct nfs4_compound *compound)
+{
+	nfs4_put_handle(compound, &request->handle);
+	nfs4_put_open(compound, &request->open);
+}
+
+static uint32_t get_open(struct nfs4_request *request, struct nfs4_results *results)
+{
+	uint32_t status =
+		nfs4_next_result(results, NFS4_PUTFH) ?: nfs4_next_result(results, NFS4_OPEN);
+
+	if (!status)
+		nfs4_get_open(results, &request->opened);
+	return status;
+}
+
+/* Whatever becomes of one file, the others go on. */
+static bool bears_open(uint32_t status)
+{
+	return status != NFS4ERR_DELAY && status != NFS4ERR_GRACE;
+}
+
+void nfs4_ask_open(struct nfs4_request *request, const struct nfs4_client *client,
+		   const struct nfs4_file *file, enum nfs4_claim claim)
+{
+	*request = (struct nfs4_request){
+		.operation = NFS4_OPEN,
+		.sequenced = true,
+		.put = put_open,
+		.get = get_open,
+		.bears = bears_open,
+		.handle = file->handle,
+		.open = {.client = client->id,
+			 .owner = file->owner,
+			 .owner_length = (uint32_t)strlen(file->owner),
+			 .access = file->access,
+			 .claim = claim},
+	};
+}
+
+static void put_reclaim_complete(const struct nfs4_request *request, struct nfs4_compound *compound)
+{
+	(void)request;
+	nfs4_put_reclaim_complete(compound);
+}
+
+static uint32_t get_reclaim_complete(struct nfs4_request *request, struct nfs4_results *results)
+{
+	(void)request;
+	return nfs4_next_result(results, NFS4_RECLAIM_COMPLETE);
+}
+
+static bool bears_reclaim_complete(uint32_t status)
+{
+	return status == NFS4ERR_COMPLETE_ALREADY;
+}
+
+void nfs4_ask_reclaim_complete(struct nfs4_request *request)
+{
+	*request = (struct nfs4_request){
+		.operation = NFS4_RECLAIM_COMPLETE,
+		.sequenced = true,
+		.put = put_reclaim_complete,
+		.get = get_reclaim_complete,
+		.bears = bears_reclaim_complete,
+	};
+}
+
+static void put_bind_conn(const struct nfs4_request *request, struct nfs4_compound *compound)
+{
+	nfs4_put_bind_conn_to_session(compound, request->session->id);
+}
+
+static uint32_t get_bind_conn(struct nfs4_request *request, struct nfs4_results *results)
+{
+	uint32_t status = nfs4_next_result(results, NFS4_BIND_CONN_TO_SESSION);
+
+	(void)request;
+	if (!status)
+		nfs4_skip_bind_conn_to_session(results);
+	return status;
+}
+
+/* A server may have forgotten the session meanwhile. */
+static bool bears_bind_conn(uint32_t status)
+{
+	return status == NFS4ERR_BADSESSION || status == NFS4ERR_DEADSESSION;
+}
+
+void nfs4_ask_bind_conn(struct nfs4_request *request, const struct nfs4_session *session)
+{
+	*request = (struct nfs4_request){
+		.operation = NFS4_BIND_CONN_TO_SESSION,
+		.put = put_bind_conn,
+		.get = get_bind_conn,
+		.bears = bears_bind_conn,
+		.session = session,
+	};
+}
+
+static void put_destroy_session(const struct nfs4_request *request, struct nfs4_compound *compound)
+{
+	nfs4_put_destroy_session(compound, request->session->id);
+}
+
+static uint32_t get_destroy_session(struct nfs4_request *request, struct nfs4_results *results)
+{
+	(void)request;
+	return nfs4_next_result(results, NFS4_DESTROY_SESSION);
+}
+
+static bool bears_all(uint32_t status)
+{
+	return status != NFS4ERR_DELAY;
+}
+
+void nfs4_ask_destroy_session(struct nfs4_request *request, const struct nfs4_session *session)
+{
+	*request = (struct nfs4_request){
+		.operation = NFS4_DESTROY_SESSION,
+		.put = put_destroy_session,
+		.get = get_destroy_session,
+		.bears = bears_all,
+		.session = session,
+	};
+}
+
+static void put_destroy_clientid(const struct nfs4_request *request, struct nfs4_compound *compound)
+{
+	nfs4_put_destroy_clientid(compound, request->client->id);
+}
+
+static uint32_t get_destroy_clientid(struct nfs4_request *request, struct nfs4_results *results)
+{
+	(void)request;
+	return nfs4_next_result(results, NFS4_DESTROY_CLIENTID);
+}
+
+void nfs4_ask_destroy_clientid(struct nfs4_request *request, const struct nfs4_client *client)
+{
+	*request = (struct nfs4_request){
+		.operation = NFS4_DESTROY_CLIENTID,
+		.put = put_destroy_clientid,
+		.get = get_destroy_clientid,
+		.bears = bears_all,
+		.client = client,
+	};
+}
+
+static void put_nothing(const struct nfs4_request *request, struct nfs4_compound *compound)
+{
+	(void)request, (void)compound;
+}
+
+static uint32_t get_nothing(struct nfs4_request *request, struct nfs4_results *results)
+{
+	(void)request, (void)results;
+	return 0;
+}
+
+void nfs4_ask_renewal(struct nfs4_request *request)
+{
+	*request = (struct nfs4_request){
+		.operation = NFS4_SEQUENCE,
+		.sequenced = true,
+		.put = put_nothing,
+		.get = get_nothing,
+		.bears = bears_all,
+	};
+}
