@@ -59,6 +59,8 @@ void setup_leave(void)
 {
 	if (pthread_mutex_trylock(&kept.lock))
 		return;
+	deadline_end(); /* what it was told of a job is gone */
+	say_job(NULL);
 	if (kept.terms)
 		forget();
 	pthread_mutex_unlock(&kept.lock);

@@ -29,7 +29,18 @@ static int give_up(struct names *names, int error, const char *words)
 	return error;
 }
 
-/* Waits for the answer to `request`: 0, or a negative errno with names->error set. */
+/* A server that asks to wait is there: it is given the time that it wants. */
+static bool asks_to_wait(const struct names *names)
+{
+	const struct session_channel *channel = channel_of_const(names->conn);
+
+	return !TAILQ_EMPTY(&channel->delayed) || channel->setup_at > clock_now();
+}
+
+/*
+ * Waits for the answer to `request`: 0, or a negative errno with names->error set. Without stop()
+ * there is no time to give the server.
+ */
 static int run_until(struct names *names, struct nfs4_request *request, uint64_t deadline,
 		     bool (*stop)(void))
 {
@@ -43,6 +54,8 @@ static int run_until(struct names *names, struct nfs4_request *request, uint64_t
 	while (!base->done) {
 		if (stop && stop())
 			return give_up(names, -EINTR, "interrupted");
+		if (stop && asks_to_wait(names))
+			deadline = clock_now() + path_names_timeout(names->path);
 		if (clock_now() > deadline)
 			return give_up(names, -ETIMEDOUT, "the server does not answer");
 		conn_nfs.reap(conn, true);
@@ -521,10 +534,13 @@ int names4_open_file(struct names *names, const char *name, bool writes, void **
 	return 0;
 }
 
-/* A server that does not answer now is not asked: what it does not hear of ends with its lease. */
+/*
+ * A path that is dead is not asked while others go on; at the end the server may well answer what
+ * belongs to no data. What it does not hear of ends with its lease.
+ */
 static bool may_ask(const struct names *names)
 {
-	return names && alive(names) && !names->path->said_stopped && !names->path->dead;
+	return names && alive(names) && (!names->path->dead || names->path->job.stop());
 }
 
 void names4_close_file(struct names *names, void *state)

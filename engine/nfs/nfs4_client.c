@@ -374,12 +374,12 @@ void nfs4_client_recover(struct session *session, const struct call *call,
 		state->client->known = false;
 		state->session.alive = false;
 		break;
-	case NFS4ERR_BADSESSION:
+	case NFS4ERR_BADSESSION: state->session.alive = false; break;
 	case NFS4ERR_DEADSESSION:
 	case NFS4ERR_BADSLOT:
 	case NFS4ERR_BAD_HIGH_SLOT:
 	case NFS4ERR_SEQ_MISORDERED:
-	case NFS4ERR_SEQ_FALSE_RETRY: state->session.alive = false; break;
+	case NFS4ERR_SEQ_FALSE_RETRY: state->session.doubtful = true; break;
 	case NFS4ERR_CONN_NOT_BOUND_TO_SESSION: state->unbound = true; break;
 	default:
 		file = call->io ? session->path->files[call->io->file].state : NULL;

@@ -216,7 +216,8 @@ static bool read_sequence(struct nfs4_results *results, struct call *call, uint3
 	if (sequence.slot != call->slot || sequence.sequence != session->sequence[call->slot])
 		results->broken = true;
 	else
-		state_of(call)->session.target = sequence.target_highest_slot;
+		nfs4_session_resize(&state_of(call)->session, sequence.highest_slot,
+				    sequence.target_highest_slot);
 	return true;
 }
 

@@ -13,16 +13,30 @@ void nfs4_session_begin(struct nfs4_session *session, uint32_t epoch,
 	session->doubtful = false;
 	session->epoch = epoch;
 	session->slots = min_of(granted->fore.slots, (uint32_t)NFS4_SLOTS_MAX);
-	session->target = session->slots - 1;
+	session->highest = session->target = session->slots - 1;
 	memset(session->busy, 0, sizeof(session->busy));
 	for (uint32_t i = 0; i < session->slots; i++)
 		session->sequence[i] = 1;
 }
 
+static bool is_busy(const struct nfs4_session *session, uint32_t slot)
+{
+	return session->busy[slot / WORD] >> slot % WORD & 1;
+}
+
+static uint32_t highest_busy(const struct nfs4_session *session)
+{
+	for (uint32_t word = (session->slots + WORD - 1) / WORD; word-- > 0;)
+		if (session->busy[word])
+			return word * WORD + WORD - 1 -
+			       (uint32_t)__builtin_clzll(session->busy[word]);
+	return 0;
+}
+
 /* The lowest, as RFC 8881 (2.10.6.1) wants it: so the server can take back the others. */
 bool nfs4_session_acquire(struct nfs4_session *session, struct call *call)
 {
-	uint32_t usable = min_of(session->slots, session->target + 1);
+	uint32_t usable = min_of(session->highest, session->target) + 1;
 
 	for (uint32_t word = 0; word * WORD < usable; word++) {
 		uint32_t slot;
@@ -34,6 +48,7 @@ bool nfs4_session_acquire(struct nfs4_session *session, struct call *call)
 			break;
 		session->busy[word] |= 1ull << slot % WORD;
 		call->slot = slot;
+		call->highest = highest_busy(session);
 		call->epoch = session->epoch;
 		call->slot_used = false;
 		return true;
@@ -54,17 +69,20 @@ void nfs4_session_release(struct nfs4_session *session, struct call *call, bool 
 		return;
 	}
 	session->busy[call->slot / WORD] &= ~(1ull << call->slot % WORD);
-	if (call->slot_used)
+	if (call->slot > session->highest)
+		session->sequence[call->slot] = 1;
+	else if (call->slot_used)
 		session->sequence[call->slot]++;
 }
 
-static uint32_t highest_busy(const struct nfs4_session *session)
+void nfs4_session_resize(struct nfs4_session *session, uint32_t highest, uint32_t target)
 {
-	for (uint32_t word = (session->slots + WORD - 1) / WORD; word-- > 0;)
-		if (session->busy[word])
-			return word * WORD + WORD - 1 -
-			       (uint32_t)__builtin_clzll(session->busy[word]);
-	return 0;
+	highest = min_of(highest, session->slots - 1);
+	for (uint32_t slot = highest + 1; slot <= session->highest; slot++)
+		if (!is_busy(session, slot))
+			session->sequence[slot] = 1;
+	session->highest = highest;
+	session->target = target;
 }
 
 void nfs4_session_sequence(const struct nfs4_session *session, const struct call *call, bool cache,
@@ -73,6 +91,6 @@ void nfs4_session_sequence(const struct nfs4_session *session, const struct call
 	memcpy(sequence->session, session->id, sizeof(sequence->session));
 	sequence->slot = call->slot;
 	sequence->sequence = session->sequence[call->slot];
-	sequence->highest_slot = highest_busy(session);
+	sequence->highest_slot = call->highest;
 	sequence->cache = cache;
 }

@@ -22,9 +22,10 @@ struct nfs4_session {
 	LIST_ENTRY(nfs4_session) link; /* of its client's */
 	uint8_t id[NFS4_SESSIONID];
 	bool alive;		/* the server knows it, as far as can be told */
-	bool doubtful;		/* a call was given up: the session is to be replaced */
+	bool doubtful;		/* a call was given up, or the numbers differ: to be replaced */
 	uint32_t epoch;		/* of its id; 0: never had one. A call has that of its slot */
 	uint32_t wanted, slots; /* asked for; granted */
+	uint32_t highest;	/* slot that the server has now: what lies beyond begins anew */
 	uint32_t target;	/* the highest slot that the server wants used */
 	uint64_t waited;	/* times that a call found no slot */
 	uint64_t used_at;	/* clock_now() when a call with a slot was last sent */
@@ -40,7 +41,10 @@ void nfs4_session_begin(struct nfs4_session *session, uint32_t epoch,
 bool nfs4_session_acquire(struct nfs4_session *session, struct call *call);
 void nfs4_session_release(struct nfs4_session *session, struct call *call, bool answered);
 
-/* SEQUENCE's arguments for a call that has a slot. */
+/* The server tells of its slot table: the highest slot that there is, and that it wants used. */
+void nfs4_session_resize(struct nfs4_session *session, uint32_t highest, uint32_t target);
+
+/* SEQUENCE's arguments for a call that has a slot: the same each time that it is sent. */
 void nfs4_session_sequence(const struct nfs4_session *session, const struct call *call, bool cache,
 			   struct nfs4_sequence *sequence);
 

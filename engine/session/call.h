@@ -45,6 +45,7 @@ struct call {
 	uint64_t resume_at;   /* when a delayed call goes out again */
 	uint64_t position;    /* it has left when the channel's sent() reaches this */
 	uint32_t slot, epoch; /* the protocol's: what acquire() has given it */
+	uint32_t highest;     /* the protocol's: the highest slot in use then */
 	bool slot_used;	      /* the protocol's: the server has accepted the slot's number */
 };
 

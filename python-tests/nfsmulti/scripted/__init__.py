@@ -35,7 +35,7 @@ from nfsmulti.scripted.protocol import (
     record,
     rpc_mismatch,
 )
-from nfsmulti.scripted.protocol4 import Nfs4, Status4
+from nfsmulti.scripted.protocol4 import Claim, Nfs4, Status4
 from nfsmulti.scripted.server import ScriptedServer
 from nfsmulti.scripted.sessions4 import Terms
 
@@ -47,6 +47,7 @@ __all__ = [
     "Answer",
     "AuthStat",
     "Call",
+    "Claim",
     "Credentials",
     "Export",
     "Hook",

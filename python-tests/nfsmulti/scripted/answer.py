@@ -22,7 +22,7 @@ from nfsmulti.scripted.protocol import (
     Stable,
     denied,
 )
-from nfsmulti.scripted.protocol4 import Nfs4
+from nfsmulti.scripted.protocol4 import Claim, Nfs4
 
 if TYPE_CHECKING:
     from nfsmulti.scripted.server import ScriptedServer
@@ -58,6 +58,7 @@ class Call:
     session: bytes = b""
     slot: int | None = None
     sequence: int = 0
+    claim: Claim | None = None  # OPEN's
     status: int | None = None  # what it ended with; RETRY_UNCACHED_REP is SEQUENCE's
     replayed: bool = False  # SEQUENCE: the slot's reply went out again, nothing was carried out
 

@@ -18,7 +18,7 @@ from concurrent.futures import Future
 from typing import Self, TypeVar
 
 from nfsmulti.scripted.answer import SOUND, Answer, Call, Hook
-from nfsmulti.scripted.arguments4 import Arguments4
+from nfsmulti.scripted.arguments4 import Arguments4, OpenArguments
 from nfsmulti.scripted.compound import Compounds, UnheardError
 from nfsmulti.scripted.connection import Connection, Program
 from nfsmulti.scripted.files import Directory, File, NfsError
@@ -302,6 +302,8 @@ class ScriptedServer:
             call.offset, call.count = arguments.offset, arguments.count
             call.stable = arguments.stable
             call.session, call.slot, call.sequence = scene.place(arguments)
+            if isinstance(arguments, OpenArguments):
+                call.claim = arguments.claim
             answers.append(self._decide(call))
             return call, answers[-1]
 

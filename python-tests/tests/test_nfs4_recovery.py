@@ -1,0 +1,556 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""NFSv4.1's recovery (RFC 8881, 2.10 and 8): what is lost is asked for again, or told."""
+
+from __future__ import annotations
+
+import errno
+import signal
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import pytest
+from engine_helpers import done, eventually, said
+from scripted_jobs import (
+    BLOCKS,
+    KIB,
+    READING,
+    TWO_ADDRESSES,
+    Client,
+    failed,
+    first_of,
+    go,
+)
+
+from nfsmulti.fiorun import FioProcess, FioResult, Option
+from nfsmulti.scripted import (
+    DATA4,
+    Answer,
+    Call,
+    Claim,
+    Hook,
+    Nfs4,
+    Procedure,
+    ScriptedServer,
+    Status4,
+    Terms,
+    on,
+)
+
+pytestmark = pytest.mark.sanitized
+
+DEPTH = 8  # of the job
+GRACE = 1.0  # seconds of a grace period, where some client of ours is idle in it
+VERIFIED: dict[str, Option] = {"verify": "crc32c", "end_fsync": 1}
+
+
+class Client4:
+    """fio with the engine, over NFSv4.1."""
+
+    def __init__(self, client: Client):
+        self._client = client
+
+    def start(self, server: ScriptedServer, **options: Option) -> FioProcess:
+        """Start the job on all of the server's addresses."""
+        pool = ",".join(server.url4(address) for address in server.addresses)
+        return self._client.start(server, pool=pool, **options)
+
+    def finish(self, process: FioProcess) -> FioResult:
+        """Wait for a fio that start() gave."""
+        return self._client.finish(process)
+
+    def __call__(self, server: ScriptedServer, **options: Option) -> FioResult:
+        """Run it to its end."""
+        with self.start(server, **options) as process:
+            return self.finish(process)
+
+
+@pytest.fixture
+def client4(client: Client) -> Client4:
+    """Run fio over NFSv4.1."""
+    return Client4(client)
+
+
+def keeps_nothing(server: ScriptedServer) -> None:
+    """Expect that the server holds nothing of ours any more."""
+    left = (len(server.opens()), len(server.sessions()), len(server.clients()))
+    assert left == (0, 0, 0), "opens, sessions and clients are left"
+
+
+def claims(server: ScriptedServer, file: str = "f") -> list[Claim | None]:
+    """Give how a file was opened, each time that it was."""
+    return [call.claim for call in server.calls(Nfs4.OPEN) if call.file == file and not call.status]
+
+
+def reclaims(server: ScriptedServer) -> list[Claim | None]:
+    """Give how opens were made again."""
+    return [claim for claim in claims(server) if claim is not Claim.NULL]
+
+
+def data_session_of(server: ScriptedServer) -> bytes:
+    """Give the session that the last WRITE came by."""
+    return server.calls(Nfs4.WRITE)[-1].session
+
+
+def place(call: Call) -> tuple[bytes, int | None, int]:
+    """Give slot and number of a call."""
+    return call.session, call.slot, call.sequence
+
+
+# --- connections that are lost ---
+
+
+def until(number: int, silent: Answer, last: Answer) -> Hook:
+    """Answer the first WRITEs in one way, and the last of them in another."""
+    return first_of(on(Nfs4.WRITE, last, nth=number), on(Nfs4.WRITE, silent, first=number - 1))
+
+
+def test_calls_that_the_server_has_not_got_go_out_again(client4: Client4) -> None:
+    """By the slot and with the number that they had, over another connection."""
+    unheard = Answer(act=False, reply=False)
+    hook = until(DEPTH, unheard, Answer(act=False, reply=False, end="reset"))
+    with ScriptedServer(hook) as server:
+        result = client4(server, **VERIFIED)
+        done(result)
+        calls = server.calls(Nfs4.WRITE)
+        lost, again = calls[:DEPTH], calls[DEPTH : 2 * DEPTH]
+        assert [(place(call), call.xid, call.offset) for call in again] == [
+            (place(call), call.xid, call.offset) for call in lost
+        ]
+        assert {call.connection for call in again} != {call.connection for call in lost}
+        assert [line.reconnects for line in result.stats] == [1]
+        assert len({call.session for call in calls}) == 1
+        keeps_nothing(server)
+
+
+@pytest.mark.parametrize("at_sequence", [False, True])
+def test_calls_whose_replies_are_gone_are_made_anew(client4: Client4, at_sequence: bool) -> None:
+    """RETRY_UNCACHED_REP: the slot's next number, and the same bytes."""
+    hook = until(DEPTH, Answer(reply=False), Answer(reply=False, end="reset"))
+    terms = Terms(uncached_at_sequence=at_sequence)
+    with ScriptedServer(hook, terms=terms) as server:
+        done(client4(server, **VERIFIED))
+        calls = server.calls(Nfs4.WRITE)
+        first = calls[:DEPTH]
+        replayed = [
+            call
+            for call in server.calls(Nfs4.SEQUENCE)
+            if call.status == Status4.RETRY_UNCACHED_REP
+        ]
+        assert {place(call) for call in replayed} == {place(call) for call in first}
+        assert len({place(call) for call in calls}) == len(calls)
+        times = Counter(call.offset for call in calls)
+        assert {at for at, count in times.items() if count == 2} == {c.offset for c in first}
+        assert len(calls) == BLOCKS + DEPTH
+        assert len({call.session for call in calls}) == 1
+        keeps_nothing(server)
+
+
+def test_an_open_whose_reply_is_lost_is_not_made_twice(client4: Client4) -> None:
+    """Its reply is kept in the slot, and comes from there."""
+    hook = on(Nfs4.OPEN, Answer(reply=False, end="reset"), nth=1)
+    with ScriptedServer(hook) as server:
+        done(client4(server, **VERIFIED))
+        assert sum(call.replayed for call in server.calls(Nfs4.SEQUENCE)) == 1
+        keeps_nothing(server)
+
+
+def test_a_connection_reset_every_so_many_calls(client4: Client4) -> None:
+    """Each call is carried out, and answered or made anew; nothing is given up."""
+    heard = on(Nfs4.WRITE, Answer(reply=False, end="reset"), every=40)
+    unheard = on(Nfs4.READ, Answer(act=False, reply=False, end="reset"), every=40)
+    with ScriptedServer(heard, unheard) as server:
+        result = client4(server, size="1m", iodepth=16, **VERIFIED)
+        done(result)
+        lost = len(server.calls(Nfs4.WRITE)) // 40 + len(server.calls(Nfs4.READ)) // 40
+        (line,) = result.stats
+        assert (line.reconnects, line.errors) == (lost, 0)
+        assert lost > 10
+        statuses = Counter(call.status for call in server.calls(Nfs4.SEQUENCE))
+        anew = statuses.pop(Status4.RETRY_UNCACHED_REP)
+        assert set(statuses) == {0}
+        assert anew >= len(server.calls(Nfs4.WRITE)) // 40
+        moved = Counter(call.offset for call in server.calls(Nfs4.WRITE) if call.moved)
+        assert len(moved) == 256
+        assert sum(moved.values()) <= 256 + anew
+        keeps_nothing(server)
+
+
+# --- sessions that are lost ---
+
+LOST_SESSIONS = [
+    Status4.BADSLOT,
+    Status4.DEADSESSION,
+    Status4.SEQ_MISORDERED,
+    Status4.SEQ_FALSE_RETRY,
+]
+
+
+@pytest.mark.parametrize("status", LOST_SESSIONS, ids=lambda one: one.name)
+def test_another_session_takes_over(client4: Client4, status: Status4) -> None:
+    """Whatever the server says of the old one, it is not left there."""
+    with ScriptedServer() as server:
+
+        def refuse(call: Call) -> Answer | None:
+            begun = len(server.calls(Nfs4.WRITE)) == DEPTH
+            return (
+                Answer(status=status)
+                if begun
+                and call.procedure is Nfs4.SEQUENCE
+                and (call.session == data_session_of(server))
+                else None
+            )
+
+        server.hooks.append(refuse)
+        result = client4(server, **VERIFIED)
+        done(result)
+        assert said(result) == []
+        assert len({call.session for call in server.calls(Nfs4.WRITE)}) == 2
+        assert claims(server) == claims(server)[:1] * len(claims(server))
+        keeps_nothing(server)
+
+
+def test_sessions_that_the_server_has_ended(client4: Client4) -> None:
+    """Those for data and for names alike; what is open stays open."""
+    hook = on(Nfs4.WRITE, Answer(do=ScriptedServer.end_sessions), nth=DEPTH)
+    with ScriptedServer(hook) as server:
+        result = client4(server, **VERIFIED)
+        done(result)
+        assert said(result) == []
+        assert len({call.session for call in server.calls(*DATA4)}) == 2
+        assert Claim.PREVIOUS not in claims(server)
+        keeps_nothing(server)
+
+
+def test_a_server_that_wants_connections_bound(client4: Client4) -> None:
+    hook = on(Nfs4.WRITE, Answer(reply=False, end="reset"), nth=DEPTH)
+    with ScriptedServer(hook, terms=Terms(bind_first=True)) as server:
+        done(client4(server, **VERIFIED))
+        keeps_nothing(server)
+
+
+# --- a server that starts again ---
+
+
+def test_opens_are_reclaimed_after_a_restart(client4: Client4) -> None:
+    """Within the grace period, and before RECLAIM_COMPLETE ends it."""
+    hook = on(Nfs4.WRITE, Answer(do=ScriptedServer.restart), nth=10)
+    with ScriptedServer(hook, terms=Terms(grace=GRACE)) as server:
+        done(client4(server, stable="file_sync", verify="crc32c"))
+        assert reclaims(server) == [Claim.PREVIOUS]
+        since = [
+            call.procedure
+            for call in server.calls(Nfs4.OPEN, Nfs4.RECLAIM_COMPLETE)
+            if call.time > server.calls(Nfs4.WRITE)[9].time
+        ]
+        assert since[:2] == [Nfs4.OPEN, Nfs4.RECLAIM_COMPLETE]
+        keeps_nothing(server)
+
+
+def test_a_restart_loses_what_was_not_committed(client4: Client4) -> None:
+    hook = on(Nfs4.WRITE, Answer(do=ScriptedServer.restart), nth=12)
+    with ScriptedServer(hook) as server:
+        result = client4(server, end_fsync=1, iodepth=1)
+        failed(result, "bytes of", "may be lost", error=errno.EIO)
+        keeps_nothing(server)
+
+
+def test_held_writes_are_written_again_after_a_restart(client4: Client4) -> None:
+    hook = on(Nfs4.WRITE, Answer(do=ScriptedServer.restart), nth=12)
+    with ScriptedServer(hook, terms=Terms(grace=GRACE)) as server:
+        result = client4(server, iodepth=1, hold_writes="1m", **VERIFIED)
+        done(result)
+        assert sum(line.rewritten_bytes for line in result.stats) >= 11 * 4 * KIB
+        assert server.durable("f") == server.content("f")
+        assert len(server.content("f")) == BLOCKS * 4 * KIB
+        assert reclaims(server) == [Claim.PREVIOUS]
+        keeps_nothing(server)
+
+
+def test_a_grace_period_that_is_over(client4: Client4) -> None:
+    """What cannot be reclaimed is opened by its handle, after RECLAIM_COMPLETE."""
+
+    def restart(server: ScriptedServer) -> None:
+        server.restart()
+        server.end_grace()
+
+    with ScriptedServer(on(Nfs4.WRITE, Answer(do=restart), nth=10)) as server:
+        done(client4(server, stable="file_sync", verify="crc32c"))
+        assert reclaims(server) == [Claim.FH]
+        keeps_nothing(server)
+
+
+def test_a_restart_while_opens_are_reclaimed(client4: Client4) -> None:
+    """And once more before that is done."""
+    restart = Answer(do=ScriptedServer.restart)
+    hook = on(Nfs4.WRITE, restart, nth=10)
+    with ScriptedServer(hook, terms=Terms(grace=GRACE)) as server:
+
+        def again(call: Call) -> Answer | None:
+            late = len(server.calls(Nfs4.WRITE)) >= 10 and reclaims(server) == [Claim.PREVIOUS]
+            once_more = Answer(do=ScriptedServer.restart, act=False)
+            return once_more if late and call.procedure is Nfs4.RECLAIM_COMPLETE else None
+
+        server.hooks.append(again)
+        done(client4(server, stable="file_sync", verify="crc32c"))
+        assert reclaims(server) == [Claim.PREVIOUS] * 2
+        keeps_nothing(server)
+
+
+# --- leases and opens that are lost ---
+
+
+@pytest.mark.parametrize("status", [None, Status4.EXPIRED, Status4.STALE_CLIENTID])
+def test_an_expired_lease(client4: Client4, status: Status4 | None) -> None:
+    """The server has forgotten the client, and says so or knows its sessions no more."""
+    expire = Answer(do=ScriptedServer.expire, status=status)
+    with ScriptedServer() as server:
+        told = list[Call]()
+
+        def hook(call: Call) -> Answer | None:
+            begun = len(server.calls(Nfs4.WRITE)) == DEPTH and not told
+            if not begun or call.procedure is not Nfs4.SEQUENCE:
+                return None
+            told.append(call)
+            return expire
+
+        server.hooks.append(hook)
+        result = client4(server, **VERIFIED)
+        done(result)
+        assert said(result) == []
+        assert reclaims(server) == [Claim.FH]
+        keeps_nothing(server)
+
+
+def test_a_job_that_pauses_for_three_leases_goes_on(client4: Client4) -> None:
+    with ScriptedServer(terms=Terms(lease=1, lapses=True)) as server:
+        result = client4(server, thinktime="3s", thinktime_blocks=8, iodepth=1, **VERIFIED)
+        done(result)
+        assert said(result) == []
+        keeps_nothing(server)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(do=ScriptedServer.revoke),
+        Answer(status=Status4.BAD_STATEID),
+        Answer(status=Status4.OLD_STATEID),
+        Answer(status=Status4.EXPIRED),
+    ],
+    ids=["ADMIN_REVOKED", "BAD_STATEID", "OLD_STATEID", "EXPIRED"],
+)
+@pytest.mark.parametrize("procedure", [Nfs4.READ, Nfs4.WRITE])
+def test_an_open_that_is_lost_is_made_again(
+    client4: Client4, answer: Answer, procedure: Procedure
+) -> None:
+    with ScriptedServer(on(procedure, answer, nth=5)) as server:
+        result = client4(server, **VERIFIED)
+        done(result)
+        assert said(result) == []
+        assert reclaims(server) == [Claim.FH]
+        assert len({call.session for call in server.calls(*DATA4)}) == 1
+        keeps_nothing(server)
+
+
+def test_a_file_that_cannot_be_opened_again_fails(client4: Client4) -> None:
+    def refuse(call: Call) -> Answer | None:
+        return Answer(status=Status4.STALE) if call.claim is Claim.FH else None
+
+    revoke = on(Nfs4.READ, Answer(do=ScriptedServer.revoke), nth=5)
+    with ScriptedServer(revoke, refuse) as server:
+        server.create("f", bytes(64 * KIB))
+        result = client4(server, **READING)
+        failed(result, "does not know the file any more", error=errno.ESTALE)
+        keeps_nothing(server)
+
+
+# --- a server that wants to be asked later ---
+
+LATER: dict[str, tuple[Procedure, Status4]] = {
+    "DELAY of SEQUENCE": (Nfs4.SEQUENCE, Status4.DELAY),
+    "DELAY of READ": (Nfs4.READ, Status4.DELAY),
+    "DELAY of WRITE": (Nfs4.WRITE, Status4.DELAY),
+    "DELAY of COMMIT": (Nfs4.COMMIT, Status4.DELAY),
+    "DELAY of OPEN": (Nfs4.OPEN, Status4.DELAY),
+    "DELAY of CREATE_SESSION": (Nfs4.CREATE_SESSION, Status4.DELAY),
+    "DELAY of EXCHANGE_ID": (Nfs4.EXCHANGE_ID, Status4.DELAY),
+    "DELAY of DESTROY_SESSION": (Nfs4.DESTROY_SESSION, Status4.DELAY),
+    "DELAY of DESTROY_CLIENTID": (Nfs4.DESTROY_CLIENTID, Status4.DELAY),
+    "DELAY of CLOSE": (Nfs4.CLOSE, Status4.DELAY),
+    "GRACE of OPEN": (Nfs4.OPEN, Status4.GRACE),
+    "GRACE of READ": (Nfs4.READ, Status4.GRACE),
+    "GRACE of WRITE": (Nfs4.WRITE, Status4.GRACE),
+}
+
+
+@pytest.mark.parametrize(("procedure", "status"), LATER.values(), ids=LATER.keys())
+def test_asked_to_wait(client4: Client4, procedure: Procedure, status: Status4) -> None:
+    with ScriptedServer(on(procedure, Answer(status=status), first=2)) as server:
+        result = client4(server, **VERIFIED)
+        done(result)
+        assert said(result) == []
+        keeps_nothing(server)
+
+
+# --- slots ---
+
+
+def slots_of(calls: Sequence[Call]) -> set[int | None]:
+    """Give the slots that calls came by."""
+    return {call.slot for call in calls}
+
+
+def test_one_slot_will_do(client4: Client4) -> None:
+    hook = on(Nfs4.WRITE, Answer(reply=False, end="reset"), nth=5)
+    with ScriptedServer(hook, terms=Terms(slots=1)) as server:
+        done(client4(server, **VERIFIED))
+        assert slots_of(server.calls(*DATA4)) == {0}
+        keeps_nothing(server)
+
+
+def test_a_slot_table_that_shrinks_and_grows(client4: Client4) -> None:
+    """Slots beyond the target lie idle; those that come back begin with the number 1."""
+    shrink, grow, blocks = 32, 160, 256
+
+    def retarget(call: Call) -> None:
+        if call.procedure is Nfs4.WRITE and call.nth in (shrink, grow):
+            server.terms.target = 1 if call.nth == shrink else None
+
+    with ScriptedServer(retarget) as server:
+        done(client4(server, size="1m", **VERIFIED))
+        calls = server.calls(Nfs4.WRITE)
+        assert len(calls) == blocks
+        settled = shrink + 2 * DEPTH
+        assert slots_of(calls[:shrink]) == set(range(DEPTH))
+        assert slots_of(calls[settled:grow]) == {0, 1}
+        assert slots_of(calls[grow + DEPTH :]) == set(range(DEPTH))
+        assert len({call.session for call in calls}) == 1
+        keeps_nothing(server)
+
+
+# --- refusals ---
+
+
+REFUSALS: dict[str, tuple[Hook, Terms, tuple[str, ...]]] = {
+    "TOOSMALL": (
+        on(Nfs4.CREATE_SESSION, Answer(status=Status4.TOOSMALL)),
+        Terms(),
+        ("CREATE_SESSION", "NFS4ERR_TOOSMALL", "rsize"),
+    ),
+    "NOSPC": (
+        on(Nfs4.CREATE_SESSION, Answer(status=Status4.NOSPC)),
+        Terms(),
+        ("CREATE_SESSION", "NFS4ERR_NOSPC", "nconnect"),
+    ),
+    "minor version": (
+        on(Nfs4.NULL, Answer()),
+        Terms(minors=(2,)),
+        ("NFS4ERR_MINOR_VERS_MISMATCH", "version="),
+    ),
+    "version": (on(Nfs4.NULL, Answer()), Terms(minors=()), ("version",)),
+}
+
+
+@pytest.mark.parametrize(("hook", "terms", "words"), REFUSALS.values(), ids=REFUSALS.keys())
+def test_a_server_that_refuses(
+    client4: Client4, hook: Hook, terms: Terms, words: Sequence[str]
+) -> None:
+    with ScriptedServer(hook, terms=terms) as server:
+        result = client4(server)
+        assert result.status is not None
+        assert result.status > 0
+        (line,) = set(said(result))
+        for word in words:
+            assert word in line
+
+
+# --- the end ---
+
+
+def test_a_good_job_leaves_nothing(client4: Client4) -> None:
+    with ScriptedServer() as server:
+        done(client4(server, numjobs=3, **VERIFIED))
+        assert len(server.calls(Nfs4.DESTROY_CLIENTID)) >= 3
+        keeps_nothing(server)
+
+
+def test_a_failed_job_leaves_nothing(client4: Client4) -> None:
+    with ScriptedServer(on(Nfs4.WRITE, Answer(status=Status4.NOSPC), nth=5)) as server:
+        failed(client4(server), error=errno.ENOSPC)
+        keeps_nothing(server)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_an_interrupted_job_leaves_nothing(client4: Client4, number: signal.Signals) -> None:
+    with ScriptedServer() as server:
+        with client4.start(server, time_based=1, runtime="60s") as process:
+            eventually(lambda: len(server.calls(Nfs4.WRITE)) > 100)
+            process.signal(number)
+            client4.finish(process)
+        keeps_nothing(server)
+
+
+# --- hard, soft, failover ---
+
+
+def test_hard_waits_for_ever_but_can_be_ended(client4: Client4) -> None:
+    with ScriptedServer(on(Nfs4.WRITE, Answer(act=False, reply=False))) as server:
+        with client4.start(server, timeo=1, retrans=1) as process:
+            eventually(lambda: len(server.calls(Nfs4.WRITE)) > 30)
+            assert process.running
+            process.signal(signal.SIGINT)
+            result = client4.finish(process)
+        assert result.status is not None
+        assert "server not responding, still trying" in result.messages
+        keeps_nothing(server)
+
+
+def test_hard_goes_on_when_the_server_is_back(client4: Client4) -> None:
+    restart = on(Nfs4.WRITE, Answer(do=lambda server: server.restart(down=1.5)), nth=10)
+    with ScriptedServer(restart, terms=Terms(grace=GRACE)) as server:
+        result = client4(server, stable="file_sync", verify="crc32c")
+        done(result)
+        lost, again = said(result)[:2]
+        assert "connection lost" in lost
+        assert "server OK" in again
+        keeps_nothing(server)
+
+
+def test_soft_gives_up_a_server_that_is_gone(client4: Client4) -> None:
+    with ScriptedServer() as server:
+        server.create("f", bytes(64 * KIB))
+        server.hooks.append(on(Nfs4.READ, Answer(do=go), nth=5))
+        failed(client4(server, timeo=2, retrans=1, soft=1, **READING), error=errno.ETIMEDOUT)
+
+
+def test_soft_goes_on_after_a_call_that_was_given_up(client4: Client4) -> None:
+    """Its slot is in doubt, and so another session takes over."""
+    with ScriptedServer() as server:
+        server.create("f", bytes(64 * KIB))
+        server.hooks.append(on(Nfs4.READ, Answer(act=False, reply=False), first=4))
+        soft: dict[str, Option] = {"timeo": 4, "retrans": 0, "soft": 1}
+        result = client4(server, ignore_error=errno.ETIMEDOUT, iodepth=1, **soft, **READING)
+        assert result.report is not None, result.messages
+        assert len({call.session for call in server.calls(Nfs4.READ)}) > 1
+        assert any(call.moved for call in server.calls(Nfs4.READ))
+        keeps_nothing(server)
+
+
+@pytest.fixture
+def paths() -> Iterator[ScriptedServer]:
+    """Give a server with two addresses."""
+    with ScriptedServer(addresses=TWO_ADDRESSES) as running:
+        yield running
+
+
+def test_failover_takes_over(client4: Client4, paths: ScriptedServer) -> None:
+    def lose(server: ScriptedServer) -> None:
+        server.refuse(TWO_ADDRESSES[1])
+        server.reset_connections()
+
+    paths.hooks.append(on(Nfs4.WRITE, Answer(do=lose), nth=12))
+    options: dict[str, Option] = {"spread": "stripe", "failover": 1, "stable": "file_sync"}
+    result = client4(paths, timeo=5, size="256k", verify="crc32c", **options)
+    done(result)
+    assert "does not answer" in result.messages
+    assert sum(line.reissues for line in result.stats) > 0
