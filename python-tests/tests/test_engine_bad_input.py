@@ -40,7 +40,7 @@ from nfsmulti.machine import versions
 
 pytestmark = pytest.mark.sanitized
 
-place = fixture_of_places("nfs", "mount")
+place = fixture_of_places("nfs", "nfs4", "mount")
 exported = fixture_of_places("nfs")
 mounted = fixture_of_places("mount")
 
@@ -233,9 +233,12 @@ def small(lab: Lab) -> Iterator[Path]:
     empty(folder)
 
 
-def test_full_file_system(exported: Place, lab: Lab, small: Path) -> None:
+@pytest.mark.parametrize(("version", "word"), [(None, "NFS3ERR_NOSPC"), ("4.1", "NFS4ERR_NOSPC")])
+def test_full_file_system(
+    exported: Place, lab: Lab, small: Path, version: str | None, word: str
+) -> None:
     result = exported.fio(
-        pool=lab.pool_of(4, export="small"),
+        pool=",".join(lab.path(number, export="small", version=version) for number in range(4)),
         rw="write",
         bs="64k",
         size="8m",
@@ -243,7 +246,8 @@ def test_full_file_system(exported: Place, lab: Lab, small: Path) -> None:
         iodepth=8,
         spread="roundrobin",
     )
-    failed_io(result, "No space left on device", "NFS3ERR_NOSPC", "/small")
+    failed_io(result, "No space left on device", word, "/small")
+    assert said(result) == []
     assert result.report is not None
     assert result.report.error == errno.ENOSPC
     assert small.joinpath("f").stat().st_size <= 8 * _MIB
