@@ -57,6 +57,8 @@ static void forget(void)
 /* fio says nothing when all is set up: servers that keep state for us are told at the end. */
 __attribute__((destructor)) static void leave(void)
 {
+	deadline_end(); /* the jobs are gone, and their names */
+	say_job(NULL);
 	forget();
 }
 
