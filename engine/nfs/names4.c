@@ -28,12 +28,24 @@ static int give_up(struct names *names, int error, const char *words)
 	return error;
 }
 
-/* Waits for the answer to `request`: 0, or a negative errno with names->error set. */
+/* What answered last is a server that is there, and wants to be asked again. */
+static bool asks_to_wait(const struct names *names)
+{
+	uint32_t status = channel_of(names->conn)->reply.result.code;
+
+	return status == NFS4ERR_DELAY || status == NFS4ERR_GRACE;
+}
+
+/*
+ * Waits for the answer to `request`: 0, or a negative errno with names->error set. Where `stop` may
+ * end it, a server that asks to wait is waited for, however long: a grace period lasts minutes.
+ */
 static int run_until(struct names *names, struct nfs4_request *request, uint64_t deadline,
 		     bool (*stop)(void))
 {
 	struct conn *conn = names->conn;
 	const struct request *base = &request->base;
+	uint64_t signs = names->job.signs;
 
 	if (names->given_up)
 		return -ENOTCONN;
@@ -42,6 +54,10 @@ static int run_until(struct names *names, struct nfs4_request *request, uint64_t
 	while (!base->done) {
 		if (stop && stop())
 			return give_up(names, -EINTR, "interrupted");
+		if (stop && names->job.signs != signs && asks_to_wait(names)) {
+			signs = names->job.signs;
+			deadline = clock_now() + path_names_timeout(names->path);
+		}
 		if (clock_now() > deadline)
 			return give_up(names, -ETIMEDOUT, "the server does not answer");
 		conn_nfs.reap(conn, true);
