@@ -21,7 +21,7 @@ _MISCONFIGURED = b"config_errs_to_log"  # it leaves out what it does not underst
 _COMPLAINT = re.compile(rb"config_errs_to_log|:(?!DBUS|NFS CB)[A-Z ]+:(CRIT|MAJ|FATAL) :")
 _READY_SECONDS = 60.0
 
-# NFSv3 needs an rpcbind to register with: the lab has its own where it serves that. Attr_Expiration_Time = 0, because
+# NFSv3 needs an rpcbind to register with: the lab has its own. Attr_Expiration_Time = 0, because
 # tests change files behind the server's back. Beyond RPC_Max_Connections, 1024 by default, it ends
 # what it has just accepted.
 _CONFIG = string.Template("""\
@@ -50,12 +50,16 @@ $exports
 LOG { Default_Log_Level = EVENT; }
 """)
 
+ANY = "0.0.0.0"
+_ACCESS = "Access_Type = {};"
+_ON_LOOPBACK = "Access_Type = NONE; CLIENT {{ Clients = 127.0.0.0/8; Access_Type = {}; }}"
+
 _EXPORT = string.Template("""\
 EXPORT {
 	Export_Id = $id;
 	Path = "$path";
 	Pseudo = "/$name";
-	Access_Type = $access;
+	$access
 	Squash = $squash;
 	PrivilegedPort = $privileged;
 	MaxRead = $transfer;
@@ -65,7 +69,7 @@ EXPORT {
 }""")
 
 
-def _plugins(fsal: str) -> Path:
+def plugins(fsal: str) -> Path:
     """Find the folder of Ganesha's file systems, with `fsal` in it; raises MissingError."""
     for plugin in Path("/usr/lib").glob(f"**/ganesha/libfsal{fsal.lower()}.so"):
         return plugin.parent
@@ -86,8 +90,9 @@ class Server:
     """An nfs-ganesha that can be stopped, killed, paused and started again.
 
     `enter` are the words before its command (they lead into the lab's namespaces); `volumes` is the
-    folder of the exported file systems, as it is seen from there, or None for one that keeps files in
-    its memory and speaks NFSv4 alone; `folder` takes its files; `started` is told of each new process.
+    folder of the exported file systems, as it is seen from there, or None for one that keeps its
+    files in memory and speaks NFSv4 alone; `folder` takes its own; `started` is told of each new
+    process. Where it listens on all of the machine's addresses it serves this machine alone.
     """
 
     def __init__(
@@ -116,7 +121,7 @@ class Server:
                 name=export.name,
                 path=(volumes or Path("/")) / export.volume,
                 fsal=fsal,
-                access=export.access,
+                access=(_ON_LOOPBACK if endpoint.address == ANY else _ACCESS).format(export.access),
                 squash=export.squash,
                 transfer=export.transfer,
                 privileged=str(export.privileged).lower(),
@@ -128,7 +133,7 @@ class Server:
             nfs_port=endpoint.nfs_port,
             mount_port=endpoint.mount_port,
             protocols=protocols,
-            plugins=_plugins(fsal),
+            plugins=plugins(fsal),
             recovery=recovery,
             exports="\n".join(blocks),
         )
