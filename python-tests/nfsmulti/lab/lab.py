@@ -145,11 +145,11 @@ class Lab:
         """Give the pool of the first `count` addresses, and of another export if need be."""
         return ",".join(self.path(number, export=export) for number in range(count))
 
-    def path(self, number: int, *, export: str = MAIN_VOLUME) -> str:
-        """Give the path over the address `number`, counted from 0."""
+    def path(self, number: int, *, export: str = MAIN_VOLUME, version: str | None = None) -> str:
+        """Give the path over the address `number`, counted from 0; `version` is 4.1 or 4.2."""
         if not 0 <= number < self.config.addresses:
             raise IndexError(f"this lab has {self.config.addresses} addresses")
-        return self._url(self.server(number).endpoint, self._addresses()[number], export)
+        return self._url(self.server(number).endpoint, self._addresses()[number], export, version)
 
     def server(self, number: int) -> Server:
         """Give the server behind the address `number`, counted from 0."""
@@ -241,7 +241,7 @@ class Lab:
             name = f"server-{endpoint.address.replace(':', '_')}"
             server = Server(
                 endpoint,
-                exports=self.config.exports,
+                config=self.config,
                 volumes=None if self.config.memory else _VOLUMES,
                 folder=self.folder / name,
                 enter=enter,
@@ -287,9 +287,12 @@ class Lab:
             self._state.processes[name] = Identity.of(process.pid)
             self._state.write()
 
-    def _url(self, endpoint: Endpoint, address: str, export: str) -> str:
+    def _url(
+        self, endpoint: Endpoint, address: str, export: str, version: str | None = None
+    ) -> str:
         host = f"[{address}]" if ":" in address else address
-        more = "version=4.1" if self.config.memory else f"mountport={endpoint.mount_port}"
+        version = version or ("4.1" if self.config.memory else None)
+        more = f"version={version}" if version else f"mountport={endpoint.mount_port}"
         return f"nfs://{host}/{export}?nfsport={endpoint.nfs_port}&{more}"
 
 
