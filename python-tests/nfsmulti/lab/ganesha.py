@@ -56,13 +56,16 @@ LOG { Default_Log_Level = EVENT; }
 """)
 
 _LEASE = "Lease_Lifetime = {0}; Grace_Period = {0};"
+ANY = "0.0.0.0"
+_ACCESS = "Access_Type = {};"
+_ON_LOOPBACK = "Access_Type = NONE; CLIENT {{ Clients = 127.0.0.0/8; Access_Type = {}; }}"
 
 _EXPORT = string.Template("""\
 EXPORT {
 	Export_Id = $id;
 	Path = "$path";
 	Pseudo = "/$name";
-	Access_Type = $access;
+	$access
 	Squash = $squash;
 	PrivilegedPort = $privileged;
 	MaxRead = $transfer;
@@ -72,7 +75,7 @@ EXPORT {
 }""")
 
 
-def _plugins(fsal: str) -> Path:
+def plugins(fsal: str) -> Path:
     """Find the folder of Ganesha's file systems, with `fsal` in it; raises MissingError."""
     for plugin in Path("/usr/lib").glob(f"**/ganesha/libfsal{fsal.lower()}.so"):
         return plugin.parent
@@ -93,8 +96,9 @@ class Server:
     """An nfs-ganesha that can be stopped, killed, paused and started again.
 
     `enter` are the words before its command (they lead into the lab's namespaces); `volumes` is the
-    folder of the exported file systems, as it is seen from there, or None for one that keeps files in
-    its memory and speaks NFSv4 alone; `folder` takes its files; `started` is told of each new process.
+    folder of the exported file systems, as it is seen from there, or None for one that keeps its
+    files in memory and speaks NFSv4 alone; `folder` takes its own; `started` is told of each new
+    process. Where it listens on all of the machine's addresses it serves this machine alone.
     """
 
     def __init__(
@@ -123,7 +127,7 @@ class Server:
                 name=export.name,
                 path=(volumes or Path("/")) / export.volume,
                 fsal=fsal,
-                access=export.access,
+                access=(_ON_LOOPBACK if endpoint.address == ANY else _ACCESS).format(export.access),
                 squash=export.squash,
                 transfer=export.transfer,
                 privileged=str(export.privileged).lower(),
@@ -136,7 +140,7 @@ class Server:
             mount_port=endpoint.mount_port,
             protocols=", ".join(map(str, versions)),
             lease=_LEASE.format(config.lease) if config.lease else "Graceless = true;",
-            plugins=_plugins(fsal),
+            plugins=plugins(fsal),
             recovery=self._recovery,
             exports="\n".join(blocks),
         )
