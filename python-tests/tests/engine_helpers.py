@@ -11,6 +11,7 @@ import contextlib
 import dataclasses
 import os
 import re
+import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -372,6 +373,21 @@ def _threads(pid: int) -> str:
     return lines
 
 
+def _handler_waits_for_itself(pid: int) -> bool:
+    """Whether fio's signal handler waits for a lock that its own thread holds.
+
+    It formats its line with malloc(), and a signal may come within malloc(). While the handler
+    runs, its signal is blocked.
+    """
+    main = Path(f"/proc/{pid}/task/{pid}")
+    with contextlib.suppress(OSError):
+        blocked = re.search(r"^SigBlk:\s*(\w+)", (main / "status").read_text(), re.MULTILINE)
+        ending = 1 << (signal.SIGTERM - 1) | 1 << (signal.SIGINT - 1)
+        handles = blocked and int(blocked[1], 16) & ending
+        return bool(handles) and "futex" in (main / "wchan").read_text()
+    return False
+
+
 def ends(process: FioProcess, seconds: float = 60) -> None:
     """Expect a fio to end by itself, and no job of it to outlive it.
 
@@ -385,9 +401,12 @@ def ends(process: FioProcess, seconds: float = 60) -> None:
                 jobs.add(Identity.of(pid))
         if time.monotonic() > deadline:
             where = "".join(_threads(pid) for pid in (process.pid, *family(process.pid)))
+            itself = _handler_waits_for_itself(process.pid)
             process.kill()
             for job in jobs:
                 job.kill()
+            if itself:
+                pytest.xfail(f"fio's handler waits for a lock that it interrupted:\n{where}")
             pytest.fail(f"fio has not ended within {seconds} seconds:\n{where}")
         time.sleep(0.005)
     eventually(lambda: not any(job.alive() for job in jobs))
