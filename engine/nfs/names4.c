@@ -15,6 +15,7 @@ struct names {
 	struct conn_job job; /* which it has for itself */
 	struct path *path;
 	bool given_up;
+	bool found; /* the export */
 	struct nfs4_handle export;
 	char error[256];
 };
@@ -25,7 +26,7 @@ static int give_up(struct names *names, int error, const char *words)
 {
 	snprintf(names->error, sizeof(names->error), "%s", words);
 	conn_nfs.abort(names->conn, -error);
-	names->given_up = true;
+	names->given_up = error != -EINTR; /* of a server that answers, leave is taken all the same */
 	return error;
 }
 
@@ -272,7 +273,7 @@ static int find_parent(struct names *names, const char *name, char *room, size_t
 
 static bool alive(const struct names *names)
 {
-	return !names->given_up;
+	return names->found && !names->given_up;
 }
 
 static const char *error_of(const struct names *names)
@@ -366,11 +367,9 @@ static int open_names(struct names **out, struct path *path)
 
 	if (error)
 		return error;
+	/* A path that leads nowhere keeps it too: to take leave of the server. */
 	error = find_export(*out);
-	if (error) {
-		close_names(*out);
-		*out = NULL;
-	}
+	(*out)->found = !error;
 	return error;
 }
 
@@ -525,7 +524,7 @@ int names4_open_file(struct names *names, const char *name, bool writes, void **
 		return -ENOMEM;
 	file->handle = request.found;
 	file->access = access;
-	file->owner = ((struct nfs4_path *)names->path->state)->owner;
+	file->path = names->path->state;
 	file->stateless = stateless;
 	file->opened_at = clock_now();
 	if (!stateless)
@@ -540,7 +539,7 @@ int names4_open_file(struct names *names, const char *name, bool writes, void **
  */
 static bool may_ask(const struct names *names)
 {
-	return names && alive(names) && (!names->path->dead || names->path->job.stop());
+	return names && !names->given_up && (!names->path->dead || names->path->job.stop());
 }
 
 void names4_close_file(struct names *names, void *state)
@@ -552,7 +551,16 @@ void names4_close_file(struct names *names, void *state)
 		prepare_return(NFS4_CLOSE, &file->handle, &file->stateid, &request);
 		run_until(names, &request, clock_now() + LEAVE_TIME, NULL);
 	}
+	nfs4_client_forget_file(file->path->client, file);
 	free(file);
+}
+
+/* What a message of `message` bytes carries, of what the server offers; 0: not known. */
+static uint32_t fitting(uint64_t offered, uint32_t message)
+{
+	uint32_t room = message ? message - min_of(message, (uint32_t)NFS4_MESSAGE_ROOM) : UINT32_MAX;
+
+	return (uint32_t)min_of(offered, (uint64_t)room);
 }
 
 int names4_limits(struct names *names, const void *state, uint32_t *read_max, uint32_t *write_max)
@@ -572,8 +580,8 @@ int names4_limits(struct names *names, const void *state, uint32_t *read_max, ui
 	if (error)
 		return error;
 	client->lease_time = request.attributes.lease_time;
-	*read_max = (uint32_t)min_of(request.attributes.read_max, (uint64_t)UINT32_MAX);
-	*write_max = (uint32_t)min_of(request.attributes.write_max, (uint64_t)UINT32_MAX);
+	*read_max = fitting(request.attributes.read_max, client->response_max);
+	*write_max = fitting(request.attributes.write_max, client->request_max);
 	return 0;
 }
 
@@ -599,6 +607,7 @@ static void destroy_all(struct names *names, uint64_t deadline)
 	struct nfs4_session *session;
 	struct nfs4_request request;
 
+	client->lease_time = 0; /* not renewed any more */
 	LIST_FOREACH (session, &client->sessions, link) {
 		state = container_of(session, struct nfs4_state, session);
 		if (state != own && session->alive &&
@@ -608,6 +617,7 @@ static void destroy_all(struct names *names, uint64_t deadline)
 		}
 	}
 	destroy_session(names, &own->session, deadline);
+	own->session.alive = false;
 	if (!last)
 		return;
 	nfs4_ask_destroy_clientid(&request, client);

@@ -193,6 +193,18 @@ static bool is_lost(struct nfs4_file *file)
 	return file->lost;
 }
 
+void nfs4_client_forget_file(struct nfs4_client *client, const struct nfs4_file *file)
+{
+	struct nfs4_session *session;
+
+	LIST_FOREACH (session, &client->sessions, link) {
+		struct nfs4_state *state = container_of(session, struct nfs4_state, session);
+
+		if (state->reopening == file)
+			state->reopening = NULL;
+	}
+}
+
 /* The server has forgotten the client: its sessions and opens are gone as well. */
 static void lose_state(struct nfs4_client *client)
 {
@@ -249,6 +261,11 @@ static void exchanged(struct nfs4_state *state, const struct nfs4_exchange_resul
 	client->creating = NULL;
 }
 
+static uint32_t least(uint32_t known, uint32_t granted)
+{
+	return known ? min_of(known, granted) : granted;
+}
+
 static void created(struct nfs4_state *state, const struct nfs4_request *request)
 {
 	struct nfs4_client *client = state->client;
@@ -259,6 +276,12 @@ static void created(struct nfs4_state *state, const struct nfs4_request *request
 		return;
 	}
 	client->sequence++;
+	if (state->session.wanted > NFS4_NAMES_CALLS) {
+		const struct nfs4_channel *fore = &request->granted.fore;
+
+		client->request_max = least(client->request_max, fore->request_max);
+		client->response_max = least(client->response_max, fore->response_max);
+	}
 	state->unbound = false;
 	nfs4_session_begin(&state->session, ++client->epochs, &request->granted);
 }
@@ -268,6 +291,8 @@ static void reopened(struct nfs4_state *state, const struct nfs4_request *reques
 	struct nfs4_file *file = state->reopening;
 
 	state->reopening = NULL;
+	if (!file)
+		return; /* closed meanwhile */
 	if (!request->status) {
 		file->stateid = request->opened.stateid;
 		file->opened_at = clock_now();
@@ -341,12 +366,25 @@ static bool next_request(struct nfs4_state *state)
 	return true;
 }
 
+/*
+ * Whether it is another channel's turn. A turn that nobody drives on ends after a second: names and
+ * data are waited for apart.
+ */
+static bool is_busy(const struct nfs4_client *client, const struct session_channel *channel)
+{
+	const struct session_channel *busy = client->busy;
+
+	return busy && busy != channel && busy->setup &&
+	       (busy->session->state == channel->session->state ||
+		clock_now() - busy->setup->last_sent < SEC);
+}
+
 enum preparation nfs4_client_prepare(struct session_channel *channel, struct request **request)
 {
 	struct nfs4_state *state = channel->session->state;
 	struct nfs4_client *client = state->client;
 
-	if (client->busy && client->busy != channel && client->busy->setup)
+	if (is_busy(client, channel))
 		return PREPARE_WAIT;
 	if (state->asked && state->setup.base.done)
 		take_answer(state);

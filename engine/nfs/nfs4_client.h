@@ -52,7 +52,7 @@ struct nfs4_file {
 	struct nfs4_handle handle;
 	struct nfs4_stateid stateid;
 	enum nfs4_access access;
-	const char *owner;  /* its path's */
+	const struct nfs4_path *path;
 	bool stateless;	    /* not opened: a special stateid serves */
 	bool lost;	    /* to be opened again */
 	uint32_t gone;	    /* it could not be: the server's status */
@@ -95,6 +95,8 @@ struct nfs4_client {
 	bool complete;	     /* RECLAIM_COMPLETE */
 	uint32_t epochs;     /* sessions begun */
 	uint32_t lease_time; /* seconds; 0: not known yet */
+	/* Bytes of the longest messages that all sessions for data take; 0: not known yet. */
+	uint32_t request_max, response_max;
 	struct session_channel *busy;  /* whose turn it is to ask */
 	struct nfs4_session *creating; /* its CREATE_SESSION may have been carried out */
 	struct nfs4_state *shared;     /* trunking=session: for data */
@@ -107,6 +109,9 @@ struct nfs4_job {
 	char owner[96];
 	unsigned int paths; /* that have begun */
 };
+
+/* Bytes of a message, beside its data. */
+enum { NFS4_MESSAGE_ROOM = 1024 };
 
 /* A session for names carries one call at a time; one for data never so few. */
 enum { NFS4_NAMES_CALLS = 1 };
@@ -122,6 +127,9 @@ int nfs4_path_check_trunking(struct nfs4_path *path);
 
 /* Frees the state of `path`, whose connections are closed. */
 void nfs4_path_free(struct path *path);
+
+/* Before `file` is freed: an OPEN of it may be under way. */
+void nfs4_client_forget_file(struct nfs4_client *client, const struct nfs4_file *file);
 
 int nfs4_client_attach(struct session *session);
 void nfs4_client_detach(struct session *session);

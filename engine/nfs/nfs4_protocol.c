@@ -50,6 +50,10 @@ static bool acquire(struct session *session, struct call *call)
 
 	if (!call->io && (!call->request || !request_of(call)->sequenced))
 		return true;
+	if (!state->session.alive || state->session.doubtful) {
+		call->channel->prepared = false; /* the session is replaced first */
+		return false;
+	}
 	state->session.used_at = call->channel->conn.job->now;
 	return nfs4_session_acquire(&state->session, call);
 }

@@ -64,7 +64,8 @@ void nfs4_session_release(struct nfs4_session *session, struct call *call, bool 
 	call->epoch = 0;
 	if (!current)
 		return;
-	if (!answered) {
+	/* SEQUENCE refused a retransmission: what went out before may still move the slot. */
+	if (!answered || (call->tries > 1 && !call->slot_used)) {
 		session->doubtful = true;
 		return;
 	}

@@ -2,7 +2,6 @@
 #include "nfs/nfs4_setup.h"
 
 enum {
-	REQUEST_ROOM = 1024,  /* of a message, beside its data */
 	NAMES_MESSAGE = 8192, /* of a session that carries no data */
 	OPERATIONS_MAX = 8,   /* of a compound */
 	FEW = 8,	      /* slots */
@@ -46,11 +45,11 @@ static void put_create_session(const struct nfs4_request *request, struct nfs4_c
 		wsize = max_of(wsize, path->path->config.wsize);
 	}
 	fore = (struct nfs4_channel){
-		.request_max = max_of(wsize + REQUEST_ROOM, (uint32_t)NAMES_MESSAGE),
-		.response_max = max_of(rsize + REQUEST_ROOM, (uint32_t)NAMES_MESSAGE),
+		.request_max = max_of(wsize + NFS4_MESSAGE_ROOM, (uint32_t)NAMES_MESSAGE),
+		.response_max = max_of(rsize + NFS4_MESSAGE_ROOM, (uint32_t)NAMES_MESSAGE),
 		/* Servers may count slots by the room for replies that they keep: names need it,
 		 * and a session with many slots carries data. */
-		.cached_max = request->session->wanted > FEW ? 0 : REQUEST_ROOM,
+		.cached_max = request->session->wanted > FEW ? 0 : NFS4_MESSAGE_ROOM,
 		.operations_max = OPERATIONS_MAX,
 		.slots = request->session->wanted,
 	};
@@ -119,8 +118,8 @@ void nfs4_ask_open(struct nfs4_request *request, const struct nfs4_client *clien
 		.bears = bears_open,
 		.handle = file->handle,
 		.open = {.client = client->id,
-			 .owner = file->owner,
-			 .owner_length = (uint32_t)strlen(file->owner),
+			 .owner = file->path->owner,
+			 .owner_length = (uint32_t)strlen(file->path->owner),
 			 .access = file->access,
 			 .claim = claim},
 	};

@@ -8,7 +8,7 @@
 
 enum {
 	MARK = 4,		 /* bytes of a record mark */
-	HEAD_MAX = 1024,	 /* no reply of ours has a longer head */
+	HEAD_MAX = 4096,	 /* no reply of ours has a longer head */
 	STAGE = 128 * 1024,	 /* many small replies by one receive */
 	STAGE_LEAST = 40 * 1024, /* how little of it is used: see readahead() */
 	BULKY = 16 * 1024,	 /* replies from here on are received into place … */

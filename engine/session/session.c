@@ -397,7 +397,8 @@ static void note_sign(struct session_channel *channel)
 	channel->conn.job->signs++;
 	if (channel->conn.dead)
 		channel->conn.job->health_changed = true;
-	link_answered(&channel->link);
+	if (channel->prepared) /* a server that refuses what comes before I/O is given its time */
+		link_answered(&channel->link);
 }
 
 /* Its data is complete: the credentials' flavor may find that it is not the server's. */
@@ -434,7 +435,10 @@ static void setup_answered(struct session_channel *channel, struct call *call)
 	case CALL_REST:
 	case CALL_AGAIN: break;
 	case CALL_DELAY: channel->setup_at = channel->conn.job->now + DELAY_FIRST; break;
-	case CALL_RECOVER: recover(channel, call); break;
+	case CALL_RECOVER:
+		recover(channel, call);
+		channel->setup_at = channel->conn.job->now + DELAY_FIRST;
+		break;
 	case CALL_FAIL:
 		explain(channel, call);
 		notice_unprepared(&channel->notices, channel->session->protocol, call,

@@ -350,6 +350,13 @@ def family(pid: int) -> list[int]:
     return below
 
 
+def sleeps(pid: int) -> bool:
+    """Whether a process's main thread waits for something."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/task/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
+    return False
+
+
 def cpu_seconds(pid: int) -> float:
     """Give the CPU time of a process and its family so far."""
     ticks = 0
