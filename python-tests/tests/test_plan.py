@@ -14,8 +14,10 @@ from run_helpers import made_record, own_cells
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.lab import Lab, LabConfig
+from nfsmulti.lab.kernel import ADDRESSES
 from nfsmulti.run import factors
 from nfsmulti.run.fiocommand import jobfile_options
+from nfsmulti.run.inside import InGuest
 from nfsmulti.run.place import InLab, OnPool, split_pool
 from nfsmulti.run.plan import Plan, crossed, name_of, ordered
 from nfsmulti.run.progress import expected_seconds
@@ -98,6 +100,12 @@ def test_cells_of_a_version_get_pools_of_it(monkeypatch: pytest.MonkeyPatch) -> 
             }
     (cell,) = crossed(scenario.cells(Scale())[:1], {"nfsvers": ("4.1",)})
     assert InLab(config).pool(cell) == "nfs://10.77.0.1/export?nfsport=9"
+    pools = [InGuest(GuestPlace()).pool(spec) for spec in SCENARIOS["randread"].cells(Scale())[:2]]
+    address = ADDRESSES[0]
+    assert pools == [
+        f"nfs://{address}/export?proto=rdma",
+        f"nfs://{address}/?proto=rdma&version=4.1",
+    ]
     own = scenario.own_cells(Scale(), OwnPool(urls=4, mounts=0, url_version="4.1"))[0]
     assert {cell.factors["client"] for cell in own} == {"nfs4.1"}
     assert not any(cell.query for cell in own)

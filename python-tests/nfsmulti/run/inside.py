@@ -18,7 +18,7 @@ from nfsmulti.fiorun import Engine
 from nfsmulti.hosts import RemoteFio
 from nfsmulti.lab.kernel import ADDRESSES, EXPORT
 from nfsmulti.run import guest_network
-from nfsmulti.run.place import write_files
+from nfsmulti.run.place import speaks_nfs4, write_files
 from nfsmulti.run.plan import PlannedCell
 from nfsmulti.run.record import Record
 from nfsmulti.run.runner import run_in_place
@@ -52,9 +52,10 @@ class InGuest:
         pass
 
     def pool(self, spec: CellSpec) -> str:
-        """Give the pool of the server's first addresses."""
+        """Give the pool of the server's first addresses; to NFSv4 the export is the root."""
+        export = "/" if speaks_nfs4(spec) else EXPORT
         query = f"?{spec.query}" if spec.query else ""
-        return ",".join(f"nfs://{address}{EXPORT}{query}" for address in ADDRESSES[: spec.paths])
+        return ",".join(f"nfs://{address}{export}{query}" for address in ADDRESSES[: spec.paths])
 
     def mounts(self, spec: CellSpec) -> list[str]:
         """Give the first mounts of the cell's group."""

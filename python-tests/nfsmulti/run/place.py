@@ -84,7 +84,7 @@ class InLab:
     def pool(self, spec: CellSpec) -> str:
         """Give the pool of the lab's first addresses. NFSv4 has no MOUNT, and no port for it."""
         pool = self._lab.pool_of(spec.paths)
-        if "version=4" in spec.query or spec.options.get("nfsvers", 3) != 3:
+        if speaks_nfs4(spec):
             pool = _MOUNT_PORT.sub("", pool)
         return ",".join(f"{path}&{spec.query}".rstrip("&") for path in pool.split(","))
 
@@ -175,6 +175,11 @@ def _path_text(line: dict[str, Any]) -> str:
         known["soft" if known.pop("soft") else "hard"] = None
     words = [key if value is None else f"{key}={value}" for key, value in known.items()]
     return f"nfs://{host}{quote(line['export'])}" + (f"?{'&'.join(words)}" if words else "")
+
+
+def speaks_nfs4(spec: CellSpec) -> bool:
+    """Tell whether a cell's pool is to speak NFSv4."""
+    return "version=4" in spec.query or spec.options.get("nfsvers", 3) != 3
 
 
 def _the_one(versions: Iterable[str]) -> str:
