@@ -9,7 +9,6 @@
 #include "conn/connection.h"
 #include "conn/path.h"
 #include "session/session.h"
-#include "wait.h"
 
 /* Each has a session of its own. */
 struct nfs_conn {
@@ -132,27 +131,6 @@ static short nfs_poll_events(const struct conn *conn)
 	return link->up ? link->ops->poll_events(link->channel) : POLLIN | POLLOUT;
 }
 
-/* A wait for I/O goes on with connecting meanwhile. */
-static void await_link(struct session_channel *channel, bool wait)
-{
-	struct pollfd poll_fd = {.fd = nfs_poll_fd(&channel->conn), .events = POLLIN | POLLOUT};
-
-	if (wait)
-		poll(&poll_fd, 1, WAIT_SLICE_MS);
-	if (channel->link.channel)
-		session_tick(&channel->conn);
-}
-
-static void nfs_reap(struct conn *conn, bool wait)
-{
-	struct session_channel *channel = channel_of(conn);
-
-	if (channel->link.up)
-		session_receive(conn, wait);
-	else
-		await_link(channel, wait);
-}
-
 static uint32_t nfs_io_max(const struct conn *conn, enum io_op op)
 {
 	const struct path *path = conn->path;
@@ -179,7 +157,7 @@ const struct conn_ops conn_nfs = {
 	.io_max = nfs_io_max,
 	.submit = session_submit,
 	.flush = session_flush,
-	.reap = nfs_reap,
+	.reap = session_reap,
 	.poll_fd = nfs_poll_fd,
 	.poll_events = nfs_poll_events,
 	.tick = session_tick,

@@ -108,6 +108,12 @@ static int open_export(struct path *path)
 	return error;
 }
 
+/* nfs(5), rsize and wsize: the most that the path asks for, whatever the server offers. */
+static uint32_t transfer_size(uint32_t chosen)
+{
+	return min_of(chosen ?: (uint32_t)SIZE_DEFAULT_MAX, (uint32_t)PATH_IO_MAX);
+}
+
 int path_open(struct path **out, struct path_config *config, const struct path_job *job)
 {
 	struct path *path = calloc(1, sizeof(*path));
@@ -119,6 +125,8 @@ int path_open(struct path **out, struct path_config *config, const struct path_j
 	}
 	path->config = *config;
 	memset(config, 0, sizeof(*config));
+	path->config.rsize = transfer_size(path->config.rsize);
+	path->config.wsize = transfer_size(path->config.wsize);
 	path->job = *job;
 	path->protocol = path->config.minor ? &protocol_nfs4 : &protocol_nfs3;
 	path->directory = -1;
@@ -221,32 +229,24 @@ int path_drop_cache(struct path *path, const char *name)
 
 /* --- files --- */
 
-/* The smaller of what the user wants and the server takes (nfs(5), rsize and wsize). */
-static uint32_t agreed(uint32_t wanted, uint32_t offered)
-{
-	uint32_t most = min_of(offered, (uint32_t)PATH_IO_MAX);
-
-	return min_of(wanted ?: (uint32_t)SIZE_DEFAULT_MAX, most);
-}
-
 static int find_limits(struct path *path, const void *file)
 {
 	uint32_t read_max, write_max;
 	int error = path->protocol->limits(path->names, file, &read_max, &write_max);
 
 	if (error) {
-		path->job.log("%s: the server does not tell its transfer sizes (FSINFO): %s",
+		path->job.log("%s: the server does not tell its transfer sizes: %s",
 			      path->config.label, path->protocol->names->error(path->names));
 		return error;
 	}
 	if (!read_max || !write_max) {
-		path->job.log(
-			"%s: the server offers rtmax %u and wtmax %u (FSINFO): neither may be 0",
-			path->config.label, read_max, write_max);
+		path->job.log("%s: the server offers READs of %u bytes and WRITEs of %u: neither "
+			      "may be 0",
+			      path->config.label, read_max, write_max);
 		return -EPROTO;
 	}
-	path->read_max = agreed(path->config.rsize, read_max);
-	path->write_max = agreed(path->config.wsize, write_max);
+	path->read_max = min_of(path->config.rsize, read_max);
+	path->write_max = min_of(path->config.wsize, write_max);
 	return 0;
 }
 

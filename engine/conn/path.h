@@ -37,7 +37,7 @@ struct path_config {
 	bool trunks;			   /* NFSv4: one session for all connections of the job */
 	bool rdma;			   /* data goes over RDMA */
 	unsigned int rdma_port;
-	uint32_t rsize, wsize; /* bytes; 0: the server's maximum, at most 1 MiB */
+	uint32_t rsize, wsize; /* bytes, if the server offers so many; path_open(): 0 is 1 MiB */
 	uint64_t timeo;	       /* nanoseconds */
 	unsigned int retrans;
 	bool soft;

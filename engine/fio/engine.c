@@ -24,6 +24,7 @@ static int hook_init(struct thread_data *td)
 		    "rebuild it");
 		return EINVAL;
 	}
+	setup_leave();
 	return -job_open(td);
 }
 

@@ -54,12 +54,28 @@ static void forget(void)
 		kept.paths = (struct pool_paths){0}; /* a parent's: not ours to use or to close */
 }
 
-/* fio says nothing when all is set up: servers that keep state for us are told at the end. */
-__attribute__((destructor)) static void leave(void)
+/* Whoever holds the lock at the process's end is a thread that fio has given up. */
+void setup_leave(void)
 {
+	if (pthread_mutex_trylock(&kept.lock))
+		return;
 	deadline_end(); /* what it was told of a job is gone */
 	say_job(NULL);
-	forget();
+	if (kept.terms)
+		forget();
+	pthread_mutex_unlock(&kept.lock);
+}
+
+/* fio says nothing when all is set up; and where it is a server, its jobs' parent ends by _exit().
+ */
+__attribute__((constructor)) static void leave_before_fork(void)
+{
+	pthread_atfork(setup_leave, NULL, NULL);
+}
+
+__attribute__((destructor)) static void leave_at_exit(void)
+{
+	setup_leave();
 }
 
 /* The paths for this job: those at hand, or new ones. Called with the lock held. */

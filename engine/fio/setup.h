@@ -4,7 +4,7 @@
  * to lay out those that a job wants to read and that are missing or too short.
  *
  * Nothing that is opened here is used by a job: it is kept from file to file, until another pool is
- * asked for, and a process that was forked meanwhile opens its own.
+ * asked for or setup_leave() is called, as it is before each fork and at the process's end.
  */
 #ifndef NFSMULTI_SETUP_H
 #define NFSMULTI_SETUP_H
@@ -14,6 +14,9 @@
 /* fio's get_file_size and prepopulate_file. 0, or 1 with td's error set and a line logged. */
 int setup_file_size(struct thread_data *td, struct fio_file *f);
 int setup_prepopulate(struct thread_data *td, struct fio_file *f);
+
+/* Closes what is kept, so that servers keep nothing for a setup while its jobs run. */
+void setup_leave(void);
 
 /* fio's unlink_file and invalidate, for a job that has not begun. 0 or a positive errno. */
 int setup_unlink(struct thread_data *td, struct fio_file *f);

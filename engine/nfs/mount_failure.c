@@ -63,7 +63,7 @@ int mount_failure_explain(const struct path *path, int error, const char *why)
 	}
 	path->job.log(
 		"%s: cannot reach port %u: %s: is the server up, and are nfsport= and mountport= "
-		"right where no rpcbind answers?",
+		"right where no rpcbind answers? version=4.1 needs neither rpcbind nor MOUNT",
 		label, port, strerror(-reason));
 	return reason;
 }

@@ -19,13 +19,12 @@ static const uint32_t LIMIT_ATTRIBUTES = 1u << 10 | 1u << 30 | 1u << 31;
 
 void nfs4_begin(struct nfs4_compound *compound, struct xdr_out *out, uint32_t minor)
 {
-	const uint32_t head[] = {0 /* no tag */, htobe32(minor)};
+	const uint32_t head[] = {0 /* no tag */, htobe32(minor), 0 /* operations */};
 
 	compound->out = out;
 	compound->count = 0;
 	xdr_put_fixed(out, head, sizeof(head));
-	compound->count_at = out->at;
-	xdr_put_u32(out, 0);
+	compound->count_at = out->at - sizeof(*head);
 }
 
 /* An operation whose number `size` bytes (a multiple of 4) follow: where these go, or NULL. */

@@ -239,7 +239,8 @@ static void exchanged(struct nfs4_state *state, const struct nfs4_exchange_resul
 				return;
 			}
 		}
-	if (client->id && result->client != client->id)
+	/* Restarted within a second, a server may give the same ID again, unconfirmed. */
+	if (client->id && (result->client != client->id || !(result->flags & NFS4_CONFIRMED)))
 		lose_state(client);
 	client->server = result->server;
 	client->id = result->client;

@@ -195,7 +195,7 @@ static enum verdict refused(struct call *call, uint32_t status, bool by_sequence
 	default: break;
 	}
 	result->file_gone = status == NFS4ERR_STALE;
-	return fail(result, nfs4_errno(status), remedy(status));
+	return fail(result, nfs4_errno(status), call->epoch ? NULL : remedy(status));
 }
 
 /* False where the results end with SEQUENCE's *status. */

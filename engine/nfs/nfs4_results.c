@@ -43,7 +43,7 @@ static inline uint32_t word_at(const uint8_t *bytes, size_t index)
 	return be32toh(wire);
 }
 
-static uint32_t get_u32(struct nfs4_results *results)
+static inline uint32_t get_u32(struct nfs4_results *results)
 {
 	const uint8_t *bytes = take(results, sizeof(uint32_t));
 
@@ -122,10 +122,17 @@ static uint32_t get_bitmap(struct nfs4_results *results, bool *others)
 
 void nfs4_read_results(struct nfs4_results *results, struct xdr_in *in)
 {
+	const uint8_t *bytes = xdr_skip(in, 2 * sizeof(uint32_t));
+
 	*results = (struct nfs4_results){.in = in};
-	results->status = get_u32(results);
-	skip_opaque(results); /* the tag */
-	results->left = get_u32(results);
+	if (bytes) {
+		uint32_t tag = word_at(bytes, 1);
+
+		results->status = word_at(bytes, 0);
+		insist(results, tag <= NFS4_OPAQUE_MAX);
+		take(results, (size_t)tag + xdr_pad(tag));
+		results->left = get_u32(results);
+	}
 	results->refused = !results->left;
 	insist(results, results->left || results->status);
 	if (!readable(results))

@@ -34,20 +34,20 @@ void nfs4_ask_exchange_id(struct nfs4_request *request, const struct nfs4_client
 	};
 }
 
-/* Messages of the size that the path's I/O needs, once that is known. */
+/* Messages of the size that I/O may need: sessions come before the server tells what it offers. */
 static void put_create_session(const struct nfs4_request *request, struct nfs4_compound *compound)
 {
 	const struct nfs4_path *path;
-	uint32_t read_max = 0, write_max = 0;
+	uint32_t rsize = 0, wsize = 0;
 	struct nfs4_channel fore;
 
 	LIST_FOREACH (path, &request->client->paths, link) {
-		read_max = max_of(read_max, path->path->read_max);
-		write_max = max_of(write_max, path->path->write_max);
+		rsize = max_of(rsize, path->path->config.rsize);
+		wsize = max_of(wsize, path->path->config.wsize);
 	}
 	fore = (struct nfs4_channel){
-		.request_max = max_of(write_max + REQUEST_ROOM, (uint32_t)NAMES_MESSAGE),
-		.response_max = max_of(read_max + REQUEST_ROOM, (uint32_t)NAMES_MESSAGE),
+		.request_max = max_of(wsize + REQUEST_ROOM, (uint32_t)NAMES_MESSAGE),
+		.response_max = max_of(rsize + REQUEST_ROOM, (uint32_t)NAMES_MESSAGE),
 		/* Servers may count slots by the room for replies that they keep: names need it,
 		 * and a session with many slots carries data. */
 		.cached_max = request->session->wanted > FEW ? 0 : REQUEST_ROOM,

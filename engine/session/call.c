@@ -28,38 +28,3 @@ void call_table_free(struct call_table *table)
 	free(table->calls);
 	table->calls = NULL;
 }
-
-/* The one given back last is the one that the processor's cache still has. */
-struct call *call_take(struct call_table *table, struct session_channel *channel)
-{
-	struct call *call = SLIST_FIRST(&table->free);
-
-	if (call)
-		SLIST_REMOVE_HEAD(&table->free, next_free);
-	else
-		call = &table->calls[table->used++];
-	*call = (struct call){.channel = channel};
-	return call;
-}
-
-void call_give_back(struct call_table *table, struct call *call)
-{
-	call->channel = NULL;
-	SLIST_INSERT_HEAD(&table->free, call, next_free);
-}
-
-uint32_t call_new_xid(struct call_table *table, const struct call *call)
-{
-	return table->generation++ << table->index_bits | (uint32_t)(call - table->calls);
-}
-
-struct call *call_find(const struct call_table *table, const struct session_channel *channel,
-		       uint32_t xid)
-{
-	uint32_t index = xid & ((1u << table->index_bits) - 1);
-	struct call *call = &table->calls[index];
-
-	if (index >= table->used)
-		return NULL;
-	return call->channel == channel && call->xid == xid && call->last_sent ? call : NULL;
-}

@@ -10,6 +10,7 @@
 #define NFSMULTI_SESSION_CALL_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/queue.h>
 
@@ -62,15 +63,44 @@ struct call_table {
 int call_table_init(struct call_table *table, uint32_t count);
 void call_table_free(struct call_table *table);
 
-/* A call of zeros for `channel`; at most `count` may be taken at once. */
-struct call *call_take(struct call_table *table, struct session_channel *channel);
-void call_give_back(struct call_table *table, struct call *call);
+/*
+ * A call of zeros for `channel`; at most `count` may be taken at once. The one given back last is
+ * the one that the processor's cache still has.
+ */
+static inline struct call *call_take(struct call_table *table, struct session_channel *channel)
+{
+	struct call *call = SLIST_FIRST(&table->free);
+
+	if (call)
+		SLIST_REMOVE_HEAD(&table->free, next_free);
+	else
+		call = &table->calls[table->used++];
+	*call = (struct call){.channel = channel};
+	return call;
+}
+
+static inline void call_give_back(struct call_table *table, struct call *call)
+{
+	call->channel = NULL;
+	SLIST_INSERT_HEAD(&table->free, call, next_free);
+}
 
 /* A number that no call of this session has had for a long time. */
-uint32_t call_new_xid(struct call_table *table, const struct call *call);
+static inline uint32_t call_new_xid(struct call_table *table, const struct call *call)
+{
+	return table->generation++ << table->index_bits | (uint32_t)(call - table->calls);
+}
 
 /* The call sent over `channel` with that number and not answered yet, or NULL. */
-struct call *call_find(const struct call_table *table, const struct session_channel *channel,
-		       uint32_t xid);
+static inline struct call *call_find(const struct call_table *table,
+				     const struct session_channel *channel, uint32_t xid)
+{
+	uint32_t index = xid & ((1u << table->index_bits) - 1);
+	struct call *call = &table->calls[index];
+
+	if (index >= table->used)
+		return NULL;
+	return call->channel == channel && call->xid == xid && call->last_sent ? call : NULL;
+}
 
 #endif

@@ -7,6 +7,7 @@
 #include "conn/durability.h"
 #include "session/timers.h"
 #include "util.h"
+#include "wait.h"
 
 enum {
 	BROKEN_MAX = 3,	  /* channels in a row before I/O fails for what the server sends */
@@ -514,7 +515,7 @@ static void on_refused(void *context, uint32_t xid, int error, const char *why)
 	finish(channel, call, true, error);
 }
 
-void session_receive(struct conn *conn, bool wait)
+static void receive(struct conn *conn, bool wait)
 {
 	struct session_channel *channel = channel_of(conn);
 	uint64_t received = conn->transport.bytes_received;
@@ -538,11 +539,37 @@ void session_receive(struct conn *conn, bool wait)
 		session_flush(conn);
 }
 
+/* A wait for I/O goes on with connecting meanwhile. */
+static void await_link(struct session_channel *channel, bool wait)
+{
+	const struct link *link = &channel->link;
+	struct pollfd poll_fd = {
+		.fd = link->channel ? link->ops->poll_fd(link->channel) : -1,
+		.events = POLLIN | POLLOUT,
+	};
+
+	if (wait)
+		poll(&poll_fd, 1, WAIT_SLICE_MS);
+	if (link->channel)
+		session_tick(&channel->conn);
+}
+
+void session_reap(struct conn *conn, bool wait)
+{
+	struct session_channel *channel = channel_of(conn);
+
+	if (channel->link.up)
+		receive(conn, wait);
+	else
+		await_link(channel, wait);
+}
+
 /* --- channels come and go --- */
 
 void session_close_channel(struct session_channel *channel)
 {
-	link_close(&channel->link, channel->conn.outstanding || channel->asked);
+	link_close(&channel->link, channel->conn.outstanding || channel->asked || channel->setup ||
+					   !TAILQ_EMPTY(&channel->sent));
 	drop_probe(channel);
 	drop_setup(channel, false);
 	channel->prepared = false;
@@ -637,7 +664,7 @@ int session_ready(struct session_channel *channel)
 	if (error || channel->prepared)
 		return error;
 	if (channel->link.up)
-		session_receive(&channel->conn, false);
+		receive(&channel->conn, false);
 	if (!channel->link.up)
 		return channel->setup_error ?: -ECONNRESET;
 	return channel->prepared ? 0 : -EINPROGRESS;

@@ -9,7 +9,7 @@
  * questions and never call it.
  *
  * A channel is a connection (conn/connection.h), and tells its job of what is finished by
- * conn_finish(). Nothing here blocks but session_receive() with `wait`. A negative
+ * conn_finish(). Nothing here blocks but session_reap() with `wait`. A negative
  * errno is meant for a channel, a positive one for an I/O.
  */
 #ifndef NFSMULTI_SESSION_SESSION_H
@@ -101,13 +101,11 @@ int session_ready(struct session_channel *channel);
 /* Takes over a request, as session_submit() does an I/O. It goes out at the next flush. */
 void session_request(struct session_channel *channel, struct request *request);
 
-/* Takes what has arrived. With `wait` blocks for 100 ms at the most until something has. */
-void session_receive(struct conn *conn, bool wait);
-
 /* --- struct conn_ops, for a connection that is a channel --- */
 
 void session_submit(struct conn *conn, struct conn_io *io);
 void session_flush(struct conn *conn);
+void session_reap(struct conn *conn, bool wait);
 void session_tick(struct conn *conn);
 enum conn_health session_health(const struct conn *conn);
 

@@ -93,7 +93,7 @@ class Place:
 
 
 def fixture_of_places(*kinds: str) -> Callable[..., Place]:
-    """Make a fixture that gives an empty Place of each kind: "nfs", "mount"."""
+    """Make a fixture that gives an empty Place of each kind: "nfs", "nfs4", "mount"."""
 
     @pytest.fixture(params=kinds)
     def place(
@@ -105,12 +105,12 @@ def fixture_of_places(*kinds: str) -> Callable[..., Place]:
         cwd = tmp_path / "cwd"
         cwd.mkdir()
         monkeypatch.chdir(cwd)
-        if request.param == "nfs":
-            lab: Lab = request.getfixturevalue("lab")
-            place = place_in_lab(lab, engine, tmp_path, request.node)
-            empty(lab.export_dir)
-        else:
+        if request.param == "mount":
             place = place_of_directories(engine, tmp_path, request.node)
+        else:
+            lab: Lab = request.getfixturevalue("lab")
+            place = place_in_lab(lab, engine, tmp_path, request.node, request.param)
+            empty(lab.export_dir)
         yield place
         left = {file.name for file in cwd.iterdir() if not _VERIFY_STATE.fullmatch(file.name)}
         assert left == set(), "fio has made files in the local folder"
@@ -119,19 +119,22 @@ def fixture_of_places(*kinds: str) -> Callable[..., Place]:
     return fixture
 
 
-def place_in_lab(lab: Lab, engine: Engine, folder: Path, item: pytest.Item) -> Place:
-    """Give the lab's main export."""
-    paths = [lab.path(number) for number in range(PATHS)]
+def place_in_lab(
+    lab: Lab, engine: Engine, folder: Path, item: pytest.Item, kind: str = "nfs"
+) -> Place:
+    """Give the lab's main export, by NFSv3 or as "nfs4" by NFSv4.1."""
+    version = "4.1" if kind == "nfs4" else None
+    paths = [lab.path(number, version=version) for number in range(lab.config.addresses)]
     fio = Fio(engine, enter=lab.command([]), env=lab.environment)
     return Place(
-        kind="nfs",
+        kind=kind,
         fio=FioRunner(fio, ",".join(paths), folder, item),
         engine=engine,
         enter=fio.enter,
         env=fio.env,
         files=lab.export_dir,
         paths=paths,
-        labels=[f"10.77.0.{number + 1}:22049:/export" for number in range(PATHS)],
+        labels=[f"10.77.0.{number + 1}:22049:/export" for number in range(len(paths))],
         cwd=folder / "cwd",
     )
 

@@ -143,7 +143,8 @@ def dd(repeats: int = 3, slower: float = 1.0, seed: int = 1) -> Summary:
 def fsperf(repeats: int = 3, slower: float = 1.0, seed: int = 1) -> Summary:
     """Make a run of fsperf: a cap on each connection, and a link of 9.4 Gbit/s."""
     made = Maker("fsperf", repeats, slower, seed)
-    for client, one in (("nfs3", 725e6), ("mount-v3", 715e6), ("mount-v4.1", 530e6)):
+    clients = {"nfs3": 725e6, "nfs4.1": 720e6, "mount-v3": 715e6, "mount-v4.1": 530e6}
+    for client, one in clients.items():
         for paths, spread in ((1, "job"), *product((2, 3, 4), ("stripe", "roundrobin"))):
             made.add(
                 {"client": client, "paths": paths, "spread": spread},
@@ -160,6 +161,7 @@ def randread(repeats: int = 3, slower: float = 1.0, seed: int = 1) -> Summary:
     """Make a run of randread in the kernel lab."""
     made = Maker("randread", repeats, slower, seed)
     rates = {"rdma-pool": 260e6, "tcp-pool": 480e6, "rdma-mount-v3": 210e6}
+    rates |= {"rdma-pool-v4.1": 250e6, "tcp-pool-v4.1": 450e6}
     rates |= {"rdma-mount-v4.1": 200e6, "tcp-mount": 420e6}
     for transport, rate in rates.items():
         made.add({"transport": transport}, read=rate, block=65536, mean_us=8000, jobs=4)

@@ -12,7 +12,7 @@ import sysconfig
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import pytest
 import typer
@@ -27,6 +27,7 @@ from nfsmulti.demo.place import Loopback, Namespaces, Place
 from nfsmulti.demo.workloads import IN_LAB, ON_LOOPBACK, Workload
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.lab import Fit, Lab, Limits, fit
+from nfsmulti.lab.ganesha import plugins
 from nfsmulti.paths import JOBFILES, PYTHON_TESTS, build_dir
 from nfsmulti.processes import run
 from nfsmulti.report.verdict import Verdict
@@ -57,6 +58,7 @@ from pathlib import Path
 from nfsmulti.demo import command
 command.REPEATS, command.FIT_SECONDS, command.RESULTS = 1, 1.5, Path(sys.argv[1])
 command.ON_LOOPBACK = [replace(one, seconds=0.5) for one in command.ON_LOOPBACK]
+command.IN_LAB = [replace(one, seconds=0.5) for one in command.IN_LAB]
 command.demo()
 """
 
@@ -350,11 +352,16 @@ def test_demo_leaves_figures_a_plot_and_what_to_type(
     assert f"lab start --link {rows['fsperf']['fit']['link'] // 10**6}mbit" in printed
 
 
-@pytest.mark.parametrize(
+_WITHOUT = pytest.mark.parametrize(
     ("enter", "lacking"),
     [(_USER, "not root"), (_CAPABILITIES, "no CAP_SYS_ADMIN and CAP_NET_ADMIN")],
 )
-def test_demo_without_privileges(enter: Sequence[str], lacking: str) -> None:
+
+
+def _short_demo(
+    enter: Sequence[str], lacking: str, then: Sequence[str] = ()
+) -> tuple[str, dict[str, Any]]:
+    """Run a short demo after `enter` and `then`; gives what it printed, and its rows."""
     if privileges.missing() == lacking:
         enter = ()
     # Without CAP_SETPCAP setpriv changes nothing, and succeeds.
@@ -362,19 +369,43 @@ def test_demo_without_privileges(enter: Sequence[str], lacking: str) -> None:
     if probe.stdout.strip() != lacking:
         said = (probe.stderr or probe.stdout).strip()
         missing(MissingError(f"{' '.join(enter)} does not lead to '{lacking}': {said}"))
+    if run([*enter, *then, "true"], timeout=100).status:
+        missing(MissingError("no user namespaces"))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o777)
         python, env = _for_all(enter, folder)
-        argv = [*enter, python, "-c", _SHORT_DEMO, str(folder)]
+        argv = [*enter, *then, python, "-c", _SHORT_DEMO, str(folder)]
         done = run(argv, timeout=250, env={**env, "MPLCONFIGDIR": name}).check()
         (summary,) = folder.glob("demo/*/summary.json")
         rows = json.loads(summary.read_text())["rows"]
-    printed = " ".join(done.stdout.split())
+    assert list(rows) == ["dd", "fsperf", "randread"]
+    assert [len(rows["fsperf"][side][0]["paths"]) for side in ("one", "many")] == [1, 4]
+    return " ".join(done.stdout.split()), rows
+
+
+@_WITHOUT
+def test_demo_without_privileges_in_namespaces_of_its_own(
+    enter: Sequence[str], lacking: str
+) -> None:
+    try:
+        plugins("MEM")
+    except MissingError as error:
+        missing(error)
+    # The user may be kept from reading the script.
+    then = ["sh", "-c", privileges.NAMESPACES.read_text(), "sh"]
+    printed, rows = _short_demo(enter, lacking, then)
+    assert "(nfs-ganesha) with its files in memory, over NFSv4.1, in namespaces" in printed
+    assert "Left out without root: NFSv3, a server process for each path" in printed
+    assert f"lab start --link {rows['fsperf']['fit']['link'] // 10**6}mbit" in printed
+    assert rows["dd"]["many"][0]["write"]["ops"] > 0
+
+
+@_WITHOUT
+def test_demo_without_privileges(enter: Sequence[str], lacking: str) -> None:
+    printed, rows = _short_demo(enter, lacking)
     assert f"not permitted here ({lacking})" in printed
     assert "answers READ from memory and discards WRITE" in printed
     assert "Left out without namespaces: real servers (nfs-ganesha), writes" in printed
     assert "lab start" not in printed
-    assert list(rows) == ["dd", "fsperf", "randread"]
-    assert [len(rows["fsperf"][side][0]["paths"]) for side in ("one", "many")] == [1, 4]
     assert all(row["many"][0]["write"] is None for row in rows.values())

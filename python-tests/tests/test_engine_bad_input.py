@@ -40,11 +40,12 @@ from nfsmulti.machine import versions
 
 pytestmark = pytest.mark.sanitized
 
-place = fixture_of_places("nfs", "mount")
+place = fixture_of_places("nfs", "nfs4", "mount")
 exported = fixture_of_places("nfs")
 mounted = fixture_of_places("mount")
 
 _PORTS = "nfsport=22049&mountport=22050"
+_V41 = "nfsport=22049&version=4.1"
 _MIB = 1 << 20
 
 Options = dict[str, Option]
@@ -62,7 +63,10 @@ _TABLE: dict[str, tuple[Options, list[str]]] = {
         {"pool": "nfs://10.77.0.1/export?nfsport=22049&mountport=9"},
         ["port 9", "Connection refused", "mountport="],
     ),
-    "no rpcbind": ({"pool": "nfs://10.77.0.101/export"}, ["port 111", "Connection refused"]),
+    "no rpcbind": (
+        {"pool": "nfs://10.77.0.101/export"},
+        ["port 111", "refused", "version=4.1 needs neither"],
+    ),
     "wrong export": (
         {"pool": f"nfs://10.77.0.1/wrong?{_PORTS}"},
         ["10.77.0.1:22049:/wrong", "cannot mount", "is that the export's path"],
@@ -84,6 +88,30 @@ _TABLE: dict[str, tuple[Options, list[str]]] = {
     "a file that is a folder": ({"filename": "folder"}, ['"folder"', "Is a directory"]),
     "a folder that is a file": ({"filename": "file/f"}, ['"file/f"', "Not a directory"]),
     "a name that is too long": ({"filename": "n" * 256}, ["nnn", "File name too long"]),
+    "wrong path within the pseudo file system": (
+        {"pool": f"nfs://10.77.0.1/export/no/such?{_V41}"},
+        ["10.77.0.1:22049:/export/no/such", '"no" of the export\'s path', "NFS4ERR_NOENT"],
+    ),
+    "refused NFSv4 port": (
+        {"pool": "nfs://10.77.0.1/export?nfsport=9&version=4.1"},
+        ["10.77.0.1:9:/export", "port 9", "Connection refused"],
+    ),
+    "NFSv4.0": (
+        {"pool": "nfs://10.77.0.1/export?version=4.0"},
+        ["version=4.0", "no sessions", "use 4.1"],
+    ),
+    "MOUNT's port for NFSv4.1": (
+        {"pool": f"nfs://10.77.0.1/export?{_V41}&mountport=22050"},
+        ["10.77.0.1:22049:/export", "mountport=22050", "leave it out"],
+    ),
+    "permission denied for a layout by NFSv4.1": (
+        {"pool": f"nfs://10.77.0.1/squashed?{_V41}"},
+        ['cannot create "f"', "Permission denied", "NFS4ERR_ACCESS"],
+    ),
+    "a folder for NFSv4.1": (
+        {"pool": f"nfs://10.77.0.1/export?{_V41}", "filename": "folder"},
+        ['"folder"', "Is a directory"],
+    ),
     "no RDMA": ({"proto": "rdma"}, ["no RDMA device", "rdma link"]),
 }
 
@@ -205,9 +233,12 @@ def small(lab: Lab) -> Iterator[Path]:
     empty(folder)
 
 
-def test_full_file_system(exported: Place, lab: Lab, small: Path) -> None:
+@pytest.mark.parametrize(("version", "word"), [(None, "NFS3ERR_NOSPC"), ("4.1", "NFS4ERR_NOSPC")])
+def test_full_file_system(
+    exported: Place, lab: Lab, small: Path, version: str | None, word: str
+) -> None:
     result = exported.fio(
-        pool=lab.pool_of(4, export="small"),
+        pool=",".join(lab.path(number, export="small", version=version) for number in range(4)),
         rw="write",
         bs="64k",
         size="8m",
@@ -215,7 +246,8 @@ def test_full_file_system(exported: Place, lab: Lab, small: Path) -> None:
         iodepth=8,
         spread="roundrobin",
     )
-    failed_io(result, "No space left on device", "NFS3ERR_NOSPC", "/small")
+    failed_io(result, "No space left on device", word, "/small")
+    assert said(result) == []
     assert result.report is not None
     assert result.report.error == errno.ENOSPC
     assert small.joinpath("f").stat().st_size <= 8 * _MIB

@@ -25,7 +25,7 @@ from engine_helpers import (
 from nfsmulti.fiorun import Engine, Fio
 from nfsmulti.lab import Lab
 
-place = fixture_of_places("nfs", "mount")
+place = fixture_of_places("nfs", "nfs4", "mount")
 exported = fixture_of_places("nfs")
 mounted = fixture_of_places("mount")
 

@@ -27,6 +27,7 @@ from nfsmulti.fiorun import Option
 from nfsmulti.processes import Process, run
 
 exported = fixture_of_places("nfs")
+export = fixture_of_places("nfs", "nfs4")
 mounted = fixture_of_places("mount")
 
 _MIB = 1 << 20
@@ -79,14 +80,14 @@ def _job_file(place: Place, folder: Path, name: str, *options: str) -> Path:
     return file
 
 
-def test_two_servers(exported: Place, tmp_path: Path) -> None:
+def test_two_servers(export: Place, tmp_path: Path) -> None:
     """Each counts its own jobs: job k of a server is on path k mod P."""
-    write = _job_file(exported, tmp_path, "a", "rw=write", "numjobs=5")
+    write = _job_file(export, tmp_path, "a", "rw=write", "numjobs=5")
     verify = ["rw=randwrite", "verify=crc32c", "iodepth=8", "spread=stripe", "stripe_size=20k"]
-    stripe = _job_file(exported, tmp_path, "b", *verify)
-    with _servers(exported, tmp_path) as clients:
+    stripe = _job_file(export, tmp_path, "b", *verify)
+    with _servers(export, tmp_path) as clients:
         words = [clients[0], str(write), clients[1], str(stripe)]
-        completed = exported.raw(*words, "--output-format=json", env=_CLIENT)
+        completed = export.raw(*words, "--output-format=json", env=_CLIENT)
     assert completed.status == 0, completed.stdout + completed.stderr
     (report,) = _jsons(completed.stdout)
     assert isinstance(report["client_stats"], list)
@@ -94,11 +95,11 @@ def test_two_servers(exported: Place, tmp_path: Path) -> None:
     assert all(job["error"] == 0 for job in report["client_stats"])
     lines = ConnectionStats.read(tmp_path / "stats-a")
     paths = {line.job_number: line.path for line in lines}
-    assert paths == {number: exported.labels[number % 4] for number in range(5)}
+    assert paths == {number: export.labels[number % 4] for number in range(5)}
     striped = ConnectionStats.read(tmp_path / "stats-b")
-    assert [line.path for line in striped] == exported.labels
+    assert [line.path for line in striped] == export.labels
     assert sum(line.write_bytes for line in striped) == _MIB
-    assert len(exported.names()) == 6
+    assert len(export.names()) == 6
 
 
 def test_what_a_server_says_reaches_its_client(exported: Place, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from nfsmulti.fiorun import FioResult, Option
 from nfsmulti.lab import Lab
 from nfsmulti.paths import ROOT
 
-place = fixture_of_places("nfs", "mount")
+place = fixture_of_places("nfs", "nfs4", "mount")
 exported = fixture_of_places("nfs")
 mounted = fixture_of_places("mount")
 

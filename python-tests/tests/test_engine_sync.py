@@ -16,7 +16,7 @@ from engine_helpers import (
     sections,
 )
 
-place = fixture_of_places("nfs", "mount")
+place = fixture_of_places("nfs", "nfs4", "mount")
 exported = fixture_of_places("nfs")
 mounted = fixture_of_places("mount")
 

@@ -24,6 +24,7 @@ _COMMANDS = (
     "fio-releases",
 )
 _LAB_PACKAGES = "nfs-ganesha nfs-ganesha-vfs"
+_MEMORY_LAB_PACKAGES = "nfs-ganesha nfs-ganesha-mem"
 _KERNEL_PACKAGES = "qemu-system-x86 nfs-common nfs-kernel-server"
 
 
@@ -101,10 +102,10 @@ def test_missing_packages_are_named_to_a_user(bare_machine: Machine) -> None:
 @pytest.mark.parametrize(
     ("words", "packages"),
     [
-        ("lab status", _LAB_PACKAGES),
+        ("lab status", _MEMORY_LAB_PACKAGES),
         ("lab kernel", _KERNEL_PACKAGES),
-        ("lab run --per-connection=1gbit -- true", f"{_LAB_PACKAGES} nftables"),
-        ("lab run -- sh --per-connection", _LAB_PACKAGES),
+        ("lab run --per-connection=1gbit -- true", f"{_MEMORY_LAB_PACKAGES} nftables"),
+        ("lab run -- sh --per-connection", _MEMORY_LAB_PACKAGES),
         ("run dd --quick", _LAB_PACKAGES),
         ("run --quick fsperf", f"{_LAB_PACKAGES} {_KERNEL_PACKAGES}"),
     ],
@@ -168,19 +169,40 @@ def test_tests_go_on_without_the_labs_packages(machine: Machine) -> None:
 def test_a_demo_says_first_what_it_will_be(bare_machine: Machine, *, user: bool) -> None:
     bare_machine.program("id", f"echo {1000 if user else 0}")
     bare_machine.program("sudo", "exit 1")
-    if not user:
-        bare_machine.program(
-            "unshare", "echo 'unshare: unshare failed: Permitted by none' >&2; exit 1"
-        )
+    bare_machine.program("unshare", "echo 'unshare: unshare failed: Permitted by none' >&2; exit 1")
     done = bare_machine.run("demo", "--no-install")
     first, second, *others = done.stderr.splitlines()
-    # Root in a rootless container is told so before anything else is looked at.
-    lacking = ["not root"] if user else ["no ", "root of a user namespace alone"]
-    assert first.startswith(tuple(f"nfsmulti: {words}" for words in lacking))
+    assert first.startswith("nfsmulti: not root" if user else "nfsmulti: no ")
     assert "leaves out real servers (nfs-ganesha)" in first
     assert "the whole demo needs root" in second
     assert ("sudo" in second) == user
     assert "nfs-ganesha" not in " ".join(others)
+    assert done.status == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "permitted", "named"),
+    [
+        ("lab run -- true", True, ["nfs-ganesha-mem"]),
+        ("lab run -- true", False, ["nfs-ganesha-mem"]),
+        ("demo", True, ["nfs-ganesha-mem", "nftables"]),
+        ("demo", False, []),
+    ],
+)
+def test_a_user_needs_no_rpcbind(
+    machine: Machine, words: str, permitted: bool, named: list[str]
+) -> None:
+    ours = "nfs-ganesha*|rpcbind|nftables"
+    machine.program(
+        "dpkg-query", f'shift 3; for p; do case $p in {ours}) ;; *) echo "ii  $p";; esac; done'
+    )
+    machine.program("id", "echo 1000")
+    machine.program("cmake", "exit 7")
+    machine.program("unshare", "exit 0" if permitted else "exit 1")
+    done = machine.run(*words.split(), "--no-install")
+    lines = [line for line in done.stderr.splitlines() if "apt-get install" in line]
+    missed = [line.split("--no-install-recommends ")[1].split() for line in lines]
+    assert missed == ([["nfs-ganesha", *named]] if named else [])
     assert done.status == 1
 
 

@@ -18,14 +18,15 @@ import pytest
 from conftest import missing, namespaces, run_harness, start, started_lab
 from typer.testing import CliRunner
 
+from nfsmulti import privileges
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.fiorun import Engine, Fio, Option
-from nfsmulti.lab import Export, Instances, Lab, LabConfig, Limits, background, commands
+from nfsmulti.lab import Export, Instances, Lab, LabConfig, Limits, background, commands, ganesha
 from nfsmulti.lab import state as states
 from nfsmulti.lab.network import Network
 from nfsmulti.lab.state import LabState
-from nfsmulti.paths import PYTHON_TESTS
-from nfsmulti.processes import Identity, Process, find, run
+from nfsmulti.paths import LABS, PYTHON_TESTS
+from nfsmulti.processes import Completed, Identity, Process, find, run
 
 
 def _nfs_versions(lab: Lab, address: str, enter: list[str] | None = None) -> list[int]:
@@ -264,6 +265,65 @@ def test_run_gives_the_commands_status(lab: Lab) -> None:
     done = run_harness(*argv)
     assert done.status == 7
     assert done.stdout.startswith("nfs://127.0.0.1/export?")
+
+
+_UNPRIVILEGED = ("setpriv", "--bounding-set=-sys_admin,-net_admin", "--inh-caps=-all")
+_VERIFIED = (
+    "fio --name=t --ioengine=external:$0 --pool=lab --spread=stripe --nconnect=2 --rw=write --bs=4k"
+    " --size=2m --verify=crc32c --filename=f && echo $POOL"
+)
+
+
+def _without_privileges(*words: str, own_namespaces: bool = False) -> Completed:
+    """Run the harness as ./nfsmulti does for who lacks a lab's privileges."""
+    try:
+        ganesha.plugins("MEM")
+    except MissingError as error:
+        missing(error)
+    enter = [] if privileges.missing() else [*_UNPRIVILEGED]
+    if own_namespaces:
+        enter += ["sh", str(privileges.NAMESPACES)]
+        if run([*enter, "true"], timeout=60).status:
+            missing(MissingError("no user namespaces"))
+    env = {"PYTHONPATH": str(PYTHON_TESTS)}
+    return run([*enter, sys.executable, "-m", "nfsmulti", *words], timeout=240, env=env).check()
+
+
+def test_a_lab_in_namespaces_of_its_users_own(engine: Engine) -> None:
+    """It is used and stopped from outside these. Its caps are those of any lab."""
+    name = f"own{os.getpid()}"
+    words = ["--id", name, "--addresses", "2", "--per-address", "800mbit"]
+    started = _without_privileges("lab", "start", *words, own_namespaces=True)
+    try:
+        assert f"lab {name} is up" in started.stdout
+        assert "left out: NFSv3, a server for each address, and data" in started.stderr
+        command = ["sh", "-c", _VERIFIED, str(engine.library)]
+        done = _without_privileges("lab", "exec", "--id", name, "--", *command)
+        assert "4 connections on 2 paths: 512 reads, 512 writes" in done.stdout
+        url = "nfs://10.77.0.{}/export?nfsport=22049&version=4.1"
+        assert f"{url.format(1)},{url.format(2)}\n" in done.stdout
+        shown = ["tc", "class", "show", "dev", "v1"]
+        done = _without_privileges("lab", "exec", "--id", name, "--", *shown)
+        assert done.stdout.count("ceil 800Mbit") == 2
+    finally:
+        stopped = _without_privileges("lab", "stop", "--id", name)
+    assert f"lab {name} stopped" in stopped.stdout
+
+
+def test_a_lab_without_namespaces_serves_this_machine_alone(engine: Engine) -> None:
+    script = f"{_VERIFIED} && cat {LABS}/*/server-0.0.0.0/ganesha.conf"
+    command = ["sh", "-c", script, str(engine.library)]
+    done = _without_privileges("lab", "run", "--addresses", "2", "--", *command)
+    assert "without namespaces also the limits of rates" in done.stderr
+    assert "4 connections on 2 paths: 512 reads, 512 writes" in done.stdout
+    assert "\nnfs://127.0.0.1/export?nfsport=" in done.stdout
+    assert "Access_Type = NONE; CLIENT { Clients = 127.0.0.0/8;" in done.stdout
+
+
+def test_a_server_that_keeps_its_files_in_memory_has_one_export() -> None:
+    for more in ({"size": "1g"}, {"exports": (Export("export"), Export("ro"))}):
+        with pytest.raises(HarnessError, match="leave out --ro and --size"):
+            LabConfig(memory=True, **more)
 
 
 def test_bad_options() -> None:

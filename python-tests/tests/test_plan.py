@@ -13,9 +13,10 @@ import pytest
 from run_helpers import made_record, own_cells
 
 from nfsmulti.errors import HarnessError
+from nfsmulti.lab import Lab, LabConfig
 from nfsmulti.run import factors
 from nfsmulti.run.fiocommand import jobfile_options
-from nfsmulti.run.place import OnPool, split_pool
+from nfsmulti.run.place import InLab, OnPool, split_pool
 from nfsmulti.run.plan import Plan, crossed, name_of, ordered
 from nfsmulti.run.progress import expected_seconds
 from nfsmulti.run.record import Record
@@ -75,6 +76,31 @@ def test_cells_that_would_share_a_folder_are_refused() -> None:
 def test_paths_that_a_pool_lacks_are_named() -> None:
     for urls, said in ((1, "2 to 4 paths: the pool has 1"), (3, "4 to 4 paths: the pool has 3")):
         assert said in SCENARIOS["fsperf"].own_cells(Scale(), OwnPool(urls=urls, mounts=1))[1]
+
+
+def test_cells_of_a_version_get_pools_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def pool_of(_lab: Lab, count: int) -> str:
+        return ",".join(
+            f"nfs://10.77.0.{n}/export?nfsport=9&mountport=8" for n in range(1, count + 1)
+        )
+
+    monkeypatch.setattr(Lab, "pool_of", pool_of)
+    scenario = SCENARIOS["fsperf"]
+    config = scenario.places["lab"]
+    assert isinstance(config, LabConfig)
+    for spec in scenario.cells(Scale()):
+        if spec.place == "lab":
+            paths = InLab(config).pool(spec).split(",")
+            v3 = spec.factors["client"] == "nfs3"
+            assert len(paths) == spec.paths
+            assert {path.partition("?")[2] for path in paths} == {
+                "nfsport=9&mountport=8" if v3 else "nfsport=9&version=4.1"
+            }
+    (cell,) = crossed(scenario.cells(Scale())[:1], {"nfsvers": ("4.1",)})
+    assert InLab(config).pool(cell) == "nfs://10.77.0.1/export?nfsport=9"
+    own = scenario.own_cells(Scale(), OwnPool(urls=4, mounts=0, url_version="4.1"))[0]
+    assert {cell.factors["client"] for cell in own} == {"nfs4.1"}
+    assert not any(cell.query for cell in own)
 
 
 def test_newest_run_is_found_past_a_broken_one(
@@ -173,6 +199,8 @@ def test_paths_of_a_pool_are_words_of_its_grammar(tmp_path: Path) -> None:
     assert split_pool(",".join(paths)) == paths
     place = OnPool(pool)
     assert place.offers == OwnPool(urls=3, mounts=1)
+    assert OnPool("nfs://127.0.0.[1-2]/a?version=4.1").offers.url_version == "4.1"
+    assert OnPool("nfs://127.0.0.1/a?version=4.1,nfs://127.0.0.1/a").offers.url_version == ""
     spec = own_cells("dd", Scale(True))[0]
     assert place.pool(dataclasses.replace(spec, paths=2)) == ",".join(paths[:2])
     assert place.mounts(spec) == [str(tmp_path)]
@@ -182,6 +210,6 @@ def test_options_of_the_engine_leave_out_what_other_engines_do(tmp_path: Path) -
     request = Request(quick=True, repeat=1, factors={"nconnect": (1, 4), "iodepth": (1,)})
     plan = begun(tmp_path, request, "randread").plan
     assert {cell.spec.client for cell in plan.cells} == {"pool"}
-    assert len(plan.cells) == 4
+    assert len(plan.cells) == 8
     assert len(plan.left_out) == 1
     assert "nconnect is not theirs" in plan.left_out[0]

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pytest
-from engine_helpers import done, said, sections
+from engine_helpers import done, refused, said, sections
 from scripted_jobs import (
     BOTH,
     KIB,
@@ -32,6 +32,7 @@ from nfsmulti.scripted import (
     AcceptStat,
     Answer,
     Call,
+    Export,
     Hook,
     Nfs,
     ScriptedServer,
@@ -348,11 +349,11 @@ _NO_LIMITS: dict[str, tuple[Case, str]] = {
     "rtmax 0": (Case(rtmax=0), "server max rsize of 0"),  # libnfs's own words
     "rtmax 0 at the second look": (
         Case(own_limits(0, MIB)),
-        "offers rtmax 0 and wtmax 1048576 (FSINFO): neither may be 0",
+        "offers READs of 0 bytes and WRITEs of 1048576: neither may be 0",
     ),
     "wtmax 0 at the second look": (
         Case(own_limits(MIB, 0)),
-        "offers rtmax 1048576 and wtmax 0 (FSINFO): neither may be 0",
+        "offers READs of 1048576 bytes and WRITEs of 0: neither may be 0",
     ),
 }
 
@@ -366,6 +367,11 @@ def test_servers_that_take_nothing_are_refused(limits: Outcomes, name: str) -> N
     (line,) = said(result)
     assert _NO_LIMITS[name][1] in line
     assert not limits[name].server.calls(*DATA)
+
+
+def test_an_nfsv4_server_that_takes_nothing_is_refused(client: Client) -> None:
+    with ScriptedServer(export=Export(rtmax=0)) as server:
+        refused(client(server, pool=server.url4()), "offers READs of 0 bytes")
 
 
 def test_the_smallest_limits_serve(client: Client, server: ScriptedServer) -> None:

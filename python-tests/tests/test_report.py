@@ -204,6 +204,28 @@ def test_fsperf_holds_each_client_against_its_own_figure() -> None:
     assert "over-time-mount-v4-1.png" in text
 
 
+def test_fsperf_says_where_its_limits_rule_a_published_ratio_out() -> None:
+    lab = {"link": "9400mbit", "per_address": "6200mbit", "burst": "2m"}
+    guest = {"link": "118mbit", "per_mount": "78mbit"}
+    wider = {**lab, "per_address": "4000mbit"}
+    for limits, ruled_out in (
+        (lab, True),
+        ({"lab": lab, "guest": guest}, True),
+        ({"lab": wider, "guest": guest}, False),
+        ({}, False),
+    ):
+        place = {**made_runs.PLACE, "limits": limits}
+        text = report_of(dataclasses.replace(made_runs.fsperf(), place=place))
+        told = re.search(r"NFSv4\.1 from user space: .* published were 2\.09 times\. (.*)", text)
+        assert told
+        cannot = (
+            "That cannot appear here: NFSv3 and NFSv4.1 share one cap, and the link carries 1.52"
+        )
+        assert told[1].startswith(cannot) == ruled_out, limits
+        assert ("The story" in told[1]) != ruled_out, limits
+        assert re.search(r"NFSv3 from user space: .* 1\.53 times\. The story holds here\.", text)
+
+
 def test_fsperf_counts_jain_where_the_run_did_not() -> None:
     made = made_runs.Maker("fsperf")
     made.add(
@@ -231,14 +253,16 @@ def test_randread_shows_jobs_and_totals_in_fios_terms() -> None:
         r"The RDMA pool reads 1\.3\d \(1\.\d\d to 1\.\d\d\) times what that mount", text
     )
     assert re.search(r"\| 4178 MiB/s \(4381 MB/s\), 66.8k IOPS \| 19\d MiB/s \(2\d\d MB/s\)", text)
-    assert text.count("| tcp-pool |") == 6  # all jobs, four of them, and CPU
+    for version, ratio in (("", "RDMA"), ("-v4.1", "TCP")):
+        assert text.count(f"| tcp-pool{version} |") == 6  # all jobs, four of them, and CPU
+        assert re.search(rf"NFSv4\.1 reads 0\.9\d .{{,20}} what NFSv3 does by the {ratio}", text)
     assert "| published | 4,178 |" in text
 
 
 def test_randreads_cpu_is_that_of_a_job_as_the_published_one_is() -> None:
     text = report_of(made_runs.randread())
     transports = text[text.index("| transport | bw, MiB/s") : text.index("| published | 4,178 |")]
-    assert len(re.findall(r"\| 4\.20 \| 30\.0 \|", transports)) == 5
+    assert len(re.findall(r"\| 4\.20 \| 30\.0 \|", transports)) == 7
     assert "| usr %, per job | sys %, per job |" in transports
 
 

@@ -49,9 +49,9 @@ _IN_LAB = (
     " what it can carry."
 )
 _IN_MEMORY = (
-    "A real NFS server (nfs-ganesha) that keeps its files in memory and speaks NFSv4.1, in namespaces"
-    " that any user may make. What this machine carries without limits is measured first;"
-    " then the link and each path (of randread each connection) are limited to what it can carry."
+    "A real NFS server (nfs-ganesha) with its files in memory, over NFSv4.1, in namespaces that any"
+    " user may make. What this machine carries without limits is measured first; then the link and"
+    " each path (of randread each connection) are limited to what it can carry."
 )
 _ON_LOOPBACK = (
     "Without namespaces, which are not permitted here ({lacking}). The server is the benchmark's"

@@ -31,9 +31,10 @@ app = typer.Typer(
 _out = Console(highlight=False, soft_wrap=True)
 
 _IN_MEMORY = (
-    "nfsmulti: without root's rights, one nfs-ganesha serves all addresses from its memory; left out:"
-    " NFSv3, a server for each address, and all data of a file beyond its first 2 MiB"
+    "nfsmulti: {}: one nfs-ganesha serves all addresses from its memory; left out: NFSv3, a server"
+    " for each address, and data of a file beyond its first 2 MiB"
 )
+_ON_LOOPBACK = "; without namespaces also the limits of rates, and a network of its own"
 
 _Addresses = Annotated[int, typer.Option(help="Server addresses, each a path of the pool.")]
 _Instances = Annotated[Instances, typer.Option(help="Server processes: one, or one per address.")]
@@ -169,9 +170,10 @@ def _config(
     read_only: bool,
     size: str | None,
 ) -> LabConfig:
-    memory = privileges.missing() is not None
-    if memory and privileges.namespaces():
-        print(_IN_MEMORY, file=sys.stderr)
+    if lacking := privileges.missing():
+        local = local or not (privileges.namespaces() or limits)
+        more = _ON_LOOPBACK if local else ""
+        print(_IN_MEMORY.format(lacking) + more, file=sys.stderr)
     return LabConfig(
         addresses=addresses,
         instances=instances,
@@ -179,7 +181,7 @@ def _config(
         limits=limits,
         size=size,
         exports=(EXPORT, READ_ONLY) if read_only else (EXPORT,),
-        memory=memory,
+        memory=lacking is not None,
     )
 
 

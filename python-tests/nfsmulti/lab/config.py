@@ -68,6 +68,9 @@ class LabConfig:
     `memory` is for those who may not export files: one nfs-ganesha that keeps them in its memory
     (FSAL_MEM) serves all addresses, by NFSv4.1 alone. Of each file it stores the first 2 MiB; what
     is read beyond that is not what was written.
+
+    `versions` are those of NFS that the others serve. With `lease`, NFSv4's lease and the grace
+    period after a restart last so many seconds; else there is no grace period.
     """
 
     addresses: int = 4
@@ -79,6 +82,8 @@ class LabConfig:
     exports: tuple[Export, ...] = (EXPORT,)
     hosts: int = 0
     memory: bool = False
+    versions: tuple[int, ...] = (3, 4)
+    lease: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot be built."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nfsmulti.errors import HarnessError, MissingError
-from nfsmulti.lab.config import Export
+from nfsmulti.lab.config import LabConfig
 from nfsmulti.processes import Process, apt_line
 
 _READY = b"NFS SERVER INITIALIZED"
@@ -21,9 +21,11 @@ _MISCONFIGURED = b"config_errs_to_log"  # it leaves out what it does not underst
 _COMPLAINT = re.compile(rb"config_errs_to_log|:(?!DBUS|NFS CB)[A-Z ]+:(CRIT|MAJ|FATAL) :")
 _READY_SECONDS = 60.0
 
-# NFSv3 needs an rpcbind to register with: the lab has its own where it serves that. Attr_Expiration_Time = 0, because
-# tests change files behind the server's back. Beyond RPC_Max_Connections, 1024 by default, it ends
-# what it has just accepted.
+# NFSv3 needs an rpcbind to register with: the lab has its own where it serves that.
+# Attr_Expiration_Time and Dir_Chunk are 0, because tests change files behind the server's back.
+# Without Server_Owner and Server_Scope all instances of a machine would say that they are one
+# server (RFC 8881, 2.10.5). Beyond RPC_Max_Connections, 1024 by default, it ends what it has just
+# accepted.
 _CONFIG = string.Template("""\
 NFS_CORE_PARAM {
 	Bind_Addr = $address;
@@ -37,12 +39,15 @@ NFS_CORE_PARAM {
 	mount_path_pseudo = true;
 	Plugins_Dir = "$plugins";
 }
+MDCACHE { Dir_Chunk = 0; }
 NFS_KRB5 { Active_krb5 = false; }
 NFSv4 {
-	Graceless = true;
+	$lease
 	RecoveryBackend = fs;
 	RecoveryRoot = "$recovery";
 	Only_Numeric_Owners = true;
+	Server_Owner = "$address";
+	Server_Scope = "$address";
 }
 EXPORT_DEFAULTS { SecType = sys; Protocols = $protocols; Transports = TCP; }
 MEM { Inode_Size = 0x200000; }
@@ -50,12 +55,17 @@ $exports
 LOG { Default_Log_Level = EVENT; }
 """)
 
+_LEASE = "Lease_Lifetime = {0}; Grace_Period = {0};"
+ANY = "0.0.0.0"
+_ACCESS = "Access_Type = {};"
+_ON_LOOPBACK = "Access_Type = NONE; CLIENT {{ Clients = 127.0.0.0/8; Access_Type = {}; }}"
+
 _EXPORT = string.Template("""\
 EXPORT {
 	Export_Id = $id;
 	Path = "$path";
 	Pseudo = "/$name";
-	Access_Type = $access;
+	$access
 	Squash = $squash;
 	PrivilegedPort = $privileged;
 	MaxRead = $transfer;
@@ -65,7 +75,7 @@ EXPORT {
 }""")
 
 
-def _plugins(fsal: str) -> Path:
+def plugins(fsal: str) -> Path:
     """Find the folder of Ganesha's file systems, with `fsal` in it; raises MissingError."""
     for plugin in Path("/usr/lib").glob(f"**/ganesha/libfsal{fsal.lower()}.so"):
         return plugin.parent
@@ -86,15 +96,16 @@ class Server:
     """An nfs-ganesha that can be stopped, killed, paused and started again.
 
     `enter` are the words before its command (they lead into the lab's namespaces); `volumes` is the
-    folder of the exported file systems, as it is seen from there, or None for one that keeps files in
-    its memory and speaks NFSv4 alone; `folder` takes its files; `started` is told of each new process.
+    folder of the exported file systems, as it is seen from there, or None for one that keeps its
+    files in memory and speaks NFSv4 alone; `folder` takes its own; `started` is told of each new
+    process. Where it listens on all of the machine's addresses it serves this machine alone.
     """
 
     def __init__(
         self,
         endpoint: Endpoint,
         *,
-        exports: Sequence[Export],
+        config: LabConfig,
         volumes: Path | None,
         folder: Path,
         enter: Sequence[str],
@@ -107,29 +118,30 @@ class Server:
         self._output = folder / "ganesha.out"
         self._folder = folder
         self._process: Process | None = None
-        fsal, protocols = ("VFS", "3, 4") if volumes else ("MEM", "4")
-        recovery = folder / "recovery"
-        recovery.mkdir(parents=True)
+        fsal, versions = ("VFS", config.versions) if volumes else ("MEM", (4,))
+        self._recovery = folder / "recovery"
+        self._recovery.mkdir(parents=True)
         blocks = [
             _EXPORT.substitute(
                 id=number,
                 name=export.name,
                 path=(volumes or Path("/")) / export.volume,
                 fsal=fsal,
-                access=export.access,
+                access=(_ON_LOOPBACK if endpoint.address == ANY else _ACCESS).format(export.access),
                 squash=export.squash,
                 transfer=export.transfer,
                 privileged=str(export.privileged).lower(),
             )
-            for number, export in enumerate(exports, start=1)
+            for number, export in enumerate(config.exports, start=1)
         ]
         text = _CONFIG.substitute(
             address=endpoint.address,
             nfs_port=endpoint.nfs_port,
             mount_port=endpoint.mount_port,
-            protocols=protocols,
-            plugins=_plugins(fsal),
-            recovery=recovery,
+            protocols=", ".join(map(str, versions)),
+            lease=_LEASE.format(config.lease) if config.lease else "Graceless = true;",
+            plugins=plugins(fsal),
+            recovery=self._recovery,
             exports="\n".join(blocks),
         )
         (folder / "ganesha.conf").write_text(text)
@@ -143,6 +155,11 @@ class Server:
     def pid(self) -> int | None:
         """The process id while it runs."""
         return self._process.pid if self._process is not None and self.running else None
+
+    @property
+    def clients(self) -> list[str]:
+        """NFSv4's clients that hold a client ID: it notes them for its next start."""
+        return [entry.name for entry in self._recovery.glob("v4recov/*/*")]
 
     def start(self) -> None:
         """Start and wait until it serves. Raises HarnessError with its log where it does not."""

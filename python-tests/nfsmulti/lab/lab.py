@@ -30,7 +30,7 @@ from nfsmulti import privileges
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.lab import state as states
 from nfsmulti.lab.config import MAIN_VOLUME, LabConfig
-from nfsmulti.lab.ganesha import Endpoint, Server
+from nfsmulti.lab.ganesha import ANY, Endpoint, Server
 from nfsmulti.lab.limits import Limits
 from nfsmulti.lab.network import Network
 from nfsmulti.lab.state import LabState
@@ -51,7 +51,8 @@ fi"""
 class Lab:
     """Servers, their network and their file systems; started by `with` or start().
 
-    It needs root; with `memory` in its configuration, root of a user namespace will do.
+    It needs root. With `memory` in its configuration, root of a user namespace will do, and a local
+    one needs no privilege.
 
     Raises MissingError naming a component that is not installed, HarnessError where a server does
     not start; nothing is left behind then.
@@ -73,14 +74,16 @@ class Lab:
     def start(self) -> Self:
         """Bring everything up and wait until each server serves."""
         memory = self.config.memory
-        if (lacking := privileges.missing()) and not (memory and privileges.namespaces()):
+        allowed = memory and (self.config.local or privileges.namespaces())
+        if (lacking := privileges.missing()) and not allowed:
             raise MissingError(
                 f"a lab makes namespaces, links and mounts, which is not permitted here: {lacking}",
                 "run it as root, with CAP_SYS_ADMIN and CAP_NET_ADMIN",
             )
         nft = ["nft"] if self.config.limits.per_connection else []
+        network = [] if memory and self.config.local else ["ip", "tc"]
         rpcbind = [] if memory else ["rpcbind"]
-        for program in ("ip", "tc", "ganesha.nfsd", *rpcbind, *nft):
+        for program in ("ganesha.nfsd", *network, *rpcbind, *nft):
             find(program)
         with contextlib.ExitStack() as undo:
             self._claim(undo)
@@ -142,11 +145,11 @@ class Lab:
         """Give the pool of the first `count` addresses, and of another export if need be."""
         return ",".join(self.path(number, export=export) for number in range(count))
 
-    def path(self, number: int, *, export: str = MAIN_VOLUME) -> str:
-        """Give the path over the address `number`, counted from 0."""
+    def path(self, number: int, *, export: str = MAIN_VOLUME, version: str | None = None) -> str:
+        """Give the path over the address `number`, counted from 0; `version` is 4.1 or 4.2."""
         if not 0 <= number < self.config.addresses:
             raise IndexError(f"this lab has {self.config.addresses} addresses")
-        return self._url(self.server(number).endpoint, self._addresses()[number], export)
+        return self._url(self.server(number).endpoint, self._addresses()[number], export, version)
 
     def server(self, number: int) -> Server:
         """Give the server behind the address `number`, counted from 0."""
@@ -230,7 +233,7 @@ class Lab:
     def _start_servers(self, undo: contextlib.ExitStack) -> None:
         """Start one server after the other: two at once would spoil each other's registration."""
         if self._anchor is None:
-            enter = self.network.enter(self.network.server)
+            enter = [] if self.config.local else self.network.enter(self.network.server)
         else:
             spaces = ["--mount", "--root", *([] if self.config.local else ["--net"])]
             enter = ["nsenter", f"--target={self._anchor.pid}", *spaces, "--"]
@@ -238,7 +241,7 @@ class Lab:
             name = f"server-{endpoint.address.replace(':', '_')}"
             server = Server(
                 endpoint,
-                exports=self.config.exports,
+                config=self.config,
                 volumes=None if self.config.memory else _VOLUMES,
                 folder=self.folder / name,
                 enter=enter,
@@ -252,6 +255,8 @@ class Lab:
         if self.config.one_instance and not self.config.local:
             return [Endpoint("::", *_PORTS)]
         addresses = self._addresses()
+        if self.config.local and self.config.memory:
+            return [Endpoint(ANY, *_free_ports(ANY))]
         if self.config.local:
             return [Endpoint(address, *_free_ports(address)) for address in addresses]
         if self.config.ipv6:
@@ -282,9 +287,12 @@ class Lab:
             self._state.processes[name] = Identity.of(process.pid)
             self._state.write()
 
-    def _url(self, endpoint: Endpoint, address: str, export: str) -> str:
+    def _url(
+        self, endpoint: Endpoint, address: str, export: str, version: str | None = None
+    ) -> str:
         host = f"[{address}]" if ":" in address else address
-        more = "version=4.1" if self.config.memory else f"mountport={endpoint.mount_port}"
+        version = version or ("4.1" if self.config.memory else None)
+        more = f"version={version}" if version else f"mountport={endpoint.mount_port}"
         return f"nfs://{host}/{export}?nfsport={endpoint.nfs_port}&{more}"
 
 

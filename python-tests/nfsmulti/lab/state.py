@@ -58,8 +58,8 @@ class LabState:
 
         The lab of a user who is not root lies in a user namespace, with an own /run.
         """
-        user = "/proc/{}/ns/user".format
-        if not self.enter or os.readlink(user(self.owner.pid)) == os.readlink(user("self")):
+        user = Path(f"/proc/{self.owner.pid}/ns/user")
+        if not self.enter or user.samefile("/proc/self/ns/user"):
             return self.enter
         network, root = Network(self.id), f"/proc/{self.owner.pid}/root"
         _, *rest = network.enter(network.client, root)
@@ -122,8 +122,11 @@ def lock() -> AbstractContextManager[None]:
 
 
 def port_lock() -> AbstractContextManager[None]:
-    """Keep other harnesses of this machine from choosing ports meanwhile."""
-    return _locked(_PORT_LOCK)
+    """Keep other harnesses of this machine from choosing ports meanwhile.
+
+    Who may not write to /run keeps off those of this checkout.
+    """
+    return _locked(_PORT_LOCK if os.access(_PORT_LOCK.parent, os.W_OK) else LABS / ".ports.lock")
 
 
 def _all() -> list[LabState]:

@@ -14,7 +14,7 @@ from enum import StrEnum
 
 from nfsmulti.stats.ratio import Ratio
 
-_OF_THEIRS, _OF_THEIR_GAIN = 0.9, 0.5
+OF_THEIRS, _OF_THEIR_GAIN = 0.9, 0.5
 
 
 class Verdict(StrEnum):
@@ -41,7 +41,7 @@ def judge(ours: Ratio | None, theirs: float) -> Verdict:
         return Verdict.UNTOLD
     in_kind = 1 + _OF_THEIR_GAIN * (theirs - 1)
     if ours.above(1):
-        if ours.value >= _OF_THEIRS * theirs:
+        if ours.value >= OF_THEIRS * theirs:
             return Verdict.HOLDS
         if ours.low is not None and ours.value >= in_kind:
             return Verdict.IN_KIND

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, Self
-from urllib.parse import quote
+from urllib.parse import parse_qs, quote, urlsplit
 
 from nfsmulti.doctor.pool import pool_lines
 from nfsmulti.errors import HarnessError
@@ -18,6 +18,7 @@ from nfsmulti.machine import versions
 from nfsmulti.scenarios import CellSpec, OwnPool
 
 _BLOCK = 1 << 20
+_MOUNT_PORT = re.compile(r"&mountport=\d+")
 # What nfsmulti-pool says of a path beside its arguments.
 _NOT_ARGUMENTS = {"kind", "label", "host", "export", "address"}
 
@@ -81,8 +82,11 @@ class InLab:
         self._lab.stop()
 
     def pool(self, spec: CellSpec) -> str:
-        """Give the pool of the lab's first addresses."""
-        return self._lab.pool_of(spec.paths)
+        """Give the pool of the lab's first addresses. NFSv4 has no MOUNT, and no port for it."""
+        pool = self._lab.pool_of(spec.paths)
+        if "version=4" in spec.query or spec.options.get("nfsvers", 3) != 3:
+            pool = _MOUNT_PORT.sub("", pool)
+        return ",".join(f"{path}&{spec.query}".rstrip("&") for path in pool.split(","))
 
     def mounts(self, spec: CellSpec) -> list[str]:
         """Refuse: this machine's kernel is not asked to mount anything."""
@@ -125,9 +129,12 @@ class OnPool:
     @property
     def offers(self) -> OwnPool:
         """What a scenario may use of it."""
-        versions = {nfs_version(folder) for folder in self._mounts}
-        version = versions.pop() if len(versions) == 1 else ""
-        return OwnPool(urls=len(self._urls), mounts=len(self._mounts), version=version)
+        return OwnPool(
+            urls=len(self._urls),
+            mounts=len(self._mounts),
+            version=_the_one(map(nfs_version, self._mounts)),
+            url_version=_the_one(map(_url_version, self._urls)),
+        )
 
     def pool(self, spec: CellSpec) -> str:
         """Give the first paths: the URLs, or mounts where it has no URL."""
@@ -168,6 +175,17 @@ def _path_text(line: dict[str, Any]) -> str:
         known["soft" if known.pop("soft") else "hard"] = None
     words = [key if value is None else f"{key}={value}" for key, value in known.items()]
     return f"nfs://{host}{quote(line['export'])}" + (f"?{'&'.join(words)}" if words else "")
+
+
+def _the_one(versions: Iterable[str]) -> str:
+    """Give the version where all are the same, "" where there are none or several."""
+    found = set(versions)
+    return found.pop() if len(found) == 1 else ""
+
+
+def _url_version(path: str) -> str:
+    """Give the version of NFS that a path of a pool asks for."""
+    return parse_qs(urlsplit(path).query).get("version", ["3"])[0]
 
 
 def nfs_version(folder: str) -> str:

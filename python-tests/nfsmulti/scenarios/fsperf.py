@@ -50,14 +50,14 @@ _PLACES: dict[str, Place] = {"lab": _LAB, "guest": _GUEST}
 
 
 def _cells(scale: Scale) -> list[CellSpec]:
-    clients = [("nfs3", "lab"), *((client, "guest") for client in _GUEST.mounts)]
+    clients = [("nfs3", "lab"), ("nfs4.1", "lab"), *((name, "guest") for name in _GUEST.mounts)]
     return [cell for client, place in clients for cell in _cells_of(client, place, scale, _PATHS)]
 
 
 def _own_cells(scale: Scale, pool: OwnPool) -> tuple[list[CellSpec], list[str]]:
     cells, said = [], []
     if pool.urls:
-        cells += _cells_of("nfs3", OWN, scale, min(_PATHS, pool.urls))
+        cells += _cells_of(f"nfs{pool.url_version}", OWN, scale, min(_PATHS, pool.urls))
     if pool.mounts:
         client = f"mount-v{pool.version}" if pool.version else "mount"
         cells += _cells_of(client, OWN, scale, min(_PATHS, pool.mounts))
@@ -78,7 +78,7 @@ def _cells_of(client: str, place: str, scale: Scale, most: int) -> list[CellSpec
 
 def _cell(client: str, place: str, scale: Scale, paths: int, spread: str) -> CellSpec:
     seconds = scale.seconds(4, 20)
-    mounted = client != "nfs3"
+    mounted = not client.startswith("nfs")
     size = _GUEST_BYTES if place == "guest" or scale.cell_seconds else _BYTES
     options: dict[str, Factor | None] = {"spread": spread, "size": size, **timed(seconds)}
     kind: Client = "mounts" if mounted else "pool"
@@ -89,6 +89,7 @@ def _cell(client: str, place: str, scale: Scale, paths: int, spread: str) -> Cel
         options=options,
         seconds=seconds,
         client=kind,
+        query="version=4.1" if (client, place) == ("nfs4.1", "lab") else "",
         mounts=client if mounted else "",
         paths=paths,
         files={"fsperf": size},

@@ -9,7 +9,12 @@ from nfsmulti.summary import Factor
 
 _FILES = {"1.txt": 10_000_000}
 _JOBS = 4
-_POOLS = {"rdma-pool": "proto=rdma", "tcp-pool": "proto=tcp"}
+_POOLS = {
+    "rdma-pool": "proto=rdma",
+    "rdma-pool-v4.1": "proto=rdma&version=4.1",
+    "tcp-pool": "proto=tcp",
+    "tcp-pool-v4.1": "proto=tcp&version=4.1",
+}
 # What the publication mounted with; its intr means nothing any more (nfs(5)), its async is nothing
 # that a reader meets.
 _OPTIONS = ("hard", "noatime", "nodiratime", "nolock", "noresvport")

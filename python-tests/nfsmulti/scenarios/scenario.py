@@ -69,11 +69,15 @@ Place = LabConfig | GuestPlace
 
 @dataclass(frozen=True)
 class OwnPool:
-    """What the pool of a user has: URLs, kernel mounts, and these mounts' version of NFS."""
+    """What the pool of a user has: URLs and kernel mounts, each with their version of NFS.
+
+    A version is "" where it is not known, or not one.
+    """
 
     urls: int
     mounts: int
     version: str = ""
+    url_version: str = "3"
 
     @property
     def paths(self) -> int:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """randread: four jobs that read a small file at random, over RDMA and TCP, by pools and mounts.
 
-Factor: transport (rdma-pool, tcp-pool, rdma-mount-v3, rdma-mount-v4.1, tcp-mount, pool).
+Factor: transport (rdma-pool, rdma-pool-v4.1, tcp-pool, tcp-pool-v4.1, rdma-mount-v3,
+rdma-mount-v4.1, tcp-mount, pool).
 """
 
 from __future__ import annotations
@@ -22,10 +23,19 @@ _TRANSPORTS = {
     _THEIRS: "the kernel's mount over RDMA, NFSv4.1",
     "rdma-mount-v3": "the kernel's mount over RDMA, NFSv3",
     "rdma-pool": "an RDMA pool",
+    "rdma-pool-v4.1": "an RDMA pool, NFSv4.1",
     "tcp-mount": "the kernel's mount over TCP",
     "tcp-pool": "a TCP pool",
+    "tcp-pool-v4.1": "a TCP pool, NFSv4.1",
     "pool": "the pool",
 }
+# Transports whose rates are told as a ratio.
+_RATIOS = (
+    ("rdma-pool", _THEIRS, "The RDMA pool reads {} times what that mount does here."),
+    ("rdma-pool", "tcp-pool", "Over RDMA a pool reads {} times what it does over TCP."),
+    ("rdma-pool-v4.1", "rdma-pool", "NFSv4.1 reads {} times what NFSv3 does by the RDMA pool."),
+    ("tcp-pool-v4.1", "tcp-pool", "NFSv4.1 reads {} times what NFSv3 does by the TCP pool."),
+)
 _DIFFERS = (
     "40 GbE adapters move the data there; an RDMA device in software (rdma_rxe) costs processor"
     f" time. {conditions.KERNEL_LAB}"
@@ -191,12 +201,9 @@ def _answer(summary: Summary, transports: list[str]) -> list[str]:
         f" {_TRANSPORTS[best]}, the fastest here; published were {_PUBLISHED_MIB} MiB/s by the"
         " kernel's RDMA mount."
     )
-    ratio = Ratio.of(_rate(summary, "rdma-pool"), _rate(summary, _THEIRS))
-    if ratio:
-        words += f" The RDMA pool reads {ratio.text} times what that mount does here."
-    ratio = Ratio.of(_rate(summary, "rdma-pool"), _rate(summary, "tcp-pool"))
-    if ratio:
-        words += f" Over RDMA a pool reads {ratio.text} times what it does over TCP."
+    for one, other, sentence in _RATIOS:
+        if ratio := Ratio.of(_rate(summary, one), _rate(summary, other)):
+            words += f" {sentence.format(ratio.text)}"
     story = (
         "The publication has one figure, of its hardware, and no ratio: whether that figure holds"
         " can be told on such hardware alone, by the same command."
