@@ -417,6 +417,18 @@ LAB = [
         brief=[(WRITE, HARD), (SYNC, HARD), (HOLD, HARD)],
     ),
     Row(
+        LabFault(
+            name="NFSv4.1: server killed, back after 0.5 s",
+            kind=KILL,
+            seconds=0.5,
+            version="4.1",
+        ),
+        read={HARD: DONE},
+        write={HARD: LOST},
+        sync={HARD: DONE},
+        hold={HARD: MENDED},
+    ),
+    Row(
         LabFault(name="server killed, back after 2 s", kind=KILL, seconds=2.0),
         read={HARD: AGAIN, SOFT: TIMED_OUT, FAILOVER: MOVED},
         write={HARD: LOST, SOFT: TIMED_OUT_LOST, FAILOVER: LOST},
