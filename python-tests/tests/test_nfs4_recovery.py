@@ -51,8 +51,7 @@ class Client4:
 
     def start(self, server: ScriptedServer, **options: Option) -> FioProcess:
         """Start the job on all of the server's addresses."""
-        pool = ",".join(server.url4(address) for address in server.addresses)
-        return self._client.start(server, pool=pool, **options)
+        return self._client.start(server, pool=server.pool4(), **options)
 
     def finish(self, process: FioProcess) -> FioResult:
         """Wait for a fio that start() gave."""

@@ -26,13 +26,14 @@ class LabFault(Fault):
     """A path is broken for some seconds (None: for good), and again after as long, `times` times.
 
     `before` breaks it before the job starts. `instances` tells whether one server is behind all
-    addresses, or each has its own.
+    addresses, or each has its own; `version` is that of NFS.
     """
 
     kind: FaultKind
     seconds: float | None = None
     times: int = 1
     before: bool = False
+    version: str | None = None
     instances: Instances = Instances.PER_ADDRESS
     place: Place = Place.LAB
     options: Options = field(default_factory=lambda: PACED)
@@ -49,7 +50,7 @@ def run(cell: Cell, fault: LabFault, engine: Engine, folder: Path) -> Left:
         if fault.before:
             faults.begin(fault.kind, VICTIM)
         numbers = range(cell.paths) if cell.paths > 1 else (VICTIM,)
-        pool = ",".join(lab.path(number) for number in numbers)
+        pool = ",".join(lab.path(number, version=fault.version) for number in numbers)
         fio = Fio(engine, enter=lab.command([]), env=lab.environment)
         with RunningJob(cell, fio, pool, folder) as job:
             if not fault.before:

@@ -16,19 +16,24 @@ from nfsmulti.faults.cell import Cell, Expected, Fault, Mode, Work
 from nfsmulti.faults.guest import GuestFault
 from nfsmulti.faults.lab import PACED, LabFault
 from nfsmulti.faults.scripted import (
+    DELAY,
     ENDLESS_DATA,
     ENDLESS_VERIFIER,
     FORGETS,
     GARBAGE,
+    GRACE,
     HUGE_RECORD,
     JUKEBOX,
     RESET_SOON,
     STRANGER,
     ScriptedFault,
+    at,
     by_procedure,
     each,
     first,
     from_then_on,
+    grant,
+    in_turn,
     once,
     over_again,
     stall,
@@ -36,7 +41,7 @@ from nfsmulti.faults.scripted import (
 )
 from nfsmulti.lab import Instances
 from nfsmulti.lab.faults import FaultKind
-from nfsmulti.scripted import Answer, Nfs, Status
+from nfsmulti.scripted import Answer, Nfs, Nfs4, ScriptedServer, Status, Status4, Terms
 
 HARD, SOFT, FAILOVER = Mode
 READ, WRITE, SYNC, HOLD = Work
@@ -87,6 +92,7 @@ MOVED_SLOWLY = replace(
     " first: that takes eight seconds",
 )
 CANNOT_REACH = Expected("failed", errno.ECONNREFUSED, says=("cannot reach port",))
+NO_SESSION = Expected("failed", errno.ENOSPC, says=("NFS4ERR_NOSPC",))
 WITHOUT_IT = Expected("done", says=("cannot reach port",))
 
 
@@ -291,6 +297,116 @@ SCRIPTED = [
     ),
 ]
 
+_LOST_REPLY = Answer(reply=False, end="reset")
+_LOST_CALL = Answer(act=False, reply=False, end="reset")
+
+
+def _recovers(fault: ScriptedFault, expected: Expected = DONE) -> Row:
+    return both(fault, {HARD: expected})
+
+
+# NFSv4.1: a row for each promise of its recovery.
+SCRIPTED4 = [
+    _recovers(
+        ScriptedFault(
+            name="NFSv4.1: replies lost with the connection, three times",
+            answers=lambda: at((16, 32, 48), _LOST_REPLY),
+            terms=Terms(),
+        ),
+        AGAIN,
+    ),
+    _recovers(
+        ScriptedFault(
+            name="NFSv4.1: calls lost with the connection, three times",
+            answers=lambda: at((16, 32, 48), _LOST_CALL),
+            terms=Terms(),
+        ),
+        AGAIN,
+    ),
+    _recovers(
+        ScriptedFault(
+            name="NFSv4.1: all sessions ended",
+            answers=lambda: once(10, Answer(do=ScriptedServer.end_sessions)),
+            terms=Terms(),
+        ),
+    ),
+    Row(
+        ScriptedFault(
+            name="NFSv4.1: server starts again",
+            answers=lambda: once(10, Answer(do=ScriptedServer.restart)),
+            terms=Terms(grace=1.0),
+        ),
+        read={HARD: AGAIN},
+        write={HARD: LOST},
+        sync={HARD: AGAIN},
+        hold={HARD: MENDED},
+    ),
+    _recovers(
+        ScriptedFault(
+            name="NFSv4.1: lease expired",
+            answers=lambda: once(10, Answer(do=ScriptedServer.expire)),
+            terms=Terms(),
+        ),
+    ),
+    _recovers(
+        ScriptedFault(
+            name="NFSv4.1: lease expired while the job paused",
+            answers=lambda: each(Answer()),
+            options={"iodepth": 1, "thinktime": "3s", "thinktime_blocks": 40},
+            terms=Terms(lease=1, lapses=True),
+        ),
+    ),
+    _recovers(
+        ScriptedFault(
+            name="NFSv4.1: opens revoked",
+            answers=lambda: once(10, Answer(do=ScriptedServer.revoke)),
+            terms=Terms(),
+        ),
+    ),
+    _recovers(
+        ScriptedFault(
+            name="NFSv4.1: DELAY and GRACE",
+            answers=lambda: in_turn(DELAY, GRACE, DELAY, GRACE),
+            terms=Terms(),
+        ),
+    ),
+    _recovers(
+        ScriptedFault(
+            name="NFSv4.1: slots taken back and given again",
+            answers=lambda: in_turn(
+                *[Answer()] * 9,
+                Answer(do=grant(1)),
+                *[Answer()] * 20,
+                Answer(do=grant(None)),
+            ),
+            terms=Terms(),
+        ),
+    ),
+    _recovers(
+        ScriptedFault(
+            name="NFSv4.1: one slot", answers=lambda: each(Answer()), terms=Terms(slots=1)
+        ),
+    ),
+    Row(
+        ScriptedFault(
+            name="NFSv4.1: no room for a session",
+            answers=lambda: each(Answer(status=Status4.NOSPC)),
+            procedures=(Nfs4.CREATE_SESSION,),
+            terms=Terms(),
+        ),
+        read={HARD: NO_SESSION},
+    ),
+    both(
+        ScriptedFault(
+            name="NFSv4.1: listener full for 3 s",
+            answers=lambda: once(10, Answer(do=stall(1, 3.0))),
+            terms=Terms(),
+        ),
+        {HARD: AGAIN, SOFT: TIMED_OUT, FAILOVER: MOVED},
+        {SOFT: TIMED_OUT_LOST_OR_NOT},
+    ),
+]
+
 LAB = [
     Row(
         LabFault(name="server killed, back after 0.5 s", kind=KILL, seconds=0.5),
@@ -299,6 +415,18 @@ LAB = [
         sync=every(DONE),
         hold=every(MENDED),
         brief=[(WRITE, HARD), (SYNC, HARD), (HOLD, HARD)],
+    ),
+    Row(
+        LabFault(
+            name="NFSv4.1: server killed, back after 0.5 s",
+            kind=KILL,
+            seconds=0.5,
+            version="4.1",
+        ),
+        read={HARD: DONE},
+        write={HARD: LOST},
+        sync={HARD: DONE},
+        hold={HARD: MENDED},
     ),
     Row(
         LabFault(name="server killed, back after 2 s", kind=KILL, seconds=2.0),
@@ -406,5 +534,5 @@ GUEST = [
     ),
 ]
 
-ROWS: Sequence[Row] = [*SCRIPTED, *LAB, *GUEST]
+ROWS: Sequence[Row] = [*SCRIPTED, *SCRIPTED4, *LAB, *GUEST]
 CELLS: Sequence[Cell] = [cell for row in ROWS for cell in row.cells()]

@@ -5,14 +5,26 @@ from __future__ import annotations
 
 import random
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nfsmulti.faults.cell import Cell, Fault, Place, Work
 from nfsmulti.faults.job import FILE, Left, RunningJob, content_of
 from nfsmulti.fiorun import Engine, Fio
-from nfsmulti.scripted import DATA, Answer, Call, Nfs, ScriptedServer, Status, mark
+from nfsmulti.scripted import (
+    DATA,
+    Answer,
+    Call,
+    Nfs,
+    Nfs4,
+    Procedure,
+    ScriptedServer,
+    Status,
+    Status4,
+    Terms,
+    mark,
+)
 
 _ADDRESSES = ("127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.4")
 _DEPTH = 8  # of the job
@@ -52,6 +64,16 @@ def by_procedure(read: Answers, write: Answers) -> Answers:
     return lambda number, call: (read if call.procedure is Nfs.READ else write)(number, call)
 
 
+def at(numbers: Collection[int], answer: Answer) -> Answers:
+    """Answer the calls of these numbers so."""
+    return lambda number, _: answer if number in numbers else None
+
+
+def in_turn(*some: Answer) -> Answers:
+    """Answer the first calls so, each in its own way."""
+    return lambda number, _: some[number - 1] if number <= len(some) else None
+
+
 def over_again() -> Answers:
     """Send before each reply another one, to a call that is finished."""
     finished: list[int] = []
@@ -70,11 +92,13 @@ class ScriptedFault(Fault):
     """How calls to the victim are answered: those of the work's procedure, or of `procedures`.
 
     `answers` makes the answers of one run. With `hostile`, the victim answers NULL, by which it is
-    asked for a sign of life, no better from the first faulty answer on.
+    asked for a sign of life, no better from the first faulty answer on. With `terms` the job speaks
+    NFSv4.1, on these terms of the server.
     """
 
     answers: Callable[[], Answers]
-    procedures: tuple[Nfs, ...] = ()
+    procedures: tuple[Procedure, ...] = ()
+    terms: Terms | None = None
     hostile: bool = False
     place: Place = Place.SCRIPTED
 
@@ -85,7 +109,8 @@ class _Hook:
     def __init__(self, cell: Cell, fault: ScriptedFault):
         self.job: RunningJob | None = None
         self._victim = _ADDRESSES[cell.victim]
-        work = Nfs.READ if cell.work is Work.READ else Nfs.WRITE
+        version = Nfs if fault.terms is None else Nfs4
+        work: Procedure = version.READ if cell.work is Work.READ else version.WRITE
         self._procedures = fault.procedures or (work,)
         self._hostile, self._answers = fault.hostile, fault.answers()
         self._count, self._begun = 0, False
@@ -109,10 +134,12 @@ class _Hook:
 def run(cell: Cell, fault: ScriptedFault, engine: Engine, folder: Path) -> Left:
     """Run a cell."""
     hook = _Hook(cell, fault)
-    with ScriptedServer(hook, addresses=_ADDRESSES[: cell.paths]) as server:
+    terms = replace(fault.terms) if fault.terms else None  # a fault may change them
+    with ScriptedServer(hook, addresses=_ADDRESSES[: cell.paths], terms=terms) as server:
         if not cell.work.writes:
             server.create(FILE, content_of(cell))
-        with RunningJob(cell, Fio(engine), server.pool(), folder) as job:
+        pool = server.pool4() if fault.terms else server.pool()
+        with RunningJob(cell, Fio(engine), pool, folder) as job:
             hook.job = job
             left = job.finish(cell.expected)
         left.file = server.durable(FILE)
@@ -138,6 +165,15 @@ def stall(address_of: int, seconds: float) -> Callable[[ScriptedServer], None]:
     return act
 
 
+def grant(slots: int | None) -> Callable[[ScriptedServer], None]:
+    """Want so many slots of each session used; None: all."""
+
+    def act(server: ScriptedServer) -> None:
+        server.terms.target = None if slots is None else slots - 1
+
+    return act
+
+
 RESET_SOON = Answer(do=_reset_soon)
 FORGETS = Answer(do=ScriptedServer.new_verifier)
 STRANGER = Answer(before=mark(24) + struct.pack(">6I", 7, 1, 0, 0, 0, 0))
@@ -146,4 +182,5 @@ ENDLESS_DATA = Answer(count=2**32 - 1, length=2**32 - 1)
 HUGE_RECORD = Answer(raw=mark(2**31 - 1) + bytes(4096))
 GARBAGE = Answer(raw=random.Random(1).randbytes(5000))
 JUKEBOX = Answer(status=Status.JUKEBOX)
+DELAY, GRACE = Answer(status=Status4.DELAY), Answer(status=Status4.GRACE)
 ALL = (*DATA,)

@@ -122,6 +122,10 @@ class ScriptedServer:
         """Give the pool of all addresses."""
         return ",".join(self.url(address, **arguments) for address in self.addresses)
 
+    def pool4(self) -> str:
+        """Give the pool of all addresses, by NFSv4.1."""
+        return ",".join(self.url4(address) for address in self.addresses)
+
     # --- what it got ---
 
     def calls(self, *procedures: Procedure) -> list[Call]:
