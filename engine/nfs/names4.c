@@ -28,7 +28,20 @@ static int give_up(struct names *names, int error, const char *words)
 	return error;
 }
 
-/* Waits for the answer to `request`: 0, or a negative errno with names->error set. */
+/* The server is there, and wants to be asked again later: that time has not come yet. */
+static bool is_to_wait(const struct names *names)
+{
+	const struct session_channel *channel = channel_of(names->conn);
+	uint32_t status = channel->reply.result.code;
+
+	return !TAILQ_EMPTY(&channel->delayed) &&
+	       (status == NFS4ERR_DELAY || status == NFS4ERR_GRACE);
+}
+
+/*
+ * Waits for the answer to `request`: 0, or a negative errno with names->error set. Where `stop` may
+ * end it, a server that asks to wait is waited for, however long: a grace period lasts minutes.
+ */
 static int run_until(struct names *names, struct nfs4_request *request, uint64_t deadline,
 		     bool (*stop)(void))
 {
@@ -42,6 +55,8 @@ static int run_until(struct names *names, struct nfs4_request *request, uint64_t
 	while (!base->done) {
 		if (stop && stop())
 			return give_up(names, -EINTR, "interrupted");
+		if (stop && is_to_wait(names))
+			deadline = clock_now() + path_names_timeout(names->path);
 		if (clock_now() > deadline)
 			return give_up(names, -ETIMEDOUT, "the server does not answer");
 		conn_nfs.reap(conn, true);
