@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The engine's NFSv4.1 on the kernel's server: over TCP and RDMA, and a server that restarts."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import FioRunner
+from engine_helpers import by_path, done, eventually, mounted_at, refused, said, traces
+
+from nfsmulti.fiorun import FioResult, Option
+from nfsmulti.lab.kernel import ADDRESSES, EXPORT
+from nfsmulti.processes import run
+from nfsmulti.scripted import Nfs4
+
+pytestmark = pytest.mark.kernel_lab
+
+_SECONDS = 240.0  # for whatever does not hang, on a slow machine too
+_KIB, _MIB = 1 << 10, 1 << 20
+_NFSD = Path("/proc/fs/nfsd")
+# The export is the root of the server's pseudo file system (fsid=0).
+_PATHS = [f"nfs://{address}/?version=4.1" for address in ADDRESSES]
+_ONE, _BOTH = _PATHS[0], ",".join(_PATHS)
+
+
+@pytest.fixture(autouse=True)
+def _no_client_stays() -> Iterator[None]:
+    """Whatever a job did, and however it ended: its clients have taken leave of the server."""
+    yield
+    for file in Path(EXPORT).iterdir():
+        file.unlink()
+    assert _clients() == []
+
+
+def _clients() -> list[str]:
+    """Give the engine's clients that the server knows: a kernel mount is one of its own."""
+    known = [file.read_text() for file in _NFSD.glob("clients/*/info")]
+    return [client for client in known if "nfsmulti" in client]
+
+
+def _verified(size: int, **options: Option) -> dict[str, Option]:
+    return {
+        "rw": "randwrite",
+        "verify": "crc32c",
+        "size": size,
+        "iodepth": 16,
+        "filename": "f",
+        **options,
+    }
+
+
+def _endless(**options: Option) -> dict[str, Option]:
+    """Give a job that a signal ends, and that tells of each I/O."""
+    slow: dict[str, Option] = {"bs": "16k", "rate_iops": 50}  # others have the processor, too
+    job = _verified(_MIB, time_based=1, runtime=3600, trace=1, **{**slow, **options})
+    del job["verify"]
+    return job
+
+
+def _stopped_well(result: FioResult) -> None:
+    assert result.report is not None, result.messages
+    assert result.report.error == 0, result.messages
+
+
+# --- data ---
+
+
+@pytest.mark.parametrize(
+    ("protocol", "block", "trunking"),
+    [
+        ("tcp", 16 * _KIB, "clientid"),
+        ("tcp", 16 * _KIB, "session"),
+        ("rdma", 512, "clientid"),  # with the messages
+        ("rdma", 16 * _KIB, "session"),  # by RDMA
+        ("rdma", _MIB, "clientid"),  # in several calls
+    ],
+    ids=["tcp", "tcp-session", "rdma-512", "rdma-16k-session", "rdma-1m"],
+)
+def test_two_addresses(protocol: str, block: int, trunking: str, guest_fio: FioRunner) -> None:
+    size = min(128 * block, 8 * _MIB)
+    result = guest_fio(
+        pool=_BOTH,
+        timeout=_SECONDS,
+        **_verified(size, proto=protocol, bs=block, trunking=trunking, spread="roundrobin"),
+    )
+    report = done(result)
+    assert (report.bytes("write"), report.bytes("read")) == (size, size)
+    assert [line.transport for line in result.stats] == [protocol] * 2
+    assert len(set(by_path(result.stats).values())) == 1
+    assert [line.retransmissions + line.reconnects + line.errors for line in result.stats] == [0, 0]
+
+
+def test_one_pool_of_versions(guest_fio: FioRunner, tmp_path: Path) -> None:
+    """NFSv4.1 and NFSv3 from user space, and a mount: each reads what all have written."""
+    with mounted_at(tmp_path / "mount", "vers=4.1,proto=tcp") as folder:
+        pool = f"{_ONE}&proto=rdma,nfs://{ADDRESSES[1]}{EXPORT}?version=3,{folder}"
+        job = _verified(3 * _MIB, bs="64k", spread="roundrobin", direct=1)
+        result = guest_fio(pool=pool, timeout=_SECONDS, **job)
+        report = done(result)
+        assert report.bytes("read") == 3 * _MIB
+        assert sorted(by_path(result.stats).values()) == [16, 16, 16]
+
+
+def test_a_path_outside_the_pseudo_file_system(guest_fio: FioRunner) -> None:
+    line = refused(guest_fio(pool=f"nfs://{ADDRESSES[0]}{EXPORT}?version=4.1", **_verified(_MIB)))
+    assert '"export" of the export\'s path: NFS4ERR_NOENT' in line
+
+
+# --- slots ---
+
+_LOSE_REPLIES = """\
+table inet replies {
+	chain out { type filter hook output priority 0; tcp sport 2049 meta length > 120 drop; }
+}
+"""
+
+
+def _done_by_the_server(operation: Nfs4) -> int:
+    for line in Path("/proc/net/rpc/nfsd").read_text().splitlines():
+        name, _, *counts = line.split()
+        if name == "proc4ops":
+            return int(counts[operation.value])
+    raise AssertionError("the kernel does not count the operations of NFSv4")
+
+
+@pytest.mark.parametrize(("depth", "in_flight"), [(128, 128), (256, 160)])
+def test_slots(depth: int, in_flight: int, guest_fio: FioRunner) -> None:
+    """How many calls one connection has in flight: the kernel grants a session 160 slots.
+
+    They are counted while no reply comes back: what the server has read and the job has not got.
+    """
+    before = _done_by_the_server(Nfs4.READ)
+    # Without a rate: fio would let each I/O end before it waits for the time of the next.
+    job = _endless(rw="randread", bs="4k", iodepth=depth, rate_iops=0)
+    with guest_fio.start(pool=_ONE, **job) as process:
+
+        def outstanding() -> int:
+            return _done_by_the_server(Nfs4.READ) - before - traces(process)
+
+        eventually(lambda: traces(process) > 8, _SECONDS)
+        run(["nft", "-f", "-"], timeout=_SECONDS, stdin=_LOSE_REPLIES).check()
+        try:
+            eventually(lambda: outstanding() == in_flight, _SECONDS)
+        finally:
+            run(["nft", "delete", "table", "inet", "replies"], timeout=_SECONDS).check()
+        done_before = traces(process)
+        eventually(lambda: traces(process) > done_before + depth, _SECONDS)
+        process.signal(signal.SIGINT)
+        result = guest_fio.finish(process, _SECONDS)
+    _stopped_well(result)
+    assert any("grants 160 slots" in line for line in said(result)) == (depth > in_flight)
+
+
+# --- ends ---
+
+
+@pytest.mark.parametrize("protocol", ["tcp", "rdma"])
+def test_an_interrupted_job_takes_leave(protocol: str, guest_fio: FioRunner) -> None:
+    with guest_fio.start(pool=_BOTH, **_endless(proto=protocol)) as process:
+        eventually(lambda: traces(process) > 16, _SECONDS)
+        assert _clients()
+        process.signal(signal.SIGINT)
+        _stopped_well(guest_fio.finish(process, _SECONDS))
+
+
+def test_a_failed_job_takes_leave(guest_fio: FioRunner) -> None:
+    result = guest_fio(pool=_ONE, **_verified(_MIB, rw="read", bs="64k", readonly=None))
+    assert result.status not in (0, None)
+
+
+_PORTS = _NFSD / "portlist"
+_LISTENS = "rdma 20049"
+_GRACE = _NFSD / "v4_end_grace"
+
+
+def _start_the_server() -> None:
+    """As the guest's boot does. A grace period begins."""
+    run(["rpc.nfsd", "8"], timeout=_SECONDS).check()
+    if _LISTENS not in _PORTS.read_text().splitlines():
+        _PORTS.write_text(_LISTENS)
+
+
+@pytest.fixture
+def mended() -> Iterator[None]:
+    """See to it that the server runs, and that its grace period is over."""
+    yield
+    _start_the_server()
+    _GRACE.write_text("Y")
+
+
+@pytest.mark.usefixtures("mended")
+@pytest.mark.parametrize(
+    ("protocol", "reclaims"), [("tcp", True), ("rdma", False)], ids=["tcp-grace", "rdma-no-grace"]
+)
+def test_a_server_that_restarts(protocol: str, reclaims: bool, guest_fio: FioRunner) -> None:
+    """Nothing is lost: files are opened again, and what was not committed is written again.
+
+    In the grace period opens are reclaimed and writes go on; whoever opens a file anew, as fio
+    does before it verifies, waits for its end. After it, all are opened anew.
+    """
+    size = 4 * _MIB
+    # A single process, which stands still as a whole; names have 5 s for an answer.
+    slow: dict[str, Option] = {"rate_iops": 40, "thread": 1, "trace": 1, "timeo": 20, "retrans": 1}
+    job = _verified(size, bs="16k", proto=protocol, hold_writes="64m", spread="roundrobin")
+    with guest_fio.start(pool=_BOTH, **job, **slow) as process:
+        eventually(lambda: traces(process) > 32, _SECONDS)
+        process.signal(signal.SIGSTOP)
+        run(["rpc.nfsd", "0"], timeout=_SECONDS).check()
+        _start_the_server()
+        if not reclaims:
+            _GRACE.write_text("Y")
+        process.signal(signal.SIGCONT)
+        if reclaims:
+            eventually(lambda: traces(process) >= size // (16 * _KIB), _SECONDS)
+            tried = _done_by_the_server(Nfs4.OPEN)
+            eventually(lambda: _done_by_the_server(Nfs4.OPEN) > tried + 6, _SECONDS)
+            assert process.running
+            _GRACE.write_text("Y")
+        result = guest_fio.finish(process, _SECONDS)
+    report = done(result)
+    assert (report.bytes("write"), report.bytes("read")) == (size, size)
+    assert all(line.reconnects for line in result.stats)
+    assert sum(line.rewritten_bytes for line in result.stats) > 0
