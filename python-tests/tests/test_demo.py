@@ -56,7 +56,9 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from nfsmulti.demo import command
+from nfsmulti.lab import state
 command.REPEATS, command.FIT_SECONDS, command.RESULTS = 1, 1.5, Path(sys.argv[1])
+state.LABS = command.RESULTS / "lab"
 command.ON_LOOPBACK = [replace(one, seconds=0.5) for one in command.ON_LOOPBACK]
 command.IN_LAB = [replace(one, seconds=0.5) for one in command.IN_LAB]
 command.demo()
