@@ -26,7 +26,8 @@ static int give_up(struct names *names, int error, const char *words)
 {
 	snprintf(names->error, sizeof(names->error), "%s", words);
 	conn_nfs.abort(names->conn, -error);
-	names->given_up = error != -EINTR; /* of a server that answers, leave is taken all the same */
+	names->given_up =
+		error != -EINTR; /* of a server that answers, leave is taken all the same */
 	return error;
 }
 
@@ -558,7 +559,8 @@ void names4_close_file(struct names *names, void *state)
 /* What a message of `message` bytes carries, of what the server offers; 0: not known. */
 static uint32_t fitting(uint64_t offered, uint32_t message)
 {
-	uint32_t room = message ? message - min_of(message, (uint32_t)NFS4_MESSAGE_ROOM) : UINT32_MAX;
+	uint32_t room =
+		message ? message - min_of(message, (uint32_t)NFS4_MESSAGE_ROOM) : UINT32_MAX;
 
 	return (uint32_t)min_of(offered, (uint64_t)room);
 }

@@ -23,6 +23,7 @@ from engine_helpers import (
     refused,
     said,
     sections,
+    sleeps,
     traces,
 )
 
