@@ -553,3 +553,52 @@ def test_failover_takes_over(client4: Client4, paths: ScriptedServer) -> None:
     done(result)
     assert "does not answer" in result.messages
     assert sum(line.reissues for line in result.stats) > 0
+
+
+# --- what a call that was given up, or refused, leaves behind ---
+
+
+def test_a_retransmission_that_is_to_wait_keeps_its_slot(client4: Client4) -> None:
+    """A freed slot would give the next call the reply of the one before."""
+    sent, delayed = set[tuple[bytes, int | None, int]](), list[tuple[bytes, int | None, int]]()
+
+    def hook(call: Call) -> Answer | None:
+        if call.procedure is Nfs4.WRITE and call.nth == 3:
+            return Answer(reply=False, end="reset")
+        if call.procedure is Nfs4.SEQUENCE:
+            number = (call.session, call.slot, call.sequence)
+            if number in sent and not delayed:
+                delayed.append(number)
+                return Answer(status=Status4.DELAY)
+            sent.add(number)
+        return None
+
+    with ScriptedServer(hook) as server:
+        done(client4(server, rw="randwrite", size="1m", **VERIFIED))
+        assert delayed
+        refusals = {call.status for call in server.calls(Nfs4.SEQUENCE)}
+        assert Status4.SEQ_FALSE_RETRY not in refusals
+        assert not server.clients()
+
+
+def test_a_shared_session_outlives_a_path_that_held_all_slots(client4: Client4) -> None:
+    silent = False
+
+    def hook(call: Call) -> Answer | None:
+        nonlocal silent
+        silent = silent or (call.procedure is Nfs4.WRITE and call.nth == 5)
+        if silent and call.server[0] == TWO_ADDRESSES[0]:
+            return Answer(act=False, reply=False)
+        return None
+
+    with ScriptedServer(hook, addresses=TWO_ADDRESSES, terms=Terms(slots=DEPTH)) as server:
+        result = client4(server, failover=1, trunking="session", timeo=10, size="1m")
+        done(result)
+        assert {call.server[0] for call in server.calls(Nfs4.WRITE)} == set(TWO_ADDRESSES)
+
+
+def test_a_path_that_leads_nowhere_leaves_no_client(client: Client) -> None:
+    with ScriptedServer() as server:
+        result = client(server, pool=server.pool4().replace("/export", "/export/nowhere"))
+        assert result.status not in (0, None)
+        assert not server.clients()
