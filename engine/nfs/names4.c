@@ -352,8 +352,6 @@ static int connect_names(struct names **out, struct path *path)
 	names->path = path;
 	names->job = (struct conn_job){.io_count = NFS4_NAMES_CALLS, .log = path->job.log};
 	error = conn_nfs.open(&names->conn, path, &names->job) ?: await_ready(names);
-	if (!error)
-		error = nfs4_path_check_trunking(path->state);
 	if (error) {
 		close_names(names);
 		return error;
@@ -369,7 +367,7 @@ static int open_names(struct names **out, struct path *path)
 	if (error)
 		return error;
 	/* A path that leads nowhere keeps it too: to take leave of the server. */
-	error = find_export(*out);
+	error = nfs4_path_check_trunking(path->state) ?: find_export(*out);
 	(*out)->found = !error;
 	return error;
 }

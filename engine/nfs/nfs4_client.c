@@ -82,6 +82,15 @@ static void free_client(struct nfs4_client *client)
 	free(client);
 }
 
+static void say_waited(const struct nfs4_client *client, const struct path *path)
+{
+	if (client->waited)
+		path->job.log("%s: the server grants a session %u slot%s, and calls waited for one "
+			      "%llu times: use a lower iodepth or a higher nconnect",
+			      path->config.label, client->slots, client->slots == 1 ? "" : "s",
+			      (unsigned long long)client->waited);
+}
+
 void nfs4_path_free(struct path *path)
 {
 	struct nfs4_path *mine = path->state;
@@ -96,8 +105,10 @@ void nfs4_path_free(struct path *path)
 			state->path = NULL;
 	}
 	LIST_REMOVE(mine, link);
-	if (LIST_EMPTY(&client->paths))
+	if (LIST_EMPTY(&client->paths)) {
+		say_waited(client, path);
 		free_client(client);
+	}
 	if (LIST_EMPTY(&job->clients)) {
 		*path->job.state = NULL;
 		free(job);
@@ -152,11 +163,10 @@ void nfs4_client_detach(struct session *session)
 		return;
 	if (client->shared == state)
 		client->shared = NULL;
-	if (state->session.waited)
-		state->path->job.log("%s: the server grants %u slots: %llu times calls waited for "
-				     "one: a lower iodepth or a higher nconnect wants fewer",
-				     state->path->config.label, state->session.slots,
-				     (unsigned long long)state->session.waited);
+	if (state->session.waited) {
+		client->waited += state->session.waited;
+		client->slots = state->session.slots;
+	}
 	if (state->session.alive || client->creating == &state->session)
 		return;
 	LIST_REMOVE(&state->session, link);

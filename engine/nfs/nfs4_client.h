@@ -97,6 +97,8 @@ struct nfs4_client {
 	uint32_t lease_time; /* seconds; 0: not known yet */
 	/* Bytes of the longest messages that all sessions for data take; 0: not known yet. */
 	uint32_t request_max, response_max;
+	uint64_t waited; /* times that a call found no slot, in sessions that have ended … */
+	uint32_t slots;	 /* … of so many slots */
 	struct session_channel *busy;  /* whose turn it is to ask */
 	struct nfs4_session *creating; /* its CREATE_SESSION may have been carried out */
 	struct nfs4_state *shared;     /* trunking=session: for data */

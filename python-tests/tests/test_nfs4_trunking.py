@@ -75,7 +75,7 @@ def test_calls_beyond_the_slots_wait_and_that_is_told(client: Client) -> None:
     with ScriptedServer(terms=Terms(slots=2)) as server:
         result = client(server, pool=_pool(server), iodepth=8)
         done(result)
-        assert any("the server grants 2 slots" in line for line in said(result))
+        assert any("the server grants a session 2 slots" in line for line in said(result))
         assert {call.slot for call in server.calls(Nfs4.SEQUENCE)} == {0, 1}
 
 
