@@ -7,7 +7,7 @@ import json
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -29,6 +29,7 @@ def soak(
     minutes: Annotated[int, typer.Option(min=1, help="How long: a round takes a minute.")] = 20,
     seed: Annotated[int, typer.Option(help="Which faults: the same seed, the same ones.")] = 1,
     paths: Annotated[int, typer.Option(min=2, max=16, help="Server addresses.")] = 4,
+    nfsvers: Annotated[Literal["3", "4.1", "4.2"], typer.Option(help="Version of NFS.")] = "3",
     results: Annotated[Path | None, typer.Option(help="Where to leave the fios' words.")] = None,
 ) -> None:
     """Write and verify on real servers while their paths fail and return at random.
@@ -48,6 +49,7 @@ def soak(
         with Meter(out) as meter, Lab(LabConfig(addresses=paths)) as lab:
             fio = Fio(Engine.built(), enter=lab.command([]))
             passes = Passes(lab, fio, folder, totals, meter, seed=seed, seconds=_PASS_SECONDS)
+            passes.version = nfsvers
             passes.run(minutes)
     except KeyboardInterrupt:
         totals.troubles.append("interrupted")
@@ -57,7 +59,7 @@ def soak(
     finally:
         seconds = time.monotonic() - begin
         run = {"minutes": minutes, "seed": seed, "paths": paths, "seconds": round(seconds, 1)}
-        summary = {"versions": versions(), **run, **totals.as_dict()}
+        summary = {"versions": versions(), "nfsvers": nfsvers, **run, **totals.as_dict()}
         (folder / "soak.json").write_text(json.dumps(summary, indent="\t") + "\n")
     out.print(totals.table())
     for trouble in totals.troubles:

@@ -49,6 +49,7 @@ class Passes:
         self._totals, self._meter = totals, meter
         self._seed, self._seconds = seed, seconds
         self._faults = Faults(lab)
+        self.version = "3"  # of NFS
         self._files = [lab.export_dir / job.name for job in JOBS]
 
     def run(self, rounds: int) -> None:
@@ -77,7 +78,7 @@ class Passes:
                 group.name: stack.enter_context(
                     self._fio.start(
                         folder / group.name,
-                        pool=self._lab.pool,
+                        pool=self._pool(),
                         options=jobs.options(group, direction, round_number),
                         arguments=jobs.arguments(group, direction, self._seconds),
                     )
@@ -92,6 +93,11 @@ class Passes:
             for group, process in fios.items():
                 result = process.result(max(deadline - time.monotonic(), 0))
                 self._totals.add(f"{name}, {group}", result)
+
+    def _pool(self) -> str:
+        version = None if self.version == "3" else self.version
+        count = self._lab.config.addresses
+        return ",".join(self._lab.path(number, version=version) for number in range(count))
 
     def _touched(self) -> list[int]:
         """Give when each file was last written or read, at the server."""
