@@ -152,7 +152,7 @@ def test_slots(depth: int, in_flight: int, guest_fio: FioRunner) -> None:
         process.signal(signal.SIGINT)
         result = guest_fio.finish(process, _SECONDS)
     _stopped_well(result)
-    assert any("grants 160 slots" in line for line in said(result)) == (depth > in_flight)
+    assert any("grants a session 160 slots" in line for line in said(result)) == (depth > in_flight)
 
 
 # --- ends ---
