@@ -210,7 +210,7 @@ _REFUSED: dict[str, tuple[bytes, int, int]] = {
     "half a head": (mark(7) + bytes(7), 1000, errno.EBADMSG),
     "half a head in fragments": (record(bytes(7), (1,)), 1000, errno.EBADMSG),
     "a head without end": (
-        mark(6000) + struct.pack(">2I", 5000, 0) + bytes(1100),
+        mark(6000) + struct.pack(">2I", 5000, 0) + bytes(4200),
         6000,
         errno.EBADMSG,
     ),
