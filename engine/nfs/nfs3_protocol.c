@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "nfs/moved.h"
 #include "nfs/names3.h"
 #include "nfs/nfs3.h"
 #include "nfs/status.h"
@@ -49,62 +50,28 @@ static const uint8_t *encode(struct xdr_out *out, const struct call *call,
 	return arguments;
 }
 
-static enum verdict fail(struct call_result *result, int error, const char *fault)
-{
-	result->error = error;
-	result->fault = fault;
-	return CALL_FAIL;
-}
-
 static enum verdict refused(struct call_result *result, uint32_t status)
 {
 	result->status = nfs3_status_name(status);
 	if (nfs3_asks_to_wait(status))
 		return CALL_DELAY;
 	result->file_gone = status == NFS3_STATUS_STALE;
-	return fail(result, nfs3_errno(status), NULL);
-}
-
-static enum verdict judge_read(const struct call *call, const struct nfs3_result *read,
-			       struct call_result *result)
-{
-	if (read->count == call_rest(call) || read->eof)
-		return CALL_DONE;
-	if (read->count)
-		return CALL_REST;
-	return fail(result, EIO, "no data came, and not the end of file either");
-}
-
-static enum verdict judge_write(const struct call *call, const struct nfs3_result *write,
-				struct call_result *result)
-{
-	if (!write->count)
-		return fail(result, EIO, "the server took no data");
-	if ((int)write->committed < (int)call->io->stable)
-		return fail(result, EIO, "the server made it less durable than stable= asks for");
-	return write->count == call_rest(call) ? CALL_DONE : CALL_REST;
+	return moved_fail(result, nfs3_errno(status), NULL);
 }
 
 static enum verdict decode(struct xdr_in *in, struct call *call, struct call_result *result)
 {
 	struct nfs3_result nfs3;
-	bool sound;
+	struct moved moved;
 
 	if (!call->io)
 		return CALL_DONE;
-	sound = nfs3_decode(in, procedure_of(call), &nfs3);
-	if (!sound || (call->io->op != IO_COMMIT && nfs3.count > call_rest(call)))
-		return fail(result, EPROTO, "the reply contradicts the call or itself");
+	if (!nfs3_decode(in, procedure_of(call), &nfs3))
+		return moved_fail(result, EPROTO, "the reply contradicts the call or itself");
 	if (nfs3.status)
 		return refused(result, nfs3.status);
-	result->count = nfs3.count;
-	result->durable = nfs3.committed != NFS3_UNSTABLE;
-	memcpy(result->verifier, nfs3.verifier, sizeof(result->verifier));
-	switch (call->io->op) {
-	case IO_READ: return judge_read(call, &nfs3, result);
-	case IO_WRITE: return judge_write(call, &nfs3, result);
-	default: return CALL_DONE;
-	}
+	moved = (struct moved){nfs3.count, nfs3.eof, (enum io_stable)nfs3.committed, nfs3.verifier};
+	return moved_judge(call, &moved, result);
 }
 
 static int open_file(struct names *names, const char *name, bool writes, void **file)

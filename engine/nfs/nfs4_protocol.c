@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 
+#include "nfs/moved.h"
 #include "nfs/names4.h"
 #include "nfs/nfs3.h"
 #include "nfs/nfs4_client.h"
@@ -123,13 +124,6 @@ static const uint8_t *encode(struct xdr_out *out, const struct call *call,
 
 /* --- answers --- */
 
-static enum verdict fail(struct call_result *result, int error, const char *fault)
-{
-	result->error = error;
-	result->fault = fault;
-	return CALL_FAIL;
-}
-
 /* A file that was opened may be opened again, unless that was tried in vain. */
 static bool may_reopen(const struct call *call)
 {
@@ -199,7 +193,7 @@ static enum verdict refused(struct call *call, uint32_t status, bool by_sequence
 	default: break;
 	}
 	result->file_gone = status == NFS4ERR_STALE;
-	return fail(result, nfs4_errno(status), call->epoch ? NULL : remedy(status));
+	return moved_fail(result, nfs4_errno(status), call->epoch ? NULL : remedy(status));
 }
 
 /* False where the results end with SEQUENCE's *status. */
@@ -241,39 +235,13 @@ static uint32_t read_io(struct nfs4_results *results, const struct call *call,
 	return 0;
 }
 
-static enum verdict judge_read(const struct call *call, const struct nfs4_data_result *read,
-			       struct call_result *result)
-{
-	if (read->count == call_rest(call) || read->eof)
-		return CALL_DONE;
-	if (read->count)
-		return CALL_REST;
-	return fail(result, EIO, "no data came, and not the end of file either");
-}
-
-static enum verdict judge_write(const struct call *call, const struct nfs4_data_result *write,
-				struct call_result *result)
-{
-	if (!write->count)
-		return fail(result, EIO, "the server took no data");
-	if (write->committed < (uint32_t)call->io->stable)
-		return fail(result, EIO, "the server made it less durable than stable= asks for");
-	return write->count == call_rest(call) ? CALL_DONE : CALL_REST;
-}
-
 static enum verdict judge_io(const struct call *call, const struct nfs4_data_result *data,
 			     struct call_result *result)
 {
-	if (call->io->op != IO_COMMIT && data->count > call_rest(call))
-		return fail(result, EPROTO, "the reply contradicts the call or itself");
-	result->count = data->count;
-	result->durable = data->committed != NFS3_UNSTABLE;
-	memcpy(result->verifier, data->verifier, sizeof(result->verifier));
-	switch (call->io->op) {
-	case IO_READ: return judge_read(call, data, result);
-	case IO_WRITE: return judge_write(call, data, result);
-	default: return CALL_DONE;
-	}
+	const struct moved moved = {data->count, data->eof, (enum io_stable)data->committed,
+				    data->verifier};
+
+	return moved_judge(call, &moved, result);
 }
 
 static enum verdict judge_request(struct call *call, uint32_t status, struct call_result *result)
@@ -305,7 +273,7 @@ static enum verdict decode(struct xdr_in *in, struct call *call, struct call_res
 	if (in->bad)
 		return CALL_DONE;
 	if (!nfs4_results_sound(&results))
-		return fail(result, EPROTO, "the reply contradicts the call or itself");
+		return moved_fail(result, EPROTO, "the reply contradicts the call or itself");
 	if (!goes_on)
 		return refused(call, status, true, result);
 	if (!call->io)
