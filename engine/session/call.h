@@ -103,4 +103,21 @@ static inline struct call *call_find(const struct call_table *table,
 	return call->channel == channel && call->xid == xid && call->last_sent ? call : NULL;
 }
 
+/* --- a call that was taken; `answered`: its reply has come --- */
+
+/*
+ * Before it goes out: gives it its number, unless it goes out again: then it keeps it. False: the
+ * protocol has none free.
+ */
+bool call_number(struct call *call);
+
+/* Takes the number of a call that has one; what is to be done goes on with another. */
+void call_renew(struct call *call, bool answered);
+
+/* Gives it back, its number as well. It stands in no list. */
+void call_drop(struct call *call, bool answered);
+
+/* The same, and its I/O or request ends with 0 or a positive errno. */
+void call_finish(struct call *call, bool answered, int error);
+
 #endif

@@ -2,7 +2,7 @@
 /* reply.c - reads the head of a reply: whose it is, whether to believe it, what it says. */
 #include <errno.h>
 
-#include "session/session.h"
+#include "session/internal.h"
 
 static bool believable(const struct session *session, const struct rpc_reply_header *header,
 		       struct xdr_in *in)

@@ -5,8 +5,7 @@
  * An I/O or a request becomes a call, which waits until its channel takes it, then counts as sent
  * until its reply comes; a server that asks to wait has it delayed. When a channel is lost, what
  * was sent over it waits again, with its number, so that the server's reply cache knows the call.
- * Only session.c moves calls between these lists; its parts (link, timers, notices, reply) answer
- * questions and never call it.
+ * internal.h says which file does what.
  *
  * A channel is a connection (conn/connection.h), and tells its job of what is finished by
  * conn_finish(). Nothing here blocks but session_reap() with `wait`. A negative
@@ -117,8 +116,5 @@ void session_abort(struct conn *conn, int error);
  * stead.
  */
 bool session_hand_over(struct conn *conn);
-
-/* reply.c, rpc.h's reply(): finds the call that is answered, and where its data goes. */
-int session_reply_begins(void *context, const struct rpc_reply *reply, struct rpc_bulk *bulk);
 
 #endif
