@@ -12,7 +12,5 @@ extern const struct names_ops names_nfs4;
 int names4_open_file(struct names *names, const char *name, bool writes, void **file);
 void names4_close_file(struct names *names, void *file);
 int names4_limits(struct names *names, const void *file, uint32_t *read_max, uint32_t *write_max);
-/* Destroys what the server has of the path's client; waits for a second at the most. */
-void names4_leave(struct path *path);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "nfs/moved.h"
 #include "nfs/names4.h"
+#include "nfs/names4_session.h"
 #include "nfs/nfs3.h"
 #include "nfs/nfs4_client.h"
 #include "rpc/message.h"
