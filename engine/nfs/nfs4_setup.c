@@ -7,6 +7,12 @@ enum {
 	FEW = 8,	      /* slots */
 };
 
+/* The status, which is all of some operations' results. */
+static uint32_t get_status(struct nfs4_request *request, struct nfs4_results *results)
+{
+	return nfs4_next_result(results, request->operation);
+}
+
 static void put_exchange_id(const struct nfs4_request *request, struct nfs4_compound *compound)
 {
 	const struct nfs4_job *job = request->client->job;
@@ -16,7 +22,7 @@ static void put_exchange_id(const struct nfs4_request *request, struct nfs4_comp
 
 static uint32_t get_exchange_id(struct nfs4_request *request, struct nfs4_results *results)
 {
-	uint32_t status = nfs4_next_result(results, NFS4_EXCHANGE_ID);
+	uint32_t status = get_status(request, results);
 
 	if (!status)
 		nfs4_get_exchange_id(results, &request->exchanged);
@@ -59,7 +65,7 @@ static void put_create_session(const struct nfs4_request *request, struct nfs4_c
 
 static uint32_t get_create_session(struct nfs4_request *request, struct nfs4_results *results)
 {
-	uint32_t status = nfs4_next_result(results, NFS4_CREATE_SESSION);
+	uint32_t status = get_status(request, results);
 
 	if (!status)
 		nfs4_get_create_session(results, &request->granted);
@@ -131,12 +137,6 @@ static void put_reclaim_complete(const struct nfs4_request *request, struct nfs4
 	nfs4_put_reclaim_complete(compound);
 }
 
-static uint32_t get_reclaim_complete(struct nfs4_request *request, struct nfs4_results *results)
-{
-	(void)request;
-	return nfs4_next_result(results, NFS4_RECLAIM_COMPLETE);
-}
-
 static bool bears_reclaim_complete(uint32_t status)
 {
 	return status == NFS4ERR_COMPLETE_ALREADY;
@@ -148,7 +148,7 @@ void nfs4_ask_reclaim_complete(struct nfs4_request *request)
 		.operation = NFS4_RECLAIM_COMPLETE,
 		.sequenced = true,
 		.put = put_reclaim_complete,
-		.get = get_reclaim_complete,
+		.get = get_status,
 		.bears = bears_reclaim_complete,
 	};
 }
@@ -160,9 +160,8 @@ static void put_bind_conn(const struct nfs4_request *request, struct nfs4_compou
 
 static uint32_t get_bind_conn(struct nfs4_request *request, struct nfs4_results *results)
 {
-	uint32_t status = nfs4_next_result(results, NFS4_BIND_CONN_TO_SESSION);
+	uint32_t status = get_status(request, results);
 
-	(void)request;
 	if (!status)
 		nfs4_skip_bind_conn_to_session(results);
 	return status;
@@ -190,12 +189,6 @@ static void put_destroy_session(const struct nfs4_request *request, struct nfs4_
 	nfs4_put_destroy_session(compound, request->session->id);
 }
 
-static uint32_t get_destroy_session(struct nfs4_request *request, struct nfs4_results *results)
-{
-	(void)request;
-	return nfs4_next_result(results, NFS4_DESTROY_SESSION);
-}
-
 static bool bears_all(uint32_t status)
 {
 	return status != NFS4ERR_DELAY;
@@ -206,7 +199,7 @@ void nfs4_ask_destroy_session(struct nfs4_request *request, const struct nfs4_se
 	*request = (struct nfs4_request){
 		.operation = NFS4_DESTROY_SESSION,
 		.put = put_destroy_session,
-		.get = get_destroy_session,
+		.get = get_status,
 		.bears = bears_all,
 		.session = session,
 	};
@@ -217,18 +210,12 @@ static void put_destroy_clientid(const struct nfs4_request *request, struct nfs4
 	nfs4_put_destroy_clientid(compound, request->client->id);
 }
 
-static uint32_t get_destroy_clientid(struct nfs4_request *request, struct nfs4_results *results)
-{
-	(void)request;
-	return nfs4_next_result(results, NFS4_DESTROY_CLIENTID);
-}
-
 void nfs4_ask_destroy_clientid(struct nfs4_request *request, const struct nfs4_client *client)
 {
 	*request = (struct nfs4_request){
 		.operation = NFS4_DESTROY_CLIENTID,
 		.put = put_destroy_clientid,
-		.get = get_destroy_clientid,
+		.get = get_status,
 		.bears = bears_all,
 		.client = client,
 	};
