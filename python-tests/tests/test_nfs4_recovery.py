@@ -144,6 +144,32 @@ def test_calls_whose_replies_are_gone_are_made_anew(client4: Client4, at_sequenc
         keeps_nothing(server)
 
 
+def test_calls_that_the_server_is_still_at_are_asked_for_again(client4: Client4) -> None:
+    """DELAY of SEQUENCE (RFC 8881, 15.1.1.3): later, with the slot and the number that they had."""
+    delays = 2
+    unheard = Answer(act=False, reply=False)
+    hook = until(DEPTH, unheard, Answer(act=False, reply=False, end="reset"))
+    with ScriptedServer(hook) as server:
+        asked: Counter[tuple[bytes, int | None, int]] = Counter()
+
+        def is_at_work(call: Call) -> Answer | None:
+            lost = server.calls(Nfs4.WRITE)[:DEPTH]
+            if call.procedure is not Nfs4.SEQUENCE or place(call) not in map(place, lost):
+                return None
+            asked[place(call)] += 1
+            return Answer(status=Status4.DELAY) if asked[place(call)] <= delays else None
+
+        server.hooks.append(is_at_work)
+        result = client4(server, **VERIFIED)
+        done(result)
+        calls = server.calls(Nfs4.WRITE)
+        assert set(asked.values()) == {delays + 1}
+        assert len(asked) == DEPTH
+        assert len(calls) == BLOCKS + DEPTH
+        assert len({call.session for call in calls}) == 1
+        keeps_nothing(server)
+
+
 def test_an_open_whose_reply_is_lost_is_not_made_twice(client4: Client4) -> None:
     """Its reply is kept in the slot, and comes from there."""
     hook = on(Nfs4.OPEN, Answer(reply=False, end="reset"), nth=1)
