@@ -163,7 +163,7 @@ void nfs4_client_detach(struct session *session)
 		return;
 	if (client->shared == state)
 		client->shared = NULL;
-	if (state->session.waited) {
+	if (state->session.waited && state->session.wanted > NFS4_NAMES_CALLS) {
 		client->waited += state->session.waited;
 		client->slots = state->session.slots;
 	}
@@ -328,8 +328,8 @@ static void take_answer(struct nfs4_state *state)
 	case NFS4_DESTROY_SESSION: state->session.alive = false; break;
 	case NFS4_BIND_CONN_TO_SESSION:
 		state->unbound = false;
-		if (request->status)
-			state->session.alive = false;
+		if (request->status && !state->session.doubtful)
+			state->session.alive = false; /* else it is destroyed next */
 		break;
 	default: break;
 	}
@@ -427,7 +427,9 @@ void nfs4_client_recover(struct session *session, const struct call *call,
 	case NFS4ERR_BADSLOT:
 	case NFS4ERR_BAD_HIGH_SLOT:
 	case NFS4ERR_SEQ_MISORDERED:
-	case NFS4ERR_SEQ_FALSE_RETRY: state->session.doubtful = true; break;
+	case NFS4ERR_SEQ_FALSE_RETRY: /* a SEQUENCE that is refused need not bind its connection */
+		state->session.doubtful = state->unbound = true;
+		break;
 	case NFS4ERR_CONN_NOT_BOUND_TO_SESSION: state->unbound = true; break;
 	default:
 		file = call->io ? session->path->files[call->io->file].state : NULL;

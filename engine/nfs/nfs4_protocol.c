@@ -158,7 +158,8 @@ static enum verdict refused(struct call *call, uint32_t status, bool by_sequence
 	result->status = nfs4_status_name(status);
 	result->code = status;
 	switch (status) {
-	case NFS4ERR_DELAY:
+	case NFS4ERR_DELAY: /* by SEQUENCE: the copy that went out before is not finished */
+		return by_sequence && call->tries > 1 ? CALL_LATER : CALL_DELAY;
 	case NFS4ERR_GRACE: return CALL_DELAY;
 	case NFS4ERR_RETRY_UNCACHED_REP: /* it was carried out, and its reply is gone */
 		call->slot_used = true;

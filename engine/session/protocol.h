@@ -26,6 +26,7 @@ enum verdict {
 	CALL_REST,    /* it moved a part: another call is to ask for the rest */
 	CALL_AGAIN,   /* it moved nothing: another call is to ask the same */
 	CALL_DELAY,   /* the server asks to wait: the same again later, as a new call */
+	CALL_LATER,   /* an earlier copy is under way: the same again later, numbered as it is */
 	CALL_RECOVER, /* state at the server is gone: after recover(), the same as a new call */
 	CALL_FAIL,    /* the I/O ends with result->error */
 };

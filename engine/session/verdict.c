@@ -72,9 +72,16 @@ static void delay(struct session_channel *channel, struct call *call)
 	if (++call->delays == DELAYS_QUIET)
 		notice_delayed(&channel->notices, channel->session->protocol, call,
 			       &channel->reply.result);
-	call_renew(call, true);
 	call->resume_at = channel->conn.job->now + wait;
 	TAILQ_INSERT_TAIL(&channel->delayed, call, link);
+}
+
+/* It has been answered, so that its xid is used up; what the protocol numbers it by is not. */
+static void repeat(struct session_channel *channel, struct call *call)
+{
+	call->xid = call_new_xid(&channel->session->calls, call);
+	call->since = channel->conn.job->now;
+	call->last_sent = 0;
 }
 
 static void recover(struct session_channel *channel, const struct call *call)
@@ -95,6 +102,7 @@ static void setup_answered(struct session_channel *channel, struct call *call)
 	case CALL_DONE: request->done = true; break;
 	case CALL_REST:
 	case CALL_AGAIN: break;
+	case CALL_LATER:
 	case CALL_DELAY: channel->setup_at = channel->conn.job->now + DELAY_FIRST; break;
 	case CALL_RECOVER:
 		recover(channel, call);
@@ -128,7 +136,14 @@ static void answered(struct session_channel *channel, struct call *call)
 	case CALL_RECOVER:
 		recover(channel, call); /* and then */
 	/* fall through */
-	case CALL_DELAY: delay(channel, call); break;
+	case CALL_DELAY:
+		call_renew(call, true);
+		delay(channel, call);
+		break;
+	case CALL_LATER:
+		repeat(channel, call);
+		delay(channel, call);
+		break;
 	case CALL_FAIL: call_finish(call, true, reply->result.error); break;
 	}
 }

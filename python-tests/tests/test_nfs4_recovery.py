@@ -144,6 +144,32 @@ def test_calls_whose_replies_are_gone_are_made_anew(client4: Client4, at_sequenc
         keeps_nothing(server)
 
 
+def test_calls_that_the_server_is_still_at_are_asked_for_again(client4: Client4) -> None:
+    """DELAY of SEQUENCE (RFC 8881, 15.1.1.3): later, with the slot and the number that they had."""
+    delays = 2
+    unheard = Answer(act=False, reply=False)
+    hook = until(DEPTH, unheard, Answer(act=False, reply=False, end="reset"))
+    with ScriptedServer(hook) as server:
+        asked: Counter[tuple[bytes, int | None, int]] = Counter()
+
+        def is_at_work(call: Call) -> Answer | None:
+            lost = server.calls(Nfs4.WRITE)[:DEPTH]
+            if call.procedure is not Nfs4.SEQUENCE or place(call) not in map(place, lost):
+                return None
+            asked[place(call)] += 1
+            return Answer(status=Status4.DELAY) if asked[place(call)] <= delays else None
+
+        server.hooks.append(is_at_work)
+        result = client4(server, **VERIFIED)
+        done(result)
+        calls = server.calls(Nfs4.WRITE)
+        assert set(asked.values()) == {delays + 1}
+        assert len(asked) == DEPTH
+        assert len(calls) == BLOCKS + DEPTH
+        assert len({call.session for call in calls}) == 1
+        keeps_nothing(server)
+
+
 def test_an_open_whose_reply_is_lost_is_not_made_twice(client4: Client4) -> None:
     """Its reply is kept in the slot, and comes from there."""
     hook = on(Nfs4.OPEN, Answer(reply=False, end="reset"), nth=1)
@@ -185,9 +211,14 @@ LOST_SESSIONS = [
 
 
 @pytest.mark.parametrize("status", LOST_SESSIONS, ids=lambda one: one.name)
-def test_another_session_takes_over(client4: Client4, status: Status4) -> None:
-    """Whatever the server says of the old one, it is not left there."""
-    with ScriptedServer() as server:
+@pytest.mark.parametrize("reconnected", [False, True])
+def test_another_session_takes_over(client4: Client4, status: Status4, reconnected: bool) -> None:
+    """Whatever the server says of the old one, it is not left there.
+
+    Over a new connection, which the session does not know yet, neither.
+    """
+    reset = on(Nfs4.WRITE, Answer(reply=False, end="reset"), nth=DEPTH)
+    with ScriptedServer(*([reset] if reconnected else [])) as server:
 
         def refuse(call: Call) -> Answer | None:
             begun = len(server.calls(Nfs4.WRITE)) == DEPTH
@@ -202,7 +233,7 @@ def test_another_session_takes_over(client4: Client4, status: Status4) -> None:
         server.hooks.append(refuse)
         result = client4(server, **VERIFIED)
         done(result)
-        assert said(result) == []
+        assert bool(said(result)) == reconnected
         assert len({call.session for call in server.calls(Nfs4.WRITE)}) == 2
         assert claims(server) == claims(server)[:1] * len(claims(server))
         keeps_nothing(server)
