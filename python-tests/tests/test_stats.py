@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from nfsmulti.report import cells
-from nfsmulti.report.verdict import Verdict, judge, sentence
+from nfsmulti.report.verdict import Judged, Verdict, beyond, judge, weakest
 from nfsmulti.stats.fairness import jain
 from nfsmulti.stats.percentiles import merged, percentile_us
 from nfsmulti.stats.ratio import Ratio
@@ -44,9 +44,9 @@ def test_interval_of_a_mean_is_students() -> None:
     assert interval == pytest.approx((10 - 4.302653 / math.sqrt(3), 10 + 4.302653 / math.sqrt(3)))
 
 
-def test_one_value_has_no_variation_and_no_interval() -> None:
+def test_one_value_has_no_variation_and_two_have_no_interval() -> None:
     assert _sample(5).cv_percent is None
-    assert _sample(5).interval is None
+    assert _sample(5, 6).interval is None
 
 
 # --- ratios of figures that were measured in blocks ---
@@ -210,31 +210,58 @@ def test_unpaired_figures_without_an_interval_and_that_do_not_vary() -> None:
 @pytest.mark.parametrize(
     ("ours", "theirs", "verdict"),
     [
-        (None, 1.5, Verdict.UNTOLD),
-        # nine tenths of theirs
-        (Ratio(1.5, 1.4, 1.6), 1.5, Verdict.HOLDS),
-        (Ratio(1.35, 1.3, 1.4), 1.5, Verdict.HOLDS),
-        (Ratio(1.34, 1.3, 1.4), 1.5, Verdict.IN_KIND),
-        # half of their gain
-        (Ratio(1.25, 1.2, 1.3), 1.5, Verdict.IN_KIND),
-        (Ratio(1.24, 1.2, 1.3), 1.5, Verdict.UNTOLD),
-        # a story fails only where the interval excludes it
-        (Ratio(3.6, 0.9, 14.0), 3.71, Verdict.UNTOLD),
-        (Ratio(2.0, 1.5, 2.6), 3.71, Verdict.UNTOLD),
-        (Ratio(2.0, 1.8, 2.2), 3.71, Verdict.NOT),
-        (Ratio(1.1, 0.9, 1.3), 3.71, Verdict.NOT),
+        (None, 1.5, Verdict.INCONCLUSIVE),
+        # the limit is half of their gain: 1.25
+        (Ratio(1.5, 1.4, 1.6), 1.5, Verdict.REPRODUCED),
+        (Ratio(1.3, 1.26, 1.34), 1.5, Verdict.REPRODUCED),
+        (Ratio(1.5, 1.24, 1.81), 1.5, Verdict.INCONCLUSIVE),
+        (Ratio(1.2, 1.15, 1.26), 1.5, Verdict.INCONCLUSIVE),
+        (Ratio(1.2, 1.16, 1.24), 1.5, Verdict.NOT),
+        (Ratio(1.4, 0.9, 14.0), 1.5, Verdict.INCONCLUSIVE),
         # without an interval
-        (Ratio(1.5), 1.5, Verdict.UNTOLD),
-        (Ratio(0.99), 1.5, Verdict.UNTOLD),
+        (Ratio(1.5), 1.5, Verdict.INCONCLUSIVE),
+        (Ratio(0.99), 1.5, Verdict.INCONCLUSIVE),
     ],
 )
 def test_verdict_on_a_published_ratio(ours: Ratio | None, theirs: float, verdict: Verdict) -> None:
-    assert judge(ours, theirs) is verdict
+    assert judge(ours, theirs).verdict is verdict
+    found = verdict is Verdict.REPRODUCED
+    assert judge(ours, theirs, 1.4).verdict is (Verdict.BY_CONSTRUCTION if found else verdict)
+    assert judge(ours, theirs, 5).verdict is verdict
+    assert judge(ours, theirs, 1.2).verdict is Verdict.NOT_TESTABLE
 
 
-def test_verdict_without_an_interval_says_so() -> None:
-    assert "takes 3 repeats" in sentence(Ratio(1.5), 1.5)
-    assert "takes 3 repeats" not in sentence(Ratio(1.5, 1.4, 1.6), 1.5)
+def test_a_verdict_of_no_gain_is_the_other_side_of_its_limit() -> None:
+    for ratio, verdict in (
+        (Ratio(1.0, 0.9, 1.04), Verdict.REPRODUCED),
+        (Ratio(1.0, 0.9, 1.06), Verdict.INCONCLUSIVE),
+        (Ratio(1.1, 1.06, 1.2), Verdict.NOT),
+    ):
+        assert beyond(ratio, 1.05, below=True).verdict is verdict
+
+
+def test_an_inconclusive_verdict_says_how_many_repeats_would_tell() -> None:
+    # Standard deviation 0.3 about ln 1.5, the limit at ln 1.25, 0.182 away: t(0.975, n - 1) ·
+    # 0.3 / √n is 0.192 for n = 12 and 0.181 for n = 13.
+    wide = Ratio(1.5, 0.9, 2.5, n=4, spread=0.3)
+    assert judge(wide, 1.5).text == "Inconclusive: 4 repeats; about 13 would tell."
+    two = Ratio.paired([1.50, 1.52], [1, 1])
+    assert judge(two, 1.5).why == "2 repeats; about 3 would tell"
+    assert judge(Ratio.paired([1.5], [1]), 1.5).why == "1 repeat, and an interval takes 3"
+    close = Ratio(1.26, 1.0, 1.6, n=3, spread=0.3)
+    assert judge(close, 1.5).why == "3 repeats; more than 100 would be needed to tell"
+
+
+def test_a_finding_of_several_has_the_verdict_of_the_weakest() -> None:
+    found = [
+        Judged(Verdict.REPRODUCED, ""),
+        Judged(Verdict.INCONCLUSIVE, "", 4),
+        Judged(Verdict.INCONCLUSIVE, "", 9),
+        Judged(Verdict.NOT, ""),
+        Judged(Verdict.REPRODUCED, ""),
+    ]
+    expected = [found[0], found[1], found[2], found[3], found[3]]
+    assert [weakest(found[:count]) for count in range(1, 6)] == expected
 
 
 # --- shares ---

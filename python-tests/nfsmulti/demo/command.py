@@ -255,7 +255,7 @@ def _write_summary(outcomes: Sequence[Outcome], file: Path) -> None:
     rows = {
         outcome.workload.name: {
             "why": outcome.why,
-            "verdict": outcome.verdict,
+            "verdict": outcome.judged.verdict,
             "ratio": dataclasses.asdict(outcome.ratio) if outcome.ratio else None,
             "theirs": outcome.workload.theirs,
             "busy": {"one": outcome.busy(outcome.one), "many": outcome.busy(outcome.many)},

@@ -8,9 +8,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nfsmulti.stats.sample import Sample
+from nfsmulti.stats.sample import FEWEST, Sample
 
-FEWEST = 3  # pairs that an interval takes
 _CONFIDENCE = 0.95
 _CONSTANT = 1e-9  # what varies less than by such a part does not vary
 

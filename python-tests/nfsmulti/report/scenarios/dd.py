@@ -6,8 +6,9 @@ Factors: client (capped, uncapped), direction (write, read), streams.
 
 from __future__ import annotations
 
-from nfsmulti.report import cells, charts, hosts, texts, verdict
-from nfsmulti.report.story import Beside, Plot, Scenario, Section, Story, Table
+from nfsmulti.report import cells, charts, conditions, hosts, texts, verdict
+from nfsmulti.report.story import Beside, Finding, Plot, Scenario, Section, Story, Table
+from nfsmulti.report.verdict import Judged
 from nfsmulti.stats.ratio import Ratio
 from nfsmulti.stats.sample import Sample
 from nfsmulti.summary import Cell, Summary
@@ -100,6 +101,26 @@ def _streams(summary: Summary, count: int) -> str:
     return f"{count} stream{'' if count == 1 else 's'}{hosts.on_each(summary)}"
 
 
+def _judged(summary: Summary) -> Judged:
+    gain = _gain(summary, _client(summary, "capped"), "write", _MANY)
+    allowed = conditions.allowed(summary)
+    return verdict.judge(gain, _PUBLISHED_RATIO, None if allowed is None else min(allowed, _MANY))
+
+
+def findings(summary: Summary) -> list[Finding]:
+    """Give the one finding: the limit is each connection's."""
+    client = _client(summary, "capped")
+    gain = _gain(summary, client, "write", _MANY)
+    return [
+        Finding(
+            "five streams write more than one: the limit is per connection",
+            f"{_PUBLISHED_RATIO:.2f} times (19.4 to 72 MB/s)",
+            f"{gain.text} times" if gain else texts.MISSING,
+            _judged(summary),
+        )
+    ]
+
+
 def tell(summary: Summary) -> Story:
     """Tell what one stream and several do here."""
     clients = [str(client) for client in cells.levels(summary.done, "client")]
@@ -132,7 +153,7 @@ def _answer(summary: Summary) -> list[str]:
             f" stream{'' if summary.hosts == 1 else ' on each'} does, {where}; published were"
             f" {_PUBLISHED_RATIO:.2f} times."
         )
-    words.append(verdict.sentence(gain, _PUBLISHED_RATIO))
+    words.append(_judged(summary).text)
     alone = [
         f"{direction}s at {texts.mean(rate, 'MB/s', 1e6)}"
         for direction in ("write", "read")
@@ -190,8 +211,8 @@ def _plot(summary: Summary, client: str) -> Plot:
     charts.legend(axes)
     return Plot(
         f"scaling-{client}",
-        f"Connections: {client}. Rate of all streams against their number, with 95 %"
-        " intervals where there are repeats; dotted: as many times one stream.",
+        f"Connections: {client}. Rate of all streams against their number; {charts.REPEATS};"
+        " dotted: as many times one stream.",
         figure,
     )
 
@@ -208,4 +229,5 @@ DD = Scenario(
     factors=("client", "direction", "streams"),
     beside=beside,
     tell=tell,
+    findings=findings,
 )

@@ -6,13 +6,15 @@ Factors: connections (one, pool, mount), concurrency.
 
 from __future__ import annotations
 
-from nfsmulti.report import cells, charts, hosts, texts
+from nfsmulti.report import cells, charts, hosts, texts, verdict
 from nfsmulti.report.cells import Measure
-from nfsmulti.report.story import Beside, Plot, Scenario, Section, Story, Table
+from nfsmulti.report.story import Beside, Finding, Plot, Scenario, Section, Story, Table
 from nfsmulti.stats.ratio import Ratio
 from nfsmulti.stats.sample import Sample
 from nfsmulti.summary import Cell, Summary
 
+_JUDGED = verdict.untestable("there is no SAN here to hold it against")
+_ALONE = "Only one connection was measured: there is nothing to hold against it."
 _KINDS = {"one": "one connection", "pool": "the pool", "mount": "the kernel's mount"}
 
 
@@ -89,13 +91,29 @@ def beside(summary: Summary) -> list[Beside]:
     return rows
 
 
+def findings(summary: Summary) -> list[Finding]:
+    """Give what was published of NFS beside a SAN."""
+    lowest = min(_concurrencies(summary, "one"), default=0)
+    median = cells.latency_us([cell.read for cell in _find(summary, "one", lowest)], 50)
+    return [
+        Finding(
+            "reads of 8 KiB take little longer over NFS than over a SAN",
+            "under 0.1 ms more",
+            f"{texts.number(median)} µs in all" if median else texts.MISSING,
+            _JUDGED,
+        )
+    ]
+
+
 def tell(summary: Summary) -> Story:
     """Tell what more connections do for a database's mix here, and what they cost."""
     kinds = [kind for kind in _KINDS if _concurrencies(summary, kind)]
     where = f",{on_each}" if (on_each := hosts.on_each(summary)) else ""
     return Story(
-        answer=[_answer(summary, kind) for kind in kinds if kind != "one"]
-        or ["Only one connection was measured: there is nothing to hold against it."],
+        answer=[
+            *([_answer(summary, kind) for kind in kinds if kind != "one"] or [_ALONE]),
+            f"What was published, NFS beside a SAN: {_JUDGED.text}",
+        ],
         sections=[
             Section(
                 "Throughput and response",
@@ -219,7 +237,7 @@ def _cost_plot(summary: Summary, kinds: list[str]) -> Plot:
     charts.legend(axes, columns=3)
     return Plot(
         "cpu",
-        "CPU time of fio's jobs against concurrency, with 95 % intervals where there are repeats.",
+        f"CPU time of fio's jobs against concurrency; {charts.REPEATS}.",
         figure,
     )
 
@@ -236,4 +254,5 @@ OLTP = Scenario(
     factors=("connections", "concurrency"),
     beside=beside,
     tell=tell,
+    findings=findings,
 )

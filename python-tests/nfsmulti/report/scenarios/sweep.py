@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import dataclasses
 
-from nfsmulti.report import cells, texts, variants
+from nfsmulti.report import cells, texts, variants, verdict
 from nfsmulti.report.scenarios import sweep_model, sweep_plots, sweep_settings
 from nfsmulti.report.scenarios.sweep_model import DIRECTIONS, Direction
-from nfsmulti.report.story import Beside, Plot, Scenario, Section, Story, Table
+from nfsmulti.report.story import Beside, Finding, Plot, Scenario, Section, Story, Table
+from nfsmulti.report.verdict import Judged, Verdict
 from nfsmulti.summary import Cell, Summary
 
 _TOP = 30
@@ -118,6 +119,36 @@ def _ranked(summary: Summary, direction: str) -> list[tuple[Key, list[Cell]]]:
         return rate.mean if rate else 0.0
 
     return sorted(groups.items(), key=speed, reverse=True)
+
+
+def findings(summary: Summary) -> list[Finding]:
+    """Judge the plateau of each direction, and that sync and mount matter little."""
+    directions = {name: sweep_model.direction_of(summary, name) for name in DIRECTIONS}
+    found = [
+        _plateau(name, theirs, directions[name])
+        for name, theirs in (("read", "117, 117, 118 MB/s"), ("write", "flat"))
+    ]
+    judged = [
+        sweep_model.mattering_little(one, factor)
+        for factor in ("sync", "mount")
+        for one in directions.values()
+        if one
+    ]
+    weakest = verdict.weakest(judged or [Judged(Verdict.INCONCLUSIVE, "not measured")])
+    least_clear = Judged(weakest.verdict, "the least clear of both, in both directions")
+    ours = weakest.why if judged else texts.MISSING
+    return [*found, Finding("sync or async, soft or hard", "matter little", ours, least_clear)]
+
+
+def _plateau(name: str, theirs: str, direction: Direction | None) -> Finding:
+    found = sweep_model.plateau(direction) if direction else None
+    ratios = [f"{buffer}: {one.text}" for buffer, one in found.ratios.items()] if found else []
+    return Finding(
+        f"{name}s are flat for buffers from 32768 up",
+        theirs,
+        ", ".join(ratios) or texts.MISSING,
+        found.judged if found else Judged(Verdict.INCONCLUSIVE, "too few runs, or buffers"),
+    )
 
 
 def tell(summary: Summary) -> Story:
@@ -239,4 +270,5 @@ SWEEP = Scenario(
     factors=None,
     beside=beside,
     tell=tell,
+    findings=findings,
 )
