@@ -33,8 +33,8 @@ def own_cells(name: str, scale: Scale) -> list[CellSpec]:
     return SCENARIOS[name].own_cells(scale, OwnPool(urls=1, mounts=1))[0]
 
 
-def made_record(folder: Path, scenario: str, specs: list[CellSpec]) -> Record:
-    """Begin a run of these cells alone, each once."""
-    cells = ordered(specs, 1, seed=1)
+def made_record(folder: Path, scenario: str, specs: list[CellSpec], repeats: int = 1) -> Record:
+    """Begin a run of these cells alone."""
+    cells = ordered(specs, repeats, seed=1)
     plan = Plan(scenario, "", True, "", "", 1, None, [], cells)
     return Record.begin(folder, plan, {})

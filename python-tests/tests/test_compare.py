@@ -213,9 +213,25 @@ def test_runs_are_compared_with_their_like_alone() -> None:
             "their factors differ: client, direction, streams and client, depth, direction,"
             " streams",
         ),
-        (_only(made_runs.dd(), 5), "no combination of factors is done in both"),
+        (
+            _only(made_runs.dd(), 5),
+            "no combination of factors is done in both: streams is 1 in A and 5 in B:"
+            " compare with --over streams",
+        ),
     ):
         assert runs.why_not(a, b) == why
+
+
+def test_runs_are_compared_over_a_factor_that_differs(tmp_path: Path) -> None:
+    a, b = (_only(made_runs.dd(), streams) for streams in (1, 5))
+    assert _compare(tmp_path, a, b).status == 11
+    done = _compare(tmp_path, a, b, "--over", "streams")
+    assert done.status == 0
+    assert re.search(r"client capped, direction read +[45]\.\d\d ", done.stdout)
+    for words, said in (("streams", "has 1,2,3,4,5: one"), ("nconnect", "does not have it")):
+        refused = _compare(tmp_path, made_runs.dd(1), b, "--over", words)
+        assert (refused.status, refused.stdout) == (11, "")
+        assert said in refused.stderr
 
 
 def test_a_folder_that_is_no_run_is_not_comparable(tmp_path: Path) -> None:

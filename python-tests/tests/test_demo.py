@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import shutil
 import sys
 import sysconfig
@@ -72,7 +73,7 @@ def _cells(rates: Sequence[float], busy_cores: float) -> list[Cell]:
         Cell(
             id="",
             factors={},
-            repeat=1,
+            repeat=repeat,
             status="done",
             folder="",
             command="",
@@ -81,7 +82,7 @@ def _cells(rates: Sequence[float], busy_cores: float) -> list[Cell]:
             machine_cpu_s=busy_cores * _SECONDS,
             paths={"one": 0.5, "other": 0.5},
         )
-        for rate in rates
+        for repeat, rate in enumerate(rates, start=1)
     ]
 
 
@@ -95,30 +96,31 @@ def _fsperf(one: Sequence[float], many: Sequence[float], busy_cores: float = 1.2
 
 def test_an_effect_that_is_shown() -> None:
     outcome = _fsperf([380, 381, 379], [575, 574, 576])
-    assert outcome.verdict is Verdict.HOLDS
+    assert outcome.judged.verdict is Verdict.BY_CONSTRUCTION
     said = story(outcome)
-    assert "fsperf: one reader reads on four paths 1.51 (1.51 to 1.52) times" in said
+    assert "fsperf: one reader reads on four paths 1.51 (1.50 to 1.53) times" in said
     assert "published were 1.53 times" in said
-    assert "The story holds here. One path has reached its cap of 3.1 Gbit/s." in said
+    assert "Reproduced by construction: the lab's own limits allow 1.52 times." in said
+    assert "One path has reached its cap of 3.1 Gbit/s." in said
     assert "Several have reached the link's 4.7 Gbit/s. Share of each path: 50% 50%." in said
 
 
 def test_limits_that_were_not_reached_are_not_what_held_the_sides() -> None:
     said = story(_fsperf([250, 251, 249], [400, 399, 401]))
-    assert "holds here. One path stayed at 65% of its cap of 3.1 Gbit/s. Several stayed at" in said
+    assert "Reproduced: the interval lies above 1.27. One path stayed at 65% of its cap" in said
 
 
 def test_limits_that_were_nearly_reached_are_said_with_their_part() -> None:
     said = story(_fsperf([352, 353, 351], [535, 534, 536]))
-    assert "holds here. One path has reached 91% of its cap of 3.1 Gbit/s." in said
+    assert "1.52 times. One path has reached 91% of its cap of 3.1 Gbit/s." in said
     assert "Several have reached 91% of the link's 4.7 Gbit/s. Share of each" in said
 
 
 def test_processors_that_are_the_limit() -> None:
     outcome = _fsperf([380, 382, 378], [384, 380, 381], busy_cores=1.97)
-    assert outcome.verdict is Verdict.NOT
+    assert outcome.judged.verdict is Verdict.NOT
     said = story(outcome)
-    assert "The story does not hold here. One path has reached its cap of 3.1 Gbit/s. " in said
+    assert "Not reproduced: the interval lies below 1.27. One path has reached its cap" in said
     assert "Several stayed at 65% of the link's 4.7 Gbit/s: the processors are the limit" in said
     assert "98% of 2 cores were busy" in said
 
@@ -144,7 +146,7 @@ def test_only_processors_that_the_demo_may_use_count() -> None:
 
 def test_a_cap_that_was_not_reached() -> None:
     said = story(_fsperf([200, 201, 199], [200, 202, 198]))
-    assert "does not hold here. One path stayed at 52% of its cap of 3.1 Gbit/s: no reason" in said
+    assert "lies below 1.27. One path stayed at 52% of its cap of 3.1 Gbit/s: no reason" in said
 
 
 def test_an_effect_that_is_missing_for_no_known_reason() -> None:
@@ -154,8 +156,8 @@ def test_an_effect_that_is_missing_for_no_known_reason() -> None:
 
 def test_figures_that_vary_too_much() -> None:
     outcome = _fsperf([200, 380, 300], [576, 300, 450])
-    assert outcome.verdict is Verdict.UNTOLD
-    assert "cannot be told. One path stayed at" in story(outcome)
+    assert outcome.judged.verdict is Verdict.INCONCLUSIVE
+    assert re.search(r"Inconclusive: 3 repeats; about \d+ would tell\. One path", story(outcome))
 
 
 @pytest.mark.parametrize("workload", IN_LAB, ids=lambda workload: workload.name)
@@ -183,9 +185,10 @@ def test_what_to_type_next_is_fsperf_at_its_own_limits() -> None:
 @pytest.mark.parametrize("repeats", [1, 2])
 def test_too_few_repeats_tell_nothing(repeats: int) -> None:
     outcome = _fsperf([380, 381, 379][:repeats], [575, 574, 576][:repeats])
-    assert outcome.verdict is Verdict.UNTOLD
+    assert outcome.judged.verdict is Verdict.INCONCLUSIVE
     said = story(outcome)
-    assert f"cannot be told. There was time for {repeats} of 3 repeats on this machine. One" in said
+    assert "Inconclusive: " in said
+    assert f" There was time for {repeats} of 3 repeats on this machine. One" in said
     assert "no reason" not in said
 
 

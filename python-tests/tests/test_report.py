@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import made_runs
+import numpy as np
 import pytest
 from browser import look
 from conftest import call_harness
@@ -99,7 +100,7 @@ def test_single_runs_give_figures_without_intervals(summary: Summary) -> None:
     assert not _NO_FIGURE.search(text)
     if summary.scenario != "sweep":  # whose intervals are the model's
         assert not re.search(r"\d\.\d\d \(\d+\.\d\d to \d", text)
-        assert "with 95 % intervals" not in text.replace("with 95 % intervals where", "")
+        assert "with 95 % intervals" not in text.replace(charts.REPEATS, "")
 
 
 def test_any_one_cell_makes_a_report(summary: Summary) -> None:
@@ -117,9 +118,12 @@ def test_report_made_again_is_the_same(tmp_path: Path) -> None:
     assert {file: file.read_bytes() for file in before} == before
 
 
-def test_a_bar_of_one_run_has_no_caps() -> None:
+def test_each_repeat_is_a_dot_and_three_have_an_interval() -> None:
     _, axes = charts.panel("t", "", "MB/s")
-    charts.bars(axes, ["a", "b"], {"x": [Sample((1.0,)), Sample((1.0, 2.0))]})
+    three = Sample((1.0, 2.0, 4.0))
+    charts.bars(axes, ["a", "b", "c"], {"x": [Sample((1.0,)), Sample((3.0, 2.0)), three]})
+    (dots,) = [line for line in axes.lines if line.get_marker() == "."]
+    assert np.asarray(dots.get_ydata()).tolist() == [3, 2, 1, 2, 4]
     found = [part for part in axes.collections if isinstance(part, LineCollection)]
     assert sum(len(part.get_segments()) for part in found) == 1
 
@@ -137,7 +141,7 @@ def test_failed_and_waiting_cells_are_named() -> None:
     assert "| client capped, direction write, streams 5 | 1 | server \\| gone |" in text
     assert "This run was interrupted: 1 of 5 cells have not run" in text
     assert "| client capped, direction read, streams 1 | 1 |" in text
-    assert "cannot be told" in text
+    assert "Inconclusive: not measured on both sides." in text
 
 
 def test_a_run_of_which_nothing_is_done_says_so() -> None:
@@ -171,7 +175,7 @@ def test_unknown_scenario_is_refused(tmp_path: Path) -> None:
 def test_dd_answers_with_the_ratio() -> None:
     text = report_of(made_runs.dd())
     assert re.search(r"write 5\.\d\d \(4\.\d\d to 5\.\d\d\) times", text)
-    assert "published were 3.71 times. The story holds here." in text
+    assert "published were 3.71 times. Reproduced by construction: the lab's own limits" in text
     assert re.search(
         r"\| AIX \(capped\), write, 5 streams \| 55 s, 72 MB/s in sum \| 57\.\d\d s, 7\d\.\d MB/s"
         r" \| 3\.71 \| 5\.\d\d \(.*?\) \| \d\.\d \| 3 \|",
@@ -183,7 +187,7 @@ def test_dd_tells_when_streams_do_not_help() -> None:
     made = made_runs.Maker("dd")
     for streams in (1, 5):
         made.add({"client": "capped", "direction": "write", "streams": streams}, write=14.5e6)
-    assert "The story does not hold here." in report_of(made.summary())
+    assert "Not reproduced: the interval lies below 2.36." in report_of(made.summary())
 
 
 # --- fsperf ---
@@ -193,7 +197,7 @@ def test_fsperf_holds_each_client_against_its_own_figure() -> None:
     text = report_of(made_runs.fsperf())
     assert re.search(
         r"NFSv3 from user space: 4 paths by round robin read 1\.5\d \(.*?\) times what one does"
-        r" \(1,\d\d\d MB/s against 7\d\d MB/s\); published were 1\.53 times\. The story holds",
+        r" \(1,\d\d\d MB/s against 7\d\d MB/s\); published were 1\.53 times\. Reproduced: ",
         text,
     )
     assert re.search(
@@ -208,22 +212,19 @@ def test_fsperf_says_where_its_limits_rule_a_published_ratio_out() -> None:
     lab = {"link": "9400mbit", "per_address": "6200mbit", "burst": "2m"}
     guest = {"link": "118mbit", "per_mount": "78mbit"}
     wider = {**lab, "per_address": "4000mbit"}
-    for limits, ruled_out in (
-        (lab, True),
-        ({"lab": lab, "guest": guest}, True),
-        ({"lab": wider, "guest": guest}, False),
-        ({}, False),
+    for limits, ruled_out, kind in (
+        (lab, True, "Reproduced by construction"),
+        ({"lab": lab, "guest": guest}, True, "Reproduced by construction"),
+        ({"lab": wider, "guest": guest}, False, "Reproduced"),
+        ({}, False, "Reproduced"),
     ):
         place = {**made_runs.PLACE, "limits": limits}
         text = report_of(dataclasses.replace(made_runs.fsperf(), place=place))
         told = re.search(r"NFSv4\.1 from user space: .* published were 2\.09 times\. (.*)", text)
         assert told
-        cannot = (
-            "That cannot appear here: NFSv3 and NFSv4.1 share one cap, and the link carries 1.52"
-        )
+        cannot = "Not testable here: the lab's own limits allow 1.52 times at most"
         assert told[1].startswith(cannot) == ruled_out, limits
-        assert ("The story" in told[1]) != ruled_out, limits
-        assert re.search(r"NFSv3 from user space: .* 1\.53 times\. The story holds here\.", text)
+        assert re.search(rf"NFSv3 from user space: .* 1\.53 times\. {kind}: the ", text)
 
 
 def test_fsperf_counts_jain_where_the_run_did_not() -> None:
@@ -278,7 +279,7 @@ def test_randread_of_a_users_pool_stands_beside_the_published_mount() -> None:
 
 def test_sio_finds_the_published_findings() -> None:
     text = report_of(made_runs.sio())
-    assert "8 of 8 published findings are found here." in text
+    assert "6 of 8 published findings are reproduced. Not testable here: concurrent" in text
     assert re.search(
         r"With 32 threads, random, concurrent I/O does 8\.\d\d .{,20} times buffered", text
     )
@@ -290,8 +291,8 @@ def test_sio_says_what_is_not_found() -> None:
         for threads in (1, 32):
             made.add({"mode": mode, "pattern": "random", "threads": threads}, read=1e8)
     text = report_of(made.summary())
-    assert "0 of 2 published findings are found here." in text
-    assert "Not found: concurrent against direct, 32 threads, random." in text
+    assert "0 of 2 published findings are reproduced." in text
+    assert "Not testable here: concurrent against direct, 32 threads, random." in text
 
 
 def _varying(made: made_runs.Maker, rates: dict[str, list[float]], threads: int) -> None:
@@ -310,14 +311,16 @@ def _varying(made: made_runs.Maker, rates: dict[str, list[float]], threads: int)
 
 def test_sio_tells_nothing_where_the_interval_is_too_wide() -> None:
     made = made_runs.Maker("sio")
-    _varying(made, {"direct": [1e8, 2e8], "concurrent": [2e8, 4e8]}, 1)
-    _varying(made, {"direct": [1e8, 4e8], "concurrent": [1e8, 9e8]}, 32)
+    _varying(made, {"direct": [1e8, 2e8, 3e8], "concurrent": [2e8, 2e8, 3e8]}, 1)
+    _varying(made, {"direct": [1e8, 4e8, 2e8], "concurrent": [1e8, 9e8, 2e8]}, 32)
     text = report_of(made.summary())
-    assert "| no gain, or a loss | not told |" in text
-    assert "| a large gain | not told |" in text
-    assert "| rises | not told |" in text
-    assert "0 of 3 published findings are found here." in text
-    assert "Not told: concurrent against direct, 1 thread" in text
+    assert "| no gain, or a loss | inconclusive |" in text
+    assert "| rises | inconclusive |" in text
+    assert "0 of 3 published findings are reproduced." in text
+    assert "Inconclusive: concurrent against direct, 1 thread" in text
+    assert re.search(
+        r"\| rises \| sequential [^|]+ \| inconclusive \| 3 repeats; (about|more)", text
+    )
 
 
 def test_sio_takes_no_cpu_of_two_kinds_together() -> None:
@@ -335,7 +338,7 @@ def test_sio_takes_no_cpu_of_two_kinds_together() -> None:
     text = report_of(made.summary())
     row = re.search(r"\| CPU per operation on one mount, 32 .*?, random \| rises \| (.*?) \|", text)
     assert row
-    assert row[1] == "not told"
+    assert row[1] == "inconclusive"
 
 
 def test_sio_calls_a_gain_what_lies_above_the_limit_with_its_whole_interval() -> None:
@@ -343,16 +346,16 @@ def test_sio_calls_a_gain_what_lies_above_the_limit_with_its_whole_interval() ->
     for mode, rate in (("buffered", 2e8), ("direct", 1e8), ("concurrent", 1.5e8)):
         made.add({"mode": mode, "pattern": "sequential", "threads": 1}, read=rate)
     text = report_of(made.summary())
-    assert "against buffered, 1 thread, sequential | no gain, or a loss | found here |" in text
-    assert "against direct, 1 thread, sequential | no gain, or a loss | not found here |" in text
+    assert "against buffered, 1 thread, sequential | no gain, or a loss | reproduced |" in text
+    assert "against direct, 1 thread, sequential | no gain, or a loss | not reproduced |" in text
 
 
 def test_sio_calls_no_concurrency_high_that_is_not() -> None:
     made = made_runs.Maker("sio")
-    for mode, rate in (("direct", 1e8), ("concurrent", 4e8)):
+    for mode, rate in (("buffered", 1e8), ("concurrent", 4e8)):
         made.add({"mode": mode, "pattern": "random", "threads": 4}, read=rate, jobs=4)
     text = report_of(made.summary())
-    assert "concurrent against direct, 4 threads, random | a large gain | not told |" in text
+    assert "concurrent against buffered, 4 threads, random | a large gain | inconclusive" in text
 
 
 # --- oltp ---
@@ -467,7 +470,7 @@ def test_cells_that_differ_in_another_factor_are_no_repeats() -> None:
                 write=100e6 * (1 if streams == 1 else gain),
             )
     text = report_of(made.summary())
-    assert re.search(r"nconnect 1: Five streams .*? write (1\.0|0\.9)\d \(.*?does not hold", text)
+    assert re.search(r"nconnect 1: Five streams .*? write (1\.0|0\.9)\d \(.*?Not reproduced", text)
     assert re.search(r"nconnect 4: Five streams .*? write (3\.0|2\.9)\d \(", text)
     rows = re.findall(r"\| AIX \(pool\), write, 5 streams; nconnect (\d) \| .*? (\d) \|", text)
     assert [number for number, _ in rows] == ["1", "4"]

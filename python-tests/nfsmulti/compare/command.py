@@ -40,6 +40,13 @@ def compare(
         float | None,
         typer.Option(min=0, help="Judge without tests: per cent that no cell may be worse by."),
     ] = None,
+    over: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FACTOR",
+            help="Compare over this factor, of which each run has one level.",
+        ),
+    ] = None,
 ) -> None:
     """Compare run B with run A of the same scenario: each cell's ratio B/A, with its interval.
 
@@ -68,7 +75,9 @@ def compare(
     out = Console(highlight=False)
     out.width = max(out.width, _NARROWEST)
     try:
-        first, second = Summary.load(a), Summary.load(b)
+        first, second = (
+            runs.over(one, over) if over else one for one in (Summary.load(a), Summary.load(b))
+        )
     except HarnessError as error:
         _refuse(str(error))
     reason = runs.why_not(first, second)

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from nfsmulti.errors import HarnessError
 from nfsmulti.report import cells, conditions
 from nfsmulti.stats.ratio import Ratio
 from nfsmulti.stats.sample import Sample
@@ -71,9 +73,9 @@ class Pair:
         return b, a
 
     def ratio(self, figure: Figure) -> Ratio | None:
-        """Give B : A."""
+        """Give B : A, unpaired: a repeat of B has nothing to do with one of A."""
         samples = self.samples(figure)
-        return Ratio.together([samples]) if samples else None
+        return Ratio.unpaired([samples]) if samples else None
 
 
 def pairs(a: Summary, b: Summary) -> list[Pair]:
@@ -121,8 +123,50 @@ def why_not(a: Summary, b: Summary) -> str | None:
     if waiting := unfinished(a, b):
         return f"B is not finished: {waiting} cells that A has done wait: go on with run --resume"
     if not pairs(a, b) and not lost(a, b):
-        return "no combination of factors is done in both"
+        return f"no combination of factors is done in both{_apart(a, b)}"
     return None
+
+
+def over(summary: Summary, factor: str) -> Summary:
+    """Take a factor off a run's cells, which two runs are compared over.
+
+    Raises HarnessError where the run does not have it, or has several levels of it.
+    """
+    found = _levels(summary, factor)
+    if len(found) != 1:
+        what = f"has {_text_of(found)}: one level can be compared" if found else "does not have it"
+        raise HarnessError(f"--over {factor}: the run of {summary.started} {what}")
+    without = [
+        dataclasses.replace(
+            cell, factors={name: at for name, at in cell.factors.items() if name != factor}
+        )
+        for cell in summary.cells
+    ]
+    return dataclasses.replace(summary, cells=without)
+
+
+def _apart(a: Summary, b: Summary) -> str:
+    """Name the factors of which the runs have no level in common, and how to compare over one."""
+    names = sorted({name for cell in a.cells for name in cell.factors})
+    apart = {name: (_levels(a, name), _levels(b, name)) for name in names}
+    apart = {name: both for name, both in apart.items() if not {*both[0]} & {*both[1]}}
+    if not apart:
+        return ""
+    said = "; ".join(
+        f"{name} is {_text_of(one)} in A and {_text_of(two)} in B"
+        for name, (one, two) in apart.items()
+    )
+    name, both = next(iter(apart.items()))
+    can = len(apart) == 1 and all(len(one) == 1 for one in both)
+    return f": {said}" + (f": compare with --over {name}" if can else "")
+
+
+def _levels(summary: Summary, factor: str) -> list[Factor]:
+    return cells.levels(summary.done, factor)
+
+
+def _text_of(levels: Sequence[Factor]) -> str:
+    return ",".join(map(str, levels))
 
 
 def _groups(found: list[Cell]) -> dict[Key, list[Cell]]:

@@ -16,7 +16,7 @@ from rich.table import Table
 from nfsmulti.demo.workloads import REPEATS, Side, Workload
 from nfsmulti.lab import Fit
 from nfsmulti.report import cells, texts, verdict
-from nfsmulti.report.verdict import Verdict
+from nfsmulti.report.verdict import Judged, Verdict
 from nfsmulti.stats.ratio import Ratio
 from nfsmulti.stats.sample import Sample
 from nfsmulti.summary import Cell
@@ -46,14 +46,20 @@ class Outcome:
     @property
     def ratio(self) -> Ratio | None:
         """The bandwidth of many connections as a multiple of one's."""
-        return Ratio.of(rate(self.many), rate(self.one))
+        return cells.ratio(self.many, self.one, cells.bandwidth)
 
     @property
-    def verdict(self) -> Verdict:
+    def judged(self) -> Judged:
         """Whether it shows what it is there for, which only all repeats together can tell."""
-        if self.repeats < REPEATS:
-            return Verdict.UNTOLD
-        return verdict.judge(self.ratio, self.workload.theirs)
+        allowed = None
+        if self.fit and not any(reach.short for reach in _reaches(self, self.fit)):
+            allowed = min(self.workload.connections, self.fit.link / self.fit.cap)
+        return verdict.judge(self.ratio, self.workload.theirs, allowed)
+
+    @property
+    def shown(self) -> bool:
+        """Whether it does."""
+        return self.judged.verdict in (Verdict.REPRODUCED, Verdict.BY_CONSTRUCTION)
 
     @property
     def repeats(self) -> int:
@@ -101,8 +107,8 @@ def story(outcome: Outcome) -> str:
         for part in (
             f"{workload.name}: {workload.many.words} {ratio.text} times what {workload.one.words}"
             f" ({' against '.join(rates)}); {workload.said}.",
-            outcome.verdict,
-            _held_by(outcome, fit) if outcome.verdict is Verdict.HOLDS else _reason(outcome, fit),
+            outcome.judged.text,
+            _held_by(outcome, fit) if outcome.shown else _reason(outcome, fit),
             _shares(outcome.many),
         )
         if part

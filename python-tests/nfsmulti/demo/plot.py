@@ -23,6 +23,9 @@ def write_plot(outcomes: Sequence[Outcome], file: Path) -> None:
         heights = [found.mean / 1e6 if found else 0.0 for _, found in sides]
         bars = panel.bar(labels, heights, color=[_ONE, _MANY], width=0.6)
         panel.bar_label(bars, fmt="{:,.1f}", padding=2)
+        for label, (_, found) in zip(labels, sides, strict=True):
+            for value in found.values if found else ():
+                panel.plot(label, value / 1e6, ".", color="black", alpha=0.6)
         shown = f"{ratio.text} times" if ratio else "not measured"
         panel.set_title(f"{workload.name}: {shown}", fontsize="medium")
         wrapped = workload.said.replace(" (", "\n(").replace(": ", ":\n")

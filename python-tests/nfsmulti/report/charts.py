@@ -23,6 +23,7 @@ from nfsmulti.stats.sample import Sample
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 MARKERS = ("o", "s", "^", "D", "v", "P")
+REPEATS = "each repeat is a dot, with 95 % intervals from three on"  # for captions
 INK, PALE = "#24292f", "#8c959f"
 _WIDTH, _HEIGHT = 5.6, 3.7  # inches; legible on a phone's width, where 10 points become 6
 mpl.rcParams.update(
@@ -85,14 +86,23 @@ def style(number: int) -> dict[str, Any]:
 
 
 def line(axes: Axes, number: int, label: str, points: Sequence[tuple[float, Sample]]) -> None:
-    """Draw a line through means, with 95 % intervals where there are repeats."""
+    """Draw a line through means, each repeat a dot, with 95 % intervals from three repeats on."""
     look = style(number)
     axes.errorbar([x for x, _ in points], [one.mean for _, one in points], label=label, **look)
+    dots(axes, points, look["color"])
     _intervals(axes, points, look["color"])
 
 
+def dots(axes: Axes, points: Sequence[tuple[float, Sample]], colour: str) -> None:
+    """Draw each repeat as a dot; what was run once is its mean."""
+    found = [(x, value) for x, one in points if one.n > 1 for value in one.values]
+    axes.plot(
+        [x for x, _ in found], [y for _, y in found], ".", color=colour, alpha=0.6, markersize=5
+    )
+
+
 def _intervals(axes: Axes, points: Sequence[tuple[float, Sample]], colour: str) -> None:
-    """Draw 95 % intervals, not below zero; what was run once has none, and no caps either."""
+    """Draw 95 % intervals, not below zero; what has none has no caps either."""
     found = [(x, one.mean, one.interval) for x, one in points if one.interval]
     if not found:
         return
@@ -109,7 +119,7 @@ def _intervals(axes: Axes, points: Sequence[tuple[float, Sample]], colour: str) 
 
 
 def bars(axes: Axes, groups: Sequence[str], series: Mapping[str, Sequence[Sample | None]]) -> None:
-    """Draw bars, a group of one per series, with 95 % intervals where there are repeats."""
+    """Draw bars, a group of one per series, each repeat a dot, with 95 % intervals as above."""
     width = 0.8 / len(series)
     for number, (label, samples) in enumerate(series.items()):
         shift = (number - (len(series) - 1) / 2) * width
@@ -123,6 +133,7 @@ def bars(axes: Axes, groups: Sequence[str], series: Mapping[str, Sequence[Sample
             hatch="//" if number % 2 else None,
             edgecolor="white",
         )
+        dots(axes, points, INK)
         _intervals(axes, points, INK)
     axes.set_xticks(range(len(groups)), [group.replace("-", "\n", 1) for group in groups])
 

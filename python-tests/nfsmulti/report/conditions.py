@@ -13,6 +13,7 @@ from nfsmulti.lab import Fit
 from nfsmulti.paths import ROOT
 from nfsmulti.report.story import Table
 from nfsmulti.summary import Summary
+from nfsmulti.units import parse_rate
 
 FILE = "environment.json"
 # What the kernel lab does otherwise than every publication: for a scenario's `differs`.
@@ -28,6 +29,8 @@ def table(summary: Summary, environment: Mapping[str, Any]) -> Table:
     if "places" in place:
         place.pop("limits", None)  # which stand in each place as well
     rows = [["run", "started", summary.started], ["run", "ended", summary.ended or "not ended"]]
+    warm_up = f"each cell for {summary.warm_up_s:g} s at most, before all; not counted"
+    rows.append(["run", "warm-up", warm_up if summary.warm_up_s else "none"])
     rows += [["place", *row] for row in flat(place)]
     rows += [[name, *row] for name, part in environment.items() for row in flat(part)]
     if not environment:
@@ -71,6 +74,15 @@ def in_short(summary: Summary) -> str:
 def fitted(summary: Summary) -> list[str]:
     """Say in a sentence each at which part of the published rates a place was measured."""
     return [f"Measured in the {name}. {fit.text()}" for name, fit in _fits(summary).items()]
+
+
+def allowed(summary: Summary) -> float | None:
+    """Give the largest gain of many paths that any place's limits allow; None without limits."""
+    limits = summary.place.get("limits") or {}
+    places = [one for one in limits.values() if isinstance(one, dict)] or [limits]
+    caps = [(one.get("link"), one.get("per_address") or one.get("per_mount")) for one in places]
+    gains = [parse_rate(link) / parse_rate(cap) for link, cap in caps if link and cap]
+    return max(gains, default=None)
 
 
 def _fits(summary: Summary) -> dict[str, Fit]:

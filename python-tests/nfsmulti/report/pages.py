@@ -15,11 +15,12 @@ from markupsafe import Markup, escape
 from nfsmulti.errors import HarnessError
 from nfsmulti.report import charts, conditions, hosts, texts, variants
 from nfsmulti.report.scenarios import SCENARIOS
-from nfsmulti.report.story import Beside, Scenario, Section, Story, Table
+from nfsmulti.report.story import Beside, Finding, Scenario, Section, Story, Table
 from nfsmulti.summary import Cell, Summary
 
 MARKDOWN, HTML, PLOTS = "report.md", "report.html", "plots"
 TEMPLATES = {MARKDOWN: "report.md.j2", HTML: "report.html.j2"}
+FINDING = ("finding", "published", "here", "verdict", "why")
 _FOLDER = Path(__file__).with_name("templates")
 _NOTHING = Story(["No cell of this run is done: there is nothing to report yet."])
 
@@ -52,6 +53,7 @@ def contents(
         "summary": summary,
         "scenario": scenario,
         "story": story,
+        "findings": findings_table(variants.findings(scenario, summary)),
         "beside": beside_table(variants.beside(scenario, summary)),
         "troubles": _troubles(summary),
         "conditions": conditions.table(summary, environment),
@@ -62,6 +64,12 @@ def contents(
 def render(template: str, values: Mapping[str, Any]) -> str:
     """Fill in one of the templates."""
     return _environment().get_template(template).render(values)
+
+
+def findings_table(found: Sequence[Finding]) -> Table:
+    """Lay out what was published and what is found here, with its verdict."""
+    rows = [[one.what, one.theirs, one.ours, one.judged.verdict, one.judged.why] for one in found]
+    return Table(FINDING, rows, text_columns=len(FINDING))
 
 
 def beside_table(rows: Sequence[Beside]) -> Table:

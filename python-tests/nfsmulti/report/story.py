@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from matplotlib.figure import Figure
 
 from nfsmulti.report.texts import MISSING
+from nfsmulti.report.verdict import Judged
 from nfsmulti.stats.ratio import Ratio
 from nfsmulti.stats.sample import Sample
 from nfsmulti.summary import Summary
@@ -31,6 +32,16 @@ class Beside:
     their_ratio: float | None = None
     our_ratio: Ratio | None = None
     differs: str = ""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a publication found, its figure and ours, and whether it is found here."""
+
+    what: str
+    theirs: str
+    ours: str
+    judged: Judged
 
 
 @dataclass(frozen=True)
@@ -87,8 +98,9 @@ class Scenario:
     """A published story: who measured what, and what a run of ours has to say to it.
 
     `beside` gives all published figures, with ours where the run has them: of a run without cells
-    it gives the published ones alone. `tell` needs one cell that is done. `factors` are those that
-    both know of; None: they take any.
+    it gives the published ones alone. `findings` are judged, and of such a run inconclusive or not
+    testable. `tell` needs one cell that is done. `factors` are those that all know of; None: they
+    take any.
     """
 
     name: str
@@ -97,3 +109,4 @@ class Scenario:
     factors: tuple[str, ...] | None
     beside: Callable[[Summary], list[Beside]]
     tell: Callable[[Summary], Story]
+    findings: Callable[[Summary], list[Finding]] = field(default=lambda _: [])

@@ -11,7 +11,7 @@ import dataclasses
 import re
 from collections.abc import Sequence
 
-from nfsmulti.report.story import Beside, Scenario, Section, Story
+from nfsmulti.report.story import Beside, Finding, Scenario, Section, Story
 from nfsmulti.summary import Cell, Factor, Summary
 
 Levels = tuple[tuple[str, Factor], ...]
@@ -23,6 +23,15 @@ def beside(scenario: Scenario, summary: Summary) -> list[Beside]:
         dataclasses.replace(row, figure=named(row.figure, levels))
         for levels, part in parts(scenario.factors, summary)
         for row in scenario.beside(part)
+    ]
+
+
+def findings(scenario: Scenario, summary: Summary) -> list[Finding]:
+    """Give the findings, once for each combination of further factors."""
+    return [
+        dataclasses.replace(one, what=named(one.what, levels))
+        for levels, part in parts(scenario.factors, summary)
+        for one in scenario.findings(part)
     ]
 
 

@@ -1,54 +1,101 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Whether a published ratio is found again, by a rule that does not look at the figures first.
+"""Whether a published finding is found again, in four words and by one rule.
 
-It holds where ours is at least nine tenths of theirs, and its 95 % interval lies above 1. It holds
-in kind where the interval lies above 1 and the gain is at least half of theirs. It does not hold
-where the whole interval lies below such a gain; all else cannot be told. Where one side was run
-once there is no interval: the ratio alone can then say that a story holds, or that there is no gain
-at all, and the sentence says what it rests on.
+A finding has a limit that our ratio must be beyond. It is reproduced where the whole 95 % interval
+lies beyond the limit, and not reproduced where the whole interval lies on the other side. If the
+interval spans the limit, the result is inconclusive.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
 from nfsmulti.stats.ratio import Ratio
+from nfsmulti.stats.sample import FEWEST
 
-OF_THEIRS, _OF_THEIR_GAIN = 0.9, 0.5
+_OF_THEIR_GAIN, _OF_ALLOWED = 0.5, 0.9
+_MOST_REPEATS = 100
 
 
 class Verdict(StrEnum):
-    """Whether a story holds here."""
+    """What became of a published finding here."""
 
-    HOLDS = "The story holds here."
-    IN_KIND = "The story holds here in kind: there is a gain, and it is smaller."
-    NOT = "The story does not hold here."
-    UNTOLD = "Whether the story holds here cannot be told."
+    REPRODUCED = "reproduced"
+    BY_CONSTRUCTION = "reproduced by construction"
+    NOT = "not reproduced"
+    INCONCLUSIVE = "inconclusive"
+    NOT_TESTABLE = "not testable here"
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A verdict, and what it rests on in a few words; `needed` repeats would tell, where open."""
+
+    verdict: Verdict
+    why: str
+    needed: int = 0
+
+    @property
+    def text(self) -> str:
+        """Both, as a sentence."""
+        return f"{self.verdict.capitalize()}: {self.why}."
 
 
 RULE = (
-    "A story holds where our ratio is at least nine tenths of the published one and its 95 %"
-    " interval lies above 1; it holds in kind where the interval lies above 1 and the gain is at"
-    " least half of the published one. It does not hold where the whole interval lies below such a"
-    " gain. All else cannot be told: more repeats make the interval narrower."
+    "A published ratio is reproduced where the whole 95 % interval of ours lies above half of the"
+    " published gain, and not reproduced where it lies below that. If the interval spans it, the"
+    " result is inconclusive, and the report says how many repeats would tell if they varied as"
+    " these do. Nine tenths of what the lab's own limits allow, or more, is reproduced by"
+    " construction: it shows that the client uses what there is. Where they allow less than the"
+    " limit, it is not testable."
 )
-SINGLE = " Each side was run once: without repeats there is no interval, and this may be chance."
 
 
-def judge(ours: Ratio | None, theirs: float) -> Verdict:
-    """Hold our ratio against theirs."""
+def judge(ours: Ratio | None, theirs: float, allowed: float | None = None) -> Judged:
+    """Hold our ratio against theirs; `allowed` is what the lab's own limits allow, if any."""
+    limit = 1 + _OF_THEIR_GAIN * (theirs - 1)
+    if allowed is not None and allowed < limit:
+        return untestable(f"the lab's own limits allow {allowed:.2f} times at most")
+    judged = beyond(ours, limit)
+    found = judged.verdict is Verdict.REPRODUCED
+    if found and ours and allowed is not None and ours.value >= _OF_ALLOWED * allowed:
+        return Judged(Verdict.BY_CONSTRUCTION, f"the lab's own limits allow {allowed:.2f} times")
+    return judged
+
+
+def beyond(ours: Ratio | None, limit: float, *, below: bool = False) -> Judged:
+    """Hold our ratio against a limit, which it must be above, or `below`."""
     if ours is None:
-        return Verdict.UNTOLD
-    in_kind = 1 + _OF_THEIR_GAIN * (theirs - 1)
-    if ours.above(1):
-        if ours.value >= OF_THEIRS * theirs:
-            return Verdict.HOLDS
-        if ours.low is not None and ours.value >= in_kind:
-            return Verdict.IN_KIND
-    least = 1.0 if ours.low is None else in_kind
-    return Verdict.NOT if ours.above(least) is False else Verdict.UNTOLD
+        return Judged(Verdict.INCONCLUSIVE, "not measured on both sides")
+    above = ours.above(limit)
+    if above is None:
+        return _open(ours, limit)
+    kind = Verdict.REPRODUCED if above != below else Verdict.NOT
+    return Judged(kind, f"the interval lies {'above' if above else 'below'} {limit:.2f}")
 
 
-def sentence(ours: Ratio | None, theirs: float) -> str:
-    """Give the verdict, with a warning where it rests on single runs."""
-    return judge(ours, theirs) + (SINGLE if ours and ours.low is None else "")
+def weakest(found: Sequence[Judged]) -> Judged:
+    """Give what a finding is that takes several: not reproduced if one is not, and so on."""
+    order = [Verdict.NOT, Verdict.INCONCLUSIVE]
+    places = {one: order.index(one.verdict) if one.verdict in order else 2 for one in found}
+    return min(found, key=lambda one: (places[one], -one.needed))
+
+
+def untestable(why: str) -> Judged:
+    """Say why a finding cannot appear here."""
+    return Judged(Verdict.NOT_TESTABLE, why)
+
+
+def _open(ours: Ratio, limit: float) -> Judged:
+    """Say how many repeats would tell, if they varied as those that were made."""
+    made = f"{ours.n} repeat{'' if ours.n == 1 else 's'}"
+    if ours.spread is None:
+        return Judged(Verdict.INCONCLUSIVE, f"{made}, and an interval takes {FEWEST}", FEWEST)
+    for n in range(max(FEWEST, ours.n + 1), _MOST_REPEATS + 1):
+        more = ours.repeated(n)
+        if more and more.above(limit) is not None:
+            return Judged(Verdict.INCONCLUSIVE, f"{made}; about {n} would tell", n)
+    why = f"{made}; more than {_MOST_REPEATS} would be needed to tell"
+    return Judged(Verdict.INCONCLUSIVE, why, _MOST_REPEATS + 1)

@@ -7,6 +7,8 @@ import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+FEWEST = 3  # repeats that an interval takes
+
 
 @dataclass(frozen=True)
 class Sample:
@@ -43,8 +45,8 @@ class Sample:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """The mean's 95 % interval by Student's t; None for one value alone."""
-        if self.n < 2:
+        """The mean's 95 % interval by Student's t; None where there are too few values."""
+        if self.n < FEWEST:
             return None
         from scipy import stats  # takes a second to load
 

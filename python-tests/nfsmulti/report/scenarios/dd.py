@@ -6,11 +6,12 @@ Factors: client (capped, uncapped), direction (write, read), streams.
 
 from __future__ import annotations
 
-from nfsmulti.report import cells, charts, hosts, texts, verdict
-from nfsmulti.report.story import Beside, Plot, Scenario, Section, Story, Table
+from nfsmulti.report import cells, charts, conditions, hosts, texts, verdict
+from nfsmulti.report.story import Beside, Finding, Plot, Scenario, Section, Story, Table
+from nfsmulti.report.verdict import Judged
 from nfsmulti.stats.ratio import Ratio
 from nfsmulti.stats.sample import Sample
-from nfsmulti.summary import Summary
+from nfsmulti.summary import Cell, Summary
 
 _STREAM_BYTES = 838_860_800
 _MANY = 5
@@ -44,10 +45,13 @@ _UNMEASURED = (
 )
 
 
+def _find(summary: Summary, client: str, direction: str, streams: int) -> list[Cell]:
+    return cells.having(summary, client=client, direction=direction, streams=streams)
+
+
 def _rate(summary: Summary, client: str, direction: str, streams: int) -> Sample | None:
     """Give bytes per second of all streams together."""
-    found = cells.having(summary, client=client, direction=direction, streams=streams)
-    return cells.sample(found, cells.bandwidth)
+    return cells.sample(_find(summary, client, direction, streams), cells.bandwidth)
 
 
 def _client(summary: Summary, client: str) -> str:
@@ -62,8 +66,8 @@ def _seconds(summary: Summary, rate: Sample, streams: int) -> float:
 
 
 def _gain(summary: Summary, client: str, direction: str, streams: int) -> Ratio | None:
-    one = _rate(summary, client, direction, 1)
-    return Ratio.of(_rate(summary, client, direction, streams), one)
+    many, one = (_find(summary, client, direction, count) for count in (streams, 1))
+    return cells.ratio(many, one, cells.bandwidth)
 
 
 def beside(summary: Summary) -> list[Beside]:
@@ -95,6 +99,26 @@ def _time_and_rate(summary: Summary, rate: Sample | None, streams: int) -> str:
 
 def _streams(summary: Summary, count: int) -> str:
     return f"{count} stream{'' if count == 1 else 's'}{hosts.on_each(summary)}"
+
+
+def _judged(summary: Summary) -> Judged:
+    gain = _gain(summary, _client(summary, "capped"), "write", _MANY)
+    allowed = conditions.allowed(summary)
+    return verdict.judge(gain, _PUBLISHED_RATIO, None if allowed is None else min(allowed, _MANY))
+
+
+def findings(summary: Summary) -> list[Finding]:
+    """Give the one finding: the limit is each connection's."""
+    client = _client(summary, "capped")
+    gain = _gain(summary, client, "write", _MANY)
+    return [
+        Finding(
+            "five streams write more than one: the limit is per connection",
+            f"{_PUBLISHED_RATIO:.2f} times (19.4 to 72 MB/s)",
+            f"{gain.text} times" if gain else texts.MISSING,
+            _judged(summary),
+        )
+    ]
 
 
 def tell(summary: Summary) -> Story:
@@ -129,7 +153,7 @@ def _answer(summary: Summary) -> list[str]:
             f" stream{'' if summary.hosts == 1 else ' on each'} does, {where}; published were"
             f" {_PUBLISHED_RATIO:.2f} times."
         )
-    words.append(verdict.sentence(gain, _PUBLISHED_RATIO))
+    words.append(_judged(summary).text)
     alone = [
         f"{direction}s at {texts.mean(rate, 'MB/s', 1e6)}"
         for direction in ("write", "read")
@@ -187,8 +211,8 @@ def _plot(summary: Summary, client: str) -> Plot:
     charts.legend(axes)
     return Plot(
         f"scaling-{client}",
-        f"Connections: {client}. Rate of all streams against their number, with 95 %"
-        " intervals where there are repeats; dotted: as many times one stream.",
+        f"Connections: {client}. Rate of all streams against their number; {charts.REPEATS};"
+        " dotted: as many times one stream.",
         figure,
     )
 
@@ -205,4 +229,5 @@ DD = Scenario(
     factors=("client", "direction", "streams"),
     beside=beside,
     tell=tell,
+    findings=findings,
 )

@@ -9,12 +9,12 @@ from __future__ import annotations
 from itertools import zip_longest
 
 from nfsmulti.report import cells, charts, conditions, texts, verdict
-from nfsmulti.report.story import Beside, Plot, Scenario, Section, Story, Table
+from nfsmulti.report.story import Beside, Finding, Plot, Scenario, Section, Story, Table
+from nfsmulti.report.verdict import Judged
 from nfsmulti.stats.fairness import jain
 from nfsmulti.stats.ratio import Ratio
 from nfsmulti.stats.sample import Sample
 from nfsmulti.summary import Cell, Summary
-from nfsmulti.units import parse_rate
 
 _MANY = 4
 _CLIENTS = {
@@ -68,8 +68,8 @@ def _rate(summary: Summary, client: str, paths: int, spread: str) -> Sample | No
 
 
 def _gain(summary: Summary, client: str, paths: int, spread: str) -> Ratio | None:
-    one = _rate(summary, client, 1, spread)
-    return Ratio.of(_rate(summary, client, paths, spread), one)
+    many, one = (_cells(summary, client, count, spread) for count in (paths, 1))
+    return cells.ratio(many, one, cells.bandwidth)
 
 
 def _published_ratio(client: str) -> float:
@@ -145,33 +145,37 @@ def _answer(summary: Summary, client: str) -> str:
     gain = _gain(summary, client, most, "roundrobin") if most > 1 else None
     if gain is None:
         words = f"{name}: one path and several by round robin were not both measured."
-        return f"{words} {verdict.sentence(None, theirs)}"
+        return f"{words} {_judged(summary, client).text}"
     rates = [_mb(_rate(summary, client, paths, "roundrobin")) for paths in (1, most)]
     return (
         f"{name}: {most} paths by round robin read {gain.text} times what one does"
         f" ({rates[1]} against {rates[0]}); published were {theirs:.2f} times."
-        f" {_verdict(summary, gain, theirs)}"
+        f" {_judged(summary, client).text}"
     )
 
 
-def _verdict(summary: Summary, gain: Ratio, theirs: float) -> str:
-    """Judge a gain; where the lab's limits rule theirs out, that says nothing of the story."""
-    allowed = _allowed(summary)
-    if allowed is None or allowed >= verdict.OF_THEIRS * theirs:
-        return verdict.sentence(gain, theirs)
-    return (
-        "That cannot appear here: NFSv3 and NFSv4.1 share one cap, and the link carries"
-        f" {allowed:.2f} times that. The original's NFSv4 read less than its NFSv3 over one path."
-    )
+def _judged(summary: Summary, client: str) -> Judged:
+    most, allowed = _most(summary, client), conditions.allowed(summary)
+    gain = _gain(summary, client, most, "roundrobin") if most > 1 else None
+    most_here = None if allowed is None else min(allowed, _MANY)
+    return verdict.judge(gain, _published_ratio(client), most_here)
 
 
-def _allowed(summary: Summary) -> float | None:
-    """Give the largest gain that the limits of any place allow; None where there are none."""
-    limits = summary.place.get("limits") or {}
-    places = [one for one in limits.values() if isinstance(one, dict)] or [limits]
-    caps = [(one.get("link"), one.get("per_address") or one.get("per_mount")) for one in places]
-    gains = [parse_rate(link) / parse_rate(cap) for link, cap in caps if link and cap]
-    return max(gains, default=None)
+def findings(summary: Summary) -> list[Finding]:
+    """Give the gain of several paths, for each client."""
+    found = []
+    for client, words in _clients(summary).items():
+        most = _most(summary, client)
+        gain = _gain(summary, client, most, "roundrobin") if most > 1 else None
+        found.append(
+            Finding(
+                f"{most} paths by round robin read more than one: {words}",
+                f"{_published_ratio(client):.2f} times",
+                f"{gain.text} times" if gain else texts.MISSING,
+                _judged(summary, client),
+            )
+        )
+    return found
 
 
 def _variants(summary: Summary) -> list[tuple[str, int, str]]:
@@ -230,10 +234,7 @@ def _scaling_plot(summary: Summary, client: str) -> Plot:
     axes.set_xticks(counts)
     charts.from_zero(axes)
     charts.legend(axes)
-    caption = (
-        f"{name}: bandwidth against the number of paths, with 95 % intervals where there are"
-        " repeats."
-    )
+    caption = f"{name}: bandwidth against the number of paths; {charts.REPEATS}."
     return Plot(f"paths-{_file(client)}", caption, figure)
 
 
@@ -283,4 +284,5 @@ FSPERF = Scenario(
     factors=("client", "paths", "spread"),
     beside=beside,
     tell=tell,
+    findings=findings,
 )

@@ -6,9 +6,12 @@ Factors: mode (buffered, direct, concurrent), pattern (sequential, random), thre
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from nfsmulti.report import cells, charts, conditions, texts, verdict
 from nfsmulti.report.cells import Measure
-from nfsmulti.report.story import Beside, Plot, Scenario, Section, Story, Table
+from nfsmulti.report.story import Beside, Finding, Plot, Scenario, Section, Story, Table
+from nfsmulti.report.verdict import Judged, Verdict
 from nfsmulti.stats.ratio import Ratio
 from nfsmulti.stats.sample import Sample
 from nfsmulti.summary import Cell, Summary
@@ -22,8 +25,6 @@ _DIFFERS = (
 _HIGH = 16  # threads from which on concurrency is high
 # The publication names no figures, so these are ours: what is no gain, and what is a large one.
 _NO_GAIN, _LARGE = 1.05, 1.5
-_FOUND, _NOT_FOUND, _NOT_TOLD = "found here", "not found here", "not told"
-_OPEN = {_NOT_FOUND: "Not found", _NOT_TOLD: "Not told"}
 
 
 def _find(summary: Summary, mode: str, pattern: str, threads: int) -> list[Cell]:
@@ -47,80 +48,103 @@ def _ratio(
     over: list[Cell], under: list[Cell], measure: Measure
 ) -> tuple[Ratio | None, Sample | None]:
     """Give a ratio, and the figures that stand above its line."""
-    sample = cells.sample(over, measure)
-    return Ratio.of(sample, cells.sample(under, measure)), sample
+    return cells.ratio(over, under, measure), cells.sample(over, measure)
 
 
-def beside(summary: Summary) -> list[Beside]:
-    """Give the published findings, of which each is a ratio here."""
+def _findings(summary: Summary) -> list[tuple[Beside, Judged]]:
+    """Give the published findings, of which each is a ratio here, with their verdicts."""
     rows = []
     for other in ("buffered", "direct"):
         alone = [_find(summary, mode, "sequential", 1) for mode in ("concurrent", other)]
-        ratio, sample = _ratio(alone[0], alone[1], cells.bandwidth)
         rows.append(
-            Beside(
+            _row(
                 f"concurrent against {other}, 1 thread, sequential",
                 "no gain, or a loss",
-                _holds(ratio, _no_gain(ratio)),
-                sample,
-                our_ratio=ratio,
-                differs=f"No figure was published; here, a gain is more than 5 %. {_DIFFERS}",
+                _ratio(alone[0], alone[1], cells.bandwidth),
+                lambda ratio: verdict.beyond(ratio, _NO_GAIN, below=True),
+                "No figure was published; here, a gain is more than 5 %.",
             )
         )
     for pattern in ("random", "sequential"):
         most = max(_threads(summary, pattern), default=0)
-        for other in ("buffered", "direct"):
+        for other, judge in (("buffered", _large), ("direct", _locked)):
             many = [_find(summary, mode, pattern, most) for mode in ("concurrent", other)]
-            ratio, sample = _ratio(many[0], many[1], cells.iops)
-            enough = _large(ratio) if most >= _HIGH else None
             rows.append(
-                Beside(
+                _row(
                     f"concurrent against {other}, {most or 'most'} threads, {pattern}",
                     "a large gain",
-                    _holds(ratio, enough),
-                    sample,
-                    our_ratio=ratio,
-                    differs="No figure was published; here, a large gain is 1.5 times or more, at"
-                    f" 16 threads or more. {_DIFFERS}",
+                    _ratio(many[0], many[1], cells.iops),
+                    judge if most >= _HIGH else _few,
+                    "No figure was published; here, a large gain is 1.5 times or more, at"
+                    " 16 threads or more.",
                 )
             )
-    rows += [_cost_row(summary, pattern) for pattern in ("random", "sequential")]
+    for pattern in ("random", "sequential"):
+        most = max(_threads(summary, pattern), default=0)
+        ends = [_find(summary, "direct", pattern, threads) for threads in (most, 1)]
+        rows.append(
+            _row(
+                f"CPU per operation on one mount, {most or 'most'} threads against 1, {pattern}",
+                "rises",
+                _ratio(ends[0], ends[1], _cost(summary)) if most > 1 else (None, None),
+                lambda ratio: verdict.beyond(ratio, 1),
+                "The published cause is contention on the one TCP socket of AIX 5.3.",
+            )
+        )
     return rows
 
 
-def _cost_row(summary: Summary, pattern: str) -> Beside:
-    most = max(_threads(summary, pattern), default=0)
-    ends = [_find(summary, "direct", pattern, threads) for threads in (most, 1)]
-    ratio, sample = _ratio(ends[0], ends[1], _cost(summary)) if most > 1 else (None, None)
-    ran = most > 1 and all(ends)
-    return Beside(
-        f"CPU per operation on one mount, {most or 'most'} threads against 1, {pattern}",
-        "rises",
-        _holds(ratio, ratio.above(1) if ratio else None) if ratio or not ran else _NOT_TOLD,
-        sample,
-        our_ratio=ratio,
-        differs=f"The published cause is contention on the one TCP socket of AIX 5.3. {_DIFFERS}",
-    )
+def _row(
+    figure: str,
+    theirs: str,
+    ours: tuple[Ratio | None, Sample | None],
+    judge: Callable[[Ratio | None], Judged],
+    differs: str,
+) -> tuple[Beside, Judged]:
+    ratio, sample = ours
+    judged = judge(ratio)
+    said = texts.MISSING if sample is None else str(judged.verdict)
+    row = Beside(figure, theirs, said, sample, our_ratio=ratio, differs=f"{differs} {_DIFFERS}")
+    return row, judged
 
 
-def _no_gain(ratio: Ratio | None) -> bool | None:
-    gain = ratio.above(_NO_GAIN) if ratio else None
-    return None if gain is None else not gain
+def _large(ratio: Ratio | None) -> Judged:
+    return verdict.beyond(ratio, _LARGE)
 
 
-def _large(ratio: Ratio | None) -> bool | None:
-    """Tell whether a gain is large; None where its interval spans what would tell."""
-    if ratio is None:
-        return None
-    if ratio.value >= _LARGE and ratio.above(1):
-        return True
-    return False if ratio.above(_LARGE) is False else None
+def _locked(_: Ratio | None) -> Judged:
+    return verdict.untestable("AIX's direct I/O locks each file, and Linux's does not")
 
 
-def _holds(ratio: Ratio | None, true: bool | None) -> str:
-    if ratio is None:
-        return texts.MISSING
-    return _NOT_TOLD if true is None else _FOUND if true else _NOT_FOUND
+def _few(ratio: Ratio | None) -> Judged:
+    few = f"it takes {_HIGH} threads or more"
+    return Judged(Verdict.INCONCLUSIVE, few) if ratio else verdict.beyond(None, _LARGE)
+
+
+def beside(summary: Summary) -> list[Beside]:
+    """Give the published findings beside ours."""
+    return [row for row, _ in _findings(summary)]
+
+
+def findings(summary: Summary) -> list[Finding]:
+    """Judge the published findings; one of both patterns has the verdict of the weaker."""
+    groups: dict[str, list[tuple[Beside, Judged]]] = {}
+    for row, judged in _findings(summary):
+        groups.setdefault(row.figure.rpartition(", ")[0], []).append((row, judged))
+    return [
+        Finding(
+            name,
+            found[0][0].theirs,
+            ", ".join(
+                f"{row.figure.rpartition(', ')[2]} {row.our_ratio.text}"
+                for row, _ in found
+                if row.our_ratio
+            )
+            or texts.MISSING,
+            verdict.weakest([judged for _, judged in found]),
+        )
+        for name, found in groups.items()
+    ]
 
 
 def tell(summary: Summary) -> Story:
@@ -147,37 +171,36 @@ def tell(summary: Summary) -> Story:
             " where fio's start and end weigh too much in it.",
             "Buffered figures may be those of the client's memory: where they are beyond the link's"
             " rate, they are.",
-            "A ratio is concurrent I/O to another mode, or many threads to one. A gain up to 5 % is"
-            " called none where its whole interval lies below that, one from 1.5 times on, with its"
-            " interval above 1, large. If the interval spans the limit, the result is"
-            " inconclusive.",
+            "A ratio is concurrent I/O to another mode, or many threads to one. A gain is called"
+            " none where its whole interval lies below 5 %, and large where it lies above 1.5"
+            " times. If the interval spans the limit, the result is inconclusive.",
             *conditions.differences(summary, _DIFFERS),
         ],
     )
 
 
 def _answer(summary: Summary) -> str:
-    rows = [row for row in beside(summary) if row.our_ratio]
-    if not rows:
+    found = [(row, judged) for row, judged in _findings(summary) if row.our_ratio]
+    if not found:
         return (
             "No two modes were measured alike: whether the published findings hold cannot be told."
         )
-    found = sum(row.ours == _FOUND for row in rows)
-    words = f"{found} of {len(rows)} published findings are found here."
-    for ours, heading in _OPEN.items():
-        if named := [row.figure for row in rows if row.ours == ours]:
-            words += f" {heading}: {texts.several(named)}."
-    single = any(row.our_ratio.low is None for row in rows if row.our_ratio)
-    return f"{words} {_gains(summary)}".strip() + (verdict.SINGLE if single else "")
+    count = sum(judged.verdict is Verdict.REPRODUCED for _, judged in found)
+    words = f"{count} of {len(found)} published findings are reproduced."
+    for kind in (Verdict.NOT, Verdict.INCONCLUSIVE, Verdict.NOT_TESTABLE):
+        if named := [row.figure for row, judged in found if judged.verdict is kind]:
+            words += f" {kind.capitalize()}: {texts.several(named)}."
+    return f"{words} {_gains(summary)}".strip()
 
 
 def _gains(summary: Summary) -> str:
     """Say what concurrent I/O does at most threads, random."""
     most = max(_threads(summary, "random"), default=0)
     ratios = {
-        other: Ratio.of(
-            cells.sample(_find(summary, "concurrent", "random", most), cells.iops),
-            cells.sample(_find(summary, other, "random", most), cells.iops),
+        other: cells.ratio(
+            _find(summary, "concurrent", "random", most),
+            _find(summary, other, "random", most),
+            cells.iops,
         )
         for other in ("buffered", "direct")
     }
@@ -227,10 +250,7 @@ def _plot(summary: Summary, pattern: str, name: str, unit: str, measure: Measure
     charts.doubling(axes, _threads(summary, pattern))
     charts.from_zero(axes)
     charts.legend(axes, columns=3)
-    caption = (
-        f"{_PATTERNS[pattern].capitalize()}: {unit} against threads, with 95 % intervals where"
-        " there are repeats."
-    )
+    caption = f"{_PATTERNS[pattern].capitalize()}: {unit} against threads; {charts.REPEATS}."
     return Plot(f"{pattern}-{name}", caption, figure)
 
 
@@ -246,4 +266,5 @@ SIO = Scenario(
     factors=("mode", "pattern", "threads"),
     beside=beside,
     tell=tell,
+    findings=findings,
 )

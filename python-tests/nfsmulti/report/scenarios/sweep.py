@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import dataclasses
 
-from nfsmulti.report import cells, texts, variants
+from nfsmulti.report import cells, texts, variants, verdict
 from nfsmulti.report.scenarios import sweep_model, sweep_plots, sweep_settings
 from nfsmulti.report.scenarios.sweep_model import DIRECTIONS, Direction
-from nfsmulti.report.story import Beside, Plot, Scenario, Section, Story, Table
-from nfsmulti.stats.ratio import Ratio
-from nfsmulti.stats.sample import Sample
+from nfsmulti.report.story import Beside, Finding, Plot, Scenario, Section, Story, Table
+from nfsmulti.report.verdict import Judged, Verdict
 from nfsmulti.summary import Cell, Summary
 
 _TOP = 30
@@ -40,10 +39,11 @@ def beside(summary: Summary) -> list[Beside]:
 
 def _beside(summary: Summary) -> list[Beside]:
     """Give the published figures beside ours; ratios are to buffers of 131072."""
-    largest = _reads(summary, buffer=131072)
+    largest = cells.having(summary, direction="read", buffer=131072)
     rows = []
     for buffer, theirs in _READS:
-        rate = _reads(summary, buffer=buffer)
+        found = cells.having(summary, direction="read", buffer=buffer)
+        rate = cells.sample(found, cells.bandwidth)
         rows.append(
             Beside(
                 f"{'best ' if buffer == 131072 else ''}read, buffers of {buffer}; {_OURS}",
@@ -51,7 +51,7 @@ def _beside(summary: Summary) -> list[Beside]:
                 texts.mean(rate, "MB/s", 1e6),
                 rate,
                 None if buffer == 131072 else theirs / 118,
-                None if buffer == 131072 else Ratio.of(rate, largest),
+                None if buffer == 131072 else cells.ratio(found, largest, cells.bandwidth),
                 _SERVER,
             )
         )
@@ -70,18 +70,15 @@ def _beside(summary: Summary) -> list[Beside]:
     return [*rows, *_writes(summary)]
 
 
-def _reads(summary: Summary, buffer: int) -> Sample | None:
-    return cells.sample(cells.having(summary, direction="read", buffer=buffer), cells.bandwidth)
-
-
 def _seconds(cell: Cell) -> float | None:
     return max((side.seconds for side in cells.sides(cell)), default=None)
 
 
 def _writes(summary: Summary) -> list[Beside]:
     ranked = _ranked(summary, "write")
-    rate = cells.sample(ranked[0][1], cells.bandwidth) if ranked else None
-    last = cells.sample(ranked[_TOP - 1][1], cells.bandwidth) if len(ranked) >= _TOP else None
+    best = ranked[0][1] if ranked else []
+    thirtieth = ranked[_TOP - 1][1] if len(ranked) >= _TOP else []
+    rate, last = (cells.sample(found, cells.bandwidth) for found in (best, thirtieth))
     return [
         Beside(
             "best write (published: soft, sync, 65536, 1024 MB in 12.76 s)",
@@ -96,7 +93,7 @@ def _writes(summary: Summary) -> list[Beside]:
             texts.mean(last, "MB/s", 1e6),
             last,
             _THIRTIETH_WRITE / _BEST_WRITE,
-            Ratio.of(last, rate),
+            cells.ratio(thirtieth, best, cells.bandwidth),
             "The thirty best lie close together: sync and soft matter little.",
         ),
     ]
@@ -122,6 +119,36 @@ def _ranked(summary: Summary, direction: str) -> list[tuple[Key, list[Cell]]]:
         return rate.mean if rate else 0.0
 
     return sorted(groups.items(), key=speed, reverse=True)
+
+
+def findings(summary: Summary) -> list[Finding]:
+    """Judge the plateau of each direction, and that sync and mount matter little."""
+    directions = {name: sweep_model.direction_of(summary, name) for name in DIRECTIONS}
+    found = [
+        _plateau(name, theirs, directions[name])
+        for name, theirs in (("read", "117, 117, 118 MB/s"), ("write", "flat"))
+    ]
+    judged = [
+        sweep_model.mattering_little(one, factor)
+        for factor in ("sync", "mount")
+        for one in directions.values()
+        if one
+    ]
+    weakest = verdict.weakest(judged or [Judged(Verdict.INCONCLUSIVE, "not measured")])
+    least_clear = Judged(weakest.verdict, "the least clear of both, in both directions")
+    ours = weakest.why if judged else texts.MISSING
+    return [*found, Finding("sync or async, soft or hard", "matter little", ours, least_clear)]
+
+
+def _plateau(name: str, theirs: str, direction: Direction | None) -> Finding:
+    found = sweep_model.plateau(direction) if direction else None
+    ratios = [f"{buffer}: {one.text}" for buffer, one in found.ratios.items()] if found else []
+    return Finding(
+        f"{name}s are flat for buffers from 32768 up",
+        theirs,
+        ", ".join(ratios) or texts.MISSING,
+        found.judged if found else Judged(Verdict.INCONCLUSIVE, "too few runs, or buffers"),
+    )
 
 
 def tell(summary: Summary) -> Story:
@@ -243,4 +270,5 @@ SWEEP = Scenario(
     factors=None,
     beside=beside,
     tell=tell,
+    findings=findings,
 )

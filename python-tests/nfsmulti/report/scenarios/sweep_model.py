@@ -16,6 +16,7 @@ import pandas as pd
 
 from nfsmulti.report import cells, texts
 from nfsmulti.report.story import Table
+from nfsmulti.report.verdict import Judged, Verdict
 from nfsmulti.stats.corrections import holm
 from nfsmulti.stats.effects import Effect, Level, Model
 from nfsmulti.stats.ratio import Ratio
@@ -169,6 +170,19 @@ def _size_text(direction: Direction, effect: Effect, corrected: float) -> str:
     return f"{effect.factors[0]} (best level {gain:.1f} % above the worst, {_p_text(corrected)})"
 
 
+def mattering_little(direction: Direction, factor: str) -> Judged:
+    """Judge whether a factor matters little, by the rules of what_matters."""
+    effects = _corrected(direction.model) if direction.model else []
+    for effect, corrected in effects:
+        if effect.factors == (factor,):
+            size = f"{direction.name}s: {100 * (_span(direction, effect) - 1):.1f} %"
+            if _little(direction, effect) < _SIGNIFICANT:
+                return Judged(Verdict.REPRODUCED, f"{size}, shown to be under {100 * ALIKE:g} %")
+            kind = Verdict.NOT if _matters(direction, effect, corrected) else Verdict.INCONCLUSIVE
+            return Judged(kind, f"{size}, {_p_text(corrected)}")
+    return Judged(Verdict.INCONCLUSIVE, "too few runs")
+
+
 @dataclass(frozen=True)
 class Plateau:
     """Whether speed is flat for buffers from 32768 up: TOST's p, and 32768 against the smaller."""
@@ -179,6 +193,18 @@ class Plateau:
     largest: int
     step: Ratio | None
     smaller: int | None
+    ratios: dict[int, Ratio]
+
+    @property
+    def judged(self) -> Judged:
+        """The verdict: not reproduced where a level lies with its interval beyond what is flat."""
+        if self.flat:
+            why = f"two one-sided tests put all within {100 * _FLAT:g} %, {_p_text(self.p)}"
+            return Judged(Verdict.REPRODUCED, why)
+        for buffer, one in self.ratios.items():
+            if one.above(1 + _FLAT) or one.above(1 / (1 + _FLAT)) is False:
+                return Judged(Verdict.NOT, f"{buffer} differs by more than {100 * _FLAT:g} %")
+        return Judged(Verdict.INCONCLUSIVE, f"the intervals span {100 * _FLAT:g} %")
 
     @property
     def text(self) -> str:
@@ -207,7 +233,8 @@ def plateau(direction: Direction) -> Plateau | None:
     smaller = max((one for one in buffers if one < _KNEE), default=None)
     step = None if smaller is None else ratio(model, dict(knee), {"buffer": smaller})
     p = max(tests)
-    return Plateau(direction.name, p < _SIGNIFICANT, p, max(above), step, smaller)
+    ratios = {one: ratio(model, {"buffer": one}, dict(knee)) for one in above}
+    return Plateau(direction.name, p < _SIGNIFICANT, p, max(above), step, smaller, ratios)
 
 
 def _corrected(model: Model) -> list[tuple[Effect, float]]:
