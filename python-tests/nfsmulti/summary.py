@@ -77,7 +77,8 @@ class Cell:
     where it could be told: it includes what a kernel does for a mount, and a server on the same
     machine, but neither fio's start nor its end. `paths` gives each path's part of all bytes,
     `jain` Jain's index of these. `over_time` holds bytes per second, one figure per second, of all
-    jobs together, where the scenario asked for it.
+    jobs together, `read_over_time` percentiles of reads' clat, p50_us and p99_us: both where the
+    scenario asked for it.
     """
 
     id: str
@@ -99,6 +100,7 @@ class Cell:
     paths: dict[str, float] = field(default_factory=dict)
     jain: float | None = None
     over_time: list[float] = field(default_factory=list)
+    read_over_time: dict[str, list[float | None]] = field(default_factory=dict)
 
     @property
     def ops(self) -> int:

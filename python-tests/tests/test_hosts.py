@@ -74,12 +74,12 @@ def _read(text: str) -> dict[str, str]:
 def test_a_job_file_says_all() -> None:
     options = {"pool": "/m", "numjobs": "3", "rw": "write", "filename": "f:a/g"}
     own = {"unique_filename": "0", "filename": "host3-f:a/host3-g"}
-    assert _read(job_text("a", options, 2)) == {**options, **own}
+    assert _read(job_text({"a": options}, 2)) == {**options, **own}
 
 
 def test_files_that_are_written_are_a_hosts_own() -> None:
     def names(**options: str) -> dict[str, str]:
-        read = _read(job_text("a", options, 0))
+        read = _read(job_text({"a": options}, 0))
         return {key: value for key, value in read.items() if key.startswith("filename")}
 
     assert names(rw="randread", filename="f") == {"filename": "f"}

@@ -16,7 +16,7 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.lab import Lab, LabConfig
 from nfsmulti.lab.kernel import ADDRESSES
 from nfsmulti.run import factors
-from nfsmulti.run.fiocommand import jobfile_options
+from nfsmulti.run.fiocommand import jobfile_jobs
 from nfsmulti.run.inside import InGuest
 from nfsmulti.run.place import InLab, OnPool, split_pool
 from nfsmulti.run.plan import Plan, crossed, name_of, ordered
@@ -171,7 +171,8 @@ def test_cells_have_names_of_their_own_and_jobfiles(name: str) -> None:
         assert len({name_of(spec.factors) for spec in specs}) == len(specs)
         assert {spec.place for spec in specs} == set(scenario.places)
         for spec in specs:
-            assert jobfile_options(spec.jobfile)[1]["bs" if name != "sweep" else "size"]
+            jobs = jobfile_jobs(spec.jobfile, spec.jobs)
+            assert all(job["bs" if name != "sweep" else "size"] for job in jobs.values())
 
 
 def _place(results: Path, scenario: str) -> dict[str, Any]:

@@ -61,7 +61,7 @@ def run_cell(
         result = _watched(argv, work, place, planned.spec.seconds, tick, busy)
         if place.remote:
             place.remote.check_complete(result)
-        cell = measured(cell, result, busy, over_time=planned.spec.over_time)
+        cell = measured(cell, result, busy)
     except (HarnessError, OSError) as error:
         cell = dataclasses.replace(cell, status="failed", why=one_line(str(error)))
     try:
@@ -73,7 +73,7 @@ def run_cell(
     return dataclasses.replace(cell, command=shlex.join(argv))
 
 
-def measured(cell: Cell, result: FioResult, busy: Samples, *, over_time: bool = False) -> Cell:
+def measured(cell: Cell, result: FioResult, busy: Samples) -> Cell:
     """Fill in what a fio has found. Raises HarnessError where that is no measurement.
 
     `busy` are samples of this machine meanwhile, which tell nothing of a fio on others.
@@ -98,7 +98,8 @@ def measured(cell: Cell, result: FioResult, busy: Samples, *, over_time: bool = 
             jobs=figures.job_rows(report),
             paths=parts,
             jain=jain,
-            over_time=figures.over_time(result.folder) if over_time else [],
+            over_time=figures.over_time(result.folder),
+            read_over_time=figures.read_over_time(result.folder),
         )
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise HarnessError(f"fio's report is not as it should be: {error!r}") from None

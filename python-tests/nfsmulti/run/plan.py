@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.run.fiocommand import jobfile_options
+from nfsmulti.run.fiocommand import jobfile_jobs
 from nfsmulti.scenarios import CellSpec
 from nfsmulti.summary import Factor
 from nfsmulti.wholefile import write_json
@@ -156,7 +156,8 @@ def _sets(spec: CellSpec, name: str) -> bool:
     alike = next((names for names in _WORKLOAD if name in names), None)
     if alike is None:
         return name in own
-    return bool(alike & (own | jobfile_options(spec.jobfile)[1].keys()))
+    jobs = jobfile_jobs(spec.jobfile, spec.jobs).values()
+    return bool(alike & own.union(*jobs))
 
 
 def _combinations(factors: Factors) -> list[dict[str, Factor]]:

@@ -23,10 +23,12 @@ Client = Literal["pool", "mounts", "mount"]
 class CellSpec:
     """One combination of factors, and what fio runs for it.
 
-    `place` names one of the scenario's places. `options` are fio's and the engine's, on top of
-    those in `jobfile`; None takes one away. A pool has the place's first `paths` paths, each with
+    `place` names one of the scenario's places. `jobs` are the sections of `jobfile` that run, all
+    where there is none. `options` are fio's and the engine's, for all of them and on top of what
+    the jobfile says; None takes one away. A pool has the place's first `paths` paths, each with
     the argument `query`; `mounts` names a group of the place's mounts. `files` must be there, with
-    so many bytes, before fio starts. `seconds` are what fio is expected to take.
+    so many bytes, before fio starts. `seconds` are what fio is expected to take. `over_time` and
+    `latency_over_time` ask for bandwidth and for readers' latency second by second.
     """
 
     factors: dict[str, Factor]
@@ -40,6 +42,8 @@ class CellSpec:
     mounts: str = ""
     files: dict[str, int] = field(default_factory=dict)
     over_time: bool = False
+    jobs: list[str] = field(default_factory=list)
+    latency_over_time: bool = False
 
 
 @dataclass(frozen=True)
