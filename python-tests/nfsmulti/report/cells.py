@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Iterable, Sequence
 
 from nfsmulti.stats import percentiles
+from nfsmulti.stats.ratio import Ratio
 from nfsmulti.stats.sample import Sample
 from nfsmulti.summary import Cell, Factor, Figures, Summary
 
@@ -37,6 +39,27 @@ def counts(cells: Iterable[Cell], factor: str) -> list[int]:
 def sample(cells: Iterable[Cell], measure: Measure) -> Sample | None:
     """Measure each cell; those that lack the figure are left out."""
     return Sample.of(value for cell in cells if (value := measure(cell)) is not None)
+
+
+def ratio(over: Iterable[Cell], under: Iterable[Cell], measure: Measure) -> Ratio | None:
+    """Give a figure's ratio, paired by repeat; None where no repeat has it on both sides.
+
+    A repeat in which a side lacks the figure, or has none above 0, is left out. Where a side has
+    several cells in a repeat, these count by their geometric mean.
+    """
+    blocks = [_by_repeat(side, measure) for side in (over, under)]
+    repeats = sorted(blocks[0].keys() & blocks[1].keys())
+    if not repeats:
+        return None
+    return Ratio.paired(*([block[repeat] for repeat in repeats] for block in blocks))
+
+
+def _by_repeat(cells: Iterable[Cell], measure: Measure) -> dict[int, float]:
+    found: dict[int, list[float]] = {}
+    for cell in cells:
+        if (value := measure(cell)) is not None and value > 0:
+            found.setdefault(cell.repeat, []).append(value)
+    return {repeat: statistics.geometric_mean(values) for repeat, values in found.items()}
 
 
 def sides(cell: Cell) -> list[Figures]:
