@@ -10,6 +10,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -221,7 +222,23 @@ def sweep(repeats: int = 2, slower: float = 1.0, seed: int = 1) -> Summary:
     return made.summary()
 
 
-RUNS = {run.__name__: run for run in (dd, fsperf, randread, sio, oltp, sweep)}
+def neighbour(repeats: int = 3, slower: float = 1.0, seed: int = 1) -> Summary:
+    """Make a run of neighbour: three times the latency beside the writer where threads are few."""
+    made = Maker("neighbour", repeats, slower, seed)
+    for threads, longer in ((8, 3.0), (64, 1.2)):
+        for workload, read, write, mean in (
+            ("readers", 40e6, 0, 400),
+            ("writer", 0, 900e6, 16000),
+            ("readers-beside-writer", 40e6 / longer, 850e6, 400 * longer),
+        ):
+            factors: dict[str, Factor] = {"workload": workload, "threads": threads}
+            made.add(factors, read=read, write=write, block=4096, mean_us=mean, jobs=4)
+    seconds = {"p50_us": [400.0, None, 410.0], "p99_us": [900.0, None, 950.0]}
+    cells = [replace(cell, read_over_time=seconds) if cell.read else cell for cell in made.cells]
+    return replace(made.summary(), cells=cells)
+
+
+RUNS = {run.__name__: run for run in (dd, fsperf, randread, sio, oltp, sweep, neighbour)}
 
 
 def every() -> Iterator[tuple[str, Summary]]:

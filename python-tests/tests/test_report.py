@@ -412,6 +412,51 @@ def test_fsperf_on_a_users_pool_takes_the_most_paths_there_are() -> None:
     assert re.search(r"\| mount-v4\.2, 2 paths by roundrobin \| 1,094 MB/s \|", text)
 
 
+# --- neighbour ---
+
+
+def test_neighbour_answers_with_the_paired_ratio_under_each_setting() -> None:
+    text = report_of(made_runs.neighbour())
+    said = re.search(
+        r"A bulk writer makes the p99 of readers (\S+) \((\S+) to (\S+)\) times as long with"
+        r" threads 8; (\S+) \(\S+ to \S+\) times as long with threads 64",
+        text,
+    )
+    assert said
+    few, low, high, many = map(float, said.groups())
+    assert low < few < high
+    assert few == pytest.approx(3, rel=0.3)
+    assert many == pytest.approx(1.2, rel=0.3)
+    assert re.search(r"\| threads 8 \| readers \| beside : alone \|", text)
+    assert "(plots/over-time.png)" in text
+
+
+def test_neighbour_calls_what_spans_one_inconclusive() -> None:
+    made = made_runs.Maker("neighbour")
+    for workload in ("readers", "readers-beside-writer"):
+        made.add({"workload": workload}, read=40e6, block=4096)
+    cells = [
+        dataclasses.replace(
+            cell, read=made_runs.figures(made.rng, 40e6, 4096, 400 * factor, seconds=4)
+        )
+        for cell, factor in zip(made.cells, (1, 2, 3, 2, 1, 4), strict=True)
+    ]
+    text = report_of(dataclasses.replace(made.summary(), cells=cells))
+    assert "times as long (inconclusive: the interval spans 1)." in text
+
+
+def test_neighbour_tells_no_percentile_of_too_few_reads() -> None:
+    made = made_runs.Maker("neighbour")
+    for workload in ("readers", "readers-beside-writer"):
+        made.add({"workload": workload}, read=4096 * 2000 / 4, block=4096)
+    text = report_of(made.summary())
+    row = next(line for line in re.findall(r"\| \S \| readers \| beside : alone \|[^\n]*", text))
+    p50, p99, p999, p9999 = [cell.strip() for cell in row.split("|")[7:11]]
+    assert "to" in p50
+    assert "to" in p99
+    assert (p999, p9999) == ("\N{EN DASH}",) * 2
+
+
 # --- conditions ---
 
 

@@ -35,6 +35,7 @@ class Which(StrEnum):
     SWEEP = "sweep"
     FSPERF = "fsperf"
     RANDREAD = "randread"
+    NEIGHBOUR = "neighbour"
     ALL = "all"
 
 
@@ -87,7 +88,7 @@ def run(
         Path, typer.Option(metavar="DIR", help="Where runs are kept.", show_default="results/")
     ] = RESULTS,
 ) -> None:
-    """Run a published story: dd, sio, oltp, sweep, fsperf, randread, or all of them.
+    """Run a published story: dd, sio, oltp, sweep, fsperf, randread, neighbour, or all of them.
 
     On a pool of your own, or in a lab that is started with the story's limits (needs root). Each
     run leaves a folder with every fio's command and output, summary.json of all figures, and a

@@ -3,6 +3,7 @@
 
 from nfsmulti.scenarios.dd import DD
 from nfsmulti.scenarios.fsperf import FSPERF
+from nfsmulti.scenarios.neighbour import NEIGHBOUR
 from nfsmulti.scenarios.oltp import OLTP
 from nfsmulti.scenarios.randread import RANDREAD
 from nfsmulti.scenarios.scenario import (
@@ -18,7 +19,9 @@ from nfsmulti.scenarios.scenario import (
 from nfsmulti.scenarios.sio import SIO
 from nfsmulti.scenarios.sweep import SWEEP
 
-SCENARIOS = {scenario.name: scenario for scenario in (DD, SIO, OLTP, SWEEP, FSPERF, RANDREAD)}
+SCENARIOS = {
+    scenario.name: scenario for scenario in (DD, SIO, OLTP, SWEEP, FSPERF, RANDREAD, NEIGHBOUR)
+}
 
 __all__ = [
     "OWN",

@@ -3,6 +3,7 @@
 
 from nfsmulti.report.scenarios.dd import DD
 from nfsmulti.report.scenarios.fsperf import FSPERF
+from nfsmulti.report.scenarios.neighbour import NEIGHBOUR
 from nfsmulti.report.scenarios.oltp import OLTP
 from nfsmulti.report.scenarios.randread import RANDREAD
 from nfsmulti.report.scenarios.sio import SIO
@@ -10,5 +11,5 @@ from nfsmulti.report.scenarios.sweep import SWEEP
 from nfsmulti.report.story import Scenario
 
 SCENARIOS: dict[str, Scenario] = {
-    scenario.name: scenario for scenario in (DD, FSPERF, RANDREAD, SIO, OLTP, SWEEP)
+    scenario.name: scenario for scenario in (DD, FSPERF, RANDREAD, SIO, OLTP, SWEEP, NEIGHBOUR)
 }
