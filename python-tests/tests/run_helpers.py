@@ -27,6 +27,9 @@ class Silent:
     def end(self, cell: Cell) -> None:
         """Say nothing."""
 
+    def note(self, line: str) -> None:
+        """Say nothing."""
+
 
 def own_cells(name: str, scale: Scale) -> list[CellSpec]:
     """Give what is run on a pool of one URL and one mount."""

@@ -18,6 +18,7 @@ from nfsmulti import report
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import RESULTS, shown
 from nfsmulti.run import carry, factors, start
+from nfsmulti.run import setting as settings
 from nfsmulti.run.record import Record
 from nfsmulti.scenarios import SCENARIOS
 from nfsmulti.units import duration_text
@@ -81,6 +82,31 @@ def run(
             help="Cross the cells with options of the engine or of fio.",
         ),
     ] = None,
+    setting: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME=V1,V2",
+            help="Cross the cells with a setting of the server, which --set turns before each block"
+            " of them: all cells under one value, in one repeat.",
+        ),
+    ] = "",
+    set_: Annotated[
+        str,
+        typer.Option(
+            "--set",
+            metavar="COMMAND",
+            help="With {NAME} for the value: 'ssh nas \"echo {threads} > /proc/fs/nfsd/threads\"'."
+            " In the kernel lab it runs in the guest.",
+        ),
+    ] = "",
+    get: Annotated[
+        str,
+        typer.Option(
+            metavar="COMMAND",
+            help="Prints the setting: checked after --set, and put back at the end. Without it the"
+            " first value is.",
+        ),
+    ] = "",
     seed: Annotated[
         int | None, typer.Option(metavar="N", help="Choose the order of cells, as a run before.")
     ] = None,
@@ -114,6 +140,9 @@ def run(
             label=label,
             factors=more_factors,
             seed=seed,
+            setting=setting,
+            set=set_,
+            get=get,
         )
         given = _folder(words, chosen)
         begin = functools.partial(start.resumed, results, given)
@@ -127,6 +156,7 @@ def run(
             factors=factors.parse([*(more_factors or []), *words]),
             command=shlex.join(["./nfsmulti", *sys.argv[1:]]),
             hosts=hosts,
+            setting=settings.parse(setting, set_, get),
         )
         begin = functools.partial(start.begun, results, request)
     records = _begin_all(chosen, begin) if every else [begin(chosen[0])]

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The harness in a guest: runs the cells of one place of a run. `python -m` FOLDER PLACE.
 
-It prints a JSON line for each event: {"begin": cell}, {"tick": seconds}, {"end": cell}.
+It prints a JSON line for each event: {"begin": cell}, {"tick": seconds}, {"end": cell},
+{"note": line}.
 """
 
 from __future__ import annotations
@@ -86,6 +87,9 @@ class _Lines:
 
     def end(self, cell: Cell) -> None:
         self._say("end", cell.id)
+
+    def note(self, line: str) -> None:
+        self._say("note", line)
 
     @staticmethod
     def _say(event: str, what: str | float) -> None:

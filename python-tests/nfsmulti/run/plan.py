@@ -46,6 +46,23 @@ class PlannedCell:
 
 
 @dataclass(frozen=True)
+class Setting:
+    """A server's setting that is a factor. `set` is a command with {name} where a value goes.
+
+    `get` is one that prints the value, "" where there is none. setting.py runs them.
+    """
+
+    name: str
+    values: list[Factor]
+    set: str
+    get: str = ""
+
+    def command(self, value: Factor) -> str:
+        """Give the command that sets a value."""
+        return self.set.replace(f"{{{self.name}}}", str(value))
+
+
+@dataclass(frozen=True)
 class Plan:
     """A run of a scenario. `pool` is the user's own, None in the lab; `command` starts the same.
 
@@ -67,6 +84,7 @@ class Plan:
     cells: list[PlannedCell]
     hosts: str = ""
     probes: dict[str, CellSpec] = field(default_factory=dict)
+    setting: Setting | None = None
 
     def save(self, folder: Path) -> None:
         """Write it to the folder of the run, whole or not at all."""
@@ -86,7 +104,8 @@ class Plan:
                 for cell in data.pop("cells")
             ]
             probes = {name: CellSpec(**spec) for name, spec in data.pop("probes", {}).items()}
-            return cls(**data, cells=cells, probes=probes)
+            setting = Setting(**found) if (found := data.pop("setting", None)) else None
+            return cls(**data, cells=cells, probes=probes, setting=setting)
         except FileNotFoundError:
             raise HarnessError(f"{folder}: no {FILE}: not the folder of a run") from None
         except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -123,11 +142,28 @@ def crossed(specs: Sequence[CellSpec], factors: Factors) -> list[CellSpec]:
     return cells
 
 
-def ordered(specs: Sequence[CellSpec], repeats: int, seed: int) -> list[PlannedCell]:
+def under(specs: Sequence[CellSpec], setting: Setting | None) -> list[CellSpec]:
+    """Give each cell once under every value of a setting. Raises HarnessError."""
+    if setting is None:
+        return list(specs)
+    name = setting.name
+    if any(name in spec.factors for spec in specs):
+        raise HarnessError(f"--setting {name}: there is a factor of that name", "choose another")
+    return [
+        dataclasses.replace(spec, factors={**spec.factors, name: value})
+        for spec in specs
+        for value in setting.values
+    ]
+
+
+def ordered(
+    specs: Sequence[CellSpec], repeats: int, seed: int, block: str = ""
+) -> list[PlannedCell]:
     """Give the cells of all repeats, in an order that `seed` chooses.
 
     Cells of one place follow each other; there, each repeat has all cells once, in an order of its
-    own, so that what changes with time falls on all alike.
+    own, so that what changes with time falls on all alike. Of the factor `block` each value has
+    its cells in a row.
     """
     chance = random.Random(seed)
     cells: list[PlannedCell] = []
@@ -135,6 +171,9 @@ def ordered(specs: Sequence[CellSpec], repeats: int, seed: int) -> list[PlannedC
         for repeat in range(1, repeats + 1):
             there = [spec for spec in specs if spec.place == place]
             chance.shuffle(there)
+            if block:
+                turns = list(dict.fromkeys(spec.factors[block] for spec in there))
+                there.sort(key=lambda spec: turns.index(spec.factors[block]))
             for spec in there:
                 name = f"{name_of(spec.factors)}-r{repeat}"
                 cells.append(PlannedCell(name, repeat, len(cells) + 1, spec))

@@ -31,6 +31,10 @@ class Watcher(Protocol):
         """Note that it has ended."""
         ...
 
+    def note(self, line: str) -> None:
+        """Pass on a line to the user."""
+        ...
+
 
 def expected_seconds(cells: Sequence[PlannedCell], guests: set[str]) -> float:
     """Estimate what cells take; `guests` are the places of the kernel lab."""
@@ -63,6 +67,10 @@ class Meter(Progress):
         self._seconds = 0.0
         self.update(self._task, completed=self._done)
         self.console.print(f"{self._place:>7} {cell.id}: {said(cell)}", markup=False)
+
+    def note(self, line: str) -> None:
+        """Print it."""
+        self.console.print(f"  {line}", markup=False)
 
 
 def said(cell: Cell) -> str:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import secrets
@@ -17,7 +18,7 @@ from nfsmulti.hosts import parse_hosts
 from nfsmulti.lab import LabConfig
 from nfsmulti.run import environment, factors
 from nfsmulti.run.place import OnPool
-from nfsmulti.run.plan import FILE, Factors, Plan, crossed, ordered
+from nfsmulti.run.plan import FILE, Factors, Plan, Setting, crossed, ordered, under
 from nfsmulti.run.record import Record, now_text
 from nfsmulti.scenarios import SCENARIOS, CellSpec, GuestPlace, Scale, Scenario
 
@@ -37,6 +38,7 @@ class Request:
     factors: Factors = field(default_factory=dict)
     command: str = ""
     hosts: str = ""
+    setting: Setting | None = None
 
 
 class NothingToRunError(HarnessError):
@@ -53,7 +55,8 @@ def begun(results: Path, request: Request, name: str) -> Record:
     seed = request.seed if request.seed is not None else secrets.randbelow(1 << 31)
     # Without it the command would give another order.
     chosen = "" if request.seed is not None or not request.command else f" --seed {seed}"
-    cells = ordered(specs, repeats, seed)
+    block = request.setting.name if request.setting else ""
+    cells = ordered(under(specs, request.setting), repeats, seed, block)
     places = {cell.spec.place for cell in cells}
     probes = scenario.probes(Scale(request.quick, _cell_seconds()))
     plan = Plan(
@@ -68,12 +71,16 @@ def begun(results: Path, request: Request, name: str) -> Record:
         cells=cells,
         hosts=request.hosts,
         probes={name: spec for name, spec in probes.items() if name in places},
+        setting=request.setting,
     )
     at = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     run = results / name / (f"{at}-{request.label}" if request.label else at)
     if run.exists():
         raise HarnessError(f"{run} is there already", "wait a second, or give a --label")
-    record = Record.begin(run, plan, _place(scenario, plan))
+    place = _place(scenario, plan)
+    if plan.setting:
+        place["setting"] = dataclasses.asdict(plan.setting)
+    record = Record.begin(run, plan, place)
     environment.write_machine(run)
     return record
 
