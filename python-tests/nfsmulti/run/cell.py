@@ -14,12 +14,13 @@ from pathlib import Path
 from nfsmulti.errors import HarnessError
 from nfsmulti.fioreport import Direction, FioReport
 from nfsmulti.fiorun import Engine, FioProcess, FioResult
-from nfsmulti.run import figures
+from nfsmulti.run import cpu, figures
 from nfsmulti.run.cpu import Samples
 from nfsmulti.run.fiocommand import command
 from nfsmulti.run.place import Serving
 from nfsmulti.run.plan import PlannedCell
 from nfsmulti.run.record import one_line, waiting_cell
+from nfsmulti.run.server import Watch
 from nfsmulti.summary import Cell
 
 _POLL_SECONDS, _TICK_SECONDS = 0.1, 0.5
@@ -58,10 +59,14 @@ def run_cell(
         place.prepare(planned.spec.files)
         argv = command(planned.spec, place, engine, work)
         busy = Samples(cpus=cpus)
-        result = _watched(argv, work, place, planned.spec.seconds, tick, busy)
+        with Watch(place.ask) as server:
+            result = _watched(argv, work, place, planned.spec.seconds, tick, busy)
         if place.remote:
             place.remote.check_complete(result)
         cell = measured(cell, result, busy)
+        assert result.report is not None
+        told = server.figures(cpu.window(work, result.report))
+        cell = dataclasses.replace(cell, server=told, server_why=server.why)
     except (HarnessError, OSError) as error:
         cell = dataclasses.replace(cell, status="failed", why=one_line(str(error)))
     try:

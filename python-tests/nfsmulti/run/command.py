@@ -107,6 +107,14 @@ def run(
             " first value is.",
         ),
     ] = "",
+    server_command: Annotated[
+        str,
+        typer.Option(
+            metavar="WORDS",
+            help="With --pool: words that lead to its server, as 'ssh nas'. It is asked for its CPU"
+            " time, Dirty and Cached, by `cat /proc/stat /proc/meminfo` and nothing else.",
+        ),
+    ] = "",
     seed: Annotated[
         int | None, typer.Option(metavar="N", help="Choose the order of cells, as a run before.")
     ] = None,
@@ -128,6 +136,11 @@ def run(
         raise HarnessError("--pool and --lab exclude each other")
     if hosts and not pool and not resume:
         raise HarnessError("--hosts needs a --pool that they all reach")
+    if server_command and not pool and not resume:
+        raise HarnessError(
+            "--server-command needs a --pool, whose server it asks",
+            "leave it out: in the kernel lab the server is asked without it",
+        )
     every = scenario is Which.ALL
     chosen = list(SCENARIOS) if every else [scenario.value]
     if resume:
@@ -143,6 +156,7 @@ def run(
             setting=setting,
             set=set_,
             get=get,
+            **{"server-command": server_command},
         )
         given = _folder(words, chosen)
         begin = functools.partial(start.resumed, results, given)
@@ -157,6 +171,7 @@ def run(
             command=shlex.join(["./nfsmulti", *sys.argv[1:]]),
             hosts=hosts,
             setting=settings.parse(setting, set_, get),
+            server_command=server_command,
         )
         begin = functools.partial(start.begun, results, request)
     records = _begin_all(chosen, begin) if every else [begin(chosen[0])]

@@ -23,6 +23,7 @@ from nfsmulti.run.place import speaks_nfs4, write_files
 from nfsmulti.run.plan import PlannedCell
 from nfsmulti.run.record import Record
 from nfsmulti.run.runner import run_in_place
+from nfsmulti.run.server import Ask, local
 from nfsmulti.scenarios import SCENARIOS, CellSpec, GuestPlace
 from nfsmulti.signals import end_politely
 from nfsmulti.summary import Cell
@@ -41,6 +42,7 @@ class InGuest:
 
     def __init__(self, place: GuestPlace):
         self._place = place
+        self.ask: Ask | None = local
 
     def __enter__(self) -> Self:
         if self._place.threads:

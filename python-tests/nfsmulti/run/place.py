@@ -15,6 +15,8 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.hosts import RemoteFio
 from nfsmulti.lab import Lab, LabConfig
 from nfsmulti.machine import versions
+from nfsmulti.run import server
+from nfsmulti.run.server import Ask
 from nfsmulti.scenarios import CellSpec, OwnPool
 
 _BLOCK = 1 << 20
@@ -27,12 +29,14 @@ class Serving(Protocol):
     """A place that serves, from `with` until its end.
 
     `enter` are the words that lead to where clients are. `scratch` is where fio's files go while
-    it runs, None for where they stay. `remote` runs it where that is on other hosts.
+    it runs, None for where they stay. `remote` runs it where that is on other hosts. `ask` asks
+    the server for its processors and memory, None where that cannot be done.
     """
 
     enter: Sequence[str]
     scratch: Path | None
     remote: RemoteFio | None
+    ask: Ask | None
 
     def __enter__(self) -> Self:
         """Start it; raises MissingError, HarnessError."""
@@ -68,6 +72,7 @@ class InLab:
 
     scratch: Path | None = None
     remote: RemoteFio | None = None
+    ask: Ask | None = None
 
     def __init__(self, config: LabConfig):
         self._lab = Lab(config)
@@ -109,16 +114,20 @@ class InLab:
 
 
 class OnPool:
-    """The pool of a user, on which nothing is started and nothing taken down."""
+    """The pool of a user, on which nothing is started and nothing taken down.
+
+    `server_command` are the words that lead to its server, "" for none.
+    """
 
     scratch: Path | None = None
     remote: RemoteFio | None = None
 
-    def __init__(self, text: str):
+    def __init__(self, text: str, server_command: str = ""):
         self._paths = split_pool(text)
         self._mounts = [path for path in self._paths if path.startswith("/")]
         self._urls = [path for path in self._paths if not path.startswith("/")]
         self.enter: Sequence[str] = ()
+        self.ask: Ask | None = server.by_command(server_command) if server_command else None
 
     def __enter__(self) -> Self:
         return self

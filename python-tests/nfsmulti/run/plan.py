@@ -66,7 +66,8 @@ class Setting:
 class Plan:
     """A run of a scenario. `pool` is the user's own, None in the lab; `command` starts the same.
 
-    `hosts` are those that run it, as --hosts names them; "": this machine does.
+    `hosts` are those that run it, as --hosts names them; "": this machine does. `server_command`
+    are the words that lead to the pool's server, "" where it is not asked.
 
     `left_out` says in a line each what of the scenario is not run. `cells` are in the order of
     running, which `seed` has chosen. `probes` are what is run in a place, by its name, before its
@@ -85,6 +86,7 @@ class Plan:
     hosts: str = ""
     probes: dict[str, CellSpec] = field(default_factory=dict)
     setting: Setting | None = None
+    server_command: str = ""
 
     def save(self, folder: Path) -> None:
         """Write it to the folder of the run, whole or not at all."""

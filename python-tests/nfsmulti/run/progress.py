@@ -82,6 +82,8 @@ def said(cell: Cell) -> str:
         for name, side in (("read", cell.read), ("write", cell.write))
         if side
     ]
+    if cell.server_why:
+        sides.append(f"no figures of the server: {cell.server_why}")
     return "; ".join(sides)
 
 

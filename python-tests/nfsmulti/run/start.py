@@ -39,6 +39,7 @@ class Request:
     command: str = ""
     hosts: str = ""
     setting: Setting | None = None
+    server_command: str = ""
 
 
 class NothingToRunError(HarnessError):
@@ -72,6 +73,7 @@ def begun(results: Path, request: Request, name: str) -> Record:
         hosts=request.hosts,
         probes={name: spec for name, spec in probes.items() if name in places},
         setting=request.setting,
+        server_command=request.server_command,
     )
     at = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     run = results / name / (f"{at}-{request.label}" if request.label else at)
@@ -80,6 +82,8 @@ def begun(results: Path, request: Request, name: str) -> Record:
     place = _place(scenario, plan)
     if plan.setting:
         place["setting"] = dataclasses.asdict(plan.setting)
+    if plan.server_command:
+        place["server_command"] = plan.server_command
     record = Record.begin(run, plan, place)
     environment.write_machine(run)
     return record
@@ -115,7 +119,9 @@ def _specs(scenario: Scenario, request: Request) -> tuple[list[CellSpec], list[s
     scale = Scale(request.quick, _cell_seconds())
     left_out: list[str] = []
     if request.pool:
-        specs, left_out = scenario.own_cells(scale, OnPool(request.pool).offers)
+        specs, left_out = scenario.own_cells(
+            scale, OnPool(request.pool, request.server_command).offers
+        )
     else:
         specs = scenario.cells(scale)
     for option in filter(factors.of_engine, request.factors):
