@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from nfsmulti.run.plan import Plan, PlannedCell, ordered
+from nfsmulti.run.plan import Plan, PlannedCell, Setting, ordered, under
 from nfsmulti.run.record import Record
 from nfsmulti.scenarios import SCENARIOS, CellSpec, OwnPool, Scale
 from nfsmulti.summary import Cell
@@ -36,8 +36,10 @@ def own_cells(name: str, scale: Scale) -> list[CellSpec]:
     return SCENARIOS[name].own_cells(scale, OwnPool(urls=1, mounts=1))[0]
 
 
-def made_record(folder: Path, scenario: str, specs: list[CellSpec]) -> Record:
-    """Begin a run of these cells alone, each once."""
-    cells = ordered(specs, 1, seed=1)
-    plan = Plan(scenario, "", True, "", "", 1, None, [], cells)
+def made_record(
+    folder: Path, scenario: str, specs: list[CellSpec], setting: Setting | None = None
+) -> Record:
+    """Begin a run of these cells alone, each once under every value of a setting."""
+    cells = ordered(under(specs, setting), 1, seed=1)
+    plan = Plan(scenario, "", True, "", "", 1, None, [], cells, setting=setting)
     return Record.begin(folder, plan, {})

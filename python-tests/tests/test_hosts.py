@@ -104,6 +104,20 @@ def test_mounts_are_the_pool_of_other_hosts(tmp_path: Path) -> None:
     assert place.mounts(dataclasses.replace(spec, client="mount")) == ["/mnt/a"]
 
 
+def test_all_jobs_of_a_cell_go_to_each_host_and_each_begins_on_the_next_path(
+    tmp_path: Path,
+) -> None:
+    place = OnHosts("nfs://127.0.0.1/vol", "a,b", Engine(Path("/lib.so")), tmp_path)
+    specs = SCENARIOS["neighbour"].own_cells(Scale(True), OwnPool(urls=1, mounts=0))[0]
+    command(specs[-1], place, Engine(Path("/lib.so")), tmp_path)
+    parser = configparser.RawConfigParser(delimiters=("=",), comment_prefixes=(";",))
+    parser.read(tmp_path / "host2.fio")
+    assert parser.sections() == ["readers", "writer"]
+    assert [parser[name]["first_path"] for name in parser.sections()] == ["5", "5"]
+    assert parser["readers"]["filename"] == "readers"
+    assert parser["writer"]["filename_format"] == "host2-bulk.$jobnum"
+
+
 def test_jobs_name_their_host_as_the_run_does() -> None:
     side = {"total_ios": 1, "io_bytes": 1, "runtime": 1, "clat_ns": {"mean": 1, "N": 1}}
     job = {"jobname": "a", "read": side, "write": side, "usr_cpu": 0, "sys_cpu": 0}

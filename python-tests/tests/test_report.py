@@ -19,7 +19,7 @@ from nfsmulti.paths import ROOT
 from nfsmulti.report import charts, conditions, write
 from nfsmulti.report.scenarios import SCENARIOS
 from nfsmulti.stats.sample import Sample
-from nfsmulti.summary import Factor, Summary
+from nfsmulti.summary import Factor, Figures, Summary
 
 _PHONE = 390
 _LABEL = "<b>tested</b>"
@@ -419,7 +419,7 @@ def test_neighbour_answers_with_the_paired_ratio_under_each_setting() -> None:
     text = report_of(made_runs.neighbour())
     said = re.search(
         r"A bulk writer makes the p99 of readers (\S+) \((\S+) to (\S+)\) times as long with"
-        r" threads 8; (\S+) \(\S+ to \S+\) times as long with threads 64",
+        r" threads 8; (\S+) \(\S+ to \S+\) times with threads 64",
         text,
     )
     assert said
@@ -429,6 +429,7 @@ def test_neighbour_answers_with_the_paired_ratio_under_each_setting() -> None:
     assert many == pytest.approx(1.2, rel=0.3)
     assert re.search(r"\| threads 8 \| readers \| beside : alone \|", text)
     assert "(plots/over-time.png)" in text
+    assert re.search(r"Against threads 8, .* is 0\.\d+ \(.*\) times as long with threads 64", text)
 
 
 def test_neighbour_calls_what_spans_one_inconclusive() -> None:
@@ -455,6 +456,14 @@ def test_neighbour_tells_no_percentile_of_too_few_reads() -> None:
     assert "to" in p50
     assert "to" in p99
     assert (p999, p9999) == ("\N{EN DASH}",) * 2
+    few = [dataclasses.replace(cell, read=_of(made, 300)) for cell in made.cells]
+    assert "makes the p50 of readers " in report_of(dataclasses.replace(made.summary(), cells=few))
+    few = [dataclasses.replace(cell, read=_of(made, 4)) for cell in made.cells]
+    assert "read too little" in report_of(dataclasses.replace(made.summary(), cells=few))
+
+
+def _of(made: made_runs.Maker, reads: int) -> Figures:
+    return dataclasses.replace(made_runs.figures(made.rng, 4096, 4096, 400), ops=reads)
 
 
 # --- conditions ---

@@ -8,11 +8,15 @@ from pathlib import Path
 
 import pytest
 from conftest import call_harness, run_harness
+from run_helpers import Silent, made_record
 
 from nfsmulti.errors import HarnessError
+from nfsmulti.fiorun import Engine
 from nfsmulti.run import setting
+from nfsmulti.run.inside import InGuest
 from nfsmulti.run.plan import Plan, PlannedCell, Setting, ordered, under
-from nfsmulti.scenarios import SCENARIOS, Scale
+from nfsmulti.run.runner import run_in_place
+from nfsmulti.scenarios import SCENARIOS, GuestPlace, Scale
 from nfsmulti.summary import Summary
 
 _SECONDS = 240.0
@@ -131,3 +135,19 @@ def test_setting_that_cannot_be_read_or_put_back_is_said(tmp_path: Path) -> None
     said = r"a is NOT put back to 1: --set a=1: `exit 1 1` failed \(1\)"
     with pytest.raises(HarnessError, match=said), setting.turned(one, tmp_path, print):
         pass
+
+
+@pytest.mark.kernel_lab
+def test_threads_of_the_kernels_server_are_a_setting(tmp_path: Path) -> None:
+    threads = Path("/proc/fs/nfsd/threads")
+    before = threads.read_text()
+    one = Setting("threads", [1, 3], f"echo {{threads}} > {threads}", f"cat {threads}")
+    specs = SCENARIOS["neighbour"].cells(Scale(True, 2))
+    both = [spec for spec in specs if spec.factors["workload"] == "readers-beside-writer"]
+    record = made_record(tmp_path / "run", "neighbour", both, one)
+    run_in_place(record, "guest", lambda: InGuest(GuestPlace()), Engine.built(), Silent())
+    assert threads.read_text() == before
+    for cell in record.cells:
+        assert cell.status == "done", cell.why
+        assert [job.name for job in cell.jobs] == ["readers"] * 4 + ["writer"]
+        assert cell.server is not None

@@ -48,7 +48,7 @@ def _names(scale: Scale) -> list[str]:
 
 
 def _cell(place: str, scale: Scale, workload: str, paths: int, size: int) -> CellSpec:
-    seconds = scale.seconds(6, 30)
+    seconds = scale.seconds(10, 30)
     options: dict[str, Factor | None] = {"size": size, **timed(seconds)}
     jobs = WORKLOADS[workload]
     bulk = 1 if "writer" in jobs else _JOBS if not workload.startswith("readers") else 0

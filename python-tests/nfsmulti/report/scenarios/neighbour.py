@@ -28,7 +28,8 @@ _BULK = {
     "random-readers": "random readers, 4 KiB",
 }
 _PERCENTS = (50, 99, 99.9, 99.99)
-_TOLD = 99  # the percentile of the answer
+_TOLD = (99, 50)  # percentiles of the answer: the first that enough I/Os were measured for
+_DRAWN = 99
 _BEYOND = 10  # I/Os that must have taken longer, for a percentile to be told
 _DIFFERS = f"Published with 16 jobs, XFS on NVMe and 1024 nfsd threads. {conditions.KERNEL_LAB}"
 # What was published, in MB/s, of which workload of ours.
@@ -148,57 +149,56 @@ def tell(summary: Summary) -> Story:
 
 
 def _answer(levels: Sequence[_Level], readers: str, name: str) -> str:
-    parts = [
-        _part(_longer(level, readers, _TOLD), level)
-        for level in levels
-        if level.of(readers) and level.of(readers + _BESIDE)
-    ]
-    if not parts:
+    both = [level for level in levels if level.of(readers) and level.of(readers + _BESIDE)]
+    if not both:
         return f"The {name} were not measured both alone and beside the writer."
-    return f"A bulk writer makes the p{_TOLD} of {name} {'; '.join(parts)}."
+    for percent in _TOLD:
+        ratios = [(level, _longer(level, readers, percent)) for level in both]
+        if words := _times(ratios, " as long"):
+            return f"A bulk writer makes the p{percent} of {name} {words}."
+    return f"The {name} read too little in a repeat to tell what a bulk writer does to them."
 
 
-def _part(ratio: Ratio | None, level: _Level) -> str:
-    if ratio is None:
-        return f"longer or not{level.under}: too few reads in a repeat to tell"
-    words = f"{ratio.text} times as long{level.under}"
-    return f"{words}{_inconclusive(ratio)}"
+def _writers_part(levels: Sequence[_Level]) -> list[str]:
+    """Say what the writer moves beside the readers."""
+    words = _times(
+        (
+            (level, cells.ratio(level.of(f"readers{_BESIDE}"), level.of("writer"), _rate))
+            for level in levels
+        ),
+        " what it does alone",
+    )
+    return [f"Beside the readers the writer moves {words}."] if words else []
+
+
+def _between(levels: Sequence[_Level]) -> list[str]:
+    """Compare the readers beside the writer under each level with those under the first."""
+    first, *others = levels
+    under = first.of(f"readers{_BESIDE}")
+    for percent in _TOLD:
+        ratios = [
+            (level, cells.ratio(level.of(f"readers{_BESIDE}"), under, _reads(percent)))
+            for level in others
+        ]
+        if words := _times(ratios, " as long"):
+            begin = f"Against {first.name}, the readers' p{percent} beside the writer is"
+            return [f"{begin} {words}."]
+    return []
+
+
+def _times(ratios: Iterable[tuple[_Level, Ratio | None]], what: str) -> str:
+    """Name the ratios, each under its level; "" where there are none."""
+    found = [(level, ratio) for level, ratio in ratios if ratio]
+    return "; ".join(
+        f"{ratio.text} times{'' if number else what}{level.under}{_inconclusive(ratio)}"
+        for number, (level, ratio) in enumerate(found)
+    )
 
 
 def _inconclusive(ratio: Ratio) -> str:
     if ratio.low is None:
         return f" (inconclusive: an interval takes {FEWEST} repeats)"
     return " (inconclusive: the interval spans 1)" if ratio.spans_one else ""
-
-
-def _writers_part(levels: Sequence[_Level]) -> list[str]:
-    """Say what the writer has left of its bandwidth beside the readers."""
-    parts = _times(
-        (level, cells.ratio(level.of(f"readers{_BESIDE}"), level.of("writer"), _rate))
-        for level in levels
-    )
-    return [f"Beside the readers the writer has {parts} its bandwidth alone."] if parts else []
-
-
-def _between(levels: Sequence[_Level]) -> list[str]:
-    """Compare the readers beside the writer under each level with those under the first."""
-    first, *others = levels
-    workload = f"readers{_BESIDE}"
-    parts = _times(
-        (level, cells.ratio(level.of(workload), first.of(workload), _reads(_TOLD)))
-        for level in others
-    )
-    words = f"Beside the writer, the readers' p{_TOLD} is {parts} that{first.under}."
-    return [words] if parts else []
-
-
-def _times(ratios: Iterable[tuple[_Level, Ratio | None]]) -> str:
-    """Name the ratios that there are, each under its level."""
-    return "; ".join(
-        f"{level.name}{': ' if level.name else ''}{ratio.text} times{_inconclusive(ratio)}"
-        for level, ratio in ratios
-        if ratio
-    )
 
 
 def _readers_table(levels: Sequence[_Level]) -> Table:
@@ -266,15 +266,15 @@ def _level_plot(levels: Sequence[_Level]) -> list[Plot]:
     """Draw the p99 against the levels; nothing where there is one alone."""
     if len(levels) < 2:
         return []
-    figure, axes = charts.panel(f"Readers' p{_TOLD}", "", "µs")
+    figure, axes = charts.panel(f"Readers' p{_DRAWN}", "", "µs")
     series = {
-        where: [cells.sample(level.of(workload), _reads(_TOLD)) for level in levels]
+        where: [cells.sample(level.of(workload), _reads(_DRAWN)) for level in levels]
         for workload, where in (("readers", "alone"), (f"readers{_BESIDE}", "beside the writer"))
     }
     charts.bars(axes, [level.name for level in levels], series)
     charts.from_zero(axes)
     charts.legend(axes)
-    caption = f"Mean of the repeats' p{_TOLD}, with 95 % intervals where there are repeats."
+    caption = f"Mean of the repeats' p{_DRAWN}, with 95 % intervals where there are repeats."
     return [Plot("levels", caption, figure)]
 
 
@@ -286,7 +286,7 @@ def _time_plot(levels: Sequence[_Level]) -> list[Plot]:
     ]
     if not any(repeats for _, repeats in lines):
         return []
-    figure, axes = charts.panel(f"Readers' p{_TOLD} over time", "second", "µs")
+    figure, axes = charts.panel(f"Readers' p{_DRAWN} over time", "second", "µs")
     for number, (label, repeats) in enumerate(lines):
         look = charts.style(number)
         for one, values in enumerate(repeats):
@@ -298,7 +298,7 @@ def _time_plot(levels: Sequence[_Level]) -> list[Plot]:
             )  # fmt: skip
     axes.set_yscale("log")
     charts.legend(axes)
-    caption = f"The readers' p{_TOLD} in each second, all jobs together; a line for each repeat."
+    caption = f"The readers' p{_DRAWN} in each second, all jobs together; a line for each repeat."
     return [Plot("over-time", caption, figure)]
 
 
