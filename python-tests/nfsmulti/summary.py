@@ -127,7 +127,10 @@ class Cell:
 
 @dataclass(frozen=True)
 class Summary:
-    """One run of one scenario; `place` says on what: kind (pool, lab, kernel-lab), pool, limits."""
+    """One run of one scenario; `place` says on what: kind (pool, lab, kernel-lab), pool, limits.
+
+    Before its cells, each combination of factors ran for `warm_up_s`, for nothing.
+    """
 
     scenario: str
     label: str
@@ -137,6 +140,7 @@ class Summary:
     command: str
     place: dict[str, Any]
     cells: list[Cell]
+    warm_up_s: float = 0.0
 
     @property
     def done(self) -> list[Cell]:

@@ -37,9 +37,13 @@ def own_cells(name: str, scale: Scale) -> list[CellSpec]:
 
 
 def made_record(
-    folder: Path, scenario: str, specs: list[CellSpec], setting: Setting | None = None
+    folder: Path,
+    scenario: str,
+    specs: list[CellSpec],
+    repeats: int = 1,
+    setting: Setting | None = None,
 ) -> Record:
-    """Begin a run of these cells alone, each once under every value of a setting."""
-    cells = ordered(under(specs, setting), 1, seed=1)
+    """Begin a run of these cells alone, under every value of a setting."""
+    cells = ordered(under(specs, setting), repeats, seed=1)
     plan = Plan(scenario, "", True, "", "", 1, None, [], cells, setting=setting)
     return Record.begin(folder, plan, {})

@@ -191,13 +191,13 @@ def test_guest_is_as_published_or_says_what_differs(tmp_path: Path) -> None:
     assert "differs" not in _place(tmp_path, "dd")
 
 
-def test_quick_run_of_all_takes_no_more_than_30_minutes() -> None:
+def test_quick_run_of_all_takes_no_more_than_40_minutes() -> None:
     seconds = 0.0
     for scenario in SCENARIOS.values():
         cells = ordered(scenario.cells(Scale(True)), scenario.quick_repeats, seed=1)
         guests = {n for n, place in scenario.places.items() if isinstance(place, GuestPlace)}
         seconds += expected_seconds(cells, guests)
-    assert seconds <= 30 * 60
+    assert seconds <= 40 * 60
 
 
 def test_paths_of_a_pool_are_words_of_its_grammar(tmp_path: Path) -> None:

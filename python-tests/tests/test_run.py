@@ -21,6 +21,7 @@ from typing import Self
 import made_runs
 import pytest
 from conftest import call_harness, missing, run_harness
+from report_helpers import report_of
 from rich.console import Console
 from run_helpers import QUIET, Silent, made_record, own_cells
 
@@ -35,7 +36,7 @@ from nfsmulti.run.cell import run_cell
 from nfsmulti.run.guest import Teller, run_in_guests
 from nfsmulti.run.inside import InGuest
 from nfsmulti.run.place import InLab, OnPool
-from nfsmulti.run.plan import Plan, PlannedCell, ordered
+from nfsmulti.run.plan import Plan, PlannedCell, name_of, ordered
 from nfsmulti.run.record import Record, waiting_cell
 from nfsmulti.scenarios import SCENARIOS, CellSpec, GuestPlace, Scale
 from nfsmulti.summary import Cell, Summary
@@ -124,9 +125,9 @@ def test_pool_runs_every_cell_and_leaves_what_fio_said(tmp_path: Path, mount: st
 
 def test_kill_loses_no_more_than_the_cell_under_way(tmp_path: Path, mount: str) -> None:
     words = ["run", "dd", "--pool", mount, "--quick", "--repeat", "1", "--results", str(tmp_path)]
-    env = {**_SHORT, "PYTHONPATH": str(paths.PYTHON_TESTS), "PATH": _fio(tmp_path, 3, _HANG)}
+    env = {**_SHORT, "PYTHONPATH": str(paths.PYTHON_TESTS), "PATH": _fio(tmp_path, 9, _HANG)}
     with Process([sys.executable, "-m", "nfsmulti", *words], env=env) as process:
-        _wait_for_fio(tmp_path, 3)
+        _wait_for_fio(tmp_path, 9)  # six warm-ups before
         process.signal(signal.SIGKILL)
         process.wait(_SECONDS)
     folder = _only(tmp_path)
@@ -164,12 +165,12 @@ def test_interrupt_says_how_to_go_on(tmp_path: Path, mount: str) -> None:
     # Where the tests were started in the background, SIGINT would be ignored.
     argv = ["env", "--default-signal=INT", sys.executable, "-m", "nfsmulti"]
     argv += ["run", "dd", "--pool", mount, "--quick"]
-    env = {**_SHORT, "PYTHONPATH": str(paths.PYTHON_TESTS), "PATH": _fio(tmp_path, 2, _HANG)}
+    env = {**_SHORT, "PYTHONPATH": str(paths.PYTHON_TESTS), "PATH": _fio(tmp_path, 8, _HANG)}
     with (
         (tmp_path / "said").open("w+b") as said,
         Process([*argv, "--results", str(tmp_path)], env=env, stdout=said) as process,
     ):
-        _wait_for_fio(tmp_path, 2)
+        _wait_for_fio(tmp_path, 8)
         process.signal(signal.SIGINT)
         assert process.wait(_SECONDS) == 130
     folder = _only(tmp_path)
@@ -195,7 +196,7 @@ def test_cell_of_broken_json_fails(
 
 
 def test_failed_cell_leaves_the_others_and_is_run_again(tmp_path: Path, mount: str) -> None:
-    env = {"PATH": _fio(tmp_path, 1, _REPORT.format(said="broken"))}
+    env = {"PATH": _fio(tmp_path, 4, _REPORT.format(said="broken"))}  # three warm-ups before
     results = tmp_path / "results"
     done = _run(results, "oltp", "--pool", mount, "--quick", "--repeat", "1", env=env)
     assert done.status == 1, done.stderr
@@ -207,16 +208,17 @@ def test_failed_cell_leaves_the_others_and_is_run_again(tmp_path: Path, mount: s
     assert _statuses(folder) == {"done": 3}
 
 
+@pytest.mark.parametrize("warming", [False, True])
 def test_dead_server_fails_its_cell_and_the_rest_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warming: bool
 ) -> None:
     killed: list[str] = []
 
     class Dying(InLab):
-        """A lab whose server is killed while its first cell runs."""
+        """A lab whose server is killed while its first cell runs, or warms up."""
 
         def trouble(self) -> str | None:
-            if not killed:
+            if not killed and (warming or (record.folder / record.cells[0].folder).exists()):
                 self._lab.servers[0].kill()
                 killed.append("once")
             return super().trouble()
@@ -229,10 +231,36 @@ def test_dead_server_fails_its_cell_and_the_rest_goes_on(
     except MissingError as error:
         missing(error)
     first, second = Summary.load(record.folder).cells
-    assert (first.status, first.why) == ("failed", "the server on 10.77.0.1 has died")
-    assert "--output-format=json+" in first.command
+    why = f"{'in its warm-up: ' if warming else ''}the server on 10.77.0.1 has died"
+    assert (first.status, first.why) == ("failed", why)
+    assert warming or "--output-format=json+" in first.command
     assert (second.status, second.why) == ("done", None)
     assert not record.waiting()
+
+
+def test_each_combination_warms_up_first_and_counts_for_nothing(
+    tmp_path: Path, mount: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[PlannedCell] = []
+
+    def run_cell(planned: PlannedCell, *_: object) -> Cell:
+        ran.append(planned)
+        cell = waiting_cell(planned)
+        (tmp_path / "run" / cell.folder).mkdir(parents=True)
+        return dataclasses.replace(cell, status="done")
+
+    monkeypatch.setattr(runner, "run_cell", run_cell)
+    record = made_record(tmp_path / "run", "oltp", own_cells("oltp", Scale(True))[:3], repeats=3)
+    runner.run_in_place(record, "pool", lambda: OnPool(mount), Engine.built(), Silent())
+    combinations = [name_of(cell.spec.factors) for cell in ran[:3]]
+    assert len({*combinations}) == 3
+    assert [cell.id for cell in ran[:3]] == [f"warm-up-{name}" for name in combinations]
+    assert {(cell.repeat, cell.spec.options["runtime"]) for cell in ran[:3]} == {(0, "2000ms")}
+    assert ran[3:] == record.plan.cells
+    assert {cell.spec.options["runtime"] for cell in ran[3:]} == {"4000ms"}
+    assert [cell.id for cell in record.cells] == [cell.id for cell in ran[3:]]
+    assert len([*(tmp_path / "run/cells").iterdir()]) == 9
+    assert "| run | warm-up | each cell for 2 s at most" in report_of(Summary.load(record.folder))
 
 
 def test_lab_that_does_not_start_again_fails_the_rest(tmp_path: Path, mount: str) -> None:
@@ -254,6 +282,7 @@ def test_lab_that_does_not_start_again_fails_the_rest(tmp_path: Path, mount: str
     record = made_record(tmp_path / "run", "dd", specs)
     runner.run_in_place(record, "pool", lambda: Gone(mount), Engine.built(), Silent())
     assert [cell.status for cell in record.cells] == ["failed"] * 2
+    assert record.cells[0].why == "in its warm-up: gone"
     assert record.cells[1].why == "pool did not start again: no such luck"
 
 

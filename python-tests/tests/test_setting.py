@@ -14,7 +14,7 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
 from nfsmulti.run import setting
 from nfsmulti.run.inside import InGuest
-from nfsmulti.run.plan import Plan, PlannedCell, Setting, ordered, under
+from nfsmulti.run.plan import Plan, PlannedCell, Setting, ordered, under, warm_ups
 from nfsmulti.run.runner import run_in_place
 from nfsmulti.scenarios import SCENARIOS, GuestPlace, Scale
 from nfsmulti.summary import Summary
@@ -53,6 +53,12 @@ def test_all_cells_under_one_value_are_a_block_of_a_repeat() -> None:
     assert len(in_a_row) == len(set(in_a_row)) == 9
     assert set(Counter(blocks).values()) == {3}
     assert len({tuple(value for repeat, value in in_a_row if repeat == r) for r in (1, 2, 3)}) > 1
+
+
+def test_cells_that_differ_in_a_setting_alone_warm_up_together() -> None:
+    warm = warm_ups(_cells(Setting("mode", [0, 1, 2], "{mode}"), repeats=2))
+    workloads = [cell.spec.factors["workload"] for cell in warm]
+    assert sorted(map(str, workloads)) == ["readers", "readers-beside-writer", "writer"]
 
 
 def test_setting_is_turned_for_each_block_and_put_back(tmp_path: Path) -> None:
@@ -144,7 +150,7 @@ def test_threads_of_the_kernels_server_are_a_setting(tmp_path: Path) -> None:
     one = Setting("threads", [1, 3], f"echo {{threads}} > {threads}", f"cat {threads}")
     specs = SCENARIOS["neighbour"].cells(Scale(True, 2))
     both = [spec for spec in specs if spec.factors["workload"] == "readers-beside-writer"]
-    record = made_record(tmp_path / "run", "neighbour", both, one)
+    record = made_record(tmp_path / "run", "neighbour", both, setting=one)
     run_in_place(record, "guest", lambda: InGuest(GuestPlace()), Engine.built(), Silent())
     assert threads.read_text() == before
     for cell in record.cells:

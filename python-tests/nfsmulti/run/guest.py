@@ -14,9 +14,9 @@ from collections.abc import Sequence
 
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.lab.kernel import GuestConfig, run_in_guest
-from nfsmulti.run.plan import PlannedCell
+from nfsmulti.run.plan import PlannedCell, warm_ups, warmed
 from nfsmulti.run.progress import Watcher, expected_seconds
-from nfsmulti.run.record import Record
+from nfsmulti.run.record import Record, waiting_cell
 from nfsmulti.scenarios import GuestPlace
 
 # A boot may take so many times what is expected, and so much longer. A cell that hangs is ended by
@@ -34,6 +34,7 @@ def run_in_guests(record: Record, name: str, place: GuestPlace, watcher: Watcher
         why = _boot(record, name, place, teller, waiting)
         record.reload()
         if cell := teller.under_way:
+            cell = cell if cell.repeat else warmed(cell, waiting)
             watcher.end(record.fail(cell, why))
         elif len(record.waiting(name)) == len(waiting):
             raise HarnessError(f"{record.plan.scenario}, {name}: {why}")
@@ -70,7 +71,7 @@ class Teller(io.BytesIO):
     def __init__(self, record: Record, cells: Sequence[PlannedCell], watcher: Watcher):
         super().__init__()
         self._record, self._watcher = record, watcher
-        self._cells = {cell.id: cell for cell in cells}
+        self._cells = {cell.id: cell for cell in [*warm_ups(cells), *cells]}
         self._rest = b""
         self.under_way: PlannedCell | None = None
 
@@ -90,6 +91,7 @@ class Teller(io.BytesIO):
         elif "note" in event:
             self._watcher.note(str(event["note"]))
         else:
-            self.under_way = None
+            planned, self.under_way = self._cells[str(event["end"])], None
             self._record.reload()
-            self._watcher.end(self._record.cell(str(event["end"])))
+            done = self._record.cell(planned.id) if planned.repeat else waiting_cell(planned)
+            self._watcher.end(done)

@@ -20,6 +20,7 @@ from nfsmulti.summary import Factor
 from nfsmulti.wholefile import write_json
 
 FILE = "plan.json"
+WARM_UP_SECONDS = 2.0
 _VERSION = 1
 
 Factors = Mapping[str, Sequence[Factor]]
@@ -180,6 +181,32 @@ def ordered(
                 name = f"{name_of(spec.factors)}-r{repeat}"
                 cells.append(PlannedCell(name, repeat, len(cells) + 1, spec))
     return cells
+
+
+def warm_ups(cells: Sequence[PlannedCell]) -> list[PlannedCell]:
+    """Give what runs before these cells and counts for nothing: each combination once, shortly.
+
+    What is slow for the first time (caches, connections, an emulated processor's code) is so there.
+    Their repeat is 0. Cells that differ in a server's setting alone have one together.
+    """
+    specs: dict[str, CellSpec] = {}
+    for cell in cells:
+        specs.setdefault(repr(dataclasses.replace(cell.spec, factors={})), cell.spec)
+    return [
+        PlannedCell(f"warm-up-{name_of(spec.factors)}", 0, 0, _short(spec))
+        for spec in specs.values()
+    ]
+
+
+def warmed(warm_up: PlannedCell, cells: Sequence[PlannedCell]) -> PlannedCell:
+    """Give the first of the cells that a warm-up is for."""
+    return next(cell for cell in cells if cell.spec.factors == warm_up.spec.factors)
+
+
+def _short(spec: CellSpec) -> CellSpec:
+    seconds = min(spec.seconds, WARM_UP_SECONDS)
+    options = {**spec.options, "runtime": f"{round(seconds * 1000)}ms"}
+    return dataclasses.replace(spec, options=options, seconds=seconds)
 
 
 def name_of(factors: Mapping[str, Factor]) -> str:

@@ -9,7 +9,7 @@ from typing import Protocol
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from nfsmulti.run.plan import PlannedCell
+from nfsmulti.run.plan import PlannedCell, warm_ups
 from nfsmulti.summary import Cell
 
 # What a cell takes beside its own time: fio's start and end, in a guest with an emulated processor.
@@ -20,7 +20,7 @@ class Watcher(Protocol):
     """Is told how a run goes on."""
 
     def begin(self, cell: PlannedCell) -> None:
-        """Note that a cell begins."""
+        """Note that a cell begins, or its warm-up."""
         ...
 
     def tick(self, seconds: float) -> None:
@@ -37,8 +37,8 @@ class Watcher(Protocol):
 
 
 def expected_seconds(cells: Sequence[PlannedCell], guests: set[str]) -> float:
-    """Estimate what cells take; `guests` are the places of the kernel lab."""
-    return sum(_expected(cell, guests) for cell in cells)
+    """Estimate what cells take with their warm-up; `guests` are the places of the kernel lab."""
+    return sum(_expected(cell, guests) for cell in [*warm_ups(cells), *cells])
 
 
 class Meter(Progress):
@@ -62,11 +62,12 @@ class Meter(Progress):
         self.update(self._task, completed=self._done + min(seconds, self._seconds))
 
     def end(self, cell: Cell) -> None:
-        """Print what the cell has found."""
+        """Print what the cell has found, which of a warm-up does not count."""
         self._done += self._seconds
         self._seconds = 0.0
         self.update(self._task, completed=self._done)
-        self.console.print(f"{self._place:>7} {cell.id}: {said(cell)}", markup=False)
+        if cell.repeat:
+            self.console.print(f"{self._place:>7} {cell.id}: {said(cell)}", markup=False)
 
     def note(self, line: str) -> None:
         """Print it."""

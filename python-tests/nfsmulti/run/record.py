@@ -15,7 +15,7 @@ from typing import Any
 from nfsmulti.errors import HarnessError
 from nfsmulti.lab import Fit, Limits
 from nfsmulti.paths import shown
-from nfsmulti.run.plan import Plan, PlannedCell
+from nfsmulti.run.plan import WARM_UP_SECONDS, Plan, PlannedCell
 from nfsmulti.summary import Cell, Summary
 
 
@@ -39,6 +39,7 @@ class Record:
             command=plan.command,
             place=place,
             cells=[waiting_cell(cell) for cell in plan.cells],
+            warm_up_s=WARM_UP_SECONDS,
         )
         summary.save(folder)
         return cls(folder, plan, summary)

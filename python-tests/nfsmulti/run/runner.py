@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 from collections.abc import Callable
 
 from nfsmulti.errors import HarnessError
@@ -11,7 +12,7 @@ from nfsmulti.fiorun import Engine
 from nfsmulti.run import environment
 from nfsmulti.run.cell import run_cell
 from nfsmulti.run.place import Serving
-from nfsmulti.run.plan import PlannedCell
+from nfsmulti.run.plan import PlannedCell, warm_ups, warmed
 from nfsmulti.run.progress import Watcher
 from nfsmulti.run.record import Record
 from nfsmulti.run.setting import Turn, turned
@@ -22,9 +23,9 @@ def run_in_place(
 ) -> None:
     """Run the waiting cells of the place `name`, which `make` gives, and again whenever it dies.
 
-    A cell that fails is recorded, and the next one follows; so does one whose block's setting
-    could not be turned. Raises HarnessError where the place
-    does not start at all; where it does not start again, the rest has failed.
+    A cell that fails is recorded, and the next one follows; one whose block's setting could not be
+    turned has failed too. Raises HarnessError where the place does not start at all; where it does
+    not start again, the rest has failed.
     """
     waiting = record.waiting(name)
     first = True
@@ -40,7 +41,31 @@ def run_in_place(
             first = False
             environment.write_place(record.folder, name, place)
             turn = stack.enter_context(turned(record.plan.setting, record.folder, watcher.note))
-            _until_trouble(record, waiting, place, engine, watcher, turn)
+            if _warm_up(record, waiting, place, engine, watcher):
+                _until_trouble(record, waiting, place, engine, watcher, turn)
+
+
+def _warm_up(
+    record: Record, waiting: list[PlannedCell], place: Serving, engine: Engine, watcher: Watcher
+) -> bool:
+    """Run each combination once, shortly, for nothing; False where the place serves no more.
+
+    The cell whose warm-up ended it has then failed, and is off the list. Where a warm-up fails
+    otherwise, the cell's own run says why.
+    """
+    for planned in warm_ups(waiting):
+        watcher.begin(planned)
+        cell = run_cell(planned, place, engine, record.folder, watcher.tick)
+        watcher.end(cell)
+        shutil.rmtree(record.folder / cell.folder, ignore_errors=True)
+        if why := place.trouble():
+            failed = warmed(planned, waiting)
+            waiting.remove(failed)
+            watcher.end(record.fail(failed, f"in its warm-up: {why}"))
+            return False
+        if cell.status == "failed":
+            return True
+    return True
 
 
 def _until_trouble(
