@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Callable, Iterable, Sequence
 
 from nfsmulti.stats import percentiles
+from nfsmulti.stats.ratio import Ratio
 from nfsmulti.stats.sample import Sample
 from nfsmulti.summary import Cell, Factor, Figures, Summary
 
 Measure = Callable[[Cell], float | None]
+FEWEST_PAIRS = 3  # of repeats, for an interval
 
 
 def having(summary: Summary, **factors: Factor) -> list[Cell]:
@@ -72,3 +76,27 @@ def latency_us(figures: Sequence[Figures | None], percent: float) -> float | Non
         own = {50: "p50_us", 95: "p95_us", 99: "p99_us", 99.9: "p999_us"}.get(percent)
         return float(getattr(found[0], own)) if own and len(found) == 1 else None
     return percentiles.percentile_us(percentiles.merged(side.bins for side in found), percent)
+
+
+def ratio(over: Iterable[Cell], under: Iterable[Cell], measure: Measure) -> Ratio | None:
+    """Give `over` : `under`, paired by repeat; None where no repeat has both.
+
+    The interval takes three pairs or more.
+    """
+    lower = {cell.repeat: measure(cell) for cell in under}
+    upper = {cell.repeat: measure(cell) for cell in over}
+    logs = [
+        math.log(one / other)
+        for repeat, one in upper.items()
+        if one and (other := lower.get(repeat))
+    ]
+    if not logs:
+        return None
+    mean = statistics.fmean(logs)
+    if len(logs) < FEWEST_PAIRS:
+        return Ratio(math.exp(mean))
+    from scipy import stats  # takes a second to load
+
+    error = statistics.stdev(logs) / math.sqrt(len(logs))
+    half = error * float(stats.t.ppf(0.975, len(logs) - 1))
+    return Ratio(math.exp(mean), math.exp(mean - half), math.exp(mean + half))
