@@ -72,7 +72,7 @@ def _cells(rates: Sequence[float], busy_cores: float) -> list[Cell]:
         Cell(
             id="",
             factors={},
-            repeat=1,
+            repeat=repeat,
             status="done",
             folder="",
             command="",
@@ -81,7 +81,7 @@ def _cells(rates: Sequence[float], busy_cores: float) -> list[Cell]:
             machine_cpu_s=busy_cores * _SECONDS,
             paths={"one": 0.5, "other": 0.5},
         )
-        for rate in rates
+        for repeat, rate in enumerate(rates, start=1)
     ]
 
 
@@ -97,7 +97,7 @@ def test_an_effect_that_is_shown() -> None:
     outcome = _fsperf([380, 381, 379], [575, 574, 576])
     assert outcome.verdict is Verdict.HOLDS
     said = story(outcome)
-    assert "fsperf: one reader reads on four paths 1.51 (1.51 to 1.52) times" in said
+    assert "fsperf: one reader reads on four paths 1.51 (1.50 to 1.53) times" in said
     assert "published were 1.53 times" in said
     assert "The story holds here. One path has reached its cap of 3.1 Gbit/s." in said
     assert "Several have reached the link's 4.7 Gbit/s. Share of each path: 50% 50%." in said

@@ -6,10 +6,12 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Literal
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.fioreport import Direction
+from nfsmulti.stats.ratio import Ratio
 
 # Who runs.
 Role = Literal["ours", "peer", "yardstick", "single", "v3"]
@@ -26,6 +28,15 @@ Ratioed = Literal["cpu", "rate", "p50"]
 Figure = Literal["cpu", "rate", "p50", "calls"]
 
 
+class Verdict(StrEnum):
+    """Whether a bar is met; it is open where the interval holds the bar, or there is none."""
+
+    MET = "met"
+    MET_OPEN = "met (open)"
+    NOT_MET_OPEN = "not met (open)"
+    NOT_MET = "not met"
+
+
 @dataclass(frozen=True)
 class Bar:
     """A limit, for a ratio `beside` another engine: the least for the rate, the most for others."""
@@ -37,12 +48,18 @@ class Bar:
     @property
     def text(self) -> str:
         """The bar as it is shown."""
-        unit = "" if self.figure == "calls" else "x"
-        return f"{'≥' if self.figure == 'rate' else '≤'} {self.limit:g}{unit}"
+        return f"{'≥' if self.figure == 'rate' else '≤'} {self.limit:g}"
 
     def met(self, value: float) -> bool:
         """Tell whether `value` is on the right side."""
         return value >= self.limit if self.figure == "rate" else value <= self.limit
+
+    def verdict(self, ratio: Ratio) -> Verdict:
+        """Hold a ratio against it."""
+        met = self.met(ratio.value)
+        if ratio.low is None or ratio.high is None or self.met(ratio.low) != self.met(ratio.high):
+            return Verdict.MET_OPEN if met else Verdict.NOT_MET_OPEN
+        return Verdict.MET if met else Verdict.NOT_MET
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from nfsmulti.bench.cases import Bar, Case, Ratioed, Role
-from nfsmulti.bench.ratios import Ratio, Verdict
+from nfsmulti.bench.cases import Bar, Case, Ratioed, Role, Verdict
 from nfsmulti.bench.runs import Contender, Sample
+from nfsmulti.stats.ratio import Ratio
 
 # Runs a contender on a case: its run of that number.
 RunOnce = Callable[[Contender, Case, int], Sample]
@@ -43,7 +43,7 @@ class CaseResult:
         """Give a figure of ours as a ratio to that of another, which has run."""
         take = _TAKE[figure]
         ours, others = ([take(run) for run in self.runs[role]] for role in ("ours", beside))
-        return Ratio.of_pairs(ours, others)
+        return Ratio.paired(ours, others)
 
     def calls(self, role: Role) -> float | None:
         """Give system calls per operation, as the engine counts them or as they were counted."""
@@ -58,7 +58,7 @@ class CaseResult:
             if bar.beside not in self.runs:
                 return None
             ratio = self.ratio(bar.figure, bar.beside)
-            return Judgement(bar, ratio.value, ratio.text, ratio.verdict(bar))
+            return Judgement(bar, ratio.value, ratio.text, bar.verdict(ratio))
         calls = self.calls("ours")
         if calls is None:
             return None

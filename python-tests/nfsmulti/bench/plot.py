@@ -100,7 +100,7 @@ def _draw_ratio(
     ratio = result.ratio(figure, beside)
     bars = [bar for bar in result.case.bars if (bar.figure, bar.beside) == (figure, beside)]
     limits = [bar.limit for bar in bars]
-    if len(result.runs[beside]) > 1:
+    if ratio.low is not None and ratio.high is not None:
         panel.hlines(place, ratio.low, ratio.high, color=_COLOURS[beside], linewidth=2)
     panel.plot(ratio.value, place, "o", color=_COLOURS[beside])
     panel.plot(limits, [place] * len(limits), "|", color=_BAR, markersize=12, markeredgewidth=2)

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nfsmulti.bench.cases import Bar, Case
-from nfsmulti.bench.ratios import Ratio
 from nfsmulti.bench.report import Grid
 from nfsmulti.bench.runs import Contender, Sample, Timing, run_fio, sample
 from nfsmulti.bench.tables import HEADINGS, TITLE, figure_cells
 from nfsmulti.fiorun import Engine
 from nfsmulti.lab.kernel import ADDRESSES, EXPORT, GuestConfig, Mount, run_in_guest
+from nfsmulti.stats.ratio import Ratio
 
 # The published one, and one in which data is next to nothing.
 CASES = (Case("randread", "64k", 8), Case("randread", "512", 8))
@@ -125,10 +125,10 @@ def bar_lines(found: Found) -> list[str]:
     lines = []
     for case, runs in found.items():
         ours, peer = runs[OURS], runs[PEER]
-        rate = Ratio.of_pairs([run.iops for run in ours], [run.iops for run in peer])
-        cpu = Ratio.of_pairs([run.cpu for run in ours], [run.cpu for run in peer])
+        rate = Ratio.paired([run.iops for run in ours], [run.iops for run in peer])
+        cpu = Ratio.paired([run.cpu for run in ours], [run.cpu for run in peer])
         for words, ratio, bar in zip(("IOPS", "CPU of fio's jobs"), (rate, cpu), BARS, strict=True):
             said = f"{case.name}, {OURS} to {PEER}: {words} {ratio.text}"
-            judged = f", bar {bar.text}: {ratio.verdict(bar).value}" if case == CASES[0] else ""
+            judged = f", bar {bar.text}: {bar.verdict(ratio).value}" if case == CASES[0] else ""
             lines.append(said + judged)
     return lines

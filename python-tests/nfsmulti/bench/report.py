@@ -17,8 +17,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from nfsmulti.bench.cases import Verdict
 from nfsmulti.bench.cores import Cores
-from nfsmulti.bench.ratios import Verdict
 from nfsmulti.bench.runs import Timing
 from nfsmulti.errors import HarnessError
 from nfsmulti.machine import versions

@@ -4,14 +4,12 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from nfsmulti.bench.cases import Case, Figure, Ratioed
 from nfsmulti.bench.compare import CaseResult, median
-from nfsmulti.bench.ratios import Ratio
 from nfsmulti.bench.report import Grid
 from nfsmulti.bench.runs import Contender, Sample
 from nfsmulti.units import time_text
@@ -40,7 +38,7 @@ COLUMNS = (
     "cN in a row's name: N connections; the depth is that of all together",
     "v4.1 in a row's name: NFSv4.1, which fio's nfs engine lacks: beside our NFSv3",
     "ratio: nfsmulti's figure ÷ the other engine's, run by run, with 95 % interval",
-    "bar: the limit for a ratio; “open”: the interval spans it",
+    "bar: the limit for a ratio; “open”: the interval spans it, or there are under 3 runs",
 )
 _DASHES = ["-"] * (len(HEADINGS) - 2)
 RATIOS: Mapping[Figure, str] = {"cpu": "CPU per operation", "rate": "IOPS", "p50": "p50"}
@@ -161,7 +159,7 @@ def case_data(result: CaseResult, contenders: Sequence[Contender]) -> dict[str, 
         "system_calls": {name: result.calls(role) for role, name in names.items()},
         "ratios": {
             rival.name: {
-                figure: _ratio_data(result.ratio(figure, rival.role))
+                figure: dataclasses.asdict(result.ratio(figure, rival.role))
                 for figure in ratios_beside(rival)
             }
             for rival in contenders[1:]
@@ -178,8 +176,3 @@ def case_data(result: CaseResult, contenders: Sequence[Contender]) -> dict[str, 
             for judgement in result.judgements()
         ],
     }
-
-
-def _ratio_data(ratio: Ratio) -> dict[str, float | None]:
-    values = dataclasses.asdict(ratio)
-    return {name: value if math.isfinite(value) else None for name, value in values.items()}

@@ -71,9 +71,9 @@ class Pair:
         return b, a
 
     def ratio(self, figure: Figure) -> Ratio | None:
-        """Give B : A."""
+        """Give B : A, unpaired: a repeat of B has nothing to do with one of A."""
         samples = self.samples(figure)
-        return Ratio.together([samples]) if samples else None
+        return Ratio.unpaired([samples]) if samples else None
 
 
 def pairs(a: Summary, b: Summary) -> list[Pair]:

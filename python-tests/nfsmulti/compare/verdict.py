@@ -54,7 +54,7 @@ def together(found: Sequence[Pair], figure: Figure) -> Ratio | None:
     """Give the geometric mean over the cells; over those with an interval, where some have none."""
     samples = [one for pair in found if (one := pair.samples(figure))]
     repeated = [one for one in samples if min(side.n for side in one) > 1]
-    return Ratio.together(repeated or samples) if samples else None
+    return Ratio.unpaired(repeated or samples) if samples else None
 
 
 def trials(found: Sequence[Pair], judged: Sequence[Figure]) -> list[Tested]:

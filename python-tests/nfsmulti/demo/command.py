@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import random
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -177,7 +178,7 @@ class _Run:
     deadline: float
 
     def outcome(self, make: Callable[[Workload], Place]) -> Outcome:
-        """Run what fits the limits, then both sides in turn, so that noise falls on both alike.
+        """Run what fits the limits, then blocks of both sides, in random order.
 
         The outcome says why where that fails. Raises MissingError: it ends the demo.
         """
@@ -190,13 +191,16 @@ class _Run:
             return Outcome(self.workload, why=one_line(str(error)))
 
     def _measured(self, place: Place) -> Outcome:
-        workload, one, many = self.workload, [], []
+        workload = self.workload
+        one: list[Cell] = []
+        many: list[Cell] = []
         limits = self._fit(place)
         place.limit(limits)
         for repeat in range(1, REPEATS + 1):
             begin = monotonic()
-            one.append(self._cell(place, f"one-r{repeat}", workload.one, workload.seconds))
-            many.append(self._cell(place, f"many-r{repeat}", workload.many, workload.seconds))
+            sides = [("one", workload.one, one), ("many", workload.many, many)]
+            for name, side, kept in random.sample(sides, len(sides)):
+                kept.append(self._cell(place, f"{name}-r{repeat}", side, workload.seconds, repeat))
             end = monotonic()
             if end + (end - begin) > self.deadline:
                 break
@@ -220,7 +224,7 @@ class _Run:
         )
         return limits
 
-    def _cell(self, place: Place, name: str, side: Side, seconds: float) -> Cell:
+    def _cell(self, place: Place, name: str, side: Side, seconds: float, repeat: int = 0) -> Cell:
         """Run one fio; raises HarnessError where it fails."""
         workload = self.workload
         spec = CellSpec(
@@ -233,7 +237,7 @@ class _Run:
             files=workload.files,
         )
         self.meter.begin(side.row)
-        planned = PlannedCell(f"{workload.name}-{name}", 1, 0, spec)
+        planned = PlannedCell(f"{workload.name}-{name}", repeat, 0, spec)
         cell = run_cell(planned, place, Engine.built(), self.folder, self.meter.tick, cpus=OWN_CPUS)
         self.meter.end(seconds)
         if cell.status != "done":

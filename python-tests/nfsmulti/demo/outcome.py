@@ -46,7 +46,7 @@ class Outcome:
     @property
     def ratio(self) -> Ratio | None:
         """The bandwidth of many connections as a multiple of one's."""
-        return Ratio.of(rate(self.many), rate(self.one))
+        return cells.ratio(self.many, self.one, cells.bandwidth)
 
     @property
     def verdict(self) -> Verdict:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 
@@ -13,7 +12,6 @@ from nfsmulti.stats.sample import Sample
 from nfsmulti.summary import Cell, Factor, Figures, Summary
 
 Measure = Callable[[Cell], float | None]
-FEWEST_PAIRS = 3  # of repeats, for an interval
 
 
 def having(summary: Summary, **factors: Factor) -> list[Cell]:
@@ -41,6 +39,27 @@ def counts(cells: Iterable[Cell], factor: str) -> list[int]:
 def sample(cells: Iterable[Cell], measure: Measure) -> Sample | None:
     """Measure each cell; those that lack the figure are left out."""
     return Sample.of(value for cell in cells if (value := measure(cell)) is not None)
+
+
+def ratio(over: Iterable[Cell], under: Iterable[Cell], measure: Measure) -> Ratio | None:
+    """Give a figure's ratio, paired by repeat; None where no repeat has it on both sides.
+
+    A repeat in which a side lacks the figure, or has none above 0, is left out. Where a side has
+    several cells in a repeat, these count by their geometric mean.
+    """
+    blocks = [_by_repeat(side, measure) for side in (over, under)]
+    repeats = sorted(blocks[0].keys() & blocks[1].keys())
+    if not repeats:
+        return None
+    return Ratio.paired(*([block[repeat] for repeat in repeats] for block in blocks))
+
+
+def _by_repeat(cells: Iterable[Cell], measure: Measure) -> dict[int, float]:
+    found: dict[int, list[float]] = {}
+    for cell in cells:
+        if (value := measure(cell)) is not None and value > 0:
+            found.setdefault(cell.repeat, []).append(value)
+    return {repeat: statistics.geometric_mean(values) for repeat, values in found.items()}
 
 
 def sides(cell: Cell) -> list[Figures]:
@@ -76,27 +95,3 @@ def latency_us(figures: Sequence[Figures | None], percent: float) -> float | Non
         own = {50: "p50_us", 95: "p95_us", 99: "p99_us", 99.9: "p999_us"}.get(percent)
         return float(getattr(found[0], own)) if own and len(found) == 1 else None
     return percentiles.percentile_us(percentiles.merged(side.bins for side in found), percent)
-
-
-def ratio(over: Iterable[Cell], under: Iterable[Cell], measure: Measure) -> Ratio | None:
-    """Give `over` : `under`, paired by repeat; None where no repeat has both.
-
-    The interval takes three pairs or more.
-    """
-    lower = {cell.repeat: measure(cell) for cell in under}
-    upper = {cell.repeat: measure(cell) for cell in over}
-    logs = [
-        math.log(one / other)
-        for repeat, one in upper.items()
-        if one and (other := lower.get(repeat))
-    ]
-    if not logs:
-        return None
-    mean = statistics.fmean(logs)
-    if len(logs) < FEWEST_PAIRS:
-        return Ratio(math.exp(mean))
-    from scipy import stats  # takes a second to load
-
-    error = statistics.stdev(logs) / math.sqrt(len(logs))
-    half = error * float(stats.t.ppf(0.975, len(logs) - 1))
-    return Ratio(math.exp(mean), math.exp(mean - half), math.exp(mean + half))

@@ -8,14 +8,13 @@ smallest count that is enough, with none below it that could be.
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from nfsmulti.report import cells
-from nfsmulti.stats.ratio import Ratio
+from nfsmulti.stats.ratio import FEWEST, Ratio
 from nfsmulti.stats.sample import Sample
 from nfsmulti.summary import Cell, Factor
 from nfsmulti.units import rate_text
@@ -122,35 +121,28 @@ def knee(curve: Curve) -> Knee:
 
 def _enough(curve: Curve, count: int) -> bool | None:
     """Tell whether no larger count gives more; None where that is inconclusive."""
-    gains = [curve.gain(more, count) for more in curve.counts if more > count]
-    if any(gain and gain.low is not None and gain.low > GAIN for gain in gains):
+    more = [gain.above(GAIN) if gain else None for gain in _gains(curve, count)]
+    if True in more:
         return False
-    sure = [gain is not None and gain.high is not None and gain.high <= GAIN for gain in gains]
-    return True if all(sure) else None
+    return None if None in more else True
+
+
+def _gains(curve: Curve, count: int) -> list[Ratio | None]:
+    """Give what each larger count gives, in times that of `count`."""
+    return [curve.gain(more, count) for more in curve.counts if more > count]
 
 
 def repeats_needed(curve: Curve, count: int) -> int | None:
     """Estimate how many repeats would tell whether `count` is enough; None: too many, or unknown.
 
-    The interval's half width must shrink to its centre's distance from the limit.
+    They are taken to vary as those that there are.
     """
-    needed = 0
-    for more in curve.counts:
-        gain = curve.gain(more, count) if more > count else None
-        if (
-            gain is None
-            or gain.low is None
-            or gain.high is None
-            or not gain.low <= GAIN < gain.high
-        ):
-            continue
-        distance = abs(math.log(GAIN / gain.value))
-        half = math.log(gain.high / gain.low) / 2
-        pairs = min(len(curve.cells[more]), len(curve.cells[count]))
-        if distance * math.sqrt(_MOST_REPEATS) < half * math.sqrt(pairs):
-            return None
-        needed = max(needed, math.ceil(pairs * (half / distance) ** 2))
-    return needed or None
+    gains = [gain for gain in _gains(curve, count) if gain]
+    for repeats in range(FEWEST, _MOST_REPEATS + 1):
+        later = [gain.repeated(repeats) for gain in gains if gain.above(GAIN) is None]
+        if later and all(gain and gain.above(GAIN) is not None for gain in later):
+            return repeats
+    return None
 
 
 @dataclass(frozen=True)
@@ -254,16 +246,15 @@ def verdict(curve: Curve) -> str:
 
 
 def _untold(curve: Curve, found: Knee) -> str:
-    words = f"inconclusive: the knee may be anywhere from nconnect={found.since} to {found.at}"
-    pairs = min(len(curve.cells[count]) for count in curve.counts)
-    if pairs < cells.FEWEST_PAIRS:
-        return f"{words}, since fewer than {cells.FEWEST_PAIRS} repeats have no interval."
-    needed = repeats_needed(curve, found.since)
-    more = f"about {needed} repeats would tell" if needed else "the machine is too noisy to tell"
+    why, more = f"intervals span {GAIN} times", "the machine is too noisy to tell"
+    if min(len(curve.cells[count]) for count in curve.counts) < FEWEST:
+        why, more = f"fewer than {FEWEST} repeats have no interval", "repeat it more often"
+    if needed := repeats_needed(curve, found.since):
+        more = f"about {needed} repeats would tell"
     at = chosen(curve)
     return (
-        f"{words}, since intervals span {GAIN} times; {more}. By the means it is nconnect={at};"
-        f" beyond that {limit(curve, at)}."
+        f"inconclusive: the knee may be anywhere from nconnect={found.since} to {found.at}, since"
+        f" {why}; {more}. By the means it is nconnect={at}; beyond that {limit(curve, at)}."
     )
 
 

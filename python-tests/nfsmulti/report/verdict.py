@@ -3,16 +3,15 @@
 
 It holds where ours is at least nine tenths of theirs, and its 95 % interval lies above 1. It holds
 in kind where the interval lies above 1 and the gain is at least half of theirs. It does not hold
-where the whole interval lies below such a gain; all else cannot be told. Where one side was run
-once there is no interval: the ratio alone can then say that a story holds, or that there is no gain
-at all, and the sentence says what it rests on.
+where the whole interval lies below such a gain; all else cannot be told. Under three repeats there
+is no interval, and nothing can be told.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
 
-from nfsmulti.stats.ratio import Ratio
+from nfsmulti.stats.ratio import FEWEST, Ratio
 
 OF_THEIRS, _OF_THEIR_GAIN = 0.9, 0.5
 
@@ -32,7 +31,7 @@ RULE = (
     " least half of the published one. It does not hold where the whole interval lies below such a"
     " gain. All else cannot be told: more repeats make the interval narrower."
 )
-SINGLE = " Each side was run once: without repeats there is no interval, and this may be chance."
+SINGLE = f" An interval takes {FEWEST} repeats."
 
 
 def judge(ours: Ratio | None, theirs: float) -> Verdict:
@@ -43,10 +42,9 @@ def judge(ours: Ratio | None, theirs: float) -> Verdict:
     if ours.above(1):
         if ours.value >= OF_THEIRS * theirs:
             return Verdict.HOLDS
-        if ours.low is not None and ours.value >= in_kind:
+        if ours.value >= in_kind:
             return Verdict.IN_KIND
-    least = 1.0 if ours.low is None else in_kind
-    return Verdict.NOT if ours.above(least) is False else Verdict.UNTOLD
+    return Verdict.NOT if ours.above(in_kind) is False else Verdict.UNTOLD
 
 
 def sentence(ours: Ratio | None, theirs: float) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The ratio of two figures that were measured independently, with its 95 % interval."""
+"""The ratio of two figures, with its 95 % interval."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from nfsmulti.stats.sample import Sample
 
+FEWEST = 3  # pairs that an interval takes
 _CONFIDENCE = 0.95
 _CONSTANT = 1e-9  # what varies less than by such a part does not vary
 
@@ -19,49 +20,75 @@ class Ratio:
     """A ratio of geometric means; `low`, `high` and `p` are None where there is no interval.
 
     `p` is the two-sided probability of such a ratio, or one further from 1, if there were no
-    difference (Welch's t test of the logarithms).
+    difference (Student's t test of the logarithms). Of a paired one, `n` counts the pairs, and
+    `spread` is the standard deviation of the logarithms of their ratios, None for one pair alone.
     """
 
     value: float
     low: float | None = None
     high: float | None = None
     p: float | None = None
+    n: int = 0
+    spread: float | None = None
 
     @classmethod
-    def of(cls, over: Sample | None, under: Sample | None) -> Ratio | None:
-        """Give `over` : `under`; None where one is missing or holds a value that is not above 0.
+    def paired(cls, over: Sequence[float], under: Sequence[float]) -> Ratio:
+        """Give `over` : `under` of figures above 0 that were measured in blocks, one pair in each.
 
-        The interval takes two values or more on either side.
+        What changes from block to block changes both figures of a pair, and leaves their ratio.
+        The ratio is the geometric mean of the pairs' ratios. Its interval is Student's, of the
+        mean of their logarithms, and takes three pairs.
         """
-        if over is None or under is None or min(over.values + under.values) <= 0:
-            return None
-        return cls.together([(over, under)])
+        logs = [math.log(a / b) for a, b in zip(over, under, strict=True)]
+        spread = statistics.stdev(logs) if len(logs) > 1 else None
+        return cls._of_logs(statistics.fmean(logs), spread, len(logs))
 
     @classmethod
-    def together(cls, pairs: Sequence[tuple[Sample, Sample]]) -> Ratio:
-        """Give the geometric mean of several ratios, whose values are above 0; one pair at least.
+    def unpaired(cls, samples: Sequence[tuple[Sample, Sample]]) -> Ratio:
+        """Give the ratio of figures above 0 that were measured at different times.
 
-        The interval is Welch's for one pair, and for several by the same rule: Satterthwaite's
-        degrees of freedom of the sum of all variances. It takes two values or more in each sample.
+        Of several pairs of samples, each `over` and `under`, it is the geometric mean of their
+        ratios. The interval is Welch's for one pair, and for several by the same rule:
+        Satterthwaite's degrees of freedom of the sum of all variances. It takes two values or more
+        in each sample.
         """
-        sides = [[math.log(value) for value in side.values] for pair in pairs for side in pair]
+        sides = [[math.log(value) for value in side.values] for pair in samples for side in pair]
         means = [statistics.fmean(side) for side in sides]
-        log = (math.fsum(means[0::2]) - math.fsum(means[1::2])) / len(pairs)
-        value = math.exp(log)
+        log = (math.fsum(means[0::2]) - math.fsum(means[1::2])) / len(samples)
         if min(map(len, sides)) < 2:
-            return cls(value)
+            return cls(math.exp(log))
         if max(map(statistics.pstdev, sides)) < _CONSTANT:  # Welch's t is 0/0 there
-            return cls(value, value, value, float(abs(log) < _CONSTANT))
-        from scipy import stats  # takes a second to load
-
-        parts = [statistics.variance(side) / len(side) / len(pairs) ** 2 for side in sides]
-        error = math.sqrt(math.fsum(parts))
+            return cls._with_interval(log, 0.0, 1.0)
+        parts = [statistics.variance(side) / len(side) / len(samples) ** 2 for side in sides]
         freedom = math.fsum(parts) ** 2 / math.fsum(
             part**2 / (len(side) - 1) for part, side in zip(parts, sides, strict=True)
         )
+        return cls._with_interval(log, math.sqrt(math.fsum(parts)), freedom)
+
+    def repeated(self, n: int) -> Ratio | None:
+        """Give what `n` pairs would tell that vary as these do; None where that is not known."""
+        if self.spread is None:
+            return None
+        return self._of_logs(math.log(self.value), self.spread, n)
+
+    @classmethod
+    def _of_logs(cls, mean: float, spread: float | None, n: int) -> Ratio:
+        if spread is None or n < FEWEST:
+            return cls(math.exp(mean), n=n, spread=spread)
+        return cls._with_interval(mean, spread / math.sqrt(n), n - 1, n, spread)
+
+    @classmethod
+    def _with_interval(
+        cls, log: float, error: float, freedom: float, n: int = 0, spread: float | None = None
+    ) -> Ratio:
+        from scipy import stats  # takes a second to load
+
+        value = math.exp(log)
+        if error < _CONSTANT:
+            return cls(value, value, value, float(abs(log) < _CONSTANT), n, spread)
         half = math.exp(error * float(stats.t.ppf((1 + _CONFIDENCE) / 2, freedom)))
         p = 2 * float(stats.t.sf(abs(log) / error, freedom))
-        return cls(value, value / half, value * half, p)
+        return cls(value, value / half, value * half, p, n, spread)
 
     @property
     def spans_one(self) -> bool | None:
@@ -71,15 +98,12 @@ class Ratio:
         return self.low <= 1 <= self.high
 
     def above(self, limit: float) -> bool | None:
-        """Tell whether the interval lies above `limit`; None where it spans it.
-
-        Without an interval the ratio alone has to tell.
-        """
-        if (self.value if self.low is None else self.low) > limit:
+        """Tell whether the interval lies above `limit`; None where it spans it, or is none."""
+        if self.low is None or self.high is None:
+            return None
+        if self.low > limit:
             return True
-        if (self.value if self.high is None else self.high) <= limit:
-            return False
-        return None
+        return False if self.high <= limit else None
 
     @property
     def text(self) -> str:

@@ -10,7 +10,7 @@ from nfsmulti.report import cells, charts, hosts, texts, verdict
 from nfsmulti.report.story import Beside, Plot, Scenario, Section, Story, Table
 from nfsmulti.stats.ratio import Ratio
 from nfsmulti.stats.sample import Sample
-from nfsmulti.summary import Summary
+from nfsmulti.summary import Cell, Summary
 
 _STREAM_BYTES = 838_860_800
 _MANY = 5
@@ -44,10 +44,13 @@ _UNMEASURED = (
 )
 
 
+def _find(summary: Summary, client: str, direction: str, streams: int) -> list[Cell]:
+    return cells.having(summary, client=client, direction=direction, streams=streams)
+
+
 def _rate(summary: Summary, client: str, direction: str, streams: int) -> Sample | None:
     """Give bytes per second of all streams together."""
-    found = cells.having(summary, client=client, direction=direction, streams=streams)
-    return cells.sample(found, cells.bandwidth)
+    return cells.sample(_find(summary, client, direction, streams), cells.bandwidth)
 
 
 def _client(summary: Summary, client: str) -> str:
@@ -62,8 +65,8 @@ def _seconds(summary: Summary, rate: Sample, streams: int) -> float:
 
 
 def _gain(summary: Summary, client: str, direction: str, streams: int) -> Ratio | None:
-    one = _rate(summary, client, direction, 1)
-    return Ratio.of(_rate(summary, client, direction, streams), one)
+    many, one = (_find(summary, client, direction, count) for count in (streams, 1))
+    return cells.ratio(many, one, cells.bandwidth)
 
 
 def beside(summary: Summary) -> list[Beside]:

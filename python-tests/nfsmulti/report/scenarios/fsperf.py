@@ -68,8 +68,8 @@ def _rate(summary: Summary, client: str, paths: int, spread: str) -> Sample | No
 
 
 def _gain(summary: Summary, client: str, paths: int, spread: str) -> Ratio | None:
-    one = _rate(summary, client, 1, spread)
-    return Ratio.of(_rate(summary, client, paths, spread), one)
+    many, one = (_cells(summary, client, count, spread) for count in (paths, 1))
+    return cells.ratio(many, one, cells.bandwidth)
 
 
 def _published_ratio(client: str) -> float:

@@ -7,6 +7,7 @@ Factors: connections (one, pool, mount), concurrency.
 from __future__ import annotations
 
 from nfsmulti.report import cells, charts, hosts, texts
+from nfsmulti.report.cells import Measure
 from nfsmulti.report.story import Beside, Plot, Scenario, Section, Story, Table
 from nfsmulti.stats.ratio import Ratio
 from nfsmulti.stats.sample import Sample
@@ -29,6 +30,11 @@ def _machine(cell: Cell) -> float | None:
 
 def _find(summary: Summary, kind: str, concurrency: int) -> list[Cell]:
     return cells.having(summary, connections=kind, concurrency=concurrency)
+
+
+def _to_one(summary: Summary, kind: str, concurrency: int, measure: Measure) -> Ratio | None:
+    over, under = (_find(summary, which, concurrency) for which in (kind, "one"))
+    return cells.ratio(over, under, measure)
 
 
 def _concurrencies(summary: Summary, kind: str) -> list[int]:
@@ -58,14 +64,13 @@ def beside(summary: Summary) -> list[Beside]:
         for name, cost in (("fio's jobs", _jobs), ("the machine", _machine)):
             found = _find(summary, kind, at) if at else []
             sample = cells.sample(found, cost)
-            one = cells.sample(_find(summary, "one", at), cost) if at else None
             rows.append(
                 Beside(
                     f"CPU per operation of {name}: {_KINDS[kind]} to one connection",
                     texts.MISSING,
                     texts.mean(sample, "s per 1,000") if sample else texts.MISSING,
                     sample,
-                    our_ratio=Ratio.of(sample, one),
+                    our_ratio=_to_one(summary, kind, at, cost) if at else None,
                     differs="Not published. A mount's work is partly done outside of fio's jobs.",
                 )
             )
@@ -122,10 +127,7 @@ def _answer(summary: Summary, kind: str) -> str:
     name = _KINDS[kind]
     if at is None:
         return f"{name.capitalize()} and one connection were not measured at one concurrency."
-    rates = [cells.sample(_find(summary, which, at), cells.iops) for which in (kind, "one")]
-    gain = Ratio.of(*rates)
-    costs = [cells.sample(_find(summary, which, at), _jobs) for which in (kind, "one")]
-    cost = Ratio.of(*costs)
+    gain, cost = (_to_one(summary, kind, at, measure) for measure in (cells.iops, _jobs))
     words = f"At a concurrency of {at}, {name} gives"
     words += f" {gain.text if gain else texts.MISSING} times the IOPS of one connection"
     if cost:
@@ -134,8 +136,7 @@ def _answer(summary: Summary, kind: str) -> str:
 
 
 def _of_machine(summary: Summary, kind: str, at: int) -> str:
-    machine = [cells.sample(_find(summary, which, at), _machine) for which in (kind, "one")]
-    ratio = Ratio.of(*machine)
+    ratio = _to_one(summary, kind, at, _machine)
     return f"The whole machine spends {ratio.text} times the CPU per operation." if ratio else ""
 
 
@@ -145,8 +146,7 @@ def _table(summary: Summary, kinds: list[str]) -> Table:
         for concurrency in _concurrencies(summary, kind):
             found = _find(summary, kind, concurrency)
             rate = cells.sample(found, cells.iops)
-            one = cells.sample(_find(summary, "one", concurrency), cells.iops)
-            gain = Ratio.of(rate, one) if kind != "one" else None
+            gain = _to_one(summary, kind, concurrency, cells.iops) if kind != "one" else None
             reads = [cell.read for cell in found]
             rows.append([
                 kind, str(concurrency), texts.mean(rate), texts.cv(rate), texts.count(rate),
@@ -167,8 +167,7 @@ def _cost_table(summary: Summary, kinds: list[str]) -> Table:
             row = [kind, str(concurrency)]
             for cost in (_jobs, _machine):
                 sample = cells.sample(_find(summary, kind, concurrency), cost)
-                one = cells.sample(_find(summary, "one", concurrency), cost)
-                ratio = Ratio.of(sample, one) if kind != "one" else None
+                ratio = _to_one(summary, kind, concurrency, cost) if kind != "one" else None
                 own = "1.0" if kind == "one" and sample else texts.MISSING
                 row += [texts.mean(sample), texts.cv(sample), ratio.text if ratio else own]
             rows.append(row)

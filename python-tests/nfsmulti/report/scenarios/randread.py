@@ -51,6 +51,11 @@ def _rate(summary: Summary, transport: str) -> Sample | None:
     return cells.sample(cells.having(summary, transport=transport), cells.bandwidth)
 
 
+def _ratio(summary: Summary, over: str, under: str) -> Ratio | None:
+    sides = [cells.having(summary, transport=transport) for transport in (over, under)]
+    return cells.ratio(sides[0], sides[1], cells.bandwidth)
+
+
 def _of_jobs(summary: Summary, transport: str, figure: Callable[[JobRow], float]) -> list[Sample]:
     """Give a figure of each job, over the repeats."""
     found = cells.having(summary, transport=transport)
@@ -202,7 +207,7 @@ def _answer(summary: Summary, transports: list[str]) -> list[str]:
         " kernel's RDMA mount."
     )
     for one, other, sentence in _RATIOS:
-        if ratio := Ratio.of(_rate(summary, one), _rate(summary, other)):
+        if ratio := _ratio(summary, one, other):
             words += f" {sentence.format(ratio.text)}"
     story = (
         "The publication has one figure, of its hardware, and no ratio: whether that figure holds"
@@ -220,7 +225,7 @@ def _table(summary: Summary, transports: list[str]) -> Table:
         clat = Sample.of(side.mean_us for side in sides if side)
         usr = _job_mean(found, _usr)
         system = _job_mean(found, _sys)
-        against = Ratio.of(rate, _rate(summary, _THEIRS)) if name != _THEIRS else None
+        against = _ratio(summary, name, _THEIRS) if name != _THEIRS else None
         rows.append([
             name, texts.mean(rate, scale=_MIB), texts.cv(rate), texts.count(rate),
             texts.mean(operations), texts.mean(clat), texts.cv(clat),

@@ -47,8 +47,7 @@ def _ratio(
     over: list[Cell], under: list[Cell], measure: Measure
 ) -> tuple[Ratio | None, Sample | None]:
     """Give a ratio, and the figures that stand above its line."""
-    sample = cells.sample(over, measure)
-    return Ratio.of(sample, cells.sample(under, measure)), sample
+    return cells.ratio(over, under, measure), cells.sample(over, measure)
 
 
 def beside(summary: Summary) -> list[Beside]:
@@ -175,9 +174,10 @@ def _gains(summary: Summary) -> str:
     """Say what concurrent I/O does at most threads, random."""
     most = max(_threads(summary, "random"), default=0)
     ratios = {
-        other: Ratio.of(
-            cells.sample(_find(summary, "concurrent", "random", most), cells.iops),
-            cells.sample(_find(summary, other, "random", most), cells.iops),
+        other: cells.ratio(
+            _find(summary, "concurrent", "random", most),
+            _find(summary, other, "random", most),
+            cells.iops,
         )
         for other in ("buffered", "direct")
     }

@@ -13,8 +13,6 @@ from nfsmulti.report import cells, texts, variants
 from nfsmulti.report.scenarios import sweep_model, sweep_plots, sweep_settings
 from nfsmulti.report.scenarios.sweep_model import DIRECTIONS, Direction
 from nfsmulti.report.story import Beside, Plot, Scenario, Section, Story, Table
-from nfsmulti.stats.ratio import Ratio
-from nfsmulti.stats.sample import Sample
 from nfsmulti.summary import Cell, Summary
 
 _TOP = 30
@@ -40,10 +38,11 @@ def beside(summary: Summary) -> list[Beside]:
 
 def _beside(summary: Summary) -> list[Beside]:
     """Give the published figures beside ours; ratios are to buffers of 131072."""
-    largest = _reads(summary, buffer=131072)
+    largest = cells.having(summary, direction="read", buffer=131072)
     rows = []
     for buffer, theirs in _READS:
-        rate = _reads(summary, buffer=buffer)
+        found = cells.having(summary, direction="read", buffer=buffer)
+        rate = cells.sample(found, cells.bandwidth)
         rows.append(
             Beside(
                 f"{'best ' if buffer == 131072 else ''}read, buffers of {buffer}; {_OURS}",
@@ -51,7 +50,7 @@ def _beside(summary: Summary) -> list[Beside]:
                 texts.mean(rate, "MB/s", 1e6),
                 rate,
                 None if buffer == 131072 else theirs / 118,
-                None if buffer == 131072 else Ratio.of(rate, largest),
+                None if buffer == 131072 else cells.ratio(found, largest, cells.bandwidth),
                 _SERVER,
             )
         )
@@ -70,18 +69,15 @@ def _beside(summary: Summary) -> list[Beside]:
     return [*rows, *_writes(summary)]
 
 
-def _reads(summary: Summary, buffer: int) -> Sample | None:
-    return cells.sample(cells.having(summary, direction="read", buffer=buffer), cells.bandwidth)
-
-
 def _seconds(cell: Cell) -> float | None:
     return max((side.seconds for side in cells.sides(cell)), default=None)
 
 
 def _writes(summary: Summary) -> list[Beside]:
     ranked = _ranked(summary, "write")
-    rate = cells.sample(ranked[0][1], cells.bandwidth) if ranked else None
-    last = cells.sample(ranked[_TOP - 1][1], cells.bandwidth) if len(ranked) >= _TOP else None
+    best = ranked[0][1] if ranked else []
+    thirtieth = ranked[_TOP - 1][1] if len(ranked) >= _TOP else []
+    rate, last = (cells.sample(found, cells.bandwidth) for found in (best, thirtieth))
     return [
         Beside(
             "best write (published: soft, sync, 65536, 1024 MB in 12.76 s)",
@@ -96,7 +92,7 @@ def _writes(summary: Summary) -> list[Beside]:
             texts.mean(last, "MB/s", 1e6),
             last,
             _THIRTIETH_WRITE / _BEST_WRITE,
-            Ratio.of(last, rate),
+            cells.ratio(thirtieth, best, cells.bandwidth),
             "The thirty best lie close together: sync and soft matter little.",
         ),
     ]
