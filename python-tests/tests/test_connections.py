@@ -30,6 +30,7 @@ from nfsmulti.scenarios import OwnPool, Scale
 from nfsmulti.scenarios.connections import Choice, scenario
 from nfsmulti.summary import Cell, Summary
 
+_SECONDS = 240.0
 _LINK, _CAP = 9_400_000_000, 2_500_000_000
 _CAPPED = {1: 300e6, 2: 600e6, 4: 1110e6, 8: 1120e6, 16: 1115e6}
 _FLAT = dict.fromkeys((1, 2, 4, 8), 400e6)
@@ -240,21 +241,27 @@ def test_mounts_need_a_kernel_that_knows_nfs(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_pool_that_fails_under_more_connections_keeps_its_curve(tmp_path: Path) -> None:
+    results = ["--results", str(tmp_path)]
+    env = {"NFSMULTI_CELL_SECONDS": "0.3", "PYTHONPATH": str(paths.PYTHON_TESTS)}
+    harness = [sys.executable, "-m", "nfsmulti", "run", "connections"]
     with Sink() as sink:
-        argv = ["prlimit", "--nofile=100:100", sys.executable, "-m", "nfsmulti"]
-        argv += ["run", "connections", "--pool", sink.url, "--nconnect", "1,2,256", "--jobs", "1"]
-        argv += ["--repeat", "1", "--results", str(tmp_path)]
-        env = {"NFSMULTI_CELL_SECONDS": "0.3", "PYTHONPATH": str(paths.PYTHON_TESTS)}
-        done = run(argv, env=env, timeout=240)
+        words = ["--pool", sink.url, "--nconnect", "1,2,256", "--jobs", "1", "--repeat", "1"]
+        few = ["prlimit", "--nofile=100:100", *harness, *words, *results]
+        done = run(few, env=env, timeout=_SECONDS)
+        (folder,) = (tmp_path / "connections").iterdir()
+        failed = _statuses(folder)
+        told = (folder / "report.md").read_text()
+        again = run([*harness, "--resume", *results], env=env, timeout=_SECONDS)
     assert done.status == 1, done.stdout + done.stderr
-    (folder,) = (tmp_path / "connections").iterdir()
-    cells = {c.factors["nconnect"]: c for c in Summary.load(folder).cells}
-    assert {count: cell.status for count, cell in cells.items()} == {
-        1: "done",
-        2: "done",
-        256: "failed",
-    }
-    assert "Cells with nconnect=256 failed" in (folder / "report.md").read_text()
+    assert failed == {1: "done", 2: "done", 256: "failed"}
+    assert "Cells with nconnect=256 failed" in told
+    assert again.status == 0, again.stdout + again.stderr
+    assert _statuses(folder) == {1: "done", 2: "done", 256: "done"}
+
+
+def _statuses(folder: Path) -> dict[int, str]:
+    cells = Summary.load(folder).cells
+    return {int(cell.factors["nconnect"]): cell.status for cell in cells}
 
 
 def test_run_in_the_lab_ends_with_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,7 +71,10 @@ def run(
         bool, typer.Option("--lab", help="Run in the lab, with the story's limits: the default.")
     ] = False,
     repeat: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Runs of each cell; 3, or 2 if --quick.")
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="Runs of each cell; 3, or 2 if --quick; of connections 5."
+        ),
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Fewer cells of a few seconds each.")

@@ -77,7 +77,7 @@ def scenario(choice: Choice) -> Scenario:
         functools.partial(_cells, choice),
         functools.partial(_own_cells, choice),
         repeats=5,
-        quick_repeats=3,
+        quick_repeats=5,
         probes=functools.partial(_probes, choice),
     )
 
@@ -149,7 +149,7 @@ def _mount_options(proto: str, version: str, nconnect: int) -> str:
 
 def _cell(workload: str, scale: Scale, place: str, levels: tuple[str, str, int, int]) -> CellSpec:
     proto, version, nconnect, jobs = levels
-    seconds = scale.seconds(3, 10)
+    seconds = scale.seconds(2, 10)
     size = _QUICK_BYTES if scale.quick else _BYTES
     if scale.cell_seconds:
         size = _TINY_BYTES

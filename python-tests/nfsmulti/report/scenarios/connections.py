@@ -104,7 +104,7 @@ def _answer(summary: Summary, curves: list[Curve]) -> list[str]:
         if not here:
             continue
         base = here[0]
-        name = _name(base, [*curves])
+        name = _name(base, here)
         parts = [f"{words}{f' ({name})' if len(here) > 1 else ''}: {scaling.verdict(base)}"]
         parts += [_compared(name, other, base) for name, other in scaling.others(here, base)]
         answer.append(" ".join(filter(None, parts)))
@@ -122,7 +122,8 @@ def _compared(factor: str, other: Curve, base: Curve) -> str:
         return ""
     at = scaling.chosen(base) if scaling.chosen(base) in common else common[-1]
     gain = _over(other, base, at, cells.bandwidth)
-    cost = _over(other, base, at, cells.machine_cpu_us)
+    whose, measure = _cpu([base, other])
+    cost = _over(other, base, at, measure)
     level = other.levels[factor]
     what = {
         "transport": _NAMES.get(str(level), str(level)),
@@ -131,7 +132,16 @@ def _compared(factor: str, other: Curve, base: Curve) -> str:
     }[factor]
     verb = "give" if factor == "jobs" and level != 1 else "gives"
     words = f"At nconnect={at}, {what} {verb} {gain} times the throughput" if gain else ""
-    return f"{words}, at {cost} times the CPU per operation." if words and cost else words
+    cpu = f", at {cost} times the CPU of {whose} per operation" if cost else ""
+    return f"{words}{cpu}." if words else ""
+
+
+def _cpu(curves: Sequence[Curve]) -> tuple[str, cells.Measure]:
+    """Give whose CPU time per operation is told, and how: of fio's jobs where no more is known."""
+    found = [cell for curve in curves for group in curve.cells.values() for cell in group]
+    if any(cells.machine_cpu_us(cell) for cell in found):
+        return "the whole machine", cells.machine_cpu_us
+    return "fio's jobs", cells.jobs_cpu_us
 
 
 def _over(other: Curve, base: Curve, at: int, measure: cells.Measure) -> str:
@@ -250,17 +260,18 @@ def _plots(curves: list[Curve]) -> list[Plot]:
 
 def _plots_of(curves: list[Curve], suffix: str, of_jobs: str) -> list[Plot]:
     unit = _unit(curves)
+    whose, measure = _cpu(curves)
+
+    def cost(curve: Curve, count: int) -> Sample | None:
+        return cells.sample(curve.cells[count], measure)
+
     return [
         _against_count(curves, f"throughput{suffix}", f"Throughput{of_jobs}", unit, _throughput),
         _against_count(
-            curves, f"cpu{suffix}", f"CPU per operation{of_jobs}", "µs, the whole machine", _cost
+            curves, f"cpu{suffix}", f"CPU per operation{of_jobs}", f"µs of {whose}", cost
         ),
         _latency_plot(curves, suffix, of_jobs),
     ]
-
-
-def _cost(curve: Curve, count: int) -> Sample | None:
-    return cells.sample(curve.cells[count], cells.machine_cpu_us)
 
 
 def _against_count(
@@ -315,9 +326,15 @@ def _latency_plot(curves: list[Curve], suffix: str, of_jobs: str) -> Plot:
 
 
 def _lines(summary: Summary, curves: list[Curve]) -> Section:
-    """Give what to mount with and a job for fio: those of the fastest curve in the first place."""
+    """Give what to mount with and a job for fio: of the first curve that is as good as any there.
+
+    There is the first place.
+    """
     here = [curve for curve in curves if curve.levels["limits"] == curves[0].levels["limits"]]
-    best = max(here, key=lambda curve: curve.mean(scaling.chosen(curve)))
+    rates = [curve.mean(scaling.chosen(curve)) for curve in here]
+    best = next(
+        one for one, rate in zip(here, rates, strict=True) if scaling.GAIN * rate >= max(rates)
+    )
     at = scaling.chosen(best)
     proto = str(best.levels["transport"]).removesuffix("-mount")
     options = [
@@ -335,8 +352,8 @@ def _lines(summary: Summary, curves: list[Curve]) -> Section:
     return Section(
         "Lines to paste",
         [
-            f"The fastest curve's ({_name(best, curves)}), at nconnect={at}: options for a kernel"
-            " mount, of which the kernel takes 16 connections at most, and a job for fio."
+            f"Of {_name(best, curves)} at nconnect={at}, which none exceeds by much: options for"
+            " a kernel mount, which has 16 connections at most, and a job for fio."
         ],
         lines=[
             f"mount -t nfs -o {','.join(options)} {first.netloc}:{first.path} /mnt",
