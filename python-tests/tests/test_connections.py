@@ -74,8 +74,9 @@ def test_knee_is_where_a_cap_s_connections_fill_the_link() -> None:
     curve = _curve(_CAPPED, link=_LINK, cap=_CAP)
     assert knee(curve) == scaling.Knee(End.KNEE, 4, 4)
     assert re.fullmatch(
-        r"4 connections reach \d+ % \(9\d to 10\d %\) of what 16 connections do; beyond that"
-        r" the link \(9\.4 Gbit/s, 9\d % used\) is the limit\. Below that each connection carries"
+        r"4 connections reach \d+ % \(9\d to 10\d %\) of what 16 connections do"
+        r" \(1,1\d\d MB/s\); beyond that the link \(9\.4 Gbit/s, 9\d % used\) is the limit\."
+        r" Below that each connection carries"
         r" \d+ MB/s, its cap of 2\.5 Gbit/s\.",
         verdict(curve),
     )
@@ -86,7 +87,7 @@ def test_curve_that_still_rises_has_no_knee() -> None:
     assert knee(curve) == scaling.Knee(End.RISING, 16, 16)
     said = verdict(curve)
     assert re.match(
-        r"no end in sight: 16 connections give (2\.0\d|1\.9\d) \(.*\) times what 8", said
+        r"no end up to 16 connections, which give (2\.0|1\.9)\d \(.*\) times what 8", said
     )
     assert "as if something capped each one" in said
 
@@ -133,8 +134,8 @@ def test_connections_are_those_of_all_jobs_and_paths() -> None:
 def test_report_tells_where_it_stops_in_each_place() -> None:
     text = report_of(made_runs.connections())
     assert re.search(
-        r"With a cap on each connection: 4 connections reach \d+ % .*? of what 16 connections do;"
-        r" beyond that the link \(9\.4 Gbit/s, 9\d % used\) is the limit\.",
+        r"With a cap on each connection: 4 connections reach \d+ % .*? of what 16 connections do"
+        r" \(1,1\d\d MB/s\); beyond that the link \(9\.4 Gbit/s, 9\d % used\) is the limit\.",
         text,
     )
     assert re.search(
@@ -158,7 +159,7 @@ def test_other_transports_and_failed_counts_are_told() -> None:
     made.unrun(connections_factors(16), "failed", "cannot connect: too many")
     place = {"kind": "pool", "pool": "nas", "limits": {}, "links": {"eth0": 10**10}}
     text = report_of(dataclasses.replace(made.summary(), place=place))
-    assert re.search(r"On this pool \(tcp\): no end in sight: nconnect=4 \(8 connections\)", text)
+    assert re.search(r"On this pool \(tcp\): no end up to nconnect=4 \(8 connections\)", text)
     assert re.search(
         r"RDMA gives 1\.1\d? \(.*?\) times the throughput, at 0\.(60|59|61) \(.*?\) times the CPU",
         text,

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from nfsmulti.report import cells
+from nfsmulti.report import cells, texts
 from nfsmulti.stats.ratio import FEWEST, Ratio
 from nfsmulti.stats.sample import Sample
 from nfsmulti.summary import Cell, Factor
@@ -209,7 +209,7 @@ def per_connection(curve: Curve, at: int) -> str:
         what = "as if something capped each one"
     else:
         return ""
-    return f"Below that each connection carries {rates[-1] / 1e6:,.3g} MB/s, {what}."
+    return f"Below that each connection carries {texts.number(rates[-1] / 1e6)} MB/s, {what}."
 
 
 def _each(curve: Curve, count: int) -> float:
@@ -230,19 +230,26 @@ def verdict(curve: Curve) -> str:
         return _untold(curve, found)
     if found.end is End.RISING:
         gain = curve.gain(last, counts[-2])
-        words = f"no end in sight: {curve.words(last)} give {gain.text if gain else ''} times what"
-        words += f" {curve.words(counts[-2])} do. There, {limit(curve, last)}."
+        words = (
+            f"no end up to {curve.words(last)}, which give {gain.text if gain else ''} times what"
+            f" {curve.words(counts[-2])} do ({_rate(curve, last)}). There, {limit(curve, last)}."
+        )
         return f"{words} {per_connection(curve, last)}".strip()
-    part = cells.ratio(curve.cells[found.at], curve.cells[last], cells.bandwidth)
+    part = curve.gain(found.at, last)
     assert part
     assert part.low is not None
     assert part.high is not None
     reach = "reaches" if curve.connections(found.at) == 1 else "reach"
     words = (
         f"{curve.words(found.at)} {reach} {_part(part.value)} ({100 * part.low:.0f} to"
-        f" {_part(part.high)}) of what {curve.words(last)} do; beyond that {limit(curve, last)}."
+        f" {_part(part.high)}) of what {curve.words(last)} do ({_rate(curve, last)}); beyond that"
+        f" {limit(curve, found.at)}."
     )
     return f"{words} {per_connection(curve, found.at)}".strip()
+
+
+def _rate(curve: Curve, count: int) -> str:
+    return texts.mean(curve.rate(count), "MB/s", 1e6)
 
 
 def _untold(curve: Curve, found: Knee) -> str:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from matplotlib.axes import Axes
 
-from nfsmulti.report import cells, charts, conditions, scaling, texts
+from nfsmulti.report import cells, charts, conditions, hosts, scaling, texts
 from nfsmulti.report.scaling import Curve
 from nfsmulti.report.story import Plot, Scenario, Section, Story, Table
 from nfsmulti.stats.fairness import jain
@@ -37,7 +37,8 @@ _NAMES = {
 _KERNELS_MOST = 16  # nconnect of a mount (nfs(5))
 _MOST_LINES = 6  # in one plot
 # What is given to fio for the harness itself, and not for the workload.
-_OURS = {"output", "output-format", "stats_file", "exec_prerun", "name", "directory"}
+_OURS = {"output", "output-format", "stats_file", "exec_prerun", "name"}
+_SERVER, _MOUNT = "nfs://SERVER/EXPORT", "/mnt"
 
 
 def tell(summary: Summary) -> Story:
@@ -105,7 +106,8 @@ def _answer(summary: Summary, curves: list[Curve]) -> list[str]:
             continue
         base = here[0]
         name = _name(base, here)
-        parts = [f"{words}{f' ({name})' if len(here) > 1 else ''}: {scaling.verdict(base)}"]
+        where = f"{words}{hosts.on_each(summary)}{f' ({name})' if len(here) > 1 else ''}"
+        parts = [f"{where}: {scaling.verdict(base)}"]
         parts += [_compared(name, other, base) for name, other in scaling.others(here, base)]
         answer.append(" ".join(filter(None, parts)))
     failed = sorted({c.factors["nconnect"] for c in summary.cells if c.status == "failed"}, key=int)
@@ -132,7 +134,7 @@ def _compared(factor: str, other: Curve, base: Curve) -> str:
     }[factor]
     verb = "give" if factor == "jobs" and level != 1 else "gives"
     words = f"At nconnect={at}, {what} {verb} {gain} times the throughput" if gain else ""
-    cpu = f", at {cost} times the CPU of {whose} per operation" if cost else ""
+    cpu = f", at {cost} times the CPU per operation ({whose})" if cost else ""
     return f"{words}{cpu}." if words else ""
 
 
@@ -343,12 +345,14 @@ def _lines(summary: Summary, curves: list[Curve]) -> Section:
         *(["port=20049"] if proto == "rdma" else []),
         f"nconnect={min(at, _KERNELS_MOST)}",
     ]
-    words = shlex.split(best.cells[at][0].command)
-    given = dict(word[2:].partition("=")[::2] for word in words[words.index("fio") + 1 :])
-    if summary.place.get("kind") != "pool":
-        given["pool"] = "nfs://SERVER/EXPORT"
-    first = urlsplit(given.get("pool", "nfs://SERVER/EXPORT").split(",")[0])
+    given = _given(best.cells[at][0])
+    pools = [
+        pool for curve in here if (pool := _given(curve.cells[curve.counts[0]][0]).get("pool"))
+    ]
+    pool = pools[0] if pools and summary.place.get("kind") == "pool" else _SERVER
+    given.update({"pool": pool} if "pool" in given else {"directory": _MOUNT})
     job = [f"{name}={value}" for name, value in given.items() if name not in _OURS]
+    server = urlsplit(pool.split(",")[0])
     return Section(
         "Lines to paste",
         [
@@ -356,12 +360,18 @@ def _lines(summary: Summary, curves: list[Curve]) -> Section:
             " a kernel mount, which has 16 connections at most, and a job for fio."
         ],
         lines=[
-            f"mount -t nfs -o {','.join(options)} {first.netloc}:{first.path} /mnt",
+            f"mount -t nfs -o {','.join(options)} {server.netloc}:{server.path} {_MOUNT}",
             "",
             "[connections]",
             *job,
         ],
     )
+
+
+def _given(cell: Cell) -> dict[str, str]:
+    """Give the options of a cell's fio, in its order."""
+    words = shlex.split(cell.command)
+    return dict(word[2:].partition("=")[::2] for word in words[words.index("fio") + 1 :])
 
 
 CONNECTIONS = Scenario(
