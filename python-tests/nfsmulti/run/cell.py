@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 import shlex
 import shutil
@@ -98,6 +99,7 @@ def measured(cell: Cell, result: FioResult, busy: Samples) -> Cell:
             write=figures.figures(report, "write"),
             cpu_s=report.cpu_seconds(),
             machine_cpu_s=busy.busy_seconds(result.folder, report),
+            processors=len(busy.cpus or ()) or os.cpu_count() or 0,
             usr_percent=sum(job["usr_cpu"] for job in report.jobs),
             sys_percent=sum(job["sys_cpu"] for job in report.jobs),
             jobs=figures.job_rows(report),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The published stories, as data: which cells they have, and what fio runs for each."""
 
+from nfsmulti.scenarios.connections import CONNECTIONS
 from nfsmulti.scenarios.dd import DD
 from nfsmulti.scenarios.fsperf import FSPERF
 from nfsmulti.scenarios.neighbour import NEIGHBOUR
@@ -20,10 +21,12 @@ from nfsmulti.scenarios.sio import SIO
 from nfsmulti.scenarios.sweep import SWEEP
 
 SCENARIOS = {
-    scenario.name: scenario for scenario in (DD, SIO, OLTP, SWEEP, FSPERF, RANDREAD, NEIGHBOUR)
+    scenario.name: scenario
+    for scenario in (DD, SIO, OLTP, SWEEP, FSPERF, RANDREAD, NEIGHBOUR, CONNECTIONS)
 }
 
 __all__ = [
+    "CONNECTIONS",
     "OWN",
     "SCENARIOS",
     "CellSpec",
