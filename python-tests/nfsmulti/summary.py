@@ -68,6 +68,20 @@ class JobRow:
 
 
 @dataclass(frozen=True)
+class Server:
+    """What a server's kernel told of itself during a cell.
+
+    `cpu_percent` is of all its processors, None where too little time passed to tell; Dirty and
+    Cached of its /proc/meminfo are the highest that were seen.
+    """
+
+    cpu_percent: float | None
+    processors: int
+    dirty_bytes: int
+    cached_bytes: int
+
+
+@dataclass(frozen=True)
 class Cell:
     """One cell. `status` is "waiting" until it ran; `why` says in one line why it failed.
 
@@ -75,9 +89,12 @@ class Cell:
     user and system; `usr_percent` and `sys_percent` are the sums of theirs over all jobs, each in
     per cent of one core. `machine_cpu_s` is the CPU time of the whole machine in their run time,
     where it could be told: it includes what a kernel does for a mount, and a server on the same
-    machine, but neither fio's start nor its end. `paths` gives each path's part of all bytes,
+    machine, but neither fio's start nor its end; `processors` is how many that are, 0 where that
+    was not written down. `paths` gives each path's part of all bytes,
     `jain` Jain's index of these. `over_time` holds bytes per second, one figure per second, of all
-    jobs together, where the scenario asked for it.
+    jobs together, `read_over_time` percentiles of reads' clat, p50_us and p99_us: both where the
+    scenario asked for it. `server` is what the server told, None where nobody asked, or where
+    `server_why` says in a line why there is no answer.
     """
 
     id: str
@@ -93,12 +110,16 @@ class Cell:
     write: Figures | None = None
     cpu_s: float = 0.0
     machine_cpu_s: float | None = None
+    processors: int = 0
     usr_percent: float = 0.0
     sys_percent: float = 0.0
     jobs: list[JobRow] = field(default_factory=list)
     paths: dict[str, float] = field(default_factory=dict)
     jain: float | None = None
     over_time: list[float] = field(default_factory=list)
+    read_over_time: dict[str, list[float | None]] = field(default_factory=dict)
+    server: Server | None = None
+    server_why: str | None = None
 
     @property
     def ops(self) -> int:
@@ -167,7 +188,8 @@ class Summary:
 def _cell(data: dict[str, Any]) -> Cell:
     sides = {side: _made(Figures, data[side]) for side in ("read", "write") if data.get(side)}
     jobs = [_made(JobRow, job) for job in data.get("jobs", [])]
-    return _made(Cell, {**data, **sides, "jobs": jobs})
+    server = _made(Server, data["server"]) if data.get("server") else None
+    return _made(Cell, {**data, **sides, "jobs": jobs, "server": server})
 
 
 _Made = TypeVar("_Made")

@@ -6,6 +6,7 @@ They are small, and the same each time. `slower` divides every rate.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import random
 from collections import Counter
@@ -68,13 +69,15 @@ class Maker:
         mean_us: float = 400,
         cpu_us: float = 20,
         jobs: int = 1,
+        processors: int = 0,
+        noise: float = 0.01,
         paths: Mapping[str, float] | None = None,
         over_time: bool = False,
     ) -> None:
         """Add the repeats of a cell; rates in bytes per second, CPU in µs per I/O."""
         for repeat in range(1, self.repeats + 1):
             sides = {
-                side: figures(self.rng, self.noisy(rate) / self.slower, block, mean_us)
+                side: figures(self.rng, self.noisy(rate, noise) / self.slower, block, mean_us)
                 for side, rate in (("read", read), ("write", write))
                 if rate
             }
@@ -96,7 +99,7 @@ class Maker:
                     f"fio --name=t --output={name}", seconds=4.0,
                     read=sides.get("read"), write=sides.get("write"),
                     cpu_s=self.noisy(cpu_us) * ops / 1e6,
-                    machine_cpu_s=self.noisy(2.5 * cpu_us) * ops / 1e6,
+                    machine_cpu_s=self.noisy(2.5 * cpu_us) * ops / 1e6, processors=processors,
                     usr_percent=4.2 * jobs, sys_percent=30.0 * jobs, jobs=rows,
                     paths=dict(paths or {}),
                     over_time=[self.noisy(total, 0.03) for _ in range(4)] if over_time else [],
@@ -221,7 +224,57 @@ def sweep(repeats: int = 2, slower: float = 1.0, seed: int = 1) -> Summary:
     return made.summary()
 
 
-RUNS = {run.__name__: run for run in (dd, fsperf, randread, sio, oltp, sweep)}
+def neighbour(repeats: int = 3, slower: float = 1.0, seed: int = 1) -> Summary:
+    """Make a run of neighbour: three times the latency beside the writer where threads are few."""
+    made = Maker("neighbour", repeats, slower, seed)
+    for threads, longer in ((8, 3.0), (64, 1.2)):
+        for workload, read, write, mean in (
+            ("readers", 40e6, 0, 400),
+            ("writer", 0, 900e6, 16000),
+            ("readers-beside-writer", 40e6 / longer, 850e6, 400 * longer),
+        ):
+            factors: dict[str, Factor] = {"workload": workload, "threads": threads}
+            made.add(factors, read=read, write=write, block=4096, mean_us=mean, jobs=4)
+    seconds = {"p50_us": [400.0, None, 410.0], "p99_us": [900.0, None, 950.0]}
+    cells = [
+        dataclasses.replace(cell, read_over_time=seconds) if cell.read else cell
+        for cell in made.cells
+    ]
+    return dataclasses.replace(made.summary(), cells=cells)
+
+
+def connections(repeats: int = 5, slower: float = 1.0, seed: int = 1) -> Summary:
+    """Make a run of connections: four fill a link; without caps two processors are busy at once."""
+    made = Maker("connections", repeats, slower, seed)
+    for limits, nconnect in product(("capped", "uncapped"), (1, 2, 4, 8, 16)):
+        rate = min(nconnect * 300e6, 1110e6) if limits == "capped" else 1200e6
+        made.add(
+            connections_factors(nconnect, limits),
+            read=rate,
+            block=65536,
+            mean_us=64 * 65536 / rate * 1e6,
+            cpu_us=20 if limits == "capped" else 42,
+            processors=2,
+            paths={"10.77.0.1": 1.0},
+        )
+    rates = {"capped": {"link": "9400mbit", "per_connection": "2500mbit"}}
+    place = {"kind": "lab", "pool": "", "limits": rates}
+    return dataclasses.replace(made.summary(), place=place)
+
+
+def connections_factors(
+    nconnect: int, limits: str = "pool", transport: str = "tcp", version: str = "3", jobs: int = 1
+) -> dict[str, Factor]:
+    """Give the factors of a cell of connections."""
+    return {
+        "limits": limits, "transport": transport, "version": version, "jobs": jobs,
+        "nconnect": nconnect, "workload": "64k-read",
+    }  # fmt: skip
+
+
+RUNS = {
+    run.__name__: run for run in (dd, fsperf, randread, sio, oltp, sweep, neighbour, connections)
+}
 
 
 def every() -> Iterator[tuple[str, Summary]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from nfsmulti.run.plan import Plan, PlannedCell, ordered
+from nfsmulti.run.plan import Plan, PlannedCell, Setting, ordered, under
 from nfsmulti.run.record import Record
 from nfsmulti.scenarios import SCENARIOS, CellSpec, OwnPool, Scale
 from nfsmulti.summary import Cell
@@ -27,14 +27,23 @@ class Silent:
     def end(self, cell: Cell) -> None:
         """Say nothing."""
 
+    def note(self, line: str) -> None:
+        """Say nothing."""
+
 
 def own_cells(name: str, scale: Scale) -> list[CellSpec]:
     """Give what is run on a pool of one URL and one mount."""
     return SCENARIOS[name].own_cells(scale, OwnPool(urls=1, mounts=1))[0]
 
 
-def made_record(folder: Path, scenario: str, specs: list[CellSpec], repeats: int = 1) -> Record:
-    """Begin a run of these cells alone."""
-    cells = ordered(specs, repeats, seed=1)
-    plan = Plan(scenario, "", True, "", "", 1, None, [], cells)
+def made_record(
+    folder: Path,
+    scenario: str,
+    specs: list[CellSpec],
+    repeats: int = 1,
+    setting: Setting | None = None,
+) -> Record:
+    """Begin a run of these cells alone, under every value of a setting."""
+    cells = ordered(under(specs, setting), repeats, seed=1)
+    plan = Plan(scenario, "", True, "", "", 1, None, [], cells, setting=setting)
     return Record.begin(folder, plan, {})

@@ -20,7 +20,7 @@ def test_a_fast_machine_gets_the_published_rates() -> None:
     limits = Limits(link="9400mbit", per_address="6200mbit", assured="2350mbit", burst="15136k")
     assert fitted.limits == limits
     assert fitted.fraction == 1
-    assert _fsperf(5e9).text() == "At the published rates: this machine carries 5,000 MB/s."
+    assert _fsperf(5e9).text() == "At the full rates: this machine carries 5,000 MB/s."
 
 
 @pytest.mark.parametrize("carried", [60e6, 300e6, 640e6, 1500e6])
@@ -35,16 +35,14 @@ def test_a_slow_machine_gets_less_in_the_published_proportion(carried: float) ->
 
 def test_nearly_the_same_machine_gets_the_same_limits() -> None:
     assert _fsperf(840e6).limits == _fsperf(1100e6).limits
-    assert _fsperf(840e6).text() == (
-        "At a third of the published rates: this machine carries 840 MB/s."
-    )
-    assert _fsperf(190e6).part == "1/13 of the published rates"
+    assert _fsperf(840e6).text() == ("At a third of the full rates: this machine carries 840 MB/s.")
+    assert _fsperf(190e6).part == "1/13 of the full rates"
 
 
 def test_one_connection_of_dd_has_a_fifth_of_the_link() -> None:
     fitted = fit(130e6, link="1gbit", cap="200mbit", paths=5)
     assert (fitted.link, fitted.cap, fitted.assured) == (500_000_000, 100_000_000, 100_000_000)
-    assert fitted.text() == "At half the published rates: this machine carries 130 MB/s."
+    assert fitted.text() == "At half the full rates: this machine carries 130 MB/s."
 
 
 @pytest.mark.parametrize("carried", [0, 0.1e6])

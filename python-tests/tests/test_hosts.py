@@ -74,12 +74,12 @@ def _read(text: str) -> dict[str, str]:
 def test_a_job_file_says_all() -> None:
     options = {"pool": "/m", "numjobs": "3", "rw": "write", "filename": "f:a/g"}
     own = {"unique_filename": "0", "filename": "host3-f:a/host3-g"}
-    assert _read(job_text("a", options, 2)) == {**options, **own}
+    assert _read(job_text({"a": options}, 2)) == {**options, **own}
 
 
 def test_files_that_are_written_are_a_hosts_own() -> None:
     def names(**options: str) -> dict[str, str]:
-        read = _read(job_text("a", options, 0))
+        read = _read(job_text({"a": options}, 0))
         return {key: value for key, value in read.items() if key.startswith("filename")}
 
     assert names(rw="randread", filename="f") == {"filename": "f"}
@@ -102,6 +102,20 @@ def test_mounts_are_the_pool_of_other_hosts(tmp_path: Path) -> None:
     for number in (1, 2):
         assert _read((tmp_path / f"host{number}.fio").read_text())["pool"] == "/mnt/a,/mnt/b"
     assert place.mounts(dataclasses.replace(spec, client="mount")) == ["/mnt/a"]
+
+
+def test_all_jobs_of_a_cell_go_to_each_host_and_each_begins_on_the_next_path(
+    tmp_path: Path,
+) -> None:
+    place = OnHosts("nfs://127.0.0.1/vol", "a,b", Engine(Path("/lib.so")), tmp_path)
+    specs = SCENARIOS["neighbour"].own_cells(Scale(True), OwnPool(urls=1, mounts=0))[0]
+    command(specs[-1], place, Engine(Path("/lib.so")), tmp_path)
+    parser = configparser.RawConfigParser(delimiters=("=",), comment_prefixes=(";",))
+    parser.read(tmp_path / "host2.fio")
+    assert parser.sections() == ["readers", "writer"]
+    assert [parser[name]["first_path"] for name in parser.sections()] == ["5", "5"]
+    assert parser["readers"]["filename"] == "readers"
+    assert parser["writer"]["filename_format"] == "host2-bulk.$jobnum"
 
 
 def test_jobs_name_their_host_as_the_run_does() -> None:

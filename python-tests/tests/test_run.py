@@ -383,10 +383,10 @@ def test_labs_limits_are_fitted_once(
     place = Summary.load(record.folder).place
     assert place["limits"] == third
     assert place["fitted"]["lab"]["carried"] == pytest.approx(900e6, rel=0.01)
-    assert said.getvalue().count("lab: At a third of the published rates") == 2
+    assert said.getvalue().count("lab: At a third of the full rates") == 2
     report.write(record.folder)
     told = (record.folder / "report.md").read_text()
-    assert "Measured in the lab. At a third of the published rates: this machine carries" in told
+    assert "Measured in the lab. At a third of the full rates: this machine carries" in told
 
 
 def test_lab_is_measured_without_limits_before_it_has_some(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nfsmulti.run.figures import over_time
+from nfsmulti.run.figures import over_time, read_over_time
 
 
 @pytest.mark.parametrize(
@@ -30,3 +30,19 @@ def test_jobs_and_directions_are_summed_second_by_second(tmp_path: Path) -> None
         lines = "".join(f"{at}, {job}, {way}, 4096, 0\n" for at in (1001, 2300) for way in (0, 1))
         (tmp_path / f"bw_bw.{job}.log").write_text(lines)
     assert over_time(tmp_path) == [6 * 1024.0] * 2
+
+
+def test_readers_latency_is_that_of_all_jobs_bins_second_by_second(tmp_path: Path) -> None:
+    def line(at: int, way: int, **counts: int) -> str:
+        bins = [counts.get(f"bin{number}", 0) for number in range(1856)]
+        return f"{at}, {way}, 4096, {', '.join(map(str, bins))}\n"
+
+    one = line(1000, 0, bin640=99) + line(1000, 1, bin1000=7) + line(3001, 0, bin640=1)
+    (tmp_path / "latency_clat_hist.1.log").write_text(one)
+    (tmp_path / "latency_clat_hist.2.log").write_text(line(1002, 0, bin640=96, bin700=5))
+    # Bins 640 and 700 of fio's json+ are these.
+    ns640, ns700 = 33.024, 63.744
+    assert read_over_time(tmp_path) == {
+        "p50_us": [ns640, None, ns640],
+        "p99_us": [ns700, None, ns640],
+    }

@@ -15,6 +15,7 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.hosts import RemoteFio
 from nfsmulti.lab import Fit, LabConfig, Limits
 from nfsmulti.run.place import InLab, Serving
+from nfsmulti.run.server import Ask
 from nfsmulti.scenarios import CellSpec
 
 
@@ -47,6 +48,7 @@ class Loopback:
     enter: Sequence[str] = ()
     scratch: Path | None = None
     remote: RemoteFio | None = None
+    ask: Ask | None = None
 
     def __init__(self, workload: Workload):
         self._addresses = [f"127.0.0.{number}" for number in range(1, workload.addresses + 1)]

@@ -36,14 +36,18 @@ def look(label: str, address: str, round_trip: float) -> Iterator[Finding]:
         )
 
 
-def _rate(address: str) -> tuple[int, str]:
-    """Find the rate, in bit/s, of the device that leads to the address, and where it was found."""
+def device(address: str) -> tuple[str, int] | None:
+    """Find the device that leads to an address, and its rate in bit/s; None where it tells none."""
     route = run(["ip", "-json", "route", "get", address], timeout=_SECONDS)
     try:
-        device = json.loads(route.stdout)[0]["dev"]
-        mbits = int(Path(f"/sys/class/net/{device}/speed").read_text())
+        name = json.loads(route.stdout)[0]["dev"]
+        mbits = int(Path(f"/sys/class/net/{name}/speed").read_text())
     except (ValueError, LookupError, OSError):
-        mbits = 0
-    if mbits <= 0:
-        return _ASSUMED_BITS, " (assumed)"
-    return mbits * 10**6, f" ({device})"
+        return None
+    return (name, mbits * 10**6) if mbits > 0 else None
+
+
+def _rate(address: str) -> tuple[int, str]:
+    """Give the rate towards the address, in bit/s, and where it was found."""
+    found = device(address)
+    return (found[1], f" ({found[0]})") if found else (_ASSUMED_BITS, " (assumed)")

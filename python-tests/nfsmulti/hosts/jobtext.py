@@ -16,11 +16,13 @@ from collections.abc import Mapping
 Options = Mapping[str, str]
 
 
-def job_text(name: str, options: Options, number: int) -> str:
-    """Give the job file of the host `number`, counted from 0."""
-    own = {"unique_filename": "0", **options, **_names(options, number)}
-    lines = [f"{key}={value}" for key, value in own.items()]
-    return "\n".join(["; written by ./nfsmulti run --hosts", f"[{name}]", *lines, ""])
+def job_text(jobs: Mapping[str, Options], number: int) -> str:
+    """Give the job file of the host `number`, counted from 0, with these jobs."""
+    lines = ["; written by ./nfsmulti run --hosts"]
+    for name, options in jobs.items():
+        own = {"unique_filename": "0", **options, **_names(options, number)}
+        lines += [f"[{name}]", *(f"{key}={value}" for key, value in own.items())]
+    return "\n".join([*lines, ""])
 
 
 def _names(options: Options, number: int) -> dict[str, str]:

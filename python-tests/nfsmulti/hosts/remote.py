@@ -37,21 +37,28 @@ class RemoteFio:
     engine: Engine
     enter: Sequence[str] = ()
 
-    def command(self, folder: Path, name: str, options: Options) -> list[str]:
-        """Give the words that run the job `name` on all hosts, whose files go to `folder`.
+    def command(self, folder: Path, jobs: Mapping[str, Options]) -> list[str]:
+        """Give the words that run the named jobs on all hosts, whose files go to `folder`.
 
         Writes each host's job file there. Options are as fiorun.Fio.start() has them; `ioengine`
-        may be another than the engine. Its jobs begin on the path that follows the last one of the
-        host before, so that they use as many paths as there are.
+        may be another than the engine. A host's jobs begin on the path that follows the last one of
+        the host before, so that they use as many paths as there are.
         """
         folder.mkdir(parents=True, exist_ok=True)
-        given = words_of({"ioengine": self.engine.option, **options})
-        ours = given["ioengine"] == self.engine.option
+        given = {
+            name: words_of({"ioengine": self.engine.option, **options})
+            for name, options in jobs.items()
+        }
+        count = sum(int(options.get("numjobs", "1")) for options in given.values())
         words = [f"--output={folder / 'fio.json'}", "--output-format=json+"]
         for number, host in enumerate(self.hosts):
             file = folder / f"host{number + 1}.fio"
-            own = _own(given, number) if ours else {}
-            file.write_text(job_text(name, {**given, **own}, number))
+            own = {"require_version": engine_version(), "first_path": str(number * count)}
+            sections = {
+                name: {**options, **(own if options["ioengine"] == self.engine.option else {})}
+                for name, options in given.items()
+            }
+            file.write_text(job_text(sections, number))
             words += [f"--client={host.client_option}", str(file)]
         return [*self.enter, "fio", *words]
 
@@ -61,7 +68,7 @@ class RemoteFio:
         Raises HarnessError where a host did not run its part: fio itself ends with status 0 then.
         """
         folder = folder.absolute()
-        with FioProcess(self.command(folder, name, options), folder) as process:
+        with FioProcess(self.command(folder, {name: options}), folder) as process:
             result = process.result(timeout)
         self.check_complete(result)
         return result
@@ -83,12 +90,6 @@ class RemoteFio:
             own = [job for job in jobs if (job["hostname"], job["port"]) == (host.name, host.port)]
             if not own or any(job["error"] for job in own) or result.status != 0:
                 raise HarnessError(f"{host.text}: {_reason(result)}", result.command)
-
-
-def _own(options: Mapping[str, str], number: int) -> dict[str, str]:
-    """Give what the engine is told on the host `number`, counted from 0."""
-    first = number * int(options.get("numjobs", "1"))
-    return {"require_version": engine_version(), "first_path": str(first)}
 
 
 @contextlib.contextmanager

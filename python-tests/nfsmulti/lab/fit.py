@@ -28,7 +28,7 @@ class Fit:
 
     `carried` is what the machine carries without limits, in bytes/s. `link` and `cap`, the rate of
     one path, are in bit/s, in the published proportion; `assured` is each path's share when all are
-    busy. `fraction` is what they are of the published rates: 1, a half, a third and so on.
+    busy. `fraction` is what they are of the full rates: 1, a half, a third and so on.
     """
 
     carried: float
@@ -49,9 +49,9 @@ class Fit:
 
     @property
     def part(self) -> str:
-        """Say what the rates are of the published ones: "a third of the published rates"."""
+        """Say what the rates are of the full ones: "a third of the full rates"."""
         whole = round(1 / self.fraction)
-        return f"{_PARTS.get(whole, f'1/{whole} of the')} published rates"
+        return f"{_PARTS.get(whole, f'1/{whole} of the')} full rates"
 
     def text(self) -> str:
         """Say it in a sentence."""

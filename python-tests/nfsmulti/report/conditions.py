@@ -72,7 +72,7 @@ def in_short(summary: Summary) -> str:
 
 
 def fitted(summary: Summary) -> list[str]:
-    """Say in a sentence each at which part of the published rates a place was measured."""
+    """Say in a sentence each at which part of the full rates a place was measured."""
     return [f"Measured in the {name}. {fit.text()}" for name, fit in _fits(summary).items()]
 
 

@@ -13,7 +13,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.report import charts, conditions, hosts, texts, variants
+from nfsmulti.report import charts, conditions, hosts, server, texts, variants
 from nfsmulti.report.scenarios import SCENARIOS
 from nfsmulti.report.story import Beside, Finding, Scenario, Section, Story, Table
 from nfsmulti.summary import Cell, Summary
@@ -49,6 +49,8 @@ def contents(
     story = variants.tell(scenario, summary) if summary.done else _NOTHING
     if by_host := hosts.section(summary):
         story = dataclasses.replace(story, sections=[*story.sections, by_host])
+    if of_server := server.section(summary):
+        story = dataclasses.replace(story, sections=[*story.sections, of_server])
     return {
         "summary": summary,
         "scenario": scenario,

@@ -72,10 +72,11 @@ def _run_place(record: Record, name: str, watcher: Watcher, out: Console) -> Non
 
 def _own_place(record: Record, engine: Engine) -> Callable[[], Serving]:
     """Give what makes the place of a user's own pool."""
-    pool, hosts = record.plan.pool or "", record.plan.hosts
+    pool, hosts, command = record.plan.pool or "", record.plan.hosts, record.plan.server_command
     if not hosts:
-        return functools.partial(OnPool, pool)
-    return functools.partial(OnHosts, pool, hosts, engine, record.folder.absolute() / "hosts")
+        return functools.partial(OnPool, pool, command)
+    folder = record.folder.absolute() / "hosts"
+    return functools.partial(OnHosts, pool, hosts, engine, folder, command)
 
 
 def _guests(record: Record) -> set[str]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 import shlex
 import shutil
@@ -14,12 +15,13 @@ from pathlib import Path
 from nfsmulti.errors import HarnessError
 from nfsmulti.fioreport import Direction, FioReport
 from nfsmulti.fiorun import Engine, FioProcess, FioResult
-from nfsmulti.run import figures
+from nfsmulti.run import cpu, figures
 from nfsmulti.run.cpu import Samples
 from nfsmulti.run.fiocommand import command
 from nfsmulti.run.place import Serving
 from nfsmulti.run.plan import PlannedCell
 from nfsmulti.run.record import one_line, waiting_cell
+from nfsmulti.run.server import Watch
 from nfsmulti.summary import Cell
 
 _POLL_SECONDS, _TICK_SECONDS = 0.1, 0.5
@@ -58,10 +60,14 @@ def run_cell(
         place.prepare(planned.spec.files)
         argv = command(planned.spec, place, engine, work)
         busy = Samples(cpus=cpus)
-        result = _watched(argv, work, place, planned.spec.seconds, tick, busy)
+        with Watch(place.ask) as server:
+            result = _watched(argv, work, place, planned.spec.seconds, tick, busy)
         if place.remote:
             place.remote.check_complete(result)
-        cell = measured(cell, result, busy, over_time=planned.spec.over_time)
+        cell = measured(cell, result, busy)
+        assert result.report is not None
+        told = server.figures(cpu.window(work, result.report))
+        cell = dataclasses.replace(cell, server=told, server_why=server.why)
     except (HarnessError, OSError) as error:
         cell = dataclasses.replace(cell, status="failed", why=one_line(str(error)))
     try:
@@ -73,7 +79,7 @@ def run_cell(
     return dataclasses.replace(cell, command=shlex.join(argv))
 
 
-def measured(cell: Cell, result: FioResult, busy: Samples, *, over_time: bool = False) -> Cell:
+def measured(cell: Cell, result: FioResult, busy: Samples) -> Cell:
     """Fill in what a fio has found. Raises HarnessError where that is no measurement.
 
     `busy` are samples of this machine meanwhile, which tell nothing of a fio on others.
@@ -93,12 +99,14 @@ def measured(cell: Cell, result: FioResult, busy: Samples, *, over_time: bool = 
             write=figures.figures(report, "write"),
             cpu_s=report.cpu_seconds(),
             machine_cpu_s=busy.busy_seconds(result.folder, report),
+            processors=len(busy.cpus or ()) or os.cpu_count() or 0,
             usr_percent=sum(job["usr_cpu"] for job in report.jobs),
             sys_percent=sum(job["sys_cpu"] for job in report.jobs),
             jobs=figures.job_rows(report),
             paths=parts,
             jain=jain,
-            over_time=figures.over_time(result.folder) if over_time else [],
+            over_time=figures.over_time(result.folder),
+            read_over_time=figures.read_over_time(result.folder),
         )
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise HarnessError(f"fio's report is not as it should be: {error!r}") from None

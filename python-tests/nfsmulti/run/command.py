@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -17,13 +17,15 @@ from rich.console import Console
 from nfsmulti import report
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import RESULTS, shown
-from nfsmulti.run import carry, factors, start
+from nfsmulti.run import carry, choice, factors, start
+from nfsmulti.run import setting as settings
 from nfsmulti.run.record import Record
 from nfsmulti.scenarios import SCENARIOS
 from nfsmulti.units import duration_text
 
 _out = Console(highlight=False, soft_wrap=True)
 _INTERRUPTED = 130
+_OF_CONNECTIONS = "Options of connections"
 
 
 class Which(StrEnum):
@@ -35,7 +37,18 @@ class Which(StrEnum):
     SWEEP = "sweep"
     FSPERF = "fsperf"
     RANDREAD = "randread"
+    NEIGHBOUR = "neighbour"
+    CONNECTIONS = "connections"
     ALL = "all"
+
+
+class Workload(StrEnum):
+    """What connections moves."""
+
+    READ_4K = "4k-randread"
+    READ_64K = "64k-read"
+    WRITE_64K = "64k-write"
+    OLTP_8K = "8k-oltp"
 
 
 def run(
@@ -60,7 +73,10 @@ def run(
         bool, typer.Option("--lab", help="Run in the lab, with the story's limits: the default.")
     ] = False,
     repeat: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Runs of each cell; 3, or 2 if --quick.")
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="Runs of each cell; 3, or 2 if --quick; of connections 5."
+        ),
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Fewer cells of a few seconds each.")
@@ -80,6 +96,81 @@ def run(
             help="Cross the cells with options of the engine or of fio.",
         ),
     ] = None,
+    setting: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME=V1,V2",
+            help="Cross the cells with a setting of the server, which --set turns before each block"
+            " of them: all cells under one value, in one repeat.",
+        ),
+    ] = "",
+    set_: Annotated[
+        str,
+        typer.Option(
+            "--set",
+            metavar="COMMAND",
+            help="With {NAME} for the value: 'ssh nas \"echo {threads} > /proc/fs/nfsd/threads\"'."
+            " In the kernel lab it runs in the guest.",
+        ),
+    ] = "",
+    get: Annotated[
+        str,
+        typer.Option(
+            metavar="COMMAND",
+            help="Prints the setting: checked after --set, and put back at the end. Without it the"
+            " first value is.",
+        ),
+    ] = "",
+    server_command: Annotated[
+        str,
+        typer.Option(
+            metavar="WORDS",
+            help="With --pool: words that lead to its server, as 'ssh nas'. It is asked for its CPU"
+            " time, Dirty and Cached, by `cat /proc/stat /proc/meminfo` and nothing else.",
+        ),
+    ] = "",
+    nconnect: Annotated[
+        str,
+        typer.Option(
+            metavar="N,...",
+            help="Connections on each path of a job.",
+            rich_help_panel=_OF_CONNECTIONS,
+        ),
+    ] = "",
+    proto: Annotated[
+        str,
+        typer.Option(
+            metavar="tcp,rdma",
+            help="Transports, in the place of those in the pool's URLs.",
+            rich_help_panel=_OF_CONNECTIONS,
+        ),
+    ] = "",
+    version: Annotated[
+        str,
+        typer.Option(
+            metavar="3,4.1",
+            help="Versions of NFS, in the place of those in the pool's URLs.",
+            rich_help_panel=_OF_CONNECTIONS,
+        ),
+    ] = "",
+    mounts: Annotated[
+        bool,
+        typer.Option(
+            "--mounts",
+            help="Kernel mounts beside the engine, each with its cell's nconnect= (needs root).",
+            rich_help_panel=_OF_CONNECTIONS,
+        ),
+    ] = False,
+    jobs: Annotated[
+        str,
+        typer.Option(metavar="N,...", help="Jobs of fio.", rich_help_panel=_OF_CONNECTIONS),
+    ] = "",
+    workload: Annotated[
+        Workload | None,
+        typer.Option(
+            help="What is moved; 64k-read.", show_default=False, rich_help_panel=_OF_CONNECTIONS
+        ),
+    ] = None,
     seed: Annotated[
         int | None, typer.Option(metavar="N", help="Choose the order of cells, as a run before.")
     ] = None,
@@ -87,7 +178,9 @@ def run(
         Path, typer.Option(metavar="DIR", help="Where runs are kept.", show_default="results/")
     ] = RESULTS,
 ) -> None:
-    """Run a published story: dd, sio, oltp, sweep, fsperf, randread, or all of them.
+    """Run a published story: dd, sio, oltp, sweep, fsperf, randread, neighbour, or all of these.
+
+    Or connections: what more connections, RDMA, NFSv4.1 or a kernel mount give, and where it stops.
 
     On a pool of your own, or in a lab that is started with the story's limits (needs root). Each
     run leaves a folder with every fio's command and output, summary.json of all figures, and a
@@ -101,8 +194,27 @@ def run(
         raise HarnessError("--pool and --lab exclude each other")
     if hosts and not pool and not resume:
         raise HarnessError("--hosts needs a --pool that they all reach")
+    if server_command and not pool and not resume:
+        raise HarnessError(
+            "--server-command needs a --pool, whose server it asks",
+            "leave it out: in the kernel lab the server is asked without it",
+        )
+    own = {
+        "nconnect": nconnect,
+        "proto": proto,
+        "version": version,
+        "mounts": mounts,
+        "jobs": jobs,
+        "workload": workload,
+    }
+    if scenario is not Which.CONNECTIONS and (options := _given(own)):
+        raise HarnessError(
+            f"{options}: of connections alone, not of {scenario.value}",
+            "leave it out; --factors crosses the cells of any scenario with options",
+        )
     every = scenario is Which.ALL
-    chosen = list(SCENARIOS) if every else [scenario.value]
+    published = [name for name in SCENARIOS if name != Which.CONNECTIONS]
+    chosen = published if every else [scenario.value]
     if resume:
         _refuse_with_resume(
             pool=pool,
@@ -113,6 +225,11 @@ def run(
             label=label,
             factors=more_factors,
             seed=seed,
+            setting=setting,
+            set=set_,
+            get=get,
+            **{"server-command": server_command},
+            **own,
         )
         given = _folder(words, chosen)
         begin = functools.partial(start.resumed, results, given)
@@ -126,6 +243,16 @@ def run(
             factors=factors.parse([*(more_factors or []), *words]),
             command=shlex.join(["./nfsmulti", *sys.argv[1:]]),
             hosts=hosts,
+            setting=settings.parse(setting, set_, get),
+            server_command=server_command,
+            choice=choice.parse(
+                nconnect=nconnect,
+                proto=proto,
+                version=version,
+                jobs=jobs,
+                mounts=mounts,
+                workload=workload,
+            ),
         )
         begin = functools.partial(start.begun, results, request)
     records = _begin_all(chosen, begin) if every else [begin(chosen[0])]
@@ -136,11 +263,16 @@ def run(
 
 def _refuse_with_resume(**options: object) -> None:
     """Raise HarnessError where an option is given that says what a run is: its plan says that."""
-    if given := [f"--{name}" for name, value in options.items() if value not in (None, "", False)]:
+    if given := _given(options):
         raise HarnessError(
-            f"--resume goes on with a run as it was begun: {', '.join(given)} cannot change that",
-            f"leave out {', '.join(given)}, or begin another run without --resume",
+            f"--resume goes on with a run as it was begun: {given} cannot change that",
+            f"leave out {given}, or begin another run without --resume",
         )
+
+
+def _given(options: Mapping[str, object]) -> str:
+    """Name the options that were given."""
+    return ", ".join(f"--{name}" for name in options if options[name] not in (None, "", False))
 
 
 def _folder(words: list[str], chosen: list[str]) -> Path | None:

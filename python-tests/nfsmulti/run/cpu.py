@@ -40,10 +40,10 @@ class Sample:
     def now(cls, cpus: Collection[int] | None = None) -> Sample:
         """Take what all processors have worked, or those of these numbers alone."""
         uptime = float(_UPTIME.read_text().split()[0])
-        return cls(uptime, _ticks(_STAT.read_text(), cpus) / os.sysconf("SC_CLK_TCK"))
+        return cls(uptime, busy_ticks(_STAT.read_text(), cpus) / os.sysconf("SC_CLK_TCK"))
 
 
-def _ticks(stat: str, cpus: Collection[int] | None) -> int:
+def busy_ticks(stat: str, cpus: Collection[int] | None = None) -> int:
     """Add up all that /proc/stat tells but idle and iowait; guests are in user (proc(5)).
 
     A container's /proc/stat may count its processors anew: its sum is then that of its own.
@@ -76,14 +76,11 @@ class Samples:
         Measured from the last job's begin to the first one's end, when all are at work, and brought
         to the run time. None where that is too small a part of it: not told.
         """
-        begins = _begins(folder / _BEGIN)
-        times: list[int] = [
-            max(job[way]["runtime"] for way in ("read", "write")) for job in report.jobs
-        ]
-        if not begins or len(begins) != len(times):
+        found = window(folder, report)
+        if found is None:
             return None
-        begin, end = max(begins), min(begins) + min(times) / 1000
-        run_time = max(times) / 1000
+        begin, end = found
+        run_time = max(_run_times(report)) / 1000
         first, last = self._busy_at(begin), self._busy_at(end)
         if first is None or last is None or end - begin < _LEAST * run_time:
             return None
@@ -97,6 +94,19 @@ class Samples:
         one, other = self.samples[after - 1], self.samples[after]
         part = (uptime - one.uptime) / (other.uptime - one.uptime)
         return one.busy + part * (other.busy - one.busy)
+
+
+def window(folder: Path, report: FioReport) -> tuple[float, float] | None:
+    """Give the uptimes between which all jobs did I/O; None where that was not written down."""
+    begins, times = _begins(folder / _BEGIN), _run_times(report)
+    if not begins or len(begins) != len(times):
+        return None
+    return max(begins), min(begins) + min(times) / 1000
+
+
+def _run_times(report: FioReport) -> list[int]:
+    """Give the run time of each job in ms."""
+    return [max(job[way]["runtime"] for way in ("read", "write")) for job in report.jobs]
 
 
 def _begins(file: Path) -> list[float]:

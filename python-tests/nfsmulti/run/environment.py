@@ -22,6 +22,7 @@ from nfsmulti.wholefile import write_json
 FILE = "environment.json"
 _SECONDS = 20.0
 _SHOWN = 24  # characters of a version or a digest
+_MOST_LINES = 16  # of a link's classes
 _SYSCTLS = (
     "net/core/rmem_max",
     "net/core/wmem_max",
@@ -80,11 +81,17 @@ def _links(enter: Sequence[str]) -> list[dict[str, Any]]:
             "speed_mbit": None if enter else _speed(link["ifname"]),
             "limits": [
                 *_said([*enter, "tc", "qdisc", "show", "dev", link["ifname"]]).splitlines(),
-                *_said([*enter, "tc", "class", "show", "dev", link["ifname"]]).splitlines(),
+                *_first(_said([*enter, "tc", "class", "show", "dev", link["ifname"]]).splitlines()),
             ],
         }
         for link in _json([*enter, "ip", "-json", "-details", "address", "show"])
     ]
+
+
+def _first(lines: list[str]) -> list[str]:
+    """Leave out what is more than a page of lines: a lab has a thousand classes of connections."""
+    more = len(lines) - _MOST_LINES
+    return lines if more <= 0 else [*lines[:_MOST_LINES], f"and {more} more classes"]
 
 
 def _speed(name: str) -> int | None:

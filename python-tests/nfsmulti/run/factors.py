@@ -22,13 +22,10 @@ def parse(words: Sequence[str]) -> dict[str, tuple[Factor, ...]]:
     """Read words like nconnect=1,4. Raises HarnessError for what is no option, or has no values."""
     factors: dict[str, tuple[Factor, ...]] = {}
     for word in words:
-        name, equals, text = word.partition("=")
-        values = [value for value in text.split(",") if value]
-        if not equals or not re.fullmatch(r"\w+", name):
-            raise HarnessError(f"'{word}': write a factor like nconnect=1,4")
-        if not values or len(set(values)) != len(values) or name in factors:
+        name, values = split("--factors", word)
+        if name in factors:
             raise HarnessError(f"--factors {word}: give each value once, and each name")
-        factors[name] = tuple(int(v) if v.isdecimal() else v for v in values)
+        factors[name] = values
     for name in factors:
         if name in _OURS:
             raise HarnessError(f"--factors {name}: that is not a scenario's to change")
@@ -38,6 +35,17 @@ def parse(words: Sequence[str]) -> dict[str, tuple[Factor, ...]]:
                 "fio --enghelp=./build/libnfsmulti.so and fio --cmdhelp=all list them",
             )
     return factors
+
+
+def split(option: str, word: str) -> tuple[str, tuple[Factor, ...]]:
+    """Read NAME=V1,V2 of an option. Raises HarnessError."""
+    name, equals, text = word.partition("=")
+    values = [value for value in text.split(",") if value]
+    if not equals or not re.fullmatch(r"\w+", name):
+        raise HarnessError(f"{option} '{word}': write a factor like nconnect=1,4")
+    if not values or len(set(values)) != len(values):
+        raise HarnessError(f"{option} {word}: give each value once, and each name")
+    return name, tuple(int(v) if v.isdecimal() and str(int(v)) == v else v for v in values)
 
 
 def of_engine(name: str) -> bool:

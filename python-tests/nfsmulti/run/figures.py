@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,10 @@ from typing import Any
 from nfsmulti.fioreport import ConnectionStats, Direction, FioReport, shares
 from nfsmulti.hosts import Host
 from nfsmulti.stats.fairness import jain
+from nfsmulti.stats.percentiles import percentile_us
 from nfsmulti.summary import Figures, JobRow
 
-BANDWIDTH_LOG = "bw"
+BANDWIDTH_LOG, LATENCY_LOG = "bw", "latency"
 _US = 1000.0  # fio's latencies are ns
 
 
@@ -52,7 +53,7 @@ def path_shares(stats: list[ConnectionStats]) -> tuple[dict[str, float], float |
 
 
 def over_time(folder: Path) -> list[float]:
-    """Give bytes per second of all jobs, for each second, out of fio's bandwidth logs.
+    """Give bytes per second of all jobs, for each second, out of fio's bandwidth logs if any.
 
     A line is "ms, KiB/s, direction, block size, …", one for each second, direction and job.
     """
@@ -64,6 +65,35 @@ def over_time(folder: Path) -> list[float]:
             for second, (_, rate) in zip(_windows([at for at, _ in mine]), mine, strict=True):
                 seconds[second] += rate << 10
     return [float(seconds[second]) for second in range(max(seconds, default=-1) + 1)]
+
+
+def read_over_time(folder: Path) -> dict[str, list[float | None]]:
+    """Give readers' p50_us and p99_us, for each second, out of fio's histogram logs if any.
+
+    A line is "ms, direction, block size, a count for each bin"; those of all jobs are added up.
+    """
+    seconds: defaultdict[int, Counter[int]] = defaultdict(Counter)
+    for log in folder.glob(f"{LATENCY_LOG}_clat_hist.*.log"):
+        lines = [list(map(int, line.split(", "))) for line in log.read_text().splitlines()]
+        reads = [line for line in lines if line[1] == 0]
+        for second, line in zip(_windows([line[0] for line in reads]), reads, strict=True):
+            found = {_bin_ns(number): count for number, count in enumerate(line[3:]) if count}
+            seconds[second].update(found)
+    if not seconds:
+        return {}
+    every = range(max(seconds) + 1)
+    return {
+        name: [percentile_us(seconds[second], percent) for second in every]
+        for name, percent in (("p50_us", 50), ("p99_us", 99))
+    }
+
+
+def _bin_ns(number: int) -> int:
+    """Give the latency that stands for a bin, as fio does: 64 bins to each power of 2."""
+    if number < 128:
+        return number
+    power, part = number // 64 - 1, number % 64
+    return int((1 << power + 6) + (part + 0.5) * (1 << power))
 
 
 def _windows(ends: Sequence[int]) -> list[int]:

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import configparser
+from collections.abc import Sequence
 from pathlib import Path
 
 from nfsmulti.fiorun import Engine, Options, words_of
 from nfsmulti.paths import JOBFILES
 from nfsmulti.run import cpu
-from nfsmulti.run.figures import BANDWIDTH_LOG
+from nfsmulti.run.figures import BANDWIDTH_LOG, LATENCY_LOG
 from nfsmulti.run.place import Serving
 from nfsmulti.scenarios import CellSpec
 from nfsmulti.summary import Factor
@@ -20,11 +21,14 @@ _POOL_NAME = "mounts"
 def command(spec: CellSpec, place: Serving, engine: Engine, folder: Path) -> list[str]:
     """Give the words that run a cell's fio, whose files go to `folder`.
 
-    The jobfile is given by its options one by one, since what stands in a jobfile wins over the
+    Its jobs are given by their options one by one, since what stands in a jobfile wins over the
     command line. On other hosts there is neither a stats_file nor a log, and no CPU time is taken.
     """
-    name, options = jobfile_options(spec.jobfile)
-    options |= spec.options
+    options = dict(spec.options)
+    jobs = {
+        name: {key: value for key, value in own.items() if key not in spec.options}
+        for name, own in jobfile_jobs(spec.jobfile, spec.jobs).items()
+    }
     variables = dict(engine.env)
     if spec.client == "mount":
         (mount,) = place.mounts(spec)
@@ -34,31 +38,47 @@ def command(spec: CellSpec, place: Serving, engine: Engine, folder: Path) -> lis
         mounts = place.mounts(spec)
         chosen = {"ioengine": engine.option}
         variables["IOTRAP_MOUNT_POOLS"] = f"{_POOL_NAME}:" + ",".join(f"{m}/" for m in mounts)
-        options["filename"] = f"{mounts[0]}/{options['filename']}"
+        for own in jobs.values():
+            own["filename"] = f"{mounts[0]}/{own['filename']}"
     else:
         # On other hosts mounts are a pool's directories: there is no environment to name them in.
         pool = ",".join(place.mounts(spec)) if spec.client == "mounts" else place.pool(spec)
         chosen = {"ioengine": engine.option, "pool": pool}
     options = {**chosen, **options}
     if place.remote:
-        return place.remote.command(folder, name, options)
+        return place.remote.command(
+            folder, {name: {**options, **own} for name, own in jobs.items()}
+        )
     if spec.client != "mount":
         options["stats_file"] = str(folder / "stats.jsonl")
     options |= cpu.options(folder)
     if spec.over_time:
         options |= {"write_bw_log": str(folder / BANDWIDTH_LOG), "log_avg_msec": 1000}
+    if spec.latency_over_time:
+        options |= {"write_hist_log": str(folder / LATENCY_LOG), "log_hist_msec": 1000}
     setting = ["env", *(f"{key}={value}" for key, value in variables.items())] if variables else []
     words = [f"--output={folder / 'fio.json'}", "--output-format=json+"]
-    words += [f"--{key}={value}" for key, value in words_of(options).items()]
-    return [*place.enter, *setting, "fio", *words, f"--name={name}"]
+    words += _words(options)
+    for name, own in jobs.items():
+        words += [f"--name={name}", *_words(own)]
+    return [*place.enter, *setting, "fio", *words]
 
 
-def jobfile_options(jobfile: str) -> tuple[str, dict[str, Factor | None]]:
-    """Read a bundled jobfile of one job: its name and its options."""
+def jobfile_jobs(jobfile: str, names: Sequence[str] = ()) -> dict[str, dict[str, Factor | None]]:
+    """Read the jobs of these names in a bundled jobfile, or all: their options, with [global]'s."""
     parser = configparser.RawConfigParser(
-        allow_no_value=True, delimiters=("=",), comment_prefixes=("#", ";")
+        default_section="global",
+        allow_no_value=True,
+        delimiters=("=",),
+        comment_prefixes=("#", ";"),
     )
     parser.optionxform = str  # type: ignore[assignment, method-assign]
     parser.read_string((JOBFILES / jobfile).read_text())
-    (name,) = parser.sections()
-    return name, {key: value if value is not None else 1 for key, value in parser.items(name)}
+    return {
+        name: {key: 1 if value is None else value for key, value in parser.items(name)}
+        for name in names or parser.sections()
+    }
+
+
+def _words(options: Options) -> list[str]:
+    return [f"--{key}={value}" for key, value in words_of(options).items()]

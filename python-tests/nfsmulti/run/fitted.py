@@ -28,6 +28,8 @@ def fitted(
     known = record.fit(name)
     found = known or _measured(record, name, published, engine)
     limits = published.limits if found.fraction == 1 else found.limits
+    if published.limits.per_connection and found.fraction != 1:
+        limits = Limits(limits.link, burst=limits.burst, per_connection=limits.per_address)
     if known is None:
         record.set_fit(name, found, limits)
     rates = ", ".join(" ".join(rate) for rate in limits.rates.items())
@@ -36,13 +38,15 @@ def fitted(
 
 
 def _measured(record: Record, name: str, published: LabConfig, engine: Engine) -> Fit:
-    """Run the place's probe in a lab without limits, and fit the limits to what it read."""
-    link, cap = published.limits.link, published.limits.per_address
+    """Run the place's probe in a lab without limits, and fit the limits to what it moved."""
+    link = published.limits.link
+    cap = published.limits.per_address or published.limits.per_connection
     assert link
     assert cap
     probe = PlannedCell(f"{name}-without-limits", 1, 0, record.plan.probes[name])
     with InLab(dataclasses.replace(published, limits=Limits())) as lab:
         cell = run_cell(probe, lab, engine, record.folder, lambda _: None)
-    if cell.read is None:
-        raise HarnessError(f"{name}, without limits: {cell.why or 'nothing was read'}")
-    return fit(cell.read.bytes_per_s, link=link, cap=cap, paths=published.addresses)
+    carried = max((side.bytes_per_s for side in (cell.read, cell.write) if side), default=0.0)
+    if not carried:
+        raise HarnessError(f"{name}, without limits: {cell.why or 'nothing was moved'}")
+    return fit(carried, link=link, cap=cap, paths=published.addresses)

@@ -88,6 +88,8 @@ class Teller(io.BytesIO):
             self._watcher.begin(self.under_way)
         elif "tick" in event:
             self._watcher.tick(float(event["tick"]))
+        elif "note" in event:
+            self._watcher.note(str(event["note"]))
         else:
             planned, self.under_way = self._cells[str(event["end"])], None
             self._record.reload()

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The harness in a guest: runs the cells of one place of a run. `python -m` FOLDER PLACE.
 
-It prints a JSON line for each event: {"begin": cell}, {"tick": seconds}, {"end": cell}.
+It prints a JSON line for each event: {"begin": cell}, {"tick": seconds}, {"end": cell},
+{"note": line}.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ from nfsmulti.fiorun import Engine
 from nfsmulti.hosts import RemoteFio
 from nfsmulti.lab.kernel import ADDRESSES, EXPORT
 from nfsmulti.run import guest_network
+from nfsmulti.run.cellmount import CellMount
 from nfsmulti.run.place import speaks_nfs4, write_files
 from nfsmulti.run.plan import PlannedCell
 from nfsmulti.run.record import Record
 from nfsmulti.run.runner import run_in_place
+from nfsmulti.run.server import Ask, local
 from nfsmulti.scenarios import SCENARIOS, CellSpec, GuestPlace
 from nfsmulti.signals import end_politely
 from nfsmulti.summary import Cell
@@ -40,6 +43,8 @@ class InGuest:
 
     def __init__(self, place: GuestPlace):
         self._place = place
+        self.ask: Ask | None = local
+        self._mount = CellMount()
 
     def __enter__(self) -> Self:
         if self._place.threads:
@@ -49,7 +54,7 @@ class InGuest:
         return self
 
     def __exit__(self, *_: object) -> None:
-        pass
+        self._mount.end()
 
     def pool(self, spec: CellSpec) -> str:
         """Give the pool of the server's first addresses; to NFSv4 the export is the root."""
@@ -58,7 +63,10 @@ class InGuest:
         return ",".join(f"nfs://{address}{export}{query}" for address in ADDRESSES[: spec.paths])
 
     def mounts(self, spec: CellSpec) -> list[str]:
-        """Give the first mounts of the cell's group."""
+        """Give the first mounts of the cell's group, or one that is made for the cell."""
+        if spec.mount_options:
+            export = EXPORT if "vers=3" in spec.mount_options else "/"
+            return [self._mount.make(f"{ADDRESSES[0]}:{export}", spec.mount_options)]
         return [mount.folder for mount in self._place.mounts[spec.mounts]][: spec.paths]
 
     def prepare(self, files: Mapping[str, int]) -> None:
@@ -86,6 +94,9 @@ class _Lines:
 
     def end(self, cell: Cell) -> None:
         self._say("end", cell.id)
+
+    def note(self, line: str) -> None:
+        self._say("note", line)
 
     @staticmethod
     def _say(event: str, what: str | float) -> None:

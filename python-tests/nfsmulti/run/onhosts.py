@@ -22,8 +22,10 @@ class OnHosts(OnPool):
     `folder`.
     """
 
-    def __init__(self, text: str, hosts: str, engine: Engine, folder: Path):
-        super().__init__(text)
+    def __init__(
+        self, text: str, hosts: str, engine: Engine, folder: Path, server_command: str = ""
+    ):
+        super().__init__(text, server_command)
         self._text, self._folder = text, folder
         self.remote = self._fio = RemoteFio(parse_hosts(hosts), engine)
         self._servers = contextlib.ExitStack()

@@ -8,17 +8,19 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, Self
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from nfsmulti.doctor.pool import pool_lines
 from nfsmulti.errors import HarnessError
 from nfsmulti.hosts import RemoteFio
 from nfsmulti.lab import Lab, LabConfig
 from nfsmulti.machine import versions
+from nfsmulti.run import server
+from nfsmulti.run.cellmount import CellMount
+from nfsmulti.run.server import Ask
 from nfsmulti.scenarios import CellSpec, OwnPool
 
 _BLOCK = 1 << 20
-_MOUNT_PORT = re.compile(r"&mountport=\d+")
 # What nfsmulti-pool says of a path beside its arguments.
 _NOT_ARGUMENTS = {"kind", "label", "host", "export", "address"}
 
@@ -27,12 +29,14 @@ class Serving(Protocol):
     """A place that serves, from `with` until its end.
 
     `enter` are the words that lead to where clients are. `scratch` is where fio's files go while
-    it runs, None for where they stay. `remote` runs it where that is on other hosts.
+    it runs, None for where they stay. `remote` runs it where that is on other hosts. `ask` asks
+    the server for its processors and memory, None where that cannot be done.
     """
 
     enter: Sequence[str]
     scratch: Path | None
     remote: RemoteFio | None
+    ask: Ask | None
 
     def __enter__(self) -> Self:
         """Start it; raises MissingError, HarnessError."""
@@ -68,6 +72,7 @@ class InLab:
 
     scratch: Path | None = None
     remote: RemoteFio | None = None
+    ask: Ask | None = None
 
     def __init__(self, config: LabConfig):
         self._lab = Lab(config)
@@ -82,11 +87,8 @@ class InLab:
         self._lab.stop()
 
     def pool(self, spec: CellSpec) -> str:
-        """Give the pool of the lab's first addresses. NFSv4 has no MOUNT, and no port for it."""
-        pool = self._lab.pool_of(spec.paths)
-        if speaks_nfs4(spec):
-            pool = _MOUNT_PORT.sub("", pool)
-        return ",".join(f"{path}&{spec.query}".rstrip("&") for path in pool.split(","))
+        """Give the pool of the lab's first addresses."""
+        return ",".join(asked(path, spec) for path in self._lab.pool_of(spec.paths).split(","))
 
     def mounts(self, spec: CellSpec) -> list[str]:
         """Refuse: this machine's kernel is not asked to mount anything."""
@@ -109,22 +111,27 @@ class InLab:
 
 
 class OnPool:
-    """The pool of a user, on which nothing is started and nothing taken down."""
+    """The pool of a user, on which nothing is started and nothing taken down.
+
+    `server_command` are the words that lead to its server, "" for none.
+    """
 
     scratch: Path | None = None
     remote: RemoteFio | None = None
 
-    def __init__(self, text: str):
+    def __init__(self, text: str, server_command: str = ""):
         self._paths = split_pool(text)
         self._mounts = [path for path in self._paths if path.startswith("/")]
         self._urls = [path for path in self._paths if not path.startswith("/")]
+        self._mount = CellMount()
         self.enter: Sequence[str] = ()
+        self.ask: Ask | None = server.by_command(server_command) if server_command else None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        pass
+        self._mount.end()
 
     @property
     def offers(self) -> OwnPool:
@@ -133,16 +140,20 @@ class OnPool:
             urls=len(self._urls),
             mounts=len(self._mounts),
             version=_the_one(map(nfs_version, self._mounts)),
-            url_version=_the_one(map(_url_version, self._urls)),
+            url_version=_the_one(_argument(url, "version", "3") for url in self._urls),
+            url_proto=_the_one(_argument(url, "proto", "tcp") for url in self._urls),
         )
 
     def pool(self, spec: CellSpec) -> str:
         """Give the first paths: the URLs, or mounts where it has no URL."""
         paths = self._urls or self._mounts
-        return ",".join(paths[: spec.paths])
+        return ",".join(asked(path, spec) for path in paths[: spec.paths])
 
     def mounts(self, spec: CellSpec) -> list[str]:
-        """Give the first of its kernel mounts."""
+        """Give the first of its kernel mounts, or one that is made for the cell."""
+        if spec.mount_options:
+            url = urlsplit(self._urls[0])
+            return [self._mount.make(f"{url.netloc}:{unquote(url.path)}", spec.mount_options)]
         return self._mounts[: spec.paths]
 
     def prepare(self, files: Mapping[str, int]) -> None:
@@ -177,6 +188,17 @@ def _path_text(line: dict[str, Any]) -> str:
     return f"nfs://{host}{quote(line['export'])}" + (f"?{'&'.join(words)}" if words else "")
 
 
+def asked(path: str, spec: CellSpec) -> str:
+    """Give a path with a cell's arguments in the place of its own. NFSv4 has no port of MOUNT."""
+    url, _, own = path.partition("?")
+    words = spec.query.split("&") if spec.query else []
+    gone = {word.partition("=")[0] for word in words}
+    if speaks_nfs4(spec):
+        gone.add("mountport")
+    words = [word for word in own.split("&") if word and word.partition("=")[0] not in gone] + words
+    return f"{url}?{'&'.join(words)}" if words else url
+
+
 def speaks_nfs4(spec: CellSpec) -> bool:
     """Tell whether a cell's pool is to speak NFSv4."""
     return "version=4" in spec.query or spec.options.get("nfsvers", 3) != 3
@@ -188,9 +210,9 @@ def _the_one(versions: Iterable[str]) -> str:
     return found.pop() if len(found) == 1 else ""
 
 
-def _url_version(path: str) -> str:
-    """Give the version of NFS that a path of a pool asks for."""
-    return parse_qs(urlsplit(path).query).get("version", ["3"])[0]
+def _argument(url: str, name: str, default: str) -> str:
+    """Give an argument of a path."""
+    return parse_qs(urlsplit(url).query).get(name, [default])[0]
 
 
 def nfs_version(folder: str) -> str:

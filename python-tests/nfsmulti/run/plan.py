@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.run.fiocommand import jobfile_options
+from nfsmulti.run.fiocommand import jobfile_jobs
 from nfsmulti.scenarios import CellSpec
 from nfsmulti.summary import Factor
 from nfsmulti.wholefile import write_json
@@ -47,10 +47,28 @@ class PlannedCell:
 
 
 @dataclass(frozen=True)
+class Setting:
+    """A server's setting that is a factor. `set` is a command with {name} where a value goes.
+
+    `get` is one that prints the value, "" where there is none. setting.py runs them.
+    """
+
+    name: str
+    values: list[Factor]
+    set: str
+    get: str = ""
+
+    def command(self, value: Factor) -> str:
+        """Give the command that sets a value."""
+        return self.set.replace(f"{{{self.name}}}", str(value))
+
+
+@dataclass(frozen=True)
 class Plan:
     """A run of a scenario. `pool` is the user's own, None in the lab; `command` starts the same.
 
-    `hosts` are those that run it, as --hosts names them; "": this machine does.
+    `hosts` are those that run it, as --hosts names them; "": this machine does. `server_command`
+    are the words that lead to the pool's server, "" where it is not asked.
 
     `left_out` says in a line each what of the scenario is not run. `cells` are in the order of
     running, which `seed` has chosen. `probes` are what is run in a place, by its name, before its
@@ -68,6 +86,8 @@ class Plan:
     cells: list[PlannedCell]
     hosts: str = ""
     probes: dict[str, CellSpec] = field(default_factory=dict)
+    setting: Setting | None = None
+    server_command: str = ""
 
     def save(self, folder: Path) -> None:
         """Write it to the folder of the run, whole or not at all."""
@@ -87,7 +107,8 @@ class Plan:
                 for cell in data.pop("cells")
             ]
             probes = {name: CellSpec(**spec) for name, spec in data.pop("probes", {}).items()}
-            return cls(**data, cells=cells, probes=probes)
+            setting = Setting(**found) if (found := data.pop("setting", None)) else None
+            return cls(**data, cells=cells, probes=probes, setting=setting)
         except FileNotFoundError:
             raise HarnessError(f"{folder}: no {FILE}: not the folder of a run") from None
         except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -124,11 +145,28 @@ def crossed(specs: Sequence[CellSpec], factors: Factors) -> list[CellSpec]:
     return cells
 
 
-def ordered(specs: Sequence[CellSpec], repeats: int, seed: int) -> list[PlannedCell]:
+def under(specs: Sequence[CellSpec], setting: Setting | None) -> list[CellSpec]:
+    """Give each cell once under every value of a setting. Raises HarnessError."""
+    if setting is None:
+        return list(specs)
+    name = setting.name
+    if any(name in spec.factors for spec in specs):
+        raise HarnessError(f"--setting {name}: there is a factor of that name", "choose another")
+    return [
+        dataclasses.replace(spec, factors={**spec.factors, name: value})
+        for spec in specs
+        for value in setting.values
+    ]
+
+
+def ordered(
+    specs: Sequence[CellSpec], repeats: int, seed: int, block: str = ""
+) -> list[PlannedCell]:
     """Give the cells of all repeats, in an order that `seed` chooses.
 
     Cells of one place follow each other; there, each repeat has all cells once, in an order of its
-    own, so that what changes with time falls on all alike.
+    own, so that what changes with time falls on all alike. Of the factor `block` each value has
+    its cells in a row.
     """
     chance = random.Random(seed)
     cells: list[PlannedCell] = []
@@ -136,6 +174,9 @@ def ordered(specs: Sequence[CellSpec], repeats: int, seed: int) -> list[PlannedC
         for repeat in range(1, repeats + 1):
             there = [spec for spec in specs if spec.place == place]
             chance.shuffle(there)
+            if block:
+                turns = list(dict.fromkeys(spec.factors[block] for spec in there))
+                there.sort(key=lambda spec: turns.index(spec.factors[block]))
             for spec in there:
                 name = f"{name_of(spec.factors)}-r{repeat}"
                 cells.append(PlannedCell(name, repeat, len(cells) + 1, spec))
@@ -146,10 +187,15 @@ def warm_ups(cells: Sequence[PlannedCell]) -> list[PlannedCell]:
     """Give what runs before these cells and counts for nothing: each combination once, shortly.
 
     What is slow for the first time (caches, connections, an emulated processor's code) is so there.
-    Their repeat is 0.
+    Their repeat is 0. Cells that differ in a server's setting alone have one together.
     """
-    specs = {name_of(cell.spec.factors): cell.spec for cell in cells}
-    return [PlannedCell(f"warm-up-{name}", 0, 0, _short(spec)) for name, spec in specs.items()]
+    specs: dict[str, CellSpec] = {}
+    for cell in cells:
+        specs.setdefault(repr(dataclasses.replace(cell.spec, factors={})), cell.spec)
+    return [
+        PlannedCell(f"warm-up-{name_of(spec.factors)}", 0, 0, _short(spec))
+        for spec in specs.values()
+    ]
 
 
 def warmed(warm_up: PlannedCell, cells: Sequence[PlannedCell]) -> PlannedCell:
@@ -178,7 +224,8 @@ def _sets(spec: CellSpec, name: str) -> bool:
     alike = next((names for names in _WORKLOAD if name in names), None)
     if alike is None:
         return name in own
-    return bool(alike & (own | jobfile_options(spec.jobfile)[1].keys()))
+    jobs = jobfile_jobs(spec.jobfile, spec.jobs).values()
+    return bool(alike & own.union(*jobs))
 
 
 def _combinations(factors: Factors) -> list[dict[str, Factor]]:

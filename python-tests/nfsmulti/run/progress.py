@@ -31,6 +31,10 @@ class Watcher(Protocol):
         """Note that it has ended."""
         ...
 
+    def note(self, line: str) -> None:
+        """Pass on a line to the user."""
+        ...
+
 
 def expected_seconds(cells: Sequence[PlannedCell], guests: set[str]) -> float:
     """Estimate what cells take with their warm-up; `guests` are the places of the kernel lab."""
@@ -65,6 +69,10 @@ class Meter(Progress):
         if cell.repeat:
             self.console.print(f"{self._place:>7} {cell.id}: {said(cell)}", markup=False)
 
+    def note(self, line: str) -> None:
+        """Print it."""
+        self.console.print(f"  {line}", markup=False)
+
 
 def said(cell: Cell) -> str:
     """Say in a few words what became of a cell."""
@@ -75,6 +83,8 @@ def said(cell: Cell) -> str:
         for name, side in (("read", cell.read), ("write", cell.write))
         if side
     ]
+    if cell.server_why:
+        sides.append(f"no figures of the server: {cell.server_why}")
     return "; ".join(sides)
 
 

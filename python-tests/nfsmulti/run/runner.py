@@ -15,6 +15,7 @@ from nfsmulti.run.place import Serving
 from nfsmulti.run.plan import PlannedCell, warm_ups, warmed
 from nfsmulti.run.progress import Watcher
 from nfsmulti.run.record import Record
+from nfsmulti.run.setting import Turn, turned
 
 
 def run_in_place(
@@ -22,8 +23,9 @@ def run_in_place(
 ) -> None:
     """Run the waiting cells of the place `name`, which `make` gives, and again whenever it dies.
 
-    A cell that fails is recorded, and the next one follows. Raises HarnessError where the place
-    does not start at all; where it does not start again, the rest has failed.
+    A cell that fails is recorded, and the next one follows; one whose block's setting could not be
+    turned has failed too. Raises HarnessError where the place does not start at all; where it does
+    not start again, the rest has failed.
     """
     waiting = record.waiting(name)
     first = True
@@ -38,8 +40,9 @@ def run_in_place(
                 return
             first = False
             environment.write_place(record.folder, name, place)
+            turn = stack.enter_context(turned(record.plan.setting, record.folder, watcher.note))
             if _warm_up(record, waiting, place, engine, watcher):
-                _until_trouble(record, waiting, place, engine, watcher)
+                _until_trouble(record, waiting, place, engine, watcher, turn)
 
 
 def _warm_up(
@@ -66,12 +69,22 @@ def _warm_up(
 
 
 def _until_trouble(
-    record: Record, waiting: list[PlannedCell], place: Serving, engine: Engine, watcher: Watcher
+    record: Record,
+    waiting: list[PlannedCell],
+    place: Serving,
+    engine: Engine,
+    watcher: Watcher,
+    turn: Turn,
 ) -> None:
     """Run cells, and take them off the list, until there are none or the place serves no more."""
     while waiting:
         cell = waiting.pop(0)
         watcher.begin(cell)
+        try:
+            turn(cell)
+        except HarnessError as error:
+            watcher.end(record.fail(cell, error.what))
+            continue
         done = run_cell(cell, place, engine, record.folder, watcher.tick)
         record.set(done)
         watcher.end(done)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import secrets
@@ -12,14 +13,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from nfsmulti.doctor import sockets
+from nfsmulti.doctor.pool import read_pool
 from nfsmulti.errors import HarnessError
 from nfsmulti.hosts import parse_hosts
 from nfsmulti.lab import LabConfig
-from nfsmulti.run import environment, factors
+from nfsmulti.run import choice, environment, factors
 from nfsmulti.run.place import OnPool
-from nfsmulti.run.plan import FILE, Factors, Plan, crossed, ordered
+from nfsmulti.run.plan import FILE, Factors, Plan, Setting, crossed, ordered, under
 from nfsmulti.run.record import Record, now_text
-from nfsmulti.scenarios import SCENARIOS, CellSpec, GuestPlace, Scale, Scenario
+from nfsmulti.scenarios import CONNECTIONS, SCENARIOS, CellSpec, GuestPlace, Scale, Scenario
+from nfsmulti.scenarios.connections import Choice
+from nfsmulti.scenarios.connections import scenario as connections
 
 # For tests of the harness itself: every cell then takes so long.
 _CELL_SECONDS = "NFSMULTI_CELL_SECONDS"
@@ -27,7 +32,7 @@ _CELL_SECONDS = "NFSMULTI_CELL_SECONDS"
 
 @dataclass(frozen=True)
 class Request:
-    """What a user asks for; `command` is how."""
+    """What a user asks for; `command` is how, `choice` what of the scenario connections."""
 
     pool: str | None = None
     repeat: int | None = None
@@ -37,6 +42,9 @@ class Request:
     factors: Factors = field(default_factory=dict)
     command: str = ""
     hosts: str = ""
+    setting: Setting | None = None
+    server_command: str = ""
+    choice: Choice = field(default_factory=Choice)
 
 
 class NothingToRunError(HarnessError):
@@ -48,12 +56,17 @@ def begun(results: Path, request: Request, name: str) -> Record:
     if not re.fullmatch(r"[\w.-]*", request.label):
         raise HarnessError(f"--label '{request.label}': use letters, digits, '-', '_' and '.'")
     scenario = SCENARIOS[name]
+    if scenario is CONNECTIONS:
+        scenario = connections(request.choice)
+        if request.pool:
+            choice.check(request.choice, request.hosts)
     specs, left_out = _specs(scenario, request)
     repeats = request.repeat or (scenario.quick_repeats if request.quick else scenario.repeats)
     seed = request.seed if request.seed is not None else secrets.randbelow(1 << 31)
     # Without it the command would give another order.
     chosen = "" if request.seed is not None or not request.command else f" --seed {seed}"
-    cells = ordered(specs, repeats, seed)
+    block = request.setting.name if request.setting else ""
+    cells = ordered(under(specs, request.setting), repeats, seed, block)
     places = {cell.spec.place for cell in cells}
     probes = scenario.probes(Scale(request.quick, _cell_seconds()))
     plan = Plan(
@@ -68,12 +81,19 @@ def begun(results: Path, request: Request, name: str) -> Record:
         cells=cells,
         hosts=request.hosts,
         probes={name: spec for name, spec in probes.items() if name in places},
+        setting=request.setting,
+        server_command=request.server_command,
     )
     at = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     run = results / name / (f"{at}-{request.label}" if request.label else at)
     if run.exists():
         raise HarnessError(f"{run} is there already", "wait a second, or give a --label")
-    record = Record.begin(run, plan, _place(scenario, plan))
+    place = _place(scenario, plan)
+    if plan.setting:
+        place["setting"] = dataclasses.asdict(plan.setting)
+    if plan.server_command:
+        place["server_command"] = plan.server_command
+    record = Record.begin(run, plan, place)
     environment.write_machine(run)
     return record
 
@@ -108,7 +128,9 @@ def _specs(scenario: Scenario, request: Request) -> tuple[list[CellSpec], list[s
     scale = Scale(request.quick, _cell_seconds())
     left_out: list[str] = []
     if request.pool:
-        specs, left_out = scenario.own_cells(scale, OnPool(request.pool).offers)
+        specs, left_out = scenario.own_cells(
+            scale, OnPool(request.pool, request.server_command).offers
+        )
     else:
         specs = scenario.cells(scale)
     for option in filter(factors.of_engine, request.factors):
@@ -134,7 +156,8 @@ def _place(scenario: Scenario, plan: Plan) -> dict[str, Any]:
     """Give the summary's `place`: its kind, and its limits, by place where there are several."""
     if plan.pool:
         hosts = {"hosts": [host.text for host in parse_hosts(plan.hosts)]} if plan.hosts else {}
-        return {"kind": "pool", "pool": plan.pool, "limits": {}, **hosts}
+        links = {} if hosts else _links(plan.pool)
+        return {"kind": "pool", "pool": plan.pool, "limits": {}, **hosts, **links}
     places = {name: scenario.places[name] for name in plan.places}
     kinds = dict.fromkeys(
         "lab" if isinstance(p, LabConfig) else "kernel-lab" for p in places.values()
@@ -151,6 +174,12 @@ def _place(scenario: Scenario, plan: Plan) -> dict[str, Any]:
         "limits": next(iter(limits.values())) if alone else limits,
         **_guest(next((p for p in places.values() if isinstance(p, GuestPlace)), None)),
     }
+
+
+def _links(pool: str) -> dict[str, dict[str, int]]:
+    """Give the devices that lead to a pool's servers, with their rates in bit/s, where known."""
+    found = [sockets.device(path.address) for path in read_pool(pool) if path.address]
+    return {"links": dict(filter(None, found))} if found and all(found) else {}
 
 
 def _guest(place: GuestPlace | None) -> dict[str, Any]:

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The published stories, as data: which cells they have, and what fio runs for each."""
 
+from nfsmulti.scenarios.connections import CONNECTIONS
 from nfsmulti.scenarios.dd import DD
 from nfsmulti.scenarios.fsperf import FSPERF
+from nfsmulti.scenarios.neighbour import NEIGHBOUR
 from nfsmulti.scenarios.oltp import OLTP
 from nfsmulti.scenarios.randread import RANDREAD
 from nfsmulti.scenarios.scenario import (
@@ -18,9 +20,13 @@ from nfsmulti.scenarios.scenario import (
 from nfsmulti.scenarios.sio import SIO
 from nfsmulti.scenarios.sweep import SWEEP
 
-SCENARIOS = {scenario.name: scenario for scenario in (DD, SIO, OLTP, SWEEP, FSPERF, RANDREAD)}
+SCENARIOS = {
+    scenario.name: scenario
+    for scenario in (DD, SIO, OLTP, SWEEP, FSPERF, RANDREAD, NEIGHBOUR, CONNECTIONS)
+}
 
 __all__ = [
+    "CONNECTIONS",
     "OWN",
     "SCENARIOS",
     "CellSpec",

@@ -23,10 +23,14 @@ Client = Literal["pool", "mounts", "mount"]
 class CellSpec:
     """One combination of factors, and what fio runs for it.
 
-    `place` names one of the scenario's places. `options` are fio's and the engine's, on top of
-    those in `jobfile`; None takes one away. A pool has the place's first `paths` paths, each with
-    the argument `query`; `mounts` names a group of the place's mounts. `files` must be there, with
-    so many bytes, before fio starts. `seconds` are what fio is expected to take.
+    `place` names one of the scenario's places. `jobs` are the sections of `jobfile` that run, all
+    where there is none. `options` are fio's and the engine's, for all of them and on top of what
+    the jobfile says; None takes one away. A pool has the place's first `paths` paths, each with
+    the arguments in `query`, which win over the path's own; `mounts` names a group of the place's
+    mounts, or `mount_options` are nfs(5)'s for a mount of the first path that is the cell's alone.
+    `files` must be there, with so many bytes, before fio starts. `seconds` are what fio is expected
+    to take. `over_time` and `latency_over_time` ask for bandwidth and for readers' latency second
+    by second.
     """
 
     factors: dict[str, Factor]
@@ -38,8 +42,11 @@ class CellSpec:
     paths: int = 1
     query: str = ""
     mounts: str = ""
+    mount_options: str = ""
     files: dict[str, int] = field(default_factory=dict)
     over_time: bool = False
+    jobs: list[str] = field(default_factory=list)
+    latency_over_time: bool = False
 
 
 @dataclass(frozen=True)
@@ -71,13 +78,14 @@ Place = LabConfig | GuestPlace
 class OwnPool:
     """What the pool of a user has: URLs and kernel mounts, each with their version of NFS.
 
-    A version is "" where it is not known, or not one.
+    A version, and `url_proto`, the URLs' transport, is "" where it is not known, or not one.
     """
 
     urls: int
     mounts: int
     version: str = ""
     url_version: str = "3"
+    url_proto: str = "tcp"
 
     @property
     def paths(self) -> int:

@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Where more connections give no more, and what is full then.
+
+A count of connections is enough where the 95 % intervals of what every larger count gives, paired
+by repeat, end below 1.1 times; it is not where one of them begins above that. The knee is the
+smallest count that is enough, with none below it that could be.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from nfsmulti.report import cells, texts
+from nfsmulti.stats.ratio import FEWEST, Ratio
+from nfsmulti.stats.sample import Sample
+from nfsmulti.summary import Cell, Factor
+from nfsmulti.units import rate_text
+
+GAIN = 1.1  # what more connections must give to count
+_FULL = 0.9  # the part at which a link, a core or all processors are called full
+_LINEAR = 0.8  # of the first connection's rate, what each still has where a cap is likely
+_MOST_REPEATS = 50  # what one may be asked for
+
+RULE = (
+    "A number of connections is enough where the 95 % intervals of all larger ones, paired by"
+    " repeat, end below 1.1 times what it gives; the smallest such number is the knee. Where an"
+    " interval spans that limit the result is inconclusive. A link, a core or all processors are"
+    " called the limit where 90 % of them are used there; a link is full in one direction."
+)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """What one workload did at rising nconnect, all other factors being the same: `levels`.
+
+    `cells` has those that are done, of each nconnect that was asked for; `link` and `cap` are
+    the rates of the link and of one connection in bit/s, where they are known.
+    """
+
+    levels: dict[str, Factor]
+    cells: dict[int, list[Cell]]
+    link: int | None = None
+    cap: int | None = None
+
+    @property
+    def counts(self) -> list[int]:
+        """Each nconnect that has cells, by size."""
+        return sorted(count for count, found in self.cells.items() if found)
+
+    def rate(self, count: int) -> Sample | None:
+        """Give bytes per second."""
+        return cells.sample(self.cells.get(count, []), cells.bandwidth)
+
+    def mean(self, count: int) -> float:
+        """Give the mean of that."""
+        rate = self.rate(count)
+        return rate.mean if rate else 0.0
+
+    def gain(self, more: int, fewer: int) -> Ratio | None:
+        """Give the throughput with `more` : that with `fewer`."""
+        return cells.ratio(self.cells[more], self.cells[fewer], cells.bandwidth)
+
+    def connections(self, count: int) -> int:
+        """Give how many connections there are: of the kernel for all jobs, or of each job."""
+        if str(self.levels["transport"]).endswith("-mount"):
+            return count
+        paths = max((len(cell.paths) for cell in self.cells[count]), default=1)
+        return count * int(self.levels["jobs"]) * max(paths, 1)
+
+    def words(self, count: int) -> str:
+        """Name a count: "8 connections", "nconnect=2 (8 connections)"."""
+        every = self.connections(count)
+        text = "1 connection" if every == 1 else f"{every} connections"
+        return text if every == count else f"nconnect={count} ({text})"
+
+
+class End(Enum):
+    """How a curve ends."""
+
+    KNEE = "a knee"
+    RISING = "rising to the last count"
+    UNTOLD = "inconclusive"
+    SINGLE = "one count alone"
+
+
+@dataclass(frozen=True)
+class Knee:
+    """How a curve ends, and the count at which it does: the last where it rises or is SINGLE.
+
+    Where it is UNTOLD it may be any from `since` to `at`.
+    """
+
+    end: End
+    at: int
+    since: int
+
+
+def knee(curve: Curve) -> Knee:
+    """Find the knee of a curve, which has one count at least."""
+    counts = curve.counts
+    if len(counts) == 1:
+        return Knee(End.SINGLE, counts[0], counts[0])
+    open_since: int | None = None
+    for fewer in counts[:-1]:
+        enough = _enough(curve, fewer)
+        if enough:
+            end = End.KNEE if open_since is None else End.UNTOLD
+            return Knee(end, fewer, fewer if open_since is None else open_since)
+        if enough is None and open_since is None:
+            open_since = fewer
+        elif enough is False:
+            open_since = None
+    last = counts[-1]
+    if open_since is None:
+        return Knee(End.RISING, last, last)
+    return Knee(End.UNTOLD, last, open_since)
+
+
+def _enough(curve: Curve, count: int) -> bool | None:
+    """Tell whether no larger count gives more; None where that is inconclusive."""
+    more = [gain.above(GAIN) if gain else None for gain in _gains(curve, count)]
+    if True in more:
+        return False
+    return None if None in more else True
+
+
+def _gains(curve: Curve, count: int) -> list[Ratio | None]:
+    """Give what each larger count gives, in times that of `count`."""
+    return [curve.gain(more, count) for more in curve.counts if more > count]
+
+
+def repeats_needed(curve: Curve, count: int) -> int | None:
+    """Estimate how many repeats would tell whether `count` is enough; None: too many, or unknown.
+
+    They are taken to vary as those that there are.
+    """
+    gains = [gain for gain in _gains(curve, count) if gain]
+    for repeats in range(FEWEST, _MOST_REPEATS + 1):
+        later = [gain.repeated(repeats) for gain in gains if gain.above(GAIN) is None]
+        if later and all(gain and gain.above(GAIN) is not None for gain in later):
+            return repeats
+    return None
+
+
+@dataclass(frozen=True)
+class Load:
+    """Which part of the link, of the busiest job's core and of all processors was used."""
+
+    link: float | None
+    core: float
+    processors: float | None
+    count: int  # of processors
+
+
+def load(curve: Curve, count: int) -> Load:
+    """Give what was used at a count, the mean of the repeats."""
+    found = curve.cells[count]
+    busiest = [max((j.usr_percent + j.sys_percent for j in c.jobs), default=0) for c in found]
+    fullest = [max((side.bytes_per_s for side in cells.sides(cell)), default=0) for cell in found]
+    busy = [part for cell in found if (part := _processors(cell)) is not None]
+    return Load(
+        link=8 * statistics.fmean(fullest) / curve.link if curve.link else None,
+        core=statistics.fmean(busiest) / 100,
+        processors=statistics.fmean(busy) if busy else None,
+        count=max(cell.processors for cell in found),
+    )
+
+
+def _processors(cell: Cell) -> float | None:
+    seconds = max((side.seconds for side in cells.sides(cell)), default=0) * cell.processors
+    return cell.machine_cpu_s / seconds if cell.machine_cpu_s and seconds else None
+
+
+def limit(curve: Curve, count: int) -> str:
+    """Say what is the limit from a count on, by what was measured at the fastest of these."""
+    used = load(curve, max(curve.counts[curve.counts.index(count) :], key=curve.mean))
+    if curve.link and used.link and used.link >= _FULL:
+        return f"the link ({rate_text(curve.link)}, {_part(used.link)} used) is the limit"
+    if used.processors and used.processors >= _FULL:
+        return (
+            f"this machine's {used.count} processors ({_part(used.processors)} busy) are the limit"
+        )
+    if used.core >= _FULL:
+        return (
+            f"one core is the limit: a job of fio keeps it {_part(used.core)} busy; more jobs"
+            " use more cores"
+        )
+    parts = [f"the busiest job {_part(used.core)} of a core"]
+    parts += [f"the link {_part(used.link)}"] if used.link else ["a link whose rate is unknown"]
+    parts += [f"all processors {_part(used.processors)}"] if used.processors else []
+    return (
+        f"nothing here is full ({', '.join(parts)}), which leaves the server, or the network"
+        " to it, as the limit"
+    )
+
+
+def per_connection(curve: Curve, at: int) -> str:
+    """Say what each connection carries below the count `at`, where a cap explains the rise."""
+    below = [count for count in curve.counts if count < at]
+    rates = [_each(curve, count) for count in below]
+    if not rates or not all(rates):
+        return ""
+    if curve.cap and 8 * rates[-1] >= _FULL * _LINEAR * curve.cap:
+        what = f"its cap of {rate_text(curve.cap)}"
+    elif len(rates) > 1 and rates[-1] >= _LINEAR * rates[0]:
+        what = "as if something capped each one"
+    else:
+        return ""
+    return f"Below that each connection carries {texts.number(rates[-1] / 1e6)} MB/s, {what}."
+
+
+def _each(curve: Curve, count: int) -> float:
+    return curve.mean(count) / curve.connections(count)
+
+
+def _part(value: float) -> str:
+    return f"{100 * value:.0f} %"
+
+
+def verdict(curve: Curve) -> str:
+    """Say where a curve ends, and why."""
+    found = knee(curve)
+    counts, last = curve.counts, curve.counts[-1]
+    if found.end is End.SINGLE:
+        return f"only {curve.words(last)} measured: there is nothing to compare."
+    if found.end is End.UNTOLD:
+        return _untold(curve, found)
+    if found.end is End.RISING:
+        gain = curve.gain(last, counts[-2])
+        words = (
+            f"no end up to {curve.words(last)}, which give {gain.text if gain else ''} times what"
+            f" {curve.words(counts[-2])} do ({_rate(curve, last)}). There, {limit(curve, last)}."
+        )
+        return f"{words} {per_connection(curve, last)}".strip()
+    part = curve.gain(found.at, last)
+    assert part
+    assert part.low is not None
+    assert part.high is not None
+    reach = "reaches" if curve.connections(found.at) == 1 else "reach"
+    words = (
+        f"{curve.words(found.at)} {reach} {_part(part.value)} ({100 * part.low:.0f} to"
+        f" {_part(part.high)}) of what {curve.words(last)} do ({_rate(curve, last)}); beyond that"
+        f" {limit(curve, found.at)}."
+    )
+    return f"{words} {per_connection(curve, found.at)}".strip()
+
+
+def _rate(curve: Curve, count: int) -> str:
+    return texts.mean(curve.rate(count), "MB/s", 1e6)
+
+
+def _untold(curve: Curve, found: Knee) -> str:
+    why, more = f"intervals span {GAIN} times", "the machine is too noisy to tell"
+    if min(len(curve.cells[count]) for count in curve.counts) < FEWEST:
+        why, more = f"fewer than {FEWEST} repeats have no interval", "repeat it more often"
+    if needed := repeats_needed(curve, found.since):
+        more = f"about {needed} repeats would tell"
+    at = chosen(curve)
+    return (
+        f"inconclusive: the knee may be anywhere from nconnect={found.since} to {found.at}, since"
+        f" {why}; {more}. By the means it is nconnect={at}; beyond that {limit(curve, at)}."
+    )
+
+
+def chosen(curve: Curve) -> int:
+    """Give the count to use: the knee, or the fewest within the limit of the best, by the means."""
+    found = knee(curve)
+    if found.end is not End.UNTOLD:
+        return found.at
+    best = max(map(curve.mean, curve.counts))
+    return next(count for count in curve.counts if curve.mean(count) * GAIN >= best)
+
+
+def others(curves: Sequence[Curve], base: Curve) -> list[tuple[str, Curve]]:
+    """Give the curves that differ from `base` in one factor alone, with its name."""
+    found = []
+    for curve in curves:
+        names = [name for name in base.levels if curve.levels[name] != base.levels[name]]
+        if len(names) == 1:
+            found.append((names[0], curve))
+    return found

@@ -1,0 +1,388 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""connections: what more connections, RDMA, NFSv4.1 or a kernel mount give, and where it stops.
+
+Factors: limits (capped, uncapped, guest, pool), transport (tcp, rdma, and each with -mount),
+version, jobs, nconnect, workload.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from urllib.parse import urlsplit
+
+from matplotlib.axes import Axes
+
+from nfsmulti.report import cells, charts, conditions, hosts, scaling, texts
+from nfsmulti.report.scaling import Curve
+from nfsmulti.report.story import Plot, Scenario, Section, Story, Table
+from nfsmulti.stats.fairness import jain
+from nfsmulti.stats.sample import Sample
+from nfsmulti.summary import Cell, Factor, Summary
+from nfsmulti.units import parse_rate
+
+_FACTORS = ("limits", "transport", "version", "jobs", "nconnect", "workload")
+_PLACES = {
+    "capped": "With a cap on each connection",
+    "uncapped": "Without limits",
+    "guest": "In the kernel lab",
+    "pool": "On this pool",
+}
+_NAMES = {
+    "tcp": "TCP",
+    "rdma": "RDMA",
+    "tcp-mount": "the kernel's mount over TCP",
+    "rdma-mount": "the kernel's mount over RDMA",
+}
+_KERNELS_MOST = 16  # nconnect of a mount (nfs(5))
+_MOST_LINES = 6  # in one plot
+# What is given to fio for the harness itself, and not for the workload.
+_OURS = {"output", "output-format", "stats_file", "exec_prerun", "name"}
+_SERVER, _MOUNT = "nfs://SERVER/EXPORT", "/mnt"
+
+
+def tell(summary: Summary) -> Story:
+    """Tell where each curve ends, and what the transports, versions and jobs differ in."""
+    curves = _curves(summary)
+    sections = [Section("The curves", tables=[_ends(curves)], plots=_plots(curves))]
+    sections.append(Section("Every number of connections", tables=[_table(curves)]))
+    if shares := _shares(curves):
+        sections.append(Section("Share of each path", tables=[shares]))
+    return Story(
+        answer=_answer(summary, curves),
+        sections=sections,
+        reading=[
+            scaling.RULE,
+            "MB/s are 10^6 bytes per second. nconnect is the number of connections that each job"
+            " has on each path; a kernel mount has as many for all jobs together. I/Os under way"
+            " are the same at each number: 64 by job.",
+            "CPU per operation is that of the whole machine: the kernel's, and that of a server"
+            " or of other programs on it, too. That of fio's jobs leaves out what the kernel does"
+            " for a mount elsewhere.",
+            "Percentiles of clat are out of fio's latency bins of all jobs and repeats together.",
+            *conditions.differences(summary, "In the lab, the servers are on the same machine."),
+        ],
+        ending=[_lines(summary, curves)],
+    )
+
+
+def _curves(summary: Summary) -> list[Curve]:
+    """Give the curves that were measured, in the order of places, transports, versions and jobs."""
+    found: dict[tuple[tuple[str, Factor], ...], dict[int, list[Cell]]] = {}
+    for cell in summary.done:
+        levels = {name: cell.factors[name] for name in _FACTORS if name != "nconnect"}
+        counts = found.setdefault(tuple(levels.items()), {})
+        counts.setdefault(int(cell.factors["nconnect"]), []).append(cell)
+    curves = [
+        Curve(dict(levels), counts, *_rates(summary, str(dict(levels)["limits"])))
+        for levels, counts in found.items()
+    ]
+    return sorted(curves, key=_order)
+
+
+def _order(curve: Curve) -> tuple[int, int, str, int]:
+    levels = curve.levels
+    places, names = list(_PLACES), list(_NAMES)
+    place, name = str(levels["limits"]), str(levels["transport"])
+    at = names.index(name) if name in names else len(names)
+    return places.index(place), at, str(levels["version"]), int(levels["jobs"])
+
+
+def _rates(summary: Summary, place: str) -> tuple[int | None, int | None]:
+    """Give the rates of the link and of a connection that a place is known to have, in bit/s."""
+    if links := summary.place.get("links"):
+        return sum(links.values()), None
+    limits = (summary.place.get("limits") or {}).get(place) or {}
+    link, cap = (limits.get(name) for name in ("link", "per_connection"))
+    return parse_rate(link) if link else None, parse_rate(cap) if cap else None
+
+
+def _answer(summary: Summary, curves: list[Curve]) -> list[str]:
+    """Give a verdict for each place, on its first curve, and what the others differ in from it."""
+    answer = []
+    for place, words in _PLACES.items():
+        here = [curve for curve in curves if curve.levels["limits"] == place]
+        if not here:
+            continue
+        base = here[0]
+        name = _name(base, here)
+        where = f"{words}{hosts.on_each(summary)}{f' ({name})' if len(here) > 1 else ''}"
+        parts = [f"{where}: {scaling.verdict(base)}"]
+        parts += [_compared(name, other, base) for name, other in scaling.others(here, base)]
+        answer.append(" ".join(filter(None, parts)))
+    failed = sorted({c.factors["nconnect"] for c in summary.cells if c.status == "failed"}, key=int)
+    if failed:
+        counts = texts.several([f"nconnect={count}" for count in failed])
+        answer.append(f"Cells with {counts} failed, and are missing in the curves: see below.")
+    return answer
+
+
+def _compared(factor: str, other: Curve, base: Curve) -> str:
+    """Say what another transport, version or number of jobs gives and costs, at the same count."""
+    common = [count for count in base.counts if count in other.counts]
+    if not common:
+        return ""
+    at = scaling.chosen(base) if scaling.chosen(base) in common else common[-1]
+    gain = _over(other, base, at, cells.bandwidth)
+    whose, measure = _cpu([base, other])
+    cost = _over(other, base, at, measure)
+    level = other.levels[factor]
+    what = {
+        "transport": _NAMES.get(str(level), str(level)),
+        "version": f"NFSv{level}",
+        "jobs": f"{level} jobs" if level != 1 else "one job",
+    }[factor]
+    verb = "give" if factor == "jobs" and level != 1 else "gives"
+    words = f"At nconnect={at}, {what} {verb} {gain} times the throughput" if gain else ""
+    cpu = f", at {cost} times the CPU per operation ({whose})" if cost else ""
+    return f"{words}{cpu}." if words else ""
+
+
+def _cpu(curves: Sequence[Curve]) -> tuple[str, cells.Measure]:
+    """Give whose CPU time per operation is told, and how: of fio's jobs where no more is known."""
+    found = [cell for curve in curves for group in curve.cells.values() for cell in group]
+    if any(cells.machine_cpu_us(cell) for cell in found):
+        return "the whole machine", cells.machine_cpu_us
+    return "fio's jobs", cells.jobs_cpu_us
+
+
+def _over(other: Curve, base: Curve, at: int, measure: cells.Measure) -> str:
+    ratio = cells.ratio(other.cells[at], base.cells[at], measure)
+    return ratio.text if ratio else ""
+
+
+def _name(curve: Curve, curves: Sequence[Curve]) -> str:
+    """Name a curve by the levels in which the curves of this run differ; its transport at least."""
+    words = []
+    for name, level in curve.levels.items():
+        if name == "transport" or len({one.levels[name] for one in curves}) > 1:
+            jobs = "1 job" if level == 1 else f"{level} jobs"
+            words.append({"version": f"v{level}", "jobs": jobs}.get(name, str(level)))
+    return " ".join(words)
+
+
+def _in_operations(curves: Sequence[Curve]) -> bool:
+    return not str(curves[0].levels["workload"]).startswith("64k")
+
+
+def _throughput(curve: Curve, count: int) -> Sample | None:
+    """Give IOPS where blocks are small, else MB/s."""
+    if _in_operations([curve]):
+        return cells.sample(curve.cells[count], cells.iops)
+    rate = curve.rate(count)
+    return rate.scaled(1e-6) if rate else None
+
+
+def _unit(curves: Sequence[Curve]) -> str:
+    return "IOPS" if _in_operations(curves) else "MB/s"
+
+
+def _ends(curves: list[Curve]) -> Table:
+    rows = []
+    for curve in curves:
+        found = scaling.knee(curve)
+        at = scaling.chosen(curve)
+        first = curve.counts[0]
+        gain = curve.gain(at, first) if at != first else None
+        rows.append([
+            _name(curve, curves), str(found.end.value),
+            str(found.at) if found.end is scaling.End.KNEE else texts.MISSING,
+            texts.mean(_throughput(curve, at)), gain.text if gain else texts.MISSING,
+            scaling.limit(curve, at),
+        ])  # fmt: skip
+    headings = ["curve", "ends", "at nconnect", _unit(curves), "times the fewest", "limit there"]
+    return Table(headings, rows, text_columns=2, ending_text_columns=1)
+
+
+def _table(curves: list[Curve]) -> Table:
+    rows = []
+    for curve in curves:
+        for before, count in zip([None, *curve.counts], curve.counts, strict=False):
+            found, rate = curve.cells[count], _throughput(curve, count)
+            step = curve.gain(count, before) if before else None
+            used = scaling.load(curve, count)
+            rows.append([
+                _name(curve, curves), str(count), texts.mean(rate), texts.cv(rate),
+                texts.count(rate), step.text if step else texts.MISSING,
+                *(texts.number(_latency(found, percent)) for percent in (50, 99)),
+                texts.mean(cells.sample(found, cells.machine_cpu_us)),
+                texts.mean(cells.sample(found, cells.jobs_cpu_us)),
+                *map(_percent, (used.link, used.core, used.processors)),
+            ])  # fmt: skip
+    headings = [
+        "curve", "nconnect", _unit(curves), "CV %", "n", "times the row above", "clat p50, µs",
+        "p99, µs", "CPU per operation, µs", "of fio's jobs, µs", "link used, %",
+        "busiest job, % of a core", "processors busy, %",
+    ]  # fmt: skip
+    return Table(headings, rows)
+
+
+def _latency(found: Sequence[Cell], percent: float) -> float | None:
+    return cells.latency_us([side for cell in found for side in cells.sides(cell)], percent)
+
+
+def _percent(part: float | None) -> str:
+    return texts.MISSING if part is None else f"{100 * part:.0f}"
+
+
+def _shares(curves: list[Curve]) -> Table | None:
+    """Give the part of each path at the count that is chosen; None where nothing has two paths."""
+    rows = []
+    for curve in curves:
+        at = scaling.chosen(curve)
+        found = [cell for cell in curve.cells[at] if len(cell.paths) > 1]
+        index = Sample.of(cell.jain or jain(cell.paths.values()) for cell in found)
+        if not index:
+            continue
+        paths = dict.fromkeys(path for cell in found for path in cell.paths)
+        parts = [sum(cell.paths.get(path, 0) for cell in found) / len(found) for path in paths]
+        each = ", ".join(
+            f"{path} {100 * part:.1f}" for path, part in zip(paths, parts, strict=True)
+        )
+        rows.append([_name(curve, curves), each, str(at), f"{index.mean:.4f}"])
+    headings = ["curve", "share of each path, %", "nconnect", "Jain's index"]
+    return Table(headings, rows, text_columns=2) if rows else None
+
+
+def _plots(curves: list[Curve]) -> list[Plot]:
+    """Draw all curves; those of each number of jobs for themselves where they are many."""
+    jobs = list(dict.fromkeys(int(curve.levels["jobs"]) for curve in curves))
+    if len(curves) <= _MOST_LINES or len(jobs) == 1:
+        return _plots_of(curves, "", "")
+    return [
+        plot
+        for number in jobs
+        for plot in _plots_of(
+            [curve for curve in curves if curve.levels["jobs"] == number],
+            f"-jobs{number}",
+            f", {number} job{'s' if number > 1 else ''}",
+        )
+    ]
+
+
+def _plots_of(curves: list[Curve], suffix: str, of_jobs: str) -> list[Plot]:
+    unit = _unit(curves)
+    whose, measure = _cpu(curves)
+
+    def cost(curve: Curve, count: int) -> Sample | None:
+        return cells.sample(curve.cells[count], measure)
+
+    return [
+        _against_count(curves, f"throughput{suffix}", f"Throughput{of_jobs}", unit, _throughput),
+        _against_count(
+            curves, f"cpu{suffix}", f"CPU per operation{of_jobs}", f"µs of {whose}", cost
+        ),
+        _latency_plot(curves, suffix, of_jobs),
+    ]
+
+
+def _against_count(
+    curves: list[Curve],
+    name: str,
+    title: str,
+    unit: str,
+    figure_of: Callable[[Curve, int], Sample | None],
+) -> Plot:
+    figure, axes = charts.panel(title, "nconnect", unit)
+    for number, curve in enumerate(curves):
+        points = [(at, one) for at in curve.counts if (one := figure_of(curve, at))]
+        charts.line(axes, number, _name(curve, curves), points)
+        _dots(axes, number, points)
+    charts.doubling(axes, sorted({count for curve in curves for count in curve.counts}))
+    charts.from_zero(axes)
+    charts.legend(axes)
+    caption = (
+        f"{title} against nconnect; each repeat a dot, 95 % intervals where there are repeats."
+    )
+    return Plot(name, caption, figure)
+
+
+def _dots(axes: Axes, number: int, points: Sequence[tuple[float, Sample]]) -> None:
+    found = [(x, value) for x, one in points for value in one.values if one.n > 1]
+    colour = charts.style(number)["color"]
+    axes.scatter([x for x, _ in found], [y for _, y in found], s=6, color=colour, alpha=0.5)
+
+
+def _latency_plot(curves: list[Curve], suffix: str, of_jobs: str) -> Plot:
+    figure, axes = charts.panel(
+        f"Latency against throughput{of_jobs}", _unit(curves), "clat p99, ms"
+    )
+    for number, curve in enumerate(curves):
+        points = []
+        for count in curve.counts:
+            rate, latency = _throughput(curve, count), _latency(curve.cells[count], 99)
+            if rate and latency:
+                points.append((rate.mean, Sample((latency / 1000,))))
+        for count, (x, one) in zip(curve.counts, points, strict=False):
+            axes.annotate(
+                str(count), (x, one.mean), xytext=(5, 4), textcoords="offset points", fontsize=7,
+                color=charts.INK,
+            )  # fmt: skip
+        charts.line(axes, number, _name(curve, curves), points)
+    axes.set_xlim(0, 1.05 * axes.get_xlim()[1])
+    axes.xaxis.set_major_locator(charts.few_ticks())
+    charts.from_zero(axes)
+    charts.legend(axes)
+    caption = f"p99 of clat against throughput{of_jobs}; the numbers are nconnect."
+    return Plot(f"latency{suffix}", caption, figure)
+
+
+def _lines(summary: Summary, curves: list[Curve]) -> Section:
+    """Give what to mount with and a job for fio: of the first curve that is as good as any there.
+
+    There is the first place.
+    """
+    here = [curve for curve in curves if curve.levels["limits"] == curves[0].levels["limits"]]
+    rates = [curve.mean(scaling.chosen(curve)) for curve in here]
+    best = next(
+        one for one, rate in zip(here, rates, strict=True) if scaling.GAIN * rate >= max(rates)
+    )
+    at = scaling.chosen(best)
+    proto = str(best.levels["transport"]).removesuffix("-mount")
+    options = [
+        *([f"vers={best.levels['version']}"] if best.levels["version"] != "mixed" else []),
+        *([f"proto={proto}"] if proto != "mixed" else []),
+        *(["port=20049"] if proto == "rdma" else []),
+        f"nconnect={min(at, _KERNELS_MOST)}",
+    ]
+    given = _given(best.cells[at][0])
+    pools = [
+        pool for curve in here if (pool := _given(curve.cells[curve.counts[0]][0]).get("pool"))
+    ]
+    pool = pools[0] if pools and summary.place.get("kind") == "pool" else _SERVER
+    given.update({"pool": pool} if "pool" in given else {"directory": _MOUNT})
+    job = [f"{name}={value}" for name, value in given.items() if name not in _OURS]
+    server = urlsplit(pool.split(",")[0])
+    return Section(
+        "Lines to paste",
+        [
+            f"Of {_name(best, curves)} at nconnect={at}, which none exceeds by much: options for"
+            " a kernel mount, which has 16 connections at most, and a job for fio."
+        ],
+        lines=[
+            f"mount -t nfs -o {','.join(options)} {server.netloc}:{server.path} {_MOUNT}",
+            "",
+            "[connections]",
+            *job,
+        ],
+    )
+
+
+def _given(cell: Cell) -> dict[str, str]:
+    """Give the options of a cell's fio, in its order."""
+    words = shlex.split(cell.command)
+    return dict(word[2:].partition("=")[::2] for word in words[words.index("fio") + 1 :])
+
+
+CONNECTIONS = Scenario(
+    name="connections",
+    title="connections: what more of them give, and where it stops",
+    publication=(
+        "One workload on more and more connections: what they give on this server, what ends it,"
+        " and what another transport, version or client of NFS costs. No publication is"
+        " repeated."
+    ),
+    factors=_FACTORS,
+    beside=lambda _: [],
+    tell=tell,
+)

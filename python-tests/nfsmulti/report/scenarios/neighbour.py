@@ -1,0 +1,318 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""neighbour: readers that wait for each block, alone and beside a bulk writer; bulk alone.
+
+Factor: workload (scenarios/neighbour.py names them). All others, such as a server's setting, are
+levels under which that is told: the answer lies in how they compare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from nfsmulti.report import cells, charts, conditions, hosts, texts
+from nfsmulti.report.story import Beside, Plot, Scenario, Section, Story, Table
+from nfsmulti.stats.ratio import FEWEST, Ratio
+from nfsmulti.stats.sample import Sample
+from nfsmulti.summary import Cell, Factor, Figures, Summary
+
+_BESIDE = "-beside-writer"
+_READERS = {"readers": "readers", "readers-limited": "readers of 100 IOPS each"}
+_BULK = {
+    "writer": "the bulk writer alone",
+    f"readers{_BESIDE}": "the bulk writer beside readers",
+    f"readers-limited{_BESIDE}": "the bulk writer beside readers of 100 IOPS each",
+    "writers": "several writers",
+    "random-writers": "random writers, 64 KiB",
+    "sequential-readers": "sequential readers",
+    "random-readers": "random readers, 4 KiB",
+}
+_PERCENTS = (50, 99, 99.9, 99.99)
+_TOLD = (99, 50)  # percentiles of the answer: the first that enough I/Os were measured for
+_DRAWN = 99
+_BEYOND = 10  # I/Os that must have taken longer, for a percentile to be told
+_DIFFERS = f"Published with 16 jobs, XFS on NVMe and 1024 nfsd threads. {conditions.KERNEL_LAB}"
+# What was published, in MB/s, of which workload of ours.
+_PUBLISHED = (
+    ("sequential write, buffered", "4844 MB/s", "writer"),
+    ("several writers, buffered", "9636 MB/s", "writers"),
+    ("random write, dontcache", "590 MB/s, and 1561 MB/s after a patch", "random-writers"),
+)
+
+
+@dataclass(frozen=True)
+class _Level:
+    """The cells under one combination of all factors but the workload; `name` is "" for none."""
+
+    name: str
+    all: list[Cell]
+
+    def of(self, workload: str) -> list[Cell]:
+        return [cell for cell in self.all if cell.factors["workload"] == workload]
+
+    @property
+    def label(self) -> str:
+        """The name in a table."""
+        return self.name or texts.MISSING
+
+    @property
+    def under(self) -> str:
+        """The words for a sentence."""
+        return f" with {self.name}" if self.name else ""
+
+
+def _levels(summary: Summary) -> list[_Level]:
+    """Split the cells that are done; numbers by size, words in the order of first use."""
+    names = dict.fromkeys(n for cell in summary.done for n in cell.factors if n != "workload")
+    known = {name: cells.levels(summary.done, name) for name in names}
+    found: dict[tuple[int, ...], list[Cell]] = {}
+    for cell in summary.done:
+        key = tuple(known[name].index(cell.factors[name]) for name in names)
+        found.setdefault(key, []).append(cell)
+    return [_Level(_name(known, key), of) for key, of in sorted(found.items())] or [_Level("", [])]
+
+
+def _name(known: Mapping[str, Sequence[Factor]], key: Sequence[int]) -> str:
+    """Name a combination of values by their places among those that are known of each factor."""
+    pairs = zip(known.items(), key, strict=True)
+    return ", ".join(f"{name} {values[at]}" for (name, values), at in pairs)
+
+
+def _percentile(sides: Sequence[Figures | None], percent: float) -> float | None:
+    """Give a percentile in µs that enough I/Os lie beyond."""
+    ops = sum(side.ops for side in sides if side)
+    enough = ops * (100 - percent) >= _BEYOND * 100 - 1e-6
+    return cells.latency_us(sides, percent) if enough else None
+
+
+def _reads(percent: float) -> cells.Measure:
+    """Measure a percentile of a cell's reads, in µs."""
+    return lambda cell: _percentile([cell.read], percent)
+
+
+def _longer(level: _Level, readers: str, percent: float) -> Ratio | None:
+    """Give the readers' percentile beside the writer to that alone, paired by repeat."""
+    over, under = level.of(readers + _BESIDE), level.of(readers)
+    return cells.ratio(over, under, _reads(percent))
+
+
+def _bulk(cell: Cell) -> Figures | None:
+    """Give the side that moves bulk."""
+    return cell.write or cell.read
+
+
+def _rate(cell: Cell) -> float | None:
+    side = _bulk(cell)
+    return side.bytes_per_s if side else None
+
+
+def beside(summary: Summary) -> list[Beside]:
+    """Give what was published beside ours, under each level."""
+    rows = []
+    for level in _levels(summary):
+        for figure, theirs, workload in _PUBLISHED:
+            sample = cells.sample(level.of(workload), _rate)
+            name = f"{figure}; {level.name}" if level.name else figure
+            ours = texts.mean(sample, "MB/s", 1e6)
+            rows.append(Beside(name, theirs, ours, sample, differs=_DIFFERS))
+    return rows
+
+
+def tell(summary: Summary) -> Story:
+    """Tell what a bulk writer does to readers, under each level."""
+    levels = _levels(summary)
+    return Story(
+        answer=[
+            *(_answer(levels, readers, name) for readers, name in _READERS.items()
+              if any(level.of(readers + _BESIDE) for level in levels)),
+            *_writers_part(levels),
+            *_between(levels),
+        ] or ["No readers were measured beside a writer."],
+        sections=[
+            Section(
+                "Readers, alone and beside the writer",
+                tables=[_readers_table(levels)],
+                plots=[_percentile_plot(levels), *_level_plot(levels), *_time_plot(levels)],
+            ),
+            Section("Bulk", tables=[_bulk_table(levels)]),
+        ],
+        reading=[
+            "A reader has one I/O of 4 KiB under way; the bulk writer has 16 of 1 MiB. Each job has"
+            f" a connection of its own{hosts.on_each(summary)}.",
+            "Percentiles are of clat, out of fio's latency bins of all jobs and repeats together."
+            f" One is told where {_BEYOND} I/Os or more took longer.",
+            "Ratios are paired: each is of two cells of one repeat. An interval takes"
+            f" {FEWEST} repeats; where it spans 1, the result is inconclusive.",
+            *conditions.differences(summary, conditions.KERNEL_LAB),
+        ],
+    )  # fmt: skip
+
+
+def _answer(levels: Sequence[_Level], readers: str, name: str) -> str:
+    both = [level for level in levels if level.of(readers) and level.of(readers + _BESIDE)]
+    if not both:
+        return f"The {name} were not measured both alone and beside the writer."
+    for percent in _TOLD:
+        ratios = [(level, _longer(level, readers, percent)) for level in both]
+        if words := _times(ratios, " as long"):
+            return f"A bulk writer makes the p{percent} of {name} {words}."
+    return f"The {name} read too little in a repeat to tell what a bulk writer does to them."
+
+
+def _writers_part(levels: Sequence[_Level]) -> list[str]:
+    """Say what the writer moves beside the readers."""
+    words = _times(
+        (
+            (level, cells.ratio(level.of(f"readers{_BESIDE}"), level.of("writer"), _rate))
+            for level in levels
+        ),
+        " what it does alone",
+    )
+    return [f"Beside the readers the writer moves {words}."] if words else []
+
+
+def _between(levels: Sequence[_Level]) -> list[str]:
+    """Compare the readers beside the writer under each level with those under the first."""
+    first, *others = levels
+    under = first.of(f"readers{_BESIDE}")
+    for percent in _TOLD:
+        ratios = [
+            (level, cells.ratio(level.of(f"readers{_BESIDE}"), under, _reads(percent)))
+            for level in others
+        ]
+        if words := _times(ratios, " as long"):
+            begin = f"Against {first.name}, the readers' p{percent} beside the writer is"
+            return [f"{begin} {words}."]
+    return []
+
+
+def _times(ratios: Iterable[tuple[_Level, Ratio | None]], what: str) -> str:
+    """Name the ratios, each under its level; "" where there are none."""
+    found = [(level, ratio) for level, ratio in ratios if ratio]
+    return "; ".join(
+        f"{ratio.text} times{'' if number else what}{level.under}{_inconclusive(ratio)}"
+        for number, (level, ratio) in enumerate(found)
+    )
+
+
+def _inconclusive(ratio: Ratio) -> str:
+    if ratio.low is None:
+        return f" (inconclusive: an interval takes {FEWEST} repeats)"
+    return " (inconclusive: the interval spans 1)" if ratio.spans_one else ""
+
+
+def _readers_table(levels: Sequence[_Level]) -> Table:
+    rows = []
+    for level in levels:
+        for readers, name in _READERS.items():
+            for workload, where in ((readers, "alone"), (readers + _BESIDE, "beside the writer")):
+                found = level.of(workload)
+                if found:
+                    reads = [cell.read for cell in found]
+                    rate = cells.sample(found, lambda cell: cell.read.iops if cell.read else None)
+                    each = [texts.number(_percentile(reads, percent)) for percent in _PERCENTS]
+                    rows.append([
+                        level.label, name, where, texts.mean(rate), texts.cv(rate),
+                        texts.count(rate), *each,
+                    ])  # fmt: skip
+            if level.of(readers) and level.of(readers + _BESIDE):
+                ratios = [_longer(level, readers, percent) for percent in _PERCENTS]
+                each = [ratio.text if ratio else texts.MISSING for ratio in ratios]
+                rows.append([level.label, name, "beside : alone", *[texts.MISSING] * 3, *each])
+    headings = ["under", "readers", "", "IOPS", "CV %", "n"]
+    return Table([*headings, *(f"p{percent:g}, µs" for percent in _PERCENTS)], rows, text_columns=3)
+
+
+def _bulk_table(levels: Sequence[_Level]) -> Table:
+    rows = []
+    for level in levels:
+        for workload, name in _BULK.items():
+            if found := level.of(workload):
+                rate = cells.sample(found, _rate)
+                sides = [_bulk(cell) for cell in found]
+                rows.append([
+                    level.label, name, texts.mean(rate, scale=1e6), texts.cv(rate),
+                    texts.count(rate),
+                    *(texts.number(_percentile(sides, percent)) for percent in _PERCENTS),
+                ])  # fmt: skip
+    headings = ["under", "what moves", "MB/s", "CV %", "n"]
+    return Table([*headings, *(f"p{percent:g}, µs" for percent in _PERCENTS)], rows, text_columns=2)
+
+
+def _lines(levels: Sequence[_Level]) -> list[tuple[str, _Level, list[Cell]]]:
+    """Give what is drawn as a line: the readers alone and beside the writer, under each level."""
+    return [
+        (f"{where}{', ' if level.name else ''}{level.name}", level, found)
+        for level in levels
+        for workload, where in (("readers", "alone"), (f"readers{_BESIDE}", "beside the writer"))
+        if (found := level.of(workload))
+    ]
+
+
+def _percentile_plot(levels: Sequence[_Level]) -> Plot:
+    figure, axes = charts.panel("Readers' completion latency", "percentile", "µs")
+    for number, (label, _, found) in enumerate(_lines(levels)):
+        reads = [cell.read for cell in found]
+        values = [(at, _percentile(reads, percent)) for at, percent in enumerate(_PERCENTS)]
+        charts.line(axes, number, label, [(at, Sample((one,))) for at, one in values if one])
+    axes.set_xticks(range(len(_PERCENTS)), [f"{percent:g}" for percent in _PERCENTS])
+    axes.set_yscale("log")
+    charts.legend(axes)
+    caption = "Percentiles of the readers' clat, of all jobs and repeats together (log scale)."
+    return Plot("percentiles", caption, figure)
+
+
+def _level_plot(levels: Sequence[_Level]) -> list[Plot]:
+    """Draw the p99 against the levels; nothing where there is one alone."""
+    if len(levels) < 2:
+        return []
+    figure, axes = charts.panel(f"Readers' p{_DRAWN}", "", "µs")
+    series = {
+        where: [cells.sample(level.of(workload), _reads(_DRAWN)) for level in levels]
+        for workload, where in (("readers", "alone"), (f"readers{_BESIDE}", "beside the writer"))
+    }
+    charts.bars(axes, [level.name for level in levels], series)
+    charts.from_zero(axes)
+    charts.legend(axes)
+    caption = f"Mean of the repeats' p{_DRAWN}, with 95 % intervals where there are repeats."
+    return [Plot("levels", caption, figure)]
+
+
+def _time_plot(levels: Sequence[_Level]) -> list[Plot]:
+    """Draw the p99 of each second of each repeat; nothing where that was not taken."""
+    lines = [
+        (label, [cell.read_over_time["p99_us"] for cell in found if cell.read_over_time])
+        for label, _, found in _lines(levels)
+    ]
+    if not any(repeats for _, repeats in lines):
+        return []
+    figure, axes = charts.panel(f"Readers' p{_DRAWN} over time", "second", "µs")
+    for number, (label, repeats) in enumerate(lines):
+        look = charts.style(number)
+        for one, values in enumerate(repeats):
+            points = [(at, value) for at, value in enumerate(values, start=1) if value]
+            axes.plot(
+                [at for at, _ in points], [value for _, value in points],
+                label="" if one else label, color=look["color"], marker=look["marker"],
+                linestyle=look["linestyle"], markersize=3, linewidth=0.8,
+            )  # fmt: skip
+    axes.set_yscale("log")
+    charts.legend(axes)
+    caption = f"The readers' p{_DRAWN} in each second, all jobs together; a line for each repeat."
+    return [Plot("over-time", caption, figure)]
+
+
+NEIGHBOUR = Scenario(
+    name="neighbour",
+    title="neighbour: readers beside a bulk writer",
+    publication=(
+        "Published: nfsd-io-bench, with which developers of Linux's NFS server compare its ways"
+        " of caching (linux-nfs, April 2026), on XFS on NVMe with 1024 nfsd threads and 16 jobs;"
+        " client and server were one machine. Buffered, a sequential write gave 4844 MB/s, several"
+        " writers 9636 MB/s. It also measures what readers lose beside a bulk writer, of which we"
+        " know no published figure."
+    ),
+    factors=None,
+    beside=beside,
+    tell=tell,
+)

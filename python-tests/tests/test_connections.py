@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""run connections: where more of them give no more, what it says is the limit, and what it runs."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import made_runs
+import pytest
+from conftest import call_harness, missing
+from made_runs import Maker, connections_factors
+from report_helpers import report_of
+from run_helpers import QUIET
+
+from nfsmulti import paths, privileges
+from nfsmulti.bench.sink import Sink
+from nfsmulti.doctor import rdma
+from nfsmulti.doctor.finding import fail
+from nfsmulti.errors import HarnessError, MissingError
+from nfsmulti.processes import find, run
+from nfsmulti.report import scaling
+from nfsmulti.report.scaling import Curve, End, knee, verdict
+from nfsmulti.run import choice, command, start
+from nfsmulti.run.place import asked
+from nfsmulti.scenarios import OwnPool, Scale
+from nfsmulti.scenarios.connections import Choice, scenario
+from nfsmulti.summary import Cell, Summary
+
+_SECONDS = 240.0
+_LINK, _CAP = 9_400_000_000, 2_500_000_000
+_CAPPED = {1: 300e6, 2: 600e6, 4: 1110e6, 8: 1120e6, 16: 1115e6}
+_FLAT = dict.fromkeys((1, 2, 4, 8), 400e6)
+_RISING = {count: count * 50e6 for count in (1, 2, 4, 8, 16)}
+
+
+def _curve(
+    rates: Mapping[int, float],
+    *,
+    repeats: int = 5,
+    noise: float = 0.01,
+    cpu_us: float = 20,
+    core: float | None = None,
+    jobs: int = 1,
+    link: int | None = None,
+    cap: int | None = None,
+) -> Curve:
+    """Make a curve of these rates; `core` is what the busiest job takes of one, in per cent."""
+    made = Maker("connections", repeats)
+    for count, rate in rates.items():
+        factors = connections_factors(count, jobs=jobs)
+        made.add(
+            factors, read=rate, block=65536, cpu_us=cpu_us, jobs=jobs, processors=2, noise=noise
+        )
+    cells: dict[int, list[Cell]] = {}
+    for cell in made.cells:
+        rows = cell.jobs
+        if core is not None:
+            rows = [dataclasses.replace(row, usr_percent=core, sys_percent=0) for row in rows]
+        cells.setdefault(int(cell.factors["nconnect"]), []).append(
+            dataclasses.replace(cell, jobs=rows)
+        )
+    levels = {n: v for n, v in connections_factors(1, jobs=jobs).items() if n != "nconnect"}
+    return Curve(levels, cells, link, cap)
+
+
+# --- the knee, and the limit ---
+
+
+def test_knee_is_where_a_cap_s_connections_fill_the_link() -> None:
+    curve = _curve(_CAPPED, link=_LINK, cap=_CAP)
+    assert knee(curve) == scaling.Knee(End.KNEE, 4, 4)
+    assert re.fullmatch(
+        r"4 connections reach \d+ % \(9\d to 10\d %\) of what 16 connections do"
+        r" \(1,1\d\d MB/s\); beyond that the link \(9\.4 Gbit/s, 9\d % used\) is the limit\."
+        r" Below that each connection carries"
+        r" \d+ MB/s, its cap of 2\.5 Gbit/s\.",
+        verdict(curve),
+    )
+
+
+def test_curve_that_still_rises_has_no_knee() -> None:
+    curve = _curve(_RISING)
+    assert knee(curve) == scaling.Knee(End.RISING, 16, 16)
+    said = verdict(curve)
+    assert re.match(
+        r"no end up to 16 connections, which give (2\.0|1\.9)\d \(.*\) times what 8", said
+    )
+    assert "as if something capped each one" in said
+
+
+def test_limit_is_what_was_measured_to_be_full() -> None:
+    for curve, said in (
+        (_curve(_FLAT, cpu_us=125), "this machine's 2 processors (9"),
+        (_curve(_FLAT, core=97), "one core is the limit: a job of fio keeps it 97 % busy"),
+        (
+            _curve(_FLAT, link=_LINK),
+            "nothing here is full (the busiest job 34 % of a core, the lin",
+        ),
+        (_curve(_FLAT), "a link whose rate is unknown"),
+    ):
+        assert verdict(curve).startswith("1 connection reaches ")
+        assert said in verdict(curve)
+
+
+def test_noise_is_inconclusive_and_says_how_many_repeats_would_tell() -> None:
+    noisy = _curve({1: 300e6, 4: 1100e6, 8: 1110e6}, noise=0.08)
+    assert knee(noisy) == scaling.Knee(End.UNTOLD, 8, 4)
+    assert re.match(
+        r"inconclusive: the knee may be anywhere from nconnect=4 to 8, since intervals span 1\.1"
+        r" times; (about \d+ repeats would tell|the machine is too noisy to tell)\. By the means"
+        r" it is nconnect=4",
+        verdict(noisy),
+    )
+    twice = _curve(_CAPPED, repeats=2)
+    assert knee(twice).end is End.UNTOLD
+    assert "fewer than 3 repeats have no interval" in verdict(twice)
+    assert "only 4 connections measured" in verdict(_curve({4: 1e9}))
+
+
+def test_connections_are_those_of_all_jobs_and_paths() -> None:
+    curve = _curve({1: 1e9, 2: 1e9}, jobs=4)
+    assert curve.words(2) == "nconnect=2 (8 connections)"
+    mount = dataclasses.replace(curve, levels={**curve.levels, "transport": "tcp-mount"})
+    assert mount.words(2) == "2 connections"
+
+
+# --- the report ---
+
+
+def test_report_tells_where_it_stops_in_each_place() -> None:
+    text = report_of(made_runs.connections())
+    assert re.search(
+        r"With a cap on each connection: 4 connections reach \d+ % .*? of what 16 connections do"
+        r" \(1,1\d\d MB/s\); beyond that the link \(9\.4 Gbit/s, 9\d % used\) is the limit\.",
+        text,
+    )
+    assert re.search(
+        r"Without limits: 1 connection reaches \d+ % .*? this machine's 2 processors \(9\d %", text
+    )
+    assert "mount -t nfs -o vers=3,proto=tcp,nconnect=4 SERVER:/EXPORT /mnt" in text
+    assert "Published, beside ours" not in text
+
+
+def test_other_transports_and_failed_counts_are_told() -> None:
+    made = Maker("connections", 5)
+    for transport, rate, cost in (
+        ("tcp", 900e6, 50),
+        ("rdma", 990e6, 30),
+        ("tcp-mount", 450e6, 50),
+    ):
+        for count in (1, 4):
+            factors = connections_factors(count, transport=transport)
+            parts = {"10.0.0.1": 0.6, "10.0.0.2": 0.4}
+            made.add(factors, read=rate * count / 4, block=65536, cpu_us=cost, paths=parts)
+    made.unrun(connections_factors(16), "failed", "cannot connect: too many")
+    place = {"kind": "pool", "pool": "nas", "limits": {}, "links": {"eth0": 10**10}}
+    text = report_of(dataclasses.replace(made.summary(), place=place))
+    assert re.search(r"On this pool \(tcp\): no end up to nconnect=4 \(8 connections\)", text)
+    assert re.search(
+        r"RDMA gives 1\.1\d? \(.*?\) times the throughput, at 0\.(60|59|61) \(.*?\) times the CPU",
+        text,
+    )
+    assert re.search(r"the kernel's mount over TCP gives 0\.(50|49|51)", text)
+    assert "Cells with nconnect=16 failed" in text
+    assert "cannot connect: too many" in text
+    assert "10.0.0.1 60.0, 10.0.0.2 40.0" in text
+
+
+# --- what is run ---
+
+
+def test_choice_makes_the_cells() -> None:
+    chosen = Choice((1, 8), ("tcp", "rdma"), ("4.1",), (2,), mounts=True, workload="8k-oltp")
+    cells, said = scenario(chosen).own_cells(Scale(), OwnPool(urls=2, mounts=0))
+    assert said == []
+    assert [(c.factors["transport"], c.factors["nconnect"]) for c in cells] == [
+        (name, count)
+        for proto in ("tcp", "rdma")
+        for count in (1, 8)
+        for name in (proto, f"{proto}-mount")
+    ]
+    engine, mount = cells[2:4]
+    assert (engine.query, engine.paths) == ("proto=tcp&version=4.1", 2)
+    assert engine.options["nconnect"] == 8
+    assert engine.options["rw"] == "randrw"
+    assert "nconnect" not in mount.options
+    assert (mount.client, mount.mount_options) == ("mount", "vers=4.1,proto=tcp,nconnect=8")
+    assert {cell.place for cell in scenario(chosen).cells(Scale())} == {"guest"}
+    plain = scenario(Choice()).own_cells(Scale(True), OwnPool(urls=1, mounts=0, url_proto="rdma"))[
+        0
+    ]
+    assert {(cell.query, cell.factors["transport"]) for cell in plain} == {("", "rdma")}
+    assert scenario(Choice()).own_cells(Scale(), OwnPool(urls=0, mounts=1))[0] == []
+
+
+def test_arguments_of_a_cell_win_over_those_of_a_path() -> None:
+    cell = scenario(Choice(versions=("4.1",))).cells(Scale())[0]
+    path = "nfs://10.0.0.1/vol?proto=rdma&mountport=9&soft"
+    assert asked(path, cell) == "nfs://10.0.0.1/vol?soft&proto=tcp&version=4.1"
+    assert asked("/mnt/a", dataclasses.replace(cell, query="")) == "/mnt/a"
+
+
+def test_bad_choices_are_refused_in_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        rdma, "machine", lambda *, wanted: iter([fail("no RDMA device", "load it")])
+    )
+    monkeypatch.setattr(privileges, "missing", lambda: "not root")
+    pool = ["--pool", "nfs://127.0.0.1/a"]
+    for words, said in (
+        (["--nconnect", "0,x"], "--nconnect 0,x: give numbers from 1 to 256, each once"),
+        (["--nconnect", "1,1"], "each once"),
+        (["--jobs", "1,"], "--jobs 1,: give numbers"),
+        (["--proto", "udp"], "--proto udp: give tcp or rdma, or tcp,rdma"),
+        (["--version", "2"], "--version 2: give 3 or 4.1"),
+        ([*pool, "--proto", "rdma"], "--proto rdma: no RDMA device"),
+        ([*pool, "--mounts"], "--mounts: mounting needs root (not root)"),
+        ([*pool, "--mounts", "--hosts", "a"], "leave out --hosts"),
+        (["--pool", str(tmp_path)], "connections need URLs in the pool"),
+        (["--resume", "--nconnect", "2", "--mounts"], "--nconnect, --mounts cannot change that"),
+    ):
+        with pytest.raises(HarnessError) as refused:
+            call_harness("run", "connections", *words, "--results", str(tmp_path / "results"))
+        assert said in str(refused.value), words
+    with pytest.raises(HarnessError, match="--nconnect, --mounts: of connections alone, not of dd"):
+        call_harness("run", "dd", "--nconnect", "1", "--mounts")
+    unknown = call_harness("run", "connections", "--workload", "1m-read")
+    assert unknown.status == 2
+    assert "'1m-read' is not one of" in " ".join(unknown.stderr.split())
+
+
+def test_mounts_need_a_kernel_that_knows_nfs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(privileges, "missing", lambda: None)
+    monkeypatch.setattr(choice, "find", lambda _: "mount.nfs")
+    monkeypatch.setattr(Path, "read_text", lambda _: "nodev\ttmpfs\n")
+    monkeypatch.setattr(choice, "run", lambda *_, **__: call_harness("run", "nosuch"))
+    with pytest.raises(HarnessError, match="this kernel has no NFS client"):
+        choice.check(Choice(mounts=True), "")
+
+
+def test_pool_that_fails_under_more_connections_keeps_its_curve(tmp_path: Path) -> None:
+    results = ["--results", str(tmp_path)]
+    env = {"NFSMULTI_CELL_SECONDS": "0.3", "PYTHONPATH": str(paths.PYTHON_TESTS)}
+    harness = [sys.executable, "-m", "nfsmulti", "run", "connections"]
+    with Sink() as sink:
+        words = ["--pool", sink.url, "--nconnect", "1,2,256", "--jobs", "1", "--repeat", "1"]
+        few = ["prlimit", "--nofile=100:100", *harness, *words, *results]
+        done = run(few, env=env, timeout=_SECONDS)
+        (folder,) = (tmp_path / "connections").iterdir()
+        failed = _statuses(folder)
+        told = (folder / "report.md").read_text()
+        again = run([*harness, "--resume", *results], env=env, timeout=_SECONDS)
+    assert done.status == 1, done.stdout + done.stderr
+    assert failed == {1: "done", 2: "done", 256: "failed"}
+    assert "Cells with nconnect=256 failed" in told
+    assert again.status == 0, again.stdout + again.stderr
+    assert _statuses(folder) == {1: "done", 2: "done", 256: "done"}
+
+
+def _statuses(folder: Path) -> dict[int, str]:
+    cells = Summary.load(folder).cells
+    return {int(cell.factors["nconnect"]): cell.status for cell in cells}
+
+
+def test_run_in_the_lab_ends_with_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if why := privileges.missing():
+        missing(MissingError(f"a lab: {why}"))
+    try:
+        find("ganesha.nfsd")
+    except MissingError as error:
+        missing(error)
+    monkeypatch.setenv("NFSMULTI_CELL_SECONDS", "1")
+    monkeypatch.setattr(command, "_out", QUIET)
+    request = start.Request(quick=True, repeat=1, choice=Choice((1, 4)))
+    record = start.begun(tmp_path, request, "connections")
+    assert command._carry_out_all([record], "") == 0
+    summary = Summary.load(record.folder)
+    assert {(c.factors["limits"], c.factors["nconnect"]) for c in summary.done} == {
+        (limits, count) for limits in ("capped", "uncapped") for count in (1, 4)
+    }
+    assert set(summary.place["limits"]["capped"]) == {"link", "per_connection"}
+    page = (record.folder / "report.html").read_text()
+    assert "With a cap on each connection" in page
+    assert "nconnect=" in page

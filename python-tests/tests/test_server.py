@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a server tells of itself during a cell, and that nothing is made up where it does not."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import sys
+from pathlib import Path
+
+import made_runs
+import pytest
+from conftest import call_harness
+from report_helpers import report_of
+from run_helpers import made_record, own_cells
+
+from nfsmulti.errors import HarnessError
+from nfsmulti.fiorun import Engine
+from nfsmulti.report import texts
+from nfsmulti.run import server
+from nfsmulti.run.cell import run_cell
+from nfsmulti.run.place import OnPool
+from nfsmulti.run.progress import said
+from nfsmulti.scenarios import Scale
+from nfsmulti.summary import Cell, Server, Summary
+
+_STAT = "cpu  {0} 0 0 {1} 0 0 0 0 0 0\ncpu0 1 0 0 1 0 0 0 0 0 0\ncpu1 1 0 0 1 0 0 0 0 0 0\n"
+_MEMINFO = "MemTotal: 9 kB\nCached: {2} kB\nDirty: {3} kB\n"
+
+
+def test_figures_are_those_between_the_samples() -> None:
+    samples = iter([(100, 100, 10, 1), (175, 125, 30, 5)])
+
+    def ask() -> str:
+        return (_STAT + _MEMINFO).format(*next(samples))
+
+    with server.Watch(ask) as watch:
+        pass
+    assert watch.why is None
+    assert watch.figures(None) == Server(75.0, 2, 5 << 10, 30 << 10)
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        ("nosuchprogram", "nosuchprogram is not installed"),
+        (f"{sys.executable} -c 'exit(255)'", r"cat /proc/stat /proc/meminfo failed \(255\)"),
+        (f"{sys.executable} -c pass", "the server did not say what Linux does in /proc"),
+        ("sh -c 'exec sleep 100'", "did not end within 1 s"),
+    ],
+)
+def test_server_that_does_not_tell_leaves_a_line_and_no_figures(
+    command: str, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "_SECONDS", 1.0)
+    with server.Watch(server.by_command(command)) as watch:
+        pass
+    assert watch.figures(None) is None
+    assert watch.why is not None
+    assert re.search(why, watch.why), watch.why
+
+
+def test_cell_has_figures_of_its_server(tmp_path: Path) -> None:
+    (tmp_path / "mount").mkdir()
+    record = made_record(
+        tmp_path / "run", "neighbour", own_cells("neighbour", Scale(True, 1.5))[-1:]
+    )
+    (planned,) = record.waiting()
+    place = OnPool(str(tmp_path / "mount"), "env")
+    cell = run_cell(planned, place, Engine.built(), record.folder, lambda _: None)
+    assert (cell.status, cell.server_why) == ("done", None), cell.why
+    assert cell.server is not None
+    assert cell.server.cpu_percent is not None
+    assert 0 <= cell.server.cpu_percent <= 100
+    assert cell.server.cached_bytes > 0
+    assert cell.read is not None
+    assert cell.write is not None
+    assert cell.read_over_time["p99_us"]
+    assert [job.name for job in cell.jobs] == ["readers"] * 4 + ["writer"]
+    record.set(cell)
+    assert Summary.load(record.folder).cells == [cell]
+
+
+def _asked(cell: Cell) -> Cell:
+    told = Server(37.5, 8, 3_000_000, 5_000_000_000)
+    if cell.repeat == 1:
+        return dataclasses.replace(cell, server_why="ssh nas cat: failed (255): refused")
+    return dataclasses.replace(cell, server=told)
+
+
+def test_report_tells_of_the_server_and_of_cells_that_it_did_not_tell() -> None:
+    summary = made_runs.neighbour()
+    assert "## The server" not in report_of(summary)
+    cells = [_asked(cell) for cell in summary.cells]
+    text = report_of(dataclasses.replace(summary, cells=cells))
+    assert "| workload writer, threads 8 | 8 | 37.5 | 0.0 | 2 | 3.00 | 5,000 |" in text
+    assert "6 of 18 cells have no figures: ssh nas cat: failed (255): refused" in text
+    untold = [dataclasses.replace(cell, server=None, server_why="refused") for cell in cells]
+    text = report_of(dataclasses.replace(summary, cells=untold))
+    assert f"| workload writer, threads 8 {f'| {texts.MISSING} ' * 6}|" in text
+    assert said(untold[0]).endswith("; no figures of the server: refused")
+
+
+def test_server_command_needs_a_pool(tmp_path: Path) -> None:
+    for words, why in (
+        (["--server-command", "ssh nas"], "--server-command needs a --pool"),
+        (["--server-command", "ssh 'nas", "--pool", str(tmp_path)], "No closing quotation"),
+        (["--resume", "--server-command", "ssh nas"], "--server-command cannot change that"),
+    ):
+        with pytest.raises(HarnessError, match=why):
+            call_harness("run", "neighbour", *words, "--results", str(tmp_path))

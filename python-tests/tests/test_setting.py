@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A server's setting as a factor: commands of the user turn it, and put it back."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from conftest import call_harness, run_harness
+from run_helpers import Silent, made_record
+
+from nfsmulti.errors import HarnessError
+from nfsmulti.fiorun import Engine
+from nfsmulti.run import setting
+from nfsmulti.run.inside import InGuest
+from nfsmulti.run.plan import Plan, PlannedCell, Setting, ordered, under, warm_ups
+from nfsmulti.run.runner import run_in_place
+from nfsmulti.scenarios import SCENARIOS, GuestPlace, Scale
+from nfsmulti.summary import Summary
+
+_SECONDS = 240.0
+
+
+def _cells(one: Setting, repeats: int = 1) -> list[PlannedCell]:
+    specs = SCENARIOS["neighbour"].cells(Scale(True))
+    return ordered(under(specs, one), repeats, seed=3, block=one.name)
+
+
+def test_bad_settings_are_refused(tmp_path: Path) -> None:
+    for words, said in (
+        (["--set", "true"], "--set and --get need a setting"),
+        (["--get", "true"], "--set and --get need a setting"),
+        (["--setting", "a=1"], "--set does not say where the value goes"),
+        (["--setting", "a=1", "--set", "echo a"], "--set does not say where the value goes"),
+        (["--setting", "a", "--set", "{a}"], "--setting 'a': write a factor like"),
+        (["--setting", "a=1,1", "--set", "{a}"], "give each value once"),
+        (["--setting", "a=1;id", "--set", "{a}"], "no quotes or shell characters"),
+        (["--setting", "workload=1", "--set", "{workload}"], "there is a factor of that name"),
+        (["--resume", "--setting", "a=1"], "--setting cannot change that"),
+    ):
+        with pytest.raises(HarnessError) as refused:
+            call_harness("run", "neighbour", *words, "--results", str(tmp_path))
+        assert said in str(refused.value), words
+
+
+def test_all_cells_under_one_value_are_a_block_of_a_repeat() -> None:
+    cells = _cells(Setting("mode", [0, 1, 2], "{mode}"), repeats=3)
+    blocks = [(cell.repeat, cell.spec.factors["mode"]) for cell in cells]
+    in_a_row = [
+        block for block, before in zip(blocks, [None, *blocks], strict=False) if block != before
+    ]
+    assert len(in_a_row) == len(set(in_a_row)) == 9
+    assert set(Counter(blocks).values()) == {3}
+    assert len({tuple(value for repeat, value in in_a_row if repeat == r) for r in (1, 2, 3)}) > 1
+
+
+def test_cells_that_differ_in_a_setting_alone_warm_up_together() -> None:
+    warm = warm_ups(_cells(Setting("mode", [0, 1, 2], "{mode}"), repeats=2))
+    workloads = [cell.spec.factors["workload"] for cell in warm]
+    assert sorted(map(str, workloads)) == ["readers", "readers-beside-writer", "writer"]
+
+
+def test_setting_is_turned_for_each_block_and_put_back(tmp_path: Path) -> None:
+    pool, state, log = tmp_path / "mount", tmp_path / "state", tmp_path / "log"
+    pool.mkdir()
+    state.write_text("7\n")
+    turn = f"echo {{mode}} >> {log}; [ {{mode}} != 1 ] || exit 3; echo {{mode}} > {state}"
+    done = run_harness(
+        *("run", "neighbour", "--pool", str(pool), "--quick", "--repeat", "2"),
+        *("--setting", "mode=0,1", "--set", turn, "--get", f"cat {state}"),
+        *("--results", str(tmp_path / "results")),
+        env={"NFSMULTI_CELL_SECONDS": "0.5"},
+        timeout=_SECONDS,
+    )
+    assert done.status == 1
+    assert "mode is put back to 7, as it was before" in done.stdout
+    assert state.read_text() == "7\n"
+    assert sorted(log.read_text().split()) == ["0", "0", "1", "1", "7"]
+    (folder,) = (tmp_path / "results/neighbour").iterdir()
+    assert not (folder / "setting.before").exists()
+    for cell in Summary.load(folder).cells:
+        failed = cell.factors["mode"] == 1
+        assert cell.status == ("failed" if failed else "done"), cell.why
+        assert not failed or (cell.why and cell.why.startswith("--set mode=1: `echo 1 >> "))
+    assert Plan.load(folder).setting == Setting("mode", [0, 1], turn, f"cat {state}")
+    assert "mode 0" in (folder / "report.md").read_text()
+
+
+def test_command_that_fails_hangs_or_does_nothing_fails_its_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(setting, "_SECONDS", 1.0)
+    state, log = tmp_path / "state", tmp_path / "log"
+    for command, said in (
+        ("echo no >&2; exit 2", r"`echo .*` failed \(2\): no"),
+        ("exec sleep 100", "did not end within 1 s"),
+        ("true", "--get then says '18'"),
+    ):
+        state.write_text("18")
+        turn = f"echo {{a}} >> {log}; [ {{a}} = 18 ] || {{ {command}; }}"
+        one = Setting("a", [8, 9], turn, f"cat {state}")
+        lines: list[str] = []
+        log.write_text("")
+        with setting.turned(one, tmp_path, lines.append) as turned:
+            for cell in _cells(one):
+                with pytest.raises(HarnessError, match=said):
+                    turned(cell)
+        assert sorted(log.read_text().split()) == ["18", "8", "9"]
+        assert lines == ["a is put back to 18, as it was before"]
+
+
+def test_without_get_the_first_value_is_put_back(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    one, lines = Setting("a", [5, 6], f"echo {{a}} >> {log}"), list[str]()
+    with pytest.raises(KeyboardInterrupt), setting.turned(one, tmp_path, lines.append):
+        raise KeyboardInterrupt
+    assert log.read_text() == "5\n"
+    assert lines == ["a is put back to 5, the first value: without --get nobody knows what it was"]
+
+
+def test_run_that_was_killed_leaves_what_is_to_be_put_back(tmp_path: Path) -> None:
+    state, lines = tmp_path / "state", list[str]()
+    state.write_text("6")
+    (tmp_path / "setting.before").write_text("4")
+    one = Setting("a", [5, 6], f"echo {{a}} > {state}", f"cat {state}")
+    with setting.turned(one, tmp_path, lines.append):
+        pass
+    assert state.read_text() == "4\n"
+
+
+def test_setting_that_cannot_be_read_or_put_back_is_said(tmp_path: Path) -> None:
+    for get, said in (
+        ("exit 4", r"--get: `exit 4` failed \(4\)"),
+        ("echo '[a] b'", "cannot be put"),
+    ):
+        one = Setting("a", [1], "echo {a}", get)
+        with pytest.raises(HarnessError, match=said), setting.turned(one, tmp_path, print):
+            raise AssertionError
+    one = Setting("a", [1], "exit 1 {a}")
+    said = r"a is NOT put back to 1: --set a=1: `exit 1 1` failed \(1\)"
+    with pytest.raises(HarnessError, match=said), setting.turned(one, tmp_path, print):
+        pass
+
+
+@pytest.mark.kernel_lab
+def test_threads_of_the_kernels_server_are_a_setting(tmp_path: Path) -> None:
+    threads = Path("/proc/fs/nfsd/threads")
+    before = threads.read_text()
+    one = Setting("threads", [1, 3], f"echo {{threads}} > {threads}", f"cat {threads}")
+    specs = SCENARIOS["neighbour"].cells(Scale(True, 2))
+    both = [spec for spec in specs if spec.factors["workload"] == "readers-beside-writer"]
+    record = made_record(tmp_path / "run", "neighbour", both, setting=one)
+    run_in_place(record, "guest", lambda: InGuest(GuestPlace()), Engine.built(), Silent())
+    assert threads.read_text() == before
+    for cell in record.cells:
+        assert cell.status == "done", cell.why
+        assert [job.name for job in cell.jobs] == ["readers"] * 4 + ["writer"]
+        assert cell.server is not None
