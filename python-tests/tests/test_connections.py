@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 import sys
 from collections.abc import Mapping
@@ -25,9 +26,10 @@ from nfsmulti.processes import find, run
 from nfsmulti.report import scaling
 from nfsmulti.report.scaling import Curve, End, knee, verdict
 from nfsmulti.run import choice, command, start
+from nfsmulti.run.cellmount import CellMount
 from nfsmulti.run.place import asked
 from nfsmulti.scenarios import OwnPool, Scale
-from nfsmulti.scenarios.connections import Choice, scenario
+from nfsmulti.scenarios.connections import WORKLOADS, Choice, scenario
 from nfsmulti.summary import Cell, Summary
 
 _SECONDS = 240.0
@@ -149,31 +151,41 @@ def test_other_transports_and_failed_counts_are_told() -> None:
     made = Maker("connections", 5)
     for transport, rate, cost in (
         ("tcp", 900e6, 50),
-        ("rdma", 990e6, 30),
+        ("rdma", 970e6, 30),
         ("tcp-mount", 450e6, 50),
     ):
         for count in (1, 4):
             factors = connections_factors(count, transport=transport)
             parts = {"10.0.0.1": 0.6, "10.0.0.2": 0.4}
             made.add(factors, read=rate * count / 4, block=65536, cpu_us=cost, paths=parts)
+    urls = "nfs://10.0.0.1/vol%201?nfsport=9,nfs://10.0.0.2/vol%201"
+    words = (
+        f"env A=b fio --ioengine=external:/e.so '--pool={urls}' --nconnect=4 --output=o --name=t"
+    )
+    made.cells = [dataclasses.replace(cell, command=words) for cell in made.cells]
     made.unrun(connections_factors(16), "failed", "cannot connect: too many")
     place = {"kind": "pool", "pool": "nas", "limits": {}, "links": {"eth0": 10**10}}
     text = report_of(dataclasses.replace(made.summary(), place=place))
     assert re.search(r"On this pool \(tcp\): no end up to nconnect=4 \(8 connections\)", text)
     assert re.search(
-        r"RDMA gives 1\.1\d? \(.*?\) times the throughput, at 0\.(60|59|61) \(.*?\) times the CPU",
+        r"RDMA gives 1\.0\d \(.*?\) times the throughput, at 0\.(60|59|61) \(.*?\) times the CPU",
         text,
     )
     assert re.search(r"the kernel's mount over TCP gives 0\.(50|49|51)", text)
     assert "Cells with nconnect=16 failed" in text
     assert "cannot connect: too many" in text
     assert "10.0.0.1 60.0, 10.0.0.2 40.0" in text
+    assert text.endswith(
+        "mount -t nfs -o vers=3,proto=tcp,nconnect=4 10.0.0.1:/vol 1 /mnt [connections]"
+        f" ioengine=external:/e.so pool={urls} nconnect=4 ```"
+    )
 
 
 # --- what is run ---
 
 
 def test_choice_makes_the_cells() -> None:
+    assert [workload.value for workload in command.Workload] == list(WORKLOADS)
     chosen = Choice((1, 8), ("tcp", "rdma"), ("4.1",), (2,), mounts=True, workload="8k-oltp")
     cells, said = scenario(chosen).own_cells(Scale(), OwnPool(urls=2, mounts=0))
     assert said == []
@@ -239,6 +251,29 @@ def test_mounts_need_a_kernel_that_knows_nfs(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(choice, "run", lambda *_, **__: call_harness("run", "nosuch"))
     with pytest.raises(HarnessError, match="this kernel has no NFS client"):
         choice.check(Choice(mounts=True), "")
+
+
+def test_mount_of_a_cell_is_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for program in ("mount", "umount"):
+        (tmp_path / program).write_text(f'#!/bin/sh\necho {program} "$@" >>{tmp_path}/said\n')
+        (tmp_path / program).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    mount = CellMount()
+    first = mount.make("nas:/vol", "vers=3,nconnect=1")
+    with pytest.raises(HarnessError, match="nconnect=4 was asked for and the mount has 1: another"):
+        mount.make("nas:/vol", "vers=3,nconnect=4")
+    mount.end()
+    mount.end()
+    said = [line.split() for line in (tmp_path / "said").read_text().splitlines()]
+    second = said[2][-1]
+    assert said == [
+        ["mount", "-t", "nfs", "-o", "vers=3,nconnect=1", "nas:/vol", first],
+        ["umount", first],
+        ["mount", "-t", "nfs", "-o", "vers=3,nconnect=4", "nas:/vol", second],
+        ["umount", second],
+    ]
+    assert not Path(first).exists()
+    assert not Path(second).exists()
 
 
 def test_pool_that_fails_under_more_connections_keeps_its_curve(tmp_path: Path) -> None:

@@ -232,3 +232,12 @@ def test_small_socket_buffers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     assert small.remedy == "sysctl -w net.ipv4.tcp_rmem='4096 16384 2500000'"
     (large,) = sockets.look("a", "10.0.0.1", 0.00001)
     assert large.level is Level.OK
+
+
+def test_links_tell_what_they_carry_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    devices = {"a": ("eth0", 10**10), "b": ("eth1", 10**9), "c": None}
+    monkeypatch.setattr(sockets, "device", devices.get)
+    (told,) = sockets.capacity(["a", "a", "b"])
+    assert "(eth0: 10 Gbit/s and eth1: 1 Gbit/s) carry 1,375 MB/s at most" in told.what
+    assert not list(sockets.capacity(["a", "c"]))
+    assert not list(sockets.capacity([]))

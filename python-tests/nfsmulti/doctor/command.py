@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from nfsmulti.doctor import machine, server
+from nfsmulti.doctor import machine, server, sockets
 from nfsmulti.doctor.finding import Finding, Level, fail
 from nfsmulti.doctor.pool import PoolPath, read_pool
 from nfsmulti.errors import HarnessError
@@ -56,3 +56,4 @@ def _look(pool: str | None) -> Iterator[Finding]:
     if trouble:
         yield fail(f"--pool: {trouble.what}", trouble.remedy or "see the pool grammar in README.md")
     yield from server.look(paths)
+    yield from sockets.capacity(path.address for path in paths if path.address)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from nfsmulti.doctor.finding import Finding, ok, warn
@@ -45,6 +45,22 @@ def device(address: str) -> tuple[str, int] | None:
     except (ValueError, LookupError, OSError):
         return None
     return (name, mbits * 10**6) if mbits > 0 else None
+
+
+def links(addresses: Iterable[str]) -> dict[str, int]:
+    """Give the devices that lead to addresses, with their rates; none where one is not known."""
+    found = [device(address) for address in addresses]
+    return dict(filter(None, found)) if all(found) else {}
+
+
+def capacity(addresses: Iterable[str]) -> Iterator[Finding]:
+    """Tell what the links to all servers carry at most, where their rates are known."""
+    if rates := links(addresses):
+        names = " and ".join(f"{name}: {rate_text(rate)}" for name, rate in rates.items())
+        yield ok(
+            f"the links to the servers ({names}) carry {sum(rates.values()) / 8e6:,.0f} MB/s at"
+            " most; ./nfsmulti run connections measures what ends it before that"
+        )
 
 
 def _rate(address: str) -> tuple[int, str]:

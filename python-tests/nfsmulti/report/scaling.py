@@ -261,7 +261,7 @@ def _untold(curve: Curve, found: Knee) -> str:
     at = chosen(curve)
     return (
         f"inconclusive: the knee may be anywhere from nconnect={found.since} to {found.at}, since"
-        f" {why}; {more}. By the means it is nconnect={at}; beyond that {limit(curve, at)}."
+        f" {why}; {more}. By the means it is nconnect={at}; there, {limit(curve, at)}."
     )
 
 

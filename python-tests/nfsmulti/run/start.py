@@ -156,8 +156,8 @@ def _place(scenario: Scenario, plan: Plan) -> dict[str, Any]:
     """Give the summary's `place`: its kind, and its limits, by place where there are several."""
     if plan.pool:
         hosts = {"hosts": [host.text for host in parse_hosts(plan.hosts)]} if plan.hosts else {}
-        links = {} if hosts else _links(plan.pool)
-        return {"kind": "pool", "pool": plan.pool, "limits": {}, **hosts, **links}
+        place = {"kind": "pool", "pool": plan.pool, "limits": {}, **hosts}
+        return place if hosts else {**place, "links": _links(plan.pool)}
     places = {name: scenario.places[name] for name in plan.places}
     kinds = dict.fromkeys(
         "lab" if isinstance(p, LabConfig) else "kernel-lab" for p in places.values()
@@ -176,10 +176,9 @@ def _place(scenario: Scenario, plan: Plan) -> dict[str, Any]:
     }
 
 
-def _links(pool: str) -> dict[str, dict[str, int]]:
+def _links(pool: str) -> dict[str, int]:
     """Give the devices that lead to a pool's servers, with their rates in bit/s, where known."""
-    found = [sockets.device(path.address) for path in read_pool(pool) if path.address]
-    return {"links": dict(filter(None, found))} if found and all(found) else {}
+    return sockets.links(path.address for path in read_pool(pool) if path.address)
 
 
 def _guest(place: GuestPlace | None) -> dict[str, Any]:

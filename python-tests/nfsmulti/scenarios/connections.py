@@ -28,7 +28,7 @@ from nfsmulti.scenarios.scenario import (
 )
 from nfsmulti.summary import Factor
 
-# What each workload gives fio, and the block size is what its name begins with.
+# What each workload gives fio; its name begins with the block size.
 WORKLOADS: Mapping[str, dict[str, Factor]] = {
     "4k-randread": {"rw": "randread", "bs": "4k"},
     "64k-read": {"rw": "read", "bs": "64k"},

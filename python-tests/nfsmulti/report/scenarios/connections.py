@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from matplotlib.axes import Axes
 
@@ -360,7 +360,7 @@ def _lines(summary: Summary, curves: list[Curve]) -> Section:
             " a kernel mount, which has 16 connections at most, and a job for fio."
         ],
         lines=[
-            f"mount -t nfs -o {','.join(options)} {server.netloc}:{server.path} {_MOUNT}",
+            f"mount -t nfs -o {','.join(options)} {server.netloc}:{unquote(server.path)} {_MOUNT}",
             "",
             "[connections]",
             *job,
