@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from nfsmulti.report import cells, texts
-from nfsmulti.stats.ratio import FEWEST, Ratio
-from nfsmulti.stats.sample import Sample
+from nfsmulti.stats.ratio import Ratio
+from nfsmulti.stats.sample import FEWEST, Sample
 from nfsmulti.summary import Cell, Factor
 from nfsmulti.units import rate_text
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from nfsmulti.report import cells, charts, conditions, hosts, texts
 from nfsmulti.report.story import Beside, Plot, Scenario, Section, Story, Table
-from nfsmulti.stats.ratio import FEWEST, Ratio
-from nfsmulti.stats.sample import Sample
+from nfsmulti.stats.ratio import Ratio
+from nfsmulti.stats.sample import FEWEST, Sample
 from nfsmulti.summary import Cell, Factor, Figures, Summary
 
 _BESIDE = "-beside-writer"
