@@ -181,6 +181,27 @@ def test_other_transports_and_failed_counts_are_told() -> None:
     )
 
 
+def test_report_of_several_hosts_counts_no_paths_and_names_their_job_file() -> None:
+    made = Maker("connections", 5)
+    for count in (1, 4):
+        made.add(connections_factors(count), read=900e6, block=65536)
+    made.cells = [
+        dataclasses.replace(
+            cell,
+            command="fio --output=/r/fio.json --client=a /r/host1.fio --client=b /r/host2.fio",
+            jobs=[dataclasses.replace(row, host=host) for row in cell.jobs for host in ("a", "b")],
+        )
+        for cell in made.cells
+    ]
+    place = {"kind": "pool", "pool": "nas", "limits": {}, "hosts": ["a", "b"]}
+    text = report_of(dataclasses.replace(made.summary(), place=place))
+    assert "on each of 2 hosts: 1 connection per job and path reaches" in text
+    assert "Below that each connection" not in text
+    assert "The job for fio is `cells/" in text
+    lines = "mount -t nfs -o vers=3,proto=tcp,nconnect=1 SERVER:/EXPORT /mnt"
+    assert text.endswith(f"host1.fio`. ``` {lines} ```")
+
+
 # --- what is run ---
 
 

@@ -353,18 +353,18 @@ def _lines(summary: Summary, curves: list[Curve]) -> Section:
     given.update({"pool": pool} if "pool" in given else {"directory": _MOUNT})
     job = [f"{name}={value}" for name, value in given.items() if name not in _OURS]
     server = urlsplit(pool.split(",")[0])
+    mount = f"mount -t nfs -o {','.join(options)} {server.netloc}:{unquote(server.path)} {_MOUNT}"
+    words = (
+        f"Of {_name(best, curves)} at nconnect={at}, which none exceeds by much: options for a"
+        " kernel mount, which has 16 connections at most"
+    )
+    if summary.place.get("hosts"):
+        file = f"`{best.cells[at][0].folder}/host1.fio`"
+        return Section("Lines to paste", [f"{words}. The job for fio is {file}."], lines=[mount])
     return Section(
         "Lines to paste",
-        [
-            f"Of {_name(best, curves)} at nconnect={at}, which none exceeds by much: options for"
-            " a kernel mount, which has 16 connections at most, and a job for fio."
-        ],
-        lines=[
-            f"mount -t nfs -o {','.join(options)} {server.netloc}:{unquote(server.path)} {_MOUNT}",
-            "",
-            "[connections]",
-            *job,
-        ],
+        [f"{words}, and a job for fio."],
+        lines=[mount, "", "[connections]", *job],
     )
 
 
