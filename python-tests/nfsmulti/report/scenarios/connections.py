@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
-from urllib.parse import unquote, urlsplit
 
 from matplotlib.axes import Axes
 
+from nfsmulti.nfs import mountwords
 from nfsmulti.report import cells, charts, conditions, hosts, scaling, texts
 from nfsmulti.report.scaling import Curve
 from nfsmulti.report.story import Plot, Scenario, Section, Story, Table
@@ -352,8 +352,9 @@ def _lines(summary: Summary, curves: list[Curve]) -> Section:
     pool = pools[0] if pools and summary.place.get("kind") == "pool" else _SERVER
     given.update({"pool": pool} if "pool" in given else {"directory": _MOUNT})
     job = [f"{name}={value}" for name, value in given.items() if name not in _OURS]
-    server = urlsplit(pool.split(",")[0])
-    mount = f"mount -t nfs -o {','.join(options)} {server.netloc}:{unquote(server.path)} {_MOUNT}"
+    path = pool.split(",")[0]
+    where = shlex.quote(mountwords.source(path))
+    mount = f"mount -t nfs -o {mountwords.ports(path, ','.join(options))} {where} {_MOUNT}"
     words = (
         f"Of {_name(best, curves)} at nconnect={at}, which none exceeds by much: options for a"
         " kernel mount, which has 16 connections at most"
