@@ -128,6 +128,14 @@ def test_other_factors_join_in() -> None:
     assert re.search(r"--nconnect=4 --iodepth=8 JOBFILE", text)
 
 
+def test_setting_of_the_server_is_no_option_of_fio() -> None:
+    summary = made_sweep(lambda factors: 100 * float(factors["threads"]), 1, threads=(1, 8))
+    place = {**summary.place, "setting": {"name": "threads", "values": [1, 8]}}
+    end = _end(report_of(dataclasses.replace(summary, place=place)))
+    assert "# on the server: threads=8 mount -t nfs" in end
+    assert "--threads" not in end
+
+
 def test_stable_is_given_once() -> None:
     def speed(factors: dict[str, Factor]) -> float:
         return 100 * (1.2 if factors["stable"] == "data_sync" else 1)

@@ -155,6 +155,7 @@ def tell(summary: Summary) -> Story:
     """Tell which settings are the best here, and which matter at all."""
     found = [sweep_model.direction_of(summary, name) for name in DIRECTIONS]
     directions = [one for one in found if one]
+    of_server = (summary.place.get("setting") or {}).get("name", "")
     return Story(
         answer=_answer(summary, directions),
         sections=[
@@ -178,7 +179,7 @@ def tell(summary: Summary) -> Story:
             "A plateau is shown where two one-sided tests (TOST) put every buffer from 32768 up"
             " within 5 % of 32768, p below 0.05.",
         ],
-        ending=[_conclusion(directions), sweep_settings.section(directions)],
+        ending=[_conclusion(directions), sweep_settings.section(directions, of_server)],
     )
 
 
