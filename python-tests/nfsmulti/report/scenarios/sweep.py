@@ -174,7 +174,7 @@ def tell(summary: Summary) -> Story:
             "A factor is said to matter where p, by Holm's correction, is below 0.05 and its best"
             " level is 2 % or more above its worst; to matter little where two one-sided tests"
             " (TOST) put each of its levels within 2 % of every other, p below 0.05. All else is"
-            " not told: that no difference was found shows nothing. A factor of an interaction that"
+            " inconclusive: finding no difference shows nothing. A factor of an interaction that"
             " matters is named there alone.",
             "A plateau is shown where two one-sided tests (TOST) put every buffer from 32768 up"
             " within 5 % of 32768, p below 0.05.",
