@@ -22,6 +22,7 @@ from nfsmulti.bench.sink import Sink
 from nfsmulti.doctor import rdma
 from nfsmulti.doctor.finding import fail
 from nfsmulti.errors import HarnessError, MissingError
+from nfsmulti.nfs import mountwords
 from nfsmulti.processes import find, run
 from nfsmulti.report import scaling
 from nfsmulti.report.scaling import Curve, End, knee, verdict
@@ -158,7 +159,7 @@ def test_other_transports_and_failed_counts_are_told() -> None:
             factors = connections_factors(count, transport=transport)
             parts = {"10.0.0.1": 0.6, "10.0.0.2": 0.4}
             made.add(factors, read=rate * count / 4, block=65536, cpu_us=cost, paths=parts)
-    urls = "nfs://10.0.0.1/vol%201?nfsport=9,nfs://10.0.0.2/vol%201"
+    urls = "nfs://10.0.0.1/vol%201?port=9,nfs://10.0.0.2/vol%201"
     words = (
         f"env A=b fio --ioengine=external:/e.so '--pool={urls}' --nconnect=4 --output=o --name=t"
     )
@@ -176,9 +177,30 @@ def test_other_transports_and_failed_counts_are_told() -> None:
     assert "cannot connect: too many" in text
     assert "10.0.0.1 60.0, 10.0.0.2 40.0" in text
     assert text.endswith(
-        "mount -t nfs -o vers=3,proto=tcp,nconnect=4 10.0.0.1:/vol 1 /mnt [connections]"
+        "mount -t nfs -o vers=3,proto=tcp,nconnect=4,port=9 '10.0.0.1:/vol 1' /mnt [connections]"
         f" ioengine=external:/e.so pool={urls} nconnect=4 ```"
     )
+
+
+def test_report_of_several_hosts_counts_no_paths_and_names_their_job_file() -> None:
+    made = Maker("connections", 5)
+    for count in (1, 4):
+        made.add(connections_factors(count), read=900e6, block=65536)
+    made.cells = [
+        dataclasses.replace(
+            cell,
+            command="fio --output=/r/fio.json --client=a /r/host1.fio --client=b /r/host2.fio",
+            jobs=[dataclasses.replace(row, host=host) for row in cell.jobs for host in ("a", "b")],
+        )
+        for cell in made.cells
+    ]
+    place = {"kind": "pool", "pool": "nas", "limits": {}, "hosts": ["a", "b"]}
+    text = report_of(dataclasses.replace(made.summary(), place=place))
+    assert "on each of 2 hosts: 1 connection per job and path reaches" in text
+    assert "Below that each connection" not in text
+    assert "The job for fio is `cells/" in text
+    lines = "mount -t nfs -o vers=3,proto=tcp,nconnect=1 SERVER:/EXPORT /mnt"
+    assert text.endswith(f"host1.fio`. ``` {lines} ```")
 
 
 # --- what is run ---
@@ -274,6 +296,18 @@ def test_mount_of_a_cell_is_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     ]
     assert not Path(first).exists()
     assert not Path(second).exists()
+
+
+def test_mount_goes_to_the_ports_of_its_path() -> None:
+    url = "nfs://[::1]/a%20b?port=9&mountport=8&rdmaport=7"
+    assert mountwords.source(url) == "[::1]:/a b"
+    for options, found in (
+        ("vers=3,proto=tcp", "vers=3,proto=tcp,port=9,mountport=8"),
+        ("vers=4.1,proto=tcp", "vers=4.1,proto=tcp,port=9"),
+        ("vers=3,proto=rdma,port=20049", "vers=3,proto=rdma,port=7,mountport=8"),
+    ):
+        assert mountwords.ports(url, options) == found
+        assert mountwords.ports("nfs://a/b", options) == options
 
 
 def test_pool_that_fails_under_more_connections_keeps_its_curve(tmp_path: Path) -> None:

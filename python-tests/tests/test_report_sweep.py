@@ -63,7 +63,7 @@ def test_what_matters_is_the_buffer_alone(flat: str) -> None:
     assert re.search(r"\| buffer \| \S+ \| 3 \| \S+ \| < 0\.001 \| < 0\.001 \| 0\.9\d+ \|", flat)
     assert "| sync x mount |" in flat
     assert re.search(r"Shown to matter little, every level within 2 % of every other: sync", flat)
-    assert "Not told" not in flat
+    assert "Inconclusive" not in flat
 
 
 def test_default_does_as_well_where_nothing_is_better(flat: str) -> None:
@@ -128,6 +128,14 @@ def test_other_factors_join_in() -> None:
     assert re.search(r"--nconnect=4 --iodepth=8 JOBFILE", text)
 
 
+def test_setting_of_the_server_is_no_option_of_fio() -> None:
+    summary = made_sweep(lambda factors: 100 * float(factors["threads"]), 1, threads=(1, 8))
+    place = {**summary.place, "setting": {"name": "threads", "values": [1, 8]}}
+    end = _end(report_of(dataclasses.replace(summary, place=place)))
+    assert "# on the server: threads=8 mount -t nfs" in end
+    assert "--threads" not in end
+
+
 def test_stable_is_given_once() -> None:
     def speed(factors: dict[str, Factor]) -> float:
         return 100 * (1.2 if factors["stable"] == "data_sync" else 1)
@@ -174,7 +182,7 @@ def test_noise_shows_no_plateau() -> None:
     text = report_of(dataclasses.replace(summary, cells=noisy))
     assert "No plateau is shown for reads" in text
     assert "For reads no factor is shown to matter." in text
-    assert re.search(r"Not told: sync \(.*?mount \(.*?buffer \(", text)
+    assert re.search(r"Inconclusive: sync \(.*?mount \(.*?buffer \(", text)
     assert "Shown to matter little" not in text
     assert "No setting is shown to be better than the default." in text
     assert "does as well" not in text

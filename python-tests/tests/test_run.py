@@ -247,7 +247,8 @@ def test_each_combination_warms_up_first_and_counts_for_nothing(
         ran.append(planned)
         cell = waiting_cell(planned)
         (tmp_path / "run" / cell.folder).mkdir(parents=True)
-        return dataclasses.replace(cell, status="done")
+        # A warm-up that fails ends nothing.
+        return dataclasses.replace(cell, status="failed" if len(ran) == 1 else "done")
 
     monkeypatch.setattr(runner, "run_cell", run_cell)
     record = made_record(tmp_path / "run", "oltp", own_cells("oltp", Scale(True))[:3], repeats=3)

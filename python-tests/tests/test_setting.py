@@ -36,6 +36,7 @@ def test_bad_settings_are_refused(tmp_path: Path) -> None:
         (["--setting", "a", "--set", "{a}"], "--setting 'a': write a factor like"),
         (["--setting", "a=1,1", "--set", "{a}"], "give each value once"),
         (["--setting", "a=1;id", "--set", "{a}"], "no quotes or shell characters"),
+        (["--setting", "a=b c,b/c", "--set", "{a}"], "--setting: several cells would be named"),
         (["--setting", "workload=1", "--set", "{workload}"], "there is a factor of that name"),
         (["--resume", "--setting", "a=1"], "--setting cannot change that"),
     ):

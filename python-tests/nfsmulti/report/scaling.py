@@ -63,8 +63,13 @@ class Curve:
         """Give the throughput with `more` : that with `fewer`."""
         return cells.ratio(self.cells[more], self.cells[fewer], cells.bandwidth)
 
-    def connections(self, count: int) -> int:
-        """Give how many connections there are: of the kernel for all jobs, or of each job."""
+    def connections(self, count: int) -> int | None:
+        """Give how many connections there are: of the kernel for all jobs, or of each job.
+
+        None where other hosts ran the jobs: which paths they used is not known.
+        """
+        if any(job.host for cell in self.cells[count] for job in cell.jobs):
+            return None
         if str(self.levels["transport"]).endswith("-mount"):
             return count
         paths = max((len(cell.paths) for cell in self.cells[count]), default=1)
@@ -73,6 +78,8 @@ class Curve:
     def words(self, count: int) -> str:
         """Name a count: "8 connections", "nconnect=2 (8 connections)"."""
         every = self.connections(count)
+        if every is None:
+            return f"{count} connection{'' if count == 1 else 's'} per job and path"
         text = "1 connection" if every == 1 else f"{every} connections"
         return text if every == count else f"nconnect={count} ({text})"
 
@@ -200,8 +207,8 @@ def limit(curve: Curve, count: int) -> str:
 def per_connection(curve: Curve, at: int) -> str:
     """Say what each connection carries below the count `at`, where a cap explains the rise."""
     below = [count for count in curve.counts if count < at]
-    rates = [_each(curve, count) for count in below]
-    if not rates or not all(rates):
+    rates = [rate for count in below if (rate := _each(curve, count))]
+    if not rates or len(rates) < len(below):
         return ""
     if curve.cap and 8 * rates[-1] >= _FULL * _LINEAR * curve.cap:
         what = f"its cap of {rate_text(curve.cap)}"
@@ -212,8 +219,9 @@ def per_connection(curve: Curve, at: int) -> str:
     return f"Below that each connection carries {texts.number(rates[-1] / 1e6)} MB/s, {what}."
 
 
-def _each(curve: Curve, count: int) -> float:
-    return curve.mean(count) / curve.connections(count)
+def _each(curve: Curve, count: int) -> float | None:
+    connections = curve.connections(count)
+    return curve.mean(count) / connections if connections else None
 
 
 def _part(value: float) -> str:
@@ -239,7 +247,7 @@ def verdict(curve: Curve) -> str:
     assert part
     assert part.low is not None
     assert part.high is not None
-    reach = "reaches" if curve.connections(found.at) == 1 else "reach"
+    reach = "reaches" if curve.connections(found.at) in (1, None) and found.at == 1 else "reach"
     words = (
         f"{curve.words(found.at)} {reach} {_part(part.value)} ({100 * part.low:.0f} to"
         f" {_part(part.high)}) of what {curve.words(last)} do ({_rate(curve, last)}); beyond that"

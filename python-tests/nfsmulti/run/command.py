@@ -75,7 +75,9 @@ def run(
     repeat: Annotated[
         int | None,
         typer.Option(
-            metavar="N", min=1, help="Runs of each cell; 3, or 2 if --quick; of connections 5."
+            metavar="N",
+            min=1,
+            help="Runs of each cell; 3, or 2 if --quick; of neighbour 5, or 3; of connections 5.",
         ),
     ] = None,
     quick: Annotated[
@@ -100,8 +102,8 @@ def run(
         str,
         typer.Option(
             metavar="NAME=V1,V2",
-            help="Cross the cells with a setting of the server, which --set turns before each block"
-            " of them: all cells under one value, in one repeat.",
+            help="Cross the cells with a setting of the server. --set changes it before each block:"
+            " all cells under one value, in one repeat.",
         ),
     ] = "",
     set_: Annotated[
@@ -117,16 +119,16 @@ def run(
         str,
         typer.Option(
             metavar="COMMAND",
-            help="Prints the setting: checked after --set, and put back at the end. Without it the"
-            " first value is.",
+            help="Prints the setting. It is checked after --set, and restored at the end; without"
+            " --get the first value is set then.",
         ),
     ] = "",
     server_command: Annotated[
         str,
         typer.Option(
             metavar="WORDS",
-            help="With --pool: words that lead to its server, as 'ssh nas'. It is asked for its CPU"
-            " time, Dirty and Cached, by `cat /proc/stat /proc/meminfo` and nothing else.",
+            help="With --pool: the command that reaches its server, such as 'ssh nas'. It runs `cat"
+            " /proc/stat /proc/meminfo` there, for CPU time, Dirty and Cached, and nothing else.",
         ),
     ] = "",
     nconnect: Annotated[

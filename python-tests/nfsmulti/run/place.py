@@ -8,13 +8,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, Self
-from urllib.parse import parse_qs, quote, unquote, urlsplit
+from urllib.parse import parse_qs, quote, urlsplit
 
 from nfsmulti.doctor.pool import pool_lines
 from nfsmulti.errors import HarnessError
 from nfsmulti.hosts import RemoteFio
 from nfsmulti.lab import Lab, LabConfig
 from nfsmulti.machine import versions
+from nfsmulti.nfs import mountwords
 from nfsmulti.run import server
 from nfsmulti.run.cellmount import CellMount
 from nfsmulti.run.server import Ask
@@ -152,8 +153,9 @@ class OnPool:
     def mounts(self, spec: CellSpec) -> list[str]:
         """Give the first of its kernel mounts, or one that is made for the cell."""
         if spec.mount_options:
-            url = urlsplit(self._urls[0])
-            return [self._mount.make(f"{url.netloc}:{unquote(url.path)}", spec.mount_options)]
+            url = self._urls[0]
+            options = mountwords.ports(url, spec.mount_options)
+            return [self._mount.make(mountwords.source(url), options)]
         return self._mounts[: spec.paths]
 
     def prepare(self, files: Mapping[str, int]) -> None:

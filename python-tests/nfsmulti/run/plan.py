@@ -136,27 +136,34 @@ def crossed(specs: Sequence[CellSpec], factors: Factors) -> list[CellSpec]:
         for spec in specs
         for extra in _combinations(factors)
     ]
-    names = Counter(name_of(cell.factors) for cell in cells)
-    if alike := [name for name, count in names.items() if count > 1]:
-        raise HarnessError(
-            f"--factors: several cells would be named {alike[0]}",
-            "name values that differ in letters, digits, '_' or '.'",
-        )
+    _check_names("--factors", cells)
     return cells
 
 
 def under(specs: Sequence[CellSpec], setting: Setting | None) -> list[CellSpec]:
-    """Give each cell once under every value of a setting. Raises HarnessError."""
+    """Give each cell once under every value of a setting. Raises HarnessError as crossed() does."""
     if setting is None:
         return list(specs)
     name = setting.name
     if any(name in spec.factors for spec in specs):
         raise HarnessError(f"--setting {name}: there is a factor of that name", "choose another")
-    return [
+    cells = [
         dataclasses.replace(spec, factors={**spec.factors, name: value})
         for spec in specs
         for value in setting.values
     ]
+    _check_names("--setting", cells)
+    return cells
+
+
+def _check_names(option: str, cells: Sequence[CellSpec]) -> None:
+    """Raise HarnessError where an option's values make two cells of one name."""
+    names = Counter(name_of(cell.factors) for cell in cells)
+    if alike := [name for name, count in names.items() if count > 1]:
+        raise HarnessError(
+            f"{option}: several cells would be named {alike[0]}",
+            "name values that differ in letters, digits, '_' or '.'",
+        )
 
 
 def ordered(

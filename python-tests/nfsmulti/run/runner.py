@@ -51,7 +51,7 @@ def _warm_up(
     """Run each combination once, shortly, for nothing; False where the place serves no more.
 
     The cell whose warm-up ended it has then failed, and is off the list. Where a warm-up fails
-    otherwise, the cell's own run says why.
+    otherwise the others go on, and the cell's own run says why.
     """
     for planned in warm_ups(waiting):
         watcher.begin(planned)
@@ -63,8 +63,6 @@ def _warm_up(
             waiting.remove(failed)
             watcher.end(record.fail(failed, f"in its warm-up: {why}"))
             return False
-        if cell.status == "failed":
-            return True
     return True
 
 

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
-from urllib.parse import unquote, urlsplit
 
-from matplotlib.axes import Axes
-
+from nfsmulti.nfs import mountwords
 from nfsmulti.report import cells, charts, conditions, hosts, scaling, texts
 from nfsmulti.report.scaling import Curve
 from nfsmulti.report.story import Plot, Scenario, Section, Story, Table
@@ -287,20 +285,11 @@ def _against_count(
     for number, curve in enumerate(curves):
         points = [(at, one) for at in curve.counts if (one := figure_of(curve, at))]
         charts.line(axes, number, _name(curve, curves), points)
-        _dots(axes, number, points)
     charts.doubling(axes, sorted({count for curve in curves for count in curve.counts}))
     charts.from_zero(axes)
     charts.legend(axes)
-    caption = (
-        f"{title} against nconnect; each repeat a dot, 95 % intervals where there are repeats."
-    )
+    caption = f"{title} against nconnect; {charts.REPEATS}."
     return Plot(name, caption, figure)
-
-
-def _dots(axes: Axes, number: int, points: Sequence[tuple[float, Sample]]) -> None:
-    found = [(x, value) for x, one in points for value in one.values if one.n > 1]
-    colour = charts.style(number)["color"]
-    axes.scatter([x for x, _ in found], [y for _, y in found], s=6, color=colour, alpha=0.5)
 
 
 def _latency_plot(curves: list[Curve], suffix: str, of_jobs: str) -> Plot:
@@ -312,12 +301,12 @@ def _latency_plot(curves: list[Curve], suffix: str, of_jobs: str) -> Plot:
         for count in curve.counts:
             rate, latency = _throughput(curve, count), _latency(curve.cells[count], 99)
             if rate and latency:
-                points.append((rate.mean, Sample((latency / 1000,))))
-        for count, (x, one) in zip(curve.counts, points, strict=False):
-            axes.annotate(
-                str(count), (x, one.mean), xytext=(5, 4), textcoords="offset points", fontsize=7,
-                color=charts.INK,
-            )  # fmt: skip
+                at = rate.mean, latency / 1000
+                points.append((at[0], Sample((at[1],))))
+                axes.annotate(
+                    str(count), at, xytext=(5, 4), textcoords="offset points", fontsize=7,
+                    color=charts.INK,
+                )  # fmt: skip
         charts.line(axes, number, _name(curve, curves), points)
     axes.set_xlim(0, 1.05 * axes.get_xlim()[1])
     axes.xaxis.set_major_locator(charts.few_ticks())
@@ -352,19 +341,20 @@ def _lines(summary: Summary, curves: list[Curve]) -> Section:
     pool = pools[0] if pools and summary.place.get("kind") == "pool" else _SERVER
     given.update({"pool": pool} if "pool" in given else {"directory": _MOUNT})
     job = [f"{name}={value}" for name, value in given.items() if name not in _OURS]
-    server = urlsplit(pool.split(",")[0])
+    path = pool.split(",")[0]
+    where = shlex.quote(mountwords.source(path))
+    mount = f"mount -t nfs -o {mountwords.ports(path, ','.join(options))} {where} {_MOUNT}"
+    words = (
+        f"Of {_name(best, curves)} at nconnect={at}, which none exceeds by much: options for a"
+        " kernel mount, which has 16 connections at most"
+    )
+    if summary.place.get("hosts"):
+        file = f"`{best.cells[at][0].folder}/host1.fio`"
+        return Section("Lines to paste", [f"{words}. The job for fio is {file}."], lines=[mount])
     return Section(
         "Lines to paste",
-        [
-            f"Of {_name(best, curves)} at nconnect={at}, which none exceeds by much: options for"
-            " a kernel mount, which has 16 connections at most, and a job for fio."
-        ],
-        lines=[
-            f"mount -t nfs -o {','.join(options)} {server.netloc}:{unquote(server.path)} {_MOUNT}",
-            "",
-            "[connections]",
-            *job,
-        ],
+        [f"{words}, and a job for fio."],
+        lines=[mount, "", "[connections]", *job],
     )
 
 

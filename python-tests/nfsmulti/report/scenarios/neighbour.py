@@ -274,7 +274,7 @@ def _level_plot(levels: Sequence[_Level]) -> list[Plot]:
     charts.bars(axes, [level.name for level in levels], series)
     charts.from_zero(axes)
     charts.legend(axes)
-    caption = f"Mean of the repeats' p{_DRAWN}, with 95 % intervals where there are repeats."
+    caption = f"Mean of the repeats' p{_DRAWN}; {charts.REPEATS}."
     return [Plot("levels", caption, figure)]
 
 

@@ -167,7 +167,7 @@ def tell(summary: Summary) -> Story:
             "buffered: a kernel mount through its page cache; direct: the same mount with O_DIRECT,"
             " all threads on it; concurrent: a connection of the pool for each thread.",
             "KB are 1024 bytes. CPU per operation is the machine's, which includes a server that"
-            " runs on it, or where that was not taken, that of fio's jobs alone. It is not told"
+            " runs on it, or where that was not taken, that of fio's jobs alone. It is missing"
             " where fio's start and end weigh too much in it.",
             "Buffered figures may be those of the client's memory: where they are beyond the link's"
             " rate, they are.",

@@ -155,6 +155,7 @@ def tell(summary: Summary) -> Story:
     """Tell which settings are the best here, and which matter at all."""
     found = [sweep_model.direction_of(summary, name) for name in DIRECTIONS]
     directions = [one for one in found if one]
+    of_server = (summary.place.get("setting") or {}).get("name", "")
     return Story(
         answer=_answer(summary, directions),
         sections=[
@@ -173,12 +174,12 @@ def tell(summary: Summary) -> Story:
             "A factor is said to matter where p, by Holm's correction, is below 0.05 and its best"
             " level is 2 % or more above its worst; to matter little where two one-sided tests"
             " (TOST) put each of its levels within 2 % of every other, p below 0.05. All else is"
-            " not told: that no difference was found shows nothing. A factor of an interaction that"
+            " inconclusive: finding no difference shows nothing. A factor of an interaction that"
             " matters is named there alone.",
             "A plateau is shown where two one-sided tests (TOST) put every buffer from 32768 up"
             " within 5 % of 32768, p below 0.05.",
         ],
-        ending=[_conclusion(directions), sweep_settings.section(directions)],
+        ending=[_conclusion(directions), sweep_settings.section(directions, of_server)],
     )
 
 

@@ -117,7 +117,7 @@ def what_matters(direction: Direction) -> str:
     words = f"{name}s: {_matter_text([_size_text(direction, *one) for one in mattering])}."
     for heading, group in (
         (f"Shown to matter little, every level within {100 * ALIKE:g} % of every other", little),
-        ("Not told", untold),
+        ("Inconclusive", untold),
     ):
         if group:
             words += f" {heading}: {texts.several([_size_text(direction, *one) for one in group])}."

@@ -61,8 +61,11 @@ class Margin:
         return self.p < _SIGNIFICANT and self.ratio.value > 1
 
 
-def section(directions: Sequence[Direction]) -> Section:
-    """Name the best settings at the report's end. Directions without a model have no say."""
+def section(directions: Sequence[Direction], of_server: str = "") -> Section:
+    """Name the best settings at the report's end. Directions without a model have no say.
+
+    `of_server` is the factor that is the server's setting, and no option of a client.
+    """
     judged = [one for one in directions if one.model and one.settings]
     title = "The best settings for this server"
     if not judged:
@@ -72,9 +75,10 @@ def section(directions: Sequence[Direction]) -> Section:
     best = _better(judged, measured, default)
     margins = [_margin(one, best[one.name], default[one.name]) for one in judged]
     words = [_verdict(margin) for margin in margins]
-    lines = ["# the default", *_lines(default)]
+    lines = ["# the default", *_lines(default, of_server)]
     if best != default:
-        lines += ["", "# the best as measured, where it is better than the default", *_lines(best)]
+        lines += ["", "# the best as measured, where it is better than the default"]
+        lines += _lines(best, of_server)
     else:
         words.append("No setting is shown to be better than the default.")
         highest = [_margin(one, measured[one.name], default[one.name]) for one in judged]
@@ -195,7 +199,7 @@ def _table(margins: Sequence[Margin], default: dict[str, Settings]) -> Table:
     return Table(headings, rows, text_columns=2 + len(names))
 
 
-def _lines(chosen: dict[str, Settings]) -> list[str]:
+def _lines(chosen: dict[str, Settings], of_server: str) -> list[str]:
     """Write settings as a mount line and as the engine's options."""
     shared = next(iter(chosen.values()))
     sizes = [
@@ -203,7 +207,7 @@ def _lines(chosen: dict[str, Settings]) -> list[str]:
         for direction, option in (("read", "rsize"), ("write", "wsize"))
         if "buffer" in chosen.get(direction, {})
     ]
-    rest = {name: value for name, value in shared.items() if name != "buffer"}
+    rest = {name: value for name, value in shared.items() if name not in ("buffer", of_server)}
     mount = ["vers=3", "proto=tcp", *sizes]
     engine = [f"--{size}" for size in sizes]
     for name, value in rest.items():
@@ -218,7 +222,9 @@ def _lines(chosen: dict[str, Settings]) -> list[str]:
         else:
             mount += [f"nconnect={value}"] if name == "nconnect" else []
             engine.append(f"--{name}={value}")
+    server = [f"# on the server: {of_server}={shared[of_server]}"] if of_server in shared else []
     return [
+        *server,
         f"mount -t nfs -o {','.join(mount)} SERVER:/EXPORT /mnt",
         f"fio --ioengine=external:./build/libnfsmulti.so --pool=nfs://SERVER/EXPORT"
         f" {' '.join(engine)} JOBFILE",
