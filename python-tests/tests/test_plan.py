@@ -193,14 +193,14 @@ def test_guest_is_as_published_or_says_what_differs(tmp_path: Path) -> None:
     assert "differs" not in _place(tmp_path, "dd")
 
 
-def test_quick_run_of_all_stories_takes_no_more_than_40_minutes() -> None:
+def test_quick_run_of_all_stories_takes_no_more_than_an_hour() -> None:
     seconds = {}
     for name, scenario in SCENARIOS.items():
         cells = ordered(scenario.cells(Scale(True)), scenario.quick_repeats, seed=1)
         guests = {n for n, place in scenario.places.items() if isinstance(place, GuestPlace)}
         seconds[name] = expected_seconds(cells, guests)
     assert seconds.pop("connections") <= 3 * 60
-    assert sum(seconds.values()) <= 40 * 60
+    assert sum(seconds.values()) <= 60 * 60
 
 
 def test_paths_of_a_pool_are_words_of_its_grammar(tmp_path: Path) -> None:

@@ -105,8 +105,8 @@ def test_pool_runs_every_cell_and_leaves_what_fio_said(tmp_path: Path, mount: st
     summary = Summary.load(folder)
     assert summary.place["kind"] == "pool"
     assert summary.ended
-    assert _statuses(folder) == {"done": 6}
-    assert {cell.repeat for cell in summary.cells} == {1, 2}
+    assert _statuses(folder) == {"done": 9}
+    assert {cell.repeat for cell in summary.cells} == {1, 2, 3}
     for cell in summary.cells:
         kept = folder / cell.folder
         assert json.loads((kept / "fio.json").read_text())["jobs"]

@@ -77,7 +77,7 @@ def run(
         typer.Option(
             metavar="N",
             min=1,
-            help="Runs of each cell; 3, or 2 if --quick; of neighbour 5, or 3; of connections 5.",
+            help="Runs of each cell; 3; of neighbour 5, or 3 if --quick; of connections 5.",
         ),
     ] = None,
     quick: Annotated[

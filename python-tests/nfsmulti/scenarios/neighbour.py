@@ -73,5 +73,4 @@ NEIGHBOUR = Scenario(
     _cells,
     _own_cells,
     repeats=5,
-    quick_repeats=3,
 )

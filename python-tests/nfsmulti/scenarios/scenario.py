@@ -126,7 +126,7 @@ class Scenario:
     cells: Callable[[Scale], list[CellSpec]]
     own_cells: Callable[[Scale, OwnPool], tuple[list[CellSpec], list[str]]]
     repeats: int = 3
-    quick_repeats: int = 2
+    quick_repeats: int = 3  # the fewest that give an interval
     probes: Callable[[Scale], dict[str, CellSpec]] = field(default=lambda _: {})
 
 
