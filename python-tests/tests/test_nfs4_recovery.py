@@ -566,6 +566,29 @@ def test_soft_goes_on_after_a_call_that_was_given_up(client4: Client4) -> None:
         keeps_nothing(server)
 
 
+def test_soft_waits_for_a_server_that_is_still_at_a_call(client4: Client4) -> None:
+    """Its waits, 3.2 s at the last, are no silence; and after them one timeo is as long as ever."""
+    delays = 6
+    reset = on(Nfs4.WRITE, Answer(act=False, reply=False, end="reset"), nth=5)
+    with ScriptedServer(reset) as server:
+        copies = list[Call]()
+
+        def is_at_work(call: Call) -> Answer | None:
+            lost = server.calls(Nfs4.WRITE)[4:5]
+            if call.procedure is not Nfs4.SEQUENCE or place(call) not in map(place, lost):
+                return None
+            copies.append(call)
+            if len(copies) == delays + 1:
+                return Answer(act=False, reply=False)
+            return Answer(status=Status4.DELAY) if len(copies) <= delays else None
+
+        server.hooks.append(is_at_work)
+        done(client4(server, timeo=3, retrans=6, soft=1, iodepth=1, **VERIFIED))
+        assert len(copies) == delays + 2
+        assert len({call.session for call in server.calls(Nfs4.WRITE)}) == 1
+        keeps_nothing(server)
+
+
 @pytest.fixture
 def paths() -> Iterator[ScriptedServer]:
     """Give a server with two addresses."""
