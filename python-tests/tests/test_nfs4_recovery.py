@@ -239,6 +239,26 @@ def test_another_session_takes_over(client4: Client4, status: Status4, reconnect
         keeps_nothing(server)
 
 
+def test_a_session_that_cannot_be_bound_is_replaced_as_well(client4: Client4) -> None:
+    """By a connection that the server knows already, where it will not bind any."""
+    with ScriptedServer() as server:
+
+        def refuse(call: Call) -> Answer | None:
+            if len(server.calls(Nfs4.WRITE)) != DEPTH:
+                return None
+            if call.procedure is Nfs4.BIND_CONN_TO_SESSION:
+                return Answer(status=Status4.NOTSUPP)
+            lost = call.procedure is Nfs4.SEQUENCE and call.session == data_session_of(server)
+            return Answer(status=Status4.SEQ_MISORDERED) if lost else None
+
+        server.hooks.append(refuse)
+        result = client4(server, **VERIFIED)
+        done(result)
+        assert said(result) == []
+        assert len({call.session for call in server.calls(Nfs4.WRITE)}) == 2
+        keeps_nothing(server)
+
+
 def test_sessions_that_the_server_has_ended(client4: Client4) -> None:
     """Those for data and for names alike; what is open stays open."""
     hook = on(Nfs4.WRITE, Answer(do=ScriptedServer.end_sessions), nth=DEPTH)
