@@ -153,6 +153,11 @@ void nfs4_ask_reclaim_complete(struct nfs4_request *request)
 	};
 }
 
+static bool bears_all(uint32_t status)
+{
+	return status != NFS4ERR_DELAY;
+}
+
 static void put_bind_conn(const struct nfs4_request *request, struct nfs4_compound *compound)
 {
 	nfs4_put_bind_conn_to_session(compound, request->session->id);
@@ -173,13 +178,14 @@ static bool bears_bind_conn(uint32_t status)
 	return status == NFS4ERR_BADSESSION || status == NFS4ERR_DEADSESSION;
 }
 
+/* One that is in doubt is destroyed next, whether it can be bound or not. */
 void nfs4_ask_bind_conn(struct nfs4_request *request, const struct nfs4_session *session)
 {
 	*request = (struct nfs4_request){
 		.operation = NFS4_BIND_CONN_TO_SESSION,
 		.put = put_bind_conn,
 		.get = get_bind_conn,
-		.bears = bears_bind_conn,
+		.bears = session->doubtful ? bears_all : bears_bind_conn,
 		.session = session,
 	};
 }
@@ -187,11 +193,6 @@ void nfs4_ask_bind_conn(struct nfs4_request *request, const struct nfs4_session 
 static void put_destroy_session(const struct nfs4_request *request, struct nfs4_compound *compound)
 {
 	nfs4_put_destroy_session(compound, request->session->id);
-}
-
-static bool bears_all(uint32_t status)
-{
-	return status != NFS4ERR_DELAY;
 }
 
 void nfs4_ask_destroy_session(struct nfs4_request *request, const struct nfs4_session *session)

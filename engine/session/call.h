@@ -38,7 +38,7 @@ struct call {
 		SLIST_ENTRY(call) next_free;
 	};
 	uint32_t xid;
-	uint32_t tries;	      /* transmissions of this xid */
+	uint32_t tries;	      /* transmissions of this xid; a copy under way is one more */
 	uint32_t delays;      /* times that the server has asked to wait */
 	uint64_t since;	      /* clock_now() when this xid was first sent; 0: not yet */
 	uint64_t last_sent;   /* when it was sent on the present channel; 0: not yet */

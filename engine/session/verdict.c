@@ -76,11 +76,15 @@ static void delay(struct session_channel *channel, struct call *call)
 	TAILQ_INSERT_TAIL(&channel->delayed, call, link);
 }
 
-/* It has been answered, so that its xid is used up; what the protocol numbers it by is not. */
+/*
+ * A delayed call goes out again by another xid, as its own has been answered; what the protocol
+ * numbers it by stays, as the server is at the first copy. Its time runs from when it may go out.
+ */
 static void repeat(struct session_channel *channel, struct call *call)
 {
 	call->xid = call_new_xid(&channel->session->calls, call);
-	call->since = channel->conn.job->now;
+	call->tries = 1;
+	call->since = call->resume_at;
 	call->last_sent = 0;
 }
 
@@ -141,8 +145,8 @@ static void answered(struct session_channel *channel, struct call *call)
 		delay(channel, call);
 		break;
 	case CALL_LATER:
-		repeat(channel, call);
 		delay(channel, call);
+		repeat(channel, call);
 		break;
 	case CALL_FAIL: call_finish(call, true, reply->result.error); break;
 	}

@@ -239,6 +239,26 @@ def test_another_session_takes_over(client4: Client4, status: Status4, reconnect
         keeps_nothing(server)
 
 
+def test_a_session_that_cannot_be_bound_is_replaced_as_well(client4: Client4) -> None:
+    """By a connection that the server knows already, where it will not bind any."""
+    with ScriptedServer() as server:
+
+        def refuse(call: Call) -> Answer | None:
+            if len(server.calls(Nfs4.WRITE)) != DEPTH:
+                return None
+            if call.procedure is Nfs4.BIND_CONN_TO_SESSION:
+                return Answer(status=Status4.NOTSUPP)
+            lost = call.procedure is Nfs4.SEQUENCE and call.session == data_session_of(server)
+            return Answer(status=Status4.SEQ_MISORDERED) if lost else None
+
+        server.hooks.append(refuse)
+        result = client4(server, **VERIFIED)
+        done(result)
+        assert said(result) == []
+        assert len({call.session for call in server.calls(Nfs4.WRITE)}) == 2
+        keeps_nothing(server)
+
+
 def test_sessions_that_the_server_has_ended(client4: Client4) -> None:
     """Those for data and for names alike; what is open stays open."""
     hook = on(Nfs4.WRITE, Answer(do=ScriptedServer.end_sessions), nth=DEPTH)
@@ -563,6 +583,29 @@ def test_soft_goes_on_after_a_call_that_was_given_up(client4: Client4) -> None:
         assert result.report is not None, result.messages
         assert len({call.session for call in server.calls(Nfs4.READ)}) > 1
         assert any(call.moved for call in server.calls(Nfs4.READ))
+        keeps_nothing(server)
+
+
+def test_soft_waits_for_a_server_that_is_still_at_a_call(client4: Client4) -> None:
+    """Its waits, 3.2 s at the last, are no silence; and after them one timeo is as long as ever."""
+    delays = 6
+    reset = on(Nfs4.WRITE, Answer(act=False, reply=False, end="reset"), nth=5)
+    with ScriptedServer(reset) as server:
+        copies = list[Call]()
+
+        def is_at_work(call: Call) -> Answer | None:
+            lost = server.calls(Nfs4.WRITE)[4:5]
+            if call.procedure is not Nfs4.SEQUENCE or place(call) not in map(place, lost):
+                return None
+            copies.append(call)
+            if len(copies) == delays + 1:
+                return Answer(act=False, reply=False)
+            return Answer(status=Status4.DELAY) if len(copies) <= delays else None
+
+        server.hooks.append(is_at_work)
+        done(client4(server, timeo=3, retrans=6, soft=1, iodepth=1, **VERIFIED))
+        assert len(copies) == delays + 2
+        assert len({call.session for call in server.calls(Nfs4.WRITE)}) == 1
         keeps_nothing(server)
 
 
