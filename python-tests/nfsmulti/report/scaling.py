@@ -144,12 +144,9 @@ def repeats_needed(curve: Curve, count: int) -> int | None:
 
     They are taken to vary as those that there are.
     """
-    gains = [gain for gain in _gains(curve, count) if gain]
-    for repeats in range(FEWEST, _MOST_REPEATS + 1):
-        later = [gain.repeated(repeats) for gain in gains if gain.above(GAIN) is None]
-        if later and all(gain and gain.above(GAIN) is not None for gain in later):
-            return repeats
-    return None
+    gains = [gain for gain in _gains(curve, count) if gain and gain.above(GAIN) is None]
+    needed = [gain.pairs_to_tell(GAIN, _MOST_REPEATS) for gain in gains]
+    return None if None in needed else max(filter(None, needed), default=None)
 
 
 @dataclass(frozen=True)

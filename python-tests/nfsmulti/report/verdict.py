@@ -93,9 +93,8 @@ def _open(ours: Ratio, limit: float) -> Judged:
     made = f"{ours.n} repeat{'' if ours.n == 1 else 's'}"
     if ours.spread is None:
         return Judged(Verdict.INCONCLUSIVE, f"{made}, and an interval takes {FEWEST}", FEWEST)
-    for n in range(max(FEWEST, ours.n + 1), _MOST_REPEATS + 1):
-        more = ours.repeated(n)
-        if more and more.above(limit) is not None:
-            return Judged(Verdict.INCONCLUSIVE, f"{made}; about {n} would tell", n)
+    needed = ours.pairs_to_tell(limit, _MOST_REPEATS)
+    if needed:
+        return Judged(Verdict.INCONCLUSIVE, f"{made}; about {needed} would tell", needed)
     why = f"{made}; more than {_MOST_REPEATS} would be needed to tell"
     return Judged(Verdict.INCONCLUSIVE, why, _MOST_REPEATS + 1)

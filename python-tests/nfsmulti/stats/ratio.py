@@ -70,6 +70,17 @@ class Ratio:
             return None
         return self._of_logs(math.log(self.value), self.spread, n)
 
+    def pairs_to_tell(self, limit: float, most: int) -> int | None:
+        """Estimate how many pairs would tell on which side of `limit` it lies.
+
+        They are taken to vary as these do. None: more than `most`, or how they vary is not known.
+        """
+        for n in range(max(FEWEST, self.n + 1), most + 1):
+            later = self.repeated(n)
+            if later and later.above(limit) is not None:
+                return n
+        return None
+
     @classmethod
     def _of_logs(cls, mean: float, spread: float | None, n: int) -> Ratio:
         if spread is None or n < FEWEST:
