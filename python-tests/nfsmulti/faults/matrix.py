@@ -530,7 +530,7 @@ GUEST = [
         GuestFault(name="address removed for 2 s", act=guest.address_removed(2.0)),
         {HARD: AGAIN, SOFT: TIMED_OUT, FAILOVER: MOVED},
         {SOFT: TIMED_OUT_LOST_OR_NOT},
-        brief=[(READ, HARD)],
+        brief=[(READ, FAILOVER)],
     ),
 ]
 
