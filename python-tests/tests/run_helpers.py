@@ -9,7 +9,7 @@ from rich.console import Console
 
 from nfsmulti.run.plan import Plan, PlannedCell, Setting, ordered, under
 from nfsmulti.run.record import Record
-from nfsmulti.scenarios import SCENARIOS, CellSpec, OwnPool, Scale
+from nfsmulti.stories import SCENARIOS, CellSpec, OwnPool, Scale
 from nfsmulti.summary import Cell
 
 QUIET = Console(quiet=True)

@@ -29,8 +29,8 @@ from nfsmulti.report.scaling import Curve, End, knee, verdict
 from nfsmulti.run import choice, command, start
 from nfsmulti.run.cellmount import CellMount
 from nfsmulti.run.place import asked
-from nfsmulti.scenarios import OwnPool, Scale
-from nfsmulti.scenarios.connections import WORKLOADS, Choice, scenario
+from nfsmulti.stories import OwnPool, Scale
+from nfsmulti.stories.connections import WORKLOADS, Choice, scenario
 from nfsmulti.summary import Cell, Summary
 
 _SECONDS = 240.0

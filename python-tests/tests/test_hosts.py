@@ -31,7 +31,7 @@ from nfsmulti.processes import Process, find, run
 from nfsmulti.run.figures import job_rows
 from nfsmulti.run.fiocommand import command
 from nfsmulti.run.onhosts import OnHosts
-from nfsmulti.scenarios import SCENARIOS, OwnPool, Scale
+from nfsmulti.stories import SCENARIOS, OwnPool, Scale
 from nfsmulti.summary import Summary
 
 _HOSTS = 4

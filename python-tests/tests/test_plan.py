@@ -23,7 +23,7 @@ from nfsmulti.run.plan import Plan, crossed, name_of, ordered
 from nfsmulti.run.progress import expected_seconds
 from nfsmulti.run.record import Record
 from nfsmulti.run.start import Request, begun, resumed
-from nfsmulti.scenarios import SCENARIOS, GuestPlace, OwnPool, Scale
+from nfsmulti.stories import SCENARIOS, GuestPlace, OwnPool, Scale
 from nfsmulti.summary import Summary
 
 

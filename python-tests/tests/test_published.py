@@ -12,7 +12,7 @@ import pytest
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import RESULTS
 from nfsmulti.report import published
-from nfsmulti.report.scenarios import SCENARIOS
+from nfsmulti.stories import SCENARIOS
 
 # Every figure of the publications, as they print it.
 _FIGURES = (
@@ -35,7 +35,7 @@ def test_every_published_figure_is_in_a_report() -> None:
     rows = [
         row
         for scenario in SCENARIOS.values()
-        for row in scenario.beside(published.nothing(scenario))
+        for row in scenario.report.beside(published.nothing(scenario.name))
     ]
     assert {row.theirs for row in rows} >= set(_FIGURES)
 

@@ -18,8 +18,8 @@ from report_helpers import report_of
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import ROOT
 from nfsmulti.report import charts, conditions, write
-from nfsmulti.report.scenarios import SCENARIOS
 from nfsmulti.stats.sample import Sample
+from nfsmulti.stories import SCENARIOS
 from nfsmulti.summary import Factor, Figures, Summary
 
 _PHONE = 390
@@ -243,7 +243,7 @@ def test_fsperf_counts_jain_where_the_run_did_not() -> None:
 
 
 def test_randread_names_the_transport_of_each_row() -> None:
-    rows = SCENARIOS["randread"].beside(made_runs.randread())
+    rows = SCENARIOS["randread"].report.beside(made_runs.randread())
     assert not [row.figure for row in rows if "NFSv4.1" not in row.figure]
 
 
@@ -504,7 +504,7 @@ def test_limits_of_several_places_are_told_in_short() -> None:
 def test_what_the_kernel_lab_does_otherwise_is_told(name: str) -> None:
     summary = made_runs.RUNS[name]()
     told = ("emulated processors", "tmpfs", "MTU", "no wire")
-    for row in SCENARIOS[name].beside(summary):
+    for row in SCENARIOS[name].report.beside(summary):
         assert not [words for words in told if words not in row.differs]
     text = report_of(summary)
     assert not [words for words in told if words not in text]

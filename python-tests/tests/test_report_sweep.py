@@ -12,7 +12,7 @@ import made_runs
 import pytest
 from report_helpers import report_of
 
-from nfsmulti.report.scenarios.sweep import SWEEP
+from nfsmulti.stories.sweep import SWEEP
 from nfsmulti.summary import Factor, Summary
 
 _BUFFERS = (16384, 32768, 65536, 131072)
@@ -152,7 +152,7 @@ def test_the_mount_line_says_with_what_it_was_measured(flat: str) -> None:
 
 def test_levels_of_further_factors_stand_beside_the_published_figures_apart() -> None:
     summary = made_sweep(lambda factors: 100 * float(factors["nconnect"]), 1, nconnect=(1, 2))
-    rows = [row for row in SWEEP.beside(summary) if row.figure.startswith("best read")]
+    rows = [row for row in SWEEP.report.beside(summary) if row.figure.startswith("best read")]
     assert [row.figure.split("; ")[-1] for row in rows] == ["nconnect 1", "nconnect 2"]
     means = [row.sample.mean for row in rows if row.sample]
     assert means[1] / means[0] == pytest.approx(2, rel=0.05)

@@ -38,7 +38,7 @@ from nfsmulti.run.inside import InGuest
 from nfsmulti.run.place import InLab, OnPool
 from nfsmulti.run.plan import Plan, PlannedCell, name_of, ordered
 from nfsmulti.run.record import Record, waiting_cell
-from nfsmulti.scenarios import SCENARIOS, CellSpec, GuestPlace, Scale
+from nfsmulti.stories import SCENARIOS, CellSpec, GuestPlace, Scale
 from nfsmulti.summary import Cell, Summary
 from nfsmulti.units import parse_rate
 

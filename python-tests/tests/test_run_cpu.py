@@ -15,7 +15,7 @@ from nfsmulti.run import cpu
 from nfsmulti.run.cell import run_cell
 from nfsmulti.run.cpu import Sample, Samples
 from nfsmulti.run.place import OnPool
-from nfsmulti.scenarios import Scale
+from nfsmulti.stories import Scale
 
 
 def _report(*milliseconds: int) -> FioReport:

@@ -21,7 +21,7 @@ from nfsmulti.run import server
 from nfsmulti.run.cell import run_cell
 from nfsmulti.run.place import OnPool
 from nfsmulti.run.progress import said
-from nfsmulti.scenarios import Scale
+from nfsmulti.stories import Scale
 from nfsmulti.summary import Cell, Server, Summary
 
 _STAT = "cpu  {0} 0 0 {1} 0 0 0 0 0 0\ncpu0 1 0 0 1 0 0 0 0 0 0\ncpu1 1 0 0 1 0 0 0 0 0 0\n"

@@ -16,7 +16,7 @@ from nfsmulti.run import setting
 from nfsmulti.run.inside import InGuest
 from nfsmulti.run.plan import Plan, PlannedCell, Setting, ordered, under, warm_ups
 from nfsmulti.run.runner import run_in_place
-from nfsmulti.scenarios import SCENARIOS, GuestPlace, Scale
+from nfsmulti.stories import SCENARIOS, GuestPlace, Scale
 from nfsmulti.summary import Summary
 
 _SECONDS = 240.0

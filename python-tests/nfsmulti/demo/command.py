@@ -37,7 +37,7 @@ from nfsmulti.report import cells
 from nfsmulti.run.cell import run_cell
 from nfsmulti.run.plan import PlannedCell
 from nfsmulti.run.record import one_line
-from nfsmulti.scenarios import CellSpec
+from nfsmulti.stories import CellSpec
 from nfsmulti.summary import Cell
 from nfsmulti.units import parse_rate, rate_text
 from nfsmulti.wholefile import write_json

@@ -16,7 +16,7 @@ from nfsmulti.hosts import RemoteFio
 from nfsmulti.lab import Fit, LabConfig, Limits
 from nfsmulti.run.place import InLab, Serving
 from nfsmulti.run.server import Ask
-from nfsmulti.scenarios import CellSpec
+from nfsmulti.stories import CellSpec
 
 
 class Place(Serving, Protocol):

@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass, field
 
-from nfsmulti.scenarios.scenario import timed
+from nfsmulti.stories.scenario import timed
 from nfsmulti.summary import Factor
 
 REPEATS = 3

@@ -7,42 +7,42 @@ of their own as well, for print. In a page, ink and ground are the page's.
 
 from __future__ import annotations
 
+import functools
 import io
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-import matplotlib as mpl
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from typing import TYPE_CHECKING, Any
 
 from nfsmulti.report.story import Plot
 from nfsmulti.stats.sample import Sample
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 MARKERS = ("o", "s", "^", "D", "v", "P")
 REPEATS = "each repeat is a dot, with 95 % intervals from three on"  # for captions
 INK, PALE = "#24292f", "#8c959f"
 _WIDTH, _HEIGHT = 5.6, 3.7  # inches; legible on a phone's width, where 10 points become 6
-mpl.rcParams.update(
-    {
-        "axes.edgecolor": PALE,
-        "axes.labelcolor": INK,
-        "axes.spines.right": False,
-        "axes.spines.top": False,
-        "axes.titlesize": 11,
-        "font.size": 10,
-        "grid.alpha": 0.3,
-        "grid.color": PALE,
-        "legend.frameon": False,
-        "svg.fonttype": "path",
-        "text.color": INK,
-        "xtick.color": INK,
-        "ytick.color": INK,
-    }
-)
+FONT_SIZE = 10  # points
+_LOOK = {
+    "axes.edgecolor": PALE,
+    "axes.labelcolor": INK,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlesize": 11,
+    "font.size": FONT_SIZE,
+    "grid.alpha": 0.3,
+    "grid.color": PALE,
+    "legend.frameon": False,
+    "svg.fonttype": "path",
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+}
 
 
 def panel(title: str, x: str, y: str) -> tuple[Figure, Axes]:
@@ -55,7 +55,7 @@ def panel(title: str, x: str, y: str) -> tuple[Figure, Axes]:
 
 def panels(title: str, rows: Sequence[int], width: float) -> tuple[Figure, list[Axes]]:
     """Give empty plots in rows of so many, each `width` inches; they share the y axis."""
-    figure = Figure(figsize=(width * max(rows), _HEIGHT * len(rows)), layout="constrained")
+    figure = _figures()(figsize=(width * max(rows), _HEIGHT * len(rows)), layout="constrained")
     grid = figure.add_gridspec(len(rows), max(rows))
     axes: list[Axes] = []
     for row, columns in enumerate(rows):
@@ -66,6 +66,16 @@ def panels(title: str, rows: Sequence[int], width: float) -> tuple[Figure, list[
             axes[-1].set_axisbelow(True)
     figure.suptitle(title, fontsize=11)
     return figure, axes
+
+
+@functools.cache
+def _figures() -> type[Figure]:
+    """Load matplotlib, which takes half a second that a run does without, and set our look."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    mpl.rcParams.update(_LOOK)
+    return Figure
 
 
 def style(number: int) -> dict[str, Any]:
@@ -147,6 +157,8 @@ def doubling(axes: Axes, values: Sequence[float]) -> None:
 
 def few_ticks() -> MaxNLocator:
     """Give whole ticks that leave room for figures of several digits."""
+    from matplotlib.ticker import MaxNLocator
+
     return MaxNLocator(5, integer=True)
 
 
@@ -158,7 +170,7 @@ def from_zero(axes: Axes, highest: float | None = None) -> None:
 def legend(axes: Axes, title: str | None = None, columns: int = 2) -> None:
     """Name the lines below the plot, where they hide nothing."""
     figure = axes.get_figure()
-    assert isinstance(figure, Figure)
+    assert figure is not None
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(
         handles, labels, title=title, loc="outside lower center", ncols=columns, fontsize=9
@@ -167,6 +179,8 @@ def legend(axes: Axes, title: str | None = None, columns: int = 2) -> None:
 
 def write(plot: Plot, folder: Path) -> str:
     """Write a plot as PNG and SVG; gives the SVG as it stands in a page."""
+    import matplotlib as mpl
+
     folder.mkdir(exist_ok=True)
     plot.figure.savefig(folder / f"{plot.name}.png", dpi=150)
     plot.figure.set_layout_engine("none")  # which has done its work

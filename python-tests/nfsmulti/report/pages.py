@@ -14,8 +14,8 @@ from markupsafe import Markup, escape
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.report import charts, conditions, hosts, server, texts, variants
-from nfsmulti.report.scenarios import SCENARIOS
-from nfsmulti.report.story import Beside, Finding, Scenario, Section, Story, Table
+from nfsmulti.report.story import Beside, Finding, Report, Section, Story, Table
+from nfsmulti.stories import SCENARIOS
 from nfsmulti.summary import Cell, Summary
 
 MARKDOWN, HTML, PLOTS = "report.md", "report.html", "plots"
@@ -34,7 +34,7 @@ def write(folder: Path) -> None:
     scenario = SCENARIOS.get(summary.scenario)
     if scenario is None:
         raise HarnessError(f"{folder}: there is no report for scenario '{summary.scenario}'")
-    values = contents(scenario, summary, conditions.load(folder))
+    values = contents(scenario.report, summary, conditions.load(folder))
     story: Story = values["story"]
     plots = [plot for section in (*story.sections, *story.ending) for plot in section.plots]
     drawn = {plot.name: Markup(charts.write(plot, folder / PLOTS)) for plot in plots}
@@ -42,21 +42,19 @@ def write(folder: Path) -> None:
         (folder / file).write_text(render(template, {**values, "drawn": drawn}))
 
 
-def contents(
-    scenario: Scenario, summary: Summary, environment: Mapping[str, Any]
-) -> dict[str, Any]:
+def contents(report: Report, summary: Summary, environment: Mapping[str, Any]) -> dict[str, Any]:
     """Give what the templates show, by name; the page needs `drawn` as well, its plots as SVG."""
-    story = variants.tell(scenario, summary) if summary.done else _NOTHING
+    story = variants.tell(report, summary) if summary.done else _NOTHING
     if by_host := hosts.section(summary):
         story = dataclasses.replace(story, sections=[*story.sections, by_host])
     if of_server := server.section(summary):
         story = dataclasses.replace(story, sections=[*story.sections, of_server])
     return {
         "summary": summary,
-        "scenario": scenario,
+        "scenario": report,
         "story": story,
-        "findings": findings_table(variants.findings(scenario, summary)),
-        "beside": beside_table(variants.beside(scenario, summary)),
+        "findings": findings_table(variants.findings(report, summary)),
+        "beside": beside_table(variants.beside(report, summary)),
         "troubles": _troubles(summary),
         "conditions": conditions.table(summary, environment),
         "place": conditions.in_short(summary),

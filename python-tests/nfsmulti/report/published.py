@@ -7,8 +7,8 @@ from pathlib import Path
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.report import conditions, pages, variants
-from nfsmulti.report.scenarios import SCENARIOS
-from nfsmulti.report.story import Scenario, Table
+from nfsmulti.report.story import Table
+from nfsmulti.stories import SCENARIOS
 from nfsmulti.summary import FILE, Summary
 
 README, REFERENCE = "README.md", "reference"
@@ -42,17 +42,17 @@ def table(found: dict[str, tuple[str, Summary]]) -> Table:
     """Lay every published finding beside that of its reference run, with the verdict."""
     rows = []
     for scenario in SCENARIOS.values():
-        name, summary = found.get(scenario.name, ("", nothing(scenario)))
+        name, summary = found.get(scenario.name, ("", nothing(scenario.name)))
         story = f"[{scenario.name}]({REFERENCE}/{name}/{pages.MARKDOWN})" if name else scenario.name
-        findings = pages.findings_table(variants.findings(scenario, summary))
+        findings = pages.findings_table(variants.findings(scenario.report, summary))
         rows += [[story, *row] for row in findings.rows]
     headings = ["report", *pages.FINDING]
     return Table(headings, rows, text_columns=len(headings))
 
 
-def nothing(scenario: Scenario) -> Summary:
+def nothing(scenario: str) -> Summary:
     """Give a run of a scenario in which nothing was run."""
-    return Summary(scenario.name, "", "", "", False, "", {}, [])
+    return Summary(scenario, "", "", "", False, "", {}, [])
 
 
 def _runs_table(found: dict[str, tuple[str, Summary]]) -> Table:

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
 
 from nfsmulti.report.texts import MISSING
 from nfsmulti.report.verdict import Judged
 from nfsmulti.stats.ratio import Ratio
 from nfsmulti.stats.sample import Sample
 from nfsmulti.summary import Summary
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -94,8 +96,8 @@ class Story:
 
 
 @dataclass(frozen=True)
-class Scenario:
-    """A published story: who measured what, and what a run of ours has to say to it.
+class Report:
+    """Who published a story and measured what, and what a run of ours has to say to it.
 
     `beside` gives all published figures, with ours where the run has them: of a run without cells
     it gives the published ones alone. `findings` are judged, and of such a run inconclusive or not
@@ -103,7 +105,6 @@ class Scenario:
     take any.
     """
 
-    name: str
     title: str
     publication: str
     factors: tuple[str, ...] | None

@@ -11,36 +11,34 @@ import dataclasses
 import re
 from collections.abc import Sequence
 
-from nfsmulti.report.story import Beside, Finding, Scenario, Section, Story
+from nfsmulti.report.story import Beside, Finding, Report, Section, Story
 from nfsmulti.summary import Cell, Factor, Summary
 
 Levels = tuple[tuple[str, Factor], ...]
 
 
-def beside(scenario: Scenario, summary: Summary) -> list[Beside]:
+def beside(report: Report, summary: Summary) -> list[Beside]:
     """Give the published figures beside ours, once for each combination of further factors."""
     return [
         dataclasses.replace(row, figure=named(row.figure, levels))
-        for levels, part in parts(scenario.factors, summary)
-        for row in scenario.beside(part)
+        for levels, part in parts(report.factors, summary)
+        for row in report.beside(part)
     ]
 
 
-def findings(scenario: Scenario, summary: Summary) -> list[Finding]:
+def findings(report: Report, summary: Summary) -> list[Finding]:
     """Give the findings, once for each combination of further factors."""
     return [
         dataclasses.replace(one, what=named(one.what, levels))
-        for levels, part in parts(scenario.factors, summary)
-        for one in scenario.findings(part)
+        for levels, part in parts(report.factors, summary)
+        for one in report.findings(part)
     ]
 
 
-def tell(scenario: Scenario, summary: Summary) -> Story:
+def tell(report: Report, summary: Summary) -> Story:
     """Tell the story, once for each combination of further factors; one cell must be done."""
     told = [
-        (levels, scenario.tell(part))
-        for levels, part in parts(scenario.factors, summary)
-        if part.done
+        (levels, report.tell(part)) for levels, part in parts(report.factors, summary) if part.done
     ]
     return Story(
         answer=[

@@ -17,7 +17,7 @@ from nfsmulti.run.place import InLab, OnPool, Serving
 from nfsmulti.run.progress import Meter, Watcher, expected_seconds
 from nfsmulti.run.record import Record
 from nfsmulti.run.runner import run_in_place
-from nfsmulti.scenarios import OWN, SCENARIOS, GuestPlace
+from nfsmulti.stories import OWN, SCENARIOS, GuestPlace
 from nfsmulti.units import duration_text
 
 

@@ -11,7 +11,7 @@ from nfsmulti.doctor import rdma
 from nfsmulti.doctor.finding import Level
 from nfsmulti.errors import HarnessError
 from nfsmulti.processes import find, run
-from nfsmulti.scenarios.connections import MOST, PROTOCOLS, VERSIONS, Choice
+from nfsmulti.stories.connections import MOST, PROTOCOLS, VERSIONS, Choice
 
 _SECONDS = 20.0
 

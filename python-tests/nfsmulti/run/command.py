@@ -20,7 +20,7 @@ from nfsmulti.paths import RESULTS, shown
 from nfsmulti.run import carry, choice, factors, start
 from nfsmulti.run import setting as settings
 from nfsmulti.run.record import Record
-from nfsmulti.scenarios import SCENARIOS
+from nfsmulti.stories import SCENARIOS
 from nfsmulti.units import duration_text
 
 _out = Console(highlight=False, soft_wrap=True)

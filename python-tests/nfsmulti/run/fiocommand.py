@@ -12,7 +12,7 @@ from nfsmulti.paths import JOBFILES
 from nfsmulti.run import cpu
 from nfsmulti.run.figures import BANDWIDTH_LOG, LATENCY_LOG
 from nfsmulti.run.place import Serving
-from nfsmulti.scenarios import CellSpec
+from nfsmulti.stories import CellSpec
 from nfsmulti.summary import Factor
 
 _POOL_NAME = "mounts"

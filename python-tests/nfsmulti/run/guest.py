@@ -17,7 +17,7 @@ from nfsmulti.lab.kernel import GuestConfig, run_in_guest
 from nfsmulti.run.plan import PlannedCell, warm_ups, warmed
 from nfsmulti.run.progress import Watcher, expected_seconds
 from nfsmulti.run.record import Record, waiting_cell
-from nfsmulti.scenarios import GuestPlace
+from nfsmulti.stories import GuestPlace
 
 # A boot may take so many times what is expected, and so much longer. A cell that hangs is ended by
 # the harness inside; this ends a guest in which that hangs too.

@@ -14,7 +14,7 @@ import shlex
 from nfsmulti.lab.kernel import Mount
 from nfsmulti.lab.limits import Limits
 from nfsmulti.processes import run
-from nfsmulti.scenarios import GuestPlace
+from nfsmulti.stories import GuestPlace
 
 SERVER = "10.77.0.1"
 _BRIDGE = "br0"

@@ -25,8 +25,8 @@ from nfsmulti.run.plan import PlannedCell
 from nfsmulti.run.record import Record
 from nfsmulti.run.runner import run_in_place
 from nfsmulti.run.server import Ask, local
-from nfsmulti.scenarios import SCENARIOS, CellSpec, GuestPlace
 from nfsmulti.signals import end_politely
+from nfsmulti.stories import SCENARIOS, CellSpec, GuestPlace
 from nfsmulti.summary import Cell
 
 # In memory: several jobs append to one file, and the shared folder keeps no order among them.

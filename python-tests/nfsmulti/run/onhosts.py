@@ -12,7 +12,7 @@ from nfsmulti.fiorun import Engine
 from nfsmulti.hosts import RemoteFio, parse_hosts
 from nfsmulti.hosts.remote import serving
 from nfsmulti.run.place import OnPool
-from nfsmulti.scenarios import CellSpec
+from nfsmulti.stories import CellSpec
 
 
 class OnHosts(OnPool):

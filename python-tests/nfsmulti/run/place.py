@@ -19,7 +19,7 @@ from nfsmulti.nfs import mountwords
 from nfsmulti.run import server
 from nfsmulti.run.cellmount import CellMount
 from nfsmulti.run.server import Ask
-from nfsmulti.scenarios import CellSpec, OwnPool
+from nfsmulti.stories import CellSpec, OwnPool
 
 _BLOCK = 1 << 20
 # What nfsmulti-pool says of a path beside its arguments.

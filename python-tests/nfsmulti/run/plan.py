@@ -15,7 +15,7 @@ from pathlib import Path
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.run.fiocommand import jobfile_jobs
-from nfsmulti.scenarios import CellSpec
+from nfsmulti.stories import CellSpec
 from nfsmulti.summary import Factor
 from nfsmulti.wholefile import write_json
 

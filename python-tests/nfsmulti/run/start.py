@@ -22,9 +22,9 @@ from nfsmulti.run import choice, environment, factors
 from nfsmulti.run.place import OnPool
 from nfsmulti.run.plan import FILE, Factors, Plan, Setting, crossed, ordered, under
 from nfsmulti.run.record import Record, now_text
-from nfsmulti.scenarios import CONNECTIONS, SCENARIOS, CellSpec, GuestPlace, Scale, Scenario
-from nfsmulti.scenarios.connections import Choice
-from nfsmulti.scenarios.connections import scenario as connections
+from nfsmulti.stories import CONNECTIONS, SCENARIOS, CellSpec, GuestPlace, Scale, Scenario
+from nfsmulti.stories.connections import Choice
+from nfsmulti.stories.connections import scenario as connections
 
 # For tests of the harness itself: every cell then takes so long.
 _CELL_SECONDS = "NFSMULTI_CELL_SECONDS"

@@ -13,10 +13,10 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pandas as pd
+if TYPE_CHECKING:
+    import pandas as pd
 
 Level = str | int | float | bool
 _FEWEST_FREEDOM = 3  # residual degrees of freedom that a model must leave
@@ -91,6 +91,7 @@ class Model:
         self._result, self.interactions = self._fit(table)
 
     def _fit(self, table: pd.DataFrame) -> tuple[Any, bool]:
+        import numpy as np
         import statsmodels.formula.api as smf  # takes two seconds to load
 
         terms = [f"C({column})" for column in self._columns.values()]
@@ -142,6 +143,8 @@ class Model:
         return self._estimate(self._row(over) - self._row(under))
 
     def _row(self, levels: Mapping[str, Level]) -> Any:
+        import numpy as np
+
         grid, rows = self._grid
         chosen = np.ones(len(grid), dtype=bool)
         for name, level in levels.items():
@@ -152,6 +155,8 @@ class Model:
     @functools.cached_property
     def _grid(self) -> tuple[pd.DataFrame, Any]:
         """All combinations of levels, and the row of each in the design matrix."""
+        import numpy as np
+        import pandas as pd
         from patsy import build_design_matrices
 
         combinations = list(itertools.product(*self.levels.values()))
@@ -160,6 +165,8 @@ class Model:
         return grid, np.asarray(rows)
 
     def _estimate(self, row: Any) -> Estimate:
+        import numpy as np
+
         variance = float(row @ np.asarray(self._result.cov_params()) @ row)
         value = float(row @ np.asarray(self._result.params))
         return Estimate(value, math.sqrt(max(variance, 0.0)), float(self._result.df_resid))

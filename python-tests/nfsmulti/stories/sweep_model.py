@@ -11,8 +11,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from nfsmulti.report import cells, texts
 from nfsmulti.report.story import Table
@@ -21,6 +20,9 @@ from nfsmulti.stats.corrections import holm
 from nfsmulti.stats.effects import Effect, Level, Model
 from nfsmulti.stats.ratio import Ratio
 from nfsmulti.summary import Summary
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 DIRECTIONS = ("read", "write")
 WORK = ("direction", "transfer")
@@ -56,6 +58,8 @@ class Direction:
 
 def direction_of(summary: Summary, name: str) -> Direction | None:
     """Take a direction's runs and fit their model; None where there are none."""
+    import pandas as pd
+
     rows = [
         {**cell.factors, "speed": math.log(speed)}
         for cell in cells.having(summary, direction=name)

@@ -1,20 +1,89 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""sio: rising thread counts on one file, by I/O mode.
+"""sio: what more threads bring, by the way in which they share one file.
+
+buffered and direct are a kernel mount, which all threads share; concurrent gives each thread a
+connection of its own. A sequential thread reads its own part of the file, round and round.
 
 Factors: mode (buffered, direct, concurrent), pattern (sequential, random), threads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from nfsmulti.lab.kernel.mounts import Mount
 from nfsmulti.report import cells, charts, conditions, texts, verdict
 from nfsmulti.report.cells import Measure
-from nfsmulti.report.story import Beside, Finding, Plot, Scenario, Section, Story, Table
+from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story, Table
 from nfsmulti.report.verdict import Judged, Verdict
 from nfsmulti.stats.ratio import Ratio
 from nfsmulti.stats.sample import Sample
-from nfsmulti.summary import Cell, Summary
+from nfsmulti.stories.scenario import OWN, CellSpec, GuestPlace, OwnPool, Scale, Scenario, timed
+from nfsmulti.summary import Cell, Factor, Summary
+
+# --- what runs ---
+
+_DIRECT = {"buffered": 0, "direct": 1}
+_THREADS, _QUICK_THREADS = (1, 2, 4, 8, 16, 32), (1, 4, 16)
+_BYTES, _QUICK_BYTES = 256 << 20, 64 << 20
+# The publication's RPCs had 32 KiB.
+_MOUNT = Mount("/mnt/tcp3", ("vers=3", "proto=tcp", "rsize=32768", "wsize=32768"))
+_GUEST_DIFFERS = (
+    "Published over a link of 1 Gbit/s with an MTU of 1500: here client and server are one emulated"
+    " machine, whose loopback has no limit.",
+    "Published with AIX as the client, whose direct I/O holds a lock for each file.",
+)
+_PLACES = {"guest": GuestPlace({"mount": (_MOUNT,)}, differs=_GUEST_DIFFERS)}
+
+
+def _cells(scale: Scale) -> list[CellSpec]:
+    return _cells_in("guest", scale, (*_DIRECT, "concurrent"), 1)
+
+
+def _own_cells(scale: Scale, pool: OwnPool) -> tuple[list[CellSpec], list[str]]:
+    modes, said = ["concurrent"], []
+    if pool.mounts:
+        modes += _DIRECT
+    else:
+        said.append("buffered and direct need a kernel mount: add its directory to the pool")
+    return _cells_in(OWN, scale, modes, pool.urls or pool.mounts), said
+
+
+def _cells_in(place: str, scale: Scale, modes: Sequence[str], paths: int) -> list[CellSpec]:
+    return [
+        _cell(place, scale, mode, pattern, threads, min(paths, threads))
+        for mode in modes
+        for pattern in _PATTERNS
+        for threads in (_QUICK_THREADS if scale.quick else _THREADS)
+    ]
+
+
+def _cell(place: str, scale: Scale, mode: str, pattern: str, threads: int, paths: int) -> CellSpec:
+    seconds = scale.seconds(3, 20)
+    size = _QUICK_BYTES if scale.quick else _BYTES
+    options: dict[str, Factor | None] = {"numjobs": threads, **timed(seconds)}
+    if pattern == "sequential":
+        options |= {"size": size // threads, "offset_increment": size // threads}
+    else:
+        options |= {"size": size}
+    options["direct"] = _DIRECT.get(mode, 1)
+    mounted = mode in _DIRECT
+    if mounted:
+        options["ioengine"] = "psync"
+    return CellSpec(
+        factors={"mode": mode, "pattern": pattern, "threads": threads},
+        place=place,
+        jobfile=f"sio-{pattern}.fio",
+        options=options,
+        seconds=seconds,
+        client="mount" if mounted else "pool",
+        mounts="mount" if mounted else "",
+        paths=1 if mounted else paths,
+        files={"sio": size},
+    )
+
+
+# --- what it tells ---
 
 _MODES = ("buffered", "direct", "concurrent")
 _PATTERNS = {"sequential": "sequential 32k", "random": "random 8k"}
@@ -254,8 +323,7 @@ def _plot(summary: Summary, pattern: str, name: str, unit: str, measure: Measure
     return Plot(f"{pattern}-{name}", caption, figure)
 
 
-SIO = Scenario(
-    name="sio",
+_REPORT = Report(
     title="sio: concurrency by I/O mode",
     publication=(
         "Published: concurrent I/O for NFS on AIX 5.3 ML-03 and a NetApp FAS880 (2005): one"
@@ -267,4 +335,8 @@ SIO = Scenario(
     beside=beside,
     tell=tell,
     findings=findings,
+)
+
+SIO = Scenario(
+    "sio", "threads, by the way they share a file", _PLACES, _cells, _own_cells, report=_REPORT
 )

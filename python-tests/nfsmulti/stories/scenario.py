@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a scenario is: combinations of factors, what fio runs for each, and where.
+"""What a scenario is: combinations of factors, what fio runs for each and where, and its report.
 
 Scenarios are data: nothing in this package starts, reads or writes anything.
 """
@@ -12,6 +12,7 @@ from typing import Literal
 
 from nfsmulti.lab.config import LabConfig
 from nfsmulti.lab.kernel.mounts import Mount
+from nfsmulti.report.story import Report
 from nfsmulti.summary import Factor
 
 # Whose NFS client a cell uses: the engine's own, on a pool; the kernel's, by the engine on mounts
@@ -116,8 +117,9 @@ class Scale:
 class Scenario:
     """A published story. `cells` gives what is run in `places`, `own_cells` what on a user's pool.
 
-    `own_cells` also says in a line each what it leaves out. `probes` gives the labs whose limits
-    are fitted to the machine, each with what is run in it without limits to see what that carries.
+    `own_cells` also says in a line each what it leaves out. `report` has what a run has to tell.
+    `probes` gives the labs whose limits are fitted to the machine, each with what is run in it
+    without limits to see what that carries.
     """
 
     name: str
@@ -125,6 +127,7 @@ class Scenario:
     places: Mapping[str, Place]
     cells: Callable[[Scale], list[CellSpec]]
     own_cells: Callable[[Scale, OwnPool], tuple[list[CellSpec], list[str]]]
+    report: Report
     repeats: int = 3
     quick_repeats: int = 3  # the fewest that give an interval
     probes: Callable[[Scale], dict[str, CellSpec]] = field(default=lambda _: {})

@@ -1,22 +1,125 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""fsperf: one reader over one path, and over several by round robin or by stripe.
+"""fsperf: one reader on one path, then with its I/O spread over two to four.
+
+The lab has the limits of the story, 9.4 Gbit/s for the link and 6.2 Gbit/s for a connection, or as
+much of them as the machine can carry. An emulated processor is far from that: the guest has an
+eightieth of them.
 
 Factors: client (nfs3, nfs4.1, mount-v3, mount-v4.1), paths, spread (job, stripe, roundrobin).
 """
 
 from __future__ import annotations
 
+import dataclasses
 from itertools import zip_longest
 
+from nfsmulti.lab.config import LabConfig
+from nfsmulti.lab.kernel.mounts import Mount
+from nfsmulti.lab.limits import Limits
 from nfsmulti.report import cells, charts, conditions, texts, verdict
-from nfsmulti.report.story import Beside, Finding, Plot, Scenario, Section, Story, Table
+from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story, Table
 from nfsmulti.report.verdict import Judged
 from nfsmulti.stats.fairness import jain
 from nfsmulti.stats.ratio import Ratio
 from nfsmulti.stats.sample import Sample
-from nfsmulti.summary import Cell, Summary
+from nfsmulti.stories.scenario import (
+    OWN,
+    CellSpec,
+    Client,
+    GuestPlace,
+    OwnPool,
+    Place,
+    Scale,
+    Scenario,
+    timed,
+)
+from nfsmulti.summary import Cell, Factor, Summary
 
-_MANY = 4
+# --- what runs ---
+
+_PATHS = 4
+_PROBE_SECONDS = 2.0
+_BYTES, _GUEST_BYTES = 2 << 30, 64 << 20
+
+
+def _mounts(version: str) -> tuple[Mount, ...]:
+    """Give a mount in each of the guest's client namespaces (run/guest_network.py)."""
+    options = (f"vers={version}", "proto=tcp")
+    return tuple(Mount(f"/mnt/v{version}-{number}", options) for number in range(1, _PATHS + 1))
+
+
+_GUEST = GuestPlace(
+    mounts={f"mount-v{version}": _mounts(version) for version in ("3", "4.1")},
+    link="118mbit",
+    per_mount="78mbit",
+)
+_LAB = LabConfig(
+    addresses=_PATHS,
+    limits=Limits(link="9400mbit", per_address="6200mbit", assured="1gbit", burst="2m"),
+)
+_PLACES: dict[str, Place] = {"lab": _LAB, "guest": _GUEST}
+
+
+def _cells(scale: Scale) -> list[CellSpec]:
+    clients = [("nfs3", "lab"), ("nfs4.1", "lab"), *((name, "guest") for name in _GUEST.mounts)]
+    return [cell for client, place in clients for cell in _cells_of(client, place, scale, _PATHS)]
+
+
+def _own_cells(scale: Scale, pool: OwnPool) -> tuple[list[CellSpec], list[str]]:
+    cells, said = [], []
+    if pool.urls:
+        cells += _cells_of(f"nfs{pool.url_version}", OWN, scale, min(_PATHS, pool.urls))
+    if pool.mounts:
+        client = f"mount-v{pool.version}" if pool.version else "mount"
+        cells += _cells_of(client, OWN, scale, min(_PATHS, pool.mounts))
+    else:
+        said.append("mount-v3 and mount-v4.1 need kernel mounts: add their directories to the pool")
+    if (most := max(pool.urls, pool.mounts)) < _PATHS:
+        said.append(f"{most + 1} to {_PATHS} paths: the pool has {most}")
+    return cells, said
+
+
+def _cells_of(client: str, place: str, scale: Scale, most: int) -> list[CellSpec]:
+    several = [2, 4] if scale.quick else range(2, most + 1)
+    counts = dict.fromkeys(min(count, most) for count in several) if most > 1 else ()
+    ways = [(1, "job")]
+    ways += [(paths, spread) for paths in counts for spread in ("stripe", "roundrobin")]
+    return [_cell(client, place, scale, paths, spread) for paths, spread in ways]
+
+
+def _cell(client: str, place: str, scale: Scale, paths: int, spread: str) -> CellSpec:
+    seconds = scale.seconds(4, 20)
+    mounted = not client.startswith("nfs")
+    size = _GUEST_BYTES if place == "guest" or scale.cell_seconds else _BYTES
+    options: dict[str, Factor | None] = {"spread": spread, "size": size, **timed(seconds)}
+    kind: Client = "mounts" if mounted else "pool"
+    return CellSpec(
+        factors={"client": client, "paths": paths, "spread": spread},
+        place=place,
+        jobfile="fsperf.fio",
+        options=options,
+        seconds=seconds,
+        client=kind,
+        query="version=4.1" if (client, place) == ("nfs4.1", "lab") else "",
+        mounts=client if mounted else "",
+        paths=paths,
+        files={"fsperf": size},
+        over_time=True,
+    )
+
+
+def _probes(scale: Scale) -> dict[str, CellSpec]:
+    seconds = scale.cell_seconds or _PROBE_SECONDS
+    cell = _cell("nfs3", "lab", scale, _PATHS, "roundrobin")
+    return {
+        "lab": dataclasses.replace(
+            cell, options={**cell.options, **timed(seconds)}, seconds=seconds, over_time=False
+        )
+    }
+
+
+# --- what it tells ---
+
 _CLIENTS = {
     "nfs3": "NFSv3 from user space",
     "nfs4.1": "NFSv4.1 from user space",
@@ -47,7 +150,7 @@ def _published(client: str) -> tuple[int, int]:
 def _most(summary: Summary, client: str) -> int:
     """Give the number of paths to hold against four: four, or the most there are."""
     counts = cells.counts(cells.having(summary, client=client), "paths")
-    return _MANY if _MANY in counts or not counts else max(counts)
+    return _PATHS if _PATHS in counts or not counts else max(counts)
 
 
 def _clients(summary: Summary) -> dict[str, str]:
@@ -56,7 +159,7 @@ def _clients(summary: Summary) -> dict[str, str]:
     return {**_CLIENTS, **{name: name for name in measured if name not in _CLIENTS}}
 
 
-def _cells(summary: Summary, client: str, paths: int, spread: str) -> list[Cell]:
+def _find(summary: Summary, client: str, paths: int, spread: str) -> list[Cell]:
     """Give the cells of one client; over one path every spread is the same."""
     if paths == 1:
         return cells.having(summary, client=client, paths=1)
@@ -64,11 +167,11 @@ def _cells(summary: Summary, client: str, paths: int, spread: str) -> list[Cell]
 
 
 def _rate(summary: Summary, client: str, paths: int, spread: str) -> Sample | None:
-    return cells.sample(_cells(summary, client, paths, spread), cells.bandwidth)
+    return cells.sample(_find(summary, client, paths, spread), cells.bandwidth)
 
 
 def _gain(summary: Summary, client: str, paths: int, spread: str) -> Ratio | None:
-    many, one = (_cells(summary, client, count, spread) for count in (paths, 1))
+    many, one = (_find(summary, client, count, spread) for count in (paths, 1))
     return cells.ratio(many, one, cells.bandwidth)
 
 
@@ -157,7 +260,7 @@ def _answer(summary: Summary, client: str) -> str:
 def _judged(summary: Summary, client: str) -> Judged:
     most, allowed = _most(summary, client), conditions.allowed(summary)
     gain = _gain(summary, client, most, "roundrobin") if most > 1 else None
-    most_here = None if allowed is None else min(allowed, _MANY)
+    most_here = None if allowed is None else min(allowed, _PATHS)
     return verdict.judge(gain, _published_ratio(client), most_here)
 
 
@@ -193,9 +296,9 @@ def _table(summary: Summary) -> Table:
     for client, paths, spread in _variants(summary):
         rate = _rate(summary, client, paths, spread)
         gain = _gain(summary, client, paths, spread) if paths > 1 else None
-        sides = [cell.read for cell in _cells(summary, client, paths, spread)]
+        sides = [cell.read for cell in _find(summary, client, paths, spread)]
         p99 = cells.latency_us(sides, 99)
-        cost = cells.sample(_cells(summary, client, paths, spread), cells.jobs_cpu_us)
+        cost = cells.sample(_find(summary, client, paths, spread), cells.jobs_cpu_us)
         rows.append([
             client, spread, str(paths), texts.mean(rate, scale=1e6), texts.cv(rate),
             texts.count(rate), gain.text if gain else texts.MISSING, texts.number(p99),
@@ -211,7 +314,7 @@ def _table(summary: Summary) -> Table:
 def _shares_table(summary: Summary) -> Table | None:
     rows = []
     for client, paths, spread in _variants(summary):
-        found = [cell for cell in _cells(summary, client, paths, spread) if cell.paths]
+        found = [cell for cell in _find(summary, client, paths, spread) if cell.paths]
         if paths == 1 or not found:
             continue
         each = zip_longest(*(cell.paths.values() for cell in found), fillvalue=0.0)
@@ -250,7 +353,7 @@ def _over_time_plot(summary: Summary, client: str) -> Plot | None:
     figure, axes = charts.panel(name, "seconds", "MB/s")
     number = 0
     for _, paths, spread in variants:
-        runs = [cell.over_time for cell in _cells(summary, client, paths, spread)]
+        runs = [cell.over_time for cell in _find(summary, client, paths, spread)]
         seconds = min(map(len, runs), default=0)
         if seconds < 2 or paths not in (1, most):
             continue
@@ -271,8 +374,7 @@ def _over_time_plot(summary: Summary, client: str) -> Plot | None:
     )
 
 
-FSPERF = Scenario(
-    name="fsperf",
+_REPORT = Report(
     title="fsperf: one reader over four paths",
     publication=(
         "Published: SAP HANA's `fsperf -t read -m throughput -f 2g -b 64k`, one process that reads"
@@ -285,4 +387,14 @@ FSPERF = Scenario(
     beside=beside,
     tell=tell,
     findings=findings,
+)
+
+FSPERF = Scenario(
+    "fsperf",
+    "one reader over several paths",
+    _PLACES,
+    _cells,
+    _own_cells,
+    probes=_probes,
+    report=_REPORT,
 )

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""sweep: the full factorial of mount options, and the best of them for this server.
+"""sweep: every combination of the mount options that people argue about, and the best of them.
+
+They run in a random order. The quick form is half of them: those whose levels' numbers add up to an
+even one. Each level of a factor then meets each level of two others equally often.
 
 Factors: direction, sync, mount (hard, soft), buffer (bytes), transfer (MB of 2^20 bytes), and
 others that were asked for.
@@ -8,13 +11,86 @@ others that were asked for.
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from nfsmulti.report import cells, texts, variants, verdict
-from nfsmulti.report.scenarios import sweep_model, sweep_plots, sweep_settings
-from nfsmulti.report.scenarios.sweep_model import DIRECTIONS, Direction
-from nfsmulti.report.story import Beside, Finding, Plot, Scenario, Section, Story, Table
+from nfsmulti.lab.config import LabConfig
+from nfsmulti.lab.limits import Limits
+from nfsmulti.report import cells, charts, texts, variants, verdict
+from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story, Table
 from nfsmulti.report.verdict import Judged, Verdict
-from nfsmulti.summary import Cell, Summary
+from nfsmulti.stats.effects import Level, Model
+from nfsmulti.stories import sweep_model, sweep_settings
+from nfsmulti.stories.scenario import OWN, CellSpec, OwnPool, Scale, Scenario
+from nfsmulti.stories.sweep_model import DIRECTIONS, Direction
+from nfsmulti.summary import Cell, Factor, Summary
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# --- what runs ---
+
+_MB = 1 << 20
+_LINK = 117e6  # bytes/s that a link of 1 Gbit/s leaves
+_TINY_TRANSFERS = (1, 2, 4)
+
+_LEVELS: dict[str, Sequence[Factor]] = {
+    "direction": ("read", "write"),
+    "sync": ("sync", "async"),
+    "mount": ("soft", "hard"),
+    "buffer": (16384, 32768, 65536, 131072),
+}
+_TRANSFERS, _QUICK_TRANSFERS = (1024, 2048, 4096), (64, 128, 256)
+
+_PLACES = {"1gbit": LabConfig(addresses=1, limits=Limits(link="1gbit"))}
+
+
+def _cells(scale: Scale) -> list[CellSpec]:
+    return _cells_in("1gbit", scale)
+
+
+def _own_cells(scale: Scale, pool: OwnPool) -> tuple[list[CellSpec], list[str]]:
+    if not pool.urls:
+        said = "a kernel mount has the options it was mounted with: give a pool of URLs"
+        return [], [said]
+    return _cells_in(OWN, scale), []
+
+
+def _cells_in(place: str, scale: Scale) -> list[CellSpec]:
+    transfers = _QUICK_TRANSFERS if scale.quick else _TRANSFERS
+    levels = {**_LEVELS, "transfer": _TINY_TRANSFERS if scale.cell_seconds else transfers}
+    numbered = itertools.product(*(range(len(values)) for values in levels.values()))
+    return [
+        _cell(place, {name: levels[name][i] for name, i in zip(levels, numbers, strict=True)})
+        for numbers in numbered
+        if not scale.quick or sum(numbers) % 2 == 0
+    ]
+
+
+def _cell(place: str, factors: dict[str, Factor]) -> CellSpec:
+    size = int(factors["transfer"]) * _MB
+    buffer, reading = factors["buffer"], factors["direction"] == "read"
+    return CellSpec(
+        factors=factors,
+        place=place,
+        jobfile="sweep.fio",
+        options={
+            "rw": factors["direction"],
+            "bs": buffer,
+            "rsize": buffer,
+            "wsize": buffer,
+            "size": size,
+            "sync": int(factors["sync"] == "sync"),
+            str(factors["mount"]): 1,
+        },
+        seconds=size / _LINK,
+        files={"sweep": size} if reading else {},
+    )
+
+
+# --- what it tells ---
 
 _TOP = 30
 _FACTORS = ("direction", "sync", "mount", "buffer", "transfer")
@@ -226,8 +302,8 @@ def _effects_section(direction: Direction) -> Section:
     words = []
     if not model.interactions:
         words.append("The runs are too few, or one factor is alone: no interactions in the model.")
-    plots: list[Plot] = [sweep_plots.main_effects(direction)]
-    pairs = sweep_plots.interactions(direction)
+    plots: list[Plot] = [main_effects(direction)]
+    pairs = interactions(direction)
     return Section(
         f"What matters for {direction.name}s",
         [sweep_model.what_matters(direction), *words],
@@ -258,8 +334,7 @@ def _top_table(summary: Summary, direction: Direction) -> Table:
     return Table(headings, rows, title, text_columns=4 + len(extras))
 
 
-SWEEP = Scenario(
-    name="sweep",
+_REPORT = Report(
     title="sweep: every mount option against every other",
     publication=(
         "Published: a full factorial of read and write, sync and async, soft and hard, rsize ="
@@ -272,4 +347,95 @@ SWEEP = Scenario(
     beside=beside,
     tell=tell,
     findings=findings,
+)
+
+
+# --- its plots ---
+
+_PANEL_WIDTH = 2.6  # inches
+_PANELS_A_ROW = 3
+
+
+def main_effects(direction: Direction) -> Plot:
+    """Draw each level's mean speed, over all other factors, with its 95 % interval."""
+    model = direction.model
+    assert model is not None
+    title = f"Main effects, {direction.name}s"
+    figure, panels = charts.panels(title, [len(direction.levels)], _PANEL_WIDTH)
+    for axes, (name, levels) in zip(panels, direction.levels.items(), strict=True):
+        _draw(axes, model, name, levels, {}, 0, None)
+        axes.axhline(_speed(model, {}), color=charts.PALE, linewidth=1, linestyle=":")
+        axes.set_xlabel(_label(name))
+    panels[0].set_ylabel("MB/s, geometric mean")
+    charts.from_zero(panels[0])
+    caption = (
+        f"{direction.name.capitalize()}s: mean speed at each level, over all levels of the other"
+        " factors, with its 95 % interval; dotted: over all."
+    )
+    return Plot(f"main-effects-{direction.name}", caption, figure, wide=True)
+
+
+def interactions(direction: Direction) -> Plot | None:
+    """Draw the mean speed of each pair of factors; None where the model has no interactions."""
+    model = direction.model
+    if model is None or not model.interactions:
+        return None
+    pairs = list(itertools.combinations(direction.levels, 2))
+    rows = [min(_PANELS_A_ROW, len(pairs) - start) for start in range(0, len(pairs), _PANELS_A_ROW)]
+    figure, panels = charts.panels(f"Interactions, {direction.name}s", rows, 1.25 * _PANEL_WIDTH)
+    for axes, (one, other) in zip(panels, pairs, strict=True):
+        across, lines = sorted((one, other), key=lambda name: -len(direction.levels[name]))
+        for number, level in enumerate(direction.levels[lines]):
+            _draw(axes, model, across, direction.levels[across], {lines: level}, number, level)
+        axes.set_xlabel(_label(across))
+        axes.set_ylabel("MB/s")
+        axes.legend(title=lines, fontsize=8, title_fontsize=8, loc="lower right")
+    charts.from_zero(panels[0])
+    caption = (
+        f"{direction.name.capitalize()}s: mean speed of two factors together, with 95 % intervals."
+        " Lines that are parallel say that the factors do not change each other's effect."
+    )
+    return Plot(f"interactions-{direction.name}", caption, figure, wide=True)
+
+
+def _draw(
+    axes: Axes,
+    model: Model,
+    name: str,
+    levels: list[Level],
+    fixed: dict[str, Level],
+    number: int,
+    label: Level | None,
+) -> None:
+    """Draw a line over the levels of one factor, the others being fixed or averaged."""
+    speeds, lows, highs = [], [], []
+    for level in levels:
+        estimate = model.mean({**fixed, name: level})
+        low, high = estimate.interval
+        speeds.append(_megabytes(estimate.value))
+        lows.append(speeds[-1] - _megabytes(low))
+        highs.append(_megabytes(high) - speeds[-1])
+    style = charts.style(number)
+    places = range(len(levels))
+    axes.errorbar(places, speeds, yerr=[lows, highs], label=label, **style)
+    axes.set_xticks(places, [str(level) for level in levels])
+    if max(len(str(level)) for level in levels) > 5:
+        axes.tick_params(axis="x", labelsize=0.8 * charts.FONT_SIZE)
+    axes.margins(x=0.2)
+
+
+def _speed(model: Model, levels: dict[str, Level]) -> float:
+    return _megabytes(model.mean(levels).value)
+
+
+def _megabytes(log: float) -> float:
+    return math.exp(log) / 1e6
+
+
+def _label(name: str) -> str:
+    return {"buffer": "buffer, bytes", "transfer": "transfer, MB"}.get(name, name)
+
+
+SWEEP = Scenario(
+    "sweep", "which settings are best for a server", _PLACES, _cells, _own_cells, report=_REPORT
 )

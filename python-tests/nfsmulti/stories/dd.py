@@ -1,20 +1,83 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""dd: one stream against five, with a client whose connections are capped and with one without.
+"""dd: one stream against several, each on a connection of its own.
+
+capped is the story's AIX client, whose connections do not get beyond a rate of their own; uncapped
+is its Linux client, for which the link alone is the limit.
 
 Factors: client (capped, uncapped), direction (write, read), streams.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from nfsmulti.lab.config import LabConfig
+from nfsmulti.lab.limits import Limits
 from nfsmulti.report import cells, charts, conditions, hosts, texts, verdict
-from nfsmulti.report.story import Beside, Finding, Plot, Scenario, Section, Story, Table
+from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story, Table
 from nfsmulti.report.verdict import Judged
 from nfsmulti.stats.ratio import Ratio
 from nfsmulti.stats.sample import Sample
-from nfsmulti.summary import Cell, Summary
+from nfsmulti.stories.scenario import OWN, CellSpec, OwnPool, Scale, Scenario, timed
+from nfsmulti.summary import Cell, Factor, Summary
 
-_STREAM_BYTES = 838_860_800
-_MANY = 5
+# --- what runs ---
+
+_STREAMS = 5
+_BYTES = 838_860_800  # dd's own: count=102400 bs=8192
+_QUICK_BYTES, _TINY_BYTES = 128 << 20, 1 << 20
+_LINK, _CAP = 118e6, 14.2e6  # bytes/s that the lab's limits leave
+
+_PLACES = {
+    "capped": LabConfig(addresses=_STREAMS, limits=Limits(link="1gbit", per_address="120mbit")),
+    "uncapped": LabConfig(addresses=_STREAMS, limits=Limits(link="1gbit")),
+}
+
+
+def _cells(scale: Scale) -> list[CellSpec]:
+    return [cell for client in _PLACES for cell in _cells_of(client, client, scale, _STREAMS)]
+
+
+def _own_cells(scale: Scale, pool: OwnPool) -> tuple[list[CellSpec], list[str]]:
+    said = "capped and uncapped are limits of the lab: your pool has its own (client=pool)"
+    return _cells_of("pool", OWN, scale, pool.paths), [said]
+
+
+def _cells_of(client: str, place: str, scale: Scale, paths: int) -> list[CellSpec]:
+    streams: Sequence[int] = (1, 2, _STREAMS) if scale.quick else range(1, _STREAMS + 1)
+    return [
+        _cell(client, place, scale, direction, count, min(count, paths))
+        for direction in ("write", "read")
+        for count in streams
+    ]
+
+
+def _cell(
+    client: str, place: str, scale: Scale, direction: str, streams: int, paths: int
+) -> CellSpec:
+    whole = not scale.quick and scale.cell_seconds is None
+    options: dict[str, Factor | None] = {"numjobs": streams}
+    if whole:
+        rate = min(streams * _CAP, _LINK) if client == "capped" else _LINK
+        size, seconds = _BYTES, streams * _BYTES / rate
+    else:
+        seconds = scale.seconds(4, 0)
+        size = _TINY_BYTES if scale.cell_seconds else _QUICK_BYTES
+        options |= {"size": size, **timed(seconds)}
+    files = {f"dd.{number}": size for number in range(streams)} if direction == "read" else {}
+    return CellSpec(
+        factors={"client": client, "direction": direction, "streams": streams},
+        place=place,
+        jobfile=f"dd-{direction}.fio",
+        options=options,
+        seconds=seconds,
+        paths=paths,
+        files=files,
+    )
+
+
+# --- what it tells ---
+
 _PUBLISHED_RATIO = 72 / 19.4
 _POOL = "pool"
 _ORIGINALS = {"capped": "AIX", "uncapped": "Linux"}
@@ -23,7 +86,7 @@ _ORIGINALS = {"capped": "AIX", "uncapped": "Linux"}
 _PUBLISHED = (
     ("capped", "write", 1, "43.20 s, 19.4 MB/s", None,
      "Ours is the cap of the lab's connections, or of your client's."),
-    ("capped", "write", _MANY, "55 s, 72 MB/s in sum", _PUBLISHED_RATIO,
+    ("capped", "write", _STREAMS, "55 s, 72 MB/s in sum", _PUBLISHED_RATIO,
      "The published sum stayed below both five times one stream and the link; here five times the"
      " cap fits into the link."),
     ("capped", "read", 1, "30.86 s, 27.2 MB/s", None,
@@ -62,7 +125,7 @@ def _client(summary: Summary, client: str) -> str:
 
 def _seconds(summary: Summary, rate: Sample, streams: int) -> float:
     """Give what every stream takes for its 838,860,800 bytes at the rate of all together."""
-    return summary.hosts * streams * _STREAM_BYTES / rate.mean
+    return summary.hosts * streams * _BYTES / rate.mean
 
 
 def _gain(summary: Summary, client: str, direction: str, streams: int) -> Ratio | None:
@@ -102,15 +165,17 @@ def _streams(summary: Summary, count: int) -> str:
 
 
 def _judged(summary: Summary) -> Judged:
-    gain = _gain(summary, _client(summary, "capped"), "write", _MANY)
+    gain = _gain(summary, _client(summary, "capped"), "write", _STREAMS)
     allowed = conditions.allowed(summary)
-    return verdict.judge(gain, _PUBLISHED_RATIO, None if allowed is None else min(allowed, _MANY))
+    return verdict.judge(
+        gain, _PUBLISHED_RATIO, None if allowed is None else min(allowed, _STREAMS)
+    )
 
 
 def findings(summary: Summary) -> list[Finding]:
     """Give the one finding: the limit is each connection's."""
     client = _client(summary, "capped")
-    gain = _gain(summary, client, "write", _MANY)
+    gain = _gain(summary, client, "write", _STREAMS)
     return [
         Finding(
             "five streams write more than one: the limit is per connection",
@@ -141,10 +206,10 @@ def tell(summary: Summary) -> Story:
 
 def _answer(summary: Summary) -> list[str]:
     client = _client(summary, "capped")
-    gain = _gain(summary, client, "write", _MANY)
+    gain = _gain(summary, client, "write", _STREAMS)
     words = []
     if gain is None:
-        words.append(f"One stream and {_MANY} were not both measured, writing ({client}).")
+        words.append(f"One stream and {_STREAMS} were not both measured, writing ({client}).")
     else:
         each = f"{on_each}," if (on_each := hosts.on_each(summary)) else ""
         where = "on this pool" if client == _POOL else "where every connection is capped"
@@ -217,8 +282,7 @@ def _plot(summary: Summary, client: str) -> Plot:
     )
 
 
-DD = Scenario(
-    name="dd",
+_REPORT = Report(
     title="dd: one stream against five",
     publication=(
         "Published: `dd` of 838,860,800 bytes in blocks of 8192, written and read back, from AIX"
@@ -231,3 +295,5 @@ DD = Scenario(
     tell=tell,
     findings=findings,
 )
+
+DD = Scenario("dd", "one stream against several", _PLACES, _cells, _own_cells, report=_REPORT)
