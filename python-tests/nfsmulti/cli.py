@@ -13,12 +13,12 @@ from nfsmulti.demo.command import demo
 from nfsmulti.doctor.command import doctor
 from nfsmulti.errors import HarnessError
 from nfsmulti.faults.command import faults
+from nfsmulti.faults.soak import soak
 from nfsmulti.fioreleases import fio_releases
 from nfsmulti.lab.commands import app as lab_app
 from nfsmulti.report.command import report
 from nfsmulti.run.command import run
 from nfsmulti.signals import end_politely
-from nfsmulti.soak.command import soak
 from nfsmulti.testrun import run_tests
 
 app = typer.Typer(

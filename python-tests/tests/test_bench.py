@@ -38,12 +38,12 @@ from nfsmulti.bench.client_cost import (
 from nfsmulti.bench.compare import CaseResult
 from nfsmulti.bench.cores import choose_cores
 from nfsmulti.bench.mount import MountBench, io_uring, our_mount, places
+from nfsmulti.bench.peer import yardstick
 from nfsmulti.bench.plot import write_comparison
 from nfsmulti.bench.report import Grid
 from nfsmulti.bench.running import Running
 from nfsmulti.bench.runs import Contender, Sample, Timing, run_fio
 from nfsmulti.bench.tables import HEADINGS, bars_grid, bars_lines, case_data, figures_grid
-from nfsmulti.bench.yardstick import yardstick
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
 from nfsmulti.stats.ratio import Ratio

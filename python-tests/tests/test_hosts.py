@@ -23,14 +23,13 @@ from engine_helpers import eventually
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.fioreport import FioReport
 from nfsmulti.fiorun import Engine
-from nfsmulti.hosts import Host, RemoteFio, parse_hosts
-from nfsmulti.hosts.jobtext import job_text
+from nfsmulti.hosts import Host, RemoteFio, job_text, parse_hosts
 from nfsmulti.lab import Lab, LabConfig
 from nfsmulti.paths import PYTHON_TESTS
 from nfsmulti.processes import Process, find, run
 from nfsmulti.run.figures import job_rows
 from nfsmulti.run.fiocommand import command
-from nfsmulti.run.onhosts import OnHosts
+from nfsmulti.run.place import OnHosts
 from nfsmulti.stories import SCENARIOS, OwnPool, Scale
 from nfsmulti.summary import Summary
 
@@ -204,7 +203,7 @@ def test_a_host_that_cannot_take_part_is_named(
     if case == "engine":
         engine, said = Engine(tmp_path / "none.so"), "none.so"
     elif case == "version":
-        monkeypatch.setattr("nfsmulti.hosts.remote.engine_version", lambda: "0.0.1")
+        monkeypatch.setattr("nfsmulti.hosts.engine_version", lambda: "0.0.1")
         said = "require_version=0.0.1"
     elif case == "pool":
         pool, said = "/no/such/folder", "/no/such/folder"

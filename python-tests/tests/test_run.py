@@ -31,7 +31,7 @@ from nfsmulti.fiorun import Engine
 from nfsmulti.lab import LabConfig
 from nfsmulti.lab.kernel import inside
 from nfsmulti.processes import Completed, Process, find, run
-from nfsmulti.run import carry, command, fitted, runner, start
+from nfsmulti.run import command, fitted, runner, start
 from nfsmulti.run.cell import run_cell
 from nfsmulti.run.guest import Teller, run_in_guests
 from nfsmulti.run.inside import InGuest
@@ -223,11 +223,11 @@ def test_dead_server_fails_its_cell_and_the_rest_goes_on(
                 killed.append("once")
             return super().trouble()
 
-    monkeypatch.setattr(carry, "InLab", Dying)
+    monkeypatch.setattr(runner, "InLab", Dying)
     specs = [spec for spec in SCENARIOS["dd"].cells(Scale(True, 2)) if _of(spec, "uncapped", 1)]
     record = made_record(tmp_path / "run", "dd", specs)
     try:
-        carry.carry_out(record, QUIET)
+        runner.carry_out(record, QUIET)
     except MissingError as error:
         missing(error)
     first, second = Summary.load(record.folder).cells
@@ -303,7 +303,7 @@ def half(tmp_path: Path, mount: str, monkeypatch: pytest.MonkeyPatch) -> Record:
                 raise HarnessError("no caps today")
             return super().__enter__()
 
-    monkeypatch.setattr(carry, "InLab", Half)
+    monkeypatch.setattr(runner, "InLab", Half)
     monkeypatch.setattr(command, "_out", QUIET)
     return made_record(tmp_path / "run", "dd", SCENARIOS["dd"].cells(Scale(True, 0.2)))
 
@@ -364,7 +364,7 @@ def test_labs_limits_are_fitted_once(
         figures = made_runs.figures(random.Random(1), 900e6, 65536, 2500)
         return dataclasses.replace(waiting_cell(planned), status="done", read=figures)
 
-    monkeypatch.setattr(carry, "InLab", Made)
+    monkeypatch.setattr(runner, "InLab", Made)
     monkeypatch.setattr(fitted, "InLab", Made)
     monkeypatch.setattr(fitted, "run_cell", probed)
     monkeypatch.setenv("NFSMULTI_CELL_SECONDS", "0.2")
@@ -375,9 +375,9 @@ def test_labs_limits_are_fitted_once(
     assert lab_cells[0].spec.place == "lab"
     record = Record.begin(tmp_path / "run", dataclasses.replace(plan, cells=lab_cells), {})
     with pytest.raises(HarnessError, match="not today"):
-        carry.carry_out(record, out)
+        runner.carry_out(record, out)
     again = Record.resume(record.folder)
-    carry.carry_out(again, out)
+    runner.carry_out(again, out)
 
     third = {"link": "3133mbit", "per_address": "2066mbit", "assured": "783mbit"}
     assert probes == ["lab-without-limits"]
@@ -400,7 +400,7 @@ def test_lab_is_measured_without_limits_before_it_has_some(tmp_path: Path) -> No
     )
     record = Record.begin(tmp_path / "run", plan, {})
     try:
-        carry.carry_out(record, QUIET)
+        runner.carry_out(record, QUIET)
     except MissingError as error:
         missing(error)
     assert {str(cell.factors["client"]): cell.status for cell in record.cells} == {

@@ -18,18 +18,14 @@ from rich.console import Console
 
 from nfsmulti import paths
 from nfsmulti.errors import HarnessError, MissingError
+from nfsmulti.faults import soak_jobs
+from nfsmulti.faults.soak import Meter, Passes, Totals, schedule, soak
 from nfsmulti.fiorun import Engine, Fio, FioResult, Option
 from nfsmulti.lab import Lab
 from nfsmulti.lab.faults import FaultKind, Faults
 from nfsmulti.lab.network import Network
 from nfsmulti.lab.state import live
 from nfsmulti.processes import Identity, Process, run
-from nfsmulti.soak import jobs
-from nfsmulti.soak.command import soak
-from nfsmulti.soak.meter import Meter
-from nfsmulti.soak.passes import Passes
-from nfsmulti.soak.schedule import schedule
-from nfsmulti.soak.totals import Totals
 
 _READ: dict[str, Option] = {"rw": "read", "bs": "4k", "size": "64k", "filename": "f"}
 
@@ -107,11 +103,11 @@ def test_a_path_that_is_cut_off_is_connected_to_anew(
 
 
 def test_what_is_not_what_was_written_is_found(tmp_path: Path) -> None:
-    job = jobs.Job("f", "job", rate=1 << 20, held=False)
+    job = soak_jobs.Job("f", "job", rate=1 << 20, held=False)
     file = tmp_path / "f"
 
     def status(*words: str, round_number: int = 7) -> int | None:
-        argv = ["fio", *jobs.comparison(job, str(file), 1, round_number), *words]
+        argv = ["fio", *soak_jobs.comparison(job, str(file), 1, round_number), *words]
         return run(argv, timeout=60, cwd=tmp_path).status
 
     assert status("--rw=write", "--do_verify=0") == 0

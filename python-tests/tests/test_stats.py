@@ -15,10 +15,9 @@ from scipy import stats
 
 from nfsmulti.report import cells
 from nfsmulti.report.verdict import Judged, Verdict, beyond, judge, weakest
-from nfsmulti.stats.fairness import jain
 from nfsmulti.stats.percentiles import merged, percentile_us
 from nfsmulti.stats.ratio import Ratio
-from nfsmulti.stats.sample import Sample
+from nfsmulti.stats.sample import Sample, jain
 from nfsmulti.summary import Cell, Figures
 
 _FIGURE = st.floats(min_value=1e-3, max_value=1e6)

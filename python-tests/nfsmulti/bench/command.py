@@ -36,13 +36,12 @@ from nfsmulti.bench.client_cost import (
 from nfsmulti.bench.compare import CaseResult
 from nfsmulti.bench.cores import choose_cores
 from nfsmulti.bench.memory import memory_line
-from nfsmulti.bench.peer import peer_fio
+from nfsmulti.bench.peer import WHAT, peer_fio
+from nfsmulti.bench.peer import yardstick as build_yardstick
 from nfsmulti.bench.report import Report, command_text, now, setting
 from nfsmulti.bench.running import Running
 from nfsmulti.bench.runs import FULL, QUICK, Contender, Sample, Timing, command
 from nfsmulti.bench.tables import COLUMNS, RATIOS, calls_lines, sweep_grid
-from nfsmulti.bench.yardstick import WHAT
-from nfsmulti.bench.yardstick import yardstick as build_yardstick
 from nfsmulti.errors import MissingError
 from nfsmulti.fiorun import Engine
 from nfsmulti.lab import kernel

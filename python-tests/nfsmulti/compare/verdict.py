@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from nfsmulti.compare.runs import Figure, Pair
-from nfsmulti.stats.corrections import holm
+from nfsmulti.stats.effects import holm
 from nfsmulti.stats.ratio import Ratio
 
 _SIGNIFICANT = 0.05

@@ -155,6 +155,18 @@ def doubling(axes: Axes, values: Sequence[float]) -> None:
     axes.minorticks_off()
 
 
+def logarithmic(axes: Axes) -> None:
+    """Make both axes logarithmic, ticks at 1, 2 and 5 of each decade, as whole numbers."""
+    from matplotlib.ticker import LogLocator
+
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.set_major_formatter("{x:,.0f}")
+    axes.minorticks_off()
+
+
 def few_ticks() -> MaxNLocator:
     """Give whole ticks that leave room for figures of several digits."""
     from matplotlib.ticker import MaxNLocator

@@ -17,7 +17,7 @@ from rich.console import Console
 from nfsmulti import report
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import RESULTS, shown
-from nfsmulti.run import carry, choice, factors, start
+from nfsmulti.run import choice, factors, runner, start
 from nfsmulti.run import setting as settings
 from nfsmulti.run.record import Record
 from nfsmulti.stories import SCENARIOS
@@ -302,7 +302,7 @@ def _begin_all(names: list[str], begin: Callable[[str], Record]) -> list[Record]
 def _carry_out_all(records: list[Record], again: str) -> int:
     """Carry out runs one after the other; gives the exit status. `again` resumes them all."""
     if len(records) > 1:
-        seconds = sum(carry.expected(record) for record in records)
+        seconds = sum(runner.expected(record) for record in records)
         _out.print(f"{len(records)} scenarios, about {duration_text(seconds)}")
     status = 0
     for record in records:
@@ -322,7 +322,7 @@ def _one(record: Record) -> int:
         _out.print(f"  left out: {line}", markup=False)
     status = 0
     try:
-        carry.carry_out(record, _out)
+        runner.carry_out(record, _out)
     except HarnessError as error:
         print(f"nfsmulti: {error}", file=sys.stderr)
         status = 1

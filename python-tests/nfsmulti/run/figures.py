@@ -11,8 +11,8 @@ from typing import Any
 
 from nfsmulti.fioreport import ConnectionStats, Direction, FioReport, shares
 from nfsmulti.hosts import Host
-from nfsmulti.stats.fairness import jain
 from nfsmulti.stats.percentiles import percentile_us
+from nfsmulti.stats.sample import jain
 from nfsmulti.summary import Figures, JobRow
 
 BANDWIDTH_LOG, LATENCY_LOG = "bw", "latency"

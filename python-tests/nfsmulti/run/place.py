@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Where fio runs: in a lab that is started for it, or on a pool of the user."""
+"""Where fio runs: in a lab that is started for it, or on a user's pool, by one host or several."""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -12,7 +13,8 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 from nfsmulti.doctor.pool import pool_lines
 from nfsmulti.errors import HarnessError
-from nfsmulti.hosts import RemoteFio
+from nfsmulti.fiorun import Engine
+from nfsmulti.hosts import RemoteFio, parse_hosts, serving
 from nfsmulti.lab import Lab, LabConfig
 from nfsmulti.machine import versions
 from nfsmulti.nfs import mountwords
@@ -240,3 +242,44 @@ def write_files(folder: Path, files: Mapping[str, int]) -> None:
         with file.open("wb") as out:
             for begin in range(0, size, _BLOCK):
                 out.write(block[: min(_BLOCK, size - begin)])
+
+
+class OnHosts(OnPool):
+    """The pool `text` on `hosts`, each of which runs all jobs of a cell.
+
+    Its servers are started and the hosts checked when it is entered; what they say is kept in
+    `folder`.
+    """
+
+    def __init__(
+        self, text: str, hosts: str, engine: Engine, folder: Path, server_command: str = ""
+    ):
+        super().__init__(text, server_command)
+        self._text, self._folder = text, folder
+        self.remote = self._fio = RemoteFio(parse_hosts(hosts), engine)
+        self._servers = contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
+        with contextlib.ExitStack() as servers:
+            servers.enter_context(serving(self._fio.hosts, self._folder))
+            self._fio.check(self._folder / "check", self._text)
+            self._servers = servers.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._servers.close()
+
+    def pool(self, spec: CellSpec) -> str:
+        """Give as many paths as the jobs of all hosts use."""
+        return super().pool(self._of_all(spec))
+
+    def mounts(self, spec: CellSpec) -> list[str]:
+        """Give as many mounts as the jobs of all hosts use, or the one that all are to use."""
+        return super().mounts(spec if spec.client == "mount" else self._of_all(spec))
+
+    def servers(self) -> list[str]:
+        """Give the paths, and the hosts."""
+        return [*super().servers(), *(f"client {host.text}" for host in self._fio.hosts)]
+
+    def _of_all(self, spec: CellSpec) -> CellSpec:
+        return dataclasses.replace(spec, paths=spec.paths * len(self._fio.hosts))

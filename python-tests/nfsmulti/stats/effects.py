@@ -170,3 +170,12 @@ class Model:
         variance = float(row @ np.asarray(self._result.cov_params()) @ row)
         value = float(row @ np.asarray(self._result.params))
         return Estimate(value, math.sqrt(max(variance, 0.0)), float(self._result.df_resid))
+
+
+def holm(probabilities: Sequence[float]) -> list[float]:
+    """Give Holm's corrected p of each of several tests, in their order."""
+    from statsmodels.stats.multitest import multipletests  # takes seconds to load
+
+    if not probabilities:
+        return []
+    return [float(p) for p in multipletests(probabilities, method="holm")[1]]

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""One figure, measured several times."""
+"""One figure, measured several times, or shared by several."""
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 FEWEST = 3  # repeats that an interval takes
@@ -52,3 +53,14 @@ class Sample:
 
         half = float(stats.sem(self.values) * stats.t.ppf(0.975, self.n - 1))
         return self.mean - half, self.mean + half
+
+
+def jain(shares: Collection[float]) -> float:
+    """Give Jain's index of shares: 1 where all are equal, 1/n where one has all.
+
+    R. Jain, D. Chiu, W. Hawe, DEC-TR-301, 1984. Raises ValueError where nothing is shared.
+    """
+    squares = math.fsum(share * share for share in shares)
+    if not squares:
+        raise ValueError("nothing is shared")
+    return math.fsum(shares) ** 2 / (len(shares) * squares)

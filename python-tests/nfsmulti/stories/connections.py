@@ -24,8 +24,7 @@ from nfsmulti.nfs import mountwords
 from nfsmulti.report import cells, charts, conditions, hosts, scaling, texts
 from nfsmulti.report.scaling import Curve
 from nfsmulti.report.story import Plot, Report, Section, Story, Table
-from nfsmulti.stats.fairness import jain
-from nfsmulti.stats.sample import Sample
+from nfsmulti.stats.sample import Sample, jain
 from nfsmulti.stories.scenario import (
     OWN,
     CellSpec,

@@ -19,9 +19,8 @@ from nfsmulti.lab.limits import Limits
 from nfsmulti.report import cells, charts, conditions, texts, verdict
 from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story, Table
 from nfsmulti.report.verdict import Judged
-from nfsmulti.stats.fairness import jain
 from nfsmulti.stats.ratio import Ratio
-from nfsmulti.stats.sample import Sample
+from nfsmulti.stats.sample import Sample, jain
 from nfsmulti.stories.scenario import (
     OWN,
     CellSpec,

@@ -272,13 +272,13 @@ def _curve(summary: Summary, kinds: list[str]) -> Plot:
                     textcoords="offset points", fontsize=7, color=charts.INK,
                 )  # fmt: skip
         charts.line(axes, number, _KINDS[kind], points)
-    axes.set_xlim(0, axes.get_xlim()[1])
-    axes.xaxis.set_major_locator(charts.few_ticks())
-    charts.from_zero(axes)
+    charts.logarithmic(axes)
     charts.legend(axes, columns=3)
-    return Plot(
-        "curve", "Median read response against IOPS; the numbers are the concurrency.", figure
+    caption = (
+        "Median read response against IOPS, both on logarithmic axes; the numbers are the"
+        " concurrency."
     )
+    return Plot("curve", caption, figure)
 
 
 def _cost_plot(summary: Summary, kinds: list[str]) -> Plot:

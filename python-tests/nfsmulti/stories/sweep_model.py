@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 from nfsmulti.report import cells, texts
 from nfsmulti.report.story import Table
 from nfsmulti.report.verdict import Judged, Verdict
-from nfsmulti.stats.corrections import holm
-from nfsmulti.stats.effects import Effect, Level, Model
+from nfsmulti.stats.effects import Effect, Level, Model, holm
 from nfsmulti.stats.ratio import Ratio
 from nfsmulti.summary import Summary
 

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""fio on several hosts: its servers started by ssh where none answers, checked, and driven."""
+"""Runs on several hosts at once, by fio's own client/server mode."""
 
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import re
+import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,10 +15,105 @@ from pathlib import Path
 from nfsmulti.errors import HarnessError
 from nfsmulti.fioreport import FioReport
 from nfsmulti.fiorun import Engine, FioProcess, FioResult, Options, words_of
-from nfsmulti.hosts.host import Host
-from nfsmulti.hosts.jobtext import job_text
 from nfsmulti.machine import engine_version
 from nfsmulti.processes import Process
+
+PORT = 8765  # fio's own
+_CONNECT_SECONDS = 3.0
+_FORM = re.compile(
+    r"(?:(?P<user>[^@\s]+)@)?(?:\[(?P<six>[^]\s]+)\]|(?P<name>[^][:\s@]+))(?::(?P<port>\d+))?"
+)
+
+
+@dataclass(frozen=True)
+class Host:
+    """A machine that jobs run on. `login` is how ssh names it, `port` that of its fio --server."""
+
+    name: str
+    login: str
+    port: int = PORT
+
+    @property
+    def text(self) -> str:
+        """How people name it: with its port where that is not fio's own."""
+        name = f"[{self.name}]" if ":" in self.name else self.name
+        return name if self.port == PORT else f"{name}:{self.port}"
+
+    @property
+    def client_option(self) -> str:
+        """How fio's --client names it (fio(1), "CLIENT / SERVER")."""
+        return f"{'ip6' if ':' in self.name else 'ip'}:{self.name},{self.port}"
+
+    @property
+    def server_option(self) -> str:
+        """How its own fio --server names where it listens: all addresses."""
+        return f"{'ip6:::' if ':' in self.name else 'ip:0.0.0.0'},{self.port}"
+
+    def serves(self) -> bool:
+        """Tell whether something listens where its fio --server would; blocks up to 3 seconds."""
+        with contextlib.suppress(OSError):
+            socket.create_connection((self.name, self.port), _CONNECT_SECONDS).close()
+            return True
+        return False
+
+
+def parse_hosts(text: str) -> list[Host]:
+    """Read HOST[:PORT],…, where HOST is [USER@]NAME, an address, or [an IPv6 address].
+
+    Raises HarnessError naming the word that is none.
+    """
+    hosts = [_parse(word.strip()) for word in text.split(",")]
+    ends = [(host.name, host.port) for host in hosts]
+    for host, end in zip(hosts, ends, strict=True):
+        if ends.count(end) > 1:
+            raise HarnessError(f"--hosts: {host.text} is there twice")
+    return hosts
+
+
+def _parse(word: str) -> Host:
+    match = _FORM.fullmatch(word)
+    port = int(match["port"] or PORT) if match else 0
+    if match is None or not 1 <= port <= 65535:
+        raise HarnessError(f"--hosts: '{word}' is no HOST[:PORT]", "as --hosts=alpha,10.0.0.2:8765")
+    if match["six"]:
+        with contextlib.suppress(ValueError):
+            return _made(match["user"], str(ipaddress.IPv6Address(match["six"])), port)
+        raise HarnessError(f"--hosts: '{match['six']}' is no IPv6 address")
+    return _made(match["user"], match["name"], port)
+
+
+def _made(user: str | None, name: str, port: int) -> Host:
+    return Host(name, f"{user}@{name}" if user else name, port)
+
+
+_Job = Mapping[str, str]
+
+
+def job_text(jobs: Mapping[str, _Job], number: int) -> str:
+    """Give the job file of the host `number`, counted from 0, with these jobs."""
+    lines = ["; written by ./nfsmulti run --hosts"]
+    for name, options in jobs.items():
+        own = {"unique_filename": "0", **options, **_names(options, number)}
+        lines += [f"[{name}]", *(f"{key}={value}" for key, value in own.items())]
+    return "\n".join([*lines, ""])
+
+
+def _names(options: _Job, number: int) -> dict[str, str]:
+    """Give the names of the files that a host's jobs write; readers share theirs."""
+    if options.get("rw", options.get("readwrite", "read")) in ("read", "randread"):
+        return {}
+    key = "filename" if "filename" in options else "filename_format"
+    names = options.get(key, "$jobname.$jobnum.$filenum").split(":")
+    return {key: ":".join(_own_name(one, number) for one in names)}
+
+
+def _own_name(name: str, number: int) -> str:
+    folder, slash, last = name.rpartition("/")
+    return f"{folder}{slash}host{number + 1}-{last}"
+
+
+# --- the servers, and fio driven on them ---
+
 
 _START_SECONDS = 60.0
 _PROBE_SECONDS = 60.0

@@ -1,0 +1,350 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""./nfsmulti soak: writes and verifies over real servers while their paths fail and return."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from operator import itemgetter
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from nfsmulti.errors import HarnessError
+from nfsmulti.faults import soak_jobs
+from nfsmulti.faults.soak_jobs import GROUPS, JOBS, Direction
+from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult
+from nfsmulti.lab import Lab, LabConfig
+from nfsmulti.lab.faults import FaultKind, Faults
+from nfsmulti.machine import versions
+from nfsmulti.paths import RESULTS, shown
+from nfsmulti.processes import run
+
+# --- which path fails when ---
+
+
+# Seconds: between the beginnings of faults, and how long each kind lasts, from … to.
+_GAP = (0.2, 2.0)
+_LASTS = {
+    FaultKind.KILL: (0.2, 3.0),
+    FaultKind.STOP: (0.5, 4.0),
+    FaultKind.DROP: (0.5, 4.0),
+    FaultKind.ADDRESS: (0.5, 3.0),
+    FaultKind.RESET: (0.0, 0.0),
+}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One fault: `begin` and `end` are seconds since the beginning of its pass."""
+
+    begin: float
+    end: float
+    path: int
+    kind: FaultKind
+
+
+def schedule(seed: int, number: int, seconds: float, paths: int) -> list[Fault]:
+    """Give the faults of pass `number`, in the order of their beginnings.
+
+    At any time at least one path has none; all are over after `seconds`. The same arguments give
+    the same faults.
+    """
+    draw = random.Random(f"{seed}/{number}")
+    whole_from = [0.0] * paths
+    faults: list[Fault] = []
+    now = draw.uniform(*_GAP)
+    while now < seconds:
+        kind = draw.choice(list(_LASTS))
+        end = min(now + draw.uniform(*_LASTS[kind]), seconds)
+        whole = [path for path in range(paths) if whole_from[path] < now]
+        if len(whole) > 1:
+            path = draw.choice(whole)
+            whole_from[path] = end
+            faults.append(Fault(now, end, path, kind))
+        now += draw.uniform(*_GAP)
+    return faults
+
+
+# --- what was done and found ---
+
+
+_LOST = re.compile(r"(\d+) bytes of \"[^\"]*\" may be lost")
+
+
+@dataclass
+class Totals:
+    """Sums so far. `troubles` are the things that must not be, in words; `lost` are bytes."""
+
+    ios: int = 0
+    written: int = 0
+    verified: int = 0
+    compared: int = 0
+    reissues: int = 0
+    retransmissions: int = 0
+    reconnects: int = 0
+    rewritten: int = 0
+    lost: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
+    troubles: list[str] = field(default_factory=list)
+
+    @property
+    def good(self) -> bool:
+        """Whether every byte that was written has been read back, and nothing else went wrong."""
+        return not self.troubles and not self.lost and 0 < self.written == self.verified
+
+    def add(self, name: str, result: FioResult) -> None:
+        """Count what one fio did; what it says against itself is a trouble."""
+        for line in result.stats:
+            self.ios += line.read_ops + line.write_ops
+            self.reissues += line.reissues
+            self.retransmissions += line.retransmissions
+            self.reconnects += line.reconnects
+            self.rewritten += line.rewritten_bytes
+        if result.report is not None:
+            self.written += result.report.bytes("write")
+            self.verified += result.report.bytes("read")
+        self.lost += sum(int(number) for number in _LOST.findall(result.messages))
+        if result.status != 0:
+            how = "did not end" if result.status is None else f"status {result.status}"
+            said = "\n  ".join(result.messages.splitlines()[-8:])
+            self.troubles.append(f"{name}: fio: {how} ({result.folder})\n  {said}")
+
+    def table(self) -> Table:
+        """Give them for people."""
+        table = Table(show_header=False)
+        for name, value in self.as_dict().items():
+            if isinstance(value, int):
+                table.add_row(name, f"{value:,}")
+        for kind, count in sorted(self.faults.items()):
+            table.add_row(f"  {kind}", f"{count:,}")
+        return table
+
+    def as_dict(self) -> dict[str, object]:
+        """Give them by what they are, for a file."""
+        return {
+            "I/Os": self.ios,
+            "bytes written": self.written,
+            "bytes verified": self.verified,
+            "bytes compared at the server": self.compared,
+            "bytes held and written again": self.rewritten,
+            "bytes lost, as reported": self.lost,
+            "calls reissued on other paths": self.reissues,
+            "retransmissions": self.retransmissions,
+            "reconnects": self.reconnects,
+            "faults injected": self.faults.total(),
+            "faults": dict(sorted(self.faults.items())),
+            "troubles": self.troubles,
+        }
+
+
+class Meter(Progress):
+    """One bar over all passes. A context manager."""
+
+    def __init__(self, console: Console):
+        columns = TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn()
+        super().__init__(*columns, console=console, transient=True)
+        self._task = self.add_task("starting the lab", total=None)
+
+    def expect(self, seconds: float) -> None:
+        """Say how many seconds the passes take together."""
+        self.update(self._task, total=seconds)
+
+    def show(self, what: str, done: float) -> None:
+        """Say what goes on, `done` seconds of the passes being over."""
+        self.update(self._task, description=what, completed=done)
+
+
+# --- the passes ---
+
+
+_STEP_SECONDS = 0.1  # between two looks at the clock and at the fios
+_OPEN_SECONDS = 60.0
+_END_SECONDS = 60.0  # for what is left to be done once all paths are whole
+_COMPARE_SECONDS = 120.0
+
+
+class Passes:
+    """Runs rounds of two passes, one that writes and one that reads, and counts into `totals`.
+
+    `seconds` is how long paths fail in a pass. Files are opened while all paths are whole: names
+    are not retried, whatever `hard` says of data.
+    """
+
+    def __init__(
+        self,
+        lab: Lab,
+        fio: Fio,
+        folder: Path,
+        totals: Totals,
+        meter: Meter,
+        *,
+        seed: int,
+        seconds: int,
+    ):
+        self._lab, self._fio, self._folder = lab, fio, folder
+        self._totals, self._meter = totals, meter
+        self._seed, self._seconds = seed, seconds
+        self._faults = Faults(lab)
+        self.version = "3"  # of NFS
+        self._files = [lab.export_dir / job.name for job in JOBS]
+
+    def run(self, rounds: int) -> None:
+        """Run them all; ends early where one has failed, which `totals` tells then."""
+        self._meter.expect(2 * rounds * self._seconds)
+        for job, file in zip(JOBS, self._files, strict=True):  # for the first round, as for others
+            file.touch()
+            run(["truncate", f"--size={job.size(self._seconds)}", str(file)], timeout=10).check()
+        for number in range(rounds):
+            self._pass(2 * number, "write", number)
+            if not self._totals.troubles:
+                self._pass(2 * number + 1, "read", number)
+            if not self._totals.troubles:
+                self._compare(number)
+            if self._totals.troubles:
+                return
+
+    def _pass(self, number: int, direction: Direction, round_number: int) -> None:
+        faults = schedule(self._seed, number, self._seconds, self._lab.config.addresses)
+        folder = self._folder / f"{number:03}-{direction}"
+        name = f"round {round_number + 1}, {direction}"
+        with ExitStack() as stack:
+            stack.callback(self._faults.end_all)
+            touched = self._touched()
+            fios = {
+                group.name: stack.enter_context(
+                    self._fio.start(
+                        folder / group.name,
+                        pool=self._pool(),
+                        options=soak_jobs.options(group, direction, round_number),
+                        arguments=soak_jobs.arguments(group, direction, self._seconds),
+                    )
+                )
+                for group in GROUPS
+            }
+            _write_schedule(faults, folder / "faults.json")
+            self._await_first_io(list(fios.values()), touched)
+            self._break_paths(faults, list(fios.values()), name, number * self._seconds)
+            self._faults.end_all()
+            deadline = time.monotonic() + _END_SECONDS
+            for group, process in fios.items():
+                result = process.result(max(deadline - time.monotonic(), 0))
+                self._totals.add(f"{name}, {group}", result)
+
+    def _pool(self) -> str:
+        version = None if self.version == "3" else self.version
+        count = self._lab.config.addresses
+        return ",".join(self._lab.path(number, version=version) for number in range(count))
+
+    def _touched(self) -> list[int]:
+        """Give when each file was last written or read, at the server."""
+        status = [file.stat() for file in self._files]
+        return [max(one.st_mtime_ns, one.st_atime_ns) for one in status]
+
+    def _await_first_io(self, fios: Sequence[FioProcess], before: list[int]) -> None:
+        """Wait until each job has moved data: it has opened its file on all paths then."""
+        deadline = time.monotonic() + _OPEN_SECONDS
+        while any(map(int.__eq__, before, self._touched())):
+            if time.monotonic() > deadline or not all(process.running for process in fios):
+                return  # the fio's status will tell
+            time.sleep(_STEP_SECONDS)
+
+    def _break_paths(
+        self, faults: list[Fault], fios: Sequence[FioProcess], name: str, done: float
+    ) -> None:
+        """Let paths fail and return as the schedule says, while any fio runs."""
+        begins = [(fault.begin, True, fault) for fault in faults]
+        ends = [(fault.end, False, fault) for fault in faults]
+        steps = sorted([*begins, *ends], key=itemgetter(0))
+        start = time.monotonic()
+        broken: dict[int, FaultKind] = {}
+        for moment, begin, fault in steps:
+            while (now := time.monotonic() - start) < moment:
+                what = ", ".join(f"{path}: {kind}" for path, kind in sorted(broken.items()))
+                self._meter.show(f"{name}: {what or 'all paths are whole'}", done + now)
+                time.sleep(min(_STEP_SECONDS, moment - now))
+            if not any(process.running for process in fios):
+                return
+            if not begin:
+                self._faults.end(fault.path)
+                broken.pop(fault.path, None)
+            elif self._faults.begin(fault.kind, fault.path):
+                self._totals.faults[fault.kind] += 1
+                broken[fault.path] = fault.kind
+
+    def _compare(self, round_number: int) -> None:
+        """Read the files where the servers keep them, without NFS, and count what is right."""
+        for job, file in zip(JOBS, self._files, strict=True):
+            words = soak_jobs.comparison(job, str(file), self._seconds, round_number)
+            done = run(["fio", *words], timeout=_COMPARE_SECONDS)
+            if done.status == 0:
+                self._totals.compared += job.size(self._seconds)
+            else:
+                said = "\n  ".join((done.stderr + done.stdout).splitlines()[:8])
+                self._totals.troubles.append(f"{file.name} is not what was written:\n  {said}")
+
+
+def _write_schedule(faults: list[Fault], file: Path) -> None:
+    file.write_text(json.dumps([asdict(fault) for fault in faults], indent="\t") + "\n")
+
+
+# --- the command ---
+
+
+# A round is a pass that writes and one that reads; a round is about a minute with what is between.
+_PASS_SECONDS = 25
+
+
+def soak(
+    minutes: Annotated[int, typer.Option(min=1, help="How long: a round takes a minute.")] = 20,
+    seed: Annotated[int, typer.Option(help="Which faults: the same seed, the same ones.")] = 1,
+    paths: Annotated[int, typer.Option(min=2, max=16, help="Server addresses.")] = 4,
+    nfsvers: Annotated[Literal["3", "4.1", "4.2"], typer.Option(help="Version of NFS.")] = "3",
+    results: Annotated[Path | None, typer.Option(help="Where to leave the fios' words.")] = None,
+) -> None:
+    """Write and verify on real servers while their paths fail and return at random.
+
+    Servers are killed, stopped and started again; packets are dropped, addresses removed,
+    connections reset; one path is always whole. Four jobs have failover=1, a fifth waits (hard).
+    Exit status 0: every byte that was written has been read back as it was, and nothing was lost.
+    """
+    out = Console(highlight=False)
+    folder = (results or RESULTS / "soak" / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}").absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.iterdir()):
+        raise HarnessError(f"{shown(folder)} is not empty", "name another --results")
+    totals = Totals()
+    begin = time.monotonic()
+    try:
+        with Meter(out) as meter, Lab(LabConfig(addresses=paths)) as lab:
+            fio = Fio(Engine.built(), enter=lab.command([]))
+            passes = Passes(lab, fio, folder, totals, meter, seed=seed, seconds=_PASS_SECONDS)
+            passes.version = nfsvers
+            passes.run(minutes)
+    except KeyboardInterrupt:
+        totals.troubles.append("interrupted")
+    except (SystemExit, HarnessError) as stop:
+        totals.troubles.append(f"ended early: {stop}")
+        raise
+    finally:
+        seconds = time.monotonic() - begin
+        run = {"minutes": minutes, "seed": seed, "paths": paths, "seconds": round(seconds, 1)}
+        summary = {"versions": versions(), "nfsvers": nfsvers, **run, **totals.as_dict()}
+        (folder / "soak.json").write_text(json.dumps(summary, indent="\t") + "\n")
+    out.print(totals.table())
+    for trouble in totals.troubles:
+        out.print(trouble, markup=False, soft_wrap=True)
+    found = "every byte is what was written" if totals.good else "NOT every byte is accounted for"
+    out.print(f"seed {seed}, {seconds:.0f} s: {found}. {shown(folder)} holds each fio's words.")
+    raise typer.Exit(0 if totals.good else 1)
