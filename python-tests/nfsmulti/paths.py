@@ -23,3 +23,8 @@ def shown(path: Path) -> str:
         return str(path.relative_to(Path.cwd()))
     except ValueError:
         return str(path)
+
+
+def portable(text: str) -> str:
+    """Take this machine's folder out of the paths in a text."""
+    return text.replace(f"{ROOT}/", "")

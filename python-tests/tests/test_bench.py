@@ -40,13 +40,13 @@ from nfsmulti.bench.cores import choose_cores
 from nfsmulti.bench.mount import MountBench, io_uring, our_mount, places
 from nfsmulti.bench.peer import yardstick
 from nfsmulti.bench.plot import write_comparison
-from nfsmulti.bench.report import Grid
 from nfsmulti.bench.running import Running
 from nfsmulti.bench.runs import Contender, Sample, Timing, run_fio
 from nfsmulti.bench.tables import HEADINGS, bars_grid, bars_lines, case_data, figures_grid
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
 from nfsmulti.stats.ratio import Ratio
+from nfsmulti.tables import Table
 
 _SHORT = Timing(runtime=300, ramp=0, repeats=1)
 
@@ -292,8 +292,8 @@ def test_the_source_of_the_peer_is_unpacked(tmp_path: Path) -> None:
     assert tree == tmp_path / "work/tree" / upstream.name
 
 
-def test_grid_as_markdown() -> None:
-    text = Grid("t", ["", "IOPS"], [["a", "1"]]).markdown()
+def test_a_table_as_markdown() -> None:
+    text = Table(["", "IOPS"], [["a", "1"]], "t").markdown()
     assert text == "**t**\n\n|  | IOPS |\n| :-- | --: |\n| a | 1 |\n"
 
 

@@ -4,14 +4,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
 from nfsmulti.bench import calls
 from nfsmulti.bench import mount as mounts
@@ -24,6 +22,7 @@ from nfsmulti.bench.cases import (
     SCALE,
     SCALE_ENDS,
     Case,
+    Figure,
     choose,
 )
 from nfsmulti.bench.client_cost import (
@@ -46,6 +45,7 @@ from nfsmulti.errors import MissingError
 from nfsmulti.fiorun import Engine
 from nfsmulti.lab import kernel
 from nfsmulti.paths import BUILD, RESULTS
+from nfsmulti.tables import Table
 
 app = typer.Typer(
     help="What the client costs: CPU time per operation, beside fio's own engines.",
@@ -241,21 +241,22 @@ def _timing(quick: bool, repeat: int | None, *, ramp: bool = True) -> Timing:
 
 def _list(cases: Sequence[Case]) -> None:
     """Show the cases with their bars, a line for each engine that a case is held beside."""
-    table = Table(box=box.SIMPLE_HEAD)
-    for heading in ("case", "beside", "CPU per operation", "IOPS", "p50", "system calls"):
-        table.add_column(heading, no_wrap=True)
-    for case in cases:
-        name = case.name
-        for role, rival in RIVALS.items():
-            texts = {bar.figure: bar.text for bar in case.bars if bar.beside == role}
-            cells = (texts.get(figure, "-") for figure in ("cpu", "rate", "p50", "calls"))
-            if texts:
-                table.add_row(name, rival, *cells)
-                name = ""
-        if not case.bars:
-            table.add_row(name)
+    headings = ("case", "beside", "CPU per operation", "IOPS", "p50", "system calls")
+    rows = [row for case in cases for row in _bars_of(case)]
     _out.width = max(_out.width, 100)
-    _out.print(table)
+    _out.print(Table(headings, rows, text_columns=len(headings)).terminal())
+
+
+def _bars_of(case: Case) -> Iterator[list[str]]:
+    name = case.name
+    for role, rival in RIVALS.items():
+        texts = {bar.figure: bar.text for bar in case.bars if bar.beside == role}
+        if texts:
+            figures: Sequence[Figure] = ("cpu", "rate", "p50", "calls")
+            yield [name, rival, *(texts.get(figure, "-") for figure in figures)]
+            name = ""
+    if not case.bars:
+        yield [name, *[""] * 5]
 
 
 def _yardstick(running: Running, source: Path | None) -> list[Contender]:

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nfsmulti.bench.cases import Bar, Case
-from nfsmulti.bench.report import Grid
 from nfsmulti.bench.runs import Contender, Sample, Timing, run_fio, sample
 from nfsmulti.bench.tables import HEADINGS, TITLE, figure_cells
 from nfsmulti.fiorun import Engine
 from nfsmulti.lab.kernel import ADDRESSES, EXPORT, GuestConfig, Mount, run_in_guest
 from nfsmulti.stats.ratio import Ratio
+from nfsmulti.tables import Table
 
 # The published one, and one in which data is next to nothing.
 CASES = (Case("randread", "64k", 8), Case("randread", "512", 8))
@@ -110,14 +110,14 @@ def sweep(bench: RdmaBench, engine: Engine) -> Found:
     return found
 
 
-def figures(found: Found) -> Grid:
+def figures(found: Found) -> Table:
     """Show the median of each figure of each contender."""
     rows = [
         [case.name, name, *figure_cells(runs, None)]
         for case, by_name in found.items()
         for name, runs in by_name.items()
     ]
-    return Grid(TITLE, HEADINGS, rows)
+    return Table(HEADINGS, rows, TITLE)
 
 
 def bar_lines(found: Found) -> list[str]:

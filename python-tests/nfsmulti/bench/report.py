@@ -13,58 +13,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
-from nfsmulti.bench.cases import Verdict
 from nfsmulti.bench.cores import Cores
 from nfsmulti.bench.runs import Timing
 from nfsmulti.errors import HarnessError
 from nfsmulti.machine import versions
-from nfsmulti.paths import ROOT
+from nfsmulti.paths import ROOT, portable
 from nfsmulti.processes import run
+from nfsmulti.tables import Table
 
-_STYLES = {
-    Verdict.MET: "green",
-    Verdict.MET_OPEN: "yellow",
-    Verdict.NOT_MET_OPEN: "yellow",
-    Verdict.NOT_MET: "red",
-}
 _NARROWEST = 170  # columns that the tables need
 _SECONDS = 10.0
 _BUSY_LOAD = 0.5
-
-
-@dataclass(frozen=True)
-class Grid:
-    """A table: the first column is text, the others are figures."""
-
-    title: str
-    headings: Sequence[str]
-    rows: Sequence[Sequence[str]]
-
-    def table(self) -> Table:
-        """Give it for the terminal."""
-        table = Table(title=self.title, box=box.SIMPLE_HEAD, title_justify="left")
-        table.add_column(self.headings[0], no_wrap=True)
-        for heading in self.headings[1:]:
-            table.add_column(heading, justify="right", no_wrap=True)
-        for row in self.rows:
-            table.add_row(*map(_coloured, row))
-        return table
-
-    def markdown(self) -> str:
-        """Give it for report.md."""
-        ruler = [":--", *["--:"] * (len(self.headings) - 1)]
-        lines = [self.headings, ruler, *self.rows]
-        table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-        return f"**{self.title}**\n\n{table}\n"
-
-
-def _coloured(cell: str) -> str:
-    style = next((style for verdict, style in _STYLES.items() if verdict.value == cell), None)
-    return f"[{style}]{cell}[/]" if style else cell
 
 
 @dataclass
@@ -74,7 +35,7 @@ class Report:
     name: str
     begun: datetime
     setting: dict[str, str]
-    grids: list[Grid] = field(default_factory=list)
+    grids: list[Table] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     commands: list[str] = field(default_factory=list)
@@ -84,7 +45,7 @@ class Report:
         """Show it in the terminal."""
         out.width = max(out.width, _NARROWEST)
         for grid in self.grids:
-            out.print(grid.table())
+            out.print(grid.terminal())
         for line in [*self.lines, *self.notes]:
             out.print(line, markup=False)
 
@@ -99,7 +60,7 @@ class Report:
             **self.data,
         }
         text = json.dumps(values, indent="\t", allow_nan=False, ensure_ascii=False)
-        (folder / "results.json").write_text(_relative(text) + "\n")
+        (folder / "results.json").write_text(portable(text) + "\n")
 
     def _markdown(self, folder: Path) -> str:
         picture = f"{self.name}.png"
@@ -114,7 +75,7 @@ class Report:
             "**Commands**\n",
             "```\n" + "\n".join(self.commands) + "\n```\n",
         ]
-        return _relative("\n".join(filter(None, parts)))
+        return portable("\n".join(filter(None, parts)))
 
 
 def setting(timing: Timing, cores: Cores | None) -> dict[str, str]:
@@ -154,11 +115,6 @@ def now() -> datetime:
 def command_text(argv: Sequence[str]) -> str:
     """Give a command as one would type it, without where it leaves its files."""
     return shlex.join(word for word in argv if not word.startswith(("--output", "--stats_file")))
-
-
-def _relative(text: str) -> str:
-    """Take this machine's folder out of paths."""
-    return text.replace(f"{ROOT}/", "")
 
 
 def _revision() -> str:

@@ -8,10 +8,10 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from nfsmulti.bench.cases import Case, Figure, Ratioed
+from nfsmulti.bench.cases import Case, Figure, Ratioed, Verdict
 from nfsmulti.bench.compare import CaseResult, median
-from nfsmulti.bench.report import Grid
 from nfsmulti.bench.runs import Contender, Sample
+from nfsmulti.tables import Table
 from nfsmulti.units import time_text
 
 TITLE = "Figures, each the median of its runs"
@@ -40,11 +40,17 @@ COLUMNS = (
     "ratio: nfsmulti's figure ÷ the other engine's, run by run, with 95 % interval",
     "bar: the limit for a ratio; “open”: the interval spans it, or there are under 3 runs",
 )
+_STYLES = {
+    Verdict.MET.value: "green",
+    Verdict.MET_OPEN.value: "yellow",
+    Verdict.NOT_MET_OPEN.value: "yellow",
+    Verdict.NOT_MET.value: "red",
+}
 _DASHES = ["-"] * (len(HEADINGS) - 2)
 RATIOS: Mapping[Figure, str] = {"cpu": "CPU per operation", "rate": "IOPS", "p50": "p50"}
 
 
-def figures_grid(results: Sequence[CaseResult], contenders: Sequence[Contender]) -> Grid:
+def figures_grid(results: Sequence[CaseResult], contenders: Sequence[Contender]) -> Table:
     """Show the median of each figure of all contenders, below each other."""
     rows = []
     for result in results:
@@ -54,7 +60,7 @@ def figures_grid(results: Sequence[CaseResult], contenders: Sequence[Contender])
             cells = figure_cells(runs, result.calls(one.role)) if runs else _DASHES
             rows.append([name, one.name, *cells])
             name = ""
-    return Grid(TITLE, HEADINGS, rows)
+    return Table(HEADINGS, rows, TITLE)
 
 
 def shown_in(result: CaseResult, contenders: Sequence[Contender]) -> list[Contender]:
@@ -62,13 +68,13 @@ def shown_in(result: CaseResult, contenders: Sequence[Contender]) -> list[Conten
     return [one for one in contenders if one.role in result.runs or one.role == "yardstick"]
 
 
-def sweep_grid(found: Mapping[Case, Sequence[Sample]], engine: Contender) -> Grid:
+def sweep_grid(found: Mapping[Case, Sequence[Sample]], engine: Contender) -> Table:
     """Show the median of each figure of one engine on several cases."""
     rows = [
         [case.name, engine.name, *figure_cells(runs, median(runs, lambda run: run.calls))]
         for case, runs in found.items()
     ]
-    return Grid(TITLE, HEADINGS, rows)
+    return Table(HEADINGS, rows, TITLE)
 
 
 def figure_cells(runs: Sequence[Sample], calls: float | None) -> list[str]:
@@ -92,7 +98,7 @@ def _short(value: float) -> str:
     return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 100 else f"{value:.0f}"
 
 
-def bars_grid(results: Sequence[CaseResult], rival: Contender) -> Grid:
+def bars_grid(results: Sequence[CaseResult], rival: Contender) -> Table:
     """Show the ratios to a rival beside their bars."""
     figures = ratios_beside(rival)
     headings = [""]
@@ -103,7 +109,7 @@ def bars_grid(results: Sequence[CaseResult], rival: Contender) -> Grid:
         for result in results
         if shown_in(result, [rival])
     ]
-    return Grid(f"Ratio to {rival.name}, with its 95 % interval", headings, rows)
+    return Table(headings, rows, f"Ratio to {rival.name}, with its 95 % interval", styles=_STYLES)
 
 
 def ratios_beside(rival: Contender) -> tuple[Ratioed, ...]:

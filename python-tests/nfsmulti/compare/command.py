@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
+import rich.table
 import typer
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
 from nfsmulti.compare import runs
 from nfsmulti.compare.runs import Figure, Pair
@@ -18,6 +17,7 @@ from nfsmulti.compare.verdict import TOGETHER, Exit, Verdict, by_tests, by_toler
 from nfsmulti.errors import HarnessError
 from nfsmulti.stats.ratio import Ratio
 from nfsmulti.summary import Summary
+from nfsmulti.tables import Table
 
 _HEADINGS = {Figure.THROUGHPUT: "throughput", Figure.P99: "clat p99", Figure.CPU: "CPU per I/O"}
 
@@ -114,13 +114,12 @@ def _with_lost(verdict: Verdict, lost: list[str]) -> Verdict:
     return Verdict(Exit.WORSE, [*before, *(f"worse: {line}" for line in lost)])
 
 
-def _table(found: Sequence[Pair]) -> Table:
-    table = Table(title="B / A, with 95 % interval", box=box.SIMPLE_HEAD, title_justify="left")
-    table.add_column("cell")
-    for figure in Figure:
-        table.add_column(_HEADINGS[figure], justify="right", no_wrap=True)
-    for pair in found:
-        table.add_row(pair.name, *(_cell(figure, pair.ratio(figure)) for figure in Figure))
+def _table(found: Sequence[Pair]) -> rich.table.Table:
+    headings = ["cell", *(_HEADINGS[figure] for figure in Figure)]
+    rows = [
+        [pair.name, *(_cell(figure, pair.ratio(figure)) for figure in Figure)] for pair in found
+    ]
+    table = Table(headings, rows, "B / A, with 95 % interval").terminal()
     table.add_section()
     means = [_cell(figure, together(found, figure)) for figure in Figure]
     table.add_row(f"{TOGETHER} ({len(found)})", *means)

@@ -10,8 +10,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rich import box
-from rich.table import Table
+import rich.table
 
 from nfsmulti.demo.workloads import REPEATS, Side, Workload
 from nfsmulti.lab import Fit
@@ -20,6 +19,7 @@ from nfsmulti.report.verdict import Judged, Verdict
 from nfsmulti.stats.ratio import Ratio
 from nfsmulti.stats.sample import Sample
 from nfsmulti.summary import Cell
+from nfsmulti.tables import Table
 from nfsmulti.units import rate_text, time_text
 
 # Those that fio and its servers may use, which can be fewer than the machine has.
@@ -82,17 +82,18 @@ def rate(repeats: Sequence[Cell]) -> Sample | None:
     return cells.sample(repeats, cells.bandwidth)
 
 
-def table(outcomes: Sequence[Outcome]) -> Table:
+def table(outcomes: Sequence[Outcome]) -> rich.table.Table:
     """Show the outcomes, two rows each, in 80 columns."""
-    shown = Table(title="The same jobfile on one connection and on several", box=box.SIMPLE_HEAD)
-    shown.add_column(no_wrap=True)
-    for heading in ("MB/s", "IOPS", "mean", "p99", "CPU", "ratio"):
-        shown.add_column(heading, justify="right", no_wrap=True)
+    rows = []
     for outcome in outcomes:
         workload, ratio = outcome.workload, outcome.ratio
         last = f"{ratio.value:.2f}" if ratio else texts.MISSING
-        shown.add_row(*_row(workload.one, outcome.one), "1")
-        shown.add_row(*_row(workload.many, outcome.many), last, end_section=True)
+        rows += [[*_row(workload.one, outcome.one), "1"]]
+        rows += [[*_row(workload.many, outcome.many), last]]
+    headings = ("", "MB/s", "IOPS", "mean", "p99", "CPU", "ratio")
+    shown = Table(headings, rows, "The same jobfile on one connection and on several").terminal()
+    for last_of_two in shown.rows[1::2]:
+        last_of_two.end_section = True
     return shown
 
 

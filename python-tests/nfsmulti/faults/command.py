@@ -73,7 +73,7 @@ def faults(
         run.write(folder)
     if not kernel.inside():
         out.width = max(out.width, _NARROWEST)
-        out.print(run.table())
+        out.print(run.table().terminal())
         out.print(f"{run.verdict}; {shown(folder)} holds report.md and results.json")
         raise typer.Exit(not all(one.met for one in run.outcomes))
 

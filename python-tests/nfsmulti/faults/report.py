@@ -11,11 +11,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from rich import box
-from rich.table import Table
-
 from nfsmulti.faults.cell import Outcome, Place
-from nfsmulti.paths import ROOT
+from nfsmulti.paths import portable
+from nfsmulti.tables import Table
 
 RESULTS = "results.json"
 REPORT = "report.md"
@@ -75,25 +73,18 @@ class Run:
     def write(self, folder: Path) -> None:
         """Write report.md and results.json."""
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / REPORT).write_text(_relative("\n".join(self._markdown())))
+        (folder / REPORT).write_text(portable("\n".join(self._markdown())))
         values = {
             "begun": self.begun.isoformat(timespec="seconds"),
             "setting": self.setting,
             "cells": [dataclasses.asdict(one) for one in self.outcomes],
         }
         text = json.dumps(values, indent="\t", ensure_ascii=False)
-        (folder / RESULTS).write_text(_relative(text) + "\n")
+        (folder / RESULTS).write_text(portable(text) + "\n")
 
     def table(self) -> Table:
-        """Give the table for the terminal, without what a row of it has no room for."""
-        table = Table(box=box.SIMPLE_HEAD)
-        for number, heading in enumerate(_HEADINGS):
-            right = _NUMBERS <= number < len(_HEADINGS) - 1
-            table.add_column(heading, justify="right" if right else "left")
-        for one in self.outcomes:
-            cells = _cells(one)
-            table.add_row(*cells, style=None if one.met else "red")
-        return table
+        """Give all of them."""
+        return _table(self.outcomes)
 
     def _markdown(self) -> Iterator[str]:
         yield f"# Fault matrix, {self.begun:%Y-%m-%d %H:%M} UTC\n\n{self.verdict}.\n\n{_HOW}"
@@ -101,7 +92,7 @@ class Run:
             here = [one for one in self.outcomes if one.place == place]
             if here:
                 yield f"## {place.value[0].upper()}{place.value[1:]}\n"
-                yield _table(here)
+                yield _table(here).markdown()
         yield from _list("Short of what is promised", _shorts(self.outcomes))
         wrong = [f"{one.cell}: {'; '.join(one.complaints)}" for one in self.outcomes if not one.met]
         yield from _list("Not as expected", wrong)
@@ -134,10 +125,11 @@ def _seconds(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
 
 
-def _table(outcomes: Sequence[Outcome]) -> str:
-    ruler = [":--" if number < _NUMBERS else "--:" for number in range(len(_HEADINGS) - 1)]
-    lines = [list(_HEADINGS), [*ruler, ":--"], *map(_cells, outcomes)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+def _table(outcomes: Sequence[Outcome]) -> Table:
+    rows = [_cells(one) for one in outcomes]
+    return Table(
+        _HEADINGS, rows, text_columns=_NUMBERS, ending_text_columns=1, styles={"no": "red"}
+    )
 
 
 def _shorts(outcomes: Sequence[Outcome]) -> list[str]:
@@ -152,8 +144,3 @@ def _shorts(outcomes: Sequence[Outcome]) -> list[str]:
 def _list(title: str, lines: Sequence[str]) -> Iterator[str]:
     if lines:
         yield f"## {title}\n\n" + "\n".join(f"- {line}" for line in lines) + "\n"
-
-
-def _relative(text: str) -> str:
-    """Take this machine's folder out of paths."""
-    return text.replace(f"{ROOT}/", "")

@@ -28,7 +28,7 @@ REPEATS = "each repeat is a dot, with 95 % intervals from three on"  # for capti
 INK, PALE = "#24292f", "#8c959f"
 _WIDTH, _HEIGHT = 5.6, 3.7  # inches; legible on a phone's width, where 10 points become 6
 FONT_SIZE = 10  # points
-_LOOK = {
+_LOOK: dict[Any, Any] = {  # of matplotlib.rcParams
     "axes.edgecolor": PALE,
     "axes.labelcolor": INK,
     "axes.spines.right": False,

@@ -11,8 +11,8 @@ from typing import Any
 from nfsmulti.errors import HarnessError
 from nfsmulti.lab import Fit
 from nfsmulti.paths import ROOT
-from nfsmulti.report.story import Table
 from nfsmulti.summary import Summary
+from nfsmulti.tables import Table
 from nfsmulti.units import parse_rate
 
 FILE = "environment.json"

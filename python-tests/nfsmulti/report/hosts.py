@@ -6,9 +6,10 @@ from __future__ import annotations
 import math
 
 from nfsmulti.report import texts
-from nfsmulti.report.story import Section, Table
+from nfsmulti.report.story import Section
 from nfsmulti.stats.sample import Sample
 from nfsmulti.summary import Cell, Summary
+from nfsmulti.tables import Table
 
 _ALL = "in sum"
 

@@ -14,9 +14,10 @@ from markupsafe import Markup, escape
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.report import charts, conditions, hosts, server, texts, variants
-from nfsmulti.report.story import Beside, Finding, Report, Section, Story, Table
+from nfsmulti.report.story import Beside, Finding, Report, Section, Story
 from nfsmulti.stories import SCENARIOS
 from nfsmulti.summary import Cell, Summary
+from nfsmulti.tables import Table
 
 MARKDOWN, HTML, PLOTS = "report.md", "report.html", "plots"
 TEMPLATES = {MARKDOWN: "report.md.j2", HTML: "report.html.j2"}

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.report import conditions, pages, variants
-from nfsmulti.report.story import Table
 from nfsmulti.stories import SCENARIOS
 from nfsmulti.summary import FILE, Summary
+from nfsmulti.tables import Table
 
 README, REFERENCE = "README.md", "reference"
 

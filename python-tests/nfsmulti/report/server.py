@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from nfsmulti.report import cells, texts
-from nfsmulti.report.story import Section, Table
+from nfsmulti.report.story import Section
 from nfsmulti.summary import Cell, Server, Summary
+from nfsmulti.tables import Table
 
 _MB = 1e6
 

@@ -15,6 +15,7 @@ from nfsmulti.report.verdict import Judged
 from nfsmulti.stats.ratio import Ratio
 from nfsmulti.stats.sample import Sample
 from nfsmulti.summary import Summary
+from nfsmulti.tables import Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -44,21 +45,6 @@ class Finding:
     theirs: str
     ours: str
     judged: Judged
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table: the first `text_columns` and the last `ending_text_columns` hold words."""
-
-    headings: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    title: str = ""
-    text_columns: int = 1
-    ending_text_columns: int = 0
-
-    def holds_text(self, column: int) -> bool:
-        """Tell whether a column, counted from 0, holds words; the others hold figures."""
-        return not self.text_columns <= column < len(self.headings) - self.ending_text_columns
 
 
 @dataclass(frozen=True)

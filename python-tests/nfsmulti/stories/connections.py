@@ -23,7 +23,7 @@ from nfsmulti.lab.limits import Limits
 from nfsmulti.nfs import mountwords
 from nfsmulti.report import cells, charts, conditions, hosts, scaling, texts
 from nfsmulti.report.scaling import Curve
-from nfsmulti.report.story import Plot, Report, Section, Story, Table
+from nfsmulti.report.story import Plot, Report, Section, Story
 from nfsmulti.stats.sample import Sample, jain
 from nfsmulti.stories.scenario import (
     OWN,
@@ -36,6 +36,7 @@ from nfsmulti.stories.scenario import (
     timed,
 )
 from nfsmulti.summary import Cell, Factor, Summary
+from nfsmulti.tables import Table
 from nfsmulti.units import parse_rate
 
 # --- what runs ---

@@ -14,12 +14,13 @@ from collections.abc import Sequence
 from nfsmulti.lab.config import LabConfig
 from nfsmulti.lab.limits import Limits
 from nfsmulti.report import cells, charts, conditions, hosts, texts, verdict
-from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story, Table
+from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story
 from nfsmulti.report.verdict import Judged
 from nfsmulti.stats.ratio import Ratio
 from nfsmulti.stats.sample import Sample
 from nfsmulti.stories.scenario import OWN, CellSpec, OwnPool, Scale, Scenario, timed
 from nfsmulti.summary import Cell, Factor, Summary
+from nfsmulti.tables import Table
 
 # --- what runs ---
 

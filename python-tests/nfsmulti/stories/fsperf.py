@@ -17,7 +17,7 @@ from nfsmulti.lab.config import LabConfig
 from nfsmulti.lab.kernel.mounts import Mount
 from nfsmulti.lab.limits import Limits
 from nfsmulti.report import cells, charts, conditions, texts, verdict
-from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story, Table
+from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story
 from nfsmulti.report.verdict import Judged
 from nfsmulti.stats.ratio import Ratio
 from nfsmulti.stats.sample import Sample, jain
@@ -33,6 +33,7 @@ from nfsmulti.stories.scenario import (
     timed,
 )
 from nfsmulti.summary import Cell, Factor, Summary
+from nfsmulti.tables import Table
 
 # --- what runs ---
 

@@ -14,11 +14,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from nfsmulti.report import cells, charts, conditions, hosts, texts
-from nfsmulti.report.story import Beside, Plot, Report, Section, Story, Table
+from nfsmulti.report.story import Beside, Plot, Report, Section, Story
 from nfsmulti.stats.ratio import Ratio
 from nfsmulti.stats.sample import FEWEST, Sample
 from nfsmulti.stories.scenario import OWN, CellSpec, GuestPlace, OwnPool, Scale, Scenario, timed
 from nfsmulti.summary import Cell, Factor, Figures, Summary
+from nfsmulti.tables import Table
 
 # --- what runs ---
 

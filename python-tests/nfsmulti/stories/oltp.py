@@ -13,11 +13,12 @@ from collections.abc import Sequence
 from nfsmulti.lab.kernel.mounts import ADDRESSES, Mount
 from nfsmulti.report import cells, charts, hosts, texts, verdict
 from nfsmulti.report.cells import Measure
-from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story, Table
+from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story
 from nfsmulti.stats.ratio import Ratio
 from nfsmulti.stats.sample import Sample
 from nfsmulti.stories.scenario import OWN, CellSpec, GuestPlace, OwnPool, Scale, Scenario, timed
 from nfsmulti.summary import Cell, Factor, Summary
+from nfsmulti.tables import Table
 
 # --- what runs ---
 

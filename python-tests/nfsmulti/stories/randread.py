@@ -12,11 +12,12 @@ from statistics import fmean
 
 from nfsmulti.lab.kernel.mounts import Mount
 from nfsmulti.report import cells, charts, conditions, hosts, texts, verdict
-from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story, Table
+from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story
 from nfsmulti.stats.ratio import Ratio
 from nfsmulti.stats.sample import Sample
 from nfsmulti.stories.scenario import OWN, CellSpec, GuestPlace, OwnPool, Scale, Scenario, timed
 from nfsmulti.summary import Cell, Factor, JobRow, Summary
+from nfsmulti.tables import Table
 
 # --- what runs ---
 

@@ -14,12 +14,13 @@ from collections.abc import Callable, Sequence
 from nfsmulti.lab.kernel.mounts import Mount
 from nfsmulti.report import cells, charts, conditions, texts, verdict
 from nfsmulti.report.cells import Measure
-from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story, Table
+from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story
 from nfsmulti.report.verdict import Judged, Verdict
 from nfsmulti.stats.ratio import Ratio
 from nfsmulti.stats.sample import Sample
 from nfsmulti.stories.scenario import OWN, CellSpec, GuestPlace, OwnPool, Scale, Scenario, timed
 from nfsmulti.summary import Cell, Factor, Summary
+from nfsmulti.tables import Table
 
 # --- what runs ---
 

@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING
 from nfsmulti.lab.config import LabConfig
 from nfsmulti.lab.limits import Limits
 from nfsmulti.report import cells, charts, texts, variants, verdict
-from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story, Table
+from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story
 from nfsmulti.report.verdict import Judged, Verdict
 from nfsmulti.stats.effects import Level, Model
 from nfsmulti.stories import sweep_model, sweep_settings
 from nfsmulti.stories.scenario import OWN, CellSpec, OwnPool, Scale, Scenario
 from nfsmulti.stories.sweep_model import DIRECTIONS, Direction
 from nfsmulti.summary import Cell, Factor, Summary
+from nfsmulti.tables import Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

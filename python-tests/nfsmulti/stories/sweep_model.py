@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nfsmulti.report import cells, texts
-from nfsmulti.report.story import Table
 from nfsmulti.report.verdict import Judged, Verdict
 from nfsmulti.stats.effects import Effect, Level, Model, holm
 from nfsmulti.stats.ratio import Ratio
 from nfsmulti.summary import Summary
+from nfsmulti.tables import Table
 
 if TYPE_CHECKING:
     import pandas as pd

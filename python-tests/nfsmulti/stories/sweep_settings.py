@@ -15,10 +15,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nfsmulti.report import texts
-from nfsmulti.report.story import Section, Table
+from nfsmulti.report.story import Section
 from nfsmulti.stats.effects import Level
 from nfsmulti.stats.ratio import Ratio
 from nfsmulti.stories.sweep_model import ALIKE, Direction, alike, ratio
+from nfsmulti.tables import Table
 
 _SIGNIFICANT = 0.05
 _DEFAULTS: dict[str, Level] = {
