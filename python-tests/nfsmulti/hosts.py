@@ -1,5 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Runs on several hosts at once, by fio's own client/server mode."""
+"""Runs on several hosts at once, by fio's own client/server mode.
+
+fio's client sends nothing but a job file: what stands on its own command line stays behind, and an
+engine chosen there is silently replaced by the default one. So each host gets a job file of its own
+with all options in it. Where no fio server answers on a host, one is started there by ssh.
+
+What a host's jobs write has a name of its own, so that no two hosts write the same file; what fio
+itself does for that (unique_filename) depends on the address of its client.
+"""
 
 from __future__ import annotations
 
@@ -85,6 +93,8 @@ def _parse(word: str) -> Host:
 def _made(user: str | None, name: str, port: int) -> Host:
     return Host(name, f"{user}@{name}" if user else name, port)
 
+
+# --- the job file that goes to a host ---
 
 _Job = Mapping[str, str]
 

@@ -15,7 +15,8 @@ from rich.console import JustifyMethod
 class Table:
     """A table: the first `text_columns` and the last `ending_text_columns` hold words.
 
-    `styles` are rich's, for cells of a terminal that say just that.
+    In a terminal words wrap where `text_wraps`, figures never; `styles` are rich's, for cells that
+    say just that.
     """
 
     headings: Sequence[str]
@@ -23,6 +24,7 @@ class Table:
     title: str = ""
     text_columns: int = 1
     ending_text_columns: int = 0
+    text_wraps: bool = False
     styles: Mapping[str, str] = field(default_factory=dict)
 
     def holds_text(self, column: int) -> bool:
@@ -36,7 +38,8 @@ class Table:
         )
         for column, heading in enumerate(self.headings):
             side: JustifyMethod = "left" if self.holds_text(column) else "right"
-            table.add_column(heading, justify=side, no_wrap=True)
+            wraps = self.text_wraps and self.holds_text(column)
+            table.add_column(heading, justify=side, no_wrap=not wraps)
         for row in self.rows:
             table.add_row(*map(self._styled, row))
         return table

@@ -297,6 +297,15 @@ def test_a_table_as_markdown() -> None:
     assert text == "**t**\n\n|  | IOPS |\n| :-- | --: |\n| a | 1 |\n"
 
 
+def test_words_of_a_table_wrap_and_are_not_cut() -> None:
+    table = Table(["cell", "IOPS"], [["a word " * 20, "1,000,000"]], text_wraps=True)
+    out = Console(width=40)
+    with out.capture() as captured:
+        out.print(table.terminal())
+    assert captured.get().count("word") == 20
+    assert "1,000,000" in captured.get()
+
+
 # --- runs ---
 
 

@@ -264,8 +264,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 from nfsmulti.errors import HarnessError
-from nfsmulti.hosts import parse_hosts
-from nfsmulti.hosts.remote import serving
+from nfsmulti.hosts import parse_hosts, serving
 try:
     with serving(parse_hosts(sys.argv[1]), Path(sys.argv[2])):
         print("serving", flush=True)

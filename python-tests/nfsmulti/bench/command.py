@@ -35,7 +35,7 @@ from nfsmulti.bench.client_cost import (
 from nfsmulti.bench.compare import CaseResult
 from nfsmulti.bench.cores import choose_cores
 from nfsmulti.bench.memory import memory_line
-from nfsmulti.bench.peer import WHAT, peer_fio
+from nfsmulti.bench.peer import YARDSTICK_IS, peer_fio
 from nfsmulti.bench.peer import yardstick as build_yardstick
 from nfsmulti.bench.report import Report, command_text, now, setting
 from nfsmulti.bench.running import Running
@@ -264,7 +264,7 @@ def _yardstick(running: Running, source: Path | None) -> list[Contender]:
     if source is None:
         return []
     running.report.setting["yardstick"] = source.name
-    running.report.notes.append(WHAT)
+    running.report.notes.append(YARDSTICK_IS)
     return [build_yardstick(source, running.scratch)]
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The peer: a fio of the installed version that has its own `nfs` engine.
+"""What the engine is held beside: fio's own `nfs` engine, and a yardstick of the user's.
 
+The peer is a fio of the installed version that has its own `nfs` engine.
 Where the distribution's fio has none, its source is fetched by apt, with lists, cache and sources
 of its own below build/peers/ (as cmake/fio-headers.sh does for the headers: no privileges are
 needed, and the machine's apt is left as it is), and built there with the distribution's libnfs.
@@ -128,14 +129,14 @@ def _make(tree: Path) -> None:
 # --- the yardstick: an engine of the user's with plain sockets and nothing else, as a limit ---
 
 
-NAME = RIVALS["yardstick"]
+_YARDSTICK = RIVALS["yardstick"]
 _COMPILE_SECONDS = 120.0
 
-WHAT = (
-    f"“{NAME}” is the yardstick, the engine that --yardstick names: the least that plain sockets"
-    " need for the same calls. It is a limit, not a client: one connection, headers encoded once,"
-    " and no names, checks, retransmission, reconnecting or COMMIT. Rows with several connections,"
-    " or of NFSv4.1, say “-”."
+YARDSTICK_IS = (
+    f"“{_YARDSTICK}” is the yardstick, the engine that --yardstick names: the least that plain"
+    " sockets need for the same calls. It is a limit, not a client: one connection, headers encoded"
+    " once, and no names, checks, retransmission, reconnecting or COMMIT. Rows with several"
+    " connections, or of NFSv4.1, say “-”."
 )
 
 
@@ -150,7 +151,7 @@ def yardstick(source: Path, folder: Path) -> Contender:
     def takes(case: Case) -> bool:
         return case.connections == 1 and not case.version
 
-    return Contender(NAME, "fio", words, role="yardstick", takes=takes)
+    return Contender(_YARDSTICK, "fio", words, role="yardstick", takes=takes)
 
 
 def _compile(source: Path, folder: Path) -> Path:

@@ -119,7 +119,7 @@ def _table(found: Sequence[Pair]) -> rich.table.Table:
     rows = [
         [pair.name, *(_cell(figure, pair.ratio(figure)) for figure in Figure)] for pair in found
     ]
-    table = Table(headings, rows, "B / A, with 95 % interval").terminal()
+    table = Table(headings, rows, "B / A, with 95 % interval", text_wraps=True).terminal()
     table.add_section()
     means = [_cell(figure, together(found, figure)) for figure in Figure]
     table.add_row(f"{TOGETHER} ({len(found)})", *means)

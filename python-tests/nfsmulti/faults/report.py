@@ -11,6 +11,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import rich.table
+
 from nfsmulti.faults.cell import Outcome, Place
 from nfsmulti.paths import portable
 from nfsmulti.tables import Table
@@ -82,9 +84,12 @@ class Run:
         text = json.dumps(values, indent="\t", ensure_ascii=False)
         (folder / RESULTS).write_text(portable(text) + "\n")
 
-    def table(self) -> Table:
-        """Give all of them."""
-        return _table(self.outcomes)
+    def table(self) -> rich.table.Table:
+        """Give them for the terminal, what is not as expected in red."""
+        table = _table(self.outcomes).terminal()
+        for one, row in zip(self.outcomes, table.rows, strict=True):
+            row.style = None if one.met else "red"
+        return table
 
     def _markdown(self) -> Iterator[str]:
         yield f"# Fault matrix, {self.begun:%Y-%m-%d %H:%M} UTC\n\n{self.verdict}.\n\n{_HOW}"
@@ -127,9 +132,7 @@ def _seconds(value: float | None) -> str:
 
 def _table(outcomes: Sequence[Outcome]) -> Table:
     rows = [_cells(one) for one in outcomes]
-    return Table(
-        _HEADINGS, rows, text_columns=_NUMBERS, ending_text_columns=1, styles={"no": "red"}
-    )
+    return Table(_HEADINGS, rows, text_columns=_NUMBERS, ending_text_columns=1, text_wraps=True)
 
 
 def _shorts(outcomes: Sequence[Outcome]) -> list[str]:

@@ -31,7 +31,7 @@ from nfsmulti.machine import versions
 from nfsmulti.paths import RESULTS, shown
 from nfsmulti.processes import run
 
-# --- which path fails when ---
+# --- which path fails when: drawn by a seed, so that a run can be repeated ---
 
 
 # Seconds: between the beginnings of faults, and how long each kind lasts, from … to.
@@ -46,7 +46,7 @@ _LASTS = {
 
 
 @dataclass(frozen=True)
-class Fault:
+class PathFault:
     """One fault: `begin` and `end` are seconds since the beginning of its pass."""
 
     begin: float
@@ -55,7 +55,7 @@ class Fault:
     kind: FaultKind
 
 
-def schedule(seed: int, number: int, seconds: float, paths: int) -> list[Fault]:
+def schedule(seed: int, number: int, seconds: float, paths: int) -> list[PathFault]:
     """Give the faults of pass `number`, in the order of their beginnings.
 
     At any time at least one path has none; all are over after `seconds`. The same arguments give
@@ -63,7 +63,7 @@ def schedule(seed: int, number: int, seconds: float, paths: int) -> list[Fault]:
     """
     draw = random.Random(f"{seed}/{number}")
     whole_from = [0.0] * paths
-    faults: list[Fault] = []
+    faults: list[PathFault] = []
     now = draw.uniform(*_GAP)
     while now < seconds:
         kind = draw.choice(list(_LASTS))
@@ -72,7 +72,7 @@ def schedule(seed: int, number: int, seconds: float, paths: int) -> list[Fault]:
         if len(whole) > 1:
             path = draw.choice(whole)
             whole_from[path] = end
-            faults.append(Fault(now, end, path, kind))
+            faults.append(PathFault(now, end, path, kind))
         now += draw.uniform(*_GAP)
     return faults
 
@@ -147,6 +147,9 @@ class Totals:
             "faults": dict(sorted(self.faults.items())),
             "troubles": self.troubles,
         }
+
+
+# --- the bar, with what is broken just now and the time that is left ---
 
 
 class Meter(Progress):
@@ -261,7 +264,7 @@ class Passes:
             time.sleep(_STEP_SECONDS)
 
     def _break_paths(
-        self, faults: list[Fault], fios: Sequence[FioProcess], name: str, done: float
+        self, faults: list[PathFault], fios: Sequence[FioProcess], name: str, done: float
     ) -> None:
         """Let paths fail and return as the schedule says, while any fio runs."""
         begins = [(fault.begin, True, fault) for fault in faults]
@@ -295,7 +298,7 @@ class Passes:
                 self._totals.troubles.append(f"{file.name} is not what was written:\n  {said}")
 
 
-def _write_schedule(faults: list[Fault], file: Path) -> None:
+def _write_schedule(faults: list[PathFault], file: Path) -> None:
     file.write_text(json.dumps([asdict(fault) for fault in faults], indent="\t") + "\n")
 
 
@@ -339,8 +342,8 @@ def soak(
         raise
     finally:
         seconds = time.monotonic() - begin
-        run = {"minutes": minutes, "seed": seed, "paths": paths, "seconds": round(seconds, 1)}
-        summary = {"versions": versions(), "nfsvers": nfsvers, **run, **totals.as_dict()}
+        choice = {"minutes": minutes, "seed": seed, "paths": paths, "seconds": round(seconds, 1)}
+        summary = {"versions": versions(), "nfsvers": nfsvers, **choice, **totals.as_dict()}
         (folder / "soak.json").write_text(json.dumps(summary, indent="\t") + "\n")
     out.print(totals.table())
     for trouble in totals.troubles:

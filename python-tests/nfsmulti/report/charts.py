@@ -156,13 +156,15 @@ def doubling(axes: Axes, values: Sequence[float]) -> None:
 
 
 def logarithmic(axes: Axes) -> None:
-    """Make both axes logarithmic, ticks at 1, 2 and 5 of each decade, as whole numbers."""
-    from matplotlib.ticker import LogLocator
+    """Make both axes logarithmic, with whole numbers; to be called when all is drawn."""
+    from matplotlib.ticker import LogLocator, MaxNLocator
 
     axes.set_xscale("log")
     axes.set_yscale("log")
     for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        low, high = axis.get_view_interval()
+        wide = high > 10 * low
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)) if wide else MaxNLocator(4))
         axis.set_major_formatter("{x:,.0f}")
     axes.minorticks_off()
 

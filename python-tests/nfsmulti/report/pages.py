@@ -52,7 +52,7 @@ def contents(report: Report, summary: Summary, environment: Mapping[str, Any]) -
         story = dataclasses.replace(story, sections=[*story.sections, of_server])
     return {
         "summary": summary,
-        "scenario": report,
+        "report": report,
         "story": story,
         "findings": findings_table(variants.findings(report, summary)),
         "beside": beside_table(variants.beside(report, summary)),
@@ -128,7 +128,6 @@ def _environment() -> jinja2.Environment:
         keep_trailing_newline=True,
     )
     environment.filters["code"] = _code
-    environment.filters["cell"] = lambda text: str(text).replace("|", "\\|").replace("\n", " ")
     return environment
 
 

@@ -3,7 +3,8 @@
 
 The model is ordinary least squares on all factors, with their two-way interactions where the runs
 are enough to tell them apart. Level means are averaged over the levels of all other factors (least
-squares means), so that runs that are missing favour nobody.
+squares means), so that runs that are missing favour nobody. Probabilities are corrected where
+several tests are made at once.
 """
 
 from __future__ import annotations

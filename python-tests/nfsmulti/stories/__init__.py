@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The published stories, one file each: what fio runs, how it is judged, and what it draws."""
+"""The stories: what fio runs for each, how it is judged, and what is drawn of it."""
 
 from nfsmulti.stories.connections import CONNECTIONS
 from nfsmulti.stories.dd import DD
@@ -22,7 +22,7 @@ from nfsmulti.stories.sweep import SWEEP
 
 SCENARIOS = {
     scenario.name: scenario
-    for scenario in (DD, SIO, OLTP, SWEEP, FSPERF, RANDREAD, NEIGHBOUR, CONNECTIONS)
+    for scenario in (DD, FSPERF, RANDREAD, SIO, OLTP, SWEEP, NEIGHBOUR, CONNECTIONS)
 }
 
 __all__ = [

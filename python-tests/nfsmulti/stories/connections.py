@@ -115,12 +115,12 @@ def _own_cells(choice: Choice, scale: Scale, pool: OwnPool) -> tuple[list[CellSp
     if not pool.urls:
         return [], ["connections need URLs in the pool: a directory has those of its mount"]
     said = ["directories: theirs are those of their mounts"] if pool.mounts else []
-    cells = []
+    found = []
     for proto in choice.protocols or ("",):
         for version in choice.versions or ("",):
             words = [f"proto={proto}"] if proto else []
             words += [f"version={version}"] if version else []
-            cells += _cells_of(
+            found += _cells_of(
                 choice,
                 scale,
                 OWN,
@@ -129,7 +129,7 @@ def _own_cells(choice: Choice, scale: Scale, pool: OwnPool) -> tuple[list[CellSp
                 "&".join(words),
                 pool.urls,
             )
-    return cells, said
+    return found, said
 
 
 def _cells_of(
@@ -138,18 +138,18 @@ def _cells_of(
     """Give the cells of one transport and version, by the engine, and by mounts where asked for."""
     nconnect = choice.nconnect or (_QUICK_NCONNECT if scale.quick else _NCONNECT)
     jobs = choice.jobs or (_QUICK_JOBS if scale.quick else _JOBS)
-    cells = []
+    found = []
     for each, number in itertools.product(jobs, nconnect):
         cell = _cell(choice.workload, scale, place, (proto, version, number, each))
         options = {**cell.options, "nconnect": number, "spread": "roundrobin"}
-        cells.append(dataclasses.replace(cell, query=query, paths=paths, options=options))
+        found.append(dataclasses.replace(cell, query=query, paths=paths, options=options))
         if choice.mounts:
             factors = {**cell.factors, "transport": f"{proto}-mount"}
             mount = _mount_options(proto, version, number)
-            cells.append(
+            found.append(
                 dataclasses.replace(cell, client="mount", factors=factors, mount_options=mount)
             )
-    return cells
+    return found
 
 
 def _mount_options(proto: str, version: str, nconnect: int) -> str:
@@ -508,7 +508,7 @@ def _lines(summary: Summary, curves: list[Curve]) -> Section:
     options = [
         *([f"vers={best.levels['version']}"] if best.levels["version"] != "mixed" else []),
         *([f"proto={proto}"] if proto != "mixed" else []),
-        *(["port=20049"] if proto == "rdma" else []),
+        *([f"port={_RDMA_PORT}"] if proto == "rdma" else []),
         f"nconnect={min(at, _KERNELS_MOST)}",
     ]
     given = _given(best.cells[at][0])

@@ -66,17 +66,17 @@ def _cells(scale: Scale) -> list[CellSpec]:
 
 
 def _own_cells(scale: Scale, pool: OwnPool) -> tuple[list[CellSpec], list[str]]:
-    cells, said = [], []
+    found, said = [], []
     if pool.urls:
-        cells += _cells_of(f"nfs{pool.url_version}", OWN, scale, min(_PATHS, pool.urls))
+        found += _cells_of(f"nfs{pool.url_version}", OWN, scale, min(_PATHS, pool.urls))
     if pool.mounts:
         client = f"mount-v{pool.version}" if pool.version else "mount"
-        cells += _cells_of(client, OWN, scale, min(_PATHS, pool.mounts))
+        found += _cells_of(client, OWN, scale, min(_PATHS, pool.mounts))
     else:
         said.append("mount-v3 and mount-v4.1 need kernel mounts: add their directories to the pool")
     if (most := max(pool.urls, pool.mounts)) < _PATHS:
         said.append(f"{most + 1} to {_PATHS} paths: the pool has {most}")
-    return cells, said
+    return found, said
 
 
 def _cells_of(client: str, place: str, scale: Scale, most: int) -> list[CellSpec]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What a scenario is: combinations of factors, what fio runs for each and where, and its report.
 
-Scenarios are data: nothing in this package starts, reads or writes anything.
+A scenario starts, reads and writes nothing.
 """
 
 from __future__ import annotations

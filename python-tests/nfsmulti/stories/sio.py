@@ -24,6 +24,7 @@ from nfsmulti.tables import Table
 
 # --- what runs ---
 
+_PATTERNS = {"sequential": "sequential 32k", "random": "random 8k"}
 _DIRECT = {"buffered": 0, "direct": 1}
 _THREADS, _QUICK_THREADS = (1, 2, 4, 8, 16, 32), (1, 4, 16)
 _BYTES, _QUICK_BYTES = 256 << 20, 64 << 20
@@ -87,7 +88,6 @@ def _cell(place: str, scale: Scale, mode: str, pattern: str, threads: int, paths
 # --- what it tells ---
 
 _MODES = ("buffered", "direct", "concurrent")
-_PATTERNS = {"sequential": "sequential 32k", "random": "random 8k"}
 _DIFFERS = (
     "A filer with disks served there, over Gigabit Ethernet with an MTU of 1500."
     f" {conditions.KERNEL_LAB}"

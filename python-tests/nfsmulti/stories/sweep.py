@@ -303,8 +303,8 @@ def _effects_section(direction: Direction) -> Section:
     words = []
     if not model.interactions:
         words.append("The runs are too few, or one factor is alone: no interactions in the model.")
-    plots: list[Plot] = [main_effects(direction)]
-    pairs = interactions(direction)
+    plots: list[Plot] = [_main_effects(direction)]
+    pairs = _interactions(direction)
     return Section(
         f"What matters for {direction.name}s",
         [sweep_model.what_matters(direction), *words],
@@ -335,29 +335,13 @@ def _top_table(summary: Summary, direction: Direction) -> Table:
     return Table(headings, rows, title, text_columns=4 + len(extras))
 
 
-_REPORT = Report(
-    title="sweep: every mount option against every other",
-    publication=(
-        "Published: a full factorial of read and write, sync and async, soft and hard, rsize ="
-        " wsize of 16384 to 131072 and transfers of 1024, 2048 and 4096 MB, over TCP and 1 Gbit/s"
-        " Ethernet. Best read 118 MB/s (buffers of 131072; 117 MB/s with 65536 and 32768), best"
-        " write 84.1 MB/s (soft, sync, 65536). Flat for buffers from 32768 up; sync or async, soft"
-        " or hard mattered little. Settings are often published; this finds yours."
-    ),
-    factors=None,
-    beside=beside,
-    tell=tell,
-    findings=findings,
-)
-
-
 # --- its plots ---
 
 _PANEL_WIDTH = 2.6  # inches
 _PANELS_A_ROW = 3
 
 
-def main_effects(direction: Direction) -> Plot:
+def _main_effects(direction: Direction) -> Plot:
     """Draw each level's mean speed, over all other factors, with its 95 % interval."""
     model = direction.model
     assert model is not None
@@ -376,7 +360,7 @@ def main_effects(direction: Direction) -> Plot:
     return Plot(f"main-effects-{direction.name}", caption, figure, wide=True)
 
 
-def interactions(direction: Direction) -> Plot | None:
+def _interactions(direction: Direction) -> Plot | None:
     """Draw the mean speed of each pair of factors; None where the model has no interactions."""
     model = direction.model
     if model is None or not model.interactions:
@@ -436,6 +420,21 @@ def _megabytes(log: float) -> float:
 def _label(name: str) -> str:
     return {"buffer": "buffer, bytes", "transfer": "transfer, MB"}.get(name, name)
 
+
+_REPORT = Report(
+    title="sweep: every mount option against every other",
+    publication=(
+        "Published: a full factorial of read and write, sync and async, soft and hard, rsize ="
+        " wsize of 16384 to 131072 and transfers of 1024, 2048 and 4096 MB, over TCP and 1 Gbit/s"
+        " Ethernet. Best read 118 MB/s (buffers of 131072; 117 MB/s with 65536 and 32768), best"
+        " write 84.1 MB/s (soft, sync, 65536). Flat for buffers from 32768 up; sync or async, soft"
+        " or hard mattered little. Settings are often published; this finds yours."
+    ),
+    factors=None,
+    beside=beside,
+    tell=tell,
+    findings=findings,
+)
 
 SWEEP = Scenario(
     "sweep", "which settings are best for a server", _PLACES, _cells, _own_cells, report=_REPORT
