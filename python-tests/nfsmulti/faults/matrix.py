@@ -527,10 +527,10 @@ GUEST = [
         brief=[(WRITE, FAILOVER)],
     ),
     both(
-        GuestFault(name="address removed for 2 s", act=guest.address_removed(2.0)),
+        GuestFault(name="address removed for 2 s", act=guest.address_removed(2.0), turns=3),
         {HARD: AGAIN, SOFT: TIMED_OUT, FAILOVER: MOVED},
         {SOFT: TIMED_OUT_LOST_OR_NOT},
-        brief=[(READ, FAILOVER)],
+        brief=[(READ, FAILOVER)],  # it needs no connection that a broken device would not make
     ),
 ]
 
