@@ -97,7 +97,7 @@ def test_curve_that_still_rises_has_no_knee() -> None:
 
 def test_limit_is_what_was_measured_to_be_full() -> None:
     for curve, said in (
-        (_curve(_FLAT, cpu_us=125), "this machine's 2 processors (9"),
+        (_curve(_FLAT, cpu_us=114), "this machine's 2 processors (8"),
         (_curve(_FLAT, core=97), "one core is the limit: a job of fio keeps it 97 % busy"),
         (
             _curve(_FLAT, link=_LINK),

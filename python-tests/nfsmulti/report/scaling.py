@@ -20,15 +20,18 @@ from nfsmulti.summary import Cell, Factor
 from nfsmulti.units import rate_text
 
 GAIN = 1.1  # what more connections must give to count
-_FULL = 0.9  # the part at which a link, a core or all processors are called full
+_FULL = 0.9  # the part at which a link or a core is called full
+# The same of all processors: client and server on them also wait for each other.
+_BUSY = 0.85
 _LINEAR = 0.8  # of the first connection's rate, what each still has where a cap is likely
 _MOST_REPEATS = 50  # what one may be asked for
 
 RULE = (
     "A number of connections is enough where the 95 % intervals of all larger ones, paired by"
     " repeat, end below 1.1 times what it gives; the smallest such number is the knee. Where an"
-    " interval spans that limit the result is inconclusive. A link, a core or all processors are"
-    " called the limit where 90 % of them are used there; a link is full in one direction."
+    " interval spans that limit the result is inconclusive. A link or a core is called the limit"
+    " where 90 % of it is used there, all processors where 85 % are; a link is full in one"
+    " direction."
 )
 
 
@@ -183,7 +186,7 @@ def limit(curve: Curve, count: int) -> str:
     used = load(curve, max(curve.counts[curve.counts.index(count) :], key=curve.mean))
     if curve.link and used.link and used.link >= _FULL:
         return f"the link ({rate_text(curve.link)}, {_part(used.link)} used) is the limit"
-    if used.processors and used.processors >= _FULL:
+    if used.processors and used.processors >= _BUSY:
         return (
             f"this machine's {used.count} processors ({_part(used.processors)} busy) are the limit"
         )
