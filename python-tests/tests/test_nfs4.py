@@ -29,7 +29,7 @@ from engine_helpers import (
 )
 
 from nfsmulti.fiorun import Engine, FioProcess, Option
-from nfsmulti.lab import Lab, LabConfig
+from nfsmulti.lab import EXPORT, READ_ONLY, Lab, LabConfig
 from nfsmulti.lab.faults import FaultKind, Faults
 
 exported = fixture_of_places("nfs4")
@@ -42,6 +42,13 @@ _VERIFIED: dict[str, Option] = {
     "iodepth": 16,
     "verify": "crc32c",
 }
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    """Give a lab of this file's own: other files kill jobs, whose clients stay for a lease."""
+    with started_lab(LabConfig(addresses=4, exports=(EXPORT, READ_ONLY))) as running:
+        yield running
 
 
 def _leaves_nothing(lab: Lab) -> None:
