@@ -298,6 +298,7 @@ int names4_open_file(struct names *names, const char *name, bool writes, void **
 {
 	enum nfs4_access access = writes ? NFS4_ACCESS_BOTH : NFS4_ACCESS_READ;
 	bool stateless = names->path->config.stateless;
+	static const struct nfs4_stateid special;
 	struct nfs4_request request;
 	struct nfs4_file *file;
 	int error = find(names, name, false, &request);
@@ -314,9 +315,7 @@ int names4_open_file(struct names *names, const char *name, bool writes, void **
 	file->access = access;
 	file->path = names->path->state;
 	file->stateless = stateless;
-	file->opened_at = clock_now();
-	if (!stateless)
-		file->stateid = request.opened.stateid;
+	nfs4_client_file_opened(file, stateless ? &special : &request.opened.stateid);
 	*out = file;
 	return 0;
 }

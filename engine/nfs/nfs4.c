@@ -27,47 +27,14 @@ void nfs4_begin(struct nfs4_compound *compound, struct xdr_out *out, uint32_t mi
 	compound->count_at = out->at - sizeof(*head);
 }
 
-/* An operation whose number `size` bytes (a multiple of 4) follow: where these go, or NULL. */
-static inline uint8_t *put_block(struct nfs4_compound *compound, enum nfs4_operation operation,
-				 uint32_t size)
-{
-	const uint32_t count = htobe32(++compound->count), wire = htobe32(operation);
-	uint8_t *at = xdr_room(compound->out, sizeof(wire) + size);
-
-	if (!at)
-		return NULL;
-	memcpy(compound->count_at, &count, sizeof(count));
-	memcpy(at, &wire, sizeof(wire));
-	return at + sizeof(wire);
-}
-
-/* An operation without arguments, or whose arguments are put behind it. */
+/* An operation, whose arguments are put behind it. */
 static void put_number(struct nfs4_compound *compound, enum nfs4_operation operation)
 {
-	put_block(compound, operation, 0);
-}
+	const uint32_t count = htobe32(++compound->count);
 
-/* Each stores a value at `at`, and gives the place behind it. */
-static inline uint8_t *store_u32(uint8_t *at, uint32_t value)
-{
-	const uint32_t wire = htobe32(value);
-
-	memcpy(at, &wire, sizeof(wire));
-	return at + sizeof(wire);
-}
-
-static inline uint8_t *store_u64(uint8_t *at, uint64_t value)
-{
-	const uint64_t wire = htobe64(value);
-
-	memcpy(at, &wire, sizeof(wire));
-	return at + sizeof(wire);
-}
-
-static inline uint8_t *store_id(uint8_t *at, const uint8_t id[16])
-{
-	memcpy(at, id, 16);
-	return at + 16;
+	xdr_put_u32(compound->out, operation);
+	if (!compound->out->bad)
+		memcpy(compound->count_at, &count, sizeof(count));
 }
 
 static void put_name(struct nfs4_compound *compound, const char *name)
@@ -87,19 +54,18 @@ static void put_mode(struct nfs4_compound *compound, uint32_t mode)
 	xdr_put_opaque(compound->out, &mode, sizeof(mode));
 }
 
-/* --- the data path --- */
+/* --- slots and data --- */
 
 void nfs4_put_sequence(struct nfs4_compound *compound, const struct nfs4_sequence *sequence)
 {
-	uint8_t *at = put_block(compound, NFS4_SEQUENCE, NFS4_SESSIONID + 4 * sizeof(uint32_t));
+	struct xdr_out *out = compound->out;
 
-	if (!at)
-		return;
-	at = store_id(at, sequence->session);
-	at = store_u32(at, sequence->sequence);
-	at = store_u32(at, sequence->slot);
-	at = store_u32(at, sequence->highest_slot);
-	store_u32(at, sequence->cache);
+	put_number(compound, NFS4_SEQUENCE);
+	xdr_put_fixed(out, sequence->session, sizeof(sequence->session));
+	xdr_put_u32(out, sequence->sequence);
+	xdr_put_u32(out, sequence->slot);
+	xdr_put_u32(out, sequence->highest_slot);
+	xdr_put_u32(out, sequence->cache);
 }
 
 void nfs4_put_handle(struct nfs4_compound *compound, const struct nfs4_handle *handle)
@@ -115,34 +81,27 @@ void nfs4_put_handle(struct nfs4_compound *compound, const struct nfs4_handle *h
 void nfs4_put_read(struct nfs4_compound *compound, const struct nfs4_stateid *stateid,
 		   uint64_t offset, uint32_t length)
 {
-	uint8_t *at = put_block(compound, NFS4_READ, NFS4_STATEID + 3 * sizeof(uint32_t));
-
-	if (!at)
-		return;
-	at = store_id(at, stateid->bytes);
-	at = store_u64(at, offset);
-	store_u32(at, length);
+	put_number(compound, NFS4_READ);
+	xdr_put_fixed(compound->out, stateid->bytes, sizeof(stateid->bytes));
+	xdr_put_u64(compound->out, offset);
+	xdr_put_u32(compound->out, length);
 }
 
 void nfs4_put_write(struct nfs4_compound *compound, const struct nfs4_stateid *stateid,
 		    uint64_t offset, uint32_t length, uint32_t stable)
 {
-	uint8_t *at = put_block(compound, NFS4_WRITE, NFS4_STATEID + 4 * sizeof(uint32_t));
-
-	if (!at)
-		return;
-	at = store_id(at, stateid->bytes);
-	at = store_u64(at, offset);
-	at = store_u32(at, stable);
-	store_u32(at, length); /* of the data that follows */
+	put_number(compound, NFS4_WRITE);
+	xdr_put_fixed(compound->out, stateid->bytes, sizeof(stateid->bytes));
+	xdr_put_u64(compound->out, offset);
+	xdr_put_u32(compound->out, stable);
+	xdr_put_u32(compound->out, length); /* of the data that follows */
 }
 
 void nfs4_put_commit(struct nfs4_compound *compound)
 {
-	uint8_t *at = put_block(compound, NFS4_COMMIT, 3 * sizeof(uint32_t));
-
-	if (at)
-		memset(at, 0, 3 * sizeof(uint32_t)); /* offset, count */
+	put_number(compound, NFS4_COMMIT);
+	xdr_put_u64(compound->out, 0); /* offset */
+	xdr_put_u32(compound->out, 0); /* count */
 }
 
 /* --- names and files --- */

@@ -203,6 +203,16 @@ static bool is_lost(struct nfs4_file *file)
 	return file->lost;
 }
 
+void nfs4_client_file_opened(struct nfs4_file *file, const struct nfs4_stateid *stateid)
+{
+	file->stateid = *stateid;
+	file->opened_at = clock_now();
+	file->lost = false;
+	for (enum io_op op = IO_READ; op <= IO_COMMIT; op++)
+		nfs4_template_make(&file->calls[op], nfs4_io_operation(op),
+				   file->path->path->config.minor, &file->handle, stateid);
+}
+
 void nfs4_client_forget_file(struct nfs4_client *client, const struct nfs4_file *file)
 {
 	struct nfs4_session *session;
@@ -304,9 +314,7 @@ static void reopened(struct nfs4_state *state, const struct nfs4_request *reques
 	if (!file)
 		return; /* closed meanwhile */
 	if (!request->status) {
-		file->stateid = request->opened.stateid;
-		file->opened_at = clock_now();
-		file->lost = false;
+		nfs4_client_file_opened(file, &request->opened.stateid);
 	} else if (request->open.claim == NFS4_CLAIM_PREVIOUS) {
 		state->client->reclaims = false; /* too late: as if for the first time */
 	} else {

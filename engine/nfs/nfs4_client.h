@@ -15,6 +15,7 @@
 #include "conn/path.h"
 #include "nfs/nfs4.h"
 #include "nfs/nfs4_session.h"
+#include "nfs/nfs4_template.h"
 #include "session/protocol.h"
 
 /* A compound that carries no I/O: the protocol's own struct request. */
@@ -51,6 +52,7 @@ struct nfs4_request {
 struct nfs4_file {
 	struct nfs4_handle handle;
 	struct nfs4_stateid stateid;
+	struct nfs4_template calls[IO_COMMIT + 1]; /* by enum io_op, with these two */
 	enum nfs4_access access;
 	const struct nfs4_path *path;
 	bool stateless;	    /* not opened: a special stateid serves */
@@ -104,6 +106,16 @@ struct nfs4_client {
 	struct nfs4_state *shared;     /* trunking=session: for data */
 };
 
+static inline enum nfs4_operation nfs4_io_operation(enum io_op op)
+{
+	switch (op) {
+	case IO_READ: return NFS4_READ;
+	case IO_WRITE: return NFS4_WRITE;
+	case IO_COMMIT: break;
+	}
+	return NFS4_COMMIT;
+}
+
 /* How the clients of a job call themselves: to each server the same. */
 struct nfs4_job {
 	LIST_HEAD(, nfs4_client) clients;
@@ -129,6 +141,9 @@ int nfs4_path_check_trunking(struct nfs4_path *path);
 
 /* Frees the state of `path`, whose connections are closed. */
 void nfs4_path_free(struct path *path);
+
+/* `file` has a handle, and what it was opened with or, of zeros, needs no OPEN. */
+void nfs4_client_file_opened(struct nfs4_file *file, const struct nfs4_stateid *stateid);
 
 /* Before `file` is freed: an OPEN of it may be under way. */
 void nfs4_client_forget_file(struct nfs4_client *client, const struct nfs4_file *file);

@@ -30,13 +30,7 @@ static const struct nfs4_file *file_of(const struct call *call)
 
 static enum nfs4_operation operation_of(const struct call *call)
 {
-	static const enum nfs4_operation operations[] = {
-		[IO_READ] = NFS4_READ,
-		[IO_WRITE] = NFS4_WRITE,
-		[IO_COMMIT] = NFS4_COMMIT,
-	};
-
-	return call->io ? operations[call->io->op] : request_of(call)->operation;
+	return call->io ? nfs4_io_operation(call->io->op) : request_of(call)->operation;
 }
 
 static const char *operation(const struct call *call)
@@ -78,48 +72,44 @@ static bool current(const struct session *session, const struct call *call)
 
 /* --- calls --- */
 
-static void put_io(struct nfs4_compound *compound, const struct call *call,
-		   const struct nfs4_file *file)
+static void put_io(struct xdr_out *out, const struct call *call, const struct nfs4_file *file)
 {
 	const struct conn_io *io = call->io;
+	const struct nfs4_range range = {io->offset + io->done, call_rest(call), io->stable};
+	struct nfs4_sequence sequence;
 
-	nfs4_put_handle(compound, &file->handle);
-	switch (io->op) {
-	case IO_READ:
-		nfs4_put_read(compound, &file->stateid, io->offset + io->done, call_rest(call));
-		break;
-	case IO_WRITE:
-		nfs4_put_write(compound, &file->stateid, io->offset + io->done, call_rest(call),
-			       io->stable);
-		break;
-	case IO_COMMIT: nfs4_put_commit(compound); break;
+	nfs4_session_sequence(&state_of(call)->session, call, false, &sequence);
+	nfs4_template_put(&file->calls[io->op], out, &sequence, &range);
+}
+
+static void put_request(struct xdr_out *out, const struct call *call)
+{
+	const struct nfs4_request *request = request_of(call);
+	struct nfs4_compound compound;
+
+	nfs4_begin(&compound, out, call->channel->session->path->config.minor);
+	if (request->sequenced) {
+		struct nfs4_sequence sequence;
+
+		nfs4_session_sequence(&state_of(call)->session, call, request->cached, &sequence);
+		nfs4_put_sequence(&compound, &sequence);
 	}
+	request->put(request, &compound);
 }
 
 static const uint8_t *encode(struct xdr_out *out, const struct call *call,
 			     const struct rpc_credentials *credentials, const void *file)
 {
 	bool asks = call->io || call->request;
-	struct nfs4_compound compound;
 	const uint8_t *arguments;
 
 	rpc_encode_call(out, call->xid, NFS_PROGRAM, NFS_V4, asks ? NFS4_COMPOUND : NFS4_NULL,
 			credentials);
 	arguments = out->at;
-	if (!asks)
-		return arguments;
-	nfs4_begin(&compound, out, call->channel->session->path->config.minor);
-	if (call->epoch) {
-		struct nfs4_sequence sequence;
-
-		nfs4_session_sequence(&state_of(call)->session, call,
-				      call->request && request_of(call)->cached, &sequence);
-		nfs4_put_sequence(&compound, &sequence);
-	}
 	if (call->io)
-		put_io(&compound, call, file);
-	else
-		request_of(call)->put(request_of(call), &compound);
+		put_io(out, call, file);
+	else if (call->request)
+		put_request(out, call);
 	return arguments;
 }
 

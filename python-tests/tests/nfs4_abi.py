@@ -78,6 +78,22 @@ class Sequence(c.Structure):
         return cls(_SESSION(*session), *numbers)
 
 
+class Range(c.Structure):
+    """struct nfs4_range."""
+
+    _fields_ = (("offset", c.c_uint64), ("length", c.c_uint32), ("stable", c.c_uint32))
+
+
+class Template(c.Structure):
+    """struct nfs4_template."""
+
+    _fields_ = (
+        ("operation", c.c_int),
+        ("length", c.c_uint32),
+        ("bytes", c.c_uint8 * (92 + FH_SIZE)),
+    )
+
+
 class Open(c.Structure):
     """struct nfs4_open."""
 
@@ -205,6 +221,8 @@ MIRRORS: dict[str, type[c.Structure]] = {
     "nfs4_server": Server,
     "nfs4_exchange_result": ExchangeResult,
     "nfs4_session_result": SessionResult,
+    "nfs4_range": Range,
+    "nfs4_template": Template,
 }
 
 # What reads a result's body, and into what; a result that is not listed has none.
@@ -282,6 +300,16 @@ class Nfs4Library:
         self._put("reclaim_complete", compound)
         self._put("destroy_session", compound, text)
         self._put("destroy_clientid", compound, hyper)
+        template = c.POINTER(Template)
+        self._declare("template_make", None, template, c.c_int, number, c.POINTER(Handle), stateid)
+        self._declare(
+            "template_put",
+            None,
+            template,
+            c.POINTER(Cursor),
+            c.POINTER(Sequence),
+            c.POINTER(Range),
+        )
         self._declare("read_results", None, results, c.POINTER(Cursor))
         self._declare("next_result", number, results, c.c_int)
         for getter, kind in _GETTERS.values():
@@ -308,6 +336,22 @@ class Nfs4Library:
             getattr(self.lib, f"nfs4_put_{name}")(compound, *arguments)
         assert memory.intact
         assert compound.count == len(puts)
+        return None if out.bad else memory.content[: out.used(memory)]
+
+    def template(self, operation: Op, minor: int, handle: Handle, stateid: Stateid) -> Template:
+        """Give the template of a file's READ, WRITE or COMMIT."""
+        template = Template()
+        self.lib.nfs4_template_make(template, operation, minor, handle, stateid)
+        return template
+
+    def call(
+        self, template: Template, sequence: Sequence, span: Range, room: int = 4096
+    ) -> bytes | None:
+        """Give a call made of a template; None where there is no room for it."""
+        memory = Guarded(room)
+        out = Cursor.over(memory)
+        self.lib.nfs4_template_put(template, out, sequence, span)
+        assert memory.intact
         return None if out.bad else memory.content[: out.used(memory)]
 
     def read(self, reply: bytes, *operations: Op) -> Reading:

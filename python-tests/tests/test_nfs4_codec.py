@@ -26,6 +26,7 @@ from nfs4_abi import (
     Nfs4Library,
     Op,
     Open,
+    Range,
     Reading,
     Sequence,
     Stateid,
@@ -52,7 +53,7 @@ def test_structures_are_mirrored(tmp_path: Path) -> None:
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
         pytest.skip("there is no C compiler")
-    lines = ["#include <stddef.h>", '#include "nfs/nfs4.h"']
+    lines = ["#include <stddef.h>", '#include "nfs/nfs4_template.h"']
     for name, mirror in MIRRORS.items():
         offsets = {one[0]: getattr(mirror, one[0]).offset for one in mirror._fields_}
         same = [f"offsetof(struct {name}, {one}) == {at}" for one, at in offsets.items()]
@@ -192,18 +193,20 @@ def test_compounds_of_the_data_path(
     offset: int,
     length: int,
 ) -> None:
-    stateid = Stateid.of(some_id[::-1])
-    head = (
-        ("sequence", Sequence.of(some_id, sequence, slot, highest, False)),
-        ("handle", Handle.of(handle)),
-    )
     begin = words(0, 2, 3, 53) + some_id + words(sequence, slot, highest, 0, 22) + opaque(handle)
     stated = some_id[::-1] + hyper(offset)
-    read = codec.compound(2, *head, ("read", stateid, offset, length))
-    assert read == begin + words(25) + stated + words(length)
-    write = codec.compound(2, *head, ("write", stateid, offset, length, 1))
-    assert write == begin + words(38) + stated + words(1, length)
-    assert codec.compound(2, *head, ("commit",)) == begin + words(5, 0, 0, 0)
+    sent = {
+        Op.READ: begin + words(25) + stated + words(length),
+        Op.WRITE: begin + words(38) + stated + words(1, length),
+        Op.COMMIT: begin + words(5, 0, 0, 0),
+    }
+    numbers = Sequence.of(some_id, sequence, slot, highest, False)
+    span = Range(offset, length, 1)
+    for operation, whole in sent.items():
+        template = codec.template(operation, 2, Handle.of(handle), Stateid.of(some_id[::-1]))
+        for _ in range(2):  # a template outlives its calls
+            assert codec.call(template, numbers, span) == whole
+        assert codec.call(template, numbers, span, room=len(whole) - 1) is None
 
 
 def test_operation_names(codec: Nfs4Library) -> None:
