@@ -10,8 +10,9 @@
 #include "util.h"
 
 enum {
-	ROUNDS_MAX = 3, /* then the server is thought never to tell the same verifier twice */
-	WINDOW = 16,	/* extents that are written again at once */
+	/* Rounds in a row: then the server is thought never to tell the same verifier twice. */
+	UNEXPLAINED_MAX = 3,
+	WINDOW = 16, /* extents that are written again at once */
 };
 
 static struct path *path_of(const struct job *job, const struct hold_extent *extent)
@@ -29,6 +30,16 @@ static void clear_ledgers(struct job *job)
 	}
 }
 
+/* A server that restarts loses its connections. */
+static uint64_t reconnects(const struct job *job)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < job->group.job.conn_count; i++)
+		sum += job->group.conns[i]->counters.reconnects;
+	return sum;
+}
+
 /* --- writing all of it again --- */
 
 static void begin_writes(struct job *job)
@@ -42,6 +53,7 @@ static void begin_writes(struct job *job)
 	replay->request = (struct request){.op = IO_WRITE};
 	replay->oldest = replay->next = job->hold.first;
 	replay->label = path_of(job, oldest)->config.label;
+	replay->reconnects = reconnects(job);
 	if (!replay->rounds++)
 		say("%s: the server has lost what it had not committed (its write verifier "
 		    "changed): writing %" PRIu64 " bytes again",
@@ -94,7 +106,7 @@ static void end(struct job *job)
 {
 	job->hold.lost = false;
 	job->replay.stage = REPLAY_NONE;
-	job->replay.rounds = 0;
+	job->replay.rounds = job->replay.unexplained = 0;
 	job->replay.request.error = 0;
 }
 
@@ -119,6 +131,18 @@ static void give_up(struct job *job, int error)
 	end(job);
 }
 
+/* Something was lost again. False: to write it once more is in vain. */
+static bool try_again(struct job *job)
+{
+	struct replay *replay = &job->replay;
+
+	replay->unexplained = reconnects(job) == replay->reconnects ? replay->unexplained + 1 : 0;
+	if (replay->unexplained == UNEXPLAINED_MAX)
+		return false;
+	begin_writes(job);
+	return true;
+}
+
 static void conclude(struct job *job)
 {
 	struct replay *replay = &job->replay;
@@ -134,12 +158,11 @@ static void conclude(struct job *job)
 		if (replay->rounds)
 			say("%s: all of it is durable now", replay->label);
 		end(job);
-	} else if (replay->rounds < ROUNDS_MAX) {
-		begin_writes(job);
-	} else {
-		say("%s: the write verifier changed each of %u times that data was written again: "
-		    "no more is written",
-		    replay->label, replay->rounds);
+	} else if (!try_again(job)) {
+		say("%s: the write verifier changed each of the last %u times that data was "
+		    "written "
+		    "again, though no connection was lost: no more is written",
+		    replay->label, replay->unexplained);
 		give_up(job, EIO);
 	}
 }
