@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# Package.cmake - a .deb or .rpm of the engine for the distribution's fio, by CPack.
+#
+# The engine refuses any fio but the one that it was built for, so the package depends on exactly
+# that one, and carries its version in its own.
+
+find_program(DPKG_QUERY dpkg-query)
+find_program(RPM rpm)
+mark_as_advanced(DPKG_QUERY RPM)
+
+# The version of the package fio; empty where `command` knows none.
+function(packaged_fio result)
+	execute_process(COMMAND ${ARGN} fio
+		OUTPUT_VARIABLE version OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET
+		RESULT_VARIABLE status)
+	if(status)
+		set(version "")
+	endif()
+	set(${result} "${version}" PARENT_SCOPE)
+endfunction()
+
+set(deb_fio "")
+if(DPKG_QUERY)
+	packaged_fio(deb_fio "${DPKG_QUERY}" -W -f "\${Version}")
+endif()
+set(rpm_fio "")
+if(RPM)
+	packaged_fio(rpm_fio "${RPM}" -q --queryformat "%{VERSION}-%{RELEASE}")
+endif()
+
+# "3.33" of "fio-3.33": what an .rpm that is made elsewhere can ask for.
+string(REGEX REPLACE "^fio-" "" fio_number "${FIO_VERSION}")
+string(REPLACE "-" "." fio_number "${fio_number}")
+
+set(CPACK_PACKAGE_NAME fio-engine-nfsmulti)
+set(CPACK_PACKAGE_VENDOR "nfsmulti")
+set(CPACK_PACKAGE_CONTACT "the nfsmulti developers <nfsmulti@users.noreply.github.com>")
+set(CPACK_PACKAGE_VERSION "${PROJECT_VERSION}+fio${fio_number}")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "fio ioengine for NFS over many connections, addresses and mounts")
+set(CPACK_PACKAGE_DESCRIPTION "Benchmarks NFSv3 and NFSv4.1 from user space, over TCP or RDMA, and
+kernel mounts: one fio job over one connection or over a pool of them.
+With failover, writes verified across restarts of the server, statistics
+for each connection, and job files of published measurements.")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION utils)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_DEPENDS "fio (= ${deb_fio})")
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS "ibverbs-providers")
+
+set(rpm_requires "${rpm_fio}")
+if(NOT rpm_fio)
+	set(rpm_requires "${fio_number}")
+endif()
+set(CPACK_RPM_FILE_NAME RPM-DEFAULT)
+set(CPACK_RPM_PACKAGE_LICENSE GPL-2.0-only)
+set(CPACK_RPM_PACKAGE_DESCRIPTION "${CPACK_PACKAGE_DESCRIPTION}")
+set(CPACK_RPM_PACKAGE_REQUIRES "fio = ${rpm_requires}")
+set(CPACK_RPM_EXCLUDE_FROM_AUTO_FILELIST_ADDITION
+	"/usr/${CMAKE_INSTALL_LIBDIR}" "/usr/${CMAKE_INSTALL_LIBDIR}/fio" /usr/share/man
+	/usr/share/man/man1 /usr/share/man/man7)
+
+if(deb_fio)
+	set(CPACK_GENERATOR DEB)
+elseif(rpm_fio)
+	set(CPACK_GENERATOR RPM)
+else()
+	set(CPACK_GENERATOR TGZ)
+endif()
+
+if(CPACK_GENERATOR STREQUAL "DEB")
+	set(doc "${CMAKE_INSTALL_DATADIR}/doc/${CPACK_PACKAGE_NAME}")
+	install(FILES packaging/copyright DESTINATION "${doc}")
+	string(TIMESTAMP date "%a, %d %b %Y %H:%M:%S +0000" UTC)
+	set(changelog "${CMAKE_BINARY_DIR}/made/${doc}/changelog")
+	file(WRITE "${changelog}"
+"${CPACK_PACKAGE_NAME} (${CPACK_PACKAGE_VERSION}) unstable; urgency=medium
+
+  * nfsmulti ${PROJECT_VERSION} for fio ${deb_fio}.
+
+ -- ${CPACK_PACKAGE_CONTACT}  ${date}
+")
+	execute_process(COMMAND gzip -9nf "${changelog}" COMMAND_ERROR_IS_FATAL ANY)
+	install_made("${doc}/changelog.gz")
+endif()
+
+include(CPack)
