@@ -21,7 +21,8 @@ _SECONDS = 600.0
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("package")
     try:
-        find("dpkg-shlibdeps")
+        for program in ("dpkg-shlibdeps", "file"):
+            find(program)
     except MissingError as error:
         missing(error)
     packing = ["cpack", "-G", "DEB", "-B", str(folder)]
