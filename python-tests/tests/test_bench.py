@@ -16,7 +16,6 @@ from engine_helpers import eventually
 from rich.console import Console
 
 from nfsmulti.bench import peer
-from nfsmulti.bench.calls import read_strace
 from nfsmulti.bench.cases import (
     CLIENT_COST,
     MOUNT,
@@ -35,14 +34,19 @@ from nfsmulti.bench.client_cost import (
     peer_engine,
     version_3,
 )
-from nfsmulti.bench.compare import CaseResult
-from nfsmulti.bench.cores import choose_cores
 from nfsmulti.bench.mount import MountBench, io_uring, our_mount, places
 from nfsmulti.bench.peer import yardstick
-from nfsmulti.bench.plot import write_comparison
-from nfsmulti.bench.running import Running
-from nfsmulti.bench.runs import Contender, Sample, Timing, run_fio
-from nfsmulti.bench.tables import HEADINGS, bars_grid, bars_lines, case_data, figures_grid
+from nfsmulti.bench.report import Running
+from nfsmulti.bench.results import (
+    HEADINGS,
+    CaseResult,
+    bars_grid,
+    bars_lines,
+    case_data,
+    figures_grid,
+    write_comparison,
+)
+from nfsmulti.bench.runs import Contender, Sample, Timing, choose_cores, read_strace, run_fio
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
 from nfsmulti.stats.ratio import Ratio

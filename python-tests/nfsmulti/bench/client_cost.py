@@ -9,11 +9,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nfsmulti.bench.calls import read_strace, strace_words
 from nfsmulti.bench.cases import RIVALS, Case, Role
-from nfsmulti.bench.cores import Cores
-from nfsmulti.bench.memory import measure_memory
-from nfsmulti.bench.runs import Contender, Sample, Timing, run_fio, sample
+from nfsmulti.bench.runs import (
+    Contender,
+    Cores,
+    Sample,
+    Timing,
+    measure_memory,
+    read_strace,
+    run_fio,
+    sample,
+    strace_words,
+)
 from nfsmulti.bench.sink import Sink, SinkCounts, port_of
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine, FioResult

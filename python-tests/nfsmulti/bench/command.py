@@ -11,7 +11,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from nfsmulti.bench import calls
 from nfsmulti.bench import mount as mounts
 from nfsmulti.bench import rdma as over_rdma
 from nfsmulti.bench.cases import (
@@ -32,15 +31,29 @@ from nfsmulti.bench.client_cost import (
     peer_engine,
     version_3,
 )
-from nfsmulti.bench.compare import CaseResult
-from nfsmulti.bench.cores import choose_cores
-from nfsmulti.bench.memory import memory_line
 from nfsmulti.bench.peer import YARDSTICK_IS, peer_fio
 from nfsmulti.bench.peer import yardstick as build_yardstick
-from nfsmulti.bench.report import Report, command_text, now, setting
-from nfsmulti.bench.running import Running
-from nfsmulti.bench.runs import FULL, QUICK, Contender, Sample, Timing, command
-from nfsmulti.bench.tables import COLUMNS, RATIOS, calls_lines, sweep_grid
+from nfsmulti.bench.report import Report, Running, command_text, now, setting
+from nfsmulti.bench.results import (
+    COLUMNS,
+    RATIOS,
+    CaseResult,
+    calls_lines,
+    sweep_grid,
+    write_comparison,
+    write_scale,
+)
+from nfsmulti.bench.runs import (
+    CALLS_HOW,
+    FULL,
+    QUICK,
+    Contender,
+    Sample,
+    Timing,
+    choose_cores,
+    command,
+    memory_line,
+)
 from nfsmulti.errors import MissingError
 from nfsmulti.fiorun import Engine
 from nfsmulti.lab import kernel
@@ -227,7 +240,6 @@ def scale(
         {"case": case.name, "runs": [dataclasses.asdict(run) for run in runs]}
         for case, runs in found.items()
     ]
-    from nfsmulti.bench.plot import write_scale  # matplotlib takes half a second to load
 
     running.finish(results, lambda file: write_scale(found, file))
 
@@ -282,7 +294,7 @@ def _count_calls(
                     result.counted[one.role] = bench.count_calls(one, result.case)
     except MissingError as error:
         return f"System calls of other engines were not counted: {error.what}."
-    return calls.HOW
+    return CALLS_HOW
 
 
 def _tcp(report: Report) -> str:
@@ -317,6 +329,5 @@ def _finish_comparison(
     contenders: Sequence[Contender],
     results: Path | None,
 ) -> None:
-    from nfsmulti.bench.plot import write_comparison  # matplotlib takes half a second to load
 
     running.finish(results, lambda file: write_comparison(found, contenders, file))

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from nfsmulti.bench.cases import Case
-from nfsmulti.bench.cores import Cores
-from nfsmulti.bench.runs import Contender, Sample, Timing, run_fio, sample
+from nfsmulti.bench.runs import Contender, Cores, Sample, Timing, run_fio, sample
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine, FioResult
 

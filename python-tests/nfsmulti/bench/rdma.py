@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nfsmulti.bench.cases import Bar, Case
+from nfsmulti.bench.results import HEADINGS, TITLE, figure_cells
 from nfsmulti.bench.runs import Contender, Sample, Timing, run_fio, sample
-from nfsmulti.bench.tables import HEADINGS, TITLE, figure_cells
 from nfsmulti.fiorun import Engine
 from nfsmulti.lab.kernel import ADDRESSES, EXPORT, GuestConfig, Mount, run_in_guest
 from nfsmulti.stats.ratio import Ratio

@@ -1,16 +1,98 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""One run of one engine on one case, and the figures that it gives."""
+"""One run of one engine on one case: its processor, its fio and jobs, and the figures it gives.
+
+System calls are counted, and memory is measured, in runs of their own.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import re
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-from nfsmulti.bench.cases import Case, Role
-from nfsmulti.bench.jobs import kill_jobs
+import psutil
+
+from nfsmulti.bench.cases import MEMORY_CASE, MEMORY_LIMIT, Case, Role
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import FioProcess, FioResult
+from nfsmulti.processes import Process
+
+_TOPOLOGY = Path("/sys/devices/system/cpu")
+
+
+class Cores(NamedTuple):
+    """The client's processor and the server's."""
+
+    client: int
+    server: int
+
+
+def choose_cores(client: int | None = None, server: int | None = None) -> Cores:
+    """Fill in what is not given. Raises HarnessError where there are not two cores."""
+    allowed = sorted(os.sched_getaffinity(0))
+    for cpu in (client, server):
+        if cpu is not None and cpu not in allowed:
+            raise HarnessError(f"processor {cpu} is not one of {allowed}")
+    taken = server if client is None else client
+    if client is None:
+        client = next((cpu for cpu in allowed if taken is None or _apart(cpu, taken)), None)
+    if server is None and client is not None:
+        server = next((cpu for cpu in allowed if _apart(cpu, client)), None)
+    if client is None or server is None:
+        raise HarnessError("client and server need a core each, and there is only one")
+    return Cores(client, server)
+
+
+def _apart(one: int, other: int) -> bool:
+    return one != other and _core(one) != _core(other)
+
+
+def _core(cpu: int) -> str:
+    """Name the core of a processor: hardware threads of one core have the same name."""
+    try:
+        return (_TOPOLOGY / f"cpu{cpu}/topology/thread_siblings_list").read_text().strip()
+    except OSError:
+        return str(cpu)
+
+
+# --- the jobs of a fio that runs ---
+
+
+def jobs_of(process: Process, *, traced: bool = False) -> list[psutil.Process]:
+    """Give the jobs of the fio that `process` is, or that it is the strace of."""
+    fios = _children(psutil.Process(process.pid)) if traced else [psutil.Process(process.pid)]
+    return [job for fio in fios for job in _children(fio)]
+
+
+def kill_jobs(process: Process, *, traced: bool = False) -> None:
+    """Kill what jobs_of() gives; fio itself then ends, and reports what they had done."""
+    for job in jobs_of(process, traced=traced):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            job.kill()
+
+
+def private_bytes(job: psutil.Process) -> int:
+    """Give the memory that a process has for itself and has written to."""
+    return sum(mapping.private_dirty for mapping in job.memory_maps())
+
+
+def _children(parent: psutil.Process) -> list[psutil.Process]:
+    """Give the running children of a process."""
+    found = []
+    for child in parent.children():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if child.status() != psutil.STATUS_ZOMBIE:
+                found.append(child)
+    return found
+
+
+# --- a run ---
+
 
 # Beyond a run's own time, for fio and its jobs to start and to end. A job of fio's nfs engine that
 # has not ended by then never does.
@@ -26,9 +108,8 @@ class Contender:
     """An engine: its name, the fio that has it, and the words that choose it for a case.
 
     `target` is the server's URL, or a directory. It runs those cases that it `takes`. One that
-    `counts_calls` has a stats_file. One that
-    `may_hang` at its end has its jobs killed when their time is over, and fio's report is taken for
-    what it says.
+    `counts_calls` has a stats_file. One that `may_hang` at its end has its jobs killed when their
+    time is over, and fio's report is taken for what it says.
     """
 
     name: str
@@ -165,3 +246,73 @@ def sample(
         calls=sum(line.syscalls for line in result.stats) / counted if counted else None,
         server_busy=busy,
     )
+
+
+# --- system calls ---
+
+
+# What moves data, or waits for it: what fio does to start and to end is left out.
+DATA_PATH = (
+    "poll,ppoll,select,pselect6,epoll_wait,epoll_pwait,epoll_pwait2,"
+    "read,readv,recvfrom,recvmsg,write,writev,sendto,sendmsg,"
+    "io_uring_enter,io_getevents,io_submit"
+)
+
+CALLS_HOW = (
+    "System calls per operation: ours as the engine counts them (its stats_file, every run); the"
+    " others' by strace -f -c in a run of its own that is not timed, of the calls that move data or"
+    " wait for it."
+)
+
+
+def strace_words(output: Path) -> list[str]:
+    """Give the words before a command that have its system calls counted into `output`."""
+    wanted = ["-e", f"trace={DATA_PATH}", "-U", "calls,name"]
+    return ["strace", "-f", "-qq", "-c", *wanted, "-o", str(output)]
+
+
+def read_strace(output: Path) -> int:
+    """Read the sum of all calls out of strace's table."""
+    match = re.search(r"^\s*(\d+)\s+total\s*$", output.read_text(), re.MULTILINE)
+    return int(match[1]) if match else 0
+
+
+# --- memory ---
+
+
+_UNTIL_MEASURED = Timing(runtime=60_000, ramp=0, repeats=1)  # it is ended once it was measured
+_START_SECONDS = 10.0
+# A job that has run so long has used all that it will use.
+_SETTLED_SECONDS = 0.6
+
+_NULL = Contender(
+    "null", "fio", lambda case, _: ["--ioengine=null", "--size=1g", f"--iodepth={case.depth}"]
+)
+
+
+def memory_line(beyond: int) -> str:
+    """Hold the memory against its bar."""
+    verdict = "met" if beyond <= MEMORY_LIMIT else "not met"
+    return (
+        f"memory of a job beyond fio's own and its I/O buffers, {MEMORY_CASE.name}:"
+        f" {beyond / 2**20:.2f} MiB, bar ≤ {MEMORY_LIMIT / 2**20:g} MiB: {verdict}"
+    )
+
+
+def measure_memory(ours: Contender, target: str, folder: Path, enter: Sequence[str]) -> int:
+    """Give the bytes that our job has beyond one of the null engine."""
+    return _private(ours, target, folder / "ours", enter) - _private(
+        _NULL, target, folder / "null", enter
+    )
+
+
+def _private(contender: Contender, target: str, folder: Path, enter: Sequence[str]) -> int:
+    argv = [*enter, *command(contender, MEMORY_CASE, target, _UNTIL_MEASURED, folder)]
+    deadline = time.monotonic() + _START_SECONDS
+    with FioProcess(argv, folder) as process:
+        while time.monotonic() < deadline and process.running:
+            if jobs := jobs_of(process):
+                time.sleep(_SETTLED_SECONDS)
+                return private_bytes(jobs[0])
+            time.sleep(0.02)
+    raise HarnessError(f"{contender.name}: no job ran whose memory could be measured")
