@@ -22,12 +22,15 @@ from nfsmulti.scripted.procedures import Export
 from nfsmulti.scripted.protocol import (
     AcceptStat,
     AuthStat,
+    Claim,
     Credentials,
     Mount,
     Nfs,
+    Nfs4,
     Procedure,
     Stable,
     Status,
+    Status4,
     accepted,
     denied,
     mark,
@@ -35,9 +38,8 @@ from nfsmulti.scripted.protocol import (
     record,
     rpc_mismatch,
 )
-from nfsmulti.scripted.protocol4 import Claim, Nfs4, Status4
 from nfsmulti.scripted.server import ScriptedServer
-from nfsmulti.scripted.sessions4 import Terms
+from nfsmulti.scripted.state4 import Terms
 
 __all__ = [
     "DATA",

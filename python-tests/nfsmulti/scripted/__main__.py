@@ -11,10 +11,9 @@ import typer
 
 from nfsmulti.scripted.answer import Answer, Call, Hook, on
 from nfsmulti.scripted.procedures import Export
-from nfsmulti.scripted.protocol import Nfs, Procedure, Status
-from nfsmulti.scripted.protocol4 import Nfs4, Status4
+from nfsmulti.scripted.protocol import Nfs, Nfs4, Procedure, Status, Status4
 from nfsmulti.scripted.server import ScriptedServer
-from nfsmulti.scripted.sessions4 import Terms
+from nfsmulti.scripted.state4 import Terms
 from nfsmulti.signals import end_politely
 
 _Address = Annotated[list[str], typer.Option(help="Listen here; may be given several times.")]

@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING, Literal
 from nfsmulti.scripted.protocol import (
     REPLY,
     AuthStat,
+    Claim,
     Credentials,
     Mount,
     Nfs,
+    Nfs4,
     Procedure,
     Stable,
     denied,
 )
-from nfsmulti.scripted.protocol4 import Claim, Nfs4
 
 if TYPE_CHECKING:
     from nfsmulti.scripted.server import ScriptedServer

@@ -11,19 +11,18 @@ from typing import Protocol
 from xdrlib3 import Packer, Unpacker
 
 from nfsmulti.scripted.answer import Answer, Call
-from nfsmulti.scripted.arguments4 import Arguments4, SequenceArguments, decode4
-from nfsmulti.scripted.attributes4 import UnknownAttributeError
 from nfsmulti.scripted.files import NfsError
 from nfsmulti.scripted.operations4 import Operations, Scene
 from nfsmulti.scripted.procedures import Export
-from nfsmulti.scripted.protocol4 import (
+from nfsmulti.scripted.protocol import (
     FIRST_OPERATION,
     ILLEGAL_OPERATION,
     LAST_OPERATION,
     Nfs4,
     Status4,
 )
-from nfsmulti.scripted.sessions4 import Slot, Terms
+from nfsmulti.scripted.state4 import Slot, Terms
+from nfsmulti.scripted.xdr4 import Arguments4, SequenceArguments, UnknownAttributeError, decode4
 
 _OPERATIONS = {one.value: one for one in Nfs4 if one.value >= FIRST_OPERATION}
 _ALONE = {

@@ -19,13 +19,13 @@ from nfsmulti.scripted.protocol import (
     AcceptStat,
     Mount,
     Nfs,
+    Nfs4,
     RpcCall,
     accepted,
     message,
     parse_call,
     record,
 )
-from nfsmulti.scripted.protocol4 import Nfs4
 
 _RECEIVE_SIZE = 1 << 20
 _RECORD_MAX = 128 << 20

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Files in memory, where what was not committed is kept apart, so that a restart loses it."""
+"""Files in memory, where what was not committed is kept apart, so that a restart loses it.
+
+For NFS version 4, a pseudo file system (RFC 8881, 7) leads to the export.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,8 @@ import time
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from nfsmulti.scripted.protocol import Stable, Status
+from nfsmulti.scripted.protocol import VERIFIER_SIZE, Stable, Status, Status4
 
-_VERIFIER_SIZE = 8
 _HANDLE_SIZE_MIN = 12
 
 
@@ -106,7 +108,7 @@ class FileSystem:
         self._numbers = itertools.count(1)
         self._nodes: dict[bytes, Node] = {}
         self._handle_size = handle_size
-        self.verifier = secrets.token_bytes(_VERIFIER_SIZE)
+        self.verifier = secrets.token_bytes(VERIFIER_SIZE)
         self.root = Directory(next(self._numbers), "", 0o777, 0, 0)
         self._nodes[self.handle(self.root)] = self.root
 
@@ -206,7 +208,7 @@ class FileSystem:
 
     def new_verifier(self) -> None:
         """Change the write verifier."""
-        self.verifier = secrets.token_bytes(_VERIFIER_SIZE)
+        self.verifier = secrets.token_bytes(VERIFIER_SIZE)
 
     def _free_path(self, directory: Directory, name: str) -> str:
         if not name or "/" in name or name in (".", ".."):
@@ -232,3 +234,56 @@ class FileSystem:
         if isinstance(node, Directory):
             for name, child in node.children.items():
                 self._set_path(child, f"{path}/{name}")
+
+
+# --- the pseudo file system ---
+
+
+_FIRST_NUMBER = 1 << 62  # no file has such a high one
+
+
+class Names:
+    """The names and handles of a server: a directory for each component, then the files.
+
+    The path of a directory above the export begins with "/"; that of a file is the export's.
+    """
+
+    def __init__(self, export: str, files: FileSystem):
+        self._files = files
+        self._above: dict[bytes, Directory] = {}
+        self._parents: dict[Directory, Directory] = {}
+        components = [part for part in export.split("/") if part]
+        below = files.root
+        for depth in reversed(range(len(components))):
+            path = "/" + "/".join(components[:depth])
+            directory = Directory(_FIRST_NUMBER + depth, path, 0o755, 0, 0)
+            directory.children[components[depth]] = below
+            self._parents[below] = directory
+            self._above[files.handle(directory)] = below = directory
+        self.root = below
+
+    def handle(self, node: Node) -> bytes:
+        """Give a node's handle."""
+        return self._files.handle(node)
+
+    def node(self, handle: bytes) -> Node:
+        """Give what a handle stands for."""
+        return self._above.get(handle) or self._files.node(handle)
+
+    def leads(self, node: Node) -> bool:
+        """Whether a node is a directory above the export, which nobody can change."""
+        return self.handle(node) in self._above
+
+    def lookup(self, directory: Directory, name: str) -> Node:
+        """Find a name in a directory."""
+        if not name:
+            raise NfsError(Status4.INVAL)
+        if name in (".", ".."):
+            raise NfsError(Status4.BADNAME)
+        return self._files.lookup(directory, name)
+
+    def parent(self, directory: Directory) -> Node:
+        """Give the directory above another."""
+        if directory is self.root:
+            raise NfsError(Status4.NOENT)
+        return self._parents.get(directory) or self._files.lookup(directory, "..")

@@ -10,29 +10,43 @@ from typing import Any
 from xdrlib3 import Packer
 
 from nfsmulti.scripted.answer import Answer
-from nfsmulti.scripted.arguments4 import (
+from nfsmulti.scripted.files import Directory, File, Names, NfsError, Node
+from nfsmulti.scripted.procedures import Export
+from nfsmulti.scripted.protocol import (
+    Attribute,
+    Claim,
+    Create,
+    Credentials,
+    Exchange,
+    Nfs4,
+    Share,
+    Stable,
+    Status4,
+)
+from nfsmulti.scripted.state4 import (
+    ANONYMOUS,
+    BYPASS,
+    CLOSED,
+    CURRENT,
+    Channel,
+    Client,
+    Opens,
+    Session,
+    Sessions,
+    Stateid,
+    Terms,
+)
+from nfsmulti.scripted.xdr4 import (
     Arguments4,
     ExchangeArguments,
     OpenArguments,
     SequenceArguments,
     SessionArguments,
+    Subject,
+    change_of,
+    pack_attributes,
+    pack_bitmap,
 )
-from nfsmulti.scripted.attributes4 import Subject, change_of, pack_attributes, pack_bitmap
-from nfsmulti.scripted.files import Directory, File, NfsError, Node
-from nfsmulti.scripted.opens4 import ANONYMOUS, BYPASS, CLOSED, CURRENT, Opens, Stateid
-from nfsmulti.scripted.procedures import Export
-from nfsmulti.scripted.protocol import Credentials, Stable
-from nfsmulti.scripted.protocol4 import (
-    Attribute,
-    Claim,
-    Create,
-    Exchange,
-    Nfs4,
-    Share,
-    Status4,
-)
-from nfsmulti.scripted.pseudo4 import Names
-from nfsmulti.scripted.sessions4 import Channel, Client, Session, Sessions, Terms
 
 _ACCESS_ALL = 0x3F
 _DIRECTORY = 2  # nfs_ftype4

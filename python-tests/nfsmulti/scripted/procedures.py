@@ -11,8 +11,7 @@ from xdrlib3 import Packer, Unpacker
 
 from nfsmulti.scripted.answer import Answer
 from nfsmulti.scripted.files import Directory, File, FileSystem, NfsError, Node
-from nfsmulti.scripted.protocol import Credentials, Mount, Nfs, Procedure, Stable, Status
-from nfsmulti.scripted.protocol4 import Nfs4
+from nfsmulti.scripted.protocol import Credentials, Mount, Nfs, Nfs4, Procedure, Stable, Status
 
 _REGULAR, _DIRECTORY = 1, 2  # ftype3
 _UNCHECKED, _EXCLUSIVE = 0, 2  # createmode3

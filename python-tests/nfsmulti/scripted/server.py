@@ -18,16 +18,14 @@ from concurrent.futures import Future
 from typing import Self, TypeVar
 
 from nfsmulti.scripted.answer import SOUND, Answer, Call, Hook
-from nfsmulti.scripted.arguments4 import Arguments4, OpenArguments
 from nfsmulti.scripted.compound import Compounds, UnheardError
 from nfsmulti.scripted.connection import Connection, Program
 from nfsmulti.scripted.files import Directory, File, NfsError
-from nfsmulti.scripted.opens4 import Open
 from nfsmulti.scripted.operations4 import Scene
 from nfsmulti.scripted.procedures import Arguments, Export, Procedures
-from nfsmulti.scripted.protocol import Mount, Nfs, Procedure, RpcCall
-from nfsmulti.scripted.protocol4 import Nfs4
-from nfsmulti.scripted.sessions4 import Client, Session, Terms
+from nfsmulti.scripted.protocol import Mount, Nfs, Nfs4, Procedure, RpcCall
+from nfsmulti.scripted.state4 import Client, Open, Session, Terms
+from nfsmulti.scripted.xdr4 import Arguments4, OpenArguments
 
 _BACKLOG = 256
 _START_SECONDS = _STOP_SECONDS = 60.0
