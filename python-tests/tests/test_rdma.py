@@ -28,7 +28,7 @@ from nfsmulti.doctor.finding import Level
 from nfsmulti.doctor.pool import read_pool
 from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Option
 from nfsmulti.lab.kernel import ADDRESSES, EXPORT
-from nfsmulti.lab.kernel.mounts import ADDRESS6
+from nfsmulti.lab.kernel.guest import ADDRESS6
 from nfsmulti.paths import ROOT
 from nfsmulti.processes import Process, run
 

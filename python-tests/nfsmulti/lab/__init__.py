@@ -11,10 +11,9 @@ from nfsmulti.lab.config import (
     Instances,
     LabConfig,
 )
-from nfsmulti.lab.fit import Fit, fit
 from nfsmulti.lab.ganesha import Server
 from nfsmulti.lab.lab import Lab
-from nfsmulti.lab.limits import Limits
+from nfsmulti.lab.limits import Fit, Limits, fit
 
 __all__ = [
     "EXPORT",

@@ -18,8 +18,7 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.lab import background
 from nfsmulti.lab import state as states
 from nfsmulti.lab.config import EXPORT, READ_ONLY, Instances, LabConfig
-from nfsmulti.lab.kernel.guest import GuestConfig, GuestTimeoutError, run_in_guest
-from nfsmulti.lab.kernel.mounts import Mount
+from nfsmulti.lab.kernel.guest import GuestConfig, GuestTimeoutError, Mount, run_in_guest
 from nfsmulti.lab.lab import Lab
 from nfsmulti.lab.limits import Limits
 from nfsmulti.lab.state import LabState

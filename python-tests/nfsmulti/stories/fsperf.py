@@ -14,7 +14,7 @@ import dataclasses
 from itertools import zip_longest
 
 from nfsmulti.lab.config import LabConfig
-from nfsmulti.lab.kernel.mounts import Mount
+from nfsmulti.lab.kernel import Mount
 from nfsmulti.lab.limits import Limits
 from nfsmulti.report import cells, charts, conditions, texts, verdict
 from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story

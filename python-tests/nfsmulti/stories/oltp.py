@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nfsmulti.lab.kernel.mounts import ADDRESSES, Mount
+from nfsmulti.lab.kernel import ADDRESSES, Mount
 from nfsmulti.report import cells, charts, hosts, texts, verdict
 from nfsmulti.report.cells import Measure
 from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story

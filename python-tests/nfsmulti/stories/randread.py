@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from statistics import fmean
 
-from nfsmulti.lab.kernel.mounts import Mount
+from nfsmulti.lab.kernel import Mount
 from nfsmulti.report import cells, charts, conditions, hosts, texts, verdict
 from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story
 from nfsmulti.stats.ratio import Ratio

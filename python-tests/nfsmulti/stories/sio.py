@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from nfsmulti.lab.kernel.mounts import Mount
+from nfsmulti.lab.kernel import Mount
 from nfsmulti.report import cells, charts, conditions, texts, verdict
 from nfsmulti.report.cells import Measure
 from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story

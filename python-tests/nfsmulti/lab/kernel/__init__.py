@@ -5,7 +5,6 @@ It shows what a machine without these cannot: kernel mounts over TCP and RDMA, a
 speaks both. The guest sees the machine's whole file system and can change nothing of it.
 """
 
-from nfsmulti.lab.kernel.guest import GuestConfig, inside, run_in_guest
-from nfsmulti.lab.kernel.mounts import ADDRESSES, EXPORT, Mount
+from nfsmulti.lab.kernel.guest import ADDRESSES, EXPORT, GuestConfig, Mount, inside, run_in_guest
 
 __all__ = ["ADDRESSES", "EXPORT", "GuestConfig", "Mount", "inside", "run_in_guest"]
