@@ -17,8 +17,9 @@ import pytest
 from conftest import missing
 
 from nfsmulti.errors import MissingError
-from nfsmulti.faults.cell import Cell, Outcome, Place
+from nfsmulti.faults.cell import Cell, Place
 from nfsmulti.faults.matrix import CELLS
+from nfsmulti.faults.outcome import Outcome
 from nfsmulti.faults.run import Runs, run_cell
 from nfsmulti.fiorun import Engine
 

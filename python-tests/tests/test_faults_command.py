@@ -17,7 +17,7 @@ from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.faults import command
 from nfsmulti.faults.cell import Cell, Expected, Place
 from nfsmulti.faults.matrix import CELLS
-from nfsmulti.faults.report import REPORT, RESULTS, Run, read_outcomes
+from nfsmulti.faults.outcome import REPORT, RESULTS, Run, read_outcomes
 from nfsmulti.faults.run import run_cell
 from nfsmulti.fiorun import Engine
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The words of the matrix: modes, kinds of work, faults, what is expected of a cell, outcomes."""
+"""The words of the matrix: modes, kinds of work, faults, and what is expected of a cell."""
 
 from __future__ import annotations
 
@@ -121,40 +121,3 @@ class Cell:
     def victim(self) -> int:
         """The address that the fault befalls, counted from 0."""
         return min(1, self.paths - 1)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What came of a cell. `complaints` say what was not as expected.
-
-    `recovery_s`: the longest that an I/O took, which is the time until what the fault held was
-    answered. `end_s`: where the job did not come through, its end counted from the fault, or from
-    SIGINT where it was held. `again` and `moved` are calls sent again and calls taken over by other
-    paths. `lost_bytes` is what the engine said.
-    """
-
-    cell: str
-    place: str
-    fault: str
-    work: str
-    mode: str
-    expected: str
-    outcome: str
-    complaints: list[str]
-    short: str
-    seconds: float
-    recovery_s: float | None
-    end_s: float | None
-    again: int
-    moved: int
-    again_bytes: int
-    lost_bytes: int
-    written_bytes: int
-    read_bytes: int
-    said: list[str]
-    command: str
-
-    @property
-    def met(self) -> bool:
-        """Whether all was as expected."""
-        return not self.complaints

@@ -14,11 +14,10 @@ import typer
 from rich.console import Console
 
 from nfsmulti.errors import HarnessError, MissingError
-from nfsmulti.faults.cell import Cell, Outcome, Place
-from nfsmulti.faults.judge import not_run
+from nfsmulti.faults.cell import Cell, Place
 from nfsmulti.faults.matrix import CELLS
-from nfsmulti.faults.report import REPORT, Run, read_outcomes
-from nfsmulti.faults.report import RESULTS as WRITTEN
+from nfsmulti.faults.outcome import REPORT, Outcome, Run, not_run, read_outcomes
+from nfsmulti.faults.outcome import RESULTS as WRITTEN
 from nfsmulti.faults.run import AT_ONCE, Runs
 from nfsmulti.fiorun import Engine
 from nfsmulti.lab import kernel

@@ -12,9 +12,9 @@ from typing import Self
 
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.faults import guest, lab, scripted
-from nfsmulti.faults.cell import Cell, Outcome
+from nfsmulti.faults.cell import Cell
 from nfsmulti.faults.job import Left
-from nfsmulti.faults.judge import judge, not_run
+from nfsmulti.faults.outcome import Outcome, judge, not_run
 from nfsmulti.fiorun import Engine
 
 AT_ONCE = 4

@@ -13,7 +13,6 @@ from nfsmulti.faults.cell import Cell, Fault, Place, Work
 from nfsmulti.faults.job import FILE, Left, RunningJob, content_of
 from nfsmulti.fiorun import Engine, Fio
 from nfsmulti.scripted import (
-    DATA,
     Answer,
     Call,
     Nfs,
@@ -183,4 +182,3 @@ HUGE_RECORD = Answer(raw=mark(2**31 - 1) + bytes(4096))
 GARBAGE = Answer(raw=random.Random(1).randbytes(5000))
 JUKEBOX = Answer(status=Status.JUKEBOX)
 DELAY, GRACE = Answer(status=Status4.DELAY), Answer(status=Status4.GRACE)
-ALL = (*DATA,)

@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What came of a cell, held against what the table expects; and what a run of the matrix leaves.
+
+That is a table in the terminal, report.md, and results.json.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import json
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import rich.table
+
+from nfsmulti.faults.cell import Cell, Mode, Place, says
+from nfsmulti.faults.job import Left, block_of, content_of, longest_io
+from nfsmulti.fiorun import FioResult
+from nfsmulti.paths import portable
+from nfsmulti.tables import Table
+
+_LOST = re.compile(r": (\d+) bytes of .* may be lost: ")
+_CRASH = re.compile(r"got signal=|AddressSanitizer|runtime error:|LeakSanitizer")
+_LINES_MAX = 40  # of the engine: a fault is told, and not over and over
+_TIMES_MAX = 3  # a path stops once; on a busy machine its server may stall by itself, too
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a cell. `complaints` say what was not as expected.
+
+    `recovery_s`: the longest that an I/O took, which is the time until what the fault held was
+    answered. `end_s`: where the job did not come through, its end counted from the fault, or from
+    SIGINT where it was held. `again` and `moved` are calls sent again and calls taken over by other
+    paths. `lost_bytes` is what the engine said.
+    """
+
+    cell: str
+    place: str
+    fault: str
+    work: str
+    mode: str
+    expected: str
+    outcome: str
+    complaints: list[str]
+    short: str
+    seconds: float
+    recovery_s: float | None
+    end_s: float | None
+    again: int
+    moved: int
+    again_bytes: int
+    lost_bytes: int
+    written_bytes: int
+    read_bytes: int
+    said: list[str]
+    command: str
+
+    @property
+    def met(self) -> bool:
+        """Whether all was as expected."""
+        return not self.complaints
+
+
+def judge(cell: Cell, left: Left) -> Outcome:
+    """Give the outcome of a cell."""
+    result, report = left.result, left.result.report
+    stats = result.stats
+    again = sum(line.retransmissions for line in stats)
+    rewritten = sum(line.rewritten_bytes for line in stats)
+    moved = sum(line.reissues for line in stats)
+    since = left.signalled or left.fault
+    came_through = result.status == 0
+    return Outcome(
+        cell=cell.id,
+        place=cell.fault.place.value,
+        fault=cell.fault.name,
+        work=cell.work.value,
+        mode=cell.mode.value,
+        expected=cell.expected.text,
+        outcome=_how_ended(left),
+        complaints=list(_complaints(cell, left, moved)),
+        short=cell.expected.short,
+        seconds=round(result.seconds, 2),
+        recovery_s=round(longest_io(report), 3) if came_through and report else None,
+        end_s=None if came_through or since is None else round(left.ended - since, 3),
+        again=again,
+        moved=moved,
+        again_bytes=(again + moved) * block_of(cell) + rewritten,
+        lost_bytes=lost_bytes(left),
+        written_bytes=report.bytes("write") if report else 0,
+        read_bytes=report.bytes("read") if report else 0,
+        said=left.said,
+        command=_fio_command(result.argv),
+    )
+
+
+def not_run(cell: Cell, why: str) -> Outcome:
+    """Give the outcome of a cell that came to nothing, by no fault of the engine."""
+    left = Left(FioResult([], None, 0.0, "", "", None, [], Path()))
+    return dataclasses.replace(judge(cell, left), outcome="not run", complaints=[why])
+
+
+def _fio_command(argv: Sequence[str]) -> str:
+    """Give fio's command as one would type it, without where it leaves its files."""
+    words = argv[argv.index("fio") :] if "fio" in argv else argv
+    return shlex.join(word for word in words if not word.startswith(("--output=", "--stats_file")))
+
+
+def lost_bytes(left: Left) -> int:
+    """Give the bytes that the engine said may be lost."""
+    return sum(int(match[1]) for line in left.said if (match := _LOST.search(line)))
+
+
+def _how_ended(left: Left) -> str:
+    """Say in a word or two how fio ended."""
+    status, report = left.result.status, left.result.report
+    if status is None:
+        return "hung"
+    if status < 0 or _CRASH.search(left.result.messages):
+        return "crashed"
+    if status == 0:
+        return "done"
+    if left.signalled is not None:
+        return "held"
+    error = report.error if report else 0
+    return f"failed {errno.errorcode.get(error, 'without a reason')}"
+
+
+def _complaints(cell: Cell, left: Left, moved: int) -> Iterator[str]:
+    """Say what is not as expected."""
+    expected, outcome, said = cell.expected, _how_ended(left), "\n".join(left.said)
+    if outcome != expected.text:
+        yield f"{outcome}, where {expected.text} was expected"
+    yield from (f"it did not say: {words}" for words in expected.says if not says(words, said))
+    yield from _over_again(cell, said)
+    if len(left.said) > _LINES_MAX:
+        yield f"it said {len(left.said)} lines"
+    if expected.moves and not moved:
+        yield "no call was taken over by another path"
+    if expected.loses is not None and expected.loses != bool(lost_bytes(left)):
+        yield f"{lost_bytes(left)} bytes were told as lost"
+    yield from _account(cell, left)
+
+
+def _over_again(cell: Cell, said: str) -> Iterator[str]:
+    """Hold `hard` to its word: a line when a path stops, and one when it goes on."""
+    if cell.mode is Mode.HARD and cell.expected.how == "done":
+        for words in cell.expected.says:
+            times = sum(said.count(one) for one in words.split("|"))
+            if times > _TIMES_MAX * cell.paths:
+                yield f"it said {times} times: {words}"
+
+
+def _account(cell: Cell, left: Left) -> Iterator[str]:
+    """Account for every byte that fio counts: read right, or written and kept, or told as lost."""
+    report, content = left.result.report, content_of(cell)
+    if report is None:
+        yield "fio left no report"
+        return
+    if left.result.status == 0:
+        yield from _whole_file(cell, left, content)
+    elif cell.work.writes:
+        kept = _kept(left.file, content, block_of(cell))
+        written = report.bytes("write")
+        if kept + lost_bytes(left) < written:
+            yield f"of {written} bytes written {kept} were kept, {lost_bytes(left)} told as lost"
+
+
+def _whole_file(cell: Cell, left: Left, content: bytes) -> Iterator[str]:
+    """Hold a job that came through against the file, and fio's count against the engine's."""
+    report, stats = left.result.report, left.result.stats
+    assert report is not None
+    if left.file != content:
+        yield "the server's file does not hold what was written"
+    sides = {"read": sum(line.read_bytes for line in stats)}
+    if cell.work.writes:
+        sides["write"] = sum(line.write_bytes - line.rewritten_bytes for line in stats)
+    for side, moved in sides.items():
+        counted = report.bytes("read" if side == "read" else "write")
+        if counted != len(content) or moved != counted:
+            yield f"{side}: {len(content)} bytes wanted, fio counts {counted}, the engine {moved}"
+
+
+def _kept(file: bytes, content: bytes, block: int) -> int:
+    """Count the bytes of blocks that are in the file as they should."""
+    places = range(0, len(content), block)
+    return sum(block for at in places if file[at : at + block] == content[at : at + block])
+
+
+# --- the report of a run ---
+
+
+RESULTS = "results.json"
+REPORT = "report.md"
+
+_HEADINGS = (
+    "fault",
+    "work",
+    "mode",
+    "outcome",
+    "recovered after",
+    "ended after",
+    "sent again",
+    "bytes lost",
+    "as expected",
+)
+_NUMBERS = 4  # the first column that holds figures
+_HOW = """\
+A row is one job of fio with the engine, met by one fault. “write” is UNSTABLE WRITEs with a COMMIT
+at the end, “write sync” FILE_SYNC ones, “write hold” is “write” with hold_writes; all are read
+back.
+Each block's content is known: where a job is done, the server's own file was compared with it, byte
+by byte, and fio's count of bytes with the engine's; where it failed, what was neither kept by the
+server nor told as lost would be named.
+
+- outcome: done; failed, with fio's error; held: it waited on as `hard` promises, until SIGINT ended
+  it.
+- recovered after: seconds, the longest that an I/O of the job took: what the fault held was
+  answered after that time, and what it did not hold sooner.
+- ended after: seconds from the fault, or from SIGINT for a job that was held, to fio's end.
+- sent again: bytes of calls that were sent again to the same server, or taken over by another path
+  (a call counts as a block), and of what hold_writes has written again.
+- bytes lost: those that the engine said may be lost, in the line that names path and file.
+
+RDMA's cells have no dropped packets and no broken messages: rdma_rxe hands packets between its own
+addresses over past any filter, and no scripted server speaks RPC-over-RDMA.
+"""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run of the matrix: when, on what, and what came of it."""
+
+    begun: datetime
+    setting: dict[str, str]
+    outcomes: Sequence[Outcome]
+
+    @property
+    def verdict(self) -> str:
+        """One line on the whole."""
+        short = sum(bool(one.short) for one in self.outcomes)
+        return (
+            f"{len(self.outcomes)} cells: {sum(one.met for one in self.outcomes)} as expected"
+            f" ({short} of them short of what is promised),"
+            f" {sum(not one.met for one in self.outcomes)} not"
+        )
+
+    def write(self, folder: Path) -> None:
+        """Write report.md and results.json."""
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / REPORT).write_text(portable("\n".join(self._markdown())))
+        values = {
+            "begun": self.begun.isoformat(timespec="seconds"),
+            "setting": self.setting,
+            "cells": [dataclasses.asdict(one) for one in self.outcomes],
+        }
+        text = json.dumps(values, indent="\t", ensure_ascii=False)
+        (folder / RESULTS).write_text(portable(text) + "\n")
+
+    def table(self) -> rich.table.Table:
+        """Give them for the terminal, what is not as expected in red."""
+        table = _table(self.outcomes).terminal()
+        for one, row in zip(self.outcomes, table.rows, strict=True):
+            row.style = None if one.met else "red"
+        return table
+
+    def _markdown(self) -> Iterator[str]:
+        yield f"# Fault matrix, {self.begun:%Y-%m-%d %H:%M} UTC\n\n{self.verdict}.\n\n{_HOW}"
+        for place in Place:
+            here = [one for one in self.outcomes if one.place == place]
+            if here:
+                yield f"## {place.value[0].upper()}{place.value[1:]}\n"
+                yield _table(here).markdown()
+        yield from _listed("Short of what is promised", _shorts(self.outcomes))
+        wrong = [f"{one.cell}: {'; '.join(one.complaints)}" for one in self.outcomes if not one.met]
+        yield from _listed("Not as expected", wrong)
+        yield from _listed("Setting", [f"{key}: {value}" for key, value in self.setting.items()])
+
+
+def read_outcomes(folder: Path) -> list[Outcome]:
+    """Read what a run has written; none where it has not got so far."""
+    file = folder / RESULTS
+    values: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {"cells": []}
+    return [Outcome(**one) for one in values["cells"]]
+
+
+def _cells(one: Outcome) -> list[str]:
+    """Give a row's texts."""
+    return [
+        one.fault,
+        one.work,
+        one.mode,
+        one.outcome,
+        _seconds(one.recovery_s),
+        _seconds(one.end_s),
+        f"{one.again_bytes:,}",
+        f"{one.lost_bytes:,}",
+        "no" if one.complaints else "yes, short" if one.short else "yes",
+    ]
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _table(outcomes: Sequence[Outcome]) -> Table:
+    rows = [_cells(one) for one in outcomes]
+    return Table(_HEADINGS, rows, text_columns=_NUMBERS, ending_text_columns=1, text_wraps=True)
+
+
+def _shorts(outcomes: Sequence[Outcome]) -> list[str]:
+    """Give each shortcoming once, with the cells that show it."""
+    cells: dict[str, list[str]] = {}
+    for one in outcomes:
+        if one.short:
+            cells.setdefault(one.short, []).append(one.cell)
+    return [f"{short} ({'; '.join(names)})" for short, names in cells.items()]
+
+
+def _listed(title: str, lines: Sequence[str]) -> Iterator[str]:
+    if lines:
+        yield f"## {title}\n\n" + "\n".join(f"- {line}" for line in lines) + "\n"
