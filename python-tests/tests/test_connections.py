@@ -19,10 +19,9 @@ from run_helpers import QUIET
 
 from nfsmulti import paths, privileges
 from nfsmulti.bench.sink import Sink
-from nfsmulti.doctor import rdma
 from nfsmulti.doctor.finding import fail
 from nfsmulti.errors import HarnessError, MissingError
-from nfsmulti.nfs import mountwords
+from nfsmulti.nfs.pool import mount_ports, mount_source
 from nfsmulti.processes import find, run
 from nfsmulti.report import scaling
 from nfsmulti.report.scaling import Curve, End, knee, verdict
@@ -240,7 +239,7 @@ def test_arguments_of_a_cell_win_over_those_of_a_path() -> None:
 
 def test_bad_choices_are_refused_in_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        rdma, "machine", lambda *, wanted: iter([fail("no RDMA device", "load it")])
+        choice, "rdma_devices", lambda *, wanted: iter([fail("no RDMA device", "load it")])
     )
     monkeypatch.setattr(privileges, "missing", lambda: "not root")
     pool = ["--pool", "nfs://127.0.0.1/a"]
@@ -300,14 +299,14 @@ def test_mount_of_a_cell_is_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_mount_goes_to_the_ports_of_its_path() -> None:
     url = "nfs://[::1]/a%20b?port=9&mountport=8&rdmaport=7"
-    assert mountwords.source(url) == "[::1]:/a b"
+    assert mount_source(url) == "[::1]:/a b"
     for options, found in (
         ("vers=3,proto=tcp", "vers=3,proto=tcp,port=9,mountport=8"),
         ("vers=4.1,proto=tcp", "vers=4.1,proto=tcp,port=9"),
         ("vers=3,proto=rdma,port=20049", "vers=3,proto=rdma,port=7,mountport=8"),
     ):
-        assert mountwords.ports(url, options) == found
-        assert mountwords.ports("nfs://a/b", options) == options
+        assert mount_ports(url, options) == found
+        assert mount_ports("nfs://a/b", options) == options
 
 
 def test_pool_that_fails_under_more_connections_keeps_its_curve(tmp_path: Path) -> None:

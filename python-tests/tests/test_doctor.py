@@ -13,7 +13,7 @@ from conftest import call_harness
 from typer.testing import CliRunner
 
 from nfsmulti.cli import app
-from nfsmulti.doctor import sockets
+from nfsmulti.doctor import machine
 from nfsmulti.doctor.finding import Level
 from nfsmulti.lab import Lab
 from nfsmulti.paths import PYTHON_TESTS
@@ -224,20 +224,20 @@ def test_engine_that_is_not_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_small_socket_buffers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name, limit in (("tcp_rmem", 200_000), ("tcp_wmem", 4 << 20)):
         (tmp_path / name).write_text(f"4096\t16384\t{limit}\n")
-    monkeypatch.setattr(sockets, "_SYSCTL", tmp_path)
-    monkeypatch.setattr(sockets, "_rate", lambda _: (10**10, " (eth0)"))
-    (small,) = sockets.look("a", "10.0.0.1", 0.001)
+    monkeypatch.setattr(machine, "_SYSCTL", tmp_path)
+    monkeypatch.setattr(machine, "_rate", lambda _: (10**10, " (eth0)"))
+    (small,) = machine.buffers("a", "10.0.0.1", 0.001)
     assert small.level is Level.WARN
     assert small.what.startswith("a: net.ipv4.tcp_rmem ends at 195 KiB, too small for 10 Gbit/s")
     assert small.remedy == "sysctl -w net.ipv4.tcp_rmem='4096 16384 2500000'"
-    (large,) = sockets.look("a", "10.0.0.1", 0.00001)
+    (large,) = machine.buffers("a", "10.0.0.1", 0.00001)
     assert large.level is Level.OK
 
 
 def test_links_tell_what_they_carry_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     devices = {"a": ("eth0", 10**10), "b": ("eth1", 10**9), "c": None}
-    monkeypatch.setattr(sockets, "device", devices.get)
-    (told,) = sockets.capacity(["a", "a", "b"])
+    monkeypatch.setattr(machine, "device", devices.get)
+    (told,) = machine.capacity(["a", "a", "b"])
     assert "(eth0: 10 Gbit/s and eth1: 1 Gbit/s) carry 1,375 MB/s at most" in told.what
-    assert not list(sockets.capacity(["a", "c"]))
-    assert not list(sockets.capacity([]))
+    assert not list(machine.capacity(["a", "c"]))
+    assert not list(machine.capacity([]))

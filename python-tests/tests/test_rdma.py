@@ -23,12 +23,13 @@ from engine_helpers import (
     traces,
 )
 
-from nfsmulti.doctor import rdma as doctor
+from nfsmulti.doctor import server
 from nfsmulti.doctor.finding import Level
-from nfsmulti.doctor.pool import read_pool
+from nfsmulti.doctor.machine import rdma_devices
 from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Option
 from nfsmulti.lab.kernel import ADDRESSES, EXPORT
 from nfsmulti.lab.kernel.guest import ADDRESS6
+from nfsmulti.nfs.pool import read_pool
 from nfsmulti.paths import ROOT
 from nfsmulti.processes import Process, run
 
@@ -294,13 +295,13 @@ def test_the_jobfile_of_rdma(rdma: Rdma, tmp_path: Path) -> None:
 def test_doctor() -> None:
     """Its look at RDMA; the command imports more than an emulated processor is quick at."""
     pool = read_pool(f"{_ONE}?proto=rdma,{_ONE}?proto=rdma&rdmaport=20050")
-    (device,) = doctor.machine(wanted=True)
+    (device,) = rdma_devices(wanted=True)
     assert re.fullmatch(r"RDMA device rxe0 port 1: ACTIVE, Ethernet, MTU \d+", device.what)
-    server, nobody = (one for path in pool for one in doctor.server(path))
-    assert "NFS over RDMA on port 20049 answers by rxe0" in server.what
+    answers, nobody = (one for path in pool for one in server.rdma(path))
+    assert "NFS over RDMA on port 20049 answers by rxe0" in answers.what
     assert "NFS over RDMA on port 20050" in nobody.what
     assert "refused" in nobody.what
-    assert [device.level, server.level, nobody.level] == [Level.OK, Level.OK, Level.FAIL]
+    assert [device.level, answers.level, nobody.level] == [Level.OK, Level.OK, Level.FAIL]
 
 
 # --- what goes wrong ---

@@ -20,7 +20,7 @@ import pytest
 from nfs41_client import Client41, Fixed, Held, Hyper, op, pack, path
 from xdrlib3 import Packer, Unpacker
 
-from nfsmulti.nfs import nfs3
+from nfsmulti.nfs import calls
 from nfsmulti.nfs.rpc import RpcClient, RpcDeniedError, RpcVersionError
 from nfsmulti.paths import PYTHON_TESTS
 from nfsmulti.scripted import (
@@ -60,7 +60,7 @@ class Client:
 
     def __init__(self, server: ScriptedServer):
         with RpcClient("127.0.0.1", server.mount_port, MOUNT, 3) as mount:
-            self.root = nfs3.mount(mount, server.export.path)
+            self.root = calls.mount(mount, server.export.path)
         self._rpc = RpcClient("127.0.0.1", server.nfs_port, NFS, 3)
 
     def __enter__(self) -> Self:
@@ -207,7 +207,7 @@ def test_a_restart_loses_what_was_not_committed(server: ScriptedServer) -> None:
 def test_limits(server: ScriptedServer, client: Client) -> None:
     server.export.rtmax, server.export.wtmax = 7, 5
     with RpcClient("127.0.0.1", server.nfs_port, NFS, 3) as rpc:
-        assert nfs3.fsinfo(rpc, client.root) == nfs3.FsInfo(7, 5)
+        assert calls.fsinfo(rpc, client.root) == calls.FsInfo(7, 5)
     handle = client.create("f")
     assert client.write(handle, 0, b"123456789")[0] == 5
     server.create("g", b"123456789")
@@ -881,13 +881,13 @@ def test_command_line() -> None:
                 part.split("=") for part in process.stdout.readline().split("?")[1].split("&")
             )
             with RpcClient("127.0.0.1", int(words["mountport"]), MOUNT, 3) as rpc:
-                root = nfs3.mount(rpc, "/export")
+                root = calls.mount(rpc, "/export")
             with RpcClient("127.0.0.1", int(words["nfsport"]), NFS, 3) as rpc:
-                with pytest.raises(nfs3.Nfs3Error, match="GETATTR"):
-                    nfs3.identity(rpc, root)
-                nfs3.identity(rpc, root)
+                with pytest.raises(calls.Nfs3Error, match="GETATTR"):
+                    calls.identity(rpc, root)
+                calls.identity(rpc, root)
                 with pytest.raises(ConnectionError):
-                    nfs3.identity(rpc, root)
+                    calls.identity(rpc, root)
         finally:
             process.terminate()
             said = process.communicate(timeout=SECONDS)

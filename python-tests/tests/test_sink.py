@@ -15,7 +15,7 @@ from xdrlib3 import Packer, Unpacker
 
 from nfsmulti.bench.sink import Sink
 from nfsmulti.fiorun import Engine, Fio, FioResult, Option
-from nfsmulti.nfs import nfs3
+from nfsmulti.nfs import calls
 from nfsmulti.nfs.rpc import RpcClient, RpcError, RpcVersionError
 from nfsmulti.processes import run
 
@@ -50,9 +50,9 @@ class _Client:
     """Makes NFS calls one at a time."""
 
     def __init__(self, sink: Sink):
-        self.rpc = RpcClient(_ADDRESS, sink.port, nfs3.NFS, 3)
-        with RpcClient(_ADDRESS, sink.port, nfs3.MOUNT, 3) as mount:
-            self.root = nfs3.mount(mount, "/export")
+        self.rpc = RpcClient(_ADDRESS, sink.port, calls.NFS, 3)
+        with RpcClient(_ADDRESS, sink.port, calls.MOUNT, 3) as mount:
+            self.root = calls.mount(mount, "/export")
 
     def lookup(self, name: str) -> bytes:
         arguments = Packer()
@@ -101,7 +101,7 @@ class _Client4:
     """Makes NFSv4.1 calls one at a time, on one slot of a session of its own."""
 
     def __init__(self, sink: Sink, slots: int = 1):
-        self.rpc = RpcClient(_ADDRESS, sink.port, nfs3.NFS, 4)
+        self.rpc = RpcClient(_ADDRESS, sink.port, calls.NFS, 4)
         self.sequence = 0
         identified = self.results(
             _words(_EXCHANGE_ID, 1, 2) + _opaque(b"client") + _words(0x10000, 0, 0)
@@ -229,7 +229,7 @@ def test_transfer_sizes_are_what_was_asked_for(
     options = ["--rtmax", "65536", "--wtmax", "32768"]
     with Sink(options, folder=build_dir) as sink:
         client = _Client(sink)
-        assert nfs3.fsinfo(client.rpc, client.root) == nfs3.FsInfo(65536, 32768)
+        assert calls.fsinfo(client.rpc, client.root) == calls.FsInfo(65536, 32768)
         for rw in ("read", "write"):
             _run(engine, sink, tmp_path / rw, rw=rw, bs="1m", size="4m")
         counts = sink.stop()
@@ -276,9 +276,9 @@ def test_writes_are_counted_and_grow_the_file(sink: Sink) -> None:
 def test_names(sink: Sink) -> None:
     client = _Client(sink)
     assert client.lookup("a") == client.lookup("a") != client.lookup("b")
-    nfs3.create_and_remove(client.rpc, client.root, "new")
-    with pytest.raises(nfs3.Nfs3Error, match="EEXIST"):
-        nfs3.create_and_remove(client.rpc, client.root, "a")
+    calls.create_and_remove(client.rpc, client.root, "new")
+    with pytest.raises(calls.Nfs3Error, match="EEXIST"):
+        calls.create_and_remove(client.rpc, client.root, "a")
 
 
 def test_what_it_does_not_serve(sink: Sink) -> None:
@@ -286,7 +286,7 @@ def test_what_it_does_not_serve(sink: Sink) -> None:
     with pytest.raises(RpcError, match="accept status 3"):
         client.rpc.call(16)
     with (
-        RpcClient(_ADDRESS, sink.port, nfs3.NFS, 2) as version2,
+        RpcClient(_ADDRESS, sink.port, calls.NFS, 2) as version2,
         pytest.raises(RpcVersionError, match="3 to 4"),
     ):
         version2.call(0)
@@ -350,7 +350,7 @@ def test_nfs4_calls_that_come_in_parts_are_served_once(sink: Sink) -> None:
             ),
             start=1,
         ):
-            call = _words(sequence, 0, 2, nfs3.NFS, 4, 1, 0, 0, 0, 0, 0, 1, 1 + len(operations))
+            call = _words(sequence, 0, 2, calls.NFS, 4, 1, 0, 0, 0, 0, 0, 1, 1 + len(operations))
             call += client.ask(sequence) + b"".join(operations)
             record = _words(1 << 31 | len(call)) + call
             for at in range(0, 300, 12):

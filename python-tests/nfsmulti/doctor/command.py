@@ -11,10 +11,10 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from nfsmulti.doctor import machine, server, sockets
+from nfsmulti.doctor import machine, server
 from nfsmulti.doctor.finding import Finding, Level, fail
-from nfsmulti.doctor.pool import PoolPath, read_pool
 from nfsmulti.errors import HarnessError
+from nfsmulti.nfs.pool import PoolPath, read_pool
 
 _STYLES = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
 
@@ -56,4 +56,4 @@ def _look(pool: str | None) -> Iterator[Finding]:
     if trouble:
         yield fail(f"--pool: {trouble.what}", trouble.remedy or "see the pool grammar in README.md")
     yield from server.look(paths)
-    yield from sockets.capacity(path.address for path in paths if path.address)
+    yield from machine.capacity(path.address for path in paths if path.address)

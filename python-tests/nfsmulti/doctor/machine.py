@@ -1,16 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The doctor's look at this machine: fio and engine, limits, RDMA devices."""
+"""The doctor's look at this machine: fio and engine, limits, RDMA devices, and the way to a server.
+
+That is what TCP's buffers must hold for its round trip, and what the links carry.
+"""
 
 from __future__ import annotations
 
+import json
 import resource
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
 
-from nfsmulti.doctor import rdma
 from nfsmulti.doctor.finding import Finding, fail, ok, warn
 from nfsmulti.errors import MissingError
+from nfsmulti.nfs.pool import ask_rdma
 from nfsmulti.paths import build_dir, shown
 from nfsmulti.processes import find, run
+from nfsmulti.units import rate_text
 
 _SECONDS = 20.0
 _FILES_WANTED = 1024
@@ -20,7 +27,7 @@ def look(*, rdma_wanted: bool) -> Iterator[Finding]:
     """Check what jobs need of this machine; `rdma_wanted` where the pool has RDMA paths."""
     yield from _fio_and_engine()
     yield _files()
-    yield from rdma.machine(wanted=rdma_wanted)
+    yield from rdma_devices(wanted=rdma_wanted)
 
 
 def _fio_and_engine() -> Iterator[Finding]:
@@ -52,3 +59,104 @@ def _files() -> Finding:
     if hard >= _FILES_WANTED or hard == resource.RLIM_INFINITY:
         return warn(what, f"ulimit -n {_FILES_WANTED}")
     return warn(what, "raise 'nofile' in /etc/security/limits.conf")
+
+
+# --- RDMA ---
+
+
+def rdma_devices(*, wanted: bool) -> Iterator[Finding]:
+    """Look at the RDMA devices; `wanted` where the pool has RDMA paths."""
+    asked = ask_rdma()
+    if asked is None:
+        what = "the engine was built without RDMA"
+        remedy = "apt-get install libibverbs-dev librdmacm-dev; ./nfsmulti build"
+        yield fail(f"the pool has proto=rdma, and {what}", remedy) if wanted else ok(what)
+        return
+    ports, trouble = asked
+    if trouble:
+        yield warn(f"RDMA devices cannot be used: {trouble}", "modprobe ib_uverbs rdma_ucm")
+    elif not ports and wanted:
+        yield fail(
+            "the pool has proto=rdma, and this machine has no RDMA device",
+            "load the adapter's driver (rdma link), or try rdma_rxe: "
+            "rdma link add rxe0 type rxe netdev DEVICE",
+        )
+    elif not ports:
+        yield ok("no RDMA device: paths with proto=tcp work")
+    for port in ports:
+        yield _rdma_port(port)
+    locked, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    if ports and locked != resource.RLIM_INFINITY:
+        yield warn(
+            f"{locked >> 10} KiB may be locked, and RDMA locks all I/O buffers",
+            "ulimit -l unlimited",
+        )
+
+
+def _rdma_port(port: dict[str, Any]) -> Finding:
+    device = f"{port['device']} port {port['port']}"
+    state = port["state"].upper()
+    what = f"RDMA device {device}: {state}, {port['link_layer']}, MTU {port['mtu']}"
+    if state == "ACTIVE":
+        return ok(what)
+    return warn(what, f"bring its link up: rdma link show {port['device']}/{port['port']}")
+
+
+# --- TCP buffers and links ---
+
+
+_ASSUMED_BITS = 10 * 10**9
+_SYSCTL = Path("/proc/sys/net/ipv4")
+
+
+def buffers(label: str, address: str, round_trip: float) -> Iterator[Finding]:
+    """Compare the buffers with rate times `round_trip` (seconds) towards `address`."""
+    rate, source = _rate(address)
+    needed = 2 * int(rate / 8 * round_trip)  # the kernel counts its own overhead in
+    limits = {
+        name: int((_SYSCTL / name).read_text().split()[2]) for name in ("tcp_rmem", "tcp_wmem")
+    }
+    small = {name: limit for name, limit in limits.items() if limit < needed}
+    flight = f"{rate_text(rate)}{source} x {round_trip * 1e3:.2g} ms round trip"
+    if not small:
+        sizes = " and ".join(f"{limit >> 10} KiB" for limit in limits.values())
+        yield ok(f"{label}: TCP buffers grow to {sizes}, enough for {flight}")
+    for name, limit in small.items():
+        text = " ".join((_SYSCTL / name).read_text().split()[:2])
+        yield warn(
+            f"{label}: net.ipv4.{name} ends at {limit >> 10} KiB, too small for {flight}",
+            f"sysctl -w net.ipv4.{name}='{text} {needed}'",
+        )
+
+
+def device(address: str) -> tuple[str, int] | None:
+    """Find the device that leads to an address, and its rate in bit/s; None where it tells none."""
+    route = run(["ip", "-json", "route", "get", address], timeout=_SECONDS)
+    try:
+        name = json.loads(route.stdout)[0]["dev"]
+        mbits = int(Path(f"/sys/class/net/{name}/speed").read_text())
+    except (ValueError, LookupError, OSError):
+        return None
+    return (name, mbits * 10**6) if mbits > 0 else None
+
+
+def links(addresses: Iterable[str]) -> dict[str, int]:
+    """Give the devices that lead to addresses, with their rates; none where one is not known."""
+    found = [device(address) for address in addresses]
+    return dict(filter(None, found)) if all(found) else {}
+
+
+def capacity(addresses: Iterable[str]) -> Iterator[Finding]:
+    """Tell what the links to all servers carry at most, where their rates are known."""
+    if rates := links(addresses):
+        names = " and ".join(f"{name}: {rate_text(rate)}" for name, rate in rates.items())
+        yield ok(
+            f"the links to the servers ({names}) carry {sum(rates.values()) / 8e6:,.0f} MB/s at"
+            " most; ./nfsmulti run connections measures what ends it before that"
+        )
+
+
+def _rate(address: str) -> tuple[int, str]:
+    """Give the rate towards the address, in bit/s, and where it was found."""
+    found = device(address)
+    return (found[1], f" ({found[0]})") if found else (_ASSUMED_BITS, " (assumed)")

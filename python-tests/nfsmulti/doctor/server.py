@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The doctor's look at the paths of a pool: what their servers offer and permit."""
+"""The doctor's look at the paths of a pool: what their servers offer and permit.
+
+A path of NFSv3 is asked by rpcbind, MOUNT and NFS; one of NFSv4.1 has one port for all.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nfsmulti.doctor import rdma, server4, sockets
 from nfsmulti.doctor.finding import Finding, fail, ok, warn
-from nfsmulti.doctor.pool import PoolPath
-from nfsmulti.nfs import nfs3, rpc
-from nfsmulti.nfs.nfs3 import FsInfo, Nfs3Error
-from nfsmulti.nfs.rpc import RpcClient, RpcDeniedError, RpcError
+from nfsmulti.doctor.machine import buffers
+from nfsmulti.nfs import calls, rpc
+from nfsmulti.nfs.calls import FsInfo, Nfs3Error
+from nfsmulti.nfs.pool import PoolPath, ask_rdma
+from nfsmulti.nfs.rpc import RpcClient, RpcDeniedError, RpcError, RpcVersionError
 
 _TROUBLE = (RpcError, Nfs3Error, OSError, EOFError)
 _REFUSED = (errno.EPERM, errno.EACCES)
@@ -47,9 +50,9 @@ def look(paths: Sequence[PoolPath]) -> Iterator[Finding]:
         if path.dir is not None:
             yield _directory(path.label, Path(path.dir))
         else:
-            yield from server4.look(path) if path.minor else _server(path, identities)
+            yield from _server4(path) if path.minor else _server(path, identities)
             if path.rdma:
-                yield from rdma.server(path)
+                yield from rdma(path)
     strangers = [
         label for label in identities if identities[label] != next(iter(identities.values()))
     ]
@@ -87,9 +90,9 @@ def _server(path: PoolPath, identities: dict[str, tuple[int, int]]) -> Iterator[
         return
     try:
         begin = time.monotonic()
-        nfs = rpc.offered(path.address, ports.nfs, nfs3.NFS, nfs3.NFS_VERSIONS)
-        round_trip = (time.monotonic() - begin) / 2 / len(nfs3.NFS_VERSIONS)
-        mount = rpc.offered(path.address, ports.mount, nfs3.MOUNT, nfs3.MOUNT_VERSIONS)
+        nfs = rpc.offered(path.address, ports.nfs, calls.NFS, calls.NFS_VERSIONS)
+        round_trip = (time.monotonic() - begin) / 2 / len(calls.NFS_VERSIONS)
+        mount = rpc.offered(path.address, ports.mount, calls.MOUNT, calls.MOUNT_VERSIONS)
     except (OSError, EOFError) as error:
         yield fail(
             f"{path.label}: no answer on ports {ports.nfs} (NFS), {ports.mount} (MOUNT): {error}",
@@ -97,14 +100,14 @@ def _server(path: PoolPath, identities: dict[str, tuple[int, int]]) -> Iterator[
         )
         return
     yield _versions(path, ports, nfs, mount)
-    yield from sockets.look(path.label, path.address, round_trip)
+    yield from buffers(path.label, path.address, round_trip)
     if 3 in nfs and 3 in mount:
         yield from _export(path, ports, identities)
 
 
 def _ports(path: PoolPath) -> _Ports:
-    nfs = path.port or rpc.port_of(path.address, nfs3.NFS, 3) or nfs3.NFS_PORT
-    mount = path.mountport or rpc.port_of(path.address, nfs3.MOUNT, 3)
+    nfs = path.port or rpc.port_of(path.address, calls.NFS, 3) or calls.NFS_PORT
+    mount = path.mountport or rpc.port_of(path.address, calls.MOUNT, 3)
     if not mount:
         raise RpcError("MOUNT version 3 is not registered")
     return _Ports(nfs, mount)
@@ -153,10 +156,10 @@ def _reach_somehow(path: PoolPath, ports: _Ports) -> _Export:
 
 
 def _reach(path: PoolPath, ports: _Ports, *, reserved: bool) -> _Export:
-    with _client(path, ports.mount, nfs3.MOUNT, reserved) as client:
-        root = nfs3.mount(client, path.export)
-    with _client(path, ports.nfs, nfs3.NFS, reserved) as client:
-        return _Export(root, nfs3.fsinfo(client, root), nfs3.identity(client, root), reserved)
+    with _client(path, ports.mount, calls.MOUNT, reserved) as client:
+        root = calls.mount(client, path.export)
+    with _client(path, ports.nfs, calls.NFS, reserved) as client:
+        return _Export(root, calls.fsinfo(client, root), calls.identity(client, root), reserved)
 
 
 def _client(path: PoolPath, port: int, program: int, reserved: bool) -> RpcClient:
@@ -168,8 +171,8 @@ def _refusal(path: PoolPath, ports: _Ports, error: Exception) -> Finding:
     if isinstance(error, RpcDeniedError):
         return fail(what, f"it may want a reserved port: run as root, or {_UNRESERVED}")
     try:
-        with _client(path, ports.mount, nfs3.MOUNT, reserved=False) as client:
-            offered = nfs3.exports(client)
+        with _client(path, ports.mount, calls.MOUNT, reserved=False) as client:
+            offered = calls.exports(client)
     except _TROUBLE:
         offered = []
     if offered and path.export not in offered:
@@ -190,8 +193,8 @@ def _creation(path: PoolPath, ports: _Ports, export: _Export) -> Finding:
     uid, gid = path.user
     name = f".nfsmulti-doctor-{secrets.token_hex(4)}"
     try:
-        with _client(path, ports.nfs, nfs3.NFS, export.reserved) as client:
-            nfs3.create_and_remove(client, export.root, name)
+        with _client(path, ports.nfs, calls.NFS, export.reserved) as client:
+            calls.create_and_remove(client, export.root, name)
     except Nfs3Error as error:
         remedy = "export it read-write"
         if error.status in _REFUSED:
@@ -203,3 +206,74 @@ def _creation(path: PoolPath, ports: _Ports, export: _Export) -> Finding:
     except (RpcError, OSError, EOFError) as error:
         return fail(f"{path.label}: CREATE failed: {error}", "look into the server's log")
     return ok(f"{path.label}: uid {uid} gid {gid} may create files")
+
+
+# --- NFSv4 ---
+
+
+def _server4(path: PoolPath) -> Iterator[Finding]:
+    """Ask whether the server of a path offers its version."""
+    port = path.port or calls.NFS_PORT
+    where = f"{path.label}: port {port}"
+    if path.mountport:
+        yield fail(
+            f"{path.label}: mountport={path.mountport} with version={path.version}",
+            "NFSv4 has no MOUNT: leave mountport out",
+        )
+        return
+    try:
+        with RpcClient(path.address, port, calls.NFS, calls.NFS4_VERSION, user=path.user) as client:
+            begin = time.monotonic()
+            client.call(0)
+            round_trip = time.monotonic() - begin
+            serves = calls.serves4(client, path.minor)
+    except RpcVersionError as error:
+        yield fail(f"{where}: no NFSv4: the server {error}", _remedy4(error.versions))
+    except RpcError as error:
+        yield fail(f"{where}: the server {error}", "is NFS on this port? port= names another")
+    except (OSError, EOFError) as error:
+        yield fail(
+            f"{where}: no answer: {error}",
+            "is the server up, and does its firewall let this port through? port= names another",
+        )
+    else:
+        yield _minor(path, port, serves=serves)
+        yield from buffers(path.label, path.address, round_trip)
+
+
+def _remedy4(offered: range) -> str:
+    enable = "enable NFSv4 on the server"
+    return f"{enable}, or use version=3" if 3 in offered else enable
+
+
+def _minor(path: PoolPath, port: int, *, serves: bool) -> Finding:
+    if serves:
+        return ok(f"{path.label}: NFS v{path.version} on port {port}")
+    return fail(
+        f"{path.label}: NFS v4 on port {port}, but not v{path.version}",
+        "enable it on the server, or choose another version=",
+    )
+
+
+# --- RDMA ---
+
+
+def rdma(path: PoolPath) -> Iterator[Finding]:
+    """Connect to the server of a path as the engine does."""
+    asked = ask_rdma(path.address, str(path.rdmaport))
+    if asked is None:
+        return
+    where = f"{path.label}: NFS over RDMA on port {path.rdmaport}"
+    found, trouble = asked
+    if trouble:
+        yield fail(
+            f"{where}: {trouble}",
+            "does the server listen (Linux: echo 'rdma 20049' > /proc/fs/nfsd/portlist), and does "
+            "an RDMA device here lead to its address (rdma link)?",
+        )
+        return
+    (said,) = found
+    yield ok(
+        f"{where} answers by {said['device']}: inline up to {said['inline_receive']} bytes to it,"
+        f" {said['inline_send']} back"
+    )

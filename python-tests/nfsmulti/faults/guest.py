@@ -19,13 +19,15 @@ from nfsmulti.faults.job import FILE, Left, RunningJob, content_of
 from nfsmulti.faults.lab import CALLS_BEFORE
 from nfsmulti.fiorun import Engine, Fio, Options
 from nfsmulti.lab.kernel import ADDRESSES, EXPORT
+from nfsmulti.nfs.calls import RDMA_PORT
+from nfsmulti.nfs.pool import ask_rdma
 from nfsmulti.processes import run as run_command
 
 _SECONDS = 60.0
 _VICTIM = ADDRESSES[1]
 _THREADS = Path("/proc/fs/nfsd/threads")
 _PORTS = Path("/proc/fs/nfsd/portlist")
-_PORT = "20049"
+_PORT = str(RDMA_PORT)
 _LISTENS = f"rdma {_PORT}"
 _DEVICE = "dummy0"
 
@@ -48,7 +50,7 @@ def run(cell: Cell, fault: GuestFault, engine: Engine, folder: Path) -> Left:
     for turn in range(fault.turns):
         try:
             left = _run_once(cell, fault, engine, folder / str(turn))
-            if left.result.status is not None or _connects(engine):
+            if left.result.status is not None or _connects():
                 break
         finally:
             mend()
@@ -71,10 +73,10 @@ def _run_once(cell: Cell, fault: GuestFault, engine: Engine, folder: Path) -> Le
     return left
 
 
-def _connects(engine: Engine) -> bool:
+def _connects() -> bool:
     """Whether the server takes a connection over RDMA at an address that nothing befell."""
-    words = (str(engine.library.parent / "nfsmulti-rdma"), ADDRESSES[0], _PORT)
-    return run_command(words, timeout=_SECONDS).status == 0
+    asked = ask_rdma(ADDRESSES[0], _PORT, seconds=_SECONDS)
+    return asked is not None and not asked[1]
 
 
 def mend() -> None:

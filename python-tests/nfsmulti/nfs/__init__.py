@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The few NFS calls that the doctor makes itself, to see what a server says to a plain client."""
+"""The paths of a pool, and the few RPC and NFS calls by which the harness itself asks a server."""

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nfsmulti import privileges
-from nfsmulti.doctor import rdma
 from nfsmulti.doctor.finding import Level
+from nfsmulti.doctor.machine import rdma_devices
 from nfsmulti.errors import HarnessError
 from nfsmulti.processes import find, run
 from nfsmulti.stories.connections import MOST, PROTOCOLS, VERSIONS, Choice
@@ -35,7 +35,7 @@ def check(choice: Choice, hosts: str) -> None:
     if choice.mounts:
         _check_mounts(hosts)
     if "rdma" in choice.protocols and not hosts:
-        findings = list(rdma.machine(wanted=True))
+        findings = list(rdma_devices(wanted=True))
         if all(finding.level is not Level.OK for finding in findings):
             raise HarnessError(f"--proto rdma: {findings[0].what}", findings[0].remedy)
 

@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Any, Protocol, Self
 from urllib.parse import parse_qs, quote, urlsplit
 
-from nfsmulti.doctor.pool import pool_lines
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
 from nfsmulti.hosts import RemoteFio, parse_hosts, serving
 from nfsmulti.lab import Lab, LabConfig
 from nfsmulti.machine import versions
-from nfsmulti.nfs import mountwords
+from nfsmulti.nfs.pool import mount_ports, mount_source, pool_lines
 from nfsmulti.run import server
 from nfsmulti.run.cellmount import CellMount
 from nfsmulti.run.server import Ask
@@ -156,8 +155,8 @@ class OnPool:
         """Give the first of its kernel mounts, or one that is made for the cell."""
         if spec.mount_options:
             url = self._urls[0]
-            options = mountwords.ports(url, spec.mount_options)
-            return [self._mount.make(mountwords.source(url), options)]
+            options = mount_ports(url, spec.mount_options)
+            return [self._mount.make(mount_source(url), options)]
         return self._mounts[: spec.paths]
 
     def prepare(self, files: Mapping[str, int]) -> None:

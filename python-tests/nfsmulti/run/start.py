@@ -13,11 +13,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from nfsmulti.doctor import sockets
-from nfsmulti.doctor.pool import read_pool
+from nfsmulti.doctor.machine import links
 from nfsmulti.errors import HarnessError
 from nfsmulti.hosts import parse_hosts
 from nfsmulti.lab import LabConfig
+from nfsmulti.nfs.pool import read_pool
 from nfsmulti.run import choice, environment, factors
 from nfsmulti.run.place import OnPool
 from nfsmulti.run.plan import FILE, Factors, Plan, Setting, crossed, ordered, under
@@ -178,7 +178,7 @@ def _place(scenario: Scenario, plan: Plan) -> dict[str, Any]:
 
 def _links(pool: str) -> dict[str, int]:
     """Give the devices that lead to a pool's servers, with their rates in bit/s, where known."""
-    return sockets.links(path.address for path in read_pool(pool) if path.address)
+    return links(path.address for path in read_pool(pool) if path.address)
 
 
 def _guest(place: GuestPlace | None) -> dict[str, Any]:

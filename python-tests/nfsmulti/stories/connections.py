@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from nfsmulti.lab.config import LabConfig
 from nfsmulti.lab.limits import Limits
-from nfsmulti.nfs import mountwords
+from nfsmulti.nfs.pool import mount_ports, mount_source
 from nfsmulti.report import cells, charts, conditions, hosts, scaling, texts
 from nfsmulti.report.scaling import Curve
 from nfsmulti.report.story import Plot, Report, Section, Story
@@ -519,8 +519,8 @@ def _lines(summary: Summary, curves: list[Curve]) -> Section:
     given.update({"pool": pool} if "pool" in given else {"directory": _MOUNT})
     job = [f"{name}={value}" for name, value in given.items() if name not in _OURS]
     path = pool.split(",")[0]
-    where = shlex.quote(mountwords.source(path))
-    mount = f"mount -t nfs -o {mountwords.ports(path, ','.join(options))} {where} {_MOUNT}"
+    where = shlex.quote(mount_source(path))
+    mount = f"mount -t nfs -o {mount_ports(path, ','.join(options))} {where} {_MOUNT}"
     words = (
         f"Of {_name(best, curves)} at nconnect={at}, which none exceeds by much: options for a"
         " kernel mount, which has 16 connections at most"

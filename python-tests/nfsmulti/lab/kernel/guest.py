@@ -21,7 +21,7 @@ from typing import IO, Self
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.lab.kernel import tree
 from nfsmulti.lab.kernel.tree import KernelTree
-from nfsmulti.nfs import nfs3
+from nfsmulti.nfs import calls
 from nfsmulti.processes import Process, find
 
 # --- kernel mounts of the guest's own server ---
@@ -74,7 +74,7 @@ class Mount:
         if version3 and not names & {"lock", "nolock", "local_lock"}:
             options.append("nolock")
         if "rdma" in self._protocol and "port" not in names:
-            options.append(f"port={nfs3.RDMA_PORT}")
+            options.append(f"port={calls.RDMA_PORT}")
         host = f"[{self.address}]" if ":" in self.address else self.address
         # The export is version 4's root.
         source = f"{host}:{EXPORT if version3 else '/'}"

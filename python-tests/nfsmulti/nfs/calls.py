@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""MOUNT and NFS version 3 (RFC 1813): the calls that show what an export offers."""
+"""MOUNT and NFS (RFC 1813, RFC 8881): the calls that show what a server and its exports offer."""
 
 from __future__ import annotations
 
@@ -96,3 +96,22 @@ def _checked(call: str, reply: Unpacker) -> Unpacker:
     if status:
         raise Nfs3Error(call, status)
     return reply
+
+
+# --- NFS version 4 ---
+
+
+NFS4_VERSION = 4
+
+_COMPOUND = 1
+_MINOR_VERS_MISMATCH = 10021
+
+
+def serves4(client: RpcClient, minor: int) -> bool:
+    """COMPOUND without operations: whether the minor version is known. Raises as a call does."""
+    arguments = Packer()
+    arguments.pack_opaque(b"")
+    arguments.pack_uint(minor)
+    arguments.pack_uint(0)
+    status = client.call(_COMPOUND, arguments.get_buffer()).unpack_uint()
+    return bool(status != _MINOR_VERS_MISMATCH)
