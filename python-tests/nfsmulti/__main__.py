@@ -1,6 +1,58 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`python -m nfsmulti`, which ./nfsmulti hands over to."""
+"""`python -m nfsmulti`, the command line that ./nfsmulti hands over to."""
 
-from nfsmulti.cli import main
+from __future__ import annotations
 
-main()
+import sys
+
+import typer
+
+from nfsmulti.bench.command import app as bench_app
+from nfsmulti.compare.command import compare
+from nfsmulti.demo.command import demo
+from nfsmulti.doctor.command import doctor
+from nfsmulti.errors import HarnessError
+from nfsmulti.faults.command import faults
+from nfsmulti.faults.soak import soak
+from nfsmulti.fioreleases import fio_releases
+from nfsmulti.lab.commands import app as lab_app
+from nfsmulti.processes import end_politely
+from nfsmulti.report.command import report
+from nfsmulti.run.command import run
+from nfsmulti.testrun import run_tests
+
+app = typer.Typer(
+    name="nfsmulti",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+# Options that a command does not know are for the tool that it runs.
+_PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+app.add_typer(bench_app, name="bench")
+app.add_typer(lab_app, name="lab")
+app.command()(demo)
+app.command()(doctor)
+app.command()(run)
+app.command()(report)
+app.command()(soak)
+app.command()(compare)
+app.command()(faults)
+app.command()(fio_releases)
+app.command("test", context_settings=_PASS_ON)(run_tests)
+
+
+def main() -> None:
+    """Run one command. Exit status: 0, the command's own, 1 for an error, 2 for bad usage."""
+    end_politely()
+    try:
+        app(prog_name="./nfsmulti")
+    except HarnessError as error:
+        print(f"nfsmulti: {error}", file=sys.stderr)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -13,8 +13,7 @@ import typer
 from nfsmulti.bench.sink import Sink
 from nfsmulti.compiling import compilations, complaint
 from nfsmulti.errors import HarnessError
-from nfsmulti.fioreport import Direction
-from nfsmulti.fiorun import Engine, Fio, Options
+from nfsmulti.fiorun import Direction, Engine, Fio, Options
 from nfsmulti.paths import BUILD, ROOT, shown
 from nfsmulti.processes import run
 from nfsmulti.scripted import ScriptedServer

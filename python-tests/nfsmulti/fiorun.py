@@ -1,19 +1,185 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Runs fio with the engine, under a timeout, and reads what it reports."""
+"""fio with the engine: how it is run, and what it (json+) and the engine (stats_file) report.
+
+fio's units: bw is KiB/s and runtime ms in its JSON, latencies are ns, CPU is per cent of a core.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import json
+import operator
 import shlex
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from nfsmulti.errors import MissingError
-from nfsmulti.fioreport import ConnectionStats, FioReport
+from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.paths import build_dir
 from nfsmulti.processes import Process
+from nfsmulti.stats.percentiles import merged, percentile_ns
+
+_SUM_OF_HOSTS = "All clients"  # what fio's client adds
+
+Direction = Literal["read", "write"]
+
+
+@dataclass(frozen=True)
+class FioReport:
+    """One fio's JSON, whole in `data`; sums and percentiles are over all its jobs."""
+
+    data: dict[str, Any]
+
+    @classmethod
+    def parse(cls, output: str) -> FioReport | None:
+        """Read fio's output, in which messages may stand before the JSON; None if there is none."""
+        begin = _json_begin(output)
+        if begin is None:
+            return None
+        try:
+            data, _ = json.JSONDecoder().raw_decode(output, begin)
+        except ValueError:
+            return None
+        return cls(data)
+
+    @staticmethod
+    def messages_of(output: str) -> str:
+        """Give what stands before the JSON in fio's output."""
+        return output[: _json_begin(output)].strip()
+
+    @property
+    def jobs(self) -> list[dict[str, Any]]:
+        """The jobs, or groups of them where group_reporting was set; those of all hosts."""
+        jobs = self.data["jobs"] if "jobs" in self.data else self.data["client_stats"]
+        return [job for job in jobs if job.get("jobname") != _SUM_OF_HOSTS]
+
+    @property
+    def error(self) -> int:
+        """The first job's errno that is not 0."""
+        return next((job["error"] for job in self.jobs if job["error"]), 0)
+
+    def seconds(self, direction: Direction) -> float:
+        """Give the longest run time of a job."""
+        return float(max(job[direction]["runtime"] for job in self.jobs)) / 1000
+
+    def bytes(self, direction: Direction) -> int:
+        """Give the bytes transferred."""
+        return sum(job[direction]["io_bytes"] for job in self.jobs)
+
+    def operations(self, direction: Direction) -> int:
+        """Give the number of I/Os."""
+        return sum(job[direction]["total_ios"] for job in self.jobs)
+
+    def bandwidth(self, direction: Direction) -> float:
+        """Give bytes per second, all jobs together, as fio's own summary has it."""
+        seconds = self.seconds(direction)
+        return self.bytes(direction) / seconds if seconds else 0.0
+
+    def iops(self, direction: Direction) -> float:
+        """Give I/Os per second, all jobs together."""
+        seconds = self.seconds(direction)
+        return self.operations(direction) / seconds if seconds else 0.0
+
+    def cpu_seconds(self) -> float:
+        """Give the client's CPU time, user and system, all jobs together."""
+        cores = [(job["usr_cpu"] + job["sys_cpu"]) / 100 for job in self.jobs]
+        seconds = [job["job_runtime"] / 1000 for job in self.jobs]
+        return float(sum(map(operator.mul, cores, seconds)))
+
+    def latency_mean(self, direction: Direction) -> float:
+        """Give the mean completion latency in ns."""
+        latencies = [job[direction]["clat_ns"] for job in self.jobs]
+        count = sum(latency["N"] for latency in latencies)
+        total = sum(latency["mean"] * latency["N"] for latency in latencies)
+        return float(total / max(1, count))
+
+    def latency_bins(self, direction: Direction) -> Counter[int]:
+        """Give the bins of completion latency of all jobs: ns to the number of I/Os."""
+        return merged(job[direction]["clat_ns"].get("bins", {}) for job in self.jobs)
+
+    def latency_percentile(self, direction: Direction, percent: float) -> float:
+        """Give a percentile of completion latency in ns, out of the merged bins of all jobs."""
+        return float(percentile_ns(self.latency_bins(direction), percent) or 0)
+
+
+@dataclass(frozen=True)
+class ConnectionStats:
+    """One line of the engine's stats_file: what one connection of one job has done."""
+
+    job: str
+    job_number: int
+    connection: int
+    path: str
+    local: str
+    remote: str
+    transport: str
+    read_ops: int
+    read_bytes: int
+    write_ops: int
+    write_bytes: int
+    commits: int
+    syscalls: int
+    bytes_sent: int
+    bytes_received: int
+    sends: int
+    receives: int
+    rewritten_bytes: int
+    retransmissions: int
+    reconnects: int
+    reissues: int
+    stale_replies: int
+    errors: int
+    rtt_mean_us: float
+    rtt_max_us: float
+
+    # RDMA's alone
+    credits: int = 0
+    rnr_errors: int = 0
+    retry_errors: int = 0
+    registrations: int = 0
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of data in both directions."""
+        return self.read_bytes + self.write_bytes
+
+    @classmethod
+    def read(cls, file: Path) -> list[ConnectionStats]:
+        """Read a stats file, empty where absent. Raises HarnessError for a broken line."""
+        if not file.exists():
+            return []
+        fields = dataclasses.fields(cls)
+        stats = []
+        for number, line in enumerate(file.read_text().splitlines(), start=1):
+            try:
+                values = json.loads(line)
+                known = {field.name: values[field.name] for field in fields if field.name in values}
+                stats.append(cls(**known))
+            except (ValueError, TypeError) as error:
+                raise HarnessError(f"{file}, line {number}: {error!r}: {line}") from None
+        return stats
+
+
+def shares(stats: list[ConnectionStats]) -> dict[str, float]:
+    """Give each path's part of all bytes, in the order of first use."""
+    total = sum(line.bytes for line in stats) or 1
+    paths = dict.fromkeys(line.path for line in stats)
+    return {path: sum(line.bytes for line in stats if line.path == path) / total for path in paths}
+
+
+def _json_begin(output: str) -> int | None:
+    """Find the line on which the report begins: an opening brace alone."""
+    if output.startswith("{\n"):
+        return 0
+    found = output.find("\n{\n")
+    return None if found < 0 else found + 1
+
+
+# --- how it is run ---
+
 
 # A str, int, float or bool; None leaves the option out. Any, because a type checker holds the
 # values of `**options` against every keyword parameter.

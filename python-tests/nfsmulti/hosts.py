@@ -21,8 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.fioreport import FioReport
-from nfsmulti.fiorun import Engine, FioProcess, FioResult, Options, words_of
+from nfsmulti.fiorun import Engine, FioProcess, FioReport, FioResult, Options, words_of
 from nfsmulti.machine import engine_version
 from nfsmulti.processes import Process
 

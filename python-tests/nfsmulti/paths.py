@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Where the project keeps its things."""
+"""Where the project keeps its things, and how files there are written and named."""
 
+from __future__ import annotations
+
+import json
 import os
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON_TESTS = ROOT / "python-tests"
@@ -28,3 +32,13 @@ def shown(path: Path) -> str:
 def portable(text: str) -> str:
     """Take this machine's folder out of the paths in a text."""
     return text.replace(f"{ROOT}/", "")
+
+
+def write_json(file: Path, data: Any) -> None:
+    """Write `data` as JSON in the place of what the file held; its folder must be there.
+
+    The file is there whole or not at all, whenever we are killed.
+    """
+    part = file.with_name(f".{file.name}.part")
+    part.write_text(json.dumps(data, indent="\t") + "\n")
+    part.replace(file)

@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import types
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -304,3 +305,19 @@ def run(
 def _text(file: IO[bytes]) -> str:
     file.seek(0)
     return file.read().decode(errors="replace")
+
+
+# --- the harness's own end ---
+
+
+def end_politely() -> None:
+    """Have SIGTERM and SIGHUP end us as Ctrl-C does: all that we hold is let go.
+
+    They become SystemExit, with the status that a shell would give.
+    """
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _leave)
+
+
+def _leave(number: int, _: types.FrameType | None) -> None:
+    raise SystemExit(128 + number)

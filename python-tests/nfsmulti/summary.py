@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.wholefile import write_json
+from nfsmulti.paths import write_json
 
 SCHEMA = "nfsmulti-summary"
 VERSION = 1

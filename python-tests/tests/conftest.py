@@ -118,7 +118,7 @@ def run_harness(
 
 def call_harness(*arguments: str) -> Completed:
     """Run a command of the harness in this process, which spares an interpreter's start."""
-    from nfsmulti.cli import app  # few tests need all commands
+    from nfsmulti.__main__ import app  # few tests need all commands
 
     begin = time.monotonic()
     done = CliRunner().invoke(app, arguments)

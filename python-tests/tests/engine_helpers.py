@@ -21,8 +21,7 @@ from typing import Any
 import pytest
 from conftest import FioRunner
 
-from nfsmulti.fioreport import ConnectionStats, FioReport
-from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Option
+from nfsmulti.fiorun import ConnectionStats, Engine, Fio, FioProcess, FioReport, FioResult, Option
 from nfsmulti.lab import Lab
 from nfsmulti.lab.kernel import Mount
 from nfsmulti.processes import Completed, Identity, Process, run

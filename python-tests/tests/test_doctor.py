@@ -12,7 +12,7 @@ import pytest
 from conftest import call_harness
 from typer.testing import CliRunner
 
-from nfsmulti.cli import app
+from nfsmulti.__main__ import app
 from nfsmulti.doctor import machine
 from nfsmulti.doctor.finding import Level
 from nfsmulti.lab import Lab
@@ -44,7 +44,7 @@ class Diagnosis:
 _EXAMINE = """\
 import json, sys
 from typer.testing import CliRunner
-from nfsmulti.cli import app
+from nfsmulti.__main__ import app
 for pool in sys.argv[1:]:
     done = CliRunner().invoke(app, ["doctor", "--json", "--pool", pool])
     print(json.dumps([done.exit_code, json.loads(done.stdout)]))

@@ -22,8 +22,7 @@ from engine_helpers import (
     sections,
 )
 
-from nfsmulti.fioreport import ConnectionStats
-from nfsmulti.fiorun import Option
+from nfsmulti.fiorun import ConnectionStats, Option
 from nfsmulti.processes import Process, run
 
 exported = fixture_of_places("nfs")

@@ -24,8 +24,7 @@ from engine_helpers import (
     traces,
 )
 
-from nfsmulti.fioreport import ConnectionStats
-from nfsmulti.fiorun import Option
+from nfsmulti.fiorun import ConnectionStats, Option
 from nfsmulti.lab import Lab
 
 place = fixture_of_places("nfs", "mount")

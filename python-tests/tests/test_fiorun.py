@@ -12,8 +12,7 @@ from conftest import FioRunner
 from engine_helpers import eventually, traces
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.fioreport import ConnectionStats, FioReport, shares
-from nfsmulti.fiorun import Option
+from nfsmulti.fiorun import ConnectionStats, FioReport, Option, shares
 from nfsmulti.paths import JOBFILES
 
 

@@ -21,8 +21,7 @@ from conftest import missing, started_lab
 from engine_helpers import eventually
 
 from nfsmulti.errors import HarnessError, MissingError
-from nfsmulti.fioreport import FioReport
-from nfsmulti.fiorun import Engine
+from nfsmulti.fiorun import Engine, FioReport
 from nfsmulti.hosts import Host, RemoteFio, job_text, parse_hosts
 from nfsmulti.lab import Lab, LabConfig
 from nfsmulti.paths import PYTHON_TESTS

@@ -9,8 +9,7 @@ import pytest
 from conftest import FioRunner
 from engine_helpers import done, empty
 
-from nfsmulti.fioreport import ConnectionStats
-from nfsmulti.fiorun import Engine, Fio
+from nfsmulti.fiorun import ConnectionStats, Engine, Fio
 from nfsmulti.lab import Lab
 
 _JOBS, _CONNECTIONS, _DEPTH = 256, 4, 4096

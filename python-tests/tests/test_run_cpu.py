@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from run_helpers import made_record, own_cells
 
-from nfsmulti.fioreport import FioReport
-from nfsmulti.fiorun import Engine
+from nfsmulti.fiorun import Engine, FioReport
 from nfsmulti.run import cpu
 from nfsmulti.run.cell import run_cell
 from nfsmulti.run.cpu import Sample, Samples

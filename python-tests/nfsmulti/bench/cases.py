@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Literal
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.fioreport import Direction
+from nfsmulti.fiorun import Direction
 from nfsmulti.stats.ratio import Ratio
 
 # Who runs.

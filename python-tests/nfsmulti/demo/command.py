@@ -32,7 +32,7 @@ from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.fiorun import Engine
 from nfsmulti.lab import Fit, fit
 from nfsmulti.machine import versions
-from nfsmulti.paths import RESULTS, shown
+from nfsmulti.paths import RESULTS, shown, write_json
 from nfsmulti.report import cells
 from nfsmulti.run.cell import run_cell
 from nfsmulti.run.plan import PlannedCell
@@ -40,7 +40,6 @@ from nfsmulti.run.record import one_line
 from nfsmulti.stories import CellSpec
 from nfsmulti.summary import Cell
 from nfsmulti.units import parse_rate, rate_text
-from nfsmulti.wholefile import write_json
 
 _START_SECONDS = 1.0  # what starting and ending a fio adds to a run
 

@@ -16,8 +16,7 @@ from typing import Self
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.faults.cell import Cell, Expected, Mode, Place, Work, says
-from nfsmulti.fioreport import FioReport
-from nfsmulti.fiorun import Fio, FioProcess, FioResult, Option
+from nfsmulti.fiorun import Fio, FioProcess, FioReport, FioResult, Option
 from nfsmulti.units import parse_size
 
 FILE = "f"

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import re
 import time
@@ -28,7 +27,7 @@ from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult
 from nfsmulti.lab import Lab, LabConfig
 from nfsmulti.lab.faults import FaultKind, Faults
 from nfsmulti.machine import versions
-from nfsmulti.paths import RESULTS, shown
+from nfsmulti.paths import RESULTS, shown, write_json
 from nfsmulti.processes import run
 
 # --- which path fails when: drawn by a seed, so that a run can be repeated ---
@@ -236,7 +235,7 @@ class Passes:
                 )
                 for group in GROUPS
             }
-            _write_schedule(faults, folder / "faults.json")
+            write_json(folder / "faults.json", [asdict(fault) for fault in faults])
             self._await_first_io(list(fios.values()), touched)
             self._break_paths(faults, list(fios.values()), name, number * self._seconds)
             self._faults.end_all()
@@ -298,10 +297,6 @@ class Passes:
                 self._totals.troubles.append(f"{file.name} is not what was written:\n  {said}")
 
 
-def _write_schedule(faults: list[PathFault], file: Path) -> None:
-    file.write_text(json.dumps([asdict(fault) for fault in faults], indent="\t") + "\n")
-
-
 # --- the command ---
 
 
@@ -344,7 +339,7 @@ def soak(
         seconds = time.monotonic() - begin
         choice = {"minutes": minutes, "seed": seed, "paths": paths, "seconds": round(seconds, 1)}
         summary = {"versions": versions(), "nfsvers": nfsvers, **choice, **totals.as_dict()}
-        (folder / "soak.json").write_text(json.dumps(summary, indent="\t") + "\n")
+        write_json(folder / "soak.json", summary)
     out.print(totals.table())
     for trouble in totals.troubles:
         out.print(trouble, markup=False, soft_wrap=True)

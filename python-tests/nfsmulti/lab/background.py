@@ -18,8 +18,7 @@ from nfsmulti.lab.config import LabConfig
 from nfsmulti.lab.lab import Lab
 from nfsmulti.lab.state import LabState
 from nfsmulti.paths import LABS
-from nfsmulti.processes import unmarked
-from nfsmulti.signals import end_politely
+from nfsmulti.processes import end_politely, unmarked
 
 _STOP_SECONDS = 20.0
 

@@ -16,9 +16,8 @@ from pathlib import Path
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.lab.network import Network
-from nfsmulti.paths import LABS
+from nfsmulti.paths import LABS, write_json
 from nfsmulti.processes import Identity
-from nfsmulti.wholefile import write_json
 
 _FILE = "state.json"
 _PORT_LOCK = Path("/run/nfsmulti-ports.lock")

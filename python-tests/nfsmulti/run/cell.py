@@ -13,8 +13,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.fioreport import Direction, FioReport
-from nfsmulti.fiorun import Engine, FioProcess, FioResult
+from nfsmulti.fiorun import Direction, Engine, FioProcess, FioReport, FioResult
 from nfsmulti.run import cpu, figures
 from nfsmulti.run.cpu import Samples
 from nfsmulti.run.fiocommand import command

@@ -14,7 +14,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nfsmulti.fioreport import FioReport
+from nfsmulti.fiorun import FioReport
 
 _BEGIN = "cpu.begin"
 _UPTIME, _STAT = Path("/proc/uptime"), Path("/proc/stat")

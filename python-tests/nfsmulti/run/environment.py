@@ -15,9 +15,9 @@ from typing import Any
 
 from nfsmulti.fiorun import Engine
 from nfsmulti.machine import versions
+from nfsmulti.paths import write_json
 from nfsmulti.processes import run
 from nfsmulti.run.place import Serving
-from nfsmulti.wholefile import write_json
 
 FILE = "environment.json"
 _SECONDS = 20.0

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from nfsmulti.fioreport import ConnectionStats, Direction, FioReport, shares
+from nfsmulti.fiorun import ConnectionStats, Direction, FioReport, shares
 from nfsmulti.hosts import Host
 from nfsmulti.stats.percentiles import percentile_us
 from nfsmulti.stats.sample import jain

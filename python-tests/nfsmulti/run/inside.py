@@ -18,6 +18,7 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
 from nfsmulti.hosts import RemoteFio
 from nfsmulti.lab.kernel import ADDRESSES, EXPORT
+from nfsmulti.processes import end_politely
 from nfsmulti.run import guest_network
 from nfsmulti.run.cellmount import CellMount
 from nfsmulti.run.place import speaks_nfs4, write_files
@@ -25,7 +26,6 @@ from nfsmulti.run.plan import PlannedCell
 from nfsmulti.run.record import Record
 from nfsmulti.run.runner import run_in_place
 from nfsmulti.run.server import Ask, local
-from nfsmulti.signals import end_politely
 from nfsmulti.stories import SCENARIOS, CellSpec, GuestPlace
 from nfsmulti.summary import Cell
 

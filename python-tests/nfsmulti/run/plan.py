@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nfsmulti.errors import HarnessError
+from nfsmulti.paths import write_json
 from nfsmulti.run.fiocommand import jobfile_jobs
 from nfsmulti.stories import CellSpec
 from nfsmulti.summary import Factor
-from nfsmulti.wholefile import write_json
 
 FILE = "plan.json"
 WARM_UP_SECONDS = 2.0
