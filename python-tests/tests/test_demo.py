@@ -22,10 +22,9 @@ from rich.console import Console
 
 from nfsmulti import privileges
 from nfsmulti.bench.sink import Sink
-from nfsmulti.demo import command, place
+from nfsmulti.demo import command, workloads
 from nfsmulti.demo.outcome import Outcome, story
-from nfsmulti.demo.place import Loopback, Namespaces, Place
-from nfsmulti.demo.workloads import IN_LAB, ON_LOOPBACK, Workload
+from nfsmulti.demo.workloads import IN_LAB, ON_LOOPBACK, Loopback, Namespaces, Place, Workload
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.lab import Fit, Lab, Limits, fit
 from nfsmulti.lab.ganesha import plugins
@@ -297,7 +296,7 @@ def test_servers_do_not_outlive_one_that_does_not_start(monkeypatch: pytest.Monk
             started.append(self)
             return super().__enter__()
 
-    monkeypatch.setattr(place, "Sink", Failing)
+    monkeypatch.setattr(workloads, "Sink", Failing)
     with pytest.raises(HarnessError), Loopback(ON_LOOPBACK[0]):
         pass
     assert not started[0].running

@@ -16,14 +16,16 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from nfsmulti import privileges
-from nfsmulti.demo.outcome import OWN_CPUS, Outcome, story, table
-from nfsmulti.demo.place import Loopback, Namespaces, Place
+from nfsmulti.demo.outcome import OWN_CPUS, Outcome, story, table, write_plot
 from nfsmulti.demo.workloads import (
     BUDGET_SECONDS,
     FIT_SECONDS,
     IN_LAB,
     ON_LOOPBACK,
     REPEATS,
+    Loopback,
+    Namespaces,
+    Place,
     Side,
     Workload,
     fio_options,
@@ -89,8 +91,6 @@ def demo() -> None:
     benchmark's own, which any user may run. Takes less than three minutes, with fewer
     repeats where the machine is slow, and leaves its results under results/demo/.
     """
-    from nfsmulti.demo.plot import write_plot  # matplotlib takes half a second to load
-
     out = Console(highlight=False)
     folder = RESULTS / "demo" / datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     lacking, namespaces = privileges.missing(), privileges.namespaces()
