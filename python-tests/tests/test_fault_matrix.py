@@ -18,9 +18,9 @@ from conftest import missing
 
 from nfsmulti.errors import MissingError
 from nfsmulti.faults.cell import Cell, Place
+from nfsmulti.faults.command import Runs, run_cell
 from nfsmulti.faults.matrix import CELLS
 from nfsmulti.faults.outcome import Outcome
-from nfsmulti.faults.run import Runs, run_cell
 from nfsmulti.fiorun import Engine
 
 _ALL = os.environ.get("NFSMULTI_FAULTS") == "all"

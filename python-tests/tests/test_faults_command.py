@@ -16,9 +16,9 @@ from conftest import call_harness
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.faults import command
 from nfsmulti.faults.cell import Cell, Expected, Place
+from nfsmulti.faults.command import run_cell
 from nfsmulti.faults.matrix import CELLS
 from nfsmulti.faults.outcome import REPORT, RESULTS, Run, read_outcomes
-from nfsmulti.faults.run import run_cell
 from nfsmulti.fiorun import Engine
 
 _NAME = "STALE, read, hard, tcp"

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The fault matrix: what goes wrong, for which job, on which terms, and what must come of it.
 
-matrix.py is the table. A cell is one fault, one kind of work and one mode; run.py runs cells
-against the scripted server (scripted.py), real servers in a lab (lab.py) or the kernel's own in a
-guest (guest.py); outcome.py holds what came of it against the table, and writes it down.
+matrix.py is the table. A cell is one fault, one kind of work and one mode (cell.py); command.py
+runs cells against the scripted server (scripted.py), real servers in a lab (lab.py) or the kernel's
+own in a guest (guest.py); outcome.py holds what came of it against the table, and writes it down.
 
 soak.py lets paths fail at random instead, while the jobs of soak_jobs.py write and verify.
 """

@@ -1,15 +1,24 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The words of the matrix: modes, kinds of work, faults, and what is expected of a cell."""
+"""A cell of the matrix: a fault, a kind of work and a mode; what is expected; its fio job."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
-from collections.abc import Mapping
+import re
+import signal
+import struct
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal
+from pathlib import Path
+from typing import Literal, Self
 
-from nfsmulti.fiorun import Options
+from nfsmulti.errors import HarnessError
+from nfsmulti.fiorun import Engine, Fio, FioProcess, FioReport, FioResult, Option, Options
+from nfsmulti.units import parse_size
 
 Words = tuple[str, ...]
 
@@ -49,7 +58,7 @@ class Place(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fault:
+class Fault(ABC):
     """What goes wrong, and the job that it meets: each place adds how it is brought about.
 
     It is always the last but one of `paths`' addresses, or the only one, that it befalls. `options`
@@ -63,6 +72,10 @@ class Fault:
     )
     options: Options = field(default_factory=dict)
     patience: float = 1.0
+
+    @abstractmethod
+    def run(self, cell: Cell, engine: Engine, folder: Path) -> Left:
+        """Run a cell of this fault; what fio leaves lies in `folder`. Raises HarnessError."""
 
 
 def says(words: str, text: str) -> bool:
@@ -121,3 +134,163 @@ class Cell:
     def victim(self) -> int:
         """The address that the fault befalls, counted from 0."""
         return min(1, self.paths - 1)
+
+
+# --- its fio job, from its start to what it left ---
+
+
+FILE = "f"
+CELL_SECONDS = 180.0  # what takes longer hangs
+_END_SECONDS = 60.0  # what has not ended so long after SIGINT hangs
+_HOLD_SECONDS = 1.0  # that a job is seen to go on waiting
+_POLL = 0.005
+_UNHURRIED = 15.0  # seconds that soft allows where it is not to give up
+# timeo, in tenths of a second. Real servers fall silent for longer. The scripted one never does
+# with these modes, but may be late on a busy machine: then the sound path must not be given up.
+_TIMEO: dict[Mode, int] = {Mode.HARD: 10, Mode.FAILOVER: 5}
+_TIMEO_SCRIPTED: dict[Mode, int] = {Mode.HARD: 600, Mode.FAILOVER: 40}
+
+_JOB: dict[str, Option] = {
+    "filename": FILE,
+    "bs": "16k",
+    "size": "1m",
+    "iodepth": 8,
+    "verify": "pattern",
+    "verify_pattern": "%o",
+    "verify_state_save": 0,
+}
+_MODES: dict[Mode, dict[str, Option]] = {
+    Mode.HARD: {"hard": 1},
+    Mode.SOFT: {"soft": 1, "retrans": 1},
+    Mode.FAILOVER: {"failover": 1},
+}
+_WORKS: dict[Work, dict[str, Option]] = {
+    Work.READ: {"rw": "read"},
+    Work.WRITE: {"rw": "write", "end_fsync": 1},
+    Work.SYNC: {"rw": "write", "stable": "file_sync"},
+    Work.HOLD: {"rw": "write", "end_fsync": 1, "hold_writes": "1m"},
+}
+_SUMMARY = re.compile(r"nfsmulti: .*\d+ connections? on \d+ paths?:")
+
+
+def options_of(cell: Cell) -> dict[str, Option]:
+    """Give fio's options for a cell."""
+    options = {**_JOB, **_MODES[cell.mode], **_WORKS[cell.work]}
+    if cell.mode is not Mode.SOFT:
+        timeouts = _TIMEO_SCRIPTED if cell.fault.place is Place.SCRIPTED else _TIMEO
+        options["timeo"] = timeouts[cell.mode]
+    else:
+        gives_up = cell.expected.error == errno.ETIMEDOUT
+        patience = cell.fault.patience if gives_up else _UNHURRIED
+        options["timeo"] = round(patience * 10 / (options["retrans"] + 1))
+    if cell.paths > 1:
+        options["spread"] = "stripe"
+    return {**options, **cell.fault.options}
+
+
+def block_of(cell: Cell) -> int:
+    """Give the bytes of a block."""
+    return parse_size(str(options_of(cell)["bs"]))
+
+
+def content_of(cell: Cell) -> bytes:
+    """Give what the file must hold: verify_pattern=%o, each block filled with its offset."""
+    block, size = block_of(cell), parse_size(str(options_of(cell)["size"]))
+    return b"".join(struct.pack("<Q", at) * (block // 8) for at in range(0, size, block))
+
+
+@dataclass
+class Left:
+    """What a cell's fio left, and when (time.monotonic()) the fault came and SIGINT was sent."""
+
+    result: FioResult
+    file: bytes = b""  # the server's own, as far as it would outlive the server
+    fault: float | None = None
+    signalled: float | None = None
+    ended: float = 0.0
+
+    @property
+    def said(self) -> list[str]:
+        """The engine's own lines, without its summary and its trace."""
+        lines = self.result.messages.splitlines()
+        return [
+            line
+            for line in lines
+            if line.startswith("nfsmulti: ") and " trace: " not in line and not _SUMMARY.match(line)
+        ]
+
+
+class RunningJob:
+    """A cell's fio, under way. A context manager; nothing of it outlives that."""
+
+    def __init__(self, cell: Cell, fio: Fio, pool: str, folder: Path):
+        self.cell = cell
+        self.fault: float | None = None
+        self._begun = time.monotonic()
+        self._process = fio.start(folder, pool=pool, options=options_of(cell))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.end()
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended yet."""
+        return self._process.running
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass, but no longer than the job runs."""
+        self._process.wait(seconds)
+
+    def until_traced(self, count: int) -> None:
+        """Wait until so many of its calls have been answered (trace=1)."""
+        self._until(lambda: _text(self._process).count(" trace: connection ") >= count)
+
+    @contextlib.contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Let it stand still meanwhile, so that a fault comes in its middle on a slow machine too.
+
+        That is fio's main process alone: jobs are its threads (thread=1).
+        """
+        self._process.signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.signal(signal.SIGCONT)
+
+    def now(self) -> None:
+        """Note that the fault comes now."""
+        self.fault = self.fault or time.monotonic()
+
+    def finish(self, expected: Expected) -> Left:
+        """Wait for the end; send SIGINT where it is held, once it has said so and waits on."""
+        signalled = None
+        if expected.how == "held":
+            self._until(lambda: says(expected.says[0], _text(self._process)))
+            self.wait(_HOLD_SECONDS)
+            if self.running:
+                signalled = time.monotonic()
+                self._process.signal(signal.SIGINT)
+        left = self._begun + CELL_SECONDS - time.monotonic()
+        result = self._process.result(max(left, _END_SECONDS))
+        ended = time.monotonic()
+        return Left(result, fault=self.fault, signalled=signalled, ended=ended)
+
+    def _until(self, true: Callable[[], bool]) -> None:
+        deadline = self._begun + CELL_SECONDS
+        while not true() and self.running:
+            if time.monotonic() > deadline:
+                raise HarnessError(f"{self.cell.id}: what was waited for did not come")
+            self.wait(_POLL)
+
+
+def _text(process: FioProcess) -> str:
+    return (process.folder / "stderr").read_text(errors="replace")
+
+
+def longest_io(report: FioReport) -> float:
+    """Give the longest that an I/O took, in seconds."""
+    sides = [job[side] for job in report.jobs for side in ("read", "write")]
+    return max((float(side["clat_ns"]["max"]) for side in sides), default=0.0) / 1e9

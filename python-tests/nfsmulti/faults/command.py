@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""./nfsmulti faults."""
+"""./nfsmulti faults: chooses cells and runs them, several at once: nearly all they do is wait."""
 
 from __future__ import annotations
 
+import itertools
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
 import typer
 from rich.console import Console
@@ -16,14 +19,62 @@ from rich.console import Console
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.faults.cell import Cell, Place
 from nfsmulti.faults.matrix import CELLS
-from nfsmulti.faults.outcome import REPORT, Outcome, Run, not_run, read_outcomes
+from nfsmulti.faults.outcome import REPORT, Outcome, Run, judge, not_run, read_outcomes
 from nfsmulti.faults.outcome import RESULTS as WRITTEN
-from nfsmulti.faults.run import AT_ONCE, Runs
 from nfsmulti.fiorun import Engine
 from nfsmulti.lab import kernel
 from nfsmulti.lab.kernel.tree import KernelTree
 from nfsmulti.machine import versions
 from nfsmulti.paths import BUILD, RESULTS, shown
+
+AT_ONCE = 4
+
+
+def run_cell(cell: Cell, engine: Engine, folder: Path) -> Outcome:
+    """Run one cell; what fio leaves lies in `folder`. Raises MissingError."""
+    try:
+        return judge(cell, cell.fault.run(cell, engine, folder))
+    except MissingError:
+        raise
+    except HarnessError as error:
+        return not_run(cell, str(error))
+
+
+class Runs:
+    """Cells under way, a few at a time, in the order that they are given. A context manager.
+
+    Each runs whole in one of the pool's threads: the processes that it starts end with the thread.
+    """
+
+    def __init__(self, cells: Sequence[Cell], engine: Engine, folder: Path, at_once: int = AT_ONCE):
+        self._cells, self._engine, self._folder = list(cells), engine, folder
+        self._pool = ThreadPoolExecutor(at_once, thread_name_prefix="cell")
+        self._futures: dict[str, Future[Outcome]] = {}
+
+    def __enter__(self) -> Self:
+        for number, cell in zip(itertools.count(), self._cells, strict=False):
+            own = self._folder / f"{number:03}-{re.sub(r'[^a-z0-9.]+', '-', cell.id.lower())}"
+            self._futures[cell.id] = self._pool.submit(run_cell, cell, self._engine, own)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+    def outcome(self, cell: Cell) -> Outcome:
+        """Wait for a cell's outcome; raises what its run has raised."""
+        return self._futures[cell.id].result()
+
+    def outcomes(self, told: Callable[[Outcome], object]) -> list[Outcome]:
+        """Wait for all, in their order, telling of each."""
+        found = []
+        for cell in self._cells:
+            found.append(self.outcome(cell))
+            told(found[-1])
+        return found
+
+
+# --- the command ---
+
 
 _GUEST_SECONDS = 2400.0
 _NARROWEST = 150

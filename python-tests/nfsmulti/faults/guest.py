@@ -14,8 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nfsmulti.faults.cell import Cell, Fault, Place
-from nfsmulti.faults.job import FILE, Left, RunningJob, content_of
+from nfsmulti.faults.cell import FILE, Cell, Fault, Left, Place, RunningJob, content_of
 from nfsmulti.faults.lab import CALLS_BEFORE
 from nfsmulti.fiorun import Engine, Fio, Options
 from nfsmulti.lab.kernel import ADDRESSES, EXPORT
@@ -44,17 +43,16 @@ class GuestFault(Fault):
     place: Place = Place.GUEST
     options: Options = field(default_factory=lambda: _PACED)
 
-
-def run(cell: Cell, fault: GuestFault, engine: Engine, folder: Path) -> Left:
-    """Run a cell, in the guest; the server and its network are mended after it."""
-    for turn in range(fault.turns):
-        try:
-            left = _run_once(cell, fault, engine, folder / str(turn))
-            if left.result.status is not None or _connects():
-                break
-        finally:
-            mend()
-    return left
+    def run(self, cell: Cell, engine: Engine, folder: Path) -> Left:
+        """Run a cell, in the guest; the server and its network are mended after it."""
+        for turn in range(self.turns):
+            try:
+                left = _run_once(cell, self, engine, folder / str(turn))
+                if left.result.status is not None or _connects():
+                    break
+            finally:
+                mend()
+        return left
 
 
 def _run_once(cell: Cell, fault: GuestFault, engine: Engine, folder: Path) -> Left:

@@ -7,8 +7,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nfsmulti.faults.cell import Cell, Fault, Place
-from nfsmulti.faults.job import FILE, Left, RunningJob, content_of
+from nfsmulti.faults.cell import FILE, Cell, Fault, Left, Place, RunningJob, content_of
 from nfsmulti.fiorun import Engine, Fio, Options
 from nfsmulti.lab import Instances, Lab, LabConfig
 from nfsmulti.lab.faults import FaultKind, Faults
@@ -38,29 +37,28 @@ class LabFault(Fault):
     place: Place = Place.LAB
     options: Options = field(default_factory=lambda: PACED)
 
-
-def run(cell: Cell, fault: LabFault, engine: Engine, folder: Path) -> Left:
-    """Run a cell in a lab of its own, which takes half a second."""
-    with Lab(LabConfig(addresses=max(2, cell.paths), instances=fault.instances)) as lab:
-        faults = Faults(lab)
-        file = lab.export_dir / FILE
-        if not cell.work.writes:
-            file.write_bytes(content_of(cell))
-        second = _start_again(lab)
-        if fault.before:
-            faults.begin(fault.kind, VICTIM)
-        numbers = range(cell.paths) if cell.paths > 1 else (VICTIM,)
-        pool = ",".join(lab.path(number, version=fault.version) for number in numbers)
-        fio = Fio(engine, enter=lab.command([]), env=lab.environment)
-        with RunningJob(cell, fio, pool, folder) as job:
-            if not fault.before:
-                job.until_traced(CALLS_BEFORE)
-            job.now()
-            if not fault.before:
-                _break(fault, faults, job, second)
-            left = job.finish(cell.expected)
-        left.file = file.read_bytes() if file.exists() else b""
-    return left
+    def run(self, cell: Cell, engine: Engine, folder: Path) -> Left:
+        """Run a cell in a lab of its own, which takes half a second."""
+        with Lab(LabConfig(addresses=max(2, cell.paths), instances=self.instances)) as lab:
+            faults = Faults(lab)
+            file = lab.export_dir / FILE
+            if not cell.work.writes:
+                file.write_bytes(content_of(cell))
+            second = _start_again(lab)
+            if self.before:
+                faults.begin(self.kind, VICTIM)
+            numbers = range(cell.paths) if cell.paths > 1 else (VICTIM,)
+            pool = ",".join(lab.path(number, version=self.version) for number in numbers)
+            fio = Fio(engine, enter=lab.command([]), env=lab.environment)
+            with RunningJob(cell, fio, pool, folder) as job:
+                if not self.before:
+                    job.until_traced(CALLS_BEFORE)
+                job.now()
+                if not self.before:
+                    _break(self, faults, job, second)
+                left = job.finish(cell.expected)
+            left.file = file.read_bytes() if file.exists() else b""
+        return left
 
 
 def _another_second(than: int) -> int:

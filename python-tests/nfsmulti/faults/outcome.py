@@ -19,8 +19,7 @@ from typing import Any
 
 import rich.table
 
-from nfsmulti.faults.cell import Cell, Mode, Place, says
-from nfsmulti.faults.job import Left, block_of, content_of, longest_io
+from nfsmulti.faults.cell import Cell, Left, Mode, Place, block_of, content_of, longest_io, says
 from nfsmulti.fiorun import FioResult
 from nfsmulti.paths import portable
 from nfsmulti.tables import Table

@@ -9,8 +9,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from nfsmulti.faults.cell import Cell, Fault, Place, Work
-from nfsmulti.faults.job import FILE, Left, RunningJob, content_of
+from nfsmulti.faults.cell import FILE, Cell, Fault, Left, Place, RunningJob, Work, content_of
 from nfsmulti.fiorun import Engine, Fio
 from nfsmulti.scripted import (
     Answer,
@@ -101,6 +100,20 @@ class ScriptedFault(Fault):
     hostile: bool = False
     place: Place = Place.SCRIPTED
 
+    def run(self, cell: Cell, engine: Engine, folder: Path) -> Left:
+        """Run a cell."""
+        hook = _Hook(cell, self)
+        terms = replace(self.terms) if self.terms else None  # its answers may change them
+        with ScriptedServer(hook, addresses=_ADDRESSES[: cell.paths], terms=terms) as server:
+            if not cell.work.writes:
+                server.create(FILE, content_of(cell))
+            pool = server.pool4() if self.terms else server.pool()
+            with RunningJob(cell, Fio(engine), pool, folder) as job:
+                hook.job = job
+                left = job.finish(cell.expected)
+            left.file = server.durable(FILE)
+        return left
+
 
 class _Hook:
     """Asks a cell's answers, and notes when the first faulty one is given."""
@@ -128,21 +141,6 @@ class _Hook:
             self._begun = True
             self.job.now()
         return answer
-
-
-def run(cell: Cell, fault: ScriptedFault, engine: Engine, folder: Path) -> Left:
-    """Run a cell."""
-    hook = _Hook(cell, fault)
-    terms = replace(fault.terms) if fault.terms else None  # a fault may change them
-    with ScriptedServer(hook, addresses=_ADDRESSES[: cell.paths], terms=terms) as server:
-        if not cell.work.writes:
-            server.create(FILE, content_of(cell))
-        pool = server.pool4() if fault.terms else server.pool()
-        with RunningJob(cell, Fio(engine), pool, folder) as job:
-            hook.job = job
-            left = job.finish(cell.expected)
-        left.file = server.durable(FILE)
-    return left
 
 
 # --- what is done to the server ---
