@@ -22,9 +22,9 @@ from nfsmulti.bench.cases import (
     SCALE,
     SCALE_ENDS,
     Bar,
+    BarVerdict,
     Case,
     Role,
-    Verdict,
     choose,
 )
 from nfsmulti.bench.client_cost import (
@@ -46,7 +46,7 @@ from nfsmulti.bench.results import (
     figures_grid,
     write_comparison,
 )
-from nfsmulti.bench.runs import Contender, Sample, Timing, choose_cores, read_strace, run_fio
+from nfsmulti.bench.runs import Contender, Run, Timing, choose_cores, read_strace, run_fio
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
 from nfsmulti.stats.ratio import Ratio
@@ -62,17 +62,17 @@ def test_verdict() -> None:
     """Met or not by the ratio itself; open where the interval holds the limit, or is missing."""
     cpu, rate = Bar("cpu", 0.22), Bar("rate", 4.2)
     for ratio, bar, verdict in (
-        (Ratio(0.2, 0.19, 0.21), cpu, Verdict.MET),
-        (Ratio(0.2, 0.17, 0.23), cpu, Verdict.MET_OPEN),
-        (Ratio(0.24, 0.21, 0.27), cpu, Verdict.NOT_MET_OPEN),
-        (Ratio(0.24, 0.23, 0.25), cpu, Verdict.NOT_MET),
-        (Ratio(4.4, 4.3, 4.5), rate, Verdict.MET),
-        (Ratio(4.4, 4.0, 4.8), rate, Verdict.MET_OPEN),
-        (Ratio(4.0, 3.7, 4.3), rate, Verdict.NOT_MET_OPEN),
-        (Ratio(4.0, 3.9, 4.1), rate, Verdict.NOT_MET),
-        (Ratio(0.22, 0.22, 0.22), cpu, Verdict.MET),
-        (Ratio(0.2), cpu, Verdict.MET_OPEN),
-        (Ratio(4.0), rate, Verdict.NOT_MET_OPEN),
+        (Ratio(0.2, 0.19, 0.21), cpu, BarVerdict.MET),
+        (Ratio(0.2, 0.17, 0.23), cpu, BarVerdict.MET_OPEN),
+        (Ratio(0.24, 0.21, 0.27), cpu, BarVerdict.NOT_MET_OPEN),
+        (Ratio(0.24, 0.23, 0.25), cpu, BarVerdict.NOT_MET),
+        (Ratio(4.4, 4.3, 4.5), rate, BarVerdict.MET),
+        (Ratio(4.4, 4.0, 4.8), rate, BarVerdict.MET_OPEN),
+        (Ratio(4.0, 3.7, 4.3), rate, BarVerdict.NOT_MET_OPEN),
+        (Ratio(4.0, 3.9, 4.1), rate, BarVerdict.NOT_MET),
+        (Ratio(0.22, 0.22, 0.22), cpu, BarVerdict.MET),
+        (Ratio(0.2), cpu, BarVerdict.MET_OPEN),
+        (Ratio(4.0), rate, BarVerdict.NOT_MET_OPEN),
     ):
         assert bar.verdict(ratio) is verdict, (ratio, bar)
 
@@ -139,23 +139,23 @@ def test_choice_of_cases() -> None:
         choose(CLIENT_COST, ["write 5k"])
 
 
-def _sample(cpu: float, iops: float, calls: float | None = None) -> Sample:
-    return Sample(
+def _run(cpu: float, iops: float, calls: float | None = None) -> Run:
+    return Run(
         iops=iops, bandwidth=1, cpu_user=cpu / 4, cpu_system=cpu * 3 / 4, p50=1, p99=1, calls=calls
     )
 
 
 def test_judgements() -> None:
     case = next(case for case in CLIENT_COST if case.name == "randread 4k d32")
-    ours = [_sample(1.0, 500, 0.1), _sample(1.0, 500, 0.3), _sample(1.0, 500, 0.15)]
-    runs: dict[Role, list[Sample]] = {"ours": ours, "peer": [_sample(4.0, 250)] * 3}
+    ours = [_run(1.0, 500, 0.1), _run(1.0, 500, 0.3), _run(1.0, 500, 0.15)]
+    runs: dict[Role, list[Run]] = {"ours": ours, "peer": [_run(4.0, 250)] * 3}
     judged = {one.bar.figure: one for one in CaseResult(case, runs).judgements()}
     assert judged["cpu"].value == pytest.approx(0.25)
-    assert judged["cpu"].verdict is Verdict.MET
+    assert judged["cpu"].verdict is BarVerdict.MET
     assert judged["rate"].value == pytest.approx(2)
-    assert judged["rate"].verdict is Verdict.NOT_MET
+    assert judged["rate"].verdict is BarVerdict.NOT_MET
     assert judged["calls"].value == 0.15
-    assert judged["calls"].verdict is Verdict.MET
+    assert judged["calls"].verdict is BarVerdict.MET
 
 
 def _contender(name: str, role: Role, connections: int = 64) -> Contender:
@@ -175,10 +175,10 @@ _THREE = (
 def _three_on(name: str) -> CaseResult:
     """Give runs of all who take a case."""
     case = next(case for case in CLIENT_COST if case.name == name)
-    figures: dict[Role, Sample] = {
-        "ours": _sample(1.0, 500, 0.1),
-        "peer": _sample(4.0, 100),
-        "yardstick": _sample(0.8, 500),
+    figures: dict[Role, Run] = {
+        "ours": _run(1.0, 500, 0.1),
+        "peer": _run(4.0, 100),
+        "yardstick": _run(0.8, 500),
     }
     return CaseResult(
         case, {one.role: [figures[one.role]] * 3 for one in _THREE if one.takes(case)}
@@ -221,10 +221,10 @@ def test_a_yardstick_is_drawn(tmp_path: Path) -> None:
 def _compare_failing(name: str, failing: str) -> tuple[list[CaseResult], list[str]]:
     """Run three contenders on two cases, of which one fails on the case `failing`."""
 
-    def run_once(contender: Contender, case: Case, number: int) -> Sample:
+    def run_once(contender: Contender, case: Case, number: int) -> Run:
         if (contender.name, case.name) == (name, failing):
             raise HarnessError(f"{case.name}, {contender.name}: status 1\nsignal 6")
-        return _sample(1.0, 500)
+        return _run(1.0, 500)
 
     cases = choose(CLIENT_COST, ["randread 4k d32", "write 4k d32"])
     running = Running("test", Timing(1, 0, repeats=3), choose_cores(), Console(quiet=True))

@@ -28,7 +28,7 @@ Ratioed = Literal["cpu", "rate", "p50"]
 Figure = Literal["cpu", "rate", "p50", "calls"]
 
 
-class Verdict(StrEnum):
+class BarVerdict(StrEnum):
     """Whether a bar is met; it is open where the interval holds the bar, or there is none."""
 
     MET = "met"
@@ -54,12 +54,12 @@ class Bar:
         """Tell whether `value` is on the right side."""
         return value >= self.limit if self.figure == "rate" else value <= self.limit
 
-    def verdict(self, ratio: Ratio) -> Verdict:
+    def verdict(self, ratio: Ratio) -> BarVerdict:
         """Hold a ratio against it."""
         met = self.met(ratio.value)
         if ratio.low is None or ratio.high is None or self.met(ratio.low) != self.met(ratio.high):
-            return Verdict.MET_OPEN if met else Verdict.NOT_MET_OPEN
-        return Verdict.MET if met else Verdict.NOT_MET
+            return BarVerdict.MET_OPEN if met else BarVerdict.NOT_MET_OPEN
+        return BarVerdict.MET if met else BarVerdict.NOT_MET
 
 
 @dataclass(frozen=True)

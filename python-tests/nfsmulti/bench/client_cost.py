@@ -13,12 +13,12 @@ from nfsmulti.bench.cases import RIVALS, Case, Role
 from nfsmulti.bench.runs import (
     Contender,
     Cores,
-    Sample,
+    Run,
     Timing,
+    figures_of,
     measure_memory,
     read_strace,
     run_fio,
-    sample,
     strace_words,
 )
 from nfsmulti.bench.sink import Sink, SinkCounts, port_of
@@ -125,12 +125,12 @@ class SinkBench:
         spin = [] if self.server_sleeps else ["--spin"]
         return Sink(["--cpus", str(self.cores.server), *spin])
 
-    def run_once(self, contender: Contender, case: Case, number: int) -> Sample:
+    def run_once(self, contender: Contender, case: Case, number: int) -> Run:
         """Run a contender on a case, its run of that number."""
         folder = self._folder(contender, case) / str(number)
         result, counts = self._run(contender, case, self.timing, folder, self._enter)
         busy = min(1.0, counts.busy_seconds / self.timing.seconds)
-        return sample(result, case, busy=busy)
+        return figures_of(result, case, busy=busy)
 
     def count_calls(self, contender: Contender, case: Case) -> float:
         """Count a contender's system calls per operation, under strace. Raises MissingError."""

@@ -48,7 +48,7 @@ from nfsmulti.bench.runs import (
     FULL,
     QUICK,
     Contender,
-    Sample,
+    Run,
     Timing,
     choose_cores,
     command,
@@ -307,7 +307,7 @@ def _tcp(report: Report) -> str:
     )
 
 
-def _scale_lines(found: dict[Case, list[Sample]]) -> list[str]:
+def _scale_lines(found: dict[Case, list[Run]]) -> list[str]:
     """Hold the most connections against one."""
     one, most = SCALE_ENDS
     if one not in found or most not in found:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from nfsmulti.bench.cases import Case
-from nfsmulti.bench.runs import Contender, Cores, Sample, Timing, run_fio, sample
+from nfsmulti.bench.runs import Contender, Cores, Run, Timing, figures_of, run_fio
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine, FioResult
 
@@ -111,12 +111,12 @@ class MountBench:
     places: dict[str, Path]
     _bare: dict[str, _Cpu] = field(default_factory=dict, init=False)
 
-    def run_once(self, contender: Contender, case: Case, number: int) -> Sample:
+    def run_once(self, contender: Contender, case: Case, number: int) -> Run:
         """Run a contender on a case, its run of that number."""
         if contender.name not in self._bare:
             self._bare[contender.name] = self._measure_bare(contender, case)
         result, cpu = self._run(contender, case, str(number), self.timing)
-        return sample(result, case, cpu=cpu.less(self._bare[contender.name]), busy=None)
+        return figures_of(result, case, cpu=cpu.less(self._bare[contender.name]), busy=None)
 
     def _measure_bare(self, contender: Contender, case: Case) -> _Cpu:
         """Measure what fio needs to start and to end, whatever the case."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from nfsmulti.bench.cases import Bar, Case
 from nfsmulti.bench.results import HEADINGS, TITLE, figure_cells
-from nfsmulti.bench.runs import Contender, Sample, Timing, run_fio, sample
+from nfsmulti.bench.runs import Contender, Run, Timing, figures_of, run_fio
 from nfsmulti.fiorun import Engine
 from nfsmulti.lab.kernel import ADDRESSES, EXPORT, GuestConfig, Mount, run_in_guest
 from nfsmulti.stats.ratio import Ratio
@@ -90,13 +90,15 @@ class RdmaBench:
     timing: Timing
     folder: Path
 
-    def run_once(self, contender: Contender, case: Case, number: int) -> Sample:
+    def run_once(self, contender: Contender, case: Case, number: int) -> Run:
         """Run a contender; `number` counts its runs."""
         folder = self.folder / f"{case.name}-{contender.name}".replace(" ", "-") / str(number)
-        return sample(run_fio(contender, case, "", self.timing, folder, enter=[]), case, busy=None)
+        return figures_of(
+            run_fio(contender, case, "", self.timing, folder, enter=[]), case, busy=None
+        )
 
 
-Found = dict[Case, dict[str, list[Sample]]]
+Found = dict[Case, dict[str, list[Run]]]
 
 
 def sweep(bench: RdmaBench, engine: Engine) -> Found:

@@ -28,7 +28,7 @@ from nfsmulti.bench.results import (
     case_data,
     figures_grid,
 )
-from nfsmulti.bench.runs import Contender, Cores, Sample, Timing, command
+from nfsmulti.bench.runs import Contender, Cores, Run, Timing, command
 from nfsmulti.errors import HarnessError
 from nfsmulti.machine import versions
 from nfsmulti.paths import BUILD, RESULTS, ROOT, portable, shown
@@ -192,9 +192,9 @@ class Running:
 
     def sweep(
         self, cases: Sequence[Case], contender: Contender, run_once: RunOnce
-    ) -> dict[Case, list[Sample]]:
+    ) -> dict[Case, list[Run]]:
         """Run an engine on all cases in turn, and all over again."""
-        found: dict[Case, list[Sample]] = {case: [] for case in cases}
+        found: dict[Case, list[Run]] = {case: [] for case in cases}
         with _Meter(self._out, self.timing.repeats * len(cases)) as meter:
             for number in range(self.timing.repeats):
                 for case, runs in found.items():

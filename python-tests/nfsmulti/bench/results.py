@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nfsmulti.bench.cases import Bar, Case, Figure, Ratioed, Role, Verdict
-from nfsmulti.bench.runs import Contender, Sample
+from nfsmulti.bench.cases import Bar, BarVerdict, Case, Figure, Ratioed, Role
+from nfsmulti.bench.runs import Contender, Run
 from nfsmulti.stats.ratio import Ratio
 from nfsmulti.tables import Table
 from nfsmulti.units import time_text
@@ -20,9 +20,9 @@ if TYPE_CHECKING:  # matplotlib takes half a second to load
     from matplotlib.axes import Axes
 
 # Runs a contender on a case: its run of that number.
-RunOnce = Callable[[Contender, Case, int], Sample]
+RunOnce = Callable[[Contender, Case, int], Run]
 
-_TAKE: dict[Ratioed, Callable[[Sample], float]] = {
+_TAKE: dict[Ratioed, Callable[[Run], float]] = {
     "cpu": lambda run: run.cpu,
     "rate": lambda run: run.iops,
     "p50": lambda run: run.p50,
@@ -36,7 +36,7 @@ class Judgement:
     bar: Bar
     value: float
     text: str
-    verdict: Verdict
+    verdict: BarVerdict
 
 
 @dataclass
@@ -44,7 +44,7 @@ class CaseResult:
     """All runs of a case, those of one number next to each other; `counted` calls have own runs."""
 
     case: Case
-    runs: dict[Role, list[Sample]] = field(default_factory=dict)
+    runs: dict[Role, list[Run]] = field(default_factory=dict)
     counted: dict[Role, float] = field(default_factory=dict)
 
     def ratio(self, figure: Ratioed, beside: Role) -> Ratio:
@@ -70,11 +70,11 @@ class CaseResult:
         calls = self.calls("ours")
         if calls is None:
             return None
-        verdict = Verdict.MET if bar.met(calls) else Verdict.NOT_MET
+        verdict = BarVerdict.MET if bar.met(calls) else BarVerdict.NOT_MET
         return Judgement(bar, calls, f"{calls:.2f}", verdict)
 
 
-def median(runs: Sequence[Sample], figure: Callable[[Sample], float | None]) -> float | None:
+def median(runs: Sequence[Run], figure: Callable[[Run], float | None]) -> float | None:
     """Give the median of a figure over the runs that have it."""
     values = [value for run in runs if (value := figure(run)) is not None]
     return statistics.median(values) if values else None
@@ -110,10 +110,10 @@ COLUMNS = (
     "bar: the limit for a ratio; “open”: the interval spans it, or there are under 3 runs",
 )
 _STYLES = {
-    Verdict.MET.value: "green",
-    Verdict.MET_OPEN.value: "yellow",
-    Verdict.NOT_MET_OPEN.value: "yellow",
-    Verdict.NOT_MET.value: "red",
+    BarVerdict.MET.value: "green",
+    BarVerdict.MET_OPEN.value: "yellow",
+    BarVerdict.NOT_MET_OPEN.value: "yellow",
+    BarVerdict.NOT_MET.value: "red",
 }
 _DASHES = ["-"] * (len(HEADINGS) - 2)
 RATIOS: Mapping[Figure, str] = {"cpu": "CPU per operation", "rate": "IOPS", "p50": "p50"}
@@ -137,7 +137,7 @@ def shown_in(result: CaseResult, contenders: Sequence[Contender]) -> list[Conten
     return [one for one in contenders if one.role in result.runs or one.role == "yardstick"]
 
 
-def sweep_grid(found: Mapping[Case, Sequence[Sample]], engine: Contender) -> Table:
+def sweep_grid(found: Mapping[Case, Sequence[Run]], engine: Contender) -> Table:
     """Show the median of each figure of one engine on several cases."""
     rows = [
         [case.name, engine.name, *figure_cells(runs, median(runs, lambda run: run.calls))]
@@ -146,7 +146,7 @@ def sweep_grid(found: Mapping[Case, Sequence[Sample]], engine: Contender) -> Tab
     return Table(HEADINGS, rows, TITLE)
 
 
-def figure_cells(runs: Sequence[Sample], calls: float | None) -> list[str]:
+def figure_cells(runs: Sequence[Run], calls: float | None) -> list[str]:
     """Give the median of each figure, in the order of HEADINGS behind the engine."""
     busy = median(runs, lambda run: run.server_busy)
     return [
@@ -352,7 +352,7 @@ def _draw_ratio(
     return [ratio.value, *limits]
 
 
-def write_scale(found: Mapping[Case, list[Sample]], file: Path) -> None:
+def write_scale(found: Mapping[Case, list[Run]], file: Path) -> None:
     """Draw CPU per operation against connections, and against depth; a PNG."""
     depth = max((case.depth for case in found if case.connections > 1), default=0)
     import matplotlib.figure
@@ -372,7 +372,7 @@ def write_scale(found: Mapping[Case, list[Sample]], file: Path) -> None:
     figure.savefig(file, dpi=130)
 
 
-def _draw_curve(panel: Axes, points: Mapping[int, list[Sample]]) -> None:
+def _draw_curve(panel: Axes, points: Mapping[int, list[Run]]) -> None:
     places = sorted(points)
     for place in places:
         panel.plot(

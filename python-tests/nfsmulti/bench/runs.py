@@ -140,7 +140,7 @@ QUICK = Timing(runtime=1000, ramp=200, repeats=3)
 
 
 @dataclass(frozen=True)
-class Sample:
+class Run:
     """The figures of one run: CPU in µs per operation, latencies in ns, bandwidth in bytes/s.
 
     `calls` are system calls per operation, None where the engine does not count them.
@@ -224,9 +224,9 @@ def _check(
         raise HarnessError(f"{case.name}, {contender.name}: {trouble}\n{said}", result.command)
 
 
-def sample(
+def figures_of(
     result: FioResult, case: Case, *, cpu: tuple[float, float] | None = None, busy: float | None
-) -> Sample:
+) -> Run:
     """Take the figures out of a run; `cpu` are the seconds, user and system, if not fio's own."""
     report, direction = result.report, case.direction
     assert report is not None
@@ -236,7 +236,7 @@ def sample(
         for key in ("usr_cpu", "sys_cpu")
     )
     counted = sum(line.read_ops + line.write_ops for line in result.stats)
-    return Sample(
+    return Run(
         iops=report.iops(direction),
         bandwidth=report.bandwidth(direction),
         cpu_user=user * 1e6 / operations,
