@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from conftest import FioRunner
 
@@ -351,19 +352,25 @@ def family(pid: int) -> list[int]:
 
 def sleeps(pid: int) -> bool:
     """Whether a process's main thread waits for something."""
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/task/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return bool(psutil.Process(pid).status() == psutil.STATUS_SLEEPING)
     return False
+
+
+def anybody_names(word: str) -> bool:
+    """Whether a process has a word in its command."""
+    commands = (one.info["cmdline"] or [] for one in psutil.process_iter(["cmdline"]))
+    return any(word in one for command in commands for one in command)
 
 
 def cpu_seconds(pid: int) -> float:
     """Give the CPU time of a process and its family so far."""
-    ticks = 0
+    seconds = 0.0
     for member in [pid, *family(pid)]:
-        with contextlib.suppress(OSError):
-            fields = Path(f"/proc/{member}/stat").read_text().rpartition(")")[2].split()
-            ticks += int(fields[11]) + int(fields[12])
-    return ticks / os.sysconf("SC_CLK_TCK")
+        with contextlib.suppress(psutil.NoSuchProcess):
+            times = psutil.Process(member).cpu_times()
+            seconds += times.user + times.system
+    return seconds
 
 
 _OF_A_THREAD = ("comm", "wchan", "syscall")

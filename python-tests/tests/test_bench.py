@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from conftest import call_harness
-from engine_helpers import eventually
+from engine_helpers import anybody_names, eventually
 from rich.console import Console
 
 from nfsmulti.bench import peer
@@ -400,22 +399,13 @@ def test_a_run_on_a_directory(tmp_path: Path) -> None:
     assert not any(folder.exists() for folder in folders.values())
 
 
-def _processes_that_name(word: str) -> list[str]:
-    found = []
-    for file in Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):
-            if word in (said := file.read_text(errors="replace")):
-                found.append(said)
-    return found
-
-
 def test_jobs_that_hang_are_ended(tmp_path: Path) -> None:
     hanging = Contender("null", "fio", lambda *_: ["--ioengine=null", "--size=1g"], may_hang=True)
     case = Case("randread", "4k", 1)
     with pytest.raises(HarnessError, match=r"randread 4k d1, null: .* ran for 0.0 s only"):
         run_fio(hanging, case, "", _SHORT, tmp_path, enter=[], words=["--runtime=60"])
     assert "got signal=9" in (tmp_path / "stderr").read_text() + (tmp_path / "fio.json").read_text()
-    eventually(lambda: not _processes_that_name(str(tmp_path)))
+    eventually(lambda: not anybody_names(str(tmp_path)))
 
 
 def test_list_shows_cases_and_bars() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from conftest import FioRunner
-from engine_helpers import eventually, traces
+from engine_helpers import anybody_names, eventually, traces
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import ConnectionStats, FioReport, Option, shares
@@ -65,23 +65,11 @@ def test_fio_over_the_pool(fio: FioRunner) -> None:
     assert list(shares(result.stats).values()) == [0.25] * 4
 
 
-def _names(command_line: Path, folder: Path) -> bool:
-    """Tell whether a process has the folder in its command line."""
-    try:
-        return bytes(folder) in command_line.read_bytes()
-    except OSError:
-        return False
-
-
 def test_timeout_ends_fio_and_its_jobs(fio: FioRunner) -> None:
     result = fio(rw="write", size="1m", filename="slow", time_based=True, runtime=300, timeout=1)
     assert result.status is None
 
-    def left() -> bool:
-        command_lines = Path("/proc").glob("[0-9]*/cmdline")
-        return any(_names(one, result.folder) for one in command_lines)
-
-    eventually(lambda: not left())
+    eventually(lambda: not anybody_names(str(result.folder)))
 
 
 def test_interrupted_fio_reports(fio: FioRunner) -> None:
