@@ -24,9 +24,9 @@ from typer.testing import CliRunner
 
 from nfsmulti import paths
 from nfsmulti.errors import MissingError
+from nfsmulti.faults.lab import Faults
 from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Option
 from nfsmulti.lab import EXPORT, PRIVILEGED, READ_ONLY, SMALL, SQUASHED, Lab, LabConfig
-from nfsmulti.lab.faults import Faults
 from nfsmulti.machine import versions
 from nfsmulti.processes import Completed, find, run
 from nfsmulti.testrun import variant

@@ -19,7 +19,7 @@ from run_helpers import QUIET
 
 from nfsmulti import paths, privileges
 from nfsmulti.bench.sink import Sink
-from nfsmulti.doctor.finding import fail
+from nfsmulti.doctor import fail
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.nfs.pool import mount_ports, mount_source
 from nfsmulti.processes import find, run

@@ -13,8 +13,7 @@ from conftest import call_harness
 from typer.testing import CliRunner
 
 from nfsmulti.__main__ import app
-from nfsmulti.doctor import machine
-from nfsmulti.doctor.finding import Level
+from nfsmulti.doctor import Level, machine
 from nfsmulti.lab import Lab
 from nfsmulti.paths import PYTHON_TESTS
 from nfsmulti.scripted import SOUND, AcceptStat, Answer, Nfs4, ScriptedServer, Terms, accepted, on

@@ -33,9 +33,9 @@ from engine_helpers import (
 )
 from limits import Within
 
+from nfsmulti.faults.lab import FaultKind, Faults
 from nfsmulti.fiorun import FioProcess, Option
 from nfsmulti.lab import Lab
-from nfsmulti.lab.faults import FaultKind, Faults
 from nfsmulti.machine import versions
 
 pytestmark = pytest.mark.sanitized

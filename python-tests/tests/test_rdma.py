@@ -23,8 +23,7 @@ from engine_helpers import (
     traces,
 )
 
-from nfsmulti.doctor import server
-from nfsmulti.doctor.finding import Level
+from nfsmulti.doctor import Level, server
 from nfsmulti.doctor.machine import rdma_devices
 from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Option
 from nfsmulti.lab.kernel import ADDRESSES, EXPORT

@@ -19,10 +19,10 @@ from rich.console import Console
 from nfsmulti import paths
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.faults import soak_jobs
+from nfsmulti.faults.lab import FaultKind, Faults
 from nfsmulti.faults.soak import Meter, Passes, Totals, schedule, soak
 from nfsmulti.fiorun import Engine, Fio, FioResult, Option
 from nfsmulti.lab import Lab
-from nfsmulti.lab.faults import FaultKind, Faults
 from nfsmulti.lab.network import Network
 from nfsmulti.lab.state import live
 from nfsmulti.processes import Identity, Process, run

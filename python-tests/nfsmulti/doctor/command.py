@@ -11,8 +11,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from nfsmulti.doctor import machine, server
-from nfsmulti.doctor.finding import Finding, Level, fail
+from nfsmulti.doctor import Finding, Level, fail, machine, server
 from nfsmulti.errors import HarnessError
 from nfsmulti.nfs.pool import PoolPath, read_pool
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from nfsmulti.doctor.finding import Finding, fail, ok, warn
+from nfsmulti.doctor import Finding, fail, ok, warn
 from nfsmulti.errors import MissingError
 from nfsmulti.nfs.pool import ask_rdma
 from nfsmulti.paths import build_dir, shown

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nfsmulti.doctor.finding import Finding, fail, ok, warn
+from nfsmulti.doctor import Finding, fail, ok, warn
 from nfsmulti.doctor.machine import buffers
 from nfsmulti.nfs import calls, rpc
 from nfsmulti.nfs.calls import FsInfo, Nfs3Error

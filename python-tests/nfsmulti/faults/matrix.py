@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from nfsmulti.faults import guest
 from nfsmulti.faults.cell import Cell, Expected, Fault, Mode, Work
 from nfsmulti.faults.guest import GuestFault
-from nfsmulti.faults.lab import PACED, LabFault
+from nfsmulti.faults.lab import PACED, FaultKind, LabFault
 from nfsmulti.faults.scripted import (
     DELAY,
     ENDLESS_DATA,
@@ -40,7 +40,6 @@ from nfsmulti.faults.scripted import (
     unanswered_until,
 )
 from nfsmulti.lab import Instances
-from nfsmulti.lab.faults import FaultKind
 from nfsmulti.scripted import Answer, Nfs, Nfs4, ScriptedServer, Status, Status4, Terms
 
 HARD, SOFT, FAILOVER = Mode

@@ -22,10 +22,10 @@ from rich.table import Table
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.faults import soak_jobs
+from nfsmulti.faults.lab import FaultKind, Faults
 from nfsmulti.faults.soak_jobs import GROUPS, JOBS, Direction
 from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult
 from nfsmulti.lab import Lab, LabConfig
-from nfsmulti.lab.faults import FaultKind, Faults
 from nfsmulti.machine import versions
 from nfsmulti.paths import RESULTS, shown, write_json
 from nfsmulti.processes import run

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nfsmulti import privileges
-from nfsmulti.doctor.finding import Level
+from nfsmulti.doctor import Level
 from nfsmulti.doctor.machine import rdma_devices
 from nfsmulti.errors import HarnessError
 from nfsmulti.processes import find, run
