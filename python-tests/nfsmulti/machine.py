@@ -1,17 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The versions of everything a figure or a failure may depend on."""
+"""What this machine has, on which a figure may depend, and what of a lab it permits."""
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
 import re
+from pathlib import Path
 
 from nfsmulti.errors import MissingError
 from nfsmulti.paths import build_dir
 from nfsmulti.processes import find, run
 
 _SECONDS = 60.0
+
+PRIVILEGES = Path(__file__).with_name("privileges.sh")
+NAMESPACES = Path(__file__).with_name("namespaces.sh")
+ALONE = "root of a user namespace alone"
 
 
 def versions() -> dict[str, str]:
@@ -54,3 +60,18 @@ def _said(argv: list[str], pattern: str) -> str:
 def _engine() -> str:
     library = build_dir() / "libnfsmulti.so"
     return str(library) if library.exists() else "not built"
+
+
+@functools.cache
+def missing_privileges() -> str | None:
+    """Name what a whole lab needs and this process is not permitted; None where it may make one.
+
+    "not root", "no CAP_SYS_ADMIN" (or CAP_NET_ADMIN, or both), "no namespaces" with the kernel's
+    reason, or ALONE: it may make namespaces, but not export files. Nothing is left behind.
+    """
+    return run(["sh", str(PRIVILEGES)], timeout=_SECONDS).check().stdout.strip() or None
+
+
+def may_make_namespaces() -> bool:
+    """Whether this process may make network namespaces, and limit rates there."""
+    return missing_privileges() in (None, ALONE)

@@ -4,7 +4,7 @@
 # privileges.sh - what a lab needs and this process is not permitted, in a few words; nothing where
 # all is permitted. A lab makes network namespaces, mounts, links and their limits.
 #
-# In sh, because the front end asks before there is a Python (see privileges.py too).
+# In sh, because the front end asks before there is a Python (see machine.py too).
 
 # The numbers are those of capability.h.
 lacks() {

@@ -17,7 +17,7 @@ from made_runs import Maker, connections_factors
 from report_helpers import report_of
 from run_helpers import QUIET
 
-from nfsmulti import paths, privileges
+from nfsmulti import machine, paths
 from nfsmulti.bench.sink import Sink
 from nfsmulti.doctor import fail
 from nfsmulti.errors import HarnessError, MissingError
@@ -241,7 +241,7 @@ def test_bad_choices_are_refused_in_a_line(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(
         choice, "rdma_devices", lambda *, wanted: iter([fail("no RDMA device", "load it")])
     )
-    monkeypatch.setattr(privileges, "missing", lambda: "not root")
+    monkeypatch.setattr(machine, "missing_privileges", lambda: "not root")
     pool = ["--pool", "nfs://127.0.0.1/a"]
     for words, said in (
         (["--nconnect", "0,x"], "--nconnect 0,x: give numbers from 1 to 256, each once"),
@@ -266,7 +266,7 @@ def test_bad_choices_are_refused_in_a_line(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_mounts_need_a_kernel_that_knows_nfs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(privileges, "missing", lambda: None)
+    monkeypatch.setattr(machine, "missing_privileges", lambda: None)
     monkeypatch.setattr(choice, "find", lambda _: "mount.nfs")
     monkeypatch.setattr(Path, "read_text", lambda _: "nodev\ttmpfs\n")
     monkeypatch.setattr(choice, "run", lambda *_, **__: call_harness("run", "nosuch"))
@@ -334,7 +334,7 @@ def _statuses(folder: Path) -> dict[int, str]:
 
 
 def test_run_in_the_lab_ends_with_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if why := privileges.missing():
+    if why := machine.missing_privileges():
         missing(MissingError(f"a lab: {why}"))
     try:
         find("ganesha.nfsd")

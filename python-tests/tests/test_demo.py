@@ -20,7 +20,7 @@ import typer
 from conftest import missing
 from rich.console import Console
 
-from nfsmulti import privileges
+from nfsmulti import machine
 from nfsmulti.bench.sink import Sink
 from nfsmulti.demo import command, workloads
 from nfsmulti.demo.outcome import Outcome, story
@@ -238,7 +238,7 @@ def test_a_workload_that_fails_leaves_the_others(
     broken = dataclasses.replace(ON_LOOPBACK[0], options={"rw": "sideways"})
     last = dataclasses.replace(ON_LOOPBACK[2], seconds=0.5)
     monkeypatch.setattr(command, "ON_LOOPBACK", [broken, last])
-    monkeypatch.setattr(privileges, "missing", lambda: "not root")
+    monkeypatch.setattr(machine, "missing_privileges", lambda: "not root")
     with pytest.raises(typer.Exit):
         command.demo()
     printed = " ".join(capsys.readouterr().out.split())
@@ -258,7 +258,7 @@ def test_a_place_that_does_not_start_leaves_the_others(
     short = [dataclasses.replace(workload, seconds=0.5) for workload in ON_LOOPBACK]
     monkeypatch.setattr(command, "ON_LOOPBACK", short)
     monkeypatch.setattr(command, "Loopback", make)
-    monkeypatch.setattr(privileges, "missing", lambda: "not root")
+    monkeypatch.setattr(machine, "missing_privileges", lambda: "not root")
     with pytest.raises(typer.Exit):
         command.demo()
     (summary,) = tmp_path.glob("demo/*/summary.json")
@@ -281,7 +281,7 @@ def test_what_is_missing_ends_the_demo(monkeypatch: pytest.MonkeyPatch, tmp_path
 
     _shorten(monkeypatch, tmp_path)
     monkeypatch.setattr(command, "Loopback", make)
-    monkeypatch.setattr(privileges, "missing", lambda: "not root")
+    monkeypatch.setattr(machine, "missing_privileges", lambda: "not root")
     with pytest.raises(MissingError, match="nothing for dd"):
         command.demo()
 
@@ -337,7 +337,7 @@ def _shorten(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
 def test_demo_leaves_figures_a_plot_and_what_to_type(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    if lacking := privileges.missing():
+    if lacking := machine.missing_privileges():
         missing(MissingError(lacking))
     _shorten(monkeypatch, tmp_path)
     short = [dataclasses.replace(workload, seconds=0.5) for workload in IN_LAB]
@@ -366,10 +366,10 @@ def _short_demo(
     enter: Sequence[str], lacking: str, then: Sequence[str] = ()
 ) -> tuple[str, dict[str, Any]]:
     """Run a short demo after `enter` and `then`; gives what it printed, and its rows."""
-    if privileges.missing() == lacking:
+    if machine.missing_privileges() == lacking:
         enter = ()
     # Without CAP_SETPCAP setpriv changes nothing, and succeeds.
-    probe = run([*enter, "sh"], timeout=100, stdin=privileges.SCRIPT.read_text())
+    probe = run([*enter, "sh"], timeout=100, stdin=machine.PRIVILEGES.read_text())
     if probe.stdout.strip() != lacking:
         said = (probe.stderr or probe.stdout).strip()
         missing(MissingError(f"{' '.join(enter)} does not lead to '{lacking}': {said}"))
@@ -397,7 +397,7 @@ def test_demo_without_privileges_in_namespaces_of_its_own(
     except MissingError as error:
         missing(error)
     # The user may be kept from reading the script.
-    then = ["sh", "-c", privileges.NAMESPACES.read_text(), "sh"]
+    then = ["sh", "-c", machine.NAMESPACES.read_text(), "sh"]
     printed, rows = _short_demo(enter, lacking, then)
     assert "(nfs-ganesha) with its files in memory, over NFSv4.1, in namespaces" in printed
     assert "Left out without root: NFSv3, a server process for each path" in printed

@@ -18,7 +18,7 @@ import pytest
 from conftest import missing, namespaces, run_harness, start, started_lab
 from typer.testing import CliRunner
 
-from nfsmulti import privileges
+from nfsmulti import machine
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.fiorun import Engine, Fio, Option
 from nfsmulti.lab import Export, Instances, Lab, LabConfig, Limits, background, commands, ganesha
@@ -280,9 +280,9 @@ def _without_privileges(*words: str, own_namespaces: bool = False) -> Completed:
         ganesha.plugins("MEM")
     except MissingError as error:
         missing(error)
-    enter = [] if privileges.missing() else [*_UNPRIVILEGED]
+    enter = [] if machine.missing_privileges() else [*_UNPRIVILEGED]
     if own_namespaces:
-        enter += ["sh", str(privileges.NAMESPACES)]
+        enter += ["sh", str(machine.NAMESPACES)]
         if run([*enter, "true"], timeout=60).status:
             missing(MissingError("no user namespaces"))
     env = {"PYTHONPATH": str(PYTHON_TESTS)}

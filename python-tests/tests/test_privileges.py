@@ -8,18 +8,18 @@ import sys
 import pytest
 from conftest import missing
 
-from nfsmulti import privileges
+from nfsmulti import machine
 from nfsmulti.errors import MissingError
 from nfsmulti.lab import Lab
 from nfsmulti.paths import PYTHON_TESTS
 from nfsmulti.processes import run
 
-_ASK = "from nfsmulti import privileges; print(privileges.missing())"
+_ASK = "from nfsmulti import machine; print(machine.missing_privileges())"
 _SECONDS = 60.0
 
 
 def _missing(*enter: str) -> str:
-    if lacking := privileges.missing():
+    if lacking := machine.missing_privileges():
         missing(MissingError(lacking))
     argv = [*enter, sys.executable, "-c", _ASK]
     done = run(argv, timeout=_SECONDS, env={"PYTHONPATH": str(PYTHON_TESTS)})
@@ -39,10 +39,10 @@ def test_capabilities_that_are_missing(taken: str, named: str) -> None:
 
 
 def test_another_user() -> None:
-    if lacking := privileges.missing():
+    if lacking := machine.missing_privileges():
         missing(MissingError(lacking))
     user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
-    script = privileges.SCRIPT.read_text()  # which that user may be kept from reading
+    script = machine.PRIVILEGES.read_text()  # which that user may be kept from reading
     assert run([*user, "sh"], timeout=_SECONDS, stdin=script).check().stdout == "not root\n"
 
 
@@ -55,7 +55,7 @@ def test_root_of_a_user_namespace() -> None:
 def test_a_lab_says_what_is_missing_before_it_starts_anything(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(privileges, "missing", lambda: "no CAP_NET_ADMIN")
+    monkeypatch.setattr(machine, "missing_privileges", lambda: "no CAP_NET_ADMIN")
     lab = Lab()
     with pytest.raises(MissingError, match="not permitted here: no CAP_NET_ADMIN"):
         lab.start()

@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from nfsmulti import privileges
+from nfsmulti import machine
 from nfsmulti.demo.outcome import OWN_CPUS, Outcome, story, table, write_plot
 from nfsmulti.demo.workloads import (
     BUDGET_SECONDS,
@@ -93,7 +93,7 @@ def demo() -> None:
     """
     out = Console(highlight=False)
     folder = RESULTS / "demo" / datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-    lacking, namespaces = privileges.missing(), privileges.namespaces()
+    lacking, namespaces = machine.missing_privileges(), machine.may_make_namespaces()
     said, left_out = _IN_LAB, ""
     if lacking:
         said, left_out = (

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, Self
 
-from nfsmulti import privileges
+from nfsmulti import machine
 from nfsmulti.bench.sink import Sink
 from nfsmulti.errors import HarnessError
 from nfsmulti.hosts import RemoteFio
@@ -178,7 +178,7 @@ class Namespaces(InLab):
     """A lab of real servers: of one that keeps its files in memory for those who are not root."""
 
     def __init__(self, workload: Workload):
-        memory = privileges.missing() is not None
+        memory = machine.missing_privileges() is not None
         super().__init__(LabConfig(addresses=workload.addresses, memory=memory))
         self._per_connection = workload.per_connection
 

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from nfsmulti import privileges
+from nfsmulti import machine
 from nfsmulti.errors import HarnessError
 from nfsmulti.lab import background
 from nfsmulti.lab import state as states
@@ -227,8 +227,8 @@ def _config(
     read_only: bool,
     size: str | None,
 ) -> LabConfig:
-    if lacking := privileges.missing():
-        local = local or not (privileges.namespaces() or limits)
+    if lacking := machine.missing_privileges():
+        local = local or not (machine.may_make_namespaces() or limits)
         more = _ON_LOOPBACK if local else ""
         print(_IN_MEMORY.format(lacking) + more, file=sys.stderr)
     return LabConfig(

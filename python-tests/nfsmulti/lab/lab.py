@@ -26,7 +26,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from nfsmulti import privileges
+from nfsmulti import machine
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.lab import state as states
 from nfsmulti.lab.config import MAIN_VOLUME, LabConfig
@@ -74,8 +74,8 @@ class Lab:
     def start(self) -> Self:
         """Bring everything up and wait until each server serves."""
         memory = self.config.memory
-        allowed = memory and (self.config.local or privileges.namespaces())
-        if (lacking := privileges.missing()) and not allowed:
+        allowed = memory and (self.config.local or machine.may_make_namespaces())
+        if (lacking := machine.missing_privileges()) and not allowed:
             raise MissingError(
                 f"a lab makes namespaces, links and mounts, which is not permitted here: {lacking}",
                 "run it as root, with CAP_SYS_ADMIN and CAP_NET_ADMIN",

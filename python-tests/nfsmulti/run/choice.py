@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from nfsmulti import privileges
+from nfsmulti import machine
 from nfsmulti.doctor import Level
 from nfsmulti.doctor.machine import rdma_devices
 from nfsmulti.errors import HarnessError
@@ -43,7 +43,7 @@ def check(choice: Choice, hosts: str) -> None:
 def _check_mounts(hosts: str) -> None:
     if hosts:
         raise HarnessError("--mounts are made on this machine alone: leave out --hosts")
-    if why := privileges.missing():
+    if why := machine.missing_privileges():
         raise HarnessError(f"--mounts: mounting needs root ({why})", "run it as root")
     find("mount.nfs")
     known = Path("/proc/filesystems").read_text().split()
