@@ -111,7 +111,7 @@ def setting(timing: Timing, cores: Cores | None) -> dict[str, str]:
     }
 
 
-def noise_note() -> list[str]:
+def _noise_note() -> list[str]:
     """Warn where the machine does something else as well."""
     load = os.getloadavg()[0]
     if load < _BUSY_LOAD:
@@ -154,7 +154,7 @@ class Running:
 
     def __init__(self, name: str, timing: Timing, cores: Cores, out: Console):
         self.name, self.timing, self.cores = name, timing, cores
-        self.report = Report(name, now(), setting(timing, cores), notes=noise_note())
+        self.report = Report(name, now(), setting(timing, cores), notes=_noise_note())
         self.scratch = BUILD / "bench" / name / self._time
         self._out = out
 

@@ -124,7 +124,7 @@ def figures_grid(results: Sequence[CaseResult], contenders: Sequence[Contender])
     rows = []
     for result in results:
         name = result.case.name
-        for one in shown_in(result, contenders):
+        for one in _shown_in(result, contenders):
             runs = result.runs.get(one.role)
             cells = figure_cells(runs, result.calls(one.role)) if runs else _DASHES
             rows.append([name, one.name, *cells])
@@ -132,7 +132,7 @@ def figures_grid(results: Sequence[CaseResult], contenders: Sequence[Contender])
     return Table(HEADINGS, rows, TITLE)
 
 
-def shown_in(result: CaseResult, contenders: Sequence[Contender]) -> list[Contender]:
+def _shown_in(result: CaseResult, contenders: Sequence[Contender]) -> list[Contender]:
     """Give those with a row for a case: all that have run, and the yardstick everywhere."""
     return [one for one in contenders if one.role in result.runs or one.role == "yardstick"]
 
@@ -169,19 +169,19 @@ def _short(value: float) -> str:
 
 def bars_grid(results: Sequence[CaseResult], rival: Contender) -> Table:
     """Show the ratios to a rival beside their bars."""
-    figures = ratios_beside(rival)
+    figures = _ratios_beside(rival)
     headings = [""]
     for figure in figures:
         headings += [RATIOS[figure], "bar", ""]
     rows = [
         [result.case.name, *_ratio_cells(result, rival, figures)]
         for result in results
-        if shown_in(result, [rival])
+        if _shown_in(result, [rival])
     ]
     return Table(headings, rows, f"Ratio to {rival.name}, with its 95 % interval", styles=_STYLES)
 
 
-def ratios_beside(rival: Contender) -> tuple[Ratioed, ...]:
+def _ratios_beside(rival: Contender) -> tuple[Ratioed, ...]:
     """Give the figures that are held against a rival's."""
     return ("cpu", "rate", "p50") if rival.role == "yardstick" else ("cpu", "rate")
 
@@ -235,7 +235,7 @@ def case_data(result: CaseResult, contenders: Sequence[Contender]) -> dict[str, 
         "ratios": {
             rival.name: {
                 figure: dataclasses.asdict(result.ratio(figure, rival.role))
-                for figure in ratios_beside(rival)
+                for figure in _ratios_beside(rival)
             }
             for rival in contenders[1:]
             if rival.role in names
@@ -274,7 +274,7 @@ def write_comparison(
     """Draw CPU per operation of all engines, and the ratios with intervals and bars; a PNG."""
     contenders = [one for one in contenders if any(one.role in of.runs for of in results)]
     rivals = contenders[1:]
-    figures = [one for one in _PANELS if any(one in ratios_beside(rival) for rival in rivals)]
+    figures = [one for one in _PANELS if any(one in _ratios_beside(rival) for rival in rivals)]
     height = 1.6 + 0.21 * len(contenders) * len(results)
     import matplotlib.figure
 
@@ -284,7 +284,7 @@ def write_comparison(
     cost, *panels = figure.subplots(1, 1 + len(figures), sharey=True)
     _draw_cost(cost, results, contenders)
     for panel, ratio in zip(panels, figures, strict=True):
-        _draw_ratios(panel, results, [one for one in rivals if ratio in ratios_beside(one)], ratio)
+        _draw_ratios(panel, results, [one for one in rivals if ratio in _ratios_beside(one)], ratio)
         panel.set_title(f"{_PANELS[ratio]} ÷ that of …")
     cost.set_yticks(range(len(results)), [result.case.name for result in results])
     cost.set_ylim(len(results) - 0.4, -0.6)

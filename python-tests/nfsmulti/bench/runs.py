@@ -63,22 +63,17 @@ def _core(cpu: int) -> str:
 # --- the jobs of a fio that runs ---
 
 
-def jobs_of(process: Process, *, traced: bool = False) -> list[psutil.Process]:
+def _jobs_of(process: Process, *, traced: bool = False) -> list[psutil.Process]:
     """Give the jobs of the fio that `process` is, or that it is the strace of."""
     fios = _children(psutil.Process(process.pid)) if traced else [psutil.Process(process.pid)]
     return [job for fio in fios for job in _children(fio)]
 
 
-def kill_jobs(process: Process, *, traced: bool = False) -> None:
-    """Kill what jobs_of() gives; fio itself then ends, and reports what they had done."""
-    for job in jobs_of(process, traced=traced):
+def _kill_jobs(process: Process, *, traced: bool = False) -> None:
+    """Kill what _jobs_of() gives; fio itself then ends, and reports what they had done."""
+    for job in _jobs_of(process, traced=traced):
         with contextlib.suppress(psutil.NoSuchProcess):
             job.kill()
-
-
-def private_bytes(job: psutil.Process) -> int:
-    """Give the memory that a process has for itself and has written to."""
-    return sum(mapping.private_dirty for mapping in job.memory_maps())
 
 
 def _children(parent: psutil.Process) -> list[psutil.Process]:
@@ -202,7 +197,7 @@ def run_fio(
     traced = "strace" in enter
     with FioProcess(argv, folder) as process:
         if process.wait(timing.seconds + spare) is None and contender.may_hang:
-            kill_jobs(process, traced=traced)
+            _kill_jobs(process, traced=traced)
         result = process.result(_GRACE_SECONDS)
     _check(contender, case, timing, result, does_io=does_io)
     return result
@@ -311,8 +306,9 @@ def _private(contender: Contender, target: str, folder: Path, enter: Sequence[st
     deadline = time.monotonic() + _START_SECONDS
     with FioProcess(argv, folder) as process:
         while time.monotonic() < deadline and process.running:
-            if jobs := jobs_of(process):
+            if jobs := _jobs_of(process):
                 time.sleep(_SETTLED_SECONDS)
-                return private_bytes(jobs[0])
+                # What it has for itself and has written to.
+                return sum(mapping.private_dirty for mapping in jobs[0].memory_maps())
             time.sleep(0.02)
     raise HarnessError(f"{contender.name}: no job ran whose memory could be measured")

@@ -173,7 +173,7 @@ _WORKS: dict[Work, dict[str, Option]] = {
 _SUMMARY = re.compile(r"nfsmulti: .*\d+ connections? on \d+ paths?:")
 
 
-def options_of(cell: Cell) -> dict[str, Option]:
+def _options_of(cell: Cell) -> dict[str, Option]:
     """Give fio's options for a cell."""
     options = {**_JOB, **_MODES[cell.mode], **_WORKS[cell.work]}
     if cell.mode is not Mode.SOFT:
@@ -190,12 +190,12 @@ def options_of(cell: Cell) -> dict[str, Option]:
 
 def block_of(cell: Cell) -> int:
     """Give the bytes of a block."""
-    return parse_size(str(options_of(cell)["bs"]))
+    return parse_size(str(_options_of(cell)["bs"]))
 
 
 def content_of(cell: Cell) -> bytes:
     """Give what the file must hold: verify_pattern=%o, each block filled with its offset."""
-    block, size = block_of(cell), parse_size(str(options_of(cell)["size"]))
+    block, size = block_of(cell), parse_size(str(_options_of(cell)["size"]))
     return b"".join(struct.pack("<Q", at) * (block // 8) for at in range(0, size, block))
 
 
@@ -227,7 +227,7 @@ class RunningJob:
         self.cell = cell
         self.fault: float | None = None
         self._begun = time.monotonic()
-        self._process = fio.start(folder, pool=pool, options=options_of(cell))
+        self._process = fio.start(folder, pool=pool, options=_options_of(cell))
 
     def __enter__(self) -> Self:
         return self

@@ -92,7 +92,7 @@ def judge(cell: Cell, left: Left) -> Outcome:
         again=again,
         moved=moved,
         again_bytes=(again + moved) * block_of(cell) + rewritten,
-        lost_bytes=lost_bytes(left),
+        lost_bytes=_lost_bytes(left),
         written_bytes=report.bytes("write") if report else 0,
         read_bytes=report.bytes("read") if report else 0,
         said=left.said,
@@ -112,7 +112,7 @@ def _fio_command(argv: Sequence[str]) -> str:
     return shlex.join(word for word in words if not word.startswith(("--output=", "--stats_file")))
 
 
-def lost_bytes(left: Left) -> int:
+def _lost_bytes(left: Left) -> int:
     """Give the bytes that the engine said may be lost."""
     return sum(int(match[1]) for line in left.said if (match := _LOST.search(line)))
 
@@ -143,8 +143,8 @@ def _complaints(cell: Cell, left: Left, moved: int) -> Iterator[str]:
         yield f"it said {len(left.said)} lines"
     if expected.moves and not moved:
         yield "no call was taken over by another path"
-    if expected.loses is not None and expected.loses != bool(lost_bytes(left)):
-        yield f"{lost_bytes(left)} bytes were told as lost"
+    if expected.loses is not None and expected.loses != bool(_lost_bytes(left)):
+        yield f"{_lost_bytes(left)} bytes were told as lost"
     yield from _account(cell, left)
 
 
@@ -168,8 +168,8 @@ def _account(cell: Cell, left: Left) -> Iterator[str]:
     elif cell.work.writes:
         kept = _kept(left.file, content, block_of(cell))
         written = report.bytes("write")
-        if kept + lost_bytes(left) < written:
-            yield f"of {written} bytes written {kept} were kept, {lost_bytes(left)} told as lost"
+        if kept + _lost_bytes(left) < written:
+            yield f"of {written} bytes written {kept} were kept, {_lost_bytes(left)} told as lost"
 
 
 def _whole_file(cell: Cell, left: Left, content: bytes) -> Iterator[str]:

@@ -52,7 +52,7 @@ def change_of(node: Node) -> int:
     return int(node.changed * 1e9)
 
 
-def unpack_bitmap(source: Unpacker) -> set[int]:
+def _unpack_bitmap(source: Unpacker) -> set[int]:
     """Read bitmap4: the numbers in it."""
     words = source.unpack_array(source.unpack_uint)
     return {32 * at + bit for at, word in enumerate(words) for bit in range(32) if word >> bit & 1}
@@ -76,12 +76,12 @@ def pack_attributes(pack: Packer, subject: Subject, wanted: Collection[int]) -> 
     pack.pack_opaque(values.get_buffer())
 
 
-def unpack_settable(source: Unpacker) -> dict[Attribute, int]:
+def _unpack_settable(source: Unpacker) -> dict[Attribute, int]:
     """Read fattr4 that is to be set; owners and times are read, and have no value.
 
     Raises UnknownAttributeError, and ValueError or EOFError where it is no fattr4.
     """
-    numbers = unpack_bitmap(source)
+    numbers = _unpack_bitmap(source)
     values = Unpacker(source.unpack_opaque())
     if not numbers <= _SETTABLE:
         raise UnknownAttributeError(f"attributes {numbers - _SETTABLE}")
@@ -263,11 +263,11 @@ def _create(source: Unpacker) -> Arguments4:
         source.unpack_opaque()
     elif kind in (_BLOCK, _CHARACTER):
         source.unpack_uhyper()
-    return Arguments4(kind=kind, name=_unpack_name(source), settable=unpack_settable(source))
+    return Arguments4(kind=kind, name=_unpack_name(source), settable=_unpack_settable(source))
 
 
 def _getattr(source: Unpacker) -> Arguments4:
-    return Arguments4(wanted=frozenset(unpack_bitmap(source)))
+    return Arguments4(wanted=frozenset(_unpack_bitmap(source)))
 
 
 def _name(source: Unpacker) -> Arguments4:
@@ -285,7 +285,7 @@ def _open(source: Unpacker) -> OpenArguments:
         if how in (Create.EXCLUSIVE, Create.EXCLUSIVE4_1):
             verifier = source.unpack_fopaque(VERIFIER_SIZE)
         if how is not Create.EXCLUSIVE:
-            settable = unpack_settable(source)
+            settable = _unpack_settable(source)
     claim = Claim(source.unpack_uint())
     name = _unpack_name(source) if claim is Claim.NULL else ""
     if claim is Claim.PREVIOUS:
@@ -318,7 +318,7 @@ def _write(source: Unpacker) -> Arguments4:
 
 
 def _setattr(source: Unpacker) -> Arguments4:
-    return Arguments4(stateid=_unpack_stateid(source), settable=unpack_settable(source))
+    return Arguments4(stateid=_unpack_stateid(source), settable=_unpack_settable(source))
 
 
 def _stateid(source: Unpacker) -> Arguments4:
