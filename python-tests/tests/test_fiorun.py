@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""fiorun.py and fioreport.py: fio under control, and the figures in its report."""
+"""fiorun.py: fio under control, and the figures in its report."""
 
 from __future__ import annotations
 
