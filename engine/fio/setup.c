@@ -78,6 +78,15 @@ __attribute__((destructor)) static void leave_at_exit(void)
 	setup_leave();
 }
 
+static void tell_ignored(const struct pool *pool)
+{
+	char words[POOL_IGNORED_MAX];
+
+	pool_ignored(pool, words);
+	if (*words)
+		say("pool: %s: ignored: libnfs's, and without meaning here", words);
+}
+
 /* The paths for this job: those at hand, or new ones. Called with the lock held. */
 static int recall(struct thread_data *td, struct pool_paths **paths)
 {
@@ -99,6 +108,7 @@ static int recall(struct thread_data *td, struct pool_paths **paths)
 	}
 	kept.terms = terms;
 	kept.pid = getpid();
+	tell_ignored(&kept.paths.pool);
 	return 0;
 }
 

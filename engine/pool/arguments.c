@@ -151,6 +151,13 @@ static int refuse_namespace(struct reading *reading)
 			     "namespace is gone: names always go over TCP; leave it out");
 }
 
+/* URLs that were written for libnfs are to be used as they are. */
+static int ignore(struct reading *reading)
+{
+	reading->args->set |= reading->argument->bit;
+	return 0;
+}
+
 static int read_proto(struct reading *reading)
 {
 	static const struct {
@@ -230,9 +237,10 @@ static int read_localaddr(struct reading *reading)
 
 #define NUMBER(field_, least_, most_) \
 	.field = offsetof(struct path_args, field_), .least = (least_), .most = (most_)
-#define PORT(field_) NUMBER(field_, 1, PORT_MAX)
-#define SIZE(field_) NUMBER(field_, 1, SIZE_MOST)
-#define ID(field_)   NUMBER(field_, 0, ID_MOST)
+#define PORT(field_)	 NUMBER(field_, 1, PORT_MAX)
+#define SIZE(field_)	 NUMBER(field_, 1, SIZE_MOST)
+#define ID(field_)	 NUMBER(field_, 0, ID_MOST)
+#define IGNORED(number_) .read = ignore, .bare = true, .bit = (enum path_arg)(1 << (16 + (number_)))
 
 static const struct argument known[] = {
 	{"nfsport", .read = read_number, .bit = ARG_PORT, PORT(port)},
@@ -254,6 +262,14 @@ static const struct argument known[] = {
 	{"localaddr", .read = read_localaddr},
 	{"uid", .read = read_number, .bit = ARG_UID, ID(uid)},
 	{"gid", .read = read_number, .bit = ARG_GID, ID(gid)},
+	{"auto-traverse-mounts", IGNORED(0)},
+	{"autoreconnect", IGNORED(1)},
+	{"debug", IGNORED(2)},
+	{"dircache", IGNORED(3)},
+	{"if", IGNORED(4)},
+	{"readahead", IGNORED(5)},
+	{"tcp-syncnt", IGNORED(6)},
+	{"xid", IGNORED(7)},
 };
 
 #define KNOWN (sizeof(known) / sizeof(*known))
@@ -262,7 +278,7 @@ static int refuse_unknown(const struct cursor *list, struct span word)
 {
 	char words[160] = "";
 
-	for (size_t i = 0; i < KNOWN; i++)
+	for (size_t i = 0; i < KNOWN && !(known[i].bit & ARG_IGNORED); i++)
 		snprintf(words + strlen(words), sizeof(words) - strlen(words), " %s",
 			 known[i].word);
 	return cursor_refuse(list, word.at, "unknown argument '%s'; known:%s", QUOTE(word), words);
@@ -326,4 +342,18 @@ int arguments_read(struct cursor *list, struct path_args *args)
 			return err;
 	} while (cursor_take(list, '&'));
 	return 0;
+}
+
+void pool_ignored(const struct pool *pool, char *words)
+{
+	unsigned int set = 0;
+	size_t length = 0;
+
+	for (unsigned int i = 0; i < pool->count; i++)
+		set |= pool->paths[i].args.set;
+	words[0] = '\0';
+	for (size_t i = 0; i < KNOWN; i++)
+		if (known[i].bit & set & ARG_IGNORED)
+			length += (size_t)snprintf(words + length, POOL_IGNORED_MAX - length,
+						   "%s%s", length ? ", " : "", known[i].word);
 }

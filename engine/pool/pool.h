@@ -55,6 +55,7 @@ enum path_arg {
 	ARG_GID = 1 << 10,
 	ARG_RDMAPORT = 1 << 11,
 	ARG_VERSION = 1 << 12,
+	ARG_IGNORED = 0xff << 16, /* a bit for each of libnfs's words that mean nothing here */
 };
 
 /* Words and units are nfs(5)'s and libnfs's (timeo: tenths of a second; sizes: bytes, to 64m). */
@@ -95,6 +96,13 @@ struct pool {
 
 /* Reads a list of paths (not a name). Returns 0, or -EINVAL / -ENOMEM with *err. */
 int pool_parse(const char *text, struct pool *pool, struct pool_error *err);
+
+/*
+ * Writes the words of libnfs's URLs that were given and mean nothing here, "readahead, debug", into
+ * `words`, of POOL_IGNORED_MAX bytes; "" where there are none.
+ */
+#define POOL_IGNORED_MAX 128
+void pool_ignored(const struct pool *pool, char *words);
 
 /* True where the text can only be a pool's name: letters, digits, '_', '-', '.', a letter first. */
 bool pool_is_name(const char *text);

@@ -21,6 +21,7 @@ from engine_helpers import (
     done,
     fixture_of_places,
     refused,
+    said,
     sections,
 )
 
@@ -203,6 +204,14 @@ def test_ports(exported: Place) -> None:
     pool = "nfs://10.77.0.1/export,nfs://10.77.0.2/export"
     assert _remotes(exported, pool, port=22049, mountport=22050) == _ADDRESSES[:2]
     assert _remotes(exported, "nfs://10.77.0.1/export") == ["10.77.0.1"]
+
+
+def test_libnfs_arguments_that_mean_nothing_here_are_named_once(exported: Place, lab: Lab) -> None:
+    pool = f"{lab.path(0)}&readahead=65536&debug=0,{lab.path(1)}&debug=1&if=eth0"
+    result = exported.fio(pool=pool, rw="write", bs="4k", size="64k", filename="f", numjobs=2)
+    done(result)
+    (line,) = (line for line in said(result) if "ignored" in line)
+    assert "pool: debug, if, readahead: ignored" in line
 
 
 def test_folder_of_an_export(exported: Place) -> None:
