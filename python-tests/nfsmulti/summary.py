@@ -94,7 +94,9 @@ class Cell:
     `jain` Jain's index of these. `over_time` holds bytes per second, one figure per second, of all
     jobs together, `read_over_time` percentiles of reads' clat, p50_us and p99_us: both where the
     scenario asked for it. `server` is what the server told, None where nobody asked, or where
-    `server_why` says in a line why there is no answer.
+    `server_why` says in a line why there is no answer. It ran `times` its planned length (or moved
+    its data so many times), and `settled` tells whether its two halves agreed (see
+    stats/settled.py), None where nothing was written down of that.
     """
 
     id: str
@@ -120,6 +122,8 @@ class Cell:
     read_over_time: dict[str, list[float | None]] = field(default_factory=dict)
     server: Server | None = None
     server_why: str | None = None
+    times: int = 1
+    settled: bool | None = None
 
     @property
     def ops(self) -> int:
@@ -131,7 +135,8 @@ class Cell:
 class Summary:
     """One run of one scenario; `place` says on what: kind (pool, lab, kernel-lab), pool, limits.
 
-    Before its cells, each combination of factors ran for `warm_up_s`, for nothing.
+    Before its cells, each combination of factors ran for `warm_up_s`, for nothing. A cell that did
+    not settle was lengthened to `most_times` its length at most.
     """
 
     scenario: str
@@ -143,6 +148,7 @@ class Summary:
     place: dict[str, Any]
     cells: list[Cell]
     warm_up_s: float = 0.0
+    most_times: int = 1
 
     @property
     def done(self) -> list[Cell]:

@@ -14,6 +14,11 @@ from nfsmulti.summary import Cell, Factor, Figures, Summary
 Measure = Callable[[Cell], float | None]
 
 
+def name(cell: Cell) -> str:
+    """Give a cell's factors, as one reads them."""
+    return ", ".join(f"{name} {value}" for name, value in cell.factors.items()) or cell.id
+
+
 def having(summary: Summary, **factors: Factor) -> list[Cell]:
     """Give the cells that are done and have these values of these factors."""
     return [

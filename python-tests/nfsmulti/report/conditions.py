@@ -11,7 +11,9 @@ from typing import Any
 from nfsmulti.errors import HarnessError
 from nfsmulti.lab import Fit
 from nfsmulti.paths import ROOT
-from nfsmulti.summary import Summary
+from nfsmulti.report import cells
+from nfsmulti.stats import settled
+from nfsmulti.summary import Cell, Summary
 from nfsmulti.tables import Table
 from nfsmulti.units import parse_rate
 
@@ -31,11 +33,28 @@ def table(summary: Summary, environment: Mapping[str, Any]) -> Table:
     rows = [["run", "started", summary.started], ["run", "ended", summary.ended or "not ended"]]
     warm_up = f"each cell for {summary.warm_up_s:g} s at most, before all; not counted"
     rows.append(["run", "warm-up", warm_up if summary.warm_up_s else "none"])
+    rows += [["run", *row] for row in _lengths(summary)]
     rows += [["place", *row] for row in flat(place)]
     rows += [[name, *row] for name, part in environment.items() for row in flat(part)]
     if not environment:
         rows.append(["environment", FILE, "missing"])
     return Table(["of", "what", "value"], rows, text_columns=3)
+
+
+def _lengths(summary: Summary) -> list[list[str]]:
+    """Give the rule by which cells are lengthened, and which were, or did not settle by it."""
+    if summary.most_times == 1:
+        return []
+    first: dict[str, Cell] = {}
+    for cell in sorted(summary.done, key=lambda cell: cell.order):
+        first.setdefault(cells.name(cell), cell)
+    lengthened = [f"{name}: {cell.times} times" for name, cell in first.items() if cell.times > 1]
+    unsettled = [name for name, cell in first.items() if cell.settled is False]
+    return [
+        ["length of cells", settled.RULE],
+        ["lengthened", "; ".join(lengthened) or "none"],
+        ["did not settle", "; ".join(unsettled) or "none"],
+    ]
 
 
 def load(folder: Path) -> dict[str, Any]:

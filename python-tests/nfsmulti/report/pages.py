@@ -13,10 +13,10 @@ import jinja2
 from markupsafe import Markup, escape
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.report import charts, conditions, hosts, server, texts, variants
+from nfsmulti.report import cells, charts, conditions, hosts, server, texts, variants
 from nfsmulti.report.story import Beside, Finding, Report, Section, Story
 from nfsmulti.stories import SCENARIOS
-from nfsmulti.summary import Cell, Summary
+from nfsmulti.summary import Summary
 from nfsmulti.tables import Table
 
 MARKDOWN, HTML, PLOTS = "report.md", "report.html", "plots"
@@ -99,7 +99,7 @@ def _troubles(summary: Summary) -> list[Section]:
     waiting = [cell for cell in summary.cells if cell.status == "waiting"]
     sections = []
     if failed:
-        rows = [[_name(cell), str(cell.repeat), cell.why or "not said"] for cell in failed]
+        rows = [[cells.name(cell), str(cell.repeat), cell.why or "not said"] for cell in failed]
         words = f"{len(failed)} of {len(summary.cells)} cells failed; no figure holds them."
         table = Table(["cell", "repeat", "why"], rows, text_columns=3)
         sections.append(Section("Failed cells", [words], [table]))
@@ -108,14 +108,10 @@ def _troubles(summary: Summary) -> list[Section]:
             f"This run was interrupted: {len(waiting)} of {len(summary.cells)} cells have not run."
             " `--resume` goes on with it."
         )
-        rows = [[_name(cell), str(cell.repeat)] for cell in waiting]
+        rows = [[cells.name(cell), str(cell.repeat)] for cell in waiting]
         table = Table(["cell", "repeat"], rows, text_columns=2)
         sections.append(Section("Waiting cells", [words], [table]))
     return sections
-
-
-def _name(cell: Cell) -> str:
-    return ", ".join(f"{name} {value}" for name, value in cell.factors.items()) or cell.id
 
 
 def _environment() -> jinja2.Environment:

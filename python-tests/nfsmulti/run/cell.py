@@ -16,11 +16,13 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Direction, Engine, FioProcess, FioReport, FioResult
 from nfsmulti.run import cpu, figures
 from nfsmulti.run.cpu import Samples
-from nfsmulti.run.fiocommand import command
+from nfsmulti.run.fiocommand import command, window_ms
 from nfsmulti.run.place import Serving
 from nfsmulti.run.plan import PlannedCell
 from nfsmulti.run.record import one_line, waiting_cell
 from nfsmulti.run.server import Watch
+from nfsmulti.stats.settled import settled
+from nfsmulti.stories import CellSpec
 from nfsmulti.summary import Cell
 
 _POLL_SECONDS, _TICK_SECONDS = 0.1, 0.5
@@ -64,6 +66,7 @@ def run_cell(
         if place.remote:
             place.remote.check_complete(result)
         cell = measured(cell, result, busy)
+        cell = _in_time(cell, planned.spec, work)
         assert result.report is not None
         told = server.figures(cpu.window(work, result.report))
         cell = dataclasses.replace(cell, server=told, server_why=server.why)
@@ -104,11 +107,20 @@ def measured(cell: Cell, result: FioResult, busy: Samples) -> Cell:
             jobs=figures.job_rows(report),
             paths=parts,
             jain=jain,
-            over_time=figures.over_time(result.folder),
-            read_over_time=figures.read_over_time(result.folder),
         )
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise HarnessError(f"fio's report is not as it should be: {error!r}") from None
+
+
+def _in_time(cell: Cell, spec: CellSpec, folder: Path) -> Cell:
+    """Fill in how a cell went on, out of fio's logs; there are none of other hosts."""
+    windows = figures.windows(folder, window_ms(spec))
+    return dataclasses.replace(
+        cell,
+        over_time=figures.over_time(folder) if spec.over_time else [],
+        read_over_time=figures.read_over_time(folder),
+        settled=settled(windows) if windows else None,
+    )
 
 
 def trouble(result: FioResult) -> str | None:

@@ -188,6 +188,10 @@ def run(
     run leaves a folder with every fio's command and output, summary.json of all figures, and a
     report beside the published ones (report.html, report.md).
 
+    A cell too short for its figure to settle runs longer: where the bandwidth of the two halves of
+    its first repeat differs by more than 10 %, twice as long, then 4 times, and its other repeats
+    as long. All this adds at most half of the run's own time, or a minute. Not with --hosts.
+
     A cell that fails is marked so, and the rest goes on; the exit status is then 1. A run that was
     interrupted, or has failed cells, goes on with --resume: cells that are done are kept.
     """

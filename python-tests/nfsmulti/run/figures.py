@@ -13,6 +13,7 @@ from nfsmulti.fiorun import ConnectionStats, Direction, FioReport, shares
 from nfsmulti.hosts import Host
 from nfsmulti.stats.percentiles import percentile_us
 from nfsmulti.stats.sample import jain
+from nfsmulti.stats.settled import Window
 from nfsmulti.summary import Figures, JobRow
 
 BANDWIDTH_LOG, LATENCY_LOG = "bw", "latency"
@@ -65,6 +66,23 @@ def over_time(folder: Path) -> list[float]:
             for second, (_, rate) in zip(_windows([at for at, _ in mine]), mine, strict=True):
                 seconds[second] += rate << 10
     return [float(seconds[second]) for second in range(max(seconds, default=-1) + 1)]
+
+
+def windows(folder: Path, nominal_ms: int) -> list[Window]:
+    """Give the windows of all jobs and directions out of fio's bandwidth logs, if any.
+
+    Where nothing was moved fio leaves a window out; the next one then is of its nominal length.
+    """
+    found = []
+    for log in folder.glob(f"{BANDWIDTH_LOG}_bw.*.log"):
+        ends: dict[str, int] = {}
+        for line in log.read_text().splitlines():
+            at, rate, way, *_ = line.split(", ")
+            end, before = int(at), ends.get(way, 0)
+            begin = before if end - before < 1.5 * nominal_ms else end - nominal_ms
+            found.append(Window(begin / 1000, end / 1000, float(int(rate) << 10)))
+            ends[way] = end
+    return found
 
 
 def read_over_time(folder: Path) -> dict[str, list[float | None]]:

@@ -16,6 +16,7 @@ from nfsmulti.stories import CellSpec
 from nfsmulti.summary import Factor
 
 _POOL_NAME = "mounts"
+_WINDOW_SECONDS = 0.25
 
 
 def command(spec: CellSpec, place: Serving, engine: Engine, folder: Path) -> list[str]:
@@ -52,8 +53,7 @@ def command(spec: CellSpec, place: Serving, engine: Engine, folder: Path) -> lis
     if spec.client != "mount":
         options["stats_file"] = str(folder / "stats.jsonl")
     options |= cpu.options(folder)
-    if spec.over_time:
-        options |= {"write_bw_log": str(folder / BANDWIDTH_LOG), "log_avg_msec": 1000}
+    options |= {"write_bw_log": str(folder / BANDWIDTH_LOG), "log_avg_msec": window_ms(spec)}
     if spec.latency_over_time:
         options |= {"write_hist_log": str(folder / LATENCY_LOG), "log_hist_msec": 1000}
     setting = ["env", *(f"{key}={value}" for key, value in variables.items())] if variables else []
@@ -62,6 +62,16 @@ def command(spec: CellSpec, place: Serving, engine: Engine, folder: Path) -> lis
     for name, own in jobs.items():
         words += [f"--name={name}", *_words(own)]
     return [*place.enter, *setting, "fio", *words]
+
+
+def window_ms(spec: CellSpec) -> int:
+    """Give the windows of a cell's bandwidth log: eight of them or more, or seconds if asked for.
+
+    fio writes them off the path of I/Os, from counters.
+    """
+    if spec.over_time:
+        return 1000
+    return max(1, round(min(_WINDOW_SECONDS, spec.seconds / 8) * 1000))
 
 
 def jobfile_jobs(jobfile: str, names: Sequence[str] = ()) -> dict[str, dict[str, Factor | None]]:

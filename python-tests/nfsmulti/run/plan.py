@@ -72,7 +72,8 @@ class Plan:
 
     `left_out` says in a line each what of the scenario is not run. `cells` are in the order of
     running, which `seed` has chosen. `probes` are what is run in a place, by its name, before its
-    limits are set, to fit these to the machine.
+    limits are set, to fit these to the machine. A cell may be lengthened to `most_times` its length
+    (see length.py).
     """
 
     scenario: str
@@ -88,6 +89,7 @@ class Plan:
     probes: dict[str, CellSpec] = field(default_factory=dict)
     setting: Setting | None = None
     server_command: str = ""
+    most_times: int = 1
 
     def save(self, folder: Path) -> None:
         """Write it to the folder of the run, whole or not at all."""

@@ -40,6 +40,7 @@ class Record:
             place=place,
             cells=[waiting_cell(cell) for cell in plan.cells],
             warm_up_s=WARM_UP_SECONDS,
+            most_times=plan.most_times,
         )
         summary.save(folder)
         return cls(folder, plan, summary)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import shutil
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from rich.console import Console
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
-from nfsmulti.run import environment
+from nfsmulti.run import environment, length
 from nfsmulti.run.cell import run_cell
 from nfsmulti.run.fitted import fitted
 from nfsmulti.run.guest import run_in_guests
@@ -22,6 +23,7 @@ from nfsmulti.run.progress import Meter, Watcher, expected_seconds
 from nfsmulti.run.record import Record
 from nfsmulti.run.setting import Turn, turned
 from nfsmulti.stories import OWN, SCENARIOS, GuestPlace
+from nfsmulti.summary import Cell
 from nfsmulti.units import duration_text
 
 
@@ -90,11 +92,29 @@ def _until_trouble(
         except HarnessError as error:
             watcher.end(record.fail(cell, error.what))
             continue
-        done = run_cell(cell, place, engine, record.folder, watcher.tick)
+        done = _settled(record, cell, place, engine, watcher)
         record.set(done)
         watcher.end(done)
         if place.trouble():
             return
+
+
+def _settled(
+    record: Record, planned: PlannedCell, place: Serving, engine: Engine, watcher: Watcher
+) -> Cell:
+    """Run a cell as long as its other repeats; the first of them that is done decides how long."""
+    known = length.decided(planned, record.cells)
+    times = known or 1
+    while True:
+        longer = length.lengthened(planned, times)
+        done = run_cell(longer, place, engine, record.folder, watcher.tick)
+        done = dataclasses.replace(done, times=times)
+        if known or done.status != "done" or done.settled is not False:
+            return done
+        if not length.may_double(planned, times, record.plan, record.cells):
+            return done
+        times *= 2
+        watcher.note(f"{planned.id} did not settle: again, {times} times its length")
 
 
 def _give_up(record: Record, cells: list[PlannedCell], why: str, watcher: Watcher) -> None:

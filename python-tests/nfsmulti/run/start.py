@@ -22,6 +22,7 @@ from nfsmulti.run import choice, environment, factors
 from nfsmulti.run.place import OnPool
 from nfsmulti.run.plan import FILE, Factors, Plan, Setting, crossed, ordered, under
 from nfsmulti.run.record import Record, now_text
+from nfsmulti.stats.settled import MOST_TIMES
 from nfsmulti.stories import CONNECTIONS, SCENARIOS, CellSpec, GuestPlace, Scale, Scenario
 from nfsmulti.stories.connections import Choice
 from nfsmulti.stories.connections import scenario as connections
@@ -83,6 +84,7 @@ def begun(results: Path, request: Request, name: str) -> Record:
         probes={name: spec for name, spec in probes.items() if name in places},
         setting=request.setting,
         server_command=request.server_command,
+        most_times=1 if request.hosts or _cell_seconds() else MOST_TIMES,
     )
     at = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     run = results / name / (f"{at}-{request.label}" if request.label else at)

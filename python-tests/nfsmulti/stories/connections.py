@@ -213,6 +213,7 @@ _KERNELS_MOST = 16  # nconnect of a mount (nfs(5))
 _MOST_LINES = 6  # in one plot
 # What is given to fio for the harness itself, and not for the workload.
 _OURS = {"output", "output-format", "stats_file", "exec_prerun", "name"}
+_OURS |= {"write_bw_log", "log_avg_msec"}
 _SERVER, _MOUNT = "nfs://SERVER/EXPORT", "/mnt"
 
 

@@ -148,7 +148,9 @@ def _beside(summary: Summary) -> list[Beside]:
 
 
 def _seconds(cell: Cell) -> float | None:
-    return max((side.seconds for side in cells.sides(cell)), default=None)
+    """Give the time of one transfer; a cell that was lengthened makes several."""
+    longest = max((side.seconds for side in cells.sides(cell)), default=None)
+    return longest / cell.times if longest else None
 
 
 def _writes(summary: Summary) -> list[Beside]:

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""When a cell is lengthened: the rule on series made by hand, and a run of real cells."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from report_helpers import report_of
+from run_helpers import Silent, made_record, own_cells
+
+from nfsmulti.fiorun import Engine
+from nfsmulti.run import runner
+from nfsmulti.run.figures import windows
+from nfsmulti.run.length import lengthened, may_double
+from nfsmulti.run.place import OnPool
+from nfsmulti.run.plan import PlannedCell
+from nfsmulti.run.record import Record, waiting_cell
+from nfsmulti.stats.settled import MOST_TIMES, Window, halves, settled
+from nfsmulti.stories import Scale
+from nfsmulti.summary import Cell, Factor, Summary
+
+
+def _series(*rates: float) -> list[Window]:
+    return [Window(second, second + 1, rate) for second, rate in enumerate(rates)]
+
+
+@pytest.mark.parametrize(
+    ("rates", "expected"),
+    [
+        ((100, 100, 100, 100), True),
+        ((100, 50, 100, 50), True),  # ups and downs that cancel out
+        ((95, 95, 105, 105), True),
+        ((94, 94, 106, 106), False),
+        ((20, 60, 100, 100), False),  # a ramp
+        ((20, 60, *[100] * 14), False),
+        ((20, 60, *[100] * 30), True),  # which fades
+        ((100, 100, 100, 0), False),  # a stall
+        ((100, 100, 100), False),  # too short to tell
+        ((), False),
+    ],
+)
+def test_a_rate_has_settled_where_its_halves_agree(rates: Sequence[float], expected: bool) -> None:
+    assert settled(_series(*rates)) is expected
+
+
+def test_windows_of_several_jobs_are_added_up() -> None:
+    jobs = [Window(0, 2, 10), Window(2, 4, 30), *_series(30, 30, 10, 10)]
+    assert halves(jobs) == (80, 80)
+    assert settled(jobs)
+
+
+def test_a_window_over_the_middle_counts_on_both_sides() -> None:
+    assert halves([Window(0, 3, 10), Window(3, 4, 40)]) == (20, 50)
+
+
+def test_a_window_that_fio_leaves_out_moved_nothing(tmp_path: Path) -> None:
+    (tmp_path / "bw_bw.1.log").write_text("250, 8, 0, 0, 0\n510, 8, 0, 0, 0\n2510, 8, 0, 0, 0\n")
+    assert windows(tmp_path, 250) == [
+        Window(0, 0.25, 8192),
+        Window(0.25, 0.51, 8192),
+        Window(2.26, 2.51, 8192),
+    ]
+
+
+def _waiting(folder: Path, seconds: float, repeats: int = 2, cells: int = 3) -> Record:
+    specs = [
+        dataclasses.replace(spec, seconds=seconds) for spec in own_cells("dd", Scale(True))[:cells]
+    ]
+    record = made_record(folder, "dd", specs, repeats)
+    return Record(folder, dataclasses.replace(record.plan, most_times=4), Summary.load(folder))
+
+
+def test_lengthening_has_a_bound_for_each_cell_and_for_all(tmp_path: Path) -> None:
+    record = _waiting(tmp_path / "long", 100)  # 600 s in all, of which 300 may be added
+    first, second, _ = record.plan.cells[:3]
+    assert may_double(first, 1, record.plan, record.cells)  # 100 s in each repeat, and once more
+    assert not may_double(first, 2, record.plan, record.cells)
+    done = [dataclasses.replace(waiting_cell(first), status="done", times=2)]
+    assert not may_double(second, 1, record.plan, done)
+    record = _waiting(tmp_path / "short", 1)  # a minute may be added
+    cell = record.plan.cells[0]
+    assert may_double(cell, 2, record.plan, record.cells)
+    assert not may_double(cell, 4, record.plan, record.cells)
+    assert not may_double(cell, 1, dataclasses.replace(record.plan, most_times=1), record.cells)
+
+
+def test_what_is_timed_goes_on_and_what_has_a_size_is_moved_again(tmp_path: Path) -> None:
+    timed = _waiting(tmp_path / "run", 4).plan.cells[0]
+    assert lengthened(timed, 1) == timed
+    assert lengthened(timed, 4).spec.options["runtime"] == "16000ms"
+    options: dict[str, Factor | None] = {"size": 1 << 20}
+    sized = dataclasses.replace(timed, spec=dataclasses.replace(timed.spec, options=options))
+    assert lengthened(sized, 2).spec.options == {**options, "loops": 2}
+    assert lengthened(sized, 2).spec.seconds == 8
+
+
+def _run(
+    record: Record, monkeypatch: pytest.MonkeyPatch, settles: Callable[[PlannedCell], bool]
+) -> list[tuple[str, float]]:
+    """Run a record's cells by hand; gives each fio's cell and its planned seconds."""
+    ran: list[tuple[str, float]] = []
+
+    def made(planned: PlannedCell, *_: object) -> Cell:
+        if planned.repeat:
+            ran.append((planned.id, planned.spec.seconds))
+        return dataclasses.replace(waiting_cell(planned), status="done", settled=settles(planned))
+
+    monkeypatch.setattr(runner, "run_cell", made)
+    runner.run_in_place(record, "pool", lambda: OnPool("/tmp"), Engine(Path("none")), Silent())
+    return ran
+
+
+def test_the_first_repeat_decides_and_a_run_that_is_resumed_keeps_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = _waiting(tmp_path / "run", 1, repeats=3, cells=1)
+    one, two, three = (cell.id for cell in record.plan.cells)
+    ran = _run(record, monkeypatch, lambda planned: planned.spec.seconds >= 2)
+    assert ran == [(one, 1), (one, 2), (two, 2), (three, 2)]
+    assert [cell.times for cell in record.cells] == [2, 2, 2]
+    record.fail(record.plan.cells[0], "it is run again")
+    record.retry()
+    resumed = Record(record.folder, record.plan, Summary.load(record.folder))
+    assert _run(resumed, monkeypatch, lambda _: False) == [(one, 2)]
+
+
+def test_a_cell_that_does_not_settle_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = _waiting(tmp_path / "run", 1, cells=1)
+    ran = _run(record, monkeypatch, lambda _: False)
+    assert [seconds for _, seconds in ran] == [1, 2, 4, 4]
+    text = report_of(dataclasses.replace(Summary.load(record.folder), most_times=MOST_TIMES))
+    name = "client pool, direction write, streams 1"
+    assert f"| run | lengthened | {name}: 4 times |" in text
+    assert f"| run | did not settle | {name} |" in text
+
+
+@pytest.mark.parametrize(
+    "lasts", [{"runtime": "1000ms", "time_based": True}, {"size": "2m", "runtime": None}]
+)
+def test_real_cells_run_until_their_halves_agree(
+    tmp_path: Path, lasts: dict[str, Factor | None]
+) -> None:
+    folder = tmp_path / "mount"
+    folder.mkdir()
+    spec = own_cells("dd", Scale(True, 1))[0]
+    # Half a second of writing, half a second of nothing, and so on.
+    options: dict[str, Factor | None] = {
+        "numjobs": 1,
+        "rate": "4m",
+        "thinktime": "500ms",
+        "thinktime_blocks": 256,
+        "rate_ignore_thinktime": 1,
+        **lasts,
+    }
+    record = made_record(tmp_path / "run", "dd", [dataclasses.replace(spec, options=options)], 2)
+    plan = dataclasses.replace(record.plan, most_times=MOST_TIMES)
+    record = Record(record.folder, plan, Summary.load(record.folder))
+    runner.run_in_place(record, "pool", lambda: OnPool(str(folder)), Engine.built(), Silent())
+    one, two = record.cells
+    assert one.settled, one.why
+    assert one.times == two.times > 1
+    assert one.write
+    assert one.write.bytes > 1.5 * (2 << 20)  # what one second writes
