@@ -54,6 +54,33 @@ def test_factors_are_options_of_engine_and_fio_and_cross_the_cells() -> None:
         crossed(specs, {"rsize": (4096,)})
 
 
+def test_a_version_is_the_engines_and_not_fios_own() -> None:
+    cells = crossed(SCENARIOS["sweep"].cells(Scale(True)), factors.parse(["version=3,4.1"]))
+    assert {(cell.factors["version"], cell.options["nfsvers"]) for cell in cells} == {
+        (3, 3),
+        ("4.1", "4.1"),
+    }
+    assert all("version" not in cell.options for cell in cells)
+    with pytest.raises(HarnessError, match="--factors version: the scenario sets that itself"):
+        crossed(SCENARIOS["fsperf"].cells(Scale()), {"version": (3,)})
+    with pytest.raises(HarnessError, match="--factors proto: the scenario sets that itself"):
+        crossed(SCENARIOS["randread"].cells(Scale()), {"proto": ("tcp",)})
+
+
+def test_what_a_mount_decides_is_no_factor_of_directories(tmp_path: Path) -> None:
+    pool = str(tmp_path)
+    request = Request(pool=pool, quick=True, factors={"version": (3, "4.1")})
+    with pytest.raises(HarnessError, match="--factors version: a directory has that of its mount"):
+        begun(tmp_path, request, "neighbour")
+
+
+def test_a_factor_wins_over_the_arguments_of_a_users_path() -> None:
+    cells = crossed(SCENARIOS["sweep"].cells(Scale(True)), {"version": ("4.1",)})
+    path = "nfs://10.0.0.1/vol?vers=3&soft&rsize=4096&timeo=7&mountport=9"
+    pool = OnPool(path).pool(cells[0])
+    assert pool == "nfs://10.0.0.1/vol?timeo=7"
+
+
 def test_factors_do_not_make_another_workload() -> None:
     for scenario, name in (
         ("dd", "rw"),

@@ -128,6 +128,27 @@ def test_other_factors_join_in() -> None:
     assert re.search(r"--nconnect=4 --iodepth=8 JOBFILE", text)
 
 
+def test_nconnect_and_version_are_in_the_model_its_plots_and_the_lines() -> None:
+    def speed(factors: dict[str, Factor]) -> float:
+        both = factors["nconnect"] == 4 and factors["version"] == "4.1"
+        return 100 * (1.5 if factors["nconnect"] == 4 else 1) * (1.2 if both else 1)
+
+    summary = made_sweep(speed, 1, nconnect=(1, 4), version=(3, "4.1"))
+    text = report_of(summary)
+    assert re.search(r"\| nconnect x version \| \S+ \| 1 \| \S+ \| < 0\.001 \|", text)
+    assert "what matters here is nconnect, version and nconnect with version" in text
+    plots = [plot for one in SWEEP.report.tell(summary).sections for plot in one.plots]
+    for direction in ("read", "write"):
+        (drawn,) = [plot.figure for plot in plots if plot.name == f"interactions-{direction}"]
+        legends = [(axes.get_xlabel(), axes.get_legend()) for axes in drawn.axes]
+        pairs = [{label, legend.get_title().get_text()} for label, legend in legends if legend]
+        assert {"nconnect", "version"} in pairs
+    lines = _end(text)
+    assert "vers=3,proto=tcp,rsize=131072,wsize=131072,async,hard,nconnect=1 " in lines
+    assert re.search(r"-o vers=4\.1,proto=tcp,\S+,nconnect=4 SERVER:/EXPORT /mnt", lines)
+    assert "--nconnect=4 --nfsvers=4.1 JOBFILE" in lines
+
+
 def test_setting_of_the_server_is_no_option_of_fio() -> None:
     summary = made_sweep(lambda factors: 100 * float(factors["threads"]), 1, threads=(1, 8))
     place = {**summary.place, "setting": {"name": "threads", "values": [1, 8]}}

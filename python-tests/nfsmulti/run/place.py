@@ -23,6 +23,9 @@ from nfsmulti.run.server import Ask
 from nfsmulti.stories import CellSpec, OwnPool
 
 _BLOCK = 1 << 20
+# The engine's names of one option, and two that exclude each other: a cell's take away a path's.
+VERSION_NAMES = ("version", "nfsvers")
+_ALIKE = (set(VERSION_NAMES), {"hard", "soft"})
 # What nfsmulti-pool says of a path beside its arguments.
 _NOT_ARGUMENTS = {"kind", "label", "host", "export", "address"}
 
@@ -192,10 +195,14 @@ def _path_text(line: dict[str, Any]) -> str:
 
 
 def asked(path: str, spec: CellSpec) -> str:
-    """Give a path with a cell's arguments in the place of its own. NFSv4 has no port of MOUNT."""
+    """Give a path with a cell's arguments in the place of its own. NFSv4 has no port of MOUNT.
+
+    A path's arguments would win over the cell's options, which are what is compared.
+    """
     url, _, own = path.partition("?")
     words = spec.query.split("&") if spec.query else []
-    gone = {word.partition("=")[0] for word in words}
+    gone = {word.partition("=")[0] for word in words} | spec.options.keys()
+    gone = gone.union(*(names for names in _ALIKE if names & gone))
     if speaks_nfs4(spec):
         gone.add("mountport")
     words = [word for word in own.split("&") if word and word.partition("=")[0] not in gone] + words

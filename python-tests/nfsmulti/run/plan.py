@@ -12,10 +12,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import parse_qs
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import write_json
 from nfsmulti.run.fiocommand import jobfile_jobs
+from nfsmulti.run.place import VERSION_NAMES
 from nfsmulti.stories import CellSpec
 from nfsmulti.summary import Factor
 
@@ -33,7 +35,10 @@ _WORKLOAD = (
     {"rwmixread", "rwmixwrite"},
     {"numjobs"},
     {"runtime", "timeout", "time_based", "loops"},
+    set(VERSION_NAMES),
 )
+# fio's command line has a --version of its own.
+_ON_COMMAND_LINE = {"version": "nfsvers"}
 
 
 @dataclass(frozen=True)
@@ -133,7 +138,9 @@ def crossed(specs: Sequence[CellSpec], factors: Factors) -> list[CellSpec]:
             raise HarnessError(f"--factors {name}: the scenario sets that itself")
     cells = [
         dataclasses.replace(
-            spec, factors={**spec.factors, **extra}, options={**spec.options, **extra}
+            spec,
+            factors={**spec.factors, **extra},
+            options={**spec.options, **{_ON_COMMAND_LINE.get(k, k): v for k, v in extra.items()}},
         )
         for spec in specs
         for extra in _combinations(factors)
@@ -229,7 +236,7 @@ def name_of(factors: Mapping[str, Factor]) -> str:
 
 def _sets(spec: CellSpec, name: str) -> bool:
     """Tell whether a cell says itself what the option `name` says, under whichever name."""
-    own = spec.factors.keys() | spec.options.keys()
+    own = spec.factors.keys() | spec.options.keys() | parse_qs(spec.query).keys()
     alike = next((names for names in _WORKLOAD if name in names), None)
     if alike is None:
         return name in own

@@ -19,7 +19,7 @@ from nfsmulti.hosts import parse_hosts
 from nfsmulti.lab import LabConfig
 from nfsmulti.nfs.pool import read_pool
 from nfsmulti.run import choice, environment, factors
-from nfsmulti.run.place import OnPool
+from nfsmulti.run.place import VERSION_NAMES, OnPool
 from nfsmulti.run.plan import FILE, Factors, Plan, Setting, crossed, ordered, under
 from nfsmulti.run.record import Record, now_text
 from nfsmulti.stats.settled import MOST_TIMES
@@ -29,6 +29,8 @@ from nfsmulti.stories.connections import scenario as connections
 
 # For tests of the harness itself: every cell then takes so long.
 _CELL_SECONDS = "NFSMULTI_CELL_SECONDS"
+# Options that a kernel mount does not take from the engine.
+_OF_URLS = {*VERSION_NAMES, "proto", "rsize", "wsize"}
 
 
 @dataclass(frozen=True)
@@ -130,9 +132,13 @@ def _specs(scenario: Scenario, request: Request) -> tuple[list[CellSpec], list[s
     scale = Scale(request.quick, _cell_seconds())
     left_out: list[str] = []
     if request.pool:
-        specs, left_out = scenario.own_cells(
-            scale, OnPool(request.pool, request.server_command).offers
-        )
+        offers = OnPool(request.pool, request.server_command).offers
+        specs, left_out = scenario.own_cells(scale, offers)
+        if not offers.urls and (of_urls := request.factors.keys() & _OF_URLS):
+            raise HarnessError(
+                f"--factors {min(of_urls)}: a directory has that of its mount",
+                "give a pool of URLs",
+            )
     else:
         specs = scenario.cells(scale)
     for option in filter(factors.of_engine, request.factors):

@@ -28,6 +28,9 @@ _DEFAULTS: dict[str, Level] = {
     "spread": "job",
     "stable": "unstable",
     "nconnect": 1,
+    "version": 3,
+    "nfsvers": 3,
+    "proto": "tcp",
 }
 _STABLE = {"sync": "file_sync", "async": "unstable"}
 _SOFT = (
@@ -209,7 +212,8 @@ def _lines(chosen: dict[str, Settings], of_server: str) -> list[str]:
         if "buffer" in chosen.get(direction, {})
     ]
     rest = {name: value for name, value in shared.items() if name not in ("buffer", of_server)}
-    mount = ["vers=3", "proto=tcp", *sizes]
+    version = rest.get("version", rest.get("nfsvers", 3))
+    mount = [f"vers={version}", f"proto={rest.get('proto', 'tcp')}", *sizes]
     engine = [f"--{size}" for size in sizes]
     for name, value in rest.items():
         if name == "sync" and "stable" in rest:  # a factor of its own, which says more
@@ -222,7 +226,8 @@ def _lines(chosen: dict[str, Settings], of_server: str) -> list[str]:
             engine.append(f"--stable={_STABLE.get(str(value), value)}")
         else:
             mount += [f"nconnect={value}"] if name == "nconnect" else []
-            engine.append(f"--{name}={value}")
+            # fio's command line has a --version of its own.
+            engine.append(f"--{'nfsvers' if name == 'version' else name}={value}")
     server = [f"# on the server: {of_server}={shared[of_server]}"] if of_server in shared else []
     return [
         *server,
