@@ -119,8 +119,8 @@ def run(
         str,
         typer.Option(
             metavar="COMMAND",
-            help="Prints the setting. It is checked after --set, and restored at the end; without"
-            " --get the first value is set then.",
+            help="Prints the setting's value alone. It is checked after --set, and restored at the"
+            " end; without --get the first value is set then.",
         ),
     ] = "",
     server_command: Annotated[

@@ -3,7 +3,10 @@
 
 A block is all cells under one value in one repeat. A command runs where the harness does: on this
 machine for a pool or a lab, in the guest for the kernel lab. It fails where it ends with another
-status than 0 or takes too long, or where what --get then prints lacks the value.
+status than 0 or takes too long, or where what --get then prints is another value.
+
+--get prints the value and nothing else: its output is also what is set again at the end. Of a file
+that lists all values, as "none [mq-deadline]", a command that cuts out the current one is needed.
 """
 
 from __future__ import annotations
@@ -83,7 +86,7 @@ class _Turner:
         if not self._setting.get:
             return
         if not self._file.exists():
-            before = _said(self._setting.get, "--get")
+            before = _value(self._setting.get)
             if not _PLAIN.fullmatch(before):
                 raise HarnessError(
                     f"--get {self._setting.get}: it said {before!r}, which cannot be put back",
@@ -124,10 +127,13 @@ class _Turner:
         """Set a value, and see that it holds."""
         name, get = self._setting.name, self._setting.get
         _said(self._setting.command(value), f"--set {name}={value}")
-        if get and not re.search(
-            rf"(?<![\w.]){re.escape(str(value))}(?![\w.])", said := _said(get, "--get")
-        ):
+        if get and (said := _value(get)) != str(value):
             raise HarnessError(f"--set {name}={value}: --get then says {said!r}")
+
+
+def _value(get: str) -> str:
+    """Give what --get prints; several numbers, as sysctls have, are one blank apart."""
+    return " ".join(_said(get, "--get").split())
 
 
 def _said(command: str, option: str) -> str:
