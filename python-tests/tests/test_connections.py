@@ -21,13 +21,14 @@ from nfsmulti import machine, paths
 from nfsmulti.bench.sink import Sink
 from nfsmulti.doctor import fail
 from nfsmulti.errors import HarnessError, MissingError
+from nfsmulti.fiorun import Engine
 from nfsmulti.nfs.pool import mount_ports, mount_source
 from nfsmulti.processes import find, run
 from nfsmulti.report import scaling
 from nfsmulti.report.scaling import Curve, End, knee, verdict
-from nfsmulti.run import choice, command, start
-from nfsmulti.run.cellmount import CellMount
-from nfsmulti.run.place import asked
+from nfsmulti.run import cellmount, choice, command, fiocommand, start
+from nfsmulti.run.cellmount import CellMounts
+from nfsmulti.run.place import OnPool, asked
 from nfsmulti.stories import OwnPool, Scale
 from nfsmulti.stories.connections import WORKLOADS, Choice, scenario
 from nfsmulti.summary import Cell, Summary
@@ -221,7 +222,9 @@ def test_choice_makes_the_cells() -> None:
     assert engine.options["nconnect"] == 8
     assert engine.options["rw"] == "randrw"
     assert "nconnect" not in mount.options
-    assert (mount.client, mount.mount_options) == ("mount", "vers=4.1,proto=tcp,nconnect=8")
+    assert (mount.client, mount.mount_options) == ("mounts", "vers=4.1,proto=tcp,nconnect=8")
+    alone = scenario(chosen).own_cells(Scale(), OwnPool(urls=1, mounts=0))[0][3]
+    assert (alone.client, alone.mount_options) == ("mount", mount.mount_options)
     assert {cell.place for cell in scenario(chosen).cells(Scale())} == {"guest"}
     plain = scenario(Choice()).own_cells(Scale(True), OwnPool(urls=1, mounts=0, url_proto="rdma"))[
         0
@@ -274,20 +277,28 @@ def test_mounts_need_a_kernel_that_knows_nfs(monkeypatch: pytest.MonkeyPatch) ->
         choice.check(Choice(mounts=True), "")
 
 
-def test_mount_of_a_cell_is_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _fake_mount(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put a mount(8) and an umount(8) before the real ones that write down what they were told."""
     for program in ("mount", "umount"):
-        (tmp_path / program).write_text(f'#!/bin/sh\necho {program} "$@" >>{tmp_path}/said\n')
-        (tmp_path / program).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    mount = CellMount()
-    first = mount.make("nas:/vol", "vers=3,nconnect=1")
+        (folder / program).write_text(f'#!/bin/sh\necho {program} "$@" >>{folder}/said\n')
+        (folder / program).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+
+def _told(folder: Path) -> list[list[str]]:
+    return [line.split() for line in (folder / "said").read_text().splitlines()]
+
+
+def test_mount_of_a_cell_is_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _fake_mount(tmp_path, monkeypatch)
+    mounts = CellMounts()
+    (first,) = mounts.make([("nas:/vol", "vers=3,nconnect=1")])
     with pytest.raises(HarnessError, match="nconnect=4 was asked for and the mount has 1: another"):
-        mount.make("nas:/vol", "vers=3,nconnect=4")
-    mount.end()
-    mount.end()
-    said = [line.split() for line in (tmp_path / "said").read_text().splitlines()]
-    second = said[2][-1]
-    assert said == [
+        mounts.make([("nas:/vol", "vers=3,nconnect=4")])
+    mounts.end()
+    mounts.end()
+    second = _told(tmp_path)[2][-1]
+    assert _told(tmp_path) == [
         ["mount", "-t", "nfs", "-o", "vers=3,nconnect=1", "nas:/vol", first],
         ["umount", first],
         ["mount", "-t", "nfs", "-o", "vers=3,nconnect=4", "nas:/vol", second],
@@ -295,6 +306,64 @@ def test_mount_of_a_cell_is_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     ]
     assert not Path(first).exists()
     assert not Path(second).exists()
+
+
+def test_each_url_of_a_pool_is_mounted_and_the_engine_spreads_over_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _fake_mount(tmp_path, monkeypatch)
+    chosen = Choice(nconnect=(1,), versions=("3",), protocols=("tcp",), jobs=(1,), mounts=True)
+    pool = OnPool("nfs://10.0.0.[1-2]/vol")
+    engine, mounts = scenario(chosen).own_cells(Scale(True), pool.offers)[0]
+    with pool:
+        words = fiocommand.command(mounts, pool, Engine(Path("engine.so")), tmp_path)
+    made = [line[-2:] for line in _told(tmp_path) if line[0] == "mount"]
+    assert [source for source, _ in made] == ["10.0.0.1:/vol", "10.0.0.2:/vol"]
+    one, two = (folder for _, folder in made)
+    assert f"IOTRAP_MOUNT_POOLS=mounts:{one}/,{two}/" in words
+    assert f"--filename={one}/connections" in words
+    assert "--spread=roundrobin" in words
+    assert engine.paths == mounts.paths == 2
+    assert [line[1] for line in _told(tmp_path) if line[0] == "umount"] == [two, one]
+
+
+def test_lines_to_paste_mount_each_url_where_mounts_of_all_are_the_best() -> None:
+    made = Maker("connections", 3)
+    made.add(connections_factors(1, transport="tcp-mount"), read=2e9)
+    made.add(connections_factors(1), read=1e9)
+    start = "fio --ioengine=external:engine.so --write_bw_log=bw --name=connections"
+    of_engine = f"{start} --pool=nfs://10.0.0.1/v,nfs://10.0.0.2/v --filename=connections"
+    of_mounts = f"env IOTRAP_MOUNT_POOLS=mounts:/m1/,/m2/ {start} --filename=/m1/connections"
+    cells = [
+        dataclasses.replace(
+            cell, command=of_engine if cell.factors["transport"] == "tcp" else of_mounts
+        )
+        for cell in made.cells
+    ]
+    summary = dataclasses.replace(made.summary(), cells=cells, place={"kind": "pool"})
+    lines = scenario(Choice()).report.tell(summary).ending[0].lines
+    assert lines == [
+        "mount -t nfs -o vers=3,proto=tcp,nconnect=1 10.0.0.1:/v /mnt/1",
+        "mount -t nfs -o vers=3,proto=tcp,nconnect=1 10.0.0.2:/v /mnt/2",
+        "",
+        "[connections]",
+        "ioengine=external:engine.so",
+        "filename=connections",
+        "pool=/mnt/1,/mnt/2",
+    ]
+
+
+def test_mounts_that_share_connections_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _fake_mount(tmp_path, monkeypatch)
+    same = "rw,vers=4.1,clientaddr=10.0.0.9,addr=10.0.0.1"
+    monkeypatch.setattr(cellmount, "_options_of", lambda _: same)
+    mounts = CellMounts()
+    with pytest.raises(HarnessError, match="nas2:/vol: the kernel mounts it over the connections"):
+        mounts.make([("nas1:/vol", "vers=4.1"), ("nas2:/vol", "vers=4.1")])
+    mounts.end()
+    assert [line[0] for line in _told(tmp_path)] == ["mount", "mount", "umount", "umount"]
 
 
 def test_mount_goes_to_the_ports_of_its_path() -> None:

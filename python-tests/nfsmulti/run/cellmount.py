@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A kernel mount that one cell has for itself.
+"""Kernel mounts that one cell has for itself.
 
 Mounts of one server that are there at once share the connections of the first, whatever their
 nconnect says (nfs(5)): one follows the other.
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from nfsmulti.errors import HarnessError
@@ -17,19 +18,24 @@ from nfsmulti.processes import run
 _SECONDS = 60.0
 
 
-class CellMount:
-    """One mount at a time. Whoever has it calls end() in the end."""
+class CellMounts:
+    """The mounts of one cell at a time. Whoever has them calls end() in the end."""
 
     def __init__(self) -> None:
-        self._folder = ""
+        self._folders: list[str] = []
 
-    def make(self, source: str, options: str) -> str:
-        """Mount `source` with nfs(5)'s `options`, after what was mounted before has gone.
+    def make(self, wanted: Sequence[tuple[str, str]]) -> list[str]:
+        """Mount each source with its nfs(5) options, after what was mounted before has gone.
 
-        Gives the directory. Raises HarnessError, also where the mount has not the nconnect that was
-        asked for: another mount of that server lends it its connections.
+        Gives the directories. Raises HarnessError, also where a mount has not connections of its
+        own: another mount of that server lends it those that it has.
         """
         self.end()
+        for source, options in wanted:
+            self._add(source, options)
+        return list(self._folders)
+
+    def _add(self, source: str, options: str) -> None:
         folder = tempfile.mkdtemp(prefix="nfsmulti-mount-")
         try:
             mount = ["mount", "-t", "nfs", "-o", options, source, folder]
@@ -37,22 +43,34 @@ class CellMount:
         except HarnessError:
             Path(folder).rmdir()
             raise
-        self._folder = folder
-        wanted, has = _nconnect(options), _nconnect(_options_of(folder))
-        if wanted != has:
+        peers = {_address(_options_of(other)) for other in self._folders} - {""}
+        self._folders.append(folder)
+        found = _options_of(folder)
+        if _address(found) in peers:
             raise HarnessError(
-                f"{source}: nconnect={wanted} was asked for and the mount has {has}: another mount"
+                f"{source}: the kernel mounts it over the connections of the path before it, of the"
+                " same server",
+                "name each server once, or try --version 3",
+            )
+        asked, has = _nconnect(options), _nconnect(found)
+        if asked != has:
+            raise HarnessError(
+                f"{source}: nconnect={asked} was asked for and the mount has {has}: another mount"
                 " of this server lends it its connections",
                 "unmount that one first",
             )
-        return folder
 
     def end(self) -> None:
         """Unmount what was mounted last."""
-        if self._folder:
-            run(["umount", self._folder], timeout=_SECONDS).check()
-            Path(self._folder).rmdir()
-            self._folder = ""
+        while self._folders:
+            run(["umount", self._folders[-1]], timeout=_SECONDS).check()
+            Path(self._folders.pop()).rmdir()
+
+
+def _address(options: str) -> str:
+    """Give the address that a mount's connections go to, "" where it is not told."""
+    found = re.search(r"(?<![a-z])addr=([^,]+)", options)
+    return found[1] if found else ""
 
 
 def _nconnect(options: str) -> int:

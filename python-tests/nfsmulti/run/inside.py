@@ -20,7 +20,7 @@ from nfsmulti.hosts import RemoteFio
 from nfsmulti.lab.kernel import ADDRESSES, EXPORT
 from nfsmulti.processes import end_politely
 from nfsmulti.run import guest_network
-from nfsmulti.run.cellmount import CellMount
+from nfsmulti.run.cellmount import CellMounts
 from nfsmulti.run.place import speaks_nfs4, write_files
 from nfsmulti.run.plan import PlannedCell
 from nfsmulti.run.record import Record
@@ -44,7 +44,7 @@ class InGuest:
     def __init__(self, place: GuestPlace):
         self._place = place
         self.ask: Ask | None = local
-        self._mount = CellMount()
+        self._mounted = CellMounts()
 
     def __enter__(self) -> Self:
         if self._place.threads:
@@ -54,7 +54,7 @@ class InGuest:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._mount.end()
+        self._mounted.end()
 
     def pool(self, spec: CellSpec) -> str:
         """Give the pool of the server's first addresses; to NFSv4 the export is the root."""
@@ -66,7 +66,7 @@ class InGuest:
         """Give the first mounts of the cell's group, or one that is made for the cell."""
         if spec.mount_options:
             export = EXPORT if "vers=3" in spec.mount_options else "/"
-            return [self._mount.make(f"{ADDRESSES[0]}:{export}", spec.mount_options)]
+            return self._mounted.make([(f"{ADDRESSES[0]}:{export}", spec.mount_options)])
         return [mount.folder for mount in self._place.mounts[spec.mounts]][: spec.paths]
 
     def prepare(self, files: Mapping[str, int]) -> None:

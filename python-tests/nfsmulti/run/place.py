@@ -18,7 +18,7 @@ from nfsmulti.lab import Lab, LabConfig
 from nfsmulti.machine import versions
 from nfsmulti.nfs.pool import mount_ports, mount_source, pool_lines
 from nfsmulti.run import server
-from nfsmulti.run.cellmount import CellMount
+from nfsmulti.run.cellmount import CellMounts
 from nfsmulti.run.server import Ask
 from nfsmulti.stories import CellSpec, OwnPool
 
@@ -128,7 +128,7 @@ class OnPool:
         self._paths = split_pool(text)
         self._mounts = [path for path in self._paths if path.startswith("/")]
         self._urls = [path for path in self._paths if not path.startswith("/")]
-        self._mount = CellMount()
+        self._mounted = CellMounts()
         self.enter: Sequence[str] = ()
         self.ask: Ask | None = server.by_command(server_command) if server_command else None
 
@@ -136,7 +136,7 @@ class OnPool:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._mount.end()
+        self._mounted.end()
 
     @property
     def offers(self) -> OwnPool:
@@ -155,11 +155,12 @@ class OnPool:
         return ",".join(asked(path, spec) for path in paths[: spec.paths])
 
     def mounts(self, spec: CellSpec) -> list[str]:
-        """Give the first of its kernel mounts, or one that is made for the cell."""
+        """Give the first of its kernel mounts, or those of its URLs that are made for the cell."""
         if spec.mount_options:
-            url = self._urls[0]
-            options = mount_ports(url, spec.mount_options)
-            return [self._mount.make(mount_source(url), options)]
+            return self._mounted.make([
+                (mount_source(url), mount_ports(url, spec.mount_options))
+                for url in self._urls[: spec.paths]
+            ])  # fmt: skip
         return self._mounts[: spec.paths]
 
     def prepare(self, files: Mapping[str, int]) -> None:

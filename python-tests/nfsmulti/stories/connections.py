@@ -17,6 +17,7 @@ import itertools
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 
 from nfsmulti.lab.config import LabConfig
 from nfsmulti.lab.limits import Limits
@@ -144,12 +145,21 @@ def _cells_of(
         options = {**cell.options, "nconnect": number, "spread": "roundrobin"}
         found.append(dataclasses.replace(cell, query=query, paths=paths, options=options))
         if choice.mounts:
-            factors = {**cell.factors, "transport": f"{proto}-mount"}
-            mount = _mount_options(proto, version, number)
-            found.append(
-                dataclasses.replace(cell, client="mount", factors=factors, mount_options=mount)
+            mounted = dataclasses.replace(
+                cell,
+                factors={**cell.factors, "transport": f"{proto}-mount"},
+                mount_options=_mount_options(proto, version, number),
             )
+            found.append(_on_mounts(mounted, paths))
     return found
+
+
+def _on_mounts(cell: CellSpec, paths: int) -> CellSpec:
+    """Give a cell of kernel mounts. Over several, it is the engine that spreads each job's I/O."""
+    if paths == 1:
+        return dataclasses.replace(cell, client="mount")
+    options = {**cell.options, "spread": "roundrobin"}
+    return dataclasses.replace(cell, client="mounts", paths=paths, options=options)
 
 
 def _mount_options(proto: str, version: str, nconnect: int) -> str:
@@ -230,8 +240,10 @@ def tell(summary: Summary) -> Story:
         reading=[
             scaling.RULE,
             "MB/s are 10^6 bytes per second. nconnect is the number of connections that each job"
-            " has on each path; a kernel mount has as many for all jobs together. I/Os under way"
-            " are the same at each number: 64 by job.",
+            " has on each path; a kernel mount has as many for all jobs together. Of a pool of"
+            " several URLs each is mounted, and this engine spreads each job's I/O over the mounts;"
+            " on one mount fio's libaio does it. I/Os under way are the same at each number: 64 by"
+            " job.",
             "CPU per operation is that of the whole machine: the kernel's, and that of a server"
             " or of other programs on it, too. That of fio's jobs leaves out what the kernel does"
             " for a mount elsewhere.",
@@ -517,22 +529,31 @@ def _lines(summary: Summary, curves: list[Curve]) -> Section:
         pool for curve in here if (pool := _given(curve.cells[curve.counts[0]][0]).get("pool"))
     ]
     pool = pools[0] if pools and summary.place.get("kind") == "pool" else _SERVER
-    given.update({"pool": pool} if "pool" in given else {"directory": _MOUNT})
+    urls, folders = pool.split(","), [_MOUNT]
+    if "pool" in given:
+        given["pool"] = pool
+    elif given.get("ioengine", "").startswith("external:"):  # over several mounts
+        folders = [f"{_MOUNT}/{number}" for number in range(1, len(urls) + 1)]
+        given |= {"pool": ",".join(folders), "filename": PurePath(given["filename"]).name}
+    else:
+        given["directory"] = _MOUNT
     job = [f"{name}={value}" for name, value in given.items() if name not in _OURS]
-    path = pool.split(",")[0]
-    where = shlex.quote(mount_source(path))
-    mount = f"mount -t nfs -o {mount_ports(path, ','.join(options))} {where} {_MOUNT}"
+    mounts = [
+        f"mount -t nfs -o {mount_ports(url, ','.join(options))}"
+        f" {shlex.quote(mount_source(url))} {folder}"
+        for url, folder in zip(urls, folders, strict=False)  # one folder: of the first alone
+    ]
     words = (
         f"Of {_name(best, curves)} at nconnect={at}, which none exceeds by much: options for a"
         " kernel mount, which has 16 connections at most"
     )
     if summary.place.get("hosts"):
         file = f"`{best.cells[at][0].folder}/host1.fio`"
-        return Section("Lines to paste", [f"{words}. The job for fio is {file}."], lines=[mount])
+        return Section("Lines to paste", [f"{words}. The job for fio is {file}."], lines=mounts)
     return Section(
         "Lines to paste",
         [f"{words}, and a job for fio."],
-        lines=[mount, "", "[connections]", *job],
+        lines=[*mounts, "", "[connections]", *job],
     )
 
 

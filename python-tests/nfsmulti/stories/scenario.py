@@ -28,7 +28,7 @@ class CellSpec:
     where there is none. `options` are fio's and the engine's, for all of them and on top of what
     the jobfile says; None takes one away. A pool has the place's first `paths` paths, each with
     the arguments in `query`, which win over the path's own; `mounts` names a group of the place's
-    mounts, or `mount_options` are nfs(5)'s for a mount of the first path that is the cell's alone.
+    mounts, or `mount_options` are nfs(5)'s for mounts of these paths that are the cell's alone.
     `files` must be there, with so many bytes, before fio starts. `seconds` are what fio is expected
     to take. `over_time` and `latency_over_time` ask for bandwidth and for readers' latency second
     by second.
