@@ -12,6 +12,8 @@ import made_runs
 import pytest
 from report_helpers import report_of
 
+from nfsmulti.run.plan import crossed
+from nfsmulti.stories import Scale
 from nfsmulti.stories.sweep import SWEEP
 from nfsmulti.summary import Factor, Summary
 
@@ -147,6 +149,20 @@ def test_nconnect_and_version_are_in_the_model_its_plots_and_the_lines() -> None
     assert "vers=3,proto=tcp,rsize=131072,wsize=131072,async,hard,nconnect=1 " in lines
     assert re.search(r"-o vers=4\.1,proto=tcp,\S+,nconnect=4 SERVER:/EXPORT /mnt", lines)
     assert "--nconnect=4 --nfsvers=4.1 JOBFILE" in lines
+
+
+def test_a_quick_sweep_has_the_interactions_of_a_further_factor_in_its_model() -> None:
+    made = made_runs.Maker("sweep", 1)
+    for spec in crossed(SWEEP.cells(Scale(True)), {"nconnect": (1, 4)}):
+        gain = 1.5 if (spec.factors["nconnect"], spec.factors["sync"]) == (4, "async") else 1
+        side = str(spec.factors["direction"])
+        rates = {"read": 0.0, "write": 0.0, side: 80e6 * gain}
+        made.add(spec.factors, read=rates["read"], write=rates["write"])
+    text = report_of(made.summary())
+    assert "For reads what matters here is sync, nconnect and sync with nconnect." in text
+    assert re.search(r"tell apart from all others are \S+ with nconnect, ", text)
+    assert re.search(r"interactions-read\.png", text)
+    assert "| sync x mount |" not in text  # the same, in half of all runs, as buffer x transfer
 
 
 def test_setting_of_the_server_is_no_option_of_fio() -> None:

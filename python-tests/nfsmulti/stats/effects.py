@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Which factors of a factorial experiment matter: analysis of variance, and what levels differ by.
 
-The model is ordinary least squares on all factors, with their two-way interactions where the runs
-are enough to tell them apart. Level means are averaged over the levels of all other factors (least
-squares means), so that runs that are missing favour nobody. Probabilities are corrected where
-several tests are made at once.
+The model is ordinary least squares on all factors, with those two-way interactions that the runs
+tell apart from all others: of a fraction of a factorial these are a few, or none. Level means are
+averaged over the levels of all other factors (least squares means), so that runs that are missing
+favour nobody. Probabilities are corrected where several tests are made at once.
 """
 
 from __future__ import annotations
@@ -91,19 +91,22 @@ class Model:
         table = runs.rename(columns={**self._columns, response: "response"})
         self._result, self.interactions = self._fit(table)
 
-    def _fit(self, table: pd.DataFrame) -> tuple[Any, bool]:
+    def _fit(self, table: pd.DataFrame) -> tuple[Any, list[tuple[str, str]]]:
+        """Fit the factors with the interactions that can be told, or alone; gives these as well."""
         import numpy as np
         import statsmodels.formula.api as smf  # takes two seconds to load
 
-        terms = [f"C({column})" for column in self._columns.values()]
+        terms = {f"C({column})": name for name, column in self._columns.items()}
         if not terms:
             raise ValueError("no factor has two levels")
-        for power in (2, 1):
-            model = smf.ols(f"response ~ ({' + '.join(terms)}) ** {power}", table)
+        told = _told_apart(smf.ols(f"response ~ ({' + '.join(terms)}) ** 2", table))
+        for pairs in (told, []):
+            model = smf.ols(f"response ~ {' + '.join([*terms, *pairs])}", table)
             parameters = model.exog.shape[1]
             enough = len(model.endog) - parameters >= _FEWEST_FREEDOM
             if enough and np.linalg.matrix_rank(model.exog) == parameters:
-                return model.fit(), power == 2 and len(terms) > 1
+                named = [tuple(terms[part] for part in pair.split(":")) for pair in pairs]
+                return model.fit(), [(one, other) for one, other in named]
         raise ValueError("too few runs to tell the factors apart")
 
     @property
@@ -171,6 +174,21 @@ class Model:
         variance = float(row @ np.asarray(self._result.cov_params()) @ row)
         value = float(row @ np.asarray(self._result.params))
         return Estimate(value, math.sqrt(max(variance, 0.0)), float(self._result.df_resid))
+
+
+def _told_apart(model: Any) -> list[str]:
+    """Name the interactions of a model, as "one:other", that no other terms can stand for."""
+    import numpy as np
+
+    rank = np.linalg.matrix_rank
+    whole = rank(model.exog)
+    places = model.data.model_spec.term_name_slices
+    return [
+        term
+        for term, place in places.items()
+        if ":" in term
+        and whole - rank(np.delete(model.exog, place, axis=1)) == place.stop - place.start
+    ]
 
 
 def holm(probabilities: Sequence[float]) -> list[float]:

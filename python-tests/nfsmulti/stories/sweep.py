@@ -249,7 +249,8 @@ def tell(summary: Summary) -> Story:
             " MB/s of 10^6 bytes, the mean of n runs; Buffer Size is rsize and wsize.",
             "The model is least squares on the logarithm of the speed, so effects are ratios."
             " Partial η² is the part of the variance that a factor accounts for, when all others"
-            " are taken off. Two-way interactions are in it where the runs are enough.",
+            " are taken off. Two-way interactions are in it where the runs tell them"
+            " apart from all others.",
             "A factor is said to matter where p, by Holm's correction, is below 0.05 and its best"
             " level is 2 % or more above its worst; to matter little where two one-sided tests"
             " (TOST) put each of its levels within 2 % of every other, p below 0.05. All else is"
@@ -305,6 +306,9 @@ def _effects_section(direction: Direction) -> Section:
     words = []
     if not model.interactions:
         words.append("The runs are too few, or one factor is alone: no interactions in the model.")
+    elif len(model.interactions) < math.comb(len(direction.levels), 2):
+        told = texts.several([" with ".join(pair) for pair in model.interactions])
+        words.append(f"The interactions that these runs tell apart from all others are {told}.")
     plots: list[Plot] = [_main_effects(direction)]
     pairs = _interactions(direction)
     return Section(
@@ -363,11 +367,11 @@ def _main_effects(direction: Direction) -> Plot:
 
 
 def _interactions(direction: Direction) -> Plot | None:
-    """Draw the mean speed of each pair of factors; None where the model has no interactions."""
+    """Draw the mean speed of each pair of factors whose interaction is in the model, if any."""
     model = direction.model
     if model is None or not model.interactions:
         return None
-    pairs = list(itertools.combinations(direction.levels, 2))
+    pairs = model.interactions
     rows = [min(_PANELS_A_ROW, len(pairs) - start) for start in range(0, len(pairs), _PANELS_A_ROW)]
     figure, panels = charts.panels(f"Interactions, {direction.name}s", rows, 1.25 * _PANEL_WIDTH)
     for axes, (one, other) in zip(panels, pairs, strict=True):

@@ -86,7 +86,9 @@ def section(directions: Sequence[Direction], of_server: str = "") -> Section:
     else:
         words.append("No setting is shown to be better than the default.")
         highest = [_margin(one, measured[one.name], default[one.name]) for one in judged]
-        if all(margin.alike < _SIGNIFICANT for margin in highest):
+        if measured == default:
+            words.append("By the model it is the fastest of all.")
+        elif all(margin.alike < _SIGNIFICANT for margin in highest):
             words.append(
                 f"The default does as well: the best are shown to be within {100 * ALIKE:g} % of it"
                 " (two one-sided tests, p below 0.05)."
