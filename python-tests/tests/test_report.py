@@ -532,6 +532,32 @@ def test_cells_that_differ_in_another_factor_are_no_repeats() -> None:
     assert "(plots/scaling-pool-nconnect-4.png)" in text
 
 
+def test_a_further_factor_is_told_by_its_ratio_paired_by_repeat() -> None:
+    made = made_runs.Maker("dd")
+    for threads, gain in ((16, 2.0), (8, 1.0), (4, 1.0)):
+        for streams in (1, 5):
+            factors = {"client": "pool", "direction": "write", "streams": streams}
+            made.add({**factors, "threads": threads}, write=100e6 * gain * streams)
+    # Each repeat is twice as fast as the one before: that hides nothing between its cells.
+    drifting = [
+        dataclasses.replace(
+            cell, write=dataclasses.replace(side, bytes_per_s=side.bytes_per_s * 2**cell.repeat)
+        )
+        for cell in made.cells
+        if (side := cell.write) and (cell.factors, cell.repeat) != (made.cells[-1].factors, 3)
+    ]
+    text = report_of(dataclasses.replace(made.summary(), cells=drifting))
+    assert re.search(
+        r"threads 16 moves (2\.0|1\.9)\d \(\S+ to \S+\) times as much as threads 4\.",
+        text,
+    )
+    assert "threads 8 moves" in text
+    part = text[text.index("## Against threads 4") :]
+    row = r"\| threads 16 \| client pool, direction write, streams 5 \| (2\.0|1\.9)\d \|"
+    assert re.search(row, part)  # two pairs give no interval
+    assert re.search(r"\| threads 16 \| all cells together \| (2\.0|1\.9)\d \(", part)
+
+
 def test_hosts_are_shown_each_and_in_sum() -> None:
     made = made_runs.Maker("dd", repeats=2)
     made.add({"client": "pool", "direction": "write", "streams": 2}, write=300e6, jobs=2)

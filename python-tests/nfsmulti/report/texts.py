@@ -6,7 +6,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from nfsmulti.stats.sample import Sample
+from nfsmulti.stats.ratio import Ratio
+from nfsmulti.stats.sample import FEWEST, Sample
 
 MISSING = "\N{EN DASH}"
 
@@ -45,6 +46,13 @@ def p_value(p: float | None) -> str:
     if p is None or math.isnan(p):
         return MISSING
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def inconclusive(ratio: Ratio) -> str:
+    """Say behind a ratio why it tells no difference; "" where it does."""
+    if ratio.low is None:
+        return f" (inconclusive: an interval takes {FEWEST} repeats)"
+    return " (inconclusive: the interval spans 1)" if ratio.spans_one else ""
 
 
 def several(words: Sequence[str]) -> str:

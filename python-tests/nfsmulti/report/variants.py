@@ -11,6 +11,7 @@ import dataclasses
 import re
 from collections.abc import Sequence
 
+from nfsmulti.report import between, cells
 from nfsmulti.report.story import Beside, Finding, Report, Section, Story
 from nfsmulti.summary import Cell, Factor, Summary
 
@@ -36,17 +37,26 @@ def findings(report: Report, summary: Summary) -> list[Finding]:
 
 
 def tell(report: Report, summary: Summary) -> Story:
-    """Tell the story, once for each combination of further factors; one cell must be done."""
-    told = [
-        (levels, report.tell(part)) for levels, part in parts(report.factors, summary) if part.done
-    ]
+    """Tell the story, once for each combination of further factors; one cell must be done.
+
+    What they are worth follows, where there are several.
+    """
+    done = [(levels, part) for levels, part in parts(report.factors, summary) if part.done]
+    told = [(levels, report.tell(part)) for levels, part in done]
+    against = between.section(
+        report.factors or (), [(_text(levels), part.done) for levels, part in done]
+    )
     return Story(
         answer=[
             f"{_text(levels)}: {words}" if levels else words
             for levels, story in told
             for words in story.answer
+        ]
+        + list(against.words if against else ()),
+        sections=[
+            *([dataclasses.replace(against, words=())] if against else []),
+            *(one for levels, story in told for one in _sections(story.sections, levels)),
         ],
-        sections=[one for levels, story in told for one in _sections(story.sections, levels)],
         reading=told[0][1].reading,
         ending=[one for levels, story in told for one in _sections(story.ending, levels)],
     )
@@ -63,8 +73,12 @@ def parts(known: Sequence[str] | None, summary: Summary) -> list[tuple[Levels, S
     for cell in summary.cells:
         further = {name: cell.factors[name] for name in cell.factors if name not in known}
         found.setdefault(tuple(further.items()), []).append(cell)
-    split = [(levels, dataclasses.replace(summary, cells=cells)) for levels, cells in found.items()]
-    return sorted(split, key=lambda part: _text(part[0])) or [((), summary)]
+    split = [(levels, dataclasses.replace(summary, cells=those)) for levels, those in found.items()]
+    known_values = {
+        name: cells.levels(summary.cells, name) for levels in found for name, _ in levels
+    }
+    split.sort(key=lambda part: [known_values[name].index(value) for name, value in part[0]])
+    return split or [((), summary)]
 
 
 def _sections(sections: Sequence[Section], levels: Levels) -> list[Section]:

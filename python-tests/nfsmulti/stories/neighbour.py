@@ -255,15 +255,9 @@ def _times(ratios: Iterable[tuple[_Level, Ratio | None]], what: str) -> str:
     """Name the ratios, each under its level; "" where there are none."""
     found = [(level, ratio) for level, ratio in ratios if ratio]
     return "; ".join(
-        f"{ratio.text} times{'' if number else what}{level.under}{_inconclusive(ratio)}"
+        f"{ratio.text} times{'' if number else what}{level.under}{texts.inconclusive(ratio)}"
         for number, (level, ratio) in enumerate(found)
     )
-
-
-def _inconclusive(ratio: Ratio) -> str:
-    if ratio.low is None:
-        return f" (inconclusive: an interval takes {FEWEST} repeats)"
-    return " (inconclusive: the interval spans 1)" if ratio.spans_one else ""
 
 
 def _readers_table(levels: Sequence[_Level]) -> Table:
