@@ -6,6 +6,6 @@ from pathlib import Path
 
 def write(folder: Path) -> None:
     """Write report.md, report.html and plots/ beside a run's summary.json. Raises HarnessError."""
-    from nfsmulti.report import pages  # its libraries take a second to load
+    from nfsmulti.report import pages  # which needs the stories, and these need this package
 
     pages.write(folder)

@@ -9,6 +9,8 @@ from typing import Annotated
 import typer
 
 from nfsmulti.paths import RESULTS, shown
+from nfsmulti.report import pages
+from nfsmulti.report import published as overview
 
 
 def report(
@@ -30,9 +32,6 @@ def report(
     """
     if not folders and not published:
         raise typer.BadParameter("name the folder of a run, or --published")
-    from nfsmulti.report import pages  # its libraries take a second to load
-    from nfsmulti.report import published as overview
-
     for folder in folders or []:
         pages.write(folder)
         print(shown((folder / pages.HTML).resolve()))
