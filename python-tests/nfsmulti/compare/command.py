@@ -13,7 +13,7 @@ from rich.console import Console
 
 from nfsmulti.compare import runs
 from nfsmulti.compare.runs import Figure, Pair
-from nfsmulti.compare.verdict import TOGETHER, Exit, Verdict, by_tests, by_tolerance, together
+from nfsmulti.compare.verdict import TOGETHER, Conclusion, Exit, by_tests, by_tolerance, together
 from nfsmulti.errors import HarnessError
 from nfsmulti.stats.ratio import Ratio
 from nfsmulti.summary import Summary
@@ -106,12 +106,12 @@ def _refuse(*lines: str) -> None:
     raise typer.Exit(Exit.NOT_COMPARABLE)
 
 
-def _with_lost(verdict: Verdict, lost: list[str]) -> Verdict:
+def _with_lost(verdict: Conclusion, lost: list[str]) -> Conclusion:
     """Make it worse where cells were lost."""
     if not lost:
         return verdict
     before = verdict.lines if verdict.exit is Exit.WORSE else []
-    return Verdict(Exit.WORSE, [*before, *(f"worse: {line}" for line in lost)])
+    return Conclusion(Exit.WORSE, [*before, *(f"worse: {line}" for line in lost)])
 
 
 def _table(found: Sequence[Pair]) -> rich.table.Table:

@@ -43,7 +43,7 @@ class Tested:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Conclusion:
     """The end of a comparison: how it exits, and why in lines."""
 
     exit: Exit
@@ -75,11 +75,11 @@ def trials(found: Sequence[Pair], judged: Sequence[Figure]) -> list[Tested]:
     ]
 
 
-def by_tests(found: Sequence[Pair], judged: Sequence[Figure], threshold: float) -> Verdict:
+def by_tests(found: Sequence[Pair], judged: Sequence[Figure], threshold: float) -> Conclusion:
     """Judge by intervals. Where no cell has one, the runs are not comparable."""
     all_tests = trials(found, judged)
     if not any(one.p is not None for one in all_tests):
-        return Verdict(
+        return Conclusion(
             Exit.NOT_COMPARABLE,
             [
                 "no interval can be given, because no cell was run twice or more on both sides:"
@@ -92,7 +92,7 @@ def by_tests(found: Sequence[Pair], judged: Sequence[Figure], threshold: float) 
         if one.beyond_chance() and one.figure.worse(one.ratio.value, threshold)
     ]
     if worse:
-        return Verdict(Exit.WORSE, [_worse_line(one) for one in worse])
+        return Conclusion(Exit.WORSE, [_worse_line(one) for one in worse])
     better = [
         one
         for one in all_tests
@@ -104,7 +104,7 @@ def by_tests(found: Sequence[Pair], judged: Sequence[Figure], threshold: float) 
     number = sum(one.p is not None for one in all_tests)
     beyond = f"nothing is significantly worse by more than {100 * threshold:g} %"
     hidden = [_hidden_line(one) for one in all_tests if _could_hide(one, threshold)]
-    return Verdict(Exit.PASSED, [*hidden, f"{said}: {beyond}, in {number} tests"])
+    return Conclusion(Exit.PASSED, [*hidden, f"{said}: {beyond}, in {number} tests"])
 
 
 def _could_hide(one: Tested, threshold: float) -> bool:
@@ -117,13 +117,13 @@ def _hidden_line(one: Tested) -> str:
     return f"note: {one.figure} {one.ratio.text} is too wide to exclude more: repeat more often"
 
 
-def by_tolerance(found: Sequence[Pair], judged: Sequence[Figure], tolerance: float) -> Verdict:
+def by_tolerance(found: Sequence[Pair], judged: Sequence[Figure], tolerance: float) -> Conclusion:
     """Judge by the ratios alone: nothing may be worse by more than the tolerance."""
     worse = [one for one in trials(found, judged) if one.figure.worse(one.ratio.value, tolerance)]
     if worse:
-        return Verdict(Exit.WORSE, [_worse_line(one) for one in worse])
+        return Conclusion(Exit.WORSE, [_worse_line(one) for one in worse])
     line = f"equal or better: nothing is worse by more than {100 * tolerance:g} %, without a test"
-    return Verdict(Exit.PASSED, [line])
+    return Conclusion(Exit.PASSED, [line])
 
 
 def _worse_line(one: Tested) -> str:
