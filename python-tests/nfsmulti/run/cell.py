@@ -117,7 +117,7 @@ def _in_time(cell: Cell, spec: CellSpec, folder: Path) -> Cell:
     windows = figures.windows(folder, window_ms(spec))
     return dataclasses.replace(
         cell,
-        over_time=figures.over_time(folder) if spec.over_time else [],
+        over_time=figures.over_time(windows) if spec.over_time else [],
         read_over_time=figures.read_over_time(folder),
         settled=settled(windows) if windows else None,
     )

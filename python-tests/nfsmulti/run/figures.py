@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from nfsmulti.stats.settled import Window
 from nfsmulti.summary import Figures, JobRow
 
 BANDWIDTH_LOG, LATENCY_LOG = "bw", "latency"
+_NEARLY = 0.05  # s that a last window may lack of a second
 _US = 1000.0  # fio's latencies are ns
 
 
@@ -53,25 +55,11 @@ def path_shares(stats: list[ConnectionStats]) -> tuple[dict[str, float], float |
     return parts, jain(parts.values()) if any(parts.values()) else None
 
 
-def over_time(folder: Path) -> list[float]:
-    """Give bytes per second of all jobs, for each second, out of fio's bandwidth logs if any.
-
-    A line is "ms, KiB/s, direction, block size, …", one for each second, direction and job.
-    """
-    seconds: Counter[int] = Counter()
-    for log in folder.glob(f"{BANDWIDTH_LOG}_bw.*.log"):
-        lines = [line.split(", ") for line in log.read_text().splitlines()]
-        for direction in {line[2] for line in lines}:
-            mine = [(int(at), int(rate)) for at, rate, way, *_ in lines if way == direction]
-            for second, (_, rate) in zip(_windows([at for at, _ in mine]), mine, strict=True):
-                seconds[second] += rate << 10
-    return [float(seconds[second]) for second in range(max(seconds, default=-1) + 1)]
-
-
 def windows(folder: Path, nominal_ms: int) -> list[Window]:
     """Give the windows of all jobs and directions out of fio's bandwidth logs, if any.
 
-    Where nothing was moved fio leaves a window out; the next one then is of its nominal length.
+    A line is "ms, KiB/s, direction, block size, …", one for each window, direction and job.
+    Where nothing was moved fio leaves a window out; the next one is then of its nominal length.
     """
     found = []
     for log in folder.glob(f"{BANDWIDTH_LOG}_bw.*.log"):
@@ -83,6 +71,15 @@ def windows(folder: Path, nominal_ms: int) -> list[Window]:
             found.append(Window(begin / 1000, end / 1000, float(int(rate) << 10)))
             ends[way] = end
     return found
+
+
+def over_time(found: Sequence[Window]) -> list[float]:
+    """Give bytes per second of all jobs and directions, for each whole second."""
+    end = max((window.end for window in found), default=0.0)
+    return [
+        math.fsum(window.bytes(second, second + 1) for window in found)
+        for second in range(int(end + _NEARLY))
+    ]
 
 
 def read_over_time(folder: Path) -> dict[str, list[float | None]]:

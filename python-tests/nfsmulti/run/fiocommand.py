@@ -65,12 +65,10 @@ def command(spec: CellSpec, place: Serving, engine: Engine, folder: Path) -> lis
 
 
 def window_ms(spec: CellSpec) -> int:
-    """Give the windows of a cell's bandwidth log: eight of them or more, or seconds if asked for.
+    """Give the windows of a cell's bandwidth log, of which it then has eight or more.
 
     fio writes them off the path of I/Os, from counters.
     """
-    if spec.over_time:
-        return 1000
     return max(1, round(min(_WINDOW_SECONDS, spec.seconds / 8) * 1000))
 
 
