@@ -25,15 +25,25 @@ def report(
             help="Make results/README.md: all published figures beside the reference runs.",
         ),
     ] = False,
+    picture: Annotated[
+        bool,
+        typer.Option(
+            "--picture", help="Draw README's pictures, docs/*.svg, out of the reference runs."
+        ),
+    ] = False,
 ) -> None:
     """Make the reports of runs again: report.md, report.html and plots/, out of summary.json.
 
     The page needs nothing but itself: it can be mailed, and opens without a network.
     """
-    if not folders and not published:
-        raise typer.BadParameter("name the folder of a run, or --published")
+    if not (folders or published or picture):
+        raise typer.BadParameter("name the folder of a run, or --published or --picture")
     for folder in folders or []:
         pages.write(folder)
         print(shown((folder / pages.HTML).resolve()))
     if published:
         print(shown(overview.write(RESULTS)))
+    if picture:
+        from nfsmulti.report import picture as drawn
+
+        print(*map(shown, drawn.write()), sep="\n")
