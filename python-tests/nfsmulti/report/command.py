@@ -31,13 +31,19 @@ def report(
             "--picture", help="Draw README's pictures, docs/*.svg, out of the reference runs."
         ),
     ] = False,
+    options: Annotated[
+        bool,
+        typer.Option(
+            "--options", help="Bring docs/options.md and nfsmulti(7) in step with the engine."
+        ),
+    ] = False,
 ) -> None:
     """Make the reports of runs again: report.md, report.html and plots/, out of summary.json.
 
     The page needs nothing but itself: it can be mailed, and opens without a network.
     """
-    if not (folders or published or picture):
-        raise typer.BadParameter("name the folder of a run, or --published or --picture")
+    if not (folders or published or picture or options):
+        raise typer.BadParameter("name the folder of a run, --published, --picture or --options")
     for folder in folders or []:
         pages.write(folder)
         print(shown((folder / pages.HTML).resolve()))
@@ -47,3 +53,7 @@ def report(
         from nfsmulti.report import picture as drawn
 
         print(*map(shown, drawn.write()), sep="\n")
+    if options:
+        from nfsmulti import optionpages
+
+        print(*map(shown, optionpages.write()), sep="\n")
