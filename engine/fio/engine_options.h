@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* engine_options.h - the engine's options as fio stores them. README.md and nfsmulti(7) explain
- * them. */
+/* engine_options.h - the engine's options as fio stores them. docs/options.md and nfsmulti(7)
+ * explain them. */
 #ifndef NFSMULTI_ENGINE_OPTIONS_H
 #define NFSMULTI_ENGINE_OPTIONS_H
 

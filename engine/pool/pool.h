@@ -2,7 +2,7 @@
 /*
  * pool.h - what a pool is, and how its text is read.
  *
- * A pool is a list of paths to the same files. Its grammar is in README.md and nfsmulti(7):
+ * A pool is a list of paths to the same files. Its grammar is in docs/pools.md and nfsmulti(7):
  *
  *	pool  := path { "," path } | name
  *	path  := "/" absolute directory                               (a kernel mount)

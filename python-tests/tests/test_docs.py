@@ -3,14 +3,144 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import messages
+import pytest
+import typer.main
 
 from nfsmulti import optionpages
-from nfsmulti.paths import ROOT
+from nfsmulti.__main__ import app
+from nfsmulti.fiorun import Engine
+from nfsmulti.paths import PYTHON_TESTS, ROOT
+from nfsmulti.processes import run
 from nfsmulti.report import picture
 
 DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+_README_LINES = 120
+_SECONDS = 20.0
+
+# A block of code and its kind; what has none is commands.
+_BLOCK = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+
+_pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+
+
+def test_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= _README_LINES
+
+
+# --- links ---
+
+
+def _prose(page: Path) -> str:
+    """Give a page without its blocks of code."""
+    return _BLOCK.sub("", page.read_text())
+
+
+def _anchors(page: Path) -> set[str]:
+    """Give what its headings can be linked to by, as GitHub and MkDocs make it of them."""
+    headings = re.findall(r"^#+ (.+)$", _prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@_pages
+def test_links_resolve(page: Path) -> None:
+    text = re.sub(r"`[^`\n]*`", "", _prose(page))
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if target.startswith("https://"):
+            continue
+        name, _, anchor = target.partition("#")
+        file = (page.parent / name).resolve() if name else page
+        assert file.exists(), target
+        assert not anchor or anchor in _anchors(file), target
+
+
+# --- commands ---
+
+_JOB_PAGE = DOCS / "quickstart.md"
+# What a test cannot run: it changes the machine, needs a server, or is another tool's.
+_NOT_TRIED = {"apt-get", "cmake", "echo", "export", "git", "mkdocs", "modprobe", "mount", "pip"}
+_NOT_TRIED |= {"rdma", "ssh", "vserver"}
+
+
+def _commands(page: Path) -> Iterator[list[str]]:
+    """Give the commands in a page's blocks and sentences, as words, without comments."""
+    for line in re.findall(r"`((?:\./nfsmulti|fio -)[^`\n]*)`", _prose(page)):
+        yield shlex.split(line)
+    for kind, block in _BLOCK.findall(page.read_text()):
+        for line in block.replace("\\\n", " ").splitlines() if not kind else ():
+            if words := shlex.split(line, comments=True):
+                yield words
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give a folder in which the paths of the pages' commands exist."""
+    folder = tmp_path_factory.mktemp("commands")
+    for name in ("build", "results/dd/TIME", "results/dd/LATER"):
+        (folder / name).mkdir(parents=True)
+    (folder / "FILE.c").touch()
+    (folder / "build/libnfsmulti.so").symlink_to(Engine.built().library)
+    (folder / "jobfiles").symlink_to(ROOT / "jobfiles")
+    (job,) = [text for kind, text in _BLOCK.findall(_JOB_PAGE.read_text()) if kind == "ini"]
+    (folder / "job.fio").write_text(job.replace("/usr/local/lib/fio/", "./build/"))
+    return folder
+
+
+@_pages
+def test_commands_parse(page: Path, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(work)
+    for words in _commands(page):
+        if words[0] == "fio":
+            _check_fio(words, work)
+        elif words[0] == "./nfsmulti":
+            _check_harness(words[1:], work)
+        elif words[0].startswith("./build/"):
+            assert (Engine.built().library.parent / words[0].removeprefix("./build/")).exists()
+        else:
+            assert words[0] in _NOT_TRIED, shlex.join(words)
+
+
+def _check_fio(words: list[str], work: Path) -> None:
+    """Let fio parse a command, with the engine; a client's names job files that it would send."""
+    if words == ["fio", "--server"]:
+        return
+    if words[1].startswith("--enghelp="):
+        assert run(words, timeout=_SECONDS, cwd=work).status == 0
+        return
+    words = [word for word in words if not word.startswith("--client=")]
+    words = list(dict.fromkeys(words))
+    done = run([*words, "--parse-only"], timeout=_SECONDS, cwd=work)
+    assert done.status == 0, done.stderr + done.stdout
+
+
+def _check_harness(words: list[str], work: Path) -> None:
+    """Parse a command of the harness, and the fio that it may run."""
+    if words[0] in ("build", "--help"):  # the front end's; build's options are cmake's
+        return
+    inner = words[words.index("--") + 1 :] if "--" in words else []
+    command: Any = typer.main.get_command(app)
+    context = command.make_context("./nfsmulti", list(words), resilient_parsing=True)
+    rest = list(words)
+    while hasattr(command, "commands"):
+        command = command.get_command(context, rest[0])
+        assert command, shlex.join(words)
+        rest = rest[1:]
+        if not rest or rest == ["--help"]:  # a command that is only named
+            return
+    command.make_context(words[0], rest)
+    if inner[:1] == ["fio"]:
+        _check_fio(inner, work)
+
+
+# --- what is generated ---
 
 
 def test_pictures_show_the_reference_runs(tmp_path: Path) -> None:
@@ -32,3 +162,57 @@ def test_options_are_the_engines(tmp_path: Path) -> None:
 def test_manual_names_every_job_file() -> None:
     manual = optionpages.MANUAL.read_text()
     assert [job.stem for job in ROOT.glob("jobfiles/*.fio") if job.stem not in manual] == []
+
+
+# --- figures ---
+
+
+def test_figures_are_of_the_reference_runs() -> None:
+    """A reference run that came later: bring the pages' ratios up to date."""
+    reports = "".join(map(Path.read_text, ROOT.glob("results/reference/*/report.md")))
+    interval = re.compile(r"\d+\.\d+ \(\d+\.\d+ to \d+\.\d+\)")
+    quoted = {ratio for page in PAGES for ratio in interval.findall(page.read_text())}
+    assert quoted
+    assert sorted(ratio for ratio in quoted if ratio not in reports) == []
+
+
+def test_readme_gives_the_range_of_cpu_per_operation() -> None:
+    ratios = [ratio.value for _, ratio in picture.cost_ratios()]
+    text = (ROOT / "README.md").read_text()
+    assert len(ratios) == 10
+    assert f"| {min(ratios):.2f} to {max(ratios):.2f} | 1 |" in text
+    assert f"{100 * min(ratios):.0f} to {100 * max(ratios):.0f} %" in text
+
+
+# --- messages ---
+
+_PAGE = DOCS / "troubleshooting.md"
+# Words of the engine that are no message: of its option table, its traces and statistics, of the
+# programs beside it, and what only a programmer meets.
+_NO_MESSAGES = re.compile(
+    r"Usage: |trace: |\{?\"|nfsmulti |nfsmulti-rdma: |… connection… on|… … … … |"
+    r"nfsmulti: no connection has failed|each call fits into one Send|"
+    r"…: column …| \(tenths of a second\)|…: port …: …"
+)
+_FEWEST_BLANKS = 3  # in what counts as a message
+
+
+def _listed() -> list[str]:
+    """Give the messages of the page: code in the first column of its tables."""
+    rows = re.findall(r"^\| (`.*?`) \| ", _PAGE.read_text(), re.MULTILINE)
+    return [message for row in rows for message in re.findall(r"`([^`]+)`", row)]
+
+
+def test_listed_messages_are_in_the_sources() -> None:
+    printed = [*messages.engine(ROOT / "engine"), *messages.harness(PYTHON_TESTS / "nfsmulti")]
+    printed.append(messages.front_end(ROOT / "nfsmulti"))
+    assert [said for said in _listed() if not any(said in text for text in printed)] == []
+
+
+def test_the_engines_messages_are_listed() -> None:
+    """A new message of the engine: give it a row in docs/troubleshooting.md."""
+    options = set(messages.engine_file(ROOT / "engine/fio/engine_options.c"))
+    found = {text for text in messages.engine(ROOT / "engine") if text.count(" ") >= _FEWEST_BLANKS}
+    found = {text for text in found - options if not _NO_MESSAGES.match(text)}
+    listed = _listed()
+    assert [text for text in sorted(found) if not any(said in text for said in listed)] == []

@@ -76,8 +76,8 @@ def test_every_key_is_there_with_its_type(place: Place) -> None:
 
 
 def test_documents_name_every_key() -> None:
-    """README.md tells what is in the file; where it is missing, so are its promises."""
-    text = (ROOT / "README.md").read_text()
+    """docs/reports.md tells what is in the file."""
+    text = (ROOT / "docs/reports.md").read_text()
     assert [key for key in (*_TEXTS, *_NUMBERS, *_TIMES) if f"`{key}`" not in text] == []
 
 

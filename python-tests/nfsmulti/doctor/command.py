@@ -53,6 +53,6 @@ def _look(pool: str | None) -> Iterator[Finding]:
             trouble = error
     yield from machine.look(rdma_wanted=any(path.rdma for path in paths))
     if trouble:
-        yield fail(f"--pool: {trouble.what}", trouble.remedy or "see the pool grammar in README.md")
+        yield fail(f"--pool: {trouble.what}", trouble.remedy or "docs/pools.md has the grammar")
     yield from server.look(paths)
     yield from machine.capacity(path.address for path in paths if path.address)

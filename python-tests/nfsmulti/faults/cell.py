@@ -24,7 +24,7 @@ Words = tuple[str, ...]
 
 
 class Mode(StrEnum):
-    """What the job has been promised (nfs(5); README, Options)."""
+    """What the job has been promised (nfs(5); docs/promises.md)."""
 
     HARD = "hard"
     SOFT = "soft"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The table: each cell of the fault matrix with what must come of it.
 
-What is promised stands in README, "What it promises", and nfs(5). Modes and works that a row leaves
+What is promised stands in docs/promises.md and nfs(5). Modes and works that a row leaves
 out do not apply to its fault.
 """
 

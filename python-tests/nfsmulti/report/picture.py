@@ -12,7 +12,7 @@ import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import RESULTS, ROOT
@@ -43,7 +43,7 @@ def write(folder: Path = DOCS) -> list[Path]:
     _draw_pool(axes, run, limits["link"], limits["cap"])
     title = "CPU per operation, fio's nfs engine = 100 %\n(NFSv3, TCP, one connection; d: iodepth)"
     cost, (axes,) = charts.panels(title, [1], _WIDTH)
-    _draw_cost(axes, _ratios(json.loads(_COST.read_text())["cases"]))
+    _draw_cost(axes, cost_ratios())
     return [_save(pool, folder / "pool.svg"), _save(cost, folder / "cost.svg")]
 
 
@@ -90,10 +90,10 @@ def _draw_cost(axes: Axes, ratios: Sequence[tuple[str, Ratio]]) -> None:
     axes.set_xlabel("%, with 95 % intervals; less is better")
 
 
-def _ratios(cases: Sequence[dict[str, Any]]) -> list[tuple[str, Ratio]]:
+def cost_ratios() -> list[tuple[str, Ratio]]:
     """Give our CPU per operation over fio's nfs engine's, of each case on one connection."""
     found = []
-    for case in cases:
+    for case in json.loads(_COST.read_text())["cases"]:
         name, runs = case["case"], case["runs"]
         words = name.split()
         if _PEER in runs and len(words) == 3:  # a fourth word says how many connections

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The words of the sources: what the engine, the harness and the front end may print.
+
+What changes in a message, a printf conversion or a part of an f-string, is written as "…".
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+_LITERAL = r'"(?:[^"\\\n]|\\.)*"'
+_TEXT = re.compile(rf"{_LITERAL}(?:\s*(?:PRI[a-zA-Z0-9]+\s*)?{_LITERAL})*")
+_NO_TEXT = re.compile(r"/\*.*?\*/|^#include[^\n]*", re.DOTALL | re.MULTILINE)
+_CONVERSION = re.compile(r"%%|%[-+ #0-9.*]*(?:hh|h|ll|l|z|j)?[a-zA-Z]")
+_SHELL = re.compile(r"\$\{[^}]*\}|\$\w+")
+
+
+def engine(folder: Path) -> Iterator[str]:
+    """Give the strings of C files, adjacent literals as one."""
+    for file in sorted(folder.rglob("*.[ch]")):
+        yield from engine_file(file)
+
+
+def engine_file(file: Path) -> Iterator[str]:
+    """Give those of one file."""
+    code = re.sub(
+        r"/\*.*?\*/|^#include[^\n]*", "", file.read_text(), flags=re.DOTALL | re.MULTILINE
+    )
+    for literal in _TEXT.finditer(code):
+        parts = re.findall(rf"{_LITERAL}|PRI[a-zA-Z0-9]+", literal[0])
+        text = "".join(part[1:-1] if part[0] == '"' else "u" for part in parts)
+        yield _CONVERSION.sub("…", text.replace('\\"', '"'))
+
+
+def harness(folder: Path) -> Iterator[str]:
+    """Give the strings of Python files."""
+    for file in sorted(folder.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.JoinedStr):
+                yield "".join(
+                    str(part.value) if isinstance(part, ast.Constant) else "…"
+                    for part in node.values
+                )
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.value
+
+
+def front_end(file: Path) -> str:
+    """Give the shell script's text."""
+    return _SHELL.sub("…", file.read_text())
