@@ -62,6 +62,11 @@ def test_links_resolve(page: Path) -> None:
         assert not anchor or anchor in _anchors(file), target
 
 
+def test_every_page_is_in_the_site() -> None:
+    named = set(re.findall(r"(\w[\w-]*\.md)", (ROOT / "mkdocs.yml").read_text()))
+    assert named == {page.name for page in DOCS.glob("*.md")}
+
+
 # --- commands ---
 
 _JOB_PAGE = DOCS / "quickstart.md"
