@@ -62,6 +62,12 @@ def test_links_resolve(page: Path) -> None:
         assert not anchor or anchor in _anchors(file), target
 
 
+def test_architecture_names_files_that_there_are() -> None:
+    named = re.findall(r"`(\w+/[\w-]+\.[ch])`", (DOCS / "architecture.md").read_text())
+    assert named
+    assert [file for file in named if not (ROOT / "engine" / file).exists()] == []
+
+
 def test_every_page_is_in_the_site() -> None:
     named = set(re.findall(r"(\w[\w-]*\.md)", (ROOT / "mkdocs.yml").read_text()))
     assert named == {page.name for page in DOCS.glob("*.md")}
