@@ -134,7 +134,7 @@ def _check_fio(words: list[str], work: Path) -> None:
 
 def _check_harness(words: list[str], work: Path) -> None:
     """Parse a command of the harness, and the fio that it may run."""
-    if words[0] in ("build", "--help"):  # the front end's; build's options are cmake's
+    if words[0] in ("build", "package", "--help"):  # the front end's; options are cmake's
         return
     inner = words[words.index("--") + 1 :] if "--" in words else []
     command: Any = typer.main.get_command(app)
