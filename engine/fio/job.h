@@ -75,11 +75,11 @@ struct replay {
 	enum { REPLAY_NONE, REPLAY_DRAIN, REPLAY_WRITE, REPLAY_COMMIT } stage;
 	struct request request; /* its WRITEs, its COMMITs, or those that make room */
 	uint64_t oldest, next;	/* extents: between them are the WRITEs under way */
-	uint32_t rounds;	/* times that everything has been written again … */
-	uint32_t unexplained; /* … the latest of them for nothing, though no connection was lost */
-	uint64_t reconnects;  /* of all connections, when the round began */
-	const char *label;    /* the path that messages name */
-	int broken;	      /* why it was given up: no more is written; 0: it was not */
+	uint32_t rounds;	/* times that everything has been written again */
+	uint32_t unexplained;	/* the latest of them: data was lost, and no connection */
+	uint64_t reconnects;	/* of all connections, when the round began */
+	const char *label;	/* the path that messages name */
+	int broken;		/* why it was given up: no more is written; 0: it was not */
 };
 
 struct job {

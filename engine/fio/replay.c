@@ -10,9 +10,10 @@
 #include "util.h"
 
 enum {
-	/* Rounds in a row: then the server is thought never to tell the same verifier twice. */
+	/* In a row: then the server is thought never to tell the same verifier twice. */
 	UNEXPLAINED_MAX = 3,
-	WINDOW = 16, /* extents that are written again at once */
+	ROUNDS_MAX = 16, /* in all: a server that restarts each time does not get further either */
+	WINDOW = 16,	 /* extents that are written again at once */
 };
 
 static struct path *path_of(const struct job *job, const struct hold_extent *extent)
@@ -137,7 +138,7 @@ static bool try_again(struct job *job)
 	struct replay *replay = &job->replay;
 
 	replay->unexplained = reconnects(job) == replay->reconnects ? replay->unexplained + 1 : 0;
-	if (replay->unexplained == UNEXPLAINED_MAX)
+	if (replay->unexplained == UNEXPLAINED_MAX || replay->rounds == ROUNDS_MAX)
 		return false;
 	begin_writes(job);
 	return true;
@@ -159,10 +160,9 @@ static void conclude(struct job *job)
 			say("%s: all of it is durable now", replay->label);
 		end(job);
 	} else if (!try_again(job)) {
-		say("%s: the write verifier changed each of the last %u times that data was "
-		    "written "
-		    "again, though no connection was lost: no more is written",
-		    replay->label, replay->unexplained);
+		say("%s: the write verifier changed each of %u times that data was written again: "
+		    "no more is written",
+		    replay->label, replay->rounds);
 		give_up(job, EIO);
 	}
 }

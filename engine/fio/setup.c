@@ -84,7 +84,7 @@ static void tell_ignored(const struct pool *pool)
 
 	pool_ignored(pool, words);
 	if (*words)
-		say("pool: %s: ignored: libnfs's, and without meaning here", words);
+		say("pool: ignored arguments of libnfs that mean nothing here: %s", words);
 }
 
 /* The paths for this job: those at hand, or new ones. Called with the lock held. */

@@ -52,7 +52,7 @@ struct nfs4_request {
 struct nfs4_file {
 	struct nfs4_handle handle;
 	struct nfs4_stateid stateid;
-	struct nfs4_template calls[IO_COMMIT + 1]; /* by enum io_op, with these two */
+	struct nfs4_template calls[IO_COMMIT + 1]; /* by enum io_op, made from these two */
 	enum nfs4_access access;
 	const struct nfs4_path *path;
 	bool stateless;	    /* not opened: a special stateid serves */
@@ -142,7 +142,7 @@ int nfs4_path_check_trunking(struct nfs4_path *path);
 /* Frees the state of `path`, whose connections are closed. */
 void nfs4_path_free(struct path *path);
 
-/* `file` has a handle, and what it was opened with or, of zeros, needs no OPEN. */
+/* Sets the stateid, of zeros with open=none, and encodes the calls; the rest of `file` is set. */
 void nfs4_client_file_opened(struct nfs4_file *file, const struct nfs4_stateid *stateid);
 
 /* Before `file` is freed: an OPEN of it may be under way. */

@@ -43,15 +43,18 @@ def write(page: Path = PAGE, manual: Path = MANUAL) -> list[Path]:
 
 def of_engine() -> list[Option]:
     """Ask fio for the engine's options, without those that are gone."""
-    library = Engine.built().library
-    listed = _ask(f"./{library.name}", library.parent)
-    names = re.findall(r"^(\w+) +:", listed, re.MULTILINE)
-    found = [_read(name, _ask(f"./{library.name},{name}", library.parent)) for name in names]
+    engine = Engine.built()
+    names = re.findall(r"^(\w+) +:", _ask(engine), re.MULTILINE)
+    if not names:
+        raise HarnessError(f"fio shows no options of {engine.library}: rebuild it for this fio")
+    found = [_read(name, _ask(engine, f",{name}")) for name in names]
     return [option for option in found if option]
 
 
-def _ask(what: str, cwd: Path) -> str:
-    return run(["fio", f"--enghelp={what}"], timeout=_SECONDS, cwd=cwd).stdout
+def _ask(engine: Engine, option: str = "") -> str:
+    library = engine.library
+    argv = ["fio", f"--enghelp=./{library.name}{option}"]
+    return run(argv, timeout=_SECONDS, cwd=library.parent, env=dict(engine.env)).check().stdout
 
 
 def _read(name: str, said: str) -> Option | None:

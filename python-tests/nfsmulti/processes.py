@@ -34,6 +34,8 @@ PACKAGES = {
     "busybox": "busybox-static",
     "cmake": "cmake",
     "chromium": "chromium",
+    "dpkg-shlibdeps": "dpkg-dev",
+    "file": "file",
     "clang": "clang",
     "cpio": "cpio",
     "depmod": "kmod",

@@ -26,9 +26,7 @@ def engine(folder: Path) -> Iterator[str]:
 
 def engine_file(file: Path) -> Iterator[str]:
     """Give those of one file."""
-    code = re.sub(
-        r"/\*.*?\*/|^#include[^\n]*", "", file.read_text(), flags=re.DOTALL | re.MULTILINE
-    )
+    code = _NO_TEXT.sub("", file.read_text())
     for literal in _TEXT.finditer(code):
         parts = re.findall(rf"{_LITERAL}|PRI[a-zA-Z0-9]+", literal[0])
         text = "".join(part[1:-1] if part[0] == '"' else "u" for part in parts)

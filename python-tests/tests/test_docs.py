@@ -78,7 +78,7 @@ def test_every_page_is_in_the_site() -> None:
 _JOB_PAGE = DOCS / "quickstart.md"
 # What a test cannot run: it changes the machine, needs a server, or is another tool's.
 _NOT_TRIED = {"apt-get", "cmake", "echo", "export", "git", "mkdocs", "modprobe", "mount", "pip"}
-_NOT_TRIED |= {"rdma", "ssh", "vserver"}
+_NOT_TRIED |= {"python3", "rdma", "ssh", "vserver"}
 
 
 def _commands(page: Path) -> Iterator[list[str]]:
@@ -113,6 +113,8 @@ def test_commands_parse(page: Path, work: Path, monkeypatch: pytest.MonkeyPatch)
             _check_fio(words, work)
         elif words[0] == "./nfsmulti":
             _check_harness(words[1:], work)
+        elif words[0].startswith("build/docs/"):
+            assert Path(words[0]).name in _NOT_TRIED
         elif words[0].startswith("./build/"):
             assert (Engine.built().library.parent / words[0].removeprefix("./build/")).exists()
         else:
@@ -185,6 +187,12 @@ def test_figures_are_of_the_reference_runs() -> None:
     quoted = {ratio for page in PAGES for ratio in interval.findall(page.read_text())}
     assert quoted
     assert sorted(ratio for ratio in quoted if ratio not in reports) == []
+
+
+def test_the_verdict_quoted_is_the_reference_runs() -> None:
+    (quote,) = re.findall(r"(?:^> .*\n)+", (DOCS / "scenarios.md").read_text(), re.MULTILINE)
+    report = (ROOT / "results/reference/connections/report.md").read_text()
+    assert " ".join(quote.replace("> ", " ").split()) in " ".join(report.split())
 
 
 def test_readme_gives_the_range_of_cpu_per_operation() -> None:

@@ -55,11 +55,15 @@ def _rewritten(result: FioResult) -> int:
     return sum(line.rewritten_bytes for line in result.stats)
 
 
-def _restarts(call: Call) -> Answer | None:
-    """Restart at each COMMIT, which is then sent again and answered; five times."""
-    if call.procedure is Nfs.COMMIT and call.nth in range(1, 10, 2):
-        return Answer(do=ScriptedServer.restart)
-    return None
+def _restarts(times: int) -> Hook:
+    """Restart at each COMMIT, which is then sent again and answered; so many times."""
+
+    def hook(call: Call) -> Answer | None:
+        if call.procedure is Nfs.COMMIT and call.nth in range(1, 2 * times, 2):
+            return Answer(do=ScriptedServer.restart)
+        return None
+
+    return hook
 
 
 # --- what is lost once ---
@@ -97,7 +101,7 @@ _REPAIRS = {
         64 * KIB,
     ),
     "three times": Repair(on(Nfs.COMMIT, _FORGETS, first=3), 192 * KIB),
-    "five times, with the connection": Repair(_restarts, 5 * 64 * KIB, {"end_fsync": 1}),
+    "five times, with the connection": Repair(_restarts(5), 5 * 64 * KIB, {"end_fsync": 1}),
 }
 
 repairs = fixture_of_runs(
@@ -142,30 +146,30 @@ def test_every_file_is_replayed(client: Client, server: ScriptedServer) -> None:
 
 # --- what is lost each time ---
 
-_STUBBORN: dict[str, tuple[Hook, Options, int]] = {
-    "a new verifier on every COMMIT": (on(Nfs.COMMIT, _FORGETS), {}, 3 * 64 * KIB),
-    "a new verifier in every reply": (verifiers_at_random, {"iodepth": 1}, 3 * 8 * KIB),
-    "a full hold each time": (on(Nfs.COMMIT, _FORGETS), {"hold_writes": "32k"}, 3 * 32 * KIB),
+# What the server does, and how many bytes are written again in each of how many rounds.
+_STUBBORN: dict[str, tuple[Hook, Options, int, int]] = {
+    "a new verifier on every COMMIT": (on(Nfs.COMMIT, _FORGETS), {}, 64 * KIB, 3),
+    "a new verifier in every reply": (verifiers_at_random, {"iodepth": 1}, 8 * KIB, 3),
+    "a full hold each time": (on(Nfs.COMMIT, _FORGETS), {"hold_writes": "32k"}, 32 * KIB, 3),
+    "a restart each time": (_restarts(99), {"end_fsync": 1}, 64 * KIB, 16),
 }
 
 stubborn = fixture_of_runs(
-    {name: Case(hook, {**_HOLD, **options}) for name, (hook, options, _) in _STUBBORN.items()}
+    {name: Case(hook, {**_HOLD, **options}) for name, (hook, options, *_) in _STUBBORN.items()}
 )
 
 
 @pytest.mark.parametrize("name", _STUBBORN)
-def test_a_server_that_forgets_each_time_is_given_up_after_three_rounds(
-    stubborn: Outcomes, name: str
-) -> None:
+def test_a_server_that_forgets_each_time_is_given_up(stubborn: Outcomes, name: str) -> None:
     running, result = stubborn[name].server, stubborn[name].result
     failed(result, error=errno.EIO)
-    _, _, again = _STUBBORN[name]
-    assert _rewritten(result) == again
+    _, _, again, rounds = _STUBBORN[name]
+    assert _rewritten(result) == rounds * again
     lines = said(result)
-    given_up = [line for line in lines if "changed each of the last 3 times" in line]
+    given_up = [line for line in lines if f"changed each of {rounds} times" in line]
     assert len(given_up) == 1
     (lost,) = (line for line in lines if "may be lost" in line)
-    assert f'127.0.0.1:{running.nfs_port}:/export: {again // 3} bytes of "f"' in lost
+    assert f'127.0.0.1:{running.nfs_port}:/export: {again} bytes of "f"' in lost
 
 
 # --- what cannot be written again ---
