@@ -13,7 +13,7 @@ from run_helpers import Silent, made_record, own_cells
 
 from nfsmulti.fiorun import Engine
 from nfsmulti.run import runner
-from nfsmulti.run.figures import windows
+from nfsmulti.run.figures import over_time, windows
 from nfsmulti.run.length import lengthened, may_double
 from nfsmulti.run.place import OnPool
 from nfsmulti.run.plan import PlannedCell
@@ -37,23 +37,22 @@ def _series(*rates: float) -> list[Window]:
         ((20, 60, 100, 100), False),  # a ramp
         ((20, 60, *[100] * 14), False),
         ((20, 60, *[100] * 30), True),  # which fades
-        ((100, 100, 100, 0), False),  # a stall
         ((100, 100, 100), False),  # too short to tell
         ((), False),
     ],
 )
 def test_a_rate_has_settled_where_its_halves_agree(rates: Sequence[float], expected: bool) -> None:
-    assert settled(_series(*rates)) is expected
+    assert settled(_series(*rates), len(rates)) is expected
 
 
 def test_windows_of_several_jobs_are_added_up() -> None:
     jobs = [Window(0, 2, 10), Window(2, 4, 30), *_series(30, 30, 10, 10)]
-    assert halves(jobs) == (80, 80)
-    assert settled(jobs)
+    assert halves(jobs, 4) == (80, 80)
+    assert settled(jobs, 4)
 
 
 def test_a_window_over_the_middle_counts_on_both_sides() -> None:
-    assert halves([Window(0, 3, 10), Window(3, 4, 40)]) == (20, 50)
+    assert halves([Window(0, 3, 10), Window(3, 4, 40)], 4) == (20, 50)
 
 
 def test_a_window_that_fio_leaves_out_moved_nothing(tmp_path: Path) -> None:
@@ -63,6 +62,16 @@ def test_a_window_that_fio_leaves_out_moved_nothing(tmp_path: Path) -> None:
         Window(0.25, 0.51, 8192),
         Window(2.26, 2.51, 8192),
     ]
+
+
+def test_a_stall_at_the_end_has_not_settled(tmp_path: Path) -> None:
+    """Of it fio writes nothing down: the run's own time tells."""
+    lines = "".join(f"{second}000, 8, 0, 0, 0\n" for second in range(1, 6))
+    (tmp_path / "bw_bw.1.log").write_text(lines)
+    found = windows(tmp_path, 1000)
+    assert settled(found, 5)
+    assert not settled(found, 10)
+    assert over_time(found, 7) == [8192.0] * 5 + [0.0] * 2
 
 
 def _waiting(folder: Path, seconds: float, repeats: int = 2, cells: int = 3) -> Record:
@@ -135,34 +144,78 @@ def test_a_cell_that_does_not_settle_is_named(
     assert [seconds for _, seconds in ran] == [1, 2, 4, 4]
     text = report_of(dataclasses.replace(Summary.load(record.folder), most_times=MOST_TIMES))
     name = "client pool, direction write, streams 1"
-    assert f"| run | lengthened | {name}: 4 times |" in text
-    assert f"| run | did not settle | {name} |" in text
+    assert f"| run | lengthened | 1 of 1: {name}: 4 times |" in text
+    assert f"| run | did not settle | 1 of 1: {name} |" in text
+
+
+def test_a_longer_try_that_fails_leaves_the_shorter_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = _waiting(tmp_path / "run", 1, cells=1)
+    left = record.folder / waiting_cell(record.plan.cells[0]).folder / "fio.json"
+
+    def made(planned: PlannedCell, *_: object) -> Cell:
+        cell = waiting_cell(planned)
+        left.parent.mkdir(parents=True, exist_ok=True)
+        left.write_text(f"{planned.spec.seconds}")
+        if planned.spec.seconds > 1:
+            return dataclasses.replace(cell, status="failed", why="no room")
+        return dataclasses.replace(cell, status="done", settled=False)
+
+    monkeypatch.setattr(runner, "run_cell", made)
+    monkeypatch.setattr(runner, "warm_ups", lambda _: [])
+    runner.run_in_place(record, "pool", lambda: OnPool("/tmp"), Engine(Path("none")), Silent())
+    assert [(cell.status, cell.times, cell.settled) for cell in record.cells] == [
+        ("done", 1, False)
+    ] * 2
+    assert left.read_text() == "1"
+
+
+def test_cells_that_are_compared_by_a_further_factor_run_equally_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = _waiting(tmp_path / "run", 1, repeats=1, cells=1)
+    one = record.plan.cells[0]
+    cells = [
+        dataclasses.replace(
+            one,
+            id=f"{one.id}-nconnect{count}",
+            spec=dataclasses.replace(one.spec, factors={**one.spec.factors, "nconnect": count}),
+        )
+        for count in (1, 4)
+    ]
+    plan = dataclasses.replace(record.plan, cells=cells, further=("nconnect",))
+    summary = dataclasses.replace(
+        Summary.load(record.folder), cells=[waiting_cell(cell) for cell in cells]
+    )
+    record = Record(record.folder, plan, summary)
+    assert [seconds for _, seconds in _run(record, monkeypatch, _after_two)] == [1, 2, 2]
+
+
+def _after_two(planned: PlannedCell) -> bool:
+    return planned.spec.seconds >= 2
 
 
 @pytest.mark.parametrize(
-    "lasts", [{"runtime": "1000ms", "time_based": True}, {"size": "2m", "runtime": None}]
+    "lasts", [{"runtime": "500ms", "time_based": True}, {"size": "2m", "runtime": None}]
 )
-def test_real_cells_run_until_their_halves_agree(
-    tmp_path: Path, lasts: dict[str, Factor | None]
+def test_real_cells_go_on_as_long_as_they_are_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lasts: dict[str, Factor | None]
 ) -> None:
+    """What they did says whether they have settled; here it is that twice is long enough."""
     folder = tmp_path / "mount"
     folder.mkdir()
-    spec = own_cells("dd", Scale(True, 1))[0]
-    # Half a second of writing, half a second of nothing, and so on.
-    options: dict[str, Factor | None] = {
-        "numjobs": 1,
-        "rate": "4m",
-        "thinktime": "500ms",
-        "thinktime_blocks": 256,
-        "rate_ignore_thinktime": 1,
-        **lasts,
-    }
+    spec = own_cells("dd", Scale(True, 0.5))[0]
+    options: dict[str, Factor | None] = {"numjobs": 1, "rate": "4m", **lasts}
     record = made_record(tmp_path / "run", "dd", [dataclasses.replace(spec, options=options)], 2)
     plan = dataclasses.replace(record.plan, most_times=MOST_TIMES)
     record = Record(record.folder, plan, Summary.load(record.folder))
+    said = iter([False, False, True, True])  # the first of the warm-up
+    monkeypatch.setattr("nfsmulti.run.cell.settled", lambda *_: next(said))
     runner.run_in_place(record, "pool", lambda: OnPool(str(folder)), Engine.built(), Silent())
     one, two = record.cells
     assert one.settled, one.why
-    assert one.times == two.times > 1
-    assert one.write
-    assert one.write.bytes > 1.5 * (2 << 20)  # what one second writes
+    assert one.times == two.times == 2
+    if "size" in lasts:
+        assert one.write
+        assert one.write.bytes == 2 * (2 << 20)

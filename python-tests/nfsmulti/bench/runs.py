@@ -79,10 +79,11 @@ def _kill_jobs(process: Process, *, traced: bool = False) -> None:
 def _children(parent: psutil.Process) -> list[psutil.Process]:
     """Give the running children of a process."""
     found = []
-    for child in parent.children():
-        with contextlib.suppress(psutil.NoSuchProcess):
-            if child.status() != psutil.STATUS_ZOMBIE:
-                found.append(child)
+    with contextlib.suppress(psutil.NoSuchProcess):  # the parent has ended
+        for child in parent.children():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if child.status() != psutil.STATUS_ZOMBIE:
+                    found.append(child)
     return found
 
 
@@ -308,7 +309,8 @@ def _private(contender: Contender, target: str, folder: Path, enter: Sequence[st
         while time.monotonic() < deadline and process.running:
             if jobs := _jobs_of(process):
                 time.sleep(_SETTLED_SECONDS)
-                # What it has for itself and has written to.
-                return sum(mapping.private_dirty for mapping in jobs[0].memory_maps())
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    # What it has for itself and has written to.
+                    return sum(mapping.private_dirty for mapping in jobs[0].memory_maps())
             time.sleep(0.02)
     raise HarnessError(f"{contender.name}: no job ran whose memory could be measured")

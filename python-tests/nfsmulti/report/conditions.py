@@ -24,6 +24,8 @@ KERNEL_LAB = (
     " between them (MTU and link are the guest's own), and a server in memory (tmpfs)."
 )
 
+_NAMED = 6  # cells of a kind; the rest is counted
+
 
 def table(summary: Summary, environment: Mapping[str, Any]) -> Table:
     """List place and environment, one line each; a run without environment.json says so."""
@@ -52,9 +54,17 @@ def _lengths(summary: Summary) -> list[list[str]]:
     unsettled = [name for name, cell in first.items() if cell.settled is False]
     return [
         ["length of cells", settled.RULE],
-        ["lengthened", "; ".join(lengthened) or "none"],
-        ["did not settle", "; ".join(unsettled) or "none"],
+        ["lengthened", _few(lengthened, len(first))],
+        ["did not settle", _few(unsettled, len(first))],
     ]
+
+
+def _few(names: list[str], total: int) -> str:
+    """Count names, and give the first of them."""
+    if not names:
+        return "none"
+    more = f"; and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{len(names)} of {total}: {'; '.join(names[:_NAMED])}{more}"
 
 
 def load(folder: Path) -> dict[str, Any]:

@@ -35,7 +35,8 @@ _LIMITS = "capped"  # the half of the connections scenario where each connection
 def write(folder: Path = DOCS) -> list[Path]:
     """Draw both. Raises HarnessError where a reference run lacks what they show."""
     run = Summary.load(_POOL)
-    limits = run.place["fitted"][_LIMITS]
+    if not (limits := run.place.get("fitted", {}).get(_LIMITS)):
+        raise HarnessError(f"{_POOL}: no cells with a cap on each connection")
     title = (
         f"Throughput, times one connection\n(64k reads; cap of each: {rate_text(limits['cap'])})"
     )

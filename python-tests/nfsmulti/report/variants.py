@@ -74,11 +74,16 @@ def parts(known: Sequence[str] | None, summary: Summary) -> list[tuple[Levels, S
         further = {name: cell.factors[name] for name in cell.factors if name not in known}
         found.setdefault(tuple(further.items()), []).append(cell)
     split = [(levels, dataclasses.replace(summary, cells=those)) for levels, those in found.items()]
-    known_values = {
-        name: cells.levels(summary.cells, name) for levels in found for name, _ in levels
-    }
+    known_values = {name: _values(summary, name) for levels in found for name, _ in levels}
     split.sort(key=lambda part: [known_values[name].index(value) for name, value in part[0]])
     return split or [((), summary)]
+
+
+def _values(summary: Summary, factor: str) -> list[Factor]:
+    """Give a factor's values as the user gave them, where that is known."""
+    setting = summary.place.get("setting", {})
+    given = {**summary.place.get("factors", {}), setting.get("name"): setting.get("values")}
+    return given.get(factor) or cells.levels(summary.cells, factor)
 
 
 def _sections(sections: Sequence[Section], levels: Levels) -> list[Section]:

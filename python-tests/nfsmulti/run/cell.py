@@ -66,8 +66,8 @@ def run_cell(
         if place.remote:
             place.remote.check_complete(result)
         cell = measured(cell, result, busy)
-        cell = _in_time(cell, planned.spec, work)
         assert result.report is not None
+        cell = _in_time(cell, planned.spec, work, result.report, place.remote is None)
         told = server.figures(cpu.window(work, result.report))
         cell = dataclasses.replace(cell, server=told, server_why=server.why)
     except (HarnessError, OSError) as error:
@@ -112,15 +112,22 @@ def measured(cell: Cell, result: FioResult, busy: Samples) -> Cell:
         raise HarnessError(f"fio's report is not as it should be: {error!r}") from None
 
 
-def _in_time(cell: Cell, spec: CellSpec, folder: Path) -> Cell:
-    """Fill in how a cell went on, out of fio's logs; there are none of other hosts."""
-    windows = figures.windows(folder, window_ms(spec))
-    return dataclasses.replace(
-        cell,
-        over_time=figures.over_time(windows) if spec.over_time else [],
-        read_over_time=figures.read_over_time(folder),
-        settled=settled(windows) if windows else None,
-    )
+def _in_time(cell: Cell, spec: CellSpec, folder: Path, report: FioReport, here: bool) -> Cell:
+    """Fill in how a cell went on, out of fio's logs, which are those of this host alone.
+
+    Raises HarnessError where these cannot be read.
+    """
+    try:
+        windows = figures.windows(folder, window_ms(spec))
+        end = figures.run_seconds(report)
+        return dataclasses.replace(
+            cell,
+            over_time=figures.over_time(windows, end) if spec.over_time else [],
+            read_over_time=figures.read_over_time(folder),
+            settled=settled(windows, end) if here else None,
+        )
+    except (LookupError, TypeError, ValueError) as error:
+        raise HarnessError(f"fio's logs are not as they should be: {error!r}") from None
 
 
 def trouble(result: FioResult) -> str | None:

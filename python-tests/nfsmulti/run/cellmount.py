@@ -43,14 +43,14 @@ class CellMounts:
         except HarnessError:
             Path(folder).rmdir()
             raise
-        peers = {_address(_options_of(other)) for other in self._folders} - {""}
         self._folders.append(folder)
         found = _options_of(folder)
+        peers = {_address(_options_of(other)) for other in self._folders[:-1]} - {""}
         if _address(found) in peers:
             raise HarnessError(
                 f"{source}: the kernel mounts it over the connections of the path before it, of the"
                 " same server",
-                "name each server once, or try --version 3",
+                "name each address of a server once",
             )
         asked, has = _nconnect(options), _nconnect(found)
         if asked != has:
@@ -61,16 +61,24 @@ class CellMounts:
             )
 
     def end(self) -> None:
-        """Unmount what was mounted last."""
+        """Unmount all, the last one first; what is busy goes when its last user does."""
+        failed: list[HarnessError] = []
         while self._folders:
-            run(["umount", self._folders[-1]], timeout=_SECONDS).check()
-            Path(self._folders.pop()).rmdir()
+            folder = self._folders.pop()
+            try:
+                if run(["umount", folder], timeout=_SECONDS).status:
+                    run(["umount", "--lazy", folder], timeout=_SECONDS).check()
+                Path(folder).rmdir()
+            except HarnessError as error:
+                failed.append(error)
+        if failed:
+            raise failed[0]
 
 
 def _address(options: str) -> str:
-    """Give the address that a mount's connections go to, "" where it is not told."""
-    found = re.search(r"(?<![a-z])addr=([^,]+)", options)
-    return found[1] if found else ""
+    """Give the address and port that a mount's connections go to, "" where they are not told."""
+    found = [re.search(rf"(?<![a-z]){name}=([^,]+)", options) for name in ("addr", "port")]
+    return ":".join(one[1] for one in found if one)
 
 
 def _nconnect(options: str) -> int:

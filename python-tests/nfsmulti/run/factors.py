@@ -15,7 +15,7 @@ from nfsmulti.summary import Factor
 _SECONDS = 20.0
 # What the harness itself gives fio, or what a cell would be another one with.
 _OURS = {"pool", "ioengine", "stats_file", "filename", "filename_format", "directory", "name"}
-_OURS |= {"exec_prerun", "exec_postrun"}
+_OURS |= {"exec_prerun", "exec_postrun", "write_bw_log", "bwavgtime", "log_avg_msec", "loops"}
 
 
 def parse(words: Sequence[str]) -> dict[str, tuple[Factor, ...]]:

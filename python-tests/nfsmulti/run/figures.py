@@ -73,9 +73,13 @@ def windows(folder: Path, nominal_ms: int) -> list[Window]:
     return found
 
 
-def over_time(found: Sequence[Window]) -> list[float]:
-    """Give bytes per second of all jobs and directions, for each whole second."""
-    end = max((window.end for window in found), default=0.0)
+def run_seconds(report: FioReport) -> float:
+    """Give how long the job that took longest did I/O."""
+    return max(float(job["job_runtime"]) for job in report.jobs) / 1000
+
+
+def over_time(found: Sequence[Window], end: float) -> list[float]:
+    """Give bytes per second of all jobs and directions, for each whole second up to `end`."""
     return [
         math.fsum(window.bytes(second, second + 1) for window in found)
         for second in range(int(end + _NEARLY))

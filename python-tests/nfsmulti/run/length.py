@@ -8,12 +8,11 @@ once a second, which is too coarse for a short cell, and without group_reporting
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from nfsmulti.run.plan import Plan, PlannedCell, name_of
-from nfsmulti.stories import CellSpec
 from nfsmulti.stories.scenario import timed
-from nfsmulti.summary import Cell
+from nfsmulti.summary import Cell, Factor
 
 # What all lengthening may add: this part of the run's own time, or so many seconds.
 _SHARE, _SPARE_SECONDS = 0.5, 60.0
@@ -30,24 +29,29 @@ def lengthened(cell: PlannedCell, times: int) -> PlannedCell:
     return dataclasses.replace(cell, spec=longer)
 
 
-def decided(cell: PlannedCell, cells: Sequence[Cell]) -> int | None:
-    """Give how many times as long the other repeats were; None where none of them is done."""
-    done = (one for one in cells if one.status == "done" and one.factors == cell.spec.factors)
+def decided(cell: PlannedCell, plan: Plan, cells: Sequence[Cell]) -> int | None:
+    """Give how many times as long those were that it is compared with; None: none is done."""
+    own = _alike(plan, cell.spec.factors)
+    done = (one for one in cells if one.status == "done" and _alike(plan, one.factors) == own)
     return next((one.times for one in done), None)
 
 
+def _alike(plan: Plan, factors: Mapping[str, Factor]) -> str:
+    """Name the cells that run equally long: repeats of a cell, with whatever further factors."""
+    return name_of({name: value for name, value in factors.items() if name not in plan.further})
+
+
 def may_double(cell: PlannedCell, times: int, plan: Plan, cells: Sequence[Cell]) -> bool:
-    """Tell whether a cell that did not settle in `times` its length may run twice as long."""
+    """Tell whether a cell that did not settle in `times` its length may run twice as long.
+
+    What that adds is counted with those that are to run as long, and with its shorter tries.
+    """
     if 2 * times > plan.most_times:
         return False
-    lengths = {name_of(one.factors): one.times for one in cells if one.status == "done"}
-    lengths[name_of(cell.spec.factors)] = 2 * times
-    specs = {name_of(one.spec.factors): one.spec for one in plan.cells}
-    repeats = max(one.repeat for one in plan.cells)
-    added = sum(_added(specs[name], longer, repeats) for name, longer in lengths.items())
+    lengths = {_alike(plan, one.factors): one.times for one in cells if one.status == "done"}
+    lengths[_alike(plan, cell.spec.factors)] = 2 * times
+    added = 0.0
+    for name, longer in lengths.items():
+        specs = [one.spec for one in plan.cells if _alike(plan, one.spec.factors) == name]
+        added += (longer - 1) * (sum(spec.seconds for spec in specs) + specs[0].seconds)
     return added <= max(_SHARE * sum(one.spec.seconds for one in plan.cells), _SPARE_SECONDS)
-
-
-def _added(spec: CellSpec, times: int, repeats: int) -> float:
-    """Give the seconds that a cell takes beyond its plan: its repeats', and its shorter tries'."""
-    return (times - 1) * spec.seconds * (repeats + 1)

@@ -78,7 +78,8 @@ class Plan:
     `left_out` says in a line each what of the scenario is not run. `cells` are in the order of
     running, which `seed` has chosen. `probes` are what is run in a place, by its name, before its
     limits are set, to fit these to the machine. A cell may be lengthened to `most_times` its length
-    (see length.py).
+    (see length.py); cells that differ in no factor but the `further` ones, which the user has added
+    to compare their values, run equally long.
     """
 
     scenario: str
@@ -95,6 +96,7 @@ class Plan:
     setting: Setting | None = None
     server_command: str = ""
     most_times: int = 1
+    further: tuple[str, ...] = ()
 
     def save(self, folder: Path) -> None:
         """Write it to the folder of the run, whole or not at all."""

@@ -7,7 +7,9 @@ import contextlib
 import dataclasses
 import functools
 import shutil
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from rich.console import Console
 
@@ -86,10 +88,10 @@ def _until_trouble(
     """Run cells, and take them off the list, until there are none or the place serves no more."""
     while waiting:
         cell = waiting.pop(0)
-        watcher.begin(cell)
         try:
             turn(cell)
         except HarnessError as error:
+            watcher.begin(cell)
             watcher.end(record.fail(cell, error.what))
             continue
         done = _settled(record, cell, place, engine, watcher)
@@ -103,18 +105,52 @@ def _settled(
     record: Record, planned: PlannedCell, place: Serving, engine: Engine, watcher: Watcher
 ) -> Cell:
     """Run a cell as long as its other repeats; the first of them that is done decides how long."""
-    known = length.decided(planned, record.cells)
-    times = known or 1
-    while True:
-        longer = length.lengthened(planned, times)
-        done = run_cell(longer, place, engine, record.folder, watcher.tick)
-        done = dataclasses.replace(done, times=times)
-        if known or done.status != "done" or done.settled is not False:
-            return done
-        if not length.may_double(planned, times, record.plan, record.cells):
-            return done
-        times *= 2
+    known = length.decided(planned, record.plan, record.cells)
+    done = _run(record, planned, known or 1, place, engine, watcher)
+    while not known and done.status == "done" and done.settled is False:
+        times = 2 * done.times
+        if not length.may_double(planned, done.times, record.plan, record.cells):
+            break
         watcher.note(f"{planned.id} did not settle: again, {times} times its length")
+        with _kept(record.folder, done) as put_back:
+            longer = _run(record, planned, times, place, engine, watcher)
+            if longer.status != "done":
+                watcher.note(f"{planned.id} failed then ({longer.why}); the shorter run counts")
+                put_back()
+                break
+        done = longer
+    return done
+
+
+def _run(
+    record: Record,
+    planned: PlannedCell,
+    times: int,
+    place: Serving,
+    engine: Engine,
+    watcher: Watcher,
+) -> Cell:
+    longer = length.lengthened(planned, times)
+    watcher.begin(longer)
+    cell = run_cell(longer, place, engine, record.folder, watcher.tick)
+    return dataclasses.replace(cell, times=times)
+
+
+@contextlib.contextmanager
+def _kept(run: Path, cell: Cell) -> Iterator[Callable[[], None]]:
+    """Keep what a cell left while it runs again; gives what puts it back in the place of that."""
+    folder = run / cell.folder
+    with tempfile.TemporaryDirectory(dir=run, prefix=".kept-") as aside:
+        kept = Path(aside) / folder.name
+        if folder.exists():
+            folder.rename(kept)
+
+        def put_back() -> None:
+            shutil.rmtree(folder, ignore_errors=True)
+            if kept.exists():
+                kept.rename(folder)
+
+        yield put_back
 
 
 def _give_up(record: Record, cells: list[PlannedCell], why: str, watcher: Watcher) -> None:

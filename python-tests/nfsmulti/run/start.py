@@ -71,6 +71,7 @@ def begun(results: Path, request: Request, name: str) -> Record:
     block = request.setting.name if request.setting else ""
     cells = ordered(under(specs, request.setting), repeats, seed, block)
     places = {cell.spec.place for cell in cells}
+    lengthens = scenario.lengthens and not request.hosts and not _cell_seconds()
     probes = scenario.probes(Scale(request.quick, _cell_seconds()))
     plan = Plan(
         scenario=name,
@@ -86,13 +87,16 @@ def begun(results: Path, request: Request, name: str) -> Record:
         probes={name: spec for name, spec in probes.items() if name in places},
         setting=request.setting,
         server_command=request.server_command,
-        most_times=1 if request.hosts or _cell_seconds() else MOST_TIMES,
+        most_times=MOST_TIMES if lengthens else 1,
+        further=(*request.factors, *([block] if block else ())),
     )
     at = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     run = results / name / (f"{at}-{request.label}" if request.label else at)
     if run.exists():
         raise HarnessError(f"{run} is there already", "wait a second, or give a --label")
     place = _place(scenario, plan)
+    if request.factors:
+        place["factors"] = {name: list(values) for name, values in request.factors.items()}
     if plan.setting:
         place["setting"] = dataclasses.asdict(plan.setting)
     if plan.server_command:
@@ -141,6 +145,9 @@ def _specs(scenario: Scenario, request: Request) -> tuple[list[CellSpec], list[s
             )
     else:
         specs = scenario.cells(scale)
+    if (of_urls := request.factors.keys() & _OF_URLS) and any(_of_mounts(spec) for spec in specs):
+        left_out.append(f"cells on mounts: {min(of_urls)} is as they were mounted")
+        specs = [spec for spec in specs if not _of_mounts(spec)]
     for option in filter(factors.of_engine, request.factors):
         if any(spec.client == "mount" for spec in specs):
             left_out.append(f"single mounts, which fio's own engines use: {option} is not theirs")
@@ -150,6 +157,11 @@ def _specs(scenario: Scenario, request: Request) -> tuple[list[CellSpec], list[s
             f"{scenario.name}: nothing of it can run here: {'; '.join(left_out)}"
         )
     return crossed(specs, request.factors), left_out
+
+
+def _of_mounts(spec: CellSpec) -> bool:
+    """Tell whether a cell's engine uses kernel mounts alone."""
+    return spec.client == "mounts"
 
 
 def _cell_seconds() -> float | None:

@@ -36,12 +36,11 @@ class Window:
         return self.rate * max(0.0, min(self.end, end) - max(self.begin, begin))
 
 
-def halves(windows: Sequence[Window]) -> tuple[float, float]:
-    """Give what was moved in the two halves of the time up to the last window's end.
+def halves(windows: Sequence[Window], end: float) -> tuple[float, float]:
+    """Give what was moved in the two halves of the time from 0 to `end`, in seconds.
 
     Windows of several jobs may overlap: what they moved is added up.
     """
-    end = max((window.end for window in windows), default=0.0)
     first, second = (
         math.fsum(window.bytes(begin, begin + end / 2) for window in windows)
         for begin in (0.0, end / 2)
@@ -49,12 +48,13 @@ def halves(windows: Sequence[Window]) -> tuple[float, float]:
     return first, second
 
 
-def settled(windows: Sequence[Window]) -> bool:
+def settled(windows: Sequence[Window], end: float) -> bool:
     """Tell whether the halves differ by at most AGREE_PERCENT of their mean.
 
-    Too few windows have not settled: what they were measured over is too short to tell.
+    `end` is that of the run, in seconds: after the last window nothing was moved. Too few windows
+    have not settled: what they were measured over is too short to tell.
     """
     if len({window.end for window in windows}) < FEWEST:
         return False
-    first, second = halves(windows)
+    first, second = halves(windows, end)
     return abs(first - second) <= AGREE_PERCENT / 100 * (first + second) / 2

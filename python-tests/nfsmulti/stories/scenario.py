@@ -118,7 +118,8 @@ class Scenario:
     """A published story. `cells` gives what is run in `places`, `own_cells` what on a user's pool.
 
     `own_cells` also says in a line each what it leaves out. `report` has what a run has to tell.
-    `probes` gives the labs whose limits are fitted to the machine, each with what is run in it
+    `lengthens`: a cell may be lengthened; not where the size of a transfer is a factor. `probes`
+    gives the labs whose limits are fitted to the machine, each with what is run in it
     without limits to see what that carries.
     """
 
@@ -130,6 +131,7 @@ class Scenario:
     report: Report
     repeats: int = 3
     quick_repeats: int = 3  # the fewest that give an interval
+    lengthens: bool = True
     probes: Callable[[Scale], dict[str, CellSpec]] = field(default=lambda _: {})
 
 

@@ -443,5 +443,11 @@ _REPORT = Report(
 )
 
 SWEEP = Scenario(
-    "sweep", "which settings are best for a server", _PLACES, _cells, _own_cells, report=_REPORT
+    "sweep",
+    "which settings are best for a server",
+    _PLACES,
+    _cells,
+    _own_cells,
+    report=_REPORT,
+    lengthens=False,
 )
