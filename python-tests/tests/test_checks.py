@@ -20,7 +20,11 @@ _TOOLS = Path(sys.executable).parent
 _SCRIPTS = [
     "nfsmulti",
     ".ci/run",
-    *(str(path) for folder in ("cmake", "python-tests") for path in (ROOT / folder).rglob("*.sh")),
+    *(
+        str(path)
+        for folder in ("cmake", "packaging", "python-tests")
+        for path in (ROOT / folder).rglob("*.sh")
+    ),
 ]
 
 pytestmark = pytest.mark.timeout(_SECONDS)

@@ -31,12 +31,14 @@ _KERNEL_PACKAGES = "qemu-system-x86 nfs-common nfs-kernel-server"
 class Machine:
     """A machine of which the front end sees what we like: our programs come first on PATH."""
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, path: str | None = None):
         self._folder = folder
+        self.path = path or f"{folder}:{os.environ['PATH']}"
 
     def program(self, name: str, script: str) -> None:
         """Put a shell script in the place of a program."""
         file = self._folder / name
+        file.unlink(missing_ok=True)  # not through a link to the machine's own
         file.write_text(f"#!/bin/sh\n{script}\n")
         file.chmod(0o755)
 
@@ -44,8 +46,7 @@ class Machine:
         self, *arguments: str, env: dict[str, str] | None = None, stderr: Path | None = None
     ) -> Completed:
         """Run ./nfsmulti there; `stderr` is a file for it."""
-        path = f"{self._folder}:{os.environ['PATH']}"
-        variables = {"PATH": path, "NFSMULTI_NO_INSTALL": "0", **(env or {})}
+        variables = {"PATH": self.path, "NFSMULTI_NO_INSTALL": "0", **(env or {})}
         argv = [str(ROOT / "nfsmulti"), *arguments]
         if stderr:
             argv = ["sh", "-c", f'exec "$@" 2>{stderr}', "sh", *argv]
@@ -118,6 +119,52 @@ def test_lab_packages_are_asked_for_by_the_lab(machine: Machine, words: str, pac
     done = machine.run(*words.split())
     assert done.status == 1
     assert done.stderr.endswith(f"--no-install-recommends {packages}\n")
+
+
+@pytest.fixture
+def foreign_machine(tmp_path: Path) -> Machine:
+    """Give a machine without dpkg, fio and two libraries; its programs are on PATH alone."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    lacking = {"apt-get", "dpkg-query", "fio", "ganesha.nfsd", "pkg-config", "strace", "sudo"}
+    for program in Path("/usr/bin").iterdir():
+        if program.name not in lacking:
+            (folder / program.name).symlink_to(program)
+    machine = Machine(folder, path=str(folder))
+    machine.program("pkg-config", "case $2 in libnfs | librdmacm) exit 1 ;; esac")
+    return machine
+
+
+@pytest.mark.parametrize(
+    ("manager", "lines"),
+    [
+        ("dnf", ["  sudo dnf install fio libnfs-devel rdma-core-devel"]),
+        ("zypper", ["  sudo zypper install fio libnfs-devel rdma-core-devel"]),
+        ("pacman", ["  sudo pacman -S fio libnfs rdma-core"]),
+        ("emerge", ["  what brings these packages of Debian: fio libnfs-dev librdmacm-dev"]),
+    ],
+)
+def test_other_systems_are_told_in_their_words(
+    foreign_machine: Machine, manager: str, lines: list[str]
+) -> None:
+    foreign_machine.program(manager, "echo something was installed >&2")
+    foreign_machine.program("gcc", "exit 0")
+    foreign_machine.program("cmake", "exit 0")
+    done = foreign_machine.run("build")
+    first, *others = done.stderr.splitlines()
+    assert first.startswith("nfsmulti: missing packages, needed by ./nfsmulti build to build")
+    assert others == lines
+    assert done.status == 1
+
+
+def test_what_is_in_the_aur_alone_is_told_apart(foreign_machine: Machine) -> None:
+    foreign_machine.program("pacman", "exit 1")
+    script = ["sh", str(ROOT / "packaging/elsewhere.sh"), "strace", "nfs-ganesha", "dpkg-dev"]
+    done = run(script, timeout=60, env={"PATH": foreign_machine.path})
+    assert done.stdout.splitlines() == [
+        "  sudo pacman -S strace",
+        "  and from the AUR, which pacman does not install: nfs-ganesha",
+    ]
 
 
 def test_failed_installation_gives_the_line_to_type(bare_machine: Machine) -> None:
