@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,7 @@ _COMMANDS = (
     "report",
     "compare",
     "fio-releases",
+    "uninstall",
 )
 _LAB_PACKAGES = "nfs-ganesha nfs-ganesha-vfs"
 _MEMORY_LAB_PACKAGES = "nfs-ganesha nfs-ganesha-mem"
@@ -31,13 +34,14 @@ _KERNEL_PACKAGES = "qemu-system-x86 nfs-common nfs-kernel-server"
 class Machine:
     """A machine of which the front end sees what we like: our programs come first on PATH."""
 
-    def __init__(self, folder: Path, path: str | None = None):
-        self._folder = folder
+    def __init__(self, folder: Path, path: str | None = None, root: Path = ROOT):
+        self.folder = folder
+        self._root = root
         self.path = path or f"{folder}:{os.environ['PATH']}"
 
     def program(self, name: str, script: str) -> None:
         """Put a shell script in the place of a program."""
-        file = self._folder / name
+        file = self.folder / name
         file.unlink(missing_ok=True)  # not through a link to the machine's own
         file.write_text(f"#!/bin/sh\n{script}\n")
         file.chmod(0o755)
@@ -47,7 +51,7 @@ class Machine:
     ) -> Completed:
         """Run ./nfsmulti there; `stderr` is a file for it."""
         variables = {"PATH": self.path, "NFSMULTI_NO_INSTALL": "0", **(env or {})}
-        argv = [str(ROOT / "nfsmulti"), *arguments]
+        argv = [str(self._root / "nfsmulti"), *arguments]
         if stderr:
             argv = ["sh", "-c", f'exec "$@" 2>{stderr}', "sh", *argv]
         return run(argv, timeout=240, env=variables)
@@ -263,3 +267,101 @@ def test_no_install_fetches_no_source_of_fio(machine: Machine, tmp_path: Path) -
     assert done.stderr.startswith("fio's headers are not here, and --no-install keeps apt from")
     assert "-DFIO_SOURCE_DIR=DIRECTORY" in done.stderr
     assert not (tmp_path / "called").exists()
+
+
+@pytest.fixture
+def used(tmp_path: Path) -> Path:
+    """Give a copy of the project's folder in which packages were installed and things made."""
+    root = tmp_path / "project"
+    for folder in ("build/venv", "python-tests/nfsmulti/__pycache__", "results/demo"):
+        (root / folder).mkdir(parents=True)
+    shutil.copy(ROOT / "nfsmulti", root)
+    (root / "build/installed-packages").write_text("fio\nlibnfs-dev\n")
+    return root
+
+
+@pytest.fixture
+def used_machine(tmp_path: Path, used: Path) -> Machine:
+    """Give the machine of `used`, whose user is root and whose apt-get writes to apt-called."""
+    (tmp_path / "bin").mkdir()
+    machine = Machine(tmp_path / "bin", path=f"{tmp_path}/bin:{os.environ['PATH']}", root=used)
+    machine.program("apt-get", f'echo "$*" >>{tmp_path}/apt-called')
+    machine.program("id", "echo 0")
+    return machine
+
+
+def test_uninstall_removes_what_was_made_and_names_packages(
+    used_machine: Machine, used: Path, tmp_path: Path
+) -> None:
+    done = used_machine.run("uninstall")
+    assert done.status == 0, done.stderr
+    assert "\nnfsmulti:   sudo apt-get remove --autoremove fio libnfs-dev\n" in done.stderr
+    left = sorted(str(file.relative_to(used)) for file in used.rglob("*"))
+    assert left == ["nfsmulti", "python-tests", "python-tests/nfsmulti", "results", "results/demo"]
+    assert not (tmp_path / "apt-called").exists()
+    again = used_machine.run("uninstall")
+    assert again.status == 1
+    assert again.stderr == "nfsmulti: there is no build/, so nothing to remove\n"
+
+
+def test_uninstall_removes_packages_where_told_to(
+    used_machine: Machine, used: Path, tmp_path: Path
+) -> None:
+    (used / "results/demo").rmdir()
+    assert used_machine.run("uninstall", "--packages").status == 0
+    called = (tmp_path / "apt-called").read_text()
+    assert called == "remove --autoremove --yes fio libnfs-dev\n"
+    assert not (used / "build").exists()
+    assert not (used / "results").exists()
+
+
+def test_packages_stay_with_no_install(used_machine: Machine, tmp_path: Path) -> None:
+    done = used_machine.run("uninstall", "--packages", "--no-install")
+    assert "sudo apt-get remove --autoremove fio libnfs-dev\n" in done.stderr
+    assert not (tmp_path / "apt-called").exists()
+
+
+def test_build_stays_where_apt_fails(used_machine: Machine, used: Path) -> None:
+    used_machine.program("apt-get", "echo E: it is locked; exit 100")
+    done = used_machine.run("uninstall", "--packages")
+    assert done.status == 1
+    assert "E: it is locked\n" in done.stderr
+    assert (used / "build/installed-packages").exists()
+
+
+def test_uninstall_refuses_labs(used_machine: Machine, used: Path) -> None:
+    state = used / "build/lab/ab12/state.json"
+    state.parent.mkdir(parents=True)
+    state.touch()
+    done = used_machine.run("uninstall")
+    assert done.status == 1
+    assert done.stderr == "nfsmulti: the lab ab12 is there: ./nfsmulti lab stop --all first\n"
+    assert state.exists()
+
+
+def test_uninstall_refuses_processes_out_of_build(used_machine: Machine, used: Path) -> None:
+    program = used / "build/nfs-sink"
+    shutil.copy(find("cat"), program)
+    with subprocess.Popen([program], stdin=subprocess.PIPE) as process:
+        done = used_machine.run("uninstall")
+    assert done.status == 1
+    assert done.stderr == (
+        f"nfsmulti: process {process.pid} still runs out of build/: end it first\n"
+    )
+    assert program.exists()
+
+
+def test_uninstall_knows_its_option_alone(used_machine: Machine, used: Path) -> None:
+    done = used_machine.run("uninstall", "--all")
+    assert done.status == 2
+    assert done.stderr.startswith("usage: ./nfsmulti uninstall [--packages]\n")
+    assert (used / "build").exists()
+
+
+def test_what_apt_has_installed_is_written_down(used_machine: Machine, used: Path) -> None:
+    (used / "build/installed-packages").write_text("git\n")
+    used_machine.program("dpkg-query", 'shift 3; for p; do [ $p = fio ] || echo "ii  $p"; done')
+    used_machine.program("sh", f"rm -f {used_machine.folder}/sh")  # what root would run
+    used_machine.program("cmake", "exit 7")
+    used_machine.run("build")
+    assert (used / "build/installed-packages").read_text() == "git\nfio\n"
