@@ -16,6 +16,7 @@ from nfsmulti.faults.command import faults
 from nfsmulti.faults.soak import soak
 from nfsmulti.fioreleases import fio_releases
 from nfsmulti.lab.commands import app as lab_app
+from nfsmulti.paths import COMMAND
 from nfsmulti.processes import end_politely
 from nfsmulti.report.command import report
 from nfsmulti.run.command import run
@@ -48,9 +49,9 @@ def main() -> None:
     """Run one command. Exit status: 0, the command's own, 1 for an error, 2 for bad usage."""
     end_politely()
     try:
-        app(prog_name="./nfsmulti")
+        app(prog_name=COMMAND)
     except HarnessError as error:
-        print(f"nfsmulti: {error}", file=sys.stderr)
+        print(f"nfsmulti: {error}".replace("./nfsmulti", COMMAND), file=sys.stderr)
         sys.exit(1)
 
 

@@ -11,8 +11,11 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON_TESTS = ROOT / "python-tests"
 JOBFILES = ROOT / "jobfiles"
-RESULTS = ROOT / "results"
-BUILD = ROOT / "build"
+# Of a package's files nothing is written: then ./nfsmulti names the folder for what we make.
+_STATE = os.environ.get("NFSMULTI_STATE_DIR")
+COMMAND = "nfsmulti" if _STATE else "./nfsmulti"
+BUILD = Path(_STATE) if _STATE else ROOT / "build"
+RESULTS = Path.cwd() / "results" if _STATE else ROOT / "results"
 LABS = BUILD / "lab"
 
 

@@ -276,6 +276,7 @@ def used(tmp_path: Path) -> Path:
     for folder in ("build/venv", "python-tests/nfsmulti/__pycache__", "results/demo"):
         (root / folder).mkdir(parents=True)
     shutil.copy(ROOT / "nfsmulti", root)
+    (root / "CMakeLists.txt").touch()
     (root / "build/installed-packages").write_text("fio\nlibnfs-dev\n")
     return root
 
@@ -297,7 +298,14 @@ def test_uninstall_removes_what_was_made_and_names_packages(
     assert done.status == 0, done.stderr
     assert "\nnfsmulti:   sudo apt-get remove --autoremove fio libnfs-dev\n" in done.stderr
     left = sorted(str(file.relative_to(used)) for file in used.rglob("*"))
-    assert left == ["nfsmulti", "python-tests", "python-tests/nfsmulti", "results", "results/demo"]
+    assert left == [
+        "CMakeLists.txt",
+        "nfsmulti",
+        "python-tests",
+        "python-tests/nfsmulti",
+        "results",
+        "results/demo",
+    ]
     assert not (tmp_path / "apt-called").exists()
     again = used_machine.run("uninstall")
     assert again.status == 1
@@ -365,3 +373,60 @@ def test_what_apt_has_installed_is_written_down(used_machine: Machine, used: Pat
     used_machine.program("cmake", "exit 7")
     used_machine.run("build")
     assert (used / "build/installed-packages").read_text() == "git\nfio\n"
+
+
+@pytest.fixture
+def installed_machine(tmp_path: Path) -> Machine:
+    """Give a machine with the package's files, called by a link, whose user's cache is `cache`."""
+    root = tmp_path / "share"
+    (root / "python-tests").mkdir(parents=True)
+    (root / "python-tests/requirements-harness.txt").touch()
+    shutil.copy(ROOT / "nfsmulti", root)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/nfsmulti").symlink_to(root / "nfsmulti")
+    machine = Machine(
+        tmp_path / "bin", path=f"{tmp_path}/bin:{os.environ['PATH']}", root=tmp_path / "bin"
+    )
+    machine.program("dpkg-query", 'shift 3; for p; do echo "ii  $p"; done')
+    machine.program("cmake", "echo cmake was run >&2; exit 7")
+    return machine
+
+
+@pytest.mark.parametrize("command", ["test", "build", "package", "fio-releases"])
+def test_what_needs_sources_is_refused_without_them(
+    installed_machine: Machine, command: str
+) -> None:
+    done = installed_machine.run(command)
+    assert done.status == 1
+    assert done.stderr == (
+        f"nfsmulti: {command} needs the project's sources, and this nfsmulti is a package's: "
+        "run it in a clone\n"
+    )
+
+
+def test_an_installed_harness_writes_to_the_users_cache(
+    installed_machine: Machine, tmp_path: Path
+) -> None:
+    """The engine is where the package put it, and nothing is built."""
+    package, state = tmp_path / "share", tmp_path / "cache/nfsmulti"
+    harness = package / "python-tests/nfsmulti"
+    harness.mkdir()
+    (harness / "__init__.py").touch()
+    (harness / "__main__.py").write_text(
+        "import os, sys\n"
+        "print(os.environ['NFSMULTI_STATE_DIR'], os.environ['NFSMULTI_BUILD_DIR'], sys.argv[1:])\n"
+    )
+    before = sorted(package.rglob("*"))
+    done = installed_machine.run("doctor", env={"XDG_CACHE_HOME": str(tmp_path / "cache")})
+    assert done.stdout == f"{state} {package}/build ['doctor']\n", done.stderr
+    assert (state / "venv/stamp").exists()
+    assert sorted(package.rglob("*")) == before
+
+
+def test_an_installed_harness_is_called_by_its_name(
+    installed_machine: Machine, tmp_path: Path
+) -> None:
+    done = installed_machine.run("help", env={"XDG_CACHE_HOME": str(tmp_path)})
+    assert done.stdout.startswith("usage: nfsmulti COMMAND")
+    assert "./nfsmulti" not in done.stdout
+    assert f" {tmp_path}/nfsmulti/.\n" in done.stdout
