@@ -7,6 +7,7 @@
 # `ioengine=external:PATH` works with the engine's own file.
 
 include(GNUInstallDirs)
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME engine)
 
 if(EXISTS /etc/debian_version)
 	set(default_link "${CMAKE_INSTALL_LIBDIR}/nfsmulti")

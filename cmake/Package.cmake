@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Package.cmake - a .deb or .rpm of the engine for the distribution's fio, by CPack.
+# Package.cmake - a .deb or .rpm of the engine for the distribution's fio, and one of the harness,
+# by CPack.
 #
 # The engine refuses any fio but the one that it was built for, so the package depends on exactly
 # that one, and carries its version in its own.
@@ -37,30 +38,51 @@ set(CPACK_PACKAGE_NAME fio-engine-nfsmulti)
 set(CPACK_PACKAGE_VENDOR "nfsmulti")
 set(CPACK_PACKAGE_CONTACT "the nfsmulti developers <nfsmulti@users.noreply.github.com>")
 set(CPACK_PACKAGE_VERSION "${PROJECT_VERSION}+fio${fio_number}")
-set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "fio ioengine for NFS over many connections, addresses and mounts")
-set(CPACK_PACKAGE_DESCRIPTION "Benchmarks NFSv3 and NFSv4.1 from user space, over TCP or RDMA, and
+set(engine_summary "fio ioengine for NFS over many connections, addresses and mounts")
+set(engine_description "Benchmarks NFSv3 and NFSv4.1 from user space, over TCP or RDMA, and
 kernel mounts: one fio job over one connection or over a pool of them.
 With failover, writes verified across restarts of the server, statistics
 for each connection, and job files of published measurements.")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
 
+set(CPACK_COMPONENTS_ALL engine harness)
+set(harness_summary "benchmarks of NFS over many connections, addresses and mounts")
+set(harness_description "The command nfsmulti: published NFS measurements on your own servers or in
+a laboratory on this machine, faults, comparisons and reports, by fio and
+its ioengine nfsmulti. At its first use pip fetches the Python packages
+that it needs into the user's cache.")
+
+set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION utils)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_PACKAGE_DEPENDS "fio (= ${deb_fio})")
-set(CPACK_DEBIAN_PACKAGE_SUGGESTS "ibverbs-providers")
+set(CPACK_DEBIAN_ENGINE_PACKAGE_NAME ${CPACK_PACKAGE_NAME})
+set(CPACK_DEBIAN_ENGINE_DESCRIPTION "${engine_summary}\n${engine_description}")
+set(CPACK_DEBIAN_ENGINE_PACKAGE_DEPENDS "fio (= ${deb_fio})")
+set(CPACK_DEBIAN_ENGINE_PACKAGE_SUGGESTS "ibverbs-providers, nfsmulti")
+set(CPACK_DEBIAN_HARNESS_PACKAGE_NAME nfsmulti)
+set(CPACK_DEBIAN_HARNESS_DESCRIPTION "${harness_summary}\n${harness_description}")
+set(CPACK_DEBIAN_HARNESS_PACKAGE_DEPENDS "${CPACK_PACKAGE_NAME} (= ${CPACK_PACKAGE_VERSION}), python3 (>= 3.11), python3-venv")
 
 set(rpm_requires "${rpm_fio}")
 if(NOT rpm_fio)
 	set(rpm_requires "${fio_number}")
 endif()
+set(CPACK_RPM_COMPONENT_INSTALL ON)
+set(CPACK_RPM_MAIN_COMPONENT engine)
 set(CPACK_RPM_FILE_NAME RPM-DEFAULT)
 set(CPACK_RPM_PACKAGE_LICENSE GPL-2.0-only)
-set(CPACK_RPM_PACKAGE_DESCRIPTION "${CPACK_PACKAGE_DESCRIPTION}")
-set(CPACK_RPM_PACKAGE_REQUIRES "fio = ${rpm_requires}")
+set(CPACK_RPM_ENGINE_PACKAGE_SUMMARY "${engine_summary}")
+set(CPACK_RPM_ENGINE_PACKAGE_DESCRIPTION "${engine_description}")
+set(CPACK_RPM_ENGINE_PACKAGE_REQUIRES "fio = ${rpm_requires}")
+set(CPACK_RPM_HARNESS_PACKAGE_NAME nfsmulti)
+set(CPACK_RPM_HARNESS_PACKAGE_SUMMARY "${harness_summary}")
+set(CPACK_RPM_HARNESS_PACKAGE_DESCRIPTION "${harness_description}")
+set(CPACK_RPM_HARNESS_PACKAGE_REQUIRES "${CPACK_PACKAGE_NAME} = ${CPACK_PACKAGE_VERSION}, python3 >= 3.11")
 set(CPACK_RPM_EXCLUDE_FROM_AUTO_FILELIST_ADDITION
-	"/usr/${CMAKE_INSTALL_LIBDIR}" "/usr/${CMAKE_INSTALL_LIBDIR}/fio" /usr/share/man
+	"/usr/${CMAKE_INSTALL_LIBDIR}" "/usr/${CMAKE_INSTALL_LIBDIR}/fio"
+	"/usr/${CMAKE_INSTALL_LIBEXECDIR}" /usr/share/man
 	/usr/share/man/man1 /usr/share/man/man7)
 
 if(deb_fio)
@@ -71,13 +93,15 @@ else()
 	set(CPACK_GENERATOR TGZ)
 endif()
 
-if(CPACK_GENERATOR STREQUAL "DEB")
-	set(doc "${CMAKE_INSTALL_DATADIR}/doc/${CPACK_PACKAGE_NAME}")
+# What Debian wants to find in share/doc/PACKAGE, for one of our packages.
+function(install_doc package component)
+	set(doc "${CMAKE_INSTALL_DATADIR}/doc/${package}")
+	set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME ${component})
 	install(FILES packaging/copyright DESTINATION "${doc}")
 	string(TIMESTAMP date "%a, %d %b %Y %H:%M:%S +0000" UTC)
 	set(changelog "${CMAKE_BINARY_DIR}/made/${doc}/changelog")
 	file(WRITE "${changelog}"
-"${CPACK_PACKAGE_NAME} (${CPACK_PACKAGE_VERSION}) unstable; urgency=medium
+"${package} (${CPACK_PACKAGE_VERSION}) unstable; urgency=medium
 
   * nfsmulti ${PROJECT_VERSION} for fio ${deb_fio}.
 
@@ -85,6 +109,11 @@ if(CPACK_GENERATOR STREQUAL "DEB")
 ")
 	execute_process(COMMAND gzip -9nf "${changelog}" COMMAND_ERROR_IS_FATAL ANY)
 	install_made("${doc}/changelog.gz")
+endfunction()
+
+if(CPACK_GENERATOR STREQUAL "DEB")
+	install_doc(${CPACK_PACKAGE_NAME} engine)
+	install_doc(nfsmulti harness)
 endif()
 
 include(CPack)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The package of the engine, unpacked and not installed, and used by its name."""
+"""The packages of engine and harness, unpacked and not installed, and used by their names."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,8 @@ _SECONDS = 600.0
 
 
 @pytest.fixture(scope="module")
-def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Make the packages; by name."""
     folder = tmp_path_factory.mktemp("package")
     try:
         for program in ("dpkg-shlibdeps", "file"):
@@ -27,8 +29,13 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
         missing(error)
     packing = ["cpack", "-G", "DEB", "-B", str(folder)]
     run(packing, timeout=_SECONDS, cwd=build_dir()).check()
-    (package,) = folder.glob("*.deb")
-    return package
+    return {_control(file, "Package"): file for file in folder.glob("*.deb")}
+
+
+@pytest.fixture(scope="module")
+def package(packages: dict[str, Path]) -> Path:
+    """Give the engine's package."""
+    return packages["fio-engine-nfsmulti"]
 
 
 def _control(package: Path, field: str) -> str:
@@ -59,3 +66,42 @@ def test_it_has_programs_jobfiles_and_manual(package: Path, tmp_path: Path) -> N
     there = {file.name for file in (usr / "share/nfsmulti/jobfiles").iterdir()}
     assert there == {file.name for file in JOBFILES.glob("*.fio")}
     assert (usr / "share/man/man7/nfsmulti.7.gz").exists()
+
+
+def test_the_harness_needs_the_engine_of_its_version(packages: dict[str, Path]) -> None:
+    harness = packages["nfsmulti"]
+    version = _control(harness, "Version")
+    assert version == _control(packages["fio-engine-nfsmulti"], "Version")
+    needs = _control(harness, "Depends").split(", ")
+    assert {f"fio-engine-nfsmulti (= {version})", "python3-venv"} <= set(needs)
+
+
+def test_the_installed_harness_finds_engine_and_jobfiles(
+    packages: dict[str, Path], tmp_path: Path
+) -> None:
+    for file in packages.values():
+        run(["dpkg-deb", "-x", str(file), str(tmp_path / "root")], timeout=_SECONDS).check()
+    share = tmp_path / "root/usr/share/nfsmulti"
+    env = {
+        "PYTHONPATH": str(share / "python-tests"),
+        "NFSMULTI_STATE_DIR": str(tmp_path / "state"),
+        "NFSMULTI_BUILD_DIR": str(share / "build"),
+    }
+    asked = (
+        "from nfsmulti.fiorun import Engine; from nfsmulti.paths import JOBFILES, RESULTS; "
+        "print(Engine.built().library, RESULTS, JOBFILES)"
+    )
+    argv = [sys.executable, "-B", "-c", asked]
+    engine, results, jobfiles = run(argv, timeout=_SECONDS, env=env, cwd=tmp_path).stdout.split()
+    assert Path(engine).resolve().is_relative_to(tmp_path / "root/usr/lib")
+    assert results == str(tmp_path / "results")
+    assert Path(jobfiles, "fsperf.fio").exists()
+    assert all((share / "build" / name).exists() for name in ("nfs-sink", "nfsmulti-pool"))
+
+
+def test_the_command_tells_its_usage(packages: dict[str, Path], tmp_path: Path) -> None:
+    run(["dpkg-deb", "-x", str(packages["nfsmulti"]), str(tmp_path)], timeout=_SECONDS).check()
+    env = {"XDG_CACHE_HOME": str(tmp_path)}
+    done = run([str(tmp_path / "usr/bin/nfsmulti"), "help"], timeout=_SECONDS, env=env).check()
+    assert done.stdout.startswith("usage: nfsmulti COMMAND")
+    assert not (tmp_path / "nfsmulti").exists()

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# InstallHarness.cmake - the front end and the harness as the command nfsmulti.
+#
+# share/nfsmulti is laid out like this source tree, so that both look for their things alike. Its
+# build/ is a link to libexec/nfsmulti, which shows the engine's files beside what only the harness
+# runs, as a build does.
+
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME harness)
+set(share "${CMAKE_INSTALL_DATADIR}/nfsmulti")
+set(libexec "${CMAKE_INSTALL_LIBEXECDIR}/nfsmulti")
+
+# Installs `link`, which leads to `target`; both are paths below the prefix.
+function(install_link target link)
+	cmake_path(GET link PARENT_PATH folder)
+	cmake_path(RELATIVE_PATH target BASE_DIRECTORY "${folder}" OUTPUT_VARIABLE target)
+	file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/made/${folder}")
+	file(CREATE_LINK "${target}" "${CMAKE_BINARY_DIR}/made/${link}" SYMBOLIC)
+	install_made("${link}")
+endfunction()
+
+install(PROGRAMS nfsmulti DESTINATION "${share}")
+install(PROGRAMS packaging/elsewhere.sh DESTINATION "${share}/packaging")
+install(FILES python-tests/requirements-harness.txt DESTINATION "${share}/python-tests")
+set(executable
+	OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+install(DIRECTORY python-tests/nfsmulti DESTINATION "${share}/python-tests"
+	PATTERN __pycache__ EXCLUDE
+	PATTERN "*.sh" PERMISSIONS ${executable})
+install_link("${share}/nfsmulti" "${CMAKE_INSTALL_BINDIR}/nfsmulti")
+
+install(TARGETS nfs-sink RUNTIME DESTINATION "${libexec}")
+install_link("${libexec}" "${share}/build")
+install_link("${CMAKE_INSTALL_LIBDIR}/fio/libnfsmulti.so" "${libexec}/libnfsmulti.so")
+foreach(program ${programs})
+	install_link("${CMAKE_INSTALL_BINDIR}/${program}" "${libexec}/${program}")
+endforeach()
+
+file(READ man/nfsmulti.1 manual)
+install_page("${manual}" man1/nfsmulti.1)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS man/nfsmulti.1)
