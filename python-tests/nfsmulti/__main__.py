@@ -16,7 +16,7 @@ from nfsmulti.faults.command import faults
 from nfsmulti.faults.soak import soak
 from nfsmulti.fioreleases import fio_releases
 from nfsmulti.lab.commands import app as lab_app
-from nfsmulti.paths import COMMAND
+from nfsmulti.paths import COMMAND, as_typed
 from nfsmulti.processes import end_politely
 from nfsmulti.report.command import report
 from nfsmulti.run.command import run
@@ -51,7 +51,7 @@ def main() -> None:
     try:
         app(prog_name=COMMAND)
     except HarnessError as error:
-        print(f"nfsmulti: {error}".replace("./nfsmulti", COMMAND), file=sys.stderr)
+        print(as_typed(f"nfsmulti: {error}"), file=sys.stderr)
         sys.exit(1)
 
 

@@ -24,6 +24,21 @@ def build_dir() -> Path:
     return Path(os.environ.get("NFSMULTI_BUILD_DIR") or BUILD).resolve()
 
 
+def as_typed(text: str) -> str:
+    """Give what one types in a clone as it is typed here: what a package installed has names."""
+    if not _STATE:
+        return text
+    words = {
+        "./nfsmulti": COMMAND,
+        "external:./build/libnfsmulti.so": "nfsmulti",
+        "./build/libnfsmulti.so": "nfsmulti",
+        " jobfiles/": f" {JOBFILES}/",
+    }
+    for ours, installed in words.items():
+        text = text.replace(ours, installed)
+    return text
+
+
 def shown(path: Path) -> str:
     """Give `path` as a user would type it: relative to the working folder where it lies below."""
     try:

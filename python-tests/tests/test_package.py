@@ -88,14 +88,17 @@ def test_the_installed_harness_finds_engine_and_jobfiles(
         "NFSMULTI_BUILD_DIR": str(share / "build"),
     }
     asked = (
-        "from nfsmulti.fiorun import Engine; from nfsmulti.paths import JOBFILES, RESULTS; "
-        "print(Engine.built().library, RESULTS, JOBFILES)"
+        "from nfsmulti.fiorun import Engine; from nfsmulti.paths import RESULTS, as_typed; "
+        "print(Engine.built().library, RESULTS)\n"
+        "print(as_typed('fio --ioengine=external:./build/libnfsmulti.so jobfiles/fsperf.fio'))"
     )
     argv = [sys.executable, "-B", "-c", asked]
-    engine, results, jobfiles = run(argv, timeout=_SECONDS, env=env, cwd=tmp_path).stdout.split()
+    done = run(argv, timeout=_SECONDS, env=env, cwd=tmp_path).check()
+    engine, results, *to_type = done.stdout.split()
     assert Path(engine).resolve().is_relative_to(tmp_path / "root/usr/lib")
     assert results == str(tmp_path / "results")
-    assert Path(jobfiles, "fsperf.fio").exists()
+    assert to_type == ["fio", "--ioengine=nfsmulti", f"{share}/jobfiles/fsperf.fio"]
+    assert Path(to_type[-1]).exists()
     assert all((share / "build" / name).exists() for name in ("nfs-sink", "nfsmulti-pool"))
 
 

@@ -34,7 +34,7 @@ from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.fiorun import Engine
 from nfsmulti.lab import Fit, fit
 from nfsmulti.machine import versions
-from nfsmulti.paths import RESULTS, shown, write_json
+from nfsmulti.paths import RESULTS, as_typed, shown, write_json
 from nfsmulti.report import cells
 from nfsmulti.run.cell import run_cell
 from nfsmulti.run.plan import PlannedCell
@@ -112,7 +112,8 @@ def demo() -> None:
     said = f"{shown(folder)} holds demo.png, summary.json, and each fio's command and output.\n"
     out.print(said, soft_wrap=True, markup=False)
     out.print("[bold]What to type next[/bold]")
-    out.print((next_in_lab(outcomes) if namespaces else "") + _NEXT, soft_wrap=True, markup=False)
+    to_type = (next_in_lab(outcomes) if namespaces else "") + _NEXT
+    out.print(as_typed(to_type), soft_wrap=True, markup=False)
     if any(outcome.why for outcome in outcomes):
         raise typer.Exit(1)
 

@@ -22,7 +22,7 @@ from nfsmulti.lab.kernel.guest import GuestConfig, GuestTimeoutError, Mount, run
 from nfsmulti.lab.lab import Lab
 from nfsmulti.lab.limits import Limits
 from nfsmulti.lab.state import LabState
-from nfsmulti.paths import JOBFILES, build_dir, shown
+from nfsmulti.paths import COMMAND, JOBFILES, build_dir, shown
 from nfsmulti.processes import Process
 
 app = typer.Typer(
@@ -254,7 +254,7 @@ def _explain(state: LabState) -> None:
     fio = f"fio --ioengine=external:{engine if engine[0] == '/' else './' + engine}"
     jobfile = shown(JOBFILES / "fsperf.fio")
     if state.enter:
-        fio = f"./nfsmulti lab exec -- {fio} --pool=lab"
+        fio = f"{COMMAND} lab exec -- {fio} --pool=lab"
     else:
         fio = f"{fio} --pool={shlex.quote(state.pools['lab'])}"
     for name, pool in state.pools.items():
@@ -265,4 +265,4 @@ def _explain(state: LabState) -> None:
     if state.enter:
         _out.print(f"  or any tool     {shlex.join(state.entrance())} COMMAND", markup=False)
     if state.held:
-        _out.print(f"  stop it         ./nfsmulti lab stop --id {state.id}", markup=False)
+        _out.print(f"  stop it         {COMMAND} lab stop --id {state.id}", markup=False)
