@@ -10,7 +10,7 @@ import pytest
 from conftest import missing
 
 from nfsmulti.errors import MissingError
-from nfsmulti.paths import JOBFILES, build_dir
+from nfsmulti.paths import JOBFILES, ROOT, build_dir
 from nfsmulti.processes import find, run
 
 pytestmark = pytest.mark.full
@@ -108,3 +108,11 @@ def test_the_command_tells_its_usage(packages: dict[str, Path], tmp_path: Path) 
     done = run([str(tmp_path / "usr/bin/nfsmulti"), "help"], timeout=_SECONDS, env=env).check()
     assert done.stdout.startswith("usage: nfsmulti COMMAND")
     assert not (tmp_path / "nfsmulti").exists()
+
+
+def test_the_container_is_made_of_what_is_there() -> None:
+    lines = (ROOT / "packaging/Containerfile").read_text().splitlines()
+    copies = [line.split()[1:-1] for line in lines if line.startswith("COPY ")]
+    sources = {name for names in copies for name in names if not names[0].startswith("--from")}
+    assert {"CMakeLists.txt", "engine", "nfsmulti", "python-tests"} <= sources
+    assert all((ROOT / name).exists() for name in sources)
