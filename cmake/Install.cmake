@@ -4,7 +4,8 @@
 #
 # fio finds `ioengine=nfsmulti` by dlopen("nfsmulti"), for which a link of that name in the loader's
 # own folders is enough; a fio with dynamic engines (Fedora's) finds fio-nfsmulti.so in its own.
-# `ioengine=external:PATH` works with the engine's own file.
+# `ioengine=external:PATH` works with the engine's own file, and is the way below another prefix than
+# /usr, where neither looks.
 
 include(GNUInstallDirs)
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME engine)

@@ -4,30 +4,34 @@
 # by CPack.
 #
 # The engine refuses any fio but the one that it was built for, so the package depends on exactly
-# that one, and carries its version in its own.
+# that one, and carries its version in its own. For a fio that no package brought it is a .tar.gz.
 
 find_program(DPKG_QUERY dpkg-query)
 find_program(RPM rpm)
 mark_as_advanced(DPKG_QUERY RPM)
 
-# The version of the package fio; empty where `command` knows none.
-function(packaged_fio result)
-	execute_process(COMMAND ${ARGN} fio
-		OUTPUT_VARIABLE version OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET
+# What a command says; empty where it fails.
+function(ask result)
+	execute_process(COMMAND ${ARGN}
+		OUTPUT_VARIABLE said OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET
 		RESULT_VARIABLE status)
 	if(status)
-		set(version "")
+		set(said "")
 	endif()
-	set(${result} "${version}" PARENT_SCOPE)
+	set(${result} "${said}" PARENT_SCOPE)
 endfunction()
 
+file(REAL_PATH "${FIO_EXECUTABLE}" fio_file)
 set(deb_fio "")
 if(DPKG_QUERY)
-	packaged_fio(deb_fio "${DPKG_QUERY}" -W -f "\${Version}")
+	ask(owner "${DPKG_QUERY}" -S "${fio_file}")
+	if(owner MATCHES "^fio: ")
+		ask(deb_fio "${DPKG_QUERY}" -W -f "\${Version}" fio)
+	endif()
 endif()
 set(rpm_fio "")
 if(RPM)
-	packaged_fio(rpm_fio "${RPM}" -q --queryformat "%{VERSION}-%{RELEASE}")
+	ask(rpm_fio "${RPM}" -qf --queryformat "%{VERSION}-%{RELEASE}" "${fio_file}")
 endif()
 
 # "3.33" of "fio-3.33": what an .rpm that is made elsewhere can ask for.
@@ -111,9 +115,13 @@ function(install_doc package component)
 	install_made("${doc}/changelog.gz")
 endfunction()
 
+set(doc "${CMAKE_INSTALL_DATADIR}/doc/${CPACK_PACKAGE_NAME}")
+install(DIRECTORY docs DESTINATION "${doc}" COMPONENT engine)
 if(CPACK_GENERATOR STREQUAL "DEB")
 	install_doc(${CPACK_PACKAGE_NAME} engine)
 	install_doc(nfsmulti harness)
+else()
+	install(FILES COPYING DESTINATION "${doc}" COMPONENT engine)
 endif()
 
 include(CPack)

@@ -102,6 +102,7 @@ def _list(options: list[Option], details: dict[str, str]) -> str:
 def _sentences(text: str) -> list[str]:
     """Make mdoc of a paragraph, a line for each sentence."""
     text = re.sub(r"\[([^]]+)\]\([^)]*\)", r"\1", " ".join(text.split())).replace("\\", "\\e")
+    text = text.replace("./build/nfsmulti-pool", "nfsmulti-pool")  # as it is installed
     text = re.sub(r"`([^`]+)`", lambda match: _code(match[1]), text)
     text = re.sub(r"\*([^*]+)\*", r"\\fI\1\\fR", text)
     if text and text[-1] not in ".:":
