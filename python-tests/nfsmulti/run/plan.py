@@ -117,7 +117,8 @@ class Plan:
             ]
             probes = {name: CellSpec(**spec) for name, spec in data.pop("probes", {}).items()}
             setting = Setting(**found) if (found := data.pop("setting", None)) else None
-            return cls(**data, cells=cells, probes=probes, setting=setting)
+            further = tuple(data.pop("further", ()))
+            return cls(**data, cells=cells, probes=probes, setting=setting, further=further)
         except FileNotFoundError:
             raise HarnessError(f"{folder}: no {FILE}: not the folder of a run") from None
         except (ValueError, KeyError, TypeError, AttributeError) as error:
