@@ -160,9 +160,9 @@ static void conclude(struct job *job)
 			say("%s: all of it is durable now", replay->label);
 		end(job);
 	} else if (!try_again(job)) {
-		say("%s: the write verifier changed each of %u times that data was written again: "
-		    "no more is written",
-		    replay->label, replay->rounds);
+		say("%s: the write verifier changed each of %u times that data was written again, "
+		    "the last %u without a lost connection: no more is written",
+		    replay->label, replay->rounds, replay->unexplained);
 		give_up(job, EIO);
 	}
 }

@@ -312,31 +312,6 @@ def test_uninstall_removes_what_was_made_and_names_packages(
     assert again.stderr == "nfsmulti: there is no build/, so nothing to remove\n"
 
 
-def test_uninstall_removes_packages_where_told_to(
-    used_machine: Machine, used: Path, tmp_path: Path
-) -> None:
-    (used / "results/demo").rmdir()
-    assert used_machine.run("uninstall", "--packages").status == 0
-    called = (tmp_path / "apt-called").read_text()
-    assert called == "remove --autoremove --yes fio libnfs-dev\n"
-    assert not (used / "build").exists()
-    assert not (used / "results").exists()
-
-
-def test_packages_stay_with_no_install(used_machine: Machine, tmp_path: Path) -> None:
-    done = used_machine.run("uninstall", "--packages", "--no-install")
-    assert "sudo apt-get remove --autoremove fio libnfs-dev\n" in done.stderr
-    assert not (tmp_path / "apt-called").exists()
-
-
-def test_build_stays_where_apt_fails(used_machine: Machine, used: Path) -> None:
-    used_machine.program("apt-get", "echo E: it is locked; exit 100")
-    done = used_machine.run("uninstall", "--packages")
-    assert done.status == 1
-    assert "E: it is locked\n" in done.stderr
-    assert (used / "build/installed-packages").exists()
-
-
 def test_uninstall_refuses_labs(used_machine: Machine, used: Path) -> None:
     state = used / "build/lab/ab12/state.json"
     state.parent.mkdir(parents=True)
@@ -359,10 +334,18 @@ def test_uninstall_refuses_processes_out_of_build(used_machine: Machine, used: P
     assert program.exists()
 
 
-def test_uninstall_knows_its_option_alone(used_machine: Machine, used: Path) -> None:
+def test_uninstall_has_no_options(used_machine: Machine, used: Path) -> None:
     done = used_machine.run("uninstall", "--all")
     assert done.status == 2
-    assert done.stderr.startswith("usage: ./nfsmulti uninstall [--packages]\n")
+    assert done.stderr.startswith("usage: ./nfsmulti uninstall\n")
+    assert (used / "build").exists()
+
+
+def test_uninstall_refuses_what_is_mounted_below(used_machine: Machine, used: Path) -> None:
+    used_machine.program("awk", f"echo {used}/build/mnt")
+    done = used_machine.run("uninstall")
+    assert done.status == 1
+    assert done.stderr.endswith("/build/mnt is mounted below build/: unmount it first\n")
     assert (used / "build").exists()
 
 

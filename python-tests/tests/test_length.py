@@ -11,9 +11,9 @@ import pytest
 from report_helpers import report_of
 from run_helpers import Silent, made_record, own_cells
 
-from nfsmulti.fiorun import Engine
+from nfsmulti.fiorun import Engine, FioReport
 from nfsmulti.run import runner
-from nfsmulti.run.figures import over_time, windows
+from nfsmulti.run.figures import over_time, windows, with_tail
 from nfsmulti.run.length import lengthened, may_double
 from nfsmulti.run.place import OnPool
 from nfsmulti.run.plan import PlannedCell
@@ -72,6 +72,16 @@ def test_a_stall_at_the_end_has_not_settled(tmp_path: Path) -> None:
     assert settled(found, 5)
     assert not settled(found, 10)
     assert over_time(found, 7) == [8192.0] * 5 + [0.0] * 2
+
+
+def test_what_was_moved_after_the_last_line_counts(tmp_path: Path) -> None:
+    lines = "".join(f"{second}000, 8, 0, 0, 0\n" for second in range(1, 6))
+    (tmp_path / "bw_bw.1.log").write_text(lines)
+    moved = [6 * 8192, 5 * 8192]  # in the sixth second too, or nothing
+    for read, even in zip(moved, (True, False), strict=True):
+        job = {"job_runtime": 6000, "read": {"io_bytes": read}, "write": {"io_bytes": 0}}
+        found = with_tail(windows(tmp_path, 1000), FioReport({"jobs": [job]}))
+        assert halves(found, 6) == ((3 * 8192, 3 * 8192) if even else (3 * 8192, 2 * 8192))
 
 
 def _waiting(folder: Path, seconds: float, repeats: int = 2, cells: int = 3) -> Record:

@@ -118,7 +118,7 @@ def _in_time(cell: Cell, spec: CellSpec, folder: Path, report: FioReport, here: 
     Raises HarnessError where these cannot be read.
     """
     try:
-        windows = figures.windows(folder, window_ms(spec))
+        windows = figures.with_tail(figures.windows(folder, window_ms(spec)), report)
         end = figures.run_seconds(report)
         return dataclasses.replace(
             cell,

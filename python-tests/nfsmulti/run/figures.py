@@ -78,6 +78,15 @@ def run_seconds(report: FioReport) -> float:
     return max(float(job["job_runtime"]) for job in report.jobs) / 1000
 
 
+def with_tail(found: list[Window], report: FioReport) -> list[Window]:
+    """Add what was moved after the last window, up to the end: fio writes whole windows alone."""
+    end = run_seconds(report)
+    last = max((window.end for window in found), default=0.0)
+    moved = sum(job[way]["io_bytes"] for job in report.jobs for way in ("read", "write"))
+    left = moved - math.fsum(window.bytes(0, end) for window in found)
+    return [*found, Window(last, end, max(left, 0.0) / (end - last))] if end > last else found
+
+
 def over_time(found: Sequence[Window], end: float) -> list[float]:
     """Give bytes per second of all jobs and directions, for each whole second up to `end`."""
     return [

@@ -16,10 +16,11 @@ FEWEST = 4  # windows without which nothing can be told
 MOST_TIMES = 4
 
 RULE = (
-    f"Where the bandwidth of the two halves of a cell's first repeat differs by more than"
-    f" {AGREE_PERCENT:g} %, that repeat runs again, twice as long each time, until they agree or it"
-    f" has {MOST_TIMES} times its length, and the cell's other repeats run as long; all this adds"
-    " at most half of the run's own time, or a minute."
+    f"If the bandwidth of the two halves of a cell's first repeat differs by more than"
+    f" {AGREE_PERCENT:g} %, or too few samples show whether it does, that repeat runs again, twice"
+    f" as long each time, up to {MOST_TIMES} times its length. The cells that it is compared with by"
+    " repeat, --factors or --setting run as long. All this adds at most half of the run's own time,"
+    " or a minute."
 )
 
 
@@ -51,8 +52,8 @@ def halves(windows: Sequence[Window], end: float) -> tuple[float, float]:
 def settled(windows: Sequence[Window], end: float) -> bool:
     """Tell whether the halves differ by at most AGREE_PERCENT of their mean.
 
-    `end` is that of the run, in seconds: after the last window nothing was moved. Too few windows
-    have not settled: what they were measured over is too short to tell.
+    `end` is that of the run, in seconds. Too few windows have not settled: what they were measured
+    over is too short to tell.
     """
     if len({window.end for window in windows}) < FEWEST:
         return False
