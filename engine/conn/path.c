@@ -235,7 +235,7 @@ static int find_limits(struct path *path, const void *file)
 	int error = path->protocol->limits(path->names, file, &read_max, &write_max);
 
 	if (error) {
-		path->job.log("%s: the server does not tell its transfer sizes: %s",
+		path->job.log("%s: the server does not report its transfer sizes: %s",
 			      path->config.label, path->protocol->names->error(path->names));
 		return error;
 	}

@@ -66,8 +66,7 @@ struct fio_option engine_option_table[] = {
 		AT(first_path),
 		.maxval = 65535,
 		.def = "0",
-		.help = "spread=job: the path of the first job, counted from 0, so that the jobs "
-			"of "
+		.help = "spread=job: the path of the first job, counted from 0, so that jobs on "
 			"several hosts begin on different ones",
 		ENGINE_OPTION,
 	},
@@ -78,7 +77,7 @@ struct fio_option engine_option_table[] = {
 		AT(spread),
 		.def = "job",
 		.posval = SPREAD_VALUES(0),
-		.help = "How a job's I/O is laid over its connections",
+		.help = "How a job's I/O is spread over its connections",
 		ENGINE_OPTION,
 	},
 	{
@@ -87,7 +86,7 @@ struct fio_option engine_option_table[] = {
 		.type = FIO_OPT_STR,
 		AT(spread_reads),
 		.posval = SPREAD_VALUES(1),
-		.help = "As spread, for reads alone",
+		.help = "As spread, for reads only",
 		ENGINE_OPTION,
 	},
 	{
@@ -96,7 +95,7 @@ struct fio_option engine_option_table[] = {
 		.type = FIO_OPT_STR,
 		AT(spread_writes),
 		.posval = SPREAD_VALUES(1),
-		.help = "As spread, for writes alone",
+		.help = "As spread, for writes only",
 		ENGINE_OPTION,
 	},
 	{
@@ -121,8 +120,8 @@ struct fio_option engine_option_table[] = {
 				{.ival = "3", .oval = 0, .help = "NFSv3"},
 				{.ival = "4.1", .oval = 1, .help = "NFSv4.1, with sessions"},
 				{.ival = "4.2", .oval = 2, .help = "NFSv4.2: the same operations"},
-				{.ival = "4.0", .oval = VERSION_40, .help = "Not served"},
-				{.ival = "4", .oval = VERSION_40, .help = "Not served"},
+				{.ival = "4.0", .oval = VERSION_40, .help = "Not supported"},
+				{.ival = "4", .oval = VERSION_40, .help = "Not supported"},
 			},
 		.help = "Version of NFS, as in nfs(5); on the command line --nfsvers, or version= "
 			"in a path",
@@ -157,7 +156,7 @@ struct fio_option engine_option_table[] = {
 				{.ival = "file", .oval = 0, .help = "OPEN, as applications do"},
 				{.ival = "none",
 				 .oval = 1,
-				 .help = "Not at all: special stateids serve"},
+				 .help = "No OPEN: I/O uses special stateids"},
 			},
 		.help = "NFSv4: how files are opened. NFSv3 has no OPEN and ignores it",
 		ENGINE_OPTION,
@@ -223,7 +222,7 @@ struct fio_option engine_option_table[] = {
 		.minval = 1024,
 		.maxval = 65536,
 		.def = "4096",
-		.help = "RDMA: bytes of the longest message that goes without chunks, either way "
+		.help = "RDMA: bytes of the longest message sent without chunks, either way "
 			"(the server's own threshold may be smaller)",
 		ENGINE_OPTION,
 	},
@@ -232,7 +231,7 @@ struct fio_option engine_option_table[] = {
 		.lname = "READ size",
 		.type = FIO_OPT_INT,
 		AT(rsize),
-		.help = "The most bytes that one READ asks for (default: the server's maximum, at "
+		.help = "Maximum bytes that one READ asks for (default: the server's maximum, at "
 			"most 1m)",
 		ENGINE_OPTION,
 	},
@@ -241,7 +240,7 @@ struct fio_option engine_option_table[] = {
 		.lname = "WRITE size",
 		.type = FIO_OPT_INT,
 		AT(wsize),
-		.help = "The most bytes that one WRITE carries (default: the server's maximum, at "
+		.help = "Maximum bytes that one WRITE carries (default: the server's maximum, at "
 			"most 1m)",
 		ENGINE_OPTION,
 	},
@@ -265,7 +264,7 @@ struct fio_option engine_option_table[] = {
 		AT(retrans),
 		.maxval = 1000,
 		.def = "2",
-		.help = "Times a call is sent again before hard connects anew and soft gives up",
+		.help = "Times a call is sent again before hard reconnects and soft gives up",
 		ENGINE_OPTION,
 	},
 	{
@@ -329,8 +328,8 @@ struct fio_option engine_option_table[] = {
 		.type = FIO_OPT_STR_VAL,
 		AT(hold_writes),
 		.def = "0",
-		.help = "Bytes of uncommitted data that a job keeps, to write them again where a "
-			"server restarts; COMMITs begin at half of it. Kernel mounts ignore it: "
+		.help = "Bytes of uncommitted data that a job keeps, to write it again if a server "
+			"restarts; COMMITs begin at half of that. Kernel mounts ignore it: "
 			"the kernel does the same",
 		ENGINE_OPTION,
 	},
@@ -341,7 +340,7 @@ struct fio_option engine_option_table[] = {
 		AT(busy_poll),
 		.maxval = 1000000,
 		.def = "0",
-		.help = "Microseconds to ask for replies without sleeping, before each wait",
+		.help = "Microseconds to poll for replies before each wait",
 		ENGINE_OPTION,
 	},
 	{

@@ -189,7 +189,7 @@ static void give_up_silence(struct job *job)
 		all->signs = 0;
 		if (!deadline_io_passed(all->finished.first, alive))
 			return;
-		say("giving up %u calls that the server did not answer: the run is to end",
+		say("giving up %u calls that the server did not answer: the run is ending",
 		    outstanding);
 		job->gave_up = true;
 	}

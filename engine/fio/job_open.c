@@ -96,14 +96,14 @@ static int open_hold(struct job *job)
 		return 0;
 	if (size < block) {
 		say("hold_writes=%" PRIu64 ": a write of this job has up to %" PRIu64
-		    " bytes: give at least these, and better those of many",
+		    " bytes: give at least that, better several times as much",
 		    size, block);
 		return -EINVAL;
 	}
 	if (job->stable != IO_UNSTABLE || path_all_mounts(job->used, job->group.path_count))
 		return 0; /* nothing can be lost, or the kernel sees to it */
 	if (size > memory_of_machine() || hold_init(&job->hold, size)) {
-		say("hold_writes=%" PRIu64 ": there is not so much memory", size);
+		say("hold_writes=%" PRIu64 ": not enough memory for it", size);
 		return -ENOMEM;
 	}
 	job->group.job.hold = &job->hold;

@@ -224,7 +224,7 @@ static int extend(struct file_task *task, uint64_t wanted)
 	if (size >= wanted)
 		return 0;
 	if (read_only) {
-		say("%s: \"%s\" has %llu of %llu bytes, and --readonly forbids to lay it out",
+		say("%s: \"%s\" has %llu of %llu bytes, and --readonly forbids laying it out",
 		    task->path->config.label, task->name, (unsigned long long)size,
 		    (unsigned long long)wanted);
 		return -EROFS;

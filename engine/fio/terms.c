@@ -43,7 +43,7 @@ int terms_check(struct thread_data *td)
 		return -EOPNOTSUPP;
 	}
 	if (max_of(td->o.max_bs[DDIR_READ], td->o.max_bs[DDIR_WRITE]) > BLOCK_MAX) {
-		say("bs of %llu bytes: one block may have %llu at the most",
+		say("bs of %llu bytes: one block may have at most %llu",
 		    max_of(td->o.max_bs[DDIR_READ], td->o.max_bs[DDIR_WRITE]), BLOCK_MAX);
 		return -EINVAL;
 	}

@@ -178,9 +178,9 @@ static int find_export(struct names *names)
 		error = descend(names, &names->export, name, false);
 	if (error)
 		names->path->job.log(
-			"%s: \"%s\" of the export's path: %s (%s): the path within the "
-			"server's pseudo file system is wanted, as showmount or its "
-			"configuration (Pseudo, fsid=0) tells",
+			"%s: \"%s\" of the export's path: %s (%s): use the path within the "
+			"server's pseudo file system, from showmount or its "
+			"configuration (Pseudo, fsid=0)",
 			config->label, name, names->error, strerror(-error));
 	return error;
 }

@@ -578,7 +578,7 @@ def test_a_hold_that_no_memory_is_left_for_is_refused(
     server: ScriptedServer,
     value: str,
 ) -> None:
-    refused(client(server, hold_writes=value), "there is not so much memory")
+    refused(client(server, hold_writes=value), "not enough memory for it")
 
 
 def test_what_is_no_size_is_refused(client: Client, server: ScriptedServer) -> None:
