@@ -55,6 +55,6 @@ def compilations() -> list[Compilation]:
 
 def complaint(done: Completed) -> str:
     """Give the first error of a compiler that failed, or else its last word."""
-    lines = done.stderr.strip().splitlines() or ["no word of the compiler"]
+    lines = done.stderr.strip().splitlines() or ["the compiler said nothing"]
     first = next((line for line in lines if "error:" in line), lines[-1])
     return first.replace(f"{ROOT}/", "")

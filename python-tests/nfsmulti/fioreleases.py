@@ -59,7 +59,7 @@ def fio_releases(
 def _order(version: str) -> tuple[int, ...]:
     """Sort 3.9 before 3.10."""
     if not all(part.isdecimal() for part in version.split(".")):
-        raise HarnessError(f"'{version}' is no release of fio", "write it as 3.42")
+        raise HarnessError(f"'{version}' is not a fio release", "write it as 3.42")
     return tuple(map(int, version.split(".")))
 
 

@@ -73,7 +73,7 @@ def parse_hosts(text: str) -> list[Host]:
     ends = [(host.name, host.port) for host in hosts]
     for host, end in zip(hosts, ends, strict=True):
         if ends.count(end) > 1:
-            raise HarnessError(f"--hosts: {host.text} is there twice")
+            raise HarnessError(f"--hosts: {host.text} is listed twice")
     return hosts
 
 
@@ -81,11 +81,13 @@ def _parse(word: str) -> Host:
     match = _FORM.fullmatch(word)
     port = int(match["port"] or PORT) if match else 0
     if match is None or not 1 <= port <= 65535:
-        raise HarnessError(f"--hosts: '{word}' is no HOST[:PORT]", "as --hosts=alpha,10.0.0.2:8765")
+        raise HarnessError(
+            f"--hosts: '{word}' is not HOST[:PORT]", "as --hosts=alpha,10.0.0.2:8765"
+        )
     if match["six"]:
         with contextlib.suppress(ValueError):
             return _made(match["user"], str(ipaddress.IPv6Address(match["six"])), port)
-        raise HarnessError(f"--hosts: '{match['six']}' is no IPv6 address")
+        raise HarnessError(f"--hosts: '{match['six']}' is not an IPv6 address")
     return _made(match["user"], match["name"], port)
 
 

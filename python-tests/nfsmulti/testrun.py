@@ -52,10 +52,10 @@ def run_tests(
         ),
     ] = False,
 ) -> None:
-    """Check format and lint, and run the tests, on real NFS servers and on scripted ones.
+    """Check format and lint, and run the tests, against real and scripted NFS servers.
 
     Everything is a pytest test, so other options go to pytest: -k EXPR, -x, --lf, a test's file.
-    What this machine lacks or does not permit is skipped by name, and fails where CI=true.
+    Tests of what this machine lacks or does not permit are skipped by name; with CI=true they fail.
     """
     os.chdir(ROOT)
     _FOLDER.mkdir(parents=True, exist_ok=True)

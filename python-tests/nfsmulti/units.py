@@ -14,7 +14,7 @@ def parse_rate(text: str) -> int:
     """Read a rate such as "9400mbit" or "1gbit"; gives bit/s. Raises ValueError."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)(kbit|mbit|gbit)", text.strip().lower())
     if not match or not float(match[1]):
-        raise ValueError(f"'{text}' is no rate: write it like 120mbit or 9.4gbit")
+        raise ValueError(f"'{text}' is not a rate: write it like 120mbit or 9.4gbit")
     return round(float(match[1]) * _RATE[match[2]])
 
 
@@ -22,7 +22,7 @@ def parse_size(text: str) -> int:
     """Read a size such as "256k", "2m" or "4g" (powers of 1024); gives bytes. Raises ValueError."""
     match = re.fullmatch(r"(\d+)([kmg]?)b?", text.strip().lower())
     if not match or not int(match[1]):
-        raise ValueError(f"'{text}' is no size: write it like 256k, 4m or 2g")
+        raise ValueError(f"'{text}' is not a size: write it like 256k, 4m or 2g")
     return int(match[1]) << {"": 0, "k": 10, "m": 20, "g": 30}[match[2]]
 
 

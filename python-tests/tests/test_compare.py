@@ -145,7 +145,7 @@ def test_a_cell_that_fails_is_worse(tmp_path: Path) -> None:
         "worse: client capped, direction read, streams 5: 3 of its 3 repeats failed in B"
         in done.stdout
     )
-    assert "4 combinations of factors are done in one run alone." in done.stdout
+    assert "4 combinations of factors ran in only one of the two runs." in done.stdout
     assert _compare(tmp_path, dataclasses.replace(a, cells=failed), a).status == 0
 
 
@@ -165,7 +165,7 @@ def test_an_unfinished_run_is_not_comparable(tmp_path: Path, repeat: int) -> Non
     a = made_runs.dd()
     done = _compare(tmp_path, a, _changed(a, 5, repeat, "waiting"))
     assert (done.status, done.stdout) == (11, "")
-    assert f"B is not finished: {4 * (4 - repeat)} cells that A has done wait" in done.stderr
+    assert f"B is not finished: {4 * (4 - repeat)} cells that A ran are still to run" in done.stderr
     assert "--resume" in done.stderr
 
 
@@ -215,7 +215,7 @@ def test_runs_are_compared_with_their_like_alone() -> None:
         ),
         (
             _only(made_runs.dd(), 5),
-            "no combination of factors is done in both: streams is 1 in A and 5 in B:"
+            "no combination of factors ran in both: streams is 1 in A and 5 in B:"
             " compare with --over streams",
         ),
     ):
@@ -228,7 +228,7 @@ def test_runs_are_compared_over_a_factor_that_differs(tmp_path: Path) -> None:
     done = _compare(tmp_path, a, b, "--over", "streams")
     assert done.status == 0
     assert re.search(r"client capped, direction read +[45]\.\d\d ", done.stdout)
-    for words, said in (("streams", "has 1,2,3,4,5: one"), ("nconnect", "does not have it")):
+    for words, said in (("streams", "has 1,2,3,4,5: only one"), ("nconnect", "does not have it")):
         refused = _compare(tmp_path, made_runs.dd(1), b, "--over", words)
         assert (refused.status, refused.stdout) == (11, "")
         assert said in refused.stderr

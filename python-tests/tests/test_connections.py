@@ -90,7 +90,7 @@ def test_curve_that_still_rises_has_no_knee() -> None:
     assert knee(curve) == scaling.Knee(End.RISING, 16, 16)
     said = verdict(curve)
     assert re.match(
-        r"no end up to 16 connections, which give (2\.0|1\.9)\d \(.*\) times what 8", said
+        r"no knee up to 16 connections, which give (2\.0|1\.9)\d \(.*\) times what 8", said
     )
     assert "as if something capped each one" in said
 
@@ -113,14 +113,14 @@ def test_noise_is_inconclusive_and_says_how_many_repeats_would_tell() -> None:
     noisy = _curve({1: 300e6, 4: 1100e6, 8: 1110e6}, noise=0.08)
     assert knee(noisy) == scaling.Knee(End.UNTOLD, 8, 4)
     assert re.match(
-        r"inconclusive: the knee may be anywhere from nconnect=4 to 8, since intervals span 1\.1"
-        r" times; (about \d+ repeats would tell|the machine is too noisy to tell)\. By the means"
-        r" it is nconnect=4",
+        r"inconclusive: the knee may be anywhere from nconnect=4 to 8, since the intervals span"
+        r" 1\.1 times; (about \d+ repeats would be enough|the machine is too noisy to tell)\. "
+        r"By the means it is nconnect=4",
         verdict(noisy),
     )
     twice = _curve(_CAPPED, repeats=2)
     assert knee(twice).end is End.UNTOLD
-    assert "fewer than 3 repeats have no interval" in verdict(twice)
+    assert "an interval needs 3 repeats" in verdict(twice)
     assert "only 4 connections measured" in verdict(_curve({4: 1e9}))
 
 
@@ -145,7 +145,7 @@ def test_report_tells_where_it_stops_in_each_place() -> None:
         r"Without limits: 1 connection reaches \d+ % .*? this machine's 2 processors \(9\d %", text
     )
     assert "mount -t nfs -o vers=3,proto=tcp,nconnect=4 SERVER:/EXPORT /mnt" in text
-    assert "Published, beside ours" not in text
+    assert "Published figures and ours" not in text
 
 
 def test_other_transports_and_failed_counts_are_told() -> None:
@@ -167,7 +167,7 @@ def test_other_transports_and_failed_counts_are_told() -> None:
     made.unrun(connections_factors(16), "failed", "cannot connect: too many")
     place = {"kind": "pool", "pool": "nas", "limits": {}, "links": {"eth0": 10**10}}
     text = report_of(dataclasses.replace(made.summary(), place=place))
-    assert re.search(r"On this pool \(tcp\): no end up to nconnect=4 \(8 connections\)", text)
+    assert re.search(r"On this pool \(tcp\): no knee up to nconnect=4 \(8 connections\)", text)
     assert re.search(
         r"RDMA gives 1\.0\d \(.*?\) times the throughput, at 0\.(60|59|61) \(.*?\) times the CPU",
         text,
@@ -261,7 +261,9 @@ def test_bad_choices_are_refused_in_a_line(tmp_path: Path, monkeypatch: pytest.M
         with pytest.raises(HarnessError) as refused:
             call_harness("run", "connections", *words, "--results", str(tmp_path / "results"))
         assert said in str(refused.value), words
-    with pytest.raises(HarnessError, match="--nconnect, --mounts: of connections alone, not of dd"):
+    with pytest.raises(
+        HarnessError, match="--nconnect, --mounts: only for connections, not for dd"
+    ):
         call_harness("run", "dd", "--nconnect", "1", "--mounts")
     unknown = call_harness("run", "connections", "--workload", "1m-read")
     assert unknown.status == 2
@@ -293,7 +295,9 @@ def test_mount_of_a_cell_is_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     _fake_mount(tmp_path, monkeypatch)
     mounts = CellMounts()
     (first,) = mounts.make([("nas:/vol", "vers=3,nconnect=1")])
-    with pytest.raises(HarnessError, match="nconnect=4 was asked for and the mount has 1: another"):
+    with pytest.raises(
+        HarnessError, match="nconnect=4 was asked for and the mount has 1: it shares"
+    ):
         mounts.make([("nas:/vol", "vers=3,nconnect=4")])
     mounts.end()
     mounts.end()
@@ -360,7 +364,9 @@ def test_mounts_that_share_connections_are_refused(
     same = "rw,vers=4.1,clientaddr=10.0.0.9,addr=10.0.0.1"
     monkeypatch.setattr(cellmount, "_options_of", lambda _: same)
     mounts = CellMounts()
-    with pytest.raises(HarnessError, match="nas2:/vol: the kernel mounts it over the connections"):
+    with pytest.raises(
+        HarnessError, match="nas2:/vol: the kernel mounts it over an earlier path's connections"
+    ):
         mounts.make([("nas1:/vol", "vers=4.1"), ("nas2:/vol", "vers=4.1")])
     mounts.end()
     assert [line[0] for line in _told(tmp_path)] == ["mount", "mount", "umount", "umount"]

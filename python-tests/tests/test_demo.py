@@ -98,7 +98,7 @@ def test_an_effect_that_is_shown() -> None:
     assert outcome.judged.verdict is Verdict.BY_CONSTRUCTION
     said = story(outcome)
     assert "fsperf: one reader reads on four paths 1.51 (1.50 to 1.53) times" in said
-    assert "published were 1.53 times" in said
+    assert "published: 1.53 times" in said
     assert "Reproduced by construction: the lab's own limits allow 1.52 times." in said
     assert "One path has reached its cap of 3.1 Gbit/s." in said
     assert "Several have reached the link's 4.7 Gbit/s. Share of each path: 50% 50%." in said
@@ -156,7 +156,9 @@ def test_an_effect_that_is_missing_for_no_known_reason() -> None:
 def test_figures_that_vary_too_much() -> None:
     outcome = _fsperf([200, 380, 300], [576, 300, 450])
     assert outcome.judged.verdict is Verdict.INCONCLUSIVE
-    assert re.search(r"Inconclusive: 3 repeats; about \d+ would tell\. One path", story(outcome))
+    assert re.search(
+        r"Inconclusive: 3 repeats; about \d+ would be enough\. One path", story(outcome)
+    )
 
 
 @pytest.mark.parametrize("workload", IN_LAB, ids=lambda workload: workload.name)
@@ -352,7 +354,7 @@ def test_demo_leaves_figures_a_plot_and_what_to_type(
     assert "--nconnect=4" in rows["randread"]["many"][0]["command"]
     printed = " ".join(capsys.readouterr().out.split())
     assert "fsperf, 4 paths" in printed
-    assert "published were 1.53 times (NFSv3, 10 GbE" in printed
+    assert "published: 1.53 times (NFSv3, 10 GbE" in printed
     assert f"lab start --link {rows['fsperf']['fit']['link'] // 10**6}mbit" in printed
 
 

@@ -121,7 +121,7 @@ def test_exports_that_do_not_permit_all(diagnoses: dict[str, Diagnosis]) -> None
 
 
 def test_reserved_port(diagnoses: dict[str, Diagnosis], lab: Lab) -> None:
-    assert diagnoses["privileged"].about("wants a reserved port").startswith("ok")
+    assert diagnoses["privileged"].about("needs a reserved port").startswith("ok")
     pool = lab.path(0, export="privileged")
     (refused,) = _examine(lab, pool, before=("setpriv", "--bounding-set=-net_bind_service"))
     assert refused.about("/privileged cannot be used").startswith("fail")
@@ -136,7 +136,7 @@ def test_wrong_export(diagnoses: dict[str, Diagnosis]) -> None:
 
 
 def test_paths_that_lead_to_different_files(diagnoses: dict[str, Diagnosis]) -> None:
-    other = diagnoses["different files"].about("other files than on 10.77.0.1:22049:/export")
+    other = diagnoses["different files"].about("not the same files as on 10.77.0.1:22049:/export")
     assert other.startswith("fail 10.77.0.2")
 
 
@@ -204,7 +204,7 @@ def test_malformed_pool(diagnoses: dict[str, Diagnosis]) -> None:
 def test_directories(diagnoses: dict[str, Diagnosis], mount: Path) -> None:
     found = diagnoses["directories"]
     assert found.about(f"{mount}: files can be created").startswith("ok")
-    assert found.remedy(f"{mount}/none: is no directory") == "mount the export there"
+    assert found.remedy(f"{mount}/none: is not a directory") == "mount the export there"
 
 
 def test_rdma_without_a_device(diagnoses: dict[str, Diagnosis]) -> None:

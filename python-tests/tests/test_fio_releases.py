@@ -65,5 +65,5 @@ def test_each_release_is_compiled_and_complaints_end_it(
 def test_a_release_that_is_not_there(fios: Path, tmp_path: Path) -> None:
     with pytest.raises(HarnessError, match=r"cannot clone fio-4\.0 from .*/fios: .*fio-4\.0"):
         fioreleases.fetch("4.0", str(fios), tmp_path / "trees")
-    with pytest.raises(HarnessError, match="'latest' is no release of fio"):
+    with pytest.raises(HarnessError, match="'latest' is not a fio release"):
         call_harness("fio-releases", "latest")

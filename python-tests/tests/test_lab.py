@@ -242,7 +242,7 @@ def test_command_line(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
     try:
         assert f"lab {name} is up" in started
         assert "pool ro         nfs://10.77.0.1/ro?nfsport=22049&mountport=22050," in started
-        with pytest.raises(HarnessError, match=f"a lab '{name}' is there already"):
+        with pytest.raises(HarnessError, match=f"a lab '{name}' exists already"):
             Lab(lab_id=name).start()
         inside = run_harness("lab", "exec", "--id", name, "--", "sh", "-c", "echo $POOL; exit 5")
         assert inside.status == 5
@@ -253,7 +253,7 @@ def test_command_line(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
         commands.stop(name)
     assert f"lab {name} stopped\n" in capsys.readouterr().out
     assert not any(namespace.startswith(f"nfsmulti-{name}-") for namespace in namespaces())
-    with pytest.raises(HarnessError, match=f"no lab '{name}' runs"):
+    with pytest.raises(HarnessError, match=f"no lab '{name}' is running"):
         background.choose(name)
     # This session's own lab belongs to it.
     with pytest.raises(HarnessError, match="belongs to a running command"):
@@ -329,13 +329,13 @@ def test_a_server_that_keeps_its_files_in_memory_has_one_export() -> None:
 def test_bad_options() -> None:
     for words, complaint in (
         (["--addresses=0"], "--addresses=0"),
-        (["--link=fast"], "--link: 'fast' is no rate"),
-        (["--per-address=0mbit"], "--per-address: '0mbit' is no rate"),
+        (["--link=fast"], "--link: 'fast' is not a rate"),
+        (["--per-address=0mbit"], "--per-address: '0mbit' is not a rate"),
         (["--assured=1mbit"], "--assured is a share of --per-address"),
-        (["--size=much"], "--size: 'much' is no size"),
+        (["--size=much"], "--size: 'much' is not a size"),
         (["--local", "--link=1gbit"], "--local cannot limit rates"),
         (["--local", "--per-connection=1gbit"], "--local cannot limit rates"),
-        (["--per-connection=1"], "--per-connection: '1' is no rate"),
+        (["--per-connection=1"], "--per-connection: '1' is not a rate"),
         (["--per-address=1gbit", "--per-connection=1gbit"], "exclude each other"),
         (["--id=../x"], "lab id '../x'"),
     ):

@@ -34,7 +34,7 @@ def test_bad_factors_are_refused() -> None:
         (["nconnect="], "give each value once"),
         (["nconnect=1,1"], "give each value once"),
         (["nconnect=1", "nconnect=2"], "and each name"),
-        (["pool=a,b"], "not a scenario's to change"),
+        (["pool=a,b"], "a scenario cannot change that"),
         (["thread=0,1", "nconect=1"], "--factors nconect"),
     ):
         with pytest.raises(HarnessError) as refused:
@@ -70,7 +70,7 @@ def test_a_version_is_the_engines_and_not_fios_own() -> None:
 def test_what_a_mount_decides_is_no_factor_of_directories(tmp_path: Path) -> None:
     pool = str(tmp_path)
     request = Request(pool=pool, quick=True, factors={"version": (3, "4.1")})
-    with pytest.raises(HarnessError, match="--factors version: a directory has that of its mount"):
+    with pytest.raises(HarnessError, match="--factors version: a directory has its mount's"):
         begun(tmp_path, request, "neighbour")
 
 
@@ -146,7 +146,7 @@ def test_newest_run_is_found_past_a_broken_one(
     broken.mkdir()
     (broken / "plan.json").write_text("{")
     assert resumed(tmp_path, None, "dd").folder == good
-    assert "passed over: " in capsys.readouterr().err
+    assert "skipped: " in capsys.readouterr().err
 
 
 def test_seconds_of_cells_are_a_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,4 +251,4 @@ def test_options_of_the_engine_leave_out_what_other_engines_do(tmp_path: Path) -
     assert {cell.spec.client for cell in plan.cells} == {"pool"}
     assert len(plan.cells) == 8
     assert len(plan.left_out) == 1
-    assert "nconnect is not theirs" in plan.left_out[0]
+    assert "have no nconnect" in plan.left_out[0]

@@ -49,9 +49,9 @@ def test_report_has_its_parts_in_order(summary: Summary, folder: Path) -> None:
     text = (folder / "report.md").read_text()
     parts = [
         "# ",
-        "Published" if summary.scenario != "connections" else "No publication",
+        "Published" if summary.scenario != "connections" else "It reproduces no publication",
         "## The answer",
-        *(["## Published, beside ours"] if summary.scenario != "connections" else []),
+        *(["## Published figures and ours"] if summary.scenario != "connections" else []),
         "![",
         "## How to read",
     ]
@@ -148,7 +148,7 @@ def test_a_run_of_which_nothing_is_done_says_so() -> None:
     made = made_runs.Maker("dd")
     made.unrun({"client": "capped", "direction": "read", "streams": 1}, "waiting")
     text = report_of(made.summary())
-    assert "No cell of this run is done" in text
+    assert "No cell of this run has finished" in text
     assert "43.20 s, 19.4 MB/s" in text
 
 
@@ -175,7 +175,7 @@ def test_unknown_scenario_is_refused(tmp_path: Path) -> None:
 def test_dd_answers_with_the_ratio() -> None:
     text = report_of(made_runs.dd())
     assert re.search(r"write 5\.\d\d \(4\.\d\d to 5\.\d\d\) times", text)
-    assert "published were 3.71 times. Reproduced by construction: the lab's own limits" in text
+    assert "published: 3.71 times. Reproduced by construction: the lab's own limits" in text
     assert re.search(
         r"\| AIX \(capped\), write, 5 streams \| 55 s, 72 MB/s in sum \| 57\.\d\d s, 7\d\.\d MB/s"
         r" \| 3\.71 \| 5\.\d\d \(.*?\) \| \d\.\d \| 3 \|",
@@ -197,12 +197,10 @@ def test_fsperf_holds_each_client_against_its_own_figure() -> None:
     text = report_of(made_runs.fsperf())
     assert re.search(
         r"NFSv3 from user space: 4 paths by round robin read 1\.5\d \(.*?\) times what one does"
-        r" \(1,\d\d\d MB/s against 7\d\d MB/s\); published were 1\.53 times\. Reproduced: ",
+        r" \(1,\d\d\d MB/s against 7\d\d MB/s\); published: 1\.53 times\. Reproduced: ",
         text,
     )
-    assert re.search(
-        r"NFSv4\.1 mounts: .{,80} read 2\.\d\d .{,80} published were 2\.09 times", text
-    )
+    assert re.search(r"NFSv4\.1 mounts: .{,80} read 2\.\d\d .{,80} published: 2\.09 times", text)
     assert re.search(r"\| NFSv4.1 mounts, 1 path \| 523 MB/s \| 5\d\d MB/s \|", text)
     assert "| nfs3 | roundrobin | 25.0, 25.0, 25.0, 25.0 | 4 | 1.0000 |" in text
     assert "over-time-mount-v4-1.png" in text
@@ -220,7 +218,7 @@ def test_fsperf_says_where_its_limits_rule_a_published_ratio_out() -> None:
     ):
         place = {**made_runs.PLACE, "limits": limits}
         text = report_of(dataclasses.replace(made_runs.fsperf(), place=place))
-        told = re.search(r"NFSv4\.1 from user space: .* published were 2\.09 times\. (.*)", text)
+        told = re.search(r"NFSv4\.1 from user space: .* published: 2\.09 times\. (.*)", text)
         assert told
         cannot = "Not testable here: the lab's own limits allow 1.52 times at most"
         assert told[1].startswith(cannot) == ruled_out, limits
@@ -249,14 +247,14 @@ def test_randread_names_the_transport_of_each_row() -> None:
 
 def test_randread_shows_jobs_and_totals_in_fios_terms() -> None:
     text = report_of(made_runs.randread())
-    assert "published were 4178 MiB/s" in text
+    assert "published: 4178 MiB/s" in text
     assert re.search(
         r"The RDMA pool reads 1\.3\d \(1\.\d\d to 1\.\d\d\) times what that mount", text
     )
     assert re.search(r"\| 4178 MiB/s \(4381 MB/s\), 66.8k IOPS \| 19\d MiB/s \(2\d\d MB/s\)", text)
     for version, ratio in (("", "RDMA"), ("-v4.1", "TCP")):
         assert text.count(f"| tcp-pool{version} |") == 6  # all jobs, four of them, and CPU
-        assert re.search(rf"NFSv4\.1 reads 0\.9\d .{{,20}} what NFSv3 does by the {ratio}", text)
+        assert re.search(rf"NFSv4\.1 reads 0\.9\d .{{,20}} what NFSv3 does on the {ratio}", text)
     assert "| published | 4,178 |" in text
 
 
@@ -388,7 +386,7 @@ def test_oltps_percentiles_are_of_all_repeats_together() -> None:
 def test_without_a_second_kind_oltp_has_nothing_to_compare() -> None:
     made = made_runs.Maker("oltp")
     made.add({"connections": "one", "concurrency": 1}, read=2e7, write=1e7)
-    assert "nothing to hold against it" in report_of(made.summary())
+    assert "nothing to compare it with" in report_of(made.summary())
 
 
 # --- a user's own pool ---
@@ -410,7 +408,7 @@ def test_fsperf_on_a_users_pool_takes_the_most_paths_there_are() -> None:
         made.add({"client": "mount-v4.2", "paths": paths, "spread": spread}, read=500e6 * paths)
     text = report_of(made.summary())
     assert re.search(
-        r"mount-v4\.2: 2 paths by round robin read (2\.0|1\.9)\d \(.*?published were 2\.09", text
+        r"mount-v4\.2: 2 paths by round robin read (2\.0|1\.9)\d \(.*?published: 2\.09", text
     )
     assert re.search(r"\| mount-v4\.2, 2 paths by roundrobin \| 1,094 MB/s \|", text)
 
@@ -589,7 +587,7 @@ def test_what_runs_on_each_of_several_hosts_is_told_so() -> None:
                 "bandwidth, all four jobs on each of 2 hosts: the kernel's mount",
             ),
         ),
-        (made_runs.oltp(), ("under way, all jobs together, on each of 2 hosts.",)),
+        (made_runs.oltp(), ("in flight, all jobs together, on each of 2 hosts.",)),
     ):
         place = {**made.place, "hosts": ["h1", "h2"]}
         text = report_of(dataclasses.replace(made, place=place))

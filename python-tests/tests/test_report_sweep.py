@@ -183,8 +183,8 @@ def test_stable_is_given_once() -> None:
 
 
 def test_the_mount_line_says_with_what_it_was_measured(flat: str) -> None:
-    assert "measured with this engine, one request at a time;" in _end(flat)
-    assert "a kernel mount reads ahead and writes behind: try it" in _end(flat)
+    assert "measured with this engine, one request at a time." in _end(flat)
+    assert "A kernel mount reads ahead and writes behind: measure there too" in _end(flat)
 
 
 def test_levels_of_further_factors_stand_beside_the_published_figures_apart() -> None:
@@ -238,6 +238,6 @@ def test_a_fraction_has_main_effects_alone() -> None:
         if sum(indices[name].index(value) for name, value in cell.factors.items()) % 3 == 0
     ]
     text = report_of(dataclasses.replace(summary, cells=third))
-    assert "no interactions in the model" in text
+    assert "the model has no interactions" in text
     assert "sync x mount" not in text
     assert "what matters here is buffer" in text

@@ -175,7 +175,7 @@ def test_interrupt_says_how_to_go_on(tmp_path: Path, mount: str) -> None:
         assert process.wait(_SECONDS) == 130
     folder = _only(tmp_path)
     text = (tmp_path / "said").read_text()
-    assert f"stopped; go on with: ./nfsmulti run dd --resume {paths.shown(folder)}" in text
+    assert f"stopped; continue with: ./nfsmulti run dd --resume {paths.shown(folder)}" in text
     assert _statuses(folder)["failed"] == 0
 
 

@@ -45,7 +45,7 @@ def test_figures_are_those_between_the_samples() -> None:
     [
         ("nosuchprogram", "nosuchprogram is not installed"),
         (f"{sys.executable} -c 'exit(255)'", r"cat /proc/stat /proc/meminfo failed \(255\)"),
-        (f"{sys.executable} -c pass", "the server did not say what Linux does in /proc"),
+        (f"{sys.executable} -c pass", "the server's answer is not Linux's /proc"),
         ("sh -c 'exec sleep 100'", "did not end within 1 s"),
     ],
 )

@@ -35,9 +35,9 @@ def test_bad_settings_are_refused(tmp_path: Path) -> None:
         (["--setting", "a=1", "--set", "echo a"], "--set does not say where the value goes"),
         (["--setting", "a", "--set", "{a}"], "--setting 'a': write a factor like"),
         (["--setting", "a=1,1", "--set", "{a}"], "give each value once"),
-        (["--setting", "a=1;id", "--set", "{a}"], "no quotes or shell characters"),
+        (["--setting", "a=1;id", "--set", "{a}"], "quotes or shell characters"),
         (["--setting", "a=b c,b/c", "--set", "{a}"], "--setting: several cells would be named"),
-        (["--setting", "workload=1", "--set", "{workload}"], "there is a factor of that name"),
+        (["--setting", "workload=1", "--set", "{workload}"], "a factor has that name already"),
         (["--resume", "--setting", "a=1"], "--setting cannot change that"),
     ):
         with pytest.raises(HarnessError) as refused:
@@ -75,7 +75,7 @@ def test_setting_is_turned_for_each_block_and_put_back(tmp_path: Path) -> None:
         timeout=_SECONDS,
     )
     assert done.status == 1
-    assert "mode is put back to 7, as it was before" in done.stdout
+    assert "mode is restored to 7, as it was before" in done.stdout
     assert state.read_text() == "7\n"
     assert sorted(log.read_text().split()) == ["0", "0", "1", "1", "7"]
     (folder,) = (tmp_path / "results/neighbour").iterdir()
@@ -108,7 +108,7 @@ def test_command_that_fails_hangs_or_does_nothing_fails_its_block(
                 with pytest.raises(HarnessError, match=said):
                     turned(cell)
         assert sorted(log.read_text().split()) == ["18", "8", "9"]
-        assert lines == ["a is put back to 18, as it was before"]
+        assert lines == ["a is restored to 18, as it was before"]
 
 
 @pytest.mark.parametrize("said", ["18 8", "0 [8] 16", "8 threads", "8.0", "-8"])
@@ -131,7 +131,7 @@ def test_without_get_the_first_value_is_put_back(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt), setting.turned(one, tmp_path, lines.append):
         raise KeyboardInterrupt
     assert log.read_text() == "5\n"
-    assert lines == ["a is put back to 5, the first value: without --get nobody knows what it was"]
+    assert lines == ["a is restored to 5, the first value: without --get its original is unknown"]
 
 
 def test_run_that_was_killed_leaves_what_is_to_be_put_back(tmp_path: Path) -> None:
@@ -147,13 +147,13 @@ def test_run_that_was_killed_leaves_what_is_to_be_put_back(tmp_path: Path) -> No
 def test_setting_that_cannot_be_read_or_put_back_is_said(tmp_path: Path) -> None:
     for get, said in (
         ("exit 4", r"--get: `exit 4` failed \(4\)"),
-        ("echo '[a] b'", "cannot be put"),
+        ("echo '[a] b'", "cannot be restored"),
     ):
         one = Setting("a", [1], "echo {a}", get)
         with pytest.raises(HarnessError, match=said), setting.turned(one, tmp_path, print):
             raise AssertionError
     one = Setting("a", [1], "exit 1 {a}")
-    said = r"a is NOT put back to 1: --set a=1: `exit 1 1` failed \(1\)"
+    said = r"a is NOT restored to 1: --set a=1: `exit 1 1` failed \(1\)"
     with pytest.raises(HarnessError, match=said), setting.turned(one, tmp_path, print):
         pass
 

@@ -243,12 +243,12 @@ def test_an_inconclusive_verdict_says_how_many_repeats_would_tell() -> None:
     # Standard deviation 0.3 about ln 1.5, the limit at ln 1.25, 0.182 away: t(0.975, n - 1) ·
     # 0.3 / √n is 0.192 for n = 12 and 0.181 for n = 13.
     wide = Ratio(1.5, 0.9, 2.5, n=4, spread=0.3)
-    assert judge(wide, 1.5).text == "Inconclusive: 4 repeats; about 13 would tell."
+    assert judge(wide, 1.5).text == "Inconclusive: 4 repeats; about 13 would be enough."
     two = Ratio.paired([1.50, 1.52], [1, 1])
-    assert judge(two, 1.5).why == "2 repeats; about 3 would tell"
-    assert judge(Ratio.paired([1.5], [1]), 1.5).why == "1 repeat, and an interval takes 3"
+    assert judge(two, 1.5).why == "2 repeats; about 3 would be enough"
+    assert judge(Ratio.paired([1.5], [1]), 1.5).why == "1 repeat, and an interval needs 3"
     close = Ratio(1.26, 1.0, 1.6, n=3, spread=0.3)
-    assert judge(close, 1.5).why == "3 repeats; more than 100 would be needed to tell"
+    assert judge(close, 1.5).why == "3 repeats; more than 100 would be needed"
 
 
 def test_a_finding_of_several_has_the_verdict_of_the_weakest() -> None:

@@ -61,7 +61,7 @@ from nfsmulti.paths import BUILD, RESULTS
 from nfsmulti.tables import Table
 
 app = typer.Typer(
-    help="What the client costs: CPU time per operation, beside fio's own engines.",
+    help="Measure what the client costs: CPU time per operation, compared with fio's own engines.",
     no_args_is_help=True,
 )
 _out = Console(highlight=False, soft_wrap=True)
@@ -70,18 +70,20 @@ _URL = "nfs://127.0.0.1/export?nfsport=PORT&mountport=PORT"
 _COLUMNS = "\n".join(f"- {line}" for line in COLUMNS)
 _EPILOG = "\n\n".join(("The report's columns:", *COLUMNS))
 
-_Quick = Annotated[bool, typer.Option("--quick", help="Three short runs of each, for a look.")]
+_Quick = Annotated[
+    bool, typer.Option("--quick", help="Three short runs of each, for a quick look.")
+]
 _Cases = Annotated[
     list[str] | None,
-    typer.Option("--case", help="Measure this case alone (a name, or a pattern such as '*4k*')."),
+    typer.Option("--case", help="Measure only this case (a name, or a pattern such as '*4k*')."),
 ]
 _Repeat = Annotated[int | None, typer.Option(min=1, help="Runs of each engine on each case.")]
-_List = Annotated[bool, typer.Option("--list", help="Show the cases with their bars, and end.")]
+_List = Annotated[bool, typer.Option("--list", help="List the cases and their bars, then exit.")]
 _Results = Annotated[
     Path | None, typer.Option(help="Where the results go (default: results/BENCH/TIME).")
 ]
-_ClientCpu = Annotated[int | None, typer.Option(help="The processor that the client is pinned to.")]
-_ServerCpu = Annotated[int | None, typer.Option(help="The processor that the server is pinned to.")]
+_ClientCpu = Annotated[int | None, typer.Option(help="Pin the client to this processor.")]
+_ServerCpu = Annotated[int | None, typer.Option(help="Pin the server to this processor.")]
 _ServerSleeps = Annotated[
     bool,
     typer.Option(
@@ -99,8 +101,9 @@ def client_cost(
             exists=True,
             dir_okay=False,
             metavar="FILE.c",
-            help="Also build and measure this fio engine: plain sockets and nothing else, the least"
-            " that the same calls need. It gets the server's port on 127.0.0.1 as --port.",
+            help="Also build and measure this fio engine, the lower limit: the same calls over"
+            " plain sockets and nothing else. It gets the server's port on 127.0.0.1 as"
+            " --port.",
         ),
     ] = None,
     quick: _Quick = False,
@@ -114,9 +117,9 @@ def client_cost(
 ) -> None:
     """Compare with fio's own nfs engine on the distribution's libnfs, run by run.
 
-    That engine has NFSv3 alone: our NFSv4.1 is compared with our NFSv3.
-    All talk to a server that costs next to nothing and has a core of its own.
-    Where the distribution's fio lacks that engine, fio's source is fetched and
+    That engine has only NFSv3: our NFSv4.1 is compared with our NFSv3.
+    All use a server that costs next to nothing and has a core of its own.
+    If the distribution's fio lacks that engine, fio's source is fetched and
     built the first time.
     """
     cases = choose(CLIENT_COST, case or [])
@@ -157,7 +160,7 @@ def mount(
 ) -> None:
     """Compare the transport for kernel mounts with fio's io_uring engine, on the same file.
 
-    The file lies on tmpfs, then on a disk.
+    The file is on tmpfs, then on a disk.
     """
     cases = choose(MOUNT, case or [])
     if listed:
@@ -177,10 +180,10 @@ def mount(
 
 @app.command()
 def rdma(quick: _Quick = False, repeat: _Repeat = None, results: _Results = None) -> None:
-    """Compare RDMA and TCP, from user space and by kernel mounts, on randread.fio's workload.
+    """Compare RDMA and TCP, from user space and on kernel mounts, with randread.fio's workload.
 
-    In the kernel lab, which it starts: client and server share one emulated machine, so that only
-    ratios within one boot mean something.
+    Runs in the kernel lab, which it starts. Client and server share one emulated machine: only
+    ratios within one boot are meaningful.
     """
     timing = _timing(quick, repeat)
     begun = now()
@@ -302,8 +305,8 @@ def _tcp(report: Report) -> str:
     kernel, control = report.setting["kernel"], report.setting["TCP congestion control"]
     return (
         f"TCP is kernel {kernel}'s. Every engine sends with the system's congestion control,"
-        f" {control}, and the server with reno. bbr paces what it sends, on loopback too: compare"
-        " only figures of one kernel and one congestion control."
+        f" {control}, and the server with reno. bbr paces its sends, on loopback too: compare"
+        " only figures from the same kernel and congestion control."
     )
 
 
@@ -317,8 +320,8 @@ def _scale_lines(found: dict[Case, list[Run]]) -> list[str]:
         {"ours": list(found[most]), "single": list(found[one])},
     )
     return [
-        f"{RATIOS[judged.bar.figure]} on {most.connections} connections as a ratio to that on one,"
-        f" at depth {most.depth}: {judged.text}, bar {judged.bar.text}: {judged.verdict.value}"
+        f"{RATIOS[judged.bar.figure]} on {most.connections} connections relative to one, at depth"
+        f" {most.depth}: {judged.text}, bar {judged.bar.text}: {judged.verdict.value}"
         for judged in result.judgements()
     ]
 

@@ -24,9 +24,9 @@ _LEAST_SECONDS = 1e-6  # a ratio to nothing cannot be taken
 _BARE = Timing(runtime=1, ramp=0, repeats=5)
 
 CPU_HOW = (
-    "CPU is that of fio with all its processes and kernel workers, less what a run of one"
-    " millisecond costs: buffered writes of io_uring are done by workers, which fio's own figures"
-    " leave out. The file on disk is opened with direct=1."
+    "CPU is that of fio with all its processes and kernel workers, minus that of a"
+    " one-millisecond run: io_uring hands buffered writes to kernel workers, which fio's own"
+    " figures leave out. The file on disk is opened with direct=1."
 )
 
 
@@ -58,7 +58,7 @@ def io_uring() -> Contender:
 def places(disk: Path) -> Iterator[dict[str, Path]]:
     """Give a directory on tmpfs and one below `disk`, with the file written; both go at the end."""
     if not _TMPFS.is_dir():
-        raise HarnessError(f"{_TMPFS} is not there to hold a file in memory")
+        raise HarnessError(f"{_TMPFS} is missing, and the file in memory needs it")
     disk.mkdir(parents=True, exist_ok=True)
     with (
         tempfile.TemporaryDirectory(prefix="nfsmulti-bench-", dir=_TMPFS) as memory,

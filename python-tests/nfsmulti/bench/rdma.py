@@ -35,11 +35,11 @@ _POOLS = {"pool rdma": "rdma", "pool tcp": "tcp"}
 OURS, PEER = "pool rdma", "mount v3 rdma"
 
 HOW = (
-    "CPU is that of the four jobs, user and system, as fio reports it; what the kernel does for a"
-    " mount in workers of its own (sending, receiving) is left out, and none of what it does for a"
-    " pool: that figure flatters mounts. The processor is busy all the time, so that the inverse of"
-    " IOPS is what an operation costs client and server together. Client and server share"
-    " one emulated machine: the ratios within this boot are the result."
+    "CPU is the four jobs' user and system time, as fio reports it. It covers all that a pool"
+    " costs, but not what the kernel does for a mount in its own workers (sending, receiving), so"
+    " it flatters mounts. The processor is busy all the time, so the inverse of IOPS is the cost"
+    " of an operation on client and server together. Client and server share one emulated"
+    " machine: only ratios within this boot are meaningful."
 )
 
 

@@ -116,7 +116,7 @@ def _noise_note() -> list[str]:
     load = os.getloadavg()[0]
     if load < _BUSY_LOAD:
         return []
-    return [f"The machine was busy with something else (load {load:.2f} before): expect noise."]
+    return [f"Other work kept the machine busy (load {load:.2f} before the run): expect noise."]
 
 
 def now() -> datetime:

@@ -104,8 +104,8 @@ COLUMNS = (
     "calls/op: system calls per operation",
     "p50, p99: percentiles of fio's clat, from handing over a call to its reply",
     "server: how busy its core was; near 100 % it is the limit, not the client",
-    "cN in a row's name: N connections; the depth is that of all together",
-    "v4.1 in a row's name: NFSv4.1, which fio's nfs engine lacks: beside our NFSv3",
+    "cN in a row's name: N connections; the depth is their total",
+    "v4.1 in a row's name: NFSv4.1, which fio's nfs engine lacks: compared with our NFSv3",
     "ratio: nfsmulti's figure ÷ the other engine's, run by run, with 95 % interval",
     "bar: the limit for a ratio; “open”: the interval spans it, or there are under 3 runs",
 )

@@ -255,8 +255,8 @@ DATA_PATH = (
 )
 
 CALLS_HOW = (
-    "System calls per operation: ours as the engine counts them (its stats_file, every run); the"
-    " others' by strace -f -c in a run of its own that is not timed, of the calls that move data or"
+    "System calls per operation: ours as the engine counts them (stats_file, every run); the"
+    " other engines' by strace -f -c in a separate, untimed run, only calls that move data or"
     " wait for it."
 )
 

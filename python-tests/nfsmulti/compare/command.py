@@ -30,21 +30,23 @@ def compare(
     a: _Run,
     b: _Run,
     threshold: Annotated[
-        float, typer.Option(min=0, help="Per cent that B may be worse by, whatever the tests say.")
+        float, typer.Option(min=0, help="Per cent by which B may be worse, even if significantly.")
     ] = 5.0,
     judge: Annotated[
         list[Figure] | None,
-        typer.Option(help="A figure that the verdict looks at; repeatable (default: throughput)."),
+        typer.Option(help="A figure that the verdict covers; repeatable (default: throughput)."),
     ] = None,
     tolerance: Annotated[
         float | None,
-        typer.Option(min=0, help="Judge without tests: per cent that no cell may be worse by."),
+        typer.Option(
+            min=0, help="Judge without statistical tests: per cent by which no cell may be worse."
+        ),
     ] = None,
     over: Annotated[
         str | None,
         typer.Option(
             metavar="FACTOR",
-            help="Compare over this factor, of which each run has one level.",
+            help="Compare the levels of this factor; each run has exactly one.",
         ),
     ] = None,
 ) -> None:
@@ -52,8 +54,8 @@ def compare(
 
     A ratio whose 95 % interval spans 1 is "no difference". Throughput is
     bytes per second. The 99th percentile of clat and the CPU time of fio's
-    jobs per I/O are shown as well; the verdict looks at them where --judge
-    asks for it, because both vary more between two runs of one thing.
+    jobs per I/O are shown as well; the verdict covers them only if --judge
+    asks for it, because both vary more between two runs of the same thing.
 
     [bold]Exit status[/bold], for a CI: 0 equal or better, 10 worse, 11 not
     comparable: another scenario, other factors, quick against full, another
@@ -63,10 +65,10 @@ def compare(
 
     [bold]When is B worse?[/bold] With many cells, some differ by chance. So every
     cell is tested (Welch's t of the logarithms), and the geometric mean of
-    all cells too. B is worse only where a test is significant at 5 % after
+    all cells too. B is worse only if a test is significant at 5 % after
     Holm's correction over all tests, and the change is larger than
-    --threshold. A change of all cells shows in the mean, one of a single
-    cell in its own test.
+    --threshold. A change in all cells shows in the mean, a change in a
+    single cell in its own test.
 
     With one run of each cell there is no interval. --tolerance PERCENT then
     judges the ratios alone, the mean's and each cell's; choose it wider than
@@ -92,7 +94,9 @@ def compare(
         verdict = by_tolerance(found, judged, tolerance / 100)
     verdict = _with_lost(verdict, runs.lost(first, second))
     if alone := runs.unmatched(first, second):
-        out.print(f"{alone} combinations of factors are done in one run alone.", soft_wrap=True)
+        out.print(
+            f"{alone} combinations of factors ran in only one of the two runs.", soft_wrap=True
+        )
     if verdict.exit is Exit.NOT_COMPARABLE:
         _refuse(*verdict.lines)
     for line in verdict.lines:

@@ -121,9 +121,12 @@ def why_not(a: Summary, b: Summary) -> str | None:
         if of_a != of_b:
             return f"their {what} differ: {_text(of_a)} and {_text(of_b)}"
     if waiting := unfinished(a, b):
-        return f"B is not finished: {waiting} cells that A has done wait: go on with run --resume"
+        return (
+            f"B is not finished: {waiting} cells that A ran are still to run: continue it with"
+            " run --resume"
+        )
     if not pairs(a, b) and not lost(a, b):
-        return f"no combination of factors is done in both{_apart(a, b)}"
+        return f"no combination of factors ran in both{_apart(a, b)}"
     return None
 
 
@@ -134,7 +137,11 @@ def over(summary: Summary, factor: str) -> Summary:
     """
     found = _levels(summary, factor)
     if len(found) != 1:
-        what = f"has {_text_of(found)}: one level can be compared" if found else "does not have it"
+        what = (
+            f"has {_text_of(found)}: only one level can be compared"
+            if found
+            else "does not have it"
+        )
         raise HarnessError(f"--over {factor}: the run of {summary.started} {what}")
     without = [
         dataclasses.replace(

@@ -82,8 +82,8 @@ def by_tests(found: Sequence[Pair], judged: Sequence[Figure], threshold: float) 
         return Conclusion(
             Exit.NOT_COMPARABLE,
             [
-                "no interval can be given, because no cell was run twice or more on both sides:"
-                " run with --repeat 3, or set --tolerance PERCENT"
+                "no interval: no cell ran at least twice on both sides: run with --repeat 3, or"
+                " set --tolerance PERCENT"
             ],
         )
     worse = [
@@ -114,7 +114,10 @@ def _could_hide(one: Tested, threshold: float) -> bool:
 
 
 def _hidden_line(one: Tested) -> str:
-    return f"note: {one.figure} {one.ratio.text} is too wide to exclude more: repeat more often"
+    return (
+        f"note: {one.figure} {one.ratio.text} is too wide to exclude a larger loss: run more"
+        " repeats"
+    )
 
 
 def by_tolerance(found: Sequence[Pair], judged: Sequence[Figure], tolerance: float) -> Conclusion:

@@ -46,19 +46,19 @@ from nfsmulti.units import parse_rate, rate_text
 _START_SECONDS = 1.0  # what starting and ending a fio adds to a run
 
 _IN_LAB = (
-    "Real NFS servers (nfs-ganesha), in namespaces on this machine. What it carries without limits"
-    " is measured first; then the link and each path (of randread each connection) are limited to"
-    " what it can carry."
+    "Real NFS servers (nfs-ganesha), in namespaces on this machine. The demo first measures what"
+    " the machine carries without limits, then caps the link and each path (for randread each"
+    " connection) at rates that it can carry."
 )
 _IN_MEMORY = (
     "A real NFS server (nfs-ganesha) with its files in memory, over NFSv4.1, in namespaces that any"
-    " user may make. What this machine carries without limits is measured first; then the link and"
-    " each path (of randread each connection) are limited to what it can carry."
+    " user may make. The demo first measures what this machine carries without limits, then caps"
+    " the link and each path (for randread each connection) at rates that it can carry."
 )
 _ON_LOOPBACK = (
-    "Without namespaces, which are not permitted here ({lacking}). The server is the benchmark's"
-    " own: it answers READ from memory and discards WRITE. It listens on 127.0.0.1 and up, and the"
-    " kernel caps what it sends on each connection."
+    "Without namespaces: not permitted here ({lacking}). The server is the benchmark's"
+    " own: it answers READ from memory and discards WRITE. It listens on 127.0.0.1 and the"
+    " addresses after it, and the kernel caps what it sends on each connection."
 )
 _LEFT_OUT_IN_MEMORY = (
     "Left out without root: NFSv3, a server process for each path, and a file system (the server"
@@ -66,7 +66,7 @@ _LEFT_OUT_IN_MEMORY = (
 )
 _LEFT_OUT = (
     "Left out without namespaces: real servers (nfs-ganesha), writes (only what a server sends is"
-    " capped), and a link with a limit of its own, as the published figures had."
+    " capped), and a limit of the link itself, as the published figures had."
 )
 
 _NEXT_IN_LAB = """\
@@ -87,9 +87,9 @@ def demo() -> None:
     """Run the dd, fsperf and randread jobfiles on one connection and on several, side by side.
 
     Starts NFS servers on this machine and limits them as the published stories were limited, at
-    rates that the machine can carry: real ones where it may make namespaces for them, or else the
+    rates that the machine can carry: real ones if it may make namespaces for them, otherwise the
     benchmark's own, which any user may run. Takes less than three minutes, with fewer
-    repeats where the machine is slow, and leaves its results under results/demo/.
+    repeats on a slow machine, and leaves its results under results/demo/.
     """
     out = Console(highlight=False)
     folder = RESULTS / "demo" / datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")

@@ -102,7 +102,7 @@ def story(outcome: Outcome) -> str:
     """Say what an outcome shows, or that it does not and why."""
     workload, ratio, fit = outcome.workload, outcome.ratio, outcome.fit
     if outcome.why or ratio is None or fit is None:
-        return f"{workload.name} was not measured: {outcome.why or 'a side has no figures'}."
+        return f"{workload.name} was not measured: {outcome.why or 'one side has no figures'}."
     rates = [texts.mean(rate(side), "MB/s", 1e6) for side in (outcome.many, outcome.one)]
     return " ".join(
         part

@@ -90,7 +90,7 @@ _DD = Workload(
     link="1gbit",
     cap="200mbit",
     theirs=72 / 19.4,
-    said="published were 3.71 times (AIX, 1 GbE: 19.4 MB/s, five streams 72 MB/s)",
+    said="published: 3.71 times (AIX, 1 GbE: 19.4 MB/s, five streams 72 MB/s)",
 )
 _FSPERF = Workload(
     name="fsperf",
@@ -104,7 +104,7 @@ _FSPERF = Workload(
     link="9400mbit",
     cap="6200mbit",
     theirs=1100 / 718,
-    said="published were 1.53 times (NFSv3, 10 GbE: 718 MB/s, four mounts 1100 MB/s)",
+    said="published: 1.53 times (NFSv3, 10 GbE: 718 MB/s, four mounts 1100 MB/s)",
     files={"fsperf": 256 * _MIB},
 )
 # Where nothing is published, a "link" of twice all caps together only keeps these well below what

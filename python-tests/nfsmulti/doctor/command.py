@@ -27,7 +27,7 @@ def doctor(
     """Check this machine, and the servers of a pool; every finding comes with its remedy.
 
     The exit status is 0 unless something failed. With --pool an empty file is created in each
-    export, and removed at once; of a path with version=4.1 only the port and the version are seen.
+    export and removed at once; on a path with version=4.1 only port and version are checked.
     """
     out = Console(highlight=False, soft_wrap=True)
     findings = []

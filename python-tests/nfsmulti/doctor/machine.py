@@ -124,7 +124,7 @@ def buffers(label: str, address: str, round_trip: float) -> Iterator[Finding]:
     for name, limit in small.items():
         text = " ".join((_SYSCTL / name).read_text().split()[:2])
         yield warn(
-            f"{label}: net.ipv4.{name} ends at {limit >> 10} KiB, too small for {flight}",
+            f"{label}: net.ipv4.{name} allows at most {limit >> 10} KiB, too small for {flight}",
             f"sysctl -w net.ipv4.{name}='{text} {needed}'",
         )
 
@@ -152,7 +152,7 @@ def capacity(addresses: Iterable[str]) -> Iterator[Finding]:
         names = " and ".join(f"{name}: {rate_text(rate)}" for name, rate in rates.items())
         yield ok(
             f"the links to the servers ({names}) carry {sum(rates.values()) / 8e6:,.0f} MB/s at"
-            " most; ./nfsmulti run connections measures what ends it before that"
+            " most; ./nfsmulti run connections finds what limits throughput before that"
         )
 
 

@@ -58,7 +58,7 @@ def look(paths: Sequence[PoolPath]) -> Iterator[Finding]:
     ]
     if strangers:
         yield fail(
-            f"{', '.join(strangers)}: other files than on {next(iter(identities))}",
+            f"{', '.join(strangers)}: not the same files as on {next(iter(identities))}",
             "a pool's paths must lead to one file system: check the addresses and export names",
         )
     elif len(identities) > 1:
@@ -67,7 +67,7 @@ def look(paths: Sequence[PoolPath]) -> Iterator[Finding]:
 
 def _directory(label: str, directory: Path) -> Finding:
     if not directory.is_dir():
-        return fail(f"{label}: is no directory here", "mount the export there")
+        return fail(f"{label}: is not a directory here", "mount the export there")
     try:
         with tempfile.TemporaryFile(dir=directory):
             return ok(f"{label}: files can be created")
@@ -83,9 +83,9 @@ def _server(path: PoolPath, identities: dict[str, tuple[int, int]]) -> Iterator[
         ports = _ports(path)
     except _TROUBLE as error:
         yield fail(
-            f"{path.label}: rpcbind does not tell the ports: {error}",
-            "is the host up? Open port 111 to it, name the ports: ?nfsport=2049&mountport=PORT,"
-            " or use version=4.1, which needs neither",
+            f"{path.label}: rpcbind does not give the ports: {error}",
+            "is the host up? Open port 111, name the ports (?nfsport=2049&mountport=PORT), or use"
+            " version=4.1, which needs neither",
         )
         return
     try:
@@ -137,7 +137,7 @@ def _export(
         return
     identities[path.label] = export.identity
     if export.reserved:
-        yield ok(f"{path.label}: wants a reserved port, and this user may bind one")
+        yield ok(f"{path.label}: needs a reserved port, and this user may bind one")
     yield _transfers(path.label, export.info)
     yield _creation(path, ports, export)
 
@@ -169,7 +169,7 @@ def _client(path: PoolPath, port: int, program: int, reserved: bool) -> RpcClien
 def _refusal(path: PoolPath, ports: _Ports, error: Exception) -> Finding:
     what = f"{path.label}: {path.export} cannot be used: {error}"
     if isinstance(error, RpcDeniedError):
-        return fail(what, f"it may want a reserved port: run as root, or {_UNRESERVED}")
+        return fail(what, f"it may need a reserved port: run as root, or {_UNRESERVED}")
     try:
         with _client(path, ports.mount, calls.MOUNT, reserved=False) as client:
             offered = calls.exports(client)
@@ -185,7 +185,7 @@ def _transfers(label: str, info: FsInfo) -> Finding:
     if not info.rtmax or not info.wtmax:
         return fail(what, "a server that takes 0 bytes is misconfigured")
     if min(info.rtmax, info.wtmax) < _SMALL_TRANSFER:
-        return warn(what, "larger I/O is cut into many calls: raise the server's maximum")
+        return warn(what, "larger I/O is split into several calls: raise the server's maximum")
     return ok(what)
 
 
@@ -204,7 +204,7 @@ def _creation(path: PoolPath, ports: _Ports, export: _Export) -> Finding:
             )
         return warn(f"{path.label}: {error}; only jobs that read existing files work", remedy)
     except (RpcError, OSError, EOFError) as error:
-        return fail(f"{path.label}: CREATE failed: {error}", "look into the server's log")
+        return fail(f"{path.label}: CREATE failed: {error}", "check the server's log")
     return ok(f"{path.label}: uid {uid} gid {gid} may create files")
 
 
@@ -274,6 +274,6 @@ def rdma(path: PoolPath) -> Iterator[Finding]:
         return
     (said,) = found
     yield ok(
-        f"{where} answers by {said['device']}: inline up to {said['inline_receive']} bytes to it,"
-        f" {said['inline_send']} back"
+        f"{where} answers through {said['device']}: inline up to {said['inline_receive']} bytes"
+        f" to the server, {said['inline_send']} bytes back"
     )

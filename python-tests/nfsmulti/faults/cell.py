@@ -282,7 +282,7 @@ class RunningJob:
         deadline = self._begun + CELL_SECONDS
         while not true() and self.running:
             if time.monotonic() > deadline:
-                raise HarnessError(f"{self.cell.id}: what was waited for did not come")
+                raise HarnessError(f"{self.cell.id}: the awaited event did not happen")
             self.wait(_POLL)
 
 

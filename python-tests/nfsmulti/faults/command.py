@@ -80,7 +80,7 @@ _GUEST_SECONDS = 2400.0
 _NARROWEST = 150
 
 _Only = Annotated[
-    str, typer.Option(metavar="WORDS", help="Cells whose names hold all these words.")
+    str, typer.Option(metavar="WORDS", help="Only cells whose names contain all these words.")
 ]
 _Results = Annotated[
     Path | None, typer.Option(help="Where the results go (default: results/faults/TIME).")
@@ -90,17 +90,17 @@ _Results = Annotated[
 def faults(
     only: _Only = "",
     brief: Annotated[
-        bool, typer.Option("--brief", help="The short form, as ./nfsmulti test has it.")
+        bool, typer.Option("--brief", help="The short matrix, as run by ./nfsmulti test.")
     ] = False,
     listed: Annotated[
-        bool, typer.Option("--list", help="Show the cells with what is expected, and end.")
+        bool, typer.Option("--list", help="List the cells and what is expected, then exit.")
     ] = False,
     results: _Results = None,
 ) -> None:
-    """Meet jobs with faults of servers and networks, and hold what comes of it to what is promised.
+    """Inject faults of servers and networks into running jobs, and check what was promised.
 
     Against a scripted server, nfs-ganesha in a lab, and (RDMA) the kernel's server in the kernel
-    lab. Needs root; takes about ten minutes. The exit status is 1 where a cell was not as expected.
+    lab. Needs root; takes about ten minutes. The exit status is 1 if a cell was not as expected.
     """
     cells = _choose(only, brief)
     if listed:
@@ -155,7 +155,9 @@ def _choose(only: str, brief: bool) -> list[Cell]:
         and (cell.fault.place is Place.GUEST or not kernel.inside())
     ]
     if not cells:
-        raise HarnessError(f"--only='{only}': no cell's name holds all these words", "see --list")
+        raise HarnessError(
+            f"--only='{only}': no cell's name contains all these words", "see --list"
+        )
     return cells
 
 

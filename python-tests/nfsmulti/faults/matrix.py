@@ -81,14 +81,14 @@ HELD_SILENT = Expected("held", says=("server not responding, still trying", "giv
 HELD_SILENT_LOST = replace(HELD_SILENT, loses=True)
 NO_WAY_BACK = replace(
     HELD,
-    short="the link came back, but rdma_rxe of Linux 6.1 makes no connection any more once"
-    " something was sent while it was down: the job waits on instead of going on",
+    short="the link came back, but rdma_rxe of Linux 6.1 makes no new connection after a send"
+    " while the link was down: the job keeps waiting instead of continuing",
 )
 NO_WAY_BACK_LOST = replace(NO_WAY_BACK, loses=True)
 MOVED_SLOWLY = replace(
     MOVED,
-    short="fio opens the file again before it verifies, and the path that is gone is asked for it"
-    " first: that takes eight seconds",
+    short="fio reopens the file before it verifies, and asks the dead path first: that takes"
+    " eight seconds",
 )
 CANNOT_REACH = Expected("failed", errno.ECONNREFUSED, says=("cannot reach port",))
 NO_SESSION = Expected("failed", errno.ENOSPC, says=("NFS4ERR_NOSPC",))

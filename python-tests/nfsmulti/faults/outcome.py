@@ -142,9 +142,9 @@ def _complaints(cell: Cell, left: Left, moved: int) -> Iterator[str]:
     if len(left.said) > _LINES_MAX:
         yield f"it said {len(left.said)} lines"
     if expected.moves and not moved:
-        yield "no call was taken over by another path"
+        yield "no call was reissued on another path"
     if expected.loses is not None and expected.loses != bool(_lost_bytes(left)):
-        yield f"{_lost_bytes(left)} bytes were told as lost"
+        yield f"{_lost_bytes(left)} bytes were reported as lost"
     yield from _account(cell, left)
 
 
@@ -169,7 +169,9 @@ def _account(cell: Cell, left: Left) -> Iterator[str]:
         kept = _kept(left.file, content, block_of(cell))
         written = report.bytes("write")
         if kept + _lost_bytes(left) < written:
-            yield f"of {written} bytes written {kept} were kept, {_lost_bytes(left)} told as lost"
+            yield (
+                f"of {written} bytes written {kept} were kept, {_lost_bytes(left)} reported as lost"
+            )
 
 
 def _whole_file(cell: Cell, left: Left, content: bytes) -> Iterator[str]:
@@ -212,24 +214,24 @@ _HEADINGS = (
 )
 _NUMBERS = 4  # the first column that holds figures
 _HOW = """\
-A row is one job of fio with the engine, met by one fault. “write” is UNSTABLE WRITEs with a COMMIT
-at the end, “write sync” FILE_SYNC ones, “write hold” is “write” with hold_writes; all are read
-back.
-Each block's content is known: where a job is done, the server's own file was compared with it, byte
-by byte, and fio's count of bytes with the engine's; where it failed, what was neither kept by the
-server nor told as lost would be named.
+A row is one fio job with the engine, and one fault injected into it. “write” is UNSTABLE WRITEs
+with a COMMIT at the end, “write sync” FILE_SYNC ones, “write hold” is “write” with hold_writes; all
+are read back.
+Each block's content is known. If a job is done, the server's file was compared with it byte by
+byte, and fio's byte count with the engine's. If it failed, bytes that were neither kept by the
+server nor reported as lost would be named.
 
-- outcome: done; failed, with fio's error; held: it waited on as `hard` promises, until SIGINT ended
-  it.
-- recovered after: seconds, the longest that an I/O of the job took: what the fault held was
-  answered after that time, and what it did not hold sooner.
+- outcome: done; failed, with fio's error; held: it kept waiting, as `hard` promises, until SIGINT
+  ended it.
+- recovered after: seconds, the longest that an I/O of the job took: I/Os that the fault held up
+  were answered within that time, all others sooner.
 - ended after: seconds from the fault, or from SIGINT for a job that was held, to fio's end.
-- sent again: bytes of calls that were sent again to the same server, or taken over by another path
-  (a call counts as a block), and of what hold_writes has written again.
-- bytes lost: those that the engine said may be lost, in the line that names path and file.
+- sent again: bytes of calls that were sent again to the same server or reissued on another path
+  (a call counts as a block), and of data that hold_writes has written again.
+- bytes lost: those that the engine reported as possibly lost, in the line with path and file.
 
-RDMA's cells have no dropped packets and no broken messages: rdma_rxe hands packets between its own
-addresses over past any filter, and no scripted server speaks RPC-over-RDMA.
+RDMA's cells have no dropped packets and no broken messages: rdma_rxe passes packets between its own
+addresses around any filter, and no scripted server speaks RPC-over-RDMA.
 """
 
 

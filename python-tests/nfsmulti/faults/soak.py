@@ -294,7 +294,9 @@ class Passes:
                 self._totals.compared += job.size(self._seconds)
             else:
                 said = "\n  ".join((done.stderr + done.stdout).splitlines()[:8])
-                self._totals.troubles.append(f"{file.name} is not what was written:\n  {said}")
+                self._totals.troubles.append(
+                    f"{file.name} does not hold what was written:\n  {said}"
+                )
 
 
 # --- the command ---
@@ -305,17 +307,19 @@ _PASS_SECONDS = 25
 
 
 def soak(
-    minutes: Annotated[int, typer.Option(min=1, help="How long: a round takes a minute.")] = 20,
-    seed: Annotated[int, typer.Option(help="Which faults: the same seed, the same ones.")] = 1,
+    minutes: Annotated[int, typer.Option(min=1, help="How long; a round takes a minute.")] = 20,
+    seed: Annotated[
+        int, typer.Option(help="Seed of the faults: the same seed gives the same faults.")
+    ] = 1,
     paths: Annotated[int, typer.Option(min=2, max=16, help="Server addresses.")] = 4,
-    nfsvers: Annotated[Literal["3", "4.1", "4.2"], typer.Option(help="Version of NFS.")] = "3",
-    results: Annotated[Path | None, typer.Option(help="Where to leave the fios' words.")] = None,
+    nfsvers: Annotated[Literal["3", "4.1", "4.2"], typer.Option(help="NFS version.")] = "3",
+    results: Annotated[Path | None, typer.Option(help="Where to keep fio's output.")] = None,
 ) -> None:
     """Write and verify on real servers while their paths fail and return at random.
 
     Servers are killed, stopped and started again; packets are dropped, addresses removed,
-    connections reset; one path is always whole. Four jobs have failover=1, a fifth waits (hard).
-    Exit status 0: every byte that was written has been read back as it was, and nothing was lost.
+    connections reset; one path always works. Four jobs have failover=1, a fifth waits (hard).
+    Exit status 0: every byte was read back as it was written, and nothing was lost.
     """
     out = Console(highlight=False)
     folder = (results or RESULTS / "soak" / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}").absolute()
@@ -344,5 +348,5 @@ def soak(
     for trouble in totals.troubles:
         out.print(trouble, markup=False, soft_wrap=True)
     found = "every byte is what was written" if totals.good else "NOT every byte is accounted for"
-    out.print(f"seed {seed}, {seconds:.0f} s: {found}. {shown(folder)} holds each fio's words.")
+    out.print(f"seed {seed}, {seconds:.0f} s: {found}. {shown(folder)} holds each fio's output.")
     raise typer.Exit(0 if totals.good else 1)

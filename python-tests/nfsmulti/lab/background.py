@@ -82,10 +82,10 @@ def choose(lab_id: str | None) -> LabState:
     if len(labs) == 1:
         return labs[0]
     if not labs:
-        missing = f"no lab '{lab_id}' runs" if lab_id else "no lab runs"
+        missing = f"no lab '{lab_id}' is running" if lab_id else "no lab is running"
         raise HarnessError(missing, "./nfsmulti lab start")
     ids = ", ".join(state.id for state in labs)
-    raise HarnessError(f"several labs run: {ids}", "name one with --id")
+    raise HarnessError(f"several labs are running: {ids}", "name one with --id")
 
 
 def stop(state: LabState) -> None:
@@ -93,7 +93,7 @@ def stop(state: LabState) -> None:
     if not state.held:
         raise HarnessError(
             f"lab {state.id} belongs to a running command, process {state.owner.pid}",
-            "it ends with that",
+            "it ends with that process",
         )
     with contextlib.suppress(ProcessLookupError):
         os.kill(state.owner.pid, signal.SIGTERM)

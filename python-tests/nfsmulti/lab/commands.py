@@ -43,24 +43,29 @@ _ON_LOOPBACK = "; without namespaces also the limits of rates, and a network of 
 _Addresses = Annotated[int, typer.Option(help="Server addresses, each a path of the pool.")]
 _Instances = Annotated[Instances, typer.Option(help="Server processes: one, or one per address.")]
 _Local = Annotated[
-    bool, typer.Option("--local", help="Serve on this machine's own loopback, 127.0.0.1 and up.")
+    bool,
+    typer.Option("--local", help="Serve on this machine's loopback: 127.0.0.1 and those after it."),
 ]
-_Link = Annotated[str | None, typer.Option(help="Rate of the whole link, as 1gbit or 9400mbit.")]
-_PerAddress = Annotated[str | None, typer.Option(help="Cap of each address, as 120mbit.")]
+_Link = Annotated[
+    str | None, typer.Option(help="Rate of the whole link, such as 1gbit or 9400mbit.")
+]
+_PerAddress = Annotated[str | None, typer.Option(help="Cap on each address, such as 120mbit.")]
 _PerConnection = Annotated[
     str | None,
-    typer.Option(help="Cap of each TCP connection, as 200mbit; in place of --per-address."),
+    typer.Option(help="Cap on each TCP connection, such as 200mbit; instead of --per-address."),
 ]
-_Assured = Annotated[str | None, typer.Option(help="What each address gets when all are busy.")]
-_Burst = Annotated[str | None, typer.Option(help="What an address may send at once, as 2m.")]
+_Assured = Annotated[
+    str | None, typer.Option(help="Rate assured to each address when all are busy.")
+]
+_Burst = Annotated[str | None, typer.Option(help="Burst that an address may send, such as 2m.")]
 _ReadOnly = Annotated[
     bool, typer.Option("--ro", help="Export the same files read-only too (the pool 'ro').")
 ]
 _Size = Annotated[
     str | None,
-    typer.Option(help="Size of the file system, which lies in memory, as 4g."),
+    typer.Option(help="Size of the file system, in memory, such as 4g."),
 ]
-_Id = Annotated[str | None, typer.Option("--id", help="The lab's name, where several run.")]
+_Id = Annotated[str | None, typer.Option("--id", help="The lab's name, if several are running.")]
 _Command = Annotated[list[str], typer.Argument(metavar="-- COMMAND...", show_default=False)]
 
 
@@ -105,7 +110,7 @@ def run(
     size: _Size = None,
     lab_id: _Id = None,
 ) -> None:
-    """Run COMMAND as a client of a lab of its own, then take the lab down.
+    """Run COMMAND as a client of its own lab, then take the lab down.
 
     COMMAND finds the pool in $POOL; the engine also knows it as --pool=lab, and its first path
     alone as --pool=one. The exit status is the command's.
@@ -128,7 +133,7 @@ def run(
 
 @app.command("exec")
 def execute(command: _Command, lab_id: _Id = None) -> None:
-    """Run COMMAND as a client of a lab that runs; $POOL and --pool=lab as with `lab run`."""
+    """Run COMMAND as a client of a running lab; $POOL and --pool=lab as with `lab run`."""
     state = background.choose(lab_id)
     argv = [*state.entrance(), *command]
     try:
@@ -140,13 +145,15 @@ def execute(command: _Command, lab_id: _Id = None) -> None:
 @app.command()
 def stop(
     lab_id: _Id = None,
-    every: Annotated[bool, typer.Option("--all", help="Stop all labs of `lab start`.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Stop all labs started by `lab start`.")
+    ] = False,
 ) -> None:
-    """Stop a lab and remove everything of it."""
+    """Stop a lab and remove all that belongs to it."""
     with states.lock():
         removed = states.remove_leftovers()
     for leftover in removed:
-        _out.print(f"lab {leftover} had lost its owner: removed")
+        _out.print(f"lab {leftover} had no owner any more: removed")
     held = [state for state in states.live() if state.held]
     for state in held if every or (removed and not held) else [background.choose(lab_id)]:
         background.stop(state)
@@ -155,12 +162,12 @@ def stop(
 
 @app.command()
 def status() -> None:
-    """List the labs that run."""
+    """List the running labs."""
     labs = states.live()
     for state in labs:
         _explain(state)
     if not labs:
-        _out.print("no lab runs")
+        _out.print("no lab is running")
 
 
 @app.command()
@@ -175,18 +182,20 @@ def kernel(
     ] = None,
     results: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="The one folder whose changes stay; made if missing."),
+        typer.Option(
+            metavar="DIR", help="The only folder whose changes are kept; created if missing."
+        ),
     ] = None,
     timeout: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="End COMMAND after so long.")
+        float | None, typer.Option(metavar="SECONDS", help="End COMMAND after this time.")
     ] = None,
     cpus: Annotated[int, typer.Option(help="The guest's processors.")] = 1,
     memory: Annotated[int, typer.Option(metavar="MB", help="The guest's memory.")] = 2048,
 ) -> None:
     """Run COMMAND under Debian's own kernel in a virtual machine, with RDMA and the kernel's NFS.
 
-    COMMAND is root in the folder it was called in and sees this machine's files and environment,
-    but its changes are lost, save those in DIR of --results, which is $NFSMULTI_LAB_OUT inside.
+    COMMAND runs as root in the current folder and sees this machine's files and environment,
+    but its changes are lost, except those in --results DIR, which is $NFSMULTI_LAB_OUT inside.
     It reads nothing from stdin. The exit status is COMMAND's; 124 after --timeout.
 
     Inside, an RDMA device (rdma_rxe) and an NFS server share the addresses 10.0.2.15, 10.0.2.16
@@ -195,7 +204,7 @@ def kernel(
     $POOL; the engine knows it as --pool=lab, the first one alone as --pool=one, both over RDMA as
     --pool=rdma, and the mounts of --mount as --pool=mounts.
 
-    --mount takes nfs(5)'s options, and address= to choose an address; what this server needs beside
+    --mount takes nfs(5)'s options, and address= to choose an address; what else this server needs
     (nolock, RDMA's port) is added: --mount /mnt/a=vers=3,proto=rdma
     --mount /mnt/b=vers=4.2,nconnect=4,address=10.0.2.16
     """

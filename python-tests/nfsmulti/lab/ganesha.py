@@ -215,7 +215,7 @@ class Server:
 
     def _signal(self, number: signal.Signals) -> None:
         if self._process is None or not self.running:
-            raise HarnessError(f"nfs-ganesha on {self.endpoint.address} does not run")
+            raise HarnessError(f"nfs-ganesha on {self.endpoint.address} is not running")
         self._process.signal(number)
 
     def _logged_since(self, begin: int) -> bytes:

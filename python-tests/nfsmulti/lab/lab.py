@@ -196,7 +196,7 @@ class Lab:
         with states.lock():
             states.remove_leftovers()
             if self.folder.exists():
-                raise HarnessError(f"a lab '{self.id}' is there already", "./nfsmulti lab stop")
+                raise HarnessError(f"a lab '{self.id}' exists already", "./nfsmulti lab stop")
             self._state.write()
         undo.callback(self._state.remove)
 

@@ -100,7 +100,7 @@ class Limits:
         assured = parse_rate(self.assured) if self.assured else min(cap, share)
         if assured > share:
             raise HarnessError(
-                f"--assured={self.assured} is more than a part of the link for each address",
+                f"--assured={self.assured} for each address is more than the link has",
                 f"assure at most {share // 10**6}mbit",
             )
         bucket = self._buckets(cap)
@@ -232,7 +232,7 @@ def fit(carried: float, *, link: str, cap: str, paths: int) -> Fit:
         raise HarnessError(
             f"limits cannot be fitted to {carried / 1e6:.3g} MB/s, which is all that was carried"
             " without them",
-            "try again when the machine has less to do",
+            "try again when the machine is less busy",
         )
     rates = (published, capped, min(capped, published // paths))
     fitted, one, share = (rate // whole // _MBIT * _MBIT for rate in rates)

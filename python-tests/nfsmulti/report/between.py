@@ -69,6 +69,6 @@ def _ratios(over: Sequence[Cell], under: Sequence[Cell]) -> list[str]:
 def _sentence(first: str, name: str, over: Sequence[Cell], under: Sequence[Cell]) -> str:
     ratio = cells.ratio(over, under, cells.bandwidth)
     if ratio is None:
-        return f"{name} cannot be held against {first}."
+        return f"{name} cannot be compared with {first}."
     told = f"{ratio.text} times as much as {first}{texts.inconclusive(ratio)}"
     return f"Over all cells, {name} moves {told}."

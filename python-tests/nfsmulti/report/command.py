@@ -22,7 +22,8 @@ def report(
         bool,
         typer.Option(
             "--published",
-            help="Make results/README.md: all published figures beside the reference runs.",
+            help="Make results/README.md: all published figures and the reference runs', side by"
+            " side.",
         ),
     ] = False,
     picture: Annotated[
@@ -38,9 +39,9 @@ def report(
         ),
     ] = False,
 ) -> None:
-    """Make the reports of runs again: report.md, report.html and plots/, out of summary.json.
+    """Make the reports of runs again: report.md, report.html and plots/, from summary.json.
 
-    The page needs nothing but itself: it can be mailed, and opens without a network.
+    report.html is self-contained: it can be mailed, and opens without a network.
     """
     if not (folders or published or picture or options):
         raise typer.BadParameter("name the folder of a run, --published, --picture or --options")

@@ -23,7 +23,7 @@ MARKDOWN, HTML, PLOTS = "report.md", "report.html", "plots"
 TEMPLATES = {MARKDOWN: "report.md.j2", HTML: "report.html.j2"}
 FINDING = ("finding", "published", "here", "verdict", "why")
 _FOLDER = Path(__file__).with_name("templates")
-_NOTHING = Story(["No cell of this run is done: there is nothing to report yet."])
+_NOTHING = Story(["No cell of this run has finished: there is nothing to report yet."])
 
 
 def write(folder: Path) -> None:
@@ -100,13 +100,13 @@ def _troubles(summary: Summary) -> list[Section]:
     sections = []
     if failed:
         rows = [[cells.name(cell), str(cell.repeat), cell.why or "not said"] for cell in failed]
-        words = f"{len(failed)} of {len(summary.cells)} cells failed; no figure holds them."
+        words = f"{len(failed)} of {len(summary.cells)} cells failed; no figure includes them."
         table = Table(["cell", "repeat", "why"], rows, text_columns=3)
         sections.append(Section("Failed cells", [words], [table]))
     if waiting:
         words = (
             f"This run was interrupted: {len(waiting)} of {len(summary.cells)} cells have not run."
-            " `--resume` goes on with it."
+            " `--resume` continues it."
         )
         rows = [[cells.name(cell), str(cell.repeat)] for cell in waiting]
         table = Table(["cell", "repeat"], rows, text_columns=2)

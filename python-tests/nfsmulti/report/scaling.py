@@ -30,7 +30,7 @@ RULE = (
     "A number of connections is enough where the 95 % intervals of all larger ones, paired by"
     " repeat, end below 1.1 times what it gives; the smallest such number is the knee. Where an"
     " interval spans that limit the result is inconclusive. A link or a core is called the limit"
-    " where 90 % of it is used there, all processors where 85 % are; a link is full in one"
+    " where 90 % of it is used, all processors where 85 % are; a link is full in one"
     " direction."
 )
 
@@ -239,7 +239,7 @@ def verdict(curve: Curve) -> str:
     if found.end is End.RISING:
         gain = curve.gain(last, counts[-2])
         words = (
-            f"no end up to {curve.words(last)}, which give {gain.text if gain else ''} times what"
+            f"no knee up to {curve.words(last)}, which give {gain.text if gain else ''} times what"
             f" {curve.words(counts[-2])} do ({_rate(curve, last)}). There, {limit(curve, last)}."
         )
         return f"{words} {per_connection(curve, last)}".strip()
@@ -261,11 +261,11 @@ def _rate(curve: Curve, count: int) -> str:
 
 
 def _untold(curve: Curve, found: Knee) -> str:
-    why, more = f"intervals span {GAIN} times", "the machine is too noisy to tell"
+    why, more = f"the intervals span {GAIN} times", "the machine is too noisy to tell"
     if min(len(curve.cells[count]) for count in curve.counts) < FEWEST:
-        why, more = f"fewer than {FEWEST} repeats have no interval", "repeat it more often"
+        why, more = f"an interval needs {FEWEST} repeats", "run more repeats"
     if needed := repeats_needed(curve, found.since):
-        more = f"about {needed} repeats would tell"
+        more = f"about {needed} repeats would be enough"
     at = chosen(curve)
     return (
         f"inconclusive: the knee may be anywhere from nconnect={found.since} to {found.at}, since"

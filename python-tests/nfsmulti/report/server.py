@@ -21,11 +21,11 @@ def section(summary: Summary) -> Section | None:
         name = ", ".join(f"{name} {value}" for name, value in cell.factors.items())
         groups.setdefault(name, []).append(cell)
     words = [
-        "CPU is in per cent of all processors of the server; Dirty and Cached are the highest"
-        " values of its /proc/meminfo."
+        "CPU is in per cent of all processors of the server; Dirty and Cached are peaks from its"
+        " /proc/meminfo."
     ]
     if summary.place.get("kind") != "pool":
-        words.append("Client and server are one machine here: figures are of both together.")
+        words.append("Client and server are one machine here: the figures cover both.")
     if untold := [cell.server_why for cell in asked if cell.server_why]:
         words.append(f"{len(untold)} of {len(asked)} cells have no figures: {untold[0]}")
     headings = ["cell", "processors", "CPU, %", "CV %", "n", "Dirty, MB", "Cached, MB"]

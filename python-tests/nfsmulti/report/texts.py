@@ -51,7 +51,7 @@ def p_value(p: float | None) -> str:
 def inconclusive(ratio: Ratio) -> str:
     """Say behind a ratio why it tells no difference; "" where it does."""
     if ratio.low is None:
-        return f" (inconclusive: an interval takes {FEWEST} repeats)"
+        return f" (inconclusive: an interval needs {FEWEST} repeats)"
     return " (inconclusive: the interval spans 1)" if ratio.spans_one else ""
 
 

@@ -45,11 +45,11 @@ class Judged:
 
 RULE = (
     "A published ratio is reproduced where the whole 95 % interval of ours lies above half of the"
-    " published gain, and not reproduced where it lies below that. If the interval spans it, the"
-    " result is inconclusive, and the report says how many repeats would tell if they varied as"
-    " these do. Nine tenths of what the lab's own limits allow, or more, is reproduced by"
-    " construction: it shows that the client uses what there is. Where they allow less than the"
-    " limit, it is not testable."
+    " published gain, and not reproduced where it lies below that limit. An interval that spans"
+    " the limit is inconclusive; the report then estimates how many repeats would be enough, if"
+    " they vary as these do. A ratio of at least nine tenths of what the lab's own limits allow"
+    " is reproduced by construction: it shows that the client uses the capacity it is given."
+    " Where the lab allows less than the limit, the ratio is not testable."
 )
 
 
@@ -92,9 +92,9 @@ def _open(ours: Ratio, limit: float) -> Judged:
     """Say how many repeats would tell, if they varied as those that were made."""
     made = f"{ours.n} repeat{'' if ours.n == 1 else 's'}"
     if ours.spread is None:
-        return Judged(Verdict.INCONCLUSIVE, f"{made}, and an interval takes {FEWEST}", FEWEST)
+        return Judged(Verdict.INCONCLUSIVE, f"{made}, and an interval needs {FEWEST}", FEWEST)
     needed = ours.pairs_to_tell(limit, _MOST_REPEATS)
     if needed:
-        return Judged(Verdict.INCONCLUSIVE, f"{made}; about {needed} would tell", needed)
-    why = f"{made}; more than {_MOST_REPEATS} would be needed to tell"
+        return Judged(Verdict.INCONCLUSIVE, f"{made}; about {needed} would be enough", needed)
+    why = f"{made}; more than {_MOST_REPEATS} would be needed"
     return Judged(Verdict.INCONCLUSIVE, why, _MOST_REPEATS + 1)

@@ -109,7 +109,7 @@ def measured(cell: Cell, result: FioResult, busy: Samples) -> Cell:
             jain=jain,
         )
     except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise HarnessError(f"fio's report is not as it should be: {error!r}") from None
+        raise HarnessError(f"fio's report is malformed: {error!r}") from None
 
 
 def _in_time(cell: Cell, spec: CellSpec, folder: Path, report: FioReport, here: bool) -> Cell:
@@ -136,12 +136,12 @@ def trouble(result: FioResult) -> str | None:
         how = f"signal {-result.status}" if result.status < 0 else f"status {result.status}"
         return f"fio: {how}: {_reason(result)}"
     if result.report is None:
-        return "fio wrote no JSON that can be read"
+        return "fio wrote no readable JSON"
     try:
         if not any(result.report.operations(way) for way in ("read", "write")):
             return "fio did no I/O"
     except (LookupError, TypeError, AttributeError):
-        return "fio wrote JSON that is no report"
+        return "fio wrote JSON that is not a report"
     return None
 
 

@@ -48,15 +48,15 @@ class CellMounts:
         peers = {_address(_options_of(other)) for other in self._folders[:-1]} - {""}
         if _address(found) in peers:
             raise HarnessError(
-                f"{source}: the kernel mounts it over the connections of the path before it, of the"
-                " same server",
+                f"{source}: the kernel mounts it over an earlier path's connections: both are on"
+                " one server",
                 "name each address of a server once",
             )
         asked, has = _nconnect(options), _nconnect(found)
         if asked != has:
             raise HarnessError(
-                f"{source}: nconnect={asked} was asked for and the mount has {has}: another mount"
-                " of this server lends it its connections",
+                f"{source}: nconnect={asked} was asked for and the mount has {has}: it shares the"
+                " connections of another mount of this server",
                 "unmount that one first",
             )
 

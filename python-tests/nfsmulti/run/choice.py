@@ -42,7 +42,7 @@ def check(choice: Choice, hosts: str) -> None:
 
 def _check_mounts(hosts: str) -> None:
     if hosts:
-        raise HarnessError("--mounts are made on this machine alone: leave out --hosts")
+        raise HarnessError("--mounts mounts on this machine only: leave out --hosts")
     if why := machine.missing_privileges():
         raise HarnessError(f"--mounts: mounting needs root ({why})", "run it as root")
     find("mount.nfs")

@@ -55,17 +55,17 @@ def run(
     scenario: Annotated[Which, typer.Argument(metavar="SCENARIO", show_default=False)],
     more: Annotated[
         list[str] | None,
-        typer.Argument(metavar="DIR", help="With --resume: the run.", show_default=False),
+        typer.Argument(metavar="DIR", help="With --resume: the run's folder.", show_default=False),
     ] = None,
     pool: Annotated[
-        str | None, typer.Option(metavar="POOL", help="Run on this pool, and not in the lab.")
+        str | None, typer.Option(metavar="POOL", help="Run on this pool instead of in the lab.")
     ] = None,
     hosts: Annotated[
         str,
         typer.Option(
             metavar="HOST[:PORT],...",
             help="With --pool: run on these hosts at once, each with all jobs, by fio's"
-            " client/server mode. Where no fio --server answers, ssh starts one. The engine lies"
+            " client/server mode. If no fio --server answers, ssh starts one. The engine must be"
             " at the same path on each.",
         ),
     ] = "",
@@ -77,18 +77,16 @@ def run(
         typer.Option(
             metavar="N",
             min=1,
-            help="Runs of each cell; 3; of neighbour 5, or 3 if --quick; of connections 5.",
+            help="Repeats of each cell (default: 3; neighbour 5, or 3 if --quick; connections 5).",
         ),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer cells of a few seconds each.")
+        bool, typer.Option("--quick", help="Fewer cells, a few seconds each.")
     ] = False,
-    label: Annotated[str, typer.Option(help="A word for the name of the run's folder.")] = "",
+    label: Annotated[str, typer.Option(help="A word to add to the name of the run's folder.")] = "",
     resume: Annotated[
         bool,
-        typer.Option(
-            "--resume", help="Go on with the run in DIR, or with the newest that is unfinished."
-        ),
+        typer.Option("--resume", help="Continue the run in DIR, or the newest unfinished one."),
     ] = False,
     more_factors: Annotated[
         list[str] | None,
@@ -111,7 +109,8 @@ def run(
         typer.Option(
             "--set",
             metavar="COMMAND",
-            help="With {NAME} for the value: 'ssh nas \"echo {threads} > /proc/fs/nfsd/threads\"'."
+            help="Sets it, with {NAME} for the value: 'ssh nas \"echo {threads} >"
+            " /proc/fs/nfsd/threads\"'."
             " In the kernel lab it runs in the guest.",
         ),
     ] = "",
@@ -119,8 +118,8 @@ def run(
         str,
         typer.Option(
             metavar="COMMAND",
-            help="Prints the setting's value alone. It is checked after --set, and restored at the"
-            " end; without --get the first value is set then.",
+            help="Prints only the setting's value, which is checked after --set and restored at"
+            " the end. Without --get the first value is set at the end.",
         ),
     ] = "",
     server_command: Annotated[
@@ -143,7 +142,7 @@ def run(
         str,
         typer.Option(
             metavar="tcp,rdma",
-            help="Transports, in the place of those in the pool's URLs.",
+            help="Transports, instead of those in the pool's URLs.",
             rich_help_panel=_OF_CONNECTIONS,
         ),
     ] = "",
@@ -151,7 +150,7 @@ def run(
         str,
         typer.Option(
             metavar="3,4.1",
-            help="Versions of NFS, in the place of those in the pool's URLs.",
+            help="NFS versions, instead of those in the pool's URLs.",
             rich_help_panel=_OF_CONNECTIONS,
         ),
     ] = "",
@@ -159,22 +158,27 @@ def run(
         bool,
         typer.Option(
             "--mounts",
-            help="Kernel mounts beside the engine, each with its cell's nconnect= (needs root).",
+            help="Also measure kernel mounts, each with its cell's nconnect= (needs root).",
             rich_help_panel=_OF_CONNECTIONS,
         ),
     ] = False,
     jobs: Annotated[
         str,
-        typer.Option(metavar="N,...", help="Jobs of fio.", rich_help_panel=_OF_CONNECTIONS),
+        typer.Option(metavar="N,...", help="Numbers of fio jobs.", rich_help_panel=_OF_CONNECTIONS),
     ] = "",
     workload: Annotated[
         Workload | None,
         typer.Option(
-            help="What is moved; 64k-read.", show_default=False, rich_help_panel=_OF_CONNECTIONS
+            help="The workload (default: 64k-read).",
+            show_default=False,
+            rich_help_panel=_OF_CONNECTIONS,
         ),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(metavar="N", help="Choose the order of cells, as a run before.")
+        int | None,
+        typer.Option(
+            metavar="N", help="Seed of the order of cells; an earlier run's repeats its order."
+        ),
     ] = None,
     results: Annotated[
         Path, typer.Option(metavar="DIR", help="Where runs are kept.", show_default="results/")
@@ -182,18 +186,18 @@ def run(
 ) -> None:
     """Run a published story: dd, sio, oltp, sweep, fsperf, randread, neighbour, or all of these.
 
-    Or connections: what more connections, RDMA, NFSv4.1 or a kernel mount give, and where it stops.
+    Or connections: what more connections, RDMA, NFSv4.1 or a kernel mount gain, and up to where.
 
     On a pool of your own, or in a lab that is started with the story's limits (needs root). Each
-    run leaves a folder with every fio's command and output, summary.json of all figures, and a
-    report beside the published ones (report.html, report.md).
+    run leaves a folder with every fio's command and output, summary.json with all figures, and a
+    report that sets them beside the published ones (report.html, report.md).
 
-    A cell too short for its figure to settle runs longer: where the bandwidth of the two halves of
+    A cell too short for its figure to settle runs longer: if the bandwidth of the two halves of
     its first repeat differs by more than 10 %, twice as long, then 4 times, and its other repeats
     as long. All this adds at most half of the run's own time, or a minute. Not with --hosts.
 
-    A cell that fails is marked so, and the rest goes on; the exit status is then 1. A run that was
-    interrupted, or has failed cells, goes on with --resume: cells that are done are kept.
+    A cell that fails is marked so and the others still run; the exit status is then 1. --resume
+    continues a run that was interrupted or has failed cells, and keeps the cells that are done.
     """
     words = more or []
     if pool and lab:
@@ -215,7 +219,7 @@ def run(
     }
     if scenario is not Which.CONNECTIONS and (options := _given(own)):
         raise HarnessError(
-            f"{options}: of connections alone, not of {scenario.value}",
+            f"{options}: only for connections, not for {scenario.value}",
             "leave it out; --factors crosses the cells of any scenario with options",
         )
     every = scenario is Which.ALL
@@ -271,8 +275,8 @@ def _refuse_with_resume(**options: object) -> None:
     """Raise HarnessError where an option is given that says what a run is: its plan says that."""
     if given := _given(options):
         raise HarnessError(
-            f"--resume goes on with a run as it was begun: {given} cannot change that",
-            f"leave out {given}, or begin another run without --resume",
+            f"--resume continues a run as it began: {given} cannot change that",
+            f"leave out {given}, or start another run without --resume",
         )
 
 
@@ -286,7 +290,7 @@ def _folder(words: list[str], chosen: list[str]) -> Path | None:
     if not words:
         return None
     if len(words) > 1 or len(chosen) > 1:
-        raise HarnessError("--resume goes on with one run: name its scenario and its folder")
+        raise HarnessError("--resume continues one run: name its scenario and its folder")
     return Path(words[0])
 
 
@@ -313,7 +317,7 @@ def _carry_out_all(records: list[Record], again: str) -> int:
         try:
             status = max(status, _one(record))
         except (KeyboardInterrupt, SystemExit) as stop:
-            _out.print(f"stopped; go on with: {again or _resume_line(record)}", markup=False)
+            _out.print(f"stopped; continue with: {again or _resume_line(record)}", markup=False)
             code = _INTERRUPTED if isinstance(stop, KeyboardInterrupt) else stop.code
             raise SystemExit(code) from None
     return status
@@ -340,9 +344,12 @@ def _told(record: Record) -> int:
         status = _reported(record)
     again = _resume_line(record)
     if left := len(record.waiting()):
-        _out.print(f"{left} cells were not run; go on with: {again}", markup=False)
+        _out.print(f"{left} cells were not run; continue with: {again}", markup=False)
     if failed := len(record.failed):
-        _out.print(f"{failed} of {len(record.cells)} cells failed; again: {again}", markup=False)
+        _out.print(
+            f"{failed} of {len(record.cells)} cells failed; run them again with: {again}",
+            markup=False,
+        )
     return 1 if left or failed else status
 
 

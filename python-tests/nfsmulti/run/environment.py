@@ -51,7 +51,7 @@ def changed(folder: Path) -> str | None:
     for name in ("engine_sha256", "fio", "kernel"):
         if name in then and then[name] != now[name]:
             what = name.removesuffix("_sha256")
-            return f"another {what}: {then[name][:_SHOWN]}, and here is {now[name][:_SHOWN]}"
+            return f"another {what}: {then[name][:_SHOWN]}, here it is {now[name][:_SHOWN]}"
     return None
 
 

@@ -28,7 +28,7 @@ def parse(words: Sequence[str]) -> dict[str, tuple[Factor, ...]]:
         factors[name] = values
     for name in factors:
         if name in _OURS:
-            raise HarnessError(f"--factors {name}: that is not a scenario's to change")
+            raise HarnessError(f"--factors {name}: a scenario cannot change that")
         if not _known(name):
             raise HarnessError(
                 f"--factors {name}: neither the engine nor fio has such an option",

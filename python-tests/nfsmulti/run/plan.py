@@ -158,7 +158,7 @@ def under(specs: Sequence[CellSpec], setting: Setting | None) -> list[CellSpec]:
         return list(specs)
     name = setting.name
     if any(name in spec.factors for spec in specs):
-        raise HarnessError(f"--setting {name}: there is a factor of that name", "choose another")
+        raise HarnessError(f"--setting {name}: a factor has that name already", "choose another")
     cells = [
         dataclasses.replace(spec, factors={**spec.factors, name: value})
         for spec in specs

@@ -7,7 +7,6 @@ import contextlib
 import dataclasses
 import functools
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -111,13 +110,15 @@ def _settled(
         times = 2 * done.times
         if not length.may_double(planned, done.times, record.plan, record.cells):
             break
-        watcher.note(f"{planned.id} did not settle: again, {times} times its length")
-        with _kept(record.folder, done) as put_back:
+        watcher.note(f"{planned.id} did not settle: running it again, {times} times its length")
+        with _kept(record.folder / done.folder) as given_up:
             longer = _run(record, planned, times, place, engine, watcher)
-            if longer.status != "done":
-                watcher.note(f"{planned.id} failed then ({longer.why}); the shorter run counts")
-                put_back()
-                break
+            given_up.append(longer.status != "done")
+        if longer.status != "done":
+            watcher.note(
+                f"{planned.id} failed at that length ({longer.why}): the shorter run counts"
+            )
+            break
         done = longer
     return done
 
@@ -137,20 +138,23 @@ def _run(
 
 
 @contextlib.contextmanager
-def _kept(run: Path, cell: Cell) -> Iterator[Callable[[], None]]:
-    """Keep what a cell left while it runs again; gives what puts it back in the place of that."""
-    folder = run / cell.folder
-    with tempfile.TemporaryDirectory(dir=run, prefix=".kept-") as aside:
-        kept = Path(aside) / folder.name
-        if folder.exists():
-            folder.rename(kept)
+def _kept(folder: Path) -> Iterator[list[bool]]:
+    """Keep what a cell left while it runs again.
 
-        def put_back() -> None:
+    That is put back unless a False is put into the list: also where the harness is interrupted.
+    """
+    kept = folder.with_name(f"{folder.name}.kept")
+    shutil.rmtree(kept, ignore_errors=True)  # of a harness that was killed
+    if folder.exists():
+        folder.rename(kept)
+    given_up: list[bool] = []
+    try:
+        yield given_up
+    finally:
+        if given_up != [False] and kept.exists():
             shutil.rmtree(folder, ignore_errors=True)
-            if kept.exists():
-                kept.rename(folder)
-
-        yield put_back
+            kept.rename(folder)
+        shutil.rmtree(kept, ignore_errors=True)
 
 
 def _give_up(record: Record, cells: list[PlannedCell], why: str, watcher: Watcher) -> None:

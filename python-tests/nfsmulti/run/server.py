@@ -72,7 +72,9 @@ class _Sample:
             ticks = sum(map(int, lines["cpu"][1:9]))
             return cls(uptime, cpu.busy_ticks(text), ticks, processors, dirty, cached)
         except (LookupError, ValueError):
-            raise HarnessError("the server did not say what Linux does in /proc") from None
+            raise HarnessError(
+                "the server's answer is not Linux's /proc/stat and /proc/meminfo"
+            ) from None
 
 
 class Watch:

@@ -39,7 +39,9 @@ def parse(setting: str, command: str, get: str) -> Setting | None:
         return None
     name, values = factors.split("--setting", setting)
     if odd := [value for value in values if not _PLAIN.fullmatch(str(value))]:
-        raise HarnessError(f"--setting {name}: {odd[0]}: a value has no quotes or shell characters")
+        raise HarnessError(
+            f"--setting {name}: {odd[0]}: a value may not contain quotes or shell characters"
+        )
     if f"{{{name}}}" not in command:
         raise HarnessError(
             f"--setting {name}: --set does not say where the value goes",
@@ -89,8 +91,8 @@ class _Turner:
             before = _value(self._setting.get)
             if not _PLAIN.fullmatch(before):
                 raise HarnessError(
-                    f"--get {self._setting.get}: it said {before!r}, which cannot be put back",
-                    "give a command that prints the value alone",
+                    f"--get {self._setting.get}: it printed {before!r}, which cannot be restored",
+                    "give a command that prints only the value",
                 )
             self._file.write_text(before)
         self._before = self._file.read_text()
@@ -112,16 +114,16 @@ class _Turner:
         name, first = self._setting.name, self._setting.values[0]
         value, why = self._before, "as it was before"
         if value is None:
-            value, why = str(first), "the first value: without --get nobody knows what it was"
+            value, why = str(first), "the first value: without --get its original is unknown"
         try:
             self._set(value)
         except HarnessError as error:
             command = self._setting.command(value)
             raise HarnessError(
-                f"{name} is NOT put back to {value}: {error.what}", command
+                f"{name} is NOT restored to {value}: {error.what}", command
             ) from None
         self._file.unlink(missing_ok=True)
-        return f"{name} is put back to {value}, {why}"
+        return f"{name} is restored to {value}, {why}"
 
     def _set(self, value: Factor) -> None:
         """Set a value, and see that it holds."""

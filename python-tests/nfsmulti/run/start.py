@@ -93,7 +93,7 @@ def begun(results: Path, request: Request, name: str) -> Record:
     at = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     run = results / name / (f"{at}-{request.label}" if request.label else at)
     if run.exists():
-        raise HarnessError(f"{run} is there already", "wait a second, or give a --label")
+        raise HarnessError(f"{run} exists already", "wait a second, or give a --label")
     place = _place(scenario, plan)
     if request.factors:
         place["factors"] = {name: list(values) for name, values in request.factors.items()}
@@ -116,8 +116,8 @@ def resumed(results: Path, given: Path | None, name: str) -> Record:
         raise NothingToRunError(f"{run} is finished: nothing is left to run")
     if other := environment.changed(run):
         raise NothingToRunError(
-            f"{run} began with {other}; its cells would not be alike",
-            "go on with what it began with, or begin another run",
+            f"{run} began with {other}; its cells would not be comparable",
+            "restore what it began with, or start another run",
         )
     return record
 
@@ -128,7 +128,7 @@ def _newest(folder: Path) -> Path:
             if any(cell.status != "done" for cell in Record.resume(plan.parent).cells):
                 return plan.parent
         except HarnessError as error:
-            print(f"nfsmulti: passed over: {error}", file=sys.stderr)
+            print(f"nfsmulti: skipped: {error}", file=sys.stderr)
     raise NothingToRunError(f"{folder} holds no unfinished run", "start one without --resume")
 
 
@@ -140,7 +140,7 @@ def _specs(scenario: Scenario, request: Request) -> tuple[list[CellSpec], list[s
         specs, left_out = scenario.own_cells(scale, offers)
         if not offers.urls and (of_urls := request.factors.keys() & _OF_URLS):
             raise HarnessError(
-                f"--factors {min(of_urls)}: a directory has that of its mount",
+                f"--factors {min(of_urls)}: a directory has its mount's",
                 "give a pool of URLs",
             )
     else:
@@ -150,7 +150,7 @@ def _specs(scenario: Scenario, request: Request) -> tuple[list[CellSpec], list[s
         specs = [spec for spec in specs if not _of_mounts(spec)]
     for option in filter(factors.of_engine, request.factors):
         if any(spec.client == "mount" for spec in specs):
-            left_out.append(f"single mounts, which fio's own engines use: {option} is not theirs")
+            left_out.append(f"single mounts: fio's own engines, which use them, have no {option}")
         specs = [spec for spec in specs if spec.client != "mount"]
     if not specs:
         raise NothingToRunError(

@@ -17,14 +17,16 @@ from nfsmulti.scripted.server import ScriptedServer
 from nfsmulti.scripted.state4 import Terms
 
 _Address = Annotated[list[str], typer.Option(help="Listen here; may be given several times.")]
-_Port = Annotated[int, typer.Option(help="0: one of the kernel's choice.")]
-_File = Annotated[list[str], typer.Option(metavar="NAME=BYTES", help="Have such a file of zeros.")]
+_Port = Annotated[int, typer.Option(help="0: the kernel chooses one.")]
+_File = Annotated[
+    list[str], typer.Option(metavar="NAME=BYTES", help="Add this file, full of zeros.")
+]
 _Rule = Annotated[
     list[str],
     typer.Option(
         metavar="PROCEDURE:STATUS[:COUNT]",
-        help="Answer the first COUNT calls of a procedure, or all, as WRITE:NOSPC or READ:STALE:3;"
-        " of an operation of NFSv4.1, as 4.WRITE:DELAY:3.",
+        help="Answer a procedure's first COUNT calls, or all, with STATUS: WRITE:NOSPC,"
+        " READ:STALE:3; those of an NFSv4.1 operation: 4.WRITE:DELAY:3.",
     ),
 ]
 _Minor = Annotated[
@@ -39,26 +41,28 @@ def serve(
     address: _Address = ["127.0.0.1"],  # noqa: B006 - typer makes a new list of it
     nfs_port: _Port = 0,
     mount_port: _Port = 0,
-    export: Annotated[str, typer.Option(help="What is exported.")] = "/export",
-    rtmax: Annotated[int, typer.Option(help="The most bytes of a READ.")] = 1 << 20,
-    wtmax: Annotated[int, typer.Option(help="The most bytes of a WRITE.")] = 1 << 20,
+    export: Annotated[str, typer.Option(help="Path of the export.")] = "/export",
+    rtmax: Annotated[int, typer.Option(help="Maximum READ, in bytes.")] = 1 << 20,
+    wtmax: Annotated[int, typer.Option(help="Maximum WRITE, in bytes.")] = 1 << 20,
     file: _File = [],  # noqa: B006
     status: _Rule = [],  # noqa: B006
     delay: Annotated[float, typer.Option(help="Seconds before each reply.")] = 0.0,
-    limit: Annotated[int | None, typer.Option(help="The bytes that a READ or WRITE moves.")] = None,
+    limit: Annotated[
+        int | None, typer.Option(help="Most bytes that a READ or WRITE moves.")
+    ] = None,
     hold: Annotated[int, typer.Option(help="Send replies in batches, the last one first.")] = 0,
     fragments: _Fragments = "",
     reset_after: Annotated[
-        int, typer.Option(help="Instead of answering each so manyth call of a procedure, reset.")
+        int, typer.Option(help="Reset instead of answering every Nth call of a procedure.")
     ] = 0,
     minor: _Minor = [1, 2],  # noqa: B006
-    slots: Annotated[int, typer.Option(help="The most slots of an NFSv4.1 session.")] = 64,
-    lease: Annotated[int, typer.Option(help="Seconds of an NFSv4.1 client's lease.")] = 90,
+    slots: Annotated[int, typer.Option(help="Maximum slots of an NFSv4.1 session.")] = 64,
+    lease: Annotated[int, typer.Option(help="NFSv4.1 lease, in seconds.")] = 90,
     trace: Annotated[bool, typer.Option(help="Print each call.")] = False,
 ) -> None:
     """Serve an empty export from memory until SIGINT or SIGTERM, and print its pool.
 
-    Files are lost at the end. --status, --delay and what follows them concern NFS alone.
+    Files are lost at the end. --status, --delay and the options after them apply only to NFS calls.
     """
     answer = Answer(
         delay=delay,
@@ -103,7 +107,7 @@ def _number(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise typer.BadParameter(f"{text} is no number") from None
+        raise typer.BadParameter(f"{text} is not a number") from None
 
 
 def _status_hook(rule: str) -> Hook:

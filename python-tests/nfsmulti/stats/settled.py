@@ -16,11 +16,11 @@ FEWEST = 4  # windows without which nothing can be told
 MOST_TIMES = 4
 
 RULE = (
-    f"If the bandwidth of the two halves of a cell's first repeat differs by more than"
+    "If the bandwidth of the two halves of a cell's first repeat differs by more than"
     f" {AGREE_PERCENT:g} %, or too few samples show whether it does, that repeat runs again, twice"
-    f" as long each time, up to {MOST_TIMES} times its length. The cells that it is compared with by"
-    " repeat, --factors or --setting run as long. All this adds at most half of the run's own time,"
-    " or a minute."
+    f" as long each time, up to {MOST_TIMES} times its length. The cells that it is compared with"
+    " by repeat, --factors or --setting run as long. All this adds at most half of the run's own"
+    " time, or a minute."
 )
 
 

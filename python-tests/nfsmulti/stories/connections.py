@@ -86,7 +86,7 @@ def scenario(choice: Choice) -> Scenario:
     """Give the scenario with these cells."""
     return Scenario(
         "connections",
-        "what more connections give, and where it stops",
+        "what more connections gain, and where that stops",
         _PLACES,
         functools.partial(_cells, choice),
         functools.partial(_own_cells, choice),
@@ -242,12 +242,12 @@ def tell(summary: Summary) -> Story:
             "MB/s are 10^6 bytes per second. nconnect is the number of connections that each job"
             " has on each path; a kernel mount has as many for all jobs together. Of a pool of"
             " several URLs each is mounted, and this engine spreads each job's I/O over the mounts;"
-            " on one mount fio's libaio does it. I/Os under way are the same at each number: 64 by"
-            " job.",
+            " on one mount fio's libaio does it. Each job has 64 I/Os in flight, whatever"
+            " nconnect is.",
             "CPU per operation is that of the whole machine: the kernel's, and that of a server"
             " or of other programs on it, too. That of fio's jobs leaves out what the kernel does"
-            " for a mount elsewhere.",
-            "Percentiles of clat are out of fio's latency bins of all jobs and repeats together.",
+            " for a mount outside of them.",
+            "Percentiles of clat come from fio's latency bins, of all jobs and repeats together.",
             *conditions.differences(summary, "In the lab, the servers are on the same machine."),
         ],
         ending=[_lines(summary, curves)],
@@ -301,7 +301,7 @@ def _answer(summary: Summary, curves: list[Curve]) -> list[str]:
     failed = sorted({c.factors["nconnect"] for c in summary.cells if c.status == "failed"}, key=int)
     if failed:
         counts = texts.several([f"nconnect={count}" for count in failed])
-        answer.append(f"Cells with {counts} failed, and are missing in the curves: see below.")
+        answer.append(f"Cells with {counts} failed, and are missing from the curves: see below.")
     return answer
 
 
@@ -545,7 +545,7 @@ def _lines(summary: Summary, curves: list[Curve]) -> Section:
     ]
     words = (
         f"Of {_name(best, curves)} at nconnect={at}, which none exceeds by much: options for a"
-        " kernel mount, which has 16 connections at most"
+        " kernel mount, which can have 16 connections"
     )
     if summary.place.get("hosts"):
         file = f"`{best.cells[at][0].folder}/host1.fio`"
@@ -564,11 +564,11 @@ def _given(cell: Cell) -> dict[str, str]:
 
 
 _REPORT = Report(
-    title="connections: what more of them give, and where it stops",
+    title="connections: what more of them gain, and where that stops",
     publication=(
-        "One workload on more and more connections: what they give on this server, what ends it,"
-        " and what another transport, version or client of NFS costs. No publication is"
-        " repeated."
+        "One workload on more and more connections: what they gain on this server, what limits"
+        " them, and what another transport, NFS version or client costs. It reproduces no"
+        " publication."
     ),
     factors=_FACTORS,
     beside=lambda _: [],

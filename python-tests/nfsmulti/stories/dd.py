@@ -86,12 +86,12 @@ _ORIGINALS = {"capped": "AIX", "uncapped": "Linux"}
 # client, direction, streams: published text, ratio to one stream, why ours may differ
 _PUBLISHED = (
     ("capped", "write", 1, "43.20 s, 19.4 MB/s", None,
-     "Ours is the cap of the lab's connections, or of your client's."),
+     "Ours is the cap on the lab's connections, or your client's."),
     ("capped", "write", _STREAMS, "55 s, 72 MB/s in sum", _PUBLISHED_RATIO,
      "The published sum stayed below both five times one stream and the link; here five times the"
      " cap fits into the link."),
     ("capped", "read", 1, "30.86 s, 27.2 MB/s", None,
-     "Ours is the cap of the lab's connections, or of your client's, in this direction as well."),
+     "Ours is the cap on the lab's connections, or your client's, in this direction too."),
     ("uncapped", "write", 1, "6.02 s, 139 MB/s", None,
      "139 MB/s are more than 1 Gbit/s carries, so the published clock stopped before all data had"
      " gone out; ours stops after COMMIT."),
@@ -216,7 +216,7 @@ def _answer(summary: Summary) -> list[str]:
         where = "on this pool" if client == _POOL else "where every connection is capped"
         words.append(
             f"Five streams{each} on connections of their own write {gain.text} times what one"
-            f" stream{'' if summary.hosts == 1 else ' on each'} does, {where}; published were"
+            f" stream{'' if summary.hosts == 1 else ' on each'} does, {where}; published:"
             f" {_PUBLISHED_RATIO:.2f} times."
         )
     words.append(_judged(summary).text)
@@ -288,8 +288,8 @@ _REPORT = Report(
     publication=(
         "Published: `dd` of 838,860,800 bytes in blocks of 8192, written and read back, from AIX"
         " and Linux clients to a RHEL 6.8 server over 1 Gbit/s Ethernet (NFSv3, TCP, rsize ="
-        " wsize = 32768). AIX wrote 19.4 MB/s by one stream and 72 MB/s by five at once; Linux"
-        " wrote 139 MB/s and read 98.0 MB/s by one. The limit was per connection."
+        " wsize = 32768). AIX wrote 19.4 MB/s with one stream and 72 MB/s with five at once;"
+        " Linux wrote 139 MB/s and read 98.0 MB/s with one. The limit was per connection."
     ),
     factors=("client", "direction", "streams"),
     beside=beside,

@@ -199,7 +199,7 @@ def beside(summary: Summary) -> list[Beside]:
                     rate,
                     _published_ratio(client),
                     _gain(summary, client, most, spread) if rate else None,
-                    "The original is round robin." if spread == "stripe" else differs,
+                    "The original used round robin." if spread == "stripe" else differs,
                 )
             )
     return rows
@@ -231,11 +231,11 @@ def tell(summary: Summary) -> Story:
         ],
         sections=sections,
         reading=[
-            "MB/s are 10^6 bytes per second. One reader, 64 KiB blocks in order, 32 of them under"
-            " way. “times one” is the ratio to one path of the same client.",
-            "A ratio near the number of paths says that the connection was the limit; one that"
-            " ends at the link's rate says that the link is the limit then; one near 1 that"
-            " something else is: the server, its disks, or the client's processor.",
+            "MB/s are 10^6 bytes per second. One reader, 64 KiB blocks in order, 32 of them in"
+            " flight. “times one” is the ratio to one path of the same client.",
+            "A ratio near the number of paths means that the connection was the limit; a rate near"
+            " the link's, that the link is the limit now; a ratio near 1, that something else is:"
+            " the server, its disks, or the client's processor.",
             "Jain's index is 1 where all paths carry the same, and 1/n where one carries all.",
             verdict.RULE,
         ],
@@ -252,7 +252,7 @@ def _answer(summary: Summary, client: str) -> str:
     rates = [_mb(_rate(summary, client, paths, "roundrobin")) for paths in (1, most)]
     return (
         f"{name}: {most} paths by round robin read {gain.text} times what one does"
-        f" ({rates[1]} against {rates[0]}); published were {theirs:.2f} times."
+        f" ({rates[1]} against {rates[0]}); published: {theirs:.2f} times."
         f" {_judged(summary, client).text}"
     )
 

@@ -202,11 +202,11 @@ def tell(summary: Summary) -> Story:
             Section("Bulk", tables=[_bulk_table(levels)]),
         ],
         reading=[
-            "A reader has one I/O of 4 KiB under way; the bulk writer has 16 of 1 MiB. Each job has"
+            "A reader has one I/O of 4 KiB in flight; the bulk writer has 16 of 1 MiB. Each job has"
             f" a connection of its own{hosts.on_each(summary)}.",
-            "Percentiles are of clat, out of fio's latency bins of all jobs and repeats together."
-            f" One is told where {_BEYOND} I/Os or more took longer.",
-            "Ratios are paired: each is of two cells of one repeat. An interval takes"
+            "Percentiles of clat come from fio's latency bins, of all jobs and repeats together."
+            f" A percentile is given only where at least {_BEYOND} I/Os took longer.",
+            "Ratios are paired: each compares two cells of the same repeat. An interval needs"
             f" {FEWEST} repeats; where it spans 1, the result is inconclusive.",
             *conditions.differences(summary, conditions.KERNEL_LAB),
         ],
@@ -367,8 +367,8 @@ _REPORT = Report(
         "Published: nfsd-io-bench, with which developers of Linux's NFS server compare its ways"
         " of caching (linux-nfs, April 2026), on XFS on NVMe with 1024 nfsd threads and 16 jobs;"
         " client and server were one machine. Buffered, a sequential write gave 4844 MB/s, several"
-        " writers 9636 MB/s. It also measures what readers lose beside a bulk writer, of which we"
-        " know no published figure."
+        " writers 9636 MB/s. It also measures what readers lose beside a bulk writer, for which"
+        " we know of no published figure."
     ),
     factors=None,
     beside=beside,

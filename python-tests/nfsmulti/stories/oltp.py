@@ -75,8 +75,8 @@ def _cell(place: str, scale: Scale, kind: str, concurrency: int, paths: int) -> 
 
 # --- what it tells ---
 
-_JUDGED = verdict.untestable("there is no SAN here to hold it against")
-_ALONE = "Only one connection was measured: there is nothing to hold against it."
+_JUDGED = verdict.untestable("there is no SAN here to compare it with")
+_ALONE = "Only one connection was measured: there is nothing to compare it with."
 _KINDS = {"one": "one connection", "pool": "the pool", "mount": "the kernel's mount"}
 
 
@@ -119,8 +119,8 @@ def beside(summary: Summary) -> list[Beside]:
             "1.0 (the scale)",
             "1.0: one connection",
             their_ratio=1.0,
-            differs="The publication scales NFS to 1.0 and holds iSCSI and Fibre Channel against"
-            " it; here the scale is one connection.",
+            differs="The publication sets NFS to 1.0 and compares iSCSI and Fibre Channel with"
+            " it; here one connection is 1.0.",
         )
     ]
     for kind in ("pool", "mount"):
@@ -174,7 +174,7 @@ def tell(summary: Summary) -> Story:
     return Story(
         answer=[
             *([_answer(summary, kind) for kind in kinds if kind != "one"] or [_ALONE]),
-            f"What was published, NFS beside a SAN: {_JUDGED.text}",
+            f"The published comparison, NFS with a SAN: {_JUDGED.text}",
         ],
         sections=[
             Section(
@@ -190,14 +190,14 @@ def tell(summary: Summary) -> Story:
         ],
         reading=[
             "IOPS are reads and writes together, of 8 KiB each, two to one. Concurrency is I/Os"
-            f" under way, all jobs together{where}.",
+            f" in flight, all jobs together{where}.",
             "The curve rises to the right while there is capacity left, and turns upwards where"
             " more concurrency buys only waiting.",
             "Efficiency is CPU per operation relative to one connection at the same concurrency:"
-            " above 1.0 an operation costs more. fio's jobs are the client alone, without what"
-            " the kernel does for a mount elsewhere; the machine is everything, a server on it"
-            " included.",
-            "Read percentiles are out of fio's latency bins of all jobs and repeats together.",
+            " above 1.0 an operation costs more. “fio's jobs” is the client alone, without what"
+            " the kernel does for a mount outside of them; “the machine” is everything, including"
+            " a server on it.",
+            "Read percentiles come from fio's latency bins, of all jobs and repeats together.",
         ],
     )
 

@@ -51,7 +51,7 @@ _GUEST_DIFFERS = (
     "Published with rsize = wsize = 1048576: asked for here too, but the guest's server grants"
     " 262144 (environment.json, mounts).",
     "Published with sunrpc.tcp_slot_table_entries = 128: here it is the kernel's own.",
-    "Published with an export that is async: here it is sync, which reads do not meet.",
+    "Published with an export that is async: here it is sync, which does not affect reads.",
 )
 _PLACES = {
     "guest": GuestPlace(
@@ -66,7 +66,7 @@ def _cells(scale: Scale) -> list[CellSpec]:
 
 
 def _own_cells(scale: Scale, pool: OwnPool) -> tuple[list[CellSpec], list[str]]:
-    said = f"{', '.join([*_POOLS, *_MOUNTS])} are the lab's: your pool is what it is"
+    said = f"{', '.join([*_POOLS, *_MOUNTS])} are transports of the lab: your pool has its own"
     return [_cell("pool", OWN, scale, paths=min(_JOBS, pool.paths))], [said]
 
 
@@ -114,14 +114,14 @@ _TRANSPORTS = {
 _RATIOS = (
     ("rdma-pool", _THEIRS, "The RDMA pool reads {} times what that mount does here."),
     ("rdma-pool", "tcp-pool", "Over RDMA a pool reads {} times what it does over TCP."),
-    ("rdma-pool-v4.1", "rdma-pool", "NFSv4.1 reads {} times what NFSv3 does by the RDMA pool."),
-    ("tcp-pool-v4.1", "tcp-pool", "NFSv4.1 reads {} times what NFSv3 does by the TCP pool."),
+    ("rdma-pool-v4.1", "rdma-pool", "NFSv4.1 reads {} times what NFSv3 does on the RDMA pool."),
+    ("tcp-pool-v4.1", "tcp-pool", "NFSv4.1 reads {} times what NFSv3 does on the TCP pool."),
 )
 _JUDGED = verdict.untestable(
-    "one figure was published and no ratio: it takes adapters of 40 Gbit/s, and the same command"
+    "a bandwidth was published and no ratio: it takes 40 Gbit/s adapters and the same command"
 )
 _DIFFERS = (
-    "40 GbE adapters move the data there; an RDMA device in software (rdma_rxe) costs processor"
+    "The original had 40 GbE adapters; the software RDMA device here (rdma_rxe) costs processor"
     f" time. {conditions.KERNEL_LAB}"
 )
 
@@ -273,9 +273,9 @@ def tell(summary: Summary) -> Story:
             Section(
                 "CPU per operation",
                 [
-                    "By fio's jobs: user and system time of the jobs alone, which leaves out what"
-                    " the kernel does for a mount elsewhere. By the machine: all that its"
-                    " processors did meanwhile, a server on it included."
+                    "“fio's jobs” is the jobs' user and system time alone, without what the"
+                    " kernel does for a mount outside of them. “The machine” is all that its"
+                    " processors did meanwhile, including a server on it."
                 ],
                 [_cpu_table(summary, transports)],
                 [_cpu_plot(summary, transports)],
@@ -284,10 +284,10 @@ def tell(summary: Summary) -> Story:
         reading=[
             "MiB/s are 2^20 bytes per second, as fio prints them; usr and sys are per cent of one"
             " core, the mean of the jobs.",
-            "The file has 10,000,000 bytes and lies in the server's memory: this measures the"
+            "The file has 10,000,000 bytes and is in the server's memory: this measures the"
             " transport and the processors, not a disk.",
-            "Latencies are clat. Percentiles are out of fio's latency bins of all jobs and repeats"
-            " put together.",
+            "Latencies are clat. Percentiles come from fio's latency bins, of all jobs and"
+            " repeats together.",
             *conditions.differences(summary, _DIFFERS),
         ],
     )
@@ -300,7 +300,7 @@ def _answer(summary: Summary, transports: list[str]) -> list[str]:
     words = (
         f"Four jobs{hosts.on_each(summary)} read"
         f" {texts.mean(_rate(summary, best), 'MiB/s', _MIB)} over"
-        f" {_TRANSPORTS[best]}, the fastest here; published were {_PUBLISHED_MIB} MiB/s by the"
+        f" {_TRANSPORTS[best]}, the fastest here; published: {_PUBLISHED_MIB} MiB/s over the"
         " kernel's RDMA mount."
     )
     for one, other, sentence in _RATIOS:
@@ -412,7 +412,7 @@ def _cpu_plot(summary: Summary, transports: list[str]) -> Plot:
 
 
 _REPORT = Report(
-    title="randread: NFS over RDMA, and what else there is",
+    title="randread: NFS over RDMA, beside TCP and kernel mounts",
     publication=(
         "Published: `fio --rw=randread --bs=64k --numjobs=4 --iodepth=8 --runtime=30"
         " --size=10000000` (libaio, direct) on a kernel mount, `vers=4.1,rdma`, rsize = wsize ="

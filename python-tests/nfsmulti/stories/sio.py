@@ -89,7 +89,7 @@ def _cell(place: str, scale: Scale, mode: str, pattern: str, threads: int, paths
 
 _MODES = ("buffered", "direct", "concurrent")
 _DIFFERS = (
-    "A filer with disks served there, over Gigabit Ethernet with an MTU of 1500."
+    "The original's server was a filer with disks, over Gigabit Ethernet with an MTU of 1500."
     f" {conditions.KERNEL_LAB}"
 )
 _HIGH = 16  # threads from which on concurrency is high
@@ -187,7 +187,7 @@ def _locked(_: Ratio | None) -> Judged:
 
 
 def _few(ratio: Ratio | None) -> Judged:
-    few = f"it takes {_HIGH} threads or more"
+    few = f"it needs {_HIGH} threads or more"
     return Judged(Verdict.INCONCLUSIVE, few) if ratio else verdict.beyond(None, _LARGE)
 
 
@@ -237,13 +237,13 @@ def tell(summary: Summary) -> Story:
             "buffered: a kernel mount through its page cache; direct: the same mount with O_DIRECT,"
             " all threads on it; concurrent: a connection of the pool for each thread.",
             "KB are 1024 bytes. CPU per operation is the machine's, which includes a server that"
-            " runs on it, or where that was not taken, that of fio's jobs alone. It is missing"
-            " where fio's start and end weigh too much in it.",
-            "Buffered figures may be those of the client's memory: where they are beyond the link's"
-            " rate, they are.",
-            "A ratio is concurrent I/O to another mode, or many threads to one. A gain is called"
-            " none where its whole interval lies below 5 %, and large where it lies above 1.5"
-            " times. If the interval spans the limit, the result is inconclusive.",
+            " runs on it, or where that was not taken, that of fio's jobs alone. It is left out"
+            " where starting and ending fio is too large a part of it.",
+            "Buffered figures may come from the client's page cache; those above the link's rate"
+            " do.",
+            "A ratio is concurrent I/O to another mode, or many threads to one. A gain counts as"
+            " none if its whole interval lies below 5 %, and as large if it lies above 1.5 times."
+            " An interval that spans the limit is inconclusive.",
             *conditions.differences(summary, _DIFFERS),
         ],
     )
@@ -252,14 +252,12 @@ def tell(summary: Summary) -> Story:
 def _answer(summary: Summary) -> str:
     found = [(row, judged) for row, judged in _findings(summary) if row.our_ratio]
     if not found:
-        return (
-            "No two modes were measured alike: whether the published findings hold cannot be told."
-        )
+        return "No two modes were measured alike: whether the published findings hold is unknown."
     count = sum(judged.verdict is Verdict.REPRODUCED for _, judged in found)
     words = f"{count} of {len(found)} published findings are reproduced."
     for kind in (Verdict.NOT, Verdict.INCONCLUSIVE, Verdict.NOT_TESTABLE):
         if named := [row.figure for row, judged in found if judged.verdict is kind]:
-            words += f" {kind.capitalize()}: {texts.several(named)}."
+            words += f" {kind.capitalize()}: {'; '.join(named)}."
     return f"{words} {_gains(summary)}".strip()
 
 

@@ -164,7 +164,7 @@ def _writes(summary: Summary) -> list[Beside]:
             f"{_BEST_WRITE} MB/s",
             texts.mean(rate, "MB/s", 1e6),
             rate,
-            differs="The best of many settings that differ little is another one every time.",
+            differs="Where many settings differ so little, the best one changes from run to run.",
         ),
         Beside(
             "the 30th best write, to the best",
@@ -248,14 +248,14 @@ def tell(summary: Summary) -> Story:
             "Transfer Size is in MB of 2^20 bytes, as the original has it; Transfer Speed is in"
             " MB/s of 10^6 bytes, the mean of n runs; Buffer Size is rsize and wsize.",
             "The model is least squares on the logarithm of the speed, so effects are ratios."
-            " Partial η² is the part of the variance that a factor accounts for, when all others"
-            " are taken off. Two-way interactions are in it where the runs tell them"
+            " Partial η² is the part of the variance that a factor accounts for, without that of"
+            " all others. Two-way interactions are in the model where the runs can tell them"
             " apart from all others.",
             "A factor is said to matter where p, by Holm's correction, is below 0.05 and its best"
             " level is 2 % or more above its worst; to matter little where two one-sided tests"
             " (TOST) put each of its levels within 2 % of every other, p below 0.05. All else is"
             " inconclusive: finding no difference shows nothing. A factor of an interaction that"
-            " matters is named there alone.",
+            " matters is named only there.",
             "A plateau is shown where two one-sided tests (TOST) put every buffer from 32768 up"
             " within 5 % of 32768, p below 0.05.",
         ],
@@ -269,7 +269,7 @@ def _answer(summary: Summary, directions: list[Direction]) -> list[str]:
         key, group = _ranked(summary, one.name)[0]
         rate = cells.sample(group, cells.bandwidth)
         best.append(f"the best {one.name} is {texts.mean(rate, 'MB/s', 1e6)} ({_words(key)})")
-    words = f"Here {texts.several(best)}; published were 118 MB/s read and 84.1 MB/s written."
+    words = f"Here {texts.several(best)}; published: 118 MB/s read and 84.1 MB/s written."
     flat: dict[bool, list[str]] = {True: [], False: []}
     for one in directions:
         if found := sweep_model.plateau(one):
@@ -285,7 +285,7 @@ def _answer(summary: Summary, directions: list[Direction]) -> list[str]:
 def _plateaus(directions: list[Direction]) -> list[str]:
     found = [(one.name, sweep_model.plateau(one)) for one in directions]
     return [
-        one.text if one else f"Whether {name}s have a plateau from 32768 up cannot be told."
+        one.text if one else f"Whether {name}s have a plateau from 32768 up is unknown."
         for name, one in found
     ]
 
@@ -305,7 +305,7 @@ def _effects_section(direction: Direction) -> Section:
         return Section(f"What matters for {direction.name}s", [sweep_model.what_matters(direction)])
     words = []
     if not model.interactions:
-        words.append("The runs are too few, or one factor is alone: no interactions in the model.")
+        words.append("Too few runs, or only one factor: the model has no interactions.")
     elif len(model.interactions) < math.comb(len(direction.levels), 2):
         told = texts.several([" with ".join(pair) for pair in model.interactions])
         words.append(f"The interactions that these runs tell apart from all others are {told}.")
@@ -384,7 +384,7 @@ def _interactions(direction: Direction) -> Plot | None:
     charts.from_zero(panels[0])
     caption = (
         f"{direction.name.capitalize()}s: mean speed of two factors together, with 95 % intervals."
-        " Lines that are parallel say that the factors do not change each other's effect."
+        " Parallel lines mean that the factors do not change each other's effect."
     )
     return Plot(f"interactions-{direction.name}", caption, figure, wide=True)
 

@@ -34,13 +34,13 @@ _DEFAULTS: dict[str, Level] = {
 }
 _STABLE = {"sync": "file_sync", "async": "unstable"}
 _SOFT = (
-    "The best mount is soft: where a server is silent for longer than timeo and retrans allow, its"
-    " I/O fails, and nfs(5) warns of lost data. Take hard where the data count."
+    "The best mount is soft: if a server is silent for longer than timeo and retrans allow, I/O"
+    " fails, and nfs(5) warns of lost data. Use hard where data matters."
 )
 
 _MEASURED = (
-    "All was measured with this engine, one request at a time; a kernel mount reads ahead and"
-    " writes behind: try it."
+    "All of this was measured with this engine, one request at a time. A kernel mount reads ahead"
+    " and writes behind: measure there too."
 )
 
 Settings = dict[str, Level]
@@ -73,7 +73,7 @@ def section(directions: Sequence[Direction], of_server: str = "") -> Section:
     judged = [one for one in directions if one.model and one.settings]
     title = "The best settings for this server"
     if not judged:
-        return Section(title, ["The runs are too few to name any."])
+        return Section(title, ["Too few runs to name any."])
     default = {one.name: _default(one) for one in judged}
     measured = _best(judged)
     best = _better(judged, measured, default)
