@@ -140,7 +140,7 @@ def _specs(scenario: Scenario, request: Request) -> tuple[list[CellSpec], list[s
         specs, left_out = scenario.own_cells(scale, offers)
         if not offers.urls and (of_urls := request.factors.keys() & _OF_URLS):
             raise HarnessError(
-                f"--factors {min(of_urls)}: a directory has its mount's",
+                f"--factors {min(of_urls)}: a directory keeps that of its mount",
                 "give a pool of URLs",
             )
     else:
