@@ -70,7 +70,9 @@ def test_a_version_is_the_engines_and_not_fios_own() -> None:
 def test_what_a_mount_decides_is_no_factor_of_directories(tmp_path: Path) -> None:
     pool = str(tmp_path)
     request = Request(pool=pool, quick=True, factors={"version": (3, "4.1")})
-    with pytest.raises(HarnessError, match="--factors version: a directory keeps that of its mount"):
+    with pytest.raises(
+        HarnessError, match="--factors version: a directory keeps that of its mount"
+    ):
         begun(tmp_path, request, "neighbour")
 
 

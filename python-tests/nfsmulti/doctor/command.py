@@ -14,6 +14,7 @@ from rich.console import Console
 from nfsmulti.doctor import Finding, Level, fail, machine, server
 from nfsmulti.errors import HarnessError
 from nfsmulti.nfs.pool import PoolPath, read_pool
+from nfsmulti.paths import as_typed
 
 _STYLES = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
 
@@ -35,9 +36,9 @@ def doctor(
         findings.append(finding)
         if not as_json:
             out.print(f"[{_STYLES[finding.level]}]{finding.level:4}[/]  ", end="")
-            out.print(finding.what, markup=False)
+            out.print(as_typed(finding.what), markup=False)
             if finding.remedy:
-                out.print(f"      → {finding.remedy}", markup=False)
+                out.print(f"      → {as_typed(finding.remedy)}", markup=False)
     if as_json:
         print(json.dumps([dataclasses.asdict(finding) for finding in findings], indent="\t"))
     raise typer.Exit(any(finding.level is Level.FAIL for finding in findings))

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from nfsmulti import report
 from nfsmulti.errors import HarnessError
-from nfsmulti.paths import RESULTS, shown
+from nfsmulti.paths import COMMAND, RESULTS, shown
 from nfsmulti.run import choice, factors, runner, start
 from nfsmulti.run import setting as settings
 from nfsmulti.run.record import Record
@@ -251,7 +251,7 @@ def run(
             label=label,
             seed=seed,
             factors=factors.parse([*(more_factors or []), *words]),
-            command=shlex.join(["./nfsmulti", *sys.argv[1:]]),
+            command=shlex.join([COMMAND, *sys.argv[1:]]),
             hosts=hosts,
             setting=settings.parse(setting, set_, get),
             server_command=server_command,
@@ -266,7 +266,7 @@ def run(
         )
         begin = functools.partial(start.begun, results, request)
     records = _begin_all(chosen, begin) if every else [begin(chosen[0])]
-    again = f"./nfsmulti run {scenario.value} --resume"
+    again = f"{COMMAND} run {scenario.value} --resume"
     again += "" if results == RESULTS else f" --results {shown(results)}"
     raise typer.Exit(_carry_out_all(records, again if every else ""))
 
@@ -367,4 +367,4 @@ def _reported(record: Record) -> int:
 
 
 def _resume_line(record: Record) -> str:
-    return f"./nfsmulti run {record.plan.scenario} --resume {shown(record.folder)}"
+    return f"{COMMAND} run {record.plan.scenario} --resume {shown(record.folder)}"
