@@ -62,7 +62,7 @@ def _read(name: str, said: str) -> Option | None:
     if lines["type"] == "unsupported":
         return None
     values = re.findall(r"^ *(?:valid values)?: (\S+) +(.+)$", said, re.MULTILINE)
-    values = [(word, what) for word, what in values if what != "Not served"]
+    values = [(word, what) for word, what in values if what != "Not supported"]
     if "range" in lines:
         values = [(re.sub(r"min=(\d+), max=(\d+)", r"\1 to \2", lines["range"]), "")]
     if lines["type"].startswith("boolean"):

@@ -315,7 +315,7 @@ def test_uninstall_removes_what_was_made_and_names_packages(
 def test_uninstall_refuses_labs(used_machine: Machine, used: Path) -> None:
     state = used / "build/lab/ab12/state.json"
     state.parent.mkdir(parents=True)
-    state.touch()
+    state.write_text('{\n\t"held": true\n}\n')
     done = used_machine.run("uninstall")
     assert done.status == 1
     assert done.stderr == "nfsmulti: the lab ab12 is there: ./nfsmulti lab stop --all first\n"
@@ -342,10 +342,14 @@ def test_uninstall_has_no_options(used_machine: Machine, used: Path) -> None:
 
 
 def test_uninstall_refuses_what_is_mounted_below(used_machine: Machine, used: Path) -> None:
-    used_machine.program("awk", f"echo {used}/build/mnt")
+    """Awk reads mounts that are made up; a blank in a path is escaped there."""
+    below = str(used / "build/an export").replace(" ", "\\040")
+    made = used.parent / "mountinfo"
+    made.write_text(f"1 0 8:1 / / rw - ext4 x rw\n2 1 0:5 / {below} rw - nfs4 nas:/v rw\n")
+    used_machine.program("awk", f'exec {find("awk")} "$1" {made}')
     done = used_machine.run("uninstall")
     assert done.status == 1
-    assert done.stderr.endswith("/build/mnt is mounted below build/: unmount it first\n")
+    assert done.stderr.endswith("/build/an export is mounted below build/: unmount it first\n")
     assert (used / "build").exists()
 
 

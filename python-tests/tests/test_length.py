@@ -13,7 +13,7 @@ from run_helpers import Silent, made_record, own_cells
 
 from nfsmulti.fiorun import Engine, FioReport
 from nfsmulti.run import runner
-from nfsmulti.run.figures import over_time, windows, with_tail
+from nfsmulti.run.figures import over_time, run_end, windows
 from nfsmulti.run.length import lengthened, may_double
 from nfsmulti.run.place import OnPool
 from nfsmulti.run.plan import PlannedCell
@@ -74,14 +74,18 @@ def test_a_stall_at_the_end_has_not_settled(tmp_path: Path) -> None:
     assert over_time(found, 7) == [8192.0] * 5 + [0.0] * 2
 
 
-def test_what_was_moved_after_the_last_line_counts(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("runtime_ms", "end"),
+    [(5000, 5), (5900, 5), (9000, 9)],
+    ids=["whole", "a part of a window", "a stall"],
+)
+def test_a_run_ends_with_its_last_window_or_after_a_stall(
+    tmp_path: Path, runtime_ms: int, end: float
+) -> None:
     lines = "".join(f"{second}000, 8, 0, 0, 0\n" for second in range(1, 6))
     (tmp_path / "bw_bw.1.log").write_text(lines)
-    moved = [6 * 8192, 5 * 8192]  # in the sixth second too, or nothing
-    for read, even in zip(moved, (True, False), strict=True):
-        job = {"job_runtime": 6000, "read": {"io_bytes": read}, "write": {"io_bytes": 0}}
-        found = with_tail(windows(tmp_path, 1000), FioReport({"jobs": [job]}))
-        assert halves(found, 6) == ((3 * 8192, 3 * 8192) if even else (3 * 8192, 2 * 8192))
+    report = FioReport({"jobs": [{"job_runtime": runtime_ms}]})
+    assert run_end(windows(tmp_path, 1000), report, 1000) == end
 
 
 def _waiting(folder: Path, seconds: float, repeats: int = 2, cells: int = 3) -> Record:

@@ -544,7 +544,7 @@ def test_run_goes_on_with_the_engine_it_began_with(tmp_path: Path, mount: str) -
     then = json.loads(file.read_text())
     then["machine"]["engine_sha256"] = "0123"
     file.write_text(json.dumps(then))
-    with pytest.raises(HarnessError, match="began with another engine: 0123, and here is"):
+    with pytest.raises(HarnessError, match="began with another engine: 0123, here it is"):
         start.resumed(tmp_path, folder, "randread")
 
 

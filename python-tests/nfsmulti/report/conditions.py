@@ -33,7 +33,9 @@ def table(summary: Summary, environment: Mapping[str, Any]) -> Table:
     if "places" in place:
         place.pop("limits", None)  # which stand in each place as well
     rows = [["run", "started", summary.started], ["run", "ended", summary.ended or "not ended"]]
-    warm_up = f"each cell for {summary.warm_up_s:g} s at most, before anything is measured"
+    warm_up = (
+        f"each cell for {summary.warm_up_s:g} s at most, before its place is measured; not counted"
+    )
     rows.append(["run", "warm-up", warm_up if summary.warm_up_s else "none"])
     rows += [["run", *row] for row in _lengths(summary)]
     rows += [["place", *row] for row in flat(place)]

@@ -118,11 +118,11 @@ def _in_time(cell: Cell, spec: CellSpec, folder: Path, report: FioReport, here: 
     Raises HarnessError where these cannot be read.
     """
     try:
-        windows = figures.with_tail(figures.windows(folder, window_ms(spec)), report)
-        end = figures.run_seconds(report)
+        windows = figures.windows(folder, window_ms(spec))
+        end = figures.run_end(windows, report, window_ms(spec))
         return dataclasses.replace(
             cell,
-            over_time=figures.over_time(windows, end) if spec.over_time else [],
+            over_time=figures.over_time(windows, end) if spec.over_time and windows else [],
             read_over_time=figures.read_over_time(folder),
             settled=settled(windows, end) if here else None,
         )

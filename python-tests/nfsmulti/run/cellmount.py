@@ -65,13 +65,15 @@ class CellMounts:
         stuck: list[str] = []
         while self._folders:
             folder = self._folders.pop()
-            gone = run(["umount", folder], timeout=_SECONDS).status == 0
-            if gone or run(["umount", "--lazy", folder], timeout=_SECONDS).status == 0:
+            done = run(["umount", folder], timeout=_SECONDS)
+            if done.status != 0:
+                done = run(["umount", "--lazy", folder], timeout=_SECONDS)
+            if done.status == 0:
                 Path(folder).rmdir()
             else:
-                stuck.append(folder)
+                stuck.append(done.stderr.strip() or f"umount {folder} did not end in time")
         if stuck:
-            raise HarnessError(f"umount of {' '.join(stuck)} failed", "unmount it by hand")
+            raise HarnessError("; ".join(stuck), "unmount it by hand")
 
 
 def _address(options: str) -> str:

@@ -73,18 +73,14 @@ def windows(folder: Path, nominal_ms: int) -> list[Window]:
     return found
 
 
-def run_seconds(report: FioReport) -> float:
-    """Give how long the job that took longest did I/O."""
-    return max(float(job["job_runtime"]) for job in report.jobs) / 1000
+def run_end(found: Sequence[Window], report: FioReport, nominal_ms: int) -> float:
+    """Give the end of what the windows show, in s: the last one's, or after a stall the run's.
 
-
-def with_tail(found: list[Window], report: FioReport) -> list[Window]:
-    """Add what was moved after the last window, up to the end: fio writes whole windows alone."""
-    end = run_seconds(report)
+    fio writes down neither a last window that is not whole nor one in which nothing was moved.
+    """
     last = max((window.end for window in found), default=0.0)
-    moved = sum(job[way]["io_bytes"] for job in report.jobs for way in ("read", "write"))
-    left = moved - math.fsum(window.bytes(0, end) for window in found)
-    return [*found, Window(last, end, max(left, 0.0) / (end - last))] if end > last else found
+    ended = max(float(job["job_runtime"]) for job in report.jobs) / 1000
+    return ended if ended - last > 2 * nominal_ms / 1000 else last
 
 
 def over_time(found: Sequence[Window], end: float) -> list[float]:
