@@ -418,7 +418,7 @@ def test_list_shows_cases_and_bars() -> None:
 
 def test_help_explains_the_columns() -> None:
     done = call_harness("bench", "client-cost", "--help").check()
-    explained = re.findall(r"^ (\S[^:]*):", done.stdout, re.MULTILINE)
+    explained = re.findall(r"^ (\S[^:\n]*):", done.stdout, re.MULTILINE)
     names = {name for line in explained for name in line.split(", ")}
     assert {*HEADINGS[4:], "ratio", "bar"} <= names
 
