@@ -297,7 +297,7 @@ def test_doctor() -> None:
     (device,) = rdma_devices(wanted=True)
     assert re.fullmatch(r"RDMA device rxe0 port 1: ACTIVE, Ethernet, MTU \d+", device.what)
     answers, nobody = (one for path in pool for one in server.rdma(path))
-    assert "NFS over RDMA on port 20049 answers by rxe0" in answers.what
+    assert "NFS over RDMA on port 20049 answers through rxe0" in answers.what
     assert "NFS over RDMA on port 20050" in nobody.what
     assert "refused" in nobody.what
     assert [device.level, answers.level, nobody.level] == [Level.OK, Level.OK, Level.FAIL]
