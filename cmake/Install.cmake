@@ -23,13 +23,17 @@ function(install_made file)
 	install(FILES "${CMAKE_BINARY_DIR}/made/${file}" DESTINATION "${folder}")
 endfunction()
 
+# Installs `link`, which leads to `target`; both are paths below the prefix.
+function(install_link target link)
+	cmake_path(GET link PARENT_PATH folder)
+	cmake_path(RELATIVE_PATH target BASE_DIRECTORY "${folder}" OUTPUT_VARIABLE target)
+	file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/made/${folder}")
+	file(CREATE_LINK "${target}" "${CMAKE_BINARY_DIR}/made/${link}" SYMBOLIC)
+	install_made("${link}")
+endfunction()
+
 install(TARGETS nfsmulti LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/fio")
-cmake_path(GET NFSMULTI_LINK PARENT_PATH link_dir)
-cmake_path(RELATIVE_PATH CMAKE_INSTALL_LIBDIR BASE_DIRECTORY "${link_dir}" OUTPUT_VARIABLE libdir)
-cmake_path(SET link_to NORMALIZE "${libdir}/fio/libnfsmulti.so")
-file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/made/${link_dir}")
-file(CREATE_LINK "${link_to}" "${CMAKE_BINARY_DIR}/made/${NFSMULTI_LINK}" SYMBOLIC)
-install_made("${NFSMULTI_LINK}")
+install_link("${CMAKE_INSTALL_LIBDIR}/fio/libnfsmulti.so" "${NFSMULTI_LINK}")
 
 set(programs nfsmulti-pool)
 if(RDMA_FOUND)

@@ -10,15 +10,6 @@ set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME harness)
 set(share "${CMAKE_INSTALL_DATADIR}/nfsmulti")
 set(libexec "${CMAKE_INSTALL_LIBEXECDIR}/nfsmulti")
 
-# Installs `link`, which leads to `target`; both are paths below the prefix.
-function(install_link target link)
-	cmake_path(GET link PARENT_PATH folder)
-	cmake_path(RELATIVE_PATH target BASE_DIRECTORY "${folder}" OUTPUT_VARIABLE target)
-	file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/made/${folder}")
-	file(CREATE_LINK "${target}" "${CMAKE_BINARY_DIR}/made/${link}" SYMBOLIC)
-	install_made("${link}")
-endfunction()
-
 install(PROGRAMS nfsmulti DESTINATION "${share}")
 install(PROGRAMS packaging/elsewhere.sh DESTINATION "${share}/packaging")
 install(FILES python-tests/requirements-harness.txt DESTINATION "${share}/python-tests")
