@@ -8,9 +8,9 @@ import sys
 import typer
 
 from nfsmulti.bench.command import app as bench_app
-from nfsmulti.compare.command import compare
+from nfsmulti.compare import compare
 from nfsmulti.demo.command import demo
-from nfsmulti.doctor.command import doctor
+from nfsmulti.doctor import doctor
 from nfsmulti.errors import HarnessError
 from nfsmulti.faults.command import faults
 from nfsmulti.faults.soak import soak
@@ -18,7 +18,7 @@ from nfsmulti.fioreleases import fio_releases
 from nfsmulti.lab.commands import app as lab_app
 from nfsmulti.paths import COMMAND, as_typed
 from nfsmulti.processes import end_politely
-from nfsmulti.report.command import report
+from nfsmulti.report.pages import report
 from nfsmulti.run.command import run
 from nfsmulti.testrun import run_tests
 

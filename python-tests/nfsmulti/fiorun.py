@@ -20,7 +20,7 @@ from typing import Any, Literal
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.paths import build_dir
 from nfsmulti.processes import Process
-from nfsmulti.stats.percentiles import merged, percentile_ns
+from nfsmulti.stats import merged, percentile_ns
 
 _SUM_OF_HOSTS = "All clients"  # what fio's client adds
 

@@ -1,17 +1,29 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What this machine has, on which a figure may depend, and what of a lab it permits."""
+"""What this machine has, on which a figure may depend, and what of a lab it permits.
+
+And what a doctor finds of it: fio and engine, limits, RDMA devices, and the way to a server, which
+is what TCP's buffers must hold for its round trip, and what the links carry.
+"""
 
 from __future__ import annotations
 
 import functools
+import json
 import os
 import platform
 import re
+import resource
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from nfsmulti.errors import MissingError
-from nfsmulti.paths import build_dir
+from nfsmulti.paths import build_dir, shown
+from nfsmulti.pool import ask_rdma
 from nfsmulti.processes import find, run
+from nfsmulti.texts import rate_text
 
 _SECONDS = 60.0
 
@@ -75,3 +87,180 @@ def missing_privileges() -> str | None:
 def may_make_namespaces() -> bool:
     """Whether this process may make network namespaces, and limit rates there."""
     return missing_privileges() in (None, ALONE)
+
+
+# --- findings ---
+
+
+class Level(StrEnum):
+    """How bad it is: `warn` costs speed or some jobs, `fail` stops every job."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was found, and what to do about it where something is to be done."""
+
+    level: Level
+    what: str
+    remedy: str | None = None
+
+
+def ok(what: str) -> Finding:
+    """Make a finding that needs nothing."""
+    return Finding(Level.OK, what)
+
+
+def warn(what: str, remedy: str) -> Finding:
+    """Make a finding that costs speed, or fails some jobs."""
+    return Finding(Level.WARN, what, remedy)
+
+
+def fail(what: str, remedy: str) -> Finding:
+    """Make a finding that fails every job."""
+    return Finding(Level.FAIL, what, remedy)
+
+
+_FILES_WANTED = 1024
+
+
+def findings(*, rdma_wanted: bool) -> Iterator[Finding]:
+    """Check what jobs need of this machine; `rdma_wanted` where the pool has RDMA paths."""
+    yield from _fio_and_engine()
+    yield _files()
+    yield from rdma_devices(wanted=rdma_wanted)
+
+
+def _fio_and_engine() -> Iterator[Finding]:
+    try:
+        fio = find("fio")
+    except MissingError as error:
+        yield fail(error.what, error.remedy or "")
+        return
+    version = run([fio, "--version"], timeout=_SECONDS).stdout.strip()
+    library = build_dir() / "libnfsmulti.so"
+    if not library.exists():
+        yield fail(f"{version} is there, the engine is not built", "./nfsmulti build")
+        return
+    # fio splits what follows --enghelp= at commas, so the name should be short.
+    help_text = run([fio, f"--enghelp=./{library.name}"], timeout=_SECONDS, cwd=library.parent)
+    if help_text.status == 0 and "pool" in help_text.stdout:
+        yield ok(f"{version} loads {shown(library)}")
+    else:
+        said = (help_text.stderr + help_text.stdout).strip().splitlines()
+        reason = said[0] if said else f"status {help_text.status}"
+        yield fail(f"{version} does not load {shown(library)}: {reason}", "./nfsmulti build")
+
+
+def _files() -> Finding:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    what = f"{soft} open files are allowed, each connection takes one"
+    if soft >= _FILES_WANTED:
+        return ok(what)
+    if hard >= _FILES_WANTED or hard == resource.RLIM_INFINITY:
+        return warn(what, f"ulimit -n {_FILES_WANTED}")
+    return warn(what, "raise 'nofile' in /etc/security/limits.conf")
+
+
+# --- RDMA ---
+
+
+def rdma_devices(*, wanted: bool) -> Iterator[Finding]:
+    """Look at the RDMA devices; `wanted` where the pool has RDMA paths."""
+    asked = ask_rdma()
+    if asked is None:
+        what = "the engine was built without RDMA"
+        remedy = "apt-get install libibverbs-dev librdmacm-dev; ./nfsmulti build"
+        yield fail(f"the pool has proto=rdma, and {what}", remedy) if wanted else ok(what)
+        return
+    ports, trouble = asked
+    if trouble:
+        yield warn(f"RDMA devices cannot be used: {trouble}", "modprobe ib_uverbs rdma_ucm")
+    elif not ports and wanted:
+        yield fail(
+            "the pool has proto=rdma, and this machine has no RDMA device",
+            "load the adapter's driver (rdma link), or try rdma_rxe: "
+            "rdma link add rxe0 type rxe netdev DEVICE",
+        )
+    elif not ports:
+        yield ok("no RDMA device: paths with proto=tcp work")
+    for port in ports:
+        yield _rdma_port(port)
+    locked, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    if ports and locked != resource.RLIM_INFINITY:
+        yield warn(
+            f"{locked >> 10} KiB may be locked, and RDMA locks all I/O buffers",
+            "ulimit -l unlimited",
+        )
+
+
+def _rdma_port(port: dict[str, Any]) -> Finding:
+    device = f"{port['device']} port {port['port']}"
+    state = port["state"].upper()
+    what = f"RDMA device {device}: {state}, {port['link_layer']}, MTU {port['mtu']}"
+    if state == "ACTIVE":
+        return ok(what)
+    return warn(what, f"bring its link up: rdma link show {port['device']}/{port['port']}")
+
+
+# --- TCP buffers and links ---
+
+
+_ASSUMED_BITS = 10 * 10**9
+_SYSCTL = Path("/proc/sys/net/ipv4")
+
+
+def buffers(label: str, address: str, round_trip: float) -> Iterator[Finding]:
+    """Compare the buffers with rate times `round_trip` (seconds) towards `address`."""
+    rate, source = _rate(address)
+    needed = 2 * int(rate / 8 * round_trip)  # the kernel counts its own overhead in
+    limits = {
+        name: int((_SYSCTL / name).read_text().split()[2]) for name in ("tcp_rmem", "tcp_wmem")
+    }
+    small = {name: limit for name, limit in limits.items() if limit < needed}
+    flight = f"{rate_text(rate)}{source} x {round_trip * 1e3:.2g} ms round trip"
+    if not small:
+        sizes = " and ".join(f"{limit >> 10} KiB" for limit in limits.values())
+        yield ok(f"{label}: TCP buffers grow to {sizes}, enough for {flight}")
+    for name, limit in small.items():
+        text = " ".join((_SYSCTL / name).read_text().split()[:2])
+        yield warn(
+            f"{label}: net.ipv4.{name} allows at most {limit >> 10} KiB, too small for {flight}",
+            f"sysctl -w net.ipv4.{name}='{text} {needed}'",
+        )
+
+
+def device(address: str) -> tuple[str, int] | None:
+    """Find the device that leads to an address, and its rate in bit/s; None where it tells none."""
+    route = run(["ip", "-json", "route", "get", address], timeout=_SECONDS)
+    try:
+        name = json.loads(route.stdout)[0]["dev"]
+        mbits = int(Path(f"/sys/class/net/{name}/speed").read_text())
+    except (ValueError, LookupError, OSError):
+        return None
+    return (name, mbits * 10**6) if mbits > 0 else None
+
+
+def links(addresses: Iterable[str]) -> dict[str, int]:
+    """Give the devices that lead to addresses, with their rates; none where one is not known."""
+    found = [device(address) for address in addresses]
+    return dict(filter(None, found)) if all(found) else {}
+
+
+def capacity(addresses: Iterable[str]) -> Iterator[Finding]:
+    """Tell what the links to all servers carry at most, where their rates are known."""
+    if rates := links(addresses):
+        names = " and ".join(f"{name}: {rate_text(rate)}" for name, rate in rates.items())
+        yield ok(
+            f"the links to the servers ({names}) carry {sum(rates.values()) / 8e6:,.0f} MB/s at"
+            " most; ./nfsmulti run connections finds what limits throughput before that"
+        )
+
+
+def _rate(address: str) -> tuple[int, str]:
+    """Give the rate towards the address, in bit/s, and where it was found."""
+    found = device(address)
+    return (found[1], f" ({found[0]})") if found else (_ASSUMED_BITS, " (assumed)")

@@ -96,7 +96,7 @@ class Cell:
     scenario asked for it. `server` is what the server told, None where nobody asked, or where
     `server_why` says in a line why there is no answer. It ran `times` its planned length (or moved
     its data so many times), and `settled` tells whether its two halves agreed (see
-    stats/settled.py), None where nothing was written down of that.
+    stats.py), None where nothing was written down of that.
     """
 
     id: str

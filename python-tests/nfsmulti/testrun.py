@@ -21,7 +21,7 @@ import typer
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import BUILD, ROOT, build_dir
 from nfsmulti.processes import Process, run
-from nfsmulti.units import duration_text
+from nfsmulti.texts import duration_text
 
 _FOLDER = BUILD / "test"  # logs and JUnit files of the last run, by part
 _NONE_CHOSEN = 5  # pytest's exit status where the options choose no test

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from itertools import product
 from pathlib import Path
 
-from nfsmulti.stats.percentiles import percentile_us
+from nfsmulti.stats import percentile_us
 from nfsmulti.summary import Cell, Factor, Figures, JobRow, Status, Summary
 
 PLACE = {

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from xdrlib3 import Packer, Unpacker
 
-from nfsmulti.nfs.rpc import RpcClient
+from nfsmulti.calls import RpcClient
 from nfsmulti.scripted import Nfs4, ScriptedServer, Stable
 
 NFS, VERSION, COMPOUND = 100003, 4, 1

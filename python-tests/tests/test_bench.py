@@ -48,8 +48,8 @@ from nfsmulti.bench.results import (
 from nfsmulti.bench.runs import Contender, Run, Timing, choose_cores, read_strace, run_fio
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
-from nfsmulti.stats.ratio import Ratio
-from nfsmulti.tables import Table
+from nfsmulti.stats import Ratio
+from nfsmulti.texts import Table
 
 _SHORT = Timing(runtime=300, ramp=0, repeats=1)
 

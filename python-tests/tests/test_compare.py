@@ -13,9 +13,8 @@ import made_runs
 import pytest
 from conftest import call_harness
 
-from nfsmulti.compare import runs
-from nfsmulti.compare.runs import Figure, Pair
-from nfsmulti.compare.verdict import Exit, by_tests, trials
+from nfsmulti import compare
+from nfsmulti.compare import Exit, Figure, Pair, by_tests, trials
 from nfsmulti.processes import Completed
 from nfsmulti.summary import Status, Summary
 
@@ -49,7 +48,7 @@ def test_a_run_is_equal_to_itself(tmp_path: Path) -> None:
 def _equal_runs(name: str) -> list[list[Pair]]:
     """Give pairs of runs of one thing, cell by cell."""
     make, count = made_runs.RUNS[name], {"dd": 12, "oltp": 6, "sweep": 4}[name]
-    return [runs.pairs(make(seed=2 * n), make(seed=2 * n + 1)) for n in range(1, count + 1)]
+    return [compare.pairs(make(seed=2 * n), make(seed=2 * n + 1)) for n in range(1, count + 1)]
 
 
 @pytest.mark.parametrize("name", ["dd", "oltp", "sweep"])
@@ -196,7 +195,7 @@ def test_runs_are_compared_with_their_like_alone() -> None:
     pool, fast = ({**made_runs.PLACE, **c} for c in ({"kind": "pool"}, {"limits": {"link": "10g"}}))
     more = [dataclasses.replace(cell, factors={**cell.factors, "depth": 1}) for cell in a.cells]
     hosts = [dataclasses.replace(a, place={**a.place, "hosts": h}) for h in (["a"], ["b"])]
-    assert runs.why_not(*hosts) is None
+    assert compare.why_not(*hosts) is None
     for b, why in (
         (dataclasses.replace(a, quick=True), "their lengths differ: full and quick"),
         (dataclasses.replace(a, place=pool), "their places (kind) differ: lab and pool"),
@@ -219,7 +218,7 @@ def test_runs_are_compared_with_their_like_alone() -> None:
             " compare with --over streams",
         ),
     ):
-        assert runs.why_not(a, b) == why
+        assert compare.why_not(a, b) == why
 
 
 def test_runs_are_compared_over_a_factor_that_differs(tmp_path: Path) -> None:
@@ -262,7 +261,7 @@ def test_runs_that_vary_too_much_to_tell_say_so() -> None:
         side = dataclasses.replace(side, bytes_per_s=rate)
         loud.append(dataclasses.replace(cell, read=side, write=None))
     run = dataclasses.replace(made, cells=loud)
-    verdict = by_tests(runs.pairs(run, run), [Figure.THROUGHPUT], 0.05)
+    verdict = by_tests(compare.pairs(run, run), [Figure.THROUGHPUT], 0.05)
     assert verdict.exit is Exit.PASSED
     assert verdict.lines[0].startswith("note: throughput 1.00 (0.")
-    assert len(by_tests(runs.pairs(made, made), [Figure.THROUGHPUT], 0.05).lines) == 1
+    assert len(by_tests(compare.pairs(made, made), [Figure.THROUGHPUT], 0.05).lines) == 1

@@ -19,10 +19,10 @@ from run_helpers import QUIET
 
 from nfsmulti import machine, paths
 from nfsmulti.bench.sink import Sink
-from nfsmulti.doctor import fail
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.fiorun import Engine
-from nfsmulti.nfs.pool import mount_ports, mount_source
+from nfsmulti.machine import fail
+from nfsmulti.pool import mount_ports, mount_source
 from nfsmulti.processes import find, run
 from nfsmulti.report import scaling
 from nfsmulti.report.scaling import Curve, End, knee, verdict

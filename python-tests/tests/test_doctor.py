@@ -12,9 +12,10 @@ import pytest
 from conftest import call_harness
 from typer.testing import CliRunner
 
+from nfsmulti import machine
 from nfsmulti.__main__ import app
-from nfsmulti.doctor import Level, machine
 from nfsmulti.lab import Lab
+from nfsmulti.machine import Level
 from nfsmulti.paths import PYTHON_TESTS
 from nfsmulti.scripted import SOUND, AcceptStat, Answer, Nfs4, ScriptedServer, Terms, accepted, on
 

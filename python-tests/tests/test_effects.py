@@ -9,7 +9,7 @@ import random
 import pandas as pd
 import pytest
 
-from nfsmulti.stats.effects import Estimate, Model, holm
+from nfsmulti.effects import Estimate, Model, holm
 
 # E. W. Crampton, The growth of the odontoblast of the incisor teeth (1947), as in R's ToothGrowth:
 # length by supplement and dose, ten animals each.

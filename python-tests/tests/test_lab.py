@@ -32,8 +32,8 @@ from nfsmulti.processes import Completed, Identity, Process, find, run
 def _nfs_versions(lab: Lab, address: str, enter: list[str] | None = None) -> list[int]:
     """Ask for NFS versions from where clients run, or `enter` leads; none if nobody answers."""
     script = (
-        "import sys; from nfsmulti.nfs import calls, rpc;"
-        "print(rpc.offered(sys.argv[1], 22049, calls.NFS, calls.NFS_VERSIONS))"
+        "import sys; from nfsmulti import calls;"
+        "print(calls.offered(sys.argv[1], 22049, calls.NFS, calls.NFS_VERSIONS))"
     )
     argv = [*(enter or lab.command([])), sys.executable, "-c", script, address]
     done = run(argv, timeout=60, env={"PYTHONPATH": str(PYTHON_TESTS)})

@@ -18,7 +18,7 @@ from nfsmulti.run.length import lengthened, may_double
 from nfsmulti.run.place import OnPool
 from nfsmulti.run.plan import PlannedCell
 from nfsmulti.run.record import Record, waiting_cell
-from nfsmulti.stats.settled import MOST_TIMES, Window, halves, settled
+from nfsmulti.stats import MOST_TIMES, Window, halves, settled
 from nfsmulti.stories import Scale
 from nfsmulti.summary import Cell, Factor, Summary
 

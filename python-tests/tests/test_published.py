@@ -11,7 +11,7 @@ import pytest
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import RESULTS
-from nfsmulti.report import published
+from nfsmulti.report import pages
 from nfsmulti.stories import SCENARIOS
 
 # Every figure of the publications, as they print it.
@@ -26,7 +26,7 @@ _FIGURES = (
 
 
 def _rows(results: Path) -> list[list[str]]:
-    text = published.write(results).read_text()
+    text = pages.write_published(results).read_text()
     lines = [line for line in text.splitlines() if line.startswith("| ")]
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
 
@@ -35,7 +35,7 @@ def test_every_published_figure_is_in_a_report() -> None:
     rows = [
         row
         for scenario in SCENARIOS.values()
-        for row in scenario.report.beside(published.nothing(scenario.name))
+        for row in scenario.report.beside(pages.nothing(scenario.name))
     ]
     assert {row.theirs for row in rows} >= set(_FIGURES)
 
@@ -66,10 +66,10 @@ def test_reference_of_an_unknown_scenario_is_refused(tmp_path: Path) -> None:
     summary = dataclasses.replace(made_runs.dd(1), scenario="other")
     made_runs.saved(summary, tmp_path / "reference" / "other")
     with pytest.raises(HarnessError, match="no report for scenario 'other'"):
-        published.write(tmp_path)
+        pages.write_published(tmp_path)
 
 
 def test_readme_is_up_to_date(tmp_path: Path) -> None:
     """A reference run that came later, or a report that changed, shows in results/README.md."""
     (tmp_path / "reference").symlink_to(RESULTS / "reference")
-    assert published.write(tmp_path).read_text() == (RESULTS / "README.md").read_text()
+    assert pages.write_published(tmp_path).read_text() == (RESULTS / "README.md").read_text()

@@ -23,13 +23,13 @@ from engine_helpers import (
     traces,
 )
 
-from nfsmulti.doctor import Level, server
-from nfsmulti.doctor.machine import rdma_devices
+from nfsmulti import doctor
 from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Option
 from nfsmulti.lab.kernel import ADDRESSES, EXPORT
 from nfsmulti.lab.kernel.guest import ADDRESS6
-from nfsmulti.nfs.pool import read_pool
+from nfsmulti.machine import Level, rdma_devices
 from nfsmulti.paths import ROOT
+from nfsmulti.pool import read_pool
 from nfsmulti.processes import Process, run
 
 pytestmark = pytest.mark.kernel_lab
@@ -296,7 +296,7 @@ def test_doctor() -> None:
     pool = read_pool(f"{_ONE}?proto=rdma,{_ONE}?proto=rdma&rdmaport=20050")
     (device,) = rdma_devices(wanted=True)
     assert re.fullmatch(r"RDMA device rxe0 port 1: ACTIVE, Ethernet, MTU \d+", device.what)
-    answers, nobody = (one for path in pool for one in server.rdma(path))
+    answers, nobody = (one for path in pool for one in doctor.rdma(path))
     assert "NFS over RDMA on port 20049 answers through rxe0" in answers.what
     assert "NFS over RDMA on port 20050" in nobody.what
     assert "refused" in nobody.what

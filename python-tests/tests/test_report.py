@@ -17,8 +17,9 @@ from report_helpers import report_of
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import ROOT
-from nfsmulti.report import charts, conditions, write
-from nfsmulti.stats.sample import Sample
+from nfsmulti.report import charts, conditions
+from nfsmulti.report.pages import write
+from nfsmulti.stats import Sample
 from nfsmulti.stories import SCENARIOS
 from nfsmulti.summary import Factor, Figures, Summary
 

@@ -25,12 +25,13 @@ from report_helpers import report_of
 from rich.console import Console
 from run_helpers import QUIET, Silent, made_record, own_cells
 
-from nfsmulti import paths, report
+from nfsmulti import paths
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.fiorun import Engine
 from nfsmulti.lab import LabConfig
 from nfsmulti.lab.kernel import inside
 from nfsmulti.processes import Completed, Process, find, run
+from nfsmulti.report import pages
 from nfsmulti.run import command, fitted, runner, start
 from nfsmulti.run.cell import run_cell
 from nfsmulti.run.guest import Teller, run_in_guests
@@ -40,7 +41,7 @@ from nfsmulti.run.plan import Plan, PlannedCell, name_of, ordered
 from nfsmulti.run.record import Record, waiting_cell
 from nfsmulti.stories import SCENARIOS, CellSpec, GuestPlace, Scale
 from nfsmulti.summary import Cell, Summary
-from nfsmulti.units import parse_rate
+from nfsmulti.texts import parse_rate
 
 _SECONDS = 240.0
 _SHORT = {"NFSMULTI_CELL_SECONDS": "0.5"}
@@ -330,7 +331,7 @@ def test_report_that_fails_ends_no_other_run(
     def broken(folder: Path) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("nfsmulti.report.write", broken)
+    monkeypatch.setattr("nfsmulti.report.pages.write", broken)
     specs = own_cells("randread", Scale(True, 0.2))
     plan = Plan("randread", "", True, "", "", 1, mount, [], ordered(specs, 1, seed=1))
     other = Record.begin(tmp_path / "other", plan, {})
@@ -386,7 +387,7 @@ def test_labs_limits_are_fitted_once(
     assert place["limits"] == third
     assert place["fitted"]["lab"]["carried"] == pytest.approx(900e6, rel=0.01)
     assert said.getvalue().count("lab: At a third of the full rates") == 2
-    report.write(record.folder)
+    pages.write(record.folder)
     told = (record.folder / "report.md").read_text()
     assert "Measured in the lab. At a third of the full rates: this machine carries" in told
 

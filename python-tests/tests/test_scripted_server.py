@@ -20,8 +20,8 @@ import pytest
 from nfs41_client import Client41, Fixed, Held, Hyper, op, pack, path
 from xdrlib3 import Packer, Unpacker
 
-from nfsmulti.nfs import calls
-from nfsmulti.nfs.rpc import RpcClient, RpcDeniedError, RpcVersionError
+from nfsmulti import calls
+from nfsmulti.calls import RpcClient, RpcDeniedError, RpcVersionError
 from nfsmulti.paths import PYTHON_TESTS
 from nfsmulti.scripted import (
     AcceptStat,

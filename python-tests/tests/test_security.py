@@ -14,9 +14,9 @@ import pytest
 from conftest import started_lab
 from engine_helpers import Place, done, eventually, family, fixture_of_places, refused, traces
 
+from nfsmulti import calls
 from nfsmulti.fiorun import Engine, Option
 from nfsmulti.lab import Lab, LabConfig
-from nfsmulti.nfs import calls, rpc
 from nfsmulti.processes import run
 
 place = fixture_of_places("nfs", "mount")
@@ -150,7 +150,7 @@ def test_a_local_lab_serves_the_loopback_alone() -> None:
         assert lab.path(1).startswith("nfs://127.0.0.2/export?nfsport=")
         for server in lab.servers:
             endpoint = server.endpoint
-            assert rpc.offered(endpoint.address, endpoint.nfs_port, calls.NFS, (3,)) == [3]
+            assert calls.offered(endpoint.address, endpoint.nfs_port, calls.NFS, (3,)) == [3]
         pids = {f"pid={server.pid}," for server in lab.servers}
         listening = run(["ss", "-Hlntup"], timeout=60).check().stdout.splitlines()
         mine = [line.split()[4] for line in listening if any(pid in line for pid in pids)]

@@ -14,9 +14,9 @@ from conftest import call_harness
 from report_helpers import report_of
 from run_helpers import made_record, own_cells
 
+from nfsmulti import texts
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
-from nfsmulti.report import texts
 from nfsmulti.run import server
 from nfsmulti.run.cell import run_cell
 from nfsmulti.run.place import OnPool

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from xdrlib3 import Packer, Unpacker
 
+from nfsmulti import calls
 from nfsmulti.bench.sink import Sink
+from nfsmulti.calls import RpcClient, RpcError, RpcVersionError
 from nfsmulti.fiorun import Engine, Fio, FioResult, Option
-from nfsmulti.nfs import calls
-from nfsmulti.nfs.rpc import RpcClient, RpcError, RpcVersionError
 from nfsmulti.processes import run
 
 _ADDRESS = "127.0.0.1"

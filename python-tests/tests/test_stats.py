@@ -15,9 +15,7 @@ from scipy import stats
 
 from nfsmulti.report import cells
 from nfsmulti.report.verdict import Judged, Verdict, beyond, judge, weakest
-from nfsmulti.stats.percentiles import merged, percentile_us
-from nfsmulti.stats.ratio import Ratio
-from nfsmulti.stats.sample import Sample, jain
+from nfsmulti.stats import Ratio, Sample, jain, merged, percentile_us
 from nfsmulti.summary import Cell, Figures
 
 _FIGURE = st.floats(min_value=1e-3, max_value=1e6)

@@ -11,7 +11,7 @@ from typing import Literal
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Direction
-from nfsmulti.stats.ratio import Ratio
+from nfsmulti.stats import Ratio
 
 # Who runs.
 Role = Literal["ours", "peer", "yardstick", "single", "v3"]

@@ -58,7 +58,7 @@ from nfsmulti.errors import MissingError
 from nfsmulti.fiorun import Engine
 from nfsmulti.lab import kernel
 from nfsmulti.paths import BUILD, RESULTS
-from nfsmulti.tables import Table
+from nfsmulti.texts import Table
 
 app = typer.Typer(
     help="Measure what the client costs: CPU time per operation, compared with fio's own engines.",

@@ -17,8 +17,8 @@ from nfsmulti.bench.results import HEADINGS, TITLE, figure_cells
 from nfsmulti.bench.runs import Contender, Run, Timing, figures_of, run_fio
 from nfsmulti.fiorun import Engine
 from nfsmulti.lab.kernel import ADDRESSES, EXPORT, GuestConfig, Mount, run_in_guest
-from nfsmulti.stats.ratio import Ratio
-from nfsmulti.tables import Table
+from nfsmulti.stats import Ratio
+from nfsmulti.texts import Table
 
 # The published one, and one in which data is next to nothing.
 CASES = (Case("randread", "64k", 8), Case("randread", "512", 8))

@@ -33,7 +33,7 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.machine import versions
 from nfsmulti.paths import BUILD, RESULTS, ROOT, portable, shown
 from nfsmulti.processes import run
-from nfsmulti.tables import Table
+from nfsmulti.texts import Table
 
 _NARROWEST = 170  # columns that the tables need
 _SECONDS = 10.0

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from nfsmulti.bench.cases import Bar, BarVerdict, Case, Figure, Ratioed, Role
 from nfsmulti.bench.runs import Contender, Run
-from nfsmulti.stats.ratio import Ratio
-from nfsmulti.tables import Table
-from nfsmulti.units import time_text
+from nfsmulti.stats import Ratio
+from nfsmulti.texts import Table, time_text
 
 if TYPE_CHECKING:  # matplotlib takes half a second to load
     from matplotlib.axes import Axes

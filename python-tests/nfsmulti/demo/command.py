@@ -41,7 +41,7 @@ from nfsmulti.run.plan import PlannedCell
 from nfsmulti.run.record import one_line
 from nfsmulti.stories import CellSpec
 from nfsmulti.summary import Cell
-from nfsmulti.units import parse_rate, rate_text
+from nfsmulti.texts import parse_rate, rate_text
 
 _START_SECONDS = 1.0  # what starting and ending a fio adds to a run
 

@@ -13,15 +13,14 @@ from pathlib import Path
 
 import rich.table
 
+from nfsmulti import texts
 from nfsmulti.demo.workloads import REPEATS, Side, Workload
 from nfsmulti.lab import Fit
-from nfsmulti.report import cells, texts, verdict
+from nfsmulti.report import cells, verdict
 from nfsmulti.report.verdict import Judged, Verdict
-from nfsmulti.stats.ratio import Ratio
-from nfsmulti.stats.sample import Sample
+from nfsmulti.stats import Ratio, Sample
 from nfsmulti.summary import Cell
-from nfsmulti.tables import Table
-from nfsmulti.units import rate_text, time_text
+from nfsmulti.texts import Table, rate_text, time_text
 
 # Those that fio and its servers may use, which can be fewer than the machine has.
 OWN_CPUS = frozenset(os.sched_getaffinity(0))

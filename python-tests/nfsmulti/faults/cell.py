@@ -18,7 +18,7 @@ from typing import Literal, Self
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine, Fio, FioProcess, FioReport, FioResult, Option, Options
-from nfsmulti.units import parse_size
+from nfsmulti.texts import parse_size
 
 Words = tuple[str, ...]
 

@@ -14,12 +14,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from nfsmulti.calls import RDMA_PORT
 from nfsmulti.faults.cell import FILE, Cell, Fault, Left, Place, RunningJob, content_of
 from nfsmulti.faults.lab import CALLS_BEFORE
 from nfsmulti.fiorun import Engine, Fio, Options
 from nfsmulti.lab.kernel import ADDRESSES, EXPORT
-from nfsmulti.nfs.calls import RDMA_PORT
-from nfsmulti.nfs.pool import ask_rdma
+from nfsmulti.pool import ask_rdma
 from nfsmulti.processes import run as run_command
 
 _SECONDS = 60.0

@@ -22,7 +22,7 @@ import rich.table
 from nfsmulti.faults.cell import Cell, Left, Mode, Place, block_of, content_of, longest_io, says
 from nfsmulti.fiorun import FioResult
 from nfsmulti.paths import portable
-from nfsmulti.tables import Table
+from nfsmulti.texts import Table
 
 _LOST = re.compile(r": (\d+) bytes of .* may be lost: ")
 _CRASH = re.compile(r"got signal=|AddressSanitizer|runtime error:|LeakSanitizer")

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.lab.limits import Limits
-from nfsmulti.units import check, parse_size
+from nfsmulti.texts import check, parse_size
 
 MAX_ADDRESSES = 99
 MAX_HOSTS = 50

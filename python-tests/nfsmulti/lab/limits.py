@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.units import check, parse_rate, parse_size
+from nfsmulti.texts import check, parse_rate, parse_size
 
 # A token bucket holds 2 ms of its rate, and never less than one large segment of the network stack:
 # smaller ones miss the rate and cost softirq time.

@@ -6,9 +6,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 
-from nfsmulti.stats import percentiles
-from nfsmulti.stats.ratio import Ratio
-from nfsmulti.stats.sample import Sample
+from nfsmulti.stats import Ratio, Sample, merged, percentile_us
 from nfsmulti.summary import Cell, Factor, Figures, Summary
 
 Measure = Callable[[Cell], float | None]
@@ -17,6 +15,14 @@ Measure = Callable[[Cell], float | None]
 def name(cell: Cell) -> str:
     """Give a cell's factors, as one reads them."""
     return ", ".join(f"{name} {value}" for name, value in cell.factors.items()) or cell.id
+
+
+def by_name(found: Iterable[Cell]) -> dict[str, list[Cell]]:
+    """Give the cells by their factors, as one reads them."""
+    groups: dict[str, list[Cell]] = {}
+    for cell in found:
+        groups.setdefault(name(cell), []).append(cell)
+    return groups
 
 
 def having(summary: Summary, **factors: Factor) -> list[Cell]:
@@ -77,6 +83,11 @@ def bandwidth(cell: Cell) -> float | None:
     return sum(side.bytes_per_s for side in sides(cell)) or None
 
 
+def p99_us(cell: Cell) -> float | None:
+    """Give the 99th percentile of clat, both directions together, in µs."""
+    return latency_us([cell.read, cell.write], 99)
+
+
 def iops(cell: Cell) -> float | None:
     """Give I/Os per second, both directions together."""
     return sum(side.iops for side in sides(cell)) or None
@@ -99,4 +110,4 @@ def latency_us(figures: Sequence[Figures | None], percent: float) -> float | Non
         # Without bins only one alone can tell, in fio's own words.
         own = {50: "p50_us", 95: "p95_us", 99: "p99_us", 99.9: "p999_us"}.get(percent)
         return float(getattr(found[0], own)) if own and len(found) == 1 else None
-    return percentiles.percentile_us(percentiles.merged(side.bins for side in found), percent)
+    return percentile_us(merged(side.bins for side in found), percent)

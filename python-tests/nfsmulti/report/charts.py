@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nfsmulti.report.story import Plot
-from nfsmulti.stats.sample import Sample
+from nfsmulti.stats import Sample
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

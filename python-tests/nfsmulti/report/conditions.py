@@ -1,21 +1,26 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Under which conditions a run was made: where (summary.place) and on what (environment.json)."""
+"""Under which conditions a run was made: where (summary.place) and on what (environment.json).
+
+And what each host did meanwhile (`run --hosts`), and the server, where it was asked.
+"""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from nfsmulti import texts
 from nfsmulti.errors import HarnessError
 from nfsmulti.lab import Fit
 from nfsmulti.paths import ROOT
 from nfsmulti.report import cells
-from nfsmulti.stats import settled
-from nfsmulti.summary import Cell, Summary
-from nfsmulti.tables import Table
-from nfsmulti.units import parse_rate
+from nfsmulti.report.story import Section
+from nfsmulti.stats import SETTLED_RULE, Sample
+from nfsmulti.summary import Cell, Server, Summary
+from nfsmulti.texts import Table, parse_rate
 
 FILE = "environment.json"
 # What the kernel lab does otherwise than every publication: for a scenario's `differs`.
@@ -25,6 +30,7 @@ KERNEL_LAB = (
 )
 
 _NAMED = 6  # cells of a kind; the rest is counted
+_ALL = "in sum"
 
 
 def table(summary: Summary, environment: Mapping[str, Any]) -> Table:
@@ -55,7 +61,7 @@ def _lengths(summary: Summary) -> list[list[str]]:
     lengthened = [f"{name}: {cell.times} times" for name, cell in first.items() if cell.times > 1]
     unsettled = [name for name, cell in first.items() if cell.settled is False]
     return [
-        ["length of cells", settled.RULE],
+        ["length of cells", SETTLED_RULE],
         ["lengthened", _few(lengthened, len(first))],
         ["did not settle", _few(unsettled, len(first))],
     ]
@@ -144,3 +150,75 @@ def flat(data: Any, name: str = "") -> list[list[str]]:
     if data is None or data == "":
         return []
     return [[name, " ".join(str(data).replace(f"{ROOT}/", "").split())]]
+
+
+# --- what hosts and server did ---
+
+
+def on_each(summary: Summary) -> str:
+    """Give the words that follow a number of jobs where each of several hosts ran so many."""
+    return f" on each of {summary.hosts} hosts" if summary.hosts > 1 else ""
+
+
+def by_host(summary: Summary) -> Section | None:
+    """Lay out bytes per second and IOPS by host; None where one host ran it all."""
+    hosts = sorted({job.host for cell in summary.done for job in cell.jobs if job.host})
+    if len(hosts) < 2:
+        return None
+    rows = [
+        _host_row(name, host, found)
+        for name, found in cells.by_name(summary.done).items()
+        for host in (*hosts, _ALL)
+    ]
+    headings = ["cell", "host", "MB/s", "CV %", "n", "IOPS", "CV %"]
+    words = "Sums of each host's jobs, as its fio measured them; all hosts ran at once."
+    return Section("Each host", [words], [Table(headings, rows, text_columns=2)])
+
+
+def _host_row(name: str, host: str, found: list[Cell]) -> list[str]:
+    rate = Sample.of(_sum(cell, host, "bytes_per_s") / 1e6 for cell in found)
+    operations = Sample.of(_sum(cell, host, "iops") for cell in found)
+    return [
+        name, host, texts.mean(rate), texts.cv(rate), texts.count(rate), texts.mean(operations),
+        texts.cv(operations),
+    ]  # fmt: skip
+
+
+def _sum(cell: Cell, host: str, figure: str) -> float:
+    return math.fsum(
+        getattr(job, f"{direction}_{figure}")
+        for job in cell.jobs
+        if host in (_ALL, job.host)
+        for direction in ("read", "write")
+    )
+
+
+def of_server(summary: Summary) -> Section | None:
+    """Lay out processors, Dirty and Cached by cell; None where no server was asked."""
+    asked = [cell for cell in summary.done if cell.server or cell.server_why]
+    if not asked:
+        return None
+    words = [
+        "CPU is in per cent of all processors of the server; Dirty and Cached are peaks from its"
+        " /proc/meminfo."
+    ]
+    if summary.place.get("kind") != "pool":
+        words.append("Client and server are one machine here: the figures cover both.")
+    if untold := [cell.server_why for cell in asked if cell.server_why]:
+        words.append(f"{len(untold)} of {len(asked)} cells have no figures: {untold[0]}")
+    headings = ["cell", "processors", "CPU, %", "CV %", "n", "Dirty, MB", "Cached, MB"]
+    rows = [_server_row(name, found) for name, found in cells.by_name(asked).items()]
+    return Section("The server", words, [Table(headings, rows)])
+
+
+def _server_row(name: str, found: list[Cell]) -> list[str]:
+    told = [cell.server for cell in found if cell.server]
+    busy = cells.sample(found, lambda cell: cell.server.cpu_percent if cell.server else None)
+    return [
+        name, str(told[0].processors) if told else texts.MISSING, texts.mean(busy), texts.cv(busy),
+        texts.count(busy), _highest(told, "dirty_bytes"), _highest(told, "cached_bytes"),
+    ]  # fmt: skip
+
+
+def _highest(told: list[Server], figure: str) -> str:
+    return texts.number(max(getattr(one, figure) for one in told) / 1e6) if told else texts.MISSING

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""report.md, report.html and plots/ of a run."""
+"""./nfsmulti report: report.md, report.html and plots/ of a run, and results/README.md of all."""
 
 from __future__ import annotations
 
@@ -7,21 +7,27 @@ import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import jinja2
+import typer
 from markupsafe import Markup, escape
 
+from nfsmulti import texts
 from nfsmulti.errors import HarnessError
-from nfsmulti.report import cells, charts, conditions, hosts, server, texts, variants
+from nfsmulti.paths import RESULTS, shown
+from nfsmulti.report import cells, charts, conditions, variants
 from nfsmulti.report.story import Beside, Finding, Report, Section, Story
 from nfsmulti.stories import SCENARIOS
-from nfsmulti.summary import Summary
-from nfsmulti.tables import Table
+from nfsmulti.summary import FILE, Summary
+from nfsmulti.texts import Table
+
+if TYPE_CHECKING:
+    import jinja2
 
 MARKDOWN, HTML, PLOTS = "report.md", "report.html", "plots"
 TEMPLATES = {MARKDOWN: "report.md.j2", HTML: "report.html.j2"}
-FINDING = ("finding", "published", "here", "verdict", "why")
+README, REFERENCE = "README.md", "reference"
+_FINDING = ("finding", "published", "here", "verdict", "why")
 _FOLDER = Path(__file__).with_name("templates")
 _NOTHING = Story(["No cell of this run has finished: there is nothing to report yet."])
 
@@ -46,10 +52,8 @@ def write(folder: Path) -> None:
 def contents(report: Report, summary: Summary, environment: Mapping[str, Any]) -> dict[str, Any]:
     """Give what the templates show, by name; the page needs `drawn` as well, its plots as SVG."""
     story = variants.tell(report, summary) if summary.done else _NOTHING
-    if by_host := hosts.section(summary):
-        story = dataclasses.replace(story, sections=[*story.sections, by_host])
-    if of_server := server.section(summary):
-        story = dataclasses.replace(story, sections=[*story.sections, of_server])
+    machines = filter(None, (conditions.by_host(summary), conditions.of_server(summary)))
+    story = dataclasses.replace(story, sections=[*story.sections, *machines])
     return {
         "summary": summary,
         "report": report,
@@ -70,7 +74,7 @@ def render(template: str, values: Mapping[str, Any]) -> str:
 def findings_table(found: Sequence[Finding]) -> Table:
     """Lay out what was published and what is found here, with its verdict."""
     rows = [[one.what, one.theirs, one.ours, one.judged.verdict, one.judged.why] for one in found]
-    return Table(FINDING, rows, text_columns=len(FINDING))
+    return Table(_FINDING, rows, text_columns=len(_FINDING))
 
 
 def beside_table(rows: Sequence[Beside]) -> Table:
@@ -115,6 +119,8 @@ def _troubles(summary: Summary) -> list[Section]:
 
 
 def _environment() -> jinja2.Environment:
+    import jinja2  # which a run does without until its report
+
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_FOLDER),
         autoescape=jinja2.select_autoescape(["html.j2"]),
@@ -130,3 +136,111 @@ def _environment() -> jinja2.Environment:
 def _code(text: str) -> Markup:
     """Mark what stands between backquotes as code, in HTML."""
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+
+
+# --- results/README.md ---
+
+
+def write_published(results: Path) -> Path:
+    """Write results/README.md from results/reference/*/summary.json. Raises HarnessError."""
+    found = _references(results / REFERENCE)
+    values = {"findings": _findings_of_all(found), "runs": _runs_table(found)}
+    file = results / README
+    file.write_text(render("published.md.j2", values))
+    return file
+
+
+def _references(folder: Path) -> dict[str, tuple[str, Summary]]:
+    """Give the reference run of each scenario, with its folder's name.
+
+    Of several of one scenario, that counts whose folder has the scenario's name.
+    """
+    found: dict[str, tuple[str, Summary]] = {}
+    for file in sorted(folder.glob(f"*/{FILE}")):
+        summary, name = Summary.load(file.parent), file.parent.name
+        if summary.scenario not in SCENARIOS:
+            raise HarnessError(f"{file}: there is no report for scenario '{summary.scenario}'")
+        if name == summary.scenario or summary.scenario not in found:
+            found[summary.scenario] = name, summary
+    return found
+
+
+def _findings_of_all(found: dict[str, tuple[str, Summary]]) -> Table:
+    """Lay every published finding beside that of its reference run, with the verdict."""
+    rows = []
+    for scenario in SCENARIOS.values():
+        name, summary = found.get(scenario.name, ("", nothing(scenario.name)))
+        story = f"[{scenario.name}]({REFERENCE}/{name}/{MARKDOWN})" if name else scenario.name
+        findings = findings_table(variants.findings(scenario.report, summary))
+        rows += [[story, *row] for row in findings.rows]
+    headings = ["report", *_FINDING]
+    return Table(headings, rows, text_columns=len(headings))
+
+
+def nothing(scenario: str) -> Summary:
+    """Give a run of a scenario in which nothing was run."""
+    return Summary(scenario, "", "", "", False, "", {}, [])
+
+
+def _runs_table(found: dict[str, tuple[str, Summary]]) -> Table:
+    rows = [
+        [
+            f"[{name}]({REFERENCE}/{name}/{MARKDOWN})",
+            summary.started,
+            f"{len(summary.done)} of {len(summary.cells)}",
+            conditions.in_short(summary) + (", quick" if summary.quick else ""),
+            f"`{summary.command}`",
+        ]
+        for name, summary in found.values()
+    ]
+    return Table(["run", "started", "cells done", "where", "command"], rows, text_columns=5)
+
+
+# --- the command ---
+
+
+def report(
+    folders: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="DIR...", help="Folders of runs: results/SCENARIO/TIME."),
+    ] = None,
+    published: Annotated[
+        bool,
+        typer.Option(
+            "--published",
+            help="Make results/README.md: all published figures and the reference runs', side by"
+            " side.",
+        ),
+    ] = False,
+    picture: Annotated[
+        bool,
+        typer.Option(
+            "--picture", help="Draw README's pictures, docs/*.svg, out of the reference runs."
+        ),
+    ] = False,
+    options: Annotated[
+        bool,
+        typer.Option(
+            "--options", help="Bring docs/options.md and nfsmulti(7) in step with the engine."
+        ),
+    ] = False,
+) -> None:
+    """Make the reports of runs again: report.md, report.html and plots/, from summary.json.
+
+    report.html is self-contained: it can be mailed, and opens without a network.
+    """
+    if not (folders or published or picture or options):
+        raise typer.BadParameter("name the folder of a run, --published, --picture or --options")
+    for folder in folders or []:
+        write(folder)
+        print(shown((folder / HTML).resolve()))
+    if published:
+        print(shown(write_published(RESULTS)))
+    if picture:
+        from nfsmulti.report import picture as drawn
+
+        print(*map(shown, drawn.write()), sep="\n")
+    if options:
+        from nfsmulti import optionpages
+
+        print(*map(shown, optionpages.write()), sep="\n")

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import RESULTS, ROOT
 from nfsmulti.report import cells, charts
-from nfsmulti.stats.ratio import Ratio
+from nfsmulti.stats import Ratio
 from nfsmulti.summary import Summary
-from nfsmulti.units import rate_text
+from nfsmulti.texts import rate_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

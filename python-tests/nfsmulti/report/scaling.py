@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from nfsmulti.report import cells, texts
-from nfsmulti.stats.ratio import Ratio
-from nfsmulti.stats.sample import FEWEST, Sample
+from nfsmulti import texts
+from nfsmulti.report import cells
+from nfsmulti.stats import FEWEST, Ratio, Sample
 from nfsmulti.summary import Cell, Factor
-from nfsmulti.units import rate_text
+from nfsmulti.texts import rate_text
 
 GAIN = 1.1  # what more connections must give to count
 _FULL = 0.9  # the part at which a link or a core is called full

@@ -10,12 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from nfsmulti.report.texts import MISSING
 from nfsmulti.report.verdict import Judged
-from nfsmulti.stats.ratio import Ratio
-from nfsmulti.stats.sample import Sample
+from nfsmulti.stats import Ratio, Sample
 from nfsmulti.summary import Summary
-from nfsmulti.tables import Table
+from nfsmulti.texts import MISSING, Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,9 +11,11 @@ import dataclasses
 import re
 from collections.abc import Sequence
 
-from nfsmulti.report import between, cells
+from nfsmulti import texts
+from nfsmulti.report import cells
 from nfsmulti.report.story import Beside, Finding, Report, Section, Story
 from nfsmulti.summary import Cell, Factor, Summary
+from nfsmulti.texts import Table
 
 Levels = tuple[tuple[str, Factor], ...]
 
@@ -43,9 +45,7 @@ def tell(report: Report, summary: Summary) -> Story:
     """
     done = [(levels, part) for levels, part in parts(report.factors, summary) if part.done]
     told = [(levels, report.tell(part)) for levels, part in done]
-    against = between.section(
-        report.factors or (), [(_text(levels), part.done) for levels, part in done]
-    )
+    against = _against(report.factors or (), [(_text(levels), part.done) for levels, part in done])
     return Story(
         answer=[
             f"{_text(levels)}: {words}" if levels else words
@@ -114,3 +114,61 @@ def named(words: str, levels: Levels) -> str:
 
 def _text(levels: Levels) -> str:
     return ", ".join(f"{name} {value}" for name, value in levels)
+
+
+# --- what further factors are worth: each value against the first ---
+# Ratios are of the same cell under both, paired by repeat; over all cells, geometric means.
+
+_Variant = tuple[str, Sequence[Cell]]  # a combination of further factors, and its cells
+_Once = tuple[Levels, int]  # a cell's own factors, and its repeat
+
+
+_MEASURES = {"throughput": cells.bandwidth, "p99": cells.p99_us}
+
+
+def _against(known: Sequence[str], variants: Sequence[_Variant]) -> Section | None:
+    """Give the ratios of all variants to the first; `known` are the factors that all of them have.
+
+    None where no cell is done in two of them.
+    """
+    (first, base), *others = variants
+    words, rows = [], []
+    for name, those in others:
+        over, under = _both(known, those, base)
+        if not over:
+            continue
+        for own in dict.fromkeys(factors for factors, _ in over):
+            pair = [[one for key, one in side.items() if key[0] == own] for side in (over, under)]
+            rows.append([name, _text(own), *_ratios(*pair)])
+        pair = [list(over.values()), list(under.values())]
+        rows.append([name, "all cells together", *_ratios(*pair)])
+        words.append(_sentence(first, name, *pair))
+    if not rows:
+        return None
+    headings = ["", "cell", *(f"{measure} : that of {first}" for measure in _MEASURES)]
+    return Section(f"Against {first}", words, [Table(headings, rows, text_columns=2)])
+
+
+def _both(
+    known: Sequence[str], one: Sequence[Cell], other: Sequence[Cell]
+) -> tuple[dict[_Once, Cell], dict[_Once, Cell]]:
+    """Give the cells that are done on both sides, in the same order."""
+    a, b = ({(_levels(cell, known), cell.repeat): cell for cell in side} for side in (one, other))
+    return {key: a[key] for key in a if key in b}, {key: b[key] for key in a if key in b}
+
+
+def _levels(cell: Cell, known: Sequence[str]) -> Levels:
+    return tuple((name, value) for name, value in cell.factors.items() if name in known)
+
+
+def _ratios(over: Sequence[Cell], under: Sequence[Cell]) -> list[str]:
+    found = [cells.ratio(over, under, measure) for measure in _MEASURES.values()]
+    return [ratio.text if ratio else texts.MISSING for ratio in found]
+
+
+def _sentence(first: str, name: str, over: Sequence[Cell], under: Sequence[Cell]) -> str:
+    ratio = cells.ratio(over, under, cells.bandwidth)
+    if ratio is None:
+        return f"{name} cannot be compared with {first}."
+    told = f"{ratio.text} times as much as {first}{texts.inconclusive(ratio)}"
+    return f"Over all cells, {name} moves {told}."

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from nfsmulti.stats.ratio import Ratio
-from nfsmulti.stats.sample import FEWEST
+from nfsmulti.stats import FEWEST, Ratio
 
 _OF_THEIR_GAIN, _OF_ALLOWED = 0.5, 0.9
 _MOST_REPEATS = 100

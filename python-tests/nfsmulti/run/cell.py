@@ -21,7 +21,7 @@ from nfsmulti.run.place import Serving
 from nfsmulti.run.plan import PlannedCell
 from nfsmulti.run.record import one_line, waiting_cell
 from nfsmulti.run.server import Watch
-from nfsmulti.stats.settled import settled
+from nfsmulti.stats import settled
 from nfsmulti.stories import CellSpec
 from nfsmulti.summary import Cell
 

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from nfsmulti import machine
-from nfsmulti.doctor import Level
-from nfsmulti.doctor.machine import rdma_devices
 from nfsmulti.errors import HarnessError
+from nfsmulti.machine import Level, rdma_devices
 from nfsmulti.processes import find, run
 from nfsmulti.stories.connections import MOST, PROTOCOLS, VERSIONS, Choice
 

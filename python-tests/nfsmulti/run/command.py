@@ -14,14 +14,14 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from nfsmulti import report
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import COMMAND, RESULTS, shown
+from nfsmulti.report import pages
 from nfsmulti.run import choice, factors, runner, start
 from nfsmulti.run import setting as settings
 from nfsmulti.run.record import Record
 from nfsmulti.stories import SCENARIOS
-from nfsmulti.units import duration_text
+from nfsmulti.texts import duration_text
 
 _out = Console(highlight=False, soft_wrap=True)
 _INTERRUPTED = 130
@@ -358,7 +358,7 @@ def _reported(record: Record) -> int:
     """Write the report. What goes wrong with it is told, and no reason to stop other runs."""
     folder = shown(record.folder)
     try:
-        report.write(record.folder)
+        pages.write(record.folder)
     except Exception as error:  # whatever it is: the figures are safe, and other runs wait
         print(f"nfsmulti: {folder}: no report: {error!r}", file=sys.stderr)
         _out.print(f"{folder} holds summary.json, each fio's output", markup=False)

@@ -12,9 +12,7 @@ from typing import Any
 
 from nfsmulti.fiorun import ConnectionStats, Direction, FioReport, shares
 from nfsmulti.hosts import Host
-from nfsmulti.stats.percentiles import percentile_us
-from nfsmulti.stats.sample import jain
-from nfsmulti.stats.settled import Window
+from nfsmulti.stats import Window, jain, percentile_us
 from nfsmulti.summary import Figures, JobRow
 
 BANDWIDTH_LOG, LATENCY_LOG = "bw", "latency"

@@ -16,7 +16,7 @@ from nfsmulti.fiorun import Engine
 from nfsmulti.hosts import RemoteFio, parse_hosts, serving
 from nfsmulti.lab import Lab, LabConfig
 from nfsmulti.machine import versions
-from nfsmulti.nfs.pool import mount_ports, mount_source, pool_lines
+from nfsmulti.pool import mount_ports, mount_source, pool_lines
 from nfsmulti.run import server
 from nfsmulti.run.cellmount import CellMounts
 from nfsmulti.run.server import Ask

@@ -25,7 +25,7 @@ from nfsmulti.run.record import Record
 from nfsmulti.run.setting import Turn, turned
 from nfsmulti.stories import OWN, SCENARIOS, GuestPlace
 from nfsmulti.summary import Cell
-from nfsmulti.units import duration_text
+from nfsmulti.texts import duration_text
 
 
 def run_in_place(

@@ -13,16 +13,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from nfsmulti.doctor.machine import links
 from nfsmulti.errors import HarnessError
 from nfsmulti.hosts import parse_hosts
 from nfsmulti.lab import LabConfig
-from nfsmulti.nfs.pool import read_pool
+from nfsmulti.machine import links
+from nfsmulti.pool import read_pool
 from nfsmulti.run import choice, environment, factors
 from nfsmulti.run.place import VERSION_NAMES, OnPool
 from nfsmulti.run.plan import FILE, Factors, Plan, Setting, crossed, ordered, under
 from nfsmulti.run.record import Record, now_text
-from nfsmulti.stats.settled import MOST_TIMES
+from nfsmulti.stats import MOST_TIMES
 from nfsmulti.stories import CONNECTIONS, SCENARIOS, CellSpec, GuestPlace, Scale, Scenario
 from nfsmulti.stories.connections import Choice
 from nfsmulti.stories.connections import scenario as connections

@@ -19,13 +19,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from nfsmulti import texts
 from nfsmulti.lab.config import LabConfig
 from nfsmulti.lab.limits import Limits
-from nfsmulti.nfs.pool import mount_ports, mount_source
-from nfsmulti.report import cells, charts, conditions, hosts, scaling, texts
+from nfsmulti.pool import mount_ports, mount_source
+from nfsmulti.report import cells, charts, conditions, scaling
 from nfsmulti.report.scaling import Curve
 from nfsmulti.report.story import Plot, Report, Section, Story
-from nfsmulti.stats.sample import Sample, jain
+from nfsmulti.stats import Sample, jain
 from nfsmulti.stories.scenario import (
     OWN,
     CellSpec,
@@ -37,8 +38,7 @@ from nfsmulti.stories.scenario import (
     timed,
 )
 from nfsmulti.summary import Cell, Factor, Summary
-from nfsmulti.tables import Table
-from nfsmulti.units import parse_rate
+from nfsmulti.texts import Table, parse_rate
 
 # --- what runs ---
 
@@ -294,7 +294,7 @@ def _answer(summary: Summary, curves: list[Curve]) -> list[str]:
             continue
         base = here[0]
         name = _name(base, here)
-        where = f"{words}{hosts.on_each(summary)}{f' ({name})' if len(here) > 1 else ''}"
+        where = f"{words}{conditions.on_each(summary)}{f' ({name})' if len(here) > 1 else ''}"
         parts = [f"{where}: {scaling.verdict(base)}"]
         parts += [_compared(name, other, base) for name, other in scaling.others(here, base)]
         answer.append(" ".join(filter(None, parts)))

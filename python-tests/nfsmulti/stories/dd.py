@@ -11,16 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nfsmulti import texts
 from nfsmulti.lab.config import LabConfig
 from nfsmulti.lab.limits import Limits
-from nfsmulti.report import cells, charts, conditions, hosts, texts, verdict
+from nfsmulti.report import cells, charts, conditions, verdict
 from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story
 from nfsmulti.report.verdict import Judged
-from nfsmulti.stats.ratio import Ratio
-from nfsmulti.stats.sample import Sample
+from nfsmulti.stats import Ratio, Sample
 from nfsmulti.stories.scenario import OWN, CellSpec, OwnPool, Scale, Scenario, timed
 from nfsmulti.summary import Cell, Factor, Summary
-from nfsmulti.tables import Table
+from nfsmulti.texts import Table
 
 # --- what runs ---
 
@@ -162,7 +162,7 @@ def _time_and_rate(summary: Summary, rate: Sample | None, streams: int) -> str:
 
 
 def _streams(summary: Summary, count: int) -> str:
-    return f"{count} stream{'' if count == 1 else 's'}{hosts.on_each(summary)}"
+    return f"{count} stream{'' if count == 1 else 's'}{conditions.on_each(summary)}"
 
 
 def _judged(summary: Summary) -> Judged:
@@ -212,7 +212,7 @@ def _answer(summary: Summary) -> list[str]:
     if gain is None:
         words.append(f"One stream and {_STREAMS} were not both measured, writing ({client}).")
     else:
-        each = f"{on_each}," if (on_each := hosts.on_each(summary)) else ""
+        each = f"{on_each}," if (on_each := conditions.on_each(summary)) else ""
         where = "on this pool" if client == _POOL else "where every connection is capped"
         words.append(
             f"Five streams{each} on connections of their own write {gain.text} times what one"
@@ -227,7 +227,7 @@ def _answer(summary: Summary) -> list[str]:
     ]
     if alone:
         where = "" if client == _POOL else "Without the cap, one"
-        one = f"{where or 'One'} stream alone{hosts.on_each(summary)}"
+        one = f"{where or 'One'} stream alone{conditions.on_each(summary)}"
         words.append(f"{one} {texts.several(alone)}.")
     return [" ".join(words)]
 

@@ -13,14 +13,14 @@ from __future__ import annotations
 import dataclasses
 from itertools import zip_longest
 
+from nfsmulti import texts
 from nfsmulti.lab.config import LabConfig
 from nfsmulti.lab.kernel import Mount
 from nfsmulti.lab.limits import Limits
-from nfsmulti.report import cells, charts, conditions, texts, verdict
+from nfsmulti.report import cells, charts, conditions, verdict
 from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story
 from nfsmulti.report.verdict import Judged
-from nfsmulti.stats.ratio import Ratio
-from nfsmulti.stats.sample import Sample, jain
+from nfsmulti.stats import Ratio, Sample, jain
 from nfsmulti.stories.scenario import (
     OWN,
     CellSpec,
@@ -33,7 +33,7 @@ from nfsmulti.stories.scenario import (
     timed,
 )
 from nfsmulti.summary import Cell, Factor, Summary
-from nfsmulti.tables import Table
+from nfsmulti.texts import Table
 
 # --- what runs ---
 

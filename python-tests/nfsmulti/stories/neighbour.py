@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from nfsmulti.report import cells, charts, conditions, hosts, texts
+from nfsmulti import texts
+from nfsmulti.report import cells, charts, conditions
 from nfsmulti.report.story import Beside, Plot, Report, Section, Story
-from nfsmulti.stats.ratio import Ratio
-from nfsmulti.stats.sample import FEWEST, Sample
+from nfsmulti.stats import FEWEST, Ratio, Sample
 from nfsmulti.stories.scenario import OWN, CellSpec, GuestPlace, OwnPool, Scale, Scenario, timed
 from nfsmulti.summary import Cell, Factor, Figures, Summary
-from nfsmulti.tables import Table
+from nfsmulti.texts import Table
 
 # --- what runs ---
 
@@ -203,7 +203,7 @@ def tell(summary: Summary) -> Story:
         ],
         reading=[
             "A reader has one I/O of 4 KiB in flight; the bulk writer has 16 of 1 MiB. Each job has"
-            f" a connection of its own{hosts.on_each(summary)}.",
+            f" a connection of its own{conditions.on_each(summary)}.",
             "Percentiles of clat come from fio's latency bins, of all jobs and repeats together."
             f" A percentile is given only where at least {_BEYOND} I/Os took longer.",
             "Ratios are paired: each compares two cells of the same repeat. An interval needs"

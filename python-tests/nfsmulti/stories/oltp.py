@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nfsmulti import texts
 from nfsmulti.lab.kernel import ADDRESSES, Mount
-from nfsmulti.report import cells, charts, hosts, texts, verdict
+from nfsmulti.report import cells, charts, conditions, verdict
 from nfsmulti.report.cells import Measure
 from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story
-from nfsmulti.stats.ratio import Ratio
-from nfsmulti.stats.sample import Sample
+from nfsmulti.stats import Ratio, Sample
 from nfsmulti.stories.scenario import OWN, CellSpec, GuestPlace, OwnPool, Scale, Scenario, timed
 from nfsmulti.summary import Cell, Factor, Summary
-from nfsmulti.tables import Table
+from nfsmulti.texts import Table
 
 # --- what runs ---
 
@@ -170,7 +170,7 @@ def findings(summary: Summary) -> list[Finding]:
 def tell(summary: Summary) -> Story:
     """Tell what more connections do for a database's mix here, and what they cost."""
     kinds = [kind for kind in _KINDS if _concurrencies(summary, kind)]
-    where = f",{on_each}" if (on_each := hosts.on_each(summary)) else ""
+    where = f",{on_each}" if (on_each := conditions.on_each(summary)) else ""
     return Story(
         answer=[
             *([_answer(summary, kind) for kind in kinds if kind != "one"] or [_ALONE]),

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from statistics import fmean
 
+from nfsmulti import texts
 from nfsmulti.lab.kernel import Mount
-from nfsmulti.report import cells, charts, conditions, hosts, texts, verdict
+from nfsmulti.report import cells, charts, conditions, verdict
 from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story
-from nfsmulti.stats.ratio import Ratio
-from nfsmulti.stats.sample import Sample
+from nfsmulti.stats import Ratio, Sample
 from nfsmulti.stories.scenario import OWN, CellSpec, GuestPlace, OwnPool, Scale, Scenario, timed
 from nfsmulti.summary import Cell, Factor, JobRow, Summary
-from nfsmulti.tables import Table
+from nfsmulti.texts import Table
 
 # --- what runs ---
 
@@ -201,7 +201,7 @@ def beside(summary: Summary) -> list[Beside]:
     rate = _rate(summary, transport)
     rows = [
         Beside(
-            f"bandwidth, all four jobs{hosts.on_each(summary)}: {name}",
+            f"bandwidth, all four jobs{conditions.on_each(summary)}: {name}",
             "4178 MiB/s (4381 MB/s), 66.8k IOPS",
             _total(summary, transport),
             rate,
@@ -298,7 +298,7 @@ def _answer(summary: Summary, transports: list[str]) -> list[str]:
         return ["No transport that this report knows was measured."]
     best = max(transports, key=lambda name: rate.mean if (rate := _rate(summary, name)) else 0)
     words = (
-        f"Four jobs{hosts.on_each(summary)} read"
+        f"Four jobs{conditions.on_each(summary)} read"
         f" {texts.mean(_rate(summary, best), 'MiB/s', _MIB)} over"
         f" {_TRANSPORTS[best]}, the fastest here; published: {_PUBLISHED_MIB} MiB/s over the"
         " kernel's RDMA mount."

@@ -11,16 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from nfsmulti import texts
 from nfsmulti.lab.kernel import Mount
-from nfsmulti.report import cells, charts, conditions, texts, verdict
+from nfsmulti.report import cells, charts, conditions, verdict
 from nfsmulti.report.cells import Measure
 from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story
 from nfsmulti.report.verdict import Judged, Verdict
-from nfsmulti.stats.ratio import Ratio
-from nfsmulti.stats.sample import Sample
+from nfsmulti.stats import Ratio, Sample
 from nfsmulti.stories.scenario import OWN, CellSpec, GuestPlace, OwnPool, Scale, Scenario, timed
 from nfsmulti.summary import Cell, Factor, Summary
-from nfsmulti.tables import Table
+from nfsmulti.texts import Table
 
 # --- what runs ---
 

@@ -16,17 +16,18 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from nfsmulti import texts
+from nfsmulti.effects import Level, Model
 from nfsmulti.lab.config import LabConfig
 from nfsmulti.lab.limits import Limits
-from nfsmulti.report import cells, charts, texts, variants, verdict
+from nfsmulti.report import cells, charts, variants, verdict
 from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story
 from nfsmulti.report.verdict import Judged, Verdict
-from nfsmulti.stats.effects import Level, Model
 from nfsmulti.stories import sweep_model, sweep_settings
 from nfsmulti.stories.scenario import OWN, CellSpec, OwnPool, Scale, Scenario
 from nfsmulti.stories.sweep_model import DIRECTIONS, Direction
 from nfsmulti.summary import Cell, Factor, Summary
-from nfsmulti.tables import Table
+from nfsmulti.texts import Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,12 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nfsmulti.report import cells, texts
+from nfsmulti import texts
+from nfsmulti.effects import Effect, Level, Model, holm
+from nfsmulti.report import cells
 from nfsmulti.report.verdict import Judged, Verdict
-from nfsmulti.stats.effects import Effect, Level, Model, holm
-from nfsmulti.stats.ratio import Ratio
+from nfsmulti.stats import Ratio
 from nfsmulti.summary import Summary
-from nfsmulti.tables import Table
+from nfsmulti.texts import Table
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,12 +14,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nfsmulti.report import texts
+from nfsmulti import texts
+from nfsmulti.effects import Level
 from nfsmulti.report.story import Section
-from nfsmulti.stats.effects import Level
-from nfsmulti.stats.ratio import Ratio
+from nfsmulti.stats import Ratio
 from nfsmulti.stories.sweep_model import ALIKE, Direction, alike, ratio
-from nfsmulti.tables import Table
+from nfsmulti.texts import Table
 
 _SIGNIFICANT = 0.05
 _DEFAULTS: dict[str, Level] = {

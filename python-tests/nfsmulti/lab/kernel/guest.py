@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Self
 
+from nfsmulti import calls
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.lab.kernel import tree
 from nfsmulti.lab.kernel.tree import KernelTree
-from nfsmulti.nfs import calls
 from nfsmulti.processes import Process, find
 
 # --- kernel mounts of the guest's own server ---

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from nfsmulti.calls import RDMA_PORT
 from nfsmulti.errors import HarnessError, MissingError
-from nfsmulti.nfs import calls
 from nfsmulti.paths import build_dir
 from nfsmulti.processes import run
 
@@ -44,7 +44,7 @@ class PoolPath:
             proto=line.get("proto", "tcp"),
             port=line.get("port", 0),
             mountport=line.get("mountport", 0),
-            rdmaport=line.get("rdmaport", calls.RDMA_PORT),
+            rdmaport=line.get("rdmaport", RDMA_PORT),
             user=(line.get("uid", os.getuid()), line.get("gid", os.getgid())),
         )
 

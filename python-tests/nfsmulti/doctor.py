@@ -1,30 +1,81 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The doctor's look at the paths of a pool: what their servers offer and permit.
+"""./nfsmulti doctor: what stands in the way on this machine, and on the servers of a pool.
 
 A path of NFSv3 is asked by rpcbind, MOUNT and NFS; one of NFSv4.1 has one port for all.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import errno
+import json
 import secrets
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
-from nfsmulti.doctor import Finding, fail, ok, warn
-from nfsmulti.doctor.machine import buffers
-from nfsmulti.nfs import calls, rpc
-from nfsmulti.nfs.calls import FsInfo, Nfs3Error
-from nfsmulti.nfs.pool import PoolPath, ask_rdma
-from nfsmulti.nfs.rpc import RpcClient, RpcDeniedError, RpcError, RpcVersionError
+import typer
+from rich.console import Console
+
+from nfsmulti import calls, machine
+from nfsmulti.calls import FsInfo, Nfs3Error, RpcClient, RpcDeniedError, RpcError, RpcVersionError
+from nfsmulti.errors import HarnessError
+from nfsmulti.machine import Finding, Level, buffers, fail, ok, warn
+from nfsmulti.paths import as_typed
+from nfsmulti.pool import PoolPath, ask_rdma, read_pool
 
 _TROUBLE = (RpcError, Nfs3Error, OSError, EOFError)
 _REFUSED = (errno.EPERM, errno.EACCES)
 _SMALL_TRANSFER = 32768
 _UNRESERVED = "Linux: export with 'insecure'; Ganesha: PrivilegedPort = false"
+
+_STYLES = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
+
+
+def doctor(
+    pool: Annotated[
+        str | None, typer.Option(help="Check the servers of this pool (its text or its name) too.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+) -> None:
+    """Check this machine, and the servers of a pool; every finding comes with its remedy.
+
+    The exit status is 0 unless something failed. With --pool an empty file is created in each
+    export and removed at once; on a path with version=4.1 only port and version are checked.
+    """
+    out = Console(highlight=False, soft_wrap=True)
+    findings = []
+    for finding in _findings(pool):
+        findings.append(finding)
+        if not as_json:
+            out.print(f"[{_STYLES[finding.level]}]{finding.level:4}[/]  ", end="")
+            out.print(as_typed(finding.what), markup=False)
+            if finding.remedy:
+                out.print(f"      → {as_typed(finding.remedy)}", markup=False)
+    if as_json:
+        print(json.dumps([dataclasses.asdict(finding) for finding in findings], indent="\t"))
+    raise typer.Exit(any(finding.level is Level.FAIL for finding in findings))
+
+
+def _findings(pool: str | None) -> Iterator[Finding]:
+    paths: list[PoolPath] = []
+    trouble: HarnessError | None = None
+    if pool is not None:
+        try:
+            paths = read_pool(pool)
+        except HarnessError as error:
+            trouble = error
+    yield from machine.findings(rdma_wanted=any(path.rdma for path in paths))
+    if trouble:
+        yield fail(f"--pool: {trouble.what}", trouble.remedy or "docs/pools.md has the grammar")
+    yield from _servers(paths)
+    yield from machine.capacity(path.address for path in paths if path.address)
+
+
+# --- the paths of a pool ---
 
 
 @dataclass(frozen=True)
@@ -43,7 +94,7 @@ class _Export:
     reserved: bool
 
 
-def look(paths: Sequence[PoolPath]) -> Iterator[Finding]:
+def _servers(paths: Sequence[PoolPath]) -> Iterator[Finding]:
     """Check each path, then whether all lead to the same files."""
     identities: dict[str, tuple[int, int]] = {}
     for path in paths:
@@ -90,9 +141,9 @@ def _server(path: PoolPath, identities: dict[str, tuple[int, int]]) -> Iterator[
         return
     try:
         begin = time.monotonic()
-        nfs = rpc.offered(path.address, ports.nfs, calls.NFS, calls.NFS_VERSIONS)
+        nfs = calls.offered(path.address, ports.nfs, calls.NFS, calls.NFS_VERSIONS)
         round_trip = (time.monotonic() - begin) / 2 / len(calls.NFS_VERSIONS)
-        mount = rpc.offered(path.address, ports.mount, calls.MOUNT, calls.MOUNT_VERSIONS)
+        mount = calls.offered(path.address, ports.mount, calls.MOUNT, calls.MOUNT_VERSIONS)
     except (OSError, EOFError) as error:
         yield fail(
             f"{path.label}: no answer on ports {ports.nfs} (NFS), {ports.mount} (MOUNT): {error}",
@@ -106,8 +157,8 @@ def _server(path: PoolPath, identities: dict[str, tuple[int, int]]) -> Iterator[
 
 
 def _ports(path: PoolPath) -> _Ports:
-    nfs = path.port or rpc.port_of(path.address, calls.NFS, 3) or calls.NFS_PORT
-    mount = path.mountport or rpc.port_of(path.address, calls.MOUNT, 3)
+    nfs = path.port or calls.port_of(path.address, calls.NFS, 3) or calls.NFS_PORT
+    mount = path.mountport or calls.port_of(path.address, calls.MOUNT, 3)
     if not mount:
         raise RpcError("MOUNT version 3 is not registered")
     return _Ports(nfs, mount)

@@ -1,0 +1,435 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""./nfsmulti compare: two runs of one scenario, cell by cell, with a verdict that a CI can use.
+
+Two equal runs pass: every cell is a test, and so is the geometric mean over all cells; by chance
+alone, one in twenty of them would differ. So B is worse only where a test is significant after
+Holm's correction over all of them, and the change is larger than the threshold.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import rich.table
+import typer
+from rich.console import Console
+
+from nfsmulti.effects import holm
+from nfsmulti.errors import HarnessError
+from nfsmulti.report import cells, conditions
+from nfsmulti.stats import Ratio, Sample
+from nfsmulti.summary import Cell, Factor, Summary
+from nfsmulti.texts import Table
+
+_PLACE = ("kind", "limits")  # of summary.place, what makes figures of another kind
+_SIGNIFICANT = 0.05
+_TOGETHER = "all cells together"
+
+Key = tuple[tuple[str, Factor], ...]
+
+
+class Figure(StrEnum):
+    """Bytes per second, the 99th percentile of clat, CPU of the jobs per I/O."""
+
+    THROUGHPUT = "throughput"
+    P99 = "p99"
+    CPU = "cpu"
+
+    def worse(self, ratio: float, part: float) -> bool:
+        """Tell whether B is worse than A by more than `part` of it."""
+        return ratio < 1 - part if self is Figure.THROUGHPUT else ratio > 1 + part
+
+    def better(self, ratio: float, part: float) -> bool:
+        """Tell whether B is better than A by more than `part` of it."""
+        return ratio > 1 + part if self is Figure.THROUGHPUT else ratio < 1 - part
+
+
+_MEASURES = {
+    Figure.THROUGHPUT: cells.bandwidth,
+    Figure.P99: cells.p99_us,
+    Figure.CPU: cells.jobs_cpu_us,
+}
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One combination of factors in both runs: the repeats that are done."""
+
+    key: Key
+    a: list[Cell]
+    b: list[Cell]
+
+    @property
+    def name(self) -> str:
+        """The factors, as one reads them."""
+        return ", ".join(f"{name} {value}" for name, value in self.key) or "the cell"
+
+    def samples(self, figure: Figure) -> tuple[Sample, Sample] | None:
+        """Give a figure's repeats in B and in A; None where one of them lacks it."""
+        b, a = (cells.sample(side, _MEASURES[figure]) for side in (self.b, self.a))
+        if a is None or b is None or min(a.values + b.values) <= 0:
+            return None
+        return b, a
+
+    def ratio(self, figure: Figure) -> Ratio | None:
+        """Give B : A, unpaired: a repeat of B has nothing to do with one of A."""
+        samples = self.samples(figure)
+        return Ratio.unpaired([samples]) if samples else None
+
+
+def pairs(a: Summary, b: Summary) -> list[Pair]:
+    """Give the combinations of factors that are done in both runs, in A's order."""
+    groups = [_groups(one.done) for one in (a, b)]
+    return [
+        Pair(key, found, groups[1][key]) for key, found in groups[0].items() if key in groups[1]
+    ]
+
+
+def lost(a: Summary, b: Summary) -> list[str]:
+    """Name the combinations that A has done and of which more repeats failed in B than in A."""
+    done, of_b = _groups(a.done), _groups(b.cells)
+    failed = [_groups([cell for cell in one.cells if cell.status == "failed"]) for one in (a, b)]
+    return [
+        f"{Pair(key, [], []).name}: {len(found)} of its {len(of_b[key])} repeats failed in B"
+        for key, found in failed[1].items()
+        if key in done and len(found) > len(failed[0].get(key, []))
+    ]
+
+
+def _unfinished(a: Summary, b: Summary) -> int:
+    """Count the cells that A has done, and that have not run in B yet."""
+    done = {(_key(cell), cell.repeat) for cell in a.done}
+    waiting = [cell for cell in b.cells if cell.status == "waiting"]
+    return sum((_key(cell), cell.repeat) in done for cell in waiting)
+
+
+def unmatched(a: Summary, b: Summary) -> int:
+    """Count the combinations that are done in one run alone."""
+    return len(_groups(a.done).keys() ^ _groups(b.done).keys())
+
+
+def why_not(a: Summary, b: Summary) -> str | None:
+    """Say in one line why two runs cannot be compared; None where they can."""
+    for what, of_a, of_b in (
+        ("scenarios", a.scenario, b.scenario),
+        ("factors", _factors(a), _factors(b)),
+        ("lengths", *("quick" if one.quick else "full" for one in (a, b))),
+        ("numbers of hosts", a.hosts, b.hosts),
+        *((f"places ({name})", a.place.get(name), b.place.get(name)) for name in _PLACE),
+    ):
+        if of_a != of_b:
+            values = " and ".join(map(conditions.flat_text, (of_a, of_b)))
+            return f"their {what} differ: {values}"
+    if waiting := _unfinished(a, b):
+        return (
+            f"B is not finished: {waiting} cells that A ran are still to run: continue it with"
+            " run --resume"
+        )
+    if not pairs(a, b) and not lost(a, b):
+        return f"no combination of factors ran in both{_apart(a, b)}"
+    return None
+
+
+def without(summary: Summary, factor: str) -> Summary:
+    """Take a factor off a run's cells, which two runs are compared over.
+
+    Raises HarnessError where the run does not have it, or has several levels of it.
+    """
+    found = _levels(summary, factor)
+    if len(found) != 1:
+        what = (
+            f"has {_text_of(found)}: only one level can be compared"
+            if found
+            else "does not have it"
+        )
+        raise HarnessError(f"--over {factor}: the run of {summary.started} {what}")
+    left = [
+        dataclasses.replace(
+            cell, factors={name: at for name, at in cell.factors.items() if name != factor}
+        )
+        for cell in summary.cells
+    ]
+    return dataclasses.replace(summary, cells=left)
+
+
+def _apart(a: Summary, b: Summary) -> str:
+    """Name the factors of which the runs have no level in common, and how to compare over one."""
+    names = sorted({name for cell in a.cells for name in cell.factors})
+    apart = {name: (_levels(a, name), _levels(b, name)) for name in names}
+    apart = {name: both for name, both in apart.items() if not {*both[0]} & {*both[1]}}
+    if not apart:
+        return ""
+    said = "; ".join(
+        f"{name} is {_text_of(one)} in A and {_text_of(two)} in B"
+        for name, (one, two) in apart.items()
+    )
+    name, both = next(iter(apart.items()))
+    can = len(apart) == 1 and all(len(one) == 1 for one in both)
+    return f": {said}" + (f": compare with --over {name}" if can else "")
+
+
+def _levels(summary: Summary, factor: str) -> list[Factor]:
+    return cells.levels(summary.done, factor)
+
+
+def _text_of(levels: Sequence[Factor]) -> str:
+    return ",".join(map(str, levels))
+
+
+def _groups(found: list[Cell]) -> dict[Key, list[Cell]]:
+    groups: dict[Key, list[Cell]] = {}
+    for cell in found:
+        groups.setdefault(_key(cell), []).append(cell)
+    return groups
+
+
+def _key(cell: Cell) -> Key:
+    return tuple(sorted(cell.factors.items()))
+
+
+def _factors(summary: Summary) -> str:
+    return ", ".join(sorted({name for cell in summary.cells for name in cell.factors}))
+
+
+# --- the verdict ---
+
+
+class Exit(IntEnum):
+    """What the command ends with."""
+
+    PASSED = 0
+    WORSE = 10
+    NOT_COMPARABLE = 11
+
+
+@dataclass(frozen=True)
+class Tested:
+    """The ratio B : A of one figure, in one cell or over all; `p` is Holm's, None without one."""
+
+    name: str
+    figure: Figure
+    ratio: Ratio
+    p: float | None = None
+
+    def beyond_chance(self) -> bool:
+        """Tell whether it differs from 1, after the correction."""
+        return self.p is not None and self.p < _SIGNIFICANT
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """The end of a comparison: how it exits, and why in lines."""
+
+    exit: Exit
+    lines: list[str]
+
+
+def together(found: Sequence[Pair], figure: Figure) -> Ratio | None:
+    """Give the geometric mean over the cells; over those with an interval, where some have none."""
+    samples = [one for pair in found if (one := pair.samples(figure))]
+    repeated = [one for one in samples if min(side.n for side in one) > 1]
+    return Ratio.unpaired(repeated or samples) if samples else None
+
+
+def trials(found: Sequence[Pair], judged: Sequence[Figure]) -> list[Tested]:
+    """Give the tests of the judged figures, corrected for their number."""
+    plain = [
+        Tested(name, figure, ratio)
+        for figure in judged
+        for name, ratio in (
+            (_TOGETHER, together(found, figure)),
+            *((pair.name, pair.ratio(figure)) for pair in found),
+        )
+        if ratio
+    ]
+    corrected = iter(holm([one.ratio.p for one in plain if one.ratio.p is not None]))
+    return [
+        Tested(one.name, one.figure, one.ratio, None if one.ratio.p is None else next(corrected))
+        for one in plain
+    ]
+
+
+def by_tests(found: Sequence[Pair], judged: Sequence[Figure], threshold: float) -> Conclusion:
+    """Judge by intervals. Where no cell has one, the runs are not comparable."""
+    all_tests = trials(found, judged)
+    if not any(one.p is not None for one in all_tests):
+        return Conclusion(
+            Exit.NOT_COMPARABLE,
+            [
+                "no interval: no cell ran at least twice on both sides: run with --repeat 3, or"
+                " set --tolerance PERCENT"
+            ],
+        )
+    worse = [
+        one
+        for one in all_tests
+        if one.beyond_chance() and one.figure.worse(one.ratio.value, threshold)
+    ]
+    if worse:
+        return Conclusion(Exit.WORSE, [_worse_line(one) for one in worse])
+    better = [
+        one
+        for one in all_tests
+        if one.name == _TOGETHER
+        and one.beyond_chance()
+        and one.figure.better(one.ratio.value, threshold)
+    ]
+    said = "better" if better else "no difference"
+    number = sum(one.p is not None for one in all_tests)
+    beyond = f"nothing is significantly worse by more than {100 * threshold:g} %"
+    hidden = [_hidden_line(one) for one in all_tests if _could_hide(one, threshold)]
+    return Conclusion(Exit.PASSED, [*hidden, f"{said}: {beyond}, in {number} tests"])
+
+
+def _could_hide(one: Tested, threshold: float) -> bool:
+    """Tell whether the mean's own interval reaches beyond the threshold, to the worse side."""
+    ends = [end for end in (one.ratio.low, one.ratio.high) if end is not None]
+    return one.name == _TOGETHER and any(one.figure.worse(end, threshold) for end in ends)
+
+
+def _hidden_line(one: Tested) -> str:
+    return (
+        f"note: {one.figure} {one.ratio.text} is too wide to exclude a larger loss: run more"
+        " repeats"
+    )
+
+
+def by_tolerance(found: Sequence[Pair], judged: Sequence[Figure], tolerance: float) -> Conclusion:
+    """Judge by the ratios alone: nothing may be worse by more than the tolerance."""
+    worse = [one for one in trials(found, judged) if one.figure.worse(one.ratio.value, tolerance)]
+    if worse:
+        return Conclusion(Exit.WORSE, [_worse_line(one) for one in worse])
+    line = f"equal or better: nothing is worse by more than {100 * tolerance:g} %, without a test"
+    return Conclusion(Exit.PASSED, [line])
+
+
+def _worse_line(one: Tested) -> str:
+    p = "" if one.p is None else f", p {'< 0.001' if one.p < 0.001 else f'= {one.p:.3f}'} (Holm)"
+    return f"worse: {one.name}: {one.figure} {one.ratio.text}{p}"
+
+
+# --- the command ---
+
+
+_HEADINGS = {Figure.THROUGHPUT: "throughput", Figure.P99: "clat p99", Figure.CPU: "CPU per I/O"}
+
+_NARROWEST = 120  # columns that the table needs
+
+_Run = Annotated[Path, typer.Argument(help="The folder of a run: results/SCENARIO/TIME.")]
+
+
+def compare(
+    a: _Run,
+    b: _Run,
+    threshold: Annotated[
+        float, typer.Option(min=0, help="Per cent by which B may be worse, even if significantly.")
+    ] = 5.0,
+    judge: Annotated[
+        list[Figure] | None,
+        typer.Option(help="A figure that the verdict covers; repeatable (default: throughput)."),
+    ] = None,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(
+            min=0, help="Judge without statistical tests: per cent by which no cell may be worse."
+        ),
+    ] = None,
+    over: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FACTOR",
+            help="Compare the levels of this factor; each run has exactly one.",
+        ),
+    ] = None,
+) -> None:
+    """Compare run B with run A of the same scenario: each cell's ratio B/A, with its interval.
+
+    A ratio whose 95 % interval spans 1 is "no difference". Throughput is
+    bytes per second. The 99th percentile of clat and the CPU time of fio's
+    jobs per I/O are shown as well; the verdict covers them only if --judge
+    asks for it, because both vary more between two runs of the same thing.
+
+    [bold]Exit status[/bold], for a CI: 0 equal or better, 10 worse, 11 not
+    comparable: another scenario, other factors, quick against full, another
+    kind of place, other limits or another number of hosts, no cell that was
+    repeated on both sides, or cells of A that B has yet to run (run --resume).
+    A cell of which more repeats failed in B than in A is worse.
+
+    [bold]When is B worse?[/bold] With many cells, some differ by chance. So every
+    cell is tested (Welch's t of the logarithms), and the geometric mean of
+    all cells too. B is worse only if a test is significant at 5 % after
+    Holm's correction over all tests, and the change is larger than
+    --threshold. A change in all cells shows in the mean, a change in a
+    single cell in its own test.
+
+    With one run of each cell there is no interval. --tolerance PERCENT then
+    judges the ratios alone, the mean's and each cell's; choose it wider than
+    the cells vary (CV in the report).
+    """
+    out = Console(highlight=False)
+    out.width = max(out.width, _NARROWEST)
+    try:
+        first, second = (
+            without(one, over) if over else one for one in (Summary.load(a), Summary.load(b))
+        )
+    except HarnessError as error:
+        _refuse(str(error))
+    reason = why_not(first, second)
+    if reason:
+        _refuse(reason)
+    found = pairs(first, second)
+    out.print(_table(found))
+    judged = judge or [Figure.THROUGHPUT]
+    if tolerance is None:
+        verdict = by_tests(found, judged, threshold / 100)
+    else:
+        verdict = by_tolerance(found, judged, tolerance / 100)
+    verdict = _with_lost(verdict, lost(first, second))
+    if alone := unmatched(first, second):
+        out.print(f"{alone} combinations of factors ran in only one of the two ", soft_wrap=True)
+    if verdict.exit is Exit.NOT_COMPARABLE:
+        _refuse(*verdict.lines)
+    for line in verdict.lines:
+        out.print(line, markup=False, soft_wrap=True)
+    raise typer.Exit(verdict.exit)
+
+
+def _refuse(*lines: str) -> None:
+    for line in lines:
+        typer.echo(f"nfsmulti: not comparable: {line}", err=True)
+    raise typer.Exit(Exit.NOT_COMPARABLE)
+
+
+def _with_lost(verdict: Conclusion, lost: list[str]) -> Conclusion:
+    """Make it worse where cells were lost."""
+    if not lost:
+        return verdict
+    before = verdict.lines if verdict.exit is Exit.WORSE else []
+    return Conclusion(Exit.WORSE, [*before, *(f"worse: {line}" for line in lost)])
+
+
+def _table(found: Sequence[Pair]) -> rich.table.Table:
+    headings = ["cell", *(_HEADINGS[figure] for figure in Figure)]
+    rows = [
+        [pair.name, *(_cell(figure, pair.ratio(figure)) for figure in Figure)] for pair in found
+    ]
+    table = Table(headings, rows, "B / A, with 95 % interval", text_wraps=True).terminal()
+    table.add_section()
+    means = [_cell(figure, together(found, figure)) for figure in Figure]
+    table.add_row(f"{_TOGETHER} ({len(found)})", *means)
+    return table
+
+
+def _cell(figure: Figure, ratio: Ratio | None) -> str:
+    if ratio is None:
+        return "-"
+    if ratio.spans_one is None:
+        return f"{ratio.text}\none run, no interval"
+    if ratio.spans_one:
+        return f"{ratio.text}\nno difference"
+    return f"{ratio.text}\n{'worse' if figure.worse(ratio.value, 0) else 'better'}"

@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Statistics of repeated runs: one figure's repeats, ratios, shares, percentiles, and settling.
+
+Pure functions of figures, which know no scenario; effects.py has the factorial experiments.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+FEWEST = 3  # repeats that an interval takes
+_CONFIDENCE = 0.95
+_CONSTANT = 1e-9  # what varies less than by such a part does not vary
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The values of one figure, one per repeat, in no order; there is at least one."""
+
+    values: tuple[float, ...]
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> Sample | None:
+        """Make a sample of the values; None where there are none."""
+        found = tuple(values)
+        return cls(found) if found else None
+
+    def scaled(self, factor: float) -> Sample:
+        """Give the same figure in another unit."""
+        return Sample(tuple(value * factor for value in self.values))
+
+    @property
+    def n(self) -> int:
+        """How often it was measured."""
+        return len(self.values)
+
+    @property
+    def mean(self) -> float:
+        """The arithmetic mean."""
+        return statistics.fmean(self.values)
+
+    @property
+    def cv_percent(self) -> float | None:
+        """The coefficient of variation, s / mean; None for one value alone, or where all are 0."""
+        if self.n < 2 or not self.mean:
+            return None
+        return 100 * statistics.stdev(self.values) / abs(self.mean)
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The mean's 95 % interval by Student's t; None where there are too few values."""
+        if self.n < FEWEST:
+            return None
+        from scipy import stats  # takes a second to load
+
+        half = float(stats.sem(self.values) * stats.t.ppf(0.975, self.n - 1))
+        return self.mean - half, self.mean + half
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A ratio of geometric means; `low`, `high` and `p` are None where there is no interval.
+
+    `p` is the two-sided probability of such a ratio, or one further from 1, if there were no
+    difference (Student's t test of the logarithms). Of a paired one, `n` counts the pairs, and
+    `spread` is the standard deviation of the logarithms of their ratios, None for one pair alone.
+    """
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+    n: int = 0
+    spread: float | None = None
+
+    @classmethod
+    def paired(cls, over: Sequence[float], under: Sequence[float]) -> Ratio:
+        """Give `over` : `under` of figures above 0 that were measured in blocks, one pair in each.
+
+        What changes from block to block changes both figures of a pair, and leaves their ratio.
+        The ratio is the geometric mean of the pairs' ratios. Its interval is Student's, of the
+        mean of their logarithms, and takes three pairs.
+        """
+        logs = [math.log(a / b) for a, b in zip(over, under, strict=True)]
+        spread = statistics.stdev(logs) if len(logs) > 1 else None
+        return cls._of_logs(statistics.fmean(logs), spread, len(logs))
+
+    @classmethod
+    def unpaired(cls, samples: Sequence[tuple[Sample, Sample]]) -> Ratio:
+        """Give the ratio of figures above 0 that were measured at different times.
+
+        Of several pairs of samples, each `over` and `under`, it is the geometric mean of their
+        ratios. The interval is Welch's for one pair, and for several by the same rule:
+        Satterthwaite's degrees of freedom of the sum of all variances. It takes two values or more
+        in each sample.
+        """
+        sides = [[math.log(value) for value in side.values] for pair in samples for side in pair]
+        means = [statistics.fmean(side) for side in sides]
+        log = (math.fsum(means[0::2]) - math.fsum(means[1::2])) / len(samples)
+        if min(map(len, sides)) < 2:
+            return cls(math.exp(log))
+        if max(map(statistics.pstdev, sides)) < _CONSTANT:  # Welch's t is 0/0 there
+            return cls._with_interval(log, 0.0, 1.0)
+        parts = [statistics.variance(side) / len(side) / len(samples) ** 2 for side in sides]
+        freedom = math.fsum(parts) ** 2 / math.fsum(
+            part**2 / (len(side) - 1) for part, side in zip(parts, sides, strict=True)
+        )
+        return cls._with_interval(log, math.sqrt(math.fsum(parts)), freedom)
+
+    def repeated(self, n: int) -> Ratio | None:
+        """Give what `n` pairs would tell that vary as these do; None where that is not known."""
+        if self.spread is None:
+            return None
+        return self._of_logs(math.log(self.value), self.spread, n)
+
+    def pairs_to_tell(self, limit: float, most: int) -> int | None:
+        """Estimate how many pairs would tell on which side of `limit` it lies.
+
+        They are taken to vary as these do. None: more than `most`, or how they vary is not known.
+        """
+        for n in range(max(FEWEST, self.n + 1), most + 1):
+            later = self.repeated(n)
+            if later and later.above(limit) is not None:
+                return n
+        return None
+
+    @classmethod
+    def _of_logs(cls, mean: float, spread: float | None, n: int) -> Ratio:
+        if spread is None or n < FEWEST:
+            return cls(math.exp(mean), n=n, spread=spread)
+        return cls._with_interval(mean, spread / math.sqrt(n), n - 1, n, spread)
+
+    @classmethod
+    def _with_interval(
+        cls, log: float, error: float, freedom: float, n: int = 0, spread: float | None = None
+    ) -> Ratio:
+        from scipy import stats  # takes a second to load
+
+        value = math.exp(log)
+        if error < _CONSTANT:
+            return cls(value, value, value, float(abs(log) < _CONSTANT), n, spread)
+        half = math.exp(error * float(stats.t.ppf((1 + _CONFIDENCE) / 2, freedom)))
+        p = 2 * float(stats.t.sf(abs(log) / error, freedom))
+        return cls(value, value / half, value * half, p, n, spread)
+
+    @property
+    def spans_one(self) -> bool | None:
+        """Whether the interval holds 1; None where there is no interval."""
+        if self.low is None or self.high is None:
+            return None
+        return self.low <= 1 <= self.high
+
+    def above(self, limit: float) -> bool | None:
+        """Tell whether the interval lies above `limit`; None where it spans it, or is none."""
+        if self.low is None or self.high is None:
+            return None
+        if self.low > limit:
+            return True
+        return False if self.high <= limit else None
+
+    @property
+    def text(self) -> str:
+        """The ratio with its interval: "4.86 (4.71 to 5.02)"."""
+        if self.low is None or self.high is None:
+            return f"{self.value:.2f}"
+        return f"{self.value:.2f} ({self.low:.2f} to {self.high:.2f})"
+
+
+def jain(shares: Collection[float]) -> float:
+    """Give Jain's index of shares: 1 where all are equal, 1/n where one has all.
+
+    R. Jain, D. Chiu, W. Hawe, DEC-TR-301, 1984. Raises ValueError where nothing is shared.
+    """
+    squares = math.fsum(share * share for share in shares)
+    if not squares:
+        raise ValueError("nothing is shared")
+    return math.fsum(shares) ** 2 / (len(shares) * squares)
+
+
+# --- percentiles ---
+# They are taken of json+ bins put together: the mean of several runs' percentiles is none.
+
+
+def merged(bins: Iterable[Mapping[str, int]]) -> Counter[int]:
+    """Add up fio's bins: latency in ns to the number of I/Os."""
+    total: Counter[int] = Counter()
+    for one in bins:
+        for latency, count in one.items():
+            total[int(latency)] += count
+    return total
+
+
+def percentile_ns(bins: Mapping[int, int], percent: float) -> int | None:
+    """Give the latency in ns that `percent` of the I/Os do not exceed; None where there are none.
+
+    As fio does: the first bin with which the count reaches that part of all I/Os.
+    """
+    total = sum(bins.values())
+    wanted = total * percent / 100
+    counted = 0
+    for latency, count in sorted(bins.items()):
+        counted += count
+        if counted and counted >= wanted:
+            return latency
+    return None
+
+
+def percentile_us(bins: Mapping[int, int], percent: float) -> float | None:
+    """Give the same in µs."""
+    latency = percentile_ns(bins, percent)
+    return None if latency is None else latency / 1000
+
+
+# --- whether a cell ran for long enough ---
+# Its figure is the mean rate over its time. Where that is too short for a ramp to fade or for ups
+# and downs to cancel out, the mean of its first half differs from that of its second.
+
+
+AGREE_PERCENT = 10.0
+_FEWEST_WINDOWS = 4  # without which nothing can be told
+MOST_TIMES = 4
+
+SETTLED_RULE = (
+    "If the bandwidth of the two halves of a cell's first repeat differs by more than"
+    f" {AGREE_PERCENT:g} %, or too few samples show whether it does, that repeat runs again, twice"
+    f" as long each time, up to {MOST_TIMES} times its length. The cells that it is compared with"
+    " by repeat, --factors or --setting run as long. All this adds at most half of the run's own"
+    " time, or a minute."
+)
+
+
+@dataclass(frozen=True)
+class Window:
+    """A mean rate in bytes per second, from `begin` to `end`, in seconds since the start."""
+
+    begin: float
+    end: float
+    rate: float
+
+    def bytes(self, begin: float, end: float) -> float:
+        """Give what was moved in the part of the window that lies between `begin` and `end`."""
+        return self.rate * max(0.0, min(self.end, end) - max(self.begin, begin))
+
+
+def halves(windows: Sequence[Window], end: float) -> tuple[float, float]:
+    """Give what was moved in the two halves of the time from 0 to `end`, in seconds.
+
+    Windows of several jobs may overlap: what they moved is added up.
+    """
+    first, second = (
+        math.fsum(window.bytes(begin, begin + end / 2) for window in windows)
+        for begin in (0.0, end / 2)
+    )
+    return first, second
+
+
+def settled(windows: Sequence[Window], end: float) -> bool:
+    """Tell whether the halves differ by at most AGREE_PERCENT of their mean.
+
+    `end` is that of the run, in seconds. Too few windows have not settled: what they were measured
+    over is too short to tell.
+    """
+    if len({window.end for window in windows}) < _FEWEST_WINDOWS:
+        return False
+    first, second = halves(windows, end)
+    return abs(first - second) <= AGREE_PERCENT / 100 * (first + second) / 2

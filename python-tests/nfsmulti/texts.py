@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Rates and sizes as tc, mount and fio write them, and figures, sentences and tables as we do."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import rich.table
+from rich import box
+from rich.console import JustifyMethod
+
+from nfsmulti.errors import HarnessError
+from nfsmulti.stats import FEWEST, Ratio, Sample
+
+MISSING = "\N{EN DASH}"
+_RATE = {"kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
+
+
+def parse_rate(text: str) -> int:
+    """Read a rate such as "9400mbit" or "1gbit"; gives bit/s. Raises ValueError."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)(kbit|mbit|gbit)", text.strip().lower())
+    if not match or not float(match[1]):
+        raise ValueError(f"'{text}' is not a rate: write it like 120mbit or 9.4gbit")
+    return round(float(match[1]) * _RATE[match[2]])
+
+
+def parse_size(text: str) -> int:
+    """Read a size such as "256k", "2m" or "4g" (powers of 1024); gives bytes. Raises ValueError."""
+    match = re.fullmatch(r"(\d+)([kmg]?)b?", text.strip().lower())
+    if not match or not int(match[1]):
+        raise ValueError(f"'{text}' is not a size: write it like 256k, 4m or 2g")
+    return int(match[1]) << {"": 0, "k": 10, "m": 20, "g": 30}[match[2]]
+
+
+def check(what: str, text: str | None, parse: Callable[[str], int]) -> None:
+    """Raise HarnessError naming `what` where `text` is given and `parse` refuses it."""
+    try:
+        if text is not None:
+            parse(text)
+    except ValueError as error:
+        raise HarnessError(f"{what}: {error}") from None
+
+
+def rate_text(bits: int) -> str:
+    """Write a rate in bit/s the short way: 120 Mbit/s, 9.4 Gbit/s."""
+    return f"{bits / 1e9:g} Gbit/s" if bits >= 10**9 else f"{bits / 1e6:g} Mbit/s"
+
+
+def time_text(nanoseconds: float) -> str:
+    """Write a latency with three digits and the unit that suits it."""
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
+        if nanoseconds >= size:
+            return f"{nanoseconds / size:.3g} {unit}"
+    return f"{nanoseconds:.0f} ns"
+
+
+def duration_text(seconds: float) -> str:
+    """Write a time as h:mm:ss."""
+    return str(datetime.timedelta(seconds=round(seconds)))
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """Write a figure with `digits` digits, or all before the point: 1,094 or 19.4 or 0.123."""
+    if value is None or not math.isfinite(value):
+        return MISSING
+    if not value:
+        return "0"
+    places = digits - 1 - math.floor(math.log10(abs(value)))
+    return f"{value:,.{max(0, min(places, 6))}f}"
+
+
+def mean(sample: Sample | None, unit: str = "", scale: float = 1.0) -> str:
+    """Write a sample's mean, divided by `scale`, with its unit."""
+    if sample is None:
+        return MISSING
+    return f"{number(sample.mean / scale)} {unit}".strip()
+
+
+def cv(sample: Sample | None) -> str:
+    """Write a sample's coefficient of variation in per cent, without the sign."""
+    if sample is None or sample.cv_percent is None:
+        return MISSING
+    return f"{sample.cv_percent:.1f}"
+
+
+def count(sample: Sample | None) -> str:
+    """Write how often a figure was measured."""
+    return str(sample.n) if sample else MISSING
+
+
+def p_value(p: float | None) -> str:
+    """Write a probability."""
+    if p is None or math.isnan(p):
+        return MISSING
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def inconclusive(ratio: Ratio) -> str:
+    """Say behind a ratio why it tells no difference; "" where it does."""
+    if ratio.low is None:
+        return f" (inconclusive: an interval needs {FEWEST} repeats)"
+    return " (inconclusive: the interval spans 1)" if ratio.spans_one else ""
+
+
+def several(words: Sequence[str]) -> str:
+    """Write "a", "a and b", "a, b and c"."""
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+# --- tables, in a terminal and as Markdown ---
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table: the first `text_columns` and the last `ending_text_columns` hold words.
+
+    In a terminal words wrap where `text_wraps`, figures never; `styles` are rich's, for cells that
+    say just that.
+    """
+
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    title: str = ""
+    text_columns: int = 1
+    ending_text_columns: int = 0
+    text_wraps: bool = False
+    styles: Mapping[str, str] = field(default_factory=dict)
+
+    def holds_text(self, column: int) -> bool:
+        """Tell whether a column, counted from 0, holds words; the others hold figures."""
+        return not self.text_columns <= column < len(self.headings) - self.ending_text_columns
+
+    def terminal(self) -> rich.table.Table:
+        """Give it for rich's console; rows may be added."""
+        table = rich.table.Table(
+            title=self.title or None, box=box.SIMPLE_HEAD, title_justify="left"
+        )
+        for column, heading in enumerate(self.headings):
+            side: JustifyMethod = "left" if self.holds_text(column) else "right"
+            wraps = self.text_wraps and self.holds_text(column)
+            table.add_column(heading, justify=side, no_wrap=not wraps)
+        for row in self.rows:
+            table.add_row(*map(self._styled, row))
+        return table
+
+    def markdown(self) -> str:
+        """Give it as lines of Markdown."""
+        columns = range(len(self.headings))
+        ruler = [":--" if self.holds_text(column) else "--:" for column in columns]
+        lines = [map(_cell, self.headings), ruler, *(map(_cell, row) for row in self.rows)]
+        text = "".join(f"| {' | '.join(line)} |\n" for line in lines)
+        return f"**{self.title}**\n\n{text}" if self.title else text
+
+    def _styled(self, cell: str) -> str:
+        return f"[{self.styles[cell]}]{cell}[/]" if cell in self.styles else cell
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
