@@ -22,12 +22,12 @@ from nfsmulti.bench.sink import Sink
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.fiorun import Engine
 from nfsmulti.machine import fail
-from nfsmulti.pool import mount_ports, mount_source
+from nfsmulti.pool import CellMounts, mount_ports, mount_source
 from nfsmulti.processes import find, run
 from nfsmulti.report import scaling
 from nfsmulti.report.scaling import Curve, End, knee, verdict
-from nfsmulti.run import cellmount, choice, command, fiocommand, start
-from nfsmulti.run.cellmount import CellMounts
+from nfsmulti.run import command, start
+from nfsmulti.run.cell import command as command_of
 from nfsmulti.run.place import OnPool, asked
 from nfsmulti.stories import OwnPool, Scale
 from nfsmulti.stories.connections import WORKLOADS, Choice, scenario
@@ -242,7 +242,7 @@ def test_arguments_of_a_cell_win_over_those_of_a_path() -> None:
 
 def test_bad_choices_are_refused_in_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        choice, "rdma_devices", lambda *, wanted: iter([fail("no RDMA device", "load it")])
+        start, "rdma_devices", lambda *, wanted: iter([fail("no RDMA device", "load it")])
     )
     monkeypatch.setattr(machine, "missing_privileges", lambda: "not root")
     pool = ["--pool", "nfs://127.0.0.1/a"]
@@ -272,11 +272,11 @@ def test_bad_choices_are_refused_in_a_line(tmp_path: Path, monkeypatch: pytest.M
 
 def test_mounts_need_a_kernel_that_knows_nfs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "missing_privileges", lambda: None)
-    monkeypatch.setattr(choice, "find", lambda _: "mount.nfs")
+    monkeypatch.setattr(start, "find", lambda _: "mount.nfs")
     monkeypatch.setattr(Path, "read_text", lambda _: "nodev\ttmpfs\n")
-    monkeypatch.setattr(choice, "run", lambda *_, **__: call_harness("run", "nosuch"))
+    monkeypatch.setattr(start, "run", lambda *_, **__: call_harness("run", "nosuch"))
     with pytest.raises(HarnessError, match="this kernel has no NFS client"):
-        choice.check(Choice(mounts=True), "")
+        start.check_choice(Choice(mounts=True), "")
 
 
 def _fake_mount(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -320,7 +320,7 @@ def test_each_url_of_a_pool_is_mounted_and_the_engine_spreads_over_them(
     pool = OnPool("nfs://10.0.0.[1-2]/vol")
     engine, mounts = scenario(chosen).own_cells(Scale(True), pool.offers)[0]
     with pool:
-        words = fiocommand.command(mounts, pool, Engine(Path("engine.so")), tmp_path)
+        words = command_of(mounts, pool, Engine(Path("engine.so")), tmp_path)
     made = [line[-2:] for line in _told(tmp_path) if line[0] == "mount"]
     assert [source for source, _ in made] == ["10.0.0.1:/vol", "10.0.0.2:/vol"]
     one, two = (folder for _, folder in made)
@@ -362,7 +362,7 @@ def test_mounts_that_share_connections_are_refused(
 ) -> None:
     _fake_mount(tmp_path, monkeypatch)
     same = "rw,vers=4.1,clientaddr=10.0.0.9,addr=10.0.0.1"
-    monkeypatch.setattr(cellmount, "_options_of", lambda _: same)
+    monkeypatch.setattr("nfsmulti.pool._options_of", lambda _: same)
     mounts = CellMounts()
     with pytest.raises(
         HarnessError, match="nas2:/vol: the kernel mounts it over an earlier path's connections"

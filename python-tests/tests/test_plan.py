@@ -15,11 +15,9 @@ from run_helpers import made_record, own_cells
 from nfsmulti.errors import HarnessError
 from nfsmulti.lab import Lab, LabConfig
 from nfsmulti.lab.kernel import ADDRESSES
-from nfsmulti.run import factors
-from nfsmulti.run.fiocommand import jobfile_jobs
 from nfsmulti.run.inside import InGuest
 from nfsmulti.run.place import InLab, OnPool, split_pool
-from nfsmulti.run.plan import Plan, crossed, name_of, ordered
+from nfsmulti.run.plan import Plan, crossed, jobfile_jobs, name_of, ordered, parse_factors
 from nfsmulti.run.progress import expected_seconds
 from nfsmulti.run.record import Record
 from nfsmulti.run.start import Request, begun, resumed
@@ -38,12 +36,12 @@ def test_bad_factors_are_refused() -> None:
         (["thread=0,1", "nconect=1"], "--factors nconect"),
     ):
         with pytest.raises(HarnessError) as refused:
-            factors.parse(words)
+            parse_factors(words)
         assert said in str(refused.value), words
 
 
 def test_factors_are_options_of_engine_and_fio_and_cross_the_cells() -> None:
-    given = factors.parse(["nconnect=1,4", "iodepth=8", "stable=unstable,file_sync"])
+    given = parse_factors(["nconnect=1,4", "iodepth=8", "stable=unstable,file_sync"])
     assert given == {"nconnect": (1, 4), "iodepth": (8,), "stable": ("unstable", "file_sync")}
     specs = SCENARIOS["sweep"].cells(Scale())
     cells = crossed(specs, given)
@@ -55,7 +53,7 @@ def test_factors_are_options_of_engine_and_fio_and_cross_the_cells() -> None:
 
 
 def test_a_version_is_the_engines_and_not_fios_own() -> None:
-    cells = crossed(SCENARIOS["sweep"].cells(Scale(True)), factors.parse(["version=3,4.1"]))
+    cells = crossed(SCENARIOS["sweep"].cells(Scale(True)), parse_factors(["version=3,4.1"]))
     assert {(cell.factors["version"], cell.options["nfsvers"]) for cell in cells} == {
         (3, 3),
         ("4.1", "4.1"),

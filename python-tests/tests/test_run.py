@@ -32,13 +32,13 @@ from nfsmulti.lab import LabConfig
 from nfsmulti.lab.kernel import inside
 from nfsmulti.processes import Completed, Process, find, run
 from nfsmulti.report import pages
-from nfsmulti.run import command, fitted, runner, start
+from nfsmulti.run import command, runner, start
 from nfsmulti.run.cell import run_cell
-from nfsmulti.run.guest import Teller, run_in_guests
 from nfsmulti.run.inside import InGuest
 from nfsmulti.run.place import InLab, OnPool
 from nfsmulti.run.plan import Plan, PlannedCell, name_of, ordered
 from nfsmulti.run.record import Record, waiting_cell
+from nfsmulti.run.runner import Teller, run_in_guests
 from nfsmulti.stories import SCENARIOS, CellSpec, GuestPlace, Scale
 from nfsmulti.summary import Cell, Summary
 from nfsmulti.texts import parse_rate
@@ -366,8 +366,8 @@ def test_labs_limits_are_fitted_once(
         return dataclasses.replace(waiting_cell(planned), status="done", read=figures)
 
     monkeypatch.setattr(runner, "InLab", Made)
-    monkeypatch.setattr(fitted, "InLab", Made)
-    monkeypatch.setattr(fitted, "run_cell", probed)
+    monkeypatch.setattr(runner, "InLab", Made)
+    monkeypatch.setattr(runner, "run_cell", probed)
     monkeypatch.setenv("NFSMULTI_CELL_SECONDS", "0.2")
     folder = start.begun(tmp_path, start.Request(quick=True, repeat=1), "fsperf").folder
     plan = Plan.load(folder)

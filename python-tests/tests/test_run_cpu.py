@@ -10,10 +10,10 @@ import pytest
 from run_helpers import made_record, own_cells
 
 from nfsmulti.fiorun import Engine, FioReport
-from nfsmulti.run import cpu
+from nfsmulti.run import watch
 from nfsmulti.run.cell import run_cell
-from nfsmulti.run.cpu import Sample, Samples
 from nfsmulti.run.place import OnPool
+from nfsmulti.run.watch import Sample, Samples
 from nfsmulti.stories import Scale
 
 
@@ -79,7 +79,7 @@ def test_cpu_can_be_that_of_some_processors(
     rows = {"cpu": [3 * ticks for ticks in one], "cpu0": one, "cpu1": one, "cpu2": one}
     stat = tmp_path / "stat"
     stat.write_text("".join(f"{name} {' '.join(map(str, row))}\n" for name, row in rows.items()))
-    monkeypatch.setattr(cpu, "_STAT", stat)
+    monkeypatch.setattr(watch, "_STAT", stat)
     assert Sample.now(cpus).busy == seconds
 
 

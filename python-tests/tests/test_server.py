@@ -17,10 +17,11 @@ from run_helpers import made_record, own_cells
 from nfsmulti import texts
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
-from nfsmulti.run import server
+from nfsmulti.run import watch
 from nfsmulti.run.cell import run_cell
 from nfsmulti.run.place import OnPool
 from nfsmulti.run.progress import said
+from nfsmulti.run.watch import Watch
 from nfsmulti.stories import Scale
 from nfsmulti.summary import Cell, Server, Summary
 
@@ -34,10 +35,10 @@ def test_figures_are_those_between_the_samples() -> None:
     def ask() -> str:
         return (_STAT + _MEMINFO).format(*next(samples))
 
-    with server.Watch(ask) as watch:
+    with Watch(ask) as told:
         pass
-    assert watch.why is None
-    assert watch.figures(None) == Server(75.0, 2, 5 << 10, 30 << 10)
+    assert told.why is None
+    assert told.figures(None) == Server(75.0, 2, 5 << 10, 30 << 10)
 
 
 @pytest.mark.parametrize(
@@ -52,12 +53,12 @@ def test_figures_are_those_between_the_samples() -> None:
 def test_server_that_does_not_tell_leaves_a_line_and_no_figures(
     command: str, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "_SECONDS", 1.0)
-    with server.Watch(server.by_command(command)) as watch:
+    monkeypatch.setattr(watch, "_SECONDS", 1.0)
+    with Watch(watch.by_command(command)) as told:
         pass
-    assert watch.figures(None) is None
-    assert watch.why is not None
-    assert re.search(why, watch.why), watch.why
+    assert told.figures(None) is None
+    assert told.why is not None
+    assert re.search(why, told.why), told.why
 
 
 def test_cell_has_figures_of_its_server(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.hosts import RemoteFio
 from nfsmulti.lab import Fit, LabConfig, Limits
 from nfsmulti.run.place import InLab, Serving
-from nfsmulti.run.server import Ask
+from nfsmulti.run.watch import Ask
 from nfsmulti.stories import CellSpec
 from nfsmulti.stories.scenario import timed
 from nfsmulti.summary import Factor

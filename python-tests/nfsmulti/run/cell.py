@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Runs one cell: one fio, under a timeout, and what it found or why it failed."""
+"""Runs one cell: its fio, as one would type it, under a timeout; what it found or why it failed."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.fiorun import Direction, Engine, FioProcess, FioReport, FioResult
-from nfsmulti.run import cpu, figures
-from nfsmulti.run.cpu import Samples
-from nfsmulti.run.fiocommand import command, window_ms
+from nfsmulti.fiorun import Direction, Engine, FioProcess, FioReport, FioResult, Options, words_of
+from nfsmulti.run import figures, watch
+from nfsmulti.run.figures import BANDWIDTH_LOG, LATENCY_LOG
 from nfsmulti.run.place import Serving
-from nfsmulti.run.plan import PlannedCell
+from nfsmulti.run.plan import PlannedCell, jobfile_jobs
 from nfsmulti.run.record import one_line, waiting_cell
-from nfsmulti.run.server import Watch
+from nfsmulti.run.watch import Samples, Watch
 from nfsmulti.stats import settled
 from nfsmulti.stories import CellSpec
 from nfsmulti.summary import Cell
 
+_POOL_NAME = "mounts"
+_WINDOW_SECONDS = 0.25
 _POLL_SECONDS, _TICK_SECONDS = 0.1, 0.5
 # A fio may take so many times what it is expected to, and so much longer: a server of the user may
 # be a tenth as fast as the story's, and fio lays out files first.
@@ -32,7 +33,7 @@ _PATIENCE, _SPARE_SECONDS = 10.0, 120.0
 
 # What the engine says at the end of every job.
 _COUNTS = re.compile(r": \d+ connections? on \d+ paths?: ")
-# What fio says of exec_prerun (see cpu.py).
+# What fio says of exec_prerun (see watch.py).
 _SAVING = re.compile(r" : Saving output of prerun in ")
 
 # Told of the seconds since a cell began.
@@ -68,7 +69,7 @@ def run_cell(
         cell = measured(cell, result, busy)
         assert result.report is not None
         cell = _in_time(cell, planned.spec, work, result.report, place.remote is None)
-        told = server.figures(cpu.window(work, result.report))
+        told = server.figures(watch.window(work, result.report))
         cell = dataclasses.replace(cell, server=told, server_why=server.why)
     except (HarnessError, OSError) as error:
         cell = dataclasses.replace(cell, status="failed", why=one_line(str(error)))
@@ -184,3 +185,63 @@ def _reason(result: FioResult) -> str:
             if line.startswith(begin) and not _COUNTS.search(line) and not _SAVING.search(line):
                 return line
     return "it said nothing"
+
+
+# --- its fio: all options of its jobfile, with those of the cell ---
+
+
+def command(spec: CellSpec, place: Serving, engine: Engine, folder: Path) -> list[str]:
+    """Give the words that run a cell's fio, whose files go to `folder`.
+
+    Its jobs are given by their options one by one, since what stands in a jobfile wins over the
+    command line. On other hosts there is neither a stats_file nor a log, and no CPU time is taken.
+    """
+    options = dict(spec.options)
+    jobs = {
+        name: {key: value for key, value in own.items() if key not in spec.options}
+        for name, own in jobfile_jobs(spec.jobfile, spec.jobs).items()
+    }
+    variables = dict(engine.env)
+    if spec.client == "mount":
+        (mount,) = place.mounts(spec)
+        # The directory before filename, or it does not count.
+        chosen: Options = {"ioengine": options.pop("ioengine", "libaio"), "directory": mount}
+    elif spec.client == "mounts" and not place.remote:
+        mounts = place.mounts(spec)
+        chosen = {"ioengine": engine.option}
+        variables["IOTRAP_MOUNT_POOLS"] = f"{_POOL_NAME}:" + ",".join(f"{m}/" for m in mounts)
+        for own in jobs.values():
+            own["filename"] = f"{mounts[0]}/{own['filename']}"
+    else:
+        # On other hosts mounts are a pool's directories: there is no environment to name them in.
+        pool = ",".join(place.mounts(spec)) if spec.client == "mounts" else place.pool(spec)
+        chosen = {"ioengine": engine.option, "pool": pool}
+    options = {**chosen, **options}
+    if place.remote:
+        return place.remote.command(
+            folder, {name: {**options, **own} for name, own in jobs.items()}
+        )
+    if spec.client != "mount":
+        options["stats_file"] = str(folder / "stats.jsonl")
+    options |= watch.fio_options(folder)
+    options |= {"write_bw_log": str(folder / BANDWIDTH_LOG), "log_avg_msec": window_ms(spec)}
+    if spec.latency_over_time:
+        options |= {"write_hist_log": str(folder / LATENCY_LOG), "log_hist_msec": 1000}
+    setting = ["env", *(f"{key}={value}" for key, value in variables.items())] if variables else []
+    words = [f"--output={folder / 'fio.json'}", "--output-format=json+"]
+    words += _words(options)
+    for name, own in jobs.items():
+        words += [f"--name={name}", *_words(own)]
+    return [*place.enter, *setting, "fio", *words]
+
+
+def window_ms(spec: CellSpec) -> int:
+    """Give the windows of a cell's bandwidth log, of which it then has eight or more.
+
+    fio writes them off the path of I/Os, from counters.
+    """
+    return max(1, round(min(_WINDOW_SECONDS, spec.seconds / 8) * 1000))
+
+
+def _words(options: Options) -> list[str]:
+    return [f"--{key}={value}" for key, value in words_of(options).items()]

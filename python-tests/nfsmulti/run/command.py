@@ -17,9 +17,9 @@ from rich.console import Console
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import COMMAND, RESULTS, shown
 from nfsmulti.report import pages
-from nfsmulti.run import choice, factors, runner, start
-from nfsmulti.run import setting as settings
+from nfsmulti.run import plan, runner, start
 from nfsmulti.run.record import Record
+from nfsmulti.run.setting import parse as parse_setting
 from nfsmulti.stories import SCENARIOS
 from nfsmulti.texts import duration_text
 
@@ -251,12 +251,12 @@ def run(
             quick=quick,
             label=label,
             seed=seed,
-            factors=factors.parse([*(more_factors or []), *words]),
+            factors=plan.parse_factors([*(more_factors or []), *words]),
             command=shlex.join([COMMAND, *sys.argv[1:]]),
             hosts=hosts,
-            setting=settings.parse(setting, set_, get),
+            setting=parse_setting(setting, set_, get),
             server_command=server_command,
-            choice=choice.parse(
+            choice=start.parse_choice(
                 nconnect=nconnect,
                 proto=proto,
                 version=version,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,21 +18,23 @@ from typing import Self
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
 from nfsmulti.hosts import RemoteFio
-from nfsmulti.lab.kernel import ADDRESSES, EXPORT
-from nfsmulti.processes import end_politely
-from nfsmulti.run import guest_network
-from nfsmulti.run.cellmount import CellMounts
+from nfsmulti.lab.kernel import ADDRESSES, EXPORT, Mount
+from nfsmulti.lab.limits import Limits
+from nfsmulti.pool import CellMounts
+from nfsmulti.processes import end_politely, run
 from nfsmulti.run.place import speaks_nfs4, write_files
 from nfsmulti.run.plan import PlannedCell
 from nfsmulti.run.record import Record
 from nfsmulti.run.runner import run_in_place
-from nfsmulti.run.server import Ask, local
+from nfsmulti.run.watch import Ask, local
 from nfsmulti.stories import SCENARIOS, CellSpec, GuestPlace
 from nfsmulti.summary import Cell
 
 # In memory: several jobs append to one file, and the shared folder keeps no order among them.
 _SCRATCH = Path("/run/nfsmulti-cells")
 _THREADS = Path("/proc/fs/nfsd/threads")
+_SERVER, _BRIDGE = "10.77.0.1", "br0"
+_NETWORK_SECONDS = 120.0
 
 
 class InGuest:
@@ -50,7 +53,7 @@ class InGuest:
         if self._place.threads:
             _THREADS.write_text(f"{self._place.threads}\n")
         if self._place.limits:
-            guest_network.create(self._place)
+            _create_links(self._place)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -101,6 +104,76 @@ class _Lines:
     @staticmethod
     def _say(event: str, what: str | float) -> None:
         print(json.dumps({event: what}), flush=True)
+
+
+# --- limited links, a mount on each: kernel mounts whose connections have caps ---
+# Two mounts of one server share a connection (v4.1 finds out by itself that two addresses are one
+# server), so that each needs a client of its own: a network namespace with a link into a bridge, at
+# which the server listens, and a host name of its own, by which v4.1 tells clients apart. The
+# server limits what it sends: each client's rate, and the bridge's.
+
+
+def _create_links(place: GuestPlace) -> None:
+    """Make a client for each mount of a group, and all mounts. Raises CommandError."""
+    count = max(len(group) for group in place.mounts.values())
+    lines = [
+        f"link add {_BRIDGE} type bridge",
+        f"addr add {_SERVER}/24 dev {_BRIDGE}",
+        f"link set {_BRIDGE} up",
+    ]
+    for number in range(1, count + 1):
+        _command("ip", "netns", "add", _client(number))
+        lines += [
+            f"link add s{number} type veth peer name c{number} netns {_client(number)}",
+            f"link set s{number} master {_BRIDGE} up",
+        ]
+    _batch("ip", lines)
+    for number in range(1, count + 1):
+        inner = [
+            "link set lo up",
+            f"addr add {_address(number)}/24 dev c{number}",
+            f"link set c{number} up",
+        ]
+        _batch("ip", inner, enter=_enter(number))
+    limits = Limits(link=place.link, per_address=place.per_mount)
+    addresses = [(_address(number), f"fd77::{number:x}") for number in range(1, count + 1)]
+    _batch("tc", limits.commands(_BRIDGE, "dst", addresses))
+    for group in place.mounts.values():
+        for number, mount in enumerate(group, start=1):
+            _mount(number, mount)
+
+
+def _mount(number: int, mount: Mount) -> None:
+    """Mount as a client; the mount itself is seen by all."""
+    there = Mount(mount.folder, mount.options, _SERVER)
+    _command("mkdir", "-p", mount.folder)
+    script = f"hostname {_client(number)}; exec {shlex.join(there.command)}"
+    _command(*_enter(number), "unshare", "--uts", "sh", "-ec", script)
+
+
+def _client(number: int) -> str:
+    return f"client{number}"
+
+
+def _address(number: int) -> str:
+    return f"10.77.0.{100 + number}"
+
+
+def _enter(number: int) -> list[str]:
+    return ["nsenter", f"--net=/run/netns/{_client(number)}", "--"]
+
+
+def _command(*argv: str) -> None:
+    run(argv, timeout=_NETWORK_SECONDS).check()
+
+
+def _batch(program: str, lines: list[str], *, enter: list[str] | None = None) -> None:
+    """Run ip or tc on lines of its own commands."""
+    text = "".join(f"{line}\n" for line in lines)
+    run([*(enter or []), program, "-batch", "-"], timeout=_NETWORK_SECONDS, stdin=text).check()
+
+
+# --- the program ---
 
 
 def main() -> None:

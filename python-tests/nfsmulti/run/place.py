@@ -16,10 +16,8 @@ from nfsmulti.fiorun import Engine
 from nfsmulti.hosts import RemoteFio, parse_hosts, serving
 from nfsmulti.lab import Lab, LabConfig
 from nfsmulti.machine import versions
-from nfsmulti.pool import mount_ports, mount_source, pool_lines
-from nfsmulti.run import server
-from nfsmulti.run.cellmount import CellMounts
-from nfsmulti.run.server import Ask
+from nfsmulti.pool import CellMounts, mount_ports, mount_source, pool_lines
+from nfsmulti.run.watch import Ask, by_command
 from nfsmulti.stories import CellSpec, OwnPool
 
 _BLOCK = 1 << 20
@@ -130,7 +128,7 @@ class OnPool:
         self._urls = [path for path in self._paths if not path.startswith("/")]
         self._mounted = CellMounts()
         self.enter: Sequence[str] = ()
-        self.ask: Ask | None = server.by_command(server_command) if server_command else None
+        self.ask: Ask | None = by_command(server_command) if server_command else None
 
     def __enter__(self) -> Self:
         return self

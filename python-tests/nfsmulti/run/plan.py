@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The plan of a run: which cells, in which order. Kept in its folder, so that it can be resumed."""
+"""The plan of a run: which cells, in which order, and how long each. Kept to be resumed."""
 
 from __future__ import annotations
 
+import configparser
 import dataclasses
 import itertools
 import json
@@ -15,11 +16,13 @@ from pathlib import Path
 from urllib.parse import parse_qs
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.paths import write_json
-from nfsmulti.run.fiocommand import jobfile_jobs
+from nfsmulti.fiorun import Engine
+from nfsmulti.paths import JOBFILES, write_json
+from nfsmulti.processes import run
 from nfsmulti.run.place import VERSION_NAMES
 from nfsmulti.stories import CellSpec
-from nfsmulti.summary import Factor
+from nfsmulti.stories.scenario import timed
+from nfsmulti.summary import Cell, Factor
 
 FILE = "plan.json"
 WARM_UP_SECONDS = 2.0
@@ -39,6 +42,12 @@ _WORKLOAD = (
 )
 # fio's command line has a --version of its own.
 _ON_COMMAND_LINE = {"version": "nfsvers"}
+_SECONDS = 20.0  # that fio may take to answer
+# What the harness itself gives fio, or what a cell would be another one with.
+_OURS = {"pool", "ioengine", "stats_file", "filename", "filename_format", "directory", "name"}
+_OURS |= {"exec_prerun", "exec_postrun", "write_bw_log", "bwavgtime", "log_avg_msec", "loops"}
+# What all lengthening may add: this part of the run's own time, or so many seconds.
+_SHARE, _SPARE_SECONDS = 0.5, 60.0
 
 
 @dataclass(frozen=True)
@@ -78,7 +87,7 @@ class Plan:
     `left_out` says in a line each what of the scenario is not run. `cells` are in the order of
     running, which `seed` has chosen. `probes` are what is run in a place, by its name, before its
     limits are set, to fit these to the machine. A cell may be lengthened to `most_times` its length
-    (see length.py); cells that differ in no factor but the `further` ones, which the user has added
+    (see below); cells that differ in no factor but the `further` ones, which the user has added
     to compare their values, run equally long.
     """
 
@@ -251,3 +260,114 @@ def _combinations(factors: Factors) -> list[dict[str, Factor]]:
     return [
         dict(zip(factors, values, strict=True)) for values in itertools.product(*factors.values())
     ]
+
+
+def jobfile_jobs(jobfile: str, names: Sequence[str] = ()) -> dict[str, dict[str, Factor | None]]:
+    """Read the jobs of these names in a bundled jobfile, or all: their options, with [global]'s."""
+    parser = configparser.RawConfigParser(
+        default_section="global",
+        allow_no_value=True,
+        delimiters=("=",),
+        comment_prefixes=("#", ";"),
+    )
+    parser.optionxform = str  # type: ignore[assignment, method-assign]
+    parser.read_string((JOBFILES / jobfile).read_text())
+    return {
+        name: {key: 1 if value is None else value for key, value in parser.items(name)}
+        for name in names or parser.sections()
+    }
+
+
+# --- factors that a user adds: options of the engine or of fio, which these two know themselves ---
+
+
+def parse_factors(words: Sequence[str]) -> dict[str, tuple[Factor, ...]]:
+    """Read words like nconnect=1,4. Raises HarnessError for what is no option, or has no values."""
+    factors: dict[str, tuple[Factor, ...]] = {}
+    for word in words:
+        name, values = named_values("--factors", word)
+        if name in factors:
+            raise HarnessError(f"--factors {word}: give each value once, and each name")
+        factors[name] = values
+    for name in factors:
+        if name in _OURS:
+            raise HarnessError(f"--factors {name}: a scenario cannot change that")
+        if not _known(name):
+            raise HarnessError(
+                f"--factors {name}: neither the engine nor fio has such an option",
+                "fio --enghelp=./build/libnfsmulti.so and fio --cmdhelp=all list them",
+            )
+    return factors
+
+
+def named_values(option: str, word: str) -> tuple[str, tuple[Factor, ...]]:
+    """Read NAME=V1,V2 of an option. Raises HarnessError."""
+    name, equals, text = word.partition("=")
+    values = [value for value in text.split(",") if value]
+    if not equals or not re.fullmatch(r"\w+", name):
+        raise HarnessError(f"{option} '{word}': write a factor like nconnect=1,4")
+    if not values or len(set(values)) != len(values):
+        raise HarnessError(f"{option} {word}: give each value once, and each name")
+    return name, tuple(int(v) if v.isdecimal() and str(int(v)) == v else v for v in values)
+
+
+def of_engine(name: str) -> bool:
+    """Ask the engine whether it has an option."""
+    library = Engine.built().library
+    # fio splits what follows --enghelp= at commas, so the name is short.
+    return _lists(f"--enghelp=./{library.name},{name}", name, library.parent)
+
+
+def _known(name: str) -> bool:
+    return of_engine(name) or _lists(f"--cmdhelp={name}", name, None)
+
+
+def _lists(question: str, name: str, cwd: Path | None) -> bool:
+    """Ask fio, which answers with status 0 and the nearest name where it does not know this one."""
+    said = run(["fio", question], timeout=_SECONDS, cwd=cwd).stdout
+    return bool(re.search(rf"^\s*{name}\b", said, re.MULTILINE))
+
+
+# --- how long a cell runs: as planned, or longer where its figure does not settle by then ---
+# fio's own `steadystate` ends each run at another time, so that repeats could not be paired; it
+# looks once a second, which is too coarse for a short cell, and without group_reporting at each
+# job alone.
+
+
+def lengthened(cell: PlannedCell, times: int) -> PlannedCell:
+    """Give a cell that goes on so many times as long, or moves its data so many times."""
+    if times == 1:
+        return cell
+    spec = cell.spec
+    seconds = times * spec.seconds
+    more = timed(seconds) if spec.options.get("time_based") else {"loops": times}
+    longer = dataclasses.replace(spec, options={**spec.options, **more}, seconds=seconds)
+    return dataclasses.replace(cell, spec=longer)
+
+
+def decided(cell: PlannedCell, plan: Plan, cells: Sequence[Cell]) -> int | None:
+    """Give how many times as long those were that it is compared with; None: none is done."""
+    own = _alike(plan, cell.spec.factors)
+    done = (one for one in cells if one.status == "done" and _alike(plan, one.factors) == own)
+    return next((one.times for one in done), None)
+
+
+def _alike(plan: Plan, factors: Mapping[str, Factor]) -> str:
+    """Name the cells that run equally long: repeats of a cell, with whatever further factors."""
+    return name_of({name: value for name, value in factors.items() if name not in plan.further})
+
+
+def may_double(cell: PlannedCell, times: int, plan: Plan, cells: Sequence[Cell]) -> bool:
+    """Tell whether a cell that did not settle in `times` its length may run twice as long.
+
+    What that adds is counted with those that are to run as long, and with its shorter tries.
+    """
+    if 2 * times > plan.most_times:
+        return False
+    lengths = {_alike(plan, one.factors): one.times for one in cells if one.status == "done"}
+    lengths[_alike(plan, cell.spec.factors)] = 2 * times
+    added = 0.0
+    for name, longer in lengths.items():
+        specs = [one.spec for one in plan.cells if _alike(plan, one.spec.factors) == name]
+        added += (longer - 1) * (sum(spec.seconds for spec in specs) + specs[0].seconds)
+    return added <= max(_SHARE * sum(one.spec.seconds for one in plan.cells), _SPARE_SECONDS)

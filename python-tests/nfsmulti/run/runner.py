@@ -6,26 +6,35 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import io
+import json
 import shutil
-from collections.abc import Callable, Iterator
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from rich.console import Console
 
-from nfsmulti.errors import HarnessError
+from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.fiorun import Engine
-from nfsmulti.run import environment, length
+from nfsmulti.lab.config import LabConfig
+from nfsmulti.lab.kernel.guest import GuestConfig, run_in_guest
+from nfsmulti.lab.limits import Fit, Limits, fit
+from nfsmulti.run import environment
 from nfsmulti.run.cell import run_cell
-from nfsmulti.run.fitted import fitted
-from nfsmulti.run.guest import run_in_guests
 from nfsmulti.run.place import InLab, OnHosts, OnPool, Serving
-from nfsmulti.run.plan import PlannedCell, warm_ups, warmed
+from nfsmulti.run.plan import PlannedCell, decided, lengthened, may_double, warm_ups, warmed
 from nfsmulti.run.progress import Meter, Watcher, expected_seconds
-from nfsmulti.run.record import Record
+from nfsmulti.run.record import Record, waiting_cell
 from nfsmulti.run.setting import Turn, turned
 from nfsmulti.stories import OWN, SCENARIOS, GuestPlace
 from nfsmulti.summary import Cell
 from nfsmulti.texts import duration_text
+
+# A boot may take so many times what is expected, and so much longer. A cell that hangs is ended by
+# the harness inside; this ends a guest in which that hangs too.
+_PATIENCE, _SPARE_SECONDS = 5.0, 600.0
 
 
 def run_in_place(
@@ -104,11 +113,11 @@ def _settled(
     record: Record, planned: PlannedCell, place: Serving, engine: Engine, watcher: Watcher
 ) -> Cell:
     """Run a cell as long as its other repeats; the first of them that is done decides how long."""
-    known = length.decided(planned, record.plan, record.cells)
+    known = decided(planned, record.plan, record.cells)
     done = _run(record, planned, known or 1, place, engine, watcher)
     while not known and done.status == "done" and done.settled is False:
         times = 2 * done.times
-        if not length.may_double(planned, done.times, record.plan, record.cells):
+        if not may_double(planned, done.times, record.plan, record.cells):
             break
         watcher.note(f"{planned.id} did not settle: running it again, {times} times its length")
         with _kept(record.folder / done.folder) as given_up:
@@ -131,7 +140,7 @@ def _run(
     engine: Engine,
     watcher: Watcher,
 ) -> Cell:
-    longer = length.lengthened(planned, times)
+    longer = lengthened(planned, times)
     watcher.begin(longer)
     cell = run_cell(longer, place, engine, record.folder, watcher.tick)
     return dataclasses.replace(cell, times=times)
@@ -208,7 +217,7 @@ def _run_place(record: Record, name: str, watcher: Watcher, out: Console) -> Non
         if isinstance(place, GuestPlace):
             run_in_guests(record, name, place, watcher)
             return
-        make = functools.partial(InLab, fitted(record, name, place, engine, out))
+        make = functools.partial(InLab, _fitted(record, name, place, engine, out))
     run_in_place(record, name, make, engine, watcher)
 
 
@@ -224,3 +233,120 @@ def _own_place(record: Record, engine: Engine) -> Callable[[], Serving]:
 def _guests(record: Record) -> set[str]:
     places = SCENARIOS[record.plan.scenario].places
     return {name for name, place in places.items() if isinstance(place, GuestPlace)}
+
+
+# --- a lab's limits, fitted to this machine when a run begins, and the same when it is resumed ---
+
+
+def _fitted(
+    record: Record, name: str, published: LabConfig, engine: Engine, out: Console
+) -> LabConfig:
+    """Give the lab of the place `name` with limits that this machine can carry.
+
+    What it carries is measured once in a run, without limits. Raises HarnessError where that fails.
+    """
+    if name not in record.plan.probes:
+        return published
+    known = record.fit(name)
+    found = known or _probed(record, name, published, engine)
+    limits = published.limits if found.fraction == 1 else found.limits
+    if published.limits.per_connection and found.fraction != 1:
+        limits = Limits(limits.link, burst=limits.burst, per_connection=limits.per_address)
+    if known is None:
+        record.set_fit(name, found, limits)
+    rates = ", ".join(" ".join(rate) for rate in limits.rates.items())
+    out.print(f"  {name}: {found.text()} Limits: {rates}", markup=False)
+    return dataclasses.replace(published, limits=limits)
+
+
+def _probed(record: Record, name: str, published: LabConfig, engine: Engine) -> Fit:
+    """Run the place's probe in a lab without limits, and fit the limits to what it moved."""
+    link = published.limits.link
+    cap = published.limits.per_address or published.limits.per_connection
+    assert link
+    assert cap
+    probe = PlannedCell(f"{name}-without-limits", 1, 0, record.plan.probes[name])
+    with InLab(dataclasses.replace(published, limits=Limits())) as lab:
+        cell = run_cell(probe, lab, engine, record.folder, lambda _: None)
+    carried = max((side.bytes_per_s for side in (cell.read, cell.write) if side), default=0.0)
+    if not carried:
+        raise HarnessError(f"{name}, without limits: {cell.why or 'nothing was moved'}")
+    return fit(carried, link=link, cap=cap, paths=published.addresses)
+
+
+# --- cells in a guest of the kernel lab, all in one boot, by the harness there (inside.py) ---
+# That writes into the folder of the run, which the guest shares, and tells on its output how it
+# goes.
+
+
+def run_in_guests(record: Record, name: str, place: GuestPlace, watcher: Watcher) -> None:
+    """Run the waiting cells of the place `name`: in one boot, or in more where a guest dies.
+
+    The cell under way has then failed. Raises HarnessError where a guest runs no cell.
+    """
+    while waiting := record.waiting(name):
+        teller = Teller(record, waiting, watcher)
+        why = _boot(record, name, place, teller, waiting)
+        record.reload()
+        if cell := teller.under_way:
+            cell = cell if cell.repeat else warmed(cell, waiting)
+            watcher.end(record.fail(cell, why))
+        elif len(record.waiting(name)) == len(waiting):
+            raise HarnessError(f"{record.plan.scenario}, {name}: {why}")
+
+
+def _boot(
+    record: Record, name: str, place: GuestPlace, teller: Teller, waiting: Sequence[PlannedCell]
+) -> str:
+    """Run one guest; say why it ended, for the case that this was too early."""
+    folder = record.folder.absolute()
+    mounts = [mount for group in place.mounts.values() for mount in group]
+    config = GuestConfig(
+        # Where links are limited, the mounts need these links first: inside.py makes both.
+        mounts=() if place.limits else tuple(mounts),
+        results=folder,
+        timeout=_PATIENCE * expected_seconds(waiting, {name}) + _SPARE_SECONDS,
+    )
+    command = [sys.executable, "-m", "nfsmulti.run.inside", str(folder), name]
+    with tempfile.TemporaryFile() as said:
+        try:
+            status = run_in_guest(command, config, stdout=teller, stderr=said)
+        except MissingError:
+            raise
+        except HarnessError as error:
+            return error.what
+        said.seek(0)
+        last = said.read().decode(errors="replace").strip().splitlines()[-1:]
+    return f"the harness in the guest ended with status {status}: {''.join(last)}"
+
+
+class Teller(io.BytesIO):
+    """Takes what the harness in the guest prints, a JSON line for each event, to a watcher."""
+
+    def __init__(self, record: Record, cells: Sequence[PlannedCell], watcher: Watcher):
+        super().__init__()
+        self._record, self._watcher = record, watcher
+        self._cells = {cell.id: cell for cell in [*warm_ups(cells), *cells]}
+        self._rest = b""
+        self.under_way: PlannedCell | None = None
+
+    def write(self, data: bytes, /) -> int:  # type: ignore[override]
+        """Take some output, which may end within a line."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            self._tell(json.loads(line))
+        return len(data)
+
+    def _tell(self, event: dict[str, str | float]) -> None:
+        if "begin" in event:
+            self.under_way = self._cells[str(event["begin"])]
+            self._watcher.begin(self.under_way)
+        elif "tick" in event:
+            self._watcher.tick(float(event["tick"]))
+        elif "note" in event:
+            self._watcher.note(str(event["note"]))
+        else:
+            planned, self.under_way = self._cells[str(event["end"])], None
+            self._record.reload()
+            done = self._record.cell(planned.id) if planned.repeat else waiting_cell(planned)
+            self._watcher.end(done)

@@ -18,8 +18,7 @@ from pathlib import Path
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.processes import run
-from nfsmulti.run import factors
-from nfsmulti.run.plan import PlannedCell, Setting
+from nfsmulti.run.plan import PlannedCell, Setting, named_values
 from nfsmulti.summary import Factor
 
 _SECONDS = 30.0
@@ -37,7 +36,7 @@ def parse(setting: str, command: str, get: str) -> Setting | None:
         if command or get:
             raise HarnessError("--set and --get need a setting", "--setting NAME=V1,V2")
         return None
-    name, values = factors.split("--setting", setting)
+    name, values = named_values("--setting", setting)
     if odd := [value for value in values if not _PLAIN.fullmatch(str(value))]:
         raise HarnessError(
             f"--setting {name}: {odd[0]}: a value may not contain quotes or shell characters"

@@ -8,27 +8,31 @@ import os
 import re
 import secrets
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from nfsmulti import machine
 from nfsmulti.errors import HarnessError
 from nfsmulti.hosts import parse_hosts
 from nfsmulti.lab import LabConfig
-from nfsmulti.machine import links
+from nfsmulti.machine import Level, links, rdma_devices
 from nfsmulti.pool import read_pool
-from nfsmulti.run import choice, environment, factors
+from nfsmulti.processes import find, run
+from nfsmulti.run import environment
 from nfsmulti.run.place import VERSION_NAMES, OnPool
-from nfsmulti.run.plan import FILE, Factors, Plan, Setting, crossed, ordered, under
+from nfsmulti.run.plan import FILE, Factors, Plan, Setting, crossed, of_engine, ordered, under
 from nfsmulti.run.record import Record, now_text
 from nfsmulti.stats import MOST_TIMES
 from nfsmulti.stories import CONNECTIONS, SCENARIOS, CellSpec, GuestPlace, Scale, Scenario
-from nfsmulti.stories.connections import Choice
+from nfsmulti.stories.connections import MOST, PROTOCOLS, VERSIONS, Choice
 from nfsmulti.stories.connections import scenario as connections
 
 # For tests of the harness itself: every cell then takes so long.
 _CELL_SECONDS = "NFSMULTI_CELL_SECONDS"
+_SECONDS = 20.0
 # Options that a kernel mount does not take from the engine.
 _OF_URLS = {*VERSION_NAMES, "proto", "rsize", "wsize"}
 
@@ -62,7 +66,7 @@ def begun(results: Path, request: Request, name: str) -> Record:
     if scenario is CONNECTIONS:
         scenario = connections(request.choice)
         if request.pool:
-            choice.check(request.choice, request.hosts)
+            check_choice(request.choice, request.hosts)
     specs, left_out = _specs(scenario, request)
     repeats = request.repeat or (scenario.quick_repeats if request.quick else scenario.repeats)
     seed = request.seed if request.seed is not None else secrets.randbelow(1 << 31)
@@ -148,7 +152,7 @@ def _specs(scenario: Scenario, request: Request) -> tuple[list[CellSpec], list[s
     if (of_urls := request.factors.keys() & _OF_URLS) and any(_of_mounts(spec) for spec in specs):
         left_out.append(f"cells on mounts: {min(of_urls)} is as they were mounted")
         specs = [spec for spec in specs if not _of_mounts(spec)]
-    for option in filter(factors.of_engine, request.factors):
+    for option in filter(of_engine, request.factors):
         if any(spec.client == "mount" for spec in specs):
             left_out.append(f"single mounts: fio's own engines, which use them, have no {option}")
         specs = [spec for spec in specs if spec.client != "mount"]
@@ -211,3 +215,63 @@ def _guest(place: GuestPlace | None) -> dict[str, Any]:
     }
     facts = {"mounts": mounts, "nfsd_threads": place.threads, "differs": list(place.differs)}
     return {name: fact for name, fact in facts.items() if fact}
+
+
+# --- what a user chooses of `run connections` ---
+
+
+def parse_choice(
+    *, nconnect: str, proto: str, version: str, jobs: str, mounts: bool, workload: str | None
+) -> Choice:
+    """Read the words of the options. Raises HarnessError that names the option and its values."""
+    return Choice(
+        _numbers("--nconnect", nconnect),
+        _words("--proto", proto, PROTOCOLS),
+        _words("--version", version, VERSIONS),
+        _numbers("--jobs", jobs),
+        mounts,
+        workload or Choice.workload,
+    )
+
+
+def check_choice(choice: Choice, hosts: str) -> None:
+    """Raise HarnessError where a user's pool cannot be used like that from this machine."""
+    if choice.mounts:
+        _check_mounts(hosts)
+    if "rdma" in choice.protocols and not hosts:
+        findings = list(rdma_devices(wanted=True))
+        if all(finding.level is not Level.OK for finding in findings):
+            raise HarnessError(f"--proto rdma: {findings[0].what}", findings[0].remedy)
+
+
+def _check_mounts(hosts: str) -> None:
+    if hosts:
+        raise HarnessError("--mounts mounts on this machine only: leave out --hosts")
+    if why := machine.missing_privileges():
+        raise HarnessError(f"--mounts: mounting needs root ({why})", "run it as root")
+    find("mount.nfs")
+    known = Path("/proc/filesystems").read_text().split()
+    if "nfs" not in known and run(["modprobe", "-qn", "nfs"], timeout=_SECONDS).status:
+        raise HarnessError(
+            "--mounts: this kernel has no NFS client", "leave it out, or use another kernel"
+        )
+
+
+def _numbers(option: str, text: str) -> tuple[int, ...]:
+    words = text.split(",") if text else []
+    if not all(word.isdecimal() and 1 <= int(word) <= MOST for word in words) or _twice(words):
+        raise HarnessError(
+            f"{option} {text}: give numbers from 1 to {MOST}, each once, such as 1,4,8"
+        )
+    return tuple(sorted(map(int, words)))
+
+
+def _words(option: str, text: str, known: Sequence[str]) -> tuple[str, ...]:
+    words = text.split(",") if text else []
+    if not all(word in known for word in words) or _twice(words):
+        raise HarnessError(f"{option} {text}: give {' or '.join(known)}, or {','.join(known)}")
+    return tuple(words)
+
+
+def _twice(words: Sequence[str]) -> bool:
+    return len(set(words)) < len(words)

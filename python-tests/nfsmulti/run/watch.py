@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What is watched while a cell runs: this machine's processors, and the server's with its memory.
+
+The CPU time of the whole machine counts while jobs do I/O, and not while fio starts or ends: fio
+runs exec_prerun in each job right before its first I/O (fio(1)), which writes the time down; the
+harness meanwhile samples what the processors have worked. A server is asked every second, by `cat
+/proc/stat /proc/meminfo` and nothing else.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import shlex
+import threading
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from nfsmulti.errors import HarnessError
+from nfsmulti.fiorun import FioReport
+from nfsmulti.processes import run
+from nfsmulti.summary import Server
+
+_BEGIN = "cpu.begin"
+_UPTIME, _STAT = Path("/proc/uptime"), Path("/proc/stat")
+# Words of the shell alone, which starts no program. fio adds "> FILE", which # keeps from it.
+_LINE = 'read -r up _ </proc/uptime; echo "$up" >>%s #'
+# The part of the run time in which all jobs must have been at work, for the rest to be like it.
+_LEAST = 0.5
+_FILES = ("/proc/stat", "/proc/meminfo")
+_INTERVAL = 1.0
+_SECONDS = 10.0
+
+# Gives both files, one after the other. Raises HarnessError.
+Ask = Callable[[], str]
+
+
+# --- this machine's processors ---
+
+
+def fio_options(folder: Path) -> dict[str, str]:
+    """Give fio's options that leave in `folder` when its jobs began, on this machine."""
+    return {"exec_prerun": _LINE % shlex.quote(str(folder / _BEGIN))}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Seconds since the machine was started, and those that its processors have worked."""
+
+    uptime: float
+    busy: float
+
+    @classmethod
+    def now(cls, cpus: Collection[int] | None = None) -> Sample:
+        """Take what all processors have worked, or those of these numbers alone."""
+        uptime = float(_UPTIME.read_text().split()[0])
+        return cls(uptime, busy_ticks(_STAT.read_text(), cpus) / os.sysconf("SC_CLK_TCK"))
+
+
+def busy_ticks(stat: str, cpus: Collection[int] | None = None) -> int:
+    """Add up all that /proc/stat tells but idle and iowait; guests are in user (proc(5)).
+
+    A container's /proc/stat may count its processors anew: its sum is then that of its own.
+    """
+    whole, *each = [line.split()[:9] for line in stat.splitlines() if line.startswith("cpu")]
+    names = {f"cpu{number}" for number in cpus or ()}
+    chosen = [words for words in each if words[0] in names]
+    if len(chosen) < max(len(names), 1):
+        chosen = [whole]
+    return sum(sum(map(int, words[1:4] + words[6:])) for words in chosen)
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Samples in the order of time, some in a second, from before fio's start to after its end.
+
+    They are of all processors, or of those in `cpus` alone.
+    """
+
+    samples: list[Sample] = field(default_factory=list)
+    cpus: Collection[int] | None = None
+
+    def take(self) -> None:
+        """Add what holds now."""
+        self.samples.append(Sample.now(self.cpus))
+
+    def busy_seconds(self, folder: Path, report: FioReport) -> float | None:
+        """Give the seconds that the machine's processors have worked in the jobs' run time.
+
+        Measured from the last job's begin to the first one's end, when all are at work, and brought
+        to the run time. None where that is too small a part of it: not told.
+        """
+        found = window(folder, report)
+        if found is None:
+            return None
+        begin, end = found
+        run_time = max(_run_times(report)) / 1000
+        first, last = self._busy_at(begin), self._busy_at(end)
+        if first is None or last is None or end - begin < _LEAST * run_time:
+            return None
+        return (last - first) * run_time / (end - begin)
+
+    def _busy_at(self, uptime: float) -> float | None:
+        """Give what lies between the samples around a time, None where these are not there."""
+        after = bisect_left(self.samples, uptime, key=lambda sample: sample.uptime)
+        if not 0 < after < len(self.samples):
+            return None
+        one, other = self.samples[after - 1], self.samples[after]
+        part = (uptime - one.uptime) / (other.uptime - one.uptime)
+        return one.busy + part * (other.busy - one.busy)
+
+
+def window(folder: Path, report: FioReport) -> tuple[float, float] | None:
+    """Give the uptimes between which all jobs did I/O; None where that was not written down."""
+    begins, times = _begins(folder / _BEGIN), _run_times(report)
+    if not begins or len(begins) != len(times):
+        return None
+    return max(begins), min(begins) + min(times) / 1000
+
+
+def _run_times(report: FioReport) -> list[int]:
+    """Give the run time of each job in ms."""
+    return [max(job[way]["runtime"] for way in ("read", "write")) for job in report.jobs]
+
+
+def _begins(file: Path) -> list[float]:
+    return [float(line) for line in file.read_text().split()] if file.exists() else []
+
+
+# --- the server ---
+
+
+def local() -> str:
+    """Ask this machine."""
+    return "".join(Path(file).read_text() for file in _FILES)
+
+
+def by_command(command: str) -> Ask:
+    """Give what asks by the words of a user that lead there, as "ssh nas". Raises HarnessError."""
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise HarnessError(f"--server-command {command}: {error}") from None
+    return functools.partial(_said, [*words, "cat", *_FILES])
+
+
+def _said(argv: list[str]) -> str:
+    done = run(argv, timeout=_SECONDS)
+    if done.status == 0:
+        return done.stdout
+    how = f"failed ({done.status})" if done.status else f"did not end within {_SECONDS:g} s"
+    raise HarnessError(": ".join([f"{done.command} {how}", *done.stderr.strip().splitlines()[-1:]]))
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """What held at `uptime`, this machine's; `busy` and `ticks` of all processors add up."""
+
+    uptime: float
+    busy: int
+    ticks: int
+    processors: int
+    dirty: int
+    cached: int
+
+    @classmethod
+    def of(cls, text: str) -> _Answer:
+        """Read both files. Raises HarnessError."""
+        uptime = time.clock_gettime(time.CLOCK_BOOTTIME)
+        lines = {words[0]: words for line in text.splitlines() if (words := line.split())}
+        processors = sum(name.startswith("cpu") and name != "cpu" for name in lines)
+        try:
+            dirty, cached = (int(lines[name][1]) << 10 for name in ("Dirty:", "Cached:"))
+            ticks = sum(map(int, lines["cpu"][1:9]))
+            return cls(uptime, busy_ticks(text), ticks, processors, dirty, cached)
+        except (LookupError, ValueError):
+            raise HarnessError(
+                "the server's answer is not Linux's /proc/stat and /proc/meminfo"
+            ) from None
+
+
+class Watch:
+    """Asks before, every second during, and after `with`; where `ask` is None, nobody.
+
+    It stops at the first failure, which `why` says in a line: figures are then missing.
+    """
+
+    def __init__(self, ask: Ask | None):
+        self._ask = ask
+        self._samples: list[_Answer] = []
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._every_second, daemon=True)
+        self.why: str | None = None
+
+    def __enter__(self) -> Self:
+        self._take()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        self._thread.join()
+        self._take()
+
+    def figures(self, window: tuple[float, float] | None) -> Server | None:
+        """Give what it told between two uptimes, when all jobs did I/O, or else in all."""
+        if self._ask is None or self.why:
+            return None
+        begin, end = window or (0.0, 0.0)
+        found = [one for one in self._samples if begin <= one.uptime <= end]
+        found = found if len(found) > 1 else self._samples
+        first, last = found[0], found[-1]
+        ticks = last.ticks - first.ticks
+        return Server(
+            cpu_percent=100 * (last.busy - first.busy) / ticks if ticks > 0 else None,
+            processors=last.processors,
+            dirty_bytes=max(one.dirty for one in self._samples),
+            cached_bytes=max(one.cached for one in self._samples),
+        )
+
+    def _every_second(self) -> None:
+        while not self._end.wait(_INTERVAL):
+            self._take()
+
+    def _take(self) -> None:
+        if self._ask is None or self.why:
+            return
+        try:
+            self._samples.append(_Answer.of(self._ask()))
+        except (HarnessError, OSError) as error:
+            self.why = str(error).splitlines()[0]
