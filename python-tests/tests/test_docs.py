@@ -14,12 +14,11 @@ import messages
 import pytest
 import typer.main
 
-from nfsmulti import optionpages
 from nfsmulti.__main__ import app
 from nfsmulti.fiorun import Engine
 from nfsmulti.paths import PYTHON_TESTS, ROOT
 from nfsmulti.processes import run
-from nfsmulti.report import picture
+from nfsmulti.report import documents
 
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
@@ -174,22 +173,22 @@ def _check_harness(words: list[str], work: Path) -> None:
 
 def test_pictures_show_the_reference_runs(tmp_path: Path) -> None:
     """A reference run that came later: ./nfsmulti report --picture draws them again."""
-    for drawn in picture.write(tmp_path):
+    for drawn in documents.write_pictures(tmp_path):
         assert drawn.read_bytes() == (DOCS / drawn.name).read_bytes(), drawn.name
 
 
 def test_options_are_the_engines(tmp_path: Path) -> None:
     """An option that changed: ./nfsmulti report --options writes page and manual again."""
-    for file in (optionpages.PAGE, optionpages.MANUAL):
+    for file in (documents.PAGE, documents.MANUAL):
         shutil.copy(file, tmp_path)
-    page, manual = tmp_path / optionpages.PAGE.name, tmp_path / optionpages.MANUAL.name
-    for written in optionpages.write(page, manual):
-        before = {"options.md": optionpages.PAGE, "nfsmulti.7": optionpages.MANUAL}[written.name]
+    page, manual = tmp_path / documents.PAGE.name, tmp_path / documents.MANUAL.name
+    for written in documents.write_options(page, manual):
+        before = {"options.md": documents.PAGE, "nfsmulti.7": documents.MANUAL}[written.name]
         assert written.read_text() == before.read_text()
 
 
 def test_manual_names_every_job_file() -> None:
-    manual = optionpages.MANUAL.read_text()
+    manual = documents.MANUAL.read_text()
     assert [job.stem for job in ROOT.glob("jobfiles/*.fio") if job.stem not in manual] == []
 
 
@@ -212,7 +211,7 @@ def test_the_verdict_quoted_is_the_reference_runs() -> None:
 
 
 def test_readme_gives_the_range_of_cpu_per_operation() -> None:
-    ratios = [ratio.value for _, ratio in picture.cost_ratios()]
+    ratios = [ratio.value for _, ratio in documents.cost_ratios()]
     text = (ROOT / "README.md").read_text()
     assert len(ratios) == 10
     assert f"| {min(ratios):.2f} to {max(ratios):.2f} | 1 |" in text

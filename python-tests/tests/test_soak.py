@@ -18,9 +18,8 @@ from rich.console import Console
 
 from nfsmulti import paths
 from nfsmulti.errors import HarnessError, MissingError
-from nfsmulti.faults import soak_jobs
 from nfsmulti.faults.lab import FaultKind, Faults
-from nfsmulti.faults.soak import Meter, Passes, Totals, schedule, soak
+from nfsmulti.faults.soak import Job, Meter, Passes, Totals, comparison, schedule, soak
 from nfsmulti.fiorun import Engine, Fio, FioResult, Option
 from nfsmulti.lab import Lab
 from nfsmulti.lab.network import Network
@@ -103,11 +102,11 @@ def test_a_path_that_is_cut_off_is_connected_to_anew(
 
 
 def test_what_is_not_what_was_written_is_found(tmp_path: Path) -> None:
-    job = soak_jobs.Job("f", "job", rate=1 << 20, held=False)
+    job = Job("f", "job", rate=1 << 20, held=False)
     file = tmp_path / "f"
 
     def status(*words: str, round_number: int = 7) -> int | None:
-        argv = ["fio", *soak_jobs.comparison(job, str(file), 1, round_number), *words]
+        argv = ["fio", *comparison(job, str(file), 1, round_number), *words]
         return run(argv, timeout=60, cwd=tmp_path).status
 
     assert status("--rw=write", "--do_verify=0") == 0

@@ -16,9 +16,9 @@ from nfsmulti.bench.cases import Case
 from nfsmulti.bench.runs import Contender, Cores, Run, Timing, figures_of, run_fio
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine, FioResult
+from nfsmulti.paths import write_files
 
 _FILE, _SIZE = "bench", 256 << 20
-_BLOCK = 1 << 20
 _TMPFS = Path("/dev/shm")
 _LEAST_SECONDS = 1e-6  # a ratio to nothing cannot be taken
 _BARE = Timing(runtime=1, ramp=0, repeats=5)
@@ -66,16 +66,8 @@ def places(disk: Path) -> Iterator[dict[str, Path]]:
     ):
         found = {"tmpfs": Path(memory), "disk": Path(real)}
         for folder in found.values():
-            _write_file(folder / _FILE)
+            write_files(folder, {_FILE: _SIZE})
         yield found
-
-
-def _write_file(file: Path) -> None:
-    """Write data, not holes, which a read would not have to fetch."""
-    block = bytes(range(256)) * (_BLOCK // 256)
-    with file.open("wb") as out:
-        for _ in range(_SIZE // _BLOCK):
-            out.write(block)
 
 
 class _Cpu(NamedTuple):

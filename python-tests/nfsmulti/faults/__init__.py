@@ -5,5 +5,5 @@ matrix.py is the table. A cell is one fault, one kind of work and one mode (cell
 runs cells against the scripted server (scripted.py), real servers in a lab (lab.py) or the kernel's
 own in a guest (guest.py); outcome.py holds what came of it against the table, and writes it down.
 
-soak.py lets paths fail at random instead, while the jobs of soak_jobs.py write and verify.
+soak.py lets paths fail at random instead, while jobs write and verify.
 """

@@ -21,14 +21,125 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.faults import soak_jobs
 from nfsmulti.faults.lab import FaultKind, Faults
-from nfsmulti.faults.soak_jobs import GROUPS, JOBS, Direction
-from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult
+from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Options
 from nfsmulti.lab import Lab, LabConfig
 from nfsmulti.machine import versions
 from nfsmulti.paths import RESULTS, shown, write_json
 from nfsmulti.processes import run
+
+# --- what is written and read back: a fio with failover over all spreads, and a fio without it ---
+# Why it is asked for as it is:
+#
+# - A block's content is the number of its round and its offset, so that the reading pass knows
+#   every byte, and what an earlier round has left is as wrong as anything else.
+# - A round writes each block once: a server that was silent may carry a WRITE out after another
+#   path has done so. That is the same bytes again as long as nothing newer has taken their place.
+# - Each server has a verifier of its own, so what one has only promised to keep is not another's to
+#   COMMIT: WRITEs are durable when they are answered (file_sync), or held until they are
+#   (hold_writes), with a sync now and then.
+
+
+Direction = Literal["write", "read"]
+
+_BLOCK = 16 << 10
+_DEPTH = 16
+_FAILOVER_RATE = 4 << 20  # bytes/s of each job
+_HARD_RATE = 1 << 20
+_TIMEO = 10  # deciseconds, so that silence is met by retransmission and failover in good time
+
+
+@dataclass(frozen=True)
+class Job:
+    """One job: the name of its section and of its file, how it spreads its I/O, and its rate.
+
+    `held`: its writes are held until they are durable, instead of being durable at once.
+    """
+
+    name: str
+    spread: str
+    rate: int
+    held: bool
+
+    def size(self, seconds: int) -> int:
+        """Give the bytes of its file: as much as a pass of `seconds` moves."""
+        return self.rate * seconds // _BLOCK * _BLOCK
+
+
+@dataclass(frozen=True)
+class Group:
+    """The jobs of one fio."""
+
+    name: str
+    failover: bool
+    jobs: tuple[Job, ...]
+
+
+_HELD = {"stable": "unstable", "hold_writes": "1m", "fsync": 64}
+_DURABLE = {"stable": "file_sync"}
+
+GROUPS = (
+    Group(
+        "failover",
+        True,
+        (
+            Job("failover-job", "job", _FAILOVER_RATE, held=False),
+            Job("failover-roundrobin", "roundrobin", _FAILOVER_RATE, held=False),
+            Job("failover-queue", "queue", _FAILOVER_RATE, held=True),
+            Job("failover-stripe", "stripe", _FAILOVER_RATE, held=True),
+        ),
+    ),
+    Group("hard", False, (Job("hard", "roundrobin", _HARD_RATE, held=True),)),
+)
+JOBS = tuple(job for group in GROUPS for job in group.jobs)
+
+
+def _options(group: Group, direction: Direction, round_number: int) -> Options:
+    """Give the options that all jobs of a group have in a pass."""
+    return {
+        "rw": f"rand{direction}",
+        "bs": _BLOCK,
+        "iodepth": _DEPTH,
+        "failover": group.failover,
+        "timeo": _TIMEO,
+        **_content(round_number),
+        "do_verify": direction == "read",
+    }
+
+
+def _content(round_number: int) -> Options:
+    """Give fio's words for what stands in a file after that round."""
+    return {"verify": "pattern", "verify_pattern": f"0x{round_number:08x}%o"}
+
+
+def _arguments(group: Group, direction: Direction, seconds: int) -> list[str]:
+    """Give the jobs as fio's command line has them."""
+    words: list[str] = []
+    for job in group.jobs:
+        kept = _HELD if job.held else _DURABLE
+        words += [
+            f"--name={job.name}",
+            f"--filename={job.name}",
+            f"--spread={job.spread}",
+            f"--size={job.size(seconds)}",
+            f"--rate={job.rate}",
+            *(f"--{key}={value}" for key, value in kept.items() if direction == "write"),
+        ]
+    return words
+
+
+def comparison(job: Job, file: str, seconds: int, round_number: int) -> list[str]:
+    """Give the words for a fio that reads a job's file without NFS and knows every byte."""
+    return [
+        "--name=compare",
+        "--ioengine=psync",
+        f"--filename={file.replace(':', chr(92) + ':')}",
+        "--rw=read",
+        f"--bs={_BLOCK}",
+        f"--size={job.size(seconds)}",
+        *(f"--{key}={value}" for key, value in _content(round_number).items()),
+    ]
+
 
 # --- which path fails when: drawn by a seed, so that a run can be repeated ---
 
@@ -229,8 +340,8 @@ class Passes:
                     self._fio.start(
                         folder / group.name,
                         pool=self._pool(),
-                        options=soak_jobs.options(group, direction, round_number),
-                        arguments=soak_jobs.arguments(group, direction, self._seconds),
+                        options=_options(group, direction, round_number),
+                        arguments=_arguments(group, direction, self._seconds),
                     )
                 )
                 for group in GROUPS
@@ -288,7 +399,7 @@ class Passes:
     def _compare(self, round_number: int) -> None:
         """Read the files where the servers keep them, without NFS, and count what is right."""
         for job, file in zip(JOBS, self._files, strict=True):
-            words = soak_jobs.comparison(job, str(file), self._seconds, round_number)
+            words = comparison(job, str(file), self._seconds, round_number)
             done = run(["fio", *words], timeout=_COMPARE_SECONDS)
             if done.status == 0:
                 self._totals.compared += job.size(self._seconds)

@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 from nfsmulti import texts
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import RESULTS, shown
-from nfsmulti.report import cells, charts, conditions, variants
+from nfsmulti.report import cells, charts, conditions, documents, variants
 from nfsmulti.report.story import Beside, Finding, Report, Section, Story
 from nfsmulti.stories import SCENARIOS
 from nfsmulti.summary import FILE, Summary
@@ -237,10 +237,6 @@ def report(
     if published:
         print(shown(write_published(RESULTS)))
     if picture:
-        from nfsmulti.report import picture as drawn
-
-        print(*map(shown, drawn.write()), sep="\n")
+        print(*map(shown, documents.write_pictures()), sep="\n")
     if options:
-        from nfsmulti import optionpages
-
-        print(*map(shown, optionpages.write()), sep="\n")
+        print(*map(shown, documents.write_options()), sep="\n")

@@ -20,9 +20,10 @@ from nfsmulti.fiorun import Engine
 from nfsmulti.hosts import RemoteFio
 from nfsmulti.lab.kernel import ADDRESSES, EXPORT, Mount
 from nfsmulti.lab.limits import Limits
+from nfsmulti.paths import write_files
 from nfsmulti.pool import CellMounts
 from nfsmulti.processes import end_politely, run
-from nfsmulti.run.place import speaks_nfs4, write_files
+from nfsmulti.run.place import speaks_nfs4
 from nfsmulti.run.plan import PlannedCell
 from nfsmulti.run.record import Record
 from nfsmulti.run.runner import run_in_place

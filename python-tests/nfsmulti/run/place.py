@@ -16,11 +16,11 @@ from nfsmulti.fiorun import Engine
 from nfsmulti.hosts import RemoteFio, parse_hosts, serving
 from nfsmulti.lab import Lab, LabConfig
 from nfsmulti.machine import versions
+from nfsmulti.paths import write_files
 from nfsmulti.pool import CellMounts, mount_ports, mount_source, pool_lines
 from nfsmulti.run.watch import Ask, by_command
 from nfsmulti.stories import CellSpec, OwnPool
 
-_BLOCK = 1 << 20
 # The engine's names of one option, and two that exclude each other: a cell's take away a path's.
 VERSION_NAMES = ("version", "nfsvers")
 _ALIKE = (set(VERSION_NAMES), {"hard", "soft"})
@@ -234,19 +234,6 @@ def nfs_version(folder: str) -> str:
             found = re.search(r"\bvers=([\d.]+)", options)
             best, version = where, found[1] if found and kind.startswith("nfs") else ""
     return version
-
-
-def write_files(folder: Path, files: Mapping[str, int]) -> None:
-    """Write data, not holes, which a server would not have to read."""
-    block = bytes(range(256)) * (_BLOCK // 256)
-    for name, size in files.items():
-        file = folder / name
-        with contextlib.suppress(FileNotFoundError):
-            if file.stat().st_size >= size:
-                continue
-        with file.open("wb") as out:
-            for begin in range(0, size, _BLOCK):
-                out.write(block[: min(_BLOCK, size - begin)])
 
 
 class OnHosts(OnPool):
