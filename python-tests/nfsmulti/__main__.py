@@ -9,7 +9,7 @@ import typer
 
 from nfsmulti.bench.command import app as bench_app
 from nfsmulti.compare import compare
-from nfsmulti.demo.command import demo
+from nfsmulti.demo import demo
 from nfsmulti.doctor import doctor
 from nfsmulti.errors import HarnessError
 from nfsmulti.faults.command import faults

@@ -135,6 +135,8 @@ class Cell:
 class Summary:
     """One run of one scenario; `place` says on what: kind (pool, lab, kernel-lab), pool, limits.
 
+    A demo is one as well, whose kind may be loopback.
+
     Before its cells, each combination of factors ran for `warm_up_s`, for nothing. A cell that did
     not settle was lengthened to `most_times` its length at most.
     """

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import re
 import shutil
@@ -13,25 +12,24 @@ import sysconfig
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import pytest
 import typer
-from conftest import missing
+from conftest import call_harness, missing
 from rich.console import Console
 
-from nfsmulti import machine
+from nfsmulti import demo, machine
 from nfsmulti.bench.sink import Sink
-from nfsmulti.demo import command, workloads
-from nfsmulti.demo.outcome import Outcome, story
-from nfsmulti.demo.workloads import IN_LAB, ON_LOOPBACK, Loopback, Namespaces, Place, Workload
+from nfsmulti.demo import Loopback, Namespaces, Place
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.lab import Fit, Lab, Limits, fit
 from nfsmulti.lab.ganesha import plugins
 from nfsmulti.paths import JOBFILES, PYTHON_TESTS, build_dir
 from nfsmulti.processes import run
 from nfsmulti.report.verdict import Verdict
-from nfsmulti.summary import Cell, Figures
+from nfsmulti.stories.demo import IN_LAB, ON_LOOPBACK, Outcome, Workload, outcomes, story
+from nfsmulti.summary import Cell, Figures, Summary
 
 _SECONDS, _CORES = 3.0, 2
 _DD, _FSPERF = IN_LAB[:2]
@@ -40,12 +38,11 @@ _CAPABILITIES = ("setpriv", "--bounding-set=-sys_admin,-net_admin", "--inh-caps=
 _CORES_OF_ONE = """
 import os
 os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
-from nfsmulti.demo.outcome import OWN_CPUS, Outcome
-from nfsmulti.demo.workloads import IN_LAB
-print(Outcome(IN_LAB[0]).cores, OWN_CPUS == os.sched_getaffinity(0))
+from nfsmulti.demo import OWN_CPUS
+print(OWN_CPUS == os.sched_getaffinity(0))
 """
 _READS = """
-import nfsmulti.demo.plot
+import nfsmulti.demo
 from nfsmulti.fiorun import Engine
 open(Engine.built().library).close()
 """
@@ -55,13 +52,13 @@ _SHORT_DEMO = """
 import sys
 from dataclasses import replace
 from pathlib import Path
-from nfsmulti.demo import command
+from nfsmulti import demo
 from nfsmulti.lab import state
-command.REPEATS, command.FIT_SECONDS, command.RESULTS = 1, 1.5, Path(sys.argv[1])
-state.LABS = command.RESULTS / "lab"
-command.ON_LOOPBACK = [replace(one, seconds=0.5) for one in command.ON_LOOPBACK]
-command.IN_LAB = [replace(one, seconds=0.5) for one in command.IN_LAB]
-command.demo()
+demo.REPEATS, demo.FIT_SECONDS, demo.RESULTS = 1, 1.5, Path(sys.argv[1])
+state.LABS = demo.RESULTS / "lab"
+demo.ON_LOOPBACK = [replace(one, seconds=0.5) for one in demo.ON_LOOPBACK]
+demo.IN_LAB = [replace(one, seconds=0.5) for one in demo.IN_LAB]
+demo.demo()
 """
 
 
@@ -79,6 +76,7 @@ def _cells(rates: Sequence[float], busy_cores: float) -> list[Cell]:
             read=dataclasses.replace(blank, bytes_per_s=rate * 1e6),
             cpu_s=0.3,
             machine_cpu_s=busy_cores * _SECONDS,
+            processors=_CORES,
             paths={"one": 0.5, "other": 0.5},
         )
         for repeat, rate in enumerate(rates, start=1)
@@ -90,7 +88,7 @@ def _fsperf(one: Sequence[float], many: Sequence[float], busy_cores: float = 1.2
     limits = fit(1.2e9, link=_FSPERF.link, cap=_FSPERF.cap, paths=_FSPERF.connections)
     assert limits.cap == 3100e6
     sides = _cells(one, busy_cores), _cells(many, busy_cores)
-    return Outcome(_FSPERF, limits, *sides, cores=_CORES)
+    return Outcome(_FSPERF, limits, *sides)
 
 
 def test_an_effect_that_is_shown() -> None:
@@ -140,7 +138,8 @@ def test_processors_that_were_busy_at_the_limits_are_not_the_limit() -> None:
 def test_only_processors_that_the_demo_may_use_count() -> None:
     argv = [sys.executable, "-c", _CORES_OF_ONE]
     done = run(argv, timeout=100, env={"PYTHONPATH": str(PYTHON_TESTS)}).check()
-    assert done.stdout == "1 True\n"
+    assert done.stdout == "True\n"
+    assert _fsperf([380], [575]).cores == _CORES
 
 
 def test_a_cap_that_was_not_reached() -> None:
@@ -178,8 +177,8 @@ def test_the_fitted_burst_goes_with_every_cap(
 def test_what_to_type_next_is_fsperf_at_its_own_limits() -> None:
     dd = fit(1.2e9, link=_DD.link, cap=_DD.cap, paths=_DD.connections)
     others = [Outcome(_DD, dd), Outcome(_FSPERF, why="fio: status 1")]
-    assert not command.next_in_lab(others)
-    said = command.next_in_lab([others[0], _fsperf([380], [575])])
+    assert not demo.next_in_lab(others)
+    said = demo.next_in_lab([others[0], _fsperf([380], [575])])
     assert "--link 4700mbit --per-address 3100mbit --assured 1175mbit --burst 7568k\n" in said, said
 
 
@@ -207,9 +206,9 @@ def test_a_slow_machine_has_fewer_repeats(
         now += seconds
         return _cells([200], 1)[0]
 
-    monkeypatch.setattr(command, "run_cell", run_cell)
-    monkeypatch.setattr(command, "monotonic", lambda: now)
-    outcomes = command.measured(Console(quiet=True), tmp_path, ON_LOOPBACK, _Nothing)
+    monkeypatch.setattr(demo, "run_cell", run_cell)
+    monkeypatch.setattr(demo, "monotonic", lambda: now)
+    outcomes = demo.measured(Console(quiet=True), tmp_path, ON_LOOPBACK, _Nothing)
     assert [len(outcome.one) for outcome in outcomes] == repeats
     assert [len(outcome.many) for outcome in outcomes] == repeats
     for outcome, count in zip(outcomes, repeats, strict=True):
@@ -239,10 +238,10 @@ def test_a_workload_that_fails_leaves_the_others(
     _shorten(monkeypatch, tmp_path)
     broken = dataclasses.replace(ON_LOOPBACK[0], options={"rw": "sideways"})
     last = dataclasses.replace(ON_LOOPBACK[2], seconds=0.5)
-    monkeypatch.setattr(command, "ON_LOOPBACK", [broken, last])
+    monkeypatch.setattr(demo, "ON_LOOPBACK", [broken, last])
     monkeypatch.setattr(machine, "missing_privileges", lambda: "not root")
     with pytest.raises(typer.Exit):
-        command.demo()
+        demo.demo()
     printed = " ".join(capsys.readouterr().out.split())
     assert "dd was not measured: fio" in printed
     assert "randread: four connections to one address read" in printed
@@ -258,19 +257,18 @@ def test_a_place_that_does_not_start_leaves_the_others(
 
     _shorten(monkeypatch, tmp_path)
     short = [dataclasses.replace(workload, seconds=0.5) for workload in ON_LOOPBACK]
-    monkeypatch.setattr(command, "ON_LOOPBACK", short)
-    monkeypatch.setattr(command, "Loopback", make)
+    monkeypatch.setattr(demo, "ON_LOOPBACK", short)
+    monkeypatch.setattr(demo, "Loopback", make)
     monkeypatch.setattr(machine, "missing_privileges", lambda: "not root")
     with pytest.raises(typer.Exit):
-        command.demo()
-    (summary,) = tmp_path.glob("demo/*/summary.json")
-    rows = json.loads(summary.read_text())["rows"]
-    assert {name: row["why"] for name, row in rows.items()} == {
+        demo.demo()
+    (folder,) = tmp_path.glob("demo/*")
+    assert {one.workload.name: one.why for one in outcomes(Summary.load(folder))} == {
         "dd": None,
         "fsperf": "nfs-sink did not start",
         "randread": None,
     }
-    assert summary.with_name("demo.png").exists()
+    assert (folder / "demo.png").exists()
     printed = " ".join(capsys.readouterr().out.split())
     assert "fsperf, 4 paths \N{EN DASH} \N{EN DASH}" in printed
     assert "fsperf was not measured: nfs-sink did not start." in printed
@@ -282,10 +280,10 @@ def test_what_is_missing_ends_the_demo(monkeypatch: pytest.MonkeyPatch, tmp_path
         raise MissingError(f"nothing for {workload.name}")
 
     _shorten(monkeypatch, tmp_path)
-    monkeypatch.setattr(command, "Loopback", make)
+    monkeypatch.setattr(demo, "Loopback", make)
     monkeypatch.setattr(machine, "missing_privileges", lambda: "not root")
     with pytest.raises(MissingError, match="nothing for dd"):
-        command.demo()
+        demo.demo()
 
 
 def test_servers_do_not_outlive_one_that_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -298,7 +296,7 @@ def test_servers_do_not_outlive_one_that_does_not_start(monkeypatch: pytest.Monk
             started.append(self)
             return super().__enter__()
 
-    monkeypatch.setattr(workloads, "Sink", Failing)
+    monkeypatch.setattr(demo, "Sink", Failing)
     with pytest.raises(HarnessError), Loopback(ON_LOOPBACK[0]):
         pass
     assert not started[0].running
@@ -330,10 +328,10 @@ def _copied(folder: Path) -> tuple[str, dict[str, str]]:
 
 
 def _shorten(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    monkeypatch.setattr(command, "REPEATS", 1)
+    monkeypatch.setattr(demo, "REPEATS", 1)
     # To less than 1 MB/s, as in a stall, nothing is fitted.
-    monkeypatch.setattr(command, "FIT_SECONDS", 1.5)
-    monkeypatch.setattr(command, "RESULTS", folder)
+    monkeypatch.setattr(demo, "FIT_SECONDS", 1.5)
+    monkeypatch.setattr(demo, "RESULTS", folder)
 
 
 def test_demo_leaves_figures_a_plot_and_what_to_type(
@@ -343,19 +341,24 @@ def test_demo_leaves_figures_a_plot_and_what_to_type(
         missing(MissingError(lacking))
     _shorten(monkeypatch, tmp_path)
     short = [dataclasses.replace(workload, seconds=0.5) for workload in IN_LAB]
-    monkeypatch.setattr(command, "IN_LAB", short)
-    command.demo()
+    monkeypatch.setattr(demo, "IN_LAB", short)
+    demo.demo()
     (folder,) = (tmp_path / "demo").iterdir()
     assert (folder / "demo.png").stat().st_size > 10_000
-    rows = json.loads((folder / "summary.json").read_text())["rows"]
-    assert list(rows) == [workload.name for workload in IN_LAB]
-    assert [len(rows["dd"][side][0]["paths"]) for side in ("one", "many")] == [1, 5]
-    assert "--spread=roundrobin" in rows["fsperf"]["many"][0]["command"]
-    assert "--nconnect=4" in rows["randread"]["many"][0]["command"]
+    dd, fsperf, randread = outcomes(Summary.load(folder))
+    assert [len(side[0].paths) for side in dd.sides] == [1, 5]
+    assert "--spread=roundrobin" in fsperf.many[0].command
+    assert "--nconnect=4" in randread.many[0].command
     printed = " ".join(capsys.readouterr().out.split())
     assert "fsperf, 4 paths" in printed
     assert "published: 1.53 times (NFSv3, 10 GbE" in printed
-    assert f"lab start --link {rows['fsperf']['fit']['link'] // 10**6}mbit" in printed
+    assert fsperf.fit
+    assert f"lab start --link {fsperf.fit.link // 10**6}mbit" in printed
+    assert call_harness("compare", str(folder), str(folder), "--tolerance", "0").status == 0
+    assert call_harness("report", str(folder)).status == 0
+    report = (folder / "report.md").read_text()
+    assert all(" ".join(story(one).split()) in printed for one in (dd, fsperf, randread))
+    assert all(story(one) in report for one in (dd, fsperf, randread))
 
 
 _WITHOUT = pytest.mark.parametrize(
@@ -366,8 +369,8 @@ _WITHOUT = pytest.mark.parametrize(
 
 def _short_demo(
     enter: Sequence[str], lacking: str, then: Sequence[str] = ()
-) -> tuple[str, dict[str, Any]]:
-    """Run a short demo after `enter` and `then`; gives what it printed, and its rows."""
+) -> tuple[str, list[Outcome]]:
+    """Run a short demo after `enter` and `then`; gives what it printed, and what it showed."""
     if machine.missing_privileges() == lacking:
         enter = ()
     # Without CAP_SETPCAP setpriv changes nothing, and succeeds.
@@ -383,11 +386,10 @@ def _short_demo(
         python, env = _for_all(enter, folder)
         argv = [*enter, *then, python, "-c", _SHORT_DEMO, str(folder)]
         done = run(argv, timeout=250, env={**env, "MPLCONFIGDIR": name}).check()
-        (summary,) = folder.glob("demo/*/summary.json")
-        rows = json.loads(summary.read_text())["rows"]
-    assert list(rows) == ["dd", "fsperf", "randread"]
-    assert [len(rows["fsperf"][side][0]["paths"]) for side in ("one", "many")] == [1, 4]
-    return " ".join(done.stdout.split()), rows
+        (left,) = folder.glob("demo/*")
+        found = outcomes(Summary.load(left))
+    assert [len(side[0].paths) for side in found[1].sides] == [1, 4]
+    return " ".join(done.stdout.split()), found
 
 
 @_WITHOUT
@@ -400,18 +402,19 @@ def test_demo_without_privileges_in_namespaces_of_its_own(
         missing(error)
     # The user may be kept from reading the script.
     then = ["sh", "-c", machine.NAMESPACES.read_text(), "sh"]
-    printed, rows = _short_demo(enter, lacking, then)
+    printed, (dd, fsperf, _) = _short_demo(enter, lacking, then)
     assert "(nfs-ganesha) with its files in memory, over NFSv4.1, in namespaces" in printed
     assert "Left out without root: NFSv3, a server process for each path" in printed
-    assert f"lab start --link {rows['fsperf']['fit']['link'] // 10**6}mbit" in printed
-    assert rows["dd"]["many"][0]["write"]["ops"] > 0
+    assert fsperf.fit
+    assert f"lab start --link {fsperf.fit.link // 10**6}mbit" in printed
+    assert dd.many[0].write
 
 
 @_WITHOUT
 def test_demo_without_privileges(enter: Sequence[str], lacking: str) -> None:
-    printed, rows = _short_demo(enter, lacking)
+    printed, found = _short_demo(enter, lacking)
     assert f"not permitted here ({lacking})" in printed
     assert "answers READ from memory and discards WRITE" in printed
     assert "Left out without namespaces: real servers (nfs-ganesha), writes" in printed
     assert "lab start" not in printed
-    assert all(row["many"][0]["write"] is None for row in rows.values())
+    assert all(one.many[0].write is None for one in found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import sys
 from pathlib import Path
 
 import made_runs
@@ -16,7 +17,8 @@ from matplotlib.collections import LineCollection
 from report_helpers import report_of
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.paths import ROOT
+from nfsmulti.paths import PYTHON_TESTS, ROOT
+from nfsmulti.processes import run
 from nfsmulti.report import charts, conditions
 from nfsmulti.report.pages import write
 from nfsmulti.stats import Sample
@@ -41,6 +43,15 @@ def folder(summary: Summary, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = made_runs.saved(summary, tmp_path_factory.mktemp(summary.scenario))
     write(folder)
     return folder
+
+
+def test_what_draws_and_computes_is_loaded_when_that_is_done() -> None:
+    """Each takes up to seconds to load, which no command but one that needs it should take."""
+    script = "import sys, nfsmulti.__main__; print(*{name.split('.')[0] for name in sys.modules})"
+    done = run([sys.executable, "-c", script], timeout=100, env={"PYTHONPATH": str(PYTHON_TESTS)})
+    slow = {"jinja2", "matplotlib", "numpy", "pandas", "scipy", "statsmodels"}
+    assert "nfsmulti" in done.check().stdout.split()
+    assert not slow & set(done.stdout.split())
 
 
 # --- every scenario ---

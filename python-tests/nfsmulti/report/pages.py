@@ -17,7 +17,7 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.paths import RESULTS, shown
 from nfsmulti.report import cells, charts, conditions, documents, variants
 from nfsmulti.report.story import Beside, Finding, Report, Section, Story
-from nfsmulti.stories import SCENARIOS
+from nfsmulti.stories import REPORTS, SCENARIOS
 from nfsmulti.summary import FILE, Summary
 from nfsmulti.texts import Table
 
@@ -38,10 +38,10 @@ def write(folder: Path) -> None:
     A run that was interrupted, or has failed cells, gets a report of what there is, which says so.
     """
     summary = Summary.load(folder)
-    scenario = SCENARIOS.get(summary.scenario)
-    if scenario is None:
+    report = REPORTS.get(summary.scenario)
+    if report is None:
         raise HarnessError(f"{folder}: there is no report for scenario '{summary.scenario}'")
-    values = contents(scenario.report, summary, conditions.load(folder))
+    values = contents(report, summary, conditions.load(folder))
     story: Story = values["story"]
     plots = [plot for section in (*story.sections, *story.ending) for plot in section.plots]
     drawn = {plot.name: Markup(charts.write(plot, folder / PLOTS)) for plot in plots}

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The stories: what fio runs for each, how it is judged, and what is drawn of it."""
 
+from nfsmulti.stories import demo
 from nfsmulti.stories.connections import CONNECTIONS
 from nfsmulti.stories.dd import DD
 from nfsmulti.stories.fsperf import FSPERF
@@ -24,10 +25,12 @@ SCENARIOS = {
     scenario.name: scenario
     for scenario in (DD, FSPERF, RANDREAD, SIO, OLTP, SWEEP, NEIGHBOUR, CONNECTIONS)
 }
+REPORTS = {name: scenario.report for name, scenario in SCENARIOS.items()} | {"demo": demo.REPORT}
 
 __all__ = [
     "CONNECTIONS",
     "OWN",
+    "REPORTS",
     "SCENARIOS",
     "CellSpec",
     "Client",

@@ -1,32 +1,186 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a workload of the demo has shown: its rows of the table, the sentences on them, the picture.
+"""demo: three workloads on one connection and on several, under limits that a machine can carry.
 
-Each sentence follows from the figures; the verdict is that of the reports (report/verdict.py).
+Factors: workload, side (one, many). Each sentence follows from the figures; the verdict is that of
+the reports (report/verdict.py).
 """
 
 from __future__ import annotations
 
-import os
+import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import rich.table
 
 from nfsmulti import texts
-from nfsmulti.demo.workloads import REPEATS, Side, Workload
 from nfsmulti.lab import Fit
 from nfsmulti.report import cells, verdict
+from nfsmulti.report.story import Report, Section, Story
 from nfsmulti.report.verdict import Judged, Verdict
 from nfsmulti.stats import Ratio, Sample
-from nfsmulti.summary import Cell
+from nfsmulti.stories.scenario import CellSpec, timed
+from nfsmulti.summary import Cell, Factor, Summary
 from nfsmulti.texts import Table, rate_text, time_text
 
-# Those that fio and its servers may use, which can be fewer than the machine has.
-OWN_CPUS = frozenset(os.sched_getaffinity(0))
+# --- what runs ---
+
+REPEATS = 3
+# What a fio runs for. In all: 3 workloads x 2 sides x (FIT + REPEATS x RUN), with what it takes to
+# start a fio and a lab, is well below three minutes. On a slower machine fewer repeats are made, so
+# that all rows together end within the budget.
+FIT_SECONDS, RUN_SECONDS, BUDGET_SECONDS = 1.0, 3.0, 150.0
+
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a comparison: in a row of the table, in a sentence with its verb, for fio."""
+
+    row: str
+    words: str
+    options: dict[str, Factor | None]
+    paths: int = 1
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A jobfile, run with `options` and those of each side.
+
+    `link` and `cap` are limits in tc's words, which are lowered in their proportion to what the
+    machine can carry. A cap holds for each path of the side `many`, which is an address of a lab,
+    or for each connection where `per_connection`; there are `connections` of them. `files` must be
+    there. `theirs` is the ratio to hold ours against, and `said` where it comes from; `published`
+    where link and cap are a publication's.
+    """
+
+    name: str
+    jobfile: str
+    options: dict[str, Factor | None]
+    one: Side
+    many: Side
+    connections: int
+    link: str
+    cap: str
+    theirs: float
+    said: str
+    files: dict[str, int] = field(default_factory=dict)
+    per_connection: bool = False
+    published: bool = True
+    seconds: float = RUN_SECONDS
+
+    @property
+    def capped(self) -> str:
+        """What a cap holds for."""
+        return "connection" if self.per_connection else "path"
+
+    @property
+    def addresses(self) -> int:
+        """How many the servers need."""
+        return self.many.paths
+
+
+_DD = Workload(
+    name="dd",
+    jobfile="dd-write.fio",
+    options={"size": 64 * _MIB},
+    one=Side("dd-write, 1 stream", "one stream does", {}),
+    many=Side("dd-write, 5 streams", "five streams on five paths write", {"numjobs": 5}, paths=5),
+    connections=5,
+    link="1gbit",
+    cap="200mbit",
+    theirs=72 / 19.4,
+    said="published: 3.71 times (AIX, 1 GbE: 19.4 MB/s, five streams 72 MB/s)",
+)
+_FSPERF = Workload(
+    name="fsperf",
+    jobfile="fsperf.fio",
+    options={"size": 256 * _MIB},
+    one=Side("fsperf, 1 path", "it does on one path", {}),
+    many=Side(
+        "fsperf, 4 paths", "one reader reads on four paths", {"spread": "roundrobin"}, paths=4
+    ),
+    connections=4,
+    link="9400mbit",
+    cap="6200mbit",
+    theirs=1100 / 718,
+    said="published: 1.53 times (NFSv3, 10 GbE: 718 MB/s, four mounts 1100 MB/s)",
+    files={"fsperf": 256 * _MIB},
+)
+# Where nothing is published, a "link" of twice all caps together only keeps these well below what
+# the machine carries: then they are reached beside other programs too.
+_RANDREAD = Workload(
+    name="randread",
+    jobfile="randread.fio",
+    options={"numjobs": 1},
+    one=Side("randread, nconnect=1", "one does", {"nconnect": 1}),
+    many=Side(
+        "randread, nconnect=4",
+        "four connections to one address read",
+        {"nconnect": 4, "spread": "roundrobin"},
+    ),
+    connections=4,
+    link="18800mbit",
+    cap="2350mbit",
+    theirs=4.0,
+    said="four caps together allow 4.00 times",
+    files={"1.txt": 10_000_000},
+    per_connection=True,
+    published=False,
+)
+
+IN_LAB = (_DD, _FSPERF, _RANDREAD)
+
+# Pacing caps what a server sends on a connection: there are reads alone, and no link to share.
+ON_LOOPBACK = (
+    dataclasses.replace(
+        _DD,
+        jobfile="dd-read.fio",
+        one=dataclasses.replace(_DD.one, row="dd-read, 1 stream"),
+        link="2gbit",
+        many=dataclasses.replace(
+            _DD.many, row="dd-read, 5 streams", words="five streams on five paths read"
+        ),
+        theirs=5.0,
+        said="five caps together allow 5.00 times",
+        per_connection=True,
+        published=False,
+    ),
+    dataclasses.replace(
+        _FSPERF,
+        link="49600mbit",
+        theirs=4.0,
+        said="four caps together allow 4.00 times",
+        per_connection=True,
+        published=False,
+    ),
+    _RANDREAD,
+)
+
+
+def cell_of(workload: Workload, side: str, seconds: float) -> CellSpec:
+    """Give what runs of a side, one or many, for so long."""
+    chosen = workload.one if side == "one" else workload.many
+    return CellSpec(
+        factors={"workload": workload.name, "side": side},
+        place=workload.name,
+        jobfile=workload.jobfile,
+        options={**workload.options, **chosen.options, **timed(seconds)},
+        seconds=seconds,
+        paths=chosen.paths,
+        files=workload.files,
+    )
+
+
+# --- what it tells ---
+
+
 # The part of a limit in data, without headers, from which on it was reached, and that from which on
 # the figure need not be said; and the part of the processors' time from which on these were busy.
 _REACHED, _FULL, _BUSY = 0.85, 0.97, 0.95
+LAB = "lab"  # summary.place's kind where the servers are real ones
 
 
 @dataclass(frozen=True)
@@ -41,7 +195,6 @@ class Outcome:
     one: Sequence[Cell] = ()
     many: Sequence[Cell] = ()
     why: str | None = None
-    cores: int = len(OWN_CPUS)
 
     @property
     def ratio(self) -> Ratio | None:
@@ -67,6 +220,11 @@ class Outcome:
         return min(len(self.one), len(self.many))
 
     @property
+    def cores(self) -> int:
+        """The processors that fio and its servers may use, fewer than the machine has perhaps."""
+        return max((cell.processors for cell in (*self.one, *self.many)), default=1)
+
+    @property
     def sides(self) -> tuple[Sequence[Cell], Sequence[Cell]]:
         """One connection's repeats, and those of several."""
         return self.one, self.many
@@ -84,6 +242,13 @@ def rate(repeats: Sequence[Cell]) -> Sample | None:
 
 def table(outcomes: Sequence[Outcome]) -> rich.table.Table:
     """Show the outcomes, two rows each, in 80 columns."""
+    shown = _figures(outcomes).terminal()
+    for last_of_two in shown.rows[1::2]:
+        last_of_two.end_section = True
+    return shown
+
+
+def _figures(outcomes: Sequence[Outcome]) -> Table:
     rows = []
     for outcome in outcomes:
         workload, ratio = outcome.workload, outcome.ratio
@@ -91,10 +256,7 @@ def table(outcomes: Sequence[Outcome]) -> rich.table.Table:
         rows += [[*_row(workload.one, outcome.one), "1"]]
         rows += [[*_row(workload.many, outcome.many), last]]
     headings = ("", "MB/s", "IOPS", "mean", "p99", "CPU", "ratio")
-    shown = Table(headings, rows, "The same jobfile on one connection and on several").terminal()
-    for last_of_two in shown.rows[1::2]:
-        last_of_two.end_section = True
-    return shown
+    return Table(headings, rows, "The same jobfile on one connection and on several")
 
 
 def story(outcome: Outcome) -> str:
@@ -245,3 +407,41 @@ def write_plot(outcomes: Sequence[Outcome], file: Path) -> None:
         panel.spines[["top", "right"]].set_visible(False)
     file.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(file, dpi=150)
+
+
+# --- the report of a run ---
+
+
+def outcomes(summary: Summary) -> list[Outcome]:
+    """Give what each workload of a demo has shown."""
+    workloads = IN_LAB if summary.place["kind"] == LAB else ON_LOOPBACK
+    return [_outcome(summary, workload) for workload in workloads]
+
+
+def _outcome(summary: Summary, workload: Workload) -> Outcome:
+    own = [one for one in summary.cells if one.factors["workload"] == workload.name]
+    if why := next((one.why for one in own if one.status == "failed"), None):
+        return Outcome(workload, why=why)
+    one, many = (cells.having(summary, workload=workload.name, side=s) for s in ("one", "many"))
+    fit = summary.place["fitted"].get(workload.name)
+    return Outcome(workload, Fit(**fit) if fit else None, one, many)
+
+
+def _tell(summary: Summary) -> Story:
+    found = outcomes(summary)
+    tables = [_figures(found)]
+    return Story(
+        [story(one) for one in found], [Section("One connection, and several", (), tables)]
+    )
+
+
+REPORT = Report(
+    title="demo: one connection and several",
+    publication=(
+        "Three jobfiles on one connection and on several, in short. It reproduces no publication as"
+        " a whole: `./nfsmulti run` does that."
+    ),
+    factors=("workload", "side"),
+    beside=lambda _: [],
+    tell=_tell,
+)

@@ -1,48 +1,60 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""./nfsmulti demo."""
+"""./nfsmulti demo: where it runs, and how: within a budget of time, limits fitted as it goes.
+
+What runs and what that shows is in stories/demo.py; cells and summary.json are those of a run.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
+import os
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
+from typing import Protocol, Self
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from nfsmulti import machine
-from nfsmulti.demo.outcome import OWN_CPUS, Outcome, story, table, write_plot
-from nfsmulti.demo.workloads import (
+from nfsmulti.bench.sink import Sink
+from nfsmulti.errors import HarnessError, MissingError
+from nfsmulti.fiorun import Engine
+from nfsmulti.hosts import RemoteFio
+from nfsmulti.lab import Fit, LabConfig, Limits, fit
+from nfsmulti.paths import COMMAND, RESULTS, as_typed, shown
+from nfsmulti.report import cells
+from nfsmulti.run import environment
+from nfsmulti.run.cell import run_cell
+from nfsmulti.run.place import InLab, Serving
+from nfsmulti.run.plan import PlannedCell, name_of
+from nfsmulti.run.record import now_text, one_line, waiting_cell
+from nfsmulti.run.watch import Ask
+from nfsmulti.stories.demo import (
     BUDGET_SECONDS,
     FIT_SECONDS,
     IN_LAB,
+    LAB,
     ON_LOOPBACK,
     REPEATS,
-    Loopback,
-    Namespaces,
-    Place,
-    Side,
+    Outcome,
     Workload,
-    fio_options,
+    cell_of,
+    story,
+    table,
+    write_plot,
 )
-from nfsmulti.errors import HarnessError, MissingError
-from nfsmulti.fiorun import Engine
-from nfsmulti.lab import Fit, fit
-from nfsmulti.machine import versions
-from nfsmulti.paths import RESULTS, as_typed, shown, write_json
-from nfsmulti.report import cells
-from nfsmulti.run.cell import run_cell
-from nfsmulti.run.plan import PlannedCell
-from nfsmulti.run.record import one_line
-from nfsmulti.stories import CellSpec
-from nfsmulti.summary import Cell
+from nfsmulti.stories.scenario import CellSpec
+from nfsmulti.summary import Cell, Summary
 from nfsmulti.texts import parse_rate, rate_text
 
+# The processors that fio and its servers may use, which can be fewer than the machine has.
+OWN_CPUS = frozenset(os.sched_getaffinity(0))
 _START_SECONDS = 1.0  # what starting and ending a fio adds to a run
 
 _IN_LAB = (
@@ -93,6 +105,7 @@ def demo() -> None:
     """
     out = Console(highlight=False)
     folder = RESULTS / "demo" / datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    started = now_text()
     lacking, namespaces = machine.missing_privileges(), machine.may_make_namespaces()
     said, left_out = _IN_LAB, ""
     if lacking:
@@ -103,7 +116,7 @@ def demo() -> None:
     workloads, make = (IN_LAB, Namespaces) if namespaces else (ON_LOOPBACK, Loopback)
     outcomes = measured(out, folder, workloads, make)
     write_plot(outcomes, folder / "demo.png")
-    _write_summary(outcomes, folder / "summary.json")
+    _save(outcomes, folder, started, namespaces=namespaces)
     out.print(table(outcomes))
     for outcome in outcomes:
         out.print(f"{story(outcome)}\n", markup=False)
@@ -198,9 +211,8 @@ class _Run:
         place.limit(limits)
         for repeat in range(1, REPEATS + 1):
             begin = monotonic()
-            sides = [("one", workload.one, one), ("many", workload.many, many)]
-            for name, side, kept in random.sample(sides, len(sides)):
-                kept.append(self._cell(place, f"{name}-r{repeat}", side, workload.seconds, repeat))
+            for side, kept in random.sample([("one", one), ("many", many)], 2):
+                kept.append(self._cell(place, side, workload.seconds, repeat))
             end = monotonic()
             if end + (end - begin) > self.deadline:
                 break
@@ -210,8 +222,7 @@ class _Run:
         """Measure both sides without limits, and fit the limits so that each can reach its own."""
         workload = self.workload
         one, many = (
-            cells.bandwidth(self._cell(place, f"{name}-fit", side, FIT_SECONDS)) or 0.0
-            for name, side in (("one", workload.one), ("many", workload.many))
+            cells.bandwidth(self._cell(place, side, FIT_SECONDS)) or 0.0 for side in ("one", "many")
         )
         carried = min(many, one * parse_rate(workload.link) / parse_rate(workload.cap))
         limits = fit(carried, link=workload.link, cap=workload.cap, paths=workload.connections)
@@ -224,20 +235,13 @@ class _Run:
         )
         return limits
 
-    def _cell(self, place: Place, name: str, side: Side, seconds: float, repeat: int = 0) -> Cell:
-        """Run one fio; raises HarnessError where it fails."""
+    def _cell(self, place: Place, side: str, seconds: float, repeat: int = 0) -> Cell:
+        """Run one fio, which fits the limits where it is no repeat; raises HarnessError."""
         workload = self.workload
-        spec = CellSpec(
-            factors={"side": side.row},
-            place=workload.name,
-            jobfile=workload.jobfile,
-            options=fio_options(workload, side, seconds),
-            seconds=seconds,
-            paths=side.paths,
-            files=workload.files,
-        )
-        self.meter.begin(side.row)
-        planned = PlannedCell(f"{workload.name}-{name}", repeat, 0, spec)
+        spec = cell_of(workload, side, seconds)
+        self.meter.begin((workload.one if side == "one" else workload.many).row)
+        name = f"{name_of(spec.factors)}-{f'r{repeat}' if repeat else 'fit'}"
+        planned = PlannedCell(name, repeat, 0, spec)
         cell = run_cell(planned, place, Engine.built(), self.folder, self.meter.tick, cpus=OWN_CPUS)
         self.meter.end(seconds)
         if cell.status != "done":
@@ -251,18 +255,105 @@ def next_in_lab(outcomes: Sequence[Outcome]) -> str:
     return _NEXT_IN_LAB.format(**dataclasses.asdict(fits[0].limits)) if fits else ""
 
 
-def _write_summary(outcomes: Sequence[Outcome], file: Path) -> None:
-    rows = {
-        outcome.workload.name: {
-            "why": outcome.why,
-            "verdict": outcome.judged.verdict,
-            "ratio": dataclasses.asdict(outcome.ratio) if outcome.ratio else None,
-            "theirs": outcome.workload.theirs,
-            "busy": {"one": outcome.busy(outcome.one), "many": outcome.busy(outcome.many)},
-            "fit": dataclasses.asdict(outcome.fit) if outcome.fit else None,
-            "one": [dataclasses.asdict(cell) for cell in outcome.one],
-            "many": [dataclasses.asdict(cell) for cell in outcome.many],
-        }
-        for outcome in outcomes
+def _save(outcomes: Sequence[Outcome], folder: Path, started: str, *, namespaces: bool) -> None:
+    """Write summary.json and environment.json, as of a run: `compare` and `report` take them."""
+    fits = {one.workload.name: one.fit for one in outcomes if one.fit}
+    place = {
+        "kind": LAB if namespaces else "loopback",
+        "limits": {name: fit.limits.rates for name, fit in fits.items()},
+        "fitted": {name: dataclasses.asdict(fit) for name, fit in fits.items()},
     }
-    write_json(file, {"versions": versions(), "rows": rows})
+    found = [cell for one in outcomes for cell in _cells(one)]
+    numbered = [dataclasses.replace(cell, order=n) for n, cell in enumerate(found, start=1)]
+    command = f"{COMMAND} demo"
+    Summary("demo", "", started, now_text(), False, command, place, numbered).save(folder)
+    environment.write_machine(folder)
+
+
+def _cells(outcome: Outcome) -> list[Cell]:
+    """Give the cells of a workload; where it was not measured, one that says why."""
+    if not outcome.why:
+        return [*outcome.one, *outcome.many]
+    name = outcome.workload.name
+    failed = PlannedCell(f"{name}-one-r1", 1, 0, cell_of(outcome.workload, "one", 0))
+    return [dataclasses.replace(waiting_cell(failed), status="failed", why=outcome.why)]
+
+
+# --- where they run ---
+
+
+class Place(Serving, Protocol):
+    """A place that starts without limits."""
+
+    def limit(self, fit: Fit) -> None:
+        """Limit it, between two fios. Raises HarnessError."""
+        ...
+
+
+class Namespaces(InLab):
+    """A lab of real servers: of one that keeps its files in memory for those who are not root."""
+
+    def __init__(self, workload: Workload):
+        memory = machine.missing_privileges() is not None
+        super().__init__(LabConfig(addresses=workload.addresses, memory=memory))
+        self._per_connection = workload.per_connection
+
+    def limit(self, fit: Fit) -> None:
+        """Cap each address, behind a link, or each connection."""
+        fitted = fit.limits
+        cap = Limits(per_connection=fitted.per_address, burst=fitted.burst)
+        self._lab.limit(cap if self._per_connection else fitted)
+
+
+class Loopback:
+    """The benchmark's own servers on 127.0.0.1 and up, one to an address, for any user."""
+
+    enter: Sequence[str] = ()
+    scratch: Path | None = None
+    remote: RemoteFio | None = None
+    ask: Ask | None = None
+
+    def __init__(self, workload: Workload):
+        self._addresses = [f"127.0.0.{number}" for number in range(1, workload.addresses + 1)]
+        self._stack = contextlib.ExitStack()
+        self._sinks: list[Sink] = []
+
+    def __enter__(self) -> Self:
+        self._start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def limit(self, fit: Fit) -> None:
+        """Cap each connection, in what the servers send. They are started anew for that."""
+        self._stack.close()
+        self._start("--pacing", str(fit.cap // 8))
+
+    def pool(self, spec: CellSpec) -> str:
+        """Give the pool of the first addresses."""
+        return ",".join(sink.url for sink in self._sinks[: spec.paths])
+
+    def mounts(self, spec: CellSpec) -> list[str]:
+        """Refuse: this machine's kernel is not asked to mount anything."""
+        raise HarnessError(f"there are no mounts for {spec.mounts}")
+
+    def prepare(self, files: Mapping[str, int]) -> None:
+        """Do nothing: these servers have every file."""
+
+    def trouble(self) -> str | None:
+        """Tell which server has died."""
+        dead = [sink.address for sink in self._sinks if not sink.running]
+        return f"the server on {', '.join(dead)} has died" if dead else None
+
+    def servers(self) -> list[str]:
+        """Name the program on each address."""
+        return [f"nfs-sink on {sink.address}" for sink in self._sinks]
+
+    def _start(self, *options: str) -> None:
+        with contextlib.ExitStack() as undo:
+            self._sinks = [
+                undo.enter_context(Sink(["--address", address, *options]))
+                for address in self._addresses
+            ]
+            self._stack = undo.pop_all()
