@@ -391,7 +391,9 @@ def compare(
         verdict = by_tolerance(found, judged, tolerance / 100)
     verdict = _with_lost(verdict, lost(first, second))
     if alone := unmatched(first, second):
-        out.print(f"{alone} combinations of factors ran in only one of the two ", soft_wrap=True)
+        out.print(
+            f"{alone} combinations of factors ran in only one of the two runs.", soft_wrap=True
+        )
     if verdict.exit is Exit.NOT_COMPARABLE:
         _refuse(*verdict.lines)
     for line in verdict.lines:
