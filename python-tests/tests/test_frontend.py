@@ -67,7 +67,8 @@ def machine(tmp_path: Path) -> Machine:
 @pytest.fixture
 def bare_machine(machine: Machine) -> Machine:
     """Give a machine without our packages, where apt-get would be noticed."""
-    machine.program("dpkg-query", "echo 'ii  gcc'; echo 'rc  fio'; echo 'ii  cmake'; exit 1")
+    some = "echo 'ii  gcc'; echo 'rc  fio'; echo 'ii  cmake'"
+    machine.program("dpkg-query", f'{some}; [ "$*" = "-W -f \\${{Version}} dpkg" ]')
     machine.program("apt-get", "echo apt-get was run >&2; exit 9")
     return machine
 
@@ -161,6 +162,16 @@ def test_other_systems_are_told_in_their_words(
     assert first.startswith("nfsmulti: missing packages, needed by ./nfsmulti build to build")
     assert others == lines
     assert done.status == 1
+
+
+def test_a_dpkg_without_packages_is_no_debian(foreign_machine: Machine) -> None:
+    """Fedora has dpkg for those who make Debian's packages."""
+    foreign_machine.program("dnf", "echo something was installed >&2")
+    foreign_machine.program("dpkg-query", "exit 1")
+    foreign_machine.program("apt-get", "echo something was installed >&2")
+    done = foreign_machine.run("build")
+    assert "  sudo dnf install " in done.stderr
+    assert "was installed" not in done.stderr
 
 
 def test_what_is_in_the_aur_alone_is_told_apart(foreign_machine: Machine) -> None:
@@ -336,6 +347,18 @@ def test_uninstall_refuses_processes_out_of_build(used_machine: Machine, used: P
     assert program.exists()
 
 
+def test_who_waited_for_an_uninstall_takes_the_new_lock(used_machine: Machine, used: Path) -> None:
+    uninstalled = used.parent / "uninstalled"
+    used_machine.program(
+        "flock", f"[ -e {uninstalled} ] || {{ touch {uninstalled}; rm -rf {used}/build; }}"
+    )
+    used_machine.program("dpkg-query", 'shift 3; for p; do echo "ii  $p"; done')
+    used_machine.program("cmake", f"ls -A {used}/build; exit 7")
+    done = used_machine.run("build")
+    assert uninstalled.exists()
+    assert done.stdout == ".lock\n", done.stderr
+
+
 def test_uninstall_has_no_options(used_machine: Machine, used: Path) -> None:
     done = used_machine.run("uninstall", "--all")
     assert done.status == 2
@@ -391,6 +414,18 @@ def test_what_needs_sources_is_refused_without_them(
         f"nfsmulti: {command} needs the project's sources, and this nfsmulti is a package's: "
         "run it in a clone\n"
     )
+
+
+def test_an_installed_client_cost_needs_a_compiler(
+    installed_machine: Machine, tmp_path: Path
+) -> None:
+    """Its yardstick, fio's own nfs engine, is built where the distribution's fio has none."""
+    lacking = 'shift 3; for p; do case $p in gcc) ;; *) echo "ii  $p";; esac; done'
+    installed_machine.program("dpkg-query", lacking)
+    env = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    done = installed_machine.run("bench", "client-cost", "--no-install", env=env)
+    assert done.status == 1
+    assert done.stderr.endswith("  sudo apt-get install --no-install-recommends gcc\n")
 
 
 def test_an_installed_harness_writes_to_the_users_cache(
