@@ -48,16 +48,21 @@ def doctor(
     """
     out = Console(highlight=False, soft_wrap=True)
     findings = []
-    for finding in _findings(pool):
+    for finding in map(_typed, _findings(pool)):
         findings.append(finding)
         if not as_json:
             out.print(f"[{_STYLES[finding.level]}]{finding.level:4}[/]  ", end="")
-            out.print(as_typed(finding.what), markup=False)
+            out.print(finding.what, markup=False)
             if finding.remedy:
-                out.print(f"      → {as_typed(finding.remedy)}", markup=False)
+                out.print(f"      → {finding.remedy}", markup=False)
     if as_json:
         print(json.dumps([dataclasses.asdict(finding) for finding in findings], indent="\t"))
     raise typer.Exit(any(finding.level is Level.FAIL for finding in findings))
+
+
+def _typed(finding: Finding) -> Finding:
+    remedy = finding.remedy and as_typed(finding.remedy)
+    return dataclasses.replace(finding, what=as_typed(finding.what), remedy=remedy)
 
 
 def _findings(pool: str | None) -> Iterator[Finding]:

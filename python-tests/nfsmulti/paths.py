@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from nfsmulti.errors import HarnessError
+
 _BLOCK = 1 << 20
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON_TESTS = ROOT / "python-tests"
@@ -27,11 +29,21 @@ def build_dir() -> Path:
     return Path(os.environ.get("NFSMULTI_BUILD_DIR") or BUILD).resolve()
 
 
+def needs_sources(what: str) -> None:
+    """Raise HarnessError where there are none: `what` reads or writes them, or compiles."""
+    if _STATE:
+        raise HarnessError(
+            f"{what} needs the project's sources, and this nfsmulti is a package's:"
+            " run it in a clone"
+        )
+
+
 def as_typed(text: str) -> str:
     """Give what one types in a clone as it is typed here: what a package installed has names."""
     if not _STATE:
         return text
     words = {
+        "./nfsmulti build": "apt-get install --reinstall fio-engine-nfsmulti",
         "./nfsmulti": COMMAND,
         "external:./build/libnfsmulti.so": "nfsmulti",
         "./build/libnfsmulti.so": "nfsmulti",

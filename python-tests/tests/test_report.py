@@ -16,6 +16,7 @@ from conftest import call_harness
 from matplotlib.collections import LineCollection
 from report_helpers import report_of
 
+from nfsmulti import paths as places
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import PYTHON_TESTS, ROOT
 from nfsmulti.processes import run
@@ -52,6 +53,15 @@ def test_what_draws_and_computes_is_loaded_when_that_is_done() -> None:
     slow = {"jinja2", "matplotlib", "numpy", "pandas", "scipy", "statsmodels"}
     assert "nfsmulti" in done.check().stdout.split()
     assert not slow & set(done.stdout.split())
+
+
+@pytest.mark.parametrize("option", ["--options", "--picture", "--published"])
+def test_an_installed_harness_refuses_what_writes_sources(
+    option: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(places, "_STATE", "/there")
+    with pytest.raises(HarnessError, match=f"report {option} needs the project's sources"):
+        call_harness("report", option)
 
 
 # --- every scenario ---

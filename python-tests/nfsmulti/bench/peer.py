@@ -20,7 +20,7 @@ from nfsmulti.bench.runs import Contender
 from nfsmulti.bench.sink import port_of
 from nfsmulti.compiling import CONFIG, compilations, complaint
 from nfsmulti.errors import HarnessError
-from nfsmulti.paths import BUILD, shown
+from nfsmulti.paths import BUILD, needs_sources, shown
 from nfsmulti.processes import find, run
 
 _PEERS = BUILD / "peers"
@@ -142,6 +142,7 @@ YARDSTICK_IS = (
 
 def yardstick(source: Path, folder: Path) -> Contender:
     """Compile a fio engine into a folder. Raises HarnessError where that fails."""
+    needs_sources("bench client-cost --yardstick")
     library = _compile(source, folder)
 
     def words(case: Case, url: str) -> list[str]:

@@ -90,7 +90,7 @@ _Results = Annotated[
 def faults(
     only: _Only = "",
     brief: Annotated[
-        bool, typer.Option("--brief", help="The short matrix, as run by ./nfsmulti test.")
+        bool, typer.Option("--brief", help="The short matrix, as the tests run it.")
     ] = False,
     listed: Annotated[
         bool, typer.Option("--list", help="List the cells and what is expected, then exit.")

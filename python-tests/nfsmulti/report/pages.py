@@ -14,7 +14,7 @@ from markupsafe import Markup, escape
 
 from nfsmulti import texts
 from nfsmulti.errors import HarnessError
-from nfsmulti.paths import RESULTS, shown
+from nfsmulti.paths import RESULTS, needs_sources, shown
 from nfsmulti.report import cells, charts, conditions, documents, variants
 from nfsmulti.report.story import Beside, Finding, Report, Section, Story
 from nfsmulti.stories import REPORTS, SCENARIOS
@@ -231,6 +231,9 @@ def report(
     """
     if not (folders or published or picture or options):
         raise typer.BadParameter("name the folder of a run, --published, --picture or --options")
+    for option, given in {"published": published, "picture": picture, "options": options}.items():
+        if given:
+            needs_sources(f"report --{option}")
     for folder in folders or []:
         write(folder)
         print(shown((folder / HTML).resolve()))
