@@ -7,6 +7,7 @@ import contextlib
 import fcntl
 import functools
 import os
+import re
 import signal
 import sys
 import time
@@ -206,9 +207,11 @@ def variant(name: str) -> Path:
 
 
 def configuring(folder: Path) -> list[str]:
-    """Give cmake's command for one more build; fio's headers, fetched once, are for all of them."""
-    headers = build_dir() / "fio-headers"
-    options = ["-DNFSMULTI_WERROR=ON", f"-DFIO_HEADERS_DIR={headers}"]
+    """Give cmake's command for one more build, with the fio and the headers of the engine's."""
+    cache = (build_dir() / "CMakeCache.txt").read_text()
+    given = re.findall(r"^(FIO_SOURCE_DIR|FIO_EXECUTABLE):\w+=(.+)$", cache, re.MULTILINE)
+    options = [f"-D{name}={value}" for name, value in given]
+    options += ["-DNFSMULTI_WERROR=ON", f"-DFIO_HEADERS_DIR={build_dir() / 'fio-headers'}"]
     return ["cmake", "-S", str(ROOT), "-B", str(folder), *options]
 
 
