@@ -14,6 +14,7 @@ import messages
 import pytest
 import typer.main
 
+import site_files
 from nfsmulti.__main__ import app
 from nfsmulti.fiorun import Engine
 from nfsmulti.paths import PYTHON_TESTS, ROOT
@@ -70,6 +71,13 @@ def test_architecture_names_files_that_there_are() -> None:
 def test_every_page_is_in_the_site() -> None:
     named = set(re.findall(r"(\w[\w-]*\.md)", (ROOT / "mkdocs.yml").read_text()))
     assert named == {page.name for page in DOCS.glob("*.md")}
+
+
+def test_what_lies_beside_the_pages_is_in_the_site() -> None:
+    text = "".join(map(Path.read_text, DOCS.glob("*.md")))
+    targets = set(re.findall(r"\]\(\.\./([^)#]+)", text))
+    assert targets
+    assert targets - set(site_files.outside()) == set()
 
 
 # --- commands ---
