@@ -23,6 +23,7 @@ from pathlib import Path
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine, FioProcess, FioReport, FioResult, Options, words_of
 from nfsmulti.machine import engine_version
+from nfsmulti.paths import COMMAND
 from nfsmulti.processes import Process
 
 PORT = 8765  # fio's own
@@ -97,12 +98,28 @@ def _made(user: str | None, name: str, port: int) -> Host:
 
 # --- the job file that goes to a host ---
 
+
+def refuse_dropped_engine(argv: Sequence[str]) -> None:
+    """Raise HarnessError for a fio --client with an engine on its command line.
+
+    Its jobs would run on fio's default engine, without a word.
+    """
+    if Path(argv[0]).name != "fio" or not any(word.startswith("--client") for word in argv):
+        return
+    for word in argv:
+        if word.startswith("--ioengine"):
+            raise HarnessError(
+                f"fio --client sends the job file alone: {word} would be dropped without a word",
+                "put ioengine= and the engine's options into the job file",
+            )
+
+
 _Job = Mapping[str, str]
 
 
 def job_text(jobs: Mapping[str, _Job], number: int) -> str:
     """Give the job file of the host `number`, counted from 0, with these jobs."""
-    lines = ["; written by ./nfsmulti run --hosts"]
+    lines = [f"; written by {COMMAND} run --hosts"]
     for name, options in jobs.items():
         own = {"unique_filename": "0", **options, **_names(options, number)}
         lines += [f"[{name}]", *(f"{key}={value}" for key, value in own.items())]

@@ -148,7 +148,10 @@ def _fio_and_engine() -> Iterator[Finding]:
     # fio splits what follows --enghelp= at commas, so the name should be short.
     help_text = run([fio, f"--enghelp=./{library.name}"], timeout=_SECONDS, cwd=library.parent)
     if help_text.status == 0 and "pool" in help_text.stdout:
-        yield ok(f"{version} loads {shown(library)}")
+        yield ok(
+            f"{version} loads {shown(library)}; with fio --client, which drops it from the command"
+            " line, ioengine= belongs in the job file"
+        )
     else:
         said = (help_text.stderr + help_text.stdout).strip().splitlines()
         reason = said[0] if said else f"status {help_text.status}"

@@ -17,12 +17,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import missing, started_lab
+from conftest import call_harness, missing, started_lab
 from engine_helpers import eventually
 
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.fiorun import Engine, FioReport
-from nfsmulti.hosts import Host, RemoteFio, job_text, parse_hosts
+from nfsmulti.hosts import Host, RemoteFio, job_text, parse_hosts, refuse_dropped_engine
 from nfsmulti.lab import Lab, LabConfig
 from nfsmulti.paths import PYTHON_TESTS
 from nfsmulti.processes import Process, find, run
@@ -50,6 +50,18 @@ def test_what_is_no_host_is_refused() -> None:
     for text in texts:
         with pytest.raises(HarnessError, match="--hosts: "):
             parse_hosts(text)
+
+
+@pytest.mark.parametrize("way", ["run", "exec", "kernel"])
+def test_an_engine_that_fios_client_drops_is_refused(way: str) -> None:
+    words = ["/usr/bin/fio", "--client=a", "--ioengine=nfsmulti", "job.fio"]
+    with pytest.raises(HarnessError, match="--ioengine=nfsmulti would be dropped"):
+        call_harness("lab", way, "--", *words)
+
+
+def test_other_commands_of_fio_are_not_refused() -> None:
+    refuse_dropped_engine(["fio", "--ioengine=nfsmulti", "job.fio"])
+    refuse_dropped_engine(["fio", "--client=a", "job.fio"])
 
 
 def test_fio_names() -> None:

@@ -15,6 +15,7 @@ from rich.console import Console
 
 from nfsmulti import machine
 from nfsmulti.errors import HarnessError
+from nfsmulti.hosts import refuse_dropped_engine
 from nfsmulti.lab import background
 from nfsmulti.lab import state as states
 from nfsmulti.lab.config import EXPORT, READ_ONLY, Instances, LabConfig
@@ -115,6 +116,7 @@ def run(
     COMMAND finds the pool in $POOL; the engine also knows it as --pool=lab, and its first path
     alone as --pool=one. The exit status is the command's.
     """
+    refuse_dropped_engine(command)
     limits = Limits(
         link=link,
         per_address=per_address,
@@ -134,6 +136,7 @@ def run(
 @app.command("exec")
 def execute(command: _Command, lab_id: _Id = None) -> None:
     """Run COMMAND as a client of a running lab; $POOL and --pool=lab as with `lab run`."""
+    refuse_dropped_engine(command)
     state = background.choose(lab_id)
     argv = [*state.entrance(), *command]
     try:
@@ -208,6 +211,7 @@ def kernel(
     (nolock, RDMA's port) is added: --mount /mnt/a=vers=3,proto=rdma
     --mount /mnt/b=vers=4.2,nconnect=4,address=10.0.2.16
     """
+    refuse_dropped_engine(command)
     config = GuestConfig(
         cpus=cpus,
         memory=memory,
