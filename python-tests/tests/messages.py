@@ -15,6 +15,7 @@ _LITERAL = r'"(?:[^"\\\n]|\\.)*"'
 _TEXT = re.compile(rf"{_LITERAL}(?:\s*(?:PRI[a-zA-Z0-9]+\s*)?{_LITERAL})*")
 _NO_TEXT = re.compile(r"/\*.*?\*/|^#include[^\n]*", re.DOTALL | re.MULTILINE)
 _CONVERSION = re.compile(r"%%|%[-+ #0-9.*]*(?:hh|h|ll|l|z|j)?[a-zA-Z]")
+_ERRORS = ("HarnessError", "MissingError", "NothingToRunError")
 _SHELL = re.compile(r"\$\{[^}]*\}|\$\w+")
 
 
@@ -37,13 +38,28 @@ def harness(folder: Path) -> Iterator[str]:
     """Give the strings of Python files."""
     for file in sorted(folder.rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.JoinedStr):
-                yield "".join(
-                    str(part.value) if isinstance(part, ast.Constant) else "…"
-                    for part in node.values
-                )
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-                yield node.value
+            yield from _texts(node)
+
+
+def _texts(node: ast.AST) -> Iterator[str]:
+    """Give the words of a string; none of anything else."""
+    if isinstance(node, ast.JoinedStr):
+        parts = [part.value if isinstance(part, ast.Constant) else "…" for part in node.values]
+        yield "".join(map(str, parts))
+    elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.value
+
+
+def _name(function: ast.expr) -> str:
+    return function.id if isinstance(function, ast.Name) else ""
+
+
+def refusals(folder: Path) -> Iterator[str]:
+    """Give what the harness's errors say, where their words stand in the call."""
+    for file in sorted(folder.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Call) and node.args and _name(node.func) in _ERRORS:
+                yield from _texts(node.args[0])
 
 
 def front_end(file: Path) -> str:

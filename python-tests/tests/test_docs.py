@@ -258,3 +258,11 @@ def test_the_engines_messages_are_listed() -> None:
     found = {text for text in found - options if not _NO_MESSAGES.match(text)}
     listed = _listed()
     assert [text for text in sorted(found) if not any(said in text for said in listed)] == []
+
+
+def test_the_harness_refusals_are_listed() -> None:
+    """A new refusal of the harness: give it a row in docs/troubleshooting.md."""
+    found = set(messages.refusals(PYTHON_TESTS / "nfsmulti"))
+    found = {text for text in found if text.count(" ") >= _FEWEST_BLANKS}
+    listed = _listed()
+    assert [text for text in sorted(found) if not any(said in text for said in listed)] == []
