@@ -2,7 +2,7 @@
 """How the plots look, and their files.
 
 Colours are Okabe and Ito's, which people of every colour vision can tell apart; lines have markers
-of their own as well, for print. In a page, ink and ground are the page's.
+and dashes of their own as well, for print. In a page, ink and ground are the page's.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 MARKERS = ("o", "s", "^", "D", "v", "P")
+DASHES = ("-", "--", "-.", (0, (8, 2, 1, 2, 1, 2)))  # dotted lines are limits
 REPEATS = "dots are repeats, with 95 % intervals from three repeats on"  # for captions
 INK, PALE = "#24292f", "#8c959f"
 _WIDTH, _HEIGHT = 5.6, 3.7  # inches; legible on a phone's width, where 10 points become 6
@@ -79,15 +80,15 @@ def _figures() -> type[Figure]:
 
 
 def style(number: int) -> dict[str, Any]:
-    """Give the look of line `number`: its colour, and its marks.
+    """Give the look of line `number`: its colour, its dashes, and its marks.
 
-    Every second line is dashed, with larger and hollow marks: it hides none that it covers.
+    Every second line has larger and hollow marks: it hides none that it covers.
     """
     odd = number % 2
     return {
         "color": COLOURS[number % len(COLOURS)],
         "marker": MARKERS[number % len(MARKERS)],
-        "linestyle": "--" if odd else "-",
+        "linestyle": DASHES[number % len(DASHES)],
         "markerfacecolor": "none" if odd else None,
         "markersize": 8 if odd else 5,
         "linewidth": 1.6,

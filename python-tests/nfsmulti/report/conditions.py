@@ -29,6 +29,7 @@ KERNEL_LAB = (
     " between them (MTU and link are the guest's own), and a server in memory (tmpfs)."
 )
 
+_SHOWN = 4  # of a list of more than twice as many
 _NAMED = 6  # cells of a kind; the rest is counted
 _ALL = "in sum"
 
@@ -146,7 +147,9 @@ def flat(data: Any, name: str = "") -> list[list[str]]:
             for number, item in enumerate(data, start=1)
         ]
     if isinstance(data, list):
-        data = "; ".join(map(str, data))
+        shown = data[:_SHOWN] if len(data) > 2 * _SHOWN else data
+        more = [f"and more, in {FILE}"] if len(shown) < len(data) else []
+        data = "; ".join(map(str, [*shown, *more]))
     if data is None or data == "":
         return []
     return [[name, " ".join(str(data).replace(f"{ROOT}/", "").split())]]

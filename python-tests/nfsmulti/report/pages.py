@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 MARKDOWN, HTML, PLOTS = "report.md", "report.html", "plots"
 TEMPLATES = {MARKDOWN: "report.md.j2", HTML: "report.html.j2"}
 README, REFERENCE = "README.md", "reference"
-_FINDING = ("finding", "published", "here", "verdict", "why")
+_FINDING = ("finding", "verdict", "published", "here", "why")
 _FOLDER = Path(__file__).with_name("templates")
 _NOTHING = Story(["No cell of this run has finished: there is nothing to report yet."])
 
@@ -73,7 +73,7 @@ def render(template: str, values: Mapping[str, Any]) -> str:
 
 def findings_table(found: Sequence[Finding]) -> Table:
     """Lay out what was published and what is found here, with its verdict."""
-    rows = [[one.what, one.theirs, one.ours, one.judged.verdict, one.judged.why] for one in found]
+    rows = [[one.what, one.judged.verdict, one.theirs, one.ours, one.judged.why] for one in found]
     return Table(_FINDING, rows, text_columns=len(_FINDING))
 
 

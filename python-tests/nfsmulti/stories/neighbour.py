@@ -10,6 +10,8 @@ answer lies in how they compare.
 
 from __future__ import annotations
 
+import itertools
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -347,17 +349,13 @@ def _time_plot(levels: Sequence[_Level]) -> list[Plot]:
         return []
     figure, axes = charts.panel(f"Readers' p{_DRAWN} over time", "second", "µs")
     for number, (label, repeats) in enumerate(lines):
-        look = charts.style(number)
-        for one, values in enumerate(repeats):
-            points = [(at, value) for at, value in enumerate(values, start=1) if value]
-            axes.plot(
-                [at for at, _ in points], [value for _, value in points],
-                label="" if one else label, color=look["color"], marker=look["marker"],
-                linestyle=look["linestyle"], markersize=3, linewidth=0.8,
-            )  # fmt: skip
+        seconds = enumerate(itertools.zip_longest(*repeats), start=1)
+        found = [(at, list(filter(None, values))) for at, values in seconds]
+        points = [(at, Sample((statistics.median(values),))) for at, values in found if values]
+        charts.line(axes, number, label, points)
     axes.set_yscale("log")
     charts.legend(axes)
-    caption = f"The readers' p{_DRAWN} in each second, all jobs together; a line for each repeat."
+    caption = f"The readers' p{_DRAWN} in each second, all jobs together: the repeats' median."
     return [Plot("over-time", caption, figure)]
 
 

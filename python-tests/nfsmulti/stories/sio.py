@@ -254,11 +254,11 @@ def _answer(summary: Summary) -> str:
     if not found:
         return "No two modes were measured alike: whether the published findings hold is unknown."
     count = sum(judged.verdict is Verdict.REPRODUCED for _, judged in found)
-    words = f"{count} of {len(found)} published findings are reproduced."
+    words = f"{count} of {len(found)} published findings are reproduced"
     for kind in (Verdict.NOT, Verdict.INCONCLUSIVE, Verdict.NOT_TESTABLE):
-        if named := [row.figure for row, judged in found if judged.verdict is kind]:
-            words += f" {kind.capitalize()}: {'; '.join(named)}."
-    return f"{words} {_gains(summary)}".strip()
+        if others := sum(judged.verdict is kind for _, judged in found):
+            words += f", {others} {kind}"
+    return f"{words}. {_gains(summary)}".strip()
 
 
 def _gains(summary: Summary) -> str:
