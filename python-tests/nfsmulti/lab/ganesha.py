@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import signal
 import string
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.lab.config import LabConfig
-from nfsmulti.processes import Process, apt_line
+from nfsmulti.processes import Process, apt_line, run
 
 _READY = b"NFS SERVER INITIALIZED"
 _MISCONFIGURED = b"config_errs_to_log"  # it leaves out what it does not understand, and goes on
@@ -38,6 +39,7 @@ NFS_CORE_PARAM {
 	RPC_Max_Connections = 10000;
 	mount_path_pseudo = true;
 	Plugins_Dir = "$plugins";
+	$tolerant
 }
 MDCACHE { Dir_Chunk = 0; }
 NFS_KRB5 { Active_krb5 = false; }
@@ -50,11 +52,16 @@ NFSv4 {
 	Server_Scope = "$address";
 }
 EXPORT_DEFAULTS { SecType = sys; Protocols = $protocols; Transports = TCP; }
-MEM { Inode_Size = 0x200000; }
+$memory
 $exports
 LOG { Default_Log_Level = EVENT; }
 """)
 
+# It wants to be an IO_FLUSHER (prctl(2)), and ends where it may not: in many containers.
+_TOLERANT = "allow_set_io_flusher_fail = true;"
+_FLUSHES = 6  # the release that is known to; 4 does not know the option
+
+_MEMORY = "MEM { Inode_Size = 0x200000; }"
 _LEASE = "Lease_Lifetime = {0}; Grace_Period = {0};"
 ANY = "0.0.0.0"
 _ACCESS = "Access_Type = {};"
@@ -73,6 +80,14 @@ EXPORT {
 	Attr_Expiration_Time = 0;
 	FSAL { Name = $fsal; }
 }""")
+
+
+@functools.cache
+def _release() -> int:
+    """Give the first number of its release."""
+    said = run(["ganesha.nfsd", "-v"], timeout=_READY_SECONDS).check().stdout
+    found = re.search(r"Release\s*=\s*V?(\d+)", said)
+    return int(found[1]) if found else 0
 
 
 def plugins(fsal: str) -> Path:
@@ -141,6 +156,8 @@ class Server:
             protocols=", ".join(map(str, versions)),
             lease=_LEASE.format(config.lease) if config.lease else "Graceless = true;",
             plugins=plugins(fsal),
+            memory=_MEMORY if volumes is None else "",
+            tolerant=_TOLERANT if _release() >= _FLUSHES else "",
             recovery=self._recovery,
             exports="\n".join(blocks),
         )
@@ -182,7 +199,7 @@ class Server:
                 self.kill()
                 raise HarnessError(
                     f"nfs-ganesha on {self.endpoint.address} did not start; it said:\n"
-                    + (self._complaints(logged) or self.log_tail(8, begin))
+                    + (self._complaints(self._logged_since(begin)) or self.log_tail(8, begin))
                 )
 
     def stop(self) -> None:
