@@ -18,6 +18,7 @@
 #include <sys/uio.h>
 
 #include "conn/hold.h"
+#include "conn/meta.h"
 #include "conn/ledger.h"
 #include "rpc/rpc.h"
 #include "stats/counters.h"
@@ -25,7 +26,8 @@
 struct conn;
 struct path;
 
-enum io_op { IO_READ, IO_WRITE, IO_COMMIT };
+/* IO_META is one operation on one entry (conn/meta.h); it moves no data. */
+enum io_op { IO_READ, IO_WRITE, IO_COMMIT, IO_META };
 
 /* How durable a write is when it has completed: RFC 1813's words, 3.3.7. */
 enum io_stable { IO_UNSTABLE, IO_DATA_SYNC, IO_FILE_SYNC };
@@ -38,7 +40,8 @@ struct conn_io {
 	struct ledger *ledger; /* IO_COMMIT: of the writes that it is to make durable */
 	uint32_t file;	       /* the number given to open_file() */
 	uint32_t length;
-	uint64_t offset;
+	uint64_t offset;   /* IO_META: the entry's number; its length is 0 */
+	enum meta_op meta; /* IO_META */
 	uint8_t *buffer;
 	void *owner;
 	uint32_t charged; /* its own: the connection on whose account the bytes in flight are */
@@ -56,6 +59,10 @@ struct conn_io {
 	struct conn_io *next, *prev; /* also the owner's, while it has the I/O */
 	uint64_t last_sent;	     /* mount.c's: clock_now() when the kernel got it */
 	struct ledger_commit commit; /* IO_COMMIT */
+	uint32_t sends;	  /* IO_META, nfs/meta_call.h's: times that a call was sent … */
+	bool looks;	  /* … which looks the entry up first */
+	bool back;	  /* a rename, from the other name to the first */
+	bool found_stale; /* its handle; it was looked up again */
 };
 
 /* Doubly linked, with the head inside: io->next of the last is NULL. */

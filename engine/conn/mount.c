@@ -163,6 +163,7 @@ static void prepare(struct io_uring_sqe *sqe, struct conn_io *io)
 		io_uring_prep_fsync(sqe, fd, io->data_only ? IORING_FSYNC_DATASYNC : 0);
 		io->commit = ledger_begin_commit(io->ledger);
 		break;
+	case IO_META: break; /* never: fio/metadata.h refuses mounts */
 	}
 	if (ring->files_registered)
 		sqe->flags |= IOSQE_FIXED_FILE;
@@ -278,6 +279,7 @@ static void count(struct conn_io *io, int moved)
 		counters->commits++;
 		ledger_end_commit(io->ledger, &io->commit, NO_VERIFIER);
 		break;
+	case IO_META: break; /* never */
 	}
 }
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "conn/directory.h"
+#include "nfs/entries.h"
 #include "session/protocol.h"
 #include "util.h"
 
@@ -250,6 +251,16 @@ static int find_limits(struct path *path, const void *file)
 	return 0;
 }
 
+static int find_entries(struct path *path, struct path_file *file, const char *name)
+{
+	int error = names_ready(path)
+			    ?: path->protocol->open_entries(path->names, name, path->job.entries,
+							    &file->entries);
+
+	path->read_max = path->write_max = PATH_IO_MAX; /* which nothing asks for */
+	return error ? name_failed(path, "open the directory", name, error) : 0;
+}
+
 static int find_file(struct path *path, struct path_file *file, const char *name, bool writes)
 {
 	int error = names_ready(path)
@@ -267,7 +278,8 @@ int path_open_file(struct path *path, uint32_t number, const char *name, bool wr
 
 	path_close_file(path, number);
 	if (!path->config.dir) {
-		error = find_file(path, file, name, writes);
+		error = path->job.entries ? find_entries(path, file, name)
+					  : find_file(path, file, name, writes);
 		if (error) {
 			path_close_file(path, number);
 			return error;
@@ -284,6 +296,7 @@ void path_close_file(struct path *path, uint32_t number)
 	struct path_file *file = &path->files[number];
 
 	free(file->name);
+	entries_close(file->entries);
 	if (file->state)
 		path->protocol->close_file(path->names, file->state);
 	memset(file, 0, sizeof(*file));

@@ -16,6 +16,8 @@
 #include "rpc/rpc.h"
 #include "util.h"
 
+struct entries;
+struct entries_terms;
 struct protocol;
 
 enum {
@@ -47,13 +49,16 @@ struct path_config {
 struct path_file {
 	char *name; /* NULL: not open */
 	bool removed;
-	void *state; /* the protocol's; a mount has none */
+	void *state;		 /* the protocol's; a mount has none */
+	struct entries *entries; /* of a directory: it has no state then, and owes nothing */
 	struct ledger ledger;
 };
 
 struct path_job {
 	uint32_t file_count; /* files have numbers below this */
-	bool (*stop)(void);  /* true: give up waiting */
+	/* Files are directories, with entries on these terms; NULL: they hold data. */
+	const struct entries_terms *entries;
+	bool (*stop)(void); /* true: give up waiting */
 	void (*log)(const char *format, ...) __attribute__((format(printf, 1, 2)));
 	void **state; /* the protocol's, of all paths of the job: NULL at first */
 };

@@ -32,6 +32,9 @@ struct engine_options {
 	unsigned int trunking;		/* NFSv4: one session for all connections */
 	unsigned long long hold_writes; /* bytes; 0: none */
 	unsigned int busy_poll;		/* microseconds */
+	unsigned int metadata;
+	unsigned int meta_read, meta_write; /* enum meta_op */
+	unsigned int dir_entries, tree_depth, shared_dir;
 	char *require_version;
 	char *stats_file;
 	unsigned int trace;

@@ -15,7 +15,7 @@
 #include "conn/group.h"
 #include "pool/spread.h"
 
-enum { IO_OPS = IO_COMMIT + 1 };
+enum { IO_OPS = IO_META + 1 };
 
 struct request {
 	struct io_u *io_u;    /* NULL: the engine's own */
@@ -27,7 +27,7 @@ struct request {
 	bool held_only;	     /* IO_COMMIT: leaves out what the hold has nothing of */
 
 	uint64_t offset; /* of what is not submitted yet … */
-	uint32_t left;	 /* … its bytes; IO_COMMIT: ledgers to look at */
+	uint32_t left;	 /* … its bytes; IO_COMMIT: ledgers to look at; IO_META: 1, or 0 */
 	bool begun;	 /* a piece has been cut: the spread's choice is made */
 	struct spread_piece piece;
 
@@ -116,6 +116,7 @@ struct job {
 	struct io_u **done; /* a ring of iodepth entries, complete and not yet taken by fio */
 	uint32_t done_first, done_count, done_size;
 
+	bool said_failed; /* metadata=1: the first entry that failed was told */
 	uint32_t commits; /* COMMITs under way, on any path */
 	bool gave_up;	  /* the run is to end and the server is silent: nothing is waited for */
 };

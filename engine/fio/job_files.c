@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "job_io.h"
+#include "metadata.h"
 #include "replay.h"
 #include "util.h"
 
@@ -73,7 +74,9 @@ int job_open_file(struct job *job, struct fio_file *f)
 	const char *name;
 	int error = terms_name(f, &job->paths.pool, &name);
 
-	if (!error)
+	if (!error && job_options(job)->metadata)
+		error = metadata_count(job->td, f, &job->paths.entries.count);
+	else if (!error)
 		error = create_missing(job, name);
 	if (!error)
 		error = group_open_file(&job->group, f->fileno, name);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "deadline.h"
+#include "metadata.h"
 #include "pieces.h"
 #include "replay.h"
 #include "say.h"
@@ -41,6 +42,10 @@ static void complete(struct job *job, struct request *request)
 	}
 	if (request->op == IO_WRITE)
 		syncs_write_ends(job, request);
+	if (request->op == IO_META && request->error && !job->said_failed) {
+		metadata_say_failed(job->td, io_u, request->label, request->error, request->status);
+		job->said_failed = true;
+	}
 	job->done[wrapped(job, job->done_first + job->done_count++)] = io_u;
 }
 
@@ -85,12 +90,15 @@ static void submit_pending(struct job *job)
 		submit_kind(job, IO_WRITE);
 	}
 	submit_kind(job, IO_READ);
+	submit_kind(job, IO_META);
 }
 
 /* --- fio's queue() and commit() --- */
 
 static void begin_transfer(struct job *job, struct request *request, struct io_u *io_u)
 {
+	bool metadata = job_options(job)->metadata;
+
 	*request = (struct request){
 		.op = io_u->ddir == DDIR_READ ? IO_READ : IO_WRITE,
 		.file = io_u->file->fileno,
@@ -98,6 +106,10 @@ static void begin_transfer(struct job *job, struct request *request, struct io_u
 		.left = (uint32_t)io_u->xfer_buflen,
 		.end = io_u->offset + io_u->xfer_buflen,
 	};
+	if (metadata) {
+		request->op = IO_META;
+		request->left = 1;
+	}
 	if (request->op == IO_WRITE)
 		syncs_write_begins(job, request);
 	request_list_add(&job->pending[request->op], request);

@@ -66,6 +66,8 @@ static void add(struct counters *sum, const struct counters *one)
 	sum->write_ops += one->write_ops;
 	sum->write_bytes += one->write_bytes;
 	sum->commits += one->commits;
+	sum->meta_ops += one->meta_ops;
+	sum->lookups += one->lookups;
 	sum->retransmissions += one->retransmissions;
 	sum->reconnects += one->reconnects;
 	sum->errors += one->errors;
@@ -75,15 +77,23 @@ static void summarise(const struct job *job)
 {
 	uint32_t count = job->group.job.conn_count;
 	struct counters sum = {0};
+	char done[128];
 
 	for (uint32_t i = 0; i < count; i++)
 		add(&sum, &job->group.conns[i]->counters);
-	say_summary("%u connection%s on %u path%s: %" PRIu64 " reads, %" PRIu64 " writes, %" PRIu64
-		    " commits, %" PRIu64 " retransmissions, %" PRIu64 " reconnects, %" PRIu64
-		    " errors",
+	if (job_options(job)->metadata)
+		snprintf(done, sizeof(done),
+			 "%" PRIu64 " metadata operations, %" PRIu64 " LOOKUPs before them",
+			 sum.meta_ops, sum.lookups);
+	else
+		snprintf(done, sizeof(done),
+			 "%" PRIu64 " reads, %" PRIu64 " writes, %" PRIu64 " commits", sum.read_ops,
+			 sum.write_ops, sum.commits);
+	say_summary("%u connection%s on %u path%s: %s, %" PRIu64 " retransmissions, %" PRIu64
+		    " reconnects, %" PRIu64 " errors",
 		    count, count == 1 ? "" : "s", job->group.path_count,
-		    job->group.path_count == 1 ? "" : "s", sum.read_ops, sum.write_ops, sum.commits,
-		    sum.retransmissions, sum.reconnects, sum.errors);
+		    job->group.path_count == 1 ? "" : "s", done, sum.retransmissions,
+		    sum.reconnects, sum.errors);
 }
 
 void job_stats_report(const struct job *job)

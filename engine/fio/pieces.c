@@ -4,10 +4,17 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "metadata.h"
 #include "say.h"
 #include "util.h"
 
 /* --- to the connections --- */
+
+/* What it weighs on its connection: bytes, or one operation. */
+static int64_t load_of(const struct conn_io *io)
+{
+	return io->op == IO_META ? 1 : io->length;
+}
 
 /* The caller has set what the I/O is about. */
 static void submit(struct job *job, struct request *request, struct conn_io *io,
@@ -21,7 +28,7 @@ static void submit(struct job *job, struct request *request, struct conn_io *io,
 	request->pieces++;
 	io->charged = connection; /* also where it is dead: it is to look busy, not idle */
 	if (job->load)
-		spread_load_add(job->load, connection, io->length);
+		spread_load_add(job->load, connection, load_of(io));
 	group_submit(&job->group, connection, io);
 }
 
@@ -43,6 +50,26 @@ static void submit_transfer(struct job *job, struct request *request, struct con
 	if (request->op == IO_WRITE && job->group.job.hold)
 		io->held = hold_take(&job->hold, io->file, io->offset, io->buffer, io->length);
 	submit(job, request, io, piece->connection);
+}
+
+/* By the spread of its direction: stripes are of entries there, as of bytes for data. */
+static void submit_meta(struct job *job, struct request *request, struct conn_io *io)
+{
+	const struct io_u *io_u = request->io_u;
+	uint32_t entry = (uint32_t)io_u->xfer_buflen;
+
+	spread_cut(&job->spread[io_u->ddir == DDIR_READ ? IO_READ : IO_WRITE], io_u->offset, entry,
+		   entry, true, &request->piece);
+	request->left = 0;
+	io->file = request->file;
+	io->meta = metadata_op(job->td, io_u->ddir);
+	io->offset = io_u->offset / entry;
+	io->length = 0;
+	io->held = NULL;
+	io->nfs_only = true;
+	io->sends = 0;
+	io->looks = io->back = io->found_stale = false;
+	submit(job, request, io, request->piece.connection);
 }
 
 bool pieces_room(const struct job *job, const struct request *request)
@@ -101,6 +128,12 @@ bool pieces_submit(struct job *job, struct request *request)
 
 	if (request->op == IO_COMMIT)
 		return submit_commits(job, request);
+	if (request->op == IO_META) {
+		io = io_list_take(&job->idle);
+		if (io)
+			submit_meta(job, request, io);
+		return io;
+	}
 	while (request->left && pieces_room(job, request) && (io = io_list_take(&job->idle)))
 		submit_transfer(job, request, io);
 	return !request->left;
@@ -138,11 +171,12 @@ void pieces_replay(struct job *job, struct request *request, struct hold_extent 
 static void trace(const struct conn_io *io)
 {
 	static const char *const names[] = {
-		[IO_READ] = "READ", [IO_WRITE] = "WRITE", [IO_COMMIT] = "COMMIT"};
+		[IO_READ] = "READ", [IO_WRITE] = "WRITE", [IO_COMMIT] = "COMMIT", [IO_META] = ""};
 	const struct path *path = io->conn->path;
 
 	say("trace: connection %u %s \"%s\" %s %u@%" PRIu64 " = %u%s%s", io->conn->number,
-	    path->config.label, path->files[io->file].name, names[io->op], io->length, io->offset,
+	    path->config.label, path->files[io->file].name,
+	    io->op == IO_META ? meta_name(io->meta) : names[io->op], io->length, io->offset,
 	    io->done, io->error ? ": " : "", io->error ? strerror(io->error) : "");
 }
 
@@ -171,7 +205,7 @@ struct request *pieces_take(struct job *job)
 		note_result(request, io);
 		job->commits -= io->op == IO_COMMIT;
 		if (job->load)
-			spread_load_add(job->load, io->charged, -(int64_t)io->length);
+			spread_load_add(job->load, io->charged, -load_of(io));
 		io_list_add(&job->idle, io);
 		request->pieces--;
 		if (!request_busy(request))

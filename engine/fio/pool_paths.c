@@ -6,6 +6,7 @@
 
 #include "engine_options.h"
 #include "deadline.h"
+#include "metadata.h"
 #include "say.h"
 
 int pool_paths_init(struct pool_paths *paths, struct thread_data *td, uint32_t file_count)
@@ -14,7 +15,13 @@ int pool_paths_init(struct pool_paths *paths, struct thread_data *td, uint32_t f
 
 	if (error)
 		return error;
+	error = metadata_check_pool(td, &paths->pool);
+	if (error) {
+		pool_free(&paths->pool);
+		return error;
+	}
 	paths->file_count = file_count;
+	metadata_terms(td, &paths->entries);
 	paths->open = calloc(paths->pool.count, sizeof(*paths->open));
 	paths->failed = calloc(paths->pool.count, sizeof(*paths->failed));
 	if (paths->open && paths->failed)
@@ -42,13 +49,25 @@ void pool_paths_close(struct pool_paths *paths)
 struct path *pool_paths_get(struct pool_paths *paths, struct thread_data *td, uint32_t number,
 			    int *error)
 {
-	const struct path_job job = {paths->file_count, deadline_passed, say, &paths->state};
+	const struct engine_options *eo = td->eo;
+	const struct path_job job = {
+		.file_count = paths->file_count,
+		.entries = eo->metadata ? &paths->entries : NULL,
+		.stop = deadline_passed,
+		.log = say,
+		.state = &paths->state,
+	};
 	struct path_config config;
 
 	*error = paths->failed[number];
 	if (paths->open[number] || *error)
 		return paths->open[number];
 	*error = terms_path(td, &paths->pool.paths[number], &config);
+	if (!*error) {
+		*error = metadata_check_path(td, &config);
+		if (*error)
+			path_config_free(&config);
+	}
 	if (!*error)
 		*error = path_open(&paths->open[number], &config, &job);
 	paths->failed[number] = *error;

@@ -5,12 +5,16 @@
 
 #include "terms.h"
 
+#include "nfs/entries.h"
+
 struct pool_paths {
 	struct pool pool;
 	struct path **open; /* per path of the pool; NULL: not opened yet */
 	int *failed;	    /* per path: why it could not be opened, 0 or a negative errno */
 	uint32_t file_count;
 	void *state; /* path_job's */
+	/* metadata=1: its count is set before a file is opened. */
+	struct entries_terms entries;
 };
 
 /* 0 or a negative errno, logged. Files of the job have numbers below file_count. */

@@ -7,8 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "layout.h"
 #include "deadline.h"
+#include "layout.h"
+#include "layout_entries.h"
+#include "metadata.h"
 #include "pool_paths.h"
 #include "say.h"
 
@@ -36,10 +38,12 @@ static char *terms_text(struct thread_data *td)
 	const struct engine_options *eo = td->eo;
 	char *text;
 
-	if (asprintf(&text, "%s %s %u %u %u %u %u %u %u %u %u %u %u %u %u %s", eo->pool ?: "",
-		     eo->pool ? "" : td->files[0]->file_name, eo->failover, eo->proto, eo->port,
-		     eo->mountport, eo->rdmaport, eo->rsize, eo->wsize, eo->timeo, eo->retrans,
-		     eo->soft, eo->version, eo->stateless, eo->trunking, eo->localaddr ?: "") < 0)
+	if (asprintf(&text, "%s %s %u %u %u %u %u %u %u %u %u %u %u %u %u %u %u %u %u %u %s",
+		     eo->pool ?: "", eo->pool ? "" : td->files[0]->file_name, eo->failover,
+		     eo->proto, eo->port, eo->mountport, eo->rdmaport, eo->rsize, eo->wsize,
+		     eo->timeo, eo->retrans, eo->soft, eo->version, eo->stateless, eo->trunking,
+		     eo->metadata, eo->dir_entries, eo->tree_depth, eo->shared_dir,
+		     eo->shared_dir ? td->subjob_number : 0, eo->localaddr ?: "") < 0)
 		return NULL;
 	return text;
 }
@@ -158,9 +162,14 @@ static int find_size(struct file_task *task)
 {
 	struct fio_file *f = task->f;
 	uint64_t size;
-	int error = path_size(task->path, task->name, &size);
+	int error;
 
 	f->filetype = FIO_TYPE_FILE; /* whatever a local file of that name may be */
+	if (((const struct engine_options *)task->td->eo)->metadata) {
+		f->real_file_size = SIZE_UNKNOWN; /* its entries are looked for in prepopulate() */
+		return 0;
+	}
+	error = path_size(task->path, task->name, &size);
 	if (!error) {
 		f->real_file_size = size;
 		fio_file_set_size_known(f);
@@ -234,6 +243,23 @@ static int extend(struct file_task *task, uint64_t wanted)
 	return error ?: lay_out(task, size, wanted, created);
 }
 
+/* The entries of a metadata job. */
+static int make_entries(struct file_task *task)
+{
+	struct path *paths[LAYOUT_PATHS_MAX];
+	enum meta_op make;
+	uint64_t entries;
+	uint32_t count;
+	int error = metadata_count(task->td, task->f, &entries);
+
+	if (error || !metadata_needs_entries(task->td, &make))
+		return error;
+	task->paths->entries.count = entries;
+	task->paths->entries.make = task->td->o.allow_create && !read_only;
+	count = pool_paths_all(task->paths, task->td, paths, LAYOUT_PATHS_MAX, &error);
+	return error ?: layout_entries(task->td, paths, count, task->name, entries, make);
+}
+
 static int prepopulate(struct file_task *task)
 {
 	struct thread_data *td = task->td;
@@ -241,7 +267,9 @@ static int prepopulate(struct file_task *task)
 	uint64_t wanted = f->file_offset + f->io_size;
 	int error = 0;
 
-	if (wants_data(td) && !td->o.create_on_open)
+	if (((const struct engine_options *)td->eo)->metadata)
+		error = make_entries(task);
+	else if (wants_data(td) && !td->o.create_on_open)
 		error = extend(task, wanted);
 	/* fio reads and writes below real_file_size alone, whoever makes the file that long. */
 	if (!error && (f->real_file_size == SIZE_UNKNOWN || f->real_file_size < wanted))

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "metadata.h"
 #include "pool/getaddrinfo.h"
 #include "pool/spread.h"
 #include "say.h"
@@ -47,7 +48,7 @@ int terms_check(struct thread_data *td)
 		    max_of(td->o.max_bs[DDIR_READ], td->o.max_bs[DDIR_WRITE]), BLOCK_MAX);
 		return -EINVAL;
 	}
-	return 0;
+	return metadata_check(td);
 }
 
 /* --- the pool --- */

@@ -388,6 +388,29 @@ static int remove_name(struct names *names, const char *name)
 	return run(names, &operation, nfs_unlink_async(names->nfs, path, on_done, &operation));
 }
 
+/* What exists already is no error. */
+static int make_directory(struct names *names, const char *name)
+{
+	struct operation operation = {0};
+	char path[4096];
+	int error = root_name(names, name, path, sizeof(path)) ?: make_parents(names, path);
+
+	if (!error)
+		error = run(
+			names, &operation,
+			nfs_mkdir2_async(names->nfs, path, DIRECTORY_MODE, on_done, &operation));
+	return error == -EEXIST ? 0 : error;
+}
+
+int names3_directory(struct names *names, const char *name, bool make, struct nfs3_handle *handle)
+{
+	int error = names3_lookup(names, name, handle);
+
+	if (error != -ENOENT || !make)
+		return error;
+	return make_directory(names, name) ?: names3_lookup(names, name, handle);
+}
+
 int names3_limits(struct names *names, const struct nfs3_handle *handle, struct nfs3_limits *limits)
 {
 	struct operation operation = {0};

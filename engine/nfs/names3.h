@@ -12,6 +12,9 @@ extern const struct names_ops names_nfs3;
 /* Finds a file's handle. */
 int names3_lookup(struct names *names, const char *name, struct nfs3_handle *handle);
 
+/* Finds a directory's; with `make` it and those above are made where they are missing. */
+int names3_directory(struct names *names, const char *name, bool make, struct nfs3_handle *handle);
+
 /* FSINFO's rtmax and wtmax, asked for by the handle of any object of the export (RFC 1813, 3.3.19).
  */
 struct nfs3_limits {

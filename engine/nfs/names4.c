@@ -333,6 +333,37 @@ void names4_close_file(struct names *names, void *state)
 	free(file);
 }
 
+/* --- entries --- */
+
+static int directory(void *context, const char *name, bool make, struct entry_handle *found)
+{
+	struct names *names = context;
+	struct nfs4_request request;
+	int error = find(names, name, make, &request)
+			    ?: descend(names, &request.handle, request.name, make);
+
+	if (error)
+		return error;
+	found->length = request.handle.length;
+	memcpy(found->bytes, request.handle.bytes, request.handle.length);
+	return 0;
+}
+
+int names4_open_entries(struct names *names, const char *name, const struct entries_terms *terms,
+			struct entries **entries)
+{
+	struct nfs4_client *client = ((struct nfs4_path *)names->path->state)->client;
+	struct nfs4_request request = {.handle = names->export, .limits = true};
+	int error = ask(names, NFS4_GETATTR, &request);
+
+	if (error)
+		return error;
+	client->lease_time = request.attributes.lease_time;
+	return entries_open(entries, terms, NFS4_FHSIZE, name, directory, names);
+}
+
+/* --- limits --- */
+
 /* What a message of `message` bytes carries, of what the server offers; 0: not known. */
 static uint32_t fitting(uint64_t offered, uint32_t message)
 {

@@ -4,9 +4,14 @@
 #ifndef NFSMULTI_NAMES4_H
 #define NFSMULTI_NAMES4_H
 
+#include "nfs/entries.h"
 #include "nfs/names.h"
 
 extern const struct names_ops names_nfs4;
+
+/* struct protocol's. */
+int names4_open_entries(struct names *names, const char *name, const struct entries_terms *terms,
+			struct entries **entries);
 
 /* struct protocol's, for a struct nfs4_file. */
 int names4_open_file(struct names *names, const char *name, bool writes, void **file);

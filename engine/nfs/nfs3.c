@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "nfs/nfs3.h"
 
-enum { FATTR3_SIZE = 84, WCC_ATTR_SIZE = 24 }; /* RFC 1813, 2.6 */
+enum { WCC_ATTR_SIZE = 24 }; /* RFC 1813, 2.6 */
 
 /* --- arguments --- */
 
@@ -46,9 +46,14 @@ static bool skip_optional(struct xdr_in *in, uint32_t size)
 	return follows <= 1;
 }
 
-static bool skip_wcc_data(struct xdr_in *in)
+bool nfs3_skip_attributes(struct xdr_in *in)
 {
-	return skip_optional(in, WCC_ATTR_SIZE) && skip_optional(in, FATTR3_SIZE);
+	return skip_optional(in, NFS3_FATTR_SIZE);
+}
+
+bool nfs3_skip_wcc_data(struct xdr_in *in)
+{
+	return skip_optional(in, WCC_ATTR_SIZE) && nfs3_skip_attributes(in);
 }
 
 /* READ3resok: the count and the opaque's length are the same number, sent twice. */
@@ -80,7 +85,7 @@ bool nfs3_decode(struct xdr_in *in, enum nfs3_procedure procedure, struct nfs3_r
 
 	memset(result, 0, sizeof(*result));
 	result->status = xdr_get_u32(in);
-	attributes = procedure == NFS3_READ ? skip_optional(in, FATTR3_SIZE) : skip_wcc_data(in);
+	attributes = procedure == NFS3_READ ? nfs3_skip_attributes(in) : nfs3_skip_wcc_data(in);
 	if (!attributes || result->status)
 		return attributes;
 	switch (procedure) {
@@ -97,8 +102,18 @@ const char *nfs3_procedure_name(enum nfs3_procedure procedure)
 {
 	switch (procedure) {
 	case NFS3_NULL: return "NULL";
+	case NFS3_GETATTR: return "GETATTR";
+	case NFS3_SETATTR: return "SETATTR";
+	case NFS3_LOOKUP: return "LOOKUP";
+	case NFS3_ACCESS: return "ACCESS";
 	case NFS3_READ: return "READ";
 	case NFS3_WRITE: return "WRITE";
+	case NFS3_CREATE: return "CREATE";
+	case NFS3_MKDIR: return "MKDIR";
+	case NFS3_SYMLINK: return "SYMLINK";
+	case NFS3_REMOVE: return "REMOVE";
+	case NFS3_RMDIR: return "RMDIR";
+	case NFS3_RENAME: return "RENAME";
 	case NFS3_COMMIT: return "COMMIT";
 	}
 	return "?";

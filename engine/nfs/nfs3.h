@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * nfs3.h - the three procedures of the data path, READ, WRITE and COMMIT (RFC 1813, 3.3.6, 3.3.7
- * and 3.3.21): arguments encoded, results decoded. No socket, no state.
+ * and 3.3.21): arguments encoded, results decoded. No socket, no state. Those for metadata are
+ * nfs3_meta.h's.
  */
 #ifndef NFSMULTI_NFS3_H
 #define NFSMULTI_NFS3_H
@@ -13,7 +14,22 @@
 #define NFS3_REPLY_HEAD_MAX 1024 /* more than a reply without its READ data can have */
 
 enum { NFS_PROGRAM = 100003, NFS_V3 = 3 };
-enum nfs3_procedure { NFS3_NULL = 0, NFS3_READ = 6, NFS3_WRITE = 7, NFS3_COMMIT = 21 };
+enum nfs3_procedure {
+	NFS3_NULL = 0,
+	NFS3_GETATTR = 1,
+	NFS3_SETATTR = 2,
+	NFS3_LOOKUP = 3,
+	NFS3_ACCESS = 4,
+	NFS3_READ = 6,
+	NFS3_WRITE = 7,
+	NFS3_CREATE = 8,
+	NFS3_MKDIR = 9,
+	NFS3_SYMLINK = 10,
+	NFS3_REMOVE = 12,
+	NFS3_RMDIR = 13,
+	NFS3_RENAME = 14,
+	NFS3_COMMIT = 21,
+};
 
 /* How durable a WRITE is to be, and how durable the server made it (RFC 1813, 3.3.7). */
 enum nfs3_stable { NFS3_UNSTABLE = 0, NFS3_DATA_SYNC = 1, NFS3_FILE_SYNC = 2 };
@@ -42,6 +58,14 @@ struct nfs3_result {
  * bytes are needed. False: the results contradict themselves (RFC 1813 has no such message).
  */
 bool nfs3_decode(struct xdr_in *in, enum nfs3_procedure procedure, struct nfs3_result *result);
+
+/* --- of results: attributes that nobody wants, which a server may leave out (RFC 1813, 2.6) --- */
+
+enum { NFS3_FATTR_SIZE = 84 };
+
+/* False: they contradict themselves. */
+bool nfs3_skip_attributes(struct xdr_in *in);
+bool nfs3_skip_wcc_data(struct xdr_in *in);
 
 const char *nfs3_procedure_name(enum nfs3_procedure procedure);
 

@@ -6,12 +6,14 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "nfs/meta_call.h"
 #include "nfs/moved.h"
 #include "nfs/names3.h"
 #include "nfs/nfs3.h"
+#include "nfs/nfs3_meta.h"
 #include "nfs/status.h"
 #include "rpc/message.h"
-#include "session/protocol.h"
+#include "session/session.h"
 
 static enum nfs3_procedure procedure_of(const struct call *call)
 {
@@ -21,12 +23,39 @@ static enum nfs3_procedure procedure_of(const struct call *call)
 		[IO_COMMIT] = NFS3_COMMIT,
 	};
 
-	return call->io ? procedures[call->io->op] : NFS3_NULL;
+	if (!call->io)
+		return NFS3_NULL;
+	return call->io->op == IO_META ? nfs3_meta_procedure(meta_asked(call))
+				       : procedures[call->io->op];
 }
 
 static const char *operation(const struct call *call)
 {
 	return nfs3_procedure_name(procedure_of(call));
+}
+
+static struct entries *entries_of(const struct call *call)
+{
+	return call->channel->session->path->files[call->io->file].entries;
+}
+
+static void put_meta(struct xdr_out *out, const struct call *call)
+{
+	const struct entries *entries = entries_of(call);
+	const struct conn_io *io = call->io;
+	const struct entry_handle *directory = entries_directory(entries, io->offset);
+	char names[2][ENTRY_NAME_MAX];
+	struct nfs3_meta_call meta = {
+		.op = meta_asked(call),
+		.handle = directory->bytes,
+		.handle_length = directory->length,
+		.name = {names[0], entries_name(entries, io->offset, io->back, names[0])},
+		.other = {names[1], entries_name(entries, io->offset, !io->back, names[1])},
+	};
+
+	if (meta_by_handle(meta.op))
+		meta.handle = entries_handle(entries, io->offset, &meta.handle_length);
+	nfs3_encode_meta(out, &meta);
 }
 
 static const uint8_t *encode(struct xdr_out *out, const struct call *call,
@@ -35,6 +64,8 @@ static const uint8_t *encode(struct xdr_out *out, const struct call *call,
 	const struct conn_io *io = call->io;
 	const uint8_t *arguments;
 
+	if (io && io->op == IO_META)
+		meta_asks(call, entries_of(call));
 	rpc_encode_call(out, call->xid, NFS_PROGRAM, NFS_V3, procedure_of(call), credentials);
 	arguments = out->at;
 	if (!io)
@@ -46,6 +77,7 @@ static const uint8_t *encode(struct xdr_out *out, const struct call *call,
 				  (enum nfs3_stable)io->stable);
 		break;
 	case IO_COMMIT: nfs3_encode_commit(out, file); break;
+	case IO_META: put_meta(out, call); break;
 	}
 	return arguments;
 }
@@ -59,6 +91,23 @@ static enum verdict refused(struct call_result *result, uint32_t status)
 	return moved_fail(result, nfs3_errno(status), NULL);
 }
 
+static enum verdict decode_meta(struct xdr_in *in, struct call *call, struct call_result *result)
+{
+	struct entries *entries = entries_of(call);
+	struct nfs3_meta_result meta;
+
+	if (!nfs3_decode_meta(in, meta_asked(call), &meta))
+		return moved_fail(result, EPROTO, "the reply contradicts the call or itself");
+	if (in->bad)
+		return CALL_DONE;
+	if (!meta.status)
+		return meta_done(call, entries, meta.handle, meta.handle_length);
+	result->status = nfs3_status_name(meta.status);
+	if (nfs3_asks_to_wait(meta.status))
+		return meta_goes_on(call->io, CALL_DELAY);
+	return meta_refused(call, entries, nfs3_errno(meta.status), result);
+}
+
 static enum verdict decode(struct xdr_in *in, struct call *call, struct call_result *result)
 {
 	struct nfs3_result nfs3;
@@ -66,6 +115,8 @@ static enum verdict decode(struct xdr_in *in, struct call *call, struct call_res
 
 	if (!call->io)
 		return CALL_DONE;
+	if (call->io->op == IO_META)
+		return decode_meta(in, call, result);
 	if (!nfs3_decode(in, procedure_of(call), &nfs3))
 		return moved_fail(result, EPROTO, "the reply contradicts the call or itself");
 	if (nfs3.status)
@@ -85,6 +136,24 @@ static int open_file(struct names *names, const char *name, bool writes, void **
 	else
 		*file = handle;
 	return error;
+}
+
+static int step(void *context, const char *name, bool make, struct entry_handle *found)
+{
+	struct nfs3_handle handle;
+	int error = names3_directory(context, name, make, &handle);
+
+	if (error)
+		return error;
+	found->length = handle.length;
+	memcpy(found->bytes, handle.bytes, handle.length);
+	return 0;
+}
+
+static int open_entries(struct names *names, const char *name, const struct entries_terms *terms,
+			struct entries **entries)
+{
+	return entries_open(entries, terms, NFS3_FHSIZE, name, step, names);
 }
 
 static void close_file(struct names *names, void *file)
@@ -111,6 +180,7 @@ const struct protocol protocol_nfs3 = {
 	.encode = encode,
 	.decode = decode,
 	.open_file = open_file,
+	.open_entries = open_entries,
 	.close_file = close_file,
 	.limits = limits,
 };

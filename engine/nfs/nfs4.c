@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "nfs/nfs4.h"
 
-enum { SHARE_WANT_NO_DELEGATION = 0x400 };	  /* RFC 8881, 18.16.1 */
-enum { OPEN_NOCREATE = 0, OPEN_CREATE = 1 };	  /* the same */
-enum { CREATE_GUARDED = 1 };			  /* the same */
-enum { DELEGATE_NONE = 0 };			  /* the same */
-enum { EXCHANGE_USE_NON_PNFS = 0x10000 };	  /* 18.35.1 */
-enum { PROTECT_NONE = 0 };			  /* the same: SP4_NONE */
-enum { BIND_FORE = 1 };				  /* 18.34.1: CDFC4_FORE */
-enum { CALLBACK_PROGRAM = 0x40000000 };		  /* transient (RFC 5531, 8.3.1) */
-enum { MODE_WORD = 33 / 32, MODE_BIT = 33 % 32 }; /* 5.8.2.15 */
+enum { SHARE_WANT_NO_DELEGATION = 0x400 };		    /* RFC 8881, 18.16.1 */
+enum { OPEN_NOCREATE = 0, OPEN_CREATE = 1 };		    /* the same */
+enum { CREATE_GUARDED = 1 };				    /* the same */
+enum { DELEGATE_NONE = 0 };				    /* the same */
+enum { EXCHANGE_USE_NON_PNFS = 0x10000 };		    /* 18.35.1 */
+enum { PROTECT_NONE = 0 };				    /* the same: SP4_NONE */
+enum { BIND_FORE = 1 };					    /* 18.34.1: CDFC4_FORE */
+enum { CALLBACK_PROGRAM = 0x40000000 };			    /* transient (RFC 5531, 8.3.1) */
+enum { MODE_WORD = 33 / 32, MODE_BIT = 33 % 32 };	    /* 5.8.2.15 */
+enum { MTIME_SET_WORD = 54 / 32, MTIME_SET_BIT = 54 % 32 }; /* 5.8.2.42 */
+enum { SET_TO_SERVER_TIME = 0 };			    /* 3.2: time_how4 */
+enum { ACCESS_ALL = 0x3f };				    /* 18.1.1 */
 
 /* 5.8: type, size; lease_time, maxread, maxwrite */
 static const uint32_t FILE_ATTRIBUTES = 1u << 1 | 1u << 4;
@@ -173,10 +176,48 @@ void nfs4_put_mkdir(struct nfs4_compound *compound, const char *name, uint32_t m
 	put_mode(compound, mode);
 }
 
+void nfs4_put_symlink(struct nfs4_compound *compound, const char *name, const char *target)
+{
+	put_number(compound, NFS4_CREATE);
+	xdr_put_u32(compound->out, NFS4_LINK);
+	put_name(compound, target);
+	put_name(compound, name);
+	xdr_put_u32(compound->out, 0); /* attributes: words of the bitmap … */
+	xdr_put_u32(compound->out, 0); /* … and bytes */
+}
+
 void nfs4_put_remove(struct nfs4_compound *compound, const char *name)
 {
 	put_number(compound, NFS4_REMOVE);
 	put_name(compound, name);
+}
+
+void nfs4_put_rename(struct nfs4_compound *compound, const char *name, const char *other)
+{
+	put_number(compound, NFS4_SAVEFH);
+	put_number(compound, NFS4_RENAME);
+	put_name(compound, name);
+	put_name(compound, other);
+}
+
+void nfs4_put_access(struct nfs4_compound *compound)
+{
+	put_number(compound, NFS4_ACCESS);
+	xdr_put_u32(compound->out, ACCESS_ALL);
+}
+
+void nfs4_put_touch(struct nfs4_compound *compound)
+{
+	static const struct nfs4_stateid anonymous;
+	const uint32_t bitmap[MTIME_SET_WORD + 1] = {[MTIME_SET_WORD] =
+							     htobe32(1u << MTIME_SET_BIT)};
+	const uint32_t how = htobe32(SET_TO_SERVER_TIME);
+
+	put_number(compound, NFS4_SETATTR);
+	xdr_put_fixed(compound->out, anonymous.bytes, sizeof(anonymous.bytes));
+	xdr_put_u32(compound->out, MTIME_SET_WORD + 1);
+	xdr_put_fixed(compound->out, bitmap, sizeof(bitmap));
+	xdr_put_opaque(compound->out, &how, sizeof(how));
 }
 
 /* --- clients and sessions --- */
@@ -255,6 +296,7 @@ void nfs4_put_destroy_clientid(struct nfs4_compound *compound, uint64_t client)
 const char *nfs4_operation_name(enum nfs4_operation operation)
 {
 	switch (operation) {
+	case NFS4_ACCESS: return "ACCESS";
 	case NFS4_CLOSE: return "CLOSE";
 	case NFS4_COMMIT: return "COMMIT";
 	case NFS4_CREATE: return "CREATE";
@@ -267,6 +309,9 @@ const char *nfs4_operation_name(enum nfs4_operation operation)
 	case NFS4_PUTROOTFH: return "PUTROOTFH";
 	case NFS4_READ: return "READ";
 	case NFS4_REMOVE: return "REMOVE";
+	case NFS4_RENAME: return "RENAME";
+	case NFS4_SAVEFH: return "SAVEFH";
+	case NFS4_SETATTR: return "SETATTR";
 	case NFS4_WRITE: return "WRITE";
 	case NFS4_BIND_CONN_TO_SESSION: return "BIND_CONN_TO_SESSION";
 	case NFS4_EXCHANGE_ID: return "EXCHANGE_ID";

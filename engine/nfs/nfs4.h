@@ -24,6 +24,7 @@ enum {
 
 /* RFC 8881, 18 */
 enum nfs4_operation {
+	NFS4_ACCESS = 3,
 	NFS4_CLOSE = 4,
 	NFS4_COMMIT = 5,
 	NFS4_CREATE = 6,
@@ -36,6 +37,9 @@ enum nfs4_operation {
 	NFS4_PUTROOTFH = 24,
 	NFS4_READ = 25,
 	NFS4_REMOVE = 28,
+	NFS4_RENAME = 29,
+	NFS4_SAVEFH = 32,
+	NFS4_SETATTR = 34,
 	NFS4_WRITE = 38,
 	NFS4_BIND_CONN_TO_SESSION = 41,
 	NFS4_EXCHANGE_ID = 42,
@@ -121,9 +125,16 @@ void nfs4_put_open(struct nfs4_compound *compound, const struct nfs4_open *open)
 void nfs4_put_close(struct nfs4_compound *compound, const struct nfs4_stateid *stateid);
 void nfs4_put_delegreturn(struct nfs4_compound *compound, const struct nfs4_stateid *stateid);
 
-/* 18.4: a directory. 18.25 */
+/* 18.4: a directory; a symbolic link. 18.25 */
 void nfs4_put_mkdir(struct nfs4_compound *compound, const char *name, uint32_t mode);
+void nfs4_put_symlink(struct nfs4_compound *compound, const char *name, const char *target);
 void nfs4_put_remove(struct nfs4_compound *compound, const char *name);
+/* 18.26, within the current directory, which is saved first (18.28) */
+void nfs4_put_rename(struct nfs4_compound *compound, const char *name, const char *other);
+
+/* 18.1: asks for all rights. 18.30: sets the time of modification to the server's clock. */
+void nfs4_put_access(struct nfs4_compound *compound);
+void nfs4_put_touch(struct nfs4_compound *compound);
 
 /* 18.35: without pNFS, state protection or an implementation's name. */
 void nfs4_put_exchange_id(struct nfs4_compound *compound, const uint8_t verifier[NFS4_VERIFIER],
@@ -214,6 +225,10 @@ void nfs4_get_open(struct nfs4_results *results, struct nfs4_open_result *open);
 void nfs4_skip_close(struct nfs4_results *results);
 void nfs4_skip_mkdir(struct nfs4_results *results);
 void nfs4_skip_remove(struct nfs4_results *results);
+void nfs4_skip_rename(struct nfs4_results *results);
+void nfs4_skip_access(struct nfs4_results *results);
+/* SETATTR has a body whatever its status is. */
+void nfs4_skip_touch(struct nfs4_results *results);
 
 /* Who a server is: two addresses of one and the same server say the same (RFC 8881, 2.10.5). */
 struct nfs4_server {

@@ -111,7 +111,8 @@ static inline enum nfs4_operation nfs4_io_operation(enum io_op op)
 	switch (op) {
 	case IO_READ: return NFS4_READ;
 	case IO_WRITE: return NFS4_WRITE;
-	case IO_COMMIT: break;
+	case IO_COMMIT:
+	case IO_META: break; /* nfs4_meta.h's */
 	}
 	return NFS4_COMMIT;
 }

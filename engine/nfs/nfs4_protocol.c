@@ -5,11 +5,13 @@
  */
 #include <errno.h>
 
+#include "nfs/meta_call.h"
 #include "nfs/moved.h"
 #include "nfs/names4.h"
 #include "nfs/names4_session.h"
 #include "nfs/nfs3.h"
 #include "nfs/nfs4_client.h"
+#include "nfs/nfs4_meta.h"
 #include "rpc/message.h"
 #include "session/session.h"
 
@@ -23,14 +25,29 @@ static const struct nfs4_request *request_of(const struct call *call)
 	return container_of(call->request, const struct nfs4_request, base);
 }
 
+static bool is_meta(const struct call *call)
+{
+	return call->io && call->io->op == IO_META;
+}
+
+/* What the path keeps of the file that data is read from or written to; NULL: of a directory. */
 static const struct nfs4_file *file_of(const struct call *call)
 {
 	return call->channel->session->path->files[call->io->file].state;
 }
 
+/* What it keeps of the entries of a metadata operation. */
+static struct entries *entries_of(const struct call *call)
+{
+	return call->channel->session->path->files[call->io->file].entries;
+}
+
 static enum nfs4_operation operation_of(const struct call *call)
 {
-	return call->io ? nfs4_io_operation(call->io->op) : request_of(call)->operation;
+	if (!call->io)
+		return request_of(call)->operation;
+	return is_meta(call) ? nfs4_meta_operation(meta_asked(call))
+			     : nfs4_io_operation(call->io->op);
 }
 
 static const char *operation(const struct call *call)
@@ -82,6 +99,38 @@ static void put_io(struct xdr_out *out, const struct call *call, const struct nf
 	nfs4_template_put(&file->calls[io->op], out, &sequence, &range);
 }
 
+static void put_meta(struct xdr_out *out, const struct call *call)
+{
+	const struct path *path = call->channel->session->path;
+	const struct nfs4_path *mine = path->state;
+	const struct conn_io *io = call->io;
+	struct entries *entries = entries_of(call);
+	const struct entry_handle *directory = entries_directory(entries, io->offset);
+	const uint8_t *bytes = directory->bytes;
+	uint32_t length = directory->length;
+	char names[2][ENTRY_NAME_MAX];
+	struct nfs4_meta_call meta = {
+		.op = meta_asks(call, entries),
+		.name = names[0],
+		.other = names[1],
+		.client = mine->client->id,
+		.owner = mine->owner,
+	};
+	struct nfs4_sequence sequence;
+	struct nfs4_compound compound;
+
+	if (meta_by_handle(meta.op))
+		bytes = entries_handle(entries, io->offset, &length);
+	meta.handle.length = length;
+	memcpy(meta.handle.bytes, bytes, length);
+	entries_name(entries, io->offset, io->back, names[0]);
+	entries_name(entries, io->offset, !io->back, names[1]);
+	nfs4_begin(&compound, out, path->config.minor);
+	nfs4_session_sequence(&state_of(call)->session, call, false, &sequence);
+	nfs4_put_sequence(&compound, &sequence);
+	nfs4_put_meta(&compound, &meta);
+}
+
 static void put_request(struct xdr_out *out, const struct call *call)
 {
 	const struct nfs4_request *request = request_of(call);
@@ -106,7 +155,9 @@ static const uint8_t *encode(struct xdr_out *out, const struct call *call,
 	rpc_encode_call(out, call->xid, NFS_PROGRAM, NFS_V4, asks ? NFS4_COMPOUND : NFS4_NULL,
 			credentials);
 	arguments = out->at;
-	if (call->io)
+	if (is_meta(call))
+		put_meta(out, call);
+	else if (call->io)
 		put_io(out, call, file);
 	else if (call->request)
 		put_request(out, call);
@@ -177,7 +228,7 @@ static enum verdict refused(struct call *call, uint32_t status, bool by_sequence
 	case NFS4ERR_DELEG_REVOKED:
 		if (may_reopen(call))
 			return CALL_RECOVER;
-		if (call->io && file_of(call)->gone) {
+		if (call->io && file_of(call) && file_of(call)->gone) {
 			status = file_of(call)->gone;
 			result->status = nfs4_status_name(status);
 		}
@@ -223,6 +274,7 @@ static uint32_t read_io(struct nfs4_results *results, const struct call *call,
 	case IO_READ: nfs4_get_read(results, data); break;
 	case IO_WRITE: nfs4_get_write(results, data); break;
 	case IO_COMMIT: nfs4_get_commit(results, data); break;
+	case IO_META: break; /* read_meta()'s */
 	}
 	return 0;
 }
@@ -234,6 +286,37 @@ static enum verdict judge_io(const struct call *call, const struct nfs4_data_res
 				    data->verifier};
 
 	return moved_judge(call, &moved, result);
+}
+
+/* A positive errno for what is the operation's own status, 0 for what refused() is to judge. */
+static int meta_errno(uint32_t status)
+{
+	switch (status) {
+	case NFS4ERR_EXIST:
+	case NFS4ERR_NOENT:
+	case NFS4ERR_STALE: return nfs4_errno(status);
+	default: return 0;
+	}
+}
+
+static enum verdict judge_meta(struct call *call, uint32_t status, const struct nfs4_handle *found,
+			       bool delegated, struct call_result *result)
+{
+	int error = meta_errno(status);
+	enum verdict verdict;
+
+	result->status = nfs4_status_name(status);
+	if (!status && delegated)
+		return moved_fail(result, EPROTO, "the server gave a delegation that was declined");
+	if (!status)
+		return meta_done(call, entries_of(call), found->length ? found->bytes : NULL,
+				 found->length);
+	if (error)
+		return meta_refused(call, entries_of(call), error, result);
+	verdict = refused(call, status, false, result);
+	if (verdict == CALL_DELAY)
+		call->io->sends = 0;
+	return verdict;
 }
 
 static enum verdict judge_request(struct call *call, uint32_t status, struct call_result *result)
@@ -249,7 +332,9 @@ static enum verdict judge_request(struct call *call, uint32_t status, struct cal
 static enum verdict decode(struct xdr_in *in, struct call *call, struct call_result *result)
 {
 	struct nfs4_data_result data = {0};
+	struct nfs4_handle found = {0};
 	struct nfs4_results results;
+	bool delegated = false;
 	uint32_t status = 0;
 	bool goes_on;
 
@@ -257,7 +342,9 @@ static enum verdict decode(struct xdr_in *in, struct call *call, struct call_res
 		return CALL_DONE;
 	nfs4_read_results(&results, in);
 	goes_on = !call->epoch || read_sequence(&results, call, &status);
-	if (goes_on && call->io)
+	if (goes_on && is_meta(call))
+		status = nfs4_get_meta(&results, meta_asked(call), &found, &delegated);
+	else if (goes_on && call->io)
 		status = read_io(&results, call, &data);
 	else if (goes_on)
 		status = request_of(call)->get(
@@ -270,6 +357,8 @@ static enum verdict decode(struct xdr_in *in, struct call *call, struct call_res
 		return refused(call, status, true, result);
 	if (!call->io)
 		return judge_request(call, status, result);
+	if (is_meta(call))
+		return judge_meta(call, status, &found, delegated, result);
 	return status ? refused(call, status, false, result) : judge_io(call, &data, result);
 }
 
@@ -290,6 +379,7 @@ const struct protocol protocol_nfs4 = {
 	.recover = nfs4_client_recover,
 	.tick = nfs4_client_tick,
 	.open_file = names4_open_file,
+	.open_entries = names4_open_entries,
 	.close_file = names4_close_file,
 	.limits = names4_limits,
 	.leave = names4_leave,

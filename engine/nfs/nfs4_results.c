@@ -332,6 +332,24 @@ void nfs4_skip_remove(struct nfs4_results *results)
 	skip_change_info(results);
 }
 
+void nfs4_skip_rename(struct nfs4_results *results)
+{
+	skip_change_info(results); /* of the directory it leaves, … */
+	skip_change_info(results); /* … and of the one it enters */
+}
+
+void nfs4_skip_access(struct nfs4_results *results)
+{
+	take(results, 2 * sizeof(uint32_t)); /* which rights are known, which are granted */
+}
+
+void nfs4_skip_touch(struct nfs4_results *results)
+{
+	bool others;
+
+	get_bitmap(results, &others);
+}
+
 /* --- clients and sessions --- */
 
 static void skip_implementation(struct nfs4_results *results)

@@ -67,8 +67,13 @@ void notice_rpc_error(struct notices *notices, const struct protocol *protocol,
 static void notice_io(struct notices *notices, const struct protocol *protocol,
 		      const struct call *call, const char *why)
 {
-	notice(notices, "%s of %u bytes at %llu: %s", protocol->operation(call), call_rest(call),
-	       (unsigned long long)(call->io->offset + call->io->done), why);
+	if (call->io->op == IO_META)
+		notice(notices, "%s of entry %llu: %s", protocol->operation(call),
+		       (unsigned long long)call->io->offset, why);
+	else
+		notice(notices, "%s of %u bytes at %llu: %s", protocol->operation(call),
+		       call_rest(call), (unsigned long long)(call->io->offset + call->io->done),
+		       why);
 }
 
 void notice_failed(struct notices *notices, const struct protocol *protocol,

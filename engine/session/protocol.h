@@ -4,8 +4,8 @@
  *
  * A session knows calls, channels and time; a protocol knows what the messages say, and what a
  * server must be told before and after. What it keeps of a path, of a session (`state` in both) and
- * of a file is its own, and opaque to everybody else. Nothing here blocks but open_file(),
- * close_file(), limits() and leave().
+ * of a file is its own, and opaque to everybody else. Nothing here blocks but open_entries(),
+ * open_file(), close_file(), limits() and leave().
  */
 #ifndef NFSMULTI_SESSION_PROTOCOL_H
 #define NFSMULTI_SESSION_PROTOCOL_H
@@ -15,6 +15,8 @@
 #include "rpc/xdr.h"
 #include "session/call.h"
 
+struct entries;
+struct entries_terms;
 struct names_ops;
 struct names;
 struct session;
@@ -107,6 +109,13 @@ struct protocol {
 	void (*recover)(struct session *session, const struct call *call,
 			const struct call_result *result);
 	void (*tick)(struct session_channel *channel, uint64_t now);
+
+	/*
+	 * Opens the tree of entries below directory `name`, which entries_close() closes. 0, or a
+	 * negative errno: names->error() says why.
+	 */
+	int (*open_entries)(struct names *names, const char *name,
+			    const struct entries_terms *terms, struct entries **entries);
 
 	/*
 	 * Finds a file. limits(): what one READ and one WRITE of any may carry. All wait for the

@@ -37,7 +37,7 @@ static bool queue(struct session_channel *channel, struct call *call, struct xdr
 	struct rpc_payload data = {0};
 	const uint8_t *arguments;
 
-	if (io && io->op != IO_COMMIT)
+	if (io && (io->op == IO_READ || io->op == IO_WRITE))
 		data = (struct rpc_payload){
 			.at = io->buffer + io->done,
 			.length = call_rest(call),

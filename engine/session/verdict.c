@@ -61,6 +61,12 @@ static void enter(struct session_channel *channel, struct conn_io *io,
 		counters->commits++;
 		durability_committed(&channel->conn, io, result->verifier);
 		break;
+	case IO_META:
+		if (io->looks)
+			counters->lookups++;
+		else
+			counters->meta_ops++;
+		break;
 	}
 	io->done += result->count;
 }

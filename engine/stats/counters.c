@@ -56,6 +56,8 @@ void counters_write(FILE *out, const struct counters_label *label, const struct 
 	write_number(out, "write_ops", counters->write_ops);
 	write_number(out, "write_bytes", counters->write_bytes);
 	write_number(out, "commits", counters->commits);
+	write_number(out, "meta_ops", counters->meta_ops);
+	write_number(out, "lookups", counters->lookups);
 	write_number(out, "rewritten_bytes", counters->rewritten_bytes);
 	write_number(out, "syscalls", transport->syscalls);
 	write_number(out, "bytes_sent", transport->bytes_sent);

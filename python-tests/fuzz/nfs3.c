@@ -2,24 +2,45 @@
 /* nfs3.c - the input's first byte chooses a procedure; the rest are its results. */
 #include "fuzz.h"
 #include "nfs/nfs3.h"
+#include "nfs/nfs3_meta.h"
 #include "nfs/status.h"
 #include "util.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static const enum nfs3_procedure PROCEDURES[] = {NFS3_READ, NFS3_WRITE, NFS3_COMMIT};
+
+static void data(struct xdr_in *in, enum nfs3_procedure procedure)
 {
-	static const enum nfs3_procedure procedures[] = {NFS3_READ, NFS3_WRITE, NFS3_COMMIT};
-	struct xdr_in in = {data, data + size, false};
 	struct nfs3_result result;
+
+	if (!nfs3_decode(in, procedure, &result) || in->bad)
+		return;
+	expect(!result.status == !nfs3_errno(result.status));
+	expect(result.committed <= NFS3_FILE_SYNC);
+	expect(*nfs3_status_name(result.status));
+}
+
+static void metadata(struct xdr_in *in, const uint8_t *end, enum meta_op op)
+{
+	struct nfs3_meta_result result;
+
+	if (!nfs3_decode_meta(in, op, &result) || in->bad)
+		return;
+	expect(result.handle_length <= NFS3_FHSIZE);
+	expect(!result.handle || result.handle + result.handle_length <= end);
+	expect(!result.handle || op == META_LOOKUP || meta_makes(op));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
+{
+	struct xdr_in in = {input + 1, input + size, false};
 	size_t choice;
 
 	if (!size)
 		return 0;
-	choice = *data % ARRAY_SIZE(procedures);
-	in.at++;
-	if (nfs3_decode(&in, procedures[choice], &result) && !in.bad) {
-		expect(!result.status == !nfs3_errno(result.status));
-		expect(result.committed <= NFS3_FILE_SYNC);
-		expect(*nfs3_status_name(result.status));
-	}
+	choice = *input % (ARRAY_SIZE(PROCEDURES) + META_OPS);
+	if (choice < ARRAY_SIZE(PROCEDURES))
+		data(&in, PROCEDURES[choice]);
+	else
+		metadata(&in, input + size, choice - ARRAY_SIZE(PROCEDURES));
 	return 0;
 }

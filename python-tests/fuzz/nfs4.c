@@ -28,6 +28,9 @@ static const enum nfs4_operation operations[] = {
 	NFS4_CLOSE,	     NFS4_CREATE,
 	NFS4_REMOVE,	     NFS4_EXCHANGE_ID,
 	NFS4_CREATE_SESSION, NFS4_BIND_CONN_TO_SESSION,
+	NFS4_LOOKUP,	     NFS4_ACCESS,
+	NFS4_SAVEFH,	     NFS4_RENAME,
+	NFS4_SETATTR,
 };
 
 /* Reads a body; the bytes of its structure. */
@@ -55,6 +58,9 @@ static size_t get_body(struct nfs4_results *results, enum nfs4_operation operati
 	case NFS4_CLOSE: nfs4_skip_close(results); return 0;
 	case NFS4_CREATE: nfs4_skip_mkdir(results); return 0;
 	case NFS4_REMOVE: nfs4_skip_remove(results); return 0;
+	case NFS4_ACCESS: nfs4_skip_access(results); return 0;
+	case NFS4_RENAME: nfs4_skip_rename(results); return 0;
+	case NFS4_SETATTR: nfs4_skip_touch(results); return 0;
 	case NFS4_BIND_CONN_TO_SESSION: nfs4_skip_bind_conn_to_session(results); return 0;
 	default: return 0;
 	}

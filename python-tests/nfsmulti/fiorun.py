@@ -126,6 +126,8 @@ class ConnectionStats:
     bytes_received: int
     sends: int
     receives: int
+    meta_ops: int
+    lookups: int
     rewritten_bytes: int
     retransmissions: int
     reconnects: int

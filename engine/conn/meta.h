@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * meta.h - metadata operations: what one of them does to one entry of a directory (nfs/entries.h),
+ * whatever version of NFS carries it.
+ */
+#ifndef NFSMULTI_CONN_META_H
+#define NFSMULTI_CONN_META_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* RFC 1813, 3.3, and RFC 8881, 18, have a procedure or an operation for each. */
+enum meta_op {
+	META_GETATTR, /* by the entry's handle */
+	META_LOOKUP,  /* by its name; with attributes, as stat(2) needs them */
+	META_ACCESS,  /* by its handle */
+	META_OPEN,    /* NFSv4: OPEN for reading, and CLOSE */
+	META_CREATE,  /* a regular file; one that is there already is EEXIST */
+	META_MKDIR,
+	META_SYMLINK,
+	META_SETATTR, /* of its time of modification, to the server's clock */
+	META_RENAME,  /* to its other name, or back from that */
+	META_REMOVE,  /* a file or a symbolic link */
+	META_RMDIR,
+};
+enum { META_OPS = META_RMDIR + 1 };
+
+/* The name of the option's value: "getattr". */
+static inline const char *meta_name(enum meta_op op)
+{
+	static const char *const names[META_OPS] = {
+		[META_GETATTR] = "getattr", [META_LOOKUP] = "lookup",	[META_ACCESS] = "access",
+		[META_OPEN] = "open",	    [META_CREATE] = "create",	[META_MKDIR] = "mkdir",
+		[META_SYMLINK] = "symlink", [META_SETATTR] = "setattr", [META_RENAME] = "rename",
+		[META_REMOVE] = "remove",   [META_RMDIR] = "rmdir",
+	};
+
+	return names[op];
+}
+
+/* The entry comes into being: there must be none of its name. */
+static inline bool meta_makes(enum meta_op op)
+{
+	return op == META_CREATE || op == META_MKDIR || op == META_SYMLINK;
+}
+
+static inline bool meta_removes(enum meta_op op)
+{
+	return op == META_REMOVE || op == META_RMDIR;
+}
+
+/* It names the entry by its handle, which must have been looked up; all others by its name. */
+static inline bool meta_by_handle(enum meta_op op)
+{
+	return op == META_GETATTR || op == META_ACCESS || op == META_SETATTR;
+}
+
+#endif

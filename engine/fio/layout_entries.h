@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* layout_entries.h - makes the entries that a metadata job needs and that are not there yet. */
+#ifndef NFSMULTI_LAYOUT_ENTRIES_H
+#define NFSMULTI_LAYOUT_ENTRIES_H
+
+#include "conn/meta.h"
+#include "conn/path.h"
+#include "fio.h"
+
+/*
+ * Looks each of `count` entries below directory `name` up, and makes those that are missing by
+ * `make`, over all the given paths at once, as many at a time as the job has I/O in flight. The
+ * paths' terms say where they lie. 0 or a negative errno, logged (-EINTR: the run was stopped).
+ */
+int layout_entries(struct thread_data *td, struct path **paths, uint32_t path_count,
+		   const char *name, uint64_t count, enum meta_op make);
+
+#endif

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "metadata.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "verify.h"
+
+#include "say.h"
+
+static const struct engine_options *options_of(const struct thread_data *td)
+{
+	return td->eo;
+}
+
+static int refuse(const char *why)
+{
+	say("metadata=1: %s", why);
+	return -EINVAL;
+}
+
+static bool one_block_size(const struct thread_data *td)
+{
+	const struct thread_options *o = &td->o;
+
+	return o->min_bs[DDIR_READ] == o->max_bs[DDIR_READ] &&
+	       o->min_bs[DDIR_WRITE] == o->max_bs[DDIR_WRITE] &&
+	       o->min_bs[DDIR_READ] == o->min_bs[DDIR_WRITE];
+}
+
+int metadata_check(struct thread_data *td)
+{
+	const struct engine_options *eo = options_of(td);
+
+	if (!eo->metadata)
+		return 0;
+	if (!one_block_size(td))
+		return refuse("bs is the size of an entry, the same for reads and writes: give one "
+			      "number, such as bs=1");
+	if (td->o.verify != VERIFY_NONE)
+		return refuse("verify= checks data, and entries have none: leave it out");
+	if (td->o.unlink)
+		return refuse("unlink=1 removes files: remove the entries by a job with "
+			      "meta_write=remove (or rmdir)");
+	if (eo->hold_writes)
+		return refuse("hold_writes= holds data, and entries have none: leave it out");
+	if (td_read(td) && td_write(td) &&
+	    (meta_makes(eo->meta_write) || meta_removes(eo->meta_write)))
+		return refuse("a job cannot read the entries that it creates or removes: give its "
+			      "writes a job of their own, or meta_write=setattr or rename");
+	return 0;
+}
+
+int metadata_check_pool(const struct thread_data *td, const struct pool *pool)
+{
+	for (unsigned int i = 0; options_of(td)->metadata && i < pool->count; i++)
+		if (pool->paths[i].kind == PATH_MOUNT) {
+			say("%s: metadata=1 over a kernel mount: not supported; give the server's "
+			    "URL (nfs://SERVER/EXPORT)",
+			    pool->paths[i].label);
+			return -EOPNOTSUPP;
+		}
+	return 0;
+}
+
+int metadata_check_path(const struct thread_data *td, const struct path_config *config)
+{
+	const struct engine_options *eo = options_of(td);
+
+	if (!eo->metadata || config->minor || !td_read(td) || eo->meta_read != META_OPEN)
+		return 0;
+	say("%s: meta_read=open: NFSv3 has no OPEN: use version=4.1 or another meta_read=",
+	    config->label);
+	return -EINVAL;
+}
+
+void metadata_terms(const struct thread_data *td, struct entries_terms *terms)
+{
+	const struct engine_options *eo = options_of(td);
+
+	*terms = (struct entries_terms){
+		.per_directory = eo->dir_entries,
+		.depth = eo->tree_depth,
+		.shared = eo->shared_dir,
+		.job = td->subjob_number,
+		.make = td_write(td) && td->o.allow_create && !read_only,
+	};
+}
+
+int metadata_count(const struct thread_data *td, const struct fio_file *f, uint64_t *count)
+{
+	uint64_t size = f->file_offset + f->io_size, entry = td->o.min_bs[DDIR_READ];
+
+	*count = size / entry;
+	if (size % entry || f->file_offset % entry || !size) {
+		say("metadata=1: \"%s\" has %" PRIu64 " bytes at %" PRIu64
+		    ": size= and offset= must be whole numbers of entries of bs=%" PRIu64 " bytes",
+		    f->file_name, (uint64_t)f->io_size, (uint64_t)f->file_offset, entry);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+enum meta_op metadata_op(const struct thread_data *td, enum fio_ddir ddir)
+{
+	return ddir == DDIR_READ ? options_of(td)->meta_read : options_of(td)->meta_write;
+}
+
+bool metadata_needs_entries(const struct thread_data *td, enum meta_op *make)
+{
+	enum meta_op write = options_of(td)->meta_write;
+
+	*make = td_write(td) && write == META_RMDIR ? META_MKDIR : META_CREATE;
+	return td_read(td) || !meta_makes(write);
+}
+
+/* --- errors --- */
+
+static const char *remedy(enum meta_op op, int error)
+{
+	switch (error) {
+	case EEXIST:
+		return ": it is there already: remove the entries first, by a job with "
+		       "meta_write=remove or rmdir";
+	case ENOENT: return ": there is none: was it removed, or renamed, by another job?";
+	case EISDIR:
+	case ENOTDIR:
+	case EPERM:
+		if (meta_removes(op))
+			return ": meta_write=remove is for files and symbolic links, rmdir for "
+			       "directories";
+		return "";
+	case ENOSPC:
+	case EDQUOT: return ": the server has no room for more entries";
+	case EACCES:
+	case EROFS: return ": this user may not change the directory, or not over this export";
+	default: return "";
+	}
+}
+
+void metadata_say_failed(const struct thread_data *td, const struct io_u *io_u, const char *label,
+			 int error, const char *status)
+{
+	enum meta_op op = metadata_op(td, io_u->ddir);
+
+	say("%s: %s of entry %" PRIu64 " below \"%s\": %s%s%s%s", label, meta_name(op),
+	    (uint64_t)(io_u->offset / td->o.min_bs[DDIR_READ]), io_u->file->file_name,
+	    strerror(error), status ? ": " : "", status ?: "", remedy(op, error));
+}

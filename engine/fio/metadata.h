@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * metadata.h - metadata=1: what fio's words for data mean for entries. A file is a directory, a
+ * block is an entry, a read is meta_read= and a write is meta_write=.
+ */
+#ifndef NFSMULTI_METADATA_H
+#define NFSMULTI_METADATA_H
+
+#include "engine_options.h"
+
+#include "conn/meta.h"
+#include "conn/path.h"
+#include "nfs/entries.h"
+#include "pool/pool.h"
+
+/* Refuse what such a job cannot do: 0 or a negative errno, logged. */
+int metadata_check(struct thread_data *td);
+int metadata_check_pool(const struct thread_data *td, const struct pool *pool);
+int metadata_check_path(const struct thread_data *td, const struct path_config *config);
+
+/* The terms of its entries, but for their number. */
+void metadata_terms(const struct thread_data *td, struct entries_terms *terms);
+
+/* The entries that a file needs: those up to the end of the job's part of it. 0 or a negative
+ * errno, logged. */
+int metadata_count(const struct thread_data *td, const struct fio_file *f, uint64_t *count);
+
+/* What an I/O does. */
+enum meta_op metadata_op(const struct thread_data *td, enum fio_ddir ddir);
+
+/* True where its entries must be there before it begins; then what makes one. */
+bool metadata_needs_entries(const struct thread_data *td, enum meta_op *make);
+
+/* Says which entry failed over which path, why (a positive errno, and the server's word for it or
+ * NULL), and what can be done. */
+void metadata_say_failed(const struct thread_data *td, const struct io_u *io_u, const char *label,
+			 int error, const char *status);
+
+#endif

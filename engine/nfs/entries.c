@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "nfs/entries.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PATH_MAX_BYTES = 4096 };
+
+/* --- directories --- */
+
+/* The number of the directory that holds an entry. */
+static uint64_t directory_of(const struct entries_terms *terms, uint64_t entry)
+{
+	return terms->depth ? entry / terms->per_directory : 0;
+}
+
+static uint64_t directory_count(const struct entries_terms *terms)
+{
+	return terms->count ? directory_of(terms, terms->count - 1) + 1 : 1;
+}
+
+/* Of the directory that stands `above` levels over directory `number`. */
+static uint64_t ancestor(const struct entries_terms *terms, uint64_t number, uint32_t above)
+{
+	while (above--)
+		number /= terms->per_directory;
+	return number;
+}
+
+/*
+ * Steps to the directories on the way to one that holds entries, from the first that is not on the
+ * way to the one before. The top of the tree is a step as well.
+ */
+static int step_down(const struct entries_terms *terms, const char *top, uint64_t number,
+		     entries_step *step, void *context, struct entry_handle *found)
+{
+	char path[PATH_MAX_BYTES];
+	int used = snprintf(path, sizeof(path), "%s", top), error = 0;
+
+	if (!number)
+		error = step(context, path, terms->make, found);
+	for (uint32_t level = 1; !error && level <= terms->depth; level++) {
+		uint32_t above = terms->depth - level;
+		uint64_t here = ancestor(terms, number, above);
+		bool new = !number || here != ancestor(terms, number - 1, above);
+
+		used += snprintf(path + used, sizeof(path) - (size_t)used, "/d%" PRIx64, here);
+		if ((size_t)used >= sizeof(path))
+			return -ENAMETOOLONG;
+		if (new)
+			error = step(context, path, terms->make, found);
+	}
+	return error;
+}
+
+int entries_open(struct entries **out, const struct entries_terms *terms, uint32_t handle_max,
+		 const char *top, entries_step *step, void *context)
+{
+	struct entries *entries = calloc(1, sizeof(*entries));
+	uint64_t count = directory_count(terms);
+	int error = entries ? 0 : -ENOMEM;
+
+	if (!error && strlen(top) + 1 > PATH_MAX_BYTES)
+		error = -ENAMETOOLONG;
+	if (!error) {
+		entries->terms = *terms;
+		entries->handle_max = handle_max;
+		entries->directories = calloc(count, sizeof(*entries->directories));
+		entries->handles = calloc(terms->count ?: 1, 1 + handle_max);
+		if (!entries->directories || !entries->handles)
+			error = -ENOMEM;
+	}
+	for (uint64_t i = 0; !error && i < count; i++)
+		error = step_down(terms, top, i, step, context, &entries->directories[i]);
+	if (error) {
+		entries_close(entries);
+		return error;
+	}
+	*out = entries;
+	return 0;
+}
+
+void entries_close(struct entries *entries)
+{
+	if (!entries)
+		return;
+	free(entries->directories);
+	free(entries->handles);
+	free(entries);
+}
+
+const struct entry_handle *entries_directory(const struct entries *entries, uint64_t entry)
+{
+	return &entries->directories[directory_of(&entries->terms, entry)];
+}
+
+/* --- entries --- */
+
+uint32_t entries_name(const struct entries *entries, uint64_t entry, bool other,
+		      char name[ENTRY_NAME_MAX])
+{
+	char kind = other ? 'r' : 'e';
+
+	if (entries->terms.shared)
+		return (uint32_t)snprintf(name, ENTRY_NAME_MAX, "%c%" PRIx64 ".%x", kind, entry,
+					  entries->terms.job);
+	return (uint32_t)snprintf(name, ENTRY_NAME_MAX, "%c%" PRIx64, kind, entry);
+}
+
+static uint8_t *slot_of(const struct entries *entries, uint64_t entry)
+{
+	return entries->handles + entry * (1 + entries->handle_max);
+}
+
+const uint8_t *entries_handle(const struct entries *entries, uint64_t entry, uint32_t *length)
+{
+	const uint8_t *slot = slot_of(entries, entry);
+
+	*length = *slot;
+	return *slot ? slot + 1 : NULL;
+}
+
+void entries_note(struct entries *entries, uint64_t entry, const uint8_t *bytes, uint32_t length)
+{
+	uint8_t *slot = slot_of(entries, entry);
+
+	*slot = (uint8_t)length;
+	if (length)
+		memcpy(slot + 1, bytes, length);
+}

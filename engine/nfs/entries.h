@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * entries.h - the entries that a metadata job works on: their names, the tree of directories that
+ * holds them, and the handles that one path knows of both.
+ *
+ * An entry is a number. Its name and its directory follow from that alone, so that a later job
+ * finds what an earlier one has made. Directories are found, or made, when the tree is opened; the
+ * handle of an entry is known once it was looked up or created. No socket, nothing blocks but
+ * step().
+ */
+#ifndef NFSMULTI_NFS_ENTRIES_H
+#define NFSMULTI_NFS_ENTRIES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+	ENTRY_NAME_MAX = 32,	/* bytes of a name, with the NUL */
+	ENTRY_HANDLE_MAX = 128, /* bytes: RFC 8881, 3.1, NFS4_FHSIZE; NFSv3 has 64 */
+	ENTRIES_DEPTH_MAX = 8,
+};
+
+struct entries_terms {
+	uint64_t count;		/* entries have numbers below this */
+	uint32_t per_directory; /* entries of a directory, and directories of one but the top's */
+	uint32_t depth;		/* levels of directories below the top one; 0: all lie in that */
+	bool shared;		/* other jobs have entries in these directories: names differ … */
+	uint32_t job;		/* … by this number */
+	bool make;		/* directories that are missing are made */
+};
+
+struct entry_handle {
+	uint32_t length; /* 0: not known */
+	uint8_t bytes[ENTRY_HANDLE_MAX];
+};
+
+struct entries {
+	struct entries_terms terms;
+	struct entry_handle *directories; /* that hold entries, in their order */
+	uint8_t *handles;		  /* of entries: one byte of length, then the handle */
+	uint32_t handle_max;
+};
+
+/*
+ * Finds directory `name`, which with `make` is made where it is missing; the one above it is there.
+ * 0 or a negative errno.
+ */
+typedef int entries_step(void *context, const char *name, bool make, struct entry_handle *found);
+
+/*
+ * Opens the tree below directory `top`, by one step for each directory. Handles have up to
+ * `handle_max` bytes. 0 or a negative errno: step()'s, -ENOMEM, or -ENAMETOOLONG.
+ */
+int entries_open(struct entries **entries, const struct entries_terms *terms, uint32_t handle_max,
+		 const char *top, entries_step *step, void *context);
+void entries_close(struct entries *entries);
+
+/* The directory that holds an entry. */
+const struct entry_handle *entries_directory(const struct entries *entries, uint64_t entry);
+
+/* Its name there; `other`: the one that a rename gives it. Returns the length. */
+uint32_t entries_name(const struct entries *entries, uint64_t entry, bool other,
+		      char name[ENTRY_NAME_MAX]);
+
+/* What is known of an entry's handle: its bytes and *length, or NULL. */
+const uint8_t *entries_handle(const struct entries *entries, uint64_t entry, uint32_t *length);
+/* Notes it; of length 0: it is not known any more. */
+void entries_note(struct entries *entries, uint64_t entry, const uint8_t *bytes, uint32_t length);
+
+#endif

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * meta_call.h - what the next call of a metadata operation asks, and what its answer means: the
+ * same in NFSv3 and NFSv4. No socket, nothing blocks.
+ *
+ * One operation may take several calls. One that needs the entry's handle begins with a LOOKUP
+ * where that is not known, as an NFS client does; a handle that has become stale is looked up once
+ * more; and a rename that does not find the entry's first name takes the other.
+ *
+ * A call that went out more than once may have been carried out the first time: then what it was to
+ * make is there, and what it was to remove is not.
+ */
+#ifndef NFSMULTI_NFS_META_CALL_H
+#define NFSMULTI_NFS_META_CALL_H
+
+#include <errno.h>
+
+#include "nfs/entries.h"
+#include "nfs/moved.h"
+
+/* `call` is about to be sent: what it asks is decided the first time, and stays so. */
+static inline enum meta_op meta_asks(const struct call *call, const struct entries *entries)
+{
+	struct conn_io *io = call->io;
+	uint32_t length;
+
+	if (call->tries == 1)
+		io->looks =
+			meta_by_handle(io->meta) && !entries_handle(entries, io->offset, &length);
+	io->sends++;
+	return io->looks ? META_LOOKUP : io->meta;
+}
+
+/* What it has asked. */
+static inline enum meta_op meta_asked(const struct call *call)
+{
+	return call->io->looks ? META_LOOKUP : call->io->meta;
+}
+
+/* Another call is to go on with the operation. */
+static inline enum verdict meta_goes_on(struct conn_io *io, enum verdict verdict)
+{
+	io->sends = 0;
+	return verdict;
+}
+
+/* It was answered with success; `handle` is the entry's, NULL where the reply has none. */
+static inline enum verdict meta_done(const struct call *call, struct entries *entries,
+				     const uint8_t *handle, uint32_t length)
+{
+	struct conn_io *io = call->io;
+
+	if (handle)
+		entries_note(entries, io->offset, handle, length);
+	else if (meta_removes(io->meta))
+		entries_note(entries, io->offset, NULL, 0);
+	return io->looks ? meta_goes_on(io, CALL_REST) : CALL_DONE;
+}
+
+/* The server refused it with what is a positive errno. result->status is set. */
+static inline enum verdict meta_refused(const struct call *call, struct entries *entries, int error,
+					struct call_result *result)
+{
+	struct conn_io *io = call->io;
+	bool again = io->sends > 1;
+
+	if (error == EEXIST && meta_makes(io->meta) && again)
+		return CALL_DONE;
+	if (error == ENOENT && (meta_removes(io->meta) || io->meta == META_RENAME) && again)
+		return meta_done(call, entries, NULL, 0);
+	if (error == ENOENT && io->meta == META_RENAME && !io->back) {
+		io->back = true;
+		return meta_goes_on(io, CALL_AGAIN);
+	}
+	if (error == ESTALE && meta_by_handle(io->meta) && !io->looks && !io->found_stale) {
+		io->found_stale = true;
+		entries_note(entries, io->offset, NULL, 0);
+		return meta_goes_on(io, CALL_AGAIN);
+	}
+	return moved_fail(result, error, NULL);
+}
+
+#endif

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "nfs/nfs3_meta.h"
+
+#include "util.h"
+
+enum { GUARDED = 1 };		 /* RFC 1813, 3.3.8: createmode3 */
+enum { SET_TO_SERVER_TIME = 1 }; /* 2.6: time_how */
+enum { ACCESS_ALL = 0x3f };	 /* 3.3.4: all six questions */
+enum { SYMLINK_MODE = 0777 };
+
+static const char SYMLINK_TARGET[] = "nowhere";
+
+enum nfs3_procedure nfs3_meta_procedure(enum meta_op op)
+{
+	switch (op) {
+	case META_GETATTR: return NFS3_GETATTR;
+	case META_SETATTR: return NFS3_SETATTR;
+	case META_LOOKUP: return NFS3_LOOKUP;
+	case META_ACCESS: return NFS3_ACCESS;
+	case META_CREATE: return NFS3_CREATE;
+	case META_MKDIR: return NFS3_MKDIR;
+	case META_SYMLINK: return NFS3_SYMLINK;
+	case META_REMOVE: return NFS3_REMOVE;
+	case META_RMDIR: return NFS3_RMDIR;
+	case META_RENAME: return NFS3_RENAME;
+	case META_OPEN: break;
+	}
+	return NFS3_NULL;
+}
+
+/* --- arguments --- */
+
+/* sattr3 (2.6): the mode alone. */
+static void put_mode(struct xdr_out *out, uint32_t mode)
+{
+	const uint32_t wire[] = {htobe32(true),
+				 htobe32(mode),
+				 0 /* uid */,
+				 0 /* gid */,
+				 0 /* size */,
+				 0 /* atime */,
+				 0 /* mtime */};
+
+	xdr_put_fixed(out, wire, sizeof(wire));
+}
+
+/* sattr3: mtime alone; and no guard. */
+static void put_touch(struct xdr_out *out)
+{
+	const uint32_t wire[] = {0, 0, 0, 0, 0, htobe32(SET_TO_SERVER_TIME), 0};
+
+	xdr_put_fixed(out, wire, sizeof(wire));
+}
+
+void nfs3_encode_meta(struct xdr_out *out, const struct nfs3_meta_call *call)
+{
+	xdr_put_opaque(out, call->handle, call->handle_length);
+	if (!meta_by_handle(call->op))
+		xdr_put_opaque(out, call->name.bytes, call->name.length);
+	switch (call->op) {
+	case META_ACCESS: xdr_put_u32(out, ACCESS_ALL); break;
+	case META_SETATTR: put_touch(out); break;
+	case META_CREATE:
+		xdr_put_u32(out, GUARDED);
+		put_mode(out, FILE_MODE);
+		break;
+	case META_MKDIR: put_mode(out, DIRECTORY_MODE); break;
+	case META_SYMLINK:
+		put_mode(out, SYMLINK_MODE);
+		xdr_put_opaque(out, SYMLINK_TARGET, sizeof(SYMLINK_TARGET) - 1);
+		break;
+	case META_RENAME:
+		xdr_put_opaque(out, call->handle, call->handle_length);
+		xdr_put_opaque(out, call->other.bytes, call->other.length);
+		break;
+	default: break;
+	}
+}
+
+/* --- results --- */
+
+static bool get_handle(struct xdr_in *in, struct nfs3_meta_result *result)
+{
+	result->handle_length = xdr_get_u32(in);
+	if (result->handle_length > NFS3_FHSIZE)
+		return false;
+	result->handle = xdr_skip(in, result->handle_length);
+	return true;
+}
+
+/* A new object: its handle and attributes, which a server may leave out, and its directory's. */
+static bool decode_made(struct xdr_in *in, struct nfs3_meta_result *result)
+{
+	uint32_t follows = xdr_get_u32(in);
+
+	if (follows > 1 || (follows && !get_handle(in, result)))
+		return false;
+	return nfs3_skip_attributes(in) && nfs3_skip_wcc_data(in);
+}
+
+static bool decode_success(struct xdr_in *in, enum meta_op op, struct nfs3_meta_result *result)
+{
+	switch (op) {
+	case META_GETATTR: xdr_skip(in, NFS3_FATTR_SIZE); return true;
+	case META_LOOKUP:
+		return get_handle(in, result) && nfs3_skip_attributes(in) &&
+		       nfs3_skip_attributes(in);
+	case META_ACCESS: {
+		bool sound = nfs3_skip_attributes(in);
+
+		xdr_get_u32(in); /* what is granted */
+		return sound;
+	}
+	case META_CREATE:
+	case META_MKDIR:
+	case META_SYMLINK: return decode_made(in, result);
+	case META_RENAME: return nfs3_skip_wcc_data(in) && nfs3_skip_wcc_data(in);
+	default: return nfs3_skip_wcc_data(in);
+	}
+}
+
+static bool decode_failure(struct xdr_in *in, enum meta_op op)
+{
+	switch (op) {
+	case META_GETATTR: return true;
+	case META_LOOKUP:
+	case META_ACCESS: return nfs3_skip_attributes(in);
+	case META_RENAME: return nfs3_skip_wcc_data(in) && nfs3_skip_wcc_data(in);
+	default: return nfs3_skip_wcc_data(in);
+	}
+}
+
+bool nfs3_decode_meta(struct xdr_in *in, enum meta_op op, struct nfs3_meta_result *result)
+{
+	memset(result, 0, sizeof(*result));
+	result->status = xdr_get_u32(in);
+	return result->status ? decode_failure(in, op) : decode_success(in, op, result);
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "nfs/nfs4_meta.h"
+
+#include "util.h"
+
+static const char SYMLINK_TARGET[] = "nowhere";
+
+/* RFC 8881, 16.2.3.1.2: the stateid that an operation before it in the compound has given. */
+static const struct nfs4_stateid CURRENT_STATEID = {{[3] = 1}};
+
+enum nfs4_operation nfs4_meta_operation(enum meta_op op)
+{
+	switch (op) {
+	case META_GETATTR: return NFS4_GETATTR;
+	case META_SETATTR: return NFS4_SETATTR;
+	case META_LOOKUP: return NFS4_LOOKUP;
+	case META_ACCESS: return NFS4_ACCESS;
+	case META_OPEN:
+	case META_CREATE: return NFS4_OPEN;
+	case META_MKDIR:
+	case META_SYMLINK: return NFS4_CREATE;
+	case META_REMOVE:
+	case META_RMDIR: return NFS4_REMOVE;
+	case META_RENAME: return NFS4_RENAME;
+	}
+	return NFS4_ILLEGAL;
+}
+
+/* --- arguments --- */
+
+static void put_open(struct nfs4_compound *compound, const struct nfs4_meta_call *call)
+{
+	const struct nfs4_open open = {
+		.client = call->client,
+		.owner = call->owner,
+		.owner_length = (uint32_t)strlen(call->owner),
+		.access = call->op == META_CREATE ? NFS4_ACCESS_BOTH : NFS4_ACCESS_READ,
+		.create = call->op == META_CREATE,
+		.mode = FILE_MODE,
+		.claim = NFS4_CLAIM_NULL,
+		.name = call->name,
+	};
+
+	nfs4_put_open(compound, &open);
+}
+
+void nfs4_put_meta(struct nfs4_compound *compound, const struct nfs4_meta_call *call)
+{
+	nfs4_put_handle(compound, &call->handle);
+	switch (call->op) {
+	case META_GETATTR: break;
+	case META_LOOKUP: nfs4_put_lookup(compound, call->name); break;
+	case META_ACCESS: nfs4_put_access(compound); break;
+	case META_SETATTR: nfs4_put_touch(compound); break;
+	case META_OPEN:
+	case META_CREATE: put_open(compound, call); break;
+	case META_MKDIR: nfs4_put_mkdir(compound, call->name, DIRECTORY_MODE); break;
+	case META_SYMLINK: nfs4_put_symlink(compound, call->name, SYMLINK_TARGET); break;
+	case META_RENAME: nfs4_put_rename(compound, call->name, call->other); break;
+	case META_REMOVE:
+	case META_RMDIR: nfs4_put_remove(compound, call->name); break;
+	}
+	if (call->op == META_LOOKUP || meta_makes(call->op))
+		nfs4_put_getfh(compound);
+	if (call->op == META_LOOKUP || call->op == META_GETATTR)
+		nfs4_put_getattr(compound, false);
+	if (call->op == META_OPEN || call->op == META_CREATE)
+		nfs4_put_close(compound, &CURRENT_STATEID);
+}
+
+/* --- results --- */
+
+/* The operation itself. */
+static uint32_t get_operation(struct nfs4_results *results, enum meta_op op, bool *delegated)
+{
+	struct nfs4_open_result opened;
+	uint32_t status = 0;
+
+	if (op == META_RENAME)
+		status = nfs4_next_result(results, NFS4_SAVEFH);
+	if (!status && op != META_GETATTR)
+		status = nfs4_next_result(results, nfs4_meta_operation(op));
+	if (op == META_SETATTR)
+		nfs4_skip_touch(results);
+	if (status)
+		return status;
+	switch (op) {
+	case META_ACCESS: nfs4_skip_access(results); break;
+	case META_OPEN:
+	case META_CREATE:
+		nfs4_get_open(results, &opened);
+		*delegated = opened.delegated;
+		break;
+	case META_MKDIR:
+	case META_SYMLINK: nfs4_skip_mkdir(results); break;
+	case META_REMOVE:
+	case META_RMDIR: nfs4_skip_remove(results); break;
+	case META_RENAME: nfs4_skip_rename(results); break;
+	default: break;
+	}
+	return 0;
+}
+
+uint32_t nfs4_get_meta(struct nfs4_results *results, enum meta_op op, struct nfs4_handle *found,
+		       bool *delegated)
+{
+	struct nfs4_attributes attributes;
+	uint32_t status;
+
+	found->length = 0;
+	*delegated = false;
+	status = nfs4_next_result(results, NFS4_PUTFH) ?: get_operation(results, op, delegated);
+	if (!status && (op == META_LOOKUP || meta_makes(op))) {
+		status = nfs4_next_result(results, NFS4_GETFH);
+		if (!status)
+			nfs4_get_handle(results, found);
+	}
+	if (!status && (op == META_LOOKUP || op == META_GETATTR)) {
+		status = nfs4_next_result(results, NFS4_GETATTR);
+		if (!status)
+			nfs4_get_attributes(results, &attributes);
+	}
+	if (!status && (op == META_OPEN || op == META_CREATE)) {
+		status = nfs4_next_result(results, NFS4_CLOSE);
+		if (!status)
+			nfs4_skip_close(results);
+	}
+	return status;
+}

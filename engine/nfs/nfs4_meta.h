@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * nfs4_meta.h - metadata operations as compounds (RFC 8881, 18): what follows SEQUENCE. A file is
+ * created, or opened, by OPEN and CLOSE in one compound, so that no state stays at the server.
+ */
+#ifndef NFSMULTI_NFS_NFS4_META_H
+#define NFSMULTI_NFS_NFS4_META_H
+
+#include "conn/meta.h"
+#include "nfs/nfs4.h"
+
+struct nfs4_meta_call {
+	enum meta_op op;
+	struct nfs4_handle handle; /* the entry's where meta_by_handle(), else its directory's */
+	const char *name;	   /* in the directory */
+	const char *other;	   /* META_RENAME: the new one, there */
+	uint64_t client;	   /* OPEN: the client ID, … */
+	const char *owner;	   /* … and the owner of the open */
+};
+
+/* The operation that it is about, as people are told. */
+enum nfs4_operation nfs4_meta_operation(enum meta_op op);
+
+void nfs4_put_meta(struct nfs4_compound *compound, const struct nfs4_meta_call *call);
+
+/*
+ * Reads the results behind SEQUENCE's: the first status that is not 0. found->length is 0 where
+ * there is no handle in them; `delegated`: the server gave a delegation that was not wanted.
+ */
+uint32_t nfs4_get_meta(struct nfs4_results *results, enum meta_op op, struct nfs4_handle *found,
+		       bool *delegated);
+
+#endif

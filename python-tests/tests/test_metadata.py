@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""metadata=1: one I/O is one operation on one entry, on nfs-ganesha and on scripted servers."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from engine_helpers import Place, done, failed_io, fixture_of_places, refused, said, sections
+from scripted_jobs import Client, failed
+
+from nfsmulti.fiorun import FioResult, Option
+from nfsmulti.scripted import Answer, Nfs, Nfs4, ScriptedServer, Status, Status4, on
+
+place = fixture_of_places("nfs", "nfs4")
+
+_ENTRIES = 300
+_JOB: dict[str, Option] = {
+    "metadata": 1,
+    "bs": 1,
+    "size": _ENTRIES,
+    "iodepth": 16,
+    "dir_entries": 50,
+    "filename": "tree",
+}
+_WRITE: dict[str, Option] = {**_JOB, "rw": "write"}
+_READ: dict[str, Option] = {**_JOB, "rw": "randread"}
+
+
+def _entries(place: Place, of: str = "tree") -> dict[str, Path]:
+    """Give what lies below the directories of a tree, by name: no name may be there twice."""
+    found = [Path(top, name) for top, _, names in os.walk(place.files / of) for name in names]
+    assert len({path.name for path in found}) == len(found)
+    return {path.name: path for path in found}
+
+
+def _operations(result: FioResult) -> tuple[int, int]:
+    """Give the operations and the LOOKUPs before them."""
+    done(result)
+    assert said(result) == []
+    return sum(s.meta_ops for s in result.stats), sum(s.lookups for s in result.stats)
+
+
+# --- what each operation does ---
+
+
+def test_entries_are_created_in_directories(place: Place) -> None:
+    assert _operations(place.fio(**_WRITE)) == (_ENTRIES, 0)
+    found = _entries(place)
+    assert set(found) == {f"e{number:x}" for number in range(_ENTRIES)}
+    assert {name: path.parent.name for name, path in found.items()} == {
+        f"e{number:x}": f"d{number // 50:x}" for number in range(_ENTRIES)
+    }
+    assert all(path.is_file() and path.stat().st_mode & 0o777 == 0o644 for path in found.values())
+
+
+@pytest.mark.parametrize("depth", [0, 3])
+def test_depth_of_the_tree(place: Place, depth: int) -> None:
+    """With 4 of a kind in a directory, 300 entries need three levels, and the top one is open."""
+    assert (
+        _operations(place.fio(**{**_WRITE, "tree_depth": depth, "dir_entries": 4}))[0] == _ENTRIES
+    )
+    levels = {
+        len(path.relative_to(place.files / "tree").parts) for path in _entries(place).values()
+    }
+    assert levels == {depth + 1}
+    for top, directories, names in os.walk(place.files / "tree"):
+        if depth and Path(top) != place.files / "tree":
+            assert len(directories) + len(names) <= 4
+
+
+@pytest.mark.parametrize("kind", ["mkdir", "symlink"])
+def test_other_kinds_of_entries(place: Place, kind: str) -> None:
+    size = 40
+    assert _operations(place.fio(**{**_WRITE, "size": size, "meta_write": kind}))[0] == size
+    found = list((place.files / "tree" / "d0").iterdir())
+    assert len(found) == size
+    check = stat.S_ISDIR if kind == "mkdir" else stat.S_ISLNK
+    assert all(check(path.lstat().st_mode) for path in found)
+    remove = "rmdir" if kind == "mkdir" else "remove"
+    assert _operations(place.fio(**{**_WRITE, "size": size, "meta_write": remove}))[0] == size
+    assert list((place.files / "tree" / "d0").iterdir()) == []
+
+
+@pytest.mark.parametrize("what", ["getattr", "lookup", "access", "setattr"])
+def test_what_a_job_needs_is_laid_out_first(place: Place, what: str) -> None:
+    """All but lookup go by the entry's handle, which takes one LOOKUP."""
+    option = {"rw": "write", "meta_write": what} if what == "setattr" else {"meta_read": what}
+    result = place.fio(**{**_READ, **option})
+    assert _operations(result) == (_ENTRIES, 0 if what == "lookup" else _ENTRIES)
+    assert len(_entries(place)) == _ENTRIES
+
+
+def test_handles_are_looked_up_once(place: Place) -> None:
+    """As long as the job runs; loops= would open its files again."""
+    operations, lookups = _operations(place.fio(**_READ, time_based=1, runtime=2))
+    assert lookups == min(operations, _ENTRIES)
+
+
+def test_setattr_sets_the_time_of_modification(place: Place) -> None:
+    done(place.fio(**_WRITE))
+    for path in _entries(place).values():
+        os.utime(path, (1, 1))
+    done(place.fio(meta_write="setattr", **_WRITE))
+    assert all(path.stat().st_mtime > 1 for path in _entries(place).values())
+
+
+def test_a_second_rename_gives_the_first_names_back(place: Place) -> None:
+    done(place.fio(**_WRITE))
+    first = set(_entries(place))
+    done(place.fio(meta_write="rename", **_WRITE))
+    other = set(_entries(place))
+    assert len(other) == len(first)
+    assert not other & first
+    done(place.fio(meta_write="rename", **_WRITE))
+    assert set(_entries(place)) == first
+
+
+def test_remove_leaves_nothing(place: Place) -> None:
+    done(place.fio(**_WRITE))
+    assert _operations(place.fio(meta_write="remove", **_WRITE)) == (_ENTRIES, 0)
+    assert _entries(place) == {}
+
+
+def test_open_is_nfsv4s_alone(place: Place) -> None:
+    result = place.fio(meta_read="open", **_READ)
+    if place.kind == "nfs4":
+        assert _operations(result) == (_ENTRIES, 0)
+    else:
+        refused(result, "meta_read=open", "NFSv3 has no OPEN", "version=4.1")
+
+
+# --- pools and jobs ---
+
+
+@pytest.mark.parametrize("spread", ["job", "roundrobin", "queue", "stripe"])
+def test_spreads(place: Place, spread: str) -> None:
+    """With stripe_size=dir_entries, a directory keeps to its connection."""
+    for job in (_WRITE, _READ):
+        result = place.fio(**{**job, "spread": spread, "nconnect": 2, "stripe_size": 50})
+        assert _operations(result)[0] == _ENTRIES
+        used = [line for line in result.stats if line.meta_ops]
+        expected = {"job": 2, "stripe": min(8, _ENTRIES // 50)}
+        assert len(used) == expected.get(spread, 8)
+    assert len(_entries(place)) == _ENTRIES
+
+
+@pytest.mark.parametrize("thread", [0, 1])
+def test_jobs_in_shared_directories(place: Place, thread: int) -> None:
+    options: dict[str, Option] = {"numjobs": 3, "shared_dir": 1, "thread": thread}
+    assert _operations(place.fio(**_WRITE, **options))[0] == 3 * _ENTRIES
+    assert len(_entries(place)) == 3 * _ENTRIES
+    assert _operations(place.fio(**_READ, **options))[0] == 3 * _ENTRIES
+    assert len(_entries(place)) == 3 * _ENTRIES
+
+
+def test_directories_of_their_own(place: Place) -> None:
+    options = {key: value for key, value in _WRITE.items() if key != "filename"}
+    jobs = sections(a={"size": 20}, b={"size": 30, "offset": 10})
+    result = place.fio(arguments=jobs, **{k: v for k, v in options.items() if k != "size"})
+    assert _operations(result)[0] == 50
+    names = {of: set(_entries(place, of)) for of in ("a.0.0", "b.0.0")}
+    assert {of: len(found) for of, found in names.items()} == {"a.0.0": 20, "b.0.0": 30}
+    assert min(names["b.0.0"], key=lambda name: int(name[1:], 16)) == "ea"
+
+
+# --- calls that are lost, by scripted servers ---
+
+_LOST = Answer(reply=False, end="reset")  # carried out
+
+
+@pytest.mark.sanitized
+@pytest.mark.parametrize(
+    ("operation", "procedure"),
+    [
+        ("create", Nfs.CREATE),
+        ("mkdir", Nfs.MKDIR),
+        ("rename", Nfs.RENAME),
+        ("remove", Nfs.REMOVE),
+        ("rmdir", Nfs.RMDIR),
+    ],
+)
+def test_a_call_that_was_carried_out_is_no_error(
+    client: Client, operation: str, procedure: Nfs
+) -> None:
+    """Its reply is lost; a server without a reply cache then finds the entry made, or gone."""
+    before = {"rename": "create", "remove": "create", "rmdir": "mkdir"}.get(operation)
+    with ScriptedServer() as server:
+        job: dict[str, Option] = {**_WRITE, "size": 40, "verify_state_save": None}
+        if before:
+            done(client(server, **job, meta_write=before))
+        server.hooks.append(on(procedure, _LOST, every=10))
+        result = client(server, **job, meta_write=operation)
+        done(result)
+        assert sum(line.reconnects for line in result.stats) >= 3
+        assert sum(line.meta_ops for line in result.stats) == 40
+
+
+@pytest.mark.sanitized
+@pytest.mark.parametrize("status", ["BADSESSION", "STALE_CLIENTID"])
+@pytest.mark.parametrize("what", ["getattr", "lookup", "access"])
+def test_a_session_that_is_lost(client: Client, status: str, what: str) -> None:
+    """The server has restarted: there are no opens to be won back, only a session."""
+    with ScriptedServer() as server:
+        for number in range(_ENTRIES):
+            server.create(f"tree/e{number:x}", b"")
+        server.hooks.append(on(Nfs4.SEQUENCE, Answer(status=Status4[status]), nth=150))
+        job: dict[str, Option] = {**_READ, "tree_depth": 0, "meta_read": what}
+        assert _operations(client(server, pool=server.url4(), **job))[0] == _ENTRIES
+        assert len(server.calls(Nfs4.CREATE_SESSION)) > 2
+
+
+def test_an_entry_that_is_there_is_an_error(place: Place) -> None:
+    done(place.fio(**_WRITE))
+    result = place.fio(**_WRITE)
+    failed_io(result, "File exists")
+    (line,) = said(result)
+    assert "create of entry" in line
+    assert "meta_write=remove" in line
+
+
+@pytest.mark.sanitized
+def test_a_handle_that_is_stale_is_looked_up_again(client: Client) -> None:
+    with ScriptedServer() as server:
+        server.hooks.append(
+            on(Nfs.GETATTR, Answer(act=False, status=Status.STALE), after=20, every=7)
+        )
+        result = client(server, **{**_READ, "size": 40, "iodepth": 1, "loops": 2})
+        done(result)
+        assert said(result) == []
+        assert sum(line.lookups for line in result.stats) > 40
+
+
+@pytest.mark.sanitized
+def test_a_server_that_asks_to_wait(client: Client) -> None:
+    with ScriptedServer() as server:
+        server.hooks.append(on(Nfs.CREATE, Answer(act=False, status=Status.JUKEBOX), first=3))
+        result = client(server, **{**_WRITE, "size": 40})
+        assert _operations(result) == (40, 0)
+
+
+@pytest.mark.sanitized
+@pytest.mark.parametrize(("status", "error"), [("NOSPC", errno.ENOSPC), ("DQUOT", errno.EDQUOT)])
+def test_no_room_for_more_entries(client: Client, status: str, error: int) -> None:
+    with ScriptedServer() as server:
+        server.hooks.append(on(Nfs.CREATE, Answer(act=False, status=Status[status]), after=10))
+        result = client(server, **{**_WRITE, "size": 40})
+        failed(result, "no room for more entries", error=error)
+        assert sum(line.meta_ops for line in result.stats) == 10
+
+
+# --- refusals ---
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"verify": "crc32c"}, ["metadata=1", "verify="]),
+        ({"bs": "1,2"}, ["metadata=1", "bs"]),
+        ({"bsrange": "1-4"}, ["metadata=1", "bs"]),
+        ({"bs": 7}, ["metadata=1", "whole numbers of entries"]),
+        ({"unlink": 1}, ["metadata=1", "meta_write=remove"]),
+        ({"hold_writes": "1m"}, ["metadata=1", "hold_writes"]),
+        ({"rw": "randrw"}, ["metadata=1", "a job of their own"]),
+        ({"pool": "/tmp"}, ["metadata=1", "kernel mount"]),
+    ],
+)
+def test_refusals(place: Place, options: dict[str, Option], words: list[str]) -> None:
+    refused(place.fio(**{**_WRITE, **options}), *words)
