@@ -82,15 +82,39 @@ def test_interrupted_fio_reports(fio: FioRunner) -> None:
     assert result.report is not None
 
 
-@pytest.mark.parametrize("jobfile", sorted(JOBFILES.glob("*.fio")), ids=lambda path: path.stem)
+def _short(jobfile: Path, size: str, folder: Path) -> Path:
+    """Give a job file with less to do."""
+    text = jobfile.read_text().replace("runtime=30", "runtime=1")
+    short = folder / jobfile.name
+    short.write_text(re.sub("^size=.*", f"size={size}", text, flags=re.MULTILINE))
+    return short
+
+
+_METADATA = sorted(JOBFILES.glob("metadata-*.fio"))
+_DATA = sorted(set(JOBFILES.glob("*.fio")) - set(_METADATA))
+
+
+@pytest.mark.parametrize("jobfile", _DATA, ids=lambda path: path.stem)
 def test_jobfiles_on_one_path_and_the_pool_by_name(
     fio: FioRunner, jobfile: Path, tmp_path: Path
 ) -> None:
-    short = tmp_path / jobfile.name
-    text = jobfile.read_text().replace("runtime=30", "runtime=1")
-    short.write_text(re.sub("^size=.*", "size=8m", text, flags=re.MULTILINE))
+    short = _short(jobfile, "8m", tmp_path)
     for pool, spread in (("one", "job"), ("lab", "roundrobin")):
         result = fio(pool=pool, jobfile=short, spread=spread, io_size="2m")
         assert result.status == 0, result.messages
         assert result.report is not None
         assert len(shares(result.stats)) == (1 if pool == "one" else 4)
+
+
+def test_metadata_jobfiles_one_after_another(fio: FioRunner, tmp_path: Path) -> None:
+    """All work on the same entries: were one left by a remove, the create after it would fail."""
+    short = {path.stem: _short(path, "200", tmp_path) for path in _METADATA}
+    for name in ("create", "stat", "mixed", "remove") * 2:
+        result = fio(pool="lab", jobfile=short[f"metadata-{name}"], spread="roundrobin")
+        assert result.status == 0, result.messages
+        if name in ("create", "remove"):  # the others run for a time
+            assert sum(line.meta_ops for line in result.stats) == 200
+    for operation in ("create", "remove") * 2:
+        result = fio(pool="lab", jobfile=short["metadata-shared"], meta_write=operation)
+        assert result.status == 0, result.messages
+        assert sum(line.meta_ops for line in result.stats) == 2 * 4 * 200
