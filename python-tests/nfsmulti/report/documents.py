@@ -170,7 +170,8 @@ def _read(name: str, said: str) -> Option | None:
     values = re.findall(r"^ *(?:valid values)?: (\S+) +(.+)$", said, re.MULTILINE)
     values = [(word, what) for word, what in values if what != "Not supported"]
     if "range" in lines:
-        values = [(re.sub(r"min=(\d+), max=(\d+)", r"\1 to \2", lines["range"]), "")]
+        lowest, _, highest = re.sub(r"m(in|ax)=", "", lines["range"]).partition(", ")
+        values = [(f"{lowest} to {highest}" if highest else f"{lowest} or more", "")]
     if lines["type"].startswith("boolean"):
         values = [("0", ""), ("1", "")]
     default = lines["default"].replace("no default", "")
