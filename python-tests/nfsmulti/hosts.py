@@ -109,7 +109,7 @@ def refuse_dropped_engine(argv: Sequence[str]) -> None:
     for word in argv:
         if word.startswith("--ioengine"):
             raise HarnessError(
-                f"fio --client sends the job file alone: {word} would be dropped without a word",
+                f"--client: fio sends the job file alone: {word} would be dropped without a word",
                 "put ioengine= and the engine's options into the job file",
             )
 
