@@ -28,7 +28,8 @@ _COMMANDS = (
 )
 _LAB_PACKAGES = "nfs-ganesha nfs-ganesha-vfs"
 _MEMORY_LAB_PACKAGES = "nfs-ganesha nfs-ganesha-mem"
-_KERNEL_PACKAGES = "qemu-system-x86 nfs-common nfs-kernel-server"
+_UML_PACKAGES = "nfs-common nfs-kernel-server"
+_KERNEL_PACKAGES = f"qemu-system-x86 {_UML_PACKAGES}"
 
 
 class Machine:
@@ -112,9 +113,12 @@ def test_missing_packages_are_named_to_a_user(bare_machine: Machine) -> None:
     [
         ("lab status", _MEMORY_LAB_PACKAGES),
         ("lab kernel", _KERNEL_PACKAGES),
+        ("lab kernel --guest uml -- true", _UML_PACKAGES),
+        ("lab kernel --guest qemu -- sh --guest=uml", _KERNEL_PACKAGES),
         ("lab run --per-connection=1gbit -- true", f"{_MEMORY_LAB_PACKAGES} nftables"),
         ("lab run -- sh --per-connection", _MEMORY_LAB_PACKAGES),
         ("run dd --quick", _LAB_PACKAGES),
+        ("run oltp --guest=uml", f"{_LAB_PACKAGES} {_UML_PACKAGES}"),
         ("run --quick fsperf", f"{_LAB_PACKAGES} {_KERNEL_PACKAGES}"),
     ],
 )

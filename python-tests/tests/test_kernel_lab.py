@@ -17,7 +17,8 @@ from conftest import missing, run_harness
 from engine_helpers import eventually, family
 
 from nfsmulti.errors import HarnessError, MissingError
-from nfsmulti.lab.kernel import GuestConfig, Mount, guest, run_in_guest, tree
+from nfsmulti.lab.kernel import GuestConfig, Kind, Mount, debian, guest, run_in_guest, tree, uml
+from nfsmulti.lab.kernel.machine import Machine
 from nfsmulti.lab.kernel.tree import KernelTree
 from nfsmulti.paths import PYTHON_TESTS
 from nfsmulti.processes import Completed, Identity, Process
@@ -29,8 +30,8 @@ boots = pytest.mark.full
 
 
 @pytest.fixture(scope="module")
-def kernel() -> KernelTree:
-    """Give the kernel; this skips where what a guest needs is missing."""
+def kernel() -> Machine:
+    """Give the machine; this skips where what a guest needs is missing."""
     try:
         return guest.prepare()
     except MissingError as error:
@@ -42,7 +43,7 @@ def _lab(*words: str, cwd: Path | None = None) -> Completed:
 
 
 @boots
-def test_command_is_at_home_and_changes_nothing(kernel: KernelTree, tmp_path: Path) -> None:
+def test_command_is_at_home_and_changes_nothing(kernel: Machine, tmp_path: Path) -> None:
     """Output, folder, environment, mounts and results; a signal's status; nothing else is left."""
     (tmp_path / "before").write_text("host's")
     (tmp_path / "results, all").mkdir()
@@ -78,8 +79,42 @@ def test_command_is_at_home_and_changes_nothing(kernel: KernelTree, tmp_path: Pa
 
 def test_missing_program_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda *_, **__: None)
-    with pytest.raises(MissingError, match=r"(?s)qemu-system-x86_64 is not .* qemu-system-x86$"):
+    with pytest.raises(MissingError, match=r"(?s)busybox is not .* busybox-static$"):
         guest.prepare()
+
+
+@boots
+@pytest.mark.skipif(not uml._UML.exists(), reason="no --guest uml was used here: no kernel for it")
+def test_user_mode_kernel_keeps_the_same_contract(tmp_path: Path) -> None:
+    """Status, output, results, and O_DIRECT by a mount, whose data are right; no other change."""
+    (tmp_path / "before").write_text("host's")
+    script = """
+        echo err >&2; cat before; echo guest >before; cat before; uname -m; nproc
+        head -c 1048576 /dev/urandom >data
+        dd if=data of=/mnt/a/file bs=64k oflag=direct status=none
+        dd if=/mnt/a/file bs=64k iflag=direct status=none | cmp - data && echo same
+        echo "$NFSMULTI_LAB_GUEST" >"$NFSMULTI_LAB_OUT/file"
+        kill -TERM $$
+    """
+    options = ["--guest=uml", "--results=results, all", "--mount=/mnt/a=vers=3,proto=tcp"]
+    done = _lab(*options, "--", "sh", "-c", script, cwd=tmp_path)
+    assert done.stderr.splitlines() == ["err", "Terminated"]
+    assert done.stdout.splitlines() == ["host'sguest", "x86_64", "1", "same"]
+    assert done.status == 128 + signal.SIGTERM
+    assert (tmp_path / "before").read_text() == "host's"
+    assert "user-mode kernel" in (tmp_path / "results, all/file").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"cpus": 2}, "--cpus=2: a user-mode kernel has one processor"),
+        ({"mounts": (Mount("/m", ("proto=rdma",)),)}, "user-mode kernel has no RDMA to mount by"),
+    ],
+)
+def test_what_a_user_mode_kernel_has_not(options: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(HarnessError, match=complaint):
+        GuestConfig(kind=Kind.UML, **options)
 
 
 def _follow(folder: Path, script: str, **limits: float) -> int:
@@ -88,7 +123,7 @@ def _follow(folder: Path, script: str, **limits: float) -> int:
     share.mkdir(parents=True)
     with (
         (share / "stdout").open("x+b", buffering=0) as output,
-        (folder / "qemu").open("wb") as said,
+        (folder / "machine").open("wb") as said,
         Process(["sh", "-c", f"cd {folder}; {script}"], stdout=said, stderr=said) as process,
     ):
         config = GuestConfig(**limits)  # type: ignore[arg-type]
@@ -103,7 +138,7 @@ class _Boot:
         self._folder, self._writes = folder, iter(writes)
         self._now = 0.0
         (folder / "share").mkdir(parents=True)
-        (folder / "qemu").touch()
+        (folder / "machine").touch()
 
     def monotonic(self) -> float:
         """Give the time, in seconds."""
@@ -112,7 +147,7 @@ class _Boot:
     def wait(self, _: float) -> None:
         """Let the time pass until the next."""
         self._now += 100.0
-        name, text = next(self._writes, ("qemu", ""))
+        name, text = next(self._writes, ("machine", ""))
         with (self._folder / name).open("a") as file:
             file.write(text)
 
@@ -187,7 +222,7 @@ def _guests(pid: int) -> list[Identity]:
 
 
 @boots
-def test_mount_that_fails_says_why(kernel: KernelTree) -> None:
+def test_mount_that_fails_says_why(kernel: Machine) -> None:
     done = _lab("--mount=/mnt/a=vers=3,proto=nonsense", "--", "true")
     assert done.status == 1
     assert done.stderr.startswith("nfsmulti: the guest did not come up; it said:\n")
@@ -200,7 +235,7 @@ def _run_here() -> int:
 
 
 @boots
-def test_broken_tree(kernel: KernelTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broken_tree(kernel: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     linux = tmp_path / "linux"
     monkeypatch.setattr(tree, "_LINUX", linux)
     (linux / "boot").mkdir(parents=True)
@@ -210,13 +245,13 @@ def test_broken_tree(kernel: KernelTree, tmp_path: Path, monkeypatch: pytest.Mon
     image.write_bytes(b"no kernel")
     with pytest.raises(HarnessError, match=r"linux is broken \(.*modules.*\)\n  delete"):
         _run_here()
-    (linux / "lib").symlink_to(kernel.folder / "lib")
+    (linux / "lib").symlink_to(kernel.modules.parents[1])
     with pytest.raises(HarnessError, match=r"did not come up; it said:\n  qemu"):
         _run_here()
 
 
 def test_no_install_fetches_no_kernel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(tree, "FOLDER", tmp_path / "lab")
+    monkeypatch.setattr(debian, "FOLDER", tmp_path / "lab")
     monkeypatch.setattr(tree, "_LINUX", tmp_path / "lab/linux")
     monkeypatch.setenv("NFSMULTI_NO_INSTALL", "1")
     with pytest.raises(MissingError, match="--no-install keeps apt from fetching it"):
@@ -239,7 +274,7 @@ def test_interrupted_download_leaves_no_tree(
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     monkeypatch.setenv("NFSMULTI_NO_INSTALL", "0")
-    monkeypatch.setattr(tree, "FOLDER", tmp_path / "lab")
+    monkeypatch.setattr(debian, "FOLDER", tmp_path / "lab")
     monkeypatch.setattr(tree, "_LINUX", tmp_path / "lab/linux")
     for _ in range(2):
         with pytest.raises(MissingError, match="kernel could not be fetched"):

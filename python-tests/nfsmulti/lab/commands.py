@@ -20,6 +20,7 @@ from nfsmulti.lab import background
 from nfsmulti.lab import state as states
 from nfsmulti.lab.config import EXPORT, READ_ONLY, Instances, LabConfig
 from nfsmulti.lab.kernel.guest import GuestConfig, GuestTimeoutError, Mount, run_in_guest
+from nfsmulti.lab.kernel.machine import GUEST_HELP, Kind
 from nfsmulti.lab.lab import Lab
 from nfsmulti.lab.limits import Limits
 from nfsmulti.lab.state import LabState
@@ -192,6 +193,7 @@ def kernel(
     timeout: Annotated[
         float | None, typer.Option(metavar="SECONDS", help="End COMMAND after this time.")
     ] = None,
+    guest: Annotated[Kind, typer.Option(help=GUEST_HELP)] = Kind.QEMU,
     cpus: Annotated[int, typer.Option(help="The guest's processors.")] = 1,
     memory: Annotated[int, typer.Option(metavar="MB", help="The guest's memory.")] = 2048,
 ) -> None:
@@ -213,6 +215,7 @@ def kernel(
     """
     refuse_dropped_engine(command)
     config = GuestConfig(
+        kind=guest,
         cpus=cpus,
         memory=memory,
         mounts=tuple(Mount.parse(text) for text in mount or []),

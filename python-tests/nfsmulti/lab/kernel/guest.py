@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A guest that runs one command: its mounts, QEMU, and what it shares with its host (init.sh)."""
+"""A guest that runs one command: its mounts, and what it shares with its host (init.sh)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import contextlib
 import fcntl
 import math
 import os
-import platform
 import re
 import shlex
 import shutil
@@ -19,9 +18,11 @@ from pathlib import Path
 from typing import IO, Self
 
 from nfsmulti import calls
-from nfsmulti.errors import HarnessError, MissingError
-from nfsmulti.lab.kernel import tree
-from nfsmulti.lab.kernel.tree import KernelTree
+from nfsmulti.errors import HarnessError
+from nfsmulti.lab.kernel import debian, initramfs
+from nfsmulti.lab.kernel.machine import HOST, Kind, Machine
+from nfsmulti.lab.kernel.qemu import Qemu
+from nfsmulti.lab.kernel.uml import UserMode
 from nfsmulti.processes import Process, find
 
 # --- kernel mounts of the guest's own server ---
@@ -73,7 +74,7 @@ class Mount:
         version3 = self.version == "3"
         if version3 and not names & {"lock", "nolock", "local_lock"}:
             options.append("nolock")
-        if "rdma" in self._protocol and "port" not in names:
+        if self.rdma and "port" not in names:
             options.append(f"port={calls.RDMA_PORT}")
         host = f"[{self.address}]" if ":" in self.address else self.address
         # The export is version 4's root.
@@ -81,44 +82,44 @@ class Mount:
         return ["mount", "-t", "nfs", "-o", ",".join(options), source, self.folder]
 
     @property
-    def _protocol(self) -> str:
+    def rdma(self) -> bool:
+        """Whether it is one over RDMA."""
         for word in self.options:
             if word.startswith("proto="):
-                return word.removeprefix("proto=")
-        return "rdma" if "rdma" in self.options else "tcp"
+                return "rdma" in word
+        return "rdma" in self.options
 
 
 # --- the guest ---
 
 
-_QEMU = "qemu-system-x86_64"
 # What the guest itself runs, and what prepares it.
-_PROGRAMS = (_QEMU, "busybox", "cpio", "depmod", "mount.nfs", "rpc.nfsd", "rpcbind", "ip")
+_PROGRAMS = ("busybox", "cpio", "mount.nfs", "rpc.nfsd", "rpcbind", "ip")
 _INIT = Path(__file__).with_name("init.sh")
 # Between two lines of the console while it boots: a slow machine takes long, but goes on.
 _BOOT_SILENCE = 180.0
 _POLL_SECONDS = 0.03
 _CONSOLE_LINES = 12
 _CHUNK = 1 << 20
-
-_KERNEL_WORDS = (
-    "console=ttyS0 quiet panic=-1 oops=panic mitigations=off nokaslr random.trust_cpu=on"
-    " tsc=reliable no_timer_check audit=0"
-)
+_SHARE, _RESULTS = "share", "results"
+# Files of the guest's folder: what its machine prints, and its console.
+_CONSOLES = ("machine", "console")
 _FIRMWARE_ENDS = "Booting from ROM.."
 _FAREWELL = "] reboot: Power down"
 _INSIDE = "NFSMULTI_LAB_EXPORT"
+_DESCRIBED = "NFSMULTI_LAB_GUEST"
 
 
 @dataclass(frozen=True)
 class GuestConfig:
-    """A guest: processors, memory in MiB, mounts of its server, limits on its command in seconds.
+    """A guest: kind, processors, memory in MiB, mounts of its server, limits on its command in s.
 
     `timeout` limits how long the command takes, `silence` how long it may write nothing.
     `results` is a folder of the host that the guest may write. Emulated processors wait for each
     other all the time: where the host has not one to spare for each, a second makes all slower.
     """
 
+    kind: Kind = Kind.QEMU
     cpus: int = 1
     memory: int = 2048
     mounts: tuple[Mount, ...] = ()
@@ -130,6 +131,10 @@ class GuestConfig:
         """Refuse what cannot be built."""
         if not 1 <= self.cpus <= 64:
             raise HarnessError(f"--cpus={self.cpus}: 1 to 64 are possible")
+        if self.kind is Kind.UML and self.cpus != 1:
+            raise HarnessError(f"--cpus={self.cpus}: a user-mode kernel has one processor")
+        if self.kind is Kind.UML and any(mount.rdma for mount in self.mounts):
+            raise HarnessError("--guest uml: Debian's user-mode kernel has no RDMA to mount by")
         if self.memory < 512:
             raise HarnessError(f"--memory={self.memory}: 512 MiB are needed")
         if self.timeout <= 0:
@@ -139,6 +144,11 @@ class GuestConfig:
 def inside() -> bool:
     """Tell whether this is a guest."""
     return _INSIDE in os.environ
+
+
+def described() -> str:
+    """Say in a line what guest this is; "" where it is none."""
+    return os.environ.get(_DESCRIBED, "")
 
 
 class GuestTimeoutError(HarnessError):
@@ -159,30 +169,34 @@ def run_in_guest(
     Its output is passed on as it comes; gives its exit status as a shell would. MissingError where
     a component is not installed, GuestTimeoutError, HarnessError where the guest fails.
     """
-    kernel = prepare()
+    machine = prepare(config.kind)
     with _folder() as folder:
-        share = folder / "share"
+        shares = {HOST: Path("/"), _SHARE: folder / _SHARE}
+        if config.results:
+            shares[_RESULTS] = config.results
+        share = folder / _SHARE
         variables = {**os.environ, **_environment(config), **(env or {})}
-        _describe(share, kernel, config)
+        variables[_DESCRIBED] = machine.described(config.cpus)
+        _describe(share, machine, config)
         (share / "command").write_text(_script(command, cwd or Path.cwd(), variables))
-        kernel.write_initramfs(folder / "initramfs")
+        mounts = {name: machine.mount(name, shares[name]) for name in (HOST, _SHARE)}
+        initramfs.write(folder / "initramfs", machine.root_modules, mounts)
+        argv = machine.command(folder, config.cpus, config.memory, shares)
         with (
             (share / "stdout").open("x+b", buffering=0) as out,
             (share / "stderr").open("x+b", buffering=0) as err,
-            (folder / "qemu").open("wb") as said,
-            Process(_qemu(folder, kernel, config), stdout=said, stderr=said) as process,
+            (folder / "machine").open("wb") as said,
+            Process(argv, cwd=folder, stdout=said, stderr=said) as process,
         ):
             guest = _Guest(folder, process, [(out, stdout), (err, stderr)])
             return guest.follow(config.timeout, config.silence)
 
 
-def prepare() -> KernelTree:
-    """Give the kernel, fetched at the first use. MissingError where anything else is missing."""
-    if platform.machine() != "x86_64":
-        raise MissingError(f"the kernel lab is made for x86_64, and this is {platform.machine()}")
+def prepare(kind: Kind = Kind.QEMU) -> Machine:
+    """Give the machine, its kernel fetched at the first use. MissingError where one is missing."""
     for program in _PROGRAMS:
         find(program)
-    return KernelTree.get()
+    return UserMode() if kind is Kind.UML else Qemu()
 
 
 class _Guest:
@@ -224,9 +238,8 @@ class _Guest:
                 raise HarnessError(f"{why}; {self._last_words()}")
 
     def _console_size(self) -> int:
-        with contextlib.suppress(FileNotFoundError):
-            return (self._folder / "console").stat().st_size
-        return 0
+        files = [self._folder / name for name in _CONSOLES]
+        return sum(file.stat().st_size for file in files if file.exists())
 
     def _pass_on(self) -> bool:
         """Pass on some of the output; tells whether there was any."""
@@ -239,11 +252,13 @@ class _Guest:
         return any_was_there
 
     def _last_words(self) -> str:
-        """Give the end of what QEMU and the guest's kernel and init.sh have said."""
-        said = (self._folder / "qemu").read_text(errors="replace")
-        with contextlib.suppress(FileNotFoundError):
-            console = (self._folder / "console").read_text(errors="replace")
-            said += console.rpartition(_FIRMWARE_ENDS)[2]
+        """Give the end of what the machine and the guest's kernel and init.sh have said."""
+        files = [self._folder / name for name in _CONSOLES]
+        said = "".join(
+            file.read_text(errors="replace").rpartition(_FIRMWARE_ENDS)[2]
+            for file in files
+            if file.exists()
+        )
         lines = [line.rstrip() for line in said.splitlines() if line.strip()]
         lines = [line for line in lines if _FAREWELL not in line][-_CONSOLE_LINES:]
         return "\n  ".join(["it said:", *lines] if lines else ["it said nothing"])
@@ -252,12 +267,12 @@ class _Guest:
 @contextlib.contextmanager
 def _folder() -> Iterator[Path]:
     """Give a folder for one guest; those of harnesses that were killed are removed first."""
-    with tree.lock():
-        for folder in tree.FOLDER.glob("guest-*"):
+    with debian.lock():
+        for folder in debian.FOLDER.glob("guest-*"):
             with _claimed(folder) as mine:
                 if mine:
                     shutil.rmtree(folder, ignore_errors=True)
-        name = Path(tempfile.mkdtemp(prefix="guest-", dir=tree.FOLDER))
+        name = Path(tempfile.mkdtemp(prefix="guest-", dir=debian.FOLDER))
         claim = contextlib.ExitStack()
         claim.enter_context(_claimed(name))
     with claim:
@@ -280,19 +295,23 @@ def _claimed(folder: Path) -> Iterator[bool]:
         os.close(handle)
 
 
-def _describe(share: Path, kernel: KernelTree, config: GuestConfig) -> None:
+def _describe(share: Path, machine: Machine, config: GuestConfig) -> None:
     """Fill the folder that init.sh reads."""
     share.mkdir()
     shutil.copy(_INIT, share / "init")
     settings = {
-        "RELEASE": kernel.release,
-        "MODULES": str(kernel.modules),
+        "RELEASE": machine.release,
+        "MODULES": str(machine.modules),
+        "RDMA": "yes" if machine.rdma else "",
         "ADDRESSES": " ".join(ADDRESSES),
         "ADDRESS6": ADDRESS6,
         "EXPORT": EXPORT,
         "RESULTS": str(config.results or ""),
     }
     lines = [f"{name}={shlex.quote(value)}\n" for name, value in settings.items()]
+    if config.results:
+        words = machine.mount(_RESULTS, config.results)
+        lines.append(initramfs.mount_function(_RESULTS, words))
     (share / "settings").write_text("".join(lines))
     lines = []
     for mount in config.mounts:
@@ -317,8 +336,9 @@ def _environment(config: GuestConfig) -> dict[str, str]:
     pools = {
         "lab": ",".join(paths),
         "one": paths[0],
-        "rdma": ",".join(f"{path}?proto=rdma" for path in paths),
     }
+    if config.kind is not Kind.UML:
+        pools["rdma"] = ",".join(f"{path}?proto=rdma" for path in paths)
     if config.mounts:
         pools["mounts"] = ",".join(mount.folder for mount in config.mounts)
     variables = {
@@ -330,38 +350,3 @@ def _environment(config: GuestConfig) -> dict[str, str]:
     if config.results:
         variables["NFSMULTI_LAB_OUT"] = str(config.results)
     return variables
-
-
-def _qemu(folder: Path, kernel: KernelTree, config: GuestConfig) -> list[str]:
-    """Give QEMU's command."""
-    machine = "q35,usb=off,sata=off,smbus=off,vmport=off,graphics=off"
-    argv = [_QEMU, "-machine", machine, "-accel", _accelerator(), "-cpu", "max"]
-    argv += ["-smp", str(config.cpus), "-m", str(config.memory)]
-    argv += ["-nodefaults", "-no-user-config", "-nographic", "-no-reboot"]
-    argv += ["-kernel", str(kernel.image), "-initrd", str(folder / "initramfs")]
-    argv += ["-append", _KERNEL_WORDS]
-    argv += ["-chardev", f"file,id=console,path={_escaped(folder / 'console')}"]
-    argv += ["-serial", "chardev:console"]
-    argv += _shared("host", Path("/"), ",readonly=on,multidevs=remap")
-    argv += _shared("share", folder / "share")
-    if config.results:
-        argv += _shared("results", config.results, ",multidevs=remap")
-    return argv
-
-
-def _shared(name: str, folder: Path, options: str = "") -> list[str]:
-    """Give QEMU's words for a folder that the guest mounts by 9p."""
-    system = f"local,id={name},path={_escaped(folder)},security_model=none{options}"
-    return ["-fsdev", system, "-device", f"virtio-9p-pci,fsdev={name},mount_tag={name}"]
-
-
-def _escaped(path: Path) -> str:
-    return str(path).replace(",", ",,")
-
-
-def _accelerator() -> str:
-    """KVM where the processor has it; a /dev/kvm without that may hang a stock kernel at boot."""
-    flags = set(Path("/proc/cpuinfo").read_text().split())
-    if flags & {"svm", "vmx"} and os.access("/dev/kvm", os.R_OK | os.W_OK):
-        return "kvm"
-    return "tcg,thread=multi,tb-size=512"

@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# pid 1 of the guest: brings up an RDMA device and the kernel's NFS server, runs the command, and
+# pid 1 of the guest: brings up an RDMA device, where there is one, and the kernel's NFS server, runs the command, and
 # turns the machine off. It shares a folder with the host (guest.py), which holds
 #
-#   settings    RELEASE, MODULES, ADDRESSES, ADDRESS6, EXPORT, RESULTS
+#   settings    RELEASE, MODULES, RDMA, ADDRESSES, ADDRESS6, EXPORT, RESULTS, and mount_results
 #   mounts      mounts the user asked for
 #   command     what is run, with its environment and folder
 #   started     made here when the command starts
@@ -32,13 +32,14 @@ echo localhost >/proc/sys/kernel/hostname
 prlimit --pid=$$ --memlock=unlimited --nofile=65536
 if [ -n "$RESULTS" ]; then
 	mkdir -p "$RESULTS"
-	mount -t 9p -o trans=virtio,version=9p2000.L,msize=262144 results "$RESULTS"
+	mount_results "$RESULTS"
 fi
 if ! [ -e "/lib/modules/$RELEASE" ]; then
 	mkdir -p /lib/modules
 	ln -s "$MODULES" "/lib/modules/$RELEASE"
 fi
-modprobe -a dummy rdma_rxe rdma_ucm ib_uverbs nfsd rpcrdma nfsv3 nfsv4
+modprobe -a ipv6 dummy nfsd nfsv3 nfsv4
+[ -z "$RDMA" ] || modprobe -a rdma_rxe rdma_ucm ib_uverbs rpcrdma
 
 # rdma_rxe finds no route on lo, so addresses of their own device stand for a server's.
 ip link set lo up
@@ -49,7 +50,7 @@ for address in $ADDRESSES; do
 done
 ip address add "$ADDRESS6/64" dev dummy0 nodad
 echo 1 >/proc/sys/net/ipv6/conf/dummy0/keep_addr_on_down # as IPv4 addresses are kept
-rdma link add rxe0 type rxe netdev dummy0
+[ -z "$RDMA" ] || rdma link add rxe0 type rxe netdev dummy0
 
 # Threads before RDMA's port, or RDMA mounts hang.
 mkdir -p "$EXPORT"
@@ -64,7 +65,7 @@ mount -t rpc_pipefs sunrpc /run/rpc_pipefs
 rpcbind -w
 exportfs -o rw,no_root_squash,insecure,fsid=0,no_subtree_check "*:$EXPORT"
 rpc.nfsd 8
-echo 'rdma 20049' >/proc/fs/nfsd/portlist
+[ -z "$RDMA" ] || echo 'rdma 20049' >/proc/fs/nfsd/portlist
 echo Y >/proc/fs/nfsd/v4_end_grace
 rpc.mountd
 

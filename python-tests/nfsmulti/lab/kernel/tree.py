@@ -1,31 +1,26 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Debian's kernel, unpacked below build/ and not installed, and an initramfs for it."""
+"""Debian's kernel, unpacked below build/ and not installed."""
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import lzma
-import os
 import re
 import shutil
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from nfsmulti.errors import HarnessError, MissingError
-from nfsmulti.paths import BUILD, shown
-from nfsmulti.processes import CommandError, find, run
+from nfsmulti.lab.kernel import debian
+from nfsmulti.paths import shown
+from nfsmulti.processes import CommandError, run
 
-FOLDER = BUILD / "kernel-lab"
-_LINUX = FOLDER / "linux"
+_LINUX = debian.FOLDER / "linux"
 # Not the cloud kernel: it lacks rdma_rxe and 9p.
 _PACKAGE = "linux-image-amd64"
-_BOOT = Path(__file__).with_name("boot.sh")
-_ROOT_MODULES = ("virtio_pci", "9pnet_virtio", "9p", "overlay")
-_FETCH_SECONDS = 900.0
 _SECONDS = 120.0
 
 
@@ -39,12 +34,12 @@ class KernelTree:
     @classmethod
     def get(cls) -> KernelTree:
         """Give the tree, fetched at the first use. MissingError where it cannot be fetched."""
-        with lock():
+        with debian.lock():
             if not _LINUX.exists():
                 _fetch()
         images = sorted((_LINUX / "boot").glob("vmlinuz-*"))
         if not images:
-            raise _broken("it has no kernel")
+            raise _broken(_LINUX, "it has no kernel")
         return cls(_LINUX, images[0].name.removeprefix("vmlinuz-"))
 
     @property
@@ -58,61 +53,27 @@ class KernelTree:
         """The folder of its modules."""
         return self.folder / "lib/modules" / self.release
 
-    def write_initramfs(self, file: Path) -> None:
-        """Write an initramfs that finds its root by 9p; `file` has a folder of its own beside."""
-        stage = file.with_suffix(".d")
-        (stage / "modules").mkdir(parents=True)
-        (stage / "bin").mkdir()
-        shutil.copy(find("busybox"), stage / "bin/busybox")
-        (stage / "bin/sh").symlink_to("busybox")
-        shutil.copy(_BOOT, stage / "init")
-        (stage / "init").chmod(0o755)
-        for number, module in enumerate(self._root_modules()):
-            content = module.read_bytes()
-            if module.suffix == ".xz":
-                content = lzma.decompress(content)
-            (stage / f"modules/{number:02}.ko").write_bytes(content)
-        names = (str(entry.relative_to(stage)) for entry in sorted(stage.rglob("*")))
-        pack = ["cpio", "--create", "--format=newc", "--quiet", f"--file={file}"]
-        run(pack, timeout=_SECONDS, cwd=stage, stdin="\n".join(names)).check()
-
-    def _root_modules(self) -> list[Path]:
-        """Give the modules that the root needs, in the order of loading."""
+    def modules_for(self, names: Sequence[str]) -> list[Path]:
+        """Give the files of modules and of those that they need, in the order of loading."""
         argv = ["modprobe", "-d", str(self.folder), "-S", self.release, "--show-depends", "-a"]
-        done = run([*argv, *_ROOT_MODULES], timeout=_SECONDS)
+        done = run([*argv, *names], timeout=_SECONDS)
         if done.status != 0:
-            raise _broken(done.stderr.strip().splitlines()[-1])
+            raise _broken(self.folder, done.stderr.strip().splitlines()[-1])
         found = re.findall(r"^insmod (.*\S)\s*$", done.stdout, re.MULTILINE)
         return [Path(name) for name in dict.fromkeys(found)]
 
 
-@contextlib.contextmanager
-def lock() -> Iterator[None]:
-    """Keep other harnesses from fetching the kernel, and from tidying up, meanwhile."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    with (FOLDER / ".lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
 def _fetch() -> None:
     """Make the tree; it gets its name last, so that what is there is complete."""
-    if os.environ.get("NFSMULTI_NO_INSTALL") == "1":
-        raise MissingError(
-            "Debian's kernel is not here, and --no-install keeps apt from fetching it",
-            "leave out --no-install",
-        )
-    partial = FOLDER / "linux.new"
+    debian.refuse_without_install("Debian's kernel")
+    partial = _LINUX.with_name("linux.new")
     shutil.rmtree(partial, ignore_errors=True)
-    (partial / "download").mkdir(parents=True)
     print(
         f"nfsmulti: apt-get fetches Debian's kernel, for the guest, to {shown(_LINUX)} (once)",
         file=sys.stderr,
     )
     try:
-        package = _download(partial / "download")
-        run(["dpkg", "-x", str(package), str(partial)], timeout=_FETCH_SECONDS).check()
-        shutil.rmtree(partial / "download")
+        debian.unpack(_PACKAGE, partial, meta=True)
         if not (partial / "lib").exists():
             (partial / "lib").symlink_to("usr/lib")
         release = next((partial / "boot").glob("vmlinuz-*")).name.removeprefix("vmlinuz-")
@@ -121,22 +82,6 @@ def _fetch() -> None:
     except CommandError as error:
         raise MissingError(f"Debian's kernel could not be fetched: {error}") from None
     partial.rename(_LINUX)
-
-
-def _download(folder: Path) -> Path:
-    """Download the newest kernel; where apt's lists are too old for that, renew them first."""
-    fetch = ["apt-get", "download"]
-    try:
-        run([*fetch, _image_package()], timeout=_FETCH_SECONDS, cwd=folder).check()
-    except CommandError:
-        if os.geteuid() != 0:
-            raise
-        run(["apt-get", "update"], timeout=_FETCH_SECONDS).check()
-        run([*fetch, _image_package()], timeout=_FETCH_SECONDS, cwd=folder).check()
-    packages = list(folder.glob("*.deb"))
-    if not packages:
-        raise CommandError("apt-get download left no package")
-    return packages[0]
 
 
 def _uncompress(boot: Path, release: str) -> None:
@@ -153,15 +98,5 @@ def _uncompress(boot: Path, release: str) -> None:
         (boot / f"vmlinux-{release}").write_bytes(plain)
 
 
-def _image_package() -> str:
-    """Name the package that the package of the newest kernel depends on."""
-    argv = ["apt-cache", "depends", _PACKAGE]
-    said = run(argv, timeout=_SECONDS, env={"LC_ALL": "C"}).check().stdout
-    match = re.search(r"Depends: (linux-image-\S+)", said)
-    if not match:
-        raise CommandError(f"apt knows no {_PACKAGE}; apt-get update may help")
-    return match[1]
-
-
-def _broken(what: str) -> HarnessError:
-    return HarnessError(f"{shown(_LINUX)} is broken ({what})", "delete that folder")
+def _broken(folder: Path, what: str) -> HarnessError:
+    return HarnessError(f"{shown(folder)} is broken ({what})", "delete that folder")
