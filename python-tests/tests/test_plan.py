@@ -14,7 +14,7 @@ from run_helpers import made_record, own_cells
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.lab import Lab, LabConfig
-from nfsmulti.lab.kernel import ADDRESSES
+from nfsmulti.lab.kernel import ADDRESSES, Kind
 from nfsmulti.run.inside import InGuest
 from nfsmulti.run.place import InLab, OnPool, split_pool
 from nfsmulti.run.plan import Plan, crossed, jobfile_jobs, name_of, ordered, parse_factors
@@ -72,6 +72,15 @@ def test_what_a_mount_decides_is_no_factor_of_directories(tmp_path: Path) -> Non
         HarnessError, match="--factors version: a directory keeps that of its mount"
     ):
         begun(tmp_path, request, "neighbour")
+
+
+def test_a_user_mode_kernel_leaves_out_what_needs_rdma(tmp_path: Path) -> None:
+    record = begun(tmp_path, Request(quick=True, guest=Kind.UML), "randread")
+    plan = Plan.load(record.folder)
+    assert plan.guest is Kind.UML
+    transports = {cell.spec.factors["transport"] for cell in plan.cells}
+    assert transports == {"tcp-pool", "tcp-pool-v4.1", "tcp-mount"}
+    assert plan.left_out == ["cells over RDMA: Debian's user-mode kernel (--guest uml) has none"]
 
 
 def test_a_factor_wins_over_the_arguments_of_a_users_path() -> None:

@@ -25,8 +25,9 @@ from nfsmulti.texts import Table, parse_rate
 FILE = "environment.json"
 # What the kernel lab does otherwise than every publication: for a scenario's `differs`.
 KERNEL_LAB = (
-    "The kernel lab is one guest, with client and server on the same emulated processors, no wire"
-    " between them (MTU and link are the guest's own), and a server in memory (tmpfs)."
+    "The kernel lab is one guest, with client and server on the same processors"
+    " (emulated ones under QEMU), no wire between them (MTU and link are the guest's own), and a"
+    " server in memory (tmpfs)."
 )
 
 _SHOWN = 4  # of a list of more than twice as many
@@ -99,6 +100,7 @@ def in_short(summary: Summary) -> str:
     """Give the place in one line, with its limits: "lab (capped: link 1gbit, …)"."""
     place = summary.place
     where = " ".join(str(place[name]) for name in ("kind", "pool") if place.get(name))
+    where += f" --guest {guest}" if (guest := place.get("guest", "qemu")) != "qemu" else ""
     limits = place.get("limits") or {}
     parts = [
         f"{name}: {flat_text(value)}" if isinstance(value, dict) else f"{name} {value}"

@@ -15,6 +15,7 @@ import typer
 from rich.console import Console
 
 from nfsmulti.errors import HarnessError
+from nfsmulti.lab.kernel.machine import GUEST_HELP, Kind
 from nfsmulti.paths import COMMAND, RESULTS, shown
 from nfsmulti.report import pages
 from nfsmulti.run import plan, runner, start
@@ -130,6 +131,7 @@ def run(
             " /proc/stat /proc/meminfo` there, for CPU time, Dirty and Cached, and nothing else.",
         ),
     ] = "",
+    guest: Annotated[Kind, typer.Option(help=f"In the kernel lab. {GUEST_HELP}")] = Kind.QEMU,
     nconnect: Annotated[
         str,
         typer.Option(
@@ -210,6 +212,8 @@ def run(
             "--server-command needs a --pool, whose server it asks",
             "leave it out: in the kernel lab the server is asked without it",
         )
+    if guest is not Kind.QEMU and pool:
+        raise HarnessError("--guest is for the kernel lab, and --pool runs on your own servers")
     own = {
         "nconnect": nconnect,
         "proto": proto,
@@ -239,6 +243,7 @@ def run(
             setting=setting,
             set=set_,
             get=get,
+            guest=guest if guest is not Kind.QEMU else None,
             **{"server-command": server_command},
             **own,
         )
@@ -253,6 +258,7 @@ def run(
             seed=seed,
             factors=plan.parse_factors([*(more_factors or []), *words]),
             command=shlex.join([COMMAND, *sys.argv[1:]]),
+            guest=guest,
             hosts=hosts,
             setting=parse_setting(setting, set_, get),
             server_command=server_command,

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from nfsmulti.fiorun import Engine
+from nfsmulti.lab import kernel
 from nfsmulti.machine import versions
 from nfsmulti.paths import write_json
 from nfsmulti.processes import run
@@ -59,6 +60,7 @@ def write_place(folder: Path, name: str, place: Serving) -> None:
     """Write what holds where a place's clients are: links and their limits, mounts, sysctls."""
     enter = list(place.enter)
     found = {
+        "guest": kernel.described(),
         "kernel": _said([*enter, "uname", "-sr"]),
         "links": _links(enter),
         "mounts": _nfs_mounts(),

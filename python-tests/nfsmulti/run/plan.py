@@ -17,6 +17,7 @@ from urllib.parse import parse_qs
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
+from nfsmulti.lab.kernel.machine import Kind
 from nfsmulti.paths import JOBFILES, write_json
 from nfsmulti.processes import run
 from nfsmulti.run.place import VERSION_NAMES
@@ -88,7 +89,7 @@ class Plan:
     running, which `seed` has chosen. `probes` are what is run in a place, by its name, before its
     limits are set, to fit these to the machine. A cell may be lengthened to `most_times` its length
     (see below); cells that differ in no factor but the `further` ones, which the user has added
-    to compare their values, run equally long.
+    to compare their values, run equally long. `guest` is what runs the places of the kernel lab.
     """
 
     scenario: str
@@ -106,6 +107,7 @@ class Plan:
     server_command: str = ""
     most_times: int = 1
     further: tuple[str, ...] = ()
+    guest: Kind = Kind.QEMU
 
     def save(self, folder: Path) -> None:
         """Write it to the folder of the run, whole or not at all."""
@@ -127,7 +129,10 @@ class Plan:
             probes = {name: CellSpec(**spec) for name, spec in data.pop("probes", {}).items()}
             setting = Setting(**found) if (found := data.pop("setting", None)) else None
             further = tuple(data.pop("further", ()))
-            return cls(**data, cells=cells, probes=probes, setting=setting, further=further)
+            guest = Kind(data.pop("guest", Kind.QEMU))
+            return cls(
+                **data, cells=cells, probes=probes, setting=setting, further=further, guest=guest
+            )
         except FileNotFoundError:
             raise HarnessError(f"{folder}: no {FILE}: not the folder of a run") from None
         except (ValueError, KeyError, TypeError, AttributeError) as error:

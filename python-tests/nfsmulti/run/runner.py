@@ -20,6 +20,7 @@ from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.fiorun import Engine
 from nfsmulti.lab.config import LabConfig
 from nfsmulti.lab.kernel.guest import GuestConfig, run_in_guest
+from nfsmulti.lab.kernel.machine import Kind
 from nfsmulti.lab.limits import Fit, Limits, fit
 from nfsmulti.run import environment
 from nfsmulti.run.cell import run_cell
@@ -300,8 +301,15 @@ def _boot(
 ) -> str:
     """Run one guest; say why it ended, for the case that this was too early."""
     folder = record.folder.absolute()
-    mounts = [mount for group in place.mounts.values() for mount in group]
+    kind = record.plan.guest
+    mounts = [
+        mount
+        for group in place.mounts.values()
+        for mount in group
+        if not (mount.rdma and kind is Kind.UML)
+    ]
     config = GuestConfig(
+        kind=kind,
         # Where links are limited, the mounts need these links first: inside.py makes both.
         mounts=() if place.limits else tuple(mounts),
         results=folder,

@@ -18,6 +18,7 @@ from nfsmulti import machine
 from nfsmulti.errors import HarnessError
 from nfsmulti.hosts import parse_hosts
 from nfsmulti.lab import LabConfig
+from nfsmulti.lab.kernel.machine import Kind
 from nfsmulti.machine import Level, links, rdma_devices
 from nfsmulti.pool import read_pool
 from nfsmulti.processes import find, run
@@ -51,6 +52,7 @@ class Request:
     hosts: str = ""
     setting: Setting | None = None
     server_command: str = ""
+    guest: Kind = Kind.QEMU
     choice: Choice = field(default_factory=Choice)
 
 
@@ -91,6 +93,7 @@ def begun(results: Path, request: Request, name: str) -> Record:
         probes={name: spec for name, spec in probes.items() if name in places},
         setting=request.setting,
         server_command=request.server_command,
+        guest=request.guest,
         most_times=MOST_TIMES if lengthens else 1,
         further=(*request.factors, *([block] if block else ())),
     )
@@ -149,6 +152,9 @@ def _specs(scenario: Scenario, request: Request) -> tuple[list[CellSpec], list[s
             )
     else:
         specs = scenario.cells(scale)
+        if request.guest is Kind.UML and any(_by_rdma(spec, scenario) for spec in specs):
+            left_out.append("cells over RDMA: Debian's user-mode kernel (--guest uml) has none")
+            specs = [spec for spec in specs if not _by_rdma(spec, scenario)]
     if (of_urls := request.factors.keys() & _OF_URLS) and any(_of_mounts(spec) for spec in specs):
         left_out.append(f"cells on mounts: {min(of_urls)} is as they were mounted")
         specs = [spec for spec in specs if not _of_mounts(spec)]
@@ -161,6 +167,14 @@ def _specs(scenario: Scenario, request: Request) -> tuple[list[CellSpec], list[s
             f"{scenario.name}: nothing of it can run here: {'; '.join(left_out)}"
         )
     return crossed(specs, request.factors), left_out
+
+
+def _by_rdma(spec: CellSpec, scenario: Scenario) -> bool:
+    """Tell whether a cell needs RDMA in the guest."""
+    place = scenario.places[spec.place]
+    mounts = place.mounts.get(spec.mounts, ()) if isinstance(place, GuestPlace) else ()
+    words = spec.query + spec.mount_options
+    return "proto=rdma" in words or any(mount.rdma for mount in mounts)
 
 
 def _of_mounts(spec: CellSpec) -> bool:
@@ -196,7 +210,7 @@ def _place(scenario: Scenario, plan: Plan) -> dict[str, Any]:
         "kind": " and ".join(kinds),
         "pool": "",
         "limits": next(iter(limits.values())) if alone else limits,
-        **_guest(next((p for p in places.values() if isinstance(p, GuestPlace)), None)),
+        **_guest(next((p for p in places.values() if isinstance(p, GuestPlace)), None), plan),
     }
 
 
@@ -205,7 +219,7 @@ def _links(pool: str) -> dict[str, int]:
     return links(path.address for path in read_pool(pool) if path.address)
 
 
-def _guest(place: GuestPlace | None) -> dict[str, Any]:
+def _guest(place: GuestPlace | None, plan: Plan) -> dict[str, Any]:
     """Give what is set in a guest beside limits, and what is not as it was published."""
     if place is None:
         return {}
@@ -213,7 +227,12 @@ def _guest(place: GuestPlace | None) -> dict[str, Any]:
         name: ",".join(dict.fromkeys(",".join(mount.options) for mount in group))
         for name, group in place.mounts.items()
     }
-    facts = {"mounts": mounts, "nfsd_threads": place.threads, "differs": list(place.differs)}
+    facts = {
+        "guest": str(plan.guest),
+        "mounts": mounts,
+        "nfsd_threads": place.threads,
+        "differs": list(place.differs),
+    }
     return {name: fact for name, fact in facts.items() if fact}
 
 

@@ -31,8 +31,8 @@ _BYTES, _QUICK_BYTES = 256 << 20, 64 << 20
 # The publication's RPCs had 32 KiB.
 _MOUNT = Mount("/mnt/tcp3", ("vers=3", "proto=tcp", "rsize=32768", "wsize=32768"))
 _GUEST_DIFFERS = (
-    "Published over a link of 1 Gbit/s with an MTU of 1500: here client and server are one emulated"
-    " machine, whose loopback has no limit.",
+    "Published over a link of 1 Gbit/s with an MTU of 1500: here client and server are one guest,"
+    " whose loopback has no limit.",
     "Published with AIX as the client, whose direct I/O holds a lock for each file.",
 )
 _PLACES = {"guest": GuestPlace({"mount": (_MOUNT,)}, differs=_GUEST_DIFFERS)}
