@@ -9,6 +9,7 @@
 #include "conn/group.h"
 #include "deadline.h"
 #include "engine_options.h"
+#include "nfs/entries.h"
 #include "say.h"
 #include "util.h"
 
@@ -19,6 +20,7 @@ struct entry_layout {
 	struct conn_io ios[DEPTH_MAX];
 	struct io_list idle;
 	enum meta_op make;
+	bool may_make;
 	bool renamed;	    /* those that have their other name are there, too */
 	uint64_t next, end; /* entries still to be looked up */
 	uint32_t turn;	    /* the connection whose turn it is */
@@ -50,9 +52,10 @@ static void take_finished(struct entry_layout *layout)
 	struct conn_io *io;
 
 	while ((io = io_list_take(&layout->group.job.finished))) {
-		if (io->meta == META_LOOKUP && io->error == ENOENT && !layout->error) {
-			bool other = layout->renamed && !io->back;
+		bool other = layout->renamed && !io->back;
 
+		if (io->meta == META_LOOKUP && io->error == ENOENT && !layout->error &&
+		    (other || layout->may_make)) {
 			submit(layout, io, other ? META_LOOKUP : layout->make, io->offset, other);
 			continue;
 		}
@@ -80,6 +83,18 @@ static void make_entries(struct entry_layout *layout)
 	}
 }
 
+static void say_failed(const struct entry_layout *layout, const char *name)
+{
+	if (layout->error == ENOENT && !layout->may_make)
+		say("\"%s\" lacks entry %" PRIu64 " of %" PRIu64
+		    ": %s: --readonly or allow_file_create=0 forbids making it",
+		    name, layout->entry, layout->end, strerror(ENOENT));
+	else
+		say("laying out entries of \"%s\": %s%s%s at entry %" PRIu64 " of %" PRIu64, name,
+		    strerror(layout->error), layout->status ? ": " : "", layout->status ?: "",
+		    layout->entry, layout->end);
+}
+
 static int run(struct entry_layout *layout, struct path **paths, uint32_t path_count,
 	       const char *name)
 {
@@ -92,9 +107,7 @@ static int run(struct entry_layout *layout, struct path **paths, uint32_t path_c
 		make_entries(layout);
 		error = -layout->error;
 		if (error && error != -EINTR)
-			say("laying out entries of \"%s\": %s%s%s at entry %" PRIu64 " of %" PRIu64,
-			    name, strerror(layout->error), layout->status ? ": " : "",
-			    layout->status ?: "", layout->entry, layout->end);
+			say_failed(layout, name);
 		group_close_file(&layout->group, 0);
 	}
 	group_close(&layout->group);
@@ -113,6 +126,7 @@ int layout_entries(struct thread_data *td, struct path **paths, uint32_t path_co
 	if (!layout)
 		return -ENOMEM;
 	layout->make = make;
+	layout->may_make = paths[0]->job.entries->make;
 	layout->renamed = td_write(td) && eo->meta_write == META_RENAME;
 	layout->end = count;
 	for (uint32_t i = 0; i < depth; i++)

@@ -94,6 +94,15 @@ def test_what_a_job_needs_is_laid_out_first(place: Place, what: str) -> None:
     assert len(_entries(place)) == _ENTRIES
 
 
+@pytest.mark.parametrize("words", [["--readonly"], ["--allow_file_create=0"]])
+def test_what_may_not_be_laid_out(place: Place, words: list[str]) -> None:
+    done(place.fio(**{**_WRITE, "size": 20}))
+    done(place.fio(arguments=[*words, "--name=j"], **{**_READ, "size": 20}))
+    result = place.fio(arguments=[*words, "--name=j"], **{**_READ, "size": 30})
+    refused(result, "No such file", "allow_file_create=0 forbids")
+    assert len(_entries(place)) == 20
+
+
 def test_handles_are_looked_up_once(place: Place) -> None:
     """As long as the job runs; loops= would open its files again."""
     operations, lookups = _operations(place.fio(**_READ, time_based=1, runtime=2))

@@ -54,9 +54,9 @@ def test_reference_runs_fill_their_rows(tmp_path: Path) -> None:
     (tmp_path / "reference" / "client-cost").mkdir()
     rows = _rows(tmp_path)
     (row,) = [row for row in rows if row[0] == "[dd](reference/dd/report.md)" and len(row) == 6]
-    assert row[2] == "3.71 times (19.4 to 72 MB/s)"
-    assert row[3].startswith("5.0")
-    assert row[4] == "reproduced by construction"
+    assert row[3] == "3.71 times (19.4 to 72 MB/s)"
+    assert row[4].startswith("5.0")
+    assert row[2] == "reproduced by construction"
     text = (tmp_path / "README.md").read_text()
     where = "lab nfs://10.77.0.[1-5]/export (link 1gbit; per_address 120mbit)"
     assert f"| 2026-11-20T17:00:00Z | 60 of 60 | {where} |" in text
