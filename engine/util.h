@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <time.h>
+#include <unistd.h>
 
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
 #ifndef container_of /* fio's flist.h has the same */
@@ -30,6 +31,12 @@ enum { FILE_MODE = 0644, DIRECTORY_MODE = 0755 };
 
 #define MSEC 1000000ull /* in nanoseconds, as all times here are */
 #define SEC  1000000000ull
+
+/* Bytes. */
+static inline uint64_t memory_of_machine(void)
+{
+	return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
 
 /* Monotonic nanoseconds. */
 static inline uint64_t clock_now(void)

@@ -59,10 +59,11 @@ struct conn_io {
 	struct conn_io *next, *prev; /* also the owner's, while it has the I/O */
 	uint64_t last_sent;	     /* mount.c's: clock_now() when the kernel got it */
 	struct ledger_commit commit; /* IO_COMMIT */
-	uint32_t sends;	  /* IO_META, nfs/meta_call.h's: times that a call was sent … */
-	bool looks;	  /* … which looks the entry up first */
-	bool back;	  /* a rename, from the other name to the first */
-	bool found_stale; /* its handle; it was looked up again */
+	uint32_t sends; /* IO_META, nfs/meta_call.h's: times that a call was sent … */
+	bool looks;	/* … which looks the entry up first */
+	bool back;	/* a rename, from the other name to the first */
+	/* Its handle: stale, to be looked up again; and then that was done. */
+	enum { HANDLE_GOOD, HANDLE_STALE, HANDLE_RENEWED } stale;
 };
 
 /* Doubly linked, with the head inside: io->next of the last is NULL. */

@@ -81,11 +81,6 @@ static uint32_t count_ios(const struct job *job)
 	return (uint32_t)min_of(granted + job->group.path_count, (uint64_t)IO_COUNT_MAX);
 }
 
-static uint64_t memory_of_machine(void)
-{
-	return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
 /* Makes the hold that the job's options ask for. */
 static int open_hold(struct job *job)
 {

@@ -8,6 +8,9 @@
 #include "verify.h"
 
 #include "say.h"
+#include "util.h"
+
+enum { ENTRY_BYTES = 1 + ENTRY_HANDLE_MAX }; /* of an entry, on each path */
 
 static const struct engine_options *options_of(const struct thread_data *td)
 {
@@ -45,10 +48,11 @@ int metadata_check(struct thread_data *td)
 			      "meta_write=remove (or rmdir)");
 	if (eo->hold_writes)
 		return refuse("hold_writes= holds data, and entries have none: leave it out");
-	if (td_read(td) && td_write(td) &&
-	    (meta_makes(eo->meta_write) || meta_removes(eo->meta_write)))
-		return refuse("a job cannot read the entries that it creates or removes: give its "
-			      "writes a job of their own, or meta_write=setattr or rename");
+	if (td->o.read_iolog_file)
+		return refuse("read_iolog= replays reads and writes of data: leave it out");
+	if (td_read(td) && td_write(td) && eo->meta_write != META_SETATTR)
+		return refuse("a job cannot read the entries that it creates, renames or removes: "
+			      "give its writes a job of their own, or meta_write=setattr");
 	return 0;
 }
 
@@ -99,6 +103,13 @@ int metadata_count(const struct thread_data *td, const struct fio_file *f, uint6
 		    f->file_name, (uint64_t)f->io_size, (uint64_t)f->file_offset, entry);
 		return -EINVAL;
 	}
+	if (*count > memory_of_machine() / ENTRY_BYTES) {
+		say("metadata=1: \"%s\" has %" PRIu64
+		    " entries, whose handles do not fit into this machine's memory: size= is their "
+		    "number times bs=%" PRIu64 " bytes",
+		    f->file_name, *count, entry);
+		return -ENOMEM;
+	}
 	return 0;
 }
 
@@ -121,20 +132,18 @@ static const char *remedy(enum meta_op op, int error)
 {
 	switch (error) {
 	case EEXIST:
-		return ": it is there already: remove the entries first, by a job with "
-		       "meta_write=remove or rmdir";
-	case ENOENT: return ": there is none: was it removed, or renamed, by another job?";
+		return ": it is there already: remove the entries first, by a run with "
+		       "meta_write=remove or rmdir; a job creates each entry once";
+	case ENOENT:
+		return meta_makes(op) ? ": its directory is gone"
+				      : ": was it removed, or renamed, by another job?";
 	case EISDIR:
 	case ENOTDIR:
-	case EPERM:
-		if (meta_removes(op))
-			return ": meta_write=remove is for files and symbolic links, rmdir for "
-			       "directories";
-		return "";
+		return ": meta_write=remove is for files and symbolic links, rmdir for directories";
 	case ENOSPC:
 	case EDQUOT: return ": the server has no room for more entries";
 	case EACCES:
-	case EROFS: return ": this user may not change the directory, or not over this export";
+	case EROFS: return ": may this user do that here, and over this export?";
 	default: return "";
 	}
 }

@@ -68,7 +68,8 @@ static void submit_meta(struct job *job, struct request *request, struct conn_io
 	io->held = NULL;
 	io->nfs_only = true;
 	io->sends = 0;
-	io->looks = io->back = io->found_stale = false;
+	io->looks = io->back = false;
+	io->stale = HANDLE_GOOD;
 	submit(job, request, io, request->piece.connection);
 }
 

@@ -206,6 +206,13 @@ static void take_back(struct file_task *task)
 	deadline_setup(task->td);
 }
 
+/* Lets the connections for names go that have been idle since `begun` for too long. */
+static void rest_after(uint64_t begun, struct path **paths, uint32_t count)
+{
+	for (uint32_t i = 0; i < count && clock_now() - begun > IDLE_MAX; i++)
+		path_rest(paths[i]);
+}
+
 static int lay_out(struct file_task *task, uint64_t from, uint64_t to, bool created)
 {
 	struct path *paths[LAYOUT_PATHS_MAX];
@@ -215,8 +222,7 @@ static int lay_out(struct file_task *task, uint64_t from, uint64_t to, bool crea
 
 	if (!error)
 		error = layout_write(task->td, paths, count, task->name, from, to);
-	for (uint32_t i = 0; i < count && clock_now() - begun > IDLE_MAX; i++)
-		path_rest(paths[i]);
+	rest_after(begun, paths, count);
 	if (error && created)
 		take_back(task);
 	return error;
@@ -243,21 +249,26 @@ static int extend(struct file_task *task, uint64_t wanted)
 	return error ?: lay_out(task, size, wanted, created);
 }
 
-/* The entries of a metadata job. */
+/* The entries that a metadata job needs, and the directories of those that it makes. */
 static int make_entries(struct file_task *task)
 {
 	struct path *paths[LAYOUT_PATHS_MAX];
+	uint64_t entries, begun = clock_now();
 	enum meta_op make;
-	uint64_t entries;
+	bool needs = metadata_needs_entries(task->td, &make);
 	uint32_t count;
 	int error = metadata_count(task->td, task->f, &entries);
 
-	if (error || !metadata_needs_entries(task->td, &make))
+	if (error)
 		return error;
 	task->paths->entries.count = entries;
 	task->paths->entries.make = task->td->o.allow_create && !read_only;
 	count = pool_paths_all(task->paths, task->td, paths, LAYOUT_PATHS_MAX, &error);
-	return error ?: layout_entries(task->td, paths, count, task->name, entries, make);
+	if (!error)
+		error = layout_entries(task->td, paths, count, task->name, needs ? entries : 0,
+				       make);
+	rest_after(begun, paths, count);
+	return error;
 }
 
 static int prepopulate(struct file_task *task)

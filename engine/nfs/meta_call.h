@@ -26,7 +26,8 @@ static inline enum meta_op meta_asks(const struct call *call, const struct entri
 
 	if (call->tries == 1)
 		io->looks =
-			meta_by_handle(io->meta) && !entries_handle(entries, io->offset, &length);
+			meta_by_handle(io->meta) && (io->stale == HANDLE_STALE ||
+						     !entries_handle(entries, io->offset, &length));
 	io->sends++;
 	return io->looks ? META_LOOKUP : io->meta;
 }
@@ -44,6 +45,17 @@ static inline enum verdict meta_goes_on(struct conn_io *io, enum verdict verdict
 	return verdict;
 }
 
+/*
+ * The server asks to wait: what it says it has not done, but an earlier copy may have been carried
+ * out. `done`: so was what this one asks first, and only what follows in the compound was not.
+ */
+static inline enum verdict meta_waits(struct conn_io *io, bool done)
+{
+	if (io->sends == 1 && !done)
+		io->sends = 0;
+	return CALL_DELAY;
+}
+
 /* It was answered with success; `handle` is the entry's, NULL where the reply has none. */
 static inline enum verdict meta_done(const struct call *call, struct entries *entries,
 				     const uint8_t *handle, uint32_t length)
@@ -54,7 +66,11 @@ static inline enum verdict meta_done(const struct call *call, struct entries *en
 		entries_note(entries, io->offset, handle, length);
 	else if (meta_removes(io->meta))
 		entries_note(entries, io->offset, NULL, 0);
-	return io->looks ? meta_goes_on(io, CALL_REST) : CALL_DONE;
+	if (!io->looks)
+		return CALL_DONE;
+	if (io->stale == HANDLE_STALE)
+		io->stale = HANDLE_RENEWED;
+	return meta_goes_on(io, CALL_REST);
 }
 
 /* The server refused it with what is a positive errno. result->status is set. */
@@ -72,9 +88,8 @@ static inline enum verdict meta_refused(const struct call *call, struct entries 
 		io->back = true;
 		return meta_goes_on(io, CALL_AGAIN);
 	}
-	if (error == ESTALE && meta_by_handle(io->meta) && !io->looks && !io->found_stale) {
-		io->found_stale = true;
-		entries_note(entries, io->offset, NULL, 0);
+	if (error == ESTALE && meta_by_handle(io->meta) && !io->looks && io->stale == HANDLE_GOOD) {
+		io->stale = HANDLE_STALE;
 		return meta_goes_on(io, CALL_AGAIN);
 	}
 	return moved_fail(result, error, NULL);

@@ -82,7 +82,7 @@ void nfs3_encode_meta(struct xdr_out *out, const struct nfs3_meta_call *call)
 static bool get_handle(struct xdr_in *in, struct nfs3_meta_result *result)
 {
 	result->handle_length = xdr_get_u32(in);
-	if (result->handle_length > NFS3_FHSIZE)
+	if (!in->bad && (!result->handle_length || result->handle_length > NFS3_FHSIZE))
 		return false;
 	result->handle = xdr_skip(in, result->handle_length);
 	return true;

@@ -104,7 +104,7 @@ static enum verdict decode_meta(struct xdr_in *in, struct call *call, struct cal
 		return meta_done(call, entries, meta.handle, meta.handle_length);
 	result->status = nfs3_status_name(meta.status);
 	if (nfs3_asks_to_wait(meta.status))
-		return meta_goes_on(call->io, CALL_DELAY);
+		return meta_waits(call->io, false);
 	return meta_refused(call, entries, nfs3_errno(meta.status), result);
 }
 

@@ -33,7 +33,7 @@ static void put_open(struct nfs4_compound *compound, const struct nfs4_meta_call
 	const struct nfs4_open open = {
 		.client = call->client,
 		.owner = call->owner,
-		.owner_length = (uint32_t)strlen(call->owner),
+		.owner_length = call->owner_length,
 		.access = call->op == META_CREATE ? NFS4_ACCESS_BOTH : NFS4_ACCESS_READ,
 		.create = call->op == META_CREATE,
 		.mode = FILE_MODE,
@@ -101,19 +101,21 @@ static uint32_t get_operation(struct nfs4_results *results, enum meta_op op, boo
 	return 0;
 }
 
-uint32_t nfs4_get_meta(struct nfs4_results *results, enum meta_op op, struct nfs4_handle *found,
-		       bool *delegated)
+uint32_t nfs4_get_meta(struct nfs4_results *results, enum meta_op op,
+		       struct nfs4_meta_result *result)
 {
 	struct nfs4_attributes attributes;
 	uint32_t status;
 
-	found->length = 0;
-	*delegated = false;
-	status = nfs4_next_result(results, NFS4_PUTFH) ?: get_operation(results, op, delegated);
+	result->found.length = 0;
+	result->delegated = false;
+	status = nfs4_next_result(results, NFS4_PUTFH)
+			 ?: get_operation(results, op, &result->delegated);
+	result->carried_out = !status;
 	if (!status && (op == META_LOOKUP || meta_makes(op))) {
 		status = nfs4_next_result(results, NFS4_GETFH);
 		if (!status)
-			nfs4_get_handle(results, found);
+			nfs4_get_handle(results, &result->found);
 	}
 	if (!status && (op == META_LOOKUP || op == META_GETATTR)) {
 		status = nfs4_next_result(results, NFS4_GETATTR);

@@ -15,7 +15,8 @@ struct nfs4_meta_call {
 	const char *name;	   /* in the directory */
 	const char *other;	   /* META_RENAME: the new one, there */
 	uint64_t client;	   /* OPEN: the client ID, … */
-	const char *owner;	   /* … and the owner of the open */
+	const void *owner;	   /* … and the owner of the open: */
+	uint32_t owner_length;	   /* calls under way at once want different ones */
 };
 
 /* The operation that it is about, as people are told. */
@@ -23,11 +24,14 @@ enum nfs4_operation nfs4_meta_operation(enum meta_op op);
 
 void nfs4_put_meta(struct nfs4_compound *compound, const struct nfs4_meta_call *call);
 
-/*
- * Reads the results behind SEQUENCE's: the first status that is not 0. found->length is 0 where
- * there is no handle in them; `delegated`: the server gave a delegation that was not wanted.
- */
-uint32_t nfs4_get_meta(struct nfs4_results *results, enum meta_op op, struct nfs4_handle *found,
-		       bool *delegated);
+struct nfs4_meta_result {
+	struct nfs4_handle found; /* of length 0: there is none in the results */
+	bool carried_out;	  /* the operation itself: what failed, if anything, is behind it */
+	bool delegated;		  /* the server gave a delegation that was not wanted */
+};
+
+/* Reads the results behind SEQUENCE's: the first status that is not 0. */
+uint32_t nfs4_get_meta(struct nfs4_results *results, enum meta_op op,
+		       struct nfs4_meta_result *result);
 
 #endif

@@ -25,6 +25,8 @@ static const struct nfs4_request *request_of(const struct call *call)
 	return container_of(call->request, const struct nfs4_request, base);
 }
 
+enum { OWNER_MAX = 160 }; /* bytes: those of struct nfs4_path's, of a session ID and a slot */
+
 static bool is_meta(const struct call *call)
 {
 	return call->io && call->io->op == IO_META;
@@ -99,6 +101,20 @@ static void put_io(struct xdr_out *out, const struct call *call, const struct nf
 	nfs4_template_put(&file->calls[io->op], out, &sequence, &range);
 }
 
+/*
+ * An owner of opens for each slot of each session: two OPENs of one owner and file would share a
+ * stateid, which the first CLOSE ends (RFC 8881, 9.1.4). A call that goes out again has the same.
+ */
+static uint32_t put_owner(char owner[OWNER_MAX], const struct nfs4_path *mine,
+			  const struct nfs4_sequence *sequence)
+{
+	char *at = stpcpy(owner, mine->owner);
+
+	at = mempcpy(at, sequence->session, sizeof(sequence->session));
+	at = mempcpy(at, &sequence->slot, sizeof(sequence->slot));
+	return (uint32_t)(at - owner);
+}
+
 static void put_meta(struct xdr_out *out, const struct call *call)
 {
 	const struct path *path = call->channel->session->path;
@@ -108,17 +124,19 @@ static void put_meta(struct xdr_out *out, const struct call *call)
 	const struct entry_handle *directory = entries_directory(entries, io->offset);
 	const uint8_t *bytes = directory->bytes;
 	uint32_t length = directory->length;
-	char names[2][ENTRY_NAME_MAX];
+	char names[2][ENTRY_NAME_MAX], owner[OWNER_MAX];
 	struct nfs4_meta_call meta = {
 		.op = meta_asks(call, entries),
 		.name = names[0],
 		.other = names[1],
 		.client = mine->client->id,
-		.owner = mine->owner,
+		.owner = owner,
 	};
 	struct nfs4_sequence sequence;
 	struct nfs4_compound compound;
 
+	nfs4_session_sequence(&state_of(call)->session, call, false, &sequence);
+	meta.owner_length = put_owner(owner, mine, &sequence);
 	if (meta_by_handle(meta.op))
 		bytes = entries_handle(entries, io->offset, &length);
 	meta.handle.length = length;
@@ -126,7 +144,6 @@ static void put_meta(struct xdr_out *out, const struct call *call)
 	entries_name(entries, io->offset, io->back, names[0]);
 	entries_name(entries, io->offset, !io->back, names[1]);
 	nfs4_begin(&compound, out, path->config.minor);
-	nfs4_session_sequence(&state_of(call)->session, call, false, &sequence);
 	nfs4_put_sequence(&compound, &sequence);
 	nfs4_put_meta(&compound, &meta);
 }
@@ -299,14 +316,15 @@ static int meta_errno(uint32_t status)
 	}
 }
 
-static enum verdict judge_meta(struct call *call, uint32_t status, const struct nfs4_handle *found,
-			       bool delegated, struct call_result *result)
+static enum verdict judge_meta(struct call *call, uint32_t status,
+			       const struct nfs4_meta_result *meta, struct call_result *result)
 {
+	const struct nfs4_handle *found = &meta->found;
 	int error = meta_errno(status);
 	enum verdict verdict;
 
 	result->status = nfs4_status_name(status);
-	if (!status && delegated)
+	if (!status && meta->delegated)
 		return moved_fail(result, EPROTO, "the server gave a delegation that was declined");
 	if (!status)
 		return meta_done(call, entries_of(call), found->length ? found->bytes : NULL,
@@ -314,9 +332,7 @@ static enum verdict judge_meta(struct call *call, uint32_t status, const struct 
 	if (error)
 		return meta_refused(call, entries_of(call), error, result);
 	verdict = refused(call, status, false, result);
-	if (verdict == CALL_DELAY)
-		call->io->sends = 0;
-	return verdict;
+	return verdict == CALL_DELAY ? meta_waits(call->io, meta->carried_out) : verdict;
 }
 
 static enum verdict judge_request(struct call *call, uint32_t status, struct call_result *result)
@@ -332,9 +348,8 @@ static enum verdict judge_request(struct call *call, uint32_t status, struct cal
 static enum verdict decode(struct xdr_in *in, struct call *call, struct call_result *result)
 {
 	struct nfs4_data_result data = {0};
-	struct nfs4_handle found = {0};
+	struct nfs4_meta_result meta;
 	struct nfs4_results results;
-	bool delegated = false;
 	uint32_t status = 0;
 	bool goes_on;
 
@@ -343,7 +358,7 @@ static enum verdict decode(struct xdr_in *in, struct call *call, struct call_res
 	nfs4_read_results(&results, in);
 	goes_on = !call->epoch || read_sequence(&results, call, &status);
 	if (goes_on && is_meta(call))
-		status = nfs4_get_meta(&results, meta_asked(call), &found, &delegated);
+		status = nfs4_get_meta(&results, meta_asked(call), &meta);
 	else if (goes_on && call->io)
 		status = read_io(&results, call, &data);
 	else if (goes_on)
@@ -358,7 +373,7 @@ static enum verdict decode(struct xdr_in *in, struct call *call, struct call_res
 	if (!call->io)
 		return judge_request(call, status, result);
 	if (is_meta(call))
-		return judge_meta(call, status, &found, delegated, result);
+		return judge_meta(call, status, &meta, result);
 	return status ? refused(call, status, false, result) : judge_io(call, &data, result);
 }
 

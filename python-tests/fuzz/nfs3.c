@@ -32,11 +32,12 @@ static void metadata(struct xdr_in *in, const uint8_t *end, enum meta_op op)
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 {
-	struct xdr_in in = {input + 1, input + size, false};
+	struct xdr_in in;
 	size_t choice;
 
 	if (!size)
 		return 0;
+	in = (struct xdr_in){input + 1, input + size, false};
 	choice = *input % (ARRAY_SIZE(PROCEDURES) + META_OPS);
 	if (choice < ARRAY_SIZE(PROCEDURES))
 		data(&in, PROCEDURES[choice]);

@@ -138,6 +138,9 @@ def test_open_is_nfsv4s_alone(place: Place) -> None:
     result = place.fio(meta_read="open", **_READ)
     if place.kind == "nfs4":
         assert _operations(result) == (_ENTRIES, 0)
+        many: dict[str, Option] = {"size": 2, "nconnect": 2, "spread": "roundrobin"}
+        job = {**_READ, **many, "meta_read": "open", "time_based": 1, "runtime": 2}
+        assert _operations(place.fio(**job))[1] == 0  # of one entry at once
     else:
         refused(result, "meta_read=open", "NFSv3 has no OPEN", "version=4.1")
 
@@ -209,6 +212,38 @@ def test_a_call_that_was_carried_out_is_no_error(
 
 
 @pytest.mark.sanitized
+@pytest.mark.parametrize("procedure", [Nfs.CREATE, Nfs.REMOVE])
+def test_a_lost_call_that_is_then_to_wait(client: Client, procedure: Nfs) -> None:
+    """It was carried out, and the server asks the next copy to come later: that is remembered."""
+    with ScriptedServer() as server:
+        job: dict[str, Option] = {**_WRITE, "size": 20, "iodepth": 1}
+        if procedure is Nfs.REMOVE:
+            done(client(server, **job))
+        later = Answer(act=False, status=Status.JUKEBOX)
+        server.hooks += [on(procedure, _LOST, nth=5), on(procedure, later, nth=6)]
+        operation = "create" if procedure is Nfs.CREATE else "remove"
+        result = client(server, **job, meta_write=operation)
+        done(result)
+        assert sum(line.meta_ops for line in result.stats) == 20
+
+
+@pytest.mark.sanitized
+@pytest.mark.parametrize("operation", ["create", "mkdir", "remove"])
+def test_a_call_of_nfs4_that_was_carried_out(client: Client, operation: str) -> None:
+    """Its reply is lost, and the server has kept none."""
+    with ScriptedServer() as server:
+        job: dict[str, Option] = {**_WRITE, "size": 40, "pool": server.url4()}
+        if operation == "remove":
+            done(client(server, **job))
+        which = {"create": Nfs4.OPEN, "mkdir": Nfs4.CREATE, "remove": Nfs4.REMOVE}[operation]
+        server.hooks.append(on(which, _LOST, every=10))
+        result = client(server, **job, meta_write=operation)
+        done(result)
+        assert sum(line.reconnects for line in result.stats) >= 3
+        assert sum(line.meta_ops for line in result.stats) == 40
+
+
+@pytest.mark.sanitized
 @pytest.mark.parametrize("status", ["BADSESSION", "STALE_CLIENTID"])
 @pytest.mark.parametrize("what", ["getattr", "lookup", "access"])
 def test_a_session_that_is_lost(client: Client, status: str, what: str) -> None:
@@ -237,7 +272,7 @@ def test_a_handle_that_is_stale_is_looked_up_again(client: Client) -> None:
         server.hooks.append(
             on(Nfs.GETATTR, Answer(act=False, status=Status.STALE), after=20, every=7)
         )
-        result = client(server, **{**_READ, "size": 40, "iodepth": 1, "loops": 2})
+        result = client(server, **{**_READ, "size": 40, "iodepth": 1})
         done(result)
         assert said(result) == []
         assert sum(line.lookups for line in result.stats) > 40
@@ -274,6 +309,8 @@ def test_no_room_for_more_entries(client: Client, status: str, error: int) -> No
         ({"unlink": 1}, ["metadata=1", "meta_write=remove"]),
         ({"hold_writes": "1m"}, ["metadata=1", "hold_writes"]),
         ({"rw": "randrw"}, ["metadata=1", "a job of their own"]),
+        ({"rw": "randrw", "meta_write": "rename"}, ["metadata=1", "meta_write=setattr"]),
+        ({"size": "1t"}, ["metadata=1", "do not fit into this machine's memory"]),
         ({"pool": "/tmp"}, ["metadata=1", "kernel mount"]),
     ],
 )
