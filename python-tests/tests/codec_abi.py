@@ -208,6 +208,8 @@ class Counters(c.Structure):
             "write_ops",
             "write_bytes",
             "commits",
+            "meta_ops",
+            "lookups",
             "rewritten_bytes",
             "retransmissions",
             "reconnects",

@@ -703,10 +703,10 @@ _TEXTS = st.binary(max_size=60).filter(lambda text: 0 not in text)
 @given(
     st.lists(_TEXTS, min_size=5, max_size=5),
     WORDS,
-    st.lists(HYPERS, min_size=23, max_size=23),
+    st.lists(HYPERS, min_size=25, max_size=25),
     st.booleans(),
 )
-@example([b'"\\\n\x1b\x7f\xff', b"", b"\xc3\xbc", b"[::1]:2049", b"tcp"], 7, [U64] * 23, True)
+@example([b'"\\\n\x1b\x7f\xff', b"", b"\xc3\xbc", b"[::1]:2049", b"tcp"], 7, [U64] * 25, True)
 def test_counters_are_json(
     codec: CodecLibrary, texts: list[bytes], number: int, values: list[int], rdma: bool
 ) -> None:
@@ -715,8 +715,8 @@ def test_counters_are_json(
         transport = b"rdma"
     line = codec.counters(
         CountersLabel(job, number, number, path, local, remote, transport),
-        Counters(*values[:14]),
-        TransportCounters(*values[14:]),
+        Counters(*values[:16]),
+        TransportCounters(*values[16:]),
     )
     assert line.endswith(b"}\n")
     assert line.count(b"\n") == 1
@@ -725,12 +725,12 @@ def test_counters_are_json(
     for key, text in named.items():
         assert read[key] == text.decode("latin-1")
     assert read["job_number"] == read["connection"] == number
-    names = [field[0] for field in Counters._fields_[:11]]
-    assert [read[name] for name in names] == values[:11]
+    names = [field[0] for field in Counters._fields_[:13]]
+    assert [read[name] for name in names] == values[:13]
     names = [field[0] for field in TransportCounters._fields_]
     written = 9 if rdma else 5
-    assert [read[name] for name in names[:written]] == values[14 : 14 + written]
+    assert [read[name] for name in names[:written]] == values[16 : 16 + written]
     assert not {*names[written:]} & {*read}
-    replies, total, longest = values[11:14]
+    replies, total, longest = values[11:16]
     assert read["rtt_mean_us"] == pytest.approx(total // max(1, replies) / 1000, rel=1e-6, abs=1e-3)
     assert read["rtt_max_us"] == pytest.approx(longest / 1000, rel=1e-6, abs=1e-3)

@@ -40,6 +40,8 @@ _NUMBERS = [
     "write_ops",
     "write_bytes",
     "commits",
+    "meta_ops",
+    "lookups",
     "rewritten_bytes",
     "syscalls",
     "bytes_sent",

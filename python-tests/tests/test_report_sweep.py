@@ -79,7 +79,7 @@ def test_default_does_as_well_where_nothing_is_better(flat: str) -> None:
 def test_top_tables_have_the_originals_columns(flat: str) -> None:
     columns = "Direction | Sync | Protocol | Mount | Buffer Size | Transfer Size | Transfer Time"
     assert flat.count(f"| {columns} | Transfer Speed | CV % | n |") == 2
-    tables = flat[flat.index("## The best 30") : flat.index("## How to read it")]
+    tables = flat[flat.index("## The best 30") : flat.index("## Conclusion")]
     assert (tables.count("| read | "), tables.count("| write | ")) == (30, 30)
     speeds = [float(speed) for speed in re.findall(r" (\d+\.?\d*) MB/s \|", tables)]
     assert speeds[:30] == sorted(speeds[:30], reverse=True)

@@ -2,10 +2,10 @@
 /*
  * uml-ptrace.c - what Debian's user-mode kernel lacks of ptrace(2), by LD_PRELOAD
  *
- * The kernel sets 2696 bytes of a process's registers (HOST_FP_SIZE). A processor with AMX has 11 KB,
- * and its kernel refuses to set a part of them: the rest is added here, which is zero where no process
- * uses it. And when the user-mode kernel is killed, its processes are to end with it; without
- * PTRACE_O_EXITKILL their next system call would be the host's.
+ * The kernel sets 2696 bytes of a process's registers (HOST_FP_SIZE). A processor with AMX has 11
+ * KB, and its kernel refuses to set a part of them: the rest is added here, which is zero where no
+ * process uses it. And when the user-mode kernel is killed, its processes are to end with it;
+ * without PTRACE_O_EXITKILL their next system call would be the host's.
  */
 #define _GNU_SOURCE
 #include <elf.h>
@@ -71,9 +71,7 @@ long ptrace(enum __ptrace_request request, ...)
 			return set_registers(pid, data);
 		break;
 	case OLD_SETOPTIONS:
-	case PTRACE_SETOPTIONS:
-		data = (void *)((long)data | PTRACE_O_EXITKILL);
-		break;
+	case PTRACE_SETOPTIONS: data = (void *)((long)data | PTRACE_O_EXITKILL); break;
 	}
 	return syscall(SYS_ptrace, request, pid, address, data);
 }
