@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import rich.table
 import typer
@@ -26,7 +26,8 @@ from nfsmulti.stats import Ratio, Sample
 from nfsmulti.summary import Cell, Factor, Summary
 from nfsmulti.texts import Table
 
-_PLACE = ("kind", "limits")  # of summary.place, what makes figures of another kind
+# Of summary.place, what makes figures of another kind, and what an older summary means.
+_PLACE: dict[str, Any] = {"kind": None, "limits": None, "guest": "qemu", "files": None}
 _SIGNIFICANT = 0.05
 _TOGETHER = "all cells together"
 
@@ -120,7 +121,10 @@ def why_not(a: Summary, b: Summary) -> str | None:
         ("factors", _factors(a), _factors(b)),
         ("lengths", *("quick" if one.quick else "full" for one in (a, b))),
         ("numbers of hosts", a.hosts, b.hosts),
-        *((f"places ({name})", a.place.get(name), b.place.get(name)) for name in _PLACE),
+        *(
+            (f"places ({name})", a.place.get(name, old), b.place.get(name, old))
+            for name, old in _PLACE.items()
+        ),
     ):
         if of_a != of_b:
             values = " and ".join(map(conditions.flat_text, (of_a, of_b)))

@@ -207,8 +207,8 @@ class _Run:
         workload = self.workload
         one: list[Cell] = []
         many: list[Cell] = []
-        limits = self._fit(place)
-        place.limit(limits)
+        fitted = self._fit(place)
+        limits = place.limit(fitted)
         for repeat in range(1, REPEATS + 1):
             begin = monotonic()
             for side, kept in random.sample([("one", one), ("many", many)], 2):
@@ -216,7 +216,7 @@ class _Run:
             end = monotonic()
             if end + (end - begin) > self.deadline:
                 break
-        return Outcome(workload, limits, one, many)
+        return Outcome(workload, fitted, one, many, limits=limits)
 
     def _fit(self, place: Place) -> Fit:
         """Measure both sides without limits, and fit the limits so that each can reach its own."""
@@ -260,7 +260,8 @@ def _save(outcomes: Sequence[Outcome], folder: Path, started: str, *, namespaces
     fits = {one.workload.name: one.fit for one in outcomes if one.fit}
     place = {
         "kind": LAB if namespaces else "loopback",
-        "limits": {name: fit.limits.rates for name, fit in fits.items()},
+        **({"files": "in the server's memory"} if machine.missing_privileges() else {}),
+        "limits": {one.workload.name: dict(one.limits) for one in outcomes if one.fit},
         "fitted": {name: dataclasses.asdict(fit) for name, fit in fits.items()},
     }
     found = [cell for one in outcomes for cell in _cells(one)]
@@ -285,8 +286,8 @@ def _cells(outcome: Outcome) -> list[Cell]:
 class Place(Serving, Protocol):
     """A place that starts without limits."""
 
-    def limit(self, fit: Fit) -> None:
-        """Limit it, between two fios. Raises HarnessError."""
+    def limit(self, fit: Fit) -> dict[str, str]:
+        """Limit it, between two fios: gives the rates by name. Raises HarnessError."""
         ...
 
 
@@ -298,11 +299,13 @@ class Namespaces(InLab):
         super().__init__(LabConfig(addresses=workload.addresses, memory=memory))
         self._per_connection = workload.per_connection
 
-    def limit(self, fit: Fit) -> None:
+    def limit(self, fit: Fit) -> dict[str, str]:
         """Cap each address, behind a link, or each connection."""
         fitted = fit.limits
         cap = Limits(per_connection=fitted.per_address, burst=fitted.burst)
-        self._lab.limit(cap if self._per_connection else fitted)
+        limits = cap if self._per_connection else fitted
+        self._lab.limit(limits)
+        return limits.rates
 
 
 class Loopback:
@@ -325,10 +328,11 @@ class Loopback:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def limit(self, fit: Fit) -> None:
+    def limit(self, fit: Fit) -> dict[str, str]:
         """Cap each connection, in what the servers send. They are started anew for that."""
         self._stack.close()
         self._start("--pacing", str(fit.cap // 8))
+        return {"per_connection": fit.limits.per_address or ""}
 
     def pool(self, spec: CellSpec) -> str:
         """Give the pool of the first addresses."""

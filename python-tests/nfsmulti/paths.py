@@ -43,7 +43,7 @@ def as_typed(text: str) -> str:
     if not _STATE:
         return text
     words = {
-        "./nfsmulti build": "apt-get install --reinstall fio-engine-nfsmulti",
+        "./nfsmulti build": "install the package fio-engine-nfsmulti again",
         "./nfsmulti": COMMAND,
         "external:./build/libnfsmulti.so": "nfsmulti",
         "./build/libnfsmulti.so": "nfsmulti",

@@ -731,6 +731,6 @@ def test_counters_are_json(
     written = 9 if rdma else 5
     assert [read[name] for name in names[:written]] == values[16 : 16 + written]
     assert not {*names[written:]} & {*read}
-    replies, total, longest = values[11:16]
+    replies, total, longest = values[13:16]
     assert read["rtt_mean_us"] == pytest.approx(total // max(1, replies) / 1000, rel=1e-6, abs=1e-3)
     assert read["rtt_max_us"] == pytest.approx(longest / 1000, rel=1e-6, abs=1e-3)

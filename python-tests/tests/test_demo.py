@@ -167,8 +167,9 @@ def test_the_fitted_burst_goes_with_every_cap(
     given: list[Limits] = []
     monkeypatch.setattr(Lab, "limit", lambda _, limits: given.append(limits))
     limits = fit(1.2e9, link=workload.link, cap=workload.cap, paths=workload.connections)
-    Namespaces(workload).limit(limits)
+    said = Namespaces(workload).limit(limits)
     (one,) = given
+    assert said == one.rates
     assert one.burst == limits.limits.burst
     cap = one.per_connection if workload.per_connection else one.per_address
     assert cap == limits.limits.per_address
@@ -222,8 +223,9 @@ class _Nothing(Loopback):
     def __enter__(self) -> Self:
         return self
 
-    def limit(self, fit: Fit) -> None:
+    def limit(self, fit: Fit) -> dict[str, str]:
         """Do nothing."""
+        return {}
 
 
 def test_a_workload_that_failed() -> None:

@@ -536,13 +536,13 @@ def test_limits_of_several_places_are_told_in_short() -> None:
 @pytest.mark.parametrize("name", ["sio", "randread"])
 def test_what_the_kernel_lab_does_otherwise_is_told(name: str) -> None:
     summary = made_runs.RUNS[name]()
-    told = ("emulated ones under QEMU", "tmpfs", "MTU", "no wire")
+    told = ("tmpfs", "MTU", "no wire")
     for row in SCENARIOS[name].report.beside(summary):
         assert not [words for words in told if words not in row.differs]
     text = report_of(summary)
     assert not [words for words in told if words not in text]
     own = dataclasses.replace(summary, place={**summary.place, "kind": "pool"})
-    assert "emulated ones under QEMU" not in report_of(own)
+    assert "no wire" not in report_of(own)
 
 
 # --- more factors, and more hosts ---

@@ -26,7 +26,7 @@ FILE = "environment.json"
 # What the kernel lab does otherwise than every publication: for a scenario's `differs`.
 KERNEL_LAB = (
     "The kernel lab is one guest, with client and server on the same processors"
-    " (emulated ones under QEMU), no wire between them (MTU and link are the guest's own), and a"
+    ", no wire between them (MTU and link are the guest's own), and a"
     " server in memory (tmpfs)."
 )
 

@@ -21,7 +21,7 @@ from nfsmulti.report import pages
 from nfsmulti.run import plan, runner, start
 from nfsmulti.run.record import Record
 from nfsmulti.run.setting import parse as parse_setting
-from nfsmulti.stories import SCENARIOS
+from nfsmulti.stories import SCENARIOS, GuestPlace
 from nfsmulti.texts import duration_text
 
 _out = Console(highlight=False, soft_wrap=True)
@@ -214,6 +214,10 @@ def run(
         )
     if guest is not Kind.QEMU and pool:
         raise HarnessError("--guest is for the kernel lab, and --pool runs on your own servers")
+    if guest is not Kind.QEMU and scenario is not Which.ALL:
+        places = SCENARIOS[scenario.value].places.values()
+        if not any(isinstance(place, GuestPlace) for place in places):
+            raise HarnessError(f"--guest: no cell of {scenario.value} is in the kernel lab")
     own = {
         "nconnect": nconnect,
         "proto": proto,

@@ -152,9 +152,6 @@ def _specs(scenario: Scenario, request: Request) -> tuple[list[CellSpec], list[s
             )
     else:
         specs = scenario.cells(scale)
-        if request.guest is Kind.UML and any(_by_rdma(spec, scenario) for spec in specs):
-            left_out.append("cells over RDMA: Debian's user-mode kernel (--guest uml) has none")
-            specs = [spec for spec in specs if not _by_rdma(spec, scenario)]
     if (of_urls := request.factors.keys() & _OF_URLS) and any(_of_mounts(spec) for spec in specs):
         left_out.append(f"cells on mounts: {min(of_urls)} is as they were mounted")
         specs = [spec for spec in specs if not _of_mounts(spec)]
@@ -166,14 +163,20 @@ def _specs(scenario: Scenario, request: Request) -> tuple[list[CellSpec], list[s
         raise NothingToRunError(
             f"{scenario.name}: nothing of it can run here: {'; '.join(left_out)}"
         )
-    return crossed(specs, request.factors), left_out
+    specs = crossed(specs, request.factors)
+    if request.guest is Kind.UML and any(_by_rdma(spec, scenario) for spec in specs):
+        left_out.append("cells over RDMA: Debian's user-mode kernel (--guest uml) has none")
+        specs = [spec for spec in specs if not _by_rdma(spec, scenario)]
+    return specs, left_out
 
 
 def _by_rdma(spec: CellSpec, scenario: Scenario) -> bool:
     """Tell whether a cell needs RDMA in the guest."""
     place = scenario.places[spec.place]
-    mounts = place.mounts.get(spec.mounts, ()) if isinstance(place, GuestPlace) else ()
-    words = spec.query + spec.mount_options
+    if not isinstance(place, GuestPlace):
+        return False
+    words = f"{spec.query},{spec.mount_options},proto={spec.options.get('proto')}"
+    mounts = place.mounts.get(spec.mounts, ())
     return "proto=rdma" in words or any(mount.rdma for mount in mounts)
 
 

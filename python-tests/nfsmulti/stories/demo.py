@@ -8,7 +8,7 @@ the reports (report/verdict.py).
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -187,7 +187,8 @@ LAB = "lab"  # summary.place's kind where the servers are real ones
 class Outcome:
     """The repeats of a workload's two sides, under the limits that `fit` has found.
 
-    `why` says in a line why it was not measured, None where it was.
+    `limits` are the rates that were set for that, by name. `why` says in a line why it was not
+    measured, None where it was.
     """
 
     workload: Workload
@@ -195,6 +196,7 @@ class Outcome:
     one: Sequence[Cell] = ()
     many: Sequence[Cell] = ()
     why: str | None = None
+    limits: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def ratio(self) -> Ratio | None:

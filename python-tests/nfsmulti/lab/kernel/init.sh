@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# pid 1 of the guest: brings up an RDMA device, where there is one, and the kernel's NFS server, runs the command, and
-# turns the machine off. It shares a folder with the host (guest.py), which holds
+# pid 1 of the guest: brings up an RDMA device, where there is one, and the kernel's NFS server, runs
+# the command, and turns the machine off. It shares a folder with the host (guest.py), which holds
 #
 #   settings    RELEASE, MODULES, RDMA, ADDRESSES, ADDRESS6, EXPORT, RESULTS, and mount_results
 #   mounts      mounts the user asked for

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from nfsmulti.errors import MissingError
+from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.lab.kernel import debian
 from nfsmulti.lab.kernel.machine import HOST
 from nfsmulti.lab.kernel.tree import KernelTree
@@ -41,7 +41,12 @@ class UserMode:
             if not _UML.exists():
                 _fetch()
             library = _ptrace_library()
-        (release,) = (folder.name for folder in (_UML / _MODULES).iterdir())
+        if set(str(library)) & set(" :"):
+            raise HarnessError(
+                f"--guest uml: {library}: a blank or colon in its path, where LD_PRELOAD ends",
+                "move this folder",
+            )
+        release = _release()
         tree = KernelTree(_UML, release)
         self.release = release
         self.modules = tree.modules
@@ -72,6 +77,15 @@ class UserMode:
             f"user-mode kernel, not emulated; processors: {cpus}; system calls are dear in it,"
             " which favours who makes few"
         )
+
+
+def _release() -> str:
+    """Name the kernel's release, which its modules' folder tells."""
+    folder = _UML / _MODULES
+    found = [one.name for one in folder.iterdir()] if folder.is_dir() else []
+    if len(found) != 1:
+        raise MissingError(f"{shown(_UML)} is broken (its modules)", "delete that folder")
+    return found[0]
 
 
 def _holds(folder: Path, memory: int) -> bool:
