@@ -104,8 +104,9 @@ def test_what_may_not_be_laid_out(place: Place, words: list[str]) -> None:
 
 
 def test_handles_are_looked_up_once(place: Place) -> None:
-    """As long as the job runs; loops= would open its files again."""
-    operations, lookups = _operations(place.fio(**_READ, time_based=1, runtime=2))
+    """As long as the job runs; two at once of one entry might both look it up."""
+    job: dict[str, Option] = {**_READ, "iodepth": 1, "time_based": 1, "runtime": 2}
+    operations, lookups = _operations(place.fio(**job))
     assert lookups == min(operations, _ENTRIES)
 
 
