@@ -49,12 +49,18 @@ static void put_meta(struct xdr_out *out, const struct call *call)
 		.op = meta_asked(call),
 		.handle = directory->bytes,
 		.handle_length = directory->length,
-		.name = {names[0], entries_name(entries, io->offset, io->back, names[0])},
-		.other = {names[1], entries_name(entries, io->offset, !io->back, names[1])},
 	};
 
-	if (meta_by_handle(meta.op))
+	if (meta_by_handle(meta.op)) {
 		meta.handle = entries_handle(entries, io->offset, &meta.handle_length);
+	} else {
+		meta.name.bytes = names[0];
+		meta.name.length = entries_name(entries, io->offset, io->back, names[0]);
+	}
+	if (meta.op == META_RENAME) {
+		meta.other.bytes = names[1];
+		meta.other.length = entries_name(entries, io->offset, !io->back, names[1]);
+	}
 	nfs3_encode_meta(out, &meta);
 }
 

@@ -136,13 +136,16 @@ static void put_meta(struct xdr_out *out, const struct call *call)
 	struct nfs4_compound compound;
 
 	nfs4_session_sequence(&state_of(call)->session, call, false, &sequence);
-	meta.owner_length = put_owner(owner, mine, &sequence);
 	if (meta_by_handle(meta.op))
 		bytes = entries_handle(entries, io->offset, &length);
+	else
+		entries_name(entries, io->offset, io->back, names[0]);
+	if (meta.op == META_RENAME)
+		entries_name(entries, io->offset, !io->back, names[1]);
+	if (meta.op == META_OPEN || meta.op == META_CREATE)
+		meta.owner_length = put_owner(owner, mine, &sequence);
 	meta.handle.length = length;
 	memcpy(meta.handle.bytes, bytes, length);
-	entries_name(entries, io->offset, io->back, names[0]);
-	entries_name(entries, io->offset, !io->back, names[1]);
 	nfs4_begin(&compound, out, path->config.minor);
 	nfs4_put_sequence(&compound, &sequence);
 	nfs4_put_meta(&compound, &meta);
