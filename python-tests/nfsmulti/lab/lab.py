@@ -40,12 +40,13 @@ _VOLUMES = Path("/run/nfsmulti")
 _PORTS = (22049, 22050)
 _RPCBIND_SECONDS = 60.0
 
-# Ganesha finds its file systems by /etc/mtab, which minimal systems lack.
-_MTAB = """\
-if ! [ -e /etc/mtab ]; then
-	mkdir /run/mtab; ln -s /proc/self/mounts /run/mtab/mtab
-	mount -t overlay -o lowerdir=/run/mtab:/etc overlay /etc
-fi"""
+# Ganesha finds its file systems in /etc/mtab, which minimal systems lack, and takes no tmpfs from
+# there since its release 6: the lab's own file names another type.
+_VOLUME = """\
+mkdir -p {folder}
+mount -t tmpfs -o {options} tmpfs {folder}
+echo tmpfs {folder} lab rw 0 0 >>/run/etc/mtab"""
+_MTAB = "mount -t overlay -o lowerdir=/run/etc:/etc overlay /etc"
 
 
 class Lab:
@@ -202,12 +203,12 @@ class Lab:
 
     def _start_rpcbind(self, undo: contextlib.ExitStack) -> None:
         """Start the lab's own rpcbind, which holds the mount namespace open for the servers."""
-        lines = ["mount -t tmpfs -o mode=755 tmpfs /run", _MTAB]
+        lines = ["mount -t tmpfs -o mode=755 tmpfs /run", "mkdir /run/etc"]
         for name, size in self.config.volumes.items():
             options = "mode=755" + (f",size={size}" if size else "")
             folder = shlex.quote(str(_VOLUMES / name))
-            lines.append(f"mkdir -p {folder}; mount -t tmpfs -o {options} tmpfs {folder}")
-        lines.append("exec rpcbind -f")
+            lines.append(_VOLUME.format(folder=folder, options=options))
+        lines += [_MTAB, "exec rpcbind -f"]
         unshare = ["unshare", "--mount", "--propagation", "slave"]
         if self.config.local:
             enter, unshare = [], [*unshare, "--net"]
