@@ -131,7 +131,9 @@ def run(
             " /proc/stat /proc/meminfo` there, for CPU time, Dirty and Cached, and nothing else.",
         ),
     ] = "",
-    guest: Annotated[Kind, typer.Option(help=f"In the kernel lab. {GUEST_HELP}")] = Kind.QEMU,
+    guest: Annotated[
+        Kind | None, typer.Option(help=f"In the kernel lab; qemu if not given. {GUEST_HELP}")
+    ] = None,
     nconnect: Annotated[
         str,
         typer.Option(
@@ -212,9 +214,9 @@ def run(
             "--server-command needs a --pool, whose server it asks",
             "leave it out: in the kernel lab the server is asked without it",
         )
-    if guest is not Kind.QEMU and pool:
+    if guest and pool:
         raise HarnessError("--guest is for the kernel lab, and --pool runs on your own servers")
-    if guest is not Kind.QEMU and scenario is not Which.ALL:
+    if guest and scenario is not Which.ALL:
         places = SCENARIOS[scenario.value].places.values()
         if not any(isinstance(place, GuestPlace) for place in places):
             raise HarnessError(f"--guest: no cell of {scenario.value} is in the kernel lab")
@@ -247,7 +249,7 @@ def run(
             setting=setting,
             set=set_,
             get=get,
-            guest=guest if guest is not Kind.QEMU else None,
+            guest=guest,
             **{"server-command": server_command},
             **own,
         )
@@ -262,7 +264,7 @@ def run(
             seed=seed,
             factors=plan.parse_factors([*(more_factors or []), *words]),
             command=shlex.join([COMMAND, *sys.argv[1:]]),
-            guest=guest,
+            guest=guest or Kind.QEMU,
             hosts=hosts,
             setting=parse_setting(setting, set_, get),
             server_command=server_command,

@@ -226,9 +226,11 @@ def _guest(place: GuestPlace | None, plan: Plan) -> dict[str, Any]:
     """Give what is set in a guest beside limits, and what is not as it was published."""
     if place is None:
         return {}
+    used = {cell.spec.mounts for cell in plan.cells}
     mounts = {
         name: ",".join(dict.fromkeys(",".join(mount.options) for mount in group))
         for name, group in place.mounts.items()
+        if name in used
     }
     facts = {
         "guest": str(plan.guest),

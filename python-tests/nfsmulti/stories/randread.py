@@ -46,7 +46,8 @@ _MOUNTS = {
     "tcp-mount": _mount("/mnt/tcp3", "3", "tcp"),
 }
 _GUEST_DIFFERS = (
-    "Published with an adapter of 40 Gbit/s between two machines: here rdma_rxe in one guest.",
+    "Published with an adapter of 40 Gbit/s between two machines: here one guest, where RDMA is"
+    " rdma_rxe.",
     "Published with rsize = wsize = 1048576: asked for here too, but the guest's server grants"
     " 262144 (environment.json, mounts).",
     "Published with sunrpc.tcp_slot_table_entries = 128: here it is the kernel's own.",
