@@ -457,7 +457,8 @@ struct fio_option engine_option_table[] = {
 		.lname = "Statistics file",
 		.type = FIO_OPT_STR_STORE,
 		AT(stats_file),
-		.help = "Append one JSON line per connection at the end of the job",
+		.help = "Append one JSON line per connection, and per kind of metadata operation, "
+			"at the end of the job",
 		ENGINE_OPTION,
 	},
 	{

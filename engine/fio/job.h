@@ -10,6 +10,7 @@
 #ifndef NFSMULTI_JOB_H
 #define NFSMULTI_JOB_H
 
+#include "meta_job.h"
 #include "pool_paths.h"
 
 #include "conn/group.h"
@@ -109,6 +110,8 @@ struct job {
 	 * itself when it closes a file under way. The file's COMMITs follow in job_close_file().
 	 */
 	int placeholder;
+
+	struct meta_job *meta; /* NULL: the job moves data */
 
 	struct io_u **fresh; /* queued since the last flush: fresh_count of iodepth */
 	uint32_t fresh_count;

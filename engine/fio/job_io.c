@@ -21,6 +21,16 @@ static uint32_t wrapped(const struct job *job, uint32_t place)
 	return place < job->done_size ? place : place - job->done_size;
 }
 
+static void end_operation(struct job *job, const struct request *request)
+{
+	meta_job_ends(job->meta, request->io_u, request->error);
+	if (!request->error || job->said_failed)
+		return;
+	metadata_say_failed(job->td, request->io_u, request->label, request->error,
+			    request->status);
+	job->said_failed = true;
+}
+
 static void complete(struct job *job, struct request *request)
 {
 	struct io_u *io_u = request->io_u;
@@ -42,10 +52,8 @@ static void complete(struct job *job, struct request *request)
 	}
 	if (request->op == IO_WRITE)
 		syncs_write_ends(job, request);
-	if (request->op == IO_META && request->error && !job->said_failed) {
-		metadata_say_failed(job->td, io_u, request->label, request->error, request->status);
-		job->said_failed = true;
-	}
+	if (request->op == IO_META)
+		end_operation(job, request);
 	job->done[wrapped(job, job->done_first + job->done_count++)] = io_u;
 }
 
@@ -97,8 +105,6 @@ static void submit_pending(struct job *job)
 
 static void begin_transfer(struct job *job, struct request *request, struct io_u *io_u)
 {
-	bool metadata = job_options(job)->metadata;
-
 	*request = (struct request){
 		.op = io_u->ddir == DDIR_READ ? IO_READ : IO_WRITE,
 		.file = io_u->file->fileno,
@@ -106,7 +112,8 @@ static void begin_transfer(struct job *job, struct request *request, struct io_u
 		.left = (uint32_t)io_u->xfer_buflen,
 		.end = io_u->offset + io_u->xfer_buflen,
 	};
-	if (metadata) {
+	if (job->meta) {
+		meta_job_begins(job->meta, job->td, io_u);
 		request->op = IO_META;
 		request->left = 1;
 	}
@@ -162,6 +169,10 @@ static void note_issued(struct job *job)
 		}
 		if (td->o.read_iolog_file)
 			td->last_issue = now;
+	}
+	if (job->meta) {
+		job->meta->now = clock_now();
+		meta_job_issued(job->meta, job->fresh, job->fresh_count);
 	}
 	io_u_mark_submit(td, job->fresh_count);
 	job->fresh_count = 0;
@@ -226,6 +237,8 @@ static bool turn(struct job *job, unsigned int min)
 	group_reap(&job->group, wait);
 	if (wait && deadline_set(job->td))
 		give_up_silence(job);
+	if (job->meta)
+		job->meta->now = clock_now();
 	while ((request = pieces_take(job)))
 		complete(job, request);
 	return true;

@@ -135,6 +135,8 @@ static int allocate(struct job *job)
 	job->done = calloc(depth, sizeof(*job->done));
 	if (!job->ios || !job->requests || !job->writes || !job->fresh || !job->done)
 		return -ENOMEM;
+	if (job_options(job)->metadata && !(job->meta = meta_job_new(td)))
+		return -ENOMEM;
 	job->done_size = depth;
 	job->fresh_max = depth;
 	if (path_all_mounts(job->used, job->group.path_count))
@@ -214,6 +216,7 @@ static void free_job(struct job *job)
 	free(job->writes);
 	free(job->fresh);
 	free(job->done);
+	meta_job_free(job->meta);
 	free(job);
 	say_job(NULL);
 	deadline_end();

@@ -41,6 +41,26 @@ static int append(const char *path, const char *text, size_t size)
 	return written == (ssize_t)size ? 0 : -(errno ?: ENOSPC);
 }
 
+static struct operations_label operations_label(const struct job *job, enum meta_op op)
+{
+	return (struct operations_label){
+		.job = job->td->o.name,
+		.job_number = terms_job_number(job->td),
+		.name = meta_name(op),
+		.span = job->meta->ended - job->meta->begun,
+	};
+}
+
+static void write_operations(FILE *out, const struct job *job)
+{
+	for (int op = 0; job->meta && op < META_OPS; op++) {
+		struct operations_label label = operations_label(job, (enum meta_op)op);
+
+		if (job->meta->operations[op])
+			operations_write(out, &label, job->meta->operations[op]);
+	}
+}
+
 static void write_stats_file(const struct job *job, const char *path)
 {
 	char *text = NULL;
@@ -51,6 +71,7 @@ static void write_stats_file(const struct job *job, const char *path)
 	if (out) {
 		for (uint32_t i = 0; i < job->group.job.conn_count; i++)
 			write_conn(out, job, job->group.conns[i]);
+		write_operations(out, job);
 		fclose(out);
 		error = append(path, text, size);
 	}
@@ -96,6 +117,24 @@ static void summarise(const struct job *job)
 		    sum.reconnects, sum.errors);
 }
 
+/* One line for each kind, where there are several: of one alone fio tells the same. */
+static void tell_operations(const struct job *job)
+{
+	char line[OPERATIONS_LINE];
+	uint32_t kinds = 0;
+
+	for (int op = 0; job->meta && op < META_OPS; op++)
+		kinds += !!job->meta->operations[op];
+	for (int op = 0; kinds > 1 && op < META_OPS; op++) {
+		struct operations_label label = operations_label(job, (enum meta_op)op);
+
+		if (!job->meta->operations[op])
+			continue;
+		operations_tell(line, &label, job->meta->operations[op]);
+		say_summary("%s", line);
+	}
+}
+
 void job_stats_report(const struct job *job)
 {
 	const struct engine_options *eo = job->td->eo;
@@ -103,4 +142,5 @@ void job_stats_report(const struct job *job)
 	if (eo->stats_file)
 		write_stats_file(job, eo->stats_file);
 	summarise(job);
+	tell_operations(job);
 }

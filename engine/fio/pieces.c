@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "metadata.h"
 #include "say.h"
 #include "util.h"
 
@@ -62,7 +61,7 @@ static void submit_meta(struct job *job, struct request *request, struct conn_io
 		   entry, true, &request->piece);
 	request->left = 0;
 	io->file = request->file;
-	io->meta = metadata_op(job->td, io_u->ddir);
+	io->meta = meta_job_request(job->meta, io_u)->op;
 	io->offset = io_u->offset / entry;
 	io->length = 0;
 	io->held = NULL;

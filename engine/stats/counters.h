@@ -52,11 +52,7 @@ struct counters_label {
 	const char *transport; /* "tcp", "mount", "rdma", which has counters of its own */
 };
 
-/*
- * One JSON object, in one line that ends with a newline. Written by hand and not by a JSON library,
- * because fio exports a json_* family of its own that a library's symbols would meet in one
- * process.
- */
+/* One JSON object, in one line that ends with a newline. */
 void counters_write(FILE *out, const struct counters_label *label, const struct counters *counters,
 		    const struct transport_counters *transport);
 

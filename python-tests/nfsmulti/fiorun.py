@@ -9,13 +9,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import operator
+import re
 import shlex
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.paths import build_dir
@@ -25,6 +26,9 @@ from nfsmulti.stats import merged, percentile_ns
 _SUM_OF_HOSTS = "All clients"  # what fio's client adds
 
 Direction = Literal["read", "write"]
+
+# What the engine says of a job where all is well: its summary.
+SUMMARY = re.compile(r"nfsmulti: .*(\d+ connections? on \d+ paths?:|\w+: \d+ done, \d+ errors)")
 
 
 @dataclass(frozen=True)
@@ -105,6 +109,9 @@ class FioReport:
         return float(percentile_ns(self.latency_bins(direction), percent) or 0)
 
 
+_Line = TypeVar("_Line", "ConnectionStats", "OperationStats")
+
+
 @dataclass(frozen=True)
 class ConnectionStats:
     """One line of the engine's stats_file: what one connection of one job has done."""
@@ -151,18 +158,48 @@ class ConnectionStats:
     @classmethod
     def read(cls, file: Path) -> list[ConnectionStats]:
         """Read a stats file, empty where absent. Raises HarnessError for a broken line."""
-        if not file.exists():
-            return []
-        fields = dataclasses.fields(cls)
-        stats = []
-        for number, line in enumerate(file.read_text().splitlines(), start=1):
-            try:
-                values = json.loads(line)
-                known = {field.name: values[field.name] for field in fields if field.name in values}
-                stats.append(cls(**known))
-            except (ValueError, TypeError) as error:
-                raise HarnessError(f"{file}, line {number}: {error!r}: {line}") from None
-        return stats
+        return list(_lines_of(file, None, cls))
+
+
+@dataclass(frozen=True)
+class OperationStats:
+    """One line of the stats_file of kind "operation": one job's metadata operations of a kind.
+
+    Latencies are of those that were done, without the errors.
+    """
+
+    job: str
+    job_number: int
+    operation: str
+    ops: int
+    errors: int
+    iops: float
+    mean_us: float
+    p50_us: float
+    p95_us: float
+    p99_us: float
+    p99_9_us: float
+    p99_99_us: float
+    max_us: float
+
+    @classmethod
+    def read(cls, file: Path) -> list[OperationStats]:
+        """Read a stats file, empty where absent. Raises HarnessError for a broken line."""
+        return list(_lines_of(file, "operation", cls))
+
+
+def _lines_of(file: Path, kind: str | None, line_of: type[_Line]) -> Iterator[_Line]:
+    """Read the lines of a kind; None: those of connections, which have none."""
+    if not file.exists():
+        return
+    names = [field.name for field in dataclasses.fields(line_of)]
+    for number, line in enumerate(file.read_text().splitlines(), start=1):
+        try:
+            values = json.loads(line)
+            if values.get("kind") == kind:
+                yield line_of(**{name: values[name] for name in names if name in values})
+        except (ValueError, TypeError) as error:
+            raise HarnessError(f"{file}, line {number}: {error!r}: {line}") from None
 
 
 def shares(stats: list[ConnectionStats]) -> dict[str, float]:
@@ -228,6 +265,7 @@ class FioResult:
     report: FioReport | None
     stats: list[ConnectionStats]
     folder: Path
+    operations: list[OperationStats] = field(default_factory=list)
 
     @property
     def command(self) -> str:
@@ -267,6 +305,7 @@ class FioProcess(Process):
             report=FioReport.parse(output),
             stats=ConnectionStats.read(self.folder / "stats.jsonl"),
             folder=self.folder,
+            operations=OperationStats.read(self.folder / "stats.jsonl"),
         )
 
     def _read(self, name: str) -> str:

@@ -22,7 +22,16 @@ import psutil
 import pytest
 from conftest import FioRunner
 
-from nfsmulti.fiorun import ConnectionStats, Engine, Fio, FioProcess, FioReport, FioResult, Option
+from nfsmulti.fiorun import (
+    SUMMARY,
+    ConnectionStats,
+    Engine,
+    Fio,
+    FioProcess,
+    FioReport,
+    FioResult,
+    Option,
+)
 from nfsmulti.lab import Lab
 from nfsmulti.lab.kernel import Mount
 from nfsmulti.processes import Completed, Identity, Process, run
@@ -31,7 +40,6 @@ PATHS = 4
 _MOUNT_SECONDS = 60.0
 
 _VERIFY_STATE = re.compile(r"local-.*-verify\.state")  # fio's own
-_SUMMARY = re.compile(r"nfsmulti: .*\d+ connections? on \d+ paths?:")
 _TRACE = re.compile(
     r'trace: connection (\d+) (\S+) "([^"]*)" (READ|WRITE|COMMIT) (\d+)@(\d+) = (\d+)(?:: (.*))?$'
 )
@@ -213,7 +221,7 @@ def said(result: FioResult) -> list[str]:
 def complaints(text: str) -> list[str]:
     """Give the engine's own lines out of fio's, without summaries."""
     lines = [line.strip() for line in text.splitlines()]
-    return [line for line in lines if line.startswith("nfsmulti: ") and not _SUMMARY.match(line)]
+    return [line for line in lines if line.startswith("nfsmulti: ") and not SUMMARY.match(line)]
 
 
 def refused(result: FioResult, *words: str) -> str:

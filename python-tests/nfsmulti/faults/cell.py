@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import re
 import signal
 import struct
 import time
@@ -17,7 +16,16 @@ from pathlib import Path
 from typing import Literal, Self
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.fiorun import Engine, Fio, FioProcess, FioReport, FioResult, Option, Options
+from nfsmulti.fiorun import (
+    SUMMARY,
+    Engine,
+    Fio,
+    FioProcess,
+    FioReport,
+    FioResult,
+    Option,
+    Options,
+)
 from nfsmulti.texts import parse_size
 
 Words = tuple[str, ...]
@@ -170,7 +178,6 @@ _WORKS: dict[Work, dict[str, Option]] = {
     Work.SYNC: {"rw": "write", "stable": "file_sync"},
     Work.HOLD: {"rw": "write", "end_fsync": 1, "hold_writes": "1m"},
 }
-_SUMMARY = re.compile(r"nfsmulti: .*\d+ connections? on \d+ paths?:")
 
 
 def _options_of(cell: Cell) -> dict[str, Option]:
@@ -216,7 +223,7 @@ class Left:
         return [
             line
             for line in lines
-            if line.startswith("nfsmulti: ") and " trace: " not in line and not _SUMMARY.match(line)
+            if line.startswith("nfsmulti: ") and " trace: " not in line and not SUMMARY.match(line)
         ]
 
 

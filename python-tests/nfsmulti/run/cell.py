@@ -13,7 +13,16 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.fiorun import Direction, Engine, FioProcess, FioReport, FioResult, Options, words_of
+from nfsmulti.fiorun import (
+    SUMMARY,
+    Direction,
+    Engine,
+    FioProcess,
+    FioReport,
+    FioResult,
+    Options,
+    words_of,
+)
 from nfsmulti.run import figures, watch
 from nfsmulti.run.figures import BANDWIDTH_LOG, LATENCY_LOG
 from nfsmulti.run.place import Serving
@@ -31,8 +40,6 @@ _POLL_SECONDS, _TICK_SECONDS = 0.1, 0.5
 # be a tenth as fast as the story's, and fio lays out files first.
 _PATIENCE, _SPARE_SECONDS = 10.0, 120.0
 
-# What the engine says at the end of every job.
-_COUNTS = re.compile(r": \d+ connections? on \d+ paths?: ")
 # What fio says of exec_prerun (see watch.py).
 _SAVING = re.compile(r" : Saving output of prerun in ")
 
@@ -182,7 +189,7 @@ def _reason(result: FioResult) -> str:
     lines = [line.strip() for line in result.messages.splitlines() if line.strip()]
     for begin in ("nfsmulti: ", "fio: ", ""):
         for line in lines:
-            if line.startswith(begin) and not _COUNTS.search(line) and not _SAVING.search(line):
+            if line.startswith(begin) and not SUMMARY.search(line) and not _SAVING.search(line):
                 return line
     return "it said nothing"
 

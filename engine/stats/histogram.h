@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * histogram.h - latencies, counted in bins: 64 to each power of two, as fio has them, so that a
+ * percentile is off by less than 1 %.
+ */
+#ifndef NFSMULTI_HISTOGRAM_H
+#define NFSMULTI_HISTOGRAM_H
+
+#include <stdint.h>
+
+enum {
+	HISTOGRAM_BITS = 6, /* of a value, behind its highest one, that tell its bin */
+	HISTOGRAM_TOP = 44, /* values from 2^44 ns on, which is five hours, are in the last bin */
+	HISTOGRAM_BINS = (HISTOGRAM_TOP - HISTOGRAM_BITS + 1) << HISTOGRAM_BITS,
+};
+
+/* Of zeros at first. Values are nanoseconds. */
+struct histogram {
+	uint64_t count, sum, max;
+	uint64_t bins[HISTOGRAM_BINS];
+};
+
+void histogram_add(struct histogram *histogram, uint64_t value);
+
+/* 0 where nothing was counted; `percent` from 0 to 100. */
+uint64_t histogram_mean(const struct histogram *histogram);
+uint64_t histogram_percentile(const struct histogram *histogram, double percent);
+
+#endif

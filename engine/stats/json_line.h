@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * json_line.h - members of a JSON object that is one line of the stats file. Written by hand and
+ * not by a JSON library, because fio exports a json_* family of its own that a library's symbols
+ * would meet in one process.
+ */
+#ifndef NFSMULTI_JSON_LINE_H
+#define NFSMULTI_JSON_LINE_H
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* A JSON string (RFC 8259, 7). Bytes over 0x7e are written as U+0080 … U+00FF: any name stays
+ * valid. */
+static inline void line_string(FILE *out, const char *key, const char *text)
+{
+	fprintf(out, "\"%s\": \"", key);
+	for (const unsigned char *at = (const unsigned char *)text; *at; at++) {
+		if (*at == '"' || *at == '\\')
+			fprintf(out, "\\%c", *at);
+		else if (*at < 0x20 || *at > 0x7e)
+			fprintf(out, "\\u%04x", *at);
+		else
+			fputc(*at, out);
+	}
+	fputs("\", ", out);
+}
+
+static inline void line_number(FILE *out, const char *key, uint64_t value)
+{
+	fprintf(out, "\"%s\": %" PRIu64 ", ", key, value);
+}
+
+static inline double microseconds(uint64_t nanoseconds)
+{
+	return (double)nanoseconds / 1000.0;
+}
+
+#endif
