@@ -18,8 +18,9 @@
 #include <sys/uio.h>
 
 #include "conn/hold.h"
-#include "conn/meta.h"
 #include "conn/ledger.h"
+#include "conn/listing.h"
+#include "conn/meta.h"
 #include "rpc/rpc.h"
 #include "stats/counters.h"
 
@@ -64,6 +65,7 @@ struct conn_io {
 	bool back;	/* a rename, from the other name to the first */
 	/* Its handle: stale, to be looked up again; and then that was done. */
 	enum { HANDLE_GOOD, HANDLE_STALE, HANDLE_RENEWED } stale;
+	struct listing listing; /* META_READDIR's */
 };
 
 /* Doubly linked, with the head inside: io->next of the last is NULL. */

@@ -15,6 +15,7 @@ enum meta_op {
 	META_LOOKUP,  /* by its name; with attributes, as stat(2) needs them */
 	META_ACCESS,  /* by its handle */
 	META_OPEN,    /* NFSv4: OPEN for reading, and CLOSE */
+	META_READDIR, /* of the directory that holds it, from its beginning to its end */
 	META_CREATE,  /* a regular file; one that is there already is EEXIST */
 	META_MKDIR,
 	META_SYMLINK,
@@ -30,9 +31,9 @@ static inline const char *meta_name(enum meta_op op)
 {
 	static const char *const names[META_OPS] = {
 		[META_GETATTR] = "getattr", [META_LOOKUP] = "lookup",	[META_ACCESS] = "access",
-		[META_OPEN] = "open",	    [META_CREATE] = "create",	[META_MKDIR] = "mkdir",
-		[META_SYMLINK] = "symlink", [META_SETATTR] = "setattr", [META_RENAME] = "rename",
-		[META_REMOVE] = "remove",   [META_RMDIR] = "rmdir",
+		[META_OPEN] = "open",	    [META_READDIR] = "readdir", [META_CREATE] = "create",
+		[META_MKDIR] = "mkdir",	    [META_SYMLINK] = "symlink", [META_SETATTR] = "setattr",
+		[META_RENAME] = "rename",   [META_REMOVE] = "remove",	[META_RMDIR] = "rmdir",
 	};
 
 	return names[op];
@@ -49,7 +50,14 @@ static inline bool meta_removes(enum meta_op op)
 	return op == META_REMOVE || op == META_RMDIR;
 }
 
-/* It names the entry by its handle, which must have been looked up; all others by its name. */
+/* It is about the directory, and needs no name. */
+static inline bool meta_of_directory(enum meta_op op)
+{
+	return op == META_READDIR;
+}
+
+/* It names the entry by its handle, which must have been looked up; all others but those of
+ * a directory by its name. */
 static inline bool meta_by_handle(enum meta_op op)
 {
 	return op == META_GETATTR || op == META_ACCESS || op == META_SETATTR;

@@ -69,6 +69,7 @@ static void submit_meta(struct job *job, struct request *request, struct conn_io
 	io->sends = 0;
 	io->looks = io->back = false;
 	io->stale = HANDLE_GOOD;
+	io->listing = (struct listing){0};
 	submit(job, request, io, request->piece.connection);
 }
 

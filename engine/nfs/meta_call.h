@@ -5,7 +5,8 @@
  *
  * One operation may take several calls. One that needs the entry's handle begins with a LOOKUP
  * where that is not known, as an NFS client does; a handle that has become stale is looked up once
- * more; and a rename that does not find the entry's first name takes the other.
+ * more; a rename that does not find the entry's first name takes the other; and a directory is
+ * listed by as many as it takes, from the beginning where the server forgets what its cookies mean.
  *
  * A call that went out more than once may have been carried out the first time: then what it was to
  * make is there, and what it was to remove is not.
@@ -17,6 +18,7 @@
 
 #include "nfs/entries.h"
 #include "nfs/moved.h"
+#include "nfs/readdir.h"
 
 /* `call` is about to be sent: what it asks is decided the first time, and stays so. */
 static inline enum meta_op meta_asks(const struct call *call, const struct entries *entries)
@@ -71,6 +73,32 @@ static inline enum verdict meta_done(const struct call *call, struct entries *en
 	if (io->stale == HANDLE_STALE)
 		io->stale = HANDLE_RENEWED;
 	return meta_goes_on(io, CALL_REST);
+}
+
+/* A READDIR has brought a page. */
+static inline enum verdict meta_listed(struct conn_io *io, const struct readdir_page *page,
+				       struct call_result *result)
+{
+	if (page->eof) {
+		io->listing.names += page->count;
+		return CALL_DONE;
+	}
+	if (!listing_went_on(&io->listing, page->count, page->cookie, page->verifier))
+		return moved_fail(result, EPROTO,
+				  "the listing does not advance, and not the end of the directory "
+				  "either");
+	return meta_goes_on(io, CALL_REST);
+}
+
+/* A cookie means nothing to the server any more. result->status is set. */
+static inline enum verdict meta_lists_anew(struct conn_io *io, int error,
+					   struct call_result *result)
+{
+	if (io->listing.starts + 1 >= LISTING_STARTS_MAX)
+		return moved_fail(result, error,
+				  "the server keeps forgetting the cookies of a listing");
+	listing_begin(&io->listing);
+	return meta_goes_on(io, CALL_AGAIN);
 }
 
 /* The server refused it with what is a positive errno. result->status is set. */

@@ -17,6 +17,7 @@ enum nfs3_procedure nfs3_meta_procedure(enum meta_op op)
 	case META_SETATTR: return NFS3_SETATTR;
 	case META_LOOKUP: return NFS3_LOOKUP;
 	case META_ACCESS: return NFS3_ACCESS;
+	case META_READDIR: return NFS3_READDIR;
 	case META_CREATE: return NFS3_CREATE;
 	case META_MKDIR: return NFS3_MKDIR;
 	case META_SYMLINK: return NFS3_SYMLINK;
@@ -52,13 +53,21 @@ static void put_touch(struct xdr_out *out)
 	xdr_put_fixed(out, wire, sizeof(wire));
 }
 
+static void put_listing(struct xdr_out *out, const struct nfs3_meta_call *call)
+{
+	xdr_put_u64(out, call->listing->cookie);
+	xdr_put_fixed(out, call->listing->verifier, LISTING_VERIFIER);
+	xdr_put_u32(out, call->bytes);
+}
+
 void nfs3_encode_meta(struct xdr_out *out, const struct nfs3_meta_call *call)
 {
 	xdr_put_opaque(out, call->handle, call->handle_length);
-	if (!meta_by_handle(call->op))
+	if (!meta_by_handle(call->op) && !meta_of_directory(call->op))
 		xdr_put_opaque(out, call->name.bytes, call->name.length);
 	switch (call->op) {
 	case META_ACCESS: xdr_put_u32(out, ACCESS_ALL); break;
+	case META_READDIR: put_listing(out, call); break;
 	case META_SETATTR: put_touch(out); break;
 	case META_CREATE:
 		xdr_put_u32(out, GUARDED);
@@ -111,6 +120,8 @@ static bool decode_success(struct xdr_in *in, enum meta_op op, struct nfs3_meta_
 		xdr_get_u32(in); /* what is granted */
 		return sound;
 	}
+	case META_READDIR:
+		return nfs3_skip_attributes(in) && readdir_decode(in, false, &result->page);
 	case META_CREATE:
 	case META_MKDIR:
 	case META_SYMLINK: return decode_made(in, result);
@@ -124,7 +135,8 @@ static bool decode_failure(struct xdr_in *in, enum meta_op op)
 	switch (op) {
 	case META_GETATTR: return true;
 	case META_LOOKUP:
-	case META_ACCESS: return nfs3_skip_attributes(in);
+	case META_ACCESS:
+	case META_READDIR: return nfs3_skip_attributes(in);
 	case META_RENAME: return nfs3_skip_wcc_data(in) && nfs3_skip_wcc_data(in);
 	default: return nfs3_skip_wcc_data(in);
 	}

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * nfs3_meta.h - NFSv3's procedures for metadata (RFC 1813, 3.3.1 to 3.3.4, 3.3.8 to 3.3.10, 3.3.12
- * to 3.3.14): arguments encoded, results decoded. No socket, no state.
+ * to 3.3.14, 3.3.16): arguments encoded, results decoded. No socket, no state.
  */
 #ifndef NFSMULTI_NFS3_META_H
 #define NFSMULTI_NFS3_META_H
 
 #include "conn/meta.h"
 #include "nfs/nfs3.h"
+#include "nfs/readdir.h"
 
 /* Strings are bytes with a length; none is kept. */
 struct nfs3_name {
@@ -19,8 +20,10 @@ struct nfs3_meta_call {
 	enum meta_op op;       /* not META_OPEN, which NFSv3 has not */
 	const uint8_t *handle; /* the entry's where meta_by_handle(), else its directory's */
 	uint32_t handle_length;
-	struct nfs3_name name;	/* in the directory */
-	struct nfs3_name other; /* META_RENAME: the new one, in the same directory */
+	struct nfs3_name name;	       /* in the directory */
+	struct nfs3_name other;	       /* META_RENAME: the new one, in the same directory */
+	const struct listing *listing; /* META_READDIR: it goes on there … */
+	uint32_t bytes;		       /* … with results of at most so many */
 };
 
 enum nfs3_procedure nfs3_meta_procedure(enum meta_op op);
@@ -32,6 +35,7 @@ struct nfs3_meta_result {
 	uint32_t status;       /* nfsstat3 */
 	const uint8_t *handle; /* LOOKUP, CREATE, MKDIR, SYMLINK: in the message, or NULL: none */
 	uint32_t handle_length;
+	struct readdir_page page; /* META_READDIR */
 };
 
 /*

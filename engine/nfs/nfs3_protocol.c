@@ -49,11 +49,13 @@ static void put_meta(struct xdr_out *out, const struct call *call)
 		.op = meta_asked(call),
 		.handle = directory->bytes,
 		.handle_length = directory->length,
+		.listing = &io->listing,
+		.bytes = readdir_bytes(call->channel->link.ops->head_max),
 	};
 
 	if (meta_by_handle(meta.op)) {
 		meta.handle = entries_handle(entries, io->offset, &meta.handle_length);
-	} else {
+	} else if (!meta_of_directory(meta.op)) {
 		meta.name.bytes = names[0];
 		meta.name.length = entries_name(entries, io->offset, io->back, names[0]);
 	}
@@ -106,11 +108,15 @@ static enum verdict decode_meta(struct xdr_in *in, struct call *call, struct cal
 		return moved_fail(result, EPROTO, "the reply contradicts the call or itself");
 	if (in->bad)
 		return CALL_DONE;
+	if (!meta.status && meta_asked(call) == META_READDIR)
+		return meta_listed(call->io, &meta.page, result);
 	if (!meta.status)
 		return meta_done(call, entries, meta.handle, meta.handle_length);
 	result->status = nfs3_status_name(meta.status);
 	if (nfs3_asks_to_wait(meta.status))
 		return meta_waits(call->io, false);
+	if (meta.status == NFS3_STATUS_BAD_COOKIE && meta_asked(call) == META_READDIR)
+		return meta_lists_anew(call->io, nfs3_errno(meta.status), result);
 	return meta_refused(call, entries, nfs3_errno(meta.status), result);
 }
 

@@ -200,6 +200,16 @@ void nfs4_put_rename(struct nfs4_compound *compound, const char *name, const cha
 	put_name(compound, other);
 }
 
+void nfs4_put_readdir(struct nfs4_compound *compound, const struct listing *listing, uint32_t bytes)
+{
+	put_number(compound, NFS4_READDIR);
+	xdr_put_u64(compound->out, listing->cookie);
+	xdr_put_fixed(compound->out, listing->verifier, LISTING_VERIFIER);
+	xdr_put_u32(compound->out, bytes); /* of names and cookies, … */
+	xdr_put_u32(compound->out, bytes); /* … and of all results */
+	xdr_put_u32(compound->out, 0);	   /* attributes: words of the bitmap */
+}
+
 void nfs4_put_access(struct nfs4_compound *compound)
 {
 	put_number(compound, NFS4_ACCESS);
@@ -308,6 +318,7 @@ const char *nfs4_operation_name(enum nfs4_operation operation)
 	case NFS4_PUTFH: return "PUTFH";
 	case NFS4_PUTROOTFH: return "PUTROOTFH";
 	case NFS4_READ: return "READ";
+	case NFS4_READDIR: return "READDIR";
 	case NFS4_REMOVE: return "REMOVE";
 	case NFS4_RENAME: return "RENAME";
 	case NFS4_SAVEFH: return "SAVEFH";

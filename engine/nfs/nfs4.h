@@ -7,6 +7,7 @@
 #ifndef NFSMULTI_NFS_NFS4_H
 #define NFSMULTI_NFS_NFS4_H
 
+#include "nfs/readdir.h"
 #include "rpc/xdr.h"
 
 enum { NFS_V4 = 4 };
@@ -36,6 +37,7 @@ enum nfs4_operation {
 	NFS4_PUTFH = 22,
 	NFS4_PUTROOTFH = 24,
 	NFS4_READ = 25,
+	NFS4_READDIR = 26,
 	NFS4_REMOVE = 28,
 	NFS4_RENAME = 29,
 	NFS4_SAVEFH = 32,
@@ -132,6 +134,10 @@ void nfs4_put_remove(struct nfs4_compound *compound, const char *name);
 /* 18.26, within the current directory, which is saved first (18.28) */
 void nfs4_put_rename(struct nfs4_compound *compound, const char *name, const char *other);
 
+/* 18.23: names alone, from where the listing is, in results of at most so many bytes. */
+void nfs4_put_readdir(struct nfs4_compound *compound, const struct listing *listing,
+		      uint32_t bytes);
+
 /* 18.1: asks for all rights. 18.30: sets the time of modification to the server's clock. */
 void nfs4_put_access(struct nfs4_compound *compound);
 void nfs4_put_touch(struct nfs4_compound *compound);
@@ -226,6 +232,7 @@ void nfs4_skip_close(struct nfs4_results *results);
 void nfs4_skip_mkdir(struct nfs4_results *results);
 void nfs4_skip_remove(struct nfs4_results *results);
 void nfs4_skip_rename(struct nfs4_results *results);
+void nfs4_get_readdir(struct nfs4_results *results, struct readdir_page *page);
 void nfs4_skip_access(struct nfs4_results *results);
 /* SETATTR has a body whatever its status is. */
 void nfs4_skip_touch(struct nfs4_results *results);
@@ -264,6 +271,7 @@ enum nfs4_status {
 	NFS4ERR_NOTDIR = 20,
 	NFS4ERR_NOSPC = 28,
 	NFS4ERR_STALE = 70,
+	NFS4ERR_BAD_COOKIE = 10003,
 	NFS4ERR_TOOSMALL = 10005,
 	NFS4ERR_DELAY = 10008,
 	NFS4ERR_EXPIRED = 10011,
@@ -274,6 +282,7 @@ enum nfs4_status {
 	NFS4ERR_STALE_STATEID = 10023,
 	NFS4ERR_OLD_STATEID = 10024,
 	NFS4ERR_BAD_STATEID = 10025,
+	NFS4ERR_NOT_SAME = 10027,
 	NFS4ERR_SYMLINK = 10029,
 	NFS4ERR_NO_GRACE = 10033,
 	NFS4ERR_RECLAIM_BAD = 10034,

@@ -15,6 +15,7 @@ enum nfs4_operation nfs4_meta_operation(enum meta_op op)
 	case META_SETATTR: return NFS4_SETATTR;
 	case META_LOOKUP: return NFS4_LOOKUP;
 	case META_ACCESS: return NFS4_ACCESS;
+	case META_READDIR: return NFS4_READDIR;
 	case META_OPEN:
 	case META_CREATE: return NFS4_OPEN;
 	case META_MKDIR:
@@ -51,6 +52,7 @@ void nfs4_put_meta(struct nfs4_compound *compound, const struct nfs4_meta_call *
 	case META_GETATTR: break;
 	case META_LOOKUP: nfs4_put_lookup(compound, call->name); break;
 	case META_ACCESS: nfs4_put_access(compound); break;
+	case META_READDIR: nfs4_put_readdir(compound, call->listing, call->bytes); break;
 	case META_SETATTR: nfs4_put_touch(compound); break;
 	case META_OPEN:
 	case META_CREATE: put_open(compound, call); break;
@@ -71,7 +73,8 @@ void nfs4_put_meta(struct nfs4_compound *compound, const struct nfs4_meta_call *
 /* --- results --- */
 
 /* The operation itself. */
-static uint32_t get_operation(struct nfs4_results *results, enum meta_op op, bool *delegated)
+static uint32_t get_operation(struct nfs4_results *results, enum meta_op op,
+			      struct nfs4_meta_result *result)
 {
 	struct nfs4_open_result opened;
 	uint32_t status = 0;
@@ -86,10 +89,11 @@ static uint32_t get_operation(struct nfs4_results *results, enum meta_op op, boo
 		return status;
 	switch (op) {
 	case META_ACCESS: nfs4_skip_access(results); break;
+	case META_READDIR: nfs4_get_readdir(results, &result->page); break;
 	case META_OPEN:
 	case META_CREATE:
 		nfs4_get_open(results, &opened);
-		*delegated = opened.delegated;
+		result->delegated = opened.delegated;
 		break;
 	case META_MKDIR:
 	case META_SYMLINK: nfs4_skip_mkdir(results); break;
@@ -109,8 +113,8 @@ uint32_t nfs4_get_meta(struct nfs4_results *results, enum meta_op op,
 
 	result->found.length = 0;
 	result->delegated = false;
-	status = nfs4_next_result(results, NFS4_PUTFH)
-			 ?: get_operation(results, op, &result->delegated);
+	result->page = (struct readdir_page){0};
+	status = nfs4_next_result(results, NFS4_PUTFH) ?: get_operation(results, op, result);
 	result->carried_out = !status;
 	if (!status && (op == META_LOOKUP || meta_makes(op))) {
 		status = nfs4_next_result(results, NFS4_GETFH);

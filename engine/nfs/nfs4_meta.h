@@ -17,6 +17,8 @@ struct nfs4_meta_call {
 	uint64_t client;	   /* OPEN: the client ID, … */
 	const void *owner;	   /* … and the owner of the open: */
 	uint32_t owner_length;	   /* calls under way at once want different ones */
+	const struct listing *listing; /* META_READDIR: it goes on there … */
+	uint32_t bytes;		       /* … with results of at most so many */
 };
 
 /* The operation that it is about, as people are told. */
@@ -26,6 +28,7 @@ void nfs4_put_meta(struct nfs4_compound *compound, const struct nfs4_meta_call *
 
 struct nfs4_meta_result {
 	struct nfs4_handle found; /* of length 0: there is none in the results */
+	struct readdir_page page; /* META_READDIR */
 	bool carried_out;	  /* the operation itself: what failed, if anything, is behind it */
 	bool delegated;		  /* the server gave a delegation that was not wanted */
 };

@@ -115,6 +115,15 @@ static uint32_t put_owner(char owner[OWNER_MAX], const struct nfs4_path *mine,
 	return (uint32_t)(at - owner);
 }
 
+/* What a reply may carry: over the channel, and by the session. */
+static uint32_t listing_bytes(const struct call *call)
+{
+	const struct nfs4_path *mine = call->channel->session->path->state;
+	uint32_t channel = call->channel->link.ops->head_max;
+
+	return readdir_bytes(min_of(channel, mine->client->response_max ?: channel));
+}
+
 static void put_meta(struct xdr_out *out, const struct call *call)
 {
 	const struct path *path = call->channel->session->path;
@@ -131,6 +140,8 @@ static void put_meta(struct xdr_out *out, const struct call *call)
 		.other = names[1],
 		.client = mine->client->id,
 		.owner = owner,
+		.listing = &io->listing,
+		.bytes = listing_bytes(call),
 	};
 	struct nfs4_sequence sequence;
 	struct nfs4_compound compound;
@@ -138,7 +149,7 @@ static void put_meta(struct xdr_out *out, const struct call *call)
 	nfs4_session_sequence(&state_of(call)->session, call, false, &sequence);
 	if (meta_by_handle(meta.op))
 		bytes = entries_handle(entries, io->offset, &length);
-	else
+	else if (!meta_of_directory(meta.op))
 		entries_name(entries, io->offset, io->back, names[0]);
 	if (meta.op == META_RENAME)
 		entries_name(entries, io->offset, !io->back, names[1]);
@@ -329,9 +340,14 @@ static enum verdict judge_meta(struct call *call, uint32_t status,
 	result->status = nfs4_status_name(status);
 	if (!status && meta->delegated)
 		return moved_fail(result, EPROTO, "the server gave a delegation that was declined");
+	if (!status && meta_asked(call) == META_READDIR)
+		return meta_listed(call->io, &meta->page, result);
 	if (!status)
 		return meta_done(call, entries_of(call), found->length ? found->bytes : NULL,
 				 found->length);
+	if ((status == NFS4ERR_NOT_SAME || status == NFS4ERR_BAD_COOKIE) &&
+	    meta_asked(call) == META_READDIR)
+		return meta_lists_anew(call->io, nfs4_errno(status), result);
 	if (error)
 		return meta_refused(call, entries_of(call), error, result);
 	verdict = refused(call, status, false, result);

@@ -338,6 +338,13 @@ void nfs4_skip_rename(struct nfs4_results *results)
 	skip_change_info(results); /* … and of the one it enters */
 }
 
+void nfs4_get_readdir(struct nfs4_results *results, struct readdir_page *page)
+{
+	memset(page, 0, sizeof(*page));
+	if (readable(results))
+		insist(results, readdir_decode(results->in, true, page));
+}
+
 void nfs4_skip_access(struct nfs4_results *results)
 {
 	take(results, 2 * sizeof(uint32_t)); /* which rights are known, which are granted */

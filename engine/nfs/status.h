@@ -6,8 +6,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The values that the data path treats by themselves. */
-enum nfs3_special { NFS3_STATUS_STALE = 70, NFS3_STATUS_JUKEBOX = 10008 };
+/* The values that are treated by themselves. */
+enum nfs3_special {
+	NFS3_STATUS_STALE = 70,
+	NFS3_STATUS_BAD_COOKIE = 10003,
+	NFS3_STATUS_JUKEBOX = 10008,
+};
 
 /* What some servers say in NFSv3 as well, while clients reclaim their locks (RFC 7530, 13.1.9). */
 enum nfs4_special { NFS4_STATUS_GRACE = 10013 };

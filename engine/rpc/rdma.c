@@ -590,6 +590,7 @@ static void rdma_names(const struct rpc_channel *channel, char *local, char *rem
 const struct rpc_channel_ops rpc_rdma = {
 	.name = "rdma",
 	.traits = RPC_MOVES_DATA | RPC_SENDS_ONCE,
+	.head_max = RPCRDMA_INLINE_MIN - RPCRDMA_HEADER_MIN, /* no Reply chunk is offered */
 	.open = rdma_open,
 	.connected = rdma_connected,
 	.poll_fd = rdma_poll_fd,

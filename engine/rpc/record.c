@@ -7,8 +7,9 @@
 #include "util.h"
 
 enum {
-	MARK = 4,		 /* bytes of a record mark */
-	HEAD_MAX = 4096,	 /* no reply of ours has a longer head */
+	MARK = 4, /* bytes of a record mark */
+	HEAD_MAX = RPC_REPLY_HEAD_MAX,
+	LONG_HEAD = 1024,	 /* from here on it is a listing's */
 	STAGE = 128 * 1024,	 /* many small replies by one receive */
 	STAGE_LEAST = 40 * 1024, /* how little of it is used: see readahead() */
 	BULKY = 16 * 1024,	 /* replies from here on are received into place … */
@@ -68,6 +69,17 @@ static uint32_t next_bulk(const struct record_reader *reader)
 	return min_of(reader->bulk.length - reader->bulk_done, reader->fragment);
 }
 
+/*
+ * Bytes up to the end of a head that is longer than those before bulk data: a listing, which is
+ * taken whole.
+ */
+static uint32_t rest_of_head(const struct record_reader *reader)
+{
+	if (reader->part != RECORD_HEAD || !reader->in_fragment || staged(reader) < LONG_HEAD)
+		return 0;
+	return min_of(reader->fragment, (uint32_t)HEAD_MAX) + MARK;
+}
+
 int record_space(struct record_reader *reader, struct iovec space[2])
 {
 	uint32_t bulk = next_bulk(reader);
@@ -84,10 +96,9 @@ int record_space(struct record_reader *reader, struct iovec space[2])
 		space[1].iov_len = readahead(reader);
 		return 2;
 	}
-	/* What is staged is less than a head and a mark, which is less than the smallest readahead.
-	 */
+	/* What is staged is less than a head and a mark. */
 	space[0].iov_base = reader->stage + reader->to;
-	space[0].iov_len = readahead(reader) - reader->to;
+	space[0].iov_len = max_of(readahead(reader), rest_of_head(reader)) - reader->to;
 	return 1;
 }
 

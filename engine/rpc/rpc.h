@@ -28,6 +28,9 @@
 /* … and over a byte stream, where names have to go: an NFSv4 OPEN. */
 #define RPC_STREAM_HEAD_MAX 1024
 
+/* … and of the longest head of a reply: RPC header, and results without bulk, such as a listing. */
+#define RPC_REPLY_HEAD_MAX (36 * 1024)
+
 /* The beginning of a reply, as far as it has arrived. */
 struct rpc_reply {
 	const uint8_t *message; /* from the xid on */
@@ -118,6 +121,7 @@ struct rpc_channel_ops {
 	const char *name;  /* "tcp", "rdma" */
 	uint32_t traits;   /* of enum rpc_traits */
 	uint32_t data_max; /* bytes of one call's data; 0: the channel sets no limit */
+	uint32_t head_max; /* bytes of the longest head of a reply that it takes */
 
 	/* Begins to connect. Returns 0 with *channel set, or a negative errno, nothing to close. */
 	int (*open)(struct rpc_channel **channel, const struct rpc_terms *terms);

@@ -64,7 +64,7 @@ static void enter(struct session_channel *channel, struct conn_io *io,
 	case IO_META:
 		if (io->looks)
 			counters->lookups++;
-		else
+		else if (channel->reply.verdict == CALL_DONE) /* a listing takes several */
 			counters->meta_ops++;
 		break;
 	}

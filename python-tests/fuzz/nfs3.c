@@ -19,6 +19,20 @@ static void data(struct xdr_in *in, enum nfs3_procedure procedure)
 	expect(*nfs3_status_name(result.status));
 }
 
+/* What is read again is what was counted. */
+static void page(const struct readdir_page *page)
+{
+	struct xdr_in in = {page->entries, page->end, false};
+	struct readdir_entry entry = {0};
+	uint32_t count = 0;
+
+	while (readdir_next(&in, false, &entry)) {
+		expect(entry.length && entry.length <= READDIR_NAME_MAX);
+		count++;
+	}
+	expect(count == page->count && entry.cookie == page->cookie && !in.bad);
+}
+
 static void metadata(struct xdr_in *in, const uint8_t *end, enum meta_op op)
 {
 	struct nfs3_meta_result result;
@@ -27,6 +41,8 @@ static void metadata(struct xdr_in *in, const uint8_t *end, enum meta_op op)
 		return;
 	expect(result.handle_length <= NFS3_FHSIZE);
 	expect(!result.handle || result.handle + result.handle_length <= end);
+	if (result.page.entries)
+		page(&result.page);
 	expect(!result.handle || op == META_LOOKUP || meta_makes(op));
 }
 

@@ -16,6 +16,7 @@ union body {
 	struct nfs4_open_result open;
 	struct nfs4_exchange_result exchange;
 	struct nfs4_session_result session;
+	struct readdir_page page;
 };
 
 enum { OPERATIONS_MAX = 7 };
@@ -30,7 +31,7 @@ static const enum nfs4_operation operations[] = {
 	NFS4_CREATE_SESSION, NFS4_BIND_CONN_TO_SESSION,
 	NFS4_LOOKUP,	     NFS4_ACCESS,
 	NFS4_SAVEFH,	     NFS4_RENAME,
-	NFS4_SETATTR,
+	NFS4_SETATTR,	     NFS4_READDIR,
 };
 
 /* Reads a body; the bytes of its structure. */
@@ -61,9 +62,24 @@ static size_t get_body(struct nfs4_results *results, enum nfs4_operation operati
 	case NFS4_ACCESS: nfs4_skip_access(results); return 0;
 	case NFS4_RENAME: nfs4_skip_rename(results); return 0;
 	case NFS4_SETATTR: nfs4_skip_touch(results); return 0;
+	case NFS4_READDIR: nfs4_get_readdir(results, &body->page); return sizeof(body->page);
 	case NFS4_BIND_CONN_TO_SESSION: nfs4_skip_bind_conn_to_session(results); return 0;
 	default: return 0;
 	}
+}
+
+/* What is read again is what was counted. */
+static void check_page(const struct readdir_page *page)
+{
+	struct xdr_in in = {page->entries, page->end, false};
+	struct readdir_entry entry = {0};
+	uint32_t count = 0;
+
+	while (readdir_next(&in, true, &entry)) {
+		expect(entry.length && entry.length <= READDIR_NAME_MAX);
+		count++;
+	}
+	expect(count == page->count && entry.cookie == page->cookie && !in.bad);
 }
 
 /* What callers rely on without a look of their own. */
@@ -77,6 +93,7 @@ static void check_body(enum nfs4_operation operation, const union body *body)
 		expect(body->exchange.server.major_length <= NFS4_OPAQUE_MAX);
 		expect(body->exchange.server.scope_length <= NFS4_OPAQUE_MAX);
 		break;
+	case NFS4_READDIR: check_page(&body->page); break;
 	case NFS4_CREATE_SESSION: expect(body->session.fore.slots); break;
 	default: break;
 	}

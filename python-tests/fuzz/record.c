@@ -19,7 +19,7 @@
 enum {
 	TURNS = 16,
 	WORDS = 8,
-	HEAD_MASK = 0x1fff,
+	HEAD_MASK = 0xffff,
 	BULK_MASK = 0x7fff,
 	MESSAGE_MAX = 40000,
 };

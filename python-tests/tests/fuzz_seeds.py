@@ -49,7 +49,7 @@ _RECORDS = (
     record(_message(40, 300), (8, 0, 33)) + record(_message(8, 1), (1,)),
     record(_message(200, 50, _NOBODYS)) + record(_message(8, 8)),
     record(_message(8, 8)) + record(_message(8, 0, _BROKEN)),
-    record(_message(128, 20000)) + record(_message(6000, 0)),  # a head longer than any
+    record(_message(128, 20000)) + record(_message(39000, 0)),  # a head longer than any
     mark(0) + mark(1 << 30, last=False),
 )
 
@@ -62,6 +62,10 @@ _HEADER = 24  # bytes of an RPC reply before its results, where AUTH_NONE verifi
 
 # NFSv4.1: replies to compounds, whose operations fuzz/nfs4.c knows by their places in its list.
 _SEQUENCE, _PUTFH = _words(53, 0) + b"session 16 bytes" + _words(1, 0, 63, 63, 0), _words(22, 0)
+_READDIR3 = (
+    _words(1, 0, 5, 2) + b"e4\0\0" + _words(0, 3, 1, 0, 6, 5) + b"e4.13\0\0\0" + _words(0, 4)
+)
+_READDIR4 = _words(1, 0, 3, 2) + b"e4\0\0" + _words(0, 0, 1, 0, 4, 2) + b"r5\0\0" + _words(1, 0, 0)
 _CHANGE = _words(1, 0, 2, 0, 3)
 _ID = b"stateid 16 bytes"
 _ACE = _words(0, 0, 1, 6) + b"OWNER@\0\0"
@@ -113,6 +117,9 @@ SEEDS: dict[str, tuple[bytes, ...]] = {
         b"\2" + _words(0) + _NO_ATTRIBUTES * 2 + b"verifier",
         b"\0" + _words(70) + _NO_ATTRIBUTES,
         b"\1" + _words(10008) + _NO_ATTRIBUTES * 2,
+        b"\x07" + _words(0) + _ATTRIBUTES + b"verifier" + _READDIR3 + _words(0, 1),
+        b"\x07" + _words(0) + _NO_ATTRIBUTES + b"verifier" + _words(0, 0),
+        b"\x07" + _words(10003) + _NO_ATTRIBUTES,
         b"\0" + GANESHA["READ"][_HEADER:],
         b"\1" + GANESHA["WRITE"][_HEADER:],
         b"\1" + GANESHA["NFS3ERR_ROFS"][_HEADER:],
@@ -133,6 +140,8 @@ SEEDS: dict[str, tuple[bytes, ...]] = {
         ),
         _results((6,), _words(9, 0, 1, 0x12, 12, 1, 0, 4096)),
         _results((6,), _words(9, 0, 2, 0xC0000412, 0, 32, 2, 0, 9, 90, 0, 8, 0, 8)),
+        _results((19,), _words(26, 0) + b"verifier" + _READDIR4 + _words(0, 1)),
+        _results((19,), _words(26, 10027), status=10027),
         _results((8, 10), _words(4, 0) + _ID, _words(28, 0) + _CHANGE),
         _results((9, 5), _words(6, 0) + _CHANGE + _words(2, 0, 2), _words(10, 0, 4) + b"here"),
         _results((11,), _words(42, 0, 1, 2, 1, 0x80010000, 0) + _SERVER + _words(0)),

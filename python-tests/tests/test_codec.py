@@ -210,8 +210,8 @@ _REFUSED: dict[str, tuple[bytes, int, int]] = {
     "half a head": (mark(7) + bytes(7), 1000, errno.EBADMSG),
     "half a head in fragments": (record(bytes(7), (1,)), 1000, errno.EBADMSG),
     "a head without end": (
-        mark(6000) + struct.pack(">2I", 5000, 0) + bytes(4200),
-        6000,
+        mark(50_000) + struct.pack(">2I", 49_000, 0) + bytes(40_000),
+        50_000,
         errno.EBADMSG,
     ),
     "less data than told": (mark(50) + _SHORT + bytes(42), 1000, errno.EBADMSG),

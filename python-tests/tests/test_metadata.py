@@ -146,6 +146,70 @@ def test_open_is_nfsv4s_alone(place: Place) -> None:
         refused(result, "meta_read=open", "NFSv3 has no OPEN", "version=4.1")
 
 
+def test_readdir_lists_the_directory_of_its_entry(place: Place) -> None:
+    """A directory of 2,000 takes several calls; the listing is one operation all the same."""
+    size = 2000
+    done(place.fio(**{**_WRITE, "size": size, "tree_depth": 0}))
+    job: dict[str, Option] = {**_READ, "size": 20, "tree_depth": 0, "meta_read": "readdir"}
+    assert _operations(place.fio(**job)) == (20, 0)
+
+
+@pytest.mark.sanitized
+@pytest.mark.parametrize("version", [3, 4])
+def test_a_listing_goes_on_from_its_cookie(client: Client, version: int) -> None:
+    """By pages of 7 of the 20 and, for NFSv3, "." and ".."; a page that is lost is asked again."""
+    with ScriptedServer() as server:
+        procedure = Nfs4.READDIR if version == 4 else Nfs.READDIR
+        server.hooks += [
+            on(procedure, Answer(limit=7, reply=False, end="reset"), nth=2),
+            on(procedure, Answer(limit=7)),
+        ]
+        pool = server.url4() if version == 4 else server.url()
+        job: dict[str, Option] = {**_READ, "size": 20, "iodepth": 1, "number_ios": 1}
+        result = client(server, **job, pool=pool, meta_read="readdir")
+        done(result)
+        assert sum(line.meta_ops for line in result.stats) == 1
+        assert [call.offset for call in server.calls(procedure)][:4] == [0, 9, 9, 16]
+
+
+@pytest.mark.sanitized
+@pytest.mark.parametrize("times", [1, 100])
+@pytest.mark.parametrize("version", [3, 4])
+def test_a_server_that_forgets_cookies(client: Client, version: int, times: int) -> None:
+    """The listing begins anew, but not for ever."""
+    with ScriptedServer() as server:
+        procedure = Nfs4.READDIR if version == 4 else Nfs.READDIR
+        status = Status4.NOT_SAME if version == 4 else 10003  # NFS3ERR_BAD_COOKIE
+        forgets = [
+            on(procedure, Answer(act=False, status=status), nth=2 * (time + 1))
+            for time in range(times)
+        ]
+        server.hooks += [*forgets, on(procedure, Answer(limit=7))]
+        pool = server.url4() if version == 4 else server.url()
+        job: dict[str, Option] = {**_READ, "size": 20, "iodepth": 1, "number_ios": 1}
+        result = client(server, **job, pool=pool, meta_read="readdir")
+        if times == 1:
+            assert _operations(result) == (1, 0)
+        else:
+            name = "NFS4ERR_NOT_SAME" if version == 4 else "NFS3ERR_BAD_COOKIE"
+            failed(result, name, "keeps forgetting the cookies", error=errno.EIO)
+
+
+@pytest.mark.sanitized
+@pytest.mark.parametrize(
+    "answer", [Answer(limit=7, length=9), Answer(limit=7, length=0), Answer(limit=0, eof=0)]
+)
+@pytest.mark.parametrize("version", [3, 4])
+def test_a_listing_that_does_not_advance(client: Client, version: int, answer: Answer) -> None:
+    with ScriptedServer() as server:
+        procedure = Nfs4.READDIR if version == 4 else Nfs.READDIR
+        server.hooks.append(on(procedure, answer))
+        pool = server.url4() if version == 4 else server.url()
+        job: dict[str, Option] = {**_READ, "size": 20, "iodepth": 1, "number_ios": 1}
+        result = client(server, **job, pool=pool, meta_read="readdir")
+        failed(result, "does not advance", error=errno.EPROTO)
+
+
 # --- pools and jobs ---
 
 

@@ -78,14 +78,14 @@ class Answer:
     act: bool = True  # False: the call is not carried out, only answered
     reply: bool = True  # False: nothing goes back
     status: int | None = None  # of procedure or operation; unless OK: it is not carried out
-    limit: int | None = None  # READ, WRITE: bytes that it moves at most
+    limit: int | None = None  # READ, WRITE: bytes that it moves at most; READDIR: entries
 
     # What the results say
     count: int | None = None  # READ, WRITE: the count, whatever was moved
-    length: int | None = None  # READ: the length of the data, whatever it has
+    length: int | None = None  # READ: the data's length, whatever it has; READDIR: all cookies
     extra: int = 0  # READ: so many bytes are added to the data, in its count and length as well
     spoil: bool = False  # READ: the data's last byte is another one
-    eof: int | None = None  # READ
+    eof: int | None = None  # READ, READDIR
     committed: int | None = None  # WRITE: UNSTABLE is done as well as said
     verifier: bytes | None = None  # WRITE, COMMIT
     attributes: int | None = None  # the flags before optional attributes: 0, 1, or nonsense

@@ -11,7 +11,7 @@ from xdrlib3 import Packer
 
 from nfsmulti.scripted.answer import Answer
 from nfsmulti.scripted.files import Directory, File, Names, NfsError, Node
-from nfsmulti.scripted.procedures import Export
+from nfsmulti.scripted.procedures import Export, pack_page
 from nfsmulti.scripted.protocol import (
     Attribute,
     Claim,
@@ -137,6 +137,7 @@ class Operations:
             Nfs4.PUTFH: self._putfh,
             Nfs4.PUTROOTFH: self._putrootfh,
             Nfs4.READ: self._read,
+            Nfs4.READDIR: self._readdir,
             Nfs4.REMOVE: self._remove,
             Nfs4.SETATTR: self._setattr,
             Nfs4.WRITE: self._write,
@@ -323,6 +324,9 @@ class Operations:
         else:
             files.remove(directory, wanted.name)
         _pack_change(pack, before, directory)
+
+    def _readdir(self, scene: Scene, wanted: Arguments4, answer: Answer, pack: Packer) -> None:
+        pack_page(pack, list(scene.directory().children.items()), wanted, answer, nfs4=True)
 
     # --- opens ---
 

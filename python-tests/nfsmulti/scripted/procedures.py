@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from xdrlib3 import Packer, Unpacker
 
@@ -22,6 +23,8 @@ _HOMOGENEOUS_AND_CANSETTIME = 0x18
 _FSID = 0x6E66736D
 _SPACE = 1 << 40
 _NAME_MAX = 255
+_PAGE_ROOM, _ENTRY_ROOM = 128, 32  # bytes of READDIR's results, and of one entry in them
+_COOKIE = 2  # no cookie is that low (RFC 8881, 18.23.3)
 
 # How many optional attributes (post_op_attr, pre_op_attr) stand in results that are no success.
 _ATTRIBUTES_OF_FAILURE = {
@@ -29,6 +32,7 @@ _ATTRIBUTES_OF_FAILURE = {
     Nfs.LOOKUP: 1,
     Nfs.ACCESS: 1,
     Nfs.READ: 1,
+    Nfs.READDIR: 1,
     Nfs.READDIRPLUS: 1,
     Nfs.FSSTAT: 1,
     Nfs.FSINFO: 1,
@@ -56,7 +60,7 @@ class Arguments:
     name: str = ""
     to_handle: bytes = b""  # RENAME
     to_name: str = ""
-    offset: int = 0  # READDIRPLUS: the cookie
+    offset: int = 0  # READDIR, READDIRPLUS: the cookie
     count: int = 0  # ACCESS: what is asked for
     stable: Stable = Stable.UNSTABLE
     data: bytes = b""
@@ -138,6 +142,12 @@ def _decode_rename(source: Unpacker) -> Arguments:
     return Arguments(source.unpack_opaque(), _name(source), source.unpack_opaque(), _name(source))
 
 
+def _decode_readdir(source: Unpacker) -> Arguments:
+    handle, cookie = source.unpack_opaque(), source.unpack_uhyper()
+    source.unpack_uhyper()  # the cookie verifier
+    return Arguments(handle, offset=cookie, count=source.unpack_uint())
+
+
 def _decode_readdirplus(source: Unpacker) -> Arguments:
     handle, cookie = source.unpack_opaque(), source.unpack_uhyper()
     source.unpack_uhyper()  # the cookie verifier
@@ -165,6 +175,7 @@ _DECODERS: dict[Nfs, Callable[[Unpacker], Arguments]] = {
     Nfs.REMOVE: _decode_name,
     Nfs.RMDIR: _decode_name,
     Nfs.RENAME: _decode_rename,
+    Nfs.READDIR: _decode_readdir,
     Nfs.READDIRPLUS: _decode_readdirplus,
     Nfs.COMMIT: _decode_range,
 }
@@ -256,6 +267,7 @@ class Procedures:
             Nfs.REMOVE: self._remove,
             Nfs.RMDIR: self._rmdir,
             Nfs.RENAME: self._rename,
+            Nfs.READDIR: self._readdir,
             Nfs.READDIRPLUS: self._readdirplus,
             Nfs.FSSTAT: self._fsstat,
             Nfs.FSINFO: self._fsinfo,
@@ -494,15 +506,25 @@ class Procedures:
         task.results.change(target, *before[1])
         return 0
 
+    def _listed(self, directory: Directory) -> Sequence[tuple[str, Node]]:
+        above = self._export.files.lookup(directory, "..")
+        return [(".", directory), ("..", above), *directory.children.items()]
+
+    def _readdir(self, task: _Task) -> int:
+        """Give what fits into `count`, and of entries the answer's `limit` at most."""
+        arguments, answer, pack = task.arguments, task.answer, task.results.pack
+        directory = self._export.files.directory(arguments.handle)
+        entries = self._listed(directory)
+        task.results.status(Status.OK)
+        task.results.optional_attributes(directory)
+        pack_page(pack, entries, arguments, answer)
+        return 0
+
     def _readdirplus(self, task: _Task) -> int:
         """Give all entries behind the cookie at once: `count` is taken for large enough."""
         files, pack = self._export.files, task.results.pack
         directory = files.directory(task.arguments.handle)
-        entries: Sequence[tuple[str, Node]] = [
-            (".", directory),
-            ("..", files.lookup(directory, "..")),
-            *directory.children.items(),
-        ]
+        entries = self._listed(directory)
         task.results.status(Status.OK)
         task.results.optional_attributes(directory)
         pack.pack_fopaque(8, bytes(8))
@@ -574,6 +596,50 @@ class _Task:
             self.caller.uid if wanted.uid is None else wanted.uid,
             self.caller.gid if wanted.gid is None else wanted.gid,
         )
+
+
+class Asked(Protocol):
+    """Where a listing is to go on, and the bytes of results that the caller can take."""
+
+    @property
+    def offset(self) -> int:
+        """The cookie."""
+
+    @property
+    def count(self) -> int:
+        """The bytes."""
+
+
+def pack_page(
+    pack: Packer,
+    entries: Sequence[tuple[str, Node]],
+    asked: Asked,
+    answer: Answer,
+    *,
+    nfs4: bool = False,
+) -> None:
+    """Write what READDIR gives behind its attributes: cookies are places in `entries`, from 3."""
+    most = len(entries) if answer.limit is None else answer.limit
+    room = asked.count - _PAGE_ROOM
+    first = max(asked.offset - _COOKIE, 0)
+    last = first
+    pack.pack_fopaque(8, bytes(8))
+    for name, node in entries[first : first + most]:
+        room -= _ENTRY_ROOM + len(name)
+        if room < 0:
+            break
+        last += 1
+        cookie = last + _COOKIE if answer.length is None else answer.length
+        pack.pack_bool(True)
+        pack.pack_uhyper(cookie if nfs4 else node.fileid)
+        pack.pack_string(name.encode(errors="surrogateescape"))
+        if nfs4:
+            pack.pack_uint(0)  # the bitmap of its attributes, …
+            pack.pack_uint(0)  # … and their bytes
+        else:
+            pack.pack_uhyper(cookie)
+    pack.pack_bool(False)
+    pack.pack_bool(last >= len(entries) if answer.eof is None else bool(answer.eof))
 
 
 def _before(node: Node) -> tuple[int, float]:

@@ -36,6 +36,7 @@ class Nfs4(Enum):
     PUTFH = 22
     PUTROOTFH = 24
     READ = 25
+    READDIR = 26
     REMOVE = 28
     SETATTR = 34
     WRITE = 38
@@ -216,6 +217,7 @@ class Nfs(Enum):
     REMOVE = 12
     RMDIR = 13
     RENAME = 14
+    READDIR = 16
     READDIRPLUS = 17
     FSSTAT = 18
     FSINFO = 19

@@ -173,7 +173,7 @@ class Arguments4:
     stable: Stable = Stable.UNSTABLE
     data: bytes = b""
     stateid: Stateid = ANONYMOUS
-    wanted: frozenset[int] = frozenset()  # GETATTR
+    wanted: frozenset[int] = frozenset()  # GETATTR, READDIR
     settable: dict[Attribute, int] = field(default_factory=dict)  # SETATTR, OPEN, CREATE
     kind: int = 0  # CREATE: nfs_ftype4
     flag: bool = False  # RECLAIM_COMPLETE: one file system alone
@@ -311,6 +311,14 @@ def _read(source: Unpacker) -> Arguments4:
     return Arguments4(stateid=stateid, offset=source.unpack_uhyper(), count=source.unpack_uint())
 
 
+def _readdir(source: Unpacker) -> Arguments4:
+    cookie = source.unpack_uhyper()
+    source.unpack_fopaque(VERIFIER_SIZE)
+    source.unpack_uint()  # the bytes of names and cookies
+    count = source.unpack_uint()
+    return Arguments4(offset=cookie, count=count, wanted=frozenset(_unpack_bitmap(source)))
+
+
 def _write(source: Unpacker) -> Arguments4:
     stateid, offset = _unpack_stateid(source), source.unpack_uhyper()
     stable, data = Stable(source.unpack_uint()), source.unpack_opaque()
@@ -398,6 +406,7 @@ _DECODERS: dict[Nfs4, Callable[[Unpacker], Arguments4]] = {
     Nfs4.OPEN: _open,
     Nfs4.PUTFH: _putfh,
     Nfs4.READ: _read,
+    Nfs4.READDIR: _readdir,
     Nfs4.REMOVE: _name,
     Nfs4.SETATTR: _setattr,
     Nfs4.WRITE: _write,
