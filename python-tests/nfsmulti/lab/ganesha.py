@@ -45,6 +45,7 @@ MDCACHE { Dir_Chunk = 0; }
 NFS_KRB5 { Active_krb5 = false; }
 NFSv4 {
 	$lease
+	$strict
 	RecoveryBackend = fs;
 	RecoveryRoot = "$recovery";
 	Only_Numeric_Owners = true;
@@ -59,7 +60,9 @@ LOG { Default_Log_Level = EVENT; }
 
 # It wants to be an IO_FLUSHER (prctl(2)), and ends where it may not: in many containers.
 _TOLERANT = "allow_set_io_flusher_fail = true;"
-_FLUSHES = 6  # the release that is known to; 4 does not know the option
+# It would keep up to 16 clients whose lease has ended: ours end with it, as those of RFC 8881 may.
+_STRICT = "Expired_Client_Threshold = 0;"
+_SIX = 6  # the release that does both; 4 does not know these options
 
 _MEMORY = "MEM { Inode_Size = 0x200000; }"
 _LEASE = "Lease_Lifetime = {0}; Grace_Period = {0};"
@@ -149,6 +152,7 @@ class Server:
             )
             for number, export in enumerate(config.exports, start=1)
         ]
+        six = _release() >= _SIX
         text = _CONFIG.substitute(
             address=endpoint.address,
             nfs_port=endpoint.nfs_port,
@@ -157,7 +161,8 @@ class Server:
             lease=_LEASE.format(config.lease) if config.lease else "Graceless = true;",
             plugins=plugins(fsal),
             memory=_MEMORY if volumes is None else "",
-            tolerant=_TOLERANT if _release() >= _FLUSHES else "",
+            tolerant=_TOLERANT if six else "",
+            strict=_STRICT if six else "",
             recovery=self._recovery,
             exports="\n".join(blocks),
         )
