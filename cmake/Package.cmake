@@ -117,6 +117,16 @@ endfunction()
 
 set(doc "${CMAKE_INSTALL_DATADIR}/doc/${CPACK_PACKAGE_NAME}")
 install(DIRECTORY docs DESTINATION "${doc}" COMPONENT engine)
+# Links out of docs/ lead nowhere there: their words stay.
+install(CODE "set(docs \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${doc}/docs\")" COMPONENT engine)
+install(CODE [[
+	file(GLOB pages "${docs}/*.md")
+	foreach(page ${pages})
+		file(READ "${page}" text)
+		string(REGEX REPLACE "\\[([^]\n]*)\\]\\(\\.\\./[^)]*\\)" "\\1" text "${text}")
+		file(WRITE "${page}" "${text}")
+	endforeach()
+]] COMPONENT engine)
 if(CPACK_GENERATOR STREQUAL "DEB")
 	install_doc(${CPACK_PACKAGE_NAME} engine)
 	install_doc(nfsmulti harness)

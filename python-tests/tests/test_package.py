@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -66,6 +67,16 @@ def test_it_has_programs_jobfiles_and_manual(package: Path, tmp_path: Path) -> N
     there = {file.name for file in (usr / "share/nfsmulti/jobfiles").iterdir()}
     assert there == {file.name for file in JOBFILES.glob("*.fio")}
     assert (usr / "share/man/man7/nfsmulti.7.gz").exists()
+
+
+def test_links_of_its_documents_resolve(package: Path, tmp_path: Path) -> None:
+    run(["dpkg-deb", "-x", str(package), str(tmp_path)], timeout=_SECONDS).check()
+    docs = tmp_path / "usr/share/doc/fio-engine-nfsmulti/docs"
+    pages = list(docs.glob("*.md"))
+    assert len(pages) > 10
+    for page in pages:
+        for target in re.findall(r"\]\(([^)\s#:]+)[)#]", page.read_text()):
+            assert (docs / target).exists(), f"{page.name}: {target}"
 
 
 def test_the_harness_needs_the_engine_of_its_version(packages: dict[str, Path]) -> None:
