@@ -87,6 +87,7 @@ _JOB_PAGE = DOCS / "quickstart.md"
 _NOT_TRIED = {
     "apt",
     "apt-get",
+    "chromium",
     "cmake",
     "echo",
     "export",
