@@ -62,7 +62,7 @@ struct conn_io {
 	struct ledger_commit commit; /* IO_COMMIT */
 	uint32_t sends; /* IO_META, nfs/meta_call.h's: times that a call was sent … */
 	bool looks;	/* … which looks the entry up first */
-	bool back;	/* a rename, from the other name to the first */
+	bool back;	/* a rename from the other name to the first; a removal of the other */
 	/* Its handle: stale, to be looked up again; and then that was done. */
 	enum { HANDLE_GOOD, HANDLE_STALE, HANDLE_RENEWED } stale;
 	struct listing listing; /* META_READDIR's */

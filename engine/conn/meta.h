@@ -21,7 +21,8 @@ enum meta_op {
 	META_SYMLINK,
 	META_SETATTR, /* of its time of modification, to the server's clock */
 	META_RENAME,  /* to its other name, or back from that */
-	META_REMOVE,  /* a file or a symbolic link */
+	META_LINK,    /* its other name as well */
+	META_REMOVE,  /* a file or a symbolic link, by one of its names */
 	META_RMDIR,
 };
 enum { META_OPS = META_RMDIR + 1 };
@@ -33,7 +34,8 @@ static inline const char *meta_name(enum meta_op op)
 		[META_GETATTR] = "getattr", [META_LOOKUP] = "lookup",	[META_ACCESS] = "access",
 		[META_OPEN] = "open",	    [META_READDIR] = "readdir", [META_CREATE] = "create",
 		[META_MKDIR] = "mkdir",	    [META_SYMLINK] = "symlink", [META_SETATTR] = "setattr",
-		[META_RENAME] = "rename",   [META_REMOVE] = "remove",	[META_RMDIR] = "rmdir",
+		[META_RENAME] = "rename",   [META_LINK] = "link",	[META_REMOVE] = "remove",
+		[META_RMDIR] = "rmdir",
 	};
 
 	return names[op];
@@ -60,7 +62,13 @@ static inline bool meta_of_directory(enum meta_op op)
  * a directory by its name. */
 static inline bool meta_by_handle(enum meta_op op)
 {
-	return op == META_GETATTR || op == META_ACCESS || op == META_SETATTR;
+	return op == META_GETATTR || op == META_ACCESS || op == META_SETATTR || op == META_LINK;
+}
+
+/* One that does not find the entry's first name takes the other. */
+static inline bool meta_takes_other(enum meta_op op)
+{
+	return op == META_RENAME || meta_removes(op);
 }
 
 #endif

@@ -21,7 +21,7 @@ struct entry_layout {
 	struct io_list idle;
 	enum meta_op make;
 	bool may_make;
-	bool renamed;	    /* those that have their other name are there, too */
+	bool renamed;	    /* those that have their other name alone are there, too */
 	uint64_t next, end; /* entries still to be looked up */
 	uint32_t turn;	    /* the connection whose turn it is */
 	int error;	    /* the first, positive, of an entry … */
@@ -127,7 +127,7 @@ int layout_entries(struct thread_data *td, struct path **paths, uint32_t path_co
 		return -ENOMEM;
 	layout->make = make;
 	layout->may_make = paths[0]->job.entries->make;
-	layout->renamed = td_write(td) && eo->meta_write == META_RENAME;
+	layout->renamed = td_write(td) && meta_takes_other(eo->meta_write);
 	layout->end = count;
 	for (uint32_t i = 0; i < depth; i++)
 		io_list_add(&layout->idle, &layout->ios[i]);

@@ -130,6 +130,9 @@ static const char *remedy(enum meta_op op, int error)
 {
 	switch (error) {
 	case EEXIST:
+		if (op == META_LINK)
+			return ": it has two names already: remove one of them, by a run with "
+			       "meta_write=remove";
 		return ": it is there already: remove the entries first, by a run with "
 		       "meta_write=remove or rmdir; a job creates each entry once";
 	case ENOENT:
@@ -137,6 +140,8 @@ static const char *remedy(enum meta_op op, int error)
 				      : ": was it removed, or renamed, by another job?";
 	case EISDIR:
 	case ENOTDIR:
+		if (!meta_removes(op))
+			return "";
 		return ": meta_write=remove is for files and symbolic links, rmdir for directories";
 	case ENOSPC:
 	case EDQUOT: return ": the server has no room for more entries";

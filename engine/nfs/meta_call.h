@@ -5,8 +5,9 @@
  *
  * One operation may take several calls. One that needs the entry's handle begins with a LOOKUP
  * where that is not known, as an NFS client does; a handle that has become stale is looked up once
- * more; a rename that does not find the entry's first name takes the other; and a directory is
- * listed by as many as it takes, from the beginning where the server forgets what its cookies mean.
+ * more; a rename or a removal that does not find the entry's first name takes the other; and a
+ * directory is listed by as many as it takes, from the beginning where the server forgets what its
+ * cookies mean.
  *
  * A call that went out more than once may have been carried out the first time: then what it was to
  * make is there, and what it was to remove is not.
@@ -108,11 +109,12 @@ static inline enum verdict meta_refused(const struct call *call, struct entries 
 	struct conn_io *io = call->io;
 	bool again = io->sends > 1;
 
-	if (error == EEXIST && meta_makes(io->meta) && again)
+	if (error == EEXIST && (meta_makes(io->meta) || io->meta == META_LINK) && !io->looks &&
+	    again)
 		return CALL_DONE;
-	if (error == ENOENT && (meta_removes(io->meta) || io->meta == META_RENAME) && again)
+	if (error == ENOENT && meta_takes_other(io->meta) && again)
 		return meta_done(call, entries, NULL, 0);
-	if (error == ENOENT && io->meta == META_RENAME && !io->back) {
+	if (error == ENOENT && meta_takes_other(io->meta) && !io->back) {
 		io->back = true;
 		return meta_goes_on(io, CALL_AGAIN);
 	}

@@ -114,6 +114,7 @@ const char *nfs3_procedure_name(enum nfs3_procedure procedure)
 	case NFS3_REMOVE: return "REMOVE";
 	case NFS3_RMDIR: return "RMDIR";
 	case NFS3_RENAME: return "RENAME";
+	case NFS3_LINK: return "LINK";
 	case NFS3_READDIR: return "READDIR";
 	case NFS3_COMMIT: return "COMMIT";
 	}

@@ -24,6 +24,7 @@ enum nfs3_procedure nfs3_meta_procedure(enum meta_op op)
 	case META_REMOVE: return NFS3_REMOVE;
 	case META_RMDIR: return NFS3_RMDIR;
 	case META_RENAME: return NFS3_RENAME;
+	case META_LINK: return NFS3_LINK;
 	case META_OPEN: break;
 	}
 	return NFS3_NULL;
@@ -79,7 +80,8 @@ void nfs3_encode_meta(struct xdr_out *out, const struct nfs3_meta_call *call)
 		xdr_put_opaque(out, SYMLINK_TARGET, sizeof(SYMLINK_TARGET) - 1);
 		break;
 	case META_RENAME:
-		xdr_put_opaque(out, call->handle, call->handle_length);
+	case META_LINK:
+		xdr_put_opaque(out, call->directory->bytes, call->directory->length);
 		xdr_put_opaque(out, call->other.bytes, call->other.length);
 		break;
 	default: break;
@@ -125,6 +127,7 @@ static bool decode_success(struct xdr_in *in, enum meta_op op, struct nfs3_meta_
 	case META_CREATE:
 	case META_MKDIR:
 	case META_SYMLINK: return decode_made(in, result);
+	case META_LINK: return nfs3_skip_attributes(in) && nfs3_skip_wcc_data(in);
 	case META_RENAME: return nfs3_skip_wcc_data(in) && nfs3_skip_wcc_data(in);
 	default: return nfs3_skip_wcc_data(in);
 	}
@@ -137,6 +140,7 @@ static bool decode_failure(struct xdr_in *in, enum meta_op op)
 	case META_LOOKUP:
 	case META_ACCESS:
 	case META_READDIR: return nfs3_skip_attributes(in);
+	case META_LINK: return nfs3_skip_attributes(in) && nfs3_skip_wcc_data(in);
 	case META_RENAME: return nfs3_skip_wcc_data(in) && nfs3_skip_wcc_data(in);
 	default: return nfs3_skip_wcc_data(in);
 	}

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * nfs3_meta.h - NFSv3's procedures for metadata (RFC 1813, 3.3.1 to 3.3.4, 3.3.8 to 3.3.10, 3.3.12
- * to 3.3.14, 3.3.16): arguments encoded, results decoded. No socket, no state.
+ * to 3.3.16): arguments encoded, results decoded. No socket, no state.
  */
 #ifndef NFSMULTI_NFS3_META_H
 #define NFSMULTI_NFS3_META_H
 
 #include "conn/meta.h"
+#include "nfs/entries.h"
 #include "nfs/nfs3.h"
 #include "nfs/readdir.h"
 
@@ -20,15 +21,16 @@ struct nfs3_meta_call {
 	enum meta_op op;       /* not META_OPEN, which NFSv3 has not */
 	const uint8_t *handle; /* the entry's where meta_by_handle(), else its directory's */
 	uint32_t handle_length;
-	struct nfs3_name name;	       /* in the directory */
-	struct nfs3_name other;	       /* META_RENAME: the new one, in the same directory */
-	const struct listing *listing; /* META_READDIR: it goes on there … */
-	uint32_t bytes;		       /* … with results of at most so many */
+	struct nfs3_name name;		      /* in the directory */
+	struct nfs3_name other;		      /* META_RENAME, META_LINK: the new one, in … */
+	const struct entry_handle *directory; /* … the same directory */
+	const struct listing *listing;	      /* META_READDIR: it goes on there … */
+	uint32_t bytes;			      /* … with results of at most so many */
 };
 
 enum nfs3_procedure nfs3_meta_procedure(enum meta_op op);
 
-/* The arguments behind the RPC call header, at most 240 bytes with names of 32. */
+/* The arguments behind the RPC call header, at most 248 bytes with names of 32. */
 void nfs3_encode_meta(struct xdr_out *out, const struct nfs3_meta_call *call);
 
 struct nfs3_meta_result {

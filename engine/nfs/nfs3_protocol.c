@@ -49,6 +49,7 @@ static void put_meta(struct xdr_out *out, const struct call *call)
 		.op = meta_asked(call),
 		.handle = directory->bytes,
 		.handle_length = directory->length,
+		.directory = directory,
 		.listing = &io->listing,
 		.bytes = readdir_bytes(call->channel->link.ops->head_max),
 	};
@@ -59,7 +60,7 @@ static void put_meta(struct xdr_out *out, const struct call *call)
 		meta.name.bytes = names[0];
 		meta.name.length = entries_name(entries, io->offset, io->back, names[0]);
 	}
-	if (meta.op == META_RENAME) {
+	if (meta.op == META_RENAME || meta.op == META_LINK) {
 		meta.other.bytes = names[1];
 		meta.other.length = entries_name(entries, io->offset, !io->back, names[1]);
 	}

@@ -179,7 +179,7 @@ void nfs4_put_mkdir(struct nfs4_compound *compound, const char *name, uint32_t m
 void nfs4_put_symlink(struct nfs4_compound *compound, const char *name, const char *target)
 {
 	put_number(compound, NFS4_CREATE);
-	xdr_put_u32(compound->out, NFS4_LINK);
+	xdr_put_u32(compound->out, NFS4_SYMLINK);
 	put_name(compound, target);
 	put_name(compound, name);
 	xdr_put_u32(compound->out, 0); /* attributes: words of the bitmap … */
@@ -198,6 +198,15 @@ void nfs4_put_rename(struct nfs4_compound *compound, const char *name, const cha
 	put_number(compound, NFS4_RENAME);
 	put_name(compound, name);
 	put_name(compound, other);
+}
+
+void nfs4_put_link(struct nfs4_compound *compound, const struct nfs4_handle *directory,
+		   const char *name)
+{
+	put_number(compound, NFS4_SAVEFH);
+	nfs4_put_handle(compound, directory);
+	put_number(compound, NFS4_LINK);
+	put_name(compound, name);
 }
 
 void nfs4_put_readdir(struct nfs4_compound *compound, const struct listing *listing, uint32_t bytes)
@@ -313,6 +322,7 @@ const char *nfs4_operation_name(enum nfs4_operation operation)
 	case NFS4_DELEGRETURN: return "DELEGRETURN";
 	case NFS4_GETATTR: return "GETATTR";
 	case NFS4_GETFH: return "GETFH";
+	case NFS4_LINK: return "LINK";
 	case NFS4_LOOKUP: return "LOOKUP";
 	case NFS4_OPEN: return "OPEN";
 	case NFS4_PUTFH: return "PUTFH";

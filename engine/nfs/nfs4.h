@@ -32,6 +32,7 @@ enum nfs4_operation {
 	NFS4_DELEGRETURN = 8,
 	NFS4_GETATTR = 9,
 	NFS4_GETFH = 10,
+	NFS4_LINK = 11,
 	NFS4_LOOKUP = 15,
 	NFS4_OPEN = 18,
 	NFS4_PUTFH = 22,
@@ -134,6 +135,9 @@ void nfs4_put_remove(struct nfs4_compound *compound, const char *name);
 /* 18.26, within the current directory, which is saved first (18.28) */
 void nfs4_put_rename(struct nfs4_compound *compound, const char *name, const char *other);
 
+/* 18.9: of the current file, which is saved first, in another directory. */
+void nfs4_put_link(struct nfs4_compound *compound, const struct nfs4_handle *directory,
+		   const char *name);
 /* 18.23: names alone, from where the listing is, in results of at most so many bytes. */
 void nfs4_put_readdir(struct nfs4_compound *compound, const struct listing *listing,
 		      uint32_t bytes);
@@ -200,7 +204,7 @@ void nfs4_get_sequence(struct nfs4_results *results, struct nfs4_sequence_result
 
 void nfs4_get_handle(struct nfs4_results *results, struct nfs4_handle *handle);
 
-enum nfs4_type { NFS4_REGULAR = 1, NFS4_DIRECTORY = 2, NFS4_LINK = 5 }; /* 3.3.13 */
+enum nfs4_type { NFS4_REGULAR = 1, NFS4_DIRECTORY = 2, NFS4_SYMLINK = 5 }; /* 3.3.13 */
 struct nfs4_attributes {
 	uint32_t type;
 	uint64_t size;
@@ -232,6 +236,7 @@ void nfs4_skip_close(struct nfs4_results *results);
 void nfs4_skip_mkdir(struct nfs4_results *results);
 void nfs4_skip_remove(struct nfs4_results *results);
 void nfs4_skip_rename(struct nfs4_results *results);
+void nfs4_skip_link(struct nfs4_results *results);
 void nfs4_get_readdir(struct nfs4_results *results, struct readdir_page *page);
 void nfs4_skip_access(struct nfs4_results *results);
 /* SETATTR has a body whatever its status is. */

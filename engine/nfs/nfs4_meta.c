@@ -23,6 +23,7 @@ enum nfs4_operation nfs4_meta_operation(enum meta_op op)
 	case META_REMOVE:
 	case META_RMDIR: return NFS4_REMOVE;
 	case META_RENAME: return NFS4_RENAME;
+	case META_LINK: return NFS4_LINK;
 	}
 	return NFS4_ILLEGAL;
 }
@@ -59,6 +60,7 @@ void nfs4_put_meta(struct nfs4_compound *compound, const struct nfs4_meta_call *
 	case META_MKDIR: nfs4_put_mkdir(compound, call->name, DIRECTORY_MODE); break;
 	case META_SYMLINK: nfs4_put_symlink(compound, call->name, SYMLINK_TARGET); break;
 	case META_RENAME: nfs4_put_rename(compound, call->name, call->other); break;
+	case META_LINK: nfs4_put_link(compound, &call->directory, call->other); break;
 	case META_REMOVE:
 	case META_RMDIR: nfs4_put_remove(compound, call->name); break;
 	}
@@ -79,8 +81,10 @@ static uint32_t get_operation(struct nfs4_results *results, enum meta_op op,
 	struct nfs4_open_result opened;
 	uint32_t status = 0;
 
-	if (op == META_RENAME)
+	if (op == META_RENAME || op == META_LINK)
 		status = nfs4_next_result(results, NFS4_SAVEFH);
+	if (!status && op == META_LINK)
+		status = nfs4_next_result(results, NFS4_PUTFH);
 	if (!status && op != META_GETATTR)
 		status = nfs4_next_result(results, nfs4_meta_operation(op));
 	if (op == META_SETATTR)
@@ -100,6 +104,7 @@ static uint32_t get_operation(struct nfs4_results *results, enum meta_op op,
 	case META_REMOVE:
 	case META_RMDIR: nfs4_skip_remove(results); break;
 	case META_RENAME: nfs4_skip_rename(results); break;
+	case META_LINK: nfs4_skip_link(results); break;
 	default: break;
 	}
 	return 0;

@@ -11,12 +11,13 @@
 
 struct nfs4_meta_call {
 	enum meta_op op;
-	struct nfs4_handle handle; /* the entry's where meta_by_handle(), else its directory's */
-	const char *name;	   /* in the directory */
-	const char *other;	   /* META_RENAME: the new one, there */
-	uint64_t client;	   /* OPEN: the client ID, … */
-	const void *owner;	   /* … and the owner of the open: */
-	uint32_t owner_length;	   /* calls under way at once want different ones */
+	struct nfs4_handle handle;    /* the entry's where meta_by_handle(), else its directory's */
+	const char *name;	      /* in the directory */
+	const char *other;	      /* META_RENAME, META_LINK: the new one, there */
+	struct nfs4_handle directory; /* META_LINK */
+	uint64_t client;	      /* OPEN: the client ID, … */
+	const void *owner;	      /* … and the owner of the open: */
+	uint32_t owner_length;	      /* calls under way at once want different ones */
 	const struct listing *listing; /* META_READDIR: it goes on there … */
 	uint32_t bytes;		       /* … with results of at most so many */
 };

@@ -124,6 +124,14 @@ static uint32_t listing_bytes(const struct call *call)
 	return readdir_bytes(min_of(channel, mine->client->response_max ?: channel));
 }
 
+static struct nfs4_handle handle_of(const uint8_t *bytes, uint32_t length)
+{
+	struct nfs4_handle handle = {.length = length};
+
+	memcpy(handle.bytes, bytes, length);
+	return handle;
+}
+
 static void put_meta(struct xdr_out *out, const struct call *call)
 {
 	const struct path *path = call->channel->session->path;
@@ -131,11 +139,11 @@ static void put_meta(struct xdr_out *out, const struct call *call)
 	const struct conn_io *io = call->io;
 	struct entries *entries = entries_of(call);
 	const struct entry_handle *directory = entries_directory(entries, io->offset);
-	const uint8_t *bytes = directory->bytes;
-	uint32_t length = directory->length;
+	uint32_t length = 0;
 	char names[2][ENTRY_NAME_MAX], owner[OWNER_MAX];
 	struct nfs4_meta_call meta = {
 		.op = meta_asks(call, entries),
+		.directory = handle_of(directory->bytes, directory->length),
 		.name = names[0],
 		.other = names[1],
 		.client = mine->client->id,
@@ -147,16 +155,18 @@ static void put_meta(struct xdr_out *out, const struct call *call)
 	struct nfs4_compound compound;
 
 	nfs4_session_sequence(&state_of(call)->session, call, false, &sequence);
-	if (meta_by_handle(meta.op))
-		bytes = entries_handle(entries, io->offset, &length);
-	else if (!meta_of_directory(meta.op))
+	meta.handle = meta.directory;
+	if (meta_by_handle(meta.op)) {
+		const uint8_t *bytes = entries_handle(entries, io->offset, &length);
+
+		meta.handle = handle_of(bytes, length);
+	} else if (!meta_of_directory(meta.op)) {
 		entries_name(entries, io->offset, io->back, names[0]);
-	if (meta.op == META_RENAME)
+	}
+	if (meta.op == META_RENAME || meta.op == META_LINK)
 		entries_name(entries, io->offset, !io->back, names[1]);
 	if (meta.op == META_OPEN || meta.op == META_CREATE)
 		meta.owner_length = put_owner(owner, mine, &sequence);
-	meta.handle.length = length;
-	memcpy(meta.handle.bytes, bytes, length);
 	nfs4_begin(&compound, out, path->config.minor);
 	nfs4_put_sequence(&compound, &sequence);
 	nfs4_put_meta(&compound, &meta);

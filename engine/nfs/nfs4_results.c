@@ -338,6 +338,11 @@ void nfs4_skip_rename(struct nfs4_results *results)
 	skip_change_info(results); /* … and of the one it enters */
 }
 
+void nfs4_skip_link(struct nfs4_results *results)
+{
+	skip_change_info(results);
+}
+
 void nfs4_get_readdir(struct nfs4_results *results, struct readdir_page *page)
 {
 	memset(page, 0, sizeof(*page));

@@ -32,6 +32,7 @@ static const enum nfs4_operation operations[] = {
 	NFS4_LOOKUP,	     NFS4_ACCESS,
 	NFS4_SAVEFH,	     NFS4_RENAME,
 	NFS4_SETATTR,	     NFS4_READDIR,
+	NFS4_LINK,
 };
 
 /* Reads a body; the bytes of its structure. */
@@ -61,6 +62,7 @@ static size_t get_body(struct nfs4_results *results, enum nfs4_operation operati
 	case NFS4_REMOVE: nfs4_skip_remove(results); return 0;
 	case NFS4_ACCESS: nfs4_skip_access(results); return 0;
 	case NFS4_RENAME: nfs4_skip_rename(results); return 0;
+	case NFS4_LINK: nfs4_skip_link(results); return 0;
 	case NFS4_SETATTR: nfs4_skip_touch(results); return 0;
 	case NFS4_READDIR: nfs4_get_readdir(results, &body->page); return sizeof(body->page);
 	case NFS4_BIND_CONN_TO_SESSION: nfs4_skip_bind_conn_to_session(results); return 0;

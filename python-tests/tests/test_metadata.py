@@ -129,6 +129,23 @@ def test_a_second_rename_gives_the_first_names_back(place: Place) -> None:
     assert set(_entries(place)) == first
 
 
+def test_link_gives_a_second_name(place: Place) -> None:
+    """A removal takes the first name, and where that is gone the other."""
+    done(place.fio(**_WRITE))
+    first = set(_entries(place))
+    assert _operations(place.fio(meta_write="link", **_WRITE)) == (_ENTRIES, _ENTRIES)
+    found = _entries(place)
+    assert set(found) == first | {"r" + name[1:] for name in first}
+    assert all(path.stat().st_nlink == 2 for path in found.values())
+    again = place.fio(meta_write="link", **_WRITE)
+    failed_io(again, "File exists")
+    assert "two names already" in said(again)[0]
+    assert _operations(place.fio(meta_write="remove", **_WRITE)) == (_ENTRIES, 0)
+    assert set(_entries(place)) == {"r" + name[1:] for name in first}
+    assert _operations(place.fio(meta_write="remove", **_WRITE)) == (_ENTRIES, 0)
+    assert _entries(place) == {}
+
+
 def test_remove_leaves_nothing(place: Place) -> None:
     done(place.fio(**_WRITE))
     assert _operations(place.fio(meta_write="remove", **_WRITE)) == (_ENTRIES, 0)
@@ -256,6 +273,7 @@ _LOST = Answer(reply=False, end="reset")  # carried out
         ("create", Nfs.CREATE),
         ("mkdir", Nfs.MKDIR),
         ("rename", Nfs.RENAME),
+        ("link", Nfs.LINK),
         ("remove", Nfs.REMOVE),
         ("rmdir", Nfs.RMDIR),
     ],
@@ -264,7 +282,7 @@ def test_a_call_that_was_carried_out_is_no_error(
     client: Client, operation: str, procedure: Nfs
 ) -> None:
     """Its reply is lost; a server without a reply cache then finds the entry made, or gone."""
-    before = {"rename": "create", "remove": "create", "rmdir": "mkdir"}.get(operation)
+    before = {"rmdir": "mkdir", "create": None, "mkdir": None}.get(operation, "create")
     with ScriptedServer() as server:
         job: dict[str, Option] = {**_WRITE, "size": 40, "verify_state_save": None}
         if before:
@@ -293,14 +311,19 @@ def test_a_lost_call_that_is_then_to_wait(client: Client, procedure: Nfs) -> Non
 
 
 @pytest.mark.sanitized
-@pytest.mark.parametrize("operation", ["create", "mkdir", "remove"])
+@pytest.mark.parametrize("operation", ["create", "mkdir", "link", "remove"])
 def test_a_call_of_nfs4_that_was_carried_out(client: Client, operation: str) -> None:
     """Its reply is lost, and the server has kept none."""
     with ScriptedServer() as server:
         job: dict[str, Option] = {**_WRITE, "size": 40, "pool": server.url4()}
-        if operation == "remove":
+        if operation in ("link", "remove"):
             done(client(server, **job))
-        which = {"create": Nfs4.OPEN, "mkdir": Nfs4.CREATE, "remove": Nfs4.REMOVE}[operation]
+        which = {
+            "create": Nfs4.OPEN,
+            "mkdir": Nfs4.CREATE,
+            "link": Nfs4.LINK,
+            "remove": Nfs4.REMOVE,
+        }[operation]
         server.hooks.append(on(which, _LOST, every=10))
         result = client(server, **job, meta_write=operation)
         done(result)

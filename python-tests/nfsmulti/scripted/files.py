@@ -169,6 +169,12 @@ class FileSystem:
         path = self._free_path(directory, name)
         return self._add(directory, Directory(next(self._numbers), path, mode, uid, gid))
 
+    def link(self, file: File, directory: Directory, name: str) -> None:
+        """Give a file another name, which must be free; its path stays the first."""
+        self._free_path(directory, name)
+        directory.children[name] = file
+        directory.changed = time.time()
+
     def remove(self, directory: Directory, name: str) -> None:
         """Remove a file: its handle is stale from now on."""
         if isinstance(self.lookup(directory, name), Directory):
@@ -226,7 +232,9 @@ class FileSystem:
         return node
 
     def _drop(self, directory: Directory, name: str) -> None:
-        del self._nodes[self.handle(directory.children.pop(name))]
+        node = directory.children.pop(name)
+        if node not in directory.children.values():  # links are in one directory
+            del self._nodes[self.handle(node)]
         directory.changed = time.time()
 
     def _set_path(self, node: Node, path: str) -> None:

@@ -71,6 +71,7 @@ class Scene:
     session: Session | None = None
     final: bool = False  # no operation follows
     node: Node | None = None  # the current file handle
+    saved: Node | None = None
     stateid: Stateid | None = None  # the current one
 
     @property
@@ -131,6 +132,7 @@ class Operations:
             Nfs4.CREATE: self._create,
             Nfs4.GETATTR: self._getattr,
             Nfs4.GETFH: self._getfh,
+            Nfs4.LINK: self._link,
             Nfs4.LOOKUP: self._lookup,
             Nfs4.LOOKUPP: self._lookupp,
             Nfs4.OPEN: self._open,
@@ -139,6 +141,7 @@ class Operations:
             Nfs4.READ: self._read,
             Nfs4.READDIR: self._readdir,
             Nfs4.REMOVE: self._remove,
+            Nfs4.SAVEFH: self._savefh,
             Nfs4.SETATTR: self._setattr,
             Nfs4.WRITE: self._write,
             Nfs4.BIND_CONN_TO_SESSION: self._bind,
@@ -267,6 +270,9 @@ class Operations:
     def _putfh(self, scene: Scene, wanted: Arguments4, _: Answer, __: Packer) -> None:
         scene.go(self._names.node(wanted.handle))
 
+    def _savefh(self, scene: Scene, _: Arguments4, __: Answer, ___: Packer) -> None:
+        scene.saved = scene.current()
+
     def _getfh(self, scene: Scene, _: Arguments4, __: Answer, pack: Packer) -> None:
         pack.pack_opaque(self._names.handle(scene.current()))
 
@@ -323,6 +329,15 @@ class Operations:
             files.remove_directory(directory, wanted.name)
         else:
             files.remove(directory, wanted.name)
+        _pack_change(pack, before, directory)
+
+    def _link(self, scene: Scene, wanted: Arguments4, _: Answer, pack: Packer) -> None:
+        directory, file = scene.directory(), scene.saved
+        self._changeable(directory)
+        if not isinstance(file, File):
+            raise NfsError(Status4.ISDIR if file else Status4.NOFILEHANDLE)
+        before = change_of(directory)
+        self._export.files.link(file, directory, wanted.name)
         _pack_change(pack, before, directory)
 
     def _readdir(self, scene: Scene, wanted: Arguments4, answer: Answer, pack: Packer) -> None:

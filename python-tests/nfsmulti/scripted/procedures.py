@@ -38,6 +38,7 @@ _ATTRIBUTES_OF_FAILURE = {
     Nfs.FSINFO: 1,
     Nfs.PATHCONF: 1,
     Nfs.RENAME: 4,
+    Nfs.LINK: 3,
 }
 _WCC_DATA = 2
 
@@ -58,7 +59,7 @@ class Arguments:
 
     handle: bytes = b""
     name: str = ""
-    to_handle: bytes = b""  # RENAME
+    to_handle: bytes = b""  # RENAME, LINK
     to_name: str = ""
     offset: int = 0  # READDIR, READDIRPLUS: the cookie
     count: int = 0  # ACCESS: what is asked for
@@ -142,6 +143,11 @@ def _decode_rename(source: Unpacker) -> Arguments:
     return Arguments(source.unpack_opaque(), _name(source), source.unpack_opaque(), _name(source))
 
 
+def _decode_link(source: Unpacker) -> Arguments:
+    handle, to_handle = source.unpack_opaque(), source.unpack_opaque()
+    return Arguments(handle, to_handle=to_handle, to_name=_name(source))
+
+
 def _decode_readdir(source: Unpacker) -> Arguments:
     handle, cookie = source.unpack_opaque(), source.unpack_uhyper()
     source.unpack_uhyper()  # the cookie verifier
@@ -175,6 +181,7 @@ _DECODERS: dict[Nfs, Callable[[Unpacker], Arguments]] = {
     Nfs.REMOVE: _decode_name,
     Nfs.RMDIR: _decode_name,
     Nfs.RENAME: _decode_rename,
+    Nfs.LINK: _decode_link,
     Nfs.READDIR: _decode_readdir,
     Nfs.READDIRPLUS: _decode_readdirplus,
     Nfs.COMMIT: _decode_range,
@@ -267,6 +274,7 @@ class Procedures:
             Nfs.REMOVE: self._remove,
             Nfs.RMDIR: self._rmdir,
             Nfs.RENAME: self._rename,
+            Nfs.LINK: self._link,
             Nfs.READDIR: self._readdir,
             Nfs.READDIRPLUS: self._readdirplus,
             Nfs.FSSTAT: self._fsstat,
@@ -504,6 +512,16 @@ class Procedures:
         task.results.status(Status.OK)
         task.results.change(source, *before[0])
         task.results.change(target, *before[1])
+        return 0
+
+    def _link(self, task: _Task) -> int:
+        arguments, files = task.arguments, self._export.files
+        file, directory = files.file(arguments.handle), files.directory(arguments.to_handle)
+        before = _before(directory)
+        files.link(file, directory, arguments.to_name)
+        task.results.status(Status.OK)
+        task.results.optional_attributes(file)
+        task.results.change(directory, *before)
         return 0
 
     def _listed(self, directory: Directory) -> Sequence[tuple[str, Node]]:

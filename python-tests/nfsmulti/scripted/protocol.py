@@ -30,6 +30,7 @@ class Nfs4(Enum):
     CREATE = 6
     GETATTR = 9
     GETFH = 10
+    LINK = 11
     LOOKUP = 15
     LOOKUPP = 16
     OPEN = 18
@@ -38,6 +39,7 @@ class Nfs4(Enum):
     READ = 25
     READDIR = 26
     REMOVE = 28
+    SAVEFH = 32
     SETATTR = 34
     WRITE = 38
     BIND_CONN_TO_SESSION = 41
@@ -217,6 +219,7 @@ class Nfs(Enum):
     REMOVE = 12
     RMDIR = 13
     RENAME = 14
+    LINK = 15
     READDIR = 16
     READDIRPLUS = 17
     FSSTAT = 18

@@ -402,6 +402,7 @@ _DECODERS: dict[Nfs4, Callable[[Unpacker], Arguments4]] = {
     Nfs4.COMMIT: _commit,
     Nfs4.CREATE: _create,
     Nfs4.GETATTR: _getattr,
+    Nfs4.LINK: _name,
     Nfs4.LOOKUP: _name,
     Nfs4.OPEN: _open,
     Nfs4.PUTFH: _putfh,
