@@ -14,6 +14,7 @@
 enum {
 	LISTING_VERIFIER = 8,
 	LISTING_STARTS_MAX = 4,	     /* times that it begins, where the server forgets cookies */
+	LISTING_MISSES_MAX = 16,     /* times that the server misses a name of a page */
 	LISTING_NAMES_MAX = 1 << 28, /* of a directory, ours: a listing ends */
 };
 
@@ -24,7 +25,7 @@ struct listing {
 	uint64_t names;			    /* so far */
 	uint64_t milestone; /* a cookie of before: one that comes again is a circle … */
 	uint32_t pages;	    /* … of any length, if it is moved after 1, 2, 4 … READDIRs */
-	uint32_t starts;
+	uint32_t starts, misses;
 };
 
 /* Begins anew. */

@@ -118,6 +118,10 @@ static inline enum verdict meta_refused(const struct call *call, struct entries 
 		io->back = true;
 		return meta_goes_on(io, CALL_AGAIN);
 	}
+	/* nfs-ganesha, where a name is removed while it lists: READDIR has no such error. */
+	if (error == ENOENT && io->meta == META_READDIR &&
+	    ++io->listing.misses < LISTING_MISSES_MAX)
+		return meta_goes_on(io, CALL_AGAIN);
 	if (error == ESTALE && meta_by_handle(io->meta) && !io->looks && io->stale == HANDLE_GOOD) {
 		io->stale = HANDLE_STALE;
 		return meta_goes_on(io, CALL_AGAIN);

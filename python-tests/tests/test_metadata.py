@@ -213,6 +213,28 @@ def test_a_server_that_forgets_cookies(client: Client, version: int, times: int)
 
 
 @pytest.mark.sanitized
+@pytest.mark.parametrize("times", [3, 1000])
+@pytest.mark.parametrize("version", [3, 4])
+def test_a_name_is_removed_while_the_server_lists(client: Client, version: int, times: int) -> None:
+    """As nfs-ganesha answers then: the same page is asked for again, but not for ever."""
+    with ScriptedServer() as server:
+        procedure = Nfs4.READDIR if version == 4 else Nfs.READDIR
+        status = Status4.NOENT if version == 4 else Status.NOENT
+        server.hooks += [
+            on(procedure, Answer(act=False, status=status), after=1, first=times + 1),
+            on(procedure, Answer(limit=7)),
+        ]
+        pool = server.url4() if version == 4 else server.url()
+        job: dict[str, Option] = {**_READ, "size": 20, "iodepth": 1, "number_ios": 1}
+        result = client(server, **job, pool=pool, meta_read="readdir")
+        if times == 3:
+            assert _operations(result) == (1, 0)
+        else:
+            failed(result, "readdir of entry", error=errno.ENOENT)
+        assert {call.offset for call in server.calls(procedure)[1 : times + 1]} == {9}
+
+
+@pytest.mark.sanitized
 @pytest.mark.parametrize(
     "answer", [Answer(limit=7, length=9), Answer(limit=7, length=0), Answer(limit=0, eof=0)]
 )
