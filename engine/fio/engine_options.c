@@ -417,6 +417,16 @@ struct fio_option engine_option_table[] = {
 		ENGINE_OPTION,
 	},
 	{
+		.name = "meta_mix",
+		.lname = "Mix of operations",
+		.type = FIO_OPT_STR_STORE,
+		AT(meta_mix),
+		.help = "metadata=1: operations by weight, instead of meta_read and meta_write, as "
+			"in getattr:70,lookup:20,readdir:5,create:3,remove:2, with rw=randrw. "
+			"The engine sets rwmixread from the weights, in whole per cent",
+		ENGINE_OPTION,
+	},
+	{
 		.name = "dir_entries",
 		.lname = "Entries of a directory",
 		.type = FIO_OPT_INT,

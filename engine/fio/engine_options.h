@@ -34,6 +34,7 @@ struct engine_options {
 	unsigned int busy_poll;		/* microseconds */
 	unsigned int metadata;
 	unsigned int meta_read, meta_write; /* enum meta_op */
+	char *meta_mix;
 	unsigned int dir_entries, tree_depth, shared_dir;
 	char *require_version;
 	char *stats_file;

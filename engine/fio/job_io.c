@@ -21,14 +21,20 @@ static uint32_t wrapped(const struct job *job, uint32_t place)
 	return place < job->done_size ? place : place - job->done_size;
 }
 
-static void end_operation(struct job *job, const struct request *request)
+/* False: the I/O goes on with another operation. */
+static bool end_operation(struct job *job, struct request *request)
 {
-	meta_job_ends(job->meta, request->io_u, request->error);
-	if (!request->error || job->said_failed)
-		return;
-	metadata_say_failed(job->td, request->io_u, request->label, request->error,
-			    request->status);
-	job->said_failed = true;
+	if (request->error && !job->said_failed) {
+		metadata_say_failed(job->td, request->io_u,
+				    meta_job_request(job->meta, request->io_u), request->label,
+				    request->error, request->status);
+		job->said_failed = true;
+	}
+	if (!meta_job_ends(job->meta, request->io_u, request->error))
+		return true;
+	request->left = 1;
+	request_list_add(&job->pending[IO_META], request);
+	return false;
 }
 
 static void complete(struct job *job, struct request *request)
@@ -41,6 +47,8 @@ static void complete(struct job *job, struct request *request)
 		return;
 	if (!io_u) /* … and job_sync_file() at this one */
 		return;
+	if (request->op == IO_META && !end_operation(job, request))
+		return;
 	io_u->error = request->error;
 	io_u->resid =
 		request->op == IO_COMMIT ? 0 : io_u->offset + io_u->xfer_buflen - request->end;
@@ -52,8 +60,6 @@ static void complete(struct job *job, struct request *request)
 	}
 	if (request->op == IO_WRITE)
 		syncs_write_ends(job, request);
-	if (request->op == IO_META)
-		end_operation(job, request);
 	job->done[wrapped(job, job->done_first + job->done_count++)] = io_u;
 }
 
@@ -113,7 +119,7 @@ static void begin_transfer(struct job *job, struct request *request, struct io_u
 		.end = io_u->offset + io_u->xfer_buflen,
 	};
 	if (job->meta) {
-		meta_job_begins(job->meta, job->td, io_u);
+		meta_job_begins(job->meta, io_u);
 		request->op = IO_META;
 		request->left = 1;
 	}

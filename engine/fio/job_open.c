@@ -135,7 +135,7 @@ static int allocate(struct job *job)
 	job->done = calloc(depth, sizeof(*job->done));
 	if (!job->ios || !job->requests || !job->writes || !job->fresh || !job->done)
 		return -ENOMEM;
-	if (job_options(job)->metadata && !(job->meta = meta_job_new(td)))
+	if (job_options(job)->metadata && !(job->meta = meta_job_new(td, &job->paths.entries)))
 		return -ENOMEM;
 	job->done_size = depth;
 	job->fresh_max = depth;

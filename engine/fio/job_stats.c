@@ -135,6 +135,21 @@ static void tell_operations(const struct job *job)
 	}
 }
 
+/* What a mix leaves at the server. */
+static void tell_left(const struct job *job)
+{
+	const struct meta_job *meta = job->meta;
+
+	if (!meta || !meta->mix.beside ||
+	    !(meta->operations[META_CREATE] || meta->operations[META_MKDIR]))
+		return;
+	say_summary("meta_mix: beside the job's entries %" PRIu64 " files and %" PRIu64
+		    " directories are left that it made; %" PRIu64
+		    " were made by removals that found none",
+		    meta_job_left(meta, MADE_FILES), meta_job_left(meta, MADE_DIRECTORIES),
+		    meta->made_first);
+}
+
 void job_stats_report(const struct job *job)
 {
 	const struct engine_options *eo = job->td->eo;
@@ -143,4 +158,5 @@ void job_stats_report(const struct job *job)
 		write_stats_file(job, eo->stats_file);
 	summarise(job);
 	tell_operations(job);
+	tell_left(job);
 }

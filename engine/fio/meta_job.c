@@ -3,29 +3,69 @@
 
 #include <stdlib.h>
 
-#include "metadata.h"
+/* What makes and what removes entries of a kind. */
+static const struct {
+	enum meta_op make, remove;
+} kinds[MADE_KINDS] = {
+	[MADE_FILES] = {META_CREATE, META_REMOVE},
+	[MADE_DIRECTORIES] = {META_MKDIR, META_RMDIR},
+};
 
-static bool add_kind(struct meta_job *meta, enum meta_op op)
+static bool kind_of(enum meta_op op, enum made_kind *kind)
+{
+	*kind = op == kinds[MADE_FILES].make || op == kinds[MADE_FILES].remove ? MADE_FILES
+									       : MADE_DIRECTORIES;
+	return op == kinds[*kind].make || op == kinds[*kind].remove;
+}
+
+/* --- memory --- */
+
+static bool add_figures(struct meta_job *meta, enum meta_op op)
 {
 	if (!meta->operations[op])
 		meta->operations[op] = calloc(1, sizeof(*meta->operations[op]));
 	return meta->operations[op];
 }
 
-static bool add_kinds(struct meta_job *meta, const struct thread_data *td)
+static bool add_all_figures(struct meta_job *meta)
 {
-	return (!td_read(td) || add_kind(meta, metadata_op(td, DDIR_READ))) &&
-	       (!td_write(td) || add_kind(meta, metadata_op(td, DDIR_WRITE)));
+	enum made_kind kind;
+
+	for (int op = 0; op < META_OPS; op++) {
+		if (!meta->mix.weights[op])
+			continue;
+		if (!add_figures(meta, (enum meta_op)op))
+			return false;
+		if (meta->mix.beside && kind_of((enum meta_op)op, &kind) &&
+		    !add_figures(meta, kinds[kind].make))
+			return false;
+	}
+	return true;
 }
 
-struct meta_job *meta_job_new(const struct thread_data *td)
+static bool add_made(struct meta_job *meta)
+{
+	for (int kind = 0; kind < MADE_KINDS; kind++) {
+		meta->made[kind] = calloc(meta->td->o.nr_files, sizeof(*meta->made[kind]));
+		if (!meta->made[kind])
+			return false;
+	}
+	return true;
+}
+
+struct meta_job *meta_job_new(const struct thread_data *td, const struct entries_terms *terms)
 {
 	struct meta_job *meta = calloc(1, sizeof(*meta));
 
 	if (!meta)
 		return NULL;
+	meta->td = td;
+	meta->terms = terms;
 	meta->requests = calloc(td->o.iodepth, sizeof(*meta->requests));
-	if (meta->requests && add_kinds(meta, td))
+	/* A seed of fio's that nothing else draws from: the engine refuses trims. */
+	init_rand_seed(&meta->random, td->rand_seeds[FIO_RAND_TRIM_OFF], false);
+	if (meta->requests && !meta_mix_of(td, &meta->mix) && add_all_figures(meta) &&
+	    add_made(meta))
 		return meta;
 	meta_job_free(meta);
 	return NULL;
@@ -35,15 +75,58 @@ void meta_job_free(struct meta_job *meta)
 {
 	if (!meta)
 		return;
+	for (int kind = 0; kind < MADE_KINDS; kind++) {
+		for (uint32_t i = 0; meta->made[kind] && i < meta->td->o.nr_files; i++)
+			made_free(&meta->made[kind][i]);
+		free(meta->made[kind]);
+	}
 	for (int op = 0; op < META_OPS; op++)
 		free(meta->operations[op]);
 	free(meta->requests);
 	free(meta);
 }
 
-void meta_job_begins(struct meta_job *meta, const struct thread_data *td, const struct io_u *io_u)
+/* --- what an I/O does --- */
+
+static enum meta_op draw(struct meta_job *meta, enum fio_ddir ddir)
 {
-	meta->requests[io_u->index].op = metadata_op(td, io_u->ddir);
+	const struct meta_mix *mix = &meta->mix;
+	uint32_t sum = ddir == DDIR_READ ? mix->reads : mix->writes;
+
+	return meta_mix_at(mix, ddir, sum > 1 ? rand32_upto(&meta->random, sum - 1) : 0);
+}
+
+/* One that was never there, in the directory of the one that fio has chosen. */
+static uint64_t new_entry(struct meta_job *meta, const struct io_u *io_u, uint64_t entry)
+{
+	const struct fio_file *f = io_u->file;
+	struct entries_terms terms = *meta->terms;
+
+	terms.count = (f->file_offset + f->io_size) / meta->td->o.min_bs[DDIR_READ];
+	return entries_beside(&terms, entry, meta->turn++);
+}
+
+/* It makes or removes an entry beside the job's. */
+static void go_beside(struct meta_job *meta, struct meta_request *request, const struct io_u *io_u,
+		      enum made_kind kind)
+{
+	if (request->op == kinds[kind].remove &&
+	    made_take(&meta->made[kind][io_u->file->fileno], &request->entry))
+		return;
+	meta->made_first += request->op == kinds[kind].remove;
+	request->op = kinds[kind].make;
+	request->entry = new_entry(meta, io_u, request->entry);
+}
+
+void meta_job_begins(struct meta_job *meta, const struct io_u *io_u)
+{
+	struct meta_request *request = &meta->requests[io_u->index];
+	enum made_kind kind;
+
+	request->op = request->removes = draw(meta, io_u->ddir);
+	request->entry = io_u->offset / meta->td->o.min_bs[DDIR_READ];
+	if (meta->mix.beside && kind_of(request->op, &kind))
+		go_beside(meta, request, io_u, kind);
 }
 
 void meta_job_issued(struct meta_job *meta, struct io_u *const *io_us, uint32_t count)
@@ -54,14 +137,45 @@ void meta_job_issued(struct meta_job *meta, struct io_u *const *io_us, uint32_t 
 		meta->requests[io_us[i]->index].begun = meta->now;
 }
 
-void meta_job_ends(struct meta_job *meta, const struct io_u *io_u, int error)
+/* True where the removal is to follow for which an entry was made. */
+static bool note_made(struct meta_job *meta, struct meta_request *request, const struct io_u *io_u)
 {
-	const struct meta_request *request = &meta->requests[io_u->index];
+	enum made_kind kind;
+
+	if (!kind_of(request->op, &kind) || request->op != kinds[kind].make)
+		return false;
+	if (request->removes == request->op) {
+		/* Without memory nobody removes it: it is one of those that are left. */
+		made_add(&meta->made[kind][io_u->file->fileno], request->entry);
+		return false;
+	}
+	request->op = request->removes;
+	request->begun = meta->now;
+	return true;
+}
+
+bool meta_job_ends(struct meta_job *meta, const struct io_u *io_u, int error)
+{
+	struct meta_request *request = &meta->requests[io_u->index];
 	struct operations *operations = meta->operations[request->op];
 
 	meta->ended = meta->now;
-	if (error)
+	if (error) {
 		operations->errors++;
-	else
-		histogram_add(&operations->latency, meta->now - request->begun);
+		return false;
+	}
+	histogram_add(&operations->latency, meta->now - request->begun);
+	return meta->mix.beside && note_made(meta, request, io_u);
+}
+
+/* --- the end --- */
+
+uint64_t meta_job_left(const struct meta_job *meta, enum made_kind kind)
+{
+	const struct operations *made = meta->operations[kinds[kind].make];
+	const struct operations *removed = meta->operations[kinds[kind].remove];
+
+	if (!meta->mix.beside || !made)
+		return 0;
+	return made->latency.count - (removed ? removed->latency.count : 0);
 }

@@ -1,44 +1,72 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* meta_job.h - what a metadata job keeps beside its I/O: which operation each one is, and figures
- * of each kind of operation. */
+/*
+ * meta_job.h - what a metadata job keeps beside its I/O: which operation each one is, on which
+ * entry, and figures of each kind of operation.
+ *
+ * With meta_mix= a job makes and removes entries beside its own, so that those that it reads stay.
+ * A removal takes the oldest that was made and is there; where there is none it makes one first,
+ * and its I/O is two operations.
+ */
 #ifndef NFSMULTI_META_JOB_H
 #define NFSMULTI_META_JOB_H
 
 #include "fio.h"
 
-#include "conn/meta.h"
+#include "made.h"
+#include "meta_mix.h"
+#include "nfs/entries.h"
 #include "stats/operations.h"
 
 /* One I/O of fio. */
 struct meta_request {
 	enum meta_op op;
+	enum meta_op removes; /* META_REMOVE or META_RMDIR: that follows; else the same as op */
+	uint64_t entry;
 	uint64_t begun; /* clock_now() when it went to the connections */
 };
 
+/* What a mix makes beside the job's entries. */
+enum made_kind { MADE_FILES, MADE_DIRECTORIES };
+enum { MADE_KINDS = MADE_DIRECTORIES + 1 };
+
 struct meta_job {
+	const struct thread_data *td;
+	const struct entries_terms *terms;	 /* of all files, but for their count */
 	struct meta_request *requests;		 /* by io_u->index */
 	struct operations *operations[META_OPS]; /* NULL: the job has none of that kind */
 	uint64_t begun, ended; /* when the first one began, and when the latest ended */
 	uint64_t now;	       /* the caller's: clock_now(), one reading serves a batch */
+
+	struct meta_mix mix;
+	struct frand_state random;
+	struct made *made[MADE_KINDS]; /* by file */
+	uint64_t turn;		       /* of the next entry beside the job's */
+	uint64_t made_first;	       /* by removals */
 };
 
-/* NULL: out of memory. */
-struct meta_job *meta_job_new(const struct thread_data *td);
+/* NULL: out of memory. `terms` outlive it. */
+struct meta_job *meta_job_new(const struct thread_data *td, const struct entries_terms *terms);
 void meta_job_free(struct meta_job *meta);
 
 /* fio has queued an I/O: decides what it does. */
-void meta_job_begins(struct meta_job *meta, const struct thread_data *td, const struct io_u *io_u);
+void meta_job_begins(struct meta_job *meta, const struct io_u *io_u);
 
 /* They went to the connections at meta->now. */
 void meta_job_issued(struct meta_job *meta, struct io_u *const *io_us, uint32_t count);
 
-/* It has ended at meta->now, with 0 or a positive errno. */
-void meta_job_ends(struct meta_job *meta, const struct io_u *io_u, int error);
+/*
+ * Its operation has ended at meta->now, with 0 or a positive errno. True: another one follows,
+ * which is to go to the connections.
+ */
+bool meta_job_ends(struct meta_job *meta, const struct io_u *io_u, int error);
 
 static inline const struct meta_request *meta_job_request(const struct meta_job *meta,
 							  const struct io_u *io_u)
 {
 	return &meta->requests[io_u->index];
 }
+
+/* Entries of a kind that the job has made beside its own, and not removed. */
+uint64_t meta_job_left(const struct meta_job *meta, enum made_kind kind);
 
 #endif

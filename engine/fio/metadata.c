@@ -4,7 +4,9 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+#include <sys/random.h>
 
+#include "meta_job.h"
 #include "say.h"
 #include "util.h"
 
@@ -48,10 +50,11 @@ int metadata_check(struct thread_data *td)
 		return refuse("hold_writes= holds data, and entries have none: leave it out");
 	if (td->o.read_iolog_file)
 		return refuse("read_iolog= replays reads and writes of data: leave it out");
-	if (td_read(td) && td_write(td) && eo->meta_write != META_SETATTR)
+	if (td_read(td) && td_write(td) && eo->meta_write != META_SETATTR && !eo->meta_mix)
 		return refuse("a job cannot read the entries that it creates, renames or removes: "
-			      "give its writes a job of their own, or meta_write=setattr");
-	return 0;
+			      "give its writes a job of their own, or use meta_mix=, or "
+			      "meta_write=setattr");
+	return meta_mix_check(td);
 }
 
 int metadata_check_pool(const struct thread_data *td, const struct pool *pool)
@@ -69,12 +72,23 @@ int metadata_check_pool(const struct thread_data *td, const struct pool *pool)
 int metadata_check_path(const struct thread_data *td, const struct path_config *config)
 {
 	const struct engine_options *eo = options_of(td);
+	struct meta_mix mix;
 
-	if (!eo->metadata || config->minor || !td_read(td) || eo->meta_read != META_OPEN)
+	if (!eo->metadata || config->minor || meta_mix_of(td, &mix) || !mix.weights[META_OPEN])
 		return 0;
-	say("%s: meta_read=open: NFSv3 has no OPEN: use version=4.1 or another meta_read=",
-	    config->label);
+	say("%s: %s=open: NFSv3 has no OPEN: use version=4.1 or another operation", config->label,
+	    mix.beside ? "meta_mix" : "meta_read");
 	return -EINVAL;
+}
+
+/* 48 bits, which no two runs are to share. */
+static uint64_t random_run(void)
+{
+	uint64_t run;
+
+	if (getrandom(&run, sizeof(run), 0) != sizeof(run))
+		run = clock_now();
+	return run >> 16;
 }
 
 void metadata_terms(const struct thread_data *td, struct entries_terms *terms)
@@ -87,6 +101,7 @@ void metadata_terms(const struct thread_data *td, struct entries_terms *terms)
 		.shared = eo->shared_dir,
 		.job = td->subjob_number,
 		.make = td_write(td) && td->o.allow_create && !read_only,
+		.run = random_run(),
 	};
 }
 
@@ -111,17 +126,25 @@ int metadata_count(const struct thread_data *td, const struct fio_file *f, uint6
 	return 0;
 }
 
-enum meta_op metadata_op(const struct thread_data *td, enum fio_ddir ddir)
+/* It works on entries that are there. */
+static bool needs_entry(const struct meta_mix *mix, enum meta_op op)
 {
-	return ddir == DDIR_READ ? options_of(td)->meta_read : options_of(td)->meta_write;
+	return !meta_makes(op) && !(mix->beside && meta_removes(op));
 }
 
 bool metadata_needs_entries(const struct thread_data *td, enum meta_op *make)
 {
-	enum meta_op write = options_of(td)->meta_write;
+	struct meta_mix mix;
+	bool needs = false;
 
-	*make = td_write(td) && write == META_RMDIR ? META_MKDIR : META_CREATE;
-	return td_read(td) || !meta_makes(write);
+	*make = META_CREATE;
+	if (meta_mix_of(td, &mix))
+		return false;
+	if (mix.weights[META_RMDIR] && !mix.beside)
+		*make = META_MKDIR;
+	for (int op = 0; op < META_OPS; op++)
+		needs = needs || (mix.weights[op] && needs_entry(&mix, (enum meta_op)op));
+	return needs;
 }
 
 /* --- errors --- */
@@ -151,12 +174,26 @@ static const char *remedy(enum meta_op op, int error)
 	}
 }
 
-void metadata_say_failed(const struct thread_data *td, const struct io_u *io_u, const char *label,
-			 int error, const char *status)
+/* "entry 7", or "a new entry" of a mix. */
+static void name_entry(char name[ENTRY_NAME_MAX], const struct thread_data *td,
+		       const struct io_u *io_u, uint64_t entry)
 {
-	enum meta_op op = metadata_op(td, io_u->ddir);
+	const struct fio_file *f = io_u->file;
 
-	say("%s: %s of entry %" PRIu64 " below \"%s\": %s%s%s%s", label, meta_name(op),
-	    (uint64_t)(io_u->offset / td->o.min_bs[DDIR_READ]), io_u->file->file_name,
-	    strerror(error), status ? ": " : "", status ?: "", remedy(op, error));
+	if (entry * td->o.min_bs[DDIR_READ] < f->file_offset + f->io_size)
+		snprintf(name, ENTRY_NAME_MAX, "entry %" PRIu64, entry);
+	else
+		snprintf(name, ENTRY_NAME_MAX, "a new entry");
+}
+
+void metadata_say_failed(const struct thread_data *td, const struct io_u *io_u,
+			 const struct meta_request *request, const char *label, int error,
+			 const char *status)
+{
+	char entry[ENTRY_NAME_MAX];
+
+	name_entry(entry, td, io_u, request->entry);
+	say("%s: %s of %s below \"%s\": %s%s%s%s", label, meta_name(request->op), entry,
+	    io_u->file->file_name, strerror(error), status ? ": " : "", status ?: "",
+	    remedy(request->op, error));
 }

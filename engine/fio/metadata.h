@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * metadata.h - metadata=1: what fio's words for data mean for entries. A file is a directory, a
- * block is an entry, a read is meta_read= and a write is meta_write=.
+ * block is an entry, a read is meta_read= and a write is meta_write=, or both are of a mix.
  */
 #ifndef NFSMULTI_METADATA_H
 #define NFSMULTI_METADATA_H
@@ -25,15 +25,14 @@ void metadata_terms(const struct thread_data *td, struct entries_terms *terms);
  * errno, logged. */
 int metadata_count(const struct thread_data *td, const struct fio_file *f, uint64_t *count);
 
-/* What an I/O does. */
-enum meta_op metadata_op(const struct thread_data *td, enum fio_ddir ddir);
-
 /* True where its entries must be there before it begins; then what makes one. */
 bool metadata_needs_entries(const struct thread_data *td, enum meta_op *make);
 
 /* Says which entry failed over which path, why (a positive errno, and the server's word for it or
  * NULL), and what can be done. */
-void metadata_say_failed(const struct thread_data *td, const struct io_u *io_u, const char *label,
-			 int error, const char *status);
+struct meta_request;
+void metadata_say_failed(const struct thread_data *td, const struct io_u *io_u,
+			 const struct meta_request *request, const char *label, int error,
+			 const char *status);
 
 #endif

@@ -62,7 +62,7 @@ static void submit_meta(struct job *job, struct request *request, struct conn_io
 	request->left = 0;
 	io->file = request->file;
 	io->meta = meta_job_request(job->meta, io_u)->op;
-	io->offset = io_u->offset / entry;
+	io->offset = meta_job_request(job->meta, io_u)->entry;
 	io->length = 0;
 	io->held = NULL;
 	io->nfs_only = true;

@@ -11,15 +11,31 @@ enum { PATH_MAX_BYTES = 4096 };
 
 /* --- directories --- */
 
-/* The number of the directory that holds an entry. */
-static uint64_t directory_of(const struct entries_terms *terms, uint64_t entry)
+static uint64_t own_directory(const struct entries_terms *terms, uint64_t entry)
 {
 	return terms->depth ? entry / terms->per_directory : 0;
 }
 
 static uint64_t directory_count(const struct entries_terms *terms)
 {
-	return terms->count ? directory_of(terms, terms->count - 1) + 1 : 1;
+	return terms->count ? own_directory(terms, terms->count - 1) + 1 : 1;
+}
+
+static bool beside(const struct entries_terms *terms, uint64_t entry)
+{
+	return entry >= terms->count;
+}
+
+/* The number of the directory that holds an entry. */
+static uint64_t directory_of(const struct entries_terms *terms, uint64_t entry)
+{
+	return beside(terms, entry) ? (entry - terms->count) % directory_count(terms)
+				    : own_directory(terms, entry);
+}
+
+uint64_t entries_beside(const struct entries_terms *terms, uint64_t entry, uint64_t turn)
+{
+	return terms->count + turn * directory_count(terms) + own_directory(terms, entry);
 }
 
 /* Of the directory that stands `above` levels over directory `number`. */
@@ -104,6 +120,9 @@ uint32_t entries_name(const struct entries *entries, uint64_t entry, bool other,
 {
 	char kind = other ? 'r' : 'e';
 
+	if (beside(&entries->terms, entry))
+		return (uint32_t)snprintf(name, ENTRY_NAME_MAX, "n%012" PRIx64 ".%" PRIx64,
+					  entries->terms.run, entry - entries->terms.count);
 	if (entries->terms.shared)
 		return (uint32_t)snprintf(name, ENTRY_NAME_MAX, "%c%" PRIx64 ".%x", kind, entry,
 					  entries->terms.job);
@@ -117,16 +136,23 @@ static uint8_t *slot_of(const struct entries *entries, uint64_t entry)
 
 const uint8_t *entries_handle(const struct entries *entries, uint64_t entry, uint32_t *length)
 {
-	const uint8_t *slot = slot_of(entries, entry);
+	const uint8_t *slot;
 
+	*length = 0;
+	if (beside(&entries->terms, entry))
+		return NULL;
+	slot = slot_of(entries, entry);
 	*length = *slot;
 	return *slot ? slot + 1 : NULL;
 }
 
 void entries_note(struct entries *entries, uint64_t entry, const uint8_t *bytes, uint32_t length)
 {
-	uint8_t *slot = slot_of(entries, entry);
+	uint8_t *slot;
 
+	if (beside(&entries->terms, entry))
+		return;
+	slot = slot_of(entries, entry);
 	*slot = (uint8_t)length;
 	if (length)
 		memcpy(slot + 1, bytes, length);

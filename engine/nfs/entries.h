@@ -7,6 +7,9 @@
  * finds what an earlier one has made. Directories are found, or made, when the tree is opened; the
  * handle of an entry is known once it was looked up or created. No socket, nothing blocks but
  * step().
+ *
+ * Numbers from terms.count on are those of entries beside the job's, in the same directories. Their
+ * names are of this run alone, and their handles are not kept.
  */
 #ifndef NFSMULTI_NFS_ENTRIES_H
 #define NFSMULTI_NFS_ENTRIES_H
@@ -21,12 +24,13 @@ enum {
 };
 
 struct entries_terms {
-	uint64_t count;		/* entries have numbers below this */
+	uint64_t count;		/* the job's entries have numbers below this */
 	uint32_t per_directory; /* entries of a directory, and directories of one but the top's */
 	uint32_t depth;		/* levels of directories below the top one; 0: all lie in that */
 	bool shared;		/* other jobs have entries in these directories: names differ … */
 	uint32_t job;		/* … by this number */
 	bool make;		/* directories that are missing are made */
+	uint64_t run; /* 48 bits that no other run has: in names of entries beside the job's */
 };
 
 struct entry_handle {
@@ -54,6 +58,10 @@ typedef int entries_step(void *context, const char *name, bool make, struct entr
 int entries_open(struct entries **entries, const struct entries_terms *terms, uint32_t handle_max,
 		 const char *top, entries_step *step, void *context);
 void entries_close(struct entries *entries);
+
+/* The number of an entry beside the job's, in the directory of one of those: another for each
+ * `turn`. */
+uint64_t entries_beside(const struct entries_terms *terms, uint64_t entry, uint64_t turn);
 
 /* The directory that holds an entry. */
 const struct entry_handle *entries_directory(const struct entries *entries, uint64_t entry);

@@ -28,7 +28,12 @@ _SUM_OF_HOSTS = "All clients"  # what fio's client adds
 Direction = Literal["read", "write"]
 
 # What the engine says of a job where all is well: its summary.
-SUMMARY = re.compile(r"nfsmulti: .*(\d+ connections? on \d+ paths?:|\w+: \d+ done, \d+ errors)")
+SUMMARY = re.compile(
+    r"nfsmulti: .*("
+    r"\d+ connections? on \d+ paths?:|"
+    r"\w+: \d+ done, \d+ errors|"
+    r"meta_mix: beside the job's entries)"
+)
 
 
 @dataclass(frozen=True)

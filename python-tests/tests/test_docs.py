@@ -234,7 +234,7 @@ _PAGE = DOCS / "troubleshooting.md"
 # programs beside it, and what only a programmer meets.
 _NO_MESSAGES = re.compile(
     r"Usage: |trace: |\{?\"|nfsmulti |nfsmulti-rdma: |… connection… on|… … … … |"
-    r"… reads, |… metadata operations, |…: … done, |"
+    r"… reads, |… metadata operations, |…: … done, |meta_mix: beside |"
     r"nfsmulti: no connection has failed|each call fits into one Send|"
     r"…: column …| \(tenths of a second\)|…: port …: …"
 )

@@ -4,18 +4,23 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import json
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 
 import pytest
-from engine_helpers import Place, done, fixture_of_places, said
+from engine_helpers import Place, done, fixture_of_places, refused, said
 from hypothesis import given
 from hypothesis import strategies as st
+from scripted_jobs import Client, failed
 
 from nfsmulti.fiorun import FioResult, OperationStats, Option
+from nfsmulti.scripted import Answer, Nfs, ScriptedServer, Status, on
 
 place = fixture_of_places("nfs", "nfs4")
+nfs = fixture_of_places("nfs")
 
 _ENTRIES = 200
 _JOB: dict[str, Option] = {
@@ -134,3 +139,173 @@ def test_data_jobs_have_no_operations(place: Place) -> None:
     done(result)
     assert result.operations == []
     assert "kind" not in (result.folder / "stats.jsonl").read_text()
+
+
+# --- meta_mix ---
+
+_MIX = "getattr:50,lookup:15,readdir:5,setattr:5,create:15,remove:10"
+_LEFT = re.compile(
+    r"meta_mix: beside the job's entries (\d+) files and (\d+) directories are left that it made; "
+    r"(\d+) were made by removals that found none"
+)
+_ONE_BY_ONE: dict[str, Option] = {"iodepth": 1, "trace": 1}
+
+
+def _left(result: FioResult) -> tuple[int, int, int]:
+    """Give the files and directories that a job has told it left, and what removals made."""
+    (found,) = _LEFT.findall(result.messages)
+    return int(found[0]), int(found[1]), int(found[2])
+
+
+def _names(place: Place) -> tuple[list[str], list[str]]:
+    """Name the job's entries that are there, and those beside them."""
+    found = [path.name for path in (place.files / "tree").glob("d*/*")]
+    return sorted(n for n in found if n[0] == "e"), sorted(n for n in found if n[0] != "e")
+
+
+def _expect_share(part: int, of: int, share: float) -> None:
+    """Expect a binomial count, within five standard deviations."""
+    assert abs(part - of * share) <= 5 * math.sqrt(of * share * (1 - share))
+
+
+def test_operations_by_weight(place: Place) -> None:
+    size = 2000
+    result = place.fio(**{**_JOB, "size": size, "meta_mix": _MIX})
+    report, found = done(result), _by_kind(result)
+    assert said(result) == []
+    files, directories, made_first = _left(result)
+    reads, writes = report.operations("read"), report.operations("write")
+    assert reads + writes == size
+    assert reads == pytest.approx(0.7 * size, rel=0.05)  # fio's own draw
+    assert sum(found[name].ops for name in ("getattr", "lookup", "readdir")) == reads
+    drawn = {name: line.ops for name, line in found.items()}
+    drawn["create"] -= made_first
+    assert drawn["setattr"] + drawn["create"] + drawn["remove"] == writes
+    for name, share in {"getattr": 50 / 70, "lookup": 15 / 70, "readdir": 5 / 70}.items():
+        _expect_share(drawn[name], reads, share)
+    for name, share in {"setattr": 5 / 30, "create": 15 / 30, "remove": 10 / 30}.items():
+        _expect_share(drawn[name], writes, share)
+    own, beside = _names(place)
+    assert len(own) == size
+    assert (len(beside), directories) == (files, 0)
+    assert files == found["create"].ops - found["remove"].ops
+
+
+def test_the_same_seed_draws_the_same_operations(place: Place) -> None:
+    def operations(**options: Option) -> list[str]:
+        result = place.fio(**{**_JOB, **_ONE_BY_ONE}, meta_mix=_MIX, **options)
+        done(result)
+        return re.findall(r'"tree" (\w+) \d+@', result.messages)
+
+    first = operations()
+    assert operations() == first
+    assert operations(randseed=7) != first
+    assert operations(randrepeat=0) != first
+
+
+@pytest.mark.parametrize(("make", "remove"), [("create", "remove"), ("mkdir", "rmdir")])
+def test_what_is_not_there_is_made_before_it_is_removed(
+    place: Place, make: str, remove: str
+) -> None:
+    """One at a time, every removal finds nothing: its I/O is two operations."""
+    job: dict[str, Option] = {**_JOB, "rw": "randwrite", "iodepth": 1, "size": 60}
+    result = place.fio(**job, meta_mix=f"{remove}:1")
+    found = _by_kind(result)
+    assert {name: line.ops for name, line in found.items()} == {make: 60, remove: 60}
+    assert _left(result) == (0, 0, 60)
+    assert _names(place) == ([], [])
+    result = place.fio(**job, meta_mix=f"{make}:1")
+    assert _by_kind(result)[make].ops == 60
+    own, beside = _names(place)
+    assert own == []
+    assert len(beside) == 60 == sum(_left(result))
+
+
+def test_the_oldest_is_removed_first(place: Place) -> None:
+    result = place.fio(**{**_JOB, **_ONE_BY_ONE, "rw": "randwrite"}, meta_mix="create:6,remove:4")
+    done(result)
+    traced = re.findall(r'"tree" (create|remove) \d+@(\d+)', result.messages)
+    created = [entry for operation, entry in traced if operation == "create"]
+    removed = [entry for operation, entry in traced if operation == "remove"]
+    assert removed == created[: len(removed)]
+    assert len(removed) > 20
+
+
+def test_jobs_that_share_directories_do_not_meet(place: Place) -> None:
+    """Nor do they meet what an earlier run has left; files are opened again by each loop."""
+    job: dict[str, Option] = {**_JOB, "meta_mix": _MIX, "numjobs": 3, "loops": 2}
+    left = 0
+    for _ in range(2):
+        result = place.fio(**job)
+        done(result)
+        assert said(result) == []
+        left += sum(int(found[0]) for found in _LEFT.findall(result.messages))
+    assert (len(_names(place)[0]), len(_names(place)[1])) == (_ENTRIES, left)
+
+
+def test_over_several_connections(place: Place) -> None:
+    spread: dict[str, Option] = {"nconnect": 2, "spread": "stripe", "stripe_size": 50}
+    result = place.fio(**_JOB, **spread, meta_mix=_MIX)
+    _by_kind(result)
+    assert len(_names(place)[1]) == _left(result)[0]
+
+
+@pytest.mark.parametrize(
+    ("mix", "rw"), [("getattr:1,lookup:1", "randread"), ("setattr:1", "randwrite")]
+)
+def test_a_mix_of_one_direction(place: Place, mix: str, rw: str) -> None:
+    result = place.fio(**{**_JOB, "rw": rw, "meta_mix": mix})
+    assert sum(line.ops for line in _by_kind(result).values()) == _ENTRIES
+    assert said(result) == []
+    assert _names(place)[1] == []
+
+
+@pytest.mark.sanitized
+def test_a_new_entry_that_cannot_be_made(client: Client) -> None:
+    """The removal for which it was to be made does not follow."""
+    with ScriptedServer() as server:
+        server.hooks.append(on(Nfs.CREATE, Answer(act=False, status=Status.NOSPC), after=10))
+        job: dict[str, Option] = {**_JOB, "rw": "randwrite", "iodepth": 1, "size": 40}
+        result = client(server, **job, meta_mix="remove:1")
+        failed(result, "create of a new entry below", "no room for more", error=errno.ENOSPC)
+        found = {line.operation: (line.ops, line.errors) for line in result.operations}
+        assert found == {"create": (10, 1), "remove": (10, 0)}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"meta_mix": "getattr"}, ['"getattr"', "getattr:70,lookup:20"]),
+        ({"meta_mix": "getattr:70,,create:1"}, ['""', "getattr:70,lookup:20"]),
+        ({"meta_mix": "getattr:0,create:1"}, ['"getattr:0"', "from 1 to"]),
+        ({"meta_mix": "getattr:-1,create:1"}, ['"getattr:-1"', "from 1 to"]),
+        ({"meta_mix": "getattr:1.5,create:1"}, ['"getattr:1.5"', "from 1 to"]),
+        ({"meta_mix": "getattr:99999999999999999999"}, ["from 1 to"]),
+        ({"meta_mix": "getattr:1,rename:1"}, ['"rename:1"', "operation of a mix"]),
+        ({"meta_mix": "getattr:1,stat:1"}, ['"stat:1"', "operation of a mix"]),
+        ({"meta_mix": "getattr:1,getattr:2"}, ['"getattr:2"', "twice"]),
+        ({"meta_mix": "getattr:1,create:1", "rw": "randread"}, ["need rw=randrw", "rw=randread"]),
+        ({"meta_mix": "getattr:1"}, ["need rw=randread"]),
+        ({"meta_mix": "create:1"}, ["need rw=randwrite"]),
+        ({"meta_mix": "getattr:1,create:1", "rwmixread": 60}, ["rwmixread=50", "rwmixread=60"]),
+        ({"meta_mix": "getattr:1,create:1", "rwmixwrite": 60}, ["rwmixread=50", "rwmixread=40"]),
+        ({"meta_mix": "getattr:999,create:1"}, ["999 of 1000", "one in a hundred"]),
+        ({"meta_mix": "getattr:1,create:1", "meta_read": "lookup"}, ["leave meta_read="]),
+    ],
+)
+def test_refusals(nfs: Place, options: Mapping[str, Option], words: Sequence[str]) -> None:
+    refused(nfs.fio(**{**_JOB, **options}), "meta_mix=", *words)
+
+
+def test_a_share_that_is_the_weights(nfs: Place) -> None:
+    result = nfs.fio(**{**_JOB, "size": 20}, meta_mix="getattr:2,setattr:1", rwmixread=67)
+    done(result)
+    assert said(result) == []
+
+
+def test_open_in_a_mix_is_nfsv4s_alone(place: Place) -> None:
+    job = {**_JOB, "rw": "randread", "meta_mix": "open:1,getattr:1"}
+    if place.kind == "nfs4":
+        assert sum(line.ops for line in _by_kind(place.fio(**job)).values()) == _ENTRIES
+    else:
+        refused(place.fio(**job), "meta_mix=open", "NFSv3 has no OPEN")
