@@ -15,18 +15,22 @@
 
 enum { DEPTH_MIN = 16, DEPTH_MAX = 1024 };
 
+static const uint64_t TELL_EVERY = 10 * SEC;
+
 struct entry_layout {
 	struct group group;
 	struct conn_io ios[DEPTH_MAX];
 	struct io_list idle;
 	enum meta_op make;
 	bool may_make;
-	bool renamed;	    /* those that have their other name alone are there, too */
-	uint64_t next, end; /* entries still to be looked up */
-	uint32_t turn;	    /* the connection whose turn it is */
-	int error;	    /* the first, positive, of an entry … */
-	const char *status; /* … in the server's words */
-	uint64_t entry;	    /* … with this number */
+	bool renamed;		/* those that have their other name alone are there, too */
+	uint64_t next, end;	/* entries still to be looked up */
+	uint64_t done;		/* those that are there */
+	uint64_t told, told_at; /* `done`, when it was told last */
+	uint32_t turn;		/* the connection whose turn it is */
+	int error;		/* the first, positive, of an entry … */
+	const char *status;	/* … in the server's words */
+	uint64_t entry;		/* … with this number */
 };
 
 /* `back`: by the other name. */
@@ -61,12 +65,41 @@ static void take_finished(struct entry_layout *layout)
 		}
 		if (io->error && !(io->meta == layout->make && io->error == EEXIST))
 			note_failed(layout, io);
+		layout->done++;
 		io_list_add(&layout->idle, io);
 	}
 }
 
-static void make_entries(struct entry_layout *layout)
+static void tell_begins(const struct entry_layout *layout, const char *name,
+			const struct entries_terms *terms)
 {
+	uint64_t directories = entries_directories(terms);
+	char entries[64] = "";
+
+	if (layout->end)
+		snprintf(entries, sizeof(entries), "%" PRIu64 " %s in ", layout->end,
+			 layout->make == META_MKDIR ? "directories" : "files");
+	say("entries of \"%s\": %s%" PRIu64 " %s: looking them up%s", name, entries, directories,
+	    directories == 1 ? "directory" : "directories",
+	    layout->may_make ? ", and making those that are missing" : "");
+}
+
+static void tell_progress(struct entry_layout *layout, const char *name)
+{
+	uint64_t now = layout->group.job.now, span = now - layout->told_at;
+
+	if (now < layout->told_at + TELL_EVERY)
+		return;
+	say("entries of \"%s\": %" PRIu64 " %% done, %.0f entries/s", name,
+	    100 * layout->done / layout->end,
+	    (double)(layout->done - layout->told) * (double)SEC / (double)span);
+	layout->told = layout->done;
+	layout->told_at = now;
+}
+
+static void make_entries(struct entry_layout *layout, const char *name)
+{
+	layout->told_at = clock_now();
 	while (layout->group.job.outstanding || (layout->next < layout->end && !layout->error)) {
 		struct conn_io *io;
 
@@ -80,6 +113,7 @@ static void make_entries(struct entry_layout *layout)
 			group_abort(&layout->group, EINTR);
 		}
 		take_finished(layout);
+		tell_progress(layout, name);
 	}
 }
 
@@ -104,7 +138,7 @@ static int run(struct entry_layout *layout, struct path **paths, uint32_t path_c
 		return error;
 	error = group_open_file(&layout->group, 0, name);
 	if (!error) {
-		make_entries(layout);
+		make_entries(layout, name);
 		error = -layout->error;
 		if (error && error != -EINTR)
 			say_failed(layout, name);
@@ -138,6 +172,7 @@ int layout_entries(struct thread_data *td, struct path **paths, uint32_t path_co
 		.failover = eo->failover,
 		.log = say,
 	};
+	tell_begins(layout, name, paths[0]->job.entries);
 	error = run(layout, paths, path_count, name);
 	free(layout);
 	return error;

@@ -16,7 +16,7 @@ static uint64_t own_directory(const struct entries_terms *terms, uint64_t entry)
 	return terms->depth ? entry / terms->per_directory : 0;
 }
 
-static uint64_t directory_count(const struct entries_terms *terms)
+uint64_t entries_directories(const struct entries_terms *terms)
 {
 	return terms->count ? own_directory(terms, terms->count - 1) + 1 : 1;
 }
@@ -29,13 +29,13 @@ static bool beside(const struct entries_terms *terms, uint64_t entry)
 /* The number of the directory that holds an entry. */
 static uint64_t directory_of(const struct entries_terms *terms, uint64_t entry)
 {
-	return beside(terms, entry) ? (entry - terms->count) % directory_count(terms)
+	return beside(terms, entry) ? (entry - terms->count) % entries_directories(terms)
 				    : own_directory(terms, entry);
 }
 
 uint64_t entries_beside(const struct entries_terms *terms, uint64_t entry, uint64_t turn)
 {
-	return terms->count + turn * directory_count(terms) + own_directory(terms, entry);
+	return terms->count + turn * entries_directories(terms) + own_directory(terms, entry);
 }
 
 /* Of the directory that stands `above` levels over directory `number`. */
@@ -76,7 +76,7 @@ int entries_open(struct entries **out, const struct entries_terms *terms, uint32
 		 const char *top, entries_step *step, void *context)
 {
 	struct entries *entries = calloc(1, sizeof(*entries));
-	uint64_t count = directory_count(terms);
+	uint64_t count = entries_directories(terms);
 	int error = entries ? 0 : -ENOMEM;
 
 	if (!error && strlen(top) + 1 > PATH_MAX_BYTES)

@@ -63,6 +63,9 @@ void entries_close(struct entries *entries);
  * `turn`. */
 uint64_t entries_beside(const struct entries_terms *terms, uint64_t entry, uint64_t turn);
 
+/* The directories that hold the job's entries. */
+uint64_t entries_directories(const struct entries_terms *terms);
+
 /* The directory that holds an entry. */
 const struct entry_handle *entries_directory(const struct entries *entries, uint64_t entry);
 

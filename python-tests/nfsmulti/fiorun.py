@@ -27,12 +27,13 @@ _SUM_OF_HOSTS = "All clients"  # what fio's client adds
 
 Direction = Literal["read", "write"]
 
-# What the engine says of a job where all is well: its summary.
+# What the engine says of a job where all is well: its progress, and its summary.
 SUMMARY = re.compile(
     r"nfsmulti: .*("
     r"\d+ connections? on \d+ paths?:|"
     r"\w+: \d+ done, \d+ errors|"
-    r"meta_mix: beside the job's entries)"
+    r"meta_mix: beside the job's entries|"
+    r'entries of ".*": (\d+ (files|director)|\d+ % done))'
 )
 
 

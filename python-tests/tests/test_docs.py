@@ -235,6 +235,7 @@ _PAGE = DOCS / "troubleshooting.md"
 _NO_MESSAGES = re.compile(
     r"Usage: |trace: |\{?\"|nfsmulti |nfsmulti-rdma: |… connection… on|… … … … |"
     r"… reads, |… metadata operations, |…: … done, |meta_mix: beside |"
+    r"entries of \"…\": …|… … in |, and making those |"
     r"nfsmulti: no connection has failed|each call fits into one Send|"
     r"…: column …| \(tenths of a second\)|…: port …: …"
 )

@@ -6,14 +6,24 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import threading
 from pathlib import Path
 
 import pytest
-from engine_helpers import Place, done, failed_io, fixture_of_places, refused, said, sections
-from scripted_jobs import Client, failed
+from engine_helpers import (
+    Place,
+    done,
+    eventually,
+    failed_io,
+    fixture_of_places,
+    refused,
+    said,
+    sections,
+)
+from scripted_jobs import Client, failed, stderr_of
 
 from nfsmulti.fiorun import FioResult, Option
-from nfsmulti.scripted import Answer, Nfs, Nfs4, ScriptedServer, Status, Status4, on
+from nfsmulti.scripted import Answer, Call, Nfs, Nfs4, ScriptedServer, Status, Status4, on
 
 place = fixture_of_places("nfs", "nfs4")
 
@@ -101,6 +111,27 @@ def test_what_may_not_be_laid_out(place: Place, words: list[str]) -> None:
     result = place.fio(arguments=[*words, "--name=j"], **{**_READ, "size": 30})
     refused(result, "No such file", "allow_file_create=0 forbids")
     assert len(_entries(place)) == 20
+
+
+@pytest.mark.sanitized
+def test_a_layout_tells_what_it_does(client: Client) -> None:
+    """One that lasts, because the server asks to wait, also tells how far it has come."""
+    with ScriptedServer() as server:
+        told = threading.Event()
+        later = Answer(act=False, status=Status.JUKEBOX)
+
+        def wait(call: Call) -> Answer | None:
+            return later if call.procedure is Nfs.CREATE and not told.is_set() else None
+
+        server.hooks.append(wait)
+        with client.start(server, **{**_READ, "size": 60}) as process:
+            eventually(lambda: " % done" in stderr_of(process))
+            told.set()
+            result = client.finish(process)
+        done(result)
+        begins, goes_on = (line for line in result.messages.splitlines() if "entries of" in line)
+        assert '"tree": 60 files in 2 directories: looking them up' in begins
+        assert '"tree": 0 % done, 0 entries/s' in goes_on
 
 
 def test_handles_are_looked_up_once(place: Place) -> None:
