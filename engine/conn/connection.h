@@ -47,6 +47,11 @@ struct conn_io {
 	void *owner;
 	uint32_t charged; /* its own: the connection on whose account the bytes in flight are */
 	bool nfs_only;	  /* its buffer is not one that a mount could use */
+	/* META_GETATTR, META_LOOKUP: what the entry must be; of type 0: anything. */
+	struct meta_kind expected;
+	/* META_READDIR: takes each name, without a NUL; NULL where the listing begins anew. It may
+	 * be NULL itself. */
+	void (*listed)(struct conn_io *io, const char *name, uint32_t length);
 	struct hold_extent *held; /* IO_WRITE: the copy in job->hold, or NULL: none is kept */
 
 	/* The result: valid in the finished list. */
@@ -54,6 +59,7 @@ struct conn_io {
 			  file */
 	int error;     /* 0 or a positive errno */
 	const char *status; /* the server's word for `error`, such as "NFS3ERR_STALE", or NULL */
+	struct meta_kind found; /* what it is, where that is not what was expected */
 
 	/* The connection's, from submit() on. */
 	struct conn *conn;

@@ -41,6 +41,16 @@ static inline const char *meta_name(enum meta_op op)
 	return names[op];
 }
 
+/* What an entry is: its ftype3 (RFC 1813, 2.5), which nfs_ftype4 has too, and its size. */
+enum meta_type { META_TYPE_FILE = 1, META_TYPE_DIRECTORY = 2, META_TYPE_SYMLINK = 5 };
+struct meta_kind {
+	uint32_t type; /* 0: not told */
+	uint64_t size; /* bytes: of a directory it means nothing */
+};
+
+/* Where META_SYMLINK's lead. */
+#define META_SYMLINK_TARGET "nowhere"
+
 /* The entry comes into being: there must be none of its name. */
 static inline bool meta_makes(enum meta_op op)
 {

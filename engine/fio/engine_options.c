@@ -427,6 +427,18 @@ struct fio_option engine_option_table[] = {
 		ENGINE_OPTION,
 	},
 	{
+		.name = "meta_verify",
+		.lname = "Check entries",
+		.type = FIO_OPT_BOOL,
+		AT(meta_verify),
+		.def = "0",
+		.help = "metadata=1, jobs that read: check by READDIR, before the job begins, that "
+			"no "
+			"entry is missing or there twice, and then that each is what meta_write= "
+			"makes",
+		ENGINE_OPTION,
+	},
+	{
 		.name = "dir_entries",
 		.lname = "Entries of a directory",
 		.type = FIO_OPT_INT,

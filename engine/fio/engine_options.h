@@ -35,6 +35,7 @@ struct engine_options {
 	unsigned int metadata;
 	unsigned int meta_read, meta_write; /* enum meta_op */
 	char *meta_mix;
+	unsigned int meta_verify;
 	unsigned int dir_entries, tree_depth, shared_dir;
 	char *require_version;
 	char *stats_file;

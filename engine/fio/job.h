@@ -32,11 +32,12 @@ struct request {
 	bool begun;	 /* a piece has been cut: the spread's choice is made */
 	struct spread_piece piece;
 
-	uint32_t pieces;    /* outstanding */
-	int error;	    /* the first, positive */
-	uint64_t end;	    /* where the data ends: after it, a READ found the end of file */
-	const char *label;  /* the path that failed, and … */
-	const char *status; /* … the server's word for it */
+	uint32_t pieces;	/* outstanding */
+	int error;		/* the first, positive */
+	uint64_t end;		/* where the data ends: after it, a READ found the end of file */
+	const char *label;	/* the path that failed, and … */
+	const char *status;	/* … the server's word for it */
+	struct meta_kind found; /* IO_META: as struct conn_io has it */
 
 	uint64_t sequence; /* writes and syncs, in fio's order */
 	uint32_t waits;	   /* a sync: writes that must finish before it */

@@ -27,7 +27,7 @@ static bool end_operation(struct job *job, struct request *request)
 	if (request->error && !job->said_failed) {
 		metadata_say_failed(job->td, request->io_u,
 				    meta_job_request(job->meta, request->io_u), request->label,
-				    request->error, request->status);
+				    request->error, request->status, &request->found);
 		job->said_failed = true;
 	}
 	if (!meta_job_ends(job->meta, request->io_u, request->error))

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -50,6 +51,12 @@ int metadata_check(struct thread_data *td)
 		return refuse("hold_writes= holds data, and entries have none: leave it out");
 	if (td->o.read_iolog_file)
 		return refuse("read_iolog= replays reads and writes of data: leave it out");
+	if (eo->meta_verify && td_write(td))
+		return refuse("meta_verify=1 checks the entries of a job that only reads: give the "
+			      "writes a job of their own");
+	if (eo->meta_verify && eo->meta_read != META_GETATTR && eo->meta_read != META_LOOKUP)
+		return refuse("meta_verify=1 checks what getattr and lookup bring: use one of them "
+			      "as meta_read=");
 	if (td_read(td) && td_write(td) && eo->meta_write != META_SETATTR && !eo->meta_mix)
 		return refuse("a job cannot read the entries that it creates, renames or removes: "
 			      "give its writes a job of their own, or use meta_mix=, or "
@@ -132,6 +139,18 @@ static bool needs_entry(const struct meta_mix *mix, enum meta_op op)
 	return !meta_makes(op) && !(mix->beside && meta_removes(op));
 }
 
+struct meta_kind metadata_expected(const struct thread_data *td, enum meta_op op)
+{
+	if (!options_of(td)->meta_verify || (op != META_GETATTR && op != META_LOOKUP))
+		return (struct meta_kind){0};
+	switch (options_of(td)->meta_write) {
+	case META_MKDIR: return (struct meta_kind){META_TYPE_DIRECTORY, 0};
+	case META_SYMLINK:
+		return (struct meta_kind){META_TYPE_SYMLINK, strlen(META_SYMLINK_TARGET)};
+	default: return (struct meta_kind){META_TYPE_FILE, 0};
+	}
+}
+
 bool metadata_needs_entries(const struct thread_data *td, enum meta_op *make)
 {
 	struct meta_mix mix;
@@ -174,6 +193,35 @@ static const char *remedy(enum meta_op op, int error)
 	}
 }
 
+/* "a file of 0 bytes" */
+static void kind_text(const struct meta_kind *kind, char *text, size_t size)
+{
+	switch (kind->type) {
+	case META_TYPE_DIRECTORY: snprintf(text, size, "a directory"); break;
+	case META_TYPE_FILE: snprintf(text, size, "a file of %" PRIu64 " bytes", kind->size); break;
+	case META_TYPE_SYMLINK:
+		snprintf(text, size, "a symbolic link of %" PRIu64 " bytes", kind->size);
+		break;
+	default: snprintf(text, size, "something of type %u", kind->type);
+	}
+}
+
+/* meta_verify=1: it is there, but is not what it must be. */
+static void say_other_kind(const struct thread_data *td, const struct io_u *io_u,
+			   const struct meta_request *request, const char *label,
+			   const struct meta_kind *found)
+{
+	const struct meta_kind expected = metadata_expected(td, request->op);
+	char is[64], must_be[64];
+
+	kind_text(found, is, sizeof(is));
+	kind_text(&expected, must_be, sizeof(must_be));
+	say("%s: %s of entry %" PRIu64 " below \"%s\": it is %s and must be %s (meta_verify=1, "
+	    "meta_write=%s)",
+	    label, meta_name(request->op), request->entry, io_u->file->file_name, is, must_be,
+	    meta_name(options_of(td)->meta_write));
+}
+
 /* "entry 7", or "a new entry" of a mix. */
 static void name_entry(char name[ENTRY_NAME_MAX], const struct thread_data *td,
 		       const struct io_u *io_u, uint64_t entry)
@@ -188,10 +236,14 @@ static void name_entry(char name[ENTRY_NAME_MAX], const struct thread_data *td,
 
 void metadata_say_failed(const struct thread_data *td, const struct io_u *io_u,
 			 const struct meta_request *request, const char *label, int error,
-			 const char *status)
+			 const char *status, const struct meta_kind *found)
 {
 	char entry[ENTRY_NAME_MAX];
 
+	if (error == EILSEQ && found->type) {
+		say_other_kind(td, io_u, request, label, found);
+		return;
+	}
 	name_entry(entry, td, io_u, request->entry);
 	say("%s: %s of %s below \"%s\": %s%s%s%s", label, meta_name(request->op), entry,
 	    io_u->file->file_name, strerror(error), status ? ": " : "", status ?: "",

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "metadata.h"
 #include "say.h"
 #include "util.h"
 
@@ -70,6 +71,8 @@ static void submit_meta(struct job *job, struct request *request, struct conn_io
 	io->looks = io->back = false;
 	io->stale = HANDLE_GOOD;
 	io->listing = (struct listing){0};
+	io->expected = metadata_expected(job->td, io->meta);
+	io->listed = NULL;
 	submit(job, request, io, request->piece.connection);
 }
 
@@ -187,6 +190,7 @@ static void note_result(struct request *request, const struct conn_io *io)
 		request->error = io->error;
 		request->label = io->conn->path->config.label;
 		request->status = io->status;
+		request->found = io->found;
 	}
 	if (io->done < io->length)
 		request->end = min_of(request->end, io->offset + io->done);

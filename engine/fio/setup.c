@@ -13,6 +13,7 @@
 #include "metadata.h"
 #include "pool_paths.h"
 #include "say.h"
+#include "verify_entries.h"
 
 #include "util.h"
 
@@ -249,22 +250,28 @@ static int extend(struct file_task *task, uint64_t wanted)
 	return error ?: lay_out(task, size, wanted, created);
 }
 
-/* The entries that a metadata job needs, and the directories of those that it makes. */
+/* The entries that a metadata job needs are made, or looked for; and the directories of those that
+ * it makes. */
 static int make_entries(struct file_task *task)
 {
 	struct path *paths[LAYOUT_PATHS_MAX];
 	uint64_t entries, begun = clock_now();
 	enum meta_op make;
 	bool needs = metadata_needs_entries(task->td, &make);
+	bool verify = ((const struct engine_options *)task->td->eo)->meta_verify;
 	uint32_t count;
 	int error = metadata_count(task->td, task->f, &entries);
 
 	if (error)
 		return error;
 	task->paths->entries.count = entries;
-	task->paths->entries.make = task->td->o.allow_create && !read_only;
+	task->paths->entries.make = !verify && task->td->o.allow_create && !read_only;
 	count = pool_paths_all(task->paths, task->td, paths, LAYOUT_PATHS_MAX, &error);
-	if (!error)
+	if (!error && verify)
+		error = verify_entries(task->td, paths, count, task->name,
+				       task->f->file_offset / task->td->o.min_bs[DDIR_READ],
+				       entries);
+	else if (!error)
 		error = layout_entries(task->td, paths, count, task->name, needs ? entries : 0,
 				       make);
 	rest_after(begun, paths, count);

@@ -129,6 +129,21 @@ uint32_t entries_name(const struct entries *entries, uint64_t entry, bool other,
 	return (uint32_t)snprintf(name, ENTRY_NAME_MAX, "%c%" PRIx64, kind, entry);
 }
 
+bool entries_number(const struct entries *entries, const char *name, uint32_t length,
+		    uint64_t *entry, bool *other)
+{
+	char text[ENTRY_NAME_MAX], same[ENTRY_NAME_MAX];
+
+	if (length < 2 || length >= ENTRY_NAME_MAX)
+		return false;
+	memcpy(text, name, length);
+	text[length] = '\0';
+	*other = *text == 'r';
+	*entry = strtoull(text + 1, NULL, 16);
+	return *entry < entries->terms.count &&
+	       entries_name(entries, *entry, *other, same) == length && !strcmp(text, same);
+}
+
 static uint8_t *slot_of(const struct entries *entries, uint64_t entry)
 {
 	return entries->handles + entry * (1 + entries->handle_max);

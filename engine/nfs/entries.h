@@ -73,6 +73,13 @@ const struct entry_handle *entries_directory(const struct entries *entries, uint
 uint32_t entries_name(const struct entries *entries, uint64_t entry, bool other,
 		      char name[ENTRY_NAME_MAX]);
 
+/*
+ * The number of the entry that has this name, the one of entries_name(…, *other, …), in whatever
+ * directory. False: it is none of these entries'.
+ */
+bool entries_number(const struct entries *entries, const char *name, uint32_t length,
+		    uint64_t *entry, bool *other);
+
 /* What is known of an entry's handle: its bytes and *length, or NULL. */
 const uint8_t *entries_handle(const struct entries *entries, uint64_t entry, uint32_t *length);
 /* Notes it; of length 0: it is not known any more. */

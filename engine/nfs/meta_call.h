@@ -76,10 +76,31 @@ static inline enum verdict meta_done(const struct call *call, struct entries *en
 	return meta_goes_on(io, CALL_REST);
 }
 
+/* True where the entry is what it must be; `kind` is what its attributes say. */
+static inline bool meta_as_expected(struct conn_io *io, const struct meta_kind *kind)
+{
+	const struct meta_kind *expected = &io->expected;
+
+	io->found = *kind;
+	return !expected->type || !kind->type ||
+	       (kind->type == expected->type &&
+		(kind->type == META_TYPE_DIRECTORY || kind->size == expected->size));
+}
+
+static inline void meta_tell_names(struct conn_io *io, const struct readdir_page *page)
+{
+	struct xdr_in in = {page->entries, page->end, false};
+	struct readdir_entry entry;
+
+	while (io->listed && readdir_next(&in, page, &entry))
+		io->listed(io, entry.name, entry.length);
+}
+
 /* A READDIR has brought a page. */
 static inline enum verdict meta_listed(struct conn_io *io, const struct readdir_page *page,
 				       struct call_result *result)
 {
+	meta_tell_names(io, page);
 	if (page->eof) {
 		io->listing.names += page->count;
 		return CALL_DONE;
@@ -99,6 +120,8 @@ static inline enum verdict meta_lists_anew(struct conn_io *io, int error,
 		return moved_fail(result, error,
 				  "the server keeps forgetting the cookies of a listing");
 	listing_begin(&io->listing);
+	if (io->listed)
+		io->listed(io, NULL, 0);
 	return meta_goes_on(io, CALL_AGAIN);
 }
 

@@ -7,8 +7,7 @@ enum { GUARDED = 1 };		 /* RFC 1813, 3.3.8: createmode3 */
 enum { SET_TO_SERVER_TIME = 1 }; /* 2.6: time_how */
 enum { ACCESS_ALL = 0x3f };	 /* 3.3.4: all six questions */
 enum { SYMLINK_MODE = 0777 };
-
-static const char SYMLINK_TARGET[] = "nowhere";
+enum { FATTR_BEFORE_SIZE = 16 }; /* 2.6: mode, nlink, uid and gid */
 
 enum nfs3_procedure nfs3_meta_procedure(enum meta_op op)
 {
@@ -77,7 +76,7 @@ void nfs3_encode_meta(struct xdr_out *out, const struct nfs3_meta_call *call)
 	case META_MKDIR: put_mode(out, DIRECTORY_MODE); break;
 	case META_SYMLINK:
 		put_mode(out, SYMLINK_MODE);
-		xdr_put_opaque(out, SYMLINK_TARGET, sizeof(SYMLINK_TARGET) - 1);
+		xdr_put_opaque(out, META_SYMLINK_TARGET, sizeof(META_SYMLINK_TARGET) - 1);
 		break;
 	case META_RENAME:
 	case META_LINK:
@@ -99,6 +98,29 @@ static bool get_handle(struct xdr_in *in, struct nfs3_meta_result *result)
 	return true;
 }
 
+/* fattr3 (2.6): type and size of it. */
+static void get_kind(struct xdr_in *in, struct meta_kind *kind)
+{
+	const uint8_t *bytes = xdr_skip(in, NFS3_FATTR_SIZE);
+	struct xdr_in attributes = {bytes, in->at, false};
+
+	if (!bytes)
+		return;
+	kind->type = xdr_get_u32(&attributes);
+	xdr_skip(&attributes, FATTR_BEFORE_SIZE);
+	kind->size = xdr_get_u64(&attributes);
+}
+
+/* post_op_attr */
+static bool get_optional_kind(struct xdr_in *in, struct meta_kind *kind)
+{
+	uint32_t follows = xdr_get_u32(in);
+
+	if (follows)
+		get_kind(in, kind);
+	return follows <= 1;
+}
+
 /* A new object: its handle and attributes, which a server may leave out, and its directory's. */
 static bool decode_made(struct xdr_in *in, struct nfs3_meta_result *result)
 {
@@ -112,9 +134,9 @@ static bool decode_made(struct xdr_in *in, struct nfs3_meta_result *result)
 static bool decode_success(struct xdr_in *in, enum meta_op op, struct nfs3_meta_result *result)
 {
 	switch (op) {
-	case META_GETATTR: xdr_skip(in, NFS3_FATTR_SIZE); return true;
+	case META_GETATTR: get_kind(in, &result->kind); return true;
 	case META_LOOKUP:
-		return get_handle(in, result) && nfs3_skip_attributes(in) &&
+		return get_handle(in, result) && get_optional_kind(in, &result->kind) &&
 		       nfs3_skip_attributes(in);
 	case META_ACCESS: {
 		bool sound = nfs3_skip_attributes(in);

@@ -37,6 +37,7 @@ struct nfs3_meta_result {
 	uint32_t status;       /* nfsstat3 */
 	const uint8_t *handle; /* LOOKUP, CREATE, MKDIR, SYMLINK: in the message, or NULL: none */
 	uint32_t handle_length;
+	struct meta_kind kind;	  /* GETATTR; LOOKUP, where the server tells it */
 	struct readdir_page page; /* META_READDIR */
 };
 

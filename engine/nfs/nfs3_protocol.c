@@ -111,6 +111,8 @@ static enum verdict decode_meta(struct xdr_in *in, struct call *call, struct cal
 		return CALL_DONE;
 	if (!meta.status && meta_asked(call) == META_READDIR)
 		return meta_listed(call->io, &meta.page, result);
+	if (!meta.status && !meta_as_expected(call->io, &meta.kind))
+		return moved_fail(result, EILSEQ, NULL);
 	if (!meta.status)
 		return meta_done(call, entries, meta.handle, meta.handle_length);
 	result->status = nfs3_status_name(meta.status);

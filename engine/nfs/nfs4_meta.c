@@ -3,8 +3,6 @@
 
 #include "util.h"
 
-static const char SYMLINK_TARGET[] = "nowhere";
-
 /* RFC 8881, 16.2.3.1.2: the stateid that an operation before it in the compound has given. */
 static const struct nfs4_stateid CURRENT_STATEID = {{[3] = 1}};
 
@@ -58,7 +56,7 @@ void nfs4_put_meta(struct nfs4_compound *compound, const struct nfs4_meta_call *
 	case META_OPEN:
 	case META_CREATE: put_open(compound, call); break;
 	case META_MKDIR: nfs4_put_mkdir(compound, call->name, DIRECTORY_MODE); break;
-	case META_SYMLINK: nfs4_put_symlink(compound, call->name, SYMLINK_TARGET); break;
+	case META_SYMLINK: nfs4_put_symlink(compound, call->name, META_SYMLINK_TARGET); break;
 	case META_RENAME: nfs4_put_rename(compound, call->name, call->other); break;
 	case META_LINK: nfs4_put_link(compound, &call->directory, call->other); break;
 	case META_REMOVE:
@@ -119,6 +117,7 @@ uint32_t nfs4_get_meta(struct nfs4_results *results, enum meta_op op,
 	result->found.length = 0;
 	result->delegated = false;
 	result->page = (struct readdir_page){0};
+	result->kind = (struct meta_kind){0};
 	status = nfs4_next_result(results, NFS4_PUTFH) ?: get_operation(results, op, result);
 	result->carried_out = !status;
 	if (!status && (op == META_LOOKUP || meta_makes(op))) {
@@ -130,6 +129,8 @@ uint32_t nfs4_get_meta(struct nfs4_results *results, enum meta_op op,
 		status = nfs4_next_result(results, NFS4_GETATTR);
 		if (!status)
 			nfs4_get_attributes(results, &attributes);
+		if (!status)
+			result->kind = (struct meta_kind){attributes.type, attributes.size};
 	}
 	if (!status && (op == META_OPEN || op == META_CREATE)) {
 		status = nfs4_next_result(results, NFS4_CLOSE);

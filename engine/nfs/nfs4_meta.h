@@ -29,6 +29,7 @@ void nfs4_put_meta(struct nfs4_compound *compound, const struct nfs4_meta_call *
 
 struct nfs4_meta_result {
 	struct nfs4_handle found; /* of length 0: there is none in the results */
+	struct meta_kind kind;	  /* META_GETATTR, META_LOOKUP */
 	struct readdir_page page; /* META_READDIR */
 	bool carried_out;	  /* the operation itself: what failed, if anything, is behind it */
 	bool delegated;		  /* the server gave a delegation that was not wanted */

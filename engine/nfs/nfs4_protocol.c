@@ -352,6 +352,10 @@ static enum verdict judge_meta(struct call *call, uint32_t status,
 		return moved_fail(result, EPROTO, "the server gave a delegation that was declined");
 	if (!status && meta_asked(call) == META_READDIR)
 		return meta_listed(call->io, &meta->page, result);
+	if (!status && !meta_as_expected(call->io, &meta->kind)) {
+		result->status = NULL;
+		return moved_fail(result, EILSEQ, NULL);
+	}
 	if (!status)
 		return meta_done(call, entries_of(call), found->length ? found->bytes : NULL,
 				 found->length);

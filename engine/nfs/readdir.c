@@ -82,13 +82,15 @@ bool readdir_decode(struct xdr_in *in, bool nfs4, struct readdir_page *page)
 	sound = decode(in, nfs4, page);
 	if (!sound || in->bad)
 		memset(page, 0, sizeof(*page));
+	else
+		page->nfs4 = nfs4;
 	return sound;
 }
 
-bool readdir_next(struct xdr_in *in, bool nfs4, struct readdir_entry *entry)
+bool readdir_next(struct xdr_in *in, const struct readdir_page *page, struct readdir_entry *entry)
 {
 	bool follows;
 
-	return get_flag(in, &follows) && follows && !in->bad && get_entry(in, nfs4, entry) &&
+	return get_flag(in, &follows) && follows && !in->bad && get_entry(in, page->nfs4, entry) &&
 	       !in->bad;
 }

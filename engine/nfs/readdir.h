@@ -22,7 +22,7 @@ struct readdir_page {
 	const uint8_t *entries, *end; /* for readdir_next() */
 	uint32_t count;
 	uint64_t cookie; /* of the last */
-	bool eof;
+	bool eof, nfs4;
 };
 
 struct readdir_entry {
@@ -38,7 +38,7 @@ struct readdir_entry {
 bool readdir_decode(struct xdr_in *in, bool nfs4, struct readdir_page *page);
 
 /* The next entry of a page: `in` begins as {page->entries, page->end}. False: there is none. */
-bool readdir_next(struct xdr_in *in, bool nfs4, struct readdir_entry *entry);
+bool readdir_next(struct xdr_in *in, const struct readdir_page *page, struct readdir_entry *entry);
 
 /* What one READDIR asks for, where a reply has at most `reply_max` bytes. */
 static inline uint32_t readdir_bytes(uint32_t reply_max)

@@ -26,7 +26,7 @@ static void page(const struct readdir_page *page)
 	struct readdir_entry entry = {0};
 	uint32_t count = 0;
 
-	while (readdir_next(&in, false, &entry)) {
+	while (readdir_next(&in, page, &entry)) {
 		expect(entry.length && entry.length <= READDIR_NAME_MAX);
 		count++;
 	}

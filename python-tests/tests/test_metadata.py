@@ -314,6 +314,83 @@ def test_directories_of_their_own(place: Place) -> None:
     assert min(names["b.0.0"], key=lambda name: int(name[1:], 16)) == "ea"
 
 
+# --- meta_verify=1 ---
+
+_VERIFY: dict[str, Option] = {**_READ, "meta_verify": 1}
+
+
+@pytest.mark.parametrize("depth", [0, 1])
+def test_verify_finds_what_is_missing(place: Place, depth: int) -> None:
+    """Names of others, and numbers beyond the job's, are nothing to it."""
+    job: dict[str, Option] = {"tree_depth": depth}
+    done(place.fio(**{**_WRITE, **job, "size": _ENTRIES + 10}))
+    found = _entries(place)
+    for name in ("e1.2", "E1", "e01", "e", "exx", "eFF", "ffff", "r" * 200):
+        (found["e1"].parent / name).touch()
+    assert _operations(place.fio(**{**_VERIFY, **job}))[0] == _ENTRIES
+    found["e5"].rename(found["e5"].parent / "r5")
+    if depth:  # an entry in another directory is none
+        found["eff"].rename(found["e7"].parent / "eff")
+    for number in (80, 200, 299):
+        found[f"e{number:x}"].unlink()
+    missing, first = (4, 80) if depth else (3, 80)
+    result = place.fio(**{**_VERIFY, **job})
+    if depth:
+        found["e7"].parent.joinpath("eff").unlink(missing_ok=True)
+    refused(result, f'"tree": of 300 entries {missing} missing: entry {first} is the first')
+    for number in (80, 200, 255, 299):
+        found[f"e{number:x}"].touch()
+    found["e5"].touch()
+    twice = place.fio(**{**_VERIFY, **job})
+    refused(twice, '"tree": of 300 entries 1 there twice: entry 5 is the first')
+    assert _operations(place.fio(**{**_VERIFY, **job, "meta_write": "link"}))[0] == _ENTRIES
+
+
+def test_verify_makes_nothing(place: Place) -> None:
+    done(place.fio(**{**_WRITE, "size": 20}))
+    refused(place.fio(**{**_VERIFY, "size": 30}), "10 missing: entry 20 is the first")
+    assert len(_entries(place)) == 20
+
+
+@pytest.mark.parametrize("what", ["getattr", "lookup"])
+def test_verify_sees_what_an_entry_is(place: Place, what: str) -> None:
+    job: dict[str, Option] = {**_VERIFY, "size": 20, "meta_read": what}
+    for kind, words in (("mkdir", "a directory"), ("symlink", "a symbolic link of 7 bytes")):
+        tree: dict[str, Option] = {"filename": kind, "size": 20}
+        done(place.fio(**{**_WRITE, **tree, "meta_write": kind}))
+        assert _operations(place.fio(**{**job, **tree, "meta_write": kind}))[0] == 20
+        result = place.fio(**{**job, **tree, "iodepth": 1, "rw": "read"})
+        failed_io(result)
+        (line,) = said(result)
+        assert f"{what} of entry 0" in line
+        assert f"it is {words} and must be a file of 0 bytes" in line
+    done(place.fio(**{**_WRITE, "size": 20}))
+    _entries(place)["e4"].write_bytes(b"12345")
+    result = place.fio(**job)
+    failed_io(result)
+    assert "entry 4" in said(result)[0]
+    assert "it is a file of 5 bytes and must be a file of 0 bytes" in said(result)[0]
+
+
+def test_verify_of_jobs_in_shared_directories(place: Place) -> None:
+    options: dict[str, Option] = {"numjobs": 3, "shared_dir": 1}
+    done(place.fio(**_WRITE, **options))
+    assert _operations(place.fio(**_VERIFY, **options))[0] == 3 * _ENTRIES
+    _entries(place)["e7.1"].unlink()
+    refused(place.fio(**_VERIFY, **options), "1 missing: entry 7 is the first")
+
+
+@pytest.mark.sanitized
+def test_verify_where_a_listing_begins_anew(client: Client) -> None:
+    """What it brought before does not count."""
+    with ScriptedServer() as server:
+        job: dict[str, Option] = {**_READ, "size": 40}
+        done(client(server, **job))
+        forgets = Answer(act=False, status=10003)
+        server.hooks += [on(Nfs.READDIR, forgets, nth=3), on(Nfs.READDIR, Answer(limit=7))]
+        assert _operations(client(server, **job, meta_verify=1))[0] == 40
+
+
 # --- calls that are lost, by scripted servers ---
 
 _LOST = Answer(reply=False, end="reset")  # carried out
@@ -453,6 +530,11 @@ def test_no_room_for_more_entries(client: Client, status: str, error: int) -> No
         ({"rw": "randrw", "meta_write": "rename"}, ["metadata=1", "meta_write=setattr"]),
         ({"size": "1t"}, ["metadata=1", "do not fit into this machine's memory"]),
         ({"pool": "/tmp"}, ["metadata=1", "kernel mount"]),
+        ({"meta_verify": 1}, ["metadata=1", "a job that only reads"]),
+        (
+            {"meta_verify": 1, "rw": "read", "meta_read": "access"},
+            ["metadata=1", "getattr and lookup"],
+        ),
     ],
 )
 def test_refusals(place: Place, options: dict[str, Option], words: list[str]) -> None:
