@@ -19,9 +19,10 @@ static const char *remedy(void)
 		       : "is that the export's path, and does it allow this host?";
 }
 
+/* Whether it answered. -EACCES alone is also what a refused connection gives with libnfs 5. */
 static bool was_refused(int error, const char *why)
 {
-	return error == -EACCES || error == -EPERM || error == -ENOENT || strstr(why, "MNT3ERR_");
+	return error == -EPERM || error == -ENOENT || strstr(why, "MNT3ERR_");
 }
 
 /* The first port that cannot be reached, with its negative errno, or 0 where all answer. */

@@ -50,7 +50,8 @@ static void set_error(struct names *names, const char *words)
 
 /*
  * Keeps libnfs's words for an operation that failed. It has none, and -EFAULT, for a call that RPC
- * itself denied: that is -EACCES here.
+ * itself denied: that is -EACCES here. So it is for libnfs 5 where a connection is refused, which
+ * mount_failure.c finds out.
  */
 static int explain(struct names *names, int error)
 {
