@@ -102,13 +102,12 @@ def test_every_path_commits_what_it_wrote(exported: Place) -> None:
 def test_a_sync_waits_for_the_writes_before_it(place: Place) -> None:
     """At depth 16 fio does not drain: it queues the sync behind 4 writes that nobody has sent yet.
 
-    They owe a COMMIT all the same, and so does the write that comes last.
+    They owe a COMMIT all the same, and so does the write that comes last: one may serve both.
     """
     result = place.fio(rw="write", bs="4k", size="20k", filename="f", iodepth=16, fsync=4, trace=1)
     done(result)
     operations = [line.operation for line in Traced.read(result.stderr)]
     assert operations.count("WRITE") == 5
-    assert operations.count("COMMIT") >= 2
     assert operations[:4] == ["WRITE"] * 4
     assert operations[-1] == "COMMIT"
 

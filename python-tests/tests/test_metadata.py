@@ -520,7 +520,7 @@ def test_no_room_for_more_entries(client: Client, status: str, error: int) -> No
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"verify": "crc32c"}, ["metadata=1", "verify="]),
+        ({"verify": "crc32c", "bs": "4k", "size": "40k"}, ["metadata=1", "verify="]),
         ({"bs": "1,2"}, ["metadata=1", "bs"]),
         ({"bsrange": "1-4"}, ["metadata=1", "bs"]),
         ({"bs": 7}, ["metadata=1", "whole numbers of entries"]),

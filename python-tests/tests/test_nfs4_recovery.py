@@ -519,7 +519,7 @@ def test_a_server_that_refuses(
 
 def test_a_good_job_leaves_nothing(client4: Client4) -> None:
     with ScriptedServer() as server:
-        done(client4(server, numjobs=3, **VERIFIED))
+        done(client4(server, numjobs=3, offset_increment="64k", **VERIFIED))
         assert len(server.calls(Nfs4.DESTROY_CLIENTID)) >= 3
         keeps_nothing(server)
 
