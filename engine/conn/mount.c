@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * mount.c - a connection that is a kernel mount (or any directory), driven through io_uring.
- *
- * One ring serves all mounts of a job, with its files and, where fio's buffers are known, its
- * memory registered; both are done without where the kernel does not permit them.
- */
+/* mount.c - a connection that is a kernel mount (or any directory), driven through io_uring. */
 #include <errno.h>
 #include <fcntl.h>
 #include <liburing.h>
@@ -16,25 +11,14 @@
 
 #include "conn/connection.h"
 #include "conn/directory.h"
+#include "conn/mount_ring.h"
 #include "conn/path.h"
 #include "util.h"
 
 enum {
-	RING_MAX = 32768, /* io_uring's own limit of entries */
-	SECTOR = 512,	  /* O_DIRECT's smallest alignment */
+	SECTOR = 512, /* O_DIRECT's smallest alignment */
 	CQES = 64,
 	CANCEL_TRIES = 10, /* times 100 ms */
-};
-
-static const size_t BUFFER_MAX = 1ul << 30; /* of one registered region: io_uring_register(2) */
-
-struct mount_ring {
-	struct io_uring ring;
-	unsigned int users;
-	bool files_registered;
-	bool buffers_tried, buffers_registered;
-	struct io_list waiting; /* no room in the ring */
-	bool abandoned; /* the kernel may have I/O that was given up: it is not listened to */
 };
 
 struct mount_conn {
@@ -53,72 +37,6 @@ static struct mount_conn *mount_of(struct conn *conn)
 static struct mount_ring *ring_of(const struct conn *conn)
 {
 	return conn->job->ring;
-}
-
-/* --- the ring --- */
-
-/*
- * Deferred task work is cheapest, but is done only when the ring itself is asked for completions:
- * one that is polled beside sockets would be waited for in vain.
- */
-static int init_ring(struct mount_ring *ring, const struct conn_job *job)
-{
-	unsigned int entries = min_of(job->io_count, (uint32_t)RING_MAX);
-	unsigned int deferred = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
-				IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_CLAMP;
-	int error = -EINVAL;
-
-	if (!job->polled)
-		error = io_uring_queue_init(entries, &ring->ring, deferred);
-	if (error == -EINVAL) /* polled, or a kernel before 6.1 */
-		error = io_uring_queue_init(entries, &ring->ring, IORING_SETUP_CLAMP);
-	return error;
-}
-
-static int take_ring(struct conn_job *job)
-{
-	struct mount_ring *ring = job->ring;
-	int error;
-
-	if (!ring) {
-		ring = calloc(1, sizeof(*ring));
-		if (!ring)
-			return -ENOMEM;
-		error = init_ring(ring, job);
-		if (error) {
-			free(ring);
-			return error;
-		}
-		ring->files_registered = !io_uring_register_files_sparse(
-			&ring->ring, job->conn_count * job->file_count);
-		job->ring = ring;
-	}
-	ring->users++;
-	return 0;
-}
-
-static void leave_ring(struct conn_job *job)
-{
-	struct mount_ring *ring = job->ring;
-
-	if (--ring->users)
-		return;
-	io_uring_queue_exit(&ring->ring);
-	free(ring);
-	job->ring = NULL;
-}
-
-/*
- * fio's buffers are known after open(): registered when the first I/O goes out. Direct I/O then
- * need not pin them each time; the copy from and to a page cache would only become slower, by the
- * page.
- */
-static void register_buffers(struct conn_job *job, struct mount_ring *ring)
-{
-	ring->buffers_tried = true;
-	if (job->direct && job->buffers[RPC_BUFFER_IO].iov_len &&
-	    job->buffers[RPC_BUFFER_IO].iov_len <= BUFFER_MAX)
-		ring->buffers_registered = !io_uring_register_buffers(&ring->ring, job->buffers, 1);
 }
 
 /* --- submitting --- */
@@ -200,7 +118,7 @@ static void mount_submit(struct conn *conn, struct conn_io *io)
 	struct mount_ring *ring = ring_of(conn);
 
 	if (!ring->buffers_tried)
-		register_buffers(conn->job, ring);
+		mount_ring_register_buffers(conn->job);
 	conn_began(conn, io);
 	if (ring->abandoned)
 		finish_unsubmitted(io, EINTR);
@@ -431,7 +349,7 @@ static int mount_open(struct conn **conn, struct path *path, struct conn_job *jo
 	};
 	mount->fds = malloc(job->file_count * sizeof(*mount->fds));
 	if (mount->fds)
-		error = take_ring(job);
+		error = mount_ring_take(job);
 	if (error) {
 		job->log("%s: cannot set up io_uring: %s%s", path->config.label, strerror(-error),
 			 error == -EPERM ? " (see /proc/sys/kernel/io_uring_disabled)" : "");
@@ -528,7 +446,7 @@ static void mount_close(struct conn *conn)
 
 	for (uint32_t i = 0; i < conn->job->file_count; i++)
 		mount_close_file(conn, i);
-	leave_ring(conn->job);
+	mount_ring_leave(conn->job);
 	free(mount->fds);
 	free(mount);
 }
