@@ -25,6 +25,7 @@
 #include "stats/counters.h"
 
 struct conn;
+struct mount_call;
 struct path;
 
 /* IO_META is one operation on one entry (conn/meta.h); it moves no data. */
@@ -69,6 +70,8 @@ struct conn_io {
 	uint32_t sends; /* IO_META, nfs/meta_call.h's: times that a call was sent … */
 	bool looks;	/* … which looks the entry up first */
 	bool back;	/* a rename from the other name to the first; a removal of the other */
+	/* IO_META: conn/mount_meta.h's. */
+	struct mount_call *call;
 	/* Its handle: stale, to be looked up again; and then that was done. */
 	enum { HANDLE_GOOD, HANDLE_STALE, HANDLE_RENEWED } stale;
 	struct listing listing; /* META_READDIR's */

@@ -100,6 +100,17 @@ static int make_parents(int directory, const char *name)
 	return 0;
 }
 
+int directory_find(int directory, const char *name, bool make)
+{
+	enum { NAMES = O_PATH | O_DIRECTORY };
+	int fd = open_beneath(directory, name, NAMES), error;
+
+	if (fd != -ENOENT || !make)
+		return fd;
+	error = make_parents(directory, name) ?: in_parent(directory, name, make_directory);
+	return error ?: open_beneath(directory, name, NAMES);
+}
+
 static int touch(int directory, const char *name, bool *created)
 {
 	int fd = open_beneath(directory, name, O_RDWR | O_CREAT | O_EXCL);

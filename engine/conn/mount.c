@@ -70,6 +70,7 @@ static void prepare(struct io_uring_sqe *sqe, struct conn_io *io)
 {
 	struct mount_conn *mount = mount_of(io->conn);
 	struct mount_ring *ring = ring_of(io->conn);
+	uint64_t tag = 0;
 	int fd = mount->fds[io->file];
 
 	if (ring->files_registered)
@@ -81,11 +82,14 @@ static void prepare(struct io_uring_sqe *sqe, struct conn_io *io)
 		io_uring_prep_fsync(sqe, fd, io->data_only ? IORING_FSYNC_DATASYNC : 0);
 		io->commit = ledger_begin_commit(io->ledger);
 		break;
-	case IO_META: break; /* never: fio/metadata.h refuses mounts */
+	case IO_META:
+		tag = mount_meta_opens(io) ? MOUNT_OPENS : 0;
+		mount_meta_prepare(sqe, io, fd);
+		break;
 	}
 	if (ring->files_registered)
 		sqe->flags |= IOSQE_FIXED_FILE;
-	io_uring_sqe_set_data(sqe, io);
+	io_uring_sqe_set_data(sqe, (char *)io + tag);
 }
 
 static bool put(struct mount_ring *ring, struct conn_io *io)
@@ -95,6 +99,7 @@ static bool put(struct mount_ring *ring, struct conn_io *io)
 	if (!sqe)
 		return false;
 	prepare(sqe, io);
+	ring->asked++;
 	io->last_sent = io->conn->job->now;
 	io_list_add(&mount_of(io->conn)->sent, io);
 	return true;
@@ -106,11 +111,20 @@ static void put_or_wait(struct mount_ring *ring, struct conn_io *io)
 		io_list_add(&ring->waiting, io);
 }
 
+static void release(struct conn *conn, struct conn_io *io)
+{
+	if (io->op == IO_META)
+		mount_meta_end(&ring_of(conn)->calls, io);
+	conn_finish(conn, io);
+}
+
 /* For an I/O that the kernel never got. */
 static void finish_unsubmitted(struct conn_io *io, int error)
 {
 	io->error = error;
-	conn_finish(io->conn, io);
+	if (io->op == IO_META)
+		mount_meta_unasked(io);
+	release(io->conn, io);
 }
 
 static void mount_submit(struct conn *conn, struct conn_io *io)
@@ -120,6 +134,8 @@ static void mount_submit(struct conn *conn, struct conn_io *io)
 	if (!ring->buffers_tried)
 		mount_ring_register_buffers(conn->job);
 	conn_began(conn, io);
+	if (io->op == IO_META)
+		mount_meta_begin(&ring->calls, io);
 	if (ring->abandoned)
 		finish_unsubmitted(io, EINTR);
 	else
@@ -156,7 +172,7 @@ static void finish(struct conn_io *io, int error)
 	io->error = error;
 	if (error && io->op == IO_COMMIT)
 		ledger_fail_commit(io->ledger, &io->commit);
-	conn_finish(conn, io);
+	release(conn, io);
 }
 
 /* A read that ends off the sector grid under O_DIRECT has met the end of file, and cannot go on
@@ -197,13 +213,31 @@ static void count(struct conn_io *io, int moved)
 		counters->commits++;
 		ledger_end_commit(io->ledger, &io->commit, NO_VERIFIER);
 		break;
-	case IO_META: break; /* never */
+	case IO_META: break; /* meta_completed() */
 	}
+}
+
+static void meta_completed(struct mount_ring *ring, struct conn_io *io, int result)
+{
+	struct counters *counters = &io->conn->counters;
+
+	counters_rtt(counters, io->conn->job->now - io->last_sent);
+	if (!mount_meta_answered(io, result, ring->abandoned)) {
+		put_or_wait(ring, io);
+		return;
+	}
+	counters->meta_ops += !io->error;
+	finish(io, io->error);
 }
 
 static void completed(struct mount_ring *ring, struct conn_io *io, int result)
 {
 	io_list_remove(&mount_of(io->conn)->sent, io);
+	ring->asked--;
+	if (io->op == IO_META) {
+		meta_completed(ring, io, result);
+		return;
+	}
 	if (!ring->abandoned && (result == -EAGAIN || result == -EINTR)) {
 		if (io->op == IO_COMMIT)
 			ledger_undo_commit(io->ledger, &io->commit);
@@ -221,6 +255,13 @@ static void completed(struct mount_ring *ring, struct conn_io *io, int result)
 		moved_some(ring, io, result);
 }
 
+static struct conn_io *io_of(const struct io_uring_cqe *cqe)
+{
+	char *data = io_uring_cqe_get_data(cqe);
+
+	return (void *)(data - (cqe->user_data & MOUNT_OPENS));
+}
+
 /* True where there was something. */
 static bool take_ready(struct conn_job *job, struct mount_ring *ring)
 {
@@ -233,8 +274,8 @@ static bool take_ready(struct conn_job *job, struct mount_ring *ring)
 			job->now = clock_now();
 		any = true;
 		for (unsigned int i = 0; i < ready; i++)
-			if (io_uring_cqe_get_data(cqes[i]))
-				completed(ring, io_uring_cqe_get_data(cqes[i]), cqes[i]->res);
+			if (io_of(cqes[i]))
+				completed(ring, io_of(cqes[i]), cqes[i]->res);
 		io_uring_cq_advance(&ring->ring, ready);
 	}
 	return any;
@@ -271,7 +312,6 @@ static void mount_reap(struct conn *conn, bool wait)
 /* Asks the kernel to cancel everything, and takes what it says to that for a second. */
 static void cancel_ring(struct conn *conn, struct mount_ring *ring)
 {
-	struct mount_conn *mount = mount_of(conn);
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&ring->ring);
 
 	if (sqe) {
@@ -279,7 +319,7 @@ static void cancel_ring(struct conn *conn, struct mount_ring *ring)
 		io_uring_sqe_set_data(sqe, NULL);
 		io_uring_submit(&ring->ring);
 	}
-	for (int tries = 0; mount->sent.first && tries < CANCEL_TRIES; tries++) {
+	for (int tries = 0; ring->asked && tries < CANCEL_TRIES; tries++) {
 		wait_ready(conn, ring);
 		take_ready(conn->job, ring);
 	}
@@ -325,7 +365,7 @@ static void mount_abort(struct conn *conn, int error)
 	bool first = !ring->abandoned;
 
 	ring->abandoned = true;
-	if (first && mount->sent.first)
+	if (first && ring->asked)
 		cancel_ring(conn, ring);
 	while ((io = io_list_take(&mount->sent)))
 		finish(io, error);
@@ -349,7 +389,7 @@ static int mount_open(struct conn **conn, struct path *path, struct conn_job *jo
 	};
 	mount->fds = malloc(job->file_count * sizeof(*mount->fds));
 	if (mount->fds)
-		error = mount_ring_take(job);
+		error = mount_ring_take(job, path->job.entries);
 	if (error) {
 		job->log("%s: cannot set up io_uring: %s%s", path->config.label, strerror(-error),
 			 error == -EPERM ? " (see /proc/sys/kernel/io_uring_disabled)" : "");
@@ -381,14 +421,24 @@ static void register_file(struct conn *conn, uint32_t file, int fd)
 
 /* Read-write where that is allowed: a read-only mount or file still serves a job that only reads.
  */
-static int mount_open_file(struct conn *conn, uint32_t file)
+static int open_data(const struct conn *conn, const char *name, int flags)
 {
-	const char *name = conn->path->files[file].name;
-	int flags = conn->job->direct ? O_DIRECT : 0;
 	int fd = directory_open_file(conn->path->directory, name, O_RDWR | flags);
 
 	if (!conn->job->writes && (fd == -EROFS || fd == -EACCES || fd == -EPERM))
 		fd = directory_open_file(conn->path->directory, name, O_RDONLY | flags);
+	return fd;
+}
+
+static int mount_open_file(struct conn *conn, uint32_t file)
+{
+	const char *name = conn->path->files[file].name;
+	int flags = conn->job->direct ? O_DIRECT : 0, fd;
+
+	if (conn->path->job.entries)
+		fd = directory_find(conn->path->directory, name, false);
+	else
+		fd = open_data(conn, name, flags);
 	if (fd < 0) {
 		conn->job->log("%s: cannot open \"%s\": %s%s", conn->path->config.label, name,
 			       strerror(-fd),

@@ -10,6 +10,10 @@
 #include <liburing.h>
 
 #include "conn/connection.h"
+#include "conn/mount_meta.h"
+
+/* In the user_data of what is asked, beside the I/O's address: its result is a descriptor. */
+#define MOUNT_OPENS 1ull
 
 struct mount_ring {
 	struct io_uring ring;
@@ -17,12 +21,16 @@ struct mount_ring {
 	bool files_registered;
 	bool buffers_tried, buffers_registered;
 	struct io_list waiting; /* no room in the ring */
+	uint32_t asked;		/* of the kernel, and not answered */
 	bool abandoned; /* the kernel may have I/O that was given up: it is not listened to */
+	struct mount_calls calls; /* metadata=1 */
 };
 
-/* Makes the job's ring for the first mount: 0 or a negative errno. The last that leaves frees it.
+/*
+ * Makes the job's ring for the first mount, for metadata operations or for data: 0 or a negative
+ * errno. The last that leaves frees it.
  */
-int mount_ring_take(struct conn_job *job);
+int mount_ring_take(struct conn_job *job, bool metadata);
 void mount_ring_leave(struct conn_job *job);
 
 /*

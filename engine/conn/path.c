@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "conn/directory.h"
+#include "conn/mount_meta.h"
 #include "nfs/entries.h"
 #include "session/protocol.h"
 #include "util.h"
@@ -253,9 +254,15 @@ static int find_limits(struct path *path, const void *file)
 
 static int find_entries(struct path *path, struct path_file *file, const char *name)
 {
-	int error = names_ready(path)
-			    ?: path->protocol->open_entries(path->names, name, path->job.entries,
-							    &file->entries);
+	const struct entries_terms *terms = path->job.entries;
+	int error;
+
+	if (path->config.dir)
+		error = mount_meta_open(path->directory, name, terms, &file->entries);
+	else
+		error = names_ready(path)
+				?: path->protocol->open_entries(path->names, name, terms,
+								&file->entries);
 
 	path->read_max = path->write_max = PATH_IO_MAX; /* which nothing asks for */
 	return error ? name_failed(path, "open the directory", name, error) : 0;
@@ -274,18 +281,18 @@ static int find_file(struct path *path, struct path_file *file, const char *name
 int path_open_file(struct path *path, uint32_t number, const char *name, bool writes)
 {
 	struct path_file *file = &path->files[number];
-	int error;
+	int error = 0;
 
 	path_close_file(path, number);
-	if (!path->config.dir) {
-		error = path->job.entries ? find_entries(path, file, name)
-					  : find_file(path, file, name, writes);
-		if (error) {
-			path_close_file(path, number);
-			return error;
-		}
-	} else {
+	if (path->job.entries)
+		error = find_entries(path, file, name);
+	else if (path->config.dir)
 		path->read_max = path->write_max = PATH_IO_MAX;
+	else
+		error = find_file(path, file, name, writes);
+	if (error) {
+		path_close_file(path, number);
+		return error;
 	}
 	file->name = strdup(name);
 	return file->name ? 0 : -ENOMEM;

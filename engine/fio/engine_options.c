@@ -372,7 +372,8 @@ struct fio_option engine_option_table[] = {
 				 .help = "ACCESS, by its handle"},
 				{.ival = "open",
 				 .oval = META_OPEN,
-				 .help = "NFSv4: OPEN and CLOSE"},
+				 .help = "NFSv4: OPEN and CLOSE; a kernel mount: open(2) and "
+					 "close(2)"},
 				{.ival = "readdir",
 				 .oval = META_READDIR,
 				 .help = "READDIR of its whole directory"},

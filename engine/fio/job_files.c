@@ -75,7 +75,7 @@ int job_open_file(struct job *job, struct fio_file *f)
 	int error = terms_name(f, &job->paths.pool, &name);
 
 	if (!error && job_options(job)->metadata)
-		error = metadata_count(job->td, f, &job->paths.entries.count);
+		error = metadata_count(job->td, f, &job->paths.pool, &job->paths.entries.count);
 	else if (!error)
 		error = create_missing(job, name);
 	if (!error)

@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/utsname.h>
 
+#include "conn/mount_meta.h"
 #include "meta_job.h"
 #include "say.h"
 #include "util.h"
@@ -64,16 +66,51 @@ int metadata_check(struct thread_data *td)
 	return meta_mix_check(td);
 }
 
+static const struct pool_path *first_mount(const struct pool *pool)
+{
+	for (unsigned int i = 0; i < pool->count; i++)
+		if (pool->paths[i].kind == PATH_MOUNT)
+			return &pool->paths[i];
+	return NULL;
+}
+
+static int check_mount(const char *label, enum meta_op op)
+{
+	struct mount_need need;
+	struct utsname system;
+
+	if (mount_meta_can(op, &need))
+		return 0;
+	if (!need.operation)
+		say("%s: metadata=1 over a kernel mount: io_uring has no operation for %s: use "
+		    "lookup, getattr or open, create, mkdir, symlink, rename, link, remove or "
+		    "rmdir; or give the server's URL (nfs://SERVER/EXPORT)",
+		    label, meta_name(op));
+	else
+		say("%s: metadata=1 over a kernel mount: %s needs io_uring's %s of Linux %s, and "
+		    "this is %s: give the server's URL (nfs://SERVER/EXPORT)",
+		    label, meta_name(op), need.operation, need.since,
+		    uname(&system) ? "an older one" : system.release);
+	return -EOPNOTSUPP;
+}
+
 int metadata_check_pool(const struct thread_data *td, const struct pool *pool)
 {
-	for (unsigned int i = 0; options_of(td)->metadata && i < pool->count; i++)
-		if (pool->paths[i].kind == PATH_MOUNT) {
-			say("%s: metadata=1 over a kernel mount: not supported; give the server's "
-			    "URL (nfs://SERVER/EXPORT)",
-			    pool->paths[i].label);
-			return -EOPNOTSUPP;
-		}
-	return 0;
+	const struct engine_options *eo = options_of(td);
+	const struct pool_path *mount = eo->metadata ? first_mount(pool) : NULL;
+	struct meta_mix mix;
+	int error = mount ? meta_mix_of(td, &mix) : 0;
+
+	if (mount && eo->meta_verify) {
+		say("%s: meta_verify=1 over a kernel mount: io_uring has no operation that lists a "
+		    "directory: give the server's URL (nfs://SERVER/EXPORT)",
+		    mount->label);
+		return -EOPNOTSUPP;
+	}
+	for (int op = 0; mount && !error && op < META_OPS; op++)
+		if (mix.weights[op])
+			error = check_mount(mount->label, (enum meta_op)op);
+	return error;
 }
 
 int metadata_check_path(const struct thread_data *td, const struct path_config *config)
@@ -81,7 +118,8 @@ int metadata_check_path(const struct thread_data *td, const struct path_config *
 	const struct engine_options *eo = options_of(td);
 	struct meta_mix mix;
 
-	if (!eo->metadata || config->minor || meta_mix_of(td, &mix) || !mix.weights[META_OPEN])
+	if (!eo->metadata || config->dir || config->minor || meta_mix_of(td, &mix) ||
+	    !mix.weights[META_OPEN])
 		return 0;
 	say("%s: %s=open: NFSv3 has no OPEN: use version=4.1 or another operation", config->label,
 	    mix.beside ? "meta_mix" : "meta_read");
@@ -112,7 +150,16 @@ void metadata_terms(const struct thread_data *td, struct entries_terms *terms)
 	};
 }
 
-int metadata_count(const struct thread_data *td, const struct fio_file *f, uint64_t *count)
+static bool keeps_handles(const struct pool *pool)
+{
+	for (unsigned int i = 0; i < pool->count; i++)
+		if (pool->paths[i].kind != PATH_MOUNT)
+			return true;
+	return false;
+}
+
+int metadata_count(const struct thread_data *td, const struct fio_file *f, const struct pool *pool,
+		   uint64_t *count)
 {
 	uint64_t size = f->file_offset + f->io_size, entry = td->o.min_bs[DDIR_READ];
 
@@ -123,7 +170,7 @@ int metadata_count(const struct thread_data *td, const struct fio_file *f, uint6
 		    f->file_name, (uint64_t)f->io_size, (uint64_t)f->file_offset, entry);
 		return -EINVAL;
 	}
-	if (*count > memory_of_machine() / ENTRY_BYTES) {
+	if (keeps_handles(pool) && *count > memory_of_machine() / ENTRY_BYTES) {
 		say("metadata=1: \"%s\" has %" PRIu64
 		    " entries, whose handles do not fit into this machine's memory: size= is their "
 		    "number times bs=%" PRIu64 " bytes",
@@ -187,6 +234,7 @@ static const char *remedy(enum meta_op op, int error)
 		return ": meta_write=remove is for files and symbolic links, rmdir for directories";
 	case ENOSPC:
 	case EDQUOT: return ": the server has no room for more entries";
+	case EMFILE: return ": a mount opens iodepth files at once: raise ulimit -n";
 	case EACCES:
 	case EROFS: return ": may this user do that here, and over this export?";
 	default: return "";

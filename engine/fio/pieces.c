@@ -66,7 +66,7 @@ static void submit_meta(struct job *job, struct request *request, struct conn_io
 	io->offset = meta_job_request(job->meta, io_u)->entry;
 	io->length = 0;
 	io->held = NULL;
-	io->nfs_only = true;
+	io->nfs_only = false;
 	io->sends = 0;
 	io->looks = io->back = false;
 	io->stale = HANDLE_GOOD;

@@ -260,7 +260,7 @@ static int make_entries(struct file_task *task)
 	bool needs = metadata_needs_entries(task->td, &make);
 	bool verify = ((const struct engine_options *)task->td->eo)->meta_verify;
 	uint32_t count;
-	int error = metadata_count(task->td, task->f, &entries);
+	int error = metadata_count(task->td, task->f, &task->paths->pool, &entries);
 
 	if (error)
 		return error;

@@ -72,11 +72,21 @@ static int step_down(const struct entries_terms *terms, const char *top, uint64_
 	return error;
 }
 
+static bool allocate(struct entries *entries, uint64_t directories)
+{
+	if (!entries->handle_max)
+		return true;
+	entries->directories = calloc(directories, sizeof(*entries->directories));
+	entries->handles = calloc(entries->terms.count ?: 1, 1 + entries->handle_max);
+	return entries->directories && entries->handles;
+}
+
 int entries_open(struct entries **out, const struct entries_terms *terms, uint32_t handle_max,
 		 const char *top, entries_step *step, void *context)
 {
 	struct entries *entries = calloc(1, sizeof(*entries));
 	uint64_t count = entries_directories(terms);
+	struct entry_handle forgotten;
 	int error = entries ? 0 : -ENOMEM;
 
 	if (!error && strlen(top) + 1 > PATH_MAX_BYTES)
@@ -84,13 +94,12 @@ int entries_open(struct entries **out, const struct entries_terms *terms, uint32
 	if (!error) {
 		entries->terms = *terms;
 		entries->handle_max = handle_max;
-		entries->directories = calloc(count, sizeof(*entries->directories));
-		entries->handles = calloc(terms->count ?: 1, 1 + handle_max);
-		if (!entries->directories || !entries->handles)
+		if (!allocate(entries, count))
 			error = -ENOMEM;
 	}
 	for (uint64_t i = 0; !error && i < count; i++)
-		error = step_down(terms, top, i, step, context, &entries->directories[i]);
+		error = step_down(terms, top, i, step, context,
+				  handle_max ? &entries->directories[i] : &forgotten);
 	if (error) {
 		entries_close(entries);
 		return error;
@@ -142,6 +151,18 @@ bool entries_number(const struct entries *entries, const char *name, uint32_t le
 	*entry = strtoull(text + 1, NULL, 16);
 	return *entry < entries->terms.count &&
 	       entries_name(entries, *entry, *other, same) == length && !strcmp(text, same);
+}
+
+void entries_path(const struct entries *entries, uint64_t entry, bool other,
+		  char path[ENTRY_PATH_MAX])
+{
+	const struct entries_terms *terms = &entries->terms;
+	uint64_t number = directory_of(terms, entry);
+
+	for (uint32_t above = terms->depth; above--;)
+		path += snprintf(path, DIRECTORY_NAME_MAX + 1, "d%" PRIx64 "/",
+				 ancestor(terms, number, above));
+	entries_name(entries, entry, other, path);
 }
 
 static uint8_t *slot_of(const struct entries *entries, uint64_t entry)

@@ -21,6 +21,8 @@ enum {
 	ENTRY_NAME_MAX = 32,	/* bytes of a name, with the NUL */
 	ENTRY_HANDLE_MAX = 128, /* bytes: RFC 8881, 3.1, NFS4_FHSIZE; NFSv3 has 64 */
 	ENTRIES_DEPTH_MAX = 8,
+	DIRECTORY_NAME_MAX = 18, /* bytes of one below the top, with the slash */
+	ENTRY_PATH_MAX = ENTRIES_DEPTH_MAX * DIRECTORY_NAME_MAX + ENTRY_NAME_MAX,
 };
 
 struct entries_terms {
@@ -42,7 +44,7 @@ struct entries {
 	struct entries_terms terms;
 	struct entry_handle *directories; /* that hold entries, in their order */
 	uint8_t *handles;		  /* of entries: one byte of length, then the handle */
-	uint32_t handle_max;
+	uint32_t handle_max;		  /* 0: there are no handles, of neither */
 };
 
 /*
@@ -53,7 +55,7 @@ typedef int entries_step(void *context, const char *name, bool make, struct entr
 
 /*
  * Opens the tree below directory `top`, by one step for each directory. Handles have up to
- * `handle_max` bytes. 0 or a negative errno: step()'s, -ENOMEM, or -ENAMETOOLONG.
+ * `handle_max` bytes; 0: none is kept. 0 or a negative errno: step()'s, -ENOMEM, or -ENAMETOOLONG.
  */
 int entries_open(struct entries **entries, const struct entries_terms *terms, uint32_t handle_max,
 		 const char *top, entries_step *step, void *context);
@@ -79,6 +81,10 @@ uint32_t entries_name(const struct entries *entries, uint64_t entry, bool other,
  */
 bool entries_number(const struct entries *entries, const char *name, uint32_t length,
 		    uint64_t *entry, bool *other);
+
+/* Its name, and before it those of the directories below the top. */
+void entries_path(const struct entries *entries, uint64_t entry, bool other,
+		  char path[ENTRY_PATH_MAX]);
 
 /* What is known of an entry's handle: its bytes and *length, or NULL. */
 const uint8_t *entries_handle(const struct entries *entries, uint64_t entry, uint32_t *length);

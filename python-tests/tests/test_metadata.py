@@ -529,7 +529,6 @@ def test_no_room_for_more_entries(client: Client, status: str, error: int) -> No
         ({"rw": "randrw"}, ["metadata=1", "a job of their own"]),
         ({"rw": "randrw", "meta_write": "rename"}, ["metadata=1", "meta_write=setattr"]),
         ({"size": "1t"}, ["metadata=1", "do not fit into this machine's memory"]),
-        ({"pool": "/tmp"}, ["metadata=1", "kernel mount"]),
         ({"meta_verify": 1}, ["metadata=1", "a job that only reads"]),
         (
             {"meta_verify": 1, "rw": "read", "meta_read": "access"},

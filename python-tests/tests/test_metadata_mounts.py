@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""metadata=1 over kernel mounts, by io_uring. Any directory serves as one.
+
+What names and trees are, test_metadata.py has tested; test_kernel_mounts.py has mounts of NFS.
+"""
+
+from __future__ import annotations
+
+import signal
+import stat
+from pathlib import Path
+
+import pytest
+from conftest import FioRunner
+from engine_helpers import (
+    Place,
+    done,
+    ends,
+    eventually,
+    failed_io,
+    family,
+    fixture_of_places,
+    in_memory,
+    refused,
+    said,
+    traces,
+)
+
+from nfsmulti.fiorun import Fio, FioResult, Option
+from nfsmulti.lab import Lab
+from nfsmulti.processes import run
+
+place = fixture_of_places("mount")
+exported = fixture_of_places("nfs", "nfs4")
+
+_ENTRIES = 500
+_JOB: dict[str, Option] = {
+    "metadata": 1,
+    "bs": 1,
+    "size": _ENTRIES,
+    "iodepth": 64,
+    "dir_entries": 60,
+    "filename": "tree",
+}
+_WRITE: dict[str, Option] = {**_JOB, "rw": "write"}
+_READ: dict[str, Option] = {**_JOB, "rw": "randread"}
+
+
+def _entries(place: Place) -> dict[str, Path]:
+    """Give the entries by name; a tree of one level."""
+    return {path.name: path for path in (place.files / "tree").glob("d*/*")}
+
+
+def _operations(result: FioResult) -> int:
+    """Give the operations; a mount needs no LOOKUP before them."""
+    done(result)
+    assert said(result) == []
+    assert all(line.transport == "mount" and not line.lookups for line in result.stats)
+    return sum(line.meta_ops for line in result.stats)
+
+
+# --- what each operation does ---
+
+
+@pytest.mark.sanitized
+def test_files_from_first_to_last(place: Place) -> None:
+    assert _operations(place.fio(**_WRITE)) == _ENTRIES
+    first = _entries(place)
+    assert {name: path.parent.name for name, path in first.items()} == {
+        f"e{number:x}": f"d{number // 60:x}" for number in range(_ENTRIES)
+    }
+    assert all(path.is_file() and path.stat().st_mode & 0o777 == 0o644 for path in first.values())
+    for what in ("getattr", "lookup", "open"):
+        assert _operations(place.fio(**_READ, meta_read=what)) == _ENTRIES
+    assert _operations(place.fio(**_WRITE, meta_write="rename")) == _ENTRIES
+    assert set(_entries(place)) == {f"r{number:x}" for number in range(_ENTRIES)}
+    assert _operations(place.fio(**_WRITE, meta_write="rename")) == _ENTRIES
+    assert set(_entries(place)) == set(first)
+    assert _operations(place.fio(**_WRITE, meta_write="remove")) == _ENTRIES
+    assert _entries(place) == {}
+
+
+@pytest.mark.parametrize(("make", "remove"), [("mkdir", "rmdir"), ("symlink", "remove")])
+def test_other_kinds_of_entries(place: Place, make: str, remove: str) -> None:
+    assert _operations(place.fio(**_WRITE, meta_write=make)) == _ENTRIES
+    check = stat.S_ISDIR if make == "mkdir" else stat.S_ISLNK
+    assert [check(path.lstat().st_mode) for path in _entries(place).values()] == [True] * _ENTRIES
+    assert _operations(place.fio(**_READ)) == _ENTRIES  # a link itself: it leads nowhere
+    assert _operations(place.fio(**_WRITE, meta_write=remove)) == _ENTRIES
+    assert _entries(place) == {}
+
+
+def test_a_second_name(place: Place) -> None:
+    """Which remove takes as well: two runs of it, for two names."""
+    done(place.fio(**_WRITE))
+    assert _operations(place.fio(**_WRITE, meta_write="link")) == _ENTRIES
+    for left in (_ENTRIES, 0):
+        assert _operations(place.fio(**_WRITE, meta_write="remove")) == _ENTRIES
+        assert len(_entries(place)) == left
+
+
+def test_a_mix(place: Place) -> None:
+    mix = "getattr:50,open:20,create:20,remove:10"
+    result = place.fio(**{**_JOB, "rw": "randrw"}, meta_mix=mix)
+    done(result)
+    left = set(_entries(place)) - {f"e{number:x}" for number in range(_ENTRIES)}
+    assert len(_entries(place)) == _ENTRIES + len(left)
+    assert f"{len(left)} files and 0 directories are left" in result.messages
+    refused(place.fio(**{**_JOB, "rw": "randrw"}, meta_mix="getattr:1,setattr:1"), "for setattr")
+
+
+@pytest.mark.parametrize("depth", [0, 8])
+def test_depth_of_the_tree(place: Place, depth: int) -> None:
+    """The longest way there is, and none."""
+    assert _operations(place.fio(**{**_WRITE, "tree_depth": depth, "dir_entries": 2})) == _ENTRIES
+    found = [path for path in (place.files / "tree").rglob("*") if path.is_file()]
+    assert {len(path.relative_to(place.files / "tree").parts) for path in found} == {depth + 1}
+    assert len(found) == _ENTRIES
+
+
+@pytest.mark.parametrize("spread", ["roundrobin", "stripe"])
+def test_spread_over_mounts(place: Place, spread: str) -> None:
+    result = place.fio(**_WRITE, spread=spread, nconnect=2, shared_dir=1, numjobs=2)
+    assert _operations(result) == 2 * _ENTRIES
+    assert all(line.meta_ops for line in result.stats)
+    assert len(_entries(place)) == 2 * _ENTRIES
+
+
+def test_a_pool_of_mounts_and_urls(exported: Place, lab: Lab) -> None:
+    """The lab's export directory serves as a mount of the export."""
+    pool = ",".join([str(exported.files), exported.paths[0]])
+    for job in (_WRITE, _READ, {**_WRITE, "meta_write": "remove"}):
+        result = exported.fio(**job, pool=pool, spread="roundrobin")
+        done(result)
+        assert said(result) == []
+        assert {line.transport: line.meta_ops for line in result.stats} == {
+            "mount": _ENTRIES // 2,
+            "tcp": _ENTRIES // 2,
+        }
+    assert _entries(exported) == {}
+
+
+# --- entries that are not as a job needs them ---
+
+
+def test_what_is_missing_is_laid_out(place: Place) -> None:
+    done(place.fio(**{**_WRITE, "size": 20}))
+    few = {**_READ, "size": 30}
+    result = place.fio(arguments=["--allow_file_create=0", "--name=j"], **few)
+    refused(result, "No such file", "allow_file_create=0 forbids")
+    assert _operations(place.fio(**_READ)) == _ENTRIES
+    assert len(_entries(place)) == _ENTRIES
+
+
+def test_entries_that_are_there_or_gone(place: Place) -> None:
+    done(place.fio(**_WRITE))
+    for job, words in (
+        (_WRITE, ["create of entry", "File exists", "meta_write=remove"]),
+        ({**_WRITE, "meta_write": "rmdir"}, ["rmdir of entry", "Not a directory"]),
+        ({**_WRITE, "meta_write": "remove", "loops": 2}, ["remove of entry", "by another job"]),
+    ):
+        result = place.fio(**job)
+        failed_io(result)
+        (line,) = said(result)
+        assert all(word in line for word in words)
+
+
+def test_full_and_read_only(
+    place: Place, lab: Lab, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """`lab` is there for its skip alone, where nobody may mount."""
+    with in_memory(place, "4m", tmp_path, request.node) as small:
+
+        def remount(options: str) -> None:
+            words = ["mount", "-o", f"remount,{options}", str(place.files)]
+            run([*small.enter, *words], timeout=60).check()
+
+        done(small.fio(**_WRITE))
+        remount("nr_inodes=600")
+        result = small.fio(**{**_WRITE, "filename": "more"})
+        failed_io(result, "No space left")
+        assert "no room for more entries" in said(result)[0]
+        assert sum(line.meta_ops for line in result.stats) > 0
+        remount("ro")
+        assert _operations(small.fio(**_READ)) == _ENTRIES
+        assert _operations(small.fio(**_READ, meta_read="open")) == _ENTRIES
+        result = small.fio(**_WRITE, meta_write="remove")
+        failed_io(result, "Read-only file system")
+
+
+# --- what is left of a job ---
+
+
+def _with_descriptors(place: Place, most: int, folder: Path, item: pytest.Item) -> FioRunner:
+    """Run fio where no process may have more than so many."""
+    limited = Fio(place.engine, ["prlimit", f"--nofile={most}"])
+    return FioRunner(limited, place.pool, folder / "limited", item)
+
+
+def test_descriptors_are_closed(
+    place: Place, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """A job that kept one for each entry would run out of them; iodepth of them it needs."""
+    fio = _with_descriptors(place, 200, tmp_path, request.node)
+    assert _operations(fio(**_WRITE)) == _ENTRIES
+    assert _operations(fio(**_READ, meta_read="open")) == _ENTRIES
+    result = fio(**{**_READ, "meta_read": "open", "iodepth": 400})
+    failed_io(result, "Too many open files")
+    assert "raise ulimit -n" in said(result)[0]
+
+
+@pytest.mark.sanitized
+@pytest.mark.parametrize("thread", [0, 1])
+def test_a_job_that_is_ended(place: Place, thread: int) -> None:
+    """By SIGTERM, with opens under way: it ends well, and its files were closed meanwhile."""
+    job: dict[str, Option] = {**_READ, "meta_read": "open", "time_based": 1, "runtime": 3600}
+    with place.fio.start(**job, thread=thread, trace=1) as process:
+        eventually(lambda: traces(process) > 2 * _ENTRIES)
+        for pid in [process.pid, *family(process.pid)]:
+            assert len(list(Path(f"/proc/{pid}/fd").iterdir())) < 2 * 64
+        process.signal(signal.SIGTERM)
+        ends(process)
+        result = place.fio.finish(process)
+    assert result.status == 128  # fio's own, of one that a signal ends
+    assert sum(line.meta_ops for line in result.stats) > _ENTRIES
+    assert not any(line.errors for line in result.stats)
+
+
+# --- refusals ---
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"rw": "read", "meta_read": "access"}, "access"),
+        ({"rw": "read", "meta_read": "readdir"}, "readdir"),
+        ({"meta_write": "setattr"}, "setattr"),
+    ],
+)
+def test_what_io_uring_has_no_operation_for(
+    place: Place, options: dict[str, Option], name: str
+) -> None:
+    result = place.fio(**{**_WRITE, **options})
+    refused(result, "kernel mount", f"no operation for {name}", "nfs://SERVER/EXPORT")
+    result = place.fio(**_READ, meta_verify=1)
+    refused(result, "meta_verify=1", "no operation that lists", "nfs://SERVER/EXPORT")
+    assert not (place.files / "tree").exists()
+
+
+_OLD = """\
+#include <liburing.h>
+#include <stdlib.h>
+
+struct io_uring_probe *io_uring_get_probe(void)
+{
+	return calloc(1, sizeof(struct io_uring_probe));
+}
+"""
+
+
+def test_an_older_kernel(place: Place, tmp_path: Path) -> None:
+    """Here one that says it has no operation at all."""
+    (tmp_path / "old.c").write_text(_OLD)
+    library = tmp_path / "old.so"
+    run(["cc", "-shared", "-fPIC", "-o", str(library), str(tmp_path / "old.c")], timeout=60).check()
+    result = place.fio(**_WRITE, meta_write="mkdir", env={"LD_PRELOAD": str(library)})
+    refused(result, "mkdir needs io_uring's MKDIRAT of Linux 5.15", "nfs://SERVER/EXPORT")
