@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from scripted_jobs import Client, failed
 
 from nfsmulti.fiorun import FioResult, OperationStats, Option
-from nfsmulti.scripted import Answer, Nfs, ScriptedServer, Status, on
+from nfsmulti.scripted import Answer, Nfs, Nfs4, ScriptedServer, Status, on
 
 place = fixture_of_places("nfs", "nfs4")
 nfs = fixture_of_places("nfs")
@@ -270,6 +270,27 @@ def test_a_new_entry_that_cannot_be_made(client: Client) -> None:
         failed(result, "create of a new entry below", "no room for more", error=errno.ENOSPC)
         found = {line.operation: (line.ops, line.errors) for line in result.operations}
         assert found == {"create": (10, 1), "remove": (10, 0)}
+
+
+@pytest.mark.sanitized
+@pytest.mark.parametrize("version", [3, 4])
+def test_calls_that_are_lost(client: Client, version: int) -> None:
+    """They were carried out: what is counted is what the server has in the end."""
+    with ScriptedServer() as server:
+        lost = Answer(reply=False, end="reset")
+        make, remove = (Nfs4.OPEN, Nfs4.REMOVE) if version == 4 else (Nfs.CREATE, Nfs.REMOVE)
+        job: dict[str, Option] = {**_JOB, "tree_depth": 0, "size": 100}
+        pool = server.url4() if version == 4 else server.url()
+        done(client(server, **{**job, "rw": "write"}, pool=pool))
+        server.hooks += [on(make, lost, after=100, every=9), on(remove, lost, every=9)]
+        result = client(server, **job, pool=pool, meta_mix="getattr:1,create:3,remove:2")
+        assert sum(line.errors for line in result.operations) == 0
+        done(result)
+        assert sum(line.reconnects for line in result.stats) >= 3
+        made = {call.file for call in server.calls(make) if "/n" in call.file}
+        gone = {call.file for call in server.calls(remove)}
+        assert gone < made
+        assert len(made - gone) == _left(result)[0]
 
 
 @pytest.mark.parametrize(
