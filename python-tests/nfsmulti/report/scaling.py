@@ -36,17 +36,33 @@ RULE = (
 
 
 @dataclass(frozen=True)
+class Axis:
+    """What rises along a curve, nconnect or depth, and the rate that is told, in `scale` units."""
+
+    name: str = "nconnect"
+    measure: cells.Measure = cells.bandwidth
+    unit: str = "MB/s"
+    scale: float = 1e6
+
+    def level(self, count: int) -> str:
+        """Name a level: "nconnect=4", "depth 32"."""
+        return f"nconnect={count}" if self.name == "nconnect" else f"{self.name} {count}"
+
+
+@dataclass(frozen=True)
 class Curve:
     """What one workload did at rising nconnect, all other factors being the same: `levels`.
 
     `cells` has those that are done, of each nconnect that was asked for; `link` and `cap` are
-    the rates of the link and of one connection in bit/s, where they are known.
+    the rates of the link and of one connection in bit/s, where they are known. On another `axis`
+    each count is one of that.
     """
 
     levels: dict[str, Factor]
     cells: dict[int, list[Cell]]
     link: int | None = None
     cap: int | None = None
+    axis: Axis = Axis()
 
     @property
     def counts(self) -> list[int]:
@@ -54,8 +70,8 @@ class Curve:
         return sorted(count for count, found in self.cells.items() if found)
 
     def rate(self, count: int) -> Sample | None:
-        """Give bytes per second."""
-        return cells.sample(self.cells.get(count, []), cells.bandwidth)
+        """Give what the axis measures, as bytes per second."""
+        return cells.sample(self.cells.get(count, []), self.axis.measure)
 
     def mean(self, count: int) -> float:
         """Give the mean of that."""
@@ -64,7 +80,7 @@ class Curve:
 
     def gain(self, more: int, fewer: int) -> Ratio | None:
         """Give the throughput with `more` : that with `fewer`."""
-        return cells.ratio(self.cells[more], self.cells[fewer], cells.bandwidth)
+        return cells.ratio(self.cells[more], self.cells[fewer], self.axis.measure)
 
     def connections(self, count: int) -> int | None:
         """Give how many connections there are: of the kernel for all jobs, or of each job.
@@ -73,13 +89,15 @@ class Curve:
         """
         if any(job.host for cell in self.cells[count] for job in cell.jobs):
             return None
-        if str(self.levels["transport"]).endswith("-mount"):
+        if str(self.levels.get("transport")).endswith("-mount"):
             return count
         paths = max((len(cell.paths) for cell in self.cells[count]), default=1)
-        return count * int(self.levels["jobs"]) * max(paths, 1)
+        return count * int(self.levels.get("jobs", 1)) * max(paths, 1)
 
     def words(self, count: int) -> str:
-        """Name a count: "8 connections", "nconnect=2 (8 connections)"."""
+        """Name a count: "8 connections", "nconnect=2 (8 connections)", "depth 32"."""
+        if self.axis.name != "nconnect":
+            return self.axis.level(count)
         every = self.connections(count)
         if every is None:
             return f"{count} connection{'' if count == 1 else 's'} per job and path"
@@ -160,6 +178,7 @@ class Load:
     core: float
     processors: float | None
     count: int  # of processors
+    server: float | None  # its processors
 
 
 def load(curve: Curve, count: int) -> Load:
@@ -168,11 +187,14 @@ def load(curve: Curve, count: int) -> Load:
     busiest = [max((j.usr_percent + j.sys_percent for j in c.jobs), default=0) for c in found]
     fullest = [max((side.bytes_per_s for side in cells.sides(cell)), default=0) for cell in found]
     busy = [part for cell in found if (part := _processors(cell)) is not None]
+    servers = [cell.server.cpu_percent for cell in found if cell.server]
+    told = [percent / 100 for percent in servers if percent is not None]
     return Load(
         link=8 * statistics.fmean(fullest) / curve.link if curve.link else None,
         core=statistics.fmean(busiest) / 100,
         processors=statistics.fmean(busy) if busy else None,
         count=max(cell.processors for cell in found),
+        server=statistics.fmean(told) if told else None,
     )
 
 
@@ -190,13 +212,19 @@ def limit(curve: Curve, count: int) -> str:
         return (
             f"this machine's {used.count} processors ({_part(used.processors)} busy) are the limit"
         )
+    if used.server and used.server >= _BUSY:
+        return f"the server's processors ({_part(used.server)} busy) are the limit"
     if used.core >= _FULL:
         return (
             f"one core is the limit: a job of fio keeps it {_part(used.core)} busy; more jobs"
             " use more cores"
         )
     parts = [f"the busiest job {_part(used.core)} of a core"]
-    parts += [f"the link {_part(used.link)}"] if used.link else ["a link whose rate is unknown"]
+    if used.link:
+        parts.append(f"the link {_part(used.link)}")
+    elif curve.axis.measure is cells.bandwidth:
+        parts.append("a link whose rate is unknown")
+    parts += [f"the server's processors {_part(used.server)}"] if used.server else []
     parts += [f"all processors {_part(used.processors)}"] if used.processors else []
     return (
         f"nothing here is full ({', '.join(parts)}), which leaves the server, or the network"
@@ -206,6 +234,8 @@ def limit(curve: Curve, count: int) -> str:
 
 def per_connection(curve: Curve, at: int) -> str:
     """Say what each connection carries below the count `at`, where a cap explains the rise."""
+    if curve.axis.measure is not cells.bandwidth:
+        return ""
     below = [count for count in curve.counts if count < at]
     rates = [rate for count in below if (rate := _each(curve, count))]
     if not rates or len(rates) < len(below):
@@ -236,28 +266,32 @@ def verdict(curve: Curve) -> str:
         return f"only {curve.words(last)} measured: there is nothing to compare."
     if found.end is End.UNTOLD:
         return _untold(curve, found)
+    single = curve.axis.name != "nconnect"
+    gives, does = ("gives", "does") if single else ("give", "do")
     if found.end is End.RISING:
         gain = curve.gain(last, counts[-2])
         words = (
-            f"no knee up to {curve.words(last)}, which give {gain.text if gain else ''} times what"
-            f" {curve.words(counts[-2])} do ({_rate(curve, last)}). There, {limit(curve, last)}."
+            f"no knee up to {curve.words(last)}, which {gives} {gain.text if gain else ''} times"
+            f" what {curve.words(counts[-2])} {does} ({_rate(curve, last)}). There,"
+            f" {limit(curve, last)}."
         )
         return f"{words} {per_connection(curve, last)}".strip()
     part = curve.gain(found.at, last)
     assert part
     assert part.low is not None
     assert part.high is not None
-    reach = "reaches" if curve.connections(found.at) in (1, None) and found.at == 1 else "reach"
+    single = single or (curve.connections(found.at) in (1, None) and found.at == 1)
+    reach = "reaches" if single else "reach"
     words = (
         f"{curve.words(found.at)} {reach} {_part(part.value)} ({100 * part.low:.0f} to"
-        f" {_part(part.high)}) of what {curve.words(last)} do ({_rate(curve, last)}); beyond that"
-        f" {limit(curve, found.at)}."
+        f" {_part(part.high)}) of what {curve.words(last)} {does} ({_rate(curve, last)});"
+        f" beyond that {limit(curve, found.at)}."
     )
     return f"{words} {per_connection(curve, found.at)}".strip()
 
 
 def _rate(curve: Curve, count: int) -> str:
-    return texts.mean(curve.rate(count), "MB/s", 1e6)
+    return texts.mean(curve.rate(count), curve.axis.unit, curve.axis.scale)
 
 
 def _untold(curve: Curve, found: Knee) -> str:
@@ -268,8 +302,9 @@ def _untold(curve: Curve, found: Knee) -> str:
         more = f"about {needed} repeats would be enough"
     at = chosen(curve)
     return (
-        f"inconclusive: the knee may be anywhere from nconnect={found.since} to {found.at}, since"
-        f" {why}; {more}. By the means it is nconnect={at}; there, {limit(curve, at)}."
+        f"inconclusive: the knee may be anywhere from {curve.axis.level(found.since)} to"
+        f" {found.at}, since {why}; {more}. By the means it is {curve.axis.level(at)}; there,"
+        f" {limit(curve, at)}."
     )
 
 
