@@ -272,8 +272,46 @@ def connections_factors(
     }  # fmt: skip
 
 
+def metadata(repeats: int = 3, slower: float = 1.0, seed: int = 1, cpu_us: float = 46) -> Summary:
+    """Make a run of metadata, in which depth 32 on one connection fills two processors."""
+    made = Maker("metadata", repeats, slower, seed)
+    for operation, depth, nconnect in (
+        *product(("create", "getattr", "lookup", "remove"), (1, 8, 32, 128), (1,)),
+        *product(("create", "getattr", "lookup", "remove"), (32,), (2, 4)),
+    ):
+        rate = 1024.0 * min(1000 * depth, 16500)
+        reads = operation in ("getattr", "lookup")
+        made.add(
+            metadata_factors(operation, depth, nconnect),
+            read=rate if reads else 0,
+            write=0 if reads else rate,
+            block=1024,
+            mean_us=1024 * depth / rate * 1e6,
+            cpu_us=cpu_us,
+            processors=2,
+            paths={"10.77.0.1": 0.0},
+        )
+    return dataclasses.replace(made.summary(), place={"kind": "lab", "pool": "", "limits": {}})
+
+
+def metadata_factors(
+    operation: str,
+    depth: int,
+    nconnect: int = 1,
+    place: str = "lab",
+    client: str = "engine",
+    jobs: int = 1,
+) -> dict[str, Factor]:
+    """Give the factors of a cell of metadata."""
+    return {
+        "limits": place, "operation": operation, "version": "3", "client": client, "jobs": jobs,
+        "depth": depth, "nconnect": nconnect,
+    }  # fmt: skip
+
+
 RUNS = {
-    run.__name__: run for run in (dd, fsperf, randread, sio, oltp, sweep, neighbour, connections)
+    run.__name__: run
+    for run in (dd, fsperf, randread, sio, oltp, sweep, neighbour, connections, metadata)
 }
 
 

@@ -30,7 +30,7 @@ from nfsmulti.run import command, start
 from nfsmulti.run.cell import command as command_of
 from nfsmulti.run.place import OnPool, asked
 from nfsmulti.stories import OwnPool, Scale
-from nfsmulti.stories.connections import WORKLOADS, Choice, scenario
+from nfsmulti.stories.connections import Choice, scenario
 from nfsmulti.summary import Cell, Summary
 
 _SECONDS = 240.0
@@ -207,7 +207,6 @@ def test_report_of_several_hosts_counts_no_paths_and_names_their_job_file() -> N
 
 
 def test_choice_makes_the_cells() -> None:
-    assert [workload.value for workload in command.Workload] == list(WORKLOADS)
     chosen = Choice((1, 8), ("tcp", "rdma"), ("4.1",), (2,), mounts=True, workload="8k-oltp")
     cells, said = scenario(chosen).own_cells(Scale(), OwnPool(urls=2, mounts=0))
     assert said == []
@@ -262,7 +261,7 @@ def test_bad_choices_are_refused_in_a_line(tmp_path: Path, monkeypatch: pytest.M
             call_harness("run", "connections", *words, "--results", str(tmp_path / "results"))
         assert said in str(refused.value), words
     with pytest.raises(
-        HarnessError, match="--nconnect, --mounts: only for connections, not for dd"
+        HarnessError, match="--nconnect, --mounts: only for connections and metadata, not for dd"
     ):
         call_harness("run", "dd", "--nconnect", "1", "--mounts")
     unknown = call_harness("run", "connections", "--workload", "1m-read")

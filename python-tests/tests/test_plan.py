@@ -205,8 +205,8 @@ def test_cells_have_names_of_their_own_and_jobfiles(name: str) -> None:
     for scale in (Scale(), Scale(True)):
         specs = scenario.cells(scale)
         assert len({name_of(spec.factors) for spec in specs}) == len(specs)
-        # connections asks for the kernel lab where RDMA or mounts are chosen.
-        chosen = {"guest"} if name == "connections" else set()
+        # These ask for the kernel lab where RDMA or mounts are chosen.
+        chosen = {"guest"} if name in ("connections", "metadata") else set()
         assert {spec.place for spec in specs} == set(scenario.places) - chosen
         for spec in specs:
             jobs = jobfile_jobs(spec.jobfile, spec.jobs)
@@ -236,6 +236,7 @@ def test_quick_run_of_all_stories_takes_no_more_than_an_hour() -> None:
         guests = {n for n, place in scenario.places.items() if isinstance(place, GuestPlace)}
         seconds[name] = expected_seconds(cells, guests)
     assert seconds.pop("connections") <= 3 * 60
+    assert seconds.pop("metadata") <= 8 * 60
     assert sum(seconds.values()) <= 60 * 60
 
 

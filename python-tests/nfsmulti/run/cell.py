@@ -24,6 +24,7 @@ from nfsmulti.fiorun import (
     words_of,
 )
 from nfsmulti.run import figures, watch
+from nfsmulti.run.entries import Entries
 from nfsmulti.run.figures import BANDWIDTH_LOG, LATENCY_LOG
 from nfsmulti.run.place import Serving
 from nfsmulti.run.plan import PlannedCell, jobfile_jobs
@@ -67,10 +68,14 @@ def run_cell(
     argv: list[str] = []
     try:
         place.prepare(planned.spec.files)
-        argv = command(planned.spec, place, engine, work)
         busy = Samples(cpus=cpus)
-        with Watch(place.ask) as server:
-            result = _watched(argv, work, place, planned.spec.seconds, tick, busy)
+        entries = Entries(planned.spec, lambda spec, at: command(spec, place, engine, at), work)
+        with entries as spec:
+            argv = command(spec, place, engine, work)
+            with Watch(place.ask) as server:
+                result = _watched(argv, work, place, spec.seconds, tick, busy)
+            if why := trouble(result):
+                raise HarnessError(why)
         if place.remote:
             place.remote.check_complete(result)
         cell = measured(cell, result, busy)

@@ -22,11 +22,13 @@ from nfsmulti.run import plan, runner, start
 from nfsmulti.run.record import Record
 from nfsmulti.run.setting import parse as parse_setting
 from nfsmulti.stories import SCENARIOS, GuestPlace
+from nfsmulti.stories.connections import WORKLOADS
+from nfsmulti.stories.metadata import OPERATIONS
 from nfsmulti.texts import duration_text
 
 _out = Console(highlight=False, soft_wrap=True)
 _INTERRUPTED = 130
-_OF_CONNECTIONS = "Options of connections"
+_OF_CONNECTIONS = "Options of connections and metadata"
 
 
 class Which(StrEnum):
@@ -40,16 +42,28 @@ class Which(StrEnum):
     RANDREAD = "randread"
     NEIGHBOUR = "neighbour"
     CONNECTIONS = "connections"
+    METADATA = "metadata"
     ALL = "all"
 
 
 class Workload(StrEnum):
-    """What connections moves."""
+    """What connections moves, and what metadata does."""
 
     READ_4K = "4k-randread"
     READ_64K = "64k-read"
     WRITE_64K = "64k-write"
     OLTP_8K = "8k-oltp"
+    CREATE = "create"
+    GETATTR = "getattr"
+    LOOKUP = "lookup"
+    REMOVE = "remove"
+
+
+# Which options of their own they take.
+_TAKEN = {
+    Which.CONNECTIONS: {"nconnect", "proto", "version", "mounts", "jobs", "workload"},
+    Which.METADATA: {"nconnect", "depth", "version", "mounts", "workload"},
+}
 
 
 def run(
@@ -173,11 +187,20 @@ def run(
     workload: Annotated[
         Workload | None,
         typer.Option(
-            help="The workload (default: 64k-read).",
+            help="What connections moves (default: 64k-read), or the one operation of metadata"
+            " (default: all four).",
             show_default=False,
             rich_help_panel=_OF_CONNECTIONS,
         ),
     ] = None,
+    depth: Annotated[
+        str,
+        typer.Option(
+            metavar="N,...",
+            help="Operations that a job of metadata has under way.",
+            rich_help_panel=_OF_CONNECTIONS,
+        ),
+    ] = "",
     seed: Annotated[
         int | None,
         typer.Option(
@@ -191,6 +214,7 @@ def run(
     """Run a published story: dd, sio, oltp, sweep, fsperf, randread, neighbour, or all of these.
 
     Or connections: what more connections, RDMA, NFSv4.1 or a kernel mount gain, and up to where.
+    Or metadata: creates, stats, lookups and removes per second, and what ends them.
 
     On a pool of your own, or in a lab that is started with the story's limits (needs root). Each
     run leaves a folder with every fio's command and output, summary.json with all figures, and a
@@ -227,14 +251,20 @@ def run(
         "mounts": mounts,
         "jobs": jobs,
         "workload": workload,
+        "depth": depth,
     }
-    if scenario is not Which.CONNECTIONS and (options := _given(own)):
+    taken = _TAKEN.get(scenario, set())
+    if wrong := {name: value for name, value in own.items() if value and name not in taken}:
+        who = [which.value for which, names in _TAKEN.items() if wrong.keys() <= names]
         raise HarnessError(
-            f"{options}: only for connections, not for {scenario.value}",
+            f"{_given(wrong)}: only for {' and '.join(who) or 'others'}, not for {scenario.value}",
             "leave it out; --factors crosses the cells of any scenario with options",
         )
+    known = OPERATIONS if scenario is Which.METADATA else WORKLOADS
+    if workload and workload not in known:
+        raise HarnessError(f"--workload {workload}: give {' or '.join(known)}")
     every = scenario is Which.ALL
-    published = [name for name in SCENARIOS if name != Which.CONNECTIONS]
+    published = [name for name in SCENARIOS if name not in (Which.CONNECTIONS, Which.METADATA)]
     chosen = published if every else [scenario.value]
     if resume:
         _refuse_with_resume(
@@ -275,6 +305,7 @@ def run(
                 jobs=jobs,
                 mounts=mounts,
                 workload=workload,
+                depth=depth,
             ),
         )
         begin = functools.partial(start.begun, results, request)

@@ -238,7 +238,9 @@ def warmed(warm_up: PlannedCell, cells: Sequence[PlannedCell]) -> PlannedCell:
 
 def _short(spec: CellSpec) -> CellSpec:
     seconds = min(spec.seconds, WARM_UP_SECONDS)
-    options = {**spec.options, "runtime": f"{round(seconds * 1000)}ms"}
+    options = dict(spec.options)
+    if spec.entries != "removes":  # all that there are
+        options["runtime"] = f"{round(seconds * 1000)}ms"
     return dataclasses.replace(spec, options=options, seconds=seconds)
 
 
@@ -345,7 +347,11 @@ def lengthened(cell: PlannedCell, times: int) -> PlannedCell:
         return cell
     spec = cell.spec
     seconds = times * spec.seconds
-    more = timed(seconds) if spec.options.get("time_based") else {"loops": times}
+    more: dict[str, Factor | None] = {"loops": times}
+    if spec.options.get("time_based"):
+        more = timed(seconds)
+    elif spec.entries:  # each can be made or removed once: there are more in a longer time
+        more = {"runtime": f"{round(seconds * 1000)}ms"} if spec.entries == "makes" else {}
     longer = dataclasses.replace(spec, options={**spec.options, **more}, seconds=seconds)
     return dataclasses.replace(cell, spec=longer)
 

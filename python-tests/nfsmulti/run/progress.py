@@ -89,4 +89,6 @@ def said(cell: Cell) -> str:
 
 
 def _expected(cell: PlannedCell, guests: set[str]) -> float:
-    return cell.spec.seconds + (_GUEST_SECONDS if cell.spec.place in guests else _LAB_SECONDS)
+    fios = 2 if cell.spec.entries in ("makes", "removes") else 1  # entries go, or come first
+    seconds = cell.spec.seconds + (_GUEST_SECONDS if cell.spec.place in guests else _LAB_SECONDS)
+    return fios * seconds

@@ -27,20 +27,30 @@ from nfsmulti.run.place import VERSION_NAMES, OnPool
 from nfsmulti.run.plan import FILE, Factors, Plan, Setting, crossed, of_engine, ordered, under
 from nfsmulti.run.record import Record, now_text
 from nfsmulti.stats import MOST_TIMES
-from nfsmulti.stories import CONNECTIONS, SCENARIOS, CellSpec, GuestPlace, Scale, Scenario
+from nfsmulti.stories import (
+    CONNECTIONS,
+    METADATA,
+    SCENARIOS,
+    CellSpec,
+    GuestPlace,
+    Scale,
+    Scenario,
+    metadata,
+)
 from nfsmulti.stories.connections import MOST, PROTOCOLS, VERSIONS, Choice
 from nfsmulti.stories.connections import scenario as connections
 
 # For tests of the harness itself: every cell then takes so long.
 _CELL_SECONDS = "NFSMULTI_CELL_SECONDS"
 _SECONDS = 20.0
+MOST_DEPTH = 65536  # of a job of metadata
 # Options that a kernel mount does not take from the engine.
 _OF_URLS = {*VERSION_NAMES, "proto", "rsize", "wsize"}
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a user asks for; `command` is how, `choice` what of the scenario connections."""
+    """What a user asks for; `command` is how, `choice` what of connections or metadata."""
 
     pool: str | None = None
     repeat: int | None = None
@@ -65,10 +75,13 @@ def begun(results: Path, request: Request, name: str) -> Record:
     if not re.fullmatch(r"[\w.-]*", request.label):
         raise HarnessError(f"--label '{request.label}': use letters, digits, '-', '_' and '.'")
     scenario = SCENARIOS[name]
-    if scenario is CONNECTIONS:
-        scenario = connections(request.choice)
+    if scenario in (CONNECTIONS, METADATA):
+        make = connections if scenario is CONNECTIONS else metadata.scenario
+        scenario = make(request.choice)
         if request.pool:
             check_choice(request.choice, request.hosts)
+    if name == METADATA.name and request.hosts:
+        raise HarnessError("metadata runs on this machine only: leave out --hosts")
     specs, left_out = _specs(scenario, request)
     repeats = request.repeat or (scenario.quick_repeats if request.quick else scenario.repeats)
     seed = request.seed if request.seed is not None else secrets.randbelow(1 << 31)
@@ -241,11 +254,18 @@ def _guest(place: GuestPlace | None, plan: Plan) -> dict[str, Any]:
     return {name: fact for name, fact in facts.items() if fact}
 
 
-# --- what a user chooses of `run connections` ---
+# --- what a user chooses of `run connections` and `run metadata` ---
 
 
 def parse_choice(
-    *, nconnect: str, proto: str, version: str, jobs: str, mounts: bool, workload: str | None
+    *,
+    nconnect: str,
+    proto: str,
+    version: str,
+    jobs: str,
+    mounts: bool,
+    workload: str | None,
+    depth: str = "",
 ) -> Choice:
     """Read the words of the options. Raises HarnessError that names the option and its values."""
     return Choice(
@@ -255,6 +275,7 @@ def parse_choice(
         _numbers("--jobs", jobs),
         mounts,
         workload or Choice.workload,
+        _numbers("--depth", depth, MOST_DEPTH),
     )
 
 
@@ -281,11 +302,11 @@ def _check_mounts(hosts: str) -> None:
         )
 
 
-def _numbers(option: str, text: str) -> tuple[int, ...]:
+def _numbers(option: str, text: str, most: int = MOST) -> tuple[int, ...]:
     words = text.split(",") if text else []
-    if not all(word.isdecimal() and 1 <= int(word) <= MOST for word in words) or _twice(words):
+    if not all(word.isdecimal() and 1 <= int(word) <= most for word in words) or _twice(words):
         raise HarnessError(
-            f"{option} {text}: give numbers from 1 to {MOST}, each once, such as 1,4,8"
+            f"{option} {text}: give numbers from 1 to {most}, each once, such as 1,4,8"
         )
     return tuple(sorted(map(int, words)))
 

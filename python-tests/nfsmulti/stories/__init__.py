@@ -5,6 +5,7 @@ from nfsmulti.stories import demo
 from nfsmulti.stories.connections import CONNECTIONS
 from nfsmulti.stories.dd import DD
 from nfsmulti.stories.fsperf import FSPERF
+from nfsmulti.stories.metadata import METADATA
 from nfsmulti.stories.neighbour import NEIGHBOUR
 from nfsmulti.stories.oltp import OLTP
 from nfsmulti.stories.randread import RANDREAD
@@ -23,12 +24,13 @@ from nfsmulti.stories.sweep import SWEEP
 
 SCENARIOS = {
     scenario.name: scenario
-    for scenario in (DD, FSPERF, RANDREAD, SIO, OLTP, SWEEP, NEIGHBOUR, CONNECTIONS)
+    for scenario in (DD, FSPERF, RANDREAD, SIO, OLTP, SWEEP, NEIGHBOUR, CONNECTIONS, METADATA)
 }
 REPORTS = {name: scenario.report for name, scenario in SCENARIOS.items()} | {"demo": demo.REPORT}
 
 __all__ = [
     "CONNECTIONS",
+    "METADATA",
     "OWN",
     "REPORTS",
     "SCENARIOS",

@@ -49,6 +49,7 @@ WORKLOADS: Mapping[str, dict[str, Factor]] = {
     "64k-write": {"rw": "write", "bs": "64k"},
     "8k-oltp": {"rw": "randrw", "rwmixread": 67, "bs": "8k"},
 }
+_WORKLOAD = "64k-read"
 PROTOCOLS, VERSIONS = ("tcp", "rdma"), ("3", "4.1")
 MOST = 256  # the engine's nconnect
 
@@ -71,7 +72,8 @@ _RDMA_PORT = 20049
 class Choice:
     """What to measure; what is empty is chosen by where and how long it is run.
 
-    Without `protocols` and `versions` a pool of the user is what its URLs say.
+    Without `protocols` and `versions` a pool of the user is what its URLs say. `run metadata` takes
+    the same, and `depths` are its own.
     """
 
     nconnect: tuple[int, ...] = ()
@@ -79,7 +81,8 @@ class Choice:
     versions: tuple[str, ...] = ()
     jobs: tuple[int, ...] = ()
     mounts: bool = False
-    workload: str = "64k-read"
+    workload: str = ""
+    depths: tuple[int, ...] = ()
 
 
 def scenario(choice: Choice) -> Scenario:
@@ -141,7 +144,7 @@ def _cells_of(
     jobs = choice.jobs or (_QUICK_JOBS if scale.quick else _JOBS)
     found = []
     for each, number in itertools.product(jobs, nconnect):
-        cell = _cell(choice.workload, scale, place, (proto, version, number, each))
+        cell = _cell(choice.workload or _WORKLOAD, scale, place, (proto, version, number, each))
         options = {**cell.options, "nconnect": number, "spread": "roundrobin"}
         found.append(dataclasses.replace(cell, query=query, paths=paths, options=options))
         if choice.mounts:

@@ -19,6 +19,9 @@ from nfsmulti.summary import Factor
 # that IOTRAP_MOUNT_POOLS names, or by one of fio's own engines on a single mount.
 Client = Literal["pool", "mounts", "mount"]
 
+# What a metadata cell does to its entries: makes them, uses them, or removes them.
+Entries = Literal["", "makes", "uses", "removes"]
+
 
 @dataclass(frozen=True)
 class CellSpec:
@@ -31,7 +34,8 @@ class CellSpec:
     mounts, or `mount_options` are nfs(5)'s for mounts of these paths that are the cell's alone.
     `files` must be there, with so many bytes, before fio starts. `seconds` are what fio is expected
     to take. `over_time` and `latency_over_time` ask for bandwidth and for readers' latency second
-    by second.
+    by second. `entries` is of a cell of metadata operations, which has entries of its own: see
+    run/entries.py.
     """
 
     factors: dict[str, Factor]
@@ -48,6 +52,7 @@ class CellSpec:
     over_time: bool = False
     jobs: list[str] = field(default_factory=list)
     latency_over_time: bool = False
+    entries: Entries = ""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,525 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""metadata: operations on entries, against depth and against connections, beside fio's own engines.
+
+Nothing is reproduced: it asks how many creates, stats, lookups and removes per second a server
+does, and what ends that. In the lab, on a pool, or (--mounts) in the kernel lab and on mounts of a
+pool's URLs: there fio's filecreate, filestat and filedelete make one system call at a time in each
+of 1 to 8 jobs, with caches of attributes and names off, so that each call reaches the server.
+
+Factors: limits (lab, guest, pool), operation, version, client (engine, filecreate, filestat,
+filedelete), jobs, depth, nconnect.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterable, Sequence
+
+from nfsmulti import texts
+from nfsmulti.lab.config import LabConfig
+from nfsmulti.report import cells, charts, conditions, scaling, verdict
+from nfsmulti.report.scaling import Axis, Curve
+from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story
+from nfsmulti.stats import Ratio, Sample
+from nfsmulti.stories.connections import Choice
+from nfsmulti.stories.scenario import (
+    OWN,
+    CellSpec,
+    Entries,
+    GuestPlace,
+    OwnPool,
+    Place,
+    Scale,
+    Scenario,
+    timed,
+)
+from nfsmulti.summary import Cell, Factor, Summary
+from nfsmulti.texts import Table
+
+# --- what runs ---
+
+
+@dataclasses.dataclass(frozen=True)
+class _Operation:
+    """A job file, what it is given, and fio's engine that does the same, "" where there is none."""
+
+    jobfile: str
+    options: dict[str, Factor | None]
+    entries: Entries
+    peer: str
+    many: str  # in a sentence
+
+
+OPERATIONS = {
+    "create": _Operation(
+        "metadata-create.fio", {"meta_write": "create"}, "makes", "filecreate", "creates"
+    ),
+    "getattr": _Operation(
+        "metadata-stat.fio", {"meta_read": "getattr"}, "uses", "filestat", "GETATTRs"
+    ),
+    "lookup": _Operation("metadata-stat.fio", {"meta_read": "lookup"}, "uses", "", "LOOKUPs"),
+    "remove": _Operation(
+        "metadata-remove.fio", {"meta_write": "remove"}, "removes", "filedelete", "removes"
+    ),
+}
+ENGINE = "engine"
+MOST = 1 << 20  # entries of a cell that makes them; those that it has no time for are not made
+_DEPTH, _DEPTHS, _QUICK_DEPTHS = 32, (1, 8, 32, 128), (1, 32, 128)
+_NCONNECT, _QUICK_NCONNECT = (1, 2, 4, 8), (1, 4)
+_PEER_JOBS = (1, 2, 4, 8)
+_USED = 1000  # entries that are asked for again and again
+_PEER_FILES_PER_S = 5000  # of all jobs together: where a mount makes more, a cell ends early
+_REMOVED_PER_S = 500  # the same of filedelete, whose files are laid out first
+_LAB, _GUEST = "lab", "guest"
+_PLACES: dict[str, Place] = {_LAB: LabConfig(addresses=1), _GUEST: GuestPlace()}
+
+
+def size_of(entries: int) -> dict[str, Factor | None]:
+    """Give the size of a job on so many entries: 1 KiB stands for one, as in fio's logs."""
+    return {"size": f"{entries}k"}
+
+
+def scenario(choice: Choice) -> Scenario:
+    """Give the scenario with these cells."""
+    return Scenario(
+        "metadata",
+        "metadata operations per second, and where they stop growing",
+        _PLACES,
+        functools.partial(_cells, choice),
+        functools.partial(_own_cells, choice),
+        report=_REPORT,
+    )
+
+
+def _cells(choice: Choice, scale: Scale) -> list[CellSpec]:
+    place = _GUEST if choice.mounts else _LAB
+    return [
+        cell
+        for version in choice.versions or ("3",)
+        for cell in _cells_of(choice, scale, place, version, f"version={version}")
+    ]
+
+
+def _own_cells(choice: Choice, scale: Scale, pool: OwnPool) -> tuple[list[CellSpec], list[str]]:
+    if not pool.urls:
+        return [], ["metadata operations need URLs in the pool"]
+    said = ["directories: the operations go to URLs alone"] if pool.mounts else []
+    found = []
+    for version in choice.versions or ("",):
+        known = version or pool.url_version or "mixed"
+        query = f"version={version}" if version else ""
+        found += _cells_of(choice, scale, OWN, known, query, pool.urls)
+    return found, said
+
+
+def _cells_of(
+    choice: Choice, scale: Scale, place: str, version: str, query: str, paths: int = 1
+) -> list[CellSpec]:
+    """Give the cells of one version: of the engine, and of fio's own engines on a mount."""
+    depths = choice.depths or (_QUICK_DEPTHS if scale.quick else _DEPTHS)
+    nconnect = choice.nconnect or (_QUICK_NCONNECT if scale.quick else _NCONNECT)
+    depth = _DEPTH if _DEPTH in depths else max(depths)
+    levels = [(one, nconnect[0]) for one in depths]
+    levels += [(depth, number) for number in nconnect[1:]]
+    found = []
+    for operation in [choice.workload] if choice.workload else OPERATIONS:
+        for each, number in levels:
+            cell = _cell(operation, scale, place, version, each, number)
+            found.append(dataclasses.replace(cell, query=query, paths=paths))
+        if choice.mounts and OPERATIONS[operation].peer:
+            found += [_peer(operation, scale, place, version, jobs) for jobs in _PEER_JOBS]
+    return found
+
+
+def _cell(
+    operation: str, scale: Scale, place: str, version: str, depth: int, nconnect: int
+) -> CellSpec:
+    what, seconds = OPERATIONS[operation], scale.seconds(1, 10)
+    options: dict[str, Factor | None] = {
+        "metadata": 1, **what.options, "bs": "1k", "tree_depth": 0, "iodepth": depth,
+        "nconnect": nconnect, "spread": "roundrobin",
+    }  # fmt: skip
+    if what.entries == "makes":
+        options |= {"runtime": timed(seconds)["runtime"], **size_of(MOST)}
+    elif what.entries == "uses":
+        options |= {**timed(seconds), **size_of(_USED)}
+    return CellSpec(
+        factors=_factors(place, operation, version, ENGINE, 1, depth, nconnect),
+        place=place,
+        jobfile=what.jobfile,
+        options=options,
+        seconds=seconds,
+        entries=what.entries,
+    )
+
+
+def _peer(operation: str, scale: Scale, place: str, version: str, jobs: int) -> CellSpec:
+    """Give a cell of fio's own engine, each of whose jobs has one call under way."""
+    what = OPERATIONS[operation]
+    cell = _cell(operation, scale, place, version, 1, 1)
+    each = _PEER_FILES_PER_S if what.entries == "makes" else _REMOVED_PER_S
+    files = _USED if what.entries == "uses" else round(each * cell.seconds)
+    gone: dict[str, Factor | None] = dict.fromkeys([*cell.options, "norandommap"])
+    options: dict[str, Factor | None] = {
+        **gone, "ioengine": what.peer, "numjobs": jobs, "bs": "1k", "filesize": "1k",
+        "rw": "read" if what.entries == "uses" else "write", "nrfiles": max(1, files // jobs),
+        "openfiles": 1, "fallocate": "none",
+    }  # fmt: skip
+    if what.entries == "uses":
+        options |= timed(cell.seconds)
+    elif what.entries == "makes":
+        options["runtime"] = cell.options["runtime"]
+    mount = [f"vers={version}"] if version != "mixed" else []
+    mount += ["proto=tcp", "actimeo=0", "lookupcache=none", *(["nolock"] if version == "3" else [])]
+    return dataclasses.replace(
+        cell,
+        factors=_factors(place, operation, version, what.peer, jobs, 1, 1),
+        client="mount",
+        options=options,
+        mount_options=",".join(mount),
+    )
+
+
+def _factors(
+    place: str, operation: str, version: str, client: str, jobs: int, depth: int, nconnect: int
+) -> dict[str, Factor]:
+    values = (place, operation, version, client, jobs, depth, nconnect)
+    return dict(zip(_FACTORS, values, strict=True))
+
+
+# --- what it tells ---
+
+_FACTORS = ("limits", "operation", "version", "client", "jobs", "depth", "nconnect")
+_LIMITS = {_LAB: "In the lab", _GUEST: "In the kernel lab", OWN: "On this pool"}
+_UNIT = "operations/s"
+_AXES = {name: Axis(name, cells.iops, _UNIT, 1.0) for name in ("depth", "nconnect")}
+# What this project wants beside fio's engines on a mount: times their operations, and their CPU.
+_WANTED = (
+    ("create", cells.iops, 2.0),
+    ("getattr", cells.iops, 3.0),
+    ("getattr", cells.machine_cpu_us, 0.5),
+)
+_NO_MOUNT = "no kernel mount: --mounts makes one"
+_PUBLISHED = (
+    ("mkdir on nfs-ganesha (its issue 1220)", "16,000 to 17,000 operations/s", "create"),
+    ("creates of a user-space server on loopback", "15,600 operations/s", "create"),
+)
+_DIFFERS = "Other hardware, another client, and of the first another operation: mkdir, not create."
+_RATE = verdict.untestable(
+    "a rate was published and no ratio: it takes the same hardware, client and server"
+)
+
+
+def tell(summary: Summary) -> Story:
+    """Tell for each operation where it stops growing, and what fio's own engines do on a mount."""
+    curves = _curves(summary)
+    sections = [Section("Where it stops growing", tables=[_ends(curves)], plots=_plots(curves))]
+    if beside_mounts := _peers_table(summary):
+        sections.append(Section("Beside fio's own engines on a kernel mount", [_PEERS],
+                                [beside_mounts]))  # fmt: skip
+    sections.append(Section("Every cell", tables=[_table(summary)]))
+    return Story(
+        answer=_answer(summary, curves),
+        sections=sections,
+        reading=[
+            f"{scaling.RULE} The same holds of depths.",
+            "Depth is how many operations a job has under way, over all its connections. Each cell"
+            " makes its entries, all in one directory, and removes them afterwards; neither counts."
+            " Creates and removes go on for as long as other cells do, on as many entries as there"
+            f" is time for; getattr and lookup take {_USED:,} entries at random. A GETATTR goes by"
+            " the entry's handle, which a LOOKUP before the first one finds; both are one"
+            " operation.",
+            "CPU per operation is that of the whole machine: the kernel's, and that of a server or"
+            " of other programs on it, too. That of fio's jobs leaves out what the kernel does for"
+            " a mount outside of them.",
+            *conditions.differences(summary, "In the lab, the server is on the same machine."),
+        ],
+    )
+
+
+_PEERS = (
+    "Each of fio's jobs makes one system call after the other; of 1, 2, 4 and 8 jobs the fastest"
+    " counts. The mount has actimeo=0,lookupcache=none, so that each call reaches the server."
+)
+
+
+def _curves(summary: Summary) -> list[Curve]:
+    """Give the curves against depth and against nconnect of each place, operation and version."""
+    groups: dict[tuple[Factor, ...], list[Cell]] = {}
+    for cell in cells.having(summary, client=ENGINE):
+        key = tuple(cell.factors[name] for name in ("limits", "operation", "version"))
+        groups.setdefault(key, []).append(cell)
+    order = list(OPERATIONS)
+    found = []
+    for key in sorted(groups, key=lambda key: (order.index(str(key[1])), str(key[2]))):
+        levels = dict(zip(("limits", "operation", "version"), key, strict=True))
+        for rising, other in (("depth", "nconnect"), ("nconnect", "depth")):
+            curve = _longest(groups[key], levels, rising, other)
+            if len(curve.counts) > 1 or rising == "depth":
+                found.append(curve)
+    return found
+
+
+def _longest(group: Sequence[Cell], levels: dict[str, Factor], rising: str, other: str) -> Curve:
+    """Give the curve with the most counts: all other levels were measured at one of these alone."""
+    curves = []
+    for level in cells.levels(group, other):
+        counts: dict[int, list[Cell]] = {}
+        for cell in group:
+            if cell.factors[other] == level:
+                counts.setdefault(int(cell.factors[rising]), []).append(cell)
+        curves.append(Curve({**levels, other: level}, counts, axis=_AXES[rising]))
+    return max(curves, key=lambda curve: len(curve.counts))
+
+
+def _answer(summary: Summary, curves: list[Curve]) -> list[str]:
+    """Give a sentence for each operation and version, with what a mount does beside it."""
+    answer = []
+    for curve in curves:
+        what = OPERATIONS[str(curve.levels["operation"])].many
+        where = f"{_LIMITS[str(curve.levels['limits'])]}, NFSv{curve.levels['version']}, {what}"
+        answer.append(f"{where} at {_other(curve)}{_stop(curve)}: {scaling.verdict(curve)}")
+    answer += [pair.sentence(*of) for of, pair in _pairs(summary).items()]
+    if not curves:
+        answer.append("No cell of the engine is done.")
+    if failed := [cell for cell in summary.cells if cell.status == "failed"]:
+        answer.append(f"{len(failed)} cells failed, and are missing from the curves: see below.")
+    return answer
+
+
+def _stop(curve: Curve) -> str:
+    """Say where a curve stops growing; where that is not told, what it has reached."""
+    found, at = scaling.knee(curve), scaling.chosen(curve)
+    if found.end is scaling.End.KNEE:
+        return f" stop growing at {curve.words(at)}"
+    return f", {texts.mean(curve.rate(at), _UNIT)} at {curve.words(at)}"
+
+
+def _other(curve: Curve) -> str:
+    """Name what does not rise: "nconnect=1", "depth 32"."""
+    name = "depth" if curve.axis.name == "nconnect" else "nconnect"
+    return Axis(name).level(int(curve.levels[name]))
+
+
+def _name(curve: Curve, curves: Sequence[Curve]) -> str:
+    words = [str(curve.levels["operation"])]
+    if len({one.levels["version"] for one in curves}) > 1:
+        words.append(f"v{curve.levels['version']}")
+    return " ".join(words)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Pair:
+    """The engine at one connection and some depth, and the best of fio's own engine's jobs."""
+
+    ours: list[Cell]
+    theirs: list[Cell]
+    depth: int
+
+    def ratio(self, measure: cells.Measure) -> Ratio | None:
+        """Give the engine's figure in times the peer's."""
+        return cells.ratio(self.ours, self.theirs, measure)
+
+    def sentence(self, operation: str, version: Factor) -> str:
+        """Say what the engine does in times the peer, and at which cost."""
+        peer = self.theirs[0].factors
+        rate, cpu = self.ratio(cells.iops), self.ratio(cells.machine_cpu_us)
+        words = f"{rate.text} times{texts.inconclusive(rate)}" if rate else "not in one repeat with"
+        cost = f", at {cpu.text} times its CPU per operation" if cpu else ""
+        return (
+            f"NFSv{version}, {operation} at depth {self.depth} on one connection: {words} what"
+            f" fio's {peer['client']} does on a kernel mount, at its best with {peer['jobs']}"
+            f" job{'' if peer['jobs'] == 1 else 's'}{cost}."
+        )
+
+
+def _beside_peer(summary: Summary, operation: str, version: Factor) -> _Pair | None:
+    """Give the engine's cells at the depth that is compared, and those of the peer's best jobs."""
+    own = cells.having(summary, operation=operation, version=version, client=ENGINE, nconnect=1)
+    peers = [
+        cells.having(summary, operation=operation, version=version, client=peer, jobs=jobs)
+        for peer in [OPERATIONS[operation].peer]
+        for jobs in _PEER_JOBS
+    ]
+    peers = [found for found in peers if found]
+    depths = cells.counts(own, "depth")
+    if not peers or not depths:
+        return None
+    depth = _DEPTH if _DEPTH in depths else depths[-1]
+    best = max(peers, key=_mean)
+    return _Pair([cell for cell in own if cell.factors["depth"] == depth], best, depth)
+
+
+def _pairs(summary: Summary) -> dict[tuple[str, Factor], _Pair]:
+    """Give what was measured on a mount as well, by operation and version."""
+    found = {
+        (operation, version): _beside_peer(summary, operation, version)
+        for version in cells.levels(summary.done, "version")
+        for operation in OPERATIONS
+    }
+    return {of: pair for of, pair in found.items() if pair}
+
+
+def _mean(found: Iterable[Cell]) -> float:
+    rate = cells.sample(found, cells.iops)
+    return rate.mean if rate else 0.0
+
+
+def findings(summary: Summary) -> list[Finding]:
+    """Hold the engine against what this project wants beside a mount; published rates are none."""
+    if not summary.cells:  # nothing was published that a run could reproduce
+        return []
+    wanted = [
+        _finding(summary, operation, version, measure, limit)
+        for version in cells.levels(summary.cells, "version")
+        for operation, measure, limit in _WANTED
+        if operation in cells.levels(summary.cells, "operation")
+    ]
+    published = [
+        Finding(what, theirs, _ours(summary, operation), _RATE)
+        for what, theirs, operation in _PUBLISHED
+    ]
+    return wanted + published
+
+
+def _finding(
+    summary: Summary, operation: str, version: Factor, measure: cells.Measure, limit: float
+) -> Finding:
+    pair = _beside_peer(summary, operation, version)
+    ratio = pair.ratio(measure) if pair else None
+    cpu = measure is not cells.iops
+    judged = verdict.beyond(ratio, limit, below=cpu) if pair else verdict.untestable(_NO_MOUNT)
+    depth = pair.depth if pair else _DEPTH
+    return Finding(
+        f"{operation} at depth {depth} beside fio's {OPERATIONS[operation].peer} on a kernel mount,"
+        f" NFSv{version}{': CPU per operation' if cpu else ''}",
+        f"none; wanted: {'at most' if cpu else 'at least'} {limit:g} times",
+        f"{ratio.text} times" if ratio else texts.MISSING,
+        judged,
+    )
+
+
+def beside(summary: Summary) -> list[Beside]:
+    """Give the published rates beside the fastest cell of ours."""
+    return [
+        Beside(what, theirs, _ours(summary, operation), _fastest(summary, operation),
+               differs=_DIFFERS)
+        for what, theirs, operation in _PUBLISHED
+    ]  # fmt: skip
+
+
+def _fastest(summary: Summary, operation: str) -> Sample | None:
+    groups = cells.by_name(cells.having(summary, operation=operation, client=ENGINE))
+    return cells.sample(max(groups.values(), key=_mean, default=[]), cells.iops)
+
+
+def _ours(summary: Summary, operation: str) -> str:
+    return texts.mean(_fastest(summary, operation), _UNIT)
+
+
+def _ends(curves: list[Curve]) -> Table:
+    rows = []
+    for curve in curves:
+        found, at = scaling.knee(curve), scaling.chosen(curve)
+        gain = curve.gain(at, curve.counts[0]) if at != curve.counts[0] else None
+        ends = "rising to the last" if found.end is scaling.End.RISING else str(found.end.value)
+        rows.append([
+            _name(curve, curves), curve.axis.name, _other(curve), ends,
+            str(found.at) if found.end is scaling.End.KNEE else texts.MISSING,
+            texts.mean(curve.rate(at)), gain.text if gain else texts.MISSING,
+            scaling.limit(curve, at),
+        ])  # fmt: skip
+    headings = ["operation", "against", "at", "ends", "there at", _UNIT, "times the first",
+                "limit there"]  # fmt: skip
+    return Table(headings, rows, text_columns=4, ending_text_columns=1)
+
+
+def _peers_table(summary: Summary) -> Table | None:
+    rows = []
+    for (operation, version), pair in _pairs(summary).items():
+        peer = pair.theirs[0].factors
+        ratios = map(pair.ratio, (cells.iops, cells.machine_cpu_us))
+        rows.append([
+            f"{operation} v{version}", f"{peer['client']}, numjobs={peer['jobs']}",
+            *(texts.mean(cells.sample(side, cells.iops)) for side in (pair.ours, pair.theirs)),
+            *(ratio.text if ratio else texts.MISSING for ratio in ratios),
+        ])  # fmt: skip
+    headings = ["operation", "beside", f"engine, {_UNIT}", "beside it", "times", "times its CPU"]
+    return Table(headings, rows, text_columns=2) if rows else None
+
+
+def _table(summary: Summary) -> Table:
+    rows = []
+    for found in cells.by_name(summary.done).values():
+        factors = found[0].factors
+        rate = cells.sample(found, cells.iops)
+        sides = [side for cell in found for side in cells.sides(cell)]
+        rows.append([
+            *(str(factors[name]) for name in _FACTORS[1:]),
+            texts.mean(rate), texts.cv(rate), texts.count(rate),
+            *(texts.number(cells.latency_us(sides, percent)) for percent in (50, 99)),
+            texts.mean(cells.sample(found, cells.machine_cpu_us)),
+            texts.mean(cells.sample(found, cells.jobs_cpu_us)),
+        ])  # fmt: skip
+    order = list(OPERATIONS)
+    rows.sort(key=lambda row: (order.index(row[0]), row[1], row[2] != ENGINE, row[2],
+                               *map(int, row[3:6])))  # fmt: skip
+    headings = [*_FACTORS[1:], _UNIT, "CV %", "n", "clat p50, µs", "p99, µs",
+                "CPU per operation, µs", "of fio's jobs, µs"]  # fmt: skip
+    return Table(headings, rows, text_columns=3)
+
+
+def _plots(curves: list[Curve]) -> list[Plot]:
+    """Draw, of each version, operations per second on both axes, and CPU time against depth."""
+    plots = []
+    for version in dict.fromkeys(str(curve.levels["version"]) for curve in curves):
+        of = [curve for curve in curves if curve.levels["version"] == version]
+        depth, connections = (
+            [curve for curve in of if curve.axis.name == name and len(curve.counts) > 1]
+            for name in ("depth", "nconnect")
+        )
+        name = f"v{version.replace('.', '')}"
+        for group, title, unit, figure_of in (
+            (depth, "Operations", _UNIT, cells.iops),
+            (connections, "Operations", _UNIT, cells.iops),
+            (depth, "CPU per operation", "µs of the whole machine", cells.machine_cpu_us),
+            (depth, "Latency, p99", "clat p99, µs", cells.p99_us),
+        ):
+            if group:
+                plots.append(_plot(group, name, f"{title}, NFSv{version}", unit, figure_of))
+    return plots
+
+
+def _plot(
+    curves: list[Curve], name: str, title: str, unit: str, measure: Callable[[Cell], float | None]
+) -> Plot:
+    axis = curves[0].axis.name
+    figure, axes = charts.panel(title, axis, unit)
+    for number, curve in enumerate(curves):
+        points = [
+            (at, one) for at in curve.counts if (one := cells.sample(curve.cells[at], measure))
+        ]
+        charts.line(axes, number, str(curve.levels["operation"]), points)
+    charts.doubling(axes, sorted({count for curve in curves for count in curve.counts}))
+    charts.from_zero(axes)
+    charts.legend(axes)
+    file = title.partition(",")[0].lower().replace(" ", "-")
+    caption = f"{title}, against {axis}; {charts.REPEATS}."
+    return Plot(f"{file}-{axis}-{name}", caption, figure)
+
+
+_REPORT = Report(
+    title="metadata: operations per second, and where they stop growing",
+    publication=(
+        "Published, and beside ours for orientation alone: 16,000 to 17,000 mkdirs/s on nfs-ganesha"
+        " (its issue 1220), and 15,600 creates/s of a user-space server on loopback, each on"
+        " hardware of its own. No publication is reproduced: the run asks what this server does."
+    ),
+    factors=_FACTORS,
+    beside=beside,
+    tell=tell,
+    findings=findings,
+)
+
+METADATA = scenario(Choice())

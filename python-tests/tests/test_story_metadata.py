@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""run metadata: what it runs, where it says operations stop growing, and what it leaves behind."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import made_runs
+import pytest
+from conftest import call_harness, missing
+from made_runs import Maker, metadata_factors
+from report_helpers import report_of
+from run_helpers import QUIET
+
+from nfsmulti import machine
+from nfsmulti.errors import HarnessError, MissingError
+from nfsmulti.lab import Lab
+from nfsmulti.processes import find
+from nfsmulti.report.verdict import Verdict
+from nfsmulti.run import command, start
+from nfsmulti.run.entries import TOP, Entries
+from nfsmulti.run.plan import PlannedCell, lengthened, warm_ups
+from nfsmulti.stories import CellSpec, OwnPool, Scale
+from nfsmulti.stories.connections import WORKLOADS, Choice
+from nfsmulti.stories.metadata import METADATA, OPERATIONS, scenario
+from nfsmulti.summary import Server, Summary
+
+_URL = OwnPool(urls=1, mounts=0)
+
+
+# --- what is run ---
+
+
+def test_choice_makes_the_cells() -> None:
+    assert [one.value for one in command.Workload] == [*WORKLOADS, *OPERATIONS]
+    chosen = Choice((1, 4), depths=(8, 32), versions=("3", "4.1"), workload="create")
+    cells, said = scenario(chosen).own_cells(Scale(), OwnPool(urls=2, mounts=0))
+    assert said == []
+    levels = [(c.factors["version"], c.factors["depth"], c.factors["nconnect"]) for c in cells]
+    assert levels == [(v, *at) for v in ("3", "4.1") for at in ((8, 1), (32, 1), (32, 4))]
+    assert cells[2].options["iodepth"] == 32
+    assert cells[2].options["nconnect"] == 4
+    assert {(cell.query, cell.paths) for cell in cells} == {("version=3", 2), ("version=4.1", 2)}
+    plain = METADATA.cells(Scale(quick=True))
+    assert {cell.factors["operation"] for cell in plain} == set(OPERATIONS)
+    assert {cell.place for cell in plain} == {"lab"}
+    assert scenario(chosen).own_cells(Scale(), OwnPool(urls=0, mounts=1))[0] == []
+
+
+def test_fio_s_own_engines_run_on_mounts_whose_calls_reach_the_server() -> None:
+    cells = scenario(Choice((1,), depths=(32,), mounts=True)).cells(Scale())
+    assert {cell.place for cell in cells} == {"guest"}
+    peers = [cell for cell in cells if cell.client == "mount"]
+    found = Counter((cell.factors["operation"], cell.options["ioengine"]) for cell in peers)
+    assert found == {
+        ("create", "filecreate"): 4, ("getattr", "filestat"): 4, ("remove", "filedelete"): 4,
+    }  # fmt: skip
+    assert {cell.factors["jobs"] for cell in peers} == {1, 2, 4, 8}
+    for cell in peers:
+        assert {"actimeo=0", "lookupcache=none"} <= set(cell.mount_options.split(","))
+        assert cell.options["metadata"] is None
+        assert cell.options["iodepth"] is None
+
+
+def test_creates_and_removes_are_longer_by_more_entries() -> None:
+    cells = METADATA.cells(Scale())
+    first = {str(cell.factors["operation"]): PlannedCell("a", 1, 1, cell) for cell in cells}
+    longer = {name: lengthened(cell, 2).spec for name, cell in first.items()}
+    assert not [name for name, spec in longer.items() if "loops" in spec.options]
+    assert longer["create"].options["runtime"] == "20000ms"
+    assert "time_based" not in longer["create"].options
+    assert "runtime" not in longer["remove"].options
+    assert longer["remove"].seconds == 20
+    assert longer["getattr"].options["time_based"]
+    (warm,) = warm_ups([first["remove"]])
+    assert "runtime" not in warm.spec.options  # it would leave entries
+
+
+def test_bad_choices_are_refused_in_a_line(tmp_path: Path) -> None:
+    pool = ["--pool", "nfs://127.0.0.1/a"]
+    for words, said in (
+        (["--depth", "0"], "--depth 0: give numbers from 1 to 65536, each once"),
+        (["--depth", "1,1"], "each once"),
+        (["--workload", "64k-read"], "--workload 64k-read: give create or getattr or lookup or"),
+        (["--jobs", "2", "--proto", "tcp"], "--proto, --jobs: only for connections, not for meta"),
+        (["--version", "2"], "--version 2: give 3 or 4.1"),
+        ([*pool, "--hosts", "a"], "metadata runs on this machine only: leave out --hosts"),
+        (["--pool", str(tmp_path)], "metadata operations need URLs in the pool"),
+        (["--resume", "--depth", "2"], "--depth cannot change that"),
+    ):
+        with pytest.raises(HarnessError) as refused:
+            call_harness("run", "metadata", *words, "--results", str(tmp_path / "results"))
+        assert said in str(refused.value), words
+    with pytest.raises(HarnessError, match="--depth: only for metadata, not for connections"):
+        call_harness("run", "connections", "--depth", "2")
+    with pytest.raises(HarnessError, match="--workload create: give 4k-randread or"):
+        call_harness("run", "connections", "--workload", "create")
+
+
+# --- the entries of a cell ---
+
+
+def _fake_fio(folder: Path, operations: list[int]) -> Callable[[CellSpec, Path], list[str]]:
+    """Give the words of a fio that has done so many, one figure to each; what it is told is kept.
+
+    What follows the last has done one.
+    """
+    counts = iter(operations)
+
+    def words(spec: CellSpec, at: Path) -> list[str]:
+        options = {name: str(value) for name, value in spec.options.items() if value is not None}
+        report = {"jobs": [{"jobname": "t", "write": {"total_ios": next(counts, 1)}}]}
+        at.mkdir(parents=True, exist_ok=True)
+        (at / "fio.json").write_text(json.dumps(report, indent=1))
+        with (folder / "said").open("a") as file:
+            file.write(json.dumps(options) + "\n")
+        return ["true"]
+
+    return words
+
+
+def _ran(folder: Path) -> list[tuple[str, ...]]:
+    lines = [json.loads(line) for line in (folder / "said").read_text().splitlines()]
+    names = ("meta_write", "filename", "size")
+    return [tuple(options[name] for name in names) for options in lines]
+
+
+def _cell(operation: str) -> CellSpec:
+    return next(c for c in METADATA.cells(Scale(True)) if c.factors["operation"] == operation)
+
+
+def test_remove_has_as_many_entries_as_were_made_in_its_time(tmp_path: Path) -> None:
+    fio = _fake_fio(tmp_path, [700, 700])
+    with Entries(_cell("remove"), fio, tmp_path) as spec:
+        assert spec.options["size"] == "700k"
+        fio(spec, tmp_path)
+    assert _ran(tmp_path) == [
+        ("create", f"{TOP}/e0", "1048576k"),
+        ("remove", f"{TOP}/e0", "700k"),
+        ("rmdir", TOP, "1k"),
+    ]
+
+
+@pytest.mark.parametrize(("operation", "done"), [("create", [30]), ("remove", [30, 29])])
+def test_what_a_cell_made_or_did_not_remove_is_removed(
+    tmp_path: Path, operation: str, done: list[int]
+) -> None:
+    fio = _fake_fio(tmp_path, done)
+    with Entries(_cell(operation), fio, tmp_path) as spec:
+        fio(spec, tmp_path)
+    assert _ran(tmp_path)[-2:] == [("remove", f"{TOP}/e0", "30k"), ("rmdir", TOP, "1k")]
+
+
+# --- what it tells ---
+
+
+def test_verdict_says_where_it_stops_and_what_is_full() -> None:
+    text = report_of(made_runs.metadata())
+    assert re.search(
+        r"In the lab, NFSv3, creates at nconnect=1 stop growing at depth 32: depth 32 reaches"
+        r" \d+ % \(9\d to 10\d %\) of what depth 128 does \(16,\d+ operations/s\); beyond that this"
+        r" machine's 2 processors \(9\d % busy\) are the limit\.",
+        text,
+    )
+    assert re.search(r"creates at depth 32 stop growing at 1 connection: 1 connection reach", text)
+    assert "MB/s" not in text.split("## Conditions")[0].replace(" MB/s are 10^6", "")
+    assert "link" not in text.split("## Reading")[0].split("## The answer")[1].split("| finding")[0]
+
+
+def test_limit_is_the_server_s_processors_only_where_it_was_asked() -> None:
+    summary = made_runs.metadata(cpu_us=20)
+    assert "which leaves the server, or the network to it, as the limit" in report_of(summary)
+    told = Server(cpu_percent=97.0, processors=8, dirty_bytes=0, cached_bytes=0)
+    cells = [dataclasses.replace(cell, server=told) for cell in summary.cells]
+    text = report_of(dataclasses.replace(summary, cells=cells))
+    assert "the server's processors (97 % busy) are the limit" in text
+
+
+def test_mounts_are_compared_at_their_best_and_judged() -> None:
+    made = Maker("metadata", 3)
+    made.add(metadata_factors("create", 32, place="guest"), write=9000 * 1024, block=1024)
+    for jobs, rate in ((1, 1000), (4, 3000), (8, 2500)):
+        factors = metadata_factors("create", 1, place="guest", client="filecreate", jobs=jobs)
+        made.add(factors, write=rate * 1024, block=1024)
+    text = report_of(made.summary())
+    assert re.search(
+        r"create at depth 32 on one connection: (3\.0|2\.9)\d \(.*?\) times what fio's filecreate"
+        r" does on a kernel mount, at its best with 4 jobs, at (1\.0|0\.9)\d \(.*?\) times its CPU",
+        text,
+    )
+    judged = [one.judged.verdict for one in METADATA.report.findings(made.summary())]
+    assert judged == [Verdict.REPRODUCED, Verdict.NOT_TESTABLE, Verdict.NOT_TESTABLE]
+
+
+def test_rates_of_other_hardware_are_never_reproduced_and_no_mount_is_said() -> None:
+    summary = made_runs.metadata()
+    found = METADATA.report.findings(summary)
+    assert {one.judged.verdict for one in found} == {Verdict.NOT_TESTABLE}
+    assert [one.judged.why for one in found if "beside fio's" in one.what] == [
+        "no kernel mount: --mounts makes one"
+    ] * 3
+    assert "15,600 operations/s" in report_of(summary)
+
+
+# --- over nfs-ganesha ---
+
+
+def test_run_in_the_lab_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if why := machine.missing_privileges():
+        missing(MissingError(f"a lab: {why}"))
+    try:
+        find("ganesha.nfsd")
+    except MissingError as error:
+        missing(error)
+    left: list[str] = []
+    stop = Lab.stop
+
+    def look_and_stop(lab: Lab) -> None:
+        left.extend(str(path.relative_to(lab.export_dir)) for path in lab.export_dir.rglob("*"))
+        stop(lab)
+
+    monkeypatch.setattr(Lab, "stop", look_and_stop)
+    monkeypatch.setenv("NFSMULTI_CELL_SECONDS", "0.3")
+    monkeypatch.setattr(command, "_out", QUIET)
+    choice = Choice((1,), versions=("3", "4.1"), depths=(8,))
+    record = start.begun(tmp_path, start.Request(repeat=1, choice=choice), "metadata")
+    assert command._carry_out_all([record], "") == 0
+    assert left == [TOP]
+    summary = Summary.load(record.folder)
+    assert len(summary.done) == 2 * len(OPERATIONS)
+    for cell in summary.done:
+        made = record.folder / cell.folder / "make" / "fio.json"
+        assert made.exists() == (cell.factors["operation"] == "remove")
+        assert cell.ops > 1
+    assert "creates at nconnect=1" in (record.folder / "report.html").read_text()
