@@ -11,6 +11,7 @@
 
 #include "conn/directory.h"
 #include "conn/mount_meta.h"
+#include "conn/path_entries.h"
 #include "nfs/entries.h"
 #include "session/protocol.h"
 #include "util.h"
@@ -50,7 +51,7 @@ void path_rest(struct path *path)
 }
 
 /* Mounts again where the session was let go, or given up because the server did not answer. */
-static int names_ready(struct path *path)
+int path_names_ready(struct path *path)
 {
 	const struct names_ops *ops = path->protocol->names;
 
@@ -104,7 +105,7 @@ static int open_export(struct path *path)
 	int error;
 
 	set_credentials(path);
-	error = names_ready(path);
+	error = path_names_ready(path);
 	if (!error && !config->nfs_port)
 		config->nfs_port = path->protocol->names->nfs_port(path->names);
 	return error;
@@ -186,7 +187,8 @@ int path_size(struct path *path, const char *name, uint64_t *size)
 	if (path->config.dir)
 		error = directory_size(path->directory, name, size);
 	else
-		error = names_ready(path) ?: path->protocol->names->size(path->names, name, size);
+		error = path_names_ready(path)
+				?: path->protocol->names->size(path->names, name, size);
 	return error && error != -ENOENT ? name_failed(path, "find", name, error) : error;
 }
 
@@ -197,7 +199,7 @@ int path_create(struct path *path, const char *name, bool *created)
 	if (path->config.dir)
 		error = directory_create(path->directory, name, created);
 	else
-		error = names_ready(path)
+		error = path_names_ready(path)
 				?: path->protocol->names->create(path->names, name, created);
 	return error ? name_failed(path, "create", name, error) : 0;
 }
@@ -216,7 +218,7 @@ int path_remove(struct path *path, const char *name)
 	if (path->config.dir)
 		error = directory_remove(path->directory, name);
 	else
-		error = names_ready(path) ?: path->protocol->names->remove(path->names, name);
+		error = path_names_ready(path) ?: path->protocol->names->remove(path->names, name);
 	if (!error || error == -ENOENT)
 		path_mark_removed(path, name);
 	return error && error != -ENOENT ? name_failed(path, "remove", name, error) : error;
@@ -254,15 +256,9 @@ static int find_limits(struct path *path, const void *file)
 
 static int find_entries(struct path *path, struct path_file *file, const char *name)
 {
-	const struct entries_terms *terms = path->job.entries;
-	int error;
-
-	if (path->config.dir)
-		error = mount_meta_open(path->directory, name, terms, &file->entries);
-	else
-		error = names_ready(path)
-				?: path->protocol->open_entries(path->names, name, terms,
-								&file->entries);
+	int error = path->config.dir ? mount_meta_open(path->directory, name, path->job.entries,
+						       &file->entries)
+				     : path_entries_open(path, name, &file->entries);
 
 	path->read_max = path->write_max = PATH_IO_MAX; /* which nothing asks for */
 	return error ? name_failed(path, "open the directory", name, error) : 0;
@@ -270,7 +266,7 @@ static int find_entries(struct path *path, struct path_file *file, const char *n
 
 static int find_file(struct path *path, struct path_file *file, const char *name, bool writes)
 {
-	int error = names_ready(path)
+	int error = path_names_ready(path)
 			    ?: path->protocol->open_file(path->names, name, writes, &file->state);
 
 	if (error)

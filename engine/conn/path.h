@@ -58,6 +58,7 @@ struct path_job {
 	uint32_t file_count; /* files have numbers below this */
 	/* Files are directories, with entries on these terms; NULL: they hold data. */
 	const struct entries_terms *entries;
+	bool failover;	    /* others can stand in for this path */
 	bool (*stop)(void); /* true: give up waiting */
 	void (*log)(const char *format, ...) __attribute__((format(printf, 1, 2)));
 	void **state; /* the protocol's, of all paths of the job: NULL at first */
@@ -126,6 +127,8 @@ static inline uint64_t path_names_timeout(const struct path *path)
  * protocol that takes leave of its server needs it to the end.
  */
 void path_rest(struct path *path);
+/* Opens it where it was let go, or given up. */
+int path_names_ready(struct path *path);
 /* Lets it go at once. */
 void path_close_names(struct path *path);
 

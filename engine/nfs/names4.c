@@ -335,11 +335,24 @@ void names4_close_file(struct names *names, void *state)
 
 /* --- entries --- */
 
-static int directory(void *context, const char *name, bool make, struct entry_handle *found)
+/* The server's lease, which a path without files asks for with its first directory. */
+static int find_lease(struct names *names)
 {
-	struct names *names = context;
+	struct nfs4_client *client = ((struct nfs4_path *)names->path->state)->client;
+	struct nfs4_request request = {.handle = names->export, .limits = true};
+	int error = client->lease_time ? 0 : ask(names, NFS4_GETATTR, &request);
+
+	if (!error && !client->lease_time)
+		client->lease_time = request.attributes.lease_time;
+	return error;
+}
+
+int names4_open_directory(struct names *names, const char *name, bool make,
+			  struct entry_handle *found)
+{
 	struct nfs4_request request;
-	int error = find(names, name, make, &request)
+	int error = find_lease(names)
+			    ?: find(names, name, make, &request)
 			    ?: descend(names, &request.handle, request.name, make);
 
 	if (error)
@@ -347,19 +360,6 @@ static int directory(void *context, const char *name, bool make, struct entry_ha
 	found->length = request.handle.length;
 	memcpy(found->bytes, request.handle.bytes, request.handle.length);
 	return 0;
-}
-
-int names4_open_entries(struct names *names, const char *name, const struct entries_terms *terms,
-			struct entries **entries)
-{
-	struct nfs4_client *client = ((struct nfs4_path *)names->path->state)->client;
-	struct nfs4_request request = {.handle = names->export, .limits = true};
-	int error = ask(names, NFS4_GETATTR, &request);
-
-	if (error)
-		return error;
-	client->lease_time = request.attributes.lease_time;
-	return entries_open(entries, terms, NFS4_FHSIZE, name, directory, names);
 }
 
 /* --- limits --- */

@@ -10,8 +10,8 @@
 extern const struct names_ops names_nfs4;
 
 /* struct protocol's. */
-int names4_open_entries(struct names *names, const char *name, const struct entries_terms *terms,
-			struct entries **entries);
+int names4_open_directory(struct names *names, const char *name, bool make,
+			  struct entry_handle *found);
 
 /* struct protocol's, for a struct nfs4_file. */
 int names4_open_file(struct names *names, const char *name, bool writes, void **file);

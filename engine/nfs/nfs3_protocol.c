@@ -153,22 +153,17 @@ static int open_file(struct names *names, const char *name, bool writes, void **
 	return error;
 }
 
-static int step(void *context, const char *name, bool make, struct entry_handle *found)
+static int open_directory(struct names *names, const char *name, bool make,
+			  struct entry_handle *found)
 {
 	struct nfs3_handle handle;
-	int error = names3_directory(context, name, make, &handle);
+	int error = names3_directory(names, name, make, &handle);
 
 	if (error)
 		return error;
 	found->length = handle.length;
 	memcpy(found->bytes, handle.bytes, handle.length);
 	return 0;
-}
-
-static int open_entries(struct names *names, const char *name, const struct entries_terms *terms,
-			struct entries **entries)
-{
-	return entries_open(entries, terms, NFS3_FHSIZE, name, step, names);
 }
 
 static void close_file(struct names *names, void *file)
@@ -195,7 +190,8 @@ const struct protocol protocol_nfs3 = {
 	.encode = encode,
 	.decode = decode,
 	.open_file = open_file,
-	.open_entries = open_entries,
+	.open_directory = open_directory,
+	.handle_max = NFS3_FHSIZE,
 	.close_file = close_file,
 	.limits = limits,
 };

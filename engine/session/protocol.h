@@ -4,7 +4,7 @@
  *
  * A session knows calls, channels and time; a protocol knows what the messages say, and what a
  * server must be told before and after. What it keeps of a path, of a session (`state` in both) and
- * of a file is its own, and opaque to everybody else. Nothing here blocks but open_entries(),
+ * of a file is its own, and opaque to everybody else. Nothing here blocks but open_directory(),
  * open_file(), close_file(), limits() and leave().
  */
 #ifndef NFSMULTI_SESSION_PROTOCOL_H
@@ -15,8 +15,7 @@
 #include "rpc/xdr.h"
 #include "session/call.h"
 
-struct entries;
-struct entries_terms;
+struct entry_handle;
 struct names_ops;
 struct names;
 struct session;
@@ -111,11 +110,13 @@ struct protocol {
 	void (*tick)(struct session_channel *channel, uint64_t now);
 
 	/*
-	 * Opens the tree of entries below directory `name`, which entries_close() closes. 0, or a
-	 * negative errno: names->error() says why.
+	 * Finds a directory that holds entries, or other directories; with `make` it and those
+	 * above are made where they are missing. 0, or a negative errno: names->error() says why.
+	 * Handles have up to handle_max bytes.
 	 */
-	int (*open_entries)(struct names *names, const char *name,
-			    const struct entries_terms *terms, struct entries **entries);
+	int (*open_directory)(struct names *names, const char *name, bool make,
+			      struct entry_handle *found);
+	uint32_t handle_max;
 
 	/*
 	 * Finds a file. limits(): what one READ and one WRITE of any may carry. All wait for the

@@ -20,7 +20,7 @@ from engine_helpers import (
     said,
     sections,
 )
-from scripted_jobs import Client, failed, stderr_of
+from scripted_jobs import TWO_ADDRESSES, Client, failed, stderr_of
 
 from nfsmulti.fiorun import FioResult, Option
 from nfsmulti.scripted import Answer, Call, Nfs, Nfs4, ScriptedServer, Status, Status4, on
@@ -392,6 +392,43 @@ def test_verify_where_a_listing_begins_anew(client: Client) -> None:
 
 
 # --- calls that are lost, by scripted servers ---
+
+
+@pytest.mark.sanitized
+@pytest.mark.parametrize("version", [3, 4])
+def test_entries_survive_resets(client: Client, version: int) -> None:
+    """Made, verified and removed in 40 directories, which are opened under resets as well."""
+    size = 2000
+    names = (Nfs4.LOOKUP, Nfs4.CREATE) if version == 4 else (Nfs.LOOKUP, Nfs.MKDIR)
+    work = (Nfs4.OPEN, Nfs4.REMOVE) if version == 4 else (Nfs.CREATE, Nfs.REMOVE)
+    listing = Nfs4.READDIR if version == 4 else Nfs.READDIR
+    with ScriptedServer(addresses=TWO_ADDRESSES) as server:
+        pool = server.pool4() if version == 4 else server.pool()
+        server.hooks += [on(one, _LOST, every=150) for one in (names[0], *work)]
+        server.hooks += [on(one, _LOST, every=9) for one in (names[1], listing)]
+        job: dict[str, Option] = {**_JOB, "size": size, "spread": "roundrobin", "nconnect": 2}
+        for how in (
+            {"rw": "write"},
+            {"rw": "read", "meta_verify": 1},
+            {"rw": "write", "meta_write": "remove"},
+        ):
+            result = client(server, **{**job, **how}, pool=pool)
+            done(result)
+            assert sum(line.meta_ops for line in result.stats) == size
+            assert sum(line.reconnects for line in result.stats)
+
+
+@pytest.mark.sanitized
+def test_soft_ends_where_a_directory_is_not_opened(client: Client) -> None:
+    with ScriptedServer() as server:
+        server.hooks.append(on(Nfs.MKDIR, Answer(act=False, reply=False, end="reset")))
+        result = client(server, **{**_WRITE, "soft": 1})
+        assert result.status
+        assert any("cannot open the directory" in line for line in said(result))
+        server.hooks.clear()
+        server.hooks.append(on(Nfs.MKDIR, _LOST, first=3))
+        assert _operations(client(server, **_WRITE))[0] == _ENTRIES
+
 
 _LOST = Answer(reply=False, end="reset")  # carried out
 

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "conn/path_entries.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "nfs/entries.h"
+#include "session/protocol.h"
+#include "session/timers.h"
+#include "wait.h"
+
+/*
+ * True where the server may not have heard, or not answered: any other error is its answer. libnfs
+ * says EINTR and EFAULT of a call that ends with its connection.
+ */
+static bool is_lost(const struct path *path, int error)
+{
+	switch (-error) {
+	case EINTR:
+	case EFAULT:
+	case ENOTCONN:
+	case ECONNRESET:
+	case ECONNREFUSED:
+	case ECONNABORTED:
+	case EPIPE:
+	case ETIMEDOUT:
+	case EHOSTUNREACH:
+	case ENETUNREACH: return !path->job.stop();
+	default: return false;
+	}
+}
+
+/* Waits as calls do that the server puts off; the first time not at all. */
+static int pause_before(const struct path *path, uint32_t tries)
+{
+	uint64_t until = clock_now() + (tries ? timer_delay(tries - 1) : 0);
+	int error;
+
+	do
+		error = wait_slice(NULL, 0, until, path->job.stop);
+	while (!error);
+	return error == -ETIMEDOUT ? 0 : error;
+}
+
+static int ask_once(struct path *path, const char *name, bool make, struct entry_handle *found)
+{
+	return path_names_ready(path)
+		       ?: path->protocol->open_directory(path->names, name, make, found);
+}
+
+/* entries_step. One that was made by a call whose answer was lost is found by the next. */
+static int step(void *context, const char *name, bool make, struct entry_handle *found)
+{
+	struct path *path = context;
+	uint64_t begun = clock_now();
+	int error = ask_once(path, name, make, found);
+
+	for (uint32_t tries = 0; !path->config.soft && is_lost(path, error); tries++) {
+		if (path->job.failover && clock_now() - begun > path_names_timeout(path))
+			break;
+		if (tries == 1)
+			path->job.log("%s: directory \"%s\": %s: still trying", path->config.label,
+				      name, strerror(-error));
+		path_close_names(path);
+		error = pause_before(path, tries) ?: ask_once(path, name, make, found);
+	}
+	return error;
+}
+
+int path_entries_open(struct path *path, const char *name, struct entries **entries)
+{
+	return entries_open(entries, path->job.entries, path->protocol->handle_max, name, step,
+			    path);
+}
