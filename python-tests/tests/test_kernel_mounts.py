@@ -13,6 +13,7 @@ import pytest
 from conftest import FioRunner
 from engine_helpers import by_path, done, eventually, mounted_at, traces
 
+from nfsmulti.fiorun import Option
 from nfsmulti.lab.kernel import ADDRESSES, EXPORT
 from nfsmulti.processes import run
 
@@ -87,6 +88,49 @@ def test_stripes_over_two_mounts_are_read_back(
         assert by_path(result.stats) == {str(folder): 16 for folder in folders}
         assert (Path(EXPORT) / "f").stat().st_size == 2 * _MIB
         (folders[0] / "f").unlink()
+
+
+def _asked(folder: Path, operation: str) -> int:
+    """Count the calls of one kind that a mount has sent: proc(5), mountstats."""
+    text = Path("/proc/self/mountstats").read_text()
+    (mount,) = (part for part in text.split("\ndevice ") if f" mounted on {folder} " in part)
+    (line,) = (line.split() for line in mount.splitlines() if line.strip().startswith(operation))
+    return int(line[1])
+
+
+@pytest.mark.parametrize("version", ["3", "4.2"])
+def test_metadata_through_a_mount(version: str, tmp_path: Path, guest_fio: FioRunner) -> None:
+    """Without caches every stat(2) reaches the server."""
+    entries = 200
+    options = f"vers={version},proto=tcp,actimeo=0,lookupcache=none"
+    with mounted_at(tmp_path / "mount", options) as folder:
+        for rw, operation in (
+            ("write", "create"),
+            ("randread", "lookup"),
+            ("write", "remove"),
+        ):
+            which = "meta_read" if rw == "randread" else "meta_write"
+            job: dict[str, Option] = {"rw": rw, which: operation}
+            result = guest_fio(
+                pool=str(folder),
+                timeout=_SECONDS,
+                metadata=1,
+                bs=1,
+                size=entries,
+                iodepth=32,
+                dir_entries=100,
+                filename="tree",
+                **job,
+            )
+            done(result)
+            assert [line.meta_ops for line in result.stats] == [entries]
+            left = [path for path in (Path(EXPORT) / "tree").rglob("*") if path.is_file()]
+            assert len(left) == (0 if operation == "remove" else entries)
+        assert _asked(folder, "LOOKUP:") >= entries
+        assert _asked(folder, "REMOVE:") == entries
+        for path in (folder / "tree").iterdir():
+            path.rmdir()
+        (folder / "tree").rmdir()
 
 
 @pytest.mark.parametrize("protocol", _URLS)
