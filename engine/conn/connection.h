@@ -60,7 +60,7 @@ struct conn_io {
 			  file */
 	int error;     /* 0 or a positive errno */
 	const char *status; /* the server's word for `error`, such as "NFS3ERR_STALE", or NULL */
-	struct meta_kind found; /* what it is, where that is not what was expected */
+	struct meta_kind found; /* EILSEQ: what it is, which is not what was expected */
 
 	/* The connection's, from submit() on. */
 	struct conn *conn;
@@ -70,6 +70,7 @@ struct conn_io {
 	uint32_t sends; /* IO_META, nfs/meta_call.h's: times that a call was sent … */
 	bool looks;	/* … which looks the entry up first */
 	bool back;	/* a rename from the other name to the first; a removal of the other */
+	bool taken;	/* a removal: an earlier copy of the call may have been carried out */
 	/* IO_META: conn/mount_meta.h's. */
 	struct mount_call *call;
 	/* Its handle: stale, to be looked up again; and then that was done. */

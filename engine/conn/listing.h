@@ -18,6 +18,8 @@ enum {
 	LISTING_NAMES_MAX = 1 << 28, /* of a directory, ours: a listing ends */
 };
 
+struct path;
+
 /* Of zeros: at the beginning. */
 struct listing {
 	uint64_t cookie; /* the last one of the server's: the next READDIR goes on behind it */
@@ -25,13 +27,15 @@ struct listing {
 	uint64_t names;			    /* so far */
 	uint64_t milestone; /* a cookie of before: one that comes again is a circle … */
 	uint32_t pages;	    /* … of any length, if it is moved after 1, 2, 4 … READDIRs */
-	uint32_t starts, misses;
+	uint32_t starts;
+	uint32_t misses;	 /* of the page that is asked for */
+	const struct path *path; /* that it is read over; NULL: not begun */
 };
 
 /* Begins anew. */
 static inline void listing_begin(struct listing *listing)
 {
-	*listing = (struct listing){.starts = listing->starts + 1};
+	*listing = (struct listing){.starts = listing->starts + 1, .path = listing->path};
 }
 
 /* A READDIR has brought so many names, the last with `cookie`. False: this does not end. */
@@ -44,6 +48,7 @@ static inline bool listing_went_on(struct listing *listing, uint32_t names, uint
 	memcpy(listing->verifier, verifier, LISTING_VERIFIER);
 	listing->names += names;
 	listing->pages++;
+	listing->misses = 0;
 	if (!(listing->pages & (listing->pages - 1)))
 		listing->milestone = cookie;
 	return listing->names <= LISTING_NAMES_MAX;

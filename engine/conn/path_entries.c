@@ -10,12 +10,14 @@
 #include "wait.h"
 
 /*
- * True where the server may not have heard, or not answered: any other error is its answer. libnfs
- * says EINTR and EFAULT of a call that ends with its connection.
+ * True where the server may not have heard, or not answered, or asks to wait (EAGAIN, libnfs's word
+ * for NFS3ERR_JUKEBOX): any other error is its answer. libnfs says EINTR and EFAULT of a call that
+ * ends with its connection.
  */
 static bool is_lost(const struct path *path, int error)
 {
 	switch (-error) {
+	case EAGAIN:
 	case EINTR:
 	case EFAULT:
 	case ENOTCONN:
@@ -42,10 +44,29 @@ static int pause_before(const struct path *path, uint32_t tries)
 	return error == -ETIMEDOUT ? 0 : error;
 }
 
+/* For retries: they fail for the reason that was said already. */
+__attribute__((format(printf, 1, 2))) static void say_nothing(const char *format, ...)
+{
+	(void)format;
+}
+
 static int ask_once(struct path *path, const char *name, bool make, struct entry_handle *found)
 {
 	return path_names_ready(path)
 		       ?: path->protocol->open_directory(path->names, name, make, found);
+}
+
+static int ask_again(struct path *path, uint32_t tries, const char *name, bool make,
+		     struct entry_handle *found)
+{
+	const struct path_job job = path->job;
+	int error;
+
+	path_close_names(path);
+	path->job.log = say_nothing;
+	error = pause_before(path, tries) ?: ask_once(path, name, make, found);
+	path->job.log = job.log;
+	return error;
 }
 
 /* entries_step. One that was made by a call whose answer was lost is found by the next. */
@@ -53,17 +74,19 @@ static int step(void *context, const char *name, bool make, struct entry_handle 
 {
 	struct path *path = context;
 	uint64_t begun = clock_now();
+	uint32_t tries = 0;
 	int error = ask_once(path, name, make, found);
 
-	for (uint32_t tries = 0; !path->config.soft && is_lost(path, error); tries++) {
+	for (; !path->config.soft && is_lost(path, error); tries++) {
 		if (path->job.failover && clock_now() - begun > path_names_timeout(path))
 			break;
 		if (tries == 1)
 			path->job.log("%s: directory \"%s\": %s: still trying", path->config.label,
 				      name, strerror(-error));
-		path_close_names(path);
-		error = pause_before(path, tries) ?: ask_once(path, name, make, found);
+		error = ask_again(path, tries, name, make, found);
 	}
+	if (tries > 1 && !error)
+		path->job.log("%s: directory \"%s\": opened", path->config.label, name);
 	return error;
 }
 

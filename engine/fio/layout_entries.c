@@ -24,8 +24,9 @@ struct entry_layout {
 	enum meta_op make;
 	bool may_make;
 	bool renamed;		/* those that have their other name alone are there, too */
-	uint64_t next, end;	/* entries still to be looked up */
-	uint64_t done;		/* those that are there */
+	uint64_t first, end;	/* entries that are needed … */
+	uint64_t next;		/* … and of which this is to be looked up next */
+	uint64_t done;		/* those that were looked up, and made if missing */
 	uint64_t told, told_at; /* `done`, when it was told last */
 	uint32_t turn;		/* the connection whose turn it is */
 	int error;		/* the first, positive, of an entry … */
@@ -77,7 +78,8 @@ static void tell_begins(const struct entry_layout *layout, const char *name,
 	char entries[64] = "";
 
 	if (layout->end)
-		snprintf(entries, sizeof(entries), "%" PRIu64 " %s in ", layout->end,
+		snprintf(entries, sizeof(entries), "%" PRIu64 " %s in ",
+			 layout->end - layout->first,
 			 layout->make == META_MKDIR ? "directories" : "files");
 	say("entries of \"%s\": %s%" PRIu64 " %s: looking them up%s", name, entries, directories,
 	    directories == 1 ? "directory" : "directories",
@@ -91,7 +93,7 @@ static void tell_progress(struct entry_layout *layout, const char *name)
 	if (now < layout->told_at + TELL_EVERY)
 		return;
 	say("entries of \"%s\": %" PRIu64 " %% done, %.0f entries/s", name,
-	    100 * layout->done / layout->end,
+	    100 * layout->done / (layout->end - layout->first),
 	    (double)(layout->done - layout->told) * (double)SEC / (double)span);
 	layout->told = layout->done;
 	layout->told_at = now;
@@ -149,7 +151,7 @@ static int run(struct entry_layout *layout, struct path **paths, uint32_t path_c
 }
 
 int layout_entries(struct thread_data *td, struct path **paths, uint32_t path_count,
-		   const char *name, uint64_t count, enum meta_op make)
+		   const char *name, uint64_t first, uint64_t end, enum meta_op make)
 {
 	const struct engine_options *eo = td->eo;
 	uint32_t depth =
@@ -162,7 +164,8 @@ int layout_entries(struct thread_data *td, struct path **paths, uint32_t path_co
 	layout->make = make;
 	layout->may_make = paths[0]->job.entries->make;
 	layout->renamed = td_write(td) && meta_takes_other(eo->meta_write);
-	layout->end = count;
+	layout->first = layout->next = first;
+	layout->end = end;
 	for (uint32_t i = 0; i < depth; i++)
 		io_list_add(&layout->idle, &layout->ios[i]);
 	layout->group.job = (struct conn_job){

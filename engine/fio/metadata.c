@@ -39,6 +39,9 @@ int metadata_check(struct thread_data *td)
 {
 	const struct engine_options *eo = options_of(td);
 
+	if (!eo->metadata && (eo->meta_verify || eo->meta_mix))
+		return refuse("meta_verify= and meta_mix= are for such jobs alone: set it, or "
+			      "leave them out");
 	if (!eo->metadata)
 		return 0;
 	if (!one_block_size(td))
@@ -56,9 +59,10 @@ int metadata_check(struct thread_data *td)
 	if (eo->meta_verify && td_write(td))
 		return refuse("meta_verify=1 checks the entries of a job that only reads: give the "
 			      "writes a job of their own");
-	if (eo->meta_verify && eo->meta_read != META_GETATTR && eo->meta_read != META_LOOKUP)
+	if (eo->meta_verify &&
+	    (eo->meta_mix || (eo->meta_read != META_GETATTR && eo->meta_read != META_LOOKUP)))
 		return refuse("meta_verify=1 checks what getattr and lookup bring: use one of them "
-			      "as meta_read=");
+			      "as meta_read=, and no meta_mix=");
 	if (td_read(td) && td_write(td) && eo->meta_write != META_SETATTR && !eo->meta_mix)
 		return refuse("a job cannot read the entries that it creates, renames or removes: "
 			      "give its writes a job of their own, or use meta_mix=, or "
@@ -191,7 +195,8 @@ struct meta_kind metadata_expected(const struct thread_data *td, enum meta_op op
 	if (!options_of(td)->meta_verify || (op != META_GETATTR && op != META_LOOKUP))
 		return (struct meta_kind){0};
 	switch (options_of(td)->meta_write) {
-	case META_MKDIR: return (struct meta_kind){META_TYPE_DIRECTORY, 0};
+	case META_MKDIR:
+	case META_RMDIR: return (struct meta_kind){META_TYPE_DIRECTORY, 0};
 	case META_SYMLINK:
 		return (struct meta_kind){META_TYPE_SYMLINK, strlen(META_SYMLINK_TARGET)};
 	default: return (struct meta_kind){META_TYPE_FILE, 0};
@@ -250,6 +255,7 @@ static void kind_text(const struct meta_kind *kind, char *text, size_t size)
 	case META_TYPE_SYMLINK:
 		snprintf(text, size, "a symbolic link of %" PRIu64 " bytes", kind->size);
 		break;
+	case 0: snprintf(text, size, "of a type that the server's LOOKUP does not tell"); break;
 	default: snprintf(text, size, "something of type %u", kind->type);
 	}
 }
@@ -288,7 +294,7 @@ void metadata_say_failed(const struct thread_data *td, const struct io_u *io_u,
 {
 	char entry[ENTRY_NAME_MAX];
 
-	if (error == EILSEQ && found->type) {
+	if (error == EILSEQ && options_of(td)->meta_verify) {
 		say_other_kind(td, io_u, request, label, found);
 		return;
 	}

@@ -68,7 +68,7 @@ static void submit_meta(struct job *job, struct request *request, struct conn_io
 	io->held = NULL;
 	io->nfs_only = false;
 	io->sends = 0;
-	io->looks = io->back = false;
+	io->looks = io->back = io->taken = false;
 	io->stale = HANDLE_GOOD;
 	io->listing = (struct listing){0};
 	io->expected = metadata_expected(job->td, io->meta);

@@ -53,7 +53,7 @@ struct path *pool_paths_get(struct pool_paths *paths, struct thread_data *td, ui
 	const struct path_job job = {
 		.file_count = paths->file_count,
 		.entries = eo->metadata ? &paths->entries : NULL,
-		.failover = eo->failover,
+		.failover = eo->failover && paths->pool.count > 1,
 		.stop = deadline_passed,
 		.log = say,
 		.state = &paths->state,

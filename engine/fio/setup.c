@@ -255,6 +255,7 @@ static int extend(struct file_task *task, uint64_t wanted)
 static int make_entries(struct file_task *task)
 {
 	struct path *paths[LAYOUT_PATHS_MAX];
+	uint64_t first = task->f->file_offset / task->td->o.min_bs[DDIR_READ];
 	uint64_t entries, begun = clock_now();
 	enum meta_op make;
 	bool needs = metadata_needs_entries(task->td, &make);
@@ -268,12 +269,10 @@ static int make_entries(struct file_task *task)
 	task->paths->entries.make = !verify && task->td->o.allow_create && !read_only;
 	count = pool_paths_all(task->paths, task->td, paths, LAYOUT_PATHS_MAX, &error);
 	if (!error && verify)
-		error = verify_entries(task->td, paths, count, task->name,
-				       task->f->file_offset / task->td->o.min_bs[DDIR_READ],
-				       entries);
+		error = verify_entries(task->td, paths, count, task->name, first, entries);
 	else if (!error)
-		error = layout_entries(task->td, paths, count, task->name, needs ? entries : 0,
-				       make);
+		error = layout_entries(task->td, paths, count, task->name, needs ? first : 0,
+				       needs ? entries : 0, make);
 	rest_after(begun, paths, count);
 	return error;
 }

@@ -21,16 +21,34 @@
 #include "nfs/moved.h"
 #include "nfs/readdir.h"
 
-/* `call` is about to be sent: what it asks is decided the first time, and stays so. */
-static inline enum meta_op meta_asks(const struct call *call, const struct entries *entries)
+/* A cookie is its server's own: over another path a listing begins anew. */
+static inline void meta_lists_over(struct conn_io *io, const struct path *path)
+{
+	if (io->listing.path && io->listing.path != path) {
+		io->listing = (struct listing){.starts = io->listing.starts};
+		if (io->listed)
+			io->listed(io, NULL, 0);
+	}
+	io->listing.path = path;
+}
+
+/* `call` is about to be sent over `path`: what it asks is decided the first time, and stays so. */
+static inline enum meta_op meta_asks(const struct call *call, const struct path *path,
+				     const struct entries *entries)
 {
 	struct conn_io *io = call->io;
+	bool looked = io->looks;
 	uint32_t length;
 
-	if (call->tries == 1)
+	if (call->tries == 1) {
 		io->looks =
 			meta_by_handle(io->meta) && (io->stale == HANDLE_STALE ||
 						     !entries_handle(entries, io->offset, &length));
+		if (io->looks != looked) /* over another path, which knows other handles */
+			io->sends = 0;
+		if (io->meta == META_READDIR)
+			meta_lists_over(io, path);
+	}
 	io->sends++;
 	return io->looks ? META_LOOKUP : io->meta;
 }
@@ -81,10 +99,11 @@ static inline bool meta_as_expected(struct conn_io *io, const struct meta_kind *
 {
 	const struct meta_kind *expected = &io->expected;
 
+	if (!expected->type || (!kind->type && io->looks)) /* NFSv3: a GETATTR follows */
+		return true;
 	io->found = *kind;
-	return !expected->type || !kind->type ||
-	       (kind->type == expected->type &&
-		(kind->type == META_TYPE_DIRECTORY || kind->size == expected->size));
+	return kind->type == expected->type &&
+	       (kind->type == META_TYPE_DIRECTORY || kind->size == expected->size);
 }
 
 static inline void meta_tell_names(struct conn_io *io, const struct readdir_page *page)
@@ -101,10 +120,8 @@ static inline enum verdict meta_listed(struct conn_io *io, const struct readdir_
 				       struct call_result *result)
 {
 	meta_tell_names(io, page);
-	if (page->eof) {
-		io->listing.names += page->count;
+	if (page->eof)
 		return CALL_DONE;
-	}
 	if (!listing_went_on(&io->listing, page->count, page->cookie, page->verifier))
 		return moved_fail(result, EPROTO,
 				  "the listing does not advance, and not the end of the directory "
@@ -135,14 +152,18 @@ static inline enum verdict meta_refused(const struct call *call, struct entries 
 	if (error == EEXIST && (meta_makes(io->meta) || io->meta == META_LINK) && !io->looks &&
 	    again)
 		return CALL_DONE;
-	if (error == ENOENT && meta_takes_other(io->meta) && again)
+	if (error == ENOENT && meta_removes(io->meta) && io->back && io->taken)
+		return meta_done(call, entries, NULL, 0);
+	if (error == ENOENT && meta_removes(io->meta) && !io->back)
+		io->taken = again;
+	else if (error == ENOENT && meta_takes_other(io->meta) && again)
 		return meta_done(call, entries, NULL, 0);
 	if (error == ENOENT && meta_takes_other(io->meta) && !io->back) {
 		io->back = true;
 		return meta_goes_on(io, CALL_AGAIN);
 	}
-	/* nfs-ganesha, where a name is removed while it lists: READDIR has no such error. */
-	if (error == ENOENT && io->meta == META_READDIR &&
+	/* nfs-ganesha, where a name is removed while it lists; the directory may be there. */
+	if ((error == ENOENT || error == ESTALE) && io->meta == META_READDIR &&
 	    ++io->listing.misses < LISTING_MISSES_MAX)
 		return meta_goes_on(io, CALL_AGAIN);
 	if (error == ESTALE && meta_by_handle(io->meta) && !io->looks && io->stale == HANDLE_GOOD) {

@@ -74,7 +74,7 @@ static const uint8_t *encode(struct xdr_out *out, const struct call *call,
 	const uint8_t *arguments;
 
 	if (io && io->op == IO_META)
-		meta_asks(call, entries_of(call));
+		meta_asks(call, call->channel->session->path, entries_of(call));
 	rpc_encode_call(out, call->xid, NFS_PROGRAM, NFS_V3, procedure_of(call), credentials);
 	arguments = out->at;
 	if (!io)

@@ -142,7 +142,7 @@ static void put_meta(struct xdr_out *out, const struct call *call)
 	uint32_t length = 0;
 	char names[2][ENTRY_NAME_MAX], owner[OWNER_MAX];
 	struct nfs4_meta_call meta = {
-		.op = meta_asks(call, entries),
+		.op = meta_asks(call, path, entries),
 		.directory = handle_of(directory->bytes, directory->length),
 		.name = names[0],
 		.other = names[1],

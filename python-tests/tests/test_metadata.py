@@ -104,6 +104,11 @@ def test_what_a_job_needs_is_laid_out_first(place: Place, what: str) -> None:
     assert len(_entries(place)) == _ENTRIES
 
 
+def test_a_layout_makes_the_entries_of_its_job_alone(place: Place) -> None:
+    assert _operations(place.fio(**{**_READ, "size": 20}, offset=280))[0] == 20
+    assert sorted(_entries(place)) == sorted(f"e{number:x}" for number in range(280, 300))
+
+
 @pytest.mark.parametrize("words", [["--readonly"], ["--allow_file_create=0"]])
 def test_what_may_not_be_laid_out(place: Place, words: list[str]) -> None:
     done(place.fio(**{**_WRITE, "size": 20}))
@@ -244,13 +249,17 @@ def test_a_server_that_forgets_cookies(client: Client, version: int, times: int)
 
 
 @pytest.mark.sanitized
-@pytest.mark.parametrize("times", [3, 1000])
+@pytest.mark.parametrize(
+    ("error", "times"), [("NOENT", 3), ("STALE", 3), ("NOENT", 1000), ("STALE", 1000)]
+)
 @pytest.mark.parametrize("version", [3, 4])
-def test_a_name_is_removed_while_the_server_lists(client: Client, version: int, times: int) -> None:
+def test_a_name_is_removed_while_the_server_lists(
+    client: Client, version: int, error: str, times: int
+) -> None:
     """As nfs-ganesha answers then: the same page is asked for again, but not for ever."""
     with ScriptedServer() as server:
         procedure = Nfs4.READDIR if version == 4 else Nfs.READDIR
-        status = Status4.NOENT if version == 4 else Status.NOENT
+        status = Status4[error] if version == 4 else Status[error]
         server.hooks += [
             on(procedure, Answer(act=False, status=status), after=1, first=times + 1),
             on(procedure, Answer(limit=7)),
@@ -261,8 +270,19 @@ def test_a_name_is_removed_while_the_server_lists(client: Client, version: int, 
         if times == 3:
             assert _operations(result) == (1, 0)
         else:
-            failed(result, "readdir of entry", error=errno.ENOENT)
+            failed(result, "readdir of entry", error=getattr(errno, f"E{error}"))
         assert {call.offset for call in server.calls(procedure)[1 : times + 1]} == {9}
+
+
+@pytest.mark.sanitized
+def test_names_are_removed_on_every_page(client: Client) -> None:
+    """Each page has a bound of its own: a long listing may meet many removals."""
+    with ScriptedServer() as server:
+        gone = Answer(act=False, status=Status.NOENT)
+        server.hooks += [on(Nfs.READDIR, Answer(limit=7), every=8), on(Nfs.READDIR, gone)]
+        job: dict[str, Option] = {**_READ, "size": 40, "iodepth": 1, "number_ios": 1}
+        assert _operations(client(server, **job, meta_read="readdir")) == (1, 0)
+        assert len(server.calls(Nfs.READDIR)) > 16
 
 
 @pytest.mark.sanitized
@@ -359,6 +379,8 @@ def test_verify_sees_what_an_entry_is(place: Place, what: str) -> None:
         tree: dict[str, Option] = {"filename": kind, "size": 20}
         done(place.fio(**{**_WRITE, **tree, "meta_write": kind}))
         assert _operations(place.fio(**{**job, **tree, "meta_write": kind}))[0] == 20
+        if kind == "mkdir":
+            assert _operations(place.fio(**{**job, **tree, "meta_write": "rmdir"}))[0] == 20
         result = place.fio(**{**job, **tree, "iodepth": 1, "rw": "read"})
         failed_io(result)
         (line,) = said(result)
@@ -370,6 +392,21 @@ def test_verify_sees_what_an_entry_is(place: Place, what: str) -> None:
     failed_io(result)
     assert "entry 4" in said(result)[0]
     assert "it is a file of 5 bytes and must be a file of 0 bytes" in said(result)[0]
+
+
+@pytest.mark.sanitized
+@pytest.mark.parametrize("what", ["getattr", "lookup"])
+def test_verify_where_lookup_brings_no_attributes(client: Client, what: str) -> None:
+    """RFC 1813, 3.3.3: obj_attributes is optional. GETATTR's are not."""
+    with ScriptedServer() as server:
+        job: dict[str, Option] = {**_READ, "size": 20, "iodepth": 1}
+        done(client(server, **job))
+        server.hooks.append(on(Nfs.LOOKUP, Answer(attributes=0)))
+        result = client(server, **job, meta_verify=1, meta_read=what)
+        if what == "getattr":
+            assert _operations(result)[0] == 20
+        else:
+            failed(result, "of a type that the server's LOOKUP does not tell", error=errno.EILSEQ)
 
 
 def test_verify_of_jobs_in_shared_directories(place: Place) -> None:
@@ -426,8 +463,12 @@ def test_soft_ends_where_a_directory_is_not_opened(client: Client) -> None:
         assert result.status
         assert any("cannot open the directory" in line for line in said(result))
         server.hooks.clear()
-        server.hooks.append(on(Nfs.MKDIR, _LOST, first=3))
-        assert _operations(client(server, **_WRITE))[0] == _ENTRIES
+        later = Answer(act=False, status=Status.JUKEBOX)
+        server.hooks += [on(Nfs.MKDIR, _LOST, first=3), on(Nfs.MKDIR, later, nth=4)]
+        result = client(server, **_WRITE)
+        done(result)
+        assert sum(line.meta_ops for line in result.stats) == _ENTRIES
+        assert [line.split(": ")[-1] for line in said(result)] == ["still trying", "opened"]
 
 
 _LOST = Answer(reply=False, end="reset")  # carried out
@@ -459,6 +500,22 @@ def test_a_call_that_was_carried_out_is_no_error(
         done(result)
         assert sum(line.reconnects for line in result.stats) >= 3
         assert sum(line.meta_ops for line in result.stats) == 40
+
+
+@pytest.mark.sanitized
+@pytest.mark.parametrize("version", [3, 4])
+def test_a_lost_removal_of_an_entry_with_its_other_name(client: Client, version: int) -> None:
+    """The first name is gone either way: the other one is to go as well, and may be gone too."""
+    with ScriptedServer() as server:
+        pool = server.url4() if version == 4 else server.url()
+        job: dict[str, Option] = {**_WRITE, "size": 20, "iodepth": 1, "pool": pool}
+        for what in ("link", "remove"):
+            done(client(server, **job, meta_write=what))
+        remove = Nfs4.REMOVE if version == 4 else Nfs.REMOVE
+        server.hooks.append(on(remove, _LOST, every=5))
+        done(client(server, **job, meta_write="remove"))
+        nothing = {**job, "rw": "read", "meta_verify": 1}
+        refused(client(server, **nothing), "of 20 entries 20 missing")
 
 
 @pytest.mark.sanitized
@@ -571,6 +628,12 @@ def test_no_room_for_more_entries(client: Client, status: str, error: int) -> No
             {"meta_verify": 1, "rw": "read", "meta_read": "access"},
             ["metadata=1", "getattr and lookup"],
         ),
+        (
+            {"meta_verify": 1, "rw": "randread", "meta_mix": "getattr:1"},
+            ["metadata=1", "no meta_mix"],
+        ),
+        ({"metadata": 0, "meta_verify": 1}, ["metadata=1", "for such jobs alone"]),
+        ({"metadata": 0, "meta_mix": "open:1"}, ["metadata=1", "for such jobs alone"]),
     ],
 )
 def test_refusals(place: Place, options: dict[str, Option], words: list[str]) -> None:
