@@ -31,7 +31,7 @@ Direction = Literal["read", "write"]
 SUMMARY = re.compile(
     r"nfsmulti: .*("
     r"\d+ connections? on \d+ paths?:|"
-    r"\w+: \d+ done, \d+ errors|"
+    r"\w+: \d+ done, 0 errors|"
     r"meta_mix: beside the job's entries|"
     r'entries of ".*": (\d+ (files|director)|\d+ % done))'
 )
@@ -204,7 +204,7 @@ def _lines_of(file: Path, kind: str | None, line_of: type[_Line]) -> Iterator[_L
             values = json.loads(line)
             if values.get("kind") == kind:
                 yield line_of(**{name: values[name] for name in names if name in values})
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, AttributeError) as error:  # the last: no object
             raise HarnessError(f"{file}, line {number}: {error!r}: {line}") from None
 
 

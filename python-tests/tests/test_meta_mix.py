@@ -270,6 +270,8 @@ def test_a_new_entry_that_cannot_be_made(client: Client) -> None:
         failed(result, "create of a new entry below", "no room for more", error=errno.ENOSPC)
         found = {line.operation: (line.ops, line.errors) for line in result.operations}
         assert found == {"create": (10, 1), "remove": (10, 0)}
+        (told,) = (line for line in said(result) if " done, " in line)
+        assert " create: 10 done, 1 errors" in told
 
 
 @pytest.mark.sanitized
