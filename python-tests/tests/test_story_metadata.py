@@ -52,7 +52,7 @@ def test_choice_makes_the_cells() -> None:
     assert scenario(chosen).own_cells(Scale(), OwnPool(urls=0, mounts=1))[0] == []
 
 
-def test_fio_s_own_engines_run_on_mounts_whose_calls_reach_the_server() -> None:
+def test_fio_s_own_engines_run_on_mounts_with_default_caches() -> None:
     cells = scenario(Choice((1,), depths=(32,), mounts=True)).cells(Scale())
     assert {cell.place for cell in cells} == {"guest"}
     peers = [cell for cell in cells if cell.client == "mount"]
@@ -62,7 +62,7 @@ def test_fio_s_own_engines_run_on_mounts_whose_calls_reach_the_server() -> None:
     }  # fmt: skip
     assert {cell.factors["jobs"] for cell in peers} == {1, 2, 4, 8}
     for cell in peers:
-        assert {"actimeo=0", "lookupcache=none"} <= set(cell.mount_options.split(","))
+        assert cell.mount_options == "vers=3,proto=tcp,nolock"
         assert cell.options["metadata"] is None
         assert cell.options["iodepth"] is None
 
@@ -193,6 +193,7 @@ def test_mounts_are_compared_at_their_best_and_judged() -> None:
         r" does on a kernel mount, at its best with 4 jobs, at (1\.0|0\.9)\d \(.*?\) times its CPU",
         text,
     )
+    assert "its figure is that of the kernel's cache" in text
     judged = [one.judged.verdict for one in METADATA.report.findings(made.summary())]
     assert judged == [Verdict.REPRODUCED, Verdict.NOT_TESTABLE, Verdict.NOT_TESTABLE]
 
