@@ -4,6 +4,7 @@
 #include "nfs/nfs3.h"
 #include "nfs/nfs3_meta.h"
 #include "nfs/status.h"
+#include "page.h"
 #include "util.h"
 
 static const enum nfs3_procedure PROCEDURES[] = {NFS3_READ, NFS3_WRITE, NFS3_COMMIT};
@@ -19,20 +20,6 @@ static void data(struct xdr_in *in, enum nfs3_procedure procedure)
 	expect(*nfs3_status_name(result.status));
 }
 
-/* What is read again is what was counted. */
-static void page(const struct readdir_page *page)
-{
-	struct xdr_in in = {page->entries, page->end, false};
-	struct readdir_entry entry = {0};
-	uint32_t count = 0;
-
-	while (readdir_next(&in, page, &entry)) {
-		expect(entry.length && entry.length <= READDIR_NAME_MAX);
-		count++;
-	}
-	expect(count == page->count && entry.cookie == page->cookie && !in.bad);
-}
-
 static void metadata(struct xdr_in *in, const uint8_t *end, enum meta_op op)
 {
 	struct nfs3_meta_result result;
@@ -42,7 +29,7 @@ static void metadata(struct xdr_in *in, const uint8_t *end, enum meta_op op)
 	expect(result.handle_length <= NFS3_FHSIZE);
 	expect(!result.handle || result.handle + result.handle_length <= end);
 	if (result.page.entries)
-		page(&result.page);
+		expect_page(&result.page);
 	expect(!result.handle || op == META_LOOKUP || meta_makes(op));
 }
 

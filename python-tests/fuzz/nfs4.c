@@ -5,6 +5,7 @@
  */
 #include "fuzz.h"
 #include "nfs/nfs4.h"
+#include "page.h"
 #include "util.h"
 
 union body {
@@ -70,20 +71,6 @@ static size_t get_body(struct nfs4_results *results, enum nfs4_operation operati
 	}
 }
 
-/* What is read again is what was counted. */
-static void check_page(const struct readdir_page *page)
-{
-	struct xdr_in in = {page->entries, page->end, false};
-	struct readdir_entry entry = {0};
-	uint32_t count = 0;
-
-	while (readdir_next(&in, page, &entry)) {
-		expect(entry.length && entry.length <= READDIR_NAME_MAX);
-		count++;
-	}
-	expect(count == page->count && entry.cookie == page->cookie && !in.bad);
-}
-
 /* What callers rely on without a look of their own. */
 static void check_body(enum nfs4_operation operation, const union body *body)
 {
@@ -95,7 +82,7 @@ static void check_body(enum nfs4_operation operation, const union body *body)
 		expect(body->exchange.server.major_length <= NFS4_OPAQUE_MAX);
 		expect(body->exchange.server.scope_length <= NFS4_OPAQUE_MAX);
 		break;
-	case NFS4_READDIR: check_page(&body->page); break;
+	case NFS4_READDIR: expect_page(&body->page); break;
 	case NFS4_CREATE_SESSION: expect(body->session.fore.slots); break;
 	default: break;
 	}

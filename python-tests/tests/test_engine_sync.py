@@ -102,13 +102,17 @@ def test_every_path_commits_what_it_wrote(exported: Place) -> None:
 def test_a_sync_waits_for_the_writes_before_it(place: Place) -> None:
     """At depth 16 fio does not drain: it queues the sync behind 4 writes that nobody has sent yet.
 
-    They owe a COMMIT all the same, and so does the write that comes last: one may serve both.
+    They owe a COMMIT all the same. Each sync takes one place of 16 until its COMMIT is done: with
+    32 of them, writes follow the first COMMIT, and owe another.
     """
-    result = place.fio(rw="write", bs="4k", size="20k", filename="f", iodepth=16, fsync=4, trace=1)
+    result = place.fio(rw="write", bs="4k", size="512k", filename="f", iodepth=16, fsync=4, trace=1)
     done(result)
-    operations = [line.operation for line in Traced.read(result.stderr)]
-    assert operations.count("WRITE") == 5
-    assert operations[:4] == ["WRITE"] * 4
+    traced = Traced.read(result.stderr)
+    operations = [line.operation for line in traced]
+    assert operations.count("WRITE") == 128
+    first = operations.index("COMMIT")
+    assert {line.offset for line in traced[:first]} >= {0, 4096, 8192, 12288}
+    assert "WRITE" in operations[first:]
     assert operations[-1] == "COMMIT"
 
 
