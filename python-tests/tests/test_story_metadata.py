@@ -19,11 +19,14 @@ from run_helpers import QUIET
 
 from nfsmulti import machine
 from nfsmulti.errors import HarnessError, MissingError
+from nfsmulti.fiorun import Engine, FioProcess, FioResult
 from nfsmulti.lab import Lab
 from nfsmulti.processes import find
 from nfsmulti.report.verdict import Verdict
 from nfsmulti.run import command, start
+from nfsmulti.run.cell import command as command_of
 from nfsmulti.run.entries import TOP, Entries
+from nfsmulti.run.place import OnPool
 from nfsmulti.run.plan import PlannedCell, lengthened, warm_ups
 from nfsmulti.stories import CellSpec, OwnPool, Scale
 from nfsmulti.stories.connections import WORKLOADS, Choice
@@ -52,7 +55,9 @@ def test_choice_makes_the_cells() -> None:
     assert scenario(chosen).own_cells(Scale(), OwnPool(urls=0, mounts=1))[0] == []
 
 
-def test_fio_s_own_engines_run_on_mounts_with_default_caches() -> None:
+def test_fio_s_own_engines_run_on_mounts_with_default_caches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cells = scenario(Choice((1,), depths=(32,), mounts=True)).cells(Scale())
     assert {cell.place for cell in cells} == {"guest"}
     peers = [cell for cell in cells if cell.client == "mount"]
@@ -65,6 +70,18 @@ def test_fio_s_own_engines_run_on_mounts_with_default_caches() -> None:
         assert cell.mount_options == "vers=3,proto=tcp,nolock"
         assert cell.options["metadata"] is None
         assert cell.options["iodepth"] is None
+    place = OnPool("nfs://127.0.0.1/a")
+    monkeypatch.setattr(place, "mounts", lambda _: [str(tmp_path)])
+    engine = Engine(tmp_path / "no.so")
+    words = [word for cell in peers for word in command_of(cell, place, engine, tmp_path)]
+    assert not [word for word in words if word.startswith("--size=")]  # it would end them early
+
+
+def test_what_is_compared_with_a_mount_has_one_url_as_well() -> None:
+    own = OwnPool(urls=2, mounts=0)
+    cells, said = scenario(Choice((1,), mounts=True)).own_cells(Scale(), own)
+    assert {cell.paths for cell in cells} == {1}
+    assert said == ["URLs after the first: a mount has one, and is compared with the same"]
 
 
 def test_creates_and_removes_are_longer_by_more_entries() -> None:
@@ -96,6 +113,9 @@ def test_bad_choices_are_refused_in_a_line(tmp_path: Path) -> None:
         with pytest.raises(HarnessError) as refused:
             call_harness("run", "metadata", *words, "--results", str(tmp_path / "results"))
         assert said in str(refused.value), words
+    each = r"only for connections \(--proto\) and metadata \(--depth\), not for dd"
+    with pytest.raises(HarnessError, match=each):
+        call_harness("run", "dd", "--depth", "2", "--proto", "tcp")
     with pytest.raises(HarnessError, match="--depth: only for metadata, not for connections"):
         call_harness("run", "connections", "--depth", "2")
     with pytest.raises(HarnessError, match="--workload create: give 4k-randread or"):
@@ -156,6 +176,38 @@ def test_what_a_cell_made_or_did_not_remove_is_removed(
     assert _ran(tmp_path)[-2:] == [("remove", f"{TOP}/e0", "30k"), ("rmdir", TOP, "1k")]
 
 
+def test_what_ended_a_cell_is_said_where_its_entries_cannot_be_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mount's before its fio began; the engine's in less time, for the server may be gone."""
+    peers = scenario(Choice(mounts=True)).cells(Scale(True))
+    mounted = next(cell for cell in peers if cell.client == "mount")
+    limits: list[float] = []
+
+    def late(_: FioProcess, limit: float) -> FioResult:
+        limits.append(limit)
+        raise HarnessError("late")
+
+    monkeypatch.setattr(FioProcess, "result", late)
+    fio = _fake_fio(tmp_path, [])
+    with pytest.raises(HarnessError, match="gone"), Entries(mounted, fio, tmp_path):
+        raise HarnessError("gone")
+    with pytest.raises(HarnessError, match="gone"), Entries(_cell("create"), fio, tmp_path):
+        raise HarnessError("gone")
+    with pytest.raises(HarnessError, match="late"), Entries(_cell("create"), fio, tmp_path):
+        pass
+    after_failure, usual = limits
+    assert after_failure < usual / 5
+
+
+@pytest.mark.parametrize("report", [{}, {"jobs": 1}, {"jobs": [1]}, {"jobs": [{"write": None}]}])
+def test_json_that_is_no_report_counts_nothing(tmp_path: Path, report: dict[str, object]) -> None:
+    fio = _fake_fio(tmp_path, [])
+    with Entries(_cell("create"), fio, tmp_path):
+        (tmp_path / "fio.json").write_text(json.dumps(report, indent=1))
+    assert _ran(tmp_path) == [("rmdir", TOP, "1k")]
+
+
 # --- what it tells ---
 
 
@@ -196,6 +248,26 @@ def test_mounts_are_compared_at_their_best_and_judged() -> None:
     assert "its figure is that of the kernel's cache" in text
     judged = [one.judged.verdict for one in METADATA.report.findings(made.summary())]
     assert judged == [Verdict.REPRODUCED, Verdict.NOT_TESTABLE, Verdict.NOT_TESTABLE]
+
+
+def test_the_fewest_connections_are_compared_and_failed_cells_are_said() -> None:
+    made = Maker("metadata", 3)
+    for nconnect in (4, 8):
+        factors = metadata_factors("create", 32, nconnect, place="guest")
+        made.add(factors, write=9000 * 1024, block=1024)
+    factors = metadata_factors("create", 1, place="guest", client="filecreate")
+    made.add(factors, write=3000 * 1024, block=1024)
+    summary = made.summary()
+    assert "create at depth 32 on 4 connections: " in report_of(summary)
+    first = METADATA.report.findings(summary)[0]
+    assert "create at depth 32, nconnect=4 beside fio's filecreate" in first.what
+    assert first.judged.verdict == Verdict.REPRODUCED
+    failed = [
+        dataclasses.replace(cell, status="failed") if cell.factors["client"] != "engine" else cell
+        for cell in summary.cells
+    ]
+    first = METADATA.report.findings(dataclasses.replace(summary, cells=failed))[0]
+    assert first.judged.why == "no cell of the engine, or none on the kernel mount, is done"
 
 
 def test_rates_of_other_hardware_are_never_reproduced_and_no_mount_is_said() -> None:

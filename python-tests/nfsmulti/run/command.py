@@ -255,9 +255,8 @@ def run(
     }
     taken = _TAKEN.get(scenario, set())
     if wrong := {name: value for name, value in own.items() if value and name not in taken}:
-        who = [which.value for which, names in _TAKEN.items() if wrong.keys() <= names]
         raise HarnessError(
-            f"{_given(wrong)}: only for {' and '.join(who) or 'others'}, not for {scenario.value}",
+            f"{_given(wrong)}: only for {_takers(wrong)}, not for {scenario.value}",
             "leave it out; --factors crosses the cells of any scenario with options",
         )
     known = OPERATIONS if scenario is Which.METADATA else WORKLOADS
@@ -327,6 +326,16 @@ def _refuse_with_resume(**options: object) -> None:
 def _given(options: Mapping[str, object]) -> str:
     """Name the options that were given."""
     return ", ".join(f"--{name}" for name in options if options[name] not in (None, "", False))
+
+
+def _takers(options: Mapping[str, object]) -> str:
+    """Name the scenarios that take these options, and which they take where that is not all."""
+    found = []
+    for which, names in _TAKEN.items():
+        if taken := {name: value for name, value in options.items() if name in names}:
+            of = "" if len(taken) == len(options) else f" ({_given(taken)})"
+            found.append(f"{which.value}{of}")
+    return " and ".join(found)
 
 
 def _folder(words: list[str], chosen: list[str]) -> Path | None:

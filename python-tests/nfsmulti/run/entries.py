@@ -25,6 +25,8 @@ from nfsmulti.summary import Factor
 # Of this run: one that was killed has left entries where nobody else looks.
 TOP = f"nfsmulti-metadata-{secrets.token_hex(4)}"
 _SECONDS, _PATIENCE = 120.0, 20.0
+# After a failure, for the server may be gone; to remove takes about as long as to make did.
+_SECONDS_FAILED, _PATIENCE_FAILED = 10.0, 2.0
 
 # Gives the words of a cell's fio, whose files go to a folder.
 Command = Callable[[CellSpec, Path], list[str]]
@@ -39,6 +41,7 @@ class Entries:
 
     def __init__(self, spec: CellSpec, command: Command, folder: Path):
         self._spec, self._command, self._folder = spec, command, folder
+        self._seconds, self._patience = _SECONDS, _PATIENCE
         self._made: int | None = None  # None: as many as the cell's own fio tells
 
     def __enter__(self) -> CellSpec:
@@ -62,8 +65,10 @@ class Entries:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if not self._spec.entries:
             return
+        if kind:
+            self._seconds, self._patience = _SECONDS_FAILED, _PATIENCE_FAILED
         # What ended the cell says more than what its entries then end in.
-        with contextlib.suppress(*([HarnessError] if kind else [])):
+        with contextlib.suppress(*([HarnessError, OSError] if kind else [])):
             self._clear()
 
     def _make(self) -> None:
@@ -80,8 +85,9 @@ class Entries:
     def _clear(self) -> None:
         """Remove what is left, and the directory."""
         if self._spec.client == "mount":
-            for file in self._mount().glob(f"{TOP}.*"):
-                file.unlink(missing_ok=True)
+            if (self._folder / "command").exists():  # else no fio has begun
+                for file in self._mount().glob(f"{TOP}.*"):
+                    file.unlink(missing_ok=True)
             return
         done = self._operations("")
         left = done if self._made is None else self._made
@@ -104,15 +110,19 @@ class Entries:
     def _run(self, name: str, spec: CellSpec) -> None:
         folder = self._folder / name
         with FioProcess(self._command(spec, folder), folder) as process:
-            result = process.result(_PATIENCE * spec.seconds + _SECONDS)
+            result = process.result(self._patience * spec.seconds + self._seconds)
         if result.status != 0:
             lines = [line for line in result.messages.splitlines() if line.startswith("nfsmulti: ")]
             raise HarnessError(f"to {name} its entries, fio failed: {''.join(lines[:1])}")
 
     def _operations(self, name: str) -> int:
+        """Give what a fio did, 0 where it left no report."""
         file = self._folder / name / "fio.json"
         report = FioReport.parse(file.read_text()) if file.exists() else None
-        return report.operations("write") if report else 0
+        try:
+            return report.operations("write") if report else 0
+        except (LookupError, TypeError, AttributeError):  # JSON, but no report
+            return 0
 
     @staticmethod
     def _with(spec: CellSpec, **options: Factor | None) -> CellSpec:

@@ -106,11 +106,14 @@ def _own_cells(choice: Choice, scale: Scale, pool: OwnPool) -> tuple[list[CellSp
     if not pool.urls:
         return [], ["metadata operations need URLs in the pool"]
     said = ["directories: the operations go to URLs alone"] if pool.mounts else []
+    paths = 1 if choice.mounts else pool.urls
+    if paths < pool.urls:
+        said.append("URLs after the first: a mount has one, and is compared with the same")
     found = []
     for version in choice.versions or ("",):
         known = version or pool.url_version or "mixed"
         query = f"version={version}" if version else ""
-        found += _cells_of(choice, scale, OWN, known, query, pool.urls)
+        found += _cells_of(choice, scale, OWN, known, query, paths)
     return found, said
 
 
@@ -161,7 +164,7 @@ def _peer(operation: str, scale: Scale, place: str, version: str, jobs: int) -> 
     cell = _cell(operation, scale, place, version, 1, 1)
     each = _PEER_FILES_PER_S if what.entries == "makes" else _REMOVED_PER_S
     files = _USED if what.entries == "uses" else round(each * cell.seconds)
-    gone: dict[str, Factor | None] = dict.fromkeys([*cell.options, "norandommap"])
+    gone: dict[str, Factor | None] = dict.fromkeys([*cell.options, "norandommap", "size"])
     options: dict[str, Factor | None] = {
         **gone, "ioengine": what.peer, "numjobs": jobs, "bs": "1k", "filesize": "1k",
         "rw": "read" if what.entries == "uses" else "write", "nrfiles": max(1, files // jobs),
@@ -202,6 +205,7 @@ _WANTED = (
     ("getattr", cells.machine_cpu_us, 0.5),
 )
 _NO_MOUNT = "no kernel mount: --mounts makes one"
+_NOT_BOTH = "no cell of the engine, or none on the kernel mount, is done"
 _PUBLISHED = (
     ("mkdir on nfs-ganesha (its issue 1220)", "16,000 to 17,000 operations/s", "create"),
     ("creates of a user-space server on loopback", "15,600 operations/s", "create"),
@@ -319,11 +323,12 @@ def _name(curve: Curve, curves: Sequence[Curve]) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class _Pair:
-    """The engine at one connection and some depth, and the best of fio's own engine's jobs."""
+    """The engine at some depth on few connections, and the best of fio's own engine's jobs."""
 
     ours: list[Cell]
     theirs: list[Cell]
     depth: int
+    nconnect: int
 
     def ratio(self, measure: cells.Measure) -> Ratio | None:
         """Give the engine's figure in times the peer's."""
@@ -336,15 +341,21 @@ class _Pair:
         words = f"{rate.text} times{texts.inconclusive(rate)}" if rate else "not in one repeat with"
         cost = f", at {cpu.text} times its CPU per operation" if cpu else ""
         return (
-            f"NFSv{version}, {operation} at depth {self.depth} on one connection: {words} what"
-            f" fio's {peer['client']} does {_on_a_mount(operation)}, at its best with"
+            f"NFSv{version}, {operation} at depth {self.depth} on"
+            f" {'one connection' if self.nconnect == 1 else f'{self.nconnect} connections'}:"
+            f" {words} what fio's {peer['client']} does {_on_a_mount(operation)}, at its best with"
             f" {peer['jobs']} job{'' if peer['jobs'] == 1 else 's'}{cost}."
         )
 
 
 def _beside_peer(summary: Summary, operation: str, version: Factor) -> _Pair | None:
-    """Give the engine's cells at the depth that is compared, and those of the peer's best jobs."""
-    own = cells.having(summary, operation=operation, version=version, client=ENGINE, nconnect=1)
+    """Give the engine's cells that are compared, and those of the peer's best jobs.
+
+    A mount has one connection: the engine's are as few as were measured.
+    """
+    own = cells.having(summary, operation=operation, version=version, client=ENGINE)
+    nconnect = min(cells.counts(own, "nconnect"), default=1)
+    own = [cell for cell in own if cell.factors["nconnect"] == nconnect]
     peers = [
         cells.having(summary, operation=operation, version=version, client=peer, jobs=jobs)
         for peer in [OPERATIONS[operation].peer]
@@ -356,7 +367,8 @@ def _beside_peer(summary: Summary, operation: str, version: Factor) -> _Pair | N
         return None
     depth = _DEPTH if _DEPTH in depths else depths[-1]
     best = max(peers, key=_mean)
-    return _Pair([cell for cell in own if cell.factors["depth"] == depth], best, depth)
+    ours = [cell for cell in own if cell.factors["depth"] == depth]
+    return _Pair(ours, best, depth, nconnect)
 
 
 def _pairs(summary: Summary) -> dict[tuple[str, Factor], _Pair]:
@@ -397,11 +409,19 @@ def _finding(
     pair = _beside_peer(summary, operation, version)
     ratio = pair.ratio(measure) if pair else None
     cpu = measure is not cells.iops
-    judged = verdict.beyond(ratio, limit, below=cpu) if pair else verdict.untestable(_NO_MOUNT)
-    depth = pair.depth if pair else _DEPTH
+    peer = OPERATIONS[operation].peer
+    planned = any(
+        cell.factors["client"] == peer and cell.factors["version"] == version
+        for cell in summary.cells
+    )
+    why = _NOT_BOTH if planned else _NO_MOUNT
+    judged = verdict.beyond(ratio, limit, below=cpu) if pair else verdict.untestable(why)
+    at = f"depth {pair.depth if pair else _DEPTH}"
+    if pair and pair.nconnect > 1:
+        at += f", nconnect={pair.nconnect}"
     return Finding(
-        f"{operation} at depth {depth} beside fio's {OPERATIONS[operation].peer}"
-        f" {_on_a_mount(operation)}, NFSv{version}{': CPU per operation' if cpu else ''}",
+        f"{operation} at {at} beside fio's {peer} {_on_a_mount(operation)},"
+        f" NFSv{version}{': CPU per operation' if cpu else ''}",
         f"none; wanted: {'at most' if cpu else 'at least'} {limit:g} times",
         f"{ratio.text} times" if ratio else texts.MISSING,
         judged,
