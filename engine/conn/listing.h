@@ -32,10 +32,10 @@ struct listing {
 	const struct path *path; /* that it is read over; NULL: not begun */
 };
 
-/* Begins anew. */
-static inline void listing_begin(struct listing *listing)
+/* Begins anew; because the server forgot its cookies, it did so `starts` times. */
+static inline void listing_begin(struct listing *listing, uint32_t starts)
 {
-	*listing = (struct listing){.starts = listing->starts + 1, .path = listing->path};
+	*listing = (struct listing){.starts = starts, .path = listing->path};
 }
 
 /* A READDIR has brought so many names, the last with `cookie`. False: this does not end. */

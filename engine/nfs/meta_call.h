@@ -21,14 +21,18 @@
 #include "nfs/moved.h"
 #include "nfs/readdir.h"
 
+static inline void meta_begin_listing(struct conn_io *io, uint32_t starts)
+{
+	listing_begin(&io->listing, starts);
+	if (io->listed)
+		io->listed(io, NULL, 0);
+}
+
 /* A cookie is its server's own: over another path a listing begins anew. */
 static inline void meta_lists_over(struct conn_io *io, const struct path *path)
 {
-	if (io->listing.path && io->listing.path != path) {
-		io->listing = (struct listing){.starts = io->listing.starts};
-		if (io->listed)
-			io->listed(io, NULL, 0);
-	}
+	if (io->listing.path && io->listing.path != path)
+		meta_begin_listing(io, io->listing.starts);
 	io->listing.path = path;
 }
 
@@ -136,9 +140,7 @@ static inline enum verdict meta_lists_anew(struct conn_io *io, int error,
 	if (io->listing.starts + 1 >= LISTING_STARTS_MAX)
 		return moved_fail(result, error,
 				  "the server keeps forgetting the cookies of a listing");
-	listing_begin(&io->listing);
-	if (io->listed)
-		io->listed(io, NULL, 0);
+	meta_begin_listing(io, io->listing.starts + 1);
 	return meta_goes_on(io, CALL_AGAIN);
 }
 
