@@ -74,11 +74,9 @@ def run_cell(
             argv = command(spec, place, engine, work)
             with Watch(place.ask) as server:
                 result = _watched(argv, work, place, spec.seconds, tick, busy)
-            if why := trouble(result):
-                raise HarnessError(why)
-        if place.remote:
-            place.remote.check_complete(result)
-        cell = measured(cell, result, busy)
+            if place.remote:
+                place.remote.check_complete(result)
+            cell = measured(cell, result, busy)
         assert result.report is not None
         cell = _in_time(cell, planned.spec, work, result.report, place.remote is None)
         told = server.figures(watch.window(work, result.report))
