@@ -211,7 +211,8 @@ class Left:
     """What a cell's fio left, and when (time.monotonic()) the fault came and SIGINT was sent."""
 
     result: FioResult
-    file: bytes = b""  # the server's own, as far as it would outlive the server
+    # The server's own files by name below the export, as far as they would outlive the server.
+    files: dict[str, bytes] = field(default_factory=dict)
     fault: float | None = None
     signalled: float | None = None
     ended: float = 0.0

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nfsmulti.calls import RDMA_PORT
-from nfsmulti.faults.cell import FILE, Cell, Fault, Left, Place, RunningJob, content_of
+from nfsmulti.faults.account import files_before, files_of, put_files
+from nfsmulti.faults.cell import FILE, Cell, Fault, Left, Place, RunningJob
 from nfsmulti.faults.lab import CALLS_BEFORE
 from nfsmulti.fiorun import Engine, Fio, Options
 from nfsmulti.lab.kernel import ADDRESSES, EXPORT
@@ -56,10 +57,9 @@ class GuestFault(Fault):
 
 
 def _run_once(cell: Cell, fault: GuestFault, engine: Engine, folder: Path) -> Left:
-    file = Path(EXPORT) / FILE
-    file.unlink(missing_ok=True)
-    if not cell.work.writes:
-        file.write_bytes(content_of(cell))
+    export = Path(EXPORT)
+    (export / FILE).unlink(missing_ok=True)
+    put_files(export, files_before(cell))
     addresses = ADDRESSES if cell.paths > 1 else (_VICTIM,)
     pool = ",".join(f"nfs://{address}{EXPORT}" for address in addresses)
     with RunningJob(cell, Fio(engine), pool, folder) as job:
@@ -67,7 +67,7 @@ def _run_once(cell: Cell, fault: GuestFault, engine: Engine, folder: Path) -> Le
         job.now()
         fault.act(job)
         left = job.finish(cell.expected)
-    left.file = file.read_bytes() if file.exists() else b""
+    left.files = files_of(export)
     return left
 
 

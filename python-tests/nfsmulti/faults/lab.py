@@ -10,7 +10,8 @@ from enum import StrEnum
 from pathlib import Path
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.faults.cell import FILE, Cell, Fault, Left, Place, RunningJob, content_of
+from nfsmulti.faults.account import files_before, files_of, put_files
+from nfsmulti.faults.cell import Cell, Fault, Left, Place, RunningJob
 from nfsmulti.fiorun import Engine, Fio, Options
 from nfsmulti.lab import Instances, Lab, LabConfig
 from nfsmulti.processes import Completed, find, run
@@ -130,9 +131,7 @@ class LabFault(Fault):
         """Run a cell in a lab of its own, which takes half a second."""
         with Lab(LabConfig(addresses=max(2, cell.paths), instances=self.instances)) as lab:
             faults = Faults(lab)
-            file = lab.export_dir / FILE
-            if not cell.work.writes:
-                file.write_bytes(content_of(cell))
+            put_files(lab.export_dir, files_before(cell))
             second = _start_again(lab)
             if self.before:
                 faults.begin(self.kind, VICTIM)
@@ -146,7 +145,7 @@ class LabFault(Fault):
                 if not self.before:
                     _break(self, faults, job, second)
                 left = job.finish(cell.expected)
-            left.file = file.read_bytes() if file.exists() else b""
+            left.files = files_of(lab.export_dir)
         return left
 
 

@@ -19,12 +19,12 @@ from typing import Any
 
 import rich.table
 
-from nfsmulti.faults.cell import Cell, Left, Mode, Place, block_of, content_of, longest_io, says
+from nfsmulti.faults.account import discrepancies, lost_bytes
+from nfsmulti.faults.cell import Cell, Left, Mode, Place, block_of, longest_io, says
 from nfsmulti.fiorun import FioResult
 from nfsmulti.paths import portable
 from nfsmulti.texts import Table
 
-_LOST = re.compile(r": (\d+) bytes of .* may be lost: ")
 _CRASH = re.compile(r"got signal=|AddressSanitizer|runtime error:|LeakSanitizer")
 _LINES_MAX = 40  # of the engine: a fault is told, and not over and over
 _TIMES_MAX = 3  # a path stops once; on a busy machine its server may stall by itself, too
@@ -92,7 +92,7 @@ def judge(cell: Cell, left: Left) -> Outcome:
         again=again,
         moved=moved,
         again_bytes=(again + moved) * block_of(cell) + rewritten,
-        lost_bytes=_lost_bytes(left),
+        lost_bytes=lost_bytes(left),
         written_bytes=report.bytes("write") if report else 0,
         read_bytes=report.bytes("read") if report else 0,
         said=left.said,
@@ -110,11 +110,6 @@ def _fio_command(argv: Sequence[str]) -> str:
     """Give fio's command as one would type it, without where it leaves its files."""
     words = argv[argv.index("fio") :] if "fio" in argv else argv
     return shlex.join(word for word in words if not word.startswith(("--output=", "--stats_file")))
-
-
-def _lost_bytes(left: Left) -> int:
-    """Give the bytes that the engine said may be lost."""
-    return sum(int(match[1]) for line in left.said if (match := _LOST.search(line)))
 
 
 def _how_ended(left: Left) -> str:
@@ -143,9 +138,9 @@ def _complaints(cell: Cell, left: Left, moved: int) -> Iterator[str]:
         yield f"it said {len(left.said)} lines"
     if expected.moves and not moved:
         yield "no call was reissued on another path"
-    if expected.loses is not None and expected.loses != bool(_lost_bytes(left)):
-        yield f"{_lost_bytes(left)} bytes were reported as lost"
-    yield from _account(cell, left)
+    if expected.loses is not None and expected.loses != bool(lost_bytes(left)):
+        yield f"{lost_bytes(left)} bytes were reported as lost"
+    yield from discrepancies(cell, left)
 
 
 def _over_again(cell: Cell, said: str) -> Iterator[str]:
@@ -155,44 +150,6 @@ def _over_again(cell: Cell, said: str) -> Iterator[str]:
             times = sum(said.count(one) for one in words.split("|"))
             if times > _TIMES_MAX * cell.paths:
                 yield f"it said {times} times: {words}"
-
-
-def _account(cell: Cell, left: Left) -> Iterator[str]:
-    """Account for every byte that fio counts: read right, or written and kept, or told as lost."""
-    report, content = left.result.report, content_of(cell)
-    if report is None:
-        yield "fio left no report"
-        return
-    if left.result.status == 0:
-        yield from _whole_file(cell, left, content)
-    elif cell.work.writes:
-        kept = _kept(left.file, content, block_of(cell))
-        written = report.bytes("write")
-        if kept + _lost_bytes(left) < written:
-            yield (
-                f"of {written} bytes written {kept} were kept, {_lost_bytes(left)} reported as lost"
-            )
-
-
-def _whole_file(cell: Cell, left: Left, content: bytes) -> Iterator[str]:
-    """Hold a job that came through against the file, and fio's count against the engine's."""
-    report, stats = left.result.report, left.result.stats
-    assert report is not None
-    if left.file != content:
-        yield "the server's file does not hold what was written"
-    sides = {"read": sum(line.read_bytes for line in stats)}
-    if cell.work.writes:
-        sides["write"] = sum(line.write_bytes - line.rewritten_bytes for line in stats)
-    for side, moved in sides.items():
-        counted = report.bytes("read" if side == "read" else "write")
-        if counted != len(content) or moved != counted:
-            yield f"{side}: {len(content)} bytes wanted, fio counts {counted}, the engine {moved}"
-
-
-def _kept(file: bytes, content: bytes, block: int) -> int:
-    """Count the bytes of blocks that are in the file as they should."""
-    places = range(0, len(content), block)
-    return sum(block for at in places if file[at : at + block] == content[at : at + block])
 
 
 # --- the report of a run ---

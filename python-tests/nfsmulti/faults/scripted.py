@@ -9,7 +9,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from nfsmulti.faults.cell import FILE, Cell, Fault, Left, Place, RunningJob, Work, content_of
+from nfsmulti.faults.account import files_before
+from nfsmulti.faults.cell import Cell, Fault, Left, Place, RunningJob, Work
 from nfsmulti.fiorun import Engine, Fio
 from nfsmulti.scripted import (
     Answer,
@@ -105,13 +106,13 @@ class ScriptedFault(Fault):
         hook = _Hook(cell, self)
         terms = replace(self.terms) if self.terms else None  # its answers may change them
         with ScriptedServer(hook, addresses=_ADDRESSES[: cell.paths], terms=terms) as server:
-            if not cell.work.writes:
-                server.create(FILE, content_of(cell))
+            for name, content in files_before(cell).items():
+                server.create(name, content)
             pool = server.pool4() if self.terms else server.pool()
             with RunningJob(cell, Fio(engine), pool, folder) as job:
                 hook.job = job
                 left = job.finish(cell.expected)
-            left.file = server.durable(FILE)
+            left.files = server.all_durable()
         return left
 
 

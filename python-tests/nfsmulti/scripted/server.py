@@ -173,6 +173,18 @@ class ScriptedServer:
         """Give what of a file a restart would leave; raises FileNotFoundError."""
         return bytes(self._file(path).durable)
 
+    def all_durable(self) -> dict[str, bytes]:
+        """Give what a restart would leave of all files, by name."""
+
+        def below(directory: Directory, above: str) -> Iterator[tuple[str, bytes]]:
+            for name, node in list(directory.children.items()):
+                if isinstance(node, Directory):
+                    yield from below(node, f"{above}{name}/")
+                elif isinstance(node, File):
+                    yield above + name, bytes(node.durable)
+
+        return dict(below(self.export.files.root, ""))
+
     def _file(self, path: str) -> File:
         try:
             node = self.export.files.find(path)
