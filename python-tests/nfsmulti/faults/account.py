@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The account of a cell: the files that its job finds, and what must have become of them.
 
-It holds what fio counts against the engine's own count, and against the server's files.
+There are two: of the bytes of one file, and of the entries that metadata operations make, look at
+and remove. Either holds what fio counts against the engine's own count, and against the server's
+files.
 """
 
 from __future__ import annotations
@@ -10,14 +12,18 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from nfsmulti.faults.cell import FILE, Cell, Left, block_of, content_of
+from nfsmulti.faults.cell import ENTRIES, FILE, Cell, Left, Work, block_of, content_of
 from nfsmulti.fiorun import FioReport
 
 _LOST = re.compile(r": (\d+) bytes of .* may be lost: ")
+# An entry's operation, by the entry's number, where no error follows.
+_OPERATION = re.compile(r" trace: connection .* \d+@(\d+) = \d+$", re.MULTILINE)
 
 
 def files_before(cell: Cell) -> dict[str, bytes]:
     """Give what must be there before the job: files by name below the export."""
+    if cell.work.on_entries:
+        return {} if cell.work is Work.CREATE else dict.fromkeys(ENTRIES, b"")
     return {} if cell.work.writes else {FILE: content_of(cell)}
 
 
@@ -44,6 +50,8 @@ def discrepancies(cell: Cell, left: Left) -> Iterator[str]:
     report = left.result.report
     if report is None:
         yield "fio left no report"
+    elif cell.work.on_entries:
+        yield from _of_entries(cell, left, report)
     elif left.result.status == 0:
         yield from _of_whole_file(cell, left, report)
     elif cell.work.writes:
@@ -78,3 +86,43 @@ def _kept(file: bytes, content: bytes, block: int) -> int:
     """Count the bytes of blocks that are in the file as they should."""
     places = range(0, len(content), block)
     return sum(block for at in places if file[at : at + block] == content[at : at + block])
+
+
+# --- entries: what is done stays done, and nothing else is there ---
+
+
+def _of_entries(cell: Cell, left: Left, report: FioReport) -> Iterator[str]:
+    """Hold the operations that are done against the server's files.
+
+    An operation that failed, or was not answered, may have been carried out or not.
+    """
+    there = left.files.keys()
+    done = {ENTRIES[int(number)] for number in _OPERATION.findall(left.result.stderr)}
+    counted = report.bytes("write" if cell.work.writes else "read") // block_of(cell)
+    if left.result.status == 0:
+        yield from _of_counts(left, counted, len(done))
+    elif counted > len(done):
+        yield f"fio counts {counted} operations, the trace has {len(done)} that are done"
+    if cell.work is Work.REMOVE:
+        yield from _some(there & done, "entries removed and still there")
+    else:
+        needed = set(ENTRIES) if cell.work is Work.STAT else done
+        yield from _some(needed - there, "entries not there")
+    yield from _some(there - set(ENTRIES), "files that are no entries of the job")
+
+
+def _of_counts(left: Left, counted: int, done: int) -> Iterator[str]:
+    """Hold all counts of a job that came through against the number of its entries."""
+    wanted, lines, stats = len(ENTRIES), left.result.operations, left.result.stats
+    engine, calls = sum(line.ops for line in lines), sum(line.meta_ops for line in stats)
+    errors = sum(line.errors for line in lines)
+    if {counted, done, engine, calls} != {wanted} or errors:
+        yield (
+            f"{wanted} operations wanted, fio counts {counted}, the trace {done}, the engine"
+            f" {engine} and {errors} errors, its connections {calls}"
+        )
+
+
+def _some(names: set[str], what: str) -> Iterator[str]:
+    if names:
+        yield f"{what}: {len(names)}, such as {min(names)}"

@@ -40,21 +40,30 @@ class Mode(StrEnum):
 
 
 class Work(StrEnum):
-    """What the job does; each block's content is known, and checked on the server's own file.
+    """What the job does; account.py holds it against what the server has then.
 
     "write" is made of UNSTABLE WRITEs and a COMMIT, "write sync" of FILE_SYNC WRITEs; "write hold"
-    is "write" with hold_writes. All are read back.
+    is "write" with hold_writes. All are read back. The last three are metadata operations, one on
+    each entry: "stat" is LOOKUP and GETATTR.
     """
 
     READ = "read"
     WRITE = "write"
     SYNC = "write sync"
     HOLD = "write hold"
+    CREATE = "create"
+    STAT = "stat"
+    REMOVE = "remove"
+
+    @property
+    def on_entries(self) -> bool:
+        """Whether it is metadata operations, and moves no data."""
+        return self in (Work.CREATE, Work.STAT, Work.REMOVE)
 
     @property
     def writes(self) -> bool:
-        """Whether the fault meets WRITEs."""
-        return self is not Work.READ
+        """Whether fio counts writes; else it reads alone."""
+        return self not in (Work.READ, Work.STAT)
 
 
 class Place(StrEnum):
@@ -95,7 +104,7 @@ def says(words: str, text: str) -> bool:
 class Expected:
     """What must come of a cell.
 
-    done    fio ends with 0, and every byte is right
+    done    fio ends with 0, and every byte and entry is right
     failed  fio ends with `error` (an errno) in its report and a status that is not 0
     held    the job waits for as long as one likes, and SIGINT ends it
 
@@ -167,6 +176,18 @@ _JOB: dict[str, Option] = {
     "verify_pattern": "%o",
     "verify_state_save": 0,
 }
+# As many entries as the other jobs have blocks, by number: names below the export.
+_PER_DIRECTORY = 16
+ENTRIES = [f"{FILE}/d{number // _PER_DIRECTORY:x}/e{number:x}" for number in range(64)]
+_ENTRIES_JOB: dict[str, Option] = {
+    "filename": FILE,
+    "metadata": 1,
+    "bs": 1,
+    "size": len(ENTRIES),
+    "iodepth": 8,
+    "dir_entries": _PER_DIRECTORY,
+    "trace": 1,  # which names the entries that are done
+}
 _MODES: dict[Mode, dict[str, Option]] = {
     Mode.HARD: {"hard": 1},
     Mode.SOFT: {"soft": 1, "retrans": 1},
@@ -177,12 +198,16 @@ _WORKS: dict[Work, dict[str, Option]] = {
     Work.WRITE: {"rw": "write", "end_fsync": 1},
     Work.SYNC: {"rw": "write", "stable": "file_sync"},
     Work.HOLD: {"rw": "write", "end_fsync": 1, "hold_writes": "1m"},
+    Work.CREATE: {"rw": "write", "meta_write": "create"},
+    Work.STAT: {"rw": "read", "meta_read": "getattr", "meta_verify": 1},
+    Work.REMOVE: {"rw": "write", "meta_write": "remove"},
 }
 
 
 def _options_of(cell: Cell) -> dict[str, Option]:
     """Give fio's options for a cell."""
-    options = {**_JOB, **_MODES[cell.mode], **_WORKS[cell.work]}
+    job = _ENTRIES_JOB if cell.work.on_entries else _JOB
+    options = {**job, **_MODES[cell.mode], **_WORKS[cell.work]}
     if cell.mode is not Mode.SOFT:
         timeouts = _TIMEO_SCRIPTED if cell.fault.place is Place.SCRIPTED else _TIMEO
         options["timeo"] = timeouts[cell.mode]

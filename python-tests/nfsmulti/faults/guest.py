@@ -10,6 +10,7 @@ nothing of the engine, and is run again.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -58,7 +59,8 @@ class GuestFault(Fault):
 
 def _run_once(cell: Cell, fault: GuestFault, engine: Engine, folder: Path) -> Left:
     export = Path(EXPORT)
-    (export / FILE).unlink(missing_ok=True)
+    shutil.rmtree(export / FILE, ignore_errors=True)  # of the cell before: a directory, …
+    (export / FILE).unlink(missing_ok=True)  # … or a file
     put_files(export, files_before(cell))
     addresses = ADDRESSES if cell.paths > 1 else (_VICTIM,)
     pool = ",".join(f"nfs://{address}{EXPORT}" for address in addresses)

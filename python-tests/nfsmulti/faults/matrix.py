@@ -43,7 +43,7 @@ from nfsmulti.lab import Instances
 from nfsmulti.scripted import Answer, Nfs, Nfs4, ScriptedServer, Status, Status4, Terms
 
 HARD, SOFT, FAILOVER = Mode
-READ, WRITE, SYNC, HOLD = Work
+READ, WRITE, SYNC, HOLD, CREATE, STAT, REMOVE = Work
 KILL, STOP, DROP, ADDRESS = (FaultKind.KILL, FaultKind.STOP, FaultKind.DROP, FaultKind.ADDRESS)
 
 Modes = Mapping[Mode, Expected]
@@ -71,7 +71,9 @@ REFUTED = Expected("failed", errno.EPROTO, says=("contradicts the call or itself
 NOTHING = Expected("failed", errno.EIO, says=("no data came, and not the end of file",))
 NONE_TAKEN = Expected("failed", errno.EIO, says=("the server took no data",))
 STALE = Expected("failed", errno.ESTALE, says=("the server does not know the file any more",))
+STALE_DIRECTORY = Expected("failed", errno.ESTALE, says=("NFS3ERR_STALE",))
 NO_SPACE = Expected("failed", errno.ENOSPC)
+NO_ROOM = replace(NO_SPACE, says=("the server has no room for more entries",))
 TIMED_OUT_LOST = replace(TIMED_OUT, loses=True)
 # The server may be back in time for the COMMIT, or for what hold_writes writes again.
 TIMED_OUT_LOST_OR_NOT = replace(TIMED_OUT, loses=None)
@@ -97,12 +99,13 @@ WITHOUT_IT = Expected("done", says=("cannot reach port",))
 
 @dataclass(frozen=True)
 class Row:
-    """One fault: what is expected of reading and of writing, by mode.
+    """One fault: what is expected of each work, by mode.
 
     `sync` is for FILE_SYNC WRITEs and `hold` for hold_writes, which are of interest where a server
-    may forget what is UNSTABLE.
+    may forget what is UNSTABLE. `entries` is for create, stat and remove alike, save what these say
+    otherwise or beside it.
     The short form has the cells in `brief`, if any are given; else all but those that fare as an
-    earlier one does.
+    earlier one does, where work on data and on entries count apart.
     """
 
     fault: Fault
@@ -110,15 +113,22 @@ class Row:
     write: Modes = field(default_factory=dict)
     sync: Modes = field(default_factory=dict)
     hold: Modes = field(default_factory=dict)
+    entries: Modes = field(default_factory=dict)
+    create: Modes = field(default_factory=dict)
+    stat: Modes = field(default_factory=dict)
+    remove: Modes = field(default_factory=dict)
     brief: Sequence[tuple[Work, Mode]] = ()
 
     def cells(self) -> Iterator[Cell]:
         """Give the row's cells."""
-        seen: list[Expected] = []
-        for work, modes in zip(Work, (self.read, self.write, self.sync, self.hold), strict=True):
+        data = (self.read, self.write, self.sync, self.hold)
+        entries = [{**self.entries, **own} for own in (self.create, self.stat, self.remove)]
+        seen: list[tuple[bool, Expected]] = []
+        for work, modes in zip(Work, (*data, *entries), strict=True):
             for mode, expected in modes.items():
-                brief = (work, mode) in self.brief if self.brief else expected not in seen
-                seen.append(expected)
+                fares = (work.on_entries, expected)
+                brief = (work, mode) in self.brief if self.brief else fares not in seen
+                seen.append(fares)
                 yield Cell(self.fault, work, mode, expected, brief)
 
 
@@ -127,13 +137,19 @@ def both(
     modes: Modes,
     write: Modes | None = None,
     brief: Sequence[tuple[Work, Mode]] = (),
+    **entries: Modes,
 ) -> Row:
-    """Expect the same of reading and of writing, save what `write` says otherwise."""
-    return Row(fault, read=modes, write={**modes, **(write or {})}, brief=brief)
+    """Expect the same of reading and of writing, save what `write` says otherwise.
+
+    `entries` are Row's `entries`, `create`, `stat` and `remove`.
+    """
+    return Row(fault, read=modes, write={**modes, **(write or {})}, brief=brief, **entries)
 
 
 _FOUR = dict.fromkeys(Mode, 4)
 _SMALL = {"bs": "1k", "size": "16k"}
+_LOST_REPLY = Answer(reply=False, end="reset")
+_LOST_CALL = Answer(act=False, reply=False, end="reset")
 
 SCRIPTED = [
     # Connections
@@ -151,6 +167,18 @@ SCRIPTED = [
             answers=lambda: unanswered_until(8, Answer(reply=False, end="reset")),
         ),
         every(AGAIN),
+        entries={HARD: AGAIN},  # those that were carried out are found so
+        create=every(AGAIN),
+        remove=every(AGAIN),
+        brief=[(READ, HARD), (CREATE, HARD), (REMOVE, HARD)],
+    ),
+    Row(
+        ScriptedFault(
+            name="calls lost with the connection, three times",
+            answers=lambda: at((8, 16, 24), _LOST_CALL),
+        ),
+        entries={HARD: AGAIN},
+        create={FAILOVER: AGAIN},
     ),
     both(
         ScriptedFault(
@@ -166,6 +194,8 @@ SCRIPTED = [
         ),
         {HARD: AGAIN, SOFT: TIMED_OUT, FAILOVER: MOVED},
         {SOFT: TIMED_OUT_LOST_OR_NOT},
+        create={HARD: AGAIN, SOFT: TIMED_OUT, FAILOVER: MOVED},
+        remove={HARD: AGAIN, SOFT: TIMED_OUT, FAILOVER: MOVED},
     ),
     both(
         ScriptedFault(
@@ -192,14 +222,19 @@ SCRIPTED = [
     both(
         ScriptedFault(name="JUKEBOX three times", answers=lambda: first(3, JUKEBOX)),
         every(DONE),
+        entries={HARD: DONE},
+        create={SOFT: DONE},
     ),
     both(
         ScriptedFault(name="STALE", answers=lambda: once(10, Answer(status=Status.STALE))),
         every(STALE),
+        entries={HARD: STALE_DIRECTORY},
+        stat={HARD: DONE},  # its handle is looked up once more
     ),
     Row(
         ScriptedFault(name="NOSPC", answers=lambda: once(10, Answer(status=Status.NOSPC))),
         write=every(NO_SPACE),
+        create=every(NO_ROOM),
     ),
     # Durability
     Row(
@@ -262,6 +297,8 @@ SCRIPTED = [
         ),
         {HARD: HELD, SOFT: TIMED_OUT, FAILOVER: MOVED},
         {HARD: HELD_LOST},
+        create={HARD: HELD, SOFT: TIMED_OUT, FAILOVER: MOVED},
+        remove={FAILOVER: MOVED},
     ),
     both(
         ScriptedFault(
@@ -293,26 +330,28 @@ SCRIPTED = [
     both(
         ScriptedFault(name="garbage", answers=lambda: from_then_on(9, GARBAGE), hostile=True),
         {HARD: GAVE_UP, SOFT: GAVE_UP, FAILOVER: MOVED},
+        entries={FAILOVER: MOVED},
+        create={HARD: GAVE_UP, SOFT: GAVE_UP},
     ),
 ]
 
-_LOST_REPLY = Answer(reply=False, end="reset")
-_LOST_CALL = Answer(act=False, reply=False, end="reset")
 
-
-def _recovers(fault: ScriptedFault, expected: Expected = DONE) -> Row:
-    return both(fault, {HARD: expected})
+def _recovers(fault: ScriptedFault, expected: Expected = DONE, *, entries: bool = False) -> Row:
+    modes = {HARD: expected}
+    return both(fault, modes, entries=modes if entries else {})
 
 
 # NFSv4.1: a row for each promise of its recovery.
 SCRIPTED4 = [
-    _recovers(
+    both(
         ScriptedFault(
             name="NFSv4.1: replies lost with the connection, three times",
             answers=lambda: at((16, 32, 48), _LOST_REPLY),
             terms=Terms(),
         ),
-        AGAIN,
+        {HARD: AGAIN},
+        entries={HARD: AGAIN},
+        brief=[(READ, HARD), (CREATE, HARD), (REMOVE, HARD)],
     ),
     _recovers(
         ScriptedFault(
@@ -321,6 +360,7 @@ SCRIPTED4 = [
             terms=Terms(),
         ),
         AGAIN,
+        entries=True,
     ),
     _recovers(
         ScriptedFault(
@@ -328,6 +368,7 @@ SCRIPTED4 = [
             answers=lambda: once(10, Answer(do=ScriptedServer.end_sessions)),
             terms=Terms(),
         ),
+        entries=True,
     ),
     Row(
         ScriptedFault(
@@ -339,6 +380,7 @@ SCRIPTED4 = [
         write={HARD: LOST},
         sync={HARD: AGAIN},
         hold={HARD: MENDED},
+        entries={HARD: AGAIN},
     ),
     _recovers(
         ScriptedFault(
@@ -368,6 +410,7 @@ SCRIPTED4 = [
             answers=lambda: in_turn(DELAY, GRACE, DELAY, GRACE),
             terms=Terms(),
         ),
+        entries=True,
     ),
     _recovers(
         ScriptedFault(
@@ -413,7 +456,9 @@ LAB = [
         write=every(LOST),
         sync=every(DONE),
         hold=every(MENDED),
-        brief=[(WRITE, HARD), (SYNC, HARD), (HOLD, HARD)],
+        entries={HARD: DONE},
+        create=every(DONE),
+        brief=[(WRITE, HARD), (SYNC, HARD), (HOLD, HARD), (CREATE, HARD)],
     ),
     Row(
         LabFault(
@@ -426,6 +471,7 @@ LAB = [
         write={HARD: LOST},
         sync={HARD: DONE},
         hold={HARD: MENDED},
+        entries={HARD: DONE},
     ),
     Row(
         LabFault(name="server killed, back after 2 s", kind=KILL, seconds=2.0),
@@ -433,7 +479,10 @@ LAB = [
         write={HARD: LOST, SOFT: TIMED_OUT_LOST, FAILOVER: LOST},
         sync={HARD: AGAIN, SOFT: TIMED_OUT, FAILOVER: MOVED},
         hold={HARD: MENDED, SOFT: TIMED_OUT_LOST_OR_NOT, FAILOVER: MOVED_AND_MENDED},
-        brief=[(READ, FAILOVER), (WRITE, SOFT)],
+        create={HARD: AGAIN, SOFT: TIMED_OUT, FAILOVER: MOVED},
+        stat={FAILOVER: MOVED},
+        remove={HARD: AGAIN, SOFT: TIMED_OUT, FAILOVER: MOVED},
+        brief=[(READ, FAILOVER), (WRITE, SOFT), (REMOVE, FAILOVER)],
     ),
     Row(
         LabFault(name="server killed for good", kind=KILL),
@@ -441,7 +490,10 @@ LAB = [
         write={HARD: HELD_LOST, SOFT: TIMED_OUT_LOST, FAILOVER: LOST},
         sync={HARD: HELD, SOFT: TIMED_OUT, FAILOVER: MOVED},
         hold={HARD: HELD_LOST, SOFT: TIMED_OUT_LOST, FAILOVER: MOVED_AND_MENDED},
-        brief=[(READ, HARD), (SYNC, FAILOVER)],
+        entries={FAILOVER: MOVED},
+        create={HARD: HELD, SOFT: TIMED_OUT},
+        remove={HARD: HELD},
+        brief=[(READ, HARD), (SYNC, FAILOVER), (CREATE, HARD), (CREATE, FAILOVER)],
     ),
     Row(
         LabFault(name="server stopped (SIGSTOP) for 5 s", kind=STOP, seconds=5.0),
@@ -449,6 +501,8 @@ LAB = [
         write={HARD: SILENT, SOFT: TIMED_OUT_LOST_OR_NOT, FAILOVER: LOST},
         sync={FAILOVER: MOVED},
         hold={FAILOVER: MOVED_AND_MENDED},
+        create={FAILOVER: MOVED},
+        remove={FAILOVER: MOVED},
         brief=[(WRITE, HARD), (READ, FAILOVER)],
     ),
     both(
@@ -460,7 +514,9 @@ LAB = [
         ),
         {HARD: SILENT, SOFT: TIMED_OUT, FAILOVER: MOVED},
         {SOFT: TIMED_OUT_LOST_OR_NOT},
-        brief=[(WRITE, HARD), (READ, FAILOVER)],
+        create={HARD: SILENT, SOFT: TIMED_OUT, FAILOVER: MOVED},
+        remove={HARD: SILENT, FAILOVER: MOVED},
+        brief=[(WRITE, HARD), (READ, FAILOVER), (CREATE, FAILOVER)],
     ),
     both(
         LabFault(name="address removed", kind=ADDRESS, instances=Instances.ONE),
@@ -487,7 +543,9 @@ LAB = [
         write={HARD: HELD_LOST, SOFT: TIMED_OUT_LOST, FAILOVER: LOST},
         sync={HARD: HELD, SOFT: TIMED_OUT, FAILOVER: MOVED},
         hold={FAILOVER: MOVED_AND_MENDED},
-        brief=[(WRITE, FAILOVER)],
+        entries={FAILOVER: MOVED},
+        create={HARD: HELD, SOFT: TIMED_OUT},
+        brief=[(WRITE, FAILOVER), (STAT, FAILOVER)],
     ),
     both(
         LabFault(
@@ -511,7 +569,9 @@ GUEST = [
         write={HARD: LOST, SOFT: TIMED_OUT_LOST, FAILOVER: LOST},
         sync={HARD: AGAIN, SOFT: TIMED_OUT, FAILOVER: DONE},
         hold={HARD: MENDED, SOFT: TIMED_OUT_LOST_OR_NOT, FAILOVER: MENDED},
-        brief=[(WRITE, HARD)],
+        entries={HARD: AGAIN},
+        create={SOFT: TIMED_OUT, FAILOVER: DONE},
+        brief=[(WRITE, HARD), (CREATE, HARD)],
     ),
     both(
         GuestFault(name="link down for 2 s", act=guest.link_down(2.0)),
@@ -523,6 +583,7 @@ GUEST = [
         GuestFault(name="address removed", act=guest.address_removed(None)),
         {HARD: HELD, SOFT: TIMED_OUT, FAILOVER: MOVED},
         {HARD: HELD_LOST, SOFT: TIMED_OUT_LOST, FAILOVER: MOVED_SLOWLY},
+        create={FAILOVER: MOVED},
         brief=[(WRITE, FAILOVER)],
     ),
     both(

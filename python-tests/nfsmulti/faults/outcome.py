@@ -178,13 +178,20 @@ Each block's content is known. If a job is done, the server's file was compared 
 byte, and fio's byte count with the engine's. If it failed, bytes that were neither kept by the
 server nor reported as lost would be named.
 
+“create”, “stat” and “remove” are metadata operations (metadata=1), one on each of 64 entries;
+“stat” is a LOOKUP and a GETATTR. They are durable when they are answered. If a job is done, each
+entry was there, or gone, on the server, nothing else was, and fio's count and the engine's were the
+number of entries. If it failed, an operation that was done and is not found on the server would be
+named.
+
 - outcome: done; failed, with fio's error; held: it kept waiting, as `hard` promises, until SIGINT
   ended it.
 - recovered after: seconds, the longest that an I/O of the job took: I/Os that the fault held up
   were answered within that time, all others sooner.
 - ended after: seconds from the fault, or from SIGINT for a job that was held, to fio's end.
 - sent again: bytes of calls that were sent again to the same server or reissued on another path
-  (a call counts as a block), and of data that hold_writes has written again.
+  (a call counts as a block), and of data that hold_writes has written again; of metadata
+  operations: calls.
 - bytes lost: those that the engine reported as possibly lost, in the line with path and file.
 
 RDMA's cells have no dropped packets and no broken messages: rdma_rxe passes packets between its own

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from nfsmulti.faults.account import files_before
-from nfsmulti.faults.cell import Cell, Fault, Left, Place, RunningJob, Work
+from nfsmulti.faults.cell import ENTRIES, Cell, Fault, Left, Place, RunningJob, Work
 from nfsmulti.fiorun import Engine, Fio
 from nfsmulti.scripted import (
     Answer,
@@ -116,15 +116,28 @@ class ScriptedFault(Fault):
         return left
 
 
+# What carries a block or an entry of each work, by version.
+_CARRIES: dict[Work, tuple[Procedure, Procedure]] = {
+    Work.READ: (Nfs.READ, Nfs4.READ),
+    Work.WRITE: (Nfs.WRITE, Nfs4.WRITE),
+    Work.SYNC: (Nfs.WRITE, Nfs4.WRITE),
+    Work.HOLD: (Nfs.WRITE, Nfs4.WRITE),
+    Work.CREATE: (Nfs.CREATE, Nfs4.OPEN),
+    Work.STAT: (Nfs.GETATTR, Nfs4.GETATTR),
+    Work.REMOVE: (Nfs.REMOVE, Nfs4.REMOVE),
+}
+
+
 class _Hook:
     """Asks a cell's answers, and notes when the first faulty one is given."""
 
     def __init__(self, cell: Cell, fault: ScriptedFault):
         self.job: RunningJob | None = None
         self._victim = _ADDRESSES[cell.victim]
-        version = Nfs if fault.terms is None else Nfs4
-        work: Procedure = version.READ if cell.work is Work.READ else version.WRITE
-        self._procedures = fault.procedures or (work,)
+        version3, version4 = _CARRIES[cell.work]
+        self._procedures = fault.procedures or (version4 if fault.terms else version3,)
+        # Directories are asked for their attributes, too.
+        self._files = ENTRIES if cell.work is Work.STAT else ()
         self._hostile, self._answers = fault.hostile, fault.answers()
         self._count, self._begun = 0, False
 
@@ -135,6 +148,8 @@ class _Hook:
         if call.procedure is Nfs.NULL and self._hostile and self._begun:
             return replace(self._answers(self._count, call) or Answer(), limit=None)
         if call.procedure not in self._procedures:
+            return None
+        if self._files and call.file not in self._files:
             return None
         self._count += 1
         answer = self._answers(self._count, call)
