@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import mkdtemp
 
 import made_runs
 import pytest
@@ -19,15 +20,16 @@ from run_helpers import QUIET
 
 from nfsmulti import machine
 from nfsmulti.errors import HarnessError, MissingError
-from nfsmulti.fiorun import Engine, FioProcess, FioResult
+from nfsmulti.fiorun import Engine, FioProcess, FioReport, FioResult
 from nfsmulti.lab import Lab
-from nfsmulti.processes import find
+from nfsmulti.processes import find, run
 from nfsmulti.report.verdict import Verdict
 from nfsmulti.run import command, start
 from nfsmulti.run.cell import command as command_of
 from nfsmulti.run.entries import TOP, Entries
 from nfsmulti.run.place import OnPool
 from nfsmulti.run.plan import PlannedCell, lengthened, warm_ups
+from nfsmulti.run.watch import fio_options
 from nfsmulti.stories import CellSpec, OwnPool, Scale
 from nfsmulti.stories.connections import WORKLOADS, Choice
 from nfsmulti.stories.metadata import METADATA, OPERATIONS, scenario
@@ -55,7 +57,7 @@ def test_choice_makes_the_cells() -> None:
     assert scenario(chosen).own_cells(Scale(), OwnPool(urls=0, mounts=1))[0] == []
 
 
-def test_fio_s_own_engines_run_on_mounts_with_default_caches(
+def test_fio_s_own_engines_run_on_mounts_and_ask_the_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cells = scenario(Choice((1,), depths=(32,), mounts=True)).cells(Scale())
@@ -63,7 +65,7 @@ def test_fio_s_own_engines_run_on_mounts_with_default_caches(
     peers = [cell for cell in cells if cell.client == "mount"]
     found = Counter((cell.factors["operation"], cell.options["ioengine"]) for cell in peers)
     assert found == {
-        ("create", "filecreate"): 4, ("getattr", "filestat"): 4, ("remove", "filedelete"): 4,
+        ("create", "filecreate"): 4, ("lookup", "filestat"): 4, ("remove", "filedelete"): 4,
     }  # fmt: skip
     assert {cell.factors["jobs"] for cell in peers} == {1, 2, 4, 8}
     for cell in peers:
@@ -75,6 +77,28 @@ def test_fio_s_own_engines_run_on_mounts_with_default_caches(
     engine = Engine(tmp_path / "no.so")
     words = [word for cell in peers for word in command_of(cell, place, engine, tmp_path)]
     assert not [word for word in words if word.startswith("--size=")]  # it would end them early
+    # What fio's set-up has looked up is forgotten before filestat begins, and asked for once.
+    for cell in peers:
+        words = command_of(cell, place, engine, tmp_path)
+        before = next(word for word in words if word.startswith("--exec_prerun="))
+        assert ("drop_caches || exit 1; " in before) == (cell.options["ioengine"] == "filestat")
+        assert not [word for word in words if word.startswith("--time_based")]
+
+
+def test_a_command_before_the_first_io_runs_once_or_ends_all(tmp_path: Path) -> None:
+    job = ["fio", "--output-format=json", "--ioengine=null", "--size=4k", "--numjobs=4"]
+    job += ["--name=t", "--group_reporting"]
+
+    def operations(command: str) -> int:
+        folder = Path(mkdtemp(dir=tmp_path))
+        words = [f"--{name}={value}" for name, value in fio_options(folder, command).items()]
+        report = FioReport.parse(run([*job, *words], timeout=60, cwd=tmp_path).stdout)
+        assert report
+        return report.operations("read")
+
+    assert operations(f"echo once >>{tmp_path}/log") == 4
+    assert (tmp_path / "log").read_text() == "once\n"
+    assert operations("false") == 0
 
 
 def test_what_is_compared_with_a_mount_has_one_url_as_well() -> None:
@@ -94,6 +118,10 @@ def test_creates_and_removes_are_longer_by_more_entries() -> None:
     assert "runtime" not in longer["remove"].options
     assert longer["remove"].seconds == 20
     assert longer["getattr"].options["time_based"]
+    for cell in scenario(Choice((1,), mounts=True)).cells(Scale()):
+        if cell.client == "mount":
+            twice = lengthened(PlannedCell("a", 1, 1, cell), 2).spec
+            assert int(twice.options["nrfiles"] or 0) == 2 * int(cell.options["nrfiles"] or 0)
     (warm,) = warm_ups([first["remove"]])
     assert "runtime" not in warm.spec.options  # it would leave entries
 
@@ -245,7 +273,7 @@ def test_mounts_are_compared_at_their_best_and_judged() -> None:
         r" does on a kernel mount, at its best with 4 jobs, at (1\.0|0\.9)\d \(.*?\) times its CPU",
         text,
     )
-    assert "its figure is that of the kernel's cache" in text
+    assert "the first stat of a file asks the server" in text
     judged = [one.judged.verdict for one in METADATA.report.findings(made.summary())]
     assert judged == [Verdict.REPRODUCED, Verdict.NOT_TESTABLE, Verdict.NOT_TESTABLE]
 

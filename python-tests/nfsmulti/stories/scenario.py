@@ -35,7 +35,8 @@ class CellSpec:
     `files` must be there, with so many bytes, before fio starts. `seconds` are what fio is expected
     to take. `over_time` and `latency_over_time` ask for bandwidth and for readers' latency second
     by second. `entries` is of a cell of metadata operations, which has entries of its own: see
-    run/entries.py.
+    run/entries.py. `prerun` is a command of the shell that runs right before fio's first I/O; where
+    it fails, so does the cell.
     """
 
     factors: dict[str, Factor]
@@ -53,6 +54,7 @@ class CellSpec:
     jobs: list[str] = field(default_factory=list)
     latency_over_time: bool = False
     entries: Entries = ""
+    prerun: str = ""
 
 
 @dataclass(frozen=True)
