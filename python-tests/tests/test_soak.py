@@ -19,9 +19,11 @@ from rich.console import Console
 from nfsmulti import paths
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.faults.lab import FaultKind, Faults
-from nfsmulti.faults.soak import Job, Meter, Passes, Totals, comparison, schedule, soak
+from nfsmulti.faults.soak import Job, Passes, comparison, pool_of, schedule, soak
+from nfsmulti.faults.soak_entries import EntryPasses
+from nfsmulti.faults.totals import Meter, Totals
 from nfsmulti.fiorun import Engine, Fio, FioResult, Option
-from nfsmulti.lab import Lab
+from nfsmulti.lab import Instances, Lab, LabConfig
 from nfsmulti.lab.network import Network
 from nfsmulti.lab.state import live
 from nfsmulti.processes import Identity, Process, run
@@ -146,11 +148,36 @@ def test_a_short_round(lab: Lab, engine: Engine, tmp_path: Path) -> None:
     fio = Fio(engine, enter=lab.command([]))
     empty(lab.export_dir)
     with Meter(Console(quiet=True)) as meter:
-        Passes(lab, fio, tmp_path / "soak", totals, meter, seed=7, seconds=5).run(1)
+        passes = Passes(
+            lab, fio, tmp_path / "soak", totals, meter, pool=pool_of(lab), seed=7, seconds=5
+        )
+        passes.run(1)
     assert totals.good, totals.troubles
     assert totals.faults.total() > 0
     assert totals.written == totals.verified == totals.compared
     empty(lab.export_dir)
+
+
+@pytest.mark.parametrize("nfsvers", ["3", "4.1"])
+def test_entries_are_made_found_and_removed_once(
+    lab: Lab, engine: Engine, tmp_path: Path, nfsvers: str
+) -> None:
+    """`lab` is there for its skip alone: one server is behind all addresses here."""
+    totals = Totals()
+    with (
+        Lab(LabConfig(addresses=2, instances=Instances.ONE)) as one,
+        Meter(Console(quiet=True)) as meter,
+    ):
+        fio = Fio(engine, enter=one.command([]))
+        passes = EntryPasses(one, fio, tmp_path, totals, meter)
+        passes.run(3000, pool_of(one, nfsvers))
+        assert totals.good, totals.troubles
+        assert totals.entries == {"made": 3000, "verified": 3000, "removed": 3000}
+        (one.export_dir / "entries" / "left").touch()
+        totals = Totals()
+        passes = EntryPasses(one, fio, tmp_path / "again", totals, meter)
+        passes.run(40, pool_of(one, nfsvers))
+    assert totals.troubles == ["after they were made the server has 41 entries, not 40"]
 
 
 @pytest.mark.full

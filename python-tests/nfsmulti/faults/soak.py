@@ -4,12 +4,10 @@
 from __future__ import annotations
 
 import random
-import re
 import time
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from operator import itemgetter
 from pathlib import Path
@@ -17,13 +15,13 @@ from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.faults.lab import FaultKind, Faults
-from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Options
-from nfsmulti.lab import Lab, LabConfig
+from nfsmulti.faults.soak_entries import EntryPasses
+from nfsmulti.faults.totals import Meter, Totals
+from nfsmulti.fiorun import Engine, Fio, FioProcess, Options
+from nfsmulti.lab import Instances, Lab, LabConfig
 from nfsmulti.machine import versions
 from nfsmulti.paths import RESULTS, shown, write_json
 from nfsmulti.processes import run
@@ -187,98 +185,6 @@ def schedule(seed: int, number: int, seconds: float, paths: int) -> list[PathFau
     return faults
 
 
-# --- what was done and found ---
-
-
-_LOST = re.compile(r"(\d+) bytes of \"[^\"]*\" may be lost")
-
-
-@dataclass
-class Totals:
-    """Sums so far. `troubles` are the things that must not be, in words; `lost` are bytes."""
-
-    ios: int = 0
-    written: int = 0
-    verified: int = 0
-    compared: int = 0
-    reissues: int = 0
-    retransmissions: int = 0
-    reconnects: int = 0
-    rewritten: int = 0
-    lost: int = 0
-    faults: Counter[str] = field(default_factory=Counter)
-    troubles: list[str] = field(default_factory=list)
-
-    @property
-    def good(self) -> bool:
-        """Whether every byte that was written has been read back, and nothing else went wrong."""
-        return not self.troubles and not self.lost and 0 < self.written == self.verified
-
-    def add(self, name: str, result: FioResult) -> None:
-        """Count what one fio did; what it says against itself is a trouble."""
-        for line in result.stats:
-            self.ios += line.read_ops + line.write_ops
-            self.reissues += line.reissues
-            self.retransmissions += line.retransmissions
-            self.reconnects += line.reconnects
-            self.rewritten += line.rewritten_bytes
-        if result.report is not None:
-            self.written += result.report.bytes("write")
-            self.verified += result.report.bytes("read")
-        self.lost += sum(int(number) for number in _LOST.findall(result.messages))
-        if result.status != 0:
-            how = "did not end" if result.status is None else f"status {result.status}"
-            said = "\n  ".join(result.messages.splitlines()[-8:])
-            self.troubles.append(f"{name}: fio: {how} ({result.folder})\n  {said}")
-
-    def table(self) -> Table:
-        """Give them for people."""
-        table = Table(show_header=False)
-        for name, value in self.as_dict().items():
-            if isinstance(value, int):
-                table.add_row(name, f"{value:,}")
-        for kind, count in sorted(self.faults.items()):
-            table.add_row(f"  {kind}", f"{count:,}")
-        return table
-
-    def as_dict(self) -> dict[str, object]:
-        """Give them by what they are, for a file."""
-        return {
-            "I/Os": self.ios,
-            "bytes written": self.written,
-            "bytes verified": self.verified,
-            "bytes compared at the server": self.compared,
-            "bytes held and written again": self.rewritten,
-            "bytes lost, as reported": self.lost,
-            "calls reissued on other paths": self.reissues,
-            "retransmissions": self.retransmissions,
-            "reconnects": self.reconnects,
-            "faults injected": self.faults.total(),
-            "faults": dict(sorted(self.faults.items())),
-            "troubles": self.troubles,
-        }
-
-
-# --- the bar, with what is broken just now and the time that is left ---
-
-
-class Meter(Progress):
-    """One bar over all passes. A context manager."""
-
-    def __init__(self, console: Console):
-        columns = TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn()
-        super().__init__(*columns, console=console, transient=True)
-        self._task = self.add_task("starting the lab", total=None)
-
-    def expect(self, seconds: float) -> None:
-        """Say how many seconds the passes take together."""
-        self.update(self._task, total=seconds)
-
-    def show(self, what: str, done: float) -> None:
-        """Say what goes on, `done` seconds of the passes being over."""
-        self.update(self._task, description=what, completed=done)
-
-
 # --- the passes ---
 
 
@@ -303,14 +209,14 @@ class Passes:
         totals: Totals,
         meter: Meter,
         *,
+        pool: str,
         seed: int,
         seconds: int,
     ):
         self._lab, self._fio, self._folder = lab, fio, folder
-        self._totals, self._meter = totals, meter
+        self._totals, self._meter, self._pool = totals, meter, pool
         self._seed, self._seconds = seed, seconds
         self._faults = Faults(lab)
-        self.version = "3"  # of NFS
         self._files = [lab.export_dir / job.name for job in JOBS]
 
     def run(self, rounds: int) -> None:
@@ -339,7 +245,7 @@ class Passes:
                 group.name: stack.enter_context(
                     self._fio.start(
                         folder / group.name,
-                        pool=self._pool(),
+                        pool=self._pool,
                         options=_options(group, direction, round_number),
                         arguments=_arguments(group, direction, self._seconds),
                     )
@@ -354,11 +260,6 @@ class Passes:
             for group, process in fios.items():
                 result = process.result(max(deadline - time.monotonic(), 0))
                 self._totals.add(f"{name}, {group}", result)
-
-    def _pool(self) -> str:
-        version = None if self.version == "3" else self.version
-        count = self._lab.config.addresses
-        return ",".join(self._lab.path(number, version=version) for number in range(count))
 
     def _touched(self) -> list[int]:
         """Give when each file was last written or read, at the server."""
@@ -417,6 +318,12 @@ class Passes:
 _PASS_SECONDS = 25
 
 
+def pool_of(lab: Lab, nfsvers: str = "3") -> str:
+    """Give all addresses of a lab as a pool."""
+    version = None if nfsvers == "3" else nfsvers
+    return ",".join(lab.path(number, version=version) for number in range(lab.config.addresses))
+
+
 def soak(
     minutes: Annotated[int, typer.Option(min=1, help="How long; a round takes a minute.")] = 20,
     seed: Annotated[
@@ -424,13 +331,22 @@ def soak(
     ] = 1,
     paths: Annotated[int, typer.Option(min=2, max=16, help="Server addresses.")] = 4,
     nfsvers: Annotated[Literal["3", "4.1", "4.2"], typer.Option(help="NFS version.")] = "3",
+    entries: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Metadata instead of data: make so many entries, verify and remove them, once,"
+            " while connections are reset each second.",
+        ),
+    ] = None,
     results: Annotated[Path | None, typer.Option(help="Where to keep fio's output.")] = None,
 ) -> None:
     """Write and verify on real servers while their paths fail and return at random.
 
     Servers are killed, stopped and started again; packets are dropped, addresses removed,
     connections reset; one path always works. Four jobs have failover=1, a fifth waits (hard).
-    Exit status 0: every byte was read back as it was written, and nothing was lost.
+    Exit status 0: every byte was read back as it was written, and nothing was lost; or every entry
+    was made, found and removed once.
     """
     out = Console(highlight=False)
     folder = (results or RESULTS / "soak" / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}").absolute()
@@ -440,11 +356,17 @@ def soak(
     totals = Totals()
     begin = time.monotonic()
     try:
-        with Meter(out) as meter, Lab(LabConfig(addresses=paths)) as lab:
-            fio = Fio(Engine.built(), enter=lab.command([]))
-            passes = Passes(lab, fio, folder, totals, meter, seed=seed, seconds=_PASS_SECONDS)
-            passes.version = nfsvers
-            passes.run(minutes)
+        servers = Instances.ONE if entries else Instances.PER_ADDRESS
+        config = LabConfig(addresses=paths, instances=servers)
+        with Meter(out) as meter, Lab(config) as lab:
+            fio, pool = Fio(Engine.built(), enter=lab.command([])), pool_of(lab, nfsvers)
+            if entries:
+                EntryPasses(lab, fio, folder, totals, meter).run(entries, pool)
+            else:
+                passes = Passes(
+                    lab, fio, folder, totals, meter, pool=pool, seed=seed, seconds=_PASS_SECONDS
+                )
+                passes.run(minutes)
     except KeyboardInterrupt:
         totals.troubles.append("interrupted")
     except (SystemExit, HarnessError) as stop:
@@ -452,12 +374,16 @@ def soak(
         raise
     finally:
         seconds = time.monotonic() - begin
-        choice = {"minutes": minutes, "seed": seed, "paths": paths, "seconds": round(seconds, 1)}
-        summary = {"versions": versions(), "nfsvers": nfsvers, **choice, **totals.as_dict()}
+        length = {"entries": entries} if entries else {"minutes": minutes, "seed": seed}
+        choice = {**length, "nfsvers": nfsvers, "paths": paths, "seconds": round(seconds, 1)}
+        summary = {"versions": versions(), **choice, **totals.as_dict()}
         write_json(folder / "soak.json", summary)
     out.print(totals.table())
     for trouble in totals.troubles:
         out.print(trouble, markup=False, soft_wrap=True)
-    found = "every byte is what was written" if totals.good else "NOT every byte is accounted for"
-    out.print(f"seed {seed}, {seconds:.0f} s: {found}. {shown(folder)} holds each fio's output.")
+    kind = "entry" if entries else "byte"
+    right = "was made, found and removed once" if entries else "is what was written"
+    found = f"every {kind} {right}" if totals.good else f"NOT every {kind} is accounted for"
+    how = "" if entries else f"seed {seed}, "
+    out.print(f"{how}{seconds:.0f} s: {found}. {shown(folder)} holds each fio's output.")
     raise typer.Exit(0 if totals.good else 1)

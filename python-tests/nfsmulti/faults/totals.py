@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a soak has done and found so far, and the bar that shows how far it is."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from nfsmulti.fiorun import FioResult
+
+_LOST = re.compile(r"(\d+) bytes of \"[^\"]*\" may be lost")
+
+
+@dataclass
+class Totals:
+    """Sums so far. `troubles` are the things that must not be, in words; `lost` are bytes."""
+
+    ios: int = 0
+    written: int = 0
+    verified: int = 0
+    compared: int = 0
+    reissues: int = 0
+    retransmissions: int = 0
+    reconnects: int = 0
+    rewritten: int = 0
+    lost: int = 0
+    entries: Counter[str] = field(default_factory=Counter)  # made, verified, removed
+    faults: Counter[str] = field(default_factory=Counter)
+    troubles: list[str] = field(default_factory=list)
+
+    @property
+    def good(self) -> bool:
+        """Whether what was written has been read back whole, and nothing else went wrong.
+
+        That is bytes; entries, where there are any, are troubles as soon as their number is wrong.
+        """
+        whole = bool(self.entries) or 0 < self.written == self.verified
+        return whole and not self.troubles and not self.lost
+
+    def add(self, name: str, result: FioResult) -> None:
+        """Count what one fio did; what it says against itself is a trouble."""
+        for line in result.stats:
+            self.ios += line.read_ops + line.write_ops
+            self.reissues += line.reissues
+            self.retransmissions += line.retransmissions
+            self.reconnects += line.reconnects
+            self.rewritten += line.rewritten_bytes
+        if result.report is not None:
+            self.written += result.report.bytes("write")
+            self.verified += result.report.bytes("read")
+        self.lost += sum(int(number) for number in _LOST.findall(result.messages))
+        if result.status != 0:
+            how = "did not end" if result.status is None else f"status {result.status}"
+            said = "\n  ".join(result.messages.splitlines()[-8:])
+            self.troubles.append(f"{name}: fio: {how} ({result.folder})\n  {said}")
+
+    def table(self) -> Table:
+        """Give them for people."""
+        table = Table(show_header=False)
+        for name, value in self.as_dict().items():
+            if isinstance(value, int):
+                table.add_row(name, f"{value:,}")
+        for kind, count in sorted(self.faults.items()):
+            table.add_row(f"  {kind}", f"{count:,}")
+        return table
+
+    def as_dict(self) -> dict[str, object]:
+        """Give them by what they are, for a file."""
+        return {
+            "I/Os": self.ios,
+            "bytes written": self.written,
+            "bytes verified": self.verified,
+            "bytes compared at the server": self.compared,
+            "bytes held and written again": self.rewritten,
+            "bytes lost, as reported": self.lost,
+            "calls reissued on other paths": self.reissues,
+            "retransmissions": self.retransmissions,
+            "reconnects": self.reconnects,
+            **{f"entries {what}": count for what, count in self.entries.items()},
+            "faults injected": self.faults.total(),
+            "faults": dict(sorted(self.faults.items())),
+            "troubles": self.troubles,
+        }
+
+
+class Meter(Progress):
+    """One bar over all passes. A context manager."""
+
+    def __init__(self, console: Console):
+        columns = TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn()
+        super().__init__(*columns, console=console, transient=True)
+        self._task = self.add_task("starting the lab", total=None)
+
+    def expect(self, seconds: float) -> None:
+        """Say how many seconds the passes take together."""
+        self.update(self._task, total=seconds)
+
+    def show(self, what: str, done: float) -> None:
+        """Say what goes on, `done` seconds of the passes being over."""
+        self.update(self._task, description=what, completed=done)
