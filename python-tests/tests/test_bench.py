@@ -31,6 +31,7 @@ from nfsmulti.bench.client_cost import (
     one_connection,
     our_engine,
     peer_engine,
+    reads_and_writes,
     version_3,
 )
 from nfsmulti.bench.mount import MountBench, io_uring, our_mount, places
@@ -109,6 +110,8 @@ def test_bars_are_those_that_were_set() -> None:
         "write 4k d32 v4.1": {},
         "read 64k d8 v4.1": {},
     }
+    beside_reads = {case.name: bars for case in CLIENT_COST if (bars := _limits(case, "data"))}
+    assert beside_reads == {"getattr d32": {"cpu": 1.0}}
     assert {case.connections for case in CLIENT_COST} == {1, 4, 64}
     assert {case.place for case in MOUNT} == {"tmpfs", "disk"}
     assert all(_limits(case) == {"cpu": 1.03, "rate": 0.97} for case in MOUNT)
@@ -344,6 +347,20 @@ def test_version_4_1_is_held_beside_our_own_version_3() -> None:
     others = (peer_engine(Path("fio")), one_connection(Engine.built()))
     assert [one.takes(case) for one in (ours, v3, *others)] == [True, True, False, False]
     assert {case.version for case in CLIENT_COST if v3.takes(case)} == {"4.1"}
+
+
+def test_a_metadata_operation_is_held_beside_our_own_reads() -> None:
+    case = next(case for case in CLIENT_COST if case.operation)
+    engine = Engine.built()
+    ours, reads = our_engine(engine), reads_and_writes(engine)
+    assert [word for word in ours.words(case, "nfs://x/y") if re.match("--(size|meta)", word)] == [
+        "--size=262144",
+        "--metadata=1",
+        "--meta_read=getattr",
+    ]
+    assert not [word for word in reads.words(case, "nfs://x/y") if "meta" in word]
+    others = (peer_engine(Path("fio")), one_connection(engine), version_3(engine))
+    assert [one.takes(case) for one in (ours, reads, *others)] == [True, True, False, False, False]
 
 
 # It completes all I/O by itself, and has a server where it is told to.

@@ -14,13 +14,14 @@ from nfsmulti.fiorun import Direction
 from nfsmulti.stats import Ratio
 
 # Who runs.
-Role = Literal["ours", "peer", "yardstick", "single", "v3"]
-# Whom the engine under test is held beside; the last two are itself.
+Role = Literal["ours", "peer", "yardstick", "single", "v3", "data"]
+# Whom the engine under test is held beside; the last three are itself.
 RIVALS: Mapping[Role, str] = {
     "peer": "fio's own engine",
     "yardstick": "plain sockets",
     "single": "one connection",
     "v3": "NFSv3",
+    "data": "READ or WRITE",
 }
 # What is held against another's: CPU time per operation, operations per second, and latency.
 Ratioed = Literal["cpu", "rate", "p50"]
@@ -66,7 +67,8 @@ class Bar:
 class Case:
     """One workload: fio's rw, bs and iodepth, the depth being that of all connections together.
 
-    `version` is that of NFS where it is not 3.
+    `version` is that of NFS where it is not 3. `operation` is a metadata operation, which is made
+    instead of each I/O.
     """
 
     rw: str
@@ -76,11 +78,13 @@ class Case:
     bars: tuple[Bar, ...] = ()
     place: str = ""  # of the file, where that makes a difference
     version: str = ""
+    operation: str = ""
 
     @property
     def name(self) -> str:
         """A name in the words of the bars, such as "randread 4k d32", "… c4" or "… v4.1"."""
-        words = [self.place, self.rw, self.bs, f"d{self.depth}"]
+        what = [self.operation] if self.operation else [self.rw, self.bs]
+        words = [self.place, *what, f"d{self.depth}"]
         if self.connections > 1:
             words.append(f"c{self.connections}")
         if self.version:
@@ -107,6 +111,8 @@ _YARDSTICK = (
 MANY_BARS = (Bar("cpu", 2.5, "single"), Bar("rate", 0.45, "single"))
 # Of NFSv4.1, which fio's nfs engine does not have, beside our own NFSv3.
 _VERSION_BARS = (Bar("cpu", 1.25, "v3"), Bar("rate", 0.85, "v3"))
+# Of a metadata operation, which fio's nfs engine has not, beside the I/O of this size.
+_METADATA_BARS = (Bar("cpu", 1.0, "data"),)
 
 # Bars beside the peer are for fio's nfs engine on the distribution's libnfs, on one connection.
 # Reads of 64 KiB and more have none for the rate: there the server is the limit.
@@ -132,6 +138,7 @@ CLIENT_COST = (
     Case("randread", "4k", 32, bars=_VERSION_BARS, version="4.1"),
     Case("write", "4k", 32, version="4.1"),
     Case("read", "64k", 8, version="4.1"),
+    Case("randread", "4k", 32, bars=_METADATA_BARS, operation="getattr"),
 )
 
 # A job's memory beyond fio's own and its I/O buffers, in bytes, and where it is measured.

@@ -24,8 +24,10 @@ from nfsmulti.bench.runs import (
 from nfsmulti.bench.sink import Sink, SinkCounts, port_of
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine, FioResult
+from nfsmulti.texts import parse_size
 
 _FILE = ("--filename=bench", "--size=1g")
+_ENTRIES = 64
 _UNTIMED = Timing(runtime=700, ramp=0, repeats=1)
 _TRIES = 3
 
@@ -39,11 +41,20 @@ def our_engine(engine: Engine) -> Contender:
             f"--ioengine={engine.option}",
             f"--pool={_path(case, url)}",
             *(spread if case.connections > 1 else ()),
-            *_FILE,
+            *(_entries(case) if case.operation else _FILE),
             f"--iodepth={case.depth}",
         ]
 
     return Contender("nfsmulti", "fio", words, counts_calls=True)
+
+
+def _entries(case: Case) -> list[str]:
+    """Give the words for operations on a few entries, so that nearly all calls are what is asked.
+
+    An I/O's size stands for one entry.
+    """
+    size = _ENTRIES * parse_size(case.bs)
+    return ["--filename=entries", f"--size={size}", "--metadata=1", f"--meta_read={case.operation}"]
 
 
 def _path(case: Case, url: str) -> str:
@@ -66,7 +77,7 @@ def peer_engine(fio: Path) -> Contender:
         ]
 
     def takes(case: Case) -> bool:
-        return not case.version
+        return not case.version and not case.operation
 
     return Contender("fio nfs", str(fio), words, may_hang=True, role="peer", takes=takes)
 
@@ -87,6 +98,15 @@ def version_3(engine: Engine) -> Contender:
         return bool(case.version)
 
     return _ourselves(engine, "v3", takes, version="")
+
+
+def reads_and_writes(engine: Engine) -> Contender:
+    """Give the engine under test with the I/O of a case of a metadata operation."""
+
+    def takes(case: Case) -> bool:
+        return bool(case.operation)
+
+    return _ourselves(engine, "data", takes, operation="")
 
 
 def _ourselves(

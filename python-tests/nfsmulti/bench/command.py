@@ -29,6 +29,7 @@ from nfsmulti.bench.client_cost import (
     one_connection,
     our_engine,
     peer_engine,
+    reads_and_writes,
     version_3,
 )
 from nfsmulti.bench.peer import YARDSTICK_IS, peer_fio
@@ -117,7 +118,8 @@ def client_cost(
 ) -> None:
     """Compare with fio's own nfs engine on the distribution's libnfs, run by run.
 
-    That engine has only NFSv3: our NFSv4.1 is compared with our NFSv3.
+    That engine has only NFSv3, and no metadata operations: our NFSv4.1 is
+    compared with our NFSv3, our GETATTR with our READ.
     All use a server that costs next to nothing and has a core of its own.
     If the distribution's fio lacks that engine, fio's source is fetched and
     built the first time.
@@ -130,9 +132,10 @@ def client_cost(
     running = Running("client-cost", _timing(quick, repeat), cores, _out)
     limit = _yardstick(running, yardstick)  # before the peer is built, which takes minutes
     engine, rivals = Engine.built(), limit
-    if not all(one.version for one in cases):
+    if not all(one.version or one.operation for one in cases):
         rivals = [peer_engine(peer_fio(_out.print)), *limit]
-    contenders = [our_engine(engine), *rivals, one_connection(engine), version_3(engine)]
+    ourselves = [one_connection(engine), version_3(engine), reads_and_writes(engine)]
+    contenders = [our_engine(engine), *rivals, *ourselves]
     bench = SinkBench(cores, running.timing, running.scratch, server_sleeps)
     running.report.setting["server"] = bench.server_text
     found = running.compare(cases, contenders, bench.run_once)

@@ -150,7 +150,7 @@ def yardstick(source: Path, folder: Path) -> Contender:
         return [*engine, "--size=1g", f"--iodepth={case.depth}"]
 
     def takes(case: Case) -> bool:
-        return case.connections == 1 and not case.version
+        return case.connections == 1 and not case.version and not case.operation
 
     return Contender(_YARDSTICK, "fio", words, role="yardstick", takes=takes)
 

@@ -105,6 +105,7 @@ COLUMNS = (
     "server: how busy its core was; near 100 % it is the limit, not the client",
     "cN in a row's name: N connections; the depth is their total",
     "v4.1 in a row's name: NFSv4.1, which fio's nfs engine lacks: compared with our NFSv3",
+    "getattr: metadata operations instead of I/Os, compared with our READs; no MiB/s",
     "ratio: nfsmulti's figure ÷ the other engine's, run by run, with 95 % interval",
     "bar: the limit for a ratio; “open”: the interval spans it, or there are under 3 runs",
 )
@@ -150,7 +151,7 @@ def figure_cells(runs: Sequence[Run], calls: float | None) -> list[str]:
     busy = median(runs, lambda run: run.server_busy)
     return [
         f"{statistics.median(run.iops for run in runs):,.0f}",
-        f"{statistics.median(run.bandwidth for run in runs) / 2**20:,.0f}",
+        _bandwidth(statistics.median(run.bandwidth for run in runs)),
         _short(statistics.median(run.cpu for run in runs)),
         _short(statistics.median(run.cpu_user for run in runs)),
         _short(statistics.median(run.cpu_system for run in runs)),
@@ -159,6 +160,10 @@ def figure_cells(runs: Sequence[Run], calls: float | None) -> list[str]:
         time_text(statistics.median(run.p99 for run in runs)),
         "-" if busy is None else f"{busy:.0%}",
     ]
+
+
+def _bandwidth(value: float) -> str:
+    return f"{value / 2**20:,.0f}" if value else "-"
 
 
 def _short(value: float) -> str:
@@ -262,6 +267,7 @@ _COLOURS: Mapping[Role, str] = {
     "yardstick": "#3b8f5a",
     "single": "#8fb8de",
     "v3": "#c9a227",
+    "data": "#6c4a9e",
 }
 _PANELS: Mapping[Ratioed, str] = {"cpu": "CPU per operation", "rate": "IOPS", "p50": "p50 of clat"}
 _TICKS = (0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10)

@@ -231,10 +231,11 @@ def figures_of(
         sum(job[key] / 100 * job["job_runtime"] / 1000 for job in report.jobs)
         for key in ("usr_cpu", "sys_cpu")
     )
-    counted = sum(line.read_ops + line.write_ops for line in result.stats)
+    entries = sum(line.meta_ops for line in result.stats)  # for which fio counts bytes as well
+    counted = entries + sum(line.read_ops + line.write_ops for line in result.stats)
     return Run(
         iops=report.iops(direction),
-        bandwidth=report.bandwidth(direction),
+        bandwidth=0.0 if entries else report.bandwidth(direction),
         cpu_user=user * 1e6 / operations,
         cpu_system=system * 1e6 / operations,
         p50=report.latency_percentile(direction, 50),
