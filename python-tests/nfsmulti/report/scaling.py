@@ -209,9 +209,8 @@ def limit(curve: Curve, count: int) -> str:
     if curve.link and used.link and used.link >= _FULL:
         return f"the link ({rate_text(curve.link)}, {_part(used.link)} used) is the limit"
     if used.processors and used.processors >= _BUSY:
-        return (
-            f"this machine's {used.count} processors ({_part(used.processors)} busy) are the limit"
-        )
+        what, are = (f"{used.count} processors", "are") if used.count > 1 else ("processor", "is")
+        return f"this machine's {what} ({_part(used.processors)} busy) {are} the limit"
     if used.server and used.server >= _BUSY:
         return f"the server's processors ({_part(used.server)} busy) are the limit"
     if used.core >= _FULL:
