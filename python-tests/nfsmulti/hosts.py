@@ -15,6 +15,7 @@ import contextlib
 import ipaddress
 import re
 import socket
+import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -236,7 +237,8 @@ def _start_server(host: Host, folder: Path, servers: contextlib.ExitStack) -> No
     log = servers.enter_context((folder / f"ssh-{host.text}.log").open("wb"))
     # A terminal on the other side, so that the server ends with the connection.
     argv = ["ssh", "-tt", "-o", "BatchMode=yes", host.login, f"fio --server={host.server_option}"]
-    process = servers.enter_context(Process(argv, stdout=log, stderr=log))
+    # Its input stays open: at an end of file Dropbear 2025 takes the terminal away at once.
+    process = servers.enter_context(Process(argv, stdin=subprocess.PIPE, stdout=log, stderr=log))
     deadline = time.monotonic() + _START_SECONDS
     while not host.serves():
         if process.wait(_POLL_SECONDS) is not None or time.monotonic() > deadline:
