@@ -31,7 +31,7 @@ from nfsmulti.bench.client_cost import (
     one_connection,
     our_engine,
     peer_engine,
-    reads_and_writes,
+    reads_instead,
     version_3,
 )
 from nfsmulti.bench.mount import MountBench, io_uring, our_mount, places
@@ -352,7 +352,7 @@ def test_version_4_1_is_held_beside_our_own_version_3() -> None:
 def test_a_metadata_operation_is_held_beside_our_own_reads() -> None:
     case = next(case for case in CLIENT_COST if case.operation)
     engine = Engine.built()
-    ours, reads = our_engine(engine), reads_and_writes(engine)
+    ours, reads = our_engine(engine), reads_instead(engine)
     assert [word for word in ours.words(case, "nfs://x/y") if re.match("--(size|meta)", word)] == [
         "--size=262144",
         "--metadata=1",

@@ -21,7 +21,7 @@ RIVALS: Mapping[Role, str] = {
     "yardstick": "plain sockets",
     "single": "one connection",
     "v3": "NFSv3",
-    "data": "READ or WRITE",
+    "data": "READ",
 }
 # What is held against another's: CPU time per operation, operations per second, and latency.
 Ratioed = Literal["cpu", "rate", "p50"]

@@ -100,8 +100,8 @@ def version_3(engine: Engine) -> Contender:
     return _ourselves(engine, "v3", takes, version="")
 
 
-def reads_and_writes(engine: Engine) -> Contender:
-    """Give the engine under test with the I/O of a case of a metadata operation."""
+def reads_instead(engine: Engine) -> Contender:
+    """Give the engine under test with READs, where a case has a metadata operation."""
 
     def takes(case: Case) -> bool:
         return bool(case.operation)

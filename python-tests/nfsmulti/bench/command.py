@@ -29,7 +29,7 @@ from nfsmulti.bench.client_cost import (
     one_connection,
     our_engine,
     peer_engine,
-    reads_and_writes,
+    reads_instead,
     version_3,
 )
 from nfsmulti.bench.peer import YARDSTICK_IS, peer_fio
@@ -134,7 +134,7 @@ def client_cost(
     engine, rivals = Engine.built(), limit
     if not all(one.version or one.operation for one in cases):
         rivals = [peer_engine(peer_fio(_out.print)), *limit]
-    ourselves = [one_connection(engine), version_3(engine), reads_and_writes(engine)]
+    ourselves = [one_connection(engine), version_3(engine), reads_instead(engine)]
     contenders = [our_engine(engine), *rivals, *ourselves]
     bench = SinkBench(cores, running.timing, running.scratch, server_sleeps)
     running.report.setting["server"] = bench.server_text
