@@ -31,7 +31,7 @@ from nfsmulti.run.place import OnPool
 from nfsmulti.run.plan import PlannedCell, lengthened, warm_ups
 from nfsmulti.run.watch import fio_options
 from nfsmulti.stories import CellSpec, OwnPool, Scale
-from nfsmulti.stories.connections import WORKLOADS, Choice
+from nfsmulti.stories.connections import Choice
 from nfsmulti.stories.metadata import METADATA, OPERATIONS, scenario
 from nfsmulti.summary import Server, Summary
 
@@ -42,8 +42,7 @@ _URL = OwnPool(urls=1, mounts=0)
 
 
 def test_choice_makes_the_cells() -> None:
-    assert [one.value for one in command.Workload] == [*WORKLOADS, *OPERATIONS]
-    chosen = Choice((1, 4), depths=(8, 32), versions=("3", "4.1"), workload="create")
+    chosen = Choice((1, 4), depths=(8, 32), versions=("3", "4.1"), workloads=("create",))
     cells, said = scenario(chosen).own_cells(Scale(), OwnPool(urls=2, mounts=0))
     assert said == []
     levels = [(c.factors["version"], c.factors["depth"], c.factors["nconnect"]) for c in cells]
@@ -51,6 +50,8 @@ def test_choice_makes_the_cells() -> None:
     assert cells[2].options["iodepth"] == 32
     assert cells[2].options["nconnect"] == 4
     assert {(cell.query, cell.paths) for cell in cells} == {("version=3", 2), ("version=4.1", 2)}
+    two = scenario(Choice((1,), depths=(8,), workloads=("remove", "create")))
+    assert [c.factors["operation"] for c in two.cells(Scale())] == ["remove", "create"]
     plain = METADATA.cells(Scale(quick=True))
     assert {cell.factors["operation"] for cell in plain} == set(OPERATIONS)
     assert {cell.place for cell in plain} == {"lab"}
@@ -132,6 +133,7 @@ def test_bad_choices_are_refused_in_a_line(tmp_path: Path) -> None:
         (["--depth", "0"], "--depth 0: give numbers from 1 to 65536, each once"),
         (["--depth", "1,1"], "each once"),
         (["--workload", "64k-read"], "--workload 64k-read: give create or getattr or lookup or"),
+        (["--workload", "create,create"], "--workload create,create: give create or getattr or"),
         (["--jobs", "2", "--proto", "tcp"], "--proto, --jobs: only for connections, not for meta"),
         (["--version", "2"], "--version 2: give 3 or 4.1"),
         ([*pool, "--hosts", "a"], "metadata runs on this machine only: leave out --hosts"),
@@ -148,6 +150,8 @@ def test_bad_choices_are_refused_in_a_line(tmp_path: Path) -> None:
         call_harness("run", "connections", "--depth", "2")
     with pytest.raises(HarnessError, match="--workload create: give 4k-randread or"):
         call_harness("run", "connections", "--workload", "create")
+    with pytest.raises(HarnessError, match="--workload 4k-randread,64k-read: give 4k-randread or"):
+        call_harness("run", "connections", "--workload", "4k-randread,64k-read")
 
 
 # --- the entries of a cell ---

@@ -46,19 +46,6 @@ class Which(StrEnum):
     ALL = "all"
 
 
-class Workload(StrEnum):
-    """What connections moves, and what metadata does."""
-
-    READ_4K = "4k-randread"
-    READ_64K = "64k-read"
-    WRITE_64K = "64k-write"
-    OLTP_8K = "8k-oltp"
-    CREATE = "create"
-    GETATTR = "getattr"
-    LOOKUP = "lookup"
-    REMOVE = "remove"
-
-
 # Which options of their own they take.
 _TAKEN = {
     Which.CONNECTIONS: {"nconnect", "proto", "version", "mounts", "jobs", "workload"},
@@ -185,14 +172,15 @@ def run(
         typer.Option(metavar="N,...", help="Numbers of fio jobs.", rich_help_panel=_OF_CONNECTIONS),
     ] = "",
     workload: Annotated[
-        Workload | None,
+        str,
         typer.Option(
-            help="What connections moves (default: 64k-read), or the one operation of metadata"
-            " (default: all four).",
+            metavar="NAME,...",
+            help=f"What connections moves, one of {', '.join(WORKLOADS)} (default: 64k-read), or"
+            f" the operations of metadata (default: {','.join(OPERATIONS)}).",
             show_default=False,
             rich_help_panel=_OF_CONNECTIONS,
         ),
-    ] = None,
+    ] = "",
     depth: Annotated[
         str,
         typer.Option(
@@ -259,9 +247,7 @@ def run(
             f"{_given(wrong)}: only for {_takers(wrong)}, not for {scenario.value}",
             "leave it out; --factors crosses the cells of any scenario with options",
         )
-    known = OPERATIONS if scenario is Which.METADATA else WORKLOADS
-    if workload and workload not in known:
-        raise HarnessError(f"--workload {workload}: give {' or '.join(known)}")
+    workloads = _workloads(scenario, workload)
     every = scenario is Which.ALL
     published = [name for name in SCENARIOS if name not in (Which.CONNECTIONS, Which.METADATA)]
     chosen = published if every else [scenario.value]
@@ -303,7 +289,7 @@ def run(
                 version=version,
                 jobs=jobs,
                 mounts=mounts,
-                workload=workload,
+                workloads=workloads,
                 depth=depth,
             ),
         )
@@ -312,6 +298,15 @@ def run(
     again = f"{COMMAND} run {scenario.value} --resume"
     again += "" if results == RESULTS else f" --results {shown(results)}"
     raise typer.Exit(_carry_out_all(records, again if every else ""))
+
+
+def _workloads(scenario: Which, text: str) -> tuple[str, ...]:
+    """Read --workload: one name, or several of metadata. Raises HarnessError."""
+    if scenario is Which.METADATA:
+        return start.parse_words("--workload", text, list(OPERATIONS))
+    if text and text not in WORKLOADS:
+        raise HarnessError(f"--workload {text}: give {' or '.join(WORKLOADS)}")
+    return (text,) if text else ()
 
 
 def _refuse_with_resume(**options: object) -> None:

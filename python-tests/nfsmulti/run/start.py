@@ -264,17 +264,17 @@ def parse_choice(
     version: str,
     jobs: str,
     mounts: bool,
-    workload: str | None,
+    workloads: tuple[str, ...] = (),
     depth: str = "",
 ) -> Choice:
     """Read the words of the options. Raises HarnessError that names the option and its values."""
     return Choice(
         _numbers("--nconnect", nconnect),
-        _words("--proto", proto, PROTOCOLS),
-        _words("--version", version, VERSIONS),
+        parse_words("--proto", proto, PROTOCOLS),
+        parse_words("--version", version, VERSIONS),
         _numbers("--jobs", jobs),
         mounts,
-        workload or Choice.workload,
+        workloads,
         _numbers("--depth", depth, MOST_DEPTH),
     )
 
@@ -311,7 +311,8 @@ def _numbers(option: str, text: str, most: int = MOST) -> tuple[int, ...]:
     return tuple(sorted(map(int, words)))
 
 
-def _words(option: str, text: str, known: Sequence[str]) -> tuple[str, ...]:
+def parse_words(option: str, text: str, known: Sequence[str]) -> tuple[str, ...]:
+    """Read names with commas between them. Raises HarnessError that names the option and them."""
     words = text.split(",") if text else []
     if not all(word in known for word in words) or _twice(words):
         raise HarnessError(f"{option} {text}: give {' or '.join(known)}, or {','.join(known)}")

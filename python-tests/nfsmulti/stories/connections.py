@@ -73,7 +73,7 @@ class Choice:
     """What to measure; what is empty is chosen by where and how long it is run.
 
     Without `protocols` and `versions` a pool of the user is what its URLs say. `run metadata` takes
-    the same, and `depths` are its own.
+    the same, and `depths` and several `workloads` are its own.
     """
 
     nconnect: tuple[int, ...] = ()
@@ -81,7 +81,7 @@ class Choice:
     versions: tuple[str, ...] = ()
     jobs: tuple[int, ...] = ()
     mounts: bool = False
-    workload: str = ""
+    workloads: tuple[str, ...] = ()
     depths: tuple[int, ...] = ()
 
 
@@ -143,8 +143,9 @@ def _cells_of(
     nconnect = choice.nconnect or (_QUICK_NCONNECT if scale.quick else _NCONNECT)
     jobs = choice.jobs or (_QUICK_JOBS if scale.quick else _JOBS)
     found = []
+    (workload,) = choice.workloads or (_WORKLOAD,)
     for each, number in itertools.product(jobs, nconnect):
-        cell = _cell(choice.workload or _WORKLOAD, scale, place, (proto, version, number, each))
+        cell = _cell(workload, scale, place, (proto, version, number, each))
         options = {**cell.options, "nconnect": number, "spread": "roundrobin"}
         found.append(dataclasses.replace(cell, query=query, paths=paths, options=options))
         if choice.mounts:

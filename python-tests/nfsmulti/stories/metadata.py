@@ -128,7 +128,7 @@ def _cells_of(
     levels = [(one, nconnect[0]) for one in depths]
     levels += [(depth, number) for number in nconnect[1:]]
     found = []
-    for operation in [choice.workload] if choice.workload else OPERATIONS:
+    for operation in choice.workloads or OPERATIONS:
         for each, number in levels:
             cell = _cell(operation, scale, place, version, each, number)
             found.append(dataclasses.replace(cell, query=query, paths=paths))
