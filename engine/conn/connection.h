@@ -76,6 +76,11 @@ struct conn_io {
 	/* Its handle: stale, to be looked up again; and then that was done. */
 	enum { HANDLE_GOOD, HANDLE_STALE, HANDLE_RENEWED } stale;
 	struct listing listing; /* META_READDIR's */
+	/* META_OPEN, META_CREATE over NFSv4: one that the server gave and that is to go back. */
+	struct {
+		const struct path *path; /* whose server gave it; NULL: there is none */
+		uint8_t stateid[16];
+	} delegation;
 };
 
 /* Doubly linked, with the head inside: io->next of the last is NULL. */

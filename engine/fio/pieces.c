@@ -71,6 +71,7 @@ static void submit_meta(struct job *job, struct request *request, struct conn_io
 	io->looks = io->back = io->taken = false;
 	io->stale = HANDLE_GOOD;
 	io->listing = (struct listing){0};
+	io->delegation.path = NULL;
 	io->expected = metadata_expected(job->td, io->meta);
 	io->listed = NULL;
 	submit(job, request, io, request->piece.connection);

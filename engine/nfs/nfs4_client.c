@@ -195,12 +195,18 @@ static struct nfs4_file *find_file(const struct nfs4_client *client,
 static bool lose_file(struct nfs4_file *file)
 {
 	file->lost = !file->stateless;
+	file->delegated = false;
 	return false;
 }
 
 static bool is_lost(struct nfs4_file *file)
 {
 	return file->lost;
+}
+
+static bool is_delegated(struct nfs4_file *file)
+{
+	return file->delegated;
 }
 
 void nfs4_client_file_opened(struct nfs4_file *file, const struct nfs4_stateid *stateid)
@@ -315,12 +321,22 @@ static void reopened(struct nfs4_state *state, const struct nfs4_request *reques
 		return; /* closed meanwhile */
 	if (!request->status) {
 		nfs4_client_file_opened(file, &request->opened.stateid);
+		file->delegated = request->opened.delegated;
+		file->delegation = request->opened.delegation;
 	} else if (request->open.claim == NFS4_CLAIM_PREVIOUS) {
 		state->client->reclaims = false; /* too late: as if for the first time */
 	} else {
 		file->gone = request->status;
 		file->lost = false;
 	}
+}
+
+/* Whatever the server says to that: it has been offered. */
+static void returned(struct nfs4_state *state)
+{
+	if (state->reopening)
+		state->reopening->delegated = false;
+	state->reopening = NULL;
 }
 
 static void take_answer(struct nfs4_state *state)
@@ -332,6 +348,7 @@ static void take_answer(struct nfs4_state *state)
 	case NFS4_EXCHANGE_ID: exchanged(state, &request->exchanged); break;
 	case NFS4_CREATE_SESSION: created(state, request); break;
 	case NFS4_OPEN: reopened(state, request); break;
+	case NFS4_DELEGRETURN: returned(state); break;
 	case NFS4_RECLAIM_COMPLETE: state->client->complete = true; break;
 	case NFS4_DESTROY_SESSION: state->session.alive = false; break;
 	case NFS4_BIND_CONN_TO_SESSION:
@@ -378,6 +395,9 @@ static bool next_request(struct nfs4_state *state)
 		nfs4_ask_reclaim_complete(&state->setup);
 	} else if (file) {
 		reopen(state, file, NFS4_CLAIM_FH);
+	} else if ((file = find_file(client, is_delegated))) {
+		state->reopening = file;
+		nfs4_ask_delegreturn(&state->setup, file);
 	} else {
 		return false;
 	}

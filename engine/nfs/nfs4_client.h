@@ -55,10 +55,12 @@ struct nfs4_file {
 	struct nfs4_template calls[IO_COMMIT + 1]; /* by enum io_op, made from these two */
 	enum nfs4_access access;
 	const struct nfs4_path *path;
-	bool stateless;	    /* not opened: a special stateid serves */
-	bool lost;	    /* to be opened again */
-	uint32_t gone;	    /* it could not be: the server's status */
-	uint64_t opened_at; /* clock_now() */
+	bool stateless; /* not opened: a special stateid serves */
+	bool lost;	/* to be opened again */
+	uint32_t gone;	/* it could not be: the server's status */
+	bool delegated; /* by being opened again, against the wish: to be returned … */
+	struct nfs4_stateid delegation; /* … this one */
+	uint64_t opened_at;		/* clock_now() */
 };
 
 /* What one connection has of its session, or all of them where the session is shared. */
@@ -71,7 +73,7 @@ struct nfs4_state {
 	struct nfs4_request setup; /* prepare()'s: the latest */
 	struct nfs4_request renewal;
 	bool asked, renewing;
-	struct nfs4_file *reopening; /* by `setup` */
+	struct nfs4_file *reopening; /* by `setup`, or its delegation is returned */
 };
 
 /* What a path's state is. */

@@ -96,6 +96,7 @@ static uint32_t get_operation(struct nfs4_results *results, enum meta_op op,
 	case META_CREATE:
 		nfs4_get_open(results, &opened);
 		result->delegated = opened.delegated;
+		result->delegation = opened.delegation;
 		break;
 	case META_MKDIR:
 	case META_SYMLINK: nfs4_skip_mkdir(results); break;
@@ -138,4 +139,21 @@ uint32_t nfs4_get_meta(struct nfs4_results *results, enum meta_op op,
 			nfs4_skip_close(results);
 	}
 	return status;
+}
+
+/* --- delegations --- */
+
+void nfs4_put_return(struct nfs4_compound *compound, const struct nfs4_handle *directory,
+		     const char *name, const struct nfs4_stateid *delegation)
+{
+	nfs4_put_handle(compound, directory);
+	nfs4_put_lookup(compound, name);
+	nfs4_put_delegreturn(compound, delegation);
+}
+
+uint32_t nfs4_get_return(struct nfs4_results *results)
+{
+	return nfs4_next_result(results, NFS4_PUTFH)
+		       ?: nfs4_next_result(results, NFS4_LOOKUP)
+		       ?: nfs4_next_result(results, NFS4_DELEGRETURN);
 }

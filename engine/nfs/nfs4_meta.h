@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * nfs4_meta.h - metadata operations as compounds (RFC 8881, 18): what follows SEQUENCE. A file is
- * created, or opened, by OPEN and CLOSE in one compound, so that no state stays at the server.
+ * created, or opened, by OPEN and CLOSE in one compound, so that no state stays at the server;
+ * a delegation that it gives all the same goes back by another.
  */
 #ifndef NFSMULTI_NFS_NFS4_META_H
 #define NFSMULTI_NFS_NFS4_META_H
@@ -32,11 +33,17 @@ struct nfs4_meta_result {
 	struct meta_kind kind;	  /* META_GETATTR, META_LOOKUP */
 	struct readdir_page page; /* META_READDIR */
 	bool carried_out;	  /* the operation itself: what failed, if anything, is behind it */
-	bool delegated;		  /* the server gave a delegation that was not wanted */
+	bool delegated;		  /* the server gave a delegation, against the wish: … */
+	struct nfs4_stateid delegation; /* … this one */
 };
 
 /* Reads the results behind SEQUENCE's: the first status that is not 0. */
 uint32_t nfs4_get_meta(struct nfs4_results *results, enum meta_op op,
 		       struct nfs4_meta_result *result);
+
+/* The same for a compound that returns a delegation of the file `name`, found by LOOKUP. */
+void nfs4_put_return(struct nfs4_compound *compound, const struct nfs4_handle *directory,
+		     const char *name, const struct nfs4_stateid *delegation);
+uint32_t nfs4_get_return(struct nfs4_results *results);
 
 #endif

@@ -44,10 +44,18 @@ static struct entries *entries_of(const struct call *call)
 	return call->channel->session->path->files[call->io->file].entries;
 }
 
+/* A delegation that the path's server has given is to go back: the operation itself is done. */
+static bool gives_back(const struct call *call)
+{
+	return is_meta(call) && call->io->delegation.path == call->channel->session->path;
+}
+
 static enum nfs4_operation operation_of(const struct call *call)
 {
 	if (!call->io)
 		return request_of(call)->operation;
+	if (gives_back(call))
+		return NFS4_DELEGRETURN;
 	return is_meta(call) ? nfs4_meta_operation(meta_asked(call))
 			     : nfs4_io_operation(call->io->op);
 }
@@ -172,6 +180,24 @@ static void put_meta(struct xdr_out *out, const struct call *call)
 	nfs4_put_meta(&compound, &meta);
 }
 
+static void put_return(struct xdr_out *out, const struct call *call)
+{
+	const struct conn_io *io = call->io;
+	const struct entry_handle *directory = entries_directory(entries_of(call), io->offset);
+	const struct nfs4_handle handle = handle_of(directory->bytes, directory->length);
+	char name[ENTRY_NAME_MAX];
+	struct nfs4_stateid delegation;
+	struct nfs4_sequence sequence;
+	struct nfs4_compound compound;
+
+	memcpy(delegation.bytes, io->delegation.stateid, sizeof(delegation.bytes));
+	entries_name(entries_of(call), io->offset, false, name);
+	nfs4_session_sequence(&state_of(call)->session, call, false, &sequence);
+	nfs4_begin(&compound, out, call->channel->session->path->config.minor);
+	nfs4_put_sequence(&compound, &sequence);
+	nfs4_put_return(&compound, &handle, name, &delegation);
+}
+
 static void put_request(struct xdr_out *out, const struct call *call)
 {
 	const struct nfs4_request *request = request_of(call);
@@ -196,7 +222,9 @@ static const uint8_t *encode(struct xdr_out *out, const struct call *call,
 	rpc_encode_call(out, call->xid, NFS_PROGRAM, NFS_V4, asks ? NFS4_COMPOUND : NFS4_NULL,
 			credentials);
 	arguments = out->at;
-	if (is_meta(call))
+	if (gives_back(call))
+		put_return(out, call);
+	else if (is_meta(call))
 		put_meta(out, call);
 	else if (call->io)
 		put_io(out, call, file);
@@ -340,6 +368,30 @@ static int meta_errno(uint32_t status)
 	}
 }
 
+/*
+ * It was declined by OPEN, and goes back by another call. The operation counts as sent: where the
+ * path is given up before that is answered, another path asks again, and finds it done.
+ */
+static enum verdict take_delegation(const struct call *call, const struct nfs4_stateid *delegation)
+{
+	struct conn_io *io = call->io;
+
+	io->delegation.path = call->channel->session->path;
+	memcpy(io->delegation.stateid, delegation->bytes, sizeof(io->delegation.stateid));
+	return CALL_REST;
+}
+
+/* What the server does not know any more, or will not have back, is not the operation's affair. */
+static enum verdict judge_return(struct call *call, uint32_t status, struct call_result *result)
+{
+	enum verdict verdict = status ? refused(call, status, false, result) : CALL_DONE;
+
+	if (verdict != CALL_DONE && verdict != CALL_FAIL)
+		return verdict;
+	call->io->delegation.path = NULL;
+	return CALL_DONE;
+}
+
 static enum verdict judge_meta(struct call *call, uint32_t status,
 			       const struct nfs4_meta_result *meta, struct call_result *result)
 {
@@ -348,17 +400,17 @@ static enum verdict judge_meta(struct call *call, uint32_t status,
 	enum verdict verdict;
 
 	result->status = nfs4_status_name(status);
-	if (!status && meta->delegated)
-		return moved_fail(result, EPROTO, "the server gave a delegation that was declined");
 	if (!status && meta_asked(call) == META_READDIR)
 		return meta_listed(call->io, &meta->page, result);
 	if (!status && !meta_as_expected(call->io, &meta->kind)) {
 		result->status = NULL;
 		return moved_fail(result, EILSEQ, NULL);
 	}
-	if (!status)
-		return meta_done(call, entries_of(call), found->length ? found->bytes : NULL,
-				 found->length);
+	if (!status) {
+		verdict = meta_done(call, entries_of(call), found->length ? found->bytes : NULL,
+				    found->length);
+		return meta->delegated ? take_delegation(call, &meta->delegation) : verdict;
+	}
 	if ((status == NFS4ERR_NOT_SAME || status == NFS4ERR_BAD_COOKIE) &&
 	    meta_asked(call) == META_READDIR)
 		return meta_lists_anew(call->io, nfs4_errno(status), result);
@@ -390,7 +442,9 @@ static enum verdict decode(struct xdr_in *in, struct call *call, struct call_res
 		return CALL_DONE;
 	nfs4_read_results(&results, in);
 	goes_on = !call->epoch || read_sequence(&results, call, &status);
-	if (goes_on && is_meta(call))
+	if (goes_on && gives_back(call))
+		status = nfs4_get_return(&results);
+	else if (goes_on && is_meta(call))
 		status = nfs4_get_meta(&results, meta_asked(call), &meta);
 	else if (goes_on && call->io)
 		status = read_io(&results, call, &data);
@@ -405,6 +459,8 @@ static enum verdict decode(struct xdr_in *in, struct call *call, struct call_res
 		return refused(call, status, true, result);
 	if (!call->io)
 		return judge_request(call, status, result);
+	if (gives_back(call))
+		return judge_return(call, status, result);
 	if (is_meta(call))
 		return judge_meta(call, status, &meta, result);
 	return status ? refused(call, status, false, result) : judge_io(call, &data, result);

@@ -131,6 +131,35 @@ void nfs4_ask_open(struct nfs4_request *request, const struct nfs4_client *clien
 	};
 }
 
+static bool bears_all(uint32_t status)
+{
+	return status != NFS4ERR_DELAY;
+}
+
+static void put_delegreturn(const struct nfs4_request *request, struct nfs4_compound *compound)
+{
+	nfs4_put_handle(compound, &request->handle);
+	nfs4_put_delegreturn(compound, &request->stateid);
+}
+
+static uint32_t get_delegreturn(struct nfs4_request *request, struct nfs4_results *results)
+{
+	return nfs4_next_result(results, NFS4_PUTFH) ?: get_status(request, results);
+}
+
+void nfs4_ask_delegreturn(struct nfs4_request *request, const struct nfs4_file *file)
+{
+	*request = (struct nfs4_request){
+		.operation = NFS4_DELEGRETURN,
+		.sequenced = true,
+		.put = put_delegreturn,
+		.get = get_delegreturn,
+		.bears = bears_all,
+		.handle = file->handle,
+		.stateid = file->delegation,
+	};
+}
+
 static void put_reclaim_complete(const struct nfs4_request *request, struct nfs4_compound *compound)
 {
 	(void)request;
@@ -151,11 +180,6 @@ void nfs4_ask_reclaim_complete(struct nfs4_request *request)
 		.get = get_status,
 		.bears = bears_reclaim_complete,
 	};
-}
-
-static bool bears_all(uint32_t status)
-{
-	return status != NFS4ERR_DELAY;
 }
 
 static void put_bind_conn(const struct nfs4_request *request, struct nfs4_compound *compound)

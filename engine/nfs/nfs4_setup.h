@@ -14,6 +14,8 @@ void nfs4_ask_create_session(struct nfs4_request *request, const struct nfs4_cli
 /* By the file's handle. */
 void nfs4_ask_open(struct nfs4_request *request, const struct nfs4_client *client,
 		   const struct nfs4_file *file, enum nfs4_claim claim);
+/* Of a delegation that came with being opened again. */
+void nfs4_ask_delegreturn(struct nfs4_request *request, const struct nfs4_file *file);
 void nfs4_ask_reclaim_complete(struct nfs4_request *request);
 
 /* SEQUENCE alone. */

@@ -23,7 +23,17 @@ from engine_helpers import (
 from scripted_jobs import TWO_ADDRESSES, Client, failed, stderr_of
 
 from nfsmulti.fiorun import FioResult, Option
-from nfsmulti.scripted import Answer, Call, Nfs, Nfs4, ScriptedServer, Status, Status4, on
+from nfsmulti.scripted import (
+    Answer,
+    Call,
+    Nfs,
+    Nfs4,
+    ScriptedServer,
+    Status,
+    Status4,
+    Terms,
+    on,
+)
 
 place = fixture_of_places("nfs", "nfs4")
 
@@ -553,6 +563,45 @@ def test_a_call_of_nfs4_that_was_carried_out(client: Client, operation: str) -> 
         result = client(server, **job, meta_write=operation)
         done(result)
         assert sum(line.reconnects for line in result.stats) >= 3
+        assert sum(line.meta_ops for line in result.stats) == 40
+
+
+def _did_well(server: ScriptedServer, operation: Nfs4) -> int:
+    return sum(not call.status for call in server.calls(operation))
+
+
+@pytest.mark.sanitized
+@pytest.mark.parametrize("what", ["create", "open"])
+def test_a_delegation_goes_back(client: Client, what: str) -> None:
+    """One that the server gives against the wish; the reply to DELEGRETURN may be lost as well."""
+    with ScriptedServer(terms=Terms(delegates=True)) as server:
+        if what == "open":
+            for number in range(40):
+                server.create(f"tree/d0/e{number:x}")
+        server.hooks.append(on(Nfs4.DELEGRETURN, _LOST, every=10))
+        job: dict[str, Option] = {**(_WRITE if what == "create" else _READ), "size": 40}
+        job |= {"iodepth": 1, "meta_read": "open", "pool": server.url4()}
+        result = client(server, **job)
+        done(result)
+        assert sum(line.meta_ops for line in result.stats) == 40
+        assert _did_well(server, Nfs4.DELEGRETURN) == _did_well(server, Nfs4.OPEN) == 40
+
+
+@pytest.mark.sanitized
+def test_a_path_dies_before_a_delegation_goes_back(client: Client) -> None:
+    """The file is created: another path finds it, which is no error."""
+
+    def lose(server: ScriptedServer) -> None:
+        server.refuse(TWO_ADDRESSES[1])
+        server.reset_connections()
+
+    gone = Answer(act=False, reply=False, do=lose)
+    with ScriptedServer(addresses=TWO_ADDRESSES, terms=Terms(delegates=True)) as server:
+        server.hooks.append(on(Nfs4.DELEGRETURN, gone, nth=12))
+        job: dict[str, Option] = {**_WRITE, "size": 40, "failover": 1, "timeo": 5}
+        result = client(server, **job, spread="roundrobin", pool=server.pool4())
+        done(result)
+        assert sum(line.reissues for line in result.stats) > 0
         assert sum(line.meta_ops for line in result.stats) == 40
 
 

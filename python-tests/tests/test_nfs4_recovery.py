@@ -296,6 +296,17 @@ def test_opens_are_reclaimed_after_a_restart(client4: Client4) -> None:
         keeps_nothing(server)
 
 
+def test_delegations_go_back(client4: Client4) -> None:
+    """Those that the server gives against the wish, also where a file is opened again."""
+    hook = on(Nfs4.WRITE, Answer(do=ScriptedServer.restart), nth=10)
+    with ScriptedServer(hook, terms=Terms(grace=GRACE, delegates=True)) as server:
+        done(client4(server, stable="file_sync", verify="crc32c"))
+        assert reclaims(server) == [Claim.PREVIOUS]
+        given, returned = server.calls(Nfs4.OPEN), server.calls(Nfs4.DELEGRETURN)
+        assert sum(not call.status for call in given) == len(returned)
+        assert [call.status for call in returned] == [0] * len(returned)
+
+
 def test_a_restart_loses_what_was_not_committed(client4: Client4) -> None:
     hook = on(Nfs4.WRITE, Answer(do=ScriptedServer.restart), nth=12)
     with ScriptedServer(hook) as server:

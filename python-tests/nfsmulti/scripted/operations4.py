@@ -56,7 +56,7 @@ _BOUND = {1: 1, 2: 2, 3: 3, 7: 3}  # as asked for: fore, back, fore or both, bac
 _EXCHANGE_FLAGS = 0x40070103  # that a client may set
 _CHANNEL_MIN = 256  # bytes of a message that SEQUENCE fits into
 _FSID = 0x6E66736D
-_NO_DELEGATION = 0
+_NO_DELEGATION, _READ_DELEGATION = 0, 1
 _SP4_NONE = 0
 
 
@@ -130,6 +130,7 @@ class Operations:
             Nfs4.CLOSE: self._close,
             Nfs4.COMMIT: self._commit,
             Nfs4.CREATE: self._create,
+            Nfs4.DELEGRETURN: self._delegreturn,
             Nfs4.GETATTR: self._getattr,
             Nfs4.GETFH: self._getfh,
             Nfs4.LINK: self._link,
@@ -360,7 +361,10 @@ class Operations:
         _pack_change(pack, before, about)
         pack.pack_uint(0)  # flags
         pack_bitmap(pack, wanted.settable)
-        pack.pack_uint(_NO_DELEGATION)
+        if self._terms.delegates:
+            _pack_delegation(pack, self.opens.delegate(scene.client, file))
+        else:
+            pack.pack_uint(_NO_DELEGATION)
 
     def _named(self, scene: Scene, wanted: OpenArguments) -> File:
         """Give the file that OPEN names, which is made where it is to be."""
@@ -394,6 +398,9 @@ class Operations:
         scene.current()
         self.opens.close(self._given(scene, wanted.stateid), scene.client)
         _pack_stateid(pack, CLOSED)
+
+    def _delegreturn(self, scene: Scene, wanted: Arguments4, _: Answer, __: Packer) -> None:
+        self.opens.take_back(wanted.stateid, scene.client, scene.file())
 
     def _free(self, scene: Scene, wanted: Arguments4, _: Answer, __: Packer) -> None:
         self.opens.free(self._given(scene, wanted.stateid), scene.client)
@@ -467,6 +474,16 @@ def _apply(node: Node, settable: dict[Attribute, int]) -> None:
 def _pack_stateid(pack: Packer, stateid: Stateid) -> None:
     pack.pack_uint(stateid.seqid)
     pack.pack_fopaque(len(stateid.other), stateid.other)
+
+
+def _pack_delegation(pack: Packer, stateid: Stateid) -> None:
+    """Write open_read_delegation4: it was not recalled yet, and an ACE that allows nobody more."""
+    pack.pack_uint(_READ_DELEGATION)
+    _pack_stateid(pack, stateid)
+    pack.pack_bool(False)
+    for word in (0, 0, 0):
+        pack.pack_uint(word)
+    pack.pack_string(b"")
 
 
 def _pack_change(pack: Packer, before: int, node: Node) -> None:

@@ -28,6 +28,7 @@ class Nfs4(Enum):
     CLOSE = 4
     COMMIT = 5
     CREATE = 6
+    DELEGRETURN = 8
     GETATTR = 9
     GETFH = 10
     LINK = 11

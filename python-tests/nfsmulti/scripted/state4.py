@@ -39,6 +39,7 @@ class Terms:
     reclaim_complete_first: bool = True  # OPEN is GRACE before RECLAIM_COMPLETE
     bind_first: bool = False  # whether SEQUENCE needs BIND_CONN_TO_SESSION on a new connection
     uncached_at_sequence: bool = False  # SEQUENCE says RETRY_UNCACHED_REP, not what follows it
+    delegates: bool = False  # OPEN gives a delegation of reads, whatever was wished
     minor_ids: dict[str, int] = field(default_factory=dict)  # server_owner's, by address; else 0
 
 
@@ -311,6 +312,7 @@ class Opens:
 
     def __init__(self) -> None:
         self.all: dict[bytes, Open] = {}
+        self.delegations: dict[bytes, tuple[Client, File]] = {}  # by `other` of their stateids
         self._life = secrets.token_bytes(4)
         self._numbers = itertools.count(1)
 
@@ -329,9 +331,21 @@ class Opens:
             mine.access, mine.deny = mine.access | access, mine.deny | deny
             mine.seqid += 1
             return mine
-        other = self._life + next(self._numbers).to_bytes(8, "big")
+        other = self._other()
         self.all[other] = made = Open(other, client, owner, file, access, deny)
         return made
+
+    def delegate(self, client: Client, file: File) -> Stateid:
+        """Delegate a file to a client."""
+        other = self._other()
+        self.delegations[other] = client, file
+        return Stateid(1, other)
+
+    def take_back(self, stateid: Stateid, client: Client, file: File) -> None:
+        """Take a delegation of a file back."""
+        if self.delegations.get(stateid.other) != (client, file):
+            raise NfsError(Status4.BAD_STATEID)
+        del self.delegations[stateid.other]
 
     def find(self, stateid: Stateid, client: Client) -> Open:
         """Give what a stateid stands for."""
@@ -381,6 +395,8 @@ class Opens:
     def forget(self, client: Client) -> None:
         """Forget all that a client has open."""
         self.all = {key: one for key, one in self.all.items() if one.client is not client}
+        left = {key: one for key, one in self.delegations.items() if one[0] is not client}
+        self.delegations = left
 
     def by_owner(self) -> dict[bytes, set[File]]:
         """Give the open files by the client's owner."""
@@ -393,3 +409,7 @@ class Opens:
     def restart(self) -> None:
         """Begin another life with nothing open."""
         self.all, self._life = {}, secrets.token_bytes(4)
+        self.delegations = {}
+
+    def _other(self) -> bytes:
+        return self._life + next(self._numbers).to_bytes(8, "big")

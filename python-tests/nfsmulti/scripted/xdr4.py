@@ -401,6 +401,7 @@ _DECODERS: dict[Nfs4, Callable[[Unpacker], Arguments4]] = {
     Nfs4.CLOSE: _close,
     Nfs4.COMMIT: _commit,
     Nfs4.CREATE: _create,
+    Nfs4.DELEGRETURN: _stateid,
     Nfs4.GETATTR: _getattr,
     Nfs4.LINK: _name,
     Nfs4.LOOKUP: _name,
