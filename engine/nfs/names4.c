@@ -37,7 +37,8 @@ static void put(const struct nfs4_request *request, struct nfs4_compound *compou
 	if (leads_to_handle(request))
 		nfs4_put_getfh(compound);
 	if (looks(request))
-		nfs4_put_getattr(compound, request->limits);
+		nfs4_put_getattr(compound,
+				 request->limits ? NFS4_GETATTR_LIMITS : NFS4_GETATTR_FILE);
 }
 
 static uint32_t get(struct nfs4_request *request, struct nfs4_results *results)

@@ -14,9 +14,19 @@ enum { MTIME_SET_WORD = 54 / 32, MTIME_SET_BIT = 54 % 32 }; /* 5.8.2.42 */
 enum { SET_TO_SERVER_TIME = 0 };			    /* 3.2: time_how4 */
 enum { ACCESS_ALL = 0x3f };				    /* 18.1.1 */
 
-/* 5.8: type, size; lease_time, maxread, maxwrite */
-static const uint32_t FILE_ATTRIBUTES = 1u << 1 | 1u << 4;
-static const uint32_t LIMIT_ATTRIBUTES = 1u << 10 | 1u << 30 | 1u << 31;
+#define ATTRIBUTE(name) (1ull << NFS4_ATTR_##name)
+#define OF_FILE		(ATTRIBUTE(TYPE) | ATTRIBUTE(SIZE))
+
+static const uint64_t getattrs[] = {
+	[NFS4_GETATTR_FILE] = OF_FILE,
+	[NFS4_GETATTR_LIMITS] =
+		OF_FILE | ATTRIBUTE(LEASE_TIME) | ATTRIBUTE(MAXREAD) | ATTRIBUTE(MAXWRITE),
+	[NFS4_GETATTR_STAT] = OF_FILE | ATTRIBUTE(CHANGE) | ATTRIBUTE(FSID) | ATTRIBUTE(FILEID) |
+			      ATTRIBUTE(MODE) | ATTRIBUTE(NUMLINKS) | ATTRIBUTE(OWNER) |
+			      ATTRIBUTE(OWNER_GROUP) | ATTRIBUTE(RAWDEV) | ATTRIBUTE(SPACE_USED) |
+			      ATTRIBUTE(TIME_ACCESS) | ATTRIBUTE(TIME_METADATA) |
+			      ATTRIBUTE(TIME_MODIFY),
+};
 
 /* --- all operations --- */
 
@@ -120,11 +130,15 @@ void nfs4_put_getfh(struct nfs4_compound *compound)
 	put_number(compound, NFS4_GETFH);
 }
 
-void nfs4_put_getattr(struct nfs4_compound *compound, bool limits)
+void nfs4_put_getattr(struct nfs4_compound *compound, enum nfs4_getattr what)
 {
+	const uint32_t low = (uint32_t)getattrs[what], high = (uint32_t)(getattrs[what] >> 32);
+
 	put_number(compound, NFS4_GETATTR);
-	xdr_put_u32(compound->out, 1); /* word of the bitmap */
-	xdr_put_u32(compound->out, FILE_ATTRIBUTES | (limits ? LIMIT_ATTRIBUTES : 0));
+	xdr_put_u32(compound->out, high ? 2 : 1); /* words of the bitmap */
+	xdr_put_u32(compound->out, low);
+	if (high)
+		xdr_put_u32(compound->out, high);
 }
 
 static void put_claim(struct nfs4_compound *compound, const struct nfs4_open *open)

@@ -95,8 +95,34 @@ void nfs4_put_handle(struct nfs4_compound *compound, const struct nfs4_handle *h
 void nfs4_put_lookup(struct nfs4_compound *compound, const char *name);
 void nfs4_put_getfh(struct nfs4_compound *compound);
 
-/* 18.7: what struct nfs4_attributes holds. `limits`: also the file system's. */
-void nfs4_put_getattr(struct nfs4_compound *compound, bool limits);
+/* 5.6 and 5.7: the attributes that are asked for. */
+enum nfs4_attribute {
+	NFS4_ATTR_TYPE = 1,
+	NFS4_ATTR_CHANGE = 3,
+	NFS4_ATTR_SIZE = 4,
+	NFS4_ATTR_FSID = 8,
+	NFS4_ATTR_LEASE_TIME = 10,
+	NFS4_ATTR_FILEID = 20,
+	NFS4_ATTR_MAXREAD = 30,
+	NFS4_ATTR_MAXWRITE = 31,
+	NFS4_ATTR_MODE = 33,
+	NFS4_ATTR_NUMLINKS = 35,
+	NFS4_ATTR_OWNER = 36,
+	NFS4_ATTR_OWNER_GROUP = 37,
+	NFS4_ATTR_RAWDEV = 41,
+	NFS4_ATTR_SPACE_USED = 45,
+	NFS4_ATTR_TIME_ACCESS = 47,
+	NFS4_ATTR_TIME_METADATA = 52,
+	NFS4_ATTR_TIME_MODIFY = 53,
+};
+
+/* 18.7 */
+enum nfs4_getattr {
+	NFS4_GETATTR_FILE,   /* type and size */
+	NFS4_GETATTR_LIMITS, /* also the lease, and what one READ and one WRITE may carry */
+	NFS4_GETATTR_STAT,   /* what stat(2) tells, and a client keeps */
+};
+void nfs4_put_getattr(struct nfs4_compound *compound, enum nfs4_getattr what);
 
 /* 18.22, 18.32, 18.3. WRITE's data is bulk and follows: `length` bytes and their pad. */
 void nfs4_put_read(struct nfs4_compound *compound, const struct nfs4_stateid *stateid,
@@ -205,6 +231,7 @@ void nfs4_get_sequence(struct nfs4_results *results, struct nfs4_sequence_result
 void nfs4_get_handle(struct nfs4_results *results, struct nfs4_handle *handle);
 
 enum nfs4_type { NFS4_REGULAR = 1, NFS4_DIRECTORY = 2, NFS4_SYMLINK = 5 }; /* 3.3.13 */
+/* Of all that was asked for, what is looked at. */
 struct nfs4_attributes {
 	uint32_t type;
 	uint64_t size;

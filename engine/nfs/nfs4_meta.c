@@ -65,7 +65,7 @@ void nfs4_put_meta(struct nfs4_compound *compound, const struct nfs4_meta_call *
 	if (call->op == META_LOOKUP || meta_makes(call->op))
 		nfs4_put_getfh(compound);
 	if (call->op == META_LOOKUP || call->op == META_GETATTR)
-		nfs4_put_getattr(compound, false);
+		nfs4_put_getattr(compound, NFS4_GETATTR_STAT);
 	if (call->op == META_OPEN || call->op == META_CREATE)
 		nfs4_put_close(compound, &CURRENT_STATEID);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "nfs/nfs4.h"
+#include "util.h"
 
 enum { SEQUENCE_WORDS = 5, CHANGE_INFO = 20, STABLE_MAX = 2, TYPE_MAX = 9 };
 enum { BITMAP_WORDS_MAX = 8 };		 /* ours: RFC 8881 has attributes in three */
@@ -11,9 +12,17 @@ enum { DELEGATE_NONE = 0, DELEGATE_READ = 1, DELEGATE_WRITE = 2, DELEGATE_NONE_E
 enum { WHY_CONTENTION = 1, WHY_RESOURCE = 2 };
 enum { LIMIT_SIZE = 1, LIMIT_BLOCKS = 2 };
 
-/* 5.8: their bits in a bitmap's first word, in the order of their values */
-enum { ATTR_TYPE = 1u << 1, ATTR_SIZE = 1u << 4, ATTR_LEASE = 1u << 10 };
-static const uint32_t ATTR_READ_MAX = 1u << 30, ATTR_WRITE_MAX = 1u << 31;
+/* 5.8: attributes in the order of their values, and the bytes of these; 0: a string. */
+static const struct layout {
+	uint8_t number, size;
+} layouts[] = {
+	{NFS4_ATTR_TYPE, 4},	       {NFS4_ATTR_CHANGE, 8},	    {NFS4_ATTR_SIZE, 8},
+	{NFS4_ATTR_FSID, 16},	       {NFS4_ATTR_LEASE_TIME, 4},   {NFS4_ATTR_FILEID, 8},
+	{NFS4_ATTR_MAXREAD, 8},	       {NFS4_ATTR_MAXWRITE, 8},	    {NFS4_ATTR_MODE, 4},
+	{NFS4_ATTR_NUMLINKS, 4},       {NFS4_ATTR_OWNER, 0},	    {NFS4_ATTR_OWNER_GROUP, 0},
+	{NFS4_ATTR_RAWDEV, 8},	       {NFS4_ATTR_SPACE_USED, 8},   {NFS4_ATTR_TIME_ACCESS, 12},
+	{NFS4_ATTR_TIME_METADATA, 12}, {NFS4_ATTR_TIME_MODIFY, 12},
+};
 
 /* --- what all results are made of --- */
 
@@ -100,18 +109,19 @@ static void skip_change_info(struct nfs4_results *results)
 	take(results, CHANGE_INFO - sizeof(uint32_t));
 }
 
-/* The attributes of the first word; `others`: there are some in the words behind it. */
-static uint32_t get_bitmap(struct nfs4_results *results, bool *others)
+/* The attributes of the first two words; `others`: there are some in the words behind these. */
+static uint64_t get_bitmap(struct nfs4_results *results, bool *others)
 {
-	uint32_t words = get_u32(results), first = 0;
+	uint32_t words = get_u32(results);
+	uint64_t first = 0;
 
 	*others = false;
 	insist(results, words <= BITMAP_WORDS_MAX);
 	for (uint32_t i = 0; i < words && readable(results); i++) {
-		uint32_t word = get_u32(results);
+		uint64_t word = get_u32(results);
 
-		if (!i)
-			first = word;
+		if (i < 2)
+			first |= word << 32 * i;
 		else if (word)
 			*others = true;
 	}
@@ -225,34 +235,53 @@ void nfs4_get_handle(struct nfs4_results *results, struct nfs4_handle *handle)
 	insist(results, handle->length); /* without bytes it would mean the root */
 }
 
+static void get_value(struct nfs4_results *results, const struct layout *layout,
+		      struct nfs4_attributes *attributes)
+{
+	switch (layout->number) {
+	case NFS4_ATTR_TYPE: attributes->type = get_u32(results); break;
+	case NFS4_ATTR_SIZE: attributes->size = get_u64(results); break;
+	case NFS4_ATTR_LEASE_TIME: attributes->lease_time = get_u32(results); break;
+	case NFS4_ATTR_MAXREAD: attributes->read_max = get_u64(results); break;
+	case NFS4_ATTR_MAXWRITE: attributes->write_max = get_u64(results); break;
+	default:
+		if (layout->size)
+			take(results, layout->size);
+		else
+			skip_opaque(results);
+	}
+}
+
 /* The values of a fattr4, which are `length` bytes, for these attributes. */
-static void get_values(struct nfs4_results *results, uint32_t which,
+static void get_values(struct nfs4_results *results, uint64_t which,
 		       struct nfs4_attributes *attributes)
 {
 	uint32_t length = get_u32(results);
 	const uint8_t *begin = results->in->at;
 
-	attributes->type = get_u32(results);
-	attributes->size = get_u64(results);
-	if (which & ATTR_LEASE)
-		attributes->lease_time = get_u32(results);
-	if (which & ATTR_READ_MAX)
-		attributes->read_max = get_u64(results);
-	if (which & ATTR_WRITE_MAX)
-		attributes->write_max = get_u64(results);
+	for (size_t i = 0; i < ARRAY_SIZE(layouts); i++)
+		if (which >> layouts[i].number & 1)
+			get_value(results, &layouts[i], attributes);
 	insist(results, attributes->type && attributes->type <= TYPE_MAX);
 	insist(results, length == (size_t)(results->in->at - begin));
 }
 
+/* Those that nobody has asked for: their values have no known length. */
+static uint64_t unknown_of(uint64_t which)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(layouts); i++)
+		which &= ~(1ull << layouts[i].number);
+	return which;
+}
+
 void nfs4_get_attributes(struct nfs4_results *results, struct nfs4_attributes *attributes)
 {
-	const uint32_t needed = ATTR_TYPE | ATTR_SIZE;
-	const uint32_t asked = needed | ATTR_LEASE | ATTR_READ_MAX | ATTR_WRITE_MAX;
+	const uint64_t needed = 1ull << NFS4_ATTR_TYPE | 1ull << NFS4_ATTR_SIZE;
 	bool others;
-	uint32_t which = get_bitmap(results, &others);
+	uint64_t which = get_bitmap(results, &others);
 
 	memset(attributes, 0, sizeof(*attributes));
-	insist(results, !others && !(which & ~asked) && (which & needed) == needed);
+	insist(results, !others && !unknown_of(which) && (which & needed) == needed);
 	get_values(results, which, attributes);
 	if (!readable(results))
 		memset(attributes, 0, sizeof(*attributes));

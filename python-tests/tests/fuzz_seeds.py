@@ -140,6 +140,13 @@ SEEDS: dict[str, tuple[bytes, ...]] = {
         ),
         _results((6,), _words(9, 0, 1, 0x12, 12, 1, 0, 4096)),
         _results((6,), _words(9, 0, 2, 0xC0000412, 0, 32, 2, 0, 9, 90, 0, 8, 0, 8)),
+        _results(
+            (6,),
+            _words(9, 0, 2, 0x12, 0x32, 36, 1, 0, 0, 0o644, 1, 5)
+            + b"0@lab\0\0\0"
+            + _words(1)
+            + b"0\0\0\0",
+        ),
         _results((19,), _words(26, 0) + b"verifier" + _READDIR4 + _words(0, 1)),
         _results((19,), _words(26, 10027), status=10027),
         _results((8, 10), _words(4, 0) + _ID, _words(28, 0) + _CHANGE),

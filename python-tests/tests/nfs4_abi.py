@@ -285,7 +285,7 @@ class Nfs4Library:
         self._put("handle", compound, c.POINTER(Handle))
         self._put("lookup", compound, text)
         self._put("getfh", compound)
-        self._put("getattr", compound, c.c_bool)
+        self._put("getattr", compound, c.c_int)
         self._put("read", compound, stateid, hyper, number)
         self._put("write", compound, stateid, hyper, number, number)
         self._put("commit", compound)

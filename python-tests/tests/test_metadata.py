@@ -114,6 +114,18 @@ def test_what_a_job_needs_is_laid_out_first(place: Place, what: str) -> None:
     assert len(_entries(place)) == _ENTRIES
 
 
+_STAT = {1, 3, 4, 8, 20, 33, 35, 36, 37, 41, 45, 47, 52, 53}  # RFC 8881, 5.6 and 5.7
+
+
+@pytest.mark.sanitized
+@pytest.mark.parametrize("what", ["getattr", "lookup"])
+def test_nfs4_asks_for_what_stat_tells(client: Client, what: str) -> None:
+    with ScriptedServer() as server:
+        job: dict[str, Option] = {**_READ, "size": 20, "meta_read": what}
+        done(client(server, **job, pool=server.url4()))
+        assert server.calls(Nfs4.GETATTR)[-1].wanted == _STAT
+
+
 def test_a_layout_makes_the_entries_of_its_job_alone(place: Place) -> None:
     assert _operations(place.fio(**{**_READ, "size": 20}, offset=280))[0] == 20
     assert sorted(_entries(place)) == sorted(f"e{number:x}" for number in range(280, 300))

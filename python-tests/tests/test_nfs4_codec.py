@@ -84,6 +84,7 @@ def opaque(data: bytes) -> bytes:
 
 _SESSION, _STATEID, _VERIFIER = b"session 16 bytes", b"stateid 16 bytes", b"verifier"
 _CLIENT = 0x1122334455667788
+_STAT = (1 << 1 | 1 << 3 | 1 << 4 | 1 << 8 | 1 << 20, 0x0030A23A)  # two words of a bitmap
 _OWNER = b"an owner"
 _FORE = Channel(0x100001, 0x100002, 3, 4, 5)
 _OPEN_HEAD = hyper(_CLIENT) + opaque(_OWNER)
@@ -105,11 +106,12 @@ _OPERATIONS: dict[str, tuple[tuple[Any, ...], bytes]] = {
     "the longest PUTFH": (("handle", Handle.of(b"h" * 128)), words(22) + opaque(b"h" * 128)),
     "LOOKUP": (("lookup", b"a name"), words(15) + opaque(b"a name")),
     "GETFH": (("getfh",), words(10)),
-    "GETATTR": (("getattr", False), words(9, 1, 1 << 1 | 1 << 4)),
+    "GETATTR": (("getattr", 0), words(9, 1, 1 << 1 | 1 << 4)),
     "GETATTR with limits": (
-        ("getattr", True),
+        ("getattr", 1),
         words(9, 1, 1 << 1 | 1 << 4 | 1 << 10 | 1 << 30 | 1 << 31),
     ),
+    "GETATTR of what stat(2) tells": (("getattr", 2), words(9, 2, *_STAT)),
     "READ": (
         ("read", Stateid.of(_STATEID), 1 << 40 | 2, 4096),
         words(25) + _STATEID + hyper(1 << 40 | 2) + words(4096),
@@ -240,6 +242,21 @@ _CHANGE = words(1) + hyper(2) + hyper(3)
 _WHO = opaque(b"OWNER@")
 _OPENED = _STATEID + _CHANGE + words(4)  # and attrset, and the delegation
 _ALL = 1 << 1 | 1 << 4 | 1 << 10 | 1 << 30 | 1 << 31
+_TIMES = b"".join(hyper(number) + words(number) for number in (1, 2, 3))
+_STAT_VALUES = (
+    words(5)
+    + hyper(1)
+    + hyper(7)
+    + hyper(2)
+    + hyper(3)
+    + hyper(4)  # type to fileid
+    + words(0o644, 1)
+    + opaque(b"root@lab")
+    + opaque(b"0")
+    + hyper(0)
+    + hyper(512)
+    + _TIMES
+)
 _OTHER = b"delegation's id."
 _NO_MORE, _NO_BOOL = (U32,), (2, U32)
 _SERVER = words(0) + hyper(5) + opaque(b"major") + opaque(b"scope 8.")
@@ -307,6 +324,22 @@ _BODIES: dict[str, Body] = {
         Op.GETATTR,
         words(1, _ALL ^ 1 << 31) + opaque(words(2) + hyper(7) + words(90) + hyper(8)),
         {"type": 2, "size": 7, "lease_time": 90, "read_max": 8, "write_max": 0},
+    ),
+    "GETATTR of what stat(2) tells": Body(
+        Op.GETATTR,
+        words(2, *_STAT) + opaque(_STAT_VALUES),
+        {"type": 5, "size": 7, "lease_time": 0, "read_max": 0, "write_max": 0},
+        {
+            4: (_STAT[0] ^ 1 << 3, _STAT[0] ^ 1 << 4, _STAT[0] | 1),
+            8: (_STAT[1] ^ 1 << 4, _STAT[1] | 1 << 2),
+            12: (len(_STAT_VALUES) - 4, len(_STAT_VALUES) + 4),
+            68: (0, 9, OPAQUE_MAX + 1, U32),
+        },
+    ),
+    "GETATTR without owners": Body(
+        Op.GETATTR,
+        words(2, _STAT[0], 1 << 1) + opaque(_STAT_VALUES[:48]),
+        {"type": 5, "size": 7, "lease_time": 0, "read_max": 0, "write_max": 0},
     ),
     "READ": Body(
         Op.READ, words(1, 4096), _NOTHING_READ | {"count": 4096, "eof": True}, {0: _NO_BOOL}

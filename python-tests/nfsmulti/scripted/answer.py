@@ -60,6 +60,7 @@ class Call:
     slot: int | None = None
     sequence: int = 0
     claim: Claim | None = None  # OPEN's
+    wanted: frozenset[int] = frozenset()  # GETATTR: the attributes
     status: int | None = None  # what it ended with; RETRY_UNCACHED_REP is SEQUENCE's
     replayed: bool = False  # SEQUENCE: the slot's reply went out again, nothing was carried out
 

@@ -315,6 +315,7 @@ class ScriptedServer:
             call.file = self._compounds.path_of(arguments, scene)
             call.offset, call.count = arguments.offset, arguments.count
             call.stable = arguments.stable
+            call.wanted = arguments.wanted
             call.session, call.slot, call.sequence = scene.place(arguments)
             if isinstance(arguments, OpenArguments):
                 call.claim = arguments.claim
