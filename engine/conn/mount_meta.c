@@ -9,46 +9,44 @@
 
 #include "conn/directory.h"
 #include "conn/path.h"
+#include "util.h"
 
 /* --- what the kernel has --- */
 
-static enum io_uring_op opcode_of(enum meta_op op, struct mount_need *need)
-{
-	switch (op) {
-	case META_GETATTR:
-	case META_LOOKUP: *need = (struct mount_need){"STATX", "5.6"}; return IORING_OP_STATX;
-	case META_OPEN:
-	case META_CREATE: *need = (struct mount_need){"OPENAT", "5.6"}; return IORING_OP_OPENAT;
-	case META_RENAME:
-		*need = (struct mount_need){"RENAMEAT", "5.11"};
-		return IORING_OP_RENAMEAT;
-	case META_REMOVE:
-	case META_RMDIR: *need = (struct mount_need){"UNLINKAT", "5.11"}; return IORING_OP_UNLINKAT;
-	case META_MKDIR: *need = (struct mount_need){"MKDIRAT", "5.15"}; return IORING_OP_MKDIRAT;
-	case META_SYMLINK:
-		*need = (struct mount_need){"SYMLINKAT", "5.15"};
-		return IORING_OP_SYMLINKAT;
-	case META_LINK: *need = (struct mount_need){"LINKAT", "5.15"}; return IORING_OP_LINKAT;
-	case META_ACCESS:
-	case META_READDIR:
-	case META_SETATTR: break;
-	}
-	*need = (struct mount_need){NULL, NULL};
-	return IORING_OP_NOP;
-}
+/* What an operation takes of io_uring; one that is not listed cannot be had. */
+static const struct {
+	enum meta_op op;
+	enum io_uring_op opcode;
+	struct mount_need need;
+} needs[] = {
+	{META_GETATTR, IORING_OP_STATX, {"STATX", "5.6"}},
+	{META_LOOKUP, IORING_OP_STATX, {"STATX", "5.6"}},
+	{META_OPEN, IORING_OP_OPENAT, {"OPENAT", "5.6"}},
+	{META_OPEN, IORING_OP_CLOSE, {"CLOSE", "5.6"}},
+	{META_CREATE, IORING_OP_OPENAT, {"OPENAT", "5.6"}},
+	{META_CREATE, IORING_OP_CLOSE, {"CLOSE", "5.6"}},
+	{META_RENAME, IORING_OP_RENAMEAT, {"RENAMEAT", "5.11"}},
+	{META_REMOVE, IORING_OP_UNLINKAT, {"UNLINKAT", "5.11"}},
+	{META_RMDIR, IORING_OP_UNLINKAT, {"UNLINKAT", "5.11"}},
+	{META_MKDIR, IORING_OP_MKDIRAT, {"MKDIRAT", "5.15"}},
+	{META_SYMLINK, IORING_OP_SYMLINKAT, {"SYMLINKAT", "5.15"}},
+	{META_LINK, IORING_OP_LINKAT, {"LINKAT", "5.15"}},
+};
 
 bool mount_meta_can(enum meta_op op, struct mount_need *need)
 {
-	enum io_uring_op opcode = opcode_of(op, need);
-	struct io_uring_probe *probe;
-	bool can;
+	struct io_uring_probe *probe = io_uring_get_probe();
+	bool can = true;
 
-	if (!need->operation)
-		return false;
-	probe = io_uring_get_probe();
-	can = !probe || io_uring_opcode_supported(probe, (int)opcode);
+	*need = (struct mount_need){NULL, NULL};
+	for (size_t i = 0; can && i < ARRAY_SIZE(needs); i++) {
+		if (needs[i].op != op)
+			continue;
+		*need = needs[i].need;
+		can = !probe || io_uring_opcode_supported(probe, (int)needs[i].opcode);
+	}
 	io_uring_free_probe(probe);
-	return can;
+	return can && need->operation;
 }
 
 /* --- directories --- */

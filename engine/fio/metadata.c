@@ -78,7 +78,8 @@ static const struct pool_path *first_mount(const struct pool *pool)
 	return NULL;
 }
 
-static int check_mount(const char *label, enum meta_op op)
+/* `when`: in the job, or before it. */
+static int check_mount(const char *label, enum meta_op op, const char *when)
 {
 	struct mount_need need;
 	struct utsname system;
@@ -91,11 +92,43 @@ static int check_mount(const char *label, enum meta_op op)
 		    "rmdir; or give the server's URL (nfs://SERVER/EXPORT)",
 		    label, meta_name(op));
 	else
-		say("%s: metadata=1 over a kernel mount: %s needs io_uring's %s of Linux %s, and "
-		    "this is %s: give the server's URL (nfs://SERVER/EXPORT)",
-		    label, meta_name(op), need.operation, need.since,
+		say("%s: metadata=1 over a kernel mount: %s, %s, needs io_uring's %s of Linux %s, "
+		    "and this is %s: give the server's URL (nfs://SERVER/EXPORT)",
+		    label, meta_name(op), when, need.operation, need.since,
 		    uname(&system) ? "an older one" : system.release);
 	return -EOPNOTSUPP;
+}
+
+/* A removal of a mix makes what it removes, where there is nothing. */
+static bool job_does(const struct meta_mix *mix, enum meta_op op)
+{
+	if (mix->weights[op])
+		return true;
+	return mix->beside && ((op == META_CREATE && mix->weights[META_REMOVE]) ||
+			       (op == META_MKDIR && mix->weights[META_RMDIR]));
+}
+
+static bool layout_does(const struct thread_data *td, enum meta_op op)
+{
+	enum meta_op make;
+
+	if (!metadata_needs_entries(td, &make))
+		return false;
+	return op == META_LOOKUP || (op == make && td->o.allow_create && !read_only);
+}
+
+static int check_operations(const struct thread_data *td, const struct meta_mix *mix,
+			    const char *label)
+{
+	int error = 0;
+
+	for (int op = 0; !error && op < META_OPS; op++) {
+		if (job_does(mix, (enum meta_op)op))
+			error = check_mount(label, (enum meta_op)op, "in the job");
+		else if (layout_does(td, (enum meta_op)op))
+			error = check_mount(label, (enum meta_op)op, "before the job");
+	}
+	return error;
 }
 
 int metadata_check_pool(const struct thread_data *td, const struct pool *pool)
@@ -111,10 +144,7 @@ int metadata_check_pool(const struct thread_data *td, const struct pool *pool)
 		    mount->label);
 		return -EOPNOTSUPP;
 	}
-	for (int op = 0; mount && !error && op < META_OPS; op++)
-		if (mix.weights[op])
-			error = check_mount(mount->label, (enum meta_op)op);
-	return error;
+	return error || !mount ? error : check_operations(td, &mix, mount->label);
 }
 
 int metadata_check_path(const struct thread_data *td, const struct path_config *config)

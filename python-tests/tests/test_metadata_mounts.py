@@ -253,15 +253,49 @@ _OLD = """\
 
 struct io_uring_probe *io_uring_get_probe(void)
 {
-	return calloc(1, sizeof(struct io_uring_probe));
+	enum { OPS = IORING_OP_LINKAT + 1 };
+	struct io_uring_probe *probe =
+		calloc(1, sizeof(*probe) + OPS * sizeof(struct io_uring_probe_op));
+
+	probe->last_op = OPS - 1;
+	for (int op = 0; op < OPS; op++)
+		probe->ops[op].flags = IO_URING_OP_SUPPORTED;
+	probe->ops[IORING_OP_%s].flags = 0;
+	return probe;
 }
 """
 
 
-def test_an_older_kernel(place: Place, tmp_path: Path) -> None:
-    """Here one that says it has no operation at all."""
-    (tmp_path / "old.c").write_text(_OLD)
+@pytest.mark.parametrize(
+    ("lacks", "options", "words"),
+    [
+        (
+            "MKDIRAT",
+            {"meta_write": "mkdir"},
+            "mkdir, in the job, needs io_uring's MKDIRAT of Linux 5.15",
+        ),
+        ("CLOSE", {}, "create, in the job, needs io_uring's CLOSE of Linux 5.6"),
+        # What is made before the job, or by a removal of a mix that finds nothing
+        (
+            "MKDIRAT",
+            {"meta_write": "rmdir"},
+            "mkdir, before the job, needs io_uring's MKDIRAT of Linux 5.15",
+        ),
+        ("STATX", {"meta_write": "rename"}, "lookup, before the job, needs io_uring's STATX"),
+        (
+            "MKDIRAT",
+            {"rw": "randrw", "meta_mix": "getattr:1,rmdir:1"},
+            "mkdir, in the job, needs io_uring's MKDIRAT of Linux 5.15",
+        ),
+    ],
+)
+def test_an_older_kernel(
+    place: Place, tmp_path: Path, lacks: str, options: dict[str, Option], words: str
+) -> None:
+    """Here one that says it lacks an operation of io_uring."""
+    (tmp_path / "old.c").write_text(_OLD % lacks)
     library = tmp_path / "old.so"
     run(["cc", "-shared", "-fPIC", "-o", str(library), str(tmp_path / "old.c")], timeout=60).check()
-    result = place.fio(**_WRITE, meta_write="mkdir", env={"LD_PRELOAD": str(library)})
-    refused(result, "mkdir needs io_uring's MKDIRAT of Linux 5.15", "nfs://SERVER/EXPORT")
+    result = place.fio(**{**_WRITE, **options}, env={"LD_PRELOAD": str(library)})
+    refused(result, words, "nfs://SERVER/EXPORT")
+    assert not (place.files / "tree").exists()
