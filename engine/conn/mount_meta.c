@@ -95,6 +95,9 @@ void mount_meta_begin(struct mount_calls *calls, struct conn_io *io)
 	io->call = calls->idle;
 	calls->idle = io->call->next;
 	io->call->fd = -1;
+	if (io->looks) /* a path that was lost has looked it up, and not asked for more */
+		io->sends = 0;
+	io->looks = false;
 }
 
 void mount_meta_unasked(struct conn_io *io)
@@ -221,5 +224,7 @@ bool mount_meta_answered(struct conn_io *io, int result, bool last)
 		return mount_meta_opens(io) ? opened(io, result, last) : over(io, 0);
 	if (last)
 		return over(io, -result);
+	if (result == -EAGAIN && io->sends == 1) /* the kernel has not begun */
+		io->sends = 0;
 	return result != -EAGAIN && result != -EINTR && refused(io, -result);
 }

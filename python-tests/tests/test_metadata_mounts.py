@@ -6,6 +6,7 @@ What names and trees are, test_metadata.py has tested; test_kernel_mounts.py has
 
 from __future__ import annotations
 
+import errno
 import signal
 import stat
 from pathlib import Path
@@ -25,10 +26,12 @@ from engine_helpers import (
     said,
     traces,
 )
+from scripted_jobs import Client, failed
 
 from nfsmulti.fiorun import Fio, FioResult, Option
 from nfsmulti.lab import Lab
 from nfsmulti.processes import run
+from nfsmulti.scripted import Answer, Call, Nfs, ScriptedServer
 
 place = fixture_of_places("mount")
 exported = fixture_of_places("nfs", "nfs4")
@@ -186,6 +189,35 @@ def test_full_and_read_only(
         assert _operations(small.fio(**_READ, meta_read="open")) == _ENTRIES
         result = small.fio(**_WRITE, meta_write="remove")
         failed_io(result, "Read-only file system")
+
+
+@pytest.mark.sanitized
+def test_a_link_that_a_lost_path_has_not_sent(client: Client, tmp_path: Path) -> None:
+    """Its LOOKUP was: on the mount, which takes it over, the other name is there already."""
+    directory = tmp_path / "mount" / "tree"
+    directory.mkdir(parents=True)
+    linked: list[Call] = []
+
+    def gone(server: ScriptedServer) -> None:
+        server.refuse()
+        server.reset_connections()
+
+    def lose(call: Call) -> Answer | None:
+        if call.procedure is Nfs.LINK:
+            linked.append(call)
+        lost = linked and call.procedure is Nfs.LOOKUP
+        return Answer(act=False, reply=False, do=gone) if lost else None
+
+    with ScriptedServer(lose) as server:
+        for number in range(4):
+            server.create(f"tree/e{number}")
+            (directory / f"e{number}").touch()
+        (directory / "r2").touch()  # over the server's path: e0, e2
+        job: dict[str, Option] = {**_WRITE, "size": 4, "iodepth": 1, "tree_depth": 0}
+        paths = f"{server.url()},{directory.parent}"
+        how: dict[str, Option] = {"spread": "roundrobin", "failover": 1, "timeo": 5}
+        result = client(server, **job, **how, pool=paths, meta_write="link")
+        failed(result, "link of entry 2", "two names already", error=errno.EEXIST)
 
 
 # --- what is left of a job ---
