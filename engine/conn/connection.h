@@ -21,6 +21,7 @@
 #include "conn/ledger.h"
 #include "conn/listing.h"
 #include "conn/meta.h"
+#include "nfs/handle.h"
 #include "rpc/rpc.h"
 #include "stats/counters.h"
 
@@ -48,6 +49,7 @@ struct conn_io {
 	void *owner;
 	uint32_t charged; /* its own: the connection on whose account the bytes in flight are */
 	bool nfs_only;	  /* its buffer is not one that a mount could use */
+	bool exclusive;	  /* META_CREATE over NFSv3: as such, by two calls */
 	/* META_GETATTR, META_LOOKUP: what the entry must be; of type 0: anything. */
 	struct meta_kind expected;
 	/* META_READDIR: takes each name, without a NUL; NULL where the listing begins anew. It may
@@ -76,6 +78,10 @@ struct conn_io {
 	/* Its handle: stale, to be looked up again; and then that was done. */
 	enum { HANDLE_GOOD, HANDLE_STALE, HANDLE_RENEWED } stale;
 	struct listing listing; /* META_READDIR's */
+	/* `exclusive`: the file is made, and its attributes are to be set. */
+	bool made;
+	const struct path *made_over; /* the path whose handle of it this is */
+	struct nfs3_handle handle;    /* of length 0: not known */
 	/* META_OPEN, META_CREATE over NFSv4: one that the server gave and that is to go back. */
 	struct {
 		const struct path *path; /* whose server gave it; NULL: there is none */

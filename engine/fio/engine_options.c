@@ -418,6 +418,26 @@ struct fio_option engine_option_table[] = {
 		ENGINE_OPTION,
 	},
 	{
+		.name = "meta_create",
+		.lname = "How files are created",
+		.type = FIO_OPT_STR,
+		AT(meta_create),
+		.def = "guarded",
+		.posval =
+			{
+				{.ival = "guarded",
+				 .oval = META_CREATE_GUARDED,
+				 .help = "One call; a file that is there when the call has to be "
+					 "sent again is taken for its own"},
+				{.ival = "exclusive",
+				 .oval = META_CREATE_EXCLUSIVE,
+				 .help = "CREATE with a verifier, by which the server knows the "
+					 "file again, and SETATTR"},
+			},
+		.help = "metadata=1 over NFSv3: how create makes a file",
+		ENGINE_OPTION,
+	},
+	{
 		.name = "meta_mix",
 		.lname = "Mix of operations",
 		.type = FIO_OPT_STR_STORE,

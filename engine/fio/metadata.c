@@ -152,6 +152,12 @@ int metadata_check_path(const struct thread_data *td, const struct path_config *
 	const struct engine_options *eo = options_of(td);
 	struct meta_mix mix;
 
+	if (eo->metadata && eo->meta_create && (config->dir || config->minor)) {
+		say("%s: meta_create=exclusive is for NFSv3 from user space: NFSv4.1 numbers its "
+		    "calls, and a mount's client chooses for itself: leave it out",
+		    config->label);
+		return -EINVAL;
+	}
 	if (!eo->metadata || config->dir || config->minor || meta_mix_of(td, &mix) ||
 	    !mix.weights[META_OPEN])
 		return 0;

@@ -68,7 +68,8 @@ static void submit_meta(struct job *job, struct request *request, struct conn_io
 	io->held = NULL;
 	io->nfs_only = false;
 	io->sends = 0;
-	io->looks = io->back = io->taken = false;
+	io->looks = io->back = io->taken = io->made = false;
+	io->exclusive = io->meta == META_CREATE && job_options(job)->meta_create;
 	io->stale = HANDLE_GOOD;
 	io->listing = (struct listing){0};
 	io->delegation.path = NULL;

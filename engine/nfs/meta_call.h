@@ -11,6 +11,9 @@
  *
  * A call that went out more than once may have been carried out the first time: then what it was to
  * make is there, and what it was to remove is not.
+ *
+ * Of an exclusive create the server tells that itself: its own file is no error. It sets no
+ * attributes, so that a SETATTR follows; NFSv3 alone has it here.
  */
 #ifndef NFSMULTI_NFS_META_CALL_H
 #define NFSMULTI_NFS_META_CALL_H
@@ -36,31 +39,42 @@ static inline void meta_lists_over(struct conn_io *io, const struct path *path)
 	io->listing.path = path;
 }
 
+/* A new file's handle is its path's own. */
+static inline bool meta_looks_first(const struct conn_io *io, const struct path *path,
+				    const struct entries *entries)
+{
+	uint32_t length;
+
+	if (io->made)
+		return io->made_over != path || !io->handle.length;
+	return meta_by_handle(io->meta) &&
+	       (io->stale == HANDLE_STALE || !entries_handle(entries, io->offset, &length));
+}
+
+/* What it asks, or has asked. */
+static inline enum meta_op meta_asked(const struct call *call)
+{
+	if (call->io->looks)
+		return META_LOOKUP;
+	return call->io->made ? META_SETATTR : call->io->meta;
+}
+
 /* `call` is about to be sent over `path`: what it asks is decided the first time, and stays so. */
 static inline enum meta_op meta_asks(const struct call *call, const struct path *path,
 				     const struct entries *entries)
 {
 	struct conn_io *io = call->io;
 	bool looked = io->looks;
-	uint32_t length;
 
 	if (call->tries == 1) {
-		io->looks =
-			meta_by_handle(io->meta) && (io->stale == HANDLE_STALE ||
-						     !entries_handle(entries, io->offset, &length));
+		io->looks = meta_looks_first(io, path, entries);
 		if (io->looks != looked) /* over another path, which knows other handles */
 			io->sends = 0;
 		if (io->meta == META_READDIR)
 			meta_lists_over(io, path);
 	}
 	io->sends++;
-	return io->looks ? META_LOOKUP : io->meta;
-}
-
-/* What it has asked. */
-static inline enum meta_op meta_asked(const struct call *call)
-{
-	return call->io->looks ? META_LOOKUP : call->io->meta;
+	return meta_asked(call);
 }
 
 /* Another call is to go on with the operation. */
@@ -152,7 +166,7 @@ static inline enum verdict meta_refused(const struct call *call, struct entries 
 	bool again = io->sends > 1;
 
 	if (error == EEXIST && (meta_makes(io->meta) || io->meta == META_LINK) && !io->looks &&
-	    again)
+	    again && !io->exclusive)
 		return CALL_DONE;
 	if (error == ENOENT && meta_removes(io->meta) && io->back && io->taken)
 		return meta_done(call, entries, NULL, 0);

@@ -3,9 +3,9 @@
 
 #include "util.h"
 
-enum { GUARDED = 1 };		 /* RFC 1813, 3.3.8: createmode3 */
-enum { SET_TO_SERVER_TIME = 1 }; /* 2.6: time_how */
-enum { ACCESS_ALL = 0x3f };	 /* 3.3.4: all six questions */
+enum { GUARDED = 1, EXCLUSIVE = 2 }; /* RFC 1813, 3.3.8: createmode3 */
+enum { SET_TO_SERVER_TIME = 1 };     /* 2.6: time_how */
+enum { ACCESS_ALL = 0x3f };	     /* 3.3.4: all six questions */
 enum { SYMLINK_MODE = 0777 };
 enum { FATTR_BEFORE_SIZE = 16 }; /* 2.6: mode, nlink, uid and gid */
 
@@ -53,6 +53,30 @@ static void put_touch(struct xdr_out *out)
 	xdr_put_fixed(out, wire, sizeof(wire));
 }
 
+/* sattr3: the mode, and both times, which a server may have kept the verifier in; and no guard. */
+static void put_new_attributes(struct xdr_out *out)
+{
+	const uint32_t wire[] = {htobe32(true),
+				 htobe32(FILE_MODE),
+				 0 /* uid */,
+				 0 /* gid */,
+				 0 /* size */,
+				 htobe32(SET_TO_SERVER_TIME),
+				 htobe32(SET_TO_SERVER_TIME),
+				 0 /* guard */};
+
+	xdr_put_fixed(out, wire, sizeof(wire));
+}
+
+static void put_create(struct xdr_out *out, const struct nfs3_meta_call *call)
+{
+	xdr_put_u32(out, call->exclusive ? EXCLUSIVE : GUARDED);
+	if (call->exclusive)
+		xdr_put_u64(out, call->verifier);
+	else
+		put_mode(out, FILE_MODE);
+}
+
 static void put_listing(struct xdr_out *out, const struct nfs3_meta_call *call)
 {
 	xdr_put_u64(out, call->listing->cookie);
@@ -68,11 +92,8 @@ void nfs3_encode_meta(struct xdr_out *out, const struct nfs3_meta_call *call)
 	switch (call->op) {
 	case META_ACCESS: xdr_put_u32(out, ACCESS_ALL); break;
 	case META_READDIR: put_listing(out, call); break;
-	case META_SETATTR: put_touch(out); break;
-	case META_CREATE:
-		xdr_put_u32(out, GUARDED);
-		put_mode(out, FILE_MODE);
-		break;
+	case META_SETATTR: call->made ? put_new_attributes(out) : put_touch(out); break;
+	case META_CREATE: put_create(out, call); break;
 	case META_MKDIR: put_mode(out, DIRECTORY_MODE); break;
 	case META_SYMLINK:
 		put_mode(out, SYMLINK_MODE);

@@ -26,6 +26,9 @@ struct nfs3_meta_call {
 	const struct entry_handle *directory; /* … the same directory */
 	const struct listing *listing;	      /* META_READDIR: it goes on there … */
 	uint32_t bytes;			      /* … with results of at most so many */
+	bool exclusive;			      /* META_CREATE: by a verifier … */
+	uint64_t verifier; /* … which no other create has; and without attributes */
+	bool made;	   /* META_SETATTR: of a file that was made so */
 };
 
 enum nfs3_procedure nfs3_meta_procedure(enum meta_op op);

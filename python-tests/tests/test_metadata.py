@@ -26,6 +26,7 @@ from nfsmulti.fiorun import FioResult, Option
 from nfsmulti.scripted import (
     Answer,
     Call,
+    Hook,
     Nfs,
     Nfs4,
     ScriptedServer,
@@ -34,6 +35,7 @@ from nfsmulti.scripted import (
     Terms,
     on,
 )
+from nfsmulti.scripted.files import Directory
 
 place = fixture_of_places("nfs", "nfs4")
 
@@ -75,6 +77,21 @@ def test_entries_are_created_in_directories(place: Place) -> None:
         f"e{number:x}": f"d{number // 50:x}" for number in range(_ENTRIES)
     }
     assert all(path.is_file() and path.stat().st_mode & 0o777 == 0o644 for path in found.values())
+
+
+def test_exclusive_creates(place: Place) -> None:
+    """The mode is the same, and no time is left of less than 2^24 s, as the verifier's words."""
+    result = place.fio(**_WRITE, meta_create="exclusive")
+    if place.kind == "nfs4":
+        refused(result, "meta_create=exclusive is for NFSv3", "leave it out")
+        return
+    assert _operations(result) == (_ENTRIES, 0)
+    for path in _entries(place).values():
+        status = path.stat()
+        assert status.st_mode & 0o777 == 0o644
+        assert min(status.st_mtime, status.st_atime) > 1 << 24
+    again = place.fio(**_WRITE, meta_create="exclusive")
+    failed_io(again, "File exists")
 
 
 @pytest.mark.parametrize("depth", [0, 3])
@@ -495,6 +512,21 @@ def test_soft_ends_where_a_directory_is_not_opened(client: Client) -> None:
 
 
 _LOST = Answer(reply=False, end="reset")  # carried out
+_UNHEARD = Answer(act=False, reply=False, end="reset")
+
+
+def _dies_at(procedure: Nfs | Nfs4) -> Hook:
+    """Make a hook: the second address is gone when it gets such a call, which is not answered."""
+
+    def lose(server: ScriptedServer) -> None:
+        server.refuse(TWO_ADDRESSES[1])
+        server.reset_connections()
+
+    def hook(call: Call) -> Answer | None:
+        dies = call.procedure is procedure and call.server[0] == TWO_ADDRESSES[1]
+        return Answer(act=False, reply=False, do=lose) if dies else None
+
+    return hook
 
 
 @pytest.mark.sanitized
@@ -602,19 +634,66 @@ def test_a_delegation_goes_back(client: Client, what: str) -> None:
 @pytest.mark.sanitized
 def test_a_path_dies_before_a_delegation_goes_back(client: Client) -> None:
     """The file is created: another path finds it, which is no error."""
-
-    def lose(server: ScriptedServer) -> None:
-        server.refuse(TWO_ADDRESSES[1])
-        server.reset_connections()
-
-    gone = Answer(act=False, reply=False, do=lose)
-    with ScriptedServer(addresses=TWO_ADDRESSES, terms=Terms(delegates=True)) as server:
-        server.hooks.append(on(Nfs4.DELEGRETURN, gone, nth=12))
+    hook = _dies_at(Nfs4.DELEGRETURN)
+    with ScriptedServer(hook, addresses=TWO_ADDRESSES, terms=Terms(delegates=True)) as server:
         job: dict[str, Option] = {**_WRITE, "size": 40, "failover": 1, "timeo": 5}
         result = client(server, **job, spread="roundrobin", pool=server.pool4())
         done(result)
         assert sum(line.reissues for line in result.stats) > 0
         assert sum(line.meta_ops for line in result.stats) == 40
+
+
+@pytest.mark.sanitized
+@pytest.mark.parametrize(("how", "told"), [("guarded", False), ("exclusive", True)])
+def test_a_file_of_others_whose_create_is_sent_twice(
+    client: Client, how: str, told: bool
+) -> None:
+    """The first copy was not heard."""
+    with ScriptedServer() as server:
+        server.create("tree/d0/e5")
+        server.hooks.append(on(Nfs.CREATE, _UNHEARD, nth=6))
+        job: dict[str, Option] = {**_WRITE, "size": 20, "iodepth": 1, "meta_create": how}
+        result = client(server, **job)
+        if told:
+            failed(result, "create of entry 5", "it is there already", error=errno.EEXIST)
+        else:
+            done(result)
+
+
+@pytest.mark.sanitized
+def test_an_exclusive_create_that_was_carried_out(client: Client) -> None:
+    """Whichever of its two replies is lost; the two calls are one operation."""
+    with ScriptedServer() as server:
+        server.hooks += [on(Nfs.CREATE, _LOST, every=10), on(Nfs.SETATTR, _LOST, every=7)]
+        result = client(server, **{**_WRITE, "size": 40}, meta_create="exclusive")
+        done(result)
+        assert sum(line.meta_ops for line in result.stats) == 40
+        found = server.export.files.find("tree/d0")
+        assert isinstance(found, Directory)
+        assert [node.mode for node in found.children.values()] == [0o644] * 40
+        assert len(server.calls(Nfs.CREATE)) >= 44  # those that were lost came again
+
+
+@pytest.mark.sanitized
+def test_an_exclusive_create_that_brings_no_handle(client: Client) -> None:
+    """RFC 1813, 3.3.8: obj is optional."""
+    with ScriptedServer() as server:
+        server.hooks.append(on(Nfs.CREATE, Answer(results=bytes(20))))
+        result = client(server, **{**_WRITE, "size": 40}, meta_create="exclusive")
+        assert _operations(result) == (40, 40)
+        assert len(server.calls(Nfs.SETATTR)) == 40
+
+
+@pytest.mark.sanitized
+def test_a_path_dies_before_a_new_file_has_its_attributes(client: Client) -> None:
+    """Another one looks it up: its handles may be others."""
+    with ScriptedServer(_dies_at(Nfs.SETATTR), addresses=TWO_ADDRESSES) as server:
+        job: dict[str, Option] = {**_WRITE, "size": 40, "failover": 1, "timeo": 5}
+        result = client(server, **job, spread="roundrobin", meta_create="exclusive")
+        done(result)
+        assert sum(line.reissues for line in result.stats) > 0
+        assert sum(line.meta_ops for line in result.stats) == 40
+        assert sum(line.lookups for line in result.stats) > 0
 
 
 @pytest.mark.sanitized

@@ -12,7 +12,16 @@ from xdrlib3 import Packer, Unpacker
 
 from nfsmulti.scripted.answer import Answer
 from nfsmulti.scripted.files import Directory, File, FileSystem, NfsError, Node
-from nfsmulti.scripted.protocol import Credentials, Mount, Nfs, Nfs4, Procedure, Stable, Status
+from nfsmulti.scripted.protocol import (
+    VERIFIER_SIZE,
+    Credentials,
+    Mount,
+    Nfs,
+    Nfs4,
+    Procedure,
+    Stable,
+    Status,
+)
 
 _REGULAR, _DIRECTORY = 1, 2  # ftype3
 _UNCHECKED, _EXCLUSIVE = 0, 2  # createmode3
@@ -66,6 +75,7 @@ class Arguments:
     stable: Stable = Stable.UNSTABLE
     data: bytes = b""
     how: int = _UNCHECKED  # CREATE
+    verifier: bytes = b""  # CREATE, where it is exclusive
     settable: Settable = Settable()  # SETATTR, CREATE, MKDIR
 
 
@@ -131,7 +141,7 @@ def _decode_setattr(source: Unpacker) -> Arguments:
 def _decode_create(source: Unpacker) -> Arguments:
     handle, name, how = source.unpack_opaque(), _name(source), source.unpack_uint()
     if how == _EXCLUSIVE:
-        return Arguments(handle, name, how=how)
+        return Arguments(handle, name, how=how, verifier=source.unpack_fopaque(VERIFIER_SIZE))
     return Arguments(handle, name, how=how, settable=_settable(source))
 
 
@@ -262,6 +272,7 @@ class Procedures:
 
     def __init__(self, export: Export):
         self._export = export
+        self._exclusive: dict[Node, bytes] = {}  # the verifiers that files were created with
         self._nfs: dict[Nfs, Callable[[_Task], int]] = {
             Nfs.GETATTR: self._getattr,
             Nfs.SETATTR: self._setattr,
@@ -386,6 +397,7 @@ class Procedures:
         wanted = arguments.settable
         if wanted.size is not None:
             self._export.files.file(arguments.handle).resize(wanted.size)
+        self._exclusive.pop(node, None)  # it is kept in the times
         node.mode = node.mode if wanted.mode is None else wanted.mode
         node.uid = node.uid if wanted.uid is None else wanted.uid
         node.gid = node.gid if wanted.gid is None else wanted.gid
@@ -460,10 +472,14 @@ class Procedures:
         directory = files.directory(arguments.handle)
         before = _before(directory)
         existing = directory.children.get(arguments.name)
-        if arguments.how != _UNCHECKED and existing is not None:
+        again = existing and self._exclusive.get(existing) == arguments.verifier != b""
+        if arguments.how != _UNCHECKED and existing is not None and not again:
             raise NfsError(Status.EXIST)
         if existing is None:
-            file = files.create(directory, arguments.name, *task.owner(0o644))
+            mode = 0 if arguments.verifier else 0o644
+            file = files.create(directory, arguments.name, *task.owner(mode))
+            if arguments.verifier:
+                self._exclusive[file] = arguments.verifier
         elif isinstance(existing, File):
             file = existing
         else:
