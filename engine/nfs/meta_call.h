@@ -77,6 +77,15 @@ static inline enum meta_op meta_asks(const struct call *call, const struct path 
 	return meta_asked(call);
 }
 
+/*
+ * True where an earlier copy of what is answered may have been carried out. A slot of NFSv4.1 tells
+ * that none was which had its number: the server would have said so (RETRY_UNCACHED_REP).
+ */
+static inline bool meta_sent_before(const struct call *call)
+{
+	return call->io->sends > (call->epoch ? call->tries : 1);
+}
+
 /* Another call is to go on with the operation. */
 static inline enum verdict meta_goes_on(struct conn_io *io, enum verdict verdict)
 {
@@ -88,10 +97,10 @@ static inline enum verdict meta_goes_on(struct conn_io *io, enum verdict verdict
  * The server asks to wait: what it says it has not done, but an earlier copy may have been carried
  * out. `done`: so was what this one asks first, and only what follows in the compound was not.
  */
-static inline enum verdict meta_waits(struct conn_io *io, bool done)
+static inline enum verdict meta_waits(const struct call *call, bool done)
 {
-	if (io->sends == 1 && !done)
-		io->sends = 0;
+	if (!meta_sent_before(call) && !done)
+		call->io->sends = 0;
 	return CALL_DELAY;
 }
 
@@ -163,7 +172,7 @@ static inline enum verdict meta_refused(const struct call *call, struct entries 
 					struct call_result *result)
 {
 	struct conn_io *io = call->io;
-	bool again = io->sends > 1;
+	bool again = meta_sent_before(call);
 
 	if (error == EEXIST && (meta_makes(io->meta) || io->meta == META_LINK) && !io->looks &&
 	    again && !io->exclusive)

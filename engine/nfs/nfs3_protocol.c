@@ -154,7 +154,7 @@ static enum verdict decode_meta(struct xdr_in *in, struct call *call, struct cal
 		return meta_done(call, entries, meta.handle, meta.handle_length);
 	result->status = nfs3_status_name(meta.status);
 	if (nfs3_asks_to_wait(meta.status))
-		return meta_waits(call->io, false);
+		return meta_waits(call, false);
 	if (meta.status == NFS3_STATUS_BAD_COOKIE && meta_asked(call) == META_READDIR)
 		return meta_lists_anew(call->io, nfs3_errno(meta.status), result);
 	return meta_refused(call, entries, nfs3_errno(meta.status), result);

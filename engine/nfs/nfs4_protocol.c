@@ -417,7 +417,7 @@ static enum verdict judge_meta(struct call *call, uint32_t status,
 	if (error)
 		return meta_refused(call, entries_of(call), error, result);
 	verdict = refused(call, status, false, result);
-	return verdict == CALL_DELAY ? meta_waits(call->io, meta->carried_out) : verdict;
+	return verdict == CALL_DELAY ? meta_waits(call, meta->carried_out) : verdict;
 }
 
 static enum verdict judge_request(struct call *call, uint32_t status, struct call_result *result)
