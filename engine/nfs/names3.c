@@ -50,8 +50,8 @@ static void set_error(struct names *names, const char *words)
 
 /*
  * Keeps libnfs's words for an operation that failed. It has none, and -EFAULT, for a call that RPC
- * itself denied: that is -EACCES here. So it is for libnfs 5 where a connection is refused, which
- * mount_failure.c finds out.
+ * itself denied: that is -EACCES here. A connection that is
+ * refused or lost never comes here.
  */
 static int explain(struct names *names, int error)
 {
@@ -76,6 +76,17 @@ static int give_up(struct names *names, int error, const char *words)
 	return error;
 }
 
+/* The connection is lost. What was answered before stands; libnfs answers the rest by -EFAULT. */
+static int lose(struct names *names, const struct operation *operation)
+{
+	char words[sizeof(names->error)];
+
+	if (operation->done && operation->error != -EFAULT)
+		return 0;
+	snprintf(words, sizeof(words), "%s", nfs_get_error(names->nfs));
+	return give_up(names, -ENOTCONN, *words ? words : "connection lost");
+}
+
 static int wait_for(struct names *names, struct operation *operation)
 {
 	uint64_t deadline = clock_now() + path_names_timeout(names->path);
@@ -91,12 +102,10 @@ static int wait_for(struct names *names, struct operation *operation)
 			return give_up(names, error,
 				       error == -EINTR ? "interrupted"
 						       : "the server does not answer");
-		if (nfs_service(names->nfs, poll_fd.revents) < 0 && !operation->done) {
-			char words[sizeof(names->error)];
-
-			snprintf(words, sizeof(words), "%s", nfs_get_error(names->nfs));
-			return give_up(names, -ENOTCONN, words);
-		}
+		if (nfs_service(names->nfs, poll_fd.revents) < 0)
+			error = lose(names, operation);
+		if (error)
+			return error;
 	}
 	return operation->error < 0 ? explain(names, operation->error) : 0;
 }

@@ -8,6 +8,7 @@ import os
 import stat
 import threading
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from engine_helpers import (
@@ -496,15 +497,21 @@ def test_entries_survive_resets(client: Client, version: int) -> None:
 
 
 @pytest.mark.sanitized
-def test_soft_ends_where_a_directory_is_not_opened(client: Client) -> None:
+@pytest.mark.parametrize("end", ["close", "reset"])
+def test_soft_ends_where_a_directory_is_not_opened(
+    client: Client, end: Literal["close", "reset"]
+) -> None:
+    """A connection that is lost is no denial, whichever way libnfs hears of it."""
     with ScriptedServer() as server:
-        server.hooks.append(on(Nfs.MKDIR, Answer(act=False, reply=False, end="reset")))
+        server.hooks.append(on(Nfs.MKDIR, Answer(act=False, reply=False, end=end)))
         result = client(server, **{**_WRITE, "soft": 1})
         assert result.status
-        assert any("cannot open the directory" in line for line in said(result))
+        (line,) = (line for line in said(result) if "cannot open the directory" in line)
+        assert os.strerror(errno.ENOTCONN) in line
         server.hooks.clear()
         later = Answer(act=False, status=Status.JUKEBOX)
-        server.hooks += [on(Nfs.MKDIR, _LOST, first=3), on(Nfs.MKDIR, later, nth=4)]
+        lost = Answer(reply=False, end=end)
+        server.hooks += [on(Nfs.MKDIR, lost, first=3), on(Nfs.MKDIR, later, nth=4)]
         result = client(server, **_WRITE)
         done(result)
         assert sum(line.meta_ops for line in result.stats) == _ENTRIES
