@@ -42,7 +42,7 @@ set(CPACK_PACKAGE_NAME fio-engine-nfsmulti)
 set(CPACK_PACKAGE_VENDOR "nfsmulti")
 set(CPACK_PACKAGE_CONTACT "the nfsmulti developers <nfsmulti@users.noreply.github.com>")
 set(CPACK_PACKAGE_VERSION "${PROJECT_VERSION}+fio${fio_number}")
-set(engine_summary "fio ioengine for NFS over many connections, addresses and mounts")
+set(engine_summary "NFS ioengine of fio: many connections, addresses and mounts")
 set(engine_description "Benchmarks NFSv3 and NFSv4.1 from user space, over TCP or RDMA, and
 kernel mounts: one fio job over one connection or over a pool of them.
 With failover, writes verified across restarts of the server, statistics
@@ -51,7 +51,7 @@ set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
 
 set(CPACK_COMPONENTS_ALL engine harness)
-set(harness_summary "benchmarks of NFS over many connections, addresses and mounts")
+set(harness_summary "NFS benchmarks over many connections, addresses and mounts")
 set(harness_description "The command nfsmulti: published NFS measurements on your own servers or in
 a laboratory on this machine, faults, comparisons and reports, by fio and
 its ioengine nfsmulti. At its first use pip fetches the Python packages
