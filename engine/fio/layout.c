@@ -5,9 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "conn/group.h"
-#include "engine_options.h"
-#include "deadline.h"
+#include "pass.h"
 #include "say.h"
 #include "util.h"
 
@@ -18,22 +16,17 @@ enum {
 };
 
 struct layout {
-	struct thread_data *td;
-	struct group group;
-	struct conn_io ios[DEPTH];
-	struct io_list idle;
-	const char *name;
-	uint64_t next, end; /* bytes still to be handed out */
-	uint32_t turn;	    /* the connection whose turn it is */
-	int error;	    /* the first, positive */
+	struct pass pass;
+	uint8_t *buffers;    /* BLOCK bytes for each I/O */
+	uint32_t block_size; /* bytes */
 };
 
-static uint32_t block_size(const struct layout *layout)
+static uint32_t block_size(const struct group *group)
 {
 	uint32_t size = BLOCK;
 
-	for (uint32_t i = 0; i < layout->group.job.conn_count; i++) {
-		const struct conn *conn = layout->group.conns[i];
+	for (uint32_t i = 0; i < group->job.conn_count; i++) {
+		const struct conn *conn = group->conns[i];
 
 		if (!conn->path->unusable)
 			size = min_of(size, conn->ops->io_max(conn, IO_WRITE));
@@ -41,132 +34,83 @@ static uint32_t block_size(const struct layout *layout)
 	return size;
 }
 
-static void submit_block(struct layout *layout, struct conn_io *io, uint32_t size)
+static uint64_t write_block(struct pass *pass, struct conn_io *io, uint64_t offset)
 {
-	uint32_t length = (uint32_t)min_of((uint64_t)size, layout->end - layout->next);
+	const struct layout *layout = container_of(pass, struct layout, pass);
+	uint32_t length = (uint32_t)min_of((uint64_t)layout->block_size, pass->end - offset);
 
-	fill_io_buffer(layout->td, io->buffer, length, length);
-	io->op = IO_WRITE;
-	io->stable = IO_UNSTABLE;
-	io->file = 0;
-	io->offset = layout->next;
-	io->length = length;
-	io->done = 0;
-	io->status = NULL;
-	layout->next += length;
-	group_submit(&layout->group, layout->turn++ % layout->group.job.conn_count, io);
+	*io = (struct conn_io){
+		.op = IO_WRITE,
+		.stable = IO_UNSTABLE,
+		.offset = offset,
+		.length = length,
+		.buffer = layout->buffers + (size_t)(io - pass->ios) * BLOCK,
+	};
+	fill_io_buffer(pass->td, io->buffer, length, length);
+	pass_submit(pass, io);
+	return offset + length;
 }
 
-static void take_finished(struct layout *layout)
+static struct ledger *ledger_of(const struct pass *pass, uint64_t path)
 {
-	struct conn_io *io;
-
-	while ((io = io_list_take(&layout->group.job.finished))) {
-		if (io->error && !layout->error)
-			layout->error = io->error;
-		io_list_add(&layout->idle, io);
-	}
+	return &pass->group.paths[path]->files[0].ledger;
 }
 
-/* Lets what is under way finish; gives up where the run is stopped. */
-static void drain(struct layout *layout)
+/* The first path from `path` on that owes a COMMIT. */
+static uint64_t next_owing(const struct pass *pass, uint64_t path)
 {
-	while (layout->group.job.outstanding) {
-		group_flush(&layout->group);
-		group_reap(&layout->group, true);
-		if (deadline_told())
-			group_abort(&layout->group, EINTR);
-		take_finished(layout);
-	}
+	while (path < pass->group.path_count && !ledger_owes(ledger_of(pass, path)))
+		path++;
+	return path;
 }
 
-static void write_blocks(struct layout *layout)
+static uint64_t commit_path(struct pass *pass, struct conn_io *io, uint64_t path)
 {
-	uint32_t size = block_size(layout);
-
-	while (layout->next < layout->end && !layout->error) {
-		struct conn_io *io;
-
-		while (layout->next < layout->end && (io = io_list_take(&layout->idle)))
-			submit_block(layout, io, size);
-		group_flush(&layout->group);
-		group_reap(&layout->group, true);
-		take_finished(layout);
-		if (deadline_told())
-			layout->error = EINTR;
-	}
-	drain(layout);
+	*io = (struct conn_io){.op = IO_COMMIT, .ledger = ledger_of(pass, path)};
+	group_submit(&pass->group, (uint32_t)path, io);
+	return next_owing(pass, path + 1);
 }
 
-/* One COMMIT on each path that owes one. */
-static void commit_paths(struct layout *layout)
+/* True where a server lost what it had not committed. */
+static bool lost(const struct pass *pass)
 {
-	struct group *group = &layout->group;
-
-	for (uint32_t i = 0; i < group->path_count && !layout->error; i++) {
-		struct conn_io *io;
-
-		if (!ledger_owes(&group->paths[i]->files[0].ledger))
-			continue;
-		if (!layout->idle.first)
-			drain(layout);
-		io = io_list_take(&layout->idle);
-		io->op = IO_COMMIT;
-		io->data_only = false;
-		io->ledger = &group->paths[i]->files[0].ledger;
-		io->length = 0;
-		group_submit(group, i, io);
-	}
-	drain(layout);
-	for (uint32_t i = 0; i < group->path_count; i++)
-		if (ledger_take_lost(&group->paths[i]->files[0].ledger) && !layout->error)
-			layout->error = EIO;
+	for (uint32_t i = 0; i < pass->group.path_count; i++)
+		if (ledger_of(pass, i)->lost)
+			return true;
+	return false;
 }
 
-static void prepare(struct layout *layout, uint8_t *buffers)
+static int write_durably(struct pass *pass, uint64_t from, uint64_t to)
 {
-	for (uint32_t i = 0; i < DEPTH; i++) {
-		layout->ios[i].buffer = buffers + (size_t)i * BLOCK;
-		io_list_add(&layout->idle, &layout->ios[i]);
-	}
-	layout->group.job.io_count = DEPTH;
-	layout->group.job.file_count = 1;
-	layout->group.job.writes = true;
-	layout->group.job.failover = ((const struct engine_options *)layout->td->eo)->failover;
-	layout->group.job.log = say;
-}
+	int error = pass_run(pass, write_block, from, to);
+	uint64_t reached = pass->next;
 
-static int run(struct layout *layout, struct path **paths, uint32_t path_count)
-{
-	int error = group_open(&layout->group, paths, path_count, 1, deadline_passed);
-
-	if (error)
-		return error;
-	error = group_open_file(&layout->group, 0, layout->name);
-	if (!error) {
-		write_blocks(layout);
-		commit_paths(layout);
-		error = -layout->error;
-		if (error && error != -EINTR)
-			say("laying out \"%s\": %s after %llu bytes", layout->name,
-			    strerror(layout->error), (unsigned long long)layout->next);
-		group_close_file(&layout->group, 0);
-	}
-	group_close(&layout->group);
+	if (!error)
+		error = pass_run(pass, commit_path, next_owing(pass, 0), pass->group.path_count);
+	if (!error && lost(pass))
+		error = -EIO;
+	if (error && error != -EINTR)
+		say("laying out \"%s\": %s after %llu bytes", pass->name, strerror(-error),
+		    (unsigned long long)reached);
 	return error;
 }
 
 int layout_write(struct thread_data *td, struct path **paths, uint32_t path_count, const char *name,
 		 uint64_t from, uint64_t to)
 {
-	struct layout layout = {.td = td, .name = name, .next = from, .end = to};
+	struct layout layout = {.pass = {.td = td, .name = name, .depth = DEPTH, .writes = true}};
 	void *buffers;
 	int error;
 
 	if (posix_memalign(&buffers, ALIGNMENT, (size_t)DEPTH * BLOCK))
 		return -ENOMEM;
-	prepare(&layout, buffers);
-	error = run(&layout, paths, path_count);
+	layout.buffers = buffers;
+	error = pass_open(&layout.pass, paths, path_count);
+	if (!error) {
+		layout.block_size = block_size(&layout.pass.group);
+		error = write_durably(&layout.pass, from, to);
+		pass_close(&layout.pass);
+	}
 	free(buffers);
 	return error;
 }

@@ -3,35 +3,23 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "conn/group.h"
-#include "deadline.h"
 #include "engine_options.h"
 #include "nfs/entries.h"
+#include "pass.h"
 #include "say.h"
 #include "util.h"
-
-enum { DEPTH_MAX = 1024 };
 
 /* What was found of one entry. */
 enum { FIRST_NAME = 1 << 0, OTHER_NAME = 1 << 1, AGAIN = 1 << 2 };
 
 struct verification {
-	struct group group;
-	struct conn_io ios[DEPTH_MAX];
-	struct io_list idle;
-	const struct entries *entries; /* of the first path: names are the same on all */
+	struct pass pass;
+	const struct entries *entries; /* of one path: names are the same on all */
 	uint8_t *found;		       /* by entry */
-	uint64_t first, end;
-	uint64_t next;	    /* an entry of the next directory to be listed */
-	uint32_t turn;	    /* the connection whose turn it is */
-	bool two_names;	    /* an entry may have both */
-	int error;	    /* the first, positive … */
-	const char *status; /* … in the server's words … */
-	uint64_t entry;	    /* … of the directory that holds this one */
+	bool two_names;		       /* an entry may have both */
 };
 
 /* --- names --- */
@@ -66,52 +54,21 @@ static void take_name(struct conn_io *io, const char *name, uint32_t length)
 	all->found[entry] |= all->found[entry] & bit ? AGAIN : bit;
 }
 
-/* --- listings --- */
-
-static void submit(struct verification *all, struct conn_io *io)
+static uint64_t list_directory(struct pass *pass, struct conn_io *io, uint64_t entry)
 {
-	uint64_t begin;
+	struct verification *all = container_of(pass, struct verification, pass);
+	uint64_t begin, end;
 
 	*io = (struct conn_io){
 		.op = IO_META,
 		.meta = META_READDIR,
-		.offset = all->next,
+		.offset = entry,
 		.owner = all,
 		.listed = take_name,
 	};
-	range_of(all, all->next, &begin, &all->next);
-	group_submit(&all->group, all->turn++ % all->group.job.conn_count, io);
-}
-
-static void take_finished(struct verification *all)
-{
-	struct conn_io *io;
-
-	while ((io = io_list_take(&all->group.job.finished))) {
-		if (io->error && !all->error) {
-			all->error = io->error;
-			all->status = io->status;
-			all->entry = io->offset;
-		}
-		io_list_add(&all->idle, io);
-	}
-}
-
-static void list_directories(struct verification *all)
-{
-	while (all->group.job.outstanding || (all->next < all->end && !all->error)) {
-		struct conn_io *io;
-
-		while (all->next < all->end && !all->error && (io = io_list_take(&all->idle)))
-			submit(all, io);
-		group_flush(&all->group);
-		group_reap(&all->group, true);
-		if (deadline_told()) {
-			all->error = EINTR;
-			group_abort(&all->group, EINTR);
-		}
-		take_finished(all);
-	}
+	pass_submit(pass, io);
+	range_of(all, entry, &begin, &end);
+	return end;
 }
 
 /* --- the result --- */
@@ -127,31 +84,31 @@ static void count_one(struct count *count, uint64_t entry)
 		count->first = entry;
 }
 
-static void say_wrong(const struct verification *all, const char *name, const struct count *missing,
+static void say_wrong(const struct pass *pass, const struct count *missing,
 		      const struct count *twice)
 {
-	uint64_t count = all->end - all->first;
+	uint64_t count = pass->end - pass->first;
 
 	if (!twice->count)
 		say("meta_verify=1: \"%s\": of %" PRIu64 " entries %" PRIu64
 		    " missing: entry %" PRIu64 " is the first",
-		    name, count, missing->count, missing->first);
+		    pass->name, count, missing->count, missing->first);
 	else if (!missing->count)
 		say("meta_verify=1: \"%s\": of %" PRIu64 " entries %" PRIu64
 		    " there twice: entry %" PRIu64 " is the first",
-		    name, count, twice->count, twice->first);
+		    pass->name, count, twice->count, twice->first);
 	else
 		say("meta_verify=1: \"%s\": of %" PRIu64 " entries %" PRIu64
 		    " missing: entry %" PRIu64 " is the first; %" PRIu64
 		    " there twice: entry %" PRIu64 " is the first",
-		    name, count, missing->count, missing->first, twice->count, twice->first);
+		    pass->name, count, missing->count, missing->first, twice->count, twice->first);
 }
 
-static int judge(const struct verification *all, const char *name)
+static int judge(const struct verification *all)
 {
 	struct count missing = {0}, twice = {0};
 
-	for (uint64_t i = all->first; i < all->end; i++) {
+	for (uint64_t i = all->pass.first; i < all->pass.end; i++) {
 		const uint8_t both = FIRST_NAME | OTHER_NAME, found = all->found[i];
 
 		if (!found)
@@ -161,66 +118,44 @@ static int judge(const struct verification *all, const char *name)
 	}
 	if (!missing.count && !twice.count)
 		return 0;
-	say_wrong(all, name, &missing, &twice);
+	say_wrong(&all->pass, &missing, &twice);
 	return missing.count ? -ENOENT : -EEXIST;
 }
 
-static int list_and_judge(struct verification *all, const char *name)
+static int list_and_judge(struct verification *all, uint64_t first, uint64_t end)
 {
-	all->entries = all->group.paths[0]->files[0].entries;
-	for (uint32_t i = 1; !all->entries && i < all->group.path_count; i++)
-		all->entries = all->group.paths[i]->files[0].entries; /* failover */
-	list_directories(all);
-	if (!all->error)
-		return judge(all, name);
-	if (all->error != EINTR)
+	struct pass *pass = &all->pass;
+	int error;
+
+	for (uint32_t i = 0; !all->entries && i < pass->group.path_count; i++)
+		all->entries = pass->group.paths[i]->files[0].entries; /* failover: or the next's */
+	error = pass_run(pass, list_directory, first, end);
+	if (!error)
+		return judge(all);
+	if (error != -EINTR)
 		say("meta_verify=1: listing the directory of entry %" PRIu64
 		    " below \"%s\": %s%s%s",
-		    all->entry, name, strerror(all->error), all->status ? ": " : "",
-		    all->status ?: "");
-	return -all->error;
-}
-
-static int run(struct verification *all, struct path **paths, uint32_t path_count, const char *name)
-{
-	int error = group_open(&all->group, paths, path_count, 1, deadline_passed);
-
-	if (error)
-		return error;
-	error = group_open_file(&all->group, 0, name);
-	if (!error) {
-		error = list_and_judge(all, name);
-		group_close_file(&all->group, 0);
-	}
-	group_close(&all->group);
+		    pass->failed_at, pass->name, strerror(-error), pass->status ? ": " : "",
+		    pass->status ?: "");
 	return error;
 }
 
 int verify_entries(struct thread_data *td, struct path **paths, uint32_t path_count,
 		   const char *name, uint64_t first, uint64_t end)
 {
-	const struct engine_options *eo = td->eo;
-	uint32_t depth = min_of(max_of(td->o.iodepth, 1u), (unsigned int)DEPTH_MAX);
-	struct verification *all = calloc(1, sizeof(*all));
+	struct verification all = {
+		.pass = {.td = td, .name = name, .depth = max_of(td->o.iodepth, 1u)},
+		.found = calloc(end, 1),
+		.two_names = ((const struct engine_options *)td->eo)->meta_write == META_LINK,
+	};
 	int error = -ENOMEM;
 
-	if (!all)
-		return error;
-	all->found = calloc(end, 1);
-	all->first = all->next = first;
-	all->end = end;
-	all->two_names = eo->meta_write == META_LINK;
-	for (uint32_t i = 0; i < depth; i++)
-		io_list_add(&all->idle, &all->ios[i]);
-	all->group.job = (struct conn_job){
-		.io_count = depth,
-		.file_count = 1,
-		.failover = eo->failover,
-		.log = say,
-	};
-	if (all->found)
-		error = run(all, paths, path_count, name);
-	free(all->found);
-	free(all);
+	if (all.found)
+		error = pass_open(&all.pass, paths, path_count);
+	if (!error) {
+		error = list_and_judge(&all, first, end);
+		pass_close(&all.pass);
+	}
+	free(all.found);
 	return error;
 }

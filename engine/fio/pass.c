@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "pass.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "deadline.h"
+#include "engine_options.h"
+#include "say.h"
+#include "util.h"
+
+enum { DEPTH_MAX = 1024 };
+
+static const uint64_t TELL_EVERY = 10 * SEC;
+
+/* --- opening --- */
+
+int pass_open(struct pass *pass, struct path **paths, uint32_t path_count)
+{
+	struct group *group = &pass->group;
+	int error;
+
+	group->job = (struct conn_job){
+		.io_count = min_of(pass->depth, (uint32_t)DEPTH_MAX),
+		.file_count = 1,
+		.writes = pass->writes,
+		.failover = ((const struct engine_options *)pass->td->eo)->failover,
+		.log = say,
+	};
+	pass->ios = calloc(group->job.io_count, sizeof(*pass->ios));
+	if (!pass->ios)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < group->job.io_count; i++)
+		io_list_add(&pass->idle, &pass->ios[i]);
+	error = group_open(group, paths, path_count, 1, deadline_passed);
+	if (!error && (error = group_open_file(group, 0, pass->name)))
+		group_close(group);
+	if (error)
+		free(pass->ios);
+	return error;
+}
+
+void pass_close(struct pass *pass)
+{
+	group_close_file(&pass->group, 0);
+	group_close(&pass->group);
+	free(pass->ios);
+}
+
+/* --- at work --- */
+
+void pass_submit(struct pass *pass, struct conn_io *io)
+{
+	group_submit(&pass->group, pass->turn++ % pass->group.job.conn_count, io);
+}
+
+static void take_finished(struct pass *pass)
+{
+	struct conn_io *io;
+
+	while ((io = io_list_take(&pass->group.job.finished))) {
+		if (pass->goes_on && pass->goes_on(pass, io))
+			continue;
+		if (io->error && !pass->error) {
+			pass->error = io->error;
+			pass->status = io->status;
+			pass->failed_at = io->offset;
+		}
+		pass->done++;
+		io_list_add(&pass->idle, io);
+	}
+}
+
+static void tell_progress(struct pass *pass)
+{
+	uint64_t now = pass->group.job.now, span = now - pass->told_at;
+
+	if (!pass->tells || now < pass->told_at + TELL_EVERY)
+		return;
+	say("entries of \"%s\": %" PRIu64 " %% done, %.0f entries/s", pass->name,
+	    100 * pass->done / (pass->end - pass->first),
+	    (double)(pass->done - pass->told) * (double)SEC / (double)span);
+	pass->told = pass->done;
+	pass->told_at = now;
+}
+
+static bool more(const struct pass *pass)
+{
+	return pass->next < pass->end && !pass->error;
+}
+
+int pass_run(struct pass *pass, pass_piece *begin, uint64_t first, uint64_t end)
+{
+	struct group *group = &pass->group;
+	struct conn_io *io;
+
+	pass->first = pass->next = first;
+	pass->end = end;
+	pass->done = pass->told = 0;
+	pass->told_at = clock_now();
+	while (more(pass) || group->job.outstanding) {
+		while (more(pass) && (io = io_list_take(&pass->idle)))
+			pass->next = begin(pass, io, pass->next);
+		group_flush(group);
+		group_reap(group, true);
+		if (deadline_told()) {
+			pass->error = pass->error ?: EINTR;
+			group_abort(group, EINTR);
+		}
+		take_finished(pass);
+		tell_progress(pass);
+	}
+	return -pass->error;
+}

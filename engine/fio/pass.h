@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * pass.h - before a job begins, goes once through pieces of work on one file, such as blocks to be
+ * written or entries to be looked up: over all its paths at once, by one connection on each.
+ *
+ * Pieces have ascending numbers, the owner's: offsets in bytes, or entries. An idle I/O is the
+ * pass's, the callback's while that runs, and after pass_submit() as connection.h says; buffers are
+ * the owner's. No callback may block.
+ */
+#ifndef NFSMULTI_PASS_H
+#define NFSMULTI_PASS_H
+
+#include "conn/group.h"
+#include "fio.h"
+
+struct pass {
+	/* The owner's, set before pass_open(); all else is of zeros then. */
+	struct thread_data *td;
+	const char *name; /* of the file; it outlives the pass */
+	uint32_t depth;	  /* I/Os under way at once: from 1, more than 1024 are not used */
+	bool writes;
+	bool tells; /* pieces are entries: say() tells each 10 seconds how many are done */
+	/* An I/O has its result. True: it was submitted once more, for the same piece. False: the
+	 * piece is done, and has failed if io->error is not 0 now. NULL: it always is. */
+	bool (*goes_on)(struct pass *pass, struct conn_io *io);
+
+	/* For the owner to read. */
+	struct group group;
+	struct conn_io *ios;
+	uint64_t first, end; /* the pieces of this pass_run() … */
+	uint64_t next;	     /* … and the first that was not begun */
+	int error;	     /* the first, positive … */
+	const char *status;  /* … in the server's words, or NULL … */
+	uint64_t failed_at;  /* … and the offset of its I/O */
+
+	/* private */
+	struct io_list idle;
+	uint32_t turn;		/* the connection whose turn it is */
+	uint64_t done;		/* pieces */
+	uint64_t told, told_at; /* `done`, when it was told last */
+};
+
+/*
+ * Connects, and opens the file. Waits for the server, until deadline_passed(). 0, or a negative
+ * errno with the reason logged and nothing left open. The paths stay the caller's.
+ */
+int pass_open(struct pass *pass, struct path **paths, uint32_t path_count);
+void pass_close(struct pass *pass);
+
+/* Begins piece `number`: sets all of `io` and submits it. Returns the next one's number, or `end`.
+ */
+typedef uint64_t pass_piece(struct pass *pass, struct conn_io *io, uint64_t number);
+
+/*
+ * Works through the pieces from `first` to before `end`, and waits until all are done. After an
+ * error no further piece begins; a job that is told to end gives those under way up. 0 or a
+ * negative errno, for the owner to log; -EINTR: it was told to end.
+ */
+int pass_run(struct pass *pass, pass_piece *begin, uint64_t first, uint64_t end);
+
+/* Submits an I/O to the connection whose turn it is. */
+void pass_submit(struct pass *pass, struct conn_io *io);
+
+#endif
