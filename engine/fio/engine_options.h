@@ -49,4 +49,10 @@ enum mount_proto { MOUNT_TCP, MOUNT_TCP6, MOUNT_RDMA, MOUNT_RDMA6 };
 
 extern struct fio_option engine_option_table[];
 
+/* Those of a job. */
+static inline const struct engine_options *options_of(const struct thread_data *td)
+{
+	return td->eo;
+}
+
 #endif

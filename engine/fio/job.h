@@ -136,7 +136,7 @@ extern __thread struct job *job_of_thread;
 
 static inline const struct engine_options *job_options(const struct job *job)
 {
-	return job->td->eo;
+	return options_of(job->td);
 }
 
 /* The name of an open file, or NULL: it is not open. */

@@ -94,8 +94,7 @@ int layout_entries(struct thread_data *td, struct path **paths, uint32_t path_co
 			},
 		.make = make,
 		.may_make = terms->make,
-		.renamed = td_write(td) &&
-			   meta_takes_other(((const struct engine_options *)td->eo)->meta_write),
+		.renamed = td_write(td) && meta_takes_other(options_of(td)->meta_write),
 	};
 	int error;
 

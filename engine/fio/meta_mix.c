@@ -112,8 +112,7 @@ static int check_direction(const struct thread_data *td, const struct meta_mix *
 	if (td->o.td_ddir == needed)
 		return 0;
 	say("meta_mix=%s: its operations need rw=%s, and this job has rw=%s",
-	    ((const struct engine_options *)td->eo)->meta_mix, ddir_str(needed),
-	    ddir_str(td->o.td_ddir));
+	    options_of(td)->meta_mix, ddir_str(needed), ddir_str(td->o.td_ddir));
 	return -EINVAL;
 }
 
@@ -121,7 +120,7 @@ static int check_direction(const struct thread_data *td, const struct meta_mix *
 static int set_share(struct thread_data *td, const struct meta_mix *mix)
 {
 	struct thread_options *o = &td->o;
-	const char *text = ((const struct engine_options *)td->eo)->meta_mix;
+	const char *text = options_of(td)->meta_mix;
 	uint32_t sum = mix->reads + mix->writes, share = (100 * mix->reads + sum / 2) / sum;
 	bool given =
 		fio_option_is_set(o, rwmix[DDIR_READ]) || fio_option_is_set(o, rwmix[DDIR_WRITE]);

@@ -15,11 +15,6 @@
 
 enum { ENTRY_BYTES = 1 + ENTRY_HANDLE_MAX }; /* of an entry, on each path */
 
-static const struct engine_options *options_of(const struct thread_data *td)
-{
-	return td->eo;
-}
-
 static int refuse(const char *why)
 {
 	say("metadata=1: %s", why);

@@ -25,7 +25,7 @@ int pass_open(struct pass *pass, struct path **paths, uint32_t path_count)
 		.io_count = min_of(pass->depth, (uint32_t)DEPTH_MAX),
 		.file_count = 1,
 		.writes = pass->writes,
-		.failover = ((const struct engine_options *)pass->td->eo)->failover,
+		.failover = options_of(pass->td)->failover,
 		.log = say,
 	};
 	pass->ios = calloc(group->job.io_count, sizeof(*pass->ios));

@@ -166,7 +166,7 @@ static int find_size(struct file_task *task)
 	int error;
 
 	f->filetype = FIO_TYPE_FILE; /* whatever a local file of that name may be */
-	if (((const struct engine_options *)task->td->eo)->metadata) {
+	if (options_of(task->td)->metadata) {
 		f->real_file_size = SIZE_UNKNOWN; /* its entries are looked for in prepopulate() */
 		return 0;
 	}
@@ -259,7 +259,7 @@ static int make_entries(struct file_task *task)
 	uint64_t entries, begun = clock_now();
 	enum meta_op make;
 	bool needs = metadata_needs_entries(task->td, &make);
-	bool verify = ((const struct engine_options *)task->td->eo)->meta_verify;
+	bool verify = options_of(task->td)->meta_verify;
 	uint32_t count;
 	int error = metadata_count(task->td, task->f, &task->paths->pool, &entries);
 
@@ -284,7 +284,7 @@ static int prepopulate(struct file_task *task)
 	uint64_t wanted = f->file_offset + f->io_size;
 	int error = 0;
 
-	if (((const struct engine_options *)td->eo)->metadata)
+	if (options_of(td)->metadata)
 		error = make_entries(task);
 	else if (wants_data(td) && !td->o.create_on_open)
 		error = extend(task, wanted);

@@ -17,11 +17,6 @@
 
 static const unsigned long long BLOCK_MAX = 1ull << 30; /* a request counts its bytes in 32 bits */
 
-static struct engine_options *options_of(struct thread_data *td)
-{
-	return td->eo;
-}
-
 int terms_check(struct thread_data *td)
 {
 	const char *required = options_of(td)->require_version;

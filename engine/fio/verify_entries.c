@@ -146,7 +146,7 @@ int verify_entries(struct thread_data *td, struct path **paths, uint32_t path_co
 	struct verification all = {
 		.pass = {.td = td, .name = name, .depth = max_of(td->o.iodepth, 1u)},
 		.found = calloc(end, 1),
-		.two_names = ((const struct engine_options *)td->eo)->meta_write == META_LINK,
+		.two_names = options_of(td)->meta_write == META_LINK,
 	};
 	int error = -ENOMEM;
 
