@@ -31,6 +31,7 @@ struct request {
 	uint32_t left;	 /* … its bytes; IO_COMMIT: ledgers to look at; IO_META: 1, or 0 */
 	bool begun;	 /* a piece has been cut: the spread's choice is made */
 	struct spread_piece piece;
+	struct meta_request meta; /* IO_META */
 
 	uint32_t pieces;	/* outstanding */
 	int error;		/* the first, positive */

@@ -25,12 +25,10 @@ static uint32_t wrapped(const struct job *job, uint32_t place)
 static bool end_operation(struct job *job, struct request *request)
 {
 	if (request->error && !job->said_failed) {
-		metadata_say_failed(job->td, request->io_u,
-				    meta_job_request(job->meta, request->io_u), request->label,
-				    request->error, request->status, &request->found);
+		metadata_say_failed(job->td, request);
 		job->said_failed = true;
 	}
-	if (!meta_job_ends(job->meta, request->io_u, request->error))
+	if (!meta_job_ends(job->meta, &request->meta, request->io_u, request->error))
 		return true;
 	request->left = 1;
 	request_list_add(&job->pending[IO_META], request);
@@ -119,7 +117,7 @@ static void begin_transfer(struct job *job, struct request *request, struct io_u
 		.end = io_u->offset + io_u->xfer_buflen,
 	};
 	if (job->meta) {
-		meta_job_begins(job->meta, io_u);
+		meta_job_begins(job->meta, &request->meta, io_u);
 		request->op = IO_META;
 		request->left = 1;
 	}
@@ -178,7 +176,8 @@ static void note_issued(struct job *job)
 	}
 	if (job->meta) {
 		job->meta->now = clock_now();
-		meta_job_issued(job->meta, job->fresh, job->fresh_count);
+		for (uint32_t i = 0; i < job->fresh_count; i++)
+			meta_job_issued(job->meta, &job->requests[job->fresh[i]->index].meta);
 	}
 	io_u_mark_submit(td, job->fresh_count);
 	job->fresh_count = 0;

@@ -20,39 +20,6 @@ static bool kind_of(enum meta_op op, enum made_kind *kind)
 
 /* --- memory --- */
 
-static bool add_figures(struct meta_job *meta, enum meta_op op)
-{
-	if (!meta->operations[op])
-		meta->operations[op] = calloc(1, sizeof(*meta->operations[op]));
-	return meta->operations[op];
-}
-
-static bool add_all_figures(struct meta_job *meta)
-{
-	enum made_kind kind;
-
-	for (int op = 0; op < META_OPS; op++) {
-		if (!meta->mix.weights[op])
-			continue;
-		if (!add_figures(meta, (enum meta_op)op))
-			return false;
-		if (meta->mix.beside && kind_of((enum meta_op)op, &kind) &&
-		    !add_figures(meta, kinds[kind].make))
-			return false;
-	}
-	return true;
-}
-
-static bool add_made(struct meta_job *meta)
-{
-	for (int kind = 0; kind < MADE_KINDS; kind++) {
-		meta->made[kind] = calloc(meta->td->o.nr_files, sizeof(*meta->made[kind]));
-		if (!meta->made[kind])
-			return false;
-	}
-	return true;
-}
-
 struct meta_job *meta_job_new(const struct thread_data *td, const struct entries_terms *terms)
 {
 	struct meta_job *meta = calloc(1, sizeof(*meta));
@@ -61,11 +28,10 @@ struct meta_job *meta_job_new(const struct thread_data *td, const struct entries
 		return NULL;
 	meta->td = td;
 	meta->terms = terms;
-	meta->requests = calloc(td->o.iodepth, sizeof(*meta->requests));
 	/* A seed of fio's that nothing else draws from: the engine refuses trims. */
 	init_rand_seed(&meta->random, td->rand_seeds[FIO_RAND_TRIM_OFF], false);
-	if (meta->requests && !meta_mix_of(td, &meta->mix) && add_all_figures(meta) &&
-	    add_made(meta))
+	meta->made = calloc(td->o.nr_files, sizeof(*meta->made));
+	if (meta->made && !meta_mix_of(td, &meta->mix))
 		return meta;
 	meta_job_free(meta);
 	return NULL;
@@ -75,14 +41,10 @@ void meta_job_free(struct meta_job *meta)
 {
 	if (!meta)
 		return;
-	for (int kind = 0; kind < MADE_KINDS; kind++) {
-		for (uint32_t i = 0; meta->made[kind] && i < meta->td->o.nr_files; i++)
-			made_free(&meta->made[kind][i]);
-		free(meta->made[kind]);
-	}
-	for (int op = 0; op < META_OPS; op++)
-		free(meta->operations[op]);
-	free(meta->requests);
+	for (uint32_t i = 0; meta->made && i < meta->td->o.nr_files; i++)
+		for (int kind = 0; kind < MADE_KINDS; kind++)
+			made_free(&meta->made[i][kind]);
+	free(meta->made);
 	free(meta);
 }
 
@@ -111,16 +73,15 @@ static void go_beside(struct meta_job *meta, struct meta_request *request, const
 		      enum made_kind kind)
 {
 	if (request->op == kinds[kind].remove &&
-	    made_take(&meta->made[kind][io_u->file->fileno], &request->entry))
+	    made_take(&meta->made[io_u->file->fileno][kind], &request->entry))
 		return;
 	meta->made_first += request->op == kinds[kind].remove;
 	request->op = kinds[kind].make;
 	request->entry = new_entry(meta, io_u, request->entry);
 }
 
-void meta_job_begins(struct meta_job *meta, const struct io_u *io_u)
+void meta_job_begins(struct meta_job *meta, struct meta_request *request, const struct io_u *io_u)
 {
-	struct meta_request *request = &meta->requests[io_u->index];
 	enum made_kind kind;
 
 	request->op = request->removes = draw(meta, io_u->ddir);
@@ -129,12 +90,11 @@ void meta_job_begins(struct meta_job *meta, const struct io_u *io_u)
 		go_beside(meta, request, io_u, kind);
 }
 
-void meta_job_issued(struct meta_job *meta, struct io_u *const *io_us, uint32_t count)
+void meta_job_issued(struct meta_job *meta, struct meta_request *request)
 {
 	if (!meta->begun)
 		meta->begun = meta->now;
-	for (uint32_t i = 0; i < count; i++)
-		meta->requests[io_us[i]->index].begun = meta->now;
+	request->begun = meta->now;
 }
 
 /* True where the removal is to follow for which an entry was made. */
@@ -146,7 +106,7 @@ static bool note_made(struct meta_job *meta, struct meta_request *request, const
 		return false;
 	if (request->removes == request->op) {
 		/* Without memory nobody removes it: it is one of those that are left. */
-		made_add(&meta->made[kind][io_u->file->fileno], request->entry);
+		made_add(&meta->made[io_u->file->fileno][kind], request->entry);
 		return false;
 	}
 	request->op = request->removes;
@@ -154,10 +114,10 @@ static bool note_made(struct meta_job *meta, struct meta_request *request, const
 	return true;
 }
 
-bool meta_job_ends(struct meta_job *meta, const struct io_u *io_u, int error)
+bool meta_job_ends(struct meta_job *meta, struct meta_request *request, const struct io_u *io_u,
+		   int error)
 {
-	struct meta_request *request = &meta->requests[io_u->index];
-	struct operations *operations = meta->operations[request->op];
+	struct operations *operations = &meta->operations[request->op];
 
 	meta->ended = meta->now;
 	if (error) {
@@ -170,12 +130,18 @@ bool meta_job_ends(struct meta_job *meta, const struct io_u *io_u, int error)
 
 /* --- the end --- */
 
+bool meta_job_does(const struct meta_job *meta, enum meta_op op)
+{
+	const struct meta_mix *mix = &meta->mix;
+	enum made_kind kind;
+
+	if (mix->beside && kind_of(op, &kind) && op == kinds[kind].make)
+		return mix->weights[op] || mix->weights[kinds[kind].remove];
+	return mix->weights[op];
+}
+
 uint64_t meta_job_left(const struct meta_job *meta, enum made_kind kind)
 {
-	const struct operations *made = meta->operations[kinds[kind].make];
-	const struct operations *removed = meta->operations[kinds[kind].remove];
-
-	if (!meta->mix.beside || !made)
-		return 0;
-	return made->latency.count - (removed ? removed->latency.count : 0);
+	return meta->operations[kinds[kind].make].latency.count -
+	       meta->operations[kinds[kind].remove].latency.count;
 }

@@ -17,7 +17,7 @@
 #include "nfs/entries.h"
 #include "stats/operations.h"
 
-/* One I/O of fio. */
+/* One I/O of fio, in its request. */
 struct meta_request {
 	enum meta_op op;
 	enum meta_op removes; /* META_REMOVE or META_RMDIR: that follows; else the same as op */
@@ -31,42 +31,41 @@ enum { MADE_KINDS = MADE_DIRECTORIES + 1 };
 
 struct meta_job {
 	const struct thread_data *td;
-	const struct entries_terms *terms;	 /* of all files, but for their count */
-	struct meta_request *requests;		 /* by io_u->index */
-	struct operations *operations[META_OPS]; /* NULL: the job has none of that kind */
+	const struct entries_terms *terms; /* of all files, but for their count */
+
 	uint64_t begun, ended; /* when the first one began, and when the latest ended */
 	uint64_t now;	       /* the caller's: clock_now(), one reading serves a batch */
 
 	struct meta_mix mix;
 	struct frand_state random;
-	struct made *made[MADE_KINDS]; /* by file */
-	uint64_t turn;		       /* of the next entry beside the job's */
-	uint64_t made_first;	       /* by removals */
+	struct made (*made)[MADE_KINDS]; /* by file */
+	uint64_t turn;			 /* of the next entry beside the job's */
+	uint64_t made_first;		 /* by removals */
+
+	struct operations operations[META_OPS];
 };
 
 /* NULL: out of memory. `terms` outlive it. */
 struct meta_job *meta_job_new(const struct thread_data *td, const struct entries_terms *terms);
 void meta_job_free(struct meta_job *meta);
 
-/* fio has queued an I/O: decides what it does. */
-void meta_job_begins(struct meta_job *meta, const struct io_u *io_u);
+/* True where an I/O of the job may do this. */
+bool meta_job_does(const struct meta_job *meta, enum meta_op op);
 
-/* They went to the connections at meta->now. */
-void meta_job_issued(struct meta_job *meta, struct io_u *const *io_us, uint32_t count);
+/* fio has queued an I/O: decides what it does. */
+void meta_job_begins(struct meta_job *meta, struct meta_request *request, const struct io_u *io_u);
+
+/* It went to the connections at meta->now. */
+void meta_job_issued(struct meta_job *meta, struct meta_request *request);
 
 /*
  * Its operation has ended at meta->now, with 0 or a positive errno. True: another one follows,
  * which is to go to the connections.
  */
-bool meta_job_ends(struct meta_job *meta, const struct io_u *io_u, int error);
+bool meta_job_ends(struct meta_job *meta, struct meta_request *request, const struct io_u *io_u,
+		   int error);
 
-static inline const struct meta_request *meta_job_request(const struct meta_job *meta,
-							  const struct io_u *io_u)
-{
-	return &meta->requests[io_u->index];
-}
-
-/* Entries of a kind that the job has made beside its own, and not removed. */
+/* meta_mix=: entries of a kind that the job has made beside its own, and not removed. */
 uint64_t meta_job_left(const struct meta_job *meta, enum made_kind kind);
 
 #endif

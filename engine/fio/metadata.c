@@ -9,7 +9,7 @@
 #include <sys/utsname.h>
 
 #include "conn/mount_meta.h"
-#include "meta_job.h"
+#include "job.h"
 #include "say.h"
 #include "util.h"
 
@@ -292,26 +292,25 @@ static void kind_text(const struct meta_kind *kind, char *text, size_t size)
 }
 
 /* meta_verify=1: it is there, but is not what it must be. */
-static void say_other_kind(const struct thread_data *td, const struct io_u *io_u,
-			   const struct meta_request *request, const char *label,
-			   const struct meta_kind *found)
+static void say_other_kind(const struct thread_data *td, const struct request *request)
 {
-	const struct meta_kind expected = metadata_expected(td, request->op);
+	const struct meta_kind expected = metadata_expected(td, request->meta.op);
 	char is[64], must_be[64];
 
-	kind_text(found, is, sizeof(is));
+	kind_text(&request->found, is, sizeof(is));
 	kind_text(&expected, must_be, sizeof(must_be));
 	say("%s: %s of entry %" PRIu64 " below \"%s\": it is %s and must be %s (meta_verify=1, "
 	    "meta_write=%s)",
-	    label, meta_name(request->op), request->entry, io_u->file->file_name, is, must_be,
-	    meta_name(options_of(td)->meta_write));
+	    request->label, meta_name(request->meta.op), request->meta.entry,
+	    request->io_u->file->file_name, is, must_be, meta_name(options_of(td)->meta_write));
 }
 
 /* "entry 7", or "a new entry" of a mix. */
 static void name_entry(char name[ENTRY_NAME_MAX], const struct thread_data *td,
-		       const struct io_u *io_u, uint64_t entry)
+		       const struct request *request)
 {
-	const struct fio_file *f = io_u->file;
+	const struct fio_file *f = request->io_u->file;
+	uint64_t entry = request->meta.entry;
 
 	if (entry * td->o.min_bs[DDIR_READ] < f->file_offset + f->io_size)
 		snprintf(name, ENTRY_NAME_MAX, "entry %" PRIu64, entry);
@@ -319,18 +318,17 @@ static void name_entry(char name[ENTRY_NAME_MAX], const struct thread_data *td,
 		snprintf(name, ENTRY_NAME_MAX, "a new entry");
 }
 
-void metadata_say_failed(const struct thread_data *td, const struct io_u *io_u,
-			 const struct meta_request *request, const char *label, int error,
-			 const char *status, const struct meta_kind *found)
+void metadata_say_failed(const struct thread_data *td, const struct request *request)
 {
+	const char *status = request->status;
 	char entry[ENTRY_NAME_MAX];
 
-	if (error == EILSEQ && options_of(td)->meta_verify) {
-		say_other_kind(td, io_u, request, label, found);
+	if (request->error == EILSEQ && options_of(td)->meta_verify) {
+		say_other_kind(td, request);
 		return;
 	}
-	name_entry(entry, td, io_u, request->entry);
-	say("%s: %s of %s below \"%s\": %s%s%s%s", label, meta_name(request->op), entry,
-	    io_u->file->file_name, strerror(error), status ? ": " : "", status ?: "",
-	    remedy(request->op, error));
+	name_entry(entry, td, request);
+	say("%s: %s of %s below \"%s\": %s%s%s%s", request->label, meta_name(request->meta.op),
+	    entry, request->io_u->file->file_name, strerror(request->error), status ? ": " : "",
+	    status ?: "", remedy(request->meta.op, request->error));
 }

@@ -32,12 +32,8 @@ struct meta_kind metadata_expected(const struct thread_data *td, enum meta_op op
 /* True where its entries must be there before it begins; then what makes one. */
 bool metadata_needs_entries(const struct thread_data *td, enum meta_op *make);
 
-/* Says which entry failed over which path, why (a positive errno, and the server's word for it or
- * NULL), and what can be done. `found`: what it is, where that was told (EILSEQ: it must not be
- * that). */
-struct meta_request;
-void metadata_say_failed(const struct thread_data *td, const struct io_u *io_u,
-			 const struct meta_request *request, const char *label, int error,
-			 const char *status, const struct meta_kind *found);
+/* Says which entry failed over which path, why, and what can be done. */
+struct request;
+void metadata_say_failed(const struct thread_data *td, const struct request *request);
 
 #endif

@@ -62,8 +62,8 @@ static void submit_meta(struct job *job, struct request *request, struct conn_io
 		   entry, true, &request->piece);
 	request->left = 0;
 	io->file = request->file;
-	io->meta = meta_job_request(job->meta, io_u)->op;
-	io->offset = meta_job_request(job->meta, io_u)->entry;
+	io->meta = request->meta.op;
+	io->offset = request->meta.entry;
 	io->length = 0;
 	io->held = NULL;
 	io->nfs_only = false;
