@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "session/notices.h"
 
+#include "nfs/entries.h"
 #include "session/link.h"
 
 /* True where the path's first connection gets into trouble. */
@@ -63,13 +64,25 @@ void notice_rpc_error(struct notices *notices, const struct protocol *protocol,
 	notice(notices, "%s: %s", protocol->operation(call), why);
 }
 
+/* The entry by the name that a directory shows: a mix's new ones have no other. */
+static void notice_meta(struct notices *notices, const struct protocol *protocol,
+			const struct call *call, const char *why)
+{
+	const struct conn_io *io = call->io;
+	const struct path_file *file = &notices->path->files[io->file];
+	char entry[ENTRY_PATH_MAX];
+
+	entries_path(file->entries, io->offset, io->back, entry);
+	notice(notices, "%s of entry \"%s\" below \"%s\": %s", protocol->operation(call), entry,
+	       file->name, why);
+}
+
 /* A line about an I/O, from where it has come to. */
 static void notice_io(struct notices *notices, const struct protocol *protocol,
 		      const struct call *call, const char *why)
 {
 	if (call->io->op == IO_META)
-		notice(notices, "%s of entry %llu: %s", protocol->operation(call),
-		       (unsigned long long)call->io->offset, why);
+		notice_meta(notices, protocol, call, why);
 	else
 		notice(notices, "%s of %u bytes at %llu: %s", protocol->operation(call),
 		       call_rest(call), (unsigned long long)(call->io->offset + call->io->done),

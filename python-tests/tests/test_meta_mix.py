@@ -280,6 +280,18 @@ def test_a_new_entry_that_cannot_be_made(client: Client) -> None:
 
 
 @pytest.mark.sanitized
+def test_a_notice_names_the_new_entry(client: Client) -> None:
+    """By what its directory shows: its number means nothing to anybody."""
+    with ScriptedServer() as server:
+        server.hooks.append(on(Nfs.CREATE, Answer(attributes=2), nth=3))
+        job: dict[str, Option] = {**_JOB, "rw": "randwrite", "iodepth": 1, "size": 40}
+        result = client(server, **job, meta_mix="create:1")
+        name = server.calls(Nfs.CREATE)[2].file.removeprefix("tree/")
+        words = f'CREATE of entry "{name}" below "tree": the reply contradicts'
+        failed(result, words, error=errno.EPROTO)
+
+
+@pytest.mark.sanitized
 @pytest.mark.parametrize("version", [3, 4])
 def test_calls_that_are_lost(client: Client, version: int) -> None:
     """They were carried out: what is counted is what the server has in the end."""
