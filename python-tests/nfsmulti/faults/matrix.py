@@ -569,8 +569,8 @@ GUEST = [
         write={HARD: LOST, SOFT: TIMED_OUT_LOST, FAILOVER: LOST},
         sync={HARD: AGAIN, SOFT: TIMED_OUT, FAILOVER: DONE},
         hold={HARD: MENDED, SOFT: TIMED_OUT_LOST_OR_NOT, FAILOVER: MENDED},
-        entries={HARD: AGAIN},
-        create={SOFT: TIMED_OUT, FAILOVER: DONE},
+        create={HARD: AGAIN, SOFT: TIMED_OUT, FAILOVER: DONE},
+        remove={HARD: AGAIN},
         brief=[(WRITE, HARD), (CREATE, HARD)],
     ),
     both(
