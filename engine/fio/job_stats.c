@@ -56,7 +56,7 @@ static void write_operations(FILE *out, const struct job *job)
 	for (int op = 0; job->meta && op < META_OPS; op++) {
 		struct operations_label label = operations_label(job, (enum meta_op)op);
 
-		if (meta_job_does(job->meta, (enum meta_op)op))
+		if (meta_mix_does(&job->meta->mix, (enum meta_op)op))
 			operations_write(out, &label, &job->meta->operations[op]);
 	}
 }
@@ -124,11 +124,11 @@ static void tell_operations(const struct job *job)
 	uint32_t kinds = 0;
 
 	for (int op = 0; job->meta && op < META_OPS; op++)
-		kinds += meta_job_does(job->meta, (enum meta_op)op);
+		kinds += meta_mix_does(&job->meta->mix, (enum meta_op)op);
 	for (int op = 0; kinds > 1 && op < META_OPS; op++) {
 		struct operations_label label = operations_label(job, (enum meta_op)op);
 
-		if (!meta_job_does(job->meta, (enum meta_op)op))
+		if (!meta_mix_does(&job->meta->mix, (enum meta_op)op))
 			continue;
 		operations_tell(line, &label, &job->meta->operations[op]);
 		say_summary("%s", line);
@@ -141,7 +141,7 @@ static void tell_left(const struct job *job)
 	const struct meta_job *meta = job->meta;
 
 	if (!meta || !meta->mix.beside ||
-	    !(meta_job_does(meta, META_CREATE) || meta_job_does(meta, META_MKDIR)))
+	    !(meta_mix_does(&meta->mix, META_CREATE) || meta_mix_does(&meta->mix, META_MKDIR)))
 		return;
 	say_summary("meta_mix: beside the job's entries %" PRIu64 " files and %" PRIu64
 		    " directories are left that it made; %" PRIu64

@@ -130,16 +130,6 @@ bool meta_job_ends(struct meta_job *meta, struct meta_request *request, const st
 
 /* --- the end --- */
 
-bool meta_job_does(const struct meta_job *meta, enum meta_op op)
-{
-	const struct meta_mix *mix = &meta->mix;
-	enum made_kind kind;
-
-	if (mix->beside && kind_of(op, &kind) && op == kinds[kind].make)
-		return mix->weights[op] || mix->weights[kinds[kind].remove];
-	return mix->weights[op];
-}
-
 uint64_t meta_job_left(const struct meta_job *meta, enum made_kind kind)
 {
 	return meta->operations[kinds[kind].make].latency.count -

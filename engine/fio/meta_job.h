@@ -49,9 +49,6 @@ struct meta_job {
 struct meta_job *meta_job_new(const struct thread_data *td, const struct entries_terms *terms);
 void meta_job_free(struct meta_job *meta);
 
-/* True where an I/O of the job may do this. */
-bool meta_job_does(const struct meta_job *meta, enum meta_op op);
-
 /* fio has queued an I/O: decides what it does. */
 void meta_job_begins(struct meta_job *meta, struct meta_request *request, const struct io_u *io_u);
 

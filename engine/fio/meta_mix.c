@@ -172,3 +172,11 @@ enum meta_op meta_mix_at(const struct meta_mix *mix, enum fio_ddir ddir, uint32_
 	}
 	return (enum meta_op)op;
 }
+
+bool meta_mix_does(const struct meta_mix *mix, enum meta_op op)
+{
+	if (mix->weights[op])
+		return true;
+	return mix->beside && ((op == META_CREATE && mix->weights[META_REMOVE]) ||
+			       (op == META_MKDIR && mix->weights[META_RMDIR]));
+}

@@ -20,6 +20,9 @@ int meta_mix_of(const struct thread_data *td, struct meta_mix *mix);
 /* Refuses what does not fit its mix, and sets fio's rwmixread from it. 0 or -EINVAL, logged. */
 int meta_mix_check(struct thread_data *td);
 
+/* True where an I/O may do it: a removal of a mix makes what it removes, where there is nothing. */
+bool meta_mix_does(const struct meta_mix *mix, enum meta_op op);
+
 /* An I/O's operation, by a number below the sum of its direction's weights. */
 enum meta_op meta_mix_at(const struct meta_mix *mix, enum fio_ddir ddir, uint32_t number);
 

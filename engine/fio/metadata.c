@@ -94,15 +94,6 @@ static int check_mount(const char *label, enum meta_op op, const char *when)
 	return -EOPNOTSUPP;
 }
 
-/* A removal of a mix makes what it removes, where there is nothing. */
-static bool job_does(const struct meta_mix *mix, enum meta_op op)
-{
-	if (mix->weights[op])
-		return true;
-	return mix->beside && ((op == META_CREATE && mix->weights[META_REMOVE]) ||
-			       (op == META_MKDIR && mix->weights[META_RMDIR]));
-}
-
 static bool layout_does(const struct thread_data *td, enum meta_op op)
 {
 	enum meta_op make;
@@ -118,7 +109,7 @@ static int check_operations(const struct thread_data *td, const struct meta_mix 
 	int error = 0;
 
 	for (int op = 0; !error && op < META_OPS; op++) {
-		if (job_does(mix, (enum meta_op)op))
+		if (meta_mix_does(mix, (enum meta_op)op))
 			error = check_mount(label, (enum meta_op)op, "in the job");
 		else if (layout_does(td, (enum meta_op)op))
 			error = check_mount(label, (enum meta_op)op, "before the job");
