@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from nfsmulti.faults.cell import ENTRIES, FILE, Cell, Left, Work, block_of, content_of
+from nfsmulti.faults.cell import ENTRIES, FILE, Cell, Left, Work, block_of, content_of, depth_of
 from nfsmulti.fiorun import FioReport
 
 _LOST = re.compile(r": (\d+) bytes of .* may be lost: ")
@@ -94,7 +94,8 @@ def _kept(file: bytes, content: bytes, block: int) -> int:
 def _of_entries(cell: Cell, left: Left, report: FioReport) -> Iterator[str]:
     """Hold the operations that are done against the server's files.
 
-    An operation that failed, or was not answered, may have been carried out or not.
+    An operation that failed, or was not answered, may have been carried out or not: as many as are
+    under way at once.
     """
     there = left.files.keys()
     done = {ENTRIES[int(number)] for number in _OPERATION.findall(left.result.stderr)}
@@ -103,12 +104,16 @@ def _of_entries(cell: Cell, left: Left, report: FioReport) -> Iterator[str]:
         yield from _of_counts(left, counted, len(done))
     elif counted > len(done):
         yield f"fio counts {counted} operations, the trace has {len(done)} that are done"
+    wanted = set(ENTRIES)
+    changed = wanted - there if cell.work is Work.REMOVE else there & wanted
+    if cell.work is not Work.STAT and len(changed - done) > depth_of(cell):
+        yield f"{len(changed - done)} entries were changed by operations that are not done"
     if cell.work is Work.REMOVE:
         yield from _some(there & done, "entries removed and still there")
     else:
-        needed = set(ENTRIES) if cell.work is Work.STAT else done
+        needed = wanted if cell.work is Work.STAT else done
         yield from _some(needed - there, "entries not there")
-    yield from _some(there - set(ENTRIES), "files that are no entries of the job")
+    yield from _some(there - wanted, "files that are no entries of the job")
 
 
 def _of_counts(left: Left, counted: int, done: int) -> Iterator[str]:

@@ -225,6 +225,11 @@ def block_of(cell: Cell) -> int:
     return parse_size(str(_options_of(cell)["bs"]))
 
 
+def depth_of(cell: Cell) -> int:
+    """Give how many I/Os are under way at once."""
+    return int(str(_options_of(cell)["iodepth"]))
+
+
 def content_of(cell: Cell) -> bytes:
     """Give what the file must hold: verify_pattern=%o, each block filled with its offset."""
     block, size = block_of(cell), parse_size(str(_options_of(cell)["size"]))

@@ -136,6 +136,8 @@ def _complaints(cell: Cell, left: Left, moved: int) -> Iterator[str]:
     yield from _over_again(cell, said)
     if len(left.said) > _LINES_MAX:
         yield f"it said {len(left.said)} lines"
+    if left.fault is None:
+        yield "the fault did not come"
     if expected.moves and not moved:
         yield "no call was reissued on another path"
     if expected.loses is not None and expected.loses != bool(lost_bytes(left)):

@@ -316,6 +316,7 @@ class Passes:
 
 # A round is a pass that writes and one that reads; a round is about a minute with what is between.
 _PASS_SECONDS = 25
+_MINUTES, _SEED = 20, 1
 
 
 def pool_of(lab: Lab, nfsvers: str = "3") -> str:
@@ -325,10 +326,13 @@ def pool_of(lab: Lab, nfsvers: str = "3") -> str:
 
 
 def soak(
-    minutes: Annotated[int, typer.Option(min=1, help="How long; a round takes a minute.")] = 20,
+    minutes: Annotated[
+        int | None, typer.Option(min=1, help="How long; a round takes a minute. Default: 20.")
+    ] = None,
     seed: Annotated[
-        int, typer.Option(help="Seed of the faults: the same seed gives the same faults.")
-    ] = 1,
+        int | None,
+        typer.Option(help="Seed of the faults: the same seed gives the same faults. Default: 1."),
+    ] = None,
     paths: Annotated[int, typer.Option(min=2, max=16, help="Server addresses.")] = 4,
     nfsvers: Annotated[Literal["3", "4.1", "4.2"], typer.Option(help="NFS version.")] = "3",
     entries: Annotated[
@@ -345,9 +349,13 @@ def soak(
 
     Servers are killed, stopped and started again; packets are dropped, addresses removed,
     connections reset; one path always works. Four jobs have failover=1, a fifth waits (hard).
+    With --entries one server is behind all addresses, its connections are reset, and the job waits.
     Exit status 0: every byte was read back as it was written, and nothing was lost; or every entry
     was made, found and removed once.
     """
+    if entries and (minutes, seed) != (None, None):
+        raise HarnessError("--entries makes each entry once: leave out --minutes and --seed")
+    minutes, seed = minutes or _MINUTES, _SEED if seed is None else seed
     out = Console(highlight=False)
     folder = (results or RESULTS / "soak" / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}").absolute()
     folder.mkdir(parents=True, exist_ok=True)

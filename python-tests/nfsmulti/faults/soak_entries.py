@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import itertools
 import os
+import shlex
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 from nfsmulti.faults.lab import FaultKind, Faults
@@ -32,37 +32,56 @@ _SECONDS, _ENTRIES_PER_S = 120.0, 100  # where a server does fewer, the pass has
 
 
 class EntryPasses:
-    """Runs the three passes, and counts into `totals`."""
+    """Runs the three passes, with `more` of fio's options, and counts into `totals`."""
 
-    def __init__(self, lab: Lab, fio: Fio, folder: Path, totals: Totals, meter: Meter):
-        self._lab, self._fio, self._folder = lab, fio, folder
+    def __init__(
+        self,
+        lab: Lab,
+        fio: Fio,
+        folder: Path,
+        totals: Totals,
+        meter: Meter,
+        more: Options | None = None,
+    ):
+        self._lab, self._fio, self._folder, self._more = lab, fio, folder, more or {}
         self._totals, self._meter = totals, meter
         self._faults = Faults(lab)
 
     def run(self, entries: int, pool: str) -> None:
         """Run them all; ends early where one has failed, which `totals` tells then."""
-        self._meter.expect(3 * entries)
-        for number, (name, (options, there)) in enumerate(_PASSES.items()):
+        for name, (options, there) in _PASSES.items():
             folder = self._folder / name
-            options = {**_JOB, **options, "size": entries}
+            begun = folder / "begun"  # written right before the first I/O: all paths are mounted
+            deadline = time.monotonic() + _SECONDS + entries / _ENTRIES_PER_S
+            words = {"size": entries, "exec_prerun": f": >{shlex.quote(str(begun))} #"}
+            options = {**_JOB, **self._more, **options, **words}
             with self._fio.start(folder, pool=pool, options=options) as process:
-                self._reset(process, f"entries {name}", number * entries)
-                result = process.result(_SECONDS + entries / _ENTRIES_PER_S)
+                self._reset(process, begun, deadline, f"entries {name}")
+                result = process.result(max(0.0, deadline - time.monotonic()))
             self._totals.add(name, result)
             self._totals.entries[name] = sum(line.meta_ops for line in result.stats)
             self._hold(name, entries if there else 0, entries)
             if self._totals.troubles:
                 return
+        if not self._totals.faults[FaultKind.RESET]:
+            self._totals.troubles.append(
+                "no connection was reset: the passes were shorter than a second, or this kernel"
+                " resets none (CONFIG_INET_DIAG_DESTROY)"
+            )
 
-    def _reset(self, process: FioProcess, what: str, done: float) -> None:
+    def _reset(self, process: FioProcess, begun: Path, deadline: float, what: str) -> None:
         """Close the connections of one address after the other, one each second."""
-        paths: Iterator[int] = itertools.cycle(range(self._lab.config.addresses))
         begin = time.monotonic()
-        while process.running:
-            self._meter.show(f"{what}: {time.monotonic() - begin:.0f} s", done)
+        resets = 0
+        for path in itertools.cycle(range(self._lab.config.addresses)):
             process.wait(_RESET_SECONDS)
-            if process.running and self._faults.begin(FaultKind.RESET, next(paths)):
-                self._totals.faults[FaultKind.RESET] += 1
+            now = time.monotonic()
+            if not process.running or now > deadline:
+                break
+            self._meter.show(f"{what}: {now - begin:.0f} s, {resets} resets", 0)
+            if begun.exists():
+                resets += self._faults.begin(FaultKind.RESET, path)
+        self._totals.faults[FaultKind.RESET] += resets
 
     def _hold(self, name: str, wanted: int, entries: int) -> None:
         """Hold what fio did, and what the server keeps, against what must be."""

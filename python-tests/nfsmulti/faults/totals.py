@@ -45,12 +45,13 @@ class Totals:
     def add(self, name: str, result: FioResult) -> None:
         """Count what one fio did; what it says against itself is a trouble."""
         for line in result.stats:
-            self.ios += line.read_ops + line.write_ops
+            self.ios += line.read_ops + line.write_ops + line.meta_ops
             self.reissues += line.reissues
             self.retransmissions += line.retransmissions
             self.reconnects += line.reconnects
             self.rewritten += line.rewritten_bytes
-        if result.report is not None:
+        # An I/O on an entry has a size for fio, and moves no bytes.
+        if result.report is not None and not any(line.meta_ops for line in result.stats):
             self.written += result.report.bytes("write")
             self.verified += result.report.bytes("read")
         self.lost += sum(int(number) for number in _LOST.findall(result.messages))

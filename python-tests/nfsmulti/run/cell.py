@@ -150,7 +150,7 @@ def trouble(result: FioResult) -> str | None:
         return "fio wrote no readable JSON"
     try:
         if not any(result.report.operations(way) for way in ("read", "write")):
-            return "fio did no I/O"
+            return f"fio did no I/O: {_reason(result)}"
     except (LookupError, TypeError, AttributeError):
         return "fio wrote JSON that is not a report"
     return None

@@ -31,7 +31,7 @@ _UPTIME, _STAT = Path("/proc/uptime"), Path("/proc/stat")
 _LINE = 'read -r up _ </proc/uptime; echo "$up" >&9 #'
 _OPEN = "exec 9>>{file}; "
 # The first job has the lock, and the others wait for it: they find a file that is not empty.
-_ONCE = "flock 9; [ -s /dev/fd/9 ] || {command} || exit 1; "
+_ONCE = "flock 9; [ -s /dev/fd/9 ] || {command} || exit; "
 # The part of the run time in which all jobs must have been at work, for the rest to be like it.
 _LEAST = 0.5
 _FILES = ("/proc/stat", "/proc/meminfo")

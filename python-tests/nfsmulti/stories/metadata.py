@@ -4,7 +4,7 @@
 Nothing is reproduced: it asks how many creates, stats, lookups and removes per second a server
 does, and what ends that. In the lab, on a pool, or (--mounts) in the kernel lab and on mounts of a
 pool's URLs: there fio's filecreate, filestat and filedelete make one system call at a time in each
-of 1 to 8 jobs. fio's set-up looks each file up before filestat begins: the kernel's cache is
+of 1 to 32 jobs. fio's set-up looks each file up before filestat begins: the kernel's cache is
 emptied in between, so that filestat, like the engine, asks the server for each file.
 
 Factors: limits (lab, guest, pool), operation, version, client (engine, filecreate, filestat,
@@ -68,8 +68,8 @@ ENGINE = "engine"
 MOST = 1 << 20  # entries of a cell that makes them; those that it has no time for are not made
 _DEPTH, _DEPTHS, _QUICK_DEPTHS = 32, (1, 8, 32, 128), (1, 32, 128)
 _NCONNECT, _QUICK_NCONNECT = (1, 2, 4, 8), (1, 4)
-_PEER_JOBS = (1, 2, 4, 8)
-_USED = 2000  # entries that are asked for: again and again by the engine, once by filestat
+_PEER_JOBS = (1, 4, 16, _DEPTH)  # in the end as many calls under way as the engine has
+_USED_PER_S = 2000  # entries that are asked for: again and again by the engine, once by filestat
 _PEER_FILES_PER_S = 5000  # of all jobs together: where a mount makes more, a cell ends early
 _REMOVED_PER_S = 500  # the same of filedelete, whose files are laid out first
 _FORGET = "echo 2 >/proc/sys/vm/drop_caches"  # names and attributes (admin-guide/sysctl/vm.rst)
@@ -149,7 +149,7 @@ def _cell(
     if what.entries == "makes":
         options |= {"runtime": timed(seconds)["runtime"], **size_of(MOST)}
     elif what.entries == "uses":
-        options |= {**timed(seconds), **size_of(_USED)}
+        options |= {**timed(seconds), **size_of(round(_USED_PER_S * seconds))}
     return CellSpec(
         factors=_factors(place, operation, version, ENGINE, 1, depth, nconnect),
         place=place,
@@ -167,7 +167,7 @@ def _peer(
     what = OPERATIONS[operation]
     cell = _cell(operation, scale, place, version, 1, nconnect)
     each = _PEER_FILES_PER_S if what.entries == "makes" else _REMOVED_PER_S
-    files = _USED if what.entries == "uses" else round(each * cell.seconds)
+    files = round((_USED_PER_S if what.entries == "uses" else each) * cell.seconds)
     timed_job = ("norandommap", "size", "time_based", "runtime")
     gone: dict[str, Factor | None] = dict.fromkeys([*cell.options, *timed_job])
     options: dict[str, Factor | None] = {
@@ -237,9 +237,9 @@ def tell(summary: Summary) -> Story:
             "Depth is how many operations a job has under way, over all its connections. Each cell"
             " makes its entries, all in one directory, and removes them afterwards; neither counts."
             " Creates and removes go on for as long as other cells do, on as many entries as there"
-            f" is time for; getattr and lookup take {_USED:,} entries at random. A GETATTR goes by"
-            " the entry's handle, which a LOOKUP before the first one finds; both are one"
-            " operation.",
+            f" is time for; getattr and lookup take entries at random, {_USED_PER_S:,} for each"
+            " second of a cell. A GETATTR goes by the entry's handle, which a LOOKUP before the"
+            " first one finds; both are one operation.",
             "CPU per operation is that of the whole machine: the kernel's, and that of a server or"
             " of other programs on it, too. That of fio's jobs leaves out what the kernel does for"
             " a mount outside of them.",
@@ -249,10 +249,11 @@ def tell(summary: Summary) -> Story:
 
 
 _PEERS = (
-    "Each of fio's jobs makes one system call after the other; of 1, 2, 4 and 8 jobs the fastest"
-    " counts. The mount has default options. fio's set-up looks each file up before filestat"
-    " begins; the kernel's cache of names and attributes is emptied in between (drop_caches), so"
-    " that the first stat of a file asks the server, by one LOOKUP, as the engine does."
+    "Each of fio's jobs makes one system call after the other; of 1, 4, 16 and 32 jobs the fastest"
+    " counts. The mount has the kernel's default caches, and as many connections as the engine."
+    " fio's set-up looks each file up before filestat begins; the kernel's cache of names and"
+    " attributes is emptied in between (drop_caches), so that the first stat of a file asks the"
+    " server, by one LOOKUP, as the engine does."
 )
 
 
