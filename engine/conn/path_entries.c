@@ -11,15 +11,14 @@
 
 /*
  * True where the server may not have heard, or not answered, or asks to wait (EAGAIN, libnfs's word
- * for NFS3ERR_JUKEBOX): any other error is its answer. libnfs says EINTR and EFAULT of a call that
- * ends with its connection.
+ * for NFS3ERR_JUKEBOX): any other error is its answer. libnfs says EINTR of a call that ends with
+ * its connection.
  */
 static bool is_lost(const struct path *path, int error)
 {
 	switch (-error) {
 	case EAGAIN:
 	case EINTR:
-	case EFAULT:
 	case ENOTCONN:
 	case ECONNRESET:
 	case ECONNREFUSED:

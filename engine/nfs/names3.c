@@ -49,16 +49,14 @@ static void set_error(struct names *names, const char *words)
 }
 
 /*
- * Keeps libnfs's words for an operation that failed. It has none, and -EFAULT, for a call that RPC
- * itself denied: that is -EACCES here. A connection that is
- * refused or lost never comes here.
+ * Keeps libnfs's words for an operation that failed. It has -EFAULT, and the words of an earlier
+ * one, for a call that RPC itself denied: that is -EACCES here. A connection that is refused or
+ * lost never comes here.
  */
 static int explain(struct names *names, int error)
 {
-	const char *words = nfs_get_error(names->nfs);
-
-	if ((words && *words) || error != -EFAULT) {
-		set_error(names, words);
+	if (error != -EFAULT) {
+		set_error(names, nfs_get_error(names->nfs));
 		return error;
 	}
 	set_error(names,
@@ -83,7 +81,7 @@ static int lose(struct names *names, const struct operation *operation)
 
 	if (operation->done && operation->error != -EFAULT)
 		return 0;
-	snprintf(words, sizeof(words), "%s", nfs_get_error(names->nfs));
+	snprintf(words, sizeof(words), "%s", operation->done ? "" : nfs_get_error(names->nfs));
 	return give_up(names, -ENOTCONN, *words ? words : "connection lost");
 }
 
