@@ -95,8 +95,6 @@ void mount_meta_begin(struct mount_calls *calls, struct conn_io *io)
 	io->call = calls->idle;
 	calls->idle = io->call->next;
 	io->call->fd = -1;
-	if (io->looks) /* a path that was lost has looked it up, and not asked for more */
-		io->sends = 0;
 	io->looks = false;
 }
 

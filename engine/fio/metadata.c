@@ -139,8 +139,7 @@ int metadata_check_path(const struct thread_data *td, const struct path_config *
 	struct meta_mix mix;
 
 	if (eo->metadata && eo->meta_create && (config->dir || config->minor)) {
-		say("%s: meta_create=exclusive is for NFSv3 from user space: NFSv4.1 numbers its "
-		    "calls, and a mount's client chooses for itself: leave it out",
+		say("%s: meta_create=exclusive is for NFSv3 from user space: leave it out",
 		    config->label);
 		return -EINVAL;
 	}

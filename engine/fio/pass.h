@@ -54,7 +54,7 @@ typedef uint64_t pass_piece(struct pass *pass, struct conn_io *io, uint64_t numb
 /*
  * Works through the pieces from `first` to before `end`, and waits until all are done. After an
  * error no further piece begins; a job that is told to end gives those under way up. 0 or a
- * negative errno, for the owner to log; -EINTR: it was told to end.
+ * negative errno, for the owner to log; -EINTR: it was told to end, and nothing had failed before.
  */
 int pass_run(struct pass *pass, pass_piece *begin, uint64_t first, uint64_t end);
 

@@ -64,16 +64,14 @@ static inline enum meta_op meta_asks(const struct call *call, const struct path 
 				     const struct entries *entries)
 {
 	struct conn_io *io = call->io;
-	bool looked = io->looks;
 
 	if (call->tries == 1) {
 		io->looks = meta_looks_first(io, path, entries);
-		if (io->looks != looked) /* over another path, which knows other handles */
-			io->sends = 0;
 		if (io->meta == META_READDIR)
 			meta_lists_over(io, path);
 	}
-	io->sends++;
+	if (!io->looks) /* a LOOKUP changes nothing, and another path may need one in between */
+		io->sends++;
 	return meta_asked(call);
 }
 
@@ -99,7 +97,7 @@ static inline enum verdict meta_goes_on(struct conn_io *io, enum verdict verdict
  */
 static inline enum verdict meta_waits(const struct call *call, bool done)
 {
-	if (!meta_sent_before(call) && !done)
+	if (!call->io->looks && !meta_sent_before(call) && !done)
 		call->io->sends = 0;
 	return CALL_DELAY;
 }
@@ -118,7 +116,7 @@ static inline enum verdict meta_done(const struct call *call, struct entries *en
 		return CALL_DONE;
 	if (io->stale == HANDLE_STALE)
 		io->stale = HANDLE_RENEWED;
-	return meta_goes_on(io, CALL_REST);
+	return CALL_REST;
 }
 
 /* True where the entry is what it must be; `kind` is what its attributes say. */
@@ -193,7 +191,7 @@ static inline enum verdict meta_refused(const struct call *call, struct entries 
 		return meta_goes_on(io, CALL_AGAIN);
 	if (error == ESTALE && meta_by_handle(io->meta) && !io->looks && io->stale == HANDLE_GOOD) {
 		io->stale = HANDLE_STALE;
-		return meta_goes_on(io, CALL_AGAIN);
+		return again ? CALL_AGAIN : meta_goes_on(io, CALL_AGAIN);
 	}
 	return moved_fail(result, error, NULL);
 }

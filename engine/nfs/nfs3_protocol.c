@@ -40,8 +40,8 @@ static struct entries *entries_of(const struct call *call)
 }
 
 /*
- * With the file's name it is of one create alone. A server may keep it as the file's times, in two
- * words of seconds: all of these are good ones.
+ * The job's own: two creates of one name are told apart since the SETATTR between them ends it. A
+ * server may keep it as the file's times, in two words of seconds: all of these are good ones.
  */
 static uint64_t verifier_of(const struct entries *entries)
 {

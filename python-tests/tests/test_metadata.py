@@ -26,6 +26,7 @@ from scripted_jobs import TWO_ADDRESSES, Client, failed, stderr_of
 from nfsmulti.fiorun import FioResult, Option
 from nfsmulti.scripted import (
     Answer,
+    AuthStat,
     Call,
     Hook,
     Nfs,
@@ -34,6 +35,7 @@ from nfsmulti.scripted import (
     Status,
     Status4,
     Terms,
+    denied,
     on,
 )
 from nfsmulti.scripted.files import Directory
@@ -522,8 +524,11 @@ _LOST = Answer(reply=False, end="reset")  # carried out
 _UNHEARD = Answer(act=False, reply=False, end="reset")
 
 
-def _dies_at(procedure: Nfs | Nfs4) -> Hook:
-    """Make a hook: the second address is gone when it gets such a call, which is not answered."""
+def _dies_at(procedure: Nfs | Nfs4, *, act: bool = False) -> Hook:
+    """Make a hook: the second address is gone when it gets such a call, which is not answered.
+
+    `act`: it has carried it out.
+    """
 
     def lose(server: ScriptedServer) -> None:
         server.refuse(TWO_ADDRESSES[1])
@@ -531,7 +536,7 @@ def _dies_at(procedure: Nfs | Nfs4) -> Hook:
 
     def hook(call: Call) -> Answer | None:
         dies = call.procedure is procedure and call.server[0] == TWO_ADDRESSES[1]
-        return Answer(act=False, reply=False, do=lose) if dies else None
+        return Answer(act=act, reply=False, do=lose) if dies else None
 
     return hook
 
@@ -652,17 +657,50 @@ def test_a_path_dies_before_a_delegation_goes_back(client: Client) -> None:
 
 @pytest.mark.sanitized
 @pytest.mark.parametrize(
-    ("version", "how", "told"),
-    [(3, "guarded", False), (3, "exclusive", True), (4, "guarded", True)],
+    ("operation", "procedure", "more"),
+    [("link", Nfs.LINK, {}), ("create", Nfs.CREATE, {"meta_create": "exclusive"})],
+)
+def test_a_call_that_a_lost_path_carried_out(
+    client: Client, operation: str, procedure: Nfs, more: dict[str, Option]
+) -> None:
+    """The other path may look the entry up first, and finds what the call has made."""
+    with ScriptedServer(_dies_at(procedure, act=True), addresses=TWO_ADDRESSES) as server:
+        job: dict[str, Option] = {**_WRITE, "size": 40, "failover": 1, "timeo": 5, **more}
+        result = client(
+            server, **job, meta_write=operation, spread="roundrobin", pool=server.pool()
+        )
+        done(result)
+        assert sum(line.reissues for line in result.stats) > 0
+        assert sum(line.meta_ops for line in result.stats) == 40
+
+
+@pytest.mark.sanitized
+def test_hard_does_not_wait_for_a_server_that_denies_a_directory(client: Client) -> None:
+    with ScriptedServer() as server:
+        server.hooks.append(on(Nfs.MKDIR, Answer(act=False, rpc=denied(AuthStat.TOOWEAK))))
+        result = client(server, **_WRITE)
+        failed(result, "the server denied the call", "reserved source port", error=errno.EACCES)
+
+
+@pytest.mark.sanitized
+@pytest.mark.parametrize(
+    ("version", "how", "first", "told"),
+    [
+        (3, "guarded", "unheard", False),
+        (3, "exclusive", "unheard", True),
+        (3, "exclusive", "lost", True),
+        (4, "guarded", "unheard", True),
+        (4, "guarded", "lost", False),
+    ],
 )
 def test_a_file_of_others_whose_create_is_sent_twice(
-    client: Client, version: int, how: str, told: bool
+    client: Client, version: int, how: str, first: str, told: bool
 ) -> None:
-    """The first copy was not heard: NFSv4.1's slot tells so, NFSv3 takes a verifier for that."""
+    """Where the first copy was not heard NFSv4.1's slot tells so; NFSv3 takes a verifier."""
     with ScriptedServer() as server:
         server.create("tree/d0/e5")
         create = Nfs4.OPEN if version == 4 else Nfs.CREATE
-        server.hooks.append(on(create, _UNHEARD, nth=6))
+        server.hooks.append(on(create, _UNHEARD if first == "unheard" else _LOST, nth=6))
         job: dict[str, Option] = {**_WRITE, "size": 20, "iodepth": 1, "meta_create": how}
         result = client(server, **job, pool=server.url4() if version == 4 else server.url())
         if told:
