@@ -249,7 +249,7 @@ def tell(summary: Summary) -> Story:
 
 
 _PEERS = (
-    "Each of fio's jobs makes one system call after the other; of 1, 4, 16 and 32 jobs the fastest"
+    "Each of fio's jobs makes one system call after the other; the number of jobs that is fastest"
     " counts. The mount has the kernel's default caches, and as many connections as the engine."
     " fio's set-up looks each file up before filestat begins; the kernel's cache of names and"
     " attributes is emptied in between (drop_caches), so that the first stat of a file asks the"
@@ -357,12 +357,9 @@ def _beside_peer(summary: Summary, operation: str, version: Factor) -> _Pair | N
     own = cells.having(summary, operation=operation, version=version, client=ENGINE)
     nconnect = min(cells.counts(own, "nconnect"), default=1)
     own = [cell for cell in own if cell.factors["nconnect"] == nconnect]
-    peers = [
-        cells.having(summary, operation=operation, version=version, client=peer, jobs=jobs)
-        for peer in [OPERATIONS[operation].peer]
-        for jobs in _PEER_JOBS
-    ]
-    peers = [found for found in peers if found]
+    of = {"operation": operation, "version": version, "client": OPERATIONS[operation].peer}
+    every = cells.levels(cells.having(summary, **of), "jobs")
+    peers = [cells.having(summary, **of, jobs=jobs) for jobs in every]
     depths = cells.counts(own, "depth")
     if not peers or not depths:
         return None
