@@ -54,6 +54,7 @@ static void put_meta(struct xdr_out *out, const struct call *call)
 {
 	const struct entries *entries = entries_of(call);
 	const struct conn_io *io = call->io;
+	const struct link *link = &call->channel->link;
 	const struct entry_handle *directory = entries_directory(entries, io->offset);
 	char names[2][ENTRY_NAME_MAX];
 	struct nfs3_meta_call meta = {
@@ -62,7 +63,7 @@ static void put_meta(struct xdr_out *out, const struct call *call)
 		.handle_length = directory->length,
 		.directory = directory,
 		.listing = &io->listing,
-		.bytes = readdir_bytes(call->channel->link.ops->head_max),
+		.bytes = readdir_bytes(link->ops->head_max(link->channel)),
 		.exclusive = io->exclusive,
 		.verifier = verifier_of(entries),
 		.made = io->made,

@@ -127,7 +127,8 @@ static uint32_t put_owner(char owner[OWNER_MAX], const struct nfs4_path *mine,
 static uint32_t listing_bytes(const struct call *call)
 {
 	const struct nfs4_path *mine = call->channel->session->path->state;
-	uint32_t channel = call->channel->link.ops->head_max;
+	const struct link *link = &call->channel->link;
+	uint32_t channel = link->ops->head_max(link->channel);
 
 	return readdir_bytes(min_of(channel, mine->client->response_max ?: channel));
 }

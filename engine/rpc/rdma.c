@@ -241,6 +241,12 @@ static bool rdma_begin(struct rpc_channel *channel, struct xdr_out *head)
 	return true;
 }
 
+/* No Reply chunk is offered: a reply without data fits inline. */
+static uint32_t rdma_head_max(const struct rpc_channel *channel)
+{
+	return rdma_of_const(channel)->agreed.receive - RPCRDMA_HEADER_MIN;
+}
+
 static int name_memory(struct rdma *rdma, const struct rpc_payload *data,
 		       struct rpcrdma_chunk *chunk)
 {
@@ -590,11 +596,11 @@ static void rdma_names(const struct rpc_channel *channel, char *local, char *rem
 const struct rpc_channel_ops rpc_rdma = {
 	.name = "rdma",
 	.traits = RPC_MOVES_DATA | RPC_SENDS_ONCE,
-	.head_max = RPCRDMA_INLINE_MIN - RPCRDMA_HEADER_MIN, /* no Reply chunk is offered */
 	.open = rdma_open,
 	.connected = rdma_connected,
 	.poll_fd = rdma_poll_fd,
 	.poll_events = rdma_poll_events,
+	.head_max = rdma_head_max,
 	.begin = rdma_begin,
 	.queue = rdma_queue,
 	.sent = rdma_sent,

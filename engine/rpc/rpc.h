@@ -121,7 +121,6 @@ struct rpc_channel_ops {
 	const char *name;  /* "tcp", "rdma" */
 	uint32_t traits;   /* of enum rpc_traits */
 	uint32_t data_max; /* bytes of one call's data; 0: the channel sets no limit */
-	uint32_t head_max; /* bytes of the longest head of a reply that it takes */
 
 	/* Begins to connect. Returns 0 with *channel set, or a negative errno, nothing to close. */
 	int (*open)(struct rpc_channel **channel, const struct rpc_terms *terms);
@@ -132,6 +131,9 @@ struct rpc_channel_ops {
 	/* What to poll for: the descriptor and POLLIN, POLLOUT. Valid until close(). */
 	int (*poll_fd)(const struct rpc_channel *channel);
 	short (*poll_events)(const struct rpc_channel *channel);
+
+	/* Bytes of the longest head of a reply that it takes, once it is connected. */
+	uint32_t (*head_max)(const struct rpc_channel *channel);
 
 	/*
 	 * Room for one call's head, of RPC_HEAD_MAX bytes at least; false where the channel holds

@@ -119,6 +119,12 @@ static void tcp_names(const struct rpc_channel *channel, char *local, char *remo
 	end_name(stream_of(channel)->fd, getpeername, remote, size);
 }
 
+static uint32_t tcp_head_max(const struct rpc_channel *channel)
+{
+	(void)channel;
+	return RPC_REPLY_HEAD_MAX;
+}
+
 static void tcp_close(struct rpc_channel *channel, bool abort)
 {
 	const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
@@ -133,11 +139,11 @@ static void tcp_close(struct rpc_channel *channel, bool abort)
 
 const struct rpc_channel_ops rpc_tcp = {
 	.name = "tcp",
-	.head_max = RPC_REPLY_HEAD_MAX,
 	.open = tcp_open,
 	.connected = tcp_connected,
 	.poll_fd = stream_poll_fd,
 	.poll_events = stream_poll_events,
+	.head_max = tcp_head_max,
 	.begin = stream_begin,
 	.queue = stream_queue,
 	.sent = stream_sent,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import shutil
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -224,6 +225,25 @@ def test_data_that_lies_in_too_many_regions(rdma: Rdma, limits: Limits) -> None:
 
 
 # --- paths ---
+
+
+@pytest.mark.parametrize("pool", [_ONE, f"nfs://{ADDRESSES[0]}/?version=4.1"], ids=["3", "4.1"])
+def test_listings(rdma: Rdma, pool: str) -> None:
+    """A directory of 500 takes several replies, each as long as fits inline."""
+    folder = Path(EXPORT) / "tree"
+    folder.mkdir()
+    try:
+        for number in range(500):
+            (folder / f"e{number:x}").touch()
+        job: dict[str, Option] = {"metadata": 1, "bs": 1, "size": 500, "tree_depth": 0}
+        words: dict[str, Option] = {"rw": "randread", "meta_read": "readdir", "number_ios": 20}
+        result = rdma(pool, **job, **words, iodepth=4, filename="tree")
+        done(result)
+        (line,) = result.stats
+        assert (line.transport, line.meta_ops) == ("rdma", 20)
+        assert 20 * 3 < line.sends < 20 * 10
+    finally:
+        shutil.rmtree(folder)
 
 
 def test_four_queue_pairs(rdma: Rdma) -> None:
