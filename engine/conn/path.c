@@ -150,9 +150,10 @@ void path_close(struct path *path)
 		return;
 	for (uint32_t i = 0; path->files && i < path->job.file_count; i++)
 		path_close_file(path, i);
-	free(path->files);
 	if (path->state)
-		path->protocol->leave(path);
+		path->protocol->leave(
+			path); /* which looks at the files, where it has to connect anew */
+	free(path->files);
 	path_close_names(path);
 	if (path->directory >= 0)
 		close(path->directory);
