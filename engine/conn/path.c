@@ -150,9 +150,8 @@ void path_close(struct path *path)
 		return;
 	for (uint32_t i = 0; path->files && i < path->job.file_count; i++)
 		path_close_file(path, i);
-	if (path->state)
-		path->protocol->leave(
-			path); /* which looks at the files, where it has to connect anew */
+	if (path->state) /* leaving looks at the files, where it has to connect anew */
+		path->protocol->leave(path);
 	free(path->files);
 	path_close_names(path);
 	if (path->directory >= 0)
