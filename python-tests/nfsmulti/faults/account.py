@@ -9,13 +9,13 @@ files.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from nfsmulti.faults.cell import ENTRIES, FILE, Cell, Left, Work, block_of, content_of, depth_of
 from nfsmulti.fiorun import FioReport
 
-_LOST = re.compile(r": (\d+) bytes of .* may be lost: ")
+_LOST = re.compile(r": (\d+) bytes of \".*\" may be lost: ")
 # An entry's operation, by the entry's number, where no error follows.
 _OPERATION = re.compile(r" trace: connection .* \d+@(\d+) = \d+$", re.MULTILINE)
 
@@ -40,9 +40,9 @@ def files_of(export: Path) -> dict[str, bytes]:
     return {str(path.relative_to(export)): path.read_bytes() for path in paths if path.is_file()}
 
 
-def lost_bytes(left: Left) -> int:
-    """Give the bytes that the engine said may be lost."""
-    return sum(int(match[1]) for line in left.said if (match := _LOST.search(line)))
+def lost_bytes(lines: Iterable[str]) -> int:
+    """Give the bytes that may be lost, as the engine says in its lines."""
+    return sum(int(match[1]) for line in lines if (match := _LOST.search(line)))
 
 
 def discrepancies(cell: Cell, left: Left) -> Iterator[str]:
@@ -63,7 +63,7 @@ def discrepancies(cell: Cell, left: Left) -> Iterator[str]:
 
 def _of_written(cell: Cell, left: Left, report: FioReport) -> Iterator[str]:
     kept = _kept(left.files.get(FILE, b""), content_of(cell), block_of(cell))
-    written, lost = report.bytes("write"), lost_bytes(left)
+    written, lost = report.bytes("write"), lost_bytes(left.said)
     if kept + lost < written:
         yield f"of {written} bytes written {kept} were kept, {lost} reported as lost"
 

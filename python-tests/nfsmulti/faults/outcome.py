@@ -92,7 +92,7 @@ def judge(cell: Cell, left: Left) -> Outcome:
         again=again,
         moved=moved,
         again_bytes=(again + moved) * block_of(cell) + rewritten,
-        lost_bytes=lost_bytes(left),
+        lost_bytes=lost_bytes(left.said),
         written_bytes=report.bytes("write") if report else 0,
         read_bytes=report.bytes("read") if report else 0,
         said=left.said,
@@ -140,8 +140,8 @@ def _complaints(cell: Cell, left: Left, moved: int) -> Iterator[str]:
         yield "the fault did not come"
     if expected.moves and not moved:
         yield "no call was reissued on another path"
-    if expected.loses is not None and expected.loses != bool(lost_bytes(left)):
-        yield f"{lost_bytes(left)} bytes were reported as lost"
+    if expected.loses is not None and expected.loses != bool(lost_bytes(left.said)):
+        yield f"{lost_bytes(left.said)} bytes were reported as lost"
     yield from discrepancies(cell, left)
 
 

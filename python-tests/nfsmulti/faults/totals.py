@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -11,9 +10,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from nfsmulti.faults.account import lost_bytes
 from nfsmulti.fiorun import FioResult
-
-_LOST = re.compile(r"(\d+) bytes of \"[^\"]*\" may be lost")
 
 
 @dataclass
@@ -54,7 +52,7 @@ class Totals:
         if result.report is not None and not any(line.meta_ops for line in result.stats):
             self.written += result.report.bytes("write")
             self.verified += result.report.bytes("read")
-        self.lost += sum(int(number) for number in _LOST.findall(result.messages))
+        self.lost += lost_bytes(result.messages.splitlines())
         if result.status != 0:
             how = "did not end" if result.status is None else f"status {result.status}"
             said = "\n  ".join(result.messages.splitlines()[-8:])
