@@ -7,6 +7,7 @@ is what TCP's buffers must hold for its round trip, and what the links carry.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -22,7 +23,7 @@ from typing import Any
 from nfsmulti.errors import MissingError
 from nfsmulti.paths import build_dir, shown
 from nfsmulti.pool import ask_rdma
-from nfsmulti.processes import find, run
+from nfsmulti.processes import CommandError, find, run
 from nfsmulti.texts import rate_text
 
 _SECONDS = 60.0
@@ -41,7 +42,7 @@ def versions() -> dict[str, str]:
         "fio": _said(["fio", "--version"], r"(fio-\S+)"),
         "nfsmulti": engine_version(),
         "engine": _engine(),
-        "libnfs": _said(["pkg-config", "--modversion", "libnfs"], r"(\S+)"),
+        "libnfs": _libnfs(),
         "nfs-ganesha": _said(["ganesha.nfsd", "-v"], r"Release\s*=\s*V?(\S+)"),
         "python": platform.python_version(),
     }
@@ -67,6 +68,25 @@ def _said(argv: list[str], pattern: str) -> str:
     done = run(argv, timeout=_SECONDS)
     match = re.search(pattern, done.stdout + done.stderr)
     return match[1] if match else "unknown"
+
+
+def _libnfs() -> str:
+    """Give the version of the libnfs that the engine loads; its file, where no package has that."""
+    library = build_dir() / "libnfsmulti.so"
+    found = _said(["ldd", str(library)], r"libnfs\.so\S* => (not found|.+(?= \())")
+    return (_package_version(Path(found).resolve()) or found) if found[0] == "/" else found
+
+
+def _package_version(file: Path) -> str | None:
+    """Give the version of the package that holds a file, as its project counts."""
+    with contextlib.suppress(MissingError, CommandError):
+        owner = run(["dpkg-query", "--search", str(file)], timeout=_SECONDS).check().stdout
+        show = ["dpkg-query", "--show", "--showformat=${source:Upstream-Version}"]
+        return run([*show, owner.partition(": ")[0]], timeout=_SECONDS).check().stdout
+    with contextlib.suppress(MissingError, CommandError):
+        query = ["rpm", "--query", "--queryformat=%{VERSION}", "--file", str(file)]
+        return run(query, timeout=_SECONDS).check().stdout
+    return None
 
 
 def _engine() -> str:
