@@ -58,26 +58,30 @@ static enum meta_op draw(struct meta_job *meta, enum fio_ddir ddir)
 	return meta_mix_at(mix, ddir, sum > 1 ? rand32_upto(&meta->random, sum - 1) : 0);
 }
 
-/* One that was never there, in the directory of the one that fio has chosen. */
-static uint64_t new_entry(struct meta_job *meta, const struct io_u *io_u, uint64_t entry)
+struct entries_terms meta_job_terms(const struct meta_job *meta, const struct fio_file *f)
 {
-	const struct fio_file *f = io_u->file;
 	struct entries_terms terms = *meta->terms;
 
 	terms.count = (f->file_offset + f->io_size) / meta->td->o.min_bs[DDIR_READ];
-	return entries_beside(&terms, entry, meta->turn++);
+	return terms;
 }
 
-/* It makes or removes an entry beside the job's. */
+/*
+ * It makes or removes an entry beside the job's: a new one is in the directory of the one that fio
+ * has chosen.
+ */
 static void go_beside(struct meta_job *meta, struct meta_request *request, const struct io_u *io_u,
 		      enum made_kind kind)
 {
+	struct entries_terms terms;
+
 	if (request->op == kinds[kind].remove &&
 	    made_take(&meta->made[io_u->file->fileno][kind], &request->entry))
 		return;
 	meta->made_first += request->op == kinds[kind].remove;
 	request->op = kinds[kind].make;
-	request->entry = new_entry(meta, io_u, request->entry);
+	terms = meta_job_terms(meta, io_u->file);
+	request->entry = entries_beside(&terms, request->entry, meta->turn++);
 }
 
 void meta_job_begins(struct meta_job *meta, struct meta_request *request, const struct io_u *io_u)

@@ -49,6 +49,9 @@ struct meta_job {
 struct meta_job *meta_job_new(const struct thread_data *td, const struct entries_terms *terms);
 void meta_job_free(struct meta_job *meta);
 
+/* The terms of a file's entries. */
+struct entries_terms meta_job_terms(const struct meta_job *meta, const struct fio_file *f);
+
 /* fio has queued an I/O: decides what it does. */
 void meta_job_begins(struct meta_job *meta, struct meta_request *request, const struct io_u *io_u);
 

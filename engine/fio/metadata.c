@@ -295,30 +295,37 @@ static void say_other_kind(const struct thread_data *td, const struct request *r
 	    request->io_u->file->file_name, is, must_be, meta_name(options_of(td)->meta_write));
 }
 
-/* "entry 7", or "a new entry" of a mix. */
-static void name_entry(char name[ENTRY_NAME_MAX], const struct thread_data *td,
+enum { ENTRY_SHOWN_MAX = ENTRY_PATH_MAX + 2 };
+
+/* Its number, or the path in quotes of one that a mix makes, whose number means nothing. */
+static void name_entry(char name[ENTRY_SHOWN_MAX], const struct thread_data *td,
 		       const struct request *request)
 {
-	const struct fio_file *f = request->io_u->file;
+	const struct entries entries = {
+		.terms = meta_job_terms(job_of(td)->meta, request->io_u->file),
+	};
 	uint64_t entry = request->meta.entry;
+	char path[ENTRY_PATH_MAX];
 
-	if (entry * td->o.min_bs[DDIR_READ] < f->file_offset + f->io_size)
-		snprintf(name, ENTRY_NAME_MAX, "entry %" PRIu64, entry);
+	entries_path(&entries, entry, false, path);
+	if (entry < entries.terms.count)
+		snprintf(name, ENTRY_SHOWN_MAX, "%" PRIu64, entry);
 	else
-		snprintf(name, ENTRY_NAME_MAX, "a new entry");
+		snprintf(name, ENTRY_SHOWN_MAX, "\"%s\"", path);
 }
 
 void metadata_say_failed(const struct thread_data *td, const struct request *request)
 {
 	const char *status = request->status;
-	char entry[ENTRY_NAME_MAX];
+	char entry[ENTRY_SHOWN_MAX];
 
 	if (request->error == EILSEQ && options_of(td)->meta_verify) {
 		say_other_kind(td, request);
 		return;
 	}
 	name_entry(entry, td, request);
-	say("%s: %s of %s below \"%s\": %s%s%s%s", request->label, meta_name(request->meta.op),
-	    entry, request->io_u->file->file_name, strerror(request->error), status ? ": " : "",
-	    status ?: "", remedy(request->meta.op, request->error));
+	say("%s: %s of entry %s below \"%s\": %s%s%s%s", request->label,
+	    meta_name(request->meta.op), entry, request->io_u->file->file_name,
+	    strerror(request->error), status ? ": " : "", status ?: "",
+	    remedy(request->meta.op, request->error));
 }

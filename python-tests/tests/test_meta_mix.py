@@ -272,7 +272,9 @@ def test_a_new_entry_that_cannot_be_made(client: Client) -> None:
         server.hooks.append(on(Nfs.CREATE, Answer(act=False, status=Status.NOSPC), after=10))
         job: dict[str, Option] = {**_JOB, "rw": "randwrite", "iodepth": 1, "size": 40}
         result = client(server, **job, meta_mix="remove:1")
-        failed(result, "create of a new entry below", "no room for more", error=errno.ENOSPC)
+        name = server.calls(Nfs.CREATE)[10].file.removeprefix("tree/")
+        words = f'create of entry "{name}" below "tree": No space left on device'
+        failed(result, words, "no room for more", error=errno.ENOSPC)
         found = {line.operation: (line.ops, line.errors) for line in result.operations}
         assert found == {"create": (10, 1), "remove": (10, 0)}
         (told,) = (line for line in said(result) if " done, " in line)
