@@ -9,6 +9,8 @@
 #include "conn/probe.h"
 #include "util.h"
 
+enum { RPCBIND = 111 };
+
 /* What to do about a MOUNT that the server refused. */
 static const char *remedy(void)
 {
@@ -28,7 +30,6 @@ static bool was_refused(int error, const char *why)
 /* The first port that cannot be reached, with its negative errno, or 0 where all answer. */
 static unsigned int unreachable_port(const struct path *path, int *error)
 {
-	enum { RPCBIND = 111 };
 	const struct path_config *config = &path->config;
 	const unsigned int ports[] = {config->mount_port ?: RPCBIND, config->nfs_port ?: RPCBIND};
 
@@ -46,7 +47,16 @@ static unsigned int unreachable_port(const struct path *path, int *error)
 	return 0;
 }
 
-int mount_failure_explain(const struct path *path, int error, const char *why)
+/* What libnfs asks rpcbind for, by the ports that it was not given. */
+static const char *not_registered(const struct path_config *config)
+{
+	if (config->mount_port)
+		return "NFS (program 100003)";
+	return config->nfs_port ? "MOUNT (program 100005)"
+				: "MOUNT (program 100005) or no NFS (program 100003)";
+}
+
+int mount_failure_explain(const struct path *path, int error, const char *why, uint16_t peer)
 {
 	const char *label = path->config.label;
 	unsigned int port;
@@ -56,6 +66,13 @@ int mount_failure_explain(const struct path *path, int error, const char *why)
 		path->job.log("%s: cannot mount: %s: %s", label, why,
 			      error == -EINTR ? "the run was stopped" : remedy());
 		return error;
+	}
+	if (peer == RPCBIND) {
+		path->job.log("%s: cannot mount: the server's rpcbind knows no %s: does it serve "
+			      "NFSv3? Name the ports (nfsport=, mountport=), or use version=4.1, "
+			      "which needs neither rpcbind nor MOUNT",
+			      label, not_registered(&path->config));
+		return -EPROTONOSUPPORT;
 	}
 	port = unreachable_port(path, &reason);
 	if (!port) {

@@ -3,13 +3,16 @@
 #ifndef NFSMULTI_NFS_MOUNT_FAILURE_H
 #define NFSMULTI_NFS_MOUNT_FAILURE_H
 
+#include <stdint.h>
+
 struct path;
 
 /*
  * Logs why `path` cannot be mounted, and what to do: `error` is a negative errno, `why` libnfs's
- * words. Connects to the ports that MOUNT needs, to find out what libnfs does not tell, and waits
- * for them up to three seconds each. Returns the negative errno that says it best.
+ * words, `peer` the port that it was connected to, 0: to none. Connects to the ports that MOUNT
+ * needs, to find out what libnfs does not tell, and waits for them up to three seconds each.
+ * Returns the negative errno that says it best.
  */
-int mount_failure_explain(const struct path *path, int error, const char *why);
+int mount_failure_explain(const struct path *path, int error, const char *why, uint16_t peer);
 
 #endif

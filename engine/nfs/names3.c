@@ -228,6 +228,20 @@ static void close_names(struct names *names)
 	free(names);
 }
 
+static uint16_t peer_port(const struct names *names)
+{
+	union {
+		struct sockaddr any;
+		struct sockaddr_in v4;
+		struct sockaddr_in6 v6;
+	} peer = {0};
+	socklen_t length = sizeof(peer);
+
+	if (!names->nfs || getpeername(nfs_get_fd(names->nfs), &peer.any, &length))
+		return 0;
+	return ntohs(peer.any.sa_family == AF_INET6 ? peer.v6.sin6_port : peer.v4.sin_port);
+}
+
 static int open_names(struct names **out, struct path *path)
 {
 	struct names *names = calloc(1, sizeof(*names));
@@ -239,7 +253,7 @@ static int open_names(struct names **out, struct path *path)
 	names->nfs = nfs_init_context();
 	error = names->nfs ? mount_export(names) : -ENOMEM;
 	if (error) {
-		error = mount_failure_explain(path, error, names->error);
+		error = mount_failure_explain(path, error, names->error, peer_port(names));
 		close_names(names);
 		return error;
 	}
@@ -255,20 +269,6 @@ static bool alive(const struct names *names)
 static const char *error_of(const struct names *names)
 {
 	return names->error;
-}
-
-static uint16_t nfs_port(const struct names *names)
-{
-	union {
-		struct sockaddr any;
-		struct sockaddr_in v4;
-		struct sockaddr_in6 v6;
-	} peer = {0};
-	socklen_t length = sizeof(peer);
-
-	if (!names->nfs || getpeername(nfs_get_fd(names->nfs), &peer.any, &length))
-		return 0;
-	return ntohs(peer.any.sa_family == AF_INET6 ? peer.v6.sin6_port : peer.v4.sin_port);
 }
 
 /* --- operations --- */
@@ -440,7 +440,7 @@ const struct names_ops names_nfs3 = {
 	.close = close_names,
 	.alive = alive,
 	.error = error_of,
-	.nfs_port = nfs_port,
+	.nfs_port = peer_port,
 	.size = size_of,
 	.create = create,
 	.remove = remove_name,

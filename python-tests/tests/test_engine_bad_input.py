@@ -12,9 +12,11 @@ import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import pytest
+from conftest import started_lab
 from engine_helpers import (
     Place,
     catches,
@@ -25,6 +27,7 @@ from engine_helpers import (
     failed_io,
     fixture_of_places,
     in_memory,
+    place_in_lab,
     place_of_directories,
     refused,
     said,
@@ -34,9 +37,10 @@ from engine_helpers import (
 from limits import Within
 
 from nfsmulti.faults.lab import FaultKind, Faults
-from nfsmulti.fiorun import FioProcess, Option
-from nfsmulti.lab import Lab
+from nfsmulti.fiorun import Engine, FioProcess, Option
+from nfsmulti.lab import Lab, LabConfig
 from nfsmulti.machine import versions
+from nfsmulti.processes import run
 
 pytestmark = pytest.mark.sanitized
 
@@ -127,6 +131,22 @@ def test_one_line_and_a_status(exported: Place, case: str) -> None:
     result = exported.fio(pool=pool, **job)
     refused(result, *words)
     assert exported.sizes() == {"file": 1}
+
+
+def test_programs_that_are_not_registered(
+    engine: Engine, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    mount, nfs = "MOUNT (program 100005)", "NFS (program 100003)"
+    known = {"nfsport=22049": mount, "mountport=22050": nfs, "": f"{mount} or no {nfs}"}
+    with started_lab(LabConfig(addresses=1)) as lab:
+        place = place_in_lab(lab, engine, tmp_path, request.node)
+        enter = ["nsenter", f"--target={lab.server(0).pid}", "--mount", "--net"]
+        for program, version in product(("100003", "100005"), "134"):
+            run([*enter, "rpcinfo", "-d", program, version], timeout=60)
+        for arguments, missing in known.items():
+            pool = f"nfs://10.77.0.1/export?{arguments}".rstrip("?")
+            result = place.fio(pool=pool, rw="read", bs="4k", size="64k", filename="f")
+            refused(result, f"rpcbind knows no {missing}: does it serve NFSv3?", "version=4.1")
 
 
 def test_an_option_that_is_gone_says_so(exported: Place) -> None:
