@@ -437,16 +437,11 @@ class Records:
         self.seen[-1].finished += 1
 
 
-# --- ledger.h, which is all static inline, and the sizes of structures ---
+# --- ledger.h, which is all static inline ---
 
 _SHIM = """
 #include <stdlib.h>
 #include "conn/ledger.h"
-#include "nfs/nfs3.h"
-#include "rpc/auth_sys.h"
-#include "rpc/message.h"
-#include "rpc/record.h"
-#include "stats/counters.h"
 struct ledger *shim_new(void) { return calloc(1, sizeof(struct ledger)); }
 void shim_free(void *p) { free(p); }
 void shim_wrote(struct ledger *l, uint64_t bytes, bool durable, const uint8_t *verifier)
@@ -468,7 +463,7 @@ bool shim_owes(const struct ledger *l) { return ledger_owes(l); }
 bool shim_unsettled(const struct ledger *l) { return ledger_unsettled(l); }
 uint64_t shim_take_lost(struct ledger *l) { return ledger_take_lost(l); }
 """
-_MIRRORS: dict[str, type[c.Structure]] = {
+MIRRORS: dict[str, type[c.Structure]] = {
     "xdr_in": Cursor,
     "xdr_out": Cursor,
     "auth_sys_ids": Cred,
@@ -502,10 +497,9 @@ _SHIM_TYPES: dict[str, tuple[Any, ...]] = {
 
 
 def build_shim(compiler: str, engine: Path, folder: Path) -> c.CDLL:
-    """Compile the functions of ledger.h, and the sizes of all structures, into a library."""
+    """Compile the functions of ledger.h into a library."""
     source, library = folder / "shim.c", folder / "shim.so"
-    sizes = ", ".join(f"sizeof(struct {name})" for name in _MIRRORS)
-    source.write_text(f"{_SHIM}size_t shim_sizes[] = {{{sizes}}};\n")
+    source.write_text(_SHIM)
     flags = ["-shared", "-fPIC", f"-I{engine}", "-o", str(library)]
     subprocess.run([compiler, *flags, str(source)], check=True, timeout=60)
     lib = c.CDLL(str(library))
@@ -513,13 +507,6 @@ def build_shim(compiler: str, engine: Path, folder: Path) -> c.CDLL:
         function = getattr(lib, f"shim_{name}")
         function.restype, function.argtypes = result, arguments
     return lib
-
-
-def sizes(shim: c.CDLL) -> dict[str, tuple[int, int]]:
-    """Give the size of each structure in C, and of its mirror here."""
-    in_c = (c.c_size_t * len(_MIRRORS)).in_dll(shim, "shim_sizes")
-    pairs = zip(_MIRRORS.items(), in_c, strict=True)
-    return {name: (size, c.sizeof(mirror)) for (name, mirror), size in pairs}
 
 
 @dataclass(frozen=True)
