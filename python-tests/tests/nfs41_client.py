@@ -10,11 +10,10 @@ from typing import Any, Self
 from xdrlib3 import Packer, Unpacker
 
 from nfsmulti.calls import RpcClient
-from nfsmulti.scripted import Nfs4, ScriptedServer, Stable
+from nfsmulti.scripted import Nfs4, Stable
 
 NFS, VERSION, COMPOUND = 100003, 4, 1
 READ, WRITE = 1, 2  # share access
-ANONYMOUS = bytes(16)
 
 
 class Hyper(int):
@@ -124,9 +123,9 @@ _RESULTS: dict[Nfs4, Callable[[Unpacker], Any]] = {
 
 @dataclass
 class Client41:
-    """A connection, a client ID and a session."""
+    """A connection to a port of 127.0.0.1, a client ID and a session."""
 
-    server: ScriptedServer
+    port: int
     owner: bytes = b"tests"
     slots: int = 8
     client: int = 0
@@ -145,14 +144,14 @@ class Client41:
 
     def connect(self) -> None:
         """Make a connection, the former one is forgotten."""
-        self._rpc = RpcClient("127.0.0.1", self.server.nfs_port, NFS, VERSION)
+        self._rpc = RpcClient("127.0.0.1", self.port, NFS, VERSION)
 
     def compound(self, *operations: bytes, minor: int = 1) -> Reply:
         """Send operations as they are."""
-        call = pack(b"", minor, len(operations)) + b"".join(operations)
+        call = pack(b"tag!", minor, len(operations)) + b"".join(operations)
         source = self._rpc.call(COMPOUND, call)
         status = source.unpack_uint()
-        source.unpack_opaque()
+        assert source.unpack_opaque() == b"tag!"
         results: list[tuple[Nfs4 | int, int, Any]] = []
         for _ in range(source.unpack_uint()):
             number, ended = source.unpack_uint(), source.unpack_uint()
@@ -185,12 +184,6 @@ class Client41:
             self.sequences = {}
         return reply.status
 
-    def end(self) -> list[int]:
-        """Give session and client ID back; give what became of that."""
-        session = self.compound(op(Nfs4.DESTROY_SESSION, Fixed(self.session)))
-        client = self.compound(op(Nfs4.DESTROY_CLIENTID, Hyper(self.client)))
-        return [session.status, client.status]
-
     def call(
         self, *operations: bytes, slot: int = 0, highest: int | None = None, cache: bool = False
     ) -> Reply:
@@ -210,13 +203,12 @@ class Client41:
         return self.compound(op(Nfs4.SEQUENCE, *words), *operations)
 
     def open(
-        self, name: str, access: int = READ | WRITE, create: bool = False, owner: bytes = b"o"
+        self, name: str, access: int = READ | WRITE, create: bool = False, guarded: bool = False
     ) -> Reply:
-        """OPEN a file of the export by name, which may make it, and get its handle."""
-        how = (1, 0, 0, 0) if create else (0,)  # UNCHECKED without attributes
-        arguments = (0, access, 0, Hyper(self.client), owner, *how, 0, name.encode())
-        export = self.server.export.path.strip("/").split("/")
-        return self.call(*path(*export), op(Nfs4.OPEN, *arguments), op(Nfs4.GETFH))
+        """OPEN a file of /export by name, which may make it, and get its handle."""
+        how = (1, guarded, 0, 0) if create else (0,)  # without attributes
+        arguments = (0, access, 0, Hyper(self.client), b"o", *how, 0, name.encode())
+        return self.call(*path("export"), op(Nfs4.OPEN, *arguments), op(Nfs4.GETFH))
 
     def opened(self, name: str, access: int = READ | WRITE, create: bool = False) -> Held:
         """OPEN a file, which must go well."""

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from nfs41_client import Client41, Fixed, Held, Hyper, Reply, op, pack
 from xdrlib3 import Packer, Unpacker
 
 from nfsmulti import calls
@@ -18,19 +19,12 @@ from nfsmulti.bench.sink import Sink
 from nfsmulti.calls import RpcClient, RpcError, RpcVersionError
 from nfsmulti.fiorun import Engine, Fio, FioResult, Option
 from nfsmulti.processes import run
+from nfsmulti.scripted import Nfs4, Stable, Status4, mark
 
 _ADDRESS = "127.0.0.1"
 _LOOKUP, _READ, _WRITE, _COMMIT = 3, 6, 7, 21
-_CLOSE, _COMMIT4, _CREATE, _GETATTR, _GETFH, _LOOKUP4, _OPEN = 4, 5, 6, 9, 10, 15, 18
-_PUTFH, _PUTROOTFH, _READ4, _REMOVE, _SETATTR, _WRITE4 = 22, 24, 25, 28, 34, 38
-_BIND, _EXCHANGE_ID, _CREATE_SESSION, _DESTROY_SESSION, _SEQUENCE = 41, 42, 43, 44, 53
-_DESTROY_CLIENTID, _RECLAIM_COMPLETE = 57, 58
 _TIB = 1 << 40
 _ATTRIBUTES = 84  # bytes of them
-_EXIST, _ISDIR, _NOTSUPP, _NOFILEHANDLE, _MINOR_VERS_MISMATCH = 17, 21, 10004, 10020, 10021
-_STALE_CLIENTID, _BAD_STATEID, _OP_ILLEGAL, _BADSESSION = 10022, 10025, 10044, 10052
-_BADSLOT, _SEQ_MISORDERED, _RETRY_UNCACHED_REP = 10053, 10063, 10068
-_OP_NOT_IN_SESSION, _CLIENTID_BUSY = 10071, 10074
 _SECONDS = 60.0
 
 
@@ -95,97 +89,6 @@ class _Client:
         if reply.unpack_bool():
             reply.unpack_fopaque(_ATTRIBUTES)
         return reply
-
-
-class _Client4:
-    """Makes NFSv4.1 calls one at a time, on one slot of a session of its own."""
-
-    def __init__(self, sink: Sink, slots: int = 1):
-        self.rpc = RpcClient(_ADDRESS, sink.port, calls.NFS, 4)
-        self.sequence = 0
-        identified = self.results(
-            _words(_EXCHANGE_ID, 1, 2) + _opaque(b"client") + _words(0x10000, 0, 0)
-        )
-        assert identified.unpack_uint() == _EXCHANGE_ID
-        assert identified.unpack_uint() == 0
-        self.client = bytes(identified.unpack_fopaque(8))
-        channel = (0, 1 << 20, 1 << 20, 0, 8, slots, 0)
-        created = self.results(
-            _words(_CREATE_SESSION) + self.client + _words(1, 0, *channel, *channel, 0, 1, 0)
-        )
-        assert (created.unpack_uint(), created.unpack_uint()) == (_CREATE_SESSION, 0)
-        self.session = bytes(created.unpack_fopaque(16))
-        words = [created.unpack_uint() for _ in range(2 + 7)]
-        self.slots = words[7]
-
-    def results(self, *operations: bytes, minor: int = 1) -> Unpacker:
-        """Carry out all the operations, and give their results."""
-        status, done, reply = self.compound(*operations, minor=minor)
-        assert (status, done) == (0, len(operations))
-        return reply
-
-    def compound(self, *operations: bytes, minor: int = 1) -> tuple[int, int, Unpacker]:
-        arguments = _opaque(b"tag!") + _words(minor, len(operations)) + b"".join(operations)
-        reply = self.rpc.call(1, arguments)
-        status = reply.unpack_uint()
-        assert reply.unpack_opaque() == b"tag!"
-        return status, reply.unpack_uint(), reply
-
-    def in_session(self, *operations: bytes) -> Unpacker:
-        """Carry out all the operations, and give the results behind SEQUENCE's."""
-        self.sequence += 1
-        reply = self.results(self.ask(self.sequence), *operations)
-        assert (reply.unpack_uint(), reply.unpack_uint()) == (_SEQUENCE, 0)
-        assert reply.unpack_fopaque(16) == self.session
-        words = [reply.unpack_uint() for _ in range(5)]
-        assert words == [self.sequence, 0, self.slots - 1, self.slots - 1, 0]
-        return reply
-
-    def refused(self, *operations: bytes) -> int:
-        """Give the status of the last operation, which is not carried out."""
-        self.sequence += 1
-        status, done, _ = self.compound(self.ask(self.sequence), *operations)
-        assert done == 1 + len(operations)
-        return status
-
-    def ask(self, sequence: int, slot: int = 0) -> bytes:
-        return _words(_SEQUENCE) + self.session + _words(sequence, slot, 0, 0)
-
-    def open(self, name: bytes, *how: int) -> tuple[bytes, bytes]:
-        """Give a stateid and a file handle."""
-        reply = self.in_session(
-            _words(_PUTROOTFH),
-            _words(_LOOKUP4) + _opaque(b"export"),
-            _words(_OPEN, 0, 3, 0) + self.client + _opaque(b"o") + _words(*how, 0) + _opaque(name),
-            _words(_GETFH),
-        )
-        words = [reply.unpack_uint() for _ in range(5)]
-        assert words == [_PUTROOTFH, 0, _LOOKUP4, 0, _OPEN]
-        assert reply.unpack_uint() == 0
-        stateid = bytes(reply.unpack_fopaque(16))
-        reply.unpack_fopaque(20 + 4)  # change, flags
-        reply.unpack_array(reply.unpack_uint)
-        words = [reply.unpack_uint() for _ in range(3)]
-        assert words == [0, _GETFH, 0]
-        return stateid, bytes(reply.unpack_opaque())
-
-    def of_file(self, file: bytes, operation: bytes) -> Unpacker:
-        """Carry out an operation on it, and give its results behind the status."""
-        reply = self.in_session(_words(_PUTFH) + _opaque(file), operation)
-        assert [reply.unpack_uint() for _ in range(4)] == [_PUTFH, 0, _number(operation), 0]
-        return reply
-
-
-def _words(*values: int) -> bytes:
-    return struct.pack(f">{len(values)}I", *values)
-
-
-def _number(operation: bytes) -> int:
-    return int.from_bytes(operation[:4])
-
-
-def _opaque(value: bytes) -> bytes:
-    return _words(len(value)) + value + bytes(-len(value) % 4)
 
 
 def test_serves_the_engine(engine: Engine, sink: Sink, tmp_path: Path) -> None:
@@ -312,80 +215,76 @@ def test_nonsense_ends_its_own_connection_only(sink: Sink) -> None:
         assert client.read(client.lookup("a"), 0, 1)[0] == bytes(1)
 
 
-def test_nfs4_data(sink: Sink) -> None:
-    client = _Client4(sink)
-    client.in_session(_words(_RECLAIM_COMPLETE, 0))
+@pytest.fixture
+def client4(sink: Sink) -> Iterator[Client41]:
+    with Client41(sink.port) as running:
+        assert running.begin() == Status4.OK
+        yield running
+
+
+def test_nfs4_data(sink: Sink, client4: Client41) -> None:
     lengths = (1, 4096, 16384, 1 << 20)
     for length in lengths:
-        stateid, file = client.open(f"of {length}".encode(), 1, 0, 0, 0)  # UNCHECKED, no attributes
-        where = stateid + struct.pack(">Q", _TIB)
-        write = _words(_WRITE4) + where + _words(1) + _opaque(b"x" * length)
-        wrote = client.of_file(file, write)
-        assert (wrote.unpack_uint(), wrote.unpack_uint()) == (length, 1)
-        verifier = wrote.unpack_fopaque(8)
-        wrote.done()
-        commit = client.of_file(file, _words(_COMMIT4, 0, 0, 0))
-        assert commit.unpack_fopaque(8) == verifier
-        read = client.of_file(file, _words(_READ4) + where + _words(2 << 20))
-        assert read.unpack_uint()  # the end
-        assert read.unpack_opaque() == bytes(length)
-        read.done()
-        client.of_file(file, _words(_CLOSE, 0) + stateid)
+        file = client4.opened(f"of {length}", create=True)
+        put = file.write(_TIB, b"x" * length, Stable.DATA_SYNC)
+        count, stable, verifier = client4.call(*put).of(Nfs4.WRITE)
+        assert (count, stable) == (length, Stable.DATA_SYNC)
+        assert client4.call(*file.commit()).of(Nfs4.COMMIT) == verifier
+        assert client4.call(*file.read(_TIB, 2 << 20)).of(Nfs4.READ) == (True, bytes(length))
+        assert client4.call(*file.close()).status == Status4.OK
     counts = sink.stop()
     assert counts.write_bytes == counts.read_bytes == sum(lengths)
     assert counts.nfs4["READ"] == counts.nfs4["WRITE"] == counts.nfs4["CLOSE"] == len(lengths)
 
 
-def test_nfs4_calls_that_come_in_parts_are_served_once(sink: Sink) -> None:
-    client = _Client4(sink)
+def test_nfs4_calls_that_come_in_parts_are_served_once(sink: Sink, client4: Client41) -> None:
     length = 50_000
-    write = _words(_WRITE4) + bytes(16 + 8) + _words(2) + _opaque(bytes(length))
-    create = _words(_OPEN, 0, 3, 0) + client.client + _opaque(b"o") + _words(1, 1, 0, 0, 0)
-    with socket.create_connection((_ADDRESS, sink.port), timeout=_SECONDS) as raw:
+    write = op(Nfs4.WRITE, Fixed(bytes(16)), Hyper(0), 2, bytes(length))
+    create = op(Nfs4.OPEN, 0, 3, 0, Hyper(client4.client), b"o", 1, 1, 0, 0, 0, b"new")
+    with (
+        RpcClient(_ADDRESS, sink.port, calls.NFS, 3) as null,
+        socket.create_connection((_ADDRESS, sink.port), timeout=_SECONDS) as raw,
+    ):
         raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        for sequence, operations in enumerate(
-            (
-                [_words(_PUTFH) + _opaque(b"any"), write],
-                [_words(_PUTROOTFH), create + _opaque(b"new"), _words(_GETFH)],
-            ),
-            start=1,
+        for sequence, operations in (
+            (2, [op(Nfs4.PUTFH, b"any"), write]),
+            (3, [op(Nfs4.PUTROOTFH), create, op(Nfs4.GETFH)]),
         ):
-            call = _words(sequence, 0, 2, calls.NFS, 4, 1, 0, 0, 0, 0, 0, 1, 1 + len(operations))
-            call += client.ask(sequence) + b"".join(operations)
-            record = _words(1 << 31 | len(call)) + call
+            call = pack(sequence, 0, 2, calls.NFS, 4, 1, 0, 0, 0, 0, 0, 1, 1 + len(operations))
+            call += op(Nfs4.SEQUENCE, Fixed(client4.session), sequence, 0, 0, 0)
+            call += b"".join(operations)
+            record = mark(len(call)) + call
             for at in range(0, 300, 12):
                 raw.sendall(record[at : at + 12])
-                client.rpc.call(0)  # answered after what came before it was looked at
+                null.call(0)  # answered after what came before it was looked at
             raw.sendall(record[300:])
-            (mark,) = struct.unpack(">I", raw.recv(4, socket.MSG_WAITALL))
-            reply = raw.recv(mark & ~(1 << 31), socket.MSG_WAITALL)
+            (size,) = struct.unpack(">I", raw.recv(4, socket.MSG_WAITALL))
+            reply = raw.recv(size & ~(1 << 31), socket.MSG_WAITALL)
             assert struct.unpack(">9I", reply[:36])[6:] == (0, 0, 1 + len(operations))
     counts = sink.stop()
-    assert counts.nfs4["SEQUENCE"] == 2
+    assert counts.nfs4["SEQUENCE"] == 3
     assert counts.write_bytes == length
 
 
-def test_nfs4_names_and_attributes(sink: Sink) -> None:
-    client = _Client4(sink)
+def test_nfs4_names_and_attributes(client4: Client41) -> None:
+    root, make = op(Nfs4.PUTROOTFH), op(Nfs4.CREATE, 2, b"dir", 0, 0)
+    assert client4.call(root, make).status == Status4.OK
+    made = client4.open("made", create=True, guarded=True)
+    file = Held(made.of(Nfs4.GETFH), made.of(Nfs4.OPEN))
+    assert client4.opened("made").handle == file.handle
+    assert client4.open("made", create=True, guarded=True).status == Status4.EXIST
+    assert client4.call(*file.reclaim(client4.client)).of(Nfs4.OPEN) == file.stateid
+    put, size_is_512 = op(Nfs4.PUTFH, file.handle), pack(1, 1 << 4, pack(Hyper(512)))
+    cut = op(Nfs4.SETATTR, Fixed(file.stateid), Fixed(size_is_512))
+    assert client4.call(put, cut).status == Status4.OK
     asked = [0, 1, 2, 3, 4, 5, 8, 10, 20, 30, 31, 33]  # 5 is not served
     bits = sum(1 << bit for bit in asked)
-    getattr_ = _words(_GETATTR, 2, bits & 0xFFFFFFFF, bits >> 32)
-    none = _words(0, 0)
-    size_is_512 = _words(1, 1 << 4, 8, 0, 512)
-    client.in_session(_words(_PUTROOTFH), _words(_CREATE, 2) + _opaque(b"dir") + none)
-    stateid, file = client.open(b"made", 1, 1, 0, 0)  # GUARDED, no attributes
-    assert client.open(b"made", 0)[1] == file
-    again = _words(_OPEN, 0, 3, 0) + client.client + _opaque(b"o")
-    create = again + _words(1, 1, 0, 0, 0) + _opaque(b"made")
-    assert client.refused(_words(_PUTROOTFH), create) == _EXIST
-    reclaim = again + _words(0, 1, 0)
-    assert client.of_file(file, reclaim).unpack_fopaque(16) == stateid
-    client.of_file(file, _words(_SETATTR) + stateid + size_is_512)
-    attributes = client.of_file(file, getattr_)
+    words, given = client4.call(put, op(Nfs4.GETATTR, 2, bits & 0xFFFFFFFF, bits >> 32)).of(
+        Nfs4.GETATTR
+    )
     served = bits & ~(1 << 5)
-    assert attributes.unpack_array(attributes.unpack_uint) == [served & 0xFFFFFFFF, served >> 32]
-    values = Unpacker(attributes.unpack_opaque())
-    attributes.done()
+    assert words == [served & 0xFFFFFFFF, served >> 32]
+    values = Unpacker(given)
     values.unpack_array(values.unpack_uint)
     assert (values.unpack_uint(), values.unpack_uint()) == (1, 0)
     assert (values.unpack_uhyper(), values.unpack_uhyper()) == (512, 512)
@@ -395,41 +294,50 @@ def test_nfs4_names_and_attributes(sink: Sink) -> None:
     assert (values.unpack_uhyper(), values.unpack_uhyper()) == (1 << 20, 1 << 20)
     assert values.unpack_uint() == 0o666
     values.done()
-    client.in_session(_words(_PUTROOTFH), _words(_REMOVE) + _opaque(b"made"))
-    assert client.open(b"made", 1, 1, 0, 0)[1] != file
-    assert client.refused(_words(_PUTROOTFH), again + _words(0, 0) + _opaque(b"dir")) == _ISDIR
+    assert client4.call(root, op(Nfs4.REMOVE, b"made")).status == Status4.OK
+    assert client4.opened("made", create=True).handle != file.handle
+    assert client4.open("dir").status == Status4.ISDIR
 
 
 def test_nfs4_sessions(sink: Sink) -> None:
-    client = _Client4(sink, slots=5000)
-    assert client.slots == 1024
-    other = _Client4(sink)
-    assert other.client == client.client
-    assert other.session != client.session
-    other.rpc.call(0)
-    other.results(_words(_BIND) + client.session + _words(3, 0))
-    other.results(client.ask(1, slot=1023), minor=2)  # a session spans connections
-    for sequence, slot, status in (
-        (1, 1023, _RETRY_UNCACHED_REP),
-        (3, 1023, _SEQ_MISORDERED),
-        (1, 1024, _BADSLOT),
-    ):
-        assert client.compound(client.ask(sequence, slot))[:2] == (status, 1)
-    assert client.compound(_words(_PUTROOTFH))[0] == _OP_NOT_IN_SESSION
-    assert client.compound(minor=0)[:2] == (_MINOR_VERS_MISMATCH, 0)
-    assert client.refused(_words(12)) == _NOTSUPP  # LOCK
-    assert client.refused(_words(99)) == _OP_ILLEGAL
-    assert client.refused(_words(_GETFH)) == _NOFILEHANDLE
-    foreign = _words(1, 0x73696E6B, 0, 0)  # an open of a sink that ran before
-    read = _words(_READ4) + foreign + _words(0, 0, 1)
-    assert client.refused(_words(_PUTROOTFH), read) == _BAD_STATEID
-    destroy = _words(_DESTROY_CLIENTID) + client.client
-    assert client.compound(destroy)[0] == _CLIENTID_BUSY
-    for session in (client.session, other.session):
-        client.results(_words(_DESTROY_SESSION) + session)
-    assert client.compound(client.ask(2))[0] == _BADSESSION
-    client.results(destroy)
-    assert client.compound(_words(_DESTROY_CLIENTID, 0, 0))[0] == _STALE_CLIENTID
+    root = op(Nfs4.PUTROOTFH)
+    with Client41(sink.port, slots=5000) as client, Client41(sink.port) as other:
+        assert client.begin() == other.begin() == Status4.OK
+        assert client.channel[-1] == 1024
+        told = {"sequence": 2, "slot": 0, "highest": 1023, "target": 1023, "flags": 0}
+        assert client.call().of(Nfs4.SEQUENCE) == told
+        assert other.client == client.client
+        assert other.session != client.session
+        bind = op(Nfs4.BIND_CONN_TO_SESSION, Fixed(client.session), 3, 0)
+        assert other.compound(bind).status == Status4.OK
+
+        def ask(sequence: int, slot: int, minor: int = 1) -> Reply:  # of the first, by the other
+            words = (Fixed(client.session), sequence, slot, 0, 0)
+            return other.compound(op(Nfs4.SEQUENCE, *words), minor=minor)
+
+        for sequence, slot, status in (
+            (1, 1023, Status4.OK),
+            (1, 1023, Status4.RETRY_UNCACHED_REP),
+            (3, 1023, Status4.SEQ_MISORDERED),
+            (1, 1024, Status4.BADSLOT),
+        ):
+            assert ask(sequence, slot).status == status, (sequence, slot)
+        assert ask(2, 1023, minor=2).status == Status4.OK
+        assert client.compound(root).status == Status4.OP_NOT_IN_SESSION
+        assert client.compound(minor=0).status == Status4.MINOR_VERS_MISMATCH
+        assert client.call(pack(12)).status == Status4.NOTSUPP  # LOCK
+        assert client.call(pack(99)).status == Status4.OP_ILLEGAL
+        assert client.call(op(Nfs4.GETFH)).status == Status4.NOFILEHANDLE
+        foreign = Held(b"any", pack(1, 0x73696E6B, 0, 0))  # an open of a sink that ran before
+        assert client.call(*foreign.read(0, 1)).status == Status4.BAD_STATEID
+        destroy = op(Nfs4.DESTROY_CLIENTID, Hyper(client.client))
+        assert client.compound(destroy).status == Status4.CLIENTID_BUSY
+        for session in (client.session, other.session):
+            assert client.compound(op(Nfs4.DESTROY_SESSION, Fixed(session))).status == Status4.OK
+        assert client.call().status == Status4.BADSESSION
+        assert client.compound(destroy).status == Status4.OK
+        gone = op(Nfs4.DESTROY_CLIENTID, Hyper(0))
+        assert client.compound(gone).status == Status4.STALE_CLIENTID
 
 
 @pytest.mark.parametrize("options", [[], ["--spin"]], ids=["sleeps", "spins"])

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from nfsmulti.scripted.protocol import VERIFIER_SIZE, Stable, Status, Status4
 
-_HANDLE_SIZE_MIN = 12
+_HANDLE_SIZE = 32
 
 
 class NfsError(Exception):
@@ -102,23 +102,20 @@ _NodeType = TypeVar("_NodeType", bound=Node)
 class FileSystem:
     """One file system, its file handles, and the write verifier of the server's present life."""
 
-    def __init__(self, handle_size: int = 32):
-        if not _HANDLE_SIZE_MIN <= handle_size <= 64:
-            raise ValueError(f"a file handle has {_HANDLE_SIZE_MIN} to 64 bytes")
+    def __init__(self) -> None:
         self._numbers = itertools.count(1)
         self._nodes: dict[bytes, Node] = {}
-        self._handle_size = handle_size
         self.verifier = secrets.token_bytes(VERIFIER_SIZE)
         self.root = Directory(next(self._numbers), "", 0o777, 0, 0)
         self._nodes[self.handle(self.root)] = self.root
 
     def handle(self, node: Node) -> bytes:
         """Give the handle of a file or directory."""
-        return node.fileid.to_bytes(8, "big").rjust(self._handle_size, b"\xfa")
+        return node.fileid.to_bytes(8, "big").rjust(_HANDLE_SIZE, b"\xfa")
 
     def node(self, handle: bytes) -> Node:
         """Give what a handle stands for, whether it still has a name or not."""
-        if len(handle) != self._handle_size:
+        if len(handle) != _HANDLE_SIZE:
             raise NfsError(Status.BADHANDLE)
         if handle not in self._nodes:
             raise NfsError(Status.STALE)

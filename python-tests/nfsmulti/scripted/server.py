@@ -238,10 +238,6 @@ class ScriptedServer:
         """End all connections by RST."""
         self._do_each(lambda: self._connections, Connection.reset)
 
-    def close_connections(self) -> None:
-        """End all connections by FIN."""
-        self._do_each(lambda: self._connections, Connection.close)
-
     def stop_reading(self) -> None:
         """Read nothing more from any connection, so that clients cannot send."""
         self._do(lambda: self.reading.clear())
