@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The hold's bookkeeping (engine/conn/hold.h) by itself, beside a model of a server."""
+"""The hold's bookkeeping (engine/conn/hold.h) by itself, and beside a model of two servers."""
 
 from __future__ import annotations
 
@@ -69,17 +69,6 @@ def test_the_memory_of_what_is_durable_is_used_again(testlib: ctypes.CDLL) -> No
         assert not hold.room(1)
 
 
-def test_what_is_newer_stays_until_the_oldest_is_durable(hold: Hold) -> None:
-    """Else a loss of the old would be written over the new."""
-    old, new = Ledger(), Ledger()
-    _write(hold, b"old", old)
-    _write(hold, b"new", new)
-    hold.committed(new, hold.clock, _OLD)
-    assert _contents(hold) == [b"old", b"new"]
-    hold.committed(old, hold.clock, _OLD)
-    assert _contents(hold) == []
-
-
 # --- what is settled, and what is lost ---
 
 
@@ -92,14 +81,6 @@ def test_a_commit_settles_what_was_answered_before_it(hold: Hold) -> None:
     assert _contents(hold) == [b"b"]
     assert ledger.held == 1
     assert not hold.lost
-
-
-def test_another_verifier_is_a_loss(hold: Hold) -> None:
-    ledger = Ledger()
-    _write(hold, b"a", ledger)
-    hold.committed(ledger, hold.clock, _NEW)
-    assert hold.lost
-    assert _contents(hold) == [b"a"]
 
 
 def test_what_was_written_after_a_restart_is_not_lost_with_it(hold: Hold) -> None:
@@ -157,26 +138,6 @@ def test_what_fails_the_second_time_is_lost(hold: Hold) -> None:
     hold.finished(extent, failed=True)
     assert hold.lost
     assert _contents(hold) == [b"a"]
-
-
-def test_what_is_newer_stays_until_it_is_written_again(hold: Hold) -> None:
-    """It was durable, but the old is written over it, and is durable at once."""
-    old, new = Ledger(), Ledger()
-    _write(hold, b"old", old)
-    _write(hold, b"new", new)
-    hold.committed(new, hold.clock, _OLD)
-    hold.committed(old, hold.clock, _NEW)
-    assert hold.lost
-    assert hold.begin_replay() == 6
-    assert not hold.lost
-    first, second = hold.extents()
-    hold.again(first)
-    hold.finished(first)
-    assert _contents(hold) == [b"new"]
-    hold.again(second)
-    hold.finished(second)
-    assert _contents(hold) == []
-    assert (old.held, new.held) == (0, 0)
 
 
 def test_a_file_is_forgotten_with_what_is_under_way(hold: Hold) -> None:
