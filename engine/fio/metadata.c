@@ -241,7 +241,7 @@ bool metadata_needs_entries(const struct thread_data *td, enum meta_op *make)
 
 /* --- errors --- */
 
-static const char *remedy(enum meta_op op, int error)
+static const char *remedy(const struct thread_data *td, enum meta_op op, int error)
 {
 	switch (error) {
 	case EEXIST:
@@ -263,6 +263,10 @@ static const char *remedy(enum meta_op op, int error)
 	case EMFILE: return ": a mount opens iodepth files at once: raise ulimit -n";
 	case EACCES:
 	case EROFS: return ": may this user do that here, and over this export?";
+	case EOPNOTSUPP:
+		if (op == META_CREATE && options_of(td)->meta_create == META_CREATE_EXCLUSIVE)
+			return ": the server has no exclusive create: use meta_create=guarded";
+		return "";
 	default: return "";
 	}
 }
@@ -327,5 +331,5 @@ void metadata_say_failed(const struct thread_data *td, const struct request *req
 	say("%s: %s of entry %s below \"%s\": %s%s%s%s", request->label,
 	    meta_name(request->meta.op), entry, request->io_u->file->file_name,
 	    strerror(request->error), status ? ": " : "", status ?: "",
-	    remedy(request->meta.op, request->error));
+	    remedy(td, request->meta.op, request->error));
 }

@@ -733,6 +733,15 @@ def test_an_exclusive_create_that_brings_no_handle(client: Client) -> None:
         assert len(server.calls(Nfs.SETATTR)) == 40
 
 
+def test_a_server_without_exclusive_creates(client: Client) -> None:
+    """RFC 1813, 3.3.8, lets it have none."""
+    with ScriptedServer() as server:
+        server.hooks.append(on(Nfs.CREATE, Answer(status=Status.NOTSUPP)))
+        result = client(server, **_WRITE, meta_create="exclusive")
+        failed(result, "NFS3ERR_NOTSUPP", "use meta_create=guarded", error=errno.EOPNOTSUPP)
+        assert len(said(result)) == 1
+
+
 @pytest.mark.sanitized
 def test_a_path_dies_before_a_new_file_has_its_attributes(client: Client) -> None:
     """Another one looks it up: its handles may be others."""
