@@ -46,18 +46,14 @@ static uint32_t get(struct nfs4_request *request, struct nfs4_results *results)
 	uint32_t status =
 		nfs4_next_result(results, request->handle.length ? NFS4_PUTFH : NFS4_PUTROOTFH);
 
-	if (!status && request->operation != NFS4_GETATTR)
-		status = nfs4_next_result(results, request->operation);
-	if (status)
-		return status;
-	switch (request->operation) {
-	case NFS4_OPEN: nfs4_get_open(results, &request->opened); break;
-	case NFS4_CLOSE: nfs4_skip_close(results); break;
-	case NFS4_CREATE: nfs4_skip_mkdir(results); break;
-	case NFS4_REMOVE: nfs4_skip_remove(results); break;
-	default: break;
+	if (!status && request->operation == NFS4_OPEN) {
+		status = nfs4_next_result(results, NFS4_OPEN);
+		if (!status)
+			nfs4_get_open(results, &request->opened);
+	} else if (!status && request->operation != NFS4_GETATTR) {
+		status = nfs4_skip_result(results, request->operation);
 	}
-	if (leads_to_handle(request)) {
+	if (!status && leads_to_handle(request)) {
 		status = nfs4_next_result(results, NFS4_GETFH);
 		if (!status)
 			nfs4_get_handle(results, &request->found);

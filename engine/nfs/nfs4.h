@@ -216,6 +216,9 @@ void nfs4_read_results(struct nfs4_results *results, struct xdr_in *in);
  */
 uint32_t nfs4_next_result(struct nfs4_results *results, enum nfs4_operation operation);
 
+/* The same, and over the body: of an operation whose results nobody wants. */
+uint32_t nfs4_skip_result(struct nfs4_results *results, enum nfs4_operation operation);
+
 /* True where all is well: every result was read, and none contradicts. */
 static inline bool nfs4_results_sound(const struct nfs4_results *results)
 {
@@ -258,16 +261,7 @@ struct nfs4_open_result {
 	struct nfs4_stateid delegation;
 };
 void nfs4_get_open(struct nfs4_results *results, struct nfs4_open_result *open);
-/* CLOSE's stateid means nothing (18.2.4); REMOVE's and CREATE's change_info4 neither. */
-void nfs4_skip_close(struct nfs4_results *results);
-void nfs4_skip_mkdir(struct nfs4_results *results);
-void nfs4_skip_remove(struct nfs4_results *results);
-void nfs4_skip_rename(struct nfs4_results *results);
-void nfs4_skip_link(struct nfs4_results *results);
 void nfs4_get_readdir(struct nfs4_results *results, struct readdir_page *page);
-void nfs4_skip_access(struct nfs4_results *results);
-/* SETATTR has a body whatever its status is. */
-void nfs4_skip_touch(struct nfs4_results *results);
 
 /* Who a server is: two addresses of one and the same server say the same (RFC 8881, 2.10.5). */
 struct nfs4_server {
@@ -290,7 +284,6 @@ struct nfs4_session_result {
 	struct nfs4_channel fore; /* as granted */
 };
 void nfs4_get_create_session(struct nfs4_results *results, struct nfs4_session_result *session);
-void nfs4_skip_bind_conn_to_session(struct nfs4_results *results);
 
 /* --- nfsstat4 (RFC 8881, 15.1) --- */
 

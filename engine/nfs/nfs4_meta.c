@@ -72,41 +72,46 @@ void nfs4_put_meta(struct nfs4_compound *compound, const struct nfs4_meta_call *
 
 /* --- results --- */
 
+static uint32_t get_open(struct nfs4_results *results, struct nfs4_meta_result *result)
+{
+	uint32_t status = nfs4_next_result(results, NFS4_OPEN);
+	struct nfs4_open_result opened;
+
+	if (status)
+		return status;
+	nfs4_get_open(results, &opened);
+	result->delegated = opened.delegated;
+	result->delegation = opened.delegation;
+	return 0;
+}
+
+static uint32_t get_readdir(struct nfs4_results *results, struct nfs4_meta_result *result)
+{
+	uint32_t status = nfs4_next_result(results, NFS4_READDIR);
+
+	if (!status)
+		nfs4_get_readdir(results, &result->page);
+	return status;
+}
+
 /* The operation itself. */
 static uint32_t get_operation(struct nfs4_results *results, enum meta_op op,
 			      struct nfs4_meta_result *result)
 {
-	struct nfs4_open_result opened;
 	uint32_t status = 0;
 
-	if (op == META_RENAME || op == META_LINK)
-		status = nfs4_next_result(results, NFS4_SAVEFH);
-	if (!status && op == META_LINK)
-		status = nfs4_next_result(results, NFS4_PUTFH);
-	if (!status && op != META_GETATTR)
-		status = nfs4_next_result(results, nfs4_meta_operation(op));
-	if (op == META_SETATTR)
-		nfs4_skip_touch(results);
-	if (status)
-		return status;
 	switch (op) {
-	case META_ACCESS: nfs4_skip_access(results); break;
-	case META_READDIR: nfs4_get_readdir(results, &result->page); break;
+	case META_GETATTR: return 0;
+	case META_READDIR: return get_readdir(results, result);
 	case META_OPEN:
-	case META_CREATE:
-		nfs4_get_open(results, &opened);
-		result->delegated = opened.delegated;
-		result->delegation = opened.delegation;
-		break;
-	case META_MKDIR:
-	case META_SYMLINK: nfs4_skip_mkdir(results); break;
-	case META_REMOVE:
-	case META_RMDIR: nfs4_skip_remove(results); break;
-	case META_RENAME: nfs4_skip_rename(results); break;
-	case META_LINK: nfs4_skip_link(results); break;
+	case META_CREATE: return get_open(results, result);
+	case META_LINK:
+	case META_RENAME: status = nfs4_next_result(results, NFS4_SAVEFH); break;
 	default: break;
 	}
-	return 0;
+	if (!status && op == META_LINK)
+		status = nfs4_next_result(results, NFS4_PUTFH);
+	return status ?: nfs4_skip_result(results, nfs4_meta_operation(op));
 }
 
 uint32_t nfs4_get_meta(struct nfs4_results *results, enum meta_op op,
@@ -133,11 +138,8 @@ uint32_t nfs4_get_meta(struct nfs4_results *results, enum meta_op op,
 		if (!status)
 			result->kind = (struct meta_kind){attributes.type, attributes.size};
 	}
-	if (!status && (op == META_OPEN || op == META_CREATE)) {
-		status = nfs4_next_result(results, NFS4_CLOSE);
-		if (!status)
-			nfs4_skip_close(results);
-	}
+	if (!status && (op == META_OPEN || op == META_CREATE))
+		status = nfs4_skip_result(results, NFS4_CLOSE);
 	return status;
 }
 

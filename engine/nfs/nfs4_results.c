@@ -343,52 +343,11 @@ void nfs4_get_open(struct nfs4_results *results, struct nfs4_open_result *open)
 		memset(open, 0, sizeof(*open));
 }
 
-void nfs4_skip_close(struct nfs4_results *results)
-{
-	take(results, NFS4_STATEID);
-}
-
-void nfs4_skip_mkdir(struct nfs4_results *results)
-{
-	bool others;
-
-	skip_change_info(results);
-	get_bitmap(results, &others);
-}
-
-void nfs4_skip_remove(struct nfs4_results *results)
-{
-	skip_change_info(results);
-}
-
-void nfs4_skip_rename(struct nfs4_results *results)
-{
-	skip_change_info(results); /* of the directory it leaves, … */
-	skip_change_info(results); /* … and of the one it enters */
-}
-
-void nfs4_skip_link(struct nfs4_results *results)
-{
-	skip_change_info(results);
-}
-
 void nfs4_get_readdir(struct nfs4_results *results, struct readdir_page *page)
 {
 	memset(page, 0, sizeof(*page));
 	if (readable(results))
 		insist(results, readdir_decode(results->in, true, page));
-}
-
-void nfs4_skip_access(struct nfs4_results *results)
-{
-	take(results, 2 * sizeof(uint32_t)); /* which rights are known, which are granted */
-}
-
-void nfs4_skip_touch(struct nfs4_results *results)
-{
-	bool others;
-
-	get_bitmap(results, &others);
 }
 
 /* --- clients and sessions --- */
@@ -453,7 +412,7 @@ void nfs4_get_create_session(struct nfs4_results *results, struct nfs4_session_r
 		memset(session, 0, sizeof(*session));
 }
 
-void nfs4_skip_bind_conn_to_session(struct nfs4_results *results)
+static void skip_bound(struct nfs4_results *results)
 {
 	uint32_t bound;
 
@@ -461,4 +420,40 @@ void nfs4_skip_bind_conn_to_session(struct nfs4_results *results)
 	bound = get_u32(results);
 	insist(results, bound == BOUND_FORE || bound == BOUND_BOTH);
 	get_bool(results); /* RDMA mode */
+}
+
+/* --- what nobody wants --- */
+
+static void skip_bitmap(struct nfs4_results *results)
+{
+	bool others;
+
+	get_bitmap(results, &others);
+}
+
+uint32_t nfs4_skip_result(struct nfs4_results *results, enum nfs4_operation operation)
+{
+	uint32_t status = nfs4_next_result(results, operation);
+
+	if (operation == NFS4_SETATTR) /* whatever its status is */
+		skip_bitmap(results);
+	if (status)
+		return status;
+	switch (operation) {
+	case NFS4_ACCESS: take(results, 2 * sizeof(uint32_t)); break; /* known, and granted */
+	case NFS4_BIND_CONN_TO_SESSION: skip_bound(results); break;
+	case NFS4_CLOSE: take(results, NFS4_STATEID); break; /* it means nothing: 18.2.4 */
+	case NFS4_CREATE:
+		skip_change_info(results);
+		skip_bitmap(results);
+		break;
+	case NFS4_RENAME: /* of the directory it leaves, and of the one it enters */
+		skip_change_info(results);
+		skip_change_info(results);
+		break;
+	case NFS4_LINK:
+	case NFS4_REMOVE: skip_change_info(results); break;
+	default: break;
+	}
+	return 0;
 }

@@ -7,10 +7,10 @@ enum {
 	FEW = 8,	      /* slots */
 };
 
-/* The status, which is all of some operations' results. */
+/* Of some operations' results the status is all that is wanted. */
 static uint32_t get_status(struct nfs4_request *request, struct nfs4_results *results)
 {
-	return nfs4_next_result(results, request->operation);
+	return nfs4_skip_result(results, request->operation);
 }
 
 static void put_exchange_id(const struct nfs4_request *request, struct nfs4_compound *compound)
@@ -22,7 +22,7 @@ static void put_exchange_id(const struct nfs4_request *request, struct nfs4_comp
 
 static uint32_t get_exchange_id(struct nfs4_request *request, struct nfs4_results *results)
 {
-	uint32_t status = get_status(request, results);
+	uint32_t status = nfs4_next_result(results, NFS4_EXCHANGE_ID);
 
 	if (!status)
 		nfs4_get_exchange_id(results, &request->exchanged);
@@ -65,7 +65,7 @@ static void put_create_session(const struct nfs4_request *request, struct nfs4_c
 
 static uint32_t get_create_session(struct nfs4_request *request, struct nfs4_results *results)
 {
-	uint32_t status = get_status(request, results);
+	uint32_t status = nfs4_next_result(results, NFS4_CREATE_SESSION);
 
 	if (!status)
 		nfs4_get_create_session(results, &request->granted);
@@ -187,15 +187,6 @@ static void put_bind_conn(const struct nfs4_request *request, struct nfs4_compou
 	nfs4_put_bind_conn_to_session(compound, request->session->id);
 }
 
-static uint32_t get_bind_conn(struct nfs4_request *request, struct nfs4_results *results)
-{
-	uint32_t status = get_status(request, results);
-
-	if (!status)
-		nfs4_skip_bind_conn_to_session(results);
-	return status;
-}
-
 /* A server may have forgotten the session meanwhile. */
 static bool bears_bind_conn(uint32_t status)
 {
@@ -208,7 +199,7 @@ void nfs4_ask_bind_conn(struct nfs4_request *request, const struct nfs4_session 
 	*request = (struct nfs4_request){
 		.operation = NFS4_BIND_CONN_TO_SESSION,
 		.put = put_bind_conn,
-		.get = get_bind_conn,
+		.get = get_status,
 		.bears = session->doubtful ? bears_all : bears_bind_conn,
 		.session = session,
 	};

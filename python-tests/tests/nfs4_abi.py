@@ -225,8 +225,8 @@ MIRRORS: dict[str, type[c.Structure]] = {
     "nfs4_template": Template,
 }
 
-# What reads a result's body, and into what; a result that is not listed has none.
-_GETTERS: dict[Op, tuple[str, type[c.Structure] | None]] = {
+# What reads a result's body, and into what; nfs4_skip_result() goes over the others.
+_GETTERS: dict[Op, tuple[str, type[c.Structure]]] = {
     Op.SEQUENCE: ("get_sequence", SequenceResult),
     Op.GETFH: ("get_handle", Handle),
     Op.GETATTR: ("get_attributes", Attributes),
@@ -234,12 +234,8 @@ _GETTERS: dict[Op, tuple[str, type[c.Structure] | None]] = {
     Op.WRITE: ("get_write", DataResult),
     Op.COMMIT: ("get_commit", DataResult),
     Op.OPEN: ("get_open", OpenResult),
-    Op.CLOSE: ("skip_close", None),
-    Op.CREATE: ("skip_mkdir", None),
-    Op.REMOVE: ("skip_remove", None),
     Op.EXCHANGE_ID: ("get_exchange_id", ExchangeResult),
     Op.CREATE_SESSION: ("get_create_session", SessionResult),
-    Op.BIND_CONN_TO_SESSION: ("skip_bind_conn_to_session", None),
 }
 
 
@@ -312,8 +308,9 @@ class Nfs4Library:
         )
         self._declare("read_results", None, results, c.POINTER(Cursor))
         self._declare("next_result", number, results, c.c_int)
+        self._declare("skip_result", number, results, c.c_int)
         for getter, kind in _GETTERS.values():
-            self._declare(getter, None, results, *([c.POINTER(kind)] if kind else []))
+            self._declare(getter, None, results, c.POINTER(kind))
         self._declare("errno", c.c_int, number)
         self._declare("status_name", text, number)
         self._declare("operation_name", text, c.c_int)
@@ -361,7 +358,8 @@ class Nfs4Library:
         self.lib.nfs4_read_results(results, source)
         statuses, bodies = [], []
         for operation in operations:
-            statuses.append(self.lib.nfs4_next_result(results, operation))
+            read = "next" if operation in _GETTERS else "skip"
+            statuses.append(getattr(self.lib, f"nfs4_{read}_result")(results, operation))
             if not statuses[-1]:
                 bodies.append(self._body(results, operation))
             else:
@@ -374,12 +372,12 @@ class Nfs4Library:
         return Reading(*how, statuses, bodies, used)
 
     def _body(self, results: Results, operation: Op) -> c.Structure | None:
-        getter, kind = _GETTERS.get(operation, (None, None))
-        body = kind() if kind else None
-        if body is not None:
-            c.memset(c.addressof(body), 0xA5, c.sizeof(body))
-        if getter:
-            getattr(self.lib, f"nfs4_{getter}")(results, *([body] if kind else []))
+        if operation not in _GETTERS:
+            return None
+        getter, kind = _GETTERS[operation]
+        body = kind()
+        c.memset(c.addressof(body), 0xA5, c.sizeof(body))
+        getattr(self.lib, f"nfs4_{getter}")(results, body)
         return body
 
     def errno(self, status: int) -> int:
