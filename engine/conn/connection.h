@@ -81,7 +81,7 @@ struct conn_io {
 	/* `exclusive`: the file is made, and its attributes are to be set. */
 	bool made;
 	const struct path *made_over; /* the path whose handle of it this is */
-	struct nfs3_handle handle;    /* of length 0: not known */
+	struct nfs_handle handle;     /* of length 0: not known */
 	/* META_OPEN, META_CREATE over NFSv4: one that the server gave and that is to go back. */
 	struct {
 		const struct path *path; /* whose server gave it; NULL: there is none */

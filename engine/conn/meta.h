@@ -62,12 +62,6 @@ static inline bool meta_removes(enum meta_op op)
 	return op == META_REMOVE || op == META_RMDIR;
 }
 
-/* It is about the directory, and needs no name. */
-static inline bool meta_of_directory(enum meta_op op)
-{
-	return op == META_READDIR;
-}
-
 /* It names the entry by its handle, which must have been looked up; all others but those of
  * a directory by its name. */
 static inline bool meta_by_handle(enum meta_op op)

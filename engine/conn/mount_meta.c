@@ -51,7 +51,7 @@ bool mount_meta_can(enum meta_op op, struct mount_need *need)
 
 /* --- directories --- */
 
-static int step(void *context, const char *name, bool make, struct entry_handle *found)
+static int step(void *context, const char *name, bool make, struct nfs_handle *found)
 {
 	const int *mount = context;
 	int fd = directory_find(*mount, name, make);

@@ -49,14 +49,14 @@ __attribute__((format(printf, 1, 2))) static void say_nothing(const char *format
 	(void)format;
 }
 
-static int ask_once(struct path *path, const char *name, bool make, struct entry_handle *found)
+static int ask_once(struct path *path, const char *name, bool make, struct nfs_handle *found)
 {
 	return path_names_ready(path)
 		       ?: path->protocol->open_directory(path->names, name, make, found);
 }
 
 static int ask_again(struct path *path, uint32_t tries, const char *name, bool make,
-		     struct entry_handle *found)
+		     struct nfs_handle *found)
 {
 	const struct path_job job = path->job;
 	int error;
@@ -69,7 +69,7 @@ static int ask_again(struct path *path, uint32_t tries, const char *name, bool m
 }
 
 /* entries_step. One that was made by a call whose answer was lost is found by the next. */
-static int step(void *context, const char *name, bool make, struct entry_handle *found)
+static int step(void *context, const char *name, bool make, struct nfs_handle *found)
 {
 	struct path *path = context;
 	uint64_t begun = clock_now();

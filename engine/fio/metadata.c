@@ -13,7 +13,7 @@
 #include "say.h"
 #include "util.h"
 
-enum { ENTRY_BYTES = 1 + ENTRY_HANDLE_MAX }; /* of an entry, on each path */
+enum { ENTRY_BYTES = 1 + NFS4_FHSIZE }; /* of an entry, on each path */
 
 static int refuse(const char *why)
 {

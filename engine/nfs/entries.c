@@ -51,7 +51,7 @@ static uint64_t ancestor(const struct entries_terms *terms, uint64_t number, uin
  * way to the one before. The top of the tree is a step as well.
  */
 static int step_down(const struct entries_terms *terms, const char *top, uint64_t number,
-		     entries_step *step, void *context, struct entry_handle *found)
+		     entries_step *step, void *context, struct nfs_handle *found)
 {
 	char path[PATH_MAX_BYTES];
 	int used = snprintf(path, sizeof(path), "%s", top), error = 0;
@@ -86,7 +86,7 @@ int entries_open(struct entries **out, const struct entries_terms *terms, uint32
 {
 	struct entries *entries = calloc(1, sizeof(*entries));
 	uint64_t count = entries_directories(terms);
-	struct entry_handle forgotten;
+	struct nfs_handle forgotten;
 	int error = entries ? 0 : -ENOMEM;
 
 	if (!error && strlen(top) + 1 > PATH_MAX_BYTES)
@@ -117,7 +117,7 @@ void entries_close(struct entries *entries)
 	free(entries);
 }
 
-const struct entry_handle *entries_directory(const struct entries *entries, uint64_t entry)
+const struct nfs_handle *entries_directory(const struct entries *entries, uint64_t entry)
 {
 	return &entries->directories[directory_of(&entries->terms, entry)];
 }
@@ -170,20 +170,19 @@ static uint8_t *slot_of(const struct entries *entries, uint64_t entry)
 	return entries->handles + entry * (1 + entries->handle_max);
 }
 
-const uint8_t *entries_handle(const struct entries *entries, uint64_t entry, uint32_t *length)
+bool entries_handle(const struct entries *entries, uint64_t entry, struct nfs_handle *handle)
 {
-	const uint8_t *slot;
+	const uint8_t *slot = beside(&entries->terms, entry) ? NULL : slot_of(entries, entry);
 
-	*length = 0;
-	if (beside(&entries->terms, entry))
-		return NULL;
-	slot = slot_of(entries, entry);
-	*length = *slot;
-	return *slot ? slot + 1 : NULL;
+	handle->length = slot ? *slot : 0;
+	if (handle->length)
+		memcpy(handle->bytes, slot + 1, handle->length);
+	return handle->length;
 }
 
-void entries_note(struct entries *entries, uint64_t entry, const uint8_t *bytes, uint32_t length)
+void entries_note(struct entries *entries, uint64_t entry, const struct nfs_handle *handle)
 {
+	uint32_t length = handle ? handle->length : 0;
 	uint8_t *slot;
 
 	if (beside(&entries->terms, entry))
@@ -191,5 +190,5 @@ void entries_note(struct entries *entries, uint64_t entry, const uint8_t *bytes,
 	slot = slot_of(entries, entry);
 	*slot = (uint8_t)length;
 	if (length)
-		memcpy(slot + 1, bytes, length);
+		memcpy(slot + 1, handle->bytes, length);
 }

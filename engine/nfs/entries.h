@@ -17,9 +17,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "nfs/handle.h"
+
 enum {
-	ENTRY_NAME_MAX = 32,	/* bytes of a name, with the NUL */
-	ENTRY_HANDLE_MAX = 128, /* bytes: RFC 8881, 3.1, NFS4_FHSIZE; NFSv3 has 64 */
+	ENTRY_NAME_MAX = 32, /* bytes of a name, with the NUL */
 	ENTRIES_DEPTH_MAX = 8,
 	DIRECTORY_NAME_MAX = 18, /* bytes of one below the top, with the slash */
 	ENTRY_PATH_MAX = ENTRIES_DEPTH_MAX * DIRECTORY_NAME_MAX + ENTRY_NAME_MAX,
@@ -35,23 +36,18 @@ struct entries_terms {
 	uint64_t run; /* 48 bits that no other run has: in names of entries beside the job's */
 };
 
-struct entry_handle {
-	uint32_t length; /* 0: not known */
-	uint8_t bytes[ENTRY_HANDLE_MAX];
-};
-
 struct entries {
 	struct entries_terms terms;
-	struct entry_handle *directories; /* that hold entries, in their order */
-	uint8_t *handles;		  /* of entries: one byte of length, then the handle */
-	uint32_t handle_max;		  /* 0: there are no handles, of neither */
+	struct nfs_handle *directories; /* that hold entries, in their order */
+	uint8_t *handles;		/* of entries: one byte of length, then the handle */
+	uint32_t handle_max;		/* 0: there are no handles, of neither */
 };
 
 /*
  * Finds directory `name`, which with `make` is made where it is missing; the one above it is there.
  * 0 or a negative errno.
  */
-typedef int entries_step(void *context, const char *name, bool make, struct entry_handle *found);
+typedef int entries_step(void *context, const char *name, bool make, struct nfs_handle *found);
 
 /*
  * Opens the tree below directory `top`, by one step for each directory. Handles have up to
@@ -69,7 +65,7 @@ uint64_t entries_beside(const struct entries_terms *terms, uint64_t entry, uint6
 uint64_t entries_directories(const struct entries_terms *terms);
 
 /* The directory that holds an entry. */
-const struct entry_handle *entries_directory(const struct entries *entries, uint64_t entry);
+const struct nfs_handle *entries_directory(const struct entries *entries, uint64_t entry);
 
 /* Its name there; `other`: the one that a rename gives it. Returns the length. */
 uint32_t entries_name(const struct entries *entries, uint64_t entry, bool other,
@@ -86,9 +82,9 @@ bool entries_number(const struct entries *entries, const char *name, uint32_t le
 void entries_path(const struct entries *entries, uint64_t entry, bool other,
 		  char path[ENTRY_PATH_MAX]);
 
-/* What is known of an entry's handle: its bytes and *length, or NULL. */
-const uint8_t *entries_handle(const struct entries *entries, uint64_t entry, uint32_t *length);
-/* Notes it; of length 0: it is not known any more. */
-void entries_note(struct entries *entries, uint64_t entry, const uint8_t *bytes, uint32_t length);
+/* What is known of an entry's handle. False: nothing. */
+bool entries_handle(const struct entries *entries, uint64_t entry, struct nfs_handle *handle);
+/* Notes it; NULL, or of length 0: it is not known any more. */
+void entries_note(struct entries *entries, uint64_t entry, const struct nfs_handle *handle);
 
 #endif

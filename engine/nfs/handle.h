@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* handle.h - an NFSv3 file handle (RFC 1813, 2.4), apart from the codec because names.c needs it
- * alone. */
+/* handle.h - a file handle of NFSv3 (RFC 1813, 2.4) or NFSv4 (RFC 8881, 3.1). */
 #ifndef NFSMULTI_NFS_HANDLE_H
 #define NFSMULTI_NFS_HANDLE_H
 
 #include <stdint.h>
 
+/* Bytes at most; libnfs has the same lines. */
 #define NFS3_FHSIZE 64
+#define NFS4_FHSIZE 128
 
-struct nfs3_handle {
-	uint32_t length; /* 0: no handle */
-	uint8_t bytes[NFS3_FHSIZE];
+struct nfs_handle {
+	uint32_t length; /* 0: none; in NFSv4 the root of the server's pseudo file system */
+	uint8_t bytes[NFS4_FHSIZE];
 };
 
 #endif

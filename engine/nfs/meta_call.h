@@ -20,9 +20,21 @@
 
 #include <errno.h>
 
-#include "nfs/entries.h"
+#include "conn/path.h"
+#include "nfs/meta_message.h"
 #include "nfs/moved.h"
-#include "nfs/readdir.h"
+#include "session/session.h"
+
+static inline const struct path *meta_path(const struct call *call)
+{
+	return call->channel->session->path;
+}
+
+/* What the path knows of the entries. */
+static inline struct entries *meta_entries(const struct call *call)
+{
+	return meta_path(call)->files[call->io->file].entries;
+}
 
 static inline void meta_begin_listing(struct conn_io *io, uint32_t starts)
 {
@@ -40,15 +52,16 @@ static inline void meta_lists_over(struct conn_io *io, const struct path *path)
 }
 
 /* A new file's handle is its path's own. */
-static inline bool meta_looks_first(const struct conn_io *io, const struct path *path,
-				    const struct entries *entries)
+static inline bool meta_looks_first(const struct call *call)
 {
-	uint32_t length;
+	const struct conn_io *io = call->io;
+	struct nfs_handle handle;
 
 	if (io->made)
-		return io->made_over != path || !io->handle.length;
+		return io->made_over != meta_path(call) || !io->handle.length;
 	return meta_by_handle(io->meta) &&
-	       (io->stale == HANDLE_STALE || !entries_handle(entries, io->offset, &length));
+	       (io->stale == HANDLE_STALE ||
+		!entries_handle(meta_entries(call), io->offset, &handle));
 }
 
 /* What it asks, or has asked. */
@@ -59,20 +72,42 @@ static inline enum meta_op meta_asked(const struct call *call)
 	return call->io->made ? META_SETATTR : call->io->meta;
 }
 
-/* `call` is about to be sent over `path`: what it asks is decided the first time, and stays so. */
-static inline enum meta_op meta_asks(const struct call *call, const struct path *path,
-				     const struct entries *entries)
+/* `call` is about to be sent: what it asks is decided the first time, and stays so. */
+static inline void meta_begin(const struct call *call)
 {
 	struct conn_io *io = call->io;
 
 	if (call->tries == 1) {
-		io->looks = meta_looks_first(io, path, entries);
+		io->looks = meta_looks_first(call);
 		if (io->meta == META_READDIR)
-			meta_lists_over(io, path);
+			meta_lists_over(io, meta_path(call));
 	}
 	if (!io->looks) /* a LOOKUP changes nothing, and another path may need one in between */
 		io->sends++;
-	return meta_asked(call);
+}
+
+/* What both versions say; a reply has at most `reply_max` bytes. */
+static inline void meta_argue(const struct call *call, uint32_t reply_max,
+			      struct meta_arguments *arguments)
+{
+	const struct entries *entries = meta_entries(call);
+	const struct conn_io *io = call->io;
+	enum meta_op op = meta_asked(call);
+
+	*arguments = (struct meta_arguments){
+		.op = op,
+		.directory = entries_directory(entries, io->offset),
+		.listing = &io->listing,
+		.bytes = readdir_bytes(reply_max),
+	};
+	if (op == META_SETATTR && io->made)
+		arguments->handle = io->handle;
+	else if (meta_by_handle(op))
+		entries_handle(entries, io->offset, &arguments->handle);
+	else if (op != META_READDIR)
+		entries_name(entries, io->offset, io->back, arguments->name);
+	if (op == META_RENAME || op == META_LINK)
+		entries_name(entries, io->offset, !io->back, arguments->other);
 }
 
 /*
@@ -102,16 +137,13 @@ static inline enum verdict meta_waits(const struct call *call, bool done)
 	return CALL_DELAY;
 }
 
-/* It was answered with success; `handle` is the entry's, NULL where the reply has none. */
-static inline enum verdict meta_done(const struct call *call, struct entries *entries,
-				     const uint8_t *handle, uint32_t length)
+/* It was answered with success; `handle` is the entry's: NULL, or of length 0, where not told. */
+static inline enum verdict meta_done(const struct call *call, const struct nfs_handle *handle)
 {
 	struct conn_io *io = call->io;
 
-	if (handle)
-		entries_note(entries, io->offset, handle, length);
-	else if (meta_removes(io->meta))
-		entries_note(entries, io->offset, NULL, 0);
+	if ((handle && handle->length) || meta_removes(io->meta))
+		entries_note(meta_entries(call), io->offset, handle);
 	if (!io->looks)
 		return CALL_DONE;
 	if (io->stale == HANDLE_STALE)
@@ -154,6 +186,17 @@ static inline enum verdict meta_listed(struct conn_io *io, const struct readdir_
 	return meta_goes_on(io, CALL_REST);
 }
 
+/* Its results are there, in full. */
+static inline enum verdict meta_answered(const struct call *call, const struct meta_result *meta,
+					 struct call_result *result)
+{
+	if (meta_asked(call) == META_READDIR)
+		return meta_listed(call->io, &meta->page, result);
+	if (!meta_as_expected(call->io, &meta->kind))
+		return moved_fail(result, EILSEQ, NULL);
+	return meta_done(call, &meta->found);
+}
+
 /* A cookie means nothing to the server any more. result->status is set. */
 static inline enum verdict meta_lists_anew(struct conn_io *io, int error,
 					   struct call_result *result)
@@ -166,7 +209,7 @@ static inline enum verdict meta_lists_anew(struct conn_io *io, int error,
 }
 
 /* The server refused it with what is a positive errno. result->status is set. */
-static inline enum verdict meta_refused(const struct call *call, struct entries *entries, int error,
+static inline enum verdict meta_refused(const struct call *call, int error,
 					struct call_result *result)
 {
 	struct conn_io *io = call->io;
@@ -176,11 +219,11 @@ static inline enum verdict meta_refused(const struct call *call, struct entries 
 	    again && !io->exclusive)
 		return CALL_DONE;
 	if (error == ENOENT && meta_removes(io->meta) && io->back && io->taken)
-		return meta_done(call, entries, NULL, 0);
+		return meta_done(call, NULL);
 	if (error == ENOENT && meta_removes(io->meta) && !io->back)
 		io->taken = again;
 	else if (error == ENOENT && meta_takes_other(io->meta) && again)
-		return meta_done(call, entries, NULL, 0);
+		return meta_done(call, NULL);
 	if (error == ENOENT && meta_takes_other(io->meta) && !io->back) {
 		io->back = true;
 		return meta_goes_on(io, CALL_AGAIN);

@@ -39,7 +39,7 @@ struct operation {
 	int error; /* negative errno, or 0 and more: success */
 	struct nfsfh *file;
 	struct nfs_stat_64 stat;
-	struct nfs3_limits limits;
+	uint32_t read_max, write_max; /* bytes */
 };
 
 static void set_error(struct names *names, const char *words)
@@ -164,8 +164,8 @@ static void on_fsinfo(struct rpc_context *rpc, int status, void *data, void *pri
 	} else if (result->status != NFS3_OK) {
 		operation->error = -nfs3_errno(result->status);
 	} else {
-		operation->limits.read_max = result->FSINFO3res_u.resok.rtmax;
-		operation->limits.write_max = result->FSINFO3res_u.resok.wtmax;
+		operation->read_max = result->FSINFO3res_u.resok.rtmax;
+		operation->write_max = result->FSINFO3res_u.resok.wtmax;
 	}
 }
 
@@ -314,7 +314,7 @@ static void close_file(struct names *names, struct nfsfh *file)
 	run(names, &operation, nfs_close_async(names->nfs, file, on_done, &operation));
 }
 
-int names3_lookup(struct names *names, const char *name, struct nfs3_handle *handle)
+int names3_lookup(struct names *names, const char *name, struct nfs_handle *handle)
 {
 	struct operation operation = {0};
 	const struct nfs_fh3 *found;
@@ -410,17 +410,19 @@ static int make_directory(struct names *names, const char *name)
 	return error == -EEXIST ? 0 : error;
 }
 
-int names3_directory(struct names *names, const char *name, bool make, struct nfs3_handle *handle)
+int names3_open_directory(struct names *names, const char *name, bool make,
+			  struct nfs_handle *found)
 {
-	int error = names3_lookup(names, name, handle);
+	int error = names3_lookup(names, name, found);
 
 	if (error != -ENOENT || !make)
 		return error;
-	return make_directory(names, name) ?: names3_lookup(names, name, handle);
+	return make_directory(names, name) ?: names3_lookup(names, name, found);
 }
 
-int names3_limits(struct names *names, const struct nfs3_handle *handle, struct nfs3_limits *limits)
+int names3_limits(struct names *names, const void *file, uint32_t *read_max, uint32_t *write_max)
 {
+	const struct nfs_handle *handle = file;
 	struct operation operation = {0};
 	FSINFO3args args = {0};
 	int error = usable(names);
@@ -430,8 +432,8 @@ int names3_limits(struct names *names, const struct nfs3_handle *handle, struct 
 	args.fsroot.data.data_len = handle->length;
 	args.fsroot.data.data_val = (char *)handle->bytes;
 	error = run(names, &operation, start_fsinfo(names, &args, &operation));
-	if (!error)
-		*limits = operation.limits;
+	*read_max = operation.read_max;
+	*write_max = operation.write_max;
 	return error;
 }
 

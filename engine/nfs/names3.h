@@ -10,17 +10,13 @@
 extern const struct names_ops names_nfs3;
 
 /* Finds a file's handle. */
-int names3_lookup(struct names *names, const char *name, struct nfs3_handle *handle);
+int names3_lookup(struct names *names, const char *name, struct nfs_handle *handle);
 
-/* Finds a directory's; with `make` it and those above are made where they are missing. */
-int names3_directory(struct names *names, const char *name, bool make, struct nfs3_handle *handle);
+/* struct protocol's. */
+int names3_open_directory(struct names *names, const char *name, bool make,
+			  struct nfs_handle *found);
 
-/* FSINFO's rtmax and wtmax, asked for by the handle of any object of the export (RFC 1813, 3.3.19).
- */
-struct nfs3_limits {
-	uint32_t read_max, write_max; /* bytes */
-};
-int names3_limits(struct names *names, const struct nfs3_handle *handle,
-		  struct nfs3_limits *limits);
+/* struct protocol's: FSINFO's rtmax and wtmax, asked for by a file's handle (RFC 1813, 3.3.19). */
+int names3_limits(struct names *names, const void *file, uint32_t *read_max, uint32_t *write_max);
 
 #endif

@@ -110,7 +110,7 @@ static char *component(char **rest)
  * Goes from the directory *at to `name` in it, or to itself where name is NULL: from no handle to
  * the root's. With `make` a directory that is missing is made.
  */
-static int descend(struct names *names, struct nfs4_handle *at, const char *name, bool make)
+static int descend(struct names *names, struct nfs_handle *at, const char *name, bool make)
 {
 	struct nfs4_request request = {.handle = *at, .name = name};
 	int error = ask(names, name ? NFS4_LOOKUP : NFS4_GETATTR, &request);
@@ -129,7 +129,7 @@ static int descend(struct names *names, struct nfs4_handle *at, const char *name
  * Descends from *at all components of names->room but the last, which is *last: NULL where it has
  * none; after an error the one that failed.
  */
-static int walk(struct names *names, struct nfs4_handle *at, bool make, char **last)
+static int walk(struct names *names, struct nfs_handle *at, bool make, char **last)
 {
 	char *rest = names->room, *next;
 	int error = 0;
@@ -185,7 +185,7 @@ static int find_export(struct names *names)
 /* --- opens --- */
 
 static int give_back(struct names *names, enum nfs4_operation operation,
-		     const struct nfs4_handle *handle, const struct nfs4_stateid *stateid)
+		     const struct nfs_handle *handle, const struct nfs4_stateid *stateid)
 {
 	struct nfs4_request request = {.handle = *handle, .stateid = *stateid};
 
@@ -345,18 +345,16 @@ static int find_lease(struct names *names)
 }
 
 int names4_open_directory(struct names *names, const char *name, bool make,
-			  struct entry_handle *found)
+			  struct nfs_handle *found)
 {
 	struct nfs4_request request;
 	int error = find_lease(names)
 			    ?: find(names, name, make, &request)
 			    ?: descend(names, &request.handle, request.name, make);
 
-	if (error)
-		return error;
-	found->length = request.handle.length;
-	memcpy(found->bytes, request.handle.bytes, request.handle.length);
-	return 0;
+	if (!error)
+		*found = request.handle;
+	return error;
 }
 
 /* --- limits --- */

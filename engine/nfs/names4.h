@@ -11,7 +11,7 @@ extern const struct names_ops names_nfs4;
 
 /* struct protocol's. */
 int names4_open_directory(struct names *names, const char *name, bool make,
-			  struct entry_handle *found);
+			  struct nfs_handle *found);
 
 /* struct protocol's, for a struct nfs4_file. */
 int names4_open_file(struct names *names, const char *name, bool writes, void **file);

@@ -16,7 +16,7 @@ struct names {
 	struct path *path;
 	bool given_up;
 	bool found; /* the export */
-	struct nfs4_handle export;
+	struct nfs_handle export;
 	char room[4096]; /* for a path that is cut up */
 	char error[256];
 };

@@ -5,7 +5,7 @@ enum { WCC_ATTR_SIZE = 24 }; /* RFC 1813, 2.6 */
 
 /* --- arguments --- */
 
-void nfs3_encode_read(struct xdr_out *out, const struct nfs3_handle *handle, uint64_t offset,
+void nfs3_encode_read(struct xdr_out *out, const struct nfs_handle *handle, uint64_t offset,
 		      uint32_t length)
 {
 	const uint32_t range[] = {htobe32(offset >> 32), htobe32((uint32_t)offset),
@@ -15,7 +15,7 @@ void nfs3_encode_read(struct xdr_out *out, const struct nfs3_handle *handle, uin
 	xdr_put_fixed(out, range, sizeof(range));
 }
 
-void nfs3_encode_write(struct xdr_out *out, const struct nfs3_handle *handle, uint64_t offset,
+void nfs3_encode_write(struct xdr_out *out, const struct nfs_handle *handle, uint64_t offset,
 		       uint32_t length, enum nfs3_stable stable)
 {
 	const uint32_t range[] = {
@@ -27,7 +27,7 @@ void nfs3_encode_write(struct xdr_out *out, const struct nfs3_handle *handle, ui
 	xdr_put_fixed(out, range, sizeof(range));
 }
 
-void nfs3_encode_commit(struct xdr_out *out, const struct nfs3_handle *handle)
+void nfs3_encode_commit(struct xdr_out *out, const struct nfs_handle *handle)
 {
 	xdr_put_opaque(out, handle->bytes, handle->length);
 	xdr_put_u64(out, 0);

@@ -40,12 +40,12 @@ enum nfs3_stable { NFS3_UNSTABLE = 0, NFS3_DATA_SYNC = 1, NFS3_FILE_SYNC = 2 };
  * The arguments behind the RPC call header, at most 96 bytes. WRITE's data is bulk and follows
  * them: `length` bytes and their pad.
  */
-void nfs3_encode_read(struct xdr_out *out, const struct nfs3_handle *handle, uint64_t offset,
+void nfs3_encode_read(struct xdr_out *out, const struct nfs_handle *handle, uint64_t offset,
 		      uint32_t length);
-void nfs3_encode_write(struct xdr_out *out, const struct nfs3_handle *handle, uint64_t offset,
+void nfs3_encode_write(struct xdr_out *out, const struct nfs_handle *handle, uint64_t offset,
 		       uint32_t length, enum nfs3_stable stable);
 /* The whole file: offset 0, count 0. */
-void nfs3_encode_commit(struct xdr_out *out, const struct nfs3_handle *handle);
+void nfs3_encode_commit(struct xdr_out *out, const struct nfs_handle *handle);
 
 struct nfs3_result {
 	uint32_t status;		      /* nfsstat3; the rest is valid for 0 alone */

@@ -31,78 +31,73 @@ enum nfs3_procedure nfs3_meta_procedure(enum meta_op op)
 
 /* --- arguments --- */
 
-/* sattr3 (2.6): the mode alone. */
-static void put_mode(struct xdr_out *out, uint32_t mode)
+/* sattr3 (2.6): a mode, or 0: none; and times that become the server's. */
+static void put_attributes(struct xdr_out *out, uint32_t mode, bool atime, bool mtime)
 {
-	const uint32_t wire[] = {htobe32(true),
-				 htobe32(mode),
-				 0 /* uid */,
-				 0 /* gid */,
-				 0 /* size */,
-				 0 /* atime */,
-				 0 /* mtime */};
+	const uint32_t rest[] = {0 /* uid */, 0 /* gid */, 0 /* size */,
+				 htobe32(atime ? SET_TO_SERVER_TIME : 0),
+				 htobe32(mtime ? SET_TO_SERVER_TIME : 0)};
 
-	xdr_put_fixed(out, wire, sizeof(wire));
+	xdr_put_u32(out, mode != 0);
+	if (mode)
+		xdr_put_u32(out, mode);
+	xdr_put_fixed(out, rest, sizeof(rest));
 }
 
-/* sattr3: mtime alone; and no guard. */
-static void put_touch(struct xdr_out *out)
+/* Of a new file also what CREATE has not set: a server may have kept the verifier in its times. */
+static void put_setattr(struct xdr_out *out, bool made)
 {
-	const uint32_t wire[] = {0, 0, 0, 0, 0, htobe32(SET_TO_SERVER_TIME), 0};
-
-	xdr_put_fixed(out, wire, sizeof(wire));
+	put_attributes(out, made ? FILE_MODE : 0, made, true);
+	xdr_put_u32(out, false); /* no guard */
 }
 
-/* sattr3: the mode, and both times, which a server may have kept the verifier in; and no guard. */
-static void put_new_attributes(struct xdr_out *out)
+static void put_create(struct xdr_out *out, const struct meta_arguments *arguments)
 {
-	const uint32_t wire[] = {htobe32(true),
-				 htobe32(FILE_MODE),
-				 0 /* uid */,
-				 0 /* gid */,
-				 0 /* size */,
-				 htobe32(SET_TO_SERVER_TIME),
-				 htobe32(SET_TO_SERVER_TIME),
-				 0 /* guard */};
-
-	xdr_put_fixed(out, wire, sizeof(wire));
-}
-
-static void put_create(struct xdr_out *out, const struct nfs3_meta_call *call)
-{
-	xdr_put_u32(out, call->exclusive ? EXCLUSIVE : GUARDED);
-	if (call->exclusive)
-		xdr_put_u64(out, call->verifier);
+	xdr_put_u32(out, arguments->exclusive ? EXCLUSIVE : GUARDED);
+	if (arguments->exclusive)
+		xdr_put_u64(out, arguments->verifier);
 	else
-		put_mode(out, FILE_MODE);
+		put_attributes(out, FILE_MODE, false, false);
 }
 
-static void put_listing(struct xdr_out *out, const struct nfs3_meta_call *call)
+static void put_handle(struct xdr_out *out, const struct nfs_handle *handle)
 {
-	xdr_put_u64(out, call->listing->cookie);
-	xdr_put_fixed(out, call->listing->verifier, LISTING_VERIFIER);
-	xdr_put_u32(out, call->bytes);
+	xdr_put_opaque(out, handle->bytes, handle->length);
 }
 
-void nfs3_encode_meta(struct xdr_out *out, const struct nfs3_meta_call *call)
+static void put_name(struct xdr_out *out, const char *name)
 {
-	xdr_put_opaque(out, call->handle, call->handle_length);
-	if (!meta_by_handle(call->op) && !meta_of_directory(call->op))
-		xdr_put_opaque(out, call->name.bytes, call->name.length);
-	switch (call->op) {
+	xdr_put_opaque(out, name, (uint32_t)strlen(name));
+}
+
+static void put_listing(struct xdr_out *out, const struct meta_arguments *arguments)
+{
+	xdr_put_u64(out, arguments->listing->cookie);
+	xdr_put_fixed(out, arguments->listing->verifier, LISTING_VERIFIER);
+	xdr_put_u32(out, arguments->bytes);
+}
+
+void nfs3_encode_meta(struct xdr_out *out, const struct meta_arguments *arguments)
+{
+	enum meta_op op = arguments->op;
+
+	put_handle(out, meta_by_handle(op) ? &arguments->handle : arguments->directory);
+	if (!meta_by_handle(op) && op != META_READDIR)
+		put_name(out, arguments->name);
+	switch (op) {
 	case META_ACCESS: xdr_put_u32(out, ACCESS_ALL); break;
-	case META_READDIR: put_listing(out, call); break;
-	case META_SETATTR: call->made ? put_new_attributes(out) : put_touch(out); break;
-	case META_CREATE: put_create(out, call); break;
-	case META_MKDIR: put_mode(out, DIRECTORY_MODE); break;
+	case META_READDIR: put_listing(out, arguments); break;
+	case META_SETATTR: put_setattr(out, arguments->made); break;
+	case META_CREATE: put_create(out, arguments); break;
+	case META_MKDIR: put_attributes(out, DIRECTORY_MODE, false, false); break;
 	case META_SYMLINK:
-		put_mode(out, SYMLINK_MODE);
-		xdr_put_opaque(out, META_SYMLINK_TARGET, sizeof(META_SYMLINK_TARGET) - 1);
+		put_attributes(out, SYMLINK_MODE, false, false);
+		put_name(out, META_SYMLINK_TARGET);
 		break;
 	case META_RENAME:
 	case META_LINK:
-		xdr_put_opaque(out, call->directory->bytes, call->directory->length);
-		xdr_put_opaque(out, call->other.bytes, call->other.length);
+		put_handle(out, arguments->directory);
+		put_name(out, arguments->other);
 		break;
 	default: break;
 	}
@@ -110,12 +105,12 @@ void nfs3_encode_meta(struct xdr_out *out, const struct nfs3_meta_call *call)
 
 /* --- results --- */
 
-static bool get_handle(struct xdr_in *in, struct nfs3_meta_result *result)
+static bool get_handle(struct xdr_in *in, struct nfs_handle *handle)
 {
-	result->handle_length = xdr_get_u32(in);
-	if (!in->bad && (!result->handle_length || result->handle_length > NFS3_FHSIZE))
+	handle->length = xdr_get_u32(in);
+	if (!in->bad && (!handle->length || handle->length > NFS3_FHSIZE))
 		return false;
-	result->handle = xdr_skip(in, result->handle_length);
+	xdr_get_fixed(in, handle->bytes, handle->length);
 	return true;
 }
 
@@ -142,41 +137,8 @@ static bool get_optional_kind(struct xdr_in *in, struct meta_kind *kind)
 	return follows <= 1;
 }
 
-/* A new object: its handle and attributes, which a server may leave out, and its directory's. */
-static bool decode_made(struct xdr_in *in, struct nfs3_meta_result *result)
-{
-	uint32_t follows = xdr_get_u32(in);
-
-	if (follows > 1 || (follows && !get_handle(in, result)))
-		return false;
-	return nfs3_skip_attributes(in) && nfs3_skip_wcc_data(in);
-}
-
-static bool decode_success(struct xdr_in *in, enum meta_op op, struct nfs3_meta_result *result)
-{
-	switch (op) {
-	case META_GETATTR: get_kind(in, &result->kind); return true;
-	case META_LOOKUP:
-		return get_handle(in, result) && get_optional_kind(in, &result->kind) &&
-		       nfs3_skip_attributes(in);
-	case META_ACCESS: {
-		bool sound = nfs3_skip_attributes(in);
-
-		xdr_get_u32(in); /* what is granted */
-		return sound;
-	}
-	case META_READDIR:
-		return nfs3_skip_attributes(in) && readdir_decode(in, false, &result->page);
-	case META_CREATE:
-	case META_MKDIR:
-	case META_SYMLINK: return decode_made(in, result);
-	case META_LINK: return nfs3_skip_attributes(in) && nfs3_skip_wcc_data(in);
-	case META_RENAME: return nfs3_skip_wcc_data(in) && nfs3_skip_wcc_data(in);
-	default: return nfs3_skip_wcc_data(in);
-	}
-}
-
-static bool decode_failure(struct xdr_in *in, enum meta_op op)
+/* Those that all results of an operation end with, or a failure's are. */
+static bool skip_attributes(struct xdr_in *in, enum meta_op op)
 {
 	switch (op) {
 	case META_GETATTR: return true;
@@ -189,9 +151,41 @@ static bool decode_failure(struct xdr_in *in, enum meta_op op)
 	}
 }
 
-bool nfs3_decode_meta(struct xdr_in *in, enum meta_op op, struct nfs3_meta_result *result)
+/* A new object: its handle and attributes, which a server may leave out. */
+static bool get_made(struct xdr_in *in, struct nfs_handle *handle)
+{
+	uint32_t follows = xdr_get_u32(in);
+
+	if (follows > 1 || (follows && !get_handle(in, handle)))
+		return false;
+	return nfs3_skip_attributes(in);
+}
+
+static bool decode_success(struct xdr_in *in, enum meta_op op, struct meta_result *result)
+{
+	switch (op) {
+	case META_GETATTR: get_kind(in, &result->kind); return true;
+	case META_LOOKUP:
+		return get_handle(in, &result->found) && get_optional_kind(in, &result->kind) &&
+		       skip_attributes(in, op);
+	case META_READDIR:
+		return skip_attributes(in, op) && readdir_decode(in, false, &result->page);
+	case META_CREATE:
+	case META_MKDIR:
+	case META_SYMLINK: return get_made(in, &result->found) && skip_attributes(in, op);
+	default: break;
+	}
+	if (!skip_attributes(in, op))
+		return false;
+	if (op == META_ACCESS)
+		xdr_get_u32(in); /* what is granted */
+	return true;
+}
+
+bool nfs3_decode_meta(struct xdr_in *in, enum meta_op op, uint32_t *status,
+		      struct meta_result *result)
 {
 	memset(result, 0, sizeof(*result));
-	result->status = xdr_get_u32(in);
-	return result->status ? decode_failure(in, op) : decode_success(in, op, result);
+	*status = xdr_get_u32(in);
+	return *status ? skip_attributes(in, op) : decode_success(in, op, result);
 }

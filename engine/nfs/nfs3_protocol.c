@@ -34,11 +34,6 @@ static const char *operation(const struct call *call)
 	return nfs3_procedure_name(procedure_of(call));
 }
 
-static struct entries *entries_of(const struct call *call)
-{
-	return call->channel->session->path->files[call->io->file].entries;
-}
-
 /*
  * The job's own: two creates of one name are told apart since the SETATTR between them ends it. A
  * server may keep it as the file's times, in two words of seconds: all of these are good ones.
@@ -52,37 +47,14 @@ static uint64_t verifier_of(const struct entries *entries)
 
 static void put_meta(struct xdr_out *out, const struct call *call)
 {
-	const struct entries *entries = entries_of(call);
-	const struct conn_io *io = call->io;
 	const struct link *link = &call->channel->link;
-	const struct entry_handle *directory = entries_directory(entries, io->offset);
-	char names[2][ENTRY_NAME_MAX];
-	struct nfs3_meta_call meta = {
-		.op = meta_asked(call),
-		.handle = directory->bytes,
-		.handle_length = directory->length,
-		.directory = directory,
-		.listing = &io->listing,
-		.bytes = readdir_bytes(link->ops->head_max(link->channel)),
-		.exclusive = io->exclusive,
-		.verifier = verifier_of(entries),
-		.made = io->made,
-	};
+	struct meta_arguments arguments;
 
-	if (meta.op == META_SETATTR && io->made) {
-		meta.handle = io->handle.bytes;
-		meta.handle_length = io->handle.length;
-	} else if (meta_by_handle(meta.op)) {
-		meta.handle = entries_handle(entries, io->offset, &meta.handle_length);
-	} else if (!meta_of_directory(meta.op)) {
-		meta.name.bytes = names[0];
-		meta.name.length = entries_name(entries, io->offset, io->back, names[0]);
-	}
-	if (meta.op == META_RENAME || meta.op == META_LINK) {
-		meta.other.bytes = names[1];
-		meta.other.length = entries_name(entries, io->offset, !io->back, names[1]);
-	}
-	nfs3_encode_meta(out, &meta);
+	meta_argue(call, link->ops->head_max(link->channel), &arguments);
+	arguments.exclusive = call->io->exclusive;
+	arguments.verifier = verifier_of(meta_entries(call));
+	arguments.made = call->io->made;
+	nfs3_encode_meta(out, &arguments);
 }
 
 static const uint8_t *encode(struct xdr_out *out, const struct call *call,
@@ -92,7 +64,7 @@ static const uint8_t *encode(struct xdr_out *out, const struct call *call,
 	const uint8_t *arguments;
 
 	if (io && io->op == IO_META)
-		meta_asks(call, call->channel->session->path, entries_of(call));
+		meta_begin(call);
 	rpc_encode_call(out, call->xid, NFS_PROGRAM, NFS_V3, procedure_of(call), credentials);
 	arguments = out->at;
 	if (!io)
@@ -122,43 +94,36 @@ static enum verdict refused(struct call_result *result, uint32_t status)
  * An exclusive create sets no attributes (3.3.8): SETATTR does, by the handle that CREATE has
  * brought, or LOOKUP after it.
  */
-static enum verdict went_on(const struct call *call, const struct nfs3_meta_result *meta)
+static enum verdict went_on(const struct call *call, const struct nfs_handle *found)
 {
 	struct conn_io *io = call->io;
 
 	if (meta_asked(call) == META_SETATTR)
-		return meta_done(call, entries_of(call), io->handle.bytes, io->handle.length);
+		return meta_done(call, &io->handle);
 	io->made = true;
-	io->made_over = call->channel->session->path;
-	io->handle.length = meta->handle_length;
-	if (meta->handle)
-		memcpy(io->handle.bytes, meta->handle, meta->handle_length);
+	io->made_over = meta_path(call);
+	io->handle = *found;
 	return meta_goes_on(io, CALL_REST);
 }
 
 static enum verdict decode_meta(struct xdr_in *in, struct call *call, struct call_result *result)
 {
-	struct entries *entries = entries_of(call);
-	struct nfs3_meta_result meta;
+	struct meta_result meta;
+	uint32_t status;
 
-	if (!nfs3_decode_meta(in, meta_asked(call), &meta))
+	if (!nfs3_decode_meta(in, meta_asked(call), &status, &meta))
 		return moved_fail(result, EPROTO, "the reply contradicts the call or itself");
 	if (in->bad)
 		return CALL_DONE;
-	if (!meta.status && meta_asked(call) == META_READDIR)
-		return meta_listed(call->io, &meta.page, result);
-	if (!meta.status && !meta_as_expected(call->io, &meta.kind))
-		return moved_fail(result, EILSEQ, NULL);
-	if (!meta.status && call->io->exclusive)
-		return went_on(call, &meta);
-	if (!meta.status)
-		return meta_done(call, entries, meta.handle, meta.handle_length);
-	result->status = nfs3_status_name(meta.status);
-	if (nfs3_asks_to_wait(meta.status))
+	if (!status)
+		return call->io->exclusive ? went_on(call, &meta.found)
+					   : meta_answered(call, &meta, result);
+	result->status = nfs3_status_name(status);
+	if (nfs3_asks_to_wait(status))
 		return meta_waits(call, false);
-	if (meta.status == NFS3_STATUS_BAD_COOKIE && meta_asked(call) == META_READDIR)
-		return meta_lists_anew(call->io, nfs3_errno(meta.status), result);
-	return meta_refused(call, entries, nfs3_errno(meta.status), result);
+	if (status == NFS3_STATUS_BAD_COOKIE && meta_asked(call) == META_READDIR)
+		return meta_lists_anew(call->io, nfs3_errno(status), result);
+	return meta_refused(call, nfs3_errno(status), result);
 }
 
 static enum verdict decode(struct xdr_in *in, struct call *call, struct call_result *result)
@@ -180,7 +145,7 @@ static enum verdict decode(struct xdr_in *in, struct call *call, struct call_res
 
 static int open_file(struct names *names, const char *name, bool writes, void **file)
 {
-	struct nfs3_handle *handle = calloc(1, sizeof(*handle));
+	struct nfs_handle *handle = calloc(1, sizeof(*handle));
 	int error = handle ? names3_lookup(names, name, handle) : -ENOMEM;
 
 	(void)writes; /* NFSv3 opens nothing */
@@ -191,33 +156,10 @@ static int open_file(struct names *names, const char *name, bool writes, void **
 	return error;
 }
 
-static int open_directory(struct names *names, const char *name, bool make,
-			  struct entry_handle *found)
-{
-	struct nfs3_handle handle;
-	int error = names3_directory(names, name, make, &handle);
-
-	if (error)
-		return error;
-	found->length = handle.length;
-	memcpy(found->bytes, handle.bytes, handle.length);
-	return 0;
-}
-
 static void close_file(struct names *names, void *file)
 {
 	(void)names;
 	free(file);
-}
-
-static int limits(struct names *names, const void *file, uint32_t *read_max, uint32_t *write_max)
-{
-	struct nfs3_limits offered = {0};
-	int error = names3_limits(names, file, &offered);
-
-	*read_max = offered.read_max;
-	*write_max = offered.write_max;
-	return error;
 }
 
 const struct protocol protocol_nfs3 = {
@@ -228,8 +170,8 @@ const struct protocol protocol_nfs3 = {
 	.encode = encode,
 	.decode = decode,
 	.open_file = open_file,
-	.open_directory = open_directory,
+	.open_directory = names3_open_directory,
 	.handle_max = NFS3_FHSIZE,
 	.close_file = close_file,
-	.limits = limits,
+	.limits = names3_limits,
 };

@@ -81,7 +81,7 @@ void nfs4_put_sequence(struct nfs4_compound *compound, const struct nfs4_sequenc
 	xdr_put_u32(out, sequence->cache);
 }
 
-void nfs4_put_handle(struct nfs4_compound *compound, const struct nfs4_handle *handle)
+void nfs4_put_handle(struct nfs4_compound *compound, const struct nfs_handle *handle)
 {
 	if (!handle->length) {
 		put_number(compound, NFS4_PUTROOTFH);
@@ -214,7 +214,7 @@ void nfs4_put_rename(struct nfs4_compound *compound, const char *name, const cha
 	put_name(compound, other);
 }
 
-void nfs4_put_link(struct nfs4_compound *compound, const struct nfs4_handle *directory,
+void nfs4_put_link(struct nfs4_compound *compound, const struct nfs_handle *directory,
 		   const char *name)
 {
 	put_number(compound, NFS4_SAVEFH);

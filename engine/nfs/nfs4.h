@@ -7,6 +7,7 @@
 #ifndef NFSMULTI_NFS_NFS4_H
 #define NFSMULTI_NFS_NFS4_H
 
+#include "nfs/handle.h"
 #include "nfs/readdir.h"
 #include "rpc/xdr.h"
 
@@ -14,7 +15,6 @@ enum { NFS_V4 = 4 };
 enum nfs4_procedure { NFS4_NULL = 0, NFS4_COMPOUND = 1 };
 
 enum {
-	NFS4_FHSIZE = 128,
 	NFS4_SESSIONID = 16,
 	NFS4_STATEID = 16,
 	NFS4_VERIFIER = 8,
@@ -57,11 +57,6 @@ enum nfs4_operation {
 /* "READ"; "?" for a number that is not in the list. */
 const char *nfs4_operation_name(enum nfs4_operation operation);
 
-struct nfs4_handle {
-	uint32_t length; /* 0: the root of the server's pseudo file system */
-	uint8_t bytes[NFS4_FHSIZE];
-};
-
 /* A stateid as it goes over the wire; of zeros: the anonymous one (RFC 8881, 8.2.3). */
 struct nfs4_stateid {
 	uint8_t bytes[NFS4_STATEID];
@@ -90,7 +85,7 @@ struct nfs4_sequence {
 void nfs4_put_sequence(struct nfs4_compound *compound, const struct nfs4_sequence *sequence);
 
 /* 18.19; the root, 18.21, for a handle of length 0. */
-void nfs4_put_handle(struct nfs4_compound *compound, const struct nfs4_handle *handle);
+void nfs4_put_handle(struct nfs4_compound *compound, const struct nfs_handle *handle);
 /* 18.13, 18.8 */
 void nfs4_put_lookup(struct nfs4_compound *compound, const char *name);
 void nfs4_put_getfh(struct nfs4_compound *compound);
@@ -162,7 +157,7 @@ void nfs4_put_remove(struct nfs4_compound *compound, const char *name);
 void nfs4_put_rename(struct nfs4_compound *compound, const char *name, const char *other);
 
 /* 18.9: of the current file, which is saved first, in another directory. */
-void nfs4_put_link(struct nfs4_compound *compound, const struct nfs4_handle *directory,
+void nfs4_put_link(struct nfs4_compound *compound, const struct nfs_handle *directory,
 		   const char *name);
 /* 18.23: names alone, from where the listing is, in results of at most so many bytes. */
 void nfs4_put_readdir(struct nfs4_compound *compound, const struct listing *listing,
@@ -231,7 +226,7 @@ struct nfs4_sequence_result {
 };
 void nfs4_get_sequence(struct nfs4_results *results, struct nfs4_sequence_result *sequence);
 
-void nfs4_get_handle(struct nfs4_results *results, struct nfs4_handle *handle);
+void nfs4_get_handle(struct nfs4_results *results, struct nfs_handle *handle);
 
 enum nfs4_type { NFS4_REGULAR = 1, NFS4_DIRECTORY = 2, NFS4_SYMLINK = 5 }; /* 3.3.13 */
 /* Of all that was asked for, what is looked at. */

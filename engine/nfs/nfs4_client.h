@@ -33,13 +33,13 @@ struct nfs4_request {
 
 	const struct nfs4_client *client;
 	const struct nfs4_session *session;
-	struct nfs4_handle handle; /* what it begins with; of length 0: the root */
+	struct nfs_handle handle; /* what it begins with; of length 0: the root */
 	const char *name;
 	struct nfs4_stateid stateid;
 	struct nfs4_open open;
 	bool limits;
 	uint32_t status; /* of the server: 0, or one that bears() knows */
-	struct nfs4_handle found;
+	struct nfs_handle found;
 	union {
 		struct nfs4_attributes attributes;
 		struct nfs4_open_result opened;
@@ -50,7 +50,7 @@ struct nfs4_request {
 
 /* What a path keeps of a file. */
 struct nfs4_file {
-	struct nfs4_handle handle;
+	struct nfs_handle handle;
 	struct nfs4_stateid stateid;
 	struct nfs4_template calls[IO_COMMIT + 1]; /* by enum io_op, made from these two */
 	enum nfs4_access access;

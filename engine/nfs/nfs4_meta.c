@@ -28,45 +28,48 @@ enum nfs4_operation nfs4_meta_operation(enum meta_op op)
 
 /* --- arguments --- */
 
-static void put_open(struct nfs4_compound *compound, const struct nfs4_meta_call *call)
+static void put_open(struct nfs4_compound *compound, const struct meta_arguments *arguments)
 {
+	bool creates = arguments->op == META_CREATE;
 	const struct nfs4_open open = {
-		.client = call->client,
-		.owner = call->owner,
-		.owner_length = call->owner_length,
-		.access = call->op == META_CREATE ? NFS4_ACCESS_BOTH : NFS4_ACCESS_READ,
-		.create = call->op == META_CREATE,
+		.client = arguments->client,
+		.owner = arguments->owner,
+		.owner_length = arguments->owner_length,
+		.access = creates ? NFS4_ACCESS_BOTH : NFS4_ACCESS_READ,
+		.create = creates,
 		.mode = FILE_MODE,
 		.claim = NFS4_CLAIM_NULL,
-		.name = call->name,
+		.name = arguments->name,
 	};
 
 	nfs4_put_open(compound, &open);
 }
 
-void nfs4_put_meta(struct nfs4_compound *compound, const struct nfs4_meta_call *call)
+void nfs4_put_meta(struct nfs4_compound *compound, const struct meta_arguments *arguments)
 {
-	nfs4_put_handle(compound, &call->handle);
-	switch (call->op) {
+	enum meta_op op = arguments->op;
+
+	nfs4_put_handle(compound, meta_by_handle(op) ? &arguments->handle : arguments->directory);
+	switch (op) {
 	case META_GETATTR: break;
-	case META_LOOKUP: nfs4_put_lookup(compound, call->name); break;
+	case META_LOOKUP: nfs4_put_lookup(compound, arguments->name); break;
 	case META_ACCESS: nfs4_put_access(compound); break;
-	case META_READDIR: nfs4_put_readdir(compound, call->listing, call->bytes); break;
+	case META_READDIR: nfs4_put_readdir(compound, arguments->listing, arguments->bytes); break;
 	case META_SETATTR: nfs4_put_touch(compound); break;
 	case META_OPEN:
-	case META_CREATE: put_open(compound, call); break;
-	case META_MKDIR: nfs4_put_mkdir(compound, call->name, DIRECTORY_MODE); break;
-	case META_SYMLINK: nfs4_put_symlink(compound, call->name, META_SYMLINK_TARGET); break;
-	case META_RENAME: nfs4_put_rename(compound, call->name, call->other); break;
-	case META_LINK: nfs4_put_link(compound, &call->directory, call->other); break;
+	case META_CREATE: put_open(compound, arguments); break;
+	case META_MKDIR: nfs4_put_mkdir(compound, arguments->name, DIRECTORY_MODE); break;
+	case META_SYMLINK: nfs4_put_symlink(compound, arguments->name, META_SYMLINK_TARGET); break;
+	case META_RENAME: nfs4_put_rename(compound, arguments->name, arguments->other); break;
+	case META_LINK: nfs4_put_link(compound, arguments->directory, arguments->other); break;
 	case META_REMOVE:
-	case META_RMDIR: nfs4_put_remove(compound, call->name); break;
+	case META_RMDIR: nfs4_put_remove(compound, arguments->name); break;
 	}
-	if (call->op == META_LOOKUP || meta_makes(call->op))
+	if (op == META_LOOKUP || meta_makes(op))
 		nfs4_put_getfh(compound);
-	if (call->op == META_LOOKUP || call->op == META_GETATTR)
+	if (op == META_LOOKUP || op == META_GETATTR)
 		nfs4_put_getattr(compound, NFS4_GETATTR_STAT);
-	if (call->op == META_OPEN || call->op == META_CREATE)
+	if (op == META_OPEN || op == META_CREATE)
 		nfs4_put_close(compound, &CURRENT_STATEID);
 }
 
@@ -90,7 +93,7 @@ static uint32_t get_readdir(struct nfs4_results *results, struct nfs4_meta_resul
 	uint32_t status = nfs4_next_result(results, NFS4_READDIR);
 
 	if (!status)
-		nfs4_get_readdir(results, &result->page);
+		nfs4_get_readdir(results, &result->all.page);
 	return status;
 }
 
@@ -120,23 +123,20 @@ uint32_t nfs4_get_meta(struct nfs4_results *results, enum meta_op op,
 	struct nfs4_attributes attributes;
 	uint32_t status;
 
-	result->found.length = 0;
-	result->delegated = false;
-	result->page = (struct readdir_page){0};
-	result->kind = (struct meta_kind){0};
+	memset(result, 0, sizeof(*result));
 	status = nfs4_next_result(results, NFS4_PUTFH) ?: get_operation(results, op, result);
 	result->carried_out = !status;
 	if (!status && (op == META_LOOKUP || meta_makes(op))) {
 		status = nfs4_next_result(results, NFS4_GETFH);
 		if (!status)
-			nfs4_get_handle(results, &result->found);
+			nfs4_get_handle(results, &result->all.found);
 	}
 	if (!status && (op == META_LOOKUP || op == META_GETATTR)) {
 		status = nfs4_next_result(results, NFS4_GETATTR);
 		if (!status)
 			nfs4_get_attributes(results, &attributes);
 		if (!status)
-			result->kind = (struct meta_kind){attributes.type, attributes.size};
+			result->all.kind = (struct meta_kind){attributes.type, attributes.size};
 	}
 	if (!status && (op == META_OPEN || op == META_CREATE))
 		status = nfs4_skip_result(results, NFS4_CLOSE);
@@ -145,7 +145,7 @@ uint32_t nfs4_get_meta(struct nfs4_results *results, enum meta_op op,
 
 /* --- delegations --- */
 
-void nfs4_put_return(struct nfs4_compound *compound, const struct nfs4_handle *directory,
+void nfs4_put_return(struct nfs4_compound *compound, const struct nfs_handle *directory,
 		     const char *name, const struct nfs4_stateid *delegation)
 {
 	nfs4_put_handle(compound, directory);

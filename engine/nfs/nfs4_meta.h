@@ -7,33 +7,18 @@
 #ifndef NFSMULTI_NFS_NFS4_META_H
 #define NFSMULTI_NFS_NFS4_META_H
 
-#include "conn/meta.h"
+#include "nfs/meta_message.h"
 #include "nfs/nfs4.h"
-
-struct nfs4_meta_call {
-	enum meta_op op;
-	struct nfs4_handle handle;    /* the entry's where meta_by_handle(), else its directory's */
-	const char *name;	      /* in the directory */
-	const char *other;	      /* META_RENAME, META_LINK: the new one, there */
-	struct nfs4_handle directory; /* META_LINK */
-	uint64_t client;	      /* OPEN: the client ID, … */
-	const void *owner;	      /* … and the owner of the open: */
-	uint32_t owner_length;	      /* calls under way at once want different ones */
-	const struct listing *listing; /* META_READDIR: it goes on there … */
-	uint32_t bytes;		       /* … with results of at most so many */
-};
 
 /* The operation that it is about, as people are told. */
 enum nfs4_operation nfs4_meta_operation(enum meta_op op);
 
-void nfs4_put_meta(struct nfs4_compound *compound, const struct nfs4_meta_call *call);
+void nfs4_put_meta(struct nfs4_compound *compound, const struct meta_arguments *arguments);
 
 struct nfs4_meta_result {
-	struct nfs4_handle found; /* of length 0: there is none in the results */
-	struct meta_kind kind;	  /* META_GETATTR, META_LOOKUP */
-	struct readdir_page page; /* META_READDIR */
-	bool carried_out;	  /* the operation itself: what failed, if anything, is behind it */
-	bool delegated;		  /* the server gave a delegation, against the wish: … */
+	struct meta_result all;
+	bool carried_out; /* the operation itself: what failed, if anything, is behind it */
+	bool delegated;	  /* the server gave a delegation, against the wish: … */
 	struct nfs4_stateid delegation; /* … this one */
 };
 
@@ -42,7 +27,7 @@ uint32_t nfs4_get_meta(struct nfs4_results *results, enum meta_op op,
 		       struct nfs4_meta_result *result);
 
 /* The same for a compound that returns a delegation of the file `name`, found by LOOKUP. */
-void nfs4_put_return(struct nfs4_compound *compound, const struct nfs4_handle *directory,
+void nfs4_put_return(struct nfs4_compound *compound, const struct nfs_handle *directory,
 		     const char *name, const struct nfs4_stateid *delegation);
 uint32_t nfs4_get_return(struct nfs4_results *results);
 

@@ -38,16 +38,10 @@ static const struct nfs4_file *file_of(const struct call *call)
 	return call->channel->session->path->files[call->io->file].state;
 }
 
-/* What it keeps of the entries of a metadata operation. */
-static struct entries *entries_of(const struct call *call)
-{
-	return call->channel->session->path->files[call->io->file].entries;
-}
-
 /* A delegation that the path's server has given is to go back: the operation itself is done. */
 static bool gives_back(const struct call *call)
 {
-	return is_meta(call) && call->io->delegation.path == call->channel->session->path;
+	return is_meta(call) && call->io->delegation.path == meta_path(call);
 }
 
 static enum nfs4_operation operation_of(const struct call *call)
@@ -124,93 +118,68 @@ static uint32_t put_owner(char owner[OWNER_MAX], const struct nfs4_path *mine,
 }
 
 /* What a reply may carry: over the channel, and by the session. */
-static uint32_t listing_bytes(const struct call *call)
+static uint32_t reply_max(const struct call *call)
 {
-	const struct nfs4_path *mine = call->channel->session->path->state;
+	const struct nfs4_path *mine = meta_path(call)->state;
 	const struct link *link = &call->channel->link;
 	uint32_t channel = link->ops->head_max(link->channel);
 
-	return readdir_bytes(min_of(channel, mine->client->response_max ?: channel));
+	return min_of(channel, mine->client->response_max ?: channel);
 }
 
-static struct nfs4_handle handle_of(const uint8_t *bytes, uint32_t length)
+/* Begins a compound of a call with a slot: what SEQUENCE says is in *sequence. */
+static void begin(struct nfs4_compound *compound, struct xdr_out *out, const struct call *call,
+		  bool cached, struct nfs4_sequence *sequence)
 {
-	struct nfs4_handle handle = {.length = length};
-
-	memcpy(handle.bytes, bytes, length);
-	return handle;
+	nfs4_session_sequence(&state_of(call)->session, call, cached, sequence);
+	nfs4_begin(compound, out, call->channel->session->path->config.minor);
+	nfs4_put_sequence(compound, sequence);
 }
 
 static void put_meta(struct xdr_out *out, const struct call *call)
 {
-	const struct path *path = call->channel->session->path;
-	const struct nfs4_path *mine = path->state;
-	const struct conn_io *io = call->io;
-	struct entries *entries = entries_of(call);
-	const struct entry_handle *directory = entries_directory(entries, io->offset);
-	uint32_t length = 0;
-	char names[2][ENTRY_NAME_MAX], owner[OWNER_MAX];
-	struct nfs4_meta_call meta = {
-		.op = meta_asks(call, path, entries),
-		.directory = handle_of(directory->bytes, directory->length),
-		.name = names[0],
-		.other = names[1],
-		.client = mine->client->id,
-		.owner = owner,
-		.listing = &io->listing,
-		.bytes = listing_bytes(call),
-	};
+	const struct nfs4_path *mine = meta_path(call)->state;
+	struct meta_arguments arguments;
 	struct nfs4_sequence sequence;
 	struct nfs4_compound compound;
+	char owner[OWNER_MAX];
 
-	nfs4_session_sequence(&state_of(call)->session, call, false, &sequence);
-	meta.handle = meta.directory;
-	if (meta_by_handle(meta.op)) {
-		const uint8_t *bytes = entries_handle(entries, io->offset, &length);
-
-		meta.handle = handle_of(bytes, length);
-	} else if (!meta_of_directory(meta.op)) {
-		entries_name(entries, io->offset, io->back, names[0]);
+	meta_begin(call);
+	meta_argue(call, reply_max(call), &arguments);
+	begin(&compound, out, call, false, &sequence);
+	if (arguments.op == META_OPEN || arguments.op == META_CREATE) {
+		arguments.client = mine->client->id;
+		arguments.owner = owner;
+		arguments.owner_length = put_owner(owner, mine, &sequence);
 	}
-	if (meta.op == META_RENAME || meta.op == META_LINK)
-		entries_name(entries, io->offset, !io->back, names[1]);
-	if (meta.op == META_OPEN || meta.op == META_CREATE)
-		meta.owner_length = put_owner(owner, mine, &sequence);
-	nfs4_begin(&compound, out, path->config.minor);
-	nfs4_put_sequence(&compound, &sequence);
-	nfs4_put_meta(&compound, &meta);
+	nfs4_put_meta(&compound, &arguments);
 }
 
 static void put_return(struct xdr_out *out, const struct call *call)
 {
+	const struct entries *entries = meta_entries(call);
 	const struct conn_io *io = call->io;
-	const struct entry_handle *directory = entries_directory(entries_of(call), io->offset);
-	const struct nfs4_handle handle = handle_of(directory->bytes, directory->length);
-	char name[ENTRY_NAME_MAX];
 	struct nfs4_stateid delegation;
 	struct nfs4_sequence sequence;
 	struct nfs4_compound compound;
+	char name[ENTRY_NAME_MAX];
 
 	memcpy(delegation.bytes, io->delegation.stateid, sizeof(delegation.bytes));
-	entries_name(entries_of(call), io->offset, false, name);
-	nfs4_session_sequence(&state_of(call)->session, call, false, &sequence);
-	nfs4_begin(&compound, out, call->channel->session->path->config.minor);
-	nfs4_put_sequence(&compound, &sequence);
-	nfs4_put_return(&compound, &handle, name, &delegation);
+	entries_name(entries, io->offset, false, name);
+	begin(&compound, out, call, false, &sequence);
+	nfs4_put_return(&compound, entries_directory(entries, io->offset), name, &delegation);
 }
 
 static void put_request(struct xdr_out *out, const struct call *call)
 {
 	const struct nfs4_request *request = request_of(call);
+	struct nfs4_sequence sequence;
 	struct nfs4_compound compound;
 
-	nfs4_begin(&compound, out, call->channel->session->path->config.minor);
-	if (request->sequenced) {
-		struct nfs4_sequence sequence;
-
-		nfs4_session_sequence(&state_of(call)->session, call, request->cached, &sequence);
-		nfs4_put_sequence(&compound, &sequence);
-	}
+	if (request->sequenced)
+		begin(&compound, out, call, request->cached, &sequence);
+	else
+		nfs4_begin(&compound, out, call->channel->session->path->config.minor);
 	request->put(request, &compound);
 }
 
@@ -377,7 +346,7 @@ static enum verdict take_delegation(const struct call *call, const struct nfs4_s
 {
 	struct conn_io *io = call->io;
 
-	io->delegation.path = call->channel->session->path;
+	io->delegation.path = meta_path(call);
 	memcpy(io->delegation.stateid, delegation->bytes, sizeof(io->delegation.stateid));
 	return CALL_REST;
 }
@@ -396,27 +365,19 @@ static enum verdict judge_return(struct call *call, uint32_t status, struct call
 static enum verdict judge_meta(struct call *call, uint32_t status,
 			       const struct nfs4_meta_result *meta, struct call_result *result)
 {
-	const struct nfs4_handle *found = &meta->found;
 	int error = meta_errno(status);
 	enum verdict verdict;
 
-	result->status = nfs4_status_name(status);
-	if (!status && meta_asked(call) == META_READDIR)
-		return meta_listed(call->io, &meta->page, result);
-	if (!status && !meta_as_expected(call->io, &meta->kind)) {
-		result->status = NULL;
-		return moved_fail(result, EILSEQ, NULL);
-	}
 	if (!status) {
-		verdict = meta_done(call, entries_of(call), found->length ? found->bytes : NULL,
-				    found->length);
+		verdict = meta_answered(call, &meta->all, result);
 		return meta->delegated ? take_delegation(call, &meta->delegation) : verdict;
 	}
+	result->status = nfs4_status_name(status);
 	if ((status == NFS4ERR_NOT_SAME || status == NFS4ERR_BAD_COOKIE) &&
 	    meta_asked(call) == META_READDIR)
 		return meta_lists_anew(call->io, nfs4_errno(status), result);
 	if (error)
-		return meta_refused(call, entries_of(call), error, result);
+		return meta_refused(call, error, result);
 	verdict = refused(call, status, false, result);
 	return verdict == CALL_DELAY ? meta_waits(call, meta->carried_out) : verdict;
 }

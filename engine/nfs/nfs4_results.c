@@ -228,7 +228,7 @@ void nfs4_get_commit(struct nfs4_results *results, struct nfs4_data_result *comm
 
 /* --- names and files --- */
 
-void nfs4_get_handle(struct nfs4_results *results, struct nfs4_handle *handle)
+void nfs4_get_handle(struct nfs4_results *results, struct nfs_handle *handle)
 {
 	memset(handle, 0, sizeof(*handle));
 	handle->length = get_opaque(results, handle->bytes, NFS4_FHSIZE);

@@ -10,7 +10,7 @@ enum {
 };
 
 void nfs4_template_make(struct nfs4_template *template, enum nfs4_operation operation,
-			uint32_t minor, const struct nfs4_handle *handle,
+			uint32_t minor, const struct nfs_handle *handle,
 			const struct nfs4_stateid *stateid)
 {
 	static const struct nfs4_sequence none = {.cache = false};

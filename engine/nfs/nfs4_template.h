@@ -25,7 +25,7 @@ struct nfs4_range {
 
 /* A READ, WRITE or COMMIT of this file, by the state of this OPEN. */
 void nfs4_template_make(struct nfs4_template *template, enum nfs4_operation operation,
-			uint32_t minor, const struct nfs4_handle *handle,
+			uint32_t minor, const struct nfs_handle *handle,
 			const struct nfs4_stateid *stateid);
 
 /* Writes a call; sequence->cache is taken as false. A WRITE's data follows. */

@@ -15,9 +15,9 @@
 #include "rpc/xdr.h"
 #include "session/call.h"
 
-struct entry_handle;
 struct names_ops;
 struct names;
+struct nfs_handle;
 struct session;
 struct session_channel;
 
@@ -115,7 +115,7 @@ struct protocol {
 	 * Handles have up to handle_max bytes.
 	 */
 	int (*open_directory)(struct names *names, const char *name, bool make,
-			      struct entry_handle *found);
+			      struct nfs_handle *found);
 	uint32_t handle_max;
 
 	/*

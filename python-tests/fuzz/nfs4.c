@@ -11,7 +11,7 @@
 union body {
 	uint8_t bytes[1];
 	struct nfs4_sequence_result sequence;
-	struct nfs4_handle handle;
+	struct nfs_handle handle;
 	struct nfs4_attributes attributes;
 	struct nfs4_data_result data;
 	struct nfs4_open_result open;

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 CALL_MAX = 24 + 168  # the header, and AUTH_SYS_ROOM
-FH_SIZE = 64
+FH_SIZE, FH4_SIZE = 64, 128
 READ, WRITE, COMMIT = 6, 7, 21
 VERDICTS = (
     "SUCCESS",
@@ -107,14 +107,14 @@ class ReplyHeader(c.Structure):
 
 
 class Handle(c.Structure):
-    """struct nfs3_handle."""
+    """struct nfs_handle."""
 
-    _fields_ = (("length", c.c_uint32), ("bytes", c.c_uint8 * FH_SIZE))
+    _fields_ = (("length", c.c_uint32), ("bytes", c.c_uint8 * FH4_SIZE))
 
     @classmethod
     def of(cls, handle: bytes) -> Self:
         """Give a file handle."""
-        return cls(len(handle), (c.c_uint8 * FH_SIZE)(*handle))
+        return cls(len(handle), (c.c_uint8 * FH4_SIZE)(*handle))
 
 
 class Result(c.Structure):
@@ -474,7 +474,7 @@ MIRRORS: dict[str, type[c.Structure]] = {
     "rpc_bulk": Bulk,
     "rpc_handler": Handler,
     "record_reader": RecordReader,
-    "nfs3_handle": Handle,
+    "nfs_handle": Handle,
     "nfs3_result": Result,
     "counters": Counters,
     "counters_label": CountersLabel,

@@ -7,9 +7,9 @@ import ctypes as c
 from enum import IntEnum
 from typing import Any, NamedTuple, Self
 
-from codec_abi import Cursor, Guarded
+from codec_abi import FH4_SIZE, Cursor, Guarded, Handle
 
-FH_SIZE, OPAQUE_MAX = 128, 1024
+OPAQUE_MAX = 1024
 _SESSION, _STATEID, _VERIFIER = c.c_uint8 * 16, c.c_uint8 * 16, c.c_uint8 * 8
 
 
@@ -37,17 +37,6 @@ class Op(IntEnum):
     DESTROY_CLIENTID = 57
     RECLAIM_COMPLETE = 58
     ILLEGAL = 10044
-
-
-class Handle(c.Structure):
-    """struct nfs4_handle."""
-
-    _fields_ = (("length", c.c_uint32), ("bytes", c.c_uint8 * FH_SIZE))
-
-    @classmethod
-    def of(cls, handle: bytes) -> Self:
-        """Give a file handle."""
-        return cls(len(handle), (c.c_uint8 * FH_SIZE)(*handle))
 
 
 class Stateid(c.Structure):
@@ -90,7 +79,7 @@ class Template(c.Structure):
     _fields_ = (
         ("operation", c.c_int),
         ("length", c.c_uint32),
-        ("bytes", c.c_uint8 * (92 + FH_SIZE)),
+        ("bytes", c.c_uint8 * (92 + FH4_SIZE)),
     )
 
 
@@ -208,7 +197,6 @@ class SessionResult(c.Structure):
 
 
 MIRRORS: dict[str, type[c.Structure]] = {
-    "nfs4_handle": Handle,
     "nfs4_stateid": Stateid,
     "nfs4_sequence": Sequence,
     "nfs4_open": Open,

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from codec_abi import FH4_SIZE as FH_SIZE
+from codec_abi import Handle
 from fuzz_captures import GANESHA_V41
 from hypothesis import given
 from hypothesis import strategies as st
 from nfs4_abi import (
-    FH_SIZE,
     OPAQUE_MAX,
     Channel,
-    Handle,
     Nfs4Library,
     Op,
     Open,

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * meta_message.h - what the messages of a metadata operation say: the same in NFSv3 and NFSv4, but
+ * for what is said to be of one of them.
+ */
+#ifndef NFSMULTI_NFS_META_MESSAGE_H
+#define NFSMULTI_NFS_META_MESSAGE_H
+
+#include "conn/meta.h"
+#include "nfs/entries.h"
+#include "nfs/readdir.h"
+
+struct meta_arguments {
+	enum meta_op op;
+	struct nfs_handle handle;	    /* where meta_by_handle(): the entry's */
+	const struct nfs_handle *directory; /* that holds it */
+	char name[ENTRY_NAME_MAX];	    /* the entry's there, where it is not named by handle */
+	char other[ENTRY_NAME_MAX];	    /* META_RENAME, META_LINK: the new one */
+	const struct listing *listing;	    /* META_READDIR: it goes on there … */
+	uint32_t bytes;			    /* … with results of at most so many */
+
+	/* NFSv3 */
+	bool exclusive;	   /* META_CREATE: by a verifier … */
+	uint64_t verifier; /* … which no other create has; and without attributes */
+	bool made;	   /* META_SETATTR: of a file that was made so */
+
+	/* NFSv4: META_OPEN, META_CREATE. */
+	uint64_t client;       /* the client ID, … */
+	const void *owner;     /* … and the owner of the open: */
+	uint32_t owner_length; /* calls under way at once want different ones */
+};
+
+struct meta_result {
+	struct nfs_handle found;  /* of what was looked up or made; of length 0: not told */
+	struct meta_kind kind;	  /* GETATTR; LOOKUP, where the server tells it */
+	struct readdir_page page; /* READDIR */
+};
+
+#endif
