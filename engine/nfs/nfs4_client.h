@@ -29,7 +29,7 @@ struct nfs4_request {
 	void (*put)(const struct nfs4_request *request, struct nfs4_compound *compound);
 	uint32_t (*get)(struct nfs4_request *request, struct nfs4_results *results);
 	/* True for a status that whoever made it deals with; NULL: it can bear none. */
-	bool (*bears)(uint32_t status);
+	bool (*bears)(const struct nfs4_request *request, uint32_t status);
 
 	const struct nfs4_client *client;
 	const struct nfs4_session *session;

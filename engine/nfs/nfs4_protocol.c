@@ -387,7 +387,7 @@ static enum verdict judge_request(struct call *call, uint32_t status, struct cal
 	struct nfs4_request *request = container_of(call->request, struct nfs4_request, base);
 
 	request->status = status;
-	if (!status || (request->bears && request->bears(status)))
+	if (!status || (request->bears && request->bears(request, status)))
 		return CALL_DONE;
 	return refused(call, status, false, result);
 }
