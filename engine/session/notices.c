@@ -52,59 +52,61 @@ void notice_handed_over(struct notices *notices)
 	trouble_ends(notices);
 }
 
-void notice_rpc_error(struct notices *notices, const struct protocol *protocol,
-		      const struct call *call, const struct rpc_reply_header *reply)
+static const char *operation(const struct notices *notices, const struct call *call)
+{
+	return notices->path->protocol->operation(call);
+}
+
+void notice_rpc_error(struct notices *notices, const struct call *call,
+		      const struct rpc_reply_header *reply)
 {
 	char why[200];
 
 	if (notices->said == reply->verdict)
 		return;
 	notices->said = reply->verdict;
-	rpc_verdict_text(reply, protocol->version, why, sizeof(why));
-	notice(notices, "%s: %s", protocol->operation(call), why);
+	rpc_verdict_text(reply, notices->path->protocol->version, why, sizeof(why));
+	notice(notices, "%s: %s", operation(notices, call), why);
 }
 
 /* The entry by the name that a directory shows: a mix's new ones have no other. */
-static void notice_meta(struct notices *notices, const struct protocol *protocol,
-			const struct call *call, const char *why)
+static void notice_meta(struct notices *notices, const struct call *call, const char *why)
 {
 	const struct conn_io *io = call->io;
 	const struct path_file *file = &notices->path->files[io->file];
 	char entry[ENTRY_PATH_MAX];
 
 	entries_path(file->entries, io->offset, io->back, entry);
-	notice(notices, "%s of entry \"%s\" below \"%s\": %s", protocol->operation(call), entry,
+	notice(notices, "%s of entry \"%s\" below \"%s\": %s", operation(notices, call), entry,
 	       file->name, why);
 }
 
 /* A line about an I/O, from where it has come to. */
-static void notice_io(struct notices *notices, const struct protocol *protocol,
-		      const struct call *call, const char *why)
+static void notice_io(struct notices *notices, const struct call *call, const char *why)
 {
 	if (call->io->op == IO_META)
-		notice_meta(notices, protocol, call, why);
+		notice_meta(notices, call, why);
 	else
-		notice(notices, "%s of %u bytes at %llu: %s", protocol->operation(call),
+		notice(notices, "%s of %u bytes at %llu: %s", operation(notices, call),
 		       call_rest(call), (unsigned long long)(call->io->offset + call->io->done),
 		       why);
 }
 
-void notice_failed(struct notices *notices, const struct protocol *protocol,
-		   const struct call *call, const struct call_result *result)
+void notice_failed(struct notices *notices, const struct call *call,
+		   const struct call_result *result)
 {
 	if (result->fault)
-		notice_io(notices, protocol, call, result->fault);
+		notice_io(notices, call, result->fault);
 	if (!result->file_gone || notices->path->said_stale)
 		return;
 	notices->path->said_stale = true;
 	notice(notices,
 	       "%s: %s: the server does not know the file any more: was it removed, or the export "
 	       "changed, during the run?",
-	       protocol->operation(call), result->status);
+	       operation(notices, call), result->status);
 }
 
-void notice_unprepared(struct notices *notices, const struct protocol *protocol,
-		       const struct call *call, int error)
+void notice_unprepared(struct notices *notices, const struct call *call, int error)
 {
 	const struct request *request = call->request;
 	const char *why = request->fault ?: request->status;
@@ -112,22 +114,21 @@ void notice_unprepared(struct notices *notices, const struct protocol *protocol,
 	if (!why || why == notices->said_unprepared)
 		return; /* an RPC error has been told */
 	notices->said_unprepared = why;
-	notice(notices, "%s: %s: %s", protocol->operation(call), strerror(error), why);
+	notice(notices, "%s: %s: %s", operation(notices, call), strerror(error), why);
 }
 
-void notice_refused(struct notices *notices, const struct protocol *protocol,
-		    const struct call *call, const char *why)
+void notice_refused(struct notices *notices, const struct call *call, const char *why)
 {
 	if (!notices->refused)
-		notice_io(notices, protocol, call, why);
+		notice_io(notices, call, why);
 	notices->refused = true;
 }
 
-void notice_delayed(struct notices *notices, const struct protocol *protocol,
-		    const struct call *call, const struct call_result *result)
+void notice_delayed(struct notices *notices, const struct call *call,
+		    const struct call_result *result)
 {
 	if (!notices->path->said_delayed)
 		notice(notices, "%s: the server keeps asking to wait (%s): still trying",
-		       protocol->operation(call), result->status);
+		       operation(notices, call), result->status);
 	notices->path->said_delayed = true;
 }

@@ -30,19 +30,17 @@ void notice_answered(struct notices *notices);
 void notice_handed_over(struct notices *notices);
 
 /* An I/O fails: the server's reply is an RPC error, or an error of the protocol, or wrong. */
-void notice_rpc_error(struct notices *notices, const struct protocol *protocol,
-		      const struct call *call, const struct rpc_reply_header *reply);
-void notice_failed(struct notices *notices, const struct protocol *protocol,
-		   const struct call *call, const struct call_result *result);
+void notice_rpc_error(struct notices *notices, const struct call *call,
+		      const struct rpc_reply_header *reply);
+void notice_failed(struct notices *notices, const struct call *call,
+		   const struct call_result *result);
 /* What comes before I/O fails: said once for each status. */
-void notice_unprepared(struct notices *notices, const struct protocol *protocol,
-		       const struct call *call, int error);
+void notice_unprepared(struct notices *notices, const struct call *call, int error);
 /* The transport could not carry it. */
-void notice_refused(struct notices *notices, const struct protocol *protocol,
-		    const struct call *call, const char *why);
+void notice_refused(struct notices *notices, const struct call *call, const char *why);
 
 /* The server asks to wait again and again. */
-void notice_delayed(struct notices *notices, const struct protocol *protocol,
-		    const struct call *call, const struct call_result *result);
+void notice_delayed(struct notices *notices, const struct call *call,
+		    const struct call_result *result);
 
 #endif

@@ -50,7 +50,8 @@ int session_open_channel(struct session_channel *channel, struct session *sessio
 	return link_open(&channel->link);
 }
 
-int session_connect(struct session_channel *channel)
+/* One step towards a connected channel; session_ready()'s results. */
+static int connect_channel(struct session_channel *channel)
 {
 	struct conn *conn = &channel->conn;
 	bool again = channel->link.was_up, came_up;
@@ -99,7 +100,7 @@ static void receive(struct conn *conn, bool wait)
 
 int session_ready(struct session_channel *channel)
 {
-	int error = session_connect(channel);
+	int error = connect_channel(channel);
 
 	if (error || channel->prepared)
 		return error;
@@ -118,7 +119,7 @@ void session_tick(struct conn *conn)
 
 	if (!channel_watch(channel, now))
 		return;
-	error = session_connect(channel);
+	error = connect_channel(channel);
 	if (error && error != -EINPROGRESS)
 		channel_lose(channel, error);
 	if (!channel->prepared || !TAILQ_EMPTY(&channel->waiting))

@@ -91,10 +91,8 @@ int session_open_channel(struct session_channel *channel, struct session *sessio
 /* Closes it; outstanding calls end without a result. */
 void session_close_channel(struct session_channel *channel);
 
-/* One step towards a connected channel: 0, -EINPROGRESS, or what failed. */
-int session_connect(struct session_channel *channel);
-
-/* One step towards a channel that is also prepared for I/O; the same results. */
+/* One step towards a channel that is connected, and prepared for I/O: 0, -EINPROGRESS, or what
+ * failed. */
 int session_ready(struct session_channel *channel);
 
 /* Takes over a request, as session_submit() does an I/O. It goes out at the next flush. */

@@ -11,12 +11,11 @@ enum { DELAYS_QUIET = 6 };
 static void explain(struct session_channel *channel, const struct call *call)
 {
 	const struct session_reply *reply = &channel->reply;
-	const struct protocol *protocol = channel->session->protocol;
 
 	if (reply->header.verdict != RPC_SUCCESS)
-		notice_rpc_error(&channel->notices, protocol, call, &reply->header);
+		notice_rpc_error(&channel->notices, call, &reply->header);
 	else if (call->io)
-		notice_failed(&channel->notices, protocol, call, &reply->result);
+		notice_failed(&channel->notices, call, &reply->result);
 	if (call->io) {
 		call->io->status = reply->result.status;
 	} else {
@@ -76,8 +75,7 @@ static void delay(struct session_channel *channel, struct call *call)
 	uint64_t wait = timer_delay(call->delays);
 
 	if (++call->delays == DELAYS_QUIET)
-		notice_delayed(&channel->notices, channel->session->protocol, call,
-			       &channel->reply.result);
+		notice_delayed(&channel->notices, call, &channel->reply.result);
 	call->resume_at = channel->conn.job->now + wait;
 	TAILQ_INSERT_TAIL(&channel->delayed, call, link);
 }
@@ -120,8 +118,7 @@ static void setup_answered(struct session_channel *channel, struct call *call)
 		break;
 	case CALL_FAIL:
 		explain(channel, call);
-		notice_unprepared(&channel->notices, channel->session->protocol, call,
-				  reply->result.error);
+		notice_unprepared(&channel->notices, call, reply->result.error);
 		channel->setup_error = -reply->result.error;
 	}
 	channel_drop_setup(channel, true);
@@ -211,7 +208,7 @@ void session_call_refused(void *context, uint32_t xid, int error, const char *wh
 		channel->setup_error = -error;
 		return;
 	}
-	notice_refused(&channel->notices, channel->session->protocol, call, why);
+	notice_refused(&channel->notices, call, why);
 	TAILQ_REMOVE(&channel->sent, call, link);
 	call_finish(call, true, error);
 }
