@@ -152,6 +152,19 @@ void group_flush(struct group *group)
 	group->dirty_count = 0;
 }
 
+uint32_t group_io_max(const struct group *group, enum io_op op)
+{
+	uint32_t most = UINT32_MAX;
+
+	for (uint32_t i = 0; i < group->job.conn_count; i++) {
+		const struct conn *conn = group->conns[i];
+
+		if (!conn->path->unusable)
+			most = min_of(most, conn->ops->io_max(conn, op));
+	}
+	return most;
+}
+
 void group_abort(struct group *group, int error)
 {
 	for (uint32_t i = 0; i < group->job.conn_count; i++)

@@ -44,22 +44,6 @@ static int create_missing(struct job *job, const char *name)
 	return may_create(job->td) ? by_any_path(job, create_if_missing, name) : 0;
 }
 
-/* The smallest of what the connections carry at once, so that a piece fits whichever is chosen. */
-static void find_io_max(struct job *job)
-{
-	job->io_max[IO_READ] = job->io_max[IO_WRITE] = UINT32_MAX;
-	for (uint32_t i = 0; i < job->group.job.conn_count; i++) {
-		const struct conn *conn = job->group.conns[i];
-
-		if (conn->path->unusable)
-			continue;
-		job->io_max[IO_READ] =
-			min_of(job->io_max[IO_READ], conn->ops->io_max(conn, IO_READ));
-		job->io_max[IO_WRITE] =
-			min_of(job->io_max[IO_WRITE], conn->ops->io_max(conn, IO_WRITE));
-	}
-}
-
 static int drop_caches(struct job *job, const char *name)
 {
 	int error = 0;
@@ -82,7 +66,8 @@ int job_open_file(struct job *job, struct fio_file *f)
 		error = group_open_file(&job->group, f->fileno, name);
 	if (error)
 		return error;
-	find_io_max(job);
+	job->io_max[IO_READ] = group_io_max(&job->group, IO_READ);
+	job->io_max[IO_WRITE] = group_io_max(&job->group, IO_WRITE);
 	f->fd = job->placeholder;
 	if (job->td->o.invalidate_cache)
 		drop_caches(job, name);

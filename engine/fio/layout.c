@@ -21,19 +21,6 @@ struct layout {
 	uint32_t block_size; /* bytes */
 };
 
-static uint32_t block_size(const struct group *group)
-{
-	uint32_t size = BLOCK;
-
-	for (uint32_t i = 0; i < group->job.conn_count; i++) {
-		const struct conn *conn = group->conns[i];
-
-		if (!conn->path->unusable)
-			size = min_of(size, conn->ops->io_max(conn, IO_WRITE));
-	}
-	return size;
-}
-
 static uint64_t write_block(struct pass *pass, struct conn_io *io, uint64_t offset)
 {
 	const struct layout *layout = container_of(pass, struct layout, pass);
@@ -107,7 +94,8 @@ int layout_write(struct thread_data *td, struct path **paths, uint32_t path_coun
 	layout.buffers = buffers;
 	error = pass_open(&layout.pass, paths, path_count);
 	if (!error) {
-		layout.block_size = block_size(&layout.pass.group);
+		layout.block_size =
+			min_of(group_io_max(&layout.pass.group, IO_WRITE), (uint32_t)BLOCK);
 		error = write_durably(&layout.pass, from, to);
 		pass_close(&layout.pass);
 	}
