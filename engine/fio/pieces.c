@@ -61,20 +61,13 @@ static void submit_meta(struct job *job, struct request *request, struct conn_io
 	spread_cut(&job->spread[io_u->ddir == DDIR_READ ? IO_READ : IO_WRITE], io_u->offset, entry,
 		   entry, true, &request->piece);
 	request->left = 0;
-	io->file = request->file;
-	io->meta = request->meta.op;
-	io->offset = request->meta.entry;
-	io->length = 0;
-	io->held = NULL;
-	io->nfs_only = false;
-	io->sends = 0;
-	io->looks = io->back = io->taken = io->made = false;
-	io->exclusive = io->meta == META_CREATE && job_options(job)->meta_create;
-	io->stale = HANDLE_GOOD;
-	io->listing = (struct listing){0};
-	io->delegation.path = NULL;
-	io->expected = metadata_expected(job->td, io->meta);
-	io->listed = NULL;
+	*io = (struct conn_io){
+		.file = request->file,
+		.meta = request->meta.op,
+		.offset = request->meta.entry,
+		.exclusive = request->meta.op == META_CREATE && job_options(job)->meta_create,
+		.expected = metadata_expected(job->td, request->meta.op),
+	};
 	submit(job, request, io, request->piece.connection);
 }
 
