@@ -25,7 +25,8 @@ struct names_ops {
 	bool (*alive)(const struct names *names);
 	const char *(*error)(const struct names *names);
 
-	/* The port on which the server answers NFS; 0 where the connection is gone. */
+	/* The port on which the server answers NFS; 0 where the connection is gone. NULL: paths are
+	 * given theirs. */
 	uint16_t (*nfs_port)(const struct names *names);
 
 	/* The size of a regular file; -EISDIR or -EINVAL for anything else. */

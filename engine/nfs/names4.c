@@ -240,11 +240,6 @@ static const char *error_of(const struct names *names)
 	return names->error;
 }
 
-static uint16_t nfs_port(const struct names *names)
-{
-	return (uint16_t)names->path->config.nfs_port;
-}
-
 static int size_of(struct names *names, const char *name, uint64_t *size)
 {
 	struct nfs4_request request;
@@ -283,7 +278,6 @@ const struct names_ops names_nfs4 = {
 	.close = names4_close,
 	.alive = alive,
 	.error = error_of,
-	.nfs_port = nfs_port,
 	.size = size_of,
 	.create = create,
 	.remove = remove_name,
