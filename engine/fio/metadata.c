@@ -65,14 +65,6 @@ int metadata_check(struct thread_data *td)
 	return meta_mix_check(td);
 }
 
-static const struct pool_path *first_mount(const struct pool *pool)
-{
-	for (unsigned int i = 0; i < pool->count; i++)
-		if (pool->paths[i].kind == PATH_MOUNT)
-			return &pool->paths[i];
-	return NULL;
-}
-
 /* `when`: in the job, or before it. */
 static int check_mount(const char *label, enum meta_op op, const char *when)
 {
@@ -120,7 +112,7 @@ static int check_operations(const struct thread_data *td, const struct meta_mix 
 int metadata_check_pool(const struct thread_data *td, const struct pool *pool)
 {
 	const struct engine_options *eo = options_of(td);
-	const struct pool_path *mount = eo->metadata ? first_mount(pool) : NULL;
+	const struct pool_path *mount = eo->metadata ? pool_first_mount(pool) : NULL;
 	struct meta_mix mix;
 	int error = mount ? meta_mix_of(td, &mix) : 0;
 

@@ -97,15 +97,10 @@ uint32_t pool_paths_all(struct pool_paths *paths, struct thread_data *td, struct
 struct path *pool_paths_own(struct pool_paths *paths, struct thread_data *td, int *error)
 {
 	const struct engine_options *eo = td->eo;
-	uint32_t count = paths->pool.count, own = pool_paths_of_job(paths, td);
+	uint32_t count = paths->pool.count, own = terms_path_of_job(td, count);
 	struct path *path = pool_paths_get(paths, td, own, error);
 
 	for (uint32_t i = 1; !path && eo->failover && *error != -EINTR && i < count; i++)
 		path = pool_paths_get(paths, td, (own + i) % count, error);
 	return path;
-}
-
-uint32_t pool_paths_of_job(const struct pool_paths *paths, const struct thread_data *td)
-{
-	return terms_path_of_job(td, paths->pool.count);
 }

@@ -36,7 +36,4 @@ uint32_t pool_paths_all(struct pool_paths *paths, struct thread_data *td, struct
  * *error set where there is none. */
 struct path *pool_paths_own(struct pool_paths *paths, struct thread_data *td, int *error);
 
-/* The number of the path that the job has to itself under spread=job. */
-uint32_t pool_paths_of_job(const struct pool_paths *paths, const struct thread_data *td);
-
 #endif

@@ -44,8 +44,11 @@ static struct nfs4_job *job_of(struct path *path)
 	return job;
 }
 
-/* Each path begins with a client of its own; adopt() finds out that it has one already. */
-struct nfs4_path *nfs4_path_of(struct path *path)
+/*
+ * The state of `path`, made at the first call; NULL: out of memory. Each begins with a client of
+ * its own; adopt() finds out that it has one already.
+ */
+static struct nfs4_path *state_of(struct path *path)
 {
 	struct nfs4_job *job = job_of(path);
 	struct nfs4_path *mine = path->state;
@@ -121,7 +124,7 @@ void nfs4_path_free(struct path *path)
 
 static struct nfs4_state *new_state(struct session *session)
 {
-	struct nfs4_path *mine = nfs4_path_of(session->path);
+	struct nfs4_path *mine = state_of(session->path);
 	struct nfs4_state *state = mine ? calloc(1, sizeof(*state)) : NULL;
 
 	if (!state)

@@ -133,9 +133,6 @@ enum { NFS4_MESSAGE_ROOM = 1024 };
 /* A session for names carries one call at a time; one for data never so few. */
 enum { NFS4_NAMES_CALLS = 1 };
 
-/* The state of `path`, made at the first call; NULL: out of memory. */
-struct nfs4_path *nfs4_path_of(struct path *path);
-
 /*
  * After a path's first session is ready: trunking=session, held against who the servers say they
  * are. 0, or -EINVAL, logged.

@@ -41,7 +41,7 @@ const char *pool_below_mount(const struct pool *pool, const char *file)
 	return shortest;
 }
 
-static const struct pool_path *first_mount(const struct pool *pool)
+const struct pool_path *pool_first_mount(const struct pool *pool)
 {
 	for (unsigned int i = 0; i < pool->count; i++)
 		if (pool->paths[i].kind == PATH_MOUNT)
@@ -69,7 +69,7 @@ static int check_name(const struct cursor *name)
 /* An absolute name loses the mount it lies in, or, where there are no mounts, its slashes. */
 static int strip(const struct pool *pool, struct cursor *name)
 {
-	const struct pool_path *mount = first_mount(pool);
+	const struct pool_path *mount = pool_first_mount(pool);
 	const char *rest = pool_below_mount(pool, name->at);
 
 	if (mount && !rest)

@@ -104,6 +104,9 @@ int pool_parse(const char *text, struct pool *pool, struct pool_error *err);
 #define POOL_IGNORED_MAX 128
 void pool_ignored(const struct pool *pool, char *words);
 
+/* The first path that is a kernel mount; NULL: there is none. */
+const struct pool_path *pool_first_mount(const struct pool *pool);
+
 /* True where the text can only be a pool's name: letters, digits, '_', '-', '.', a letter first. */
 bool pool_is_name(const char *text);
 
