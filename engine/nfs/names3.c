@@ -26,6 +26,8 @@
 #include "nfs/status.h"
 #include "wait.h"
 
+enum { NAME_ROOM = 4096 }; /* bytes of a name from the export's root, with the NUL */
+
 struct names {
 	struct nfs_context *nfs; /* NULL: given up, every operation fails */
 	const struct path *path;
@@ -116,11 +118,6 @@ static int run(struct names *names, struct operation *operation, int refused)
 		return -EIO;
 	}
 	return wait_for(names, operation);
-}
-
-static int usable(struct names *names)
-{
-	return names->nfs ? 0 : -ENOTCONN;
 }
 
 /* --- what libnfs calls back --- */
@@ -273,28 +270,26 @@ static const char *error_of(const struct names *names)
 
 /* --- operations --- */
 
-/* libnfs takes names from the export's root. */
-static int root_name(struct names *names, const char *name, char *path, size_t size)
+/* libnfs takes names from the export's root. Fails where the session was given up. */
+static int root_name(struct names *names, const char *name, char path[NAME_ROOM])
 {
-	if ((size_t)snprintf(path, size, "/%s", name) < size)
+	if (!names->nfs)
+		return -ENOTCONN;
+	if (snprintf(path, NAME_ROOM, "/%s", name) < NAME_ROOM)
 		return 0;
 	set_error(names, "the name is too long");
 	return -ENAMETOOLONG;
 }
 
-static int stat_path(struct names *names, const char *path, struct operation *operation)
-{
-	return run(names, operation, nfs_stat64_async(names->nfs, path, on_stat, operation));
-}
-
 static int size_of(struct names *names, const char *name, uint64_t *size)
 {
 	struct operation operation = {0};
-	char path[4096];
-	int error = usable(names) ?: root_name(names, name, path, sizeof(path));
+	char path[NAME_ROOM];
+	int error = root_name(names, name, path);
 
 	if (!error)
-		error = stat_path(names, path, &operation);
+		error = run(names, &operation,
+			    nfs_stat64_async(names->nfs, path, on_stat, &operation));
 	if (error)
 		return error;
 	if (!S_ISREG(operation.stat.nfs_mode)) {
@@ -318,8 +313,8 @@ int names3_lookup(struct names *names, const char *name, struct nfs_handle *hand
 {
 	struct operation operation = {0};
 	const struct nfs_fh3 *found;
-	char path[4096];
-	int error = usable(names) ?: root_name(names, name, path, sizeof(path));
+	char path[NAME_ROOM];
+	int error = root_name(names, name, path);
 
 	if (!error)
 		error = run(names, &operation,
@@ -340,22 +335,27 @@ int names3_lookup(struct names *names, const char *name, struct nfs_handle *hand
 	return error;
 }
 
-/* Makes the directories above `path`. An existing one is no error. */
+/* What exists already is no error. */
+static int make_one(struct names *names, const char *path)
+{
+	struct operation operation = {0};
+	int error = run(names, &operation,
+			nfs_mkdir2_async(names->nfs, path, DIRECTORY_MODE, on_done, &operation));
+
+	return error == -EEXIST ? 0 : error;
+}
+
+/* Makes the directories above `path`. */
 static int make_parents(struct names *names, char *path)
 {
-	for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-		struct operation operation = {0};
-		int error;
+	int error = 0;
 
+	for (char *slash = strchr(path + 1, '/'); slash && !error; slash = strchr(slash + 1, '/')) {
 		*slash = '\0';
-		error = run(
-			names, &operation,
-			nfs_mkdir2_async(names->nfs, path, DIRECTORY_MODE, on_done, &operation));
+		error = make_one(names, path);
 		*slash = '/';
-		if (error && error != -EEXIST)
-			return error;
 	}
-	return 0;
+	return error;
 }
 
 /* GUARDED (RFC 1813, 3.3.8): a file that is there already stays as it is. */
@@ -374,8 +374,8 @@ static int create_guarded(struct names *names, const char *path, bool *created)
 
 static int create(struct names *names, const char *name, bool *created)
 {
-	char path[4096];
-	int error = usable(names) ?: root_name(names, name, path, sizeof(path));
+	char path[NAME_ROOM];
+	int error = root_name(names, name, path);
 
 	if (!error)
 		error = create_guarded(names, path, created);
@@ -388,26 +388,19 @@ static int create(struct names *names, const char *name, bool *created)
 static int remove_name(struct names *names, const char *name)
 {
 	struct operation operation = {0};
-	char path[4096];
-	int error = usable(names) ?: root_name(names, name, path, sizeof(path));
+	char path[NAME_ROOM];
+	int error = root_name(names, name, path);
 
 	if (error)
 		return error;
 	return run(names, &operation, nfs_unlink_async(names->nfs, path, on_done, &operation));
 }
 
-/* What exists already is no error. */
 static int make_directory(struct names *names, const char *name)
 {
-	struct operation operation = {0};
-	char path[4096];
-	int error = root_name(names, name, path, sizeof(path)) ?: make_parents(names, path);
+	char path[NAME_ROOM];
 
-	if (!error)
-		error = run(
-			names, &operation,
-			nfs_mkdir2_async(names->nfs, path, DIRECTORY_MODE, on_done, &operation));
-	return error == -EEXIST ? 0 : error;
+	return root_name(names, name, path) ?: make_parents(names, path) ?: make_one(names, path);
 }
 
 int names3_open_directory(struct names *names, const char *name, bool make,
@@ -425,10 +418,10 @@ int names3_limits(struct names *names, const void *file, uint32_t *read_max, uin
 	const struct nfs_handle *handle = file;
 	struct operation operation = {0};
 	FSINFO3args args = {0};
-	int error = usable(names);
+	int error;
 
-	if (error)
-		return error;
+	if (!names->nfs)
+		return -ENOTCONN;
 	args.fsroot.data.data_len = handle->length;
 	args.fsroot.data.data_val = (char *)handle->bytes;
 	error = run(names, &operation, start_fsinfo(names, &args, &operation));
