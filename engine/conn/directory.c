@@ -12,7 +12,7 @@
 
 #include "util.h"
 
-static int open_beneath(int directory, const char *name, int flags)
+int directory_open_file(int directory, const char *name, int flags)
 {
 	struct open_how how = {
 		.flags = (unsigned int)(flags | O_CLOEXEC),
@@ -31,15 +31,10 @@ int directory_open(const char *path)
 	return fd < 0 ? -errno : fd;
 }
 
-int directory_open_file(int directory, const char *name, int flags)
-{
-	return open_beneath(directory, name, flags);
-}
-
 int directory_size(int directory, const char *name, uint64_t *size)
 {
 	struct stat status;
-	int fd = open_beneath(directory, name, O_PATH);
+	int fd = directory_open_file(directory, name, O_PATH);
 	int error = 0;
 
 	if (fd < 0)
@@ -69,7 +64,7 @@ static int in_parent(int directory, const char *name, int (*action)(int parent, 
 	if ((size_t)snprintf(above, sizeof(above), "%.*s", (int)(slash - name), name) >=
 	    sizeof(above))
 		return -ENAMETOOLONG;
-	parent = open_beneath(directory, above, O_PATH | O_DIRECTORY);
+	parent = directory_open_file(directory, above, O_PATH | O_DIRECTORY);
 	if (parent < 0)
 		return parent;
 	error = action(parent, slash + 1);
@@ -103,21 +98,21 @@ static int make_parents(int directory, const char *name)
 int directory_find(int directory, const char *name, bool make)
 {
 	enum { NAMES = O_PATH | O_DIRECTORY };
-	int fd = open_beneath(directory, name, NAMES), error;
+	int fd = directory_open_file(directory, name, NAMES), error;
 
 	if (fd != -ENOENT || !make)
 		return fd;
 	error = make_parents(directory, name) ?: in_parent(directory, name, make_directory);
-	return error ?: open_beneath(directory, name, NAMES);
+	return error ?: directory_open_file(directory, name, NAMES);
 }
 
 static int touch(int directory, const char *name, bool *created)
 {
-	int fd = open_beneath(directory, name, O_RDWR | O_CREAT | O_EXCL);
+	int fd = directory_open_file(directory, name, O_RDWR | O_CREAT | O_EXCL);
 
 	*created = fd >= 0;
 	if (fd == -EEXIST) /* also a symbolic link that leads to nothing: that is followed */
-		fd = open_beneath(directory, name, O_RDWR | O_CREAT);
+		fd = directory_open_file(directory, name, O_RDWR | O_CREAT);
 	if (fd < 0)
 		return fd;
 	close(fd);
@@ -145,7 +140,7 @@ int directory_remove(int directory, const char *name)
 
 int directory_drop_cache(int directory, const char *name)
 {
-	int fd = open_beneath(directory, name, O_RDONLY);
+	int fd = directory_open_file(directory, name, O_RDONLY);
 	int error;
 
 	if (fd < 0)
