@@ -79,8 +79,7 @@ static int nfs_open(struct conn **conn, struct path *path, struct conn_job *job)
 		.path = path,
 		.job = job,
 	};
-	error = session_init(&nfs->session, path, path->protocol, &path->credentials.base,
-			     job->io_count);
+	error = session_init(&nfs->session, path, job->io_count);
 	if (error) {
 		free(nfs);
 		return error;

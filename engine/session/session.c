@@ -8,21 +8,20 @@
 #include "session/internal.h"
 #include "wait.h"
 
-int session_init(struct session *session, struct path *path, const struct protocol *protocol,
-		 const struct rpc_credentials *credentials, uint32_t calls)
+int session_init(struct session *session, struct path *path, uint32_t calls)
 {
 	enum { OTHERS = 3 }; /* that ask for a sign of life, prepare a channel, or renew a lease */
 	int error;
 
 	*session = (struct session){
 		.path = path,
-		.protocol = protocol,
-		.credentials = credentials,
+		.protocol = path->protocol,
+		.credentials = &path->credentials.base,
 		.calls_max = calls,
 	};
 	error = call_table_init(&session->calls, calls + OTHERS);
-	if (!error && protocol->attach)
-		error = protocol->attach(session);
+	if (!error && path->protocol->attach)
+		error = path->protocol->attach(session);
 	if (error)
 		session_free(session);
 	return error;

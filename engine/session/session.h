@@ -68,8 +68,7 @@ struct session_channel {
 };
 
 /* Calls of up to `calls` I/Os and requests at once. 0 or -ENOMEM. `path` outlives the session. */
-int session_init(struct session *session, struct path *path, const struct protocol *protocol,
-		 const struct rpc_credentials *credentials, uint32_t calls);
+int session_init(struct session *session, struct path *path, uint32_t calls);
 void session_free(struct session *session);
 
 static inline struct session_channel *channel_of(struct conn *conn)
