@@ -197,12 +197,6 @@ int metadata_count(const struct thread_data *td, const struct fio_file *f, const
 	return 0;
 }
 
-/* It works on entries that are there. */
-static bool needs_entry(const struct meta_mix *mix, enum meta_op op)
-{
-	return !meta_makes(op) && !(mix->beside && meta_removes(op));
-}
-
 struct meta_kind metadata_expected(const struct thread_data *td, enum meta_op op)
 {
 	if (!options_of(td)->meta_verify || (op != META_GETATTR && op != META_LOOKUP))
@@ -216,6 +210,7 @@ struct meta_kind metadata_expected(const struct thread_data *td, enum meta_op op
 	}
 }
 
+/* Those that make entries need none, nor do removals of a mix, which make what they remove. */
 bool metadata_needs_entries(const struct thread_data *td, enum meta_op *make)
 {
 	struct meta_mix mix;
@@ -227,7 +222,8 @@ bool metadata_needs_entries(const struct thread_data *td, enum meta_op *make)
 	if (mix.weights[META_RMDIR] && !mix.beside)
 		*make = META_MKDIR;
 	for (int op = 0; op < META_OPS; op++)
-		needs = needs || (mix.weights[op] && needs_entry(&mix, (enum meta_op)op));
+		needs = needs || (mix.weights[op] && !meta_makes((enum meta_op)op) &&
+				  !(mix.beside && meta_removes((enum meta_op)op)));
 	return needs;
 }
 
