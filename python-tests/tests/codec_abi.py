@@ -84,7 +84,7 @@ class Cred(c.Structure):
 class AuthSys(c.Structure):
     """struct auth_sys."""
 
-    _fields_ = (("flavor", c.c_void_p), ("length", c.c_uint32), ("bytes", c.c_uint8 * 168))
+    _fields_ = (("base", c.c_void_p), ("length", c.c_uint32), ("bytes", c.c_uint8 * 168))
 
 
 class Verifier(c.Structure):
