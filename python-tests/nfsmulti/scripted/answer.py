@@ -116,18 +116,10 @@ class Answer:
         return any(getattr(self, name) != sound for name, sound in _DELIVERY.items())
 
 
-_RESULTS: tuple[str, ...] = (
-    "do",
-    "act",
-    "status",
-    "limit",
-    "count",
-    "length",
-    "extra",
-    "spoil",
-    "eof",
+_RESULTS = (
+    *("do", "act", "status", "limit", "count", "length", "extra", "spoil", "eof"),
+    *("committed", "verifier", "attributes", "results"),
 )
-_RESULTS += ("committed", "verifier", "attributes", "results")
 _DELIVERY = {one.name: one.default for one in fields(Answer) if one.name not in _RESULTS}
 SOUND = Answer()
 

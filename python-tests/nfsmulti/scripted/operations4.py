@@ -11,7 +11,14 @@ from xdrlib3 import Packer
 
 from nfsmulti.scripted.answer import Answer
 from nfsmulti.scripted.files import Directory, File, Names, NfsError, Node
-from nfsmulti.scripted.procedures import Export, pack_page
+from nfsmulti.scripted.procedures import (
+    Export,
+    pack_page,
+    pack_verifier,
+    pack_written,
+    read,
+    write,
+)
 from nfsmulti.scripted.protocol import (
     Attribute,
     Claim,
@@ -20,7 +27,6 @@ from nfsmulti.scripted.protocol import (
     Exchange,
     Nfs4,
     Share,
-    Stable,
     Status4,
 )
 from nfsmulti.scripted.state4 import (
@@ -427,40 +433,18 @@ class Operations:
     def _read(self, scene: Scene, wanted: Arguments4, answer: Answer, pack: Packer) -> int:
         file = scene.file()
         self._check(scene, wanted.stateid, file, Share.READ)
-        data = file.read(wanted.offset, _moves(wanted, answer, self._export.rtmax))
-        moved, end = len(data), wanted.offset + len(data)
-        if answer.spoil and data:
-            data = data[:-1] + bytes([data[-1] ^ 0xFF])
-        data += b"\xee" * answer.extra
-        pack.pack_uint(int(end >= len(file.current)) if answer.eof is None else answer.eof)
-        pack.pack_uint(len(data) if answer.length is None else answer.length)
-        pack.pack_fopaque(len(data), data)
-        return moved
+        return read(pack, file, wanted, answer, self._export.rtmax, nfs4=True)
 
     def _write(self, scene: Scene, wanted: Arguments4, answer: Answer, pack: Packer) -> int:
         file = scene.file()
         self._check(scene, wanted.stateid, file, Share.WRITE)
-        data = wanted.data[: _moves(wanted, answer, self._export.wtmax)]
-        committed = wanted.stable if answer.committed is None else answer.committed
-        unstable = committed == Stable.UNSTABLE
-        file.write(wanted.offset, data, Stable.UNSTABLE if unstable else Stable.FILE_SYNC)
-        pack.pack_uint(len(data) if answer.count is None else answer.count)
-        pack.pack_uint(committed)
-        self._pack_verifier(answer, pack)
-        return len(data)
+        written = write(file, wanted, answer, self._export.wtmax)
+        pack_written(pack, written, answer, self._export.files)
+        return written[0]
 
     def _commit(self, scene: Scene, wanted: Arguments4, answer: Answer, pack: Packer) -> None:
         scene.file().commit(wanted.offset, wanted.count)
-        self._pack_verifier(answer, pack)
-
-    def _pack_verifier(self, answer: Answer, pack: Packer) -> None:
-        own = self._export.files.verifier
-        pack.pack_fopaque(len(own), own if answer.verifier is None else answer.verifier)
-
-
-def _moves(wanted: Arguments4, answer: Answer, most: int) -> int:
-    limit = wanted.count if answer.limit is None else answer.limit
-    return min(wanted.count, most, limit)
+        pack_verifier(pack, answer, self._export.files)
 
 
 def _apply(node: Node, settable: dict[Attribute, int]) -> None:

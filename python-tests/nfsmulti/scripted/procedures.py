@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from xdrlib3 import Packer, Unpacker
 
@@ -62,18 +61,24 @@ class Settable:
     size: int | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What a READ, WRITE or COMMIT of either version is about, and how far a listing is to go."""
+
+    offset: int = 0  # READDIR, READDIRPLUS: the cookie
+    count: int = 0  # those: the bytes of results that the caller takes; ACCESS: what is asked for
+    stable: Stable = Stable.UNSTABLE
+    data: bytes = b""
+
+
 @dataclass(frozen=True)
-class Arguments:
+class Arguments(Asked):
     """A call's arguments, as far as its procedure has them."""
 
     handle: bytes = b""
     name: str = ""
     to_handle: bytes = b""  # RENAME, LINK
     to_name: str = ""
-    offset: int = 0  # READDIR, READDIRPLUS: the cookie
-    count: int = 0  # ACCESS: what is asked for
-    stable: Stable = Stable.UNSTABLE
-    data: bytes = b""
     how: int = _UNCHECKED  # CREATE
     verifier: bytes = b""  # CREATE, where it is exclusive
     settable: Settable = Settable()  # SETATTR, CREATE, MKDIR
@@ -100,25 +105,23 @@ def decode(procedure: Procedure, source: Unpacker) -> Arguments:
         return Arguments(name=_name(source))
     if isinstance(procedure, Mount | Nfs4) or procedure is Nfs.NULL:
         return Arguments()
-    return _DECODERS.get(procedure, _decode_handle)(source)
+    return _DECODERS.get(procedure, _handle)(source)
 
 
 def _name(source: Unpacker) -> str:
     return source.unpack_string().decode(errors="surrogateescape")
 
 
-def _decode_handle(source: Unpacker) -> Arguments:
-    return Arguments(handle=source.unpack_opaque())
+def _handle(it: Unpacker) -> Arguments:
+    return Arguments(it.unpack_opaque())
 
 
-def _decode_name(source: Unpacker) -> Arguments:
-    return Arguments(handle=source.unpack_opaque(), name=_name(source))
+def _handle_and_name(it: Unpacker) -> Arguments:
+    return Arguments(it.unpack_opaque(), _name(it))
 
 
-def _decode_range(source: Unpacker) -> Arguments:
-    return Arguments(
-        handle=source.unpack_opaque(), offset=source.unpack_uhyper(), count=source.unpack_uint()
-    )
+def _handle_and_range(it: Unpacker) -> Arguments:
+    return Arguments(it.unpack_opaque(), offset=it.unpack_uhyper(), count=it.unpack_uint())
 
 
 def _decode_write(source: Unpacker) -> Arguments:
@@ -130,32 +133,11 @@ def _decode_write(source: Unpacker) -> Arguments:
     return Arguments(handle, offset=offset, count=count, stable=stable, data=data)
 
 
-def _decode_access(source: Unpacker) -> Arguments:
-    return Arguments(source.unpack_opaque(), count=source.unpack_uint())
-
-
-def _decode_setattr(source: Unpacker) -> Arguments:
-    return Arguments(source.unpack_opaque(), settable=_settable(source))
-
-
 def _decode_create(source: Unpacker) -> Arguments:
     handle, name, how = source.unpack_opaque(), _name(source), source.unpack_uint()
     if how == _EXCLUSIVE:
         return Arguments(handle, name, how=how, verifier=source.unpack_fopaque(VERIFIER_SIZE))
     return Arguments(handle, name, how=how, settable=_settable(source))
-
-
-def _decode_mkdir(source: Unpacker) -> Arguments:
-    return Arguments(source.unpack_opaque(), _name(source), settable=_settable(source))
-
-
-def _decode_rename(source: Unpacker) -> Arguments:
-    return Arguments(source.unpack_opaque(), _name(source), source.unpack_opaque(), _name(source))
-
-
-def _decode_link(source: Unpacker) -> Arguments:
-    handle, to_handle = source.unpack_opaque(), source.unpack_opaque()
-    return Arguments(handle, to_handle=to_handle, to_name=_name(source))
 
 
 def _decode_readdir(source: Unpacker) -> Arguments:
@@ -181,20 +163,22 @@ def _settable(source: Unpacker) -> Settable:
 
 
 _DECODERS: dict[Nfs, Callable[[Unpacker], Arguments]] = {
-    Nfs.SETATTR: _decode_setattr,
-    Nfs.LOOKUP: _decode_name,
-    Nfs.ACCESS: _decode_access,
-    Nfs.READ: _decode_range,
+    Nfs.SETATTR: lambda it: Arguments(it.unpack_opaque(), settable=_settable(it)),
+    Nfs.LOOKUP: _handle_and_name,
+    Nfs.ACCESS: lambda it: Arguments(it.unpack_opaque(), count=it.unpack_uint()),
+    Nfs.READ: _handle_and_range,
     Nfs.WRITE: _decode_write,
     Nfs.CREATE: _decode_create,
-    Nfs.MKDIR: _decode_mkdir,
-    Nfs.REMOVE: _decode_name,
-    Nfs.RMDIR: _decode_name,
-    Nfs.RENAME: _decode_rename,
-    Nfs.LINK: _decode_link,
+    Nfs.MKDIR: lambda it: Arguments(it.unpack_opaque(), _name(it), settable=_settable(it)),
+    Nfs.REMOVE: _handle_and_name,
+    Nfs.RMDIR: _handle_and_name,
+    Nfs.RENAME: lambda it: Arguments(it.unpack_opaque(), _name(it), it.unpack_opaque(), _name(it)),
+    Nfs.LINK: lambda it: Arguments(
+        it.unpack_opaque(), to_handle=it.unpack_opaque(), to_name=_name(it)
+    ),
     Nfs.READDIR: _decode_readdir,
     Nfs.READDIRPLUS: _decode_readdirplus,
-    Nfs.COMMIT: _decode_range,
+    Nfs.COMMIT: _handle_and_range,
 }
 
 
@@ -273,7 +257,7 @@ class Procedures:
     def __init__(self, export: Export):
         self._export = export
         self._exclusive: dict[Node, bytes] = {}  # the verifiers that files were created with
-        self._nfs: dict[Nfs, Callable[[_Task], int]] = {
+        self._nfs: dict[Nfs, Callable[[_Task], int | None]] = {
             Nfs.GETATTR: self._getattr,
             Nfs.SETATTR: self._setattr,
             Nfs.LOOKUP: self._lookup,
@@ -331,7 +315,8 @@ class Procedures:
                 raise NfsError(task.answer.status)
             if not task.answer.act:
                 raise NfsError(Status.SERVERFAULT)
-            return self._nfs[procedure](task)
+            task.results.status(Status.OK)
+            return self._nfs[procedure](task) or 0
         except NfsError as error:
             task.results.pack.reset()
             task.results.status(error.status)
@@ -384,13 +369,11 @@ class Procedures:
 
     # --- NFS: files ---
 
-    def _getattr(self, task: _Task) -> int:
+    def _getattr(self, task: _Task) -> None:
         node = self._export.files.node(task.arguments.handle)
-        task.results.status(Status.OK)
         task.results.attributes(node)
-        return 0
 
-    def _setattr(self, task: _Task) -> int:
+    def _setattr(self, task: _Task) -> None:
         arguments = task.arguments
         node = self._export.files.node(arguments.handle)
         before = _before(node)
@@ -401,73 +384,45 @@ class Procedures:
         node.mode = node.mode if wanted.mode is None else wanted.mode
         node.uid = node.uid if wanted.uid is None else wanted.uid
         node.gid = node.gid if wanted.gid is None else wanted.gid
-        task.results.status(Status.OK)
         task.results.change(node, *before)
-        return 0
 
-    def _access(self, task: _Task) -> int:
+    def _access(self, task: _Task) -> None:
         node = self._export.files.node(task.arguments.handle)
-        task.results.status(Status.OK)
         task.results.optional_attributes(node)
         task.results.pack.pack_uint(task.arguments.count & _ACCESS_ALL)
-        return 0
 
     def _read(self, task: _Task) -> int:
-        arguments, answer, pack = task.arguments, task.answer, task.results.pack
-        file = self._export.files.file(arguments.handle)
-        data = file.read(arguments.offset, task.moves(self._export.rtmax))
-        moved, end = len(data), arguments.offset + len(data)
-        if answer.spoil and data:
-            data = data[:-1] + bytes([data[-1] ^ 0xFF])
-        data += b"\xee" * answer.extra
-        eof = int(end >= len(file.current)) if answer.eof is None else answer.eof
-        task.results.status(Status.OK)
+        file = self._export.files.file(task.arguments.handle)
         task.results.optional_attributes(file)
-        pack.pack_uint(len(data) if answer.count is None else answer.count)
-        pack.pack_uint(eof)
-        pack.pack_uint(len(data) if answer.length is None else answer.length)
-        pack.pack_fopaque(len(data), data)
-        return moved
+        return read(task.results.pack, file, task.arguments, task.answer, self._export.rtmax)
 
     def _write(self, task: _Task) -> int:
-        arguments, answer, pack = task.arguments, task.answer, task.results.pack
         files = self._export.files
-        file = files.file(arguments.handle)
+        file = files.file(task.arguments.handle)
         before = _before(file)
-        data = arguments.data[: task.moves(self._export.wtmax)]
-        committed = arguments.stable if answer.committed is None else answer.committed
-        unstable = committed == Stable.UNSTABLE
-        file.write(arguments.offset, data, Stable.UNSTABLE if unstable else Stable.FILE_SYNC)
-        task.results.status(Status.OK)
+        written = write(file, task.arguments, task.answer, self._export.wtmax)
         task.results.change(file, *before)
-        pack.pack_uint(len(data) if answer.count is None else answer.count)
-        pack.pack_uint(committed)
-        pack.pack_fopaque(8, files.verifier if answer.verifier is None else answer.verifier)
-        return len(data)
+        pack_written(task.results.pack, written, task.answer, files)
+        return written[0]
 
-    def _commit(self, task: _Task) -> int:
-        files, arguments, answer = self._export.files, task.arguments, task.answer
+    def _commit(self, task: _Task) -> None:
+        files, arguments = self._export.files, task.arguments
         file = files.file(arguments.handle)
         before = _before(file)
         file.commit(arguments.offset, arguments.count)
-        task.results.status(Status.OK)
         task.results.change(file, *before)
-        verifier = files.verifier if answer.verifier is None else answer.verifier
-        task.results.pack.pack_fopaque(8, verifier)
-        return 0
+        pack_verifier(task.results.pack, task.answer, files)
 
     # --- NFS: names ---
 
-    def _lookup(self, task: _Task) -> int:
+    def _lookup(self, task: _Task) -> None:
         directory = self._export.files.directory(task.arguments.handle)
         node = self._export.files.lookup(directory, task.arguments.name)
-        task.results.status(Status.OK)
         task.results.handle(node)
         task.results.optional_attributes(node)
         task.results.optional_attributes(directory)
-        return 0
 
-    def _create(self, task: _Task) -> int:
+    def _create(self, task: _Task) -> None:
         arguments, files = task.arguments, self._export.files
         directory = files.directory(arguments.handle)
         before = _before(directory)
@@ -487,79 +442,67 @@ class Procedures:
         if arguments.settable.size is not None:
             file.resize(arguments.settable.size)
         self._made(task, file, directory, before)
-        return 0
 
-    def _mkdir(self, task: _Task) -> int:
+    def _mkdir(self, task: _Task) -> None:
         arguments, files = task.arguments, self._export.files
         directory = files.directory(arguments.handle)
         before = _before(directory)
         made = files.make_directory(directory, arguments.name, *task.owner(0o755))
         self._made(task, made, directory, before)
-        return 0
 
     def _made(
         self, task: _Task, node: Node, directory: Directory, before: tuple[int, float]
     ) -> None:
-        task.results.status(Status.OK)
         task.results.optional_handle(node)
         task.results.optional_attributes(node)
         task.results.change(directory, *before)
 
-    def _remove(self, task: _Task) -> int:
-        return self._unlink(task, self._export.files.remove)
+    def _remove(self, task: _Task) -> None:
+        self._unlink(task, self._export.files.remove)
 
-    def _rmdir(self, task: _Task) -> int:
-        return self._unlink(task, self._export.files.remove_directory)
+    def _rmdir(self, task: _Task) -> None:
+        self._unlink(task, self._export.files.remove_directory)
 
-    def _unlink(self, task: _Task, remove: Callable[[Directory, str], None]) -> int:
+    def _unlink(self, task: _Task, remove: Callable[[Directory, str], None]) -> None:
         directory = self._export.files.directory(task.arguments.handle)
         before = _before(directory)
         remove(directory, task.arguments.name)
-        task.results.status(Status.OK)
         task.results.change(directory, *before)
-        return 0
 
-    def _rename(self, task: _Task) -> int:
+    def _rename(self, task: _Task) -> None:
         arguments, files = task.arguments, self._export.files
         source = files.directory(arguments.handle)
         target = files.directory(arguments.to_handle)
         before = _before(source), _before(target)
         files.rename(source, arguments.name, target, arguments.to_name)
-        task.results.status(Status.OK)
         task.results.change(source, *before[0])
         task.results.change(target, *before[1])
-        return 0
 
-    def _link(self, task: _Task) -> int:
+    def _link(self, task: _Task) -> None:
         arguments, files = task.arguments, self._export.files
         file, directory = files.file(arguments.handle), files.directory(arguments.to_handle)
         before = _before(directory)
         files.link(file, directory, arguments.to_name)
-        task.results.status(Status.OK)
         task.results.optional_attributes(file)
         task.results.change(directory, *before)
-        return 0
 
     def _listed(self, directory: Directory) -> Sequence[tuple[str, Node]]:
         above = self._export.files.lookup(directory, "..")
         return [(".", directory), ("..", above), *directory.children.items()]
 
-    def _readdir(self, task: _Task) -> int:
+    def _readdir(self, task: _Task) -> None:
         """Give what fits into `count`, and of entries the answer's `limit` at most."""
         arguments, answer, pack = task.arguments, task.answer, task.results.pack
         directory = self._export.files.directory(arguments.handle)
         entries = self._listed(directory)
-        task.results.status(Status.OK)
         task.results.optional_attributes(directory)
         pack_page(pack, entries, arguments, answer)
-        return 0
 
-    def _readdirplus(self, task: _Task) -> int:
+    def _readdirplus(self, task: _Task) -> None:
         """Give all entries behind the cookie at once: `count` is taken for large enough."""
         files, pack = self._export.files, task.results.pack
         directory = files.directory(task.arguments.handle)
         entries = self._listed(directory)
-        task.results.status(Status.OK)
         task.results.optional_attributes(directory)
         pack.pack_fopaque(8, bytes(8))
         for cookie, (name, node) in enumerate(entries, start=1):
@@ -573,21 +516,17 @@ class Procedures:
             task.results.optional_handle(node)
         pack.pack_bool(False)
         pack.pack_bool(True)
-        return 0
 
     # --- NFS: the file system ---
 
-    def _fsstat(self, task: _Task) -> int:
-        task.results.status(Status.OK)
+    def _fsstat(self, task: _Task) -> None:
         task.results.optional_attributes(self._export.files.node(task.arguments.handle))
         for long in (_SPACE, _SPACE, _SPACE, _SPACE, _SPACE, _SPACE):
             task.results.pack.pack_uhyper(long)
         task.results.pack.pack_uint(0)
-        return 0
 
-    def _fsinfo(self, task: _Task) -> int:
+    def _fsinfo(self, task: _Task) -> None:
         pack, export = task.results.pack, self._export
-        task.results.status(Status.OK)
         task.results.optional_attributes(export.files.node(task.arguments.handle))
         for limit in (export.rtmax, export.wtmax):
             for word in (limit, limit, 1):
@@ -597,15 +536,12 @@ class Procedures:
         pack.pack_uint(0)
         pack.pack_uint(1)
         pack.pack_uint(_HOMOGENEOUS_AND_CANSETTIME)
-        return 0
 
-    def _pathconf(self, task: _Task) -> int:
+    def _pathconf(self, task: _Task) -> None:
         pack = task.results.pack
-        task.results.status(Status.OK)
         task.results.optional_attributes(self._export.files.node(task.arguments.handle))
         for word in (1, _NAME_MAX, True, True, False, True):
             pack.pack_uint(word)
-        return 0
 
 
 @dataclass(frozen=True)
@@ -617,11 +553,6 @@ class _Task:
     caller: Credentials
     results: Results
 
-    def moves(self, most: int) -> int:
-        """Give the bytes that a READ or WRITE moves."""
-        limit = self.arguments.count if self.answer.limit is None else self.answer.limit
-        return min(self.arguments.count, most, limit)
-
     def owner(self, mode: int) -> tuple[int, int, int]:
         """Give mode, uid and gid of what is made."""
         wanted = self.arguments.settable
@@ -632,16 +563,52 @@ class _Task:
         )
 
 
-class Asked(Protocol):
-    """Where a listing is to go on, and the bytes of results that the caller can take."""
+# --- what NFSv4.1 has as well ---
 
-    @property
-    def offset(self) -> int:
-        """The cookie."""
 
-    @property
-    def count(self) -> int:
-        """The bytes."""
+def read(
+    pack: Packer, file: File, asked: Asked, answer: Answer, most: int, *, nfs4: bool = False
+) -> int:
+    """Carry READ out, and write its results behind the attributes; give the bytes that it moved."""
+    data = file.read(asked.offset, _moves(asked, answer, most))
+    moved, end = len(data), asked.offset + len(data)
+    if answer.spoil and data:
+        data = data[:-1] + bytes([data[-1] ^ 0xFF])
+    data += b"\xee" * answer.extra
+    if not nfs4:
+        pack.pack_uint(len(data) if answer.count is None else answer.count)
+    pack.pack_uint(int(end >= len(file.current)) if answer.eof is None else answer.eof)
+    pack.pack_uint(len(data) if answer.length is None else answer.length)
+    pack.pack_fopaque(len(data), data)
+    return moved
+
+
+def write(file: File, asked: Asked, answer: Answer, most: int) -> tuple[int, int]:
+    """Carry WRITE out; give the bytes that it moved, and how it says that they are committed."""
+    data = asked.data[: _moves(asked, answer, most)]
+    committed = asked.stable if answer.committed is None else answer.committed
+    unstable = committed == Stable.UNSTABLE
+    file.write(asked.offset, data, Stable.UNSTABLE if unstable else Stable.FILE_SYNC)
+    return len(data), committed
+
+
+def pack_written(pack: Packer, written: tuple[int, int], answer: Answer, files: FileSystem) -> None:
+    """Write WRITE's results behind the attributes."""
+    moved, committed = written
+    pack.pack_uint(moved if answer.count is None else answer.count)
+    pack.pack_uint(committed)
+    pack_verifier(pack, answer, files)
+
+
+def pack_verifier(pack: Packer, answer: Answer, files: FileSystem) -> None:
+    """Write what WRITE and COMMIT end with."""
+    verifier = files.verifier if answer.verifier is None else answer.verifier
+    pack.pack_fopaque(VERIFIER_SIZE, verifier)
+
+
+def _moves(asked: Asked, answer: Answer, most: int) -> int:
+    """Give the bytes that a READ or WRITE moves."""
+    return min(asked.count, most, asked.count if answer.limit is None else answer.limit)
 
 
 def pack_page(

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from xdrlib3 import Packer, Unpacker
 
 from nfsmulti.scripted.files import File, Node
+from nfsmulti.scripted.procedures import Asked
 from nfsmulti.scripted.protocol import (
     SESSION_ID_SIZE,
     VERIFIER_SIZE,
@@ -163,15 +164,11 @@ _SHARE_BITS = 3
 
 
 @dataclass(frozen=True)
-class Arguments4:
+class Arguments4(Asked):
     """An operation's arguments, as far as it has them."""
 
     handle: bytes = b""  # PUTFH
     name: str = ""
-    offset: int = 0
-    count: int = 0  # ACCESS: what is asked for
-    stable: Stable = Stable.UNSTABLE
-    data: bytes = b""
     stateid: Stateid = ANONYMOUS
     wanted: frozenset[int] = frozenset()  # GETATTR, READDIR
     settable: dict[Attribute, int] = field(default_factory=dict)  # SETATTR, OPEN, CREATE
@@ -222,11 +219,8 @@ class OpenArguments(Arguments4):
 
 def decode4(operation: Nfs4, source: Unpacker) -> Arguments4:
     """Read an operation's arguments. Raises EOFError or ValueError where they are none."""
-    return _DECODERS.get(operation, _nothing)(source)
-
-
-def _nothing(_: Unpacker) -> Arguments4:
-    return Arguments4()
+    decode = _DECODERS.get(operation)
+    return decode(source) if decode else Arguments4()
 
 
 def _unpack_name(source: Unpacker) -> str:
@@ -244,17 +238,9 @@ def _unpack_channel(source: Unpacker) -> Channel:
     return channel
 
 
-def _access(source: Unpacker) -> Arguments4:
-    return Arguments4(count=source.unpack_uint())
-
-
 def _close(source: Unpacker) -> Arguments4:
     source.unpack_uint()
     return Arguments4(stateid=_unpack_stateid(source))
-
-
-def _commit(source: Unpacker) -> Arguments4:
-    return Arguments4(offset=source.unpack_uhyper(), count=source.unpack_uint())
 
 
 def _create(source: Unpacker) -> Arguments4:
@@ -264,14 +250,6 @@ def _create(source: Unpacker) -> Arguments4:
     elif kind in (_BLOCK, _CHARACTER):
         source.unpack_uhyper()
     return Arguments4(kind=kind, name=_unpack_name(source), settable=_unpack_settable(source))
-
-
-def _getattr(source: Unpacker) -> Arguments4:
-    return Arguments4(wanted=frozenset(_unpack_bitmap(source)))
-
-
-def _name(source: Unpacker) -> Arguments4:
-    return Arguments4(name=_unpack_name(source))
 
 
 def _open(source: Unpacker) -> OpenArguments:
@@ -302,15 +280,6 @@ def _open(source: Unpacker) -> OpenArguments:
     )
 
 
-def _putfh(source: Unpacker) -> Arguments4:
-    return Arguments4(handle=source.unpack_opaque())
-
-
-def _read(source: Unpacker) -> Arguments4:
-    stateid = _unpack_stateid(source)
-    return Arguments4(stateid=stateid, offset=source.unpack_uhyper(), count=source.unpack_uint())
-
-
 def _readdir(source: Unpacker) -> Arguments4:
     cookie = source.unpack_uhyper()
     source.unpack_fopaque(VERIFIER_SIZE)
@@ -323,14 +292,6 @@ def _write(source: Unpacker) -> Arguments4:
     stateid, offset = _unpack_stateid(source), source.unpack_uhyper()
     stable, data = Stable(source.unpack_uint()), source.unpack_opaque()
     return Arguments4(stateid=stateid, offset=offset, stable=stable, data=data, count=len(data))
-
-
-def _setattr(source: Unpacker) -> Arguments4:
-    return Arguments4(stateid=_unpack_stateid(source), settable=_unpack_settable(source))
-
-
-def _stateid(source: Unpacker) -> Arguments4:
-    return Arguments4(stateid=_unpack_stateid(source))
 
 
 def _bind(source: Unpacker) -> Arguments4:
@@ -376,14 +337,6 @@ def _create_session(source: Unpacker) -> SessionArguments:
     return SessionArguments(id=client, sequence=sequence, flags=flags, fore=fore, back=back)
 
 
-def _session(source: Unpacker) -> Arguments4:
-    return Arguments4(id=source.unpack_fopaque(SESSION_ID_SIZE))
-
-
-def _client(source: Unpacker) -> Arguments4:
-    return Arguments4(id=source.unpack_fopaque(8))
-
-
 def _sequence(source: Unpacker) -> SequenceArguments:
     session = source.unpack_fopaque(SESSION_ID_SIZE)
     sequence, slot, highest = (source.unpack_uint() for _ in range(3))
@@ -392,32 +345,38 @@ def _sequence(source: Unpacker) -> SequenceArguments:
     )
 
 
-def _reclaim_complete(source: Unpacker) -> Arguments4:
-    return Arguments4(flag=source.unpack_bool())
+def _name(it: Unpacker) -> Arguments4:
+    return Arguments4(name=_unpack_name(it))
+
+
+def _stateid(it: Unpacker) -> Arguments4:
+    return Arguments4(stateid=_unpack_stateid(it))
 
 
 _DECODERS: dict[Nfs4, Callable[[Unpacker], Arguments4]] = {
-    Nfs4.ACCESS: _access,
+    Nfs4.ACCESS: lambda it: Arguments4(count=it.unpack_uint()),
     Nfs4.CLOSE: _close,
-    Nfs4.COMMIT: _commit,
+    Nfs4.COMMIT: lambda it: Arguments4(offset=it.unpack_uhyper(), count=it.unpack_uint()),
     Nfs4.CREATE: _create,
     Nfs4.DELEGRETURN: _stateid,
-    Nfs4.GETATTR: _getattr,
+    Nfs4.GETATTR: lambda it: Arguments4(wanted=frozenset(_unpack_bitmap(it))),
     Nfs4.LINK: _name,
     Nfs4.LOOKUP: _name,
     Nfs4.OPEN: _open,
-    Nfs4.PUTFH: _putfh,
-    Nfs4.READ: _read,
+    Nfs4.PUTFH: lambda it: Arguments4(it.unpack_opaque()),
+    Nfs4.READ: lambda it: Arguments4(
+        stateid=_unpack_stateid(it), offset=it.unpack_uhyper(), count=it.unpack_uint()
+    ),
     Nfs4.READDIR: _readdir,
     Nfs4.REMOVE: _name,
-    Nfs4.SETATTR: _setattr,
+    Nfs4.SETATTR: lambda it: Arguments4(stateid=_unpack_stateid(it), settable=_unpack_settable(it)),
     Nfs4.WRITE: _write,
     Nfs4.BIND_CONN_TO_SESSION: _bind,
     Nfs4.EXCHANGE_ID: _exchange,
     Nfs4.CREATE_SESSION: _create_session,
-    Nfs4.DESTROY_SESSION: _session,
+    Nfs4.DESTROY_SESSION: lambda it: Arguments4(id=it.unpack_fopaque(SESSION_ID_SIZE)),
     Nfs4.FREE_STATEID: _stateid,
     Nfs4.SEQUENCE: _sequence,
-    Nfs4.DESTROY_CLIENTID: _client,
-    Nfs4.RECLAIM_COMPLETE: _reclaim_complete,
+    Nfs4.DESTROY_CLIENTID: lambda it: Arguments4(id=it.unpack_fopaque(8)),
+    Nfs4.RECLAIM_COMPLETE: lambda it: Arguments4(flag=it.unpack_bool()),
 }
