@@ -8,7 +8,7 @@ out do not apply to its fault.
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from nfsmulti.faults import guest
@@ -26,6 +26,7 @@ from nfsmulti.faults.scripted import (
     JUKEBOX,
     RESET_SOON,
     STRANGER,
+    Answers,
     ScriptedFault,
     at,
     by_procedure,
@@ -39,6 +40,7 @@ from nfsmulti.faults.scripted import (
     stall,
     unanswered_until,
 )
+from nfsmulti.fiorun import Options
 from nfsmulti.lab import Instances
 from nfsmulti.scripted import Answer, Nfs, Nfs4, ScriptedServer, Status, Status4, Terms
 
@@ -336,7 +338,18 @@ SCRIPTED = [
 ]
 
 
-def _recovers(fault: ScriptedFault, expected: Expected = DONE, *, entries: bool = False) -> Row:
+def _recovers(
+    name: str,
+    answers: Callable[[], Answers],
+    terms: Terms | None = None,
+    *,
+    expected: Expected = DONE,
+    entries: bool = False,
+    options: Options | None = None,
+) -> Row:
+    fault = ScriptedFault(
+        name=f"NFSv4.1: {name}", answers=answers, terms=terms or Terms(), options=options or {}
+    )
     modes = {HARD: expected}
     return both(fault, modes, entries=modes if entries else {})
 
@@ -354,21 +367,13 @@ SCRIPTED4 = [
         brief=[(READ, HARD), (CREATE, HARD), (REMOVE, HARD)],
     ),
     _recovers(
-        ScriptedFault(
-            name="NFSv4.1: calls lost with the connection, three times",
-            answers=lambda: at((16, 32, 48), _LOST_CALL),
-            terms=Terms(),
-        ),
-        AGAIN,
+        "calls lost with the connection, three times",
+        lambda: at((16, 32, 48), _LOST_CALL),
+        expected=AGAIN,
         entries=True,
     ),
     _recovers(
-        ScriptedFault(
-            name="NFSv4.1: all sessions ended",
-            answers=lambda: once(10, Answer(do=ScriptedServer.end_sessions)),
-            terms=Terms(),
-        ),
-        entries=True,
+        "all sessions ended", lambda: once(10, Answer(do=ScriptedServer.end_sessions)), entries=True
     ),
     Row(
         ScriptedFault(
@@ -382,53 +387,22 @@ SCRIPTED4 = [
         hold={HARD: MENDED},
         entries={HARD: AGAIN},
     ),
+    _recovers("lease expired", lambda: once(10, Answer(do=ScriptedServer.expire))),
     _recovers(
-        ScriptedFault(
-            name="NFSv4.1: lease expired",
-            answers=lambda: once(10, Answer(do=ScriptedServer.expire)),
-            terms=Terms(),
+        "lease expired while the job paused",
+        lambda: each(Answer()),
+        Terms(lease=1, lapses=True),
+        options={"iodepth": 1, "thinktime": "3s", "thinktime_blocks": 40},
+    ),
+    _recovers("opens revoked", lambda: once(10, Answer(do=ScriptedServer.revoke))),
+    _recovers("DELAY and GRACE", lambda: in_turn(DELAY, GRACE, DELAY, GRACE), entries=True),
+    _recovers(
+        "slots taken back and given again",
+        lambda: in_turn(
+            *[Answer()] * 9, Answer(do=grant(1)), *[Answer()] * 20, Answer(do=grant(None))
         ),
     ),
-    _recovers(
-        ScriptedFault(
-            name="NFSv4.1: lease expired while the job paused",
-            answers=lambda: each(Answer()),
-            options={"iodepth": 1, "thinktime": "3s", "thinktime_blocks": 40},
-            terms=Terms(lease=1, lapses=True),
-        ),
-    ),
-    _recovers(
-        ScriptedFault(
-            name="NFSv4.1: opens revoked",
-            answers=lambda: once(10, Answer(do=ScriptedServer.revoke)),
-            terms=Terms(),
-        ),
-    ),
-    _recovers(
-        ScriptedFault(
-            name="NFSv4.1: DELAY and GRACE",
-            answers=lambda: in_turn(DELAY, GRACE, DELAY, GRACE),
-            terms=Terms(),
-        ),
-        entries=True,
-    ),
-    _recovers(
-        ScriptedFault(
-            name="NFSv4.1: slots taken back and given again",
-            answers=lambda: in_turn(
-                *[Answer()] * 9,
-                Answer(do=grant(1)),
-                *[Answer()] * 20,
-                Answer(do=grant(None)),
-            ),
-            terms=Terms(),
-        ),
-    ),
-    _recovers(
-        ScriptedFault(
-            name="NFSv4.1: one slot", answers=lambda: each(Answer()), terms=Terms(slots=1)
-        ),
-    ),
+    _recovers("one slot", lambda: each(Answer()), Terms(slots=1)),
     Row(
         ScriptedFault(
             name="NFSv4.1: no room for a session",
