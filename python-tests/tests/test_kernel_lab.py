@@ -17,9 +17,9 @@ from conftest import missing, run_harness
 from engine_helpers import eventually, family
 
 from nfsmulti.errors import HarnessError, MissingError
-from nfsmulti.lab.kernel import GuestConfig, Kind, Mount, debian, guest, run_in_guest, tree, uml
+from nfsmulti.lab.kernel import GuestConfig, Kind, Mount, debian, guest, run_in_guest, uml
+from nfsmulti.lab.kernel.debian import KernelTree
 from nfsmulti.lab.kernel.machine import Machine
-from nfsmulti.lab.kernel.tree import KernelTree
 from nfsmulti.paths import PYTHON_TESTS
 from nfsmulti.processes import Completed, Identity, Process
 
@@ -237,7 +237,7 @@ def _run_here() -> int:
 @boots
 def test_broken_tree(kernel: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     linux = tmp_path / "linux"
-    monkeypatch.setattr(tree, "_LINUX", linux)
+    monkeypatch.setattr(debian, "_LINUX", linux)
     (linux / "boot").mkdir(parents=True)
     with pytest.raises(HarnessError, match=r"linux is broken \(it has no kernel\)\n  delete"):
         _run_here()
@@ -252,7 +252,7 @@ def test_broken_tree(kernel: Machine, tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_no_install_fetches_no_kernel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(debian, "FOLDER", tmp_path / "lab")
-    monkeypatch.setattr(tree, "_LINUX", tmp_path / "lab/linux")
+    monkeypatch.setattr(debian, "_LINUX", tmp_path / "lab/linux")
     monkeypatch.setenv("NFSMULTI_NO_INSTALL", "1")
     with pytest.raises(MissingError, match="--no-install keeps apt from fetching it"):
         KernelTree.get()
@@ -275,7 +275,7 @@ def test_interrupted_download_leaves_no_tree(
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     monkeypatch.setenv("NFSMULTI_NO_INSTALL", "0")
     monkeypatch.setattr(debian, "FOLDER", tmp_path / "lab")
-    monkeypatch.setattr(tree, "_LINUX", tmp_path / "lab/linux")
+    monkeypatch.setattr(debian, "_LINUX", tmp_path / "lab/linux")
     for _ in range(2):
         with pytest.raises(MissingError, match="kernel could not be fetched"):
             KernelTree.get()

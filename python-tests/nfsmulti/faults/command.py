@@ -23,7 +23,7 @@ from nfsmulti.faults.outcome import REPORT, Outcome, Run, judge, not_run, read_o
 from nfsmulti.faults.outcome import RESULTS as WRITTEN
 from nfsmulti.fiorun import Engine
 from nfsmulti.lab import kernel
-from nfsmulti.lab.kernel.tree import KernelTree
+from nfsmulti.lab.kernel.debian import KernelTree
 from nfsmulti.machine import versions
 from nfsmulti.paths import BUILD, RESULTS, shown
 

@@ -19,8 +19,8 @@ from typing import IO, Self
 
 from nfsmulti import calls
 from nfsmulti.errors import HarnessError
-from nfsmulti.lab.kernel import debian, initramfs
-from nfsmulti.lab.kernel.machine import HOST, Kind, Machine
+from nfsmulti.lab.kernel import debian
+from nfsmulti.lab.kernel.machine import HOST, Kind, Machine, mount_function, write_initramfs
 from nfsmulti.lab.kernel.qemu import Qemu
 from nfsmulti.lab.kernel.uml import UserMode
 from nfsmulti.processes import Process, find
@@ -180,7 +180,7 @@ def run_in_guest(
         _describe(share, machine, config)
         (share / "command").write_text(_script(command, cwd or Path.cwd(), variables))
         mounts = {name: machine.mount(name, shares[name]) for name in (HOST, _SHARE)}
-        initramfs.write(folder / "initramfs", machine.root_modules, mounts)
+        write_initramfs(folder / "initramfs", machine.root_modules, mounts)
         argv = machine.command(folder, config.cpus, config.memory, shares)
         with (
             (share / "stdout").open("x+b", buffering=0) as out,
@@ -311,7 +311,7 @@ def _describe(share: Path, machine: Machine, config: GuestConfig) -> None:
     lines = [f"{name}={shlex.quote(value)}\n" for name, value in settings.items()]
     if config.results:
         words = machine.mount(_RESULTS, config.results)
-        lines.append(initramfs.mount_function(_RESULTS, words))
+        lines.append(mount_function(_RESULTS, words))
     (share / "settings").write_text("".join(lines))
     lines = []
     for mount in config.mounts:

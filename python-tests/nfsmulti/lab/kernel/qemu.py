@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from nfsmulti.errors import MissingError
+from nfsmulti.lab.kernel.debian import KernelTree
 from nfsmulti.lab.kernel.machine import HOST
-from nfsmulti.lab.kernel.tree import KernelTree
 from nfsmulti.processes import find
 
 _QEMU = "qemu-system-x86_64"

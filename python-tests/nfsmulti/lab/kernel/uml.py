@@ -5,17 +5,14 @@ from __future__ import annotations
 
 import os
 import platform
-import shutil
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.lab.kernel import debian
 from nfsmulti.lab.kernel.machine import HOST
-from nfsmulti.lab.kernel.tree import KernelTree
 from nfsmulti.paths import shown
-from nfsmulti.processes import CommandError, find, run
+from nfsmulti.processes import find, run
 
 _UML = debian.FOLDER / "uml"
 _PACKAGE = "user-mode-linux"
@@ -47,7 +44,7 @@ class UserMode:
                 "move this folder",
             )
         release = _release()
-        tree = KernelTree(_UML, release)
+        tree = debian.KernelTree(_UML, release)
         self.release = release
         self.modules = tree.modules
         self.root_modules: Sequence[Path] = tree.modules_for(_ROOT_MODULES)
@@ -97,23 +94,11 @@ def _holds(folder: Path, memory: int) -> bool:
 
 
 def _fetch() -> None:
-    """Unpack the package; the folder gets its name last, so that what is there is complete."""
-    debian.refuse_without_install("Debian's user-mode kernel")
-    print(
-        f"nfsmulti: apt-get fetches Debian's user-mode kernel to {shown(_UML)} (once)",
-        file=sys.stderr,
-    )
-    partial = _UML.with_name("uml.new")
-    shutil.rmtree(partial, ignore_errors=True)
-    try:
-        debian.unpack(_PACKAGE, partial)
-        (partial / "lib").mkdir()
-        (partial / "lib/modules").symlink_to(Path("..") / _MODULES)
-        for folder in (partial / _MODULES).iterdir():
-            run(["depmod", "-b", str(partial), folder.name], timeout=_SECONDS).check()
-    except CommandError as error:
-        raise MissingError(f"Debian's user-mode kernel could not be fetched: {error}") from None
-    partial.rename(_UML)
+    with debian.unpacked(_PACKAGE, _UML, "Debian's user-mode kernel") as folder:
+        (folder / "lib").mkdir()
+        (folder / "lib/modules").symlink_to(Path("..") / _MODULES)
+        for modules in (folder / _MODULES).iterdir():
+            run(["depmod", "-b", str(folder), modules.name], timeout=_SECONDS).check()
 
 
 def _ptrace_library() -> Path:
