@@ -16,6 +16,7 @@ from nfsmulti.bench.runs import (
     Run,
     Timing,
     figures_of,
+    folder_of,
     measure_memory,
     read_strace,
     run_fio,
@@ -147,14 +148,14 @@ class SinkBench:
 
     def run_once(self, contender: Contender, case: Case, number: int) -> Run:
         """Run a contender on a case, its run of that number."""
-        folder = self._folder(contender, case) / str(number)
+        folder = folder_of(self.folder, contender, case) / str(number)
         result, counts = self._run(contender, case, self.timing, folder, self._enter)
         busy = min(1.0, counts.busy_seconds / self.timing.seconds)
         return figures_of(result, case, busy=busy)
 
     def count_calls(self, contender: Contender, case: Case) -> float:
         """Count a contender's system calls per operation, under strace. Raises MissingError."""
-        folder = self._folder(contender, case) / "strace"
+        folder = folder_of(self.folder, contender, case) / "strace"
         folder.mkdir(parents=True, exist_ok=True)
         output = folder / "calls"
         enter = [*self._enter, *strace_words(output)]
@@ -184,6 +185,3 @@ class SinkBench:
                 if not tries_left:
                     raise
         raise AssertionError("unreachable")
-
-    def _folder(self, contender: Contender, case: Case) -> Path:
-        return self.folder / f"{case.name}-{contender.name}".replace(" ", "-")

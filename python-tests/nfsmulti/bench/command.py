@@ -146,7 +146,7 @@ def client_cost(
     running.report.lines += [*calls_lines(found), memory_line(memory)]
     running.report.notes += [_tcp(running.report), how_counted, _COLUMNS]
     running.report.data["memory_bytes"] = memory
-    _finish_comparison(running, found, contenders, results)
+    running.finish(results, lambda file: write_comparison(found, contenders, file))
 
 
 @app.command()
@@ -178,7 +178,7 @@ def mount(
     running.add_comparison(found, contenders)
     running.add_commands(contenders, cases, "DIRECTORY")
     running.report.notes += [mounts.CPU_HOW, _COLUMNS]
-    _finish_comparison(running, found, contenders, results)
+    running.finish(results, lambda file: write_comparison(found, contenders, file))
 
 
 @app.command()
@@ -196,9 +196,7 @@ def rdma(quick: _Quick = False, repeat: _Repeat = None, results: _Results = None
         raise typer.Exit(over_rdma.boot(words, folder))
     assert results is not None
     report = Report("rdma", begun, setting(timing, None), notes=[over_rdma.HOW])
-    found = over_rdma.sweep(
-        over_rdma.RdmaBench(timing, BUILD / "bench" / "rdma"), engine := Engine.built()
-    )
+    found = over_rdma.sweep(engine := Engine.built(), timing, BUILD / "bench" / "rdma")
     report.grids.append(over_rdma.figures(found))
     report.lines += over_rdma.bar_lines(found)
     report.commands += [
@@ -246,7 +244,6 @@ def scale(
         {"case": case.name, "runs": [dataclasses.asdict(run) for run in runs]}
         for case, runs in found.items()
     ]
-
     running.finish(results, lambda file: write_scale(found, file))
 
 
@@ -327,13 +324,3 @@ def _scale_lines(found: dict[Case, list[Run]]) -> list[str]:
         f" {most.depth}: {judged.text}, bar {judged.bar.text}: {judged.verdict.value}"
         for judged in result.judgements()
     ]
-
-
-def _finish_comparison(
-    running: Running,
-    found: Sequence[CaseResult],
-    contenders: Sequence[Contender],
-    results: Path | None,
-) -> None:
-
-    running.finish(results, lambda file: write_comparison(found, contenders, file))

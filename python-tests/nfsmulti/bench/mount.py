@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from nfsmulti.bench.cases import Case
-from nfsmulti.bench.runs import Contender, Cores, Run, Timing, figures_of, run_fio
+from nfsmulti.bench.runs import Contender, Cores, Run, Timing, figures_of, folder_of, run_fio
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine, FioResult
 from nfsmulti.paths import write_files
@@ -119,7 +119,7 @@ class MountBench:
         self, contender: Contender, case: Case, name: str, timing: Timing
     ) -> tuple[FioResult, _Cpu]:
         """Run fio, and give its result with the CPU time of all its processes."""
-        folder = self.folder / f"{case.name}-{contender.name}".replace(" ", "-") / name
+        folder = folder_of(self.folder, contender, case) / name
         enter = ["taskset", "-c", str(self.cores.client)]
         before = _Cpu.of_ended_children()
         place, does_io = str(self.places[case.place]), timing is not _BARE

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from nfsmulti.bench.cases import Bar, Case
 from nfsmulti.bench.results import HEADINGS, TITLE, figure_cells
-from nfsmulti.bench.runs import Contender, Run, Timing, figures_of, run_fio
+from nfsmulti.bench.runs import Contender, Run, Timing, figures_of, folder_of, run_fio
 from nfsmulti.fiorun import Engine
 from nfsmulti.lab.kernel import ADDRESSES, EXPORT, GuestConfig, Mount, run_in_guest
 from nfsmulti.stats import Ratio
@@ -83,32 +82,19 @@ def _common(case: Case) -> list[str]:
     ]
 
 
-@dataclass
-class RdmaBench:
-    """Runs contenders where they are: in the guest."""
-
-    timing: Timing
-    folder: Path
-
-    def run_once(self, contender: Contender, case: Case, number: int) -> Run:
-        """Run a contender; `number` counts its runs."""
-        folder = self.folder / f"{case.name}-{contender.name}".replace(" ", "-") / str(number)
-        return figures_of(
-            run_fio(contender, case, "", self.timing, folder, enter=[]), case, busy=None
-        )
-
-
 Found = dict[Case, dict[str, list[Run]]]
 
 
-def sweep(bench: RdmaBench, engine: Engine) -> Found:
-    """Run all contenders in turn, and all over again, on each case."""
+def sweep(engine: Engine, timing: Timing, folder: Path) -> Found:
+    """Run all contenders in turn, and all over again, on each case; in the guest."""
     some = contenders(engine)
     found: Found = {case: {one.name: [] for one in some} for case in CASES}
     for case, runs in found.items():
-        for number in range(bench.timing.repeats):
+        for number in range(timing.repeats):
             for one in some:
-                runs[one.name].append(bench.run_once(one, case, number))
+                own = folder_of(folder, one, case) / str(number)
+                result = run_fio(one, case, "", timing, own, enter=[])
+                runs[one.name].append(figures_of(result, case, busy=None))
     return found
 
 

@@ -86,13 +86,7 @@ def start(
     lab_id: _Id = None,
 ) -> None:
     """Start a lab that stays up until `lab stop`, and print its pool and how to use it."""
-    limits = Limits(
-        link=link,
-        per_address=per_address,
-        assured=assured,
-        burst=burst,
-        per_connection=per_connection,
-    )
+    limits = Limits(link, per_address, assured, burst, per_connection)
     config = _config(addresses, instances, local, limits, read_only, size)
     _explain(background.start(config, lab_id))
 
@@ -118,13 +112,7 @@ def run(
     alone as --pool=one. The exit status is the command's.
     """
     refuse_dropped_engine(command)
-    limits = Limits(
-        link=link,
-        per_address=per_address,
-        assured=assured,
-        burst=burst,
-        per_connection=per_connection,
-    )
+    limits = Limits(link, per_address, assured, burst, per_connection)
     config = _config(addresses, instances, local, limits, read_only, size)
     with (
         Lab(config, lab_id=lab_id) as lab,
