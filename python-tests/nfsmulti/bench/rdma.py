@@ -47,12 +47,7 @@ def boot(words: Sequence[str], results: Path) -> int:
     results.mkdir(parents=True, exist_ok=True)
     config = GuestConfig(mounts=tuple(_MOUNTS.values()), results=results.absolute())
     command = [sys.executable, "-m", "nfsmulti", "bench", "rdma", *words]
-    return run_in_guest(
-        [*command, "--results", str(results.absolute())],
-        config,
-        stdout=sys.stdout.buffer,
-        stderr=sys.stderr.buffer,
-    )
+    return run_in_guest([*command, "--results", str(results.absolute())], config)
 
 
 def contenders(engine: Engine) -> list[Contender]:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 import sys
 import tempfile
@@ -20,7 +19,6 @@ from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.faults.cell import Cell, Place
 from nfsmulti.faults.matrix import CELLS
 from nfsmulti.faults.outcome import REPORT, Outcome, Run, judge, not_run, read_outcomes
-from nfsmulti.faults.outcome import RESULTS as WRITTEN
 from nfsmulti.fiorun import Engine
 from nfsmulti.lab import kernel
 from nfsmulti.lab.kernel.debian import KernelTree
@@ -52,7 +50,7 @@ class Runs:
         self._futures: dict[str, Future[Outcome]] = {}
 
     def __enter__(self) -> Self:
-        for number, cell in zip(itertools.count(), self._cells, strict=False):
+        for number, cell in enumerate(self._cells):
             own = self._folder / f"{number:03}-{re.sub(r'[^a-z0-9.]+', '-', cell.id.lower())}"
             self._futures[cell.id] = self._pool.submit(run_cell, cell, self._engine, own)
         return self
@@ -202,14 +200,9 @@ def _run_in_guest(words: Sequence[str], found: list[Outcome]) -> None:
     with tempfile.TemporaryDirectory(prefix="faults-", dir=BUILD) as name:
         command = [sys.executable, "-m", "nfsmulti", "faults", *words, "--results", name]
         try:
-            status = kernel.run_in_guest(
-                command,
-                kernel.GuestConfig(results=Path(name), timeout=_GUEST_SECONDS),
-                stdout=sys.stdout.buffer,
-                stderr=sys.stderr.buffer,
-            )
+            config = kernel.GuestConfig(results=Path(name), timeout=_GUEST_SECONDS)
+            status = kernel.run_in_guest(command, config)
         finally:
-            left = read_outcomes(Path(name)) if (Path(name) / WRITTEN).exists() else []
-            found += left
+            found += (left := read_outcomes(Path(name)))
     if status or not left:
         raise HarnessError(f"the guest's cells ended with status {status}, and {len(left)} ran")

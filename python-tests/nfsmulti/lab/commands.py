@@ -216,7 +216,7 @@ def kernel(
     except OSError as error:
         raise HarnessError(f"--results={results}: {error.strerror}") from None
     try:
-        ended = run_in_guest(command, config, stdout=sys.stdout.buffer, stderr=sys.stderr.buffer)
+        ended = run_in_guest(command, config)
     except GuestTimeoutError as error:
         print(f"nfsmulti: {error}", file=sys.stderr)
         ended = _TIMEOUT_STATUS

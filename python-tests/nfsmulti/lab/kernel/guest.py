@@ -10,6 +10,7 @@ import os
 import re
 import shlex
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -159,15 +160,16 @@ def run_in_guest(
     command: Sequence[str],
     config: GuestConfig,
     *,
-    stdout: IO[bytes],
-    stderr: IO[bytes],
+    stdout: IO[bytes] | None = None,
+    stderr: IO[bytes] | None = None,
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
 ) -> int:
     """Boot a guest and run `command` there, in our own folder or `cwd`, `env` added to ours.
 
-    Its output is passed on as it comes; gives its exit status as a shell would. MissingError where
-    a component is not installed, GuestTimeoutError, HarnessError where the guest fails.
+    Its output is passed on as it comes, to our own where nothing else is given; gives its exit
+    status as a shell would. MissingError where a component is not installed, GuestTimeoutError,
+    HarnessError where the guest fails.
     """
     machine = prepare(config.kind)
     with _folder() as folder:
@@ -188,7 +190,8 @@ def run_in_guest(
             (folder / "machine").open("wb") as said,
             Process(argv, cwd=folder, stdout=said, stderr=said) as process,
         ):
-            guest = _Guest(folder, process, [(out, stdout), (err, stderr)])
+            streams = [(out, stdout or sys.stdout.buffer), (err, stderr or sys.stderr.buffer)]
+            guest = _Guest(folder, process, streams)
             return guest.follow(config.timeout, config.silence)
 
 
