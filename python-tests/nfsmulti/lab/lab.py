@@ -70,7 +70,8 @@ class Lab:
         self.servers: list[Server] = []
         self._cleanup = contextlib.ExitStack()
         self._anchor: Process | None = None
-        self._state = LabState(self.id, Identity.of(os.getpid()), held=held)
+        # What other processes need to know to use this lab.
+        self.state = LabState(self.id, Identity.of(os.getpid()), held=held)
 
     def start(self) -> Self:
         """Bring everything up and wait until each server serves."""
@@ -123,14 +124,9 @@ class Lab:
         self.network.limit(limits, self.config.addresses)
 
     @property
-    def state(self) -> LabState:
-        """What other processes need to know to use this lab."""
-        return self._state
-
-    @property
     def folder(self) -> Path:
         """Where the lab keeps configurations, logs and its state."""
-        return self._state.folder
+        return self.state.folder
 
     @property
     def pool(self) -> str:
@@ -158,7 +154,7 @@ class Lab:
 
     def volume(self, name: str) -> Path:
         """Give the folder of a file system as this machine sees it, behind the server's back."""
-        return Path(self._state.volumes[name])
+        return Path(self.state.volumes[name])
 
     @property
     def export_dir(self) -> Path:
@@ -168,11 +164,11 @@ class Lab:
     @property
     def environment(self) -> dict[str, str]:
         """POOL, and NFSMULTI_POOLS with this lab's pools by name."""
-        return self._state.environment
+        return self.state.environment
 
     def command(self, argv: Sequence[str]) -> list[str]:
         """Give the command that runs `argv` where clients run."""
-        return [*self._state.enter, *argv]
+        return [*self.state.enter, *argv]
 
     def host_command(self, number: int, argv: Sequence[str]) -> list[str]:
         """Give the command that runs `argv` on one of the further hosts, counted from 1."""
@@ -198,8 +194,8 @@ class Lab:
             states.remove_leftovers()
             if self.folder.exists():
                 raise HarnessError(f"a lab '{self.id}' exists already", "./nfsmulti lab stop")
-            self._state.write()
-        undo.callback(self._state.remove)
+            self.state.write()
+        undo.callback(self.state.remove)
 
     def _start_rpcbind(self, undo: contextlib.ExitStack) -> None:
         """Start the lab's own rpcbind, which holds the mount namespace open for the servers."""
@@ -271,7 +267,7 @@ class Lab:
 
     def _describe(self) -> None:
         """Complete the state for those who use this lab from another process."""
-        state = self._state
+        state = self.state
         state.pools = {"lab": self.pool, "one": self.pool_of(1)}
         for export in self.config.exports:
             if export.name != MAIN_VOLUME:
@@ -285,8 +281,8 @@ class Lab:
 
     def _note(self, name: str, process: Process) -> None:
         with contextlib.suppress(ProcessLookupError):
-            self._state.processes[name] = Identity.of(process.pid)
-            self._state.write()
+            self.state.processes[name] = Identity.of(process.pid)
+            self.state.write()
 
     def _url(
         self, endpoint: Endpoint, address: str, export: str, version: str | None = None

@@ -207,10 +207,6 @@ class FileSystem:
         for node in self._nodes.values():
             if isinstance(node, File):
                 node.lose()
-        self.new_verifier()
-
-    def new_verifier(self) -> None:
-        """Change the write verifier."""
         self.verifier = secrets.token_bytes(VERIFIER_SIZE)
 
     def _free_path(self, directory: Directory, name: str) -> str:
