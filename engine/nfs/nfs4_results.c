@@ -128,6 +128,13 @@ static uint64_t get_bitmap(struct nfs4_results *results, bool *others)
 	return first;
 }
 
+static void skip_bitmap(struct nfs4_results *results)
+{
+	bool others;
+
+	get_bitmap(results, &others);
+}
+
 /* --- the compound --- */
 
 void nfs4_read_results(struct nfs4_results *results, struct xdr_in *in)
@@ -324,13 +331,12 @@ static void skip_why_none(struct nfs4_results *results)
 void nfs4_get_open(struct nfs4_results *results, struct nfs4_open_result *open)
 {
 	uint32_t kind;
-	bool others;
 
 	memset(open, 0, sizeof(*open));
 	get_fixed(results, open->stateid.bytes, NFS4_STATEID);
 	skip_change_info(results);
 	get_u32(results); /* flags */
-	get_bitmap(results, &others);
+	skip_bitmap(results);
 	kind = get_u32(results);
 	switch (kind) {
 	case DELEGATE_NONE: break;
@@ -423,13 +429,6 @@ static void skip_bound(struct nfs4_results *results)
 }
 
 /* --- what nobody wants --- */
-
-static void skip_bitmap(struct nfs4_results *results)
-{
-	bool others;
-
-	get_bitmap(results, &others);
-}
 
 uint32_t nfs4_skip_result(struct nfs4_results *results, enum nfs4_operation operation)
 {
