@@ -11,23 +11,22 @@ import functools
 import json
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
-from nfsmulti.hosts import RemoteFio
 from nfsmulti.lab.kernel import ADDRESSES, EXPORT, Mount
 from nfsmulti.lab.limits import Limits
 from nfsmulti.paths import write_files
 from nfsmulti.pool import CellMounts
 from nfsmulti.processes import end_politely, run
-from nfsmulti.run.place import speaks_nfs4
+from nfsmulti.run.place import Serving, speaks_nfs4
 from nfsmulti.run.plan import PlannedCell
 from nfsmulti.run.record import Record
 from nfsmulti.run.runner import run_in_place
-from nfsmulti.run.watch import Ask, local
+from nfsmulti.run.watch import local
 from nfsmulti.stories import SCENARIOS, CellSpec, GuestPlace
 from nfsmulti.summary import Cell
 
@@ -38,16 +37,14 @@ _SERVER, _BRIDGE = "10.77.0.1", "br0"
 _NETWORK_SECONDS = 120.0
 
 
-class InGuest:
-    """The guest's own server, over its addresses and its mounts."""
+class InGuest(Serving):
+    """The guest's own server, over its addresses and its mounts, which goes with its kernel."""
 
-    enter: Sequence[str] = ()
-    scratch: Path | None = _SCRATCH
-    remote: RemoteFio | None = None
+    scratch = _SCRATCH
 
     def __init__(self, place: GuestPlace):
         self._place = place
-        self.ask: Ask | None = local
+        self.ask = local
         self._mounted = CellMounts()
 
     def __enter__(self) -> Self:
@@ -76,10 +73,6 @@ class InGuest:
     def prepare(self, files: Mapping[str, int]) -> None:
         """Write the files behind the server's back, which no limit slows down."""
         write_files(Path(EXPORT), files)
-
-    def trouble(self) -> str | None:
-        """Tell nothing: a server in the kernel goes with the kernel."""
-        return None
 
     def servers(self) -> list[str]:
         """Name it."""

@@ -36,50 +36,45 @@ class Serving(Protocol):
     the server for its processors and memory, None where that cannot be done.
     """
 
-    enter: Sequence[str]
-    scratch: Path | None
-    remote: RemoteFio | None
-    ask: Ask | None
+    enter: Sequence[str] = ()
+    scratch: Path | None = None
+    remote: RemoteFio | None = None
+    ask: Ask | None = None
 
     def __enter__(self) -> Self:
         """Start it; raises MissingError, HarnessError."""
-        ...
+        return self
 
     def __exit__(self, *_: object) -> None:
         """Take it down."""
-        ...
+        return
 
     def pool(self, spec: CellSpec) -> str:
         """Give the pool that a cell of client "pool" uses."""
         ...
 
     def mounts(self, spec: CellSpec) -> list[str]:
-        """Give the mounts that a cell of client "mounts" or "mount" uses."""
-        ...
+        """Give the mounts that a cell of client "mounts" or "mount" uses; HarnessError for none."""
+        raise HarnessError(f"there are no mounts for {spec.mounts}")
 
     def prepare(self, files: Mapping[str, int]) -> None:
         """See to files of so many bytes, where this can be done faster than by fio."""
-        ...
+        return
 
     def trouble(self) -> str | None:
-        """Tell why it serves no longer, None while it does."""
-        ...
+        """Tell why it serves no longer, None while it does, or where nobody knows."""
+        return None
 
     def servers(self) -> list[str]:
         """Say what is known of its servers, for the reader of a report."""
         ...
 
 
-class InLab:
+class InLab(Serving):
     """A lab of real servers on this machine, for as long as it is needed."""
-
-    scratch: Path | None = None
-    remote: RemoteFio | None = None
-    ask: Ask | None = None
 
     def __init__(self, config: LabConfig):
         self._lab = Lab(config)
-        self.enter: Sequence[str] = ()
 
     def __enter__(self) -> Self:
         self._lab.start()
@@ -92,10 +87,6 @@ class InLab:
     def pool(self, spec: CellSpec) -> str:
         """Give the pool of the lab's first addresses."""
         return ",".join(asked(path, spec) for path in self._lab.pool_of(spec.paths).split(","))
-
-    def mounts(self, spec: CellSpec) -> list[str]:
-        """Refuse: this machine's kernel is not asked to mount anything."""
-        raise HarnessError(f"a lab has no mounts for {spec.mounts}")
 
     def prepare(self, files: Mapping[str, int]) -> None:
         """Write the files behind the servers' back, which no limit slows down, where they lie."""
@@ -113,25 +104,18 @@ class InLab:
         return [f"nfs-ganesha {release} on {one.endpoint.address}" for one in self._lab.servers]
 
 
-class OnPool:
+class OnPool(Serving):
     """The pool of a user, on which nothing is started and nothing taken down.
 
     `server_command` are the words that lead to its server, "" for none.
     """
-
-    scratch: Path | None = None
-    remote: RemoteFio | None = None
 
     def __init__(self, text: str, server_command: str = ""):
         self._paths = split_pool(text)
         self._mounts = [path for path in self._paths if path.startswith("/")]
         self._urls = [path for path in self._paths if not path.startswith("/")]
         self._mounted = CellMounts()
-        self.enter: Sequence[str] = ()
-        self.ask: Ask | None = by_command(server_command) if server_command else None
-
-    def __enter__(self) -> Self:
-        return self
+        self.ask = by_command(server_command) if server_command else None
 
     def __exit__(self, *_: object) -> None:
         self._mounted.end()
@@ -160,13 +144,6 @@ class OnPool:
                 for url in self._urls[: spec.paths]
             ])  # fmt: skip
         return self._mounts[: spec.paths]
-
-    def prepare(self, files: Mapping[str, int]) -> None:
-        """Leave it to fio, which lays out what a read job misses."""
-
-    def trouble(self) -> str | None:
-        """Nothing is known of its servers beside what fio says."""
-        return None
 
     def servers(self) -> list[str]:
         """Give the paths."""
