@@ -103,6 +103,12 @@ def machine_cpu_us(cell: Cell) -> float | None:
     return cell.machine_cpu_s / cell.ops * 1e6 if cell.ops and cell.machine_cpu_s else None
 
 
+def processors_busy(cell: Cell) -> float | None:
+    """Give the part of all processors' time that was worked; None where it was not taken."""
+    seconds = max((side.seconds for side in sides(cell)), default=0) * cell.processors
+    return cell.machine_cpu_s / seconds if cell.machine_cpu_s and seconds else None
+
+
 def latency_us(figures: Sequence[Figures | None], percent: float) -> float | None:
     """Give a percentile of clat over several repeats or directions, out of their bins together."""
     found = [side for side in figures if side and side.ops]

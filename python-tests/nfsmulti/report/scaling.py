@@ -186,7 +186,7 @@ def load(curve: Curve, count: int) -> Load:
     found = curve.cells[count]
     busiest = [max((j.usr_percent + j.sys_percent for j in c.jobs), default=0) for c in found]
     fullest = [max((side.bytes_per_s for side in cells.sides(cell)), default=0) for cell in found]
-    busy = [part for cell in found if (part := _processors(cell)) is not None]
+    busy = [part for cell in found if (part := cells.processors_busy(cell)) is not None]
     servers = [cell.server.cpu_percent for cell in found if cell.server]
     told = [percent / 100 for percent in servers if percent is not None]
     return Load(
@@ -196,11 +196,6 @@ def load(curve: Curve, count: int) -> Load:
         count=max(cell.processors for cell in found),
         server=statistics.fmean(told) if told else None,
     )
-
-
-def _processors(cell: Cell) -> float | None:
-    seconds = max((side.seconds for side in cells.sides(cell)), default=0) * cell.processors
-    return cell.machine_cpu_s / seconds if cell.machine_cpu_s and seconds else None
 
 
 def limit(curve: Curve, count: int) -> str:
