@@ -8,43 +8,40 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import itertools
 import os
-import random
-from collections.abc import Callable, Mapping, Sequence
+import secrets
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
-from typing import Protocol, Self
+from typing import Any, Self
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from nfsmulti import machine
 from nfsmulti.bench.sink import Sink
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.fiorun import Engine
-from nfsmulti.hosts import RemoteFio
 from nfsmulti.lab import Fit, LabConfig, Limits, fit
 from nfsmulti.paths import COMMAND, RESULTS, as_typed, shown
 from nfsmulti.report import cells
 from nfsmulti.run import environment
 from nfsmulti.run.cell import run_cell
 from nfsmulti.run.place import InLab, Serving
-from nfsmulti.run.plan import PlannedCell, name_of
+from nfsmulti.run.plan import PlannedCell, name_of, ordered
+from nfsmulti.run.progress import Meter
 from nfsmulti.run.record import now_text, one_line, waiting_cell
-from nfsmulti.run.watch import Ask
 from nfsmulti.stories.demo import (
-    BUDGET_SECONDS,
-    FIT_SECONDS,
     IN_LAB,
     LAB,
     ON_LOOPBACK,
     REPEATS,
+    SIDES,
     Outcome,
     Workload,
     cell_of,
+    outcome_of,
     story,
     table,
     write_plot,
@@ -53,9 +50,12 @@ from nfsmulti.stories.scenario import CellSpec
 from nfsmulti.summary import Cell, Summary
 from nfsmulti.texts import parse_rate, rate_text
 
+# What a fio runs for. In all: 3 workloads x 2 sides x (FIT + REPEATS x RUN), with what it takes to
+# start a fio and a lab, is well below three minutes. On a slower machine fewer repeats are made, so
+# that all rows together end within the budget.
+FIT_SECONDS, RUN_SECONDS, BUDGET_SECONDS = 1.0, 3.0, 150.0
 # The processors that fio and its servers may use, which can be fewer than the machine has.
 OWN_CPUS = frozenset(os.sched_getaffinity(0))
-_START_SECONDS = 1.0  # what starting and ending a fio adds to a run
 
 _IN_LAB = (
     "Real NFS servers (nfs-ganesha), in namespaces on this machine. The demo first measures what"
@@ -105,7 +105,6 @@ def demo() -> None:
     """
     out = Console(highlight=False)
     folder = RESULTS / "demo" / datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-    started = now_text()
     lacking, namespaces = machine.missing_privileges(), machine.may_make_namespaces()
     said, left_out = _IN_LAB, ""
     if lacking:
@@ -113,10 +112,17 @@ def demo() -> None:
             (_IN_MEMORY, _LEFT_OUT_IN_MEMORY) if namespaces else (_ON_LOOPBACK, _LEFT_OUT)
         )
     out.print(said.format(lacking=lacking), end="\n\n")
-    workloads, make = (IN_LAB, Namespaces) if namespaces else (ON_LOOPBACK, Loopback)
-    outcomes = measured(out, folder, workloads, make)
+    place: dict[str, Any] = {"kind": LAB if namespaces else "loopback"}
+    if lacking:
+        place["files"] = "in the server's memory"
+    workloads = IN_LAB if namespaces else ON_LOOPBACK
+    make: Callable[[Workload], Place] = Namespaces if namespaces else Loopback
+    summary = measured(out, folder, workloads, make, place)
+    outcomes = [outcome_of(workload, summary) for workload in workloads]
     write_plot(outcomes, folder / "demo.png")
-    _save(outcomes, folder, started, namespaces=namespaces)
+    summary.save(folder)
+    environment.write_machine(folder)
+    out.line()
     out.print(table(outcomes))
     for outcome in outcomes:
         out.print(f"{story(outcome)}\n", markup=False)
@@ -131,102 +137,71 @@ def demo() -> None:
         raise typer.Exit(1)
 
 
+def next_in_lab(outcomes: Sequence[Outcome]) -> str:
+    """Give the lines that start a lab with the limits fitted for fsperf.fio, if that has run."""
+    fits = [one.fit for one in outcomes if one.fit and one.workload.jobfile == "fsperf.fio"]
+    return _NEXT_IN_LAB.format(**dataclasses.asdict(fits[0].limits)) if fits else ""
+
+
 def measured(
-    out: Console, folder: Path, workloads: Sequence[Workload], make: Callable[[Workload], Place]
-) -> list[Outcome]:
-    """Run all workloads. Each has its share of the time, and what those before it have left."""
-    outcomes, begin = [], monotonic()
-    with _Meter(out, workloads) as meter:
+    out: Console,
+    folder: Path,
+    workloads: Sequence[Workload],
+    make: Callable[[Workload], Place],
+    place: dict[str, Any],
+) -> Summary:
+    """Run all workloads. Each has its share of the time, and what those before it have left.
+
+    `place` is the summary's, without limits. A workload that fails has one cell, which says why.
+    Raises MissingError: it ends the demo.
+    """
+    started, begin = now_text(), monotonic()
+    limits: dict[str, dict[str, str]] = {}
+    fitted: dict[str, dict[str, Any]] = {}
+    found: list[Cell] = []
+    specs = [cell_of(workload, side, RUN_SECONDS) for workload in workloads for side in SIDES]
+    planned = ordered(specs, REPEATS, secrets.randbelow(1 << 31))
+    with Meter(out, planned, len(planned), set()) as meter:
         for number, workload in enumerate(workloads, start=1):
-            deadline = begin + BUDGET_SECONDS * number / len(workloads)
-            outcomes.append(_Run(workload, folder, meter, deadline).outcome(make))
-            meter.leave(workload)
-    return outcomes
-
-
-class _Meter(Progress):
-    """One bar for the whole demo, which moves with time since every run's length is known."""
-
-    def __init__(self, console: Console, workloads: Sequence[Workload]):
-        columns = TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn()
-        super().__init__(*columns, console=console, transient=True)
-        runs = [
-            2 * (FIT_SECONDS + REPEATS * workload.seconds + (1 + REPEATS) * _START_SECONDS)
-            for workload in workloads
-        ]
-        names = [workload.name for workload in workloads]
-        self._ends = dict(zip(names, itertools.accumulate(runs), strict=True))
-        self._task = self.add_task("starting servers", total=sum(runs))
-        self._done = 0.0
-
-    def begin(self, description: str) -> None:
-        """Say what runs."""
-        self.update(self._task, description=description)
-
-    def tick(self, seconds: float) -> None:
-        """Note that it has been running for so long."""
-        self.update(self._task, completed=self._done + seconds)
-
-    def end(self, seconds: float) -> None:
-        """Note that it has ended, which should have taken so long."""
-        self._done += seconds + _START_SECONDS
-        self.update(self._task, completed=self._done)
-
-    def leave(self, workload: Workload) -> None:
-        """Note that a workload has ended, with all its runs or with fewer."""
-        self._done = self._ends[workload.name]
-        self.update(self._task, completed=self._done)
+            own = [cell for cell in planned if cell.spec.place == workload.name]
+            try:
+                with make(workload) as servers:
+                    run = _Run(workload, servers, folder, meter)
+                    fit = run.fitted()
+                    servers.limit(workload.limits(fit))
+                    done = run.repeated(own, begin + BUDGET_SECONDS * number / len(workloads))
+                limits[workload.name] = workload.limits(fit).rates
+                fitted[workload.name] = dataclasses.asdict(fit)
+            except MissingError:
+                raise
+            except (HarnessError, OSError) as error:
+                why = one_line(str(error))
+                done = [dataclasses.replace(waiting_cell(own[0]), status="failed", why=why)]
+            found += done
+            for left in own[len(done) :]:
+                meter.begin(left)
+    place = {**place, "limits": limits, "fitted": fitted}
+    return Summary("demo", "", started, now_text(), False, f"{COMMAND} demo", place, found)
 
 
 @dataclasses.dataclass(frozen=True)
 class _Run:
-    """A workload's runs, all on one set of servers. No repeat begins that would end too late.
-
-    `deadline` is when, by the monotonic clock.
-    """
+    """A workload's runs, all on one set of servers; each may raise HarnessError."""
 
     workload: Workload
+    servers: Place
     folder: Path
-    meter: _Meter
-    deadline: float
+    meter: Meter
 
-    def outcome(self, make: Callable[[Workload], Place]) -> Outcome:
-        """Run what fits the limits, then blocks of both sides, in random order.
-
-        The outcome says why where that fails. Raises MissingError: it ends the demo.
-        """
-        try:
-            with make(self.workload) as place:
-                return self._measured(place)
-        except MissingError:
-            raise
-        except (HarnessError, OSError) as error:
-            return Outcome(self.workload, why=one_line(str(error)))
-
-    def _measured(self, place: Place) -> Outcome:
-        workload = self.workload
-        one: list[Cell] = []
-        many: list[Cell] = []
-        fitted = self._fit(place)
-        limits = place.limit(fitted)
-        for repeat in range(1, REPEATS + 1):
-            begin = monotonic()
-            for side, kept in random.sample([("one", one), ("many", many)], 2):
-                kept.append(self._cell(place, side, workload.seconds, repeat))
-            end = monotonic()
-            if end + (end - begin) > self.deadline:
-                break
-        return Outcome(workload, fitted, one, many, limits=limits)
-
-    def _fit(self, place: Place) -> Fit:
+    def fitted(self) -> Fit:
         """Measure both sides without limits, and fit the limits so that each can reach its own."""
         workload = self.workload
-        one, many = (
-            cells.bandwidth(self._cell(place, side, FIT_SECONDS)) or 0.0 for side in ("one", "many")
-        )
+        specs = [cell_of(workload, side, FIT_SECONDS) for side in SIDES]
+        probes = [PlannedCell(f"{name_of(spec.factors)}-fit", 0, 0, spec) for spec in specs]
+        one, many = (cells.bandwidth(self._cell(probe)) or 0.0 for probe in probes)
         carried = min(many, one * parse_rate(workload.link) / parse_rate(workload.cap))
         limits = fit(carried, link=workload.link, cap=workload.cap, paths=workload.connections)
-        part = f", {limits.part}" if workload.published else ""
+        part = "" if workload.per_connection else f", {limits.part}"
         self.meter.console.print(
             f"{workload.name}: without limits this machine carries {one / 1e6:,.0f} MB/s on one"
             f" connection, {many / 1e6:,.0f} MB/s on {workload.connections}; each"
@@ -235,60 +210,27 @@ class _Run:
         )
         return limits
 
-    def _cell(self, place: Place, side: str, seconds: float, repeat: int = 0) -> Cell:
-        """Run one fio, which fits the limits where it is no repeat; raises HarnessError."""
-        workload = self.workload
-        spec = cell_of(workload, side, seconds)
-        self.meter.begin((workload.one if side == "one" else workload.many).row)
-        name = f"{name_of(spec.factors)}-{f'r{repeat}' if repeat else 'fit'}"
-        planned = PlannedCell(name, repeat, 0, spec)
-        cell = run_cell(planned, place, Engine.built(), self.folder, self.meter.tick, cpus=OWN_CPUS)
-        self.meter.end(seconds)
+    def repeated(self, planned: Sequence[PlannedCell], deadline: float) -> list[Cell]:
+        """Run blocks of both sides. None begins that would end after the deadline."""
+        done: list[Cell] = []
+        for at in range(0, len(planned), len(SIDES)):
+            begin = monotonic()
+            done += [self._cell(cell) for cell in planned[at : at + len(SIDES)]]
+            end = monotonic()
+            if end + (end - begin) > deadline:
+                break
+        return done
+
+    def _cell(self, planned: PlannedCell) -> Cell:
+        self.meter.begin(planned)
+        engine, tick = Engine.built(), self.meter.tick
+        cell = run_cell(planned, self.servers, engine, self.folder, tick, cpus=OWN_CPUS)
         if cell.status != "done":
             raise HarnessError(f"{cell.why} ({shown(self.folder / cell.folder)})")
         return cell
 
 
-def next_in_lab(outcomes: Sequence[Outcome]) -> str:
-    """Give the lines that start a lab with the limits fitted for fsperf.fio, if that has run."""
-    fits = [one.fit for one in outcomes if one.fit and one.workload.jobfile == "fsperf.fio"]
-    return _NEXT_IN_LAB.format(**dataclasses.asdict(fits[0].limits)) if fits else ""
-
-
-def _save(outcomes: Sequence[Outcome], folder: Path, started: str, *, namespaces: bool) -> None:
-    """Write summary.json and environment.json, as of a run: `compare` and `report` take them."""
-    fits = {one.workload.name: one.fit for one in outcomes if one.fit}
-    place = {
-        "kind": LAB if namespaces else "loopback",
-        **({"files": "in the server's memory"} if machine.missing_privileges() else {}),
-        "limits": {one.workload.name: dict(one.limits) for one in outcomes if one.fit},
-        "fitted": {name: dataclasses.asdict(fit) for name, fit in fits.items()},
-    }
-    found = [cell for one in outcomes for cell in _cells(one)]
-    numbered = [dataclasses.replace(cell, order=n) for n, cell in enumerate(found, start=1)]
-    command = f"{COMMAND} demo"
-    Summary("demo", "", started, now_text(), False, command, place, numbered).save(folder)
-    environment.write_machine(folder)
-
-
-def _cells(outcome: Outcome) -> list[Cell]:
-    """Give the cells of a workload; where it was not measured, one that says why."""
-    if not outcome.why:
-        return [*outcome.one, *outcome.many]
-    name = outcome.workload.name
-    failed = PlannedCell(f"{name}-one-r1", 1, 0, cell_of(outcome.workload, "one", 0))
-    return [dataclasses.replace(waiting_cell(failed), status="failed", why=outcome.why)]
-
-
 # --- where they run ---
-
-
-class Place(Serving, Protocol):
-    """A place that starts without limits."""
-
-    def limit(self, fit: Fit) -> dict[str, str]:
-        """Limit it, between two fios: gives the rates by name. Raises HarnessError."""
-        ...
 
 
 class Namespaces(InLab):
@@ -296,28 +238,19 @@ class Namespaces(InLab):
 
     def __init__(self, workload: Workload):
         memory = machine.missing_privileges() is not None
-        super().__init__(LabConfig(addresses=workload.addresses, memory=memory))
-        self._per_connection = workload.per_connection
+        super().__init__(LabConfig(addresses=workload.many.paths, memory=memory))
 
-    def limit(self, fit: Fit) -> dict[str, str]:
-        """Cap each address, behind a link, or each connection."""
-        fitted = fit.limits
-        cap = Limits(per_connection=fitted.per_address, burst=fitted.burst)
-        limits = cap if self._per_connection else fitted
+    def limit(self, limits: Limits) -> None:
+        """Limit it, between two fios. Raises HarnessError."""
         self._lab.limit(limits)
-        return limits.rates
 
 
-class Loopback:
-    """The benchmark's own servers on 127.0.0.1 and up, one to an address, for any user."""
-
-    enter: Sequence[str] = ()
-    scratch: Path | None = None
-    remote: RemoteFio | None = None
-    ask: Ask | None = None
+class Loopback(Serving):
+    """The benchmark's own servers on 127.0.0.1 and up, one to an address, which have every file."""
 
     def __init__(self, workload: Workload):
-        self._addresses = [f"127.0.0.{number}" for number in range(1, workload.addresses + 1)]
+        numbers = range(1, workload.many.paths + 1)
+        self._addresses = [f"127.0.0.{number}" for number in numbers]
         self._stack = contextlib.ExitStack()
         self._sinks: list[Sink] = []
 
@@ -328,22 +261,14 @@ class Loopback:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def limit(self, fit: Fit) -> dict[str, str]:
+    def limit(self, limits: Limits) -> None:
         """Cap each connection, in what the servers send. They are started anew for that."""
         self._stack.close()
-        self._start("--pacing", str(fit.cap // 8))
-        return {"per_connection": fit.limits.per_address or ""}
+        self._start("--pacing", str(parse_rate(limits.per_connection or "") // 8))
 
     def pool(self, spec: CellSpec) -> str:
         """Give the pool of the first addresses."""
         return ",".join(sink.url for sink in self._sinks[: spec.paths])
-
-    def mounts(self, spec: CellSpec) -> list[str]:
-        """Refuse: this machine's kernel is not asked to mount anything."""
-        raise HarnessError(f"there are no mounts for {spec.mounts}")
-
-    def prepare(self, files: Mapping[str, int]) -> None:
-        """Do nothing: these servers have every file."""
 
     def trouble(self) -> str | None:
         """Tell which server has died."""
@@ -361,3 +286,6 @@ class Loopback:
                 for address in self._addresses
             ]
             self._stack = undo.pop_all()
+
+
+Place = Namespaces | Loopback

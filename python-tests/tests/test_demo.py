@@ -23,11 +23,12 @@ from nfsmulti import demo, machine
 from nfsmulti.bench.sink import Sink
 from nfsmulti.demo import Loopback, Namespaces, Place
 from nfsmulti.errors import HarnessError, MissingError
-from nfsmulti.lab import Fit, Lab, Limits, fit
+from nfsmulti.lab import Lab, Limits, fit
 from nfsmulti.lab.ganesha import plugins
 from nfsmulti.paths import JOBFILES, PYTHON_TESTS, build_dir
 from nfsmulti.processes import run
 from nfsmulti.report.verdict import Verdict
+from nfsmulti.run.plan import PlannedCell
 from nfsmulti.stories.demo import IN_LAB, ON_LOOPBACK, Outcome, Workload, outcomes, story
 from nfsmulti.summary import Cell, Figures, Summary
 
@@ -50,14 +51,12 @@ open(Engine.built().library).close()
 _NOT_IMPORTED = shutil.ignore_patterns("pandas*", "statsmodels*", "clang_*", "*mypy*", "tests")
 _SHORT_DEMO = """
 import sys
-from dataclasses import replace
 from pathlib import Path
 from nfsmulti import demo
 from nfsmulti.lab import state
-demo.REPEATS, demo.FIT_SECONDS, demo.RESULTS = 1, 1.5, Path(sys.argv[1])
+demo.REPEATS, demo.FIT_SECONDS, demo.RUN_SECONDS = 1, 1.5, 0.5
+demo.RESULTS = Path(sys.argv[1])
 state.LABS = demo.RESULTS / "lab"
-demo.ON_LOOPBACK = [replace(one, seconds=0.5) for one in demo.ON_LOOPBACK]
-demo.IN_LAB = [replace(one, seconds=0.5) for one in demo.IN_LAB]
 demo.demo()
 """
 
@@ -139,7 +138,6 @@ def test_only_processors_that_the_demo_may_use_count() -> None:
     argv = [sys.executable, "-c", _CORES_OF_ONE]
     done = run(argv, timeout=100, env={"PYTHONPATH": str(PYTHON_TESTS)}).check()
     assert done.stdout == "True\n"
-    assert _fsperf([380], [575]).cores == _CORES
 
 
 def test_a_cap_that_was_not_reached() -> None:
@@ -167,9 +165,8 @@ def test_the_fitted_burst_goes_with_every_cap(
     given: list[Limits] = []
     monkeypatch.setattr(Lab, "limit", lambda _, limits: given.append(limits))
     limits = fit(1.2e9, link=workload.link, cap=workload.cap, paths=workload.connections)
-    said = Namespaces(workload).limit(limits)
+    Namespaces(workload).limit(workload.limits(limits))
     (one,) = given
-    assert said == one.rates
     assert one.burst == limits.limits.burst
     cap = one.per_connection if workload.per_connection else one.per_address
     assert cap == limits.limits.per_address
@@ -202,17 +199,19 @@ def test_a_slow_machine_has_fewer_repeats(
     """Every fio takes so long; the budget is 150 s, and what one row leaves is the next one's."""
     now = 0.0
 
-    def run_cell(*_: object, **__: object) -> Cell:
+    def run_cell(planned: PlannedCell, *_: object, **__: object) -> Cell:
         nonlocal now
         now += seconds
-        return _cells([200], 1)[0]
+        return dataclasses.replace(_cells([200], 1)[0], factors=planned.spec.factors)
 
     monkeypatch.setattr(demo, "run_cell", run_cell)
     monkeypatch.setattr(demo, "monotonic", lambda: now)
-    outcomes = demo.measured(Console(quiet=True), tmp_path, ON_LOOPBACK, _Nothing)
-    assert [len(outcome.one) for outcome in outcomes] == repeats
-    assert [len(outcome.many) for outcome in outcomes] == repeats
-    for outcome, count in zip(outcomes, repeats, strict=True):
+    place = {"kind": "loopback"}
+    summary = demo.measured(Console(quiet=True), tmp_path, ON_LOOPBACK, _Nothing, place)
+    found = outcomes(summary)
+    assert [len(outcome.one) for outcome in found] == repeats
+    assert [len(outcome.many) for outcome in found] == repeats
+    for outcome, count in zip(found, repeats, strict=True):
         few = f"There was time for {count} of 3 repeats" in story(outcome)
         assert few == (count < 3)
 
@@ -223,9 +222,8 @@ class _Nothing(Loopback):
     def __enter__(self) -> Self:
         return self
 
-    def limit(self, fit: Fit) -> dict[str, str]:
+    def limit(self, limits: Limits) -> None:
         """Do nothing."""
-        return {}
 
 
 def test_a_workload_that_failed() -> None:
@@ -239,8 +237,7 @@ def test_a_workload_that_fails_leaves_the_others(
 ) -> None:
     _shorten(monkeypatch, tmp_path)
     broken = dataclasses.replace(ON_LOOPBACK[0], options={"rw": "sideways"})
-    last = dataclasses.replace(ON_LOOPBACK[2], seconds=0.5)
-    monkeypatch.setattr(demo, "ON_LOOPBACK", [broken, last])
+    monkeypatch.setattr(demo, "ON_LOOPBACK", [broken, ON_LOOPBACK[2]])
     monkeypatch.setattr(machine, "missing_privileges", lambda: "not root")
     with pytest.raises(typer.Exit):
         demo.demo()
@@ -258,8 +255,6 @@ def test_a_place_that_does_not_start_leaves_the_others(
         return Loopback(workload)
 
     _shorten(monkeypatch, tmp_path)
-    short = [dataclasses.replace(workload, seconds=0.5) for workload in ON_LOOPBACK]
-    monkeypatch.setattr(demo, "ON_LOOPBACK", short)
     monkeypatch.setattr(demo, "Loopback", make)
     monkeypatch.setattr(machine, "missing_privileges", lambda: "not root")
     with pytest.raises(typer.Exit):
@@ -333,6 +328,7 @@ def _shorten(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     monkeypatch.setattr(demo, "REPEATS", 1)
     # To less than 1 MB/s, as in a stall, nothing is fitted.
     monkeypatch.setattr(demo, "FIT_SECONDS", 1.5)
+    monkeypatch.setattr(demo, "RUN_SECONDS", 0.5)
     monkeypatch.setattr(demo, "RESULTS", folder)
 
 
@@ -342,13 +338,11 @@ def test_demo_leaves_figures_a_plot_and_what_to_type(
     if lacking := machine.missing_privileges():
         missing(MissingError(lacking))
     _shorten(monkeypatch, tmp_path)
-    short = [dataclasses.replace(workload, seconds=0.5) for workload in IN_LAB]
-    monkeypatch.setattr(demo, "IN_LAB", short)
     demo.demo()
     (folder,) = (tmp_path / "demo").iterdir()
     assert (folder / "demo.png").stat().st_size > 10_000
     dd, fsperf, randread = outcomes(Summary.load(folder))
-    assert [len(side[0].paths) for side in dd.sides] == [1, 5]
+    assert [len(side[0].paths) for side in (dd.one, dd.many)] == [1, 5]
     assert "--spread=roundrobin" in fsperf.many[0].command
     assert "--nconnect=4" in randread.many[0].command
     printed = " ".join(capsys.readouterr().out.split())
@@ -390,7 +384,7 @@ def _short_demo(
         done = run(argv, timeout=250, env={**env, "MPLCONFIGDIR": name}).check()
         (left,) = folder.glob("demo/*")
         found = outcomes(Summary.load(left))
-    assert [len(side[0].paths) for side in found[1].sides] == [1, 4]
+    assert [len(side[0].paths) for side in (found[1].one, found[1].many)] == [1, 4]
     return " ".join(done.stdout.split()), found
 
 

@@ -52,7 +52,8 @@ class Meter(Progress):
         self._seconds, self._done, self._place = 0.0, 0.0, f"{total}"
 
     def begin(self, cell: PlannedCell) -> None:
-        """Show which cell runs."""
+        """Show which cell runs; one before it that was not told to have ended has ended."""
+        self._done += self._seconds
         self._seconds = _expected(cell, self._guests)
         self._place = f"{cell.order}/{self._total}"
         self.update(self._task, description=f"{self._place} {cell.id}")

@@ -8,14 +8,14 @@ the reports (report/verdict.py).
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import rich.table
 
 from nfsmulti import texts
-from nfsmulti.lab import Fit
+from nfsmulti.lab import Fit, Limits
 from nfsmulti.report import cells, charts, verdict
 from nfsmulti.report.story import Report, Section, Story
 from nfsmulti.report.verdict import Judged, Verdict
@@ -27,10 +27,8 @@ from nfsmulti.texts import Table, rate_text, time_text
 # --- what runs ---
 
 REPEATS = 3
-# What a fio runs for. In all: 3 workloads x 2 sides x (FIT + REPEATS x RUN), with what it takes to
-# start a fio and a lab, is well below three minutes. On a slower machine fewer repeats are made, so
-# that all rows together end within the budget.
-FIT_SECONDS, RUN_SECONDS, BUDGET_SECONDS = 1.0, 3.0, 150.0
+SIDES = ("one", "many")
+LAB = "lab"  # summary.place's kind where the servers are real ones
 
 _MIB = 1 << 20
 
@@ -50,10 +48,10 @@ class Workload:
     """A jobfile, run with `options` and those of each side.
 
     `link` and `cap` are limits in tc's words, which are lowered in their proportion to what the
-    machine can carry. A cap holds for each path of the side `many`, which is an address of a lab,
-    or for each connection where `per_connection`; there are `connections` of them. `files` must be
-    there. `theirs` is the ratio to hold ours against, and `said` where it comes from; `published`
-    where link and cap are a publication's.
+    machine can carry. Where they are a publication's, a cap holds for each path of the side `many`,
+    which is an address of a lab; otherwise `per_connection`. There are `connections` of them.
+    `files` must be there. `theirs` is the ratio to hold ours against, and `said` where it comes
+    from.
     """
 
     name: str
@@ -68,18 +66,18 @@ class Workload:
     said: str
     files: dict[str, int] = field(default_factory=dict)
     per_connection: bool = False
-    published: bool = True
-    seconds: float = RUN_SECONDS
 
     @property
     def capped(self) -> str:
         """What a cap holds for."""
         return "connection" if self.per_connection else "path"
 
-    @property
-    def addresses(self) -> int:
-        """How many the servers need."""
-        return self.many.paths
+    def limits(self, fit: Fit) -> Limits:
+        """Give the limits to set: a link and a cap on each address, or a cap on each connection."""
+        limits = fit.limits
+        if self.per_connection:
+            return Limits(per_connection=limits.per_address, burst=limits.burst)
+        return limits
 
 
 _DD = Workload(
@@ -128,7 +126,6 @@ _RANDREAD = Workload(
     said="four caps together allow 4.00 times",
     files={"1.txt": 10_000_000},
     per_connection=True,
-    published=False,
 )
 
 IN_LAB = (_DD, _FSPERF, _RANDREAD)
@@ -139,29 +136,23 @@ ON_LOOPBACK = (
         _DD,
         jobfile="dd-read.fio",
         one=dataclasses.replace(_DD.one, row="dd-read, 1 stream"),
-        link="2gbit",
         many=dataclasses.replace(
             _DD.many, row="dd-read, 5 streams", words="five streams on five paths read"
         ),
+        link="2gbit",
         theirs=5.0,
         said="five caps together allow 5.00 times",
         per_connection=True,
-        published=False,
     ),
     dataclasses.replace(
-        _FSPERF,
-        link="49600mbit",
-        theirs=4.0,
-        said="four caps together allow 4.00 times",
-        per_connection=True,
-        published=False,
+        _FSPERF, link="49600mbit", theirs=4.0, said=_RANDREAD.said, per_connection=True
     ),
     _RANDREAD,
 )
 
 
 def cell_of(workload: Workload, side: str, seconds: float) -> CellSpec:
-    """Give what runs of a side, one or many, for so long."""
+    """Give what runs of a side for so long."""
     chosen = workload.one if side == "one" else workload.many
     return CellSpec(
         factors={"workload": workload.name, "side": side},
@@ -180,15 +171,13 @@ def cell_of(workload: Workload, side: str, seconds: float) -> CellSpec:
 # The part of a limit in data, without headers, from which on it was reached, and that from which on
 # the figure need not be said; and the part of the processors' time from which on these were busy.
 _REACHED, _FULL, _BUSY = 0.85, 0.97, 0.95
-LAB = "lab"  # summary.place's kind where the servers are real ones
 
 
 @dataclass(frozen=True)
 class Outcome:
     """The repeats of a workload's two sides, under the limits that `fit` has found.
 
-    `limits` are the rates that were set for that, by name. `why` says in a line why it was not
-    measured, None where it was.
+    `why` says in a line why it was not measured, None where it was.
     """
 
     workload: Workload
@@ -196,7 +185,6 @@ class Outcome:
     one: Sequence[Cell] = ()
     many: Sequence[Cell] = ()
     why: str | None = None
-    limits: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def ratio(self) -> Ratio | None:
@@ -207,157 +195,43 @@ class Outcome:
     def judged(self) -> Judged:
         """Whether it shows what it is there for, which only all repeats together can tell."""
         allowed = None
-        if self.fit and not any(reach.short for reach in _reaches(self, self.fit)):
+        if self.fit and not any(reach.why for reach in _reaches(self, self.fit)):
             allowed = min(self.workload.connections, self.fit.link / self.fit.cap)
         return verdict.judge(self.ratio, self.workload.theirs, allowed)
 
-    @property
-    def shown(self) -> bool:
-        """Whether it does."""
-        return self.judged.verdict in (Verdict.REPRODUCED, Verdict.BY_CONSTRUCTION)
 
-    @property
-    def repeats(self) -> int:
-        """How many there was time for."""
-        return min(len(self.one), len(self.many))
-
-    @property
-    def cores(self) -> int:
-        """The processors that fio and its servers may use, fewer than the machine has perhaps."""
-        return max((cell.processors for cell in (*self.one, *self.many)), default=1)
-
-    @property
-    def sides(self) -> tuple[Sequence[Cell], Sequence[Cell]]:
-        """One connection's repeats, and those of several."""
-        return self.one, self.many
-
-    def busy(self, side: Sequence[Cell]) -> float | None:
-        """Give the part of the processors' time that all programs together took on a side."""
-        found = cells.sample(side, _busy_cores)
-        return found.mean / self.cores if found else None
+def outcomes(summary: Summary) -> list[Outcome]:
+    """Give what each workload of a demo has shown."""
+    workloads = IN_LAB if summary.place["kind"] == LAB else ON_LOOPBACK
+    return [outcome_of(workload, summary) for workload in workloads]
 
 
-def rate(repeats: Sequence[Cell]) -> Sample | None:
-    """Give the bytes per second of each repeat."""
-    return cells.sample(repeats, cells.bandwidth)
+def outcome_of(workload: Workload, summary: Summary) -> Outcome:
+    """Give what a workload has shown."""
+    own = [cell for cell in summary.cells if cell.factors["workload"] == workload.name]
+    one, many = ([cell for cell in own if cell.factors["side"] == side] for side in SIDES)
+    if why := next((cell.why for cell in own if cell.status == "failed"), None):
+        return Outcome(workload, why=why)
+    fit = summary.place["fitted"].get(workload.name)
+    return Outcome(workload, Fit(**fit) if fit else None, one, many)
 
 
-def table(outcomes: Sequence[Outcome]) -> rich.table.Table:
-    """Show the outcomes, two rows each, in 80 columns."""
-    shown = _figures(outcomes).terminal()
+def table(found: Sequence[Outcome]) -> rich.table.Table:
+    """Show outcomes, two rows each, in 80 columns."""
+    shown = _figures(found).terminal()
     for last_of_two in shown.rows[1::2]:
         last_of_two.end_section = True
     return shown
 
 
-def _figures(outcomes: Sequence[Outcome]) -> Table:
+def _figures(found: Sequence[Outcome]) -> Table:
     rows = []
-    for outcome in outcomes:
-        workload, ratio = outcome.workload, outcome.ratio
-        last = f"{ratio.value:.2f}" if ratio else texts.MISSING
-        rows += [[*_row(workload.one, outcome.one), "1"]]
-        rows += [[*_row(workload.many, outcome.many), last]]
+    for one in found:
+        last = f"{one.ratio.value:.2f}" if one.ratio else texts.MISSING
+        rows.append([*_row(one.workload.one, one.one), "1"])
+        rows.append([*_row(one.workload.many, one.many), last])
     headings = ("", "MB/s", "IOPS", "mean", "p99", "CPU", "ratio")
     return Table(headings, rows, "The same jobfile on one connection and on several")
-
-
-def story(outcome: Outcome) -> str:
-    """Say what an outcome shows, or that it does not and why."""
-    workload, ratio, fit = outcome.workload, outcome.ratio, outcome.fit
-    if outcome.why or ratio is None or fit is None:
-        return f"{workload.name} was not measured: {outcome.why or 'one side has no figures'}."
-    rates = [texts.mean(rate(side), "MB/s", 1e6) for side in (outcome.many, outcome.one)]
-    return " ".join(
-        part
-        for part in (
-            f"{workload.name}: {workload.many.words} {ratio.text} times what {workload.one.words}"
-            f" ({' against '.join(rates)}); {workload.said}.",
-            outcome.judged.text,
-            _held_by(outcome, fit) if outcome.shown else _reason(outcome, fit),
-            _shares(outcome.many),
-        )
-        if part
-    )
-
-
-@dataclass(frozen=True)
-class _Reach:
-    """How far a side came: the `part` of its `limit` in data, and of the processors' time."""
-
-    who: str
-    has: str
-    limit: str
-    part: float
-    busy: float | None
-
-    @property
-    def short(self) -> bool:
-        """Whether something else than the limit held it."""
-        return self.part < _REACHED
-
-    @property
-    def text(self) -> str:
-        """Say it, without a full stop."""
-        if self.short:
-            return f"{self.who} stayed at {self.part:.0%} of {self.limit}"
-        part = "" if self.part >= _FULL else f"{self.part:.0%} of "
-        return f"{self.who} {self.has} reached {part}{self.limit}"
-
-    def why(self, cores: int) -> str:
-        """Say what held it, if that was not the limit."""
-        if not self.short:
-            return ""
-        if self.busy is not None and self.busy >= _BUSY:
-            return (
-                f": the processors are the limit, {self.busy:.0%} of {cores} cores were busy with"
-                " fio, its servers and whatever else runs here"
-            )
-        used = "" if self.busy is None else f" ({self.busy:.0%} of {cores} cores were busy)"
-        return f": no reason was found{used}"
-
-
-def _reaches(outcome: Outcome, fit: Fit) -> list[_Reach]:
-    """Hold both sides against the limits that they can reach."""
-    one, many = (found.mean * 8 if (found := rate(side)) else 0.0 for side in outcome.sides)
-    caps = outcome.workload.connections * fit.cap
-    whose, limit = ("the link's", fit.link) if fit.link < caps else ("all caps'", caps)
-    cap, several = f"its cap of {rate_text(fit.cap)}", f"{whose} {rate_text(limit)}"
-    who = f"One {outcome.workload.capped}"
-    return [
-        _Reach(who, "has", cap, one / fit.cap, outcome.busy(outcome.one)),
-        _Reach("Several", "have", several, many / limit, outcome.busy(outcome.many)),
-    ]
-
-
-def _held_by(outcome: Outcome, fit: Fit) -> str:
-    """Say which limits the sides have reached."""
-    return " ".join(f"{reach.text}." for reach in _reaches(outcome, fit))
-
-
-def _reason(outcome: Outcome, fit: Fit) -> str:
-    """Say why an outcome does not show what it is there for, as far as its figures tell."""
-    if outcome.repeats < REPEATS:
-        few = f"There was time for {outcome.repeats} of {REPEATS} repeats on this machine."
-        return f"{few} {_held_by(outcome, fit)}"
-    reaches = _reaches(outcome, fit)
-    said = [f"{reach.text}{reach.why(outcome.cores)}." for reach in reaches]
-    if not any(reach.short for reach in reaches):
-        said.append("No reason was found.")
-    return " ".join(said)
-
-
-def _busy_cores(cell: Cell) -> float | None:
-    seconds = max((side.seconds for side in cells.sides(cell)), default=0.0)
-    return cell.machine_cpu_s / seconds if cell.machine_cpu_s is not None and seconds else None
-
-
-def _shares(repeats: Sequence[Cell]) -> str:
-    """Say how evenly the paths were used, where there are several."""
-    paths = list(dict.fromkeys(path for cell in repeats for path in cell.paths))
-    if len(paths) < 2:
-        return ""
-    shares = [sum(cell.paths.get(path, 0.0) for cell in repeats) / len(repeats) for path in paths]
-    return f"Share of each path: {' '.join(f'{share:.0%}' for share in shares)}."
 
 
 def _row(side: Side, repeats: Sequence[Cell]) -> list[str]:
@@ -371,7 +245,7 @@ def _row(side: Side, repeats: Sequence[Cell]) -> list[str]:
     cpu = sum(cell.cpu_s for cell in repeats) / sum(one.seconds for one in figures)
     return [
         side.row,
-        texts.mean(rate(repeats), scale=1e6),
+        texts.mean(_rate(repeats), scale=1e6),
         texts.mean(cells.sample(repeats, cells.iops)),
         time_text(mean * 1000),
         time_text(p99 * 1000),
@@ -379,30 +253,100 @@ def _row(side: Side, repeats: Sequence[Cell]) -> list[str]:
     ]
 
 
-# --- the picture ---
+def _rate(repeats: Sequence[Cell]) -> Sample | None:
+    return cells.sample(repeats, cells.bandwidth)
 
 
-def write_plot(outcomes: Sequence[Outcome], file: Path) -> None:
+def story(outcome: Outcome) -> str:
+    """Say what an outcome shows, or that it does not and why."""
+    workload, ratio, fit = outcome.workload, outcome.ratio, outcome.fit
+    if outcome.why or ratio is None or fit is None:
+        return f"{workload.name} was not measured: {outcome.why or 'one side has no figures'}."
+    rates = [texts.mean(_rate(side), "MB/s", 1e6) for side in (outcome.many, outcome.one)]
+    parts = (
+        f"{workload.name}: {workload.many.words} {ratio.text} times what {workload.one.words}"
+        f" ({' against '.join(rates)}); {workload.said}.",
+        outcome.judged.text,
+        _held_by(outcome, fit),
+        _shares(outcome.many),
+    )
+    return " ".join(filter(None, parts))
+
+
+def _held_by(outcome: Outcome, fit: Fit) -> str:
+    """Say which limits the sides have reached, and why an effect is missing, as far as known."""
+    reaches = _reaches(outcome, fit)
+    said = " ".join(f"{reach.text}." for reach in reaches)
+    if outcome.judged.verdict in (Verdict.REPRODUCED, Verdict.BY_CONSTRUCTION):
+        return said
+    if (repeats := min(len(outcome.one), len(outcome.many))) < REPEATS:
+        return f"There was time for {repeats} of {REPEATS} repeats on this machine. {said}"
+    if any(reach.why for reach in reaches):
+        return " ".join(f"{reach.text}{reach.why}." for reach in reaches)
+    return f"{said} No reason was found."
+
+
+@dataclass(frozen=True)
+class _Reach:
+    """How far a side came, in words; `why` it stayed below its limit, "" where it did not."""
+
+    text: str
+    why: str = ""
+
+
+def _reaches(outcome: Outcome, fit: Fit) -> list[_Reach]:
+    """Hold both sides against the limits that they can reach."""
+    caps = outcome.workload.connections * fit.cap
+    whose, limit = ("the link's", fit.link) if fit.link < caps else ("all caps'", caps)
+    cap, several = f"its cap of {rate_text(fit.cap)}", f"{whose} {rate_text(limit)}"
+    return [
+        _reach(f"One {outcome.workload.capped}", "has", outcome.one, fit.cap, cap),
+        _reach("Several", "have", outcome.many, limit, several),
+    ]
+
+
+def _reach(who: str, has: str, side: Sequence[Cell], limit: int, name: str) -> _Reach:
+    part = found.mean * 8 / limit if (found := _rate(side)) else 0.0
+    if part >= _REACHED:
+        return _Reach(f"{who} {has} reached {'' if part >= _FULL else f'{part:.0%} of '}{name}")
+    busy = cells.sample(side, cells.processors_busy)
+    cores = f"{busy.mean:.0%} of {side[0].processors} cores were busy" if busy else ""
+    why = f": no reason was found{f' ({cores})' if cores else ''}"
+    if busy and busy.mean >= _BUSY:
+        others = "fio, its servers and whatever else runs here"
+        why = f": the processors are the limit, {cores} with {others}"
+    return _Reach(f"{who} stayed at {part:.0%} of {name}", why)
+
+
+def _shares(repeats: Sequence[Cell]) -> str:
+    """Say how evenly the paths were used, where there are several."""
+    paths = list(dict.fromkeys(path for cell in repeats for path in cell.paths))
+    if len(paths) < 2:
+        return ""
+    shares = [sum(cell.paths.get(path, 0.0) for cell in repeats) / len(repeats) for path in paths]
+    return f"Share of each path: {' '.join(f'{share:.0%}' for share in shares)}."
+
+
+def write_plot(found: Sequence[Outcome], file: Path) -> None:
     """Draw bandwidth on one connection and on several, a panel for each workload; writes a PNG.
 
     It is as narrow as a phone; in print a hatch tells the one connection apart.
     """
     from matplotlib.figure import Figure  # which takes half a second to load
 
-    figure = Figure(figsize=(4.2, 1.7 * len(outcomes)), layout="constrained")
-    for panel, outcome in zip(figure.subplots(len(outcomes), 1), outcomes, strict=True):
+    figure = Figure(figsize=(4.2, 1.7 * len(found)), layout="constrained")
+    for panel, outcome in zip(figure.subplots(len(found), 1), found, strict=True):
         workload, ratio = outcome.workload, outcome.ratio
-        sides = [(workload.one, rate(outcome.one)), (workload.many, rate(outcome.many))]
-        labels = [side.row.split(", ")[-1] for side, _ in sides]
-        means = [found.mean / 1e6 if found else 0.0 for _, found in sides]
+        labels = [side.row.split(", ")[-1] for side in (workload.one, workload.many)]
+        rates = [_rate(outcome.one), _rate(outcome.many)]
+        means = [rate.mean / 1e6 if rate else 0.0 for rate in rates]
         bars = panel.barh(labels, means, color=[charts.COLOURS[1], charts.COLOURS[0]], height=0.7)
         bars[0].set(hatch="//", edgecolor="white")
-        for place, (mean, (_, found)) in enumerate(zip(means, sides, strict=True)):
-            values = [value / 1e6 for value in found.values] if found else []
+        for place, (mean, rate) in enumerate(zip(means, rates, strict=True)):
+            values = [value / 1e6 for value in rate.values] if rate else []
             panel.plot(values, [place] * len(values), ".", color="black", alpha=0.6)
-            panel.text(
-                max([mean, *values]), place, f"  {texts.mean(found, scale=1e6)}", va="center"
-            )
+            right = max([mean, *values])
+            panel.text(right, place, f"  {texts.mean(rate, scale=1e6)}", va="center")
         shown = f"{ratio.text} times" if ratio else "not measured"
         panel.set_title(f"{workload.name}: {shown}", fontsize="medium", fontweight="bold")
         panel.set_xlabel("MB/s\n" + workload.said.replace(" (", "\n("), fontsize="small")
@@ -413,30 +357,10 @@ def write_plot(outcomes: Sequence[Outcome], file: Path) -> None:
     figure.savefig(file, dpi=150)
 
 
-# --- the report of a run ---
-
-
-def outcomes(summary: Summary) -> list[Outcome]:
-    """Give what each workload of a demo has shown."""
-    workloads = IN_LAB if summary.place["kind"] == LAB else ON_LOOPBACK
-    return [_outcome(summary, workload) for workload in workloads]
-
-
-def _outcome(summary: Summary, workload: Workload) -> Outcome:
-    own = [one for one in summary.cells if one.factors["workload"] == workload.name]
-    if why := next((one.why for one in own if one.status == "failed"), None):
-        return Outcome(workload, why=why)
-    one, many = (cells.having(summary, workload=workload.name, side=s) for s in ("one", "many"))
-    fit = summary.place["fitted"].get(workload.name)
-    return Outcome(workload, Fit(**fit) if fit else None, one, many)
-
-
 def _tell(summary: Summary) -> Story:
     found = outcomes(summary)
-    tables = [_figures(found)]
-    return Story(
-        [story(one) for one in found], [Section("One connection, and several", (), tables)]
-    )
+    section = Section("One connection, and several", tables=[_figures(found)])
+    return Story([story(one) for one in found], [section])
 
 
 REPORT = Report(
