@@ -80,6 +80,11 @@ def mean(sample: Sample | None, unit: str = "", scale: float = 1.0) -> str:
     return f"{number(sample.mean / scale)} {unit}".strip()
 
 
+def ratio(found: Ratio | None) -> str:
+    """Write a ratio with its interval."""
+    return found.text if found else MISSING
+
+
 def cv(sample: Sample | None) -> str:
     """Write a sample's coefficient of variation in per cent, without the sign."""
     if sample is None or sample.cv_percent is None:

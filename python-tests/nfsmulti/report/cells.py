@@ -85,7 +85,7 @@ def bandwidth(cell: Cell) -> float | None:
 
 def p99_us(cell: Cell) -> float | None:
     """Give the 99th percentile of clat, both directions together, in µs."""
-    return latency_us([cell.read, cell.write], 99)
+    return percentile_of([cell], 99)
 
 
 def iops(cell: Cell) -> float | None:
@@ -107,6 +107,17 @@ def processors_busy(cell: Cell) -> float | None:
     """Give the part of all processors' time that was worked; None where it was not taken."""
     seconds = max((side.seconds for side in sides(cell)), default=0) * cell.processors
     return cell.machine_cpu_s / seconds if cell.machine_cpu_s and seconds else None
+
+
+def percentile_of(cells: Iterable[Cell], percent: float) -> float | None:
+    """Give a percentile of clat of several cells, both directions together, in µs."""
+    return latency_us([side for cell in cells for side in sides(cell)], percent)
+
+
+def shares(cells: Sequence[Cell]) -> dict[str, float]:
+    """Give the part of all bytes that each path has carried, the mean of the cells."""
+    paths = dict.fromkeys(path for cell in cells for path in cell.paths)
+    return {path: sum(cell.paths.get(path, 0.0) for cell in cells) / len(cells) for path in paths}
 
 
 def latency_us(figures: Sequence[Figures | None], percent: float) -> float | None:

@@ -88,7 +88,7 @@ def beside_table(rows: Sequence[Beside]) -> Table:
             row.theirs,
             row.ours,
             texts.MISSING if row.their_ratio is None else f"{row.their_ratio:.2f}",
-            row.our_ratio.text if row.our_ratio else texts.MISSING,
+            texts.ratio(row.our_ratio),
             texts.cv(row.sample),
             texts.count(row.sample),
         ]

@@ -162,8 +162,7 @@ def _levels(cell: Cell, known: Sequence[str]) -> Levels:
 
 
 def _ratios(over: Sequence[Cell], under: Sequence[Cell]) -> list[str]:
-    found = [cells.ratio(over, under, measure) for measure in _MEASURES.values()]
-    return [ratio.text if ratio else texts.MISSING for ratio in found]
+    return [texts.ratio(cells.ratio(over, under, measure)) for measure in _MEASURES.values()]
 
 
 def _sentence(first: str, name: str, over: Sequence[Cell], under: Sequence[Cell]) -> str:

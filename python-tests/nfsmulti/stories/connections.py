@@ -379,7 +379,7 @@ def _ends(curves: list[Curve]) -> Table:
         rows.append([
             _name(curve, curves), str(found.end.value),
             str(found.at) if found.end is scaling.End.KNEE else texts.MISSING,
-            texts.mean(_throughput(curve, at)), gain.text if gain else texts.MISSING,
+            texts.mean(_throughput(curve, at)), texts.ratio(gain),
             scaling.limit(curve, at),
         ])  # fmt: skip
     headings = ["curve", "ends", "at nconnect", _unit(curves), "times the fewest", "limit there"]
@@ -395,8 +395,8 @@ def _table(curves: list[Curve]) -> Table:
             used = scaling.load(curve, count)
             rows.append([
                 _name(curve, curves), str(count), texts.mean(rate), texts.cv(rate),
-                texts.count(rate), step.text if step else texts.MISSING,
-                *(texts.number(_latency(found, percent)) for percent in (50, 99)),
+                texts.count(rate), texts.ratio(step),
+                *(texts.number(cells.percentile_of(found, percent)) for percent in (50, 99)),
                 texts.mean(cells.sample(found, cells.machine_cpu_us)),
                 texts.mean(cells.sample(found, cells.jobs_cpu_us)),
                 *map(_percent, (used.link, used.core, used.processors)),
@@ -407,10 +407,6 @@ def _table(curves: list[Curve]) -> Table:
         "busiest job, % of a core", "processors busy, %",
     ]  # fmt: skip
     return Table(headings, rows)
-
-
-def _latency(found: Sequence[Cell], percent: float) -> float | None:
-    return cells.latency_us([side for cell in found for side in cells.sides(cell)], percent)
 
 
 def _percent(part: float | None) -> str:
@@ -426,11 +422,8 @@ def _shares(curves: list[Curve]) -> Table | None:
         index = Sample.of(cell.jain or jain(cell.paths.values()) for cell in found)
         if not index:
             continue
-        paths = dict.fromkeys(path for cell in found for path in cell.paths)
-        parts = [sum(cell.paths.get(path, 0) for cell in found) / len(found) for path in paths]
-        each = ", ".join(
-            f"{path} {100 * part:.1f}" for path, part in zip(paths, parts, strict=True)
-        )
+        shares = cells.shares(found).items()
+        each = ", ".join(f"{path} {100 * part:.1f}" for path, part in shares)
         rows.append([_name(curve, curves), each, str(at), f"{index.mean:.4f}"])
     headings = ["curve", "share of each path, %", "nconnect", "Jain's index"]
     return Table(headings, rows, text_columns=2) if rows else None
@@ -493,7 +486,7 @@ def _latency_plot(curves: list[Curve], suffix: str, of_jobs: str) -> Plot:
     for number, curve in enumerate(curves):
         points = []
         for count in curve.counts:
-            rate, latency = _throughput(curve, count), _latency(curve.cells[count], 99)
+            rate, latency = _throughput(curve, count), cells.percentile_of(curve.cells[count], 99)
             if rate and latency:
                 at = rate.mean, latency / 1000
                 points.append((at[0], Sample((at[1],))))

@@ -246,7 +246,7 @@ def _table(summary: Summary) -> Table:
                     str(client), str(direction), str(streams),
                     f"{_seconds(summary, rate, streams):.2f}",
                     texts.mean(rate, scale=1e6), texts.cv(rate), texts.count(rate),
-                    gain.text if gain and streams > 1 else texts.MISSING,
+                    texts.ratio(gain if streams > 1 else None),
                 ])  # fmt: skip
     headings = ["client", "direction", "streams", "time, s", "MB/s", "CV %", "n", "times one"]
     return Table(headings, rows, text_columns=2)

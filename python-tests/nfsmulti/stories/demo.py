@@ -241,7 +241,7 @@ def _row(side: Side, repeats: Sequence[Cell]) -> list[str]:
         return [side.row, *[texts.MISSING] * 5]
     operations = sum(one.ops for one in figures)
     mean = sum(one.mean_us * one.ops for one in figures) / operations
-    p99 = cells.latency_us(figures, 99) or 0.0
+    p99 = cells.percentile_of(repeats, 99) or 0.0
     cpu = sum(cell.cpu_s for cell in repeats) / sum(one.seconds for one in figures)
     return [
         side.row,
@@ -320,11 +320,9 @@ def _reach(who: str, has: str, side: Sequence[Cell], limit: int, name: str) -> _
 
 def _shares(repeats: Sequence[Cell]) -> str:
     """Say how evenly the paths were used, where there are several."""
-    paths = list(dict.fromkeys(path for cell in repeats for path in cell.paths))
-    if len(paths) < 2:
-        return ""
-    shares = [sum(cell.paths.get(path, 0.0) for cell in repeats) / len(repeats) for path in paths]
-    return f"Share of each path: {' '.join(f'{share:.0%}' for share in shares)}."
+    shares = cells.shares(repeats).values()
+    each = " ".join(f"{share:.0%}" for share in shares)
+    return f"Share of each path: {each}." if len(shares) > 1 else ""
 
 
 def write_plot(found: Sequence[Outcome], file: Path) -> None:

@@ -301,7 +301,7 @@ def _table(summary: Summary) -> Table:
         cost = cells.sample(_find(summary, client, paths, spread), cells.jobs_cpu_us)
         rows.append([
             client, spread, str(paths), texts.mean(rate, scale=1e6), texts.cv(rate),
-            texts.count(rate), gain.text if gain else texts.MISSING, texts.number(p99),
+            texts.count(rate), texts.ratio(gain), texts.number(p99),
             texts.mean(cost),
         ])  # fmt: skip
     headings = [

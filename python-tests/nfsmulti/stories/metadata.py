@@ -453,7 +453,7 @@ def _ends(curves: list[Curve]) -> Table:
         rows.append([
             _name(curve, curves), curve.axis.name, _other(curve), ends,
             str(found.at) if found.end is scaling.End.KNEE else texts.MISSING,
-            texts.mean(curve.rate(at)), gain.text if gain else texts.MISSING,
+            texts.mean(curve.rate(at)), texts.ratio(gain),
             scaling.limit(curve, at),
         ])  # fmt: skip
     headings = ["operation", "against", "at", "ends", "there at", _UNIT, "times the first",
@@ -465,11 +465,10 @@ def _peers_table(summary: Summary) -> Table | None:
     rows = []
     for (operation, version), pair in _pairs(summary).items():
         peer = pair.theirs[0].factors
-        ratios = map(pair.ratio, (cells.iops, cells.machine_cpu_us))
         rows.append([
             f"{operation} v{version}", f"{peer['client']}, numjobs={peer['jobs']}",
             *(texts.mean(cells.sample(side, cells.iops)) for side in (pair.ours, pair.theirs)),
-            *(ratio.text if ratio else texts.MISSING for ratio in ratios),
+            *map(texts.ratio, map(pair.ratio, (cells.iops, cells.machine_cpu_us))),
         ])  # fmt: skip
     headings = ["operation", "beside", f"engine, {_UNIT}", "beside it", "times", "times its CPU"]
     return Table(headings, rows, text_columns=2) if rows else None
@@ -480,11 +479,10 @@ def _table(summary: Summary) -> Table:
     for found in cells.by_name(summary.done).values():
         factors = found[0].factors
         rate = cells.sample(found, cells.iops)
-        sides = [side for cell in found for side in cells.sides(cell)]
         rows.append([
             *(str(factors[name]) for name in _FACTORS[1:]),
             texts.mean(rate), texts.cv(rate), texts.count(rate),
-            *(texts.number(cells.latency_us(sides, percent)) for percent in (50, 99)),
+            *(texts.number(cells.percentile_of(found, percent)) for percent in (50, 99)),
             texts.mean(cells.sample(found, cells.machine_cpu_us)),
             texts.mean(cells.sample(found, cells.jobs_cpu_us)),
         ])  # fmt: skip

@@ -278,7 +278,7 @@ def _readers_table(levels: Sequence[_Level]) -> Table:
                     ])  # fmt: skip
             if level.of(readers) and level.of(readers + _BESIDE):
                 ratios = [_longer(level, readers, percent) for percent in _PERCENTS]
-                each = [ratio.text if ratio else texts.MISSING for ratio in ratios]
+                each = list(map(texts.ratio, ratios))
                 rows.append([level.label, name, "beside : alone", *[texts.MISSING] * 3, *each])
     headings = ["under", "readers", "", "IOPS", "CV %", "n"]
     return Table([*headings, *(f"p{percent:g}, µs" for percent in _PERCENTS)], rows, text_columns=3)

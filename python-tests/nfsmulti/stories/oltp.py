@@ -209,7 +209,7 @@ def _answer(summary: Summary, kind: str) -> str:
         return f"{name.capitalize()} and one connection were not measured at one concurrency."
     gain, cost = (_to_one(summary, kind, at, measure) for measure in (cells.iops, _jobs))
     words = f"At a concurrency of {at}, {name} gives"
-    words += f" {gain.text if gain else texts.MISSING} times the IOPS of one connection"
+    words += f" {texts.ratio(gain)} times the IOPS of one connection"
     if cost:
         words += f", at {cost.text} times its CPU per operation (fio's jobs)"
     return f"{words}. {_of_machine(summary, kind, at)}".strip()
@@ -230,7 +230,7 @@ def _table(summary: Summary, kinds: list[str]) -> Table:
             reads = [cell.read for cell in found]
             rows.append([
                 kind, str(concurrency), texts.mean(rate), texts.cv(rate), texts.count(rate),
-                gain.text if gain else texts.MISSING,
+                texts.ratio(gain),
                 *(texts.number(cells.latency_us(reads, at)) for at in (50, 95, 99, 99.9)),
             ])  # fmt: skip
     headings = [

@@ -8,6 +8,7 @@ rdma-mount-v4.1, tcp-mount, pool).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from statistics import fmean
 
 from nfsmulti import texts
@@ -155,26 +156,6 @@ def _mib(job: JobRow) -> float:
     return job.read_bytes_per_s / _MIB
 
 
-def _mean_us(job: JobRow) -> float:
-    return job.mean_us
-
-
-def _p50_us(job: JobRow) -> float:
-    return job.p50_us
-
-
-def _p99_us(job: JobRow) -> float:
-    return job.p99_us
-
-
-def _usr(job: JobRow) -> float:
-    return job.usr_percent
-
-
-def _sys(job: JobRow) -> float:
-    return job.sys_percent
-
-
 def _range(samples: Sequence[Sample], unit: str = "") -> str:
     """Write the smallest and the largest value: a mean of percentiles would be none."""
     values = [value for one in samples for value in one.values]
@@ -210,9 +191,9 @@ def beside(summary: Summary) -> list[Beside]:
     ]
     for figure, theirs, unit, of_job in (
         ("bandwidth, per job", "995, 957, 1274, 952 MiB/s", "MiB/s", _mib),
-        ("completion latency, mean, per job", "478, 497, 371, 500 µs", "µs", _mean_us),
-        ("usr, per job", "3.7 to 4.7 %", "%", _usr),
-        ("sys, per job", "24 to 36 %", "%", _sys),
+        ("completion latency, mean, per job", "478, 497, 371, 500 µs", "µs", attrgetter("mean_us")),
+        ("usr, per job", "3.7 to 4.7 %", "%", attrgetter("usr_percent")),
+        ("sys, per job", "24 to 36 %", "%", attrgetter("sys_percent")),
     ):
         jobs = _of_jobs(summary, transport, of_job)
         ours = _each(jobs, unit)
@@ -220,8 +201,8 @@ def beside(summary: Summary) -> list[Beside]:
         rows.append(row)
     reads = [cell.read for cell in cells.having(summary, transport=transport) if cell.read]
     for percent, theirs, of_job, all_jobs in (
-        (50, "318 to 375 µs", _p50_us, Sample.of(read.p50_us for read in reads)),
-        (99, "1,400 to 3,700 µs", _p99_us, Sample.of(read.p99_us for read in reads)),
+        (50, "318 to 375 µs", attrgetter("p50_us"), Sample.of(read.p50_us for read in reads)),
+        (99, "1,400 to 3,700 µs", attrgetter("p99_us"), Sample.of(read.p99_us for read in reads)),
     ):
         ours = _range(_of_jobs(summary, transport, of_job), "µs")
         figure = f"completion latency, p{percent}, per job: {name}"
@@ -316,14 +297,14 @@ def _table(summary: Summary, transports: list[str]) -> Table:
         rate, operations = _rate(summary, name), cells.sample(found, cells.iops)
         sides = [cell.read for cell in found]
         clat = Sample.of(side.mean_us for side in sides if side)
-        usr = _job_mean(found, _usr)
-        system = _job_mean(found, _sys)
+        usr = _job_mean(found, attrgetter("usr_percent"))
+        system = _job_mean(found, attrgetter("sys_percent"))
         against = _ratio(summary, name, _THEIRS) if name != _THEIRS else None
         rows.append([
             name, texts.mean(rate, scale=_MIB), texts.cv(rate), texts.count(rate),
             texts.mean(operations), texts.mean(clat), texts.cv(clat),
             *(texts.number(cells.latency_us(sides, percent)) for percent in (50, 99)),
-            texts.mean(usr), texts.mean(system), against.text if against else texts.MISSING,
+            texts.mean(usr), texts.mean(system), texts.ratio(against),
         ])  # fmt: skip
     none = texts.MISSING
     published = [
@@ -340,7 +321,8 @@ def _table(summary: Summary, transports: list[str]) -> Table:
 def _jobs_table(summary: Summary, transports: list[str]) -> Table:
     rows = []
     for name in transports:
-        figures = (_mib, lambda job: job.read_iops, _mean_us, _p50_us, _p99_us, _usr, _sys)
+        names = ("read_iops", "mean_us", "p50_us", "p99_us", "usr_percent", "sys_percent")
+        figures: list[Callable[[JobRow], float]] = [_mib, *map(attrgetter, names)]
         columns = [_of_jobs(summary, name, figure) for figure in figures]
         for number, (rate, operations, clat, p50, p99, usr, system) in enumerate(
             zip(*columns, strict=True), start=1

@@ -292,10 +292,9 @@ def _table(summary: Summary, pattern: str) -> Table:
                 cells.sample(found, measure)
                 for measure in (cells.jobs_cpu_us, cells.machine_cpu_us)
             )
-            sides = [side for cell in found for side in cells.sides(cell)]
             rows.append([
                 mode, str(threads), texts.mean(operations), texts.mean(rate, scale=1024),
-                texts.cv(rate), texts.count(rate), texts.number(cells.latency_us(sides, 99)),
+                texts.cv(rate), texts.count(rate), texts.number(cells.percentile_of(found, 99)),
                 texts.mean(jobs), texts.cv(jobs), texts.mean(machine), texts.cv(machine),
             ])  # fmt: skip
     headings = [
