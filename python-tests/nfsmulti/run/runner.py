@@ -61,90 +61,77 @@ def run_in_place(
             first = False
             environment.write_place(record.folder, name, place)
             turn = stack.enter_context(turned(record.plan.setting, record.folder, watcher.note))
-            if _warm_up(record, waiting, place, engine, watcher):
-                _until_trouble(record, waiting, place, engine, watcher, turn)
+            runs = _Runs(record, place, engine, watcher)
+            if runs.warm_up(waiting):
+                runs.until_trouble(waiting, turn)
 
 
-def _warm_up(
-    record: Record, waiting: list[PlannedCell], place: Serving, engine: Engine, watcher: Watcher
-) -> bool:
-    """Run each combination once, shortly, for nothing; False where the place serves no more.
+@dataclasses.dataclass(frozen=True)
+class _Runs:
+    """The runs in one place, for as long as it serves."""
 
-    The cell whose warm-up ended it has then failed, and is off the list. Where a warm-up fails
-    otherwise the others go on, and the cell's own run says why.
-    """
-    for planned in warm_ups(waiting):
-        watcher.begin(planned)
-        cell = run_cell(planned, place, engine, record.folder, watcher.tick)
-        watcher.end(cell)
-        shutil.rmtree(record.folder / cell.folder, ignore_errors=True)
-        if why := place.trouble():
-            failed = warmed(planned, waiting)
-            waiting.remove(failed)
-            watcher.end(record.fail(failed, f"in its warm-up: {why}"))
-            return False
-    return True
+    record: Record
+    place: Serving
+    engine: Engine
+    watcher: Watcher
 
+    def warm_up(self, waiting: list[PlannedCell]) -> bool:
+        """Run each combination once, shortly, for nothing; False where the place serves no more.
 
-def _until_trouble(
-    record: Record,
-    waiting: list[PlannedCell],
-    place: Serving,
-    engine: Engine,
-    watcher: Watcher,
-    turn: Turn,
-) -> None:
-    """Run cells, and take them off the list, until there are none or the place serves no more."""
-    while waiting:
-        cell = waiting.pop(0)
-        try:
-            turn(cell)
-        except HarnessError as error:
-            watcher.begin(cell)
-            watcher.end(record.fail(cell, error.what))
-            continue
-        done = _settled(record, cell, place, engine, watcher)
-        record.set(done)
-        watcher.end(done)
-        if place.trouble():
-            return
+        The cell whose warm-up ended it has then failed, and is off the list. Where a warm-up fails
+        otherwise the others go on, and the cell's own run says why.
+        """
+        for planned in warm_ups(waiting):
+            cell = self._run(planned)
+            self.watcher.end(cell)
+            shutil.rmtree(self.record.folder / cell.folder, ignore_errors=True)
+            if why := self.place.trouble():
+                failed = warmed(planned, waiting)
+                waiting.remove(failed)
+                self.watcher.end(self.record.fail(failed, f"in its warm-up: {why}"))
+                return False
+        return True
 
+    def until_trouble(self, waiting: list[PlannedCell], turn: Turn) -> None:
+        """Run cells, and take them off the list, until there are none or the place has trouble."""
+        while waiting:
+            cell = waiting.pop(0)
+            try:
+                turn(cell)
+            except HarnessError as error:
+                self.watcher.begin(cell)
+                self.watcher.end(self.record.fail(cell, error.what))
+                continue
+            done = self._settled(cell)
+            self.record.set(done)
+            self.watcher.end(done)
+            if self.place.trouble():
+                return
 
-def _settled(
-    record: Record, planned: PlannedCell, place: Serving, engine: Engine, watcher: Watcher
-) -> Cell:
-    """Run a cell as long as its other repeats; the first of them that is done decides how long."""
-    known = decided(planned, record.plan, record.cells)
-    done = _run(record, planned, known or 1, place, engine, watcher)
-    while not known and done.status == "done" and done.settled is False:
-        times = 2 * done.times
-        if not may_double(planned, done.times, record.plan, record.cells):
-            break
-        watcher.note(f"{planned.id} did not settle: running it again, {times} times its length")
-        with _kept(record.folder / done.folder) as given_up:
-            longer = _run(record, planned, times, place, engine, watcher)
-            given_up.append(longer.status != "done")
-        if longer.status != "done":
-            watcher.note(
-                f"{planned.id} failed at that length ({longer.why}): the shorter run counts"
-            )
-            break
-        done = longer
-    return done
+    def _settled(self, planned: PlannedCell) -> Cell:
+        """Run a cell as long as its other repeats; the first that is done decides how long."""
+        record, note = self.record, self.watcher.note
+        known = decided(planned, record.plan, record.cells)
+        done = self._run(planned, known or 1)
+        while not known and done.status == "done" and done.settled is False:
+            times = 2 * done.times
+            if not may_double(planned, done.times, record.plan, record.cells):
+                break
+            note(f"{planned.id} did not settle: running it again, {times} times its length")
+            with _kept(record.folder / done.folder) as given_up:
+                longer = self._run(planned, times)
+                given_up.append(longer.status != "done")
+            if longer.status != "done":
+                note(f"{planned.id} failed at that length ({longer.why}): the shorter run counts")
+                break
+            done = longer
+        return done
 
-
-def _run(
-    record: Record,
-    planned: PlannedCell,
-    times: int,
-    place: Serving,
-    engine: Engine,
-    watcher: Watcher,
-) -> Cell:
-    longer = lengthened(planned, times)
-    watcher.begin(longer)
-    cell = run_cell(longer, place, engine, record.folder, watcher.tick)
-    return dataclasses.replace(cell, times=times)
+    def _run(self, planned: PlannedCell, times: int = 1) -> Cell:
+        longer = lengthened(planned, times)
+        self.watcher.begin(longer)
+        cell = run_cell(longer, self.place, self.engine, self.record.folder, self.watcher.tick)
+        return dataclasses.replace(cell, times=times)
 
 
 @contextlib.contextmanager
