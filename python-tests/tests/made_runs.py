@@ -13,8 +13,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import product
 from pathlib import Path
+from typing import Any
 
+from nfsmulti.report import pages
 from nfsmulti.stats import percentile_us
+from nfsmulti.stories import SCENARIOS
 from nfsmulti.summary import Cell, Factor, Figures, JobRow, Status, Summary
 
 PLACE = {
@@ -126,6 +129,12 @@ def saved(summary: Summary, folder: Path) -> Path:
     summary.save(folder)
     (folder / "environment.json").write_text(json.dumps(ENVIRONMENT))
     return folder
+
+
+def report_of(summary: Summary, environment: Mapping[str, Any] = ENVIRONMENT) -> str:
+    """Give the text of a run's report.md, its plots not drawn, with each run of blanks as one."""
+    contents = pages.contents(SCENARIOS[summary.scenario].report, summary, environment)
+    return " ".join(pages.render(pages.TEMPLATES[pages.MARKDOWN], contents).split())
 
 
 def dd(repeats: int = 3, slower: float = 1.0, seed: int = 1) -> Summary:

@@ -13,8 +13,7 @@ from pathlib import Path
 import made_runs
 import pytest
 from conftest import call_harness, missing
-from made_runs import Maker, connections_factors
-from report_helpers import report_of
+from made_runs import Maker, connections_factors, report_of
 from run_helpers import QUIET
 
 from nfsmulti import machine, paths

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from report_helpers import report_of
+from made_runs import report_of
 from run_helpers import Silent, made_record, own_cells
 
 from nfsmulti.fiorun import Engine, FioReport

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from browser import look
 from conftest import call_harness
+from made_runs import report_of
 from matplotlib.collections import LineCollection
-from report_helpers import report_of
 
 from nfsmulti import paths as places
 from nfsmulti.errors import HarnessError

@@ -10,7 +10,7 @@ from itertools import product
 
 import made_runs
 import pytest
-from report_helpers import report_of
+from made_runs import report_of
 
 from nfsmulti.run.plan import crossed
 from nfsmulti.stories import Scale

@@ -21,7 +21,7 @@ from typing import Self
 import made_runs
 import pytest
 from conftest import call_harness, missing, run_harness
-from report_helpers import report_of
+from made_runs import report_of
 from rich.console import Console
 from run_helpers import QUIET, Silent, made_record, own_cells
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import made_runs
 import pytest
 from conftest import call_harness
-from report_helpers import report_of
+from made_runs import report_of
 from run_helpers import made_record, own_cells
 
 from nfsmulti import texts

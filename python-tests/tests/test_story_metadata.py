@@ -14,8 +14,7 @@ from tempfile import mkdtemp
 import made_runs
 import pytest
 from conftest import call_harness, missing
-from made_runs import Maker, metadata_factors
-from report_helpers import report_of
+from made_runs import Maker, metadata_factors, report_of
 from run_helpers import QUIET
 
 from nfsmulti import machine
