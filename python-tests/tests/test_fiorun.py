@@ -48,14 +48,12 @@ def test_report_after_messages_and_without_one() -> None:
     assert FioReport.parse('{\n "jobs": [') is None
 
 
-@pytest.mark.parametrize(
-    ("line", "why"), [('{"job": "a"}', "job_number"), ("{", "JSON"), ("5", "int"), ("[]", "list")]
-)
-def test_broken_stats_line_is_named(tmp_path: Path, line: str, why: str) -> None:
+def test_broken_stats_line_is_named(tmp_path: Path) -> None:
     file = tmp_path / "stats.jsonl"
-    file.write_text(line + "\n")
-    with pytest.raises(HarnessError, match=rf"stats\.jsonl, line 1: .*{why}"):
-        ConnectionStats.read(file)
+    for line, why in (('{"job": "a"}', "job_number"), ("{", "JSON"), ("5", "int"), ("[]", "list")):
+        file.write_text(line + "\n")
+        with pytest.raises(HarnessError, match=rf"stats\.jsonl, line 1: .*{why}"):
+            ConnectionStats.read(file)
     assert ConnectionStats.read(tmp_path / "none") == []
 
 

@@ -23,14 +23,14 @@ def test_a_fast_machine_gets_the_published_rates() -> None:
     assert _fsperf(5e9).text() == "At the full rates: this machine carries 5,000 MB/s."
 
 
-@pytest.mark.parametrize("carried", [60e6, 300e6, 640e6, 1500e6])
-def test_a_slow_machine_gets_less_in_the_published_proportion(carried: float) -> None:
-    fitted = _fsperf(carried)
-    most = HEADROOM * carried * 8
-    assert most / 2 - 1e6 <= fitted.link <= most
-    assert fitted.link / fitted.cap == pytest.approx(9.4 / 6.2, rel=0.03)
-    assert fitted.fraction == pytest.approx(fitted.link / 9400e6, rel=0.03)
-    assert parse_rate(fitted.limits.assured or "") * 4 <= fitted.link
+def test_a_slow_machine_gets_less_in_the_published_proportion() -> None:
+    for carried in (60e6, 300e6, 640e6, 1500e6):
+        fitted = _fsperf(carried)
+        most = HEADROOM * carried * 8
+        assert most / 2 - 1e6 <= fitted.link <= most
+        assert fitted.link / fitted.cap == pytest.approx(9.4 / 6.2, rel=0.03)
+        assert fitted.fraction == pytest.approx(fitted.link / 9400e6, rel=0.03)
+        assert parse_rate(fitted.limits.assured or "") * 4 <= fitted.link
 
 
 def test_nearly_the_same_machine_gets_the_same_limits() -> None:
@@ -45,7 +45,7 @@ def test_one_connection_of_dd_has_a_fifth_of_the_link() -> None:
     assert fitted.text() == "At half the full rates: this machine carries 130 MB/s."
 
 
-@pytest.mark.parametrize("carried", [0, 0.1e6])
-def test_to_hardly_anything_nothing_is_fitted(carried: float) -> None:
-    with pytest.raises(HarnessError, match="cannot be fitted to"):
-        _fsperf(carried)
+def test_to_hardly_anything_nothing_is_fitted() -> None:
+    for carried in (0, 0.1e6):
+        with pytest.raises(HarnessError, match="cannot be fitted to"):
+            _fsperf(carried)

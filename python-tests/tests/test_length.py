@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -26,9 +26,8 @@ def _series(*rates: float) -> list[Window]:
     return [Window(second, second + 1, rate) for second, rate in enumerate(rates)]
 
 
-@pytest.mark.parametrize(
-    ("rates", "expected"),
-    [
+def test_a_rate_has_settled_where_its_halves_agree() -> None:
+    for rates, expected in (
         ((100, 100, 100, 100), True),
         ((100, 50, 100, 50), True),  # ups and downs that cancel out
         ((95, 95, 105, 105), True),
@@ -38,10 +37,8 @@ def _series(*rates: float) -> list[Window]:
         ((20, 60, *[100] * 30), True),  # which fades
         ((100, 100, 100), False),  # too short to tell
         ((), False),
-    ],
-)
-def test_a_rate_has_settled_where_its_halves_agree(rates: Sequence[float], expected: bool) -> None:
-    assert settled(_series(*rates), len(rates)) is expected
+    ):
+        assert settled(_series(*rates), len(rates)) is expected, rates
 
 
 def test_windows_of_several_jobs_are_added_up() -> None:
@@ -73,18 +70,12 @@ def test_a_stall_at_the_end_has_not_settled(tmp_path: Path) -> None:
     assert over_time(found, 7) == [8192.0] * 5 + [0.0] * 2
 
 
-@pytest.mark.parametrize(
-    ("runtime_ms", "end"),
-    [(5000, 5), (5900, 5), (9000, 9)],
-    ids=["whole", "a part of a window", "a stall"],
-)
-def test_a_run_ends_with_its_last_window_or_after_a_stall(
-    tmp_path: Path, runtime_ms: int, end: float
-) -> None:
+def test_a_run_ends_with_its_last_window_or_after_a_stall(tmp_path: Path) -> None:
     lines = "".join(f"{second}000, 8, 0, 0, 0\n" for second in range(1, 6))
     (tmp_path / "bw_bw.1.log").write_text(lines)
-    report = FioReport({"jobs": [{"job_runtime": runtime_ms}]})
-    assert run_end(windows(tmp_path, 1000), report, 1000) == end
+    for runtime_ms, end in ((5000, 5), (5900, 5), (9000, 9)):  # whole, a part, a stall
+        report = FioReport({"jobs": [{"job_runtime": runtime_ms}]})
+        assert run_end(windows(tmp_path, 1000), report, 1000) == end
 
 
 def _waiting(folder: Path, seconds: float, repeats: int = 2, cells: int = 3) -> Record:

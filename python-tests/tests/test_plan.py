@@ -199,10 +199,8 @@ def test_plan_comes_back_as_it_was_written(tmp_path: Path) -> None:
         Plan.load(tmp_path / "dd")
 
 
-@pytest.mark.parametrize("name", list(SCENARIOS))
-def test_cells_have_names_of_their_own_and_jobfiles(name: str) -> None:
-    scenario = SCENARIOS[name]
-    for scale in (Scale(), Scale(True)):
+def test_cells_have_names_of_their_own_and_jobfiles() -> None:
+    for (name, scenario), scale in itertools.product(SCENARIOS.items(), (Scale(), Scale(True))):
         specs = scenario.cells(scale)
         assert len({name_of(spec.factors) for spec in specs}) == len(specs)
         # These ask for the kernel lab where RDMA or mounts are chosen.

@@ -24,26 +24,24 @@ from nfsmulti.report import charts, conditions
 from nfsmulti.report.pages import write
 from nfsmulti.stats import Sample
 from nfsmulti.stories import SCENARIOS
-from nfsmulti.summary import Factor, Figures, Summary
+from nfsmulti.summary import Factor, Figures
 
 _PHONE = 390
 _LABEL = "<b>tested</b>"
 _NO_FIGURE = re.compile(r"\b(nan|NaN|None|inf)\b")
 
 
-@pytest.fixture(scope="module", params=made_runs.RUNS)
-def summary(request: pytest.FixtureRequest) -> Summary:
-    """Give a run of each scenario."""
-    made: Summary = made_runs.RUNS[request.param]()
-    return dataclasses.replace(made, label=_LABEL)
+_SUMMARIES = {name: dataclasses.replace(made, label=_LABEL) for name, made in made_runs.every()}
 
 
 @pytest.fixture(scope="module")
-def folder(summary: Summary, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give its folder, with its report."""
-    folder = made_runs.saved(summary, tmp_path_factory.mktemp(summary.scenario))
-    write(folder)
-    return folder
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Give the folder of a run of each scenario, with its report."""
+    found = {}
+    for name, summary in _SUMMARIES.items():
+        found[name] = made_runs.saved(summary, tmp_path_factory.mktemp(name))
+        write(found[name])
+    return found
 
 
 def test_what_draws_and_computes_is_loaded_when_that_is_done() -> None:
@@ -55,57 +53,54 @@ def test_what_draws_and_computes_is_loaded_when_that_is_done() -> None:
     assert not slow & set(done.stdout.split())
 
 
-@pytest.mark.parametrize("option", ["--options", "--picture", "--published"])
-def test_an_installed_harness_refuses_what_writes_sources(
-    option: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_installed_harness_refuses_what_writes_sources(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(places, "_STATE", "/there")
-    with pytest.raises(HarnessError, match=f"report {option} needs the project's sources"):
-        call_harness("report", option)
+    for option in ("--options", "--picture", "--published"):
+        with pytest.raises(HarnessError, match=f"report {option} needs the project's sources"):
+            call_harness("report", option)
 
 
 # --- every scenario ---
 
 
-def test_report_has_its_parts_in_order(summary: Summary, folder: Path) -> None:
-    text = (folder / "report.md").read_text()
-    parts = [
-        "# ",
-        "Published" if summary.scenario != "connections" else "It reproduces no publication",
-        "## The answer",
-        *(["## Published figures and ours"] if summary.scenario != "connections" else []),
-        "![",
-        "## How to read",
-    ]
-    parts += ["## Conditions", "| nfs-ganesha |", "## The command", "./nfsmulti run"]
-    places = [text.find(part) for part in parts]
-    assert -1 not in places
-    assert places == sorted(places)
-    assert re.search("Percentiles (of clat )?(are|come)", text)
-    assert "Each host" not in text
+def test_report_has_its_parts_in_order(folders: dict[str, Path]) -> None:
+    for name, folder in folders.items():
+        text = (folder / "report.md").read_text()
+        own = name == "connections"
+        parts = ["# ", "It reproduces no publication" if own else "Published", "## The answer"]
+        parts += [] if own else ["## Published figures and ours"]
+        parts += ["![", "## How to read", "## Conditions", "| nfs-ganesha |", "## The command"]
+        places = [text.find(part) for part in [*parts, "./nfsmulti run"]]
+        assert -1 not in places, name
+        assert places == sorted(places), name
+        assert re.search("Percentiles (of clat )?(are|come)", text), name
+        assert "Each host" not in text, name
 
 
-def test_report_shows_no_missing_value(folder: Path) -> None:
-    for file in ("report.md", "report.html"):
-        text = re.sub(r"<svg.*?</svg>", "", (folder / file).read_text(), flags=re.DOTALL)
-        assert not _NO_FIGURE.search(text)
-    assert not re.search(r"\bnan\b", "".join(map(Path.read_text, folder.glob("plots/*.svg"))))
+def test_report_shows_no_missing_value(folders: dict[str, Path]) -> None:
+    for folder in folders.values():
+        for file in ("report.md", "report.html"):
+            text = re.sub(r"<svg.*?</svg>", "", (folder / file).read_text(), flags=re.DOTALL)
+            assert not _NO_FIGURE.search(text), folder
+        plots = "".join(map(Path.read_text, folder.glob("plots/*.svg")))
+        assert not re.search(r"\bnan\b", plots), folder
 
 
-def test_plots_are_files_as_well(folder: Path) -> None:
-    named = re.findall(r"\]\((plots/[^)]+)\)", (folder / "report.md").read_text())
-    assert named
-    for name in named:
-        assert (folder / name).stat().st_size > 5000
-        assert (folder / name).with_suffix(".svg").exists()
+def test_plots_are_files_as_well(folders: dict[str, Path]) -> None:
+    for folder in folders.values():
+        named = re.findall(r"\]\((plots/[^)]+)\)", (folder / "report.md").read_text())
+        assert named, folder
+        assert not [name for name in named if (folder / name).stat().st_size <= 5000]
+        assert all((folder / name).with_suffix(".svg").exists() for name in named), folder
 
 
-def test_a_phone_shows_each_column_of_a_finding_by_its_name(folder: Path, summary: Summary) -> None:
-    page = (folder / "report.html").read_text()
-    (findings,) = re.findall(r'<section class="answer">.*?</section>', page, re.DOTALL)
-    assert summary.scenario in ("connections", "neighbour") or 'data-of="verdict">' in findings
-    assert '<table class="text">' in page  # the conditions too
-    assert '<td data-of="value">' in page
+def test_a_phone_shows_each_column_of_a_finding_by_its_name(folders: dict[str, Path]) -> None:
+    for name, folder in folders.items():
+        page = (folder / "report.html").read_text()
+        (findings,) = re.findall(r'<section class="answer">.*?</section>', page, re.DOTALL)
+        assert name in ("connections", "neighbour") or 'data-of="verdict">' in findings
+        assert '<table class="text">' in page, name  # the conditions too
+        assert '<td data-of="value">' in page, name
 
 
 def test_lines_differ_without_colour() -> None:
@@ -114,34 +109,40 @@ def test_lines_differ_without_colour() -> None:
     assert len({(look["marker"]) for look in looks}) == 6
 
 
-def test_page_refers_to_nothing_outside(folder: Path) -> None:
-    text = (folder / "report.html").read_text()
-    assert not re.findall(r"""(?:src|href)=["'](?!#)[^"']*""", text)
-    assert not re.findall(r"@import|url\((?!#)[^)]*\)|<link|<script", text)
-    ids = re.findall(r'id="([^"]+)"', text)
-    assert len(ids) == len(set(ids))
-    assert _LABEL not in text  # a user's words are no markup
+def test_page_refers_to_nothing_outside(folders: dict[str, Path]) -> None:
+    for folder in folders.values():
+        text = (folder / "report.html").read_text()
+        assert not re.findall(r"""(?:src|href)=["'](?!#)[^"']*""", text), folder
+        assert not re.findall(r"@import|url\((?!#)[^)]*\)|<link|<script", text), folder
+        ids = re.findall(r'id="([^"]+)"', text)
+        assert len(ids) == len(set(ids)), folder
+        assert _LABEL not in text, folder  # a user's words are no markup
 
 
 @pytest.mark.full
-def test_page_fits_a_phone_and_says_nothing_on_the_console(folder: Path, tmp_path: Path) -> None:
-    seen = look(folder / "report.html", tmp_path, _PHONE)
-    assert seen.console == []
-    assert seen.overflow == 0
+def test_page_fits_a_phone_and_says_nothing_on_the_console(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:
+    for name, folder in folders.items():
+        seen = look(folder / "report.html", tmp_path, _PHONE)
+        assert seen.console == [], name
+        assert seen.overflow == 0, name
 
 
-def test_single_runs_give_figures_without_intervals(summary: Summary) -> None:
-    once = [cell for cell in summary.cells if cell.repeat == 1]
-    text = report_of(dataclasses.replace(summary, cells=once))
-    assert not _NO_FIGURE.search(text)
-    if summary.scenario != "sweep":  # whose intervals are the model's
-        assert not re.search(r"\d\.\d\d \(\d+\.\d\d to \d", text)
-        assert "with 95 % intervals" not in text.replace(charts.REPEATS, "")
+def test_single_runs_give_figures_without_intervals() -> None:
+    for name, summary in _SUMMARIES.items():
+        once = [cell for cell in summary.cells if cell.repeat == 1]
+        text = report_of(dataclasses.replace(summary, cells=once))
+        assert not _NO_FIGURE.search(text), name
+        if name != "sweep":  # whose intervals are the model's
+            assert not re.search(r"\d\.\d\d \(\d+\.\d\d to \d", text), name
+            assert "with 95 % intervals" not in text.replace(charts.REPEATS, ""), name
 
 
-def test_any_one_cell_makes_a_report(summary: Summary) -> None:
-    for cell in (summary.cells[0], summary.cells[-1]):
-        assert not _NO_FIGURE.search(report_of(dataclasses.replace(summary, cells=[cell])))
+def test_any_one_cell_makes_a_report() -> None:
+    for summary in _SUMMARIES.values():
+        for cell in (summary.cells[0], summary.cells[-1]):
+            assert not _NO_FIGURE.search(report_of(dataclasses.replace(summary, cells=[cell])))
 
 
 def test_report_made_again_is_the_same(tmp_path: Path) -> None:

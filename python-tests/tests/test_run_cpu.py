@@ -27,60 +27,40 @@ def _report(*milliseconds: int) -> FioReport:
 _SAMPLES = Samples([Sample(90, 0), Sample(100, 20), Sample(110, 25), Sample(120, 45)])
 
 
-@pytest.mark.parametrize(
-    ("begins", "milliseconds", "seconds"),
-    [
+def test_cpu_is_that_of_the_time_in_which_all_jobs_work(tmp_path: Path) -> None:
+    """And is not told where that is not known."""
+    assert _SAMPLES.busy_seconds(tmp_path, _report(5_000)) is None
+    for begins, milliseconds, seconds in (
         ("100.00", [10_000], 5.0),
         ("100.00 102.00", [8_000, 8_000], 4.0),
         ("102.00 100.00", [8_000, 10_000], 5.0),
         ("110.00", [5_000], 10.0),
-    ],
-)
-def test_cpu_is_that_of_the_time_in_which_all_jobs_work(
-    tmp_path: Path, begins: str, milliseconds: list[int], seconds: float
-) -> None:
-    (tmp_path / "cpu.begin").write_text(begins.replace(" ", "\n") + "\n")
-    found = _SAMPLES.busy_seconds(tmp_path, _report(*milliseconds))
-    assert found == pytest.approx(seconds)
-
-
-@pytest.mark.parametrize(
-    ("begins", "milliseconds"),
-    [
-        ("", [5_000]),
-        ("100.00", [5_000, 5_000]),  # a job did not say when it began
-        ("100.00 103.00", [5_000, 5_000]),  # for most of the time one job worked
-        ("100.00 100.00", [2_000, 9_000]),
-        ("119.00", [5_000]),  # it ended after the last sample
-        ("89.00", [5_000]),
-    ],
-)
-def test_cpu_of_another_time_than_the_jobs_is_not_told(
-    tmp_path: Path, begins: str, milliseconds: list[int]
-) -> None:
-    if begins:
+        ("100.00", [5_000, 5_000], None),  # a job did not say when it began
+        ("100.00 103.00", [5_000, 5_000], None),  # for most of the time one job worked
+        ("100.00 100.00", [2_000, 9_000], None),
+        ("119.00", [5_000], None),  # it ended after the last sample
+        ("89.00", [5_000], None),
+    ):
         (tmp_path / "cpu.begin").write_text(begins.replace(" ", "\n") + "\n")
-    assert _SAMPLES.busy_seconds(tmp_path, _report(*milliseconds)) is None
+        found = _SAMPLES.busy_seconds(tmp_path, _report(*milliseconds))
+        assert found == (seconds and pytest.approx(seconds)), (begins, milliseconds)
 
 
-@pytest.mark.parametrize(
-    ("cpus", "seconds"),
-    [
-        (None, 15.0),
-        ({0}, 5.0),
-        ({1, 2}, 10.0),
-        ({2, 7}, 15.0),  # in a container whose processors have other numbers
-    ],
-)
 def test_cpu_can_be_that_of_some_processors(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cpus: set[int] | None, seconds: float
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     one = [ticks * os.sysconf("SC_CLK_TCK") for ticks in (1, 1, 1, 9, 9, 1, 1, 0, 0, 0)]
     rows = {"cpu": [3 * ticks for ticks in one], "cpu0": one, "cpu1": one, "cpu2": one}
     stat = tmp_path / "stat"
     stat.write_text("".join(f"{name} {' '.join(map(str, row))}\n" for name, row in rows.items()))
     monkeypatch.setattr(watch, "_STAT", stat)
-    assert Sample.now(cpus).busy == seconds
+    for cpus, seconds in (
+        (None, 15.0),
+        ({0}, 5.0),
+        ({1, 2}, 10.0),
+        ({2, 7}, 15.0),  # in a container whose processors have other numbers
+    ):
+        assert Sample.now(cpus).busy == seconds
 
 
 @pytest.mark.parametrize("scenario", ["randread", "sio"])  # whose jobs are processes, and threads

@@ -10,21 +10,18 @@ import pytest
 from nfsmulti.run.figures import over_time, read_over_time, windows
 
 
-@pytest.mark.parametrize(
-    ("ends", "rates"),
-    [
+def test_windows_of_a_log_are_seconds(tmp_path: Path) -> None:
+    cases: tuple[tuple[list[int], list[float]], ...] = (
         ([1000, 2000, 3000], [1024.0, 1024.0, 1024.0]),
         ([1003, 2190, 3520], [1024.0, 1024.0, 1024.0]),  # windows that drift
         ([1400, 2450, 3500, 4550], [1024.0, 1024.0, 1024.0, 1024.0]),
         ([1000, 4010, 5010], [1024.0, 0.0, 0.0, 1024.0, 1024.0]),  # nothing for two seconds
         ([], []),
-    ],
-)
-def test_windows_of_a_log_are_seconds(tmp_path: Path, ends: list[int], rates: list[float]) -> None:
-    (tmp_path / "bw_bw.1.log").write_text("".join(f"{at}, 1, 0, 4096, 0\n" for at in ends))
-    assert over_time(windows(tmp_path, 1000), (ends or [0])[-1] / 1000) == pytest.approx(
-        rates, rel=0.02
     )
+    for ends, rates in cases:
+        (tmp_path / "bw_bw.1.log").write_text("".join(f"{at}, 1, 0, 4096, 0\n" for at in ends))
+        found = over_time(windows(tmp_path, 1000), (ends or [0])[-1] / 1000)
+        assert found == pytest.approx(rates, rel=0.02), ends
 
 
 def test_jobs_and_directions_are_summed_second_by_second(tmp_path: Path) -> None:

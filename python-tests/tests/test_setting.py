@@ -111,18 +111,18 @@ def test_command_that_fails_hangs_or_does_nothing_fails_its_block(
         assert lines == ["a is restored to 18, as it was before"]
 
 
-@pytest.mark.parametrize("said", ["18 8", "0 [8] 16", "8 threads", "8.0", "-8"])
-def test_get_must_print_the_value_and_nothing_else(tmp_path: Path, said: str) -> None:
+def test_get_must_print_the_value_and_nothing_else(tmp_path: Path) -> None:
     state = tmp_path / "state"
-    state.write_text("4096\t131072\n")
-    turn = f"[ {{a}} = 8 ] && echo '{said}' > {state} || echo '{{a}}' > {state}"
-    one = Setting("a", [8, "4096 131072"], turn, f"cat {state}")
-    eight, tabs = _cells(one)[0], _cells(one)[-1]
-    with setting.turned(one, tmp_path, print) as turned:
-        with pytest.raises(HarnessError, match="--set a=8: --get then says"):
-            turned(eight)
-        turned(tabs)
-    assert state.read_text() == "4096 131072\n"
+    for said in ("18 8", "0 [8] 16", "8 threads", "8.0", "-8"):
+        state.write_text("4096\t131072\n")
+        turn = f"[ {{a}} = 8 ] && echo '{said}' > {state} || echo '{{a}}' > {state}"
+        one = Setting("a", [8, "4096 131072"], turn, f"cat {state}")
+        eight, tabs = _cells(one)[0], _cells(one)[-1]
+        with setting.turned(one, tmp_path, print) as turned:
+            with pytest.raises(HarnessError, match="--set a=8: --get then says"):
+                turned(eight)
+            turned(tabs)
+        assert state.read_text() == "4096 131072\n", said
 
 
 def test_without_get_the_first_value_is_put_back(tmp_path: Path) -> None:

@@ -250,19 +250,3 @@ def test_a_limit_is_multiplied_on_a_machine_that_is_slow_then(
     monkeypatch.setattr(limits, "_slowness", lambda: 3.0)
     with pytest.raises(AssertionError, match=r"15\.10 s of 5 s"), limits._within([], 5.0):
         clock.advance(15.1)
-
-
-def test_slowness_is_that_of_known_work_and_no_machine_is_called_fast(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    clock = Clock()
-    monkeypatch.setattr(limits, "time", types.SimpleNamespace(monotonic=clock.monotonic))
-    for took, slowness in ((4.0, 4.0), (0.5, 1.0)):
-        seconds = took * limits._REFERENCE_SECONDS
-        monkeypatch.setattr(limits, "_work", lambda seconds=seconds: clock.advance(seconds))
-        assert limits._slowness() == pytest.approx(slowness)
-
-
-def test_only_tests_marked_timing_have_limits(request: pytest.FixtureRequest) -> None:
-    with pytest.raises(AssertionError, match="only tests marked `timing`"):
-        request.getfixturevalue("within")
