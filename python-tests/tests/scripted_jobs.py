@@ -54,11 +54,17 @@ def start_fio(
 
 
 class Client:
-    """fio with the engine, one run after the other."""
+    """fio with the engine, one run after the other; `pool_of` gives the pool of a server."""
 
-    def __init__(self, engine: Engine, folder: Path, item: pytest.Item):
+    def __init__(
+        self,
+        engine: Engine,
+        folder: Path,
+        item: pytest.Item,
+        pool_of: Callable[[ScriptedServer], str],
+    ):
         self._engine, self._folder, self._item = engine, folder, item
-        self._runs = 0
+        self._pool_of, self._runs = pool_of, 0
 
     def start(
         self,
@@ -71,7 +77,7 @@ class Client:
         """Start JOB with other options, by default on all of the server's addresses."""
         self._runs += 1
         folder = self._folder / f"fio-{self._runs}"
-        return start_fio(self._engine, folder, pool or server.pool(), (), options, enter)
+        return start_fio(self._engine, folder, pool or self._pool_of(server), (), options, enter)
 
     def __call__(
         self,
@@ -96,7 +102,13 @@ class Client:
 @pytest.fixture
 def client(engine: Engine, tmp_path: Path, request: pytest.FixtureRequest) -> Client:
     """Run fio with the engine on a scripted server."""
-    return Client(engine, tmp_path, request.node)
+    return Client(engine, tmp_path, request.node, ScriptedServer.pool)
+
+
+@pytest.fixture
+def client4(engine: Engine, tmp_path: Path, request: pytest.FixtureRequest) -> Client:
+    """Run it over NFSv4.1."""
+    return Client(engine, tmp_path, request.node, ScriptedServer.pool4)
 
 
 @pytest.fixture
