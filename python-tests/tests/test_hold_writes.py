@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""hold_writes=SIZE: what a server loses before it is durable is written again, by real fio."""
+"""hold_writes=SIZE: what a server loses before it is durable is written again, by real fio.
+
+Real servers that are killed are in the fault matrix.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,6 @@ from engine_helpers import (
     fixture_of_places,
     refused,
     said,
-    traces,
 )
 from scripted_jobs import (
     BLOCKS,
@@ -38,8 +40,7 @@ from scripted_jobs import (
     verifiers_at_random,
 )
 
-from nfsmulti.fiorun import FioProcess, FioResult
-from nfsmulti.lab import Lab
+from nfsmulti.fiorun import FioResult
 from nfsmulti.scripted import Answer, Call, Hook, Nfs, ScriptedServer, Stable, Status, on
 
 pytestmark = pytest.mark.sanitized
@@ -594,43 +595,3 @@ def test_readers_and_mounts_ignore_it(place: Place) -> None:
 
 
 place = fixture_of_places("nfs", "mount")
-
-
-# --- a real server ---
-
-
-def _progress(process: FioProcess, count: int) -> None:
-    """Wait for so many more I/Os."""
-    before = traces(process)
-    eventually(lambda: traces(process) > before + count)
-
-
-@pytest.mark.parametrize("spread", ["job", "stripe"])
-def test_a_server_that_is_killed_and_restarted_loses_nothing(
-    exported: Place, lab: Lab, spread: str
-) -> None:
-    """nfs-ganesha, killed by SIGKILL with uncommitted data, twice; every byte is verified."""
-    servers = [lab.server(number) for number in range(4)]
-    with exported.fio.start(
-        rw="write",
-        bs="16k",
-        size="16m",
-        filename="f",
-        iodepth=16,
-        rate="2m",  # still at its writes when the servers go the second time
-        spread=spread,
-        hold_writes="32m",
-        verify="crc32c",
-        trace=1,
-    ) as process:
-        for _ in range(2):
-            _progress(process, 100)
-            for one in servers:
-                one.kill()
-            for one in servers:
-                one.start()
-        result = exported.fio.finish(process)
-    report = done(result)
-    assert report.bytes("read") == 16 * MIB
-    assert _rewritten(result) > 0
-    assert any("all of it is durable now" in line for line in said(result))

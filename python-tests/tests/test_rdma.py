@@ -21,7 +21,6 @@ from engine_helpers import (
     mounted_at,
     refused,
     said,
-    traces,
 )
 
 from nfsmulti import doctor
@@ -421,23 +420,3 @@ def test_a_server_that_goes_does_not_hold_fio(guest_fio: FioRunner) -> None:
         result = guest_fio.finish(process, _SECONDS)
     assert result.status not in (0, None)
     assert any("giving up" in line for line in complaints(result.messages))
-
-
-@pytest.mark.usefixtures("mended")
-def test_an_address_that_is_taken_away(guest_fio: FioRunner) -> None:
-    """Four connections on two addresses: the other two take over, and every byte verifies."""
-    size = 4 * _MIB
-    job = _verified(size, bs="64k", iodepth=16, nconnect=2, spread="stripe", failover=1)
-    # Slow enough to be stopped in the middle, a single process that stands still as a whole.
-    options = {**job, "rate_iops": 16, "thread": 1, "trace": 1}
-    with guest_fio.start(pool=_BOTH, proto="rdma", filename="f", **options) as process:
-        eventually(lambda: traces(process) > 4, _SECONDS)
-        process.signal(signal.SIGSTOP)
-        cut = ["ip", "address", "delete", f"{ADDRESSES[1]}/24", "dev", "dummy0"]
-        run(cut, timeout=_SECONDS).check()
-        process.signal(signal.SIGCONT)
-        result = guest_fio.finish(process, _SECONDS)
-    report = done(result)
-    assert (report.bytes("write"), report.bytes("read")) == (size, size)
-    reissues = {line.path.partition(":")[0]: line.reissues for line in result.stats}
-    assert reissues[ADDRESSES[0]] > 0
