@@ -214,11 +214,13 @@ def test_stripes_lie_where_they_must(
 ) -> None:
     size = 24 * block
     job: Options = {"stripe_size": stripe, "bs": block, "size": size, "verify": "crc32c"}
-    undisturbed(client(four, spread="stripe", **job))
+    undisturbed(client(four, spread="stripe", nconnect=2, **job))
     for call in four.calls(*BOTH):
         first = call.offset // stripe
         assert (call.offset + call.count - 1) // stripe == first
         assert call.server[0] == _ADDRESSES[first % 4]
+    lie = {(call.offset // stripe % 8, call.connection) for call in four.calls(*BOTH)}
+    assert len(lie) == len({connection for _, connection in lie}) == min(8, -(-size // stripe))
     covers_once(four.calls(Nfs.WRITE), size)
     covers_once(four.calls(Nfs.READ), size)
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Bad input: one clear line, a status that is not 0, and nothing left behind.
 
-How pools are refused is in test_pool.py and test_engine_pool.py.
+How pools are refused is in test_pool.py and test_engine_pool.py, what servers refuse in
+test_refusals.py, and reading beyond the end of a file in test_engine_defects.py.
 """
 
 from __future__ import annotations
@@ -58,7 +59,6 @@ Options = dict[str, Option]
 # --- the pool, the server and the file ---
 
 _TABLE: dict[str, tuple[Options, list[str]]] = {
-    "unknown argument": ({"pool": f"nfs://10.77.0.1/export?{_PORTS}&x=1"}, ["argument 'x'"]),
     "refused NFS port": (
         {"pool": "nfs://10.77.0.1/export?nfsport=9&mountport=22050"},
         ["10.77.0.1:9:/export", "port 9", "Connection refused", "nfsport="],
@@ -99,14 +99,6 @@ _TABLE: dict[str, tuple[Options, list[str]]] = {
     "refused NFSv4 port": (
         {"pool": "nfs://10.77.0.1/export?nfsport=9&version=4.1"},
         ["10.77.0.1:9:/export", "port 9", "Connection refused"],
-    ),
-    "NFSv4.0": (
-        {"pool": "nfs://10.77.0.1/export?version=4.0"},
-        ["version=4.0", "no sessions", "use 4.1"],
-    ),
-    "MOUNT's port for NFSv4.1": (
-        {"pool": f"nfs://10.77.0.1/export?{_V41}&mountport=22050"},
-        ["10.77.0.1:22049:/export", "mountport=22050", "leave it out"],
     ),
     "permission denied for a layout by NFSv4.1": (
         {"pool": f"nfs://10.77.0.1/squashed?{_V41}"},
@@ -217,33 +209,6 @@ def test_what_does_not_answer_is_known_within_seconds(
 # --- during the job ---
 
 
-def test_stale_handle(exported: Place, lab: Lab) -> None:
-    """The file goes while its server is down: what comes back does not know the handle."""
-    exported.random("f", _MIB)
-    exported.random("other", _MIB)
-    options: Options = {"rw": "randread", "bs": "4k", "filename": "f", "iodepth": 4}
-    with exported.fio.start(**options, time_based=1, runtime=300, trace=1) as process:
-        eventually(lambda: traces(process))
-        lab.server(0).kill()
-        (exported.files / "f").unlink()
-        lab.server(0).start()
-        ends(process)
-        failed_io(exported.fio.finish(process), "Stale file handle", "NFS3ERR_STALE")
-    assert exported.names() == ["other"]
-
-
-def test_end_of_file_that_comes_too_early(place: Place) -> None:
-    """Somebody truncates the file of a running reader."""
-    file = place.files / "f"
-    place.random("f", _MIB)
-    options: Options = {"rw": "randread", "bs": "4k", "filename": "f", "iodepth": 4}
-    with place.fio.start(**options, time_based=1, runtime=300, trace=1) as process:
-        eventually(lambda: traces(process))
-        file.write_bytes(b"x" * 8192)
-        ends(process)
-        failed_io(place.fio.finish(process), "Input/output error", "beyond the end of file")
-
-
 @pytest.fixture
 def small(lab: Lab) -> Iterator[Path]:
     """Give the folder of an export with a file system of 4 MiB, empty."""
@@ -253,12 +218,9 @@ def small(lab: Lab) -> Iterator[Path]:
     empty(folder)
 
 
-@pytest.mark.parametrize(("version", "word"), [(None, "NFS3ERR_NOSPC"), ("4.1", "NFS4ERR_NOSPC")])
-def test_full_file_system(
-    exported: Place, lab: Lab, small: Path, version: str | None, word: str
-) -> None:
+def test_full_file_system(exported: Place, lab: Lab, small: Path) -> None:
     result = exported.fio(
-        pool=",".join(lab.path(number, export="small", version=version) for number in range(4)),
+        pool=",".join(lab.path(number, export="small", version="4.1") for number in range(4)),
         rw="write",
         bs="64k",
         size="8m",
@@ -266,7 +228,7 @@ def test_full_file_system(
         iodepth=8,
         spread="roundrobin",
     )
-    failed_io(result, "No space left on device", word, "/small")
+    failed_io(result, "No space left on device", "NFS4ERR_NOSPC", "/small")
     assert said(result) == []
     assert result.report is not None
     assert result.report.error == errno.ENOSPC

@@ -21,7 +21,6 @@ from engine_helpers import (
     fixture_of_places,
     job_of,
     refused,
-    said,
     sections,
     sleeps,
     traces,
@@ -30,7 +29,7 @@ from engine_helpers import (
 from nfsmulti.fiorun import FioProcess, Option
 from nfsmulti.lab import Lab
 
-place = fixture_of_places("nfs", "mount")
+place = fixture_of_places("nfs", "nfs4", "mount")
 exported = fixture_of_places("nfs")
 
 _MIB = 1 << 20
@@ -65,7 +64,7 @@ def test_the_tail_of_a_job_that_is_cut_by_time_is_not_lost(exported: Place) -> N
     assert sum(line.write_bytes for line in result.stats) == written
 
 
-# --- 2. a job hangs at its end, and for ever where the server dies ---
+# --- 2. a job hangs at its end, and where the server dies: the fault matrix, test_promises.py ---
 
 
 def test_a_job_does_not_hang_at_its_end(exported: Place) -> None:
@@ -74,83 +73,7 @@ def test_a_job_does_not_hang_at_its_end(exported: Place) -> None:
     done(exported.fio(arguments=words, **_READER))
 
 
-def test_a_dead_server_does_not_hold_fio(exported: Place, lab: Lab) -> None:
-    job: dict[str, Option] = {**_READER, **_FOR_LONG, "iodepth": 8, "trace": 1}
-    with exported.fio.start(**job) as process:
-        eventually(lambda: traces(process) > 10)
-        lab.server(0).kill()
-        process.signal(signal.SIGTERM)
-        ends(process)
-        result = exported.fio.finish(process)
-    assert result.status not in (0, None)
-
-
-def test_runtime_ends_a_job_whose_server_is_dead(exported: Place, lab: Lab) -> None:
-    with exported.fio.start(time_based=1, runtime=4, trace=1, **_READER) as process:
-        eventually(lambda: traces(process) > 10)
-        lab.server(0).kill()
-        ends(process)
-        result = exported.fio.finish(process)
-    assert result.status == 1
-
-
-def test_a_server_that_comes_back_is_used_again(exported: Place, lab: Lab) -> None:
-    """`hard`: the outstanding calls are sent again, and every block is right."""
-    with exported.fio.start(
-        rw="randrw",
-        bs="8k",
-        size="4m",
-        filename="f",
-        iodepth=16,
-        stable="file_sync",
-        spread="roundrobin",
-        verify="crc32c",
-        verify_backlog=64,
-        loops=4,
-        rate_iops=250,  # or all may be over before a busy machine has killed the server
-        trace=1,
-    ) as process:
-        eventually(lambda: traces(process) > 100)
-        lab.server(1).kill()
-        lab.server(1).start()
-        result = exported.fio.finish(process)
-    done(result)
-    assert result.stats[1].reconnects >= 1
-    assert sum(line.reconnects for line in result.stats) == result.stats[1].reconnects
-
-
-def test_a_server_that_lost_data_is_found_out(exported: Place, lab: Lab) -> None:
-    """UNSTABLE writes, and another write verifier before they were committed."""
-    options: dict[str, Option] = {"rw": "write", "bs": "16k", "size": "64m", "filename": "f"}
-    with exported.fio.start(rate="4m", iodepth=4, trace=1, **options) as process:
-        eventually(lambda: traces(process) > 20)
-        lab.server(0).kill()
-        lab.server(0).start()
-        written = traces(process)
-        eventually(lambda: traces(process) > written + 20)
-        process.signal(signal.SIGINT)
-        result = exported.fio.finish(process)
-    assert result.status not in (0, None)
-    assert any('bytes of "f" may be lost' in line for line in said(result))
-
-
-def test_soft_gives_up(exported: Place, lab: Lab) -> None:
-    job: dict[str, Option] = {**_READER, **_FOR_LONG, "soft": 1, "timeo": 10, "retrans": 1}
-    with exported.fio.start(trace=1, **job) as process:
-        eventually(lambda: traces(process) > 10)
-        lab.server(0).pause()
-        ends(process)
-        failed_io(exported.fio.finish(process), "Connection timed out", "10.77.0.1")
-
-
-# --- 3. every READ is a segfault with libnfs 6 and later, and the exit status is 0 ---
-
-
-def test_reads_do_not_crash(exported: Place) -> None:
-    """The data path is not libnfs's; the lab's own libnfs is whatever the machine has."""
-    content = exported.random("f", _MIB)
-    result = exported.fio(rw="read", bs="64k", filename="f", iodepth=4)
-    assert done(result).bytes("read") == len(content)
+# --- 3. every READ is a segfault with libnfs 6 and later: the data path here is not libnfs's ---
 
 
 # --- 4. failures to open exit with 0, a bad URL crashes: see also test_engine_bad_input.py ---
@@ -216,18 +139,6 @@ def _running_jobs(process: FioProcess) -> int:
     names = [(task / "comm").read_text() for task in tasks.iterdir()]
     own_and_helper = 2
     return sum(not name.startswith("iou-") for name in names) - own_and_helper
-
-
-def test_waiting_for_a_server_costs_nothing(exported: Place, lab: Lab) -> None:
-    """8 calls that nobody answers."""
-    job: dict[str, Option] = {**_READER, **_FOR_LONG, "spread": "roundrobin", "trace": 1}
-    with exported.fio.start(iodepth=8, **job) as process:
-        eventually(lambda: traces(process) > 10)
-        for number in range(4):
-            lab.server(number).pause()
-        eventually(lambda: _sleep(process))
-        for number in range(4):
-            lab.server(number).resume()
 
 
 def test_waiting_for_time_costs_nothing(exported: Place) -> None:

@@ -21,7 +21,6 @@ from engine_helpers import (
 )
 
 from nfsmulti.fiorun import Engine, Fio, FioProcess, Option
-from nfsmulti.lab import Lab
 from nfsmulti.scripted import Answer, Call, Nfs, ScriptedServer
 
 pytestmark = pytest.mark.sanitized
@@ -113,32 +112,6 @@ def test_loops_unlink_and_syncs(exported: Place) -> None:
     assert _is_flat(exported, memory)
 
 
-def test_reconnecting_leaks_no_socket(exported: Place, lab: Lab) -> None:
-    with exported.fio.start(
-        rw="randread",
-        bs="4k",
-        size="1m",
-        filename="f",
-        nconnect=4,
-        spread="roundrobin",
-        time_based=1,
-        runtime=300,
-        trace=1,
-    ) as process:
-        eventually(lambda: _operations(process) > 100)
-        (job,) = family(process.pid)
-        before = _descriptors(job)
-        for _ in range(2):
-            lab.server(0).kill()
-            lab.server(0).start()
-            eventually(partial(_beyond, process, _operations(process) + 200))
-        assert _descriptors(job) <= before
-        process.signal(signal.SIGTERM)
-        ends(process)
-        result = exported.fio.finish(process)
-    assert sum(line.reconnects for line in result.stats) == 8
-
-
 class _Ending:
     """A hook: every fourth READ's reply is the last on its connection."""
 
@@ -205,22 +178,15 @@ def test_name_space_connections_are_let_go(exported: Place) -> None:
     ) as process:
         eventually(lambda: _operations(process) > 100)
         (job,) = family(process.pid)
-        sockets = {
-            link
-            for fd in Path(f"/proc/{job}/fd").iterdir()
-            if (link := _link(fd)).startswith("socket:")
-        }
-        inherited = {
-            link
-            for fd in Path(f"/proc/{process.pid}/fd").iterdir()
-            if (link := _link(fd)).startswith("socket:")
-        }
+        own = _sockets(job) - _sockets(process.pid)
         process.signal(signal.SIGTERM)
         exported.fio.finish(process)
-    assert len(sockets - inherited) == 3
+    assert len(own) == 3
 
 
-def _link(descriptor: Path) -> str:
-    with contextlib.suppress(OSError):
-        return str(descriptor.readlink())
-    return ""
+def _sockets(pid: int) -> set[str]:
+    links = set()
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            links.add(str(descriptor.readlink()))
+    return {link for link in links if link.startswith("socket:")}

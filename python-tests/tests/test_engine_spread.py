@@ -2,6 +2,7 @@
 """How I/O is laid over paths and connections: the stats file and the trace prove what is promised.
 
 Places have 4 paths. Connection c of a job lies on the c mod P-th of the paths that the job uses.
+Where stripes lie is in test_durability.py, what localaddr= binds in test_refusals.py.
 """
 
 from __future__ import annotations
@@ -184,36 +185,6 @@ def test_queue_keeps_away_from_a_path_that_is_held_up(exported: Place, lab: Lab)
 # --- spread=stripe ---
 
 
-@pytest.mark.parametrize("stripe", [1, 5000, 1_000_003])
-def test_stripe_is_exact(exported: Place, stripe: int) -> None:
-    """Every byte goes over the connection of its stripe, and no call crosses a stripe's end."""
-    block = 64 if stripe == 1 else 20_000
-    size = 100 * block
-    result = exported.fio(
-        rw="randrw",
-        bs=block,
-        size=size,
-        filename="f",
-        spread="stripe",
-        stripe_size=stripe,
-        nconnect=2,
-        iodepth=4,
-        trace=1,
-    )
-    done(result)
-    calls = [call for call in Traced.read(result.stderr) if call.operation != "COMMIT"]
-    assert sum(call.length for call in calls) == size
-    for call in calls:
-        assert call.connection == call.offset // stripe % 8
-        assert call.offset % stripe + call.length <= stripe
-    seen = Counter[tuple[int, str]]()
-    for call in calls:
-        seen[call.connection, call.operation] += call.length
-    for line in result.stats:
-        assert line.read_bytes == seen[line.connection, "READ"]
-        assert line.write_bytes == seen[line.connection, "WRITE"]
-
-
 def test_stripe_is_the_largest_block_by_default(mounted: Place) -> None:
     result = mounted.fio(
         rw="read", bsrange="4k-32k", size="1m", filename="f", spread="stripe", trace=1
@@ -277,24 +248,6 @@ def test_connections_are_opened_where_a_direction_needs_them(mounted: Place) -> 
 # --- many connections, and where they come from ---
 
 
-def test_sixty_four_connections(exported: Place) -> None:
-    result = exported.fio(
-        rw="randwrite",
-        bs="4k",
-        size="4m",
-        filename="f",
-        iodepth=64,
-        nconnect=16,
-        spread="roundrobin",
-        verify="crc32c",
-        fsync=100,
-    )
-    done(result)
-    assert len(result.stats) == 64
-    assert _writes(result.stats) == _reads(result.stats) == [16] * 64
-    assert [line.path for line in result.stats] == list(exported.labels) * 16
-
-
 def test_connections_cost_nothing_for_each_io(exported: Place) -> None:
     """A call takes as many system calls on 256 connections as on 4: a send, a wait, a receive."""
     costs = []
@@ -316,23 +269,6 @@ def test_each_connection_is_one_of_its_own(exported: Place) -> None:
     assert {line.remote for line in result.stats} == {
         f"10.77.0.{number}:22049" for number in (1, 2, 3, 4)
     }
-
-
-def test_localaddr_binds_local_addresses_in_turn(exported: Place) -> None:
-    result = exported.fio(
-        rw="read",
-        nconnect=3,
-        spread="roundrobin",
-        localaddr="10.77.0.102+10.77.0.104",
-        **_JOB,
-    )
-    done(result)
-    local = [line.local.rpartition(":")[0] for line in result.stats]
-    for path in range(PATHS):
-        assert Counter(local[path::PATHS]) in (
-            {"10.77.0.102": 2, "10.77.0.104": 1},
-            {"10.77.0.102": 1, "10.77.0.104": 2},
-        )
 
 
 def test_a_paths_own_localaddr_wins(exported: Place, lab: Lab) -> None:

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Durability: which of fio's options bring a COMMIT (an fsync of a mount), and when."""
+"""Durability: which of fio's options bring a COMMIT (an fsync of a mount), and when.
+
+What is on the wire is in test_durability.py, and replayed logs are in test_lost_calls.py.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 
 from engine_helpers import (
@@ -73,16 +75,6 @@ def test_each_file_is_committed(mounted: Place) -> None:
     assert [line.commits for line in result.stats] == [4]
 
 
-def test_commits_go_to_the_paths_that_wrote(exported: Place) -> None:
-    """Two of four paths get writes, by the offsets of a stripe; the others owe nothing."""
-    result = exported.fio(
-        rw="write", bs="64k", size="1m", filename="f", spread="stripe", stripe_size="512k"
-    )
-    done(result)
-    commits = Counter({line.path: line.commits for line in result.stats})
-    assert commits == {label: int(number < 2) for number, label in enumerate(exported.labels)}
-
-
 def test_every_path_commits_what_it_wrote(exported: Place) -> None:
     """One COMMIT to a path for each sync, over the first of the path's connections."""
     result = exported.fio(
@@ -99,13 +91,15 @@ def test_every_path_commits_what_it_wrote(exported: Place) -> None:
     assert [line.commits for line in result.stats] == [4] * 4 + [0] * 4
 
 
-def test_a_sync_waits_for_the_writes_before_it(place: Place) -> None:
+def test_a_sync_waits_for_the_writes_before_it(mounted: Place) -> None:
     """At depth 16 fio does not drain: it queues the sync behind 4 writes that nobody has sent yet.
 
     They owe a COMMIT all the same. Each sync takes one place of 16 until its COMMIT is done: with
     32 of them, writes follow the first COMMIT, and owe another.
     """
-    result = place.fio(rw="write", bs="4k", size="512k", filename="f", iodepth=16, fsync=4, trace=1)
+    result = mounted.fio(
+        rw="write", bs="4k", size="512k", filename="f", iodepth=16, fsync=4, trace=1
+    )
     done(result)
     traced = Traced.read(result.stderr)
     operations = [line.operation for line in traced]
@@ -141,17 +135,6 @@ def test_fsync_on_close_of_files_that_are_closed_under_way(mounted: Place) -> No
         fsync_on_close=1,
     )
     assert done(result).bytes("write") == 1 << 20
-
-
-def test_replayed_writes_are_all_done_and_committed(exported: Place, tmp_path: Path) -> None:
-    """read_iolog ends with calls in flight, which fio does not wait for: the engine does."""
-    log = tmp_path / "log"
-    writes = [f"f write {number * 4096} 4096" for number in range(64)]
-    log.write_text("\n".join(["fio version 2 iolog", "f add", "f open", *writes, "f close", ""]))
-    result = exported.fio(read_iolog=str(log), iodepth=16)
-    done(result)
-    assert exported.sizes() == {"f": 64 * 4096}
-    assert [(line.write_ops, line.commits) for line in result.stats] == [(64, 1)]
 
 
 def test_create_fsync_and_layout_leave_no_debt(mounted: Place) -> None:

@@ -179,14 +179,6 @@ def _kills_and_restarts(place: Place, lab: Lab, times: int, **options: Option) -
     _leaves_nothing(lab)
 
 
-@pytest.mark.parametrize("spread", ["job", "stripe"])
-def test_a_server_that_is_killed_and_restarted_loses_nothing(
-    exported: Place, lab: Lab, spread: str
-) -> None:
-    """nfs-ganesha, by SIGKILL with uncommitted data, twice."""
-    _kills_and_restarts(exported, lab, 2, spread=spread)
-
-
 # --- the lease ---
 
 _LEASE = 5
@@ -224,18 +216,6 @@ def test_a_job_that_sleeps_longer_than_its_lease_goes_on(leased: Place, lease_la
         result = leased.fio.finish(process)
     assert done(result).bytes("read") == 4 * _MIB
     _leaves_nothing(lease_lab)
-
-
-# --- other servers ---
-
-
-def test_a_server_of_nfsv3_alone(
-    engine: Engine, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    with started_lab(LabConfig(addresses=1, versions=(3,))) as lab:
-        place = place_in_lab(lab, engine, tmp_path, request.node, "nfs4")
-        result = place.fio(rw="read", bs="4k", size="64k", filename="f")
-    refused(result, place.labels[0], "versions 3 to 3", "PROG_MISMATCH", "version=")
 
 
 # --- the end ---

@@ -268,27 +268,6 @@ def test_signals_and_runtime_end_a_hard_job(endings: Outcomes, name: str) -> Non
 
 
 @pytest.mark.timing
-@pytest.mark.parametrize(
-    ("name", "number"),
-    [("silent", signal.SIGTERM), ("gone", signal.SIGINT), ("COMMIT unanswered", signal.SIGINT)],
-)
-def test_a_signal_ends_a_hard_job_within_5_seconds(
-    client: Client, server: ScriptedServer, within: Within, name: str, number: signal.Signals
-) -> None:
-    """It waits without using the processor until then."""
-    server.hooks.append(_HANGING[name])
-    with client.start(server, **_hanging_job(name)) as process:
-        _until_it_hangs(server, process)
-        before = cpu_seconds(process.pid)
-        assert process.wait(1.0) is None
-        assert cpu_seconds(process.pid) - before < 0.5, "it spins"
-        with within(5.0):
-            process.signal(number)
-            process.wait(SECONDS)
-        assert client.finish(process).status not in (0, None)
-
-
-@pytest.mark.timing
 def test_the_runtime_ends_a_hard_job_within_5_seconds(
     client: Client, server: ScriptedServer, within: Within
 ) -> None:
@@ -302,10 +281,9 @@ def test_the_runtime_ends_a_hard_job_within_5_seconds(
 
 
 @pytest.mark.timing
-def test_signals_end_the_other_hard_jobs_within_5_seconds(client: Client, within: Within) -> None:
-    """All at once, since they only wait."""
-    alone = ("full", "does not read", "always patience", "always closes")
-    jobs = [(name, 0) for name in alone] + [(name, 1) for name in ("silent", "gone", "full")]
+def test_signals_end_hard_jobs_within_5_seconds(client: Client, within: Within) -> None:
+    """All at once, since they only wait: without using the processor until then."""
+    jobs = [(name, 0) for name in _HANGING] + [(name, 1) for name in ("silent", "gone", "full")]
     with ExitStack() as stack:
         running = list[tuple[ScriptedServer, FioProcess]]()
         for name, failover in jobs:
@@ -314,6 +292,10 @@ def test_signals_end_the_other_hard_jobs_within_5_seconds(client: Client, within
             running.append((server, stack.enter_context(process)))
         for server, process in running:
             _until_it_hangs(server, process)
+        before = [cpu_seconds(process.pid) for _, process in running]
+        assert running[0][1].wait(1.0) is None
+        for (name, failover), (_, process), seconds in zip(jobs, running, before, strict=True):
+            assert cpu_seconds(process.pid) - seconds < 0.5, f"{name}, {failover}: it spins"
         with within(5.0):
             for number, (_, process) in zip(cycle((signal.SIGINT, signal.SIGTERM)), running):
                 process.signal(number)
