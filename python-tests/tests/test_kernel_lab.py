@@ -8,7 +8,9 @@ import io
 import math
 import re
 import signal
+import socket
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +79,21 @@ def test_command_is_at_home_and_changes_nothing(kernel: Machine, tmp_path: Path)
     assert (tmp_path / "results, all/file").read_text() == "kept\n"
 
 
+@boots
+def test_network_reaches_this_machine(kernel: Machine) -> None:
+    del kernel
+    asks = "import socket; print(socket.create_connection(('10.0.3.2', {})).recv(9))"
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor() as threads:
+        script = asks.format(server.getsockname()[1])
+        asked = threads.submit(_lab, "--network", "--", sys.executable, "-c", script)
+        server.settimeout(_SECONDS)
+        client, _ = server.accept()
+        with client:
+            client.sendall(b"reached")
+        done = asked.result()
+    assert (done.status, done.stdout) == (0, "b'reached'\n")
+
+
 def test_missing_program_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda *_, **__: None)
     with pytest.raises(MissingError, match=r"(?s)busybox is not .* busybox-static$"):
@@ -110,6 +127,7 @@ def test_user_mode_kernel_keeps_the_same_contract(tmp_path: Path) -> None:
     [
         ({"cpus": 2}, "--cpus=2: a user-mode kernel has one processor"),
         ({"mounts": (Mount("/m", ("proto=rdma",)),)}, "user-mode kernel has no RDMA to mount by"),
+        ({"network": True}, "user-mode kernel has no --network"),
     ],
 )
 def test_what_a_user_mode_kernel_has_not(options: dict[str, Any], complaint: str) -> None:

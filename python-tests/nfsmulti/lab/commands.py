@@ -178,6 +178,12 @@ def kernel(
             metavar="DIR", help="The only folder whose changes are kept; created if missing."
         ),
     ] = None,
+    network: Annotated[
+        bool,
+        typer.Option(
+            "--network", help="COMMAND also reaches what this machine does (10.0.3.2 is itself)."
+        ),
+    ] = False,
     timeout: Annotated[
         float | None, typer.Option(metavar="SECONDS", help="End COMMAND after this time.")
     ] = None,
@@ -208,6 +214,7 @@ def kernel(
         memory=memory,
         mounts=tuple(Mount.parse(text) for text in mount or []),
         results=results.absolute() if results else None,
+        network=network,
         timeout=math.inf if timeout is None else timeout,
     )
     try:

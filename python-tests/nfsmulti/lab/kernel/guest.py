@@ -116,8 +116,10 @@ class GuestConfig:
     """A guest: kind, processors, memory in MiB, mounts of its server, limits on its command in s.
 
     `timeout` limits how long the command takes, `silence` how long it may write nothing.
-    `results` is a folder of the host that the guest may write. Emulated processors wait for each
-    other all the time: where the host has not one to spare for each, a second makes all slower.
+    `results` is a folder of the host that the guest may write. With `network` it reaches what this
+    process does; a server on this machine's loopback has the address 10.0.3.2 there. Emulated
+    processors wait for each other all the time: where the host has not one to spare for each, a
+    second makes all slower.
     """
 
     kind: Kind = Kind.QEMU
@@ -125,6 +127,7 @@ class GuestConfig:
     memory: int = 2048
     mounts: tuple[Mount, ...] = ()
     results: Path | None = None
+    network: bool = False
     timeout: float = math.inf
     silence: float = math.inf
 
@@ -136,6 +139,8 @@ class GuestConfig:
             raise HarnessError(f"--cpus={self.cpus}: a user-mode kernel has one processor")
         if self.kind is Kind.UML and any(mount.rdma for mount in self.mounts):
             raise HarnessError("--guest uml: Debian's user-mode kernel has no RDMA to mount by")
+        if self.kind is Kind.UML and self.network:
+            raise HarnessError("--guest uml: Debian's user-mode kernel has no --network")
         if self.memory < 512:
             raise HarnessError(f"--memory={self.memory}: 512 MiB are needed")
         if self.timeout <= 0:
@@ -183,7 +188,7 @@ def run_in_guest(
         (share / "command").write_text(_script(command, cwd or Path.cwd(), variables))
         mounts = {name: machine.mount(name, shares[name]) for name in (HOST, _SHARE)}
         write_initramfs(folder / "initramfs", machine.root_modules, mounts)
-        argv = machine.command(folder, config.cpus, config.memory, shares)
+        argv = machine.command(folder, config.cpus, config.memory, config.network, shares)
         with (
             (share / "stdout").open("x+b", buffering=0) as out,
             (share / "stderr").open("x+b", buffering=0) as err,
@@ -306,6 +311,7 @@ def _describe(share: Path, machine: Machine, config: GuestConfig) -> None:
         "RELEASE": machine.release,
         "MODULES": str(machine.modules),
         "RDMA": "yes" if machine.rdma else "",
+        "NETWORK": "yes" if config.network else "",
         "ADDRESSES": " ".join(ADDRESSES),
         "ADDRESS6": ADDRESS6,
         "EXPORT": EXPORT,

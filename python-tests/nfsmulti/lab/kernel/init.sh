@@ -4,7 +4,7 @@
 # pid 1 of the guest: brings up an RDMA device, where there is one, and the kernel's NFS server, runs
 # the command, and turns the machine off. It shares a folder with the host (guest.py), which holds
 #
-#   settings    RELEASE, MODULES, RDMA, ADDRESSES, ADDRESS6, EXPORT, RESULTS, and mount_results
+#   settings    RELEASE, MODULES, RDMA, NETWORK, ADDRESSES, ADDRESS6, EXPORT, RESULTS, mount_results
 #   mounts      mounts the user asked for
 #   command     what is run, with its environment and folder
 #   started     made here when the command starts
@@ -50,6 +50,12 @@ for address in $ADDRESSES; do
 done
 ip address add "$ADDRESS6/64" dev dummy0 nodad
 echo 1 >/proc/sys/net/ipv6/conf/dummy0/keep_addr_on_down # as IPv4 addresses are kept
+if [ -n "$NETWORK" ]; then
+	modprobe virtio_net
+	ip link set eth0 up
+	ip address add 10.0.3.15/24 dev eth0
+	ip route add default via 10.0.3.2
+fi
 [ -z "$RDMA" ] || rdma link add rxe0 type rxe netdev dummy0
 
 # Threads before RDMA's port, or RDMA mounts hang.

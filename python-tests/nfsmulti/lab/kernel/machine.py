@@ -47,12 +47,13 @@ class Machine(Protocol):
     root_modules: Sequence[Path]
 
     def command(
-        self, folder: Path, cpus: int, memory: int, shares: Mapping[str, Path]
+        self, folder: Path, cpus: int, memory: int, network: bool, shares: Mapping[str, Path]
     ) -> list[str]:
         """Give the command that boots it, which runs in `folder`: the initramfs lies there.
 
         Its console goes to the file `console` there, or to its output. Of the folders in `shares`
-        HOST is not written. `memory` is in MiB.
+        HOST is not written. `memory` is in MiB. With `network` its eth0 reaches, as 10.0.3.15 by
+        way of 10.0.3.2, what a program of this machine reaches from where it is started.
         """
         ...
 

@@ -41,7 +41,7 @@ class Qemu:
         self._image = tree.image
 
     def command(
-        self, folder: Path, cpus: int, memory: int, shares: Mapping[str, Path]
+        self, folder: Path, cpus: int, memory: int, network: bool, shares: Mapping[str, Path]
     ) -> list[str]:
         """Give QEMU's command."""
         machine = "q35,usb=off,sata=off,smbus=off,vmport=off,graphics=off"
@@ -52,6 +52,9 @@ class Qemu:
         argv += ["-append", _KERNEL_WORDS]
         argv += ["-chardev", f"file,id=console,path={_escaped(folder / 'console')}"]
         argv += ["-serial", "chardev:console"]
+        if network:
+            argv += ["-netdev", "user,id=network,net=10.0.3.0/24"]
+            argv += ["-device", "virtio-net-pci,netdev=network,romfile="]
         for name, share in shares.items():
             argv += _shared(name, share)
         return argv

@@ -51,10 +51,10 @@ class UserMode:
         self._library = library
 
     def command(
-        self, folder: Path, cpus: int, memory: int, shares: Mapping[str, Path]
+        self, folder: Path, cpus: int, memory: int, network: bool, shares: Mapping[str, Path]
     ) -> list[str]:
         """Give the kernel's own command. It sees all of this machine's folders by hostfs."""
-        del cpus, shares
+        del cpus, network, shares
         # Its memory is a file there.
         room = _SHM if _holds(_SHM, memory) else folder
         return [
