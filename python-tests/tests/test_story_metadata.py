@@ -27,7 +27,7 @@ from nfsmulti.run import command, start
 from nfsmulti.run.cell import command as command_of
 from nfsmulti.run.entries import TOP, Entries
 from nfsmulti.run.place import OnPool
-from nfsmulti.run.plan import PlannedCell, lengthened, warm_ups
+from nfsmulti.run.plan import PlannedCell, warm_ups
 from nfsmulti.run.watch import fio_options
 from nfsmulti.stories import CellSpec, OwnPool, Scale
 from nfsmulti.stories.connections import Choice
@@ -108,21 +108,9 @@ def test_what_is_compared_with_a_mount_has_one_url_as_well() -> None:
     assert said == ["URLs after the first: a mount has one, and is compared with the same"]
 
 
-def test_creates_and_removes_are_longer_by_more_entries() -> None:
-    cells = METADATA.cells(Scale())
-    first = {str(cell.factors["operation"]): PlannedCell("a", 1, 1, cell) for cell in cells}
-    longer = {name: lengthened(cell, 2).spec for name, cell in first.items()}
-    assert not [name for name, spec in longer.items() if "loops" in spec.options]
-    assert longer["create"].options["runtime"] == "20000ms"
-    assert "time_based" not in longer["create"].options
-    assert "runtime" not in longer["remove"].options
-    assert longer["remove"].seconds == 20
-    assert longer["getattr"].options["time_based"]
-    for cell in scenario(Choice((1,), mounts=True)).cells(Scale()):
-        if cell.client == "mount":
-            twice = lengthened(PlannedCell("a", 1, 1, cell), 2).spec
-            assert int(twice.options["nrfiles"] or 0) == 2 * int(cell.options["nrfiles"] or 0)
-    (warm,) = warm_ups([first["remove"]])
+def test_a_warm_up_removes_all_that_was_made_for_it() -> None:
+    remove = next(cell for cell in METADATA.cells(Scale()) if cell.entries == "removes")
+    (warm,) = warm_ups([PlannedCell("a", 1, 1, remove)])
     assert "runtime" not in warm.spec.options  # it would leave entries
 
 

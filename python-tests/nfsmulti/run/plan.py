@@ -350,10 +350,6 @@ def lengthened(cell: PlannedCell, times: int) -> PlannedCell:
     more: dict[str, Factor | None] = {"loops": times}
     if spec.options.get("time_based"):
         more = timed(seconds)
-    elif spec.entries:  # each is made, asked for or removed once: there are more in a longer time
-        more = {"runtime": f"{round(seconds * 1000)}ms"} if spec.entries == "makes" else {}
-        if files := spec.options.get("nrfiles"):
-            more["nrfiles"] = int(files) * times
     longer = dataclasses.replace(spec, options={**spec.options, **more}, seconds=seconds)
     return dataclasses.replace(cell, spec=longer)
 

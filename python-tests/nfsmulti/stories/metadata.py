@@ -91,6 +91,7 @@ def scenario(choice: Choice) -> Scenario:
         functools.partial(_cells, choice),
         functools.partial(_own_cells, choice),
         report=_REPORT,
+        lengthens=False,
     )
 
 
