@@ -233,7 +233,7 @@ def command(spec: CellSpec, place: Serving, engine: Engine, folder: Path) -> lis
         )
     if spec.client != "mount":
         options["stats_file"] = str(folder / "stats.jsonl")
-    options |= watch.fio_options(folder, spec.prerun)
+    options |= watch.fio_options(folder, int(options.get("numjobs") or 1), spec.prerun)
     options |= {"write_bw_log": str(folder / BANDWIDTH_LOG), "log_avg_msec": window_ms(spec)}
     if spec.latency_over_time:
         options |= {"write_hist_log": str(folder / LATENCY_LOG), "log_hist_msec": 1000}

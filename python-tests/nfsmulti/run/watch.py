@@ -30,8 +30,7 @@ _UPTIME, _STAT = Path("/proc/uptime"), Path("/proc/stat")
 # Words of the shell alone, which starts no program. fio adds "> FILE", which # keeps from it.
 _LINE = 'read -r up _ </proc/uptime; echo "$up" >&9 #'
 _OPEN = "exec 9>>{file}; "
-# The first job has the lock, and the others wait for it: they find a file that is not empty.
-_ONCE = "flock 9; [ -s /dev/fd/9 ] || {command} || exit; "
+_TOGETHER = Path(__file__).with_name("begin.sh")
 # The part of the run time in which all jobs must have been at work, for the rest to be like it.
 _LEAST = 0.5
 _FILES = ("/proc/stat", "/proc/meminfo")
@@ -45,14 +44,16 @@ Ask = Callable[[], str]
 # --- this machine's processors ---
 
 
-def fio_options(folder: Path, before: str = "") -> dict[str, str]:
+def fio_options(folder: Path, jobs: int = 1, before: str = "") -> dict[str, str]:
     """Give fio's options that leave in `folder` when its jobs began, on this machine.
 
-    One job runs the command `before` first, for which the others wait; all end where it fails.
+    With the command `before` one of so many jobs runs it when all have come, and then they begin
+    together; all end where it fails.
     """
-    opened = _OPEN.format(file=shlex.quote(str(folder / _BEGIN)))
-    once = _ONCE.format(command=before) if before else ""
-    return {"exec_prerun": opened + once + _LINE}
+    file = str(folder / _BEGIN)
+    if before:
+        return {"exec_prerun": f"{shlex.join(['sh', str(_TOGETHER), file, str(jobs), before])} #"}
+    return {"exec_prerun": _OPEN.format(file=shlex.quote(file)) + _LINE}
 
 
 @dataclass(frozen=True)
