@@ -53,7 +53,7 @@ static const char *not_registered(const struct path_config *config)
 	if (config->mount_port)
 		return "NFS (program 100003)";
 	return config->nfs_port ? "MOUNT (program 100005)"
-				: "MOUNT (program 100005) or no NFS (program 100003)";
+				: "MOUNT (program 100005) or NFS (program 100003)";
 }
 
 int mount_failure_explain(const struct path *path, int error, const char *why, uint16_t peer)
@@ -68,11 +68,12 @@ int mount_failure_explain(const struct path *path, int error, const char *why, u
 		return error;
 	}
 	if (peer == RPCBIND) {
-		path->job.log("%s: cannot mount: the server's rpcbind knows no %s: does it serve "
-			      "NFSv3? Name the ports (nfsport=, mountport=), or use version=4.1, "
-			      "which needs neither rpcbind nor MOUNT",
-			      label, not_registered(&path->config));
-		return -EPROTONOSUPPORT;
+		path->job.log(
+			"%s: cannot mount: the server's rpcbind gave no port for %s: does it "
+			"serve NFSv3? Name the ports (nfsport=, mountport=), or use version=4.1, "
+			"which needs neither rpcbind nor MOUNT",
+			label, not_registered(&path->config));
+		return -ECONNREFUSED; /* as where nothing listens: a restart ends that */
 	}
 	port = unreachable_port(path, &reason);
 	if (!port) {

@@ -52,8 +52,9 @@ static void set_error(struct names *names, const char *words)
 
 /*
  * Keeps libnfs's words for an operation that failed. It has -EFAULT, and the words of an earlier
- * one, for a call that RPC itself denied: that is -EACCES here. A connection that is refused or
- * lost never comes here.
+ * one, for a call that RPC itself denied: that is -EACCES here. So it has for a program that
+ * rpcbind does not know, which mount_failure.c finds out. A connection that is refused or lost
+ * never comes here.
  */
 static int explain(struct names *names, int error)
 {

@@ -129,16 +129,39 @@ def test_programs_that_are_not_registered(
     engine: Engine, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     mount, nfs = "MOUNT (program 100005)", "NFS (program 100003)"
-    known = {"nfsport=22049": mount, "mountport=22050": nfs, "": f"{mount} or no {nfs}"}
+    known = {"nfsport=22049": mount, "mountport=22050": nfs, "": f"{mount} or {nfs}"}
     with started_lab(LabConfig(addresses=1)) as lab:
         place = place_in_lab(lab, engine, tmp_path, request.node)
-        enter = ["nsenter", f"--target={lab.server(0).pid}", "--mount", "--net"]
-        for program, version in product(("100003", "100005"), "134"):
-            run([*enter, "rpcinfo", "-d", program, version], timeout=60)
+        _unregister(lab)
         for arguments, missing in known.items():
             pool = f"nfs://10.77.0.1/export?{arguments}".rstrip("?")
             result = place.fio(pool=pool, rw="read", bs="4k", size="64k", filename="f")
-            refused(result, f"rpcbind knows no {missing}: does it serve NFSv3?", "version=4.1")
+            refused(
+                result, f"rpcbind gave no port for {missing}: does it serve NFSv3?", "version=4.1"
+            )
+
+
+def _unregister(lab: Lab) -> None:
+    enter = ["nsenter", f"--target={lab.server(0).pid}", "--mount", "--net"]
+    for program, version in product(("100003", "100005"), "134"):
+        run([*enter, "rpcinfo", "-d", program, version], timeout=60)
+
+
+def test_a_server_that_unregisters_as_it_restarts_is_tried_again(
+    engine: Engine, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """While a job's directories are opened under `hard`, which waits for it."""
+    with started_lab(LabConfig(addresses=1)) as lab:
+        place = place_in_lab(lab, engine, tmp_path, request.node)
+        job: Options = {"metadata": 1, "rw": "write", "bs": 1, "dir_entries": 2, "size": 8000}
+        tree = place.files / "tree"
+        with place.fio.start(pool="nfs://10.77.0.1/export", filename="tree", **job) as process:
+            eventually(lambda: tree.exists() and len(list(tree.iterdir())) > 9)
+            _unregister(lab)
+            lab.server(0).stop()
+            eventually(lambda: "still trying" in (process.folder / "stderr").read_text())
+            process.signal(signal.SIGTERM)
+            assert place.fio.finish(process).status
 
 
 def test_an_option_that_is_gone_says_so(exported: Place) -> None:
