@@ -170,6 +170,9 @@ def measured(
                     fit = run.fitted()
                     servers.limit(workload.limits(fit))
                     done = run.repeated(own, begin + BUDGET_SECONDS * number / len(workloads))
+                for left in own[len(done) :]:
+                    meter.begin(left)
+                    meter.over()
                 limits[workload.name] = workload.limits(fit).rates
                 fitted[workload.name] = dataclasses.asdict(fit)
             except MissingError:
@@ -178,8 +181,6 @@ def measured(
                 why = one_line(str(error))
                 done = [dataclasses.replace(waiting_cell(own[0]), status="failed", why=why)]
             found += done
-            for left in own[len(done) :]:
-                meter.begin(left)
     place = {**place, "limits": limits, "fitted": fitted}
     return Summary("demo", "", started, now_text(), False, f"{COMMAND} demo", place, found)
 
@@ -225,6 +226,7 @@ class _Run:
         self.meter.begin(planned)
         engine, tick = Engine.built(), self.meter.tick
         cell = run_cell(planned, self.servers, engine, self.folder, tick, cpus=OWN_CPUS)
+        self.meter.over()
         if cell.status != "done":
             raise HarnessError(f"{cell.why} ({shown(self.folder / cell.folder)})")
         return cell

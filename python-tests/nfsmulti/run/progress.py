@@ -52,8 +52,7 @@ class Meter(Progress):
         self._seconds, self._done, self._place = 0.0, 0.0, f"{total}"
 
     def begin(self, cell: PlannedCell) -> None:
-        """Show which cell runs; one before it that was not told to have ended has ended."""
-        self._done += self._seconds
+        """Show which cell runs."""
         self._seconds = _expected(cell, self._guests)
         self._place = f"{cell.order}/{self._total}"
         self.update(self._task, description=f"{self._place} {cell.id}")
@@ -64,11 +63,15 @@ class Meter(Progress):
 
     def end(self, cell: Cell) -> None:
         """Print what the cell has found, which of a warm-up does not count."""
+        self.over()
+        if cell.repeat:
+            self.console.print(f"{self._place:>7} {cell.id}: {said(cell)}", markup=False)
+
+    def over(self) -> None:
+        """Move to where the cell should end, without a line for it."""
         self._done += self._seconds
         self._seconds = 0.0
         self.update(self._task, completed=self._done)
-        if cell.repeat:
-            self.console.print(f"{self._place:>7} {cell.id}: {said(cell)}", markup=False)
 
     def note(self, line: str) -> None:
         """Print it."""
