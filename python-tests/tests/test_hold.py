@@ -140,6 +140,26 @@ def test_what_fails_the_second_time_is_lost(hold: Hold) -> None:
     assert _contents(hold) == [b"a"]
 
 
+def test_what_is_newer_stays_until_it_is_written_again(hold: Hold) -> None:
+    """It was durable, but the old is written over it, and is durable at once."""
+    old, new = Ledger(), Ledger()
+    _write(hold, b"old", old)
+    _write(hold, b"new", new)
+    hold.committed(new, hold.clock, _OLD)
+    hold.committed(old, hold.clock, _NEW)
+    assert hold.lost
+    assert hold.begin_replay() == 6
+    assert not hold.lost
+    first, second = hold.extents()
+    hold.again(first)
+    hold.finished(first)
+    assert _contents(hold) == [b"new"]
+    hold.again(second)
+    hold.finished(second)
+    assert _contents(hold) == []
+    assert (old.held, new.held) == (0, 0)
+
+
 def test_a_file_is_forgotten_with_what_is_under_way(hold: Hold) -> None:
     """Its memory is in use until the WRITE has ended."""
     ledger, other = Ledger(), Ledger()

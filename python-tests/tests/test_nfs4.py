@@ -161,10 +161,10 @@ def _progress(process: FioProcess, count: int) -> None:
     eventually(lambda: traces(process) > before + count)
 
 
-def _kills_and_restarts(place: Place, lab: Lab, times: int, **options: Option) -> None:
+def _kills_and_restarts(place: Place, lab: Lab, times: int) -> None:
     """Kill all servers `times` times during verified writes, which must notice nothing."""
     size = times * 4
-    job = {**_VERIFIED, "size": f"{size}m", "rate": ",2m", "hold_writes": f"{size}m", **options}
+    job = {**_VERIFIED, "size": f"{size}m", "rate": ",2m", "hold_writes": f"{size}m"}
     with place.fio.start(filename="f", trace=1, **job) as process:
         for _ in range(times):
             _progress(process, 100)
@@ -200,7 +200,7 @@ def leased(lease_lab: Lab, engine: Engine, tmp_path: Path, request: pytest.Fixtu
 @pytest.mark.full
 def test_files_are_reclaimed_within_the_grace_period(leased: Place, lease_lab: Lab) -> None:
     """Whoever does not reclaim what it had open waits for the period's end."""
-    _kills_and_restarts(leased, lease_lab, 1)
+    _kills_and_restarts(leased, lease_lab, 2)
 
 
 @pytest.mark.full

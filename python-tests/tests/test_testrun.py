@@ -91,6 +91,11 @@ def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Parts:
     return found
 
 
+def test_only_tests_marked_timing_have_limits(request: pytest.FixtureRequest) -> None:
+    with pytest.raises(AssertionError, match="only tests marked `timing`"):
+        request.getfixturevalue("within")
+
+
 def _chosen(command: list[str]) -> str:
     return command[command.index("-m", 2) + 1]
 
