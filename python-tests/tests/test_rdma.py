@@ -388,7 +388,6 @@ def test_a_device_that_is_removed_does_not_hold_fio(guest_fio: FioRunner) -> Non
         result = guest_fio.finish(process, _SECONDS)
         assert deletion.wait(_SECONDS) == 0  # the kernel waits for fio with it
     assert result.status not in (0, None)
-    assert any("(No such device)" in line for line in complaints(result.messages))
 
 
 @pytest.mark.usefixtures("mended")
