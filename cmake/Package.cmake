@@ -123,7 +123,7 @@ install(CODE [[
 	file(GLOB pages "${docs}/*.md")
 	foreach(page ${pages})
 		file(READ "${page}" text)
-		string(REGEX REPLACE "\\[([^]\n]*)\\]\\(\\.\\./[^)]*\\)" "\\1" text "${text}")
+		string(REGEX REPLACE "\\[([^][]*)\\]\\(\\.\\./[^)]*\\)" "\\1" text "${text}")
 		file(WRITE "${page}" "${text}")
 	endforeach()
 ]] COMPONENT engine)
