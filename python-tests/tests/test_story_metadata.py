@@ -23,7 +23,7 @@ from nfsmulti.fiorun import Engine, FioProcess, FioReport, FioResult
 from nfsmulti.lab import Lab
 from nfsmulti.processes import find, run
 from nfsmulti.report.verdict import Verdict
-from nfsmulti.run import command, start
+from nfsmulti.run import command, progress, start
 from nfsmulti.run.cell import command as command_of
 from nfsmulti.run.entries import TOP, Entries
 from nfsmulti.run.place import OnPool
@@ -232,7 +232,8 @@ def test_json_that_is_no_report_counts_nothing(tmp_path: Path, report: dict[str,
 
 
 def test_verdict_says_where_it_stops_and_what_is_full() -> None:
-    text = report_of(made_runs.metadata())
+    summary = made_runs.metadata()
+    text = report_of(summary)
     assert re.search(
         r"In the lab, NFSv3, creates at nconnect=1 stop growing at depth 32: depth 32 reaches"
         r" \d+ % \(9\d to 10\d %\) of what depth 128 does \(16,\d+ operations/s\); beyond that this"
@@ -241,6 +242,7 @@ def test_verdict_says_where_it_stops_and_what_is_full() -> None:
     )
     assert re.search(r"creates at depth 32 stop growing at 1 connection: 1 connection reach", text)
     assert "MB/s" not in text.split("## Conditions")[0].replace(" MB/s are 10^6", "")
+    assert re.fullmatch(r"[\d,]+ operations/s", progress.said(summary.cells[0]))
     assert "link" not in text.split("## Reading")[0].split("## The answer")[1].split("| finding")[0]
 
 

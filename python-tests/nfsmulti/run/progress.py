@@ -84,6 +84,8 @@ def said(cell: Cell) -> str:
         return f"FAILED: {cell.why}"
     sides = [
         f"{name} {side.bytes_per_s / 1e6:.1f} MB/s, {side.iops:,.0f} IOPS"
+        if "operation" not in cell.factors
+        else f"{side.iops:,.0f} operations/s"  # of metadata: they move no data
         for name, side in (("read", cell.read), ("write", cell.write))
         if side
     ]
