@@ -144,7 +144,8 @@ enum fio_q_status job_queue(struct thread_data *td, struct io_u *io_u)
 	struct job *job = job_of(td);
 	struct request *request = &job->requests[io_u->index];
 
-	if (io_u->ddir == DDIR_READ || io_u->ddir == DDIR_WRITE) {
+	if (io_u->ddir == DDIR_READ || io_u->ddir == DDIR_WRITE ||
+	    (io_u->ddir == DDIR_TRIM && job->meta)) {
 		begin_transfer(job, request, io_u);
 	} else if (ddir_sync(io_u->ddir)) {
 		begin_sync(job, request, io_u);

@@ -94,7 +94,8 @@ int layout_entries(struct thread_data *td, struct path **paths, uint32_t path_co
 			},
 		.make = make,
 		.may_make = terms->make,
-		.renamed = td_write(td) && meta_takes_other(options_of(td)->meta_write),
+		.renamed = td_trim(td) ||
+			   (td_write(td) && meta_takes_other(options_of(td)->meta_write)),
 	};
 	int error;
 

@@ -28,7 +28,7 @@ struct meta_job *meta_job_new(const struct thread_data *td, const struct entries
 		return NULL;
 	meta->td = td;
 	meta->terms = terms;
-	/* A seed of fio's that nothing else draws from: the engine refuses trims. */
+	/* A seed of fio's that nothing else draws from: a mix has no trims. */
 	init_rand_seed(&meta->random, td->rand_seeds[FIO_RAND_TRIM_OFF], false);
 	meta->made = calloc(td->o.nr_files, sizeof(*meta->made));
 	if (meta->made && !meta_mix_of(td, &meta->mix))

@@ -98,6 +98,8 @@ int meta_mix_of(const struct thread_data *td, struct meta_mix *mix)
 		add(mix, eo->meta_read, 1);
 	if (td_write(td))
 		add(mix, eo->meta_write, 1);
+	if (td_trim(td))
+		add(mix, META_REMOVE, 1);
 	return 0;
 }
 

@@ -25,9 +25,11 @@ static bool one_block_size(const struct thread_data *td)
 {
 	const struct thread_options *o = &td->o;
 
-	return o->min_bs[DDIR_READ] == o->max_bs[DDIR_READ] &&
-	       o->min_bs[DDIR_WRITE] == o->max_bs[DDIR_WRITE] &&
-	       o->min_bs[DDIR_READ] == o->min_bs[DDIR_WRITE];
+	for (int ddir = 0; ddir < DDIR_RWDIR_CNT; ddir++)
+		if (o->min_bs[ddir] != o->min_bs[DDIR_READ] ||
+		    o->max_bs[ddir] != o->min_bs[DDIR_READ])
+			return false;
+	return true;
 }
 
 int metadata_check(struct thread_data *td)
@@ -40,8 +42,8 @@ int metadata_check(struct thread_data *td)
 	if (!eo->metadata)
 		return 0;
 	if (!one_block_size(td))
-		return refuse("bs is the size of an entry, the same for reads and writes: give one "
-			      "number, such as bs=1");
+		return refuse("bs is the size of an entry, the same for reads, writes and trims: "
+			      "give one number, such as bs=1");
 	if (td->o.verify) /* VERIFY_NONE is 0, in a header that compiles within fio alone */
 		return refuse("verify= checks data, and entries have none: leave it out");
 	if (td->o.unlink)
@@ -51,7 +53,10 @@ int metadata_check(struct thread_data *td)
 		return refuse("hold_writes= holds data, and entries have none: leave it out");
 	if (td->o.read_iolog_file)
 		return refuse("read_iolog= replays reads and writes of data: leave it out");
-	if (eo->meta_verify && td_write(td))
+	if (td_trim(td) && td_write(td))
+		return refuse("rw=trimwrite removes and makes an entry at once: use rw=trim, and a "
+			      "job of its own for the writes");
+	if (eo->meta_verify && (td_write(td) || td_trim(td)))
 		return refuse("meta_verify=1 checks the entries of a job that only reads: give the "
 			      "writes a job of their own");
 	if (eo->meta_verify &&

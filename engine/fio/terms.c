@@ -28,7 +28,7 @@ int terms_check(struct thread_data *td)
 		    required, NFSMULTI_VERSION);
 		return -EINVAL;
 	}
-	if (td_trim(td)) {
+	if (td_trim(td) && !options_of(td)->metadata) {
 		say("rw=%s trims: NFSv3 and NFSv4.1 have no operation that does, and NFSv4.2's "
 		    "DEALLOCATE is not used here: use reads and writes",
 		    ddir_str(td->o.td_ddir));

@@ -225,9 +225,12 @@ def test_link_gives_a_second_name(place: Place) -> None:
     assert _entries(place) == {}
 
 
-def test_remove_leaves_nothing(place: Place) -> None:
+@pytest.mark.parametrize("how", [{"meta_write": "remove"}, {"rw": "trim"}, {"rw": "randtrim"}])
+def test_remove_leaves_nothing(place: Place, how: dict[str, Option]) -> None:
+    """Of entries that have their other name alone as well."""
     done(place.fio(**_WRITE))
-    assert _operations(place.fio(meta_write="remove", **_WRITE)) == (_ENTRIES, 0)
+    done(place.fio(**{**_WRITE, "size": 20, "meta_write": "rename"}))
+    assert _operations(place.fio(**{**_WRITE, **how})) == (_ENTRIES, 0)
     assert _entries(place) == {}
 
 
@@ -821,6 +824,9 @@ def test_no_room_for_more_entries(client: Client, status: str, error: int) -> No
         ({"hold_writes": "1m"}, ["metadata=1", "hold_writes"]),
         ({"rw": "randrw"}, ["metadata=1", "a job of their own"]),
         ({"rw": "randrw", "meta_write": "rename"}, ["metadata=1", "meta_write=setattr"]),
+        ({"rw": "trimwrite"}, ["metadata=1", "use rw=trim"]),
+        ({"rw": "trim", "meta_verify": 1}, ["metadata=1", "a job that only reads"]),
+        ({"rw": "trim", "bs": "1,1,2"}, ["metadata=1", "bs"]),
         ({"size": "1t"}, ["metadata=1", "do not fit into this machine's memory"]),
         ({"meta_verify": 1}, ["metadata=1", "a job that only reads"]),
         (
