@@ -253,6 +253,11 @@ static const char *remedy(const struct thread_data *td, enum meta_op op, int err
 		return ": meta_write=remove is for files and symbolic links, rmdir for directories";
 	case ENOSPC:
 	case EDQUOT: return ": the server has no room for more entries";
+	case EFBIG:
+	case EMLINK:
+		if (!meta_makes(op))
+			return "";
+		return ": the directory holds no more: use a smaller dir_entries=";
 	case EMFILE: return ": a mount opens iodepth files at once: raise ulimit -n";
 	case EACCES:
 	case EROFS: return ": may this user do that here, and over this export?";

@@ -801,13 +801,32 @@ def test_a_server_that_asks_to_wait(client: Client) -> None:
 
 
 @pytest.mark.sanitized
-@pytest.mark.parametrize(("status", "error"), [("NOSPC", errno.ENOSPC), ("DQUOT", errno.EDQUOT)])
-def test_no_room_for_more_entries(client: Client, status: str, error: int) -> None:
+@pytest.mark.parametrize("version", [3, 4])
+@pytest.mark.parametrize(
+    ("status", "error", "words"),
+    [
+        (Status.NOSPC, errno.ENOSPC, "no room for more entries"),
+        (Status.DQUOT, errno.EDQUOT, "no room for more entries"),
+        (Status.FBIG, errno.EFBIG, "use a smaller dir_entries="),
+        (31, errno.EMLINK, "use a smaller dir_entries="),  # NFS3ERR_MLINK
+        (Status.ROFS, errno.EROFS, "over this export?"),
+        (Status.ACCES, errno.EACCES, "may this user do that here"),
+    ],
+)
+def test_a_server_that_makes_no_more_entries(
+    client: Client, version: int, status: int, error: int, words: str
+) -> None:
+    """What it has made before is counted, by fio as well."""
     with ScriptedServer() as server:
-        server.hooks.append(on(Nfs.CREATE, Answer(act=False, status=Status[status]), after=10))
-        result = client(server, **{**_WRITE, "size": 40})
-        failed(result, "no room for more entries", error=error)
+        create = Nfs4.OPEN if version == 4 else Nfs.CREATE
+        server.hooks.append(on(create, Answer(act=False, status=status), after=10))
+        pool = server.url4() if version == 4 else server.url()
+        result = client(server, **{**_WRITE, "size": 40}, pool=pool)
+        failed(result, words, error=error)
+        assert len(said(result)) == 1
         assert sum(line.meta_ops for line in result.stats) == 10
+        assert result.report is not None
+        assert [job["write"]["io_bytes"] for job in result.report.jobs] == [10]
 
 
 # --- refusals ---
