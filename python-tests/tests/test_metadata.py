@@ -121,6 +121,11 @@ def test_other_kinds_of_entries(place: Place, kind: str) -> None:
     check = stat.S_ISDIR if kind == "mkdir" else stat.S_ISLNK
     assert all(check(path.lstat().st_mode) for path in found)
     remove = "rmdir" if kind == "mkdir" else "remove"
+    if kind == "mkdir" and place.kind == "nfs":  # NFSv4.1's REMOVE takes directories as well
+        result = place.fio(**{**_WRITE, "size": size, "meta_write": "remove"})
+        failed_io(result)
+        assert "remove of entry" in said(result)[0]
+        assert "rmdir for directories" in said(result)[0]
     assert _operations(place.fio(**{**_WRITE, "size": size, "meta_write": remove}))[0] == size
     assert list((place.files / "tree" / "d0").iterdir()) == []
 
@@ -827,6 +832,21 @@ def test_a_server_that_makes_no_more_entries(
         assert sum(line.meta_ops for line in result.stats) == 10
         assert result.report is not None
         assert [job["write"]["io_bytes"] for job in result.report.jobs] == [10]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("n" * 256, "File name too long"),
+        ("file", "Not a directory"),
+        ("file/below", "Not a directory"),
+    ],
+)
+def test_a_directory_that_cannot_be_made(place: Place, name: str, words: str) -> None:
+    place.write("file", b"")
+    result = place.fio(**{**_WRITE, "filename": name})
+    refused(result, f'cannot open the directory "{name}', words)
+    assert place.names() == ["file"]
 
 
 # --- refusals ---
