@@ -81,6 +81,7 @@ static const struct expected expected[] = {
 	{"iomem_align", 1, OFF(mem_align)},
 	{"verify", 1, OFF(verify)},
 	{"verify_only", 1, OFF(verify_only)},
+	{"trim_percentage", 1, OFF(trim_percentage)},
 	{"thinktime", 1, OFF(thinktime)},
 	{"rate", 1, OFF(rate[DDIR_READ])},
 	{"rate", 2, OFF(rate[DDIR_WRITE])},

@@ -28,10 +28,12 @@ int terms_check(struct thread_data *td)
 		    required, NFSMULTI_VERSION);
 		return -EINVAL;
 	}
-	if (td_trim(td) && !options_of(td)->metadata) {
-		say("rw=%s trims: NFSv3 and NFSv4.1 have no operation that does, and NFSv4.2's "
+	/* trim_percentage trims without a direction of its own, at which fio 3.33 aborts. */
+	if ((td_trim(td) || td->o.trim_percentage) && !options_of(td)->metadata) {
+		say("%s%s trims: NFSv3 and NFSv4.1 have no operation that does, and NFSv4.2's "
 		    "DEALLOCATE is not used here: use reads and writes",
-		    ddir_str(td->o.td_ddir));
+		    td_trim(td) ? "rw=" : "trim_percentage",
+		    td_trim(td) ? ddir_str(td->o.td_ddir) : "");
 		return -EOPNOTSUPP;
 	}
 	if (td->o.fill_device) {

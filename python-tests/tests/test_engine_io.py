@@ -89,6 +89,9 @@ def test_trimming_is_refused(mounted: Place) -> None:
     for rw in ("trim", "randtrimwrite"):
         result = mounted.fio(rw=rw, bs="4k", size="64k", filename="f")
         refused(result, f"rw={rw} trims", "NFSv3 and NFSv4.1 have no", "use reads and writes")
+    checked: dict[str, Option] = {"rw": "write", "verify": "crc32c", "bs": "4k", "size": "64k"}
+    result = mounted.fio(trim_percentage=50, trim_backlog=4, filename="f", **checked)
+    refused(result, "trim_percentage trims", "use reads and writes")
     assert mounted.names() == []
 
 
