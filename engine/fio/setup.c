@@ -178,7 +178,9 @@ static int find_size(struct file_task *task)
 	}
 	if (error != -ENOENT)
 		return error;
-	f->real_file_size = SIZE_UNKNOWN;
+	/* For an unknown size fio takes the file's share of size=, and that for an existing file's
+	 * where it lies in the range of filesize=. */
+	f->real_file_size = task->td->o.file_size_low ? 0 : SIZE_UNKNOWN;
 	if (task->td->o.allow_create)
 		return 0;
 	say("%s: \"%s\" does not exist, and allow_file_create=0", task->path->config.label,

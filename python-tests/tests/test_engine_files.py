@@ -69,6 +69,14 @@ def test_sizes_offsets_and_parts_are_as_with_psync(place: Place, tmp_path: Path)
 # --- layout ---
 
 
+def test_filesize_as_a_range_with_a_size_is_as_with_psync(place: Place, tmp_path: Path) -> None:
+    """Each file's size is drawn from the range, not a share of size=."""
+    jobs = ["--bs=4k", "--filesize=4k-64k", "--nrfiles=5", "--size=128k", "--name=r", "--rw=read"]
+    expected, sizes = psync(tmp_path / "psync", jobs)
+    assert figures(done(place.fio(arguments=jobs))) == figures(expected)
+    assert place.sizes() == sizes
+
+
 def test_missing_file_is_laid_out_for_a_reader(exported: Place) -> None:
     report = done(exported.fio(rw="randread", bs="4k", size="2500k", filename="f"))
     assert report.bytes("read") == 2500 << 10
