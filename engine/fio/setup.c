@@ -195,10 +195,11 @@ int setup_file_size(struct thread_data *td, struct fio_file *f)
 
 /* --- layout --- */
 
-/* Whether the job reads what it has not written: fio's own rule (filesetup.c, extend_file()). */
+/* Whether the job reads what it has not written: fio's own rule (filesetup.c, extend_file()). With
+ * create_only no job follows that would make its file. */
 static bool wants_data(const struct thread_data *td)
 {
-	return td_read(td) || (td_write(td) && td->o.overwrite);
+	return td_read(td) || td->o.overwrite || td->o.create_only;
 }
 
 /* Leaves nothing half laid out behind, also when it is the run's end that stopped the layout. */

@@ -23,8 +23,7 @@ int terms_check(struct thread_data *td)
 
 	if (required && strcmp(required, NFSMULTI_VERSION)) {
 		say("require_version=%s, and the engine on this host is %s: install the same on "
-		    "every "
-		    "host",
+		    "every host",
 		    required, NFSMULTI_VERSION);
 		return -EINVAL;
 	}

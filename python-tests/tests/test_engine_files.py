@@ -127,10 +127,12 @@ def test_who_gets_a_layout(mounted: Place) -> None:
 
 
 def test_create_only_lays_out_and_does_no_io(mounted: Place) -> None:
-    result = mounted.fio(rw="read", bs="64k", size="3m", filename="a:b:c", create_only=1)
-    report = done(result)
-    assert report.operations("read") == 0
-    assert mounted.sizes() == {"a": _MIB, "b": _MIB, "c": _MIB}
+    """For writers too: no later job of this fio would make their files."""
+    for rw, names in (("read", "a:b:c"), ("write", "d:e:f")):
+        result = mounted.fio(rw=rw, bs="64k", size="3m", filename=names, create_only=1)
+        report = done(result)
+        assert report.operations("read") + report.operations("write") == 0
+    assert mounted.sizes() == dict.fromkeys("abcdef", _MIB)
 
 
 def test_create_on_open(exported: Place) -> None:
