@@ -76,6 +76,12 @@ int mount_failure_explain(const struct path *path, int error, const char *why, u
 		return -ECONNREFUSED; /* as where nothing listens: a restart ends that */
 	}
 	port = unreachable_port(path, &reason);
+	if (!port && error == -ENOTCONN) {
+		path->job.log("%s: cannot mount: the server closed the connection (%s): did it "
+			      "restart, or does it not allow this host?",
+			      label, why);
+		return error;
+	}
 	if (!port) {
 		path->job.log("%s: cannot mount: %s: the ports answer: %s", label, why, remedy());
 		return error;

@@ -237,6 +237,15 @@ def test_hostile_replies_about_names(hostile_names: Outcomes, name: str) -> None
     assert not hostile_names[name].server.calls(*DATA)
 
 
+def test_a_server_that_ends_while_it_is_mounted(client: Client, server: ScriptedServer) -> None:
+    server.hooks.append(on(Mount.MNT, Answer(reply=False, end="close")))
+    result = client(server)
+    assert result.status == 1, result.messages
+    (line,) = said(result)
+    assert "/export: cannot mount: the server closed the connection (" in line
+    assert "did it restart" in line
+
+
 # --- who calls, and from where ---
 
 
