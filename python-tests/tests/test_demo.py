@@ -27,7 +27,7 @@ from nfsmulti.lab import Lab, Limits, fit
 from nfsmulti.lab.ganesha import plugins
 from nfsmulti.paths import JOBFILES, PYTHON_TESTS, build_dir
 from nfsmulti.processes import run
-from nfsmulti.report.verdict import Verdict
+from nfsmulti.report.story import Verdict
 from nfsmulti.run.plan import PlannedCell
 from nfsmulti.stories.demo import IN_LAB, ON_LOOPBACK, Outcome, Workload, outcomes, story
 from nfsmulti.summary import Cell, Figures, Summary

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from nfsmulti.report import cells
-from nfsmulti.report.verdict import Judged, Verdict, beyond, judge, weakest
+from nfsmulti.report.story import Judged, Verdict, beyond, judge, weakest
 from nfsmulti.stats import Ratio, Sample, jain, merged, percentile_us
 from nfsmulti.summary import Cell, Figures
 

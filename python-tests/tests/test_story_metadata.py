@@ -22,7 +22,7 @@ from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.fiorun import Engine, FioProcess, FioReport, FioResult
 from nfsmulti.lab import Lab
 from nfsmulti.processes import find, run
-from nfsmulti.report.verdict import Verdict
+from nfsmulti.report.story import Verdict
 from nfsmulti.run import command, progress, start
 from nfsmulti.run.cell import command as command_of
 from nfsmulti.run.entries import TOP, Entries

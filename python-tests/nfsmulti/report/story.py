@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a scenario has to tell of a run, before it is laid out as Markdown or HTML.
+"""What a scenario has to tell of a run, before it is laid out as Markdown or HTML; and verdicts.
 
 Texts are plain; what stands between backquotes is shown as code.
 """
@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from nfsmulti.report.verdict import Judged
-from nfsmulti.stats import Ratio, Sample
+from nfsmulti.stats import FEWEST, Ratio, Sample
 from nfsmulti.summary import Summary
 from nfsmulti.texts import MISSING, Table
 
@@ -95,3 +95,93 @@ class Report:
     beside: Callable[[Summary], list[Beside]]
     tell: Callable[[Summary], Story]
     findings: Callable[[Summary], list[Finding]] = field(default=lambda _: [])
+
+
+# --- whether a published finding is found again, in four words and by one rule ---
+# A finding has a limit that our ratio must be beyond. It is reproduced where the whole 95 %
+# interval lies beyond the limit, and not reproduced where the whole interval lies on the other
+# side. If the interval spans the limit, the result is inconclusive.
+
+_OF_THEIR_GAIN, _OF_ALLOWED = 0.5, 0.9
+_MOST_REPEATS = 100
+
+
+class Verdict(StrEnum):
+    """What became of a published finding here."""
+
+    REPRODUCED = "reproduced"
+    BY_CONSTRUCTION = "reproduced by construction"
+    NOT = "not reproduced"
+    INCONCLUSIVE = "inconclusive"
+    NOT_TESTABLE = "not testable here"
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A verdict, and what it rests on in a few words; `needed` repeats would tell, where open."""
+
+    verdict: Verdict
+    why: str
+    needed: int = 0
+
+    @property
+    def text(self) -> str:
+        """Both, as a sentence."""
+        return f"{self.verdict.capitalize()}: {self.why}."
+
+
+RULE = (
+    "A published ratio is reproduced where the whole 95 % interval of ours lies above half of the"
+    " published gain, and not reproduced where it lies below that limit. An interval that spans"
+    " the limit is inconclusive; the report then estimates how many repeats would be enough, if"
+    " they vary as these do. A ratio of at least nine tenths of what the lab's own limits allow"
+    " is reproduced by construction: it shows that the client uses the capacity it is given."
+    " Where the lab allows less than the limit, the ratio is not testable."
+)
+
+
+def judge(ours: Ratio | None, theirs: float, allowed: float | None = None) -> Judged:
+    """Hold our ratio against theirs; `allowed` is what the lab's own limits allow, if any."""
+    limit = 1 + _OF_THEIR_GAIN * (theirs - 1)
+    if allowed is not None and allowed < limit:
+        return untestable(f"the lab's own limits allow {allowed:.2f} times at most")
+    judged = beyond(ours, limit)
+    found = judged.verdict is Verdict.REPRODUCED
+    if found and ours and allowed is not None and ours.value >= _OF_ALLOWED * allowed:
+        return Judged(Verdict.BY_CONSTRUCTION, f"the lab's own limits allow {allowed:.2f} times")
+    return judged
+
+
+def beyond(ours: Ratio | None, limit: float, *, below: bool = False) -> Judged:
+    """Hold our ratio against a limit, which it must be above, or `below`."""
+    if ours is None:
+        return Judged(Verdict.INCONCLUSIVE, "not measured on both sides")
+    above = ours.above(limit)
+    if above is None:
+        return _open(ours, limit)
+    kind = Verdict.REPRODUCED if above != below else Verdict.NOT
+    return Judged(kind, f"the interval lies {'above' if above else 'below'} {limit:.2f}")
+
+
+def weakest(found: Sequence[Judged]) -> Judged:
+    """Give what a finding is that takes several: not reproduced if one is not, and so on."""
+    order = [Verdict.NOT, Verdict.INCONCLUSIVE]
+    places = {one: order.index(one.verdict) if one.verdict in order else 2 for one in found}
+    return min(found, key=lambda one: (places[one], -one.needed))
+
+
+def untestable(why: str) -> Judged:
+    """Say why a finding cannot appear here."""
+    return Judged(Verdict.NOT_TESTABLE, why)
+
+
+def _open(ours: Ratio, limit: float) -> Judged:
+    """Say how many repeats would tell, if they varied as those that were made."""
+    made = f"{ours.n} repeat{'' if ours.n == 1 else 's'}"
+    if ours.spread is None:
+        return Judged(Verdict.INCONCLUSIVE, f"{made}, and an interval needs {FEWEST}", FEWEST)
+    needed = ours.pairs_to_tell(limit, _MOST_REPEATS)
+    if needed:
+        return Judged(Verdict.INCONCLUSIVE, f"{made}; about {needed} would be enough", needed)
+    why = f"{made}; more than {_MOST_REPEATS} would be needed"
+    return Judged(Verdict.INCONCLUSIVE, why, _MOST_REPEATS + 1)

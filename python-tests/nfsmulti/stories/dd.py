@@ -14,9 +14,8 @@ from collections.abc import Sequence
 from nfsmulti import texts
 from nfsmulti.lab.config import LabConfig
 from nfsmulti.lab.limits import Limits
-from nfsmulti.report import cells, charts, conditions, verdict
-from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story
-from nfsmulti.report.verdict import Judged
+from nfsmulti.report import cells, charts, conditions
+from nfsmulti.report.story import RULE, Beside, Finding, Judged, Plot, Report, Section, Story, judge
 from nfsmulti.stats import Ratio, Sample
 from nfsmulti.stories.scenario import OWN, CellSpec, OwnPool, Scale, Scenario, timed
 from nfsmulti.summary import Cell, Factor, Summary
@@ -168,9 +167,7 @@ def _streams(summary: Summary, count: int) -> str:
 def _judged(summary: Summary) -> Judged:
     gain = _gain(summary, _client(summary, "capped"), "write", _STREAMS)
     allowed = conditions.allowed(summary)
-    return verdict.judge(
-        gain, _PUBLISHED_RATIO, None if allowed is None else min(allowed, _STREAMS)
-    )
+    return judge(gain, _PUBLISHED_RATIO, None if allowed is None else min(allowed, _STREAMS))
 
 
 def findings(summary: Summary) -> list[Finding]:
@@ -200,7 +197,7 @@ def tell(summary: Summary) -> Story:
             "A stream is one job with one request of 8 KiB at a time, and has a connection of its"
             " own. Where the sum grows along the dotted line, the connection is the limit; where"
             " it becomes flat, the link or the server is.",
-            verdict.RULE,
+            RULE,
         ],
     )
 

@@ -2,7 +2,7 @@
 """demo: three workloads on one connection and on several, under limits that a machine can carry.
 
 Factors: workload, side (one, many). Each sentence follows from the figures; the verdict is that of
-the reports (report/verdict.py).
+the reports (report/story.py).
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ import rich.table
 
 from nfsmulti import texts
 from nfsmulti.lab import Fit, Limits
-from nfsmulti.report import cells, charts, verdict
-from nfsmulti.report.story import Report, Section, Story
-from nfsmulti.report.verdict import Judged, Verdict
+from nfsmulti.report import cells, charts
+from nfsmulti.report.story import Judged, Report, Section, Story, Verdict, judge
 from nfsmulti.stats import Ratio, Sample
 from nfsmulti.stories.scenario import CellSpec, timed
 from nfsmulti.summary import Cell, Factor, Summary
@@ -197,7 +196,7 @@ class Outcome:
         allowed = None
         if self.fit and not any(reach.why for reach in _reaches(self, self.fit)):
             allowed = min(self.workload.connections, self.fit.link / self.fit.cap)
-        return verdict.judge(self.ratio, self.workload.theirs, allowed)
+        return judge(self.ratio, self.workload.theirs, allowed)
 
 
 def outcomes(summary: Summary) -> list[Outcome]:

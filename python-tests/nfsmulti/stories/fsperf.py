@@ -17,9 +17,8 @@ from nfsmulti import texts
 from nfsmulti.lab.config import LabConfig
 from nfsmulti.lab.kernel import Mount
 from nfsmulti.lab.limits import Limits
-from nfsmulti.report import cells, charts, conditions, verdict
-from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story
-from nfsmulti.report.verdict import Judged
+from nfsmulti.report import cells, charts, conditions
+from nfsmulti.report.story import RULE, Beside, Finding, Judged, Plot, Report, Section, Story, judge
 from nfsmulti.stats import Ratio, Sample, jain
 from nfsmulti.stories.scenario import (
     OWN,
@@ -237,7 +236,7 @@ def tell(summary: Summary) -> Story:
             " the link's, that the link is the limit now; a ratio near 1, that something else is:"
             " the server, its disks, or the client's processor.",
             "Jain's index is 1 where all paths carry the same, and 1/n where one carries all.",
-            verdict.RULE,
+            RULE,
         ],
     )
 
@@ -261,7 +260,7 @@ def _judged(summary: Summary, client: str) -> Judged:
     most, allowed = _most(summary, client), conditions.allowed(summary)
     gain = _gain(summary, client, most, "roundrobin") if most > 1 else None
     most_here = None if allowed is None else min(allowed, _PATHS)
-    return verdict.judge(gain, _published_ratio(client), most_here)
+    return judge(gain, _published_ratio(client), most_here)
 
 
 def findings(summary: Summary) -> list[Finding]:

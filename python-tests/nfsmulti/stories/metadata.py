@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 from nfsmulti import texts
 from nfsmulti.lab.config import LabConfig
-from nfsmulti.report import cells, charts, conditions, scaling, verdict
+from nfsmulti.report import cells, charts, conditions, scaling
 from nfsmulti.report.scaling import Axis, Curve
-from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story
+from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story, beyond, untestable
 from nfsmulti.stats import Ratio, Sample
 from nfsmulti.stories.connections import Choice
 from nfsmulti.stories.scenario import (
@@ -217,7 +217,7 @@ _PUBLISHED = (
     ("creates of a user-space server on loopback", "15,600 operations/s", "create"),
 )
 _DIFFERS = "Other hardware, another client, and of the first another operation: mkdir, not create."
-_RATE = verdict.untestable(
+_RATE = untestable(
     "a rate was published and no ratio: it takes the same hardware, client and server"
 )
 
@@ -414,7 +414,7 @@ def _finding(
         for cell in summary.cells
     )
     why = _NOT_BOTH if planned else _NO_MOUNT
-    judged = verdict.beyond(ratio, limit, below=cpu) if pair else verdict.untestable(why)
+    judged = beyond(ratio, limit, below=cpu) if pair else untestable(why)
     at = f"depth {pair.depth if pair else _DEPTH}"
     if pair and pair.nconnect > 1:
         at += f", nconnect={pair.nconnect}"

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 from nfsmulti import texts
 from nfsmulti.lab.kernel import ADDRESSES, Mount
-from nfsmulti.report import cells, charts, conditions, verdict
+from nfsmulti.report import cells, charts, conditions
 from nfsmulti.report.cells import Measure
-from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story
+from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story, untestable
 from nfsmulti.stats import Ratio, Sample
 from nfsmulti.stories.scenario import OWN, CellSpec, GuestPlace, OwnPool, Scale, Scenario, timed
 from nfsmulti.summary import Cell, Factor, Summary
@@ -75,7 +75,7 @@ def _cell(place: str, scale: Scale, kind: str, concurrency: int, paths: int) -> 
 
 # --- what it tells ---
 
-_JUDGED = verdict.untestable("there is no SAN here to compare it with")
+_JUDGED = untestable("there is no SAN here to compare it with")
 _ALONE = "Only one connection was measured: there is nothing to compare it with."
 _KINDS = {"one": "one connection", "pool": "the pool", "mount": "the kernel's mount"}
 

@@ -13,8 +13,8 @@ from statistics import fmean
 
 from nfsmulti import texts
 from nfsmulti.lab.kernel import Mount
-from nfsmulti.report import cells, charts, conditions, verdict
-from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story
+from nfsmulti.report import cells, charts, conditions
+from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story, untestable
 from nfsmulti.stats import Ratio, Sample
 from nfsmulti.stories.scenario import OWN, CellSpec, GuestPlace, OwnPool, Scale, Scenario, timed
 from nfsmulti.summary import Cell, Factor, JobRow, Summary
@@ -118,7 +118,7 @@ _RATIOS = (
     ("rdma-pool-v4.1", "rdma-pool", "NFSv4.1 reads {} times what NFSv3 does on the RDMA pool."),
     ("tcp-pool-v4.1", "tcp-pool", "NFSv4.1 reads {} times what NFSv3 does on the TCP pool."),
 )
-_JUDGED = verdict.untestable(
+_JUDGED = untestable(
     "a bandwidth was published and no ratio: it takes 40 Gbit/s adapters and the same command"
 )
 _DIFFERS = (

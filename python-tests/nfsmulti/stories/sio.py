@@ -13,10 +13,21 @@ from collections.abc import Callable, Sequence
 
 from nfsmulti import texts
 from nfsmulti.lab.kernel import Mount
-from nfsmulti.report import cells, charts, conditions, verdict
+from nfsmulti.report import cells, charts, conditions
 from nfsmulti.report.cells import Measure
-from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story
-from nfsmulti.report.verdict import Judged, Verdict
+from nfsmulti.report.story import (
+    Beside,
+    Finding,
+    Judged,
+    Plot,
+    Report,
+    Section,
+    Story,
+    Verdict,
+    beyond,
+    untestable,
+    weakest,
+)
 from nfsmulti.stats import Ratio, Sample
 from nfsmulti.stories.scenario import OWN, CellSpec, GuestPlace, OwnPool, Scale, Scenario, timed
 from nfsmulti.summary import Cell, Factor, Summary
@@ -131,7 +142,7 @@ def _findings(summary: Summary) -> list[tuple[Beside, Judged]]:
                 f"concurrent against {other}, 1 thread, sequential",
                 "no gain, or a loss",
                 _ratio(alone[0], alone[1], cells.bandwidth),
-                lambda ratio: verdict.beyond(ratio, _NO_GAIN, below=True),
+                lambda ratio: beyond(ratio, _NO_GAIN, below=True),
                 "No figure was published; here, a gain is more than 5 %.",
             )
         )
@@ -157,7 +168,7 @@ def _findings(summary: Summary) -> list[tuple[Beside, Judged]]:
                 f"CPU per operation on one mount, {most or 'most'} threads against 1, {pattern}",
                 "rises",
                 _ratio(ends[0], ends[1], _cost(summary)) if most > 1 else (None, None),
-                lambda ratio: verdict.beyond(ratio, 1),
+                lambda ratio: beyond(ratio, 1),
                 "The published cause is contention on the one TCP socket of AIX 5.3.",
             )
         )
@@ -179,16 +190,16 @@ def _row(
 
 
 def _large(ratio: Ratio | None) -> Judged:
-    return verdict.beyond(ratio, _LARGE)
+    return beyond(ratio, _LARGE)
 
 
 def _locked(_: Ratio | None) -> Judged:
-    return verdict.untestable("AIX's direct I/O locks each file, and Linux's does not")
+    return untestable("AIX's direct I/O locks each file, and Linux's does not")
 
 
 def _few(ratio: Ratio | None) -> Judged:
     few = f"it needs {_HIGH} threads or more"
-    return Judged(Verdict.INCONCLUSIVE, few) if ratio else verdict.beyond(None, _LARGE)
+    return Judged(Verdict.INCONCLUSIVE, few) if ratio else beyond(None, _LARGE)
 
 
 def beside(summary: Summary) -> list[Beside]:
@@ -211,7 +222,7 @@ def findings(summary: Summary) -> list[Finding]:
                 if row.our_ratio
             )
             or texts.MISSING,
-            verdict.weakest([judged for _, judged in found]),
+            weakest([judged for _, judged in found]),
         )
         for name, found in groups.items()
     ]

@@ -20,9 +20,18 @@ from nfsmulti import texts
 from nfsmulti.effects import Level, Model
 from nfsmulti.lab.config import LabConfig
 from nfsmulti.lab.limits import Limits
-from nfsmulti.report import cells, charts, variants, verdict
-from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story
-from nfsmulti.report.verdict import Judged, Verdict
+from nfsmulti.report import cells, charts, variants
+from nfsmulti.report.story import (
+    Beside,
+    Finding,
+    Judged,
+    Plot,
+    Report,
+    Section,
+    Story,
+    Verdict,
+    weakest,
+)
 from nfsmulti.stories import sweep_model, sweep_settings
 from nfsmulti.stories.scenario import OWN, CellSpec, OwnPool, Scale, Scenario
 from nfsmulti.stories.sweep_model import DIRECTIONS, Direction
@@ -214,9 +223,9 @@ def findings(summary: Summary) -> list[Finding]:
         for one in directions.values()
         if one
     ]
-    weakest = verdict.weakest(judged or [Judged(Verdict.INCONCLUSIVE, "not measured")])
-    least_clear = Judged(weakest.verdict, "the least clear of both, in both directions")
-    ours = weakest.why if judged else texts.MISSING
+    lowest = weakest(judged or [Judged(Verdict.INCONCLUSIVE, "not measured")])
+    least_clear = Judged(lowest.verdict, "the least clear of both, in both directions")
+    ours = lowest.why if judged else texts.MISSING
     return [*found, Finding("sync or async, soft or hard", "matter little", ours, least_clear)]
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from nfsmulti import texts
 from nfsmulti.effects import Effect, Level, Model, holm
 from nfsmulti.report import cells
-from nfsmulti.report.verdict import Judged, Verdict
+from nfsmulti.report.story import Judged, Verdict
 from nfsmulti.stats import Ratio
 from nfsmulti.summary import Summary
 from nfsmulti.texts import Table
