@@ -26,8 +26,7 @@ from nfsmulti.hosts import Host, RemoteFio, job_text, parse_hosts, refuse_droppe
 from nfsmulti.lab import Lab, LabConfig
 from nfsmulti.paths import PYTHON_TESTS
 from nfsmulti.processes import Process, find, run
-from nfsmulti.run.cell import command
-from nfsmulti.run.figures import job_rows
+from nfsmulti.run.cell import command, job_rows
 from nfsmulti.run.place import OnHosts
 from nfsmulti.stories import SCENARIOS, OwnPool, Scale
 from nfsmulti.summary import Summary

@@ -13,7 +13,7 @@ from run_helpers import Silent, made_record, own_cells
 
 from nfsmulti.fiorun import Engine, FioReport
 from nfsmulti.run import runner
-from nfsmulti.run.figures import over_time, run_end, windows
+from nfsmulti.run.cell import over_time, run_end, windows
 from nfsmulti.run.place import OnPool
 from nfsmulti.run.plan import PlannedCell, lengthened, may_double
 from nfsmulti.run.record import Record, waiting_cell

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nfsmulti.run.figures import over_time, read_over_time, windows
+from nfsmulti.run.cell import over_time, read_over_time, windows
 
 
 def test_windows_of_a_log_are_seconds(tmp_path: Path) -> None:
