@@ -19,9 +19,9 @@ from conftest import missing, run_harness
 from engine_helpers import eventually, family
 
 from nfsmulti.errors import HarnessError, MissingError
-from nfsmulti.lab.kernel import GuestConfig, Kind, Mount, debian, guest, run_in_guest, uml
+from nfsmulti.lab.kernel import GuestConfig, Kind, Mount, debian, guest, run_in_guest
 from nfsmulti.lab.kernel.debian import KernelTree
-from nfsmulti.lab.kernel.machine import Machine
+from nfsmulti.lab.kernel.machine import _UML, Machine
 from nfsmulti.paths import PYTHON_TESTS
 from nfsmulti.processes import Completed, Identity, Process
 
@@ -101,7 +101,7 @@ def test_missing_program_is_named_with_its_package(monkeypatch: pytest.MonkeyPat
 
 
 @boots
-@pytest.mark.skipif(not uml._UML.exists(), reason="no --guest uml was used here: no kernel for it")
+@pytest.mark.skipif(not _UML.exists(), reason="no --guest uml was used here: no kernel for it")
 def test_user_mode_kernel_keeps_the_same_contract(tmp_path: Path) -> None:
     """Status, output, results, and O_DIRECT by a mount, whose data are right; no other change."""
     (tmp_path / "before").write_text("host's")

@@ -21,9 +21,15 @@ from typing import IO, Self
 from nfsmulti import calls
 from nfsmulti.errors import HarnessError
 from nfsmulti.lab.kernel import debian
-from nfsmulti.lab.kernel.machine import HOST, Kind, Machine, mount_function, write_initramfs
-from nfsmulti.lab.kernel.qemu import Qemu
-from nfsmulti.lab.kernel.uml import UserMode
+from nfsmulti.lab.kernel.machine import (
+    HOST,
+    Kind,
+    Machine,
+    Qemu,
+    UserMode,
+    mount_function,
+    write_initramfs,
+)
 from nfsmulti.processes import Process, find
 
 # --- kernel mounts of the guest's own server ---

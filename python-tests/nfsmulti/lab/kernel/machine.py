@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a guest is made of: a kernel, the program that gives it a machine, and an initramfs."""
+"""What a guest is made of: a kernel under QEMU or as a process, and an initramfs."""
 
 from __future__ import annotations
 
 import lzma
+import os
+import platform
 import shlex
 import shutil
 from collections.abc import Mapping, Sequence
@@ -11,6 +13,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
+from nfsmulti.errors import HarnessError, MissingError
+from nfsmulti.lab.kernel import debian
+from nfsmulti.paths import shown
 from nfsmulti.processes import find, run
 
 _BOOT = Path(__file__).with_name("boot.sh")
@@ -95,3 +100,182 @@ def write_initramfs(
 def mount_function(name: str, words: Sequence[str]) -> str:
     """Give a line of shell that defines mount_NAME, which mounts on the folder that it is given."""
     return f'mount_{name}() {{ busybox mount {shlex.join(words)} "$1"; }}\n'
+
+
+# --- Debian's own kernel under QEMU ---
+
+_QEMU = "qemu-system-x86_64"
+_QEMU_PROGRAMS = (_QEMU, "depmod")
+_QEMU_ROOT_MODULES = ("virtio_pci", "9pnet_virtio", "9p", "overlay")
+_KERNEL_WORDS = (
+    "console=ttyS0 quiet panic=-1 oops=panic mitigations=off nokaslr random.trust_cpu=on"
+    " tsc=reliable no_timer_check audit=0"
+)
+
+
+class Qemu:
+    """Debian's kernel, fetched at the first use. MissingError where something is missing."""
+
+    rdma = True
+
+    def __init__(self) -> None:
+        if platform.machine() != "x86_64":
+            raise MissingError(
+                f"the kernel lab is made for x86_64, and this is {platform.machine()}"
+            )
+        for program in _QEMU_PROGRAMS:
+            find(program)
+        tree = debian.KernelTree.get()
+        self.release = tree.release
+        self.modules = tree.modules
+        self.root_modules: Sequence[Path] = tree.modules_for(_QEMU_ROOT_MODULES)
+        self._image = tree.image
+
+    def command(
+        self, folder: Path, cpus: int, memory: int, network: bool, shares: Mapping[str, Path]
+    ) -> list[str]:
+        """Give QEMU's command."""
+        machine = "q35,usb=off,sata=off,smbus=off,vmport=off,graphics=off"
+        argv = [_QEMU, "-machine", machine, "-accel", _accelerator(), "-cpu", "max"]
+        argv += ["-smp", str(cpus), "-m", str(memory)]
+        argv += ["-nodefaults", "-no-user-config", "-nographic", "-no-reboot"]
+        argv += ["-kernel", str(self._image), "-initrd", str(folder / "initramfs")]
+        argv += ["-append", _KERNEL_WORDS]
+        argv += ["-chardev", f"file,id=console,path={_escaped(folder / 'console')}"]
+        argv += ["-serial", "chardev:console"]
+        if network:
+            argv += ["-netdev", "user,id=network,net=10.0.3.0/24"]
+            argv += ["-device", "virtio-net-pci,netdev=network,romfile="]
+        for name, share in shares.items():
+            argv += _shared(name, share)
+        return argv
+
+    def mount(self, name: str, folder: Path) -> list[str]:
+        """Mount it by 9p."""
+        del folder
+        options = "trans=virtio,version=9p2000.L,msize=262144"
+        if name == HOST:
+            options = f"ro,cache=loose,{options}"
+        return ["-t", "9p", "-o", options, name]
+
+    def described(self, cpus: int) -> str:
+        """Name the accelerator."""
+        how = "KVM" if _accelerator() == "kvm" else "emulated by QEMU, without KVM"
+        return f"virtual machine, {how}; processors: {cpus}"
+
+
+def _shared(name: str, folder: Path) -> list[str]:
+    """Give QEMU's words for a folder that the guest mounts by 9p."""
+    system = f"local,id={name},path={_escaped(folder)},security_model=none,multidevs=remap"
+    if name == HOST:
+        system += ",readonly=on"
+    return ["-fsdev", system, "-device", f"virtio-9p-pci,fsdev={name},mount_tag={name}"]
+
+
+def _escaped(path: Path) -> str:
+    return str(path).replace(",", ",,")
+
+
+def _accelerator() -> str:
+    """KVM where the processor has it; a /dev/kvm without that may hang a stock kernel at boot."""
+    flags = set(Path("/proc/cpuinfo").read_text().split())
+    if flags & {"svm", "vmx"} and os.access("/dev/kvm", os.R_OK | os.W_OK):
+        return "kvm"
+    return "tcg,thread=multi,tb-size=512"
+
+
+# --- a kernel that is a process: Debian's user-mode Linux, unpacked below build/ ---
+
+_UML = debian.FOLDER / "uml"
+_UML_PACKAGE = "user-mode-linux"
+_UML_MODULES = Path("usr/lib/uml/modules")
+_UML_ROOT_MODULES = ("hostfs", "overlay")
+_UML_PROGRAMS = ("gcc", "depmod")
+_PTRACE = Path(__file__).with_name("uml-ptrace.c")
+_SHM = Path("/dev/shm")
+
+
+class UserMode:
+    """Debian's user-mode kernel, fetched at the first use. MissingError where it cannot be."""
+
+    rdma = False
+
+    def __init__(self) -> None:
+        if platform.machine() != "x86_64":
+            raise MissingError(f"--guest uml is made for x86_64, and this is {platform.machine()}")
+        for program in _UML_PROGRAMS:
+            find(program)
+        with debian.lock():
+            if not _UML.exists():
+                _fetch_uml()
+            library = _ptrace_library()
+        if set(str(library)) & set(" :"):
+            raise HarnessError(
+                f"--guest uml: {library}: a blank or colon in its path, where LD_PRELOAD ends",
+                "move this folder",
+            )
+        release = _uml_release()
+        tree = debian.KernelTree(_UML, release)
+        self.release = release
+        self.modules = tree.modules
+        self.root_modules: Sequence[Path] = tree.modules_for(_UML_ROOT_MODULES)
+        self._library = library
+
+    def command(
+        self, folder: Path, cpus: int, memory: int, network: bool, shares: Mapping[str, Path]
+    ) -> list[str]:
+        """Give the kernel's own command. It sees all of this machine's folders by hostfs."""
+        del cpus, network, shares
+        # Its memory is a file there.
+        room = _SHM if _holds(_SHM, memory) else folder
+        return [
+            *("env", f"TMPDIR={room}", f"LD_PRELOAD={self._library}"),
+            *(str(_UML / "usr/bin/linux.uml"), f"mem={memory}M", "initrd=initramfs"),
+            *("uml_dir=.", "umid=uml", "con=null", "con0=null,fd:1", "ssl=null"),
+            *("quiet", "panic=-1", "random.trust_cpu=on"),
+        ]
+
+    def mount(self, name: str, folder: Path) -> list[str]:
+        """Mount it by hostfs; what is written is at once in the host's files."""
+        return ["-t", "hostfs", "-o", f"{'ro' if name == HOST else 'sync'},{folder}", name]
+
+    def described(self, cpus: int) -> str:
+        """Say what differs from a machine."""
+        return (
+            f"user-mode kernel, not emulated; processors: {cpus}; system calls are dear in it,"
+            " which favours who makes few"
+        )
+
+
+def _uml_release() -> str:
+    """Name the kernel's release, which its modules' folder tells."""
+    folder = _UML / _UML_MODULES
+    found = [one.name for one in folder.iterdir()] if folder.is_dir() else []
+    if len(found) != 1:
+        raise MissingError(f"{shown(_UML)} is broken (its modules)", "delete that folder")
+    return found[0]
+
+
+def _holds(folder: Path, memory: int) -> bool:
+    """Tell whether a folder in memory has room for so many MiB, and code may run there."""
+    if not folder.is_dir():
+        return False
+    found = os.statvfs(folder)
+    return found.f_bavail * found.f_frsize >= memory << 20 and not found.f_flag & os.ST_NOEXEC
+
+
+def _fetch_uml() -> None:
+    with debian.unpacked(_UML_PACKAGE, _UML, "Debian's user-mode kernel") as folder:
+        (folder / "lib").mkdir()
+        (folder / "lib/modules").symlink_to(Path("..") / _UML_MODULES)
+        for modules in (folder / _UML_MODULES).iterdir():
+            run(["depmod", "-b", str(folder), modules.name], timeout=_SECONDS).check()
+
+
+def _ptrace_library() -> Path:
+    """Give the library of uml-ptrace.c, compiled where it is missing or older."""
+    library = _UML / "uml-ptrace.so"
+    if not library.exists() or library.stat().st_mtime < _PTRACE.stat().st_mtime:
+        compile_it = ["gcc", "-O2", "-Wall", "-shared", "-fPIC", "-o", str(library), str(_PTRACE)]
+        run(compile_it, timeout=_SECONDS).check()
+    return library
