@@ -19,8 +19,7 @@ from rich.console import Console
 from nfsmulti import paths
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.faults.lab import FaultKind, Faults
-from nfsmulti.faults.soak import Job, Passes, comparison, pool_of, schedule, soak
-from nfsmulti.faults.soak_entries import EntryPasses
+from nfsmulti.faults.soak import EntryPasses, Job, Passes, comparison, pool_of, schedule, soak
 from nfsmulti.faults.totals import Meter, Totals
 from nfsmulti.fiorun import Engine, Fio, FioResult, Option
 from nfsmulti.lab import Instances, Lab, LabConfig
