@@ -3,19 +3,21 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shlex
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from nfsmulti.bench.sink import Sink
-from nfsmulti.compiling import compilations, complaint
-from nfsmulti.errors import HarnessError
+from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.fiorun import Direction, Engine, Fio, Options
-from nfsmulti.paths import BUILD, ROOT, shown
-from nfsmulti.processes import run
+from nfsmulti.paths import BUILD, ROOT, build_dir, shown
+from nfsmulti.processes import Completed, run
 from nfsmulti.scripted import ScriptedServer
 
 RELEASES = [f"3.{minor}" for minor in range(33, 43)]
@@ -48,9 +50,9 @@ def fio_releases(
     chosen = sorted(versions or RELEASES, key=_order)
     failed = 0
     for version in chosen:
-        complaint = compile_against(fetch(version, source, _FOLDER))
-        print(f"fio {version}: {complaint or 'compiles without warnings'}", flush=True)
-        failed += complaint is not None
+        said = compile_against(fetch(version, source, _FOLDER))
+        print(f"fio {version}: {said or 'compiles without warnings'}", flush=True)
+        failed += said is not None
     if failed:
         raise typer.Exit(1)
     print(f"fio {chosen[-1]}: {_run_in(_FOLDER / _tag(chosen[-1]))}")
@@ -135,3 +137,53 @@ def _check(fio: Fio, folder: Path, pool: str, options: Options) -> None:
     done = result.report.operations(direction) if result.report else 0
     if result.status != 0 or done != _BLOCKS:
         raise HarnessError(f"{result.command}: {result.messages}", f"see {shown(folder)}")
+
+
+# --- how the build compiles the files that see fio's headers, for compiling with others like it ---
+
+CONFIG = ROOT / "engine" / "fio"  # holds the config-host.h that stands for fio's own
+_BEFORE_HEADERS = "-isystem"
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """The command that compiles `source`, word by word."""
+
+    source: Path
+    argv: tuple[str, ...]
+
+    @property
+    def compiler(self) -> str:
+        """The compiler."""
+        return self.argv[0]
+
+    @property
+    def headers(self) -> Path:
+        """The folder of fio's headers."""
+        return Path(self.argv[self.argv.index(_BEFORE_HEADERS) + 1])
+
+    def against(self, headers: Path, output: str) -> list[str]:
+        """Give the same command for other headers of fio, with warnings as errors."""
+        argv = list(self.argv)
+        argv[argv.index(_BEFORE_HEADERS) + 1] = str(headers)
+        argv[argv.index("-o") + 1] = output
+        return [*argv, "-Werror"]
+
+
+def compilations() -> list[Compilation]:
+    """Give the commands of the build folder, one for each file. Raises MissingError."""
+    file = build_dir() / "compile_commands.json"
+    if not file.exists():
+        raise MissingError(f"{file} is not there", "./nfsmulti build")
+    return [
+        Compilation(Path(entry["file"]), tuple(shlex.split(entry["command"])))
+        for entry in json.loads(file.read_text())
+        if Path(entry["file"]).parent == CONFIG
+    ]
+
+
+def complaint(done: Completed) -> str:
+    """Give the first error of a compiler that failed, or else its last word."""
+    lines = done.stderr.strip().splitlines() or ["the compiler said nothing"]
+    first = next((line for line in lines if "error:" in line), lines[-1])
+    return first.replace(f"{ROOT}/", "")

@@ -11,8 +11,8 @@ import pytest
 from conftest import call_harness, missing
 
 from nfsmulti import fioreleases
-from nfsmulti.compiling import compilations
 from nfsmulti.errors import HarnessError, MissingError
+from nfsmulti.fioreleases import compilations
 from nfsmulti.processes import find, run
 
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from nfsmulti.bench.cases import RIVALS, Case
 from nfsmulti.bench.runs import Contender
 from nfsmulti.bench.sink import port_of
-from nfsmulti.compiling import CONFIG, compilations, complaint
 from nfsmulti.errors import HarnessError
+from nfsmulti.fioreleases import CONFIG, compilations, complaint
 from nfsmulti.paths import BUILD, needs_sources, shown
 from nfsmulti.processes import find, run
 
