@@ -30,8 +30,7 @@ from nfsmulti.run import environment
 from nfsmulti.run.cell import run_cell
 from nfsmulti.run.place import InLab, Serving
 from nfsmulti.run.plan import PlannedCell, name_of, ordered
-from nfsmulti.run.progress import Meter
-from nfsmulti.run.record import now_text, one_line, waiting_cell
+from nfsmulti.run.record import Meter, now_text, one_line, waiting_cell
 from nfsmulti.stories.demo import (
     IN_LAB,
     LAB,

@@ -18,8 +18,7 @@ from nfsmulti.lab.kernel import ADDRESSES, Kind
 from nfsmulti.run.inside import InGuest
 from nfsmulti.run.place import InLab, OnPool, split_pool
 from nfsmulti.run.plan import Plan, crossed, jobfile_jobs, name_of, ordered, parse_factors
-from nfsmulti.run.progress import expected_seconds
-from nfsmulti.run.record import Record
+from nfsmulti.run.record import Record, expected_seconds
 from nfsmulti.run.start import Request, begun, resumed
 from nfsmulti.stories import SCENARIOS, GuestPlace, OwnPool, Scale
 from nfsmulti.summary import Summary

@@ -20,7 +20,7 @@ from nfsmulti.fiorun import Engine
 from nfsmulti.run import watch
 from nfsmulti.run.cell import run_cell
 from nfsmulti.run.place import OnPool
-from nfsmulti.run.progress import said
+from nfsmulti.run.record import said
 from nfsmulti.run.watch import Watch
 from nfsmulti.stories import Scale
 from nfsmulti.summary import Cell, Server, Summary

@@ -23,7 +23,7 @@ from nfsmulti.fiorun import Engine, FioProcess, FioReport, FioResult
 from nfsmulti.lab import Lab
 from nfsmulti.processes import find, run
 from nfsmulti.report.story import Verdict
-from nfsmulti.run import command, progress, start
+from nfsmulti.run import command, record, start
 from nfsmulti.run.cell import command as command_of
 from nfsmulti.run.entries import TOP, Entries
 from nfsmulti.run.place import OnPool
@@ -242,7 +242,7 @@ def test_verdict_says_where_it_stops_and_what_is_full() -> None:
     )
     assert re.search(r"creates at depth 32 stop growing at 1 connection: 1 connection reach", text)
     assert "MB/s" not in text.split("## Conditions")[0].replace(" MB/s are 10^6", "")
-    assert re.fullmatch(r"[\d,]+ operations/s", progress.said(summary.cells[0]))
+    assert re.fullmatch(r"[\d,]+ operations/s", record.said(summary.cells[0]))
     assert "link" not in text.split("## Reading")[0].split("## The answer")[1].split("| finding")[0]
 
 

@@ -26,8 +26,7 @@ from nfsmulti.run import environment
 from nfsmulti.run.cell import run_cell
 from nfsmulti.run.place import InLab, OnHosts, OnPool, Serving
 from nfsmulti.run.plan import PlannedCell, decided, lengthened, may_double, warm_ups, warmed
-from nfsmulti.run.progress import Meter, Watcher, expected_seconds
-from nfsmulti.run.record import Record, waiting_cell
+from nfsmulti.run.record import Meter, Record, Watcher, expected_seconds, waiting_cell
 from nfsmulti.run.setting import Turn, turned
 from nfsmulti.stories import OWN, SCENARIOS, GuestPlace
 from nfsmulti.summary import Cell
