@@ -25,7 +25,7 @@ from scripted_jobs import (
 
 from nfsmulti.fiorun import Engine, Fio, FioResult
 from nfsmulti.lab.config import LabConfig
-from nfsmulti.lab.limits import Limits
+from nfsmulti.lab.network import Limits
 from nfsmulti.scripted import DATA, Answer, Call, Hook, Nfs, ScriptedServer, Status
 
 pytestmark = pytest.mark.sanitized

@@ -13,7 +13,7 @@ from nfsmulti.lab.config import (
 )
 from nfsmulti.lab.ganesha import Server
 from nfsmulti.lab.lab import Lab
-from nfsmulti.lab.limits import Fit, Limits, fit
+from nfsmulti.lab.network import Fit, Limits, fit
 
 __all__ = [
     "EXPORT",

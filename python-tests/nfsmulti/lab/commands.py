@@ -22,7 +22,7 @@ from nfsmulti.lab.config import EXPORT, READ_ONLY, Instances, LabConfig
 from nfsmulti.lab.kernel.guest import GuestConfig, GuestTimeoutError, Mount, run_in_guest
 from nfsmulti.lab.kernel.machine import GUEST_HELP, Kind
 from nfsmulti.lab.lab import Lab
-from nfsmulti.lab.limits import Limits
+from nfsmulti.lab.network import Limits
 from nfsmulti.lab.state import LabState
 from nfsmulti.paths import COMMAND, JOBFILES, build_dir, shown
 from nfsmulti.processes import Process

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.lab.limits import Limits
+from nfsmulti.lab.network import Limits
 from nfsmulti.texts import check, parse_size
 
 MAX_ADDRESSES = 99

@@ -31,8 +31,7 @@ from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.lab import state as states
 from nfsmulti.lab.config import MAIN_VOLUME, LabConfig
 from nfsmulti.lab.ganesha import ANY, Endpoint, Server
-from nfsmulti.lab.limits import Limits
-from nfsmulti.lab.network import Network
+from nfsmulti.lab.network import Limits, Network
 from nfsmulti.lab.state import LabState
 from nfsmulti.processes import Completed, Identity, Process, find, run
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Network namespaces: a server's and a client's, joined by one link, and further hosts' beside it.
+"""A lab's network: limits of rates, and namespaces, a server's and a client's, joined by one link.
 
 Where there are further hosts, the server's end of the link is a bridge, and each host has a link to
 that; what the server's end limits holds for all of them together.
@@ -7,12 +7,243 @@ that; what the server's end limits holds for all of them together.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.lab.limits import Limits
 from nfsmulti.processes import run
+from nfsmulti.texts import check, parse_rate, parse_size
+
+# --- limits of the link, of addresses and of connections, and what tc and nft need to set them ---
+# Each end limits what it sends: the server's end by source address (reads), the client's end by
+# destination address (writes). Connections are told apart by numbers, which each end gives them.
+
+# A token bucket holds 2 ms of its rate, and never less than one large segment of the network stack:
+# smaller ones miss the rate and cost softirq time.
+_BURST_SECONDS = 0.002
+_BURST_MIN = 256 << 10
+
+# Each new connection gets the next number, and with it a class, in both directions. After so many
+# connections in total the numbers start over: a connection then shares the class, and so the cap,
+# of the one that got its number before, if that is still open.
+_CONNECTIONS = 1024
+_FIRST_CONNECTION = 0x100
+_ROOT = "qdisc replace dev {} root handle 1: htb default 99"
+_TABLE = "inet nfsmulti-connections"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Rates in tc's words ("9400mbit", "1gbit"), `burst` as "2m" (bytes); None sets no limit.
+
+    `link` limits all addresses together, `per_address` caps each one. `assured` is each one's share
+    when all are busy. `per_connection` caps each TCP connection, to whichever address it is.
+    """
+
+    link: str | None = None
+    per_address: str | None = None
+    assured: str | None = None
+    burst: str | None = None
+    per_connection: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse words that tc would not understand, naming the option."""
+        check("--link", self.link, parse_rate)
+        check("--per-address", self.per_address, parse_rate)
+        check("--assured", self.assured, parse_rate)
+        check("--burst", self.burst, parse_size)
+        check("--per-connection", self.per_connection, parse_rate)
+        if self.per_address and self.per_connection:
+            raise HarnessError(
+                "--per-address and --per-connection exclude each other: a cap holds for an address"
+                " or for a connection"
+            )
+        if self.assured and not self.per_address:
+            raise HarnessError("--assured is a share of --per-address: give that too")
+
+    def __bool__(self) -> bool:
+        """Tell whether anything is limited."""
+        return bool(self.rates)
+
+    @property
+    def rates(self) -> dict[str, str]:
+        """The rates that are set, by name."""
+        rates = {
+            "link": self.link,
+            "per_address": self.per_address,
+            "assured": self.assured,
+            "per_connection": self.per_connection,
+        }
+        return {name: rate for name, rate in rates.items() if rate}
+
+    def commands(
+        self, device: str, direction: str, addresses: Sequence[tuple[str, str]]
+    ) -> list[str]:
+        """Give lines for `tc -batch`: `direction` is src or dst, `addresses` pairs of IPv4, IPv6.
+
+        Raises HarnessError where more is assured than the link has: tc would exceed it.
+        """
+        if self.per_address:
+            return self._classes(device, direction, addresses)
+        if self.per_connection:
+            return self._connection_classes(device)
+        if self.link:
+            rate = parse_rate(self.link)
+            bucket = f"rate {rate}bit burst {self._burst(rate)} latency 50ms"
+            return [f"qdisc replace dev {device} root tbf {bucket}"]
+        return []
+
+    def _classes(
+        self, device: str, direction: str, addresses: Sequence[tuple[str, str]]
+    ) -> list[str]:
+        cap = parse_rate(self.per_address or "")
+        link = parse_rate(self.link) if self.link else cap * len(addresses)
+        share = link // len(addresses)
+        assured = parse_rate(self.assured) if self.assured else min(cap, share)
+        if assured > share:
+            raise HarnessError(
+                f"--assured={self.assured} for each address is more than the link has",
+                f"assure at most {share // 10**6}mbit",
+            )
+        bucket = self._buckets(cap)
+        lines = self._link_class(device, link)
+        for number, (ipv4, ipv6) in enumerate(addresses, start=0x10):
+            flow = f"1:{number:x}"
+            lines += [
+                f"class add dev {device} parent 1:1 classid {flow} htb"
+                f" rate {assured}bit ceil {cap}bit {bucket} quantum 65536",
+                f"filter add dev {device} parent 1: protocol ip prio 1"
+                f" u32 match ip {direction} {ipv4}/32 flowid {flow}",
+                f"filter add dev {device} parent 1: protocol ipv6 prio 2"
+                f" u32 match ip6 {direction} {ipv6}/128 flowid {flow}",
+            ]
+        return lines
+
+    def numbering(self, device: str) -> str:
+        """Give the text for `nft -f` that numbers the connections which send over `device`.
+
+        A packet's priority then names its class, which is what HTB asks for first.
+        """
+        lines = [f"add table {_TABLE}", f"delete table {_TABLE}"]
+        if self.per_connection:
+            numbers = range(_FIRST_CONNECTION, _FIRST_CONNECTION + _CONNECTIONS)
+            classes = ", ".join(f'{number} : "1:{number:x}"' for number in numbers)
+            number = f"numgen inc mod {_CONNECTIONS} offset {_FIRST_CONNECTION}"
+            packets = f'add rule {_TABLE} out oifname "{device}" meta l4proto tcp'
+            lines += [
+                f"add table {_TABLE}",
+                f"add chain {_TABLE} out {{ type filter hook output priority mangle; }}",
+                f"{packets} ct mark 0 ct mark set {number}",
+                f"{packets} meta priority set ct mark map {{ {classes} }}",
+            ]
+        return "".join(f"{line}\n" for line in lines)
+
+    def _connection_classes(self, device: str) -> list[str]:
+        """Give a class to each number. Those below a link borrow from it what they use."""
+        cap = parse_rate(self.per_connection or "")
+        rate, parent = cap, "1:"
+        lines = [_ROOT.format(device)]
+        if self.link:
+            link = parse_rate(self.link)
+            rate, parent = min(cap, max(link // _CONNECTIONS, 8)), "1:1"
+            lines = self._link_class(device, link)
+        return lines + [
+            f"class add dev {device} parent {parent} classid 1:{number:x} htb rate {rate}bit"
+            f" ceil {cap}bit {self._buckets(cap)} quantum 65536"
+            for number in range(_FIRST_CONNECTION, _FIRST_CONNECTION + _CONNECTIONS)
+        ]
+
+    def _link_class(self, device: str, link: int) -> list[str]:
+        """Give the lines for the class 1:1, which all others share."""
+        return [
+            _ROOT.format(device),
+            f"class add dev {device} parent 1: classid 1:1 htb"
+            f" rate {link}bit ceil {link}bit {self._buckets(link)}",
+        ]
+
+    def _buckets(self, rate: int) -> str:
+        return f"burst {self._burst(rate)} cburst {self._burst(rate)}"
+
+    def _burst(self, rate: int) -> int:
+        """Give a bucket's size in bytes for `rate` in bit/s."""
+        if self.burst:
+            return parse_size(self.burst)
+        return max(_BURST_MIN, int(rate / 8 * _BURST_SECONDS))
+
+
+# --- a published story's limits, fitted to what this machine can carry ---
+
+
+# The most of what a machine carried without limits that the fitted link may take. The limits must
+# bind, not the processors, in every cell: on two cores, another program that starts later and keeps
+# one busy leaves client and server two thirds of what they had, and shaping costs a little too.
+HEADROOM = 0.5
+# A server that has waited so long for a processor makes up for it; with less, rates are not reached
+# on a busy machine.
+_FITTED_BURST_SECONDS = 0.02
+_MBIT = 10**6
+_PARTS = {1: "the", 2: "half the", 3: "a third of the", 4: "a quarter of the", 5: "a fifth of the"}
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Limits at which a machine shows a story's ratio.
+
+    `carried` is what the machine carries without limits, in bytes/s. `link` and `cap`, the rate of
+    one path, are in bit/s, in the published proportion; `assured` is each path's share when all are
+    busy. `fraction` is what they are of the full rates: 1, a half, a third and so on.
+    """
+
+    carried: float
+    link: int
+    cap: int
+    assured: int
+    fraction: float
+
+    @property
+    def limits(self) -> Limits:
+        """The limits to give a lab."""
+        return Limits(
+            link=f"{self.link // _MBIT}mbit",
+            per_address=f"{self.cap // _MBIT}mbit",
+            assured=f"{self.assured // _MBIT}mbit",
+            burst=f"{max(_BURST_MIN, int(self.cap / 8 * _FITTED_BURST_SECONDS)) >> 10}k",
+        )
+
+    @property
+    def part(self) -> str:
+        """Say what the rates are of the full ones: "a third of the full rates"."""
+        whole = round(1 / self.fraction)
+        return f"{_PARTS.get(whole, f'1/{whole} of the')} full rates"
+
+    def text(self) -> str:
+        """Say it in a sentence."""
+        return f"At {self.part}: this machine carries {self.carried / 1e6:,.0f} MB/s."
+
+
+def fit(carried: float, *, link: str, cap: str, paths: int) -> Fit:
+    """Fit a story's `link` and `cap` to a machine that carried so many bytes/s without limits.
+
+    The rates are tc's words, such as "9400mbit". They are divided by a whole number, so that runs
+    on one machine get the same limits although it never carries quite the same. Raises HarnessError
+    where not even 1 Mbit/s would be left.
+    """
+    published, capped = parse_rate(link), parse_rate(cap)
+    whole = math.ceil(published / max(HEADROOM * carried * 8, 1))
+    if min(capped, published / paths) < whole * _MBIT:
+        raise HarnessError(
+            f"limits cannot be fitted to {carried / 1e6:.3g} MB/s, which is all that was carried"
+            " without them",
+            "try again when the machine is less busy",
+        )
+    rates = (published, capped, min(capped, published // paths))
+    fitted, one, share = (rate // whole // _MBIT * _MBIT for rate in rates)
+    return Fit(carried, fitted, one, share, 1 / whole)
+
+
+# --- the namespaces ---
 
 _SECONDS = 60.0
 _SERVER_DEVICE, _CLIENT_DEVICE = "v0", "v1"

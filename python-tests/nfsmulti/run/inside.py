@@ -18,7 +18,7 @@ from typing import Self
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
 from nfsmulti.lab.kernel import ADDRESSES, EXPORT, Mount
-from nfsmulti.lab.limits import Limits
+from nfsmulti.lab.network import Limits
 from nfsmulti.paths import write_files
 from nfsmulti.pool import CellMounts
 from nfsmulti.processes import end_politely, run

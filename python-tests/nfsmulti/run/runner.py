@@ -21,7 +21,7 @@ from nfsmulti.fiorun import Engine
 from nfsmulti.lab.config import LabConfig
 from nfsmulti.lab.kernel.guest import GuestConfig, run_in_guest
 from nfsmulti.lab.kernel.machine import Kind
-from nfsmulti.lab.limits import Fit, Limits, fit
+from nfsmulti.lab.network import Fit, Limits, fit
 from nfsmulti.run import environment
 from nfsmulti.run.cell import run_cell
 from nfsmulti.run.place import InLab, OnHosts, OnPool, Serving
