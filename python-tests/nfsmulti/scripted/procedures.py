@@ -91,7 +91,6 @@ class Export:
     path: str = "/export"
     rtmax: int = 1 << 20
     wtmax: int = 1 << 20
-    attributes: bool = True  # whether results hold the optional ones
     files: FileSystem = field(default_factory=FileSystem)
     mounted: list[tuple[str, str]] = field(default_factory=list)
 
@@ -190,7 +189,7 @@ class Results:
 
     def __init__(self, export: Export, answer: Answer):
         self._files = export.files
-        self._flag = int(export.attributes) if answer.attributes is None else answer.attributes
+        self._flag = 1 if answer.attributes is None else answer.attributes
         self.pack = Packer()
 
     def status(self, status: int) -> None:
