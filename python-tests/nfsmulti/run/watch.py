@@ -28,8 +28,7 @@ from nfsmulti.summary import Server
 _BEGIN = "cpu.begin"
 _UPTIME, _STAT = Path("/proc/uptime"), Path("/proc/stat")
 # Words of the shell alone, which starts no program. fio adds "> FILE", which # keeps from it.
-_LINE = 'read -r up _ </proc/uptime; echo "$up" >&9 #'
-_OPEN = "exec 9>>{file}; "
+_NOTE = 'exec 9>>{file}; read -r up _ </proc/uptime; echo "$up" >&9 #'
 _TOGETHER = Path(__file__).with_name("begin.sh")
 # The part of the run time in which all jobs must have been at work, for the rest to be like it.
 _LEAST = 0.5
@@ -53,7 +52,7 @@ def fio_options(folder: Path, jobs: int = 1, before: str = "") -> dict[str, str]
     file = str(folder / _BEGIN)
     if before:
         return {"exec_prerun": f"{shlex.join(['sh', str(_TOGETHER), file, str(jobs), before])} #"}
-    return {"exec_prerun": _OPEN.format(file=shlex.quote(file)) + _LINE}
+    return {"exec_prerun": _NOTE.format(file=shlex.quote(file))}
 
 
 @dataclass(frozen=True)
