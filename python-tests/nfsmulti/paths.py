@@ -62,6 +62,14 @@ def shown(path: Path) -> str:
         return str(path)
 
 
+def engine_as_typed() -> str:
+    """Give the engine as one types it after --ioengine=: the packages' engine has a name."""
+    if _STATE and build_dir() == (ROOT / "build").resolve():
+        return "nfsmulti"
+    engine = shown(build_dir() / "libnfsmulti.so")
+    return f"external:{engine if engine.startswith('/') else './' + engine}"
+
+
 def portable(text: str) -> str:
     """Take this machine's folder out of the paths in a text."""
     return text.replace(f"{ROOT}/", "")

@@ -99,15 +99,17 @@ def test_the_installed_harness_finds_engine_and_jobfiles(
         "NFSMULTI_BUILD_DIR": str(share / "build"),
     }
     asked = (
-        "from nfsmulti.fiorun import Engine; from nfsmulti.paths import RESULTS, as_typed; "
-        "print(Engine.built().library, RESULTS)\n"
+        "from nfsmulti.fiorun import Engine\n"
+        "from nfsmulti.paths import RESULTS, as_typed, engine_as_typed\n"
+        "print(Engine.built().library, RESULTS, engine_as_typed())\n"
         "print(as_typed('fio --ioengine=external:./build/libnfsmulti.so jobfiles/fsperf.fio'))"
     )
     argv = [sys.executable, "-B", "-c", asked]
     done = run(argv, timeout=_SECONDS, env=env, cwd=tmp_path).check()
-    engine, results, *to_type = done.stdout.split()
+    engine, results, name, *to_type = done.stdout.split()
     assert Path(engine).resolve().is_relative_to(tmp_path / "root/usr/lib")
     assert results == str(tmp_path / "results")
+    assert name == "nfsmulti"
     assert to_type == ["fio", "--ioengine=nfsmulti", f"{share}/jobfiles/fsperf.fio"]
     assert Path(to_type[-1]).exists()
     assert all((share / "build" / name).exists() for name in ("nfs-sink", "nfsmulti-pool"))

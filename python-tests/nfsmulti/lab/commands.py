@@ -24,7 +24,7 @@ from nfsmulti.lab.kernel.machine import GUEST_HELP, Kind
 from nfsmulti.lab.lab import Lab
 from nfsmulti.lab.network import Limits
 from nfsmulti.lab.state import LabState
-from nfsmulti.paths import COMMAND, JOBFILES, build_dir, shown
+from nfsmulti.paths import COMMAND, JOBFILES, engine_as_typed, shown
 from nfsmulti.processes import Process
 
 app = typer.Typer(
@@ -261,8 +261,7 @@ def _explain(state: LabState) -> None:
     _out.print(f"[bold]lab {state.id}[/bold] {what}{holder}" + (f", dead: {dead}" if dead else ""))
     if not state.ready:
         return
-    engine = shown(build_dir() / "libnfsmulti.so")
-    fio = f"fio --ioengine=external:{engine if engine[0] == '/' else './' + engine}"
+    fio = f"fio --ioengine={engine_as_typed()}"
     jobfile = shown(JOBFILES / "fsperf.fio")
     if state.enter:
         fio = f"{COMMAND} lab exec -- {fio} --pool=lab"
