@@ -41,7 +41,10 @@ string(REPLACE "-" "." fio_number "${fio_number}")
 set(CPACK_PACKAGE_NAME fio-engine-nfsmulti)
 set(CPACK_PACKAGE_VENDOR "nfsmulti")
 set(CPACK_PACKAGE_CONTACT "the nfsmulti developers <nfsmulti@users.noreply.github.com>")
-set(CPACK_PACKAGE_VERSION "${PROJECT_VERSION}+fio${fio_number}")
+# Of two commits the later one's package is the newer one to apt and dnf.
+ask(committed "${CMAKE_COMMAND}" -E env TZ=UTC git -C "${PROJECT_SOURCE_DIR}" log -1
+	--format=+git%cd --date=format-local:%Y%m%d.%H%M%S)
+set(CPACK_PACKAGE_VERSION "${PROJECT_VERSION}${committed}+fio${fio_number}")
 set(engine_summary "NFS ioengine of fio: many connections, addresses and mounts")
 set(engine_description "Benchmarks NFSv3 and NFSv4.1 from user space, over TCP or RDMA, and
 kernel mounts: one fio job over one connection or over a pool of them.

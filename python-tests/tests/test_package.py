@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,12 @@ def test_it_needs_the_very_fio_that_it_was_built_for(package: Path) -> None:
     needs = _control(package, "Depends").split(", ")
     assert f"fio (= {version})" in needs
     assert any(need.startswith("libnfs") for need in needs)
+
+
+def test_a_later_commit_has_a_later_version(package: Path) -> None:
+    asked = ["git", "-C", str(ROOT), "log", "-1", "--format=%ct"]
+    committed = datetime.fromtimestamp(int(run(asked, timeout=_SECONDS).check().stdout), UTC)
+    assert f"+git{committed:%Y%m%d.%H%M%S}+fio" in _control(package, "Version")
 
 
 def test_fio_finds_the_engine_by_name(package: Path, tmp_path: Path) -> None:
