@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from nfsmulti import texts
 from nfsmulti.effects import Level
+from nfsmulti.paths import as_typed
 from nfsmulti.report.story import Section
 from nfsmulti.stats import Ratio
 from nfsmulti.stories.sweep_model import ALIKE, Direction, alike, ratio
@@ -234,6 +235,6 @@ def _lines(chosen: dict[str, Settings], of_server: str) -> list[str]:
     return [
         *server,
         f"mount -t nfs -o {','.join(mount)} SERVER:/EXPORT /mnt",
-        f"fio --ioengine=external:./build/libnfsmulti.so --pool=nfs://SERVER/EXPORT"
-        f" {' '.join(engine)} JOBFILE",
+        as_typed("fio --ioengine=external:./build/libnfsmulti.so --pool=nfs://SERVER/EXPORT")
+        + f" {' '.join(engine)} JOBFILE",
     ]
