@@ -115,7 +115,7 @@ def demo() -> None:
     if lacking:
         place["files"] = "in the server's memory"
     workloads = IN_LAB if namespaces else ON_LOOPBACK
-    make: Callable[[Workload], Place] = Namespaces if namespaces else Loopback
+    make: Callable[[Workload], Place] = in_namespaces if namespaces else Loopback
     summary = measured(out, folder, workloads, make, place)
     outcomes = [outcome_of(workload, summary) for workload in workloads]
     write_plot(outcomes, folder / "demo.png")
@@ -234,16 +234,10 @@ class _Run:
 # --- where they run ---
 
 
-class Namespaces(InLab):
-    """A lab of real servers: of one that keeps its files in memory for those who are not root."""
-
-    def __init__(self, workload: Workload):
-        memory = machine.missing_privileges() is not None
-        super().__init__(LabConfig(addresses=workload.many.paths, memory=memory))
-
-    def limit(self, limits: Limits) -> None:
-        """Limit it, between two fios. Raises HarnessError."""
-        self._lab.limit(limits)
+def in_namespaces(workload: Workload) -> InLab:
+    """Give a lab of real servers, without root of one that keeps its files in memory."""
+    memory = machine.missing_privileges() is not None
+    return InLab(LabConfig(addresses=workload.many.paths, memory=memory))
 
 
 class Loopback(Serving):
@@ -289,4 +283,4 @@ class Loopback(Serving):
             self._stack = undo.pop_all()
 
 
-Place = Namespaces | Loopback
+Place = InLab | Loopback

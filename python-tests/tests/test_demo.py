@@ -21,7 +21,7 @@ from rich.console import Console
 
 from nfsmulti import demo, machine
 from nfsmulti.bench.sink import Sink
-from nfsmulti.demo import Loopback, Namespaces, Place
+from nfsmulti.demo import Loopback, Place, in_namespaces
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.lab import Lab, Limits, fit
 from nfsmulti.lab.ganesha import plugins
@@ -165,7 +165,7 @@ def test_the_fitted_burst_goes_with_every_cap(
     given: list[Limits] = []
     monkeypatch.setattr(Lab, "limit", lambda _, limits: given.append(limits))
     limits = fit(1.2e9, link=workload.link, cap=workload.cap, paths=workload.connections)
-    Namespaces(workload).limit(workload.limits(limits))
+    in_namespaces(workload).limit(workload.limits(limits))
     (one,) = given
     assert one.burst == limits.limits.burst
     cap = one.per_connection if workload.per_connection else one.per_address

@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
 from nfsmulti.hosts import RemoteFio, parse_hosts, serving
-from nfsmulti.lab import Lab, LabConfig
+from nfsmulti.lab import Lab, LabConfig, Limits
 from nfsmulti.machine import versions
 from nfsmulti.paths import write_files
 from nfsmulti.pool import CellMounts, mount_ports, mount_source, pool_lines
@@ -83,6 +83,10 @@ class InLab(Serving):
 
     def __exit__(self, *_: object) -> None:
         self._lab.stop()
+
+    def limit(self, limits: Limits) -> None:
+        """Set other limits, between two cells. Raises HarnessError."""
+        self._lab.limit(limits)
 
     def pool(self, spec: CellSpec) -> str:
         """Give the pool of the lab's first addresses."""
