@@ -37,12 +37,12 @@ from nfsmulti.stories.demo import (
     ON_LOOPBACK,
     REPEATS,
     SIDES,
-    Outcome,
     Workload,
     cell_of,
     outcome_of,
     story,
     table,
+    to_type,
     write_plot,
 )
 from nfsmulti.stories.scenario import CellSpec
@@ -79,19 +79,6 @@ _LEFT_OUT = (
     "Left out without namespaces: real servers (nfs-ganesha), writes (only what a server sends is"
     " capped), and a limit of the link itself, as the published figures had."
 )
-
-_NEXT_IN_LAB = """\
-  ./nfsmulti lab start --link {link} --per-address {per_address} --assured {assured} \
---burst {burst}
-  ./nfsmulti lab exec -- fio --ioengine=external:./build/libnfsmulti.so --pool=lab \
---spread=stripe jobfiles/fsperf.fio
-  ./nfsmulti lab stop
-"""
-_NEXT = """\
-With a server of your own:
-  ./nfsmulti doctor --pool='nfs://SERVER/EXPORT'
-  fio --ioengine=external:./build/libnfsmulti.so --pool='nfs://10.0.0.[1-4]/EXPORT' \
---spread=roundrobin jobfiles/fsperf.fio"""
 
 
 def demo() -> None:
@@ -130,16 +117,9 @@ def demo() -> None:
     said = f"{shown(folder)} holds demo.png, summary.json, and each fio's command and output.\n"
     out.print(said, soft_wrap=True, markup=False)
     out.print("[bold]What to type next[/bold]")
-    to_type = (next_in_lab(outcomes) if namespaces else "") + _NEXT
-    out.print(as_typed(to_type), soft_wrap=True, markup=False)
+    out.print(as_typed(to_type(outcomes)), soft_wrap=True, markup=False)
     if any(outcome.why for outcome in outcomes):
         raise typer.Exit(1)
-
-
-def next_in_lab(outcomes: Sequence[Outcome]) -> str:
-    """Give the lines that start a lab with the limits fitted for fsperf.fio, if that has run."""
-    fits = [one.fit for one in outcomes if one.fit and one.workload.jobfile == "fsperf.fio"]
-    return _NEXT_IN_LAB.format(**dataclasses.asdict(fits[0].limits)) if fits else ""
 
 
 def measured(

@@ -29,7 +29,7 @@ from nfsmulti.paths import JOBFILES, PYTHON_TESTS, build_dir
 from nfsmulti.processes import run
 from nfsmulti.report.story import Verdict
 from nfsmulti.run.plan import PlannedCell
-from nfsmulti.stories.demo import IN_LAB, ON_LOOPBACK, Outcome, Workload, outcomes, story
+from nfsmulti.stories.demo import IN_LAB, ON_LOOPBACK, Outcome, Workload, outcomes, story, to_type
 from nfsmulti.summary import Cell, Figures, Summary
 
 _SECONDS, _CORES = 3.0, 2
@@ -175,8 +175,8 @@ def test_the_fitted_burst_goes_with_every_cap(
 def test_what_to_type_next_is_fsperf_at_its_own_limits() -> None:
     dd = fit(1.2e9, link=_DD.link, cap=_DD.cap, paths=_DD.connections)
     others = [Outcome(_DD, dd), Outcome(_FSPERF, why="fio: status 1")]
-    assert not demo.next_in_lab(others)
-    said = demo.next_in_lab([others[0], _fsperf([380], [575])])
+    assert "lab start" not in to_type(others)
+    said = to_type([others[0], _fsperf([380], [575])])
     assert "--link 4700mbit --per-address 3100mbit --assured 1175mbit --burst 7568k\n" in said, said
 
 
