@@ -39,7 +39,7 @@ from nfsmulti.stories.demo import (
     SIDES,
     Workload,
     cell_of,
-    outcome_of,
+    outcomes,
     story,
     table,
     to_type,
@@ -104,21 +104,21 @@ def demo() -> None:
     workloads = IN_LAB if namespaces else ON_LOOPBACK
     make: Callable[[Workload], Place] = in_namespaces if namespaces else Loopback
     summary = measured(out, folder, workloads, make, place)
-    outcomes = [outcome_of(workload, summary) for workload in workloads]
-    write_plot(outcomes, folder / "demo.png")
+    found = outcomes(summary)
+    write_plot(found, folder / "demo.png")
     summary.save(folder)
     environment.write_machine(folder)
     out.line()
-    out.print(table(outcomes))
-    for outcome in outcomes:
+    out.print(table(found))
+    for outcome in found:
         out.print(f"{story(outcome)}\n", markup=False)
     if left_out:
         out.print(f"{left_out}\n")
     said = f"{shown(folder)} holds demo.png, summary.json, and each fio's command and output.\n"
     out.print(said, soft_wrap=True, markup=False)
     out.print("[bold]What to type next[/bold]")
-    out.print(as_typed(to_type(outcomes)), soft_wrap=True, markup=False)
-    if any(outcome.why for outcome in outcomes):
+    out.print(as_typed(to_type(found)), soft_wrap=True, markup=False)
+    if any(outcome.why for outcome in found):
         raise typer.Exit(1)
 
 

@@ -202,10 +202,10 @@ class Outcome:
 def outcomes(summary: Summary) -> list[Outcome]:
     """Give what each workload of a demo has shown."""
     workloads = IN_LAB if summary.place["kind"] == LAB else ON_LOOPBACK
-    return [outcome_of(workload, summary) for workload in workloads]
+    return [_outcome(workload, summary) for workload in workloads]
 
 
-def outcome_of(workload: Workload, summary: Summary) -> Outcome:
+def _outcome(workload: Workload, summary: Summary) -> Outcome:
     """Give what a workload has shown."""
     own = [cell for cell in summary.cells if cell.factors["workload"] == workload.name]
     one, many = ([cell for cell in own if cell.factors["side"] == side] for side in SIDES)
