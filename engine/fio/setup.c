@@ -159,6 +159,16 @@ static int fail(struct thread_data *td, int error, const char *what)
 
 /* --- sizes --- */
 
+/*
+ * Of what is not there. fio replaces an unknown size by a share of size=, and takes what lies in
+ * the range of filesize= for an existing file's: with 0 it draws a size from the range, as for
+ * psync.
+ */
+static uint64_t missing_size(const struct thread_data *td)
+{
+	return td->o.file_size_low < td->o.file_size_high ? 0 : SIZE_UNKNOWN;
+}
+
 static int find_size(struct file_task *task)
 {
 	struct fio_file *f = task->f;
@@ -167,7 +177,7 @@ static int find_size(struct file_task *task)
 
 	f->filetype = FIO_TYPE_FILE; /* whatever a local file of that name may be */
 	if (options_of(task->td)->metadata) {
-		f->real_file_size = SIZE_UNKNOWN; /* its entries are looked for in prepopulate() */
+		f->real_file_size = missing_size(task->td); /* prepopulate() looks for entries */
 		return 0;
 	}
 	error = path_size(task->path, task->name, &size);
@@ -178,9 +188,7 @@ static int find_size(struct file_task *task)
 	}
 	if (error != -ENOENT)
 		return error;
-	/* For an unknown size fio takes the file's share of size=, and that for an existing file's
-	 * where it lies in the range of filesize=. */
-	f->real_file_size = task->td->o.file_size_low ? 0 : SIZE_UNKNOWN;
+	f->real_file_size = missing_size(task->td);
 	if (task->td->o.allow_create)
 		return 0;
 	say("%s: \"%s\" does not exist, and allow_file_create=0", task->path->config.label,
@@ -195,8 +203,8 @@ int setup_file_size(struct thread_data *td, struct fio_file *f)
 
 /* --- layout --- */
 
-/* Whether the job reads what it has not written: fio's own rule (filesetup.c, extend_file()). With
- * create_only no job follows that would make its file. */
+/* Whether the job reads what it has not written: fio's own rule (filesetup.c, extend_file()). A job
+ * with create_only opens no file: what it does not lay out nobody makes. */
 static bool wants_data(const struct thread_data *td)
 {
 	return td_read(td) || td->o.overwrite || td->o.create_only;

@@ -77,6 +77,15 @@ def test_filesize_as_a_range_with_a_size_is_as_with_psync(place: Place, tmp_path
     assert place.sizes() == sizes
 
 
+def test_percentages_of_a_fixed_filesize(place: Place) -> None:
+    """Whether the file is there or not: the second job begins in its middle."""
+    jobs = (
+        "--bs=4k --filesize=64k --size=64k --offset_increment=50% --numjobs=2 --name=w --rw=write"
+    )
+    for _ in range(2):
+        assert done(place.fio(arguments=jobs.split())).bytes("write") == 96 << 10
+
+
 def test_missing_file_is_laid_out_for_a_reader(exported: Place) -> None:
     report = done(exported.fio(rw="randread", bs="4k", size="2500k", filename="f"))
     assert report.bytes("read") == 2500 << 10
@@ -127,7 +136,7 @@ def test_who_gets_a_layout(mounted: Place) -> None:
 
 
 def test_create_only_lays_out_and_does_no_io(mounted: Place) -> None:
-    """For writers too: no later job of this fio would make their files."""
+    """For writers too: the job opens no file, and nobody else would make it."""
     for rw, names in (("read", "a:b:c"), ("write", "d:e:f")):
         result = mounted.fio(rw=rw, bs="64k", size="3m", filename=names, create_only=1)
         report = done(result)
