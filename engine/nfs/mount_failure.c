@@ -77,9 +77,9 @@ int mount_failure_explain(const struct path *path, int error, const char *why, u
 	}
 	port = unreachable_port(path, &reason);
 	if (!port && error == -ENOTCONN) {
-		path->job.log("%s: cannot mount: the server closed the connection (%s): did it "
-			      "restart, or does it not allow this host?",
-			      label, why);
+		path->job.log("%s: cannot mount: the connection was lost (%s): did the server "
+			      "restart? Otherwise: %s",
+			      label, why, remedy());
 		return error;
 	}
 	if (!port) {

@@ -242,8 +242,8 @@ def test_a_server_that_ends_while_it_is_mounted(client: Client, server: Scripted
     result = client(server)
     assert result.status == 1, result.messages
     (line,) = said(result)
-    assert "/export: cannot mount: the server closed the connection (" in line
-    assert "did it restart" in line
+    assert "/export: cannot mount: the connection was lost (" in line
+    assert "did the server restart? Otherwise: is that the export's path" in line
 
 
 # --- who calls, and from where ---
