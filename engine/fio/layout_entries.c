@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine_options.h"
+#include "meta_mix.h"
 #include "nfs/entries.h"
 #include "pass.h"
 #include "say.h"
@@ -78,6 +79,19 @@ static void say_failed(const struct entry_layout *layout)
 		    pass->failed_at, pass->end);
 }
 
+/* Whether an entry that has its other name alone will do. */
+static bool takes_other(const struct thread_data *td)
+{
+	struct meta_mix mix;
+	bool takes = false;
+
+	if (meta_mix_of(td, &mix) || mix.beside)
+		return false;
+	for (int op = 0; op < META_OPS; op++)
+		takes = takes || (mix.weights[op] && meta_takes_other((enum meta_op)op));
+	return takes;
+}
+
 int layout_entries(struct thread_data *td, struct path **paths, uint32_t path_count,
 		   const char *name, uint64_t first, uint64_t end, enum meta_op make)
 {
@@ -94,8 +108,7 @@ int layout_entries(struct thread_data *td, struct path **paths, uint32_t path_co
 			},
 		.make = make,
 		.may_make = terms->make,
-		.renamed = td_trim(td) ||
-			   (td_write(td) && meta_takes_other(options_of(td)->meta_write)),
+		.renamed = takes_other(td),
 	};
 	int error;
 

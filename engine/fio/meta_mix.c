@@ -99,7 +99,7 @@ int meta_mix_of(const struct thread_data *td, struct meta_mix *mix)
 	if (td_write(td))
 		add(mix, eo->meta_write, 1);
 	if (td_trim(td))
-		add(mix, META_REMOVE, 1);
+		add(mix, eo->meta_write == META_RMDIR ? META_RMDIR : META_REMOVE, 1);
 	return 0;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* meta_mix.h - which operations a metadata job does, and how often: by meta_mix=, or one for reads
- * and one for writes. */
+ * and one for writes or trims. */
 #ifndef NFSMULTI_META_MIX_H
 #define NFSMULTI_META_MIX_H
 

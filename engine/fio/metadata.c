@@ -54,8 +54,11 @@ int metadata_check(struct thread_data *td)
 	if (td->o.read_iolog_file)
 		return refuse("read_iolog= replays reads and writes of data: leave it out");
 	if (td_trim(td) && td_write(td))
-		return refuse("rw=trimwrite removes and makes an entry at once: use rw=trim, and a "
+		return refuse("a job cannot write the entries that it trims: use rw=trim, and a "
 			      "job of its own for the writes");
+	if (td_trim(td) && !meta_removes(eo->meta_write) && eo->meta_write != META_CREATE)
+		return refuse("a trim removes: give it meta_write=rmdir for directories, and none "
+			      "for files and symbolic links");
 	if (eo->meta_verify && (td_write(td) || td_trim(td)))
 		return refuse("meta_verify=1 checks the entries of a job that only reads: give the "
 			      "writes a job of their own");
@@ -167,7 +170,7 @@ void metadata_terms(const struct thread_data *td, struct entries_terms *terms)
 		.depth = eo->tree_depth,
 		.shared = eo->shared_dir,
 		.job = td->subjob_number,
-		.make = td_write(td) && td->o.allow_create && !read_only,
+		.make = (td_write(td) || td_trim(td)) && td->o.allow_create && !read_only,
 		.run = random_run(),
 	};
 }
@@ -257,7 +260,10 @@ static const char *remedy(const struct thread_data *td, enum meta_op op, int err
 	case EMLINK:
 		if (!meta_makes(op))
 			return "";
-		return ": the directory holds no more: use a smaller dir_entries=";
+		return options_of(td)->tree_depth
+			       ? ": the directory holds no more: use a smaller dir_entries="
+			       : ": the directory holds no more: use tree_depth=1, and "
+				 "dir_entries=";
 	case EMFILE: return ": a mount opens iodepth files at once: raise ulimit -n";
 	case EACCES:
 	case EROFS: return ": may this user do that here, and over this export?";

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * metadata.h - metadata=1: what fio's words for data mean for entries. A file is a directory, a
- * block is an entry, a read is meta_read= and a write is meta_write=, or both are of a mix.
+ * block is an entry, a read is meta_read=, a write is meta_write= and a trim a removal, or reads
+ * and writes are of a mix.
  */
 #ifndef NFSMULTI_METADATA_H
 #define NFSMULTI_METADATA_H

@@ -112,22 +112,36 @@ def test_depth_of_the_tree(place: Place, depth: int) -> None:
             assert len(directories) + len(names) <= 4
 
 
-@pytest.mark.parametrize("kind", ["mkdir", "symlink"])
-def test_other_kinds_of_entries(place: Place, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "removal"),
+    [
+        ("mkdir", {"meta_write": "rmdir"}),
+        ("mkdir", {"meta_write": "rmdir", "rw": "trim"}),
+        ("symlink", {"meta_write": "remove"}),
+    ],
+)
+def test_other_kinds_of_entries(place: Place, kind: str, removal: dict[str, Option]) -> None:
     size = 40
     assert _operations(place.fio(**{**_WRITE, "size": size, "meta_write": kind}))[0] == size
     found = list((place.files / "tree" / "d0").iterdir())
     assert len(found) == size
     check = stat.S_ISDIR if kind == "mkdir" else stat.S_ISLNK
     assert all(check(path.lstat().st_mode) for path in found)
-    remove = "rmdir" if kind == "mkdir" else "remove"
     if kind == "mkdir" and place.kind == "nfs":  # NFSv4.1's REMOVE takes directories as well
         result = place.fio(**{**_WRITE, "size": size, "meta_write": "remove"})
         failed_io(result)
         assert "remove of entry" in said(result)[0]
         assert "rmdir for directories" in said(result)[0]
-    assert _operations(place.fio(**{**_WRITE, "size": size, "meta_write": remove}))[0] == size
+    assert _operations(place.fio(**{**_WRITE, "size": size, **removal}))[0] == size
     assert list((place.files / "tree" / "d0").iterdir()) == []
+
+
+def test_filesize_as_a_range_is_drawn_from(place: Place) -> None:
+    """And is no share of size=, which would be 40 entries in each of five directories."""
+    done(place.fio(metadata=1, rw="write", bs=1, nrfiles=5, filesize="2-90", size=200))
+    counts = [sum(len(names) for *_, names in os.walk(top)) for top in place.files.iterdir()]
+    assert len(counts) == 5
+    assert len(set(counts)) > 1
 
 
 @pytest.mark.parametrize("what", ["getattr", "lookup", "access", "setattr"])
@@ -235,7 +249,10 @@ def test_remove_leaves_nothing(place: Place, how: dict[str, Option]) -> None:
     """Of entries that have their other name alone as well."""
     done(place.fio(**_WRITE))
     done(place.fio(**{**_WRITE, "size": 20, "meta_write": "rename"}))
-    assert _operations(place.fio(**{**_WRITE, **how})) == (_ENTRIES, 0)
+    result = place.fio(**{**_WRITE, **how})
+    assert _operations(result) == (_ENTRIES, 0)
+    (job,) = done(result).jobs
+    assert job["trim" if "rw" in how else "write"]["total_ios"] == _ENTRIES
     assert _entries(place) == {}
 
 
@@ -814,6 +831,7 @@ def test_a_server_that_asks_to_wait(client: Client) -> None:
         (Status.DQUOT, errno.EDQUOT, "no room for more entries"),
         (Status.FBIG, errno.EFBIG, "use a smaller dir_entries="),
         (31, errno.EMLINK, "use a smaller dir_entries="),  # NFS3ERR_MLINK
+        (31, errno.EMLINK, "use tree_depth=1"),
         (Status.ROFS, errno.EROFS, "over this export?"),
         (Status.ACCES, errno.EACCES, "may this user do that here"),
     ],
@@ -826,7 +844,8 @@ def test_a_server_that_makes_no_more_entries(
         create = Nfs4.OPEN if version == 4 else Nfs.CREATE
         server.hooks.append(on(create, Answer(act=False, status=status), after=10))
         pool = server.url4() if version == 4 else server.url()
-        result = client(server, **{**_WRITE, "size": 40}, pool=pool)
+        depth = 0 if "tree_depth" in words else 1
+        result = client(server, **{**_WRITE, "size": 40, "tree_depth": depth}, pool=pool)
         failed(result, words, error=error)
         assert len(said(result)) == 1
         assert sum(line.meta_ops for line in result.stats) == 10
@@ -864,6 +883,7 @@ def test_a_directory_that_cannot_be_made(place: Place, name: str, words: str) ->
         ({"rw": "randrw"}, ["metadata=1", "a job of their own"]),
         ({"rw": "randrw", "meta_write": "rename"}, ["metadata=1", "meta_write=setattr"]),
         ({"rw": "trimwrite"}, ["metadata=1", "use rw=trim"]),
+        ({"rw": "trim", "meta_write": "rename"}, ["metadata=1", "a trim removes", "rmdir"]),
         ({"rw": "trim", "meta_verify": 1}, ["metadata=1", "a job that only reads"]),
         ({"rw": "trim", "bs": "1,1,2"}, ["metadata=1", "bs"]),
         ({"size": "1t"}, ["metadata=1", "do not fit into this machine's memory"]),
