@@ -160,13 +160,16 @@ static int fail(struct thread_data *td, int error, const char *what)
 /* --- sizes --- */
 
 /*
- * Of what is not there. fio replaces an unknown size by a share of size=, and takes what lies in
- * the range of filesize= for an existing file's: with 0 it draws a size from the range, as for
- * psync.
+ * Of what is not there. Without filesize= fio gives it a share of size=. From a range it draws a
+ * size, as for psync, unless it is told one within. Of one number it takes offset=50% only if told.
  */
 static uint64_t missing_size(const struct thread_data *td)
 {
-	return td->o.file_size_low < td->o.file_size_high ? 0 : SIZE_UNKNOWN;
+	const struct thread_options *o = &td->o;
+
+	if (!o->file_size_low)
+		return SIZE_UNKNOWN;
+	return o->file_size_low == o->file_size_high ? o->file_size_low : 0;
 }
 
 static int find_size(struct file_task *task)
