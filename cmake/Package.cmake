@@ -43,7 +43,7 @@ set(CPACK_PACKAGE_VENDOR "nfsmulti")
 set(CPACK_PACKAGE_CONTACT "the nfsmulti developers <nfsmulti@users.noreply.github.com>")
 # Of two commits the later one's package is the newer one to apt and dnf.
 ask(committed "${CMAKE_COMMAND}" -E env TZ=UTC git -C "${PROJECT_SOURCE_DIR}" log -1
-	--format=+git%cd --date=format-local:%Y%m%d.%H%M%S)
+	--format=+git%cd --date=format-local:%Y%m%d.%H%M%S -- .)
 set(CPACK_PACKAGE_VERSION "${PROJECT_VERSION}${committed}+fio${fio_number}")
 set(engine_summary "NFS ioengine of fio: many connections, addresses and mounts")
 set(engine_description "Benchmarks NFSv3 and NFSv4.1 from user space, over TCP or RDMA, and

@@ -29,6 +29,8 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
             find(program)
     except MissingError as error:
         missing(error)
+    # The version is that of the commit at the last configuration.
+    run(["cmake", str(build_dir())], timeout=_SECONDS).check()
     packing = ["cpack", "-G", "DEB", "-B", str(folder)]
     run(packing, timeout=_SECONDS, cwd=build_dir()).check()
     return {_control(file, "Package"): file for file in folder.glob("*.deb")}
@@ -53,8 +55,11 @@ def test_it_needs_the_very_fio_that_it_was_built_for(package: Path) -> None:
 
 
 def test_a_later_commit_has_a_later_version(package: Path) -> None:
-    asked = ["git", "-C", str(ROOT), "log", "-1", "--format=%ct"]
-    committed = datetime.fromtimestamp(int(run(asked, timeout=_SECONDS).check().stdout), UTC)
+    asked = ["git", "-C", str(ROOT), "log", "-1", "--format=%ct", "--", "."]
+    seconds = run(asked, timeout=_SECONDS).stdout
+    if not seconds:
+        pytest.skip("no checkout: the packages' version has no commit")
+    committed = datetime.fromtimestamp(int(seconds), UTC)
     assert f"+git{committed:%Y%m%d.%H%M%S}+fio" in _control(package, "Version")
 
 
