@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""./nfsmulti fio-releases: compile the engine for releases of fio, and run it in the newest."""
+"""./nfsmulti fio-releases: compile the engine for releases of fio, and run it in the newest.
+
+And how the build compiles a file, which the yardstick of the benchmark asks for as well.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""./nfsmulti soak: writes and verifies over real servers while their paths fail and return."""
+"""./nfsmulti soak: data or entries over real servers whose paths fail and return.
+
+Data are written and verified; entries are made, verified and removed.
+"""
 
 from __future__ import annotations
 

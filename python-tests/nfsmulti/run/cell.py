@@ -348,7 +348,7 @@ def read_over_time(folder: Path) -> dict[str, list[float | None]]:
     for log in folder.glob(f"{LATENCY_LOG}_clat_hist.*.log"):
         lines = [list(map(int, line.split(", "))) for line in log.read_text().splitlines()]
         reads = [line for line in lines if line[1] == 0]
-        for second, line in zip(_windows([line[0] for line in reads]), reads, strict=True):
+        for second, line in zip(_seconds_of([line[0] for line in reads]), reads, strict=True):
             found = {_bin_ns(number): count for number, count in enumerate(line[3:]) if count}
             seconds[second].update(found)
     if not seconds:
@@ -368,7 +368,7 @@ def _bin_ns(number: int) -> int:
     return int((1 << power + 6) + (part + 0.5) * (1 << power))
 
 
-def _windows(ends: Sequence[int]) -> list[int]:
+def _seconds_of(ends: Sequence[int]) -> list[int]:
     """Give each window of a log, which ends at so many ms, its second from 0.
 
     They are of a second and a bit, which adds up: what counts is the time since the one before.
