@@ -81,6 +81,7 @@ static const struct expected expected[] = {
 	{"mem", 1, OFF(mem_type)},
 	{"iomem_align", 1, OFF(mem_align)},
 	{"verify", 1, OFF(verify)},
+	{"do_verify", 1, OFF(do_verify)},
 	{"verify_only", 1, OFF(verify_only)},
 	{"trim_percentage", 1, OFF(trim_percentage)},
 	{"trim_backlog", 1, OFF(trim_backlog)},

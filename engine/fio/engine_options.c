@@ -414,7 +414,7 @@ struct fio_option engine_option_table[] = {
 				 .oval = META_RMDIR,
 				 .help = "Removes a directory"},
 			},
-		.help = "metadata=1: what a write does with its entry; a trim does remove, or "
+		.help = "metadata=1: what a write does with its entry; a trim removes, by "
 			"rmdir where that is given",
 		ENGINE_OPTION,
 	},

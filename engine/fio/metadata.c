@@ -262,8 +262,8 @@ static const char *remedy(const struct thread_data *td, enum meta_op op, int err
 			return "";
 		return options_of(td)->tree_depth
 			       ? ": the directory holds no more: use a smaller dir_entries="
-			       : ": the directory holds no more: use tree_depth=1, and "
-				 "dir_entries=";
+			       : ": the directory holds no more: use tree_depth=1, which divides "
+				 "it";
 	case EMFILE: return ": a mount opens iodepth files at once: raise ulimit -n";
 	case EACCES:
 	case EROFS: return ": may this user do that here, and over this export?";

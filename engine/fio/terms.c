@@ -17,10 +17,13 @@
 
 static const unsigned long long BLOCK_MAX = 1ull << 30; /* a request counts its bytes in 32 bits */
 
-/* Such trims are in no direction of rw=; fio 3.33 aborts when an engine refuses one. */
+/* fio trims some of what it has written before it verifies that, whatever rw= says; fio 3.33 aborts
+ * when an engine refuses such a trim. */
 static bool trims_as_it_verifies(const struct thread_data *td)
 {
-	return td->o.verify && td->o.trim_percentage && td->o.trim_backlog;
+	const struct thread_options *o = &td->o;
+
+	return td_write(td) && o->verify && o->do_verify && o->trim_percentage && o->trim_backlog;
 }
 
 int terms_check(struct thread_data *td)
@@ -34,8 +37,9 @@ int terms_check(struct thread_data *td)
 		return -EINVAL;
 	}
 	if (!options_of(td)->metadata && (td_trim(td) || trims_as_it_verifies(td))) {
-		say("%s trims: NFSv3 and NFSv4.1 have no operation that does, and NFSv4.2's "
+		say("%s%s trims: NFSv3 and NFSv4.1 have no operation that does, and NFSv4.2's "
 		    "DEALLOCATE is not used here: use reads and writes",
+		    td_trim(td) ? "rw=" : "",
 		    td_trim(td) ? ddir_str(td->o.td_ddir) : "trim_percentage");
 		return -EOPNOTSUPP;
 	}
