@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -58,6 +59,7 @@ from nfsmulti.bench.runs import (
 from nfsmulti.errors import MissingError
 from nfsmulti.fiorun import Engine
 from nfsmulti.lab import kernel
+from nfsmulti.options import by_fields
 from nfsmulti.paths import BUILD, RESULTS
 from nfsmulti.texts import Table
 
@@ -71,30 +73,73 @@ _URL = "nfs://127.0.0.1/export?nfsport=PORT&mountport=PORT"
 _COLUMNS = "\n".join(f"- {line}" for line in COLUMNS)
 _EPILOG = "\n\n".join(("The report's columns:", *COLUMNS))
 
-_Quick = Annotated[
-    bool, typer.Option("--quick", help="Three short runs of each, for a quick look.")
-]
-_Cases = Annotated[
-    list[str] | None,
-    typer.Option("--case", help="Measure only this case (a name, or a pattern such as '*4k*')."),
-]
-_Repeat = Annotated[int | None, typer.Option(min=1, help="Runs of each engine on each case.")]
-_List = Annotated[bool, typer.Option("--list", help="List the cases and their bars, then exit.")]
-_Results = Annotated[
-    Path | None, typer.Option(help="Where the results go (default: results/BENCH/TIME).")
-]
-_ClientCpu = Annotated[int | None, typer.Option(help="Pin the client to this processor.")]
-_ServerCpu = Annotated[int | None, typer.Option(help="Pin the server to this processor.")]
-_ServerSleeps = Annotated[
-    bool,
-    typer.Option(
-        "--server-sleeps",
-        help="Let the server sleep between calls; the client then pays for waking it up.",
-    ),
-]
+
+@dataclass(frozen=True)
+class _Options:
+    """What every bench is told."""
+
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Three short runs of each, for a quick look.")
+    ] = False
+    repeat: Annotated[int | None, typer.Option(min=1, help="Runs of each engine on each case.")] = (
+        None
+    )
+    results: Annotated[
+        Path | None, typer.Option(help="Where the results go (default: results/BENCH/TIME).")
+    ] = None
+
+    def timing(self, *, ramp: bool = True) -> Timing:
+        """Give how long and how often each case is run."""
+        timing = QUICK if self.quick else FULL
+        return dataclasses.replace(
+            timing, repeats=self.repeat or timing.repeats, ramp=timing.ramp if ramp else 0
+        )
+
+
+@dataclass(frozen=True)
+class _CaseOptions(_Options):
+    """What those with cases to choose from are told."""
+
+    case: Annotated[
+        list[str] | None,
+        typer.Option(help="Measure only this case (a name, or a pattern such as '*4k*')."),
+    ] = None
+    listed: Annotated[
+        bool, typer.Option("--list", help="List the cases and their bars, then exit.")
+    ] = False
+    client_cpu: Annotated[int | None, typer.Option(help="Pin the client to this processor.")] = None
+
+    def chosen(self, cases: Sequence[Case]) -> list[Case]:
+        """Choose from these cases; --list ends here."""
+        found = choose(cases, self.case or [])
+        if self.listed:
+            _list(found)
+            raise typer.Exit
+        return found
+
+
+@dataclass(frozen=True)
+class _SinkOptions(_CaseOptions):
+    """What those with nfs-sink for a server are told."""
+
+    server_cpu: Annotated[int | None, typer.Option(help="Pin the server to this processor.")] = None
+    server_sleeps: Annotated[
+        bool,
+        typer.Option(
+            "--server-sleeps",
+            help="Let the server sleep between calls; the client then pays for waking it up.",
+        ),
+    ] = False
+
+    def under_way(self, name: str) -> tuple[Running, SinkBench]:
+        """Begin a bench of that name."""
+        cores = choose_cores(self.client_cpu, self.server_cpu)
+        running = Running(name, self.timing(), cores, _out)
+        return running, SinkBench(cores, running.timing, running.scratch, self.server_sleeps)
 
 
 @app.command("client-cost", epilog=_EPILOG)
+@by_fields
 def client_cost(
     yardstick: Annotated[
         Path | None,
@@ -107,14 +152,8 @@ def client_cost(
             " --port.",
         ),
     ] = None,
-    quick: _Quick = False,
-    case: _Cases = None,
-    repeat: _Repeat = None,
-    listed: _List = False,
-    results: _Results = None,
-    client_cpu: _ClientCpu = None,
-    server_cpu: _ServerCpu = None,
-    server_sleeps: _ServerSleeps = False,
+    *,
+    options: _SinkOptions,
 ) -> None:
     """Compare with fio's own nfs engine on the distribution's libnfs, run by run.
 
@@ -124,19 +163,14 @@ def client_cost(
     If the distribution's fio lacks that engine, fio's source is fetched and
     built the first time.
     """
-    cases = choose(CLIENT_COST, case or [])
-    if listed:
-        _list(cases)
-        return
-    cores = choose_cores(client_cpu, server_cpu)
-    running = Running("client-cost", _timing(quick, repeat), cores, _out)
+    cases = options.chosen(CLIENT_COST)
+    running, bench = options.under_way("client-cost")
     limit = _yardstick(running, yardstick)  # before the peer is built, which takes minutes
     engine, rivals = Engine.built(), limit
     if not all(one.version or one.operation for one in cases):
         rivals = [peer_engine(peer_fio(_out.print)), *limit]
     ourselves = [one_connection(engine), version_3(engine), reads_instead(engine)]
     contenders = [our_engine(engine), *rivals, *ourselves]
-    bench = SinkBench(cores, running.timing, running.scratch, server_sleeps)
     running.report.setting["server"] = bench.server_text
     found = running.compare(cases, contenders, bench.run_once)
     how_counted = _count_calls(bench, rivals, found)
@@ -146,52 +180,47 @@ def client_cost(
     running.report.lines += [*calls_lines(found), memory_line(memory)]
     running.report.notes += [_tcp(running.report), how_counted, _COLUMNS]
     running.report.data["memory_bytes"] = memory
-    running.finish(results, lambda file: write_comparison(found, contenders, file))
+    running.finish(options.results, lambda file: write_comparison(found, contenders, file))
 
 
 @app.command()
+@by_fields
 def mount(
-    quick: _Quick = False,
-    case: _Cases = None,
-    repeat: _Repeat = None,
-    listed: _List = False,
-    results: _Results = None,
     disk: Annotated[
         Path | None, typer.Option(help="A directory on a disk (default: below build/).")
     ] = None,
-    client_cpu: _ClientCpu = None,
+    *,
+    options: _CaseOptions,
 ) -> None:
     """Compare the transport for kernel mounts with fio's io_uring engine, on the same file.
 
     The file is on tmpfs, then on a disk.
     """
-    cases = choose(MOUNT, case or [])
-    if listed:
-        _list(cases)
-        return
-    cores = choose_cores(client_cpu)
+    cases = options.chosen(MOUNT)
+    cores = choose_cores(options.client_cpu)
     contenders = [mounts.our_mount(Engine.built()), mounts.io_uring()]
-    running = Running("mount", _timing(quick, repeat, ramp=False), cores, _out)
+    running = Running("mount", options.timing(ramp=False), cores, _out)
     with mounts.places(disk or running.scratch) as folders:
         bench = mounts.MountBench(cores, running.timing, running.scratch, folders)
         found = running.compare(cases, contenders, bench.run_once)
     running.add_comparison(found, contenders)
     running.add_commands(contenders, cases, "DIRECTORY")
     running.report.notes += [mounts.CPU_HOW, _COLUMNS]
-    running.finish(results, lambda file: write_comparison(found, contenders, file))
+    running.finish(options.results, lambda file: write_comparison(found, contenders, file))
 
 
 @app.command()
-def rdma(quick: _Quick = False, repeat: _Repeat = None, results: _Results = None) -> None:
+@by_fields
+def rdma(options: _Options) -> None:
     """Compare RDMA and TCP, from user space and on kernel mounts, with randread.fio's workload.
 
     Runs in the kernel lab, which it starts. Client and server share one emulated machine: only
     ratios within one boot are meaningful.
     """
-    timing = _timing(quick, repeat)
+    timing, results = options.timing(), options.results
     begun = now()
     if not kernel.inside():
-        words = [*(["--quick"] if quick else []), f"--repeat={timing.repeats}"]
+        words = [*(["--quick"] if options.quick else []), f"--repeat={timing.repeats}"]
         folder = results or RESULTS / "rdma" / f"{begun:%Y%m%dT%H%M%SZ}"
         raise typer.Exit(over_rdma.boot(words, folder))
     assert results is not None
@@ -215,25 +244,12 @@ def rdma(quick: _Quick = False, repeat: _Repeat = None, results: _Results = None
 
 
 @app.command()
-def scale(
-    quick: _Quick = False,
-    case: _Cases = None,
-    repeat: _Repeat = None,
-    listed: _List = False,
-    results: _Results = None,
-    client_cpu: _ClientCpu = None,
-    server_cpu: _ServerCpu = None,
-    server_sleeps: _ServerSleeps = False,
-) -> None:
+@by_fields
+def scale(options: _SinkOptions) -> None:
     """Show CPU per operation as connections grow from 1 to 64, and as depth grows to 1024."""
-    cases = choose(SCALE, case or [])
-    if listed:
-        _list(cases)
-        return
-    cores = choose_cores(client_cpu, server_cpu)
+    cases = options.chosen(SCALE)
     ours = our_engine(Engine.built())
-    running = Running("scale", _timing(quick, repeat), cores, _out)
-    bench = SinkBench(cores, running.timing, running.scratch, server_sleeps)
+    running, bench = options.under_way("scale")
     running.report.setting["server"] = bench.server_text
     found = running.sweep(cases, ours, bench.run_once)
     running.report.grids.append(sweep_grid(found, ours))
@@ -244,14 +260,7 @@ def scale(
         {"case": case.name, "runs": [dataclasses.asdict(run) for run in runs]}
         for case, runs in found.items()
     ]
-    running.finish(results, lambda file: write_scale(found, file))
-
-
-def _timing(quick: bool, repeat: int | None, *, ramp: bool = True) -> Timing:
-    timing = QUICK if quick else FULL
-    return dataclasses.replace(
-        timing, repeats=repeat or timing.repeats, ramp=timing.ramp if ramp else 0
-    )
+    running.finish(options.results, lambda file: write_scale(found, file))
 
 
 def _list(cases: Sequence[Case]) -> None:

@@ -7,6 +7,7 @@ import math
 import os
 import shlex
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -24,6 +25,7 @@ from nfsmulti.lab.kernel.machine import GUEST_HELP, Kind
 from nfsmulti.lab.lab import Lab
 from nfsmulti.lab.network import Limits
 from nfsmulti.lab.state import LabState
+from nfsmulti.options import by_fields
 from nfsmulti.paths import COMMAND, JOBFILES, engine_as_typed, shown
 from nfsmulti.processes import Process
 
@@ -42,80 +44,85 @@ _IN_MEMORY = (
 )
 _ON_LOOPBACK = "; without namespaces also the limits of rates, and a network of its own"
 
-_Addresses = Annotated[int, typer.Option(help="Server addresses, each a path of the pool.")]
-_Instances = Annotated[Instances, typer.Option(help="Server processes: one, or one per address.")]
-_Local = Annotated[
-    bool,
-    typer.Option("--local", help="Serve on this machine's loopback: 127.0.0.1 and those after it."),
-]
-_Link = Annotated[
-    str | None, typer.Option(help="Rate of the whole link, such as 1gbit or 9400mbit.")
-]
-_PerAddress = Annotated[str | None, typer.Option(help="Cap on each address, such as 120mbit.")]
-_PerConnection = Annotated[
-    str | None,
-    typer.Option(help="Cap on each TCP connection, such as 200mbit; instead of --per-address."),
-]
-_Assured = Annotated[
-    str | None, typer.Option(help="Rate assured to each address when all are busy.")
-]
-_Burst = Annotated[str | None, typer.Option(help="Burst that an address may send, such as 2m.")]
-_ReadOnly = Annotated[
-    bool, typer.Option("--ro", help="Export the same files read-only too (the pool 'ro').")
-]
-_Size = Annotated[
-    str | None,
-    typer.Option(help="Size of the file system, in memory, such as 4g."),
-]
 _Id = Annotated[str | None, typer.Option("--id", help="The lab's name, if several are running.")]
 _Command = Annotated[list[str], typer.Argument(metavar="-- COMMAND...", show_default=False)]
 
 
+@dataclass(frozen=True)
+class _Wanted:
+    """The lab that `start` and `run` are to make."""
+
+    addresses: Annotated[int, typer.Option(help="Server addresses, each a path of the pool.")] = 4
+    instances: Annotated[
+        Instances, typer.Option(help="Server processes: one, or one per address.")
+    ] = Instances.PER_ADDRESS
+    local: Annotated[
+        bool,
+        typer.Option(
+            "--local", help="Serve on this machine's loopback: 127.0.0.1 and those after it."
+        ),
+    ] = False
+    link: Annotated[
+        str | None, typer.Option(help="Rate of the whole link, such as 1gbit or 9400mbit.")
+    ] = None
+    per_address: Annotated[
+        str | None, typer.Option(help="Cap on each address, such as 120mbit.")
+    ] = None
+    assured: Annotated[
+        str | None, typer.Option(help="Rate assured to each address when all are busy.")
+    ] = None
+    burst: Annotated[
+        str | None, typer.Option(help="Burst that an address may send, such as 2m.")
+    ] = None
+    per_connection: Annotated[
+        str | None,
+        typer.Option(help="Cap on each TCP connection, such as 200mbit; instead of --per-address."),
+    ] = None
+    read_only: Annotated[
+        bool, typer.Option("--ro", help="Export the same files read-only too (the pool 'ro').")
+    ] = False
+    size: Annotated[
+        str | None, typer.Option(help="Size of the file system, in memory, such as 4g.")
+    ] = None
+    lab_id: _Id = None
+
+    def config(self) -> LabConfig:
+        """Give the lab, in memory where this user may not export files, and say what that lacks."""
+        limits = Limits(self.link, self.per_address, self.assured, self.burst, self.per_connection)
+        local = self.local
+        if lacking := machine.missing_privileges():
+            local = local or not (machine.may_make_namespaces() or limits)
+            more = _ON_LOOPBACK if local else ""
+            print(_IN_MEMORY.format(lacking) + more, file=sys.stderr)
+        return LabConfig(
+            addresses=self.addresses,
+            instances=self.instances,
+            local=local,
+            limits=limits,
+            size=self.size,
+            exports=(EXPORT, READ_ONLY) if self.read_only else (EXPORT,),
+            memory=lacking is not None,
+        )
+
+
 @app.command()
-def start(
-    addresses: _Addresses = 4,
-    instances: _Instances = Instances.PER_ADDRESS,
-    local: _Local = False,
-    link: _Link = None,
-    per_address: _PerAddress = None,
-    assured: _Assured = None,
-    burst: _Burst = None,
-    per_connection: _PerConnection = None,
-    read_only: _ReadOnly = False,
-    size: _Size = None,
-    lab_id: _Id = None,
-) -> None:
+@by_fields
+def start(wanted: _Wanted) -> None:
     """Start a lab that stays up until `lab stop`, and print its pool and how to use it."""
-    limits = Limits(link, per_address, assured, burst, per_connection)
-    config = _config(addresses, instances, local, limits, read_only, size)
-    _explain(background.start(config, lab_id))
+    _explain(background.start(wanted.config(), wanted.lab_id))
 
 
 @app.command()
-def run(
-    command: _Command,
-    addresses: _Addresses = 4,
-    instances: _Instances = Instances.PER_ADDRESS,
-    local: _Local = False,
-    link: _Link = None,
-    per_address: _PerAddress = None,
-    assured: _Assured = None,
-    burst: _Burst = None,
-    per_connection: _PerConnection = None,
-    read_only: _ReadOnly = False,
-    size: _Size = None,
-    lab_id: _Id = None,
-) -> None:
+@by_fields
+def run(command: _Command, wanted: _Wanted) -> None:
     """Run COMMAND as a client of its own lab, then take the lab down.
 
     COMMAND finds the pool in $POOL; the engine also knows it as --pool=lab, and its first path
     alone as --pool=one. The exit status is the command's.
     """
     refuse_dropped_engine(command)
-    limits = Limits(link, per_address, assured, burst, per_connection)
-    config = _config(addresses, instances, local, limits, read_only, size)
     with (
-        Lab(config, lab_id=lab_id) as lab,
+        Lab(wanted.config(), lab_id=wanted.lab_id) as lab,
         Process(lab.command(command), env=lab.environment, stdin=None) as process,
     ):
         status = process.wait() or 0
@@ -164,7 +171,7 @@ def status() -> None:
 
 @app.command()
 def kernel(
-    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND...", show_default=False)],
+    command: _Command,
     mount: Annotated[
         list[str] | None,
         typer.Option(
@@ -228,29 +235,6 @@ def kernel(
         print(f"nfsmulti: {error}", file=sys.stderr)
         ended = _TIMEOUT_STATUS
     raise typer.Exit(ended)
-
-
-def _config(
-    addresses: int,
-    instances: Instances,
-    local: bool,
-    limits: Limits,
-    read_only: bool,
-    size: str | None,
-) -> LabConfig:
-    if lacking := machine.missing_privileges():
-        local = local or not (machine.may_make_namespaces() or limits)
-        more = _ON_LOOPBACK if local else ""
-        print(_IN_MEMORY.format(lacking) + more, file=sys.stderr)
-    return LabConfig(
-        addresses=addresses,
-        instances=instances,
-        local=local,
-        limits=limits,
-        size=size,
-        exports=(EXPORT, READ_ONLY) if read_only else (EXPORT,),
-        memory=lacking is not None,
-    )
 
 
 def _explain(state: LabState) -> None:

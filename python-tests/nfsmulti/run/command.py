@@ -6,7 +6,8 @@ from __future__ import annotations
 import functools
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -16,18 +17,20 @@ from rich.console import Console
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.lab.kernel.machine import GUEST_HELP, Kind
+from nfsmulti.options import by_fields
 from nfsmulti.paths import COMMAND, RESULTS, shown
 from nfsmulti.report import pages
 from nfsmulti.run import plan, runner, start
 from nfsmulti.run.record import Record
 from nfsmulti.run.setting import parse as parse_setting
 from nfsmulti.stories import SCENARIOS, GuestPlace
-from nfsmulti.stories.connections import WORKLOADS
+from nfsmulti.stories.connections import MOST, PROTOCOLS, VERSIONS, WORKLOADS, Choice
 from nfsmulti.stories.metadata import OPERATIONS
 from nfsmulti.texts import duration_text
 
 _out = Console(highlight=False, soft_wrap=True)
 _INTERRUPTED = 130
+_MOST_DEPTH = 65536  # of a job of metadata
 _OF_CONNECTIONS = "Options of connections and metadata"
 
 
@@ -53,15 +56,13 @@ _TAKEN = {
 }
 
 
-def run(
-    scenario: Annotated[Which, typer.Argument(metavar="SCENARIO", show_default=False)],
-    more: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="DIR", help="With --resume: the run's folder.", show_default=False),
-    ] = None,
+@dataclass(frozen=True)
+class _Options:
+    """What a run is to be, and where."""
+
     pool: Annotated[
         str | None, typer.Option(metavar="POOL", help="Run on this pool instead of in the lab.")
-    ] = None,
+    ] = None
     hosts: Annotated[
         str,
         typer.Option(
@@ -70,10 +71,10 @@ def run(
             " client/server mode. If no fio --server answers, ssh starts one. The engine must be"
             " at the same path on each.",
         ),
-    ] = "",
+    ] = ""
     lab: Annotated[
         bool, typer.Option("--lab", help="Run in the lab, with the story's limits: the default.")
-    ] = False,
+    ] = False
     repeat: Annotated[
         int | None,
         typer.Option(
@@ -81,23 +82,20 @@ def run(
             min=1,
             help="Repeats of each cell (default: 3; neighbour 5, or 3 if --quick; connections 5).",
         ),
-    ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer cells, a few seconds each.")
-    ] = False,
-    label: Annotated[str, typer.Option(help="A word to add to the name of the run's folder.")] = "",
+    ] = None
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer cells, a few seconds each.")] = False
+    label: Annotated[str, typer.Option(help="A word to add to the name of the run's folder.")] = ""
     resume: Annotated[
         bool,
         typer.Option("--resume", help="Continue the run in DIR, or the newest unfinished one."),
-    ] = False,
-    more_factors: Annotated[
+    ] = False
+    factors: Annotated[
         list[str] | None,
         typer.Option(
-            "--factors",
             metavar="NAME=V1,V2 ...",
             help="Cross the cells with options of the engine or of fio.",
         ),
-    ] = None,
+    ] = None
     setting: Annotated[
         str,
         typer.Option(
@@ -105,17 +103,16 @@ def run(
             help="Cross the cells with a setting of the server. --set changes it before each block:"
             " all cells under one value, in one repeat.",
         ),
-    ] = "",
-    set_: Annotated[
+    ] = ""
+    set: Annotated[
         str,
         typer.Option(
-            "--set",
             metavar="COMMAND",
             help="Sets it, with {NAME} for the value: 'ssh nas \"echo {threads} >"
             " /proc/fs/nfsd/threads\"'."
             " In the kernel lab it runs in the guest.",
         ),
-    ] = "",
+    ] = ""
     get: Annotated[
         str,
         typer.Option(
@@ -123,7 +120,7 @@ def run(
             help="Prints only the setting's value, which is checked after --set and restored at"
             " the end. Without --get the first value is set at the end.",
         ),
-    ] = "",
+    ] = ""
     server_command: Annotated[
         str,
         typer.Option(
@@ -131,10 +128,10 @@ def run(
             help="With --pool: the command that reaches its server, such as 'ssh nas'. It runs `cat"
             " /proc/stat /proc/meminfo` there, for CPU time, Dirty and Cached, and nothing else.",
         ),
-    ] = "",
+    ] = ""
     guest: Annotated[
         Kind | None, typer.Option(help=f"In the kernel lab; qemu if not given. {GUEST_HELP}")
-    ] = None,
+    ] = None
     nconnect: Annotated[
         str,
         typer.Option(
@@ -142,7 +139,7 @@ def run(
             help="Connections on each path of a job.",
             rich_help_panel=_OF_CONNECTIONS,
         ),
-    ] = "",
+    ] = ""
     proto: Annotated[
         str,
         typer.Option(
@@ -150,7 +147,7 @@ def run(
             help="Transports, instead of those in the pool's URLs.",
             rich_help_panel=_OF_CONNECTIONS,
         ),
-    ] = "",
+    ] = ""
     version: Annotated[
         str,
         typer.Option(
@@ -158,7 +155,7 @@ def run(
             help="NFS versions, instead of those in the pool's URLs.",
             rich_help_panel=_OF_CONNECTIONS,
         ),
-    ] = "",
+    ] = ""
     mounts: Annotated[
         bool,
         typer.Option(
@@ -166,11 +163,11 @@ def run(
             help="Also measure kernel mounts, each with its cell's nconnect= (needs root).",
             rich_help_panel=_OF_CONNECTIONS,
         ),
-    ] = False,
+    ] = False
     jobs: Annotated[
         str,
         typer.Option(metavar="N,...", help="Numbers of fio jobs.", rich_help_panel=_OF_CONNECTIONS),
-    ] = "",
+    ] = ""
     workload: Annotated[
         str,
         typer.Option(
@@ -180,7 +177,7 @@ def run(
             show_default=False,
             rich_help_panel=_OF_CONNECTIONS,
         ),
-    ] = "",
+    ] = ""
     depth: Annotated[
         str,
         typer.Option(
@@ -188,16 +185,58 @@ def run(
             help="Operations that a job of metadata has under way.",
             rich_help_panel=_OF_CONNECTIONS,
         ),
-    ] = "",
+    ] = ""
     seed: Annotated[
         int | None,
         typer.Option(
             metavar="N", help="Seed of the order of cells; an earlier run's repeats its order."
         ),
-    ] = None,
+    ] = None
     results: Annotated[
         Path, typer.Option(metavar="DIR", help="Where runs are kept.", show_default="results/")
-    ] = RESULTS,
+    ] = RESULTS
+
+    @property
+    def given(self) -> list[str]:
+        """The names of those that were given, and say what the run is."""
+        values = {**vars(self), "resume": None, "results": None}
+        return [name.replace("_", "-") for name in values if values[name] not in (None, "", False)]
+
+    def request(self, scenario: Which, more_factors: list[str]) -> start.Request:
+        """Read them. Raises HarnessError."""
+        return start.Request(
+            pool=self.pool,
+            repeat=self.repeat,
+            quick=self.quick,
+            label=self.label,
+            seed=self.seed,
+            factors=plan.parse_factors([*(self.factors or []), *more_factors]),
+            command=shlex.join([COMMAND, *sys.argv[1:]]),
+            guest=self.guest or Kind.QEMU,
+            hosts=self.hosts,
+            setting=parse_setting(self.setting, self.set, self.get),
+            server_command=self.server_command,
+            choice=Choice(
+                _numbers("--nconnect", self.nconnect, MOST),
+                _words("--proto", self.proto, PROTOCOLS),
+                _words("--version", self.version, VERSIONS),
+                _numbers("--jobs", self.jobs, MOST),
+                self.mounts,
+                _workloads(scenario, self.workload),
+                _numbers("--depth", self.depth, _MOST_DEPTH),
+            ),
+        )
+
+
+@by_fields
+def run(
+    scenario: Annotated[Which, typer.Argument(metavar="SCENARIO", show_default=False)],
+    more: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="DIR", help="With --resume: the run's folder.", show_default=False),
+    ] = None,
+    *,
+    options: _Options,
 ) -> None:
     """Run a published story: dd, sio, oltp, sweep, fsperf, randread, neighbour, or all of these.
 
@@ -216,121 +255,93 @@ def run(
     A cell that fails is marked so and the others still run; the exit status is then 1. --resume
     continues a run that was interrupted or has failed cells, and keeps the cells that are done.
     """
+    _check(scenario, options)
     words = more or []
-    if pool and lab:
+    every = scenario is Which.ALL
+    published = [name for name in SCENARIOS if name not in (Which.CONNECTIONS, Which.METADATA)]
+    chosen = published if every else [scenario.value]
+    if options.resume:
+        begin = functools.partial(start.resumed, options.results, _folder(words, chosen))
+    else:
+        begin = functools.partial(start.begun, options.results, options.request(scenario, words))
+    records = _begin_all(chosen, begin) if every else [begin(chosen[0])]
+    again = f"{COMMAND} run {scenario.value} --resume"
+    again += "" if options.results == RESULTS else f" --results {shown(options.results)}"
+    raise typer.Exit(_carry_out_all(records, again if every else ""))
+
+
+def _check(scenario: Which, options: _Options) -> None:
+    """Raise HarnessError where options exclude each other, or the scenario."""
+    if options.pool and options.lab:
         raise HarnessError("--pool and --lab exclude each other")
-    if hosts and not pool and not resume:
+    if options.hosts and not options.pool and not options.resume:
         raise HarnessError("--hosts needs a --pool that they all reach")
-    if server_command and not pool and not resume:
+    if options.server_command and not options.pool and not options.resume:
         raise HarnessError(
             "--server-command needs a --pool, whose server it asks",
             "leave it out: in the kernel lab the server is asked without it",
         )
-    if guest and pool:
+    if options.guest and options.pool:
         raise HarnessError("--guest is for the kernel lab, and --pool runs on your own servers")
-    if guest and scenario is not Which.ALL:
+    if options.guest and scenario is not Which.ALL:
         places = SCENARIOS[scenario.value].places.values()
         if not any(isinstance(place, GuestPlace) for place in places):
             raise HarnessError(f"--guest: no cell of {scenario.value} is in the kernel lab")
-    own = {
-        "nconnect": nconnect,
-        "proto": proto,
-        "version": version,
-        "mounts": mounts,
-        "jobs": jobs,
-        "workload": workload,
-        "depth": depth,
-    }
     taken = _TAKEN.get(scenario, set())
-    if wrong := {name: value for name, value in own.items() if value and name not in taken}:
+    known = set().union(*_TAKEN.values())
+    if wrong := [name for name in options.given if name in known - taken]:
         raise HarnessError(
-            f"{_given(wrong)}: only for {_takers(wrong)}, not for {scenario.value}",
+            f"{_named(wrong)}: only for {_takers(wrong)}, not for {scenario.value}",
             "leave it out; --factors crosses the cells of any scenario with options",
         )
-    workloads = _workloads(scenario, workload)
-    every = scenario is Which.ALL
-    published = [name for name in SCENARIOS if name not in (Which.CONNECTIONS, Which.METADATA)]
-    chosen = published if every else [scenario.value]
-    if resume:
-        _refuse_with_resume(
-            pool=pool,
-            hosts=hosts,
-            lab=lab,
-            repeat=repeat,
-            quick=quick,
-            label=label,
-            factors=more_factors,
-            seed=seed,
-            setting=setting,
-            set=set_,
-            get=get,
-            guest=guest,
-            **{"server-command": server_command},
-            **own,
-        )
-        given = _folder(words, chosen)
-        begin = functools.partial(start.resumed, results, given)
-    else:
-        request = start.Request(
-            pool=pool,
-            repeat=repeat,
-            quick=quick,
-            label=label,
-            seed=seed,
-            factors=plan.parse_factors([*(more_factors or []), *words]),
-            command=shlex.join([COMMAND, *sys.argv[1:]]),
-            guest=guest or Kind.QEMU,
-            hosts=hosts,
-            setting=parse_setting(setting, set_, get),
-            server_command=server_command,
-            choice=start.parse_choice(
-                nconnect=nconnect,
-                proto=proto,
-                version=version,
-                jobs=jobs,
-                mounts=mounts,
-                workloads=workloads,
-                depth=depth,
-            ),
-        )
-        begin = functools.partial(start.begun, results, request)
-    records = _begin_all(chosen, begin) if every else [begin(chosen[0])]
-    again = f"{COMMAND} run {scenario.value} --resume"
-    again += "" if results == RESULTS else f" --results {shown(results)}"
-    raise typer.Exit(_carry_out_all(records, again if every else ""))
-
-
-def _workloads(scenario: Which, text: str) -> tuple[str, ...]:
-    """Read --workload: one name, or several of metadata. Raises HarnessError."""
-    if scenario is Which.METADATA:
-        return start.parse_words("--workload", text, list(OPERATIONS))
-    if text and text not in WORKLOADS:
-        raise HarnessError(f"--workload {text}: give {' or '.join(WORKLOADS)}")
-    return (text,) if text else ()
-
-
-def _refuse_with_resume(**options: object) -> None:
-    """Raise HarnessError where an option is given that says what a run is: its plan says that."""
-    if given := _given(options):
+    if options.resume and (given := _named(options.given)):  # its plan says what it is
         raise HarnessError(
             f"--resume continues a run as it began: {given} cannot change that",
             f"leave out {given}, or start another run without --resume",
         )
 
 
-def _given(options: Mapping[str, object]) -> str:
-    """Name the options that were given."""
-    return ", ".join(f"--{name}" for name in options if options[name] not in (None, "", False))
+def _named(options: Sequence[str]) -> str:
+    return ", ".join(f"--{name}" for name in options)
 
 
-def _takers(options: Mapping[str, object]) -> str:
+def _takers(options: Sequence[str]) -> str:
     """Name the scenarios that take these options, and which they take where that is not all."""
     found = []
     for which, names in _TAKEN.items():
-        if taken := {name: value for name, value in options.items() if name in names}:
-            of = "" if len(taken) == len(options) else f" ({_given(taken)})"
+        if taken := [name for name in options if name in names]:
+            of = "" if len(taken) == len(options) else f" ({_named(taken)})"
             found.append(f"{which.value}{of}")
     return " and ".join(found)
+
+
+def _workloads(scenario: Which, text: str) -> tuple[str, ...]:
+    """Read --workload: one name, or several of metadata."""
+    if scenario is Which.METADATA:
+        return _words("--workload", text, list(OPERATIONS))
+    if text and text not in WORKLOADS:
+        raise HarnessError(f"--workload {text}: give {' or '.join(WORKLOADS)}")
+    return (text,) if text else ()
+
+
+def _numbers(option: str, text: str, most: int) -> tuple[int, ...]:
+    words = text.split(",") if text else []
+    if not all(word.isdecimal() and 1 <= int(word) <= most for word in words) or _twice(words):
+        raise HarnessError(
+            f"{option} {text}: give numbers from 1 to {most}, each once, such as 1,4,8"
+        )
+    return tuple(sorted(map(int, words)))
+
+
+def _words(option: str, text: str, known: Sequence[str]) -> tuple[str, ...]:
+    words = text.split(",") if text else []
+    if not all(word in known for word in words) or _twice(words):
+        raise HarnessError(f"{option} {text}: give {' or '.join(known)}, or {','.join(known)}")
+    return tuple(words)
+
+
+def _twice(words: Sequence[str]) -> bool:
+    return len(set(words)) < len(words)
 
 
 def _folder(words: list[str], chosen: list[str]) -> Path | None:

@@ -8,7 +8,6 @@ import os
 import re
 import secrets
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -37,13 +36,12 @@ from nfsmulti.stories import (
     Scenario,
     metadata,
 )
-from nfsmulti.stories.connections import MOST, PROTOCOLS, VERSIONS, Choice
+from nfsmulti.stories.connections import Choice
 from nfsmulti.stories.connections import scenario as connections
 
 # For tests of the harness itself: every cell then takes so long.
 _CELL_SECONDS = "NFSMULTI_CELL_SECONDS"
 _SECONDS = 20.0
-MOST_DEPTH = 65536  # of a job of metadata
 # Options that a kernel mount does not take from the engine.
 _OF_URLS = {*VERSION_NAMES, "proto", "rsize", "wsize"}
 
@@ -254,29 +252,7 @@ def _guest(place: GuestPlace | None, plan: Plan) -> dict[str, Any]:
     return {name: fact for name, fact in facts.items() if fact}
 
 
-# --- what a user chooses of `run connections` and `run metadata` ---
-
-
-def parse_choice(
-    *,
-    nconnect: str,
-    proto: str,
-    version: str,
-    jobs: str,
-    mounts: bool,
-    workloads: tuple[str, ...] = (),
-    depth: str = "",
-) -> Choice:
-    """Read the words of the options. Raises HarnessError that names the option and its values."""
-    return Choice(
-        _numbers("--nconnect", nconnect),
-        parse_words("--proto", proto, PROTOCOLS),
-        parse_words("--version", version, VERSIONS),
-        _numbers("--jobs", jobs),
-        mounts,
-        workloads,
-        _numbers("--depth", depth, MOST_DEPTH),
-    )
+# --- what `run connections` and `run metadata` need ---
 
 
 def check_choice(choice: Choice, hosts: str) -> None:
@@ -300,24 +276,3 @@ def _check_mounts(hosts: str) -> None:
         raise HarnessError(
             "--mounts: this kernel has no NFS client", "leave it out, or use another kernel"
         )
-
-
-def _numbers(option: str, text: str, most: int = MOST) -> tuple[int, ...]:
-    words = text.split(",") if text else []
-    if not all(word.isdecimal() and 1 <= int(word) <= most for word in words) or _twice(words):
-        raise HarnessError(
-            f"{option} {text}: give numbers from 1 to {most}, each once, such as 1,4,8"
-        )
-    return tuple(sorted(map(int, words)))
-
-
-def parse_words(option: str, text: str, known: Sequence[str]) -> tuple[str, ...]:
-    """Read names with commas between them. Raises HarnessError that names the option and them."""
-    words = text.split(",") if text else []
-    if not all(word in known for word in words) or _twice(words):
-        raise HarnessError(f"{option} {text}: give {' or '.join(known)}, or {','.join(known)}")
-    return tuple(words)
-
-
-def _twice(words: Sequence[str]) -> bool:
-    return len(set(words)) < len(words)
