@@ -13,7 +13,7 @@ import shlex
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from operator import itemgetter
 from pathlib import Path
@@ -199,72 +199,78 @@ _END_SECONDS = 60.0  # for what is left to be done once all paths are whole
 _COMPARE_SECONDS = 120.0
 
 
-class Passes:
+@dataclass
+class _Passes:
+    """What passes run in, and what they count into and tell."""
+
+    lab: Lab
+    fio: Fio
+    folder: Path
+    totals: Totals
+    meter: Meter
+
+    def __post_init__(self) -> None:
+        """Make ready to break the lab's paths."""
+        self.faults = Faults(self.lab)
+
+
+@dataclass(kw_only=True)
+class Passes(_Passes):
     """Runs rounds of two passes, one that writes and one that reads, and counts into `totals`.
 
     `seconds` is how long paths fail in a pass. Files are opened while all paths are whole: names
     are not retried, whatever `hard` says of data.
     """
 
-    def __init__(
-        self,
-        lab: Lab,
-        fio: Fio,
-        folder: Path,
-        totals: Totals,
-        meter: Meter,
-        *,
-        pool: str,
-        seed: int,
-        seconds: int,
-    ):
-        self._lab, self._fio, self._folder = lab, fio, folder
-        self._totals, self._meter, self._pool = totals, meter, pool
-        self._seed, self._seconds = seed, seconds
-        self._faults = Faults(lab)
-        self._files = [lab.export_dir / job.name for job in JOBS]
+    pool: str
+    seed: int
+    seconds: int
 
     def run(self, rounds: int) -> None:
         """Run them all; ends early where one has failed, which `totals` tells then."""
-        self._meter.expect(2 * rounds * self._seconds)
+        self.meter.expect(2 * rounds * self.seconds)
         for job, file in zip(JOBS, self._files, strict=True):  # for the first round, as for others
             file.touch()
-            run(["truncate", f"--size={job.size(self._seconds)}", str(file)], timeout=10).check()
+            run(["truncate", f"--size={job.size(self.seconds)}", str(file)], timeout=10).check()
         for number in range(rounds):
             self._pass(2 * number, "write", number)
-            if not self._totals.troubles:
+            if not self.totals.troubles:
                 self._pass(2 * number + 1, "read", number)
-            if not self._totals.troubles:
+            if not self.totals.troubles:
                 self._compare(number)
-            if self._totals.troubles:
+            if self.totals.troubles:
                 return
 
+    @property
+    def _files(self) -> list[Path]:
+        return [self.lab.export_dir / job.name for job in JOBS]
+
     def _pass(self, number: int, direction: Direction, round_number: int) -> None:
-        faults = schedule(self._seed, number, self._seconds, self._lab.config.addresses)
-        folder = self._folder / f"{number:03}-{direction}"
+        faults = schedule(self.seed, number, self.seconds, self.lab.config.addresses)
+        folder = self.folder / f"{number:03}-{direction}"
         name = f"round {round_number + 1}, {direction}"
         with ExitStack() as stack:
-            stack.callback(self._faults.end_all)
+            stack.callback(self.faults.end_all)
             touched = self._touched()
             fios = {
                 group.name: stack.enter_context(
-                    self._fio.start(
+                    self.fio.start(
                         folder / group.name,
-                        pool=self._pool,
+                        pool=self.pool,
                         options=_options(group, direction, round_number),
-                        arguments=_arguments(group, direction, self._seconds),
+                        arguments=_arguments(group, direction, self.seconds),
                     )
                 )
                 for group in GROUPS
             }
             write_json(folder / "faults.json", [asdict(fault) for fault in faults])
             self._await_first_io(list(fios.values()), touched)
-            self._break_paths(faults, list(fios.values()), name, number * self._seconds)
-            self._faults.end_all()
+            self._break_paths(faults, list(fios.values()), name, number * self.seconds)
+            self.faults.end_all()
             deadline = time.monotonic() + _END_SECONDS
             for group, process in fios.items():
                 result = process.result(max(deadline - time.monotonic(), 0))
-                self._totals.add(f"{name}, {group}", result)
+                self.totals.add(f"{name}, {group}", result)
 
     def _touched(self) -> list[int]:
         """Give when each file was last written or read, at the server."""
@@ -291,27 +297,27 @@ class Passes:
         for moment, begin, fault in steps:
             while (now := time.monotonic() - start) < moment:
                 what = ", ".join(f"{path}: {kind}" for path, kind in sorted(broken.items()))
-                self._meter.show(f"{name}: {what or 'all paths are whole'}", done + now)
+                self.meter.show(f"{name}: {what or 'all paths are whole'}", done + now)
                 time.sleep(min(_STEP_SECONDS, moment - now))
             if not any(process.running for process in fios):
                 return
             if not begin:
-                self._faults.end(fault.path)
+                self.faults.end(fault.path)
                 broken.pop(fault.path, None)
-            elif self._faults.begin(fault.kind, fault.path):
-                self._totals.faults[fault.kind] += 1
+            elif self.faults.begin(fault.kind, fault.path):
+                self.totals.faults[fault.kind] += 1
                 broken[fault.path] = fault.kind
 
     def _compare(self, round_number: int) -> None:
         """Read the files where the servers keep them, without NFS, and count what is right."""
         for job, file in zip(JOBS, self._files, strict=True):
-            words = comparison(job, str(file), self._seconds, round_number)
+            words = comparison(job, str(file), self.seconds, round_number)
             done = run(["fio", *words], timeout=_COMPARE_SECONDS)
             if done.status == 0:
-                self._totals.compared += job.size(self._seconds)
+                self.totals.compared += job.size(self.seconds)
             else:
                 said = "\n  ".join((done.stderr + done.stdout).splitlines()[:8])
-                self._totals.troubles.append(
+                self.totals.troubles.append(
                     f"{file.name} does not hold what was written:\n  {said}"
                 )
 
@@ -334,40 +340,30 @@ _RESET_SECONDS = 1.0
 _ENTRIES_SECONDS, _ENTRIES_PER_S = 120.0, 100  # where a server does fewer, the pass has failed
 
 
-class EntryPasses:
+@dataclass
+class EntryPasses(_Passes):
     """Runs the three passes, with `more` of fio's options, and counts into `totals`."""
 
-    def __init__(
-        self,
-        lab: Lab,
-        fio: Fio,
-        folder: Path,
-        totals: Totals,
-        meter: Meter,
-        more: Options | None = None,
-    ):
-        self._lab, self._fio, self._folder, self._more = lab, fio, folder, more or {}
-        self._totals, self._meter = totals, meter
-        self._faults = Faults(lab)
+    more: Options = field(default_factory=dict)
 
     def run(self, entries: int, pool: str) -> None:
         """Run them all; ends early where one has failed, which `totals` tells then."""
         for name, (options, there) in _PASSES.items():
-            folder = self._folder / name
+            folder = self.folder / name
             begun = folder / "begun"  # written right before the first I/O: all paths are mounted
             deadline = time.monotonic() + _ENTRIES_SECONDS + entries / _ENTRIES_PER_S
             words = {"size": entries, "exec_prerun": f": >{shlex.quote(str(begun))} #"}
-            options = {**_JOB, **self._more, **options, **words}
-            with self._fio.start(folder, pool=pool, options=options) as process:
+            options = {**_JOB, **self.more, **options, **words}
+            with self.fio.start(folder, pool=pool, options=options) as process:
                 self._reset(process, begun, deadline, f"entries {name}")
                 result = process.result(max(0.0, deadline - time.monotonic()))
-            self._totals.add(name, result)
-            self._totals.entries[name] = sum(line.meta_ops for line in result.stats)
+            self.totals.add(name, result)
+            self.totals.entries[name] = sum(line.meta_ops for line in result.stats)
             self._hold(name, entries if there else 0, entries)
-            if self._totals.troubles:
+            if self.totals.troubles:
                 return
-        if not self._totals.faults[FaultKind.RESET]:
-            self._totals.troubles.append(
+        if not self.totals.faults[FaultKind.RESET]:
+            self.totals.troubles.append(
                 "no connection was reset: the passes were shorter than a second, or this kernel"
                 " resets none (CONFIG_INET_DIAG_DESTROY)"
             )
@@ -376,25 +372,25 @@ class EntryPasses:
         """Close the connections of one address after the other, one each second."""
         begin = time.monotonic()
         resets = 0
-        for path in itertools.cycle(range(self._lab.config.addresses)):
+        for path in itertools.cycle(range(self.lab.config.addresses)):
             process.wait(_RESET_SECONDS)
             now = time.monotonic()
             if not process.running or now > deadline:
                 break
-            self._meter.show(f"{what}: {now - begin:.0f} s, {resets} resets", 0)
+            self.meter.show(f"{what}: {now - begin:.0f} s, {resets} resets", 0)
             if begun.exists():
-                resets += self._faults.begin(FaultKind.RESET, path)
-        self._totals.faults[FaultKind.RESET] += resets
+                resets += self.faults.begin(FaultKind.RESET, path)
+        self.totals.faults[FaultKind.RESET] += resets
 
     def _hold(self, name: str, wanted: int, entries: int) -> None:
         """Hold what fio did, and what the server keeps, against what must be."""
-        if self._totals.entries[name] != entries:
-            self._totals.troubles.append(
-                f"{self._totals.entries[name]:,} of {entries:,} entries were {name}"
+        if self.totals.entries[name] != entries:
+            self.totals.troubles.append(
+                f"{self.totals.entries[name]:,} of {entries:,} entries were {name}"
             )
-        kept = sum(len(files) for _, _, files in os.walk(self._lab.export_dir / _TOP))
+        kept = sum(len(files) for _, _, files in os.walk(self.lab.export_dir / _TOP))
         if kept != wanted:
-            self._totals.troubles.append(
+            self.totals.troubles.append(
                 f"after they were {name} the server has {kept:,} entries, not {wanted:,}"
             )
 
