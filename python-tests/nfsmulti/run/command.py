@@ -250,7 +250,7 @@ def run(
     A cell too short for its figure to settle runs longer: if the bandwidth of the two halves of
     its first repeat differs by more than 10 %, or too few samples show it, twice as long, then 4
     times. What it is compared with by repeat, --factors or --setting runs as long. All this adds
-    at most half of the run's own time, or a minute. Not with --hosts, and not in sweep.
+    at most half of the run's own time, or a minute. Not in sweep or metadata, not with --hosts.
 
     A cell that fails is marked so and the others still run; the exit status is then 1. --resume
     continues a run that was interrupted or has failed cells, and keeps the cells that are done.
