@@ -9,6 +9,7 @@ tells it from all others (see reaper.py). Output goes to files, so nobody waits 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import functools
 import os
 import secrets
@@ -307,6 +308,32 @@ def run(
 def _text(file: IO[bytes]) -> str:
     file.seek(0)
     return file.read().decode(errors="replace")
+
+
+# --- what one process has at a time ---
+
+
+@contextlib.contextmanager
+def locked(file: Path) -> Iterator[None]:
+    """Wait until no other process has locked a file, which is made, and keep others waiting."""
+    with file.open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+@contextlib.contextmanager
+def claimed(folder: Path) -> Iterator[bool]:
+    """Claim a folder until the end, or the process's; tells whether nobody else has it."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            mine = True
+        except BlockingIOError:
+            mine = False
+        yield mine
+    finally:
+        os.close(handle)
 
 
 # --- the harness's own end ---

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import functools
 import os
 import re
@@ -21,7 +20,7 @@ import typer
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import BUILD, ROOT, build_dir
-from nfsmulti.processes import Process, run
+from nfsmulti.processes import Process, locked, run
 from nfsmulti.texts import duration_text
 
 _FOLDER = BUILD / "test"  # logs and JUnit files of the last run, by part
@@ -199,8 +198,7 @@ def variant(name: str) -> Path:
     folder = BUILD / name
     folder.mkdir(parents=True, exist_ok=True)
     make = ["cmake", "--build", str(folder), "--parallel", str(os.cpu_count())]
-    with (folder / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(folder / ".lock"):
         for argv in ([*configuring(folder), *_VARIANTS[name]], make):
             run(argv, timeout=_BUILD_SECONDS).check()
     return folder

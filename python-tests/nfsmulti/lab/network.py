@@ -245,7 +245,7 @@ def fit(carried: float, *, link: str, cap: str, paths: int) -> Fit:
 
 # --- the namespaces ---
 
-_SECONDS = 60.0
+_SECONDS = 120.0  # in an emulated guest, too
 _SERVER_DEVICE, _CLIENT_DEVICE = "v0", "v1"
 _NETNS = Path("/run/netns")
 
@@ -296,11 +296,11 @@ class Network:
         for name in (self.server, *names):
             run(["ip", "netns", "add", name], timeout=_SECONDS).check()
         if hosts:
-            self._run_batch("ip", self.server, [f"link add {_SERVER_DEVICE} type bridge"])
+            batch("ip", self.server, [f"link add {_SERVER_DEVICE} type bridge"])
             for number, name in enumerate(names):
                 self._join(f"p{number}", name)
                 lines = [f"link set p{number} master {_SERVER_DEVICE} up"]
-                self._run_batch("ip", self.server, lines)
+                batch("ip", self.server, lines)
         else:
             self._join(_SERVER_DEVICE, self.client)
         self._configure(self.server, _SERVER_DEVICE, self.addresses(count))
@@ -308,7 +308,7 @@ class Network:
         for number in range(1, hosts + 1):
             lines = ["link set lo up", f"link set {_CLIENT_DEVICE} up"]
             lines.append(f"addr add {self.host_address(number)}/24 dev {_CLIENT_DEVICE}")
-            self._run_batch("ip", self.host(number), lines)
+            batch("ip", self.host(number), lines)
 
     def limit(self, limits: Limits, count: int) -> None:
         """Limit what both ends send, in place of the limits that they have.
@@ -317,7 +317,7 @@ class Network:
         """
         for name, device, direction in self._ends():
             lines = limits.commands(device, direction, self.addresses(count))
-            self._run_batch("tc", name, [*_without_limits(device), *lines])
+            batch("tc", name, [*_without_limits(device), *lines])
 
     def number_connections(self, limits: Limits) -> None:
         """Have both ends number their connections, or no longer, as `limits` need it.
@@ -370,13 +370,16 @@ class Network:
         for ipv4, ipv6 in addresses:
             lines.append(f"addr add {ipv4}/24 dev {device}")
             lines.append(f"addr add {ipv6}/64 dev {device} nodad")
-        self._run_batch("ip", name, lines)
+        batch("ip", name, lines)
 
-    def _run_batch(self, program: str, name: str, lines: list[str]) -> None:
-        """Run ip or tc in a namespace, by nsenter because their own -n wants / to be a mount."""
-        batch = "".join(f"{line}\n" for line in lines)
-        argv = [*self.enter(name), program, "-batch", "-"]
-        run(argv, timeout=_SECONDS, stdin=batch).check()
+
+def batch(program: str, name: str | None, lines: Sequence[str]) -> None:
+    """Run ip or tc on lines of its own commands, in a namespace or, without a name, here.
+
+    By nsenter, because their own -n wants / to be a mount. Raises CommandError.
+    """
+    argv = [*(Network.enter(name) if name else []), program, "-batch", "-"]
+    run(argv, timeout=_SECONDS, stdin="".join(f"{line}\n" for line in lines)).check()
 
 
 def _without_limits(device: str) -> list[str]:

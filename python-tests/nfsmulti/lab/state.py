@@ -3,13 +3,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import fcntl
 import json
 import os
 import shutil
-from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +14,7 @@ from pathlib import Path
 from nfsmulti.errors import HarnessError
 from nfsmulti.lab.network import Network
 from nfsmulti.paths import LABS, write_json
-from nfsmulti.processes import Identity
+from nfsmulti.processes import Identity, locked
 
 _FILE = "state.json"
 _PORT_LOCK = Path("/run/nfsmulti-ports.lock")
@@ -107,17 +104,10 @@ def remove_leftovers() -> list[str]:
     return [state.id for state in leftovers]
 
 
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
 def lock() -> AbstractContextManager[None]:
     """Keep other harnesses of this checkout from creating or removing labs meanwhile."""
     LABS.mkdir(parents=True, exist_ok=True)
-    return _locked(LABS / ".lock")
+    return locked(LABS / ".lock")
 
 
 def port_lock() -> AbstractContextManager[None]:
@@ -125,7 +115,7 @@ def port_lock() -> AbstractContextManager[None]:
 
     Who may not write to /run keeps off those of this checkout.
     """
-    return _locked(_PORT_LOCK if os.access(_PORT_LOCK.parent, os.W_OK) else LABS / ".ports.lock")
+    return locked(_PORT_LOCK if os.access(_PORT_LOCK.parent, os.W_OK) else LABS / ".ports.lock")
 
 
 def _all() -> list[LabState]:

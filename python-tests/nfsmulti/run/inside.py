@@ -18,7 +18,7 @@ from typing import Self
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
 from nfsmulti.lab.kernel import ADDRESSES, EXPORT, Mount
-from nfsmulti.lab.network import Limits
+from nfsmulti.lab.network import Limits, Network, batch
 from nfsmulti.paths import write_files
 from nfsmulti.pool import CellMounts
 from nfsmulti.processes import end_politely, run
@@ -121,17 +121,17 @@ def _create_links(place: GuestPlace) -> None:
             f"link add s{number} type veth peer name c{number} netns {_client(number)}",
             f"link set s{number} master {_BRIDGE} up",
         ]
-    _batch("ip", lines)
+    batch("ip", None, lines)
     for number in range(1, count + 1):
         inner = [
             "link set lo up",
             f"addr add {_address(number)}/24 dev c{number}",
             f"link set c{number} up",
         ]
-        _batch("ip", inner, enter=_enter(number))
+        batch("ip", _client(number), inner)
     limits = Limits(link=place.link, per_address=place.per_mount)
     addresses = [(_address(number), f"fd77::{number:x}") for number in range(1, count + 1)]
-    _batch("tc", limits.commands(_BRIDGE, "dst", addresses))
+    batch("tc", None, limits.commands(_BRIDGE, "dst", addresses))
     for group in place.mounts.values():
         for number, mount in enumerate(group, start=1):
             _mount(number, mount)
@@ -142,7 +142,7 @@ def _mount(number: int, mount: Mount) -> None:
     there = Mount(mount.folder, mount.options, _SERVER)
     _command("mkdir", "-p", mount.folder)
     script = f"hostname {_client(number)}; exec {shlex.join(there.command)}"
-    _command(*_enter(number), "unshare", "--uts", "sh", "-ec", script)
+    _command(*Network.enter(_client(number)), "unshare", "--uts", "sh", "-ec", script)
 
 
 def _client(number: int) -> str:
@@ -153,18 +153,8 @@ def _address(number: int) -> str:
     return f"10.77.0.{100 + number}"
 
 
-def _enter(number: int) -> list[str]:
-    return ["nsenter", f"--net=/run/netns/{_client(number)}", "--"]
-
-
 def _command(*argv: str) -> None:
     run(argv, timeout=_NETWORK_SECONDS).check()
-
-
-def _batch(program: str, lines: list[str], *, enter: list[str] | None = None) -> None:
-    """Run ip or tc on lines of its own commands."""
-    text = "".join(f"{line}\n" for line in lines)
-    run([*(enter or []), program, "-batch", "-"], timeout=_NETWORK_SECONDS, stdin=text).check()
 
 
 # --- the program ---

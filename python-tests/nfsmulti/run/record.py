@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
-import os
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +16,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from nfsmulti.errors import HarnessError
 from nfsmulti.lab import Fit, Limits
 from nfsmulti.paths import shown
+from nfsmulti.processes import claimed
 from nfsmulti.run.plan import WARM_UP_SECONDS, Plan, PlannedCell, warm_ups
 from nfsmulti.summary import Cell, Summary
 
@@ -127,14 +126,10 @@ class Record:
     @contextlib.contextmanager
     def claimed(self) -> Iterator[None]:
         """Keep others from running the same; raises HarnessError where somebody does."""
-        handle = os.open(self.folder, os.O_RDONLY)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with claimed(self.folder) as mine:
+            if not mine:
+                raise HarnessError(f"{shown(self.folder)} is being run by another process")
             yield
-        except BlockingIOError:
-            raise HarnessError(f"{shown(self.folder)} is being run by another process") from None
-        finally:
-            os.close(handle)
 
     def _save(self, summary: Summary) -> None:
         summary.save(self.folder)

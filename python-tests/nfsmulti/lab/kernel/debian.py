@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import lzma
 import os
 import re
@@ -12,12 +11,13 @@ import shutil
 import struct
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.paths import BUILD, shown
-from nfsmulti.processes import CommandError, run
+from nfsmulti.processes import CommandError, locked, run
 
 FOLDER = BUILD / "kernel-lab"
 _LINUX = FOLDER / "linux"
@@ -96,13 +96,10 @@ def _broken(folder: Path, what: str) -> HarnessError:
 # --- packages ---
 
 
-@contextlib.contextmanager
-def lock() -> Iterator[None]:
+def lock() -> AbstractContextManager[None]:
     """Keep other harnesses from fetching the kernel, and from tidying up, meanwhile."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    with (FOLDER / ".lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+    return locked(FOLDER / ".lock")
 
 
 @contextlib.contextmanager

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import math
 import os
 import re
@@ -30,7 +29,7 @@ from nfsmulti.lab.kernel.machine import (
     mount_function,
     write_initramfs,
 )
-from nfsmulti.processes import Process, find
+from nfsmulti.processes import Process, claimed, find
 
 # --- kernel mounts of the guest's own server ---
 
@@ -283,30 +282,17 @@ def _folder() -> Iterator[Path]:
     """Give a folder for one guest; those of harnesses that were killed are removed first."""
     with debian.lock():
         for folder in debian.FOLDER.glob("guest-*"):
-            with _claimed(folder) as mine:
+            with claimed(folder) as mine:
                 if mine:
                     shutil.rmtree(folder, ignore_errors=True)
         name = Path(tempfile.mkdtemp(prefix="guest-", dir=debian.FOLDER))
         claim = contextlib.ExitStack()
-        claim.enter_context(_claimed(name))
+        claim.enter_context(claimed(name))
     with claim:
         try:
             yield name
         finally:
             shutil.rmtree(name)
-
-
-@contextlib.contextmanager
-def _claimed(folder: Path) -> Iterator[bool]:
-    """Lock a guest's folder as its owner does while it lives; tells whether that was possible."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield True
-    except BlockingIOError:
-        yield False
-    finally:
-        os.close(handle)
 
 
 def _describe(share: Path, machine: Machine, config: GuestConfig) -> None:
