@@ -194,9 +194,9 @@ def speaks_nfs4(spec: CellSpec) -> bool:
     return "version=4" in spec.query or spec.options.get("nfsvers", 3) != 3
 
 
-def _the_one(versions: Iterable[str]) -> str:
-    """Give the version where all are the same, "" where there are none or several."""
-    found = set(versions)
+def _the_one(values: Iterable[str]) -> str:
+    """Give the value where all are the same, "" where there are none or several."""
+    found = set(values)
     return found.pop() if len(found) == 1 else ""
 
 

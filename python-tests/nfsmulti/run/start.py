@@ -84,7 +84,7 @@ def begun(results: Path, request: Request, name: str) -> Record:
     repeats = request.repeat or (scenario.quick_repeats if request.quick else scenario.repeats)
     seed = request.seed if request.seed is not None else secrets.randbelow(1 << 31)
     # Without it the command would give another order.
-    chosen = "" if request.seed is not None or not request.command else f" --seed {seed}"
+    told = "" if request.seed is not None or not request.command else f" --seed {seed}"
     block = request.setting.name if request.setting else ""
     cells = ordered(under(specs, request.setting), repeats, seed, block)
     places = {cell.spec.place for cell in cells}
@@ -95,7 +95,7 @@ def begun(results: Path, request: Request, name: str) -> Record:
         label=request.label,
         quick=request.quick,
         started=now_text(),
-        command=request.command + chosen,
+        command=request.command + told,
         seed=seed,
         pool=request.pool,
         left_out=left_out,
@@ -112,13 +112,10 @@ def begun(results: Path, request: Request, name: str) -> Record:
     run = results / name / (f"{at}-{request.label}" if request.label else at)
     if run.exists():
         raise HarnessError(f"{run} exists already", "wait a second, or give a --label")
-    place = _place(scenario, plan)
-    if request.factors:
-        place["factors"] = {name: list(values) for name, values in request.factors.items()}
-    if plan.setting:
-        place["setting"] = dataclasses.asdict(plan.setting)
-    if plan.server_command:
-        place["server_command"] = plan.server_command
+    factors = {name: list(values) for name, values in request.factors.items()}
+    setting = dataclasses.asdict(plan.setting) if plan.setting else {}
+    chosen = {"factors": factors, "setting": setting, "server_command": plan.server_command}
+    place = _place(scenario, plan) | {name: value for name, value in chosen.items() if value}
     record = Record.begin(run, plan, place)
     environment.write_machine(run)
     return record

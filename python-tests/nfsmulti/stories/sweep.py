@@ -359,13 +359,12 @@ _PANELS_A_ROW = 3
 
 def _main_effects(direction: Direction) -> Plot:
     """Draw each level's mean speed, over all other factors, with its 95 % interval."""
-    model = direction.model
-    assert model is not None
     title = f"Main effects, {direction.name}s"
     figure, panels = charts.panels(title, [len(direction.levels)], _PANEL_WIDTH)
-    for axes, (name, levels) in zip(panels, direction.levels.items(), strict=True):
-        _draw(axes, model, name, levels, {}, 0, None)
-        axes.axhline(_speed(model, {}), color=charts.PALE, linewidth=1, linestyle=":")
+    for axes, name in zip(panels, direction.levels, strict=True):
+        _draw(axes, direction, name, 0, {})
+        assert direction.model is not None
+        axes.axhline(_speed(direction.model, {}), color=charts.PALE, linewidth=1, linestyle=":")
         axes.set_xlabel(_label(name))
     panels[0].set_ylabel("MB/s, geometric mean")
     charts.from_zero(panels[0])
@@ -387,7 +386,7 @@ def _interactions(direction: Direction) -> Plot | None:
     for axes, (one, other) in zip(panels, pairs, strict=True):
         across, lines = sorted((one, other), key=lambda name: -len(direction.levels[name]))
         for number, level in enumerate(direction.levels[lines]):
-            _draw(axes, model, across, direction.levels[across], {lines: level}, number, level)
+            _draw(axes, direction, across, number, {lines: level})
         axes.set_xlabel(_label(across))
         axes.set_ylabel("MB/s")
         axes.legend(title=lines, fontsize=8, title_fontsize=8, loc="lower right")
@@ -400,18 +399,15 @@ def _interactions(direction: Direction) -> Plot | None:
 
 
 def _draw(
-    axes: Axes,
-    model: Model,
-    name: str,
-    levels: list[Level],
-    fixed: dict[str, Level],
-    number: int,
-    label: Level | None,
+    axes: Axes, direction: Direction, name: str, number: int, fixed: dict[str, Level]
 ) -> None:
-    """Draw a line over the levels of one factor, the others being fixed or averaged."""
+    """Draw a line over the levels of one factor, named by the one that is `fixed`, if any."""
+    assert direction.model is not None
+    levels = direction.levels[name]
+    label = next(iter(fixed.values()), None)
     speeds, lows, highs = [], [], []
     for level in levels:
-        estimate = model.mean({**fixed, name: level})
+        estimate = direction.model.mean({**fixed, name: level})
         low, high = estimate.interval
         speeds.append(_megabytes(estimate.value))
         lows.append(speeds[-1] - _megabytes(low))
