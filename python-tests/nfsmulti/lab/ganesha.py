@@ -110,6 +110,40 @@ class Endpoint:
     mount_port: int  # of NFSv3
 
 
+def _configuration(
+    endpoint: Endpoint, config: LabConfig, volumes: Path | None, recovery: Path
+) -> str:
+    """Give the text of ganesha-config(8)."""
+    fsal, versions = ("VFS", config.versions) if volumes else ("MEM", (4,))
+    blocks = [
+        _EXPORT.substitute(
+            id=number,
+            name=export.name,
+            path=(volumes or Path("/")) / export.volume,
+            fsal=fsal,
+            access=(_ON_LOOPBACK if endpoint.address == ANY else _ACCESS).format(export.access),
+            squash=export.squash,
+            transfer=export.transfer,
+            privileged=str(export.privileged).lower(),
+        )
+        for number, export in enumerate(config.exports, start=1)
+    ]
+    six = _release() >= _SIX
+    return _CONFIG.substitute(
+        address=endpoint.address,
+        nfs_port=endpoint.nfs_port,
+        mount_port=endpoint.mount_port,
+        protocols=", ".join(map(str, versions)),
+        lease=_LEASE.format(config.lease) if config.lease else "Graceless = true;",
+        plugins=plugins(fsal),
+        memory=_MEMORY if volumes is None else "",
+        tolerant=_TOLERANT if six else "",
+        strict=_STRICT if six else "",
+        recovery=recovery,
+        exports="\n".join(blocks),
+    )
+
+
 class Server:
     """An nfs-ganesha that can be stopped, killed, paused and started again.
 
@@ -136,36 +170,9 @@ class Server:
         self._output = folder / "ganesha.out"
         self._folder = folder
         self._process: Process | None = None
-        fsal, versions = ("VFS", config.versions) if volumes else ("MEM", (4,))
         self._recovery = folder / "recovery"
         self._recovery.mkdir(parents=True)
-        blocks = [
-            _EXPORT.substitute(
-                id=number,
-                name=export.name,
-                path=(volumes or Path("/")) / export.volume,
-                fsal=fsal,
-                access=(_ON_LOOPBACK if endpoint.address == ANY else _ACCESS).format(export.access),
-                squash=export.squash,
-                transfer=export.transfer,
-                privileged=str(export.privileged).lower(),
-            )
-            for number, export in enumerate(config.exports, start=1)
-        ]
-        six = _release() >= _SIX
-        text = _CONFIG.substitute(
-            address=endpoint.address,
-            nfs_port=endpoint.nfs_port,
-            mount_port=endpoint.mount_port,
-            protocols=", ".join(map(str, versions)),
-            lease=_LEASE.format(config.lease) if config.lease else "Graceless = true;",
-            plugins=plugins(fsal),
-            memory=_MEMORY if volumes is None else "",
-            tolerant=_TOLERANT if six else "",
-            strict=_STRICT if six else "",
-            recovery=self._recovery,
-            exports="\n".join(blocks),
-        )
+        text = _configuration(endpoint, config, volumes, self._recovery)
         (folder / "ganesha.conf").write_text(text)
 
     @property
