@@ -46,8 +46,9 @@ void pool_paths_close(struct pool_paths *paths)
 	pool_free(&paths->pool);
 }
 
-struct path *pool_paths_get(struct pool_paths *paths, struct thread_data *td, uint32_t number,
-			    int *error)
+/* Path `number` (below paths->pool.count), or NULL with *error a negative errno, logged. */
+static struct path *get(struct pool_paths *paths, struct thread_data *td, uint32_t number,
+			int *error)
 {
 	const struct engine_options *eo = td->eo;
 	const struct path_job job = {
@@ -82,7 +83,7 @@ uint32_t pool_paths_all(struct pool_paths *paths, struct thread_data *td, struct
 	uint32_t count = min(paths->pool.count, max), found = 0;
 
 	for (uint32_t i = 0; i < count; i++) {
-		struct path *path = pool_paths_get(paths, td, i, error);
+		struct path *path = get(paths, td, i, error);
 
 		if (path)
 			all[found++] = path;
@@ -98,9 +99,9 @@ struct path *pool_paths_own(struct pool_paths *paths, struct thread_data *td, in
 {
 	const struct engine_options *eo = td->eo;
 	uint32_t count = paths->pool.count, own = terms_path_of_job(td, count);
-	struct path *path = pool_paths_get(paths, td, own, error);
+	struct path *path = get(paths, td, own, error);
 
 	for (uint32_t i = 1; !path && eo->failover && *error != -EINTR && i < count; i++)
-		path = pool_paths_get(paths, td, (own + i) % count, error);
+		path = get(paths, td, (own + i) % count, error);
 	return path;
 }

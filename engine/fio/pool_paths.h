@@ -21,10 +21,6 @@ struct pool_paths {
 int pool_paths_init(struct pool_paths *paths, struct thread_data *td, uint32_t file_count);
 void pool_paths_close(struct pool_paths *paths);
 
-/* Path `number` (below paths->pool.count), or NULL with *error a negative errno, logged. */
-struct path *pool_paths_get(struct pool_paths *paths, struct thread_data *td, uint32_t number,
-			    int *error);
-
 /*
  * All paths in the pool's order, at most `max`; with failover those that can be opened, if there is
  * one. Returns how many, or 0 with *error set.
