@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from nfsmulti.fiorun import Engine
 from nfsmulti.lab import kernel
 from nfsmulti.machine import versions
@@ -42,7 +44,8 @@ _SYSCTLS = (
 
 def write_machine(folder: Path) -> None:
     """Write what holds for this machine."""
-    _add(folder, "machine", {**versions(), **_engine(), "memory_kb": _memory()})
+    memory = psutil.virtual_memory().total >> 10
+    _add(folder, "machine", {**versions(), **_engine(), "memory_kb": memory})
 
 
 def changed(folder: Path) -> str | None:
@@ -108,11 +111,6 @@ def _engine() -> dict[str, Any]:
     built = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(library.stat().st_mtime))
     digest = hashlib.sha256(library.read_bytes()).hexdigest()
     return {"engine_built": built, "engine_sha256": digest}
-
-
-def _memory() -> int:
-    line = Path("/proc/meminfo").read_text().split("\n", 1)[0]
-    return int(line.split()[1])
 
 
 def _sysctls(enter: Sequence[str]) -> dict[str, str]:

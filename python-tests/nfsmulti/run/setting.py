@@ -142,8 +142,6 @@ def _said(command: str, option: str) -> str:
     done = run(["sh", "-c", command], timeout=_SECONDS)
     if done.status == 0:
         return done.stdout.strip()
-    how = f"failed ({done.status})"
-    if done.status is None:
-        how = f"did not end within {_SECONDS:g} s"
+    how = f"failed ({done.status})" if done.status else f"did not end within {_SECONDS:g} s"
     last = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
     raise HarnessError(": ".join([f"{option}: `{command}` {how}", *last]))
