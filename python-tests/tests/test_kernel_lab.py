@@ -6,10 +6,12 @@ from __future__ import annotations
 import contextlib
 import io
 import math
+import os
 import re
 import signal
 import socket
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,7 @@ from conftest import missing, run_harness
 from engine_helpers import eventually, family
 
 from nfsmulti.errors import HarnessError, MissingError
-from nfsmulti.lab.kernel import GuestConfig, Kind, Mount, debian, guest, run_in_guest
+from nfsmulti.lab.kernel import GuestConfig, Kind, Mount, debian, guest, machine, run_in_guest
 from nfsmulti.lab.kernel.debian import KernelTree
 from nfsmulti.lab.kernel.machine import _UML, Machine
 from nfsmulti.paths import PYTHON_TESTS
@@ -135,10 +137,19 @@ def test_what_a_user_mode_kernel_has_not(options: dict[str, Any], complaint: str
         GuestConfig(kind=Kind.UML, **options)
 
 
-def _follow(folder: Path, script: str, **limits: float) -> int:
-    """Follow a shell in the place of QEMU; its folder holds what a guest's does."""
+def _share(folder: Path) -> Path:
+    """Make a guest's share, in which it has begun ten seconds ago, by its clock and by ours."""
     share = folder / "share"
     share.mkdir(parents=True)
+    (share / "begun").write_text("10.00 0.00\n")
+    ago = time.time() - 10
+    os.utime(share / "begun", (ago, ago))
+    return share
+
+
+def _follow(folder: Path, script: str, **limits: float) -> int:
+    """Follow a shell in the place of QEMU; its folder holds what a guest's does."""
+    share = _share(folder)
     with (
         (share / "stdout").open("x+b", buffering=0) as output,
         (folder / "machine").open("wb") as said,
@@ -155,7 +166,7 @@ class _Boot:
     def __init__(self, folder: Path, *writes: tuple[str, str]):
         self._folder, self._writes = folder, iter(writes)
         self._now = 0.0
-        (folder / "share").mkdir(parents=True)
+        _share(folder)
         (folder / "machine").touch()
 
     def monotonic(self) -> float:
@@ -179,7 +190,7 @@ def test_a_boot_may_take_long_but_not_be_silent(
         return guest._Guest(tmp_path / name, boot, []).follow(math.inf, math.inf)
 
     talks = [("console", "words\n")] * 5
-    assert follow("talks", *talks, ("share/started", ""), ("share/status", "3")) == 3
+    assert follow("talks", *talks, ("share/ready", "20.00"), ("share/status", "3")) == 3
     with pytest.raises(HarnessError, match=r"was silent for 180 s; it said:\n  last words$"):
         follow("hangs", ("console", "last words"))
 
@@ -198,9 +209,32 @@ def test_a_boot_may_take_long_but_not_be_silent(
 )
 def test_limits_of_a_command(tmp_path: Path, limit: str, script: str, complaint: str) -> None:
     """Also where it never stops writing."""
+    ready = "echo 20.00 >share/new; mv share/new share/ready"
     with pytest.raises(HarnessError) as caught:
-        _follow(tmp_path, f": >share/started; {script}", **{limit: 0.5})
+        _follow(tmp_path, f"{ready}; {script}", **{limit: 0.5})
     assert str(caught.value) == complaint
+
+
+@boots
+def test_a_wrong_clock_is_booted_again(
+    kernel: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What a kernel that has measured the processor's frequency wrongly takes for a second."""
+    del kernel
+    words = "nfsmulti.lab.kernel.machine._KERNEL_WORDS"
+    boot, wrong = guest._boot, iter([" tsc_early_khz=400000", ""])
+
+    def with_clock(*args: Any) -> int:
+        with monkeypatch.context() as patch:
+            patch.setattr(words, machine._KERNEL_WORDS + next(wrong))
+            return boot(*args)
+
+    monkeypatch.setattr(guest, "_boot", with_clock)
+    said = io.BytesIO()
+    assert run_in_guest(["echo", "once"], GuestConfig(timeout=_SECONDS), stdout=said) == 0
+    assert said.getvalue() == b"once\n"
+    note = r"nfsmulti: the guest's clock counts \S+ s in \S+ s: booting it again\n"
+    assert re.fullmatch(note, capsys.readouterr().err)
 
 
 @boots

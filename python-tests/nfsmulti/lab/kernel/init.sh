@@ -7,7 +7,8 @@
 #   settings    RELEASE, MODULES, RDMA, NETWORK, ADDRESSES, ADDRESS6, EXPORT, RESULTS, mount_results
 #   mounts      mounts the user asked for
 #   command     what is run, with its environment and folder
-#   started     made here when the command starts
+#   begun, ready             made here: the seconds since the kernel started, by the guest's clock
+#   go                       made there, once that clock is found to be right: the command may start
 #   stdout, stderr, status   made here
 #
 # Whatever fails says so on the console and ends the guest: that nothing is left in `status` tells.
@@ -19,6 +20,7 @@ export PATH
 share=/run/nfsmulti
 # shellcheck disable=SC1091
 . $share/settings
+cat /proc/uptime >$share/begun
 
 # What a distribution's boot would have done.
 mkdir -p /dev/pts /dev/shm /run/lock /run/rpc_pipefs
@@ -78,7 +80,11 @@ rpc.mountd
 # shellcheck disable=SC1091
 . $share/mounts
 
-: >$share/started
+cat /proc/uptime >$share/ready.new
+mv $share/ready.new $share/ready
+until [ -e $share/go ]; do
+	sleep 0.05
+done
 status=0
 setsid /bin/sh $share/command </dev/null >>$share/stdout 2>>$share/stderr || status=$?
 echo "$status" >$share/status.new
