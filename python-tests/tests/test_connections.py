@@ -123,6 +123,12 @@ def test_noise_is_inconclusive_and_says_how_many_repeats_would_tell() -> None:
     assert "only 4 connections measured" in verdict(_curve({4: 1e9}))
 
 
+def test_a_dip_does_not_rule_out_fewer_connections() -> None:
+    curve = _curve({1: 1000e6, 2: 700e6, 4: 1060e6, 8: 1060e6}, noise=0.05)
+    assert scaling._enough(curve, 2) is False
+    assert knee(curve) == scaling.Knee(End.UNTOLD, 4, 1)
+
+
 def test_connections_are_those_of_all_jobs_and_paths() -> None:
     curve = _curve({1: 1e9, 2: 1e9}, jobs=4)
     assert curve.words(2) == "nconnect=2 (8 connections)"

@@ -131,20 +131,18 @@ def knee(curve: Curve) -> Knee:
     counts = curve.counts
     if len(counts) == 1:
         return Knee(End.SINGLE, counts[0], counts[0])
-    open_since: int | None = None
+    possible: list[int] = []  # of those that have been seen
     for fewer in counts[:-1]:
         enough = _enough(curve, fewer)
         if enough:
-            end = End.KNEE if open_since is None else End.UNTOLD
-            return Knee(end, fewer, fewer if open_since is None else open_since)
-        if enough is None and open_since is None:
-            open_since = fewer
-        elif enough is False:
-            open_since = None
+            end = End.UNTOLD if possible else End.KNEE
+            return Knee(end, fewer, min([*possible, fewer]))
+        if enough is None:
+            possible.append(fewer)
+        else:  # nor is one that gives no more than this
+            possible = [one for one in possible if curve.mean(one) > curve.mean(fewer)]
     last = counts[-1]
-    if open_since is None:
-        return Knee(End.RISING, last, last)
-    return Knee(End.UNTOLD, last, open_since)
+    return Knee(End.UNTOLD, last, possible[0]) if possible else Knee(End.RISING, last, last)
 
 
 def _enough(curve: Curve, count: int) -> bool | None:
