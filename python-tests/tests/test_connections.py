@@ -187,6 +187,15 @@ def test_other_transports_and_failed_counts_are_told() -> None:
     ) in text
 
 
+@pytest.mark.parametrize(("transport", "count"), [("tcp", 8), ("tcp-mount", 2)])
+def test_mount_to_paste_has_the_connections_of_all_jobs(transport: str, count: int) -> None:
+    made = Maker("connections", 5)
+    for nconnect, rate in ((1, 500e6), (2, 900e6), (4, 900e6)):
+        factors = connections_factors(nconnect, transport=transport, jobs=4)
+        made.add(factors, read=rate, block=65536)
+    assert f"proto=tcp,nconnect={count} SERVER:/EXPORT" in report_of(made.summary())
+
+
 def test_report_of_several_hosts_counts_no_paths_and_names_their_job_file() -> None:
     made = Maker("connections", 5)
     for count in (1, 4):

@@ -514,12 +514,14 @@ def _lines(summary: Summary, curves: list[Curve]) -> Section:
         one for one, rate in zip(here, rates, strict=True) if scaling.GAIN * rate >= max(rates)
     )
     at = scaling.chosen(best)
-    proto = str(best.levels["transport"]).removesuffix("-mount")
+    transport = str(best.levels["transport"])
+    proto = transport.removesuffix("-mount")
+    each = at if proto != transport else at * int(best.levels["jobs"])  # a mount is all jobs'
     options = [
         *([f"vers={best.levels['version']}"] if best.levels["version"] != "mixed" else []),
         *([f"proto={proto}"] if proto != "mixed" else []),
         *([f"port={_RDMA_PORT}"] if proto == "rdma" else []),
-        f"nconnect={min(at, _KERNELS_MOST)}",
+        f"nconnect={min(each, _KERNELS_MOST)}",
     ]
     given = _given(best.cells[at][0])
     pools = [
@@ -542,7 +544,7 @@ def _lines(summary: Summary, curves: list[Curve]) -> Section:
     ]
     words = (
         f"Of {_name(best, curves)} at nconnect={at}, which none exceeds by much: options for a"
-        " kernel mount, which can have 16 connections"
+        f" kernel mount with as many connections, of which it can have {_KERNELS_MOST}"
     )
     if summary.place.get("hosts"):
         file = f"`{best.cells[at][0].folder}/host1.fio`"
