@@ -114,6 +114,16 @@ def test_cells_are_paired_by_their_repeat() -> None:
     assert several.value == pytest.approx(2)
 
 
+def test_a_repeat_that_lacks_a_cell_is_no_mean_of_the_others() -> None:
+    under = [_block(repeat, rate) for repeat in (1, 2, 3) for rate in (1, 100)]
+    over = [_block(repeat, 2 * rate) for repeat in (1, 2, 3) for rate in (1, 100)][:-1]
+    for under_it, n in ((under, 2), (under[:-1], 3)):
+        ratio = cells.ratio(over, under_it, cells.bandwidth)
+        assert ratio is not None
+        assert ratio.value == pytest.approx(2)
+        assert ratio.n == n
+
+
 @pytest.mark.parametrize(("drift", "ever_faster"), [(0.3, False), (0.15, True)])
 def test_a_drift_between_blocks_does_not_hide_the_ratio(drift: float, ever_faster: bool) -> None:
     """Each of 1,000 runs has five blocks; its interval holds the true ratio in 95 % of them.

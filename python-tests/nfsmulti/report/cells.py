@@ -56,21 +56,28 @@ def ratio(over: Iterable[Cell], under: Iterable[Cell], measure: Measure) -> Rati
     """Give a figure's ratio, paired by repeat; None where no repeat has it on both sides.
 
     A repeat in which a side lacks the figure, or has none above 0, is left out. Where a side has
-    several cells in a repeat, these count by their geometric mean.
+    several cells in a repeat, these count by their geometric mean; a repeat in which one side alone
+    lacks some of its cells is left out as well.
     """
     blocks = [_by_repeat(side, measure) for side in (over, under)]
-    repeats = sorted(blocks[0].keys() & blocks[1].keys())
+    most = [max(map(len, block.values()), default=0) for block in blocks]
+    repeats = [
+        repeat
+        for repeat in sorted(blocks[0].keys() & blocks[1].keys())
+        if len(blocks[0][repeat]) * most[1] == len(blocks[1][repeat]) * most[0]
+    ]
     if not repeats:
         return None
-    return Ratio.paired(*([block[repeat] for repeat in repeats] for block in blocks))
+    means = ([statistics.geometric_mean(block[one]) for one in repeats] for block in blocks)
+    return Ratio.paired(*means)
 
 
-def _by_repeat(cells: Iterable[Cell], measure: Measure) -> dict[int, float]:
+def _by_repeat(cells: Iterable[Cell], measure: Measure) -> dict[int, list[float]]:
     found: dict[int, list[float]] = {}
     for cell in cells:
         if (value := measure(cell)) is not None and value > 0:
             found.setdefault(cell.repeat, []).append(value)
-    return {repeat: statistics.geometric_mean(values) for repeat, values in found.items()}
+    return found
 
 
 def sides(cell: Cell) -> list[Figures]:
