@@ -274,6 +274,14 @@ def test_fsperf_counts_jain_where_the_run_did_not() -> None:
     assert "were not both measured" in text
 
 
+def test_fsperf_gives_each_path_its_own_share() -> None:
+    made = made_runs.Maker("fsperf")
+    factors: dict[str, Factor] = {"client": "nfs3", "paths": 2, "spread": "roundrobin"}
+    made.add(factors, read=1e9, paths={"a": 0.5, "b": 0.5})
+    made.cells[-1] = dataclasses.replace(made.cells[-1], paths={"b": 1.0})
+    assert "| nfs3 | roundrobin | 33.3, 66.7 |" in report_of(made.summary())
+
+
 # --- randread ---
 
 

@@ -11,7 +11,6 @@ Factors: client (nfs3, nfs4.1, mount-v3, mount-v4.1), paths, spread (job, stripe
 from __future__ import annotations
 
 import dataclasses
-from itertools import zip_longest
 
 from nfsmulti import texts
 from nfsmulti.lab.config import LabConfig
@@ -316,10 +315,8 @@ def _shares_table(summary: Summary) -> Table | None:
         found = [cell for cell in _find(summary, client, paths, spread) if cell.paths]
         if paths == 1 or not found:
             continue
-        each = zip_longest(*(cell.paths.values() for cell in found), fillvalue=0.0)
-        shares = [sum(values) / len(found) for values in each]
         index = Sample.of(cell.jain or jain(cell.paths.values()) for cell in found)
-        parts = ", ".join(f"{100 * share:.1f}" for share in shares)
+        parts = ", ".join(f"{100 * share:.1f}" for share in cells.shares(found).values())
         text = f"{index.mean:.4f}" if index else texts.MISSING
         rows.append([client, spread, parts, str(paths), text, texts.cv(index), texts.count(index)])
     headings = ["client", "spread", "share of each path, %", "paths", "Jain's index", "CV %", "n"]
