@@ -22,7 +22,7 @@ from rich.console import Console
 from nfsmulti.effects import holm
 from nfsmulti.errors import HarnessError
 from nfsmulti.report import cells, conditions
-from nfsmulti.stats import Ratio, Sample
+from nfsmulti.stats import FEWEST, Ratio, Sample
 from nfsmulti.summary import Cell, Factor, Summary
 from nfsmulti.texts import Table
 
@@ -236,7 +236,7 @@ class Conclusion:
 def together(found: Sequence[Pair], figure: Figure) -> Ratio | None:
     """Give the geometric mean over the cells; over those with an interval, where some have none."""
     samples = [one for pair in found if (one := pair.samples(figure))]
-    repeated = [one for one in samples if min(side.n for side in one) > 1]
+    repeated = [one for one in samples if min(side.n for side in one) >= FEWEST]
     return Ratio.unpaired(repeated or samples) if samples else None
 
 
@@ -265,8 +265,8 @@ def by_tests(found: Sequence[Pair], judged: Sequence[Figure], threshold: float) 
         return Conclusion(
             Exit.NOT_COMPARABLE,
             [
-                "no interval: no cell ran at least twice on both sides: run with --repeat 3, or"
-                " set --tolerance PERCENT"
+                f"no interval: no cell ran {FEWEST} times on both sides: run with --repeat"
+                f" {FEWEST}, or set --tolerance PERCENT"
             ],
         )
     worse = [
@@ -360,8 +360,8 @@ def compare(
 
     [bold]Exit status[/bold], for a CI: 0 equal or better, 10 worse, 11 not
     comparable: another scenario, other factors, quick against full, another
-    kind of place, other limits or another number of hosts, no cell that was
-    repeated on both sides, or cells of A that B has yet to run (run --resume).
+    kind of place, other limits or another number of hosts, no cell that ran
+    three times on both sides, or cells of A that B has yet to run (run --resume).
     A cell of which more repeats failed in B than in A is worse.
 
     [bold]When is B worse?[/bold] With many cells, some differ by chance. So every
@@ -371,7 +371,7 @@ def compare(
     --threshold. A change in all cells shows in the mean, a change in a
     single cell in its own test.
 
-    With one run of each cell there is no interval. --tolerance PERCENT then
+    With fewer runs of each cell there is no interval. --tolerance PERCENT then
     judges the ratios alone, the mean's and each cell's; choose it wider than
     the cells vary (CV in the report).
     """
@@ -435,7 +435,7 @@ def _cell(figure: Figure, ratio: Ratio | None) -> str:
     if ratio is None:
         return "-"
     if ratio.spans_one is None:
-        return f"{ratio.text}\none run, no interval"
+        return f"{ratio.text}\ntoo few runs, no interval"
     if ratio.spans_one:
         return f"{ratio.text}\nno difference"
     return f"{ratio.text}\n{'worse' if figure.worse(ratio.value, 0) else 'better'}"

@@ -95,13 +95,13 @@ class Ratio:
 
         Of several pairs of samples, each `over` and `under`, it is the geometric mean of their
         ratios. The interval is Welch's for one pair, and for several by the same rule:
-        Satterthwaite's degrees of freedom of the sum of all variances. It takes two values or more
-        in each sample.
+        Satterthwaite's degrees of freedom of the sum of all variances. It takes three values or
+        more in each sample.
         """
         sides = [[math.log(value) for value in side.values] for pair in samples for side in pair]
         means = [statistics.fmean(side) for side in sides]
         log = (math.fsum(means[0::2]) - math.fsum(means[1::2])) / len(samples)
-        if min(map(len, sides)) < 2:
+        if min(map(len, sides)) < FEWEST:
             return cls(math.exp(log))
         if max(map(statistics.pstdev, sides)) < _CONSTANT:  # Welch's t is 0/0 there
             return cls._with_interval(log, 0.0, 1.0)

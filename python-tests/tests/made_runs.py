@@ -213,7 +213,7 @@ def oltp(repeats: int = 3, slower: float = 1.0, seed: int = 1) -> Summary:
     return made.summary()
 
 
-def sweep(repeats: int = 2, slower: float = 1.0, seed: int = 1) -> Summary:
+def sweep(repeats: int = 3, slower: float = 1.0, seed: int = 1) -> Summary:
     """Make a full factorial: flat from 32768 up, 16384 being 8 % slower, and nothing else."""
     made = Maker("sweep", repeats, slower, seed)
     for direction, sync, mount, buffer, transfer in product(

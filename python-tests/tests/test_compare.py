@@ -119,6 +119,7 @@ def test_one_run_of_each_has_no_interval(tmp_path: Path) -> None:
     assert done.status == 11
     assert "no interval" in done.stdout
     assert "set --tolerance PERCENT" in done.stderr
+    assert _compare(tmp_path, made_runs.dd(2), made_runs.dd(2, slower=1.5, seed=2)).status == 11
     assert _compare(tmp_path, made_runs.dd(3), b).status == 11
 
 
@@ -252,7 +253,7 @@ def test_help_explains_the_verdict() -> None:
 
 
 def test_runs_that_vary_too_much_to_tell_say_so() -> None:
-    made = made_runs.dd(repeats=2)
+    made = made_runs.dd()
     loud = []
     for cell in made.cells:
         side = cell.read or cell.write

@@ -207,8 +207,9 @@ def test_several_unpaired_ratios() -> None:
 
 def test_unpaired_figures_without_an_interval_and_that_do_not_vary() -> None:
     assert _welch([4], [4]) == Ratio(1)
-    assert _welch([4, 4], [2, 2]) == Ratio(2, 2, 2, 0)
-    assert _welch([2, 2], [2, 2]) == Ratio(1, 1, 1, 1)
+    assert _welch([4, 4], [2, 2, 2]).low is None
+    assert _welch([4] * 3, [2] * 3) == Ratio(2, 2, 2, 0)
+    assert _welch([2] * 3, [2] * 3) == Ratio(1, 1, 1, 1)
 
 
 # --- verdicts ---
