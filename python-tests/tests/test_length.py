@@ -47,6 +47,13 @@ def test_windows_of_several_jobs_are_added_up() -> None:
     assert settled(jobs, 4)
 
 
+def test_windows_of_several_jobs_are_no_longer_time() -> None:
+    """Each job's end at times of their own."""
+    jobs = [Window(at, at + 0.97 + job / 100, 30) for job in range(4) for at in range(4)]
+    assert not settled([window for window in jobs if window.begin < 2], 2)
+    assert settled(jobs, 3.97)
+
+
 def test_a_window_over_the_middle_counts_on_both_sides() -> None:
     assert halves([Window(0, 3, 10), Window(3, 4, 40)], 4) == (20, 50)
 
