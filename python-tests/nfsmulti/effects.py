@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Level = str | int | float | bool
+_BLOCK = "C(block)"
 _FEWEST_FREEDOM = 3  # residual degrees of freedom that a model must leave
 
 
@@ -79,16 +80,18 @@ class Estimate:
 class Model:
     """A model of a response that was measured under several factors, each run a row."""
 
-    def __init__(self, runs: pd.DataFrame, factors: Sequence[str], response: str):
+    def __init__(self, runs: pd.DataFrame, factors: Sequence[str], response: str, block: str = ""):
         """Fit. Raises ValueError where the runs cannot tell even the factors themselves apart.
 
-        `factors` that have one level alone are left out.
+        `factors` that have one level alone are left out. `block` is the column that tells which
+        runs were made together: what changes from block to block is neither a factor nor noise.
         """
         self.levels = {name: list(dict.fromkeys(runs[name])) for name in factors}
         self.levels = {name: found for name, found in self.levels.items() if len(found) > 1}
         # A factor may be named as nobody may name a variable.
         self._columns = {name: f"f{number}" for number, name in enumerate(self.levels)}
-        table = runs.rename(columns={**self._columns, response: "response"})
+        self._blocks = list(dict.fromkeys(runs[block])) if block else []
+        table = runs.rename(columns={**self._columns, response: "response", block: "block"})
         self._result, self.interactions = self._fit(table)
 
     def _fit(self, table: pd.DataFrame) -> tuple[Any, list[tuple[str, str]]]:
@@ -99,9 +102,11 @@ class Model:
         terms = {f"C({column})": name for name, column in self._columns.items()}
         if not terms:
             raise ValueError("no factor has two levels")
-        told = _told_apart(smf.ols(f"response ~ ({' + '.join(terms)}) ** 2", table))
+        blocks = [_BLOCK] if len(self._blocks) > 1 else []
+        every = " + ".join([f"({' + '.join(terms)}) ** 2", *blocks])
+        told = _told_apart(smf.ols(f"response ~ {every}", table))
         for pairs in (told, []):
-            model = smf.ols(f"response ~ {' + '.join([*terms, *pairs])}", table)
+            model = smf.ols(f"response ~ {' + '.join([*terms, *pairs, *blocks])}", table)
             parameters = model.exog.shape[1]
             enough = len(model.endog) - parameters >= _FEWEST_FREEDOM
             if enough and np.linalg.matrix_rank(model.exog) == parameters:
@@ -135,7 +140,7 @@ class Model:
                 p=float(row["PR(>F)"]),
                 partial_eta=float(row["sum_sq"]) / (float(row["sum_sq"]) + residual or 1.0),
             )
-            for term, row in table.drop(index="Residual").iterrows()
+            for term, row in table.drop(index=["Residual", _BLOCK], errors="ignore").iterrows()
         ]
 
     def mean(self, levels: Mapping[str, Level]) -> Estimate:
@@ -158,13 +163,13 @@ class Model:
 
     @functools.cached_property
     def _grid(self) -> tuple[pd.DataFrame, Any]:
-        """All combinations of levels, and the row of each in the design matrix."""
+        """All combinations of levels, in each block, and the rows of these in the design matrix."""
         import numpy as np
         import pandas as pd
         from patsy import build_design_matrices
 
-        combinations = list(itertools.product(*self.levels.values()))
-        grid = pd.DataFrame(combinations, columns=list(self._columns.values()))
+        combinations = list(itertools.product(*self.levels.values(), self._blocks or [0]))
+        grid = pd.DataFrame(combinations, columns=[*self._columns.values(), "block"])
         (rows,) = build_design_matrices([self._result.model.data.model_spec], grid)
         return grid, np.asarray(rows)
 

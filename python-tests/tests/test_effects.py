@@ -80,6 +80,23 @@ def test_runs_too_few_for_interactions_give_the_factors_alone() -> None:
         Model(pd.DataFrame(half, columns=names), ["a", "b", "c"], "y")
 
 
+def test_a_drift_between_blocks_is_neither_a_factor_nor_noise() -> None:
+    rng = random.Random(1)
+    rows = [
+        (a, b, block, a + 0.1 * b + 5 * block + rng.gauss(0, 0.01))
+        for a, b, block in itertools.product((1, 2), (1, 2, 3), range(4))
+    ]
+    table = pd.DataFrame(rows[1:], columns=["a", "b", "block of runs", "y"])
+    model = Model(table, ["a", "b"], "y", "block of runs")
+    assert [one.factors for one in model.effects()] == [("a",), ("b",), ("a", "b")]
+    assert model.residual_freedom == 23 - 1 - 1 - 2 - 2 - 3
+    assert model.residual_deviation < 0.02
+    assert model.difference({"a": 2}, {"a": 1}).value == pytest.approx(1, abs=0.02)
+    assert model.mean({}).value == pytest.approx(1.5 + 0.2 + 7.5, abs=0.02)
+    one = table[table["block of runs"] == 1]
+    assert Model(one, ["a"], "y", "block of runs").residual_freedom == 6 - 2
+
+
 def test_a_factor_of_one_level_is_left_out() -> None:
     rows = [(a, "x", 0.1 * n + a) for a in (1, 2) for n in range(3)]
     table = pd.DataFrame(rows, columns=["a", "b", "y"])

@@ -76,6 +76,19 @@ def test_default_does_as_well_where_nothing_is_better(flat: str) -> None:
     assert "# the best" not in lines
 
 
+def test_a_drift_between_repeats_hides_nothing() -> None:
+    made = made_sweep(lambda factors: 1.03 * 100 if factors["sync"] == "sync" else 100, 3)
+    drifting = []
+    for cell in made.cells:
+        sides = [
+            side and dataclasses.replace(side, bytes_per_s=side.bytes_per_s * 2**cell.repeat)
+            for side in (cell.read, cell.write)
+        ]
+        drifting.append(dataclasses.replace(cell, read=sides[0], write=sides[1]))
+    text = report_of(dataclasses.replace(made, cells=drifting))
+    assert "For reads what matters here is sync. For writes what matters here is sync." in text
+
+
 def test_top_tables_have_the_originals_columns(flat: str) -> None:
     columns = "Direction | Sync | Protocol | Mount | Buffer Size | Transfer Size | Transfer Time"
     assert flat.count(f"| {columns} | Transfer Speed | CV % | n |") == 2

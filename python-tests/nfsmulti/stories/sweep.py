@@ -258,6 +258,7 @@ def tell(summary: Summary) -> Story:
             "Transfer Size is in MB of 2^20 bytes, as the original has it; Transfer Speed is in"
             " MB/s of 10^6 bytes, the mean of n runs; Buffer Size is rsize and wsize.",
             "The model is least squares on the logarithm of the speed, so effects are ratios."
+            " Repeats are its blocks: what changes from one to the next does not count."
             " Partial η² is the part of the variance that a factor accounts for, without that of"
             " all others. Two-way interactions are in the model where the runs can tell them"
             " apart from all others.",
