@@ -220,6 +220,14 @@ def test_dd_answers_with_the_ratio() -> None:
     )
 
 
+def test_dd_says_where_a_time_is_extrapolated() -> None:
+    for quick in (False, True):
+        text = report_of(dataclasses.replace(made_runs.dd(), quick=quick))
+        said = r" \(extrapolated\)" if quick else ""
+        assert re.search(rf"\| 55 s, 72 MB/s in sum \| 57\.\d\d s{said}, 7\d\.\d MB/s", text)
+        assert re.search(rf"\| capped \| write \| 5 \| 57\.\d\d{said} \|", text)
+
+
 def test_dd_tells_when_streams_do_not_help() -> None:
     made = made_runs.Maker("dd")
     for streams in (1, 5):

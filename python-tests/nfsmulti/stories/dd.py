@@ -123,9 +123,10 @@ def _client(summary: Summary, client: str) -> str:
     return _POOL if not measured and cells.having(summary, client=_POOL) else client
 
 
-def _seconds(summary: Summary, rate: Sample, streams: int) -> float:
+def _time(summary: Summary, rate: Sample, streams: int, unit: str = "") -> str:
     """Give what every stream takes for its 838,860,800 bytes at the rate of all together."""
-    return summary.hosts * streams * _BYTES / rate.mean
+    seconds = f"{summary.hosts * streams * _BYTES / rate.mean:.2f}{unit}"
+    return f"{seconds} (extrapolated)" if summary.quick else seconds
 
 
 def _gain(summary: Summary, client: str, direction: str, streams: int) -> Ratio | None:
@@ -157,7 +158,7 @@ def beside(summary: Summary) -> list[Beside]:
 def _time_and_rate(summary: Summary, rate: Sample | None, streams: int) -> str:
     if rate is None:
         return texts.MISSING
-    return f"{_seconds(summary, rate, streams):.2f} s, {texts.mean(rate, 'MB/s', 1e6)}"
+    return f"{_time(summary, rate, streams, ' s')}, {texts.mean(rate, 'MB/s', 1e6)}"
 
 
 def _streams(summary: Summary, count: int) -> str:
@@ -193,7 +194,8 @@ def tell(summary: Summary) -> Story:
         sections=[Section("One stream, and more", tables=[_table(summary)], plots=plots)],
         reading=[
             "MB/s are 10^6 bytes per second, of all streams together. The time is what each stream"
-            " takes for the 838,860,800 bytes of the original dd, at that rate.",
+            " takes for the 838,860,800 bytes of the original dd, at that rate. In a quick run it"
+            " is extrapolated from a few seconds.",
             "A stream is one job with one request of 8 KiB at a time, and has a connection of its"
             " own. Where the sum grows along the dotted line, the connection is the limit; where"
             " it becomes flat, the link or the server is.",
@@ -241,7 +243,7 @@ def _table(summary: Summary) -> Table:
                     continue
                 rows.append([
                     str(client), str(direction), str(streams),
-                    f"{_seconds(summary, rate, streams):.2f}",
+                    _time(summary, rate, streams),
                     texts.mean(rate, scale=1e6), texts.cv(rate), texts.count(rate),
                     texts.ratio(gain if streams > 1 else None),
                 ])  # fmt: skip
