@@ -104,8 +104,10 @@ def p_value(p: float | None) -> str:
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def inconclusive(ratio: Ratio) -> str:
+def inconclusive(ratio: Ratio | None) -> str:
     """Say behind a ratio why it tells no difference; "" where it does."""
+    if ratio is None:
+        return ""
     if ratio.low is None:
         return f" (inconclusive: an interval needs {FEWEST} repeats)"
     return " (inconclusive: the interval spans 1)" if ratio.spans_one else ""

@@ -485,6 +485,31 @@ def test_neighbour_answers_with_the_paired_ratio_under_each_setting() -> None:
     assert re.search(r"Against threads 8, .* is 0\.\d+ \(.*\) times as long with threads 64", text)
 
 
+def test_answers_call_what_spans_one_inconclusive() -> None:
+    spans = "inconclusive: the interval spans 1"
+    oltp, connections = made_runs.Maker("oltp"), made_runs.Maker("connections")
+    randread = made_runs.Maker("randread")
+    for kind in ("one", "pool"):
+        factors: dict[str, Factor] = {"connections": kind, "concurrency": 8}
+        oltp.add(factors, read=2e7, write=1e7, noise=0.3)
+        randread.add({"transport": f"{'rdma' if kind == 'one' else 'tcp'}-pool"}, read=2e7, noise=1)
+    for transport in ("tcp", "rdma"):
+        connections.add(made_runs.connections_factors(4, transport=transport), read=2e7, noise=0.3)
+    for made, told in (
+        (oltp, (r"the pool gives [^)]*\) times the IOPS of one connection", "in fio's jobs")),
+        (randread, ("Over RDMA a pool reads .* times what it does over TCP",)),
+        (connections, ("RDMA gives .* times the throughput", "of the whole machine")),
+    ):
+        costs = [(cell.repeat if at < 3 else 1) * cell.cpu_s for at, cell in enumerate(made.cells)]
+        made.cells = [
+            dataclasses.replace(cell, cpu_s=cost, machine_cpu_s=cost)
+            for cell, cost in zip(made.cells, costs, strict=True)
+        ]
+        text = report_of(made.summary())
+        for words in told:
+            assert re.search(rf"{words} \({spans}\)[,.]", text), words
+
+
 def test_neighbour_calls_what_spans_one_inconclusive() -> None:
     made = made_runs.Maker("neighbour")
     for workload in ("readers", "readers-beside-writer"):

@@ -315,9 +315,10 @@ def _compared(factor: str, other: Curve, base: Curve) -> str:
     if not common:
         return ""
     at = scaling.chosen(base) if scaling.chosen(base) in common else common[-1]
-    gain = _over(other, base, at, cells.bandwidth)
     whose, measure = _cpu([base, other])
-    cost = _over(other, base, at, measure)
+    gain, cost = (
+        cells.ratio(other.cells[at], base.cells[at], one) for one in (cells.bandwidth, measure)
+    )
     level = other.levels[factor]
     what = {
         "transport": _NAMES.get(str(level), str(level)),
@@ -325,9 +326,13 @@ def _compared(factor: str, other: Curve, base: Curve) -> str:
         "jobs": f"{level} jobs" if level != 1 else "one job",
     }[factor]
     verb = "give" if factor == "jobs" and level != 1 else "gives"
-    words = f"At nconnect={at}, {what} {verb} {gain} times the throughput" if gain else ""
-    cpu = f", at {cost} times the CPU per operation ({whose})" if cost else ""
-    return f"{words}{cpu}." if words else ""
+    if gain is None:
+        return ""
+    words = f"At nconnect={at}, {what} {verb} {gain.text} times the throughput"
+    words += texts.inconclusive(gain)
+    if cost:
+        words += f", at {cost.text} times the CPU per operation of {whose}"
+    return f"{words}{texts.inconclusive(cost)}."
 
 
 def _cpu(curves: Sequence[Curve]) -> tuple[str, cells.Measure]:
@@ -336,11 +341,6 @@ def _cpu(curves: Sequence[Curve]) -> tuple[str, cells.Measure]:
     if any(cells.machine_cpu_us(cell) for cell in found):
         return "the whole machine", cells.machine_cpu_us
     return "fio's jobs", cells.jobs_cpu_us
-
-
-def _over(other: Curve, base: Curve, at: int, measure: cells.Measure) -> str:
-    ratio = cells.ratio(other.cells[at], base.cells[at], measure)
-    return ratio.text if ratio else ""
 
 
 def _name(curve: Curve, curves: Sequence[Curve]) -> str:

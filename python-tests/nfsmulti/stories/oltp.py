@@ -209,15 +209,19 @@ def _answer(summary: Summary, kind: str) -> str:
         return f"{name.capitalize()} and one connection were not measured at one concurrency."
     gain, cost = (_to_one(summary, kind, at, measure) for measure in (cells.iops, _jobs))
     words = f"At a concurrency of {at}, {name} gives"
-    words += f" {texts.ratio(gain)} times the IOPS of one connection"
+    words += f" {texts.ratio(gain)} times the IOPS of one connection{texts.inconclusive(gain)}"
     if cost:
-        words += f", at {cost.text} times its CPU per operation (fio's jobs)"
+        words += f", at {cost.text} times its CPU per operation in fio's jobs"
+        words += texts.inconclusive(cost)
     return f"{words}. {_of_machine(summary, kind, at)}".strip()
 
 
 def _of_machine(summary: Summary, kind: str, at: int) -> str:
     ratio = _to_one(summary, kind, at, _machine)
-    return f"The whole machine spends {ratio.text} times the CPU per operation." if ratio else ""
+    if ratio is None:
+        return ""
+    words = f"The whole machine spends {ratio.text} times the CPU per operation"
+    return f"{words}{texts.inconclusive(ratio)}."
 
 
 def _table(summary: Summary, kinds: list[str]) -> Table:

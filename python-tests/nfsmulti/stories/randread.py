@@ -113,10 +113,10 @@ _TRANSPORTS = {
 }
 # Transports whose rates are told as a ratio.
 _RATIOS = (
-    ("rdma-pool", _THEIRS, "The RDMA pool reads {} times what that mount does here."),
-    ("rdma-pool", "tcp-pool", "Over RDMA a pool reads {} times what it does over TCP."),
-    ("rdma-pool-v4.1", "rdma-pool", "NFSv4.1 reads {} times what NFSv3 does on the RDMA pool."),
-    ("tcp-pool-v4.1", "tcp-pool", "NFSv4.1 reads {} times what NFSv3 does on the TCP pool."),
+    ("rdma-pool", _THEIRS, "The RDMA pool reads {} times what that mount does here"),
+    ("rdma-pool", "tcp-pool", "Over RDMA a pool reads {} times what it does over TCP"),
+    ("rdma-pool-v4.1", "rdma-pool", "NFSv4.1 reads {} times what NFSv3 does on the RDMA pool"),
+    ("tcp-pool-v4.1", "tcp-pool", "NFSv4.1 reads {} times what NFSv3 does on the TCP pool"),
 )
 _JUDGED = untestable(
     "a bandwidth was published and no ratio: it takes 40 Gbit/s adapters and the same command"
@@ -286,7 +286,7 @@ def _answer(summary: Summary, transports: list[str]) -> list[str]:
     )
     for one, other, sentence in _RATIOS:
         if ratio := _ratio(summary, one, other):
-            words += f" {sentence.format(ratio.text)}"
+            words += f" {sentence.format(ratio.text)}{texts.inconclusive(ratio)}."
     return [words, _JUDGED.text]
 
 
