@@ -540,6 +540,21 @@ def test_neighbour_tells_no_percentile_of_too_few_reads() -> None:
     assert "read too little" in report_of(dataclasses.replace(made.summary(), cells=few))
 
 
+def test_neighbour_tells_no_percentile_of_the_fast_repeats_alone() -> None:
+    made = made_runs.neighbour(5)
+    slow = dataclasses.replace(made_runs.figures(made_runs.Maker("").rng, 4e6, 4096, 9e4), ops=999)
+    last = {"workload": "readers-beside-writer", "threads": 64}
+    cells = [
+        dataclasses.replace(cell, read=slow) if (cell.factors, cell.repeat) == (last, 5) else cell
+        for cell in made.cells
+    ]
+    text = report_of(dataclasses.replace(made, cells=cells))
+    assert re.search(r"the p50 of readers .{,50} threads 8; .{,90} threads 64", text)
+    row = re.search(r"\| threads 64 \| readers \| beside : alone .*?\) \| (\S+) \|", text)
+    assert row
+    assert row[1] == "\N{EN DASH}"
+
+
 def _of(made: made_runs.Maker, reads: int) -> Figures:
     return dataclasses.replace(made_runs.figures(made.rng, 4096, 4096, 400), ops=reads)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from nfsmulti import texts
@@ -128,6 +128,9 @@ class _Level:
         return f" with {self.name}" if self.name else ""
 
 
+_Named = tuple[_Level, Ratio | None]
+
+
 def _levels(summary: Summary) -> list[_Level]:
     """Split the cells that are done; numbers by size, words in the order of first use."""
     names = dict.fromkeys(n for cell in summary.done for n in cell.factors if n != "workload")
@@ -159,8 +162,28 @@ def _reads(percent: float) -> cells.Measure:
 
 def _longer(level: _Level, readers: str, percent: float) -> Ratio | None:
     """Give the readers' percentile beside the writer to that alone, paired by repeat."""
-    over, under = level.of(readers + _BESIDE), level.of(readers)
-    return cells.ratio(over, under, _reads(percent))
+    return _paired(level.of(readers + _BESIDE), level.of(readers), percent)
+
+
+def _paired(over: Sequence[Cell], under: Sequence[Cell], percent: float) -> Ratio | None:
+    """Give a ratio of percentiles; None where a cell read too little for that.
+
+    These are the slow ones: without them it would be the ratio of the fast ones alone.
+    """
+    measure = _reads(percent)
+    if None in map(measure, [*over, *under]):
+        return None
+    return cells.ratio(over, under, measure)
+
+
+def _told(ratios: Callable[[float], list[_Named]]) -> tuple[float, list[_Named]]:
+    """Give the first percentile that is told under every level, or else the last; its ratios."""
+    *others, last = _TOLD
+    for percent in others:
+        found = ratios(percent)
+        if all(ratio for _, ratio in found):
+            return percent, found
+    return last, ratios(last)
 
 
 def _bulk(cell: Cell) -> Figures | None:
@@ -207,7 +230,8 @@ def tell(summary: Summary) -> Story:
             "A reader has one I/O of 4 KiB in flight; the bulk writer has 16 of 1 MiB. Each job has"
             f" a connection of its own{conditions.on_each(summary)}.",
             "Percentiles of clat come from fio's latency bins, of all jobs and repeats together."
-            f" A percentile is given only where at least {_BEYOND} I/Os took longer.",
+            f" A percentile is given only where at least {_BEYOND} I/Os took longer, and a ratio of"
+            " two where that is so in each repeat.",
             "Ratios are paired: each compares two cells of the same repeat. An interval needs"
             f" {FEWEST} repeats; where it spans 1, the result is inconclusive.",
             *conditions.differences(summary, conditions.KERNEL_LAB),
@@ -219,10 +243,11 @@ def _answer(levels: Sequence[_Level], readers: str, name: str) -> str:
     both = [level for level in levels if level.of(readers) and level.of(readers + _BESIDE)]
     if not both:
         return f"The {name} were not measured both alone and beside the writer."
-    for percent in _TOLD:
-        ratios = [(level, _longer(level, readers, percent)) for level in both]
-        if words := _times(ratios, " as long"):
-            return f"A bulk writer makes the p{percent} of {name} {words}."
+    percent, ratios = _told(
+        lambda percent: [(level, _longer(level, readers, percent)) for level in both]
+    )
+    if words := _times(ratios, " as long"):
+        return f"A bulk writer makes the p{percent} of {name} {words}."
     return f"The {name} read too little in a repeat to tell what a bulk writer does to them."
 
 
@@ -241,19 +266,17 @@ def _writers_part(levels: Sequence[_Level]) -> list[str]:
 def _between(levels: Sequence[_Level]) -> list[str]:
     """Compare the readers beside the writer under each level with those under the first."""
     first, *others = levels
-    under = first.of(f"readers{_BESIDE}")
-    for percent in _TOLD:
-        ratios = [
-            (level, cells.ratio(level.of(f"readers{_BESIDE}"), under, _reads(percent)))
-            for level in others
-        ]
-        if words := _times(ratios, " as long"):
-            begin = f"Against {first.name}, the readers' p{percent} beside the writer is"
-            return [f"{begin} {words}."]
-    return []
+    name = f"readers{_BESIDE}"
+    under, others = first.of(name), [level for level in others if level.of(name)]
+    percent, ratios = _told(
+        lambda percent: [(level, _paired(level.of(name), under, percent)) for level in others]
+    )
+    words = _times(ratios, " as long")
+    begin = f"Against {first.name}, the readers' p{percent} beside the writer is"
+    return [f"{begin} {words}."] if words else []
 
 
-def _times(ratios: Iterable[tuple[_Level, Ratio | None]], what: str) -> str:
+def _times(ratios: Iterable[_Named], what: str) -> str:
     """Name the ratios, each under its level; "" where there are none."""
     found = [(level, ratio) for level, ratio in ratios if ratio]
     return "; ".join(
