@@ -123,6 +123,16 @@ def test_noise_is_inconclusive_and_says_how_many_repeats_would_tell() -> None:
     assert "only 4 connections measured" in verdict(_curve({4: 1e9}))
 
 
+def test_repeats_that_failed_are_missed_where_they_would_be_pairs() -> None:
+    curve = _curve({1: 300e6, 4: 1100e6})
+    few = {
+        count: [cell for cell in found if (cell.repeat <= 3) == (count == 1) or cell.repeat == 3]
+        for count, found in curve.cells.items()
+    }
+    assert [len(found) for found in few.values()] == [3, 3]
+    assert "an interval needs 3 repeats" in verdict(dataclasses.replace(curve, cells=few))
+
+
 def test_a_dip_does_not_rule_out_fewer_connections() -> None:
     curve = _curve({1: 1000e6, 2: 700e6, 4: 1060e6, 8: 1060e6}, noise=0.05)
     assert scaling._enough(curve, 2) is False

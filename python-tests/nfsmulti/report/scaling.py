@@ -288,7 +288,7 @@ def _rate(curve: Curve, count: int) -> str:
 
 def _untold(curve: Curve, found: Knee) -> str:
     why, more = f"the intervals span {GAIN} times", "the machine is too noisy to tell"
-    if min(len(curve.cells[count]) for count in curve.counts) < FEWEST:
+    if any(gain is None or gain.low is None for gain in _gains(curve, found.since)):
         why, more = f"an interval needs {FEWEST} repeats", "run more repeats"
     if needed := repeats_needed(curve, found.since):
         more = f"about {needed} repeats would be enough"
