@@ -17,6 +17,7 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.stats import FEWEST, Ratio, Sample
 
 MISSING = "\N{EN DASH}"
+MOST_REPEATS = 100  # of which one is told
 _RATE = {"kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
 
 
@@ -110,7 +111,17 @@ def inconclusive(ratio: Ratio | None) -> str:
         return ""
     if ratio.low is None:
         return f" (inconclusive: an interval needs {FEWEST} repeats)"
-    return " (inconclusive: the interval spans 1)" if ratio.spans_one else ""
+    if not ratio.spans_one:
+        return ""
+    enough = repeats_to_tell(ratio.pairs_to_tell(1, MOST_REPEATS), " repeats")
+    return f" (inconclusive: the interval spans 1; {enough})"
+
+
+def repeats_to_tell(needed: int | None, unit: str = "") -> str:
+    """Say how many repeats would tell; None: more than MOST_REPEATS."""
+    if needed is None:
+        return f"more than {MOST_REPEATS}{unit} would be needed"
+    return f"about {needed}{unit} would be enough"
 
 
 def several(words: Sequence[str]) -> str:

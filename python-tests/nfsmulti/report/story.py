@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from nfsmulti.stats import FEWEST, Ratio, Sample
 from nfsmulti.summary import Summary
-from nfsmulti.texts import MISSING, Table
+from nfsmulti.texts import MISSING, MOST_REPEATS, Table, repeats_to_tell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -103,7 +103,6 @@ class Report:
 # side. If the interval spans the limit, the result is inconclusive.
 
 _OF_THEIR_GAIN, _OF_ALLOWED = 0.5, 0.9
-_MOST_REPEATS = 100
 
 
 class Verdict(StrEnum):
@@ -180,8 +179,6 @@ def _open(ours: Ratio, limit: float) -> Judged:
     made = f"{ours.n} repeat{'' if ours.n == 1 else 's'}"
     if ours.spread is None:
         return Judged(Verdict.INCONCLUSIVE, f"{made}, and an interval needs {FEWEST}", FEWEST)
-    needed = ours.pairs_to_tell(limit, _MOST_REPEATS)
-    if needed:
-        return Judged(Verdict.INCONCLUSIVE, f"{made}; about {needed} would be enough", needed)
-    why = f"{made}; more than {_MOST_REPEATS} would be needed"
-    return Judged(Verdict.INCONCLUSIVE, why, _MOST_REPEATS + 1)
+    needed = ours.pairs_to_tell(limit, MOST_REPEATS)
+    why = f"{made}; {repeats_to_tell(needed)}"
+    return Judged(Verdict.INCONCLUSIVE, why, needed or MOST_REPEATS + 1)
