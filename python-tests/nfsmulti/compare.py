@@ -135,6 +135,8 @@ def why_not(a: Summary, b: Summary) -> str | None:
             " run --resume"
         )
     if not pairs(a, b) and not lost(a, b):
+        if empty := " and ".join(name for name, one in (("A", a), ("B", b)) if not one.done):
+            return f"no cell is done in {empty}"
         return f"no combination of factors ran in both{_apart(a, b)}"
     return None
 

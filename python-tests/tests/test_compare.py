@@ -160,6 +160,13 @@ def _changed(summary: Summary, streams: int, repeat: int, status: Status) -> Sum
     return dataclasses.replace(summary, cells=cells)
 
 
+def test_a_run_of_which_nothing_is_done_says_so(tmp_path: Path) -> None:
+    a = _only(made_runs.dd(1), 1)
+    done = _compare(tmp_path, _changed(a, 1, 1, "failed"), a)
+    assert done.status == 11
+    assert done.stderr.endswith("not comparable: no cell is done in A\n")
+
+
 @pytest.mark.parametrize("repeat", [1, 3])
 def test_an_unfinished_run_is_not_comparable(tmp_path: Path, repeat: int) -> None:
     a = made_runs.dd()
