@@ -231,7 +231,12 @@ def tell(summary: Summary) -> Story:
             Section(
                 "Readers, alone and beside the writer",
                 tables=[_readers_table(levels)],
-                plots=[_percentile_plot(levels), *_level_plot(levels), *_time_plot(levels)],
+                plots=[
+                    _percentile_plot(levels),
+                    *_level_plot(levels),
+                    *_time_plot(levels, 50),
+                    *_time_plot(levels, 99),
+                ],
             ),
             Section("Bulk", tables=[_bulk_table(levels)]),
         ],
@@ -371,15 +376,15 @@ def _level_plot(levels: Sequence[_Level]) -> list[Plot]:
     return [Plot("levels", caption, figure)]
 
 
-def _time_plot(levels: Sequence[_Level]) -> list[Plot]:
-    """Draw the p99 of each second of each repeat; nothing where that was not taken."""
+def _time_plot(levels: Sequence[_Level], percent: int) -> list[Plot]:
+    """Draw a percentile of each second; nothing where that was not taken."""
     lines = [
-        (label, [cell.read_over_time["p99_us"] for cell in found if cell.read_over_time])
+        (label, [cell.read_over_time[f"p{percent}_us"] for cell in found if cell.read_over_time])
         for label, _, found in _lines(levels)
     ]
     if not any(repeats for _, repeats in lines):
         return []
-    figure, axes = charts.panel(f"Readers' p{_DRAWN} over time", "second", "µs")
+    figure, axes = charts.panel(f"Readers' p{percent} over time", "second", "µs")
     for number, (label, repeats) in enumerate(lines):
         seconds = enumerate(itertools.zip_longest(*repeats), start=1)
         found = [(at, list(filter(None, values))) for at, values in seconds]
@@ -387,8 +392,8 @@ def _time_plot(levels: Sequence[_Level]) -> list[Plot]:
         charts.line(axes, number, label, points)
     axes.set_yscale("log")
     charts.legend(axes)
-    caption = f"The readers' p{_DRAWN} in each second, all jobs together: the repeats' median."
-    return [Plot("over-time", caption, figure)]
+    caption = f"The readers' p{percent} in each second, all jobs together: the repeats' median."
+    return [Plot(f"over-time-p{percent}", caption, figure)]
 
 
 _REPORT = Report(
