@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
+import resource
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -406,23 +407,32 @@ def test_mount_goes_to_the_ports_of_its_path() -> None:
         assert mount_ports("nfs://a/b", options) == options
 
 
-def test_pool_that_fails_under_more_connections_keeps_its_curve(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("whose", "most"), [("client", 256), ("server", 32)])
+def test_pool_that_fails_under_more_connections_keeps_its_curve(
+    tmp_path: Path, whose: str, most: int
+) -> None:
+    """The client may have too few open files for them, or the server allow fewer."""
     results = ["--results", str(tmp_path)]
     env = {"NFSMULTI_CELL_SECONDS": "0.3", "PYTHONPATH": str(paths.PYTHON_TESTS)}
     harness = [sys.executable, "-m", "nfsmulti", "run", "connections"]
     with Sink() as sink:
-        words = ["--pool", sink.url, "--nconnect", "1,2,256", "--jobs", "1", "--repeat", "1"]
-        few = ["prlimit", "--nofile=100:100", *harness, *words, *results]
-        done = run(few, env=env, timeout=_SECONDS)
+        words = ["--pool", sink.url, "--nconnect", f"1,2,{most}", "--jobs", "1", "--repeat", "1"]
+        few = ["prlimit", "--nofile=100:100"] if whose == "client" else []
+        server = sink._process.pid
+        before = resource.prlimit(server, resource.RLIMIT_NOFILE)
+        if whose == "server":
+            resource.prlimit(server, resource.RLIMIT_NOFILE, (24, before[1]))
+        done = run([*few, *harness, *words, *results], env=env, timeout=_SECONDS)
+        resource.prlimit(server, resource.RLIMIT_NOFILE, before)
         (folder,) = (tmp_path / "connections").iterdir()
         failed = _statuses(folder)
         told = (folder / "report.md").read_text()
         again = run([*harness, "--resume", *results], env=env, timeout=_SECONDS)
     assert done.status == 1, done.stdout + done.stderr
-    assert failed == {1: "done", 2: "done", 256: "failed"}
-    assert "Cells with nconnect=256 failed" in told
+    assert failed == {1: "done", 2: "done", most: "failed"}
+    assert f"Cells with nconnect={most} failed" in told
     assert again.status == 0, again.stdout + again.stderr
-    assert _statuses(folder) == {1: "done", 2: "done", 256: "done"}
+    assert _statuses(folder) == {1: "done", 2: "done", most: "done"}
 
 
 def _statuses(folder: Path) -> dict[int, str]:
