@@ -316,7 +316,9 @@ def _effects_section(direction: Direction) -> Section:
         return Section(f"What matters for {direction.name}s", [sweep_model.what_matters(direction)])
     words = []
     if not model.interactions:
-        words.append("Too few runs, or only one factor: the model has no interactions.")
+        words.append(
+            "These runs tell no interaction apart from all others: the model has no interactions."
+        )
     elif len(model.interactions) < math.comb(len(direction.levels), 2):
         told = texts.several([" with ".join(pair) for pair in model.interactions])
         words.append(f"The interactions that these runs tell apart from all others are {told}.")
