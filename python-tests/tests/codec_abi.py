@@ -15,17 +15,33 @@ CALL_MAX = 24 + 168  # the header, and AUTH_SYS_ROOM
 FH_SIZE, FH4_SIZE = 64, 128
 READ, WRITE, COMMIT = 6, 7, 21
 VERDICTS = (
-    "SUCCESS",
-    "PROG_UNAVAIL",
-    "PROG_MISMATCH",
-    "PROC_UNAVAIL",
-    "GARBAGE_ARGS",
-    "SYSTEM_ERR",
-    "RPC_MISMATCH",
-    "AUTH_ERROR",
-    "NOT_A_REPLY",
-)
+    "SUCCESS", "PROG_UNAVAIL", "PROG_MISMATCH", "PROC_UNAVAIL", "GARBAGE_ARGS", "SYSTEM_ERR",
+    "RPC_MISMATCH", "AUTH_ERROR", "NOT_A_REPLY",
+)  # fmt: skip
 CANARY = b"\xa5" * 64
+
+Members = tuple[tuple[str, Any], ...]
+
+
+def words(*names: str) -> Members:
+    """Give members of 32 bits, by their names."""
+    return tuple((name, c.c_uint32) for name in names)
+
+
+def hypers(*names: str) -> Members:
+    """Give members of 64 bits."""
+    return tuple((name, c.c_uint64) for name in names)
+
+
+def flags(*names: str) -> Members:
+    """Give members that are true or false."""
+    return tuple((name, c.c_bool) for name in names)
+
+
+def declare(lib: c.CDLL, name: str, result: Any, *arguments: Any) -> None:
+    """Declare a function of a library."""
+    function = getattr(lib, name)
+    function.restype, function.argtypes = result, arguments
 
 
 class Guarded:
@@ -68,12 +84,9 @@ class Cred(c.Structure):
     """struct auth_sys_ids."""
 
     _fields_ = (
-        ("machine", c.c_char * 65),
-        ("uid", c.c_uint32),
-        ("gid", c.c_uint32),
-        ("gids", c.c_uint32 * 16),
-        ("gid_count", c.c_uint32),
-    )
+        ("machine", c.c_char * 65), *words("uid", "gid"), ("gids", c.c_uint32 * 16),
+        *words("gid_count"),
+    )  # fmt: skip
 
     @classmethod
     def of(cls, machine: bytes, uid: int, gid: int, gids: Sequence[int]) -> Self:
@@ -90,20 +103,16 @@ class AuthSys(c.Structure):
 class Verifier(c.Structure):
     """struct rpc_verifier."""
 
-    _fields_ = (("flavor", c.c_uint32), ("length", c.c_uint32), ("body", c.c_void_p))
+    _fields_ = (*words("flavor", "length"), ("body", c.c_void_p))
 
 
 class ReplyHeader(c.Structure):
     """struct rpc_reply_header."""
 
     _fields_ = (
-        ("xid", c.c_uint32),
-        ("verdict", c.c_int),
-        ("auth_stat", c.c_uint32),
-        ("verifier", Verifier),
-        ("low", c.c_uint32),
-        ("high", c.c_uint32),
-    )
+        *words("xid"), ("verdict", c.c_int), *words("auth_stat"), ("verifier", Verifier),
+        *words("low", "high"),
+    )  # fmt: skip
 
 
 class Handle(c.Structure):
@@ -121,12 +130,9 @@ class Result(c.Structure):
     """struct nfs3_result."""
 
     _fields_ = (
-        ("status", c.c_uint32),
-        ("count", c.c_uint32),
-        ("eof", c.c_bool),
-        ("committed", c.c_int),
+        *words("status", "count"), *flags("eof"), ("committed", c.c_int),
         ("verifier", c.c_uint8 * 8),
-    )
+    )  # fmt: skip
 
 
 class Reply(c.Structure):
@@ -160,21 +166,11 @@ class RecordReader(c.Structure):
     """struct record_reader."""
 
     _fields_ = (
-        ("handler", c.POINTER(Handler)),
-        ("message_max", c.c_uint32),
-        ("stage", c.c_void_p),
-        ("from_", c.c_uint32),
-        ("to", c.c_uint32),
-        ("expected", c.c_uint32),
-        ("reply_size", c.c_uint32),
-        ("part", c.c_int),
-        ("in_fragment", c.c_bool),
-        ("last", c.c_bool),
-        ("fragment", c.c_uint32),
-        ("message", c.c_uint32),
-        ("bulk", Bulk),
-        ("bulk_done", c.c_uint32),
-    )
+        ("handler", c.POINTER(Handler)), *words("message_max"), ("stage", c.c_void_p),
+        *words("from_", "to", "expected", "reply_size"), ("part", c.c_int),
+        *flags("in_fragment", "last"), *words("fragment", "message"), ("bulk", Bulk),
+        *words("bulk_done"),
+    )  # fmt: skip
 
 
 class Iovec(c.Structure):
@@ -187,56 +183,28 @@ class CountersLabel(c.Structure):
     """struct counters_label."""
 
     _fields_ = (
-        ("job", c.c_char_p),
-        ("job_number", c.c_uint32),
-        ("connection", c.c_uint32),
-        ("path", c.c_char_p),
-        ("local", c.c_char_p),
-        ("remote", c.c_char_p),
-        ("transport", c.c_char_p),
-    )
+        ("job", c.c_char_p), *words("job_number", "connection"), ("path", c.c_char_p),
+        ("local", c.c_char_p), ("remote", c.c_char_p), ("transport", c.c_char_p),
+    )  # fmt: skip
 
 
 class Counters(c.Structure):
     """struct counters."""
 
-    _fields_ = tuple(
-        (name, c.c_uint64)
-        for name in (
-            "read_ops",
-            "read_bytes",
-            "write_ops",
-            "write_bytes",
-            "commits",
-            "meta_ops",
-            "lookups",
-            "rewritten_bytes",
-            "retransmissions",
-            "reconnects",
-            "reissues",
-            "stale_replies",
-            "errors",
-            "rtt_count",
-            "rtt_sum",
-            "rtt_max",
-        )
-    )
+    _fields_ = hypers(
+        "read_ops", "read_bytes", "write_ops", "write_bytes", "commits", "meta_ops", "lookups",
+        "rewritten_bytes", "retransmissions", "reconnects", "reissues", "stale_replies", "errors",
+        "rtt_count", "rtt_sum", "rtt_max",
+    )  # fmt: skip
 
 
 class TransportCounters(c.Structure):
     """struct transport_counters."""
 
-    _fields_ = (
-        ("syscalls", c.c_uint64),
-        ("bytes_sent", c.c_uint64),
-        ("bytes_received", c.c_uint64),
-        ("sends", c.c_uint64),
-        ("receives", c.c_uint64),
-        ("credits", c.c_uint64),
-        ("rnr_errors", c.c_uint64),
-        ("retry_errors", c.c_uint64),
-        ("registrations", c.c_uint64),
-    )
+    _fields_ = hypers(
+        "syscalls", "bytes_sent", "bytes_received", "sends", "receives", "credits", "rnr_errors",
+        "retry_errors", "registrations",
+    )  # fmt: skip
 
 
 class CodecLibrary:
@@ -244,35 +212,28 @@ class CodecLibrary:
 
     def __init__(self, lib: c.CDLL) -> None:
         self.lib = lib
-        cursor = c.POINTER(Cursor)
-        number = c.c_uint32
-        auth = c.POINTER(AuthSys)
-        self._declare("auth_sys_own_ids", number, c.POINTER(Cred))
-        self._declare("auth_sys_init", None, auth, c.POINTER(Cred))
-        self._declare("rpc_encode_call", None, cursor, *[number] * 4, auth)
-        self._declare("rpc_decode_reply", None, cursor, c.POINTER(ReplyHeader))
-        self._declare("rpc_verdict_errno", c.c_int, c.POINTER(ReplyHeader))
-        header = c.POINTER(ReplyHeader)
-        self._declare("rpc_verdict_text", None, header, number, c.c_void_p, c.c_size_t)
+        cursor, number, auth = c.POINTER(Cursor), c.c_uint32, c.POINTER(AuthSys)
+        header, reader = c.POINTER(ReplyHeader), c.POINTER(RecordReader)
+        declare(lib, "auth_sys_own_ids", number, c.POINTER(Cred))
+        declare(lib, "auth_sys_init", None, auth, c.POINTER(Cred))
+        declare(lib, "rpc_encode_call", None, cursor, *[number] * 4, auth)
+        declare(lib, "rpc_decode_reply", None, cursor, header)
+        declare(lib, "rpc_verdict_errno", c.c_int, header)
+        declare(lib, "rpc_verdict_text", None, header, number, c.c_void_p, c.c_size_t)
         common = (cursor, c.POINTER(Handle))
-        self._declare("nfs3_encode_read", None, *common, c.c_uint64, number)
-        self._declare("nfs3_encode_write", None, *common, c.c_uint64, number, c.c_int)
-        self._declare("nfs3_encode_commit", None, *common)
-        self._declare("nfs3_decode", c.c_bool, cursor, c.c_int, c.POINTER(Result))
-        self._declare("nfs3_errno", c.c_int, number)
-        self._declare("nfs3_status_name", c.c_char_p, number)
-        reader = c.POINTER(RecordReader)
-        self._declare("record_reader_init", c.c_int, reader, c.POINTER(Handler), number)
-        self._declare("record_reader_free", None, reader)
-        self._declare("record_expect", None, reader)
-        self._declare("record_space", c.c_int, reader, c.POINTER(Iovec))
-        self._declare("record_took", c.c_int, reader, number)
+        declare(lib, "nfs3_encode_read", None, *common, c.c_uint64, number)
+        declare(lib, "nfs3_encode_write", None, *common, c.c_uint64, number, c.c_int)
+        declare(lib, "nfs3_encode_commit", None, *common)
+        declare(lib, "nfs3_decode", c.c_bool, cursor, c.c_int, c.POINTER(Result))
+        declare(lib, "nfs3_errno", c.c_int, number)
+        declare(lib, "nfs3_status_name", c.c_char_p, number)
+        declare(lib, "record_reader_init", c.c_int, reader, c.POINTER(Handler), number)
+        declare(lib, "record_reader_free", None, reader)
+        declare(lib, "record_expect", None, reader)
+        declare(lib, "record_space", c.c_int, reader, c.POINTER(Iovec))
+        declare(lib, "record_took", c.c_int, reader, number)
         tables = c.POINTER(CountersLabel), c.POINTER(Counters), c.POINTER(TransportCounters)
-        self._declare("counters_write", None, c.c_void_p, *tables)
-
-    def _declare(self, name: str, result: Any, *arguments: Any) -> None:
-        function = getattr(self.lib, name)
-        function.restype, function.argtypes = result, arguments
+        declare(lib, "counters_write", None, c.c_void_p, *tables)
 
     def encode_call(
         self, room: int, xid: int, program: int, version: int, procedure: int, cred: Cred
@@ -437,32 +398,53 @@ class Records:
         self.seen[-1].finished += 1
 
 
-# --- ledger.h, which is all static inline ---
+# --- ledger.h ---
 
-_SHIM = """
-#include <stdlib.h>
+
+class Ledger(c.Structure):
+    """struct ledger."""
+
+    _fields_ = (
+        *hypers("unstable", "committing", "lost"), *words("held"), ("verifier", c.c_uint8 * 8),
+        *hypers("commits", "settled"), ("settled_verifier", c.c_uint8 * 8),
+    )  # fmt: skip
+
+
+class Commit(c.Structure):
+    """struct ledger_commit: what one COMMIT under way is to make durable."""
+
+    _fields_ = (*hypers("bytes", "number", "clock"), ("verifier", c.c_uint8 * 8))
+
+
+# All of it is static inline.
+_LEDGER = """
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#define static
+#define inline
 #include "conn/ledger.h"
-struct ledger *shim_new(void) { return calloc(1, sizeof(struct ledger)); }
-void shim_free(void *p) { free(p); }
-void shim_wrote(struct ledger *l, uint64_t bytes, bool durable, const uint8_t *verifier)
-{ ledger_wrote(l, bytes, durable, verifier); }
-struct ledger_commit *shim_begin(struct ledger *l)
-{
-	struct ledger_commit *commit = malloc(sizeof(*commit));
-	*commit = ledger_begin_commit(l);
-	return commit;
-}
-uint64_t shim_commit_bytes(const struct ledger_commit *commit) { return commit->bytes; }
-void shim_end(struct ledger *l, struct ledger_commit *commit, const uint8_t *verifier)
-{ ledger_end_commit(l, commit, verifier); free(commit); }
-void shim_undo(struct ledger *l, struct ledger_commit *commit)
-{ ledger_undo_commit(l, commit); free(commit); }
-void shim_fail(struct ledger *l, struct ledger_commit *commit)
-{ ledger_fail_commit(l, commit); free(commit); }
-bool shim_owes(const struct ledger *l) { return ledger_owes(l); }
-bool shim_unsettled(const struct ledger *l) { return ledger_unsettled(l); }
-uint64_t shim_take_lost(struct ledger *l) { return ledger_take_lost(l); }
 """
+
+
+def build_ledger(compiler: str, engine: Path, folder: Path) -> c.CDLL:
+    """Compile the functions of ledger.h into a library."""
+    source, library = folder / "ledger.c", folder / "ledger.so"
+    source.write_text(_LEDGER)
+    options = ["-shared", "-fPIC", f"-I{engine}", "-o", str(library)]
+    subprocess.run([compiler, *options, str(source)], check=True, timeout=60)
+    lib, book, commit = c.CDLL(str(library)), c.POINTER(Ledger), c.POINTER(Commit)
+    declare(lib, "ledger_wrote", c.c_bool, book, c.c_uint64, c.c_bool, c.c_char_p)
+    declare(lib, "ledger_begin_commit", Commit, book)
+    declare(lib, "ledger_end_commit", None, book, commit, c.c_char_p)
+    declare(lib, "ledger_undo_commit", None, book, commit)
+    declare(lib, "ledger_fail_commit", None, book, commit)
+    declare(lib, "ledger_owes", c.c_bool, book)
+    declare(lib, "ledger_unsettled", c.c_bool, book)
+    declare(lib, "ledger_take_lost", c.c_uint64, book)
+    return lib
+
+
 MIRRORS: dict[str, type[c.Structure]] = {
     "xdr_in": Cursor,
     "xdr_out": Cursor,
@@ -479,86 +461,6 @@ MIRRORS: dict[str, type[c.Structure]] = {
     "counters": Counters,
     "counters_label": CountersLabel,
     "transport_counters": TransportCounters,
+    "ledger": Ledger,
+    "ledger_commit": Commit,
 }
-_POINTER, _NUMBER, _BYTES = c.c_void_p, c.c_uint64, c.c_char_p
-_SHIM_TYPES: dict[str, tuple[Any, ...]] = {
-    "new": (_POINTER,),
-    "free": (None, _POINTER),
-    "wrote": (None, _POINTER, _NUMBER, c.c_bool, _BYTES),
-    "begin": (_POINTER, _POINTER),
-    "commit_bytes": (_NUMBER, _POINTER),
-    "end": (None, _POINTER, _POINTER, _BYTES),
-    "undo": (None, _POINTER, _POINTER),
-    "fail": (None, _POINTER, _POINTER),
-    "owes": (c.c_bool, _POINTER),
-    "unsettled": (c.c_bool, _POINTER),
-    "take_lost": (_NUMBER, _POINTER),
-}
-
-
-def build_shim(compiler: str, engine: Path, folder: Path) -> c.CDLL:
-    """Compile the functions of ledger.h into a library."""
-    source, library = folder / "shim.c", folder / "shim.so"
-    source.write_text(_SHIM)
-    flags = ["-shared", "-fPIC", f"-I{engine}", "-o", str(library)]
-    subprocess.run([compiler, *flags, str(source)], check=True, timeout=60)
-    lib = c.CDLL(str(library))
-    for name, (result, *arguments) in _SHIM_TYPES.items():
-        function = getattr(lib, f"shim_{name}")
-        function.restype, function.argtypes = result, arguments
-    return lib
-
-
-@dataclass(frozen=True)
-class Commit:
-    """A struct ledger_commit: what one COMMIT under way is to make durable."""
-
-    pointer: int
-    bytes: int
-
-
-class Ledger:
-    """A struct ledger."""
-
-    def __init__(self, lib: c.CDLL) -> None:
-        self._lib = lib
-        self._pointer = lib.shim_new()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._lib.shim_free(self._pointer)
-
-    def wrote(self, count: int, durable: bool, verifier: bytes) -> None:
-        """ledger_wrote()."""
-        self._lib.shim_wrote(self._pointer, count, durable, verifier)
-
-    def begin_commit(self) -> Commit:
-        """ledger_begin_commit()."""
-        pointer = self._lib.shim_begin(self._pointer)
-        return Commit(pointer, int(self._lib.shim_commit_bytes(pointer)))
-
-    def end_commit(self, commit: Commit, verifier: bytes) -> None:
-        """ledger_end_commit()."""
-        self._lib.shim_end(self._pointer, commit.pointer, verifier)
-
-    def undo_commit(self, commit: Commit) -> None:
-        """ledger_undo_commit()."""
-        self._lib.shim_undo(self._pointer, commit.pointer)
-
-    def fail_commit(self, commit: Commit) -> None:
-        """ledger_fail_commit()."""
-        self._lib.shim_fail(self._pointer, commit.pointer)
-
-    def owes(self) -> bool:
-        """ledger_owes()."""
-        return bool(self._lib.shim_owes(self._pointer))
-
-    def unsettled(self) -> bool:
-        """ledger_unsettled()."""
-        return bool(self._lib.shim_unsettled(self._pointer))
-
-    def take_lost(self) -> int:
-        """ledger_take_lost()."""
-        return int(self._lib.shim_take_lost(self._pointer))

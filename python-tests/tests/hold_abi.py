@@ -7,41 +7,21 @@ import ctypes as c
 from collections.abc import Iterator
 from typing import Self
 
+from codec_abi import Ledger, flags, hypers, words
+
 VERIFIER = 8
 EXTENTS_MIN = 16
 EXTENT_BYTES = 512
-
-
-class Ledger(c.Structure):
-    """struct ledger, of which the hold counts `held` alone."""
-
-    _fields_ = (
-        ("unstable", c.c_uint64),
-        ("committing", c.c_uint64),
-        ("lost", c.c_uint64),
-        ("held", c.c_uint32),
-        ("verifier", c.c_uint8 * VERIFIER),
-    )
 
 
 class Extent(c.Structure):
     """struct hold_extent."""
 
     _fields_ = (
-        ("data", c.c_void_p),
-        ("offset", c.c_uint64),
-        ("length", c.c_uint32),
-        ("file", c.c_uint32),
-        ("connection", c.c_uint32),
-        ("under_way", c.c_bool),
-        ("again", c.c_bool),
-        ("settled", c.c_bool),
-        ("dropped", c.c_bool),
-        ("torn", c.c_bool),
-        ("ledger", c.POINTER(Ledger)),
-        ("verifier", c.c_uint8 * VERIFIER),
-        ("answered", c.c_uint64),
-    )
+        ("data", c.c_void_p), *hypers("offset"), *words("length", "file", "connection"),
+        *flags("under_way", "again", "settled", "dropped", "torn"), ("ledger", c.POINTER(Ledger)),
+        ("verifier", c.c_uint8 * VERIFIER), *hypers("answered"),
+    )  # fmt: skip
 
     @property
     def content(self) -> bytes:
@@ -53,19 +33,13 @@ class _Hold(c.Structure):
     """struct hold."""
 
     _fields_ = (
-        ("memory", c.c_void_p),
-        ("size", c.c_uint64),
-        ("head", c.c_uint64),
-        ("extents", c.POINTER(Extent)),
-        ("extent_max", c.c_uint64),
-        ("first", c.c_uint64),
-        ("end", c.c_uint64),
-        ("clock", c.c_uint64),
-        ("under_way", c.c_uint64),
-        ("lost", c.c_bool),
-        ("uncovered", c.c_uint64),
-        ("covered", c.c_uint64),
-    )
+        ("memory", c.c_void_p), *hypers("size", "head"), ("extents", c.POINTER(Extent)),
+        *hypers("extent_max", "first", "end", "clock", "under_way"), *flags("lost"),
+        *hypers("uncovered", "covered"),
+    )  # fmt: skip
+
+
+MIRRORS: dict[str, type[c.Structure]] = {"hold": _Hold, "hold_extent": Extent}
 
 
 class Hold:
@@ -103,11 +77,6 @@ class Hold:
     def clock(self) -> int:
         """The number of WRITEs answered so far."""
         return int(self._hold.clock)
-
-    @property
-    def under_way(self) -> int:
-        """The number of WRITEs that are outstanding."""
-        return int(self._hold.under_way)
 
     @property
     def uncovered(self) -> int:

@@ -7,7 +7,7 @@ import ctypes as c
 from enum import IntEnum
 from typing import Any, NamedTuple, Self
 
-from codec_abi import FH4_SIZE, Cursor, Guarded, Handle
+from codec_abi import FH4_SIZE, Cursor, Guarded, Handle, declare, flags, hypers, words
 
 OPAQUE_MAX = 1024
 _SESSION, _STATEID, _VERIFIER = c.c_uint8 * 16, c.c_uint8 * 16, c.c_uint8 * 8
@@ -54,12 +54,8 @@ class Sequence(c.Structure):
     """struct nfs4_sequence."""
 
     _fields_ = (
-        ("session", _SESSION),
-        ("sequence", c.c_uint32),
-        ("slot", c.c_uint32),
-        ("highest_slot", c.c_uint32),
-        ("cache", c.c_bool),
-    )
+        ("session", _SESSION), *words("sequence", "slot", "highest_slot"), *flags("cache"),
+    )  # fmt: skip
 
     @classmethod
     def of(cls, session: bytes, *numbers: int) -> Self:
@@ -70,41 +66,28 @@ class Sequence(c.Structure):
 class Range(c.Structure):
     """struct nfs4_range."""
 
-    _fields_ = (("offset", c.c_uint64), ("length", c.c_uint32), ("stable", c.c_uint32))
+    _fields_ = (*hypers("offset"), *words("length", "stable"))
 
 
 class Template(c.Structure):
     """struct nfs4_template."""
 
-    _fields_ = (
-        ("operation", c.c_int),
-        ("length", c.c_uint32),
-        ("bytes", c.c_uint8 * (92 + FH4_SIZE)),
-    )
+    _fields_ = (("operation", c.c_int), *words("length"), ("bytes", c.c_uint8 * (92 + FH4_SIZE)))
 
 
 class Open(c.Structure):
     """struct nfs4_open."""
 
     _fields_ = (
-        ("client", c.c_uint64),
-        ("owner", c.c_char_p),
-        ("owner_length", c.c_uint32),
-        ("access", c.c_int),
-        ("create", c.c_bool),
-        ("mode", c.c_uint32),
-        ("claim", c.c_int),
-        ("name", c.c_char_p),
-    )
+        *hypers("client"), ("owner", c.c_char_p), *words("owner_length"), ("access", c.c_int),
+        *flags("create"), *words("mode"), ("claim", c.c_int), ("name", c.c_char_p),
+    )  # fmt: skip
 
 
 class Channel(c.Structure):
     """struct nfs4_channel."""
 
-    _fields_ = tuple(
-        (name, c.c_uint32)
-        for name in ("request_max", "response_max", "cached_max", "operations_max", "slots")
-    )
+    _fields_ = words("request_max", "response_max", "cached_max", "operations_max", "slots")
 
 
 class Compound(c.Structure):
@@ -117,12 +100,8 @@ class Results(c.Structure):
     """struct nfs4_results."""
 
     _fields_ = (
-        ("in_", c.POINTER(Cursor)),
-        ("status", c.c_uint32),
-        ("left", c.c_uint32),
-        ("refused", c.c_bool),
-        ("broken", c.c_bool),
-    )
+        ("in_", c.POINTER(Cursor)), *words("status", "left"), *flags("refused", "broken"),
+    )  # fmt: skip
 
 
 class SequenceResult(c.Structure):
@@ -130,11 +109,7 @@ class SequenceResult(c.Structure):
 
     _fields_ = (
         ("session", _SESSION),
-        ("sequence", c.c_uint32),
-        ("slot", c.c_uint32),
-        ("highest_slot", c.c_uint32),
-        ("target_highest_slot", c.c_uint32),
-        ("flags", c.c_uint32),
+        *words("sequence", "slot", "highest_slot", "target_highest_slot", "flags"),
     )
 
 
@@ -142,58 +117,41 @@ class Attributes(c.Structure):
     """struct nfs4_attributes."""
 
     _fields_ = (
-        ("type", c.c_uint32),
-        ("size", c.c_uint64),
-        ("lease_time", c.c_uint32),
-        ("read_max", c.c_uint64),
-        ("write_max", c.c_uint64),
-    )
+        *words("type"), *hypers("size"), *words("lease_time"), *hypers("read_max", "write_max"),
+    )  # fmt: skip
 
 
 class DataResult(c.Structure):
     """struct nfs4_data_result."""
 
-    _fields_ = (
-        ("count", c.c_uint32),
-        ("eof", c.c_bool),
-        ("committed", c.c_uint32),
-        ("verifier", _VERIFIER),
-    )
+    _fields_ = (*words("count"), *flags("eof"), *words("committed"), ("verifier", _VERIFIER))
 
 
 class OpenResult(c.Structure):
     """struct nfs4_open_result."""
 
-    _fields_ = (("stateid", Stateid), ("delegated", c.c_bool), ("delegation", Stateid))
+    _fields_ = (("stateid", Stateid), *flags("delegated"), ("delegation", Stateid))
 
 
 class Server(c.Structure):
     """struct nfs4_server."""
 
     _fields_ = (
-        ("minor", c.c_uint64),
-        ("major_length", c.c_uint32),
-        ("scope_length", c.c_uint32),
-        ("major", c.c_uint8 * OPAQUE_MAX),
-        ("scope", c.c_uint8 * OPAQUE_MAX),
-    )
+        *hypers("minor"), *words("major_length", "scope_length"),
+        ("major", c.c_uint8 * OPAQUE_MAX), ("scope", c.c_uint8 * OPAQUE_MAX),
+    )  # fmt: skip
 
 
 class ExchangeResult(c.Structure):
     """struct nfs4_exchange_result."""
 
-    _fields_ = (
-        ("client", c.c_uint64),
-        ("sequence", c.c_uint32),
-        ("flags", c.c_uint32),
-        ("server", Server),
-    )
+    _fields_ = (*hypers("client"), *words("sequence", "flags"), ("server", Server))
 
 
 class SessionResult(c.Structure):
     """struct nfs4_session_result."""
 
-    _fields_ = (("session", _SESSION), ("sequence", c.c_uint32), ("fore", Channel))
+    _fields_ = (("session", _SESSION), *words("sequence"), ("fore", Channel))
 
 
 MIRRORS: dict[str, type[c.Structure]] = {
@@ -286,14 +244,8 @@ class Nfs4Library:
         self._put("destroy_clientid", compound, hyper)
         template = c.POINTER(Template)
         self._declare("template_make", None, template, c.c_int, number, c.POINTER(Handle), stateid)
-        self._declare(
-            "template_put",
-            None,
-            template,
-            c.POINTER(Cursor),
-            c.POINTER(Sequence),
-            c.POINTER(Range),
-        )
+        call = c.POINTER(Cursor), c.POINTER(Sequence), c.POINTER(Range)
+        self._declare("template_put", None, template, *call)
         self._declare("read_results", None, results, c.POINTER(Cursor))
         self._declare("next_result", number, results, c.c_int)
         self._declare("skip_result", number, results, c.c_int)
@@ -304,8 +256,7 @@ class Nfs4Library:
         self._declare("operation_name", text, c.c_int)
 
     def _declare(self, name: str, result: Any, *arguments: Any) -> None:
-        function = getattr(self.lib, f"nfs4_{name}")
-        function.restype, function.argtypes = result, arguments
+        declare(self.lib, f"nfs4_{name}", result, *arguments)
 
     def _put(self, name: str, *arguments: Any) -> None:
         self._declare(f"put_{name}", None, *arguments)

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Self
 
+from codec_abi import declare, hypers, words
+
 PATHS_MAX = 1024
 ARG_SOFT, ARG_PROTO, ARG_LOCALADDR, ARG_VERSION = 1 << 7, 1 << 0, 1 << 8, 1 << 12
 ARG_NUMBERS = {
@@ -44,22 +46,10 @@ class PathArgs(c.Structure):
     """struct path_args."""
 
     _fields_ = (
-        ("set", c.c_uint),
-        ("minor", c.c_uint),
-        ("proto", c.c_int),
-        ("family", c.c_int),
-        ("port", c.c_uint),
-        ("mountport", c.c_uint),
-        ("rdmaport", c.c_uint),
-        ("rsize", c.c_uint),
-        ("wsize", c.c_uint),
-        ("timeo", c.c_uint),
-        ("retrans", c.c_uint),
-        ("soft", c.c_bool),
-        ("localaddr", c.c_char_p),
-        ("uid", c.c_uint),
-        ("gid", c.c_uint),
-    )
+        *words("set", "minor"), ("proto", c.c_int), ("family", c.c_int),
+        *words("port", "mountport", "rdmaport", "rsize", "wsize", "timeo", "retrans"),
+        ("soft", c.c_bool), ("localaddr", c.c_char_p), *words("uid", "gid"),
+    )  # fmt: skip
 
 
 class SockaddrStorage(c.Structure):
@@ -87,55 +77,39 @@ class PoolPath(c.Structure):
     """struct pool_path."""
 
     _fields_ = (
-        ("kind", c.c_int),
-        ("dir", c.c_char_p),
-        ("host", c.c_char_p),
-        ("export", c.c_char_p),
-        ("args", PathArgs),
-        ("addr", SockaddrStorage),
-        ("addr_len", c.c_uint),
-        ("label", c.c_char_p),
+        ("kind", c.c_int), ("dir", c.c_char_p), ("host", c.c_char_p), ("export", c.c_char_p),
+        ("args", PathArgs), ("addr", SockaddrStorage), *words("addr_len"), ("label", c.c_char_p),
         ("column", c.c_size_t),
-    )
+    )  # fmt: skip
 
 
 class Pool(c.Structure):
     """struct pool."""
 
-    _fields_ = (("paths", c.POINTER(PoolPath)), ("count", c.c_uint))
+    _fields_ = (("paths", c.POINTER(PoolPath)), *words("count"))
 
 
 class SpreadPiece(c.Structure):
     """struct spread_piece."""
 
-    _fields_ = (("offset", c.c_uint64), ("length", c.c_uint32), ("connection", c.c_uint32))
+    _fields_ = (*hypers("offset"), *words("length", "connection"))
 
 
 class Spread(c.Structure):
     """struct spread."""
 
     _fields_ = (
-        ("policy", c.c_int),
-        ("first", c.c_uint32),
-        ("step", c.c_uint32),
-        ("count", c.c_uint32),
-        ("stripe_size", c.c_uint64),
-        ("next", c.c_uint32),
-        ("load", c.c_void_p),
-    )
+        ("policy", c.c_int), *words("first", "step", "count"), *hypers("stripe_size"),
+        *words("next"), ("load", c.c_void_p),
+    )  # fmt: skip
 
 
 JOB, ROUNDROBIN, QUEUE, STRIPE = range(4)
 
 RESOLVER = c.CFUNCTYPE(
-    c.c_int,
-    c.c_char_p,
-    c.c_int,
-    c.POINTER(SockaddrStorage),
-    c.c_uint,
-    c.POINTER(c.c_char),
+    c.c_int, c.c_char_p, c.c_int, c.POINTER(SockaddrStorage), c.c_uint, c.POINTER(c.c_char),
     c.c_size_t,
-)
+)  # fmt: skip
 
 Resolve = Callable[[str, int], list[str]]
 """Gives the addresses of a host, or raises OSError."""
@@ -203,15 +177,13 @@ class PoolLibrary:
         self.lib = lib
         pool, error, text = c.POINTER(Pool), c.POINTER(PoolError), c.c_char_p
         relative = c.POINTER(c.c_void_p)
-        lib.pool_parse.argtypes = [text, pool, error]
-        lib.pool_is_name.argtypes = [text]
-        lib.pool_is_name.restype = c.c_bool
-        lib.pool_by_name.argtypes = [text, text, pool, error]
-        lib.pool_by_file.argtypes = [text, text, pool, relative, error]
-        lib.pool_resolve.argtypes = [pool, RESOLVER, error]
-        lib.pool_relative_name.argtypes = [pool, text, relative, error]
-        lib.pool_free.argtypes = [pool]
-        lib.pool_free.restype = None
+        declare(lib, "pool_parse", c.c_int, text, pool, error)
+        declare(lib, "pool_is_name", c.c_bool, text)
+        declare(lib, "pool_by_name", c.c_int, text, text, pool, error)
+        declare(lib, "pool_by_file", c.c_int, text, text, pool, relative, error)
+        declare(lib, "pool_resolve", c.c_int, pool, RESOLVER, error)
+        declare(lib, "pool_relative_name", c.c_int, pool, text, relative, error)
+        declare(lib, "pool_free", None, pool)
 
     def is_name(self, text: str) -> bool:
         """pool_is_name()."""
@@ -309,20 +281,14 @@ class SpreadLibrary:
     def __init__(self, lib: c.CDLL) -> None:
         self.lib = lib
         spread, piece = c.POINTER(Spread), c.POINTER(SpreadPiece)
-        lib.spread_path_of_job.argtypes = [c.c_uint32, c.c_uint32]
-        lib.spread_path_of_job.restype = c.c_uint32
-        lib.spread_cut.argtypes = [spread, c.c_uint64, c.c_uint32, c.c_uint32, c.c_int, piece]
-        lib.spread_cut.restype = None
-        lib.spread_pieces_max.argtypes = [spread, c.c_uint32, c.c_uint32]
-        lib.spread_pieces_max.restype = c.c_uint32
-        lib.spread_load_new.argtypes = [c.c_uint32]
-        lib.spread_load_new.restype = c.c_void_p
-        lib.spread_load_free.argtypes = [c.c_void_p]
-        lib.spread_load_free.restype = None
-        lib.spread_load_add.argtypes = [c.c_void_p, c.c_uint32, c.c_int64]
-        lib.spread_load_add.restype = None
-        lib.spread_load_least.argtypes = [c.c_void_p]
-        lib.spread_load_least.restype = c.c_uint32
+        number, load = c.c_uint32, c.c_void_p
+        declare(lib, "spread_path_of_job", number, number, number)
+        declare(lib, "spread_cut", None, spread, c.c_uint64, number, number, c.c_int, piece)
+        declare(lib, "spread_pieces_max", number, spread, number, number)
+        declare(lib, "spread_load_new", load, number)
+        declare(lib, "spread_load_free", None, load)
+        declare(lib, "spread_load_add", None, load, number, c.c_int64)
+        declare(lib, "spread_load_least", number, load)
 
     def path_of_job(self, job: int, paths: int) -> int:
         """spread_path_of_job()."""

@@ -7,7 +7,7 @@ import ctypes as c
 from collections.abc import Iterable
 from typing import Any, NamedTuple, Self
 
-from codec_abi import Cursor, Guarded
+from codec_abi import Cursor, Guarded, declare, hypers, words
 
 SEGMENTS_MAX = 8  # RPCRDMA_SEGMENTS_MAX
 HEADER_MAX = 356  # RPCRDMA_HEADER_MAX
@@ -25,13 +25,13 @@ class Segment(NamedTuple):
 class CSegment(c.Structure):
     """struct rpcrdma_segment."""
 
-    _fields_ = (("handle", c.c_uint32), ("length", c.c_uint32), ("offset", c.c_uint64))
+    _fields_ = (*words("handle", "length"), *hypers("offset"))
 
 
 class CChunk(c.Structure):
     """struct rpcrdma_chunk."""
 
-    _fields_ = (("count", c.c_uint32), ("segments", CSegment * SEGMENTS_MAX))
+    _fields_ = (*words("count"), ("segments", CSegment * SEGMENTS_MAX))
 
     @classmethod
     def of(cls, segments: Iterable[Segment]) -> Self:
@@ -49,33 +49,22 @@ class CChunk(c.Structure):
 class CCall(c.Structure):
     """struct rpcrdma_call."""
 
-    _fields_ = (
-        ("xid", c.c_uint32),
-        ("credits", c.c_uint32),
-        ("read", CChunk),
-        ("position", c.c_uint32),
-        ("write", CChunk),
-    )
+    _fields_ = (*words("xid", "credits"), ("read", CChunk), *words("position"), ("write", CChunk))
 
 
 class CReply(c.Structure):
     """struct rpcrdma_reply."""
 
     _fields_ = (
-        ("verdict", c.c_int),
-        ("xid", c.c_uint32),
-        ("credits", c.c_uint32),
-        ("write", CChunk),
-        ("low", c.c_uint32),
-        ("high", c.c_uint32),
+        ("verdict", c.c_int), *words("xid", "credits"), ("write", CChunk), *words("low", "high"),
         ("fault", c.c_char_p),
-    )
+    )  # fmt: skip
 
 
 class CInline(c.Structure):
     """struct rpcrdma_inline."""
 
-    _fields_ = (("send", c.c_uint32), ("receive", c.c_uint32))
+    _fields_ = words("send", "receive")
 
 
 MIRRORS: dict[str, type[c.Structure]] = {
@@ -135,8 +124,7 @@ class RpcRdmaLibrary:
         self._declare("effective_inline", CInline, inline, inline)
 
     def _declare(self, name: str, result: Any, *arguments: Any) -> None:
-        function = getattr(self.lib, f"rpcrdma_{name}")
-        function.restype, function.argtypes = result, arguments
+        declare(self.lib, f"rpcrdma_{name}", result, *arguments)
 
     def encode_call(self, call: Call, room: int = HEADER_MAX) -> bytes | None:
         """rpcrdma_encode_call() into so much room; None where it does not fit."""

@@ -7,7 +7,8 @@ import ctypes
 from collections.abc import Iterator
 
 import pytest
-from hold_abi import EXTENT_BYTES, EXTENTS_MIN, VERIFIER, Extent, Hold, Ledger
+from codec_abi import Ledger
+from hold_abi import EXTENT_BYTES, EXTENTS_MIN, VERIFIER, Extent, Hold
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -114,11 +115,6 @@ def test_a_part_that_a_commit_finds_lost(hold: Hold) -> None:
     hold.wrote(extent, ledger, _OLD)
     hold.committed(ledger, hold.clock, _NEW)
     assert hold.lost
-
-
-def test_what_was_durable_at_once_is_not_kept(hold: Hold) -> None:
-    hold.finished(hold.take(0, 0, b"a"))
-    assert _contents(hold) == []
 
 
 def test_what_failed_is_not_kept(hold: Hold) -> None:
