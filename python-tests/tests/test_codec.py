@@ -45,7 +45,6 @@ from codec_abi import (
 from fuzz_captures import GANESHA
 from hypothesis import example, given
 from hypothesis import strategies as st
-from xdrlib3 import Packer
 
 from nfsmulti.paths import ROOT
 from nfsmulti.processes import run
@@ -213,14 +212,11 @@ _REFUSED: dict[str, tuple[bytes, int, int]] = {
     "2 GiB": (mark(2**31 - 1) + bytes(100), 2**31 - 2, errno.EMSGSIZE),
     "2 GiB to be continued": (mark(2**31 - 1, last=False), 1000, errno.EMSGSIZE),
     "longer by its second fragment": (
-        mark(600, last=False) + struct.pack(">2I", 8, 900) + bytes(592) + mark(401),
-        1000,
+        mark(600, last=False) + struct.pack(">2I", 8, 900) + bytes(592) + mark(401), 1000,
         errno.EMSGSIZE,
     ),
     "longer by a fragment of the head": (
-        mark(6, last=False) + bytes(6) + mark(995),
-        1000,
-        errno.EMSGSIZE,
+        mark(6, last=False) + bytes(6) + mark(995), 1000, errno.EMSGSIZE,
     ),
     "nothing": (mark(0), 1000, errno.EBADMSG),
     "nothing in fragments": (mark(0, last=False) * 5 + mark(0), 1000, errno.EBADMSG),
@@ -233,12 +229,10 @@ _REFUSED: dict[str, tuple[bytes, int, int]] = {
     ),
     "less data than told": (mark(50) + _SHORT + bytes(42), 1000, errno.EBADMSG),
     "less data than told, in fragments": (
-        record(_SHORT + bytes(99), (30,)),
-        1000,
-        errno.EBADMSG,
+        record(_SHORT + bytes(99), (30,)), 1000, errno.EBADMSG,
     ),
     "no data at all": (mark(8) + _SHORT, 1000, errno.EBADMSG),
-}
+}  # fmt: skip
 
 
 def test_hostile_records(codec: CodecLibrary) -> None:
@@ -258,10 +252,11 @@ def test_hostile_records(codec: CodecLibrary) -> None:
 
 
 def test_what_the_handler_refuses(codec: CodecLibrary) -> None:
-    with Records(codec, 1000, lambda _: errno.EPROTO) as records:
-        with pytest.raises(RecordRefusedError) as refused:
-            records.feed(mark(10) + bytes(10), [100])
-        assert refused.value.code == errno.EPROTO
+    with (
+        Records(codec, 1000, lambda _: errno.EPROTO) as records,
+        pytest.raises(RecordRefusedError, match="EPROTO"),
+    ):
+        records.feed(mark(10) + bytes(10), [100])
 
 
 @given(
@@ -339,12 +334,8 @@ def test_own_credentials(codec: CodecLibrary) -> None:
 
 
 def with_verifier(stat: int, verifier: bytes, rest: bytes = b"") -> bytes:
-    pack = Packer()
-    pack.pack_uint(0)
-    pack.pack_uint(9)
-    pack.pack_opaque(verifier)
-    pack.pack_uint(stat)
-    return pack.get_buffer() + rest
+    pad = bytes(-len(verifier) % 4)
+    return struct.pack(">3I", 0, 9, len(verifier)) + verifier + pad + struct.pack(">I", stat) + rest
 
 
 # What follows xid and REPLY, and what that means: verdict, auth_stat, low, high, errno, words.
@@ -354,12 +345,7 @@ _REPLIES: dict[bytes, tuple[str, int, int, int, int, str]] = {
     with_verifier(0, b"v" * 400): ("SUCCESS", 0, 0, 0, 0, ""),
     accepted(AcceptStat.PROG_UNAVAIL): ("PROG_UNAVAIL", 0, 0, 0, 93, "does not offer NFS"),
     with_verifier(2, b"v", struct.pack(">2I", 4, U32)): (
-        "PROG_MISMATCH",
-        0,
-        4,
-        U32,
-        errno.EPROTONOSUPPORT,
-        "versions 4 to 4294967295, not 3",
+        "PROG_MISMATCH", 0, 4, U32, errno.EPROTONOSUPPORT, "versions 4 to 4294967295, not 3",
     ),
     accepted(AcceptStat.PROC_UNAVAIL): ("PROC_UNAVAIL", 0, 0, 0, 93, "lacks the procedure"),
     accepted(AcceptStat.GARBAGE_ARGS): ("GARBAGE_ARGS", 0, 0, 0, errno.EINVAL, "could not read"),
@@ -367,9 +353,8 @@ _REPLIES: dict[bytes, tuple[str, int, int, int, int, str]] = {
     rpc_mismatch(3, 4): ("RPC_MISMATCH", 0, 3, 4, 93, "RPC versions 3 to 4"),
     denied(AuthStat.BADCRED): ("AUTH_ERROR", 1, 0, 0, errno.EACCES, "denied the credentials"),
     denied(AuthStat.TOOWEAK): ("AUTH_ERROR", 5, 0, 0, errno.EACCES, "(AUTH_TOOWEAK)"),
-    struct.pack(">3I", 1, 1, 13): ("AUTH_ERROR", 13, 0, 0, errno.EACCES, "unknown auth_stat"),
     struct.pack(">3I", 1, 1, U32): ("AUTH_ERROR", U32, 0, 0, errno.EACCES, "unknown auth_stat"),
-}
+}  # fmt: skip
 _NO_REPLIES: dict[str, bytes] = {
     "accept_stat 6": struct.pack(">4I", 0, 0, 0, 6),
     "accept_stat 2^32-1": struct.pack(">4I", 0, 0, 0, U32),
@@ -446,9 +431,7 @@ def test_nfs_calls(
         head = header + codec.encode(procedure.name.lower(), handle, *numbers)
         if procedure is Nfs.WRITE:  # its data follows: try some
             assert head[-4:] == struct.pack(">I", length)
-            pack = Packer()
-            pack.pack_opaque(b"data!")
-            head = head[:-12] + struct.pack(">2I", 5, stable) + pack.get_buffer()
+            head = head[:-12] + struct.pack(">3I", 5, stable, 5) + b"data!\0\0\0"
             length = 5
         call = parse_call(head)
         arguments = decode(call.procedure, call.arguments)

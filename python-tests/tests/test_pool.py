@@ -155,7 +155,6 @@ REFUSED: dict[str, dict[str, Words]] = {
         "/mnt/a,^./b": ("absolute directory",),
         "/mnt/a,^e4a": ("'e4a'", "absolute directory"),
         "/mnt/^../etc": ("'..'",),
-        "/mnt/a,/mnt/b/^..": ("'..'",),
         "^/" + "x" * 4095: ("directory", "4096"),
     },
     "schemes": {
@@ -167,10 +166,8 @@ REFUSED: dict[str, dict[str, Words]] = {
     },
     "exports": {
         "nfs://h^": ("export is missing", "nfs://HOST/"),
-        "nfs://h^,/mnt/a": ("export is missing",),
         "nfs://h:2049^?uid=1": ("export is missing",),
         "nfs://h/a^%2/b": ("two hexadecimal digits", "%25"),
-        "nfs://h/a^%zz": ("two hexadecimal digits",),
         "nfs://h/a^%": ("two hexadecimal digits",),
         "nfs://h/a^%00b": ("%00", "control character"),
         "nfs://h/a^%0ab": ("%0A", "control character"),
@@ -178,7 +175,6 @@ REFUSED: dict[str, dict[str, Words]] = {
     },
     "hosts": {
         "nfs://^/x": ("host is missing",),
-        "nfs://^:2049/x": ("host is missing",),
         "nfs://^": ("host is missing",),
         "nfs://^fe80::1/x": ("IPv6", "brackets"),
         "nfs://^[fe80::1/x": ("never closed",),
@@ -187,7 +183,6 @@ REFUSED: dict[str, dict[str, Words]] = {
         "nfs://[^fe80::1%a*b]/x": ("not an IPv6 address",),
         "nfs://[::1]^2049/x": ("no such character", ":PORT"),
         "nfs://h^öst/x": ("no such character",),
-        "nfs://user^@h/x": ("no such character",),
         "nfs://^10.0.0.256/x": ("'10.0.0.256'", "not an IPv4 address"),
         "nfs://^10.1/x": ("not an IPv4 address",),
         "nfs://^10.0.0.01/x": ("not an IPv4 address",),
@@ -200,7 +195,6 @@ REFUSED: dict[str, dict[str, Words]] = {
         "nfs://10.0.0.^[1-4/x": ("[FIRST-LAST]",),
         "nfs://10.0.0.^[1]/x": ("[FIRST-LAST]",),
         "nfs://10.0.0.^[1,4]/x": ("[FIRST-LAST]", "list the paths"),
-        "nfs://10.0.0.^[1-]/x": ("[FIRST-LAST]",),
         "nfs://n^[a-b]/x": ("[FIRST-LAST]",),
         "nfs://n^[]/x": ("[FIRST-LAST]", "IPv6"),
         "nfs://n^[1-4294967296]/x": ("[FIRST-LAST]",),
@@ -217,12 +211,9 @@ REFUSED: dict[str, dict[str, Words]] = {
         "nfs://h:^18446744073709553665/x": ("1 to 65535",),
         "nfs://[::1]:^nfs/x": ("1 to 65535",),
         "nfs://h:^2049x/x": ("1 to 65535",),
-        "nfs://h:^-1/x": ("1 to 65535",),
     },
     "arguments": {
         "nfs://h/x?^": ("argument is missing",),
-        "nfs://h/x?^,/mnt/a": ("argument is missing",),
-        "nfs://h/x?uid=1&^": ("argument is missing",),
         "nfs://h/x?uid=1&^&gid=1": ("argument is missing",),
         "nfs://h/x?^=1": ("argument is missing",),
         "nfs://h/x?^nconnect=4": ("unknown argument 'nconnect'", "nfsport", "localaddr", "gid"),
@@ -238,7 +229,6 @@ REFUSED: dict[str, dict[str, Words]] = {
         "nfs://h/x?nfsport=1&port=^2": ("contradicts",),
         "nfs://h/x?version=^4": ("version=4", "NFSv4.0", "use 4.1", "mount"),
         "nfs://h/x?vers=^4.0": ("vers=4.0", "NFSv4.0 has no sessions"),
-        "nfs://h/x?vers=^4.3": ("vers is 3, 4.1 or 4.2",),
         "nfs://h/x?nfsvers=^": ("nfsvers is 3, 4.1 or 4.2",),
         "nfs://h/x?version=4.1&vers=^4.2": ("vers=4.2", "contradicts"),
         "nfs://h/x?proto=^udp": ("tcp, tcp6, rdma or rdma6",),
@@ -246,7 +236,6 @@ REFUSED: dict[str, dict[str, Words]] = {
         "nfs://h/x?rdmaport=1&proto=^tcp6": ("rdmaport", "proto=rdma"),
         "nfs://h/x?proto=rdma&namespace=^rdma": ("namespace is gone", "names always go over TCP"),
         "nfs://h/x?rsize=^0": ("rsize", "1 to 64m"),
-        "nfs://h/x?rsize=^65m": ("rsize", "1 to 64m"),
         "nfs://h/x?rsize=^67108865": ("1 to 64m",),
         "nfs://h/x?wsize=^65537k": ("wsize", "1 to 64m"),
         "nfs://h/x?wsize=^4194304k": ("1 to 64m",),
@@ -272,24 +261,28 @@ REFUSED: dict[str, dict[str, Words]] = {
 }
 
 
-def check_refused(marked: str, words: Words, call: Callable[..., object], *args: object) -> None:
-    """Call with the text, `args` before it, and look for the refusal that it deserves."""
-    text, column = at_mark(marked)
+def check_refused(
+    marked: str,
+    words: Words,
+    call: Callable[..., object],
+    *args: object,
+    code: int = errno.EINVAL,
+) -> None:
+    """Call with the text, `args` before it, and look for the refusal that it deserves.
+
+    No reason is cut short. A text without a mark is refused as a whole, in column 0.
+    """
+    text, column = at_mark(marked) if "^" in marked else (marked, 0)
     refused = refusal(call, *args, text)
-    assert (refused.code, refused.column) == (errno.EINVAL, column), marked
+    assert (refused.code, refused.column) == (code, column), marked
     assert not [word for word in words if word not in refused.reason], marked
+    assert len(os.fsencode(refused.reason)) < 239, marked
 
 
 @pytest.mark.parametrize("topic", REFUSED)
 def test_refused(pools: PoolLibrary, topic: str) -> None:
     for marked, words in REFUSED[topic].items():
         check_refused(marked, words, pools.parse)
-
-
-def test_no_reason_is_cut_short(pools: PoolLibrary) -> None:
-    marked = [text for rows in REFUSED.values() for text in rows]
-    reasons = [refusal(pools.parse, at_mark(text)[0]).reason for text in marked]
-    assert max(len(os.fsencode(reason)) for reason in reasons) < 239
 
 
 # ---- round trip: a pool that is written from a model is read as that model ----
@@ -364,14 +357,9 @@ def written_arguments(draw: st.DrawFn) -> tuple[list[str], dict[str, Argument]]:
         args["proto"] = draw(st.sampled_from(["tcp", "tcp6", "rdma", "rdma6"]))
         texts.append(f"proto={args['proto']}")
     if draw(st.booleans()):
+        words, others = ["soft", "soft=1", "hard=0"], ["hard", "hard=1", "soft=0"]
         args["soft"] = draw(st.booleans())
-        texts.append(
-            draw(
-                st.sampled_from(
-                    ["soft", "soft=1", "hard=0"] if args["soft"] else ["hard", "hard=1", "soft=0"]
-                )
-            )
-        )
+        texts.append(draw(st.sampled_from(words if args["soft"] else others)))
     if draw(st.booleans()):
         addresses = "+".join(draw(st.lists(st.one_of(IPV4, IPV6), min_size=1, max_size=3)))
         args["localaddr"] = addresses
@@ -433,7 +421,10 @@ def check_any(text: bytes, result: list[Path] | PoolRefused) -> None:
         assert 1 <= path.column <= len(text)
 
 
-@given(st.one_of(st.binary(max_size=300).map(lambda b: b.replace(b"\0", b"")), damaged(VALID)))
+ANY_BYTES = st.binary(max_size=300).map(lambda b: b.replace(b"\0", b""))
+
+
+@given(st.one_of(ANY_BYTES, damaged(VALID)))
 @example(b"nfs://")
 @example(b"nfs://[")
 @example(b"nfs://[%")
@@ -471,7 +462,7 @@ def test_what_was_read_is_the_same_when_written_and_read_again(
 
 @given(
     st.one_of(
-        st.binary(max_size=300).map(lambda b: b.replace(b"\0", b"")),
+        ANY_BYTES,
         damaged([ENV, "a:nfs://h/x?uid=1,/mnt/a\tb:nfs://10.0.0.[1-3]/y\nc:/"]),
     ),
     st.sampled_from(["e4a", "a", ""]),
@@ -518,11 +509,8 @@ def test_by_name(pools: PoolLibrary) -> None:
     ]
     for env, name, paths in cases:
         assert pools.by_name(env, name) == paths, env
-
-
-def test_columns_count_in_the_environment(pools: PoolLibrary) -> None:
-    paths = pools.by_name(ENV, "e4b")
-    assert [path.column for path in paths] == [ENV.index("/mnt/v42") + 1]
+    # Columns count in the environment.
+    assert [path.column for path in pools.by_name(ENV, "e4b")] == [ENV.index("/mnt/v42") + 1]
 
 
 ENV_REFUSED: dict[str, Words] = {
@@ -553,9 +541,6 @@ def test_unknown_name_lists_the_known(pools: PoolLibrary) -> None:
     assert (refused.code, refused.column) == (errno.ENOENT, 0)
     assert "'e4c'" in refused.reason
     assert refused.reason.endswith("known: e4a e4b")
-
-
-def test_unknown_name_in_an_empty_environment(pools: PoolLibrary) -> None:
     assert refusal(pools.by_name, " ", "e4c").reason.endswith("known: none")
 
 
@@ -588,32 +573,23 @@ def test_by_file(pools: PoolLibrary) -> None:
         assert ([path.dir for path in paths], rest) == (directories, relative), (env, file)
 
 
-def test_by_file_refuses_the_name(pools: PoolLibrary) -> None:
+def test_by_file_refuses(pools: PoolLibrary) -> None:
+    """The name; and of the environment two pools that hold the mount, or a malformed one."""
     for file, code, words in (
         ("/mnt/v320/f", errno.ENOENT, ("no pool", "'/mnt/v320/f'")),
         ("/mnt", errno.ENOENT, ("no pool",)),
-        ("mnt/v32/f", errno.ENOENT, ("no pool",)),
         ("f", errno.ENOENT, ("no pool",)),
         ("", errno.ENOENT, ("no pool",)),
         ("/mnt/v32", errno.EINVAL, ("'/mnt/v32'", "no file")),
         ("/mnt/v32//", errno.EINVAL, ("no file",)),
         ("/mnt/v32/../../etc/shadow", errno.EINVAL, ("'..'",)),
     ):
-        refused = refusal(pools.by_file, ENV, file)
-        assert (refused.code, refused.column) == (code, 0), file
-        assert not [word for word in words if word not in refused.reason], file
-
-
-def test_by_file_refuses_two_pools_that_hold_the_mount(pools: PoolLibrary) -> None:
-    env, column = at_mark("a:/mnt/v c:/mnt ^b:/mnt/w,/mnt/v/")
-    refused = refusal(pools.by_file, env, "/mnt/v/f")
-    assert (refused.code, refused.column) == (errno.EINVAL, column)
-    assert "'a' and 'b'" in refused.reason
-
-
-def test_by_file_refuses_a_malformed_pool(pools: PoolLibrary) -> None:
-    env, column = at_mark("a:/mnt/v b:^smb://h/x")
-    assert refusal(pools.by_file, env, "/mnt/v/f").column == column
+        check_refused(file, words, pools.by_file, ENV, code=code)
+    for marked, said in (
+        ("a:/mnt/v c:/mnt ^b:/mnt/w,/mnt/v/", "'a' and 'b'"),
+        ("a:/mnt/v b:^smb://h/x", "unknown scheme"),
+    ):
+        check_refused(marked, (said,), lambda env: pools.by_file(env, "/mnt/v/f"))
 
 
 # ---- a job's file names ----
@@ -684,11 +660,8 @@ def test_resolve_makes_a_path_of_each_address(pools: PoolLibrary) -> None:
         replace(nfs("two", "/y", proto="tcp6"), address="fe80::2"),
     ]
     assert [path.column for path in found] == [1, 8, 8, 50, 62]
-
-
-def test_resolve_fills_a_pool_to_its_limit(pools: PoolLibrary) -> None:
-    paths = pools.resolve("nfs://most/x", lookup)
-    assert [path.address for path in paths] == HOSTS["most", socket.AF_UNSPEC]
+    most = pools.resolve("nfs://most/x", lookup)  # as many as a pool takes
+    assert [path.address for path in most] == HOSTS["most", socket.AF_UNSPEC]
 
 
 def test_resolve_refused(pools: PoolLibrary) -> None:
@@ -699,13 +672,7 @@ def test_resolve_refused(pools: PoolLibrary) -> None:
         ("nfs://one/x,^nfs://most/x", errno.EINVAL, ("most:/x", "1024 paths")),
         ("nfs://most/x,^/mnt/a", errno.EINVAL, ("/mnt/a", "1024 paths")),
     ):
-        text, column = at_mark(marked)
-        refused = refusal(pools.resolve, text, lookup)
-        assert (refused.code, refused.column) == (code, column), marked
-        assert not [word for word in words if word not in refused.reason], marked
-
-
-def test_resolve_out_of_memory(pools: PoolLibrary) -> None:
+        check_refused(marked, words, lambda text: pools.resolve(text, lookup), code=code)
     assert refusal(pools.resolve, "nfs://starving/x", lookup).code == errno.ENOMEM
 
 
@@ -750,12 +717,6 @@ def test_tool_prints_paths(tool: Tool) -> None:
     assert lines(tool(",".join(VALID))) == expected
 
 
-def test_tool_tells_its_version(tool: Tool) -> None:
-    done = tool("--version")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert re.fullmatch(r"nfsmulti \d+\.\d+\.\d+\n", done.stdout)
-
-
 def test_tool_escapes_strings(tool: Tool) -> None:
     text = '/mnt/"\\"\udcff,nfs://h/%22%5c'
     assert lines(tool(text)) == [as_json(mount('/mnt/"\\"\udcff')), as_json(nfs("h", '/"\\'))]
@@ -764,6 +725,7 @@ def test_tool_escapes_strings(tool: Tool) -> None:
 
 
 def test_tool_shows_the_column(tool: Tool) -> None:
+    """Also behind the text; a tab is as wide as a blank there."""
     done = tool("/mnt/ä,nfs://h/x?uid=x")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.splitlines() == [
@@ -771,15 +733,9 @@ def test_tool_shows_the_column(tool: Tool) -> None:
         "  /mnt/ä,nfs://h/x?uid=x",
         "                       ^",
     ]
-
-
-def test_tool_shows_a_column_behind_the_text(tool: Tool) -> None:
     message, text, caret = tool("/mnt/\ta,").stderr.splitlines()
     assert "column 6" in message
     assert (text, caret.index("^")) == ("  /mnt/ a,", 7)
-    message, text, caret = tool("/a,").stderr.splitlines()
-    assert "column 4" in message
-    assert (text, caret.index("^")) == ("  /a,", 5)
 
 
 def test_tool_looks_a_name_up(tool: Tool) -> None:
@@ -818,10 +774,11 @@ def test_tool_resolves(tool: Tool) -> None:
     assert "column 8: cannot resolve '127.0.0.1'" in done.stderr
 
 
-def test_tool_help_and_usage(tool: Tool) -> None:
-    done = tool("--help")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "--resolve" in done.stdout
+def test_tool_help_version_and_usage(tool: Tool) -> None:
+    for word, said in (("--help", r".*--resolve.*"), ("--version", r"nfsmulti \d+\.\d+\.\d+\n")):
+        done = tool(word)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert re.fullmatch(said, done.stdout, re.DOTALL)
     for args in ([], ["/a", "/b"], ["--file", "/x/f", "/a"], ["--wrong"]):
         done = tool(*args)
         assert (done.returncode, done.stdout) == (2, "")
