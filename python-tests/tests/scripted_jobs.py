@@ -20,7 +20,7 @@ import pytest
 from engine_helpers import done, said, sections
 
 from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Option
-from nfsmulti.scripted import Answer, Call, Export, Hook, Nfs, ScriptedServer, on
+from nfsmulti.scripted import Answer, Call, Export, Hook, Nfs, Procedure, ScriptedServer, on
 
 KIB, MIB = 1 << 10, 1 << 20
 SECONDS = 90.0  # for one fio: what takes longer hangs
@@ -186,14 +186,9 @@ def _begin(
     stack: ExitStack, engine: Engine, folder: Path, case: Case
 ) -> tuple[ScriptedServer, FioProcess]:
     export = Export(rtmax=case.rtmax, wtmax=case.wtmax)
-    server = stack.enter_context(
-        ScriptedServer(
-            case.hook,
-            export=export,
-            addresses=case.addresses,
-            receive_buffer=case.receive_buffer,
-        )
-    )
+    room, addresses = case.receive_buffer, case.addresses
+    scripted = ScriptedServer(case.hook, export=export, addresses=addresses, receive_buffer=room)
+    server = stack.enter_context(scripted)
     for name, content in case.files.items():
         server.create(name, content)
     own, pool = folder / str(server.nfs_port), server.pool(**case.url)
@@ -230,11 +225,11 @@ def replay(folder: Path, *operations: str) -> dict[str, Option]:
 # --- servers ---
 
 
-def last_of(number: int, answer: Answer) -> Hook:
+def last_of(
+    number: int, answer: Answer, silent: Answer = NEVER, procedure: Procedure = Nfs.WRITE
+) -> Hook:
     """Make a hook that leaves the first WRITEs unanswered, and answers the last of them so."""
-    silent = on(Nfs.WRITE, NEVER, first=number - 1)
-    last = on(Nfs.WRITE, answer, nth=number)
-    return lambda call: last(call) or silent(call)
+    return first_of(on(procedure, answer, nth=number), on(procedure, silent, first=number - 1))
 
 
 def verifiers_at_random(call: Call) -> Answer | None:

@@ -60,6 +60,7 @@ class Loss:
     error: int = errno.EIO
 
 
+_RESTARTS = on(Nfs.COMMIT, Answer(do=ScriptedServer.restart), nth=1)
 _LOSSES = {
     "between WRITE and COMMIT": Loss(on(Nfs.COMMIT, _FORGETS, nth=1), {}, 64 * KIB),
     "between WRITEs": Loss(on(Nfs.WRITE, _FORGETS, nth=11), {"iodepth": 1}, 40 * KIB),
@@ -67,11 +68,7 @@ _LOSSES = {
     "before the second fdatasync": Loss(
         on(Nfs.COMMIT, _FORGETS, nth=2), {"iodepth": 1, "fdatasync": 6}, 24 * KIB
     ),
-    "with the connection": Loss(
-        on(Nfs.COMMIT, Answer(do=ScriptedServer.restart), nth=1),
-        {"iodepth": 1, "fsync": 16},
-        64 * KIB,
-    ),
+    "with the connection": Loss(_RESTARTS, {"iodepth": 1, "fsync": 16}, 64 * KIB),
     "with each reply": Loss(verifiers_at_random, {"iodepth": 1}, 64 * KIB),
     "COMMIT finds no space": Loss(
         on(Nfs.COMMIT, Answer(status=Status.NOSPC)), {"end_fsync": 1}, 64 * KIB, errno.ENOSPC
@@ -142,11 +139,8 @@ def test_how_writes_ask(stables: Outcomes, name: str) -> None:
 
 def test_writes_that_are_less_durable_than_asked(client: Client, server: ScriptedServer) -> None:
     server.hooks.append(on(Nfs.WRITE, Answer(committed=Stable.UNSTABLE), nth=3))
-    failed(
-        client(server, sync=1),
-        "the server made it less durable than stable= asks for",
-        error=errno.EIO,
-    )
+    words = "the server made it less durable than stable= asks for"
+    failed(client(server, sync=1), words, error=errno.EIO)
 
 
 # What is on the wire at depth 1: w WRITE, c COMMIT.
@@ -230,13 +224,6 @@ def test_only_paths_that_wrote_are_committed(client: Client, four: ScriptedServe
     commits = Counter(call.server[0] for call in four.calls(Nfs.COMMIT))
     assert commits == {"127.0.0.1": 1, "127.0.0.2": 1}
     assert four.durable("f") == four.content("f")
-
-
-def test_reading_commits_nothing(client: Client, four: ScriptedServer) -> None:
-    four.create("f", bytes(64 * KIB))
-    undisturbed(client(four, spread="roundrobin", end_fsync=1, **READING))
-    assert len(four.calls(Nfs.READ)) == BLOCKS
-    assert not four.calls(Nfs.WRITE, Nfs.COMMIT)
 
 
 def test_verifiers_are_kept_per_path(client: Client, four: ScriptedServer) -> None:

@@ -20,16 +20,15 @@ from scripted_jobs import (
     TWO_ADDRESSES,
     Client,
     failed,
-    first_of,
+    last_of,
 )
 
-from nfsmulti.fiorun import Option
+from nfsmulti.fiorun import FioResult, Option
 from nfsmulti.scripted import (
     DATA4,
     Answer,
     Call,
     Claim,
-    Hook,
     Nfs4,
     Procedure,
     ScriptedServer,
@@ -49,6 +48,12 @@ def keeps_nothing(server: ScriptedServer) -> None:
     """Expect that the server holds nothing of ours any more."""
     left = (len(server.opens()), len(server.sessions()), len(server.clients()))
     assert left == (0, 0, 0), "opens, sessions and clients are left"
+
+
+def well(result: FioResult) -> None:
+    """Expect that a job notices nothing."""
+    done(result)
+    assert said(result) == []
 
 
 def claims(server: ScriptedServer, file: str = "f") -> list[Claim | None]:
@@ -74,16 +79,13 @@ def place(call: Call) -> tuple[bytes, int | None, int]:
 # --- connections that are lost ---
 
 
-def until(number: int, silent: Answer, last: Answer) -> Hook:
-    """Answer the first WRITEs in one way, and the last of them in another."""
-    return first_of(on(Nfs4.WRITE, last, nth=number), on(Nfs4.WRITE, silent, first=number - 1))
+UNHEARD = Answer(act=False, reply=False)
+UNHEARD_AND_RESET = Answer(act=False, reply=False, end="reset")
 
 
 def test_calls_that_the_server_has_not_got_go_out_again(client4: Client) -> None:
     """By the slot and with the number that they had, over another connection."""
-    unheard = Answer(act=False, reply=False)
-    hook = until(DEPTH, unheard, Answer(act=False, reply=False, end="reset"))
-    with ScriptedServer(hook) as server:
+    with ScriptedServer(last_of(DEPTH, UNHEARD_AND_RESET, UNHEARD, Nfs4.WRITE)) as server:
         result = client4(server, **VERIFIED)
         done(result)
         calls = server.calls(Nfs4.WRITE)
@@ -100,18 +102,14 @@ def test_calls_that_the_server_has_not_got_go_out_again(client4: Client) -> None
 @pytest.mark.parametrize("at_sequence", [False, True])
 def test_calls_whose_replies_are_gone_are_made_anew(client4: Client, at_sequence: bool) -> None:
     """RETRY_UNCACHED_REP: the slot's next number, and the same bytes."""
-    hook = until(DEPTH, Answer(reply=False), Answer(reply=False, end="reset"))
-    terms = Terms(uncached_at_sequence=at_sequence)
-    with ScriptedServer(hook, terms=terms) as server:
+    hook = last_of(DEPTH, Answer(reply=False, end="reset"), procedure=Nfs4.WRITE)
+    with ScriptedServer(hook, terms=Terms(uncached_at_sequence=at_sequence)) as server:
         done(client4(server, **VERIFIED))
         calls = server.calls(Nfs4.WRITE)
         first = calls[:DEPTH]
-        replayed = [
-            call
-            for call in server.calls(Nfs4.SEQUENCE)
-            if call.status == Status4.RETRY_UNCACHED_REP
-        ]
-        assert {place(call) for call in replayed} == {place(call) for call in first}
+        asked = server.calls(Nfs4.SEQUENCE)
+        replayed = {place(call) for call in asked if call.status == Status4.RETRY_UNCACHED_REP}
+        assert replayed == {place(call) for call in first}
         assert len({place(call) for call in calls}) == len(calls)
         times = Counter(call.offset for call in calls)
         assert {at for at, count in times.items() if count == 2} == {c.offset for c in first}
@@ -123,9 +121,7 @@ def test_calls_whose_replies_are_gone_are_made_anew(client4: Client, at_sequence
 def test_calls_that_the_server_is_still_at_are_asked_for_again(client4: Client) -> None:
     """DELAY of SEQUENCE (RFC 8881, 15.1.1.3): later, with the slot and the number that they had."""
     delays = 2
-    unheard = Answer(act=False, reply=False)
-    hook = until(DEPTH, unheard, Answer(act=False, reply=False, end="reset"))
-    with ScriptedServer(hook) as server:
+    with ScriptedServer(last_of(DEPTH, UNHEARD_AND_RESET, UNHEARD, Nfs4.WRITE)) as server:
         asked: Counter[tuple[bytes, int | None, int]] = Counter()
 
         def is_at_work(call: Call) -> Answer | None:
@@ -157,6 +153,8 @@ def test_an_open_whose_reply_is_lost_is_not_made_twice(client4: Client) -> None:
 
 # --- sessions that are lost ---
 
+RESETS = on(Nfs4.WRITE, Answer(reply=False, end="reset"), nth=DEPTH)
+
 
 @pytest.mark.parametrize(
     ("status", "reconnected"),
@@ -173,18 +171,12 @@ def test_another_session_takes_over(client4: Client, status: Status4, reconnecte
 
     Over a new connection, which the session does not know yet, neither.
     """
-    reset = on(Nfs4.WRITE, Answer(reply=False, end="reset"), nth=DEPTH)
-    with ScriptedServer(*([reset] if reconnected else [])) as server:
+    with ScriptedServer(*([RESETS] if reconnected else [])) as server:
 
         def refuse(call: Call) -> Answer | None:
-            begun = len(server.calls(Nfs4.WRITE)) == DEPTH
-            return (
-                Answer(status=status)
-                if begun
-                and call.procedure is Nfs4.SEQUENCE
-                and (call.session == data_session_of(server))
-                else None
-            )
+            if len(server.calls(Nfs4.WRITE)) != DEPTH or call.procedure is not Nfs4.SEQUENCE:
+                return None
+            return Answer(status=status) if call.session == data_session_of(server) else None
 
         server.hooks.append(refuse)
         result = client4(server, **VERIFIED)
@@ -208,28 +200,27 @@ def test_a_session_that_cannot_be_bound_is_replaced_as_well(client4: Client) -> 
             return Answer(status=Status4.SEQ_MISORDERED) if lost else None
 
         server.hooks.append(refuse)
-        result = client4(server, **VERIFIED)
-        done(result)
-        assert said(result) == []
+        well(client4(server, **VERIFIED))
         assert len({call.session for call in server.calls(Nfs4.WRITE)}) == 2
         keeps_nothing(server)
 
 
 def test_a_server_that_wants_connections_bound(client4: Client) -> None:
-    hook = on(Nfs4.WRITE, Answer(reply=False, end="reset"), nth=DEPTH)
-    with ScriptedServer(hook, terms=Terms(bind_first=True)) as server:
+    with ScriptedServer(RESETS, terms=Terms(bind_first=True)) as server:
         done(client4(server, **VERIFIED))
         keeps_nothing(server)
 
 
 # --- a server that starts again ---
 
+RESTARTS = on(Nfs4.WRITE, Answer(do=ScriptedServer.restart), nth=10)
+SYNC: dict[str, Option] = {"stable": "file_sync", "verify": "crc32c"}
+
 
 def test_opens_are_reclaimed_after_a_restart(client4: Client) -> None:
     """Within the grace period, and before RECLAIM_COMPLETE ends it."""
-    hook = on(Nfs4.WRITE, Answer(do=ScriptedServer.restart), nth=10)
-    with ScriptedServer(hook, terms=Terms(grace=GRACE)) as server:
-        done(client4(server, stable="file_sync", verify="crc32c"))
+    with ScriptedServer(RESTARTS, terms=Terms(grace=GRACE)) as server:
+        done(client4(server, **SYNC))
         assert reclaims(server) == [Claim.PREVIOUS]
         since = [
             call.procedure
@@ -242,9 +233,8 @@ def test_opens_are_reclaimed_after_a_restart(client4: Client) -> None:
 
 def test_delegations_go_back(client4: Client) -> None:
     """Those that the server gives against the wish, also where a file is opened again."""
-    hook = on(Nfs4.WRITE, Answer(do=ScriptedServer.restart), nth=10)
-    with ScriptedServer(hook, terms=Terms(grace=GRACE, delegates=True)) as server:
-        done(client4(server, stable="file_sync", verify="crc32c"))
+    with ScriptedServer(RESTARTS, terms=Terms(grace=GRACE, delegates=True)) as server:
+        done(client4(server, **SYNC))
         assert reclaims(server) == [Claim.PREVIOUS]
         given, returned = server.calls(Nfs4.OPEN), server.calls(Nfs4.DELEGRETURN)
         assert sum(not call.status for call in given) == len(returned)
@@ -259,16 +249,14 @@ def test_a_grace_period_that_is_over(client4: Client) -> None:
         server.end_grace()
 
     with ScriptedServer(on(Nfs4.WRITE, Answer(do=restart), nth=10)) as server:
-        done(client4(server, stable="file_sync", verify="crc32c"))
+        done(client4(server, **SYNC))
         assert reclaims(server) == [Claim.FH]
         keeps_nothing(server)
 
 
 def test_a_restart_while_opens_are_reclaimed(client4: Client) -> None:
     """And once more before that is done."""
-    restart = Answer(do=ScriptedServer.restart)
-    hook = on(Nfs4.WRITE, restart, nth=10)
-    with ScriptedServer(hook, terms=Terms(grace=GRACE)) as server:
+    with ScriptedServer(RESTARTS, terms=Terms(grace=GRACE)) as server:
 
         def again(call: Call) -> Answer | None:
             late = len(server.calls(Nfs4.WRITE)) >= 10 and reclaims(server) == [Claim.PREVIOUS]
@@ -276,7 +264,7 @@ def test_a_restart_while_opens_are_reclaimed(client4: Client) -> None:
             return once_more if late and call.procedure is Nfs4.RECLAIM_COMPLETE else None
 
         server.hooks.append(again)
-        done(client4(server, stable="file_sync", verify="crc32c"))
+        done(client4(server, **SYNC))
         assert reclaims(server) == [Claim.PREVIOUS] * 2
         keeps_nothing(server)
 
@@ -299,9 +287,7 @@ def test_an_expired_lease(client4: Client, status: Status4) -> None:
             return expire
 
         server.hooks.append(hook)
-        result = client4(server, **VERIFIED)
-        done(result)
-        assert said(result) == []
+        well(client4(server, **VERIFIED))
         assert reclaims(server) == [Claim.FH]
         keeps_nothing(server)
 
@@ -320,9 +306,7 @@ def test_an_open_that_is_lost_is_made_again(
     client4: Client, procedure: Procedure, answer: Answer
 ) -> None:
     with ScriptedServer(on(procedure, answer, nth=5)) as server:
-        result = client4(server, **VERIFIED)
-        done(result)
-        assert said(result) == []
+        well(client4(server, **VERIFIED))
         assert reclaims(server) == [Claim.FH]
         assert len({call.session for call in server.calls(*DATA4)}) == 1
         keeps_nothing(server)
@@ -342,25 +326,20 @@ def test_a_file_that_cannot_be_opened_again_fails(client4: Client) -> None:
 
 # --- a server that wants to be asked later ---
 
-LATER: dict[str, tuple[Procedure, Status4]] = {
-    "DELAY of SEQUENCE": (Nfs4.SEQUENCE, Status4.DELAY),
-    "DELAY of COMMIT": (Nfs4.COMMIT, Status4.DELAY),
-    "DELAY of OPEN": (Nfs4.OPEN, Status4.DELAY),
-    "DELAY of CREATE_SESSION": (Nfs4.CREATE_SESSION, Status4.DELAY),
-    "DELAY of EXCHANGE_ID": (Nfs4.EXCHANGE_ID, Status4.DELAY),
-    "DELAY of DESTROY_SESSION": (Nfs4.DESTROY_SESSION, Status4.DELAY),
-    "DELAY of DESTROY_CLIENTID": (Nfs4.DESTROY_CLIENTID, Status4.DELAY),
-    "DELAY of CLOSE": (Nfs4.CLOSE, Status4.DELAY),
-    "GRACE of OPEN": (Nfs4.OPEN, Status4.GRACE),
-}
+LATER = (
+    Nfs4.SEQUENCE, Nfs4.COMMIT, Nfs4.OPEN, Nfs4.CREATE_SESSION, Nfs4.EXCHANGE_ID,
+    Nfs4.DESTROY_SESSION, Nfs4.DESTROY_CLIENTID, Nfs4.CLOSE,
+)  # fmt: skip
 
 
-@pytest.mark.parametrize(("procedure", "status"), LATER.values(), ids=LATER.keys())
+@pytest.mark.parametrize(
+    ("procedure", "status"),
+    [*((one, Status4.DELAY) for one in LATER), (Nfs4.OPEN, Status4.GRACE)],
+    ids=str,
+)
 def test_asked_to_wait(client4: Client, procedure: Procedure, status: Status4) -> None:
     with ScriptedServer(on(procedure, Answer(status=status), first=2)) as server:
-        result = client4(server, **VERIFIED)
-        done(result)
-        assert said(result) == []
+        well(client4(server, **VERIFIED))
         keeps_nothing(server)
 
 
@@ -432,7 +411,7 @@ def test_an_interrupted_job_leaves_nothing(client4: Client) -> None:
 
 
 def test_hard_waits_for_ever_but_can_be_ended(client4: Client) -> None:
-    with ScriptedServer(on(Nfs4.WRITE, Answer(act=False, reply=False))) as server:
+    with ScriptedServer(on(Nfs4.WRITE, UNHEARD)) as server:
         with client4.start(server, timeo=1, retrans=1) as process:
             eventually(lambda: len(server.calls(Nfs4.WRITE)) > 30)
             assert process.running
@@ -447,7 +426,7 @@ def test_soft_goes_on_after_a_call_that_was_given_up(client4: Client) -> None:
     """Its slot is in doubt, and so another session takes over."""
     with ScriptedServer() as server:
         server.create("f", bytes(64 * KIB))
-        server.hooks.append(on(Nfs4.READ, Answer(act=False, reply=False), first=4))
+        server.hooks.append(on(Nfs4.READ, UNHEARD, first=4))
         soft: dict[str, Option] = {"timeo": 4, "retrans": 0, "soft": 1}
         result = client4(server, ignore_error=errno.ETIMEDOUT, iodepth=1, **soft, **READING)
         assert result.report is not None, result.messages
@@ -459,8 +438,7 @@ def test_soft_goes_on_after_a_call_that_was_given_up(client4: Client) -> None:
 def test_soft_waits_for_a_server_that_is_still_at_a_call(client4: Client) -> None:
     """Its waits, 3.2 s at the last, are no silence; and after them one timeo is as long as ever."""
     delays = 6
-    reset = on(Nfs4.WRITE, Answer(act=False, reply=False, end="reset"), nth=5)
-    with ScriptedServer(reset) as server:
+    with ScriptedServer(on(Nfs4.WRITE, UNHEARD_AND_RESET, nth=5)) as server:
         copies = list[Call]()
 
         def is_at_work(call: Call) -> Answer | None:
@@ -469,7 +447,7 @@ def test_soft_waits_for_a_server_that_is_still_at_a_call(client4: Client) -> Non
                 return None
             copies.append(call)
             if len(copies) == delays + 1:
-                return Answer(act=False, reply=False)
+                return UNHEARD
             return Answer(status=Status4.DELAY) if len(copies) <= delays else None
 
         server.hooks.append(is_at_work)
@@ -511,9 +489,7 @@ def test_a_shared_session_outlives_a_path_that_held_all_slots(client4: Client) -
     def hook(call: Call) -> Answer | None:
         nonlocal silent
         silent = silent or (call.procedure is Nfs4.WRITE and call.nth == 5)
-        if silent and call.server[0] == TWO_ADDRESSES[0]:
-            return Answer(act=False, reply=False)
-        return None
+        return UNHEARD if silent and call.server[0] == TWO_ADDRESSES[0] else None
 
     with ScriptedServer(hook, addresses=TWO_ADDRESSES, terms=Terms(slots=DEPTH)) as server:
         result = client4(server, failover=1, trunking="session", timeo=10, size="1m")

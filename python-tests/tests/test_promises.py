@@ -40,7 +40,6 @@ from scripted_jobs import (
     fixture_of_runs,
     go,
     numbered,
-    reading,
     stderr_of,
 )
 
@@ -250,9 +249,8 @@ _ENDINGS: dict[str, Case] = {
         for name in ("silent", "gone", "full")
     },
 }
-_SYSCALLS_MAX = (
-    2000  # a tick of 0.1 s has a few on each connection; what spins has 100,000 a second
-)
+# A tick of 0.1 s has a few on each connection; what spins has 100,000 a second.
+_SYSCALLS_MAX = 2000
 
 endings = fixture_of_runs(_ENDINGS)
 
@@ -463,23 +461,14 @@ def test_data_that_answers_another_call_is_found_out(
     failed(client(server, rw="read", timeo=5, **verify), error=errno.EILSEQ)
 
 
-cut_short = fixture_of_runs(
-    {
-        "all of a block": reading(on(Nfs.READ, Answer(limit=0, eof=1), nth=5), iodepth=1),
-        "half of a block": Case(
-            on(Nfs.READ, Answer(limit=2 * KIB, eof=1), nth=5),
-            {"rw": "read", "iodepth": 1, "filename": "r"},
-        ),
-    }
-)
-
-
-def test_an_end_of_file_in_its_middle_is_no_data(cut_short: Outcomes) -> None:
-    """A block that is missing is an error; of one that is cut, fio asks for the other half."""
-    failed(cut_short["all of a block"].result, "beyond the end of file", error=errno.EIO)
-    outcome = cut_short["half of a block"]
-    assert done(outcome.result).bytes("read") <= 64 * KIB
-    covers_once(outcome.server.calls(Nfs.READ), 64 * KIB)
+def test_of_a_block_that_an_end_of_file_cuts_fio_asks_for_the_rest(
+    client: Client, server: ScriptedServer
+) -> None:
+    """A block that is missing as a whole is an error: test_replies.py."""
+    server.create("f", bytes(64 * KIB))
+    server.hooks.append(on(Nfs.READ, Answer(limit=2 * KIB, eof=1), nth=5))
+    assert done(client(server, rw="read", iodepth=1)).bytes("read") <= 64 * KIB
+    covers_once(server.calls(Nfs.READ), 64 * KIB)
 
 
 # --- hostile servers: connections ---

@@ -16,9 +16,7 @@ pytestmark = pytest.mark.sanitized
 
 @pytest.mark.parametrize("end", ["reset", "close"])
 def test_a_new_connection_comes_from_the_same_port(
-    client: Client,
-    server: ScriptedServer,
-    end: Literal["reset", "close"],
+    client: Client, server: ScriptedServer, end: Literal["reset", "close"]
 ) -> None:
     """By it knfsd's reply cache knows a WRITE that is sent again."""
     lose = Answer(reply=False, end=end)
@@ -33,8 +31,7 @@ def test_a_new_connection_comes_from_the_same_port(
 
 
 def test_local_addresses_do_not_change_with_a_new_connection(
-    client: Client,
-    server: ScriptedServer,
+    client: Client, server: ScriptedServer
 ) -> None:
     server.hooks.append(on(Nfs.WRITE, Answer(reply=False, end="reset"), nth=5))
     pool = server.pool(localaddr="127.0.0.8+127.0.0.9")
@@ -42,10 +39,7 @@ def test_local_addresses_do_not_change_with_a_new_connection(
     assert {call.client[0] for call in server.calls(*DATA)} == {"127.0.0.8"}
 
 
-def test_a_null_reply_may_come_in_pieces(
-    client: Client,
-    server: ScriptedServer,
-) -> None:
+def test_a_null_reply_may_come_in_pieces(client: Client, server: ScriptedServer) -> None:
     """Not even its first, of 8 bytes, is a reply that nobody waits for."""
     server.hooks.append(on(Nfs.NULL, Answer(chunk=8, pause=0.05)))
     server.hooks.append(on(Nfs.WRITE, NEVER, nth=5))
@@ -56,8 +50,7 @@ def test_a_null_reply_may_come_in_pieces(
 
 
 def test_after_a_major_timeout_calls_go_over_a_new_connection(
-    client: Client,
-    server: ScriptedServer,
+    client: Client, server: ScriptedServer
 ) -> None:
     """nfs(5), hard: a connection that has gone silent is not asked for ever."""
     connections = set[int]()

@@ -52,10 +52,7 @@ pytestmark = pytest.mark.sanitized
 # --- refusals ---
 
 # Their names and errnos are in test_codec.py, and so are those of what RPC says.
-_STATUSES: dict[int, int] = {
-    Status.NOSPC: errno.ENOSPC,
-    12345: errno.EIO,
-}
+_STATUSES: dict[int, int] = {Status.NOSPC: errno.ENOSPC, 12345: errno.EIO}
 
 statuses = fixture_of_runs(
     {str(status): read_and_write(on(BOTH, Answer(status=status), nth=5)) for status in _STATUSES}
@@ -65,15 +62,10 @@ statuses = fixture_of_runs(
 @pytest.mark.parametrize(("status", "error"), _STATUSES.items())
 def test_statuses_are_reported_as_such(statuses: Outcomes, status: int, error: int) -> None:
     server, result = statuses[str(status)].server, statuses[str(status)].result
-    known = status in {one.value for one in Status}
-    word = f"NFS3ERR_{Status(status).name}" if known else "an unknown nfsstat3"
-    failed(
-        result,
-        f"127.0.0.1:{server.nfs_port}:/export: {word}",
-        f"{os.strerror(error)}: read offset=16384",
-        f"{os.strerror(error)}: write offset=16384",
-        error=error,
-    )
+    word = "NFS3ERR_NOSPC" if status == Status.NOSPC else "an unknown nfsstat3"
+    why = f"127.0.0.1:{server.nfs_port}:/export: {word}"
+    of_fio = [f"{os.strerror(error)}: {side} offset=16384" for side in ("read", "write")]
+    failed(result, why, *of_fio, error=error)
 
 
 _NAMES: dict[str, tuple[Procedure, Status, int]] = {
@@ -102,16 +94,13 @@ _REFUSALS: dict[str, tuple[bytes, int, str]] = {
     "AUTH_TOOWEAK": (denied(AuthStat.TOOWEAK), errno.EACCES, "it may want a reserved source port"),
     "RPC_MISMATCH": (rpc_mismatch(3, 4), errno.EPROTONOSUPPORT, "RPC versions 3 to 4, not 2"),
     "PROG_MISMATCH": (
-        accepted(AcceptStat.PROG_MISMATCH),
-        errno.EPROTONOSUPPORT,
+        accepted(AcceptStat.PROG_MISMATCH), errno.EPROTONOSUPPORT,
         "the server offers NFS versions 4 to 4, not 3 (PROG_MISMATCH): version= chooses another",
     ),
     "GARBAGE_ARGS": (
-        accepted(AcceptStat.GARBAGE_ARGS),
-        errno.EINVAL,
-        "the server could not read the call",
+        accepted(AcceptStat.GARBAGE_ARGS), errno.EINVAL, "the server could not read the call",
     ),
-}
+}  # fmt: skip
 
 refusals = fixture_of_runs(
     {
@@ -140,21 +129,18 @@ def test_calls_that_are_not_accepted(refusals: Outcomes, name: str) -> None:
 # What a server says to NFSv4.1's first call.
 _NO_CLIENT_IDS: dict[str, tuple[Terms, Answer, str]] = {
     "no NFSv4": (
-        Terms(minors=()),
-        SOUND,
+        Terms(minors=()), SOUND,
         "the server offers NFS versions 3 to 3, not 4 (PROG_MISMATCH): version= chooses another",
     ),
     "no NFSv4.1": (
-        Terms(minors=(2,)),
-        SOUND,
+        Terms(minors=(2,)), SOUND,
         "NFS4ERR_MINOR_VERS_MISMATCH: the server does not serve this minor version: version= ",
     ),
     "AUTH_TOOWEAK": (
-        Terms(),
-        Answer(act=False, rpc=denied(AuthStat.TOOWEAK)),
+        Terms(), Answer(act=False, rpc=denied(AuthStat.TOOWEAK)),
         "the server denied the credentials (AUTH_TOOWEAK)",
     ),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", _NO_CLIENT_IDS)
@@ -183,11 +169,8 @@ def test_a_port_of_mount_means_nothing_to_nfsv4(client: Client, server: Scripted
 
 
 _NO_RESERVED_PORTS = (
-    "setpriv",
-    "--bounding-set=-net_bind_service",
-    "--inh-caps=-net_bind_service",
-    "--",
-)
+    "setpriv", "--bounding-set=-net_bind_service", "--inh-caps=-net_bind_service", "--",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -202,15 +185,14 @@ def test_unprivileged_ports_are_refused(
     server.hooks.append(lambda call: reserved_ports_only(call) if call.procedure in where else None)
     done(client(server))
     assert {call.client[1] < 1024 for call in server.calls(*DATA)} == {True}
-    result = client(server, enter=_NO_RESERVED_PORTS)
-    assert result.status == 1, result.messages
-    lines = said(result)
-    assert "reserved" in lines[0]
-    assert len(lines) == 1
+    refused(client(server, enter=_NO_RESERVED_PORTS), "reserved")
 
 
-# What libnfs gets for the names of files: the answer to one procedure.
-_HOSTILE_NAMES: dict[str, tuple[Procedure, Answer]] = {
+_ENDED = "cannot mount: the connection was lost ("
+_RESTARTED = "did the server restart? Otherwise: is that the export's path"
+# What libnfs gets for the names of files: the answer to one procedure; words that tell of it.
+_HOSTILE_NAMES: dict[str, tuple[Procedure, Answer, *tuple[str, ...]]] = {
+    "MNT: an end": (Mount.MNT, Answer(reply=False, end="close"), _ENDED, _RESTARTED),
     "MNT: another RPC": (Mount.MNT, Answer(rpc=rpc_mismatch(3, 4))),
     "MNT: a record of 2 GiB": (Mount.MNT, Answer(raw=mark(2**31 - 1) + bytes(4096))),
     "LOOKUP: garbage": (Nfs.LOOKUP, Answer(raw=random.Random(1).randbytes(5000))),
@@ -218,32 +200,19 @@ _HOSTILE_NAMES: dict[str, tuple[Procedure, Answer]] = {
     "FSINFO: no results": (Nfs.FSINFO, Answer(results=b"")),
     "CREATE: no such attributes": (Nfs.CREATE, Answer(attributes=9)),
     "CREATE: a verifier too long": (
-        Nfs.CREATE,
-        Answer(rpc=struct.pack(">3I", 0, 0, 4000) + bytes(4004)),
+        Nfs.CREATE, Answer(rpc=struct.pack(">3I", 0, 0, 4000) + bytes(4004)),
     ),
-}
+}  # fmt: skip
 
-hostile_names = fixture_of_runs(
-    {name: Case(on(procedure, answer)) for name, (procedure, answer) in _HOSTILE_NAMES.items()}
-)
+hostile_names = fixture_of_runs({name: Case(on(*row[:2])) for name, row in _HOSTILE_NAMES.items()})
 
 
 @pytest.mark.parametrize("name", _HOSTILE_NAMES)
 def test_hostile_replies_about_names(hostile_names: Outcomes, name: str) -> None:
-    result = hostile_names[name].result
-    assert result.status == 1, result.messages
-    (line,) = said(result)
-    assert f"127.0.0.1:{hostile_names[name].server.nfs_port}:/export: cannot " in line
-    assert not hostile_names[name].server.calls(*DATA)
-
-
-def test_a_server_that_ends_while_it_is_mounted(client: Client, server: ScriptedServer) -> None:
-    server.hooks.append(on(Mount.MNT, Answer(reply=False, end="close")))
-    result = client(server)
-    assert result.status == 1, result.messages
-    (line,) = said(result)
-    assert "/export: cannot mount: the connection was lost (" in line
-    assert "did the server restart? Otherwise: is that the export's path" in line
+    server, (_, _, *words) = hostile_names[name].server, _HOSTILE_NAMES[name]
+    cannot = f"127.0.0.1:{server.nfs_port}:/export: cannot "
+    refused(hostile_names[name].result, cannot, *words)
+    assert not server.calls(*DATA)
 
 
 # --- who calls, and from where ---

@@ -51,12 +51,8 @@ pytestmark = pytest.mark.sanitized
 
 # Blocks of every size and alignment, all of them read back and verified.
 MIXTURE: Options = {
-    "bsrange": "512-64k",
-    "bs_unaligned": 1,
-    "size": "256k",
-    "iodepth": 16,
-    "verify": "crc32c",
-}
+    "bsrange": "512-64k", "bs_unaligned": 1, "size": "256k", "iodepth": 16, "verify": "crc32c",
+}  # fmt: skip
 
 
 # --- replies however they come ---
@@ -165,34 +161,25 @@ def test_short_counts_are_continued(short_counts: Outcomes, name: str) -> None:
     assert len({call.xid for call in calls}) == len(calls)
 
 
-# The answer to the fifth call of a job at depth 1; errno and words.
-_MISSING: dict[str, tuple[Nfs, Answer, int, str]] = {
-    "end of file": (Nfs.READ, Answer(limit=0, eof=1), errno.EIO, "READ beyond the end of file"),
-    "end of file in a block": (
-        Nfs.READ,
-        Answer(limit=1024, eof=1),
-        errno.EILSEQ,
-        "verify failed at file f offset 16384",
-    ),
-    "other data": (
-        Nfs.READ,
-        Answer(spoil=True),
-        errno.EILSEQ,
-        "verify failed at file f offset 16384",
-    ),
+_VERIFY_FAILED = "verify failed at file f offset 16384"
+# The answer to the fifth READ of a job at depth 1; errno and words.
+_MISSING: dict[str, tuple[Answer, int, str]] = {
+    "end of file": (Answer(limit=0, eof=1), errno.EIO, "READ beyond the end of file"),
+    "end of file in a block": (Answer(limit=1024, eof=1), errno.EILSEQ, _VERIFY_FAILED),
+    "other data": (Answer(spoil=True), errno.EILSEQ, _VERIFY_FAILED),
 }
 
 missing_data = fixture_of_runs(
     {
-        name: reading(on(procedure, answer, nth=5), iodepth=1, rw=procedure.name.lower())
-        for name, (procedure, answer, _, _) in _MISSING.items()
+        name: reading(on(Nfs.READ, answer, nth=5), iodepth=1)
+        for name, (answer, *_) in _MISSING.items()
     }
 )
 
 
 @pytest.mark.parametrize("name", _MISSING)
 def test_what_does_not_come_is_an_error(missing_data: Outcomes, name: str) -> None:
-    _, _, error, words = _MISSING[name]
+    _, error, words = _MISSING[name]
     failed(missing_data[name].result, words, error=error)
 
 
@@ -223,10 +210,7 @@ _SPLITS = {
     "as the server offers": Split(64 * KIB, 32 * KIB, {}, {64 * KIB}, {32 * KIB}),
     "as the user asks": Split(MIB, MIB, {"rsize": "16k", "wsize": "8k"}, {16 * KIB}, {8 * KIB}),
     "odd": Split(
-        MIB,
-        MIB,
-        {"rsize": 10007, "wsize": 5003},
-        {10007, 256 * KIB % 10007},
+        MIB, MIB, {"rsize": 10007, "wsize": 5003}, {10007, 256 * KIB % 10007},
         {5003, 256 * KIB % 5003},
     ),
     "a mebibyte by itself": Split(4 * MIB, 4 * MIB, {}, {MIB}, {MIB}, 4 * MIB),
@@ -235,15 +219,10 @@ _SPLITS = {
     ),
     "boundless": Split(2**32 - 1, 2**32 - 1, {}, {MIB}, {MIB}, 4 * MIB),
     "the path's own words": Split(
-        MIB,
-        MIB,
-        {"rsize": "1m", "wsize": "1m"},
-        {8 * KIB},
-        {4 * KIB},
-        64 * KIB,
+        MIB, MIB, {"rsize": "1m", "wsize": "1m"}, {8 * KIB}, {4 * KIB}, 64 * KIB,
         {"rsize": "8k", "wsize": 4096},
     ),
-}
+}  # fmt: skip
 
 splits = fixture_of_runs({name: split.case for name, split in _SPLITS.items()})
 
@@ -269,9 +248,7 @@ odd_sizes = fixture_of_runs(
     {
         str(block): Case(
             options={
-                "bs": block,
-                "size": block * 20,
-                "verify": "pattern",
+                "bs": block, "size": block * 20, "verify": "pattern",
                 "verify_pattern": "0x" + _PATTERN[:block].hex(),
             },
             arguments=sections(
@@ -281,7 +258,7 @@ odd_sizes = fixture_of_runs(
         )
         for block in _ODD
     }
-)
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("block", _ODD)
@@ -311,16 +288,11 @@ def own_limits(rtmax: int, wtmax: int) -> Hook:
     return hook
 
 
+_OFFERS = "offers READs of {} bytes and WRITEs of {}: neither may be 0"
 _NO_LIMITS: dict[str, tuple[Case, str]] = {
     "rtmax 0": (Case(rtmax=0), "server max rsize of 0"),  # libnfs's own words
-    "rtmax 0 at the second look": (
-        Case(own_limits(0, MIB)),
-        "offers READs of 0 bytes and WRITEs of 1048576: neither may be 0",
-    ),
-    "wtmax 0 at the second look": (
-        Case(own_limits(MIB, 0)),
-        "offers READs of 1048576 bytes and WRITEs of 0: neither may be 0",
-    ),
+    "rtmax 0 at the second look": (Case(own_limits(0, MIB)), _OFFERS.format(0, MIB)),
+    "wtmax 0 at the second look": (Case(own_limits(MIB, 0)), _OFFERS.format(MIB, 0)),
 }
 
 limits = fixture_of_runs({name: case for name, (case, _) in _NO_LIMITS.items()})
@@ -372,10 +344,9 @@ _HOSTILE_READS: dict[str, tuple[Answer, tuple[int, str]]] = {
     "data that is not there": (Answer(cut=200, end="close"), _GONE),
     "end of file that is neither": (Answer(eof=2), _CONTRADICTS),
     "a WRITE's results": (
-        Answer(results=bytes(14) + b"\x10" + bytes(5) + b"verifier"),
-        _CONTRADICTS,
+        Answer(results=bytes(14) + b"\x10" + bytes(5) + b"verifier"), _CONTRADICTS
     ),
-}
+}  # fmt: skip
 _HOSTILE_WRITES: dict[str, tuple[Answer, tuple[int, str]]] = {
     "more than was sent": (Answer(count=4097), _CONTRADICTS),
     "unknown stable_how": (Answer(committed=3), _CONTRADICTS),
