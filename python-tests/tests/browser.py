@@ -8,9 +8,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from conftest import missing
+from conftest import or_skip
 
-from nfsmulti.errors import MissingError
 from nfsmulti.processes import find, run
 
 _SECONDS = 120.0
@@ -41,10 +40,8 @@ def look(page: Path, folder: Path, width: int) -> Seen:
 
     Skips where there is no Chromium.
     """
-    try:
+    with or_skip():
         chromium = find("chromium")
-    except MissingError as error:
-        missing(error)
     frame = folder / "frame.html"
     frame.write_text(_FRAME.format(width=width, page=html.escape(page.read_text(), quote=True)))
     words = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]

@@ -22,8 +22,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from typer.testing import CliRunner
 
-from nfsmulti import paths
-from nfsmulti.errors import MissingError
+from nfsmulti import machine, paths
+from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.faults.lab import Faults
 from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Option
 from nfsmulti.lab import EXPORT, PRIVILEGED, READ_ONLY, SMALL, SQUASHED, Lab, LabConfig
@@ -79,19 +79,27 @@ def missing(error: MissingError) -> NoReturn:
     pytest.skip(str(error))
 
 
-def start(lab: Lab) -> None:
-    """Start a lab, or skip for what this machine lacks or does not permit."""
+@contextlib.contextmanager
+def or_skip() -> Iterator[None]:
+    """Skip for what turns out to be missing, or not permitted here."""
     try:
-        lab.start()
+        yield
     except MissingError as error:
         missing(error)
 
 
+def needs_privileges() -> None:
+    """Skip where a whole lab is not permitted."""
+    if lacking := machine.missing_privileges():
+        missing(MissingError(lacking))
+
+
 @contextlib.contextmanager
 def started_lab(config: LabConfig) -> Iterator[Lab]:
-    """Give a lab that is taken down at the end."""
+    """Give a lab that is taken down at the end; skip for what it lacks."""
     lab = Lab(config)
-    start(lab)
+    with or_skip():
+        lab.start()
     try:
         yield lab
     finally:
@@ -129,6 +137,13 @@ def call_harness(*arguments: str) -> Completed:
     return Completed(argv, done.exit_code, done.stdout, done.stderr, seconds)
 
 
+def refusal(*arguments: str) -> str:
+    """Run a command of the harness that is refused; gives why."""
+    with pytest.raises(HarnessError) as refused:
+        call_harness(*arguments)
+    return str(refused.value)
+
+
 @pytest.fixture(scope="session")
 def build_dir(request: pytest.FixtureRequest) -> Path:
     """Give the folder of the build that is tested."""
@@ -140,10 +155,8 @@ def build_dir(request: pytest.FixtureRequest) -> Path:
 @pytest.fixture(scope="session")
 def clang_build() -> Path:
     """Give a build by clang, warnings being errors."""
-    try:
+    with or_skip():
         find("clang")
-    except MissingError as error:
-        missing(error)
     return variant("clang")
 
 
@@ -247,10 +260,8 @@ def fio(engine: Engine, lab: Lab, tmp_path: Path, request: pytest.FixtureRequest
 @pytest.fixture
 def faults(lab: Lab) -> Iterator[Faults]:
     """Give what breaks paths of the lab; all are mended at the end."""
-    try:
+    with or_skip():
         running = Faults(lab)
-    except MissingError as error:
-        missing(error)
     yield running
     running.end_all()
 

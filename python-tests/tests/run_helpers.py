@@ -7,6 +7,9 @@ from pathlib import Path
 
 from rich.console import Console
 
+from nfsmulti.fiorun import Engine
+from nfsmulti.run.cell import run_cell
+from nfsmulti.run.place import Serving
 from nfsmulti.run.plan import Plan, PlannedCell, Setting, ordered, under
 from nfsmulti.run.record import Record
 from nfsmulti.stories import SCENARIOS, CellSpec, OwnPool, Scale
@@ -34,6 +37,12 @@ class Silent:
 def own_cells(name: str, scale: Scale) -> list[CellSpec]:
     """Give what is run on a pool of one URL and one mount."""
     return SCENARIOS[name].own_cells(scale, OwnPool(urls=1, mounts=1))[0]
+
+
+def run_one(record: Record, place: Serving) -> Cell:
+    """Run the only cell of a run."""
+    (planned,) = record.waiting()
+    return run_cell(planned, place, Engine.built(), record.folder, lambda _: None)
 
 
 def made_record(

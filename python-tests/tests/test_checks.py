@@ -9,9 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from conftest import missing
+from conftest import or_skip
 
-from nfsmulti.errors import MissingError
 from nfsmulti.paths import ROOT
 from nfsmulti.processes import find, run
 
@@ -32,10 +31,8 @@ pytestmark = pytest.mark.timeout(_SECONDS)
 
 def _check(program: str, *arguments: str) -> None:
     """Run a checker in the project's folder; its findings are shown where it has any."""
-    try:
+    with or_skip():
         program = find(program)
-    except MissingError as error:
-        missing(error)
     done = run([program, *arguments], timeout=_SECONDS, cwd=ROOT)
     if done.status != 0:
         pytest.fail(f"{done.command}\n{done.stdout}{done.stderr}", pytrace=False)

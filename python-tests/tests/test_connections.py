@@ -13,13 +13,13 @@ from pathlib import Path
 
 import made_runs
 import pytest
-from conftest import call_harness, missing
+from conftest import call_harness, needs_privileges, or_skip, refusal
 from made_runs import Maker, connections_factors, report_of
 from run_helpers import QUIET
 
 from nfsmulti import machine, paths
 from nfsmulti.bench.sink import Sink
-from nfsmulti.errors import HarnessError, MissingError
+from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
 from nfsmulti.machine import fail
 from nfsmulti.pool import CellMounts, mount_ports, mount_source
@@ -41,16 +41,9 @@ _RISING = {count: count * 50e6 for count in (1, 2, 4, 8, 16)}
 
 
 def _curve(
-    rates: Mapping[int, float],
-    *,
-    repeats: int = 5,
-    noise: float = 0.01,
-    cpu_us: float = 20,
-    core: float | None = None,
-    jobs: int = 1,
-    link: int | None = None,
-    cap: int | None = None,
-) -> Curve:
+    rates: Mapping[int, float], *, repeats: int = 5, noise: float = 0.01, cpu_us: float = 20,
+    core: float | None = None, jobs: int = 1, link: int | None = None, cap: int | None = None,
+) -> Curve:  # fmt: skip
     """Make a curve of these rates; `core` is what the busiest job takes of one, in per cent."""
     made = Maker("connections", repeats)
     for count, rate in rates.items():
@@ -250,9 +243,8 @@ def test_choice_makes_the_cells() -> None:
     alone = scenario(chosen).own_cells(Scale(), OwnPool(urls=1, mounts=0))[0][3]
     assert (alone.client, alone.mount_options) == ("mount", mount.mount_options)
     assert {cell.place for cell in scenario(chosen).cells(Scale())} == {"guest"}
-    plain = scenario(Choice()).own_cells(Scale(True), OwnPool(urls=1, mounts=0, url_proto="rdma"))[
-        0
-    ]
+    rdma = OwnPool(urls=1, mounts=0, url_proto="rdma")
+    plain = scenario(Choice()).own_cells(Scale(True), rdma)[0]
     assert {(cell.query, cell.factors["transport"]) for cell in plain} == {("", "rdma")}
     assert scenario(Choice()).own_cells(Scale(), OwnPool(urls=0, mounts=1))[0] == []
 
@@ -273,6 +265,7 @@ def test_bad_choices_are_refused_in_a_line(tmp_path: Path, monkeypatch: pytest.M
     for words, said in (
         (["--nconnect", "0,x"], "--nconnect 0,x: give numbers from 1 to 256, each once"),
         (["--nconnect", "1,1"], "each once"),
+        (["--workload", "1m-read"], "--workload 1m-read: give 4k-randread or 64k-read or"),
         (["--jobs", "1,"], "--jobs 1,: give numbers"),
         (["--proto", "udp"], "--proto udp: give tcp or rdma, or tcp,rdma"),
         (["--version", "2"], "--version 2: give 3 or 4.1"),
@@ -282,15 +275,10 @@ def test_bad_choices_are_refused_in_a_line(tmp_path: Path, monkeypatch: pytest.M
         (["--pool", str(tmp_path)], "connections need URLs in the pool"),
         (["--resume", "--nconnect", "2", "--mounts"], "--nconnect, --mounts cannot change that"),
     ):
-        with pytest.raises(HarnessError) as refused:
-            call_harness("run", "connections", *words, "--results", str(tmp_path / "results"))
-        assert said in str(refused.value), words
-    with pytest.raises(
-        HarnessError, match="--nconnect, --mounts: only for connections and metadata, not for dd"
-    ):
-        call_harness("run", "dd", "--nconnect", "1", "--mounts")
-    with pytest.raises(HarnessError, match="--workload 1m-read: give 4k-randread or 64k-read or"):
-        call_harness("run", "connections", "--workload", "1m-read")
+        results = str(tmp_path / "results")
+        assert said in refusal("run", "connections", *words, "--results", results), words
+    said = "--nconnect, --mounts: only for connections and metadata, not for dd"
+    assert said in refusal("run", "dd", "--nconnect", "1", "--mounts")
 
 
 def test_mounts_need_a_kernel_that_knows_nfs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -318,9 +306,8 @@ def test_mount_of_a_cell_is_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     _fake_mount(tmp_path, monkeypatch)
     mounts = CellMounts()
     (first,) = mounts.make([("nas:/vol", "vers=3,nconnect=1")])
-    with pytest.raises(
-        HarnessError, match="nconnect=4 was asked for and the mount has 1: it shares"
-    ):
+    shares = "nconnect=4 was asked for and the mount has 1: it shares"
+    with pytest.raises(HarnessError, match=shares):
         mounts.make([("nas:/vol", "vers=3,nconnect=4")])
     mounts.end()
     mounts.end()
@@ -387,9 +374,8 @@ def test_mounts_that_share_connections_are_refused(
     same = "rw,vers=4.1,clientaddr=10.0.0.9,addr=10.0.0.1"
     monkeypatch.setattr("nfsmulti.pool._options_of", lambda _: same)
     mounts = CellMounts()
-    with pytest.raises(
-        HarnessError, match="nas2:/vol: the kernel mounts it over an earlier path's connections"
-    ):
+    over = "nas2:/vol: the kernel mounts it over an earlier path's connections"
+    with pytest.raises(HarnessError, match=over):
         mounts.make([("nas1:/vol", "vers=4.1"), ("nas2:/vol", "vers=4.1")])
     mounts.end()
     assert [line[0] for line in _told(tmp_path)] == ["mount", "mount", "umount", "umount"]
@@ -441,12 +427,10 @@ def _statuses(folder: Path) -> dict[int, str]:
 
 
 def test_run_in_the_lab_ends_with_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if why := machine.missing_privileges():
-        missing(MissingError(f"a lab: {why}"))
-    try:
-        find("ganesha.nfsd")
-    except MissingError as error:
-        missing(error)
+    needs_privileges()
+    with or_skip():
+        for program in ("ganesha.nfsd", "nft"):
+            find(program)
     monkeypatch.setenv("NFSMULTI_CELL_SECONDS", "1")
     monkeypatch.setattr(command, "_out", QUIET)
     request = start.Request(quick=True, repeat=1, choice=Choice((1, 4)))

@@ -16,7 +16,7 @@ from typing import Self
 
 import pytest
 import typer
-from conftest import call_harness, missing
+from conftest import call_harness, missing, needs_privileges, or_skip
 from rich.console import Console
 
 from nfsmulti import demo, machine
@@ -26,7 +26,7 @@ from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.lab import Lab, Limits, fit
 from nfsmulti.lab.ganesha import plugins
 from nfsmulti.paths import JOBFILES, PYTHON_TESTS, build_dir
-from nfsmulti.processes import run
+from nfsmulti.processes import find, run
 from nfsmulti.report.story import Verdict
 from nfsmulti.run.plan import PlannedCell
 from nfsmulti.stories.demo import IN_LAB, ON_LOOPBACK, Outcome, Workload, outcomes, story, to_type
@@ -90,48 +90,58 @@ def _fsperf(one: Sequence[float], many: Sequence[float], busy_cores: float = 1.2
     return Outcome(_FSPERF, limits, *sides)
 
 
-def test_an_effect_that_is_shown() -> None:
-    outcome = _fsperf([380, 381, 379], [575, 574, 576])
-    assert outcome.judged.verdict is Verdict.BY_CONSTRUCTION
-    said = story(outcome)
-    assert "fsperf: one reader reads on four paths 1.51 (1.50 to 1.53) times" in said
-    assert "published: 1.53 times" in said
-    assert "Reproduced by construction: the lab's own limits allow 1.52 times." in said
-    assert "One path has reached its cap of 3.1 Gbit/s." in said
-    assert "Several have reached the link's 4.7 Gbit/s. Share of each path: 50% 50%." in said
+_NO, _CAPPED = "Not reproduced: the interval lies below 1.27. ", "One path has reached its cap"
+_SEVERAL = "Several stayed at 65% of the link's 4.7 Gbit/s: "
+# The rates on one path and on four, the cores that were busy, and what is said of that.
+_TOLD: dict[str, tuple[list[float], list[float], float, list[str]]] = {
+    "shown": (
+        [380, 381, 379], [575, 574, 576], 1.2,
+        ["fsperf: one reader reads on four paths 1.51 (1.50 to 1.53) times",
+         "published: 1.53 times",
+         "Reproduced by construction: the lab's own limits allow 1.52 times.",
+         "One path has reached its cap of 3.1 Gbit/s.",
+         "Several have reached the link's 4.7 Gbit/s. Share of each path: 50% 50%."],
+    ),
+    "limits that were not reached did not hold the sides": (
+        [250, 251, 249], [400, 399, 401], 1.2,
+        ["Reproduced: the interval lies above 1.27. One path stayed at 65% of its cap"],
+    ),
+    "limits that were nearly reached are said with their part": (
+        [352, 353, 351], [535, 534, 536], 1.2,
+        ["1.52 times. One path has reached 91% of its cap of 3.1 Gbit/s.",
+         "Several have reached 91% of the link's 4.7 Gbit/s. Share of each"],
+    ),
+    "processors that are the limit": (
+        [380, 382, 378], [384, 380, 381], 1.97,
+        [_NO + _CAPPED, _SEVERAL + "the processors are the limit", "98% of 2 cores were busy"],
+    ),
+    "processors that were busy at the limits": (
+        [384, 385, 300], [575, 400, 580], 1.97, ["No reason was found."],
+    ),
+    "a cap that was not reached": (
+        [200, 201, 199], [200, 202, 198], 1.2,
+        ["lies below 1.27. One path stayed at 52% of its cap of 3.1 Gbit/s: no reason"],
+    ),
+    "no known reason": (
+        [380, 382, 378], [384, 380, 381], 1.2,
+        [_NO, _SEVERAL + "no reason was found (60% of 2 cores were busy)."],
+    ),
+}  # fmt: skip
 
 
-def test_limits_that_were_not_reached_are_not_what_held_the_sides() -> None:
-    said = story(_fsperf([250, 251, 249], [400, 399, 401]))
-    assert "Reproduced: the interval lies above 1.27. One path stayed at 65% of its cap" in said
-
-
-def test_limits_that_were_nearly_reached_are_said_with_their_part() -> None:
-    said = story(_fsperf([352, 353, 351], [535, 534, 536]))
-    assert "1.52 times. One path has reached 91% of its cap of 3.1 Gbit/s." in said
-    assert "Several have reached 91% of the link's 4.7 Gbit/s. Share of each" in said
-
-
-def test_processors_that_are_the_limit() -> None:
-    outcome = _fsperf([380, 382, 378], [384, 380, 381], busy_cores=1.97)
-    assert outcome.judged.verdict is Verdict.NOT
-    said = story(outcome)
-    assert "Not reproduced: the interval lies below 1.27. One path has reached its cap" in said
-    assert "Several stayed at 65% of the link's 4.7 Gbit/s: the processors are the limit" in said
-    assert "98% of 2 cores were busy" in said
+@pytest.mark.parametrize("case", _TOLD)
+def test_what_is_told_of_an_effect(case: str) -> None:
+    one, many, busy_cores, words = _TOLD[case]
+    said = story(_fsperf(one, many, busy_cores))
+    assert [word for word in words if word not in said] == [], said
+    assert ("processors" in said) == (case == "processors that are the limit")
 
 
 def test_processors_that_were_busy_on_the_other_side_alone_are_not_the_limit() -> None:
     one, many = _fsperf([380, 382, 378], [], 1.97), _fsperf([], [384, 380, 381], 1.2)
     said = story(dataclasses.replace(many, one=one.one))
-    assert "Several stayed at 65% of the link's 4.7 Gbit/s: no reason was found (60% of 2" in said
+    assert _SEVERAL + "no reason was found (60% of 2" in said
     assert "processors" not in said
-
-
-def test_processors_that_were_busy_at_the_limits_are_not_the_limit() -> None:
-    said = story(_fsperf([384, 385, 300], [575, 400, 580], busy_cores=1.97))
-    assert "processors" not in said
-    assert "No reason was found." in said
 
 
 def test_only_processors_that_the_demo_may_use_count() -> None:
@@ -140,22 +150,11 @@ def test_only_processors_that_the_demo_may_use_count() -> None:
     assert done.stdout == "True\n"
 
 
-def test_a_cap_that_was_not_reached() -> None:
-    said = story(_fsperf([200, 201, 199], [200, 202, 198]))
-    assert "lies below 1.27. One path stayed at 52% of its cap of 3.1 Gbit/s: no reason" in said
-
-
-def test_an_effect_that_is_missing_for_no_known_reason() -> None:
-    said = story(_fsperf([380, 382, 378], [384, 380, 381]))
-    assert "link's 4.7 Gbit/s: no reason was found (60% of 2 cores were busy)." in said
-
-
 def test_figures_that_vary_too_much() -> None:
     outcome = _fsperf([200, 380, 300], [576, 300, 450])
     assert outcome.judged.verdict is Verdict.INCONCLUSIVE
-    assert re.search(
-        r"Inconclusive: 3 repeats; about \d+ would be enough\. One path", story(outcome)
-    )
+    enough = r"Inconclusive: 3 repeats; about \d+ would be enough\. One path"
+    assert re.search(enough, story(outcome))
 
 
 @pytest.mark.parametrize("workload", IN_LAB, ids=lambda workload: workload.name)
@@ -226,19 +225,32 @@ class _Nothing(Loopback):
         """Do nothing."""
 
 
+def _shorten(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    monkeypatch.setattr(demo, "REPEATS", 1)
+    # To less than 1 MB/s, as in a stall, nothing is fitted.
+    monkeypatch.setattr(demo, "FIT_SECONDS", 1.5)
+    monkeypatch.setattr(demo, "RUN_SECONDS", 0.5)
+    monkeypatch.setattr(demo, "RESULTS", folder)
+
+
+@pytest.fixture
+def short_and_unprivileged(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    _shorten(monkeypatch, tmp_path)
+    monkeypatch.setattr(machine, "missing_privileges", lambda: "not root")
+
+
 def test_a_workload_that_failed() -> None:
     outcome = Outcome(_DD, why="fio: status 1: no space left")
     assert story(outcome) == "dd was not measured: fio: status 1: no space left."
     assert outcome.ratio is None
 
 
+@pytest.mark.usefixtures("short_and_unprivileged")
 def test_a_workload_that_fails_leaves_the_others(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    _shorten(monkeypatch, tmp_path)
     broken = dataclasses.replace(ON_LOOPBACK[0], options={"rw": "sideways"})
     monkeypatch.setattr(demo, "ON_LOOPBACK", [broken, ON_LOOPBACK[2]])
-    monkeypatch.setattr(machine, "missing_privileges", lambda: "not root")
     with pytest.raises(typer.Exit):
         demo.demo()
     printed = " ".join(capsys.readouterr().out.split())
@@ -246,6 +258,7 @@ def test_a_workload_that_fails_leaves_the_others(
     assert "randread: four connections to one address read" in printed
 
 
+@pytest.mark.usefixtures("short_and_unprivileged")
 def test_a_place_that_does_not_start_leaves_the_others(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -254,9 +267,7 @@ def test_a_place_that_does_not_start_leaves_the_others(
             raise HarnessError("nfs-sink did not start", "see its log")
         return Loopback(workload)
 
-    _shorten(monkeypatch, tmp_path)
     monkeypatch.setattr(demo, "Loopback", make)
-    monkeypatch.setattr(machine, "missing_privileges", lambda: "not root")
     with pytest.raises(typer.Exit):
         demo.demo()
     (folder,) = tmp_path.glob("demo/*")
@@ -272,13 +283,12 @@ def test_a_place_that_does_not_start_leaves_the_others(
     assert "randread: four connections to one address read" in printed
 
 
-def test_what_is_missing_ends_the_demo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("short_and_unprivileged")
+def test_what_is_missing_ends_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
     def make(workload: Workload) -> Place:
         raise MissingError(f"nothing for {workload.name}")
 
-    _shorten(monkeypatch, tmp_path)
     monkeypatch.setattr(demo, "Loopback", make)
-    monkeypatch.setattr(machine, "missing_privileges", lambda: "not root")
     with pytest.raises(MissingError, match="nothing for dd"):
         demo.demo()
 
@@ -324,19 +334,12 @@ def _copied(folder: Path) -> tuple[str, dict[str, str]]:
     return os.path.realpath(sys.executable), {"PYTHONPATH": path, "NFSMULTI_BUILD_DIR": str(build)}
 
 
-def _shorten(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    monkeypatch.setattr(demo, "REPEATS", 1)
-    # To less than 1 MB/s, as in a stall, nothing is fitted.
-    monkeypatch.setattr(demo, "FIT_SECONDS", 1.5)
-    monkeypatch.setattr(demo, "RUN_SECONDS", 0.5)
-    monkeypatch.setattr(demo, "RESULTS", folder)
-
-
 def test_demo_leaves_figures_a_plot_and_what_to_type(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    if lacking := machine.missing_privileges():
-        missing(MissingError(lacking))
+    needs_privileges()
+    with or_skip():
+        find("nft")
     _shorten(monkeypatch, tmp_path)
     demo.demo()
     (folder,) = (tmp_path / "demo").iterdir()
@@ -392,10 +395,8 @@ def _short_demo(
 def test_demo_without_privileges_in_namespaces_of_its_own(
     enter: Sequence[str], lacking: str
 ) -> None:
-    try:
+    with or_skip():
         plugins("MEM")
-    except MissingError as error:
-        missing(error)
     # The user may be kept from reading the script.
     then = ["sh", "-c", machine.NAMESPACES.read_text(), "sh"]
     printed, (dd, fsperf, _) = _short_demo(enter, lacking, then)

@@ -9,10 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from conftest import missing
+from conftest import or_skip
 from engine_helpers import done, sections
 
-from nfsmulti.errors import MissingError
 from nfsmulti.fiorun import Engine, Fio, Option
 from nfsmulti.lab import Lab
 from nfsmulti.processes import find
@@ -27,20 +26,11 @@ pytestmark = [pytest.mark.full, pytest.mark.timeout(2 * _SECONDS)]
 @pytest.fixture(scope="module")
 def valgrind() -> list[str]:
     """Give the words before fio's command."""
-    try:
+    with or_skip():
         program = find("valgrind")
-    except MissingError as error:
-        missing(error)
-    return [
-        program,
-        "--quiet",
-        f"--error-exitcode={_FOUND}",
-        "--trace-children=yes",
-        "--leak-check=full",
-        "--show-leak-kinds=definite",
-        "--errors-for-leak-kinds=definite",
-        f"--suppressions={_SUPPRESSIONS}",
-    ]
+    words = ["--quiet", f"--error-exitcode={_FOUND}", "--trace-children=yes", "--leak-check=full"]
+    words += ["--show-leak-kinds=definite", "--errors-for-leak-kinds=definite"]
+    return [program, *words, f"--suppressions={_SUPPRESSIONS}"]
 
 
 def test_memcheck_is_clean(valgrind: list[str], lab: Lab, tmp_path: Path) -> None:

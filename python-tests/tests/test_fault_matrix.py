@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import missing
+from conftest import or_skip
 
-from nfsmulti.errors import MissingError
 from nfsmulti.faults.cell import Cell, Place
 from nfsmulti.faults.command import Runs, run_cell
 from nfsmulti.faults.matrix import CELLS
@@ -48,10 +47,8 @@ def runs(
 
 
 def _as_expected(run: Callable[[], Outcome]) -> None:
-    try:
+    with or_skip():
         outcome = run()
-    except MissingError as error:
-        missing(error)
     told = "\n  ".join([*outcome.complaints, outcome.command, *outcome.said])
     assert outcome.met, f"{outcome.cell}\n  {told}"
 

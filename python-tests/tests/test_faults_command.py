@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import typer
-from conftest import call_harness
+from conftest import call_harness, refusal
 
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.faults import command
@@ -40,8 +40,8 @@ def test_a_run_leaves_its_report(tmp_path: Path) -> None:
 
 def test_a_run_is_not_written_over(tmp_path: Path) -> None:
     (tmp_path / REPORT).write_text("of another run")
-    with pytest.raises(HarnessError, match="name another --results"):
-        call_harness("faults", "--only", "STALE read", "--results", str(tmp_path))
+    words = ("faults", "--only", "STALE read", "--results", str(tmp_path))
+    assert "name another --results" in refusal(*words)
     assert (tmp_path / REPORT).read_text() == "of another run"
 
 
@@ -66,8 +66,8 @@ def test_a_guest_that_fails_leaves_what_was_found_here(
 def test_cells_are_listed_and_not_run() -> None:
     done = call_harness("faults", "--list", "--only", "STALE read hard").check()
     assert done.stdout == f"{_NAME}: failed ESTALE\n"
-    with pytest.raises(HarnessError, match="no cell's name contains all these words"):
-        call_harness("faults", "--only", "no such fault")
+    said = refusal("faults", "--only", "no such fault")
+    assert "no cell's name contains all these words" in said
 
 
 @pytest.mark.parametrize(

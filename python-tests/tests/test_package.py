@@ -9,9 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from conftest import missing
+from conftest import or_skip
 
-from nfsmulti.errors import MissingError
 from nfsmulti.paths import JOBFILES, ROOT, build_dir
 from nfsmulti.processes import find, run
 
@@ -24,11 +23,9 @@ _SECONDS = 600.0
 def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Make the packages; by name."""
     folder = tmp_path_factory.mktemp("package")
-    try:
+    with or_skip():
         for program in ("dpkg-shlibdeps", "file"):
             find(program)
-    except MissingError as error:
-        missing(error)
     # The version is that of the commit at the last configuration.
     run(["cmake", str(build_dir())], timeout=_SECONDS).check()
     packing = ["cpack", "-G", "DEB", "-B", str(folder)]
@@ -40,6 +37,14 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def package(packages: dict[str, Path]) -> Path:
     """Give the engine's package."""
     return packages["fio-engine-nfsmulti"]
+
+
+@pytest.fixture
+def unpacked(packages: dict[str, Path], tmp_path: Path) -> Path:
+    """Give the folder in which both packages are unpacked."""
+    for file in packages.values():
+        run(["dpkg-deb", "-x", str(file), str(tmp_path / "root")], timeout=_SECONDS).check()
+    return tmp_path / "root"
 
 
 def _control(package: Path, field: str) -> str:
@@ -63,27 +68,24 @@ def test_a_later_commit_has_a_later_version(package: Path) -> None:
     assert f"+git{committed:%Y%m%d.%H%M%S}+fio" in _control(package, "Version")
 
 
-def test_fio_finds_the_engine_by_name(package: Path, tmp_path: Path) -> None:
-    run(["dpkg-deb", "-x", str(package), str(tmp_path)], timeout=_SECONDS).check()
-    (link,) = (file for file in tmp_path.rglob("nfsmulti") if file.is_symlink())
+def test_fio_finds_the_engine_by_name(unpacked: Path, tmp_path: Path) -> None:
+    (link,) = (file for file in (unpacked / "usr/lib").rglob("nfsmulti") if file.is_symlink())
     env = {"LD_LIBRARY_PATH": str(link.parent)}
     job = ["--name=t", f"--pool={tmp_path}", "--rw=write", "--bs=4k", "--size=64k", "--filename=f"]
     run(["fio", "--ioengine=nfsmulti", *job], timeout=_SECONDS, env=env, cwd=tmp_path).check()
     assert (tmp_path / "f").stat().st_size == 64 * 1024
 
 
-def test_it_has_programs_jobfiles_and_manual(package: Path, tmp_path: Path) -> None:
-    run(["dpkg-deb", "-x", str(package), str(tmp_path)], timeout=_SECONDS).check()
-    usr = tmp_path / "usr"
+def test_it_has_programs_jobfiles_and_manual(unpacked: Path) -> None:
+    usr = unpacked / "usr"
     run([str(usr / "bin/nfsmulti-pool"), "--version"], timeout=_SECONDS).check()
     there = {file.name for file in (usr / "share/nfsmulti/jobfiles").iterdir()}
     assert there == {file.name for file in JOBFILES.glob("*.fio")}
     assert (usr / "share/man/man7/nfsmulti.7.gz").exists()
 
 
-def test_links_of_its_documents_resolve(package: Path, tmp_path: Path) -> None:
-    run(["dpkg-deb", "-x", str(package), str(tmp_path)], timeout=_SECONDS).check()
-    docs = tmp_path / "usr/share/doc/fio-engine-nfsmulti/docs"
+def test_links_of_its_documents_resolve(unpacked: Path) -> None:
+    docs = unpacked / "usr/share/doc/fio-engine-nfsmulti/docs"
     pages = list(docs.glob("*.md"))
     assert len(pages) > 10
     for page in pages:
@@ -99,12 +101,8 @@ def test_the_harness_needs_the_engine_of_its_version(packages: dict[str, Path]) 
     assert {f"fio-engine-nfsmulti (= {version})", "python3-venv"} <= set(needs)
 
 
-def test_the_installed_harness_finds_engine_and_jobfiles(
-    packages: dict[str, Path], tmp_path: Path
-) -> None:
-    for file in packages.values():
-        run(["dpkg-deb", "-x", str(file), str(tmp_path / "root")], timeout=_SECONDS).check()
-    share = tmp_path / "root/usr/share/nfsmulti"
+def test_the_installed_harness_finds_engine_and_jobfiles(unpacked: Path, tmp_path: Path) -> None:
+    share = unpacked / "usr/share/nfsmulti"
     env = {
         "PYTHONPATH": str(share / "python-tests"),
         "NFSMULTI_STATE_DIR": str(tmp_path / "state"),
@@ -119,7 +117,7 @@ def test_the_installed_harness_finds_engine_and_jobfiles(
     argv = [sys.executable, "-B", "-c", asked]
     done = run(argv, timeout=_SECONDS, env=env, cwd=tmp_path).check()
     engine, results, name, *to_type = done.stdout.split()
-    assert Path(engine).resolve().is_relative_to(tmp_path / "root/usr/lib")
+    assert Path(engine).resolve().is_relative_to(unpacked / "usr/lib")
     assert results == str(tmp_path / "results")
     assert name == "nfsmulti"
     assert to_type == ["fio", "--ioengine=nfsmulti", f"{share}/jobfiles/fsperf.fio"]
@@ -127,10 +125,9 @@ def test_the_installed_harness_finds_engine_and_jobfiles(
     assert all((share / "build" / name).exists() for name in ("nfs-sink", "nfsmulti-pool"))
 
 
-def test_the_command_tells_its_usage(packages: dict[str, Path], tmp_path: Path) -> None:
-    run(["dpkg-deb", "-x", str(packages["nfsmulti"]), str(tmp_path)], timeout=_SECONDS).check()
+def test_the_command_tells_its_usage(unpacked: Path, tmp_path: Path) -> None:
     env = {"XDG_CACHE_HOME": str(tmp_path)}
-    done = run([str(tmp_path / "usr/bin/nfsmulti"), "help"], timeout=_SECONDS, env=env).check()
+    done = run([str(unpacked / "usr/bin/nfsmulti"), "help"], timeout=_SECONDS, env=env).check()
     assert done.stdout.startswith("usage: nfsmulti COMMAND")
     assert not (tmp_path / "nfsmulti").exists()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -34,9 +35,8 @@ def test_bad_factors_are_refused() -> None:
         (["pool=a,b"], "a scenario cannot change that"),
         (["thread=0,1", "nconect=1"], "--factors nconect"),
     ):
-        with pytest.raises(HarnessError) as refused:
+        with pytest.raises(HarnessError, match=re.escape(said)):
             parse_factors(words)
-        assert said in str(refused.value), words
 
 
 def test_factors_are_options_of_engine_and_fio_and_cross_the_cells() -> None:
@@ -47,29 +47,19 @@ def test_factors_are_options_of_engine_and_fio_and_cross_the_cells() -> None:
     assert len(cells) == 96 * 4
     assert len({name_of(cell.factors) for cell in cells}) == len(cells)
     assert cells[0].options["iodepth"] == cells[0].factors["iodepth"] == 8
-    with pytest.raises(HarnessError, match="--factors rsize: the scenario sets that itself"):
-        crossed(specs, {"rsize": (4096,)})
 
 
 def test_a_version_is_the_engines_and_not_fios_own() -> None:
     cells = crossed(SCENARIOS["sweep"].cells(Scale(True)), parse_factors(["version=3,4.1"]))
-    assert {(cell.factors["version"], cell.options["nfsvers"]) for cell in cells} == {
-        (3, 3),
-        ("4.1", "4.1"),
-    }
+    versions = {(cell.factors["version"], cell.options["nfsvers"]) for cell in cells}
+    assert versions == {(3, 3), ("4.1", "4.1")}
     assert all("version" not in cell.options for cell in cells)
-    with pytest.raises(HarnessError, match="--factors version: the scenario sets that itself"):
-        crossed(SCENARIOS["fsperf"].cells(Scale()), {"version": (3,)})
-    with pytest.raises(HarnessError, match="--factors proto: the scenario sets that itself"):
-        crossed(SCENARIOS["randread"].cells(Scale()), {"proto": ("tcp",)})
 
 
 def test_what_a_mount_decides_is_no_factor_of_directories(tmp_path: Path) -> None:
-    pool = str(tmp_path)
-    request = Request(pool=pool, quick=True, factors={"version": (3, "4.1")})
-    with pytest.raises(
-        HarnessError, match="--factors version: a directory keeps that of its mount"
-    ):
+    request = Request(pool=str(tmp_path), quick=True, factors={"version": (3, "4.1")})
+    said = "--factors version: a directory keeps that of its mount"
+    with pytest.raises(HarnessError, match=said):
         begun(tmp_path, request, "neighbour")
 
 
@@ -91,14 +81,13 @@ def test_a_factor_wins_over_the_arguments_of_a_users_path() -> None:
 
 def test_factors_do_not_make_another_workload() -> None:
     for scenario, name in (
-        ("dd", "rw"),
-        ("dd", "readwrite"),
-        ("dd", "blocksize"),
-        ("dd", "size"),
-        ("dd", "numjobs"),
+        *(("dd", name) for name in ("rw", "readwrite", "blocksize", "size", "numjobs")),
         ("oltp", "rwmixwrite"),
         ("fsperf", "io_size"),
+        ("fsperf", "version"),
         ("randread", "runtime"),
+        ("randread", "proto"),
+        ("sweep", "rsize"),
     ):
         with pytest.raises(HarnessError, match=f"--factors {name}: the scenario sets that itself"):
             crossed(SCENARIOS[scenario].cells(Scale()), {name: (1,)})

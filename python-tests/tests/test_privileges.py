@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 
 import pytest
-from conftest import missing
+from conftest import missing, needs_privileges
 
 from nfsmulti import machine
 from nfsmulti.errors import MissingError
@@ -19,28 +19,23 @@ _SECONDS = 60.0
 
 
 def _missing(*enter: str) -> str:
-    if lacking := machine.missing_privileges():
-        missing(MissingError(lacking))
+    needs_privileges()
     argv = [*enter, sys.executable, "-c", _ASK]
     done = run(argv, timeout=_SECONDS, env={"PYTHONPATH": str(PYTHON_TESTS)})
     return done.check().stdout.strip()
 
 
-@pytest.mark.parametrize(
-    ("taken", "named"),
-    [
+def test_capabilities_that_are_missing() -> None:
+    for taken, named in (
         ("-sys_admin", "no CAP_SYS_ADMIN"),
         ("-net_admin", "no CAP_NET_ADMIN"),
         ("-sys_admin,-net_admin", "no CAP_SYS_ADMIN and CAP_NET_ADMIN"),
-    ],
-)
-def test_capabilities_that_are_missing(taken: str, named: str) -> None:
-    assert _missing("setpriv", f"--bounding-set={taken}", "--inh-caps=-all") == named
+    ):
+        assert _missing("setpriv", f"--bounding-set={taken}", "--inh-caps=-all") == named
 
 
 def test_another_user() -> None:
-    if lacking := machine.missing_privileges():
-        missing(MissingError(lacking))
+    needs_privileges()
     user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     script = machine.PRIVILEGES.read_text()  # which that user may be kept from reading
     assert run([*user, "sh"], timeout=_SECONDS, stdin=script).check().stdout == "not root\n"

@@ -7,11 +7,10 @@ import os
 from pathlib import Path
 
 import pytest
-from run_helpers import made_record, own_cells
+from run_helpers import made_record, own_cells, run_one
 
-from nfsmulti.fiorun import Engine, FioReport
+from nfsmulti.fiorun import FioReport
 from nfsmulti.run import watch
-from nfsmulti.run.cell import run_cell
 from nfsmulti.run.place import OnPool
 from nfsmulti.run.watch import Sample, Samples
 from nfsmulti.stories import Scale
@@ -70,9 +69,8 @@ def test_each_job_takes_the_time_as_its_io_begins_and_ends(tmp_path: Path, scena
     specs = own_cells(scenario, Scale(True, 0.3))
     spec = next(s for s in specs if s.options["numjobs"] == 4)
     record = made_record(work, scenario, [spec])
-    (planned,) = record.waiting()
     before = Sample.now()
-    cell = run_cell(planned, OnPool(str(mount)), Engine.built(), work, lambda _: None)
+    cell = run_one(record, OnPool(str(mount)))
     assert cell.status == "done", cell.why
     begins = (work / cell.folder / "cpu.begin").read_text().splitlines()
     assert len(begins) == 4

@@ -10,15 +10,12 @@ from pathlib import Path
 
 import made_runs
 import pytest
-from conftest import call_harness
+from conftest import refusal
 from made_runs import report_of
-from run_helpers import made_record, own_cells
+from run_helpers import made_record, own_cells, run_one
 
 from nfsmulti import texts
-from nfsmulti.errors import HarnessError
-from nfsmulti.fiorun import Engine
 from nfsmulti.run import watch
-from nfsmulti.run.cell import run_cell
 from nfsmulti.run.place import OnPool
 from nfsmulti.run.record import said
 from nfsmulti.run.watch import Watch
@@ -63,12 +60,9 @@ def test_server_that_does_not_tell_leaves_a_line_and_no_figures(
 
 def test_cell_has_figures_of_its_server(tmp_path: Path) -> None:
     (tmp_path / "mount").mkdir()
-    record = made_record(
-        tmp_path / "run", "neighbour", own_cells("neighbour", Scale(True, 1.5))[-1:]
-    )
-    (planned,) = record.waiting()
-    place = OnPool(str(tmp_path / "mount"), "env")
-    cell = run_cell(planned, place, Engine.built(), record.folder, lambda _: None)
+    specs = own_cells("neighbour", Scale(True, 1.5))[-1:]
+    record = made_record(tmp_path / "run", "neighbour", specs)
+    cell = run_one(record, OnPool(str(tmp_path / "mount"), "env"))
     assert (cell.status, cell.server_why) == ("done", None), cell.why
     assert cell.server is not None
     assert cell.server.cpu_percent is not None
@@ -108,5 +102,4 @@ def test_server_command_needs_a_pool(tmp_path: Path) -> None:
         (["--server-command", "ssh 'nas", "--pool", str(tmp_path)], "No closing quotation"),
         (["--resume", "--server-command", "ssh nas"], "--server-command cannot change that"),
     ):
-        with pytest.raises(HarnessError, match=why):
-            call_harness("run", "neighbour", *words, "--results", str(tmp_path))
+        assert why in refusal("run", "neighbour", *words, "--results", str(tmp_path))

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import groupby
 from pathlib import Path
 
 import pytest
-from conftest import call_harness, run_harness
+from conftest import refusal, run_harness
 from run_helpers import Silent, made_record
 
 from nfsmulti.errors import HarnessError
@@ -40,17 +41,13 @@ def test_bad_settings_are_refused(tmp_path: Path) -> None:
         (["--setting", "workload=1", "--set", "{workload}"], "a factor has that name already"),
         (["--resume", "--setting", "a=1"], "--setting cannot change that"),
     ):
-        with pytest.raises(HarnessError) as refused:
-            call_harness("run", "neighbour", *words, "--results", str(tmp_path))
-        assert said in str(refused.value), words
+        assert said in refusal("run", "neighbour", *words, "--results", str(tmp_path)), words
 
 
 def test_all_cells_under_one_value_are_a_block_of_a_repeat() -> None:
     cells = _cells(Setting("mode", [0, 1, 2], "{mode}"), repeats=3)
     blocks = [(cell.repeat, cell.spec.factors["mode"]) for cell in cells]
-    in_a_row = [
-        block for block, before in zip(blocks, [None, *blocks], strict=False) if block != before
-    ]
+    in_a_row = [block for block, _ in groupby(blocks)]
     assert len(in_a_row) == len(set(in_a_row)) == 9
     assert set(Counter(blocks).values()) == {3}
     assert len({tuple(value for repeat, value in in_a_row if repeat == r) for r in (1, 2, 3)}) > 1

@@ -13,12 +13,11 @@ from tempfile import mkdtemp
 
 import made_runs
 import pytest
-from conftest import call_harness, missing
+from conftest import needs_privileges, or_skip, refusal
 from made_runs import Maker, metadata_factors, report_of
 from run_helpers import QUIET
 
-from nfsmulti import machine
-from nfsmulti.errors import HarnessError, MissingError
+from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine, FioProcess, FioReport, FioResult
 from nfsmulti.lab import Lab
 from nfsmulti.processes import find, run
@@ -115,6 +114,10 @@ def test_a_warm_up_removes_all_that_was_made_for_it() -> None:
     assert "runtime" not in warm.spec.options  # it would leave entries
 
 
+_EACH = "only for connections (--proto) and metadata (--depth), not for dd"
+_BOTH = "4k-randread,64k-read"
+
+
 def test_bad_choices_are_refused_in_a_line(tmp_path: Path) -> None:
     pool = ["--pool", "nfs://127.0.0.1/a"]
     for words, said in (
@@ -128,18 +131,15 @@ def test_bad_choices_are_refused_in_a_line(tmp_path: Path) -> None:
         (["--pool", str(tmp_path)], "metadata operations need URLs in the pool"),
         (["--resume", "--depth", "2"], "--depth cannot change that"),
     ):
-        with pytest.raises(HarnessError) as refused:
-            call_harness("run", "metadata", *words, "--results", str(tmp_path / "results"))
-        assert said in str(refused.value), words
-    each = r"only for connections \(--proto\) and metadata \(--depth\), not for dd"
-    with pytest.raises(HarnessError, match=each):
-        call_harness("run", "dd", "--depth", "2", "--proto", "tcp")
-    with pytest.raises(HarnessError, match="--depth: only for metadata, not for connections"):
-        call_harness("run", "connections", "--depth", "2")
-    with pytest.raises(HarnessError, match="--workload create: give 4k-randread or"):
-        call_harness("run", "connections", "--workload", "create")
-    with pytest.raises(HarnessError, match="--workload 4k-randread,64k-read: give 4k-randread or"):
-        call_harness("run", "connections", "--workload", "4k-randread,64k-read")
+        results = str(tmp_path / "results")
+        assert said in refusal("run", "metadata", *words, "--results", results), words
+    for words, said in (
+        (["dd", "--depth", "2", "--proto", "tcp"], _EACH),
+        (["connections", "--depth", "2"], "--depth: only for metadata, not for connections"),
+        (["connections", "--workload", "create"], "--workload create: give 4k-randread or"),
+        (["connections", "--workload", _BOTH], f"--workload {_BOTH}: give 4k-randread or"),
+    ):
+        assert said in refusal("run", *words), words
 
 
 # --- the entries of a cell ---
@@ -308,12 +308,9 @@ def test_rates_of_other_hardware_are_never_reproduced_and_no_mount_is_said() -> 
 def test_run_in_the_lab_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if why := machine.missing_privileges():
-        missing(MissingError(f"a lab: {why}"))
-    try:
+    needs_privileges()
+    with or_skip():
         find("ganesha.nfsd")
-    except MissingError as error:
-        missing(error)
     left: list[str] = []
     stop = Lab.stop
 
