@@ -105,10 +105,7 @@ _RESULTS: dict[Nfs4, Callable[[Unpacker], Any]] = {
     ),
     Nfs4.REMOVE: lambda source: source.unpack_fopaque(20),
     Nfs4.GETFH: lambda source: source.unpack_opaque(),
-    Nfs4.GETATTR: lambda source: (
-        source.unpack_array(source.unpack_uint),
-        source.unpack_opaque(),
-    ),
+    Nfs4.GETATTR: lambda source: (source.unpack_array(source.unpack_uint), source.unpack_opaque()),
     Nfs4.CLOSE: lambda source: source.unpack_fopaque(16),
     Nfs4.READ: lambda source: (source.unpack_bool(), source.unpack_opaque()),
     Nfs4.WRITE: lambda source: (

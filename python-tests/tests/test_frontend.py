@@ -14,18 +14,9 @@ from nfsmulti.paths import ROOT, write_json
 from nfsmulti.processes import Completed, find, run
 
 _COMMANDS = (
-    "demo",
-    "run",
-    "test",
-    "lab",
-    "soak",
-    "faults",
-    "doctor",
-    "report",
-    "compare",
-    "fio-releases",
+    "demo", "run", "test", "lab", "soak", "faults", "doctor", "report", "compare", "fio-releases",
     "uninstall",
-)
+)  # fmt: skip
 _LAB_PACKAGES = "nfs-ganesha nfs-ganesha-vfs"
 _MEMORY_LAB_PACKAGES = "nfs-ganesha nfs-ganesha-mem"
 _UML_PACKAGES = "nfs-common nfs-kernel-server"
@@ -46,6 +37,16 @@ class Machine:
         file.unlink(missing_ok=True)  # not through a link to the machine's own
         file.write_text(f"#!/bin/sh\n{script}\n")
         file.chmod(0o755)
+
+    def user(self, sudo: str = "exit 1") -> None:
+        """Let the user be nobody special, whose sudo does so."""
+        self.program("id", "echo 1000")
+        self.program("sudo", sudo)
+
+    def packages(self, all_but: str = "''") -> None:
+        """Let all of Debian's packages be there, but for those of a shell's pattern."""
+        listed = f'case $p in {all_but}) ;; *) echo "ii  $p";; esac'
+        self.program("dpkg-query", f"shift 3; for p; do {listed}; done")
 
     def run(
         self, *arguments: str, env: dict[str, str] | None = None, stderr: Path | None = None
@@ -96,8 +97,7 @@ def test_unknown_command(machine: Machine) -> None:
 
 
 def test_missing_packages_are_named_to_a_user(bare_machine: Machine) -> None:
-    bare_machine.program("id", "echo 1000")
-    bare_machine.program("sudo", "exit 1")
+    bare_machine.user()
     done = bare_machine.run("build")
     assert done.status == 1
     assert "sudo apt-get install --no-install-recommends " in done.stderr
@@ -131,10 +131,8 @@ def test_a_run_goes_on_with_the_guest_it_has_begun_in(machine: Machine, tmp_path
 
 
 def _asked_for(machine: Machine, words: str) -> str:
-    machine.program("id", "echo 1000")
-    machine.program("sudo", "exit 1")
-    listed = 'shift 3; for name; do case $name in nf*|qemu-*) ;; *) echo "ii  $name" ;; esac; done'
-    machine.program("dpkg-query", listed)
+    machine.user()
+    machine.packages(all_but="nf*|qemu-*")
     done = machine.run(*words.split())
     assert done.status == 1
     return done.stderr.rstrip("\n").split("--no-install-recommends ")[-1]
@@ -192,8 +190,7 @@ def test_what_is_in_the_aur_alone_is_told_apart(foreign_machine: Machine) -> Non
 
 
 def test_failed_installation_gives_the_line_to_type(bare_machine: Machine) -> None:
-    bare_machine.program("id", "echo 1000")
-    bare_machine.program("sudo", 'shift; [ "$1" = true ] || { echo E: no network; exit 100; }')
+    bare_machine.user('shift; [ "$1" = true ] || { echo E: no network; exit 100; }')
     done = bare_machine.run("build")
     assert done.status == 1
     assert "E: no network" in done.stderr
@@ -202,8 +199,7 @@ def test_failed_installation_gives_the_line_to_type(bare_machine: Machine) -> No
 
 def test_what_apt_is_called_for_is_said_before(bare_machine: Machine, tmp_path: Path) -> None:
     words, then = tmp_path / "words", tmp_path / "then"
-    bare_machine.program("id", "echo 1000")
-    bare_machine.program("sudo", f'shift; [ "$1" = true ] || {{ cp {words} {then}; exit 9; }}')
+    bare_machine.user(f'shift; [ "$1" = true ] || {{ cp {words} {then}; exit 9; }}')
     bare_machine.run("build", stderr=words)
     (line,) = then.read_text().splitlines()
     assert line.startswith("nfsmulti: apt-get installs ")
@@ -226,9 +222,7 @@ def test_no_install_names_what_is_missing(bare_machine: Machine) -> None:
 
 def test_tests_go_on_without_the_labs_packages(machine: Machine) -> None:
     """Only those that build are missed."""
-    machine.program(
-        "dpkg-query", 'shift 3; for p; do case $p in nfs-*) ;; *) echo "ii  $p";; esac; done'
-    )
+    machine.packages(all_but="nfs-*")
     machine.program("apt-get", "echo apt-get was run >&2; exit 9")
     machine.program("cmake", "exit 7")
     done = machine.run("test", "--no-install", env={"CI": ""})
@@ -251,30 +245,21 @@ def test_a_demo_says_first_what_it_will_be(bare_machine: Machine, *, user: bool)
     assert done.status == 1
 
 
-@pytest.mark.parametrize(
-    ("words", "permitted", "named"),
-    [
-        ("lab run -- true", True, ["nfs-ganesha-mem"]),
-        ("lab run -- true", False, ["nfs-ganesha-mem"]),
-        ("demo", True, ["nfs-ganesha-mem", "nftables"]),
-        ("demo", False, []),
-    ],
-)
-def test_a_user_needs_no_rpcbind(
-    machine: Machine, words: str, permitted: bool, named: list[str]
-) -> None:
-    ours = "nfs-ganesha*|rpcbind|nftables"
-    machine.program(
-        "dpkg-query", f'shift 3; for p; do case $p in {ours}) ;; *) echo "ii  $p";; esac; done'
-    )
+def test_a_user_needs_no_rpcbind(machine: Machine) -> None:
+    machine.packages(all_but="nfs-ganesha*|rpcbind|nftables")
     machine.program("id", "echo 1000")
     machine.program("cmake", "exit 7")
-    machine.program("unshare", "exit 0" if permitted else "exit 1")
-    done = machine.run(*words.split(), "--no-install")
-    lines = [line for line in done.stderr.splitlines() if "apt-get install" in line]
-    missed = [line.split("--no-install-recommends ")[1].split() for line in lines]
-    assert missed == ([["nfs-ganesha", *named]] if named else [])
-    assert done.status == 1
+    for words, permitted, named in (
+        ("lab run -- true", True, ["nfs-ganesha nfs-ganesha-mem"]),
+        ("lab run -- true", False, ["nfs-ganesha nfs-ganesha-mem"]),
+        ("demo", True, ["nfs-ganesha nfs-ganesha-mem nftables"]),
+        ("demo", False, []),
+    ):
+        machine.program("unshare", "exit 0" if permitted else "exit 1")
+        done = machine.run(*words.split(), "--no-install")
+        lines = [line for line in done.stderr.splitlines() if "apt-get install" in line]
+        assert [line.split("--no-install-recommends ")[1] for line in lines] == named, words
+        assert done.status == 1
 
 
 def test_no_install_fetches_no_source_of_fio(machine: Machine, tmp_path: Path) -> None:
@@ -305,7 +290,7 @@ def used(tmp_path: Path) -> Path:
 def used_machine(tmp_path: Path, used: Path) -> Machine:
     """Give the machine of `used`, whose user is root and whose apt-get writes to apt-called."""
     (tmp_path / "bin").mkdir()
-    machine = Machine(tmp_path / "bin", path=f"{tmp_path}/bin:{os.environ['PATH']}", root=used)
+    machine = Machine(tmp_path / "bin", root=used)
     machine.program("apt-get", f'echo "$*" >>{tmp_path}/apt-called')
     machine.program("id", "echo 0")
     return machine
@@ -317,28 +302,24 @@ def test_uninstall_removes_what_was_made_and_names_packages(
     done = used_machine.run("uninstall")
     assert done.status == 0, done.stderr
     assert "\nnfsmulti:   sudo apt-get remove --autoremove fio libnfs-dev\n" in done.stderr
-    left = sorted(str(file.relative_to(used)) for file in used.rglob("*"))
-    assert left == [
-        "CMakeLists.txt",
-        "nfsmulti",
-        "python-tests",
-        "python-tests/nfsmulti",
-        "results",
-        "results/demo",
-    ]
+    left = {str(file.relative_to(used)) for file in used.rglob("*") if not any(file.glob("*"))}
+    assert left == {"CMakeLists.txt", "nfsmulti", "python-tests/nfsmulti", "results/demo"}
     assert not (tmp_path / "apt-called").exists()
     again = used_machine.run("uninstall")
-    assert again.status == 1
-    assert again.stderr == "nfsmulti: there is no build/, so nothing to remove\n"
+    assert _refused(again) == "nfsmulti: there is no build/, so nothing to remove\n"
+
+
+def _refused(done: Completed) -> str:
+    assert done.status == 1
+    return done.stderr
 
 
 def test_uninstall_refuses_labs(used_machine: Machine, used: Path) -> None:
     state = used / "build/lab/ab12/state.json"
     state.parent.mkdir(parents=True)
     state.write_text('{\n\t"held": true\n}\n')
-    done = used_machine.run("uninstall")
-    assert done.status == 1
-    assert done.stderr == "nfsmulti: the lab ab12 is there: ./nfsmulti lab stop --all first\n"
+    said = "nfsmulti: the lab ab12 is there: ./nfsmulti lab stop --all first\n"
+    assert _refused(used_machine.run("uninstall")) == said
     assert state.exists()
 
 
@@ -347,10 +328,8 @@ def test_uninstall_refuses_processes_out_of_build(used_machine: Machine, used: P
     shutil.copy(find("cat"), program)
     with subprocess.Popen([program], stdin=subprocess.PIPE) as process:
         done = used_machine.run("uninstall")
-    assert done.status == 1
-    assert done.stderr == (
-        f"nfsmulti: process {process.pid} still runs out of build/: end it first\n"
-    )
+    said = f"nfsmulti: process {process.pid} still runs out of build/: end it first\n"
+    assert _refused(done) == said
     assert program.exists()
 
 
@@ -359,7 +338,7 @@ def test_who_waited_for_an_uninstall_takes_the_new_lock(used_machine: Machine, u
     used_machine.program(
         "flock", f"[ -e {uninstalled} ] || {{ touch {uninstalled}; rm -rf {used}/build; }}"
     )
-    used_machine.program("dpkg-query", 'shift 3; for p; do echo "ii  $p"; done')
+    used_machine.packages()
     used_machine.program("cmake", f"ls -A {used}/build; exit 7")
     done = used_machine.run("build")
     assert uninstalled.exists()
@@ -379,15 +358,14 @@ def test_uninstall_refuses_what_is_mounted_below(used_machine: Machine, used: Pa
     made = used.parent / "mountinfo"
     made.write_text(f"1 0 8:1 / / rw - ext4 x rw\n2 1 0:5 / {below} rw - nfs4 nas:/v rw\n")
     used_machine.program("awk", f'exec {find("awk")} "$1" {made}')
-    done = used_machine.run("uninstall")
-    assert done.status == 1
-    assert done.stderr.endswith("/build/an export is mounted below build/: unmount it first\n")
+    said = _refused(used_machine.run("uninstall"))
+    assert said.endswith("/build/an export is mounted below build/: unmount it first\n")
     assert (used / "build").exists()
 
 
 def test_what_apt_has_installed_is_written_down(used_machine: Machine, used: Path) -> None:
     (used / "build/installed-packages").write_text("git\n")
-    used_machine.program("dpkg-query", 'shift 3; for p; do [ $p = fio ] || echo "ii  $p"; done')
+    used_machine.packages(all_but="fio")
     used_machine.program("sh", f"rm -f {used_machine.folder}/sh")  # what root would run
     used_machine.program("cmake", "exit 7")
     used_machine.run("build")
@@ -403,10 +381,9 @@ def installed_machine(tmp_path: Path) -> Machine:
     shutil.copy(ROOT / "nfsmulti", root)
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/nfsmulti").symlink_to(root / "nfsmulti")
-    machine = Machine(
-        tmp_path / "bin", path=f"{tmp_path}/bin:{os.environ['PATH']}", root=tmp_path / "bin"
-    )
-    machine.program("dpkg-query", 'shift 3; for p; do echo "ii  $p"; done')
+    folder = tmp_path / "bin"
+    machine = Machine(folder, root=folder)
+    machine.packages()
     machine.program("cmake", "echo cmake was run >&2; exit 7")
     return machine
 
@@ -422,8 +399,7 @@ def test_an_installed_client_cost_needs_a_compiler(
     installed_machine: Machine, tmp_path: Path
 ) -> None:
     """Its yardstick, fio's own nfs engine, is built where the distribution's fio has none."""
-    lacking = 'shift 3; for p; do case $p in gcc) ;; *) echo "ii  $p";; esac; done'
-    installed_machine.program("dpkg-query", lacking)
+    installed_machine.packages(all_but="gcc")
     env = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
     done = installed_machine.run("bench", "client-cost", "--no-install", env=env)
     assert done.status == 1

@@ -22,17 +22,7 @@ from nfs41_client import Client41, Fixed, Held, op, pack
 from nfsmulti import calls
 from nfsmulti.calls import RpcClient
 from nfsmulti.paths import PYTHON_TESTS
-from nfsmulti.scripted import (
-    Answer,
-    Call,
-    Nfs,
-    Nfs4,
-    ScriptedServer,
-    Stable,
-    Status4,
-    mark,
-    on,
-)
+from nfsmulti.scripted import Answer, Call, Nfs, Nfs4, ScriptedServer, Stable, Status4, mark, on
 
 SECONDS = 60.0
 NFS, MOUNT = 100003, 100005
@@ -336,10 +326,6 @@ def test_an_exception_of_a_hook_is_raised_at_the_end() -> None:
         server.__exit__(None)
 
 
-# Faults of READ and WRITE: the answer, and count, eof, data length and data of READ's results;
-# or count and committed of WRITE's, on a file of "0123456789" read and written 4 bytes at 2.
-
-
 # --- what happens to it ---
 
 
@@ -401,51 +387,41 @@ def test_it_always_ends() -> None:
 # --- the command line ---
 
 
-def commanded(*arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "nfsmulti.scripted", *arguments],
-        cwd=PYTHON_TESTS,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+@contextlib.contextmanager
+def commanded(*arguments: str) -> Iterator[tuple[dict[str, str], list[str]]]:
+    """Run the command line; gives the arguments of its URL, and at the end what else it says."""
+    argv = [sys.executable, "-m", "nfsmulti.scripted", "--trace", *arguments]
+    said = list[str]()
+    with subprocess.Popen(argv, cwd=PYTHON_TESTS, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            query = process.stdout.readline().strip().split("?")[1]
+            yield dict(part.split("=") for part in query.split("&")), said
+        finally:
+            process.terminate()
+            said.append(process.communicate(timeout=SECONDS)[0])
+    assert process.returncode == 143
 
 
 def test_command_line_v41() -> None:
-    rules = ("--slots", "3", "--minor", "2", "--status", "4.getfh:delay:1")
-    with commanded("--trace", *rules) as process:
-        try:
-            assert process.stdout is not None
-            query = process.stdout.readline().split("?")[1]
-            port = int(query.split("&")[0].removeprefix("nfsport="))
-            with RpcClient("127.0.0.1", port, NFS, 4) as rpc:
-                status = rpc.call(1, pack(b"", 1, 0)).unpack_uint()
-                assert status == Status4.MINOR_VERS_MISMATCH
-                rpc.call(1, pack(b"", 2, 1) + op(Nfs4.EXCHANGE_ID, Fixed(bytes(8)), b"o", 0, 0, 0))
-        finally:
-            process.terminate()
-            said = process.communicate(timeout=SECONDS)
+    with (
+        commanded("--slots", "3", "--minor", "2", "--status", "4.getfh:delay:1") as (words, said),
+        RpcClient("127.0.0.1", int(words["nfsport"]), NFS, 4) as rpc,
+    ):
+        assert rpc.call(1, pack(b"", 1, 0)).unpack_uint() == Status4.MINOR_VERS_MISMATCH
+        rpc.call(1, pack(b"", 2, 1) + op(Nfs4.EXCHANGE_ID, Fixed(bytes(8)), b"o", 0, 0, 0))
     assert ' 4.EXCHANGE_ID "" 0@0\n' in said[0], said
 
 
 def test_command_line() -> None:
     rules = ("--status", "getattr:stale:1", "--reset-after", "3", "--fragments", "1,2")
-    with commanded("--file", "f=10", "--trace", *rules) as process:
-        try:
-            assert process.stdout is not None
-            words = dict(
-                part.split("=") for part in process.stdout.readline().split("?")[1].split("&")
-            )
-            with RpcClient("127.0.0.1", int(words["mountport"]), MOUNT, 3) as rpc:
-                root = calls.mount(rpc, "/export")
-            with RpcClient("127.0.0.1", int(words["nfsport"]), NFS, 3) as rpc:
-                with pytest.raises(calls.Nfs3Error, match="GETATTR"):
-                    calls.identity(rpc, root)
+    with commanded("--file", "f=10", *rules) as (words, said):
+        with RpcClient("127.0.0.1", int(words["mountport"]), MOUNT, 3) as rpc:
+            root = calls.mount(rpc, "/export")
+        with RpcClient("127.0.0.1", int(words["nfsport"]), NFS, 3) as rpc:
+            with pytest.raises(calls.Nfs3Error, match="GETATTR"):
                 calls.identity(rpc, root)
-                with pytest.raises(ConnectionError):
-                    calls.identity(rpc, root)
-        finally:
-            process.terminate()
-            said = process.communicate(timeout=SECONDS)
-    assert process.returncode == 143
+            calls.identity(rpc, root)
+            with pytest.raises(ConnectionError):
+                calls.identity(rpc, root)
     assert said[0].count(' GETATTR "" 0@0\n') == 3, said

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from nfs41_client import Client41, Fixed, Held, Hyper, Reply, op, pack
-from xdrlib3 import Packer, Unpacker
+from xdrlib3 import Unpacker
 
 from nfsmulti import calls
 from nfsmulti.bench.sink import Sink
@@ -49,10 +49,7 @@ class _Client:
             self.root = calls.mount(mount, "/export")
 
     def lookup(self, name: str) -> bytes:
-        arguments = Packer()
-        arguments.pack_opaque(self.root)
-        arguments.pack_string(name.encode())
-        reply = self.rpc.call(_LOOKUP, arguments.get_buffer())
+        reply = self.rpc.call(_LOOKUP, pack(self.root, name.encode()))
         assert reply.unpack_uint() == 0
         return bytes(reply.unpack_opaque())
 
@@ -65,10 +62,7 @@ class _Client:
         return data, eof
 
     def write(self, file: bytes, offset: int, data: bytes) -> tuple[int, int, bytes]:
-        arguments = Packer()
-        arguments.pack_uint(1)
-        arguments.pack_opaque(data)
-        reply = self._call(_WRITE, file, offset, len(data), arguments.get_buffer())
+        reply = self._call(_WRITE, file, offset, len(data), pack(1, data))
         reply.unpack_uint()
         return reply.unpack_uint(), reply.unpack_uint(), bytes(reply.unpack_fopaque(8))
 
@@ -80,11 +74,7 @@ class _Client:
     def _call(
         self, procedure: int, file: bytes, offset: int, count: int, more: bytes = b""
     ) -> Unpacker:
-        arguments = Packer()
-        arguments.pack_opaque(file)
-        arguments.pack_uhyper(offset)
-        arguments.pack_uint(count)
-        reply = self.rpc.call(procedure, arguments.get_buffer() + more)
+        reply = self.rpc.call(procedure, pack(file, Hyper(offset), count) + more)
         assert reply.unpack_uint() == 0
         if reply.unpack_bool():
             reply.unpack_fopaque(_ATTRIBUTES)
@@ -109,17 +99,9 @@ def test_many_connections_on_several_threads(
     build_dir: Path, engine: Engine, tmp_path: Path
 ) -> None:
     with Sink(["--threads", "3"], folder=build_dir) as sink:
-        result = _run(
-            engine,
-            sink,
-            tmp_path / "rw",
-            rw="randrw",
-            bsrange="512-256k",
-            size="32m",
-            iodepth=64,
-            nconnect=16,
-            spread="roundrobin",
-        )
+        job: dict[str, Option] = {"rw": "randrw", "bsrange": "512-256k", "size": "32m"}
+        spread: dict[str, Option] = {"iodepth": 64, "nconnect": 16, "spread": "roundrobin"}
+        result = _run(engine, sink, tmp_path / "rw", **job, **spread)
         counts = sink.stop()
     assert counts.nfs["READ"] == sum(line.read_ops for line in result.stats)
     assert counts.nfs["WRITE"] == sum(line.write_ops for line in result.stats)
@@ -188,10 +170,8 @@ def test_what_it_does_not_serve(sink: Sink) -> None:
     client = _Client(sink)
     with pytest.raises(RpcError, match="accept status 3"):
         client.rpc.call(16)
-    with (
-        RpcClient(_ADDRESS, sink.port, calls.NFS, 2) as version2,
-        pytest.raises(RpcVersionError, match="3 to 4"),
-    ):
+    version2 = RpcClient(_ADDRESS, sink.port, calls.NFS, 2)
+    with version2, pytest.raises(RpcVersionError, match="3 to 4"):
         version2.call(0)
     assert client.read(client.lookup("a"), 0, 1)[0] == bytes(1)
 
@@ -285,14 +265,12 @@ def test_nfs4_names_and_attributes(client4: Client41) -> None:
     served = bits & ~(1 << 5)
     assert words == [served & 0xFFFFFFFF, served >> 32]
     values = Unpacker(given)
-    values.unpack_array(values.unpack_uint)
-    assert (values.unpack_uint(), values.unpack_uint()) == (1, 0)
-    assert (values.unpack_uhyper(), values.unpack_uhyper()) == (512, 512)
-    assert (values.unpack_uhyper(), values.unpack_uhyper()) == (1, 0)
-    assert values.unpack_uint() > 0
-    values.unpack_uhyper()
-    assert (values.unpack_uhyper(), values.unpack_uhyper()) == (1 << 20, 1 << 20)
-    assert values.unpack_uint() == 0o666
+    word, hyper = values.unpack_uint, values.unpack_uhyper
+    values.unpack_array(word)
+    assert (word(), word(), hyper(), hyper(), hyper(), hyper()) == (1, 0, 512, 512, 1, 0)
+    assert word() > 0
+    hyper()
+    assert (hyper(), hyper(), word()) == (1 << 20, 1 << 20, 0o666)
     values.done()
     assert client4.call(root, op(Nfs4.REMOVE, b"made")).status == Status4.OK
     assert client4.opened("made", create=True).handle != file.handle
