@@ -81,19 +81,9 @@ def test_what_lies_beside_the_pages_is_in_the_site() -> None:
 _JOB_PAGE = DOCS / "quickstart.md"
 # What a test cannot run: it changes the machine, needs a server, or is another tool's.
 _NOT_TRIED = {
-    "apt",
-    "apt-get",
-    "chromium",
-    "cmake",
-    "echo",
-    "export",
-    "git",
-    "mkdocs",
-    "modprobe",
-    "mount",
-    "pip",
-}
-_NOT_TRIED |= {"python3", "rdma", "ssh", "vserver"}
+    "apt", "apt-get", "chromium", "cmake", "echo", "export", "git", "mkdocs", "modprobe", "mount",
+    "pip", "python3", "rdma", "ssh", "vserver",
+}  # fmt: skip
 
 
 def _commands(page: Path) -> Iterator[list[str]]:
@@ -150,12 +140,7 @@ def _check_fio(words: list[str], work: Path) -> None:
 
 def _check_harness(words: list[str], work: Path) -> None:
     """Parse a command of the harness, and the fio that it may run."""
-    if words[0] in (
-        "build",
-        "package",
-        "uninstall",
-        "--help",
-    ):  # the front end's; options are cmake's
+    if words[0] in ("build", "package", "uninstall", "--help"):  # the front end's; cmake's options
         return
     inner = words[words.index("--") + 1 :] if "--" in words else []
     command: Any = typer.main.get_command(app)

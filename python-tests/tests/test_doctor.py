@@ -111,14 +111,32 @@ def test_other_ways_to_a_server(diagnoses: dict[str, Diagnosis]) -> None:
     assert diagnoses["rpcbind"].about("on port 22049, MOUNT").startswith("ok")
 
 
-def test_exports_that_do_not_permit_all(diagnoses: dict[str, Diagnosis]) -> None:
-    found = diagnoses["read-only"]
-    assert found.about("EROFS").startswith("warn")
-    assert found.remedy("EROFS") == "export it read-write"
-    assert found.status == 0
-    found = diagnoses["squashed"]
-    assert found.about("EACCES").startswith("warn")
-    assert "no_root_squash" in found.remedy("EACCES")
+# A pool, words of a finding, how that begins and the job ends, and what is in its remedy.
+_FOUND = (
+    ("read-only", "EROFS", "warn", 0, "export it read-write"),
+    ("squashed", "EACCES", "warn", 0, "no_root_squash"),
+    ("wrong export", "/nowhere cannot be used", "fail", 1, "the server exports /export, /ro"),
+    (
+        "different files",
+        "not the same files as on 10.77.0.1:22049:/export",
+        "fail 10.77.0.2",
+        1,
+        "",
+    ),
+    ("refused port", "refused", "fail 10.77.0.1:1:/export: no answer on ports 1 (NFS)", 1, ""),
+    ("unreachable", "10.77.0.99", "fail", 1, "Open port 111"),
+    ("malformed", "--pool: column 8", "fail", 1, ""),
+    ("directories", "/none: is not a directory", "fail", 1, "mount the export there"),
+)
+
+
+def test_what_is_wrong_with_a_pool(diagnoses: dict[str, Diagnosis], mount: Path) -> None:
+    for pool, words, begins, status, remedy in _FOUND:
+        found = diagnoses[pool]
+        assert found.about(words).startswith(begins), pool
+        assert remedy in found.remedy(words), pool
+        assert found.status == status, pool
+    assert diagnoses["directories"].about(f"{mount}: files can be created").startswith("ok")
 
 
 def test_reserved_port(diagnoses: dict[str, Diagnosis], lab: Lab) -> None:
@@ -128,25 +146,6 @@ def test_reserved_port(diagnoses: dict[str, Diagnosis], lab: Lab) -> None:
     assert refused.about("/privileged cannot be used").startswith("fail")
     assert "run as root" in refused.remedy("/privileged cannot be used")
     assert refused.status == 1
-
-
-def test_wrong_export(diagnoses: dict[str, Diagnosis]) -> None:
-    found = diagnoses["wrong export"]
-    assert found.about("/nowhere cannot be used").startswith("fail")
-    assert found.remedy("/nowhere cannot be used").startswith("the server exports /export, /ro")
-
-
-def test_paths_that_lead_to_different_files(diagnoses: dict[str, Diagnosis]) -> None:
-    other = diagnoses["different files"].about("not the same files as on 10.77.0.1:22049:/export")
-    assert other.startswith("fail 10.77.0.2")
-
-
-def test_servers_that_do_not_answer(diagnoses: dict[str, Diagnosis]) -> None:
-    refused = diagnoses["refused port"].about("refused")
-    assert refused.startswith("fail 10.77.0.1:1:/export: no answer on ports 1 (NFS)")
-    found = diagnoses["unreachable"]
-    assert found.about("10.77.0.99").startswith("fail")
-    assert "open port 111" in found.remedy("10.77.0.99").lower()
 
 
 def test_nfsv4_has_one_port(diagnoses: dict[str, Diagnosis]) -> None:
@@ -165,24 +164,16 @@ def test_nfsv4_has_one_port(diagnoses: dict[str, Diagnosis]) -> None:
 
 _OTHERS: dict[str, tuple[Terms, Answer, str, str]] = {
     "no NFSv4": (
-        Terms(minors=()),
-        SOUND,
-        "no NFSv4: the server offers versions 3 to 3",
-        "version=3",
+        Terms(minors=()), SOUND, "no NFSv4: the server offers versions 3 to 3", "version=3",
     ),
     "another minor version": (
-        Terms(minors=(2,)),
-        SOUND,
-        "but not v4.1",
-        "choose another version=",
+        Terms(minors=(2,)), SOUND, "but not v4.1", "choose another version=",
     ),
     "no NFS": (
-        Terms(),
-        Answer(act=False, rpc=accepted(AcceptStat.PROG_UNAVAIL)),
-        "the server did not accept the call",
-        "port= names another",
+        Terms(), Answer(act=False, rpc=accepted(AcceptStat.PROG_UNAVAIL)),
+        "the server did not accept the call", "port= names another",
     ),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", _OTHERS)
@@ -194,18 +185,6 @@ def test_servers_that_do_not_serve_nfsv4_1(case: str) -> None:
     assert found.about(words).startswith(f"fail 127.0.0.1:{server.nfs_port}:/export: ")
     assert remedy in found.remedy(words)
     assert found.status == 1
-
-
-def test_malformed_pool(diagnoses: dict[str, Diagnosis]) -> None:
-    found = diagnoses["malformed"]
-    assert found.about("--pool: column 8").startswith("fail")
-    assert found.status == 1
-
-
-def test_directories(diagnoses: dict[str, Diagnosis], mount: Path) -> None:
-    found = diagnoses["directories"]
-    assert found.about(f"{mount}: files can be created").startswith("ok")
-    assert found.remedy(f"{mount}/none: is not a directory") == "mount the export there"
 
 
 def test_rdma_without_a_device(diagnoses: dict[str, Diagnosis]) -> None:

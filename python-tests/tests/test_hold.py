@@ -39,7 +39,7 @@ def _contents(hold: Hold) -> list[bytes]:
 # --- room ---
 
 
-def test_it_holds_so_many_bytes(hold: Hold) -> None:
+def test_it_holds_so_many_bytes_and_so_many_writes(testlib: ctypes.CDLL, hold: Hold) -> None:
     ledger = Ledger()
     assert hold.room(100)
     _write(hold, b"a" * 70, ledger)
@@ -47,13 +47,11 @@ def test_it_holds_so_many_bytes(hold: Hold) -> None:
     assert not hold.room(31)
     _write(hold, b"b" * 30, ledger)
     assert not hold.room(1)
-
-
-def test_it_holds_so_many_writes(hold: Hold) -> None:
-    for _ in range(EXTENTS_MIN):
-        assert hold.room(1)
-        _write(hold, b"a", Ledger())
-    assert not hold.room(1)
+    with Hold(testlib, 100) as other:
+        for _ in range(EXTENTS_MIN):
+            assert other.room(1)
+            _write(other, b"a", ledger)
+        assert not other.room(1)
 
 
 def test_the_memory_of_what_is_durable_is_used_again(testlib: ctypes.CDLL) -> None:

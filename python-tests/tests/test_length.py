@@ -42,9 +42,11 @@ def test_a_rate_has_settled_where_its_halves_agree() -> None:
 
 
 def test_windows_of_several_jobs_are_added_up() -> None:
+    """One over the middle counts on both sides."""
     jobs = [Window(0, 2, 10), Window(2, 4, 30), *_series(30, 30, 10, 10)]
     assert halves(jobs, 4) == (80, 80)
     assert settled(jobs, 4)
+    assert halves([Window(0, 3, 10), Window(3, 4, 40)], 4) == (20, 50)
 
 
 def test_windows_of_several_jobs_are_no_longer_time() -> None:
@@ -54,35 +56,17 @@ def test_windows_of_several_jobs_are_no_longer_time() -> None:
     assert settled(jobs, 3.97)
 
 
-def test_a_window_over_the_middle_counts_on_both_sides() -> None:
-    assert halves([Window(0, 3, 10), Window(3, 4, 40)], 4) == (20, 50)
-
-
-def test_a_window_that_fio_leaves_out_moved_nothing(tmp_path: Path) -> None:
-    (tmp_path / "bw_bw.1.log").write_text("250, 8, 0, 0, 0\n510, 8, 0, 0, 0\n2510, 8, 0, 0, 0\n")
-    assert windows(tmp_path, 250) == [
-        Window(0, 0.25, 8192),
-        Window(0.25, 0.51, 8192),
-        Window(2.26, 2.51, 8192),
-    ]
-
-
 def test_a_stall_at_the_end_has_not_settled(tmp_path: Path) -> None:
-    """Of it fio writes nothing down: the run's own time tells."""
+    """Of it fio writes nothing down: the run's own time tells, and ends with it."""
     lines = "".join(f"{second}000, 8, 0, 0, 0\n" for second in range(1, 6))
     (tmp_path / "bw_bw.1.log").write_text(lines)
     found = windows(tmp_path, 1000)
     assert settled(found, 5)
     assert not settled(found, 10)
     assert over_time(found, 7) == [8192.0] * 5 + [0.0] * 2
-
-
-def test_a_run_ends_with_its_last_window_or_after_a_stall(tmp_path: Path) -> None:
-    lines = "".join(f"{second}000, 8, 0, 0, 0\n" for second in range(1, 6))
-    (tmp_path / "bw_bw.1.log").write_text(lines)
     for runtime_ms, end in ((5000, 5), (5900, 5), (9000, 9)):  # whole, a part, a stall
         report = FioReport({"jobs": [{"job_runtime": runtime_ms}]})
-        assert run_end(windows(tmp_path, 1000), report, 1000) == end
+        assert run_end(found, report, 1000) == end
 
 
 def _waiting(folder: Path, seconds: float, repeats: int = 2, cells: int = 3) -> Record:
@@ -176,9 +160,8 @@ def test_a_longer_try_that_fails_leaves_the_shorter_one(
     monkeypatch.setattr(runner, "run_cell", made)
     monkeypatch.setattr(runner, "warm_ups", lambda _: [])
     runner.run_in_place(record, "pool", lambda: OnPool("/tmp"), Engine(Path("none")), Silent())
-    assert [(cell.status, cell.times, cell.settled) for cell in record.cells] == [
-        ("done", 1, False)
-    ] * 2
+    ended = [(cell.status, cell.times, cell.settled) for cell in record.cells]
+    assert ended == [("done", 1, False)] * 2
     assert left.read_text() == "1"
 
 
