@@ -300,18 +300,9 @@ class Traced:
         """Find the operations in what fio said."""
         found = (_TRACE.search(line) for line in text.splitlines())
         return [
-            cls(
-                int(match[1]),
-                match[2],
-                match[3],
-                match[4],
-                int(match[5]),
-                int(match[6]),
-                int(match[7]),
-                match[8],
-            )
-            for match in found
-            if match
+            cls(int(one[1]), one[2], one[3], one[4], int(one[5]), int(one[6]), int(one[7]), one[8])
+            for one in found
+            if one
         ]
 
 
@@ -358,6 +349,13 @@ def family(pid: int) -> list[int]:
     return below
 
 
+def running(pid: int) -> bool:
+    """Whether a process is there, and no zombie: in a container nobody may bury these."""
+    with contextlib.suppress(ProcessLookupError):
+        return bool(Identity.of(pid))
+    return False
+
+
 def sleeps(pid: int) -> bool:
     """Whether a process's main thread waits for something."""
     with contextlib.suppress(psutil.NoSuchProcess):
@@ -382,6 +380,11 @@ def cpu_seconds(pid: int) -> float:
 
 
 _OF_A_THREAD = ("comm", "wchan", "syscall")
+
+
+def stderr_of(process: FioProcess) -> str:
+    """Give what a running fio has said so far."""
+    return (process.folder / "stderr").read_text(errors="replace")
 
 
 def _threads(pid: int) -> str:

@@ -275,8 +275,3 @@ def covers_once(calls: Iterable[Call], size: int) -> None:
         assert call.offset == at
         at += call.moved
     assert at == size
-
-
-def stderr_of(process: FioProcess) -> str:
-    """Give what a running fio has said so far."""
-    return (process.folder / "stderr").read_text()

@@ -15,7 +15,7 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 
 import pytest
-from engine_helpers import done, eventually, said
+from engine_helpers import done, eventually, said, stderr_of
 from scripted_jobs import (
     BLOCKS,
     BOTH,
@@ -31,7 +31,6 @@ from scripted_jobs import (
     last_of,
     reading,
     replay,
-    stderr_of,
     undisturbed,
 )
 

@@ -25,6 +25,7 @@ from engine_helpers import (
     place_in_lab,
     refused,
     sections,
+    stderr_of,
     traces,
 )
 
@@ -36,12 +37,8 @@ exported = fixture_of_places("nfs4")
 
 _MIB = 1 << 20
 _VERIFIED: dict[str, Option] = {
-    "rw": "randwrite",
-    "bs": "16k",
-    "size": "4m",
-    "iodepth": 16,
-    "verify": "crc32c",
-}
+    "rw": "randwrite", "bs": "16k", "size": "4m", "iodepth": 16, "verify": "crc32c",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -100,26 +97,6 @@ def test_more_calls_than_slots(exported: Place) -> None:
     assert [line.retransmissions for line in result.stats] == [0]
 
 
-def test_a_pool_of_all_kinds(exported: Place, lab: Lab) -> None:
-    pool = f"{lab.path(0)},{exported.paths[1]},{exported.files},{exported.paths[2]}"
-    result = exported.fio(pool=pool, spread="roundrobin", fsync=32, filename="d/f", **_VERIFIED)
-    done(result)
-    assert [line.transport for line in result.stats] == ["tcp", "tcp", "mount", "tcp"]
-    assert all(line.write_ops and line.read_ops and line.commits for line in result.stats)
-    assert exported.sizes() == {"d/f": 4 * _MIB}
-
-
-def test_readonly(exported: Place) -> None:
-    """A file that is there is read; one that is missing is not made."""
-    content = exported.random("there", 65536)
-    words = ["--readonly", "--name=job"]
-    done(exported.fio(rw="read", bs="4k", filename="there", arguments=words))
-    result = exported.fio(rw="read", bs="4k", size="128k", filename="missing", arguments=words)
-    refused(result, '"missing"', "--readonly")
-    assert exported.names() == ["there"]
-    assert (exported.files / "there").read_bytes() == content
-
-
 def test_a_read_only_export(exported: Place, lab: Lab) -> None:
     exported.random("f", 65536)
     pool = lab.path(0, export="ro", version="4.1")
@@ -140,19 +117,15 @@ def test_a_path_that_dies_and_returns(exported: Place, lab: Lab, faults: Faults)
     ) as process:
         eventually(lambda: traces(process) > 40)
         faults.begin(FaultKind.KILL, 1)
-        eventually(lambda: "other paths" in _stderr(process))
+        eventually(lambda: "other paths" in stderr_of(process))
         faults.end(1)
-        eventually(lambda: "answers again" in _stderr(process))
+        eventually(lambda: "answers again" in stderr_of(process))
         result = exported.fio.finish(process)
     report = done(result)
     assert report.bytes("read") == report.bytes("write") == 4 * _MIB
     assert sum(line.reissues for line in result.stats) > 0
     assert set(by_path(result.stats)) == set(exported.labels)
     _leaves_nothing(lab)
-
-
-def _stderr(process: FioProcess) -> str:
-    return (process.folder / "stderr").read_text()
 
 
 def _progress(process: FioProcess, count: int) -> None:

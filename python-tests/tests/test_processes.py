@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from engine_helpers import eventually
+from engine_helpers import eventually, running
 
 from nfsmulti.errors import MissingError
 from nfsmulti.paths import PYTHON_TESTS
@@ -28,15 +28,7 @@ leaving = pytest.mark.parametrize(
 
 def _await_end(pid: int) -> None:
     """Wait until the process is gone, or a zombie."""
-
-    def gone() -> bool:
-        try:
-            Identity.of(pid)
-        except ProcessLookupError:
-            return True
-        return False
-
-    eventually(gone)
+    eventually(lambda: not running(pid))
 
 
 def _pid_in(folder: Path) -> int:

@@ -22,7 +22,7 @@ from contextlib import ExitStack, contextmanager
 from itertools import cycle
 
 import pytest
-from engine_helpers import cpu_seconds, done, eventually, said
+from engine_helpers import cpu_seconds, done, eventually, said, stderr_of
 from limits import Within
 from scripted_jobs import (
     KIB,
@@ -40,7 +40,6 @@ from scripted_jobs import (
     fixture_of_runs,
     go,
     numbered,
-    stderr_of,
 )
 
 from nfsmulti.fiorun import FioProcess

@@ -21,6 +21,7 @@ from engine_helpers import (
     mounted_at,
     refused,
     said,
+    stderr_of,
 )
 
 from nfsmulti import doctor
@@ -95,9 +96,8 @@ def mended() -> Iterator[None]:
     yield
     run(["ip", "link", "set", "dummy0", "up"], timeout=_SECONDS).check()
     for address in ADDRESSES:
-        run(
-            ["ip", "address", "replace", f"{address}/24", "dev", "dummy0"], timeout=_SECONDS
-        ).check()
+        words = ["ip", "address", "replace", f"{address}/24", "dev", "dummy0"]
+        run(words, timeout=_SECONDS).check()
     run(["ip", "address", "replace", f"{ADDRESS6}/64", "dev", "dummy0", "nodad"], timeout=_SECONDS)
     run(_DELETE, timeout=_SECONDS)
     run(_ADD, timeout=_SECONDS).check()
@@ -139,14 +139,13 @@ def test_blocks_are_read_back(rdma: Rdma, block: int, depth: int, size: int) -> 
 
 def test_small_data_goes_with_its_message(rdma: Rdma) -> None:
     """What fits into the inline threshold is not moved by RDMA: the messages are as much longer."""
-    sent = {}
     moved = 256 * _KIB
-    for threshold in (1024, 4096):
-        (line,) = rdma(**_verified(moved, bs="2k", iodepth=8, inline=threshold)).stats
-        sent[threshold] = (line.bytes_sent, line.bytes_received)
-    assert all(
-        0.9 * moved < more - less < 1.1 * moved for less, more in zip(*sent.values(), strict=True)
+    (few,), (many,) = (
+        rdma(**_verified(moved, bs="2k", iodepth=8, inline=threshold)).stats
+        for threshold in (1024, 4096)
     )
+    assert 0.9 * moved < many.bytes_sent - few.bytes_sent < 1.1 * moved
+    assert 0.9 * moved < many.bytes_received - few.bytes_received < 1.1 * moved
 
 
 @pytest.mark.parametrize("block", [1001, 100_001], ids=["with the message", "by RDMA"])
@@ -275,21 +274,13 @@ def test_one_pool_of_tcp_and_rdma(rdma: Rdma) -> None:
 def test_what_one_way_writes_another_reads(
     guest_fio: FioRunner, tmp_path: Path, way: str, first: str
 ) -> None:
-    common: dict[str, Option] = {
-        "rw": "write",
-        "bs": "64k",
-        "size": "2m",
-        "iodepth": 8,
-        "verify": "crc32c",
-        "filename": "f",
-    }
+    common: dict[str, Option] = {"rw": "write", "bs": "64k", "size": "2m", "filename": "f"}
+    common |= {"iodepth": 8, "verify": "crc32c"}
     with contextlib.ExitStack() as undo:
         other: dict[str, Option] = {"pool": _ONE, "proto": "tcp"}
         if way == "kernel mount":
-            other = {
-                "pool": str(undo.enter_context(mounted_at(tmp_path / "m", "vers=3,proto=rdma"))),
-                "direct": 1,
-            }
+            mount = undo.enter_context(mounted_at(tmp_path / "m", "vers=3,proto=rdma"))
+            other = {"pool": str(mount), "direct": 1}
         ways = [{"pool": _ONE, "proto": "rdma"}, other]
         writer, reader = ways if first == "rdma" else reversed(ways)
         done(guest_fio(**common, **writer, do_verify=0))
@@ -355,15 +346,9 @@ def test_too_little_memory_may_be_locked(
 
 # Unpaced, so that calls are outstanding whenever a fault comes; it ends by what the test does.
 _ENDLESS: dict[str, Option] = {
-    "proto": "rdma",
-    "filename": "f",
-    "rw": "randwrite",
-    "bs": "16k",
-    "size": "2m",
-    "iodepth": 8,
-    "time_based": 1,
-    "runtime": 3600,
-}
+    "proto": "rdma", "filename": "f", "rw": "randwrite", "bs": "16k", "size": "2m", "iodepth": 8,
+    "time_based": 1, "runtime": 3600,
+}  # fmt: skip
 
 
 @contextlib.contextmanager
@@ -375,15 +360,11 @@ def _under_way(fio: FioRunner, **options: Option) -> Iterator[FioProcess]:
         yield process
 
 
-def _said_by(process: FioProcess) -> str:
-    return (process.folder / "stderr").read_text(errors="replace")
-
-
 @pytest.mark.usefixtures("mended")
 def test_a_device_that_is_removed_does_not_hold_fio(guest_fio: FioRunner) -> None:
     """Memory and queues go with it. librdmacm 44 finds no device that came later."""
     with _under_way(guest_fio) as process, Process(_DELETE) as deletion:
-        eventually(lambda: "connection lost" in _said_by(process), _SECONDS)
+        eventually(lambda: "connection lost" in stderr_of(process), _SECONDS)
         process.signal(signal.SIGTERM)
         result = guest_fio.finish(process, _SECONDS)
         assert deletion.wait(_SECONDS) == 0  # the kernel waits for fio with it
@@ -400,7 +381,7 @@ def test_a_server_that_goes_and_comes_back(guest_fio: FioRunner) -> None:
         run(["rpc.nfsd", "0"], timeout=_SECONDS).check()
         run(["rpc.nfsd", "8"], timeout=_SECONDS).check()
         _PORTS.write_text(_LISTENS)
-        eventually(lambda: "all of it is durable now" in _said_by(process), _SECONDS)
+        eventually(lambda: "all of it is durable now" in stderr_of(process), _SECONDS)
         process.signal(signal.SIGINT)
         result = guest_fio.finish(process, _SECONDS)
     assert result.report is not None

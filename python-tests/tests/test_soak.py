@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from conftest import FioRunner, missing, namespaces, run_harness
-from engine_helpers import done, empty, eventually, family, traces
+from engine_helpers import done, empty, eventually, family, running, traces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
@@ -25,7 +25,7 @@ from nfsmulti.fiorun import Engine, Fio, FioResult, Option
 from nfsmulti.lab import Instances, Lab, LabConfig
 from nfsmulti.lab.network import Network
 from nfsmulti.lab.state import live
-from nfsmulti.processes import Identity, Process, run
+from nfsmulti.processes import Process, run
 
 _READ: dict[str, Option] = {"rw": "read", "bs": "4k", "size": "64k", "filename": "f"}
 
@@ -221,20 +221,11 @@ def test_a_signal_ends_it_and_leaves_nothing(
         said = (tmp_path / "out").read_text()
     assert status in (1, 128 + number), said
     assert below
-    eventually(lambda: not [pid for pid in below if _runs(pid)])
+    eventually(lambda: not any(map(running, below)))
     network = Network(own.id)
     assert not {network.server, network.client} & namespaces()
     assert not any(process.alive() for process in own.processes.values())
     assert not own.folder.exists()
-
-
-def _runs(pid: int) -> bool:
-    """Tell of zombies that they do not: in a container there may be nobody to bury them."""
-    try:
-        Identity.of(pid)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 def test_soak_that_cannot_go_on_leaves_what_it_found(
