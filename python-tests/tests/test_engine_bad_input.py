@@ -68,8 +68,7 @@ _TABLE: dict[str, tuple[Options, list[str]]] = {
         ["port 9", "Connection refused", "mountport="],
     ),
     "no rpcbind": (
-        {"pool": "nfs://10.77.0.101/export"},
-        ["port 111", "refused", "version=4.1 needs neither"],
+        {"pool": "nfs://10.77.0.101/export"}, ["port 111", "refused", "version=4.1 needs neither"],
     ),
     "wrong export": (
         {"pool": f"nfs://10.77.0.1/wrong?{_PORTS}"},
@@ -109,7 +108,12 @@ _TABLE: dict[str, tuple[Options, list[str]]] = {
         ['"folder"', "Is a directory"],
     ),
     "no RDMA": ({"proto": "rdma"}, ["no RDMA device", "rdma link"]),
-}
+    "nobody has that address": (
+        {"pool": f"nfs://10.77.0.1/export?{_PORTS},nfs://10.77.0.200/export?{_PORTS}",
+         "spread": "roundrobin", "rw": "write"},
+        ["10.77.0.200", "port 22050", "is the server up"],
+    ),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", _TABLE)
@@ -136,9 +140,8 @@ def test_programs_that_are_not_registered(
         for arguments, missing in known.items():
             pool = f"nfs://10.77.0.1/export?{arguments}".rstrip("?")
             result = place.fio(pool=pool, rw="read", bs="4k", size="64k", filename="f")
-            refused(
-                result, f"rpcbind gave no port for {missing}: does it serve NFSv3?", "version=4.1"
-            )
+            why = f"rpcbind gave no port for {missing}: does it serve NFSv3?"
+            refused(result, why, "version=4.1")
 
 
 def _unregister(lab: Lab) -> None:
@@ -164,12 +167,6 @@ def test_a_server_that_unregisters_as_it_restarts_is_tried_again(
             assert place.fio.finish(process).status
 
 
-def test_an_option_that_is_gone_says_so(exported: Place) -> None:
-    result = exported.fio(namespace="rdma", rw="read", size="64k", filename="f")
-    assert result.status == 1
-    assert "namespace>: it is gone: names always go over TCP; leave it out" in result.messages
-
-
 def test_options_that_fio_refuses(mounted: Place) -> None:
     """Those of the engine; fio does so by their declarations."""
     options: dict[str, tuple[Option, str]] = {
@@ -180,6 +177,7 @@ def test_options_that_fio_refuses(mounted: Place) -> None:
         "port": (65536, "port: max value out of range"),
         "stable": ("perhaps", "valid values"),
         "stripes": (4, "stripes"),
+        "namespace": ("rdma", "namespace>: it is gone: names always go over TCP; leave it out"),
     }
     job: Options = {"rw": "write", "bs": "4k", "size": "1m", "filename": "f", "pool": mounted.pool}
     for name, (value, words) in options.items():
@@ -194,16 +192,6 @@ def test_absurd_block_sizes(mounted: Place) -> None:
     for size in ("4g", "1t"):
         refused(mounted.fio(rw="write", bs=size, size="2t", filename="f", spread="stripe"), "bs")
     assert mounted.names() == []
-
-
-def test_host_that_does_not_answer(exported: Place) -> None:
-    """Nobody has that address."""
-    pool = f"{exported.paths[0]},nfs://10.77.0.200/export?{_PORTS}"
-    result = exported.fio(
-        pool=pool, rw="write", bs="4k", size="64k", filename="f", spread="roundrobin"
-    )
-    refused(result, "10.77.0.200", "port 22050", "is the server up")
-    assert exported.names() == []
 
 
 def test_server_that_is_there_and_does_not_answer(exported: Place, lab: Lab) -> None:
@@ -242,15 +230,9 @@ def small(lab: Lab) -> Iterator[Path]:
 
 
 def test_full_file_system(exported: Place, lab: Lab, small: Path) -> None:
-    result = exported.fio(
-        pool=",".join(lab.path(number, export="small", version="4.1") for number in range(4)),
-        rw="write",
-        bs="64k",
-        size="8m",
-        filename="f",
-        iodepth=8,
-        spread="roundrobin",
-    )
+    pool = ",".join(lab.path(number, export="small", version="4.1") for number in range(4))
+    job: Options = {"rw": "write", "bs": "64k", "size": "8m", "filename": "f", "iodepth": 8}
+    result = exported.fio(pool=pool, spread="roundrobin", **job)
     failed_io(result, "No space left on device", "NFS4ERR_NOSPC", "/small")
     assert said(result) == []
     assert result.report is not None
@@ -288,12 +270,8 @@ def test_full_disk_of_a_mount(
 
 def test_two_jobs_lay_out_the_same_file(place: Place) -> None:
     """Whoever comes first makes it; the longer one wins; and nobody reads what is not there."""
-    jobs = sections(
-        short={"size": "2m"},
-        long={"size": "4m"},
-        more={"size": "3m", "offset": "1m"},
-        again={"size": "2m"},
-    )
+    more: Options = {"size": "3m", "offset": "1m"}
+    jobs = sections(short={"size": "2m"}, long={"size": "4m"}, more=more, again={"size": "2m"})
     for thread in (0, 1):
         words = ["--rw=read", "--bs=64k", f"--filename=d/{thread}", "--iodepth=4", *jobs]
         result = place.fio(create_serialize=0, thread=thread, arguments=words)
@@ -374,18 +352,9 @@ def test_interrupted_layout_is_taken_back(roomy: Place) -> None:
 
 
 def test_interrupted_while_the_server_does_not_answer(exported: Place, lab: Lab) -> None:
-    with exported.fio.start(
-        rw="randwrite",
-        bs="16k",
-        size="1m",
-        filename="f",
-        iodepth=8,
-        fsync=8,
-        time_based=1,
-        runtime=300,
-        thread=1,
-        trace=1,
-    ) as process:
+    job: Options = {"rw": "randwrite", "bs": "16k", "size": "1m", "filename": "f", "iodepth": 8}
+    job |= {"fsync": 8, "time_based": 1, "runtime": 300, "thread": 1, "trace": 1}
+    with exported.fio.start(**job) as process:
         eventually(lambda: traces(process) > 100)
         lab.server(0).pause()
         _interrupted(exported, process, signal.SIGINT)

@@ -27,7 +27,6 @@ from engine_helpers import (
 )
 
 from nfsmulti.fiorun import FioProcess, Option
-from nfsmulti.lab import Lab
 
 place = fixture_of_places("nfs", "nfs4", "mount")
 exported = fixture_of_places("nfs")
@@ -109,18 +108,7 @@ def test_reading_past_the_end_of_a_file_is_an_error(place: Place) -> None:
     assert sum(line.read_bytes for line in result.stats) == 10_000 - 8192
 
 
-# --- 7. files, threads and waiting; connections: test_engine_spread.py ---
-
-
-def test_readers_need_no_right_to_write(exported: Place, lab: Lab) -> None:
-    exported.random("f", _MIB)
-    (exported.files / "f").chmod(0o444)
-    user = f"{lab.path(0)}&uid=4321&gid=4321"
-    for pool in (user, lab.path(0, export="ro")):
-        assert done(exported.fio(pool=pool, rw="read", bs="64k", filename="f"))
-    result = exported.fio(pool=user, rw="write", bs="64k", filename="f")
-    assert result.status == 1
-    assert "Permission denied" in result.messages
+# --- 7. threads and waiting; files: test_engine_files.py; connections: test_engine_spread.py ---
 
 
 def test_threads_are_threads(exported: Place) -> None:
@@ -152,26 +140,19 @@ def _sleep(process: FioProcess) -> bool:
     """Tell whether fio and its job sleep, at 40 looks in 0.2 s; one that polls never does."""
     for _ in range(40):
         time.sleep(0.005)
-        if any(_state(pid) != "S" for pid in (process.pid, *family(process.pid))):
+        if not all(map(sleeps, (process.pid, *family(process.pid)))):
             return False
     return True
 
 
-def _state(pid: int) -> str:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+_BATCH = {"min": 16, "max": 64}
 
 
 def test_getevents_waits_for_the_minimum(place: Place) -> None:
     """At least 16 of 64 at once are asked for, and nearly always had (the last ones aside)."""
-    result = place.fio(
-        rw="randread",
-        bs="4k",
-        size="8m",
-        filename="f",
-        iodepth=64,
-        iodepth_batch_complete_min=16,
-        iodepth_batch_complete_max=64,
-    )
+    job: dict[str, Option] = {"rw": "randread", "bs": "4k", "size": "8m", "filename": "f"}
+    batches: dict[str, Option] = {f"iodepth_batch_complete_{k}": n for k, n in _BATCH.items()}
+    result = place.fio(iodepth=64, **job, **batches)
     complete = job_of(done(result), "job")["iodepth_complete"]
     assert complete["4"] + complete["8"] < 10
     assert complete["0"] == 0

@@ -22,11 +22,12 @@ from engine_helpers import (
     sections,
 )
 
-from nfsmulti.fiorun import Engine, Fio
+from nfsmulti.fiorun import Engine, Fio, Option
 from nfsmulti.lab import Lab
 
 place = fixture_of_places("nfs", "nfs4", "mount")
 exported = fixture_of_places("nfs")
+export = fixture_of_places("nfs", "nfs4")
 mounted = fixture_of_places("mount")
 
 _MIB = 1 << 20
@@ -116,12 +117,8 @@ def test_short_file_is_extended_and_its_content_kept(place: Place) -> None:
     assert len(after) == 4 * _MIB
     assert after[: len(before)] == before
     assert _is_random(after[len(before) :])
-
-
-def test_file_that_is_long_enough_is_left_alone(mounted: Place) -> None:
-    content = mounted.random("f", 2 * _MIB)
-    done(mounted.fio(rw="randread", bs="4k", size="1m", filename="f"))
-    assert (mounted.files / "f").read_bytes() == content
+    done(place.fio(rw="randread", bs="4k", size="1m", filename="f"))  # which is long enough now
+    assert (place.files / "f").read_bytes() == after
 
 
 def test_who_gets_a_layout(mounted: Place) -> None:
@@ -155,12 +152,9 @@ def test_create_on_open(exported: Place) -> None:
 def test_layout_by_one_job_is_found_by_all(mounted: Place) -> None:
     """Four jobs read one missing file, the layout once before them and once by each of them."""
     for name, serialize in (("one", 1), ("each", 0)):
-        report = done(
-            mounted.fio(
-                rw="read", bs="64k", size="2m", filename=name, numjobs=4, create_serialize=serialize
-            )
-        )
-        assert report.bytes("read") == 8 * _MIB
+        jobs: dict[str, Option] = {"numjobs": 4, "create_serialize": serialize}
+        result = mounted.fio(rw="read", bs="64k", size="2m", filename=name, **jobs)
+        assert done(result).bytes("read") == 8 * _MIB
     assert mounted.sizes() == {"one": 2 * _MIB, "each": 2 * _MIB}
     assert _is_random((mounted.files / "one").read_bytes())
 
@@ -197,16 +191,11 @@ def test_names_with_blanks_and_other_letters(exported: Place) -> None:
     assert report.bytes("read") == 65536 * len(names)
 
 
-def test_absolute_name_below_a_mount(mounted: Place) -> None:
-    mounted.random("d/f", 65536)
-    report = done(mounted.fio(rw="read", bs="4k", filename=f"{mounted.paths[1]}/d/f"))
-    assert report.bytes("read") == 65536
-
-
-def test_absolute_name_below_an_export(exported: Place) -> None:
-    exported.random("d/f", 65536)
-    report = done(exported.fio(rw="read", bs="4k", filename="/d/f"))
-    assert report.bytes("read") == 65536
+def test_absolute_names(place: Place) -> None:
+    """Below a mount, or the export."""
+    place.random("d/f", 65536)
+    name = f"{place.paths[1]}/d/f" if place.kind == "mount" else "/d/f"
+    assert done(place.fio(rw="read", bs="4k", filename=name)).bytes("read") == 65536
 
 
 # --- their end ---
@@ -250,18 +239,15 @@ def test_allow_file_create(mounted: Place) -> None:
     assert mounted.names() == ["there"]
 
 
-def test_readonly(exported: Place) -> None:
-    content = exported.random("there", 65536)
-    done(exported.fio(rw="read", bs="4k", filename="there", arguments=_READ_ONLY))
+def test_readonly(export: Place) -> None:
+    content, words = export.random("there", 65536), ["--readonly", "--name=job"]
+    done(export.fio(rw="read", bs="4k", filename="there", arguments=words))
     for name in ("there", "missing"):
-        result = exported.fio(rw="read", bs="4k", size="128k", filename=name, arguments=_READ_ONLY)
+        result = export.fio(rw="read", bs="4k", size="128k", filename=name, arguments=words)
         refused(result, f'"{name}"', "--readonly")
-    assert exported.fio(rw="write", bs="4k", filename="there", arguments=_READ_ONLY).status == 1
-    assert exported.names() == ["there"]
-    assert (exported.files / "there").read_bytes() == content
-
-
-_READ_ONLY = ["--readonly", "--name=job"]
+    assert export.fio(rw="write", bs="4k", filename="there", arguments=words).status == 1
+    assert export.names() == ["there"]
+    assert (export.files / "there").read_bytes() == content
 
 
 def test_read_job_on_a_read_only_export(exported: Place, lab: Lab) -> None:
@@ -299,14 +285,13 @@ def test_users_and_permissions(exported: Place, lab: Lab) -> None:
     done(exported.fio(pool=user, rw="write", bs="4k", size="64k", filename="own/f"))
     status = (exported.files / "own/f").stat()
     assert (status.st_uid, status.st_gid) == (4321, 1234)
-    refused(
-        exported.fio(pool=user, rw="write", bs="4k", size="64k", filename="g"),
-        'cannot create "g"',
-        "Permission denied",
-    )
+    result = exported.fio(pool=user, rw="write", bs="4k", size="64k", filename="g")
+    refused(result, 'cannot create "g"', "Permission denied")
     exported.random("h", 65536)
-    (exported.files / "h").chmod(0o600)
-    result = exported.fio(pool=user, rw="read", bs="4k", filename="h")
-    assert result.status == 1
-    assert "Permission denied" in result.messages
+    # Who only reads needs no right to write.
+    for mode, rw, denied in ((0o600, "read", 1), (0o444, "read", 0), (0o444, "write", 1)):
+        (exported.files / "h").chmod(mode)
+        result = exported.fio(pool=user, rw=rw, bs="4k", filename="h")
+        assert result.status == denied, result.messages
+        assert ("Permission denied" in result.messages) == bool(denied)
     assert exported.names() == ["h", "own/f"]

@@ -101,10 +101,7 @@ def test_trimming_is_refused(mounted: Place) -> None:
 def test_what_the_engine_cannot_do_is_refused(mounted: Place) -> None:
     job: dict[str, Option] = {"bs": "4k", "size": "64k", "filename": "f"}
     refused(mounted.fio(rw="write", fill_device=1, **job), "fill_device", "size=")
-    for rw, option in (
-        ("write", "file_append"),
-        ("read", "pre_read"),
-    ):
+    for rw, option in (("write", "file_append"), ("read", "pre_read")):
         assert mounted.fio(rw=rw, arguments=[f"--{option}=1", "--name=job"], **job).status == 1
     offload = mounted.fio(rw="read", io_submit_mode="offload", **job)
     assert offload.status == 1
@@ -117,36 +114,16 @@ def test_what_the_engine_cannot_do_is_refused(mounted: Place) -> None:
 def test_calls_of_odd_sizes_put_the_data_in_its_place(exported: Place) -> None:
     policies = ("job", "roundrobin", "queue", "stripe")
     jobs = sections(**{policy: {"spread": policy} for policy in policies})
-    result = exported.fio(
-        rw="randwrite",
-        bs="1m",
-        size="8m",
-        iodepth=8,
-        rsize=3000,
-        wsize=5000,
-        stripe_size=7777,
-        verify="crc32c",
-        verify_interval="8k",
-        arguments=jobs,
-    )
-    done(result)
+    odd: dict[str, Option] = {"rsize": 3000, "wsize": 5000, "stripe_size": 7777}
+    words = ["--rw=randwrite", "--bs=1m", "--size=8m", "--verify=crc32c", "--verify_interval=8k"]
+    done(exported.fio(iodepth=8, **odd, arguments=[*words, *jobs]))
 
 
 def test_more_calls_than_slots_wait_their_turn(exported: Place) -> None:
     """32 blocks of 1 MiB in calls of 1 KiB are 32768 calls at once: more than 8192 slots."""
-    result = exported.fio(
-        rw="write",
-        bs="1m",
-        size="32m",
-        filename="f",
-        iodepth=32,
-        rsize="64k",
-        wsize="1k",
-        fsync=16,
-        spread="roundrobin",
-        verify="crc32c",
-        verify_interval="64k",
-    )
+    job: dict[str, Option] = {"rw": "write", "bs": "1m", "size": "32m", "filename": "f"}
+    job |= {"fsync": 16, "spread": "roundrobin", "verify": "crc32c", "verify_interval": "64k"}
+    result = exported.fio(iodepth=32, rsize="64k", wsize="1k", **job)
     done(result)
     assert sum(line.write_ops for line in result.stats) == 32768
     assert exported.sizes() == {"f": 32 * _MIB}
@@ -225,25 +202,6 @@ def test_iodepths(place: Place) -> None:
     assert [line.read_ops for line in result.stats] == [1024] * 4 * len(depths)
 
 
-def test_iodepth_of_4096_is_used(exported: Place) -> None:
-    """It is filled, since the engine hands nothing back before it is asked."""
-    job = job_of(
-        done(
-            exported.fio(
-                rw="randwrite",
-                bs="1k",
-                size="8m",
-                filename="f",
-                iodepth=4096,
-                iodepth_batch_complete_min=1024,
-                verify="crc32c",
-            )
-        ),
-        "job",
-    )
-    assert job["iodepth_level"][">=64"] > 90
-
-
 def test_batches(exported: Place) -> None:
     jobs = sections(
         low={"iodepth_low": 4, "iodepth_batch": 8},
@@ -313,20 +271,18 @@ def test_memory(place: Place) -> None:
     done(place.fio(arguments=words))
 
 
-def _takes_o_direct(folder: Path) -> bool:
+def _needs_o_direct(folder: Path) -> None:
     file = folder / "probe"
     try:
         os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_DIRECT))
     except OSError:
-        return False
+        pytest.skip("the file system of the temporary folder has no O_DIRECT")
     finally:
         file.unlink()
-    return True
 
 
 def test_direct_on_a_directory(mounted: Place) -> None:
-    if not _takes_o_direct(mounted.files):
-        pytest.skip("the file system of the temporary folder has no O_DIRECT")
+    _needs_o_direct(mounted.files)
     job: dict[str, Option] = {"rw": "randrw", "size": "1m", "filename": "f", "iodepth": 8}
     for direct in (0, 1):
         done(mounted.fio(direct=direct, bs="4k", verify="crc32c", **job))
@@ -341,8 +297,7 @@ def test_direct_is_no_matter_to_nfs(exported: Place) -> None:
 
 def test_direct_reads_the_tail_of_a_file(mounted: Place) -> None:
     """A file whose end is off the sector grid: the last block is short, and no error."""
-    if not _takes_o_direct(mounted.files):
-        pytest.skip("the file system of the temporary folder has no O_DIRECT")
+    _needs_o_direct(mounted.files)
     mounted.random("f", 3 * 4096 + 777)
     report = done(mounted.fio(rw="read", bs="4k", direct=1, filename="f"))
     assert report.bytes("read") == 3 * 4096

@@ -12,13 +12,7 @@ from pathlib import Path
 
 import pytest
 from conftest import FioRunner
-from engine_helpers import (
-    Place,
-    ends,
-    eventually,
-    family,
-    fixture_of_places,
-)
+from engine_helpers import Place, ends, eventually, family, fixture_of_places
 
 from nfsmulti.fiorun import Engine, Fio, FioProcess, Option
 from nfsmulti.scripted import Answer, Call, Nfs, ScriptedServer
@@ -28,20 +22,15 @@ pytestmark = pytest.mark.sanitized
 place = fixture_of_places("nfs", "mount")
 exported = fixture_of_places("nfs")
 
+_FOR_LONG: dict[str, Option] = {"time_based": 1, "runtime": 300}
+_READING: dict[str, Option] = {
+    "rw": "randread", "bs": "4k", "size": "1m", "filename": "f", **_FOR_LONG,
+}  # fmt: skip
 _OPENING: dict[str, Option] = {
-    "rw": "randrw",
-    "bs": "4k",
-    "size": "1m",
-    "nrfiles": 64,
-    "openfiles": 4,
-    "file_service_type": "sequential",
-    "iodepth": 4,
-    "spread": "roundrobin",
-    "nconnect": 2,
-    "time_based": 1,
-    "runtime": 300,
-    "trace": 1,
-}
+    "rw": "randrw", "bs": "4k", "size": "1m", "nrfiles": 64, "openfiles": 4, "iodepth": 4,
+    "file_service_type": "sequential", "spread": "roundrobin", "nconnect": 2, "trace": 1,
+    **_FOR_LONG,
+}  # fmt: skip
 
 
 def _descriptors(pid: int) -> int:
@@ -140,17 +129,7 @@ def test_a_thousand_reconnects(
     with ScriptedServer(ending) as server:
         server.create("f", bytes(1 << 20))
         fio = FioRunner(Fio(engine), server.pool(), tmp_path, request.node)
-        with fio.start(
-            rw="randread",
-            filename="f",
-            size="1m",
-            bs="4k",
-            iodepth=32,
-            nconnect=nconnect,
-            spread="queue",
-            time_based=1,
-            runtime=300,
-        ) as process:
+        with fio.start(iodepth=32, nconnect=nconnect, spread="queue", **_READING) as process:
             server.wait_for(lambda: ending.connections >= 100, 60)
             (job,) = family(process.pid)
             descriptors, memory = _descriptors(job), _private_dirty(job)
@@ -166,16 +145,7 @@ def test_a_thousand_reconnects(
 
 def test_name_space_connections_are_let_go(exported: Place) -> None:
     """When its files are open, a job holds its own connections to a server, and no other."""
-    with exported.fio.start(
-        rw="randread",
-        bs="4k",
-        size="1m",
-        filename="f",
-        nconnect=3,
-        time_based=1,
-        runtime=300,
-        trace=1,
-    ) as process:
+    with exported.fio.start(nconnect=3, trace=1, **_READING) as process:
         eventually(lambda: _operations(process) > 100)
         (job,) = family(process.pid)
         own = _sockets(job) - _sockets(process.pid)

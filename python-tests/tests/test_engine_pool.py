@@ -43,28 +43,21 @@ def _pools(**pools: Sequence[str]) -> str:
 # --- by name ---
 
 
-def test_pool_by_name(mounted: Place) -> None:
-    pools = _pools(few=mounted.paths[1:3], all=mounted.paths)
-    job = {**_JOB, "filename": "f", "spread": "roundrobin"}
-    for name, variable, labels in (
-        ("few", "NFSMULTI_POOLS", mounted.labels[1:3]),
-        ("all", "IOTRAP_MOUNT_POOLS", mounted.labels),
-    ):
-        result = mounted.fio(pool=name, env={"NFSMULTI_POOLS": "", variable: pools}, **job)
-        done(result)
-        assert [line.path for line in result.stats] == labels
-
-
 def test_pools_of_both_variables(mounted: Place) -> None:
     """Each knows its own names; NFSMULTI_POOLS comes first where both know one."""
+    paths, labels = mounted.paths, mounted.labels
     env = {
-        "NFSMULTI_POOLS": _pools(a=mounted.paths[:1], both=mounted.paths[:1]),
-        "IOTRAP_MOUNT_POOLS": _pools(b=mounted.paths[1:2], both=mounted.paths[1:2]),
+        "NFSMULTI_POOLS": _pools(few=paths[1:3], both=paths[:1]),
+        "IOTRAP_MOUNT_POOLS": _pools(all=paths, both=paths[1:2]),
     }
-    for name, number in (("a", 0), ("b", 1), ("both", 0)):
-        result = mounted.fio(pool=name, env=env, filename="f", **_JOB)
+    job = {**_JOB, "filename": "f", "spread": "roundrobin"}
+    for name, found in (("few", labels[1:3]), ("all", labels), ("both", labels[:1])):
+        result = mounted.fio(pool=name, env=env, **job)
         done(result)
-        assert [line.path for line in result.stats] == [mounted.labels[number]]
+        assert [line.path for line in result.stats] == found
+    result = mounted.fio(pool="all", env={**env, "NFSMULTI_POOLS": ""}, **job)
+    done(result)
+    assert [line.path for line in result.stats] == labels
 
 
 def test_unknown_name_is_refused_with_those_there_are(mounted: Place) -> None:
@@ -73,9 +66,6 @@ def test_unknown_name_is_refused_with_those_there_are(mounted: Place) -> None:
     refused(result, "NFSMULTI_POOLS", "no pool is named 'quick'", "known: fast slow")
     result = mounted.fio(pool="quick", env={"NFSMULTI_POOLS": ""}, filename="f", **_JOB)
     refused(result, "quick", "known: none")
-
-
-def test_name_without_any_variable(mounted: Place) -> None:
     result = mounted.fio(pool="quick", filename="f", **_JOB)
     refused(result, "pool=quick", "neither NFSMULTI_POOLS nor IOTRAP_MOUNT_POOLS is set")
 
@@ -139,20 +129,11 @@ def test_broken_variable_is_refused_with_the_place(mounted: Place) -> None:
 
 
 def test_mounts_and_urls_of_the_same_files(exported: Place, lab: Lab) -> None:
-    """The lab's export directory serves as a mount of the export."""
-    pool = f"{exported.files},{lab.path(0)},{exported.files},{lab.path(1)}"
-    result = exported.fio(
-        pool=pool,
-        rw="randwrite",
-        bs="16k",
-        size="4m",
-        filename="d/f",
-        iodepth=16,
-        spread_reads="roundrobin",
-        spread_writes="stripe",
-        fsync=32,
-        verify="crc32c",
-    )
+    """Of both versions. The lab's export directory serves as a mount of the export."""
+    pool = f"{exported.files},{lab.path(0)},{exported.files},{lab.path(1, version='4.1')}"
+    spread: dict[str, Option] = {"spread_reads": "roundrobin", "spread_writes": "stripe"}
+    job: dict[str, Option] = {"rw": "randwrite", "bs": "16k", "size": "4m", "verify": "crc32c"}
+    result = exported.fio(pool=pool, filename="d/f", iodepth=16, fsync=32, **spread, **job)
     done(result)
     assert [line.transport for line in result.stats] == ["mount", "tcp"] * 2
     assert all(line.write_ops and line.read_ops and line.commits for line in result.stats)
@@ -172,17 +153,9 @@ def test_each_job_of_a_mixed_pool_has_its_own_kind(exported: Place, lab: Lab) ->
 
 def _remotes(place: Place, pool: str, **options: Option) -> list[str]:
     """Give the remote address of each path of a pool, after a verified run over all of them."""
-    result = place.fio(
-        pool=pool,
-        rw="randwrite",
-        bs="4k",
-        size="256k",
-        filename="f",
-        iodepth=4,
-        verify="crc32c",
-        spread="roundrobin",
-        **options,
-    )
+    job: dict[str, Option] = {"rw": "randwrite", "bs": "4k", "size": "256k", "filename": "f"}
+    job |= {"iodepth": 4, "verify": "crc32c", "spread": "roundrobin"}
+    result = place.fio(pool=pool, **job, **options)
     done(result)
     assert all(line.write_ops for line in result.stats)
     return [line.remote.rpartition(":")[0] for line in result.stats]
@@ -278,13 +251,8 @@ def test_another_user_than_root(exported: Place, lab: Lab, library_for_all: Path
     exported.random("f", 65536)
     (exported.files / "f").chmod(0o644)
     user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"]
-    job = [
-        "--name=t",
-        "--rw=read",
-        "--bs=4k",
-        "--filename=f",
-        f"--ioengine=external:{library_for_all}",
-    ]
+    job = ["--name=t", "--rw=read", "--bs=4k", "--filename=f"]
+    job.append(f"--ioengine=external:{library_for_all}")
     for export, status in (("export", 0), ("privileged", 1)):
         command = exported.command(*job, f"--pool={lab.path(0, export=export)}")
         enter = len(exported.enter)

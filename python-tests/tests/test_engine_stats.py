@@ -9,18 +9,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from engine_helpers import (
-    Place,
-    Traced,
-    done,
-    failed_io,
-    fixture_of_places,
-    said,
-    sections,
-)
+from engine_helpers import Place, Traced, done, failed_io, fixture_of_places, said, sections
 from scripted_jobs import Client
 
-from nfsmulti.fiorun import FioResult, OperationStats
+from nfsmulti.fiorun import FioResult, OperationStats, Option
 from nfsmulti.lab import Lab
 from nfsmulti.paths import ROOT
 from nfsmulti.scripted import Answer, Nfs, ScriptedServer, on
@@ -29,31 +21,13 @@ place = fixture_of_places("nfs", "nfs4", "mount")
 exported = fixture_of_places("nfs")
 mounted = fixture_of_places("mount")
 
-_MIB = 1 << 20
-
+_READ: dict[str, Option] = {"rw": "read", "bs": "16k", "size": "64k", "filename": "f"}
 _TEXTS = ["job", "path", "local", "remote", "transport"]
 _NUMBERS = [
-    "job_number",
-    "connection",
-    "read_ops",
-    "read_bytes",
-    "write_ops",
-    "write_bytes",
-    "commits",
-    "meta_ops",
-    "lookups",
-    "rewritten_bytes",
-    "syscalls",
-    "bytes_sent",
-    "bytes_received",
-    "sends",
-    "receives",
-    "retransmissions",
-    "reconnects",
-    "reissues",
-    "stale_replies",
-    "errors",
-]
+    "job_number", "connection", "read_ops", "read_bytes", "write_ops", "write_bytes", "commits",
+    "meta_ops", "lookups", "rewritten_bytes", "syscalls", "bytes_sent", "bytes_received", "sends",
+    "receives", "retransmissions", "reconnects", "reissues", "stale_replies", "errors",
+]  # fmt: skip
 _TIMES = ["rtt_mean_us", "rtt_max_us"]
 
 
@@ -129,14 +103,7 @@ def test_a_round_trip_lasts_until_the_reply(client: Client, server: ScriptedServ
 
 
 def test_addresses(exported: Place, lab: Lab) -> None:
-    result = exported.fio(
-        pool=f"{lab.path(1)},{lab.pool6}",
-        rw="read",
-        bs="16k",
-        size="64k",
-        filename="f",
-        spread="roundrobin",
-    )
+    result = exported.fio(pool=f"{lab.path(1)},{lab.pool6}", spread="roundrobin", **_READ)
     done(result)
     ipv4, ipv6 = result.stats
     assert (ipv4.path, ipv4.remote) == ("10.77.0.2:22049:/export", "10.77.0.2:22049")
@@ -147,7 +114,7 @@ def test_addresses(exported: Place, lab: Lab) -> None:
 
 
 def test_addresses_of_a_mount(mounted: Place) -> None:
-    result = mounted.fio(rw="read", bs="16k", size="64k", filename="f")
+    result = mounted.fio(**_READ)
     done(result)
     (line,) = result.stats
     path = mounted.paths[0]
@@ -165,9 +132,7 @@ def test_lines_are_added_to_those_of_earlier_runs(mounted: Place, tmp_path: Path
 
 def test_names_of_all_kinds_stay_json(mounted: Place) -> None:
     name = 'a"b\\c d é'
-    result = mounted.fio(
-        rw="read", bs="16k", size="64k", filename="f", arguments=[f"--name={name}"]
-    )
+    result = mounted.fio(**_READ, arguments=[f"--name={name}"])
     assert result.status == 0
     (line,) = _lines(result)
     assert line["job"].encode("latin-1").decode() == name
@@ -175,23 +140,15 @@ def test_names_of_all_kinds_stay_json(mounted: Place) -> None:
 
 def test_stats_file_that_cannot_be_written(mounted: Place, tmp_path: Path) -> None:
     missing = str(tmp_path / "missing" / "stats")
-    result = mounted.fio(rw="read", bs="16k", size="64k", filename="f", stats_file=missing)
+    result = mounted.fio(**_READ, stats_file=missing)
     (line,) = said(result)
     assert f"cannot write stats_file={missing}: No such file or directory" in line
 
 
 def test_trace_has_a_line_for_each_operation(place: Place) -> None:
-    result = place.fio(
-        rw="randrw",
-        bs="16k",
-        size="1m",
-        filename="d/f",
-        iodepth=8,
-        spread="stripe",
-        stripe_size="8k",
-        fsync=8,
-        trace=1,
-    )
+    job: dict[str, Option] = {"rw": "randrw", "bs": "16k", "size": "1m", "filename": "d/f"}
+    stripes: dict[str, Option] = {"spread": "stripe", "stripe_size": "8k"}
+    result = place.fio(iodepth=8, fsync=8, trace=1, **job, **stripes)
     done(result)
     calls = Traced.read(result.stderr)
     seen = Counter((call.connection, call.operation) for call in calls)

@@ -8,15 +8,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from engine_helpers import (
-    Place,
-    Traced,
-    done,
-    fixture_of_places,
-    job_of,
-    psync,
-    sections,
-)
+from engine_helpers import Place, Traced, done, fixture_of_places, job_of, psync, sections
+
+from nfsmulti.fiorun import Option
 
 place = fixture_of_places("nfs", "nfs4", "mount")
 exported = fixture_of_places("nfs")
@@ -27,45 +21,32 @@ _WRITE = ["--rw=write", "--bs=64k", "--size=1m"]
 
 def test_commits_of_a_job_at_depth_1(place: Place, tmp_path: Path) -> None:
     """16 writes: the syncs that fio asks for, and one COMMIT where the file is closed in debt."""
-    jobs = sections(
-        plain={},
-        fsync={"fsync": 4},
-        fdatasync={"fdatasync": 4},
-        end={"end_fsync": 1},
-        close={"fsync_on_close": 1},
-        range={"sync_file_range": "write:4"},
-        sync={"sync": 1},
-        dsync={"sync": "dsync"},
-        data_sync={"stable": "data_sync"},
-        file_sync={"stable": "file_sync"},
-        both={"stable": "file_sync", "fsync": 1, "end_fsync": 1},
-        reader={"rw": "read", "fsync": 1, "end_fsync": 1},
-        loops={"loops": 3},
-        unlinked={"unlink": 1},
-    )
+    expected: dict[str, tuple[dict[str, Option], int]] = {
+        "plain": ({}, 1),
+        "fsync": ({"fsync": 4}, 4),
+        "fdatasync": ({"fdatasync": 4}, 4),
+        "end": ({"end_fsync": 1}, 1),
+        "close": ({"fsync_on_close": 1}, 1),
+        "range": ({"sync_file_range": "write:4"}, 4),
+        "sync": ({"sync": 1}, 0),
+        "dsync": ({"sync": "dsync"}, 0),
+        "data_sync": ({"stable": "data_sync"}, 0),
+        "file_sync": ({"stable": "file_sync"}, 0),
+        "both": ({"stable": "file_sync", "fsync": 1, "end_fsync": 1}, 0),
+        "reader": ({"rw": "read", "fsync": 1, "end_fsync": 1}, 0),
+        "loops": ({"loops": 3}, 3),
+        "unlinked": ({"unlink": 1}, 0),
+    }
+    jobs = sections(**{name: options for name, (options, _) in expected.items()})
     result = place.fio(arguments=[*_WRITE, *jobs])
     report = done(result)
-    assert {line.job: line.commits for line in result.stats} == {
-        "plain": 1,
-        "fsync": 4,
-        "fdatasync": 4,
-        "end": 1,
-        "close": 1,
-        "range": 4,
-        "sync": 0,
-        "dsync": 0,
-        "data_sync": 0,
-        "file_sync": 0,
-        "both": 0,
-        "reader": 0,
-        "loops": 3,
-        "unlinked": 0,
-    }
+    commits = {line.job: line.commits for line in result.stats}
+    assert commits == {name: count for name, (_, count) in expected.items()}
     assert set(place.sizes().values()) == {1 << 20}
     jobs = sections(fsync={"fsync": 4}, end={"end_fsync": 1})
-    expected, _ = psync(tmp_path / "psync", [*_WRITE, *jobs])
+    of_psync, _ = psync(tmp_path / "psync", [*_WRITE, *jobs])
     for name in ("fsync", "end"):
-        syncs = job_of(expected, name)["sync"]["total_ios"]
+        syncs = job_of(of_psync, name)["sync"]["total_ios"]
         assert job_of(report, name)["sync"]["total_ios"] == syncs
 
 
@@ -77,15 +58,8 @@ def test_each_file_is_committed(mounted: Place) -> None:
 
 def test_every_path_commits_what_it_wrote(exported: Place) -> None:
     """One COMMIT to a path for each sync, over the first of the path's connections."""
-    result = exported.fio(
-        rw="write",
-        bs="16k",
-        size="1m",
-        filename="f",
-        spread="roundrobin",
-        nconnect=2,
-        fsync=16,
-    )
+    spread: dict[str, Option] = {"spread": "roundrobin", "nconnect": 2}
+    result = exported.fio(rw="write", bs="16k", size="1m", filename="f", fsync=16, **spread)
     done(result)
     assert [line.write_ops for line in result.stats] == [8] * 8
     assert [line.commits for line in result.stats] == [4] * 4 + [0] * 4
@@ -124,16 +98,9 @@ def test_syncs_at_depth_keep_the_data(exported: Place) -> None:
 
 def test_fsync_on_close_of_files_that_are_closed_under_way(mounted: Place) -> None:
     """The file that the last of several I/Os in flight closes (fio syncs it by itself, too)."""
-    result = mounted.fio(
-        rw="randwrite",
-        bs="4k",
-        size="1m",
-        nrfiles=8,
-        openfiles=2,
-        file_service_type="random",
-        iodepth=16,
-        fsync_on_close=1,
-    )
+    files: dict[str, Option] = {"nrfiles": 8, "openfiles": 2, "file_service_type": "random"}
+    job: dict[str, Option] = {"rw": "randwrite", "bs": "4k", "size": "1m", "iodepth": 16}
+    result = mounted.fio(**job, **files, fsync_on_close=1)
     assert done(result).bytes("write") == 1 << 20
 
 

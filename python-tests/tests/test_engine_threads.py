@@ -21,16 +21,9 @@ _SUPPRESSIONS = Path(__file__).with_name("tsan.supp")
 _FOUND = 66  # the exit status where there was a race
 _SECONDS = 240.0  # the runtime makes everything many times slower
 _JOBS: dict[str, Option] = {
-    "thread": 1,
-    "numjobs": 4,
-    "rw": "randwrite",
-    "bs": "64k",
-    "size": "4m",
-    "iodepth": 16,
-    "spread": "stripe",
-    "stripe_size": "16k",
-    "verify": "crc32c",
-}
+    "thread": 1, "numjobs": 4, "rw": "randwrite", "bs": "64k", "size": "4m", "iodepth": 16,
+    "spread": "stripe", "stripe_size": "16k", "verify": "crc32c",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

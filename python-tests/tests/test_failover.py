@@ -36,14 +36,9 @@ PROG_UNAVAIL = struct.pack(">4I", 0, 0, 0, 1)  # accepted, AUTH_NONE: RFC 5531, 
 # Of 2 MiB: 64 KiB blocks, half of them by each path. A path is dead after 4 s of silence, which no
 # path has by chance, however busy the machine.
 _JOB: Options = {
-    "failover": 1,
-    "spread": "stripe",
-    "bs": "64k",
-    "size": "2m",
-    "iodepth": 8,
-    "verify": "crc32c",
-    "timeo": 40,
-}
+    "failover": 1, "spread": "stripe", "bs": "64k", "size": "2m", "iodepth": 8,
+    "verify": "crc32c", "timeo": 40,
+}  # fmt: skip
 
 
 class Silence:
@@ -268,15 +263,8 @@ def test_a_probe_waits_for_the_data_before_it(
     with started_lab(LabConfig(addresses=2, limits=Limits(link="4mbit"))) as lab:
         fio = Fio(engine, enter=lab.command([]), env=lab.environment)
         run = FioRunner(fio, lab.pool, tmp_path, request.node)
-        result = run(
-            rw="write",
-            bs="1m",
-            size="6m",
-            iodepth=6,
-            filename="slow",
-            failover=1,
-            spread="stripe",
-            timeo=24,  # each path's replies come every 4 s or so
-        )
+        job = {**_JOB, "bs": "1m", "size": "6m", "iodepth": 6, "verify": None}
+        # Each path's replies come every 4 s or so.
+        result = run(rw="write", filename="slow", **{**job, "timeo": 24})
     done(result)
     assert "does not answer" not in "".join(said(result))

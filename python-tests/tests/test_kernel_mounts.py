@@ -34,6 +34,8 @@ _URLS = {
     "tcp6": [f"nfs://[fd02::15]{EXPORT}"],
 }
 
+_VERIFIED: dict[str, Option] = {"verify": "crc32c", "size": "2m", "filename": "f"}
+
 Mounted = Callable[[str], contextlib.AbstractContextManager[list[Path]]]
 
 
@@ -71,18 +73,9 @@ def test_stripes_over_two_mounts_are_read_back(
             # A client of version 4 notices that both are one server, and keeps to the first.
             if "vers=3" in options:
                 assert f"addr={address}" in _mount_options(folder)
-        result = guest_fio(
-            pool=",".join(map(str, folders)),
-            timeout=_SECONDS,
-            spread="stripe",
-            rw="write",
-            verify="crc32c",
-            bs="64k",
-            size="2m",
-            iodepth=8,
-            direct=1,
-            filename="f",
-        )
+        job: dict[str, Option] = {"rw": "write", "bs": "64k", "iodepth": 8, "direct": 1}
+        pool = ",".join(map(str, folders))
+        result = guest_fio(pool=pool, timeout=_SECONDS, spread="stripe", **job, **_VERIFIED)
         report = done(result)
         assert (report.bytes("write"), report.bytes("read")) == (2 * _MIB, 2 * _MIB)
         assert by_path(result.stats) == {str(folder): 16 for folder in folders}
@@ -104,24 +97,11 @@ def test_metadata_through_a_mount(version: str, tmp_path: Path, guest_fio: FioRu
     entries = 200
     options = f"vers={version},proto=tcp,actimeo=0,lookupcache=none"
     with mounted_at(tmp_path / "mount", options) as folder:
-        for rw, operation in (
-            ("write", "create"),
-            ("randread", "lookup"),
-            ("write", "remove"),
-        ):
+        job: dict[str, Option] = {"metadata": 1, "bs": 1, "size": entries, "iodepth": 32}
+        for rw, operation in (("write", "create"), ("randread", "lookup"), ("write", "remove")):
             which = "meta_read" if rw == "randread" else "meta_write"
-            job: dict[str, Option] = {"rw": rw, which: operation}
-            result = guest_fio(
-                pool=str(folder),
-                timeout=_SECONDS,
-                metadata=1,
-                bs=1,
-                size=entries,
-                iodepth=32,
-                dir_entries=100,
-                filename="tree",
-                **job,
-            )
+            job |= {"dir_entries": 100, "filename": "tree", "rw": rw, which: operation}
+            result = guest_fio(pool=str(folder), timeout=_SECONDS, **job)
             done(result)
             assert [line.meta_ops for line in result.stats] == [entries]
             left = [path for path in (Path(EXPORT) / "tree").rglob("*") if path.is_file()]
@@ -135,19 +115,9 @@ def test_metadata_through_a_mount(version: str, tmp_path: Path, guest_fio: FioRu
 
 @pytest.mark.parametrize("protocol", _URLS)
 def test_kernel_server_from_user_space(protocol: str, guest_fio: FioRunner) -> None:
-    result = guest_fio(
-        pool=",".join(_URLS[protocol]),
-        timeout=_SECONDS,
-        proto=protocol,
-        nconnect=2,
-        spread="roundrobin",
-        rw="randwrite",
-        verify="crc32c",
-        bs="16k",
-        size="2m",
-        iodepth=16,
-        filename="f",
-    )
+    spread: dict[str, Option] = {"proto": protocol, "nconnect": 2, "spread": "roundrobin"}
+    job: dict[str, Option] = {"rw": "randwrite", "bs": "16k", "iodepth": 16, **_VERIFIED}
+    result = guest_fio(pool=",".join(_URLS[protocol]), timeout=_SECONDS, **spread, **job)
     report = done(result)
     assert (report.bytes("write"), report.bytes("read")) == (2 * _MIB, 2 * _MIB)
     assert sum(by_path(result.stats).values()) == 128
@@ -171,35 +141,21 @@ table inet replies {
 
 def _reply_cache_hits() -> int:
     """Count the calls that the server has answered as it had answered them before."""
-    (line,) = (
-        line for line in Path("/proc/net/rpc/nfsd").read_text().splitlines() if line[:3] == "rc "
-    )
-    return int(line.split()[1])
+    lines = Path("/proc/net/rpc/nfsd").read_text().splitlines()
+    (hits,) = (line.split()[1] for line in lines if line.startswith("rc "))
+    return int(hits)
 
 
 def _connecting_anew() -> bool:
     return bool(run(["ss", "-Htn", "state", "syn-sent"], timeout=_SECONDS).check().stdout)
 
 
-def test_the_reply_cache_knows_what_comes_again_over_a_new_connection(
-    guest_fio: FioRunner,
-) -> None:
+def test_the_reply_cache_knows_what_comes_again_over_a_new_connection(guest_fio: FioRunner) -> None:
     """It knows a call by its xid, and by the client's address and port."""
     before = _reply_cache_hits()
-    with guest_fio.start(
-        pool=_URLS["tcp"][0],
-        rw="write",
-        bs="4k",
-        size="2m",
-        iodepth=8,
-        rate_iops=50,
-        time_based=1,
-        runtime=3600,
-        timeo=10,
-        retrans=1,
-        trace=1,
-        filename="again",
-    ) as process:
+    job: dict[str, Option] = {"rw": "write", "bs": "4k", "size": "2m", "filename": "again"}
+    job |= {"iodepth": 8, "rate_iops": 50, "time_based": 1, "runtime": 3600, "trace": 1}
+    with guest_fio.start(pool=_URLS["tcp"][0], timeo=10, retrans=1, **job) as process:
         eventually(lambda: traces(process) > 8, _SECONDS)
         run(["nft", "-f", "-"], timeout=_SECONDS, stdin=_LOSE_REPLIES).check()
         eventually(_connecting_anew, _SECONDS)

@@ -43,14 +43,8 @@ def _clients() -> list[str]:
 
 
 def _verified(size: int, **options: Option) -> dict[str, Option]:
-    return {
-        "rw": "randwrite",
-        "verify": "crc32c",
-        "size": size,
-        "iodepth": 16,
-        "filename": "f",
-        **options,
-    }
+    job: dict[str, Option] = {"rw": "randwrite", "verify": "crc32c", "size": size, "filename": "f"}
+    return {**job, "iodepth": 16, **options}
 
 
 def _endless(**options: Option) -> dict[str, Option]:
@@ -82,11 +76,8 @@ def _stopped_well(result: FioResult) -> None:
 )
 def test_two_addresses(protocol: str, block: int, trunking: str, guest_fio: FioRunner) -> None:
     size = min(128 * block, 8 * _MIB)
-    result = guest_fio(
-        pool=_BOTH,
-        timeout=_SECONDS,
-        **_verified(size, proto=protocol, bs=block, trunking=trunking, spread="roundrobin"),
-    )
+    job = _verified(size, proto=protocol, bs=block, trunking=trunking, spread="roundrobin")
+    result = guest_fio(pool=_BOTH, timeout=_SECONDS, **job)
     report = done(result)
     assert (report.bytes("write"), report.bytes("read")) == (size, size)
     assert [line.transport for line in result.stats] == [protocol] * 2

@@ -14,11 +14,8 @@ pytestmark = pytest.mark.sanitized
 # Two connections on each path, and all of them in use.
 NCONNECT = 2
 ALL: Options = {
-    "rw": "randwrite",
-    "verify": "crc32c",
-    "nconnect": NCONNECT,
-    "spread": "roundrobin",
-}
+    "rw": "randwrite", "verify": "crc32c", "nconnect": NCONNECT, "spread": "roundrobin",
+}  # fmt: skip
 
 
 def _pool(*servers: ScriptedServer) -> str:

@@ -9,11 +9,12 @@ import pytest
 from conftest import FioRunner
 from engine_helpers import done, empty
 
-from nfsmulti.fiorun import ConnectionStats, Engine, Fio
+from nfsmulti.fiorun import ConnectionStats, Engine, Fio, Option
 from nfsmulti.lab import Lab
 
 _JOBS, _CONNECTIONS, _DEPTH = 256, 4, 4096
 _RESERVED = 1024  # ports below this are root's
+_VERIFIED: dict[str, Option] = {"rw": "randwrite", "verify": "crc32c"}
 
 
 def _port(line: ConnectionStats) -> int:
@@ -27,17 +28,8 @@ def test_many_jobs_on_one_server(lab: Lab, tmp_path: Path, request: pytest.Fixtu
     """
     empty(lab.export_dir)
     fio = FioRunner(Fio(Engine.built(), enter=lab.command([])), lab.path(0), tmp_path, request.node)
-    result = fio(
-        rw="randwrite",
-        bs="4k",
-        size="64k",
-        numjobs=_JOBS,
-        nconnect=_CONNECTIONS,
-        spread="roundrobin",
-        iodepth=4,
-        verify="crc32c",
-        timeout=180,
-    )
+    jobs: dict[str, Option] = {"numjobs": _JOBS, "nconnect": _CONNECTIONS, "spread": "roundrobin"}
+    result = fio(bs="4k", size="64k", iodepth=4, **_VERIFIED, **jobs, timeout=180)
     report = done(result)
     assert report.bytes("write") == report.bytes("read") == _JOBS << 16
     assert len(result.stats) == _JOBS * _CONNECTIONS
@@ -47,18 +39,9 @@ def test_many_jobs_on_one_server(lab: Lab, tmp_path: Path, request: pytest.Fixtu
 
 
 def test_a_deep_queue(fio: FioRunner, lab: Lab) -> None:
-    result = fio(
-        pool=lab.path(0),
-        rw="randwrite",
-        bs="4k",
-        size="32m",
-        filename="deep",
-        nconnect=4,
-        spread="queue",
-        iodepth=_DEPTH,
-        verify="crc32c",
-        timeout=180,
-    )
+    """It is filled, since the engine hands nothing back before it is asked."""
+    job: dict[str, Option] = {"size": "32m", "filename": "deep", "nconnect": 4, "spread": "queue"}
+    result = fio(pool=lab.path(0), bs="4k", iodepth=_DEPTH, **_VERIFIED, **job, timeout=180)
     report = done(result)
     assert report.bytes("write") == report.bytes("read") == 32 << 20
     assert report.jobs[0]["iodepth_level"][">=64"] > 90

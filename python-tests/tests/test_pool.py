@@ -262,11 +262,7 @@ REFUSED: dict[str, dict[str, Words]] = {
 
 
 def check_refused(
-    marked: str,
-    words: Words,
-    call: Callable[..., object],
-    *args: object,
-    code: int = errno.EINVAL,
+    marked: str, words: Words, call: Callable[..., object], *args: object, code: int = errno.EINVAL
 ) -> None:
     """Call with the text, `args` before it, and look for the refusal that it deserves.
 
