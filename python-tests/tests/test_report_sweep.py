@@ -26,13 +26,7 @@ def made_sweep(
     """Make a sweep of a server of which `speed` gives the MB/s."""
     made = made_runs.Maker("sweep", repeats)
     names = ["direction", "sync", "mount", "buffer", "transfer", *extra]
-    levels: list[tuple[Factor, ...]] = [
-        ("read", "write"),
-        ("sync", "async"),
-        ("soft", "hard"),
-        _BUFFERS,
-        (64,),
-    ]
+    levels = (("read", "write"), ("sync", "async"), ("soft", "hard"), _BUFFERS, (64,))
     for values in product(*levels, *extra.values()):
         factors: dict[str, Factor] = dict(zip(names, values, strict=True))
         rate = speed(factors) * 1e6
