@@ -193,7 +193,7 @@ struct fio_option engine_option_table[] = {
 		AT(mountport),
 		.maxval = 65535,
 		.help = "The server's MOUNT port (default: as its rpcbind says). NFSv4 has no "
-			"MOUNT",
+			"MOUNT and ignores it",
 		ENGINE_OPTION,
 	},
 	{

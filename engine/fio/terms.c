@@ -6,6 +6,7 @@
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -233,11 +234,12 @@ static int parse_locals(const char *text, int family, struct path_config *config
 /* A path's own argument wins over the job's option. */
 #define CHOOSE(args, flag, member, option) ((args)->set & (flag) ? (args)->member : (option))
 
-/* NFSv4 has one port, and no MOUNT. */
+/* NFSv4 has one port, and no MOUNT: nfs(5) ignores mountport= then. */
 static int version_terms(const struct engine_options *eo, const struct path_args *args,
-			 const char *label, struct path_config *config)
+			 struct path_config *config)
 {
 	enum { NFS_PORT = 2049 };
+	static atomic_flag said = ATOMIC_FLAG_INIT;
 	unsigned int version = CHOOSE(args, ARG_VERSION, minor, eo->version);
 
 	if (version == VERSION_40) {
@@ -250,11 +252,8 @@ static int version_terms(const struct engine_options *eo, const struct path_args
 	config->trunks = eo->trunking;
 	if (!version)
 		return 0;
-	if (config->mount_port) {
-		say("%s: mountport=%u means nothing to NFSv4, which has no MOUNT: leave it out",
-		    label, config->mount_port);
-		return -EINVAL;
-	}
+	if (config->mount_port && !atomic_flag_test_and_set(&said))
+		say("mountport= is ignored: NFSv4 has no MOUNT");
 	config->nfs_port = config->nfs_port ?: NFS_PORT;
 	return 0;
 }
@@ -342,7 +341,7 @@ static int nfs_terms(const struct engine_options *eo, const struct pool_path *pa
 	if (error)
 		return error;
 	copy_terms(eo, &path->args, config);
-	error = version_terms(eo, &path->args, path->label, config);
+	error = version_terms(eo, &path->args, config);
 	if (error)
 		return error;
 	return locals ? parse_locals(locals, config->remote.ss_family, config) : 0;

@@ -271,12 +271,6 @@ def _server4(path: PoolPath) -> Iterator[Finding]:
     """Ask whether the server of a path offers its version."""
     port = path.port or calls.NFS_PORT
     where = f"{path.label}: port {port}"
-    if path.mountport:
-        yield fail(
-            f"{path.label}: mountport={path.mountport} with version={path.version}",
-            "NFSv4 has no MOUNT: leave mountport out",
-        )
-        return
     try:
         with RpcClient(path.address, port, calls.NFS, calls.NFS4_VERSION, user=path.user) as client:
             begin = time.monotonic()

@@ -161,11 +161,15 @@ def test_the_version_as_an_option(client: Client, server: ScriptedServer) -> Non
     refused(client(server, pool=pool, nfsvers="4.0"), *words)
 
 
-def test_a_port_of_mount_means_nothing_to_nfsv4(client: Client, server: ScriptedServer) -> None:
-    words = ("mountport=7", "no MOUNT", "leave it out")
-    refused(client(server, pool=server.url4(mountport=7)), *words)
-    refused(client(server, pool=server.url4(), mountport=7), *words)
-    assert not server.calls()
+def test_nfsv4_ignores_the_port_of_mount(client: Client, server: ScriptedServer) -> None:
+    """Said once, however many jobs and paths have one."""
+    both = ",".join([server.url4(mountport=7)] * 2)
+    for words in ({"pool": both}, {"pool": server.url(), "nfsvers": "4.1", "mountport": 7}):
+        result = client(server, spread="roundrobin", numjobs=2, **words)
+        done(result)
+        (line,) = said(result)
+        assert line.endswith("mountport= is ignored: NFSv4 has no MOUNT")
+    assert not server.calls(*Mount)
 
 
 _NO_RESERVED_PORTS = (
