@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "engine_options.h"
-#include "meta_mix.h"
 #include "nfs/entries.h"
 #include "pass.h"
 #include "say.h"
@@ -82,14 +81,9 @@ static void say_failed(const struct entry_layout *layout)
 /* Whether an entry that has its other name alone will do. */
 static bool takes_other(const struct thread_data *td)
 {
-	struct meta_mix mix;
-	bool takes = false;
+	const struct engine_options *eo = options_of(td);
 
-	if (meta_mix_of(td, &mix) || mix.beside)
-		return false;
-	for (int op = 0; op < META_OPS; op++)
-		takes = takes || (mix.weights[op] && meta_takes_other((enum meta_op)op));
-	return takes;
+	return !eo->meta_mix && (td_trim(td) || (td_write(td) && meta_takes_other(eo->meta_write)));
 }
 
 int layout_entries(struct thread_data *td, struct path **paths, uint32_t path_count,
