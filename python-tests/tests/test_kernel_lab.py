@@ -24,7 +24,7 @@ from engine_helpers import eventually, family
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.lab.kernel import GuestConfig, Kind, Mount, debian, guest, machine, run_in_guest
 from nfsmulti.lab.kernel.debian import KernelTree
-from nfsmulti.lab.kernel.machine import _UML, Machine
+from nfsmulti.lab.kernel.machine import UML_FOLDER, Machine
 from nfsmulti.paths import PYTHON_TESTS
 from nfsmulti.processes import Completed, Identity, Process
 
@@ -105,7 +105,7 @@ def test_missing_program_is_named_with_its_package(monkeypatch: pytest.MonkeyPat
 
 
 @boots
-@pytest.mark.skipif(not _UML.exists(), reason="no --guest uml was used here: no kernel for it")
+@pytest.mark.skipif(not UML_FOLDER.exists(), reason="no kernel: --guest uml was not used here")
 def test_user_mode_kernel_keeps_the_same_contract(tmp_path: Path) -> None:
     """Status, output, results, and O_DIRECT by a mount, whose data are right; no other change."""
     (tmp_path / "before").write_text("host's")

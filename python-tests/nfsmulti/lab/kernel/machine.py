@@ -186,7 +186,7 @@ def _accelerator() -> str:
 
 # --- a kernel that is a process: Debian's user-mode Linux, unpacked below build/ ---
 
-_UML = debian.FOLDER / "uml"
+UML_FOLDER = debian.FOLDER / "uml"
 _UML_PACKAGE = "user-mode-linux"
 _UML_MODULES = Path("usr/lib/uml/modules")
 _UML_ROOT_MODULES = ("hostfs", "overlay")
@@ -206,7 +206,7 @@ class UserMode:
         for program in _UML_PROGRAMS:
             find(program)
         with debian.lock():
-            if not _UML.exists():
+            if not UML_FOLDER.exists():
                 _fetch_uml()
             library = _ptrace_library()
         if set(str(library)) & set(" :"):
@@ -215,7 +215,7 @@ class UserMode:
                 "move this folder",
             )
         release = _uml_release()
-        tree = debian.KernelTree(_UML, release)
+        tree = debian.KernelTree(UML_FOLDER, release)
         self.release = release
         self.modules = tree.modules
         self.root_modules: Sequence[Path] = tree.modules_for(_UML_ROOT_MODULES)
@@ -230,7 +230,7 @@ class UserMode:
         room = _SHM if _holds(_SHM, memory) else folder
         return [
             *("env", f"TMPDIR={room}", f"LD_PRELOAD={self._library}"),
-            *(str(_UML / "usr/bin/linux.uml"), f"mem={memory}M", "initrd=initramfs"),
+            *(str(UML_FOLDER / "usr/bin/linux.uml"), f"mem={memory}M", "initrd=initramfs"),
             *("uml_dir=.", "umid=uml", "con=null", "con0=null,fd:1", "ssl=null"),
             *("quiet", "panic=-1", "random.trust_cpu=on"),
         ]
@@ -249,10 +249,10 @@ class UserMode:
 
 def _uml_release() -> str:
     """Name the kernel's release, which its modules' folder tells."""
-    folder = _UML / _UML_MODULES
+    folder = UML_FOLDER / _UML_MODULES
     found = [one.name for one in folder.iterdir()] if folder.is_dir() else []
     if len(found) != 1:
-        raise MissingError(f"{shown(_UML)} is broken (its modules)", "delete that folder")
+        raise MissingError(f"{shown(UML_FOLDER)} is broken (its modules)", "delete that folder")
     return found[0]
 
 
@@ -265,7 +265,7 @@ def _holds(folder: Path, memory: int) -> bool:
 
 
 def _fetch_uml() -> None:
-    with debian.unpacked(_UML_PACKAGE, _UML, "Debian's user-mode kernel") as folder:
+    with debian.unpacked(_UML_PACKAGE, UML_FOLDER, "Debian's user-mode kernel") as folder:
         (folder / "lib").mkdir()
         (folder / "lib/modules").symlink_to(Path("..") / _UML_MODULES)
         for modules in (folder / _UML_MODULES).iterdir():
@@ -274,7 +274,7 @@ def _fetch_uml() -> None:
 
 def _ptrace_library() -> Path:
     """Give the library of uml-ptrace.c, compiled where it is missing or older."""
-    library = _UML / "uml-ptrace.so"
+    library = UML_FOLDER / "uml-ptrace.so"
     if not library.exists() or library.stat().st_mtime < _PTRACE.stat().st_mtime:
         compile_it = ["gcc", "-O2", "-Wall", "-shared", "-fPIC", "-o", str(library), str(_PTRACE)]
         run(compile_it, timeout=_SECONDS).check()
