@@ -68,6 +68,7 @@ static int failed(struct thread_data *td, int error, const char *what)
 
 static int hook_open_file(struct thread_data *td, struct fio_file *f)
 {
+	setup_leave(); /* create_serialize=0 comes between init and here */
 	return failed(td, job_open_file(job_of(td), f), "open_file");
 }
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "deadline.h"
+#include "job.h"
 #include "layout.h"
 #include "layout_entries.h"
 #include "metadata.h"
@@ -59,28 +60,34 @@ static void forget(void)
 		kept.paths = (struct pool_paths){0}; /* a parent's: not ours to use or to close */
 }
 
-/* Whoever holds the lock at the process's end is a thread that fio has given up. */
+/* Whoever has the lock uses them; at the process's end it is a thread that fio has given up. */
 void setup_leave(void)
 {
 	if (pthread_mutex_trylock(&kept.lock))
 		return;
-	deadline_end(); /* what it was told of a job is gone */
-	say_job(NULL);
 	if (kept.terms)
 		forget();
 	pthread_mutex_unlock(&kept.lock);
+}
+
+/* What this thread was told of a job is gone. */
+static void leave_all(void)
+{
+	deadline_end();
+	say_job(NULL);
+	setup_leave();
 }
 
 /* fio says nothing when all is set up; and where it is a server, its jobs' parent ends by _exit().
  */
 __attribute__((constructor)) static void leave_before_fork(void)
 {
-	pthread_atfork(setup_leave, NULL, NULL);
+	pthread_atfork(leave_all, NULL, NULL);
 }
 
 __attribute__((destructor)) static void leave_at_exit(void)
 {
-	setup_leave();
+	leave_all();
 }
 
 static void tell_ignored(const struct pool *pool)
@@ -145,6 +152,8 @@ static int with_file(struct thread_data *td, struct fio_file *f,
 	if (!error)
 		error = work(&task);
 	pthread_mutex_unlock(&kept.lock);
+	if (job_of(td)) /* create_serialize=0: it is open already */
+		deadline_run(td);
 	return error;
 }
 

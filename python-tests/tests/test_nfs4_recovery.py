@@ -502,3 +502,10 @@ def test_a_path_that_leads_nowhere_leaves_no_client(client: Client) -> None:
         result = client(server, pool=server.pool4().replace("/export", "/export/nowhere"))
         assert result.status not in (0, None)
         assert not server.clients()
+
+
+def test_jobs_that_set_their_own_files_up_leave_nothing(
+    client4: Client, server: ScriptedServer
+) -> None:
+    done(client4(server, create_serialize=0, numjobs=2))
+    keeps_nothing(server)

@@ -315,7 +315,11 @@ def test_a_signal_ends_a_job_that_opens(client: Client, server: ScriptedServer) 
     assert "the server does not answer" not in result.messages
 
 
-_SLOW_COMMIT: dict[str, Options] = {"": {}, "hold, failover": {"hold_writes": "64k", "failover": 1}}
+_SLOW_COMMIT: dict[str, Options] = {
+    "": {},
+    "hold, failover": {"hold_writes": "64k", "failover": 1},
+    "a job that sets its own files up": {"create_serialize": 0, "rate_iops": 0, "thinktime": 20000},
+}
 
 slow_commits = fixture_of_runs(
     {
