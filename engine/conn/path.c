@@ -87,16 +87,16 @@ static void say_groups(const struct path *path, uint32_t groups)
 static void set_credentials(struct path *path)
 {
 	const struct path_config *config = &path->config;
-	struct auth_sys_ids ids;
-	uint32_t groups = auth_sys_own_ids(&ids);
+	struct auth_sys_ids *ids = &path->ids;
+	uint32_t groups = auth_sys_own_ids(ids);
 
-	if (ids.uid != config->uid || ids.gid != config->gid)
-		ids.gid_count = 0; /* somebody else's groups */
+	if (ids->uid != config->uid || ids->gid != config->gid)
+		ids->gid_count = 0; /* somebody else's groups */
 	else
 		say_groups(path, groups);
-	ids.uid = config->uid;
-	ids.gid = config->gid;
-	auth_sys_init(&path->credentials, &ids);
+	ids->uid = config->uid;
+	ids->gid = config->gid;
+	auth_sys_init(&path->credentials, ids);
 }
 
 static int open_export(struct path *path)

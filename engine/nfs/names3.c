@@ -181,6 +181,19 @@ static int start_fsinfo(struct names *names, FSINFO3args *args, struct operation
 
 /* --- the session --- */
 
+/* A URL has no argument for groups, without which libnfs calls. */
+static int set_credentials(struct names *names)
+{
+	struct auth_sys_ids ids = names->path->ids;
+	struct AUTH *auth =
+		libnfs_authunix_create(ids.machine, ids.uid, ids.gid, ids.gid_count, ids.gids);
+
+	if (!auth)
+		return -ENOMEM;
+	nfs_set_auth(names->nfs, auth); /* which frees it in the end */
+	return 0;
+}
+
 /* libnfs takes ports only as arguments of a URL; its host and export are not used. */
 static int configure(struct names *names)
 {
@@ -203,7 +216,7 @@ static int configure(struct names *names)
 		return -EINVAL;
 	}
 	nfs_destroy_url(url);
-	return 0;
+	return set_credentials(names);
 }
 
 static int mount_export(struct names *names)
