@@ -20,6 +20,7 @@ from xdrlib3 import Packer, Unpacker
 _TIMEOUT_SECONDS = 10.0  # a busy server may stand still for some
 _CALL, _RPC_VERSION, _AUTH_NONE, _AUTH_SYS = 0, 2, 0, 1
 _DENIED, _PROGRAM_MISMATCH = 1, 2
+_GROUPS_MAX = 16  # of AUTH_SYS
 _LAST_FRAGMENT = 1 << 31
 _RESERVED_PORTS = range(600, 1024)
 _PORTMAPPER = (100000, 2, 111)
@@ -87,7 +88,9 @@ class RpcClient:
         credentials = Packer()
         credentials.pack_uint(0)
         credentials.pack_string(socket.gethostname().encode()[:255])
-        for number in (*self._user, 0):
+        own = self._user == (os.getuid(), os.getgid())
+        groups = os.getgroups()[:_GROUPS_MAX] if own else []
+        for number in (*self._user, len(groups), *groups):
             credentials.pack_uint(number)
         return credentials.get_buffer()
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from typer.testing import CliRunner
 
 from nfsmulti import machine
 from nfsmulti.__main__ import app
+from nfsmulti.calls import NFS, RpcClient
 from nfsmulti.lab import Lab
 from nfsmulti.machine import Level
 from nfsmulti.paths import PYTHON_TESTS
@@ -45,6 +47,7 @@ _EXAMINE = """\
 import json, sys
 from typer.testing import CliRunner
 from nfsmulti.__main__ import app
+from nfsmulti.calls import NFS, RpcClient
 for pool in sys.argv[1:]:
     done = CliRunner().invoke(app, ["doctor", "--json", "--pool", pool])
     print(json.dumps([done.exit_code, json.loads(done.stdout)]))
@@ -184,6 +187,17 @@ def test_servers_that_do_not_serve_nfsv4_1(case: str) -> None:
     assert found.about(words).startswith(f"fail 127.0.0.1:{server.nfs_port}:/export: ")
     assert remedy in found.remedy(words)
     assert found.status == 1
+
+
+def test_the_own_groups_are_asked_for_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the engine does: the first 16, with this process's own user and group alone."""
+    monkeypatch.setattr("os.getgroups", lambda: list(range(1000, 1020)))
+    with ScriptedServer() as server:
+        for user in (None, (os.getuid(), os.getgid()), (1234, 5)):
+            with RpcClient("127.0.0.1", server.nfs_port, NFS, 3, user=user) as client:
+                client.call(0)
+        groups = [call.credentials.gids for call in server.calls()]
+    assert groups == [tuple(range(1000, 1016))] * 2 + [()]
 
 
 def test_rdma_without_a_device(diagnoses: dict[str, Diagnosis]) -> None:
