@@ -92,6 +92,7 @@ static const struct expected expected[] = {
 	{"rate_iops", 1, OFF(rate_iops[DDIR_READ])},
 	{"rate_iops", 2, OFF(rate_iops[DDIR_WRITE])},
 	{"rate_iops", 3, OFF(rate_iops[DDIR_TRIM])},
+	{"read_iolog_chunked", 1, OFF(read_iolog_chunked)},
 	{"zero_buffers", 1, OFF(zero_buffers)},
 	{"refill_buffers", 1, OFF(refill_buffers)},
 	{"group_reporting", 1, OFF(group_reporting)},

@@ -48,6 +48,11 @@ int terms_check(struct thread_data *td)
 		say("fill_device is not supported: give the size that is to be written (size=)");
 		return -EOPNOTSUPP;
 	}
+	if (td->o.read_iolog_chunked) {
+		say("read_iolog_chunked is not supported: fio finds files and larger blocks in the "
+		    "log while the job runs: leave it out");
+		return -EOPNOTSUPP;
+	}
 	if (max_of(td->o.max_bs[DDIR_READ], td->o.max_bs[DDIR_WRITE]) > BLOCK_MAX) {
 		say("bs of %llu bytes: one block may have at most %llu",
 		    max_of(td->o.max_bs[DDIR_READ], td->o.max_bs[DDIR_WRITE]), BLOCK_MAX);

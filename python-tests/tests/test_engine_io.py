@@ -22,6 +22,7 @@ from engine_helpers import (
     refused,
     sections,
 )
+from scripted_jobs import replay
 
 from nfsmulti.fiorun import Option
 
@@ -98,9 +99,11 @@ def test_trimming_is_refused(mounted: Place) -> None:
         done(mounted.fio(filename="f", **{**checked, **nothing}))
 
 
-def test_what_the_engine_cannot_do_is_refused(mounted: Place) -> None:
+def test_what_the_engine_cannot_do_is_refused(mounted: Place, tmp_path: Path) -> None:
     job: dict[str, Option] = {"bs": "4k", "size": "64k", "filename": "f"}
     refused(mounted.fio(rw="write", fill_device=1, **job), "fill_device", "size=")
+    log = replay(tmp_path, "write 0 4096")
+    refused(mounted.fio(read_iolog_chunked=1, **log), "read_iolog_chunked", "leave it out")
     for rw, option in (("write", "file_append"), ("read", "pre_read")):
         assert mounted.fio(rw=rw, arguments=[f"--{option}=1", "--name=job"], **job).status == 1
     offload = mounted.fio(rw="read", io_submit_mode="offload", **job)
