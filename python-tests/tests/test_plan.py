@@ -227,10 +227,14 @@ def test_quick_run_of_all_stories_takes_no_more_than_an_hour() -> None:
 
 
 def test_paths_of_a_pool_are_words_of_its_grammar(tmp_path: Path) -> None:
-    pool = f"nfs://127.0.0.[1-2]:22049/vol%2C1?soft&timeo=50,nfs://[::1]/a?proto=rdma,{tmp_path}"
+    folder = f"{tmp_path}/nas@1 a%20b"  # taken as it is written
+    local = "localaddr=fe80::1%25lo+fe80::2"
+    url = "nfs://127.0.0.[1-2]:22049/vol%2C1?soft&timeo=50"
+    pool = f"{url},nfs://[::1]/a?proto=rdma&{local},{folder}"
     paths = split_pool(pool)
     assert paths[0] == "nfs://127.0.0.1/vol%2C1?port=22049&timeo=50&soft"
     assert len(paths) == 4
+    assert paths[2] == f"nfs://[::1]/a?proto=rdma&{local}"
     assert split_pool(",".join(paths)) == paths
     place = OnPool(pool)
     assert place.offers == OwnPool(urls=3, mounts=1, url_proto="")
@@ -238,7 +242,7 @@ def test_paths_of_a_pool_are_words_of_its_grammar(tmp_path: Path) -> None:
     assert OnPool("nfs://127.0.0.1/a?version=4.1,nfs://127.0.0.1/a").offers.url_version == ""
     spec = own_cells("dd", Scale(True))[0]
     assert place.pool(dataclasses.replace(spec, paths=2)) == ",".join(paths[:2])
-    assert place.mounts(spec) == [str(tmp_path)]
+    assert place.mounts(spec) == [folder]
 
 
 def test_options_of_the_engine_leave_out_what_other_engines_do(tmp_path: Path) -> None:

@@ -165,12 +165,15 @@ def split_pool(text: str) -> list[str]:
 def _path_text(line: dict[str, Any]) -> str:
     """Write a path as the pool's grammar has it, with its address in the place of its name."""
     if "dir" in line:
-        return quote(line["dir"], safe="/")
+        return str(line["dir"])
     host = f"[{line['address']}]" if ":" in line["address"] else line["address"]
     known = {key: value for key, value in line.items() if key not in _NOT_ARGUMENTS}
     if "soft" in known:
         known["soft" if known.pop("soft") else "hard"] = None
-    words = [key if value is None else f"{key}={value}" for key, value in known.items()]
+    words = [
+        key if value is None else f"{key}={quote(str(value), safe=':+')}"
+        for key, value in known.items()
+    ]
     return f"nfs://{host}{quote(line['export'])}" + (f"?{'&'.join(words)}" if words else "")
 
 
