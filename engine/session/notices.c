@@ -81,10 +81,12 @@ static void notice_meta(struct notices *notices, const struct call *call, const 
 	       file->name, why);
 }
 
-/* A line about an I/O, from where it has come to. */
-static void notice_io(struct notices *notices, const struct call *call, const char *why)
+/* A line about a request, or an I/O from where it has come to. */
+static void notice_call(struct notices *notices, const struct call *call, const char *why)
 {
-	if (call->io->op == IO_META)
+	if (!call->io)
+		notice(notices, "%s: %s", operation(notices, call), why);
+	else if (call->io->op == IO_META)
 		notice_meta(notices, call, why);
 	else
 		notice(notices, "%s of %u bytes at %llu: %s", operation(notices, call),
@@ -96,7 +98,7 @@ void notice_failed(struct notices *notices, const struct call *call,
 		   const struct call_result *result)
 {
 	if (result->fault)
-		notice_io(notices, call, result->fault);
+		notice_call(notices, call, result->fault);
 	if (!result->file_gone || notices->path->said_stale)
 		return;
 	notices->path->said_stale = true;
@@ -120,7 +122,7 @@ void notice_unprepared(struct notices *notices, const struct call *call, int err
 void notice_refused(struct notices *notices, const struct call *call, const char *why)
 {
 	if (!notices->refused)
-		notice_io(notices, call, why);
+		notice_call(notices, call, why);
 	notices->refused = true;
 }
 

@@ -204,11 +204,11 @@ void session_call_refused(void *context, uint32_t xid, int error, const char *wh
 	channel->reply.call = NULL;
 	if (!call || call == channel->probe) /* a probe counts as not answered */
 		return;
+	notice_refused(&channel->notices, call, why);
 	if (call == channel->setup) {
 		channel->setup_error = -error;
 		return;
 	}
-	notice_refused(&channel->notices, call, why);
 	TAILQ_REMOVE(&channel->sent, call, link);
 	call_finish(call, true, error);
 }

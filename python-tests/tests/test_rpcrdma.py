@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import shutil
 import struct
+from pathlib import Path
 
 import pytest
+from conftest import missing
 from fuzz_captures import KNFSD, KNFSD_PRIVATE
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -27,6 +30,10 @@ from rpcrdma_abi import (
     Segment,
 )
 from xdrlib3 import Unpacker
+
+from nfsmulti.errors import MissingError
+from nfsmulti.paths import PYTHON_TESTS, ROOT
+from nfsmulti.processes import run
 
 U32, U64 = 2**32 - 1, 2**64 - 1
 KIB = 1024
@@ -469,3 +476,19 @@ def test_effective_inline(rdma: RpcRdmaLibrary) -> None:
         (Inline(4096, 8192), Inline(8192, 1024), Inline(1024, 8192)),
     ):
         assert rdma.effective_inline(mine, peers) == effective
+
+
+# --- a server that refuses ---
+
+
+def test_a_request_that_the_transport_refuses_ends(tmp_path: Path) -> None:
+    """What the protocol asks by itself, such as a renewal of the lease, has no I/O."""
+    engine, program = ROOT / "engine", tmp_path / "refused"
+    compiler = shutil.which("cc") or missing(MissingError("there is no C compiler"))
+    sources = [*engine.glob("session/*.c"), *engine.glob("stats/*.c")]
+    sources += [engine / name for name in ("rpc/message.c", "nfs/entries.c", "conn/hold.c")]
+    flags = ["-D_GNU_SOURCE", f"-I{engine}", "-o", str(program)]
+    files = [str(PYTHON_TESTS / "rdma/refused.c"), *map(str, sources)]
+    run([compiler, *flags, *files], timeout=60).check()
+    said = run([str(program)], timeout=60).check().stdout
+    assert said == f"path: SEQUENCE: ERR_CHUNK {errno.EREMOTEIO}"
