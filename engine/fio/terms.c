@@ -75,20 +75,23 @@ static const char *const environments[] = {"NFSMULTI_POOLS", "IOTRAP_MOUNT_POOLS
 
 static int named_pool(const char *name, struct pool *pool)
 {
+	struct pool_error errs[ARRAY_SIZE(environments)] = {0};
 	bool said = false;
 
 	for (size_t i = 0; i < ARRAY_SIZE(environments); i++) {
 		const char *text = getenv(environments[i]);
-		struct pool_error err;
-		int error = text ? pool_by_name(text, name, pool, &err) : -ENOENT;
+		int error = text ? pool_by_name(text, name, pool, &errs[i]) : -ENOENT;
 
-		if (!error)
-			return 0;
-		if (text)
-			say_pool(environments[i], text, &err); /* with the names it knows */
-		said = said || text;
+		if (error && error != -ENOENT)
+			say_pool(environments[i], text, &errs[i]);
 		if (error != -ENOENT)
 			return error;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(environments); i++) {
+		if (!*errs[i].reason) /* not set */
+			continue;
+		say_pool(environments[i], name, &errs[i]); /* with the names it knows */
+		said = true;
 	}
 	if (!said)
 		say("pool=%s: neither NFSMULTI_POOLS nor IOTRAP_MOUNT_POOLS is set; a directory "

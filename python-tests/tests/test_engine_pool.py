@@ -55,6 +55,7 @@ def test_pools_of_both_variables(mounted: Place) -> None:
         result = mounted.fio(pool=name, env=env, **job)
         done(result)
         assert [line.path for line in result.stats] == found
+        assert said(result) == []
     result = mounted.fio(pool="all", env={**env, "NFSMULTI_POOLS": ""}, **job)
     done(result)
     assert [line.path for line in result.stats] == labels
