@@ -90,13 +90,17 @@ __attribute__((destructor)) static void leave_at_exit(void)
 	leave_all();
 }
 
+/* Once, though jobs that share their directories each have terms of their own. */
 static void tell_ignored(const struct pool *pool)
 {
+	static char told[POOL_IGNORED_MAX];
 	char words[POOL_IGNORED_MAX];
 
 	pool_ignored(pool, words);
-	if (*words)
-		say("pool: ignored arguments of libnfs that mean nothing here: %s", words);
+	if (!*words || !strcmp(words, told))
+		return;
+	memcpy(told, words, sizeof(told));
+	say("pool: ignored arguments of libnfs that mean nothing here: %s", words);
 }
 
 /* The paths for this job: those at hand, or new ones. Called with the lock held. */

@@ -182,10 +182,12 @@ def test_ports(exported: Place) -> None:
 
 def test_libnfs_arguments_that_mean_nothing_here_are_named_once(exported: Place, lab: Lab) -> None:
     pool = f"{lab.path(0)}&readahead=65536&debug=0,{lab.path(1)}&debug=1&if=eth0"
-    result = exported.fio(pool=pool, rw="write", bs="4k", size="64k", filename="f", numjobs=2)
-    done(result)
-    (line,) = (line for line in said(result) if "ignored" in line)
-    assert line.endswith("mean nothing here: debug, if, readahead")
+    entries = {"metadata": 1, "shared_dir": 1, "bs": 1, "size": 2}
+    for job in ({"bs": "4k", "size": "64k", "filename": "f"}, {**entries, "filename": "d"}):
+        result = exported.fio(pool=pool, rw="write", numjobs=2, **job)
+        done(result)
+        (line,) = (line for line in said(result) if "ignored" in line)
+        assert line.endswith("mean nothing here: debug, if, readahead")
 
 
 def test_folder_of_an_export(exported: Place) -> None:
