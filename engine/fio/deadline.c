@@ -38,11 +38,17 @@ void deadline_end(void)
 	begin(NULL, false);
 }
 
+/* Its own end, or that of another job, or a signal: fio does not tell which it was. */
+static bool may_end_by_itself(const struct thread_data *td)
+{
+	return deadline_runtime_over(td) || exitall_on_terminate || td->o.ss_dur;
+}
+
 bool deadline_told(void)
 {
 	if (!here.td || here.told_at)
 		return here.told_at;
-	if (here.td->terminate && (here.setup || !deadline_runtime_over(here.td)))
+	if (here.td->terminate && (here.setup || !may_end_by_itself(here.td)))
 		here.told_at = clock_now();
 	return here.told_at;
 }

@@ -4,7 +4,8 @@
  *
  * A job ends because a signal told it to, or because its runtime is over: fio sets td->terminate in
  * both cases. After a signal it ends soon, whatever the server does. After its runtime it lets what
- * is under way finish as long as replies arrive: a COMMIT of gigabytes may take a while.
+ * is under way finish as long as replies arrive: a COMMIT of gigabytes may take a while. So does a
+ * job that exitall or steadystate may end.
  */
 #ifndef NFSMULTI_DEADLINE_H
 #define NFSMULTI_DEADLINE_H

@@ -22,12 +22,13 @@ from contextlib import ExitStack, contextmanager
 from itertools import cycle
 
 import pytest
-from engine_helpers import cpu_seconds, done, eventually, said, stderr_of
+from engine_helpers import cpu_seconds, done, eventually, said, sections, stderr_of
 from limits import Within
 from scripted_jobs import (
     KIB,
     MIB,
     NEVER,
+    READING,
     SECONDS,
     TWO_ADDRESSES,
     Case,
@@ -315,25 +316,30 @@ def test_a_signal_ends_a_job_that_opens(client: Client, server: ScriptedServer) 
     assert "the server does not answer" not in result.messages
 
 
-_SLOW_COMMIT: dict[str, Options] = {
-    "": {},
-    "hold, failover": {"hold_writes": "64k", "failover": 1},
-    "a job that sets its own files up": {"create_serialize": 0, "rate_iops": 0, "thinktime": 20000},
+_RUNTIME: Options = {"runtime": 1, "time_based": 1, "rate_iops": 50}
+_TO_ITS_END: Options = {**_RUNTIME, "rate_iops": 0, "thinktime": 20000}
+_FOR_LONG: Options = {**_TO_ITS_END, "runtime": 300}
+_SLOW_COMMIT: dict[str, tuple[Options, Sequence[str]]] = {
+    "": (_RUNTIME, ()),
+    "hold, failover": ({**_RUNTIME, "hold_writes": "64k", "failover": 1}, ()),
+    "a job that sets its own files up": ({**_TO_ITS_END, "create_serialize": 0}, ()),
+    "exitall": (
+        {**_FOR_LONG, "exitall": 1},
+        sections(w={"filename": "f"}, r={**READING, "filename": "r", "runtime": 1}),
+    ),
+    "steadystate": ({**_FOR_LONG, "steadystate": "iops:90%", "steadystate_duration": 1}, ()),
 }
 
 slow_commits = fixture_of_runs(
     {
-        name: Case(
-            on(Nfs.COMMIT, Answer(delay=5.0), nth=1),
-            {"runtime": 1, "time_based": 1, "rate_iops": 50, **options},
-        )
-        for name, options in _SLOW_COMMIT.items()
+        name: Case(on(Nfs.COMMIT, Answer(delay=5.0), nth=1), options, arguments)
+        for name, (options, arguments) in _SLOW_COMMIT.items()
     }
 )
 
 
 @pytest.mark.parametrize("name", _SLOW_COMMIT)
-def test_runtime_waits_for_the_commit_of_a_server_that_lives(
+def test_a_jobs_end_waits_for_the_commit_of_a_server_that_lives(
     slow_commits: Outcomes, name: str
 ) -> None:
     """It answers NULL while it commits for longer than a silent one would be given.
