@@ -5,7 +5,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "deadline.h"
 #include "job.h"
@@ -29,7 +28,6 @@ static const uint64_t IDLE_MAX = 60 * SEC;
 
 static struct {
 	pthread_mutex_t lock; /* thread=1 with create_serialize=0 comes here from several threads */
-	pid_t pid;	      /* who opened them */
 	char *terms;	      /* of what job, as text */
 	struct pool_paths paths;
 } kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -54,10 +52,7 @@ static void forget(void)
 {
 	free(kept.terms);
 	kept.terms = NULL;
-	if (kept.pid == getpid())
-		pool_paths_close(&kept.paths);
-	else
-		kept.paths = (struct pool_paths){0}; /* a parent's: not ours to use or to close */
+	pool_paths_close(&kept.paths);
 }
 
 /* Whoever has the lock uses them; at the process's end it is a thread that fio has given up. */
@@ -78,11 +73,19 @@ static void leave_all(void)
 	setup_leave();
 }
 
+/* A thread of the parent's may have the lock: neither that nor the paths are the child's. */
+static void begin_anew(void)
+{
+	pthread_mutex_init(&kept.lock, NULL);
+	kept.terms = NULL;
+	kept.paths = (struct pool_paths){0};
+}
+
 /* fio says nothing when all is set up; and where it is a server, its jobs' parent ends by _exit().
  */
 __attribute__((constructor)) static void leave_before_fork(void)
 {
-	pthread_atfork(leave_all, NULL, NULL);
+	pthread_atfork(leave_all, NULL, begin_anew);
 }
 
 __attribute__((destructor)) static void leave_at_exit(void)
@@ -112,7 +115,7 @@ static int recall(struct thread_data *td, struct pool_paths **paths)
 	if (!terms)
 		return -ENOMEM;
 	*paths = &kept.paths;
-	if (kept.terms && kept.pid == getpid() && !strcmp(kept.terms, terms)) {
+	if (kept.terms && !strcmp(kept.terms, terms)) {
 		free(terms);
 		return 0;
 	}
@@ -123,7 +126,6 @@ static int recall(struct thread_data *td, struct pool_paths **paths)
 		return error;
 	}
 	kept.terms = terms;
-	kept.pid = getpid();
 	tell_ignored(&kept.paths.pool);
 	return 0;
 }

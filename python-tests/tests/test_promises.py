@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import cycle
+from pathlib import Path
 
 import pytest
 from engine_helpers import cpu_seconds, done, eventually, said, sections, stderr_of
@@ -41,9 +42,11 @@ from scripted_jobs import (
     fixture_of_runs,
     go,
     numbered,
+    reading,
+    start_fio,
 )
 
-from nfsmulti.fiorun import FioProcess
+from nfsmulti.fiorun import Engine, FioProcess
 from nfsmulti.scripted import (
     DATA,
     AcceptStat,
@@ -314,6 +317,21 @@ def test_a_signal_ends_a_job_that_opens(client: Client, server: ScriptedServer) 
         result = client.finish(process)
     assert result.status not in (0, None)
     assert "the server does not answer" not in result.messages
+
+
+def test_a_job_that_is_forked_while_a_thread_sets_its_files_up(
+    engine: Engine, tmp_path: Path
+) -> None:
+    """It does not wait for what that thread has, and nobody in its process will ever let go."""
+    jobs = sections(
+        thread={"filename": "t", "thread": 1}, process={"filename": "p", "startdelay": 1}
+    )
+    options = {**READING, "create_serialize": 0}
+    with (
+        ScriptedServer(on(Nfs.WRITE, Answer(delay=3.0), nth=1)) as server,
+        start_fio(engine, tmp_path, server.pool(), jobs, options) as process,
+    ):
+        done(process.result(SECONDS))
 
 
 _RUNTIME: Options = {"runtime": 1, "time_based": 1, "rate_iops": 50}
