@@ -72,9 +72,10 @@ static int in_parent(int directory, const char *name, int (*action)(int parent, 
 	return error;
 }
 
+/* No name, behind a last slash, is the parent itself. */
 static int make_directory(int parent, const char *name)
 {
-	return mkdirat(parent, name, DIRECTORY_MODE) && errno != EEXIST ? -errno : 0;
+	return *name && mkdirat(parent, name, DIRECTORY_MODE) && errno != EEXIST ? -errno : 0;
 }
 
 static int make_parents(int directory, const char *name)

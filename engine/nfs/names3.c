@@ -359,12 +359,20 @@ static int make_one(struct names *names, const char *path)
 	return error == -EEXIST ? 0 : error;
 }
 
+/* True where "/" or "/." stands before `end`: that is the directory above it again. */
+static bool leads_nowhere(const char *end)
+{
+	return end[-1] == '/' || (end[-1] == '.' && end[-2] == '/');
+}
+
 /* Makes the directories above `path`. */
 static int make_parents(struct names *names, char *path)
 {
 	int error = 0;
 
 	for (char *slash = strchr(path + 1, '/'); slash && !error; slash = strchr(slash + 1, '/')) {
+		if (leads_nowhere(slash))
+			continue;
 		*slash = '\0';
 		error = make_one(names, path);
 		*slash = '/';
@@ -413,8 +421,9 @@ static int remove_name(struct names *names, const char *name)
 static int make_directory(struct names *names, const char *name)
 {
 	char path[NAME_ROOM];
+	int error = root_name(names, name, path) ?: make_parents(names, path);
 
-	return root_name(names, name, path) ?: make_parents(names, path) ?: make_one(names, path);
+	return error || leads_nowhere(strchr(path, '\0')) ? error : make_one(names, path);
 }
 
 int names3_open_directory(struct names *names, const char *name, bool make,

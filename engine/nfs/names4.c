@@ -95,14 +95,14 @@ static int fail(struct names *names, int error, const char *words)
 
 /* --- walking --- */
 
-/* Splits the first component off; NULL: there is none. */
+/* Splits the first component off, without any "."; NULL: there is none. */
 static char *component(char **rest)
 {
 	char *name;
 
 	do
 		name = strsep(rest, "/");
-	while (name && !*name);
+	while (name && (!*name || !strcmp(name, ".")));
 	return name;
 }
 

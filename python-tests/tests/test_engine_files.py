@@ -185,6 +185,15 @@ def test_folders_of_a_name_are_made(place: Place) -> None:
     assert place.names() == ["a/b/c", "a/b/d"]
 
 
+@pytest.mark.parametrize("name", ["a//b", "./a/b", "a/./b"])
+def test_a_name_says_nothing_by_a_second_slash_or_a_dot(place: Place, name: str) -> None:
+    for rw in ("write", "read"):
+        done(place.fio(rw=rw, bs="64k", size="64k", filename=name))
+    done(place.fio(rw="write", bs=1, size=2, filename=f"{name}d/", metadata=1, tree_depth=0))
+    assert place.names()[0] == "a/b"
+    assert len(place.names()) == 3
+
+
 def test_names_with_blanks_and_other_letters(exported: Place) -> None:
     names = ["with blank", "Größe", "100%", 'quo"te', "back\\slash"]
     for name in names:
