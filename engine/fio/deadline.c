@@ -33,6 +33,12 @@ void deadline_run(struct thread_data *td)
 	begin(td, false);
 }
 
+void deadline_clear_up(struct thread_data *td)
+{
+	begin(td, false);
+	here.told_at = td->terminate ? clock_now() : 0;
+}
+
 void deadline_end(void)
 {
 	begin(NULL, false);

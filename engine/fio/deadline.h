@@ -15,6 +15,8 @@
 /* This thread works for `td` from now on: to set its files up, in fio's parent, or to run it. */
 void deadline_setup(struct thread_data *td);
 void deadline_run(struct thread_data *td);
+/* It clears up after setting up: where the job is to end, names have their time for that. */
+void deadline_clear_up(struct thread_data *td);
 /* It works for no job: there is no deadline. */
 void deadline_end(void);
 

@@ -228,10 +228,10 @@ static bool wants_data(const struct thread_data *td)
 	return td_read(td) || td->o.overwrite || td->o.create_only;
 }
 
-/* Leaves nothing half laid out behind, also when it is the run's end that stopped the layout. */
+/* Leaves nothing half laid out behind; the run's end, which stops a layout, gives it some time. */
 static void take_back(struct file_task *task)
 {
-	deadline_end();
+	deadline_clear_up(task->td);
 	path_remove(task->path, task->name);
 	deadline_setup(task->td);
 }

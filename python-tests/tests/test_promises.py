@@ -55,6 +55,7 @@ from nfsmulti.scripted import (
     Hook,
     Mount,
     Nfs,
+    Nfs4,
     ScriptedServer,
     Status,
     accepted,
@@ -196,7 +197,7 @@ def _fill(running: ScriptedServer) -> None:
 
 
 def _fall_silent(running: ScriptedServer) -> None:
-    running.hooks.insert(0, on((*DATA, Nfs.NULL), NEVER))
+    running.hooks.insert(0, on((*Nfs, *Nfs4), NEVER))
 
 
 _HANGING: dict[str, Hook] = {
@@ -315,6 +316,20 @@ def test_a_signal_ends_a_job_that_opens(client: Client, server: ScriptedServer) 
         server.wait_for(lambda: len(server.calls(Mount.MNT)) > 1)
         process.signal(signal.SIGTERM)
         result = client.finish(process)
+    assert result.status not in (0, None)
+    assert "the server does not answer" not in result.messages
+
+
+@pytest.mark.parametrize("version", [3, 4])
+def test_a_signal_ends_a_job_that_lays_its_file_out(client: Client, version: int) -> None:
+    """What is half laid out goes if the server answers soon: it does not."""
+    silent = on((Nfs.WRITE, Nfs4.WRITE), Answer(reply=False, do=_fall_silent))
+    with ScriptedServer(silent) as server:
+        pool = server.pool() if version == 3 else server.pool4()
+        with client.start(server, pool=pool, exitall=1, **READING) as process:
+            server.wait_for(lambda: len(server.calls(Nfs.WRITE, Nfs4.WRITE)) > 0)
+            process.signal(signal.SIGTERM)
+            result = client.finish(process)
     assert result.status not in (0, None)
     assert "the server does not answer" not in result.messages
 
