@@ -42,7 +42,6 @@ from scripted_jobs import (
     fixture_of_runs,
     go,
     numbered,
-    reading,
     start_fio,
 )
 
