@@ -166,6 +166,7 @@ static void retransmit(struct session_channel *channel, uint64_t now)
 	}
 }
 
+/* Those that have a number go first: the others may wait for just that number. */
 static void resume_delayed(struct session_channel *channel, uint64_t now)
 {
 	struct call *call, *next;
@@ -175,7 +176,10 @@ static void resume_delayed(struct session_channel *channel, uint64_t now)
 		if (call->resume_at > now)
 			continue;
 		TAILQ_REMOVE(&channel->delayed, call, link);
-		TAILQ_INSERT_TAIL(&channel->waiting, call, link);
+		if (call->tries)
+			TAILQ_INSERT_HEAD(&channel->waiting, call, link);
+		else
+			TAILQ_INSERT_TAIL(&channel->waiting, call, link);
 	}
 }
 

@@ -118,14 +118,19 @@ def test_calls_whose_replies_are_gone_are_made_anew(client4: Client, at_sequence
         keeps_nothing(server)
 
 
-def test_calls_that_the_server_is_still_at_are_asked_for_again(client4: Client) -> None:
-    """DELAY of SEQUENCE (RFC 8881, 15.1.1.3): later, with the slot and the number that they had."""
+@pytest.mark.parametrize("slots", [DEPTH, DEPTH // 2])
+def test_calls_that_the_server_is_still_at_are_asked_for_again(client4: Client, slots: int) -> None:
+    """DELAY of SEQUENCE (RFC 8881, 15.1.1.3): later, with the slot and the number that they had.
+
+    Before calls that wait for a slot: there is none but theirs.
+    """
     delays = 2
-    with ScriptedServer(last_of(DEPTH, UNHEARD_AND_RESET, UNHEARD, Nfs4.WRITE)) as server:
+    hook = last_of(slots, UNHEARD_AND_RESET, UNHEARD, Nfs4.WRITE)
+    with ScriptedServer(hook, terms=Terms(slots=slots)) as server:
         asked: Counter[tuple[bytes, int | None, int]] = Counter()
 
         def is_at_work(call: Call) -> Answer | None:
-            lost = server.calls(Nfs4.WRITE)[:DEPTH]
+            lost = server.calls(Nfs4.WRITE)[:slots]
             if call.procedure is not Nfs4.SEQUENCE or place(call) not in map(place, lost):
                 return None
             asked[place(call)] += 1
@@ -136,8 +141,8 @@ def test_calls_that_the_server_is_still_at_are_asked_for_again(client4: Client) 
         done(result)
         calls = server.calls(Nfs4.WRITE)
         assert set(asked.values()) == {delays + 1}
-        assert len(asked) == DEPTH
-        assert len(calls) == BLOCKS + DEPTH
+        assert len(asked) == slots
+        assert len(calls) == BLOCKS + slots
         assert len({call.session for call in calls}) == 1
         keeps_nothing(server)
 
