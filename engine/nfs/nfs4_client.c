@@ -420,6 +420,12 @@ static bool is_busy(const struct nfs4_client *client, const struct session_chann
 		clock_now() - busy->setup->last_sent < SEC);
 }
 
+/* A server may keep its refusal of a CREATE_SESSION for the same one again (RFC 8881, 18.36). */
+static bool is_answered(const struct nfs4_request *request)
+{
+	return request->base.done || (request->operation == NFS4_CREATE_SESSION && request->status);
+}
+
 enum preparation nfs4_client_prepare(struct session_channel *channel, struct request **request)
 {
 	struct nfs4_state *state = channel->session->state;
@@ -427,7 +433,7 @@ enum preparation nfs4_client_prepare(struct session_channel *channel, struct req
 
 	if (is_busy(client, channel))
 		return PREPARE_WAIT;
-	if (state->asked && state->setup.base.done)
+	if (state->asked && is_answered(&state->setup))
 		take_answer(state);
 	client = state->client; /* it may have joined another */
 	if (!next_request(state)) {
