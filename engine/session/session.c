@@ -97,6 +97,13 @@ static void receive(struct conn *conn, bool wait)
 		session_flush(conn);
 }
 
+/* True where what comes before I/O is not answered: nothing is sent again here. */
+static bool unprepared_for_too_long(const struct session_channel *channel)
+{
+	return channel->setup && channel->conn.job->now - channel->setup->last_sent >
+					 path_names_timeout(channel->session->path);
+}
+
 int session_ready(struct session_channel *channel)
 {
 	int error = connect_channel(channel);
@@ -107,6 +114,8 @@ int session_ready(struct session_channel *channel)
 		receive(&channel->conn, false);
 	if (!channel->link.up)
 		return channel->setup_error ?: -ECONNRESET;
+	if (unprepared_for_too_long(channel))
+		return -ETIMEDOUT;
 	return channel->prepared ? 0 : -EINPROGRESS;
 }
 

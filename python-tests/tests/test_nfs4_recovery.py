@@ -400,6 +400,13 @@ def test_a_slot_table_that_shrinks_and_grows(client4: Client) -> None:
 # --- refusals ---
 
 
+def test_a_session_that_is_never_granted(client4: Client) -> None:
+    """The one for data: names had an answer."""
+    never = on(Nfs4.CREATE_SESSION, Answer(act=False, reply=False), after=2)
+    with ScriptedServer(never) as server:
+        refused(client4(server, timeo=10, retrans=0), "timed out")
+
+
 @pytest.mark.parametrize(
     ("status", "word"), [(Status4.TOOSMALL, "rsize"), (Status4.NOSPC, "nconnect")]
 )
