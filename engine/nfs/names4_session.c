@@ -93,6 +93,7 @@ static int run_until(struct names *names, struct nfs4_request *request, uint64_t
 
 	if (names->given_up)
 		return -ENOTCONN;
+	names->job.now = clock_now(); /* nobody has looked since the last answer */
 	session_request(channel_of(conn), &request->base);
 	conn_nfs.flush(conn);
 	while (!base->done) {

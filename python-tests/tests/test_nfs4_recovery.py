@@ -490,6 +490,16 @@ def test_soft_waits_for_a_server_that_is_still_at_a_call(client4: Client) -> Non
         keeps_nothing(server)
 
 
+def test_time_runs_from_when_a_call_is_sent(client4: Client) -> None:
+    """Also that of names, which rest for longer than a soft call may take, and are then asked."""
+    late = Answer(delay=0.3)
+    with ScriptedServer(on((Nfs4.WRITE, Nfs4.CLOSE), late)) as server:
+        result = client4(server, timeo=20, retrans=0, soft=1, iodepth=1)
+        done(result)
+        assert said(result) == []
+        keeps_nothing(server)
+
+
 # --- what a call that was given up, or refused, leaves behind ---
 
 
