@@ -126,14 +126,22 @@ static inline enum verdict meta_goes_on(struct conn_io *io, enum verdict verdict
 	return verdict;
 }
 
+/* The server has refused a call before it began: of its copies only earlier ones may have been
+ * carried out. */
+static inline void meta_not_begun(const struct call *call)
+{
+	if (!call->io->looks && !meta_sent_before(call))
+		call->io->sends = 0;
+}
+
 /*
- * The server asks to wait: what it says it has not done, but an earlier copy may have been carried
- * out. `done`: so was what this one asks first, and only what follows in the compound was not.
+ * The server asks to wait: what it says it has not done. `done`: it has done what the call asks
+ * first, and only what follows in the compound was not.
  */
 static inline enum verdict meta_waits(const struct call *call, bool done)
 {
-	if (!call->io->looks && !meta_sent_before(call) && !done)
-		call->io->sends = 0;
+	if (!done)
+		meta_not_begun(call);
 	return CALL_DELAY;
 }
 

@@ -758,6 +758,26 @@ def test_an_entry_that_is_there_is_an_error(place: Place) -> None:
 
 
 @pytest.mark.sanitized
+@pytest.mark.parametrize("status", ["DELAY", "BADSESSION"])
+def test_an_entry_that_is_there_is_an_error_after_a_refusal(client: Client, status: str) -> None:
+    """A call that SEQUENCE refuses has made nothing: what is there is not its own."""
+    with ScriptedServer() as server:
+        server.create("tree/e0", b"")
+        met = set[int]()
+
+        def refuse(call: Call) -> Answer | None:
+            """Refuse the first call of each connection: the only create is one."""
+            if call.procedure is not Nfs4.SEQUENCE or call.connection in met:
+                return None
+            met.add(call.connection)
+            return Answer(status=Status4[status])
+
+        server.hooks.append(refuse)
+        job: dict[str, Option] = {**_WRITE, "size": 1, "tree_depth": 0}
+        failed_io(client(server, pool=server.url4(), **job), "File exists")
+
+
+@pytest.mark.sanitized
 def test_a_handle_that_is_stale_is_looked_up_again(client: Client) -> None:
     with ScriptedServer() as server:
         stale = Answer(act=False, status=Status.STALE)
