@@ -185,7 +185,7 @@ void session_reply_finished(void *context, void *token)
 	}
 	channel->broken = 0;
 	channel->hopeless = false;
-	if (channel->notices.in_trouble)
+	if (channel->notices.in_trouble && channel->prepared)
 		notice_answered(&channel->notices);
 	if (call == channel->setup) {
 		setup_answered(channel, call);
