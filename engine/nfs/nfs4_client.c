@@ -295,12 +295,27 @@ static uint32_t least(uint32_t known, uint32_t granted)
 	return known ? min_of(known, granted) : granted;
 }
 
+/*
+ * Two connections that ask a slow server who they are may be told one number for CREATE_SESSION:
+ * the second gets the reply to the first.
+ */
+static bool is_anothers(const struct nfs4_state *state, const struct nfs4_session_result *granted)
+{
+	const struct nfs4_session *other;
+
+	LIST_FOREACH (other, &state->client->sessions, link)
+		if (other != &state->session && other->alive &&
+		    !memcmp(other->id, granted->session, sizeof(other->id)))
+			return true;
+	return false;
+}
+
 static void created(struct nfs4_state *state, const struct nfs4_request *request)
 {
 	struct nfs4_client *client = state->client;
 
 	client->creating = NULL;
-	if (request->status) {
+	if (request->status || is_anothers(state, &request->granted)) {
 		client->known = false;
 		return;
 	}

@@ -241,6 +241,27 @@ def test_a_session_that_is_refused_for_a_while(client4: Client) -> None:
         keeps_nothing(server)
 
 
+def test_sessions_that_a_slow_server_grants_are_not_shared(client4: Client) -> None:
+    """Two connections are told one number for CREATE_SESSION: the second gets the first's reply."""
+    lose = on(Nfs4.WRITE, Answer(do=ScriptedServer.end_sessions), nth=DEPTH)
+    with ScriptedServer(lose) as server:
+        slow: dict[Procedure, list[float]] = {
+            Nfs4.CREATE_SESSION: [6.0],
+            Nfs4.EXCHANGE_ID: [3.0, 3.0],
+        }
+
+        def hook(call: Call) -> Answer | None:
+            late = slow.get(call.procedure) if len(server.calls(Nfs4.WRITE)) >= DEPTH else None
+            return Answer(delay=late.pop()) if late else None
+
+        server.hooks.append(hook)
+        done(client4(server, nconnect=3, size="256k", **VERIFIED))
+        assert slow == {Nfs4.CREATE_SESSION: [], Nfs4.EXCHANGE_ID: []}
+        pairs = {(call.session, call.connection) for call in server.calls(Nfs4.WRITE)}
+        assert set(Counter(session for session, _ in pairs).values()) == {1}
+        keeps_nothing(server)
+
+
 # --- a server that starts again ---
 
 RESTARTS = on(Nfs4.WRITE, Answer(do=ScriptedServer.restart), nth=10)
