@@ -282,6 +282,14 @@ def test_opens_are_reclaimed_after_a_restart(client4: Client) -> None:
         keeps_nothing(server)
 
 
+def test_a_restart_before_a_new_file_is_closed(client4: Client) -> None:
+    """Nothing is open any more."""
+    restart = Answer(do=ScriptedServer.restart, act=False, reply=False)
+    with ScriptedServer(on(Nfs4.CLOSE, restart, nth=1)) as server:
+        done(client4(server, **VERIFIED))
+        keeps_nothing(server)
+
+
 def test_delegations_go_back(client4: Client) -> None:
     """Those that the server gives against the wish, also where a file is opened again."""
     with ScriptedServer(RESTARTS, terms=Terms(grace=GRACE, delegates=True)) as server:
