@@ -87,6 +87,31 @@ static bool prepare(struct session_channel *channel)
 
 /* --- what waits --- */
 
+/*
+ * The next call, with its number; NULL: none is free. One whose number means nothing any more, and
+ * that gets no other, goes behind those that have theirs: they may have all that there are.
+ */
+static struct call *take_waiting(struct session_channel *channel)
+{
+	struct call *call;
+	bool behind = true;
+
+	while (behind && (call = TAILQ_FIRST(&channel->waiting))) {
+		bool had_number = call->tries;
+
+		if (call_number(call)) {
+			TAILQ_REMOVE(&channel->waiting, call, link);
+			return call;
+		}
+		behind = had_number && channel->prepared;
+		if (behind) {
+			TAILQ_REMOVE(&channel->waiting, call, link);
+			TAILQ_INSERT_TAIL(&channel->waiting, call, link);
+		}
+	}
+	return NULL;
+}
+
 /* Queues what the channel takes; false: it takes nothing. */
 static bool queue_waiting(struct session_channel *channel)
 {
@@ -97,9 +122,8 @@ static bool queue_waiting(struct session_channel *channel)
 
 	if (!prepare(channel))
 		return false;
-	while ((call = TAILQ_FIRST(&channel->waiting)) && link->ops->begin(link->channel, &head) &&
-	       call_number(call)) {
-		TAILQ_REMOVE(&channel->waiting, call, link);
+	while (!TAILQ_EMPTY(&channel->waiting) && link->ops->begin(link->channel, &head) &&
+	       (call = take_waiting(channel))) {
 		if (queue(channel, call, &head))
 			TAILQ_INSERT_TAIL(&channel->sent, call, link);
 		else

@@ -192,6 +192,26 @@ def test_another_session_takes_over(client4: Client, status: Status4, reconnecte
         keeps_nothing(server)
 
 
+def test_a_call_of_a_lost_session_does_not_stand_before_those_that_have_slots(
+    client4: Client,
+) -> None:
+    """It needs a slot of the new session, of which they have them all."""
+    unheard = Answer(act=False, reply=False)
+    lose = Answer(do=ScriptedServer.end_sessions, act=False, reply=False)
+    reset = Answer(act=False, reply=False, end="reset")
+    with ScriptedServer(
+        on(Nfs4.WRITE, lose, nth=3),
+        on(Nfs4.WRITE, unheard, nth=6),
+        on(Nfs4.WRITE, reset, nth=7),
+        terms=Terms(slots=2),
+    ) as server:
+        done(client4(server, **VERIFIED))
+        calls = server.calls(Nfs4.WRITE)
+        assert {place(call) for call in calls[5:7]} == {place(call) for call in calls[7:9]}
+        assert len({call.session for call in calls}) == 2
+        keeps_nothing(server)
+
+
 def test_a_session_that_cannot_be_bound_is_replaced_as_well(client4: Client) -> None:
     """By a connection that the server knows already, where it will not bind any."""
     with ScriptedServer() as server:
