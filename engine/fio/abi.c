@@ -93,6 +93,7 @@ static const struct expected expected[] = {
 	{"rate_iops", 2, OFF(rate_iops[DDIR_WRITE])},
 	{"rate_iops", 3, OFF(rate_iops[DDIR_TRIM])},
 	{"steadystate_duration", 1, OFF(ss_dur)},
+	{"exitall_on_error", 1, OFF(exitall_error)},
 	{"rwmixread", 1, OFF(rwmix[DDIR_READ])},
 	{"rwmixwrite", 1, OFF(rwmix[DDIR_WRITE])},
 	{"read_iolog", 1, OFF(read_iolog_file)},

@@ -6,7 +6,8 @@
 static const uint64_t NAMES_GRACE = 2 * SEC; /* after being told: for names, such as an unlink … */
 static const uint64_t IO_GRACE = 3 * SEC;    /* … and for I/O */
 static const uint64_t SILENCE = 3 * SEC;     /* after the runtime: without a single reply … */
-static const uint64_t SYNC_MAX = 60 * SEC; /* … and for a COMMIT of a server that answers others */
+static const uint64_t SYNC_MAX = 60 * SEC; /* … for a COMMIT of a server that answers others … */
+static const uint64_t NAMES_MAX = 60 * SEC; /* … and for names, of a server that asks to wait */
 
 static __thread struct {
 	struct thread_data *td;
@@ -14,6 +15,7 @@ static __thread struct {
 	uint64_t told_at;      /* 0: not yet */
 	uint64_t silent_since; /* when the last sign of life came; 0: no silence */
 	uint64_t idle_since;   /* when the last I/O completed; 0: not idle */
+	uint64_t names_since;  /* when the first names after its end were asked for; 0: none were */
 } here;
 
 static void begin(struct thread_data *td, bool setup)
@@ -44,10 +46,12 @@ void deadline_end(void)
 	begin(NULL, false);
 }
 
-/* Its own end, or that of another job, or a signal: fio does not tell which it was. */
+/* A signal may have ended it as well: fio does not tell. One that opens has no end of its own. */
 static bool may_end_by_itself(const struct thread_data *td)
 {
-	return deadline_runtime_over(td) || exitall_on_terminate || td->o.ss_dur;
+	return deadline_runtime_over(td) ||
+	       (deadline_begun(td) &&
+		(exitall_on_terminate || td->o.exitall_error || td->o.ss_dur));
 }
 
 bool deadline_told(void)
@@ -59,11 +63,6 @@ bool deadline_told(void)
 	return here.told_at;
 }
 
-bool deadline_passed(void)
-{
-	return deadline_told() && (here.setup || clock_now() - here.told_at > NAMES_GRACE);
-}
-
 /* True where something has lasted for too long; *since is its beginning. */
 static bool lasts(bool it_is_so, uint64_t *since, uint64_t now, uint64_t most)
 {
@@ -72,6 +71,13 @@ static bool lasts(bool it_is_so, uint64_t *since, uint64_t now, uint64_t most)
 	else if (!*since)
 		*since = now;
 	return *since && now - *since > most;
+}
+
+bool deadline_passed(void)
+{
+	if (deadline_told())
+		return here.setup || clock_now() - here.told_at > NAMES_GRACE;
+	return here.td && lasts(here.td->terminate, &here.names_since, clock_now(), NAMES_MAX);
 }
 
 bool deadline_io_passed(bool progress, bool alive)

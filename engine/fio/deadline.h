@@ -5,7 +5,7 @@
  * A job ends because a signal told it to, or because its runtime is over: fio sets td->terminate in
  * both cases. After a signal it ends soon, whatever the server does. After its runtime it lets what
  * is under way finish as long as replies arrive: a COMMIT of gigabytes may take a while. So does a
- * job that exitall or steadystate may end.
+ * job that exitall, exitall_on_error or steadystate may end, a signal or not.
  */
 #ifndef NFSMULTI_DEADLINE_H
 #define NFSMULTI_DEADLINE_H
@@ -20,18 +20,21 @@ void deadline_clear_up(struct thread_data *td);
 /* It works for no job: there is no deadline. */
 void deadline_end(void);
 
-/* The job was told to end. */
+/* A signal told the job to end, as far as fio tells. */
 bool deadline_told(void);
 
-/* It was, some time ago: name-space operations give up. */
+/* It was, some time ago, or its end for another reason is long ago: names are given up. */
 bool deadline_passed(void);
 
 /* fio sets the epoch when the job is open: its runtime begins then. */
+static inline bool deadline_begun(const struct thread_data *td)
+{
+	return td->epoch.tv_sec || td->epoch.tv_nsec;
+}
+
 static inline bool deadline_runtime_over(const struct thread_data *td)
 {
-	bool begun = td->epoch.tv_sec || td->epoch.tv_nsec;
-
-	return td->o.timeout && begun &&
+	return td->o.timeout && deadline_begun(td) &&
 	       utime_since_now(&td->epoch) >= td->o.timeout + td->o.ramp_time;
 }
 

@@ -305,13 +305,16 @@ def test_signals_end_hard_jobs_within_5_seconds(client: Client, within: Within) 
         assert not {client.finish(process).status for _, process in running} & {0, None}
 
 
-def test_a_signal_ends_a_job_that_opens(client: Client, server: ScriptedServer) -> None:
+@pytest.mark.parametrize("more", [{}, {"exitall": 1}], ids=["alone", "exitall"])
+def test_a_signal_ends_a_job_that_opens(
+    client: Client, server: ScriptedServer, more: Options
+) -> None:
     """Its runtime, which has not begun then, does not hide the signal, whatever the clock says.
 
     It gives up 2 s after the signal: 8 s before MOUNT would give up by itself and say so.
     """
     server.hooks.append(on(Mount.MNT, NEVER, after=1))  # fio asks for sizes before the job opens
-    with client.start(server, runtime=1, clocksource="clock_gettime") as process:
+    with client.start(server, runtime=1, clocksource="clock_gettime", **more) as process:
         server.wait_for(lambda: len(server.calls(Mount.MNT)) > 1)
         process.signal(signal.SIGTERM)
         result = client.finish(process)
