@@ -36,6 +36,7 @@ static int hook_post_init(struct thread_data *td)
 
 static void hook_cleanup(struct thread_data *td)
 {
+	setup_leave(); /* create_only=1 opens no file */
 	job_close(job_of(td));
 }
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * setup.h - what fio asks before a job begins, in the parent process (with create_serialize=0 in
- * the job's own, when that is open): how large its files are, and to lay out those that a job wants
- * to read and that are missing or too short.
+ * the job's own process, after init): how large its files are, and to lay out those that a job
+ * wants to read and that are missing or too short.
  *
  * Nothing that is opened here is used by a job: it is kept from file to file, until another pool is
- * asked for or setup_leave() is called, as it is before each fork and at the process's end.
+ * asked for or setup_leave() is called, as it is before each fork and at each job's and process's
+ * end.
  */
 #ifndef NFSMULTI_SETUP_H
 #define NFSMULTI_SETUP_H
