@@ -126,8 +126,7 @@ static inline enum verdict meta_goes_on(struct conn_io *io, enum verdict verdict
 	return verdict;
 }
 
-/* The server has refused a call before it began: of its copies only earlier ones may have been
- * carried out. */
+/* The server has refused a call before it began: only earlier copies may have been carried out. */
 static inline void meta_not_begun(const struct call *call)
 {
 	if (!call->io->looks && !meta_sent_before(call))

@@ -417,7 +417,7 @@ static enum verdict decode(struct xdr_in *in, struct call *call, struct call_res
 		return CALL_DONE;
 	if (!nfs4_results_sound(&results))
 		return moved_fail(result, EPROTO, "the reply contradicts the call or itself");
-	if (!goes_on && is_meta(call) && call->tries == 1)
+	if (!goes_on && is_meta(call) && !gives_back(call) && call->tries == 1)
 		meta_not_begun(call);
 	if (!goes_on)
 		return refused(call, status, true, result);
