@@ -181,7 +181,7 @@ static int start_fsinfo(struct names *names, FSINFO3args *args, struct operation
 
 /* --- the session --- */
 
-/* A URL has no argument for groups, without which libnfs calls. */
+/* libnfs sends no supplementary groups by itself, and its URL has no argument for them. */
 static int set_credentials(struct names *names)
 {
 	struct auth_sys_ids ids = names->path->ids;

@@ -295,6 +295,9 @@ static uint32_t least(uint32_t known, uint32_t granted)
 	return known ? min_of(known, granted) : granted;
 }
 
+/* So often in a row a session that is another's is given up; a server that has one id lives on. */
+static const int SHARED_MOST = 3;
+
 /*
  * Two connections that ask a slow server who they are may be told one number for CREATE_SESSION:
  * the second gets the reply to the first.
@@ -315,10 +318,12 @@ static void created(struct nfs4_state *state, const struct nfs4_request *request
 	struct nfs4_client *client = state->client;
 
 	client->creating = NULL;
-	if (request->status || is_anothers(state, &request->granted)) {
+	if (request->status ||
+	    (is_anothers(state, &request->granted) && state->shared++ < SHARED_MOST)) {
 		client->known = false;
 		return;
 	}
+	state->shared = 0;
 	client->sequence++;
 	if (state->session.wanted > NFS4_NAMES_CALLS) {
 		const struct nfs4_channel *fore = &request->granted.fore;
@@ -435,7 +440,10 @@ static bool is_busy(const struct nfs4_client *client, const struct session_chann
 		clock_now() - busy->setup->last_sent < SEC);
 }
 
-/* A server may keep its refusal of a CREATE_SESSION for the same one again (RFC 8881, 18.36). */
+/*
+ * A server may keep its refusal of a CREATE_SESSION and repeat it to the same request (RFC 8881,
+ * 18.36): its number is asked for anew.
+ */
 static bool is_answered(const struct nfs4_request *request)
 {
 	return request->base.done || (request->operation == NFS4_CREATE_SESSION && request->status);

@@ -38,7 +38,7 @@ struct nfs4_request {
 	struct nfs4_stateid stateid;
 	struct nfs4_open open;
 	bool limits;
-	uint32_t status; /* of the server: 0, or one that bears() knows */
+	uint32_t status; /* of the server: 0, or what it refused with (see bears) */
 	struct nfs_handle found;
 	union {
 		struct nfs4_attributes attributes;
@@ -73,6 +73,7 @@ struct nfs4_state {
 	struct nfs4_request setup; /* prepare()'s: the latest */
 	struct nfs4_request renewal;
 	bool asked, renewing;
+	int shared;		     /* sessions granted in a row that were another's */
 	struct nfs4_file *reopening; /* by `setup`, or its delegation is returned */
 };
 

@@ -107,7 +107,7 @@ static inline struct call *call_find(const struct call_table *table,
 
 /*
  * Before it goes out: gives it its number, unless it goes out again: then it keeps it. False: the
- * protocol has none free.
+ * protocol has none free, and a number that means nothing any more is gone.
  */
 bool call_number(struct call *call);
 

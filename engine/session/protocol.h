@@ -78,7 +78,8 @@ struct protocol {
 
 	/*
 	 * Before a call is sent for the first time: what the protocol numbers it by, beside its
-	 * xid. False: no number is free; the call waits until another is answered. release(): it
+	 * xid. False: no number is free, and the call waits until another is answered, or the
+	 * session is to be replaced (prepared is false then). release(): it
 	 * was answered, or is given up. current(): false where the number of a call that was sent
 	 * means nothing any more. All NULL: the xid is all.
 	 */

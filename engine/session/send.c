@@ -88,8 +88,8 @@ static bool prepare(struct session_channel *channel)
 /* --- what waits --- */
 
 /*
- * The next call, with its number; NULL: none is free. One whose number means nothing any more, and
- * that gets no other, goes behind those that have theirs: they may have all that there are.
+ * The next call, with its number; NULL: none is free. A call whose number means nothing any more,
+ * and that finds no free one, goes behind those that have theirs: they may hold them all.
  */
 static struct call *take_waiting(struct session_channel *channel)
 {

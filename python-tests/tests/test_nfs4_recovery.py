@@ -457,7 +457,7 @@ def test_a_session_that_is_never_granted(client4: Client) -> None:
     """The one for data: names had an answer."""
     never = on(Nfs4.CREATE_SESSION, Answer(act=False, reply=False), after=2)
     with ScriptedServer(never) as server:
-        refused(client4(server, timeo=10, retrans=0), "timed out")
+        refused(client4(server, timeo=10, retrans=0), "does not answer what comes before I/O")
 
 
 @pytest.mark.parametrize(
@@ -600,8 +600,9 @@ def test_a_path_that_leads_nowhere_leaves_no_client(client: Client) -> None:
         assert not server.clients()
 
 
+@pytest.mark.parametrize("only", [0, 1])
 def test_jobs_that_set_their_own_files_up_leave_nothing(
-    client4: Client, server: ScriptedServer
+    client4: Client, server: ScriptedServer, only: int
 ) -> None:
-    done(client4(server, create_serialize=0, numjobs=2))
+    done(client4(server, create_serialize=0, numjobs=2, create_only=only))
     keeps_nothing(server)
