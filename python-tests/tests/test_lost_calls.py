@@ -22,12 +22,14 @@ from scripted_jobs import (
     KIB,
     MIB,
     NEVER,
+    READING,
     Case,
     Client,
     Outcomes,
     covers_once,
     failed,
     fixture_of_runs,
+    go,
     last_of,
     reading,
     replay,
@@ -211,6 +213,12 @@ def test_patience_asked_for_is_no_silence(client: Client, server: ScriptedServer
     """
     server.hooks.append(on(Nfs.WRITE, Answer(status=Status.JUKEBOX), first=5))
     undisturbed(client(server, timeo=30, retrans=0, soft=1, iodepth=1))
+
+
+def test_soft_gives_up_a_server_that_is_gone(client: Client, server: ScriptedServer) -> None:
+    server.create("f", bytes(64 * KIB))
+    server.hooks.append(on(Nfs.READ, Answer(do=go), nth=5))
+    failed(client(server, timeo=2, retrans=1, soft=1, **READING), error=errno.ETIMEDOUT)
 
 
 def test_hard_waits_for_ever_but_can_be_ended(client: Client, server: ScriptedServer) -> None:
