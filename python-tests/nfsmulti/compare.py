@@ -9,7 +9,9 @@ Holm's correction over all of them, and the change is larger than the threshold.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import math
+import statistics
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from pathlib import Path
@@ -80,7 +82,7 @@ class Pair:
     def ratio(self, figure: Figure) -> Ratio | None:
         """Give B : A, unpaired: a repeat of B has nothing to do with one of A."""
         samples = self.samples(figure)
-        return Ratio.unpaired([samples]) if samples else None
+        return Ratio.unpaired(*samples) if samples else None
 
 
 def pairs(a: Summary, b: Summary) -> list[Pair]:
@@ -236,10 +238,35 @@ class Conclusion:
 
 
 def together(found: Sequence[Pair], figure: Figure) -> Ratio | None:
-    """Give the geometric mean over the cells; over those with an interval, where some have none."""
-    samples = [one for pair in found if (one := pair.samples(figure))]
-    repeated = [one for one in samples if min(side.n for side in one) >= FEWEST]
-    return Ratio.unpaired(repeated or samples) if samples else None
+    """Give the geometric mean over the cells; over those with an interval, where some have none.
+
+    The cells of a repeat share its drift and are not independent: each repeat counts as one value.
+    """
+    having = [(pair, both) for pair in found if (both := pair.samples(figure))]
+    repeated = [pair for pair, both in having if min(side.n for side in both) >= FEWEST]
+    taken = repeated or [pair for pair, _ in having]
+    if not taken:
+        return None
+    b, a = (_by_repeat(sides, figure) for sides in zip(*((p.b, p.a) for p in taken), strict=True))
+    ratio = Ratio.unpaired(b, a)
+    return ratio if repeated else Ratio(ratio.value)
+
+
+def _by_repeat(groups: Iterable[list[Cell]], figure: Figure) -> Sample:
+    """Give the geometric mean over the cells of each repeat of a run.
+
+    Where a cell lacks a repeat, the others tell by how much that differs from the rest.
+    """
+    means: list[float] = []
+    shifts: dict[int, list[float]] = {}
+    for group in groups:
+        measured = ((cell.repeat, _MEASURES[figure](cell)) for cell in group)
+        logs = [(repeat, math.log(value)) for repeat, value in measured if value]
+        means.append(statistics.fmean(log for _, log in logs))
+        for repeat, log in logs:
+            shifts.setdefault(repeat, []).append(log - means[-1])
+    mean = statistics.fmean(means)
+    return Sample(tuple(math.exp(mean + statistics.fmean(one)) for one in shifts.values()))
 
 
 def trials(found: Sequence[Pair], judged: Sequence[Figure]) -> list[Tested]:
@@ -367,11 +394,11 @@ def compare(
     A cell of which more repeats failed in B than in A is worse.
 
     [bold]When is B worse?[/bold] With many cells, some differ by chance. So every
-    cell is tested (Welch's t of the logarithms), and the geometric mean of
-    all cells too. B is worse only if a test is significant at 5 % after
-    Holm's correction over all tests, and the change is larger than
-    --threshold. A change in all cells shows in the mean, a change in a
-    single cell in its own test.
+    cell is tested (Welch's t of the logarithms), and the geometric mean of all
+    cells too, of which each repeat is one value. B is worse only if a test is
+    significant at 5 % after Holm's correction over all tests, and the change is
+    larger than --threshold. A change in all cells shows in the mean, a change in
+    a single cell in its own test.
 
     With fewer runs of each cell there is no interval. --tolerance PERCENT then
     judges the ratios alone, the mean's and each cell's; choose it wider than

@@ -90,22 +90,19 @@ class Ratio:
         return cls._of_logs(statistics.fmean(logs), spread, len(logs))
 
     @classmethod
-    def unpaired(cls, samples: Sequence[tuple[Sample, Sample]]) -> Ratio:
+    def unpaired(cls, over: Sample, under: Sample) -> Ratio:
         """Give the ratio of figures above 0 that were measured at different times.
 
-        Of several pairs of samples, each `over` and `under`, it is the geometric mean of their
-        ratios. The interval is Welch's for one pair, and for several by the same rule:
-        Satterthwaite's degrees of freedom of the sum of all variances. It takes three values or
-        more in each sample.
+        It is that of the geometric means. The interval is Welch's, of the logarithms, and takes
+        three values on each side.
         """
-        sides = [[math.log(value) for value in side.values] for pair in samples for side in pair]
-        means = [statistics.fmean(side) for side in sides]
-        log = (math.fsum(means[0::2]) - math.fsum(means[1::2])) / len(samples)
+        sides = [[math.log(value) for value in side.values] for side in (over, under)]
+        log = statistics.fmean(sides[0]) - statistics.fmean(sides[1])
         if min(map(len, sides)) < FEWEST:
             return cls(math.exp(log))
         if max(map(statistics.pstdev, sides)) < _CONSTANT:  # Welch's t is 0/0 there
             return cls._with_interval(log, 0.0, 1.0)
-        parts = [statistics.variance(side) / len(side) / len(samples) ** 2 for side in sides]
+        parts = [statistics.variance(side) / len(side) for side in sides]
         freedom = math.fsum(parts) ** 2 / math.fsum(
             part**2 / (len(side) - 1) for part, side in zip(parts, sides, strict=True)
         )

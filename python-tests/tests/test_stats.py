@@ -144,7 +144,7 @@ def test_a_drift_between_blocks_does_not_hide_the_ratio(drift: float, ever_faste
         assert samples[1] is not None
         for kind, ratio in (
             ("paired", cells.ratio(over, under, cells.bandwidth)),
-            ("unpaired", Ratio.unpaired([(samples[0], samples[1])])),
+            ("unpaired", Ratio.unpaired(samples[0], samples[1])),
         ):
             assert ratio is not None
             assert ratio.low is not None
@@ -163,7 +163,7 @@ def test_a_drift_between_blocks_does_not_hide_the_ratio(drift: float, ever_faste
 
 
 def _welch(over: Sequence[float], under: Sequence[float]) -> Ratio:
-    return Ratio.unpaired([(Sample(tuple(over)), Sample(tuple(under)))])
+    return Ratio.unpaired(Sample(tuple(over)), Sample(tuple(under)))
 
 
 def test_unpaired_ratio_against_scipys_welch() -> None:
@@ -175,20 +175,6 @@ def test_unpaired_ratio_against_scipys_welch() -> None:
     interval = tested.confidence_interval(0.95)
     assert ratio.low == pytest.approx(math.exp(interval.low))
     assert ratio.high == pytest.approx(math.exp(interval.high))
-
-
-def test_several_unpaired_ratios() -> None:
-    # Two pairs alike: the same ratio, half the variance, twice Welch's degrees of freedom.
-    a, b = _sample(*map(math.exp, (3, 4, 5, 6))), _sample(*map(math.exp, (1, 2, 3)))
-    ratio = Ratio.unpaired([(a, b), (a, b)])
-    assert ratio.value == pytest.approx(math.exp(2.5))
-    assert ratio.high is not None
-    # For one pair the standard error is √0.75, and the degrees of freedom are 4.9592.
-    half = math.sqrt(0.75 / 2) * float(stats.t.ppf(0.975, 2 * 4.9592))
-    assert math.log(ratio.high / ratio.value) == pytest.approx(half, rel=1e-4)
-    opposite = Ratio.unpaired([(a, b), (b, a)])
-    assert opposite.value == pytest.approx(1)
-    assert opposite.spans_one
 
 
 def test_unpaired_figures_without_an_interval_and_that_do_not_vary() -> None:
