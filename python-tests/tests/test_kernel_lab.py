@@ -212,6 +212,18 @@ def test_limits_of_a_command(tmp_path: Path) -> None:
             _follow(tmp_path / limit, f"{ready}; {script}", **{limit: 0.5})
 
 
+def test_a_folder_that_goes_while_others_are_removed_does_no_harm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(debian, "FOLDER", tmp_path)
+    (tmp_path / "guest-killed").mkdir()
+    gone = tmp_path / "guest-gone"
+    monkeypatch.setattr(Path, "glob", lambda *_: iter([gone, tmp_path / "guest-killed"]))
+    with guest._folder() as mine:
+        assert {file for file in tmp_path.iterdir() if file.is_dir()} == {mine}
+    assert not mine.exists()
+
+
 @boots
 def test_a_wrong_clock_is_booted_again(
     kernel: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -315,7 +315,8 @@ def _folder() -> Iterator[Path]:
     """Give a folder for one guest; those of harnesses that were killed are removed first."""
     with debian.lock():
         for folder in debian.FOLDER.glob("guest-*"):
-            with claimed(folder) as mine:
+            # Its owner removes it without the lock.
+            with contextlib.suppress(FileNotFoundError), claimed(folder) as mine:
                 if mine:
                     shutil.rmtree(folder, ignore_errors=True)
         name = Path(tempfile.mkdtemp(prefix="guest-", dir=debian.FOLDER))
