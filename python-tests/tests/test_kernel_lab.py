@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -222,6 +223,25 @@ def test_a_folder_that_goes_while_others_are_removed_does_no_harm(
     with guest._folder() as mine:
         assert {file for file in tmp_path.iterdir() if file.is_dir()} == {mine}
     assert not mine.exists()
+
+
+def test_a_wrong_clock_has_a_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each further boot is noted in one line."""
+    share = _share(tmp_path)
+    (share / "ready").write_text("40.00 0.00\n")
+
+    def boot(*_: Any) -> int:
+        guest._hold_clocks(share / "begun", share / "ready")
+        return 0
+
+    monkeypatch.setattr(guest, "prepare", lambda _: SimpleNamespace(described=str))
+    monkeypatch.setattr(guest, "_boot", boot)
+    what = r"the guest's clock counts 30\.0 s in 10\.\d s"
+    with pytest.raises(HarnessError, match=rf"^{what}\n  .*--guest uml$"):
+        run_in_guest(["true"], GuestConfig())
+    assert re.fullmatch(rf"(nfsmulti: {what}: booting it again\n){{2}}", capsys.readouterr().err)
 
 
 @boots

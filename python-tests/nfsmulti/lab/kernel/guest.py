@@ -199,7 +199,7 @@ def run_in_guest(
         try:
             return _boot(machine, script, config, streams)
         except _ClockError as error:
-            print(f"nfsmulti: {error}: booting it again", file=sys.stderr, flush=True)
+            print(f"nfsmulti: {error.what}: booting it again", file=sys.stderr, flush=True)
     return _boot(machine, script, config, streams)
 
 
@@ -307,7 +307,10 @@ def _hold_clocks(begun: Path, ready: Path) -> None:
     first, last = (float(file.read_text().split()[0]) for file in (begun, ready))
     ours = ready.stat().st_mtime - begun.stat().st_mtime
     if not ours / _CLOCK_OFF < last - first < ours * _CLOCK_OFF:
-        raise _ClockError(f"the guest's clock counts {last - first:.1f} s in {ours:.1f} s")
+        raise _ClockError(
+            f"the guest's clock counts {last - first:.1f} s in {ours:.1f} s",
+            "try again when the machine has less to do, or --guest uml",
+        )
 
 
 @contextlib.contextmanager
