@@ -91,7 +91,8 @@ class Model:
         # A factor may be named as nobody may name a variable.
         self._columns = {name: f"f{number}" for number, name in enumerate(self.levels)}
         self._blocks = list(dict.fromkeys(runs[block])) if block else []
-        table = runs.rename(columns={**self._columns, response: "response", block: "block"})
+        renamed = {**self._columns, response: "response", **({block: "block"} if block else {})}
+        table = runs[list(renamed)].rename(columns=renamed)
         self._result, self.interactions = self._fit(table)
 
     def _fit(self, table: pd.DataFrame) -> tuple[Any, list[tuple[str, str]]]:

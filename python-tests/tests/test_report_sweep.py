@@ -7,6 +7,7 @@ import dataclasses
 import re
 from collections.abc import Callable
 from itertools import product
+from typing import Any
 
 import made_runs
 import pytest
@@ -21,7 +22,7 @@ _BUFFERS = (16384, 32768, 65536, 131072)
 
 
 def made_sweep(
-    speed: Callable[[dict[str, Factor]], float], repeats: int = 2, **extra: tuple[Factor, ...]
+    speed: Callable[[dict[str, Factor]], float], /, repeats: int = 2, **extra: tuple[Factor, ...]
 ) -> Summary:
     """Make a sweep of a server of which `speed` gives the MB/s."""
     made = made_runs.Maker("sweep", repeats)
@@ -248,3 +249,11 @@ def test_a_fraction_has_main_effects_alone() -> None:
     assert "tell no interaction apart from all others: the model has no interactions" in text
     assert "sync x mount" not in text
     assert "what matters here is buffer" in text
+
+
+@pytest.mark.parametrize("name", ["block", "response", "speed"])
+@pytest.mark.parametrize("levels", [(1,), (1, 2)])
+def test_a_factor_may_have_any_name(name: str, levels: tuple[Factor, ...]) -> None:
+    extra: dict[str, Any] = {name: levels}
+    made = made_sweep(lambda at: 50 if at["buffer"] == 16384 else 100, **extra)
+    assert "For reads what matters here is buffer." in report_of(made)

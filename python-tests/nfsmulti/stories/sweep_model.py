@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 DIRECTIONS = ("read", "write")
 WORK = ("direction", "transfer")
-_REPEAT = "in repeat"  # as no factor can be named
+# As no factor can be named.
+_REPEAT, _SPEED = "in repeat", "its speed"
 _SIGNIFICANT = 0.05
 _MATTERS = 0.02  # a factor matters where its best level exceeds its worst by that, and p agrees
 ALIKE = _MATTERS  # two settings are alike where their speeds differ by less
@@ -62,17 +63,17 @@ def direction_of(summary: Summary, name: str) -> Direction | None:
     import pandas as pd
 
     rows = [
-        {**cell.factors, "speed": math.log(speed), _REPEAT: cell.repeat}
+        {**cell.factors, _SPEED: math.log(speed), _REPEAT: cell.repeat}
         for cell in cells.having(summary, direction=name)
         if (speed := cells.bandwidth(cell))
     ]
     if not rows:
         return None
     runs = pd.DataFrame(rows)
-    known = ("direction", "speed", _REPEAT)
+    known = ("direction", _SPEED, _REPEAT)
     factors = [str(column) for column in runs.columns if column not in known]
     try:
-        return Direction(name, runs, factors, Model(runs, factors, "speed", _REPEAT))
+        return Direction(name, runs, factors, Model(runs, factors, _SPEED, _REPEAT))
     except ValueError as error:
         return Direction(name, runs, factors, None, str(error))
 
