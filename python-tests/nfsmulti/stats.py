@@ -117,9 +117,10 @@ class Ratio:
     def pairs_to_tell(self, limit: float, most: int) -> int | None:
         """Estimate how many pairs would tell on which side of `limit` it lies.
 
-        They are taken to vary as these do. None: more than `most`, or how they vary is not known.
+        They are taken to vary as these do. None: more than `most`, or how they vary is not known,
+        as where these do not.
         """
-        for n in range(max(FEWEST, self.n + 1), most + 1):
+        for n in range(max(FEWEST, self.n + 1), most + 1) if self.spread else ():
             later = self.repeated(n)
             if later and later.above(limit) is not None:
                 return n

@@ -113,6 +113,8 @@ def inconclusive(ratio: Ratio | None) -> str:
         return f" (inconclusive: an interval needs {FEWEST} repeats)"
     if not ratio.spans_one:
         return ""
+    if not ratio.spread:
+        return " (inconclusive: the interval spans 1)"
     enough = repeats_to_tell(ratio.pairs_to_tell(1, MOST_REPEATS), " repeats")
     return f" (inconclusive: the interval spans 1; {enough})"
 

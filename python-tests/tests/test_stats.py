@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from nfsmulti import texts
 from nfsmulti.report import cells
 from nfsmulti.report.story import Judged, Verdict, beyond, judge, weakest
 from nfsmulti.stats import Ratio, Sample, jain, merged, percentile_us
@@ -236,6 +237,12 @@ def test_a_finding_of_several_has_the_verdict_of_the_weakest() -> None:
     ]  # fmt: skip
     expected = [found[0], found[1], found[2], found[3], found[3]]
     assert [weakest(found[:count]) for count in range(1, 6)] == expected
+
+
+def test_what_does_not_vary_says_nothing_of_more_repeats() -> None:
+    for alike in (Ratio.paired([1] * 3, [1] * 3), Ratio(1.0, 0.9, 1.1)):
+        assert texts.inconclusive(alike) == " (inconclusive: the interval spans 1)"
+    assert judge(Ratio.paired([1, 1], [1, 1]), 1.5).why == "2 repeats, and an interval needs 3"
 
 
 # --- shares ---
