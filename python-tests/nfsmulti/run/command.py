@@ -200,7 +200,12 @@ class _Options:
     def given(self) -> list[str]:
         """The names of those that were given, and say what the run is."""
         values = {**vars(self), "resume": None, "results": None}
-        return [name.replace("_", "-") for name in values if values[name] not in (None, "", False)]
+        # 0 is given, although it equals False.
+        return [
+            name.replace("_", "-")
+            for name, value in values.items()
+            if value is not None and value is not False and value != ""
+        ]
 
     def request(self, scenario: Which, more_factors: list[str]) -> start.Request:
         """Read them. Raises HarnessError."""
