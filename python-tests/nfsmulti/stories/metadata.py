@@ -341,7 +341,9 @@ class _Pair:
         peer = self.theirs[0].factors
         rate, cpu = self.ratio(cells.iops), self.ratio(cells.machine_cpu_us)
         words = f"{rate.text} times{texts.inconclusive(rate)}" if rate else "not in one repeat with"
-        cost = f", at {cpu.text} times its CPU per operation" if cpu else ""
+        cost = (
+            f", at {cpu.text} times its CPU per operation{texts.inconclusive(cpu)}" if cpu else ""
+        )
         return (
             f"NFSv{version}, {operation} at depth {self.depth} on"
             f" {'one connection' if self.nconnect == 1 else f'{self.nconnect} connections'}:"
