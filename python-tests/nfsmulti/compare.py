@@ -312,7 +312,7 @@ def by_tests(found: Sequence[Pair], judged: Sequence[Figure], threshold: float) 
         and one.beyond_chance()
         and one.figure.better(one.ratio.value, threshold)
     ]
-    said = "better" if better else "no difference"
+    said = "better" if better else "not shown to be worse"
     number = sum(one.p is not None for one in all_tests)
     beyond = f"nothing is significantly worse by more than {100 * threshold:g} %"
     hidden = [_hidden_line(one) for one in all_tests if _could_hide(one, threshold)]
@@ -382,12 +382,12 @@ def compare(
 ) -> None:
     """Compare run B with run A of the same scenario: each cell's ratio B/A, with its interval.
 
-    A ratio whose 95 % interval spans 1 is "no difference". Throughput is
+    A ratio whose 95 % interval spans 1 is "inconclusive". Throughput is
     bytes per second. The 99th percentile of clat and the CPU time of fio's
     jobs per I/O are shown as well; the verdict covers them only if --judge
     asks for it, because both vary more between two runs of the same thing.
 
-    [bold]Exit status[/bold], for a CI: 0 equal or better, 10 worse, 11 not
+    [bold]Exit status[/bold], for a CI: 0 not shown to be worse, 10 worse, 11 not
     comparable: another scenario, other factors, quick against full, another
     kind of place, other limits or another number of hosts, no cell that ran
     three times on both sides, or cells of A that B has yet to run (run --resume).
@@ -466,5 +466,5 @@ def _cell(figure: Figure, ratio: Ratio | None) -> str:
     if ratio.spans_one is None:
         return f"{ratio.text}\ntoo few runs, no interval"
     if ratio.spans_one:
-        return f"{ratio.text}\nno difference"
+        return f"{ratio.text}\ninconclusive"
     return f"{ratio.text}\n{'worse' if figure.worse(ratio.value, 0) else 'better'}"
