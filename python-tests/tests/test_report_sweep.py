@@ -255,5 +255,7 @@ def test_a_fraction_has_main_effects_alone() -> None:
 @pytest.mark.parametrize("levels", [(1,), (1, 2)])
 def test_a_factor_may_have_any_name(name: str, levels: tuple[Factor, ...]) -> None:
     extra: dict[str, Any] = {name: levels}
-    made = made_sweep(lambda at: 50 if at["buffer"] == 16384 else 100, **extra)
-    assert "For reads what matters here is buffer." in report_of(made)
+    made = made_sweep(lambda at: (50 if at["buffer"] == 16384 else 100) * int(at[name]), **extra)
+    found = re.search(r"For reads what matters here is (.*?)\.", report_of(made))
+    assert found
+    assert set(found[1].split(" and ")) == {"buffer", *([name] if len(levels) > 1 else [])}
