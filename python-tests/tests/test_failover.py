@@ -26,6 +26,7 @@ from scripted_jobs import (
 from nfsmulti.fiorun import Engine, Fio, FioResult
 from nfsmulti.lab.config import LabConfig
 from nfsmulti.lab.network import Limits
+from nfsmulti.processes import run as run_command
 from nfsmulti.scripted import DATA, Answer, Call, Hook, Nfs, ScriptedServer, Status
 
 pytestmark = pytest.mark.sanitized
@@ -255,6 +256,9 @@ def test_a_probe_waits_for_the_data_before_it(
 ) -> None:
     """A slow link is no silence: a path that takes data is asked again when it has taken it."""
     with started_lab(LabConfig(addresses=2, limits=Limits(link="4mbit"))) as lab:
+        # Deep queues before a slow link would make TCP send twice what is only late.
+        shallow = "echo 4096 32768 65536 >/proc/sys/net/ipv4/tcp_wmem"
+        run_command(lab.command(["sh", "-c", shallow]), timeout=60).check()
         fio = Fio(engine, enter=lab.command([]), env=lab.environment)
         run = FioRunner(fio, lab.pool, tmp_path, request.node)
         job = {**_JOB, "bs": "1m", "size": "6m", "iodepth": 6, "verify": None}
