@@ -179,9 +179,6 @@ struct conn_ops {
 	int (*open_file)(struct conn *conn, uint32_t file);
 	void (*close_file)(struct conn *conn, uint32_t file);
 
-	/* The most bytes that one I/O may carry. Valid once a file is open. */
-	uint32_t (*io_max)(const struct conn *conn, enum io_op op);
-
 	/* Takes over an I/O. Never blocks, never fails: an error comes as the I/O's result. */
 	void (*submit)(struct conn *conn, struct conn_io *io);
 

@@ -156,11 +156,11 @@ uint32_t group_io_max(const struct group *group, enum io_op op)
 {
 	uint32_t most = UINT32_MAX;
 
-	for (uint32_t i = 0; i < group->job.conn_count; i++) {
-		const struct conn *conn = group->conns[i];
+	for (uint32_t i = 0; i < group->path_count; i++) {
+		const struct path *path = group->paths[i];
 
-		if (!conn->path->unusable)
-			most = min_of(most, conn->ops->io_max(conn, op));
+		if (!path->unusable)
+			most = min_of(most, op == IO_READ ? path->read_max : path->write_max);
 	}
 	return most;
 }

@@ -49,7 +49,7 @@ void group_flush(struct group *group);
  * some. */
 void group_reap(struct group *group, bool wait);
 
-/* The most bytes that an I/O may carry over whichever connection. Valid once a file is open. */
+/* The most bytes that an I/O may carry over whichever path. Valid once a file is open. */
 uint32_t group_io_max(const struct group *group, enum io_op op);
 
 /* Gives up everything outstanding. */

@@ -461,11 +461,6 @@ static void mount_close_file(struct conn *conn, uint32_t file)
 	*fd = -1;
 }
 
-static uint32_t mount_io_max(const struct conn *conn, enum io_op op)
-{
-	return op == IO_READ ? conn->path->read_max : conn->path->write_max;
-}
-
 static int mount_poll_fd(const struct conn *conn)
 {
 	return ring_of(conn)->ring.ring_fd;
@@ -506,7 +501,6 @@ const struct conn_ops conn_mount = {
 	.ready = mount_ready,
 	.open_file = mount_open_file,
 	.close_file = mount_close_file,
-	.io_max = mount_io_max,
 	.submit = mount_submit,
 	.flush = mount_flush,
 	.reap = mount_reap,

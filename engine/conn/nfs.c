@@ -134,14 +134,6 @@ static short nfs_poll_events(const struct conn *conn)
 	return link->up ? link->ops->poll_events(link->channel) : POLLIN | POLLOUT;
 }
 
-static uint32_t nfs_io_max(const struct conn *conn, enum io_op op)
-{
-	const struct path *path = conn->path;
-	uint32_t data_max = channel_of_const(conn)->link.ops->data_max ?: UINT32_MAX;
-
-	return min_of(op == IO_READ ? path->read_max : path->write_max, data_max);
-}
-
 /* --- the rest --- */
 
 static void nfs_names(const struct conn *conn, char *local, char *remote)
@@ -157,7 +149,6 @@ static void nfs_names(const struct conn *conn, char *local, char *remote)
 const struct conn_ops conn_nfs = {
 	.open = nfs_open,
 	.ready = nfs_ready,
-	.io_max = nfs_io_max,
 	.submit = session_submit,
 	.flush = session_flush,
 	.reap = session_reap,

@@ -118,9 +118,8 @@ enum rpc_traits {
 };
 
 struct rpc_channel_ops {
-	const char *name;  /* "tcp", "rdma" */
-	uint32_t traits;   /* of enum rpc_traits */
-	uint32_t data_max; /* bytes of one call's data; 0: the channel sets no limit */
+	const char *name; /* "tcp", "rdma" */
+	uint32_t traits;  /* of enum rpc_traits */
 
 	/* Begins to connect. Returns 0 with *channel set, or a negative errno, nothing to close. */
 	int (*open)(struct rpc_channel **channel, const struct rpc_terms *terms);
