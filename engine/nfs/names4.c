@@ -134,14 +134,17 @@ static int descend(struct names *names, struct nfs_handle *at, const char *name,
 }
 
 /*
- * Descends from *at all components of names->room but the last, which is *last: NULL where it has
- * none; after an error the one that failed.
+ * Descends from *at all components of `path` but the last, which is *last, in names->room: NULL
+ * where it has none; after an error the one that failed.
  */
-static int walk(struct names *names, struct nfs_handle *at, bool make, char **last)
+static int walk(struct names *names, struct nfs_handle *at, const char *path, bool make,
+		char **last)
 {
-	char *rest = names->room, *next;
+	char *rest = *last = names->room, *next;
 	int error = 0;
 
+	if ((size_t)snprintf(names->room, sizeof(names->room), "%s", path) >= sizeof(names->room))
+		return fail(names, -ENAMETOOLONG, "the name is too long");
 	*last = component(&rest);
 	while (*last && (next = component(&rest))) {
 		error = descend(names, at, *last, make);
@@ -152,16 +155,23 @@ static int walk(struct names *names, struct nfs_handle *at, bool make, char **la
 	return error;
 }
 
+/* The same, and the last one too; without any it stays where it is. */
+static int walk_all(struct names *names, struct nfs_handle *at, const char *path, bool make,
+		    char **last)
+{
+	int error = walk(names, at, path, make, last);
+
+	return error || !*last ? error : descend(names, at, *last, make);
+}
+
 /* Begins a request about `name`: by the handle of its directory, and its name there. */
 static int find(struct names *names, const char *name, bool make, struct nfs4_request *request)
 {
 	char *last;
 	int error;
 
-	if ((size_t)snprintf(names->room, sizeof(names->room), "%s", name) >= sizeof(names->room))
-		return fail(names, -ENAMETOOLONG, "the name is too long");
 	*request = (struct nfs4_request){.handle = names->export};
-	error = walk(names, &request->handle, make, &last);
+	error = walk(names, &request->handle, name, make, &last);
 	if (!error && !last)
 		return fail(names, -EINVAL, "no name");
 	request->name = last;
@@ -177,10 +187,7 @@ static int find_export(struct names *names)
 
 	if (error)
 		return error;
-	snprintf(names->room, sizeof(names->room), "%s", config->export);
-	error = walk(names, &names->export, false, &name);
-	if (!error && name)
-		error = descend(names, &names->export, name, false);
+	error = walk_all(names, &names->export, config->export, false, &name);
 	if (error)
 		names->path->job.log(
 			"%s: \"%s\" of the export's path: %s (%s): use the path within the "
@@ -349,13 +356,12 @@ static int find_lease(struct names *names)
 int names4_open_directory(struct names *names, const char *name, bool make,
 			  struct nfs_handle *found)
 {
-	struct nfs4_request request;
-	int error = find_lease(names)
-			    ?: find(names, name, make, &request)
-			    ?: descend(names, &request.handle, request.name, make);
+	struct nfs_handle at = names->export;
+	char *last;
+	int error = find_lease(names) ?: walk_all(names, &at, name, make, &last);
 
 	if (!error)
-		*found = request.handle;
+		*found = at;
 	return error;
 }
 

@@ -106,6 +106,13 @@ def test_exclusive_creates(place: Place) -> None:
     failed_io(again, "File exists")
 
 
+@both_versions
+def test_a_tree_in_the_export_itself(client: Client, server: ScriptedServer, version: int) -> None:
+    """A name that has no components."""
+    job: dict[str, Option] = {**_WRITE, "size": 10, "filename": "."}
+    assert _operations(client(server, pool=_url(server, version), **job))[0] == 10
+
+
 @pytest.mark.parametrize("depth", [0, 3])
 def test_depth_of_the_tree(place: Place, depth: int) -> None:
     """With 4 of a kind in a directory, 300 entries need three levels, and the top one is open."""
