@@ -144,7 +144,7 @@ int verify_entries(struct thread_data *td, struct path **paths, uint32_t path_co
 		   const char *name, uint64_t first, uint64_t end)
 {
 	struct verification all = {
-		.pass = {.td = td, .name = name, .depth = max_of(td->o.iodepth, 1u)},
+		.pass = {.td = td, .name = name, .depth = td->o.iodepth},
 		.found = calloc(end, 1),
 		.two_names = options_of(td)->meta_write == META_LINK,
 	};

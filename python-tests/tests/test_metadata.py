@@ -489,6 +489,15 @@ def test_verify_where_a_listing_begins_anew(client: Client) -> None:
         assert _operations(client(server, **job, meta_verify=1))[0] == 40
 
 
+@pytest.mark.sanitized
+def test_verify_asks_for_what_a_session_takes(client4: Client) -> None:
+    """Also with one call at a time, as a session for names has."""
+    with ScriptedServer(terms=Terms(max_response=2048)) as server:
+        job: dict[str, Option] = {**_READ, "iodepth": 1, "tree_depth": 0}
+        done(client4(server, **job))
+        assert _operations(client4(server, **job, meta_verify=1))[0] == _ENTRIES
+
+
 # --- calls that are lost, by scripted servers ---
 
 
