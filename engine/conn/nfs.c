@@ -105,16 +105,13 @@ static int nfs_ready(struct conn *conn)
 	bool rdma = over_rdma(channel->link.ops);
 	int error = session_ready(channel);
 
-	if (error == -ETIMEDOUT && channel->link.up)
-		conn->job->log("%s: the server does not answer what comes before I/O: "
-			       "is it starting, or too busy?",
-			       conn->path->config.label);
-	else if (error && error != -EINPROGRESS && !channel->setup_error)
+	if (!error || error == -EINPROGRESS)
+		return error;
+	if (!channel->setup_error)
 		conn->job->log("%s: cannot connect to %s %u: %s: is the NFS server running there?",
 			       conn->path->config.label, rdma ? "RDMA port" : "port",
-			       path_port(conn->path, rdma), strerror(-error));
-	if (error && error != -EINPROGRESS)
-		session_close_channel(channel);
+			       path_port(conn->path, rdma), link_failure(error));
+	session_close_channel(channel);
 	return error;
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "session/link.h"
 
+#include <string.h>
+
 #include "util.h"
 
 /*
@@ -66,6 +68,11 @@ void link_retry_later(struct link *link)
 	link->retry_at = clock_now() + link->retry_delay;
 	link->retry_delay =
 		link->retry_delay ? min_of(2 * link->retry_delay, RETRY_LAST) : RETRY_FIRST;
+}
+
+const char *link_failure(int error)
+{
+	return link_broke_protocol(error) ? "the server's messages are broken" : strerror(-error);
 }
 
 uint64_t link_down_for(const struct link *link, uint64_t now)

@@ -53,6 +53,9 @@ static inline bool link_broke_protocol(int error)
 	return error == -EPROTO || error == -EBADMSG || error == -EMSGSIZE;
 }
 
+/* Why a channel failed, for people. */
+const char *link_failure(int error);
+
 /* Nanoseconds without a connected channel; 0: there is one. */
 uint64_t link_down_for(const struct link *link, uint64_t now);
 

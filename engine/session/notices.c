@@ -30,9 +30,7 @@ void notice_lost(struct notices *notices, uint32_t outstanding, int error)
 {
 	if (trouble_begins(notices))
 		notice(notices, "connection lost with %u calls outstanding (%s): reconnecting",
-		       outstanding,
-		       link_broke_protocol(error) ? "the server's messages are broken"
-						  : strerror(-error));
+		       outstanding, link_failure(error));
 }
 
 void notice_silent(struct notices *notices)

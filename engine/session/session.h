@@ -53,8 +53,8 @@ struct session_channel {
 
 	bool prepared;	    /* the protocol has done what comes before I/O … */
 	struct call *setup; /* … or waits for this call, which stands in no list */
-	int setup_error;    /* it has failed: the channel is to go. A negative errno */
-	uint64_t setup_at;  /* when the next may go out: the server asks to wait */
+	int setup_error; /* it has failed, which was told: the channel is to go; a negative errno */
+	uint64_t setup_at; /* when the next may go out: the server asks to wait */
 
 	struct session_reply reply;
 
@@ -91,7 +91,7 @@ int session_open_channel(struct session_channel *channel, struct session *sessio
 void session_close_channel(struct session_channel *channel);
 
 /* One step towards a channel that is connected, and prepared for I/O: 0, -EINPROGRESS, or what
- * failed. */
+ * failed; that was told where channel->setup_error is set. */
 int session_ready(struct session_channel *channel);
 
 /* Takes over a request, as session_submit() does an I/O. It goes out at the next flush. */

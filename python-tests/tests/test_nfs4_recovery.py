@@ -460,6 +460,11 @@ def test_a_session_that_is_never_granted(client4: Client) -> None:
         refused(client4(server, timeo=10, retrans=0), "does not answer what comes before I/O")
 
 
+def test_a_port_that_answers_in_another_protocol(client4: Client) -> None:
+    with ScriptedServer(on(Nfs4.EXCHANGE_ID, Answer(raw=b"HTTP/1.1 400 "))) as server:
+        refused(client4(server), "the server's messages are broken", "the NFS server running there")
+
+
 @pytest.mark.parametrize(
     ("status", "word"), [(Status4.TOOSMALL, "rsize"), (Status4.NOSPC, "nconnect")]
 )
