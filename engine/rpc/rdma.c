@@ -116,7 +116,7 @@ static int rdma_open(struct rpc_channel **channel, const struct rpc_terms *terms
 
 	if (!rdma)
 		return -ENOMEM;
-	rdma->base = (struct rpc_channel){&rpc_rdma, terms->counters};
+	rdma->base.counters = terms->counters;
 	rdma->terms = *terms;
 	threshold = min_of(threshold, (uint32_t)LONGEST_INLINE) & ~1023u; /* told in KiB */
 	rdma->mine = (struct rpcrdma_inline){threshold, threshold};

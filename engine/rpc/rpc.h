@@ -188,7 +188,6 @@ struct rpc_channel_ops {
 };
 
 struct rpc_channel {
-	const struct rpc_channel_ops *ops;
 	struct transport_counters *counters; /* the owner's */
 };
 

@@ -43,7 +43,6 @@ static int tcp_open(struct rpc_channel **channel, const struct rpc_terms *terms)
 
 	if (!tcp || stream_init(tcp, terms))
 		goto err_stream;
-	tcp->base.ops = &rpc_tcp;
 	tcp->io = &io;
 	tcp->fd = error = tcp_connect(&terms->address, terms->source_port);
 	if (error < 0)
