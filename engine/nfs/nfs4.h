@@ -220,9 +220,9 @@ static inline bool nfs4_results_sound(const struct nfs4_results *results)
 	return !results->broken && !results->left;
 }
 
+/* Of what it says, what is looked at. */
 struct nfs4_sequence_result {
-	uint8_t session[NFS4_SESSIONID];
-	uint32_t sequence, slot, highest_slot, target_highest_slot, flags; /* SEQ4_STATUS_… */
+	uint32_t sequence, slot, highest_slot, target_highest_slot;
 };
 void nfs4_get_sequence(struct nfs4_results *results, struct nfs4_sequence_result *sequence);
 
@@ -275,7 +275,6 @@ void nfs4_get_exchange_id(struct nfs4_results *results, struct nfs4_exchange_res
 
 struct nfs4_session_result {
 	uint8_t session[NFS4_SESSIONID];
-	uint32_t sequence;
 	struct nfs4_channel fore; /* as granted */
 };
 void nfs4_get_create_session(struct nfs4_results *results, struct nfs4_session_result *session);

@@ -190,12 +190,10 @@ void nfs4_get_sequence(struct nfs4_results *results, struct nfs4_sequence_result
 		return;
 	}
 	words = bytes + NFS4_SESSIONID;
-	memcpy(sequence->session, bytes, NFS4_SESSIONID);
 	sequence->sequence = word_at(words, 0);
 	sequence->slot = word_at(words, 1);
 	sequence->highest_slot = word_at(words, 2);
-	sequence->target_highest_slot = word_at(words, 3);
-	sequence->flags = word_at(words, 4);
+	sequence->target_highest_slot = word_at(words, 3); /* and flags */
 }
 
 void nfs4_get_read(struct nfs4_results *results, struct nfs4_data_result *read)
@@ -409,7 +407,7 @@ void nfs4_get_create_session(struct nfs4_results *results, struct nfs4_session_r
 
 	memset(session, 0, sizeof(*session));
 	get_fixed(results, session->session, NFS4_SESSIONID);
-	session->sequence = get_u32(results);
+	get_u32(results); /* sequence */
 	get_u32(results); /* flags */
 	get_channel(results, &session->fore);
 	insist(results, session->fore.slots);

@@ -107,10 +107,7 @@ class Results(c.Structure):
 class SequenceResult(c.Structure):
     """struct nfs4_sequence_result."""
 
-    _fields_ = (
-        ("session", _SESSION),
-        *words("sequence", "slot", "highest_slot", "target_highest_slot", "flags"),
-    )
+    _fields_ = words("sequence", "slot", "highest_slot", "target_highest_slot")
 
 
 class Attributes(c.Structure):
@@ -151,7 +148,7 @@ class ExchangeResult(c.Structure):
 class SessionResult(c.Structure):
     """struct nfs4_session_result."""
 
-    _fields_ = (("session", _SESSION), *words("sequence"), ("fore", Channel))
+    _fields_ = (("session", _SESSION), ("fore", Channel))
 
 
 MIRRORS: dict[str, type[c.Structure]] = {

@@ -230,8 +230,7 @@ _BODIES: dict[str, Body] = {
     "SEQUENCE": Body(
         Op.SEQUENCE,
         _SESSION + words(U32, 2, 3, 4, 5),
-        {"session": _SESSION, "sequence": U32, "slot": 2, "highest_slot": 3,
-         "target_highest_slot": 4, "flags": 5},
+        {"sequence": U32, "slot": 2, "highest_slot": 3, "target_highest_slot": 4},
     ),
     "PUTFH": Body(Op.PUTFH, b""),
     "GETFH": Body(
@@ -324,13 +323,13 @@ _BODIES: dict[str, Body] = {
     "CREATE_SESSION": Body(
         Op.CREATE_SESSION,
         _SESSION + words(6, 0) + words(0, 1, 2, 3, 4, 5, 0) + words(0, 9, 9, 9, 9, 9, 0),
-        {"session": _SESSION, "sequence": 6, "fore": _FORE_SAYS},
+        {"session": _SESSION, "fore": _FORE_SAYS},
         {44: (0,), 48: (2, U32), 76: (2, U32)},
     ),
     "CREATE_SESSION over RDMA": Body(
         Op.CREATE_SESSION,
         _SESSION + words(6, 0) + words(0, 1, 2, 3, 4, 5, 1, 99) + words(0, 9, 9, 9, 9, 9, 1, 99),
-        {"session": _SESSION, "sequence": 6, "fore": _FORE_SAYS},
+        {"session": _SESSION, "fore": _FORE_SAYS},
     ),
     "BIND_CONN_TO_SESSION": Body(
         Op.BIND_CONN_TO_SESSION, _SESSION + words(1, 0), {},
@@ -409,7 +408,7 @@ _LOOKED_UP = {"type": 2, "size": 40, "lease_time": 60, "read_max": 1 << 20, "wri
 _SENT: dict[str, tuple[tuple[Op, ...], int, dict[str, Any]]] = {
     "NFS4ERR_MINOR_VERS_MISMATCH": ((Op.GETFH,), 10021, {}),
     "EXCHANGE_ID": ((Op.EXCHANGE_ID,), 0, {"sequence": 1, "flags": 0x10001}),
-    "CREATE_SESSION": ((Op.CREATE_SESSION,), 0, {"sequence": 1}),
+    "CREATE_SESSION": ((Op.CREATE_SESSION,), 0, {}),
     "LOOKUP": ((Op.SEQUENCE, Op.PUTROOTFH, Op.LOOKUP, Op.GETFH, Op.GETATTR), 0, _LOOKED_UP),
     "OPEN": ((*_IO, Op.OPEN, Op.GETFH, Op.GETATTR), 0, {"type": 1, "size": 0}),
     "NFS4ERR_EXIST": ((*_IO, Op.OPEN), 17, {}),
