@@ -43,8 +43,7 @@ struct fio_option engine_option_table[] = {
 		.type = FIO_OPT_STR_STORE,
 		AT(pool),
 		.help = "Paths to the same files: nfs://HOST[:PORT]/EXPORT[?ARG=VALUE&...] or "
-			"/DIRECTORY, "
-			"separated by commas; or a pool's name in NFSMULTI_POOLS or "
+			"/DIRECTORY, separated by commas; or a pool's name in NFSMULTI_POOLS or "
 			"IOTRAP_MOUNT_POOLS",
 		ENGINE_OPTION,
 	},
@@ -103,9 +102,8 @@ struct fio_option engine_option_table[] = {
 		.lname = "Stripe size",
 		.type = FIO_OPT_STR_VAL,
 		AT(stripe_size),
-		.help = "Bytes per stripe, for spread=stripe (default: the job's "
-			"largest "
-			"block size)",
+		.help = "Bytes per stripe, for spread=stripe (default: the job's largest block "
+			"size)",
 		ENGINE_OPTION,
 	},
 	{
@@ -253,8 +251,7 @@ struct fio_option engine_option_table[] = {
 		.maxval = 6000,
 		.def = "600",
 		.help = "Tenths of a second to wait for a reply before the call is sent again "
-			"(NFSv4: "
-			"over another connection)",
+			"(NFSv4: over another connection)",
 		ENGINE_OPTION,
 	},
 	{
@@ -455,9 +452,8 @@ struct fio_option engine_option_table[] = {
 		AT(meta_verify),
 		.def = "0",
 		.help = "metadata=1, jobs that read: check by READDIR, before the job begins, that "
-			"no "
-			"entry is missing or there twice, and then that each is what meta_write= "
-			"makes",
+			"no entry is missing or there twice, and then that each is what "
+			"meta_write= makes",
 		ENGINE_OPTION,
 	},
 	{
@@ -488,8 +484,7 @@ struct fio_option engine_option_table[] = {
 		AT(shared_dir),
 		.def = "0",
 		.help = "metadata=1: jobs with the same file name share its directories, each with "
-			"entries of its "
-			"own (default: they work on the same entries)",
+			"entries of its own (default: they work on the same entries)",
 		ENGINE_OPTION,
 	},
 	{
@@ -498,8 +493,7 @@ struct fio_option engine_option_table[] = {
 		.type = FIO_OPT_STR_STORE,
 		AT(require_version),
 		.help = "Refuse to run unless the engine is of this version: for jobs that are "
-			"sent "
-			"to other hosts",
+			"sent to other hosts",
 		ENGINE_OPTION,
 	},
 	{

@@ -63,8 +63,7 @@ static int parse_item(const char *text, const char *item, struct meta_mix *mix)
 		    text, item, WEIGHT_MAX);
 	else if (!find(item, length, &op))
 		say("meta_mix=%s: \"%s\": an operation of a mix is getattr, lookup, access, open, "
-		    "readdir, "
-		    "create, remove, mkdir, rmdir or setattr",
+		    "readdir, create, remove, mkdir, rmdir or setattr",
 		    text, item);
 	else if (mix->weights[op])
 		say("meta_mix=%s: \"%s\": it is there twice", text, item);

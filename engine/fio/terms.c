@@ -95,8 +95,7 @@ static int named_pool(const char *name, struct pool *pool)
 	}
 	if (!said)
 		say("pool=%s: neither NFSMULTI_POOLS nor IOTRAP_MOUNT_POOLS is set; a directory "
-		    "begins with "
-		    "a slash, an export with nfs://",
+		    "begins with a slash, an export with nfs://",
 		    name);
 	return -ENOENT;
 }
@@ -148,8 +147,7 @@ static int pool_of_files(struct thread_data *td, struct pool *pool)
 			pool_free(&other);
 			if (!same) {
 				say("\"%s\" lies in another pool than the job's first file: give "
-				    "it a "
-				    "job of its own",
+				    "it a job of its own",
 				    f->file_name);
 				error = -EINVAL;
 			}
