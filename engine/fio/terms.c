@@ -100,7 +100,6 @@ static int named_pool(const char *name, struct pool *pool)
 	return -ENOENT;
 }
 
-/* -ENOENT, unlogged, where no environment holds the file. */
 static int pool_of_file(const char *file, struct pool *pool)
 {
 	struct pool_error err;
@@ -114,6 +113,9 @@ static int pool_of_file(const char *file, struct pool *pool)
 		if (error != -ENOENT)
 			return error;
 	}
+	say("no pool: give pool=, or a file below a mount that NFSMULTI_POOLS or "
+	    "IOTRAP_MOUNT_POOLS names (\"%s\" is not)",
+	    file);
 	return -ENOENT;
 }
 
@@ -127,38 +129,36 @@ static bool same_paths(const struct pool *a, const struct pool *b)
 	return true;
 }
 
+/* A file that is not the job's first. */
+static int check_pool_of_file(const char *file, const struct pool *first)
+{
+	struct pool pool;
+	int error = pool_of_file(file, &pool);
+	bool same;
+
+	if (error)
+		return error;
+	same = same_paths(first, &pool);
+	pool_free(&pool);
+	if (same)
+		return 0;
+	say("\"%s\" lies in another pool than the job's first file: give it a job of its own",
+	    file);
+	return -EINVAL;
+}
+
 /* Without pool=, every file of the job must lie in the same pool. */
 static int pool_of_files(struct thread_data *td, struct pool *pool)
 {
-	struct fio_file *f;
-	unsigned int i;
+	int error = pool_of_file(td->files[0]->file_name, pool);
 
-	for_each_file (td, f, i) {
-		struct pool other;
-		int error = pool_of_file(f->file_name, i ? &other : pool);
-		bool same;
-
-		if (error == -ENOENT)
-			say("no pool: give pool=, or a file below a mount that NFSMULTI_POOLS or "
-			    "IOTRAP_MOUNT_POOLS names (\"%s\" is not)",
-			    f->file_name);
-		if (!error && i) {
-			same = same_paths(pool, &other);
-			pool_free(&other);
-			if (!same) {
-				say("\"%s\" lies in another pool than the job's first file: give "
-				    "it a job of its own",
-				    f->file_name);
-				error = -EINVAL;
-			}
-		}
-		if (error) {
-			if (i)
-				pool_free(pool);
-			return error;
-		}
-	}
-	return 0;
+	if (error)
+		return error;
+	for (unsigned int i = 1; !error && i < td->o.nr_files; i++)
+		error = check_pool_of_file(td->files[i]->file_name, pool);
+	if (error)
+		pool_free(pool);
+	return error;
 }
 
 static int listed_pool(const char *text, struct pool *pool)
