@@ -56,7 +56,7 @@ static int open_channel(struct nfs_conn *nfs, const struct rpc_channel_ops *tran
 	struct rpc_terms terms = {
 		.address = path_next_address(path, over_rdma(transport)),
 		.counters = &conn->transport,
-		.reply_max = PATH_IO_MAX + path->protocol->reply_head_max,
+		.reply_max = PATH_IO_MAX + RPC_REPLY_HEAD_MAX,
 		.calls_max = job->io_count,
 		.memory = job->memory,
 		.inline_max = job->inline_max,

@@ -10,8 +10,7 @@
 #include "nfs/handle.h"
 #include "rpc/xdr.h"
 
-#define NFS3_WRITEVERFSIZE  8
-#define NFS3_REPLY_HEAD_MAX 1024 /* more than a reply without its READ data can have */
+#define NFS3_WRITEVERFSIZE 8
 
 enum { NFS_PROGRAM = 100003, NFS_V3 = 3 };
 enum nfs3_procedure {

@@ -163,7 +163,6 @@ static void close_file(struct names *names, void *file)
 }
 
 const struct protocol protocol_nfs3 = {
-	.reply_head_max = NFS3_REPLY_HEAD_MAX,
 	.version = NFS_V3,
 	.names = &names_nfs3,
 	.operation = operation,

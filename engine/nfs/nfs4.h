@@ -18,9 +18,8 @@ enum {
 	NFS4_SESSIONID = 16,
 	NFS4_STATEID = 16,
 	NFS4_VERIFIER = 8,
-	NFS4_OPAQUE_MAX = 1024,	    /* RFC 8881, 3.1: NFS4_OPAQUE_LIMIT */
-	NFS4_NAME_MAX = 255,	    /* ours */
-	NFS4_REPLY_HEAD_MAX = 4096, /* more than a reply without its READ data can have */
+	NFS4_OPAQUE_MAX = 1024, /* RFC 8881, 3.1: NFS4_OPAQUE_LIMIT */
+	NFS4_NAME_MAX = 255,	/* ours */
 };
 
 /* RFC 8881, 18 */

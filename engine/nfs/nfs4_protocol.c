@@ -432,7 +432,6 @@ static enum verdict decode(struct xdr_in *in, struct call *call, struct call_res
 
 const struct protocol protocol_nfs4 = {
 	.names = &names_nfs4,
-	.reply_head_max = NFS4_REPLY_HEAD_MAX,
 	.version = NFS_V4,
 	.sends_once = true,
 	.operation = operation,

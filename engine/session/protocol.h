@@ -53,8 +53,6 @@ enum preparation {
 
 struct protocol {
 	const struct names_ops *names;
-	uint32_t reply_head_max; /* bytes of the longest reply without its bulk data */
-
 	unsigned int version; /* of the RPC program */
 
 	/* A call goes out once on a channel, and again only on another (RFC 8881, 2.9.2). */
@@ -79,9 +77,9 @@ struct protocol {
 	/*
 	 * Before a call is sent for the first time: what the protocol numbers it by, beside its
 	 * xid. False: no number is free, and the call waits until another is answered, or the
-	 * session is to be replaced (prepared is false then). release(): it
-	 * was answered, or is given up. current(): false where the number of a call that was sent
-	 * means nothing any more. All NULL: the xid is all.
+	 * session is to be replaced (prepared is false then). release(): it was answered, or is
+	 * given up. current(): false where the number of a call that was sent means nothing any
+	 * more. All NULL: the xid is all.
 	 */
 	bool (*acquire)(struct session *session, struct call *call);
 	void (*release)(struct session *session, struct call *call, bool answered);
