@@ -17,7 +17,10 @@ struct names;
 struct path;
 
 struct names_ops {
-	/* Opens a session for names of `path`; *names is set on success, else the reason logged. */
+	/*
+	 * Opens a session for names of `path`. Where it fails, the reason is logged, and *names may
+	 * be set all the same: not alive, but to be closed.
+	 */
 	int (*open)(struct names **names, struct path *path);
 	void (*close)(struct names *names);
 
