@@ -17,7 +17,7 @@ from nfsmulti import texts
 from nfsmulti.report import cells
 from nfsmulti.report.story import Judged, Verdict, beyond, judge, weakest
 from nfsmulti.stats import Ratio, Sample, jain, merged, percentile_us
-from nfsmulti.summary import Cell, Figures
+from nfsmulti.summary import Cell, Factor, Figures
 
 _FIGURE = st.floats(min_value=1e-3, max_value=1e6)
 
@@ -94,9 +94,9 @@ def test_ratio_turned_round_is_its_inverse(pairs: list[tuple[float, float]]) -> 
     assert ratio.p == pytest.approx(inverse.p)
 
 
-def _block(repeat: int, rate: float) -> Cell:
+def _block(repeat: int, rate: float, **factors: Factor) -> Cell:
     side = Figures(1, 1, 1, 1, rate, 1, 1, 1, 1, 1)
-    return Cell(f"{repeat}", {}, repeat, "done", "", "", read=side)
+    return Cell(f"{repeat}", factors, repeat, "done", "", "", read=side)
 
 
 def test_cells_are_paired_by_their_repeat() -> None:
@@ -108,16 +108,45 @@ def test_cells_are_paired_by_their_repeat() -> None:
     assert ratio.value == pytest.approx(2)
     assert cells.ratio([_block(1, 1)], [_block(2, 1)], cells.bandwidth) is None
     assert cells.ratio([_block(1, 0)], [_block(1, 1)], cells.bandwidth) is None
-    several = cells.ratio([_block(1, 2), _block(1, 8)], [_block(1, 2)], cells.bandwidth)
+    two = [_block(1, 2, paths=2), _block(1, 8, paths=3)]
+    several = cells.ratio(two, [_block(1, 2, paths=1)], cells.bandwidth)
     assert several is not None
     assert several.value == pytest.approx(2)
 
 
-def test_a_repeat_that_lacks_a_cell_is_no_mean_of_the_others() -> None:
-    under = [_block(repeat, rate) for repeat in (1, 2, 3) for rate in (1, 100)]
-    over = [_block(repeat, 2 * rate) for repeat in (1, 2, 3) for rate in (1, 100)][:-1]
-    for under_it, n in ((under, 2), (under[:-1], 3)):
-        ratio = cells.ratio(over, under_it, cells.bandwidth)
+def test_cells_are_paired_with_their_like() -> None:
+    rates = {"small": 1, "large": 100}
+    over, under = (
+        [
+            _block(repeat, times * rate, client=client, size=size)
+            for repeat in (1, 2, 3)
+            for size, rate in rates.items()
+        ]
+        for client, times in (("many", 2), ("one", 1))
+    )
+    for over_lacks, under_lacks, n in (((4,), (5,), 2), ((), (5,), 3), ((0, 2, 4), (), 3)):
+        ratio = cells.ratio(
+            [cell for number, cell in enumerate(over) if number not in over_lacks],
+            [cell for number, cell in enumerate(under) if number not in under_lacks],
+            cells.bandwidth,
+        )
+        assert ratio is not None
+        assert ratio.value == pytest.approx(2)
+        assert ratio.n == n
+
+
+def test_of_cells_without_their_like_whole_repeats_are_paired() -> None:
+    """As in half of a factorial."""
+    over, under = (
+        [
+            _block(repeat, times * rate, buffer=buffer, sync=sync, size=size)
+            for repeat in (1, 2, 3)
+            for (sync, size), rate in zip(half, (1, 100), strict=True)
+        ]
+        for buffer, times, half in ((2, 2, ((0, 0), (1, 1))), (1, 1, ((0, 1), (1, 0))))
+    )
+    for lacking, n in ((6, 3), (5, 2)):
+        ratio = cells.ratio(over[:lacking], under, cells.bandwidth)
         assert ratio is not None
         assert ratio.value == pytest.approx(2)
         assert ratio.n == n

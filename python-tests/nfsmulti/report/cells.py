@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from nfsmulti.stats import Ratio, Sample, merged, percentile_us
 from nfsmulti.summary import Cell, Factor, Figures, Summary
@@ -52,31 +52,52 @@ def sample(cells: Iterable[Cell], measure: Measure) -> Sample | None:
     return Sample.of(value for cell in cells if (value := measure(cell)) is not None)
 
 
+_Key = frozenset[tuple[str, Factor]]
+
+
 def ratio(over: Iterable[Cell], under: Iterable[Cell], measure: Measure) -> Ratio | None:
     """Give a figure's ratio, paired by repeat; None where no repeat has it on both sides.
 
-    A repeat in which a side lacks the figure, or has none above 0, is left out. Where a side has
-    several cells in a repeat, these count by their geometric mean; a repeat in which one side alone
-    lacks some of its cells is left out as well.
+    Cells are alike that differ only in factors of which each side has one level. Of a repeat those
+    count, by their geometric mean, that have the figure, above 0, and their like. In fractions of a
+    factorial no cell may have its like: then repeats count that lack no cell.
     """
-    blocks = [_by_repeat(side, measure) for side in (over, under)]
-    most = [max(map(len, block.values()), default=0) for block in blocks]
-    repeats = [
-        repeat
-        for repeat in sorted(blocks[0].keys() & blocks[1].keys())
-        if len(blocks[0][repeat]) * most[1] == len(blocks[1][repeat]) * most[0]
-    ]
-    if not repeats:
-        return None
-    means = ([statistics.geometric_mean(block[one]) for one in repeats] for block in blocks)
-    return Ratio.paired(*means)
+    sides = [*over], [*under]
+    varied = _varied(sides[0]) | _varied(sides[1])
+    blocks = [_by_repeat(side, measure, varied) for side in sides]
+    whole = [set[_Key]().union(*block.values()) for block in blocks]
+    if not whole[0] & whole[1]:
+        blocks = [
+            {
+                repeat: {_Key(): statistics.geometric_mean(found.values())}
+                for repeat, found in block.items()
+                if found.keys() == every
+            }
+            for block, every in zip(blocks, whole, strict=True)
+        ]
+    pairs = []
+    for repeat in sorted(blocks[0].keys() & blocks[1].keys()):
+        found = [block[repeat] for block in blocks]
+        if both := found[0].keys() & found[1].keys():
+            pairs.append([statistics.geometric_mean(one[key] for key in both) for one in found])
+    return Ratio.paired(*zip(*pairs, strict=True)) if pairs else None
 
 
-def _by_repeat(cells: Iterable[Cell], measure: Measure) -> dict[int, list[float]]:
-    found: dict[int, list[float]] = {}
+def _varied(side: Sequence[Cell]) -> set[str]:
+    """Name the factors of which a side has several levels."""
+    names = {name for cell in side for name in cell.factors}
+    return {name for name in names if len({cell.factors.get(name) for cell in side}) > 1}
+
+
+def _by_repeat(
+    cells: Iterable[Cell], measure: Measure, varied: Collection[str]
+) -> dict[int, dict[_Key, float]]:
+    """Give the figures of each repeat, by the factors that are varied."""
+    found: dict[int, dict[_Key, float]] = {}
     for cell in cells:
         if (value := measure(cell)) is not None and value > 0:
-            found.setdefault(cell.repeat, []).append(value)
+            key = _Key((name, at) for name, at in cell.factors.items() if name in varied)
+            found.setdefault(cell.repeat, {})[key] = value
     return found
 
 
