@@ -5,6 +5,11 @@ The model is ordinary least squares on all factors, with those two-way interacti
 tell apart from all others: of a fraction of a factorial these are a few, or none. Level means are
 averaged over the levels of all other factors (least squares means), so that runs that are missing
 favour nobody. Probabilities are corrected where several tests are made at once.
+
+A factor may be set in turn: in each block all runs of one level follow each other. What drifts from
+one such turn to the next falls on the factor alone, and runs of one turn do not tell it from an
+effect. So it is tested as in a split-plot design: against how its levels' differences vary from
+block to block. Its interactions are tested against single runs, as all else.
 """
 
 from __future__ import annotations
@@ -28,7 +33,8 @@ _FEWEST_FREEDOM = 3  # residual degrees of freedom that a model must leave
 class Effect:
     """A row of the ANOVA table, type II: one factor, or two that interact.
 
-    `partial_eta` is its part of the variance that is left when all others are taken off.
+    `partial_eta` is its part of the variance that is left when all others are taken off. `f` is
+    NaN and `p` is 1 where the runs cannot test it.
     """
 
     factors: tuple[str, ...]
@@ -41,17 +47,22 @@ class Effect:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A linear combination of the model's parameters, with its standard error."""
+    """A linear combination of the model's parameters, with its standard error.
+
+    Without degrees of freedom the error is not known.
+    """
 
     value: float
     error: float
     freedom: float
 
     @property
-    def interval(self) -> tuple[float, float]:
-        """The 95 % interval."""
+    def interval(self) -> tuple[float, float] | None:
+        """The 95 % interval; None where the error is not known."""
         from scipy import stats
 
+        if not self.freedom:
+            return None
         half = self.error * float(stats.t.ppf(0.975, self.freedom))
         return self.value - half, self.value + half
 
@@ -60,6 +71,8 @@ class Estimate:
         """The two-sided probability of such a value, or one further from 0, if it were 0."""
         from scipy import stats
 
+        if not self.freedom:
+            return 1.0
         if not self.error:
             return float(not self.value)
         return 2 * float(stats.t.sf(abs(self.value) / self.error, self.freedom))
@@ -71,6 +84,8 @@ class Estimate:
         """
         from scipy import stats
 
+        if not self.freedom:
+            return 1.0
         if not self.error:
             return float(abs(self.value) >= margin)
         tests = [(margin - self.value) / self.error, (margin + self.value) / self.error]
@@ -80,16 +95,32 @@ class Estimate:
 class Model:
     """A model of a response that was measured under several factors, each run a row."""
 
-    def __init__(self, runs: pd.DataFrame, factors: Sequence[str], response: str, block: str = ""):
+    def __init__(
+        self,
+        runs: pd.DataFrame,
+        factors: Sequence[str],
+        response: str,
+        block: str = "",
+        in_turn: str = "",
+    ):
         """Fit. Raises ValueError where the runs cannot tell even the factors themselves apart.
 
         `factors` that have one level alone are left out. `block` is the column that tells which
         runs were made together: what changes from block to block is neither a factor nor noise.
+        `in_turn` is the factor that is set in turn, if any; blocks that lack one of its levels are
+        left out.
         """
+        if in_turn:
+            found = runs.groupby(block)[in_turn].transform("nunique")
+            runs = runs[found == runs[in_turn].nunique()]
+            if runs.empty:
+                raise ValueError(f"no repeat has all levels of {in_turn}")
         self.levels = {name: list(dict.fromkeys(runs[name])) for name in factors}
         self.levels = {name: found for name, found in self.levels.items() if len(found) > 1}
         # A factor may be named as nobody may name a variable.
         self._columns = {name: f"f{number}" for number, name in enumerate(self.levels)}
+        self._in_turn = in_turn if in_turn in self.levels else ""
+        self._turns = f"{_BLOCK}:C({self._columns[in_turn]})" if self._in_turn else ""
         self._blocks = list(dict.fromkeys(runs[block])) if block else []
         renamed = {**self._columns, response: "response", **({block: "block"} if block else {})}
         table = runs[list(renamed)].rename(columns=renamed)
@@ -103,7 +134,7 @@ class Model:
         terms = {f"C({column})": name for name, column in self._columns.items()}
         if not terms:
             raise ValueError("no factor has two levels")
-        blocks = [_BLOCK] if len(self._blocks) > 1 else []
+        blocks = self._block_terms
         every = " + ".join([f"({' + '.join(terms)}) ** 2", *blocks])
         told = _told_apart(smf.ols(f"response ~ {every}", table))
         for pairs in (told, []):
@@ -127,30 +158,57 @@ class Model:
 
     def effects(self) -> list[Effect]:
         """Give the ANOVA table of type II, factors first, without its residual row."""
+        from scipy import stats
+
+        names = {f"C({column})": name for name, column in self._columns.items()}
+        effects = []
+        for term, (squares, freedom) in self._anova.items():
+            if term in (*self._block_terms, "Residual"):
+                continue
+            factors = tuple(names[part] for part in term.split(":"))
+            error = self._turns if factors == (self._in_turn,) else "Residual"
+            if error not in self._anova:
+                effects.append(Effect(factors, squares, int(freedom), math.nan, 1.0, math.nan))
+                continue
+            of_error, left = self._anova[error]
+            f = squares / freedom / (of_error / left) if of_error else math.inf
+            p = float(stats.f.sf(f, freedom, left))
+            eta = squares / (squares + of_error or 1.0)
+            effects.append(Effect(factors, squares, int(freedom), f, p, eta))
+        return effects
+
+    @functools.cached_property
+    def _anova(self) -> dict[str, tuple[float, float]]:
+        """The sums of squares and degrees of freedom, by their terms."""
         from statsmodels.stats.anova import anova_lm
 
         table = anova_lm(self._result, typ=2)
-        names = {f"C({column})": name for name, column in self._columns.items()}
-        residual = float(table.loc["Residual", "sum_sq"])
-        return [
-            Effect(
-                factors=tuple(names[part] for part in str(term).split(":")),
-                sum_squares=float(row["sum_sq"]),
-                freedom=int(row["df"]),
-                f=float(row["F"]),
-                p=float(row["PR(>F)"]),
-                partial_eta=float(row["sum_sq"]) / (float(row["sum_sq"]) + residual or 1.0),
-            )
-            for term, row in table.drop(index=["Residual", _BLOCK], errors="ignore").iterrows()
-        ]
+        return {
+            str(term): (float(row["sum_sq"]), float(row["df"])) for term, row in table.iterrows()
+        }
+
+    @property
+    def _block_terms(self) -> list[str]:
+        """The terms of what changes from block to block, and there from turn to turn."""
+        if len(self._blocks) < 2:
+            return []
+        return [_BLOCK, self._turns] if self._turns else [_BLOCK]
 
     def mean(self, levels: Mapping[str, Level]) -> Estimate:
         """Give the mean response at levels of some factors, over all levels of the others."""
-        return self._estimate(self._row(levels))
+        return self._estimate(self._row(levels), self._row_of_turns(levels))
 
     def difference(self, over: Mapping[str, Level], under: Mapping[str, Level]) -> Estimate:
         """Give by how much the mean at some levels exceeds that at others."""
-        return self._estimate(self._row(over) - self._row(under))
+        return self._estimate(
+            self._row(over) - self._row(under),
+            self._row_of_turns(over) - self._row_of_turns(under),
+        )
+
+    def _row_of_turns(self, levels: Mapping[str, Level]) -> Any:
+        """Give the part of a row that lies between turns: the mean at the level that is set."""
+        own = {name: level for name, level in levels.items() if name == self._in_turn}
+        return self._row(own) if own else 0 * self._row({})
 
     def _row(self, levels: Mapping[str, Level]) -> Any:
         import numpy as np
@@ -174,12 +232,24 @@ class Model:
         (rows,) = build_design_matrices([self._result.model.data.model_spec], grid)
         return grid, np.asarray(rows)
 
-    def _estimate(self, row: Any) -> Estimate:
+    def _estimate(self, row: Any, of_turns: Any) -> Estimate:
+        """Give `row` times the parameters; `of_turns` is its part that lies between turns."""
         import numpy as np
 
-        variance = float(row @ np.asarray(self._result.cov_params()) @ row)
+        covariance = np.asarray(self._result.cov_params())
         value = float(row @ np.asarray(self._result.params))
-        return Estimate(value, math.sqrt(max(variance, 0.0)), float(self._result.df_resid))
+        within, between = (max(float(v @ covariance @ v), 0.0) for v in (row - of_turns, of_turns))
+        freedom = float(self._result.df_resid)
+        if not between:
+            return Estimate(value, math.sqrt(within), freedom)
+        if not self._block_terms:
+            return Estimate(value, math.inf, 0)
+        squares, turns = self._anova[self._turns]
+        between *= squares / turns / float(self._result.scale)
+        error = within + between
+        # Satterthwaite's, of a sum of two variances.
+        freedom = error**2 / (within**2 / freedom + between**2 / turns) if error else turns
+        return Estimate(value, math.sqrt(error), freedom)
 
 
 def _told_apart(model: Any) -> list[str]:
@@ -193,6 +263,7 @@ def _told_apart(model: Any) -> list[str]:
         term
         for term, place in places.items()
         if ":" in term
+        and _BLOCK not in term
         and whole - rank(np.delete(model.exog, place, axis=1)) == place.stop - place.start
     ]
 

@@ -8,6 +8,7 @@ import random
 
 import pandas as pd
 import pytest
+from scipy import stats
 
 from nfsmulti.effects import Estimate, Model, holm
 
@@ -51,8 +52,7 @@ def test_means_of_a_textbooks_data() -> None:
     gap = model.difference({"supp": "OJ"}, {"supp": "VC"})
     assert gap.value == pytest.approx(3.7)
     assert gap.p == pytest.approx(0.000231, abs=1e-6)  # as the F test, of one degree of freedom
-    low, high = gap.interval
-    assert (low, high) == pytest.approx((3.7 - 1.880, 3.7 + 1.880), abs=0.002)
+    assert gap.interval == pytest.approx((3.7 - 1.880, 3.7 + 1.880), abs=0.002)
 
 
 def test_missing_runs_favour_no_level() -> None:
@@ -95,6 +95,48 @@ def test_a_drift_between_blocks_is_neither_a_factor_nor_noise() -> None:
     assert model.mean({}).value == pytest.approx(1.5 + 0.2 + 7.5, abs=0.02)
     one = table[table["block of runs"] == 1]
     assert Model(one, ["a"], "y", "block of runs").residual_freedom == 6 - 2
+
+
+def _in_turn(blocks: int) -> pd.DataFrame:
+    """Make runs of a factor `s` that is set in turn, of no effect, whose turns drift."""
+    rng = random.Random(1)
+    drift = {(s, block): rng.gauss(0, 1) for s in (1, 8) for block in range(blocks)}
+    rows = [
+        (a, b, s, block, drift[s, block] + a * s + rng.gauss(0, 0.1))
+        for a, b, s, block in itertools.product((-1, 1), range(4), (1, 8), range(blocks))
+    ]
+    return pd.DataFrame(rows, columns=["a", "b", "s", "block", "y"])
+
+
+def test_a_factor_that_is_set_in_turn_is_tested_between_its_turns() -> None:
+    table = _in_turn(5)
+    model = Model(table, ["a", "b", "s"], "y", "block", "s")
+    effects = {one.factors: one for one in model.effects()}
+    turns = table.groupby(["s", "block"])["y"].mean()
+    paired = stats.ttest_rel(turns[8], turns[1])
+    assert effects["s",].p == pytest.approx(paired.pvalue)
+    gap = model.difference({"s": 8}, {"s": 1})
+    assert gap.interval == pytest.approx(tuple(paired.confidence_interval(0.95)))
+    assert gap.p == pytest.approx(paired.pvalue)
+    assert effects["a", "s"].p < 1e-9  # as the drift of a turn falls on both levels of a
+    at = model.difference({"a": 1, "s": 8}, {"a": -1, "s": 8})
+    assert at.interval == pytest.approx((16 - 0.1, 16 + 0.1), abs=0.1)
+    assert model.difference({"a": 1, "s": 8}, {"a": 1, "s": 1}).error > gap.error
+
+
+def test_a_block_without_each_turn_is_left_out_and_one_alone_tells_nothing() -> None:
+    table = _in_turn(4)
+    lacking = table[(table["block"] != 2) | (table["s"] != 8)]
+    whole = Model(table[table["block"] != 2], ["a", "b", "s"], "y", "block", "s")
+    assert Model(lacking, ["a", "b", "s"], "y", "block", "s").effects() == whole.effects()
+    alone = Model(table[table["block"] == 2], ["a", "b", "s"], "y", "block", "s")
+    effects = {one.factors: one for one in alone.effects()}
+    assert (effects["s",].p, effects["a", "s"].p < 0.001) == (1, True)
+    gap = alone.difference({"s": 8}, {"s": 1})
+    assert (gap.interval, gap.p, gap.within(1000)) == (None, 1, 1)
+    apart = table[(table["block"] == 0) == (table["s"] == 8)]
+    with pytest.raises(ValueError, match="no repeat has all levels of s"):
+        Model(apart, ["a", "b", "s"], "y", "block", "s")
 
 
 def test_a_factor_of_one_level_is_left_out() -> None:

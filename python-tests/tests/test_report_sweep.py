@@ -173,12 +173,39 @@ def test_a_quick_sweep_has_the_interactions_of_a_further_factor_in_its_model() -
     assert "| sync x mount |" not in text  # the same, in half of all runs, as buffer x transfer
 
 
-def test_setting_of_the_server_is_no_option_of_fio() -> None:
-    summary = made_sweep(lambda factors: 100 * float(factors["threads"]), 1, threads=(1, 8))
+def _under_threads(summary: Summary) -> Summary:
+    """Say that the run's factor threads was a setting of the server."""
     place = {**summary.place, "setting": {"name": "threads", "values": [1, 8]}}
-    end = _end(report_of(dataclasses.replace(summary, place=place)))
-    assert "# on the server: threads=8 mount -t nfs" in end
-    assert "--threads" not in end
+    return dataclasses.replace(summary, place=place)
+
+
+def test_setting_of_the_server_is_no_option_of_fio() -> None:
+    summary = made_sweep(lambda factors: 100 * float(factors["threads"]), 3, threads=(1, 8))
+    text = report_of(_under_threads(summary))
+    assert "For reads what matters here is threads." in text
+    assert "# on the server: threads=8 mount -t nfs" in _end(text)
+    assert "--threads" not in _end(text)
+
+
+def test_a_drift_between_blocks_is_no_effect_of_a_setting() -> None:
+    made = made_sweep(lambda _: 100, 3, threads=(1, 8))
+    drift = {(1, 8): 1.06, (2, 8): 0.99, (3, 8): 1.02}
+    drifting = []
+    for cell in made.cells:
+        shift = drift.get((cell.repeat, int(cell.factors["threads"])), 1)
+        sides = [
+            side and dataclasses.replace(side, bytes_per_s=side.bytes_per_s * shift)
+            for side in (cell.read, cell.write)
+        ]
+        drifting.append(dataclasses.replace(cell, read=sides[0], write=sides[1]))
+    text = report_of(_under_threads(dataclasses.replace(made, cells=drifting)))
+    assert "For reads no factor is shown to matter. For writes no factor" in text
+    assert "The setting threads changes between whole blocks of cells" in text
+    once = [cell for cell in drifting if cell.repeat == 1]
+    text = report_of(_under_threads(dataclasses.replace(made, cells=once)))
+    assert re.search(
+        r"Inconclusive: threads \(best level 6\.\d % above the worst, p = 1\.000\)", text
+    )
 
 
 def test_stable_is_given_once() -> None:

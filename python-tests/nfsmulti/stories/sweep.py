@@ -103,6 +103,11 @@ def _cell(place: str, factors: dict[str, Factor]) -> CellSpec:
 
 # --- what it tells ---
 
+_IN_TURN = (
+    "The setting {} changes between whole blocks of cells, so its own effect is tested between"
+    " blocks, paired by repeat, and its interactions between cells. One repeat cannot show such an"
+    " effect: p is 1 there."
+)
 _TOP = 30
 _FACTORS = ("direction", "sync", "mount", "buffer", "transfer")
 _OURS = "ours: mean of all settings"
@@ -244,7 +249,7 @@ def tell(summary: Summary) -> Story:
     """Tell which settings are the best here, and which matter at all."""
     found = [sweep_model.direction_of(summary, name) for name in DIRECTIONS]
     directions = [one for one in found if one]
-    of_server = (summary.place.get("setting") or {}).get("name", "")
+    of_server = sweep_model.setting_of(summary)
     return Story(
         answer=_answer(summary, directions),
         sections=[
@@ -267,6 +272,7 @@ def tell(summary: Summary) -> Story:
             " (TOST) put each of its levels within 2 % of every other, p below 0.05. All else is"
             " inconclusive: finding no difference shows nothing. A factor of an interaction that"
             " matters is named only there.",
+            *([_IN_TURN.format(of_server)] if of_server else []),
             "A plateau is shown where two one-sided tests (TOST) put every buffer from 32768 up"
             " within 5 % of 32768, p below 0.05.",
         ],
@@ -411,7 +417,7 @@ def _draw(
     speeds, lows, highs = [], [], []
     for level in levels:
         estimate = direction.model.mean({**fixed, name: level})
-        low, high = estimate.interval
+        low, high = estimate.interval or (estimate.value, estimate.value)
         speeds.append(_megabytes(estimate.value))
         lows.append(speeds[-1] - _megabytes(low))
         highs.append(_megabytes(high) - speeds[-1])

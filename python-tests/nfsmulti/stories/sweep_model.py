@@ -73,16 +73,24 @@ def direction_of(summary: Summary, name: str) -> Direction | None:
     known = ("direction", _SPEED, _REPEAT)
     factors = [str(column) for column in runs.columns if column not in known]
     try:
-        return Direction(name, runs, factors, Model(runs, factors, _SPEED, _REPEAT))
+        model = Model(runs, factors, _SPEED, _REPEAT, setting_of(summary))
+        return Direction(name, runs, factors, model)
     except ValueError as error:
         return Direction(name, runs, factors, None, str(error))
+
+
+def setting_of(summary: Summary) -> str:
+    """Name the factor that is a setting of the server, "" for none."""
+    return str((summary.place.get("setting") or {}).get("name", ""))
 
 
 def ratio(model: Model, over: dict[str, Level], under: dict[str, Level]) -> Ratio:
     """Give the speed at some levels as a multiple of that at others, over all other factors."""
     gap = model.difference(over, under)
-    low, high = gap.interval
-    return Ratio(math.exp(gap.value), math.exp(low), math.exp(high), gap.p)
+    if gap.interval is None:
+        return Ratio(math.exp(gap.value), p=gap.p)
+    low, high = map(math.exp, gap.interval)
+    return Ratio(math.exp(gap.value), low, high, gap.p)
 
 
 def anova(direction: Direction) -> Table:
