@@ -13,7 +13,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 FEWEST = 3  # repeats that an interval takes
+MOST_REPEATS = 100  # of which an estimate is told
 _CONFIDENCE = 0.95
+_POWER = 0.8  # of the repeats that are estimated to be enough
 _CONSTANT = 1e-9  # what varies less than by such a part does not vary
 
 
@@ -108,21 +110,20 @@ class Ratio:
         )
         return cls._with_interval(log, math.sqrt(math.fsum(parts)), freedom)
 
-    def repeated(self, n: int) -> Ratio | None:
-        """Give what `n` pairs would tell that vary as these do; None where that is not known."""
-        if self.spread is None:
-            return None
-        return self._of_logs(math.log(self.value), self.spread, n)
+    def pairs_to_tell(self, limit: float) -> int | None:
+        """Estimate how many pairs would tell on which side of `limit` it lies, in 80 % of runs.
 
-    def pairs_to_tell(self, limit: float, most: int) -> int | None:
-        """Estimate how many pairs would tell on which side of `limit` it lies.
-
-        They are taken to vary as these do. None: more than `most`, or how they vary is not known,
-        as where these do not.
+        That is the power of Student's t test if the true ratio is this one, and pairs vary as these
+        do. None: more than MOST_REPEATS, or how they vary is not known, as where these do not.
         """
-        for n in range(max(FEWEST, self.n + 1), most + 1) if self.spread else ():
-            later = self.repeated(n)
-            if later and later.above(limit) is not None:
+        if not self.spread:
+            return None
+        from scipy import stats  # takes a second to load
+
+        effect = abs(math.log(self.value / limit)) / self.spread
+        for n in range(max(FEWEST, self.n + 1), MOST_REPEATS + 1):
+            t = stats.t.ppf((1 + _CONFIDENCE) / 2, n - 1)
+            if stats.nct.sf(t, n - 1, effect * math.sqrt(n)) >= _POWER:
                 return n
         return None
 

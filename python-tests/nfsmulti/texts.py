@@ -14,10 +14,9 @@ from rich import box
 from rich.console import JustifyMethod
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.stats import FEWEST, Ratio, Sample
+from nfsmulti.stats import FEWEST, MOST_REPEATS, Ratio, Sample
 
 MISSING = "\N{EN DASH}"
-MOST_REPEATS = 100  # of which one is told
 _RATE = {"kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
 
 
@@ -115,7 +114,7 @@ def inconclusive(ratio: Ratio | None) -> str:
         return ""
     if not ratio.spread:
         return " (inconclusive: the interval spans 1)"
-    enough = repeats_to_tell(ratio.pairs_to_tell(1, MOST_REPEATS), " repeats")
+    enough = repeats_to_tell(ratio.pairs_to_tell(1), " repeats")
     return f" (inconclusive: the interval spans 1; {enough})"
 
 

@@ -151,7 +151,7 @@ def test_only_processors_that_the_demo_may_use_count() -> None:
 
 
 def test_figures_that_vary_too_much() -> None:
-    outcome = _fsperf([200, 380, 300], [576, 300, 450])
+    outcome = _fsperf([250, 380, 300], [576, 380, 450])
     assert outcome.judged.verdict is Verdict.INCONCLUSIVE
     enough = r"Inconclusive: 3 repeats; about \d+ would be enough\. One path"
     assert re.search(enough, story(outcome))

@@ -75,15 +75,20 @@ def test_interval_takes_three_pairs() -> None:
     assert Ratio.paired([1, 1, 1], [4, 4, 4]).low is not None
 
 
-def test_more_repeats_make_the_interval_narrower() -> None:
-    ratio = Ratio.paired([1.0, 1.2], [1, 1])
-    nine = ratio.repeated(9)
-    assert nine is not None
-    assert nine.low is not None
-    assert math.log(nine.value / nine.low) == pytest.approx(
-        math.log(1.2) / math.sqrt(2) / 3 * 2.306004  # t(0.975, 8)
+def test_enough_repeats_tell_in_four_of_five_runs() -> None:
+    # Textbook: an effect of 0.5 standard deviations takes 34 pairs, of 0.8 it takes 15 (J. Cohen,
+    # two-sided 0.05, power 0.80).
+    for spread, n in ((2, 34), (1 / 0.8, 15)):
+        assert Ratio(math.e, n=3, spread=spread).pairs_to_tell(1) == n
+        assert Ratio(1, n=3, spread=spread).pairs_to_tell(math.e) == n
+    assert Ratio(math.e, n=20, spread=1 / 0.8).pairs_to_tell(1) == 21
+    assert Ratio(math.e, n=3, spread=5).pairs_to_tell(1) is None
+    rng = random.Random(4)
+    told = sum(
+        Ratio.paired([math.exp(rng.gauss(1, 2)) for _ in range(34)], [1] * 34).spans_one is False
+        for _ in range(1000)
     )
-    assert Ratio.paired([1.0], [1]).repeated(9) is None
+    assert 760 <= told <= 840
 
 
 @given(st.lists(st.tuples(_FIGURE, _FIGURE), min_size=3, max_size=6))
@@ -247,10 +252,9 @@ def test_a_verdict_of_no_gain_is_the_other_side_of_its_limit() -> None:
 
 
 def test_an_inconclusive_verdict_says_how_many_repeats_would_tell() -> None:
-    # Standard deviation 0.3 about ln 1.5, the limit at ln 1.25, 0.182 away: t(0.975, n - 1) ·
-    # 0.3 / √n is 0.192 for n = 12 and 0.181 for n = 13.
+    # Standard deviation 0.3 about ln 1.5, the limit at ln 1.25, 0.608 of these away.
     wide = Ratio(1.5, 0.9, 2.5, n=4, spread=0.3)
-    assert judge(wide, 1.5).text == "Inconclusive: 4 repeats; about 13 would be enough."
+    assert judge(wide, 1.5).text == "Inconclusive: 4 repeats; about 24 would be enough."
     two = Ratio.paired([1.50, 1.52], [1, 1])
     assert judge(two, 1.5).why == "2 repeats; about 3 would be enough"
     assert judge(Ratio.paired([1.5], [1]), 1.5).why == "1 repeat, and an interval needs 3"

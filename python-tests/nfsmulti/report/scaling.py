@@ -24,7 +24,6 @@ _FULL = 0.9  # the part at which a link or a core is called full
 # The same of all processors: client and server on them also wait for each other.
 _BUSY = 0.85
 _LINEAR = 0.8  # of the first connection's rate, what each still has where a cap is likely
-_MOST_REPEATS = 50  # what one may be asked for
 
 RULE = (
     "A number of connections is enough where the 95 % intervals of all larger ones, paired by"
@@ -158,16 +157,6 @@ def _gains(curve: Curve, count: int) -> list[Ratio | None]:
     return [curve.gain(more, count) for more in curve.counts if more > count]
 
 
-def repeats_needed(curve: Curve, count: int) -> int | None:
-    """Estimate how many repeats would tell whether `count` is enough; None: too many, or unknown.
-
-    They are taken to vary as those that there are.
-    """
-    gains = [gain for gain in _gains(curve, count) if gain and gain.above(GAIN) is None]
-    needed = [gain.pairs_to_tell(GAIN, _MOST_REPEATS) for gain in gains]
-    return None if None in needed else max(filter(None, needed), default=None)
-
-
 @dataclass(frozen=True)
 class Load:
     """Which part of the link, of the busiest job's core and of all processors was used."""
@@ -287,11 +276,15 @@ def _rate(curve: Curve, count: int) -> str:
 
 
 def _untold(curve: Curve, found: Knee) -> str:
-    why, more = f"the intervals span {GAIN} times", "the machine is too noisy to tell"
-    if any(gain is None or gain.low is None for gain in _gains(curve, found.since)):
-        why, more = f"an interval needs {FEWEST} repeats", "run more repeats"
-    if needed := repeats_needed(curve, found.since):
-        more = f"about {needed} repeats would be enough"
+    gains = [gain for gain in _gains(curve, found.since) if not gain or gain.above(GAIN) is None]
+    why, more = f"the intervals span {GAIN} times", "run more repeats"
+    if any(gain is None or gain.low is None for gain in gains):
+        why = f"an interval needs {FEWEST} repeats"
+    varying = [gain for gain in gains if gain and gain.spread]
+    if len(varying) == len(gains):
+        needed = [gain.pairs_to_tell(GAIN) for gain in varying]
+        most = None if None in needed else max(filter(None, needed))
+        more = texts.repeats_to_tell(most, " repeats")
     at = chosen(curve)
     return (
         f"inconclusive: the knee may be anywhere from {curve.axis.level(found.since)} to"

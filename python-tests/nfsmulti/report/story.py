@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from nfsmulti.stats import FEWEST, Ratio, Sample
+from nfsmulti.stats import FEWEST, MOST_REPEATS, Ratio, Sample
 from nfsmulti.summary import Summary
-from nfsmulti.texts import MISSING, MOST_REPEATS, Table, repeats_to_tell
+from nfsmulti.texts import MISSING, Table, repeats_to_tell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -179,6 +179,6 @@ def _open(ours: Ratio, limit: float) -> Judged:
     made = f"{ours.n} repeat{'' if ours.n == 1 else 's'}"
     if not ours.spread:
         return Judged(Verdict.INCONCLUSIVE, f"{made}, and an interval needs {FEWEST}", FEWEST)
-    needed = ours.pairs_to_tell(limit, MOST_REPEATS)
+    needed = ours.pairs_to_tell(limit)
     why = f"{made}; {repeats_to_tell(needed)}"
     return Judged(Verdict.INCONCLUSIVE, why, needed or MOST_REPEATS + 1)
