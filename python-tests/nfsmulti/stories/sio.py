@@ -283,10 +283,14 @@ def _gains(summary: Summary) -> str:
         )
         for other in ("buffered", "direct")
     }
-    told = [f"{ratio.text} times {other}" for other, ratio in ratios.items() if ratio]
+    told = [
+        f"{ratio.text} times {other} I/O{texts.inconclusive(ratio)}"
+        for other, ratio in ratios.items()
+        if ratio
+    ]
     if not told:
         return ""
-    return f"With {most} threads, random, concurrent I/O does {texts.several(told)} I/O."
+    return f"With {most} threads, random, concurrent I/O does {texts.several(told)}."
 
 
 def _table(summary: Summary, pattern: str) -> Table:
