@@ -510,11 +510,19 @@ def test_neighbour_tells_no_percentile_of_the_fast_repeats_alone() -> None:
         dataclasses.replace(cell, read=slow) if (cell.factors, cell.repeat) == (last, 5) else cell
         for cell in made.cells
     ]
-    text = report_of(dataclasses.replace(made, cells=cells))
+    summary = dataclasses.replace(made, cells=cells)
+    text = report_of(summary)
     assert re.search(r"the p50 of readers .{,50} threads 8; .{,90} threads 64", text)
     row = re.search(r"\| threads 64 \| readers \| beside : alone .*?\) \| (\S+) \|", text)
     assert row
     assert row[1] == "\N{EN DASH}"
+    (levels,) = [
+        plot.figure
+        for section in SCENARIOS["neighbour"].report.tell(summary).sections
+        for plot in section.plots
+        if plot.name == "levels"
+    ]
+    assert len(levels.axes[0].patches) == 3  # bars, of two workloads under two levels
 
 
 def _of(made: made_runs.Maker, reads: int) -> Figures:

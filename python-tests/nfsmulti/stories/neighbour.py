@@ -167,14 +167,18 @@ def _longer(level: _Level, readers: str, percent: float) -> Ratio | None:
 
 
 def _paired(over: Sequence[Cell], under: Sequence[Cell], percent: float) -> Ratio | None:
-    """Give a ratio of percentiles; None where a cell read too little for that.
+    """Give a ratio of percentiles; None where a cell read too little for that."""
+    whole = _sample(over, percent) and _sample(under, percent)
+    return cells.ratio(over, under, _reads(percent)) if whole else None
 
-    These are the slow ones: without them it would be the ratio of the fast ones alone.
+
+def _sample(found: Sequence[Cell], percent: float) -> Sample | None:
+    """Give a percentile of each repeat; None where one read too little for that.
+
+    These are the slow ones: without them it would be a sample of the fast ones alone.
     """
-    measure = _reads(percent)
-    if None in map(measure, [*over, *under]):
-        return None
-    return cells.ratio(over, under, measure)
+    values = [_percentile([cell.read], percent) for cell in found]
+    return None if None in values else Sample.of(filter(None, values))
 
 
 def _told(ratios: Callable[[float], list[_Named]]) -> tuple[float, list[_Named]]:
@@ -366,13 +370,16 @@ def _level_plot(levels: Sequence[_Level]) -> list[Plot]:
         return []
     figure, axes = charts.panel(f"Readers' p{_DRAWN}", "", "µs")
     series = {
-        where: [cells.sample(level.of(workload), _reads(_DRAWN)) for level in levels]
+        where: [_sample(level.of(workload), _DRAWN) for level in levels]
         for workload, where in (("readers", "alone"), (f"readers{_BESIDE}", "beside the writer"))
     }
     charts.bars(axes, [level.name for level in levels], series)
     charts.from_zero(axes)
     charts.legend(axes)
-    caption = f"Mean of the repeats' p{_DRAWN}; {charts.REPEATS}."
+    caption = (
+        f"Mean of the repeats' p{_DRAWN}; {charts.REPEATS}. A bar is missing where a repeat read"
+        " too little for it."
+    )
     return [Plot("levels", caption, figure)]
 
 
