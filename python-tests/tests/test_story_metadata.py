@@ -273,6 +273,16 @@ def test_mounts_are_compared_at_their_best_and_judged() -> None:
     assert judged == [Verdict.REPRODUCED, Verdict.NOT_TESTABLE, Verdict.NOT_TESTABLE]
 
 
+def test_a_mount_that_was_measured_in_other_repeats_is_said() -> None:
+    made = Maker("metadata", 2)
+    made.add(metadata_factors("create", 32, place="guest"), write=9000 * 1024, block=1024)
+    factors = metadata_factors("create", 1, place="guest", client="filecreate", jobs=4)
+    made.add(factors, write=3000 * 1024, block=1024)
+    summary = dataclasses.replace(made.summary(), cells=[made.cells[0], made.cells[3]])
+    said = "create at depth 32 on one connection: no repeat has both that and fio's filecreate with"
+    assert f"{said} 4 jobs." in report_of(summary)
+
+
 def test_the_fewest_connections_are_compared_and_failed_cells_are_said() -> None:
     made = Maker("metadata", 3)
     for nconnect in (4, 8):

@@ -340,15 +340,17 @@ class _Pair:
         """Say what the engine does in times the peer, and at which cost."""
         peer = self.theirs[0].factors
         rate, cpu = self.ratio(cells.iops), self.ratio(cells.machine_cpu_us)
-        words = f"{rate.text} times{texts.inconclusive(rate)}" if rate else "not in one repeat with"
+        at = "one connection" if self.nconnect == 1 else f"{self.nconnect} connections"
+        jobs = f"{peer['jobs']} job{'' if peer['jobs'] == 1 else 's'}"
+        words = f"NFSv{version}, {operation} at depth {self.depth} on {at}: "
+        if rate is None:
+            return f"{words}no repeat has both that and fio's {peer['client']} with {jobs}."
         cost = (
             f", at {cpu.text} times its CPU per operation{texts.inconclusive(cpu)}" if cpu else ""
         )
         return (
-            f"NFSv{version}, {operation} at depth {self.depth} on"
-            f" {'one connection' if self.nconnect == 1 else f'{self.nconnect} connections'}:"
-            f" {words} what fio's {peer['client']} does on a kernel mount, at its best with"
-            f" {peer['jobs']} job{'' if peer['jobs'] == 1 else 's'}{cost}."
+            f"{words}{rate.text} times{texts.inconclusive(rate)} what fio's {peer['client']} does"
+            f" on a kernel mount, at its best with {jobs}{cost}."
         )
 
 
