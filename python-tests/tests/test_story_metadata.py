@@ -270,7 +270,7 @@ def test_mounts_are_compared_at_their_best_and_judged() -> None:
     )
     assert "the first stat of a file asks the server" in text
     judged = [one.judged.verdict for one in METADATA.report.findings(made.summary())]
-    assert judged == [Verdict.REPRODUCED, Verdict.NOT_TESTABLE, Verdict.NOT_TESTABLE]
+    assert judged == [Verdict.MET, Verdict.NOT_TESTABLE, Verdict.NOT_TESTABLE]
 
 
 def test_a_mount_that_was_measured_in_other_repeats_is_said() -> None:
@@ -294,7 +294,7 @@ def test_the_fewest_connections_are_compared_and_failed_cells_are_said() -> None
     assert "create at depth 32 on 4 connections: " in report_of(summary)
     first = METADATA.report.findings(summary)[0]
     assert "create at depth 32, nconnect=4 beside fio's filecreate" in first.what
-    assert first.judged.verdict == Verdict.REPRODUCED
+    assert first.judged.verdict == Verdict.MET
     failed = [
         dataclasses.replace(cell, status="failed") if cell.factors["client"] != "engine" else cell
         for cell in summary.cells

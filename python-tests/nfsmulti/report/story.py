@@ -7,7 +7,7 @@ Texts are plain; what stands between backquotes is shown as code.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -97,7 +97,7 @@ class Report:
     findings: Callable[[Summary], list[Finding]] = field(default=lambda _: [])
 
 
-# --- whether a published finding is found again, in four words and by one rule ---
+# --- whether a published finding is found again, by one rule ---
 # A finding has a limit that our ratio must be beyond. It is reproduced where the whole 95 %
 # interval lies beyond the limit, and not reproduced where the whole interval lies on the other
 # side. If the interval spans the limit, the result is inconclusive.
@@ -106,13 +106,15 @@ _OF_THEIR_GAIN, _OF_ALLOWED = 0.5, 0.9
 
 
 class Verdict(StrEnum):
-    """What became of a published finding here."""
+    """What became of a finding here."""
 
     REPRODUCED = "reproduced"
     BY_CONSTRUCTION = "reproduced by construction"
     NOT = "not reproduced"
     INCONCLUSIVE = "inconclusive"
     NOT_TESTABLE = "not testable here"
+    MET = "met"  # of what this project wants, and nobody has published
+    NOT_MET = "not met"
 
 
 @dataclass(frozen=True)
@@ -160,6 +162,12 @@ def beyond(ours: Ratio | None, limit: float, *, below: bool = False) -> Judged:
         return _open(ours, limit)
     kind = Verdict.REPRODUCED if above != below else Verdict.NOT
     return Judged(kind, f"the interval lies {'above' if above else 'below'} {limit:.2f}")
+
+
+def as_wanted(judged: Judged) -> Judged:
+    """Give the verdict on what this project wants: what nobody has published is not reproduced."""
+    words = {Verdict.REPRODUCED: Verdict.MET, Verdict.NOT: Verdict.NOT_MET}
+    return replace(judged, verdict=words.get(judged.verdict, judged.verdict))
 
 
 def weakest(found: Sequence[Judged]) -> Judged:

@@ -21,7 +21,17 @@ from nfsmulti import texts
 from nfsmulti.lab.config import LabConfig
 from nfsmulti.report import cells, charts, conditions, scaling
 from nfsmulti.report.scaling import Axis, Curve
-from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story, beyond, untestable
+from nfsmulti.report.story import (
+    Beside,
+    Finding,
+    Plot,
+    Report,
+    Section,
+    Story,
+    as_wanted,
+    beyond,
+    untestable,
+)
 from nfsmulti.stats import Ratio, Sample
 from nfsmulti.stories.connections import Choice
 from nfsmulti.stories.scenario import (
@@ -418,7 +428,7 @@ def _finding(
         for cell in summary.cells
     )
     why = _NOT_BOTH if planned else _NO_MOUNT
-    judged = beyond(ratio, limit, below=cpu) if pair else untestable(why)
+    judged = as_wanted(beyond(ratio, limit, below=cpu)) if pair else untestable(why)
     at = f"depth {pair.depth if pair else _DEPTH}"
     if pair and pair.nconnect > 1:
         at += f", nconnect={pair.nconnect}"
