@@ -84,10 +84,10 @@ _LEFT_OUT = (
 def demo() -> None:
     """Run the dd, fsperf and randread jobfiles on one connection and on several, side by side.
 
-    Starts NFS servers on this machine and limits them as the published stories were limited, at
-    rates that the machine can carry: real ones if it may make namespaces for them, otherwise the
-    benchmark's own, which any user may run. Takes less than three minutes, with fewer
-    repeats on a slow machine, and leaves its results under results/demo/.
+    Starts NFS servers on this machine and limits them as the published measurements were limited,
+    at rates that the machine can carry: real ones if it may make namespaces for them, otherwise the
+    benchmark's own, which any user may run. Takes less than three minutes, with fewer repeats on a
+    slow machine. Prints a table, and leaves it with a plot under results/demo/.
     """
     out = Console(highlight=False)
     folder = RESULTS / "demo" / datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")

@@ -73,7 +73,7 @@ class _Options:
         ),
     ] = ""
     lab: Annotated[
-        bool, typer.Option("--lab", help="Run in the lab, with the story's limits: the default.")
+        bool, typer.Option("--lab", help="Run in the lab, with the scenario's limits: the default.")
     ] = False
     repeat: Annotated[
         int | None,
@@ -243,12 +243,12 @@ def run(
     *,
     options: _Options,
 ) -> None:
-    """Run a published story: dd, sio, oltp, sweep, fsperf, randread, neighbour, or all of these.
+    """Repeat published measurements: dd, sio, oltp, sweep, fsperf, randread, neighbour, or all.
 
-    Or connections: what more connections, RDMA, NFSv4.1 or a kernel mount gain, and up to where.
-    Or metadata: creates, stats, lookups and removes per second, and what ends them.
+    Or connections: how many connections are enough, and what RDMA, NFSv4.1 or a kernel mount gains.
+    Or metadata: creates, stats, lookups and removes per second, and what limits them.
 
-    On a pool of your own, or in a lab that is started with the story's limits (needs root). Each
+    On a pool of your own, or in a lab with the limits of the publication (needs root). Each
     run leaves a folder with every fio's command and output, summary.json with all figures, and a
     report that sets them beside the published ones (report.html, report.md).
 
