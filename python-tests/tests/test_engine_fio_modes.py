@@ -195,6 +195,17 @@ def test_output_file_and_status_interval(mounted: Place, tmp_path: Path) -> None
     assert all("jobs" in report for report in reports)
 
 
+def test_logs_have_each_io(exported: Place, tmp_path: Path) -> None:
+    """At depth too: the latency until it was handed over, from there on, and both."""
+    log = tmp_path / "log"
+    each = [f"--write_lat_log={log}", "--log_offset=1", "--iodepth=8"]
+    assert exported.raw(*_words(exported, *each, *_JOB)).status == 0
+    for kind in ("slat", "clat", "lat"):
+        lines = (tmp_path / f"log_{kind}.1.log").read_text().splitlines()
+        offsets = sorted(int(line.split(",")[4]) for line in lines)
+        assert offsets == list(range(0, _MIB, 16384)), kind
+
+
 def test_summary_line(mounted: Place) -> None:
     """One for each job: in fio's own text, or on standard error where that is for programs."""
     summary = re.compile(

@@ -28,6 +28,7 @@ from nfsmulti.fiorun import Option
 
 place = fixture_of_places("nfs", "mount")
 exported = fixture_of_places("nfs")
+export = fixture_of_places("nfs", "nfs4")
 mounted = fixture_of_places("mount")
 
 _MIB = 1 << 20
@@ -83,6 +84,12 @@ def test_patterns_are_as_with_psync(exported: Place, tmp_path: Path) -> None:
         less={"rw": "randread", "io_size": "100k"},
         number={"rw": "read", "number_ios": 5},
         overlap={"rw": "randwrite", "serialize_overlap": 1, "norandommap": 1},
+        partly={"rw": "randrw", "percentage_random": "30,60"},
+        identical={"rw": "randwrite:4", "rw_sequencer": "identical"},
+        zones={"rw": "randrw", "random_distribution": "zoned:60/10:30/20:10/70"},
+        lfsr={"rw": "randwrite", "random_generator": "lfsr"},
+        aligned={"rw": "randwrite", "bs": "3k", "blockalign": "8k"},
+        kinds={"rw": "randrw", "bs": "4k,16k", "bs_is_seq_rand": 1},
     )
 
 
@@ -146,6 +153,20 @@ def test_verify(exported: Place) -> None:
     report = done(exported.fio(rw="randwrite", bs="4k", size="2m", arguments=jobs))
     assert figures(report) == dict.fromkeys(figures(report), (2 * _MIB, 512, 2 * _MIB, 512))
     assert len(report.jobs) == 6
+
+
+def test_what_one_run_wrote_another_verifies(export: Place) -> None:
+    """By writing's order alone, by reading, and as far as a run that ended early had come."""
+    job: dict[str, Option] = {"bs": "4k", "size": "512k", "filename": "f", "verify": "crc32c"}
+    done(export.fio(rw="randwrite", iodepth=8, do_verify=0, **job))
+    for again in ({"rw": "randwrite", "verify_only": 1}, {"rw": "randread"}, {"rw": "read"}):
+        result = export.fio(iodepth=8, **job, **again)
+        assert done(result).bytes("read") == 512 << 10
+        assert [line.write_ops for line in result.stats] == [0]
+    part: dict[str, Option] = {**job, "filename": "g"}
+    done(export.fio(rw="randwrite", number_ios=40, do_verify=0, verify_state_save=1, **part))
+    report = done(export.fio(rw="randread", verify_state_load=1, **part))
+    assert report.bytes("read") == 40 * 4096
 
 
 def test_busy_poll(place: Place) -> None:
