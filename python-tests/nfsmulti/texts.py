@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 import rich.table
 from rich import box
-from rich.console import JustifyMethod
+from rich.console import Console, JustifyMethod
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.stats import FEWEST, MOST_REPEATS, Ratio, Sample
@@ -182,3 +183,23 @@ class Table:
 
 def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
+
+
+class Bar(Progress):
+    """One bar in a terminal: what goes on, and the time that is left. It goes with its `with`."""
+
+    def __init__(self, out: Console, what: str, total: float | None):
+        columns = TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn()
+        super().__init__(*columns, console=out, transient=True, disable=not out.is_terminal)
+        self._task = self.add_task(what, total=total)
+
+    def show(
+        self,
+        what: str | None = None,
+        done: float | None = None,
+        *,
+        total: float | None = None,
+        advance: float | None = None,
+    ) -> None:
+        """Say what goes on, and how much of how much is done, or how much more."""
+        self.update(self._task, description=what, completed=done, total=total, advance=advance)

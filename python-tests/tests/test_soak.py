@@ -20,12 +20,13 @@ from nfsmulti import paths
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.faults.lab import FaultKind, Faults
 from nfsmulti.faults.soak import EntryPasses, Job, Passes, comparison, pool_of, schedule, soak
-from nfsmulti.faults.totals import Meter, Totals
+from nfsmulti.faults.totals import Totals
 from nfsmulti.fiorun import Engine, Fio, FioResult, Option
 from nfsmulti.lab import Instances, Lab, LabConfig
 from nfsmulti.lab.network import Network
 from nfsmulti.lab.state import live
 from nfsmulti.processes import Process, run
+from nfsmulti.texts import Bar
 
 _READ: dict[str, Option] = {"rw": "read", "bs": "4k", "size": "64k", "filename": "f"}
 
@@ -146,9 +147,9 @@ def test_a_short_round(lab: Lab, engine: Engine, tmp_path: Path) -> None:
     totals = Totals()
     fio = Fio(engine, enter=lab.command([]))
     empty(lab.export_dir)
-    with Meter(Console(quiet=True)) as meter:
+    with Bar(Console(quiet=True), "", None) as bar:
         passes = Passes(
-            lab, fio, tmp_path / "soak", totals, meter, pool=pool_of(lab), seed=7, seconds=5
+            lab, fio, tmp_path / "soak", totals, bar, pool=pool_of(lab), seed=7, seconds=5
         )
         passes.run(1)
     assert totals.good, totals.troubles
@@ -165,11 +166,11 @@ def test_entries_are_made_found_and_removed_once(
     totals = Totals()
     with (
         Lab(LabConfig(addresses=2, instances=Instances.ONE)) as one,
-        Meter(Console(quiet=True)) as meter,
+        Bar(Console(quiet=True), "", None) as bar,
     ):
         fio = Fio(engine, enter=one.command([]))
         # So that a pass takes three seconds at least, and has its resets.
-        passes = EntryPasses(one, fio, tmp_path, totals, meter, {"rate_iops": 1000})
+        passes = EntryPasses(one, fio, tmp_path, totals, bar, {"rate_iops": 1000})
         passes.run(3000, pool_of(one, nfsvers))
         if not totals.faults:
             missing(MissingError("this kernel resets no connections (CONFIG_INET_DIAG_DESTROY)"))
@@ -178,7 +179,7 @@ def test_entries_are_made_found_and_removed_once(
         assert (totals.ios, totals.written) == (9000, 0)
         (one.export_dir / "entries" / "left").touch()
         totals = Totals()
-        passes = EntryPasses(one, fio, tmp_path / "again", totals, meter)
+        passes = EntryPasses(one, fio, tmp_path / "again", totals, bar)
         passes.run(40, pool_of(one, nfsvers))
     assert totals.troubles == ["after they were made the server has 41 entries, not 40"]
 

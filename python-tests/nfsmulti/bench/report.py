@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from nfsmulti.bench.cases import Case
 from nfsmulti.bench.results import (
@@ -33,7 +32,7 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.machine import versions
 from nfsmulti.paths import BUILD, RESULTS, ROOT, portable, shown
 from nfsmulti.processes import run
-from nfsmulti.texts import Table
+from nfsmulti.texts import Bar, Table
 
 _NARROWEST = 170  # columns that the tables need
 _SECONDS = 10.0
@@ -167,11 +166,11 @@ class Running:
         """
         found = [CaseResult(case) for case in cases]
         takers = [[one for one in contenders if one.takes(case)] for case in cases]
-        with _Meter(self._out, self.timing.repeats * sum(map(len, takers))) as meter:
+        with Bar(self._out, "", self.timing.repeats * sum(map(len, takers))) as bar:
             for result, chosen in zip(found, takers, strict=True):
                 for number in range(self.timing.repeats):
                     for contender in list(chosen):
-                        meter.begin(f"{result.case.name}, {contender.name}")
+                        bar.show(f"{result.case.name}, {contender.name}")
                         try:
                             run = run_once(contender, result.case, number)
                             result.runs.setdefault(contender.role, []).append(run)
@@ -179,7 +178,7 @@ class Running:
                             self._leave_out(contender, found, error)
                             chosen.remove(contender)
                             result.runs.pop(contender.role, None)
-                        meter.end()
+                        bar.show(advance=1)
         return found
 
     def _leave_out(
@@ -195,12 +194,12 @@ class Running:
     ) -> dict[Case, list[Run]]:
         """Run an engine on all cases in turn, and all over again."""
         found: dict[Case, list[Run]] = {case: [] for case in cases}
-        with _Meter(self._out, self.timing.repeats * len(cases)) as meter:
+        with Bar(self._out, "", self.timing.repeats * len(cases)) as bar:
             for number in range(self.timing.repeats):
                 for case, runs in found.items():
-                    meter.begin(case.name)
+                    bar.show(case.name)
                     runs.append(run_once(contender, case, number))
-                    meter.end()
+                    bar.show(advance=1)
         return found
 
     def add_commands(
@@ -242,18 +241,3 @@ class Running:
     @property
     def _time(self) -> str:
         return f"{self.report.begun:%Y%m%dT%H%M%SZ}"
-
-
-class _Meter(Progress):
-    """One bar for all runs, a step to each."""
-
-    def __init__(self, out: Console, runs: int):
-        columns = TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn()
-        super().__init__(*columns, console=out, transient=True)
-        self._task = self.add_task("", total=runs)
-
-    def begin(self, what: str) -> None:
-        self.update(self._task, description=what)
-
-    def end(self) -> None:
-        self.advance(self._task)

@@ -24,12 +24,13 @@ from rich.console import Console
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.faults.lab import FaultKind, Faults
-from nfsmulti.faults.totals import Meter, Totals
+from nfsmulti.faults.totals import Totals
 from nfsmulti.fiorun import Engine, Fio, FioProcess, Options
 from nfsmulti.lab import Instances, Lab, LabConfig
 from nfsmulti.machine import versions
 from nfsmulti.paths import RESULTS, shown, write_json
 from nfsmulti.processes import run
+from nfsmulti.texts import Bar
 
 # --- what is written and read back: a fio with failover over all spreads, and a fio without it ---
 # Why it is asked for as it is:
@@ -207,7 +208,7 @@ class _Passes:
     fio: Fio
     folder: Path
     totals: Totals
-    meter: Meter
+    bar: Bar
 
     def __post_init__(self) -> None:
         """Make ready to break the lab's paths."""
@@ -228,7 +229,7 @@ class Passes(_Passes):
 
     def run(self, rounds: int) -> None:
         """Run them all; ends early where one has failed, which `totals` tells then."""
-        self.meter.expect(2 * rounds * self.seconds)
+        self.bar.show(total=2 * rounds * self.seconds)
         for job, file in zip(JOBS, self._files, strict=True):  # for the first round, as for others
             file.touch()
             run(["truncate", f"--size={job.size(self.seconds)}", str(file)], timeout=10).check()
@@ -297,7 +298,7 @@ class Passes(_Passes):
         for moment, begin, fault in steps:
             while (now := time.monotonic() - start) < moment:
                 what = ", ".join(f"{path}: {kind}" for path, kind in sorted(broken.items()))
-                self.meter.show(f"{name}: {what or 'all paths are whole'}", done + now)
+                self.bar.show(f"{name}: {what or 'all paths are whole'}", done + now)
                 time.sleep(min(_STEP_SECONDS, moment - now))
             if not any(process.running for process in fios):
                 return
@@ -377,7 +378,7 @@ class EntryPasses(_Passes):
             now = time.monotonic()
             if not process.running or now > deadline:
                 break
-            self.meter.show(f"{what}: {now - begin:.0f} s, {resets} resets", 0)
+            self.bar.show(f"{what}: {now - begin:.0f} s, {resets} resets", 0)
             if begun.exists():
                 resets += self.faults.begin(FaultKind.RESET, path)
         self.totals.faults[FaultKind.RESET] += resets
@@ -450,13 +451,13 @@ def soak(
     try:
         servers = Instances.ONE if entries else Instances.PER_ADDRESS
         config = LabConfig(addresses=paths, instances=servers)
-        with Meter(out) as meter, Lab(config) as lab:
+        with Bar(out, "starting the lab", None) as bar, Lab(config) as lab:
             fio, pool = Fio(Engine.built(), enter=lab.command([])), pool_of(lab, nfsvers)
             if entries:
-                EntryPasses(lab, fio, folder, totals, meter).run(entries, pool)
+                EntryPasses(lab, fio, folder, totals, bar).run(entries, pool)
             else:
                 passes = Passes(
-                    lab, fio, folder, totals, meter, pool=pool, seed=seed, seconds=_PASS_SECONDS
+                    lab, fio, folder, totals, bar, pool=pool, seed=seed, seconds=_PASS_SECONDS
                 )
                 passes.run(minutes)
     except KeyboardInterrupt:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.lab import Fit, Limits
@@ -19,6 +18,7 @@ from nfsmulti.paths import shown
 from nfsmulti.processes import claimed
 from nfsmulti.run.plan import WARM_UP_SECONDS, Plan, PlannedCell, warm_ups
 from nfsmulti.summary import Cell, Summary
+from nfsmulti.texts import Bar
 
 
 class Record:
@@ -191,25 +191,23 @@ def expected_seconds(cells: Sequence[PlannedCell], guests: set[str]) -> float:
     return sum(_seconds_of(cell, guests) for cell in [*warm_ups(cells), *cells])
 
 
-class Meter(Progress):
+class Meter(Bar):
     """The bar. It moves with time, since what a cell takes is known, and jumps at its end."""
 
     def __init__(self, out: Console, cells: Sequence[PlannedCell], total: int, guests: set[str]):
-        columns = TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn()
-        super().__init__(*columns, console=out, transient=True, disable=not out.is_terminal)
+        super().__init__(out, "starting", expected_seconds(cells, guests))
         self._total, self._guests = total, guests
-        self._task = self.add_task("starting", total=expected_seconds(cells, guests))
         self._seconds, self._done, self._place = 0.0, 0.0, f"{total}"
 
     def begin(self, cell: PlannedCell) -> None:
         """Show which cell runs."""
         self._seconds = _seconds_of(cell, self._guests)
         self._place = f"{cell.order}/{self._total}"
-        self.update(self._task, description=f"{self._place} {cell.id}")
+        self.show(f"{self._place} {cell.id}")
 
     def tick(self, seconds: float) -> None:
         """Move on, up to where the cell should end."""
-        self.update(self._task, completed=self._done + min(seconds, self._seconds))
+        self.show(done=self._done + min(seconds, self._seconds))
 
     def end(self, cell: Cell) -> None:
         """Print what the cell has found, which of a warm-up does not count."""
@@ -221,7 +219,7 @@ class Meter(Progress):
         """Move to where the cell should end, without a line for it."""
         self._done += self._seconds
         self._seconds = 0.0
-        self.update(self._task, completed=self._done)
+        self.show(done=self._done)
 
     def note(self, line: str) -> None:
         """Print it."""
