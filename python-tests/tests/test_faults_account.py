@@ -12,9 +12,9 @@ from collections.abc import Callable
 
 import pytest
 
-from nfsmulti.faults.account import discrepancies
 from nfsmulti.faults.cell import ENTRIES, Cell, Left
 from nfsmulti.faults.matrix import CELLS
+from nfsmulti.faults.outcome import discrepancies
 from nfsmulti.fiorun import Engine, FioReport
 
 _CREATE, _STAT, _REMOVE = (

@@ -19,8 +19,7 @@ from rich.console import Console
 from nfsmulti import paths
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.faults.lab import FaultKind, Faults
-from nfsmulti.faults.soak import EntryPasses, Job, Passes, comparison, pool_of, schedule, soak
-from nfsmulti.faults.totals import Totals
+from nfsmulti.faults.soak import EntryPasses, Job, Passes, Totals, comparison, schedule, soak
 from nfsmulti.fiorun import Engine, Fio, FioResult, Option
 from nfsmulti.lab import Instances, Lab, LabConfig
 from nfsmulti.lab.network import Network
@@ -148,9 +147,7 @@ def test_a_short_round(lab: Lab, engine: Engine, tmp_path: Path) -> None:
     fio = Fio(engine, enter=lab.command([]))
     empty(lab.export_dir)
     with Bar(Console(quiet=True), "", None) as bar:
-        passes = Passes(
-            lab, fio, tmp_path / "soak", totals, bar, pool=pool_of(lab), seed=7, seconds=5
-        )
+        passes = Passes(lab, fio, tmp_path / "soak", totals, bar, pool=lab.pool, seed=7, seconds=5)
         passes.run(1)
     assert totals.good, totals.troubles
     assert totals.faults.total() > 0
@@ -171,7 +168,8 @@ def test_entries_are_made_found_and_removed_once(
         fio = Fio(engine, enter=one.command([]))
         # So that a pass takes three seconds at least, and has its resets.
         passes = EntryPasses(one, fio, tmp_path, totals, bar, {"rate_iops": 1000})
-        passes.run(3000, pool_of(one, nfsvers))
+        pool = one.pool_of(2, version=None if nfsvers == "3" else nfsvers)
+        passes.run(3000, pool)
         if not totals.faults:
             missing(MissingError("this kernel resets no connections (CONFIG_INET_DIAG_DESTROY)"))
         assert totals.good, totals.troubles
@@ -180,7 +178,7 @@ def test_entries_are_made_found_and_removed_once(
         (one.export_dir / "entries" / "left").touch()
         totals = Totals()
         passes = EntryPasses(one, fio, tmp_path / "again", totals, bar)
-        passes.run(40, pool_of(one, nfsvers))
+        passes.run(40, pool)
     assert totals.troubles == ["after they were made the server has 41 entries, not 40"]
 
 

@@ -5,27 +5,19 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import re
 import signal
 import struct
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Literal, Self
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.fiorun import (
-    SUMMARY,
-    Engine,
-    Fio,
-    FioProcess,
-    FioReport,
-    FioResult,
-    Option,
-    Options,
-)
+from nfsmulti.fiorun import SUMMARY, Engine, Fio, FioProcess, FioReport, FioResult, Option, Options
 from nfsmulti.texts import parse_size
 
 Words = tuple[str, ...]
@@ -40,7 +32,7 @@ class Mode(StrEnum):
 
 
 class Work(StrEnum):
-    """What the job does; account.py holds it against what the server has then.
+    """What the job does; outcome.py holds it against what the server has then.
 
     "write" is made of UNSTABLE WRITEs and a COMMIT, "write sync" of FILE_SYNC WRITEs; "write hold"
     is "write" with hold_writes. All are read back. The last three are metadata operations, one on
@@ -152,6 +144,45 @@ class Cell:
         """The address that the fault befalls, counted from 0."""
         return min(1, self.paths - 1)
 
+    @property
+    def options(self) -> dict[str, Option]:
+        """The options of its fio."""
+        job = _ENTRIES_JOB if self.work.on_entries else _JOB
+        options = {**job, **_MODES[self.mode], **_WORKS[self.work]}
+        if self.mode is not Mode.SOFT:
+            timeouts = _TIMEO_SCRIPTED if self.fault.place is Place.SCRIPTED else _TIMEO
+            options["timeo"] = timeouts[self.mode]
+        else:
+            gives_up = self.expected.error == errno.ETIMEDOUT
+            patience = self.fault.patience if gives_up else _UNHURRIED
+            options["timeo"] = round(patience * 10 / (options["retrans"] + 1))
+        if self.paths > 1:
+            options["spread"] = "stripe"
+        return {**options, **self.fault.options}
+
+    @property
+    def block(self) -> int:
+        """The bytes of a block."""
+        return parse_size(str(self.options["bs"]))
+
+    @property
+    def depth(self) -> int:
+        """How many I/Os are under way at once."""
+        return int(str(self.options["iodepth"]))
+
+    @property
+    def content(self) -> bytes:
+        """What the file must hold: verify_pattern=%o, each block filled with its offset."""
+        block, size = self.block, parse_size(str(self.options["size"]))
+        return b"".join(struct.pack("<Q", at) * (block // 8) for at in range(0, size, block))
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """What must be there before the job: files by name below the export."""
+        if self.work.on_entries:
+            return {} if self.work is Work.CREATE else dict.fromkeys(ENTRIES, b"")
+        return {} if self.work.writes else {FILE: self.content}
+
 
 # --- its fio job, from its start to what it left ---
 
@@ -161,6 +192,8 @@ CELL_SECONDS = 180.0  # what takes longer hangs
 _END_SECONDS = 60.0  # what has not ended so long after SIGINT hangs
 _HOLD_SECONDS = 1.0  # that a job is seen to go on waiting
 _POLL = 0.005
+_CALLS_BEFORE = 10  # that a real server has answered when the fault comes
+_LOST = re.compile(r": (\d+) bytes of \".*\" may be lost: ")
 _UNHURRIED = 15.0  # seconds that soft allows where it is not to give up
 # timeo, in tenths of a second. Real servers fall silent for longer. The scripted one never does
 # with these modes, but may be late on a busy machine: then the sound path must not be given up.
@@ -204,36 +237,17 @@ _WORKS: dict[Work, dict[str, Option]] = {
 }
 
 
-def _options_of(cell: Cell) -> dict[str, Option]:
-    """Give fio's options for a cell."""
-    job = _ENTRIES_JOB if cell.work.on_entries else _JOB
-    options = {**job, **_MODES[cell.mode], **_WORKS[cell.work]}
-    if cell.mode is not Mode.SOFT:
-        timeouts = _TIMEO_SCRIPTED if cell.fault.place is Place.SCRIPTED else _TIMEO
-        options["timeo"] = timeouts[cell.mode]
-    else:
-        gives_up = cell.expected.error == errno.ETIMEDOUT
-        patience = cell.fault.patience if gives_up else _UNHURRIED
-        options["timeo"] = round(patience * 10 / (options["retrans"] + 1))
-    if cell.paths > 1:
-        options["spread"] = "stripe"
-    return {**options, **cell.fault.options}
+def put_files(export: Path, files: Mapping[str, bytes]) -> None:
+    """Put files into an export, behind its server's back."""
+    for name, content in files.items():
+        (export / name).parent.mkdir(parents=True, exist_ok=True)
+        (export / name).write_bytes(content)
 
 
-def block_of(cell: Cell) -> int:
-    """Give the bytes of a block."""
-    return parse_size(str(_options_of(cell)["bs"]))
-
-
-def depth_of(cell: Cell) -> int:
-    """Give how many I/Os are under way at once."""
-    return int(str(_options_of(cell)["iodepth"]))
-
-
-def content_of(cell: Cell) -> bytes:
-    """Give what the file must hold: verify_pattern=%o, each block filled with its offset."""
-    block, size = block_of(cell), parse_size(str(_options_of(cell)["size"]))
-    return b"".join(struct.pack("<Q", at) * (block // 8) for at in range(0, size, block))
+def files_of(export: Path) -> dict[str, bytes]:
+    """Give the files of the job in an export, by name."""
+    paths = [export / FILE, *(export / FILE).rglob("*")]
+    return {str(path.relative_to(export)): path.read_bytes() for path in paths if path.is_file()}
 
 
 @dataclass
@@ -258,6 +272,11 @@ class Left:
         ]
 
 
+def lost_bytes(lines: Iterable[str]) -> int:
+    """Give the bytes that may be lost, as the engine says in its lines."""
+    return sum(int(match[1]) for line in lines if (match := _LOST.search(line)))
+
+
 class RunningJob:
     """A cell's fio, under way. A context manager; nothing of it outlives that."""
 
@@ -265,7 +284,7 @@ class RunningJob:
         self.cell = cell
         self.fault: float | None = None
         self._begun = time.monotonic()
-        self._process = fio.start(folder, pool=pool, options=_options_of(cell))
+        self._process = fio.start(folder, pool=pool, options=cell.options)
 
     def __enter__(self) -> Self:
         return self
@@ -282,9 +301,9 @@ class RunningJob:
         """Let time pass, but no longer than the job runs."""
         self._process.wait(seconds)
 
-    def until_traced(self, count: int) -> None:
-        """Wait until so many of its calls have been answered (trace=1)."""
-        self._until(lambda: _text(self._process).count(" trace: connection ") >= count)
+    def until_under_way(self) -> None:
+        """Wait until some of its calls have been answered (trace=1)."""
+        self._until(lambda: _text(self._process).count(" trace: connection ") >= _CALLS_BEFORE)
 
     @contextlib.contextmanager
     def stopped(self) -> Iterator[None]:

@@ -16,9 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nfsmulti.calls import RDMA_PORT
-from nfsmulti.faults.account import files_before, files_of, put_files
-from nfsmulti.faults.cell import FILE, Cell, Fault, Left, Place, RunningJob
-from nfsmulti.faults.lab import CALLS_BEFORE
+from nfsmulti.faults.cell import FILE, Cell, Fault, Left, Place, RunningJob, files_of, put_files
 from nfsmulti.fiorun import Engine, Fio, Options
 from nfsmulti.lab.kernel import ADDRESSES, EXPORT
 from nfsmulti.pool import ask_rdma
@@ -61,11 +59,11 @@ def _run_once(cell: Cell, fault: GuestFault, engine: Engine, folder: Path) -> Le
     export = Path(EXPORT)
     shutil.rmtree(export / FILE, ignore_errors=True)  # of the cell before: a directory, …
     (export / FILE).unlink(missing_ok=True)  # … or a file
-    put_files(export, files_before(cell))
+    put_files(export, cell.files)
     addresses = ADDRESSES if cell.paths > 1 else (_VICTIM,)
     pool = ",".join(f"nfs://{address}{EXPORT}" for address in addresses)
     with RunningJob(cell, Fio(engine), pool, folder) as job:
-        job.until_traced(CALLS_BEFORE)
+        job.until_under_way()
         job.now()
         fault.act(job)
         left = job.finish(cell.expected)

@@ -10,8 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.faults.account import files_before, files_of, put_files
-from nfsmulti.faults.cell import Cell, Fault, Left, Place, RunningJob
+from nfsmulti.faults.cell import Cell, Fault, Left, Place, RunningJob, files_of, put_files
 from nfsmulti.fiorun import Engine, Fio, Options
 from nfsmulti.lab import Instances, Lab, LabConfig
 from nfsmulti.processes import Completed, find, run
@@ -102,7 +101,6 @@ class Faults:
 # --- cells ---
 
 
-CALLS_BEFORE = 10  # that the job has made when the fault comes
 VICTIM = 1  # the path that it befalls, counted from 0
 
 # Slow enough for the fault to come in time, even where the harness stalls for two seconds; and
@@ -131,7 +129,7 @@ class LabFault(Fault):
         """Run a cell in a lab of its own, which takes half a second."""
         with Lab(LabConfig(addresses=max(2, cell.paths), instances=self.instances)) as lab:
             faults = Faults(lab)
-            put_files(lab.export_dir, files_before(cell))
+            put_files(lab.export_dir, cell.files)
             second = _start_again(lab)
             if self.before:
                 faults.begin(self.kind, VICTIM)
@@ -140,7 +138,7 @@ class LabFault(Fault):
             fio = Fio(engine, enter=lab.command([]), env=lab.environment)
             with RunningJob(cell, fio, pool, folder) as job:
                 if not self.before:
-                    job.until_traced(CALLS_BEFORE)
+                    job.until_under_way()
                 job.now()
                 if not self.before:
                     _break(self, faults, job, second)

@@ -19,13 +19,25 @@ from typing import Any
 
 import rich.table
 
-from nfsmulti.faults.account import discrepancies, lost_bytes
-from nfsmulti.faults.cell import Cell, Left, Mode, Place, block_of, longest_io, says
-from nfsmulti.fiorun import FioResult
+from nfsmulti.faults.cell import (
+    ENTRIES,
+    FILE,
+    Cell,
+    Left,
+    Mode,
+    Place,
+    Work,
+    longest_io,
+    lost_bytes,
+    says,
+)
+from nfsmulti.fiorun import FioReport, FioResult
 from nfsmulti.paths import portable
 from nfsmulti.texts import Table
 
 _CRASH = re.compile(r"got signal=|AddressSanitizer|runtime error:|LeakSanitizer")
+# An entry's operation, by the entry's number, where no error follows.
+_OPERATION = re.compile(r" trace: connection .* \d+@(\d+) = \d+$", re.MULTILINE)
 _LINES_MAX = 40  # of the engine: a fault is told, and not over and over
 _TIMES_MAX = 3  # a path stops once; on a busy machine its server may stall by itself, too
 
@@ -91,7 +103,7 @@ def judge(cell: Cell, left: Left) -> Outcome:
         end_s=None if came_through or since is None else round(left.ended - since, 3),
         again=again,
         moved=moved,
-        again_bytes=(again + moved) * block_of(cell) + rewritten,
+        again_bytes=(again + moved) * cell.block + rewritten,
         lost_bytes=lost_bytes(left.said),
         written_bytes=report.bytes("write") if report else 0,
         read_bytes=report.bytes("read") if report else 0,
@@ -152,6 +164,98 @@ def _over_again(cell: Cell, said: str) -> Iterator[str]:
             times = sum(said.count(one) for one in words.split("|"))
             if times > _TIMES_MAX * cell.paths:
                 yield f"it said {times} times: {words}"
+
+
+# --- the account: of the bytes of a file, and of the entries of metadata operations ---
+# Either holds what fio counts against the engine's own count, and against the server's files.
+
+
+def discrepancies(cell: Cell, left: Left) -> Iterator[str]:
+    """Say what does not add up."""
+    report = left.result.report
+    if report is None:
+        yield "fio left no report"
+    elif cell.work.on_entries:
+        yield from _of_entries(cell, left, report)
+    elif left.result.status == 0:
+        yield from _of_whole_file(cell, left, report)
+    elif cell.work.writes:
+        yield from _of_written(cell, left, report)
+
+
+# Bytes: each is read right, or written and kept, or told as lost.
+
+
+def _of_written(cell: Cell, left: Left, report: FioReport) -> Iterator[str]:
+    kept = _kept(left.files.get(FILE, b""), cell.content, cell.block)
+    written, lost = report.bytes("write"), lost_bytes(left.said)
+    if kept + lost < written:
+        yield f"of {written} bytes written {kept} were kept, {lost} reported as lost"
+
+
+def _of_whole_file(cell: Cell, left: Left, report: FioReport) -> Iterator[str]:
+    """Hold a job that came through against the file, and fio's count against the engine's."""
+    stats, content = left.result.stats, cell.content
+    if left.files.get(FILE) != content:
+        yield "the server's file does not hold what was written"
+    sides = {"read": sum(line.read_bytes for line in stats)}
+    if cell.work.writes:
+        sides["write"] = sum(line.write_bytes - line.rewritten_bytes for line in stats)
+    for side, moved in sides.items():
+        counted = report.bytes("read" if side == "read" else "write")
+        if counted != len(content) or moved != counted:
+            yield f"{side}: {len(content)} bytes wanted, fio counts {counted}, the engine {moved}"
+
+
+def _kept(file: bytes, content: bytes, block: int) -> int:
+    """Count the bytes of blocks that are in the file as they should."""
+    places = range(0, len(content), block)
+    return sum(block for at in places if file[at : at + block] == content[at : at + block])
+
+
+# Entries: what is done stays done, and nothing else is there.
+
+
+def _of_entries(cell: Cell, left: Left, report: FioReport) -> Iterator[str]:
+    """Hold the operations that are done against the server's files.
+
+    An operation that failed, or was not answered, may have been carried out or not: as many as are
+    under way at once.
+    """
+    there = left.files.keys()
+    done = {ENTRIES[int(number)] for number in _OPERATION.findall(left.result.stderr)}
+    counted = report.bytes("write" if cell.work.writes else "read") // cell.block
+    if left.result.status == 0:
+        yield from _of_counts(left, counted, len(done))
+    elif counted > len(done):
+        yield f"fio counts {counted} operations, the trace has {len(done)} that are done"
+    wanted = set(ENTRIES)
+    changed = wanted - there if cell.work is Work.REMOVE else there & wanted
+    if cell.work is not Work.STAT and len(changed - done) > cell.depth:
+        yield f"{len(changed - done)} entries were changed by operations that are not done"
+    if cell.work is Work.REMOVE:
+        yield from _some(there & done, "entries removed and still there")
+    else:
+        needed = wanted if cell.work is Work.STAT else done
+        yield from _some(needed - there, "entries not there")
+    yield from _some(there - wanted, "files that are no entries of the job")
+
+
+def _of_counts(left: Left, counted: int, done: int) -> Iterator[str]:
+    """Hold all counts of a job that came through against the number of its entries."""
+    wanted, lines, stats = len(ENTRIES), left.result.operations, left.result.stats
+    engine, calls = sum(line.ops for line in lines), sum(line.meta_ops for line in stats)
+    errors = sum(line.errors for line in lines)
+    if {counted, done, engine, calls} != {wanted} or errors:
+        yield (
+            f"{wanted} operations wanted, fio counts {counted}, the trace {done}, the engine"
+            f" {engine} and {errors} errors, its connections {calls}"
+        )
+
+
+def _some(names: set[str], what: str) -> Iterator[str]:
+    if names:
+        yield f"{what}: {len(names)}, such as {min(names)}"
 
 
 # --- the report of a run ---

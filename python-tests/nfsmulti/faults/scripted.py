@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from nfsmulti.faults.account import files_before
 from nfsmulti.faults.cell import ENTRIES, Cell, Fault, Left, Place, RunningJob, Work
 from nfsmulti.fiorun import Engine, Fio
 from nfsmulti.scripted import (
@@ -106,7 +105,7 @@ class ScriptedFault(Fault):
         hook = _Hook(cell, self)
         terms = replace(self.terms) if self.terms else None  # its answers may change them
         with ScriptedServer(hook, addresses=_ADDRESSES[: cell.paths], terms=terms) as server:
-            for name, content in files_before(cell).items():
+            for name, content in cell.files.items():
                 server.create(name, content)
             pool = server.pool4() if self.terms else server.pool()
             with RunningJob(cell, Fio(engine), pool, folder) as job:

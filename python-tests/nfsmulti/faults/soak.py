@@ -11,6 +11,7 @@ import os
 import random
 import shlex
 import time
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
@@ -21,11 +22,12 @@ from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
+from rich.table import Table
 
 from nfsmulti.errors import HarnessError
+from nfsmulti.faults.cell import lost_bytes
 from nfsmulti.faults.lab import FaultKind, Faults
-from nfsmulti.faults.totals import Totals
-from nfsmulti.fiorun import Engine, Fio, FioProcess, Options
+from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Options
 from nfsmulti.lab import Instances, Lab, LabConfig
 from nfsmulti.machine import versions
 from nfsmulti.paths import RESULTS, shown, write_json
@@ -189,6 +191,82 @@ def schedule(seed: int, number: int, seconds: float, paths: int) -> list[PathFau
             faults.append(PathFault(now, end, path, kind))
         now += draw.uniform(*_GAP)
     return faults
+
+
+# --- what all passes do, in sums ---
+
+
+@dataclass
+class Totals:
+    """Sums so far. `troubles` are the things that must not be, in words; `lost` are bytes."""
+
+    ios: int = 0
+    written: int = 0
+    verified: int = 0
+    compared: int = 0
+    reissues: int = 0
+    retransmissions: int = 0
+    reconnects: int = 0
+    rewritten: int = 0
+    lost: int = 0
+    entries: Counter[str] = field(default_factory=Counter)  # made, verified, removed
+    faults: Counter[str] = field(default_factory=Counter)
+    troubles: list[str] = field(default_factory=list)
+
+    @property
+    def good(self) -> bool:
+        """Whether what was written has been read back whole, and nothing else went wrong.
+
+        That is bytes; entries, where there are any, are troubles as soon as their number is wrong.
+        """
+        whole = bool(self.entries) or 0 < self.written == self.verified
+        return whole and not self.troubles and not self.lost
+
+    def add(self, name: str, result: FioResult) -> None:
+        """Count what one fio did; what it says against itself is a trouble."""
+        for line in result.stats:
+            self.ios += line.read_ops + line.write_ops + line.meta_ops
+            self.reissues += line.reissues
+            self.retransmissions += line.retransmissions
+            self.reconnects += line.reconnects
+            self.rewritten += line.rewritten_bytes
+        # An I/O on an entry has a size for fio, and moves no bytes.
+        if result.report is not None and not any(line.meta_ops for line in result.stats):
+            self.written += result.report.bytes("write")
+            self.verified += result.report.bytes("read")
+        self.lost += lost_bytes(result.messages.splitlines())
+        if result.status != 0:
+            how = "did not end" if result.status is None else f"status {result.status}"
+            said = "\n  ".join(result.messages.splitlines()[-8:])
+            self.troubles.append(f"{name}: fio: {how} ({result.folder})\n  {said}")
+
+    def table(self) -> Table:
+        """Give them for people."""
+        table = Table(show_header=False)
+        for name, value in self.as_dict().items():
+            if isinstance(value, int):
+                table.add_row(name, f"{value:,}")
+        for kind, count in sorted(self.faults.items()):
+            table.add_row(f"  {kind}", f"{count:,}")
+        return table
+
+    def as_dict(self) -> dict[str, object]:
+        """Give them by what they are, for a file."""
+        return {
+            "I/Os": self.ios,
+            "bytes written": self.written,
+            "bytes verified": self.verified,
+            "bytes compared at the server": self.compared,
+            "bytes held and written again": self.rewritten,
+            "bytes lost, as reported": self.lost,
+            "calls reissued on other paths": self.reissues,
+            "retransmissions": self.retransmissions,
+            "reconnects": self.reconnects,
+            **{f"entries {what}": count for what, count in self.entries.items()},
+            "faults injected": self.faults.total(),
+            "faults": dict(sorted(self.faults.items())),
+            "troubles": self.troubles,
+        }
 
 
 # --- the passes ---
@@ -404,12 +482,6 @@ _PASS_SECONDS = 25
 _MINUTES, _SEED = 20, 1
 
 
-def pool_of(lab: Lab, nfsvers: str = "3") -> str:
-    """Give all addresses of a lab as a pool."""
-    version = None if nfsvers == "3" else nfsvers
-    return ",".join(lab.path(number, version=version) for number in range(lab.config.addresses))
-
-
 def soak(
     minutes: Annotated[
         int | None, typer.Option(min=1, help="How long; a round takes a minute. Default: 20.")
@@ -452,7 +524,8 @@ def soak(
         servers = Instances.ONE if entries else Instances.PER_ADDRESS
         config = LabConfig(addresses=paths, instances=servers)
         with Bar(out, "starting the lab", None) as bar, Lab(config) as lab:
-            fio, pool = Fio(Engine.built(), enter=lab.command([])), pool_of(lab, nfsvers)
+            fio = Fio(Engine.built(), enter=lab.command([]))
+            pool = lab.pool_of(paths, version=None if nfsvers == "3" else nfsvers)
             if entries:
                 EntryPasses(lab, fio, folder, totals, bar).run(entries, pool)
             else:

@@ -137,12 +137,13 @@ class Lab:
         """The pool of the one IPv6 address."""
         return self._url(self.servers[-1].endpoint, "fd77::1", MAIN_VOLUME)
 
-    def pool_of(self, count: int, *, export: str = MAIN_VOLUME) -> str:
-        """Give the pool of the first `count` addresses, and of another export if need be."""
-        return ",".join(self.path(number, export=export) for number in range(count))
+    def pool_of(self, count: int, *, export: str = MAIN_VOLUME, version: str | None = None) -> str:
+        """Give the pool of the first `count` addresses; see path()."""
+        paths = (self.path(number, export=export, version=version) for number in range(count))
+        return ",".join(paths)
 
     def path(self, number: int, *, export: str = MAIN_VOLUME, version: str | None = None) -> str:
-        """Give the path over the address `number`, counted from 0; `version` is 4.1 or 4.2."""
+        """Give the path to an export over the address `number`, from 0; `version` is 4.1 or 4.2."""
         if not 0 <= number < self.config.addresses:
             raise IndexError(f"this lab has {self.config.addresses} addresses")
         return self._url(self.server(number).endpoint, self._addresses()[number], export, version)
