@@ -53,10 +53,10 @@ _SHORT_DEMO = """
 import sys
 from pathlib import Path
 from nfsmulti import demo
-from nfsmulti.lab import state
+from nfsmulti.lab import lab
 demo.REPEATS, demo.FIT_SECONDS, demo.RUN_SECONDS = 1, 1.5, 0.5
 demo.RESULTS = Path(sys.argv[1])
-state.LABS = demo.RESULTS / "lab"
+lab.LABS = demo.RESULTS / "lab"
 demo.demo()
 """
 

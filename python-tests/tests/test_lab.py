@@ -21,9 +21,8 @@ from nfsmulti import machine
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.fiorun import Engine, Fio, Option
 from nfsmulti.lab import Export, Instances, Lab, LabConfig, Limits, background, commands, ganesha
-from nfsmulti.lab import state as states
+from nfsmulti.lab.lab import LabState, labs_lock, remove_leftovers
 from nfsmulti.lab.network import Network
-from nfsmulti.lab.state import LabState
 from nfsmulti.paths import LABS, PYTHON_TESTS
 from nfsmulti.processes import Completed, Identity, Process, find, run
 
@@ -210,9 +209,9 @@ def test_leftovers_are_told_from_strangers() -> None:
         gone = Identity(owner.pid, owner.start - 1, owner.boot)
         reused = Identity(other.pid, other.start - 1, other.boot)
         state = LabState(f"left{os.getpid()}", gone, {"rpcbind": owner, "server": reused})
-        with states.lock():
+        with labs_lock():
             state.write()
-            assert state.id in states.remove_leftovers()
+            assert state.id in remove_leftovers()
         assert ours.wait(60) == -signal.SIGKILL
         assert stranger.running
         assert not state.folder.exists()

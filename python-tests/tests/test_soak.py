@@ -22,8 +22,8 @@ from nfsmulti.faults.lab import FaultKind, Faults
 from nfsmulti.faults.soak import EntryPasses, Job, Passes, Totals, comparison, schedule, soak
 from nfsmulti.fiorun import Engine, Fio, FioResult, Option
 from nfsmulti.lab import Instances, Lab, LabConfig
+from nfsmulti.lab.lab import live_labs
 from nfsmulti.lab.network import Network
-from nfsmulti.lab.state import live
 from nfsmulti.processes import Process, run
 from nfsmulti.texts import Bar
 
@@ -214,7 +214,7 @@ def test_a_signal_ends_it_and_leaves_nothing(
     ):
         eventually((tmp_path / "soak/000-write/hard/command").exists, 120)
         below = family(soak.pid)
-        (own,) = (state for state in live() if state.owner.pid == soak.pid)
+        (own,) = (state for state in live_labs() if state.owner.pid == soak.pid)
         soak.signal(number)
         status = soak.wait(120)
         said = (tmp_path / "out").read_text()

@@ -13,10 +13,8 @@ import sys
 import time
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.lab import state as states
 from nfsmulti.lab.config import LabConfig
-from nfsmulti.lab.lab import Lab
-from nfsmulti.lab.state import LabState
+from nfsmulti.lab.lab import Lab, LabState, labs_lock, live_labs, remove_leftovers
 from nfsmulti.paths import LABS
 from nfsmulti.processes import end_politely, unmarked
 
@@ -78,7 +76,7 @@ def _report(**values: str | None) -> None:
 
 def choose(lab_id: str | None) -> LabState:
     """Give the live lab `lab_id`, or the only one there is. Raises HarnessError."""
-    labs = [state for state in states.live() if state.ready and lab_id in (None, state.id)]
+    labs = [state for state in live_labs() if state.ready and lab_id in (None, state.id)]
     if len(labs) == 1:
         return labs[0]
     if not labs:
@@ -102,8 +100,8 @@ def stop(state: LabState) -> None:
         if time.monotonic() > deadline:
             state.owner.kill()
         time.sleep(0.02)
-    with states.lock():
-        states.remove_leftovers()
+    with labs_lock():
+        remove_leftovers()
 
 
 if __name__ == "__main__":

@@ -18,13 +18,11 @@ from nfsmulti import machine
 from nfsmulti.errors import HarnessError
 from nfsmulti.hosts import refuse_dropped_engine
 from nfsmulti.lab import background
-from nfsmulti.lab import state as states
 from nfsmulti.lab.config import EXPORT, READ_ONLY, Instances, LabConfig
 from nfsmulti.lab.kernel.guest import GuestConfig, GuestTimeoutError, Mount, run_in_guest
 from nfsmulti.lab.kernel.machine import GUEST_HELP, Kind
-from nfsmulti.lab.lab import Lab
+from nfsmulti.lab.lab import Lab, LabState, labs_lock, live_labs, remove_leftovers
 from nfsmulti.lab.network import Limits
-from nfsmulti.lab.state import LabState
 from nfsmulti.options import by_fields
 from nfsmulti.paths import COMMAND, JOBFILES, engine_as_typed, shown
 from nfsmulti.processes import Process
@@ -149,11 +147,11 @@ def stop(
     ] = False,
 ) -> None:
     """Stop a lab and remove all that belongs to it."""
-    with states.lock():
-        removed = states.remove_leftovers()
+    with labs_lock():
+        removed = remove_leftovers()
     for leftover in removed:
         _out.print(f"lab {leftover} had no owner any more: removed")
-    held = [state for state in states.live() if state.held]
+    held = [state for state in live_labs() if state.held]
     for state in held if every or (removed and not held) else [background.choose(lab_id)]:
         background.stop(state)
         _out.print(f"lab {state.id} stopped")
@@ -162,7 +160,7 @@ def stop(
 @app.command()
 def status() -> None:
     """List the running labs."""
-    labs = states.live()
+    labs = live_labs()
     for state in labs:
         _explain(state)
     if not labs:

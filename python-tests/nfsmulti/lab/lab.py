@@ -16,25 +16,30 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import json
 import os
 import re
 import secrets
 import shlex
+import shutil
 import socket
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
 from nfsmulti import machine
 from nfsmulti.errors import HarnessError, MissingError
-from nfsmulti.lab import state as states
 from nfsmulti.lab.config import MAIN_VOLUME, LabConfig
 from nfsmulti.lab.ganesha import ANY, Endpoint, Server
 from nfsmulti.lab.network import Limits, Network
-from nfsmulti.lab.state import LabState
-from nfsmulti.processes import Completed, Identity, Process, find, run
+from nfsmulti.paths import LABS, write_json
+from nfsmulti.processes import Completed, Identity, Process, find, locked, run
 
+_FILE = "state.json"
+_PORT_LOCK = Path("/run/nfsmulti-ports.lock")
 _VOLUMES = Path("/run/nfsmulti")
 _PORTS = (22049, 22050)
 _RPCBIND_SECONDS = 60.0
@@ -46,6 +51,117 @@ mkdir -p {folder}
 mount -t tmpfs -o {options} tmpfs {folder}
 echo tmpfs {folder} lab rw 0 0 >>/run/etc/mtab"""
 _MTAB = "mount -t overlay -o lowerdir=/run/etc:/etc overlay /etc"
+
+
+# --- what other processes know of a lab, and remove where its owner is gone ---
+
+
+@dataclass
+class LabState:
+    """One lab: `owner` is the harness process that holds it, `processes` its servers by name.
+
+    `pools` maps a pool's name to its text, `volumes` a file system's name to its folder as the
+    machine sees it, `enter` are the words before a client's command. `held` tells the labs of
+    ./nfsmulti lab start, which anyone may stop, from those that belong to a running command.
+    """
+
+    id: str
+    owner: Identity
+    processes: dict[str, Identity] = field(default_factory=dict)
+    pools: dict[str, str] = field(default_factory=dict)
+    volumes: dict[str, str] = field(default_factory=dict)
+    enter: list[str] = field(default_factory=list)
+    ready: bool = False
+    held: bool = False
+
+    @property
+    def folder(self) -> Path:
+        """Where the lab keeps its files."""
+        return LABS / self.id
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables that commands of this lab find: POOL, and NFSMULTI_POOLS with all pools."""
+        pools = " ".join(f"{name}:{pool}" for name, pool in self.pools.items())
+        return {"POOL": self.pools["lab"], "NFSMULTI_POOLS": pools}
+
+    def entrance(self) -> list[str]:
+        """Give the words before a client's command where this process is: `enter`, or further.
+
+        The lab of a user who is not root lies in a user namespace, with an own /run.
+        """
+        user = Path(f"/proc/{self.owner.pid}/ns/user")
+        if not self.enter or user.samefile("/proc/self/ns/user"):
+            return self.enter
+        network, root = Network(self.id), f"/proc/{self.owner.pid}/root"
+        _, *rest = network.enter(network.client, root)
+        return ["nsenter", f"--target={self.owner.pid}", "--user", *rest]
+
+    def write(self) -> None:
+        """Store the state, whole or not at all."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_json(self.folder / _FILE, dataclasses.asdict(self))
+
+    @classmethod
+    def read(cls, folder: Path) -> LabState | None:
+        """Read the state of the lab in `folder`; None where there is none (any more)."""
+        try:
+            values = json.loads((folder / _FILE).read_text())
+            values["owner"] = Identity(**values["owner"])
+            values["processes"] = {
+                name: Identity(**process) for name, process in values["processes"].items()
+            }
+            return cls(**values)
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError) as error:
+            raise HarnessError(
+                f"{folder / _FILE} cannot be read: {error}", "delete that folder"
+            ) from None
+
+    def remove(self) -> None:
+        """Remove what the lab left; its processes only where they are still the same ones."""
+        for process in self.processes.values():
+            process.kill()
+        Network(self.id).remove()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def live_labs() -> list[LabState]:
+    """Give the labs whose owner runs."""
+    return [state for state in _all() if state.owner.alive()]
+
+
+def remove_leftovers() -> list[str]:
+    """Remove the labs whose owner is gone; gives their ids."""
+    leftovers = [state for state in _all() if not state.owner.alive()]
+    for state in leftovers:
+        state.remove()
+    return [state.id for state in leftovers]
+
+
+def labs_lock() -> AbstractContextManager[None]:
+    """Keep other harnesses of this checkout from creating or removing labs meanwhile."""
+    LABS.mkdir(parents=True, exist_ok=True)
+    return locked(LABS / ".lock")
+
+
+def _port_lock() -> AbstractContextManager[None]:
+    """Keep other harnesses of this machine from choosing ports meanwhile.
+
+    Who may not write to /run keeps off those of this checkout.
+    """
+    return locked(_PORT_LOCK if os.access(_PORT_LOCK.parent, os.W_OK) else LABS / ".ports.lock")
+
+
+def _all() -> list[LabState]:
+    if not LABS.is_dir():
+        return []
+    states = [LabState.read(folder) for folder in sorted(LABS.iterdir()) if folder.is_dir()]
+    return [state for state in states if state is not None]
+
+
+# --- a lab ---
 
 
 class Lab:
@@ -94,7 +210,7 @@ class Lab:
             if not memory:
                 self._start_rpcbind(undo)
             # Another local lab would find the same ports free until our servers listen there.
-            with states.port_lock() if self.config.local else contextlib.nullcontext():
+            with _port_lock() if self.config.local else contextlib.nullcontext():
                 self._start_servers(undo)
             self._describe()
             self._cleanup = undo.pop_all()
@@ -190,8 +306,8 @@ class Lab:
 
     def _claim(self, undo: contextlib.ExitStack) -> None:
         """Write the state down, so that whatever follows can be removed by anyone."""
-        with states.lock():
-            states.remove_leftovers()
+        with labs_lock():
+            remove_leftovers()
             if self.folder.exists():
                 raise HarnessError(f"a lab '{self.id}' exists already", "./nfsmulti lab stop")
             self.state.write()
