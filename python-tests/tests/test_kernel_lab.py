@@ -23,9 +23,8 @@ from conftest import or_skip, run_harness
 from engine_helpers import eventually, family
 
 from nfsmulti.errors import HarnessError, MissingError
-from nfsmulti.lab.kernel import GuestConfig, Kind, Mount, debian, guest, machine, run_in_guest
-from nfsmulti.lab.kernel.debian import KernelTree
-from nfsmulti.lab.kernel.machine import UML_FOLDER, Machine
+from nfsmulti.lab.kernel import GuestConfig, Kind, Mount, guest, machine, run_in_guest
+from nfsmulti.lab.kernel.machine import UML_FOLDER, KernelTree, Machine
 from nfsmulti.paths import PYTHON_TESTS
 from nfsmulti.processes import Completed, Identity, Process
 
@@ -216,7 +215,7 @@ def test_limits_of_a_command(tmp_path: Path) -> None:
 def test_a_folder_that_goes_while_others_are_removed_does_no_harm(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(debian, "FOLDER", tmp_path)
+    monkeypatch.setattr(machine, "FOLDER", tmp_path)
     (tmp_path / "guest-killed").mkdir()
     gone = tmp_path / "guest-gone"
     monkeypatch.setattr(Path, "glob", lambda *_: iter([gone, tmp_path / "guest-killed"]))
@@ -318,7 +317,7 @@ def _run_here() -> int:
 @boots
 def test_broken_tree(kernel: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     linux = tmp_path / "linux"
-    monkeypatch.setattr(debian, "_LINUX", linux)
+    monkeypatch.setattr(machine, "_LINUX", linux)
     (linux / "boot").mkdir(parents=True)
     with pytest.raises(HarnessError, match=r"linux is broken \(it has no kernel\)\n  delete"):
         _run_here()
@@ -332,8 +331,8 @@ def test_broken_tree(kernel: Machine, tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_no_install_fetches_no_kernel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(debian, "FOLDER", tmp_path / "lab")
-    monkeypatch.setattr(debian, "_LINUX", tmp_path / "lab/linux")
+    monkeypatch.setattr(machine, "FOLDER", tmp_path / "lab")
+    monkeypatch.setattr(machine, "_LINUX", tmp_path / "lab/linux")
     monkeypatch.setenv("NFSMULTI_NO_INSTALL", "1")
     with pytest.raises(MissingError, match="--no-install keeps apt from fetching it"):
         KernelTree.get()
@@ -355,8 +354,8 @@ def test_interrupted_download_leaves_no_tree(
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     monkeypatch.setenv("NFSMULTI_NO_INSTALL", "0")
-    monkeypatch.setattr(debian, "FOLDER", tmp_path / "lab")
-    monkeypatch.setattr(debian, "_LINUX", tmp_path / "lab/linux")
+    monkeypatch.setattr(machine, "FOLDER", tmp_path / "lab")
+    monkeypatch.setattr(machine, "_LINUX", tmp_path / "lab/linux")
     for _ in range(2):
         with pytest.raises(MissingError, match="kernel could not be fetched"):
             KernelTree.get()

@@ -21,7 +21,7 @@ from nfsmulti.faults.matrix import CELLS
 from nfsmulti.faults.outcome import REPORT, Outcome, Run, judge, not_run, read_outcomes
 from nfsmulti.fiorun import Engine
 from nfsmulti.lab import kernel
-from nfsmulti.lab.kernel.debian import KernelTree
+from nfsmulti.lab.kernel.machine import KernelTree
 from nfsmulti.machine import versions
 from nfsmulti.paths import BUILD, RESULTS, shown
 

@@ -19,7 +19,7 @@ from typing import IO, Self
 
 from nfsmulti import calls
 from nfsmulti.errors import HarnessError
-from nfsmulti.lab.kernel import debian
+from nfsmulti.lab.kernel import machine as machines
 from nfsmulti.lab.kernel.machine import (
     HOST,
     Kind,
@@ -316,13 +316,13 @@ def _hold_clocks(begun: Path, ready: Path) -> None:
 @contextlib.contextmanager
 def _folder() -> Iterator[Path]:
     """Give a folder for one guest; those of harnesses that were killed are removed first."""
-    with debian.lock():
-        for folder in debian.FOLDER.glob("guest-*"):
+    with machines.lock():
+        for folder in machines.FOLDER.glob("guest-*"):
             # Its owner removes it without the lock.
             with contextlib.suppress(FileNotFoundError), claimed(folder) as mine:
                 if mine:
                     shutil.rmtree(folder, ignore_errors=True)
-        name = Path(tempfile.mkdtemp(prefix="guest-", dir=debian.FOLDER))
+        name = Path(tempfile.mkdtemp(prefix="guest-", dir=machines.FOLDER))
         claim = contextlib.ExitStack()
         claim.enter_context(claimed(name))
     with claim:
