@@ -14,7 +14,7 @@ from conftest import call_harness
 from engine_helpers import anybody_names, eventually
 from rich.console import Console
 
-from nfsmulti.bench import peer
+from nfsmulti.bench import client_cost
 from nfsmulti.bench.cases import (
     CLIENT_COST,
     MOUNT,
@@ -28,14 +28,12 @@ from nfsmulti.bench.cases import (
 )
 from nfsmulti.bench.client_cost import (
     SinkBench,
-    one_connection,
     our_engine,
+    ourselves,
     peer_engine,
-    reads_instead,
-    version_3,
+    yardstick_engine,
 )
 from nfsmulti.bench.mount import MountBench, io_uring, our_mount, places
-from nfsmulti.bench.peer import yardstick
 from nfsmulti.bench.report import Running
 from nfsmulti.bench.results import (
     HEADINGS,
@@ -269,8 +267,8 @@ def test_sources_of_packages_become_places_of_their_source(
     source = "Types: deb\nArchitectures: amd64\nURIs: http://a\n"
     (apt / "sources.list.d/x.sources").write_text(source)
     (apt / "sources.list.d/README").write_text("deb\n")
-    monkeypatch.setattr(peer, "_APT", apt)
-    peer.write_sources(out)
+    monkeypatch.setattr(client_cost, "_APT", apt)
+    client_cost.write_sources(out)
     assert (out / "sources.list").read_text() == "# deb\ndeb-src [signed-by=/k] http://a b main\n"
     assert (out / "x.sources").read_text() == "Types: deb-src\nURIs: http://a\n"
     assert not (out / "README").exists()
@@ -282,7 +280,7 @@ def test_the_source_of_the_peer_is_unpacked(tmp_path: Path) -> None:
     upstream.mkdir()
     (upstream / "configure").write_text("#!/bin/sh\n")
     archive = shutil.make_archive(str(tmp_path / "fio_3.33.orig"), "xztar", tmp_path, upstream.name)
-    tree = peer.unpack(Path(archive), tmp_path / "work")
+    tree = client_cost.unpack(Path(archive), tmp_path / "work")
     assert tree == tmp_path / "work/tree" / upstream.name
 
 
@@ -320,7 +318,7 @@ def test_a_run_against_the_sink(tmp_path: Path, version: str) -> None:
 
 def test_many_connections_are_held_beside_one() -> None:
     case = next(case for case in CLIENT_COST if case.name == "randread 4k d256 c64")
-    one = one_connection(Engine.built())
+    one, _, _ = ourselves(Engine.built())
     assert [case.name for case in CLIENT_COST if one.takes(case)] == [case.name]
     assert "--iodepth=256" in one.words(case, "nfs://x/y")
     assert not [word for word in one.words(case, "nfs://x/y") if "nconnect" in word]
@@ -328,11 +326,11 @@ def test_many_connections_are_held_beside_one() -> None:
 
 def test_version_4_1_is_held_beside_our_own_version_3() -> None:
     case = next(case for case in CLIENT_COST if case.name == "randread 4k d32 v4.1")
-    ours, v3 = our_engine(Engine.built()), version_3(Engine.built())
+    ours, (single, v3, _) = our_engine(Engine.built()), ourselves(Engine.built())
     url = "nfs://127.0.0.1/export?nfsport=9&mountport=9"
     assert "--pool=nfs://127.0.0.1/export?port=9&version=4.1" in ours.words(case, url)
     assert f"--pool={url}" in v3.words(case, url)
-    others = (peer_engine(Path("fio")), one_connection(Engine.built()))
+    others = (peer_engine(Path("fio")), single)
     assert [one.takes(case) for one in (ours, v3, *others)] == [True, True, False, False]
     assert {case.version for case in CLIENT_COST if v3.takes(case)} == {"4.1"}
 
@@ -340,14 +338,14 @@ def test_version_4_1_is_held_beside_our_own_version_3() -> None:
 def test_a_metadata_operation_is_held_beside_our_own_reads() -> None:
     case = next(case for case in CLIENT_COST if case.operation)
     engine = Engine.built()
-    ours, reads = our_engine(engine), reads_instead(engine)
+    ours, (single, v3, reads) = our_engine(engine), ourselves(engine)
     assert [word for word in ours.words(case, "nfs://x/y") if re.match("--(size|meta)", word)] == [
         "--size=262144",
         "--metadata=1",
         "--meta_read=getattr",
     ]
     assert not [word for word in reads.words(case, "nfs://x/y") if "meta" in word]
-    others = (peer_engine(Path("fio")), one_connection(engine), version_3(engine))
+    others = (peer_engine(Path("fio")), single, v3)
     assert [one.takes(case) for one in (ours, reads, *others)] == [True, True, False, False, False]
 
 
@@ -377,7 +375,7 @@ struct ioengine_ops ioengine = {.name = "y", .version = FIO_IOOPS_VERSION, .opti
 
 def test_a_yardstick_is_built_and_run(tmp_path: Path) -> None:
     (tmp_path / "y.c").write_text(_YARDSTICK)
-    contender = yardstick(tmp_path / "y.c", tmp_path / "built")
+    contender = yardstick_engine(tmp_path / "y.c", tmp_path / "built")
     assert not contender.takes(Case("randread", "4k", 8, connections=4))
     assert not contender.takes(Case("randread", "4k", 8, version="4.1"))
     bench = SinkBench(choose_cores(), _SHORT, tmp_path / "runs")

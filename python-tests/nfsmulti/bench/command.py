@@ -26,15 +26,14 @@ from nfsmulti.bench.cases import (
     choose,
 )
 from nfsmulti.bench.client_cost import (
+    YARDSTICK_IS,
     SinkBench,
-    one_connection,
     our_engine,
+    ourselves,
     peer_engine,
-    reads_instead,
-    version_3,
+    peer_fio,
+    yardstick_engine,
 )
-from nfsmulti.bench.peer import YARDSTICK_IS, peer_fio
-from nfsmulti.bench.peer import yardstick as build_yardstick
 from nfsmulti.bench.report import Report, Running, command_text, now, setting
 from nfsmulti.bench.results import (
     COLUMNS,
@@ -169,8 +168,7 @@ def client_cost(
     engine, rivals = Engine.built(), limit
     if not all(one.version or one.operation for one in cases):
         rivals = [peer_engine(peer_fio(_out.print)), *limit]
-    ourselves = [one_connection(engine), version_3(engine), reads_instead(engine)]
-    contenders = [our_engine(engine), *rivals, *ourselves]
+    contenders = [our_engine(engine), *rivals, *ourselves(engine)]
     running.report.setting["server"] = bench.server_text
     found = running.compare(cases, contenders, bench.run_once)
     how_counted = _count_calls(bench, rivals, found)
@@ -289,7 +287,7 @@ def _yardstick(running: Running, source: Path | None) -> list[Contender]:
         return []
     running.report.setting["yardstick"] = source.name
     running.report.notes.append(YARDSTICK_IS)
-    return [build_yardstick(source, running.scratch)]
+    return [yardstick_engine(source, running.scratch)]
 
 
 def _count_calls(

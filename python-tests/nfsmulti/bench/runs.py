@@ -69,13 +69,6 @@ def _jobs_of(process: Process, *, traced: bool = False) -> list[psutil.Process]:
     return [job for fio in fios for job in _children(fio)]
 
 
-def _kill_jobs(process: Process, *, traced: bool = False) -> None:
-    """Kill what _jobs_of() gives; fio itself then ends, and reports what they had done."""
-    for job in _jobs_of(process, traced=traced):
-        with contextlib.suppress(psutil.NoSuchProcess):
-            job.kill()
-
-
 def _children(parent: psutil.Process) -> list[psutil.Process]:
     """Give the running children of a process."""
     found = []
@@ -200,10 +193,12 @@ def run_fio(
     """
     argv = [*enter, *command(contender, case, target, timing, folder), *words]
     spare = _SPARE_SECONDS + _SPARE_SECONDS_PER_CONNECTION * case.connections
-    traced = "strace" in enter
     with FioProcess(argv, folder) as process:
         if process.wait(timing.seconds + spare) is None and contender.may_hang:
-            _kill_jobs(process, traced=traced)
+            # fio itself then ends, and reports what they had done.
+            for job in _jobs_of(process, traced="strace" in enter):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    job.kill()
         result = process.result(_GRACE_SECONDS)
     _check(contender, case, timing, result, does_io=does_io)
     return result
