@@ -145,7 +145,7 @@ def test_v41_restart(server: ScriptedServer, client41: Client41) -> None:
     assert client41.create_session(2) == Status4.STALE_CLIENTID
     assert client41.begin(complete=False) == Status4.OK
     assert client41.open("f").status == Status4.GRACE
-    stranger = Held(server.export.files.handle(server.export.files.root), b"")
+    stranger = Held(server.export.files.root.handle, b"")
     assert client41.call(*stranger.reclaim(client41.client)).status == Status4.ISDIR
     reply = client41.call(*file.reclaim(client41.client))
     held = Held(file.handle, reply.of(Nfs4.OPEN))

@@ -107,9 +107,7 @@ class Answer:
     raw: bytes | None = None  # raw bytes sent in the record's place
     cut: int | None = None  # bytes of the record that are sent
     repeat: Sequence[float] = ()  # it is sent again after so many seconds, and so on
-    end: Literal["", "close", "reset"] = (
-        ""  # what becomes of the connection then: "close" or "reset"
-    )
+    end: Literal["", "close", "reset"] = ""  # what becomes of the connection then
 
     def delivers(self) -> bool:
         """Whether it says something of the message, or how it is sent."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from xdrlib3 import Packer, Unpacker
 
@@ -40,11 +40,8 @@ class UnheardError(Exception):
     """The script wants the compound to be as if it had never come."""
 
 
-class Ask(Protocol):
-    """Log an operation, and give the script's answer."""
-
-    def __call__(self, operation: Nfs4, arguments: Arguments4, scene: Scene) -> tuple[Call, Answer]:
-        """Do that."""
+# Logs an operation, and gives the script's answer.
+Ask = Callable[[Nfs4, Arguments4, Scene], tuple[Call, Answer]]
 
 
 @dataclass
@@ -68,9 +65,9 @@ class Compounds:
     """Carries compounds out."""
 
     def __init__(self, export: Export, terms: Terms):
-        self._operations = Operations(export, terms)
+        self.operations = Operations(export, terms)
         self.terms = terms
-        self.sessions, self.opens = self._operations.sessions, self._operations.opens
+        self.sessions, self.opens = self.operations.sessions, self.operations.opens
 
     def run(self, source: Unpacker, scene: Scene, whole: Answer, ask: Ask) -> bytes:
         """Carry a compound out as far as the script wants it, and give its results.
@@ -101,14 +98,10 @@ class Compounds:
             slot.reply = results if running.cache or count == 1 else None
         return results
 
-    def path_of(self, arguments: Arguments4, scene: Scene) -> str:
-        """Give the file that an operation is about."""
-        return self._operations.path_of(scene, arguments)
-
     def expire(self) -> None:
         """Forget all clients with all they have."""
         for client in list(self.sessions.clients.values()):
-            self._operations.forget(client)
+            self.operations.forget(client)
 
     def restart(self) -> None:
         """Begin another life."""
@@ -161,7 +154,7 @@ class Compounds:
             if isinstance(arguments, SequenceArguments):
                 self._sequence(running, arguments, call, pack)
             else:
-                call.moved = self._operations.run(operation, running.scene, arguments, answer, pack)
+                call.moved = self.operations.run(operation, running.scene, arguments, answer, pack)
             self._check_size(running, pack)
         except NfsError as error:
             status, result = _failed(operation.value, error.status)
@@ -204,7 +197,7 @@ class Compounds:
         terms, scene = self.terms, running.scene
         session = self.sessions.session(arguments.id)
         if self.sessions.lapsed(session.client):
-            self._operations.forget(session.client)
+            self.operations.forget(session.client)
             raise NfsError(Status4.BADSESSION)
         if terms.bind_first and scene.connection not in session.connections:
             raise NfsError(Status4.CONN_NOT_BOUND_TO_SESSION)

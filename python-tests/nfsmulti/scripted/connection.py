@@ -163,9 +163,10 @@ class Connection:
 
     def _run(self, rpc: RpcCall, arguments: Arguments) -> tuple[Call, Answer, bytes]:
         call, answer = self._host.ask(self, rpc, arguments)
-        outcome = self._host.procedures.run(rpc.procedure, arguments, answer, rpc.credentials)
-        call.moved = outcome.moved
-        return call, answer, outcome.results
+        results, call.moved = self._host.procedures.run(
+            rpc.procedure, arguments, answer, rpc.credentials
+        )
+        return call, answer, results
 
     def _later(self, delivery: Coroutine[None, None, None]) -> None:
         """Deliver while further calls are read."""

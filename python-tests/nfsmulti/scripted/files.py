@@ -14,6 +14,8 @@ from typing import TypeVar
 
 from nfsmulti.scripted.protocol import VERIFIER_SIZE, Stable, Status, Status4
 
+NAME_MAX = 255
+REGULAR, DIRECTORY = 1, 2
 _HANDLE_SIZE = 32
 
 
@@ -35,6 +37,21 @@ class Node:
     uid: int
     gid: int
     changed: float = field(default_factory=time.time)
+
+    @property
+    def kind(self) -> int:
+        """The number of its kind: ftype3, and nfs_ftype4 too."""
+        return REGULAR if isinstance(self, File) else DIRECTORY
+
+    @property
+    def size(self) -> int:
+        """The bytes of a file; all directories have the same."""
+        return len(self.current) if isinstance(self, File) else 4096
+
+    @property
+    def handle(self) -> bytes:
+        """Its file handle."""
+        return self.fileid.to_bytes(8, "big").rjust(_HANDLE_SIZE, b"\xfa")
 
 
 @dataclass(eq=False)
@@ -107,11 +124,7 @@ class FileSystem:
         self._nodes: dict[bytes, Node] = {}
         self.verifier = secrets.token_bytes(VERIFIER_SIZE)
         self.root = Directory(next(self._numbers), "", 0o777, 0, 0)
-        self._nodes[self.handle(self.root)] = self.root
-
-    def handle(self, node: Node) -> bytes:
-        """Give the handle of a file or directory."""
-        return node.fileid.to_bytes(8, "big").rjust(_HANDLE_SIZE, b"\xfa")
+        self._nodes[self.root.handle] = self.root
 
     def node(self, handle: bytes) -> Node:
         """Give what a handle stands for, whether it still has a name or not."""
@@ -212,7 +225,7 @@ class FileSystem:
     def _free_path(self, directory: Directory, name: str) -> str:
         if not name or "/" in name or name in (".", ".."):
             raise NfsError(Status.INVAL)
-        if len(name.encode()) > 255:
+        if len(name.encode()) > NAME_MAX:
             raise NfsError(Status.NAMETOOLONG)
         if name in directory.children:
             raise NfsError(Status.EXIST)
@@ -221,13 +234,13 @@ class FileSystem:
     def _add(self, directory: Directory, node: _NodeType) -> _NodeType:
         directory.children[node.path.rpartition("/")[2]] = node
         directory.changed = time.time()
-        self._nodes[self.handle(node)] = node
+        self._nodes[node.handle] = node
         return node
 
     def _drop(self, directory: Directory, name: str) -> None:
         node = directory.children.pop(name)
         if node not in directory.children.values():  # links are in one directory
-            del self._nodes[self.handle(node)]
+            del self._nodes[node.handle]
         directory.changed = time.time()
 
     def _set_path(self, node: Node, path: str) -> None:
@@ -260,12 +273,8 @@ class Names:
             directory = Directory(_FIRST_NUMBER + depth, path, 0o755, 0, 0)
             directory.children[components[depth]] = below
             self._parents[below] = directory
-            self._above[files.handle(directory)] = below = directory
+            self._above[directory.handle] = below = directory
         self.root = below
-
-    def handle(self, node: Node) -> bytes:
-        """Give a node's handle."""
-        return self._files.handle(node)
 
     def node(self, handle: bytes) -> Node:
         """Give what a handle stands for."""
@@ -273,7 +282,7 @@ class Names:
 
     def leads(self, node: Node) -> bool:
         """Whether a node is a directory above the export, which nobody can change."""
-        return self.handle(node) in self._above
+        return node.handle in self._above
 
     def lookup(self, directory: Directory, name: str) -> Node:
         """Find a name in a directory."""

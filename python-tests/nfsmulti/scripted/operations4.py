@@ -10,8 +10,10 @@ from typing import Any
 from xdrlib3 import Packer
 
 from nfsmulti.scripted.answer import Answer
-from nfsmulti.scripted.files import Directory, File, Names, NfsError, Node
+from nfsmulti.scripted.files import DIRECTORY, Directory, File, Names, NfsError, Node
 from nfsmulti.scripted.procedures import (
+    ACCESS_ALL,
+    FSID,
     Export,
     pack_page,
     pack_verifier,
@@ -54,14 +56,11 @@ from nfsmulti.scripted.xdr4 import (
     pack_bitmap,
 )
 
-_ACCESS_ALL = 0x3F
-_DIRECTORY = 2  # nfs_ftype4
 _CONN_BACK_CHAN = 2
 _SESSION_FLAGS = 7  # that a client may set
 _BOUND = {1: 1, 2: 2, 3: 3, 7: 3}  # as asked for: fore, back, fore or both, back or both
 _EXCHANGE_FLAGS = 0x40070103  # that a client may set
 _CHANNEL_MIN = 256  # bytes of a message that SEQUENCE fits into
-_FSID = 0x6E66736D
 _NO_DELEGATION, _READ_DELEGATION = 0, 1
 _SP4_NONE = 0
 
@@ -281,7 +280,7 @@ class Operations:
         scene.saved = scene.current()
 
     def _getfh(self, scene: Scene, _: Arguments4, __: Answer, pack: Packer) -> None:
-        pack.pack_opaque(self._names.handle(scene.current()))
+        pack.pack_opaque(scene.current().handle)
 
     def _lookup(self, scene: Scene, wanted: Arguments4, _: Answer, __: Packer) -> None:
         scene.go(self._names.lookup(scene.directory(), wanted.name))
@@ -291,15 +290,13 @@ class Operations:
 
     def _access(self, scene: Scene, wanted: Arguments4, _: Answer, pack: Packer) -> None:
         scene.current()
-        pack.pack_uint(wanted.count & _ACCESS_ALL)
-        pack.pack_uint(wanted.count & _ACCESS_ALL)
+        pack.pack_uint(wanted.count & ACCESS_ALL)
+        pack.pack_uint(wanted.count & ACCESS_ALL)
 
     def _getattr(self, scene: Scene, wanted: Arguments4, _: Answer, pack: Packer) -> None:
         node, export = scene.current(), self._export
-        fsid = 0 if self._names.leads(node) else _FSID
-        subject = Subject(
-            node, self._names.handle(node), fsid, self._terms.lease, export.rtmax, export.wtmax
-        )
+        fsid = 0 if self._names.leads(node) else FSID
+        subject = Subject(node, fsid, self._terms.lease, export.rtmax, export.wtmax)
         pack_attributes(pack, subject, wanted.wanted)
 
     def _setattr(self, scene: Scene, wanted: Arguments4, _: Answer, pack: Packer) -> None:
@@ -319,7 +316,7 @@ class Operations:
     def _create(self, scene: Scene, wanted: Arguments4, _: Answer, pack: Packer) -> None:
         directory, files = scene.directory(), self._export.files
         self._changeable(directory)
-        if wanted.kind != _DIRECTORY:
+        if wanted.kind != DIRECTORY:
             raise NfsError(Status4.BADTYPE)
         before = change_of(directory)
         mode = wanted.settable.get(Attribute.MODE, 0o755)

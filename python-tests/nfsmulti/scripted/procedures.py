@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from xdrlib3 import Packer, Unpacker
 
 from nfsmulti.scripted.answer import Answer
-from nfsmulti.scripted.files import Directory, File, FileSystem, NfsError, Node
+from nfsmulti.scripted.files import NAME_MAX, Directory, File, FileSystem, NfsError, Node
 from nfsmulti.scripted.protocol import (
     VERIFIER_SIZE,
     Credentials,
@@ -22,15 +22,13 @@ from nfsmulti.scripted.protocol import (
     Status,
 )
 
-_REGULAR, _DIRECTORY = 1, 2  # ftype3
 _UNCHECKED, _EXCLUSIVE = 0, 2  # createmode3
 _CLIENT_TIME = 2  # time_how
 _AUTH_SYS = 1
-_ACCESS_ALL = 0x3F
+ACCESS_ALL = 0x3F
 _HOMOGENEOUS_AND_CANSETTIME = 0x18
-_FSID = 0x6E66736D
+FSID = 0x6E66736D
 _SPACE = 1 << 40
-_NAME_MAX = 255
 _PAGE_ROOM, _ENTRY_ROOM = 128, 32  # bytes of READDIR's results, and of one entry in them
 _COOKIE = 2  # no cookie is that low (RFC 8881, 18.23.3)
 
@@ -101,13 +99,14 @@ class Export:
 def decode(procedure: Procedure, source: Unpacker) -> Arguments:
     """Read a call's arguments. Raises EOFError or ValueError where they are none."""
     if procedure in (Mount.MNT, Mount.UMNT):
-        return Arguments(name=_name(source))
+        return Arguments(name=unpack_name(source))
     if isinstance(procedure, Mount | Nfs4) or procedure is Nfs.NULL:
         return Arguments()
     return _DECODERS.get(procedure, _handle)(source)
 
 
-def _name(source: Unpacker) -> str:
+def unpack_name(source: Unpacker) -> str:
+    """Read the name of a file or directory."""
     return source.unpack_string().decode(errors="surrogateescape")
 
 
@@ -116,7 +115,7 @@ def _handle(it: Unpacker) -> Arguments:
 
 
 def _handle_and_name(it: Unpacker) -> Arguments:
-    return Arguments(it.unpack_opaque(), _name(it))
+    return Arguments(it.unpack_opaque(), unpack_name(it))
 
 
 def _handle_and_range(it: Unpacker) -> Arguments:
@@ -133,22 +132,17 @@ def _decode_write(source: Unpacker) -> Arguments:
 
 
 def _decode_create(source: Unpacker) -> Arguments:
-    handle, name, how = source.unpack_opaque(), _name(source), source.unpack_uint()
+    handle, name, how = source.unpack_opaque(), unpack_name(source), source.unpack_uint()
     if how == _EXCLUSIVE:
         return Arguments(handle, name, how=how, verifier=source.unpack_fopaque(VERIFIER_SIZE))
     return Arguments(handle, name, how=how, settable=_settable(source))
 
 
-def _decode_readdir(source: Unpacker) -> Arguments:
+def _decode_readdir(source: Unpacker, *, plus: bool = False) -> Arguments:
     handle, cookie = source.unpack_opaque(), source.unpack_uhyper()
     source.unpack_uhyper()  # the cookie verifier
-    return Arguments(handle, offset=cookie, count=source.unpack_uint())
-
-
-def _decode_readdirplus(source: Unpacker) -> Arguments:
-    handle, cookie = source.unpack_opaque(), source.unpack_uhyper()
-    source.unpack_uhyper()  # the cookie verifier
-    source.unpack_uint()
+    if plus:
+        source.unpack_uint()  # the bytes of names and cookies
     return Arguments(handle, offset=cookie, count=source.unpack_uint())
 
 
@@ -168,15 +162,17 @@ _DECODERS: dict[Nfs, Callable[[Unpacker], Arguments]] = {
     Nfs.READ: _handle_and_range,
     Nfs.WRITE: _decode_write,
     Nfs.CREATE: _decode_create,
-    Nfs.MKDIR: lambda it: Arguments(it.unpack_opaque(), _name(it), settable=_settable(it)),
+    Nfs.MKDIR: lambda it: Arguments(it.unpack_opaque(), unpack_name(it), settable=_settable(it)),
     Nfs.REMOVE: _handle_and_name,
     Nfs.RMDIR: _handle_and_name,
-    Nfs.RENAME: lambda it: Arguments(it.unpack_opaque(), _name(it), it.unpack_opaque(), _name(it)),
+    Nfs.RENAME: lambda it: Arguments(
+        it.unpack_opaque(), unpack_name(it), it.unpack_opaque(), unpack_name(it)
+    ),
     Nfs.LINK: lambda it: Arguments(
-        it.unpack_opaque(), to_handle=it.unpack_opaque(), to_name=_name(it)
+        it.unpack_opaque(), to_handle=it.unpack_opaque(), to_name=unpack_name(it)
     ),
     Nfs.READDIR: _decode_readdir,
-    Nfs.READDIRPLUS: _decode_readdirplus,
+    Nfs.READDIRPLUS: lambda it: _decode_readdir(it, plus=True),
     Nfs.COMMIT: _handle_and_range,
 }
 
@@ -187,8 +183,7 @@ _DECODERS: dict[Nfs, Callable[[Unpacker], Arguments]] = {
 class Results:
     """The results of one call, being written."""
 
-    def __init__(self, export: Export, answer: Answer):
-        self._files = export.files
+    def __init__(self, answer: Answer):
         self._flag = 1 if answer.attributes is None else answer.attributes
         self.pack = Packer()
 
@@ -198,11 +193,9 @@ class Results:
 
     def attributes(self, node: Node) -> None:
         """Write fattr3."""
-        size = len(node.current) if isinstance(node, File) else 4096
-        kind = _REGULAR if isinstance(node, File) else _DIRECTORY
-        for word in (kind, node.mode, 1, node.uid, node.gid):
+        for word in (node.kind, node.mode, 1, node.uid, node.gid):
             self.pack.pack_uint(word)
-        for long in (size, size, 0, _FSID, node.fileid):
+        for long in (node.size, node.size, 0, FSID, node.fileid):
             self.pack.pack_uhyper(long)
         for _ in range(3):
             self._time(node.changed)
@@ -213,7 +206,7 @@ class Results:
         if self._flag:
             self.attributes(node)
 
-    def no_attributes(self, count: int = 1) -> None:
+    def no_attributes(self, count: int) -> None:
         """Write post_op_attr, or pre_op_attr, that says nothing."""
         for _ in range(count):
             self.pack.pack_uint(0)
@@ -229,7 +222,7 @@ class Results:
 
     def handle(self, node: Node) -> None:
         """Write nfs_fh3."""
-        self.pack.pack_opaque(self._files.handle(node))
+        self.pack.pack_opaque(node.handle)
 
     def optional_handle(self, node: Node) -> None:
         """Write post_op_fh3."""
@@ -240,14 +233,6 @@ class Results:
         fraction, whole = math.modf(seconds)
         self.pack.pack_uint(int(whole))
         self.pack.pack_uint(int(fraction * 1e9))
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What carrying a call out gave."""
-
-    results: bytes
-    moved: int = 0  # bytes, by READ and WRITE
 
 
 class Procedures:
@@ -265,8 +250,8 @@ class Procedures:
             Nfs.WRITE: self._write,
             Nfs.CREATE: self._create,
             Nfs.MKDIR: self._mkdir,
-            Nfs.REMOVE: self._remove,
-            Nfs.RMDIR: self._rmdir,
+            Nfs.REMOVE: lambda task: self._unlink(task, export.files.remove),
+            Nfs.RMDIR: lambda task: self._unlink(task, export.files.remove_directory),
             Nfs.RENAME: self._rename,
             Nfs.LINK: self._link,
             Nfs.READDIR: self._readdir,
@@ -289,26 +274,23 @@ class Procedures:
 
     def run(
         self, procedure: Procedure, arguments: Arguments, answer: Answer, caller: Credentials
-    ) -> Outcome:
-        """Carry a call out, as far as the answer leaves it to us, and give its results."""
+    ) -> tuple[bytes, int]:
+        """Carry a call out, as far as the answer leaves it to us.
+
+        Gives its results, and the bytes that READ or WRITE moved.
+        """
         if answer.results is not None and not answer.act:
-            return Outcome(answer.results)
-        results = Results(self._export, answer)
+            return answer.results, 0
+        results = Results(answer)
         task = _Task(arguments, answer, caller, results)
+        moved = 0
         if isinstance(procedure, Mount):
             self._mount(procedure, task)
-            moved = 0
-        elif isinstance(procedure, Nfs4):  # NULL
-            moved = 0
-        else:
+        elif isinstance(procedure, Nfs) and procedure is not Nfs.NULL:
             moved = self._run_nfs(procedure, task)
-        if answer.results is not None:
-            return Outcome(answer.results, moved)
-        return Outcome(results.pack.get_buffer(), moved)
+        return results.pack.get_buffer() if answer.results is None else answer.results, moved
 
     def _run_nfs(self, procedure: Nfs, task: _Task) -> int:
-        if procedure is Nfs.NULL:
-            return 0
         try:
             if task.answer.status:
                 raise NfsError(task.answer.status)
@@ -388,7 +370,7 @@ class Procedures:
     def _access(self, task: _Task) -> None:
         node = self._export.files.node(task.arguments.handle)
         task.results.optional_attributes(node)
-        task.results.pack.pack_uint(task.arguments.count & _ACCESS_ALL)
+        task.results.pack.pack_uint(task.arguments.count & ACCESS_ALL)
 
     def _read(self, task: _Task) -> int:
         file = self._export.files.file(task.arguments.handle)
@@ -455,12 +437,6 @@ class Procedures:
         task.results.optional_handle(node)
         task.results.optional_attributes(node)
         task.results.change(directory, *before)
-
-    def _remove(self, task: _Task) -> None:
-        self._unlink(task, self._export.files.remove)
-
-    def _rmdir(self, task: _Task) -> None:
-        self._unlink(task, self._export.files.remove_directory)
 
     def _unlink(self, task: _Task, remove: Callable[[Directory, str], None]) -> None:
         directory = self._export.files.directory(task.arguments.handle)
@@ -539,7 +515,7 @@ class Procedures:
     def _pathconf(self, task: _Task) -> None:
         pack = task.results.pack
         task.results.optional_attributes(self._export.files.node(task.arguments.handle))
-        for word in (1, _NAME_MAX, True, True, False, True):
+        for word in (1, NAME_MAX, True, True, False, True):
             pack.pack_uint(word)
 
 
@@ -643,4 +619,4 @@ def pack_page(
 
 
 def _before(node: Node) -> tuple[int, float]:
-    return (len(node.current) if isinstance(node, File) else 4096), node.changed
+    return node.size, node.changed

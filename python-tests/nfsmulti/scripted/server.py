@@ -308,7 +308,7 @@ class ScriptedServer:
 
         def ask(operation: Nfs4, arguments: Arguments4, scene: Scene) -> tuple[Call, Answer]:
             call = self._call(connection, rpc, operation)
-            call.file = self._compounds.path_of(arguments, scene)
+            call.file = self._compounds.operations.path_of(scene, arguments)
             call.offset, call.count = arguments.offset, arguments.count
             call.stable = arguments.stable
             call.wanted = arguments.wanted

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from xdrlib3 import Packer, Unpacker
 
-from nfsmulti.scripted.files import File, Node
-from nfsmulti.scripted.procedures import Asked
+from nfsmulti.scripted.files import NAME_MAX, Node
+from nfsmulti.scripted.procedures import Asked, unpack_name
 from nfsmulti.scripted.protocol import (
     SESSION_ID_SIZE,
     VERIFIER_SIZE,
@@ -23,9 +23,6 @@ from nfsmulti.scripted.protocol import (
 )
 from nfsmulti.scripted.state4 import ANONYMOUS, OTHER_SIZE, Channel, Stateid
 
-_REGULAR, _DIRECTORY = 1, 2  # nfs_ftype4
-_DIRECTORY_SIZE = 4096
-_NAME_MAX = 255
 _FILE_SIZE_MAX = 1 << 62
 _CLIENT_TIME = 1  # settime4
 _SET_ONLY = {Attribute.TIME_ACCESS_SET, Attribute.TIME_MODIFY_SET}
@@ -41,7 +38,6 @@ class Subject:
     """Whose attributes are told, and what its server says of all files."""
 
     node: Node
-    handle: bytes
     fsid: int
     lease: int
     maxread: int
@@ -104,10 +100,6 @@ def _unpack_settable(source: Unpacker) -> dict[Attribute, int]:
     return given
 
 
-def _size(node: Node) -> int:
-    return len(node.current) if isinstance(node, File) else _DIRECTORY_SIZE
-
-
 def _pack_fsid(pack: Packer, subject: Subject) -> None:
     pack.pack_uhyper(subject.fsid)
     pack.pack_uhyper(0)
@@ -121,12 +113,10 @@ def _pack_time(pack: Packer, subject: Subject) -> None:
 
 _PACKERS: dict[int, Callable[[Packer, Subject], None]] = {
     Attribute.SUPPORTED_ATTRS: lambda pack, _: pack_bitmap(pack, {*_PACKERS, *_SET_ONLY}),
-    Attribute.TYPE: lambda pack, it: pack.pack_uint(
-        _REGULAR if isinstance(it.node, File) else _DIRECTORY
-    ),
+    Attribute.TYPE: lambda pack, it: pack.pack_uint(it.node.kind),
     Attribute.FH_EXPIRE_TYPE: lambda pack, _: pack.pack_uint(0),  # persistent
     Attribute.CHANGE: lambda pack, it: pack.pack_uhyper(change_of(it.node)),
-    Attribute.SIZE: lambda pack, it: pack.pack_uhyper(_size(it.node)),
+    Attribute.SIZE: lambda pack, it: pack.pack_uhyper(it.node.size),
     Attribute.LINK_SUPPORT: lambda pack, _: pack.pack_bool(False),
     Attribute.SYMLINK_SUPPORT: lambda pack, _: pack.pack_bool(False),
     Attribute.NAMED_ATTR: lambda pack, _: pack.pack_bool(False),
@@ -134,17 +124,17 @@ _PACKERS: dict[int, Callable[[Packer, Subject], None]] = {
     Attribute.UNIQUE_HANDLES: lambda pack, _: pack.pack_bool(True),
     Attribute.LEASE_TIME: lambda pack, it: pack.pack_uint(it.lease),
     Attribute.RDATTR_ERROR: lambda pack, _: pack.pack_uint(0),
-    Attribute.FILEHANDLE: lambda pack, it: pack.pack_opaque(it.handle),
+    Attribute.FILEHANDLE: lambda pack, it: pack.pack_opaque(it.node.handle),
     Attribute.FILEID: lambda pack, it: pack.pack_uhyper(it.node.fileid),
     Attribute.MAXFILESIZE: lambda pack, _: pack.pack_uhyper(_FILE_SIZE_MAX),
-    Attribute.MAXNAME: lambda pack, _: pack.pack_uint(_NAME_MAX),
+    Attribute.MAXNAME: lambda pack, _: pack.pack_uint(NAME_MAX),
     Attribute.MAXREAD: lambda pack, it: pack.pack_uhyper(it.maxread),
     Attribute.MAXWRITE: lambda pack, it: pack.pack_uhyper(it.maxwrite),
     Attribute.MODE: lambda pack, it: pack.pack_uint(it.node.mode),
     Attribute.NUMLINKS: lambda pack, _: pack.pack_uint(1),
     Attribute.OWNER: lambda pack, it: pack.pack_string(str(it.node.uid).encode()),
     Attribute.OWNER_GROUP: lambda pack, it: pack.pack_string(str(it.node.gid).encode()),
-    Attribute.SPACE_USED: lambda pack, it: pack.pack_uhyper(_size(it.node)),
+    Attribute.SPACE_USED: lambda pack, it: pack.pack_uhyper(it.node.size),
     Attribute.TIME_ACCESS: _pack_time,
     Attribute.TIME_METADATA: _pack_time,
     Attribute.TIME_MODIFY: _pack_time,
@@ -223,10 +213,6 @@ def decode4(operation: Nfs4, source: Unpacker) -> Arguments4:
     return decode(source) if decode else Arguments4()
 
 
-def _unpack_name(source: Unpacker) -> str:
-    return source.unpack_string().decode(errors="surrogateescape")
-
-
 def _unpack_stateid(source: Unpacker) -> Stateid:
     return Stateid(source.unpack_uint(), source.unpack_fopaque(OTHER_SIZE))
 
@@ -249,7 +235,7 @@ def _create(source: Unpacker) -> Arguments4:
         source.unpack_opaque()
     elif kind in (_BLOCK, _CHARACTER):
         source.unpack_uhyper()
-    return Arguments4(kind=kind, name=_unpack_name(source), settable=_unpack_settable(source))
+    return Arguments4(kind=kind, name=unpack_name(source), settable=_unpack_settable(source))
 
 
 def _open(source: Unpacker) -> OpenArguments:
@@ -265,7 +251,7 @@ def _open(source: Unpacker) -> OpenArguments:
         if how is not Create.EXCLUSIVE:
             settable = _unpack_settable(source)
     claim = Claim(source.unpack_uint())
-    name = _unpack_name(source) if claim is Claim.NULL else ""
+    name = unpack_name(source) if claim is Claim.NULL else ""
     if claim is Claim.PREVIOUS:
         source.unpack_uint()  # the delegation that it had
     return OpenArguments(
@@ -346,7 +332,7 @@ def _sequence(source: Unpacker) -> SequenceArguments:
 
 
 def _name(it: Unpacker) -> Arguments4:
-    return Arguments4(name=_unpack_name(it))
+    return Arguments4(name=unpack_name(it))
 
 
 def _stateid(it: Unpacker) -> Arguments4:
