@@ -20,9 +20,9 @@ from nfsmulti.lab import kernel
 from nfsmulti.machine import versions
 from nfsmulti.paths import write_json
 from nfsmulti.processes import run
+from nfsmulti.report import conditions
 from nfsmulti.run.place import Serving
 
-FILE = "environment.json"
 _SECONDS = 20.0
 _SHOWN = 24  # characters of a version or a digest
 _MOST_LINES = 16  # of a link's classes
@@ -50,7 +50,7 @@ def write_machine(folder: Path) -> None:
 
 def changed(folder: Path) -> str | None:
     """Say with which other engine, fio or kernel a run began, None where with none."""
-    then = _read(folder).get("machine", {})
+    then = conditions.load(folder).get("machine", {})
     now = {**versions(), **_engine()}
     for name in ("engine_sha256", "fio", "kernel"):
         if name in then and then[name] != now[name]:
@@ -137,10 +137,5 @@ def _json(argv: Sequence[str]) -> list[dict[str, Any]]:
         return []
 
 
-def _read(folder: Path) -> dict[str, Any]:
-    file = folder / FILE
-    return dict(json.loads(file.read_text())) if file.exists() else {}
-
-
 def _add(folder: Path, name: str, part: dict[str, Any]) -> None:
-    write_json(folder / FILE, {**_read(folder), name: part})
+    write_json(folder / conditions.FILE, {**conditions.load(folder), name: part})
