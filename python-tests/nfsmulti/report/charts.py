@@ -194,16 +194,22 @@ def legend(axes: Axes, title: str | None = None, columns: int = 2) -> None:
 
 def write(plot: Plot, folder: Path) -> str:
     """Write a plot as PNG and SVG; gives the SVG as it stands in a page."""
-    import matplotlib as mpl
-
     folder.mkdir(exist_ok=True)
     plot.figure.savefig(folder / f"{plot.name}.png", dpi=150)
     plot.figure.set_layout_engine("none")  # which has done its work
+    svg = svg_of(plot.figure, plot.name)
+    (folder / f"{plot.name}.svg").write_text(svg)
+    return _inline(plot.name, svg)
+
+
+def svg_of(figure: Figure, name: str, look: Mapping[Any, Any] | None = None) -> str:
+    """Give a figure as SVG: of the same name, the same; `look` is of matplotlib.rcParams."""
+    import matplotlib as mpl
+
     file = io.StringIO()
-    with mpl.rc_context({"svg.hashsalt": plot.name}):  # the same run, the same file
-        plot.figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
-    (folder / f"{plot.name}.svg").write_text(file.getvalue())
-    return _inline(plot.name, file.getvalue())
+    with mpl.rc_context({"svg.hashsalt": name, **(look or {})}):
+        figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
+    return file.getvalue()
 
 
 def _inline(name: str, svg: str) -> str:

@@ -12,7 +12,6 @@ docs/options.md, under a heading with the option's name; nfsmulti(7) takes it fr
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from collections.abc import Sequence
@@ -27,7 +26,7 @@ from nfsmulti.processes import run
 from nfsmulti.report import cells, charts
 from nfsmulti.stats import Ratio
 from nfsmulti.summary import Summary
-from nfsmulti.texts import rate_text
+from nfsmulti.texts import Table, rate_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -57,13 +56,8 @@ def write_pictures(folder: Path = DOCS) -> list[Path]:
 
 
 def _save(figure: Figure, file: Path) -> Path:
-    import matplotlib as mpl
-
-    text = io.StringIO()
-    with mpl.rc_context({"svg.hashsalt": file.stem, "hatch.linewidth": 0.6}):
-        figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
-    lines = (line.rstrip() for line in text.getvalue().splitlines())
-    file.write_text("\n".join(lines) + "\n")
+    text = charts.svg_of(figure, file.stem, {"hatch.linewidth": 0.6})
+    file.write_text("".join(f"{line.rstrip()}\n" for line in text.splitlines()))
     return file
 
 
@@ -179,12 +173,12 @@ def _read(name: str, said: str) -> Option | None:
 
 
 def _table(options: list[Option]) -> str:
-    rows = ["| option | values | default | what it is |", "| :-- | :-- | :-- | :-- |"]
+    rows = []
     for one in options:
         name = f"`{one.name}`" + (f", `{one.alias}`" if one.alias else "")
         values = "<br>".join(f"`{word}` {what}".strip() for word, what in one.values)
-        rows.append(f"| {name} | {values or '-'} | {one.default or '-'} | {one.help} |")
-    return "\n".join(rows) + "\n"
+        rows.append([name, values or "-", one.default or "-", one.help])
+    return Table(["option", "values", "default", "what it is"], rows, text_columns=4).markdown()
 
 
 def _details(page: str) -> dict[str, str]:
