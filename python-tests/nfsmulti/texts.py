@@ -64,13 +64,13 @@ def duration_text(seconds: float) -> str:
     return str(datetime.timedelta(seconds=round(seconds)))
 
 
-def number(value: float | None, digits: int = 3) -> str:
-    """Write a figure with `digits` digits, or all before the point: 1,094 or 19.4 or 0.123."""
+def number(value: float | None) -> str:
+    """Write a figure with three digits, or all before the point: 1,094 or 19.4 or 0.123."""
     if value is None or not math.isfinite(value):
         return MISSING
     if not value:
         return "0"
-    places = digits - 1 - math.floor(math.log10(abs(value)))
+    places = 2 - math.floor(math.log10(abs(value)))
     return f"{value:,.{max(0, min(places, 6))}f}"
 
 

@@ -70,13 +70,7 @@ class Limits:
     @property
     def rates(self) -> dict[str, str]:
         """The rates that are set, by name."""
-        rates = {
-            "link": self.link,
-            "per_address": self.per_address,
-            "assured": self.assured,
-            "per_connection": self.per_connection,
-        }
-        return {name: rate for name, rate in rates.items() if rate}
+        return {name: rate for name, rate in vars(self).items() if rate and name != "burst"}
 
     def commands(
         self, device: str, direction: str, addresses: Sequence[tuple[str, str]]

@@ -80,16 +80,12 @@ _ALONE = "Only one connection was measured: there is nothing to compare it with.
 _KINDS = {"one": "one connection", "pool": "the pool", "mount": "the kernel's mount"}
 
 
-def _jobs(cell: Cell) -> float | None:
-    """Give CPU seconds of fio's jobs per 1,000 I/Os."""
-    cost = cells.jobs_cpu_us(cell)
-    return None if cost is None else cost / 1000
+def _per_thousand(measure: Measure) -> Measure:
+    """Give CPU seconds per 1,000 I/Os, for µs per I/O."""
+    return lambda cell: None if (cost := measure(cell)) is None else cost / 1000
 
 
-def _machine(cell: Cell) -> float | None:
-    """Give CPU seconds of the machine per 1,000 I/Os."""
-    cost = cells.machine_cpu_us(cell)
-    return None if cost is None else cost / 1000
+_jobs, _machine = map(_per_thousand, (cells.jobs_cpu_us, cells.machine_cpu_us))
 
 
 def _find(summary: Summary, kind: str, concurrency: int) -> list[Cell]:
