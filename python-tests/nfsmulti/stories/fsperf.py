@@ -125,20 +125,6 @@ _CLIENTS = {
     "mount-v4.1": "NFSv4.1 mounts",
 }
 _NFS3, _NFS4 = (718, 1100), (523, 1094)  # MB/s over one mount and over four
-_ONE_CAP = (
-    "NFSv3 and NFSv4.1 share one cap here, so their ratios are alike; the original's NFSv4 read"
-    " less than its NFSv3 over one path."
-)
-_DIFFERS = {
-    "nfs3": "The original is the kernel's client; here one process speaks NFSv3 itself.",
-    "nfs4.1": "The original is the kernel's client, and does not say which minor version; here one"
-    f" process speaks NFSv4.1 itself. {_ONE_CAP}",
-    "mount-v3": "The same design: a file open on four mounts. The lab's guest has a fraction of the"
-    " link and of the cap, so the ratio is what compares.",
-    "mount-v4.1": "The original does not say which minor version; here it is 4.1. The lab's guest"
-    f" has a fraction of the link and of the cap, so the ratio is what compares. {_ONE_CAP}",
-}
-_OTHER = "These are the mounts of your pool."
 
 
 def _published(client: str) -> tuple[int, int]:
@@ -185,8 +171,7 @@ def beside(summary: Summary) -> list[Beside]:
         one, many = _published(client)
         most = _most(summary, client)
         rate = _rate(summary, client, 1, "job")
-        differs = _DIFFERS.get(client, _OTHER)
-        rows.append(Beside(f"{words}, 1 path", f"{one} MB/s", _mb(rate), rate, differs=differs))
+        rows.append(Beside(f"{words}, 1 path", f"{one} MB/s", _mb(rate), rate))
         for spread in ("roundrobin", "stripe"):
             rate = _rate(summary, client, most, spread) if most > 1 else None
             rows.append(
@@ -197,7 +182,6 @@ def beside(summary: Summary) -> list[Beside]:
                     rate,
                     _published_ratio(client),
                     _gain(summary, client, most, spread) if rate else None,
-                    "The original used round robin." if spread == "stripe" else differs,
                 )
             )
     return rows

@@ -115,8 +115,6 @@ def beside(summary: Summary) -> list[Beside]:
             "1.0 (the scale)",
             "1.0: one connection",
             their_ratio=1.0,
-            differs="The publication sets NFS to 1.0 and compares iSCSI and Fibre Channel with"
-            " it; here one connection is 1.0.",
         )
     ]
     for kind in ("pool", "mount"):
@@ -131,7 +129,6 @@ def beside(summary: Summary) -> list[Beside]:
                     texts.mean(sample, "s per 1,000") if sample else texts.MISSING,
                     sample,
                     our_ratio=_to_one(summary, kind, at, cost) if at else None,
-                    differs="Not published. A mount's work is partly done outside of fio's jobs.",
                 )
             )
     lowest = min(_concurrencies(summary, "one"), default=0)
@@ -143,7 +140,6 @@ def beside(summary: Summary) -> list[Beside]:
             "under 0.1 ms more",
             f"{texts.number(median)} µs (p50 in all)" if median else texts.MISSING,
             Sample.of(side.p50_us for side in alone if side),
-            differs="There is no SAN here: ours is the whole response at the lowest concurrency.",
         )
     )
     return rows

@@ -186,7 +186,6 @@ def beside(summary: Summary) -> list[Beside]:
             "4178 MiB/s (4381 MB/s), 66.8k IOPS",
             _total(summary, transport),
             rate,
-            differs=_DIFFERS,
         )
     ]
     for figure, theirs, unit, of_job in (
@@ -197,7 +196,7 @@ def beside(summary: Summary) -> list[Beside]:
     ):
         jobs = _of_jobs(summary, transport, of_job)
         ours = _each(jobs, unit)
-        row = Beside(f"{figure}: {name}", theirs, ours, _together(jobs), differs=_DIFFERS)
+        row = Beside(f"{figure}: {name}", theirs, ours, _together(jobs))
         rows.append(row)
     reads = [cell.read for cell in cells.having(summary, transport=transport) if cell.read]
     for percent, theirs, of_job, all_jobs in (
@@ -206,7 +205,7 @@ def beside(summary: Summary) -> list[Beside]:
     ):
         ours = _range(_of_jobs(summary, transport, of_job), "µs")
         figure = f"completion latency, p{percent}, per job: {name}"
-        rows.append(Beside(figure, theirs, ours, all_jobs, differs=_DIFFERS))
+        rows.append(Beside(figure, theirs, ours, all_jobs))
     return rows
 
 
