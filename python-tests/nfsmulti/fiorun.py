@@ -6,20 +6,19 @@ fio's units: bw is KiB/s and runtime ms in its JSON, latencies are ns, CPU is pe
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import operator
 import re
 import shlex
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, Self
 
 from nfsmulti.errors import HarnessError, MissingError
-from nfsmulti.paths import build_dir
+from nfsmulti.paths import build_dir, made
 from nfsmulti.processes import Process
 from nfsmulti.stats import merged, percentile_ns
 
@@ -115,12 +114,30 @@ class FioReport:
         return float(percentile_ns(self.latency_bins(direction), percent) or 0)
 
 
-_Line = TypeVar("_Line", "ConnectionStats", "OperationStats")
+@dataclass(frozen=True)
+class _Line:
+    """A line of the engine's stats_file, of one kind; those of connections have none."""
+
+    kind: ClassVar[str | None] = None
+
+    @classmethod
+    def read(cls, file: Path) -> list[Self]:
+        """Read a file's lines of this kind, empty where absent. HarnessError for a broken line."""
+        found = []
+        lines = file.read_text().splitlines() if file.exists() else []
+        for number, line in enumerate(lines, start=1):
+            try:
+                values = json.loads(line)
+                if values.get("kind") == cls.kind:
+                    found.append(made(cls, values))
+            except (ValueError, TypeError, AttributeError) as error:  # the last: no object
+                raise HarnessError(f"{file}, line {number}: {error!r}: {line}") from None
+        return found
 
 
 @dataclass(frozen=True)
-class ConnectionStats:
-    """One line of the engine's stats_file: what one connection of one job has done."""
+class ConnectionStats(_Line):
+    """What one connection of one job has done."""
 
     job: str
     job_number: int
@@ -161,19 +178,15 @@ class ConnectionStats:
         """Bytes of data in both directions."""
         return self.read_bytes + self.write_bytes
 
-    @classmethod
-    def read(cls, file: Path) -> list[ConnectionStats]:
-        """Read a stats file, empty where absent. Raises HarnessError for a broken line."""
-        return list(_lines_of(file, None, cls))
-
 
 @dataclass(frozen=True)
-class OperationStats:
-    """One line of the stats_file of kind "operation": one job's metadata operations of a kind.
+class OperationStats(_Line):
+    """One job's metadata operations of a sort.
 
     Latencies are of those that were done, without the errors.
     """
 
+    kind = "operation"
     job: str
     job_number: int
     operation: str
@@ -187,25 +200,6 @@ class OperationStats:
     p99_9_us: float
     p99_99_us: float
     max_us: float
-
-    @classmethod
-    def read(cls, file: Path) -> list[OperationStats]:
-        """Read a stats file, empty where absent. Raises HarnessError for a broken line."""
-        return list(_lines_of(file, "operation", cls))
-
-
-def _lines_of(file: Path, kind: str | None, line_of: type[_Line]) -> Iterator[_Line]:
-    """Read the lines of a kind; None: those of connections, which have none."""
-    if not file.exists():
-        return
-    names = [field.name for field in dataclasses.fields(line_of)]
-    for number, line in enumerate(file.read_text().splitlines(), start=1):
-        try:
-            values = json.loads(line)
-            if values.get("kind") == kind:
-                yield line_of(**{name: values[name] for name in names if name in values})
-        except (ValueError, TypeError, AttributeError) as error:  # the last: no object
-            raise HarnessError(f"{file}, line {number}: {error!r}: {line}") from None
 
 
 def shares(stats: list[ConnectionStats]) -> dict[str, float]:

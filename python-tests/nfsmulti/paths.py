@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Where the project keeps its things, and how files there are written and named."""
+"""Where the project keeps its things, and how files there are written, read and named."""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from nfsmulti.errors import HarnessError
 
+_Made = TypeVar("_Made")
 _BLOCK = 1 << 20
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON_TESTS = ROOT / "python-tests"
@@ -96,3 +98,9 @@ def write_json(file: Path, data: Any) -> None:
     part = file.with_name(f".{file.name}.part")
     part.write_text(json.dumps(data, indent="\t") + "\n")
     part.replace(file)
+
+
+def made(kind: type[_Made], data: Mapping[str, Any]) -> _Made:
+    """Make a dataclass of an object of JSON; fields that it does not know are dropped."""
+    known = {one.name for one in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    return kind(**{name: value for name, value in data.items() if name in known})

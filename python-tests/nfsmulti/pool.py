@@ -8,14 +8,14 @@ import os
 import re
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from nfsmulti.calls import RDMA_PORT
 from nfsmulti.errors import HarnessError, MissingError
-from nfsmulti.paths import build_dir
+from nfsmulti.paths import build_dir, made
 from nfsmulti.processes import run
 
 _SECONDS, _MOUNT_SECONDS = 30.0, 60.0
@@ -23,34 +23,27 @@ _SECONDS, _MOUNT_SECONDS = 30.0, 60.0
 
 @dataclass(frozen=True)
 class PoolPath:
-    """One path: a directory (`dir`), or an export at one `address`; port 0 is not set."""
+    """One path, as nfsmulti-pool prints it: a directory, or an export at one address.
+
+    Port 0 is not set.
+    """
 
     label: str
-    dir: str | None
-    address: str
-    export: str
-    version: str
-    proto: str
-    port: int
-    mountport: int
-    rdmaport: int
-    user: tuple[int, int]
+    dir: str | None = None
+    address: str = ""
+    export: str = ""
+    version: str = "3"
+    proto: str = "tcp"
+    port: int = 0
+    mountport: int = 0
+    rdmaport: int = RDMA_PORT
+    uid: int = field(default_factory=os.getuid)
+    gid: int = field(default_factory=os.getgid)
 
-    @classmethod
-    def of(cls, line: dict[str, Any]) -> PoolPath:
-        """Take what nfsmulti-pool prints for one path."""
-        return cls(
-            label=line["label"],
-            dir=line.get("dir"),
-            address=line.get("address", ""),
-            export=line.get("export", ""),
-            version=line.get("version", "3"),
-            proto=line.get("proto", "tcp"),
-            port=line.get("port", 0),
-            mountport=line.get("mountport", 0),
-            rdmaport=line.get("rdmaport", RDMA_PORT),
-            user=(line.get("uid", os.getuid()), line.get("gid", os.getgid())),
-        )
+    @property
+    def user(self) -> tuple[int, int]:
+        """Who calls."""
+        return self.uid, self.gid
 
     @property
     def minor(self) -> int:
@@ -65,7 +58,7 @@ class PoolPath:
 
 def read_pool(text: str) -> list[PoolPath]:
     """Read a pool, or its name; each address of a host is a path. Raises HarnessError."""
-    return [PoolPath.of(line) for line in pool_lines(text)]
+    return [made(PoolPath, line) for line in pool_lines(text)]
 
 
 def pool_lines(text: str) -> list[dict[str, Any]]:

@@ -15,10 +15,10 @@ import dataclasses
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.paths import write_json
+from nfsmulti.paths import made, write_json
 
 SCHEMA = "nfsmulti-summary"
 VERSION = 1
@@ -188,21 +188,13 @@ class Summary:
             )
         try:
             cells = [_cell(cell) for cell in data.pop("cells")]
-            return _made(cls, {**data, "cells": cells})
+            return made(cls, {**data, "cells": cells})
         except (KeyError, TypeError, AttributeError) as error:
             raise HarnessError(f"{file}: {error!r}") from None
 
 
 def _cell(data: dict[str, Any]) -> Cell:
-    sides = {side: _made(Figures, data[side]) for side in ("read", "write") if data.get(side)}
-    jobs = [_made(JobRow, job) for job in data.get("jobs", [])]
-    server = _made(Server, data["server"]) if data.get("server") else None
-    return _made(Cell, {**data, **sides, "jobs": jobs, "server": server})
-
-
-_Made = TypeVar("_Made")
-
-
-def _made(kind: type[_Made], data: dict[str, Any]) -> _Made:
-    known = {one.name for one in dataclasses.fields(kind)}  # type: ignore[arg-type]
-    return kind(**{name: value for name, value in data.items() if name in known})
+    sides = {side: made(Figures, data[side]) for side in ("read", "write") if data.get(side)}
+    jobs = [made(JobRow, job) for job in data.get("jobs", [])]
+    server = made(Server, data["server"]) if data.get("server") else None
+    return made(Cell, {**data, **sides, "jobs": jobs, "server": server})
