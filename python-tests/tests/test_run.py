@@ -523,6 +523,9 @@ def test_run_goes_on_with_the_engine_it_began_with(tmp_path: Path, mount: str) -
     file.write_text(json.dumps(then))
     with pytest.raises(HarnessError, match="began with another engine: 0123, here it is"):
         start.resumed(tmp_path, folder, "randread")
+    file.write_text("{")
+    with pytest.raises(HarnessError, match=r"environment\.json: Expecting"):
+        start.resumed(tmp_path, folder, "randread")
 
 
 def test_command_of_a_run_gives_its_order_again(tmp_path: Path, mount: str) -> None:
