@@ -806,6 +806,10 @@ def test_an_entry_that_is_there_is_an_error_after_a_refusal(client: Client, stat
         server.hooks.append(refuse)
         job: dict[str, Option] = {**_WRITE, "size": 1, "tree_depth": 0}
         failed_io(client(server, pool=server.url4(), **job), "File exists")
+        (create,) = server.calls(Nfs4.OPEN)
+        asked = server.calls(Nfs4.SEQUENCE)
+        told = [call.status for call in asked if call.connection == create.connection]
+        assert told == [Status4[status], 0]  # there was nothing else to refuse
 
 
 @pytest.mark.sanitized

@@ -29,6 +29,7 @@ from nfsmulti.scripted import (
     Answer,
     Call,
     Claim,
+    Hook,
     Nfs4,
     Procedure,
     ScriptedServer,
@@ -40,6 +41,7 @@ from nfsmulti.scripted import (
 pytestmark = pytest.mark.sanitized
 
 DEPTH = 8  # of the job
+DATA_SESSION = 3  # its first CREATE_SESSION for data: names have theirs before
 GRACE = 1.0  # seconds of a grace period, where some client of ours is idle in it
 VERIFIED: dict[str, Option] = {"verify": "crc32c", "end_fsync": 1}
 
@@ -261,25 +263,30 @@ def test_a_session_that_is_refused_for_a_while(client4: Client) -> None:
         keeps_nothing(server)
 
 
-def test_sessions_that_a_slow_server_grants_are_not_shared(client4: Client) -> None:
-    """Two connections are told one number for CREATE_SESSION: the second gets the first's reply."""
-    lose = on(Nfs4.WRITE, Answer(do=ScriptedServer.end_sessions), nth=DEPTH)
-    with ScriptedServer(lose) as server:
-        slow: dict[Procedure, list[float]] = {
-            Nfs4.CREATE_SESSION: [6.0],
-            Nfs4.EXCHANGE_ID: [3.0, 3.0],
-        }
+def grants_anothers(server: ScriptedServer, times: int) -> Hook:
+    """Make a hook: a job's second connection is granted the first one's session so many times.
 
-        def hook(call: Call) -> Answer | None:
-            late = slow.get(call.procedure) if len(server.calls(Nfs4.WRITE)) >= DEPTH else None
-            return Answer(delay=late.pop()) if late else None
+    As by a slow server, which has told both one number for CREATE_SESSION.
+    """
 
-        server.hooks.append(hook)
-        done(client4(server, nconnect=3, size="256k", **VERIFIED))
-        assert slow == {Nfs4.CREATE_SESSION: [], Nfs4.EXCHANGE_ID: []}
-        pairs = {(call.session, call.connection) for call in server.calls(Nfs4.WRITE)}
-        assert set(Counter(session for session, _ in pairs).values()) == {1}
-        keeps_nothing(server)
+    def hook(call: Call) -> Answer | None:
+        second = DATA_SESSION < call.nth <= DATA_SESSION + times
+        if call.procedure is not Nfs4.CREATE_SESSION or not second:
+            return None
+        (client,) = server.clients()
+        assert client.created is not None
+        return Answer(act=False, results=bytes(4) + client.created[1])
+
+    return hook
+
+
+def test_a_session_that_is_anothers_is_not_taken(client4: Client, server: ScriptedServer) -> None:
+    server.hooks.append(grants_anothers(server, 1))
+    well(client4(server, nconnect=2, **VERIFIED))
+    assert len(server.calls(Nfs4.CREATE_SESSION)) == DATA_SESSION + 2
+    pairs = {(call.session, call.connection) for call in server.calls(Nfs4.WRITE)}
+    assert len(pairs) == len({session for session, _ in pairs}) == 2
+    keeps_nothing(server)
 
 
 # --- a server that starts again ---
@@ -455,7 +462,7 @@ def test_a_slot_table_that_shrinks_and_grows(client4: Client) -> None:
 
 def test_a_session_that_is_never_granted(client4: Client) -> None:
     """The one for data: names had an answer."""
-    never = on(Nfs4.CREATE_SESSION, Answer(act=False, reply=False), after=2)
+    never = on(Nfs4.CREATE_SESSION, Answer(act=False, reply=False), after=DATA_SESSION - 1)
     with ScriptedServer(never) as server:
         refused(client4(server, timeo=10, retrans=0), "does not answer what comes before I/O")
 

@@ -339,16 +339,28 @@ def test_a_signal_ends_a_job_that_lays_its_file_out(client: Client, version: int
 def test_a_job_that_is_forked_while_a_thread_sets_its_files_up(
     engine: Engine, tmp_path: Path
 ) -> None:
-    """It does not wait for what that thread has, and nobody in its process will ever let go."""
+    """It does not wait for what that thread has, and nobody in its process will ever let go.
+
+    It waits for a job that the server keeps until the thread lays its file out; and the thread is
+    kept at that until the server is asked for the new job's file.
+    """
     jobs = sections(
-        thread={"filename": "t", "thread": 1}, process={"filename": "p", "startdelay": 1}
+        thread={"filename": "t", "thread": 1},
+        before={"filename": "r"},
+        process={"filename": "p", "wait_for": "before"},
     )
-    options = {**READING, "create_serialize": 0}
-    with (
-        ScriptedServer(on(Nfs.WRITE, Answer(delay=3.0), nth=1)) as server,
-        start_fio(engine, tmp_path, server.pool(), jobs, options) as process,
-    ):
-        done(process.result(SECONDS))
+
+    def keep(call: Call) -> Answer | None:
+        asked = any(one.file == "p" for one in server.calls())
+        too_soon = not asked if call.procedure is Nfs.WRITE else not server.calls(Nfs.WRITE)
+        waits = call.procedure in (Nfs.READ, Nfs.WRITE) and too_soon
+        return Answer(status=Status.JUKEBOX) if waits else None
+
+    with ScriptedServer(keep) as server:
+        server.create("r", bytes(64 * KIB))
+        options = {**READING, "create_serialize": 0}
+        with start_fio(engine, tmp_path, server.pool(), jobs, options) as process:
+            done(process.result(SECONDS))
 
 
 _RUNTIME: Options = {"runtime": 1, "time_based": 1, "rate_iops": 50}
