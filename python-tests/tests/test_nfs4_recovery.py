@@ -289,6 +289,14 @@ def test_a_session_that_is_anothers_is_not_taken(client4: Client, server: Script
     keeps_nothing(server)
 
 
+def test_a_server_that_has_one_session_for_all(client4: Client, server: ScriptedServer) -> None:
+    """It is asked three times more, and no more than that; one I/O gets on with one session."""
+    server.hooks.append(grants_anothers(server, 20))
+    well(client4(server, nconnect=2, size="4k"))
+    assert len(server.calls(Nfs4.CREATE_SESSION)) == DATA_SESSION + 1 + 3
+    keeps_nothing(server)
+
+
 # --- a server that starts again ---
 
 RESTARTS = on(Nfs4.WRITE, Answer(do=ScriptedServer.restart), nth=10)

@@ -23,7 +23,7 @@ from itertools import cycle
 from pathlib import Path
 
 import pytest
-from engine_helpers import cpu_seconds, done, eventually, said, sections, stderr_of
+from engine_helpers import cpu_seconds, done, eventually, job_of, said, sections, stderr_of
 from limits import Within
 from scripted_jobs import (
     KIB,
@@ -377,10 +377,21 @@ _SLOW_COMMIT: dict[str, tuple[Options, Sequence[str]]] = {
     "steadystate": ({**_FOR_LONG, "steadystate": "iops:90%", "steadystate_duration": 1}, ()),
 }
 
+_LATE_COMMIT = on(Nfs.COMMIT, Answer(delay=5.0), nth=1)
+_READS_FAIL = on(Nfs.READ, Answer(status=Status.IO))
+_THEN_READS_FAIL = on(Nfs.WRITE, Answer(do=lambda server: server.hooks.append(_READS_FAIL)), nth=9)
+
 slow_commits = fixture_of_runs(
     {
-        name: Case(on(Nfs.COMMIT, Answer(delay=5.0), nth=1), options, arguments)
-        for name, (options, arguments) in _SLOW_COMMIT.items()
+        **{
+            name: Case(_LATE_COMMIT, options, arguments)
+            for name, (options, arguments) in _SLOW_COMMIT.items()
+        },
+        "exitall_on_error": Case(
+            first_of(_LATE_COMMIT, _THEN_READS_FAIL),
+            {**_FOR_LONG, "exitall_on_error": 1},
+            sections(w={"filename": "f"}, r={**READING, "filename": "r"}),
+        ),
     }
 )
 
@@ -397,6 +408,20 @@ def test_a_jobs_end_waits_for_the_commit_of_a_server_that_lives(
     done(slow_commits[name].result)
     assert server.durable("f") == server.content("f")
     assert len([call for call in server.calls(Nfs.NULL) if call.connection > 0]) >= 2
+
+
+def test_a_jobs_error_ends_others_as_their_runtime_does(slow_commits: Outcomes) -> None:
+    """That job alone has failed, and no other is said to have lost anything."""
+    run = slow_commits["exitall_on_error"]
+    server, result = run.server, run.result
+    assert result.status == 1, result.messages
+    assert result.report is not None, result.output
+    assert {job["jobname"]: job["error"] for job in result.report.jobs} == {"w": 0, "r": errno.EIO}
+    assert "NFS3ERR_IO" in result.messages
+    assert said(result) == []
+    moved = sum(call.moved for call in server.calls(Nfs.WRITE))
+    assert job_of(result.report, "w")["write"]["io_bytes"] == moved
+    assert server.durable("f") == server.content("f")
 
 
 # --- what servers say ---
