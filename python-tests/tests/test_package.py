@@ -12,7 +12,7 @@ import pytest
 from conftest import or_skip
 
 from nfsmulti.paths import JOBFILES, ROOT, build_dir
-from nfsmulti.processes import find, run
+from nfsmulti.processes import find, locked, run
 
 pytestmark = pytest.mark.full
 
@@ -26,10 +26,11 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     with or_skip():
         for program in ("dpkg-shlibdeps", "file"):
             find(program)
-    # The version is that of the commit at the last configuration.
-    run(["cmake", str(build_dir())], timeout=_SECONDS).check()
-    packing = ["cpack", "-G", "DEB", "-B", str(folder)]
-    run(packing, timeout=_SECONDS, cwd=build_dir()).check()
+    with locked(build_dir() / "packing"):
+        # The version is that of the commit at the last configuration.
+        run(["cmake", str(build_dir())], timeout=_SECONDS).check()
+        packing = ["cpack", "-G", "DEB", "-B", str(folder)]
+        run(packing, timeout=_SECONDS, cwd=build_dir()).check()
     return {_control(file, "Package"): file for file in folder.glob("*.deb")}
 
 
