@@ -12,7 +12,7 @@ static int find(const char *env, const char *wanted, struct pool *pool, struct p
 		return pool_by_name(env, wanted, pool, err);
 	failed = pool_by_file(env, wanted, pool, &relative, err);
 	if (!failed)
-		expect(relative > wanted && *relative && *relative != '/');
+		expect_relative(relative, wanted);
 	return failed;
 }
 

@@ -24,7 +24,7 @@ static int resolve(const char *host, int family, struct sockaddr_storage *addrs,
 	return (int)(count < max ? count : max);
 }
 
-static void expect_pool(const struct pool *pool)
+static void expect_pool(const struct pool *pool, const char *text)
 {
 	expect(pool->count && pool->count <= POOL_PATHS_MAX);
 	for (unsigned int i = 0; i < pool->count; i++) {
@@ -32,6 +32,8 @@ static void expect_pool(const struct pool *pool)
 
 		expect(path->label && *path->label);
 		expect(path->kind == PATH_MOUNT ? *path->dir == '/' : *path->export == '/');
+		expect(!path->dir == (path->kind != PATH_MOUNT) && !path->host == !path->export);
+		expect(path->column >= 1 && path->column <= strlen(text));
 	}
 }
 
@@ -43,10 +45,10 @@ static void use(struct pool *pool, const char *text, const char *file)
 	if (pool_relative_name(pool, file, &relative, &err))
 		expect_refusal(file, &err);
 	else
-		expect(relative >= file && *relative && *relative != '/');
+		expect_relative(relative, file);
 	if (pool_resolve(pool, resolve, &err))
 		expect_refusal(text, &err);
-	expect_pool(pool);
+	expect_pool(pool, text);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -61,7 +63,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		expect_refusal(text, &err);
 		expect(!pool.paths && !pool.count);
 	} else {
-		expect_pool(&pool);
+		expect_pool(&pool, text);
 		use(&pool, text, file);
 	}
 	pool_free(&pool);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* refusal.h - what holds for each text that is no pool (pool.h). */
+/* refusal.h - what holds for each text that is no pool, and for a name within one (pool.h). */
 #ifndef NFSMULTI_FUZZ_REFUSAL_H
 #define NFSMULTI_FUZZ_REFUSAL_H
 
@@ -24,7 +24,17 @@ static inline void expect_refusal(const char *text, const struct pool_error *err
 	expect(err->column <= strlen(text) + 1);
 	expect(*err->reason);
 	expect(memchr(err->reason, '\0', sizeof(err->reason)));
-	expect(!strpbrk(err->reason, "\r\n"));
+	expect(!strpbrk(err->reason, "\r\n\t\x1b\x7f"));
+}
+
+/* It is the end of `file`, and leads nowhere else. */
+static inline void expect_relative(const char *relative, const char *file)
+{
+	expect(relative >= file && relative < file + strlen(file) && *relative != '/');
+	for (const char *part = relative; part; part = strchr(part, '/')) {
+		part += *part == '/';
+		expect(strncmp(part, "..", 2) || (part[2] && part[2] != '/'));
+	}
 }
 
 #endif

@@ -175,6 +175,8 @@ SEEDS: dict[str, tuple[bytes, ...]] = {
     "pool": (
         b"/mnt/a,/mnt/b/\0/mnt/b/dir/file",
         *(url.encode() + b"\0/file" for url in _URLS),
+        *(b"nfs://", b"nfs://[", b"nfs://[%", b"nfs://h/%", b"nfs://h/x?uid=%"),
+        b"/mnt/a\0/mnt/a/" + b"x" * 5000,
     ),
     "record": (
         *(_stream(records, sizes) for records in _RECORDS for sizes in ((255,), (0, 3, 60))),

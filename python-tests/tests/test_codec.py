@@ -12,7 +12,6 @@ import shutil
 import socket
 import struct
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -259,35 +258,6 @@ def test_what_the_handler_refuses(codec: CodecLibrary) -> None:
         records.feed(mark(10) + bytes(10), [100])
 
 
-@given(
-    st.lists(
-        st.one_of(
-            st.binary(max_size=40),
-            st.builds(mark, st.integers(0, 300), last=st.booleans()),
-            st.builds(mark, st.integers(0, 2**31 - 1), last=st.booleans()),
-            st.builds(
-                lambda head, bulk: struct.pack(">2I", head, bulk),
-                st.integers(0, 60),
-                st.integers(0, 500),
-            ),
-        ),
-        max_size=30,
-    ),
-    _SIZES,
-)
-def test_any_stream_at_all(codec: CodecLibrary, stream: list[bytes], parts: list[int]) -> None:
-    """Refused or not, nothing is ever written beside its place: Records watches."""
-
-    def bounded(head: bytes) -> tuple[int, int] | None:
-        wanted = wish(head)
-        if wanted and (wanted[1] > 1000 or wanted[0] < _HEAD_MIN):
-            return len(head), -1
-        return wanted
-
-    with Records(codec, 100_000, bounded) as records, suppress(RecordRefusedError):
-        records.feed(b"".join(stream), parts or [1 << 20])
-
-
 # --- RPC headers ---
 
 _CREDS = st.builds(
@@ -402,15 +372,6 @@ def test_verdict_texts_fit(
 ) -> None:
     header = ReplyHeader(1, verdict, auth_stat, low=low, high=high)
     assert verdict_text(codec, header, 500).startswith(verdict_text(codec, header, size))
-
-
-@given(st.binary(max_size=200))
-def test_any_bytes_as_a_reply(codec: CodecLibrary, data: bytes) -> None:
-    header, used, more = codec.decode_reply(data)
-    assert used <= len(data)
-    assert header.verdict < len(VERDICTS)
-    if VERDICTS[header.verdict] == "SUCCESS" and not more:
-        assert used >= 24
 
 
 # --- NFSv3 calls ---
@@ -535,14 +496,6 @@ def test_contradictory_results(
         sound, _, used, _ = codec.decode(expected.procedure, bytes(changed) + bytes(200))
         assert not sound, f"{changed!r}, where the word at {place} is wrong"
         assert used <= len(sent) + 200
-
-
-@given(st.sampled_from([READ, WRITE, COMMIT]), st.binary(max_size=150))
-def test_any_bytes_as_results(codec: CodecLibrary, procedure: int, data: bytes) -> None:
-    sound, result, used, more = codec.decode(procedure, data)
-    assert used <= len(data)
-    if sound and not more and not result.status:
-        assert result.committed <= Stable.FILE_SYNC
 
 
 def test_unknown_procedures_have_no_results(codec: CodecLibrary) -> None:

@@ -458,28 +458,6 @@ def test_a_result_too_many_is_not_sound(codec: Nfs4Library) -> None:
     assert (reading.sound, reading.left) == (False, 1)
 
 
-@given(
-    st.lists(st.sampled_from(Op), min_size=1, max_size=6),
-    st.lists(
-        st.one_of(
-            st.binary(max_size=30), st.sampled_from([one.result for one in _BODIES.values()])
-        ),
-        max_size=6,
-    ),
-    st.one_of(st.just(0), WORDS),
-)
-def test_any_bytes_as_results(
-    codec: Nfs4Library, operations: list[Op], parts: list[bytes], status: int
-) -> None:
-    reading = codec.read(reply(status, *parts), *operations)
-    if reading.more or reading.broken:
-        assert nothing_was_read(reading)
-    elif reading.left:
-        assert not any(reading.statuses)
-    else:
-        assert reading.statuses[-1] == status
-
-
 # --- nfsstat4 ---
 
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""pool.h and nfsmulti-pool: what a pool's text means, and what is refused, where and why."""
+"""pool.h and nfsmulti-pool: what a pool's text means, and what is refused, where and why.
+
+Any bytes at all are read or refused in good order by python-tests/fuzz/.
+"""
 
 import ctypes
 import errno
@@ -12,15 +15,13 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path as FilePath
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import quote
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 from pool_abi import PATHS_MAX, Argument, Path, PoolLibrary, PoolRefused
-
-Result = TypeVar("Result")
 
 ENV = "e4a:/mnt/v32/,/mnt/v33/ e4b:/mnt/v42/"
 
@@ -46,17 +47,10 @@ def at_mark(marked: str) -> tuple[str, int]:
     return before + after, len(os.fsencode(before)) + 1
 
 
-def attempt(call: Callable[..., Result], *args: object) -> Result | PoolRefused:
-    try:
-        return call(*args)
-    except PoolRefused as refused:
-        return refused
-
-
 def refusal(call: Callable[..., object], *args: object) -> PoolRefused:
-    result = attempt(call, *args)
-    assert isinstance(result, PoolRefused)
-    return result
+    with pytest.raises(PoolRefused) as refused:
+        call(*args)
+    return refused.value
 
 
 ACCEPTED_BY_TOPIC: dict[str, dict[str, list[Path]]] = {
@@ -383,107 +377,6 @@ def test_round_trip(pools: PoolLibrary, written: list[tuple[str, list[Path]]]) -
     assert pools.parse(text) == [path for _text, paths in written for path in paths]
 
 
-# ---- any bytes: refused in good order or read, never more ----
-
-VALID = [text for text in ACCEPTED if len(text) < 100 and "1024" not in text]
-
-
-@st.composite
-def damaged(draw: st.DrawFn, texts: list[str]) -> bytes:
-    """Draw a valid text into which something was put, or from which something was taken."""
-    text = bytearray(os.fsencode(draw(st.sampled_from(texts))))
-    for _ in range(draw(st.integers(1, 4))):
-        start = draw(st.integers(0, len(text)))
-        end = min(len(text), start + draw(st.integers(0, 3)))
-        some = st.sampled_from([b"[", b"]", b"-", b"%", b",", b"/", b"?", b"&", b"=", b":", b"0"])
-        text[start:end] = draw(st.one_of(some, st.binary(max_size=4)))
-    return bytes(text).replace(b"\0", b"")
-
-
-def check_any(text: bytes, result: list[Path] | PoolRefused) -> None:
-    """Check that what was read is complete, and what was refused has a place and a reason."""
-    if isinstance(result, PoolRefused):
-        assert result.code in (errno.EINVAL, errno.ENOENT)
-        lowest = 1 if result.code == errno.EINVAL else 0
-        assert lowest <= result.column <= len(text) + 1
-        assert result.reason
-        assert not set(result.reason) & {"\n", "\r", "\t", "\x1b", "\x7f"}
-        return
-    assert 1 <= len(result) <= PATHS_MAX
-    for path in result:
-        assert path.label
-        assert (path.dir or path.export or "").startswith("/")
-        assert bool(path.dir) == (path.kind == "mount") != bool(path.host)
-        assert 1 <= path.column <= len(text)
-
-
-ANY_BYTES = st.binary(max_size=300).map(lambda b: b.replace(b"\0", b""))
-
-
-@given(st.one_of(ANY_BYTES, damaged(VALID)))
-@example(b"nfs://")
-@example(b"nfs://[")
-@example(b"nfs://[%")
-@example(b"nfs://h/%")
-@example(b"nfs://h/x?uid=%")
-def test_any_bytes_as_a_pool(pools: PoolLibrary, text: bytes) -> None:
-    check_any(text, attempt(pools.parse, text))
-
-
-def written_again(path: Path) -> str:
-    """Write a path as pool.h's grammar has it, every argument by its own word."""
-    if path.dir is not None:
-        return path.dir
-    assert path.host is not None
-    assert path.export is not None
-    host = f"[{path.host}]" if ":" in path.host else path.host
-    words = [f"{word}={percent(str(value))}" for word, value in path.args.items() if word != "soft"]
-    if "soft" in path.args:
-        words.append("soft" if path.args["soft"] else "hard")
-    return f"nfs://{host}{percent(path.export)}" + ("?" + "&".join(words) if words else "")
-
-
-@given(st.one_of(st.sampled_from(VALID).map(os.fsencode), damaged(VALID)))
-def test_what_was_read_is_the_same_when_written_and_read_again(
-    pools: PoolLibrary, text: bytes
-) -> None:
-    paths = attempt(pools.parse, text)
-    if isinstance(paths, PoolRefused):
-        return
-    again = pools.parse(",".join(written_again(path) for path in paths))
-    assert [(path.kind, path.dir, path.host, path.export, path.args) for path in again] == [
-        (path.kind, path.dir, path.host, path.export, path.args) for path in paths
-    ]
-
-
-@given(
-    st.one_of(
-        ANY_BYTES,
-        damaged([ENV, "a:nfs://h/x?uid=1,/mnt/a\tb:nfs://10.0.0.[1-3]/y\nc:/"]),
-    ),
-    st.sampled_from(["e4a", "a", ""]),
-)
-def test_any_bytes_as_an_environment(pools: PoolLibrary, env: bytes, name: str) -> None:
-    check_any(env, attempt(pools.by_name, env, name))
-    found = attempt(pools.by_file, env, "/mnt/v32/f")
-    check_any(env, found if isinstance(found, PoolRefused) else found[0])
-
-
-@given(st.text(st.characters(exclude_characters="\0"), max_size=60), st.sampled_from(VALID))
-@example("/mnt/a/" + "x" * 5000, "/mnt/a")
-def test_any_file_name(pools: PoolLibrary, file: str, text: str) -> None:
-    file = os.fsdecode(file.encode(errors="replace"))
-    relative = attempt(pools.relative_name, text, file)
-    if isinstance(relative, PoolRefused):
-        assert relative.code == errno.EINVAL
-        assert 1 <= relative.column <= len(os.fsencode(file)) + 1
-        return
-    assert file.endswith(relative)
-    assert relative
-    assert not relative.startswith("/")
-    assert ".." not in relative.split("/")
-
-
 # ---- names, and pools of the environment ----
 
 
@@ -709,8 +602,9 @@ def as_json(path: Path) -> dict[str, Argument]:
 
 def test_tool_prints_paths(tool: Tool) -> None:
     """Of every kind and with every argument, all in one pool."""
-    expected = [as_json(path) for text in VALID for path in ACCEPTED[text]]
-    assert lines(tool(",".join(VALID))) == expected
+    texts = [text for text in ACCEPTED if str(PATHS_MAX) not in text]
+    expected = [as_json(path) for text in texts for path in ACCEPTED[text]]
+    assert lines(tool(",".join(texts))) == expected
 
 
 def test_tool_escapes_strings(tool: Tool) -> None:
