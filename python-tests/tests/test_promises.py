@@ -13,6 +13,7 @@ What lies elsewhere:
 from __future__ import annotations
 
 import errno
+import os
 import signal
 import socket
 import threading
@@ -23,7 +24,7 @@ from itertools import cycle
 from pathlib import Path
 
 import pytest
-from engine_helpers import cpu_seconds, done, eventually, job_of, said, sections, stderr_of
+from engine_helpers import cpu_seconds, done, eventually, family, job_of, said, sections, stderr_of
 from limits import Within
 from scripted_jobs import (
     KIB,
@@ -46,6 +47,7 @@ from scripted_jobs import (
 )
 
 from nfsmulti.fiorun import Engine, FioProcess
+from nfsmulti.processes import run
 from nfsmulti.scripted import (
     DATA,
     AcceptStat,
@@ -57,6 +59,7 @@ from nfsmulti.scripted import (
     Nfs4,
     ScriptedServer,
     Status,
+    Status4,
     accepted,
     on,
 )
@@ -422,6 +425,68 @@ def test_a_jobs_error_ends_others_as_their_runtime_does(slow_commits: Outcomes) 
     moved = sum(call.moved for call in server.calls(Nfs.WRITE))
     assert job_of(result.report, "w")["write"]["io_bytes"] == moved
     assert server.durable("f") == server.content("f")
+
+
+_CLOCK = """\
+#include <signal.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t ahead;
+
+static void go_ahead(int number)
+{
+	ahead += 61;
+}
+
+__attribute__((constructor)) static void catch(void)
+{
+	signal(SIGUSR2, go_ahead);
+}
+
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+	int error = (int)syscall(SYS_clock_gettime, clock, now);
+
+	now->tv_sec += ahead;
+	return error;
+}
+"""
+
+
+def test_a_file_that_the_server_never_opens_ends_a_minute_after_its_job(
+    engine: Engine, tmp_path: Path
+) -> None:
+    """The end of another job is its end, and SIGUSR2 puts its clock forward."""
+    source, clock = tmp_path / "clock.c", tmp_path / "clock.so"
+    source.write_text(_CLOCK)
+    words = ["cc", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", str(clock), str(source)]
+    run(words, timeout=60).check()
+    loaded = f"{engine.env.get('LD_PRELOAD', '')} {clock}"
+    forward = Engine(engine.library, {**engine.env, "LD_PRELOAD": loaded})
+    jobs = sections(
+        w={"filename": "a:b", "openfiles": 1, "file_service_type": "sequential"},
+        r={**READING, "filename": "r", "runtime": 1, "time_based": 1},
+    )
+
+    def never(call: Call) -> Answer | None:
+        opens = call.procedure is Nfs4.OPEN and call.file == "b"
+        return Answer(status=Status4.DELAY) if opens else None
+
+    with ScriptedServer(never) as server:
+        server.create("r", bytes(64 * KIB))
+        folder, pool = tmp_path / "fio", server.pool4()
+        with start_fio(forward, folder, pool, jobs, {"exitall": 1}) as process:
+            server.wait_for(lambda: any(call.file == "b" for call in server.calls(Nfs4.OPEN)))
+            eventually(lambda: len(family(process.pid)) == 1)
+            asked = len(server.calls(Nfs4.OPEN))
+            server.wait_for(lambda: len(server.calls(Nfs4.OPEN)) > asked)
+            (job,) = family(process.pid)
+            os.kill(job, signal.SIGUSR2)
+            result = process.result(SECONDS)
+    assert result.status not in (0, None)
+    assert 'cannot create "b": Interrupted' in result.messages
 
 
 # --- what servers say ---
