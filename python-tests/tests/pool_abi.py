@@ -282,17 +282,12 @@ class SpreadLibrary:
         self.lib = lib
         spread, piece = c.POINTER(Spread), c.POINTER(SpreadPiece)
         number, load = c.c_uint32, c.c_void_p
-        declare(lib, "spread_path_of_job", number, number, number)
         declare(lib, "spread_cut", None, spread, c.c_uint64, number, number, c.c_int, piece)
         declare(lib, "spread_pieces_max", number, spread, number, number)
         declare(lib, "spread_load_new", load, number)
         declare(lib, "spread_load_free", None, load)
         declare(lib, "spread_load_add", None, load, number, c.c_int64)
         declare(lib, "spread_load_least", number, load)
-
-    def path_of_job(self, job: int, paths: int) -> int:
-        """spread_path_of_job()."""
-        return int(self.lib.spread_path_of_job(job, paths))
 
     def cut(
         self, spread: Spread, offset: int, length: int, max_length: int

@@ -33,7 +33,6 @@ from engine_helpers import (
     refused,
     said,
     sections,
-    traces,
 )
 from limits import Within
 
@@ -349,15 +348,6 @@ def test_interrupted_layout_is_taken_back(roomy: Place) -> None:
     with file.open("rb") as opened:
         assert opened.read(len(content)) == content
     empty(roomy.files)
-
-
-def test_interrupted_while_the_server_does_not_answer(exported: Place, lab: Lab) -> None:
-    job: Options = {"rw": "randwrite", "bs": "16k", "size": "1m", "filename": "f", "iodepth": 8}
-    job |= {"fsync": 8, "time_based": 1, "runtime": 300, "thread": 1, "trace": 1}
-    with exported.fio.start(**job) as process:
-        eventually(lambda: traces(process) > 100)
-        lab.server(0).pause()
-        _interrupted(exported, process, signal.SIGINT)
 
 
 def test_interrupted_while_it_mounts(exported: Place, lab: Lab) -> None:

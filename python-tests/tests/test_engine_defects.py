@@ -63,13 +63,7 @@ def test_the_tail_of_a_job_that_is_cut_by_time_is_not_lost(exported: Place) -> N
     assert sum(line.write_bytes for line in result.stats) == written
 
 
-# --- 2. a job hangs at its end, and where the server dies: the fault matrix, test_promises.py ---
-
-
-def test_a_job_does_not_hang_at_its_end(exported: Place) -> None:
-    jobs = sections(processes={"numjobs": 2}, threads={"thread": 1, "numjobs": 2})
-    words = ["--time_based", "--runtime=1", "--iodepth=64", "--spread=queue", *jobs]
-    done(exported.fio(arguments=words, **_READER))
+# --- 2. a job hangs at its end: test_engine_io.py; where the server dies: test_promises.py ---
 
 
 # --- 3. every READ is a segfault with libnfs 6 and later: the data path here is not libnfs's ---

@@ -22,7 +22,7 @@ from engine_helpers import (
     sections,
 )
 
-from nfsmulti.fiorun import Engine, Fio, Option
+from nfsmulti.fiorun import Engine, Fio
 from nfsmulti.lab import Lab
 
 place = fixture_of_places("nfs", "nfs4", "mount")
@@ -149,16 +149,6 @@ def test_create_only_lays_out_and_does_no_io(mounted: Place) -> None:
 def test_create_on_open(exported: Place) -> None:
     done(exported.fio(rw="write", bs="64k", size="1m", filename="f", create_on_open=1))
     assert exported.sizes() == {"f": _MIB}
-
-
-def test_layout_by_one_job_is_found_by_all(mounted: Place) -> None:
-    """Four jobs read one missing file, the layout once before them and once by each of them."""
-    for name, serialize in (("one", 1), ("each", 0)):
-        jobs: dict[str, Option] = {"numjobs": 4, "create_serialize": serialize}
-        result = mounted.fio(rw="read", bs="64k", size="2m", filename=name, **jobs)
-        assert done(result).bytes("read") == 8 * _MIB
-    assert mounted.sizes() == {"one": 2 * _MIB, "each": 2 * _MIB}
-    assert _is_random((mounted.files / "one").read_bytes())
 
 
 # --- several files, and their names ---

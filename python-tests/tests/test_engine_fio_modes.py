@@ -221,17 +221,6 @@ def test_summary_line(mounted: Place) -> None:
     assert summary.search(machine.stdout) is None
 
 
-# --- several jobs ---
-
-
-def test_exitall(exported: Place) -> None:
-    """The first job to end ends the others, with what they have in flight."""
-    timed: dict[str, Option] = {"time_based": 1, "exitall": 1, "filename": "f"}
-    jobs = sections(long={**timed, "runtime": 300, "iodepth": 32}, short={**timed, "runtime": 3})
-    report = done(exported.fio(rw="randrw", bs="16k", size="256k", arguments=jobs))
-    assert all(job["read"]["total_ios"] > 0 for job in report.jobs)
-
-
 # --- replay ---
 
 

@@ -142,19 +142,6 @@ def test_more_calls_than_slots_wait_their_turn(exported: Place) -> None:
 # --- data ---
 
 
-def test_verify(exported: Place) -> None:
-    jobs = sections(
-        **{
-            f"{method}-{depth}": {"verify": method, "iodepth": depth}
-            for method in ("crc32c", "md5")
-            for depth in (1, 8, 64)
-        }
-    )
-    report = done(exported.fio(rw="randwrite", bs="4k", size="2m", arguments=jobs))
-    assert figures(report) == dict.fromkeys(figures(report), (2 * _MIB, 512, 2 * _MIB, 512))
-    assert len(report.jobs) == 6
-
-
 def test_what_one_run_wrote_another_verifies(export: Place) -> None:
     """By writing's order alone, by reading, and as far as a run that ended early had come."""
     job: dict[str, Option] = {"bs": "4k", "size": "512k", "filename": "f", "verify": "crc32c"}
@@ -189,18 +176,6 @@ def test_verify_while_writing_and_by_threads_of_its_own(exported: Place) -> None
     )
     words = ["--rw=randwrite", "--verify=crc32c", "--iodepth=16", "--size=2m", *jobs]
     done(exported.fio(arguments=words))
-
-
-def test_what_one_path_wrote_another_reads(mounted: Place) -> None:
-    policies = [("roundrobin", "stripe"), ("stripe", "queue"), ("job", "roundrobin")]
-    jobs = sections(
-        **{
-            f"{reads}-{writes}": {"spread_reads": reads, "spread_writes": writes}
-            for reads, writes in policies
-        }
-    )
-    words = ["--rw=randwrite", "--bs=16k", "--size=4m", "--iodepth=16", "--stripe_size=24k", *jobs]
-    done(mounted.fio(verify="crc32c", arguments=words))
 
 
 def test_a_reader_sees_the_servers_bytes(exported: Place) -> None:

@@ -7,7 +7,6 @@ The fault matrix has what comes of each kind of fault; here is how, and what it 
 from __future__ import annotations
 
 import errno
-import signal
 import struct
 import time
 from collections import Counter
@@ -22,14 +21,12 @@ from scripted_jobs import (
     KIB,
     MIB,
     NEVER,
-    READING,
     Case,
     Client,
     Outcomes,
     covers_once,
     failed,
     fixture_of_runs,
-    go,
     last_of,
     reading,
     replay,
@@ -213,24 +210,6 @@ def test_patience_asked_for_is_no_silence(client: Client, server: ScriptedServer
     """
     server.hooks.append(on(Nfs.WRITE, Answer(status=Status.JUKEBOX), first=5))
     undisturbed(client(server, timeo=30, retrans=0, soft=1, iodepth=1))
-
-
-def test_soft_gives_up_a_server_that_is_gone(client: Client, server: ScriptedServer) -> None:
-    server.create("f", bytes(64 * KIB))
-    server.hooks.append(on(Nfs.READ, Answer(do=go), nth=5))
-    failed(client(server, timeo=2, retrans=1, soft=1, **READING), error=errno.ETIMEDOUT)
-
-
-def test_hard_waits_for_ever_but_can_be_ended(client: Client, server: ScriptedServer) -> None:
-    """`retrans` is no limit to it."""
-    server.hooks.append(on(BOTH, NEVER))
-    with client.start(server, timeo=1, retrans=1) as process:
-        eventually(lambda: len(server.calls(Nfs.WRITE)) > 30)
-        assert process.running
-        process.signal(signal.SIGINT)
-        result = client.finish(process)
-    assert result.status is not None
-    assert "giving up 8 calls that the server did not answer" in result.messages
 
 
 # --- replies at odd moments ---

@@ -208,7 +208,7 @@ _STAT_VALUES = (
     + words(0o644, 1) + opaque(b"root@lab") + opaque(b"0") + hyper(0) + hyper(512) + _TIMES
 )  # fmt: skip
 _OTHER = b"delegation's id."
-_NO_MORE, _NO_BOOL = (U32,), (2, U32)
+_NO_BOOL = (2, U32)
 _NAMES = {"major": b"major", "scope": b"scope 8."}
 _SERVER = words(0) + hyper(5) + opaque(_NAMES["major"]) + opaque(_NAMES["scope"])
 _SERVER_SAYS: dict[str, Any] = {"minor": 5, "major_length": 5, "scope_length": 8}

@@ -140,14 +140,6 @@ def test_turns_are_fair(
     assert max(shares) - min(shares) <= 1
 
 
-def test_connections_of_a_job_lie_on_its_path(spreads: SpreadLibrary) -> None:
-    paths, nconnect, job = 4, 3, 6
-    spread = turning(JOB, nconnect, first=spreads.path_of_job(job, paths), step=paths)
-    chosen = [next(iter(spreads.cut(spread, 0, 1, 1)))[2] for _ in range(6)]
-    assert chosen == [2, 6, 10, 2, 6, 10]
-    assert {connection % paths for connection in chosen} == {job % paths}
-
-
 class QueueModel:
     """The load as spread.h promises it, by looking at every connection each time."""
 
