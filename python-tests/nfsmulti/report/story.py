@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class Beside:
     """A published figure beside ours. Ratios are many connections to one.
 
-    `sample` are the repeats of our figure, `differs` is a sentence on why ours may be another.
+    `sample` are the repeats of our figure.
     """
 
     figure: str
@@ -32,7 +32,6 @@ class Beside:
     sample: Sample | None = None
     their_ratio: float | None = None
     our_ratio: Ratio | None = None
-    differs: str = ""
 
 
 @dataclass(frozen=True)

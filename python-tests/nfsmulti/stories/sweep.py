@@ -115,7 +115,6 @@ _COLUMNS = {"direction": "Direction", "sync": "Sync", "mount": "Mount"}
 _READS = ((131072, 118), (65536, 117), (32768, 117))  # buffer, MB/s
 _READ_TIMES = ((1024, "9.137 s"), (2048, "18.274 s"), (4096, "36.547 s"))
 _BEST_WRITE, _THIRTIETH_WRITE = 84.1, 82.5
-_SERVER = "The rate is the link's and the server's; what compares is how it changes with buffers."
 
 Key = tuple[tuple[str, str | int | float | bool], ...]
 
@@ -144,7 +143,6 @@ def _beside(summary: Summary) -> list[Beside]:
                 rate,
                 None if buffer == 131072 else theirs / 118,
                 None if buffer == 131072 else cells.ratio(found, largest, cells.bandwidth),
-                _SERVER,
             )
         )
     for transfer, theirs_time in _READ_TIMES:
@@ -156,7 +154,6 @@ def _beside(summary: Summary) -> list[Beside]:
                 theirs_time,
                 texts.mean(time, "s"),
                 time,
-                differs=_SERVER,
             )
         )
     return [*rows, *_writes(summary)]
@@ -179,7 +176,6 @@ def _writes(summary: Summary) -> list[Beside]:
             f"{_BEST_WRITE} MB/s",
             texts.mean(rate, "MB/s", 1e6),
             rate,
-            differs="Where many settings differ so little, the best one changes from run to run.",
         ),
         Beside(
             "the 30th best write, to the best",
@@ -188,7 +184,6 @@ def _writes(summary: Summary) -> list[Beside]:
             last,
             _THIRTIETH_WRITE / _BEST_WRITE,
             cells.ratio(thirtieth, best, cells.bandwidth),
-            "The thirty best lie close together: sync and soft matter little.",
         ),
     ]
 
