@@ -369,6 +369,15 @@ def test_sio_calls_a_gain_what_lies_above_the_limit_with_its_whole_interval() ->
     assert "concurrent against buffered, 4 threads, random | a large gain | inconclusive" in text
 
 
+def test_sio_does_not_judge_what_the_clients_cache_answers() -> None:
+    made = made_runs.Maker("sio")
+    for mode, rate in (("buffered", 3e8), ("direct", 3e7), ("concurrent", 2.5e7)):
+        made.add({"mode": mode, "pattern": "random", "threads": 32}, read=rate, jobs=32)
+    text = report_of(made.summary())
+    assert "against buffered, 32 threads, random | a large gain | not testable here |" in text
+    assert "times buffered I/O (which the client's page cache answers)" in text
+
+
 # --- oltp ---
 
 

@@ -147,7 +147,8 @@ def _findings(summary: Summary) -> list[tuple[Beside, Judged]]:
         )
     for pattern in ("random", "sequential"):
         most = max(_threads(summary, pattern), default=0)
-        for other, judge in (("buffered", _large), ("direct", _locked)):
+        buffered = _cached if _from_cache(summary, pattern, most) else _large
+        for other, judge in (("buffered", buffered), ("direct", _locked)):
             many = [_find(summary, mode, pattern, most) for mode in ("concurrent", other)]
             rows.append(
                 _row(
@@ -185,6 +186,21 @@ def _row(
 
 def _large(ratio: Ratio | None) -> Judged:
     return beyond(ratio, _LARGE)
+
+
+def _from_cache(summary: Summary, pattern: str, threads: int) -> bool:
+    """Tell whether the client's page cache answered buffered reads in the server's place.
+
+    Read-ahead does not help random reads: where they do far more than those of O_DIRECT on the same
+    mount, the server did not see them.
+    """
+    over, under = (_find(summary, mode, pattern, threads) for mode in ("buffered", "direct"))
+    ratio = cells.ratio(over, under, cells.iops) if pattern == "random" else None
+    return ratio is not None and ratio.above(_LARGE) is True
+
+
+def _cached(_: Ratio | None) -> Judged:
+    return untestable("the client's page cache answers random buffered reads")
 
 
 def _locked(_: Ratio | None) -> Judged:
@@ -244,8 +260,8 @@ def tell(summary: Summary) -> Story:
             "KB are 1024 bytes. CPU per operation is the machine's, which includes a server that"
             " runs on it, or where that was not taken, that of fio's jobs alone. It is left out"
             " where starting and ending fio is too large a part of it.",
-            "Buffered figures may come from the client's page cache; those above the link's rate"
-            " do.",
+            "Buffered figures may come from the client's page cache: random ones do where they lie"
+            f" {_LARGE} times above those of direct I/O, and all above the link's rate.",
             "A ratio is concurrent I/O to another mode, or many threads to one. A gain counts as"
             " none if its whole interval lies below 5 %, and as large if it lies above 1.5 times."
             " An interval that spans the limit is inconclusive.",
@@ -277,8 +293,11 @@ def _gains(summary: Summary) -> str:
         )
         for other in ("buffered", "direct")
     }
+    modes = {"buffered": "buffered I/O", "direct": "direct I/O"}
+    if _from_cache(summary, "random", most):
+        modes["buffered"] += " (which the client's page cache answers)"
     told = [
-        f"{ratio.text} times {other} I/O{texts.inconclusive(ratio)}"
+        f"{ratio.text} times {modes[other]}{texts.inconclusive(ratio)}"
         for other, ratio in ratios.items()
         if ratio
     ]
