@@ -185,8 +185,12 @@ static int find_export(struct names *names)
 	char *name;
 	int error = descend(names, &names->export, NULL, false);
 
-	if (error)
+	if (error) {
+		names->path->job.log(
+			"%s: the server's root: %s (%s): does the server allow this host?",
+			config->label, names->error, strerror(-error));
 		return error;
+	}
 	error = walk_all(names, &names->export, config->export, false, &name);
 	if (error)
 		names->path->job.log(

@@ -151,6 +151,12 @@ def test_servers_that_refuse_a_client_id(client: Client, name: str) -> None:
         assert not server.clients()
 
 
+@pytest.mark.parametrize("operation", [Nfs4.PUTROOTFH, Nfs4.GETATTR])
+def test_servers_that_refuse_their_root(client4: Client, operation: Nfs4) -> None:
+    with ScriptedServer(on(operation, Answer(status=Status.ACCES))) as server:
+        refused(client4(server), "/export: the server's root: NFS4ERR_ACCESS (Permission denied)")
+
+
 def test_the_version_as_an_option(client: Client, server: ScriptedServer) -> None:
     """On the command line under nfs(5)'s name: fio takes --version for itself."""
     pool = f"nfs://127.0.0.1:{server.nfs_port}/export"
