@@ -150,8 +150,13 @@ static int check_pool_of_file(const char *file, const struct pool *first)
 /* Without pool=, every file of the job must lie in the same pool. */
 static int pool_of_files(struct thread_data *td, struct pool *pool)
 {
-	int error = pool_of_file(td->files[0]->file_name, pool);
+	int error;
 
+	if (!td->files_index) {
+		say("no pool: give pool=: the job has no file that could lie in one");
+		return -ENOENT;
+	}
+	error = pool_of_file(td->files[0]->file_name, pool);
 	if (error)
 		return error;
 	for (unsigned int i = 1; !error && i < td->o.nr_files; i++)

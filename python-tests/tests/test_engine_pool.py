@@ -110,8 +110,11 @@ def test_file_that_lies_in_no_pool(mounted: Place) -> None:
         refused(result, "no pool", "give pool=", f'"{name}"')
 
 
-def test_without_any_pool(mounted: Place) -> None:
+def test_without_any_pool(mounted: Place, tmp_path: Path) -> None:
     refused(mounted.fio(pool=None, filename="f", **_JOB), "no pool: give pool=")
+    (tmp_path / "empty").mkdir()
+    for none in ({"nrfiles": 0}, {"opendir": str(tmp_path / "empty")}):
+        refused(mounted.fio(pool=None, **none, **_JOB), "no pool: give pool=: the job has no file")
 
 
 def test_broken_variable_is_refused_with_the_place(mounted: Place) -> None:
