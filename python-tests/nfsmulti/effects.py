@@ -107,14 +107,16 @@ class Model:
 
         `factors` that have one level alone are left out. `block` is the column that tells which
         runs were made together: what changes from block to block is neither a factor nor noise.
-        `in_turn` is the factor that is set in turn, if any; blocks that lack one of its levels are
-        left out.
+        `in_turn` is the factor that is set in turn, if any. Each block must have the same of its
+        levels: `left_out` names the levels and blocks that are left out for that.
         """
-        if in_turn:
-            found = runs.groupby(block)[in_turn].transform("nunique")
-            runs = runs[found == runs[in_turn].nunique()]
-            if runs.empty:
-                raise ValueError(f"no repeat has all levels of {in_turn}")
+        self.left_out: dict[str, list[Level]] = {}
+        if in_turn and runs[in_turn].nunique() > 1:
+            every, runs = runs, _whole_blocks(runs, block, in_turn)
+            for name in (in_turn, block):
+                kept = {*runs[name]}
+                if lost := [one for one in dict.fromkeys(every[name]) if one not in kept]:
+                    self.left_out[name] = lost
         self.levels = {name: list(dict.fromkeys(runs[name])) for name in factors}
         self.levels = {name: found for name, found in self.levels.items() if len(found) > 1}
         # A factor may be named as nobody may name a variable.
@@ -250,6 +252,20 @@ class Model:
         # Satterthwaite's, of a sum of two variances.
         freedom = error**2 / (within**2 / freedom + between**2 / turns) if error else turns
         return Estimate(value, math.sqrt(error), freedom)
+
+
+def _whole_blocks(runs: pd.DataFrame, block: str, factor: str) -> pd.DataFrame:
+    """Keep the most runs of which each block has the same levels of a factor, at least two."""
+    levels = {name: frozenset(part[factor]) for name, part in runs.groupby(block)}
+    shared = dict.fromkeys(one & other for one in levels.values() for other in levels.values())
+    kept = []
+    for found in shared:
+        whole = [name for name, own in levels.items() if found <= own]
+        if len(found) > 1:
+            kept.append(runs[runs[factor].isin(found) & runs[block].isin(whole)])
+    if not kept:
+        raise ValueError(f"no repeat has two levels of {factor}")
+    return max(kept, key=len)
 
 
 def _told_apart(model: Any) -> list[str]:

@@ -97,13 +97,13 @@ def test_a_drift_between_blocks_is_neither_a_factor_nor_noise() -> None:
     assert Model(one, ["a"], "y", "block of runs").residual_freedom == 6 - 2
 
 
-def _in_turn(blocks: int) -> pd.DataFrame:
+def _in_turn(blocks: int, levels: tuple[int, ...] = (1, 8)) -> pd.DataFrame:
     """Make runs of a factor `s` that is set in turn, of no effect, whose turns drift."""
     rng = random.Random(1)
-    drift = {(s, block): rng.gauss(0, 1) for s in (1, 8) for block in range(blocks)}
+    drift = {(s, block): rng.gauss(0, 1) for s in levels for block in range(blocks)}
     rows = [
         (a, b, s, block, drift[s, block] + a * s + rng.gauss(0, 0.1))
-        for a, b, s, block in itertools.product((-1, 1), range(4), (1, 8), range(blocks))
+        for a, b, s, block in itertools.product((-1, 1), range(4), levels, range(blocks))
     ]
     return pd.DataFrame(rows, columns=["a", "b", "s", "block", "y"])
 
@@ -135,8 +135,24 @@ def test_a_block_without_each_turn_is_left_out_and_one_alone_tells_nothing() -> 
     gap = alone.difference({"s": 8}, {"s": 1})
     assert (gap.interval, gap.p, gap.within(1000)) == (None, 1, 1)
     apart = table[(table["block"] == 0) == (table["s"] == 8)]
-    with pytest.raises(ValueError, match="no repeat has all levels of s"):
+    with pytest.raises(ValueError, match="no repeat has two levels of s"):
         Model(apart, ["a", "b", "s"], "y", "block", "s")
+
+
+@pytest.mark.parametrize(
+    ("failed", "left_out"),
+    [([1, 2, 3], {"s": [64]}), ([3], {"block": [3]}), ([], {})],
+)
+def test_a_level_that_is_rarely_set_costs_itself_alone(
+    failed: list[int], left_out: dict[str, list[int]]
+) -> None:
+    table = _in_turn(4, (1, 8, 64))
+    lacking = table[(table["s"] != 64) | ~table["block"].isin(failed)]
+    model = Model(lacking, ["a", "b", "s"], "y", "block", "s")
+    assert model.left_out == left_out
+    rest = table[~table["s"].isin(left_out.get("s", []))]
+    rest = rest[~rest["block"].isin(left_out.get("block", []))]
+    assert model.effects() == Model(rest, ["a", "b", "s"], "y", "block", "s").effects()
 
 
 def test_a_factor_of_one_level_is_left_out() -> None:

@@ -175,7 +175,7 @@ def test_a_quick_sweep_has_the_interactions_of_a_further_factor_in_its_model() -
 
 def _under_threads(summary: Summary) -> Summary:
     """Say that the run's factor threads was a setting of the server."""
-    place = {**summary.place, "setting": {"name": "threads", "values": [1, 8]}}
+    place = {**summary.place, "setting": {"name": "threads", "values": [1, 8, 64]}}
     return dataclasses.replace(summary, place=place)
 
 
@@ -206,6 +206,14 @@ def test_a_drift_between_blocks_is_no_effect_of_a_setting() -> None:
     assert re.search(
         r"Inconclusive: threads \(best level 6\.\d % above the worst, p = 1\.000\)", text
     )
+
+
+def test_a_level_of_a_setting_that_few_repeats_have_is_left_out_by_name() -> None:
+    made = made_sweep(lambda at: 100 * float(at["threads"]), 3, threads=(1, 8, 64))
+    left = [cell for cell in made.cells if cell.factors["threads"] != 64 or cell.repeat == 1]
+    text = report_of(_under_threads(dataclasses.replace(made, cells=left)))
+    assert "For reads what matters here is threads." in text
+    assert "The model of reads leaves out threads 64: it needs the same levels of threads" in text
 
 
 def test_stable_is_given_once() -> None:

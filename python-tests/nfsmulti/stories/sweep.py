@@ -108,6 +108,7 @@ _IN_TURN = (
     " blocks, paired by repeat, and its interactions between cells. One repeat cannot show such an"
     " effect: p is 1 there."
 )
+_LEFT_OUT = "The model of {}s leaves out {}: it needs the same levels of {} in each repeat."
 _TOP = 30
 _FACTORS = ("direction", "sync", "mount", "buffer", "transfer")
 _OURS = "ours: mean of all settings"
@@ -268,6 +269,11 @@ def tell(summary: Summary) -> Story:
             " inconclusive: finding no difference shows nothing. A factor of an interaction that"
             " matters is named only there.",
             *([_IN_TURN.format(of_server)] if of_server else []),
+            *(
+                _LEFT_OUT.format(one.name, texts.several(one.left_out), of_server)
+                for one in directions
+                if one.left_out
+            ),
             "A plateau is shown where two one-sided tests (TOST) put every buffer from 32768 up"
             " within 5 % of 32768, p below 0.05.",
         ],

@@ -57,6 +57,13 @@ class Direction:
             return {}
         return {name: _sorted(found) for name, found in self.model.levels.items()}
 
+    @property
+    def left_out(self) -> list[str]:
+        """The levels and repeats that its model leaves out: "threads 64", "repeat 4"."""
+        left = self.model.left_out if self.model else {}
+        names = {_REPEAT: "repeat"}
+        return [f"{names.get(name, name)} {one}" for name, found in left.items() for one in found]
+
 
 def direction_of(summary: Summary, name: str) -> Direction | None:
     """Take a direction's runs and fit their model; None where there are none."""
