@@ -248,10 +248,8 @@ class Model:
             return Estimate(value, math.inf, 0)
         squares, turns = self._anova[self._turns]
         between *= squares / turns / float(self._result.scale)
-        error = within + between
-        # Satterthwaite's, of a sum of two variances.
-        freedom = error**2 / (within**2 / freedom + between**2 / turns) if error else turns
-        return Estimate(value, math.sqrt(error), freedom)
+        # The fewest of both parts. Satterthwaite's are too many where there are few blocks.
+        return Estimate(value, math.sqrt(within + between), turns)
 
 
 def _whole_blocks(runs: pd.DataFrame, block: str, factor: str) -> pd.DataFrame:
