@@ -120,6 +120,24 @@ def test_noise_is_inconclusive_and_says_how_many_repeats_would_tell() -> None:
     assert "only 4 connections measured" in verdict(_curve({4: 1e9}))
 
 
+def test_of_several_gains_one_above_the_limit_is_enough_to_tell() -> None:
+    curve = _curve(dict.fromkeys((1, 2, 4), 1e6), repeats=3)
+    factors = {1: (1, 1, 1), 2: (1.09, 1.3, 0.95), 4: (1.1, 1.9, 1.5)}
+    varied = {
+        count: [_at(cell, 1e6 * factors[count][cell.repeat - 1]) for cell in found]
+        for count, found in curve.cells.items()
+    }
+    curve = dataclasses.replace(curve, cells=varied)
+    needs = [gain.pairs_to_tell(1.1) for gain in scaling._gains(curve, 1) if gain]
+    assert needs == [None, 10]
+    assert "; about 10 repeats would be enough" in verdict(curve)
+
+
+def _at(cell: Cell, rate: float) -> Cell:
+    assert cell.read
+    return dataclasses.replace(cell, read=dataclasses.replace(cell.read, bytes_per_s=rate))
+
+
 def test_repeats_that_failed_are_missed_where_they_would_be_pairs() -> None:
     curve = _curve({1: 300e6, 4: 1100e6})
     few = {
