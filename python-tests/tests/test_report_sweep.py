@@ -13,8 +13,9 @@ import made_runs
 import pytest
 from made_runs import report_of
 
+from nfsmulti.effects import holm
 from nfsmulti.run.plan import crossed
-from nfsmulti.stories import Scale
+from nfsmulti.stories import Scale, sweep_model
 from nfsmulti.stories.sweep import SWEEP
 from nfsmulti.summary import Factor, Summary
 
@@ -206,6 +207,17 @@ def test_a_drift_between_blocks_is_no_effect_of_a_setting() -> None:
     assert re.search(
         r"Inconclusive: threads \(best level 6\.\d % above the worst, p = 1\.000\)", text
     )
+
+
+def test_an_effect_that_cannot_be_tested_costs_the_others_nothing() -> None:
+    made = made_sweep(lambda _: 100, 1, threads=(1, 8))
+    direction = sweep_model.direction_of(_under_threads(made), "read")
+    assert direction
+    assert direction.model
+    found = sweep_model._corrected(direction.model)
+    tested = [(effect.p, p) for effect, p in found if effect.factors != ("threads",)]
+    assert len(tested) == len(found) - 1
+    assert [p for _, p in tested] == pytest.approx(holm([p for p, _ in tested]))
 
 
 def test_a_level_of_a_setting_that_few_repeats_have_is_left_out_by_name() -> None:

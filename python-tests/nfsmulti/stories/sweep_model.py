@@ -260,8 +260,11 @@ def plateau(direction: Direction) -> Plateau | None:
 
 
 def _corrected(model: Model) -> list[tuple[Effect, float]]:
+    """Give the effects with Holm's p, of those that the runs can test."""
     effects = model.effects()
-    return list(zip(effects, holm([effect.p for effect in effects]), strict=True))
+    tested = [effect for effect in effects if not math.isnan(effect.f)]
+    corrected = dict(zip(tested, holm([effect.p for effect in tested]), strict=True))
+    return [(effect, corrected.get(effect, effect.p)) for effect in effects]
 
 
 def _span(direction: Direction, effect: Effect) -> float:
