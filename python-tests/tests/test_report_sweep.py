@@ -15,7 +15,8 @@ from made_runs import report_of
 
 from nfsmulti.effects import holm
 from nfsmulti.run.plan import crossed
-from nfsmulti.stories import Scale, sweep_model
+from nfsmulti.stats import Ratio
+from nfsmulti.stories import Scale, sweep_model, sweep_settings
 from nfsmulti.stories.sweep import SWEEP
 from nfsmulti.summary import Factor, Summary
 
@@ -226,6 +227,12 @@ def test_a_level_of_a_setting_that_few_repeats_have_is_left_out_by_name() -> Non
     text = report_of(_under_threads(dataclasses.replace(made, cells=left)))
     assert "For reads what matters here is threads." in text
     assert "The model of reads leaves out threads 64: it needs the same levels of threads" in text
+
+
+def test_a_margin_without_an_interval_shows_none() -> None:
+    assert sweep_settings._percent(Ratio(1.03)) == "+3.0 %"
+    shown = sweep_settings._percent(Ratio(1.03, 1.01, 1.05))
+    assert shown == "+3.0 % (95 % interval +1.0 to +5.0 %)"
 
 
 def test_stable_is_given_once() -> None:

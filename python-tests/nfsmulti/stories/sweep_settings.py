@@ -181,9 +181,11 @@ def _verdict(margin: Margin) -> str:
 
 
 def _percent(margin: Ratio) -> str:
-    low, high = margin.low or margin.value, margin.high or margin.value
-    ends = f"{100 * (low - 1):+.1f} to {100 * (high - 1):+.1f} %"
-    return f"{100 * (margin.value - 1):+.1f} % (95 % interval {ends})"
+    text = f"{100 * (margin.value - 1):+.1f} %"
+    if margin.low is None or margin.high is None:
+        return text
+    ends = f"{100 * (margin.low - 1):+.1f} to {100 * (margin.high - 1):+.1f} %"
+    return f"{text} (95 % interval {ends})"
 
 
 def _setting(name: str, value: Level) -> str:
