@@ -15,7 +15,7 @@ from scipy import stats
 
 from nfsmulti import texts
 from nfsmulti.report import cells
-from nfsmulti.report.story import Judged, Verdict, beyond, judge, weakest
+from nfsmulti.report.story import Judged, Verdict, as_wanted, beyond, judge, weakest
 from nfsmulti.stats import Ratio, Sample, jain, merged, percentile_us
 from nfsmulti.summary import Cell, Factor, Figures
 
@@ -270,6 +270,7 @@ def test_a_finding_of_several_has_the_verdict_of_the_weakest() -> None:
     ]  # fmt: skip
     expected = [found[0], found[1], found[2], found[3], found[3]]
     assert [weakest(found[:count]) for count in range(1, 6)] == expected
+    assert weakest([*found[:3], as_wanted(found[3])]).verdict is Verdict.NOT_MET
 
 
 def test_what_does_not_vary_says_nothing_of_more_repeats() -> None:

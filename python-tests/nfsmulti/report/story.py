@@ -171,9 +171,8 @@ def as_wanted(judged: Judged) -> Judged:
 
 def weakest(found: Sequence[Judged]) -> Judged:
     """Give what a finding is that takes several: not reproduced if one is not, and so on."""
-    order = [Verdict.NOT, Verdict.INCONCLUSIVE]
-    places = {one: order.index(one.verdict) if one.verdict in order else 2 for one in found}
-    return min(found, key=lambda one: (places[one], -one.needed))
+    places = {Verdict.NOT: 0, Verdict.NOT_MET: 0, Verdict.INCONCLUSIVE: 1}
+    return min(found, key=lambda one: (places.get(one.verdict, 2), -one.needed))
 
 
 def untestable(why: str) -> Judged:
