@@ -23,7 +23,7 @@ from nfsmulti.summary import Cell, Server, Summary
 from nfsmulti.texts import Table, parse_rate
 
 FILE = "environment.json"
-# What the kernel lab does otherwise than every publication: for a scenario's `differs`.
+# What the kernel lab does otherwise than every publication: for differences().
 KERNEL_LAB = (
     "The kernel lab is one guest, with client and server on the same processors"
     ", no wire between them (MTU and link are the guest's own), and a"
