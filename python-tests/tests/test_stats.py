@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import random
 from collections import Counter
@@ -155,6 +156,16 @@ def test_of_cells_without_their_like_whole_repeats_are_paired() -> None:
         assert ratio is not None
         assert ratio.value == pytest.approx(2)
         assert ratio.n == n
+    failed = [dataclasses.replace(cell, read=None) for cell in over[1::2]]
+    assert cells.ratio([*over[::2], *failed], under, cells.bandwidth) is None
+
+
+def test_a_design_with_likes_stays_one_where_those_failed() -> None:
+    over = [_block(1, 1, a=1, size=0), _block(1, 2, a=1, size=1)]
+    under = [_block(1, 1, a=2, size=0), _block(1, 2, a=2, size=1)]
+    over[0] = dataclasses.replace(over[0], read=None)
+    under[1] = dataclasses.replace(under[1], read=None)
+    assert cells.ratio(over, under, cells.bandwidth) is None
 
 
 @pytest.mark.parametrize(("drift", "ever_faster"), [(0.3, False), (0.15, True)])

@@ -60,12 +60,13 @@ def ratio(over: Iterable[Cell], under: Iterable[Cell], measure: Measure) -> Rati
 
     Cells are alike that differ only in factors of which each side has one level. Of a repeat those
     count, by their geometric mean, that have the figure, above 0, and their like. In fractions of a
-    factorial no cell may have its like: then repeats count that lack no cell.
+    factorial no cell may have its like: then repeats count in which all cells that are given have
+    the figure.
     """
     sides = [*over], [*under]
     varied = _varied(sides[0]) | _varied(sides[1])
     blocks = [_by_repeat(side, measure, varied) for side in sides]
-    whole = [set[_Key]().union(*block.values()) for block in blocks]
+    whole = [{_key(cell, varied) for cell in side} for side in sides]
     if not whole[0] & whole[1]:
         blocks = [
             {
@@ -89,6 +90,10 @@ def _varied(side: Sequence[Cell]) -> set[str]:
     return {name for name in names if len({cell.factors.get(name) for cell in side}) > 1}
 
 
+def _key(cell: Cell, varied: Collection[str]) -> _Key:
+    return _Key((name, at) for name, at in cell.factors.items() if name in varied)
+
+
 def _by_repeat(
     cells: Iterable[Cell], measure: Measure, varied: Collection[str]
 ) -> dict[int, dict[_Key, float]]:
@@ -96,8 +101,7 @@ def _by_repeat(
     found: dict[int, dict[_Key, float]] = {}
     for cell in cells:
         if (value := measure(cell)) is not None and value > 0:
-            key = _Key((name, at) for name, at in cell.factors.items() if name in varied)
-            found.setdefault(cell.repeat, {})[key] = value
+            found.setdefault(cell.repeat, {})[_key(cell, varied)] = value
     return found
 
 
