@@ -141,6 +141,22 @@ def test_cells_are_paired_with_their_like() -> None:
         assert ratio.n == n
 
 
+def test_a_pair_that_repeats_lack_neither_shifts_the_ratio_nor_adds_scatter() -> None:
+    gains = {"small": 2, "large": 4}
+    over = [_block(n, gain, many=1, size=size) for size, gain in gains.items() for n in (1, 2, 3)]
+    under = [_block(n, 1, many=0, size=size) for size in gains for n in (1, 2, 3)]
+    balanced, lacking = (cells.ratio(found, under, cells.bandwidth) for found in (over, over[:-2]))
+    assert balanced
+    assert lacking
+    assert lacking.value == pytest.approx(balanced.value)
+    assert lacking.n == 3
+    assert lacking.spread == pytest.approx(0)
+    once = cells.ratio([over[0], over[4]], under, cells.bandwidth)  # nothing tells how these vary
+    assert once
+    assert once.value == pytest.approx(balanced.value)
+    assert once.low is None
+
+
 def test_of_cells_without_their_like_whole_repeats_are_paired() -> None:
     """As in half of a factorial."""
     over, under = (
