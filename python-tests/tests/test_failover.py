@@ -130,10 +130,7 @@ _CASES: Mapping[str, tuple[Hook, Options]] = {
     "keeps to its path": (Silence(_FIRST, after=5), {"spread": "job"}),
     "never back": (Silence(_SECOND, after=5), {"rate_iops": 12}),
     "back, without NFS": (_without_nfs(5), {"rate_iops": 12}),
-    "back, roundrobin": (
-        _returning(5),
-        {"spread": "roundrobin", "rate_iops": 12, "nconnect": 4},
-    ),
+    "back, roundrobin": (_returning(5), {"spread": "roundrobin", "rate_iops": 12}),
     "back, queue": (_returning(5), {"spread": "queue", "rate_iops": 12}),
     "back, stripe": (_returning(5), {"rate_iops": 12}),
     "slow": (_slow, {"timeo": 50}),
@@ -180,7 +177,7 @@ def test_a_path_that_falls_silent(runs: Outcomes) -> None:
 
 @pytest.mark.parametrize("spread", ["roundrobin", "queue", "stripe"])
 def test_a_path_that_comes_back_is_used_again(runs: Outcomes, spread: str) -> None:
-    """And both is told once, however many connections lead there."""
+    """And both is told; for a path of several connections: test_promises.py."""
     server = _came_through(runs, f"back, {spread}")
     stops, resumes = said(runs[f"back, {spread}"].result)
     assert f"{_SECOND}:" in stops

@@ -3,7 +3,7 @@
 
 What lies elsewhere:
 - calls sent again with their xid, on a new connection too, and soft: test_lost_calls.py;
-- failover, and what is said of it: test_failover.py, and over RDMA test_rdma.py;
+- failover: test_failover.py, and over RDMA test_rdma.py;
 - durability: test_durability.py; with a hold of what was written: test_hold_writes.py;
 - short counts, and replies that contradict themselves: test_replies.py;
 - statuses and refusals: test_refusals.py;
@@ -82,6 +82,25 @@ def _end_once_it_says(words: str) -> Callable[[ScriptedServer, FioProcess], None
 
 # --- one line when a path stops, one when it resumes ---
 
+
+class _SilentUntilAllAreNew:
+    """A hook: the second address answers no I/O until so many new connections have asked."""
+
+    def __init__(self, connections: int):
+        self._connections, self._old, self._new = connections, set[int](), set[int]()
+
+    def __call__(self, call: Call) -> Answer | None:
+        """Leave a call unanswered, if it is one of those."""
+        if call.server[0] != TWO_ADDRESSES[1] or call.procedure not in (*DATA, Nfs.NULL):
+            return None
+        if call.procedure in DATA:
+            self._old.add(call.connection)
+        elif self._old and call.connection not in self._old:
+            self._new.add(call.connection)
+        silent = self._old and len(self._new) < self._connections
+        return Answer(act=False, reply=False) if silent else None
+
+
 tellings = fixture_of_runs(
     {
         "server": Case(
@@ -93,6 +112,12 @@ tellings = fixture_of_runs(
         ),
         "each time": Case(
             first_of(on(Nfs.WRITE, _LOSE, nth=5), on(Nfs.WRITE, _LOSE, nth=12)), {"iodepth": 1}
+        ),
+        "failover": Case(
+            _SilentUntilAllAreNew(4),
+            {**_FOUR, "failover": 1, "timeo": 40, "rate_iops": 50, "time_based": 1, "runtime": 60},
+            addresses=TWO_ADDRESSES,
+            during=_end_once_it_says("answers again"),
         ),
     }
 )
@@ -113,6 +138,21 @@ def test_hard_tells_it_each_time(tellings: Outcomes) -> None:
     done(result)
     words = [line.partition("/export: ")[2].split()[0] for line in said(result)]
     assert words == ["connection", "server"] * 2
+
+
+def test_failover_tells_once_per_path_that_it_stops_and_resumes(tellings: Outcomes) -> None:
+    """Four connections to a path that takes calls and answers none, also when they are new."""
+    result = tellings["failover"].result
+    assert result.status is not None, "fio hung"
+    second = f"{TWO_ADDRESSES[1]}:"
+    reconnects = [line.reconnects for line in result.stats if line.path.startswith(second)]
+    assert len(reconnects) == 4
+    assert all(reconnects)
+    stops, resumes = said(result)
+    assert second in stops
+    assert "does not answer" in stops
+    assert second in resumes
+    assert "answers again" in resumes
 
 
 # --- told when nothing has been sent yet, or nothing has come in full ---
