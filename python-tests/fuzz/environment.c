@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* environment.c - the input is a variable that holds pools, and after a '\0' what is wanted of it:
  * a pool's name, or a file. */
+#include "expect_pool.h"
 #include "refusal.h"
 
 static int find(const char *env, const char *wanted, struct pool *pool, struct pool_error *err)
@@ -23,12 +24,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	char *wanted = text_of(data + behind, size - behind);
 	struct pool pool;
 	struct pool_error err;
+	int error = find(env, wanted, &pool, &err);
 
-	if (find(env, wanted, &pool, &err)) {
-		expect_refusal(env, &err);
+	if (error) {
+		/* Where the file is at fault, no place in the variable is. */
+		if (*wanted == '/' && error == -EINVAL && !err.column)
+			expect_reason(env, &err);
+		else
+			expect_refusal(error, env, &err);
 		expect(!pool.paths && !pool.count);
 	} else {
-		expect(pool.count && pool.count <= POOL_PATHS_MAX);
+		expect_pool(&pool, env);
 		expect(pool_is_name(wanted) || *wanted == '/');
 	}
 	pool_free(&pool);

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 
+#include "expect_pool.h"
 #include "refusal.h"
 
 /* A name service: as many addresses as the host's name has letters, modulo four. */
@@ -24,30 +25,18 @@ static int resolve(const char *host, int family, struct sockaddr_storage *addrs,
 	return (int)(count < max ? count : max);
 }
 
-static void expect_pool(const struct pool *pool, const char *text)
-{
-	expect(pool->count && pool->count <= POOL_PATHS_MAX);
-	for (unsigned int i = 0; i < pool->count; i++) {
-		const struct pool_path *path = &pool->paths[i];
-
-		expect(path->label && *path->label);
-		expect(path->kind == PATH_MOUNT ? *path->dir == '/' : *path->export == '/');
-		expect(!path->dir == (path->kind != PATH_MOUNT) && !path->host == !path->export);
-		expect(path->column >= 1 && path->column <= strlen(text));
-	}
-}
-
 static void use(struct pool *pool, const char *text, const char *file)
 {
 	const char *relative;
 	struct pool_error err;
+	int error = pool_relative_name(pool, file, &relative, &err);
 
-	if (pool_relative_name(pool, file, &relative, &err))
-		expect_refusal(file, &err);
+	if (error)
+		expect_refusal(error, file, &err);
 	else
 		expect_relative(relative, file);
 	if (pool_resolve(pool, resolve, &err))
-		expect_refusal(text, &err);
+		expect_reason(text, &err);
 	expect_pool(pool, text);
 }
 
@@ -58,9 +47,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	char *file = text_of(data + behind, size - behind);
 	struct pool pool;
 	struct pool_error err;
+	int error = pool_parse(text, &pool, &err);
 
-	if (pool_parse(text, &pool, &err)) {
-		expect_refusal(text, &err);
+	if (error) {
+		expect_refusal(error, text, &err);
 		expect(!pool.paths && !pool.count);
 	} else {
 		expect_pool(&pool, text);

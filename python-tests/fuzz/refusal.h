@@ -3,6 +3,7 @@
 #ifndef NFSMULTI_FUZZ_REFUSAL_H
 #define NFSMULTI_FUZZ_REFUSAL_H
 
+#include <errno.h>
 #include <string.h>
 
 #include "fuzz.h"
@@ -19,12 +20,19 @@ static inline char *text_of(const uint8_t *data, size_t size)
 	return text;
 }
 
-static inline void expect_refusal(const char *text, const struct pool_error *err)
+static inline void expect_reason(const char *text, const struct pool_error *err)
 {
 	expect(err->column <= strlen(text) + 1);
 	expect(*err->reason);
 	expect(memchr(err->reason, '\0', sizeof(err->reason)));
 	expect(!strpbrk(err->reason, "\r\n\t\x1b\x7f"));
+}
+
+/* What is wrong in the text has a place there. */
+static inline void expect_refusal(int error, const char *text, const struct pool_error *err)
+{
+	expect(error == -ENOENT || (error == -EINVAL && err->column));
+	expect_reason(text, err);
 }
 
 /* It is the end of `file`, and leads nowhere else. */
