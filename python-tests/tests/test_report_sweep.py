@@ -86,6 +86,18 @@ def test_a_drift_between_repeats_hides_nothing() -> None:
     assert "For reads what matters here is sync. For writes what matters here is sync." in text
 
 
+def test_what_fills_the_labs_link_is_alike_by_construction() -> None:
+    made = made_sweep(lambda factors: 119 if factors["direction"] == "read" else 84, 3)
+    place = {"kind": "lab", "pool": "", "limits": {"link": "1gbit"}}
+    found = SWEEP.report.findings(dataclasses.replace(made, place=place))
+    assert [(one.what, one.judged.verdict.value) for one in found] == [
+        ("reads are flat for buffers from 32768 up", "reproduced by construction"),
+        ("writes are flat for buffers from 32768 up", "reproduced"),
+        ("sync or async, soft or hard", "reproduced by construction"),
+    ]
+    assert "the lab's link is 95 % full at each level" in found[0].judged.why
+
+
 def test_top_tables_have_the_originals_columns(flat: str) -> None:
     columns = "Direction | Sync | Protocol | Mount | Buffer Size | Transfer Size | Transfer Time"
     assert flat.count(f"| {columns} | Transfer Speed | CV % | n |") == 2

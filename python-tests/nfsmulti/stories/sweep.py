@@ -108,6 +108,10 @@ _IN_TURN = (
     " blocks, paired by repeat, and its interactions between cells. One repeat cannot show such an"
     " effect: p is 1 there."
 )
+_BY_CONSTRUCTION = (
+    "Where every level of a factor fills the lab's link to nine tenths or more, that they are alike"
+    " is reproduced by construction: the link lets none be faster."
+)
 _LEFT_OUT = "The model of {}s leaves out {}: it needs the same levels of {} in each repeat."
 _TOP = 30
 _FACTORS = ("direction", "sync", "mount", "buffer", "transfer")
@@ -226,12 +230,13 @@ def _ranked(summary: Summary, direction: str) -> list[tuple[Key, list[Cell]]]:
 def findings(summary: Summary) -> list[Finding]:
     """Judge the plateau of each direction, and that sync and mount matter little."""
     directions = {name: sweep_model.direction_of(summary, name) for name in DIRECTIONS}
+    link = _link(summary)
     found = [
-        _plateau(name, theirs, directions[name])
+        _plateau(name, theirs, directions[name], link)
         for name, theirs in (("read", "117, 117, 118 MB/s"), ("write", "flat"))
     ]
     judged = [
-        sweep_model.mattering_little(one, factor)
+        sweep_model.on_link(sweep_model.mattering_little(one, factor), one, factor, link)
         for factor in ("sync", "mount")
         for one in directions.values()
         if one
@@ -242,14 +247,22 @@ def findings(summary: Summary) -> list[Finding]:
     return [*found, Finding("sync or async, soft or hard", "matter little", ours, least_clear)]
 
 
-def _plateau(name: str, theirs: str, direction: Direction | None) -> Finding:
+def _link(summary: Summary) -> float | None:
+    """Give what the lab's own link carries, in bytes/s; None on a user's pool."""
+    rate = (summary.place.get("limits") or {}).get("link")
+    return texts.parse_rate(rate) / 8 if rate else None
+
+
+def _plateau(name: str, theirs: str, direction: Direction | None, link: float | None) -> Finding:
     found = sweep_model.plateau(direction) if direction else None
     ratios = [f"{buffer}: {one.text}" for buffer, one in found.ratios.items()] if found else []
     return Finding(
         f"{name}s are flat for buffers from 32768 up",
         theirs,
         ", ".join(ratios) or texts.MISSING,
-        found.judged if found else Judged(Verdict.INCONCLUSIVE, "too few runs, or buffers"),
+        sweep_model.on_link(found.judged, direction, "buffer", link)
+        if found and direction
+        else Judged(Verdict.INCONCLUSIVE, "too few runs, or buffers"),
     )
 
 
@@ -288,6 +301,7 @@ def tell(summary: Summary) -> Story:
             ),
             "A plateau is shown where two one-sided tests (TOST) put every buffer from 32768 up"
             " within 5 % of 32768, p below 0.05.",
+            *([_BY_CONSTRUCTION] if _link(summary) else []),
         ],
         ending=[_conclusion(directions), sweep_settings.section(directions, of_server)],
     )

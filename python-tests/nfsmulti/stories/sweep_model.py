@@ -33,6 +33,7 @@ _MATTERS = 0.02  # a factor matters where its best level exceeds its worst by th
 ALIKE = _MATTERS  # two settings are alike where their speeds differ by less
 _FLAT = 0.05  # a plateau's levels differ by less than that
 _KNEE = 32768
+_FULL = 0.9  # of what a lab's link carries, headers and all
 
 
 @dataclass(frozen=True)
@@ -203,6 +204,18 @@ def mattering_little(direction: Direction, factor: str) -> Judged:
             kind = Verdict.NOT if _matters(direction, effect, corrected) else Verdict.INCONCLUSIVE
             return Judged(kind, f"{size}, {_p_text(corrected)}")
     return Judged(Verdict.INCONCLUSIVE, "too few runs")
+
+
+def on_link(judged: Judged, direction: Direction, factor: str, link: float | None) -> Judged:
+    """Say so where a lab's link, in bytes/s, makes the levels of a factor alike by being full."""
+    if not link or direction.model is None or judged.verdict is not Verdict.REPRODUCED:
+        return judged
+    means = (direction.model.mean({factor: level}).value for level in direction.levels[factor])
+    filled = math.exp(min(means)) / link
+    if filled < _FULL:
+        return judged
+    why = f"{judged.why}; the lab's link is {100 * filled:.0f} % full at each level"
+    return Judged(Verdict.BY_CONSTRUCTION, why)
 
 
 @dataclass(frozen=True)
