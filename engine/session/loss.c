@@ -81,6 +81,7 @@ void channel_lose(struct session_channel *channel, int error)
 {
 	bool was_up = channel->link.up;
 
+	channel->lost = error;
 	session_close_channel(channel);
 	wait_again(channel);
 	link_retry_later(&channel->link);

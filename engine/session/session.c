@@ -73,8 +73,7 @@ static int connect_channel(struct session_channel *channel)
 	return 0;
 }
 
-/* 0, or what the channel was lost by. */
-static int receive(struct conn *conn, bool wait)
+static void receive(struct conn *conn, bool wait)
 {
 	struct session_channel *channel = channel_of(conn);
 	uint64_t received = conn->transport.bytes_received;
@@ -96,7 +95,6 @@ static int receive(struct conn *conn, bool wait)
 	else if (!TAILQ_EMPTY(&channel->waiting) ||
 		 channel->link.ops->poll_events(channel->link.channel) & POLLOUT)
 		session_flush(conn);
-	return error;
 }
 
 /* True where what comes before I/O is not answered: nothing is sent again here. */
@@ -113,9 +111,9 @@ int session_ready(struct session_channel *channel)
 	if (error || channel->prepared)
 		return error;
 	if (channel->link.up)
-		error = receive(&channel->conn, false);
+		receive(&channel->conn, false);
 	if (!channel->link.up)
-		return channel->setup_error ?: error ?: -ECONNRESET;
+		return channel->setup_error ?: channel->lost;
 	if (unprepared_for_too_long(channel)) {
 		notice(&channel->notices, "the server does not answer what comes before I/O: "
 					  "is it starting, or too busy?");

@@ -54,6 +54,7 @@ struct session_channel {
 	bool prepared;	    /* the protocol has done what comes before I/O … */
 	struct call *setup; /* … or waits for this call, which stands in no list */
 	int setup_error; /* it has failed, which was told: the channel is to go; a negative errno */
+	int lost;	 /* what the latest one was lost by; a negative errno */
 	uint64_t setup_at; /* when the next may go out: the server asks to wait */
 
 	struct session_reply reply;

@@ -20,6 +20,7 @@ import pytest
 from engine_helpers import done, said, sections
 
 from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Option
+from nfsmulti.processes import run
 from nfsmulti.scripted import Answer, Call, Export, Hook, Nfs, Procedure, ScriptedServer, on
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -97,6 +98,15 @@ class Client:
         words = f"{result.command}\nstatus {result.status}\n{result.messages}"
         self._item.add_report_section("call", "fio", words)
         return result
+
+
+def preloaded(engine: Engine, folder: Path, source: str) -> Engine:
+    """Give the engine with functions in C that stand before the C library's."""
+    (folder / "before.c").write_text(source)
+    words = ["cc", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", "before.so", "before.c"]
+    run(words, timeout=60, cwd=folder).check()
+    loaded = f"{engine.env.get('LD_PRELOAD', '')} {folder / 'before.so'}"
+    return Engine(engine.library, {**engine.env, "LD_PRELOAD": loaded})
 
 
 @pytest.fixture

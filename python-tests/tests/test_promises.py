@@ -43,11 +43,11 @@ from scripted_jobs import (
     fixture_of_runs,
     go,
     numbered,
+    preloaded,
     start_fio,
 )
 
 from nfsmulti.fiorun import Engine, FioProcess
-from nfsmulti.processes import run
 from nfsmulti.scripted import (
     DATA,
     AcceptStat,
@@ -466,12 +466,7 @@ def test_a_file_that_the_server_never_opens_ends_a_minute_after_its_job(
     engine: Engine, tmp_path: Path
 ) -> None:
     """The end of another job is its end, and SIGUSR2 puts its clock forward."""
-    source, clock = tmp_path / "clock.c", tmp_path / "clock.so"
-    source.write_text(_CLOCK)
-    words = ["cc", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", str(clock), str(source)]
-    run(words, timeout=60).check()
-    loaded = f"{engine.env.get('LD_PRELOAD', '')} {clock}"
-    forward = Engine(engine.library, {**engine.env, "LD_PRELOAD": loaded})
+    forward = preloaded(engine, tmp_path, _CLOCK)
     jobs = sections(
         w={"filename": "a:b", "openfiles": 1, "file_service_type": "sequential"},
         r={**READING, "filename": "r"},

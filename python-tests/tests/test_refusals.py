@@ -14,17 +14,20 @@ from conftest import missing
 from engine_helpers import done, refused, said
 from scripted_jobs import (
     BOTH,
+    SECONDS,
     Case,
     Client,
     Outcomes,
     failed,
     fixture_of_runs,
+    preloaded,
     read_and_write,
+    start_fio,
     undisturbed,
 )
 
 from nfsmulti.errors import MissingError
-from nfsmulti.fiorun import FioResult
+from nfsmulti.fiorun import Engine, FioResult
 from nfsmulti.scripted import (
     DATA,
     SOUND,
@@ -263,3 +266,25 @@ def test_local_addresses_are_bound_in_turn(client: Client, server: ScriptedServe
     assert [call.client[0] for call in first] == expected
     assert len({call.client for call in first}) == 4
     assert [line.local.split(":")[0] for line in result.stats] == expected
+
+
+_UNREACHABLE = """
+#include <errno.h>
+#include <sys/socket.h>
+
+ssize_t send(int fd, const void *bytes, size_t length, int flags)
+{
+	errno = EHOSTUNREACH;
+	return -1;
+}
+"""
+
+
+def test_a_connection_that_cannot_be_sent_over(
+    engine: Engine, server: ScriptedServer, tmp_path: Path
+) -> None:
+    """The cause is told, as where receiving fails."""
+    folder, pool = tmp_path / "fio", server.pool4()
+    with start_fio(preloaded(engine, tmp_path, _UNREACHABLE), folder, pool, (), {}) as process:
+        line = refused(process.result(SECONDS))
+    assert f"cannot connect to port {server.nfs_port}: No route to host" in line
