@@ -55,6 +55,7 @@ struct conn_io {
 	/* META_READDIR: takes each name, without a NUL; NULL where the listing begins anew. It may
 	 * be NULL itself. */
 	void (*listed)(struct conn_io *io, const char *name, uint32_t length);
+	struct conn_io *sharing;  /* IO_COMMIT: others that have its result, by their `next` */
 	struct hold_extent *held; /* IO_WRITE: the copy in job->hold, or NULL: none is kept */
 
 	/* The result: valid in the finished list. */
@@ -68,7 +69,7 @@ struct conn_io {
 	struct conn *conn;
 	struct conn_io *next, *prev; /* also the owner's, while it has the I/O */
 	uint64_t last_sent;	     /* mount.c's: clock_now() when the kernel got it */
-	struct ledger_commit commit; /* IO_COMMIT */
+	struct ledger_commit commit; /* IO_COMMIT; its number is the owner's to clear */
 	uint32_t sends; /* IO_META, nfs/meta_call.h's: times that a call was sent … */
 	bool looks;	/* … which looks the entry up first */
 	bool back;	/* a rename from the other name to the first; a removal of the other */

@@ -42,9 +42,10 @@ static inline void durability_committed(struct conn *conn, const struct conn_io 
 }
 
 /* It was put off, or goes to another connection: what it covers waits for another. */
-static inline void durability_commit_undone(const struct conn_io *io)
+static inline void durability_commit_undone(struct conn_io *io)
 {
 	ledger_undo_commit(io->ledger, &io->commit);
+	io->commit.number = 0;
 }
 
 /* It failed. */

@@ -29,7 +29,7 @@ struct ledger {
 /* What one COMMIT under way is to make durable. */
 struct ledger_commit {
 	uint64_t bytes;
-	uint64_t number; /* of the ledger's COMMITs, from 1 */
+	uint64_t number; /* of the ledger's COMMITs, from 1; 0: it is not under way yet */
 	uint64_t clock;	 /* hold.h's, when it was sent */
 	uint8_t verifier[LEDGER_VERIFIER];
 };
@@ -122,6 +122,12 @@ static inline void ledger_fail_commit(struct ledger *ledger, const struct ledger
 static inline bool ledger_unsettled(const struct ledger *ledger)
 {
 	return ledger->unstable || ledger->committing || ledger->held;
+}
+
+/* True where a COMMIT of now would cover no more than this one does, or will when it is sent. */
+static inline bool ledger_covered(const struct ledger *ledger, const struct ledger_commit *commit)
+{
+	return !commit->number || (commit->number == ledger->commits && !ledger->unstable);
 }
 
 /* True where a COMMIT is owed, or a loss is not reported yet. */

@@ -16,6 +16,7 @@
 #include "rpc/rpc.h"
 #include "util.h"
 
+struct conn_io;
 struct entries;
 struct entries_terms;
 struct protocol;
@@ -52,6 +53,7 @@ struct path_file {
 	void *state;		 /* the protocol's; a mount has none */
 	struct entries *entries; /* of a directory: it has no state then, and owes nothing */
 	struct ledger ledger;
+	struct conn_io *commit; /* the latest submitted, of those that are not finished */
 };
 
 struct path_job {

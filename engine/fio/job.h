@@ -101,6 +101,7 @@ struct job {
 
 	struct conn_io *ios;
 	struct io_list idle;		     /* ios that no request has */
+	struct io_list shared;		     /* COMMITs that were answered by another's reply */
 	struct request *requests;	     /* by io_u->index, and one of the engine's own */
 	struct request_list pending[IO_OPS]; /* what is left of them waits to be submitted */
 	struct request *syncs;		     /* wait for earlier writes */

@@ -77,16 +77,39 @@ bool pieces_room(const struct job *job, const struct request *request)
 	       hold_room(&job->hold, min_of(request->left, job->io_max[IO_WRITE]));
 }
 
+/*
+ * True where the latest COMMIT does for this request as well: all that was answered so far was
+ * answered before that was sent (RFC 1813, 3.3.21).
+ */
+static bool may_share(const struct path_file *file, const struct request *request)
+{
+	const struct conn_io *latest = file->commit;
+
+	return latest && !request->held_only && (request->data_only || !latest->data_only) &&
+	       ledger_covered(&file->ledger, &latest->commit);
+}
+
 /* The first connections, one on each path, have the paths' numbers. */
 static void submit_commit(struct job *job, struct request *request, uint32_t path, uint32_t file)
 {
+	struct path_file *path_file = &job->used[path]->files[file];
 	struct conn_io *io = io_list_take(&job->idle);
 
+	if (may_share(path_file, request)) {
+		io->owner = request;
+		request->pieces++;
+		io->next = path_file->commit->sharing;
+		path_file->commit->sharing = io;
+		return;
+	}
+	path_file->commit = io;
+	io->sharing = NULL;
+	io->commit.number = 0;
 	io->file = file;
 	io->offset = 0;
 	io->length = 0;
 	io->data_only = request->data_only;
-	io->ledger = &job->used[path]->files[file].ledger;
+	io->ledger = &path_file->ledger;
 	job->commits++;
 	submit(job, request, io, path);
 }
@@ -193,17 +216,43 @@ static void note_result(struct request *request, const struct conn_io *io)
 		io->conn->counters.rewritten_bytes += io->done;
 }
 
+static void end_commit(struct job *job, struct conn_io *io)
+{
+	struct path_file *file = container_of(io->ledger, struct path_file, ledger);
+
+	job->commits--;
+	if (file->commit == io)
+		file->commit = NULL;
+	while (io->sharing) {
+		struct conn_io *other = io->sharing;
+		void *owner = other->owner;
+
+		io->sharing = other->next;
+		*other = *io;
+		other->owner = owner;
+		io_list_add(&job->shared, other);
+	}
+}
+
+static struct conn_io *take_finished(struct job *job)
+{
+	struct conn_io *io = io_list_take(&job->group.job.finished);
+
+	if (io && job->trace)
+		trace(io);
+	if (io && io->op == IO_COMMIT)
+		end_commit(job, io);
+	return io;
+}
+
 struct request *pieces_take(struct job *job)
 {
 	struct conn_io *io;
 
-	while ((io = io_list_take(&job->group.job.finished))) {
+	while ((io = io_list_take(&job->shared) ?: take_finished(job))) {
 		struct request *request = io->owner;
 
-		if (job->trace)
-			trace(io);
 		note_result(request, io);
-		job->commits -= io->op == IO_COMMIT;
 		if (job->load)
 			spread_load_add(job->load, io->charged, -load_of(io));
 		io_list_add(&job->idle, io);

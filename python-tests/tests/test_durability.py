@@ -180,6 +180,14 @@ def test_syncfs_commits_every_file_at_once(client: Client, server: ScriptedServe
     assert max(call.time for call in commits) < min(answers)
 
 
+def test_syncs_of_the_same_writes_share_a_commit(client: Client, server: ScriptedServer) -> None:
+    """While one is unanswered fio queues another, as far as iodepth goes."""
+    undisturbed(client(server, fsync=8, size="256k"))
+    assert len(server.calls(Nfs.WRITE)) == 64
+    assert len(server.calls(Nfs.COMMIT)) == 8
+    assert server.durable("f") == server.content("f")
+
+
 def test_a_sync_waits_for_the_writes_before_it(client: Client, server: ScriptedServer) -> None:
     """Half of the writes are answered at once, so that there is something to commit early."""
     server.hooks.append(on(Nfs.WRITE, Answer(delay=0.2), every=2))
