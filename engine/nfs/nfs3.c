@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "nfs/nfs3.h"
 
+#include "util.h"
+
 enum { WCC_ATTR_SIZE = 24 }; /* RFC 1813, 2.6 */
 
 /* --- arguments --- */
@@ -100,23 +102,13 @@ bool nfs3_decode(struct xdr_in *in, enum nfs3_procedure procedure, struct nfs3_r
 
 const char *nfs3_procedure_name(enum nfs3_procedure procedure)
 {
-	switch (procedure) {
-	case NFS3_NULL: return "NULL";
-	case NFS3_GETATTR: return "GETATTR";
-	case NFS3_SETATTR: return "SETATTR";
-	case NFS3_LOOKUP: return "LOOKUP";
-	case NFS3_ACCESS: return "ACCESS";
-	case NFS3_READ: return "READ";
-	case NFS3_WRITE: return "WRITE";
-	case NFS3_CREATE: return "CREATE";
-	case NFS3_MKDIR: return "MKDIR";
-	case NFS3_SYMLINK: return "SYMLINK";
-	case NFS3_REMOVE: return "REMOVE";
-	case NFS3_RMDIR: return "RMDIR";
-	case NFS3_RENAME: return "RENAME";
-	case NFS3_LINK: return "LINK";
-	case NFS3_READDIR: return "READDIR";
-	case NFS3_COMMIT: return "COMMIT";
-	}
-	return "?";
+	static const char *const names[] = {
+		[NFS3_NULL] = "NULL",	    [NFS3_GETATTR] = "GETATTR", [NFS3_SETATTR] = "SETATTR",
+		[NFS3_LOOKUP] = "LOOKUP",   [NFS3_ACCESS] = "ACCESS",	[NFS3_READ] = "READ",
+		[NFS3_WRITE] = "WRITE",	    [NFS3_CREATE] = "CREATE",	[NFS3_MKDIR] = "MKDIR",
+		[NFS3_SYMLINK] = "SYMLINK", [NFS3_REMOVE] = "REMOVE",	[NFS3_RMDIR] = "RMDIR",
+		[NFS3_RENAME] = "RENAME",   [NFS3_LINK] = "LINK",	[NFS3_READDIR] = "READDIR",
+		[NFS3_COMMIT] = "COMMIT"};
+
+	return procedure < ARRAY_SIZE(names) && names[procedure] ? names[procedure] : "?";
 }

@@ -280,7 +280,7 @@ void nfs4_get_create_session(struct nfs4_results *results, struct nfs4_session_r
 
 /* --- nfsstat4 (RFC 8881, 15.1) --- */
 
-/* The values that a client acts on. */
+/* The values that a client acts on; status.h has the others. */
 enum nfs4_status {
 	NFS4_OK = 0,
 	NFS4ERR_NOENT = 2,
@@ -311,10 +311,5 @@ enum nfs4_status {
 	NFS4ERR_DEADSESSION = 10078,
 	NFS4ERR_DELEG_REVOKED = 10087,
 };
-
-/* 0 for NFS4_OK, EIO for a value that the RFC does not know. */
-int nfs4_errno(uint32_t status);
-/* The RFC's name. */
-const char *nfs4_status_name(uint32_t status);
 
 #endif

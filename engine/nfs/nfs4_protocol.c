@@ -12,6 +12,7 @@
 #include "nfs/nfs3.h"
 #include "nfs/nfs4_client.h"
 #include "nfs/nfs4_meta.h"
+#include "nfs/status.h"
 #include "rpc/message.h"
 #include "session/session.h"
 

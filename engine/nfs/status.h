@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* status.h - nfsstat3 (RFC 1813, 2.6) in errnos and words. */
+/* status.h - nfsstat3 (RFC 1813, 2.6) and nfsstat4 (RFC 8881, 15.1) in errnos and words. */
 #ifndef NFSMULTI_NFS_STATUS_H
 #define NFSMULTI_NFS_STATUS_H
 
@@ -16,13 +16,15 @@ enum nfs3_special {
 /* What some servers say in NFSv3 as well, while clients reclaim their locks (RFC 7530, 13.1.9). */
 enum nfs4_special { NFS4_STATUS_GRACE = 10013 };
 
-/* 0 for NFS3_OK, EIO for a value that the RFC does not know. */
+/* 0 for NFS3_OK and NFS4_OK, EIO for a value that the RFC does not know. */
 int nfs3_errno(uint32_t status);
+int nfs4_errno(uint32_t status);
 
 /* True where the call is to be sent again after a while: JUKEBOX and GRACE. */
 bool nfs3_asks_to_wait(uint32_t status);
 
 /* The RFC's name. */
 const char *nfs3_status_name(uint32_t status);
+const char *nfs4_status_name(uint32_t status);
 
 #endif

@@ -5,6 +5,7 @@
  */
 #include "fuzz.h"
 #include "nfs/nfs4.h"
+#include "nfs/status.h"
 #include "page.h"
 #include "util.h"
 
