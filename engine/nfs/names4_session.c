@@ -138,11 +138,12 @@ void names4_tell(struct names *names, struct nfs4_request *request)
 static void destroy_session(struct names *names, const struct nfs4_session *session,
 			    uint64_t deadline)
 {
+	const struct nfs4_path *mine = names->path->state;
 	struct nfs4_request request;
 
-	nfs4_ask_bind_conn(&request, session);
+	nfs4_ask(&request, NFS4_BIND_CONN_TO_SESSION, mine->client, session);
 	run_until(names, &request, deadline, NULL);
-	nfs4_ask_destroy_session(&request, session);
+	nfs4_ask(&request, NFS4_DESTROY_SESSION, mine->client, session);
 	run_until(names, &request, deadline, NULL);
 }
 
@@ -168,7 +169,7 @@ static void destroy_all(struct names *names, uint64_t deadline)
 	own->session.alive = false;
 	if (!last)
 		return;
-	nfs4_ask_destroy_clientid(&request, client);
+	nfs4_ask(&request, NFS4_DESTROY_CLIENTID, client, NULL);
 	run_until(names, &request, deadline, NULL);
 }
 

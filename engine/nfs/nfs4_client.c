@@ -403,24 +403,24 @@ static bool next_request(struct nfs4_state *state)
 	struct nfs4_file *file;
 
 	if (session->alive && state->unbound) {
-		nfs4_ask_bind_conn(&state->setup, session);
+		nfs4_ask(&state->setup, NFS4_BIND_CONN_TO_SESSION, client, session);
 	} else if (session->alive && session->doubtful) {
-		nfs4_ask_destroy_session(&state->setup, session);
+		nfs4_ask(&state->setup, NFS4_DESTROY_SESSION, client, session);
 	} else if (!client->known ||
 		   (!session->alive && client->creating && client->creating != session)) {
-		nfs4_ask_exchange_id(&state->setup, client);
+		nfs4_ask(&state->setup, NFS4_EXCHANGE_ID, client, NULL);
 	} else if (!session->alive) {
 		client->creating = session;
-		nfs4_ask_create_session(&state->setup, client, session);
+		nfs4_ask(&state->setup, NFS4_CREATE_SESSION, client, session);
 	} else if ((file = find_file(client, is_lost)) && client->reclaims) {
 		reopen(state, file, NFS4_CLAIM_PREVIOUS);
 	} else if (!client->complete) {
-		nfs4_ask_reclaim_complete(&state->setup);
+		nfs4_ask(&state->setup, NFS4_RECLAIM_COMPLETE, client, NULL);
 	} else if (file) {
 		reopen(state, file, NFS4_CLAIM_FH);
 	} else if ((file = find_file(client, is_delegated))) {
 		state->reopening = file;
-		nfs4_ask_delegreturn(&state->setup, file);
+		nfs4_ask_delegreturn(&state->setup, client, file);
 	} else {
 		return false;
 	}
@@ -546,7 +546,7 @@ void nfs4_client_tick(struct session_channel *channel, uint64_t now)
 	state->renewing = false;
 	if (!lease || !channel->prepared || now - state->session.used_at < lease / LEASE_PARTS)
 		return;
-	nfs4_ask_renewal(&state->renewal);
+	nfs4_ask(&state->renewal, NFS4_SEQUENCE, state->client, NULL);
 	state->renewing = true;
 	session_request(channel, &state->renewal.base);
 }

@@ -101,35 +101,35 @@ static bool bears(const struct nfs4_request *request, uint32_t status)
 
 /* --- requests --- */
 
-static void ask(struct nfs4_request *request, enum nfs4_operation operation)
+static bool is_sequenced(enum nfs4_operation operation)
+{
+	switch (operation) {
+	case NFS4_SEQUENCE:
+	case NFS4_OPEN:
+	case NFS4_DELEGRETURN:
+	case NFS4_RECLAIM_COMPLETE: return true;
+	default: return false; /* what makes and ends sessions stands outside of them */
+	}
+}
+
+void nfs4_ask(struct nfs4_request *request, enum nfs4_operation operation,
+	      const struct nfs4_client *client, const struct nfs4_session *session)
 {
 	*request = (struct nfs4_request){
 		.operation = operation,
+		.sequenced = is_sequenced(operation),
 		.put = put,
 		.get = get,
 		.bears = bears,
+		.client = client,
+		.session = session,
 	};
-}
-
-void nfs4_ask_exchange_id(struct nfs4_request *request, const struct nfs4_client *client)
-{
-	ask(request, NFS4_EXCHANGE_ID);
-	request->client = client;
-}
-
-void nfs4_ask_create_session(struct nfs4_request *request, const struct nfs4_client *client,
-			     const struct nfs4_session *session)
-{
-	ask(request, NFS4_CREATE_SESSION);
-	request->client = client;
-	request->session = session;
 }
 
 void nfs4_ask_open(struct nfs4_request *request, const struct nfs4_client *client,
 		   const struct nfs4_file *file, enum nfs4_claim claim)
 {
-	ask(request, NFS4_OPEN);
-	request->sequenced = true;
+	nfs4_ask(request, NFS4_OPEN, client, NULL);
 	request->handle = file->handle;
 	request->open = (struct nfs4_open){
 		.client = client->id,
@@ -140,40 +140,10 @@ void nfs4_ask_open(struct nfs4_request *request, const struct nfs4_client *clien
 	};
 }
 
-void nfs4_ask_delegreturn(struct nfs4_request *request, const struct nfs4_file *file)
+void nfs4_ask_delegreturn(struct nfs4_request *request, const struct nfs4_client *client,
+			  const struct nfs4_file *file)
 {
-	ask(request, NFS4_DELEGRETURN);
-	request->sequenced = true;
+	nfs4_ask(request, NFS4_DELEGRETURN, client, NULL);
 	request->handle = file->handle;
 	request->stateid = file->delegation;
-}
-
-void nfs4_ask_reclaim_complete(struct nfs4_request *request)
-{
-	ask(request, NFS4_RECLAIM_COMPLETE);
-	request->sequenced = true;
-}
-
-void nfs4_ask_renewal(struct nfs4_request *request)
-{
-	ask(request, NFS4_SEQUENCE);
-	request->sequenced = true;
-}
-
-void nfs4_ask_bind_conn(struct nfs4_request *request, const struct nfs4_session *session)
-{
-	ask(request, NFS4_BIND_CONN_TO_SESSION);
-	request->session = session;
-}
-
-void nfs4_ask_destroy_session(struct nfs4_request *request, const struct nfs4_session *session)
-{
-	ask(request, NFS4_DESTROY_SESSION);
-	request->session = session;
-}
-
-void nfs4_ask_destroy_clientid(struct nfs4_request *request, const struct nfs4_client *client)
-{
-	ask(request, NFS4_DESTROY_CLIENTID);
-	request->client = client;
 }

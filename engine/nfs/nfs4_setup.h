@@ -8,22 +8,18 @@
 
 #include "nfs/nfs4_client.h"
 
-void nfs4_ask_exchange_id(struct nfs4_request *request, const struct nfs4_client *client);
-void nfs4_ask_create_session(struct nfs4_request *request, const struct nfs4_client *client,
-			     const struct nfs4_session *session);
+/*
+ * EXCHANGE_ID, CREATE_SESSION, BIND_CONN_TO_SESSION, RECLAIM_COMPLETE, DESTROY_SESSION (over a
+ * connection that is bound to it: 18.37.3), DESTROY_CLIENTID, or SEQUENCE alone, which renews the
+ * lease. `session`: the one to be made, bound to or destroyed; else NULL.
+ */
+void nfs4_ask(struct nfs4_request *request, enum nfs4_operation operation,
+	      const struct nfs4_client *client, const struct nfs4_session *session);
 /* By the file's handle. */
 void nfs4_ask_open(struct nfs4_request *request, const struct nfs4_client *client,
 		   const struct nfs4_file *file, enum nfs4_claim claim);
 /* Of a delegation that came with being opened again. */
-void nfs4_ask_delegreturn(struct nfs4_request *request, const struct nfs4_file *file);
-void nfs4_ask_reclaim_complete(struct nfs4_request *request);
-
-/* SEQUENCE alone. */
-void nfs4_ask_renewal(struct nfs4_request *request);
-
-/* A session is destroyed over a connection that is bound to it (18.37.3). */
-void nfs4_ask_bind_conn(struct nfs4_request *request, const struct nfs4_session *session);
-void nfs4_ask_destroy_session(struct nfs4_request *request, const struct nfs4_session *session);
-void nfs4_ask_destroy_clientid(struct nfs4_request *request, const struct nfs4_client *client);
+void nfs4_ask_delegreturn(struct nfs4_request *request, const struct nfs4_client *client,
+			  const struct nfs4_file *file);
 
 #endif
