@@ -11,7 +11,6 @@
 #define NFSMULTI_HOLD_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "conn/ledger.h"

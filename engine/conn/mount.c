@@ -341,14 +341,12 @@ static void abort_waiting(struct conn *conn, struct mount_ring *ring, int error)
 /* The kernel does not tell. */
 static enum conn_health mount_health(const struct conn *conn)
 {
-	(void)conn;
 	return CONN_UNKNOWN;
 }
 
 /* What the kernel has of it cannot be called back while its server is silent. */
 static bool mount_hand_over(struct conn *conn)
 {
-	(void)conn;
 	return false;
 }
 
@@ -405,7 +403,6 @@ static int mount_open(struct conn **conn, struct path *path, struct conn_job *jo
 
 static int mount_ready(struct conn *conn)
 {
-	(void)conn;
 	return 0;
 }
 
@@ -468,7 +465,6 @@ static int mount_poll_fd(const struct conn *conn)
 
 static short mount_poll_events(const struct conn *conn)
 {
-	(void)conn;
 	return POLLIN;
 }
 

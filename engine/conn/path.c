@@ -2,9 +2,7 @@
 #include "conn/path.h"
 
 #include <errno.h>
-#include <netinet/in.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

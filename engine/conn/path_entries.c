@@ -46,7 +46,6 @@ static int pause_before(const struct path *path, uint32_t tries)
 /* For retries: they fail for the reason that was said already. */
 __attribute__((format(printf, 1, 2))) static void say_nothing(const char *format, ...)
 {
-	(void)format;
 }
 
 static int ask_once(struct path *path, const char *name, bool make, struct nfs_handle *found)

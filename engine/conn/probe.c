@@ -9,7 +9,6 @@
 /* Nothing is sent, so nothing is a reply. */
 static int no_reply(void *context, const struct rpc_reply *reply, struct rpc_bulk *bulk)
 {
-	(void)context, (void)reply, (void)bulk;
 	return -EPROTO;
 }
 

@@ -2,7 +2,6 @@
 /* engine.c - the hooks by which fio drives the engine. Those for I/O are job_io.c's; the others
  * only translate. */
 #include <errno.h>
-#include <string.h>
 
 #include "abi.h"
 #include "engine_options.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "job.h"
 
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 __thread struct job *job_of_thread;

@@ -6,7 +6,6 @@
 #include "job_io.h"
 #include "metadata.h"
 #include "replay.h"
-#include "util.h"
 
 static bool may_create(const struct thread_data *td)
 {

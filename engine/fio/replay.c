@@ -7,7 +7,6 @@
 
 #include "pieces.h"
 #include "say.h"
-#include "util.h"
 
 enum {
 	/* In a row: then the server is thought never to tell the same verifier twice. */

@@ -127,7 +127,6 @@ static void on_done(int error, struct nfs_context *nfs, void *data, void *privat
 {
 	struct operation *operation = private;
 
-	(void)nfs, (void)data;
 	operation->error = error;
 	operation->done = true;
 }
@@ -155,7 +154,6 @@ static void on_fsinfo(struct rpc_context *rpc, int status, void *data, void *pri
 	struct operation *operation = private;
 	const FSINFO3res *result = data;
 
-	(void)rpc;
 	operation->done = true;
 	if (status != RPC_STATUS_SUCCESS) {
 		operation->error = -EIO;

@@ -3,9 +3,7 @@
  * host.c - the host of a URL: a name, an IPv4 or [IPv6] address, or a range of the first two.
  */
 #include <arpa/inet.h>
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "grammar.h"

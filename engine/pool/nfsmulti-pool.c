@@ -8,7 +8,6 @@
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "getaddrinfo.h"
 

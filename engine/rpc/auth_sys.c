@@ -41,7 +41,6 @@ static void auth_sys_put(const struct rpc_credentials *credentials, struct xdr_o
 {
 	const struct auth_sys *auth = container_of(credentials, const struct auth_sys, base);
 
-	(void)start;
 	xdr_put_fixed(out, auth->bytes, auth->length);
 }
 
@@ -49,7 +48,6 @@ static void auth_sys_put(const struct rpc_credentials *credentials, struct xdr_o
 static bool auth_sys_check(const struct rpc_credentials *credentials, uint32_t xid,
 			   const struct rpc_verifier *verifier)
 {
-	(void)credentials, (void)xid;
 	return verifier->flavor <= RPC_AUTH_SHORT;
 }
 

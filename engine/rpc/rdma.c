@@ -8,7 +8,6 @@
  */
 #include <errno.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -84,15 +83,13 @@ static const struct rdma *rdma_of_const(const struct rpc_channel *channel)
 /* A queue pair whose messages are not acknowledged breaks. */
 static uint64_t rdma_unheard(const struct rpc_channel *channel)
 {
-	(void)channel;
 	return 0;
 }
 
+/* With or without `abort`: ending the queue pair does both. */
 static void rdma_close(struct rpc_channel *channel, bool abort)
 {
 	struct rdma *rdma = rdma_of(channel);
-
-	(void)abort; /* ending the queue pair does both */
 
 	/* Memory goes when no queue pair reaches it any more, and while its device is there. */
 	rdma_link_stop(&rdma->link);

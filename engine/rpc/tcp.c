@@ -120,7 +120,6 @@ static void tcp_names(const struct rpc_channel *channel, char *local, char *remo
 
 static uint32_t tcp_head_max(const struct rpc_channel *channel)
 {
-	(void)channel;
 	return RPC_REPLY_HEAD_MAX;
 }
 
