@@ -41,29 +41,24 @@ static struct mount_ring *ring_of(const struct conn *conn)
 
 /* --- submitting --- */
 
-static void prepare_read(struct io_uring_sqe *sqe, const struct conn_io *io, int fd, bool fixed)
-{
-	void *to = io->buffer + io->done;
-	uint32_t length = io->length - io->done;
-
-	if (fixed)
-		io_uring_prep_read_fixed(sqe, fd, to, length, io->offset + io->done, 0);
-	else
-		io_uring_prep_read(sqe, fd, to, length, io->offset + io->done);
-}
-
-static void prepare_write(struct io_uring_sqe *sqe, const struct conn_io *io, int fd, bool fixed)
+static void prepare_data(struct io_uring_sqe *sqe, const struct conn_io *io, int fd, bool fixed)
 {
 	static const int flags[] = {
 		[IO_UNSTABLE] = 0, [IO_DATA_SYNC] = RWF_DSYNC, [IO_FILE_SYNC] = RWF_SYNC};
-	const void *from = io->buffer + io->done;
+	void *at = io->buffer + io->done;
 	uint32_t length = io->length - io->done;
+	uint64_t offset = io->offset + io->done;
 
-	if (fixed)
-		io_uring_prep_write_fixed(sqe, fd, from, length, io->offset + io->done, 0);
+	if (io->op == IO_READ && fixed)
+		io_uring_prep_read_fixed(sqe, fd, at, length, offset, 0);
+	else if (io->op == IO_READ)
+		io_uring_prep_read(sqe, fd, at, length, offset);
+	else if (fixed)
+		io_uring_prep_write_fixed(sqe, fd, at, length, offset, 0);
 	else
-		io_uring_prep_write(sqe, fd, from, length, io->offset + io->done);
-	sqe->rw_flags = flags[io->stable];
+		io_uring_prep_write(sqe, fd, at, length, offset);
+	if (io->op == IO_WRITE)
+		sqe->rw_flags = flags[io->stable];
 }
 
 static void prepare(struct io_uring_sqe *sqe, struct conn_io *io)
@@ -76,8 +71,8 @@ static void prepare(struct io_uring_sqe *sqe, struct conn_io *io)
 	if (ring->files_registered)
 		fd = (int)(io->conn->number * io->conn->job->file_count + io->file);
 	switch (io->op) {
-	case IO_READ: prepare_read(sqe, io, fd, ring->buffers_registered); break;
-	case IO_WRITE: prepare_write(sqe, io, fd, ring->buffers_registered); break;
+	case IO_READ:
+	case IO_WRITE: prepare_data(sqe, io, fd, ring->buffers_registered); break;
 	case IO_COMMIT:
 		io_uring_prep_fsync(sqe, fd, io->data_only ? IORING_FSYNC_DATASYNC : 0);
 		io->commit = ledger_begin_commit(io->ledger);
