@@ -133,10 +133,10 @@ uint32_t nfs4_get_meta(struct nfs4_results *results, enum meta_op op,
 	}
 	if (!status && (op == META_LOOKUP || op == META_GETATTR)) {
 		status = nfs4_next_result(results, NFS4_GETATTR);
-		if (!status)
+		if (!status) {
 			nfs4_get_attributes(results, &attributes);
-		if (!status)
 			result->all.kind = (struct meta_kind){attributes.type, attributes.size};
+		}
 	}
 	if (!status && (op == META_OPEN || op == META_CREATE))
 		status = nfs4_skip_result(results, NFS4_CLOSE);

@@ -54,16 +54,12 @@ static inline uint32_t word_at(const uint8_t *bytes, size_t index)
 
 static inline uint32_t get_u32(struct nfs4_results *results)
 {
-	const uint8_t *bytes = take(results, sizeof(uint32_t));
-
-	return bytes ? word_at(bytes, 0) : 0;
+	return results->broken ? 0 : xdr_get_u32(results->in);
 }
 
 static uint64_t get_u64(struct nfs4_results *results)
 {
-	uint64_t high = get_u32(results);
-
-	return high << 32 | get_u32(results);
+	return results->broken ? 0 : xdr_get_u64(results->in);
 }
 
 static bool get_bool(struct nfs4_results *results)
@@ -77,10 +73,8 @@ static bool get_bool(struct nfs4_results *results)
 /* `size` is a multiple of 4. */
 static void get_fixed(struct nfs4_results *results, void *to, size_t size)
 {
-	const uint8_t *bytes = take(results, size);
-
-	if (bytes)
-		memcpy(to, bytes, size);
+	if (!results->broken)
+		xdr_get_fixed(results->in, to, (uint32_t)size);
 }
 
 /* An opaque or a string of at most `max` bytes: its length. `to`: NULL to skip it. */
