@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * directory.h - the name space of a kernel mount, or of any directory. No name leads out of it, be
- * it by
- * ".." or by a symbolic link (openat2(2), RESOLVE_BENEATH). All return 0 or a negative errno,
+ * it by ".." or by a symbolic link (openat2(2), RESOLVE_BENEATH). All return 0 or a negative errno,
  * unless said otherwise, and may block as system calls do.
  */
 #ifndef NFSMULTI_DIRECTORY_H

@@ -3,9 +3,10 @@
  * names.h - the name space of one export, over TCP, whatever READ, WRITE and COMMIT go over: one
  * table for each version of NFS.
  *
- * Every function but close() waits for the server, until its answer, a time-out, or path_job's
- * stop() returns true, whichever comes first. They return 0 or a negative errno (-ETIMEDOUT,
- * -EINTR for stop()), and then error() says why in words. Names are relative to the export.
+ * open(), size(), create() and remove() wait for the server, until its answer, a time-out, or
+ * path_job's stop() returns true, whichever comes first. They return 0 or a negative errno
+ * (-ETIMEDOUT, -EINTR for stop()), and then error() says why in words. Names are relative to the
+ * export.
  */
 #ifndef NFSMULTI_NAMES_H
 #define NFSMULTI_NAMES_H

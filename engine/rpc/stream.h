@@ -51,7 +51,7 @@ static inline struct stream *stream_of(const struct rpc_channel *channel)
 	return container_of(channel, struct stream, base);
 }
 
-/* 0, or -ENOMEM with nothing to free. base.ops and io are the caller's to set; fd as well. */
+/* 0, or -ENOMEM with nothing to free. `io` and `fd` are the caller's to set. */
 int stream_init(struct stream *stream, const struct rpc_terms *terms);
 void stream_free(struct stream *stream);
 

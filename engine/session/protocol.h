@@ -87,8 +87,8 @@ struct protocol {
 
 	/*
 	 * Writes a call's head, for its I/O from io->done on, into room for RPC_HEAD_MAX bytes. A
-	 * WRITE's data follows it. `file` is NULL for a call without an I/O. Returns where the
-	 * arguments begin, behind the RPC header.
+	 * WRITE's data follows it. `file` is what open_file() gave, or NULL for a call that moves
+	 * no file's data. Returns where the arguments begin, behind the RPC header.
 	 */
 	const uint8_t *(*encode)(struct xdr_out *out, const struct call *call,
 				 const struct rpc_credentials *credentials, const void *file);
