@@ -5,6 +5,7 @@
 #include <infiniband/verbs.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -17,8 +18,8 @@ struct region {
 };
 
 struct rdma_device {
+	LIST_ENTRY(rdma_device) link; /* of its memory's */
 	struct rdma_memory *memory;
-	struct rdma_device *next;
 	struct ibv_context *verbs;
 	struct ibv_pd *pd;
 	uint32_t users;
@@ -32,7 +33,7 @@ struct rdma_device {
 struct rdma_memory {
 	rdma_log log;
 	const struct iovec *buffers; /* RPC_BUFFERS: where bulk data lies */
-	struct rdma_device *devices;
+	LIST_HEAD(, rdma_device) devices;
 };
 
 /* --- the job's memory --- */
@@ -48,6 +49,7 @@ struct rdma_memory *rdma_memory_new(const struct iovec *buffers, rdma_log log)
 
 static void free_device(struct rdma_device *device)
 {
+	LIST_REMOVE(device, link);
 	for (uint32_t i = 0; i < device->region_count; i++)
 		ibv_dereg_mr(device->regions[i].mr);
 	ibv_dealloc_pd(device->pd);
@@ -57,14 +59,10 @@ static void free_device(struct rdma_device *device)
 
 void rdma_memory_free(struct rdma_memory *memory)
 {
-	struct rdma_device *next;
-
 	if (!memory)
 		return;
-	for (struct rdma_device *device = memory->devices; device; device = next) {
-		next = device->next;
-		free_device(device);
-	}
+	while (!LIST_EMPTY(&memory->devices))
+		free_device(LIST_FIRST(&memory->devices));
 	free(memory);
 }
 
@@ -95,17 +93,17 @@ static struct rdma_device *add_device(struct rdma_memory *memory, struct ibv_con
 	device->memory = memory;
 	device->verbs = verbs;
 	device->region_max = largest_region(verbs);
-	device->next = memory->devices;
-	memory->devices = device;
+	LIST_INSERT_HEAD(&memory->devices, device, link);
 	return device;
 }
 
 struct rdma_device *rdma_memory_device(struct rdma_memory *memory, struct ibv_context *verbs)
 {
-	struct rdma_device *device = memory->devices;
+	struct rdma_device *device;
 
-	while (device && (device->verbs != verbs || device->gone))
-		device = device->next;
+	LIST_FOREACH (device, &memory->devices, link)
+		if (device->verbs == verbs && !device->gone)
+			break;
 	if (!device)
 		device = add_device(memory, verbs);
 	if (device)
@@ -113,23 +111,12 @@ struct rdma_device *rdma_memory_device(struct rdma_memory *memory, struct ibv_co
 	return device;
 }
 
-static void unlink_device(struct rdma_memory *memory, const struct rdma_device *device)
-{
-	struct rdma_device **link = &memory->devices;
-
-	while (*link != device)
-		link = &(*link)->next;
-	*link = device->next;
-}
-
 void rdma_device_release(struct rdma_device *device, bool gone)
 {
 	device->users--;
 	device->gone = device->gone || gone;
-	if (!device->gone || device->users)
-		return;
-	unlink_device(device->memory, device);
-	free_device(device);
+	if (device->gone && !device->users)
+		free_device(device);
 }
 
 struct ibv_pd *rdma_device_pd(const struct rdma_device *device)
