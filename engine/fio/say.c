@@ -15,19 +15,18 @@ void say_job(const char *job)
 	job_name = job;
 }
 
-static void compose(char line[LINE], const char *format, va_list args)
+/* One write: lines of several jobs do not mix. */
+static void put_line(bool summary, const char *format, va_list args)
 {
+	char line[LINE];
 	int used = job_name ? snprintf(line, LINE, "nfsmulti: %s: ", job_name)
 			    : snprintf(line, LINE, "nfsmulti: ");
 
 	if (used < LINE)
 		vsnprintf(line + used, (size_t)(LINE - used), format, args);
-}
-
-/* One write: lines of several jobs do not mix. */
-static void put_line(const char *line)
-{
-	if (is_backend)
+	if (summary && !is_backend && output_format == FIO_OUTPUT_NORMAL)
+		log_info("%s\n", line);
+	else if (!summary && is_backend)
 		log_err("%s\n", line);
 	else
 		fprintf(stderr, "%s\n", line);
@@ -35,25 +34,18 @@ static void put_line(const char *line)
 
 void say(const char *format, ...)
 {
-	char line[LINE];
 	va_list args;
 
 	va_start(args, format);
-	compose(line, format, args);
+	put_line(false, format, args);
 	va_end(args);
-	put_line(line);
 }
 
 void say_summary(const char *format, ...)
 {
-	char line[LINE];
 	va_list args;
 
 	va_start(args, format);
-	compose(line, format, args);
+	put_line(true, format, args);
 	va_end(args);
-	if (!is_backend && output_format == FIO_OUTPUT_NORMAL)
-		log_info("%s\n", line);
-	else
-		fprintf(stderr, "%s\n", line);
 }
