@@ -144,28 +144,13 @@ int cursor_decode(const struct cursor *cursor, struct span span, char **decoded)
 	return err;
 }
 
-static void refuse(struct pool_error *err, size_t column, const char *reason, va_list values)
-{
-	err->column = column;
-	vsnprintf(err->reason, sizeof(err->reason), reason, values);
-}
-
-int cursor_refuse(const struct cursor *cursor, const char *at, const char *reason, ...)
-{
-	va_list values;
-
-	va_start(values, reason);
-	refuse(cursor->err, cursor_column(cursor, at), reason, values);
-	va_end(values);
-	return -EINVAL;
-}
-
 int pool_refuse(struct pool_error *err, size_t column, const char *reason, ...)
 {
 	va_list values;
 
+	err->column = column;
 	va_start(values, reason);
-	refuse(err, column, reason, values);
+	vsnprintf(err->reason, sizeof(err->reason), reason, values);
 	va_end(values);
 	return -EINVAL;
 }

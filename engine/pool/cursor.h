@@ -54,10 +54,6 @@ bool cursor_number(struct cursor *cursor, uint32_t most, uint32_t *number);
  */
 int cursor_decode(const struct cursor *cursor, struct span span, char **decoded);
 
-/* Fills *err with the column of `at` and the reason; returns -EINVAL. */
-int cursor_refuse(const struct cursor *cursor, const char *at, const char *reason, ...)
-	__attribute__((format(printf, 3, 4)));
-
 size_t span_length(struct span span);
 bool span_same(struct span a, struct span b);
 bool span_is(struct span span, const char *word);
@@ -69,9 +65,12 @@ bool character_is_control(char character);
 #define QUOTE(span) span_quote((span), (char[QUOTED_MAX]){0})
 const char *span_quote(struct span span, char quoted[QUOTED_MAX]);
 
-/* For refusals without a cursor. Column 0 says that no place in a text is at fault. */
+/* Fills *err; returns -EINVAL. Column 0 says that no place in a text is at fault. */
 int pool_refuse(struct pool_error *err, size_t column, const char *reason, ...)
 	__attribute__((format(printf, 3, 4)));
+/* The same with the column of `at`, for printf's arguments behind it. */
+#define cursor_refuse(cursor, at, ...) \
+	pool_refuse((cursor)->err, cursor_column((cursor), (at)), __VA_ARGS__)
 int pool_no_memory(struct pool_error *err); /* returns -ENOMEM */
 
 #endif
