@@ -1,7 +1,5 @@
-// SPDX-License-Identifier: GPL-2.0-only
-/*
- * abi.c - the guard against a fio this engine was not compiled for.
- */
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* abi.c - the guard against a fio this engine was not compiled for. */
 #include <dlfcn.h>
 #include <link.h>
 #include <stdio.h>

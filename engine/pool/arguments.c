@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * arguments.c - the arguments of a URL: nfs(5)'s and libnfs's words.
- */
+/* arguments.c - the arguments of a URL: nfs(5)'s and libnfs's words. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * below_mount.h - which mount a file lies in.
- */
+/* below_mount.h - which mount a file lies in. */
 #ifndef NFSMULTI_BELOW_MOUNT_H
 #define NFSMULTI_BELOW_MOUNT_H
 

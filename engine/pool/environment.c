@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * environment.c - several pools in one variable: "name:path,path,... name:path,...".
- */
+/* environment.c - several pools in one variable: "name:path,path,... name:path,...". */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * parse.c - a pool's list of paths: directories and URLs.
- */
+/* parse.c - a pool's list of paths: directories and URLs. */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * pool_path.h - what a struct pool_path owns.
- */
+/* pool_path.h - what a struct pool_path owns. */
 #ifndef NFSMULTI_POOL_PATH_H
 #define NFSMULTI_POOL_PATH_H
 

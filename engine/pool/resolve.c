@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/*
- * resolve.c - from hosts to addresses, by way of the caller's resolver.
- */
+/* resolve.c - from hosts to addresses, by way of the caller's resolver. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>

@@ -61,9 +61,7 @@ struct protocol {
 	/* The name of what a call does: "READ", "NULL". */
 	const char *(*operation)(const struct call *call);
 
-	/*
-	 * Makes and frees what it keeps of a session: 0 or -ENOMEM. Both NULL: nothing.
-	 */
+	/* Makes and frees what it keeps of a session: 0 or -ENOMEM. Both NULL: nothing. */
 	int (*attach)(struct session *session);
 	void (*detach)(struct session *session);
 
