@@ -15,6 +15,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 #include <sys/uio.h>
 
 #include "conn/hold.h"
@@ -34,6 +35,8 @@ enum io_op { IO_READ, IO_WRITE, IO_COMMIT, IO_META };
 
 /* How durable a write is when it has completed: RFC 1813's words, 3.3.7. */
 enum io_stable { IO_UNSTABLE, IO_DATA_SYNC, IO_FILE_SYNC };
+
+TAILQ_HEAD(io_list, conn_io);
 
 struct conn_io {
 	/* The owner's, set before submit(). */
@@ -55,7 +58,7 @@ struct conn_io {
 	/* META_READDIR: takes each name, without a NUL; NULL where the listing begins anew. It may
 	 * be NULL itself. */
 	void (*listed)(struct conn_io *io, const char *name, uint32_t length);
-	struct conn_io *sharing;  /* IO_COMMIT: others that have its result, by their `next` */
+	struct io_list sharing;	  /* IO_COMMIT: others that have its result */
 	struct hold_extent *held; /* IO_WRITE: the copy in job->hold, or NULL: none is kept */
 
 	/* The result: valid in the finished list. */
@@ -67,7 +70,7 @@ struct conn_io {
 
 	/* The connection's, from submit() on. */
 	struct conn *conn;
-	struct conn_io *next, *prev; /* also the owner's, while it has the I/O */
+	TAILQ_ENTRY(conn_io) link;   /* also the owner's, while it has the I/O */
 	uint64_t last_sent;	     /* mount.c's: clock_now() when the kernel got it */
 	struct ledger_commit commit; /* IO_COMMIT; its number is the owner's to clear */
 	uint32_t sends; /* IO_META, nfs/meta_call.h's: times that a call was sent … */
@@ -90,40 +93,13 @@ struct conn_io {
 	} delegation;
 };
 
-/* Doubly linked, with the head inside: io->next of the last is NULL. */
-struct io_list {
-	struct conn_io *first, *last;
-};
-
-static inline void io_list_add(struct io_list *list, struct conn_io *io)
-{
-	io->next = NULL;
-	io->prev = list->last;
-	if (list->last)
-		list->last->next = io;
-	else
-		list->first = io;
-	list->last = io;
-}
-
-static inline void io_list_remove(struct io_list *list, struct conn_io *io)
-{
-	if (io->prev)
-		io->prev->next = io->next;
-	else
-		list->first = io->next;
-	if (io->next)
-		io->next->prev = io->prev;
-	else
-		list->last = io->prev;
-}
-
+/* The first, or NULL. */
 static inline struct conn_io *io_list_take(struct io_list *list)
 {
-	struct conn_io *io = list->first;
+	struct conn_io *io = TAILQ_FIRST(list);
 
 	if (io)
-		io_list_remove(list, io);
+		TAILQ_REMOVE(list, io, link);
 	return io;
 }
 
@@ -255,14 +231,14 @@ static inline void conn_finish(struct conn *conn, struct conn_io *io)
 		conn->counters.errors++;
 	if (io->op == IO_WRITE && io->held)
 		hold_finished(conn->job->hold, io->held, io->error, conn->number);
-	io_list_add(&conn->job->finished, io);
+	TAILQ_INSERT_TAIL(&conn->job->finished, io, link);
 }
 
 /* Another connection is to take `io`: the job's count of outstanding ones still has it. */
 static inline void conn_requeue(struct conn *conn, struct conn_io *io)
 {
 	conn->outstanding--;
-	io_list_add(&conn->job->requeued, io);
+	TAILQ_INSERT_TAIL(&conn->job->requeued, io, link);
 }
 
 /* failover: others could stand in for this connection. */

@@ -102,21 +102,21 @@ static bool reap_busily(struct group *group)
 
 	do
 		reap_once(group, false);
-	while (!group->job.finished.first && clock_now() < until);
-	return group->job.finished.first;
+	while (TAILQ_EMPTY(&group->job.finished) && clock_now() < until);
+	return !TAILQ_EMPTY(&group->job.finished);
 }
 
 void group_reap(struct group *group, bool wait)
 {
 	if (!wait || !group->job.busy_poll || !reap_busily(group))
 		reap_once(group, wait);
-	if (!group->job.finished.first) /* no reply has read the clock */
+	if (TAILQ_EMPTY(&group->job.finished)) /* no reply has read the clock */
 		group->job.now = clock_now();
 	if (group->job.now - group->last_tick >= TICK)
 		tick(group);
 	if (group->job.health_changed)
 		failover_look(group);
-	if (group->job.requeued.first)
+	if (!TAILQ_EMPTY(&group->job.requeued))
 		reissue(group);
 }
 
@@ -306,6 +306,8 @@ int group_open(struct group *group, struct path **paths, uint32_t path_count, ui
 	group->paths = paths;
 	group->path_count = path_count;
 	group->epoll_fd = -1;
+	TAILQ_INIT(&group->job.finished);
+	TAILQ_INIT(&group->job.requeued);
 	for (uint32_t i = 0; i < path_count; i++)
 		path_forget_troubles(paths[i]);
 	group->job.conn_count = group->job.alive = count;

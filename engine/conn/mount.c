@@ -96,14 +96,14 @@ static bool put(struct mount_ring *ring, struct conn_io *io)
 	prepare(sqe, io);
 	ring->asked++;
 	io->last_sent = io->conn->job->now;
-	io_list_add(&mount_of(io->conn)->sent, io);
+	TAILQ_INSERT_TAIL(&mount_of(io->conn)->sent, io, link);
 	return true;
 }
 
 static void put_or_wait(struct mount_ring *ring, struct conn_io *io)
 {
-	if (ring->waiting.first || !put(ring, io))
-		io_list_add(&ring->waiting, io);
+	if (!TAILQ_EMPTY(&ring->waiting) || !put(ring, io))
+		TAILQ_INSERT_TAIL(&ring->waiting, io, link);
 }
 
 static void release(struct conn *conn, struct conn_io *io)
@@ -227,7 +227,7 @@ static void meta_completed(struct mount_ring *ring, struct conn_io *io, int resu
 
 static void completed(struct mount_ring *ring, struct conn_io *io, int result)
 {
-	io_list_remove(&mount_of(io->conn)->sent, io);
+	TAILQ_REMOVE(&mount_of(io->conn)->sent, io, link);
 	ring->asked--;
 	if (io->op == IO_META) {
 		meta_completed(ring, io, result);
@@ -324,11 +324,11 @@ static void abort_waiting(struct conn *conn, struct mount_ring *ring, int error)
 {
 	struct conn_io *next;
 
-	for (struct conn_io *io = ring->waiting.first; io; io = next) {
-		next = io->next;
+	for (struct conn_io *io = TAILQ_FIRST(&ring->waiting); io; io = next) {
+		next = TAILQ_NEXT(io, link);
 		if (io->conn != conn)
 			continue;
-		io_list_remove(&ring->waiting, io);
+		TAILQ_REMOVE(&ring->waiting, io, link);
 		finish_unsubmitted(io, error);
 	}
 }
@@ -380,6 +380,7 @@ static int mount_open(struct conn **conn, struct path *path, struct conn_job *jo
 		.path = path,
 		.job = job,
 	};
+	TAILQ_INIT(&mount->sent);
 	mount->fds = malloc(job->file_count * sizeof(*mount->fds));
 	if (mount->fds)
 		error = mount_ring_take(job, path->job.entries);

@@ -52,6 +52,7 @@ static int make_ring(struct conn_job *job, bool metadata)
 		return error;
 	}
 	job->ring = ring;
+	TAILQ_INIT(&ring->waiting);
 	if (metadata)
 		return prepare_for_metadata(ring, job);
 	ring->files_registered =

@@ -19,8 +19,8 @@
 enum { IO_OPS = IO_META + 1 };
 
 struct request {
-	struct io_u *io_u;    /* NULL: the engine's own */
-	struct request *next; /* in a struct request_list */
+	struct io_u *io_u;	   /* NULL: the engine's own */
+	TAILQ_ENTRY(request) link; /* in a struct request_list */
 	enum io_op op;
 	uint32_t file;	     /* IO_COMMIT: the first … */
 	uint32_t file_count; /* … of this many */
@@ -44,28 +44,7 @@ struct request {
 	uint32_t waits;	   /* a sync: writes that must finish before it */
 };
 
-struct request_list {
-	struct request *first, *last;
-};
-
-static inline void request_list_add(struct request_list *list, struct request *request)
-{
-	request->next = NULL;
-	if (list->first)
-		list->last->next = request;
-	else
-		list->first = request;
-	list->last = request;
-}
-
-static inline struct request *request_list_take(struct request_list *list)
-{
-	struct request *request = list->first;
-
-	if (request)
-		list->first = request->next;
-	return request;
-}
+TAILQ_HEAD(request_list, request);
 
 /* Something of it is still to be submitted, or outstanding. */
 static inline bool request_busy(const struct request *request)
@@ -104,7 +83,7 @@ struct job {
 	struct io_list shared;		     /* COMMITs that were answered by another's reply */
 	struct request *requests;	     /* by io_u->index, and one of the engine's own */
 	struct request_list pending[IO_OPS]; /* what is left of them waits to be submitted */
-	struct request *syncs;		     /* wait for earlier writes */
+	struct request_list syncs;	     /* wait for earlier writes */
 	uint32_t *writes;		     /* syncs.h's: under way, by file */
 	uint64_t sequence;		     /* of the last write or sync */
 

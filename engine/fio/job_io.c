@@ -31,7 +31,7 @@ static bool end_operation(struct job *job, struct request *request)
 	if (!meta_job_ends(job->meta, &request->meta, request->io_u, request->error))
 		return true;
 	request->left = 1;
-	request_list_add(&job->pending[IO_META], request);
+	TAILQ_INSERT_TAIL(&job->pending[IO_META], request, link);
 	return false;
 }
 
@@ -66,9 +66,11 @@ static void complete(struct job *job, struct request *request)
 /* hold_writes has been given up: nothing more is written. */
 static void refuse_writes(struct job *job)
 {
+	struct request_list *writes = &job->pending[IO_WRITE];
 	struct request *request;
 
-	while ((request = request_list_take(&job->pending[IO_WRITE]))) {
+	while ((request = TAILQ_FIRST(writes))) {
+		TAILQ_REMOVE(writes, request, link);
 		request->error = job->replay.broken;
 		request->label = job->replay.label;
 		request->left = 0;
@@ -82,8 +84,8 @@ static void submit_kind(struct job *job, enum io_op op)
 	struct request_list *list = &job->pending[op];
 	struct request *request;
 
-	while ((request = list->first) && pieces_submit(job, request)) {
-		request_list_take(list);
+	while ((request = TAILQ_FIRST(list)) && pieces_submit(job, request)) {
+		TAILQ_REMOVE(list, request, link);
 		if (!request_busy(request)) /* a sync to which nothing was owed */
 			complete(job, request);
 	}
@@ -123,7 +125,7 @@ static void begin_transfer(struct job *job, struct request *request, struct io_u
 	}
 	if (request->op == IO_WRITE)
 		syncs_write_begins(job, request);
-	request_list_add(&job->pending[request->op], request);
+	TAILQ_INSERT_TAIL(&job->pending[request->op], request, link);
 }
 
 static void begin_sync(struct job *job, struct request *request, struct io_u *io_u)
@@ -216,7 +218,7 @@ static void give_up_silence(struct job *job)
 	if (!job->gave_up) {
 		all->ask = outstanding == job->commits;
 		all->signs = 0;
-		if (!deadline_io_passed(all->finished.first, alive))
+		if (!deadline_io_passed(!TAILQ_EMPTY(&all->finished), alive))
 			return;
 		say("giving up %u calls that the server did not answer: the run is ending",
 		    outstanding);
@@ -235,7 +237,7 @@ static bool turn(struct job *job, unsigned int min)
 	bool wait, idle;
 
 	submit_pending(job);
-	wait = job->done_count < min && !job->group.job.finished.first;
+	wait = job->done_count < min && TAILQ_EMPTY(&job->group.job.finished);
 	idle = wait && !job->group.job.outstanding;
 	send_fresh(job);
 	if (idle)

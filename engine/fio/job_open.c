@@ -141,8 +141,9 @@ static int allocate(struct job *job)
 	job->fresh_max = depth;
 	if (path_all_mounts(job->used, job->group.path_count))
 		job->fresh_max = max_of(depth / FRESH_SHARE, 1u);
+	TAILQ_INIT(&job->idle);
 	for (uint32_t i = 0; i < ios; i++)
-		io_list_add(&job->idle, &job->ios[i]);
+		TAILQ_INSERT_TAIL(&job->idle, &job->ios[i], link);
 	job->group.job = (struct conn_job){
 		.io_count = ios,
 		.file_count = td->o.nr_files,
@@ -230,6 +231,10 @@ int job_open(struct thread_data *td)
 	if (!job)
 		return -ENOMEM;
 	job->td = td;
+	for (int op = 0; op < IO_OPS; op++)
+		TAILQ_INIT(&job->pending[op]);
+	TAILQ_INIT(&job->syncs);
+	TAILQ_INIT(&job->shared);
 	job->group.epoll_fd = -1;
 	job->placeholder = -1;
 	job->stable = terms_stable(td);

@@ -34,8 +34,9 @@ int pass_open(struct pass *pass, struct path **paths, uint32_t path_count)
 	pass->ios = calloc(group->job.io_count, sizeof(*pass->ios));
 	if (!pass->ios)
 		return -ENOMEM;
+	TAILQ_INIT(&pass->idle);
 	for (uint32_t i = 0; i < group->job.io_count; i++)
-		io_list_add(&pass->idle, &pass->ios[i]);
+		TAILQ_INSERT_TAIL(&pass->idle, &pass->ios[i], link);
 	error = group_open(group, paths, path_count, 1, deadline_passed);
 	if (!error && (error = group_open_file(group, 0, pass->name)))
 		group_close(group);
@@ -71,7 +72,7 @@ static void take_finished(struct pass *pass)
 			pass->failed_at = io->offset;
 		}
 		pass->done++;
-		io_list_add(&pass->idle, io);
+		TAILQ_INSERT_TAIL(&pass->idle, io, link);
 	}
 }
 

@@ -98,12 +98,11 @@ static void submit_commit(struct job *job, struct request *request, uint32_t pat
 	if (may_share(path_file, request)) {
 		io->owner = request;
 		request->pieces++;
-		io->next = path_file->commit->sharing;
-		path_file->commit->sharing = io;
+		TAILQ_INSERT_TAIL(&path_file->commit->sharing, io, link);
 		return;
 	}
 	path_file->commit = io;
-	io->sharing = NULL;
+	TAILQ_INIT(&io->sharing);
 	io->commit.number = 0;
 	io->file = file;
 	io->offset = 0;
@@ -128,7 +127,7 @@ static bool submit_commits(struct job *job, struct request *request)
 		}
 		if (!(request->held_only ? ledger->held : ledger_unsettled(ledger)))
 			continue;
-		if (!job->idle.first)
+		if (TAILQ_EMPTY(&job->idle))
 			return false;
 		submit_commit(job, request, path, file);
 	}
@@ -219,18 +218,17 @@ static void note_result(struct request *request, const struct conn_io *io)
 static void end_commit(struct job *job, struct conn_io *io)
 {
 	struct path_file *file = container_of(io->ledger, struct path_file, ledger);
+	struct conn_io *other;
 
 	job->commits--;
 	if (file->commit == io)
 		file->commit = NULL;
-	while (io->sharing) {
-		struct conn_io *other = io->sharing;
+	while ((other = io_list_take(&io->sharing))) {
 		void *owner = other->owner;
 
-		io->sharing = other->next;
 		*other = *io;
 		other->owner = owner;
-		io_list_add(&job->shared, other);
+		TAILQ_INSERT_TAIL(&job->shared, other, link);
 	}
 }
 
@@ -255,7 +253,7 @@ struct request *pieces_take(struct job *job)
 		note_result(request, io);
 		if (job->load)
 			spread_load_add(job->load, io->charged, -load_of(io));
-		io_list_add(&job->idle, io);
+		TAILQ_INSERT_TAIL(&job->idle, io, link);
 		request->pieces--;
 		if (!request_busy(request))
 			return request;

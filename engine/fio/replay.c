@@ -93,7 +93,8 @@ static bool write_all(struct job *job)
 
 		if (extent->dropped)
 			continue;
-		if (!job->idle.first || window_is_full(job) || overlaps_one_under_way(job, extent))
+		if (TAILQ_EMPTY(&job->idle) || window_is_full(job) ||
+		    overlaps_one_under_way(job, extent))
 			return false;
 		pieces_replay(job, &replay->request, extent);
 	}
@@ -178,7 +179,7 @@ static void begin_commits(struct job *job)
 /* The next WRITE finds no room, and no reply to another would make some. */
 static bool is_stuck(const struct job *job)
 {
-	const struct request *write = job->pending[IO_WRITE].first;
+	const struct request *write = TAILQ_FIRST(&job->pending[IO_WRITE]);
 
 	return write && !job->hold.under_way && job->hold.uncovered && !pieces_room(job, write);
 }

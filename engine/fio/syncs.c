@@ -21,18 +21,15 @@ static bool waits_for(const struct request *sync, const struct request *write)
 
 void syncs_write_ends(struct job *job, const struct request *write)
 {
-	struct request **link = &job->syncs;
+	struct request *sync, *next;
 
 	job->writes[write->file]--;
-	while (*link) {
-		struct request *sync = *link;
-
-		if (!waits_for(sync, write) || --sync->waits) {
-			link = &sync->next;
+	for (sync = TAILQ_FIRST(&job->syncs); sync; sync = next) {
+		next = TAILQ_NEXT(sync, link);
+		if (!waits_for(sync, write) || --sync->waits)
 			continue;
-		}
-		*link = sync->next;
-		request_list_add(&job->pending[IO_COMMIT], sync);
+		TAILQ_REMOVE(&job->syncs, sync, link);
+		TAILQ_INSERT_TAIL(&job->pending[IO_COMMIT], sync, link);
 	}
 }
 
@@ -42,12 +39,10 @@ void syncs_begin(struct job *job, struct request *sync, uint32_t file, uint32_t 
 	sync->sequence = ++job->sequence;
 	for (uint32_t i = 0; i < count; i++)
 		sync->waits += job->writes[file + i];
-	if (!sync->waits) {
-		request_list_add(&job->pending[IO_COMMIT], sync);
-		return;
-	}
-	sync->next = job->syncs;
-	job->syncs = sync;
+	if (sync->waits)
+		TAILQ_INSERT_HEAD(&job->syncs, sync, link);
+	else
+		TAILQ_INSERT_TAIL(&job->pending[IO_COMMIT], sync, link);
 }
 
 /* Bytes that a server lost after it had taken them are an error of the sync that finds it out. */
@@ -71,7 +66,7 @@ bool syncs_end(struct job *job, struct request *sync)
 {
 	if (job->hold.lost && !sync->error) {
 		sync->left = job->group.path_count * sync->file_count;
-		request_list_add(&job->pending[IO_COMMIT], sync);
+		TAILQ_INSERT_TAIL(&job->pending[IO_COMMIT], sync, link);
 		return false;
 	}
 	for (uint32_t file = sync->file; file < sync->file + sync->file_count; file++)
