@@ -239,16 +239,12 @@ static void close_names(struct names *names)
 
 static uint16_t peer_port(const struct names *names)
 {
-	union {
-		struct sockaddr any;
-		struct sockaddr_in v4;
-		struct sockaddr_in6 v6;
-	} peer = {0};
+	struct sockaddr_in6 peer = {0}; /* IPv4 has its port in the same place */
 	socklen_t length = sizeof(peer);
 
-	if (!names->nfs || getpeername(nfs_get_fd(names->nfs), &peer.any, &length))
+	if (!names->nfs || getpeername(nfs_get_fd(names->nfs), (struct sockaddr *)&peer, &length))
 		return 0;
-	return ntohs(peer.any.sa_family == AF_INET6 ? peer.v6.sin6_port : peer.v4.sin_port);
+	return ntohs(peer.sin6_port);
 }
 
 static int open_names(struct names **out, struct path *path)
