@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* util.h - the few things that every layer uses. */
-#ifndef NFSMULTI_UTIL_H
-#define NFSMULTI_UTIL_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -46,5 +45,3 @@ static inline uint64_t clock_now(void)
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (uint64_t)now.tv_sec * SEC + (uint64_t)now.tv_nsec;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* wait.h - waiting in slices, so that a stop or a deadline is noticed soon. */
-#ifndef NFSMULTI_WAIT_H
-#define NFSMULTI_WAIT_H
+#pragma once
 
 #include <errno.h>
 #include <poll.h>
@@ -27,5 +26,3 @@ static inline int wait_slice(struct pollfd *polls, nfds_t count, uint64_t deadli
 	poll(polls, count, WAIT_SLICE_MS);
 	return 0;
 }
-
-#endif

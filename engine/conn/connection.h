@@ -10,8 +10,7 @@
  * A job is one thread. Nothing here is shared between jobs, and nothing that was opened before a
  * fork is used after it.
  */
-#ifndef NFSMULTI_CONNECTION_H
-#define NFSMULTI_CONNECTION_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -249,5 +248,3 @@ static inline bool conn_may_retire(const struct conn *conn)
 
 extern const struct conn_ops conn_nfs;
 extern const struct conn_ops conn_mount;
-
-#endif

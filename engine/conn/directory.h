@@ -4,8 +4,7 @@
  * it by ".." or by a symbolic link (openat2(2), RESOLVE_BENEATH). All return 0 or a negative errno,
  * unless said otherwise, and may block as system calls do.
  */
-#ifndef NFSMULTI_DIRECTORY_H
-#define NFSMULTI_DIRECTORY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -35,5 +34,3 @@ int directory_remove(int directory, const char *name);
 
 /* posix_fadvise(2), POSIX_FADV_DONTNEED over the whole file. */
 int directory_drop_cache(int directory, const char *name);
-
-#endif

@@ -4,8 +4,7 @@
  * into the file's ledger, and into the hold where the job has one. Pure bookkeeping, without locks:
  * a job is one thread.
  */
-#ifndef NFSMULTI_CONN_DURABILITY_H
-#define NFSMULTI_CONN_DURABILITY_H
+#pragma once
 
 #include "conn/connection.h"
 #include "conn/path.h"
@@ -55,5 +54,3 @@ static inline void durability_commit_failed(struct conn *conn, const struct conn
 	if (conn->job->hold)
 		hold_commit_failed(conn->job->hold, io->ledger, io->commit.clock);
 }
-
-#endif

@@ -4,8 +4,7 @@
  * what connections say of their health, and moves I/O, never calls. The last connection that is
  * alive never dies.
  */
-#ifndef NFSMULTI_CONN_FAILOVER_H
-#define NFSMULTI_CONN_FAILOVER_H
+#pragma once
 
 #include "conn/group.h"
 
@@ -21,5 +20,3 @@ bool failover_do_without(struct group *group, struct conn *conn);
 
 /* The same for all connections of a path, which is then unusable for good. */
 bool failover_give_path_up(struct group *group, uint32_t path);
-
-#endif

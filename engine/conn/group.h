@@ -3,8 +3,7 @@
  * group.h - all connections of one job: opened together, flushed together, waited for together.
  * What an I/O costs does not depend on how many there are.
  */
-#ifndef NFSMULTI_GROUP_H
-#define NFSMULTI_GROUP_H
+#pragma once
 
 #include "conn/connection.h"
 #include "conn/path.h"
@@ -58,5 +57,3 @@ void group_abort(struct group *group, int error);
 /* Opens and closes file `number`, called `name`, on every path and connection. */
 int group_open_file(struct group *group, uint32_t number, const char *name);
 void group_close_file(struct group *group, uint32_t number);
-
-#endif

@@ -7,8 +7,7 @@
  * writing the whole log again, in its order, leaves the file as it was. Pure bookkeeping:
  * durability.h tells it what servers answer, fio/replay.c sends what was lost again.
  */
-#ifndef NFSMULTI_HOLD_H
-#define NFSMULTI_HOLD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -108,5 +107,3 @@ uint64_t hold_begin_replay(struct hold *hold);
 
 /* A WRITE of an extent begins once more. */
 void hold_again(struct hold *hold, struct hold_extent *extent);
-
-#endif

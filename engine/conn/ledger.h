@@ -6,8 +6,7 @@
  * it restarts (RFC 1813, 3.3.7 and 3.3.21). A later WRITE or COMMIT with another verifier means
  * that what was written under the former one may be gone. Pure bookkeeping.
  */
-#ifndef NFSMULTI_LEDGER_H
-#define NFSMULTI_LEDGER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -151,5 +150,3 @@ static inline uint64_t ledger_take_lost(struct ledger *ledger)
 	ledger->lost = 0;
 	return lost;
 }
-
-#endif

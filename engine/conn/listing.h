@@ -4,8 +4,7 @@
  * the beginning to the end of the directory, as readdir(3) reads it, by one READDIR after the
  * other.
  */
-#ifndef NFSMULTI_CONN_LISTING_H
-#define NFSMULTI_CONN_LISTING_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -53,5 +52,3 @@ static inline bool listing_went_on(struct listing *listing, uint32_t names, uint
 		listing->milestone = cookie;
 	return listing->names <= LISTING_NAMES_MAX;
 }
-
-#endif

@@ -3,8 +3,7 @@
  * meta.h - metadata operations: what one of them does to one entry of a directory (nfs/entries.h),
  * whatever version of NFS carries it.
  */
-#ifndef NFSMULTI_CONN_META_H
-#define NFSMULTI_CONN_META_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -74,5 +73,3 @@ static inline bool meta_takes_other(enum meta_op op)
 {
 	return op == META_RENAME || meta_removes(op);
 }
-
-#endif

@@ -4,8 +4,7 @@
  * where a file is opened and closed. Entries are named by their path below the job's directory: a
  * mount has no handles.
  */
-#ifndef NFSMULTI_CONN_MOUNT_META_H
-#define NFSMULTI_CONN_MOUNT_META_H
+#pragma once
 
 #include <liburing.h>
 
@@ -61,5 +60,3 @@ bool mount_meta_opens(const struct conn_io *io);
  * `last`: nothing may be asked any more, and what it has opened is closed here.
  */
 bool mount_meta_answered(struct conn_io *io, int result, bool last);
-
-#endif

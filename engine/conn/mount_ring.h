@@ -4,8 +4,7 @@
  * buffers are known, its memory registered; both are done without where the kernel does not permit
  * them.
  */
-#ifndef NFSMULTI_CONN_MOUNT_RING_H
-#define NFSMULTI_CONN_MOUNT_RING_H
+#pragma once
 
 #include <liburing.h>
 
@@ -39,5 +38,3 @@ void mount_ring_leave(struct conn_job *job);
  * page. buffers_tried: that was done.
  */
 void mount_ring_register_buffers(struct conn_job *job);
-
-#endif

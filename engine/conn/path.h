@@ -7,8 +7,7 @@
  * The functions that ask the server wait for it, as names.h and directory.h say; they return 0 or a
  * negative errno, with one line logged unless they say otherwise.
  */
-#ifndef NFSMULTI_CONN_PATH_H
-#define NFSMULTI_CONN_PATH_H
+#pragma once
 
 #include "conn/ledger.h"
 #include "nfs/names.h"
@@ -140,5 +139,3 @@ unsigned int path_port(const struct path *path, bool rdma);
 
 /* Where its next connection for data goes, and from where. */
 struct rpc_address path_next_address(struct path *path, bool rdma);
-
-#endif

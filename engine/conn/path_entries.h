@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* path_entries.h - opens the directories that hold the entries of a path, one after the other. */
-#ifndef NFSMULTI_CONN_PATH_ENTRIES_H
-#define NFSMULTI_CONN_PATH_ENTRIES_H
+#pragma once
 
 #include "conn/path.h"
 
@@ -12,5 +11,3 @@
  * said of the directory, such as a mount that is refused, is logged.
  */
 int path_entries_open(struct path *path, const char *name, struct entries **entries);
-
-#endif

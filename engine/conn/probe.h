@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* probe.h - does anything listen there? */
-#ifndef NFSMULTI_PROBE_H
-#define NFSMULTI_PROBE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -13,5 +12,3 @@
  * `timeout` nanoseconds, -EINTR where stop() says so.
  */
 int probe(const struct rpc_address *address, uint64_t timeout, bool (*stop)(void));
-
-#endif

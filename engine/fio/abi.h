@@ -6,8 +6,7 @@
  * changing FIO_IOOPS_VERSION, the only thing it checks itself. What it exports tells enough: its
  * version, and its option table with the true offset of every option in struct thread_options.
  */
-#ifndef NFSMULTI_ABI_H
-#define NFSMULTI_ABI_H
+#pragma once
 
 #include <stddef.h>
 
@@ -36,5 +35,3 @@ const char *abi_compare(const struct abi_fio *fio, char *why, size_t size);
  * bytes suffice), holding one line (no newline) that names both versions and the rebuild command.
  */
 const char *abi_check(char *why, size_t size);
-
-#endif

@@ -7,8 +7,7 @@
  * packages it looks for are wanted. An answer that moved members of fio's structures shows in
  * abi.c.
  */
-#ifndef NFSMULTI_CONFIG_HOST_H
-#define NFSMULTI_CONFIG_HOST_H
+#pragma once
 
 #if __SIZEOF_POINTER__ == 8
 #define CONFIG_64BIT
@@ -38,5 +37,3 @@
 #define CONFIG_SYNCFS
 #define CONFIG_SYNC_FILE_RANGE
 #define CONFIG_TLS_THREAD
-
-#endif

@@ -7,8 +7,7 @@
  * is under way finish as long as replies arrive: a COMMIT of gigabytes may take a while. So does a
  * job that exitall, exitall_on_error or steadystate may end, a signal or not.
  */
-#ifndef NFSMULTI_DEADLINE_H
-#define NFSMULTI_DEADLINE_H
+#pragma once
 
 #include "fio.h"
 
@@ -50,5 +49,3 @@ static inline bool deadline_set(const struct thread_data *td)
  * calls.
  */
 bool deadline_io_passed(bool progress, bool alive);
-
-#endif

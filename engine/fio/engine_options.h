@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* engine_options.h - the engine's options as fio stores them. docs/options.md and nfsmulti(7)
  * explain them. */
-#ifndef NFSMULTI_ENGINE_OPTIONS_H
-#define NFSMULTI_ENGINE_OPTIONS_H
+#pragma once
 
 #include "fio.h"
 
@@ -54,5 +53,3 @@ static inline const struct engine_options *options_of(const struct thread_data *
 {
 	return td->eo;
 }
-
-#endif

@@ -7,8 +7,7 @@
  * job_open(). The files of a job form layers, each calls only those before it: job, pieces, syncs,
  * replay, job_io, job_files, job_open.
  */
-#ifndef NFSMULTI_JOB_H
-#define NFSMULTI_JOB_H
+#pragma once
 
 #include "meta_job.h"
 #include "pool_paths.h"
@@ -125,5 +124,3 @@ const char *job_file_name(const struct job *job, uint32_t file);
 
 /* Why an I/O of this thread's job failed, as text to be freed. NULL: out of memory. */
 char *job_error_details(const struct io_u *io_u);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* job_files.h - a job's files are opened and closed on all of its paths. */
-#ifndef NFSMULTI_JOB_FILES_H
-#define NFSMULTI_JOB_FILES_H
+#pragma once
 
 #include "job.h"
 
@@ -20,5 +19,3 @@ int job_unlink(struct job *job, struct fio_file *f);
 
 /* Drops what mounts have cached of a file. */
 int job_invalidate(struct job *job, struct fio_file *f);
-
-#endif

@@ -4,8 +4,7 @@
  * job_queue() and leaves in job_getevents(), which also takes the replies in; pieces.c is all that
  * lies between that and the connections.
  */
-#ifndef NFSMULTI_JOB_IO_H
-#define NFSMULTI_JOB_IO_H
+#pragma once
 
 #include "job.h"
 
@@ -38,5 +37,3 @@ void job_drain(struct job *job);
 
 /* Makes one file durable and waits for that. 0 or a negative errno, logged. */
 int job_sync_file(struct job *job, uint32_t file);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* job_open.h - a job begins, and ends. */
-#ifndef NFSMULTI_JOB_OPEN_H
-#define NFSMULTI_JOB_OPEN_H
+#pragma once
 
 #include "job.h"
 
@@ -14,5 +13,3 @@ void job_buffers(struct job *job, void *memory, size_t size);
 /* Makes durable what is still open, writes the statistics and closes everything. NULL is allowed.
  */
 void job_close(struct job *job);
-
-#endif

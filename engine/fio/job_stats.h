@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* job_stats.h - what a job's connections, and its metadata operations, did, reported when it ends.
  */
-#ifndef NFSMULTI_JOB_STATS_H
-#define NFSMULTI_JOB_STATS_H
+#pragma once
 
 #include "job.h"
 
@@ -11,5 +10,3 @@
  * to fio's log a line for people, and one per kind where there are several.
  */
 void job_stats_report(const struct job *job);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* layout.h - writes the part of a file that a job wants to read and that is not there yet. */
-#ifndef NFSMULTI_LAYOUT_H
-#define NFSMULTI_LAYOUT_H
+#pragma once
 
 #include "conn/path.h"
 #include "fio.h"
@@ -12,5 +11,3 @@
  */
 int layout_write(struct thread_data *td, struct path **paths, uint32_t path_count, const char *name,
 		 uint64_t from, uint64_t to);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* layout_entries.h - makes the entries that a metadata job needs and that are not there yet. */
-#ifndef NFSMULTI_LAYOUT_ENTRIES_H
-#define NFSMULTI_LAYOUT_ENTRIES_H
+#pragma once
 
 #include "conn/meta.h"
 #include "conn/path.h"
@@ -16,5 +15,3 @@
  */
 int layout_entries(struct thread_data *td, struct path **paths, uint32_t path_count,
 		   const char *name, uint64_t first, uint64_t end, enum meta_op make);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* made.h - entries that a mix of operations has made and not yet removed, the oldest first. */
-#ifndef NFSMULTI_MADE_H
-#define NFSMULTI_MADE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,5 +18,3 @@ bool made_add(struct made *made, uint64_t entry);
 bool made_take(struct made *made, uint64_t *entry);
 
 void made_free(struct made *made);
-
-#endif

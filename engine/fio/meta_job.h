@@ -7,8 +7,7 @@
  * A removal takes the oldest that was made and is there; where there is none it makes one first,
  * and its I/O is two operations.
  */
-#ifndef NFSMULTI_META_JOB_H
-#define NFSMULTI_META_JOB_H
+#pragma once
 
 #include "fio.h"
 
@@ -67,5 +66,3 @@ bool meta_job_ends(struct meta_job *meta, struct meta_request *request, const st
 
 /* meta_mix=: entries of a kind that the job has made beside its own, and not removed. */
 uint64_t meta_job_left(const struct meta_job *meta, enum made_kind kind);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* meta_mix.h - which operations a metadata job does, and how often: by meta_mix=, or one for reads
  * and one for writes or trims. */
-#ifndef NFSMULTI_META_MIX_H
-#define NFSMULTI_META_MIX_H
+#pragma once
 
 #include "engine_options.h"
 
@@ -25,5 +24,3 @@ bool meta_mix_does(const struct meta_mix *mix, enum meta_op op);
 
 /* An I/O's operation, by a number below the sum of its direction's weights. */
 enum meta_op meta_mix_at(const struct meta_mix *mix, enum fio_ddir ddir, uint32_t number);
-
-#endif

@@ -4,8 +4,7 @@
  * block is an entry, a read is meta_read=, a write is meta_write= and a trim a removal, or reads
  * and writes are of a mix.
  */
-#ifndef NFSMULTI_METADATA_H
-#define NFSMULTI_METADATA_H
+#pragma once
 
 #include "engine_options.h"
 
@@ -36,5 +35,3 @@ bool metadata_needs_entries(const struct thread_data *td, enum meta_op *make);
 /* Says which entry failed over which path, why, and what can be done. */
 struct request;
 void metadata_say_failed(const struct thread_data *td, const struct request *request);
-
-#endif

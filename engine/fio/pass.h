@@ -7,8 +7,7 @@
  * pass's, the callback's while that runs, and after pass_submit() as connection.h says; buffers are
  * the owner's. No callback may block.
  */
-#ifndef NFSMULTI_PASS_H
-#define NFSMULTI_PASS_H
+#pragma once
 
 #include "conn/group.h"
 #include "fio.h"
@@ -60,5 +59,3 @@ int pass_run(struct pass *pass, pass_piece *begin, uint64_t first, uint64_t end)
 
 /* Submits an I/O to the connection whose turn it is. */
 void pass_submit(struct pass *pass, struct conn_io *io);
-
-#endif

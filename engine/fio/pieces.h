@@ -3,8 +3,7 @@
  * pieces.h - requests go to the connections in pieces, and come back: all I/O of a running job,
  * fio's, the syncs', and what is replayed. Nothing here waits.
  */
-#ifndef NFSMULTI_PIECES_H
-#define NFSMULTI_PIECES_H
+#pragma once
 
 #include "job.h"
 
@@ -27,5 +26,3 @@ void pieces_replay(struct job *job, struct request *request, struct hold_extent 
 /* Takes what the connections have finished. The next request of which nothing is left and nothing
  * outstanding, or NULL: there is none for now. */
 struct request *pieces_take(struct job *job);
-
-#endif

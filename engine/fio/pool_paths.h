@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* pool_paths.h - the paths of a job's pool, each opened when it is first asked for. */
-#ifndef NFSMULTI_POOL_PATHS_H
-#define NFSMULTI_POOL_PATHS_H
+#pragma once
 
 #include "terms.h"
 
@@ -31,5 +30,3 @@ uint32_t pool_paths_all(struct pool_paths *paths, struct thread_data *td, struct
 /* The job's own path, or with failover, where that cannot be opened, the next that can. NULL with
  * *error set where there is none. */
 struct path *pool_paths_own(struct pool_paths *paths, struct thread_data *td, int *error);
-
-#endif

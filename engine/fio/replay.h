@@ -9,8 +9,7 @@
  * Without a loss, it makes room: COMMITs go out when half of the hold has been answered, while
  * WRITEs go on in the other half.
  */
-#ifndef NFSMULTI_REPLAY_H
-#define NFSMULTI_REPLAY_H
+#pragma once
 
 #include "job.h"
 
@@ -31,5 +30,3 @@ static inline bool replay_makes_room(const struct job *job)
  * job->replay.broken is set.
  */
 void replay_advance(struct job *job);
-
-#endif

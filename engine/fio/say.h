@@ -3,8 +3,7 @@
  * say.h - lines for people. They go to stderr, and to the client where this fio is a server: never
  * into fio's own output, whose JSON they would spoil.
  */
-#ifndef NFSMULTI_SAY_H
-#define NFSMULTI_SAY_H
+#pragma once
 
 /* One line, without a newline; it begins with "nfsmulti: " and the job, where one was named. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -14,5 +13,3 @@ void say_job(const char *job);
 
 /* Into fio's own log where that is for people alone; else on this process's stderr. */
 void say_summary(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-#endif

@@ -8,8 +8,7 @@
  * asked for or setup_leave() is called, as it is before each fork and at each job's and process's
  * end.
  */
-#ifndef NFSMULTI_SETUP_H
-#define NFSMULTI_SETUP_H
+#pragma once
 
 #include "fio.h"
 
@@ -23,5 +22,3 @@ void setup_leave(void);
 /* fio's unlink_file and invalidate, for a job that has not begun. 0 or a positive errno. */
 int setup_unlink(struct thread_data *td, struct fio_file *f);
 int setup_invalidate(struct thread_data *td, struct fio_file *f);
-
-#endif

@@ -3,8 +3,7 @@
  * syncs.h - a sync waits for the writes that fio queued before it, then COMMITs what they owe on
  * every path, and reports what a server has lost.
  */
-#ifndef NFSMULTI_SYNCS_H
-#define NFSMULTI_SYNCS_H
+#pragma once
 
 #include "job.h"
 
@@ -25,5 +24,3 @@ void syncs_begin(struct job *job, struct request *sync, uint32_t file, uint32_t 
  * in its error, and an error of the job.
  */
 bool syncs_end(struct job *job, struct request *sync);
-
-#endif

@@ -3,8 +3,7 @@
  * terms.h - which pool a job uses, and on what terms each of its paths: fio's and the engine's
  * options, the environment and the paths' own arguments brought together. Refusals are logged.
  */
-#ifndef NFSMULTI_TERMS_H
-#define NFSMULTI_TERMS_H
+#pragma once
 
 #include "engine_options.h"
 
@@ -33,5 +32,3 @@ uint32_t terms_path_of_job(const struct thread_data *td, uint32_t count);
 
 /* How a WRITE of this job asks. */
 enum io_stable terms_stable(struct thread_data *td);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* verify_entries.h - meta_verify=1: whether all entries are there that a metadata job is to read.
  */
-#ifndef NFSMULTI_VERIFY_ENTRIES_H
-#define NFSMULTI_VERIFY_ENTRIES_H
+#pragma once
 
 #include "conn/path.h"
 #include "fio.h"
@@ -15,5 +14,3 @@
  */
 int verify_entries(struct thread_data *td, struct path **paths, uint32_t path_count,
 		   const char *name, uint64_t first, uint64_t end);
-
-#endif

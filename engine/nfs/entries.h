@@ -11,8 +11,7 @@
  * Numbers from terms.count on are those of entries beside the job's, in the same directories. Their
  * names are of this run alone, and their handles are not kept.
  */
-#ifndef NFSMULTI_NFS_ENTRIES_H
-#define NFSMULTI_NFS_ENTRIES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -86,5 +85,3 @@ void entries_path(const struct entries *entries, uint64_t entry, bool other,
 bool entries_handle(const struct entries *entries, uint64_t entry, struct nfs_handle *handle);
 /* Notes it; NULL, or of length 0: it is not known any more. */
 void entries_note(struct entries *entries, uint64_t entry, const struct nfs_handle *handle);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* handle.h - a file handle of NFSv3 (RFC 1813, 2.4) or NFSv4 (RFC 8881, 3.1). */
-#ifndef NFSMULTI_NFS_HANDLE_H
-#define NFSMULTI_NFS_HANDLE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -13,5 +12,3 @@ struct nfs_handle {
 	uint32_t length; /* 0: none; in NFSv4 the root of the server's pseudo file system */
 	uint8_t bytes[NFS4_FHSIZE];
 };
-
-#endif

@@ -15,8 +15,7 @@
  * Of an exclusive create the server tells that itself: its own file is no error. It sets no
  * attributes, so that a SETATTR follows; NFSv3 alone has it here.
  */
-#ifndef NFSMULTI_NFS_META_CALL_H
-#define NFSMULTI_NFS_META_CALL_H
+#pragma once
 
 #include <errno.h>
 
@@ -245,5 +244,3 @@ static inline enum verdict meta_refused(const struct call *call, int error,
 	}
 	return moved_fail(result, error, NULL);
 }
-
-#endif

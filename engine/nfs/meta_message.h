@@ -3,8 +3,7 @@
  * meta_message.h - what the messages of a metadata operation say: the same in NFSv3 and NFSv4, but
  * for what is said to be of one of them.
  */
-#ifndef NFSMULTI_NFS_META_MESSAGE_H
-#define NFSMULTI_NFS_META_MESSAGE_H
+#pragma once
 
 #include "conn/meta.h"
 #include "nfs/entries.h"
@@ -35,5 +34,3 @@ struct meta_result {
 	struct meta_kind kind;	  /* GETATTR; LOOKUP, where the server tells it */
 	struct readdir_page page; /* READDIR */
 };
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* mount_failure.h - what people are told when MOUNT (RFC 1813, 5) fails. */
-#ifndef NFSMULTI_NFS_MOUNT_FAILURE_H
-#define NFSMULTI_NFS_MOUNT_FAILURE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -14,5 +13,3 @@ struct path;
  * Returns the negative errno that says it best.
  */
 int mount_failure_explain(const struct path *path, int error, const char *why, uint16_t peer);
-
-#endif

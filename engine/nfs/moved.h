@@ -3,8 +3,7 @@
  * moved.h - what becomes of an I/O that READ, WRITE or COMMIT has carried out: the same in NFSv3
  * and NFSv4 (RFC 1813, 3.3.6, 3.3.7, 3.3.21; RFC 8881, 18.22, 18.32, 18.3). No state.
  */
-#ifndef NFSMULTI_NFS_MOVED_H
-#define NFSMULTI_NFS_MOVED_H
+#pragma once
 
 #include <errno.h>
 
@@ -64,5 +63,3 @@ static inline enum verdict moved_judge(const struct call *call, const struct mov
 	default: return CALL_DONE;
 	}
 }
-
-#endif

@@ -8,8 +8,7 @@
  * (-ETIMEDOUT, -EINTR for stop()), and then error() says why in words. Names are relative to the
  * export.
  */
-#ifndef NFSMULTI_NAMES_H
-#define NFSMULTI_NAMES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -43,5 +42,3 @@ struct names_ops {
 	int (*create)(struct names *names, const char *name, bool *created);
 	int (*remove)(struct names *names, const char *name);
 };
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* names3.h - NFSv3's name space: MOUNT, LOOKUP, CREATE, MKDIR, REMOVE, GETATTR and FSINFO. What
  * waits for the server does so as names.h says. */
-#ifndef NFSMULTI_NAMES3_H
-#define NFSMULTI_NAMES3_H
+#pragma once
 
 #include "nfs/handle.h"
 #include "nfs/names.h"
@@ -18,5 +17,3 @@ int names3_open_directory(struct names *names, const char *name, bool make,
 
 /* struct protocol's: FSINFO's rtmax and wtmax, asked for by a file's handle (RFC 1813, 3.3.19). */
 int names3_limits(struct names *names, const void *file, uint32_t *read_max, uint32_t *write_max);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* names4.h - NFSv4.1's name space, over a session of the path's client: no MOUNT, no rpcbind. What
  * waits for the server does so as names.h says. */
-#ifndef NFSMULTI_NAMES4_H
-#define NFSMULTI_NAMES4_H
+#pragma once
 
 #include "nfs/entries.h"
 #include "nfs/names.h"
@@ -17,5 +16,3 @@ int names4_open_directory(struct names *names, const char *name, bool make,
 int names4_open_file(struct names *names, const char *name, bool writes, void **file);
 void names4_close_file(struct names *names, void *file);
 int names4_limits(struct names *names, const void *file, uint32_t *read_max, uint32_t *write_max);
-
-#endif

@@ -4,8 +4,7 @@
  * data: a connection of its own, one call at a time. What waits for the server does so as names.h
  * says, and leaves its words in `error`.
  */
-#ifndef NFSMULTI_NAMES4_SESSION_H
-#define NFSMULTI_NAMES4_SESSION_H
+#pragma once
 
 #include "conn/path.h"
 #include "nfs/nfs4_client.h"
@@ -37,5 +36,3 @@ void names4_tell(struct names *names, struct nfs4_request *request);
 /* struct protocol's. Destroys what the server has of the path's client; waits for a second at most.
  */
 void names4_leave(struct path *path);
-
-#endif

@@ -4,8 +4,7 @@
  * and 3.3.21): arguments encoded, results decoded. No socket, no state. Those for metadata are
  * nfs3_meta.h's.
  */
-#ifndef NFSMULTI_NFS3_H
-#define NFSMULTI_NFS3_H
+#pragma once
 
 #include "nfs/handle.h"
 #include "rpc/xdr.h"
@@ -69,5 +68,3 @@ bool nfs3_skip_attributes(struct xdr_in *in);
 bool nfs3_skip_wcc_data(struct xdr_in *in);
 
 const char *nfs3_procedure_name(enum nfs3_procedure procedure);
-
-#endif

@@ -3,8 +3,7 @@
  * nfs3_meta.h - NFSv3's procedures for metadata (RFC 1813, 3.3.1 to 3.3.4, 3.3.8 to 3.3.10, 3.3.12
  * to 3.3.16): arguments encoded, results decoded. No socket, no state.
  */
-#ifndef NFSMULTI_NFS3_META_H
-#define NFSMULTI_NFS3_META_H
+#pragma once
 
 #include "nfs/meta_message.h"
 #include "nfs/nfs3.h"
@@ -21,5 +20,3 @@ void nfs3_encode_meta(struct xdr_out *out, const struct meta_arguments *argument
  */
 bool nfs3_decode_meta(struct xdr_in *in, enum meta_op op, uint32_t *status,
 		      struct meta_result *result);
-
-#endif

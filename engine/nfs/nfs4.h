@@ -4,8 +4,7 @@
  * arguments encoded, results decoded. NFSv4.2's compounds are the same with another minor version
  * (RFC 7862). No socket, no state.
  */
-#ifndef NFSMULTI_NFS_NFS4_H
-#define NFSMULTI_NFS_NFS4_H
+#pragma once
 
 #include "nfs/handle.h"
 #include "nfs/readdir.h"
@@ -311,5 +310,3 @@ enum nfs4_status {
 	NFS4ERR_DEADSESSION = 10078,
 	NFS4ERR_DELEG_REVOKED = 10087,
 };
-
-#endif

@@ -9,8 +9,7 @@
  * here blocks or sends: nfs4_client_prepare() names the next request, and reads the answer to the
  * one before.
  */
-#ifndef NFSMULTI_NFS_NFS4_CLIENT_H
-#define NFSMULTI_NFS_NFS4_CLIENT_H
+#pragma once
 
 #include "conn/path.h"
 #include "nfs/nfs4.h"
@@ -156,5 +155,3 @@ void nfs4_client_recover(struct session *session, const struct call *call,
 			 const struct call_result *result);
 /* An idle client renews its lease. */
 void nfs4_client_tick(struct session_channel *channel, uint64_t now);
-
-#endif

@@ -4,8 +4,7 @@
  * created, or opened, by OPEN and CLOSE in one compound, so that no state stays at the server;
  * a delegation that it gives all the same goes back by another.
  */
-#ifndef NFSMULTI_NFS_NFS4_META_H
-#define NFSMULTI_NFS_NFS4_META_H
+#pragma once
 
 #include "nfs/meta_message.h"
 #include "nfs/nfs4.h"
@@ -30,5 +29,3 @@ uint32_t nfs4_get_meta(struct nfs4_results *results, enum meta_op op,
 void nfs4_put_return(struct nfs4_compound *compound, const struct nfs_handle *directory,
 		     const char *name, const struct nfs4_stateid *delegation);
 uint32_t nfs4_get_return(struct nfs4_results *results);
-
-#endif

@@ -8,8 +8,7 @@
  * as they were. A slot whose call is given up unanswered is in doubt, and so is its session: only a
  * new one is safe. No socket, nothing blocks.
  */
-#ifndef NFSMULTI_NFS_NFS4_SESSION_H
-#define NFSMULTI_NFS_NFS4_SESSION_H
+#pragma once
 
 #include <sys/queue.h>
 
@@ -53,5 +52,3 @@ static inline bool nfs4_session_current(const struct nfs4_session *session, cons
 {
 	return !call->epoch || call->epoch == session->epoch;
 }
-
-#endif

@@ -3,8 +3,7 @@
  * nfs4_setup.h - the requests with which a client ID, sessions and opens are had, kept and given up
  * (RFC 8881, 18). Each fills *request, which is then the owner's to submit.
  */
-#ifndef NFSMULTI_NFS_NFS4_SETUP_H
-#define NFSMULTI_NFS_NFS4_SETUP_H
+#pragma once
 
 #include "nfs/nfs4_client.h"
 
@@ -21,5 +20,3 @@ void nfs4_ask_open(struct nfs4_request *request, const struct nfs4_client *clien
 /* Of a delegation that came with being opened again. */
 void nfs4_ask_delegreturn(struct nfs4_request *request, const struct nfs4_client *client,
 			  const struct nfs4_file *file);
-
-#endif

@@ -4,8 +4,7 @@
  * WRITE or COMMIT (RFC 8881, 18.46, 18.19, 18.22, 18.32, 18.3). A call is a copy of one, into which
  * is stored what differs from call to call.
  */
-#ifndef NFSMULTI_NFS_NFS4_TEMPLATE_H
-#define NFSMULTI_NFS_NFS4_TEMPLATE_H
+#pragma once
 
 #include "nfs/nfs4.h"
 
@@ -31,5 +30,3 @@ void nfs4_template_make(struct nfs4_template *template, enum nfs4_operation oper
 /* Writes a call; sequence->cache is taken as false. A WRITE's data follows. */
 void nfs4_template_put(const struct nfs4_template *template, struct xdr_out *out,
 		       const struct nfs4_sequence *sequence, const struct nfs4_range *range);
-
-#endif

@@ -3,8 +3,7 @@
  * readdir.h - what a READDIR brings: dirlist3 (RFC 1813, 3.3.16) or dirlist4 without attributes
  * (RFC 8881, 18.23), behind the verifier of its cookies. No socket, no state, nothing is copied.
  */
-#ifndef NFSMULTI_NFS_READDIR_H
-#define NFSMULTI_NFS_READDIR_H
+#pragma once
 
 #include "conn/listing.h"
 #include "rpc/xdr.h"
@@ -49,5 +48,3 @@ static inline uint32_t readdir_bytes(uint32_t reply_max)
 		return READDIR_BYTES_MIN;
 	return room < READDIR_BYTES ? room : READDIR_BYTES;
 }
-
-#endif

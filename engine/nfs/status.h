@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* status.h - nfsstat3 (RFC 1813, 2.6) and nfsstat4 (RFC 8881, 15.1) in errnos and words. */
-#ifndef NFSMULTI_NFS_STATUS_H
-#define NFSMULTI_NFS_STATUS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,5 +25,3 @@ bool nfs3_asks_to_wait(uint32_t status);
 /* The RFC's name. */
 const char *nfs3_status_name(uint32_t status);
 const char *nfs4_status_name(uint32_t status);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* below_mount.h - which mount a file lies in. */
-#ifndef NFSMULTI_BELOW_MOUNT_H
-#define NFSMULTI_BELOW_MOUNT_H
+#pragma once
 
 #include "pool.h"
 
@@ -10,5 +9,3 @@
  * `file` is the mount itself). NULL where none does.
  */
 const char *pool_below_mount(const struct pool *pool, const char *file);
-
-#endif

@@ -5,8 +5,7 @@
  * A cursor stands inside a text and never passes its own end, which may lie before the text's. It
  * knows where the text began, so that whatever is refused is refused with its column.
  */
-#ifndef NFSMULTI_CURSOR_H
-#define NFSMULTI_CURSOR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -72,5 +71,3 @@ int pool_refuse(struct pool_error *err, size_t column, const char *reason, ...)
 #define cursor_refuse(cursor, at, ...) \
 	pool_refuse((cursor)->err, cursor_column((cursor), (at)), __VA_ARGS__)
 int pool_no_memory(struct pool_error *err); /* returns -ENOMEM */
-
-#endif

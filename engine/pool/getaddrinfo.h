@@ -6,12 +6,9 @@
  * A name that has addresses of both families stands for its IPv4 ones, unless AF_INET6 is asked
  * for: they are two ways to one interface, and not two paths.
  */
-#ifndef NFSMULTI_GETADDRINFO_H
-#define NFSMULTI_GETADDRINFO_H
+#pragma once
 
 #include "pool.h"
 
 int pool_getaddrinfo(const char *host, int family, struct sockaddr_storage *addrs, unsigned int max,
 		     char *why, size_t why_size);
-
-#endif

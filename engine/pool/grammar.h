@@ -5,8 +5,7 @@
  * Each function leaves the cursor behind what it read and returns 0, or -EINVAL or -ENOMEM with the
  * cursor's error filled.
  */
-#ifndef NFSMULTI_GRAMMAR_H
-#define NFSMULTI_GRAMMAR_H
+#pragma once
 
 #include "cursor.h"
 #include "pool.h"
@@ -36,5 +35,3 @@ bool address_is_valid(struct span address);
 int arguments_read(struct cursor *list, struct path_args *args);
 
 #define PORT_MAX 65535
-
-#endif

@@ -18,8 +18,7 @@
  * environment and a resolver. All strings of a struct pool belong to it and are freed by
  * pool_free(). A pool that could not be had is left empty.
  */
-#ifndef NFSMULTI_POOL_H
-#define NFSMULTI_POOL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -154,5 +153,3 @@ int pool_relative_name(const struct pool *pool, const char *file, const char **r
 		       struct pool_error *err);
 
 void pool_free(struct pool *pool);
-
-#endif

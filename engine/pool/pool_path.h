@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* pool_path.h - what a struct pool_path owns. */
-#ifndef NFSMULTI_POOL_PATH_H
-#define NFSMULTI_POOL_PATH_H
+#pragma once
 
 #include "pool.h"
 
@@ -11,5 +10,3 @@ int path_set_label(struct pool_path *path, const char *host); /* `host` is shown
 int pool_append(struct pool *pool, const struct pool_path *path); /* owns what `path` owned */
 
 void path_free(struct pool_path *path);
-
-#endif

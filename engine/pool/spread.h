@@ -5,8 +5,7 @@
  * A job has connections 0 … count-1. With `paths` paths and `nconnect` connections on each,
  * connection c lies on path c mod paths, so that neighbours lie on different paths.
  */
-#ifndef NFSMULTI_SPREAD_H
-#define NFSMULTI_SPREAD_H
+#pragma once
 
 #include <stdint.h>
 
@@ -62,5 +61,3 @@ void spread_load_free(struct spread_load *load);     /* NULL is nothing to free 
 /* Bytes are given to a connection, or (negative) done. Those done were given before. */
 void spread_load_add(struct spread_load *load, uint32_t connection, int64_t bytes);
 uint32_t spread_load_least(const struct spread_load *load);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* address.h - an end of a connection as text, and back. */
-#ifndef NFSMULTI_RPC_ADDRESS_H
-#define NFSMULTI_RPC_ADDRESS_H
+#pragma once
 
 #include <stddef.h>
 #include <sys/socket.h>
@@ -12,5 +11,3 @@ void rpc_address_text(const struct sockaddr *address, char *text, size_t size);
 /* Reads a literal address and a port's number. 0, or getaddrinfo(3)'s error, for gai_strerror(). */
 int rpc_address_read(const char *host, const char *port, struct sockaddr_storage *address,
 		     socklen_t *length);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* auth_sys.h - AUTH_SYS: user, group and further groups by their numbers (RFC 5531, appendix A). */
-#ifndef NFSMULTI_RPC_AUTH_SYS_H
-#define NFSMULTI_RPC_AUTH_SYS_H
+#pragma once
 
 #include "rpc/credentials.h"
 
@@ -30,5 +29,3 @@ struct auth_sys {
 uint32_t auth_sys_own_ids(struct auth_sys_ids *ids);
 
 void auth_sys_init(struct auth_sys *auth, const struct auth_sys_ids *ids);
-
-#endif

@@ -6,8 +6,7 @@
  * A flavor's own structure begins with a struct rpc_credentials. It belongs to whoever made it, and
  * outlives all calls that use it. Nothing here blocks or allocates.
  */
-#ifndef NFSMULTI_RPC_CREDENTIALS_H
-#define NFSMULTI_RPC_CREDENTIALS_H
+#pragma once
 
 #include "rpc/xdr.h"
 
@@ -51,5 +50,3 @@ struct rpc_flavor {
 struct rpc_credentials {
 	const struct rpc_flavor *flavor;
 };
-
-#endif

@@ -3,8 +3,7 @@
  * message.h - ONC RPC version 2 call and reply headers (RFC 5531, 9). Encode and decode only: no
  * socket, no state.
  */
-#ifndef NFSMULTI_RPC_MESSAGE_H
-#define NFSMULTI_RPC_MESSAGE_H
+#pragma once
 
 #include "rpc/credentials.h"
 
@@ -51,5 +50,3 @@ int rpc_verdict_errno(const struct rpc_reply_header *header);
  */
 void rpc_verdict_text(const struct rpc_reply_header *header, uint32_t version, char *text,
 		      size_t size);
-
-#endif

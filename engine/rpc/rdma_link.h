@@ -6,8 +6,7 @@
  * Nothing waits for the server except rdma_link_wait(). The order is open, progress until RESOLVED,
  * build, post Receives, connect, progress until CONNECTED.
  */
-#ifndef NFSMULTI_RPC_RDMA_LINK_H
-#define NFSMULTI_RPC_RDMA_LINK_H
+#pragma once
 
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
@@ -63,5 +62,3 @@ void rdma_link_stop(struct rdma_link *link);
 
 /* Ends it, after rdma_link_stop() where the caller has not called that. */
 void rdma_link_close(struct rdma_link *link);
-
-#endif

@@ -6,8 +6,7 @@
  * Not shared between threads. A device's protection domain, and what is registered in it, stays
  * until the device is gone or rdma_memory_free(), which wants all connections closed.
  */
-#ifndef NFSMULTI_RPC_RDMA_MEMORY_H
-#define NFSMULTI_RPC_RDMA_MEMORY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -57,5 +56,3 @@ struct ibv_mr *rdma_device_register(struct rdma_device *device, void *at, size_t
  */
 int rdma_device_describe(struct rdma_device *device, const void *at, uint32_t length,
 			 struct rpcrdma_chunk *chunk);
-
-#endif

@@ -10,8 +10,7 @@
  * be of any size, down to nothing. Pure: no socket. Nothing of a hostile stream makes it write
  * outside its stage and the bulk buffers.
  */
-#ifndef NFSMULTI_RPC_RECORD_H
-#define NFSMULTI_RPC_RECORD_H
+#pragma once
 
 #include <sys/uio.h>
 
@@ -63,5 +62,3 @@ int record_took(struct record_reader *reader, uint32_t length);
 
 /* True where a reply has begun and not ended. */
 bool record_is_midway(const struct record_reader *reader);
-
-#endif

@@ -11,8 +11,7 @@
  * from and to the owner's memory, which must stay valid and unchanged until the reply has come or
  * the channel is closed. close() ends all access to it, by a device as well.
  */
-#ifndef NFSMULTI_RPC_H
-#define NFSMULTI_RPC_H
+#pragma once
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -194,6 +193,4 @@ struct rpc_channel {
 extern const struct rpc_channel_ops rpc_tcp;
 #ifdef HAVE_RDMA
 extern const struct rpc_channel_ops rpc_rdma;
-#endif
-
 #endif

@@ -10,8 +10,7 @@
  *
  * Section numbers are RFC 8166's where no other is named; lengths and sizes are bytes.
  */
-#ifndef NFSMULTI_RPC_RPCRDMA_H
-#define NFSMULTI_RPC_RPCRDMA_H
+#pragma once
 
 #include "rpc/xdr.h"
 
@@ -142,5 +141,3 @@ struct rpcrdma_inline rpcrdma_decode_private(const uint8_t *bytes, uint32_t leng
 /* What may be sent, and what may come: either is bounded by both sides. */
 struct rpcrdma_inline rpcrdma_effective_inline(const struct rpcrdma_inline *mine,
 					       const struct rpcrdma_inline *peers);
-
-#endif

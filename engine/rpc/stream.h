@@ -6,8 +6,7 @@
  * A channel embeds a struct stream and gives it the two functions that move bytes. The functions
  * below with a struct rpc_channel are entries of its struct rpc_channel_ops, as they are.
  */
-#ifndef NFSMULTI_RPC_STREAM_H
-#define NFSMULTI_RPC_STREAM_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -64,5 +63,3 @@ int stream_receive(struct rpc_channel *channel, bool wait);
 bool stream_receiving(const struct rpc_channel *channel);
 int stream_poll_fd(const struct rpc_channel *channel);
 short stream_poll_events(const struct rpc_channel *channel);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* tcp_connect.h - a TCP socket that begins to connect, and the port that it comes from. */
-#ifndef NFSMULTI_RPC_TCP_CONNECT_H
-#define NFSMULTI_RPC_TCP_CONNECT_H
+#pragma once
 
 #include "rpc/rpc.h"
 
@@ -10,5 +9,3 @@
  * *source_port where that is not 0 and can be had; *source_port becomes its port. NULL is allowed.
  */
 int tcp_connect(const struct rpc_address *address, uint16_t *source_port);
-
-#endif

@@ -5,8 +5,7 @@
  * A cursor that is asked for more than it holds turns bad and stays bad: it stores nothing and
  * yields zeros from then on, so a whole message is encoded or decoded first and checked once.
  */
-#ifndef NFSMULTI_XDR_H
-#define NFSMULTI_XDR_H
+#pragma once
 
 #include <endian.h>
 #include <stdbool.h>
@@ -112,5 +111,3 @@ static inline uint64_t xdr_get_u64(struct xdr_in *in)
 
 	return high << 32 | xdr_get_u32(in);
 }
-
-#endif

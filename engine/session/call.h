@@ -6,8 +6,7 @@
  * between it may be sent several times, on several channels. The xid names its place in the table,
  * and how often that has been numbered.
  */
-#ifndef NFSMULTI_SESSION_CALL_H
-#define NFSMULTI_SESSION_CALL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -119,5 +118,3 @@ void call_drop(struct call *call, bool answered);
 
 /* The same, and its I/O or request ends with 0 or a positive errno. */
 void call_finish(struct call *call, bool answered, int error);
-
-#endif

@@ -3,8 +3,7 @@
  * internal.h - what the files of session/ have of each other. Each calls only those that stand
  * above it here; session.c calls them all.
  */
-#ifndef NFSMULTI_SESSION_INTERNAL_H
-#define NFSMULTI_SESSION_INTERNAL_H
+#pragma once
 
 #include "conn/path.h"
 #include "session/session.h"
@@ -41,5 +40,3 @@ void channel_ask(struct session_channel *channel);
 
 /* Does what is due. False: other connections are about to take over, so that nothing may go out. */
 bool channel_watch(struct session_channel *channel, uint64_t now);
-
-#endif

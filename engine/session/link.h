@@ -5,8 +5,7 @@
  *
  * A link answers what happened, and calls nobody. Nothing here blocks. Errors are negative errnos.
  */
-#ifndef NFSMULTI_SESSION_LINK_H
-#define NFSMULTI_SESSION_LINK_H
+#pragma once
 
 #include <errno.h>
 
@@ -58,5 +57,3 @@ const char *link_failure(int error);
 
 /* Nanoseconds without a connected channel; 0: there is one. */
 uint64_t link_down_for(const struct link *link, uint64_t now);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* notices.h - what people are told of a session: once for a path, however many notice it. */
-#ifndef NFSMULTI_SESSION_NOTICES_H
-#define NFSMULTI_SESSION_NOTICES_H
+#pragma once
 
 #include "conn/path.h"
 #include "rpc/message.h"
@@ -42,5 +41,3 @@ void notice_refused(struct notices *notices, const struct call *call, const char
 /* The server asks to wait again and again. */
 void notice_delayed(struct notices *notices, const struct call *call,
 		    const struct call_result *result);
-
-#endif

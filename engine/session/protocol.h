@@ -7,8 +7,7 @@
  * of a file is its own, and opaque to everybody else. Nothing here blocks but open_directory(),
  * open_file(), close_file(), limits() and leave().
  */
-#ifndef NFSMULTI_SESSION_PROTOCOL_H
-#define NFSMULTI_SESSION_PROTOCOL_H
+#pragma once
 
 #include "conn/connection.h"
 #include "rpc/credentials.h"
@@ -137,5 +136,3 @@ static inline uint32_t call_rest(const struct call *call)
 {
 	return call->io->length - call->io->done;
 }
-
-#endif

@@ -11,8 +11,7 @@
  * conn_finish(). Nothing here blocks but session_reap() with `wait`. A negative
  * errno is meant for a channel, a positive one for an I/O.
  */
-#ifndef NFSMULTI_SESSION_SESSION_H
-#define NFSMULTI_SESSION_SESSION_H
+#pragma once
 
 #include "conn/connection.h"
 #include "rpc/message.h"
@@ -114,5 +113,3 @@ void session_abort(struct conn *conn, int error);
  * stead.
  */
 bool session_hand_over(struct conn *conn);
-
-#endif

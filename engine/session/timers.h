@@ -3,8 +3,7 @@
  * timers.h - what is due, by nfs(5): timeo, retrans, soft; and how long a silence may last.
  * Questions only: struct session acts on the answers. Times are nanoseconds.
  */
-#ifndef NFSMULTI_SESSION_TIMERS_H
-#define NFSMULTI_SESSION_TIMERS_H
+#pragma once
 
 #include "conn/path.h"
 #include "session/call.h"
@@ -58,5 +57,3 @@ static inline uint64_t timer_silence(const struct path_config *config, bool hurr
 
 	return hurry ? min_of(silence, SEC) : silence;
 }
-
-#endif

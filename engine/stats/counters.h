@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* counters.h - what one connection has done, and its line in the stats file. */
-#ifndef NFSMULTI_COUNTERS_H
-#define NFSMULTI_COUNTERS_H
+#pragma once
 
 #include <stdint.h>
 #include <stdio.h>
@@ -55,5 +54,3 @@ struct counters_label {
 /* One JSON object, in one line that ends with a newline. */
 void counters_write(FILE *out, const struct counters_label *label, const struct counters *counters,
 		    const struct transport_counters *transport);
-
-#endif

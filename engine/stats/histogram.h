@@ -3,8 +3,7 @@
  * histogram.h - latencies, counted in bins: 64 to each power of two, as fio has them, so that a
  * percentile is off by less than 1 %.
  */
-#ifndef NFSMULTI_HISTOGRAM_H
-#define NFSMULTI_HISTOGRAM_H
+#pragma once
 
 #include <stdint.h>
 
@@ -25,5 +24,3 @@ void histogram_add(struct histogram *histogram, uint64_t value);
 /* 0 where nothing was counted; `percent` from 0 to 100. */
 uint64_t histogram_mean(const struct histogram *histogram);
 uint64_t histogram_percentile(const struct histogram *histogram, double percent);
-
-#endif

@@ -4,8 +4,7 @@
  * not by a JSON library, because fio exports a json_* family of its own that a library's symbols
  * would meet in one process.
  */
-#ifndef NFSMULTI_JSON_LINE_H
-#define NFSMULTI_JSON_LINE_H
+#pragma once
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -35,5 +34,3 @@ static inline double microseconds(uint64_t nanoseconds)
 {
 	return (double)nanoseconds / 1000.0;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* operations.h - what a job's metadata operations of one kind have done, and how that is told. */
-#ifndef NFSMULTI_OPERATIONS_H
-#define NFSMULTI_OPERATIONS_H
+#pragma once
 
 #include <stdio.h>
 
@@ -28,5 +27,3 @@ void operations_write(FILE *out, const struct operations_label *label,
 enum { OPERATIONS_LINE = 256 };
 void operations_tell(char line[OPERATIONS_LINE], const struct operations_label *label,
 		     const struct operations *operations);
-
-#endif
