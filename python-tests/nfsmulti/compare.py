@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
@@ -24,7 +23,7 @@ from rich.console import Console
 from nfsmulti.effects import holm
 from nfsmulti.errors import HarnessError
 from nfsmulti.report import cells, conditions
-from nfsmulti.stats import FEWEST, Ratio, Sample
+from nfsmulti.stats import FEWEST, Ratio, Sample, by_repeat
 from nfsmulti.summary import Cell, Factor, Summary
 from nfsmulti.texts import Table
 
@@ -247,26 +246,18 @@ def together(found: Sequence[Pair], figure: Figure) -> Ratio | None:
     taken = repeated or [pair for pair, _ in having]
     if not taken:
         return None
-    b, a = (_by_repeat(sides, figure) for sides in zip(*((p.b, p.a) for p in taken), strict=True))
+    b, a = (_mean(sides, figure) for sides in zip(*((p.b, p.a) for p in taken), strict=True))
     ratio = Ratio.unpaired(b, a)
     return ratio if repeated else Ratio(ratio.value)
 
 
-def _by_repeat(groups: Iterable[list[Cell]], figure: Figure) -> Sample:
-    """Give the geometric mean over the cells of each repeat of a run.
-
-    Where a cell lacks a repeat, the others tell by how much that differs from the rest.
-    """
-    means: list[float] = []
-    shifts: dict[int, list[float]] = {}
-    for group in groups:
-        measured = ((cell.repeat, _MEASURES[figure](cell)) for cell in group)
-        logs = [(repeat, math.log(value)) for repeat, value in measured if value]
-        means.append(statistics.fmean(log for _, log in logs))
-        for repeat, log in logs:
-            shifts.setdefault(repeat, []).append(log - means[-1])
-    mean = statistics.fmean(means)
-    return Sample(tuple(math.exp(mean + statistics.fmean(one)) for one in shifts.values()))
+def _mean(groups: Iterable[list[Cell]], figure: Figure) -> Sample:
+    """Give the geometric mean over the cells of each repeat of a run."""
+    measured = [
+        {cell.repeat: math.log(value) for cell in group if (value := _MEASURES[figure](cell))}
+        for group in groups
+    ]
+    return Sample(tuple(map(math.exp, by_repeat(measured))))
 
 
 def trials(found: Sequence[Pair], judged: Sequence[Figure]) -> list[Tested]:

@@ -87,9 +87,16 @@ class Ratio:
         The ratio is the geometric mean of the pairs' ratios. Its interval is Student's, of the
         mean of their logarithms, and takes three pairs.
         """
-        logs = [math.log(a / b) for a, b in zip(over, under, strict=True)]
-        spread = statistics.stdev(logs) if len(logs) > 1 else None
-        return cls._of_logs(statistics.fmean(logs), spread, len(logs))
+        return cls.of_logs([math.log(a / b) for a, b in zip(over, under, strict=True)])
+
+    @classmethod
+    def of_logs(cls, logs: Sequence[float]) -> Ratio:
+        """Give the same of the logarithms of the pairs' ratios."""
+        mean, n = statistics.fmean(logs), len(logs)
+        spread = statistics.stdev(logs) if n > 1 else None
+        if spread is None or n < FEWEST:
+            return cls(math.exp(mean), n=n, spread=spread)
+        return cls._with_interval(mean, spread / math.sqrt(n), n - 1, n, spread)
 
     @classmethod
     def unpaired(cls, over: Sample, under: Sample) -> Ratio:
@@ -128,12 +135,6 @@ class Ratio:
         return None
 
     @classmethod
-    def _of_logs(cls, mean: float, spread: float | None, n: int) -> Ratio:
-        if spread is None or n < FEWEST:
-            return cls(math.exp(mean), n=n, spread=spread)
-        return cls._with_interval(mean, spread / math.sqrt(n), n - 1, n, spread)
-
-    @classmethod
     def _with_interval(
         cls, log: float, error: float, freedom: float, n: int = 0, spread: float | None = None
     ) -> Ratio:
@@ -167,6 +168,21 @@ class Ratio:
         if self.low is None or self.high is None:
             return f"{self.value:.2f}"
         return f"{self.value:.2f} ({self.low:.2f} to {self.high:.2f})"
+
+
+def by_repeat(groups: Collection[Mapping[int, float]]) -> list[float]:
+    """Give one value per repeat of the mean over groups, of each its values by repeat.
+
+    Where a group lacks a repeat, the others tell by how much that differs from the rest. A group of
+    one repeat alone tells nothing of that; if all are such, there is one value.
+    """
+    means = [statistics.fmean(group.values()) for group in groups]
+    shifts: dict[int, list[float]] = {}
+    for group, mean in zip(groups, means, strict=True):
+        for repeat, value in group.items() if len(group) > 1 else ():
+            shifts.setdefault(repeat, []).append(value - mean)
+    every = statistics.fmean(means)
+    return [every + statistics.fmean(one) for one in shifts.values()] or [every]
 
 
 def jain(shares: Collection[float]) -> float:

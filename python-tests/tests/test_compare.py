@@ -75,9 +75,13 @@ def _drifting(rng: random.Random) -> list[Cell]:
         drift = rng.gauss(0, 0.05)
         for number in range(18):
             rate = (1 + number) * math.exp(drift + rng.gauss(0, 0.05))
-            side = Figures(1, 1, 1, 1, rate, 1, 1, 1, 1, 1)
-            found.append(Cell("", {"n": number}, repeat, "done", "", "", read=side))
+            found.append(_cell(number, repeat, rate))
     return found
+
+
+def _cell(number: int, repeat: int, rate: float) -> Cell:
+    side = Figures(1, 1, 1, 1, rate, 1, 1, 1, 1, 1)
+    return Cell("", {"n": number}, repeat, "done", "", "", read=side)
 
 
 @pytest.mark.parametrize("lacking", [0, 6])
@@ -95,6 +99,17 @@ def test_the_mean_over_cells_that_drift_together_holds_its_level(lacking: int) -
         assert ratio
         excluded += ratio.spans_one is False
     assert 30 <= excluded <= 70
+
+
+def test_a_cell_that_ran_once_does_not_tell_how_repeats_differ() -> None:
+    once, twice = _cell(0, 1, 1), _cell(1, 1, 1)
+    a, b = (
+        dataclasses.replace(made_runs.dd(1), cells=[once, twice, _cell(1, 2, rate)])
+        for rate in (1, 4)
+    )
+    ratio = compare.together(compare.pairs(a, b), Figure.THROUGHPUT)
+    assert ratio
+    assert ratio.value == pytest.approx(math.sqrt(2))  # 1 of the one cell, and 2 of the other
 
 
 def test_a_slower_run_is_worse(tmp_path: Path) -> None:

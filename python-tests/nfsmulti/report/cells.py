@@ -7,7 +7,7 @@ import math
 import statistics
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from nfsmulti.stats import Ratio, Sample, merged, percentile_us
+from nfsmulti.stats import Ratio, Sample, by_repeat, merged, percentile_us
 from nfsmulti.summary import Cell, Factor, Figures, Summary
 
 Measure = Callable[[Cell], float | None]
@@ -82,23 +82,7 @@ def ratio(over: Iterable[Cell], under: Iterable[Cell], measure: Measure) -> Rati
         one, other = (block[repeat] for block in blocks)
         for key in one.keys() & other.keys():
             logs.setdefault(key, {})[repeat] = math.log(one[key] / other[key])
-    return _over_repeats(logs.values()) if logs else None
-
-
-def _over_repeats(pairs: Collection[dict[int, float]]) -> Ratio:
-    """Give the geometric mean ratio of pairs, of each its logarithms by repeat.
-
-    Where a pair lacks a repeat, the others tell by how much that differs from the rest. A pair of
-    one repeat alone tells nothing of that.
-    """
-    means = [statistics.fmean(found.values()) for found in pairs]
-    shifts: dict[int, list[float]] = {}
-    for found, mean in zip(pairs, means, strict=True):
-        for repeat, log in found.items() if len(found) > 1 else ():
-            shifts.setdefault(repeat, []).append(log - mean)
-    every = statistics.fmean(means)
-    varying = [every + statistics.fmean(one) for one in shifts.values()] or [every]
-    return Ratio.paired([math.exp(log) for log in varying], [1.0] * len(varying))
+    return Ratio.of_logs(by_repeat(logs.values())) if logs else None
 
 
 def _varied(side: Sequence[Cell]) -> set[str]:
