@@ -28,9 +28,14 @@ def by_name(found: Iterable[Cell]) -> dict[str, list[Cell]]:
 
 def having(summary: Summary, **factors: Factor) -> list[Cell]:
     """Give the cells that are done and have these values of these factors."""
+    return [cell for cell in planned(summary, **factors) if cell.status == "done"]
+
+
+def planned(summary: Summary, **factors: Factor) -> list[Cell]:
+    """Give the same whether they are done or not."""
     return [
         cell
-        for cell in summary.done
+        for cell in summary.cells
         if all(cell.factors.get(name) == value for name, value in factors.items())
     ]
 
@@ -49,8 +54,9 @@ def counts(cells: Iterable[Cell], factor: str) -> list[int]:
 
 
 def sample(cells: Iterable[Cell], measure: Measure) -> Sample | None:
-    """Measure each cell; those that lack the figure are left out."""
-    return Sample.of(value for cell in cells if (value := measure(cell)) is not None)
+    """Measure each cell; those that lack the figure, or are not done, are left out."""
+    values = (measure(cell) for cell in cells if cell.status == "done")
+    return Sample.of(value for value in values if value is not None)
 
 
 _Key = frozenset[tuple[str, Factor]]
@@ -60,9 +66,9 @@ def ratio(over: Iterable[Cell], under: Iterable[Cell], measure: Measure) -> Rati
     """Give a figure's ratio, paired by repeat; None where no repeat has it on both sides.
 
     Cells are alike that differ only in factors of which each side has one level. Of a repeat those
-    count, by their geometric mean, that have the figure, above 0, and their like. In fractions of a
-    factorial no cell may have its like: then repeats count in which all cells that are given have
-    the figure.
+    count, by their geometric mean, that are done and have the figure, above 0, and their like. In
+    fractions of a factorial no cell may have its like: then repeats count in which all cells that
+    are given have the figure. Give all that are planned there: one that failed spoils its repeat.
     """
     sides = [*over], [*under]
     varied = _varied(sides[0]) | _varied(sides[1])
@@ -101,7 +107,7 @@ def _by_repeat(
     """Give the figures of each repeat, by the factors that are varied."""
     found: dict[int, dict[_Key, float]] = {}
     for cell in cells:
-        if (value := measure(cell)) is not None and value > 0:
+        if cell.status == "done" and (value := measure(cell)) is not None and value > 0:
             found.setdefault(cell.repeat, {})[_key(cell, varied)] = value
     return found
 

@@ -135,18 +135,11 @@ def beside(summary: Summary) -> list[Beside]:
 
 def _beside(summary: Summary) -> list[Beside]:
     """Give the published figures beside ours; ratios are to buffers of 131072."""
-    planned = {  # of cells that failed nothing was measured
-        buffer: [
-            cell
-            for cell in summary.cells
-            if (cell.factors.get("direction"), cell.factors.get("buffer")) == ("read", buffer)
-        ]
-        for buffer, _ in _READS
-    }
+    reads = {size: cells.planned(summary, direction="read", buffer=size) for size, _ in _READS}
     rows = []
     for buffer, theirs in _READS:
-        found = planned[buffer]
-        rate = cells.sample(found, _bandwidth)
+        found, largest = reads[buffer], reads[131072]
+        rate = cells.sample(found, cells.bandwidth)
         rows.append(
             Beside(
                 f"{'best ' if buffer == 131072 else ''}read, buffers of {buffer}; {_OURS}",
@@ -154,7 +147,7 @@ def _beside(summary: Summary) -> list[Beside]:
                 texts.mean(rate, "MB/s", 1e6),
                 rate,
                 None if buffer == 131072 else theirs / 118,
-                None if buffer == 131072 else cells.ratio(found, planned[131072], _bandwidth),
+                None if buffer == 131072 else cells.ratio(found, largest, cells.bandwidth),
             )
         )
     for transfer, theirs_time in _READ_TIMES:
@@ -169,11 +162,6 @@ def _beside(summary: Summary) -> list[Beside]:
             )
         )
     return [*rows, *_writes(summary)]
-
-
-def _bandwidth(cell: Cell) -> float | None:
-    """Give bytes per second of a cell that is done."""
-    return cells.bandwidth(cell) if cell.status == "done" else None
 
 
 def _seconds(cell: Cell) -> float | None:
