@@ -117,14 +117,13 @@ class Ratio:
         )
         return cls._with_interval(log, math.sqrt(math.fsum(parts)), freedom)
 
-    def pairs_to_tell(self, limit: float) -> int | None:
+    def pairs_to_tell(self, limit: float) -> int:
         """Estimate how many pairs would tell on which side of `limit` it lies, in 80 % of runs.
 
         That is the power of Student's t test if the true ratio is this one, and pairs vary as these
-        do. None: more than MOST_REPEATS, or how they vary is not known, as where these do not.
+        do; they must, `spread` is not 0. MOST_REPEATS + 1 stands for all larger numbers.
         """
-        if not self.spread:
-            return None
+        assert self.spread
         from scipy import stats  # takes a second to load
 
         effect = abs(math.log(self.value / limit)) / self.spread
@@ -132,7 +131,7 @@ class Ratio:
             t = stats.t.ppf((1 + _CONFIDENCE) / 2, n - 1)
             if stats.nct.sf(t, n - 1, effect * math.sqrt(n)) >= _POWER:
                 return n
-        return None
+        return MOST_REPEATS + 1
 
     @classmethod
     def _with_interval(

@@ -119,9 +119,9 @@ def inconclusive(ratio: Ratio | None) -> str:
     return f" (inconclusive: the interval spans 1; {enough})"
 
 
-def repeats_to_tell(needed: int | None, unit: str = "") -> str:
-    """Say how many repeats would tell; None: more than MOST_REPEATS."""
-    if needed is None:
+def repeats_to_tell(needed: int, unit: str = "") -> str:
+    """Say how many repeats would tell, by Ratio.pairs_to_tell()."""
+    if needed > MOST_REPEATS:
         return f"more than {MOST_REPEATS}{unit} would be needed"
     return f"about {needed}{unit} would be enough"
 

@@ -15,7 +15,7 @@ from enum import Enum
 
 from nfsmulti import texts
 from nfsmulti.report import cells
-from nfsmulti.stats import FEWEST, MOST_REPEATS, Ratio, Sample
+from nfsmulti.stats import FEWEST, Ratio, Sample
 from nfsmulti.summary import Cell, Factor
 from nfsmulti.texts import rate_text
 
@@ -283,9 +283,8 @@ def _untold(curve: Curve, found: Knee) -> str:
     varying = [gain for gain in gains if gain and gain.spread]
     rising = [gain for gain in varying if gain.value > GAIN]  # one of these is enough to tell
     if rising or len(varying) == len(gains):
-        every = [gain.pairs_to_tell(GAIN) or MOST_REPEATS + 1 for gain in rising or varying]
-        needed = min(every) if rising else max(every)
-        more = texts.repeats_to_tell(needed if needed <= MOST_REPEATS else None, " repeats")
+        every = [gain.pairs_to_tell(GAIN) for gain in rising or varying]
+        more = texts.repeats_to_tell(min(every) if rising else max(every), " repeats")
     at = chosen(curve)
     return (
         f"inconclusive: the knee may be anywhere from {curve.axis.level(found.since)} to"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from nfsmulti.stats import FEWEST, MOST_REPEATS, Ratio, Sample
+from nfsmulti.stats import FEWEST, Ratio, Sample
 from nfsmulti.summary import Summary
 from nfsmulti.texts import MISSING, Table, repeats_to_tell
 
@@ -188,5 +188,4 @@ def _open(ours: Ratio, limit: float) -> Judged:
     if not ours.spread:
         return Judged(Verdict.INCONCLUSIVE, f"{made}, and an interval needs {FEWEST}", FEWEST)
     needed = ours.pairs_to_tell(limit)
-    why = f"{made}; {repeats_to_tell(needed)}"
-    return Judged(Verdict.INCONCLUSIVE, why, needed or MOST_REPEATS + 1)
+    return Judged(Verdict.INCONCLUSIVE, f"{made}; {repeats_to_tell(needed)}", needed)
