@@ -29,6 +29,7 @@ REPEATS = "dots are repeats, with 95 % intervals from three repeats on"  # for c
 INK, PALE = "#24292f", "#8c959f"
 _WIDTH, _HEIGHT = 5.6, 3.7  # inches; legible on a phone's width, where 10 points become 6
 FONT_SIZE = 10  # points
+Points = Mapping[int, Sample | None]  # along a line
 _LOOK: dict[Any, Any] = {  # of matplotlib.rcParams
     "axes.edgecolor": PALE,
     "axes.labelcolor": INK,
@@ -149,11 +150,21 @@ def bars(axes: Axes, groups: Sequence[str], series: Mapping[str, Sequence[Sample
     axes.set_xticks(range(len(groups)), [group.replace("-", "\n", 1) for group in groups])
 
 
-def doubling(axes: Axes, values: Sequence[float]) -> None:
-    """Make the x axis one of doublings, with ticks at the values alone."""
+def doublings(
+    title: str, x: str, y: str, lines: Sequence[tuple[str, Points]], columns: int = 2
+) -> Figure:
+    """Plot lines, each with its label, over an x axis of doublings; what is None is left out."""
+    figure, axes = panel(title, x, y)
+    for number, (label, samples) in enumerate(lines):
+        if points := [(at, one) for at, one in samples.items() if one]:
+            line(axes, number, label, points)
+    ticks = sorted({at for _, samples in lines for at in samples})
     axes.set_xscale("log", base=2)
-    axes.set_xticks(values, [f"{value:g}" for value in values])
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.minorticks_off()
+    from_zero(axes)
+    legend(axes, columns=columns)
+    return figure
 
 
 def logarithmic(axes: Axes) -> None:

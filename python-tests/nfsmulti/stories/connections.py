@@ -468,13 +468,11 @@ def _against_count(
     unit: str,
     figure_of: Callable[[Curve, int], Sample | None],
 ) -> Plot:
-    figure, axes = charts.panel(title, "nconnect", unit)
-    for number, curve in enumerate(curves):
-        points = [(at, one) for at in curve.counts if (one := figure_of(curve, at))]
-        charts.line(axes, number, _name(curve, curves), points)
-    charts.doubling(axes, sorted({count for curve in curves for count in curve.counts}))
-    charts.from_zero(axes)
-    charts.legend(axes)
+    lines = [
+        (_name(curve, curves), {at: figure_of(curve, at) for at in curve.counts})
+        for curve in curves
+    ]
+    figure = charts.doublings(title, "nconnect", unit, lines)
     caption = f"{title} against nconnect; {charts.REPEATS}."
     return Plot(name, caption, figure)
 

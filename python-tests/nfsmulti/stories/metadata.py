@@ -532,15 +532,14 @@ def _plot(
     curves: list[Curve], name: str, title: str, unit: str, measure: Callable[[Cell], float | None]
 ) -> Plot:
     axis = curves[0].axis.name
-    figure, axes = charts.panel(title, axis, unit)
-    for number, curve in enumerate(curves):
-        points = [
-            (at, one) for at in curve.counts if (one := cells.sample(curve.cells[at], measure))
-        ]
-        charts.line(axes, number, str(curve.levels["operation"]), points)
-    charts.doubling(axes, sorted({count for curve in curves for count in curve.counts}))
-    charts.from_zero(axes)
-    charts.legend(axes)
+    lines = [
+        (
+            str(curve.levels["operation"]),
+            {at: cells.sample(curve.cells[at], measure) for at in curve.counts},
+        )
+        for curve in curves
+    ]
+    figure = charts.doublings(title, axis, unit, lines)
     file = title.partition(",")[0].lower().replace(" ", "-")
     caption = f"{title}, against {axis}; {charts.REPEATS}."
     return Plot(f"{file}-{axis}-{name}", caption, figure)

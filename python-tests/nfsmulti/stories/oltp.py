@@ -279,25 +279,20 @@ def _curve(summary: Summary, kinds: list[str]) -> Plot:
 
 
 def _cost_plot(summary: Summary, kinds: list[str]) -> Plot:
-    figure, axes = charts.panel(
-        "CPU of fio's jobs", "concurrency", "CPU seconds per 1,000 operations"
-    )
-    for number, kind in enumerate(kinds):
-        points = [
-            (concurrency, one)
-            for concurrency in _concurrencies(summary, kind)
-            if (one := cells.sample(_find(summary, kind, concurrency), _jobs))
-        ]
-        charts.line(axes, number, _KINDS[kind], points)
-    values = sorted({value for kind in kinds for value in _concurrencies(summary, kind)})
-    charts.doubling(axes, values)
-    charts.from_zero(axes)
-    charts.legend(axes, columns=3)
-    return Plot(
-        "cpu",
-        f"CPU time of fio's jobs against concurrency; {charts.REPEATS}.",
-        figure,
-    )
+    lines = [
+        (
+            _KINDS[kind],
+            {
+                at: cells.sample(_find(summary, kind, at), _jobs)
+                for at in _concurrencies(summary, kind)
+            },
+        )
+        for kind in kinds
+    ]
+    unit = "CPU seconds per 1,000 operations"
+    figure = charts.doublings("CPU of fio's jobs", "concurrency", unit, lines, columns=3)
+    caption = f"CPU time of fio's jobs against concurrency; {charts.REPEATS}."
+    return Plot("cpu", caption, figure)
 
 
 _REPORT = Report(

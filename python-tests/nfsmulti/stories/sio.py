@@ -333,19 +333,13 @@ def _table(summary: Summary, pattern: str) -> Table:
 
 
 def _plot(summary: Summary, pattern: str, name: str, unit: str, measure: Measure) -> Plot:
-    figure, axes = charts.panel(_PATTERNS[pattern].capitalize(), "threads", unit)
-    for number, mode in enumerate(_MODES):
-        points = [
-            (threads, one)
-            for threads in _threads(summary, pattern)
-            if (one := cells.sample(_find(summary, mode, pattern, threads), measure))
-        ]
-        if points:
-            charts.line(axes, number, mode, points)
-    charts.doubling(axes, _threads(summary, pattern))
-    charts.from_zero(axes)
-    charts.legend(axes, columns=3)
-    caption = f"{_PATTERNS[pattern].capitalize()}: {unit} against threads; {charts.REPEATS}."
+    threads, title = _threads(summary, pattern), _PATTERNS[pattern].capitalize()
+    lines = [
+        (mode, {at: cells.sample(_find(summary, mode, pattern, at), measure) for at in threads})
+        for mode in _MODES
+    ]
+    figure = charts.doublings(title, "threads", unit, lines, columns=3)
+    caption = f"{title}: {unit} against threads; {charts.REPEATS}."
     return Plot(f"{pattern}-{name}", caption, figure)
 
 
