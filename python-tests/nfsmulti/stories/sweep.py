@@ -121,8 +121,6 @@ _READS = ((131072, 118), (65536, 117), (32768, 117))  # buffer, MB/s
 _READ_TIMES = ((1024, "9.137 s"), (2048, "18.274 s"), (4096, "36.547 s"))
 _BEST_WRITE, _THIRTIETH_WRITE = 84.1, 82.5
 
-Key = tuple[tuple[str, str | int | float | bool], ...]
-
 
 def beside(summary: Summary) -> list[Beside]:
     """Give the published figures beside ours, once for each combination of further factors."""
@@ -172,8 +170,8 @@ def _seconds(cell: Cell) -> float | None:
 
 def _writes(summary: Summary) -> list[Beside]:
     ranked = _ranked(summary, "write")
-    best = ranked[0][1] if ranked else []
-    thirtieth = ranked[_TOP - 1][1] if len(ranked) >= _TOP else []
+    best = ranked[0] if ranked else []
+    thirtieth = ranked[_TOP - 1] if len(ranked) >= _TOP else []
     rate, last = (cells.sample(found, cells.bandwidth) for found in (best, thirtieth))
     return [
         Beside(
@@ -193,26 +191,23 @@ def _writes(summary: Summary) -> list[Beside]:
     ]
 
 
-def _words(key: Key) -> str:
-    factors = dict(key)
+def _words(cell: Cell) -> str:
     return ", ".join(
         str(value) if name in ("sync", "mount") else f"{name} {value}"
-        for name, value in factors.items()
+        for name, value in cell.factors.items()
         if name != "direction"
     )
 
 
-def _ranked(summary: Summary, direction: str) -> list[tuple[Key, list[Cell]]]:
+def _ranked(summary: Summary, direction: str) -> list[list[Cell]]:
     """Give the repeats of each combination of factors, the fastest first."""
-    groups: dict[Key, list[Cell]] = {}
-    for cell in cells.having(summary, direction=direction):
-        groups.setdefault(tuple(cell.factors.items()), []).append(cell)
 
-    def speed(group: tuple[Key, list[Cell]]) -> float:
-        rate = cells.sample(group[1], cells.bandwidth)
+    def speed(group: list[Cell]) -> float:
+        rate = cells.sample(group, cells.bandwidth)
         return rate.mean if rate else 0.0
 
-    return sorted(groups.items(), key=speed, reverse=True)
+    groups = cells.by_name(cells.having(summary, direction=direction))
+    return sorted(groups.values(), key=speed, reverse=True)
 
 
 def findings(summary: Summary) -> list[Finding]:
@@ -298,9 +293,9 @@ def tell(summary: Summary) -> Story:
 def _answer(summary: Summary, directions: list[Direction]) -> list[str]:
     best = []
     for one in directions:
-        key, group = _ranked(summary, one.name)[0]
+        group = _ranked(summary, one.name)[0]
         rate = cells.sample(group, cells.bandwidth)
-        best.append(f"the best {one.name} is {texts.mean(rate, 'MB/s', 1e6)} ({_words(key)})")
+        best.append(f"the best {one.name} is {texts.mean(rate, 'MB/s', 1e6)} ({_words(group[0])})")
     words = f"Here {texts.several(best)}; published: 118 MB/s read and 84.1 MB/s written."
     flat: dict[bool, list[str]] = {True: [], False: []}
     for one in directions:
@@ -356,8 +351,8 @@ def _effects_section(direction: Direction) -> Section:
 def _top_table(summary: Summary, direction: Direction) -> Table:
     extras = [name for name in direction.factors if name not in (*_COLUMNS, "buffer", "transfer")]
     rows = []
-    for key, group in _ranked(summary, direction.name)[:_TOP]:
-        factors = dict(key)
+    for group in _ranked(summary, direction.name)[:_TOP]:
+        factors = group[0].factors
         rate, time = (cells.sample(group, measure) for measure in (cells.bandwidth, _seconds))
         rows.append([
             *(str(factors.get(name, texts.MISSING)) for name in ("direction", "sync")),
