@@ -150,9 +150,8 @@ _BEFORE_HEADERS = "-isystem"
 
 @dataclass(frozen=True)
 class Compilation:
-    """The command that compiles `source`, word by word."""
+    """The command that compiles one of them, word by word."""
 
-    source: Path
     argv: tuple[str, ...]
 
     @property
@@ -179,7 +178,7 @@ def compilations() -> list[Compilation]:
     if not file.exists():
         raise MissingError(f"{file} is not there", "./nfsmulti build")
     return [
-        Compilation(Path(entry["file"]), tuple(shlex.split(entry["command"])))
+        Compilation(tuple(shlex.split(entry["command"])))
         for entry in json.loads(file.read_text())
         if Path(entry["file"]).parent == CONFIG
     ]

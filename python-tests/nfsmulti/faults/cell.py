@@ -71,7 +71,7 @@ class Fault(ABC):
     """What goes wrong, and the job that it meets: each place adds how it is brought about.
 
     It is always the last but one of `paths`' addresses, or the only one, that it befalls. `options`
-    are fio's; `patience` is what `soft` allows, in seconds, where it is to give up.
+    are fio's.
     """
 
     name: str
@@ -80,7 +80,6 @@ class Fault(ABC):
         default_factory=lambda: {Mode.HARD: 1, Mode.SOFT: 1, Mode.FAILOVER: 2}
     )
     options: Options = field(default_factory=dict)
-    patience: float = 1.0
 
     @abstractmethod
     def run(self, cell: Cell, engine: Engine, folder: Path) -> Left:
@@ -154,7 +153,7 @@ class Cell:
             options["timeo"] = timeouts[self.mode]
         else:
             gives_up = self.expected.error == errno.ETIMEDOUT
-            patience = self.fault.patience if gives_up else _UNHURRIED
+            patience = _PATIENCE if gives_up else _UNHURRIED
             options["timeo"] = round(patience * 10 / (options["retrans"] + 1))
         if self.paths > 1:
             options["spread"] = "stripe"
@@ -194,7 +193,8 @@ _HOLD_SECONDS = 1.0  # that a job is seen to go on waiting
 _POLL = 0.005
 _CALLS_BEFORE = 10  # that a real server has answered when the fault comes
 _LOST = re.compile(r": (\d+) bytes of \".*\" may be lost: ")
-_UNHURRIED = 15.0  # seconds that soft allows where it is not to give up
+_PATIENCE = 1.0  # seconds that soft allows where it is to give up
+_UNHURRIED = 15.0  # the same where it is not
 # timeo, in tenths of a second. Real servers fall silent for longer. The scripted one never does
 # with these modes, but may be late on a busy machine: then the sound path must not be given up.
 _TIMEO: dict[Mode, int] = {Mode.HARD: 10, Mode.FAILOVER: 5}

@@ -27,7 +27,7 @@ class Export:
     """One export; words as in ganesha-export-config(8).
 
     Exports without a `size` show the same files. One with a size ("4m") has a file system of its
-    own, which can be filled. `transfer` is the largest READ and WRITE in bytes.
+    own, which can be filled.
     """
 
     name: str
@@ -35,7 +35,6 @@ class Export:
     squash: str = "no_root_squash"
     privileged: bool = False
     size: str | None = None
-    transfer: int = 1 << 20
 
     def __post_init__(self) -> None:
         """Refuse names that a configuration file could not hold."""

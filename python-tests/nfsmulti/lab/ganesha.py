@@ -78,8 +78,8 @@ EXPORT {
 	$access
 	Squash = $squash;
 	PrivilegedPort = $privileged;
-	MaxRead = $transfer;
-	MaxWrite = $transfer;
+	MaxRead = 1048576;
+	MaxWrite = 1048576;
 	Attr_Expiration_Time = 0;
 	FSAL { Name = $fsal; }
 }""")
@@ -123,7 +123,6 @@ def _configuration(
             fsal=fsal,
             access=(_ON_LOOPBACK if endpoint.address == ANY else _ACCESS).format(export.access),
             squash=export.squash,
-            transfer=export.transfer,
             privileged=str(export.privileged).lower(),
         )
         for number, export in enumerate(config.exports, start=1)
@@ -211,7 +210,7 @@ class Server:
                 self.kill()
                 raise HarnessError(
                     f"nfs-ganesha on {self.endpoint.address} did not start; it said:\n"
-                    + (self._complaints(self._logged_since(begin)) or self.log_tail(8, begin))
+                    + (self._complaints(self._logged_since(begin)) or self.log_tail(begin, 8))
                 )
 
     def stop(self) -> None:
@@ -232,7 +231,7 @@ class Server:
         """Let it answer again."""
         self._signal(signal.SIGCONT)
 
-    def log_tail(self, lines: int = 20, begin: int = 0) -> str:
+    def log_tail(self, begin: int, lines: int = 20) -> str:
         """Give the last lines of its log, none from before the byte `begin`."""
         text = self._logged_since(begin).decode(errors="replace")
         return "\n".join(text.splitlines()[-lines:])

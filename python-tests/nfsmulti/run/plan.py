@@ -269,7 +269,7 @@ def _combinations(factors: Factors) -> list[dict[str, Factor]]:
     ]
 
 
-def jobfile_jobs(jobfile: str, names: Sequence[str] = ()) -> dict[str, dict[str, Factor | None]]:
+def jobfile_jobs(jobfile: str, names: Sequence[str]) -> dict[str, dict[str, Factor | None]]:
     """Read the jobs of these names in a bundled jobfile, or all: their options, with [global]'s."""
     parser = configparser.RawConfigParser(
         default_section="global",

@@ -43,10 +43,10 @@ Ask = Callable[[], str]
 # --- this machine's processors ---
 
 
-def fio_options(folder: Path, jobs: int = 1, before: str = "") -> dict[str, str]:
+def fio_options(folder: Path, jobs: int, before: str) -> dict[str, str]:
     """Give fio's options that leave in `folder` when its jobs began, on this machine.
 
-    With the command `before` one of so many jobs runs it when all have come, and then they begin
+    With a command in `before` one of so many jobs runs it when all have come, and then they begin
     together; all end where it fails.
     """
     file = str(folder / _BEGIN)

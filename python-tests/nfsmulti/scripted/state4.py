@@ -17,6 +17,8 @@ from nfsmulti.scripted.protocol import SESSION_ID_SIZE, Share, Status4
 
 _SEQUENCES = 1 << 32
 _HEADERS = 65536  # room for all of a compound but the data of READ or WRITE
+_MESSAGE = (1 << 20) + _HEADERS
+_OPERATIONS = 16
 
 
 @dataclass
@@ -29,14 +31,10 @@ class Terms:
     minors: tuple[int, ...] = (1, 2)  # none: version 4 is PROG_MISMATCH
     slots: int = 64
     target: int | None = None  # SEQUENCE's target_highest_slotid; None: the last slot granted
-    max_request: int = (1 << 20) + _HEADERS
-    max_response: int = (1 << 20) + _HEADERS
-    max_cached: int = _HEADERS
-    max_operations: int = 16
+    max_response: int = _MESSAGE
     lease: int = 90  # seconds
     lapses: bool = False  # whether a client that has been silent for a lease is forgotten
     grace: float = 90.0  # seconds after a restart, unless all clients have reclaimed before
-    reclaim_complete_first: bool = True  # OPEN is GRACE before RECLAIM_COMPLETE
     bind_first: bool = False  # whether SEQUENCE needs BIND_CONN_TO_SESSION on a new connection
     uncached_at_sequence: bool = False  # SEQUENCE says RETRY_UNCACHED_REP, not what follows it
     delegates: bool = False  # OPEN gives a delegation of reads, whatever was wished
@@ -190,10 +188,10 @@ class Sessions:
         """Make a session, which is granted no more than is wanted."""
         terms = self.terms
         fore = Channel(
-            min(wanted.max_request, terms.max_request),
+            min(wanted.max_request, _MESSAGE),
             min(wanted.max_response, terms.max_response),
-            min(wanted.max_cached, terms.max_cached),
-            min(wanted.max_operations, terms.max_operations),
+            min(wanted.max_cached, _HEADERS),
+            min(wanted.max_operations, _OPERATIONS),
             min(max(wanted.slots, 1), terms.slots),
         )
         number = client.id.to_bytes(8, "big") + next(self._numbers).to_bytes(8, "big")
@@ -254,9 +252,8 @@ class Sessions:
         self.reclaimable.pop(client.owner, None)
 
     def check_open(self, client: Client) -> None:
-        """Refuse an OPEN that reclaims nothing, where it has to wait."""
-        early = self.terms.reclaim_complete_first and not client.reclaimed
-        if early or self.in_grace():
+        """Refuse an OPEN that reclaims nothing, in grace or before RECLAIM_COMPLETE."""
+        if not client.reclaimed or self.in_grace():
             raise NfsError(Status4.GRACE)
 
     def check_reclaim(self, client: Client, file: File) -> None:

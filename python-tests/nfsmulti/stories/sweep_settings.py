@@ -66,7 +66,7 @@ class Margin:
         return self.p < _SIGNIFICANT and self.ratio.value > 1
 
 
-def section(directions: Sequence[Direction], of_server: str = "") -> Section:
+def section(directions: Sequence[Direction], of_server: str) -> Section:
     """Name the best settings at the report's end. Directions without a model have no say.
 
     `of_server` is the factor that is the server's setting, and no option of a client.
