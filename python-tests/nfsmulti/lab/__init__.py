@@ -11,7 +11,6 @@ from nfsmulti.lab.config import (
     Instances,
     LabConfig,
 )
-from nfsmulti.lab.ganesha import Server
 from nfsmulti.lab.lab import Lab
 from nfsmulti.lab.network import Fit, Limits, fit
 
@@ -27,6 +26,5 @@ __all__ = [
     "Lab",
     "LabConfig",
     "Limits",
-    "Server",
     "fit",
 ]

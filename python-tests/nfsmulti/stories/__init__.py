@@ -12,10 +12,8 @@ from nfsmulti.stories.randread import RANDREAD
 from nfsmulti.stories.scenario import (
     OWN,
     CellSpec,
-    Client,
     GuestPlace,
     OwnPool,
-    Place,
     Scale,
     Scenario,
 )
@@ -35,10 +33,8 @@ __all__ = [
     "REPORTS",
     "SCENARIOS",
     "CellSpec",
-    "Client",
     "GuestPlace",
     "OwnPool",
-    "Place",
     "Scale",
     "Scenario",
 ]
