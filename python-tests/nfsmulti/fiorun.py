@@ -24,7 +24,7 @@ from nfsmulti.stats import merged, percentile_ns
 
 _SUM_OF_HOSTS = "All clients"  # what fio's client adds
 
-Direction = Literal["read", "write"]
+Direction = Literal["read", "write", "trim"]
 
 # What the engine says of a job where all is well: its progress, and its summary.
 SUMMARY = re.compile(

@@ -20,7 +20,7 @@ from nfsmulti.fiorun import Engine, FioReport
 _CREATE, _STAT, _REMOVE = (
     f"JUKEBOX three times, {work}, hard, tcp" for work in ("create", "stat", "remove")
 )
-_FAILED = "NOSPC, create, hard, tcp"
+_FAILED, _TRIM = "NOSPC, create, hard, tcp", "STALE, trim, hard, tcp"
 
 Change = Callable[[Left], object]
 
@@ -34,11 +34,11 @@ def _cell(name: str) -> Cell:
 def lefts(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Left]:
     """Give what cells have left, by their names."""
     folder = tmp_path_factory.mktemp("cells")
-    names = (_CREATE, _STAT, _REMOVE, _FAILED)
+    names = (_CREATE, _STAT, _REMOVE, _FAILED, _TRIM)
     return {name: _cell(name).fault.run(_cell(name), engine, folder / name) for name in names}
 
 
-@pytest.mark.parametrize("name", [_CREATE, _STAT, _REMOVE, _FAILED])
+@pytest.mark.parametrize("name", [_CREATE, _STAT, _REMOVE, _FAILED, _TRIM])
 def test_what_adds_up(lefts: dict[str, Left], name: str) -> None:
     assert list(discrepancies(_cell(name), lefts[name])) == []
 
@@ -91,6 +91,7 @@ _COUNTS = "64 operations wanted, fio counts {}, the trace 64, the engine {} and 
         (_FAILED, _without("f/d0/e0"), "entries not there: 1, such as f/d0/e0"),
         (_FAILED, _with("f/d0/r5"), "files that are no entries of the job: 1, such as f/d0/r5"),
         (_FAILED, _counted("write", 60), "fio counts 60 operations, the trace has "),
+        (_TRIM, _counted("trim", 60), "fio counts 60 operations, the trace has "),
         (_FAILED, lambda left: left.files.update(dict.fromkeys(ENTRIES, b"")), _TOO_MANY),
     ],
 )

@@ -17,7 +17,17 @@ from pathlib import Path
 from typing import Literal, Self
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.fiorun import SUMMARY, Engine, Fio, FioProcess, FioReport, FioResult, Option, Options
+from nfsmulti.fiorun import (
+    SUMMARY,
+    Direction,
+    Engine,
+    Fio,
+    FioProcess,
+    FioReport,
+    FioResult,
+    Option,
+    Options,
+)
 from nfsmulti.texts import parse_size
 
 Words = tuple[str, ...]
@@ -35,8 +45,8 @@ class Work(StrEnum):
     """What the job does; outcome.py holds it against what the server has then.
 
     "write" is made of UNSTABLE WRITEs and a COMMIT, "write sync" of FILE_SYNC WRITEs; "write hold"
-    is "write" with hold_writes. All are read back. The last three are metadata operations, one on
-    each entry: "stat" is LOOKUP and GETATTR.
+    is "write" with hold_writes. All are read back. The last four are metadata operations, one on
+    each entry: "stat" is LOOKUP and GETATTR, "trim" is "remove" by fio's rw=trim.
     """
 
     READ = "read"
@@ -46,16 +56,23 @@ class Work(StrEnum):
     CREATE = "create"
     STAT = "stat"
     REMOVE = "remove"
+    TRIM = "trim"
 
     @property
     def on_entries(self) -> bool:
         """Whether it is metadata operations, and moves no data."""
-        return self in (Work.CREATE, Work.STAT, Work.REMOVE)
+        return self in (Work.CREATE, Work.STAT) or self.removes
 
     @property
-    def writes(self) -> bool:
-        """Whether fio counts writes; else it reads alone."""
-        return self not in (Work.READ, Work.STAT)
+    def removes(self) -> bool:
+        """Whether it is REMOVE of entries."""
+        return self in (Work.REMOVE, Work.TRIM)
+
+    @property
+    def counted(self) -> Direction:
+        """What fio counts its I/Os as; a job that writes reads back as well."""
+        reads = self in (Work.READ, Work.STAT)
+        return "read" if reads else "trim" if self is Work.TRIM else "write"
 
 
 class Place(StrEnum):
@@ -180,7 +197,7 @@ class Cell:
         """What must be there before the job: files by name below the export."""
         if self.work.on_entries:
             return {} if self.work is Work.CREATE else dict.fromkeys(ENTRIES, b"")
-        return {} if self.work.writes else {FILE: self.content}
+        return {FILE: self.content} if self.work is Work.READ else {}
 
 
 # --- its fio job, from its start to what it left ---
@@ -234,6 +251,7 @@ _WORKS: dict[Work, dict[str, Option]] = {
     Work.CREATE: {"rw": "write", "meta_write": "create"},
     Work.STAT: {"rw": "read", "meta_read": "getattr", "meta_verify": 1},
     Work.REMOVE: {"rw": "write", "meta_write": "remove"},
+    Work.TRIM: {"rw": "trim"},
 }
 
 
@@ -349,5 +367,5 @@ def _text(process: FioProcess) -> str:
 
 def longest_io(report: FioReport) -> float:
     """Give the longest that an I/O took, in seconds."""
-    sides = [job[side] for job in report.jobs for side in ("read", "write")]
+    sides = [job[side] for job in report.jobs for side in ("read", "write", "trim")]
     return max((float(side["clat_ns"]["max"]) for side in sides), default=0.0) / 1e9

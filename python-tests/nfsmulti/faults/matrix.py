@@ -45,7 +45,7 @@ from nfsmulti.lab import Instances
 from nfsmulti.scripted import Answer, Nfs, Nfs4, ScriptedServer, Status, Status4, Terms
 
 HARD, SOFT, FAILOVER = Mode
-READ, WRITE, SYNC, HOLD, CREATE, STAT, REMOVE = Work
+READ, WRITE, SYNC, HOLD, CREATE, STAT, REMOVE, TRIM = Work
 KILL, STOP, DROP, ADDRESS = (FaultKind.KILL, FaultKind.STOP, FaultKind.DROP, FaultKind.ADDRESS)
 
 Modes = Mapping[Mode, Expected]
@@ -105,7 +105,8 @@ class Row:
 
     `sync` is for FILE_SYNC WRITEs and `hold` for hold_writes, which are of interest where a server
     may forget what is UNSTABLE. `entries` is for create, stat and remove alike, save what these say
-    otherwise or beside it.
+    otherwise or beside it; `trim` is what fares as remove does, and stands where fio may see one
+    otherwise than a write: sent again, failed, and taken over by another path.
     The short form has the cells in `brief`, if any are given; else all but those that fare as an
     earlier one does, where work on data and on entries count apart.
     """
@@ -119,6 +120,7 @@ class Row:
     create: Modes = field(default_factory=dict)
     stat: Modes = field(default_factory=dict)
     remove: Modes = field(default_factory=dict)
+    trim: Modes = field(default_factory=dict)
     brief: Sequence[tuple[Work, Mode]] = ()
 
     def cells(self) -> Iterator[Cell]:
@@ -126,7 +128,7 @@ class Row:
         data = (self.read, self.write, self.sync, self.hold)
         entries = [{**self.entries, **own} for own in (self.create, self.stat, self.remove)]
         seen: list[tuple[bool, Expected]] = []
-        for work, modes in zip(Work, (*data, *entries), strict=True):
+        for work, modes in zip(Work, (*data, *entries, self.trim), strict=True):
             for mode, expected in modes.items():
                 fares = (work.on_entries, expected)
                 brief = (work, mode) in self.brief if self.brief else fares not in seen
@@ -143,7 +145,7 @@ def both(
 ) -> Row:
     """Expect the same of reading and of writing, save what `write` says otherwise.
 
-    `entries` are Row's `entries`, `create`, `stat` and `remove`.
+    `entries` are Row's `entries`, `create`, `stat`, `remove` and `trim`.
     """
     return Row(fault, read=modes, write={**modes, **(write or {})}, brief=brief, **entries)
 
@@ -172,7 +174,8 @@ SCRIPTED = [
         entries={HARD: AGAIN},  # those that were carried out are found so
         create=every(AGAIN),
         remove=every(AGAIN),
-        brief=[(READ, HARD), (CREATE, HARD), (REMOVE, HARD)],
+        trim={HARD: AGAIN},
+        brief=[(READ, HARD), (CREATE, HARD), (REMOVE, HARD), (TRIM, HARD)],
     ),
     Row(
         ScriptedFault(
@@ -232,6 +235,7 @@ SCRIPTED = [
         every(STALE),
         entries={HARD: STALE_DIRECTORY},
         stat={HARD: DONE},  # its handle is looked up once more
+        trim={HARD: STALE_DIRECTORY},
     ),
     Row(
         ScriptedFault(name="NOSPC", answers=lambda: once(10, Answer(status=Status.NOSPC))),
@@ -334,6 +338,7 @@ SCRIPTED = [
         {HARD: GAVE_UP, SOFT: GAVE_UP, FAILOVER: MOVED},
         entries={FAILOVER: MOVED},
         create={HARD: GAVE_UP, SOFT: GAVE_UP},
+        trim={FAILOVER: MOVED},
     ),
 ]
 
@@ -364,6 +369,7 @@ SCRIPTED4 = [
         ),
         {HARD: AGAIN},
         entries={HARD: AGAIN},
+        trim={HARD: AGAIN},
         brief=[(READ, HARD), (CREATE, HARD), (REMOVE, HARD)],
     ),
     _recovers(
@@ -432,6 +438,7 @@ LAB = [
         hold=every(MENDED),
         entries={HARD: DONE},
         create=every(DONE),
+        trim={HARD: DONE},
         brief=[(WRITE, HARD), (SYNC, HARD), (HOLD, HARD), (CREATE, HARD)],
     ),
     Row(

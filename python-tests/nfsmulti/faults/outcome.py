@@ -179,7 +179,7 @@ def discrepancies(cell: Cell, left: Left) -> Iterator[str]:
         yield from _of_entries(cell, left, report)
     elif left.result.status == 0:
         yield from _of_whole_file(cell, left, report)
-    elif cell.work.writes:
+    elif cell.work is not Work.READ:
         yield from _of_written(cell, left, report)
 
 
@@ -199,7 +199,7 @@ def _of_whole_file(cell: Cell, left: Left, report: FioReport) -> Iterator[str]:
     if left.files.get(FILE) != content:
         yield "the server's file does not hold what was written"
     sides = {"read": sum(line.read_bytes for line in stats)}
-    if cell.work.writes:
+    if cell.work is not Work.READ:
         sides["write"] = sum(line.write_bytes - line.rewritten_bytes for line in stats)
     for side, moved in sides.items():
         counted = report.bytes("read" if side == "read" else "write")
@@ -224,16 +224,16 @@ def _of_entries(cell: Cell, left: Left, report: FioReport) -> Iterator[str]:
     """
     there = left.files.keys()
     done = {ENTRIES[int(number)] for number in _OPERATION.findall(left.result.stderr)}
-    counted = report.bytes("write" if cell.work.writes else "read") // cell.block
+    counted = report.bytes(cell.work.counted) // cell.block
     if left.result.status == 0:
         yield from _of_counts(left, counted, len(done))
     elif counted > len(done):
         yield f"fio counts {counted} operations, the trace has {len(done)} that are done"
     wanted = set(ENTRIES)
-    changed = wanted - there if cell.work is Work.REMOVE else there & wanted
+    changed = wanted - there if cell.work.removes else there & wanted
     if cell.work is not Work.STAT and len(changed - done) > cell.depth:
         yield f"{len(changed - done)} entries were changed by operations that are not done"
-    if cell.work is Work.REMOVE:
+    if cell.work.removes:
         yield from _some(there & done, "entries removed and still there")
     else:
         needed = wanted if cell.work is Work.STAT else done
@@ -284,11 +284,11 @@ Each block's content is known. If a job is done, the server's file was compared 
 byte, and fio's byte count with the engine's. If it failed, bytes that were neither kept by the
 server nor reported as lost would be named.
 
-“create”, “stat” and “remove” are metadata operations (metadata=1), one on each of 64 entries;
-“stat” is a LOOKUP and a GETATTR. They are durable when they are answered. If a job is done, each
-entry was there, or gone, on the server, nothing else was, and fio's count and the engine's were the
-number of entries. If it failed, an operation that was done and is not found on the server would be
-named.
+“create”, “stat”, “remove” and “trim” are metadata operations (metadata=1), one on each of 64
+entries; “stat” is a LOOKUP and a GETATTR, “trim” a “remove” by rw=trim. They are durable when they
+are answered. If a job is done, each entry was there, or gone, on the server, nothing else was, and
+fio's count and the engine's were the number of entries. If it failed, an operation that was done
+and is not found on the server would be named.
 
 - outcome: done; failed, with fio's error; held: it kept waiting, as `hard` promises, until SIGINT
   ended it.

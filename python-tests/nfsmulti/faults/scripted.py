@@ -124,6 +124,7 @@ _CARRIES: dict[Work, tuple[Procedure, Procedure]] = {
     Work.CREATE: (Nfs.CREATE, Nfs4.OPEN),
     Work.STAT: (Nfs.GETATTR, Nfs4.GETATTR),
     Work.REMOVE: (Nfs.REMOVE, Nfs4.REMOVE),
+    Work.TRIM: (Nfs.REMOVE, Nfs4.REMOVE),
 }
 
 
