@@ -41,7 +41,6 @@ from codec_abi import (
     TransportCounters,
     build_ledger,
 )
-from fuzz_captures import GANESHA
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -452,21 +451,6 @@ def test_results(codec: CodecLibrary, expected: Expected, behind: bytes) -> None
     assert result.status == expected.status
     assert (result.count, result.eof) == (expected.count, expected.eof)
     assert (result.committed, bytes(result.verifier)) == (expected.committed, expected.verifier)
-
-
-def test_what_a_real_server_sends(codec: CodecLibrary) -> None:
-    for name, procedure, status, count, data in (
-        ("READ", READ, 0, 16, b"A file that the "),
-        ("WRITE", WRITE, 0, 512, b""),
-        ("COMMIT", COMMIT, 0, 0, b""),
-        ("NFS3ERR_ROFS", WRITE, Status.ROFS, 0, b""),
-    ):
-        header, used, more = codec.decode_reply(GANESHA[name])
-        assert (VERDICTS[header.verdict], more) == ("SUCCESS", False), name
-        sound, result, length, more = codec.decode(procedure, GANESHA[name][used:])
-        assert (sound, more) == (True, False), name
-        assert (result.status, result.count) == (status, count), name
-        assert GANESHA[name][used + length :] == data, name
 
 
 @given(results())
