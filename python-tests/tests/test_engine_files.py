@@ -92,14 +92,6 @@ def test_percentages_of_a_fixed_filesize(place: Place, size: list[str], kib: int
     assert sizes[0] == sizes[1]
 
 
-def test_missing_file_is_laid_out_for_a_reader(exported: Place) -> None:
-    report = done(exported.fio(rw="randread", bs="4k", size="2500k", filename="f"))
-    assert report.bytes("read") == 2500 << 10
-    content = (exported.files / "f").read_bytes()
-    assert len(content) == 2500 << 10
-    assert _is_random(content)
-
-
 def test_layout_follows_the_buffer_options(exported: Place) -> None:
     jobs = sections(
         zero={"zero_buffers": 1, "filename": "zero"},

@@ -121,14 +121,6 @@ def test_what_the_engine_cannot_do_is_refused(mounted: Place, tmp_path: Path) ->
 # --- calls smaller than blocks ---
 
 
-def test_calls_of_odd_sizes_put_the_data_in_its_place(exported: Place) -> None:
-    policies = ("job", "roundrobin", "queue", "stripe")
-    jobs = sections(**{policy: {"spread": policy} for policy in policies})
-    odd: dict[str, Option] = {"rsize": 3000, "wsize": 5000, "stripe_size": 7777}
-    words = ["--rw=randwrite", "--bs=1m", "--size=8m", "--verify=crc32c", "--verify_interval=8k"]
-    done(exported.fio(iodepth=8, **odd, arguments=[*words, *jobs]))
-
-
 def test_more_calls_than_slots_wait_their_turn(exported: Place) -> None:
     """32 blocks of 1 MiB in calls of 1 KiB are 32768 calls at once: more than 8192 slots."""
     job: dict[str, Option] = {"rw": "write", "bs": "1m", "size": "32m", "filename": "f"}

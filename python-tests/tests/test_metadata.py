@@ -43,6 +43,7 @@ from nfsmulti.scripted import (
 from nfsmulti.scripted.files import Directory
 
 place = fixture_of_places("nfs", "nfs4")
+anywhere = fixture_of_places("nfs", "nfs4", "mount")
 exported = fixture_of_places("nfs")
 
 _ENTRIES = 300
@@ -113,15 +114,17 @@ def test_a_tree_in_the_export_itself(client: Client, server: ScriptedServer, ver
     assert _operations(client(server, pool=_url(server, version), **job))[0] == 10
 
 
-@pytest.mark.parametrize("depth", [0, 3])
-def test_depth_of_the_tree(place: Place, depth: int) -> None:
-    """With 4 of a kind in a directory, 300 entries need three levels, and the top one is open."""
-    tree = place.files / "tree"
-    assert _done(place.fio(**{**_WRITE, "tree_depth": depth, "dir_entries": 4})) == _ENTRIES
-    assert {len(path.relative_to(tree).parts) for path in _entries(place).values()} == {depth + 1}
+@pytest.mark.parametrize("depth", [0, 8])
+def test_depth_of_the_tree(anywhere: Place, depth: int) -> None:
+    """None, and the longest way there is, with two of a kind in a directory."""
+    place, tree = anywhere, anywhere.files / "tree"
+    assert _done(place.fio(**{**_WRITE, "tree_depth": depth, "dir_entries": 2})) == _ENTRIES
+    found = _entries(place)
+    assert len(found) == _ENTRIES
+    assert {len(path.relative_to(tree).parts) for path in found.values()} == {depth + 1}
     for top, directories, names in os.walk(tree):
         if depth and Path(top) != tree:
-            assert len(directories) + len(names) <= 4
+            assert len(directories) + len(names) <= 2
 
 
 @pytest.mark.parametrize(
@@ -132,13 +135,14 @@ def test_depth_of_the_tree(place: Place, depth: int) -> None:
         ("symlink", {"meta_write": "remove"}),
     ],
 )
-def test_other_kinds_of_entries(place: Place, kind: str, removal: dict[str, Option]) -> None:
-    size = 40
+def test_other_kinds_of_entries(anywhere: Place, kind: str, removal: dict[str, Option]) -> None:
+    size, place = 40, anywhere
     assert _operations(place.fio(**{**_WRITE, "size": size, "meta_write": kind}))[0] == size
     found = list((place.files / "tree" / "d0").iterdir())
     assert len(found) == size
     check = stat.S_ISDIR if kind == "mkdir" else stat.S_ISLNK
     assert all(check(path.lstat().st_mode) for path in found)
+    assert _operations(place.fio(**{**_READ, "size": size}))[0] == size  # a link itself
     if kind == "mkdir" and place.kind == "nfs":  # NFSv4.1's REMOVE takes directories as well
         result = place.fio(**{**_WRITE, "size": size, "meta_write": "remove"})
         failed_io(result)
@@ -183,12 +187,14 @@ def test_a_layout_makes_the_entries_of_its_job_alone(place: Place) -> None:
 
 
 @pytest.mark.parametrize("words", [["--readonly"], ["--allow_file_create=0"]])
-def test_what_may_not_be_laid_out(place: Place, words: list[str]) -> None:
+def test_what_may_not_be_laid_out(anywhere: Place, words: list[str]) -> None:
+    place = anywhere
     done(place.fio(**{**_WRITE, "size": 20}))
     done(place.fio(arguments=[*words, "--name=j"], **{**_READ, "size": 20}))
     result = place.fio(arguments=[*words, "--name=j"], **{**_READ, "size": 30})
     refused(result, "No such file", "allow_file_create=0 forbids")
     assert len(_entries(place)) == 20
+    assert _operations(place.fio(**{**_READ, "size": 30}))[0] == len(_entries(place)) == 30
 
 
 @pytest.mark.sanitized
@@ -239,11 +245,12 @@ def test_a_second_rename_gives_the_first_names_back(place: Place) -> None:
     assert set(_entries(place)) == first
 
 
-def test_link_gives_a_second_name(place: Place) -> None:
+def test_link_gives_a_second_name(anywhere: Place) -> None:
     """A removal takes the first name, and where that is gone the other."""
+    place, lookups = anywhere, 0 if anywhere.kind == "mount" else _ENTRIES
     done(place.fio(**_WRITE))
     first = set(_entries(place))
-    assert _operations(place.fio(meta_write="link", **_WRITE)) == (_ENTRIES, _ENTRIES)
+    assert _operations(place.fio(meta_write="link", **_WRITE)) == (_ENTRIES, lookups)
     found = _entries(place)
     assert set(found) == first | {"r" + name[1:] for name in first}
     assert all(path.stat().st_nlink == 2 for path in found.values())

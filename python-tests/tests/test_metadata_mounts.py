@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """metadata=1 over kernel mounts, by io_uring. Any directory serves as one.
 
-What names and trees are, test_metadata.py has tested; test_kernel_mounts.py has mounts of NFS.
+Trees, names and kinds of entries are the same as a server's: test_metadata.py has these of both;
+test_kernel_mounts.py has mounts of NFS.
 """
 
 from __future__ import annotations
 
 import errno
 import signal
-import stat
 from pathlib import Path
 
 import pytest
@@ -78,25 +78,6 @@ def test_files_from_first_to_last(place: Place) -> None:
     assert _entries(place) == {}
 
 
-@pytest.mark.parametrize(("make", "remove"), [("mkdir", "rmdir"), ("symlink", "remove")])
-def test_other_kinds_of_entries(place: Place, make: str, remove: str) -> None:
-    assert _operations(place.fio(**_WRITE, meta_write=make)) == _ENTRIES
-    check = stat.S_ISDIR if make == "mkdir" else stat.S_ISLNK
-    assert [check(path.lstat().st_mode) for path in _entries(place).values()] == [True] * _ENTRIES
-    assert _operations(place.fio(**_READ)) == _ENTRIES  # a link itself: it leads nowhere
-    assert _operations(place.fio(**_WRITE, meta_write=remove)) == _ENTRIES
-    assert _entries(place) == {}
-
-
-def test_a_second_name(place: Place) -> None:
-    """Which remove takes as well: two runs of it, for two names."""
-    done(place.fio(**_WRITE))
-    assert _operations(place.fio(**_WRITE, meta_write="link")) == _ENTRIES
-    for left in (_ENTRIES, 0):
-        assert _operations(place.fio(**_WRITE, meta_write="remove")) == _ENTRIES
-        assert len(_entries(place)) == left
-
-
 def test_a_mix(place: Place) -> None:
     mix = "getattr:50,open:20,create:20,remove:10"
     result = place.fio(**{**_JOB, "rw": "randrw"}, meta_mix=mix)
@@ -105,15 +86,6 @@ def test_a_mix(place: Place) -> None:
     assert len(_entries(place)) == _ENTRIES + len(left)
     assert f"{len(left)} files and 0 directories are left" in result.messages
     refused(place.fio(**{**_JOB, "rw": "randrw"}, meta_mix="getattr:1,setattr:1"), "for setattr")
-
-
-@pytest.mark.parametrize("depth", [0, 8])
-def test_depth_of_the_tree(place: Place, depth: int) -> None:
-    """The longest way there is, and none."""
-    assert _operations(place.fio(**{**_WRITE, "tree_depth": depth, "dir_entries": 2})) == _ENTRIES
-    found = [path for path in (place.files / "tree").rglob("*") if path.is_file()]
-    assert {len(path.relative_to(place.files / "tree").parts) for path in found} == {depth + 1}
-    assert len(found) == _ENTRIES
 
 
 @pytest.mark.parametrize("spread", ["roundrobin", "stripe"])
@@ -139,15 +111,6 @@ def test_a_pool_of_mounts_and_urls(exported: Place, lab: Lab) -> None:
 
 
 # --- entries that are not as a job needs them ---
-
-
-def test_what_is_missing_is_laid_out(place: Place) -> None:
-    done(place.fio(**{**_WRITE, "size": 20}))
-    few = {**_READ, "size": 30}
-    result = place.fio(arguments=["--allow_file_create=0", "--name=j"], **few)
-    refused(result, "No such file", "allow_file_create=0 forbids")
-    assert _operations(place.fio(**_READ)) == _ENTRIES
-    assert len(_entries(place)) == _ENTRIES
 
 
 def test_entries_that_are_there_or_gone(place: Place) -> None:

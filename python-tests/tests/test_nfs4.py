@@ -90,13 +90,6 @@ def test_blocks_are_cut(exported: Place) -> None:
     done(exported.fio(rsize=3000, wsize=5000, stripe_size=7777, spread="stripe", **job))
 
 
-def test_more_calls_than_slots(exported: Place) -> None:
-    """nfs-ganesha grants 64."""
-    result = exported.fio(**{**_VERIFIED, "bs": "4k", "iodepth": 256, "size": "8m"})
-    done(result)
-    assert [line.retransmissions for line in result.stats] == [0]
-
-
 def test_a_read_only_export(exported: Place, lab: Lab) -> None:
     exported.random("f", 65536)
     pool = lab.path(0, export="ro", version="4.1")

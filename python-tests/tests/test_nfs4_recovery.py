@@ -491,25 +491,9 @@ def test_a_server_that_refuses_a_session(client4: Client, status: Status4, word:
 # --- the end ---
 
 
-def test_a_good_job_leaves_nothing(client4: Client) -> None:
-    with ScriptedServer() as server:
-        done(client4(server, numjobs=3, offset_increment="64k", **VERIFIED))
-        assert len(server.calls(Nfs4.DESTROY_CLIENTID)) >= 3
-        keeps_nothing(server)
-
-
 def test_a_failed_job_leaves_nothing(client4: Client) -> None:
     with ScriptedServer(on(Nfs4.WRITE, Answer(status=Status4.NOSPC), nth=5)) as server:
         failed(client4(server), error=errno.ENOSPC)
-        keeps_nothing(server)
-
-
-def test_an_interrupted_job_leaves_nothing(client4: Client) -> None:
-    with ScriptedServer() as server:
-        with client4.start(server, time_based=1, runtime="60s") as process:
-            eventually(lambda: len(server.calls(Nfs4.WRITE)) > 100)
-            process.signal(signal.SIGTERM)
-            client4.finish(process)
         keeps_nothing(server)
 
 
