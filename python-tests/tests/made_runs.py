@@ -123,6 +123,15 @@ class Maker:
         )  # fmt: skip
 
 
+def faster(cell: Cell, times: float) -> Cell:
+    """Give a cell with so many times its throughput."""
+    read, write = (
+        side and dataclasses.replace(side, bytes_per_s=side.bytes_per_s * times)
+        for side in (cell.read, cell.write)
+    )
+    return dataclasses.replace(cell, read=read, write=write)
+
+
 def saved(summary: Summary, folder: Path) -> Path:
     """Write a run's summary.json and environment.json."""
     folder.mkdir(parents=True, exist_ok=True)

@@ -604,11 +604,9 @@ def test_a_further_factor_is_told_by_its_ratio_paired_by_repeat() -> None:
             made.add({**factors, "threads": threads}, write=100e6 * gain * streams)
     # Each repeat is twice as fast as the one before: that hides nothing between its cells.
     drifting = [
-        dataclasses.replace(
-            cell, write=dataclasses.replace(side, bytes_per_s=side.bytes_per_s * 2**cell.repeat)
-        )
+        made_runs.faster(cell, 2**cell.repeat)
         for cell in made.cells
-        if (side := cell.write) and (cell.factors, cell.repeat) != (made.cells[-1].factors, 3)
+        if (cell.factors, cell.repeat) != (made.cells[-1].factors, 3)
     ]
     text = report_of(dataclasses.replace(made.summary(), cells=drifting))
     moves = r"threads 16 moves (2\.0|1\.9)\d \(\S+ to \S+\) times as much as threads 4\."

@@ -11,7 +11,7 @@ from typing import Any
 
 import made_runs
 import pytest
-from made_runs import report_of
+from made_runs import faster, report_of
 
 from nfsmulti.effects import holm
 from nfsmulti.run.plan import crossed
@@ -75,13 +75,7 @@ def test_default_does_as_well_where_nothing_is_better(flat: str) -> None:
 
 def test_a_drift_between_repeats_hides_nothing() -> None:
     made = made_sweep(lambda factors: 1.03 * 100 if factors["sync"] == "sync" else 100, 3)
-    drifting = []
-    for cell in made.cells:
-        sides = [
-            side and dataclasses.replace(side, bytes_per_s=side.bytes_per_s * 2**cell.repeat)
-            for side in (cell.read, cell.write)
-        ]
-        drifting.append(dataclasses.replace(cell, read=sides[0], write=sides[1]))
+    drifting = [faster(cell, 2**cell.repeat) for cell in made.cells]
     text = report_of(dataclasses.replace(made, cells=drifting))
     assert "For reads what matters here is sync. For writes what matters here is sync." in text
 
@@ -204,14 +198,10 @@ def test_setting_of_the_server_is_no_option_of_fio() -> None:
 def test_a_drift_between_blocks_is_no_effect_of_a_setting() -> None:
     made = made_sweep(lambda _: 100, 3, threads=(1, 8))
     drift = {(1, 8): 1.06, (2, 8): 0.99, (3, 8): 1.02}
-    drifting = []
-    for cell in made.cells:
-        shift = drift.get((cell.repeat, int(cell.factors["threads"])), 1)
-        sides = [
-            side and dataclasses.replace(side, bytes_per_s=side.bytes_per_s * shift)
-            for side in (cell.read, cell.write)
-        ]
-        drifting.append(dataclasses.replace(cell, read=sides[0], write=sides[1]))
+    drifting = [
+        faster(cell, drift.get((cell.repeat, int(cell.factors["threads"])), 1))
+        for cell in made.cells
+    ]
     text = report_of(_under_threads(dataclasses.replace(made, cells=drifting)))
     assert "For reads no factor is shown to matter. For writes no factor" in text
     assert "The setting threads changes between whole blocks of cells" in text
@@ -279,17 +269,8 @@ def test_interactions_are_found() -> None:
 
 def test_noise_shows_no_plateau() -> None:
     summary = made_sweep(lambda _: 100)
-    few = [cell for cell in summary.cells if cell.repeat == 1]
     rng = made_runs.Maker("noise").rng
-    noisy = []
-    for cell in few:
-        side = cell.read or cell.write
-        assert side
-        loud = dataclasses.replace(side, bytes_per_s=side.bytes_per_s * rng.uniform(0.5, 2))
-        reads = cell.read is not None
-        noisy.append(
-            dataclasses.replace(cell, read=loud if reads else None, write=None if reads else loud)
-        )
+    noisy = [faster(cell, rng.uniform(0.5, 2)) for cell in summary.cells if cell.repeat == 1]
     text = report_of(dataclasses.replace(summary, cells=noisy))
     assert "No plateau is shown for reads" in text
     assert "For reads no factor is shown to matter." in text

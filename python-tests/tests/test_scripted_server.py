@@ -28,12 +28,6 @@ SECONDS = 60.0
 NFS, MOUNT = 100003, 100005
 
 
-@pytest.fixture
-def server() -> Iterator[ScriptedServer]:
-    with ScriptedServer() as running:
-        yield running
-
-
 # --- sound ---
 
 

@@ -76,13 +76,6 @@ def test_stripe_cuts_where_it_must_and_puts_each_byte_on_its_connection(
         assert size == io[2] or (start + size) % spread.stripe_size == 0
 
 
-def test_stripes_beyond_32_bits(spreads: SpreadLibrary) -> None:
-    spread = Spread(policy=STRIPE, step=1, count=3, stripe_size=4096)
-    for stripe in (2**32 - 1, 2**32, 2**32 + 1, 2**51):
-        pieces = list(spreads.cut(spread, stripe * 4096, 8192, 8192))
-        assert [connection for *_, connection in pieces] == [stripe % 3, (stripe + 1) % 3]
-
-
 @given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 40), st.sampled_from([STRIPE, JOB]))
 @example(1, 1, 1, STRIPE)
 @example(2, 2, 2, STRIPE)
