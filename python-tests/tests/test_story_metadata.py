@@ -310,7 +310,16 @@ def test_rates_of_other_hardware_are_never_reproduced_and_no_mount_is_said() -> 
     assert [one.judged.why for one in found if "beside fio's" in one.what] == [
         "no kernel mount: --mounts makes one"
     ] * 3
-    assert "15,600 operations/s" in report_of(summary)
+    assert re.search(r"15,600 operations/s \| [\d,]+ creates/s \|", report_of(summary))
+    (mkdir,) = [one for one in found if one.what.startswith("mkdir")]
+    assert mkdir.ours.endswith(" creates/s")
+
+
+def test_one_depth_alone_is_told_by_its_rate() -> None:
+    made = Maker("metadata", 3)
+    made.add(metadata_factors("create", 32), write=9000 * 1024, block=1024)
+    said = r"In the lab, NFSv3, creates at nconnect=1: [\d,]+ operations/s at depth 32, which alone"
+    assert re.search(rf"{said} was measured\.", report_of(made.summary()))
 
 
 # --- over nfs-ganesha ---

@@ -302,7 +302,7 @@ def _answer(summary: Summary, curves: list[Curve]) -> list[str]:
     for curve in curves:
         what = OPERATIONS[str(curve.levels["operation"])].many
         where = f"{_LIMITS[str(curve.levels['limits'])]}, NFSv{curve.levels['version']}, {what}"
-        answer.append(f"{where} at {_other(curve)}{_stop(curve)}: {scaling.verdict(curve)}")
+        answer.append(f"{where} at {_other(curve)}{_stop(curve)}")
     answer += [pair.sentence(*of) for of, pair in _pairs(summary).items()]
     if not curves:
         answer.append("No cell of the engine is done.")
@@ -314,9 +314,12 @@ def _answer(summary: Summary, curves: list[Curve]) -> list[str]:
 def _stop(curve: Curve) -> str:
     """Say where a curve stops growing; where that is not told, what it has reached."""
     found, at = scaling.knee(curve), scaling.chosen(curve)
-    if found.end is scaling.End.KNEE:
-        return f" stop growing at {curve.words(at)}"
-    return f", {texts.mean(curve.rate(at), _UNIT)} at {curve.words(at)}"
+    reached = f"{texts.mean(curve.rate(at), _UNIT)} at {curve.words(at)}"
+    if found.end is scaling.End.SINGLE:
+        return f": {reached}, which alone was measured."
+    knee = found.end is scaling.End.KNEE
+    stop = f" stop growing at {curve.words(at)}" if knee else f", {reached}"
+    return f"{stop}: {scaling.verdict(curve)}"
 
 
 def _other(curve: Curve) -> str:
@@ -454,7 +457,8 @@ def _fastest(summary: Summary, operation: str) -> Sample | None:
 
 
 def _ours(summary: Summary, operation: str) -> str:
-    return texts.mean(_fastest(summary, operation), _UNIT)
+    """Name our operation: not each publication has measured that one."""
+    return texts.mean(_fastest(summary, operation), f"{OPERATIONS[operation].many}/s")
 
 
 def _ends(curves: list[Curve]) -> Table:
