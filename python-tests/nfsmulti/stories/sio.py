@@ -10,6 +10,7 @@ Factors: mode (buffered, direct, concurrent), pattern (sequential, random), thre
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from nfsmulti import texts
 from nfsmulti.lab.kernel import Mount
@@ -219,23 +220,23 @@ def beside(summary: Summary) -> list[Beside]:
 
 def findings(summary: Summary) -> list[Finding]:
     """Judge the published findings; one of both patterns has the verdict of the weaker."""
-    groups: dict[str, list[tuple[Beside, Judged]]] = {}
+    groups: dict[str, dict[str, tuple[Beside, Judged]]] = {}
     for row, judged in _findings(summary):
-        groups.setdefault(row.figure.rpartition(", ")[0], []).append((row, judged))
-    return [
-        Finding(
-            name,
-            found[0][0].theirs,
-            ", ".join(
-                f"{row.figure.rpartition(', ')[2]} {row.our_ratio.text}"
-                for row, _ in found
-                if row.our_ratio
-            )
-            or texts.MISSING,
-            weakest([judged for _, judged in found]),
-        )
-        for name, found in groups.items()
-    ]
+        name, _, pattern = row.figure.rpartition(", ")
+        groups.setdefault(name, {})[pattern] = row, judged
+    return [_finding(name, found) for name, found in groups.items()]
+
+
+def _finding(name: str, patterns: dict[str, tuple[Beside, Judged]]) -> Finding:
+    """Judge by the patterns that were measured; name the one that decides where they differ."""
+    measured = {key: found for key, found in patterns.items() if found[0].our_ratio} or patterns
+    judged = weakest([judged for _, judged in measured.values()])
+    if len({judged.why for _, judged in measured.values()}) > 1:
+        deciding = next(key for key, found in measured.items() if found[1] is judged)
+        judged = replace(judged, why=f"{deciding}: {judged.why}")
+    ratios = [f"{key} {row.our_ratio.text}" for key, (row, _) in measured.items() if row.our_ratio]
+    theirs = next(iter(patterns.values()))[0].theirs
+    return Finding(name, theirs, ", ".join(ratios) or texts.MISSING, judged)
 
 
 def tell(summary: Summary) -> Story:
@@ -271,13 +272,12 @@ def tell(summary: Summary) -> Story:
 
 
 def _answer(summary: Summary) -> str:
-    found = [(row, judged) for row, judged in _findings(summary) if row.our_ratio]
+    found = [one.judged.verdict for one in findings(summary) if one.ours != texts.MISSING]
     if not found:
         return "No two modes were measured alike: whether the published findings hold is unknown."
-    count = sum(judged.verdict is Verdict.REPRODUCED for _, judged in found)
-    words = f"{count} of {len(found)} published findings are reproduced"
+    words = f"{found.count(Verdict.REPRODUCED)} of {len(found)} published findings are reproduced"
     for kind in (Verdict.NOT, Verdict.INCONCLUSIVE, Verdict.NOT_TESTABLE):
-        if others := sum(judged.verdict is kind for _, judged in found):
+        if others := found.count(kind):
             words += f", {others} {kind}"
     return f"{words}. {_gains(summary)}".strip()
 
