@@ -24,7 +24,7 @@ from nfsmulti.report import charts, conditions
 from nfsmulti.report.pages import write
 from nfsmulti.stats import Sample
 from nfsmulti.stories import SCENARIOS
-from nfsmulti.summary import Factor, Figures
+from nfsmulti.summary import Factor, Figures, Server
 
 _PHONE = 390
 _LABEL = "<b>tested</b>"
@@ -563,6 +563,17 @@ def test_conditions_are_one_line_each() -> None:
     assert "| lab | sysctls net.ipv4.tcp_rmem | 4096 131072 |" in text
     assert "mounts" not in text
     assert "label" not in text.split("## Conditions")[1]
+
+
+def test_the_servers_cells_are_in_the_order_in_which_one_looks_them_up() -> None:
+    """Not in the random order in which they ran."""
+    made = made_runs.Maker("sio", repeats=1)
+    told = Server(cpu_percent=97.0, processors=8, dirty_bytes=0, cached_bytes=0)
+    for mode, threads in (("direct", 16), ("buffered", 4), ("direct", 4)):
+        made.add({"mode": mode, "pattern": "random", "threads": threads}, read=1e8)
+    made.cells = [dataclasses.replace(cell, server=told) for cell in made.cells]
+    rows = re.findall(r"\| mode (\w+), pattern random, threads (\d+) \|", report_of(made.summary()))
+    assert rows == [("buffered", "4"), ("direct", "4"), ("direct", "16")]
 
 
 def test_limits_of_several_places_are_told_in_short() -> None:

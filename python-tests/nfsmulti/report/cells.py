@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 import statistics
 from collections.abc import Callable, Collection, Iterable, Sequence
 
@@ -19,11 +20,15 @@ def name(cell: Cell) -> str:
 
 
 def by_name(found: Iterable[Cell]) -> dict[str, list[Cell]]:
-    """Give the cells by their factors, as one reads them."""
+    """Give the cells by their factors, as one reads them, sorted: numbers in names by size."""
     groups: dict[str, list[Cell]] = {}
     for cell in found:
         groups.setdefault(name(cell), []).append(cell)
-    return groups
+    return {key: groups[key] for key in sorted(groups, key=_by_words_and_numbers)}
+
+
+def _by_words_and_numbers(text: str) -> list[tuple[int, str]]:
+    return [(int(part) if part.isdecimal() else 0, part) for part in re.split(r"(\d+)", text)]
 
 
 def having(summary: Summary, **factors: Factor) -> list[Cell]:

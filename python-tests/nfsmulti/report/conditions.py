@@ -57,9 +57,10 @@ def _lengths(summary: Summary) -> list[list[str]]:
     """Give the rule by which cells are lengthened, and which were, or did not settle by it."""
     if summary.most_times == 1:
         return []
-    first: dict[str, Cell] = {}
-    for cell in sorted(summary.done, key=lambda cell: cell.order):
-        first.setdefault(cells.name(cell), cell)
+    first = {
+        name: min(found, key=lambda cell: cell.order)
+        for name, found in cells.by_name(summary.done).items()
+    }
     lengthened = [f"{name}: {cell.times} times" for name, cell in first.items() if cell.times > 1]
     unsettled = [name for name, cell in first.items() if cell.settled is False]
     return [
