@@ -565,6 +565,17 @@ def test_conditions_are_one_line_each() -> None:
     assert "label" not in text.split("## Conditions")[1]
 
 
+def test_conditions_have_sentences_and_no_bare_numbers_of_a_fit() -> None:
+    fitted = {"carried": 1051846259.481, "link": 3133000000, "cap": 833000000, "assured": 1}
+    place = {"kind": "lab", "fitted": {"capped": {**fitted, "fraction": 1 / 3}}}
+    place |= {"differs": ["No link.", "No disk."]}
+    text = report_of(dataclasses.replace(made_runs.dd(repeats=1), place=place))
+    carried = "At a third of the full rates: this machine carries 1,052 MB/s."
+    assert f"| place | rates capped | {carried} |" in text
+    assert "1051846259" not in text
+    assert "| place | differs | No link. No disk. |" in text
+
+
 def test_the_servers_cells_are_in_the_order_in_which_one_looks_them_up() -> None:
     """Not in the random order in which they ran."""
     made = made_runs.Maker("sio", repeats=1)

@@ -46,7 +46,9 @@ def table(summary: Summary, environment: Mapping[str, Any]) -> Table:
     )
     rows.append(["run", "warm-up", warm_up if summary.warm_up_s else "none"])
     rows += [["run", *row] for row in _lengths(summary)]
+    place.pop("fitted", None)  # bare numbers, of which the sentence tells what `limits` do not
     rows += [["place", *row] for row in flat(place)]
+    rows += [["place", f"rates {name}", fit.text()] for name, fit in _fits(summary).items()]
     rows += [[name, *row] for name, part in environment.items() for row in flat(part)]
     if not environment:
         rows.append(["environment", FILE, "missing"])
@@ -152,7 +154,7 @@ def flat(data: Any, name: str = "") -> list[list[str]]:
     if isinstance(data, list):
         shown = data[:_SHOWN] if len(data) > 2 * _SHOWN else data
         more = [f"and more, in {FILE}"] if len(shown) < len(data) else []
-        data = "; ".join(map(str, [*shown, *more]))
+        data = "; ".join(map(str, [*shown, *more])).replace(".; ", ". ")
     if data is None or data == "":
         return []
     return [[name, " ".join(str(data).replace(f"{ROOT}/", "").split())]]
