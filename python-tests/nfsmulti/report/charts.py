@@ -147,7 +147,7 @@ def bars(axes: Axes, groups: Sequence[str], series: Mapping[str, Sequence[Sample
         )
         dots(axes, points, INK)
         _intervals(axes, points, INK)
-    axes.set_xticks(range(len(groups)), [group.replace("-", "\n", 1) for group in groups])
+    axes.set_xticks(range(len(groups)), [group.replace("-", "\n") for group in groups])
 
 
 def doublings(
