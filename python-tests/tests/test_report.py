@@ -384,6 +384,14 @@ def test_sio_does_not_judge_what_the_clients_cache_answers() -> None:
     assert "times buffered I/O (which the client's page cache answers)" in text
 
 
+def test_sio_draws_what_the_cache_answers_on_a_scale_that_shows_the_others() -> None:
+    for buffered, scale in ((3e8, " (log scale)"), (1e8, "")):
+        made = made_runs.Maker("sio", repeats=1)
+        for mode, rate in (("buffered", buffered), ("direct", 2e7)):
+            made.add({"mode": mode, "pattern": "random", "threads": 32}, read=rate)
+        assert f"Random 8k: IOPS against threads{scale};" in report_of(made.summary())
+
+
 # --- oltp ---
 
 

@@ -19,6 +19,7 @@ from nfsmulti.stats import Sample
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
@@ -151,9 +152,17 @@ def bars(axes: Axes, groups: Sequence[str], series: Mapping[str, Sequence[Sample
 
 
 def doublings(
-    title: str, x: str, y: str, lines: Sequence[tuple[str, Points]], columns: int = 2
+    title: str,
+    x: str,
+    y: str,
+    lines: Sequence[tuple[str, Points]],
+    columns: int = 2,
+    log: bool = False,
 ) -> Figure:
-    """Plot lines, each with its label, over an x axis of doublings; what is None is left out."""
+    """Plot lines, each with its label, over an x axis of doublings; what is None is left out.
+
+    The y axis begins at 0, or is logarithmic (`log`).
+    """
     figure, axes = panel(title, x, y)
     for number, (label, samples) in enumerate(lines):
         if points := [(at, one) for at, one in samples.items() if one]:
@@ -162,23 +171,32 @@ def doublings(
     axes.set_xscale("log", base=2)
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.minorticks_off()
-    from_zero(axes)
+    (logarithmic_y if log else from_zero)(axes)
     legend(axes, columns=columns)
     return figure
 
 
 def logarithmic(axes: Axes) -> None:
     """Make both axes logarithmic, with whole numbers; to be called when all is drawn."""
+    axes.set_xscale("log")
+    _whole_numbers(axes.xaxis)
+    logarithmic_y(axes)
+
+
+def logarithmic_y(axes: Axes) -> None:
+    """Make the y axis logarithmic, with whole numbers; to be called when all is drawn."""
+    axes.set_yscale("log")
+    _whole_numbers(axes.yaxis)
+
+
+def _whole_numbers(axis: Axis) -> None:
     from matplotlib.ticker import LogLocator, MaxNLocator
 
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    for axis in (axes.xaxis, axes.yaxis):
-        low, high = axis.get_view_interval()
-        wide = high > 10 * low
-        axis.set_major_locator(LogLocator(subs=(1, 2, 5)) if wide else MaxNLocator(4))
-        axis.set_major_formatter("{x:,.0f}")
-    axes.minorticks_off()
+    low, high = axis.get_view_interval()
+    wide = high > 10 * low
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)) if wide else MaxNLocator(4))
+    axis.set_major_formatter("{x:,.0f}")
+    axis.minorticks_off()
 
 
 def few_ticks() -> MaxNLocator:

@@ -351,13 +351,16 @@ def _lines(levels: Sequence[_Level]) -> list[tuple[str, _Level, list[Cell]]]:
 
 
 def _percentile_plot(levels: Sequence[_Level]) -> Plot:
-    figure, axes = charts.panel("Readers' completion latency", "percentile", "µs")
+    figure, axes = charts.panel("Readers' completion latency", "percentile", "clat, µs")
+    drawn = 0
     for number, (label, _, found) in enumerate(_lines(levels)):
         reads = [cell.read for cell in found]
         values = [(at, _percentile(reads, percent)) for at, percent in enumerate(_PERCENTS)]
-        charts.line(axes, number, label, [(at, Sample((one,))) for at, one in values if one])
-    axes.set_xticks(range(len(_PERCENTS)), [f"{percent:g}" for percent in _PERCENTS])
-    axes.set_yscale("log")
+        points = [(at, Sample((one,))) for at, one in values if one]
+        charts.line(axes, number, label, points)
+        drawn = max(drawn, len(points))
+    axes.set_xticks(range(drawn), [f"{percent:g}" for percent in _PERCENTS[:drawn]])
+    charts.logarithmic_y(axes)
     charts.legend(axes)
     caption = "Percentiles of the readers' clat, of all jobs and repeats together (log scale)."
     return Plot("percentiles", caption, figure)
@@ -367,7 +370,7 @@ def _level_plot(levels: Sequence[_Level]) -> list[Plot]:
     """Draw the p99 against the levels; nothing where there is one alone."""
     if len(levels) < 2:
         return []
-    figure, axes = charts.panel(f"Readers' p{_DRAWN}", "", "µs")
+    figure, axes = charts.panel(f"Readers' p{_DRAWN}", "", f"clat p{_DRAWN}, µs")
     series = {
         where: [_sample(level.of(workload), _DRAWN) for level in levels]
         for workload, where in (("readers", "alone"), (f"readers{_BESIDE}", "beside the writer"))
@@ -390,13 +393,13 @@ def _time_plot(levels: Sequence[_Level], percent: int) -> list[Plot]:
     ]
     if not any(repeats for _, repeats in lines):
         return []
-    figure, axes = charts.panel(f"Readers' p{percent} over time", "second", "µs")
+    figure, axes = charts.panel(f"Readers' p{percent} over time", "second", f"clat p{percent}, µs")
     for number, (label, repeats) in enumerate(lines):
         seconds = enumerate(itertools.zip_longest(*repeats), start=1)
         found = [(at, list(filter(None, values))) for at, values in seconds]
         points = [(at, Sample((statistics.median(values),))) for at, values in found if values]
         charts.line(axes, number, label, points)
-    axes.set_yscale("log")
+    charts.logarithmic_y(axes)
     charts.legend(axes)
     caption = f"The readers' p{percent} in each second, all jobs together: the repeats' median."
     return [Plot(f"over-time-p{percent}", caption, figure)]

@@ -107,6 +107,7 @@ _DIFFERS = (
 _HIGH = 16  # threads from which on concurrency is high
 # The publication names no figures, so these are ours: what is no gain, and what is a large one.
 _NO_GAIN, _LARGE = 1.05, 1.5
+_APART = 10  # times the lowest mean: a plot of more is logarithmic
 
 
 def _find(summary: Summary, mode: str, pattern: str, threads: int) -> list[Cell]:
@@ -338,8 +339,12 @@ def _plot(summary: Summary, pattern: str, name: str, unit: str, measure: Measure
         (mode, {at: cells.sample(_find(summary, mode, pattern, at), measure) for at in threads})
         for mode in _MODES
     ]
-    figure = charts.doublings(title, "threads", unit, lines, columns=3)
-    caption = f"{title}: {unit} against threads; {charts.REPEATS}."
+    means = [one.mean for _, samples in lines for one in samples.values() if one]
+    # A page cache answers so fast that all others would lie on the ground.
+    apart = max(means, default=0) > _APART * min(means, default=0)
+    figure = charts.doublings(title, "threads", unit, lines, columns=3, log=apart)
+    what = f"{unit.partition(',')[0]} against threads{' (log scale)' if apart else ''}"
+    caption = f"{title}: {what}; {charts.REPEATS}."
     return Plot(f"{pattern}-{name}", caption, figure)
 
 
