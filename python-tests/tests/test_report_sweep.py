@@ -293,7 +293,7 @@ def test_a_fraction_has_main_effects_alone() -> None:
         if sum(indices[name].index(value) for name, value in cell.factors.items()) % 3 == 0
     ]
     text = report_of(dataclasses.replace(summary, cells=third))
-    assert "tell no interaction apart from all others: the model has no interactions" in text
+    assert "cannot tell interactions apart: the model has main effects alone" in text
     assert "sync x mount" not in text
     assert "what matters here is buffer" in text
 

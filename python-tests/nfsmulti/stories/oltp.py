@@ -138,7 +138,7 @@ def beside(summary: Summary) -> list[Beside]:
         Beside(
             "8 KiB read response, NFS over SAN",
             "under 0.1 ms more",
-            f"{texts.number(median)} µs (p50 in all)" if median else texts.MISSING,
+            f"{texts.number(median)} µs (p50) over NFS alone" if median else texts.MISSING,
             Sample.of(side.p50_us for side in alone if side),
         )
     )
@@ -153,7 +153,7 @@ def findings(summary: Summary) -> list[Finding]:
         Finding(
             "reads of 8 KiB take little longer over NFS than over a SAN",
             "under 0.1 ms more",
-            f"{texts.number(median)} µs in all" if median else texts.MISSING,
+            f"{texts.number(median)} µs (p50) over NFS alone" if median else texts.MISSING,
             _JUDGED,
         )
     ]
@@ -166,7 +166,7 @@ def tell(summary: Summary) -> Story:
     return Story(
         answer=[
             *([_answer(summary, kind) for kind in kinds if kind != "one"] or [_ALONE]),
-            f"The published comparison, NFS with a SAN: {_JUDGED.text}",
+            f"NFS beside a SAN, as published: {_JUDGED.verdict}: {_JUDGED.why}.",
         ],
         sections=[
             Section(

@@ -225,7 +225,7 @@ def findings(summary: Summary) -> list[Finding]:
         if one
     ]
     lowest = weakest(judged or [Judged(Verdict.INCONCLUSIVE, "not measured")])
-    least_clear = Judged(lowest.verdict, "the least clear of both, in both directions")
+    least_clear = Judged(lowest.verdict, "of sync and mount, for reads and writes, the least clear")
     ours = lowest.why if judged else texts.MISSING
     return [*found, Finding("sync or async, soft or hard", "matter little", ours, least_clear)]
 
@@ -332,9 +332,7 @@ def _effects_section(direction: Direction) -> Section:
         return Section(f"What matters for {direction.name}s", [sweep_model.what_matters(direction)])
     words = []
     if not model.interactions:
-        words.append(
-            "These runs tell no interaction apart from all others: the model has no interactions."
-        )
+        words.append("These runs cannot tell interactions apart: the model has main effects alone.")
     elif len(model.interactions) < math.comb(len(direction.levels), 2):
         told = texts.several([" with ".join(pair) for pair in model.interactions])
         words.append(f"The interactions that these runs tell apart from all others are {told}.")
