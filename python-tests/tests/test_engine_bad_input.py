@@ -155,7 +155,7 @@ def test_a_server_that_unregisters_as_it_restarts_is_tried_again(
     """While a job's directories are opened under `hard`, which waits for it."""
     with started_lab(LabConfig(addresses=1)) as lab:
         place = place_in_lab(lab, engine, tmp_path, request.node)
-        job: Options = {"metadata": 1, "rw": "write", "bs": 1, "dir_entries": 2, "size": 8000}
+        job: Options = {"metadata": 1, "rw": "write", "bs": 1, "dir_entries": 2, "size": 80000}
         tree = place.files / "tree"
         with place.fio.start(pool="nfs://10.77.0.1/export", filename="tree", **job) as process:
             eventually(lambda: tree.exists() and len(list(tree.iterdir())) > 9)
