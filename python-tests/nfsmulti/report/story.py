@@ -172,9 +172,10 @@ def as_wanted(judged: Judged) -> Judged:
 def weakest(found: Sequence[Judged]) -> Judged:
     """Give what a finding is that takes several: not reproduced if one is not, and so on."""
     places = {
-        Verdict.NOT: 0, Verdict.NOT_MET: 0, Verdict.INCONCLUSIVE: 1, Verdict.BY_CONSTRUCTION: 2,
+        Verdict.NOT: 0, Verdict.NOT_MET: 0, Verdict.INCONCLUSIVE: 1, Verdict.NOT_TESTABLE: 2,
+        Verdict.BY_CONSTRUCTION: 3,
     }  # fmt: skip
-    return min(found, key=lambda one: (places.get(one.verdict, 3), -one.needed))
+    return min(found, key=lambda one: (places.get(one.verdict, 4), -one.needed))
 
 
 def untestable(why: str) -> Judged:

@@ -10,7 +10,6 @@ answer lies in how they compare.
 
 from __future__ import annotations
 
-import itertools
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -395,13 +394,16 @@ def _time_plot(levels: Sequence[_Level], percent: int) -> list[Plot]:
         return []
     figure, axes = charts.panel(f"Readers' p{percent} over time", "second", f"clat p{percent}, µs")
     for number, (label, repeats) in enumerate(lines):
-        seconds = enumerate(itertools.zip_longest(*repeats), start=1)
+        seconds = enumerate(zip(*repeats, strict=False), start=1)  # that all repeats have
         found = [(at, list(filter(None, values))) for at, values in seconds]
         points = [(at, Sample((statistics.median(values),))) for at, values in found if values]
         charts.line(axes, number, label, points)
     charts.logarithmic_y(axes)
     charts.legend(axes)
-    caption = f"The readers' p{percent} in each second, all jobs together: the repeats' median."
+    caption = (
+        f"The readers' p{percent} in each second that all repeats have, all jobs together: the"
+        " repeats' median (log scale)."
+    )
     return [Plot(f"over-time-p{percent}", caption, figure)]
 
 

@@ -109,8 +109,8 @@ _IN_TURN = (
     " effect: p is 1 there."
 )
 _BY_CONSTRUCTION = (
-    "Where every level of a factor fills the lab's link to nine tenths or more, that they are alike"
-    " is reproduced by construction: the link lets none be faster."
+    "Where all levels that are compared fill the lab's link to nine tenths or more, that they are"
+    " alike is reproduced by construction: the link lets none be faster."
 )
 _LEFT_OUT = "The model of {}s leaves out {}: it needs the same levels of {} in each repeat."
 _TOP = 30
@@ -225,7 +225,9 @@ def findings(summary: Summary) -> list[Finding]:
         if one
     ]
     lowest = weakest(judged or [Judged(Verdict.INCONCLUSIVE, "not measured")])
-    least_clear = Judged(lowest.verdict, "of sync and mount, for reads and writes, the least clear")
+    least_clear = Judged(
+        lowest.verdict, "the weakest verdict of four: sync and mount, reads and writes"
+    )
     ours = lowest.why if judged else texts.MISSING
     return [*found, Finding("sync or async, soft or hard", "matter little", ours, least_clear)]
 
@@ -243,7 +245,7 @@ def _plateau(name: str, theirs: str, direction: Direction | None, link: float | 
         f"{name}s are flat for buffers from 32768 up",
         theirs,
         ", ".join(ratios) or texts.MISSING,
-        sweep_model.on_link(found.judged, direction, "buffer", link)
+        sweep_model.on_link(found.judged, direction, "buffer", link, sweep_model.KNEE)
         if found and direction
         else Judged(Verdict.INCONCLUSIVE, "too few runs, or buffers"),
     )

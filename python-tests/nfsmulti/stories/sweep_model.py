@@ -32,7 +32,7 @@ _SIGNIFICANT = 0.05
 _MATTERS = 0.02  # a factor matters where its best level exceeds its worst by that, and p agrees
 ALIKE = _MATTERS  # two settings are alike where their speeds differ by less
 _FLAT = 0.05  # a plateau's levels differ by less than that
-_KNEE = 32768
+KNEE = 32768
 _FULL = 0.9  # of what a lab's link carries, headers and all
 
 
@@ -206,11 +206,18 @@ def mattering_little(direction: Direction, factor: str) -> Judged:
     return Judged(Verdict.INCONCLUSIVE, "too few runs")
 
 
-def on_link(judged: Judged, direction: Direction, factor: str, link: float | None) -> Judged:
-    """Say so where a lab's link, in bytes/s, makes the levels of a factor alike by being full."""
+def on_link(
+    judged: Judged, direction: Direction, factor: str, link: float | None, least: int = 0
+) -> Judged:
+    """Say so where a lab's link, in bytes/s, makes the levels of a factor alike by being full.
+
+    Of a factor with numbers, the levels from `least` up are compared.
+    """
     if not link or direction.model is None or judged.verdict is not Verdict.REPRODUCED:
         return judged
-    means = (direction.model.mean({factor: level}).value for level in direction.levels[factor])
+    levels = direction.levels[factor]
+    compared = [one for one in levels if not isinstance(one, int | float) or one >= least]
+    means = [direction.model.mean({factor: level}).value for level in compared]
     filled = math.exp(min(means)) / link
     if filled < _FULL:
         return judged
@@ -245,27 +252,27 @@ class Plateau:
     def text(self) -> str:
         """The finding in a sentence or two."""
         if self.flat:
-            words = f"The plateau appears: from {_KNEE} to {self.largest} {self.direction}s are"
-            words += f" flat, every buffer within {100 * _FLAT:g} % of {_KNEE}"
+            words = f"The plateau appears: from {KNEE} to {self.largest} {self.direction}s are"
+            words += f" flat, every buffer within {100 * _FLAT:g} % of {KNEE}"
         else:
-            words = f"No plateau is shown for {self.direction}s: from {_KNEE} to {self.largest} not"
-            words += f" every buffer is within {100 * _FLAT:g} % of {_KNEE}"
+            words = f"No plateau is shown for {self.direction}s: from {KNEE} to {self.largest} not"
+            words += f" every buffer is within {100 * _FLAT:g} % of {KNEE}"
         words += f" (two one-sided tests, {_p_text(self.p)})."
         if self.step:
-            words += f" Buffers of {_KNEE} give {self.step.text} times what {self.smaller} does."
+            words += f" Buffers of {KNEE} give {self.step.text} times what {self.smaller} does."
         return words
 
 
 def plateau(direction: Direction) -> Plateau | None:
     """Test for a plateau; None where the buffers that were run cannot tell."""
     buffers = [value for value in direction.levels.get("buffer", []) if isinstance(value, int)]
-    above = [buffer for buffer in buffers if buffer > _KNEE]
+    above = [buffer for buffer in buffers if buffer > KNEE]
     model = direction.model
-    if model is None or not above or _KNEE not in buffers:
+    if model is None or not above or KNEE not in buffers:
         return None
-    knee = {"buffer": _KNEE}
+    knee = {"buffer": KNEE}
     tests = [model.difference({"buffer": one}, knee).within(math.log1p(_FLAT)) for one in above]
-    smaller = max((one for one in buffers if one < _KNEE), default=None)
+    smaller = max((one for one in buffers if one < KNEE), default=None)
     step = None if smaller is None else ratio(model, dict(knee), {"buffer": smaller})
     p = max(tests)
     ratios = {one: ratio(model, {"buffer": one}, dict(knee)) for one in above}
