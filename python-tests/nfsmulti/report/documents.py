@@ -62,13 +62,13 @@ def _save(figure: Figure, file: Path) -> Path:
 
 
 def _draw_pool(axes: Axes, run: Summary, link: int, cap: int) -> None:
-    """Draw throughput in times that of the fewest connections; rates are in bit/s."""
-    capped = cells.having(run, limits=_LIMITS)
+    """Draw one job's throughput, in times that of the fewest connections; rates are in bit/s."""
+    capped = cells.having(run, limits=_LIMITS, jobs=1)
     for factor in capped[0].factors if capped else ():
         if factor != "nconnect" and len(cells.levels(capped, factor)) > 1:
             raise HarnessError(f"{_POOL}: the picture shows one {factor}, and this run has several")
     counts = cells.counts(capped, "nconnect")
-    found = {count: cells.having(run, limits=_LIMITS, nconnect=count) for count in counts}
+    found = {count: cells.having(run, limits=_LIMITS, jobs=1, nconnect=count) for count in counts}
     ratios = [cells.ratio(found[n], found[counts[0]], cells.bandwidth) for n in counts]
     values = [ratio.value for ratio in ratios if ratio]
     if not values or len(values) < len(counts):
