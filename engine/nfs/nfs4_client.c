@@ -267,6 +267,22 @@ static void adopt(struct nfs4_state *state, struct nfs4_client *client)
 	free_client(own);
 }
 
+/*
+ * What the server says of the next number means nothing once the ID is confirmed (RFC 8881,
+ * 18.35.3): it is believed where the last CREATE_SESSION may have led to it, or where our own count
+ * is wrong.
+ */
+static void take_sequence(struct nfs4_client *client, const struct nfs4_exchange_result *result)
+{
+	bool confirmed = client->id == result->client && result->flags & NFS4_CONFIRMED;
+	uint32_t step = result->sequence - (client->sequence - client->ahead);
+
+	if (confirmed && !client->adrift && step > 1)
+		return;
+	client->sequence = result->sequence;
+	client->ahead = client->adrift = false;
+}
+
 static void exchanged(struct nfs4_state *state, const struct nfs4_exchange_result *result)
 {
 	struct nfs4_client *client = state->client, *other;
@@ -283,9 +299,9 @@ static void exchanged(struct nfs4_state *state, const struct nfs4_exchange_resul
 	/* Restarted within a second, a server may give the same ID again, unconfirmed. */
 	if (client->id && (result->client != client->id || !(result->flags & NFS4_CONFIRMED)))
 		lose_state(client);
+	take_sequence(client, result);
 	client->server = result->server;
 	client->id = result->client;
-	client->sequence = result->sequence;
 	client->known = true;
 	client->creating = NULL;
 }
@@ -313,18 +329,37 @@ static bool is_anothers(const struct nfs4_state *state, const struct nfs4_sessio
 	return false;
 }
 
+/*
+ * CREATE_SESSION is answered. Without a session that is ours its number may be taken or not: it is
+ * counted as if it were, until the next one is refused for its number.
+ */
+static void count_created(struct nfs4_client *client, uint32_t status, bool ours)
+{
+	if (status != NFS4ERR_SEQ_MISORDERED) {
+		client->sequence++;
+		client->ahead = !ours;
+	} else if (client->ahead) {
+		client->sequence--;
+		client->ahead = false;
+	} else {
+		client->adrift = true;
+	}
+}
+
 static void created(struct nfs4_state *state, const struct nfs4_request *request)
 {
 	struct nfs4_client *client = state->client;
 
+	bool ours = !request->status &&
+		    (!is_anothers(state, &request->granted) || state->shared++ >= SHARED_MOST);
+
 	client->creating = NULL;
-	if (request->status ||
-	    (is_anothers(state, &request->granted) && state->shared++ < SHARED_MOST)) {
+	count_created(client, request->status, ours);
+	if (!ours) {
 		client->known = false;
 		return;
 	}
 	state->shared = 0;
-	client->sequence++;
 	if (state->session.wanted > NFS4_NAMES_CALLS) {
 		const struct nfs4_channel *fore = &request->granted.fore;
 

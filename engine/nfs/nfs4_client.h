@@ -94,6 +94,8 @@ struct nfs4_client {
 	struct nfs4_server server;
 	uint64_t id;	     /* 0: not known yet */
 	uint32_t sequence;   /* of the next CREATE_SESSION */
+	bool ahead;	     /* … if the last one, which gave none, has taken its number */
+	bool adrift;	     /* … is not that: the server is to tell it */
 	bool known;	     /* the server has given the id, and has not said that it forgot it */
 	bool reclaims;	     /* after another id: opens are reclaimed first, in the grace period */
 	bool complete;	     /* RECLAIM_COMPLETE */

@@ -390,6 +390,8 @@ static enum verdict judge_request(struct call *call, uint32_t status, struct cal
 	request->status = status;
 	if (!status || (request->bears && request->bears(request, status)))
 		return CALL_DONE;
+	if (request->operation == NFS4_CREATE_SESSION && status == NFS4ERR_SEQ_MISORDERED)
+		return CALL_DELAY; /* by another number, and not without end at full speed */
 	return refused(call, status, false, result);
 }
 

@@ -85,8 +85,8 @@ static bool bears(const struct nfs4_request *request, uint32_t status)
 {
 	switch (request->operation) {
 	case NFS4_EXCHANGE_ID: return false;
-	case NFS4_CREATE_SESSION: /* the client is asked for again, and its sequence with it */
-		return status == NFS4ERR_STALE_CLIENTID || status == NFS4ERR_SEQ_MISORDERED;
+	case NFS4_CREATE_SESSION: /* the client is asked for again */
+		return status == NFS4ERR_STALE_CLIENTID;
 	case NFS4_BIND_CONN_TO_SESSION: /* a session in doubt is destroyed next in any case */
 		if (!request->session->doubtful) /* else the server may have forgotten it */
 			return status == NFS4ERR_BADSESSION || status == NFS4ERR_DEADSESSION;

@@ -194,7 +194,8 @@ class Operations:
         client = self.sessions.exchange(wanted.id, wanted.verifier, scene.caller.uid, update)
         confirmed = Exchange.CONFIRMED if client.confirmed else Exchange(0)
         pack.pack_uhyper(client.id)
-        pack.pack_uint((client.sequence + 1) % (1 << 32))
+        told = self._terms.next_session if client.confirmed else None
+        pack.pack_uint((client.sequence + 1) % (1 << 32) if told is None else told)
         pack.pack_uint(Exchange.USE_NON_PNFS | confirmed)
         pack.pack_uint(_SP4_NONE)
         pack.pack_uhyper(self._terms.minor_ids.get(scene.address, 0))
