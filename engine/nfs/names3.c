@@ -343,13 +343,19 @@ int names3_lookup(struct names *names, const char *name, struct nfs_handle *hand
 	return error;
 }
 
-/* What exists already is no error. */
+/*
+ * What exists already is no error. It is looked for first: a server may refuse MKDIR for want of
+ * permission before it finds that out.
+ */
 static int make_one(struct names *names, const char *path)
 {
-	struct operation operation = {0};
-	int error = run(names, &operation,
-			nfs_mkdir2_async(names->nfs, path, DIRECTORY_MODE, on_done, &operation));
+	struct operation look = {0}, make = {0};
+	int error = run(names, &look, nfs_stat64_async(names->nfs, path, on_stat, &look));
 
+	if (error != -ENOENT)
+		return error;
+	error = run(names, &make,
+		    nfs_mkdir2_async(names->nfs, path, DIRECTORY_MODE, on_done, &make));
 	return error == -EEXIST ? 0 : error;
 }
 

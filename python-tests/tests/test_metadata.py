@@ -544,7 +544,7 @@ def test_soft_ends_where_a_directory_is_not_opened(
         assert os.strerror(errno.ENOTCONN) in line
         server.hooks.clear()
         later = Answer(act=False, status=Status.JUKEBOX)
-        lost = Answer(reply=False, end=end)
+        lost = Answer(act=False, reply=False, end=end)
         server.hooks += [on(Nfs.MKDIR, lost, first=3), on(Nfs.MKDIR, later, nth=4)]
         result = client(server, **_WRITE)
         assert _done(result) == _ENTRIES

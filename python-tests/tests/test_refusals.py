@@ -34,6 +34,7 @@ from nfsmulti.scripted import (
     AcceptStat,
     Answer,
     AuthStat,
+    Call,
     Mount,
     Nfs,
     Nfs4,
@@ -91,6 +92,19 @@ names = fixture_of_runs(
 def test_statuses_of_names_are_reported_as_such(names: Outcomes, name: str) -> None:
     _, status, error = _NAMES[name]
     failed(names[name].result, f"ERR_{status.name}", error=error)
+
+
+def test_a_directory_that_is_there_is_not_made(client: Client, server: ScriptedServer) -> None:
+    """A server may check the permission to make it first: "a" belongs to somebody else."""
+    server.create("a/x")
+
+    def refuse(call: Call) -> Answer | None:
+        own = call.procedure is Nfs.MKDIR and call.file == "a"
+        return Answer(status=Status.ACCES) if own else None
+
+    server.hooks.append(refuse)
+    done(client(server, filename="a/b/f"))
+    assert [call.file for call in server.calls(Nfs.MKDIR)] == ["a/b"]
 
 
 _REFUSALS: dict[str, tuple[bytes, int, str]] = {
