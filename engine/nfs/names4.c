@@ -178,6 +178,16 @@ static int find(struct names *names, const char *name, bool make, struct nfs4_re
 	return error;
 }
 
+/* No answer to a question about the export says nothing about its path. */
+static bool went_unanswered(const struct names *names, int error)
+{
+	if (error != -ETIMEDOUT && error != -EINTR)
+		return false;
+	names->path->job.log("%s: cannot find the export: %s", names->path->config.label,
+			     error == -EINTR ? "the run was stopped" : names->error);
+	return true;
+}
+
 /* Walks to the export, and says which part of its path is wrong. */
 static int find_export(struct names *names)
 {
@@ -186,13 +196,14 @@ static int find_export(struct names *names)
 	int error = descend(names, &names->export, NULL, false);
 
 	if (error) {
-		names->path->job.log(
-			"%s: the server's root: %s (%s): does the server allow this host?",
-			config->label, names->error, strerror(-error));
+		if (!went_unanswered(names, error))
+			names->path->job.log(
+				"%s: the server's root: %s (%s): does the server allow this host?",
+				config->label, names->error, strerror(-error));
 		return error;
 	}
 	error = walk_all(names, &names->export, config->export, false, &name);
-	if (error)
+	if (error && !went_unanswered(names, error))
 		names->path->job.log(
 			"%s: \"%s\" of the export's path: %s (%s): use the path within the "
 			"server's pseudo file system, from showmount or its "

@@ -490,6 +490,13 @@ def test_a_session_that_is_never_granted(client4: Client) -> None:
         refused(client4(server, timeo=10, retrans=0), "does not answer what comes before I/O")
 
 
+def test_an_export_that_is_not_answered_for(client4: Client) -> None:
+    """Nothing is told of its path, which may be right."""
+    with ScriptedServer(on(Nfs4.LOOKUP, Answer(act=False, reply=False))) as server:
+        *_, why = said(client4(server, timeo=10, retrans=0))
+        assert why.endswith("/export: cannot find the export: the server does not answer")
+
+
 def test_a_port_that_answers_in_another_protocol(client4: Client) -> None:
     with ScriptedServer(on(Nfs4.EXCHANGE_ID, Answer(raw=b"HTTP/1.1 400 "))) as server:
         refused(client4(server), "the server's messages are broken", "the NFS server running there")
