@@ -56,15 +56,22 @@ static const char *not_registered(const struct path_config *config)
 				: "MOUNT (program 100005) or NFS (program 100003)";
 }
 
+static int was_stopped(const struct path *path, const char *why)
+{
+	path->job.log("%s: cannot mount: %s: the run was stopped", path->config.label, why);
+	return -EINTR;
+}
+
 int mount_failure_explain(const struct path *path, int error, const char *why, uint16_t peer)
 {
 	const char *label = path->config.label;
 	unsigned int port;
 	int reason;
 
-	if (error == -EINTR || was_refused(error, why)) {
-		path->job.log("%s: cannot mount: %s: %s", label, why,
-			      error == -EINTR ? "the run was stopped" : remedy());
+	if (error == -EINTR)
+		return was_stopped(path, why);
+	if (was_refused(error, why)) {
+		path->job.log("%s: cannot mount: %s: %s", label, why, remedy());
 		return error;
 	}
 	if (peer == RPCBIND) {
@@ -76,6 +83,8 @@ int mount_failure_explain(const struct path *path, int error, const char *why, u
 		return -ECONNREFUSED; /* as where nothing listens: a restart ends that */
 	}
 	port = unreachable_port(path, &reason);
+	if (port && reason == -EINTR)
+		return was_stopped(path, why);
 	if (!port && error == -ENOTCONN) {
 		path->job.log("%s: cannot mount: the connection was lost (%s): did the server "
 			      "restart? Otherwise: %s",
