@@ -244,7 +244,6 @@ static const struct argument known[] = {
 	{"nfsport", .read = read_number, .bit = ARG_PORT, PORT(port)},
 	{"port", .read = read_number, .bit = ARG_PORT, PORT(port)},
 	{"rdmaport", .read = read_rdmaport, .bit = ARG_RDMAPORT, PORT(rdmaport)},
-	{"namespace", .read = refuse_namespace},
 	{"mountport", .read = read_number, .bit = ARG_MOUNTPORT, PORT(mountport)},
 	{"version", .read = read_version},
 	{"vers", .read = read_version},
@@ -268,6 +267,7 @@ static const struct argument known[] = {
 	{"readahead", IGNORED(5)},
 	{"tcp-syncnt", IGNORED(6)},
 	{"xid", IGNORED(7)},
+	{"namespace", .read = refuse_namespace}, /* behind these: it is not to be proposed either */
 };
 
 #define KNOWN (sizeof(known) / sizeof(*known))

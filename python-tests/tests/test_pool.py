@@ -275,6 +275,11 @@ def test_refused(pools: PoolLibrary, topic: str) -> None:
         check_refused(marked, words, pools.parse)
 
 
+def test_what_is_gone_is_not_proposed(pools: PoolLibrary) -> None:
+    refused = refusal(pools.parse, "nfs://h/x?nconnect=4")
+    assert "namespace" not in refused.reason
+
+
 # ---- round trip: a pool that is written from a model is read as that model ----
 
 PRINTABLE = st.characters(exclude_categories=["Cs", "Cc"])
