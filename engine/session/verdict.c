@@ -210,5 +210,5 @@ void session_call_refused(void *context, uint32_t xid, int error, const char *wh
 		return;
 	}
 	TAILQ_REMOVE(&channel->sent, call, link);
-	call_finish(call, true, error);
+	call_finish(call, false, error); /* it may have been carried out: its number is in doubt */
 }

@@ -95,7 +95,22 @@ static const char *operation(const struct call *call)
 	return "SEQUENCE";
 }
 
-static const struct protocol protocol = {.encode = encode, .operation = operation};
+static bool acquire(struct session *session, struct call *call)
+{
+	return true;
+}
+
+static void release(struct session *session, struct call *call, bool answered)
+{
+	printf(answered ? " answered" : " given up");
+}
+
+static const struct protocol protocol = {
+	.encode = encode,
+	.operation = operation,
+	.acquire = acquire,
+	.release = release,
+};
 static const struct rpc_flavor flavor;
 
 __attribute__((format(printf, 1, 2))) static void print(const char *format, ...)
@@ -120,6 +135,8 @@ int main(void)
 	static struct session_channel ours = {.conn = {.path = &path, .job = &job}};
 	struct request request;
 
+	TAILQ_INIT(&job.finished);
+	TAILQ_INIT(&job.requeued);
 	if (session_init(&session, &path, 1) ||
 	    session_open_channel(&ours, &session, &transport, &(struct rpc_terms){0}) ||
 	    session_ready(&ours))
