@@ -373,7 +373,8 @@ def compare(
 ) -> None:
     """Compare run B with run A of the same scenario: each cell's ratio B/A, with its interval.
 
-    A ratio whose 95 % interval spans 1 is "inconclusive". Throughput is
+    A ratio whose 95 % interval spans 1 is "inconclusive", or "alike" where all
+    of it is within 5 % of 1. Throughput is
     bytes per second. The 99th percentile of clat and the CPU time of fio's
     jobs per I/O are shown as well; the verdict covers them only if --judge
     asks for it, because both vary more between two runs of the same thing.

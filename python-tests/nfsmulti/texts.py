@@ -18,6 +18,7 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.stats import FEWEST, MOST_REPEATS, Ratio, Sample
 
 MISSING = "\N{EN DASH}"
+_ALIKE = 1.05
 _RATE = {"kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
 
 
@@ -106,13 +107,18 @@ def p_value(p: float | None) -> str:
 
 
 def inconclusive(ratio: Ratio | None) -> str:
-    """Say behind a ratio why it tells no difference; "" where it does."""
+    """Say behind a ratio why it tells no difference; "" where it does.
+
+    An interval within 5 % of 1 does tell: that there is hardly a difference to look for.
+    """
     if ratio is None:
         return ""
     if ratio.low is None:
         return f" (inconclusive: an interval needs {FEWEST} repeats)"
     if not ratio.spans_one:
         return ""
+    if ratio.above(1 / _ALIKE) and ratio.above(_ALIKE) is False:
+        return " (alike: the interval is within 5 % of 1)"
     if not ratio.spread:
         return " (inconclusive: the interval spans 1)"
     enough = repeats_to_tell(ratio.pairs_to_tell(1), " repeats")
