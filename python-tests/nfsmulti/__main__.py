@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import sys
 
 import typer
@@ -43,6 +45,19 @@ app.command()(compare)
 app.command()(faults)
 app.command()(fio_releases)
 app.command("test", context_settings=_PASS_ON)(run_tests)
+
+
+def _unwrap_help(commands: typer.Typer) -> None:
+    """Let a terminal wrap the paragraphs of docstrings, whose lines end where ours do."""
+    for command in commands.registered_commands:
+        text = inspect.getdoc(command.callback) or ""
+        command.help = re.sub(r"(?<=\S)\n(?=\S)", " ", text)
+    for group in commands.registered_groups:
+        if group.typer_instance:
+            _unwrap_help(group.typer_instance)
+
+
+_unwrap_help(app)
 
 
 def main() -> None:

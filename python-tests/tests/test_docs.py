@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import shlex
 import shutil
@@ -13,6 +14,7 @@ from typing import Any
 import messages
 import pytest
 import typer.main
+from conftest import call_harness
 
 import site_files
 from nfsmulti.__main__ import app
@@ -155,6 +157,16 @@ def _check_harness(words: list[str], work: Path) -> None:
     command.make_context(words[0], rest)
     if inner[:1] == ["fio"]:
         _check_fio(inner, work)
+
+
+def test_help_is_wrapped_by_the_terminal_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where that is narrower than the lines of docstrings."""
+    monkeypatch.setenv("COLUMNS", "80")
+    for words in (["run"], ["lab", "kernel"], ["faults"], ["soak"], ["demo"]):
+        prose = call_harness(*words, "--help").stdout.partition("╭")[0].splitlines()
+        for line, after in itertools.pairwise(prose):
+            if line.strip() and after.strip():
+                assert len(line.rstrip()) + 1 + len(after.split()[0]) > 79, (words, line)
 
 
 # --- what is generated ---
