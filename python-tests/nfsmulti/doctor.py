@@ -99,6 +99,11 @@ class _Export:
     reserved: bool
 
 
+def _words(error: Exception) -> str:
+    """Say what went wrong, without the number that an OSError begins with."""
+    return str(getattr(error, "strerror", None) or error)
+
+
 def _servers(paths: Sequence[PoolPath]) -> Iterator[Finding]:
     """Check each path, then whether all lead to the same files."""
     identities: dict[str, tuple[int, int]] = {}
@@ -139,7 +144,7 @@ def _server(path: PoolPath, identities: dict[str, tuple[int, int]]) -> Iterator[
         ports = _ports(path)
     except _TROUBLE as error:
         yield fail(
-            f"{path.label}: rpcbind does not give the ports: {error}",
+            f"{path.label}: rpcbind does not give the ports: {_words(error)}",
             "is the host up? Open port 111, name the ports (?nfsport=2049&mountport=PORT), or use"
             " version=4.1, which needs neither",
         )
@@ -151,7 +156,8 @@ def _server(path: PoolPath, identities: dict[str, tuple[int, int]]) -> Iterator[
         mount = calls.offered(path.address, ports.mount, calls.MOUNT, calls.MOUNT_VERSIONS)
     except (OSError, EOFError) as error:
         yield fail(
-            f"{path.label}: no answer on ports {ports.nfs} (NFS), {ports.mount} (MOUNT): {error}",
+            f"{path.label}: no answer on ports {ports.nfs} (NFS), {ports.mount} (MOUNT):"
+            f" {_words(error)}",
             "is the server up, and does its firewall let these ports through?",
         )
         return
@@ -223,7 +229,7 @@ def _client(path: PoolPath, port: int, program: int, reserved: bool) -> RpcClien
 
 
 def _refusal(path: PoolPath, ports: _Ports, error: Exception) -> Finding:
-    what = f"{path.label}: {path.export} cannot be used: {error}"
+    what = f"{path.label}: {path.export} cannot be used: {_words(error)}"
     if isinstance(error, RpcDeniedError):
         return fail(what, f"it may need a reserved port: run as root, or {_UNRESERVED}")
     try:
@@ -260,7 +266,7 @@ def _creation(path: PoolPath, ports: _Ports, export: _Export) -> Finding:
             )
         return warn(f"{path.label}: {error}; only jobs that read existing files work", remedy)
     except (RpcError, OSError, EOFError) as error:
-        return fail(f"{path.label}: CREATE failed: {error}", "check the server's log")
+        return fail(f"{path.label}: CREATE failed: {_words(error)}", "check the server's log")
     return ok(f"{path.label}: uid {uid} gid {gid} may create files")
 
 
@@ -283,7 +289,7 @@ def _server4(path: PoolPath) -> Iterator[Finding]:
         yield fail(f"{where}: the server {error}", "is NFS on this port? port= names another")
     except (OSError, EOFError) as error:
         yield fail(
-            f"{where}: no answer: {error}",
+            f"{where}: no answer: {_words(error)}",
             "is the server up, and does its firewall let this port through? port= names another",
         )
     else:
