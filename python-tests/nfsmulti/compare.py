@@ -32,8 +32,6 @@ _PLACE: dict[str, Any] = {"kind": None, "limits": None, "guest": "qemu", "files"
 _SIGNIFICANT = 0.05
 _TOGETHER = "all cells together"
 
-Key = tuple[tuple[str, Factor], ...]
-
 
 class Figure(StrEnum):
     """Bytes per second, the 99th percentile of clat, CPU of the jobs per I/O."""
@@ -60,16 +58,11 @@ _MEASURES = {
 
 @dataclass(frozen=True)
 class Pair:
-    """One combination of factors in both runs: the repeats that are done."""
+    """One combination of factors in both runs: its name, and the repeats that are done."""
 
-    key: Key
+    name: str
     a: list[Cell]
     b: list[Cell]
-
-    @property
-    def name(self) -> str:
-        """The factors, as one reads them."""
-        return ", ".join(f"{name} {value}" for name, value in self.key) or "the cell"
 
     def samples(self, figure: Figure) -> tuple[Sample, Sample] | None:
         """Give a figure's repeats in B and in A; None where one of them lacks it."""
@@ -85,11 +78,9 @@ class Pair:
 
 
 def pairs(a: Summary, b: Summary) -> list[Pair]:
-    """Give the combinations of factors that are done in both runs, in A's order."""
-    groups = [_groups(one.done) for one in (a, b)]
-    return [
-        Pair(key, found, groups[1][key]) for key, found in groups[0].items() if key in groups[1]
-    ]
+    """Give the combinations of factors that are done in both runs, in the order of their names."""
+    of_a, of_b = _groups(a.done), _groups(b.done)
+    return [Pair(name, of_a[name], of_b[name]) for name in of_a if name in of_b]
 
 
 def lost(a: Summary, b: Summary) -> list[str]:
@@ -97,17 +88,17 @@ def lost(a: Summary, b: Summary) -> list[str]:
     done, of_b = _groups(a.done), _groups(b.cells)
     failed = [_groups([cell for cell in one.cells if cell.status == "failed"]) for one in (a, b)]
     return [
-        f"{Pair(key, [], []).name}: {len(found)} of its {len(of_b[key])} repeats failed in B"
-        for key, found in failed[1].items()
-        if key in done and len(found) > len(failed[0].get(key, []))
+        f"{name}: {len(found)} of its {len(of_b[name])} repeats failed in B"
+        for name, found in failed[1].items()
+        if name in done and len(found) > len(failed[0].get(name, []))
     ]
 
 
 def _unfinished(a: Summary, b: Summary) -> int:
     """Count the cells that A has done, and that have not run in B yet."""
-    done = {(_key(cell), cell.repeat) for cell in a.done}
+    done = {(_name(cell), cell.repeat) for cell in a.done}
     waiting = [cell for cell in b.cells if cell.status == "waiting"]
-    return sum((_key(cell), cell.repeat) in done for cell in waiting)
+    return sum((_name(cell), cell.repeat) in done for cell in waiting)
 
 
 def unmatched(a: Summary, b: Summary) -> int:
@@ -188,15 +179,13 @@ def _text_of(levels: Sequence[Factor]) -> str:
     return ",".join(map(str, levels))
 
 
-def _groups(found: list[Cell]) -> dict[Key, list[Cell]]:
-    groups: dict[Key, list[Cell]] = {}
-    for cell in found:
-        groups.setdefault(_key(cell), []).append(cell)
-    return groups
+def _groups(found: list[Cell]) -> dict[str, list[Cell]]:
+    return cells.by_name(found, _name)
 
 
-def _key(cell: Cell) -> Key:
-    return tuple(sorted(cell.factors.items()))
+def _name(cell: Cell) -> str:
+    """Give the factors, as one reads them; the runs may have them in another order."""
+    return ", ".join(f"{name} {at}" for name, at in sorted(cell.factors.items())) or "the cell"
 
 
 def _factors(summary: Summary) -> str:

@@ -112,6 +112,14 @@ def test_a_cell_that_ran_once_does_not_tell_how_repeats_differ() -> None:
     assert ratio.value == pytest.approx(math.sqrt(2))  # 1 of the one cell, and 2 of the other
 
 
+def test_cells_are_told_in_the_order_of_their_names() -> None:
+    """A plan has them in another order in each repeat."""
+    made = made_runs.dd(1)
+    cells = [_cell(number, 1, 1) for number in (10, 2, 1)]
+    pairs = compare.pairs(*[dataclasses.replace(made, cells=cells)] * 2)
+    assert [pair.name for pair in pairs] == ["n 1", "n 2", "n 10"]
+
+
 def test_a_slower_run_is_worse(tmp_path: Path) -> None:
     done = _compare(tmp_path, made_runs.dd(), made_runs.dd(slower=1.1, seed=2))
     assert done.status == 10

@@ -19,7 +19,7 @@ def name(cell: Cell) -> str:
     return ", ".join(f"{name} {value}" for name, value in cell.factors.items()) or cell.id
 
 
-def by_name(found: Iterable[Cell]) -> dict[str, list[Cell]]:
+def by_name(found: Iterable[Cell], name: Callable[[Cell], str] = name) -> dict[str, list[Cell]]:
     """Give the cells by their factors, as one reads them, sorted: numbers in names by size."""
     groups: dict[str, list[Cell]] = {}
     for cell in found:
