@@ -172,8 +172,10 @@ class Ratio:
 def by_repeat(groups: Collection[Mapping[int, float]]) -> list[float]:
     """Give one value per repeat of the mean over groups, of each its values by repeat.
 
-    Where a group lacks a repeat, the others tell by how much that differs from the rest. A group of
-    one repeat alone tells nothing of that; if all are such, there is one value.
+    Where a group lacks a repeat, those that have it tell by how much it differs from their own
+    means, which are of the repeats that each has. So where groups have different repeats, a part of
+    a drift remains; not of ratios that were paired by repeat, which have none. A group of one
+    repeat alone tells nothing of that; if all are such, there is one value.
     """
     means = [statistics.fmean(group.values()) for group in groups]
     shifts: dict[int, list[float]] = {}
