@@ -16,8 +16,7 @@ from run_helpers import made_record, own_cells
 from nfsmulti.errors import HarnessError
 from nfsmulti.lab import Lab, LabConfig
 from nfsmulti.lab.kernel import ADDRESSES, Kind
-from nfsmulti.run.inside import InGuest
-from nfsmulti.run.place import InLab, OnPool, split_pool
+from nfsmulti.run.place import InGuest, InLab, OnPool, split_pool
 from nfsmulti.run.plan import Plan, crossed, jobfile_jobs, name_of, ordered, parse_factors
 from nfsmulti.run.record import Record, expected_seconds
 from nfsmulti.run.start import Request, begun, resumed

@@ -34,8 +34,7 @@ from nfsmulti.processes import Completed, Process, find, run
 from nfsmulti.report import pages
 from nfsmulti.run import command, runner, start
 from nfsmulti.run.cell import Tick, run_cell
-from nfsmulti.run.inside import InGuest
-from nfsmulti.run.place import InLab, OnPool, Serving
+from nfsmulti.run.place import InGuest, InLab, OnPool, Serving
 from nfsmulti.run.plan import Plan, PlannedCell, name_of, ordered
 from nfsmulti.run.record import Record, waiting_cell
 from nfsmulti.run.runner import Teller, run_in_guests

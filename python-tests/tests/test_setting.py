@@ -14,7 +14,7 @@ from run_helpers import Silent, made_record
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
 from nfsmulti.run import setting
-from nfsmulti.run.inside import InGuest
+from nfsmulti.run.place import InGuest
 from nfsmulti.run.plan import Plan, PlannedCell, Setting, ordered, under, warm_ups
 from nfsmulti.run.runner import run_in_place
 from nfsmulti.stories import SCENARIOS, GuestPlace, Scale

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Where fio runs: in a lab that is started for it, or on a user's pool, by one host or several."""
+"""Where fio runs: in a lab or a guest started for it, or on a user's pool, by one or more hosts."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -15,11 +16,14 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
 from nfsmulti.hosts import RemoteFio, parse_hosts, serving
 from nfsmulti.lab import Lab, LabConfig, Limits
+from nfsmulti.lab.kernel import ADDRESSES, EXPORT, Mount
+from nfsmulti.lab.network import Network, batch
 from nfsmulti.machine import versions
 from nfsmulti.paths import write_files
 from nfsmulti.pool import CellMounts, mount_ports, mount_source, pool_lines
-from nfsmulti.run.watch import Ask, by_command
-from nfsmulti.stories import CellSpec, OwnPool
+from nfsmulti.processes import run
+from nfsmulti.run.watch import Ask, by_command, local
+from nfsmulti.stories import CellSpec, GuestPlace, OwnPool
 
 # The engine's names of one option, and two that exclude each other: a cell's take away a path's.
 VERSION_NAMES = ("version", "nfsvers")
@@ -259,3 +263,111 @@ class OnHosts(OnPool):
 
     def _of_all(self, spec: CellSpec) -> CellSpec:
         return dataclasses.replace(spec, paths=spec.paths * len(self._fio.hosts))
+
+
+# --- in a guest of the kernel lab, where the harness itself runs then (runner.py) ---
+
+_THREADS = Path("/proc/fs/nfsd/threads")
+_SERVER, _BRIDGE = "10.77.0.1", "br0"
+_NETWORK_SECONDS = 120.0
+
+
+class InGuest(Serving):
+    """The guest's own server, over its addresses and its mounts, which goes with its kernel."""
+
+    # In memory: several jobs append to one file, and the shared folder keeps no order among them.
+    scratch = Path("/run/nfsmulti-cells")
+
+    def __init__(self, place: GuestPlace):
+        self._place = place
+        self.ask = local
+        self._mounted = CellMounts()
+
+    def __enter__(self) -> Self:
+        if self._place.threads:
+            _THREADS.write_text(f"{self._place.threads}\n")
+        if self._place.limits:
+            _create_links(self._place)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._mounted.end()
+
+    def pool(self, spec: CellSpec) -> str:
+        """Give the pool of the server's first addresses; to NFSv4 the export is the root."""
+        export = "/" if speaks_nfs4(spec) else EXPORT
+        query = f"?{spec.query}" if spec.query else ""
+        return ",".join(f"nfs://{address}{export}{query}" for address in ADDRESSES[: spec.paths])
+
+    def mounts(self, spec: CellSpec) -> list[str]:
+        """Give the first mounts of the cell's group, or one that is made for the cell."""
+        if spec.mount_options:
+            export = EXPORT if "vers=3" in spec.mount_options else "/"
+            return self._mounted.make([(f"{ADDRESSES[0]}:{export}", spec.mount_options)])
+        return [mount.folder for mount in self._place.mounts[spec.mounts]][: spec.paths]
+
+    def prepare(self, files: Mapping[str, int]) -> None:
+        """Write the files behind the server's back, which no limit slows down."""
+        write_files(Path(EXPORT), files)
+
+    def servers(self) -> list[str]:
+        """Name it."""
+        threads = _THREADS.read_text().strip()
+        return [f"the guest's own nfsd, {threads} threads, on {', '.join(ADDRESSES)}"]
+
+
+# Limited links, a mount on each: kernel mounts whose connections have caps.
+# Two mounts of one server share a connection (v4.1 finds out by itself that two addresses are one
+# server), so that each needs a client of its own: a network namespace with a link into a bridge, at
+# which the server listens, and a host name of its own, by which v4.1 tells clients apart. The
+# server limits what it sends: each client's rate, and the bridge's.
+
+
+def _create_links(place: GuestPlace) -> None:
+    """Make a client for each mount of a group, and all mounts. Raises CommandError."""
+    count = max(len(group) for group in place.mounts.values())
+    lines = [
+        f"link add {_BRIDGE} type bridge",
+        f"addr add {_SERVER}/24 dev {_BRIDGE}",
+        f"link set {_BRIDGE} up",
+    ]
+    for number in range(1, count + 1):
+        _command("ip", "netns", "add", _client(number))
+        lines += [
+            f"link add s{number} type veth peer name c{number} netns {_client(number)}",
+            f"link set s{number} master {_BRIDGE} up",
+        ]
+    batch("ip", None, lines)
+    for number in range(1, count + 1):
+        inner = [
+            "link set lo up",
+            f"addr add {_address(number)}/24 dev c{number}",
+            f"link set c{number} up",
+        ]
+        batch("ip", _client(number), inner)
+    limits = Limits(link=place.link, per_address=place.per_mount)
+    addresses = [(_address(number), f"fd77::{number:x}") for number in range(1, count + 1)]
+    batch("tc", None, limits.commands(_BRIDGE, "dst", addresses))
+    for group in place.mounts.values():
+        for number, mount in enumerate(group, start=1):
+            _mount(number, mount)
+
+
+def _mount(number: int, mount: Mount) -> None:
+    """Mount as a client; the mount itself is seen by all."""
+    there = Mount(mount.folder, mount.options, _SERVER)
+    _command("mkdir", "-p", mount.folder)
+    script = f"hostname {_client(number)}; exec {shlex.join(there.command)}"
+    _command(*Network.enter(_client(number)), "unshare", "--uts", "sh", "-ec", script)
+
+
+def _client(number: int) -> str:
+    return f"client{number}"
+
+
+def _address(number: int) -> str:
+    return f"10.77.0.{100 + number}"
+
+
+def _command(*argv: str) -> None:
+    run(argv, timeout=_NETWORK_SECONDS).check()

@@ -22,9 +22,10 @@ from nfsmulti.lab.config import LabConfig
 from nfsmulti.lab.kernel.guest import GuestConfig, run_in_guest
 from nfsmulti.lab.kernel.machine import Kind
 from nfsmulti.lab.network import Fit, Limits, fit
+from nfsmulti.processes import end_politely
 from nfsmulti.run import environment
 from nfsmulti.run.cell import run_cell
-from nfsmulti.run.place import InLab, OnHosts, OnPool, Serving
+from nfsmulti.run.place import InGuest, InLab, OnHosts, OnPool, Serving
 from nfsmulti.run.plan import PlannedCell, decided, lengthened, may_double, warm_ups, warmed
 from nfsmulti.run.record import Meter, Record, Watcher, expected_seconds, waiting_cell
 from nfsmulti.run.setting import Turn, turned
@@ -261,9 +262,10 @@ def _probed(record: Record, name: str, published: LabConfig, engine: Engine) -> 
     return fit(carried, link=link, cap=cap, paths=published.addresses)
 
 
-# --- cells in a guest of the kernel lab, all in one boot, by the harness there (inside.py) ---
-# That writes into the folder of the run, which the guest shares, and tells on its output how it
-# goes.
+# --- cells in a guest of the kernel lab, all in one boot, by the harness there ---
+# That is this file as a program: `python -m` FOLDER PLACE. It writes into the folder of the run,
+# which the guest shares, and prints a JSON line for each event: {"begin": cell}, {"tick": seconds},
+# {"end": cell}, {"note": line}.
 
 
 def run_in_guests(record: Record, name: str, place: GuestPlace, watcher: Watcher) -> None:
@@ -296,12 +298,12 @@ def _boot(
     ]
     config = GuestConfig(
         kind=kind,
-        # Where links are limited, the mounts need these links first: inside.py makes both.
+        # Where links are limited, the mounts need these links first: place.py makes both.
         mounts=() if place.limits else tuple(mounts),
         results=folder,
         timeout=_PATIENCE * expected_seconds(waiting, {name}) + _SPARE_SECONDS,
     )
-    command = [sys.executable, "-m", "nfsmulti.run.inside", str(folder), name]
+    command = [sys.executable, "-m", "nfsmulti.run.runner", str(folder), name]
     with tempfile.TemporaryFile() as said:
         try:
             status = run_in_guest(command, config, stdout=teller, stderr=said)
@@ -315,7 +317,7 @@ def _boot(
 
 
 class Teller(io.BytesIO):
-    """Takes what the harness in the guest prints, a JSON line for each event, to a watcher."""
+    """Takes what the harness in the guest prints (see _Lines) to a watcher."""
 
     def __init__(self, record: Record, cells: Sequence[PlannedCell], watcher: Watcher):
         super().__init__()
@@ -344,3 +346,41 @@ class Teller(io.BytesIO):
             self._record.reload()
             done = self._record.cell(planned.id) if planned.repeat else waiting_cell(planned)
             self._watcher.end(done)
+
+
+class _Lines:
+    """Tells the harness outside what happens in the guest: a Teller reads it."""
+
+    def begin(self, cell: PlannedCell) -> None:
+        self._say("begin", cell.id)
+
+    def tick(self, seconds: float) -> None:
+        self._say("tick", seconds)
+
+    def end(self, cell: Cell) -> None:
+        self._say("end", cell.id)
+
+    def note(self, line: str) -> None:
+        self._say("note", line)
+
+    @staticmethod
+    def _say(event: str, what: str | float) -> None:
+        print(json.dumps({event: what}), flush=True)
+
+
+def _main() -> None:
+    """Run what waits in one place of a run, in a guest. Exit status 1 where that does not start."""
+    end_politely()
+    folder, name = sys.argv[1:]
+    record = Record.resume(Path(folder))
+    place = SCENARIOS[record.plan.scenario].places[name]
+    assert isinstance(place, GuestPlace)
+    try:
+        make = functools.partial(InGuest, place)
+        run_in_place(record, name, make, Engine.built(), _Lines())
+    except HarnessError as error:
+        sys.exit(f"nfsmulti: {error}")
+
+
+if __name__ == "__main__":
+    _main()

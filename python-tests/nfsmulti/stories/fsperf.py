@@ -41,7 +41,7 @@ _BYTES, _GUEST_BYTES = 2 << 30, 64 << 20
 
 
 def _mounts(version: str) -> tuple[Mount, ...]:
-    """Give a mount in each of the guest's client namespaces (run/inside.py)."""
+    """Give a mount in each of the guest's client namespaces (run/place.py)."""
     options = (f"vers={version}", "proto=tcp")
     return tuple(Mount(f"/mnt/v{version}-{number}", options) for number in range(1, _PATHS + 1))
 

@@ -62,7 +62,7 @@ class GuestPlace:
     """A guest of the kernel lab: groups of kernel mounts of its server, by name.
 
     `link` and `per_mount` limit what the server sends, in tc's words; each mount of a group then
-    has a link of its own into the shared one (see run/inside.py). `threads` are nfsd's, None
+    has a link of its own into the shared one (see run/place.py). `threads` are nfsd's, None
     for those of the kernel lab. `differs` says in a line each what is not as it was published.
     """
 
