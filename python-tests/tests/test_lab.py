@@ -20,7 +20,7 @@ from conftest import missing, namespaces, or_skip, refusal, run_harness, started
 from nfsmulti import machine
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.fiorun import Engine, Fio, Option
-from nfsmulti.lab import Export, Instances, Lab, LabConfig, Limits, background, commands, ganesha
+from nfsmulti.lab import Export, Instances, Lab, LabConfig, Limits, commands, ganesha
 from nfsmulti.lab.lab import LabState, labs_lock, remove_leftovers
 from nfsmulti.lab.network import Network
 from nfsmulti.paths import LABS, PYTHON_TESTS
@@ -244,10 +244,10 @@ def test_command_line(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
     assert f"lab {name} stopped\n" in capsys.readouterr().out
     assert not any(namespace.startswith(f"nfsmulti-{name}-") for namespace in namespaces())
     with pytest.raises(HarnessError, match=f"no lab '{name}' is running"):
-        background.choose(name)
+        commands.choose(name)
     # This session's own lab belongs to it.
     with pytest.raises(HarnessError, match="belongs to a running command"):
-        background.stop(lab.state)
+        commands.end(lab.state)
 
 
 def test_run_gives_the_commands_status(lab: Lab) -> None:

@@ -3,10 +3,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import math
 import os
+import pickle
 import shlex
+import signal
+import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -17,15 +23,14 @@ from rich.console import Console
 from nfsmulti import machine
 from nfsmulti.errors import HarnessError
 from nfsmulti.hosts import refuse_dropped_engine
-from nfsmulti.lab import background
 from nfsmulti.lab.config import EXPORT, READ_ONLY, Instances, LabConfig
 from nfsmulti.lab.kernel.guest import GuestConfig, GuestTimeoutError, Mount, run_in_guest
 from nfsmulti.lab.kernel.machine import GUEST_HELP, Kind
 from nfsmulti.lab.lab import Lab, LabState, labs_lock, live_labs, remove_leftovers
 from nfsmulti.lab.network import Limits
 from nfsmulti.options import by_fields
-from nfsmulti.paths import COMMAND, JOBFILES, engine_as_typed, shown
-from nfsmulti.processes import Process
+from nfsmulti.paths import COMMAND, JOBFILES, LABS, engine_as_typed, shown
+from nfsmulti.processes import Process, end_politely, unmarked
 
 app = typer.Typer(
     help="Real NFS servers (nfs-ganesha) on this machine, with several addresses of one export;"
@@ -107,7 +112,7 @@ class _Wanted:
 @by_fields
 def start(wanted: _Wanted) -> None:
     """Start a lab that stays up until `lab stop`, and print its pool and how to use it."""
-    _explain(background.start(wanted.config(), wanted.lab_id))
+    _explain(hold(wanted.config(), wanted.lab_id))
 
 
 @app.command()
@@ -131,7 +136,7 @@ def run(command: _Command, wanted: _Wanted) -> None:
 def execute(command: _Command, lab_id: _Id = None) -> None:
     """Run COMMAND as a client of a running lab; $POOL and --pool=lab as with `lab run`."""
     refuse_dropped_engine(command)
-    state = background.choose(lab_id)
+    state = choose(lab_id)
     argv = [*state.entrance(), *command]
     try:
         os.execvpe(argv[0], argv, {**os.environ, **state.environment})
@@ -152,8 +157,8 @@ def stop(
     for leftover in removed:
         _out.print(f"lab {leftover} had no owner any more: removed")
     held = [state for state in live_labs() if state.held]
-    for state in held if every or (removed and not held) else [background.choose(lab_id)]:
-        background.stop(state)
+    for state in held if every or (removed and not held) else [choose(lab_id)]:
+        end(state)
         _out.print(f"lab {state.id} stopped")
 
 
@@ -258,3 +263,95 @@ def _explain(state: LabState) -> None:
         _out.print(f"  or any tool     {shlex.join(state.entrance())} COMMAND", markup=False)
     if state.held:
         _out.print(f"  stop it         {COMMAND} lab stop --id {state.id}", markup=False)
+
+
+# --- labs that outlive the command which started them: a process in the background holds each ---
+
+_STOP_SECONDS = 20.0
+
+
+def hold(config: LabConfig, lab_id: str | None) -> LabState:
+    """Start a lab that stays until it is stopped. Raises HarnessError where it does not start."""
+    # A program of its own: a fork would keep the marks of those who have started us.
+    holder = subprocess.Popen(
+        [sys.executable, "-m", __name__],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**unmarked(), "PYTHONPATH": os.pathsep.join(sys.path)},
+        start_new_session=True,
+    )
+    assert holder.stdin is not None
+    assert holder.stdout is not None
+    try:
+        with contextlib.suppress(BrokenPipeError), holder.stdin as pipe:
+            pickle.dump((config, lab_id), pipe)
+        with holder.stdout as pipe:
+            said = pipe.read()
+    except BaseException:
+        holder.terminate()
+        raise
+    report = json.loads(said) if said else {"what": "the lab ended before it was ready"}
+    if "what" in report:
+        holder.wait()
+        raise HarnessError(report["what"], report.get("remedy"))
+    state = LabState.read(LABS / report["id"])
+    if state is None:
+        raise HarnessError(f"lab {report['id']} ended as soon as it was ready")
+    return state
+
+
+def _held() -> None:
+    """Hold a lab until SIGTERM. Our standard input says which, our output how it started."""
+    end_politely()
+    config, lab_id = pickle.load(sys.stdin.buffer)
+    try:
+        with Lab(config, lab_id=lab_id, held=True) as lab:
+            _report(id=lab.id)
+            while True:
+                signal.pause()
+    except HarnessError as error:
+        _report(what=error.what, remedy=error.remedy)
+    except Exception as error:  # there is nobody else to tell
+        _report(what=repr(error))
+
+
+def _report(**values: str | None) -> None:
+    """Tell whoever waits for our standard output, and close it."""
+    print(json.dumps(values), flush=True)
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, sys.stdout.fileno())
+
+
+def choose(lab_id: str | None) -> LabState:
+    """Give the live lab `lab_id`, or the only one there is. Raises HarnessError."""
+    labs = [state for state in live_labs() if state.ready and lab_id in (None, state.id)]
+    if len(labs) == 1:
+        return labs[0]
+    if not labs:
+        missing = f"no lab '{lab_id}' is running" if lab_id else "no lab is running"
+        raise HarnessError(missing, "./nfsmulti lab start")
+    ids = ", ".join(state.id for state in labs)
+    raise HarnessError(f"several labs are running: {ids}", "name one with --id")
+
+
+def end(state: LabState) -> None:
+    """Stop a held lab and wait until nothing is left of it. Raises HarnessError."""
+    if not state.held:
+        raise HarnessError(
+            f"lab {state.id} belongs to a running command, process {state.owner.pid}",
+            "it ends with that process",
+        )
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(state.owner.pid, signal.SIGTERM)
+    deadline = time.monotonic() + _STOP_SECONDS
+    while state.owner.alive():
+        if time.monotonic() > deadline:
+            state.owner.kill()
+        time.sleep(0.02)
+    with labs_lock():
+        remove_leftovers()
+
+
+if __name__ == "__main__":
+    _held()
