@@ -2,8 +2,8 @@
 """The fault matrix: what goes wrong, for which job, on which terms, and what must come of it.
 
 matrix.py is the table. A cell is one fault, one kind of work and one mode (cell.py); command.py
-runs cells against the scripted server (scripted.py), real servers in a lab (lab.py) or the kernel's
-own in a guest (guest.py); outcome.py holds what came of it against the table, and writes it down.
+runs cells against the scripted server (scripted.py), or real ones, in a lab or a guest (real.py);
+outcome.py holds what came of it against the table, and writes it down.
 
 soak.py lets paths fail at random instead, while jobs write and verify.
 """

@@ -11,10 +11,16 @@ import errno
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from nfsmulti.faults import guest
 from nfsmulti.faults.cell import Cell, Expected, Fault, Mode, Work
-from nfsmulti.faults.guest import GuestFault
-from nfsmulti.faults.lab import PACED, FaultKind, LabFault
+from nfsmulti.faults.real import (
+    PACED,
+    FaultKind,
+    GuestFault,
+    LabFault,
+    address_removed,
+    link_down,
+    server_away,
+)
 from nfsmulti.faults.scripted import (
     DELAY,
     ENDLESS_DATA,
@@ -545,7 +551,7 @@ LAB = [
 
 GUEST = [
     Row(
-        GuestFault(name="knfsd stopped, started after 2 s", act=guest.server_away(2.0)),
+        GuestFault(name="knfsd stopped, started after 2 s", act=server_away(2.0)),
         read={HARD: AGAIN, SOFT: TIMED_OUT, FAILOVER: DONE},
         write={HARD: LOST, SOFT: TIMED_OUT_LOST, FAILOVER: LOST},
         sync={HARD: AGAIN, SOFT: TIMED_OUT, FAILOVER: DONE},
@@ -555,20 +561,20 @@ GUEST = [
         brief=[(WRITE, HARD), (CREATE, HARD)],
     ),
     both(
-        GuestFault(name="link down for 2 s", act=guest.link_down(2.0)),
+        GuestFault(name="link down for 2 s", act=link_down(2.0)),
         {HARD: NO_WAY_BACK, SOFT: TIMED_OUT, FAILOVER: NO_WAY_BACK},
         {HARD: NO_WAY_BACK_LOST, SOFT: TIMED_OUT_LOST, FAILOVER: NO_WAY_BACK_LOST},
         brief=[(READ, HARD)],
     ),
     both(
-        GuestFault(name="address removed", act=guest.address_removed(None)),
+        GuestFault(name="address removed", act=address_removed(None)),
         {HARD: HELD, SOFT: TIMED_OUT, FAILOVER: MOVED},
         {HARD: HELD_LOST, SOFT: TIMED_OUT_LOST, FAILOVER: MOVED_SLOWLY},
         create={FAILOVER: MOVED},
         brief=[(WRITE, FAILOVER)],
     ),
     both(
-        GuestFault(name="address removed for 2 s", act=guest.address_removed(2.0), turns=3),
+        GuestFault(name="address removed for 2 s", act=address_removed(2.0), turns=3),
         {HARD: AGAIN, SOFT: TIMED_OUT, FAILOVER: MOVED},
         {SOFT: TIMED_OUT_LOST_OR_NOT},
         brief=[(READ, FAILOVER)],  # it needs no connection that a broken device would not make
