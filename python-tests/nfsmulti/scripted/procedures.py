@@ -180,10 +180,11 @@ _DECODERS: dict[Nfs, Callable[[Unpacker], Arguments]] = {
 # --- results ---
 
 
-class Results:
-    """The results of one call, being written."""
+class _Task:
+    """One call, being carried out; its results are written into `pack`."""
 
-    def __init__(self, answer: Answer):
+    def __init__(self, arguments: Arguments, answer: Answer, caller: Credentials):
+        self.arguments, self.answer, self.caller = arguments, answer, caller
         self._flag = 1 if answer.attributes is None else answer.attributes
         self.pack = Packer()
 
@@ -228,6 +229,15 @@ class Results:
         """Write post_op_fh3."""
         self.pack.pack_bool(True)
         self.handle(node)
+
+    def owner(self, mode: int) -> tuple[int, int, int]:
+        """Give mode, uid and gid of what is made."""
+        wanted = self.arguments.settable
+        return (
+            mode if wanted.mode is None else wanted.mode,
+            self.caller.uid if wanted.uid is None else wanted.uid,
+            self.caller.gid if wanted.gid is None else wanted.gid,
+        )
 
     def _time(self, seconds: float) -> None:
         fraction, whole = math.modf(seconds)
@@ -281,14 +291,13 @@ class Procedures:
         """
         if answer.results is not None and not answer.act:
             return answer.results, 0
-        results = Results(answer)
-        task = _Task(arguments, answer, caller, results)
+        task = _Task(arguments, answer, caller)
         moved = 0
         if isinstance(procedure, Mount):
             self._mount(procedure, task)
         elif isinstance(procedure, Nfs) and procedure is not Nfs.NULL:
             moved = self._run_nfs(procedure, task)
-        return results.pack.get_buffer() if answer.results is None else answer.results, moved
+        return task.pack.get_buffer() if answer.results is None else answer.results, moved
 
     def _run_nfs(self, procedure: Nfs, task: _Task) -> int:
         try:
@@ -296,18 +305,18 @@ class Procedures:
                 raise NfsError(task.answer.status)
             if not task.answer.act:
                 raise NfsError(Status.SERVERFAULT)
-            task.results.status(Status.OK)
+            task.status(Status.OK)
             return self._nfs[procedure](task) or 0
         except NfsError as error:
-            task.results.pack.reset()
-            task.results.status(error.status)
-            task.results.no_attributes(_ATTRIBUTES_OF_FAILURE.get(procedure, _WCC_DATA))
+            task.pack.reset()
+            task.status(error.status)
+            task.no_attributes(_ATTRIBUTES_OF_FAILURE.get(procedure, _WCC_DATA))
             return 0
 
     # --- MOUNT ---
 
     def _mount(self, procedure: Mount, task: _Task) -> None:
-        pack = task.results.pack
+        pack = task.pack
         entry = (task.caller.machine, task.arguments.name)
         if procedure is Mount.MNT:
             self._mnt(task)
@@ -331,12 +340,12 @@ class Procedures:
                 raise NfsError(task.answer.status)
             directory = self._mountable(task.arguments.name)
         except NfsError as error:
-            task.results.status(error.status)
+            task.status(error.status)
             return
         self._export.mounted.append((task.caller.machine, task.arguments.name))
-        task.results.status(Status.OK)
-        task.results.handle(directory)
-        task.results.pack.pack_array([_AUTH_SYS], task.results.pack.pack_uint)
+        task.status(Status.OK)
+        task.handle(directory)
+        task.pack.pack_array([_AUTH_SYS], task.pack.pack_uint)
 
     def _mountable(self, path: str) -> Directory:
         """Find the export, or a directory below it."""
@@ -352,7 +361,7 @@ class Procedures:
 
     def _getattr(self, task: _Task) -> None:
         node = self._export.files.node(task.arguments.handle)
-        task.results.attributes(node)
+        task.attributes(node)
 
     def _setattr(self, task: _Task) -> None:
         arguments = task.arguments
@@ -365,25 +374,25 @@ class Procedures:
         node.mode = node.mode if wanted.mode is None else wanted.mode
         node.uid = node.uid if wanted.uid is None else wanted.uid
         node.gid = node.gid if wanted.gid is None else wanted.gid
-        task.results.change(node, *before)
+        task.change(node, *before)
 
     def _access(self, task: _Task) -> None:
         node = self._export.files.node(task.arguments.handle)
-        task.results.optional_attributes(node)
-        task.results.pack.pack_uint(task.arguments.count & ACCESS_ALL)
+        task.optional_attributes(node)
+        task.pack.pack_uint(task.arguments.count & ACCESS_ALL)
 
     def _read(self, task: _Task) -> int:
         file = self._export.files.file(task.arguments.handle)
-        task.results.optional_attributes(file)
-        return read(task.results.pack, file, task.arguments, task.answer, self._export.rtmax)
+        task.optional_attributes(file)
+        return read(task.pack, file, task.arguments, task.answer, self._export.rtmax)
 
     def _write(self, task: _Task) -> int:
         files = self._export.files
         file = files.file(task.arguments.handle)
         before = _before(file)
         written = write(file, task.arguments, task.answer, self._export.wtmax)
-        task.results.change(file, *before)
-        pack_written(task.results.pack, written, task.answer, files)
+        task.change(file, *before)
+        pack_written(task.pack, written, task.answer, files)
         return written[0]
 
     def _commit(self, task: _Task) -> None:
@@ -391,17 +400,17 @@ class Procedures:
         file = files.file(arguments.handle)
         before = _before(file)
         file.commit(arguments.offset, arguments.count)
-        task.results.change(file, *before)
-        pack_verifier(task.results.pack, task.answer, files)
+        task.change(file, *before)
+        pack_verifier(task.pack, task.answer, files)
 
     # --- NFS: names ---
 
     def _lookup(self, task: _Task) -> None:
         directory = self._export.files.directory(task.arguments.handle)
         node = self._export.files.lookup(directory, task.arguments.name)
-        task.results.handle(node)
-        task.results.optional_attributes(node)
-        task.results.optional_attributes(directory)
+        task.handle(node)
+        task.optional_attributes(node)
+        task.optional_attributes(directory)
 
     def _create(self, task: _Task) -> None:
         arguments, files = task.arguments, self._export.files
@@ -434,15 +443,15 @@ class Procedures:
     def _made(
         self, task: _Task, node: Node, directory: Directory, before: tuple[int, float]
     ) -> None:
-        task.results.optional_handle(node)
-        task.results.optional_attributes(node)
-        task.results.change(directory, *before)
+        task.optional_handle(node)
+        task.optional_attributes(node)
+        task.change(directory, *before)
 
     def _unlink(self, task: _Task, remove: Callable[[Directory, str], None]) -> None:
         directory = self._export.files.directory(task.arguments.handle)
         before = _before(directory)
         remove(directory, task.arguments.name)
-        task.results.change(directory, *before)
+        task.change(directory, *before)
 
     def _rename(self, task: _Task) -> None:
         arguments, files = task.arguments, self._export.files
@@ -450,16 +459,16 @@ class Procedures:
         target = files.directory(arguments.to_handle)
         before = _before(source), _before(target)
         files.rename(source, arguments.name, target, arguments.to_name)
-        task.results.change(source, *before[0])
-        task.results.change(target, *before[1])
+        task.change(source, *before[0])
+        task.change(target, *before[1])
 
     def _link(self, task: _Task) -> None:
         arguments, files = task.arguments, self._export.files
         file, directory = files.file(arguments.handle), files.directory(arguments.to_handle)
         before = _before(directory)
         files.link(file, directory, arguments.to_name)
-        task.results.optional_attributes(file)
-        task.results.change(directory, *before)
+        task.optional_attributes(file)
+        task.change(directory, *before)
 
     def _listed(self, directory: Directory) -> Sequence[tuple[str, Node]]:
         above = self._export.files.lookup(directory, "..")
@@ -467,18 +476,18 @@ class Procedures:
 
     def _readdir(self, task: _Task) -> None:
         """Give what fits into `count`, and of entries the answer's `limit` at most."""
-        arguments, answer, pack = task.arguments, task.answer, task.results.pack
+        arguments, answer, pack = task.arguments, task.answer, task.pack
         directory = self._export.files.directory(arguments.handle)
         entries = self._listed(directory)
-        task.results.optional_attributes(directory)
+        task.optional_attributes(directory)
         pack_page(pack, entries, arguments, answer)
 
     def _readdirplus(self, task: _Task) -> None:
         """Give all entries behind the cookie at once: `count` is taken for large enough."""
-        files, pack = self._export.files, task.results.pack
+        files, pack = self._export.files, task.pack
         directory = files.directory(task.arguments.handle)
         entries = self._listed(directory)
-        task.results.optional_attributes(directory)
+        task.optional_attributes(directory)
         pack.pack_fopaque(8, bytes(8))
         for cookie, (name, node) in enumerate(entries, start=1):
             if cookie <= task.arguments.offset:
@@ -487,22 +496,22 @@ class Procedures:
             pack.pack_uhyper(node.fileid)
             pack.pack_string(name.encode(errors="surrogateescape"))
             pack.pack_uhyper(cookie)
-            task.results.optional_attributes(node)
-            task.results.optional_handle(node)
+            task.optional_attributes(node)
+            task.optional_handle(node)
         pack.pack_bool(False)
         pack.pack_bool(True)
 
     # --- NFS: the file system ---
 
     def _fsstat(self, task: _Task) -> None:
-        task.results.optional_attributes(self._export.files.node(task.arguments.handle))
+        task.optional_attributes(self._export.files.node(task.arguments.handle))
         for long in (_SPACE, _SPACE, _SPACE, _SPACE, _SPACE, _SPACE):
-            task.results.pack.pack_uhyper(long)
-        task.results.pack.pack_uint(0)
+            task.pack.pack_uhyper(long)
+        task.pack.pack_uint(0)
 
     def _fsinfo(self, task: _Task) -> None:
-        pack, export = task.results.pack, self._export
-        task.results.optional_attributes(export.files.node(task.arguments.handle))
+        pack, export = task.pack, self._export
+        task.optional_attributes(export.files.node(task.arguments.handle))
         for limit in (export.rtmax, export.wtmax):
             for word in (limit, limit, 1):
                 pack.pack_uint(word)
@@ -513,29 +522,10 @@ class Procedures:
         pack.pack_uint(_HOMOGENEOUS_AND_CANSETTIME)
 
     def _pathconf(self, task: _Task) -> None:
-        pack = task.results.pack
-        task.results.optional_attributes(self._export.files.node(task.arguments.handle))
+        pack = task.pack
+        task.optional_attributes(self._export.files.node(task.arguments.handle))
         for word in (1, NAME_MAX, True, True, False, True):
             pack.pack_uint(word)
-
-
-@dataclass(frozen=True)
-class _Task:
-    """One call, being carried out."""
-
-    arguments: Arguments
-    answer: Answer
-    caller: Credentials
-    results: Results
-
-    def owner(self, mode: int) -> tuple[int, int, int]:
-        """Give mode, uid and gid of what is made."""
-        wanted = self.arguments.settable
-        return (
-            mode if wanted.mode is None else wanted.mode,
-            self.caller.uid if wanted.uid is None else wanted.uid,
-            self.caller.gid if wanted.gid is None else wanted.gid,
-        )
 
 
 # --- what NFSv4.1 has as well ---
