@@ -12,14 +12,12 @@ from collections.abc import Coroutine
 from typing import Protocol
 
 from nfsmulti.scripted.answer import Answer, Call
-from nfsmulti.scripted.procedures import Arguments, Procedures, decode
 from nfsmulti.scripted.protocol import (
     LAST_FRAGMENT,
     MARK_SIZE,
     AcceptStat,
     Mount,
     Nfs,
-    Nfs4,
     RpcCall,
     accepted,
     message,
@@ -38,18 +36,12 @@ Program = type[Nfs] | type[Mount]
 class Host(Protocol):
     """What a connection needs of the server."""
 
-    procedures: Procedures
     reading: asyncio.Event
 
-    def ask(
-        self, connection: Connection, rpc: RpcCall, arguments: Arguments
-    ) -> tuple[Call, Answer]:
-        """Log a call and give the script's answer."""
+    def carry_out(self, connection: Connection, rpc: RpcCall) -> tuple[Call, Answer, bytes]:
+        """Carry a call out as the script wants; give how it is delivered, and its results.
 
-    def compound(self, connection: Connection, rpc: RpcCall) -> tuple[Call, Answer, bytes]:
-        """Carry a COMPOUND out as the script wants; give how it is delivered, and its results.
-
-        Raises EOFError or ValueError where it is none.
+        Raises EOFError or ValueError where its arguments are none.
         """
 
     def version_refused(self) -> int | None:
@@ -145,10 +137,7 @@ class Connection:
 
     async def _carry_out(self, rpc: RpcCall) -> None:
         try:
-            if rpc.procedure is Nfs4.COMPOUND:
-                call, answer, results = self._host.compound(self, rpc)
-            else:
-                call, answer, results = self._run(rpc, decode(rpc.procedure, rpc.arguments))
+            call, answer, results = self._host.carry_out(self, rpc)
         except (EOFError, ValueError):
             refusal = accepted(AcceptStat.GARBAGE_ARGS)
             await self._send(record(message(rpc.xid, refusal)))
@@ -160,13 +149,6 @@ class Connection:
             self._later(delivery)
         else:
             await delivery
-
-    def _run(self, rpc: RpcCall, arguments: Arguments) -> tuple[Call, Answer, bytes]:
-        call, answer = self._host.ask(self, rpc, arguments)
-        results, call.moved = self._host.procedures.run(
-            rpc.procedure, arguments, answer, rpc.credentials
-        )
-        return call, answer, results
 
     def _later(self, delivery: Coroutine[None, None, None]) -> None:
         """Deliver while further calls are read."""

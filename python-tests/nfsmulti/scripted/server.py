@@ -22,7 +22,7 @@ from nfsmulti.scripted.compound import Compounds, UnheardError
 from nfsmulti.scripted.connection import Connection, Program
 from nfsmulti.scripted.files import Directory, File, NfsError
 from nfsmulti.scripted.operations4 import Scene
-from nfsmulti.scripted.procedures import Arguments, Export, Procedures
+from nfsmulti.scripted.procedures import Asked, Export, Procedures, decode
 from nfsmulti.scripted.protocol import Mount, Nfs, Nfs4, Procedure, RpcCall
 from nfsmulti.scripted.state4 import Client, Open, Session, Terms
 from nfsmulti.scripted.xdr4 import Arguments4, OpenArguments
@@ -55,7 +55,7 @@ class ScriptedServer:
         self.hooks = list(hooks)
         self.export = export or Export()
         self.terms = terms or Terms()
-        self.procedures = Procedures(self.export)
+        self._procedures = Procedures(self.export)
         self._compounds = Compounds(self.export, self.terms)
         self.addresses = tuple(addresses)
         self._receive_buffer = receive_buffer
@@ -291,26 +291,27 @@ class ScriptedServer:
 
     # --- its connections' Host ---
 
-    def ask(
-        self, connection: Connection, rpc: RpcCall, arguments: Arguments
-    ) -> tuple[Call, Answer]:
-        """Log a call, and ask the hooks how it is to be answered."""
-        call = self._call(connection, rpc, rpc.procedure)
-        call.file = self.procedures.path_of(arguments)
-        call.offset, call.count = arguments.offset, arguments.count
-        call.stable = arguments.stable
-        return call, self._decide(call)
+    def carry_out(self, connection: Connection, rpc: RpcCall) -> tuple[Call, Answer, bytes]:
+        """Carry a call out, and ask the hooks how it is to be answered."""
+        if rpc.procedure is Nfs4.COMPOUND:
+            return self._compound(connection, rpc)
+        arguments = decode(rpc.procedure, rpc.arguments)
+        file = self._procedures.path_of(arguments)
+        call = self._call(connection, rpc, rpc.procedure, file, arguments)
+        answer = self._decide(call)
+        results, call.moved = self._procedures.run(
+            rpc.procedure, arguments, answer, rpc.credentials
+        )
+        return call, answer, results
 
-    def compound(self, connection: Connection, rpc: RpcCall) -> tuple[Call, Answer, bytes]:
+    def _compound(self, connection: Connection, rpc: RpcCall) -> tuple[Call, Answer, bytes]:
         """Carry a COMPOUND out, and ask the hooks for it and for each of its operations."""
-        whole = self._call(connection, rpc, Nfs4.COMPOUND)
+        whole = self._call(connection, rpc, Nfs4.COMPOUND, "", Asked())
         answers = [self._decide(whole)]
 
         def ask(operation: Nfs4, arguments: Arguments4, scene: Scene) -> tuple[Call, Answer]:
-            call = self._call(connection, rpc, operation)
-            call.file = self._compounds.operations.path_of(scene, arguments)
-            call.offset, call.count = arguments.offset, arguments.count
-            call.stable = arguments.stable
+            file = self._compounds.operations.path_of(scene, arguments)
+            call = self._call(connection, rpc, operation, file, arguments)
             call.wanted = arguments.wanted
             call.session, call.slot, call.sequence = scene.place(arguments)
             if isinstance(arguments, OpenArguments):
@@ -332,7 +333,9 @@ class ScriptedServer:
         """Give the version of NFS that is not offered."""
         return None if self.terms.minors else 4
 
-    def _call(self, connection: Connection, rpc: RpcCall, procedure: Procedure) -> Call:
+    def _call(
+        self, connection: Connection, rpc: RpcCall, procedure: Procedure, file: str, asked: Asked
+    ) -> Call:
         """Give the log's entry for a call."""
         nth = self._counts[procedure] = self._counts.get(procedure, 0) + 1
         return Call(
@@ -343,6 +346,10 @@ class ScriptedServer:
             server=connection.server,
             credentials=rpc.credentials,
             nth=nth,
+            file=file,
+            offset=asked.offset,
+            count=asked.count,
+            stable=asked.stable,
         )
 
     def _decide(self, call: Call) -> Answer:
