@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -54,6 +54,11 @@ _TAKEN = {
     Which.CONNECTIONS: {"nconnect", "proto", "version", "mounts", "jobs", "workload"},
     Which.METADATA: {"nconnect", "depth", "version", "mounts", "workload"},
 }
+
+
+def _of_some(metavar: str, words: str) -> Any:
+    """Give an option that connections and metadata alone take."""
+    return typer.Option(metavar=metavar, help=words, rich_help_panel=_OF_CONNECTIONS)
 
 
 @dataclass(frozen=True)
@@ -132,29 +137,12 @@ class _Options:
     guest: Annotated[
         Kind | None, typer.Option(help=f"In the kernel lab; qemu if not given. {GUEST_HELP}")
     ] = None
-    nconnect: Annotated[
-        str,
-        typer.Option(
-            metavar="N,...",
-            help="Connections on each path of a job.",
-            rich_help_panel=_OF_CONNECTIONS,
-        ),
-    ] = ""
+    nconnect: Annotated[str, _of_some("N,...", "Connections on each path of a job.")] = ""
     proto: Annotated[
-        str,
-        typer.Option(
-            metavar="tcp,rdma",
-            help="Transports, instead of those in the pool's URLs.",
-            rich_help_panel=_OF_CONNECTIONS,
-        ),
+        str, _of_some("tcp,rdma", "Transports, instead of those in the pool's URLs.")
     ] = ""
     version: Annotated[
-        str,
-        typer.Option(
-            metavar="3,4.1",
-            help="NFS versions, instead of those in the pool's URLs.",
-            rich_help_panel=_OF_CONNECTIONS,
-        ),
+        str, _of_some("3,4.1", "NFS versions, instead of those in the pool's URLs.")
     ] = ""
     mounts: Annotated[
         bool,
@@ -164,28 +152,18 @@ class _Options:
             rich_help_panel=_OF_CONNECTIONS,
         ),
     ] = False
-    jobs: Annotated[
-        str,
-        typer.Option(metavar="N,...", help="Numbers of fio jobs.", rich_help_panel=_OF_CONNECTIONS),
-    ] = ""
+    jobs: Annotated[str, _of_some("N,...", "Numbers of fio jobs.")] = ""
     workload: Annotated[
         str,
-        typer.Option(
-            metavar="NAME,...",
-            help=f"What connections moves, one of {', '.join(WORKLOADS)} (default: 64k-read), or"
+        _of_some(
+            "NAME,...",
+            f"What connections moves, one of {', '.join(WORKLOADS)} (default: 64k-read), or"
             f" the operations of metadata (default: {','.join(OPERATIONS)}).",
-            show_default=False,
-            rich_help_panel=_OF_CONNECTIONS,
         ),
     ] = ""
-    depth: Annotated[
-        str,
-        typer.Option(
-            metavar="N,...",
-            help="Operations that a job of metadata has under way.",
-            rich_help_panel=_OF_CONNECTIONS,
-        ),
-    ] = ""
+    depth: Annotated[str, _of_some("N,...", "Operations that a job of metadata has under way.")] = (
+        ""
+    )
     seed: Annotated[
         int | None,
         typer.Option(
