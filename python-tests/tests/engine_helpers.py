@@ -33,7 +33,7 @@ from nfsmulti.fiorun import (
     Option,
 )
 from nfsmulti.lab import Lab
-from nfsmulti.lab.kernel import Mount
+from nfsmulti.lab.guest import Mount
 from nfsmulti.processes import Completed, Identity, Process, run
 
 PATHS = 4
@@ -438,7 +438,7 @@ def ends(process: FioProcess, seconds: float = 60) -> None:
 
 @contextlib.contextmanager
 def mounted_at(folder: Path, options: str) -> Iterator[Path]:
-    """Mount the guest's export on a new folder, with the options of lab.kernel's Mount."""
+    """Mount the guest's export on a new folder, with the options of lab.guest's Mount."""
     folder.mkdir()
     run(Mount.parse(f"{folder}={options}").command, timeout=_MOUNT_SECONDS).check()
     try:

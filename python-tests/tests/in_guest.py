@@ -20,7 +20,7 @@ import pytest
 from conftest import missing
 
 from nfsmulti.errors import HarnessError, MissingError
-from nfsmulti.lab.kernel import GuestConfig, inside, run_in_guest
+from nfsmulti.lab.guest import GuestConfig, inside, run_in_guest
 from nfsmulti.paths import BUILD, ROOT
 
 _REPORTS = "NFSMULTI_GUEST_REPORTS"

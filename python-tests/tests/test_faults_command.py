@@ -54,8 +54,8 @@ def test_a_guest_that_fails_leaves_what_was_found_here(
 
     there = next(cell for cell in CELLS if cell.fault.place is Place.GUEST)
     monkeypatch.setattr(command, "CELLS", [_cell(_NAME), there])
-    monkeypatch.setattr("nfsmulti.lab.kernel.run_in_guest", boot)
-    monkeypatch.setattr("nfsmulti.lab.kernel.machine.KernelTree.get", boot)
+    monkeypatch.setattr("nfsmulti.lab.guest.run_in_guest", boot)
+    monkeypatch.setattr("nfsmulti.lab.kernels.KernelTree.get", boot)
     with pytest.raises((HarnessError, typer.Exit)) as end:
         command.faults(results=tmp_path)
     assert getattr(end.value, "exit_code", 1) == 1

@@ -23,8 +23,10 @@ from conftest import or_skip, run_harness
 from engine_helpers import eventually, family
 
 from nfsmulti.errors import HarnessError, MissingError
-from nfsmulti.lab.kernel import GuestConfig, Kind, Mount, guest, machine, run_in_guest
-from nfsmulti.lab.kernel.machine import UML_FOLDER, KernelTree, Machine
+from nfsmulti.lab import guest
+from nfsmulti.lab import kernels as machine
+from nfsmulti.lab.guest import GuestConfig, Mount, run_in_guest
+from nfsmulti.lab.kernels import UML_FOLDER, KernelTree, Kind, Machine
 from nfsmulti.paths import PYTHON_TESTS
 from nfsmulti.processes import Completed, Identity, Process
 
@@ -249,7 +251,7 @@ def test_a_wrong_clock_is_booted_again(
 ) -> None:
     """What a kernel that has measured the processor's frequency wrongly takes for a second."""
     del kernel
-    words = "nfsmulti.lab.kernel.machine._KERNEL_WORDS"
+    words = "nfsmulti.lab.kernels._KERNEL_WORDS"
     boot, wrong = guest._boot, iter([" tsc_early_khz=400000", ""])
 
     def with_clock(*args: Any) -> int:

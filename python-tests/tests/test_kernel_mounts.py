@@ -14,7 +14,7 @@ from conftest import FioRunner
 from engine_helpers import by_path, done, eventually, mounted_at, traces
 
 from nfsmulti.fiorun import Option
-from nfsmulti.lab.kernel import ADDRESSES, EXPORT
+from nfsmulti.lab.guest import ADDRESSES, EXPORT
 from nfsmulti.processes import run
 
 pytestmark = pytest.mark.kernel_lab

@@ -13,7 +13,7 @@ from conftest import FioRunner
 from engine_helpers import by_path, done, eventually, mounted_at, refused, said, traces
 
 from nfsmulti.fiorun import FioResult, Option
-from nfsmulti.lab.kernel import ADDRESSES, EXPORT
+from nfsmulti.lab.guest import ADDRESSES, EXPORT
 from nfsmulti.processes import run
 from nfsmulti.scripted import Nfs4
 

@@ -15,7 +15,8 @@ from run_helpers import made_record, own_cells
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.lab import Lab, LabConfig
-from nfsmulti.lab.kernel import ADDRESSES, Kind
+from nfsmulti.lab.guest import ADDRESSES
+from nfsmulti.lab.kernels import Kind
 from nfsmulti.run.place import InGuest, InLab, OnPool, split_pool
 from nfsmulti.run.plan import Plan, crossed, jobfile_jobs, name_of, ordered, parse_factors
 from nfsmulti.run.record import Record, expected_seconds

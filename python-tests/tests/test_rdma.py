@@ -26,8 +26,7 @@ from engine_helpers import (
 
 from nfsmulti import doctor
 from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Option
-from nfsmulti.lab.kernel import ADDRESSES, EXPORT
-from nfsmulti.lab.kernel.guest import ADDRESS6
+from nfsmulti.lab.guest import ADDRESS6, ADDRESSES, EXPORT
 from nfsmulti.machine import Level, rdma_devices
 from nfsmulti.paths import ROOT
 from nfsmulti.pool import read_pool

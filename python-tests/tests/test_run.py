@@ -29,7 +29,7 @@ from nfsmulti import paths
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
 from nfsmulti.lab import LabConfig
-from nfsmulti.lab.kernel import inside
+from nfsmulti.lab.guest import inside
 from nfsmulti.processes import Completed, Process, find, run
 from nfsmulti.report import pages
 from nfsmulti.run import command, runner, start

@@ -57,7 +57,7 @@ from nfsmulti.bench.runs import (
 )
 from nfsmulti.errors import MissingError
 from nfsmulti.fiorun import Engine
-from nfsmulti.lab import kernel
+from nfsmulti.lab import guest
 from nfsmulti.options import by_fields
 from nfsmulti.paths import BUILD, RESULTS
 from nfsmulti.texts import Table
@@ -217,7 +217,7 @@ def rdma(options: _Options) -> None:
     """
     timing, results = options.timing(), options.results
     begun = now()
-    if not kernel.inside():
+    if not guest.inside():
         words = [*(["--quick"] if options.quick else []), f"--repeat={timing.repeats}"]
         folder = results or RESULTS / "rdma" / f"{begun:%Y%m%dT%H%M%SZ}"
         raise typer.Exit(over_rdma.boot(words, folder))

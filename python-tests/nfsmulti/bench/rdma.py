@@ -15,7 +15,7 @@ from nfsmulti.bench.cases import Bar, Case
 from nfsmulti.bench.results import HEADINGS, TITLE, figure_cells
 from nfsmulti.bench.runs import Contender, Run, Timing, figures_of, folder_of, run_fio
 from nfsmulti.fiorun import Engine
-from nfsmulti.lab.kernel import ADDRESSES, EXPORT, GuestConfig, Mount, run_in_guest
+from nfsmulti.lab.guest import ADDRESSES, EXPORT, GuestConfig, Mount, run_in_guest
 from nfsmulti.stats import Ratio
 from nfsmulti.texts import Table
 

@@ -20,8 +20,8 @@ from nfsmulti.faults.cell import Cell, Place
 from nfsmulti.faults.matrix import CELLS
 from nfsmulti.faults.outcome import REPORT, Outcome, Run, judge, not_run, read_outcomes
 from nfsmulti.fiorun import Engine
-from nfsmulti.lab import kernel
-from nfsmulti.lab.kernel.machine import KernelTree
+from nfsmulti.lab import guest
+from nfsmulti.lab.kernels import KernelTree
 from nfsmulti.machine import versions
 from nfsmulti.paths import BUILD, RESULTS, shown
 
@@ -112,14 +112,14 @@ def faults(
         raise HarnessError(f"{shown(folder)} holds the report of a run", "name another --results")
     found: list[Outcome] = []
     try:
-        if kernel.inside():
+        if guest.inside():
             _run_here(cells, out.print, found)
         else:
             _run_all(cells, only, brief, out, found)
     finally:
         run = _whole(begun, cells, found)
         run.write(folder)
-    if not kernel.inside():
+    if not guest.inside():
         out.width = max(out.width, _NARROWEST)
         out.print(run.table())
         out.print(f"{run.verdict}; {shown(folder)} holds report.md and results.json")
@@ -137,7 +137,7 @@ def _setting(found: Sequence[Outcome]) -> dict[str, str]:
     """Say on what the cells ran."""
     setting = versions()
     ran = any(one.place == Place.GUEST and one.outcome != "not run" for one in found)
-    if ran and not kernel.inside():
+    if ran and not guest.inside():
         setting["kernel lab"] = KernelTree.get().release
     return setting
 
@@ -150,7 +150,7 @@ def _choose(only: str, brief: bool) -> list[Cell]:
         for cell in CELLS
         if all(word in cell.id for word in words)
         and (cell.brief or not brief)
-        and (cell.fault.place is Place.GUEST or not kernel.inside())
+        and (cell.fault.place is Place.GUEST or not guest.inside())
     ]
     if not cells:
         raise HarnessError(
@@ -182,7 +182,7 @@ def _run_here(cells: Sequence[Cell], tell: Callable[[str], object], found: list[
         found.append(outcome)
         tell(_line(outcome))
 
-    at_once = 1 if kernel.inside() else AT_ONCE
+    at_once = 1 if guest.inside() else AT_ONCE
     with (
         tempfile.TemporaryDirectory(prefix="faults-", dir=BUILD) as name,
         Runs(cells, Engine.built(), Path(name), at_once) as runs,
@@ -200,8 +200,8 @@ def _run_in_guest(words: Sequence[str], found: list[Outcome]) -> None:
     with tempfile.TemporaryDirectory(prefix="faults-", dir=BUILD) as name:
         command = [sys.executable, "-m", "nfsmulti", "faults", *words, "--results", name]
         try:
-            config = kernel.GuestConfig(results=Path(name), timeout=_GUEST_SECONDS)
-            status = kernel.run_in_guest(command, config)
+            config = guest.GuestConfig(results=Path(name), timeout=_GUEST_SECONDS)
+            status = guest.run_in_guest(command, config)
         finally:
             found += (left := read_outcomes(Path(name)))
     if status or not left:

@@ -15,7 +15,7 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.faults.cell import FILE, Cell, Fault, Left, Place, RunningJob, files_of, put_files
 from nfsmulti.fiorun import Engine, Fio, Options
 from nfsmulti.lab import Instances, Lab, LabConfig
-from nfsmulti.lab.kernel import ADDRESSES, EXPORT
+from nfsmulti.lab.guest import ADDRESSES, EXPORT
 from nfsmulti.pool import ask_rdma
 from nfsmulti.processes import Completed, find, run
 

@@ -24,8 +24,8 @@ from nfsmulti import machine
 from nfsmulti.errors import HarnessError
 from nfsmulti.hosts import refuse_dropped_engine
 from nfsmulti.lab.config import EXPORT, READ_ONLY, Instances, LabConfig
-from nfsmulti.lab.kernel.guest import GuestConfig, GuestTimeoutError, Mount, run_in_guest
-from nfsmulti.lab.kernel.machine import GUEST_HELP, Kind
+from nfsmulti.lab.guest import GuestConfig, GuestTimeoutError, Mount, run_in_guest
+from nfsmulti.lab.kernels import GUEST_HELP, Kind
 from nfsmulti.lab.lab import Lab, LabState, labs_lock, live_labs, remove_leftovers
 from nfsmulti.lab.network import Limits
 from nfsmulti.options import by_fields

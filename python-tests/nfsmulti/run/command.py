@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.lab.kernel.machine import GUEST_HELP, Kind
+from nfsmulti.lab.kernels import GUEST_HELP, Kind
 from nfsmulti.options import by_fields
 from nfsmulti.paths import COMMAND, RESULTS, shown
 from nfsmulti.report import pages

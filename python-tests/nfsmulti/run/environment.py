@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 
 from nfsmulti.fiorun import Engine
-from nfsmulti.lab import kernel
+from nfsmulti.lab import guest
 from nfsmulti.machine import versions
 from nfsmulti.paths import write_json
 from nfsmulti.processes import run
@@ -63,7 +63,7 @@ def write_place(folder: Path, name: str, place: Serving) -> None:
     """Write what holds where a place's clients are: links and their limits, mounts, sysctls."""
     enter = list(place.enter)
     found = {
-        "guest": kernel.described(),
+        "guest": guest.described(),
         "kernel": _said([*enter, "uname", "-sr"]),
         "links": _links(enter),
         "mounts": _nfs_mounts(),

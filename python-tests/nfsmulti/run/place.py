@@ -16,7 +16,7 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
 from nfsmulti.hosts import RemoteFio, parse_hosts, serving
 from nfsmulti.lab import Lab, LabConfig, Limits
-from nfsmulti.lab.kernel import ADDRESSES, EXPORT, Mount
+from nfsmulti.lab.guest import ADDRESSES, EXPORT, Mount
 from nfsmulti.lab.network import Network, batch
 from nfsmulti.machine import versions
 from nfsmulti.paths import write_files

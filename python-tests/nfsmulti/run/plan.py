@@ -17,7 +17,7 @@ from urllib.parse import parse_qs
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
-from nfsmulti.lab.kernel.machine import Kind
+from nfsmulti.lab.kernels import Kind
 from nfsmulti.paths import JOBFILES, write_json
 from nfsmulti.processes import run
 from nfsmulti.run.place import VERSION_NAMES

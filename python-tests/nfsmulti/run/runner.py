@@ -19,8 +19,8 @@ from rich.console import Console
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.fiorun import Engine
 from nfsmulti.lab.config import LabConfig
-from nfsmulti.lab.kernel.guest import GuestConfig, run_in_guest
-from nfsmulti.lab.kernel.machine import Kind
+from nfsmulti.lab.guest import GuestConfig, run_in_guest
+from nfsmulti.lab.kernels import Kind
 from nfsmulti.lab.network import Fit, Limits, fit
 from nfsmulti.processes import end_politely
 from nfsmulti.run import environment

@@ -17,7 +17,7 @@ from nfsmulti import machine
 from nfsmulti.errors import HarnessError
 from nfsmulti.hosts import parse_hosts
 from nfsmulti.lab import LabConfig
-from nfsmulti.lab.kernel.machine import Kind
+from nfsmulti.lab.kernels import Kind
 from nfsmulti.machine import Level, links, rdma_devices
 from nfsmulti.pool import read_pool
 from nfsmulti.processes import find, run

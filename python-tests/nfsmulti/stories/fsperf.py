@@ -14,7 +14,7 @@ import dataclasses
 
 from nfsmulti import texts
 from nfsmulti.lab.config import LabConfig
-from nfsmulti.lab.kernel import Mount
+from nfsmulti.lab.guest import Mount
 from nfsmulti.lab.network import Limits
 from nfsmulti.report import cells, charts, conditions
 from nfsmulti.report.story import RULE, Beside, Finding, Judged, Plot, Report, Section, Story, judge

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nfsmulti import texts
-from nfsmulti.lab.kernel import ADDRESSES, Mount
+from nfsmulti.lab.guest import ADDRESSES, Mount
 from nfsmulti.report import cells, charts, conditions
 from nfsmulti.report.cells import Measure
 from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story, untestable

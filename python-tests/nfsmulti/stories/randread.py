@@ -12,7 +12,7 @@ from operator import attrgetter
 from statistics import fmean
 
 from nfsmulti import texts
-from nfsmulti.lab.kernel import Mount
+from nfsmulti.lab.guest import Mount
 from nfsmulti.report import cells, charts, conditions
 from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story, untestable
 from nfsmulti.stats import Ratio, Sample

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from nfsmulti.lab.config import LabConfig
-from nfsmulti.lab.kernel import Mount
+from nfsmulti.lab.guest import Mount
 from nfsmulti.report.story import Report
 from nfsmulti.summary import Factor
 

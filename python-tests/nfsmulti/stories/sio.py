@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from nfsmulti import texts
-from nfsmulti.lab.kernel import Mount
+from nfsmulti.lab.guest import Mount
 from nfsmulti.report import cells, charts, conditions
 from nfsmulti.report.cells import Measure
 from nfsmulti.report.story import (

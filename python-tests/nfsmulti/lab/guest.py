@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A guest that runs one command: its mounts, and what it shares with its host (init.sh)."""
+"""The kernel lab: a guest with an RDMA device and the kernel's NFS server, which runs one command.
+
+It shows what a machine without these cannot: kernel mounts over TCP and RDMA, and a server that
+speaks both. The guest sees the machine's whole file system and can change nothing of it. Its kernel
+is Debian's own under QEMU, or Debian's user-mode kernel, which has no RDMA (kernels.py).
+"""
 
 from __future__ import annotations
 
@@ -19,8 +24,8 @@ from typing import IO, Self
 
 from nfsmulti import calls
 from nfsmulti.errors import HarnessError
-from nfsmulti.lab.kernel import machine as machines
-from nfsmulti.lab.kernel.machine import (
+from nfsmulti.lab import kernels as machines
+from nfsmulti.lab.kernels import (
     HOST,
     Kind,
     Machine,

@@ -3,7 +3,7 @@
 #
 # The initramfs's /init: loads what the root needs, mounts it, and goes on with init.sh there. The
 # root is the host's, read-only, beneath a file system in memory that takes all changes. /mounts has
-# the functions that mount what is the host's (machine.py).
+# the functions that mount what is the host's (kernels.py).
 set -eux
 busybox mkdir -p /proc /sys /dev /host /changes /root
 for module in /modules/*.ko; do
