@@ -89,7 +89,6 @@ def scenario(choice: Choice) -> Scenario:
     """Give the scenario with these cells."""
     return Scenario(
         "connections",
-        "what more connections gain, and where that stops",
         _PLACES,
         functools.partial(_cells, choice),
         functools.partial(_own_cells, choice),

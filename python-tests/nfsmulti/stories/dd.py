@@ -285,4 +285,4 @@ _REPORT = Report(
     findings=findings,
 )
 
-DD = Scenario("dd", "one stream against several", _PLACES, _cells, _own_cells, report=_REPORT)
+DD = Scenario("dd", _PLACES, _cells, _own_cells, report=_REPORT)

@@ -369,12 +369,4 @@ _REPORT = Report(
     findings=findings,
 )
 
-FSPERF = Scenario(
-    "fsperf",
-    "one reader over several paths",
-    _PLACES,
-    _cells,
-    _own_cells,
-    probes=_probes,
-    report=_REPORT,
-)
+FSPERF = Scenario("fsperf", _PLACES, _cells, _own_cells, probes=_probes, report=_REPORT)

@@ -96,7 +96,6 @@ def scenario(choice: Choice) -> Scenario:
     """Give the scenario with these cells."""
     return Scenario(
         "metadata",
-        "metadata operations per second, and where they stop growing",
         _PLACES,
         functools.partial(_cells, choice),
         functools.partial(_own_cells, choice),

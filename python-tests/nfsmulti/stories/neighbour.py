@@ -424,7 +424,6 @@ _REPORT = Report(
 
 NEIGHBOUR = Scenario(
     "neighbour",
-    "readers beside a bulk writer",
     _PLACES,
     _cells,
     _own_cells,

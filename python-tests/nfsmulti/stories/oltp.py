@@ -309,6 +309,4 @@ _REPORT = Report(
     findings=findings,
 )
 
-OLTP = Scenario(
-    "oltp", "a database's mix at rising concurrency", _PLACES, _cells, _own_cells, report=_REPORT
-)
+OLTP = Scenario("oltp", _PLACES, _cells, _own_cells, report=_REPORT)

@@ -411,11 +411,4 @@ _REPORT = Report(
     findings=findings,
 )
 
-RANDREAD = Scenario(
-    "randread",
-    "the transport, RDMA beside TCP, pools beside mounts",
-    _PLACES,
-    _cells,
-    _own_cells,
-    report=_REPORT,
-)
+RANDREAD = Scenario("randread", _PLACES, _cells, _own_cells, report=_REPORT)

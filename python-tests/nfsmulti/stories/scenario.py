@@ -132,7 +132,6 @@ class Scenario:
     """
 
     name: str
-    title: str
     places: Mapping[str, Place]
     cells: Callable[[Scale], list[CellSpec]]
     own_cells: Callable[[Scale, OwnPool], tuple[list[CellSpec], list[str]]]

@@ -362,6 +362,4 @@ _REPORT = Report(
     findings=findings,
 )
 
-SIO = Scenario(
-    "sio", "threads, by the way they share a file", _PLACES, _cells, _own_cells, report=_REPORT
-)
+SIO = Scenario("sio", _PLACES, _cells, _own_cells, report=_REPORT)

@@ -469,7 +469,6 @@ _REPORT = Report(
 
 SWEEP = Scenario(
     "sweep",
-    "which settings are best for a server",
     _PLACES,
     _cells,
     _own_cells,
