@@ -70,16 +70,7 @@ class NothingToRunError(HarnessError):
 
 def begun(results: Path, request: Request, name: str) -> Record:
     """Plan a run of the scenario `name`, below `results`. Raises HarnessError."""
-    if not re.fullmatch(r"[\w.-]*", request.label):
-        raise HarnessError(f"--label '{request.label}': use letters, digits, '-', '_' and '.'")
-    scenario = SCENARIOS[name]
-    if scenario in (CONNECTIONS, METADATA):
-        make = connections if scenario is CONNECTIONS else metadata.scenario
-        scenario = make(request.choice)
-        if request.pool:
-            check_choice(request.choice, request.hosts)
-    if name == METADATA.name and request.hosts:
-        raise HarnessError("metadata runs on this machine only: leave out --hosts")
+    scenario = _scenario(request, name)
     specs, left_out = _specs(scenario, request)
     repeats = request.repeat or (scenario.quick_repeats if request.quick else scenario.repeats)
     seed = request.seed if request.seed is not None else secrets.randbelow(1 << 31)
@@ -119,6 +110,20 @@ def begun(results: Path, request: Request, name: str) -> Record:
     record = Record.begin(run, plan, place)
     environment.write_machine(run)
     return record
+
+
+def _scenario(request: Request, name: str) -> Scenario:
+    """Give the scenario as it was chosen. Raises HarnessError where it cannot run like that."""
+    if not re.fullmatch(r"[\w.-]*", request.label):
+        raise HarnessError(f"--label '{request.label}': use letters, digits, '-', '_' and '.'")
+    if name not in (CONNECTIONS.name, METADATA.name):
+        return SCENARIOS[name]
+    if request.pool:
+        check_choice(request.choice, request.hosts)
+    if name == METADATA.name and request.hosts:
+        raise HarnessError("metadata runs on this machine only: leave out --hosts")
+    make = connections if name == CONNECTIONS.name else metadata.scenario
+    return make(request.choice)
 
 
 def resumed(results: Path, given: Path | None, name: str) -> Record:
