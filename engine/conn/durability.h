@@ -35,9 +35,13 @@ static inline void durability_commit_begins(struct conn *conn, struct conn_io *i
 static inline void durability_committed(struct conn *conn, const struct conn_io *io,
 					const uint8_t verifier[LEDGER_VERIFIER])
 {
-	ledger_end_commit(io->ledger, &io->commit, verifier);
-	if (conn->job->hold)
-		hold_committed(conn->job->hold, io->ledger, io->commit.clock, verifier);
+	bool lost = ledger_end_commit(io->ledger, &io->commit, verifier);
+
+	if (!conn->job->hold)
+		return;
+	/* Also of an extent that was answered in full later than the COMMIT was sent. */
+	conn->job->hold->lost |= lost;
+	hold_committed(conn->job->hold, io->ledger, io->commit.clock, verifier);
 }
 
 /* It was put off, or goes to another connection: what it covers waits for another. */

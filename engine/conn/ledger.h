@@ -79,18 +79,22 @@ static inline bool ledger_settled(const struct ledger *ledger, const struct ledg
 	       ledger_same(commit->verifier, ledger->settled_verifier);
 }
 
-/* It was answered with `verifier`. */
-static inline void ledger_end_commit(struct ledger *ledger, const struct ledger_commit *commit,
+/* It was answered with `verifier`. True where that tells that the bytes it covers are lost. */
+static inline bool ledger_end_commit(struct ledger *ledger, const struct ledger_commit *commit,
 				     const uint8_t verifier[LEDGER_VERIFIER])
 {
 	ledger->committing -= commit->bytes;
 	if (!ledger_same(commit->verifier, verifier)) {
-		if (!ledger_settled(ledger, commit))
-			ledger->lost += commit->bytes;
-	} else if (commit->number > ledger->settled) {
+		if (!commit->bytes || ledger_settled(ledger, commit))
+			return false;
+		ledger->lost += commit->bytes;
+		return true;
+	}
+	if (commit->number > ledger->settled) {
 		ledger->settled = commit->number;
 		memcpy(ledger->settled_verifier, verifier, LEDGER_VERIFIER);
 	}
+	return false;
 }
 
 /* It was put off: the bytes wait for another COMMIT. */

@@ -436,7 +436,7 @@ def build_ledger(compiler: str, engine: Path, folder: Path) -> c.CDLL:
     lib, book, commit = c.CDLL(str(library)), c.POINTER(Ledger), c.POINTER(Commit)
     declare(lib, "ledger_wrote", c.c_bool, book, c.c_uint64, c.c_bool, c.c_char_p)
     declare(lib, "ledger_begin_commit", Commit, book)
-    declare(lib, "ledger_end_commit", None, book, commit, c.c_char_p)
+    declare(lib, "ledger_end_commit", c.c_bool, book, commit, c.c_char_p)
     declare(lib, "ledger_undo_commit", None, book, commit)
     declare(lib, "ledger_fail_commit", None, book, commit)
     declare(lib, "ledger_owes", c.c_bool, book)

@@ -310,6 +310,34 @@ def test_a_loss_behind_a_full_hold(client: Client, server: ScriptedServer) -> No
     assert _rewritten(result) == 16 * KIB
 
 
+def test_a_write_ends_between_a_commit_and_its_answer(
+    client: Client, server: ScriptedServer, tmp_path: Path
+) -> None:
+    """The fsync of block 0 covers a part of block 1, whose rest is answered before the COMMIT."""
+    block, part = 4 * KIB, 1000
+
+    def hook(call: Call) -> Answer | None:
+        rest = [one for one in server.calls(Nfs.WRITE) if one.offset == block + part]
+        if call.procedure is Nfs.COMMIT:
+            return None if any(one.answered for one in rest) else NEVER
+        if call.procedure is not Nfs.WRITE:
+            return None
+        if call.offset == 0:
+            return Answer(committed=Stable.FILE_SYNC) if rest else NEVER
+        if call.offset == block:
+            return Answer(limit=part)
+        return None if server.calls(Nfs.COMMIT) else NEVER
+
+    def forgets(call: Call) -> Answer | None:
+        answered = any(one.answered for one in server.calls(Nfs.COMMIT))
+        return None if call.procedure is not Nfs.COMMIT or answered else _FORGETS
+
+    server.hooks += [hook, forgets]
+    log = replay(tmp_path, "write 0 4096", "sync 0 0", "write 4096 4096")
+    done(client(server, **_INSISTENT, hold_writes="1m", iodepth=4, **log))
+    assert server.durable("f") == server.content("f")
+
+
 def test_pieces_of_one_block_wait_for_room(client: Client, server: ScriptedServer) -> None:
     server.hooks.append(on(Nfs.COMMIT, _FORGETS, nth=2))
     done(client(server, **{**_HOLD, "hold_writes": "20k", "bs": "16k", "wsize": "4k"}))
