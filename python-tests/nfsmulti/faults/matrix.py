@@ -12,16 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from nfsmulti.faults.cell import Cell, Expected, Fault, Mode, Work
-from nfsmulti.faults.real import (
-    PACED,
-    FaultKind,
-    GuestFault,
-    LabFault,
-    address_removed,
-    link_down,
-    server_away,
-)
-from nfsmulti.faults.scripted import (
+from nfsmulti.faults.faults import (
     DELAY,
     ENDLESS_DATA,
     ENDLESS_VERIFIER,
@@ -30,10 +21,15 @@ from nfsmulti.faults.scripted import (
     GRACE,
     HUGE_RECORD,
     JUKEBOX,
+    PACED,
     RESET_SOON,
     STRANGER,
     Answers,
+    FaultKind,
+    GuestFault,
+    LabFault,
     ScriptedFault,
+    address_removed,
     at,
     by_procedure,
     each,
@@ -41,8 +37,10 @@ from nfsmulti.faults.scripted import (
     from_then_on,
     grant,
     in_turn,
+    link_down,
     once,
     over_again,
+    server_away,
     stall,
     unanswered_until,
 )

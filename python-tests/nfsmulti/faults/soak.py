@@ -26,7 +26,7 @@ from rich.table import Table
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.faults.cell import lost_bytes
-from nfsmulti.faults.real import FaultKind, Faults
+from nfsmulti.faults.faults import FaultKind, Faults
 from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Options
 from nfsmulti.lab import Instances, Lab, LabConfig
 from nfsmulti.machine import versions
