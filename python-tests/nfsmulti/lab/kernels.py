@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Protocol
 
 from nfsmulti.errors import HarnessError, MissingError
-from nfsmulti.paths import BUILD, shown
+from nfsmulti.paths import BUILD, COMMAND, shown
 from nfsmulti.processes import CommandError, find, locked, run
 
 FOLDER = BUILD / "kernel-lab"
@@ -122,8 +122,8 @@ def lock() -> AbstractContextManager[None]:
 
 
 @contextlib.contextmanager
-def _unpacked(package: str, folder: Path, what: str, *, meta: bool = False) -> Iterator[Path]:
-    """Unpack the newest `package`, or what it stands for as `meta`, and give it to be completed.
+def _unpacked(guest: Kind, package: str, folder: Path, what: str) -> Iterator[Path]:
+    """Unpack the newest `package`, of QEMU's guest the one that it names, to be completed.
 
     It becomes `folder` afterwards, so that what is there is complete. MissingError where it cannot
     be fetched, or must not be: --no-install.
@@ -142,12 +142,16 @@ def _unpacked(package: str, folder: Path, what: str, *, meta: bool = False) -> I
     try:
         download = partial / "download"
         download.mkdir(parents=True)
-        file = _download(package, meta, download)
+        file = _download(package, guest is Kind.QEMU, download)
         run(["dpkg", "-x", str(file), str(partial)], timeout=_FETCH_SECONDS).check()
         shutil.rmtree(download)
         yield partial
     except CommandError as error:
-        raise MissingError(f"{what} could not be fetched: {error}") from None
+        raise MissingError(
+            f"{what} could not be fetched: {error}",
+            "where there is no way out, as in a lab: fetch it before, outside of it, by"
+            f" {COMMAND} lab kernel --guest {guest} -- true",
+        ) from None
     partial.rename(folder)
 
 
@@ -227,7 +231,7 @@ class KernelTree:
 
 
 def _fetch() -> None:
-    with _unpacked(_PACKAGE, _LINUX, "Debian's kernel", meta=True) as folder:
+    with _unpacked(Kind.QEMU, _PACKAGE, _LINUX, "Debian's kernel") as folder:
         if not (folder / "lib").exists():
             (folder / "lib").symlink_to("usr/lib")
         release = next((folder / "boot").glob("vmlinuz-*")).name.removeprefix("vmlinuz-")
@@ -416,7 +420,7 @@ def _holds(folder: Path, memory: int) -> bool:
 
 
 def _fetch_uml() -> None:
-    with _unpacked(_UML_PACKAGE, UML_FOLDER, "Debian's user-mode kernel") as folder:
+    with _unpacked(Kind.UML, _UML_PACKAGE, UML_FOLDER, "Debian's user-mode kernel") as folder:
         (folder / "lib").mkdir()
         (folder / "lib/modules").symlink_to(Path("..") / _UML_MODULES)
         for modules in (folder / _UML_MODULES).iterdir():
