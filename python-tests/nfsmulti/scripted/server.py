@@ -17,9 +17,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Self, TypeVar
 
-from nfsmulti.scripted.answer import SOUND, Answer, Call, Hook
+from nfsmulti.scripted.answer import SOUND, Answer, Call, Connection, Hook, Program
 from nfsmulti.scripted.compound import Compounds, UnheardError
-from nfsmulti.scripted.connection import Connection, Program
 from nfsmulti.scripted.files import Directory, File, NfsError
 from nfsmulti.scripted.operations4 import Scene
 from nfsmulti.scripted.procedures import Asked, Export, Procedures, decode
