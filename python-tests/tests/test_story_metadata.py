@@ -23,8 +23,8 @@ from nfsmulti.lab import Lab
 from nfsmulti.processes import find, run
 from nfsmulti.report.story import Verdict
 from nfsmulti.run import command, record, start
+from nfsmulti.run.cell import TOP, Entries
 from nfsmulti.run.cell import command as command_of
-from nfsmulti.run.entries import TOP, Entries
 from nfsmulti.run.place import OnPool
 from nfsmulti.run.plan import PlannedCell, warm_ups
 from nfsmulti.run.watch import fio_options

@@ -35,7 +35,7 @@ class CellSpec:
     `files` must be there, with so many bytes, before fio starts. `seconds` are what fio is expected
     to take. `over_time` and `latency_over_time` ask for bandwidth and for readers' latency second
     by second. `entries` is of a cell of metadata operations, which has entries of its own: see
-    run/entries.py. `prerun` is a command of the shell that runs when all `numjobs` are ready for
+    run/cell.py. `prerun` is a command of the shell that runs when all `numjobs` are ready for
     their first I/O, which then begin together; where it fails, so does the cell.
     """
 
