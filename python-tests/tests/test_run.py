@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Self
 
 import made_runs
+import psutil
 import pytest
 from conftest import call_harness, or_skip, refusal, run_harness
 from engine_helpers import eventually
@@ -32,7 +33,7 @@ from nfsmulti.lab import LabConfig
 from nfsmulti.lab.guest import inside
 from nfsmulti.processes import Completed, Process, find, run
 from nfsmulti.report import pages
-from nfsmulti.run import command, runner, start
+from nfsmulti.run import command, environment, runner, start
 from nfsmulti.run.cell import Tick, run_cell
 from nfsmulti.run.place import InGuest, InLab, OnPool, Serving
 from nfsmulti.run.plan import Plan, PlannedCell, name_of, ordered
@@ -525,6 +526,19 @@ def test_run_goes_on_with_the_engine_it_began_with(tmp_path: Path, mount: str) -
     file.write_text("{")
     with pytest.raises(HarnessError, match=r"environment\.json: Expecting"):
         start.resumed(tmp_path, folder, "randread")
+
+
+def test_link_whose_driver_fails_has_no_speed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails() -> None:
+        raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+
+    monkeypatch.setattr(psutil, "net_if_stats", fails)
+    environment.write_place(tmp_path, "pool", OnPool("/mnt"))
+    links = json.loads((tmp_path / "environment.json").read_text())["pool"]["links"]
+    assert "lo" in {link["name"] for link in links}
+    assert {link["speed_mbit"] for link in links} == {None}
 
 
 def test_command_of_a_run_gives_its_order_again(tmp_path: Path, mount: str) -> None:

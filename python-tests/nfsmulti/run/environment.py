@@ -75,8 +75,7 @@ def write_place(folder: Path, name: str, place: Serving) -> None:
 
 def _links(enter: Sequence[str]) -> list[dict[str, Any]]:
     """Give each link, with the speed in Mbit/s that its driver tells; None where it has none."""
-    own = {} if enter else psutil.net_if_stats()  # of our namespace
-    speeds = {name: one.speed or None for name, one in own.items()}
+    speeds = {} if enter else _speeds()
     return [
         {
             "name": link["ifname"],
@@ -92,6 +91,14 @@ def _links(enter: Sequence[str]) -> list[dict[str, Any]]:
         }
         for link in _json([*enter, "ip", "-json", "-details", "address", "show"])
     ]
+
+
+def _speeds() -> dict[str, int | None]:
+    """Give those of our namespace's links; none where a driver fails to tell."""
+    try:
+        return {name: one.speed or None for name, one in psutil.net_if_stats().items()}
+    except OSError:
+        return {}
 
 
 def _first(lines: list[str]) -> list[str]:
