@@ -141,11 +141,16 @@ int nfs4_client_attach(struct session *session)
 	struct nfs4_path *mine = session->path->state;
 	bool shares = mine && mine->trunks && session->calls_max > NFS4_NAMES_CALLS;
 	struct nfs4_state *state = shares ? mine->client->shared : NULL;
+	struct nfs4_request *renewal = calloc(1, sizeof(*renewal));
 
-	if (!state)
+	if (renewal && !state)
 		state = new_state(session);
-	if (!state)
+	if (!renewal || !state) {
+		free(renewal);
 		return -ENOMEM;
+	}
+	renewal->base.done = true;
+	session->renewal = renewal;
 	if (shares)
 		state->client->shared = state;
 	state->users++;
@@ -160,6 +165,7 @@ void nfs4_client_detach(struct session *session)
 	struct nfs4_client *client = state->client;
 
 	session->state = NULL;
+	free(session->renewal);
 	if (client->busy && client->busy->session == session)
 		client->busy = NULL;
 	if (--state->users)
@@ -571,17 +577,17 @@ int nfs4_path_check_trunking(struct nfs4_path *mine)
 
 /* --- the lease --- */
 
+/* Each connection of a shared session has a renewal: one that is lost keeps its own until it is
+ * back. */
 void nfs4_client_tick(struct session_channel *channel, uint64_t now)
 {
 	struct nfs4_state *state = channel->session->state;
+	struct nfs4_request *renewal = channel->session->renewal;
 	uint64_t lease = state->client->lease_time * SEC;
 
-	if (state->renewing && !state->renewal.base.done)
+	if (!renewal->base.done || !lease || !channel->prepared ||
+	    now - state->session.used_at < lease / LEASE_PARTS)
 		return;
-	state->renewing = false;
-	if (!lease || !channel->prepared || now - state->session.used_at < lease / LEASE_PARTS)
-		return;
-	nfs4_ask(&state->renewal, NFS4_SEQUENCE, state->client, NULL);
-	state->renewing = true;
-	session_request(channel, &state->renewal.base);
+	nfs4_ask(renewal, NFS4_SEQUENCE, state->client, NULL);
+	session_request(channel, &renewal->base);
 }

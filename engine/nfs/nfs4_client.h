@@ -70,8 +70,7 @@ struct nfs4_state {
 	unsigned int users;	   /* connections */
 	bool unbound;		   /* this connection is to be bound to the session */
 	struct nfs4_request setup; /* prepare()'s: the latest */
-	struct nfs4_request renewal;
-	bool asked, renewing;
+	bool asked;
 	int shared;		     /* sessions granted in a row that were another's */
 	struct nfs4_file *reopening; /* by `setup`, or its delegation is returned */
 };
@@ -155,5 +154,5 @@ void nfs4_client_detach(struct session *session);
 enum preparation nfs4_client_prepare(struct session_channel *channel, struct request **request);
 void nfs4_client_recover(struct session *session, const struct call *call,
 			 const struct call_result *result);
-/* An idle client renews its lease. */
+/* An idle client renews its lease, by whichever connection can. */
 void nfs4_client_tick(struct session_channel *channel, uint64_t now);

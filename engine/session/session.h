@@ -28,7 +28,8 @@ struct session {
 	const struct rpc_credentials *credentials;
 	uint32_t calls_max; /* I/Os and requests at once, as it was made for */
 	struct call_table calls;
-	void *state; /* the protocol's */
+	void *state;   /* the protocol's */
+	void *renewal; /* … the request by which its tick() keeps that alive */
 };
 
 /* The reply that is being received, and the call that it answers. */

@@ -7,7 +7,7 @@ import pytest
 from engine_helpers import done, said
 from scripted_jobs import NEVER, TWO_ADDRESSES, Client, Options
 
-from nfsmulti.scripted import DATA4, Nfs4, ScriptedServer, Terms, on
+from nfsmulti.scripted import DATA4, Answer, Call, Nfs4, ScriptedServer, Terms, on
 
 pytestmark = pytest.mark.sanitized
 
@@ -50,6 +50,35 @@ def test_one_session_over_all_addresses(client: Client) -> None:
         assert said(result) == []
         assert len(_data_sessions(server)) == 1
         assert len({call.server for call in server.calls(*DATA4)}) == len(TWO_ADDRESSES)
+
+
+def test_another_connection_renews_where_one_cannot(client: Client) -> None:
+    """The first idle connection is lost with its renewal; the lease is that of the client."""
+    first, second = TWO_ADDRESSES
+    written: list[Call] = []  # what the client waits for, idle
+    lost: list[Call] = []
+    renewed: list[Call] = []
+
+    def hook(call: Call) -> Answer | None:
+        if call.procedure is Nfs4.WRITE and call.server[0] == second and not renewed:
+            written.append(call)
+            return Answer(act=False, reply=False)
+        if call.procedure is not Nfs4.SEQUENCE or not written or call.slot == written[0].slot:
+            return None
+        if not lost:
+            lost.append(call)
+            return Answer(do=lambda it: it.refuse(first), act=False, reply=False, end="reset")
+        if not renewed:
+            renewed.append(call)
+            return Answer(do=ScriptedServer.accept, end="reset")
+        return None
+
+    terms = Terms(lease=1)
+    with ScriptedServer(hook, addresses=TWO_ADDRESSES, terms=terms) as server:
+        options: Options = {"trunking": "session", "spread": "roundrobin", "iodepth": 1}
+        done(client(server, pool=_pool(server), **options))
+        assert [call.server[0] for call in (*lost, *renewed)] == [first, second]
+        assert len(_data_sessions(server)) == 1
 
 
 def test_an_address_that_no_session_spans_is_told(client: Client) -> None:
