@@ -275,18 +275,19 @@ static void adopt(struct nfs4_state *state, struct nfs4_client *client)
 
 /*
  * What the server says of the next number means nothing once the ID is confirmed (RFC 8881,
- * 18.35.3): it is believed where the last CREATE_SESSION may have led to it, or where our own count
- * is wrong.
+ * 18.35.3): it is believed where the latest CREATE_SESSIONs may have led to it, or where our own
+ * count is wrong.
  */
 static void take_sequence(struct nfs4_client *client, const struct nfs4_exchange_result *result)
 {
 	bool confirmed = client->id == result->client && result->flags & NFS4_CONFIRMED;
 	uint32_t step = result->sequence - (client->sequence - client->ahead);
 
-	if (confirmed && !client->adrift && step > 1)
+	if (confirmed && !client->adrift && step > max_of(client->ahead, 1u))
 		return;
 	client->sequence = result->sequence;
-	client->ahead = client->adrift = false;
+	client->ahead = 0;
+	client->adrift = false;
 }
 
 static void exchanged(struct nfs4_state *state, const struct nfs4_exchange_result *result)
@@ -343,10 +344,10 @@ static void count_created(struct nfs4_client *client, uint32_t status, bool ours
 {
 	if (status != NFS4ERR_SEQ_MISORDERED) {
 		client->sequence++;
-		client->ahead = !ours;
+		client->ahead = ours ? 0 : client->ahead + 1;
 	} else if (client->ahead) {
 		client->sequence--;
-		client->ahead = false;
+		client->ahead--;
 	} else {
 		client->adrift = true;
 	}

@@ -91,14 +91,14 @@ struct nfs4_client {
 	LIST_HEAD(, nfs4_path) paths;
 	LIST_HEAD(, nfs4_session) sessions; /* in use, and those that the server may know */
 	struct nfs4_server server;
-	uint64_t id;	     /* 0: not known yet */
-	uint32_t sequence;   /* of the next CREATE_SESSION */
-	bool ahead;	     /* … if the last one, which gave none, has taken its number */
-	bool adrift;	     /* … is not that: the server is to tell it */
-	bool known;	     /* the server has given the id, and has not said that it forgot it */
-	bool reclaims;	     /* after another id: opens are reclaimed first, in the grace period */
-	bool complete;	     /* RECLAIM_COMPLETE */
-	uint32_t epochs;     /* sessions begun */
+	uint64_t id;	   /* 0: not known yet */
+	uint32_t sequence; /* of the next CREATE_SESSION */
+	uint32_t ahead;	   /* … if the last so many, which gave none, have taken their numbers */
+	bool adrift;	   /* … is not that: the server is to tell it */
+	bool known;	   /* the server has given the id, and has not said that it forgot it */
+	bool reclaims;	   /* after another id: opens are reclaimed first, in the grace period */
+	bool complete;	   /* RECLAIM_COMPLETE */
+	uint32_t epochs;   /* sessions begun */
 	uint32_t lease_time; /* seconds; 0: not known yet */
 	/* Bytes of the longest messages that all sessions for data take; 0: not known yet. */
 	uint32_t request_max, response_max;
