@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import os
 import signal
-import threading
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -484,12 +483,12 @@ def test_nothing_goes_out_again_through_a_mount(
 ) -> None:
     """The server goes while data is written again, and comes back: no mount stands in for it."""
     seen: set[int] = set()
-    gone: list[threading.Timer] = []
+    gone: list[ScriptedServer] = []
 
     def leave(running: ScriptedServer) -> None:
         go(running)
-        gone.append(threading.Timer(2.0, running.accept))
-        gone[0].start()
+        gone.append(running)
+        running.later(2.0, running.accept)
 
     def hook(call: Call) -> Answer | None:
         if call.procedure is not Nfs.WRITE:

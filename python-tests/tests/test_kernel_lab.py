@@ -144,13 +144,17 @@ def test_bad_machines(options: dict[str, Any], complaint: str) -> None:
         GuestConfig(**options)
 
 
-def _share(folder: Path) -> Path:
-    """Make a guest's share, in which it has begun ten seconds ago, by its clock and by ours."""
+def _share(folder: Path, ready: str = "20.00") -> Path:
+    """Make a guest's share, in which it has begun ten seconds ago, by its clock and by ours.
+
+    `soon` becomes the file that says when it was ready, by its clock: that is ten seconds later.
+    """
     share = folder / "share"
     share.mkdir(parents=True)
-    (share / "begun").write_text("10.00 0.00\n")
-    ago = time.time() - 10
-    os.utime(share / "begun", (ago, ago))
+    now = time.time()
+    for name, uptime, ours in (("begun", "10.00", now - 10), ("soon", ready, now)):
+        (share / name).write_text(f"{uptime} 0.00\n")
+        os.utime(share / name, (ours, ours))
     return share
 
 
@@ -204,7 +208,7 @@ def test_a_boot_may_take_long_but_not_be_silent(
 
 def test_limits_of_a_command(tmp_path: Path) -> None:
     """Also where it never stops writing."""
-    ready = "echo 20.00 >share/new; mv share/new share/ready"
+    ready = "mv share/soon share/ready"
     writes = "while :; do echo y; done >>share/stdout"
     for limit, script, complaint in (
         ("timeout", writes, "the command did not end within 0.5 s"),
@@ -230,8 +234,8 @@ def test_a_wrong_clock_has_a_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each further boot is noted in one line."""
-    share = _share(tmp_path)
-    (share / "ready").write_text("40.00 0.00\n")
+    share = _share(tmp_path, ready="40.00")
+    (share / "soon").rename(share / "ready")
 
     def boot(*_: Any) -> int:
         guest._hold_clocks(share / "begun", share / "ready")
@@ -239,7 +243,7 @@ def test_a_wrong_clock_has_a_remedy(
 
     monkeypatch.setattr(guest, "prepare", lambda _: SimpleNamespace(described=str))
     monkeypatch.setattr(guest, "_boot", boot)
-    what = r"the guest's clock counts 30\.0 s in 10\.\d s"
+    what = r"the guest's clock counts 30\.0 s in 10\.0 s"
     with pytest.raises(HarnessError, match=rf"^{what}\n  .*--guest uml$"):
         run_in_guest(["true"], GuestConfig())
     assert re.fullmatch(rf"(nfsmulti: {what}: booting it again\n){{2}}", capsys.readouterr().err)
