@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import signal
 import time
-from pathlib import Path
 
 from engine_helpers import (
     Place,
@@ -102,25 +101,7 @@ def test_reading_past_the_end_of_a_file_is_an_error(place: Place) -> None:
     assert sum(line.read_bytes for line in result.stats) == 10_000 - 8192
 
 
-# --- 7. threads and waiting; files: test_engine_files.py; connections: test_engine_spread.py ---
-
-
-def test_threads_are_threads(exported: Place) -> None:
-    job: dict[str, Option] = {**_READER, **_FOR_LONG}
-    with exported.fio.start(thread=1, numjobs=3, trace=1, **job) as process:
-        eventually(lambda: traces(process) > 10)
-        eventually(lambda: _running_jobs(process) == 3)
-        process.signal(signal.SIGTERM)
-        exported.fio.finish(process)
-
-
-def _running_jobs(process: FioProcess) -> int:
-    """Count fio's jobs that are threads of its own; it must have no others."""
-    assert family(process.pid) == []
-    tasks = Path(f"/proc/{process.pid}/task")
-    names = [(task / "comm").read_text() for task in tasks.iterdir()]
-    own_and_helper = 2
-    return sum(not name.startswith("iou-") for name in names) - own_and_helper
+# --- 7. waiting; threads: test_engine_io.py; files and connections: _files.py and _spread.py ---
 
 
 def test_waiting_for_time_costs_nothing(exported: Place) -> None:

@@ -191,6 +191,9 @@ def test_iodepths(place: Place) -> None:
     report = done(result)
     assert figures(report) == dict.fromkeys(figures(report), (4 * _MIB, 4096, 0, 0))
     assert [line.read_ops for line in result.stats] == [1024] * 4 * len(depths)
+    assert not any(line.retransmissions + line.reconnects for line in result.stats)
+    # The queue is filled, since the engine hands nothing back before it is asked.
+    assert job_of(report, "depth4096")["iodepth_level"][">=64"] > 90
 
 
 def test_batches(exported: Place) -> None:

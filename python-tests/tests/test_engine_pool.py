@@ -144,14 +144,6 @@ def test_mounts_and_urls_of_the_same_files(exported: Place, lab: Lab) -> None:
     assert exported.sizes() == {"d/f": 4 << 20}
 
 
-def test_each_job_of_a_mixed_pool_has_its_own_kind(exported: Place, lab: Lab) -> None:
-    pool = f"{lab.path(2)},{exported.files}"
-    result = exported.fio(pool=pool, rw="randrw", bs="4k", size="1m", filename="f", numjobs=4)
-    done(result)
-    kinds = {line.job_number: line.transport for line in result.stats}
-    assert kinds == {0: "tcp", 1: "mount", 2: "tcp", 3: "mount"}
-
-
 # --- addresses ---
 
 

@@ -273,11 +273,3 @@ def test_bad_localaddr_is_refused(exported: Place) -> None:
         ("10.77.0.101++10.77.0.102", ["localaddr=10.77.0.101++10.77.0.102"]),
     ):
         refused(exported.fio(rw="read", localaddr=local, **_JOB), *words)
-
-
-def test_one_path_serves_every_policy(mounted: Place) -> None:
-    jobs = sections(**{policy: {"spread": policy} for policy in ("job", "queue", "stripe")})
-    words = ["--rw=randrw", "--bs=16k", "--size=1m", "--iodepth=4", "--verify=crc32c", *jobs]
-    result = mounted.fio(pool=mounted.paths[0], arguments=words)
-    done(result)
-    assert [line.path for line in result.stats] == [mounted.labels[0]] * 3

@@ -84,18 +84,6 @@ def test_a_sync_waits_for_the_writes_before_it(mounted: Place) -> None:
     assert operations[-1] == "COMMIT"
 
 
-def test_syncs_at_depth_keep_the_data(exported: Place) -> None:
-    jobs = sections(
-        fsync={"fsync": 1},
-        fdatasync={"fdatasync": 3},
-        spread={"fsync": 5, "spread": "roundrobin", "nconnect": 4},
-        range={"sync_file_range": "write:4"},
-        files={"fsync": 4, "nrfiles": 8},
-    )
-    words = ["--rw=randwrite", "--bs=8k", "--size=1m", "--iodepth=16", "--verify=crc32c", *jobs]
-    done(exported.fio(arguments=words))
-
-
 def test_fsync_on_close_of_files_that_are_closed_under_way(mounted: Place) -> None:
     """The file that the last of several I/Os in flight closes (fio syncs it by itself, too)."""
     files: dict[str, Option] = {"nrfiles": 8, "openfiles": 2, "file_service_type": "random"}

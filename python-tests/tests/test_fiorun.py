@@ -4,15 +4,13 @@
 from __future__ import annotations
 
 import re
-import signal
 from pathlib import Path
 
 import pytest
 from conftest import FioRunner
-from engine_helpers import anybody_names, eventually, traces
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.fiorun import ConnectionStats, FioReport, Option, shares
+from nfsmulti.fiorun import ConnectionStats, FioReport, shares
 from nfsmulti.paths import JOBFILES
 
 
@@ -64,23 +62,6 @@ def test_fio_over_the_pool(fio: FioRunner) -> None:
     assert result.report.bytes("write") == 4 << 20
     assert sum(line.write_bytes for line in result.stats) == 4 << 20
     assert list(shares(result.stats).values()) == [0.25] * 4
-
-
-def test_timeout_ends_fio_and_its_jobs(fio: FioRunner) -> None:
-    result = fio(rw="write", size="1m", filename="slow", time_based=True, runtime=300, timeout=1)
-    assert result.status is None
-
-    eventually(lambda: not anybody_names(str(result.folder)))
-
-
-def test_interrupted_fio_reports(fio: FioRunner) -> None:
-    job: dict[str, Option] = {"rw": "write", "size": "1m", "filename": "f", "time_based": 1}
-    with fio.start(runtime=300, trace=1, **job) as process:
-        eventually(lambda: traces(process))
-        process.signal(signal.SIGTERM)
-        result = fio.finish(process)
-    assert result.status is not None
-    assert result.report is not None
 
 
 def _short(jobfile: Path, size: str, folder: Path) -> Path:

@@ -127,13 +127,6 @@ def test_errors_are_counted_apart(place: Place) -> None:
     assert (line.ops, line.errors) == (1, 20)
 
 
-def test_data_jobs_have_no_operations(place: Place) -> None:
-    result = place.fio(rw="write", bs="64k", size="1m", filename="f")
-    done(result)
-    assert result.operations == []
-    assert "kind" not in (result.folder / "stats.jsonl").read_text()
-
-
 # --- meta_mix ---
 
 _MIX = "getattr:50,lookup:15,readdir:5,setattr:5,create:15,remove:10"

@@ -23,7 +23,6 @@ from engine_helpers import (
     family,
     fixture_of_places,
     place_in_lab,
-    refused,
     sections,
     stderr_of,
     traces,
@@ -88,15 +87,6 @@ def test_blocks_are_cut(exported: Place) -> None:
     done(result)
     assert [(line.read_ops, line.write_ops) for line in result.stats] == [(16, 16)]
     done(exported.fio(rsize=3000, wsize=5000, stripe_size=7777, spread="stripe", **job))
-
-
-def test_a_read_only_export(exported: Place, lab: Lab) -> None:
-    exported.random("f", 65536)
-    pool = lab.path(0, export="ro", version="4.1")
-    done(exported.fio(pool=pool, rw="read", bs="4k", filename="f"))
-    for name in ("f", "missing"):
-        result = exported.fio(pool=pool, rw="write", bs="4k", size="64k", filename=name)
-        refused(result, f'"{name}"', "Read-only file system", "NFS4ERR_ROFS")
 
 
 # --- paths and servers that go ---

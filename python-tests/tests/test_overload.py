@@ -12,7 +12,7 @@ from engine_helpers import done, empty
 from nfsmulti.fiorun import ConnectionStats, Engine, Fio, Option
 from nfsmulti.lab import Lab
 
-_JOBS, _CONNECTIONS, _DEPTH = 256, 4, 4096
+_JOBS, _CONNECTIONS = 256, 4
 _RESERVED = 1024  # ports below this are root's
 _VERIFIED: dict[str, Option] = {"rw": "randwrite", "verify": "crc32c"}
 
@@ -36,13 +36,3 @@ def test_many_jobs_on_one_server(lab: Lab, tmp_path: Path, request: pytest.Fixtu
     assert all(line.write_ops for line in result.stats)
     assert {_port(line) < _RESERVED for line in result.stats} == {True, False}
     assert [file.stat().st_size for file in lab.export_dir.iterdir()] == [1 << 16] * _JOBS
-
-
-def test_a_deep_queue(fio: FioRunner, lab: Lab) -> None:
-    """It is filled, since the engine hands nothing back before it is asked."""
-    job: dict[str, Option] = {"size": "32m", "filename": "deep", "nconnect": 4, "spread": "queue"}
-    result = fio(pool=lab.path(0), bs="4k", iodepth=_DEPTH, **_VERIFIED, **job, timeout=180)
-    report = done(result)
-    assert report.bytes("write") == report.bytes("read") == 32 << 20
-    assert report.jobs[0]["iodepth_level"][">=64"] > 90
-    assert sum(line.retransmissions + line.reconnects for line in result.stats) == 0

@@ -64,9 +64,10 @@ def test_signal_is_negative_status() -> None:
     assert run(["sh", "-c", "kill -TERM $$"], timeout=60).status == -signal.SIGTERM
 
 
-def test_timeout_ends_the_command_and_its_children(tmp_path: Path) -> None:
+@leaving
+def test_timeout_ends_the_command_and_its_children(leaves: str, tmp_path: Path) -> None:
     for timeout in (0.3, 3, 30):
-        done = run(["sh", "-c", _LEAVES_A_CHILD + "wait"], timeout=timeout, cwd=tmp_path)
+        done = run(["sh", "-c", leaves + "wait"], timeout=timeout, cwd=tmp_path)
         assert done.status is None
         if (tmp_path / "pid").exists():  # else it has not come that far
             break

@@ -498,17 +498,6 @@ def test_answers_call_what_spans_one_inconclusive() -> None:
             assert re.search(rf"{words} \({spans}\)[,.]", text), words
 
 
-def test_neighbour_calls_what_spans_one_inconclusive() -> None:
-    made = made_runs.Maker("neighbour")
-    for workload in ("readers", "readers-beside-writer"):
-        made.add({"workload": workload}, read=40e6, block=4096)
-    reads = [made_runs.figures(made.rng, 40e6, 4096, 400 * n) for n in (1, 2, 3, 2, 1, 4)]
-    cells = [dataclasses.replace(c, read=r) for c, r in zip(made.cells, reads, strict=True)]
-    text = report_of(dataclasses.replace(made.summary(), cells=cells))
-    why = "inconclusive: the interval spans 1; more than 100 repeats would be needed"
-    assert f"times as long ({why})." in text
-
-
 def test_neighbour_tells_no_percentile_of_too_few_reads() -> None:
     made = made_runs.Maker("neighbour")
     for workload in ("readers", "readers-beside-writer"):

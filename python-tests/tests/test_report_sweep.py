@@ -140,17 +140,6 @@ def test_soft_is_never_recommended_without_a_warning() -> None:
     assert "nfs(5) warns of lost data" in end
 
 
-def test_other_factors_join_in() -> None:
-    summary = made_sweep(
-        lambda factors: 100 * float(factors["nconnect"]), 1, nconnect=(1, 4), iodepth=(8, 16)
-    )
-    text = report_of(summary)
-    assert "| Mount | nconnect | iodepth | Buffer Size |" in text
-    assert re.search(r"For reads what matters here is nconnect\.", text)
-    assert re.search(r"mount -t nfs -o \S+,nconnect=4 SERVER:/EXPORT /mnt", text)
-    assert re.search(r"--nconnect=4 --iodepth=8 JOBFILE", text)
-
-
 def test_nconnect_and_version_are_in_the_model_its_plots_and_the_lines() -> None:
     def speed(factors: dict[str, Factor]) -> float:
         both = factors["nconnect"] == 4 and factors["version"] == "4.1"
@@ -262,14 +251,6 @@ def test_levels_of_further_factors_stand_beside_the_published_figures_apart() ->
     assert [row.figure.split("; ")[-1] for row in rows] == ["nconnect 1", "nconnect 2"]
     means = [row.sample.mean for row in rows if row.sample]
     assert means[1] / means[0] == pytest.approx(2, rel=0.05)
-
-
-def test_interactions_are_found() -> None:
-    def speed(factors: dict[str, Factor]) -> float:
-        return 130 if factors["sync"] == "sync" and factors["mount"] == "hard" else 100
-
-    text = report_of(made_sweep(speed))
-    assert re.search(r"sync with mount \(partial η² 0\.9\d, p < 0\.001\)", text)
 
 
 def test_noise_shows_no_plateau() -> None:

@@ -33,9 +33,6 @@ from nfsmulti.stories.connections import Choice
 from nfsmulti.stories.metadata import METADATA, OPERATIONS, scenario
 from nfsmulti.summary import Server, Summary
 
-_URL = OwnPool(urls=1, mounts=0)
-
-
 # --- what is run ---
 
 

@@ -210,48 +210,20 @@ def test_outcomes_of_a_real_pytest(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 # --- limits ---
 
 
-class Clock:
-    """A clock that stands still but for what advances it."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def monotonic(self) -> float:
-        """Give the time, in seconds."""
-        return self.now
-
-    def advance(self, seconds: float) -> None:
-        """Let time pass."""
-        self.now += seconds
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """Give the clock of limits.py, on a machine as fast as that of the limits."""
-    found = Clock()
-    monkeypatch.setattr(limits, "time", types.SimpleNamespace(monotonic=found.monotonic))
-    monkeypatch.setattr(limits, "_slowness", lambda: 1.0)
-    return found
-
-
-def test_a_limit_fails_beyond_its_seconds_and_tells_the_figure(clock: Clock) -> None:
+def test_a_limit_is_multiplied_by_how_slow_the_machine_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Right before or right after; what was taken is told with it."""
+    now, slowness = [100.0], iter([1.0, 1.0, 1.0, 1.0, 3.0, 1.0, 1.0, 3.0])
+    monkeypatch.setattr(limits, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(limits, "_slowness", lambda: next(slowness))
     figures: list[tuple[str, object]] = []
-    with limits._within(figures, 5.0):
-        clock.advance(4.9)
-    with pytest.raises(AssertionError, match=r"5\.10 s of 5 s"), limits._within(figures, 5.0):
-        clock.advance(5.1)
-    assert [name for name, _ in figures] == ["timing"] * 2
-    assert figures[0][1] == "4.90 s of 5 s, on a machine 1.0 times as slow"
 
+    def take(seconds: float) -> None:
+        with limits._within(figures, 5.0):
+            now[0] += seconds
 
-def test_a_limit_is_multiplied_on_a_machine_that_is_slow_then(
-    clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for measured in ([3.0, 1.0], [1.0, 3.0]):  # before, and after
-        slowness = iter(measured)
-        monkeypatch.setattr(limits, "_slowness", lambda found=slowness: next(found))
-        with limits._within([], 5.0):
-            clock.advance(14.9)
-    monkeypatch.setattr(limits, "_slowness", lambda: 3.0)
-    with pytest.raises(AssertionError, match=r"15\.10 s of 5 s"), limits._within([], 5.0):
-        clock.advance(15.1)
+    take(4.9)
+    with pytest.raises(AssertionError, match=r"5\.10 s of 5 s"):
+        take(5.1)
+    for _ in ("slow before", "slow after"):
+        take(14.9)
+    assert figures[0] == ("timing", "4.90 s of 5 s, on a machine 1.0 times as slow")
