@@ -98,7 +98,7 @@ _TOLD: dict[str, tuple[list[float], list[float], float, list[str]]] = {
         [380, 381, 379], [575, 574, 576], 1.2,
         ["fsperf: one reader reads on four paths 1.51 (1.50 to 1.53) times",
          "published: 1.53 times",
-         "Reproduced by construction: the lab's own limits allow 1.52 times.",
+         "Reproduced by construction: the lab's own limits allow about 1.52 times.",
          "One path has reached its cap of 3.1 Gbit/s.",
          "Several have reached the link's 4.7 Gbit/s. Share of each path: 50% 50%."],
     ),

@@ -119,13 +119,17 @@ def fitted(summary: Summary) -> list[str]:
     return [f"Measured in the {name}. {fit.text()}" for name, fit in _fits(summary).items()]
 
 
-def allowed(summary: Summary) -> float | None:
-    """Give the largest gain of many paths that any place's limits allow; None without limits."""
-    limits = summary.place.get("limits") or {}
-    places = [one for one in limits.values() if isinstance(one, dict)] or [limits]
-    caps = [(one.get("link"), one.get("per_address") or one.get("per_mount")) for one in places]
-    gains = [parse_rate(link) / parse_rate(cap) for link, cap in caps if link and cap]
-    return max(gains, default=None)
+def limits(summary: Summary, place: str) -> Mapping[str, str]:
+    """Give the limits of one of the lab's places; none on a user's pool."""
+    found = summary.place.get("limits") or {}
+    return dict(found.get(place, found))  # which are that place's own where the run has no other
+
+
+def allowed(summary: Summary, place: str) -> float | None:
+    """Give the largest gain of many paths that a place's limits allow; None without limits."""
+    found = limits(summary, place)
+    link, cap = found.get("link"), found.get("per_address") or found.get("per_mount")
+    return parse_rate(link) / parse_rate(cap) if link and cap else None
 
 
 def _fits(summary: Summary) -> dict[str, Fit]:

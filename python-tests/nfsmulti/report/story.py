@@ -144,11 +144,13 @@ def judge(ours: Ratio | None, theirs: float, allowed: float | None = None) -> Ju
     """Hold our ratio against theirs; `allowed` is what the lab's own limits allow, if any."""
     limit = 1 + _OF_THEIR_GAIN * (theirs - 1)
     if allowed is not None and allowed < limit:
-        return untestable(f"the lab's own limits allow {allowed:.2f} times at most")
+        return untestable(f"the lab's own limits allow about {allowed:.2f} times at most")
     judged = beyond(ours, limit)
     found = judged.verdict is Verdict.REPRODUCED
     if found and ours and allowed is not None and ours.value >= _OF_ALLOWED * allowed:
-        return Judged(Verdict.BY_CONSTRUCTION, f"the lab's own limits allow {allowed:.2f} times")
+        return Judged(
+            Verdict.BY_CONSTRUCTION, f"the lab's own limits allow about {allowed:.2f} times"
+        )
     return judged
 
 

@@ -283,8 +283,8 @@ def _rates(summary: Summary, place: str) -> tuple[int | None, int | None]:
     """Give the rates of the link and of a connection that a place is known to have, in bit/s."""
     if links := summary.place.get("links"):
         return sum(links.values()), None
-    limits = (summary.place.get("limits") or {}).get(place) or {}
-    link, cap = (limits.get(name) for name in ("link", "per_connection"))
+    limits = conditions.limits(summary, place)
+    link, cap = limits.get("link"), limits.get("per_connection")
     return parse_rate(link) if link else None, parse_rate(cap) if cap else None
 
 

@@ -156,7 +156,7 @@ def _streams(summary: Summary, count: int) -> str:
 
 def _judged(summary: Summary) -> Judged:
     gain = _gain(summary, _client(summary, "capped"), "write", _STREAMS)
-    allowed = conditions.allowed(summary)
+    allowed = conditions.allowed(summary, "capped")
     return judge(gain, _PUBLISHED_RATIO, None if allowed is None else min(allowed, _STREAMS))
 
 

@@ -20,7 +20,7 @@ from nfsmulti import texts
 from nfsmulti.effects import Level, Model
 from nfsmulti.lab.config import LabConfig
 from nfsmulti.lab.network import Limits
-from nfsmulti.report import cells, charts, variants
+from nfsmulti.report import cells, charts, conditions, variants
 from nfsmulti.report.story import (
     Beside,
     Finding,
@@ -234,7 +234,7 @@ def findings(summary: Summary) -> list[Finding]:
 
 def _link(summary: Summary) -> float | None:
     """Give what the lab's own link carries, in bytes/s; None on a user's pool."""
-    rate = (summary.place.get("limits") or {}).get("link")
+    rate = conditions.limits(summary, "1gbit").get("link")
     return texts.parse_rate(rate) / 8 if rate else None
 
 
