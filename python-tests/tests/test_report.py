@@ -452,7 +452,8 @@ def test_fsperf_on_a_users_pool_takes_the_most_paths_there_are() -> None:
     text = report_of(made.summary())
     told = r"mount-v4\.2: 2 paths by round robin read (2\.0|1\.9)\d \(.*?published: 2\.09"
     assert re.search(told, text)
-    assert re.search(r"\| mount-v4\.2, 2 paths by roundrobin \| 1,094 MB/s \|", text)
+    assert re.search(r"\| mount-v4\.2, 2 paths by round robin \| 1,094 MB/s \|", text)
+    assert "2 paths by stripe" not in text  # which nobody published
 
 
 # --- neighbour ---
@@ -471,6 +472,7 @@ def test_neighbour_answers_with_the_paired_ratio_under_each_setting() -> None:
     assert few == pytest.approx(3, rel=0.3)
     assert many == pytest.approx(1.2, rel=0.3)
     assert re.search(r"\| threads 8 \| readers \| beside : alone \|", text)
+    assert text.count("| several writers, buffered") == 1  # which were not measured
     assert all(f"(plots/over-time-p{percent}.png)" in text for percent in (50, 99))
     assert re.search(r"Against threads 8, .* is 0\.\d+ \(.*\) times as long with threads 64", text)
 

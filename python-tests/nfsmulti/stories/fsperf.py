@@ -172,18 +172,17 @@ def beside(summary: Summary) -> list[Beside]:
         most = _most(summary, client)
         rate = _rate(summary, client, 1, "job")
         rows.append(Beside(f"{words}, 1 path", f"{one} MB/s", _mb(rate), rate))
-        for spread in ("roundrobin", "stripe"):
-            rate = _rate(summary, client, most, spread) if most > 1 else None
-            rows.append(
-                Beside(
-                    f"{words}, {most} paths by {spread}",
-                    f"{many:,} MB/s",
-                    _mb(rate),
-                    rate,
-                    _published_ratio(client),
-                    _gain(summary, client, most, spread) if rate else None,
-                )
+        rate = _rate(summary, client, most, "roundrobin") if most > 1 else None
+        rows.append(
+            Beside(
+                f"{words}, {most} paths by round robin",
+                f"{many:,} MB/s",
+                _mb(rate),
+                rate,
+                _published_ratio(client),
+                _gain(summary, client, most, "roundrobin") if rate else None,
             )
+        )
     return rows
 
 
