@@ -316,7 +316,9 @@ def test_one_depth_alone_is_told_by_its_rate() -> None:
     made = Maker("metadata", 3)
     made.add(metadata_factors("create", 32), write=9000 * 1024, block=1024)
     said = r"In the lab, NFSv3, creates at nconnect=1: [\d,]+ operations/s at depth 32, which alone"
-    assert re.search(rf"{said} was measured\.", report_of(made.summary()))
+    text = report_of(made.summary())
+    assert re.search(rf"{said} was measured\.", text)
+    assert re.search(r"\| one count alone \| 32 \| [\d,]+ \|", text)
 
 
 # --- over nfs-ganesha ---

@@ -371,15 +371,11 @@ def _unit(curves: Sequence[Curve]) -> str:
 def _ends(curves: list[Curve]) -> Table:
     rows = []
     for curve in curves:
-        found = scaling.knee(curve)
-        at = scaling.chosen(curve)
-        first = curve.counts[0]
+        at, first = scaling.chosen(curve), curve.counts[0]
         gain = curve.gain(at, first) if at != first else None
         rows.append([
-            _name(curve, curves), str(found.end.value),
-            str(found.at) if found.end is scaling.End.KNEE else texts.MISSING,
-            texts.mean(_throughput(curve, at)), texts.ratio(gain),
-            scaling.limit(curve, at),
+            _name(curve, curves), str(scaling.knee(curve).end.value), str(at),
+            texts.mean(_throughput(curve, at)), texts.ratio(gain), scaling.limit(curve, at),
         ])  # fmt: skip
     headings = ["curve", "ends", "at nconnect", _unit(curves), "times the fewest", "limit there"]
     return Table(headings, rows, text_columns=2, ending_text_columns=1)

@@ -468,9 +468,7 @@ def _ends(curves: list[Curve]) -> Table:
         ends = "rising to the last" if found.end is scaling.End.RISING else str(found.end.value)
         rows.append([
             _name(curve, curves), curve.axis.name, _other(curve), ends,
-            str(found.at) if found.end is scaling.End.KNEE else texts.MISSING,
-            texts.mean(curve.rate(at)), texts.ratio(gain),
-            scaling.limit(curve, at),
+            str(at), texts.mean(curve.rate(at)), texts.ratio(gain), scaling.limit(curve, at),
         ])  # fmt: skip
     headings = ["operation", "against", "at", "ends", "there at", _UNIT, "times the first",
                 "limit there"]  # fmt: skip
