@@ -559,6 +559,7 @@ def test_conditions_are_one_line_each() -> None:
         },
     }
     text = report_of(made_runs.dd(repeats=1), environment)
+    assert "The guest" not in text
     assert "| machine | engine | build/libnfsmulti.so |" in text
     assert "| lab | links v1 | mtu 1500, limits htb rate 1Gbit; fq |" in text
     assert "| lab | links 2 | mtu 9 |" in text
@@ -566,6 +567,12 @@ def test_conditions_are_one_line_each() -> None:
     assert "| lab | sysctls net.ipv4.tcp_rmem | 4096 131072 |" in text
     assert "mounts" not in text
     assert "label" not in text.split("## Conditions")[1]
+
+
+def test_a_page_says_at_its_head_what_its_guest_is() -> None:
+    environment = {"machine": {}, "lab": {"guest": ""}, "guest": {"guest": "emulated by QEMU"}}
+    text = report_of(made_runs.fsperf(), environment)
+    assert ". The guest: emulated by QEMU. Published: " in text.split("## The answer")[0]
 
 
 def test_conditions_have_sentences_and_no_bare_numbers_of_a_fit() -> None:

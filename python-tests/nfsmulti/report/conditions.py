@@ -114,6 +114,13 @@ def in_short(summary: Summary) -> str:
     return " ".join([where or "unknown place", *([f"({'; '.join(parts)})"] if parts else [])])
 
 
+def guest(environment: Mapping[str, Any]) -> str:
+    """Say what the guest is in which clients ran, and whether it is emulated; "" without one."""
+    places = [part for part in environment.values() if isinstance(part, dict)]
+    told = [str(place["guest"]) for place in places if place.get("guest")]
+    return f"The guest: {told[0]}" if told else ""
+
+
 def fitted(summary: Summary) -> list[str]:
     """Say in a sentence each at which part of the full rates a place was measured."""
     return [f"Measured in the {name}. {fit.text()}" for name, fit in _fits(summary).items()]

@@ -29,6 +29,10 @@ TEMPLATES = {MARKDOWN: "report.md.j2", HTML: "report.html.j2"}
 README, REFERENCE = "README.md", "reference"
 _FINDING = ("finding", "verdict", "published", "here", "why")
 _FOLDER = Path(__file__).with_name("templates")
+_FIGURES = (
+    "Each of our figures is the mean of n runs; CV is their standard deviation as a percentage of"
+    " that mean. Percentiles are of all runs together, or the range of the runs."
+)
 _NOTHING = Story(["No cell of this run has finished: there is nothing to report yet."])
 
 
@@ -53,7 +57,10 @@ def contents(report: Report, summary: Summary, environment: Mapping[str, Any]) -
     """Give what the templates show, by name; the page needs `drawn` as well, its plots as SVG."""
     story = variants.tell(report, summary) if summary.done else _NOTHING
     machines = filter(None, (conditions.by_host(summary), conditions.of_server(summary)))
-    story = dataclasses.replace(story, sections=[*story.sections, *machines])
+    guest = conditions.guest(environment)
+    sections = [*story.sections, *machines]
+    reading = [_FIGURES, *story.reading] if summary.done else []
+    story = dataclasses.replace(story, sections=sections, reading=reading)
     return {
         "summary": summary,
         "report": report,
@@ -62,7 +69,7 @@ def contents(report: Report, summary: Summary, environment: Mapping[str, Any]) -
         "beside": beside_table(variants.beside(report, summary)),
         "troubles": _troubles(summary),
         "conditions": conditions.table(summary, environment),
-        "place": conditions.in_short(summary),
+        "place": ". ".join(filter(None, (conditions.in_short(summary), guest))),
     }
 
 
