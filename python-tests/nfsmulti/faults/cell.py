@@ -10,11 +10,11 @@ import signal
 import struct
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import KW_ONLY, dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import (
@@ -83,19 +83,18 @@ class Place(StrEnum):
     GUEST = "knfsd, RDMA"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Fault(ABC):
     """What goes wrong, and the job that it meets: each place adds how it is brought about.
 
-    It is always the last but one of `paths`' addresses, or the only one, that it befalls. `options`
-    are fio's.
+    It is always the last but one of the job's addresses, or the only one, that it befalls. There
+    are as many as `paths` says; by default two with failover, and else one. `options` are fio's.
     """
 
+    place: ClassVar[Place]
     name: str
-    place: Place
-    paths: Mapping[Mode, int] = field(
-        default_factory=lambda: {Mode.HARD: 1, Mode.SOFT: 1, Mode.FAILOVER: 2}
-    )
+    _: KW_ONLY
+    paths: int | None = None
     options: Options = field(default_factory=dict)
 
     @abstractmethod
@@ -153,7 +152,7 @@ class Cell:
     @property
     def paths(self) -> int:
         """How many addresses the job's pool has."""
-        return self.fault.paths[self.mode]
+        return self.fault.paths or (2 if self.mode is Mode.FAILOVER else 1)
 
     @property
     def victim(self) -> int:
@@ -174,7 +173,7 @@ class Cell:
             options["timeo"] = round(patience * 10 / (options["retrans"] + 1))
         if self.paths > 1:
             options["spread"] = "stripe"
-        return {**options, **self.fault.options}
+        return {**options, **_PACES[self.fault.place], **self.fault.options}
 
     @property
     def block(self) -> int:
@@ -216,6 +215,13 @@ _UNHURRIED = 15.0  # the same where it is not
 # with these modes, but may be late on a busy machine: then the sound path must not be given up.
 _TIMEO: dict[Mode, int] = {Mode.HARD: 10, Mode.FAILOVER: 5}
 _TIMEO_SCRIPTED: dict[Mode, int] = {Mode.HARD: 600, Mode.FAILOVER: 40}
+# Slow enough for a real fault to come in time, even where the harness stalls for two seconds, and
+# traced, so that one can tell when. The guest's emulated processor is slower still.
+_PACES: dict[Place, Options] = {
+    Place.SCRIPTED: {},
+    Place.LAB: {"rate_iops": 20, "trace": 1},
+    Place.GUEST: {"rate_iops": 10, "trace": 1, "proto": "rdma", "thread": 1},
+}
 
 _JOB: dict[str, Option] = {
     "filename": FILE,
@@ -255,19 +261,6 @@ _WORKS: dict[Work, dict[str, Option]] = {
 }
 
 
-def put_files(export: Path, files: Mapping[str, bytes]) -> None:
-    """Put files into an export, behind its server's back."""
-    for name, content in files.items():
-        (export / name).parent.mkdir(parents=True, exist_ok=True)
-        (export / name).write_bytes(content)
-
-
-def files_of(export: Path) -> dict[str, bytes]:
-    """Give the files of the job in an export, by name."""
-    paths = [export / FILE, *(export / FILE).rglob("*")]
-    return {str(path.relative_to(export)): path.read_bytes() for path in paths if path.is_file()}
-
-
 @dataclass
 class Left:
     """What a cell's fio left, and when (time.monotonic()) the fault came and SIGINT was sent."""
@@ -300,8 +293,7 @@ class RunningJob:
 
     def __init__(self, cell: Cell, fio: Fio, pool: str, folder: Path):
         self.cell = cell
-        self.fault: float | None = None
-        self._begun = time.monotonic()
+        self._begun = self._fault = time.monotonic()
         self._process = fio.start(folder, pool=pool, options=cell.options)
 
     def __enter__(self) -> Self:
@@ -320,8 +312,9 @@ class RunningJob:
         self._process.wait(seconds)
 
     def until_under_way(self) -> None:
-        """Wait until some of its calls have been answered (trace=1)."""
+        """Wait until some of its calls have been answered (trace=1): the fault comes now."""
         self._until(lambda: _text(self._process).count(" trace: connection ") >= _CALLS_BEFORE)
+        self._fault = time.monotonic()
 
     @contextlib.contextmanager
     def stopped(self) -> Iterator[None]:
@@ -335,13 +328,9 @@ class RunningJob:
         finally:
             self._process.signal(signal.SIGCONT)
 
-    def now(self) -> None:
-        """Note that the fault comes now."""
-        self.fault = self.fault or time.monotonic()
-
-    def finish(self, expected: Expected) -> Left:
+    def finish(self) -> Left:
         """Wait for the end; send SIGINT where it is held, once it has said so and waits on."""
-        signalled = None
+        signalled, expected = None, self.cell.expected
         if expected.how == "held":
             self._until(lambda: says(expected.says[0], _text(self._process)))
             self.wait(_HOLD_SECONDS)
@@ -351,7 +340,7 @@ class RunningJob:
         left = self._begun + CELL_SECONDS - time.monotonic()
         result = self._process.result(max(left, _END_SECONDS))
         ended = time.monotonic()
-        return Left(result, fault=self.fault, signalled=signalled, ended=ended)
+        return Left(result, fault=self._fault, signalled=signalled, ended=ended)
 
     def _until(self, true: Callable[[], bool]) -> None:
         deadline = self._begun + CELL_SECONDS

@@ -6,126 +6,63 @@ The first are those that a real server does not commit on demand. The last are o
 
 from __future__ import annotations
 
-import random
+import copy
 import shutil
-import struct
 import time
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 
 from nfsmulti.calls import RDMA_PORT
 from nfsmulti.errors import HarnessError
-from nfsmulti.faults.cell import (
-    ENTRIES,
-    FILE,
-    Cell,
-    Fault,
-    Left,
-    Place,
-    RunningJob,
-    Work,
-    files_of,
-    put_files,
-)
-from nfsmulti.fiorun import Engine, Fio, Options
+from nfsmulti.faults.cell import ENTRIES, FILE, Cell, Fault, Left, Place, RunningJob, Work
+from nfsmulti.fiorun import Engine, Fio
 from nfsmulti.lab import Instances, Lab, LabConfig
 from nfsmulti.lab.guest import ADDRESSES, EXPORT
 from nfsmulti.pool import ask_rdma
 from nfsmulti.processes import Completed, find, run
-from nfsmulti.scripted import (
-    Answer,
-    Call,
-    Nfs,
-    Nfs4,
-    Procedure,
-    ScriptedServer,
-    Status,
-    Status4,
-    Terms,
-    mark,
-)
+from nfsmulti.scripted import Answer, Call, Nfs, Nfs4, Procedure, ScriptedServer, Terms
 
 _SECONDS = 60.0
+
+
+def _put_files(export: Path, files: Mapping[str, bytes]) -> None:
+    """Put files into an export, behind its server's back."""
+    for name, content in files.items():
+        (export / name).parent.mkdir(parents=True, exist_ok=True)
+        (export / name).write_bytes(content)
+
+
+def _files_of(export: Path) -> dict[str, bytes]:
+    """Give the files of the job in an export, by name."""
+    paths = [export / FILE, *(export / FILE).rglob("*")]
+    return {str(path.relative_to(export)): path.read_bytes() for path in paths if path.is_file()}
+
 
 # --- of the scripted server ---
 
 _LOOPBACK = ("127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.4")
-_DEPTH = 8  # of the job
 
 # Gives the answer to call number n (from 1) of those that it is about; None: a sound one.
 Answers = Callable[[int, Call], Answer | None]
 
 
-def once(nth: int, answer: Answer) -> Answers:
-    """Answer the nth call so."""
-    return lambda number, _: answer if number == nth else None
-
-
-def first(count: int, answer: Answer) -> Answers:
-    """Answer the first few calls so."""
-    return lambda number, _: answer if number <= count else None
-
-
-def each(answer: Answer) -> Answers:
-    """Answer all calls so."""
-    return lambda _, __: answer
-
-
-def from_then_on(nth: int, answer: Answer) -> Answers:
-    """Answer the nth call and all later ones so."""
-    return lambda number, _: answer if number >= nth else None
-
-
-def unanswered_until(nth: int, answer: Answer) -> Answers:
-    """Leave calls unanswered until the nth, which is answered so."""
-    silent = Answer(reply=False)
-    return lambda number, _: silent if number < nth else answer if number == nth else None
-
-
-def by_procedure(read: Answers, write: Answers) -> Answers:
-    """Answer READs and WRITEs each in their own way."""
-    return lambda number, call: (read if call.procedure is Nfs.READ else write)(number, call)
-
-
-def at(numbers: Collection[int], answer: Answer) -> Answers:
-    """Answer the calls of these numbers so."""
-    return lambda number, _: answer if number in numbers else None
-
-
-def in_turn(*some: Answer) -> Answers:
-    """Answer the first calls so, each in its own way."""
-    return lambda number, _: some[number - 1] if number <= len(some) else None
-
-
-def over_again() -> Answers:
-    """Send before each reply another one, to a call that is finished."""
-    finished: list[int] = []
-
-    def answers(_: int, call: Call) -> Answer | None:
-        finished.append(call.xid)
-        old = finished[:-_DEPTH]
-        reply = struct.pack(">6I", old[-1], 1, 0, 0, 0, 0) + bytes(8) if old else b""
-        return Answer(before=mark(len(reply)) + reply) if old else None
-
-    return answers
-
-
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class ScriptedFault(Fault):
     """How calls to the victim are answered: those of the work's procedure, or of `procedures`.
 
-    `answers` makes the answers of one run. With `hostile`, the victim answers NULL, by which it is
-    asked for a sign of life, no better from the first faulty answer on. With `terms` the job speaks
-    NFSv4.1, on these terms of the server.
+    With `hostile`, the victim answers NULL, by which it is asked for a sign of life, no better from
+    the first faulty answer on. With `terms` the job speaks NFSv4.1, on these terms of the server.
     """
 
-    answers: Callable[[], Answers]
-    procedures: tuple[Procedure, ...] = ()
+    place = Place.SCRIPTED
+    answers: Answers
+    _: KW_ONLY
+    procedures: Sequence[Procedure] = ()
     terms: Terms | None = None
     hostile: bool = False
-    place: Place = Place.SCRIPTED
 
     def run(self, cell: Cell, engine: Engine, folder: Path) -> Left:
         """Run a cell."""
@@ -136,9 +73,8 @@ class ScriptedFault(Fault):
                 server.create(name, content)
             pool = server.pool4() if self.terms else server.pool()
             with RunningJob(cell, Fio(engine), pool, folder) as job:
-                hook.job = job
-                left = job.finish(cell.expected)
-            left.files = server.all_durable()
+                left = job.finish()
+            left.fault, left.files = hook.begun, server.all_durable()
         return left
 
 
@@ -156,70 +92,32 @@ _CARRIES: dict[Work, tuple[Procedure, Procedure]] = {
 
 
 class _Hook:
-    """Asks a cell's answers, and notes when the first faulty one is given."""
+    """Asks a fault for the answers to a cell, and notes when the first faulty one is given."""
 
     def __init__(self, cell: Cell, fault: ScriptedFault):
-        self.job: RunningJob | None = None
+        self.begun: float | None = None
         self._victim = _LOOPBACK[cell.victim]
         version3, version4 = _CARRIES[cell.work]
         self._procedures = fault.procedures or (version4 if fault.terms else version3,)
         # Directories are asked for their attributes, too.
         self._files = ENTRIES if cell.work is Work.STAT else ()
-        self._hostile, self._answers = fault.hostile, fault.answers()
-        self._count, self._begun = 0, False
+        self._hostile = fault.hostile
+        self._answers = copy.deepcopy(fault.answers)  # they may remember calls
+        self._count = 0
 
     def __call__(self, call: Call) -> Answer | None:
         """Answer a call as the fault wants it."""
         if call.server[0] != self._victim:
             return None
-        if call.procedure is Nfs.NULL and self._hostile and self._begun:
-            return replace(self._answers(self._count, call) or Answer(), limit=None)
-        if call.procedure not in self._procedures:
-            return None
-        if self._files and call.file not in self._files:
+        if call.procedure is Nfs.NULL and self._hostile and self.begun:
+            return self._answers(self._count, call)
+        if call.procedure not in self._procedures or (self._files and call.file not in self._files):
             return None
         self._count += 1
         answer = self._answers(self._count, call)
-        if answer is not None and not self._begun and self.job is not None:
-            self._begun = True
-            self.job.now()
+        if answer is not None:
+            self.begun = self.begun or time.monotonic()
         return answer
-
-
-def _reset_soon(server: ScriptedServer) -> None:
-    server.later(0.1, server.reset_connections)
-
-
-def stall(address_of: int, seconds: float) -> Callable[[ScriptedServer], None]:
-    """Lose all connections, and take none at one address for a while: its queue is full."""
-
-    def act(server: ScriptedServer) -> None:
-        address = server.addresses[min(address_of, len(server.addresses) - 1)]
-        server.stall(address)
-        server.later(seconds, lambda: server.accept(address))
-        server.reset_connections()
-
-    return act
-
-
-def grant(slots: int | None) -> Callable[[ScriptedServer], None]:
-    """Want so many slots of each session used; None: all."""
-
-    def act(server: ScriptedServer) -> None:
-        server.terms.target = None if slots is None else slots - 1
-
-    return act
-
-
-RESET_SOON = Answer(do=_reset_soon)
-FORGETS = Answer(do=ScriptedServer.new_verifier)
-STRANGER = Answer(before=mark(24) + struct.pack(">6I", 7, 1, 0, 0, 0, 0))
-ENDLESS_VERIFIER = Answer(rpc=struct.pack(">3I", 0, 0, 2**32 - 1) + bytes(64))
-ENDLESS_DATA = Answer(count=2**32 - 1, length=2**32 - 1)
-HUGE_RECORD = Answer(raw=mark(2**31 - 1) + bytes(4096))
-GARBAGE = Answer(raw=random.Random(1).randbytes(5000))
-JUKEBOX = Answer(status=Status.JUKEBOX)
-DELAY, GRACE = Answer(status=Status4.DELAY), Answer(status=Status4.GRACE)
 
 
 # --- of nfs-ganesha in a lab ---
@@ -307,12 +205,8 @@ class Faults:
 
 VICTIM = 1  # the path that it befalls, counted from 0
 
-# Slow enough for the fault to come in time, even where the harness stalls for two seconds; and
-# traced, so that one can tell when.
-PACED: Options = {"rate_iops": 20, "trace": 1}
 
-
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class LabFault(Fault):
     """A path is broken for some seconds (None: for good), and again after as long, `times` times.
 
@@ -320,20 +214,20 @@ class LabFault(Fault):
     addresses, or each has its own; `version` is that of NFS.
     """
 
+    place = Place.LAB
     kind: FaultKind
     seconds: float | None = None
+    _: KW_ONLY
     times: int = 1
     before: bool = False
     version: str | None = None
     instances: Instances = Instances.PER_ADDRESS
-    place: Place = Place.LAB
-    options: Options = field(default_factory=lambda: PACED)
 
     def run(self, cell: Cell, engine: Engine, folder: Path) -> Left:
         """Run a cell in a lab of its own, which takes half a second."""
         with Lab(LabConfig(addresses=max(2, cell.paths), instances=self.instances)) as lab:
             faults = Faults(lab)
-            put_files(lab.export_dir, cell.files)
+            _put_files(lab.export_dir, cell.files)
             second = _start_again(lab)
             if self.before:
                 faults.begin(self.kind, VICTIM)
@@ -343,12 +237,22 @@ class LabFault(Fault):
             with RunningJob(cell, fio, pool, folder) as job:
                 if not self.before:
                     job.until_under_way()
-                job.now()
-                if not self.before:
-                    _break(self, faults, job, second)
-                left = job.finish(cell.expected)
-            left.files = files_of(lab.export_dir)
+                    self._break(faults, job, second)
+                left = job.finish()
+            left.files = _files_of(lab.export_dir)
         return left
+
+    def _break(self, faults: Faults, job: RunningJob, second: int) -> None:
+        for number in range(self.times):
+            faults.begin(self.kind, VICTIM)
+            if self.seconds is None:
+                return
+            job.wait(self.seconds)
+            if self.kind is FaultKind.KILL:
+                _another_second(second)
+            faults.end(VICTIM)
+            if number + 1 < self.times:
+                job.wait(self.seconds)
 
 
 def _another_second(than: int) -> int:
@@ -369,19 +273,6 @@ def _start_again(lab: Lab) -> int:
     return second
 
 
-def _break(fault: LabFault, faults: Faults, job: RunningJob, second: int) -> None:
-    for number in range(fault.times):
-        faults.begin(fault.kind, VICTIM)
-        if fault.seconds is None:
-            return
-        job.wait(fault.seconds)
-        if fault.kind is FaultKind.KILL:
-            _another_second(second)
-        faults.end(VICTIM)
-        if number + 1 < fault.times:
-            job.wait(fault.seconds)
-
-
 # --- of the kernel's server, its device and its network, over RDMA ---
 # Cells run in the guest of ./nfsmulti lab kernel, one after the other: client, server and device
 # are on one machine there. rdma_rxe hands packets between its own addresses over within itself,
@@ -396,65 +287,6 @@ _PORT = str(RDMA_PORT)
 _LISTENS = f"rdma {_PORT}"
 _DEVICE = "dummy0"
 
-# An emulated processor is slow, and the job is to be in the middle when the fault comes.
-_RDMA_PACED: Options = {"rate_iops": 10, "trace": 1, "proto": "rdma", "thread": 1}
-
-
-@dataclass(frozen=True, kw_only=True)
-class GuestFault(Fault):
-    """What is done under way. `turns`: how often, where it may break the device."""
-
-    act: Callable[[RunningJob], None]
-    turns: int = 1
-    place: Place = Place.GUEST
-    options: Options = field(default_factory=lambda: _RDMA_PACED)
-
-    def run(self, cell: Cell, engine: Engine, folder: Path) -> Left:
-        """Run a cell, in the guest; the server and its network are mended after it."""
-        for turn in range(self.turns):
-            try:
-                left = _run_once(cell, self, engine, folder / str(turn))
-                if left.result.status is not None or _connects():
-                    break
-            finally:
-                mend()
-        return left
-
-
-def _run_once(cell: Cell, fault: GuestFault, engine: Engine, folder: Path) -> Left:
-    export = Path(EXPORT)
-    shutil.rmtree(export / FILE, ignore_errors=True)  # of the cell before: a directory, …
-    (export / FILE).unlink(missing_ok=True)  # … or a file
-    put_files(export, cell.files)
-    addresses = ADDRESSES if cell.paths > 1 else (_VICTIM,)
-    pool = ",".join(f"nfs://{address}{EXPORT}" for address in addresses)
-    with RunningJob(cell, Fio(engine), pool, folder) as job:
-        job.until_under_way()
-        job.now()
-        fault.act(job)
-        left = job.finish(cell.expected)
-    left.files = files_of(export)
-    return left
-
-
-def _connects() -> bool:
-    """Whether the server takes a connection over RDMA at an address that nothing befell."""
-    asked = ask_rdma(ADDRESSES[0], _PORT, seconds=_SECONDS)
-    return asked is not None and not asked[1]
-
-
-def mend() -> None:
-    """See to it that addresses, device and server are as they were.
-
-    The device is made anew: what is sent while its link is down breaks rdma_rxe for good.
-    """
-    _do("ip", "link", "set", _DEVICE, "up")
-    for address in ADDRESSES:
-        _do("ip", "address", "replace", f"{address}/24", "dev", _DEVICE)
-    run(["rdma", "link", "delete", "rxe0"], timeout=_SECONDS)
-    _do("rdma", "link", "add", "rxe0", "type", "rxe", "netdev", _DEVICE)
-    _start_server()
-
 
 def _do(*words: str) -> None:
     run(words, timeout=_SECONDS).check()
@@ -467,39 +299,83 @@ def _start_server() -> None:
         _PORTS.write_text(_LISTENS)
 
 
-def server_away(seconds: float) -> Callable[[RunningJob], None]:
-    """Take all of the server's threads, and with them its connections; start it again."""
-
-    def act(job: RunningJob) -> None:
-        with job.stopped():
-            _THREADS.write_text("0")
-        job.wait(seconds)
-        _start_server()
-
-    return act
+def _set_address(how: str, address: str) -> None:
+    _do("ip", "address", how, f"{address}/24", "dev", _DEVICE)
 
 
-def link_down(seconds: float) -> Callable[[RunningJob], None]:
-    """Take the device's link down for a while, and with it all addresses."""
-
-    def act(job: RunningJob) -> None:
-        with job.stopped():
-            _do("ip", "link", "set", _DEVICE, "down")
-        job.wait(seconds)
-        _do("ip", "link", "set", _DEVICE, "up")
-
-    return act
+def _set_link(how: str) -> None:
+    _do("ip", "link", "set", _DEVICE, how)
 
 
-def address_removed(back_after: float | None) -> Callable[[RunningJob], None]:
-    """Take the address away, and give it back after a while, or never."""
+# How a fault begins, and how it ends. Without its threads the server has no connections, and
+# without its link the device no addresses.
+_Act = Callable[[], object]
+SERVER_AWAY: tuple[_Act, _Act] = (partial(_THREADS.write_text, "0"), _start_server)
+LINK_DOWN: tuple[_Act, _Act] = (partial(_set_link, "down"), partial(_set_link, "up"))
+ADDRESS_AWAY: tuple[_Act, _Act] = (
+    partial(_set_address, "delete", _VICTIM),
+    partial(_set_address, "replace", _VICTIM),
+)
 
-    def act(job: RunningJob) -> None:
-        where = (f"{_VICTIM}/24", "dev", _DEVICE)
-        with job.stopped():
-            _do("ip", "address", "delete", *where)
-        if back_after is not None:
-            job.wait(back_after)
-            _do("ip", "address", "add", *where)
 
-    return act
+@dataclass(frozen=True)
+class GuestFault(Fault):
+    """What is done under way, for some seconds (None: for good).
+
+    `turns`: how often a cell is run, where it may break the device.
+    """
+
+    place = Place.GUEST
+    acts: tuple[_Act, _Act]
+    seconds: float | None = None
+    _: KW_ONLY
+    turns: int = 1
+
+    def run(self, cell: Cell, engine: Engine, folder: Path) -> Left:
+        """Run a cell, in the guest; the server and its network are mended after it."""
+        for turn in range(self.turns):
+            try:
+                left = self._run_once(cell, engine, folder / str(turn))
+                if left.result.status is not None or _connects():
+                    break
+            finally:
+                _mend()
+        return left
+
+    def _run_once(self, cell: Cell, engine: Engine, folder: Path) -> Left:
+        export = Path(EXPORT)
+        shutil.rmtree(export / FILE, ignore_errors=True)  # of the cell before: a directory, …
+        (export / FILE).unlink(missing_ok=True)  # … or a file
+        _put_files(export, cell.files)
+        addresses = ADDRESSES if cell.paths > 1 else (_VICTIM,)
+        pool = ",".join(f"nfs://{address}{EXPORT}" for address in addresses)
+        begin, end = self.acts
+        with RunningJob(cell, Fio(engine), pool, folder) as job:
+            job.until_under_way()
+            with job.stopped():
+                begin()
+            if self.seconds is not None:
+                job.wait(self.seconds)
+                end()
+            left = job.finish()
+        left.files = _files_of(export)
+        return left
+
+
+def _connects() -> bool:
+    """Whether the server takes a connection over RDMA at an address that nothing befell."""
+    asked = ask_rdma(ADDRESSES[0], _PORT, seconds=_SECONDS)
+    return asked is not None and not asked[1]
+
+
+def _mend() -> None:
+    """See to it that addresses, device and server are as they were.
+
+    The device is made anew: what is sent while its link is down breaks rdma_rxe for good.
+    """
+    _set_link("up")
+    for address in ADDRESSES:
+        _set_address("replace", address)
+    run(["rdma", "link", "delete", "rxe0"], timeout=_SECONDS)
+    _do("rdma", "link", "add", "rxe0", "type", "rxe", "netdev", _DEVICE)
+    _start_server()

@@ -8,64 +8,51 @@ out do not apply to its fault.
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import random
+import struct
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from nfsmulti.faults.cell import Cell, Expected, Fault, Mode, Work
 from nfsmulti.faults.faults import (
-    DELAY,
-    ENDLESS_DATA,
-    ENDLESS_VERIFIER,
-    FORGETS,
-    GARBAGE,
-    GRACE,
-    HUGE_RECORD,
-    JUKEBOX,
-    PACED,
-    RESET_SOON,
-    STRANGER,
+    ADDRESS_AWAY,
+    LINK_DOWN,
+    SERVER_AWAY,
     Answers,
     FaultKind,
     GuestFault,
     LabFault,
     ScriptedFault,
-    address_removed,
-    at,
-    by_procedure,
-    each,
-    first,
-    from_then_on,
-    grant,
-    in_turn,
-    link_down,
-    once,
-    over_again,
-    server_away,
-    stall,
-    unanswered_until,
 )
-from nfsmulti.fiorun import Options
 from nfsmulti.lab import Instances
-from nfsmulti.scripted import Answer, Nfs, Nfs4, ScriptedServer, Status, Status4, Terms
+from nfsmulti.scripted import (
+    AcceptStat,
+    Answer,
+    Call,
+    Nfs,
+    Nfs4,
+    ScriptedServer,
+    Status,
+    Status4,
+    Terms,
+    accepted,
+    mark,
+    message,
+    record,
+)
 
 HARD, SOFT, FAILOVER = Mode
 READ, WRITE, SYNC, HOLD, CREATE, STAT, REMOVE, TRIM = Work
 KILL, STOP, DROP, ADDRESS = (FaultKind.KILL, FaultKind.STOP, FaultKind.DROP, FaultKind.ADDRESS)
 
-Modes = Mapping[Mode, Expected]
-
-
-def every(expected: Expected) -> Modes:
-    """Expect the same of all modes."""
-    return dict.fromkeys(Mode, expected)
-
-
 # --- what may come of a cell ---
 
 DONE = Expected("done")
-_STOPS = "connection lost with|server not responding, still trying"
+_SILENT = "server not responding, still trying"
+_STOPS = f"connection lost with|{_SILENT}"
 AGAIN = Expected("done", says=(_STOPS, "server OK"))
-SILENT = Expected("done", says=("server not responding, still trying", "server OK"))
+SILENT = Expected("done", says=(_SILENT, "server OK"))
 MOVED = Expected("done", says=("does not answer",), moves=True)
 LOST = Expected("failed", errno.EIO, says=("bytes of",), loses=True)
 MENDED = Expected("done", says=("bytes again", "all of it is durable now"))
@@ -85,7 +72,7 @@ TIMED_OUT_LOST = replace(TIMED_OUT, loses=True)
 TIMED_OUT_LOST_OR_NOT = replace(TIMED_OUT, loses=None)
 HELD = Expected("held", says=(_STOPS, "giving up"))
 HELD_LOST = replace(HELD, loses=True)
-HELD_SILENT = Expected("held", says=("server not responding, still trying", "giving up"))
+HELD_SILENT = Expected("held", says=(_SILENT, "giving up"))
 HELD_SILENT_LOST = replace(HELD_SILENT, loses=True)
 NO_WAY_BACK = replace(
     HELD,
@@ -102,20 +89,39 @@ CANNOT_REACH = Expected("failed", errno.ECONNREFUSED, says=("cannot reach port",
 NO_SESSION = Expected("failed", errno.ENOSPC, says=("NFS4ERR_NOSPC",))
 WITHOUT_IT = Expected("done", says=("cannot reach port",))
 
+Modes = dict[Mode, Expected]
+
+
+def every(expected: Expected) -> Modes:
+    """Expect the same of all modes."""
+    return dict.fromkeys(Mode, expected)
+
+
+# What the modes make of a path that comes back after a while, …
+BACK: Modes = {HARD: AGAIN, SOFT: TIMED_OUT, FAILOVER: MOVED}
+BACK_SILENT = BACK | {HARD: SILENT}
+# … of one that does not, …
+GONE: Modes = {HARD: HELD, SOFT: TIMED_OUT, FAILOVER: MOVED}
+GONE_LOST: Modes = {HARD: HELD_LOST, SOFT: TIMED_OUT_LOST, FAILOVER: LOST}
+# … and of one whose answers are none.
+BROKEN: Modes = {HARD: GAVE_UP, SOFT: GAVE_UP, FAILOVER: MOVED}
+
 
 @dataclass(frozen=True)
 class Row:
     """One fault: what is expected of each work, by mode.
 
-    `sync` is for FILE_SYNC WRITEs and `hold` for hold_writes, which are of interest where a server
-    may forget what is UNSTABLE. `entries` is for create, stat and remove alike, save what these say
-    otherwise or beside it; `trim` is what fares as remove does, and stands where fio may see one
-    otherwise than a write: sent again, failed, and taken over by another path.
+    `data` is for reads and writes alike, save what these say otherwise or beside it; `sync` is for
+    FILE_SYNC WRITEs and `hold` for hold_writes, which are of interest where a server may forget
+    what is UNSTABLE. `entries` is for create, stat and remove in the same way; `trim` is what fares
+    as remove does, and stands where fio may see one otherwise than a write: sent again, failed, and
+    taken over by another path.
     The short form has the cells in `brief`, if any are given; else all but those that fare as an
     earlier one does, where work on data and on entries count apart.
     """
 
     fault: Fault
+    data: Modes = field(default_factory=dict)
     read: Modes = field(default_factory=dict)
     write: Modes = field(default_factory=dict)
     sync: Modes = field(default_factory=dict)
@@ -129,8 +135,8 @@ class Row:
 
     def cells(self) -> Iterator[Cell]:
         """Give the row's cells."""
-        data = (self.read, self.write, self.sync, self.hold)
-        entries = [{**self.entries, **own} for own in (self.create, self.stat, self.remove)]
+        data = [self.data | self.read, self.data | self.write, self.sync, self.hold]
+        entries = [self.entries | own for own in (self.create, self.stat, self.remove)]
         seen: list[tuple[bool, Expected]] = []
         for work, modes in zip(Work, (*data, *entries, self.trim), strict=True):
             for mode, expected in modes.items():
@@ -140,41 +146,91 @@ class Row:
                 yield Cell(self.fault, work, mode, expected, brief)
 
 
-def both(
-    fault: Fault,
-    modes: Modes,
-    write: Modes | None = None,
-    brief: Sequence[tuple[Work, Mode]] = (),
-    **entries: Modes,
-) -> Row:
-    """Expect the same of reading and of writing, save what `write` says otherwise.
-
-    `entries` are Row's `entries`, `create`, `stat`, `remove` and `trim`.
-    """
-    return Row(fault, read=modes, write={**modes, **(write or {})}, brief=brief, **entries)
+# --- what a scripted server answers ---
 
 
-_FOUR = dict.fromkeys(Mode, 4)
-_SMALL = {"bs": "1k", "size": "16k"}
-_LOST_REPLY = Answer(reply=False, end="reset")
-_LOST_CALL = Answer(act=False, reply=False, end="reset")
+def at(answer: Answer, *numbers: int) -> Answers:
+    """Answer the calls of these numbers so."""
+    return lambda number, _: answer if number in numbers else None
+
+
+def each(answer: Answer, since: int = 1) -> Answers:
+    """Answer all calls from that number on so."""
+    return lambda number, _: answer if number >= since else None
+
+
+def in_turn(*some: Answer) -> Answers:
+    """Answer the first calls so, each in its own way."""
+    return lambda number, _: some[number - 1] if number <= len(some) else None
+
+
+class OverAgain:
+    """Sends before each reply another one, to a call that is finished."""
+
+    def __init__(self) -> None:
+        self._calls: list[int] = []
+
+    def __call__(self, _: int, call: Call) -> Answer | None:
+        """Give the answer to a call."""
+        self._calls.append(call.xid)
+        finished = self._calls[:-8]  # the job has 8 under way
+        if not finished:
+            return None
+        return Answer(before=record(message(finished[-1], accepted(AcceptStat.SUCCESS, bytes(8)))))
+
+
+def _reset_soon(server: ScriptedServer) -> None:
+    server.later(0.1, server.reset_connections)
+
+
+def _fill_listener(server: ScriptedServer) -> None:
+    """Lose all connections, and take none at the victim's address for 3 s: its queue is full."""
+    address = server.addresses[:2][-1]
+    server.stall(address)
+    server.later(3.0, lambda: server.accept(address))
+    server.reset_connections()
+
+
+def _grant(slots: int | None) -> Answer:
+    """Want so many slots of each session used; None: all."""
+
+    def act(server: ScriptedServer) -> None:
+        server.terms.target = None if slots is None else slots - 1
+
+    return Answer(do=act)
+
+
+LOST_REPLY = Answer(reply=False, end="reset")
+LOST_CALL = Answer(act=False, reply=False, end="reset")
+LISTENER_FULL = Answer(do=_fill_listener)
+FORGETS = Answer(do=ScriptedServer.new_verifier)
+STRANGER = Answer(before=record(message(7, accepted(AcceptStat.SUCCESS))))
+ENDLESS_VERIFIER = Answer(rpc=struct.pack(">3I", 0, 0, 2**32 - 1) + bytes(64))
+ENDLESS_DATA = Answer(count=2**32 - 1, length=2**32 - 1)
+HUGE_RECORD = Answer(raw=mark(2**31 - 1) + bytes(4096))
+GARBAGE = Answer(raw=random.Random(1).randbytes(5000))
+JUKEBOX = Answer(status=Status.JUKEBOX)
+DELAY, GRACE = Answer(status=Status4.DELAY), Answer(status=Status4.GRACE)
+
+# --- the rows ---
+
 
 SCRIPTED = [
     # Connections
-    both(
+    Row(
         ScriptedFault(
-            name="connection reset while idle",
-            answers=lambda: once(8, RESET_SOON),
+            "connection reset while idle",
+            at(Answer(do=_reset_soon), 8),
             options={"iodepth": 1, "thinktime": "300ms", "thinktime_blocks": 16, "size": "512k"},
         ),
-        every(AGAIN),
+        data=every(AGAIN),
     ),
-    both(
+    Row(
         ScriptedFault(
-            name="connection reset with 8 calls in flight",
-            answers=lambda: unanswered_until(8, Answer(reply=False, end="reset")),
+            "connection reset with 8 calls in flight",
+            in_turn(*[Answer(reply=False)] * 7, LOST_REPLY),
         ),
-        every(AGAIN),
+        data=every(AGAIN),
         entries={HARD: AGAIN},  # those that were carried out are found so
         create=every(AGAIN),
         remove=every(AGAIN),
@@ -182,84 +238,63 @@ SCRIPTED = [
         brief=[(READ, HARD), (CREATE, HARD), (REMOVE, HARD), (TRIM, HARD)],
     ),
     Row(
-        ScriptedFault(
-            name="calls lost with the connection, three times",
-            answers=lambda: at((8, 16, 24), _LOST_CALL),
-        ),
+        ScriptedFault("calls lost with the connection, three times", at(LOST_CALL, 8, 16, 24)),
         entries={HARD: AGAIN},
         create={FAILOVER: AGAIN},
     ),
-    both(
-        ScriptedFault(
-            name="connection reset in mid-record",
-            answers=lambda: once(10, Answer(cut=60, end="reset")),
-        ),
-        every(AGAIN),
+    Row(
+        ScriptedFault("connection reset in mid-record", at(Answer(cut=60, end="reset"), 10)),
+        data=every(AGAIN),
     ),
-    both(
-        ScriptedFault(
-            name="listener full for 3 s",
-            answers=lambda: once(10, Answer(do=stall(1, 3.0))),
-        ),
-        {HARD: AGAIN, SOFT: TIMED_OUT, FAILOVER: MOVED},
-        {SOFT: TIMED_OUT_LOST_OR_NOT},
-        create={HARD: AGAIN, SOFT: TIMED_OUT, FAILOVER: MOVED},
-        remove={HARD: AGAIN, SOFT: TIMED_OUT, FAILOVER: MOVED},
+    Row(
+        ScriptedFault("listener full for 3 s", at(LISTENER_FULL, 10)),
+        data=BACK,
+        write={SOFT: TIMED_OUT_LOST_OR_NOT},
+        create=BACK,
+        remove=BACK,
     ),
-    both(
-        ScriptedFault(
-            name="one of four paths slow (100 ms)",
-            answers=lambda: each(Answer(delay=0.1)),
-            paths=_FOUR,
-        ),
-        every(DONE),
+    Row(
+        ScriptedFault("one of four paths slow (100 ms)", each(Answer(delay=0.1)), paths=4),
+        data=every(DONE),
     ),
     # What a server may answer
+    Row(ScriptedFault("short READ", each(Answer(limit=5000))), read=every(DONE)),
+    Row(ScriptedFault("short WRITE", each(Answer(limit=5000))), write=every(DONE)),
     Row(
-        ScriptedFault(name="short READ", answers=lambda: each(Answer(limit=5000))),
-        read=every(DONE),
-    ),
-    Row(
-        ScriptedFault(name="short WRITE", answers=lambda: each(Answer(limit=5000))),
-        write=every(DONE),
-    ),
-    Row(
-        ScriptedFault(name="count 0", answers=lambda: once(10, Answer(limit=0, eof=0))),
+        ScriptedFault("count 0", at(Answer(limit=0, eof=0), 10)),
         read=every(NOTHING),
         write=every(NONE_TAKEN),
     ),
-    both(
-        ScriptedFault(name="JUKEBOX three times", answers=lambda: first(3, JUKEBOX)),
-        every(DONE),
+    Row(
+        ScriptedFault("JUKEBOX three times", at(JUKEBOX, 1, 2, 3)),
+        data=every(DONE),
         entries={HARD: DONE},
         create={SOFT: DONE},
     ),
-    both(
-        ScriptedFault(name="STALE", answers=lambda: once(10, Answer(status=Status.STALE))),
-        every(STALE),
+    Row(
+        ScriptedFault("STALE", at(Answer(status=Status.STALE), 10)),
+        data=every(STALE),
         entries={HARD: STALE_DIRECTORY},
         stat={HARD: DONE},  # its handle is looked up once more
         trim={HARD: STALE_DIRECTORY},
     ),
     Row(
-        ScriptedFault(name="NOSPC", answers=lambda: once(10, Answer(status=Status.NOSPC))),
+        ScriptedFault("NOSPC", at(Answer(status=Status.NOSPC), 10)),
         write=every(NO_SPACE),
         create=every(NO_ROOM),
     ),
     # Durability
     Row(
         ScriptedFault(
-            name="new verifier between WRITE and COMMIT",
-            answers=lambda: once(1, FORGETS),
-            procedures=(Nfs.COMMIT,),
+            "new verifier between WRITE and COMMIT", at(FORGETS, 1), procedures=(Nfs.COMMIT,)
         ),
         write=every(LOST),
         hold=every(MENDED),
     ),
     Row(
         ScriptedFault(
-            name="new verifier on every COMMIT",
-            answers=lambda: each(FORGETS),
+            "new verifier on every COMMIT",
+            each(FORGETS),
             procedures=(Nfs.COMMIT,),
             options={"fsync": 16},
         ),
@@ -267,79 +302,43 @@ SCRIPTED = [
         hold=every(NOT_MENDED),
     ),
     # What a server must not answer
-    both(ScriptedFault(name="unknown xid", answers=lambda: each(STRANGER)), every(DONE)),
-    both(
-        ScriptedFault(name="duplicate reply", answers=lambda: each(Answer(repeat=(0,)))),
-        every(DONE),
+    Row(ScriptedFault("unknown xid", each(STRANGER)), data=every(DONE)),
+    Row(ScriptedFault("duplicate reply", each(Answer(repeat=(0,)))), data=every(DONE)),
+    Row(ScriptedFault("reply for a finished xid", OverAgain()), data=every(DONE)),
+    Row(
+        ScriptedFault("wrong message type", each(Answer(message_type=0), since=9), hostile=True),
+        data=BROKEN,
     ),
-    both(ScriptedFault(name="reply for a finished xid", answers=over_again), every(DONE)),
-    both(
-        ScriptedFault(
-            name="wrong message type",
-            answers=lambda: from_then_on(9, Answer(message_type=0)),
-            hostile=True,
-        ),
-        {HARD: GAVE_UP, SOFT: GAVE_UP, FAILOVER: MOVED},
+    Row(ScriptedFault("oversized opaque", each(ENDLESS_DATA, since=9)), read=every(REFUTED)),
+    Row(
+        ScriptedFault("oversized opaque", each(ENDLESS_VERIFIER, since=9), hostile=True),
+        write=BROKEN,
     ),
+    Row(ScriptedFault("truncated record", at(Answer(cut=60, end="close"), 10)), data=every(AGAIN)),
     Row(
         ScriptedFault(
-            name="oversized opaque",
-            answers=lambda: by_procedure(
-                read=from_then_on(9, ENDLESS_DATA), write=from_then_on(9, ENDLESS_VERIFIER)
-            ),
-            hostile=True,
+            "truncated record each time", each(Answer(cut=20, end="close"), since=9), hostile=True
         ),
-        read=every(REFUTED),
-        write={HARD: GAVE_UP, SOFT: GAVE_UP, FAILOVER: MOVED},
-    ),
-    both(
-        ScriptedFault(
-            name="truncated record",
-            answers=lambda: once(10, Answer(cut=60, end="close")),
-        ),
-        every(AGAIN),
-    ),
-    both(
-        ScriptedFault(
-            name="truncated record each time",
-            answers=lambda: from_then_on(9, Answer(cut=20, end="close")),
-            hostile=True,
-        ),
-        {HARD: HELD, SOFT: TIMED_OUT, FAILOVER: MOVED},
-        {HARD: HELD_LOST},
-        create={HARD: HELD, SOFT: TIMED_OUT, FAILOVER: MOVED},
+        data=GONE,
+        write={HARD: HELD_LOST},
+        create=GONE,
         remove={FAILOVER: MOVED},
     ),
-    both(
-        ScriptedFault(
-            name="record of 2 GiB",
-            answers=lambda: from_then_on(9, HUGE_RECORD),
-            hostile=True,
-        ),
-        {HARD: GAVE_UP, SOFT: GAVE_UP, FAILOVER: MOVED},
-    ),
-    both(
-        ScriptedFault(
-            name="one byte at a time", answers=lambda: each(Answer(chunk=1)), options=_SMALL
-        ),
-        every(DONE),
-    ),
-    both(
-        ScriptedFault(
-            name="fragments of odd sizes",
-            answers=lambda: each(Answer(fragments=(1, 3, 7, 0, 1021))),
-        ),
-        every(DONE),
-    ),
+    Row(ScriptedFault("record of 2 GiB", each(HUGE_RECORD, since=9), hostile=True), data=BROKEN),
     Row(
         ScriptedFault(
-            name="more data than asked", answers=lambda: from_then_on(9, Answer(extra=4))
+            "one byte at a time", each(Answer(chunk=1)), options={"bs": "1k", "size": "16k"}
         ),
-        read=every(REFUTED),
+        data=every(DONE),
     ),
-    both(
-        ScriptedFault(name="garbage", answers=lambda: from_then_on(9, GARBAGE), hostile=True),
-        {HARD: GAVE_UP, SOFT: GAVE_UP, FAILOVER: MOVED},
+    Row(
+        ScriptedFault("fragments of odd sizes", each(Answer(fragments=(1, 3, 7, 0, 1021)))),
+        data=every(DONE),
+    ),
+    Row(ScriptedFault("more data than asked", each(Answer(extra=4), since=9)), read=every(REFUTED)),
+    Row(
+        ScriptedFault("garbage", each(GARBAGE, since=9), hostile=True),
+        data=BROKEN,
         entries={FAILOVER: MOVED},
         create={HARD: GAVE_UP, SOFT: GAVE_UP},
         trim={FAILOVER: MOVED},
@@ -347,95 +346,84 @@ SCRIPTED = [
 ]
 
 
-def _recovers(
-    name: str,
-    answers: Callable[[], Answers],
-    terms: Terms | None = None,
-    *,
-    expected: Expected = DONE,
-    entries: bool = False,
-    options: Options | None = None,
-) -> Row:
-    fault = ScriptedFault(
-        name=f"NFSv4.1: {name}", answers=answers, terms=terms or Terms(), options=options or {}
-    )
-    modes = {HARD: expected}
-    return both(fault, modes, entries=modes if entries else {})
+def _v41(name: str, answers: Answers, terms: Terms | None = None, **more: Any) -> ScriptedFault:
+    return ScriptedFault(f"NFSv4.1: {name}", answers, terms=terms or Terms(), **more)
+
+
+def _does(what: Callable[[ScriptedServer], object]) -> Answers:
+    """Do this to the server at the tenth call."""
+    return at(Answer(do=what), 10)
 
 
 # NFSv4.1: a row for each promise of its recovery.
 SCRIPTED4 = [
-    both(
-        ScriptedFault(
-            name="NFSv4.1: replies lost with the connection, three times",
-            answers=lambda: at((16, 32, 48), _LOST_REPLY),
-            terms=Terms(),
-        ),
-        {HARD: AGAIN},
+    Row(
+        _v41("replies lost with the connection, three times", at(LOST_REPLY, 16, 32, 48)),
+        data={HARD: AGAIN},
         entries={HARD: AGAIN},
         trim={HARD: AGAIN},
         brief=[(READ, HARD), (CREATE, HARD), (REMOVE, HARD)],
     ),
-    _recovers(
-        "calls lost with the connection, three times",
-        lambda: at((16, 32, 48), _LOST_CALL),
-        expected=AGAIN,
-        entries=True,
-    ),
-    _recovers(
-        "all sessions ended", lambda: once(10, Answer(do=ScriptedServer.end_sessions)), entries=True
+    Row(
+        _v41("calls lost with the connection, three times", at(LOST_CALL, 16, 32, 48)),
+        data={HARD: AGAIN},
+        entries={HARD: AGAIN},
     ),
     Row(
-        ScriptedFault(
-            name="NFSv4.1: server starts again",
-            answers=lambda: once(10, Answer(do=ScriptedServer.restart)),
-            terms=Terms(grace=1.0),
-        ),
+        _v41("all sessions ended", _does(ScriptedServer.end_sessions)),
+        data={HARD: DONE},
+        entries={HARD: DONE},
+    ),
+    Row(
+        _v41("server starts again", _does(ScriptedServer.restart), Terms(grace=1.0)),
         read={HARD: AGAIN},
         write={HARD: LOST},
         sync={HARD: AGAIN},
         hold={HARD: MENDED},
         entries={HARD: AGAIN},
     ),
-    _recovers("lease expired", lambda: once(10, Answer(do=ScriptedServer.expire))),
-    _recovers(
-        "lease expired while the job paused",
-        lambda: each(Answer()),
-        Terms(lease=1, lapses=True),
-        options={"iodepth": 1, "thinktime": "3s", "thinktime_blocks": 40},
-    ),
-    _recovers("opens revoked", lambda: once(10, Answer(do=ScriptedServer.revoke))),
-    _recovers("DELAY and GRACE", lambda: in_turn(DELAY, GRACE, DELAY, GRACE), entries=True),
-    _recovers(
-        "slots taken back and given again",
-        lambda: in_turn(
-            *[Answer()] * 9, Answer(do=grant(1)), *[Answer()] * 20, Answer(do=grant(None))
-        ),
-    ),
-    _recovers("one slot", lambda: each(Answer()), Terms(slots=1)),
+    Row(_v41("lease expired", _does(ScriptedServer.expire)), data={HARD: DONE}),
     Row(
-        ScriptedFault(
-            name="NFSv4.1: no room for a session",
-            answers=lambda: each(Answer(status=Status4.NOSPC)),
+        _v41(
+            "lease expired while the job paused",
+            each(Answer()),
+            Terms(lease=1, lapses=True),
+            options={"iodepth": 1, "thinktime": "3s", "thinktime_blocks": 40},
+        ),
+        data={HARD: DONE},
+    ),
+    Row(_v41("opens revoked", _does(ScriptedServer.revoke)), data={HARD: DONE}),
+    Row(
+        _v41("DELAY and GRACE", in_turn(DELAY, GRACE, DELAY, GRACE)),
+        data={HARD: DONE},
+        entries={HARD: DONE},
+    ),
+    Row(
+        _v41(
+            "slots taken back and given again",
+            in_turn(*[Answer()] * 9, _grant(1), *[Answer()] * 20, _grant(None)),
+        ),
+        data={HARD: DONE},
+    ),
+    Row(_v41("one slot", each(Answer()), Terms(slots=1)), data={HARD: DONE}),
+    Row(
+        _v41(
+            "no room for a session",
+            each(Answer(status=Status4.NOSPC)),
             procedures=(Nfs4.CREATE_SESSION,),
-            terms=Terms(),
         ),
         read={HARD: NO_SESSION},
     ),
-    both(
-        ScriptedFault(
-            name="NFSv4.1: listener full for 3 s",
-            answers=lambda: once(10, Answer(do=stall(1, 3.0))),
-            terms=Terms(),
-        ),
-        {HARD: AGAIN, SOFT: TIMED_OUT, FAILOVER: MOVED},
-        {SOFT: TIMED_OUT_LOST_OR_NOT},
+    Row(
+        _v41("listener full for 3 s", at(LISTENER_FULL, 10)),
+        data=BACK,
+        write={SOFT: TIMED_OUT_LOST_OR_NOT},
     ),
 ]
 
 LAB = [
     Row(
-        LabFault(name="server killed, back after 0.5 s", kind=KILL, seconds=0.5),
+        LabFault("server killed, back after 0.5 s", KILL, 0.5),
         read=every(DONE),
         write=every(LOST),
         sync=every(DONE),
@@ -446,12 +434,7 @@ LAB = [
         brief=[(WRITE, HARD), (SYNC, HARD), (HOLD, HARD), (CREATE, HARD)],
     ),
     Row(
-        LabFault(
-            name="NFSv4.1: server killed, back after 0.5 s",
-            kind=KILL,
-            seconds=0.5,
-            version="4.1",
-        ),
+        LabFault("NFSv4.1: server killed, back after 0.5 s", KILL, 0.5, version="4.1"),
         read={HARD: DONE},
         write={HARD: LOST},
         sync={HARD: DONE},
@@ -459,30 +442,30 @@ LAB = [
         entries={HARD: DONE},
     ),
     Row(
-        LabFault(name="server killed, back after 2 s", kind=KILL, seconds=2.0),
-        read={HARD: AGAIN, SOFT: TIMED_OUT, FAILOVER: MOVED},
+        LabFault("server killed, back after 2 s", KILL, 2.0),
+        read=BACK,
         write={HARD: LOST, SOFT: TIMED_OUT_LOST, FAILOVER: LOST},
-        sync={HARD: AGAIN, SOFT: TIMED_OUT, FAILOVER: MOVED},
+        sync=BACK,
         hold={HARD: MENDED, SOFT: TIMED_OUT_LOST_OR_NOT, FAILOVER: MOVED_AND_MENDED},
-        create={HARD: AGAIN, SOFT: TIMED_OUT, FAILOVER: MOVED},
+        create=BACK,
         stat={FAILOVER: MOVED},
-        remove={HARD: AGAIN, SOFT: TIMED_OUT, FAILOVER: MOVED},
+        remove=BACK,
         brief=[(READ, FAILOVER), (WRITE, SOFT), (REMOVE, FAILOVER)],
     ),
     Row(
-        LabFault(name="server killed for good", kind=KILL),
-        read={HARD: HELD, SOFT: TIMED_OUT, FAILOVER: MOVED},
-        write={HARD: HELD_LOST, SOFT: TIMED_OUT_LOST, FAILOVER: LOST},
-        sync={HARD: HELD, SOFT: TIMED_OUT, FAILOVER: MOVED},
-        hold={HARD: HELD_LOST, SOFT: TIMED_OUT_LOST, FAILOVER: MOVED_AND_MENDED},
+        LabFault("server killed for good", KILL),
+        read=GONE,
+        write=GONE_LOST,
+        sync=GONE,
+        hold=GONE_LOST | {FAILOVER: MOVED_AND_MENDED},
         entries={FAILOVER: MOVED},
         create={HARD: HELD, SOFT: TIMED_OUT},
         remove={HARD: HELD},
         brief=[(READ, HARD), (SYNC, FAILOVER), (CREATE, HARD), (CREATE, FAILOVER)],
     ),
     Row(
-        LabFault(name="server stopped (SIGSTOP) for 5 s", kind=STOP, seconds=5.0),
-        read={HARD: SILENT, SOFT: TIMED_OUT, FAILOVER: MOVED},
+        LabFault("server stopped (SIGSTOP) for 5 s", STOP, 5.0),
+        read=BACK_SILENT,
         write={HARD: SILENT, SOFT: TIMED_OUT_LOST_OR_NOT, FAILOVER: LOST},
         sync={FAILOVER: MOVED},
         hold={FAILOVER: MOVED_AND_MENDED},
@@ -490,94 +473,88 @@ LAB = [
         remove={FAILOVER: MOVED},
         brief=[(WRITE, HARD), (READ, FAILOVER)],
     ),
-    both(
-        LabFault(
-            name="packets dropped both ways for 2 s",
-            kind=DROP,
-            seconds=2.0,
-            instances=Instances.ONE,
-        ),
-        {HARD: SILENT, SOFT: TIMED_OUT, FAILOVER: MOVED},
-        {SOFT: TIMED_OUT_LOST_OR_NOT},
-        create={HARD: SILENT, SOFT: TIMED_OUT, FAILOVER: MOVED},
+    Row(
+        LabFault("packets dropped both ways for 2 s", DROP, 2.0, instances=Instances.ONE),
+        data=BACK_SILENT,
+        write={SOFT: TIMED_OUT_LOST_OR_NOT},
+        create=BACK_SILENT,
         remove={HARD: SILENT, FAILOVER: MOVED},
         brief=[(WRITE, HARD), (READ, FAILOVER), (CREATE, FAILOVER)],
     ),
-    both(
-        LabFault(name="address removed", kind=ADDRESS, instances=Instances.ONE),
-        {HARD: HELD_SILENT, SOFT: TIMED_OUT, FAILOVER: MOVED},
-        {HARD: HELD_SILENT_LOST, SOFT: TIMED_OUT_LOST, FAILOVER: MOVED_SLOWLY},
+    Row(
+        LabFault("address removed", ADDRESS, instances=Instances.ONE),
+        data=GONE | {HARD: HELD_SILENT},
+        write={HARD: HELD_SILENT_LOST, SOFT: TIMED_OUT_LOST, FAILOVER: MOVED_SLOWLY},
         brief=[(WRITE, HARD), (READ, FAILOVER)],
     ),
-    both(
-        LabFault(
-            name="address removed for 2 s", kind=ADDRESS, seconds=2.0, instances=Instances.ONE
-        ),
-        {HARD: SILENT, SOFT: TIMED_OUT, FAILOVER: MOVED},
-        {SOFT: TIMED_OUT_LOST_OR_NOT},
+    Row(
+        LabFault("address removed for 2 s", ADDRESS, 2.0, instances=Instances.ONE),
+        data=BACK_SILENT,
+        write={SOFT: TIMED_OUT_LOST_OR_NOT},
         brief=[(WRITE, HARD)],
     ),
-    both(
-        LabFault(name="one of four paths dead from the start", kind=KILL, before=True, paths=_FOUR),
-        {HARD: CANNOT_REACH, SOFT: CANNOT_REACH, FAILOVER: WITHOUT_IT},
+    Row(
+        LabFault("one of four paths dead from the start", KILL, before=True, paths=4),
+        data=every(CANNOT_REACH) | {FAILOVER: WITHOUT_IT},
         brief=[(READ, HARD), (WRITE, FAILOVER)],
     ),
     Row(
-        LabFault(name="one of four paths dead mid-run", kind=KILL, paths=_FOUR),
-        read={HARD: HELD, SOFT: TIMED_OUT, FAILOVER: MOVED},
-        write={HARD: HELD_LOST, SOFT: TIMED_OUT_LOST, FAILOVER: LOST},
-        sync={HARD: HELD, SOFT: TIMED_OUT, FAILOVER: MOVED},
+        LabFault("one of four paths dead mid-run", KILL, paths=4),
+        read=GONE,
+        write=GONE_LOST,
+        sync=GONE,
         hold={FAILOVER: MOVED_AND_MENDED},
         entries={FAILOVER: MOVED},
         create={HARD: HELD, SOFT: TIMED_OUT},
         brief=[(WRITE, FAILOVER), (STAT, FAILOVER)],
     ),
-    both(
+    Row(
         LabFault(
-            name="one of four paths flapping (0.8 s, three times)",
-            kind=DROP,
-            seconds=0.8,
+            "one of four paths flapping (0.8 s, three times)",
+            DROP,
+            0.8,
             times=3,
             instances=Instances.ONE,
-            paths=_FOUR,
-            options={**PACED, "rate_iops": 16},
+            paths=4,
+            options={"rate_iops": 16},
         ),
-        {HARD: DONE, SOFT: DONE, FAILOVER: MOVED},
+        data={HARD: DONE, SOFT: DONE, FAILOVER: MOVED},
         brief=[(WRITE, FAILOVER)],
     ),
 ]
 
 GUEST = [
     Row(
-        GuestFault(name="knfsd stopped, started after 2 s", act=server_away(2.0)),
-        read={HARD: AGAIN, SOFT: TIMED_OUT, FAILOVER: DONE},
+        GuestFault("knfsd stopped, started after 2 s", SERVER_AWAY, 2.0),
+        read=BACK | {FAILOVER: DONE},
         write={HARD: LOST, SOFT: TIMED_OUT_LOST, FAILOVER: LOST},
-        sync={HARD: AGAIN, SOFT: TIMED_OUT, FAILOVER: DONE},
+        sync=BACK | {FAILOVER: DONE},
         hold={HARD: MENDED, SOFT: TIMED_OUT_LOST_OR_NOT, FAILOVER: MENDED},
-        create={HARD: AGAIN, SOFT: TIMED_OUT, FAILOVER: DONE},
+        create=BACK | {FAILOVER: DONE},
         remove={HARD: AGAIN},
         brief=[(WRITE, HARD), (CREATE, HARD)],
     ),
-    both(
-        GuestFault(name="link down for 2 s", act=link_down(2.0)),
-        {HARD: NO_WAY_BACK, SOFT: TIMED_OUT, FAILOVER: NO_WAY_BACK},
-        {HARD: NO_WAY_BACK_LOST, SOFT: TIMED_OUT_LOST, FAILOVER: NO_WAY_BACK_LOST},
+    Row(
+        GuestFault("link down for 2 s", LINK_DOWN, 2.0),
+        data={HARD: NO_WAY_BACK, SOFT: TIMED_OUT, FAILOVER: NO_WAY_BACK},
+        write={HARD: NO_WAY_BACK_LOST, SOFT: TIMED_OUT_LOST, FAILOVER: NO_WAY_BACK_LOST},
         brief=[(READ, HARD)],
     ),
-    both(
-        GuestFault(name="address removed", act=address_removed(None)),
-        {HARD: HELD, SOFT: TIMED_OUT, FAILOVER: MOVED},
-        {HARD: HELD_LOST, SOFT: TIMED_OUT_LOST, FAILOVER: MOVED_SLOWLY},
+    Row(
+        GuestFault("address removed", ADDRESS_AWAY),
+        data=GONE,
+        write={HARD: HELD_LOST, SOFT: TIMED_OUT_LOST, FAILOVER: MOVED_SLOWLY},
         create={FAILOVER: MOVED},
         brief=[(WRITE, FAILOVER)],
     ),
-    both(
-        GuestFault(name="address removed for 2 s", act=address_removed(2.0), turns=3),
-        {HARD: AGAIN, SOFT: TIMED_OUT, FAILOVER: MOVED},
-        {SOFT: TIMED_OUT_LOST_OR_NOT},
+    Row(
+        GuestFault("address removed for 2 s", ADDRESS_AWAY, 2.0, turns=3),
+        data=BACK,
+        write={SOFT: TIMED_OUT_LOST_OR_NOT},
         brief=[(READ, FAILOVER)],  # it needs no connection that a broken device would not make
     ),
 ]
 
-ROWS: Sequence[Row] = [*SCRIPTED, *SCRIPTED4, *LAB, *GUEST]
-CELLS: Sequence[Cell] = [cell for row in ROWS for cell in row.cells()]
+CELLS: Sequence[Cell] = [
+    cell for row in (*SCRIPTED, *SCRIPTED4, *LAB, *GUEST) for cell in row.cells()
+]
