@@ -11,16 +11,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import or_skip
 
-from nfsmulti.faults.cell import Cell, Place
-from nfsmulti.faults.command import Runs, run_cell
+from nfsmulti.faults.cell import Cell, Outcome, Place
+from nfsmulti.faults.command import run_cell, under_way
 from nfsmulti.faults.matrix import CELLS
-from nfsmulti.faults.outcome import Outcome
 from nfsmulti.fiorun import Engine
 
 _ALL = os.environ.get("NFSMULTI_FAULTS") == "all"
@@ -38,11 +38,11 @@ def _cell_of(item: pytest.Item) -> str | None:
 @pytest.fixture(scope="module")
 def runs(
     request: pytest.FixtureRequest, engine: Engine, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Runs]:
+) -> Iterator[dict[str, Future[Outcome]]]:
     """Begin the cells of the tests that are to run with this build."""
     wanted = {_cell_of(item) for item in request.session.items}
     cells = [cell for name, cell in _TCP.items() if name in wanted]
-    with Runs(cells, engine, tmp_path_factory.mktemp("cells")) as running:
+    with under_way(cells, engine, tmp_path_factory.mktemp("cells")) as running:
         yield running
 
 
@@ -62,8 +62,8 @@ def _tcp() -> list[Any]:
 
 
 @pytest.mark.parametrize("cell", _tcp())
-def test_cell(runs: Runs, cell: str) -> None:
-    _as_expected(lambda: runs.outcome(_TCP[cell]))
+def test_cell(runs: dict[str, Future[Outcome]], cell: str) -> None:
+    _as_expected(runs[cell].result)
 
 
 @pytest.mark.kernel_lab

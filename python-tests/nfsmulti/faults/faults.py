@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import copy
 import shutil
+import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 
 from nfsmulti.calls import RDMA_PORT
@@ -144,7 +144,8 @@ class Faults:
     """Breaks and mends the paths of a lab that has namespaces.
 
     Each path has one fault at a time at most. Where one server is behind all addresses, KILL and
-    STOP break all paths. Raises MissingError where nft, ss or sysctl is missing.
+    STOP break all paths. `present` has the paths that are broken. Raises MissingError where nft, ss
+    or sysctl is missing.
     """
 
     def __init__(self, lab: Lab):
@@ -153,15 +154,15 @@ class Faults:
         for program in ("nft", "ss", "sysctl"):
             find(program)
         self._lab = lab
-        self._present: dict[int, FaultKind] = {}
+        self.present: dict[int, FaultKind] = {}
         # Else the first address of a subnet takes the others with it.
         self._on_server("sysctl", "-qw", "net.ipv4.conf.all.promote_secondaries=1").check()
 
     def begin(self, kind: FaultKind, path: int) -> bool:
         """Break the path, counted from 0; False where there was nothing to be broken."""
-        address = self._address(path)
-        if path in self._present:
-            raise HarnessError(f"path {path} is broken already: {self._present[path]}")
+        address, _ = self._lab.network.addresses(self._lab.config.addresses)[path]
+        if path in self.present:
+            raise HarnessError(f"path {path} is broken already: {self.present[path]}")
         match kind:
             case FaultKind.KILL:
                 self._lab.server(path).kill()
@@ -175,12 +176,12 @@ class Faults:
             case FaultKind.RESET:
                 # It prints what it has closed: nothing, without CONFIG_INET_DIAG_DESTROY.
                 return bool(self._on_server("ss", "-HKtn", "src", address).stdout.strip())
-        self._present[path] = kind
+        self.present[path] = kind
         return True
 
     def end(self, path: int) -> None:
         """Mend the path; one that is whole is no error."""
-        match self._present.pop(path, None):
+        match self.present.pop(path, None):
             case FaultKind.KILL:
                 self._lab.server(path).start()
             case FaultKind.STOP:
@@ -192,11 +193,8 @@ class Faults:
 
     def end_all(self) -> None:
         """Mend everything."""
-        for path in list(self._present):
+        for path in list(self.present):
             self.end(path)
-
-    def _address(self, path: int) -> str:
-        return self._lab.network.addresses(self._lab.config.addresses)[path][0]
 
     def _on_server(self, *argv: str, stdin: str = "") -> Completed:
         enter: Sequence[str] = self._lab.network.enter(self._lab.network.server)
@@ -228,7 +226,10 @@ class LabFault(Fault):
         with Lab(LabConfig(addresses=max(2, cell.paths), instances=self.instances)) as lab:
             faults = Faults(lab)
             _put_files(lab.export_dir, cell.files)
-            second = _start_again(lab)
+            lab.server(VICTIM).kill()
+            _await_second_after(time.time())
+            started = time.time()
+            lab.server(VICTIM).start()
             if self.before:
                 faults.begin(self.kind, VICTIM)
             numbers = range(cell.paths) if cell.paths > 1 else (VICTIM,)
@@ -237,40 +238,27 @@ class LabFault(Fault):
             with RunningJob(cell, fio, pool, folder) as job:
                 if not self.before:
                     job.until_under_way()
-                    self._break(faults, job, second)
+                    self._break(faults, job, started)
                 left = job.finish()
             left.files = _files_of(lab.export_dir)
         return left
 
-    def _break(self, faults: Faults, job: RunningJob, second: int) -> None:
+    def _break(self, faults: Faults, job: RunningJob, started: float) -> None:
         for number in range(self.times):
             faults.begin(self.kind, VICTIM)
             if self.seconds is None:
                 return
-            job.wait(self.seconds)
+            job.process.wait(self.seconds)
             if self.kind is FaultKind.KILL:
-                _another_second(second)
+                _await_second_after(started)
             faults.end(VICTIM)
             if number + 1 < self.times:
-                job.wait(self.seconds)
+                job.process.wait(self.seconds)
 
 
-def _another_second(than: int) -> int:
-    """Wait for another second than this one, and give it.
-
-    Ganesha's write verifier is the second of its start, and shall be each start's own.
-    """
-    while (now := int(time.time())) == than:
-        time.sleep(0.02)
-    return now
-
-
-def _start_again(lab: Lab) -> int:
-    """Start the victim's server in another second than the others'; gives that second."""
-    lab.server(VICTIM).kill()
-    second = _another_second(int(time.time()))
-    lab.server(VICTIM).start()
-    return second
+def _await_second_after(moment: float) -> None:
+    """Ganesha's write verifier is the second of its start, and shall be each start's own."""
+    time.sleep(max(0.0, int(moment) + 1 - time.time()))
 
 
 # --- of the kernel's server, its device and its network, over RDMA ---
@@ -284,7 +272,6 @@ _VICTIM = ADDRESSES[1]
 _THREADS = Path("/proc/fs/nfsd/threads")
 _PORTS = Path("/proc/fs/nfsd/portlist")
 _PORT = str(RDMA_PORT)
-_LISTENS = f"rdma {_PORT}"
 _DEVICE = "dummy0"
 
 
@@ -295,11 +282,11 @@ def _do(*words: str) -> None:
 def _start_server() -> None:
     """Start its threads, and then RDMA's port, as init.sh does."""
     _do("rpc.nfsd", "8")
-    if _LISTENS not in _PORTS.read_text().splitlines():
-        _PORTS.write_text(_LISTENS)
+    if f"rdma {_PORT}" not in _PORTS.read_text().splitlines():
+        _PORTS.write_text(f"rdma {_PORT}")
 
 
-def _set_address(how: str, address: str) -> None:
+def _set_address(how: str, address: str = _VICTIM) -> None:
     _do("ip", "address", how, f"{address}/24", "dev", _DEVICE)
 
 
@@ -309,13 +296,10 @@ def _set_link(how: str) -> None:
 
 # How a fault begins, and how it ends. Without its threads the server has no connections, and
 # without its link the device no addresses.
-_Act = Callable[[], object]
-SERVER_AWAY: tuple[_Act, _Act] = (partial(_THREADS.write_text, "0"), _start_server)
-LINK_DOWN: tuple[_Act, _Act] = (partial(_set_link, "down"), partial(_set_link, "up"))
-ADDRESS_AWAY: tuple[_Act, _Act] = (
-    partial(_set_address, "delete", _VICTIM),
-    partial(_set_address, "replace", _VICTIM),
-)
+_Acts = tuple[Callable[[], object], Callable[[], object]]
+SERVER_AWAY: _Acts = (lambda: _THREADS.write_text("0"), _start_server)
+LINK_DOWN: _Acts = (lambda: _set_link("down"), lambda: _set_link("up"))
+ADDRESS_AWAY: _Acts = (lambda: _set_address("delete"), lambda: _set_address("replace"))
 
 
 @dataclass(frozen=True)
@@ -326,7 +310,7 @@ class GuestFault(Fault):
     """
 
     place = Place.GUEST
-    acts: tuple[_Act, _Act]
+    acts: _Acts
     seconds: float | None = None
     _: KW_ONLY
     turns: int = 1
@@ -352,10 +336,13 @@ class GuestFault(Fault):
         begin, end = self.acts
         with RunningJob(cell, Fio(engine), pool, folder) as job:
             job.until_under_way()
-            with job.stopped():
-                begin()
+            # It stands still meanwhile, so that the fault comes in its middle on a slow machine
+            # too. That is fio's main process alone: jobs are its threads (thread=1).
+            job.process.signal(signal.SIGSTOP)
+            begin()
+            job.process.signal(signal.SIGCONT)
             if self.seconds is not None:
-                job.wait(self.seconds)
+                job.process.wait(self.seconds)
                 end()
             left = job.finish()
         left.files = _files_of(export)

@@ -11,7 +11,7 @@ import errno
 import random
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from nfsmulti.faults.cell import Cell, Expected, Fault, Mode, Work
@@ -107,9 +107,25 @@ GONE_LOST: Modes = {HARD: HELD_LOST, SOFT: TIMED_OUT_LOST, FAILOVER: LOST}
 BROKEN: Modes = {HARD: GAVE_UP, SOFT: GAVE_UP, FAILOVER: MOVED}
 
 
-@dataclass(frozen=True)
-class Row:
-    """One fault: what is expected of each work, by mode.
+_NONE: Modes = {}
+
+
+def row(
+    fault: Fault,
+    *,
+    data: Modes = _NONE,
+    read: Modes = _NONE,
+    write: Modes = _NONE,
+    sync: Modes = _NONE,
+    hold: Modes = _NONE,
+    entries: Modes = _NONE,
+    create: Modes = _NONE,
+    stat: Modes = _NONE,
+    remove: Modes = _NONE,
+    trim: Modes = _NONE,
+    brief: Sequence[tuple[Work, Mode]] = (),
+) -> Iterator[Cell]:
+    """Give the cells of one fault: what is expected of each work, by mode.
 
     `data` is for reads and writes alike, save what these say otherwise or beside it; `sync` is for
     FILE_SYNC WRITEs and `hold` for hold_writes, which are of interest where a server may forget
@@ -119,31 +135,15 @@ class Row:
     The short form has the cells in `brief`, if any are given; else all but those that fare as an
     earlier one does, where work on data and on entries count apart.
     """
-
-    fault: Fault
-    data: Modes = field(default_factory=dict)
-    read: Modes = field(default_factory=dict)
-    write: Modes = field(default_factory=dict)
-    sync: Modes = field(default_factory=dict)
-    hold: Modes = field(default_factory=dict)
-    entries: Modes = field(default_factory=dict)
-    create: Modes = field(default_factory=dict)
-    stat: Modes = field(default_factory=dict)
-    remove: Modes = field(default_factory=dict)
-    trim: Modes = field(default_factory=dict)
-    brief: Sequence[tuple[Work, Mode]] = ()
-
-    def cells(self) -> Iterator[Cell]:
-        """Give the row's cells."""
-        data = [self.data | self.read, self.data | self.write, self.sync, self.hold]
-        entries = [self.entries | own for own in (self.create, self.stat, self.remove)]
-        seen: list[tuple[bool, Expected]] = []
-        for work, modes in zip(Work, (*data, *entries, self.trim), strict=True):
-            for mode, expected in modes.items():
-                fares = (work.on_entries, expected)
-                brief = (work, mode) in self.brief if self.brief else fares not in seen
-                seen.append(fares)
-                yield Cell(self.fault, work, mode, expected, brief)
+    on_data = (data | read, data | write, sync, hold)
+    on_entries = (entries | create, entries | stat, entries | remove, trim)
+    seen: list[tuple[bool, Expected]] = []
+    for work, modes in zip(Work, on_data + on_entries, strict=True):
+        for mode, expected in modes.items():
+            fares = (work.on_entries, expected)
+            short = (work, mode) in brief if brief else fares not in seen
+            yield Cell(fault, work, mode, expected, short)
+            seen.append(fares)
 
 
 # --- what a scripted server answers ---
@@ -215,9 +215,18 @@ DELAY, GRACE = Answer(status=Status4.DELAY), Answer(status=Status4.GRACE)
 # --- the rows ---
 
 
-SCRIPTED = [
+def _v41(name: str, answers: Answers, terms: Terms | None = None, **more: Any) -> ScriptedFault:
+    return ScriptedFault(f"NFSv4.1: {name}", answers, terms=terms or Terms(), **more)
+
+
+def _does(what: Callable[[ScriptedServer], object]) -> Answers:
+    """Do this to the server at the tenth call."""
+    return at(Answer(do=what), 10)
+
+
+_ROWS = (
     # Connections
-    Row(
+    row(
         ScriptedFault(
             "connection reset while idle",
             at(Answer(do=_reset_soon), 8),
@@ -225,7 +234,7 @@ SCRIPTED = [
         ),
         data=every(AGAIN),
     ),
-    Row(
+    row(
         ScriptedFault(
             "connection reset with 8 calls in flight",
             in_turn(*[Answer(reply=False)] * 7, LOST_REPLY),
@@ -237,61 +246,61 @@ SCRIPTED = [
         trim={HARD: AGAIN},
         brief=[(READ, HARD), (CREATE, HARD), (REMOVE, HARD), (TRIM, HARD)],
     ),
-    Row(
+    row(
         ScriptedFault("calls lost with the connection, three times", at(LOST_CALL, 8, 16, 24)),
         entries={HARD: AGAIN},
         create={FAILOVER: AGAIN},
     ),
-    Row(
+    row(
         ScriptedFault("connection reset in mid-record", at(Answer(cut=60, end="reset"), 10)),
         data=every(AGAIN),
     ),
-    Row(
+    row(
         ScriptedFault("listener full for 3 s", at(LISTENER_FULL, 10)),
         data=BACK,
         write={SOFT: TIMED_OUT_LOST_OR_NOT},
         create=BACK,
         remove=BACK,
     ),
-    Row(
+    row(
         ScriptedFault("one of four paths slow (100 ms)", each(Answer(delay=0.1)), paths=4),
         data=every(DONE),
     ),
     # What a server may answer
-    Row(ScriptedFault("short READ", each(Answer(limit=5000))), read=every(DONE)),
-    Row(ScriptedFault("short WRITE", each(Answer(limit=5000))), write=every(DONE)),
-    Row(
+    row(ScriptedFault("short READ", each(Answer(limit=5000))), read=every(DONE)),
+    row(ScriptedFault("short WRITE", each(Answer(limit=5000))), write=every(DONE)),
+    row(
         ScriptedFault("count 0", at(Answer(limit=0, eof=0), 10)),
         read=every(NOTHING),
         write=every(NONE_TAKEN),
     ),
-    Row(
+    row(
         ScriptedFault("JUKEBOX three times", at(JUKEBOX, 1, 2, 3)),
         data=every(DONE),
         entries={HARD: DONE},
         create={SOFT: DONE},
     ),
-    Row(
+    row(
         ScriptedFault("STALE", at(Answer(status=Status.STALE), 10)),
         data=every(STALE),
         entries={HARD: STALE_DIRECTORY},
         stat={HARD: DONE},  # its handle is looked up once more
         trim={HARD: STALE_DIRECTORY},
     ),
-    Row(
+    row(
         ScriptedFault("NOSPC", at(Answer(status=Status.NOSPC), 10)),
         write=every(NO_SPACE),
         create=every(NO_ROOM),
     ),
     # Durability
-    Row(
+    row(
         ScriptedFault(
             "new verifier between WRITE and COMMIT", at(FORGETS, 1), procedures=(Nfs.COMMIT,)
         ),
         write=every(LOST),
         hold=every(MENDED),
     ),
-    Row(
+    row(
         ScriptedFault(
             "new verifier on every COMMIT",
             each(FORGETS),
@@ -302,20 +311,20 @@ SCRIPTED = [
         hold=every(NOT_MENDED),
     ),
     # What a server must not answer
-    Row(ScriptedFault("unknown xid", each(STRANGER)), data=every(DONE)),
-    Row(ScriptedFault("duplicate reply", each(Answer(repeat=(0,)))), data=every(DONE)),
-    Row(ScriptedFault("reply for a finished xid", OverAgain()), data=every(DONE)),
-    Row(
+    row(ScriptedFault("unknown xid", each(STRANGER)), data=every(DONE)),
+    row(ScriptedFault("duplicate reply", each(Answer(repeat=(0,)))), data=every(DONE)),
+    row(ScriptedFault("reply for a finished xid", OverAgain()), data=every(DONE)),
+    row(
         ScriptedFault("wrong message type", each(Answer(message_type=0), since=9), hostile=True),
         data=BROKEN,
     ),
-    Row(ScriptedFault("oversized opaque", each(ENDLESS_DATA, since=9)), read=every(REFUTED)),
-    Row(
+    row(ScriptedFault("oversized opaque", each(ENDLESS_DATA, since=9)), read=every(REFUTED)),
+    row(
         ScriptedFault("oversized opaque", each(ENDLESS_VERIFIER, since=9), hostile=True),
         write=BROKEN,
     ),
-    Row(ScriptedFault("truncated record", at(Answer(cut=60, end="close"), 10)), data=every(AGAIN)),
-    Row(
+    row(ScriptedFault("truncated record", at(Answer(cut=60, end="close"), 10)), data=every(AGAIN)),
+    row(
         ScriptedFault(
             "truncated record each time", each(Answer(cut=20, end="close"), since=9), hostile=True
         ),
@@ -324,57 +333,44 @@ SCRIPTED = [
         create=GONE,
         remove={FAILOVER: MOVED},
     ),
-    Row(ScriptedFault("record of 2 GiB", each(HUGE_RECORD, since=9), hostile=True), data=BROKEN),
-    Row(
+    row(ScriptedFault("record of 2 GiB", each(HUGE_RECORD, since=9), hostile=True), data=BROKEN),
+    row(
         ScriptedFault(
             "one byte at a time", each(Answer(chunk=1)), options={"bs": "1k", "size": "16k"}
         ),
         data=every(DONE),
     ),
-    Row(
+    row(
         ScriptedFault("fragments of odd sizes", each(Answer(fragments=(1, 3, 7, 0, 1021)))),
         data=every(DONE),
     ),
-    Row(ScriptedFault("more data than asked", each(Answer(extra=4), since=9)), read=every(REFUTED)),
-    Row(
+    row(ScriptedFault("more data than asked", each(Answer(extra=4), since=9)), read=every(REFUTED)),
+    row(
         ScriptedFault("garbage", each(GARBAGE, since=9), hostile=True),
         data=BROKEN,
         entries={FAILOVER: MOVED},
         create={HARD: GAVE_UP, SOFT: GAVE_UP},
         trim={FAILOVER: MOVED},
     ),
-]
-
-
-def _v41(name: str, answers: Answers, terms: Terms | None = None, **more: Any) -> ScriptedFault:
-    return ScriptedFault(f"NFSv4.1: {name}", answers, terms=terms or Terms(), **more)
-
-
-def _does(what: Callable[[ScriptedServer], object]) -> Answers:
-    """Do this to the server at the tenth call."""
-    return at(Answer(do=what), 10)
-
-
-# NFSv4.1: a row for each promise of its recovery.
-SCRIPTED4 = [
-    Row(
+    # NFSv4.1: a row for each promise of its recovery
+    row(
         _v41("replies lost with the connection, three times", at(LOST_REPLY, 16, 32, 48)),
         data={HARD: AGAIN},
         entries={HARD: AGAIN},
         trim={HARD: AGAIN},
         brief=[(READ, HARD), (CREATE, HARD), (REMOVE, HARD)],
     ),
-    Row(
+    row(
         _v41("calls lost with the connection, three times", at(LOST_CALL, 16, 32, 48)),
         data={HARD: AGAIN},
         entries={HARD: AGAIN},
     ),
-    Row(
+    row(
         _v41("all sessions ended", _does(ScriptedServer.end_sessions)),
         data={HARD: DONE},
         entries={HARD: DONE},
     ),
-    Row(
+    row(
         _v41("server starts again", _does(ScriptedServer.restart), Terms(grace=1.0)),
         read={HARD: AGAIN},
         write={HARD: LOST},
@@ -382,8 +378,8 @@ SCRIPTED4 = [
         hold={HARD: MENDED},
         entries={HARD: AGAIN},
     ),
-    Row(_v41("lease expired", _does(ScriptedServer.expire)), data={HARD: DONE}),
-    Row(
+    row(_v41("lease expired", _does(ScriptedServer.expire)), data={HARD: DONE}),
+    row(
         _v41(
             "lease expired while the job paused",
             each(Answer()),
@@ -392,21 +388,21 @@ SCRIPTED4 = [
         ),
         data={HARD: DONE},
     ),
-    Row(_v41("opens revoked", _does(ScriptedServer.revoke)), data={HARD: DONE}),
-    Row(
+    row(_v41("opens revoked", _does(ScriptedServer.revoke)), data={HARD: DONE}),
+    row(
         _v41("DELAY and GRACE", in_turn(DELAY, GRACE, DELAY, GRACE)),
         data={HARD: DONE},
         entries={HARD: DONE},
     ),
-    Row(
+    row(
         _v41(
             "slots taken back and given again",
             in_turn(*[Answer()] * 9, _grant(1), *[Answer()] * 20, _grant(None)),
         ),
         data={HARD: DONE},
     ),
-    Row(_v41("one slot", each(Answer()), Terms(slots=1)), data={HARD: DONE}),
-    Row(
+    row(_v41("one slot", each(Answer()), Terms(slots=1)), data={HARD: DONE}),
+    row(
         _v41(
             "no room for a session",
             each(Answer(status=Status4.NOSPC)),
@@ -414,15 +410,13 @@ SCRIPTED4 = [
         ),
         read={HARD: NO_SESSION},
     ),
-    Row(
+    row(
         _v41("listener full for 3 s", at(LISTENER_FULL, 10)),
         data=BACK,
         write={SOFT: TIMED_OUT_LOST_OR_NOT},
     ),
-]
-
-LAB = [
-    Row(
+    # Of nfs-ganesha in a lab
+    row(
         LabFault("server killed, back after 0.5 s", KILL, 0.5),
         read=every(DONE),
         write=every(LOST),
@@ -433,7 +427,7 @@ LAB = [
         trim={HARD: DONE},
         brief=[(WRITE, HARD), (SYNC, HARD), (HOLD, HARD), (CREATE, HARD)],
     ),
-    Row(
+    row(
         LabFault("NFSv4.1: server killed, back after 0.5 s", KILL, 0.5, version="4.1"),
         read={HARD: DONE},
         write={HARD: LOST},
@@ -441,7 +435,7 @@ LAB = [
         hold={HARD: MENDED},
         entries={HARD: DONE},
     ),
-    Row(
+    row(
         LabFault("server killed, back after 2 s", KILL, 2.0),
         read=BACK,
         write={HARD: LOST, SOFT: TIMED_OUT_LOST, FAILOVER: LOST},
@@ -452,7 +446,7 @@ LAB = [
         remove=BACK,
         brief=[(READ, FAILOVER), (WRITE, SOFT), (REMOVE, FAILOVER)],
     ),
-    Row(
+    row(
         LabFault("server killed for good", KILL),
         read=GONE,
         write=GONE_LOST,
@@ -463,7 +457,7 @@ LAB = [
         remove={HARD: HELD},
         brief=[(READ, HARD), (SYNC, FAILOVER), (CREATE, HARD), (CREATE, FAILOVER)],
     ),
-    Row(
+    row(
         LabFault("server stopped (SIGSTOP) for 5 s", STOP, 5.0),
         read=BACK_SILENT,
         write={HARD: SILENT, SOFT: TIMED_OUT_LOST_OR_NOT, FAILOVER: LOST},
@@ -473,7 +467,7 @@ LAB = [
         remove={FAILOVER: MOVED},
         brief=[(WRITE, HARD), (READ, FAILOVER)],
     ),
-    Row(
+    row(
         LabFault("packets dropped both ways for 2 s", DROP, 2.0, instances=Instances.ONE),
         data=BACK_SILENT,
         write={SOFT: TIMED_OUT_LOST_OR_NOT},
@@ -481,24 +475,24 @@ LAB = [
         remove={HARD: SILENT, FAILOVER: MOVED},
         brief=[(WRITE, HARD), (READ, FAILOVER), (CREATE, FAILOVER)],
     ),
-    Row(
+    row(
         LabFault("address removed", ADDRESS, instances=Instances.ONE),
         data=GONE | {HARD: HELD_SILENT},
         write={HARD: HELD_SILENT_LOST, SOFT: TIMED_OUT_LOST, FAILOVER: MOVED_SLOWLY},
         brief=[(WRITE, HARD), (READ, FAILOVER)],
     ),
-    Row(
+    row(
         LabFault("address removed for 2 s", ADDRESS, 2.0, instances=Instances.ONE),
         data=BACK_SILENT,
         write={SOFT: TIMED_OUT_LOST_OR_NOT},
         brief=[(WRITE, HARD)],
     ),
-    Row(
+    row(
         LabFault("one of four paths dead from the start", KILL, before=True, paths=4),
         data=every(CANNOT_REACH) | {FAILOVER: WITHOUT_IT},
         brief=[(READ, HARD), (WRITE, FAILOVER)],
     ),
-    Row(
+    row(
         LabFault("one of four paths dead mid-run", KILL, paths=4),
         read=GONE,
         write=GONE_LOST,
@@ -508,7 +502,7 @@ LAB = [
         create={HARD: HELD, SOFT: TIMED_OUT},
         brief=[(WRITE, FAILOVER), (STAT, FAILOVER)],
     ),
-    Row(
+    row(
         LabFault(
             "one of four paths flapping (0.8 s, three times)",
             DROP,
@@ -521,10 +515,8 @@ LAB = [
         data={HARD: DONE, SOFT: DONE, FAILOVER: MOVED},
         brief=[(WRITE, FAILOVER)],
     ),
-]
-
-GUEST = [
-    Row(
+    # Of the kernel's server in a guest
+    row(
         GuestFault("knfsd stopped, started after 2 s", SERVER_AWAY, 2.0),
         read=BACK | {FAILOVER: DONE},
         write={HARD: LOST, SOFT: TIMED_OUT_LOST, FAILOVER: LOST},
@@ -534,27 +526,25 @@ GUEST = [
         remove={HARD: AGAIN},
         brief=[(WRITE, HARD), (CREATE, HARD)],
     ),
-    Row(
+    row(
         GuestFault("link down for 2 s", LINK_DOWN, 2.0),
         data={HARD: NO_WAY_BACK, SOFT: TIMED_OUT, FAILOVER: NO_WAY_BACK},
         write={HARD: NO_WAY_BACK_LOST, SOFT: TIMED_OUT_LOST, FAILOVER: NO_WAY_BACK_LOST},
         brief=[(READ, HARD)],
     ),
-    Row(
+    row(
         GuestFault("address removed", ADDRESS_AWAY),
         data=GONE,
         write={HARD: HELD_LOST, SOFT: TIMED_OUT_LOST, FAILOVER: MOVED_SLOWLY},
         create={FAILOVER: MOVED},
         brief=[(WRITE, FAILOVER)],
     ),
-    Row(
+    row(
         GuestFault("address removed for 2 s", ADDRESS_AWAY, 2.0, turns=3),
         data=BACK,
         write={SOFT: TIMED_OUT_LOST_OR_NOT},
         brief=[(READ, FAILOVER)],  # it needs no connection that a broken device would not make
     ),
-]
+)
 
-CELLS: Sequence[Cell] = [
-    cell for row in (*SCRIPTED, *SCRIPTED4, *LAB, *GUEST) for cell in row.cells()
-]
+CELLS: Sequence[Cell] = [cell for cells in _ROWS for cell in cells]

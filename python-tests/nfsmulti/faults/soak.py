@@ -234,7 +234,7 @@ class Totals:
         if result.report is not None and not any(line.meta_ops for line in result.stats):
             self.written += result.report.bytes("write")
             self.verified += result.report.bytes("read")
-        self.lost += lost_bytes(result.messages.splitlines())
+        self.lost += lost_bytes(result)
         if result.status != 0:
             how = "did not end" if result.status is None else f"status {result.status}"
             said = "\n  ".join(result.messages.splitlines()[-8:])

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What ./nfsmulti faults runs and leaves, and that it tells of what was not as expected.
+
+That is what a cell ends with, and the account of its entries: what is missing, left over or
+miscounted.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import errno
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import typer
+from conftest import call_harness, refusal
+
+from nfsmulti.errors import HarnessError, MissingError
+from nfsmulti.faults import command
+from nfsmulti.faults.cell import ENTRIES, Expected, Left, Place, discrepancies
+from nfsmulti.faults.command import FIGURES, REPORT, Run, read_outcomes, run_cell
+from nfsmulti.faults.matrix import CELLS
+from nfsmulti.fiorun import Engine
+
+_CELLS = {cell.id: cell for cell in CELLS}
+_NAME = "STALE, read, hard, tcp"
+
+
+def test_a_run_leaves_its_report(tmp_path: Path) -> None:
+    done = call_harness("faults", "--only", "STALE read", "--results", str(tmp_path))
+    assert done.status == 0, done.stderr
+    assert "3 cells: 3 as expected" in done.stdout
+    assert "| STALE | read | hard | failed ESTALE |" in (tmp_path / REPORT).read_text()
+    assert [one.outcome for one in read_outcomes(tmp_path)] == ["failed ESTALE"] * 3
+    assert json.loads((tmp_path / FIGURES).read_text())["setting"]["fio"].startswith("fio-")
+
+
+def test_a_run_is_not_written_over(tmp_path: Path) -> None:
+    (tmp_path / REPORT).write_text("of another run")
+    words = ("faults", "--only", "STALE read", "--results", str(tmp_path))
+    assert "name another --results" in refusal(*words)
+    assert (tmp_path / REPORT).read_text() == "of another run"
+
+
+@pytest.mark.parametrize("error", [HarnessError("it died"), MissingError("no guest")])
+def test_a_guest_that_fails_leaves_what_was_found_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: HarnessError
+) -> None:
+    def boot(*_: object, **__: object) -> int:
+        raise error
+
+    there = next(cell for cell in CELLS if cell.fault.place is Place.GUEST)
+    monkeypatch.setattr(command, "CELLS", [_CELLS[_NAME], there])
+    monkeypatch.setattr("nfsmulti.lab.guest.run_in_guest", boot)
+    monkeypatch.setattr("nfsmulti.lab.kernels.KernelTree.get", boot)
+    with pytest.raises((HarnessError, typer.Exit)) as end:
+        command.faults(results=tmp_path)
+    assert getattr(end.value, "exit_code", 1) == 1
+    assert [one.outcome for one in read_outcomes(tmp_path)] == ["failed ESTALE", "not run"]
+    assert "2 cells: 1 as expected" in (tmp_path / REPORT).read_text()
+
+
+def test_cells_are_listed_and_not_run() -> None:
+    done = call_harness("faults", "--list", "--only", "STALE read hard").check()
+    assert done.stdout == f"{_NAME}: failed ESTALE\n"
+    said = refusal("faults", "--only", "no such fault")
+    assert "no cell's name contains all these words" in said
+
+
+@pytest.mark.parametrize(
+    ("name", "expected", "complaint"),
+    [
+        (_NAME, Expected("failed", errno.EIO), "failed ESTALE, where failed EIO was expected"),
+        (
+            _NAME,
+            Expected("failed", errno.ESTALE, says=("no such words",)),
+            "it did not say: no such words",
+        ),
+        (
+            "new verifier between WRITE and COMMIT, write, hard, tcp",
+            Expected("failed", errno.EIO),
+            "1048576 bytes were reported as lost",
+        ),
+        (
+            "unknown xid, read, failover, tcp",
+            Expected("done", moves=True),
+            "no call was reissued on another path",
+        ),
+    ],
+)
+def test_what_is_not_as_expected_is_told(
+    engine: Engine, tmp_path: Path, name: str, expected: Expected, complaint: str
+) -> None:
+    cell = dataclasses.replace(_CELLS[name], expected=expected)
+    outcome = run_cell(cell, engine, tmp_path / "cell")
+    assert outcome.complaints == [complaint]
+    run = Run(datetime.now(UTC), {}, [outcome])
+    run.write(tmp_path)
+    assert run.verdict.endswith("0 as expected (0 of them short of what is promised), 1 not")
+    assert f"- {cell.id}: {complaint}" in (tmp_path / REPORT).read_text()
+
+
+# --- the account: a cell runs, and what it left is changed before the account is drawn up ---
+
+
+_CREATE, _STAT, _REMOVE = (
+    f"JUKEBOX three times, {work}, hard, tcp" for work in ("create", "stat", "remove")
+)
+_FAILED, _TRIM = "NOSPC, create, hard, tcp", "STALE, trim, hard, tcp"
+
+Change = Callable[[Left], object]
+
+
+@pytest.fixture(scope="module")
+def lefts(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Left]:
+    """Give what cells have left, by their names."""
+    folder = tmp_path_factory.mktemp("cells")
+    names = (_CREATE, _STAT, _REMOVE, _FAILED, _TRIM)
+    return {name: _CELLS[name].fault.run(_CELLS[name], engine, folder / name) for name in names}
+
+
+def _without(name: str) -> Change:
+    return lambda left: left.files.pop(name)
+
+
+def _with(name: str) -> Change:
+    return lambda left: left.files.update({name: b""})
+
+
+def _counted(side: str, operations: int) -> Change:
+    """Make fio count so many."""
+
+    def change(left: Left) -> None:
+        assert left.result.report is not None
+        left.result.report.jobs[0][side]["io_bytes"] = operations
+
+    return change
+
+
+def _engine_counts(operations: int, errors: int) -> Change:
+    """Change the engine's line on its operations."""
+
+    def change(left: Left) -> None:
+        (line,) = left.result.operations
+        left.result.operations[:] = [dataclasses.replace(line, ops=operations, errors=errors)]
+
+    return change
+
+
+def _unreported(left: Left) -> None:
+    left.result = dataclasses.replace(left.result, report=None)
+
+
+_TOO_MANY = " entries were changed by operations that are not done"
+_COUNTS = "64 operations wanted, fio counts {}, the trace 64, the engine {} and {} errors,"
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "complaint"),
+    [
+        (_CREATE, _without("f/d0/e5"), "entries not there: 1, such as f/d0/e5"),
+        (_CREATE, _with("f/d1/e5"), "files that are no entries of the job: 1, such as f/d1/e5"),
+        (_CREATE, _counted("write", 63), _COUNTS.format(63, 64, 0)),
+        (_CREATE, _engine_counts(65, 0), _COUNTS.format(64, 65, 0)),
+        (_CREATE, _engine_counts(64, 1), _COUNTS.format(64, 64, 1)),
+        (_STAT, _without("f/d3/e3f"), "entries not there: 1, such as f/d3/e3f"),
+        (_STAT, _counted("read", 65), _COUNTS.format(65, 64, 0)),
+        (_REMOVE, _with("f/d0/e5"), "entries removed and still there: 1, such as f/d0/e5"),
+        (_FAILED, _without("f/d0/e0"), "entries not there: 1, such as f/d0/e0"),
+        (_FAILED, _with("f/d0/r5"), "files that are no entries of the job: 1, such as f/d0/r5"),
+        (_FAILED, _counted("write", 60), "fio counts 60 operations, the trace has "),
+        (_TRIM, _counted("trim", 60), "fio counts 60 operations, the trace has "),
+        (_CREATE, _unreported, "fio left no report"),
+        (_FAILED, lambda left: left.files.update(dict.fromkeys(ENTRIES, b"")), _TOO_MANY),
+    ],
+)
+def test_what_does_not_add_up(
+    lefts: dict[str, Left], name: str, change: Change, complaint: str
+) -> None:
+    left = copy.deepcopy(lefts[name])
+    change(left)
+    (said,) = discrepancies(_CELLS[name], left)
+    assert complaint in said
