@@ -19,7 +19,7 @@ from rich.console import Console
 from nfsmulti import paths
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.faults.faults import FaultKind, Faults
-from nfsmulti.faults.soak import EntryPasses, Job, Passes, Totals, comparison, schedule, soak
+from nfsmulti.faults.soak import Job, Passes, Totals, comparison, schedule, soak
 from nfsmulti.fiorun import Engine, Fio, FioResult, Option
 from nfsmulti.lab import Instances, Lab, LabConfig
 from nfsmulti.lab.lab import live_labs
@@ -103,7 +103,7 @@ def test_a_path_that_is_cut_off_is_connected_to_anew(
 
 
 def test_what_is_not_what_was_written_is_found(tmp_path: Path) -> None:
-    job = Job("f", "job", rate=1 << 20, held=False)
+    job = Job("f", "job", rate=1 << 20, kept={})
     file = tmp_path / "f"
 
     def status(*words: str, round_number: int = 7) -> int | None:
@@ -147,8 +147,7 @@ def test_a_short_round(lab: Lab, engine: Engine, tmp_path: Path) -> None:
     fio = Fio(engine, enter=lab.command([]))
     empty(lab.export_dir)
     with Bar(Console(quiet=True), "", None) as bar:
-        passes = Passes(lab, fio, tmp_path / "soak", totals, bar, pool=lab.pool, seed=7, seconds=5)
-        passes.run(1)
+        Passes(lab, lab.pool, fio, tmp_path / "soak", totals, bar).on_data(1, seed=7, seconds=5)
     assert totals.good, totals.troubles
     assert totals.faults.total() > 0
     assert totals.written == totals.verified == totals.compared
@@ -166,10 +165,9 @@ def test_entries_are_made_found_and_removed_once(
         Bar(Console(quiet=True), "", None) as bar,
     ):
         fio = Fio(engine, enter=one.command([]))
-        # So that a pass takes three seconds at least, and has its resets.
-        passes = EntryPasses(one, fio, tmp_path, totals, bar, {"rate_iops": 1000})
         pool = one.pool_of(2, version=None if nfsvers == "3" else nfsvers)
-        passes.run(3000, pool)
+        # So that a pass takes three seconds at least, and has its resets.
+        Passes(one, pool, fio, tmp_path, totals, bar).on_entries(3000, {"rate_iops": 1000})
         if not totals.faults:
             missing(MissingError("this kernel resets no connections (CONFIG_INET_DIAG_DESTROY)"))
         assert totals.good, totals.troubles
@@ -177,8 +175,7 @@ def test_entries_are_made_found_and_removed_once(
         assert (totals.ios, totals.written) == (9000, 0)
         (one.export_dir / "entries" / "left").touch()
         totals = Totals()
-        passes = EntryPasses(one, fio, tmp_path / "again", totals, bar)
-        passes.run(40, pool)
+        Passes(one, pool, fio, tmp_path / "again", totals, bar).on_entries(40)
     assert totals.troubles == ["after they were made the server has 41 entries, not 40"]
 
 
@@ -232,10 +229,10 @@ def test_soak_that_cannot_go_on_leaves_what_it_found(
 ) -> None:
     """`lab` is there for its skip alone."""
 
-    def fail(self: Passes, rounds: int) -> None:
+    def fail(*_: object) -> None:
         raise HarnessError("no space")
 
-    monkeypatch.setattr(Passes, "run", fail)
+    monkeypatch.setattr(Passes, "on_data", fail)
     with pytest.raises(HarnessError, match="no space"):
         soak(minutes=1, seed=3, paths=2, results=tmp_path)
     left = json.loads((tmp_path / "soak.json").read_text())

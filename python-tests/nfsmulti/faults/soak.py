@@ -6,17 +6,16 @@ Data are written and verified; entries are made, verified and removed.
 
 from __future__ import annotations
 
-import itertools
+import operator
 import os
 import random
 import shlex
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -27,7 +26,7 @@ from rich.table import Table
 from nfsmulti.errors import HarnessError
 from nfsmulti.faults.cell import lost_bytes
 from nfsmulti.faults.faults import FaultKind, Faults
-from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Options
+from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Option, Options, words_of
 from nfsmulti.lab import Instances, Lab, LabConfig
 from nfsmulti.machine import versions
 from nfsmulti.paths import RESULTS, shown, write_json
@@ -46,71 +45,41 @@ from nfsmulti.texts import Bar
 #   (hold_writes), with a sync now and then.
 
 
-Direction = Literal["write", "read"]
-
 _BLOCK = 16 << 10
-_DEPTH = 16
-_FAILOVER_RATE = 4 << 20  # bytes/s of each job
-_HARD_RATE = 1 << 20
-_TIMEO = 10  # deciseconds, so that silence is met by retransmission and failover in good time
+_RATE = 1 << 20
+_DURABLE: Options = {"stable": "file_sync"}
+_HELD: Options = {"stable": "unstable", "hold_writes": "1m", "fsync": 64}
 
 
 @dataclass(frozen=True)
 class Job:
     """One job: the name of its section and of its file, how it spreads its I/O, and its rate.
 
-    `held`: its writes are held until they are durable, instead of being durable at once.
+    `kept`: the options by which its writes are durable at once, or held until they are. The rate is
+    in bytes/s.
     """
 
     name: str
     spread: str
     rate: int
-    held: bool
+    kept: Options
 
     def size(self, seconds: int) -> int:
         """Give the bytes of its file: as much as a pass of `seconds` moves."""
         return self.rate * seconds // _BLOCK * _BLOCK
 
 
-@dataclass(frozen=True)
-class Group:
-    """The jobs of one fio."""
-
-    name: str
-    failover: bool
-    jobs: tuple[Job, ...]
-
-
-_HELD = {"stable": "unstable", "hold_writes": "1m", "fsync": 64}
-_DURABLE = {"stable": "file_sync"}
-
-GROUPS = (
-    Group(
-        "failover",
-        True,
-        (
-            Job("failover-job", "job", _FAILOVER_RATE, held=False),
-            Job("failover-roundrobin", "roundrobin", _FAILOVER_RATE, held=False),
-            Job("failover-queue", "queue", _FAILOVER_RATE, held=True),
-            Job("failover-stripe", "stripe", _FAILOVER_RATE, held=True),
-        ),
+# The jobs of each fio, by what they are promised.
+GROUPS = {
+    "failover": (
+        Job("failover-job", "job", 4 * _RATE, _DURABLE),
+        Job("failover-roundrobin", "roundrobin", 4 * _RATE, _DURABLE),
+        Job("failover-queue", "queue", 4 * _RATE, _HELD),
+        Job("failover-stripe", "stripe", 4 * _RATE, _HELD),
     ),
-    Group("hard", False, (Job("hard", "roundrobin", _HARD_RATE, held=True),)),
-)
-JOBS = tuple(job for group in GROUPS for job in group.jobs)
-
-
-def _options(group: Group, direction: Direction, round_number: int) -> Options:
-    """Give the options that all jobs of a group have in a pass."""
-    return {
-        "rw": f"rand{direction}",
-        "bs": _BLOCK,
-        "iodepth": _DEPTH,
-        "failover": group.failover,
-        "timeo": _TIMEO,
-        **_content(round_number),
-        "do_verify": direction == "read",
-    }
+    "hard": (Job("hard", "roundrobin", _RATE, _HELD),),
+}
+JOBS = tuple(job for jobs in GROUPS.values() for job in jobs)
 
 
 def _content(round_number: int) -> Options:
@@ -118,33 +87,27 @@ def _content(round_number: int) -> Options:
     return {"verify": "pattern", "verify_pattern": f"0x{round_number:08x}%o"}
 
 
-def _arguments(group: Group, direction: Direction, seconds: int) -> list[str]:
-    """Give the jobs as fio's command line has them."""
+def _words(**options: Option) -> list[str]:
+    return [f"--{key}={value}" for key, value in words_of(options).items()]
+
+
+def _arguments(jobs: Sequence[Job], direction: str, seconds: int) -> list[str]:
+    """Give jobs as fio's command line has them."""
     words: list[str] = []
-    for job in group.jobs:
-        kept = _HELD if job.held else _DURABLE
+    for job in jobs:
         words += [
             f"--name={job.name}",
-            f"--filename={job.name}",
-            f"--spread={job.spread}",
-            f"--size={job.size(seconds)}",
-            f"--rate={job.rate}",
-            *(f"--{key}={value}" for key, value in kept.items() if direction == "write"),
+            *_words(filename=job.name, spread=job.spread, size=job.size(seconds), rate=job.rate),
+            *_words(**(job.kept if direction == "write" else {})),
         ]
     return words
 
 
 def comparison(job: Job, file: str, seconds: int, round_number: int) -> list[str]:
     """Give the words for a fio that reads a job's file without NFS and knows every byte."""
-    return [
-        "--name=compare",
-        "--ioengine=psync",
-        f"--filename={file.replace(':', chr(92) + ':')}",
-        "--rw=read",
-        f"--bs={_BLOCK}",
-        f"--size={job.size(seconds)}",
-        *(f"--{key}={value}" for key, value in _content(round_number).items()),
-    ]
+    name = file.replace(":", r"\:")
+    words = _words(ioengine="psync", filename=name, rw="read", bs=_BLOCK, size=job.size(seconds))
+    return ["--name=compare", *words, *_words(**_content(round_number))]
 
 
 # --- which path fails when: drawn by a seed, so that a run can be repeated ---
@@ -204,11 +167,11 @@ class Totals:
     written: int = 0
     verified: int = 0
     compared: int = 0
+    rewritten: int = 0
+    lost: int = 0
     reissues: int = 0
     retransmissions: int = 0
     reconnects: int = 0
-    rewritten: int = 0
-    lost: int = 0
     entries: Counter[str] = field(default_factory=Counter)  # made, verified, removed
     faults: Counter[str] = field(default_factory=Counter)
     troubles: list[str] = field(default_factory=list)
@@ -277,12 +240,27 @@ _OPEN_SECONDS = 60.0
 _END_SECONDS = 60.0  # for what is left to be done once all paths are whole
 _COMPARE_SECONDS = 120.0
 
+_TOP = "entries"
+_METADATA = {"metadata": 1, "bs": 1, "iodepth": 32, "spread": "roundrobin", "filename": _TOP}
+# What is done to entries in turn, and whether the server then has them.
+_ON_ENTRIES: dict[str, tuple[Options, bool]] = {
+    "made": ({"rw": "write"}, True),
+    "verified": ({"rw": "read", "meta_verify": 1}, True),
+    "removed": ({"rw": "write", "meta_write": "remove"}, False),
+}
+_ENTRIES_SECONDS, _ENTRIES_PER_S = 60, 100  # where a server does fewer, the pass has failed
+
 
 @dataclass
-class _Passes:
-    """What passes run in, and what they count into and tell."""
+class Passes:
+    """Runs fios while paths fail, pass after pass, and counts into `totals`.
+
+    It ends early where a pass has failed, which `totals` tells then. Files are opened while all
+    paths are whole: names are not retried, whatever `hard` says of data.
+    """
 
     lab: Lab
+    pool: str
     fio: Fio
     folder: Path
     totals: Totals
@@ -290,188 +268,155 @@ class _Passes:
 
     def __post_init__(self) -> None:
         """Make ready to break the lab's paths."""
-        self.faults = Faults(self.lab)
+        self._faults = Faults(self.lab)
 
-
-@dataclass(kw_only=True)
-class Passes(_Passes):
-    """Runs rounds of two passes, one that writes and one that reads, and counts into `totals`.
-
-    `seconds` is how long paths fail in a pass. Files are opened while all paths are whole: names
-    are not retried, whatever `hard` says of data.
-    """
-
-    pool: str
-    seed: int
-    seconds: int
-
-    def run(self, rounds: int) -> None:
-        """Run them all; ends early where one has failed, which `totals` tells then."""
-        self.bar.show(total=2 * rounds * self.seconds)
-        for job, file in zip(JOBS, self._files, strict=True):  # for the first round, as for others
-            file.touch()
-            run(["truncate", f"--size={job.size(self.seconds)}", str(file)], timeout=10).check()
-        for number in range(rounds):
-            self._pass(2 * number, "write", number)
-            if not self.totals.troubles:
-                self._pass(2 * number + 1, "read", number)
-            if not self.totals.troubles:
-                self._compare(number)
+    def on_data(self, rounds: int, seed: int, seconds: int) -> None:
+        """Run rounds of two passes, one that writes and one that reads, of so many seconds each."""
+        self.bar.show(total=2 * rounds * seconds)
+        files = [self.lab.export_dir / job.name for job in JOBS]
+        for job, file in zip(JOBS, files, strict=True):  # for the first round, as for others
+            with file.open("wb") as made:
+                made.truncate(job.size(seconds))
+        for number in range(2 * rounds):
+            self._data_pass(number, seed, seconds, files)
+            if number % 2 and not self.totals.troubles:
+                self._compare(number // 2, seconds, files)
             if self.totals.troubles:
                 return
 
-    @property
-    def _files(self) -> list[Path]:
-        return [self.lab.export_dir / job.name for job in JOBS]
-
-    def _pass(self, number: int, direction: Direction, round_number: int) -> None:
-        faults = schedule(self.seed, number, self.seconds, self.lab.config.addresses)
+    def _data_pass(self, number: int, seed: int, seconds: int, files: Sequence[Path]) -> None:
+        round_number, reads = divmod(number, 2)
+        direction = "read" if reads else "write"
+        options = {
+            "rw": f"rand{direction}",
+            "bs": _BLOCK,
+            "iodepth": 16,
+            "timeo": 10,  # so that silence is met by retransmission and failover in good time
+            **_content(round_number),
+            "do_verify": reads,
+        }
         folder = self.folder / f"{number:03}-{direction}"
+        fios = {
+            folder / group: ({**options, group: 1}, _arguments(jobs, direction, seconds))
+            for group, jobs in GROUPS.items()
+        }
+        faults = schedule(seed, number, seconds, self.lab.config.addresses)
+        folder.mkdir(parents=True)
+        write_json(folder / "faults.json", [asdict(fault) for fault in faults])
         name = f"round {round_number + 1}, {direction}"
-        with ExitStack() as stack:
-            stack.callback(self.faults.end_all)
-            touched = self._touched()
-            fios = {
-                group.name: stack.enter_context(
-                    self.fio.start(
-                        folder / group.name,
-                        pool=self.pool,
-                        options=_options(group, direction, round_number),
-                        arguments=_arguments(group, direction, self.seconds),
-                    )
-                )
-                for group in GROUPS
-            }
-            write_json(folder / "faults.json", [asdict(fault) for fault in faults])
-            self._await_first_io(list(fios.values()), touched)
-            self._break_paths(faults, list(fios.values()), name, number * self.seconds)
-            self.faults.end_all()
-            deadline = time.monotonic() + _END_SECONDS
-            for group, process in fios.items():
-                result = process.result(max(deadline - time.monotonic(), 0))
-                self.totals.add(f"{name}, {group}", result)
+        before = _touched(files)
 
-    def _touched(self) -> list[int]:
-        """Give when each file was last written or read, at the server."""
-        status = [file.stat() for file in self._files]
-        return [max(one.st_mtime_ns, one.st_atime_ns) for one in status]
+        def under_way() -> bool:
+            """Tell whether each job has moved data: its file is open on all paths then."""
+            return not any(map(operator.eq, before, _touched(files)))
 
-    def _await_first_io(self, fios: Sequence[FioProcess], before: list[int]) -> None:
-        """Wait until each job has moved data: it has opened its file on all paths then."""
-        deadline = time.monotonic() + _OPEN_SECONDS
-        while any(map(int.__eq__, before, self._touched())):
-            if time.monotonic() > deadline or not all(process.running for process in fios):
-                return  # the fio's status will tell
-            time.sleep(_STEP_SECONDS)
+        results = self._pass(name, fios, faults, under_way, number * seconds)
+        for group, result in zip(GROUPS, results, strict=True):
+            self.totals.add(f"{name}, {group}", result)
 
-    def _break_paths(
-        self, faults: list[PathFault], fios: Sequence[FioProcess], name: str, done: float
-    ) -> None:
-        """Let paths fail and return as the schedule says, while any fio runs."""
-        begins = [(fault.begin, True, fault) for fault in faults]
-        ends = [(fault.end, False, fault) for fault in faults]
-        steps = sorted([*begins, *ends], key=itemgetter(0))
-        start = time.monotonic()
-        broken: dict[int, FaultKind] = {}
-        for moment, begin, fault in steps:
-            while (now := time.monotonic() - start) < moment:
-                what = ", ".join(f"{path}: {kind}" for path, kind in sorted(broken.items()))
-                self.bar.show(f"{name}: {what or 'all paths are whole'}", done + now)
-                time.sleep(min(_STEP_SECONDS, moment - now))
-            if not any(process.running for process in fios):
-                return
-            if not begin:
-                self.faults.end(fault.path)
-                broken.pop(fault.path, None)
-            elif self.faults.begin(fault.kind, fault.path):
-                self.totals.faults[fault.kind] += 1
-                broken[fault.path] = fault.kind
-
-    def _compare(self, round_number: int) -> None:
+    def _compare(self, round_number: int, seconds: int, files: Sequence[Path]) -> None:
         """Read the files where the servers keep them, without NFS, and count what is right."""
-        for job, file in zip(JOBS, self._files, strict=True):
-            words = comparison(job, str(file), self.seconds, round_number)
+        for job, file in zip(JOBS, files, strict=True):
+            words = comparison(job, str(file), seconds, round_number)
             done = run(["fio", *words], timeout=_COMPARE_SECONDS)
             if done.status == 0:
-                self.totals.compared += job.size(self.seconds)
+                self.totals.compared += job.size(seconds)
             else:
                 said = "\n  ".join((done.stderr + done.stdout).splitlines()[:8])
                 self.totals.troubles.append(
                     f"{file.name} does not hold what was written:\n  {said}"
                 )
 
+    def on_entries(self, entries: int, more: Options | None = None) -> None:
+        """Make entries, verify and remove them, while connections are reset, one each second.
 
-# --- entries made, verified and removed, while connections are reset ---
-# One server is behind all addresses, so that each entry is wanted once, whichever path made it.
-
-
-_TOP = "entries"
-_JOB: Options = {
-    "metadata": 1, "bs": 1, "iodepth": 32, "spread": "roundrobin", "filename": _TOP,
-}  # fmt: skip
-# What a pass does, and whether the server then has the entries.
-_PASSES: dict[str, tuple[Options, bool]] = {
-    "made": ({"rw": "write"}, True),
-    "verified": ({"rw": "read", "meta_verify": 1}, True),
-    "removed": ({"rw": "write", "meta_write": "remove"}, False),
-}
-_RESET_SECONDS = 1.0
-_ENTRIES_SECONDS, _ENTRIES_PER_S = 120.0, 100  # where a server does fewer, the pass has failed
-
-
-@dataclass
-class EntryPasses(_Passes):
-    """Runs the three passes, with `more` of fio's options, and counts into `totals`."""
-
-    more: Options = field(default_factory=dict)
-
-    def run(self, entries: int, pool: str) -> None:
-        """Run them all; ends early where one has failed, which `totals` tells then."""
-        for name, (options, there) in _PASSES.items():
+        One server must be behind all addresses, so that each entry is wanted once, whichever path
+        made it. `more` are options of fio.
+        """
+        paths, seconds = self.lab.config.addresses, _ENTRIES_SECONDS + entries // _ENTRIES_PER_S
+        resets = [PathFault(at, at, at % paths, FaultKind.RESET) for at in range(1, seconds)]
+        for name, (options, there) in _ON_ENTRIES.items():
             folder = self.folder / name
             begun = folder / "begun"  # written right before the first I/O: all paths are mounted
-            deadline = time.monotonic() + _ENTRIES_SECONDS + entries / _ENTRIES_PER_S
             words = {"size": entries, "exec_prerun": f": >{shlex.quote(str(begun))} #"}
-            options = {**_JOB, **self.more, **options, **words}
-            with self.fio.start(folder, pool=pool, options=options) as process:
-                self._reset(process, begun, deadline, f"entries {name}")
-                result = process.result(max(0.0, deadline - time.monotonic()))
+            fios = {folder: ({**_METADATA, **words, **options, **(more or {})}, ())}
+            (result,) = self._pass(f"entries {name}", fios, resets, begun.exists)
             self.totals.add(name, result)
-            self.totals.entries[name] = sum(line.meta_ops for line in result.stats)
-            self._hold(name, entries if there else 0, entries)
+            self._count(name, entries, entries if there else 0, result)
             if self.totals.troubles:
                 return
-        if not self.totals.faults[FaultKind.RESET]:
+        if not self.totals.faults:
             self.totals.troubles.append(
                 "no connection was reset: the passes were shorter than a second, or this kernel"
                 " resets none (CONFIG_INET_DIAG_DESTROY)"
             )
 
-    def _reset(self, process: FioProcess, begun: Path, deadline: float, what: str) -> None:
-        """Close the connections of one address after the other, one each second."""
-        begin = time.monotonic()
-        resets = 0
-        for path in itertools.cycle(range(self.lab.config.addresses)):
-            process.wait(_RESET_SECONDS)
-            now = time.monotonic()
-            if not process.running or now > deadline:
-                break
-            self.bar.show(f"{what}: {now - begin:.0f} s, {resets} resets", 0)
-            if begun.exists():
-                resets += self.faults.begin(FaultKind.RESET, path)
-        self.totals.faults[FaultKind.RESET] += resets
-
-    def _hold(self, name: str, wanted: int, entries: int) -> None:
+    def _count(self, name: str, entries: int, wanted: int, result: FioResult) -> None:
         """Hold what fio did, and what the server keeps, against what must be."""
-        if self.totals.entries[name] != entries:
-            self.totals.troubles.append(
-                f"{self.totals.entries[name]:,} of {entries:,} entries were {name}"
-            )
+        done = self.totals.entries[name] = sum(line.meta_ops for line in result.stats)
+        if done != entries:
+            self.totals.troubles.append(f"{done:,} of {entries:,} entries were {name}")
         kept = sum(len(files) for _, _, files in os.walk(self.lab.export_dir / _TOP))
         if kept != wanted:
             self.totals.troubles.append(
                 f"after they were {name} the server has {kept:,} entries, not {wanted:,}"
             )
+
+    def _pass(
+        self,
+        name: str,
+        fios: Mapping[Path, tuple[Options, Sequence[str]]],
+        faults: Sequence[PathFault],
+        under_way: Callable[[], bool],
+        done: float = 0.0,
+    ) -> list[FioResult]:
+        """Run fios, each with its options and jobs in its folder, and break paths meanwhile."""
+        with ExitStack() as stack:
+            stack.callback(self._faults.end_all)
+            running = [
+                stack.enter_context(
+                    self.fio.start(folder, pool=self.pool, options=options, arguments=jobs)
+                )
+                for folder, (options, jobs) in fios.items()
+            ]
+            deadline = time.monotonic() + _OPEN_SECONDS
+            while not under_way() and time.monotonic() < deadline:
+                if not all(process.running for process in running):
+                    break  # its status will tell
+                time.sleep(_STEP_SECONDS)
+            self._break_paths(faults, running, name, done)
+            self._faults.end_all()
+            deadline = time.monotonic() + _END_SECONDS
+            return [process.result(max(deadline - time.monotonic(), 0)) for process in running]
+
+    def _break_paths(
+        self, faults: Sequence[PathFault], fios: Sequence[FioProcess], name: str, done: float
+    ) -> None:
+        """Let paths fail and return as the schedule says, while any fio runs."""
+        begins = [(fault.begin, True, fault) for fault in faults]
+        ends = [(fault.end, False, fault) for fault in faults]
+        start = time.monotonic()
+        for moment, begin, fault in sorted([*begins, *ends], key=operator.itemgetter(0)):
+            while running := any(process.running for process in fios):
+                now = time.monotonic() - start
+                if now >= moment:
+                    break
+                broken = [f"{path}: {kind}" for path, kind in sorted(self._faults.present.items())]
+                so_far = f"{self.totals.faults.total()} faults so far"
+                what = ", ".join(broken) or "all paths are whole"
+                self.bar.show(f"{name}: {what}, {so_far}", done + now)
+                time.sleep(min(_STEP_SECONDS, moment - now))
+            if not running:
+                return
+            if not begin:
+                self._faults.end(fault.path)
+            elif self._faults.begin(fault.kind, fault.path):
+                self.totals.faults[fault.kind] += 1
+
+
+def _touched(files: Sequence[Path]) -> list[int]:
+    """Give when each file was last written or read, at the server."""
+    return [max(file.stat().st_mtime_ns, file.stat().st_atime_ns) for file in files]
 
 
 # --- the command ---
@@ -518,21 +463,17 @@ def soak(
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()):
         raise HarnessError(f"{shown(folder)} is not empty", "name another --results")
-    totals = Totals()
-    begin = time.monotonic()
+    totals, begin = Totals(), time.monotonic()
     try:
-        servers = Instances.ONE if entries else Instances.PER_ADDRESS
-        config = LabConfig(addresses=paths, instances=servers)
+        config = LabConfig(paths, instances=Instances.ONE if entries else Instances.PER_ADDRESS)
         with Bar(out, "starting the lab", None) as bar, Lab(config) as lab:
             fio = Fio(Engine.built(), enter=lab.command([]))
             pool = lab.pool_of(paths, version=None if nfsvers == "3" else nfsvers)
+            passes = Passes(lab, pool, fio, folder, totals, bar)
             if entries:
-                EntryPasses(lab, fio, folder, totals, bar).run(entries, pool)
+                passes.on_entries(entries)
             else:
-                passes = Passes(
-                    lab, fio, folder, totals, bar, pool=pool, seed=seed, seconds=_PASS_SECONDS
-                )
-                passes.run(minutes)
+                passes.on_data(minutes, seed, _PASS_SECONDS)
     except KeyboardInterrupt:
         totals.troubles.append("interrupted")
     except (SystemExit, HarnessError) as stop:
@@ -547,9 +488,9 @@ def soak(
     out.print(totals.table())
     for trouble in totals.troubles:
         out.print(trouble, markup=False, soft_wrap=True)
-    kind = "entry" if entries else "byte"
-    right = "was made, found and removed once" if entries else "is what was written"
-    found = f"every {kind} {right}" if totals.good else f"NOT every {kind} is accounted for"
+    right = "entry was made, found and removed once" if entries else "byte is what was written"
+    wrong = f"NOT every {'entry' if entries else 'byte'} is accounted for"
+    found = f"every {right}" if totals.good else wrong
     how = "" if entries else f"seed {seed}, "
     out.print(f"{how}{seconds:.0f} s: {found}. {shown(folder)} holds each fio's output.")
     raise typer.Exit(0 if totals.good else 1)
