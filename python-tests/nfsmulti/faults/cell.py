@@ -21,15 +21,7 @@ from pathlib import Path
 from typing import ClassVar, Literal, Self
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.fiorun import (
-    SUMMARY,
-    Direction,
-    Engine,
-    Fio,
-    FioReport,
-    FioResult,
-    Options,
-)
+from nfsmulti.fiorun import SUMMARY, Direction, Engine, Fio, FioReport, FioResult, Options
 from nfsmulti.texts import parse_size
 
 
@@ -274,8 +266,7 @@ class RunningJob:
                 self.process.signal(signal.SIGINT)
         left = self._begun + _CELL_SECONDS - time.monotonic()
         result = self.process.result(max(left, _END_SECONDS))
-        ended = time.monotonic()
-        return Left(result, fault=self._fault, signalled=signalled, ended=ended)
+        return Left(result, fault=self._fault, signalled=signalled, ended=time.monotonic())
 
     def _until_said(self, pattern: str, times: int = 1) -> None:
         said = self.process.folder / "stderr"

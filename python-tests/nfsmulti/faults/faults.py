@@ -197,8 +197,8 @@ class Faults:
             self.end(path)
 
     def _on_server(self, *argv: str, stdin: str = "") -> Completed:
-        enter: Sequence[str] = self._lab.network.enter(self._lab.network.server)
-        return run([*enter, *argv], timeout=_SECONDS, stdin=stdin)
+        network = self._lab.network
+        return run([*network.enter(network.server), *argv], timeout=_SECONDS, stdin=stdin)
 
 
 VICTIM = 1  # the path that it befalls, counted from 0

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import random
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -105,7 +105,6 @@ GONE: Modes = {HARD: HELD, SOFT: TIMED_OUT, FAILOVER: MOVED}
 GONE_LOST: Modes = {HARD: HELD_LOST, SOFT: TIMED_OUT_LOST, FAILOVER: LOST}
 # … and of one whose answers are none.
 BROKEN: Modes = {HARD: GAVE_UP, SOFT: GAVE_UP, FAILOVER: MOVED}
-
 
 _NONE: Modes = {}
 
@@ -217,11 +216,6 @@ DELAY, GRACE = Answer(status=Status4.DELAY), Answer(status=Status4.GRACE)
 
 def _v41(name: str, answers: Answers, terms: Terms | None = None, **more: Any) -> ScriptedFault:
     return ScriptedFault(f"NFSv4.1: {name}", answers, terms=terms or Terms(), **more)
-
-
-def _does(what: Callable[[ScriptedServer], object]) -> Answers:
-    """Do this to the server at the tenth call."""
-    return at(Answer(do=what), 10)
 
 
 _ROWS = (
@@ -366,19 +360,19 @@ _ROWS = (
         entries={HARD: AGAIN},
     ),
     row(
-        _v41("all sessions ended", _does(ScriptedServer.end_sessions)),
+        _v41("all sessions ended", at(Answer(do=ScriptedServer.end_sessions), 10)),
         data={HARD: DONE},
         entries={HARD: DONE},
     ),
     row(
-        _v41("server starts again", _does(ScriptedServer.restart), Terms(grace=1.0)),
+        _v41("server starts again", at(Answer(do=ScriptedServer.restart), 10), Terms(grace=1.0)),
         read={HARD: AGAIN},
         write={HARD: LOST},
         sync={HARD: AGAIN},
         hold={HARD: MENDED},
         entries={HARD: AGAIN},
     ),
-    row(_v41("lease expired", _does(ScriptedServer.expire)), data={HARD: DONE}),
+    row(_v41("lease expired", at(Answer(do=ScriptedServer.expire), 10)), data={HARD: DONE}),
     row(
         _v41(
             "lease expired while the job paused",
@@ -388,7 +382,7 @@ _ROWS = (
         ),
         data={HARD: DONE},
     ),
-    row(_v41("opens revoked", _does(ScriptedServer.revoke)), data={HARD: DONE}),
+    row(_v41("opens revoked", at(Answer(do=ScriptedServer.revoke), 10)), data={HARD: DONE}),
     row(
         _v41("DELAY and GRACE", in_turn(DELAY, GRACE, DELAY, GRACE)),
         data={HARD: DONE},
