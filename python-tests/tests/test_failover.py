@@ -24,8 +24,7 @@ from scripted_jobs import (
 )
 
 from nfsmulti.fiorun import Engine, Fio, FioResult
-from nfsmulti.lab.config import LabConfig
-from nfsmulti.lab.network import Limits
+from nfsmulti.lab import LabConfig, Limits
 from nfsmulti.processes import run as run_command
 from nfsmulti.scripted import DATA, Answer, Call, Hook, Nfs, ScriptedServer, Status
 

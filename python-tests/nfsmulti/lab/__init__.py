@@ -1,17 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Labs: real NFS servers on this machine, started for a demo or a test and taken down after it."""
 
-from nfsmulti.lab.config import (
-    EXPORT,
-    PRIVILEGED,
-    READ_ONLY,
-    SMALL,
-    SQUASHED,
-    Export,
-    Instances,
-    LabConfig,
-)
-from nfsmulti.lab.lab import Lab
+from nfsmulti.lab.ganesha import EXPORT, PRIVILEGED, READ_ONLY, SMALL, SQUASHED, Export
+from nfsmulti.lab.lab import Instances, Lab, LabConfig
 from nfsmulti.lab.network import Fit, Limits, fit
 
 __all__ = [

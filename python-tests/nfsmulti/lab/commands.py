@@ -23,10 +23,18 @@ from rich.console import Console
 from nfsmulti import machine
 from nfsmulti.errors import HarnessError
 from nfsmulti.hosts import refuse_dropped_engine
-from nfsmulti.lab.config import EXPORT, READ_ONLY, Instances, LabConfig
+from nfsmulti.lab.ganesha import EXPORT, READ_ONLY
 from nfsmulti.lab.guest import GuestConfig, GuestTimeoutError, Mount, run_in_guest
 from nfsmulti.lab.kernels import GUEST_HELP, Kind
-from nfsmulti.lab.lab import Lab, LabState, labs_lock, live_labs, remove_leftovers
+from nfsmulti.lab.lab import (
+    Instances,
+    Lab,
+    LabConfig,
+    LabState,
+    labs_lock,
+    live_labs,
+    remove_leftovers,
+)
 from nfsmulti.lab.network import Limits
 from nfsmulti.options import by_fields
 from nfsmulti.paths import COMMAND, JOBFILES, LABS, engine_as_typed, shown

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""One nfs-ganesha instance: its configuration, its process, its log."""
+"""What a lab exports, and one nfs-ganesha that does: its configuration, its process, its log."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nfsmulti.errors import HarnessError, MissingError
-from nfsmulti.lab.config import LabConfig
 from nfsmulti.processes import Process, apt_line, run
 
 _READY = b"NFS SERVER INITIALIZED"
@@ -85,6 +84,36 @@ EXPORT {
 }""")
 
 
+MAIN_VOLUME = "export"
+
+
+@dataclass(frozen=True)
+class Export:
+    """One export; words as in ganesha-export-config(8).
+
+    Exports without a `size` show the same files. One with a size ("4m") has a file system of its
+    own, which can be filled.
+    """
+
+    name: str
+    access: str = "RW"
+    squash: str = "no_root_squash"
+    privileged: bool = False
+    size: str | None = None
+
+    @property
+    def volume(self) -> str:
+        """The name of the file system that it shows."""
+        return MAIN_VOLUME if self.size is None else self.name
+
+
+EXPORT = Export(MAIN_VOLUME)
+READ_ONLY = Export("ro", access="RO")
+SQUASHED = Export("squashed", squash="root_squash")
+PRIVILEGED = Export("privileged", privileged=True)
+SMALL = Export("small", size="4m")
+
+
 @functools.cache
 def _release() -> int:
     """Give the first number of its release."""
@@ -111,10 +140,14 @@ class Endpoint:
 
 
 def _configuration(
-    endpoint: Endpoint, config: LabConfig, volumes: Path | None, recovery: Path
+    endpoint: Endpoint,
+    exports: Sequence[Export],
+    volumes: Path | None,
+    lease: int | None,
+    recovery: Path,
 ) -> str:
     """Give the text of ganesha-config(8)."""
-    fsal, versions = ("VFS", config.versions) if volumes else ("MEM", (4,))
+    fsal, protocols = ("VFS", "3, 4") if volumes else ("MEM", "4")
     blocks = [
         _EXPORT.substitute(
             id=number,
@@ -125,15 +158,15 @@ def _configuration(
             squash=export.squash,
             privileged=str(export.privileged).lower(),
         )
-        for number, export in enumerate(config.exports, start=1)
+        for number, export in enumerate(exports, start=1)
     ]
     six = _release() >= _SIX
     return _CONFIG.substitute(
         address=endpoint.address,
         nfs_port=endpoint.nfs_port,
         mount_port=endpoint.mount_port,
-        protocols=", ".join(map(str, versions)),
-        lease=_LEASE.format(config.lease) if config.lease else "Graceless = true;",
+        protocols=protocols,
+        lease=_LEASE.format(lease) if lease else "Graceless = true;",
         plugins=plugins(fsal),
         memory=_MEMORY if volumes is None else "",
         tolerant=_TOLERANT if six else "",
@@ -149,30 +182,30 @@ class Server:
     `enter` are the words before its command (they lead into the lab's namespaces); `volumes` is the
     folder of the exported file systems, as it is seen from there, or None for one that keeps its
     files in memory and speaks NFSv4 alone; `folder` takes its own; `started` is told of each new
-    process. Where it listens on all of the machine's addresses it serves this machine alone.
+    process. `lease` is LabConfig's. On all of the machine's addresses it serves this machine alone.
     """
 
     def __init__(
         self,
         endpoint: Endpoint,
         *,
-        config: LabConfig,
+        exports: Sequence[Export],
         volumes: Path | None,
+        lease: int | None,
         folder: Path,
         enter: Sequence[str],
         started: Callable[[Process], None],
     ):
-        self.endpoint = endpoint
-        self.log = folder / "ganesha.log"
-        self._enter = list(enter)
-        self._started = started
-        self._output = folder / "ganesha.out"
-        self._folder = folder
+        self.endpoint, self._started = endpoint, started
+        self.log, self._output = folder / "ganesha.log", folder / "ganesha.out"
         self._process: Process | None = None
         self._recovery = folder / "recovery"
         self._recovery.mkdir(parents=True)
-        text = _configuration(endpoint, config, volumes, self._recovery)
-        (folder / "ganesha.conf").write_text(text)
+        self.log.touch()
+        file = folder / "ganesha.conf"
+        file.write_text(_configuration(endpoint, exports, volumes, lease, self._recovery))
+        files = ["-f", str(file), "-L", str(self.log), "-p", str(folder / "pid")]
+        self._argv = [*enter, "ganesha.nfsd", "-F", *files]
 
     @property
     def running(self) -> bool:
@@ -182,7 +215,7 @@ class Server:
     @property
     def pid(self) -> int | None:
         """The process id while it runs."""
-        return self._process.pid if self._process is not None and self.running else None
+        return self._process.pid if self._process and self.running else None
 
     @property
     def clients(self) -> list[str]:
@@ -194,14 +227,9 @@ class Server:
         if self.running:
             return
         self.kill()
-        begin = self.log.stat().st_size if self.log.exists() else 0
+        begin = self.log.stat().st_size
         with self._output.open("wb") as output:
-            files = ["-f", str(self._folder / "ganesha.conf"), "-L", str(self.log)]
-            self._process = Process(
-                [*self._enter, "ganesha.nfsd", "-F", *files, "-p", str(self._folder / "pid")],
-                stdout=output,
-                stderr=output,
-            )
+            self._process = Process(self._argv, stdout=output, stderr=output)
         self._started(self._process)
         deadline = time.monotonic() + _READY_SECONDS
         while _READY not in (logged := self._logged_since(begin)) or _MISCONFIGURED in logged:
@@ -242,14 +270,11 @@ class Server:
         return (self._output.read_bytes() + b"\n".join(lines)).decode(errors="replace")
 
     def _signal(self, number: signal.Signals) -> None:
-        if self._process is None or not self.running:
+        if not self._process or not self.running:
             raise HarnessError(f"nfs-ganesha on {self.endpoint.address} is not running")
         self._process.signal(number)
 
     def _logged_since(self, begin: int) -> bytes:
-        try:
-            with self.log.open("rb") as log:
-                log.seek(begin)
-                return log.read()
-        except FileNotFoundError:
-            return b""
+        with self.log.open("rb") as log:
+            log.seek(begin)
+            return log.read()

@@ -27,16 +27,17 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Self
 
 from nfsmulti import machine
 from nfsmulti.errors import HarnessError, MissingError
-from nfsmulti.lab.config import MAIN_VOLUME, LabConfig
-from nfsmulti.lab.ganesha import ANY, Endpoint, Server
+from nfsmulti.lab.ganesha import ANY, EXPORT, MAIN_VOLUME, Endpoint, Export, Server
 from nfsmulti.lab.network import Limits, Network
 from nfsmulti.paths import LABS, write_json
 from nfsmulti.processes import Completed, Identity, Process, find, locked, run
+from nfsmulti.texts import check, parse_size
 
 _FILE = "state.json"
 _PORT_LOCK = Path("/run/nfsmulti-ports.lock")
@@ -51,6 +52,80 @@ mkdir -p {folder}
 mount -t tmpfs -o {options} tmpfs {folder}
 echo tmpfs {folder} lab rw 0 0 >>/run/etc/mtab"""
 _MTAB = "mount -t overlay -o lowerdir=/run/etc:/etc overlay /etc"
+
+
+# --- what it looks like ---
+
+_MAX_ADDRESSES = 99
+
+
+class Instances(StrEnum):
+    """How many server processes there are."""
+
+    ONE = "one"
+    PER_ADDRESS = "per-address"
+
+
+@dataclass(frozen=True)
+class LabConfig:
+    """A lab to start.
+
+    `local` serves on the machine's own loopback, 127.0.0.1 and up, instead of in namespaces.
+    `ipv6` serves fd77::1 too. `size` is that of the main file system (a tmpfs; half of the memory
+    where None). `hosts` are client machines beside the usual one, a namespace each, for a lab that
+    is not local.
+
+    `memory` is for those who may not export files: one nfs-ganesha that keeps them in its memory
+    (FSAL_MEM) serves all addresses, by NFSv4.1 alone. Of each file it stores the first 2 MiB; what
+    is read beyond that is not what was written.
+
+    With `lease`, NFSv4's lease and the grace period after a restart last so many seconds; else
+    there is no grace period.
+    """
+
+    addresses: int = 4
+    instances: Instances = Instances.PER_ADDRESS
+    local: bool = False
+    ipv6: bool = False
+    limits: Limits = field(default_factory=Limits)
+    size: str | None = None
+    exports: tuple[Export, ...] = (EXPORT,)
+    hosts: int = 0
+    memory: bool = False
+    lease: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be built."""
+        if not 1 <= self.addresses <= _MAX_ADDRESSES:
+            raise HarnessError(f"--addresses={self.addresses}: 1 to {_MAX_ADDRESSES} are possible")
+        check("--size", self.size, parse_size)
+        if self.memory and (self.size or len(self.exports) > 1):
+            raise HarnessError(
+                "a server that keeps its files in memory has one export, without a size",
+                "leave out --ro and --size, or run it as root",
+            )
+        if self.local and self.limits:
+            raise HarnessError(
+                "--local cannot limit rates: the loopback belongs to the whole machine",
+                "leave out --local, and run commands with ./nfsmulti lab exec",
+            )
+        if self.local and self.instances is Instances.ONE and self.addresses > 1:
+            raise HarnessError(
+                "--local needs an instance for each address", "leave out --instances=one"
+            )
+
+    @property
+    def one_instance(self) -> bool:
+        """Whether one server process has all addresses."""
+        return self.memory or self.instances is Instances.ONE
+
+    @property
+    def volumes(self) -> dict[str, str | None]:
+        """The file systems, by name, with their sizes."""
+        if self.memory:
+            return {}
+        own = {export.volume: export.size for export in self.exports if export.size}
+        return {MAIN_VOLUME: self.size, **own}
 
 
 # --- what other processes know of a lab, and remove where its owner is gone ---
@@ -155,9 +230,7 @@ def _port_lock() -> AbstractContextManager[None]:
 
 
 def _all() -> list[LabState]:
-    if not LABS.is_dir():
-        return []
-    states = [LabState.read(folder) for folder in sorted(LABS.iterdir()) if folder.is_dir()]
+    states = (LabState.read(folder) for folder in sorted(LABS.glob("*/")))
     return [state for state in states if state is not None]
 
 
@@ -260,8 +333,6 @@ class Lab:
 
     def path(self, number: int, *, export: str = MAIN_VOLUME, version: str | None = None) -> str:
         """Give the path to an export over the address `number`, from 0; `version` is 4.1 or 4.2."""
-        if not 0 <= number < self.config.addresses:
-            raise IndexError(f"this lab has {self.config.addresses} addresses")
         return self._url(self.server(number).endpoint, self._addresses()[number], export, version)
 
     def server(self, number: int) -> Server:
@@ -288,8 +359,6 @@ class Lab:
 
     def host_command(self, number: int, argv: Sequence[str]) -> list[str]:
         """Give the command that runs `argv` on one of the further hosts, counted from 1."""
-        if not 1 <= number <= self.config.hosts:
-            raise IndexError(f"this lab has {self.config.hosts} further hosts")
         return [*self.network.enter(self.network.host(number)), *argv]
 
     def run(
@@ -354,8 +423,9 @@ class Lab:
             name = f"server-{endpoint.address.replace(':', '_')}"
             server = Server(
                 endpoint,
-                config=self.config,
+                exports=self.config.exports,
                 volumes=None if self.config.memory else _VOLUMES,
+                lease=self.config.lease,
                 folder=self.folder / name,
                 enter=enter,
                 started=functools.partial(self._note, name),
@@ -365,15 +435,12 @@ class Lab:
             self.servers.append(server)
 
     def _endpoints(self) -> list[Endpoint]:
-        if self.config.one_instance and not self.config.local:
-            return [Endpoint("::", *_PORTS)]
-        addresses = self._addresses()
-        if self.config.local and self.config.memory:
-            return [Endpoint(ANY, *_free_ports(ANY))]
         if self.config.local:
+            addresses = [ANY] if self.config.memory else self._addresses()
             return [Endpoint(address, *_free_ports(address)) for address in addresses]
-        if self.config.ipv6:
-            addresses.append("fd77::1")
+        if self.config.one_instance:
+            return [Endpoint("::", *_PORTS)]
+        addresses = [*self._addresses(), *(["fd77::1"] if self.config.ipv6 else [])]
         return [Endpoint(address, *_PORTS) for address in addresses]
 
     def _addresses(self) -> list[str]:

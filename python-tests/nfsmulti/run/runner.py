@@ -18,10 +18,9 @@ from rich.console import Console
 
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.fiorun import Engine
-from nfsmulti.lab.config import LabConfig
+from nfsmulti.lab import Fit, LabConfig, Limits, fit
 from nfsmulti.lab.guest import GuestConfig, run_in_guest
 from nfsmulti.lab.kernels import Kind
-from nfsmulti.lab.network import Fit, Limits, fit
 from nfsmulti.processes import end_politely
 from nfsmulti.run import environment
 from nfsmulti.run.cell import run_cell

@@ -20,8 +20,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from nfsmulti import texts
-from nfsmulti.lab.config import LabConfig
-from nfsmulti.lab.network import Limits
+from nfsmulti.lab import LabConfig, Limits
 from nfsmulti.pool import mount_ports, mount_source
 from nfsmulti.report import cells, charts, conditions, scaling
 from nfsmulti.report.scaling import Curve

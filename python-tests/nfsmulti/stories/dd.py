@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nfsmulti import texts
-from nfsmulti.lab.config import LabConfig
-from nfsmulti.lab.network import Limits
+from nfsmulti.lab import LabConfig, Limits
 from nfsmulti.report import cells, charts, conditions
 from nfsmulti.report.story import RULE, Beside, Finding, Judged, Plot, Report, Section, Story, judge
 from nfsmulti.stats import Ratio, Sample

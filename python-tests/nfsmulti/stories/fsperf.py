@@ -13,9 +13,8 @@ from __future__ import annotations
 import dataclasses
 
 from nfsmulti import texts
-from nfsmulti.lab.config import LabConfig
+from nfsmulti.lab import LabConfig, Limits
 from nfsmulti.lab.guest import Mount
-from nfsmulti.lab.network import Limits
 from nfsmulti.report import cells, charts, conditions
 from nfsmulti.report.story import RULE, Beside, Finding, Judged, Plot, Report, Section, Story, judge
 from nfsmulti.stats import Ratio, Sample, jain

@@ -18,7 +18,7 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 
 from nfsmulti import texts
-from nfsmulti.lab.config import LabConfig
+from nfsmulti.lab import LabConfig
 from nfsmulti.report import cells, charts, conditions, scaling
 from nfsmulti.report.scaling import Axis, Curve
 from nfsmulti.report.story import (

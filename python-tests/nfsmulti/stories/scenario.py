@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from nfsmulti.lab.config import LabConfig
+from nfsmulti.lab import LabConfig
 from nfsmulti.lab.guest import Mount
 from nfsmulti.report.story import Report
 from nfsmulti.summary import Factor

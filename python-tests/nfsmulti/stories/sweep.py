@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 
 from nfsmulti import texts
 from nfsmulti.effects import Level, Model
-from nfsmulti.lab.config import LabConfig
-from nfsmulti.lab.network import Limits
+from nfsmulti.lab import LabConfig, Limits
 from nfsmulti.report import cells, charts, conditions, variants
 from nfsmulti.report.story import (
     Beside,
