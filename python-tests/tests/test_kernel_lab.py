@@ -8,6 +8,7 @@ import io
 import math
 import os
 import re
+import shutil
 import signal
 import socket
 import sys
@@ -26,7 +27,7 @@ from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.lab import guest
 from nfsmulti.lab import kernels as machine
 from nfsmulti.lab.guest import GuestConfig, Mount, run_in_guest
-from nfsmulti.lab.kernels import UML_FOLDER, KernelTree, Kind, Machine
+from nfsmulti.lab.kernels import KernelTree, Kind, Machine
 from nfsmulti.paths import PYTHON_TESTS
 from nfsmulti.processes import Completed, Identity, Process
 
@@ -73,7 +74,7 @@ def test_command_is_at_home_and_changes_nothing(kernel: Machine, tmp_path: Path)
     assert done.stderr.splitlines() == ["err", "Terminated"]  # the second is the shell's
     *before, pools, first, second = done.stdout.splitlines()
     pool = "nfs://10.0.2.15/export,nfs://10.0.2.16/export"
-    said = ["out", str(tmp_path), f"host's{kernel.release}", "0", pool, "4: ACTIVE"]
+    said = ["out", str(tmp_path), f"host's{kernel.tree.release}", "0", pool, "4: ACTIVE"]
     assert before == [*said, "/etc/nfsmulti-guest", "kept"]
     assert pools.endswith(" mounts:/mnt/a,/mnt/b")
     assert first.startswith("10.0.2.15:/export /mnt/a nfs ")
@@ -107,7 +108,9 @@ def test_missing_program_is_named_with_its_package(monkeypatch: pytest.MonkeyPat
 
 
 @boots
-@pytest.mark.skipif(not UML_FOLDER.exists(), reason="no kernel: --guest uml was not used here")
+@pytest.mark.skipif(
+    not (machine.FOLDER / "uml").exists(), reason="no kernel: --guest uml was not used here"
+)
 def test_user_mode_kernel_keeps_the_same_contract(tmp_path: Path) -> None:
     """Status, output, results, and O_DIRECT by a mount, whose data are right; no other change."""
     (tmp_path / "before").write_text("host's")
@@ -313,7 +316,7 @@ def test_mount_that_fails_says_why(kernel: Machine) -> None:
     assert done.status == 1
     assert done.stderr.startswith("nfsmulti: the guest did not come up; it said:\n")
     assert "'nonsense'" in done.stderr
-    assert kernel.release not in done.stderr
+    assert kernel.tree.release not in done.stderr
 
 
 def _run_here() -> int:
@@ -322,23 +325,22 @@ def _run_here() -> int:
 
 @boots
 def test_broken_tree(kernel: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    linux = tmp_path / "linux"
-    monkeypatch.setattr(machine, "_LINUX", linux)
-    (linux / "boot").mkdir(parents=True)
-    with pytest.raises(HarnessError, match=r"linux is broken \(it has no kernel\)\n  delete"):
+    linux, modules = tmp_path / "linux", kernel.tree.modules
+    monkeypatch.setattr(machine, "FOLDER", tmp_path)
+    linux.mkdir()
+    with pytest.raises(HarnessError, match=r"linux is broken \(its modules\)\n  delete"):
         _run_here()
-    image = linux / "boot" / f"vmlinuz-{kernel.release}"
-    image.write_bytes(b"no kernel")
-    with pytest.raises(HarnessError, match=r"linux is broken \(.*modules.*\)\n  delete"):
+    (linux / "lib/modules" / modules.name).mkdir(parents=True)
+    with pytest.raises(HarnessError, match=r"linux is broken \(.* not found .*\)\n  delete"):
         _run_here()
-    (linux / "lib").symlink_to(kernel.modules.parents[1])
+    shutil.rmtree(linux / "lib")
+    (linux / "lib").symlink_to(modules.parents[1])
     with pytest.raises(HarnessError, match=r"did not come up; it said:\n  qemu"):
         _run_here()
 
 
 def test_no_install_fetches_no_kernel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(machine, "FOLDER", tmp_path / "lab")
-    monkeypatch.setattr(machine, "_LINUX", tmp_path / "lab/linux")
     monkeypatch.setenv("NFSMULTI_NO_INSTALL", "1")
     with pytest.raises(MissingError, match="--no-install keeps apt from fetching it"):
         KernelTree.get()
@@ -361,7 +363,6 @@ def test_interrupted_download_leaves_no_tree(
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     monkeypatch.setenv("NFSMULTI_NO_INSTALL", "0")
     monkeypatch.setattr(machine, "FOLDER", tmp_path / "lab")
-    monkeypatch.setattr(machine, "_LINUX", tmp_path / "lab/linux")
     for _ in range(2):
         # A lab has no way to Debian's packages.
         remedy = r"outside of it, by \S*nfsmulti lab kernel --guest qemu -- true$"

@@ -25,16 +25,8 @@ from typing import IO, Self
 from nfsmulti import calls
 from nfsmulti.errors import HarnessError
 from nfsmulti.lab import kernels as machines
-from nfsmulti.lab.kernels import (
-    HOST,
-    Kind,
-    Machine,
-    Qemu,
-    UserMode,
-    mount_function,
-    write_initramfs,
-)
-from nfsmulti.processes import Process, claimed, find
+from nfsmulti.lab.kernels import HOST, Kind, Machine, Qemu, UserMode, write_initramfs
+from nfsmulti.processes import Process, claimed
 
 # --- kernel mounts of the guest's own server ---
 
@@ -104,8 +96,6 @@ class Mount:
 # --- the guest ---
 
 
-# What the guest itself runs, and what prepares it.
-_PROGRAMS = ("busybox", "cpio", "mount.nfs", "rpc.nfsd", "rpcbind", "ip")
 _INIT = Path(__file__).with_name("init.sh")
 # Between two lines of the console while it boots: a slow machine takes long, but goes on.
 _BOOT_SILENCE = 180.0
@@ -117,7 +107,6 @@ _BOOTS = 3
 _CONSOLE_LINES = 12
 _CHUNK = 1 << 20
 _SHARE, _RESULTS = "share", "results"
-# Files of the guest's folder: what its machine prints, and its console.
 _CONSOLES = ("machine", "console")
 _FIRMWARE_ENDS = "Booting from ROM.."
 _FAREWELL = "] reboot: Power down"
@@ -217,10 +206,11 @@ def _boot(
         if config.results:
             shares[_RESULTS] = config.results
         share = folder / _SHARE
-        _describe(share, machine, config)
+        share.mkdir()
+        shutil.copy(_INIT, share / "init")
+        (share / "settings").write_text(_settings(machine, config, shares))
         (share / "command").write_text(script)
-        mounts = {name: machine.mount(name, shares[name]) for name in (HOST, _SHARE)}
-        write_initramfs(folder / "initramfs", machine.root_modules, mounts)
+        write_initramfs(folder / "initramfs", machine.root_modules, share)
         argv = machine.command(folder, config.cpus, config.memory, config.network, shares)
         with (
             (share / "stdout").open("x+b", buffering=0) as out,
@@ -234,8 +224,6 @@ def _boot(
 
 def prepare(kind: Kind = Kind.QEMU) -> Machine:
     """Give the machine, its kernel fetched at the first use. MissingError where one is missing."""
-    for program in _PROGRAMS:
-        find(program)
     return UserMode() if kind is Kind.UML else Qemu()
 
 
@@ -271,7 +259,7 @@ class _Guest:
             if there or over:
                 return there
             now = time.monotonic()
-            before, console = console, self._console_size()
+            before, console = console, sum(file.stat().st_size for file in self._consoles())
             if passed_on or console != before:
                 heard = now
             if now > begin + timeout:
@@ -280,9 +268,9 @@ class _Guest:
                 why = f"the guest was silent for {silence:g} s"
                 raise HarnessError(f"{why}; {self._last_words()}")
 
-    def _console_size(self) -> int:
-        files = [self._folder / name for name in _CONSOLES]
-        return sum(file.stat().st_size for file in files if file.exists())
+    def _consoles(self) -> list[Path]:
+        """Give the files that are there of what its machine prints, and of its console."""
+        return [file for name in _CONSOLES if (file := self._folder / name).exists()]
 
     def _pass_on(self) -> bool:
         """Pass on some of the output; tells whether there was any."""
@@ -296,12 +284,8 @@ class _Guest:
 
     def _last_words(self) -> str:
         """Give the end of what the machine and the guest's kernel and init.sh have said."""
-        files = [self._folder / name for name in _CONSOLES]
-        said = "".join(
-            file.read_text(errors="replace").rpartition(_FIRMWARE_ENDS)[2]
-            for file in files
-            if file.exists()
-        )
+        texts = (file.read_text(errors="replace") for file in self._consoles())
+        said = "".join(text.rpartition(_FIRMWARE_ENDS)[2] for text in texts)
         lines = [line.rstrip() for line in said.splitlines() if line.strip()]
         lines = [line for line in lines if _FAREWELL not in line][-_CONSOLE_LINES:]
         return "\n  ".join(["it said:", *lines] if lines else ["it said nothing"])
@@ -337,13 +321,11 @@ def _folder() -> Iterator[Path]:
             shutil.rmtree(name)
 
 
-def _describe(share: Path, machine: Machine, config: GuestConfig) -> None:
-    """Fill the folder that init.sh reads."""
-    share.mkdir()
-    shutil.copy(_INIT, share / "init")
+def _settings(machine: Machine, config: GuestConfig, shares: Mapping[str, Path]) -> str:
+    """Give the shell's text of what init.sh needs to know."""
     settings = {
-        "RELEASE": machine.release,
-        "MODULES": str(machine.modules),
+        "RELEASE": machine.tree.release,
+        "MODULES": str(machine.tree.modules),
         "RDMA": "yes" if machine.rdma else "",
         "NETWORK": "yes" if config.network else "",
         "ADDRESSES": " ".join(ADDRESSES),
@@ -351,15 +333,14 @@ def _describe(share: Path, machine: Machine, config: GuestConfig) -> None:
         "EXPORT": EXPORT,
         "RESULTS": str(config.results or ""),
     }
-    lines = [f"{name}={shlex.quote(value)}\n" for name, value in settings.items()]
-    if config.results:
-        words = machine.mount(_RESULTS, config.results)
-        lines.append(mount_function(_RESULTS, words))
-    (share / "settings").write_text("".join(lines))
-    lines = []
+    lines = [f"{name}={shlex.quote(value)}" for name, value in settings.items()]
+    for name, folder in shares.items():
+        words = shlex.join(machine.mount(name, folder))
+        lines.append(f'mount_{name}() {{ busybox mount {words} "$1"; }}')
+    lines += ["mount_wanted() {", ":"]
     for mount in config.mounts:
-        lines += [f"mkdir -p {shlex.quote(mount.folder)}\n", f"{shlex.join(mount.command)}\n"]
-    (share / "mounts").write_text("".join(lines))
+        lines += [f"mkdir -p {shlex.quote(mount.folder)}", shlex.join(mount.command)]
+    return "\n".join([*lines, "}", ""])
 
 
 def _script(command: Sequence[str], cwd: Path, variables: Mapping[str, str]) -> str:
@@ -376,10 +357,7 @@ def _script(command: Sequence[str], cwd: Path, variables: Mapping[str, str]) -> 
 def _environment(config: GuestConfig) -> dict[str, str]:
     """Give the variables that a command finds in the guest."""
     paths = [f"nfs://{address}{EXPORT}" for address in ADDRESSES]
-    pools = {
-        "lab": ",".join(paths),
-        "one": paths[0],
-    }
+    pools = {"lab": ",".join(paths), "one": paths[0]}
     if config.kind is not Kind.UML:
         pools["rdma"] = ",".join(f"{path}?proto=rdma" for path in paths)
     if config.mounts:

@@ -1,11 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# pid 1 of the guest: brings up an RDMA device, where there is one, and the kernel's NFS server, runs
-# the command, and turns the machine off. It shares a folder with the host (guest.py), which holds
+# pid 1 of the guest. As /init of the initramfs, in busybox's sh, it loads what the root needs, mounts
+# it, and goes on there: it brings up an RDMA device, where there is one, and the kernel's NFS server,
+# runs the command, and turns the machine off. The root is the host's, read-only, beneath a file system
+# in memory that takes all changes. A folder is shared with the host (guest.py), which holds
 #
-#   settings    RELEASE, MODULES, RDMA, NETWORK, ADDRESSES, ADDRESS6, EXPORT, RESULTS, mount_results
-#   mounts      mounts the user asked for
+#   settings    RELEASE, MODULES, RDMA, NETWORK, ADDRESSES, ADDRESS6, EXPORT, RESULTS; mount_SHARE, which
+#               mounts what is the host's on a folder; mount_wanted, the mounts the user asked for
 #   command     what is run, with its environment and folder
 #   begun, ready             made here: the seconds since the kernel started, by the guest's clock
 #   go                       made there, once that clock is found to be right: the command may start
@@ -14,6 +16,33 @@
 # Whatever fails says so on the console and ends the guest: that nothing is left in `status` tells.
 # Each command is named there, by which the host sees that the boot goes on.
 set -eux
+
+if [ "$0" = /init ]; then
+	busybox mkdir -p /proc /sys /dev /host /changes /root
+	for module in /modules/*.ko; do
+		[ -e "$module" ] || continue
+		busybox insmod "$module"
+	done
+	busybox mount -t proc proc /proc
+	busybox mount -t sysfs sysfs /sys
+	busybox mount -t devtmpfs devtmpfs /dev
+
+	# shellcheck disable=SC1091
+	. /settings
+	mount_host /host
+	busybox mount -t tmpfs -o mode=755 changes /changes
+	busybox mkdir /changes/upper /changes/work
+	layers=lowerdir=/host,upperdir=/changes/upper,workdir=/changes/work
+	busybox mount -t overlay -o "$layers" root /root
+	for pseudo in proc sys dev; do
+		busybox mount -o move "/$pseudo" "/root/$pseudo"
+	done
+	busybox mount -t tmpfs -o mode=755 run /root/run
+	busybox mkdir /root/run/nfsmulti
+	mount_share /root/run/nfsmulti
+	exec busybox switch_root /root /bin/sh /run/nfsmulti/init
+fi
+
 trap 'busybox poweroff -f' EXIT
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 export PATH
@@ -77,8 +106,7 @@ rpc.nfsd 8
 echo Y >/proc/fs/nfsd/v4_end_grace
 rpc.mountd
 
-# shellcheck disable=SC1091
-. $share/mounts
+mount_wanted
 
 cat /proc/uptime >$share/ready.new
 mv $share/ready.new $share/ready
