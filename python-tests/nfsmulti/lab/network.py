@@ -28,8 +28,7 @@ _BURST_MIN = 256 << 10
 # Each new connection gets the next number, and with it a class, in both directions. After so many
 # connections in total the numbers start over: a connection then shares the class, and so the cap,
 # of the one that got its number before, if that is still open.
-_CONNECTIONS = 1024
-_FIRST_CONNECTION = 0x100
+_CONNECTIONS = range(0x100, 0x500)
 _ROOT = "qdisc replace dev {} root handle 1: htb default 99"
 _TABLE = "inet nfsmulti-connections"
 
@@ -50,11 +49,9 @@ class Limits:
 
     def __post_init__(self) -> None:
         """Refuse words that tc would not understand, naming the option."""
-        check("--link", self.link, parse_rate)
-        check("--per-address", self.per_address, parse_rate)
-        check("--assured", self.assured, parse_rate)
-        check("--burst", self.burst, parse_size)
-        check("--per-connection", self.per_connection, parse_rate)
+        for name, text in vars(self).items():
+            parse = parse_size if name == "burst" else parse_rate
+            check(f"--{name.replace('_', '-')}", text, parse)
         if self.per_address and self.per_connection:
             raise HarnessError(
                 "--per-address and --per-connection exclude each other: a cap holds for an address"
@@ -83,11 +80,11 @@ class Limits:
             return self._classes(device, direction, addresses)
         if self.per_connection:
             return self._connection_classes(device)
-        if self.link:
-            rate = parse_rate(self.link)
-            bucket = f"rate {rate}bit burst {self._burst(rate)} latency 50ms"
-            return [f"qdisc replace dev {device} root tbf {bucket}"]
-        return []
+        if not self.link:
+            return []
+        rate = parse_rate(self.link)
+        bucket = f"rate {rate}bit burst {self._burst(rate)} latency 50ms"
+        return [f"qdisc replace dev {device} root tbf {bucket}"]
 
     def _classes(
         self, device: str, direction: str, addresses: Sequence[tuple[str, str]]
@@ -101,13 +98,11 @@ class Limits:
                 f"--assured={self.assured} for each address is more than the link has",
                 f"assure at most {share // 10**6}mbit",
             )
-        bucket = self._buckets(cap)
         lines = self._link_class(device, link)
         for number, (ipv4, ipv6) in enumerate(addresses, start=0x10):
             flow = f"1:{number:x}"
             lines += [
-                f"class add dev {device} parent 1:1 classid {flow} htb"
-                f" rate {assured}bit ceil {cap}bit {bucket} quantum 65536",
+                self._class(device, "1:1", flow, assured, cap),
                 f"filter add dev {device} parent 1: protocol ip prio 1"
                 f" u32 match ip {direction} {ipv4}/32 flowid {flow}",
                 f"filter add dev {device} parent 1: protocol ipv6 prio 2"
@@ -122,9 +117,8 @@ class Limits:
         """
         lines = [f"add table {_TABLE}", f"delete table {_TABLE}"]
         if self.per_connection:
-            numbers = range(_FIRST_CONNECTION, _FIRST_CONNECTION + _CONNECTIONS)
-            classes = ", ".join(f'{number} : "1:{number:x}"' for number in numbers)
-            number = f"numgen inc mod {_CONNECTIONS} offset {_FIRST_CONNECTION}"
+            classes = ", ".join(f'{number} : "1:{number:x}"' for number in _CONNECTIONS)
+            number = f"numgen inc mod {len(_CONNECTIONS)} offset {_CONNECTIONS.start}"
             packets = f'add rule {_TABLE} out oifname "{device}" meta l4proto tcp'
             lines += [
                 f"add table {_TABLE}",
@@ -141,24 +135,21 @@ class Limits:
         lines = [_ROOT.format(device)]
         if self.link:
             link = parse_rate(self.link)
-            rate, parent = min(cap, max(link // _CONNECTIONS, 8)), "1:1"
+            rate, parent = min(cap, max(link // len(_CONNECTIONS), 8)), "1:1"
             lines = self._link_class(device, link)
-        return lines + [
-            f"class add dev {device} parent {parent} classid 1:{number:x} htb rate {rate}bit"
-            f" ceil {cap}bit {self._buckets(cap)} quantum 65536"
-            for number in range(_FIRST_CONNECTION, _FIRST_CONNECTION + _CONNECTIONS)
-        ]
+        flows = (f"1:{number:x}" for number in _CONNECTIONS)
+        return lines + [self._class(device, parent, flow, rate, cap) for flow in flows]
 
     def _link_class(self, device: str, link: int) -> list[str]:
         """Give the lines for the class 1:1, which all others share."""
-        return [
-            _ROOT.format(device),
-            f"class add dev {device} parent 1: classid 1:1 htb"
-            f" rate {link}bit ceil {link}bit {self._buckets(link)}",
-        ]
+        return [_ROOT.format(device), self._class(device, "1:", "1:1", link, link)]
 
-    def _buckets(self, rate: int) -> str:
-        return f"burst {self._burst(rate)} cburst {self._burst(rate)}"
+    def _class(self, device: str, parent: str, flow: str, rate: int, ceil: int) -> str:
+        burst = self._burst(ceil)
+        return (
+            f"class add dev {device} parent {parent} classid {flow} htb rate {rate}bit"
+            f" ceil {ceil}bit burst {burst} cburst {burst} quantum 65536"
+        )
 
     def _burst(self, rate: int) -> int:
         """Give a bucket's size in bytes for `rate` in bit/s."""
@@ -274,13 +265,6 @@ class Network:
         """Give the server's addresses, IPv4 and IPv6 each."""
         return [(f"10.77.0.{number}", f"fd77::{number:x}") for number in range(1, count + 1)]
 
-    @staticmethod
-    def client_addresses(count: int) -> list[tuple[str, str]]:
-        """Give the client's addresses, as many as the server's."""
-        return [
-            (f"10.77.0.{number + 100}", f"fd77::1:{number:x}") for number in range(1, count + 1)
-        ]
-
     def create(self, count: int, hosts: int = 0) -> None:
         """Make both namespaces with `count` addresses each, and further hosts with one each.
 
@@ -293,16 +277,15 @@ class Network:
             batch("ip", self.server, [f"link add {_SERVER_DEVICE} type bridge"])
             for number, name in enumerate(names):
                 self._join(f"p{number}", name)
-                lines = [f"link set p{number} master {_SERVER_DEVICE} up"]
-                batch("ip", self.server, lines)
+                batch("ip", self.server, [f"link set p{number} master {_SERVER_DEVICE} up"])
         else:
             self._join(_SERVER_DEVICE, self.client)
-        self._configure(self.server, _SERVER_DEVICE, self.addresses(count))
-        self._configure(self.client, _CLIENT_DEVICE, self.client_addresses(count))
+        _bring_up(self.server, _SERVER_DEVICE, self.addresses(count))
+        numbers = range(1, count + 1)
+        own = [(f"10.77.0.{number + 100}", f"fd77::1:{number:x}") for number in numbers]
+        _bring_up(self.client, _CLIENT_DEVICE, own)
         for number in range(1, hosts + 1):
-            lines = ["link set lo up", f"link set {_CLIENT_DEVICE} up"]
-            lines.append(f"addr add {self.host_address(number)}/24 dev {_CLIENT_DEVICE}")
-            batch("ip", self.host(number), lines)
+            _bring_up(self.host(number), _CLIENT_DEVICE, [(self.host_address(number), "")])
 
     def limit(self, limits: Limits, count: int) -> None:
         """Limit what both ends send, in place of the limits that they have.
@@ -310,8 +293,9 @@ class Network:
         Raises CommandError, or HarnessError for limits that clash.
         """
         for name, device, direction in self._ends():
-            lines = limits.commands(device, direction, self.addresses(count))
-            batch("tc", name, [*_without_limits(device), *lines])
+            # A device without limits has nothing that tc would delete: it is given a queue first.
+            none = [f"qdisc replace dev {device} root pfifo", f"qdisc delete dev {device} root"]
+            batch("tc", name, none + limits.commands(device, direction, self.addresses(count)))
 
     def number_connections(self, limits: Limits) -> None:
         """Have both ends number their connections, or no longer, as `limits` need it.
@@ -331,10 +315,8 @@ class Network:
 
     def remove(self) -> None:
         """Remove the names that are there; a namespace ends with its last process."""
-        hosts = (entry.name for entry in _NETNS.glob(f"nfsmulti-{self.id}-host*"))
-        for name in (self.server, self.client, *hosts):
-            if (_NETNS / name).exists():
-                run(["ip", "netns", "delete", name], timeout=_SECONDS).check()
+        for entry in list(_NETNS.glob(f"nfsmulti-{self.id}-*")):
+            run(["ip", "netns", "delete", entry.name], timeout=_SECONDS).check()
 
     @classmethod
     def address_words(cls, action: str, number: int) -> list[str]:
@@ -359,13 +341,6 @@ class Network:
         link = f"{server_device} netns {self.server} type veth peer name {_CLIENT_DEVICE}"
         run(["ip", "link", "add", *link.split(), "netns", name], timeout=_SECONDS).check()
 
-    def _configure(self, name: str, device: str, addresses: list[tuple[str, str]]) -> None:
-        lines = ["link set lo up", f"link set {device} up"]
-        for ipv4, ipv6 in addresses:
-            lines.append(f"addr add {ipv4}/24 dev {device}")
-            lines.append(f"addr add {ipv6}/64 dev {device} nodad")
-        batch("ip", name, lines)
-
 
 def batch(program: str, name: str | None, lines: Sequence[str]) -> None:
     """Run ip or tc on lines of its own commands, in a namespace or, without a name, here.
@@ -376,9 +351,9 @@ def batch(program: str, name: str | None, lines: Sequence[str]) -> None:
     run(argv, timeout=_SECONDS, stdin="".join(f"{line}\n" for line in lines)).check()
 
 
-def _without_limits(device: str) -> list[str]:
-    """Give lines for `tc -batch` that take a device's limits away, whether it has some or not.
-
-    A device without limits has nothing that tc would delete, so it is given a queue first.
-    """
-    return [f"qdisc replace dev {device} root pfifo", f"qdisc delete dev {device} root"]
+def _bring_up(name: str, device: str, addresses: Sequence[tuple[str, str]]) -> None:
+    """Bring up a namespace's device with addresses, pairs of IPv4 and IPv6 or ""."""
+    lines = ["link set lo up", f"link set {device} up"]
+    lines += [f"addr add {ipv4}/24 dev {device}" for ipv4, _ in addresses]
+    lines += [f"addr add {ipv6}/64 dev {device} nodad" for _, ipv6 in addresses if ipv6]
+    batch("ip", name, lines)
