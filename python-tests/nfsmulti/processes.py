@@ -110,7 +110,7 @@ class Identity:
         with contextlib.suppress(ProcessLookupError), _pidfd(self.pid) as handle:
             if self.alive():
                 signal.pidfd_send_signal(handle, signal.SIGKILL)
-                _readable(handle, 5)
+                _ends(handle, 5)
 
 
 def _start_time(pid: int) -> int | None:
@@ -132,8 +132,8 @@ def _pidfd(pid: int) -> Iterator[int]:
         os.close(handle)
 
 
-def _readable(handle: int, timeout: float | None) -> bool:
-    """Wait up to `timeout` seconds for `handle`; a pidfd becomes readable when its process ends."""
+def _ends(handle: int, timeout: float | None) -> bool:
+    """Wait up to `timeout` seconds for a process to end, when its pidfd becomes readable."""
     poll = select.poll()
     poll.register(handle, select.POLLIN)
     return bool(poll.poll(None if timeout is None else max(timeout, 0) * 1000))
@@ -220,7 +220,7 @@ class Process:
         What the command left behind is killed as soon as it has ended itself.
         """
         if self._popen.returncode is None and self._exited(timeout):
-            self._bury()
+            self.kill()
         return self._popen.returncode
 
     def end(self, grace: float = 3.0) -> int:
@@ -229,27 +229,23 @@ class Process:
             self.signal(signal.SIGTERM)
             self.signal(signal.SIGCONT)
             self._exited(grace)
-            self._bury()
-        return self._popen.returncode
+        return self.kill()
 
     def kill(self) -> int:
         """End the command and all that it started with SIGKILL."""
         if self._popen.returncode is None:
-            self._bury()
+            # The group first: it may hold programs that have overwritten their environment.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+            self._popen.wait()
+            if reaper.kill_marked([self._mark.encode()]):
+                _tell_reaper(f"-{self._mark}")
         return self._popen.returncode
 
     def _exited(self, timeout: float | None) -> bool:
         """Wait for the end without reaping, so that the group's number stays ours."""
         with _pidfd(self.pid) as handle:
-            return _readable(handle, timeout)
-
-    def _bury(self) -> None:
-        # The group first: it may hold programs that have overwritten their environment.
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.pid, signal.SIGKILL)
-        self._popen.wait()
-        if reaper.kill_marked([self._mark.encode()]):
-            _tell_reaper(f"-{self._mark}")
+            return _ends(handle, timeout)
 
     def __enter__(self) -> Self:
         return self
@@ -326,11 +322,10 @@ def claimed(folder: Path) -> Iterator[bool]:
     """Claim a folder until the end, or the process's; tells whether nobody else has it."""
     handle = os.open(folder, os.O_RDONLY)
     try:
-        try:
+        mine = False
+        with contextlib.suppress(BlockingIOError):
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             mine = True
-        except BlockingIOError:
-            mine = False
         yield mine
     finally:
         os.close(handle)
@@ -344,9 +339,9 @@ def end_politely() -> None:
 
     They become SystemExit, with the status that a shell would give.
     """
+
+    def leave(number: int, _: types.FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _leave)
-
-
-def _leave(number: int, _: types.FrameType | None) -> None:
-    raise SystemExit(128 + number)
+        signal.signal(number, leave)
