@@ -6,7 +6,6 @@ A path of NFSv3 is asked by rpcbind, MOUNT and NFS; one of NFSv4.1 has one port 
 
 from __future__ import annotations
 
-import dataclasses
 import errno
 import json
 import secrets
@@ -48,7 +47,9 @@ def doctor(
     """
     out = Console(highlight=False, soft_wrap=True)
     findings = []
-    for finding in map(_typed, _findings(pool)):
+    for found in _findings(pool):
+        remedy = found.remedy and as_typed(found.remedy)
+        finding = Finding(found.level, as_typed(found.what), remedy)
         findings.append(finding)
         if not as_json:
             out.print(f"[{_STYLES[finding.level]}]{finding.level:4}[/]  ", end="")
@@ -56,13 +57,8 @@ def doctor(
             if finding.remedy:
                 out.print(f"      → {finding.remedy}", markup=False)
     if as_json:
-        print(json.dumps([dataclasses.asdict(finding) for finding in findings], indent="\t"))
+        print(json.dumps([vars(finding) for finding in findings], indent="\t"))
     raise typer.Exit(any(finding.level is Level.FAIL for finding in findings))
-
-
-def _typed(finding: Finding) -> Finding:
-    remedy = finding.remedy and as_typed(finding.remedy)
-    return dataclasses.replace(finding, what=as_typed(finding.what), remedy=remedy)
 
 
 def _findings(pool: str | None) -> Iterator[Finding]:
@@ -161,9 +157,15 @@ def _server(path: PoolPath, identities: dict[str, tuple[int, int]]) -> Iterator[
             "is the server up, and does its firewall let these ports through?",
         )
         return
-    yield _versions(path, ports, nfs, mount)
+    what = (
+        f"{path.label}: NFS {_listed(nfs)} on port {ports.nfs},"
+        f" MOUNT {_listed(mount)} on port {ports.mount}"
+    )
+    serves = 3 in nfs and 3 in mount
+    remedy = "enable NFSv3 on the server, or use version=4.1 or a kernel mount"
+    yield ok(what) if serves else fail(what, remedy)
     yield from buffers(path.label, path.address, round_trip)
-    if 3 in nfs and 3 in mount:
+    if serves:
         yield from _export(path, ports, identities)
 
 
@@ -173,16 +175,6 @@ def _ports(path: PoolPath) -> _Ports:
     if not mount:
         raise RpcError("MOUNT version 3 is not registered")
     return _Ports(nfs, mount)
-
-
-def _versions(path: PoolPath, ports: _Ports, nfs: list[int], mount: list[int]) -> Finding:
-    what = (
-        f"{path.label}: NFS {_listed(nfs)} on port {ports.nfs},"
-        f" MOUNT {_listed(mount)} on port {ports.mount}"
-    )
-    if 3 in nfs and 3 in mount:
-        return ok(what)
-    return fail(what, "enable NFSv3 on the server, or use version=4.1 or a kernel mount")
 
 
 def _listed(versions: list[int]) -> str:
@@ -284,7 +276,10 @@ def _server4(path: PoolPath) -> Iterator[Finding]:
             round_trip = time.monotonic() - begin
             serves = calls.serves4(client, path.minor)
     except RpcVersionError as error:
-        yield fail(f"{where}: no NFSv4: the server {error}", _remedy4(error.versions))
+        remedy = "enable NFSv4 on the server" + (
+            ", or use version=3" if 3 in error.versions else ""
+        )
+        yield fail(f"{where}: no NFSv4: the server {error}", remedy)
     except RpcError as error:
         yield fail(f"{where}: the server {error}", "is NFS on this port? port= names another")
     except (OSError, EOFError) as error:
@@ -293,22 +288,14 @@ def _server4(path: PoolPath) -> Iterator[Finding]:
             "is the server up, and does its firewall let this port through? port= names another",
         )
     else:
-        yield _minor(path, port, serves=serves)
+        if serves:
+            yield ok(f"{path.label}: NFS v{path.version} on port {port}")
+        else:
+            yield fail(
+                f"{path.label}: NFS v4 on port {port}, but not v{path.version}",
+                "enable it on the server, or choose another version=",
+            )
         yield from buffers(path.label, path.address, round_trip)
-
-
-def _remedy4(offered: range) -> str:
-    enable = "enable NFSv4 on the server"
-    return f"{enable}, or use version=3" if 3 in offered else enable
-
-
-def _minor(path: PoolPath, port: int, *, serves: bool) -> Finding:
-    if serves:
-        return ok(f"{path.label}: NFS v{path.version} on port {port}")
-    return fail(
-        f"{path.label}: NFS v4 on port {port}, but not v{path.version}",
-        "enable it on the server, or choose another version=",
-    )
 
 
 # --- RDMA ---

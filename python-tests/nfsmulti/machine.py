@@ -18,7 +18,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 from nfsmulti.errors import MissingError
 from nfsmulti.paths import build_dir, shown
@@ -35,14 +34,15 @@ ALONE = "root of a user namespace alone"
 
 def versions() -> dict[str, str]:
     """Give the version of each component by name; "not installed" where it is missing."""
+    library = build_dir() / "libnfsmulti.so"
     return {
         "system": _system(),
         "kernel": platform.release(),
         "processors": f"{os.cpu_count()} x {platform.machine()}",
         "fio": _said(["fio", "--version"], r"(fio-\S+)"),
         "nfsmulti": engine_version(),
-        "engine": _engine(),
-        "libnfs": _libnfs(),
+        "engine": str(library) if library.exists() else "not built",
+        "libnfs": _libnfs(library),
         "nfs-ganesha": _said(["ganesha.nfsd", "-v"], r"Release\s*=\s*V?(\S+)"),
         "python": platform.python_version(),
     }
@@ -70,9 +70,8 @@ def _said(argv: list[str], pattern: str) -> str:
     return match[1] if match else "unknown"
 
 
-def _libnfs() -> str:
+def _libnfs(library: Path) -> str:
     """Give the version of the libnfs that the engine loads; its file, where no package has that."""
-    library = build_dir() / "libnfsmulti.so"
     found = _said(["ldd", str(library)], r"libnfs\.so\S* => (not found|.+(?= \())")
     return (_package_version(Path(found).resolve()) or found) if found[0] == "/" else found
 
@@ -87,11 +86,6 @@ def _package_version(file: Path) -> str | None:
         query = ["rpm", "--query", "--queryformat=%{VERSION}", "--file", str(file)]
         return run(query, timeout=_SECONDS).check().stdout
     return None
-
-
-def _engine() -> str:
-    library = build_dir() / "libnfsmulti.so"
-    return str(library) if library.exists() else "not built"
 
 
 @functools.cache
@@ -149,33 +143,30 @@ _FILES_WANTED = 1024
 
 def findings(*, rdma_wanted: bool) -> Iterator[Finding]:
     """Check what jobs need of this machine; `rdma_wanted` where the pool has RDMA paths."""
-    yield from _fio_and_engine()
+    yield _fio_and_engine()
     yield _files()
     yield from rdma_devices(wanted=rdma_wanted)
 
 
-def _fio_and_engine() -> Iterator[Finding]:
+def _fio_and_engine() -> Finding:
     try:
         fio = find("fio")
     except MissingError as error:
-        yield fail(error.what, error.remedy or "")
-        return
+        return fail(error.what, error.remedy or "")
     version = run([fio, "--version"], timeout=_SECONDS).stdout.strip()
     library = build_dir() / "libnfsmulti.so"
     if not library.exists():
-        yield fail(f"{version} is there, the engine is not built", "./nfsmulti build")
-        return
+        return fail(f"{version} is there, the engine is not built", "./nfsmulti build")
     # fio splits what follows --enghelp= at commas, so the name should be short.
     help_text = run([fio, f"--enghelp=./{library.name}"], timeout=_SECONDS, cwd=library.parent)
     if help_text.status == 0 and "pool" in help_text.stdout:
-        yield ok(
+        return ok(
             f"{version} loads {shown(library)}; with fio --client, which drops it from the command"
             " line, ioengine= belongs in the job file"
         )
-    else:
-        said = (help_text.stderr + help_text.stdout).strip().splitlines()
-        reason = said[0] if said else f"status {help_text.status}"
-        yield fail(f"{version} does not load {shown(library)}: {reason}", "./nfsmulti build")
+    said = (help_text.stderr + help_text.stdout).strip().splitlines()
+    reason = said[0] if said else f"status {help_text.status}"
+    return fail(f"{version} does not load {shown(library)}: {reason}", "./nfsmulti build")
 
 
 def _files() -> Finding:
@@ -211,22 +202,17 @@ def rdma_devices(*, wanted: bool) -> Iterator[Finding]:
     elif not ports:
         yield ok("no RDMA device: paths with proto=tcp work")
     for port in ports:
-        yield _rdma_port(port)
+        state = port["state"].upper()
+        device = f"{port['device']} port {port['port']}"
+        what = f"RDMA device {device}: {state}, {port['link_layer']}, MTU {port['mtu']}"
+        up = f"bring its link up: rdma link show {port['device']}/{port['port']}"
+        yield ok(what) if state == "ACTIVE" else warn(what, up)
     locked, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     if ports and locked != resource.RLIM_INFINITY:
         yield warn(
             f"{locked >> 10} KiB may be locked, and RDMA locks all I/O buffers",
             "ulimit -l unlimited",
         )
-
-
-def _rdma_port(port: dict[str, Any]) -> Finding:
-    device = f"{port['device']} port {port['port']}"
-    state = port["state"].upper()
-    what = f"RDMA device {device}: {state}, {port['link_layer']}, MTU {port['mtu']}"
-    if state == "ACTIVE":
-        return ok(what)
-    return warn(what, f"bring its link up: rdma link show {port['device']}/{port['port']}")
 
 
 # --- TCP buffers and links ---
@@ -238,7 +224,8 @@ _SYSCTL = Path("/proc/sys/net/ipv4")
 
 def buffers(label: str, address: str, round_trip: float) -> Iterator[Finding]:
     """Compare the buffers with rate times `round_trip` (seconds) towards `address`."""
-    rate, source = _rate(address)
+    found = device(address)
+    rate, source = (found[1], f" ({found[0]})") if found else (_ASSUMED_BITS, " (assumed)")
     needed = 2 * int(rate / 8 * round_trip)  # the kernel counts its own overhead in
     limits = {
         name: int((_SYSCTL / name).read_text().split()[2]) for name in ("tcp_rmem", "tcp_wmem")
@@ -281,9 +268,3 @@ def capacity(addresses: Iterable[str]) -> Iterator[Finding]:
             f"the links to the servers ({names}) carry {sum(rates.values()) / 8e6:,.0f} MB/s at"
             " most; ./nfsmulti run connections finds what limits throughput before that"
         )
-
-
-def _rate(address: str) -> tuple[int, str]:
-    """Give the rate towards the address, in bit/s, and where it was found."""
-    found = device(address)
-    return (found[1], f" ({found[0]})") if found else (_ASSUMED_BITS, " (assumed)")

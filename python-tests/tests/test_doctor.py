@@ -223,7 +223,7 @@ def test_small_socket_buffers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     for name, limit in (("tcp_rmem", 200_000), ("tcp_wmem", 4 << 20)):
         (tmp_path / name).write_text(f"4096\t16384\t{limit}\n")
     monkeypatch.setattr(machine, "_SYSCTL", tmp_path)
-    monkeypatch.setattr(machine, "_rate", lambda _: (10**10, " (eth0)"))
+    monkeypatch.setattr(machine, "device", lambda _: ("eth0", 10**10))
     (small,) = machine.buffers("a", "10.0.0.1", 0.001)
     assert small.level is Level.WARN
     assert "net.ipv4.tcp_rmem allows at most 195 KiB, too small for 10 Gbit/s" in small.what
