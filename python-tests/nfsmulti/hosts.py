@@ -86,15 +86,13 @@ def _parse(word: str) -> Host:
         raise HarnessError(
             f"--hosts: '{word}' is not HOST[:PORT]", "as --hosts=alpha,10.0.0.2:8765"
         )
+    name = match["name"]
     if match["six"]:
-        with contextlib.suppress(ValueError):
-            return _made(match["user"], str(ipaddress.IPv6Address(match["six"])), port)
-        raise HarnessError(f"--hosts: '{match['six']}' is not an IPv6 address")
-    return _made(match["user"], match["name"], port)
-
-
-def _made(user: str | None, name: str, port: int) -> Host:
-    return Host(name, f"{user}@{name}" if user else name, port)
+        try:
+            name = str(ipaddress.IPv6Address(match["six"]))
+        except ValueError:
+            raise HarnessError(f"--hosts: '{match['six']}' is not an IPv6 address") from None
+    return Host(name, f"{match['user']}@{name}" if match["user"] else name, port)
 
 
 # --- the job file that goes to a host ---
@@ -115,10 +113,7 @@ def refuse_dropped_engine(argv: Sequence[str]) -> None:
             )
 
 
-_Job = Mapping[str, str]
-
-
-def job_text(jobs: Mapping[str, _Job], number: int) -> str:
+def job_text(jobs: Mapping[str, Mapping[str, str]], number: int) -> str:
     """Give the job file of the host `number`, counted from 0, with these jobs."""
     lines = [f"; written by {COMMAND} run --hosts"]
     for name, options in jobs.items():
@@ -127,18 +122,15 @@ def job_text(jobs: Mapping[str, _Job], number: int) -> str:
     return "\n".join([*lines, ""])
 
 
-def _names(options: _Job, number: int) -> dict[str, str]:
+def _names(options: Mapping[str, str], number: int) -> dict[str, str]:
     """Give the names of the files that a host's jobs write; readers share theirs."""
     if options.get("rw", options.get("readwrite", "read")) in ("read", "randread"):
         return {}
     key = "filename" if "filename" in options else "filename_format"
     names = options.get(key, "$jobname.$jobnum.$filenum").split(":")
-    return {key: ":".join(_own_name(one, number) for one in names)}
-
-
-def _own_name(name: str, number: int) -> str:
-    folder, slash, last = name.rpartition("/")
-    return f"{folder}{slash}host{number + 1}-{last}"
+    parts = (name.rpartition("/") for name in names)
+    own = (f"{folder}{slash}host{number + 1}-{last}" for folder, slash, last in parts)
+    return {key: ":".join(own)}
 
 
 # --- the servers, and fio driven on them ---

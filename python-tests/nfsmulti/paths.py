@@ -58,10 +58,8 @@ def as_typed(text: str) -> str:
 
 def shown(path: Path) -> str:
     """Give `path` as a user would type it: relative to the working folder where it lies below."""
-    try:
-        return str(path.relative_to(Path.cwd()))
-    except ValueError:
-        return str(path)
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def engine_as_typed() -> str:

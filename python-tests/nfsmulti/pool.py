@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+import psutil
+
 from nfsmulti.calls import RDMA_PORT
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.paths import build_dir, made
@@ -183,5 +185,5 @@ def _nconnect(options: str) -> int:
 
 
 def _options_of(folder: str) -> str:
-    lines = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
-    return next((words[3] for words in reversed(lines) if words[1] == folder), "")
+    mounts = reversed(psutil.disk_partitions(all=True))
+    return next((mount.opts for mount in mounts if mount.mountpoint == folder), "")
