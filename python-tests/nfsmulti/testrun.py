@@ -81,11 +81,6 @@ class _Part:
         """Where pytest writes what came of each test."""
         return _FOLDER / f"{self.name}.xml"
 
-    @property
-    def log(self) -> Path:
-        """Where the words of a part go that runs beside others."""
-        return _FOLDER / f"{self.name}.log"
-
     def command(self, arguments: Sequence[str]) -> list[str]:
         """Give the command, with the user's own arguments."""
         argv = [sys.executable, "-m", "pytest", "-c", str(ROOT / "pyproject.toml")]
@@ -128,8 +123,7 @@ class _Session:
         Where the user has given options, few tests may be chosen: no variant is built before them,
         and fixtures build those that are needed.
         """
-        with contextlib.ExitStack() as stack:
-            finish_guest = self._start(stack, _Part("guest", "kernel_lab"))
+        with self._beside(_Part("guest", "kernel_lab")):
             for name in () if self._arguments else _VARIANTS:
                 self._timed(f"build of {name}", functools.partial(variant, name))
             self._run(_Part("tests", "not kernel_lab and not timing", _PARALLEL))
@@ -138,7 +132,6 @@ class _Session:
             env = {"LD_PRELOAD": _sanitizer_runtime(), "ASAN_OPTIONS": "detect_leaks=0"}
             marks = "sanitized and not kernel_lab and not timing"
             self._run(_Part("sanitizers", marks, words, env))
-            finish_guest()
         self._run(_Part("timing", "timing and not kernel_lab"))
 
     def summary(self) -> int:
@@ -160,23 +153,33 @@ class _Session:
 
     def _run(self, part: _Part) -> None:
         """Run a part to its end; what it prints is shown as it comes."""
+        with self._running(part):
+            pass
+
+    @contextlib.contextmanager
+    def _beside(self, part: _Part) -> Iterator[None]:
+        """Run a part beside what is done meanwhile; what it has printed is shown after that."""
+        log = _FOLDER / f"{part.name}.log"
+        with log.open("wb") as output, self._running(part, output.fileno()):
+            yield
+        print(log.read_text(errors="replace"), flush=True)
+
+    @contextlib.contextmanager
+    def _running(self, part: _Part, output: int | None = None) -> Iterator[None]:
+        """Run a part beside what is done meanwhile, and wait for its end.
+
+        Where that is left early, the part ends what it has started, and itself.
+        """
         begin = time.monotonic()
-        with _running(part, self._arguments) as process:
-            status = process.wait() or 0
+        with _pytest(part, self._arguments, output) as process:
+            try:
+                yield
+                status = process.wait() or 0
+            finally:
+                if process.running:
+                    process.signal(signal.SIGINT)  # as Ctrl-C does: fixtures take their labs down
+                    process.wait(_LEAVING_SECONDS)
         self._outcomes.append(_outcome(part, status, time.monotonic() - begin))
-
-    def _start(self, stack: contextlib.ExitStack, part: _Part) -> Callable[[], None]:
-        """Start a part beside what follows; gives what waits for it and shows what it has said."""
-        begin = time.monotonic()
-        output = stack.enter_context(part.log.open("wb"))
-        process = stack.enter_context(_running(part, self._arguments, output.fileno()))
-
-        def finish() -> None:
-            status = process.wait() or 0
-            print(part.log.read_text(errors="replace"), flush=True)
-            self._outcomes.append(_outcome(part, status, time.monotonic() - begin))
-
-        return finish
 
     def _timed(self, name: str, what: Callable[[], object]) -> None:
         """Do what is no test; a failure counts as one and is told."""
@@ -211,18 +214,6 @@ def configuring(folder: Path) -> list[str]:
     options = [f"-D{name}={value}" for name, value in given]
     options += ["-DNFSMULTI_WERROR=ON", f"-DFIO_HEADERS_DIR={build_dir() / 'fio-headers'}"]
     return ["cmake", "-S", str(ROOT), "-B", str(folder), *options]
-
-
-@contextlib.contextmanager
-def _running(part: _Part, arguments: Sequence[str], output: int | None = None) -> Iterator[Process]:
-    """Give a part's pytest; where we leave it early, it ends what it has started, and itself."""
-    with _pytest(part, arguments, output) as process:
-        try:
-            yield process
-        finally:
-            if process.running:
-                process.signal(signal.SIGINT)  # as Ctrl-C does: fixtures take their labs down
-                process.wait(_LEAVING_SECONDS)
 
 
 def _pytest(part: _Part, arguments: Sequence[str], output: int | None) -> Process:
