@@ -29,6 +29,7 @@ _FOLDER = BUILD / "fio-releases"
 _FETCH_SECONDS = 600.0
 _COMPILE_SECONDS = 120.0
 _BUILD_SECONDS = 1800.0
+_PARALLEL = f"-j{os.cpu_count()}"
 
 _JOB: Options = {"size": "4m", "iodepth": 8, "nconnect": 2, "filename": "f", "verify_state_save": 0}
 _BLOCKS = 1024  # of 4 KiB
@@ -51,14 +52,15 @@ def fio_releases(
     exit status is 0 only if all of this works.
     """
     chosen = sorted(versions or RELEASES, key=_order)
-    failed = 0
+    failed = False
     for version in chosen:
-        said = compile_against(fetch(version, source, _FOLDER))
+        tree = fetch(version, source, _FOLDER)
+        said = _compile_against(tree)
         print(f"fio {version}: {said or 'compiles without warnings'}", flush=True)
-        failed += said is not None
+        failed |= said is not None
     if failed:
         raise typer.Exit(1)
-    print(f"fio {chosen[-1]}: {_run_in(_FOLDER / _tag(chosen[-1]))}")
+    print(f"fio {chosen[-1]}: {_run_in(tree)}")
 
 
 def _order(version: str) -> tuple[int, ...]:
@@ -68,13 +70,10 @@ def _order(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")))
 
 
-def _tag(version: str) -> str:
-    return f"fio-{version}"
-
-
 def fetch(version: str, source: str, folder: Path) -> Path:
     """Give the source of a release, cloned once below `folder`. Raises HarnessError."""
-    tree = folder / _tag(version)
+    tag = f"fio-{version}"
+    tree = folder / tag
     if tree.exists():
         return tree
     folder.mkdir(parents=True, exist_ok=True)
@@ -82,19 +81,19 @@ def fetch(version: str, source: str, folder: Path) -> Path:
     shutil.rmtree(new, ignore_errors=True)
     # A folder as a URL, because git copies it in full otherwise.
     url = Path(source).absolute().as_uri() if Path(source).exists() else source
-    clone = ["git", "clone", "--quiet", "--depth=1", f"--branch={_tag(version)}", url, str(new)]
+    clone = ["git", "clone", "--quiet", "--depth=1", f"--branch={tag}", url, str(new)]
     done = run(clone, timeout=_FETCH_SECONDS, env={"GIT_TERMINAL_PROMPT": "0"})
     if done.status != 0:
         said = (done.stderr.strip() or "no answer").splitlines()[-1]
         raise HarnessError(
-            f"cannot clone {_tag(version)} from {source}: {said}",
+            f"cannot clone {tag} from {source}: {said}",
             "--source takes another repository that has the release's tag",
         )
     new.rename(tree)  # last: a folder of that name is complete
     return tree
 
 
-def compile_against(headers: Path) -> str | None:
+def _compile_against(headers: Path) -> str | None:
     """Compile the engine's files against the headers of a fio; give the first complaint."""
     for one in compilations():
         done = run(one.against(headers, os.devnull), timeout=_COMPILE_SECONDS)
@@ -122,15 +121,11 @@ def _build(tree: Path, build: Path) -> None:
     if not (tree / "fio").exists():
         print(f"building {tree.name}, once", flush=True)
         run([str(tree / "configure")], timeout=_BUILD_SECONDS, cwd=tree).check()
-        run(["make", _parallel(), "fio"], timeout=_BUILD_SECONDS, cwd=tree).check()
+        run(["make", _PARALLEL, "fio"], timeout=_BUILD_SECONDS, cwd=tree).check()
     told = [f"-DFIO_EXECUTABLE={tree / 'fio'}", f"-DFIO_SOURCE_DIR={tree}", "-DNFSMULTI_WERROR=ON"]
     run(["cmake", "-S", str(ROOT), "-B", str(build), *told], timeout=_BUILD_SECONDS).check()
-    make = ["cmake", "--build", str(build), _parallel(), "--target", "nfsmulti"]
+    make = ["cmake", "--build", str(build), _PARALLEL, "--target", "nfsmulti"]
     run(make, timeout=_BUILD_SECONDS).check()
-
-
-def _parallel() -> str:
-    return f"-j{os.cpu_count()}"
 
 
 def _check(fio: Fio, folder: Path, pool: str, options: Options) -> None:
@@ -150,14 +145,9 @@ _BEFORE_HEADERS = "-isystem"
 
 @dataclass(frozen=True)
 class Compilation:
-    """The command that compiles one of them, word by word."""
+    """The command that compiles one of them, word by word; the first is the compiler."""
 
     argv: tuple[str, ...]
-
-    @property
-    def compiler(self) -> str:
-        """The compiler."""
-        return self.argv[0]
 
     @property
     def headers(self) -> Path:

@@ -320,7 +320,7 @@ def _compile(source: Path, folder: Path) -> Path:
     library = folder / "yardstick.so"
     like = compilations()[0]
     flags = ["-O2", "-fPIC", "-shared", "-D_GNU_SOURCE", f"-I{CONFIG}", f"-I{like.headers}"]
-    done = run([like.compiler, *flags, "-o", str(library), str(source)], timeout=_COMPILE_SECONDS)
+    done = run([like.argv[0], *flags, "-o", str(library), str(source)], timeout=_COMPILE_SECONDS)
     if done.status != 0:
         raise HarnessError(
             f"--yardstick {shown(source)} does not compile: {complaint(done)}",
