@@ -28,7 +28,6 @@ from nfsmulti.texts import rate_text
 _SECONDS = 60.0
 
 PRIVILEGES = Path(__file__).with_name("privileges.sh")
-NAMESPACES = Path(__file__).with_name("namespaces.sh")
 ALONE = "root of a user namespace alone"
 
 

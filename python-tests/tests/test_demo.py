@@ -378,7 +378,7 @@ def test_demo_of_a_user_in_namespaces_of_its_own() -> None:
     with or_skip():
         plugins("MEM")
     # The user may be kept from reading the script.
-    then = ["sh", "-c", machine.NAMESPACES.read_text(), "sh"]
+    then = ["sh", "-c", machine.PRIVILEGES.read_text(), "sh"]
     printed, (dd, fsperf, _) = _short_demo(_USER, "not root", then)
     assert "(nfs-ganesha) with its files in memory, over NFSv4.1, in namespaces" in printed
     assert "Left out without root: NFSv3, a server process for each path" in printed

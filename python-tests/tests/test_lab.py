@@ -270,7 +270,7 @@ def _without_privileges(*words: str, own_namespaces: bool = False) -> Completed:
         ganesha.plugins("MEM")
     enter = [] if machine.missing_privileges() else [*_UNPRIVILEGED]
     if own_namespaces:
-        enter += ["sh", str(machine.NAMESPACES)]
+        enter += ["sh", str(machine.PRIVILEGES)]
         if run([*enter, "true"], timeout=60).status:
             missing(MissingError("no user namespaces"))
     env = {"PYTHONPATH": str(PYTHON_TESTS)}
