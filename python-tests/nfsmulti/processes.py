@@ -32,32 +32,23 @@ from nfsmulti.errors import HarnessError, MissingError
 
 # The programs that the harness runs, with the Debian packages that hold them.
 PACKAGES = {
+    **{name: name for name in ("chromium", "clang", "cmake", "cpio", "file", "fio", "gcc", "git")},
+    **{name: name for name in ("rpcbind", "shellcheck", "valgrind")},
     "busybox": "busybox-static",
-    "cmake": "cmake",
-    "chromium": "chromium",
-    "dpkg-shlibdeps": "dpkg-dev",
-    "file": "file",
-    "clang": "clang",
-    "cpio": "cpio",
     "depmod": "kmod",
+    "dpkg-shlibdeps": "dpkg-dev",
     "dropbear": "dropbear-bin",
     "dropbearkey": "dropbear-bin",
-    "fio": "fio",
     "ganesha.nfsd": "nfs-ganesha",
-    "gcc": "gcc",
-    "git": "git",
     "ip": "iproute2",
     "mount.nfs": "nfs-common",
     "nft": "nftables",
     "qemu-system-x86_64": "qemu-system-x86",
     "rpc.nfsd": "nfs-kernel-server",
-    "rpcbind": "rpcbind",
-    "shellcheck": "shellcheck",
-    "ssh": "openssh-client",
     "ss": "iproute2",
+    "ssh": "openssh-client",
     "sysctl": "procps",
     "tc": "iproute2",
-    "valgrind": "valgrind",
 }
 
 

@@ -23,19 +23,10 @@ from rich.console import Console
 from nfsmulti import machine
 from nfsmulti.errors import HarnessError
 from nfsmulti.hosts import refuse_dropped_engine
-from nfsmulti.lab.ganesha import EXPORT, READ_ONLY
+from nfsmulti.lab import EXPORT, READ_ONLY, Instances, Lab, LabConfig, Limits
 from nfsmulti.lab.guest import GuestConfig, GuestTimeoutError, Mount, run_in_guest
 from nfsmulti.lab.kernels import GUEST_HELP, Kind
-from nfsmulti.lab.lab import (
-    Instances,
-    Lab,
-    LabConfig,
-    LabState,
-    labs_lock,
-    live_labs,
-    remove_leftovers,
-)
-from nfsmulti.lab.network import Limits
+from nfsmulti.lab.lab import LabState, labs_lock, live_labs, remove_leftovers
 from nfsmulti.options import by_fields
 from nfsmulti.paths import COMMAND, JOBFILES, LABS, engine_as_typed, shown
 from nfsmulti.processes import Process, end_politely, unmarked
@@ -256,17 +247,15 @@ def _explain(state: LabState) -> None:
     _out.print(f"[bold]lab {state.id}[/bold] {what}{holder}" + (f", dead: {dead}" if dead else ""))
     if not state.ready:
         return
-    fio = f"fio --ioengine={engine_as_typed()}"
-    jobfile = shown(JOBFILES / "fsperf.fio")
+    fio, given = "fio", shlex.quote(state.pools["lab"])
     if state.enter:
-        fio = f"{COMMAND} lab exec -- {fio} --pool=lab"
-    else:
-        fio = f"{fio} --pool={shlex.quote(state.pools['lab'])}"
+        fio, given = f"{COMMAND} lab exec -- fio", "lab"
+    options = f"--ioengine={engine_as_typed()} --pool={given}"
     for name, pool in state.pools.items():
         _out.print(f"  pool {name:10} {pool}", markup=False)
     for name, folder in state.volumes.items():
         _out.print(f"  files {name:9} {folder}", markup=False)
-    _out.print(f"  try it          {fio} {jobfile}", markup=False)
+    _out.print(f"  try it          {fio} {options} {shown(JOBFILES / 'fsperf.fio')}", markup=False)
     if state.enter:
         _out.print(f"  or any tool     {shlex.join(state.entrance())} COMMAND", markup=False)
     if state.held:
@@ -280,20 +269,18 @@ _STOP_SECONDS = 20.0
 
 def hold(config: LabConfig, lab_id: str | None) -> LabState:
     """Start a lab that stays until it is stopped. Raises HarnessError where it does not start."""
+    wanted = pickle.dumps((config, lab_id)).hex()
     # A program of its own: a fork would keep the marks of those who have started us.
     holder = subprocess.Popen(
-        [sys.executable, "-m", __name__],
-        stdin=subprocess.PIPE,
+        [sys.executable, "-m", __name__, wanted],
+        stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         env={**unmarked(), "PYTHONPATH": os.pathsep.join(sys.path)},
         start_new_session=True,
     )
-    assert holder.stdin is not None
     assert holder.stdout is not None
     try:
-        with contextlib.suppress(BrokenPipeError), holder.stdin as pipe:
-            pickle.dump((config, lab_id), pipe)
         with holder.stdout as pipe:
             said = pipe.read()
     except BaseException:
@@ -302,7 +289,7 @@ def hold(config: LabConfig, lab_id: str | None) -> LabState:
     report = json.loads(said) if said else {"what": "the lab ended before it was ready"}
     if "what" in report:
         holder.wait()
-        raise HarnessError(report["what"], report.get("remedy"))
+        raise HarnessError(**report)
     state = LabState.read(LABS / report["id"])
     if state is None:
         raise HarnessError(f"lab {report['id']} ended as soon as it was ready")
@@ -310,9 +297,9 @@ def hold(config: LabConfig, lab_id: str | None) -> LabState:
 
 
 def _held() -> None:
-    """Hold a lab until SIGTERM. Our standard input says which, our output how it started."""
+    """Hold a lab until SIGTERM. Our argument says which, our output how it started."""
     end_politely()
-    config, lab_id = pickle.load(sys.stdin.buffer)
+    config, lab_id = pickle.loads(bytes.fromhex(sys.argv[1]))
     try:
         with Lab(config, lab_id=lab_id, held=True) as lab:
             _report(id=lab.id)
@@ -327,8 +314,7 @@ def _held() -> None:
 def _report(**values: str | None) -> None:
     """Tell whoever waits for our standard output, and close it."""
     print(json.dumps(values), flush=True)
-    null = os.open(os.devnull, os.O_RDWR)
-    os.dup2(null, sys.stdout.fileno())
+    os.dup2(os.open(os.devnull, os.O_RDWR), sys.stdout.fileno())
 
 
 def choose(lab_id: str | None) -> LabState:
