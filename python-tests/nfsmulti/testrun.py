@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import re
 import signal
 import sys
 import time
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -59,7 +58,7 @@ def run_tests(
     """
     os.chdir(ROOT)
     _FOLDER.mkdir(parents=True, exist_ok=True)
-    session = _Session(list(context.args))
+    session = _Session(context.args)
     if full:
         session.everything()
     else:
@@ -125,7 +124,7 @@ class _Session:
         """
         with self._beside(_Part("guest", "kernel_lab")):
             for name in () if self._arguments else _VARIANTS:
-                self._timed(f"build of {name}", functools.partial(variant, name))
+                self._build(name)
             self._run(_Part("tests", "not kernel_lab and not timing", _PARALLEL))
             words = (*_PARALLEL, "--build=asan")
             # A library with AddressSanitizer can be loaded only where its runtime came first.
@@ -181,16 +180,15 @@ class _Session:
                     process.wait(_LEAVING_SECONDS)
         self._outcomes.append(_outcome(part, status, time.monotonic() - begin))
 
-    def _timed(self, name: str, what: Callable[[], object]) -> None:
-        """Do what is no test; a failure counts as one and is told."""
-        begin = time.monotonic()
-        trouble = ""
+    def _build(self, name: str) -> None:
+        """Build a variant; a failure counts as a test's and is told."""
+        what, trouble, begin = f"build of {name}", "", time.monotonic()
         try:
-            what()
+            variant(name)
         except HarnessError as error:
-            print(f"nfsmulti: {name}: {error}", file=sys.stderr)
+            print(f"nfsmulti: {what}: {error}", file=sys.stderr)
             trouble = "failed"
-        self._outcomes.append(_Outcome(name, time.monotonic() - begin, trouble=trouble))
+        self._outcomes.append(_Outcome(what, time.monotonic() - begin, trouble=trouble))
 
 
 def variant(name: str) -> Path:
