@@ -10,7 +10,7 @@ import json
 import os
 import shlex
 import shutil
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -95,8 +95,10 @@ def fetch(version: str, source: str, folder: Path) -> Path:
 
 def _compile_against(headers: Path) -> str | None:
     """Compile the engine's files against the headers of a fio; give the first complaint."""
-    for one in compilations():
-        done = run(one.against(headers, os.devnull), timeout=_COMPILE_SECONDS)
+    for argv in compilations():
+        argv[argv.index(_BEFORE_HEADERS) + 1] = str(headers)
+        argv[argv.index("-o") + 1] = os.devnull
+        done = run([*argv, "-Werror"], timeout=_COMPILE_SECONDS)
         if done.status != 0:
             return complaint(done)
     return None
@@ -143,35 +145,21 @@ CONFIG = ROOT / "engine" / "fio"  # holds the config-host.h that stands for fio'
 _BEFORE_HEADERS = "-isystem"
 
 
-@dataclass(frozen=True)
-class Compilation:
-    """The command that compiles one of them, word by word; the first is the compiler."""
-
-    argv: tuple[str, ...]
-
-    @property
-    def headers(self) -> Path:
-        """The folder of fio's headers."""
-        return Path(self.argv[self.argv.index(_BEFORE_HEADERS) + 1])
-
-    def against(self, headers: Path, output: str) -> list[str]:
-        """Give the same command for other headers of fio, with warnings as errors."""
-        argv = list(self.argv)
-        argv[argv.index(_BEFORE_HEADERS) + 1] = str(headers)
-        argv[argv.index("-o") + 1] = output
-        return [*argv, "-Werror"]
-
-
-def compilations() -> list[Compilation]:
+def compilations() -> list[list[str]]:
     """Give the commands of the build folder, one for each file. Raises MissingError."""
     file = build_dir() / "compile_commands.json"
     if not file.exists():
         raise MissingError(f"{file} is not there", "./nfsmulti build")
     return [
-        Compilation(tuple(shlex.split(entry["command"])))
+        shlex.split(entry["command"])
         for entry in json.loads(file.read_text())
         if Path(entry["file"]).parent == CONFIG
     ]
+
+
+def headers_of(command: Sequence[str]) -> str:
+    """Give the folder of fio's headers that a command compiles with."""
+    return command[command.index(_BEFORE_HEADERS) + 1]
 
 
 def complaint(done: Completed) -> str:

@@ -12,7 +12,7 @@ from conftest import call_harness, or_skip, refusal
 
 from nfsmulti import fioreleases
 from nfsmulti.errors import HarnessError
-from nfsmulti.fioreleases import compilations
+from nfsmulti.fioreleases import compilations, headers_of
 from nfsmulti.processes import find, run
 
 
@@ -35,7 +35,7 @@ def fios(tmp_path: Path) -> Path:
     with or_skip():
         find("git")
     folder = tmp_path / "fios"
-    shutil.copytree(compilations()[0].headers, folder)
+    shutil.copytree(headers_of(compilations()[0]), folder)
     _git(folder, "init", "--quiet")
     for version, (name, ours, theirs) in _RELEASES.items():
         text = (folder / name).read_text()

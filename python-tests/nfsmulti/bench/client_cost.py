@@ -27,7 +27,7 @@ from nfsmulti.bench.runs import (
 )
 from nfsmulti.bench.sink import Sink, SinkCounts, port_of
 from nfsmulti.errors import HarnessError
-from nfsmulti.fioreleases import CONFIG, compilations, complaint
+from nfsmulti.fioreleases import CONFIG, compilations, complaint, headers_of
 from nfsmulti.fiorun import Engine, FioResult
 from nfsmulti.paths import BUILD, needs_sources, shown
 from nfsmulti.processes import find, run
@@ -319,8 +319,8 @@ def _compile(source: Path, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     library = folder / "yardstick.so"
     like = compilations()[0]
-    flags = ["-O2", "-fPIC", "-shared", "-D_GNU_SOURCE", f"-I{CONFIG}", f"-I{like.headers}"]
-    done = run([like.argv[0], *flags, "-o", str(library), str(source)], timeout=_COMPILE_SECONDS)
+    flags = ["-O2", "-fPIC", "-shared", "-D_GNU_SOURCE", f"-I{CONFIG}", f"-I{headers_of(like)}"]
+    done = run([like[0], *flags, "-o", str(library), str(source)], timeout=_COMPILE_SECONDS)
     if done.status != 0:
         raise HarnessError(
             f"--yardstick {shown(source)} does not compile: {complaint(done)}",
