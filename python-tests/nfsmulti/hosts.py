@@ -163,17 +163,15 @@ class RemoteFio:
         the host before, so that they use as many paths as there are.
         """
         folder.mkdir(parents=True, exist_ok=True)
-        given = {
-            name: words_of({"ioengine": self.engine.option, **options})
-            for name, options in jobs.items()
-        }
+        engine = {"ioengine": self.engine.option}
+        given = {name: words_of({**engine, **options}) for name, options in jobs.items()}
         count = sum(int(options.get("numjobs", "1")) for options in given.values())
         words = [f"--output={folder / 'fio.json'}", "--output-format=json+"]
         for number, host in enumerate(self.hosts):
             file = folder / f"host{number + 1}.fio"
             own = {"require_version": engine_version(), "first_path": str(number * count)}
             sections = {
-                name: {**options, **(own if options["ioengine"] == self.engine.option else {})}
+                name: options | own if engine.items() <= options.items() else options
                 for name, options in given.items()
             }
             file.write_text(job_text(sections, number))

@@ -20,7 +20,6 @@ import json
 import os
 import re
 import secrets
-import shlex
 import shutil
 import socket
 import time
@@ -258,8 +257,11 @@ class Lab:
         self.servers: list[Server] = []
         self._cleanup = contextlib.ExitStack()
         self._anchor: Process | None = None
+        local, network = self.config.local, self.network
+        self._at_server = [] if local else network.enter(network.server)
         # What other processes need to know to use this lab.
         self.state = LabState(self.id, Identity.of(os.getpid()), held=held)
+        self.state.enter = [] if local else network.enter(network.client)
 
     def start(self) -> Self:
         """Bring everything up and wait until each server serves."""
@@ -387,18 +389,14 @@ class Lab:
         lines = ["mount -t tmpfs -o mode=755 tmpfs /run", "mkdir /run/etc"]
         for name, size in self.config.volumes.items():
             options = "mode=755" + (f",size={size}" if size else "")
-            folder = shlex.quote(str(_VOLUMES / name))
-            lines.append(_VOLUME.format(folder=folder, options=options))
+            lines.append(_VOLUME.format(folder=_VOLUMES / name, options=options))
         lines += [_MTAB, "exec rpcbind -f"]
-        unshare = ["unshare", "--mount", "--propagation", "slave"]
-        if self.config.local:
-            enter, unshare = [], [*unshare, "--net"]
-        else:
-            enter = self.network.enter(self.network.server)
+        unshare = ["unshare", "--mount", "--propagation=slave"]
+        unshare += ["--net"] if self.config.local else []
         log = undo.enter_context((self.folder / "rpcbind.out").open("wb"))
         self._anchor = undo.enter_context(
             Process(
-                [*enter, *unshare, "--", "sh", "-ec", "\n".join(lines)],
+                [*self._at_server, *unshare, "--", "sh", "-ec", "\n".join(lines)],
                 env={"PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"},
                 stdout=log,
                 stderr=log,
@@ -414,9 +412,8 @@ class Lab:
 
     def _start_servers(self, undo: contextlib.ExitStack) -> None:
         """Start one server after the other: two at once would spoil each other's registration."""
-        if self._anchor is None:
-            enter = [] if self.config.local else self.network.enter(self.network.server)
-        else:
+        enter = self._at_server
+        if self._anchor is not None:
             spaces = ["--mount", "--root", *([] if self.config.local else ["--net"])]
             enter = ["nsenter", f"--target={self._anchor.pid}", *spaces, "--"]
         for endpoint in self._endpoints():
@@ -455,7 +452,6 @@ class Lab:
         for export in self.config.exports:
             if export.name != MAIN_VOLUME:
                 state.pools[export.name] = self.pool_of(self.config.addresses, export=export.name)
-        state.enter = [] if self.config.local else self.network.enter(self.network.client)
         if self._anchor is not None:
             root = f"/proc/{self._anchor.pid}/root"
             state.volumes = {name: f"{root}{_VOLUMES / name}" for name in self.config.volumes}
