@@ -52,6 +52,9 @@ PACKAGES = {
 }
 
 
+_KILL_SECONDS = 5.0
+
+
 class CommandError(HarnessError):
     """A command failed or did not end in time."""
 
@@ -96,12 +99,17 @@ class Identity:
         """Tell whether the very process still runs."""
         return self.boot == boot_id() and _start_time(self.pid) == self.start
 
-    def kill(self) -> None:
-        """Send SIGKILL, if the process is still the one that is meant."""
+    def kill(self, grace: float = 0.0) -> None:
+        """Send SIGKILL, if the process is still the one that is meant.
+
+        With `grace` SIGTERM comes so many seconds before, and SIGKILL where that did not do.
+        """
+        polite = [(signal.SIGTERM, grace)] if grace else []
         with contextlib.suppress(ProcessLookupError), _pidfd(self.pid) as handle:
-            if self.alive():
-                signal.pidfd_send_signal(handle, signal.SIGKILL)
-                _ends(handle, 5)
+            for number, seconds in (*polite, (signal.SIGKILL, _KILL_SECONDS)):
+                if self.alive():
+                    signal.pidfd_send_signal(handle, number)
+                    _ends(handle, seconds)
 
 
 def _start_time(pid: int) -> int | None:
@@ -303,6 +311,7 @@ def _text(file: IO[bytes]) -> str:
 @contextlib.contextmanager
 def locked(file: Path) -> Iterator[None]:
     """Wait until no other process has locked a file, which is made, and keep others waiting."""
+    file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield

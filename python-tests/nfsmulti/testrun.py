@@ -197,7 +197,6 @@ def variant(name: str) -> Path:
     Raises CommandError with the compiler's words. Several processes may ask at once.
     """
     folder = BUILD / name
-    folder.mkdir(parents=True, exist_ok=True)
     make = ["cmake", "--build", str(folder), "--parallel", str(os.cpu_count())]
     with locked(folder / ".lock"):
         for argv in ([*configuring(folder), *_VARIANTS[name]], make):

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import os
@@ -12,7 +11,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -336,13 +334,7 @@ def end(state: LabState) -> None:
             f"lab {state.id} belongs to a running command, process {state.owner.pid}",
             "it ends with that process",
         )
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(state.owner.pid, signal.SIGTERM)
-    deadline = time.monotonic() + _STOP_SECONDS
-    while state.owner.alive():
-        if time.monotonic() > deadline:
-            state.owner.kill()
-        time.sleep(0.02)
+    state.owner.kill(_STOP_SECONDS)
     with labs_lock():
         remove_leftovers()
 

@@ -61,13 +61,8 @@ class Mount:
     @property
     def version(self) -> str:
         """The version of NFS that is asked for: "3", "4.1"; "4.2" where nothing is said."""
-        for word in self.options:
-            name, _, value = word.partition("=")
-            if name in ("vers", "nfsvers"):
-                return value
-            if name[:1] == "v" and name[1:2].isdecimal() and not value:
-                return name[1:]
-        return "4.2"
+        found = (re.fullmatch(r"(?:nfsvers=|vers=|v)(\d[^=]*)", word) for word in self.options)
+        return next((match[1] for match in found if match), "4.2")
 
     @property
     def command(self) -> list[str]:

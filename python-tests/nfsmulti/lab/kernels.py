@@ -73,7 +73,6 @@ def write_initramfs(file: Path, modules: Sequence[Path], share: Path) -> None:
 
 def lock() -> AbstractContextManager[None]:
     """Keep other harnesses from fetching a kernel, and from tidying up, meanwhile."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
     return locked(FOLDER / ".lock")
 
 

@@ -216,7 +216,6 @@ def remove_leftovers() -> list[str]:
 
 def labs_lock() -> AbstractContextManager[None]:
     """Keep other harnesses of this checkout from creating or removing labs meanwhile."""
-    LABS.mkdir(parents=True, exist_ok=True)
     return locked(LABS / ".lock")
 
 
