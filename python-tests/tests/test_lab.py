@@ -3,15 +3,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
-import secrets
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -97,43 +94,29 @@ def test_one_instance_serves_all_addresses_and_two_labs_live_at_once(lab: Lab) -
     assert _nfs_versions(lab, "10.77.0.1") == [3, 4]
 
 
-@contextlib.contextmanager
-def _limited(limits: Limits, addresses: int) -> Iterator[Network]:
-    """Give a lab's network, without its servers."""
-    state = LabState(secrets.token_hex(3), Identity.of(os.getpid()))
-    state.write()
-    try:
-        network = Network(state.id)
-        network.create(addresses)
-        network.limit(limits, addresses)
-        yield network
-    finally:
-        state.remove()
+def _at_both_ends(lab: Lab, what: str) -> list[str]:
+    """Give what tc shows of the limits at the server's end and at the client's."""
+    ends = ((lab.network.server, "v0"), (lab.network.client, "v1"))
+    argvs = (["tc", "-s", "-n", name, what, "show", "dev", device] for name, device in ends)
+    return [run(argv, timeout=60).check().stdout for argv in argvs]
 
 
-def test_limits_are_set_at_both_ends(lab: Lab) -> None:
-    """`lab` is there for its skip alone."""
-    with _limited(Limits(link="1gbit", per_address="120mbit", burst="64k"), 3) as network:
-        for namespace, device in ((network.server, "v0"), (network.client, "v1")):
-            classes = run(["tc", "-n", namespace, "class", "show", "dev", device], timeout=60)
-            for handle, rate in (("1:1", "1Gbit"), ("1:10", "120Mbit"), ("1:12", "120Mbit")):
-                assert re.search(f"htb {handle} .*ceil {rate} ", classes.check().stdout)
-            filters = ["tc", "-n", namespace, "filter", "show", "dev", device]
-            assert run(filters, timeout=60).check().stdout.count("flowid 1:12") == 2
-
-
-def test_limits_change_while_the_lab_runs() -> None:
+def test_limits_are_set_at_both_ends_while_the_lab_runs() -> None:
     none, link = Limits(), Limits(link="1gbit")
     caps, other_caps = Limits(per_address="120mbit"), Limits(link="1gbit", per_address="90mbit")
-    with started_lab(LabConfig(addresses=2)) as lab:
+    with started_lab(LabConfig(addresses=3)) as lab:
         for limits in (link, caps, other_caps, link, none, none, caps):
             lab.limit(limits)
             kind = {none: "noqueue", link: "tbf"}.get(limits, "htb")
-            for namespace, device in ((lab.network.server, "v0"), (lab.network.client, "v1")):
-                shown = ["tc", "-n", namespace, "qdisc", "show", "dev", device]
-                said = run(shown, timeout=60).check().stdout
+            for said in _at_both_ends(lab, "qdisc"):
                 assert f"qdisc {kind} " in said
                 assert limits is not link or " rate 1Gbit " in said
+        lab.limit(Limits(link="1gbit", per_address="120mbit", burst="64k"))
+        for said in _at_both_ends(lab, "class"):
+            for handle, rate in (("1:1", "1Gbit"), ("1:10", "120Mbit"), ("1:12", "120Mbit")):
+                assert re.search(f"htb {handle} .*ceil {rate} ", said)
+        for said in _at_both_ends(lab, "filter"):
+            assert said.count("flowid 1:12") == 2
         assert _nfs_versions(lab, "10.77.0.2") == [3, 4]
 
 
@@ -151,19 +134,12 @@ def test_each_connection_has_a_cap_of_its_own(tmp_path: Path, link: str | None) 
         fio = Fio(Engine.built(), enter=lab.command([]))
         result = fio.run(tmp_path, pool=lab.pool, options=options)
         assert result.status == 0, result.messages
-        for namespace, device in ((lab.network.server, "v0"), (lab.network.client, "v1")):
-            bytes_sent = _class_bytes(namespace, device, "400Mbit")
-            assert len([sent for sent in bytes_sent if sent > 1 << 20]) == 4
+        for said in _at_both_ends(lab, "class"):
+            found = re.findall(r" ceil 400Mbit .*\n Sent (\d+) bytes", said)
+            assert len([sent for sent in found if int(sent) > 1 << 20]) == 4
         lab.limit(Limits())
         ruleset = [*lab.network.enter(lab.network.client), "nft", "list", "ruleset"]
         assert not run(ruleset, timeout=60).check().stdout
-
-
-def _class_bytes(namespace: str, device: str, ceiling: str) -> list[int]:
-    """Give what each class with this ceiling has sent, in bytes."""
-    classes = run(["tc", "-s", "-n", namespace, "class", "show", "dev", device], timeout=60).check()
-    found = re.findall(rf" ceil {ceiling} .*\n Sent (\d+) bytes", classes.stdout)
-    return [int(sent) for sent in found]
 
 
 def test_a_kernel_that_cannot_number_connections_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
