@@ -20,7 +20,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -261,7 +260,6 @@ class Completed:
     status: int | None
     stdout: str
     stderr: str
-    seconds: float
 
     @property
     def command(self) -> str:
@@ -293,11 +291,9 @@ def run(
     ):
         source.write(stdin.encode())
         source.seek(0)
-        begin = time.monotonic()
         with Process(argv, env=env, cwd=cwd, stdin=source, stdout=stdout, stderr=stderr) as process:
             status = process.wait(timeout)
-        seconds = time.monotonic() - begin
-        return Completed(list(argv), status, _text(stdout), _text(stderr), seconds)
+        return Completed(list(argv), status, _text(stdout), _text(stderr))
 
 
 def _text(file: IO[bytes]) -> str:

@@ -12,7 +12,6 @@ import ctypes
 import itertools
 import os
 import sys
-import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import EllipsisType
@@ -128,13 +127,10 @@ def call_harness(*arguments: str) -> Completed:
     """Run a command of the harness in this process, which spares an interpreter's start."""
     from nfsmulti.__main__ import app  # few tests need all commands
 
-    begin = time.monotonic()
     done = CliRunner().invoke(app, arguments)
     if done.exception and not isinstance(done.exception, SystemExit):
         raise done.exception
-    seconds = time.monotonic() - begin
-    argv = ["./nfsmulti", *arguments]
-    return Completed(argv, done.exit_code, done.stdout, done.stderr, seconds)
+    return Completed(["./nfsmulti", *arguments], done.exit_code, done.stdout, done.stderr)
 
 
 def refusal(*arguments: str) -> str:
