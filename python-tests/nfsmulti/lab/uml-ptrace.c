@@ -8,15 +8,14 @@
  * without PTRACE_O_EXITKILL their next system call would be the host's.
  */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <elf.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/ptrace.h>
-#include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 #define OLD_SETOPTIONS 21 /* of Linux 2.4; all kernels know it, and glibc does not */
 
@@ -24,32 +23,34 @@
 static char registers[1 << 16];
 static size_t size;
 
+static long (*glibcs)(enum __ptrace_request request, ...);
+
 /* Asks the host how large the registers are. */
 static void learn_size(pid_t pid)
 {
 	struct iovec all = {registers, sizeof(registers)};
 
-	if (syscall(SYS_ptrace, PTRACE_GETREGSET, pid, NT_X86_XSTATE, &all) == 0)
+	if (glibcs(PTRACE_GETREGSET, pid, NT_X86_XSTATE, &all) == 0)
 		size = all.iov_len;
 	memset(registers, 0, sizeof(registers));
 }
 
-static long set_registers(pid_t pid, const struct iovec *part)
+static long set_registers(pid_t pid, struct iovec *part)
 {
 	struct iovec all = {registers, size};
 
 	if (size <= part->iov_len)
-		return syscall(SYS_ptrace, PTRACE_SETREGSET, pid, NT_X86_XSTATE, part);
+		return glibcs(PTRACE_SETREGSET, pid, NT_X86_XSTATE, part);
 	memcpy(registers, part->iov_base, part->iov_len);
-	return syscall(SYS_ptrace, PTRACE_SETREGSET, pid, NT_X86_XSTATE, &all);
+	return glibcs(PTRACE_SETREGSET, pid, NT_X86_XSTATE, &all);
 }
 
-/* As glibc's: gives the word that a PEEK request reads, and else what the system call gives. */
 long ptrace(enum __ptrace_request request, ...)
 {
-	long word = 0, status;
 	va_list words;
 
+	if (!glibcs)
+		*(void **)&glibcs = dlsym(RTLD_NEXT, "ptrace");
 	va_start(words, request);
 	pid_t pid = va_arg(words, pid_t);
 	long address = va_arg(words, long);
@@ -57,11 +58,6 @@ long ptrace(enum __ptrace_request request, ...)
 	va_end(words);
 
 	switch ((int)request) {
-	case PTRACE_PEEKTEXT:
-	case PTRACE_PEEKDATA:
-	case PTRACE_PEEKUSER:
-		status = syscall(SYS_ptrace, request, pid, address, &word);
-		return status < 0 ? status : word;
 	case PTRACE_GETREGSET:
 		if (size == 0 && address == NT_X86_XSTATE)
 			learn_size(pid);
@@ -73,5 +69,5 @@ long ptrace(enum __ptrace_request request, ...)
 	case OLD_SETOPTIONS:
 	case PTRACE_SETOPTIONS: data = (void *)((long)data | PTRACE_O_EXITKILL); break;
 	}
-	return syscall(SYS_ptrace, request, pid, address, data);
+	return glibcs(request, pid, address, data);
 }
