@@ -11,20 +11,45 @@ import errno
 import os
 import random
 import socket
-import struct
 from dataclasses import dataclass
 from typing import Self
 
 from xdrlib3 import Packer, Unpacker
 
+CALL, RPC_VERSION, AUTH_NONE, AUTH_SYS = 0, 2, 0, 1
+LAST_FRAGMENT = 1 << 31
+
 _TIMEOUT_SECONDS = 10.0  # a busy server may stand still for some
-_CALL, _RPC_VERSION, _AUTH_NONE, _AUTH_SYS = 0, 2, 0, 1
 _DENIED, _PROGRAM_MISMATCH = 1, 2
 _GROUPS_MAX = 16  # of AUTH_SYS
-_LAST_FRAGMENT = 1 << 31
 _RESERVED_PORTS = range(600, 1024)
 _PORTMAPPER = (100000, 2, 111)
 _GETPORT = 3
+
+
+class Hyper(int):
+    """A number that is a hyper in XDR."""
+
+
+class Fixed(bytes):
+    """Bytes that go without their length in XDR, filled up to whole words."""
+
+
+def xdr(*values: int | str | bytes) -> bytes:
+    """Give words, hypers, strings, opaques and fixed bytes in XDR (RFC 4506)."""
+    packer = Packer()
+    for value in values:
+        if isinstance(value, Fixed):
+            packer.pack_fopaque(len(value), value)
+        elif isinstance(value, bytes):
+            packer.pack_opaque(value)
+        elif isinstance(value, str):
+            packer.pack_string(value.encode(errors="surrogateescape"))
+        elif isinstance(value, Hyper):
+            packer.pack_uhyper(value)
+        else:
+            packer.pack_uint(value)
+    return packer.get_buffer()
 
 
 class RpcError(Exception):
@@ -67,15 +92,9 @@ class RpcClient:
     def call(self, procedure: int, arguments: bytes = b"") -> Unpacker:
         """Make one call and give its results. Raises RpcError, OSError or EOFError."""
         self._xid = (self._xid + 1) & 0xFFFFFFFF
-        call = Packer()
-        for word in (self._xid, _CALL, _RPC_VERSION, self._program, self._version, procedure):
-            call.pack_uint(word)
-        call.pack_uint(_AUTH_SYS)
-        call.pack_opaque(self._credentials())
-        call.pack_uint(_AUTH_NONE)
-        call.pack_opaque(b"")
-        record = call.get_buffer() + arguments
-        self._socket.sendall(struct.pack(">I", _LAST_FRAGMENT | len(record)) + record)
+        header = (self._xid, CALL, RPC_VERSION, self._program, self._version, procedure)
+        call = xdr(*header, AUTH_SYS, self._credentials(), AUTH_NONE, b"") + arguments
+        self._socket.sendall(xdr(LAST_FRAGMENT | len(call)) + call)
         return self._reply()
 
     def __enter__(self) -> Self:
@@ -85,14 +104,9 @@ class RpcClient:
         self._socket.close()
 
     def _credentials(self) -> bytes:
-        credentials = Packer()
-        credentials.pack_uint(0)
-        credentials.pack_string(socket.gethostname().encode()[:255])
         own = self._user == (os.getuid(), os.getgid())
         groups = os.getgroups()[:_GROUPS_MAX] if own else []
-        for number in (*self._user, len(groups), *groups):
-            credentials.pack_uint(number)
-        return credentials.get_buffer()
+        return xdr(0, socket.gethostname().encode()[:255], *self._user, len(groups), *groups)
 
     def _reply(self) -> Unpacker:
         reply = Unpacker(self._record())
@@ -114,9 +128,9 @@ class RpcClient:
     def _record(self) -> bytes:
         record, last = b"", False
         while not last:
-            (header,) = struct.unpack(">I", self._receive(4))
-            last = bool(header & _LAST_FRAGMENT)
-            record += self._receive(header & ~_LAST_FRAGMENT)
+            mark = int.from_bytes(self._receive(4), "big")
+            last = bool(mark & LAST_FRAGMENT)
+            record += self._receive(mark & ~LAST_FRAGMENT)
         return record
 
     def _receive(self, count: int) -> bytes:
@@ -132,11 +146,9 @@ class RpcClient:
 def port_of(address: str, program: int, version: int) -> int:
     """Ask the server's rpcbind for a program's TCP port; 0 where it is not registered."""
     mapper, mapper_version, port = _PORTMAPPER
-    arguments = Packer()
-    for word in (program, version, socket.IPPROTO_TCP, 0):
-        arguments.pack_uint(word)
+    arguments = xdr(program, version, socket.IPPROTO_TCP, 0)
     with RpcClient(address, port, mapper, mapper_version) as client:
-        return int(client.call(_GETPORT, arguments.get_buffer()).unpack_uint())
+        return int(client.call(_GETPORT, arguments).unpack_uint())
 
 
 def offered(address: str, port: int, program: int, versions: tuple[int, ...]) -> list[int]:
@@ -161,10 +173,8 @@ def _connect(address: str, port: int, reserved: bool) -> socket.socket:
             return socket.create_connection(
                 (address, port), timeout=_TIMEOUT_SECONDS, source_address=("", local)
             )
-        except PermissionError:
-            raise
-        except OSError:
-            if number == len(ports):
+        except OSError as error:
+            if isinstance(error, PermissionError) or number == len(ports):
                 raise
     raise AssertionError("unreachable")
 
@@ -179,8 +189,8 @@ MOUNT, MOUNT_VERSIONS = 100005, (1, 3)
 _MNT, _EXPORT = 1, 5
 _GETATTR, _CREATE, _REMOVE, _FSINFO = 1, 8, 12, 19
 _GUARDED = 1
-_ATTRIBUTE_WORDS = 5  # type, mode, nlink, uid, gid stand before size, used, rdev, fsid, fileid
-_ATTRIBUTES_SIZE = 84
+_ATTRIBUTES_SIZE = 84  # of fattr3, in which fsid and fileid …
+_BEFORE_FSID = 44  # … stand behind type, mode, nlink, uid, gid, size, used and rdev
 
 
 class Nfs3Error(Exception):
@@ -201,9 +211,7 @@ class FsInfo:
 
 def mount(client: RpcClient, export: str) -> bytes:
     """MNT: give the file handle of the export's root. Raises Nfs3Error, RpcError, OSError."""
-    arguments = Packer()
-    arguments.pack_string(export.encode())
-    return bytes(_checked("MNT", client.call(_MNT, arguments.get_buffer())).unpack_opaque())
+    return bytes(_checked("MNT", client.call(_MNT, xdr(export))).unpack_opaque())
 
 
 def exports(client: RpcClient) -> list[str]:
@@ -219,7 +227,7 @@ def exports(client: RpcClient) -> list[str]:
 
 def fsinfo(client: RpcClient, root: bytes) -> FsInfo:
     """FSINFO: give the largest READ and WRITE."""
-    reply = _checked("FSINFO", client.call(_FSINFO, _handle(root).get_buffer()))
+    reply = _checked("FSINFO", client.call(_FSINFO, xdr(root)))
     if reply.unpack_bool():
         reply.unpack_fopaque(_ATTRIBUTES_SIZE)
     rtmax, _rtpref, _rtmult, wtmax = (reply.unpack_uint() for _ in range(4))
@@ -228,29 +236,18 @@ def fsinfo(client: RpcClient, root: bytes) -> FsInfo:
 
 def identity(client: RpcClient, root: bytes) -> tuple[int, int]:
     """GETATTR: give fsid and fileid, which say whether two paths lead to the same files."""
-    reply = _checked("GETATTR", client.call(_GETATTR, _handle(root).get_buffer()))
-    for _ in range(_ATTRIBUTE_WORDS):
-        reply.unpack_uint()
-    _size, _used, _rdev, fsid, fileid = (reply.unpack_uhyper() for _ in range(5))
+    reply = _checked("GETATTR", client.call(_GETATTR, xdr(root)))
+    reply.unpack_fopaque(_BEFORE_FSID)
+    fsid, fileid = reply.unpack_uhyper(), reply.unpack_uhyper()
     return fsid, fileid
 
 
 def create_and_remove(client: RpcClient, root: bytes, name: str) -> None:
     """CREATE an empty file that must not be there, and REMOVE it."""
-    arguments = _handle(root)
-    arguments.pack_string(name.encode())
-    where = arguments.get_buffer()
-    arguments.pack_uint(_GUARDED)
-    for word in (1, 0o600, 0, 0, 0, 0, 0):  # mode is set, uid, gid, size and times are not
-        arguments.pack_uint(word)
-    _checked("CREATE", client.call(_CREATE, arguments.get_buffer()))
+    where = xdr(root, name)
+    settable = (1, 0o600, 0, 0, 0, 0, 0)  # mode is set, uid, gid, size and times are not
+    _checked("CREATE", client.call(_CREATE, where + xdr(_GUARDED, *settable)))
     _checked("REMOVE", client.call(_REMOVE, where))
-
-
-def _handle(root: bytes) -> Packer:
-    arguments = Packer()
-    arguments.pack_opaque(root)
-    return arguments
 
 
 def _checked(call: str, reply: Unpacker) -> Unpacker:
@@ -271,9 +268,5 @@ _MINOR_VERS_MISMATCH = 10021
 
 def serves4(client: RpcClient, minor: int) -> bool:
     """COMPOUND without operations: whether the minor version is known. Raises as a call does."""
-    arguments = Packer()
-    arguments.pack_opaque(b"")
-    arguments.pack_uint(minor)
-    arguments.pack_uint(0)
-    status = client.call(_COMPOUND, arguments.get_buffer()).unpack_uint()
+    status = client.call(_COMPOUND, xdr(b"", minor, 0)).unpack_uint()
     return bool(status != _MINOR_VERS_MISMATCH)

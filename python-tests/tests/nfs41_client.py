@@ -7,41 +7,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from xdrlib3 import Packer, Unpacker
+from xdrlib3 import Unpacker
 
-from nfsmulti.calls import RpcClient
+from nfsmulti.calls import Fixed, Hyper, RpcClient, xdr
 from nfsmulti.scripted import Nfs4, Stable
 
 NFS, VERSION, COMPOUND = 100003, 4, 1
 READ, WRITE = 1, 2  # share access
 
 
-class Hyper(int):
-    """A number that is a hyper in XDR."""
-
-
-class Fixed(bytes):
-    """Bytes that go without their length."""
-
-
-def pack(*values: int | bytes) -> bytes:
-    """Give words, hypers, opaques and fixed bytes in XDR."""
-    packer = Packer()
-    for value in values:
-        if isinstance(value, Fixed):
-            packer.pack_fopaque(len(value), value)
-        elif isinstance(value, bytes):
-            packer.pack_opaque(value)
-        elif isinstance(value, Hyper):
-            packer.pack_uhyper(value)
-        else:
-            packer.pack_uint(value)
-    return packer.get_buffer()
-
-
 def op(operation: Nfs4, *arguments: int | bytes) -> bytes:
     """Give an operation with its arguments."""
-    return pack(operation.value, *arguments)
+    return xdr(operation.value, *arguments)
 
 
 def path(*names: str) -> list[bytes]:
@@ -145,7 +122,7 @@ class Client41:
 
     def compound(self, *operations: bytes, minor: int = 1) -> Reply:
         """Send operations as they are."""
-        call = pack(b"tag!", minor, len(operations)) + b"".join(operations)
+        call = xdr(b"tag!", minor, len(operations)) + b"".join(operations)
         source = self._rpc.call(COMPOUND, call)
         status = source.unpack_uint()
         assert source.unpack_opaque() == b"tag!"

@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterator
 from typing import Self
 
 import pytest
-from nfs41_client import Client41, Fixed, Held, op, pack
+from nfs41_client import Client41, Held, op
 
 from nfsmulti import calls
-from nfsmulti.calls import RpcClient
+from nfsmulti.calls import Fixed, RpcClient, xdr
 from nfsmulti.paths import PYTHON_TESTS
 from nfsmulti.scripted import Answer, Call, Nfs, Nfs4, ScriptedServer, Stable, Status4, mark, on
 
@@ -68,7 +68,7 @@ def test_a_restart_loses_what_was_not_committed(server: ScriptedServer, client41
 
 
 def test_v41_a_client_id_has_one_user(server: ScriptedServer, client41: Client41) -> None:
-    exchange = pack(b"", 1, 1) + op(Nfs4.EXCHANGE_ID, Fixed(b"verifier"), client41.owner, 0, 0, 0)
+    exchange = xdr(b"", 1, 1) + op(Nfs4.EXCHANGE_ID, Fixed(b"verifier"), client41.owner, 0, 0, 0)
     with RpcClient("127.0.0.1", server.nfs_port, NFS, 4, user=(12, 34)) as rpc:
         assert rpc.call(1, exchange).unpack_uint() == Status4.CLID_INUSE
 
@@ -220,9 +220,9 @@ def test_v41_places_and_sizes(server: ScriptedServer, client41: Client41) -> Non
     assert client41.call(op(Nfs4.SEQUENCE)).status == Status4.SEQUENCE_POS
     assert client41.compound(bind, root).status == Status4.NOT_ONLY_OP
     assert client41.call(*[root] * 16).status == Status4.TOO_MANY_OPS
-    assert client41.call(pack(1)).status == Status4.OP_ILLEGAL
-    assert client41.call(pack(7)).status == Status4.NOTSUPP  # DELEGPURGE
-    assert client41.call(root, pack(Nfs4.LOOKUP.value, 99)).status == Status4.BADXDR
+    assert client41.call(xdr(1)).status == Status4.OP_ILLEGAL
+    assert client41.call(xdr(7)).status == Status4.NOTSUPP  # DELEGPURGE
+    assert client41.call(root, xdr(Nfs4.LOOKUP.value, 99)).status == Status4.BADXDR
     file = client41.opened("f", create=True)
     server.terms.max_response = 512
     assert client41.create_session(2) == Status4.OK
@@ -402,8 +402,8 @@ def test_command_line_v41() -> None:
         commanded("--slots", "3", "--minor", "2", "--status", "4.getfh:delay:1") as (words, said),
         RpcClient("127.0.0.1", int(words["nfsport"]), NFS, 4) as rpc,
     ):
-        assert rpc.call(1, pack(b"", 1, 0)).unpack_uint() == Status4.MINOR_VERS_MISMATCH
-        rpc.call(1, pack(b"", 2, 1) + op(Nfs4.EXCHANGE_ID, Fixed(bytes(8)), b"o", 0, 0, 0))
+        assert rpc.call(1, xdr(b"", 1, 0)).unpack_uint() == Status4.MINOR_VERS_MISMATCH
+        rpc.call(1, xdr(b"", 2, 1) + op(Nfs4.EXCHANGE_ID, Fixed(bytes(8)), b"o", 0, 0, 0))
     assert ' 4.EXCHANGE_ID "" 0@0\n' in said[0], said
 
 

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from nfs41_client import Client41, Fixed, Held, Hyper, Reply, op, pack
+from nfs41_client import Client41, Held, Reply, op
 from xdrlib3 import Unpacker
 
 from nfsmulti import calls
 from nfsmulti.bench.sink import Sink
-from nfsmulti.calls import RpcClient, RpcError, RpcVersionError
+from nfsmulti.calls import Fixed, Hyper, RpcClient, RpcError, RpcVersionError, xdr
 from nfsmulti.fiorun import Engine, Fio, FioResult, Option
 from nfsmulti.processes import run
 from nfsmulti.scripted import Nfs4, Stable, Status4, mark
@@ -49,7 +49,7 @@ class _Client:
             self.root = calls.mount(mount, "/export")
 
     def lookup(self, name: str) -> bytes:
-        reply = self.rpc.call(_LOOKUP, pack(self.root, name.encode()))
+        reply = self.rpc.call(_LOOKUP, xdr(self.root, name.encode()))
         assert reply.unpack_uint() == 0
         return bytes(reply.unpack_opaque())
 
@@ -62,7 +62,7 @@ class _Client:
         return data, eof
 
     def write(self, file: bytes, offset: int, data: bytes) -> tuple[int, int, bytes]:
-        reply = self._call(_WRITE, file, offset, len(data), pack(1, data))
+        reply = self._call(_WRITE, file, offset, len(data), xdr(1, data))
         reply.unpack_uint()
         return reply.unpack_uint(), reply.unpack_uint(), bytes(reply.unpack_fopaque(8))
 
@@ -74,7 +74,7 @@ class _Client:
     def _call(
         self, procedure: int, file: bytes, offset: int, count: int, more: bytes = b""
     ) -> Unpacker:
-        reply = self.rpc.call(procedure, pack(file, Hyper(offset), count) + more)
+        reply = self.rpc.call(procedure, xdr(file, Hyper(offset), count) + more)
         assert reply.unpack_uint() == 0
         if reply.unpack_bool():
             reply.unpack_fopaque(_ATTRIBUTES)
@@ -230,7 +230,7 @@ def test_nfs4_calls_that_come_in_parts_are_served_once(sink: Sink, client4: Clie
             (2, [op(Nfs4.PUTFH, b"any"), write]),
             (3, [op(Nfs4.PUTROOTFH), create, op(Nfs4.GETFH)]),
         ):
-            call = pack(sequence, 0, 2, calls.NFS, 4, 1, 0, 0, 0, 0, 0, 1, 1 + len(operations))
+            call = xdr(sequence, 0, 2, calls.NFS, 4, 1, 0, 0, 0, 0, 0, 1, 1 + len(operations))
             call += op(Nfs4.SEQUENCE, Fixed(client4.session), sequence, 0, 0, 0)
             call += b"".join(operations)
             record = mark(len(call)) + call
@@ -254,7 +254,7 @@ def test_nfs4_names_and_attributes(client4: Client41) -> None:
     assert client4.opened("made").handle == file.handle
     assert client4.open("made", create=True, guarded=True).status == Status4.EXIST
     assert client4.call(*file.reclaim(client4.client)).of(Nfs4.OPEN) == file.stateid
-    put, size_is_512 = op(Nfs4.PUTFH, file.handle), pack(1, 1 << 4, pack(Hyper(512)))
+    put, size_is_512 = op(Nfs4.PUTFH, file.handle), xdr(1, 1 << 4, xdr(Hyper(512)))
     cut = op(Nfs4.SETATTR, Fixed(file.stateid), Fixed(size_is_512))
     assert client4.call(put, cut).status == Status4.OK
     asked = [0, 1, 2, 3, 4, 5, 8, 10, 20, 30, 31, 33]  # 5 is not served
@@ -303,10 +303,10 @@ def test_nfs4_sessions(sink: Sink) -> None:
         assert ask(2, 1023, minor=2).status == Status4.OK
         assert client.compound(root).status == Status4.OP_NOT_IN_SESSION
         assert client.compound(minor=0).status == Status4.MINOR_VERS_MISMATCH
-        assert client.call(pack(12)).status == Status4.NOTSUPP  # LOCK
-        assert client.call(pack(99)).status == Status4.OP_ILLEGAL
+        assert client.call(xdr(12)).status == Status4.NOTSUPP  # LOCK
+        assert client.call(xdr(99)).status == Status4.OP_ILLEGAL
         assert client.call(op(Nfs4.GETFH)).status == Status4.NOFILEHANDLE
-        foreign = Held(b"any", pack(1, 0x73696E6B, 0, 0))  # an open of a sink that ran before
+        foreign = Held(b"any", xdr(1, 0x73696E6B, 0, 0))  # an open of a sink that ran before
         assert client.call(*foreign.read(0, 1)).status == Status4.BAD_STATEID
         destroy = op(Nfs4.DESTROY_CLIENTID, Hyper(client.client))
         assert client.compound(destroy).status == Status4.CLIENTID_BUSY
