@@ -44,7 +44,7 @@ from hypothesis import strategies as st
 
 from nfsmulti.paths import ROOT
 from nfsmulti.processes import run
-from nfsmulti.scripted.procedures import decode
+from nfsmulti.scripted.call import decode
 from nfsmulti.scripted.protocol import (
     AcceptStat,
     AuthStat,

@@ -15,18 +15,38 @@ with ScriptedServer(
     ... run a client on server.url4() ...
     assert any(call.replayed for call in server.calls(Nfs4.SEQUENCE))
     assert not server.opens() and not server.sessions() and not server.clients()
+
+It runs in a thread of its own, so hooks are plain functions of the test; they are called in that
+thread. Everything else may be called from any thread, hooks included.
 """
 
-from nfsmulti.scripted.answer import DATA, DATA4, SOUND, Answer, Call, Hook, on, reserved_ports_only
-from nfsmulti.scripted.procedures import Export
+from __future__ import annotations
+
+import asyncio
+import errno
+import itertools
+import socket
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Self
+
+from nfsmulti.scripted.call import Arguments, Call, Delivery, Results, decode
+from nfsmulti.scripted.files import Directory, Export, File, as_directory
+from nfsmulti.scripted.nfs3 import Task
+from nfsmulti.scripted.nfs4 import Compound, Compounds
 from nfsmulti.scripted.protocol import (
     AcceptStat,
     AuthStat,
     Claim,
+    Credentials,
     Mount,
     Nfs,
     Nfs4,
+    NfsError,
     Procedure,
+    RpcCall,
     Stable,
     Status,
     Status4,
@@ -37,8 +57,8 @@ from nfsmulti.scripted.protocol import (
     record,
     rpc_mismatch,
 )
-from nfsmulti.scripted.server import ScriptedServer
-from nfsmulti.scripted.state4 import Terms
+from nfsmulti.scripted.sockets import Connection, Listener, Program
+from nfsmulti.scripted.state4 import Client, Open, Session, Terms
 
 __all__ = [
     "DATA",
@@ -69,3 +89,452 @@ __all__ = [
     "reserved_ports_only",
     "rpc_mismatch",
 ]
+
+DATA: tuple[Procedure, ...] = (Nfs.READ, Nfs.WRITE, Nfs.COMMIT)
+DATA4: tuple[Procedure, ...] = (Nfs4.READ, Nfs4.WRITE, Nfs4.COMMIT)
+_FIRST_UNRESERVED_PORT = 1024
+_START_SECONDS = _STOP_SECONDS = 60.0
+_BIND_TRIES = 32
+
+
+# --- scripts ---
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer(Results, Delivery):
+    """How a call is answered. As it stands: as a sound server does.
+
+    NFSv4.1: COMPOUND and each operation have answers of their own. What they say of the message
+    and how it is sent is taken from the first that says something of it. Where an operation is
+    neither carried out nor answered, the compound is as if it had not come: its slot has not moved.
+    """
+
+    do: Callable[[ScriptedServer], object] | None = None  # to the server, before all else
+
+
+SOUND = Answer()
+
+# Is given a call and gives an answer, or None where it has no wish: the first that has one decides.
+Hook = Callable[[Call], Answer | None]
+
+
+def on(
+    procedures: Procedure | Sequence[Procedure],
+    answer: Answer,
+    *,
+    nth: int | None = None,
+    first: int | None = None,
+    after: int = 0,
+    every: int = 1,
+) -> Hook:
+    """Answer calls of these procedures so: all, the nth, the first few, those after some.
+
+    `every` picks each so manyth of them.
+    """
+    wanted = (procedures,) if isinstance(procedures, Nfs | Mount | Nfs4) else tuple(procedures)
+
+    def hook(call: Call) -> Answer | None:
+        last = call.nth if first is None else first
+        due = after < call.nth <= last and nth in (None, call.nth) and call.nth % every == 0
+        return answer if due and call.procedure in wanted else None
+
+    return hook
+
+
+def reserved_ports_only(call: Call) -> Answer | None:
+    """Refuse callers from unprivileged ports, as an export that is "secure" does."""
+    if call.client[1] < _FIRST_UNRESERVED_PORT:
+        return None
+    return Answer(act=False, rpc=denied(AuthStat.TOOWEAK))
+
+
+# --- the server ---
+
+
+class _UnheardError(Exception):
+    """The script wants a compound to be as if it had never come."""
+
+
+class ScriptedServer:
+    """A server of MOUNT, NFS version 3 and NFS version 4.1 on ports of the kernel's choice.
+
+    Use it in a `with`; an exception of a hook is raised at its end. Each of `addresses` serves the
+    same files on the same two ports.
+    """
+
+    def __init__(
+        self,
+        *hooks: Hook,
+        addresses: Sequence[str] = ("127.0.0.1",),
+        export: Export | None = None,
+        nfs_port: int = 0,
+        mount_port: int = 0,
+        receive_buffer: int | None = None,
+        terms: Terms | None = None,
+    ):
+        self.hooks = list(hooks)
+        self.export = export or Export()
+        self.terms = terms or Terms()
+        self._compounds = Compounds(self.export, self.terms)
+        self.addresses = tuple(addresses)
+        self._receive_buffer = receive_buffer
+        self._log: list[Call] = []
+        self._counts: dict[Procedure, int] = {}
+        self._logged = threading.Condition()
+        self._failure: BaseException | None = None
+        self._connections: set[Connection] = set()
+        self._numbers = {Nfs: itertools.count(), Mount: itertools.count()}  # of connections
+        nfs, mount = self._listen(Nfs, nfs_port), self._listen(Mount, mount_port)
+        self._listeners = [*nfs, *mount]
+        self.nfs_port, self._mount_port = nfs[0].port, mount[0].port
+        self._thread = threading.Thread(target=self._run, name="scripted NFS server", daemon=True)
+        self._started: Future[None] = Future()
+        self._timers: list[asyncio.TimerHandle] = []
+        self._loop: asyncio.AbstractEventLoop
+        self._stopping: asyncio.Event
+        self.reading: asyncio.Event
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self._started.result(_START_SECONDS)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._stopping.set)
+        self._thread.join(_STOP_SECONDS)
+        if self._thread.is_alive():
+            raise RuntimeError("the scripted server does not end")
+        if self._failure is not None and kind is None:
+            raise self._failure
+
+    # --- where it is ---
+
+    def url(self, address: str | None = None, **arguments: object) -> str:
+        """Give the export's URL at an address (the first one), with further arguments."""
+        host = address or self.addresses[0]
+        words = {"nfsport": self.nfs_port, "mountport": self._mount_port, **arguments}
+        return f"nfs://{_bracketed(host)}{self.export.path}?{_query(words)}"
+
+    def url4(self, address: str | None = None, **arguments: object) -> str:
+        """Give the export's URL of NFSv4.1 at an address (the first one)."""
+        host = _bracketed(address or self.addresses[0])
+        words = {"version": "4.1", **arguments}
+        return f"nfs://{host}:{self.nfs_port}{self.export.path}?{_query(words)}"
+
+    def pool(self, **arguments: object) -> str:
+        """Give the pool of all addresses."""
+        return ",".join(self.url(address, **arguments) for address in self.addresses)
+
+    def pool4(self) -> str:
+        """Give the pool of all addresses, by NFSv4.1."""
+        return ",".join(self.url4(address) for address in self.addresses)
+
+    # --- what it got ---
+
+    def calls(self, *procedures: Procedure) -> list[Call]:
+        """Give the calls so far in the order of their arrival; of these procedures, or all."""
+        log = self._log[:]
+        return [call for call in log if call.procedure in procedures] if procedures else log
+
+    def clients(self) -> list[Client]:
+        """Give the client IDs of NFSv4.1 that there are."""
+        return list(self._compounds.sessions.clients.values())
+
+    def sessions(self) -> list[Session]:
+        """Give the sessions of NFSv4.1 that there are."""
+        return list(self._compounds.sessions.sessions.values())
+
+    def opens(self) -> list[Open]:
+        """Give what clients of NFSv4.1 have open."""
+        return list(self._compounds.opens.all.values())
+
+    def wait_for(self, condition: Callable[[], bool], seconds: float = 60.0) -> None:
+        """Wait until the condition holds, which is looked at after each call."""
+        with self._logged:
+            if not self._logged.wait_for(condition, seconds):
+                raise TimeoutError(f"not in {seconds} s: the server has got {len(self._log)} calls")
+
+    # --- its files ---
+
+    def create(self, path: str, content: bytes = b"") -> None:
+        """Make a file with durable content, and the directories above it."""
+        *parents, name = path.split("/")
+        files = self.export.files
+        directory = files.root
+        for parent in parents:
+            if parent not in directory.children:
+                files.make_directory(directory, parent, Credentials(), {})
+            directory = as_directory(directory.children[parent])
+        file = files.create(directory, name, Credentials(), {})
+        file.current[:] = file.durable[:] = content
+
+    def content(self, path: str) -> bytes:
+        """Give what a READ of a file would see; raises FileNotFoundError."""
+        return bytes(self._file(path).current)
+
+    def durable(self, path: str) -> bytes:
+        """Give what of a file a restart would leave; raises FileNotFoundError."""
+        return bytes(self._file(path).durable)
+
+    def all_durable(self) -> dict[str, bytes]:
+        """Give what a restart would leave of all files, by name."""
+
+        def below(directory: Directory, above: str) -> Iterator[tuple[str, bytes]]:
+            for name, node in list(directory.children.items()):
+                if isinstance(node, Directory):
+                    yield from below(node, f"{above}{name}/")
+                elif isinstance(node, File):
+                    yield above + name, bytes(node.durable)
+
+        return dict(below(self.export.files.root, ""))
+
+    def _file(self, path: str) -> File:
+        try:
+            node = self.export.files.find(path)
+        except NfsError:
+            raise FileNotFoundError(path) from None
+        if not isinstance(node, File):
+            raise IsADirectoryError(path)
+        return node
+
+    # --- what may happen to it ---
+
+    def restart(self, down: float = 0.0) -> None:
+        """Lose what was not committed and all connections; answer again after `down` seconds.
+
+        NFSv4.1's clients, sessions and opens are forgotten. A grace period begins for the clients
+        that there were: it ends when each has sent RECLAIM_COMPLETE, after Terms.grace seconds, or
+        by end_grace().
+        """
+
+        def die() -> None:
+            self.export.files.restart()
+            self._compounds.restart()
+            if down:
+                self.refuse()
+                self.later(down, self.accept)
+            self.reset_connections()
+
+        self._do(die)
+
+    def new_verifier(self) -> None:
+        """Lose what was not committed, but no connection."""
+        self._do(self.export.files.restart)
+
+    def end_grace(self) -> None:
+        """End the grace period of a restart."""
+        self._do(self._compounds.sessions.end_grace)
+
+    def expire(self) -> None:
+        """Forget all clients of NFSv4.1 with all they have, as where their leases have ended."""
+        self._do(self._compounds.expire)
+
+    def end_sessions(self) -> None:
+        """Forget all sessions of NFSv4.1, but no client."""
+        self._do(lambda: self._compounds.sessions.sessions.clear())
+
+    def revoke(self) -> None:
+        """Revoke all that clients of NFSv4.1 have open."""
+        self._do(self._compounds.opens.revoke)
+
+    def reset_connections(self) -> None:
+        """End all connections by RST."""
+
+        def reset() -> None:
+            for connection in tuple(self._connections):
+                connection.reset()
+
+        self._do(reset)
+
+    def stop_reading(self) -> None:
+        """Read nothing more from any connection, so that clients cannot send."""
+        self._do(lambda: self.reading.clear())
+
+    def read_again(self) -> None:
+        """Go on after stop_reading()."""
+        self._do(lambda: self.reading.set())
+
+    def refuse(self, address: str | None = None) -> None:
+        """Refuse new connections, at one address or all."""
+        self._do_at(address, Listener.refuse)
+
+    def stall(self, address: str | None = None) -> None:
+        """Leave new connections without any answer, at one address or all: the queues are full."""
+        self._do_at(address, Listener.stall)
+
+    def accept(self, address: str | None = None) -> None:
+        """Go on after refuse() or stall()."""
+        self._do_at(address, Listener.open)
+
+    def later(self, seconds: float, action: Callable[[], object]) -> None:
+        """Do something in the server's thread after a while."""
+        self._do(lambda: self._timers.append(self._loop.call_later(seconds, action)))
+
+    def _do_at(self, address: str | None, what: Callable[[Listener], None]) -> None:
+        def act() -> None:
+            for listener in self._listeners:
+                if address in (None, listener.address):
+                    what(listener)
+
+        self._do(act)
+
+    def _do(self, action: Callable[[], None]) -> None:
+        """Do something in the server's thread."""
+        if threading.current_thread() is self._thread:
+            action()
+            return
+        done: Future[None] = Future()
+
+        def act() -> None:
+            try:
+                action()
+                done.set_result(None)
+            except BaseException as error:
+                done.set_exception(error)
+
+        self._loop.call_soon_threadsafe(act)
+        done.result(_STOP_SECONDS)
+
+    # --- its connections' Host ---
+
+    def carry_out(self, connection: Connection, rpc: RpcCall) -> tuple[Call, Answer, bytes]:
+        """Carry a call out, and ask the hooks how it is to be answered."""
+        if rpc.procedure is Nfs4.COMPOUND:
+            return self._compound(connection, rpc)
+        arguments = decode(rpc.procedure, rpc.arguments)
+        call, answer = self._ask(connection, rpc, rpc.procedure, arguments)
+        task = Task(self.export, arguments, answer, rpc.credentials)
+        results = task.run(rpc.procedure)
+        call.moved = task.moved
+        return call, answer, results
+
+    def _compound(self, connection: Connection, rpc: RpcCall) -> tuple[Call, Answer, bytes]:
+        """Carry a COMPOUND out, and ask the hooks for it and for each of its operations."""
+        whole, answer = self._ask(connection, rpc, Nfs4.COMPOUND, Arguments())
+        answers = [answer]
+
+        def ask(operation: Nfs4, it: Compound) -> tuple[Call, Answer]:
+            call, answer = self._ask(connection, rpc, operation, it.arguments, it)
+            answers.append(answer)
+            if not answer.act and not answer.reply:
+                raise _UnheardError
+            return call, answer
+
+        it = Compound(connection.number, connection.server[0], rpc.credentials, rpc.arguments)
+        try:
+            results = self._compounds.run(it, answer, ask)
+        except _UnheardError:
+            results = b""
+        delivery = next((one for one in answers if one.says_something()), SOUND)
+        return whole, delivery, results if answer.results is None else answer.results
+
+    def _ask(
+        self,
+        connection: Connection,
+        rpc: RpcCall,
+        procedure: Procedure,
+        asked: Arguments,
+        it: Compound | None = None,
+    ) -> tuple[Call, Answer]:
+        """Log a call or an operation of a compound, and ask the hooks."""
+        nth = self._counts[procedure] = self._counts.get(procedure, 0) + 1
+        call = Call(
+            procedure=procedure,
+            xid=rpc.xid,
+            connection=connection.number,
+            client=connection.client,
+            server=connection.server,
+            credentials=rpc.credentials,
+            nth=nth,
+            file=self._compounds.names.path_of(asked, it.node if it else None),
+            offset=asked.offset,
+            count=asked.count,
+            stable=asked.stable,
+            claim=asked.claim,
+            wanted=asked.wanted,
+        )
+        if it is not None and it.sequence is not None:
+            place = it.sequence.session, it.sequence.slot, it.sequence.sequence
+            call.session, call.slot, call.sequence = place
+        with self._logged:
+            self._log.append(call)
+            self._logged.notify_all()
+        return call, self._decide(call)
+
+    def _decide(self, call: Call) -> Answer:
+        try:
+            answer = next(filter(None, (hook(call) for hook in self.hooks)), SOUND)
+            if answer.do is not None:
+                answer.do(self)
+            return answer
+        except Exception as error:
+            self._failure = self._failure or error
+            return SOUND
+
+    # --- its thread ---
+
+    def _listen(self, program: Program, wanted: int) -> list[Listener]:
+        """Listen at all addresses on one port: the wanted one, or (0) one that is free at all."""
+        for _ in range(_BIND_TRIES):
+            listeners: list[Listener] = []
+            try:
+                for address in self.addresses:
+                    port = listeners[0].port if listeners else wanted
+                    listener = Listener(program, address, port, self._receive_buffer, self._adopt)
+                    listeners.append(listener)
+            except OSError as error:
+                for listener in listeners:
+                    listener.close()
+                if wanted or not listeners or error.errno != errno.EADDRINUSE:
+                    raise
+            else:
+                return listeners
+        raise OSError(errno.EADDRINUSE, "no port is free at all addresses")
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._main())
+        except BaseException as error:
+            self._failure = self._failure or error
+            if not self._started.done():
+                self._started.set_exception(error)
+
+    async def _main(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stopping, self.reading = asyncio.Event(), asyncio.Event()
+        self.reading.set()
+        for listener in self._listeners:
+            listener.open()
+        self._started.set_result(None)
+        await self._stopping.wait()
+        for timer in self._timers:
+            timer.cancel()
+        for listener in self._listeners:
+            listener.close()
+        connections = [*self._connections]
+        self.reset_connections()
+        tasks = (connection.task for connection in connections)
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _adopt(self, accepted: socket.socket, program: Program) -> None:
+        """Serve a new connection."""
+        try:
+            connection = Connection(self, accepted, next(self._numbers[program]), program)
+        except OSError:
+            accepted.close()
+            return
+        self._connections.add(connection)
+        connection.task.add_done_callback(lambda task: self._forget(connection, task))
+
+    def _forget(self, connection: Connection, task: asyncio.Task[None]) -> None:
+        self._connections.discard(connection)
+        if not task.cancelled():
+            self._failure = self._failure or task.exception()
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _query(words: dict[str, object]) -> str:
+    return "&".join(f"{key}={value}" for key, value in words.items())

@@ -10,11 +10,20 @@ from typing import Annotated
 import typer
 
 from nfsmulti.processes import end_politely
-from nfsmulti.scripted.answer import Answer, Call, Hook, on
-from nfsmulti.scripted.procedures import Export
-from nfsmulti.scripted.protocol import Nfs, Nfs4, Procedure, Status, Status4
-from nfsmulti.scripted.server import ScriptedServer
-from nfsmulti.scripted.state4 import Terms
+from nfsmulti.scripted import (
+    Answer,
+    Call,
+    Export,
+    Hook,
+    Nfs,
+    Nfs4,
+    Procedure,
+    ScriptedServer,
+    Status,
+    Status4,
+    Terms,
+    on,
+)
 
 _Address = Annotated[list[str], typer.Option(help="Listen here; may be given several times.")]
 _Port = Annotated[int, typer.Option(help="0: the kernel chooses one.")]

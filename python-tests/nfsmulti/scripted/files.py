@@ -12,19 +12,21 @@ import time
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from nfsmulti.scripted.protocol import VERIFIER_SIZE, Stable, Status, Status4
+from nfsmulti.scripted.call import Arguments, Creation, Settable
+from nfsmulti.scripted.protocol import (
+    VERIFIER_SIZE,
+    Attribute,
+    Create,
+    Credentials,
+    NfsError,
+    Stable,
+    Status,
+    Status4,
+)
 
 NAME_MAX = 255
 REGULAR, DIRECTORY = 1, 2
 _HANDLE_SIZE = 32
-
-
-class NfsError(Exception):
-    """An operation ends with this status."""
-
-    def __init__(self, status: int):
-        super().__init__(status)
-        self.status = status
 
 
 @dataclass(eq=False)
@@ -36,6 +38,7 @@ class Node:
     mode: int
     uid: int
     gid: int
+    exclusive: bytes = b""  # the verifier that it was created with, until its attributes are set
     changed: float = field(default_factory=time.time)
 
     @property
@@ -52,6 +55,15 @@ class Node:
     def handle(self) -> bytes:
         """Its file handle."""
         return self.fileid.to_bytes(8, "big").rjust(_HANDLE_SIZE, b"\xfa")
+
+    def set(self, wanted: Settable) -> None:
+        """Set attributes; a file's size is durable at once."""
+        if Attribute.SIZE in wanted:
+            as_file(self).resize(wanted[Attribute.SIZE])
+        self.mode = wanted.get(Attribute.MODE, self.mode)
+        self.uid = wanted.get(Attribute.OWNER, self.uid)
+        self.gid = wanted.get(Attribute.OWNER_GROUP, self.gid)
+        self.exclusive = b""
 
 
 @dataclass(eq=False)
@@ -107,6 +119,20 @@ class File(Node):
         self.dirty.clear()
 
 
+def as_directory(node: Node) -> Directory:
+    """Give a node that must be a directory."""
+    if not isinstance(node, Directory):
+        raise NfsError(Status.NOTDIR)
+    return node
+
+
+def as_file(node: Node) -> File:
+    """Give a node that must be a regular file."""
+    if not isinstance(node, File):
+        raise NfsError(Status.ISDIR)
+    return node
+
+
 def _put(image: bytearray, offset: int, data: bytes | bytearray) -> None:
     if offset > len(image):
         image.extend(bytes(offset - len(image)))
@@ -136,17 +162,11 @@ class FileSystem:
 
     def directory(self, handle: bytes) -> Directory:
         """Give the directory that a handle stands for."""
-        node = self.node(handle)
-        if not isinstance(node, Directory):
-            raise NfsError(Status.NOTDIR)
-        return node
+        return as_directory(self.node(handle))
 
     def file(self, handle: bytes) -> File:
         """Give the regular file that a handle stands for."""
-        node = self.node(handle)
-        if not isinstance(node, File):
-            raise NfsError(Status.ISDIR if isinstance(node, Directory) else Status.INVAL)
-        return node
+        return as_file(self.node(handle))
 
     def lookup(self, directory: Directory, name: str) -> Node:
         """Find a name in a directory."""
@@ -162,22 +182,38 @@ class FileSystem:
         """Find a path from the root."""
         node: Node = self.root
         for name in filter(None, path.split("/")):
-            if not isinstance(node, Directory):
-                raise NfsError(Status.NOTDIR)
-            node = self.lookup(node, name)
+            node = self.lookup(as_directory(node), name)
         return node
 
-    def create(self, directory: Directory, name: str, mode: int, uid: int, gid: int) -> File:
-        """Make an empty file; the name must be free."""
-        path = self._free_path(directory, name)
-        return self._add(directory, File(next(self._numbers), path, mode, uid, gid))
+    def create(
+        self, directory: Directory, name: str, caller: Credentials, wanted: Settable
+    ) -> File:
+        """Make a file; the name must be free."""
+        return self._add(File, 0o644, directory, name, caller, wanted)
 
     def make_directory(
-        self, directory: Directory, name: str, mode: int, uid: int, gid: int
+        self, directory: Directory, name: str, caller: Credentials, wanted: Settable
     ) -> Directory:
         """Make an empty directory; the name must be free."""
-        path = self._free_path(directory, name)
-        return self._add(directory, Directory(next(self._numbers), path, mode, uid, gid))
+        return self._add(Directory, 0o755, directory, name, caller, wanted)
+
+    def create_as(
+        self, directory: Directory, name: str, caller: Credentials, creation: Creation
+    ) -> File:
+        """Make a file, or give the one that is there, as CREATE and OPEN want it."""
+        found, wanted = directory.children.get(name), creation.settable
+        if found is None:
+            if creation.verifier:
+                wanted = {Attribute.MODE: 0, **wanted}
+            made = self.create(directory, name, caller, wanted)
+            made.exclusive = creation.verifier
+            return made
+        again = found.exclusive == creation.verifier != b""
+        if creation.how is not Create.UNCHECKED and not again:
+            raise NfsError(Status.EXIST)
+        if wanted.get(Attribute.SIZE) == 0:
+            as_file(found).resize(0)
+        return as_file(found)
 
     def link(self, file: File, directory: Directory, name: str) -> None:
         """Give a file another name, which must be free; its path stays the first."""
@@ -186,17 +222,9 @@ class FileSystem:
         directory.changed = time.time()
 
     def remove(self, directory: Directory, name: str) -> None:
-        """Remove a file: its handle is stale from now on."""
-        if isinstance(self.lookup(directory, name), Directory):
-            raise NfsError(Status.ISDIR)
-        self._drop(directory, name)
-
-    def remove_directory(self, directory: Directory, name: str) -> None:
-        """Remove an empty directory."""
+        """Remove a file or an empty directory: its handle is stale from now on."""
         node = self.lookup(directory, name)
-        if not isinstance(node, Directory):
-            raise NfsError(Status.NOTDIR)
-        if node.children:
+        if isinstance(node, Directory) and node.children:
             raise NfsError(Status.NOTEMPTY)
         self._drop(directory, name)
 
@@ -231,10 +259,20 @@ class FileSystem:
             raise NfsError(Status.EXIST)
         return f"{directory.path}/{name}".lstrip("/")
 
-    def _add(self, directory: Directory, node: _NodeType) -> _NodeType:
-        directory.children[node.path.rpartition("/")[2]] = node
+    def _add(
+        self,
+        kind: type[_NodeType],
+        mode: int,
+        directory: Directory,
+        name: str,
+        caller: Credentials,
+        wanted: Settable,
+    ) -> _NodeType:
+        path = self._free_path(directory, name)
+        node = kind(next(self._numbers), path, mode, caller.uid, caller.gid)
+        node.set(wanted)
+        directory.children[name] = self._nodes[node.handle] = node
         directory.changed = time.time()
-        self._nodes[node.handle] = node
         return node
 
     def _drop(self, directory: Directory, name: str) -> None:
@@ -250,6 +288,16 @@ class FileSystem:
                 self._set_path(child, f"{path}/{name}")
 
 
+@dataclass
+class Export:
+    """What the server offers: its export, the limits of one READ and WRITE, and its files."""
+
+    path: str = "/export"
+    rtmax: int = 1 << 20
+    wtmax: int = 1 << 20
+    files: FileSystem = field(default_factory=FileSystem)
+
+
 # --- the pseudo file system ---
 
 
@@ -262,19 +310,16 @@ class Names:
     The path of a directory above the export begins with "/"; that of a file is the export's.
     """
 
-    def __init__(self, export: str, files: FileSystem):
-        self._files = files
+    def __init__(self, export: Export):
+        self._files = export.files
         self._above: dict[bytes, Directory] = {}
-        self._parents: dict[Directory, Directory] = {}
-        components = [part for part in export.split("/") if part]
-        below = files.root
+        self.root = export.files.root
+        components = [part for part in export.path.split("/") if part]
         for depth in reversed(range(len(components))):
             path = "/" + "/".join(components[:depth])
             directory = Directory(_FIRST_NUMBER + depth, path, 0o755, 0, 0)
-            directory.children[components[depth]] = below
-            self._parents[below] = directory
-            self._above[directory.handle] = below = directory
-        self.root = below
+            directory.children[components[depth]] = self.root
+            self._above[directory.handle] = self.root = directory
 
     def node(self, handle: bytes) -> Node:
         """Give what a handle stands for."""
@@ -292,8 +337,13 @@ class Names:
             raise NfsError(Status4.BADNAME)
         return self._files.lookup(directory, name)
 
-    def parent(self, directory: Directory) -> Node:
-        """Give the directory above another."""
-        if directory is self.root:
-            raise NfsError(Status4.NOENT)
-        return self._parents.get(directory) or self._files.lookup(directory, "..")
+    def path_of(self, arguments: Arguments, node: Node | None = None) -> str:
+        """Give the file that a call is about; `node` is NFSv4.1's current one, "?" is stale."""
+        try:
+            node = self.node(arguments.handle) if arguments.handle else node
+        except NfsError:
+            return "?"
+        path = "" if node is None else node.path
+        if not arguments.name:
+            return path
+        return f"{path.rstrip('/')}/{arguments.name}" if path else arguments.name

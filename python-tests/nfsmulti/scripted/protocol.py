@@ -6,11 +6,12 @@ NFS is version 3 (RFC 1813) and version 4, minor versions 1 and 2 (RFC 8881, RFC
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 from enum import Enum, IntEnum, IntFlag
 
 from xdrlib3 import Unpacker
+
+from nfsmulti.calls import AUTH_SYS, CALL, LAST_FRAGMENT, MOUNT, NFS, RPC_VERSION, xdr
 
 VERIFIER_SIZE = 8
 SESSION_ID_SIZE = 16
@@ -33,7 +34,6 @@ class Nfs4(Enum):
     GETFH = 10
     LINK = 11
     LOOKUP = 15
-    LOOKUPP = 16
     OPEN = 18
     PUTFH = 22
     PUTROOTFH = 24
@@ -47,7 +47,6 @@ class Nfs4(Enum):
     EXCHANGE_ID = 42
     CREATE_SESSION = 43
     DESTROY_SESSION = 44
-    FREE_STATEID = 45
     SEQUENCE = 53
     DESTROY_CLIENTID = 57
     RECLAIM_COMPLETE = 58
@@ -117,7 +116,6 @@ class Exchange(IntFlag):
     """EXCHANGE_ID's flags (RFC 8881, 18.35)."""
 
     USE_NON_PNFS = 0x10000
-    UPDATE = 0x40000000
     CONFIRMED = 0x80000000
 
 
@@ -182,15 +180,9 @@ class Attribute(IntEnum):
 # --- MOUNT, NFS version 3, RPC ---
 
 
-LAST_FRAGMENT = 1 << 31
-MARK_SIZE = 4
-CALL, REPLY = 0, 1
-_RPC_VERSION = 2
+REPLY = 1
 _ACCEPTED, _DENIED = 0, 1
 _RPC_MISMATCH, _AUTH_ERROR = 0, 1
-_AUTH_SYS = 1
-_PROGRAM_VERSION = 3
-_NFS, _MOUNT = 100003, 100005
 
 
 class Nfs(Enum):
@@ -222,18 +214,17 @@ class Mount(Enum):
 
     NULL = 0
     MNT = 1
-    DUMP = 2
     UMNT = 3
     EXPORT = 5
 
 
 Procedure = Nfs | Mount | Nfs4  # an operation of version 4 counts as one
 PROGRAMS: dict[int, dict[int, dict[int, Procedure]]] = {  # procedures by version and number
-    _NFS: {
+    NFS: {
         3: {one.value: one for one in Nfs},
         4: {one.value: one for one in (Nfs4.NULL, Nfs4.COMPOUND)},
     },
-    _MOUNT: {3: {one.value: one for one in Mount}},
+    MOUNT: {3: {one.value: one for one in Mount}},
 }
 
 
@@ -261,6 +252,14 @@ class Status(IntEnum):
     NOTSUPP = 10004
     SERVERFAULT = 10006
     JUKEBOX = 10008
+
+
+class NfsError(Exception):
+    """A procedure or operation ends with this status."""
+
+    def __init__(self, status: int):
+        super().__init__(status)
+        self.status = status
 
 
 class Stable(IntEnum):
@@ -313,35 +312,31 @@ class RpcCall:
     refusal: bytes | None = None
 
 
-def _words(*values: int) -> bytes:
-    return struct.pack(f">{len(values)}I", *values)
-
-
 def accepted(stat: AcceptStat, results: bytes = b"") -> bytes:
     """Give what follows xid and REPLY where the call was accepted; PROG_MISMATCH has low, high."""
     if stat is AcceptStat.PROG_MISMATCH and not results:
-        results = _words(_PROGRAM_VERSION + 1, _PROGRAM_VERSION + 1)
-    return _words(_ACCEPTED, 0, 0, stat) + results
+        results = xdr(4, 4)
+    return xdr(_ACCEPTED, 0, 0, stat) + results
 
 
 def denied(stat: AuthStat) -> bytes:
     """Give what follows xid and REPLY where the caller is not let in."""
-    return _words(_DENIED, _AUTH_ERROR, stat)
+    return xdr(_DENIED, _AUTH_ERROR, stat)
 
 
 def rpc_mismatch(low: int, high: int) -> bytes:
     """Give what follows xid and REPLY where the server speaks RPC versions `low` to `high`."""
-    return _words(_DENIED, _RPC_MISMATCH, low, high)
+    return xdr(_DENIED, _RPC_MISMATCH, low, high)
 
 
 def message(xid: int, rest: bytes, message_type: int = REPLY) -> bytes:
     """Give a whole RPC message."""
-    return _words(xid, message_type) + rest
+    return xdr(xid, message_type) + rest
 
 
 def mark(length: int, *, last: bool = True) -> bytes:
     """Give a record mark (RFC 5531, 11)."""
-    return _words(length | (LAST_FRAGMENT if last else 0))
+    return xdr(length | (LAST_FRAGMENT if last else 0))
 
 
 def record(data: bytes, fragments: tuple[int, ...] = ()) -> bytes:
@@ -368,28 +363,27 @@ def parse_call(data: bytes, without: int | None = None) -> RpcCall:
     )
     if kind != CALL:
         raise ValueError(f"message type {kind} is no call")
-    credentials = _credentials(source)
+    flavor, body = source.unpack_uint(), Unpacker(source.unpack_opaque())
+    credentials = unpack_auth_sys(body) if flavor == AUTH_SYS else Credentials()
     source.unpack_uint()
     source.unpack_opaque()
     versions = {key: one for key, one in PROGRAMS.get(number, {}).items() if key != without}
     known = versions.get(program_version, {}).get(procedure)
     refusal = None
-    if version != _RPC_VERSION:
-        refusal = rpc_mismatch(_RPC_VERSION, _RPC_VERSION)
+    if version != RPC_VERSION:
+        refusal = rpc_mismatch(RPC_VERSION, RPC_VERSION)
     elif not versions:
         refusal = accepted(AcceptStat.PROG_UNAVAIL)
     elif program_version not in versions:
-        refusal = accepted(AcceptStat.PROG_MISMATCH, _words(min(versions), max(versions)))
+        refusal = accepted(AcceptStat.PROG_MISMATCH, xdr(min(versions), max(versions)))
     elif known is None:
         refusal = accepted(AcceptStat.PROC_UNAVAIL)
     return RpcCall(xid, known or Nfs.NULL, credentials, source, refusal)
 
 
-def _credentials(source: Unpacker) -> Credentials:
-    flavor, body = source.unpack_uint(), Unpacker(source.unpack_opaque())
-    if flavor != _AUTH_SYS:
-        return Credentials()
-    body.unpack_uint()  # the stamp
-    machine = body.unpack_string().decode(errors="replace")
-    uid, gid = body.unpack_uint(), body.unpack_uint()
-    return Credentials(machine, uid, gid, tuple(body.unpack_array(body.unpack_uint)))
+def unpack_auth_sys(source: Unpacker) -> Credentials:
+    """Read authsys_parms."""
+    source.unpack_uint()  # the stamp
+    machine = source.unpack_string().decode(errors="replace")
+    uid, gid = source.unpack_uint(), source.unpack_uint()
+    return Credentials(machine, uid, gid, tuple(source.unpack_array(source.unpack_uint)))

@@ -12,10 +12,11 @@ import secrets
 import time
 from dataclasses import dataclass, field
 
-from nfsmulti.scripted.files import File, NfsError
-from nfsmulti.scripted.protocol import SESSION_ID_SIZE, Share, Status4
+from nfsmulti.scripted.call import OTHER_SIZE, Arguments, Channel, Stateid
+from nfsmulti.scripted.files import File
+from nfsmulti.scripted.protocol import NfsError, Share, Status4
 
-_SEQUENCES = 1 << 32
+_NUMBERS = 1 << 32  # of sequences and seqids
 _HEADERS = 65536  # room for all of a compound but the data of READ or WRITE
 _MESSAGE = (1 << 20) + _HEADERS
 _OPERATIONS = 16
@@ -40,17 +41,6 @@ class Terms:
     next_session: int | None = None  # EXCHANGE_ID's eir_sequenceid once confirmed; None: the next
     delegates: bool = False  # OPEN gives a delegation of reads, whatever was wished
     minor_ids: dict[str, int] = field(default_factory=dict)  # server_owner's, by address; else 0
-
-
-@dataclass(frozen=True)
-class Channel:
-    """channel_attrs4 (RFC 8881, 18.36), without padding and RDMA."""
-
-    max_request: int
-    max_response: int
-    max_cached: int
-    max_operations: int
-    slots: int
 
 
 @dataclass(eq=False)
@@ -123,21 +113,15 @@ class Sessions:
 
     # --- client IDs ---
 
-    def exchange(self, owner: bytes, verifier: bytes, user: int, update: bool) -> Client:
+    def exchange(self, owner: bytes, verifier: bytes, user: int) -> Client:
         """Give the client ID of an owner, which CREATE_SESSION confirms where it is new."""
         known = [one for one in self.clients.values() if one.owner == owner]
         confirmed = next((one for one in known if one.confirmed), None)
-        if update and confirmed is None:
-            raise NfsError(Status4.NOENT)
         if confirmed is not None and confirmed.user != user:
-            if update:
-                raise NfsError(Status4.PERM)
-            if any(session.client is confirmed for session in self.sessions.values()):
+            if self._has_session(confirmed):
                 raise NfsError(Status4.CLID_INUSE)
         elif confirmed is not None and confirmed.verifier == verifier:
             return confirmed
-        if update:
-            raise NfsError(Status4.NOT_SAME)
         for one in known:
             if not one.confirmed:
                 del self.clients[one.id]
@@ -153,10 +137,12 @@ class Sessions:
 
     def destroy_client(self, number: int) -> Client:
         """Forget a client, which must have no session."""
-        client = self.client(number)
-        if any(session.client is client for session in self.sessions.values()):
+        if self._has_session(self.client(number)):
             raise NfsError(Status4.CLIENTID_BUSY)
         return self.clients.pop(number)
+
+    def _has_session(self, client: Client) -> bool:
+        return any(session.client is client for session in self.sessions.values())
 
     def confirm(self, client: Client) -> Client | None:
         """Confirm a client ID; give the same owner's former one, which is forgotten."""
@@ -181,7 +167,7 @@ class Sessions:
         """Whether CREATE_SESSION is a new call, and not the last one again."""
         if sequence == client.sequence and client.created is not None:
             return False
-        if sequence != (client.sequence + 1) % _SEQUENCES:
+        if sequence != (client.sequence + 1) % _NUMBERS:
             raise NfsError(Status4.SEQ_MISORDERED)
         return True
 
@@ -196,7 +182,6 @@ class Sessions:
             min(max(wanted.slots, 1), terms.slots),
         )
         number = client.id.to_bytes(8, "big") + next(self._numbers).to_bytes(8, "big")
-        assert len(number) == SESSION_ID_SIZE
         session = Session(number, client, fore, fore.slots - 1, connections={connection})
         self.sessions[number] = session
         return session
@@ -209,7 +194,7 @@ class Sessions:
 
     def is_again(self, slot: Slot, sequence: int, request: bytes) -> bool:
         """Whether a call is the last one of its slot again."""
-        if sequence == (slot.sequence + 1) % _SEQUENCES:
+        if sequence == (slot.sequence + 1) % _NUMBERS:
             return False
         if sequence != slot.sequence or not slot.request:
             raise NfsError(Status4.SEQ_MISORDERED)
@@ -268,22 +253,10 @@ class Sessions:
 # --- opens and stateids ---
 
 
-OTHER_SIZE = 12
-_SEQIDS = 1 << 32
-
-
-@dataclass(frozen=True)
-class Stateid:
-    """stateid4."""
-
-    seqid: int
-    other: bytes
-
-
-ANONYMOUS = Stateid(0, bytes(OTHER_SIZE))
-BYPASS = Stateid(_SEQIDS - 1, b"\xff" * OTHER_SIZE)
-CURRENT = Stateid(1, bytes(OTHER_SIZE))  # the one that an operation before has left
-CLOSED = Stateid(_SEQIDS - 1, bytes(OTHER_SIZE))  # what CLOSE gives back: of no use
+ANONYMOUS = Stateid()
+BYPASS = Stateid(_NUMBERS - 1, b"\xff" * OTHER_SIZE)
+CURRENT = Stateid(1)  # the one that an operation before has left
+CLOSED = Stateid(_NUMBERS - 1)  # what CLOSE gives back: of no use
 
 
 @dataclass(eq=False)
@@ -294,8 +267,7 @@ class Open:
     client: Client
     owner: bytes
     file: File
-    access: Share
-    deny: Share
+    access: int
     seqid: int = 1
     revoked: bool = False
 
@@ -314,23 +286,20 @@ class Opens:
         self._life = secrets.token_bytes(4)
         self._numbers = itertools.count(1)
 
-    def open(self, client: Client, owner: bytes, file: File, access: Share, deny: Share) -> Open:
+    def open(self, client: Client, file: File, wanted: Arguments) -> Open:
         """Open a file, or open it further where the owner has it open."""
-        if not access:
+        if not wanted.access:
             raise NfsError(Status4.INVAL)
-        alive = [one for one in self.all.values() if one.file is file and not one.revoked]
-        mine = None
-        for one in alive:
-            if one.client is client and one.owner == owner:
-                mine = one
-            elif one.deny & access or one.access & deny:
-                raise NfsError(Status4.SHARE_DENIED)
-        if mine is not None:
-            mine.access, mine.deny = mine.access | access, mine.deny | deny
-            mine.seqid += 1
-            return mine
+        if wanted.deny:
+            raise NfsError(Status4.NOTSUPP)
+        for one in self.all.values():
+            held = one.file is file and not one.revoked
+            if held and (one.client, one.owner) == (client, wanted.owner):
+                one.access |= wanted.access
+                one.seqid += 1
+                return one
         other = self._other()
-        self.all[other] = made = Open(other, client, owner, file, access, deny)
+        self.all[other] = made = Open(other, client, wanted.owner, file, wanted.access)
         return made
 
     def delegate(self, client: Client, file: File) -> Stateid:
@@ -369,25 +338,12 @@ class Opens:
         for one in self.all.values():
             one.revoked = True
 
-    def denies(self, file: File, access: Share) -> bool:
-        """Whether somebody has a file open and denies others this access."""
-        return any(one.file is file and one.deny & access for one in self.all.values())
-
     def close(self, stateid: Stateid, client: Client) -> None:
         """Close what a stateid stands for."""
         del self.all[self.find(stateid, client).other]
 
-    def free(self, stateid: Stateid, client: Client) -> None:
-        """Forget a stateid that was revoked."""
-        found = self.all.get(stateid.other)
-        if found is None or found.client is not client:
-            raise NfsError(Status4.BAD_STATEID)
-        if not found.revoked:
-            raise NfsError(Status4.LOCKS_HELD)
-        del self.all[stateid.other]
-
     def revoked(self, client: Client) -> bool:
-        """Whether something of a client was revoked, which it has not yet freed."""
+        """Whether something of a client was revoked."""
         return any(one.revoked and one.client is client for one in self.all.values())
 
     def forget(self, client: Client) -> None:
