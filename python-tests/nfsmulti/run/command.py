@@ -22,7 +22,6 @@ from nfsmulti.paths import COMMAND, RESULTS, shown
 from nfsmulti.report import pages
 from nfsmulti.run import plan, runner, start
 from nfsmulti.run.record import Record
-from nfsmulti.run.setting import parse as parse_setting
 from nfsmulti.stories import SCENARIOS, GuestPlace
 from nfsmulti.stories.connections import MOST, PROTOCOLS, VERSIONS, WORKLOADS, Choice
 from nfsmulti.stories.metadata import OPERATIONS
@@ -197,7 +196,7 @@ class _Options:
             command=shlex.join([COMMAND, *sys.argv[1:]]),
             guest=self.guest or Kind.QEMU,
             hosts=self.hosts,
-            setting=parse_setting(self.setting, self.set, self.get),
+            setting=plan.parse_setting(self.setting, self.set, self.get),
             server_command=self.server_command,
             choice=Choice(
                 _numbers("--nconnect", self.nconnect, MOST),

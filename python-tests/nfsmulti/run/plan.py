@@ -44,6 +44,8 @@ _WORKLOAD = (
 # fio's command line has a --version of its own.
 _ON_COMMAND_LINE = {"version": "nfsvers"}
 _SECONDS = 20.0  # that fio may take to answer
+# What goes into a shell's words without a quote.
+PLAIN = re.compile(r"[\w .:,+/@%-]+")
 # What the harness itself gives fio, or what a cell would be another one with.
 _OURS = {"pool", "ioengine", "stats_file", "filename", "filename_format", "directory", "name"}
 _OURS |= {"exec_prerun", "exec_postrun", "write_bw_log", "bwavgtime", "log_avg_msec", "loops"}
@@ -65,7 +67,7 @@ class PlannedCell:
 class Setting:
     """A server's setting that is a factor. `set` is a command with {name} where a value goes.
 
-    `get` is one that prints the value, "" where there is none. setting.py runs them.
+    `get` is one that prints the value, "" where there is none. runner.py runs them.
     """
 
     name: str
@@ -316,6 +318,25 @@ def named_values(option: str, word: str) -> tuple[str, tuple[Factor, ...]]:
     if not values or len(set(values)) != len(values):
         raise HarnessError(f"{option} {word}: give each value once, and each name")
     return name, tuple(int(v) if v.isdecimal() and str(int(v)) == v else v for v in values)
+
+
+def parse_setting(setting: str, command: str, get: str) -> Setting | None:
+    """Read --setting, --set and --get; None where there is none of them. Raises HarnessError."""
+    if not setting:
+        if command or get:
+            raise HarnessError("--set and --get need a setting", "--setting NAME=V1,V2")
+        return None
+    name, values = named_values("--setting", setting)
+    if odd := [value for value in values if not PLAIN.fullmatch(str(value))]:
+        raise HarnessError(
+            f"--setting {name}: {odd[0]}: a value may not contain quotes or shell characters"
+        )
+    if f"{{{name}}}" not in command:
+        raise HarnessError(
+            f"--setting {name}: --set does not say where the value goes",
+            f"--set 'ssh nas \"echo {{{name}}} > /proc/fs/nfsd/threads\"'",
+        )
+    return Setting(name, list(values), command, get)
 
 
 def of_engine(name: str) -> bool:

@@ -11,8 +11,9 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Self
 
 from rich.console import Console
 
@@ -25,11 +26,20 @@ from nfsmulti.processes import end_politely
 from nfsmulti.run import environment
 from nfsmulti.run.cell import run_cell
 from nfsmulti.run.place import InGuest, InLab, OnHosts, OnPool, Serving
-from nfsmulti.run.plan import PlannedCell, decided, lengthened, may_double, warm_ups, warmed
+from nfsmulti.run.plan import (
+    PLAIN,
+    PlannedCell,
+    Setting,
+    decided,
+    lengthened,
+    may_double,
+    warm_ups,
+    warmed,
+)
 from nfsmulti.run.record import Meter, Record, Watcher, expected_seconds, waiting_cell
-from nfsmulti.run.setting import Turn, turned
+from nfsmulti.run.watch import answer
 from nfsmulti.stories import OWN, SCENARIOS, GuestPlace
-from nfsmulti.summary import Cell
+from nfsmulti.summary import Cell, Factor
 from nfsmulti.texts import duration_text
 
 # A boot may take so many times what is expected, and so much longer. A cell that hangs is ended by
@@ -59,10 +69,12 @@ def run_in_place(
                 return
             first = False
             environment.write_place(record.folder, name, place)
-            turn = stack.enter_context(turned(record.plan.setting, record.folder, watcher.note))
-            runs = _Runs(record, place, engine, watcher)
+            setting, turner = record.plan.setting, None
+            if setting:
+                turner = stack.enter_context(Turner(setting, record.folder, watcher.note))
+            runs = _Runs(record, place, engine, watcher, turner)
             if runs.warm_up(waiting):
-                runs.until_trouble(waiting, turn)
+                runs.until_trouble(waiting)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,6 +85,7 @@ class _Runs:
     place: Serving
     engine: Engine
     watcher: Watcher
+    turner: Turner | None
 
     def warm_up(self, waiting: list[PlannedCell]) -> bool:
         """Run each combination once, shortly, for nothing; False where the place serves no more.
@@ -91,12 +104,13 @@ class _Runs:
                 return False
         return True
 
-    def until_trouble(self, waiting: list[PlannedCell], turn: Turn) -> None:
+    def until_trouble(self, waiting: list[PlannedCell]) -> None:
         """Run cells, and take them off the list, until there are none or the place has trouble."""
         while waiting:
             cell = waiting.pop(0)
             try:
-                turn(cell)
+                if self.turner:
+                    self.turner.turn(cell)
             except HarnessError as error:
                 self.watcher.begin(cell)
                 self.watcher.end(self.record.fail(cell, error.what))
@@ -117,40 +131,35 @@ class _Runs:
             if not may_double(planned, done.times, record.plan, record.cells):
                 break
             note(f"{planned.id} did not settle: running it again, {times} times its length")
-            with _kept(record.folder / done.folder) as given_up:
-                longer = self._run(planned, times)
-                given_up.append(longer.status != "done")
+            longer = self._again(planned, record.folder / done.folder, times)
             if longer.status != "done":
                 note(f"{planned.id} failed at that length ({longer.why}): the shorter run counts")
                 break
             done = longer
         return done
 
+    def _again(self, planned: PlannedCell, folder: Path, times: int) -> Cell:
+        """Run a cell again; where it does not get done, `folder` then has what it had before."""
+        kept = folder.with_name(f"{folder.name}.kept")
+        shutil.rmtree(kept, ignore_errors=True)  # of a harness that was killed
+        if folder.exists():
+            folder.rename(kept)
+        done = False
+        try:
+            longer = self._run(planned, times)
+            done = longer.status == "done"
+        finally:
+            if not done and kept.exists():
+                shutil.rmtree(folder, ignore_errors=True)
+                kept.rename(folder)
+            shutil.rmtree(kept, ignore_errors=True)
+        return longer
+
     def _run(self, planned: PlannedCell, times: int = 1) -> Cell:
         longer = lengthened(planned, times)
         self.watcher.begin(longer)
         cell = run_cell(longer, self.place, self.engine, self.record.folder, self.watcher.tick)
         return dataclasses.replace(cell, times=times)
-
-
-@contextlib.contextmanager
-def _kept(folder: Path) -> Iterator[list[bool]]:
-    """Keep what a cell left while it runs again.
-
-    That is put back unless a False is put into the list: also where the harness is interrupted.
-    """
-    kept = folder.with_name(f"{folder.name}.kept")
-    shutil.rmtree(kept, ignore_errors=True)  # of a harness that was killed
-    if folder.exists():
-        folder.rename(kept)
-    given_up: list[bool] = []
-    try:
-        yield given_up
-    finally:
-        if given_up != [False] and kept.exists():
-            shutil.rmtree(folder, ignore_errors=True)
-            kept.rename(folder)
-        shutil.rmtree(kept, ignore_errors=True)
 
 
 def _give_up(record: Record, cells: list[PlannedCell], why: str, watcher: Watcher) -> None:
@@ -220,6 +229,94 @@ def _own_place(record: Record, engine: Engine) -> Callable[[], Serving]:
 def _guests(record: Record) -> set[str]:
     places = SCENARIOS[record.plan.scenario].places
     return {name for name, place in places.items() if isinstance(place, GuestPlace)}
+
+
+# --- a server's setting as a factor: turned before each block, and at the end back ---
+# A block is all cells under one value in one repeat. A command runs where the harness does: on this
+# machine for a pool or a lab, in the guest for the kernel lab. It fails where it ends with another
+# status than 0 or takes too long, or where what --get then prints is another value.
+#
+# --get prints the value and nothing else: its output is also what is set again at the end. Of a
+# file that lists all values, as "none [mq-deadline]", a command that cuts out the current one is
+# needed.
+
+_SETTING_SECONDS = 30.0
+_BEFORE = "setting.before"  # while a run goes on, or was killed
+
+
+class Turner:
+    """Turns a setting from `with` until its end, which puts it back and tells `say` so.
+
+    To enter raises HarnessError where --get fails; to leave, where the setting could not be put
+    back: an exception that is under way goes first. `folder` is the run's: a run that was killed
+    leaves there what the setting was.
+    """
+
+    def __init__(self, setting: Setting, folder: Path, say: Callable[[str], None]):
+        self._setting, self._file, self._say = setting, folder / _BEFORE, say
+        self._before: str | None = None  # its value before the run, None where nobody knows
+        self._block: tuple[int, Factor] | None = None
+        self._trouble: HarnessError | None = None
+
+    def __enter__(self) -> Self:
+        if not self._setting.get:
+            return self
+        if not self._file.exists():  # else of a run that was killed
+            before = self._value()
+            if not PLAIN.fullmatch(before):
+                raise HarnessError(
+                    f"--get {self._setting.get}: it printed {before!r}, which cannot be restored",
+                    "give a command that prints only the value",
+                )
+            self._file.write_text(before)
+        self._before = self._file.read_text()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        name, value, why = self._setting.name, self._before, "as it was before"
+        if value is None:
+            value = str(self._setting.values[0])
+            why = "the first value: without --get its original is unknown"
+        try:
+            self._set(value)
+        except HarnessError as error:
+            what = f"{name} is NOT restored to {value}: {error.what}"
+            missed = HarnessError(what, self._setting.command(value))
+            if not kind:
+                raise missed from None
+            self._say(str(missed))
+        else:
+            self._file.unlink(missing_ok=True)
+            self._say(f"{name} is restored to {value}, {why}")
+
+    def turn(self, cell: PlannedCell) -> None:
+        """Set the value of the cell's block, once for all its cells; HarnessError if it failed."""
+        value = cell.spec.factors[self._setting.name]
+        if self._block != (cell.repeat, value):
+            self._block, self._trouble = (cell.repeat, value), None
+            try:
+                self._set(value)
+            except HarnessError as error:
+                self._trouble = error
+        if self._trouble:
+            raise self._trouble
+
+    def _set(self, value: Factor) -> None:
+        """Set a value, and see that it holds."""
+        option = f"--set {self._setting.name}={value}"
+        _said(self._setting.command(value), option)
+        wanted = " ".join(str(value).split())
+        if self._setting.get and (said := self._value()) != wanted:
+            raise HarnessError(f"{option}: --get then says {said!r}")
+
+    def _value(self) -> str:
+        """Give what --get prints; several numbers, as sysctls have, are one blank apart."""
+        return " ".join(_said(self._setting.get, "--get").split())
+
+
+def _said(command: str, option: str) -> str:
+    """Run a command of the user, and give its output. Raises HarnessError."""
+    return answer(["sh", "-c", command], f"{option}: `{command}`", _SETTING_SECONDS)
 
 
 # --- a lab's limits, fitted to this machine when a run begins, and the same when it is resumed ---

@@ -9,13 +9,12 @@ harness meanwhile samples what the processors have worked. A server is asked eve
 
 from __future__ import annotations
 
-import functools
 import os
 import shlex
 import threading
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -153,15 +152,18 @@ def by_command(command: str) -> Ask:
         words = shlex.split(command)
     except ValueError as error:
         raise HarnessError(f"--server-command {command}: {error}") from None
-    return functools.partial(_said, [*words, "cat", *_FILES])
+    argv = [*words, "cat", *_FILES]
+    return lambda: answer(argv, shlex.join(argv), _SECONDS)
 
 
-def _said(argv: list[str]) -> str:
-    done = run(argv, timeout=_SECONDS)
+def answer(argv: Sequence[str], what: str, seconds: float) -> str:
+    """Give what a command prints. Raises HarnessError, of `what`, where it fails or is late."""
+    done = run(argv, timeout=seconds)
     if done.status == 0:
-        return done.stdout
-    how = f"failed ({done.status})" if done.status else f"did not end within {_SECONDS:g} s"
-    raise HarnessError(": ".join([f"{done.command} {how}", *done.stderr.strip().splitlines()[-1:]]))
+        return done.stdout.strip()
+    how = f"failed ({done.status})" if done.status else f"did not end within {seconds:g} s"
+    last = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
+    raise HarnessError(": ".join([f"{what} {how}", *last]))
 
 
 @dataclass(frozen=True)
