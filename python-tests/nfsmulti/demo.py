@@ -26,11 +26,10 @@ from nfsmulti.fiorun import Engine
 from nfsmulti.lab import Fit, LabConfig, Limits, fit
 from nfsmulti.paths import COMMAND, RESULTS, as_typed, shown
 from nfsmulti.report import cells
-from nfsmulti.run import environment
 from nfsmulti.run.cell import run_cell
 from nfsmulti.run.place import InLab, Serving
 from nfsmulti.run.plan import PlannedCell, name_of, ordered
-from nfsmulti.run.record import Meter, now_text, one_line, waiting_cell
+from nfsmulti.run.record import Meter, now_text, one_line, waiting_cell, write_machine
 from nfsmulti.stories.demo import (
     IN_LAB,
     LAB,
@@ -107,7 +106,7 @@ def demo() -> None:
     found = outcomes(summary)
     write_plot(found, folder / "demo.png")
     summary.save(folder)
-    environment.write_machine(folder)
+    write_machine(folder)
     out.line()
     out.print(table(found))
     for outcome in found:

@@ -33,11 +33,11 @@ from nfsmulti.lab import LabConfig
 from nfsmulti.lab.guest import inside
 from nfsmulti.processes import Completed, Process, find, run
 from nfsmulti.report import pages
-from nfsmulti.run import command, environment, runner, start
+from nfsmulti.run import command, runner, start
 from nfsmulti.run.cell import Tick, run_cell
 from nfsmulti.run.place import InGuest, InLab, OnPool, Serving
 from nfsmulti.run.plan import Plan, PlannedCell, name_of, ordered
-from nfsmulti.run.record import Record, waiting_cell
+from nfsmulti.run.record import Record, waiting_cell, write_place
 from nfsmulti.run.runner import Teller, run_in_guests
 from nfsmulti.stories import SCENARIOS, CellSpec, GuestPlace, Scale
 from nfsmulti.summary import Cell, Summary
@@ -535,7 +535,7 @@ def test_link_whose_driver_fails_has_no_speed(
         raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
 
     monkeypatch.setattr(psutil, "net_if_stats", fails)
-    environment.write_place(tmp_path, "pool", OnPool("/mnt"))
+    write_place(tmp_path, "pool", OnPool("/mnt"))
     links = json.loads((tmp_path / "environment.json").read_text())["pool"]["links"]
     assert "lo" in {link["name"] for link in links}
     assert {link["speed_mbit"] for link in links} == {None}

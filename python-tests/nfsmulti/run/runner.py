@@ -23,7 +23,6 @@ from nfsmulti.lab import Fit, LabConfig, Limits, fit
 from nfsmulti.lab.guest import GuestConfig, run_in_guest
 from nfsmulti.lab.kernels import Kind
 from nfsmulti.processes import end_politely
-from nfsmulti.run import environment
 from nfsmulti.run.cell import run_cell
 from nfsmulti.run.place import InGuest, InLab, OnHosts, OnPool, Serving
 from nfsmulti.run.plan import (
@@ -36,7 +35,7 @@ from nfsmulti.run.plan import (
     warm_ups,
     warmed,
 )
-from nfsmulti.run.record import Meter, Record, Watcher, expected_seconds, waiting_cell
+from nfsmulti.run.record import Meter, Record, Watcher, expected_seconds, waiting_cell, write_place
 from nfsmulti.run.watch import answer
 from nfsmulti.stories import OWN, SCENARIOS, GuestPlace
 from nfsmulti.summary import Cell, Factor
@@ -68,7 +67,7 @@ def run_in_place(
                 _give_up(record, waiting, f"{name} did not start again: {error.what}", watcher)
                 return
             first = False
-            environment.write_place(record.folder, name, place)
+            write_place(record.folder, name, place)
             setting, turner = record.plan.setting, None
             if setting:
                 turner = stack.enter_context(Turner(setting, record.folder, watcher.note))

@@ -21,10 +21,9 @@ from nfsmulti.lab.kernels import Kind
 from nfsmulti.machine import Level, links, rdma_devices
 from nfsmulti.pool import read_pool
 from nfsmulti.processes import find, run
-from nfsmulti.run import environment
 from nfsmulti.run.place import VERSION_NAMES, OnPool
 from nfsmulti.run.plan import FILE, Factors, Plan, Setting, crossed, of_engine, ordered, under
-from nfsmulti.run.record import Record, now_text
+from nfsmulti.run.record import Record, changed, now_text, write_machine
 from nfsmulti.stats import MOST_TIMES
 from nfsmulti.stories import (
     CONNECTIONS,
@@ -108,7 +107,7 @@ def begun(results: Path, request: Request, name: str) -> Record:
     chosen = {"factors": factors, "setting": setting, "server_command": plan.server_command}
     place = _place(scenario, plan) | {name: value for name, value in chosen.items() if value}
     record = Record.begin(run, plan, place)
-    environment.write_machine(run)
+    write_machine(run)
     return record
 
 
@@ -134,7 +133,7 @@ def resumed(results: Path, given: Path | None, name: str) -> Record:
         raise HarnessError(f"{run} is a run of {record.plan.scenario}, not of {name}")
     if all(cell.status == "done" for cell in record.cells):
         raise NothingToRunError(f"{run} is finished: nothing is left to run")
-    if other := environment.changed(run):
+    if other := changed(run):
         raise NothingToRunError(
             f"{run} began with {other}; its cells would not be comparable",
             "restore what it began with, or start another run",
