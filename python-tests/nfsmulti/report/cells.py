@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import re
 import statistics
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from nfsmulti.stats import Ratio, Sample, by_repeat, merged, percentile_us
 from nfsmulti.summary import Cell, Factor, Figures, Summary
@@ -16,7 +16,12 @@ Measure = Callable[[Cell], float | None]
 
 def name(cell: Cell) -> str:
     """Give a cell's factors, as one reads them."""
-    return ", ".join(f"{name} {value}" for name, value in cell.factors.items()) or cell.id
+    return text(cell.factors) or cell.id
+
+
+def text(factors: Mapping[str, Factor]) -> str:
+    """Give factors as one reads them: "client capped, streams 4"."""
+    return ", ".join(f"{name} {value}" for name, value in factors.items())
 
 
 def by_name(found: Iterable[Cell], name: Callable[[Cell], str] = name) -> dict[str, list[Cell]]:
@@ -27,8 +32,8 @@ def by_name(found: Iterable[Cell], name: Callable[[Cell], str] = name) -> dict[s
     return {key: groups[key] for key in sorted(groups, key=_by_words_and_numbers)}
 
 
-def _by_words_and_numbers(text: str) -> list[tuple[int, str]]:
-    return [(int(part) if part.isdecimal() else 0, part) for part in re.split(r"(\d+)", text)]
+def _by_words_and_numbers(name: str) -> list[tuple[int, str]]:
+    return [(int(part) if part.isdecimal() else 0, part) for part in re.split(r"(\d+)", name)]
 
 
 def having(summary: Summary, **factors: Factor) -> list[Cell]:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,8 +14,8 @@ from markupsafe import Markup, escape
 from nfsmulti import texts
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import RESULTS, needs_sources, shown
-from nfsmulti.report import cells, charts, conditions, documents, variants
-from nfsmulti.report.story import Beside, Finding, Report, Section, Story
+from nfsmulti.report import cells, charts, conditions, documents
+from nfsmulti.report.story import Beside, Finding, Report, Section, Story, beside, findings, tell
 from nfsmulti.stories import REPORTS, SCENARIOS
 from nfsmulti.summary import FILE, Summary
 from nfsmulti.texts import Table
@@ -46,8 +45,7 @@ def write(folder: Path) -> None:
     if report is None:
         raise HarnessError(f"{folder}: there is no report for scenario '{summary.scenario}'")
     values = contents(report, summary, conditions.load(folder))
-    story: Story = values["story"]
-    plots = [plot for section in (*story.sections, *story.ending) for plot in section.plots]
+    plots = [plot for section in values["sections"] for plot in section.plots]
     drawn = {plot.name: Markup(charts.write(plot, folder / PLOTS)) for plot in plots}
     for file, template in TEMPLATES.items():
         (folder / file).write_text(render(template, {**values, "drawn": drawn}))
@@ -55,27 +53,33 @@ def write(folder: Path) -> None:
 
 def contents(report: Report, summary: Summary, environment: Mapping[str, Any]) -> dict[str, Any]:
     """Give what the templates show, by name; the page needs `drawn` as well, its plots as SVG."""
-    story = variants.tell(report, summary) if summary.done else _NOTHING
+    story = tell(report, summary) if summary.done else _NOTHING
+    of_findings = findings_table(findings(report, summary))
+    published = beside_table(beside(report, summary))
     machines = filter(None, (conditions.by_host(summary), conditions.of_server(summary)))
-    guest = conditions.guest(environment)
-    sections = [*story.sections, *machines]
-    reading = [_FIGURES, *story.reading] if summary.done else []
-    story = dataclasses.replace(story, sections=sections, reading=reading)
+    troubles, told = _troubles(summary), [*story.sections, *machines, *story.ending]
+    sections = [
+        Section("The answer", story.answer, [of_findings] if of_findings.rows else []),
+        *troubles,
+        *([Section("Published figures and ours", tables=[published])] if published.rows else []),
+        *told,
+        *([Section("How to read it", points=[_FIGURES, *story.reading])] if summary.done else []),
+        Section("Conditions", tables=[conditions.table(summary, environment)]),
+        Section("The command", lines=[summary.command]),
+    ]
+    place = ". ".join(filter(None, (conditions.in_short(summary), conditions.guest(environment))))
     return {
         "summary": summary,
         "report": report,
-        "story": story,
-        "findings": findings_table(variants.findings(report, summary)),
-        "beside": beside_table(variants.beside(report, summary)),
-        "troubles": _troubles(summary),
-        "conditions": conditions.table(summary, environment),
-        "place": ". ".join(filter(None, (conditions.in_short(summary), guest))),
+        "sections": sections,
+        "told": [*troubles, *told],  # after which report.md has a blank line more
+        "place": place,
     }
 
 
 def render(template: str, values: Mapping[str, Any]) -> str:
     """Fill in one of the templates."""
-    return _environment().get_template(template).render(values)
+    return _environment().get_template(template).render(values).rstrip() + "\n"
 
 
 def findings_table(found: Sequence[Finding]) -> Table:
@@ -106,21 +110,25 @@ def beside_table(rows: Sequence[Beside]) -> Table:
 
 def _troubles(summary: Summary) -> list[Section]:
     """Tell of the cells that failed, and of those that did not run."""
-    failed = [cell for cell in summary.cells if cell.status == "failed"]
-    waiting = [cell for cell in summary.cells if cell.status == "waiting"]
+    failed, waiting = (
+        [
+            [cells.name(cell), str(cell.repeat), cell.why or "not said"]
+            for cell in summary.cells
+            if cell.status == status
+        ]
+        for status in ("failed", "waiting")
+    )
     sections = []
     if failed:
-        rows = [[cells.name(cell), str(cell.repeat), cell.why or "not said"] for cell in failed]
         words = f"{len(failed)} of {len(summary.cells)} cells failed; no figure includes them."
-        table = Table(["cell", "repeat", "why"], rows, text_columns=3)
+        table = Table(["cell", "repeat", "why"], failed, text_columns=3)
         sections.append(Section("Failed cells", [words], [table]))
     if waiting:
         words = (
             f"This run was interrupted: {len(waiting)} of {len(summary.cells)} cells have not run."
             " `--resume` continues it."
         )
-        rows = [[cells.name(cell), str(cell.repeat)] for cell in waiting]
-        table = Table(["cell", "repeat"], rows, text_columns=2)
+        table = Table(["cell", "repeat"], [row[:2] for row in waiting], text_columns=2)
         sections.append(Section("Waiting cells", [words], [table]))
     return sections
 
@@ -177,9 +185,9 @@ def _findings_of_all(found: dict[str, tuple[str, Summary]]) -> Table:
     rows = []
     for scenario in SCENARIOS.values():
         name, summary = found.get(scenario.name, ("", nothing(scenario.name)))
-        story = f"[{scenario.name}]({REFERENCE}/{name}/{MARKDOWN})" if name else scenario.name
-        findings = findings_table(variants.findings(scenario.report, summary))
-        rows += [[story, *row] for row in findings.rows]
+        where = f"[{scenario.name}]({REFERENCE}/{name}/{MARKDOWN})" if name else scenario.name
+        ours = findings_table(findings(scenario.report, summary))
+        rows += [[where, *row] for row in ours.rows]
     headings = ["report", *_FINDING]
     return Table(headings, rows, text_columns=len(headings))
 

@@ -1,18 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What a scenario has to tell of a run, before it is laid out as Markdown or HTML; and verdicts.
 
-Texts are plain; what stands between backquotes is shown as code.
+Texts are plain; what stands between backquotes is shown as code. The last part tells of runs whose
+cells were crossed with more factors (`run --factors`): a story for each combination.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from nfsmulti import texts
+from nfsmulti.report import cells
 from nfsmulti.stats import FEWEST, Ratio, Sample
-from nfsmulti.summary import Summary
+from nfsmulti.summary import Cell, Factor, Summary
 from nfsmulti.texts import MISSING, Table, repeats_to_tell
 
 if TYPE_CHECKING:
@@ -59,13 +63,14 @@ class Plot:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the report: words, then tables, then plots, then lines to paste."""
+    """A part of the report: words, then plots, tables, lines to paste, and points of a list."""
 
     title: str
     words: Sequence[str] = ()
     tables: Sequence[Table] = ()
     plots: Sequence[Plot] = ()
     lines: Sequence[str] = ()
+    points: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -75,7 +80,7 @@ class Story:
     answer: Sequence[str]
     sections: Sequence[Section] = ()
     reading: Sequence[str] = ()
-    ending: Sequence[Section] = field(default=())
+    ending: Sequence[Section] = ()
 
 
 @dataclass(frozen=True)
@@ -192,3 +197,151 @@ def _open(ours: Ratio, limit: float) -> Judged:
         return Judged(Verdict.INCONCLUSIVE, f"{made}, and an interval needs {FEWEST}", FEWEST)
     needed = ours.pairs_to_tell(limit)
     return Judged(Verdict.INCONCLUSIVE, f"{made}; {repeats_to_tell(needed)}", needed)
+
+
+# --- runs that are crossed with more factors: a story for each combination of them ---
+# A scenario's report knows its own factors alone. Cells that differ in another one are no repeats
+# of each other, and must not be taken together.
+
+
+def beside(report: Report, summary: Summary) -> list[Beside]:
+    """Give the published figures beside ours, once for each combination of further factors."""
+    return [
+        replace(row, figure=named(row.figure, name))
+        for name, part in parts(report.factors, summary)
+        for row in report.beside(part)
+    ]
+
+
+def findings(report: Report, summary: Summary) -> list[Finding]:
+    """Give the findings, once for each combination of further factors."""
+    return [
+        replace(one, what=named(one.what, name))
+        for name, part in parts(report.factors, summary)
+        for one in report.findings(part)
+    ]
+
+
+def tell(report: Report, summary: Summary) -> Story:
+    """Tell the story, once for each combination of further factors; one cell must be done.
+
+    What they are worth follows, where there are several.
+    """
+    done = [(name, part) for name, part in parts(report.factors, summary) if part.done]
+    told = [(name, report.tell(part)) for name, part in done]
+    answer = [
+        f"{name}: {words}" if name else words for name, story in told for words in story.answer
+    ]
+    sections = [one for name, story in told for one in _named(story.sections, name)]
+    if against := _against(report.factors or (), [(name, part.done) for name, part in done]):
+        answer += against.words
+        sections.insert(0, replace(against, words=()))
+    return Story(
+        answer=answer,
+        sections=sections,
+        reading=told[0][1].reading,
+        ending=[one for name, story in told for one in _named(story.ending, name)],
+    )
+
+
+def parts(known: Sequence[str] | None, summary: Summary) -> list[tuple[str, Summary]]:
+    """Split a run by the factors that are not known, and name the parts; one, "", without any.
+
+    `known` None: all are.
+    """
+    if known is None:
+        return [("", summary)]
+    found: dict[tuple[tuple[str, Factor], ...], list[Cell]] = {}
+    for cell in summary.cells:
+        further = tuple(pair for pair in cell.factors.items() if pair[0] not in known)
+        found.setdefault(further, []).append(cell)
+    order = {name: _values(summary, name) for levels in found for name, _ in levels}
+    split = sorted(found, key=lambda levels: [order[name].index(at) for name, at in levels])
+    return [
+        (cells.text(dict(levels)), replace(summary, cells=found[levels])) for levels in split
+    ] or [("", summary)]
+
+
+def _values(summary: Summary, factor: str) -> list[Factor]:
+    """Give a factor's values as the user gave them, where that is known."""
+    setting = summary.place.get("setting", {})
+    given = {**summary.place.get("factors", {}), setting.get("name"): setting.get("values")}
+    return given.get(factor) or cells.levels(summary.cells, factor)
+
+
+def _named(sections: Sequence[Section], name: str) -> Sequence[Section]:
+    """Add the name of a part to titles, and to the names of plots."""
+    if not name:
+        return sections
+    suffix = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    return [
+        replace(
+            one,
+            title=named(one.title, name),
+            plots=[
+                replace(
+                    plot,
+                    name=f"{plot.name}-{suffix}",
+                    caption=named(plot.caption.removesuffix("."), name),
+                )
+                for plot in one.plots
+            ],
+        )
+        for one in sections
+    ]
+
+
+def named(words: str, name: str) -> str:
+    """Add the name of a part to words; nothing where that has none."""
+    return f"{words}; {name}" if name else words
+
+
+# What further factors are worth: each value against the first. Ratios are of the same cell under
+# both, paired by repeat; over all cells, geometric means.
+
+_MEASURES = {"throughput": cells.bandwidth, "p99": cells.p99_us}
+
+
+def _against(
+    known: Sequence[str], variants: Sequence[tuple[str, Sequence[Cell]]]
+) -> Section | None:
+    """Give the ratios of all variants, each with its name, to the first.
+
+    `known` are the factors that all of them have. None where no cell is done in two of them.
+    """
+    (first, base), *others = variants
+    words, rows = [], []
+    for name, those in others:
+        over, under = (
+            {(_own(one, known), one.repeat): one for one in side} for side in (those, base)
+        )
+        both = [key for key in over if key in under]
+        for own in dict.fromkeys(own for own, _ in both):
+            keys = [key for key in both if key[0] == own]
+            pair = [over[key] for key in keys], [under[key] for key in keys]
+            rows.append([name, own, *_ratios(*pair)])
+        if both:
+            pair = [over[key] for key in both], [under[key] for key in both]
+            rows.append([name, "all cells together", *_ratios(*pair)])
+            words.append(_sentence(first, name, *pair))
+    if not rows:
+        return None
+    headings = ["", "cell", *(f"{measure} : that of {first}" for measure in _MEASURES)]
+    return Section(f"Against {first}", words, [Table(headings, rows, text_columns=2)])
+
+
+def _own(cell: Cell, known: Sequence[str]) -> str:
+    """Name a cell by its scenario's own factors."""
+    return cells.text({name: at for name, at in cell.factors.items() if name in known})
+
+
+def _ratios(over: Sequence[Cell], under: Sequence[Cell]) -> list[str]:
+    return [texts.ratio(cells.ratio(over, under, measure)) for measure in _MEASURES.values()]
+
+
+def _sentence(first: str, name: str, over: Sequence[Cell], under: Sequence[Cell]) -> str:
+    ratio = cells.ratio(over, under, cells.bandwidth)
+    if ratio is None:
+        return f"{name} cannot be compared with {first}."
+    told = f"{ratio.text} times as much as {first}{texts.inconclusive(ratio)}"
+    return f"Over all cells, {name} moves {told}."

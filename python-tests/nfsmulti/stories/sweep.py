@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from nfsmulti import texts
 from nfsmulti.effects import Level, Model
 from nfsmulti.lab import LabConfig, Limits
-from nfsmulti.report import cells, charts, conditions, variants
+from nfsmulti.report import cells, charts, conditions
 from nfsmulti.report.story import (
     Beside,
     Finding,
@@ -29,6 +29,8 @@ from nfsmulti.report.story import (
     Section,
     Story,
     Verdict,
+    named,
+    parts,
     weakest,
 )
 from nfsmulti.stories import sweep_model, sweep_settings
@@ -124,8 +126,8 @@ _BEST_WRITE, _THIRTIETH_WRITE = 84.1, 82.5
 def beside(summary: Summary) -> list[Beside]:
     """Give the published figures beside ours, once for each combination of further factors."""
     return [
-        dataclasses.replace(row, figure=variants.named(row.figure, levels))
-        for levels, part in variants.parts(_FACTORS, summary)
+        dataclasses.replace(row, figure=named(row.figure, levels))
+        for levels, part in parts(_FACTORS, summary)
         for row in _beside(part)
     ]
 
