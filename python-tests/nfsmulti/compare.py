@@ -54,6 +54,7 @@ _MEASURES = {
     Figure.P99: cells.p99_us,
     Figure.CPU: cells.jobs_cpu_us,
 }
+_HEADINGS = {Figure.THROUGHPUT: "throughput", Figure.P99: "clat p99", Figure.CPU: "CPU per I/O"}
 
 
 @dataclass(frozen=True)
@@ -108,17 +109,9 @@ def unmatched(a: Summary, b: Summary) -> int:
 
 def why_not(a: Summary, b: Summary) -> str | None:
     """Say in one line why two runs cannot be compared; None where they can."""
-    for what, of_a, of_b in (
-        ("scenarios", a.scenario, b.scenario),
-        ("factors", _factors(a), _factors(b)),
-        ("lengths", *("quick" if one.quick else "full" for one in (a, b))),
-        ("numbers of hosts", a.hosts, b.hosts),
-        *(
-            (f"places ({name})", a.place.get(name, old), b.place.get(name, old))
-            for name, old in _PLACE.items()
-        ),
-    ):
-        if of_a != of_b:
+    kinds = [_kind(one) for one in (a, b)]
+    for what, of_a in kinds[0].items():
+        if of_a != (of_b := kinds[1][what]):
             values = " and ".join(map(conditions.flat_text, (of_a, of_b)))
             return f"their {what} differ: {values}"
     if waiting := _unfinished(a, b):
@@ -133,6 +126,17 @@ def why_not(a: Summary, b: Summary) -> str | None:
     return None
 
 
+def _kind(run: Summary) -> dict[str, Any]:
+    """Give what two runs that are compared have in common, by what that is."""
+    return {
+        "scenarios": run.scenario,
+        "factors": ", ".join(sorted({name for cell in run.cells for name in cell.factors})),
+        "lengths": "quick" if run.quick else "full",
+        "numbers of hosts": run.hosts,
+        **{f"places ({name})": run.place.get(name, old) for name, old in _PLACE.items()},
+    }
+
+
 def without(summary: Summary, factor: str) -> Summary:
     """Take a factor off a run's cells, which two runs are compared over.
 
@@ -140,11 +144,9 @@ def without(summary: Summary, factor: str) -> Summary:
     """
     found = _levels(summary, factor)
     if len(found) != 1:
-        what = (
-            f"has {_text_of(found)}: only one level can be compared"
-            if found
-            else "does not have it"
-        )
+        what = "does not have it"
+        if found:
+            what = f"has {_text_of(found)}: only one level can be compared"
         raise HarnessError(f"--over {factor}: the run of {summary.started} {what}")
     left = [
         dataclasses.replace(
@@ -185,11 +187,7 @@ def _groups(found: list[Cell]) -> dict[str, list[Cell]]:
 
 def _name(cell: Cell) -> str:
     """Give the factors, as one reads them; the runs may have them in another order."""
-    return ", ".join(f"{name} {at}" for name, at in sorted(cell.factors.items())) or "the cell"
-
-
-def _factors(summary: Summary) -> str:
-    return ", ".join(sorted({name for cell in summary.cells for name in cell.factors}))
+    return cells.text(dict(sorted(cell.factors.items()))) or "the cell"
 
 
 # --- the verdict ---
@@ -211,10 +209,6 @@ class Tested:
     figure: Figure
     ratio: Ratio
     p: float | None = None
-
-    def beyond_chance(self) -> bool:
-        """Tell whether it differs from 1, after the correction."""
-        return self.p is not None and self.p < _SIGNIFICANT
 
 
 @dataclass(frozen=True)
@@ -262,40 +256,31 @@ def trials(found: Sequence[Pair], judged: Sequence[Figure]) -> list[Tested]:
     ]
     corrected = iter(holm([one.ratio.p for one in plain if one.ratio.p is not None]))
     return [
-        Tested(one.name, one.figure, one.ratio, None if one.ratio.p is None else next(corrected))
-        for one in plain
+        one if one.ratio.p is None else dataclasses.replace(one, p=next(corrected)) for one in plain
     ]
 
 
 def by_tests(found: Sequence[Pair], judged: Sequence[Figure], threshold: float) -> Conclusion:
     """Judge by intervals. Where no cell has one, the runs are not comparable."""
-    all_tests = trials(found, judged)
-    if not any(one.p is not None for one in all_tests):
-        return Conclusion(
-            Exit.NOT_COMPARABLE,
-            [
-                f"no interval: no cell ran {FEWEST} times on both sides: run with --repeat"
-                f" {FEWEST}, or set --tolerance PERCENT"
-            ],
-        )
-    worse = [
-        one
-        for one in all_tests
-        if one.beyond_chance() and one.figure.worse(one.ratio.value, threshold)
-    ]
-    if worse:
+    tests = trials(found, judged)
+    number = sum(one.p is not None for one in tests)
+    if not number:
+        line = f"no interval: no cell ran {FEWEST} times on both sides: run with --repeat {FEWEST}"
+        return Conclusion(Exit.NOT_COMPARABLE, [f"{line}, or set --tolerance PERCENT"])
+    differing = [one for one in tests if one.p is not None and one.p < _SIGNIFICANT]
+    if worse := [one for one in differing if one.figure.worse(one.ratio.value, threshold)]:
         return Conclusion(Exit.WORSE, [_worse_line(one) for one in worse])
-    better = [
-        one
-        for one in all_tests
-        if one.name == _TOGETHER
-        and one.beyond_chance()
-        and one.figure.better(one.ratio.value, threshold)
-    ]
+    better = any(
+        one.name == _TOGETHER and one.figure.better(one.ratio.value, threshold) for one in differing
+    )
     said = "better" if better else "not shown to be worse"
-    number = sum(one.p is not None for one in all_tests)
     beyond = f"nothing is significantly worse by more than {100 * threshold:g} %"
-    hidden = [_hidden_line(one) for one in all_tests if _could_hide(one, threshold)]
+    hidden = [
+        f"note: {one.figure} {one.ratio.text} is too wide to exclude a larger loss: run more"
+        " repeats"
+        for one in tests
+        if _could_hide(one, threshold)
+    ]
     return Conclusion(Exit.PASSED, [*hidden, f"{said}: {beyond}, in {number} tests"])
 
 
@@ -303,13 +288,6 @@ def _could_hide(one: Tested, threshold: float) -> bool:
     """Tell whether the mean's own interval reaches beyond the threshold, to the worse side."""
     ends = [end for end in (one.ratio.low, one.ratio.high) if end is not None]
     return one.name == _TOGETHER and any(one.figure.worse(end, threshold) for end in ends)
-
-
-def _hidden_line(one: Tested) -> str:
-    return (
-        f"note: {one.figure} {one.ratio.text} is too wide to exclude a larger loss: run more"
-        " repeats"
-    )
 
 
 def by_tolerance(found: Sequence[Pair], judged: Sequence[Figure], tolerance: float) -> Conclusion:
@@ -328,8 +306,6 @@ def _worse_line(one: Tested) -> str:
 
 # --- the command ---
 
-
-_HEADINGS = {Figure.THROUGHPUT: "throughput", Figure.P99: "clat p99", Figure.CPU: "CPU per I/O"}
 
 _NARROWEST = 120  # columns that the table needs
 
@@ -393,8 +369,7 @@ def compare(
         )
     except HarnessError as error:
         _refuse(str(error))
-    reason = why_not(first, second)
-    if reason:
+    if reason := why_not(first, second):
         _refuse(reason)
     found = pairs(first, second)
     out.print(_table(found))
@@ -403,7 +378,9 @@ def compare(
         verdict = by_tests(found, judged, threshold / 100)
     else:
         verdict = by_tolerance(found, judged, tolerance / 100)
-    verdict = _with_lost(verdict, lost(first, second))
+    if gone := lost(first, second):
+        before = verdict.lines if verdict.exit is Exit.WORSE else []
+        verdict = Conclusion(Exit.WORSE, [*before, *(f"worse: {line}" for line in gone)])
     if alone := unmatched(first, second):
         out.print(
             f"{alone} combinations of factors ran in only one of the two runs.", soft_wrap=True
@@ -419,14 +396,6 @@ def _refuse(*lines: str) -> None:
     for line in lines:
         typer.echo(f"nfsmulti: not comparable: {line}", err=True)
     raise typer.Exit(Exit.NOT_COMPARABLE)
-
-
-def _with_lost(verdict: Conclusion, lost: list[str]) -> Conclusion:
-    """Make it worse where cells were lost."""
-    if not lost:
-        return verdict
-    before = verdict.lines if verdict.exit is Exit.WORSE else []
-    return Conclusion(Exit.WORSE, [*before, *(f"worse: {line}" for line in lost)])
 
 
 def _table(found: Sequence[Pair]) -> rich.table.Table:
