@@ -102,33 +102,21 @@ def line(axes: Axes, number: int, label: str, points: Sequence[tuple[float, Samp
     """Draw a line through means, each repeat a dot, with 95 % intervals from three repeats on."""
     look = style(number)
     axes.errorbar([x for x, _ in points], [one.mean for _, one in points], label=label, **look)
-    dots(axes, points, look["color"])
-    _intervals(axes, points, look["color"])
+    _repeats(axes, points, look["color"])
 
 
-def dots(axes: Axes, points: Sequence[tuple[float, Sample]], colour: str) -> None:
-    """Draw each repeat as a dot; what was run once is its mean."""
-    found = [(x, value) for x, one in points if one.n > 1 for value in one.values]
+def _repeats(axes: Axes, points: Sequence[tuple[float, Sample]], colour: str) -> None:
+    """Draw each of several repeats as a dot, and 95 % intervals, where there are any, from 0 on."""
+    dots = [(x, value) for x, one in points if one.n > 1 for value in one.values]
     axes.plot(
-        [x for x, _ in found], [y for _, y in found], ".", color=colour, alpha=0.6, markersize=5
+        [x for x, _ in dots], [y for _, y in dots], ".", color=colour, alpha=0.6, markersize=5
     )
-
-
-def _intervals(axes: Axes, points: Sequence[tuple[float, Sample]], colour: str) -> None:
-    """Draw 95 % intervals, not below zero; what has none has no caps either."""
     found = [(x, one.mean, one.interval) for x, one in points if one.interval]
-    if not found:
-        return
-    lows = [mean - max(low, 0) for _, mean, (low, _) in found]
-    highs = [high - mean for _, mean, (_, high) in found]
-    axes.errorbar(
-        [x for x, *_ in found],
-        [mean for _, mean, _ in found],
-        yerr=[lows, highs],
-        fmt="none",
-        ecolor=colour,
-        capsize=3,
-    )
+    if found:  # what has none has no caps either
+        xs, means, intervals = zip(*found, strict=True)
+        lows = [mean - max(low, 0) for mean, (low, _) in zip(means, intervals, strict=True)]
+        highs = [high - mean for mean, (_, high) in zip(means, intervals, strict=True)]
+        axes.errorbar(xs, means, yerr=[lows, highs], fmt="none", ecolor=colour, capsize=3)
 
 
 def bars(axes: Axes, groups: Sequence[str], series: Mapping[str, Sequence[Sample | None]]) -> None:
@@ -146,8 +134,7 @@ def bars(axes: Axes, groups: Sequence[str], series: Mapping[str, Sequence[Sample
             hatch="//" if number % 2 else None,
             edgecolor="white",
         )
-        dots(axes, points, INK)
-        _intervals(axes, points, INK)
+        _repeats(axes, points, INK)
     axes.set_xticks(range(len(groups)), [group.replace("-", "\n") for group in groups])
 
 

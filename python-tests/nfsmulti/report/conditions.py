@@ -184,23 +184,18 @@ def by_host(summary: Summary) -> Section | None:
     hosts = sorted({job.host for cell in summary.done for job in cell.jobs if job.host})
     if len(hosts) < 2:
         return None
-    rows = [
-        _host_row(name, host, found)
-        for name, found in cells.by_name(summary.done).items()
-        for host in (*hosts, _ALL)
-    ]
+    rows = []
+    for name, found in cells.by_name(summary.done).items():
+        for host in (*hosts, _ALL):
+            rate = Sample.of(_sum(cell, host, "bytes_per_s") / 1e6 for cell in found)
+            operations = Sample.of(_sum(cell, host, "iops") for cell in found)
+            rows.append([
+                name, host, texts.mean(rate), texts.cv(rate), texts.count(rate),
+                texts.mean(operations), texts.cv(operations),
+            ])  # fmt: skip
     headings = ["cell", "host", "MB/s", "CV %", "n", "IOPS", "CV %"]
     words = "Sums of each host's jobs, as its fio measured them; all hosts ran at once."
     return Section("Each host", [words], [Table(headings, rows, text_columns=2)])
-
-
-def _host_row(name: str, host: str, found: list[Cell]) -> list[str]:
-    rate = Sample.of(_sum(cell, host, "bytes_per_s") / 1e6 for cell in found)
-    operations = Sample.of(_sum(cell, host, "iops") for cell in found)
-    return [
-        name, host, texts.mean(rate), texts.cv(rate), texts.count(rate), texts.mean(operations),
-        texts.cv(operations),
-    ]  # fmt: skip
 
 
 def _sum(cell: Cell, host: str, figure: str) -> float:
