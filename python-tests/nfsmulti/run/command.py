@@ -8,9 +8,8 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -33,25 +32,14 @@ _MOST_DEPTH = 65536  # of a job of metadata
 _OF_CONNECTIONS = "Options of connections and metadata"
 
 
-class Which(StrEnum):
-    """What can be run."""
-
-    DD = "dd"
-    SIO = "sio"
-    OLTP = "oltp"
-    SWEEP = "sweep"
-    FSPERF = "fsperf"
-    RANDREAD = "randread"
-    NEIGHBOUR = "neighbour"
-    CONNECTIONS = "connections"
-    METADATA = "metadata"
-    ALL = "all"
-
-
-# Which options of their own they take.
+Which = Literal[
+    "dd", "sio", "oltp", "sweep", "fsperf", "randread", "neighbour", "connections", "metadata",
+    "all",
+]  # fmt: skip
+# Which options of their own some take.
 _TAKEN = {
-    Which.CONNECTIONS: {"nconnect", "proto", "version", "mounts", "jobs", "workload"},
-    Which.METADATA: {"nconnect", "depth", "version", "mounts", "workload"},
+    "connections": {"nconnect", "proto", "version", "mounts", "jobs", "workload"},
+    "metadata": {"nconnect", "depth", "version", "mounts", "workload"},
 }
 
 
@@ -239,15 +227,15 @@ def run(
     """
     _check(scenario, options)
     words = more or []
-    every = scenario is Which.ALL
-    published = [name for name in SCENARIOS if name not in (Which.CONNECTIONS, Which.METADATA)]
-    chosen = published if every else [scenario.value]
+    every = scenario == "all"
+    published = [name for name in SCENARIOS if name not in _TAKEN]
+    chosen: list[str] = published if every else [scenario]
     if options.resume:
         begin = functools.partial(start.resumed, options.results, _folder(words, chosen))
     else:
         begin = functools.partial(start.begun, options.results, options.request(scenario, words))
     records = _begin_all(chosen, begin) if every else [begin(chosen[0])]
-    again = f"{COMMAND} run {scenario.value} --resume"
+    again = f"{COMMAND} run {scenario} --resume"
     again += "" if options.results == RESULTS else f" --results {shown(options.results)}"
     raise typer.Exit(_carry_out_all(records, again if every else ""))
 
@@ -265,15 +253,15 @@ def _check(scenario: Which, options: _Options) -> None:
         )
     if options.guest and options.pool:
         raise HarnessError("--guest is for the kernel lab, and --pool runs on your own servers")
-    if options.guest and scenario is not Which.ALL:
-        places = SCENARIOS[scenario.value].places.values()
+    if options.guest and scenario != "all":
+        places = SCENARIOS[scenario].places.values()
         if not any(isinstance(place, GuestPlace) for place in places):
-            raise HarnessError(f"--guest: no cell of {scenario.value} is in the kernel lab")
+            raise HarnessError(f"--guest: no cell of {scenario} is in the kernel lab")
     taken = _TAKEN.get(scenario, set())
     known = set().union(*_TAKEN.values())
     if wrong := [name for name in options.given if name in known - taken]:
         raise HarnessError(
-            f"{_named(wrong)}: only for {_takers(wrong)}, not for {scenario.value}",
+            f"{_named(wrong)}: only for {_takers(wrong)}, not for {scenario}",
             "leave it out; --factors crosses the cells of any scenario with options",
         )
     if options.resume and (given := _named(options.given)):  # its plan says what it is
@@ -293,13 +281,13 @@ def _takers(options: Sequence[str]) -> str:
     for which, names in _TAKEN.items():
         if taken := [name for name in options if name in names]:
             of = "" if len(taken) == len(options) else f" ({_named(taken)})"
-            found.append(f"{which.value}{of}")
+            found.append(f"{which}{of}")
     return " and ".join(found)
 
 
 def _workloads(scenario: Which, text: str) -> tuple[str, ...]:
     """Read --workload: one name, or several of metadata."""
-    if scenario is Which.METADATA:
+    if scenario == "metadata":
         return _words("--workload", text, list(OPERATIONS))
     if text and text not in WORKLOADS:
         raise HarnessError(f"--workload {text}: give {' or '.join(WORKLOADS)}")
@@ -375,14 +363,8 @@ def _one(record: Record) -> int:
     except HarnessError as error:
         print(f"nfsmulti: {error}", file=sys.stderr)
         status = 1
-    return max(status, _told(record))
-
-
-def _told(record: Record) -> int:
-    """Report what has run, and say what is not; gives the exit status that this makes."""
-    status = 0
     if any(cell.status != "waiting" for cell in record.cells):
-        status = _reported(record)
+        status = max(status, _reported(record))
     again = _resume_line(record)
     if left := len(record.waiting()):
         _out.print(f"{left} cells were not run; continue with: {again}", markup=False)
