@@ -24,7 +24,6 @@ from typing import Any
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import (
     SUMMARY,
-    ConnectionStats,
     Direction,
     Engine,
     FioProcess,
@@ -114,7 +113,7 @@ def measured(cell: Cell, result: FioResult, busy: Samples) -> Cell:
     assert report is not None
     _check_direction(cell, report)
     try:
-        parts, evenness = path_shares(result.stats)
+        parts = dict(sorted(shares(result.stats).items()))
         return dataclasses.replace(
             cell,
             status="done",
@@ -128,7 +127,7 @@ def measured(cell: Cell, result: FioResult, busy: Samples) -> Cell:
             sys_percent=sum(job["sys_cpu"] for job in report.jobs),
             jobs=job_rows(report),
             paths=parts,
-            jain=evenness,
+            jain=jain(parts.values()) if any(parts.values()) else None,
         )
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise HarnessError(f"fio's report is malformed: {error!r}") from None
@@ -297,17 +296,6 @@ def figures(report: FioReport, direction: Direction) -> Figures | None:
     )
 
 
-def job_rows(report: FioReport) -> list[JobRow]:
-    """Give a row for each job; its latency is that of the direction with more I/Os."""
-    return [_row(number, job) for number, job in enumerate(report.jobs)]
-
-
-def path_shares(stats: list[ConnectionStats]) -> tuple[dict[str, float], float | None]:
-    """Give each path's part of all bytes, and Jain's index of these: 1 where all are alike."""
-    parts = dict(sorted(shares(stats).items()))
-    return parts, jain(parts.values()) if any(parts.values()) else None
-
-
 def windows(folder: Path, nominal_ms: int) -> list[Window]:
     """Give the windows of all jobs and directions out of fio's bandwidth logs, if any.
 
@@ -385,10 +373,16 @@ def _seconds_of(ends: Sequence[int]) -> list[int]:
     return numbers
 
 
+def job_rows(report: FioReport) -> list[JobRow]:
+    """Give a row for each job; its latency is that of the direction with more I/Os."""
+    return [_row(number, job) for number, job in enumerate(report.jobs)]
+
+
 def _row(number: int, job: dict[str, Any]) -> JobRow:
     alone = FioReport({"jobs": [job]})
     write = alone.operations("write") > alone.operations("read")
     main: Direction = "write" if write else "read"
+    host = job.get("hostname", "")  # as --hosts names it; "" for this machine
     return JobRow(
         name=job["jobname"],
         number=number,
@@ -401,14 +395,8 @@ def _row(number: int, job: dict[str, Any]) -> JobRow:
         p99_us=alone.latency_percentile(main, 99) / _US,
         usr_percent=job["usr_cpu"],
         sys_percent=job["sys_cpu"],
-        host=_host(job),
+        host=Host(host, host, job["port"]).text if host else "",
     )
-
-
-def _host(job: dict[str, Any]) -> str:
-    """Name the host that a job ran on as --hosts does, "" where that was this machine."""
-    name = job.get("hostname", "")
-    return Host(name, name, job["port"]).text if name else ""
 
 
 # --- the entries of a metadata cell: what it needs is made before it, what is left is removed ---
@@ -481,7 +469,9 @@ class Entries:
         """Remove what is left, and the directory."""
         if self._spec.client == "mount":
             if (self._folder / "command").exists():  # else no fio has begun
-                for file in self._mount().glob(f"{TOP}.*"):
+                words = shlex.split((self._folder / "command").read_text())
+                mount = next(word for word in words if word.startswith("--directory="))
+                for file in Path(mount.partition("=")[2]).glob(f"{TOP}.*"):
                     file.unlink(missing_ok=True)
             return
         done = self._operations("")
@@ -496,11 +486,6 @@ class Entries:
                 "remove", self._with(spec, meta_write="remove", filename=name, **size_of(left))
             )
         self._run("rmdir", self._with(spec, **size_of(1)))
-
-    def _mount(self) -> Path:
-        """Find the mount that fio used."""
-        words = shlex.split((self._folder / "command").read_text())
-        return Path(next(w for w in words if w.startswith("--directory=")).partition("=")[2])
 
     def _run(self, name: str, spec: CellSpec) -> None:
         folder = self._folder / name

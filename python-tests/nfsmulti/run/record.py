@@ -210,11 +210,12 @@ def changed(folder: Path) -> str | None:
 def write_place(folder: Path, name: str, place: Serving) -> None:
     """Write what holds where a place's clients are: links and their limits, mounts, sysctls."""
     enter = list(place.enter)
+    mounts = Path("/proc/self/mounts").read_text().splitlines()
     found = {
         "guest": guest.described(),
         "kernel": _said([*enter, "uname", "-sr"]),
         "links": _links(enter),
-        "mounts": _nfs_mounts(),
+        "mounts": [line for line in mounts if line.split()[2].startswith("nfs")],
         "sysctls": _sysctls(enter),
         "servers": place.servers(),
     }
@@ -223,7 +224,10 @@ def write_place(folder: Path, name: str, place: Serving) -> None:
 
 def _links(enter: Sequence[str]) -> list[dict[str, Any]]:
     """Give each link, with the speed in Mbit/s that its driver tells; None where it has none."""
-    speeds = {} if enter else _speeds()
+    speeds: dict[str, int | None] = {}  # of our own namespace; none where a driver fails to tell
+    with contextlib.suppress(OSError):
+        if not enter:
+            speeds = {name: one.speed or None for name, one in psutil.net_if_stats().items()}
     said = _said([*enter, "ip", "-json", "-details", "address", "show"])
     return [
         {
@@ -240,14 +244,6 @@ def _links(enter: Sequence[str]) -> list[dict[str, Any]]:
         }
         for link in json.loads(said or "[]")
     ]
-
-
-def _speeds() -> dict[str, int | None]:
-    """Give those of our namespace's links; none where a driver fails to tell."""
-    try:
-        return {name: one.speed or None for name, one in psutil.net_if_stats().items()}
-    except OSError:
-        return {}
 
 
 def _classes(enter: Sequence[str], link: str) -> list[str]:
@@ -270,11 +266,6 @@ def _sysctls(enter: Sequence[str]) -> dict[str, str]:
     lines = _said([*enter, "grep", "-sH", "", *names]).splitlines()
     pairs = (line.partition(":") for line in lines)
     return {name.removeprefix("/proc/sys/").replace("/", "."): value for name, _, value in pairs}
-
-
-def _nfs_mounts() -> list[str]:
-    lines = Path("/proc/self/mounts").read_text().splitlines()
-    return [line for line in lines if line.split()[2].startswith("nfs")]
 
 
 def _said(argv: Sequence[str]) -> str:

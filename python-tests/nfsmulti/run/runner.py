@@ -64,7 +64,9 @@ def run_in_place(
             except HarnessError as error:
                 if first:
                     raise
-                _give_up(record, waiting, f"{name} did not start again: {error.what}", watcher)
+                for cell in waiting:
+                    watcher.begin(cell)
+                    watcher.end(record.fail(cell, f"{name} did not start again: {error.what}"))
                 return
             first = False
             write_place(record.folder, name, place)
@@ -161,12 +163,6 @@ class _Runs:
         return dataclasses.replace(cell, times=times)
 
 
-def _give_up(record: Record, cells: list[PlannedCell], why: str, watcher: Watcher) -> None:
-    for cell in cells:
-        watcher.begin(cell)
-        watcher.end(record.fail(cell, why))
-
-
 def expected(record: Record) -> float:
     """Estimate the seconds that the cells take that are not done."""
     done = {cell.id for cell in record.cells if cell.status == "done"}
@@ -196,33 +192,27 @@ def carry_out(record: Record, out: Console) -> None:
                     missed.append(error)
         if not missed:
             record.end()
-    if len(missed) > 1:
-        raise HarnessError("; ".join(str(error) for error in missed))
     if missed:
-        raise missed[0]
+        raise missed[0] if len(missed) == 1 else HarnessError("; ".join(map(str, missed)))
 
 
 def _run_place(record: Record, name: str, watcher: Watcher, out: Console) -> None:
     """Run what waits in one place, where that is."""
-    engine = Engine.built()
+    engine, plan = Engine.built(), record.plan
+    make: Callable[[], Serving]
     if name == OWN:
-        make = _own_place(record, engine)
+        pool, command = plan.pool or "", plan.server_command
+        make = functools.partial(OnPool, pool, command)
+        if plan.hosts:
+            folder = record.folder.absolute() / "hosts"
+            make = functools.partial(OnHosts, pool, plan.hosts, engine, folder, command)
     else:
-        place = SCENARIOS[record.plan.scenario].places[name]
+        place = SCENARIOS[plan.scenario].places[name]
         if isinstance(place, GuestPlace):
             run_in_guests(record, name, place, watcher)
             return
         make = functools.partial(InLab, _fitted(record, name, place, engine, out))
     run_in_place(record, name, make, engine, watcher)
-
-
-def _own_place(record: Record, engine: Engine) -> Callable[[], Serving]:
-    """Give what makes the place of a user's own pool."""
-    pool, hosts, command = record.plan.pool or "", record.plan.hosts, record.plan.server_command
-    if not hosts:
-        return functools.partial(OnPool, pool, command)
-    folder = record.folder.absolute() / "hosts"
-    return functools.partial(OnHosts, pool, hosts, engine, folder, command)
 
 
 def _guests(record: Record) -> set[str]:

@@ -70,7 +70,8 @@ class NothingToRunError(HarnessError):
 def begun(results: Path, request: Request, name: str) -> Record:
     """Plan a run of the scenario `name`, below `results`. Raises HarnessError."""
     scenario = _scenario(request, name)
-    specs, left_out = _specs(scenario, request)
+    scale = Scale(request.quick, _cell_seconds())
+    specs, left_out = _specs(scenario, request, scale)
     repeats = request.repeat or (scenario.quick_repeats if request.quick else scenario.repeats)
     seed = request.seed if request.seed is not None else secrets.randbelow(1 << 31)
     # Without it the command would give another order.
@@ -78,8 +79,7 @@ def begun(results: Path, request: Request, name: str) -> Record:
     block = request.setting.name if request.setting else ""
     cells = ordered(under(specs, request.setting), repeats, seed, block)
     places = {cell.spec.place for cell in cells}
-    lengthens = scenario.lengthens and not request.hosts and not _cell_seconds()
-    probes = scenario.probes(Scale(request.quick, _cell_seconds()))
+    lengthens = scenario.lengthens and not request.hosts and not scale.cell_seconds
     plan = Plan(
         scenario=name,
         label=request.label,
@@ -91,7 +91,7 @@ def begun(results: Path, request: Request, name: str) -> Record:
         left_out=left_out,
         cells=cells,
         hosts=request.hosts,
-        probes={name: spec for name, spec in probes.items() if name in places},
+        probes={name: spec for name, spec in scenario.probes(scale).items() if name in places},
         setting=request.setting,
         server_command=request.server_command,
         guest=request.guest,
@@ -151,8 +151,7 @@ def _newest(folder: Path) -> Path:
     raise NothingToRunError(f"{folder} holds no unfinished run", "start one without --resume")
 
 
-def _specs(scenario: Scenario, request: Request) -> tuple[list[CellSpec], list[str]]:
-    scale = Scale(request.quick, _cell_seconds())
+def _specs(scenario: Scenario, request: Request, scale: Scale) -> tuple[list[CellSpec], list[str]]:
     left_out: list[str] = []
     if request.pool:
         offers = OnPool(request.pool, request.server_command).offers
@@ -164,9 +163,11 @@ def _specs(scenario: Scenario, request: Request) -> tuple[list[CellSpec], list[s
             )
     else:
         specs = scenario.cells(scale)
-    if (of_urls := request.factors.keys() & _OF_URLS) and any(_of_mounts(spec) for spec in specs):
+    if (of_urls := request.factors.keys() & _OF_URLS) and any(
+        spec.client == "mounts" for spec in specs
+    ):
         left_out.append(f"cells on mounts: {min(of_urls)} is as they were mounted")
-        specs = [spec for spec in specs if not _of_mounts(spec)]
+        specs = [spec for spec in specs if spec.client != "mounts"]
     for option in filter(of_engine, request.factors):
         if any(spec.client == "mount" for spec in specs):
             left_out.append(f"single mounts: fio's own engines, which use them, have no {option}")
@@ -192,11 +193,6 @@ def _by_rdma(spec: CellSpec, scenario: Scenario) -> bool:
     return "proto=rdma" in words or any(mount.rdma for mount in mounts)
 
 
-def _of_mounts(spec: CellSpec) -> bool:
-    """Tell whether a cell's engine uses kernel mounts alone."""
-    return spec.client == "mounts"
-
-
 def _cell_seconds() -> float | None:
     given = os.environ.get(_CELL_SECONDS)
     try:
@@ -210,7 +206,10 @@ def _place(scenario: Scenario, plan: Plan) -> dict[str, Any]:
     if plan.pool:
         hosts = {"hosts": [host.text for host in parse_hosts(plan.hosts)]} if plan.hosts else {}
         place = {"kind": "pool", "pool": plan.pool, "limits": {}, **hosts}
-        return place if hosts else {**place, "links": _links(plan.pool)}
+        if not hosts:  # the devices that lead to its servers, with their rates in bit/s
+            addresses = (path.address for path in read_pool(plan.pool) if path.address)
+            place["links"] = links(addresses)
+        return place
     places = {name: scenario.places[name] for name in plan.places}
     kinds = dict.fromkeys(
         "lab" if isinstance(p, LabConfig) else "kernel-lab" for p in places.values()
@@ -225,19 +224,12 @@ def _place(scenario: Scenario, plan: Plan) -> dict[str, Any]:
         "kind": " and ".join(kinds),
         "pool": "",
         "limits": next(iter(limits.values())) if alone else limits,
-        **_guest(next((p for p in places.values() if isinstance(p, GuestPlace)), None), plan),
+        **next((_guest(p, plan) for p in places.values() if isinstance(p, GuestPlace)), {}),
     }
 
 
-def _links(pool: str) -> dict[str, int]:
-    """Give the devices that lead to a pool's servers, with their rates in bit/s, where known."""
-    return links(path.address for path in read_pool(pool) if path.address)
-
-
-def _guest(place: GuestPlace | None, plan: Plan) -> dict[str, Any]:
+def _guest(place: GuestPlace, plan: Plan) -> dict[str, Any]:
     """Give what is set in a guest beside limits, and what is not as it was published."""
-    if place is None:
-        return {}
     used = {cell.spec.mounts for cell in plan.cells}
     mounts = {
         name: ",".join(dict.fromkeys(",".join(mount.options) for mount in group))
