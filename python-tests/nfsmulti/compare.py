@@ -148,12 +148,10 @@ def without(summary: Summary, factor: str) -> Summary:
         if found:
             what = f"has {_text_of(found)}: only one level can be compared"
         raise HarnessError(f"--over {factor}: the run of {summary.started} {what}")
-    left = [
-        dataclasses.replace(
-            cell, factors={name: at for name, at in cell.factors.items() if name != factor}
-        )
-        for cell in summary.cells
-    ]
+    left = []
+    for cell in summary.cells:
+        factors = {name: at for name, at in cell.factors.items() if name != factor}
+        left.append(dataclasses.replace(cell, factors=factors))
     return dataclasses.replace(summary, cells=left)
 
 
@@ -279,15 +277,10 @@ def by_tests(found: Sequence[Pair], judged: Sequence[Figure], threshold: float) 
         f"note: {one.figure} {one.ratio.text} is too wide to exclude a larger loss: run more"
         " repeats"
         for one in tests
-        if _could_hide(one, threshold)
+        if one.name == _TOGETHER
+        and any(end and one.figure.worse(end, threshold) for end in (one.ratio.low, one.ratio.high))
     ]
     return Conclusion(Exit.PASSED, [*hidden, f"{said}: {beyond}, in {number} tests"])
-
-
-def _could_hide(one: Tested, threshold: float) -> bool:
-    """Tell whether the mean's own interval reaches beyond the threshold, to the worse side."""
-    ends = [end for end in (one.ratio.low, one.ratio.high) if end is not None]
-    return one.name == _TOGETHER and any(one.figure.worse(end, threshold) for end in ends)
 
 
 def by_tolerance(found: Sequence[Pair], judged: Sequence[Figure], tolerance: float) -> Conclusion:

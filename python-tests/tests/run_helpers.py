@@ -10,28 +10,12 @@ from rich.console import Console
 from nfsmulti.fiorun import Engine
 from nfsmulti.run.cell import run_cell
 from nfsmulti.run.place import Serving
-from nfsmulti.run.plan import Plan, PlannedCell, Setting, ordered, under
+from nfsmulti.run.plan import Plan, Setting, ordered, under
 from nfsmulti.run.record import Record
 from nfsmulti.stories import SCENARIOS, CellSpec, OwnPool, Scale
 from nfsmulti.summary import Cell
 
 QUIET = Console(quiet=True)
-
-
-class Silent:
-    """A watcher that says nothing."""
-
-    def begin(self, cell: PlannedCell) -> None:
-        """Say nothing."""
-
-    def tick(self, seconds: float) -> None:
-        """Say nothing."""
-
-    def end(self, cell: Cell) -> None:
-        """Say nothing."""
-
-    def note(self, line: str) -> None:
-        """Say nothing."""
 
 
 def own_cells(name: str, scale: Scale) -> list[CellSpec]:

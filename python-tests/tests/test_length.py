@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 from made_runs import report_of
-from run_helpers import Silent, made_record, own_cells
+from run_helpers import made_record, own_cells
 
 from nfsmulti.fiorun import Engine, FioReport
 from nfsmulti.run import runner
 from nfsmulti.run.cell import over_time, run_end, windows
 from nfsmulti.run.place import OnPool
 from nfsmulti.run.plan import PlannedCell, lengthened, may_double
-from nfsmulti.run.record import Record, waiting_cell
+from nfsmulti.run.record import Record, Watcher, waiting_cell
 from nfsmulti.stats import MOST_TIMES, Window, halves, settled
 from nfsmulti.stories import Scale
 from nfsmulti.summary import Cell, Factor, Summary
@@ -113,7 +113,7 @@ def _run(
         return dataclasses.replace(waiting_cell(planned), status="done", settled=settles(planned))
 
     monkeypatch.setattr(runner, "run_cell", made)
-    runner.run_in_place(record, "pool", lambda: OnPool("/tmp"), Engine(Path("none")), Silent())
+    runner.run_in_place(record, "pool", lambda: OnPool("/tmp"), Engine(Path("none")), Watcher())
     return ran
 
 
@@ -159,7 +159,7 @@ def test_a_longer_try_that_fails_leaves_the_shorter_one(
 
     monkeypatch.setattr(runner, "run_cell", made)
     monkeypatch.setattr(runner, "warm_ups", lambda _: [])
-    runner.run_in_place(record, "pool", lambda: OnPool("/tmp"), Engine(Path("none")), Silent())
+    runner.run_in_place(record, "pool", lambda: OnPool("/tmp"), Engine(Path("none")), Watcher())
     ended = [(cell.status, cell.times, cell.settled) for cell in record.cells]
     assert ended == [("done", 1, False)] * 2
     assert left.read_text() == "1"
@@ -206,7 +206,7 @@ def test_real_cells_go_on_as_long_as_they_are_to(
     record = Record(record.folder, plan, Summary.load(record.folder))
     said = iter([False, False, True, True])  # the first of the warm-up
     monkeypatch.setattr("nfsmulti.run.cell.settled", lambda *_: next(said))
-    runner.run_in_place(record, "pool", lambda: OnPool(str(folder)), Engine.built(), Silent())
+    runner.run_in_place(record, "pool", lambda: OnPool(str(folder)), Engine.built(), Watcher())
     one, two = record.cells
     assert one.settled, one.why
     assert one.times == two.times == 2

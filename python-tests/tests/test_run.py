@@ -24,7 +24,7 @@ from conftest import call_harness, or_skip, refusal, run_harness
 from engine_helpers import eventually
 from made_runs import report_of
 from rich.console import Console
-from run_helpers import QUIET, Silent, made_record, own_cells, run_one
+from run_helpers import QUIET, made_record, own_cells, run_one
 
 from nfsmulti import paths
 from nfsmulti.errors import HarnessError
@@ -37,7 +37,7 @@ from nfsmulti.run import command, runner, start
 from nfsmulti.run.cell import Tick, run_cell
 from nfsmulti.run.place import InGuest, InLab, OnPool, Serving
 from nfsmulti.run.plan import Plan, PlannedCell, name_of, ordered
-from nfsmulti.run.record import Record, waiting_cell, write_place
+from nfsmulti.run.record import Record, Watcher, waiting_cell, write_place
 from nfsmulti.run.runner import Teller, run_in_guests
 from nfsmulti.stories import SCENARIOS, CellSpec, GuestPlace, Scale
 from nfsmulti.summary import Cell, Summary
@@ -234,7 +234,7 @@ def test_each_combination_warms_up_first_and_counts_for_nothing(
 
     monkeypatch.setattr(runner, "run_cell", run_cell)
     record = made_record(tmp_path / "run", "oltp", own_cells("oltp", Scale(True))[:3], repeats=3)
-    runner.run_in_place(record, "pool", lambda: OnPool(mount), Engine.built(), Silent())
+    runner.run_in_place(record, "pool", lambda: OnPool(mount), Engine.built(), Watcher())
     combinations = [name_of(cell.spec.factors) for cell in ran[:3]]
     assert len({*combinations}) == 3
     assert [cell.id for cell in ran[:3]] == [f"warm-up-{name}" for name in combinations]
@@ -263,7 +263,7 @@ def test_lab_that_does_not_start_again_fails_the_rest(tmp_path: Path, mount: str
 
     specs = [spec for spec in own_cells("dd", Scale(True, 0.2)) if spec.factors["streams"] == 1]
     record = made_record(tmp_path / "run", "dd", specs)
-    runner.run_in_place(record, "pool", lambda: Gone(mount), Engine.built(), Silent())
+    runner.run_in_place(record, "pool", lambda: Gone(mount), Engine.built(), Watcher())
     assert [cell.status for cell in record.cells] == ["failed"] * 2
     assert record.cells[0].why == "in its warm-up: gone"
     assert record.cells[1].why == "pool did not start again: no such luck"
@@ -406,7 +406,7 @@ def test_guest_that_dies_fails_its_cell_and_the_next_boot_goes_on(tmp_path: Path
     if inside():
         pytest.skip("a guest has no guests")
 
-    class Killer(Silent):
+    class Killer(Watcher):
         """Kills the guest as soon as a cell begins there, once."""
 
         killed = False
@@ -460,7 +460,7 @@ def test_limited_mounts_are_connections_of_their_own(tmp_path: Path) -> None:
 def test_output_of_the_guest_may_come_in_pieces(tmp_path: Path) -> None:
     events: list[str] = []
 
-    class Listener(Silent):
+    class Listener(Watcher):
         def begin(self, cell: PlannedCell) -> None:
             events.append(f"begin {cell.id}")
 

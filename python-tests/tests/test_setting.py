@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 from conftest import refusal, run_harness
-from run_helpers import Silent, made_record
+from run_helpers import made_record
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
 from nfsmulti.run import runner
 from nfsmulti.run.place import InGuest
 from nfsmulti.run.plan import Plan, PlannedCell, Setting, ordered, under, warm_ups
+from nfsmulti.run.record import Watcher
 from nfsmulti.run.runner import Turner, run_in_place
 from nfsmulti.stories import SCENARIOS, GuestPlace, Scale
 from nfsmulti.summary import Summary
@@ -164,7 +165,7 @@ def test_threads_of_the_kernels_server_are_a_setting(tmp_path: Path) -> None:
     specs = SCENARIOS["neighbour"].cells(Scale(True, 2))
     both = [spec for spec in specs if spec.factors["workload"] == "readers-beside-writer"]
     record = made_record(tmp_path / "run", "neighbour", both, setting=one)
-    run_in_place(record, "guest", lambda: InGuest(GuestPlace()), Engine.built(), Silent())
+    run_in_place(record, "guest", lambda: InGuest(GuestPlace()), Engine.built(), Watcher())
     assert threads.read_text() == before
     for cell in record.cells:
         assert cell.status == "done", cell.why

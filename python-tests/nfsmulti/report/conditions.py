@@ -221,17 +221,16 @@ def of_server(summary: Summary) -> Section | None:
     if untold := [cell.server_why for cell in asked if cell.server_why]:
         words.append(f"{len(untold)} of {len(asked)} cells have no figures: {untold[0]}")
     headings = ["cell", "processors", "CPU, %", "CV %", "n", "Dirty, MB", "Cached, MB"]
-    rows = [_server_row(name, found) for name, found in cells.by_name(asked).items()]
+    rows = []
+    for name, found in cells.by_name(asked).items():
+        told = [cell.server for cell in found if cell.server]
+        busy = cells.sample(found, lambda cell: cell.server.cpu_percent if cell.server else None)
+        rows.append([
+            name, str(told[0].processors) if told else texts.MISSING, texts.mean(busy),
+            texts.cv(busy), texts.count(busy), _highest(told, "dirty_bytes"),
+            _highest(told, "cached_bytes"),
+        ])  # fmt: skip
     return Section("The server", words, [Table(headings, rows)])
-
-
-def _server_row(name: str, found: list[Cell]) -> list[str]:
-    told = [cell.server for cell in found if cell.server]
-    busy = cells.sample(found, lambda cell: cell.server.cpu_percent if cell.server else None)
-    return [
-        name, str(told[0].processors) if told else texts.MISSING, texts.mean(busy), texts.cv(busy),
-        texts.count(busy), _highest(told, "dirty_bytes"), _highest(told, "cached_bytes"),
-    ]  # fmt: skip
 
 
 def _highest(told: list[Server], figure: str) -> str:

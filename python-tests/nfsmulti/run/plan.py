@@ -155,6 +155,8 @@ def crossed(specs: Sequence[CellSpec], factors: Factors) -> list[CellSpec]:
     for name in factors:
         if any(_sets(spec, name) for spec in specs):
             raise HarnessError(f"--factors {name}: the scenario sets that itself")
+    combinations = itertools.product(*factors.values())
+    extras = [dict(zip(factors, values, strict=True)) for values in combinations]
     cells = [
         dataclasses.replace(
             spec,
@@ -162,7 +164,7 @@ def crossed(specs: Sequence[CellSpec], factors: Factors) -> list[CellSpec]:
             options={**spec.options, **{_ON_COMMAND_LINE.get(k, k): v for k, v in extra.items()}},
         )
         for spec in specs
-        for extra in _combinations(factors)
+        for extra in extras
     ]
     _check_names("--factors", cells)
     return cells
@@ -265,12 +267,6 @@ def _sets(spec: CellSpec, name: str) -> bool:
     return bool(alike & own.union(*jobs))
 
 
-def _combinations(factors: Factors) -> list[dict[str, Factor]]:
-    return [
-        dict(zip(factors, values, strict=True)) for values in itertools.product(*factors.values())
-    ]
-
-
 def jobfile_jobs(jobfile: str, names: Sequence[str]) -> dict[str, dict[str, Factor | None]]:
     """Read the jobs of these names in a bundled jobfile, or all: their options, with [global]'s."""
     parser = configparser.RawConfigParser(
@@ -301,7 +297,7 @@ def parse_factors(words: Sequence[str]) -> dict[str, tuple[Factor, ...]]:
     for name in factors:
         if name in _OURS:
             raise HarnessError(f"--factors {name}: a scenario cannot change that")
-        if not _known(name):
+        if not (of_engine(name) or _lists(f"--cmdhelp={name}", name, None)):
             raise HarnessError(
                 f"--factors {name}: neither the engine nor fio has such an option",
                 "fio --enghelp=./build/libnfsmulti.so and fio --cmdhelp=all list them",
@@ -344,10 +340,6 @@ def of_engine(name: str) -> bool:
     library = Engine.built().library
     # fio splits what follows --enghelp= at commas, so the name is short.
     return _lists(f"--enghelp=./{library.name},{name}", name, library.parent)
-
-
-def _known(name: str) -> bool:
-    return of_engine(name) or _lists(f"--cmdhelp={name}", name, None)
 
 
 def _lists(question: str, name: str, cwd: Path | None) -> bool:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import psutil
 from rich.console import Console
@@ -282,24 +282,20 @@ def _add(folder: Path, name: str, part: dict[str, Any]) -> None:
 _LAB_SECONDS, _GUEST_SECONDS = 1.0, 8.0
 
 
-class Watcher(Protocol):
-    """Is told how a run goes on."""
+class Watcher:
+    """Is told how a run goes on; one that is no more than this says nothing."""
 
     def begin(self, cell: PlannedCell) -> None:
         """Note that a cell begins, or its warm-up."""
-        ...
 
     def tick(self, seconds: float) -> None:
         """Note that it has been running for so long."""
-        ...
 
     def end(self, cell: Cell) -> None:
         """Note that it has ended."""
-        ...
 
     def note(self, line: str) -> None:
         """Pass on a line to the user."""
-        ...
 
 
 def expected_seconds(cells: Sequence[PlannedCell], guests: set[str]) -> float:
@@ -307,7 +303,7 @@ def expected_seconds(cells: Sequence[PlannedCell], guests: set[str]) -> float:
     return sum(_seconds_of(cell, guests) for cell in [*warm_ups(cells), *cells])
 
 
-class Meter(Bar):
+class Meter(Bar, Watcher):
     """The bar. It moves with time, since what a cell takes is known, and jumps at its end."""
 
     def __init__(self, out: Console, cells: Sequence[PlannedCell], total: int, guests: set[str]):

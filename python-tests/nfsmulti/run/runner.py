@@ -433,7 +433,7 @@ class Teller(io.BytesIO):
             self._watcher.end(done)
 
 
-class _Lines:
+class _Lines(Watcher):
     """Tells the harness outside what happens in the guest: a Teller reads it."""
 
     def begin(self, cell: PlannedCell) -> None:

@@ -123,7 +123,8 @@ class Samples:
 
 def window(folder: Path, report: FioReport) -> tuple[float, float] | None:
     """Give the uptimes between which all jobs did I/O; None where that was not written down."""
-    begins, times = _begins(folder / _BEGIN), _run_times(report)
+    file, times = folder / _BEGIN, _run_times(report)
+    begins = [float(line) for line in file.read_text().split()] if file.exists() else []
     if not begins or len(begins) != len(times):
         return None
     return max(begins), min(begins) + min(times) / 1000
@@ -132,10 +133,6 @@ def window(folder: Path, report: FioReport) -> tuple[float, float] | None:
 def _run_times(report: FioReport) -> list[int]:
     """Give the run time of each job in ms."""
     return [max(job[way]["runtime"] for way in ("read", "write")) for job in report.jobs]
-
-
-def _begins(file: Path) -> list[float]:
-    return [float(line) for line in file.read_text().split()] if file.exists() else []
 
 
 # --- the server ---
