@@ -8,6 +8,7 @@ import re
 import statistics
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+from nfsmulti import texts
 from nfsmulti.stats import Ratio, Sample, by_repeat, merged, percentile_us
 from nfsmulti.summary import Cell, Factor, Figures, Summary
 
@@ -177,3 +178,17 @@ def latency_us(figures: Sequence[Figures | None], percent: float) -> float | Non
         own = {50: "p50_us", 95: "p95_us", 99: "p99_us", 99.9: "p999_us"}.get(percent)
         return float(getattr(found[0], own)) if own and len(found) == 1 else None
     return percentile_us(merged(side.bins for side in found), percent)
+
+
+def columns(figure: Sample | None, scale: float = 1.0) -> list[str]:
+    """Write a figure for a table: its mean, divided by `scale`, its CV in per cent, and n."""
+    return [texts.mean(figure, scale=scale), texts.cv(figure), texts.count(figure)]
+
+
+def by_level(found: Sequence[Cell], factor: str, measure: Measure) -> dict[int, Sample]:
+    """Give a figure at each level of a factor that counts something, by size; no level lacks it."""
+    samples = {
+        at: sample((cell for cell in found if cell.factors[factor] == at), measure)
+        for at in counts(found, factor)
+    }
+    return {at: one for at, one in samples.items() if one}

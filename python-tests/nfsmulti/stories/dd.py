@@ -17,7 +17,7 @@ from nfsmulti.report import cells, charts, conditions
 from nfsmulti.report.story import RULE, Beside, Finding, Judged, Plot, Report, Section, Story, judge
 from nfsmulti.stats import Ratio, Sample
 from nfsmulti.stories.scenario import OWN, CellSpec, OwnPool, Scale, Scenario, timed
-from nfsmulti.summary import Cell, Factor, Summary
+from nfsmulti.summary import Factor, Summary
 from nfsmulti.texts import Table
 
 # --- what runs ---
@@ -97,13 +97,10 @@ _UNMEASURED = (
 )
 
 
-def _find(summary: Summary, client: str, direction: str, streams: int) -> list[Cell]:
-    return cells.having(summary, client=client, direction=direction, streams=streams)
-
-
-def _rate(summary: Summary, client: str, direction: str, streams: int) -> Sample | None:
-    """Give bytes per second of all streams together."""
-    return cells.sample(_find(summary, client, direction, streams), cells.bandwidth)
+def _rates(summary: Summary, client: str, direction: str) -> dict[int, Sample]:
+    """Give bytes per second of all streams together, by their number."""
+    found = cells.having(summary, client=client, direction=direction)
+    return cells.by_level(found, "streams", cells.bandwidth)
 
 
 def _client(summary: Summary, client: str) -> str:
@@ -119,8 +116,20 @@ def _time(summary: Summary, rate: Sample, streams: int, unit: str = "") -> str:
 
 
 def _gain(summary: Summary, client: str, direction: str, streams: int) -> Ratio | None:
-    many, one = (_find(summary, client, direction, count) for count in (streams, 1))
+    many, one = (
+        cells.having(summary, client=client, direction=direction, streams=count)
+        for count in (streams, 1)
+    )
     return cells.ratio(many, one, cells.bandwidth)
+
+
+def _published_gain(summary: Summary) -> tuple[str, Ratio | None, Judged]:
+    """Give whose gain stands beside the published one, the gain, and its verdict."""
+    client = _client(summary, "capped")
+    gain = _gain(summary, client, "write", _STREAMS)
+    allowed = conditions.allowed(summary, "capped")
+    most = None if allowed is None else min(allowed, _STREAMS)
+    return client, gain, judge(gain, _PUBLISHED_RATIO, most)
 
 
 def beside(summary: Summary) -> list[Beside]:
@@ -128,49 +137,23 @@ def beside(summary: Summary) -> list[Beside]:
     rows = []
     for original, direction, streams, theirs, ratio in _PUBLISHED:
         client = _client(summary, original)
-        rate = _rate(summary, client, direction, streams)
-        rows.append(
-            Beside(
-                figure=f"{_ORIGINALS[original]} ({client}), {direction},"
-                f" {_streams(summary, streams)}",
-                theirs=theirs,
-                ours=_time_and_rate(summary, rate, streams),
-                sample=rate,
-                their_ratio=ratio,
-                our_ratio=_gain(summary, client, direction, streams) if ratio else None,
-            )
-        )
+        rate = _rates(summary, client, direction).get(streams)
+        each = f"{streams} stream{'' if streams == 1 else 's'}{conditions.on_each(summary)}"
+        ours = texts.MISSING
+        if rate:
+            ours = f"{_time(summary, rate, streams, ' s')}, {texts.mean(rate, 'MB/s', 1e6)}"
+        our_ratio = _gain(summary, client, direction, streams) if ratio else None
+        name = f"{_ORIGINALS[original]} ({client}), {direction}, {each}"
+        rows.append(Beside(name, theirs, ours, rate, ratio, our_ratio))
     return [*rows, *_UNMEASURED]
-
-
-def _time_and_rate(summary: Summary, rate: Sample | None, streams: int) -> str:
-    if rate is None:
-        return texts.MISSING
-    return f"{_time(summary, rate, streams, ' s')}, {texts.mean(rate, 'MB/s', 1e6)}"
-
-
-def _streams(summary: Summary, count: int) -> str:
-    return f"{count} stream{'' if count == 1 else 's'}{conditions.on_each(summary)}"
-
-
-def _judged(summary: Summary) -> Judged:
-    gain = _gain(summary, _client(summary, "capped"), "write", _STREAMS)
-    allowed = conditions.allowed(summary, "capped")
-    return judge(gain, _PUBLISHED_RATIO, None if allowed is None else min(allowed, _STREAMS))
 
 
 def findings(summary: Summary) -> list[Finding]:
     """Give the one finding: the limit is each connection's."""
-    client = _client(summary, "capped")
-    gain = _gain(summary, client, "write", _STREAMS)
-    return [
-        Finding(
-            "five streams write more than one: the limit is per connection",
-            f"{_PUBLISHED_RATIO:.2f} times (19.4 to 72 MB/s)",
-            f"{gain.text} times" if gain else texts.MISSING,
-            _judged(summary),
-        )
-    ]
+    _, gain, judged = _published_gain(summary)
+    what = "five streams write more than one: the limit is per connection"
+    theirs = f"{_PUBLISHED_RATIO:.2f} times (19.4 to 72 MB/s)"
+    return [Finding(what, theirs, f"{gain.text} times" if gain else texts.MISSING, judged)]
 
 
 def tell(summary: Summary) -> Story:
@@ -193,8 +176,7 @@ def tell(summary: Summary) -> Story:
 
 
 def _answer(summary: Summary) -> list[str]:
-    client = _client(summary, "capped")
-    gain = _gain(summary, client, "write", _STREAMS)
+    client, gain, judged = _published_gain(summary)
     words = []
     if gain is None:
         words.append(f"One stream and {_STREAMS} were not both measured, writing ({client}).")
@@ -206,11 +188,11 @@ def _answer(summary: Summary) -> list[str]:
             f" stream{'' if summary.hosts == 1 else ' on each'} does, {where}; published:"
             f" {_PUBLISHED_RATIO:.2f} times."
         )
-    words.append(_judged(summary).text)
+    words.append(judged.text)
     alone = [
         f"{direction}s at {texts.mean(rate, 'MB/s', 1e6)}"
         for direction in ("write", "read")
-        if (rate := _rate(summary, _client(summary, "uncapped"), direction, 1))
+        if (rate := _rates(summary, _client(summary, "uncapped"), direction).get(1))
     ]
     if alone:
         where = "" if client == _POOL else "Without the cap, one"
@@ -221,19 +203,13 @@ def _answer(summary: Summary) -> list[str]:
 
 def _table(summary: Summary) -> Table:
     rows = []
-    for client in cells.levels(summary.done, "client"):
-        for direction in cells.levels(cells.having(summary, client=client), "direction"):
-            found = cells.having(summary, client=client, direction=direction)
-            for streams in cells.counts(found, "streams"):
-                rate = _rate(summary, str(client), str(direction), streams)
-                gain = _gain(summary, str(client), str(direction), streams)
-                if rate is None:
-                    continue
+    for client in map(str, cells.levels(summary.done, "client")):
+        for direction in map(str, cells.levels(cells.having(summary, client=client), "direction")):
+            for streams, rate in _rates(summary, client, direction).items():
+                gain = _gain(summary, client, direction, streams) if streams > 1 else None
                 rows.append([
-                    str(client), str(direction), str(streams),
-                    _time(summary, rate, streams),
-                    texts.mean(rate, scale=1e6), texts.cv(rate), texts.count(rate),
-                    texts.ratio(gain if streams > 1 else None),
+                    client, direction, str(streams), _time(summary, rate, streams),
+                    *cells.columns(rate, 1e6), texts.ratio(gain),
                 ])  # fmt: skip
     headings = ["client", "direction", "streams", "time, s", "MB/s", "CV %", "n", "times one"]
     return Table(headings, rows, text_columns=2)
@@ -243,23 +219,20 @@ def _plot(summary: Summary, client: str) -> Plot:
     figure, axes = charts.panel(
         f"Connections: {client}", "streams, each on a connection", "MB/s, all streams"
     )
-    ticks, highest = [1], 0.0
+    ticks, highest = {1}, 0.0
     for number, direction in enumerate(("write", "read")):
-        found = cells.having(summary, client=client, direction=direction)
-        streams = cells.counts(found, "streams")
-        rates = [(n, _rate(summary, client, direction, n)) for n in streams]
-        points = [(n, rate.scaled(1e-6)) for n, rate in rates if rate]
+        rates = _rates(summary, client, direction)
+        points = {count: rate.scaled(1e-6) for count, rate in rates.items()}
         if not points:
             continue
-        charts.line(axes, number, direction, points)
-        one = dict(points).get(1)
-        if one and len(streams) > 1:
-            colour = charts.COLOURS[number]
-            ideal = [one.mean * n for n in streams]
-            axes.plot(streams, ideal, ":", color=colour, label=f"n times one {direction}")
-        ticks = sorted({*ticks, *streams})
-        highest = max(highest, *(rate.mean for _, rate in points))
-    axes.set_xticks(ticks)
+        charts.line(axes, number, direction, [*points.items()])
+        if 1 in points and len(points) > 1:
+            ideal = [points[1].mean * count for count in points]
+            colour, label = charts.COLOURS[number], f"n times one {direction}"
+            axes.plot([*points], ideal, ":", color=colour, label=label)
+        ticks |= points.keys()
+        highest = max(highest, *(rate.mean for rate in points.values()))
+    axes.set_xticks(sorted(ticks))
     charts.from_zero(axes, highest)
     charts.legend(axes)
     return Plot(

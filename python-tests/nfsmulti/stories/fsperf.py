@@ -126,8 +126,19 @@ _CLIENTS = {
 _NFS3, _NFS4 = (718, 1100), (523, 1094)  # MB/s over one mount and over four
 
 
+def _clients(summary: Summary) -> dict[str, str]:
+    """Give all clients, published ones first, with what they are called."""
+    measured = [str(client) for client in cells.levels(summary.done, "client")]
+    return {**_CLIENTS, **{name: name for name in measured if name not in _CLIENTS}}
+
+
 def _published(client: str) -> tuple[int, int]:
     return _NFS4 if "4." in client else _NFS3
+
+
+def _published_ratio(client: str) -> float:
+    one, many = _published(client)
+    return many / one
 
 
 def _most(summary: Summary, client: str) -> int:
@@ -136,57 +147,39 @@ def _most(summary: Summary, client: str) -> int:
     return _PATHS if _PATHS in counts or not counts else max(counts)
 
 
-def _clients(summary: Summary) -> dict[str, str]:
-    """Give all clients, published ones first, with what they are called."""
-    measured = [str(client) for client in cells.levels(summary.done, "client")]
-    return {**_CLIENTS, **{name: name for name in measured if name not in _CLIENTS}}
-
-
-def _find(summary: Summary, client: str, paths: int, spread: str) -> list[Cell]:
+def _find(summary: Summary, client: str, paths: int, spread: str = "roundrobin") -> list[Cell]:
     """Give the cells of one client; over one path every spread is the same."""
     if paths == 1:
         return cells.having(summary, client=client, paths=1)
     return cells.having(summary, client=client, paths=paths, spread=spread)
 
 
-def _rate(summary: Summary, client: str, paths: int, spread: str) -> Sample | None:
+def _rate(summary: Summary, client: str, paths: int, spread: str = "roundrobin") -> Sample | None:
     return cells.sample(_find(summary, client, paths, spread), cells.bandwidth)
 
 
-def _gain(summary: Summary, client: str, paths: int, spread: str) -> Ratio | None:
+def _gain(summary: Summary, client: str, paths: int, spread: str = "roundrobin") -> Ratio | None:
+    """Give the rate over several paths as a multiple of that over one."""
     many, one = (_find(summary, client, count, spread) for count in (paths, 1))
-    return cells.ratio(many, one, cells.bandwidth)
+    return cells.ratio(many, one, cells.bandwidth) if paths > 1 else None
 
 
-def _published_ratio(client: str) -> float:
-    one, many = _published(client)
-    return many / one
+def _mb(rate: Sample | None) -> str:
+    return texts.mean(rate, "MB/s", 1e6)
 
 
 def beside(summary: Summary) -> list[Beside]:
     """Give the published table beside ours, the kernel's clients and the one in user space."""
     rows = []
     for client, words in _clients(summary).items():
-        one, many = _published(client)
-        most = _most(summary, client)
-        rate = _rate(summary, client, 1, "job")
+        (one, many), most = _published(client), _most(summary, client)
+        rate = _rate(summary, client, 1)
         rows.append(Beside(f"{words}, 1 path", f"{one} MB/s", _mb(rate), rate))
-        rate = _rate(summary, client, most, "roundrobin") if most > 1 else None
-        rows.append(
-            Beside(
-                f"{words}, {most} paths by round robin",
-                f"{many:,} MB/s",
-                _mb(rate),
-                rate,
-                _published_ratio(client),
-                _gain(summary, client, most, "roundrobin") if rate else None,
-            )
-        )
+        rate = _rate(summary, client, most) if most > 1 else None
+        ratio, gain = _published_ratio(client), _gain(summary, client, most)
+        name = f"{words}, {most} paths by round robin"
+        rows.append(Beside(name, f"{many:,} MB/s", _mb(rate), rate, ratio, gain))
     return rows
-
-
-def _mb(rate: Sample | None) -> str:
-    return texts.mean(rate, "MB/s", 1e6)
 
 
 def tell(summary: Summary) -> Story:
@@ -223,25 +216,22 @@ def tell(summary: Summary) -> Story:
 
 
 def _answer(summary: Summary, client: str) -> str:
-    theirs, most = _published_ratio(client), _most(summary, client)
-    name = _clients(summary)[client]
-    gain = _gain(summary, client, most, "roundrobin") if most > 1 else None
+    name, most = _clients(summary)[client], _most(summary, client)
+    judged, gain = _judged(summary, client), _gain(summary, client, most)
     if gain is None:
         words = f"{name}: one path and several by round robin were not both measured."
-        return f"{words} {_judged(summary, client).text}"
-    rates = [_mb(_rate(summary, client, paths, "roundrobin")) for paths in (1, most)]
+        return f"{words} {judged.text}"
+    one, many = (_mb(_rate(summary, client, paths)) for paths in (1, most))
     return (
         f"{name}: {most} paths by round robin read {gain.text} times what one does"
-        f" ({rates[1]} against {rates[0]}); published: {theirs:.2f} times."
-        f" {_judged(summary, client).text}"
+        f" ({many} against {one}); published: {_published_ratio(client):.2f} times. {judged.text}"
     )
 
 
 def _judged(summary: Summary, client: str) -> Judged:
-    most = _most(summary, client)
     allowed = conditions.allowed(summary, "lab" if client.startswith("nfs") else "guest")
-    gain = _gain(summary, client, most, "roundrobin") if most > 1 else None
     most_here = None if allowed is None else min(allowed, _PATHS)
+    gain = _gain(summary, client, _most(summary, client))
     return judge(gain, _published_ratio(client), most_here)
 
 
@@ -250,15 +240,11 @@ def findings(summary: Summary) -> list[Finding]:
     found = []
     for client, words in _clients(summary).items():
         most = _most(summary, client)
-        gain = _gain(summary, client, most, "roundrobin") if most > 1 else None
-        found.append(
-            Finding(
-                f"{most} paths by round robin read more than one: {words}",
-                f"{_published_ratio(client):.2f} times",
-                f"{gain.text} times" if gain else texts.MISSING,
-                _judged(summary, client),
-            )
-        )
+        gain = _gain(summary, client, most)
+        what = f"{most} paths by round robin read more than one: {words}"
+        ours = f"{gain.text} times" if gain else texts.MISSING
+        theirs = f"{_published_ratio(client):.2f} times"
+        found.append(Finding(what, theirs, ours, _judged(summary, client)))
     return found
 
 
@@ -275,15 +261,13 @@ def _variants(summary: Summary) -> list[tuple[str, int, str]]:
 def _table(summary: Summary) -> Table:
     rows = []
     for client, paths, spread in _variants(summary):
-        rate = _rate(summary, client, paths, spread)
-        gain = _gain(summary, client, paths, spread) if paths > 1 else None
-        sides = [cell.read for cell in _find(summary, client, paths, spread)]
-        p99 = cells.latency_us(sides, 99)
-        cost = cells.sample(_find(summary, client, paths, spread), cells.jobs_cpu_us)
+        found = _find(summary, client, paths, spread)
         rows.append([
-            client, spread, str(paths), texts.mean(rate, scale=1e6), texts.cv(rate),
-            texts.count(rate), texts.ratio(gain), texts.number(p99),
-            texts.mean(cost),
+            client, spread, str(paths),
+            *cells.columns(cells.sample(found, cells.bandwidth), 1e6),
+            texts.ratio(_gain(summary, client, paths, spread)),
+            texts.number(cells.latency_us([cell.read for cell in found], 99)),
+            texts.mean(cells.sample(found, cells.jobs_cpu_us)),
         ])  # fmt: skip
     headings = [
         "client", "spread", "paths", "MB/s", "CV %", "n", "times one", "clat p99, µs",

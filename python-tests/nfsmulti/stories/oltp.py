@@ -93,70 +93,50 @@ def _find(summary: Summary, kind: str, concurrency: int) -> list[Cell]:
 
 
 def _to_one(summary: Summary, kind: str, concurrency: int, measure: Measure) -> Ratio | None:
+    """Give a figure as a multiple of one connection's; None for one connection itself."""
     over, under = (_find(summary, which, concurrency) for which in (kind, "one"))
-    return cells.ratio(over, under, measure)
+    return cells.ratio(over, under, measure) if kind != "one" else None
 
 
 def _concurrencies(summary: Summary, kind: str) -> list[int]:
     return cells.counts(cells.having(summary, connections=kind), "concurrency")
 
 
-def _common(summary: Summary, kind: str) -> int | None:
-    """Give the highest concurrency that both one connection and this kind were measured at."""
+def _common(summary: Summary, kind: str) -> int:
+    """Give the highest concurrency that both one connection and this kind had, 0 for none."""
     shared = set(_concurrencies(summary, "one")) & set(_concurrencies(summary, kind))
-    return max(shared, default=None)
+    return max(shared, default=0)
+
+
+def _alone(summary: Summary) -> tuple[str, Sample | None]:
+    """Give one connection's p50 of reads at its lowest concurrency, and those of the repeats."""
+    lowest = min(_concurrencies(summary, "one"), default=0)
+    reads = [cell.read for cell in _find(summary, "one", lowest)]
+    median = cells.latency_us(reads, 50)
+    said = f"{texts.number(median)} µs (p50) over NFS alone" if median else texts.MISSING
+    return said, Sample.of(side.p50_us for side in reads if side)
 
 
 def beside(summary: Summary) -> list[Beside]:
     """Give what was published beside ours: costs are relative to one connection."""
-    rows = [
-        Beside(
-            "protocol efficiency: CPU per transaction, NFS",
-            "1.0 (the scale)",
-            "1.0: one connection",
-            their_ratio=1.0,
-        )
-    ]
+    what = "protocol efficiency: CPU per transaction, NFS"
+    rows = [Beside(what, "1.0 (the scale)", "1.0: one connection", their_ratio=1.0)]
     for kind in ("pool", "mount"):
         at = _common(summary, kind)
         for name, cost in (("fio's jobs", _jobs), ("the machine", _machine)):
-            found = _find(summary, kind, at) if at else []
-            sample = cells.sample(found, cost)
-            rows.append(
-                Beside(
-                    f"CPU per operation of {name}: {_KINDS[kind]} to one connection",
-                    texts.MISSING,
-                    texts.mean(sample, "s per 1,000") if sample else texts.MISSING,
-                    sample,
-                    our_ratio=_to_one(summary, kind, at, cost) if at else None,
-                )
-            )
-    lowest = min(_concurrencies(summary, "one"), default=0)
-    alone = [cell.read for cell in _find(summary, "one", lowest)]
-    median = cells.latency_us(alone, 50)
-    rows.append(
-        Beside(
-            "8 KiB read response, NFS over SAN",
-            "under 0.1 ms more",
-            f"{texts.number(median)} µs (p50) over NFS alone" if median else texts.MISSING,
-            Sample.of(side.p50_us for side in alone if side),
-        )
-    )
-    return rows
+            sample = cells.sample(_find(summary, kind, at), cost)
+            what = f"CPU per operation of {name}: {_KINDS[kind]} to one connection"
+            ours = texts.mean(sample, "s per 1,000")
+            ratio = _to_one(summary, kind, at, cost)
+            rows.append(Beside(what, texts.MISSING, ours, sample, our_ratio=ratio))
+    what = "8 KiB read response, NFS over SAN"
+    return [*rows, Beside(what, "under 0.1 ms more", *_alone(summary))]
 
 
 def findings(summary: Summary) -> list[Finding]:
     """Give what was published of NFS beside a SAN."""
-    lowest = min(_concurrencies(summary, "one"), default=0)
-    median = cells.latency_us([cell.read for cell in _find(summary, "one", lowest)], 50)
-    return [
-        Finding(
-            "reads of 8 KiB take little longer over NFS than over a SAN",
-            "under 0.1 ms more",
-            f"{texts.number(median)} µs (p50) over NFS alone" if median else texts.MISSING,
-            _JUDGED,
-        )
-    ]
+    what = "reads of 8 KiB take little longer over NFS than over a SAN"
+    return [Finding(what, "under 0.1 ms more", _alone(summary)[0], _JUDGED)]
 
 
 def tell(summary: Summary) -> Story:
@@ -195,25 +175,21 @@ def tell(summary: Summary) -> Story:
 
 
 def _answer(summary: Summary, kind: str) -> str:
-    at = _common(summary, kind)
-    name = _KINDS[kind]
-    if at is None:
+    at, name = _common(summary, kind), _KINDS[kind]
+    if not at:
         return f"{name.capitalize()} and one connection were not measured at one concurrency."
-    gain, cost = (_to_one(summary, kind, at, measure) for measure in (cells.iops, _jobs))
+    gain, cost, whole = (
+        _to_one(summary, kind, at, measure) for measure in (cells.iops, _jobs, _machine)
+    )
     words = f"At a concurrency of {at}, {name} gives"
     words += f" {texts.ratio(gain)} times the IOPS of one connection{texts.inconclusive(gain)}"
     if cost:
         words += f", at {cost.text} times its CPU per operation in fio's jobs"
-        words += texts.inconclusive(cost)
-    return f"{words}. {_of_machine(summary, kind, at)}".strip()
-
-
-def _of_machine(summary: Summary, kind: str, at: int) -> str:
-    ratio = _to_one(summary, kind, at, _machine)
-    if ratio is None:
-        return ""
-    words = f"The whole machine spends {ratio.text} times the CPU per operation"
-    return f"{words}{texts.inconclusive(ratio)}."
+    words += f"{texts.inconclusive(cost)}."
+    if whole:
+        words += f" The whole machine spends {whole.text} times the CPU per operation"
+        words += f"{texts.inconclusive(whole)}."
+    return words
 
 
 def _table(summary: Summary, kinds: list[str]) -> Table:
@@ -222,11 +198,10 @@ def _table(summary: Summary, kinds: list[str]) -> Table:
         for concurrency in _concurrencies(summary, kind):
             found = _find(summary, kind, concurrency)
             rate = cells.sample(found, cells.iops)
-            gain = _to_one(summary, kind, concurrency, cells.iops) if kind != "one" else None
             reads = [cell.read for cell in found]
             rows.append([
-                kind, str(concurrency), texts.mean(rate), texts.cv(rate), texts.count(rate),
-                texts.ratio(gain),
+                kind, str(concurrency), *cells.columns(rate),
+                texts.ratio(_to_one(summary, kind, concurrency, cells.iops)),
                 *(texts.number(cells.latency_us(reads, at)) for at in (50, 95, 99, 99.9)),
             ])  # fmt: skip
     headings = [
@@ -243,7 +218,7 @@ def _cost_table(summary: Summary, kinds: list[str]) -> Table:
             row = [kind, str(concurrency)]
             for cost in (_jobs, _machine):
                 sample = cells.sample(_find(summary, kind, concurrency), cost)
-                ratio = _to_one(summary, kind, concurrency, cost) if kind != "one" else None
+                ratio = _to_one(summary, kind, concurrency, cost)
                 own = "1.0" if kind == "one" and sample else texts.MISSING
                 row += [texts.mean(sample), texts.cv(sample), ratio.text if ratio else own]
             rows.append(row)
@@ -282,10 +257,7 @@ def _cost_plot(summary: Summary, kinds: list[str]) -> Plot:
     lines = [
         (
             _KINDS[kind],
-            {
-                at: cells.sample(_find(summary, kind, at), _jobs)
-                for at in _concurrencies(summary, kind)
-            },
+            cells.by_level(cells.having(summary, connections=kind), "concurrency", _jobs),
         )
         for kind in kinds
     ]

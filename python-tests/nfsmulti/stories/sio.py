@@ -9,7 +9,7 @@ Factors: mode (buffered, direct, concurrent), pattern (sequential, random), thre
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from nfsmulti import texts
@@ -29,7 +29,7 @@ from nfsmulti.report.story import (
     untestable,
     weakest,
 )
-from nfsmulti.stats import Ratio, Sample
+from nfsmulti.stats import Ratio
 from nfsmulti.stories.scenario import OWN, CellSpec, GuestPlace, OwnPool, Scale, Scenario, timed
 from nfsmulti.summary import Cell, Factor, Summary
 from nfsmulti.texts import Table
@@ -127,66 +127,56 @@ def _cost(summary: Summary) -> Measure:
     return cells.machine_cpu_us if machine else cells.jobs_cpu_us
 
 
-def _ratio(
-    over: list[Cell], under: list[Cell], measure: Measure
-) -> tuple[Ratio | None, Sample | None]:
-    """Give a ratio, and the figures that stand above its line."""
-    return cells.ratio(over, under, measure), cells.sample(over, measure)
-
-
 def _findings(summary: Summary) -> list[tuple[Beside, Judged]]:
     """Give the published findings, of which each is a ratio here, with their verdicts."""
     rows = []
     for other in ("buffered", "direct"):
-        alone = [_find(summary, mode, "sequential", 1) for mode in ("concurrent", other)]
-        rows.append(
-            _row(
-                f"concurrent against {other}, 1 thread, sequential",
-                "no gain, or a loss",
-                _ratio(alone[0], alone[1], cells.bandwidth),
-                lambda ratio: beyond(ratio, _NO_GAIN, below=True),
-            )
-        )
-    for pattern in ("random", "sequential"):
-        most = max(_threads(summary, pattern), default=0)
-        buffered = _cached if _from_cache(summary, pattern, most) else _large
-        for other, judge in (("buffered", buffered), ("direct", _locked)):
-            many = [_find(summary, mode, pattern, most) for mode in ("concurrent", other)]
-            rows.append(
-                _row(
-                    f"concurrent against {other}, {most or 'most'} threads, {pattern}",
-                    "a large gain",
-                    _ratio(many[0], many[1], cells.iops),
-                    judge if most >= _HIGH else _few,
-                )
-            )
-    for pattern in ("random", "sequential"):
-        most = max(_threads(summary, pattern), default=0)
-        ends = [_find(summary, "direct", pattern, threads) for threads in (most, 1)]
-        rows.append(
-            _row(
-                f"CPU per operation on one mount, {most or 'most'} threads against 1, {pattern}",
-                "rises",
-                _ratio(ends[0], ends[1], _cost(summary)) if most > 1 else (None, None),
-                lambda ratio: beyond(ratio, 1),
-            )
-        )
+        over, under = (_find(summary, mode, "sequential", 1) for mode in ("concurrent", other))
+        ratio = cells.ratio(over, under, cells.bandwidth)
+        name = f"concurrent against {other}, 1 thread, sequential"
+        judged = beyond(ratio, _NO_GAIN, below=True)
+        rows.append(_row(name, "no gain, or a loss", ratio, over, cells.bandwidth, judged))
+    most = {at: max(_threads(summary, at), default=0) for at in ("random", "sequential")}
+    for pattern, many in most.items():
+        for other in ("buffered", "direct"):
+            over, under = (_find(summary, mode, pattern, many) for mode in ("concurrent", other))
+            ratio = cells.ratio(over, under, cells.iops)
+            name = f"concurrent against {other}, {many or 'most'} threads, {pattern}"
+            judged = _large_gain(summary, other, pattern, many, ratio)
+            rows.append(_row(name, "a large gain", ratio, over, cells.iops, judged))
+    for pattern, many in most.items():
+        over, under = (_find(summary, "direct", pattern, at) for at in (many, 1))
+        over, cost = over if many > 1 else [], _cost(summary)
+        ratio = cells.ratio(over, under, cost)
+        name = f"CPU per operation on one mount, {many or 'most'} threads against 1, {pattern}"
+        rows.append(_row(name, "rises", ratio, over, cost, beyond(ratio, 1)))
     return rows
 
 
 def _row(
     figure: str,
     theirs: str,
-    ours: tuple[Ratio | None, Sample | None],
-    judge: Callable[[Ratio | None], Judged],
+    ratio: Ratio | None,
+    over: list[Cell],
+    measure: Measure,
+    judged: Judged,
 ) -> tuple[Beside, Judged]:
-    ratio, sample = ours
-    judged = judge(ratio)
+    """Give a finding with the figures that stand above the ratio's line."""
+    sample = cells.sample(over, measure)
     said = texts.MISSING if sample is None else str(judged.verdict)
     return Beside(figure, theirs, said, sample, our_ratio=ratio), judged
 
 
-def _large(ratio: Ratio | None) -> Judged:
+def _large_gain(
+    summary: Summary, other: str, pattern: str, threads: int, ratio: Ratio | None
+) -> Judged:
+    """Judge what concurrent I/O gains over another mode at high concurrency."""
+    if threads < _HIGH and ratio:
+        return Judged(Verdict.INCONCLUSIVE, f"it needs {_HIGH} threads or more")
+    if threads >= _HIGH and other == "direct":
+        return untestable("AIX's direct I/O locks each file, and Linux's does not")
+    if threads >= _HIGH and _from_cache(summary, pattern, threads):
+        return untestable("the client's page cache answers random buffered reads")
     return beyond(ratio, _LARGE)
 
 
@@ -199,19 +189,6 @@ def _from_cache(summary: Summary, pattern: str, threads: int) -> bool:
     over, under = (_find(summary, mode, pattern, threads) for mode in ("buffered", "direct"))
     ratio = cells.ratio(over, under, cells.iops) if pattern == "random" else None
     return ratio is not None and ratio.above(_LARGE) is True
-
-
-def _cached(_: Ratio | None) -> Judged:
-    return untestable("the client's page cache answers random buffered reads")
-
-
-def _locked(_: Ratio | None) -> Judged:
-    return untestable("AIX's direct I/O locks each file, and Linux's does not")
-
-
-def _few(ratio: Ratio | None) -> Judged:
-    few = f"it needs {_HIGH} threads or more"
-    return Judged(Verdict.INCONCLUSIVE, few) if ratio else beyond(None, _LARGE)
 
 
 def beside(summary: Summary) -> list[Beside]:
@@ -286,22 +263,12 @@ def _answer(summary: Summary) -> str:
 def _gains(summary: Summary) -> str:
     """Say what concurrent I/O does at most threads, random."""
     most = max(_threads(summary, "random"), default=0)
-    ratios = {
-        other: cells.ratio(
-            _find(summary, "concurrent", "random", most),
-            _find(summary, other, "random", most),
-            cells.iops,
-        )
-        for other in ("buffered", "direct")
-    }
-    modes = {"buffered": "buffered I/O", "direct": "direct I/O"}
-    if _from_cache(summary, "random", most):
-        modes["buffered"] += " (which the client's page cache answers)"
-    told = [
-        f"{ratio.text} times {modes[other]}{texts.inconclusive(ratio)}"
-        for other, ratio in ratios.items()
-        if ratio
-    ]
+    over, told = _find(summary, "concurrent", "random", most), []
+    for mode in ("buffered", "direct"):
+        cached = mode == "buffered" and _from_cache(summary, "random", most)
+        what = f"{mode} I/O" + (" (which the client's page cache answers)" if cached else "")
+        if ratio := cells.ratio(over, _find(summary, mode, "random", most), cells.iops):
+            told.append(f"{ratio.text} times {what}{texts.inconclusive(ratio)}")
     if not told:
         return ""
     return f"With {most} threads, random, concurrent I/O does {texts.several(told)}."
@@ -311,19 +278,13 @@ def _table(summary: Summary, pattern: str) -> Table:
     rows = []
     for mode in _MODES:
         for threads in _threads(summary, pattern):
-            found = _find(summary, mode, pattern, threads)
-            rate, operations = (
-                cells.sample(found, measure) for measure in (cells.bandwidth, cells.iops)
-            )
-            if rate is None:
+            if not (found := _find(summary, mode, pattern, threads)):
                 continue
-            jobs, machine = (
-                cells.sample(found, measure)
-                for measure in (cells.jobs_cpu_us, cells.machine_cpu_us)
-            )
+            measures = cells.bandwidth, cells.iops, cells.jobs_cpu_us, cells.machine_cpu_us
+            rate, operations, jobs, machine = (cells.sample(found, one) for one in measures)
             rows.append([
-                mode, str(threads), texts.mean(operations), texts.mean(rate, scale=1024),
-                texts.cv(rate), texts.count(rate), texts.number(cells.percentile_of(found, 99)),
+                mode, str(threads), texts.mean(operations), *cells.columns(rate, 1024),
+                texts.number(cells.percentile_of(found, 99)),
                 texts.mean(jobs), texts.cv(jobs), texts.mean(machine), texts.cv(machine),
             ])  # fmt: skip
     headings = [
@@ -334,12 +295,10 @@ def _table(summary: Summary, pattern: str) -> Table:
 
 
 def _plot(summary: Summary, pattern: str, name: str, unit: str, measure: Measure) -> Plot:
-    threads, title = _threads(summary, pattern), _PATTERNS[pattern].capitalize()
-    lines = [
-        (mode, {at: cells.sample(_find(summary, mode, pattern, at), measure) for at in threads})
-        for mode in _MODES
-    ]
-    means = [one.mean for _, samples in lines for one in samples.values() if one]
+    title = _PATTERNS[pattern].capitalize()
+    found = {mode: cells.having(summary, mode=mode, pattern=pattern) for mode in _MODES}
+    lines = [(mode, cells.by_level(those, "threads", measure)) for mode, those in found.items()]
+    means = [one.mean for _, samples in lines for one in samples.values()]
     # A page cache answers so fast that all others would lie on the ground.
     apart = max(means, default=0) > _APART * min(means, default=0)
     figure = charts.doublings(title, "threads", unit, lines, columns=3, log=apart)
