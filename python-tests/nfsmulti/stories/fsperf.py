@@ -198,10 +198,7 @@ def tell(summary: Summary) -> Story:
     if shares := _shares_table(summary):
         sections.append(Section("How evenly the paths were used", tables=[shares]))
     return Story(
-        answer=[
-            *(_answer(summary, client) for client in clients),
-            *conditions.fitted(summary),
-        ],
+        answer=[*(_answer(summary, one) for one in clients), *conditions.fitted(summary)],
         sections=sections,
         reading=[
             "MB/s are 10^6 bytes per second. One reader, 64 KiB blocks in order, 32 of them in"
@@ -282,10 +279,10 @@ def _shares_table(summary: Summary) -> Table | None:
         found = [cell for cell in _find(summary, client, paths, spread) if cell.paths]
         if paths == 1 or not found:
             continue
-        index = Sample.of(cell.jain or jain(cell.paths.values()) for cell in found)
+        index = Sample(tuple(cell.jain or jain(cell.paths.values()) for cell in found))
         parts = ", ".join(f"{100 * share:.1f}" for share in cells.shares(found).values())
-        text = f"{index.mean:.4f}" if index else texts.MISSING
-        rows.append([client, spread, parts, str(paths), text, texts.cv(index), texts.count(index)])
+        mean = f"{index.mean:.4f}"
+        rows.append([client, spread, parts, str(paths), mean, texts.cv(index), texts.count(index)])
     headings = ["client", "spread", "share of each path, %", "paths", "Jain's index", "CV %", "n"]
     return Table(headings, rows, text_columns=3) if rows else None
 
@@ -330,11 +327,8 @@ def _over_time_plot(summary: Summary, client: str) -> Plot | None:
     axes.xaxis.set_major_locator(charts.few_ticks())
     charts.from_zero(axes)
     charts.legend(axes, columns=3)
-    return Plot(
-        f"over-time-{_file(client)}",
-        f"{name}: bandwidth in each second, the mean of the repeats.",
-        figure,
-    )
+    caption = f"{name}: bandwidth in each second, the mean of the repeats."
+    return Plot(f"over-time-{_file(client)}", caption, figure)
 
 
 _REPORT = Report(

@@ -10,13 +10,23 @@ answer lies in how they compare.
 
 from __future__ import annotations
 
+import dataclasses
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from nfsmulti import texts
 from nfsmulti.report import cells, charts, conditions
-from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story, untestable
+from nfsmulti.report.story import (
+    Beside,
+    Finding,
+    Plot,
+    Report,
+    Section,
+    Story,
+    parts,
+    untestable,
+)
 from nfsmulti.stats import FEWEST, Ratio, Sample
 from nfsmulti.stories.scenario import OWN, CellSpec, GuestPlace, OwnPool, Scale, Scenario, timed
 from nfsmulti.summary import Cell, Factor, Figures, Summary
@@ -94,6 +104,7 @@ _BULK = {
     "random-readers": "random readers, 4 KiB",
 }
 _PERCENTS = (50, 99, 99.9, 99.99)
+_HEADINGS = [f"p{percent:g}, µs" for percent in _PERCENTS]
 _TOLD = (99, 50)  # percentiles of the answer: the first that enough I/Os were measured for
 _DRAWN = 99
 _BEYOND = 10  # I/Os that must have taken longer, for a percentile to be told
@@ -131,20 +142,9 @@ _Named = tuple[_Level, Ratio | None]
 
 
 def _levels(summary: Summary) -> list[_Level]:
-    """Split the cells that are done; numbers by size, words in the order of first use."""
-    names = dict.fromkeys(n for cell in summary.done for n in cell.factors if n != "workload")
-    known = {name: cells.levels(summary.done, name) for name in names}
-    found: dict[tuple[int, ...], list[Cell]] = {}
-    for cell in summary.done:
-        key = tuple(known[name].index(cell.factors[name]) for name in names)
-        found.setdefault(key, []).append(cell)
-    return [_Level(_name(known, key), of) for key, of in sorted(found.items())] or [_Level("", [])]
-
-
-def _name(known: Mapping[str, Sequence[Factor]], key: Sequence[int]) -> str:
-    """Name a combination of values by their places among those that are known of each factor."""
-    pairs = zip(known.items(), key, strict=True)
-    return ", ".join(f"{name} {values[at]}" for (name, values), at in pairs)
+    """Split the cells that are done; there is one level at least."""
+    done = dataclasses.replace(summary, cells=summary.done)
+    return [_Level(name, part.cells) for name, part in parts(("workload",), done)]
 
 
 def _percentile(sides: Sequence[Figures | None], percent: float) -> float | None:
@@ -154,20 +154,12 @@ def _percentile(sides: Sequence[Figures | None], percent: float) -> float | None
     return cells.latency_us(sides, percent) if enough else None
 
 
-def _reads(percent: float) -> cells.Measure:
-    """Measure a percentile of a cell's reads, in µs."""
-    return lambda cell: _percentile([cell.read], percent)
-
-
-def _longer(level: _Level, readers: str, percent: float) -> Ratio | None:
-    """Give the readers' percentile beside the writer to that alone, paired by repeat."""
-    return _paired(level.of(readers + _BESIDE), level.of(readers), percent)
-
-
 def _paired(over: Sequence[Cell], under: Sequence[Cell], percent: float) -> Ratio | None:
-    """Give a ratio of percentiles; None where a cell read too little for that."""
+    """Give a ratio of percentiles, by repeat; None where a cell read too little for that."""
     whole = _sample(over, percent) and _sample(under, percent)
-    return cells.ratio(over, under, _reads(percent)) if whole else None
+    return (
+        cells.ratio(over, under, lambda cell: _percentile([cell.read], percent)) if whole else None
+    )
 
 
 def _sample(found: Sequence[Cell], percent: float) -> Sample | None:
@@ -179,14 +171,15 @@ def _sample(found: Sequence[Cell], percent: float) -> Sample | None:
     return None if None in values else Sample.of(filter(None, values))
 
 
-def _told(ratios: Callable[[float], list[_Named]]) -> tuple[float, list[_Named]]:
+def _told(
+    levels: Sequence[_Level], sides: Callable[[_Level], tuple[list[Cell], list[Cell]]]
+) -> tuple[float, list[_Named]]:
     """Give the first percentile that is told under every level, or else the last; its ratios."""
-    *others, last = _TOLD
-    for percent in others:
-        found = ratios(percent)
+    for percent in _TOLD:
+        found = [(level, _paired(*sides(level), percent)) for level in levels]
         if all(ratio for _, ratio in found):
-            return percent, found
-    return last, ratios(last)
+            break
+    return percent, found
 
 
 def _bulk(cell: Cell) -> Figures | None:
@@ -225,11 +218,11 @@ def tell(summary: Summary) -> Story:
     levels = _levels(summary)
     return Story(
         answer=[
-            *(_answer(levels, readers, name) for readers, name in _READERS.items()
-              if any(level.of(readers + _BESIDE) for level in levels)),
+            *filter(None, (_answer(levels, *readers) for readers in _READERS.items())),
             *_writers_part(levels),
             *_between(levels),
-        ] or ["No readers were measured beside a writer."],
+        ]
+        or ["No readers were measured beside a writer."],
         sections=[
             Section(
                 "Readers, alone and beside the writer",
@@ -253,16 +246,18 @@ def tell(summary: Summary) -> Story:
             f" {FEWEST} repeats; where it spans 1, the result is inconclusive.",
             *conditions.differences(summary, conditions.KERNEL_LAB),
         ],
-    )  # fmt: skip
+    )
 
 
 def _answer(levels: Sequence[_Level], readers: str, name: str) -> str:
-    both = [level for level in levels if level.of(readers) and level.of(readers + _BESIDE)]
+    """Say how much longer readers wait beside the writer; "" where none were beside it."""
+    beside = [level for level in levels if level.of(readers + _BESIDE)]
+    both = [level for level in beside if level.of(readers)]
+    if not beside:
+        return ""
     if not both:
         return f"The {name} were not measured both alone and beside the writer."
-    percent, ratios = _told(
-        lambda percent: [(level, _longer(level, readers, percent)) for level in both]
-    )
+    percent, ratios = _told(both, lambda level: (level.of(readers + _BESIDE), level.of(readers)))
     if words := _times(ratios, " as long"):
         return f"A bulk writer makes the p{percent} of {name} {words}."
     return f"The {name} read too little in a repeat to tell what a bulk writer does to them."
@@ -285,9 +280,7 @@ def _between(levels: Sequence[_Level]) -> list[str]:
     first, *others = levels
     name = f"readers{_BESIDE}"
     under, others = first.of(name), [level for level in others if level.of(name)]
-    percent, ratios = _told(
-        lambda percent: [(level, _paired(level.of(name), under, percent)) for level in others]
-    )
+    percent, ratios = _told(others, lambda level: (level.of(name), under))
     words = _times(ratios, " as long")
     begin = f"Against {first.name}, the readers' p{percent} beside the writer is"
     return [f"{begin} {words}."] if words else []
@@ -306,22 +299,17 @@ def _readers_table(levels: Sequence[_Level]) -> Table:
     rows = []
     for level in levels:
         for readers, name in _READERS.items():
-            for workload, where in ((readers, "alone"), (readers + _BESIDE, "beside the writer")):
-                found = level.of(workload)
+            alone, beside = level.of(readers), level.of(readers + _BESIDE)
+            for found, where in ((alone, "alone"), (beside, "beside the writer")):
                 if found:
                     reads = [cell.read for cell in found]
-                    rate = cells.sample(found, lambda cell: cell.read.iops if cell.read else None)
-                    each = [texts.number(_percentile(reads, percent)) for percent in _PERCENTS]
-                    rows.append([
-                        level.label, name, where, texts.mean(rate), texts.cv(rate),
-                        texts.count(rate), *each,
-                    ])  # fmt: skip
-            if level.of(readers) and level.of(readers + _BESIDE):
-                ratios = [_longer(level, readers, percent) for percent in _PERCENTS]
-                each = list(map(texts.ratio, ratios))
-                rows.append([level.label, name, "beside : alone", *[texts.MISSING] * 3, *each])
-    headings = ["under", "readers", "", "IOPS", "CV %", "n"]
-    return Table([*headings, *(f"p{percent:g}, µs" for percent in _PERCENTS)], rows, text_columns=3)
+                    rate = Sample.of(read.iops for read in reads if read)
+                    figures = [*cells.columns(rate), *_percentiles(reads)]
+                    rows.append([level.label, name, where, *figures])
+            if alone and beside:
+                ratios = [texts.ratio(_paired(beside, alone, percent)) for percent in _PERCENTS]
+                rows.append([level.label, name, "beside : alone", *[texts.MISSING] * 3, *ratios])
+    return Table(["under", "readers", "", "IOPS", "CV %", "n", *_HEADINGS], rows, text_columns=3)
 
 
 def _bulk_table(levels: Sequence[_Level]) -> Table:
@@ -329,15 +317,13 @@ def _bulk_table(levels: Sequence[_Level]) -> Table:
     for level in levels:
         for workload, name in _BULK.items():
             if found := level.of(workload):
-                rate = cells.sample(found, _rate)
-                sides = [_bulk(cell) for cell in found]
-                rows.append([
-                    level.label, name, texts.mean(rate, scale=1e6), texts.cv(rate),
-                    texts.count(rate),
-                    *(texts.number(_percentile(sides, percent)) for percent in _PERCENTS),
-                ])  # fmt: skip
-    headings = ["under", "what moves", "MB/s", "CV %", "n"]
-    return Table([*headings, *(f"p{percent:g}, µs" for percent in _PERCENTS)], rows, text_columns=2)
+                rate = cells.columns(cells.sample(found, _rate), 1e6)
+                rows.append([level.label, name, *rate, *_percentiles(list(map(_bulk, found)))])
+    return Table(["under", "what moves", "MB/s", "CV %", "n", *_HEADINGS], rows, text_columns=2)
+
+
+def _percentiles(sides: Sequence[Figures | None]) -> list[str]:
+    return [texts.number(_percentile(sides, percent)) for percent in _PERCENTS]
 
 
 def _lines(levels: Sequence[_Level]) -> list[tuple[str, _Level, list[Cell]]]:
@@ -423,11 +409,4 @@ _REPORT = Report(
     findings=findings,
 )
 
-NEIGHBOUR = Scenario(
-    "neighbour",
-    _PLACES,
-    _cells,
-    _own_cells,
-    repeats=5,
-    report=_REPORT,
-)
+NEIGHBOUR = Scenario("neighbour", _PLACES, _cells, _own_cells, repeats=5, report=_REPORT)

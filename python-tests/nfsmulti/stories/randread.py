@@ -17,7 +17,7 @@ from nfsmulti.report import cells, charts, conditions
 from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story, untestable
 from nfsmulti.stats import Ratio, Sample
 from nfsmulti.stories.scenario import OWN, CellSpec, GuestPlace, OwnPool, Scale, Scenario, timed
-from nfsmulti.summary import Cell, Factor, JobRow, Summary
+from nfsmulti.summary import JobRow, Summary
 from nfsmulti.texts import Table
 
 # --- what runs ---
@@ -72,21 +72,14 @@ def _own_cells(scale: Scale, pool: OwnPool) -> tuple[list[CellSpec], list[str]]:
 
 
 def _cell(
-    transport: str,
-    place: str,
-    scale: Scale,
-    *,
-    query: str = "",
-    mounts: str = "",
-    paths: int = 1,
+    transport: str, place: str, scale: Scale, *, query: str = "", mounts: str = "", paths: int = 1
 ) -> CellSpec:
     seconds = scale.seconds(4, 30)
-    options: dict[str, Factor | None] = {"numjobs": _JOBS, **timed(seconds)}
     return CellSpec(
         factors={"transport": transport},
         place=place,
         jobfile="randread.fio",
-        options=options,
+        options={"numjobs": _JOBS, **timed(seconds)},
         seconds=seconds,
         client="mount" if mounts else "pool",
         mounts=mounts,
@@ -98,6 +91,7 @@ def _cell(
 
 # --- what it tells ---
 
+_Figure = Callable[[JobRow], float]
 _MIB = 2**20
 _PUBLISHED_MIB = 4178
 _THEIRS = "rdma-mount-v4.1"  # what the publication measured
@@ -111,6 +105,8 @@ _TRANSPORTS = {
     "tcp-pool-v4.1": "a TCP pool, NFSv4.1",
     "pool": "the pool",
 }
+_PROCESSOR = ("usr_percent", "sys_percent")  # of a job
+_COSTS = {"fio's jobs": cells.jobs_cpu_us, "machine": cells.machine_cpu_us}
 # Transports whose rates are told as a ratio.
 _RATIOS = (
     ("rdma-pool", _THEIRS, "The RDMA pool reads {} times what the kernel's RDMA mount does"),
@@ -141,15 +137,18 @@ def _ratio(summary: Summary, over: str, under: str) -> Ratio | None:
     return cells.ratio(sides[0], sides[1], cells.bandwidth)
 
 
-def _of_jobs(summary: Summary, transport: str, figure: Callable[[JobRow], float]) -> list[Sample]:
+def _of_jobs(summary: Summary, transport: str, figure: _Figure) -> list[Sample]:
     """Give a figure of each job, over the repeats."""
-    found = cells.having(summary, transport=transport)
-    numbers = sorted({job.number for cell in found for job in cell.jobs})
-    samples = [
-        Sample.of(figure(job) for cell in found for job in cell.jobs if job.number == number)
-        for number in numbers
-    ]
+    jobs = [job for cell in cells.having(summary, transport=transport) for job in cell.jobs]
+    numbers = sorted({job.number for job in jobs})
+    samples = (Sample.of(figure(job) for job in jobs if job.number == at) for at in numbers)
     return [one for one in samples if one]
+
+
+def _job_mean(summary: Summary, transport: str, figure: _Figure) -> Sample | None:
+    """Give the mean over the jobs of each repeat: the published figures are of one job."""
+    found = cells.having(summary, transport=transport)
+    return Sample.of(fmean(map(figure, cell.jobs)) for cell in found if cell.jobs)
 
 
 def _mib(job: JobRow) -> float:
@@ -165,53 +164,30 @@ def _range(samples: Sequence[Sample], unit: str = "") -> str:
     return f"{low if low == high else f'{low} to {high}'} {unit}".strip()
 
 
-def _each(samples: list[Sample], unit: str) -> str:
-    return f"{', '.join(texts.mean(one) for one in samples)} {unit}" if samples else texts.MISSING
-
-
-def _together(samples: list[Sample]) -> Sample | None:
-    """Give the mean over the jobs, per repeat."""
-    repeats = zip(*(one.values for one in samples), strict=False)
-    return Sample.of(sum(values) / len(values) for values in repeats)
-
-
 def beside(summary: Summary) -> list[Beside]:
     """Give the published rows beside those of the same transport, or of the next that was run."""
     transport = next(iter(_measured(summary)), _THEIRS)
     name = _TRANSPORTS[transport]
-    rate = _rate(summary, transport)
-    rows = [
-        Beside(
-            f"bandwidth, all four jobs{conditions.on_each(summary)}: {name}",
-            "4178 MiB/s (4381 MB/s), 66.8k IOPS",
-            _total(summary, transport),
-            rate,
-        )
-    ]
-    for figure, theirs, unit, of_job in (
-        ("bandwidth, per job", "995, 957, 1274, 952 MiB/s", "MiB/s", _mib),
-        ("completion latency, mean, per job", "478, 497, 371, 500 µs", "µs", attrgetter("mean_us")),
-        ("usr, per job", "3.7 to 4.7 %", "%", attrgetter("usr_percent")),
-        ("sys, per job", "24 to 36 %", "%", attrgetter("sys_percent")),
+    what = f"bandwidth, all four jobs{conditions.on_each(summary)}: {name}"
+    rows = [Beside(what, f"{_PUBLISHED_MIB} MiB/s (4381 MB/s), 66.8k IOPS",
+                   _total(summary, transport), _rate(summary, transport))]  # fmt: skip
+    for what, theirs, unit, figure in (
+        ("bandwidth", "995, 957, 1274, 952 MiB/s", "MiB/s", _mib),
+        ("completion latency, mean", "478, 497, 371, 500 µs", "µs", attrgetter("mean_us")),
+        ("usr", "3.7 to 4.7 %", "%", attrgetter("usr_percent")),
+        ("sys", "24 to 36 %", "%", attrgetter("sys_percent")),
     ):
-        jobs = _of_jobs(summary, transport, of_job)
-        ours = _each(jobs, unit)
-        row = Beside(f"{figure}: {name}", theirs, ours, _together(jobs))
-        rows.append(row)
+        each = ", ".join(map(texts.mean, _of_jobs(summary, transport, figure)))
+        ours = f"{each} {unit}" if each else texts.MISSING
+        sample = _job_mean(summary, transport, figure)
+        rows.append(Beside(f"{what}, per job: {name}", theirs, ours, sample))
     reads = [cell.read for cell in cells.having(summary, transport=transport) if cell.read]
-    for percent, theirs, of_job, all_jobs in (
-        (50, "318 to 375 µs", attrgetter("p50_us"), Sample.of(read.p50_us for read in reads)),
-        (99, "1,400 to 3,700 µs", attrgetter("p99_us"), Sample.of(read.p99_us for read in reads)),
-    ):
-        ours = _range(_of_jobs(summary, transport, of_job), "µs")
-        figure = f"completion latency, p{percent}, per job: {name}"
-        rows.append(Beside(figure, theirs, ours, all_jobs))
+    for percent, theirs in ((50, "318 to 375 µs"), (99, "1,400 to 3,700 µs")):
+        figure = attrgetter(f"p{percent}_us")
+        ours = _range(_of_jobs(summary, transport, figure), "µs")
+        what = f"completion latency, p{percent}, per job: {name}"
+        rows.append(Beside(what, theirs, ours, Sample.of(map(figure, reads))))
     return rows
-
-
-def _job_mean(found: Sequence[Cell], figure: Callable[[JobRow], float]) -> Sample | None:
-    """Give the mean over the jobs of each repeat: the published figures are of one job."""
-    return Sample.of(fmean(map(figure, cell.jobs)) for cell in found if cell.jobs)
 
 
 def _total(summary: Summary, transport: str) -> str:
@@ -227,15 +203,9 @@ def _total(summary: Summary, transport: str) -> str:
 
 def findings(summary: Summary) -> list[Finding]:
     """Give the one figure, which has no ratio."""
-    transport = next(iter(_measured(summary)), _THEIRS)
-    return [
-        Finding(
-            "four jobs read a small file at random over RDMA",
-            "4178 MiB/s, 66.8k IOPS",
-            _total(summary, transport),
-            _JUDGED,
-        )
-    ]
+    ours = _total(summary, next(iter(_measured(summary)), _THEIRS))
+    what = "four jobs read a small file at random over RDMA"
+    return [Finding(what, f"{_PUBLISHED_MIB} MiB/s, 66.8k IOPS", ours, _JUDGED)]
 
 
 def tell(summary: Summary) -> Story:
@@ -297,17 +267,15 @@ def _table(summary: Summary, transports: list[str]) -> Table:
     rows = []
     for name in transports:
         found = cells.having(summary, transport=name)
-        rate, operations = _rate(summary, name), cells.sample(found, cells.iops)
         sides = [cell.read for cell in found]
         clat = Sample.of(side.mean_us for side in sides if side)
-        usr = _job_mean(found, attrgetter("usr_percent"))
-        system = _job_mean(found, attrgetter("sys_percent"))
         against = _ratio(summary, name, _THEIRS) if name != _THEIRS else None
         rows.append([
-            name, texts.mean(rate, scale=_MIB), texts.cv(rate), texts.count(rate),
-            texts.mean(operations), texts.mean(clat), texts.cv(clat),
+            name, *cells.columns(_rate(summary, name), _MIB),
+            texts.mean(cells.sample(found, cells.iops)), texts.mean(clat), texts.cv(clat),
             *(texts.number(cells.latency_us(sides, percent)) for percent in (50, 99)),
-            texts.mean(usr), texts.mean(system), texts.ratio(against),
+            *(texts.mean(_job_mean(summary, name, attrgetter(figure))) for figure in _PROCESSOR),
+            texts.ratio(against),
         ])  # fmt: skip
     none = texts.MISSING
     published = [
@@ -324,16 +292,15 @@ def _table(summary: Summary, transports: list[str]) -> Table:
 def _jobs_table(summary: Summary, transports: list[str]) -> Table:
     rows = []
     for name in transports:
-        names = ("read_iops", "mean_us", "p50_us", "p99_us", "usr_percent", "sys_percent")
-        figures: list[Callable[[JobRow], float]] = [_mib, *map(attrgetter, names)]
+        names = ("read_iops", "mean_us", "p50_us", "p99_us", *_PROCESSOR)
+        figures: list[_Figure] = [_mib, *map(attrgetter, names)]
         columns = [_of_jobs(summary, name, figure) for figure in figures]
-        for number, (rate, operations, clat, p50, p99, usr, system) in enumerate(
+        for number, (rate, operations, clat, p50, p99, *processor) in enumerate(
             zip(*columns, strict=True), start=1
         ):
             rows.append([
-                name, str(number), texts.mean(rate), texts.cv(rate), texts.count(rate),
-                texts.mean(operations), texts.mean(clat), _range([p50]), _range([p99]),
-                texts.mean(usr), texts.mean(system),
+                name, str(number), *cells.columns(rate), texts.mean(operations), texts.mean(clat),
+                _range([p50]), _range([p99]), *map(texts.mean, processor),
             ])  # fmt: skip
     headings = [
         "transport", "job", "bw, MiB/s", "CV %", "n", "IOPS", "clat mean, µs", "clat p50, µs",
@@ -347,12 +314,8 @@ def _cpu_table(summary: Summary, transports: list[str]) -> Table:
     rows = []
     for name in transports:
         found = cells.having(summary, transport=name)
-        jobs = cells.sample(found, cells.jobs_cpu_us)
-        machine = cells.sample(found, cells.machine_cpu_us)
-        rows.append([
-            name, texts.mean(jobs), texts.cv(jobs), texts.count(jobs),
-            texts.mean(machine), texts.cv(machine), texts.count(machine),
-        ])  # fmt: skip
+        jobs, machine = (cells.sample(found, cost) for cost in _COSTS.values())
+        rows.append([name, *cells.columns(jobs), *cells.columns(machine)])
     headings = ["transport", "fio's jobs, µs", "CV %", "n", "the machine, µs", "CV %", "n"]
     return Table(headings, rows)
 
@@ -363,11 +326,8 @@ def _rate_plot(summary: Summary, transports: list[str]) -> Plot:
     series = [rate.scaled(1 / _MIB) if rate else None for rate in rates]
     charts.bars(axes, transports, {"bandwidth": series})
     charts.from_zero(axes)
-    return Plot(
-        "bandwidth",
-        f"Bandwidth of all jobs together; {charts.REPEATS}.",
-        figure,
-    )
+    caption = f"Bandwidth of all jobs together; {charts.REPEATS}."
+    return Plot("bandwidth", caption, figure)
 
 
 def _latency_plot(summary: Summary, transports: list[str]) -> Plot:
@@ -388,7 +348,7 @@ def _cpu_plot(summary: Summary, transports: list[str]) -> Plot:
     figure, axes = charts.panel("CPU per operation", "", "µs")
     series = {
         label: [cells.sample(cells.having(summary, transport=name), cost) for name in transports]
-        for label, cost in (("fio's jobs", cells.jobs_cpu_us), ("machine", cells.machine_cpu_us))
+        for label, cost in _COSTS.items()
     }
     charts.bars(axes, transports, series)
     charts.from_zero(axes)
