@@ -20,10 +20,10 @@ import rich.table
 import typer
 from rich.console import Console
 
-from nfsmulti.effects import holm
 from nfsmulti.errors import HarnessError
 from nfsmulti.report import cells, conditions
 from nfsmulti.stats import FEWEST, Ratio, Sample, by_repeat
+from nfsmulti.stories.effects import holm
 from nfsmulti.summary import Cell, Factor, Summary
 from nfsmulti.texts import Table
 

@@ -13,10 +13,10 @@ import made_runs
 import pytest
 from made_runs import faster, report_of
 
-from nfsmulti.effects import holm
 from nfsmulti.run.plan import crossed
 from nfsmulti.stats import Ratio
-from nfsmulti.stories import Scale, sweep_model, sweep_settings
+from nfsmulti.stories import Scale, effects, sweep
+from nfsmulti.stories.effects import holm
 from nfsmulti.stories.sweep import SWEEP
 from nfsmulti.summary import Factor, Summary
 
@@ -208,10 +208,10 @@ def test_a_drift_between_blocks_is_no_effect_of_a_setting() -> None:
 
 def test_an_effect_that_cannot_be_tested_costs_the_others_nothing() -> None:
     made = made_sweep(lambda _: 100, 1, threads=(1, 8))
-    direction = sweep_model.direction_of(_under_threads(made), "read")
+    direction = effects.direction_of(_under_threads(made), "read")
     assert direction
     assert direction.model
-    found = sweep_model._corrected(direction.model)
+    found = effects._corrected(direction)
     tested = [(effect.p, p) for effect, p in found if effect.factors != ("threads",)]
     assert len(tested) == len(found) - 1
     assert [p for _, p in tested] == pytest.approx(holm([p for p, _ in tested]))
@@ -226,8 +226,8 @@ def test_a_level_of_a_setting_that_few_repeats_have_is_left_out_by_name() -> Non
 
 
 def test_a_margin_without_an_interval_shows_none() -> None:
-    assert sweep_settings._percent(Ratio(1.03)) == "+3.0 %"
-    shown = sweep_settings._percent(Ratio(1.03, 1.01, 1.05))
+    assert sweep._percent(Ratio(1.03)) == "+3.0 %"
+    shown = sweep._percent(Ratio(1.03, 1.01, 1.05))
     assert shown == "+3.0 % (95 % interval +1.0 to +5.0 %)"
 
 

@@ -13,12 +13,13 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nfsmulti import texts
-from nfsmulti.effects import Level, Model
 from nfsmulti.lab import LabConfig, Limits
+from nfsmulti.paths import as_typed
 from nfsmulti.report import cells, charts, conditions
 from nfsmulti.report.story import (
     Beside,
@@ -33,9 +34,10 @@ from nfsmulti.report.story import (
     parts,
     weakest,
 )
-from nfsmulti.stories import sweep_model, sweep_settings
+from nfsmulti.stats import Ratio
+from nfsmulti.stories import effects
+from nfsmulti.stories.effects import DIRECTIONS, Direction
 from nfsmulti.stories.scenario import OWN, CellSpec, OwnPool, Scale, Scenario
-from nfsmulti.stories.sweep_model import DIRECTIONS, Direction
 from nfsmulti.summary import Cell, Factor, Summary
 from nfsmulti.texts import Table
 
@@ -117,7 +119,6 @@ _LEFT_OUT = "The model of {}s leaves out {}: it needs the same levels of {} in e
 _TOP = 30
 _FACTORS = ("direction", "sync", "mount", "buffer", "transfer")
 _OURS = "ours: mean of all settings"
-_COLUMNS = {"direction": "Direction", "sync": "Sync", "mount": "Mount"}
 _READS = ((131072, 118), (65536, 117), (32768, 117))  # buffer, MB/s
 _READ_TIMES = ((1024, "9.137 s"), (2048, "18.274 s"), (4096, "36.547 s"))
 _BEST_WRITE, _THIRTIETH_WRITE = 84.1, 82.5
@@ -137,29 +138,17 @@ def _beside(summary: Summary) -> list[Beside]:
     reads = {size: cells.planned(summary, direction="read", buffer=size) for size, _ in _READS}
     rows = []
     for buffer, theirs in _READS:
-        found, largest = reads[buffer], reads[131072]
-        rate = cells.sample(found, cells.bandwidth)
-        rows.append(
-            Beside(
-                f"{'best ' if buffer == 131072 else ''}read, buffers of {buffer}; {_OURS}",
-                f"{theirs} MB/s",
-                texts.mean(rate, "MB/s", 1e6),
-                rate,
-                None if buffer == 131072 else theirs / 118,
-                None if buffer == 131072 else cells.ratio(found, largest, cells.bandwidth),
-            )
-        )
-    for transfer, theirs_time in _READ_TIMES:
+        rate, largest = cells.sample(reads[buffer], cells.bandwidth), buffer == 131072
+        what = f"{'best ' if largest else ''}read, buffers of {buffer}; {_OURS}"
+        wanted = None if largest else theirs / 118
+        ratio = None if largest else cells.ratio(reads[buffer], reads[131072], cells.bandwidth)
+        ours = texts.mean(rate, "MB/s", 1e6)
+        rows.append(Beside(what, f"{theirs} MB/s", ours, rate, wanted, ratio))
+    for transfer, seconds in _READ_TIMES:
         found = cells.having(summary, direction="read", buffer=131072, transfer=transfer)
         time = cells.sample(found, _seconds)
-        rows.append(
-            Beside(
-                f"read of {transfer} MB, buffers of 131072",
-                theirs_time,
-                texts.mean(time, "s"),
-                time,
-            )
-        )
+        what = f"read of {transfer} MB, buffers of 131072"
+        rows.append(Beside(what, seconds, texts.mean(time, "s"), time))
     return [*rows, *_writes(summary)]
 
 
@@ -174,28 +163,19 @@ def _writes(summary: Summary) -> list[Beside]:
     best = ranked[0] if ranked else []
     thirtieth = ranked[_TOP - 1] if len(ranked) >= _TOP else []
     rate, last = (cells.sample(found, cells.bandwidth) for found in (best, thirtieth))
-    return [
-        Beside(
-            "best write (published: soft, sync, 65536, 1024 MB in 12.76 s)",
-            f"{_BEST_WRITE} MB/s",
-            texts.mean(rate, "MB/s", 1e6),
-            rate,
-        ),
-        Beside(
-            "the 30th best write, to the best",
-            f"{_THIRTIETH_WRITE} MB/s",
-            texts.mean(last, "MB/s", 1e6),
-            last,
-            _THIRTIETH_WRITE / _BEST_WRITE,
-            cells.ratio(thirtieth, best, cells.bandwidth),
-        ),
-    ]
+    what = "best write (published: soft, sync, 65536, 1024 MB in 12.76 s)"
+    first = Beside(what, f"{_BEST_WRITE} MB/s", texts.mean(rate, "MB/s", 1e6), rate)
+    what, theirs = "the 30th best write, to the best", f"{_THIRTIETH_WRITE} MB/s"
+    ratio = cells.ratio(thirtieth, best, cells.bandwidth)
+    ours, wanted = texts.mean(last, "MB/s", 1e6), _THIRTIETH_WRITE / _BEST_WRITE
+    return [first, Beside(what, theirs, ours, last, wanted, ratio)]
 
 
-def _words(cell: Cell) -> str:
+def _words(factors: Mapping[str, Factor]) -> str:
+    """Write levels as one reads them, without the direction."""
     return ", ".join(
         str(value) if name in ("sync", "mount") else f"{name} {value}"
-        for name, value in cell.factors.items()
+        for name, value in factors.items()
         if name != "direction"
     )
 
@@ -213,23 +193,19 @@ def _ranked(summary: Summary, direction: str) -> list[list[Cell]]:
 
 def findings(summary: Summary) -> list[Finding]:
     """Judge the plateau of each direction, and that sync and mount matter little."""
-    directions = {name: sweep_model.direction_of(summary, name) for name in DIRECTIONS}
-    link = _link(summary)
-    found = [
-        _plateau(name, theirs, directions[name], link)
-        for name, theirs in (("read", "117, 117, 118 MB/s"), ("write", "flat"))
-    ]
+    directions = {name: effects.direction_of(summary, name) for name in DIRECTIONS}
+    link, published = _link(summary), {"read": "117, 117, 118 MB/s", "write": "flat"}
+    found = [_plateau(name, published[name], one, link) for name, one in directions.items()]
     judged = [
-        sweep_model.on_link(sweep_model.mattering_little(one, factor), one, factor, link)
+        effects.on_link(effects.mattering_little(one, factor), one, factor, link)
         for factor in ("sync", "mount")
         for one in directions.values()
         if one
     ]
     lowest = weakest(judged or [Judged(Verdict.INCONCLUSIVE, "not measured")])
-    least_clear = Judged(
-        lowest.verdict, "the weakest verdict of four: sync and mount, reads and writes"
-    )
     ours = lowest.why if judged else texts.MISSING
+    why = "the weakest verdict of four: sync and mount, reads and writes"
+    least_clear = Judged(lowest.verdict, why)
     return [*found, Finding("sync or async, soft or hard", "matter little", ours, least_clear)]
 
 
@@ -240,31 +216,26 @@ def _link(summary: Summary) -> float | None:
 
 
 def _plateau(name: str, theirs: str, direction: Direction | None, link: float | None) -> Finding:
-    found = sweep_model.plateau(direction) if direction else None
-    ratios = [f"{buffer}: {one.text}" for buffer, one in found.ratios.items()] if found else []
-    return Finding(
-        f"{name}s are flat for buffers from 32768 up",
-        theirs,
-        ", ".join(ratios) or texts.MISSING,
-        sweep_model.on_link(found.judged, direction, "buffer", link, sweep_model.KNEE)
-        if found and direction
-        else Judged(Verdict.INCONCLUSIVE, "too few runs, or buffers"),
-    )
+    what = f"{name}s are flat for buffers from 32768 up"
+    found = effects.plateau(direction) if direction else None
+    if not direction or not found:
+        judged = Judged(Verdict.INCONCLUSIVE, "too few runs, or buffers")
+        return Finding(what, theirs, texts.MISSING, judged)
+    ratios = ", ".join(f"{buffer}: {one.text}" for buffer, one in found.ratios.items())
+    judged = effects.on_link(found.judged, direction, "buffer", link, effects.KNEE)
+    return Finding(what, theirs, ratios, judged)
 
 
 def tell(summary: Summary) -> Story:
     """Tell which settings are the best here, and which matter at all."""
-    found = [sweep_model.direction_of(summary, name) for name in DIRECTIONS]
+    found = [effects.direction_of(summary, name) for name in DIRECTIONS]
     directions = [one for one in found if one]
-    of_server = sweep_model.setting_of(summary)
+    of_server = effects.setting_of(summary)
     return Story(
         answer=_answer(summary, directions),
         sections=[
             *(_effects_section(one) for one in directions),
-            Section(
-                f"The best {_TOP}",
-                tables=[_top_table(summary, one) for one in directions],
-            ),
+            Section(f"The best {_TOP}", tables=[_top_table(summary, one) for one in directions]),
         ],
         reading=[
             "Transfer Size is in MB of 2^20 bytes, as the original has it; Transfer Speed is in"
@@ -289,7 +260,7 @@ def tell(summary: Summary) -> Story:
             " within 5 % of 32768, p below 0.05.",
             *([_BY_CONSTRUCTION] if _link(summary) else []),
         ],
-        ending=[_conclusion(directions), sweep_settings.section(directions, of_server)],
+        ending=[_conclusion(directions), _best_section(directions, of_server)],
     )
 
 
@@ -298,26 +269,19 @@ def _answer(summary: Summary, directions: list[Direction]) -> list[str]:
     for one in directions:
         group = _ranked(summary, one.name)[0]
         rate = cells.sample(group, cells.bandwidth)
-        best.append(f"the best {one.name} is {texts.mean(rate, 'MB/s', 1e6)} ({_words(group[0])})")
+        words = _words(group[0].factors)
+        best.append(f"the best {one.name} is {texts.mean(rate, 'MB/s', 1e6)} ({words})")
     words = f"Here {texts.several(best)}; published: 118 MB/s read and 84.1 MB/s written."
     flat: dict[bool, list[str]] = {True: [], False: []}
     for one in directions:
-        if found := sweep_model.plateau(one):
+        if found := effects.plateau(one):
             flat[found.flat].append(f"{one.name}s")
     if flat[True]:
         words += f" The plateau from buffers of 32768 up appears for {texts.several(flat[True])}."
     if flat[False]:
         words += f" The plateau is not shown for {texts.several(flat[False])}."
-    told = [sweep_model.in_short(one) for one in directions]
+    told = [effects.in_short(one) for one in directions]
     return [words, " ".join(told)]
-
-
-def _plateaus(directions: list[Direction]) -> list[str]:
-    found = [(one.name, sweep_model.plateau(one)) for one in directions]
-    return [
-        one.text if one else f"Whether {name}s have a plateau from 32768 up is unknown."
-        for name, one in found
-    ]
 
 
 def _conclusion(directions: list[Direction]) -> Section:
@@ -325,42 +289,35 @@ def _conclusion(directions: list[Direction]) -> Section:
     words = [
         "Published: flat for buffers from 32768 up; sync or async, soft or hard matter little."
     ]
-    words += _plateaus(directions)
+    for one in directions:
+        unknown = f"Whether {one.name}s have a plateau from 32768 up is unknown."
+        words.append(found.text if (found := effects.plateau(one)) else unknown)
     return Section("Conclusion", words)
 
 
 def _effects_section(direction: Direction) -> Section:
+    title, words = f"What matters for {direction.name}s", [effects.what_matters(direction)]
     model = direction.model
     if model is None:
-        return Section(f"What matters for {direction.name}s", [sweep_model.what_matters(direction)])
-    words = []
+        return Section(title, words)
     if not model.interactions:
         words.append("These runs cannot tell interactions apart: the model has main effects alone.")
     elif len(model.interactions) < math.comb(len(direction.levels), 2):
         told = texts.several([" with ".join(pair) for pair in model.interactions])
         words.append(f"The interactions that these runs tell apart from all others are {told}.")
-    plots: list[Plot] = [_main_effects(direction)]
-    pairs = _interactions(direction)
-    return Section(
-        f"What matters for {direction.name}s",
-        [sweep_model.what_matters(direction), *words],
-        [sweep_model.anova(direction)],
-        [*plots, pairs] if pairs else plots,
-    )
+    plots = [_main_effects(direction), *([_interactions(direction)] if model.interactions else [])]
+    return Section(title, words, [effects.anova(direction)], plots)
 
 
 def _top_table(summary: Summary, direction: Direction) -> Table:
-    extras = [name for name in direction.factors if name not in (*_COLUMNS, "buffer", "transfer")]
+    extras = [name for name in direction.factors if name not in _FACTORS]
+    names = ("direction", "sync", "protocol", "mount", *extras, "buffer", "transfer")
     rows = []
     for group in _ranked(summary, direction.name)[:_TOP]:
-        factors = group[0].factors
+        factors = {"protocol": "tcp", **group[0].factors}
         rate, time = (cells.sample(group, measure) for measure in (cells.bandwidth, _seconds))
         rows.append([
-            *(str(factors.get(name, texts.MISSING)) for name in ("direction", "sync")),
-            "tcp",
-            str(factors.get("mount", texts.MISSING)),
-            *(str(factors.get(name, texts.MISSING)) for name in extras),
-            *(str(factors.get(name, texts.MISSING)) for name in ("buffer", "transfer")),
+            *(str(factors.get(name, texts.MISSING)) for name in names),
             texts.mean(time, "s"), texts.mean(rate, "MB/s", 1e6), texts.cv(rate), texts.count(rate),
         ])  # fmt: skip
     headings = [
@@ -383,8 +340,8 @@ def _main_effects(direction: Direction) -> Plot:
     figure, panels = charts.panels(title, [len(direction.levels)], _PANEL_WIDTH)
     for axes, name in zip(panels, direction.levels, strict=True):
         _draw(axes, direction, name, 0, {})
-        assert direction.model is not None
-        axes.axhline(_speed(direction.model, {}), color=charts.PALE, linewidth=1, linestyle=":")
+        mean = _megabytes(direction.fitted.mean({}).value)
+        axes.axhline(mean, color=charts.PALE, linewidth=1, linestyle=":")
         axes.set_xlabel(_label(name))
     panels[0].set_ylabel("MB/s, geometric mean")
     charts.from_zero(panels[0])
@@ -395,12 +352,9 @@ def _main_effects(direction: Direction) -> Plot:
     return Plot(f"main-effects-{direction.name}", caption, figure, wide=True)
 
 
-def _interactions(direction: Direction) -> Plot | None:
-    """Draw the mean speed of each pair of factors whose interaction is in the model, if any."""
-    model = direction.model
-    if model is None or not model.interactions:
-        return None
-    pairs = model.interactions
+def _interactions(direction: Direction) -> Plot:
+    """Draw the mean speed of each pair of factors whose interaction is in the model."""
+    pairs = direction.fitted.interactions
     rows = [min(_PANELS_A_ROW, len(pairs) - start) for start in range(0, len(pairs), _PANELS_A_ROW)]
     figure, panels = charts.panels(f"Interactions, {direction.name}s", rows, 1.25 * _PANEL_WIDTH)
     for axes, (one, other) in zip(panels, pairs, strict=True):
@@ -419,15 +373,14 @@ def _interactions(direction: Direction) -> Plot | None:
 
 
 def _draw(
-    axes: Axes, direction: Direction, name: str, number: int, fixed: dict[str, Level]
+    axes: Axes, direction: Direction, name: str, number: int, fixed: dict[str, Factor]
 ) -> None:
     """Draw a line over the levels of one factor, named by the one that is `fixed`, if any."""
-    assert direction.model is not None
     levels = direction.levels[name]
     label = next(iter(fixed.values()), None)
     speeds, lows, highs = [], [], []
     for level in levels:
-        estimate = direction.model.mean({**fixed, name: level})
+        estimate = direction.fitted.mean({**fixed, name: level})
         low, high = estimate.interval or (estimate.value, estimate.value)
         speeds.append(_megabytes(estimate.value))
         lows.append(speeds[-1] - _megabytes(low))
@@ -441,16 +394,227 @@ def _draw(
     axes.margins(x=0.2)
 
 
-def _speed(model: Model, levels: dict[str, Level]) -> float:
-    return _megabytes(model.mean(levels).value)
-
-
 def _megabytes(log: float) -> float:
     return math.exp(log) / 1e6
 
 
 def _label(name: str) -> str:
     return {"buffer": "buffer, bytes", "transfer": "transfer, MB"}.get(name, name)
+
+
+# --- the best settings, as lines to paste, and what they are worth ---
+# One mount serves both directions: rsize is chosen for reads and wsize for writes, all else
+# together, by the geometric mean of both directions' speeds. The margin over the default is the
+# model's, and its p is corrected for having looked at all settings (Bonferroni). A setting that is
+# not shown to be better than its default stays at the default.
+
+_DEFAULTS: dict[str, Factor] = {
+    "sync": "async",
+    "mount": "hard",
+    "spread": "job",
+    "stable": "unstable",
+    "nconnect": 1,
+    "version": 3,
+    "nfsvers": 3,
+    "proto": "tcp",
+}
+_STABLE = {"sync": "file_sync", "async": "unstable"}
+_SOFT = (
+    "The best mount is soft: if a server is silent for longer than timeo and retrans allow, I/O"
+    " fails, and nfs(5) warns of lost data. Use hard where data matters."
+)
+_MEASURED = (
+    "All of this was measured with this engine, one request at a time. A kernel mount reads ahead"
+    " and writes behind: measure there too."
+)
+_Settings = dict[str, Factor]
+
+
+@dataclass(frozen=True)
+class _Margin:
+    """The best settings' speed against the default's in one direction; `p` is corrected.
+
+    `alike` is the p of two one-sided tests that both are within effects.ALIKE of each other.
+    """
+
+    direction: str
+    best: _Settings
+    ratio: Ratio
+    p: float
+    alike: float
+
+    @property
+    def significant(self) -> bool:
+        """Whether the best settings are better than the default."""
+        return self.p < effects.SIGNIFICANT and self.ratio.value > 1
+
+
+def _best_section(directions: Sequence[Direction], of_server: str) -> Section:
+    """Name the best settings at the report's end. Directions without a model have no say.
+
+    `of_server` is the factor that is the server's setting, and no option of a client.
+    """
+    judged = [one for one in directions if one.model and one.settings]
+    title = "The best settings for this server"
+    if not judged:
+        return Section(title, ["Too few runs to name any."])
+    default = {one.name: _default(one) for one in judged}
+    measured = _best(judged)
+    best = _better(judged, measured, default)
+    margins = [_margin(one, best[one.name], default[one.name]) for one in judged]
+    words = [_verdict(margin) for margin in margins]
+    lines = ["# the default", *_lines(default, of_server)]
+    if best != default:
+        lines += ["", "# the best as measured, where it is better than the default"]
+        lines += _lines(best, of_server)
+    else:
+        words.append("No setting is shown to be better than the default.")
+        highest = [_margin(one, measured[one.name], default[one.name]) for one in judged]
+        if measured == default:
+            words.append("By the model it is the fastest of all.")
+        elif all(margin.alike < effects.SIGNIFICANT for margin in highest):
+            words.append(
+                "The default does as well: the best are shown to be within"
+                f" {100 * effects.ALIKE:g} % of it (two one-sided tests, p below 0.05)."
+            )
+    words.append(_MEASURED)
+    if any(settings.get("mount") == "soft" for settings in best.values()):
+        words.append(_SOFT)
+    return Section(title, words, [_table(margins, default)], lines=lines)
+
+
+def _default(direction: Direction) -> _Settings:
+    """Give the default among the levels that were run: async, hard, the largest buffer."""
+    chosen: _Settings = {}
+    for name in direction.settings:
+        levels = direction.levels[name]
+        first = levels[-1] if name == "buffer" else levels[0]
+        chosen[name] = _DEFAULTS[name] if _DEFAULTS.get(name) in levels else first
+    return chosen
+
+
+def _combinations(direction: Direction) -> list[_Settings]:
+    names = direction.settings
+    levels = [direction.levels[name] for name in names]
+    return [dict(zip(names, values, strict=True)) for values in itertools.product(*levels)]
+
+
+def _best(directions: Sequence[Direction]) -> dict[str, _Settings]:
+    """Choose what both directions share together, and a buffer for each."""
+    choices: dict[tuple[tuple[str, Factor], ...], dict[str, tuple[float, _Settings]]] = {}
+    for direction in directions:
+        for settings in _combinations(direction):
+            shared = tuple(item for item in settings.items() if item[0] != "buffer")
+            speed = direction.fitted.mean(settings).value
+            found = choices.setdefault(shared, {})
+            if direction.name not in found or speed > found[direction.name][0]:
+                found[direction.name] = speed, settings
+    most = max(map(len, choices.values()))
+    complete = [found for found in choices.values() if len(found) == most]
+    chosen = max(complete, key=lambda found: math.fsum(speed for speed, _ in found.values()))
+    return {name: settings for name, (_, settings) in chosen.items()}
+
+
+def _better(
+    directions: Sequence[Direction], best: dict[str, _Settings], default: dict[str, _Settings]
+) -> dict[str, _Settings]:
+    """Keep of the best settings those that are shown to be better than their default.
+
+    What both directions share is kept where it is better for one of them.
+    """
+    kept: dict[str, set[str]] = {
+        one.name: {
+            name
+            for name, value in default[one.name].items()
+            if _margin(one, best[one.name], {**best[one.name], name: value}).significant
+        }
+        for one in directions
+    }
+    shared = set().union(*kept.values()) - {"buffer"}
+    return {
+        direction: {
+            name: value if name in kept[direction] | shared else default[direction][name]
+            for name, value in settings.items()
+        }
+        for direction, settings in best.items()
+    }
+
+
+def _margin(direction: Direction, best: _Settings, default: _Settings) -> _Margin:
+    if best == default:
+        return _Margin(direction.name, best, Ratio(1, 1, 1, 1), 1, 0)
+    found = direction.ratio(best, default)
+    looked_at = len(_combinations(direction)) - 1
+    corrected = min(1.0, looked_at * (found.p or 0.0))
+    return _Margin(direction.name, best, found, corrected, direction.alike(best, default))
+
+
+def _verdict(margin: _Margin) -> str:
+    what = _words(margin.best)
+    if margin.p == 1 and margin.ratio.value == 1:
+        return f"For {margin.direction}s nothing is shown to be better than the default: {what}."
+    told = "significant" if margin.significant else "not significant"
+    return (
+        f"For {margin.direction}s the best are {what}: {_percent(margin.ratio)} against the"
+        f" default, {told} ({effects.p_text(margin.p)}, Bonferroni)."
+    )
+
+
+def _percent(margin: Ratio) -> str:
+    text = f"{100 * (margin.value - 1):+.1f} %"
+    if margin.low is None or margin.high is None:
+        return text
+    ends = f"{100 * (margin.low - 1):+.1f} to {100 * (margin.high - 1):+.1f} %"
+    return f"{text} (95 % interval {ends})"
+
+
+def _table(margins: Sequence[_Margin], default: dict[str, _Settings]) -> Table:
+    names = list(dict.fromkeys(name for margin in margins for name in margin.best))
+    rows = [
+        [
+            margin.direction,
+            *(str(margin.best.get(name, texts.MISSING)) for name in names),
+            _words(default[margin.direction]),
+            margin.ratio.text,
+            texts.p_value(margin.p),
+        ]
+        for margin in margins
+    ]
+    headings = ["direction", *names, "default", "times the default", "p (Bonferroni)"]
+    return Table(headings, rows, text_columns=2 + len(names))
+
+
+def _lines(chosen: dict[str, _Settings], of_server: str) -> list[str]:
+    """Write settings as a mount line and as the engine's options."""
+    shared = next(iter(chosen.values()))
+    sizes = [
+        f"{option}={chosen[direction]['buffer']}"
+        for direction, option in (("read", "rsize"), ("write", "wsize"))
+        if "buffer" in chosen.get(direction, {})
+    ]
+    rest = {name: value for name, value in shared.items() if name not in ("buffer", of_server)}
+    version = rest.get("version", rest.get("nfsvers", 3))
+    mount = [f"vers={version}", f"proto={rest.get('proto', 'tcp')}", *sizes]
+    engine = [f"--{size}" for size in sizes]
+    for name, value in rest.items():
+        if name == "mount":
+            mount.append(str(value))
+            engine.append(f"--{value}=1")
+        elif name == "sync":
+            mount.append(str(value))
+            if "stable" not in rest:  # a factor of its own, which says more
+                engine.append(f"--stable={_STABLE.get(str(value), value)}")
+        else:
+            mount += [f"nconnect={value}"] if name == "nconnect" else []
+            # fio's command line has a --version of its own.
+            engine.append(f"--{'nfsvers' if name == 'version' else name}={value}")
+    server = [f"# on the server: {of_server}={shared[of_server]}"] if of_server in shared else []
+    return [
+        *server,
+        f"mount -t nfs -o {','.join(mount)} SERVER:/EXPORT /mnt",
+        as_typed("fio --ioengine=external:./build/libnfsmulti.so --pool=nfs://SERVER/EXPORT")
+        + f" {' '.join(engine)} JOBFILE",
+    ]
 
 
 _REPORT = Report(
@@ -468,11 +632,4 @@ _REPORT = Report(
     findings=findings,
 )
 
-SWEEP = Scenario(
-    "sweep",
-    _PLACES,
-    _cells,
-    _own_cells,
-    report=_REPORT,
-    lengthens=False,
-)
+SWEEP = Scenario("sweep", _PLACES, _cells, _own_cells, report=_REPORT, lengthens=False)
