@@ -15,9 +15,10 @@ import dataclasses
 import functools
 import itertools
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
+from typing import TYPE_CHECKING
 
 from nfsmulti import texts
 from nfsmulti.lab import LabConfig, Limits
@@ -38,6 +39,9 @@ from nfsmulti.stories.scenario import (
 )
 from nfsmulti.summary import Cell, Factor, Summary
 from nfsmulti.texts import Table, parse_rate
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # --- what runs ---
 
@@ -102,15 +106,11 @@ def _cells(choice: Choice, scale: Scale) -> list[CellSpec]:
     protocols = choice.protocols or ("tcp",)
     kernel = choice.mounts or "rdma" in protocols
     places = [_GUEST] if kernel else [name for name in _PLACES if name != _GUEST]
-    return [
-        cell
-        for place in places
-        for version in choice.versions or ("3",)
-        for proto in protocols
-        for cell in _cells_of(
-            choice, scale, place, proto, version, f"proto={proto}&version={version}"
-        )
-    ]
+    found = []
+    for place, version, proto in itertools.product(places, choice.versions or ("3",), protocols):
+        query = f"proto={proto}&version={version}"
+        found += _cells_of(choice, scale, place, proto, version, query)
+    return found
 
 
 def _own_cells(choice: Choice, scale: Scale, pool: OwnPool) -> tuple[list[CellSpec], list[str]]:
@@ -118,19 +118,11 @@ def _own_cells(choice: Choice, scale: Scale, pool: OwnPool) -> tuple[list[CellSp
         return [], ["connections need URLs in the pool: a directory has those of its mount"]
     said = ["directories: theirs are those of their mounts"] if pool.mounts else []
     found = []
-    for proto in choice.protocols or ("",):
-        for version in choice.versions or ("",):
-            words = [f"proto={proto}"] if proto else []
-            words += [f"version={version}"] if version else []
-            found += _cells_of(
-                choice,
-                scale,
-                OWN,
-                proto or pool.url_proto or "mixed",
-                version or pool.url_version or "mixed",
-                "&".join(words),
-                pool.urls,
-            )
+    for proto, version in itertools.product(choice.protocols or ("",), choice.versions or ("",)):
+        words = [f"proto={proto}"] if proto else []
+        words += [f"version={version}"] if version else []
+        named = proto or pool.url_proto or "mixed", version or pool.url_version or "mixed"
+        found += _cells_of(choice, scale, OWN, *named, "&".join(words), pool.urls)
     return found, said
 
 
@@ -140,18 +132,16 @@ def _cells_of(
     """Give the cells of one transport and version, by the engine, and by mounts where asked for."""
     nconnect = choice.nconnect or (_QUICK_NCONNECT if scale.quick else _NCONNECT)
     jobs = choice.jobs or (_QUICK_JOBS if scale.quick else _JOBS)
-    found = []
     (workload,) = choice.workloads or (_WORKLOAD,)
+    found = []
     for each, number in itertools.product(jobs, nconnect):
-        cell = _cell(workload, scale, place, (proto, version, number, each))
+        cell = _cell(workload, scale, (place, proto, version, each, number))
         options = {**cell.options, "nconnect": number, "spread": "roundrobin"}
         found.append(dataclasses.replace(cell, query=query, paths=paths, options=options))
         if choice.mounts:
-            mounted = dataclasses.replace(
-                cell,
-                factors={**cell.factors, "transport": f"{proto}-mount"},
-                mount_options=_mount_options(proto, version, number),
-            )
+            factors = {**cell.factors, "transport": f"{proto}-mount"}
+            mounting = mount_options(proto, version, number)
+            mounted = dataclasses.replace(cell, factors=factors, mount_options=mounting)
             found.append(_on_mounts(mounted, paths))
     return found
 
@@ -164,33 +154,24 @@ def _on_mounts(cell: CellSpec, paths: int) -> CellSpec:
     return dataclasses.replace(cell, client="mounts", paths=paths, options=options)
 
 
-def _mount_options(proto: str, version: str, nconnect: int) -> str:
+def mount_options(proto: str, version: str, nconnect: int, *, locks: bool = False) -> str:
     """Give nfs(5)'s options; the kernel chooses what a mixed pool leaves open."""
     words = [f"vers={version}"] if version in VERSIONS else []
     words += [f"proto={proto}"] if proto in PROTOCOLS else []
-    words += ["nolock"] if version == "3" else []
+    words += ["nolock"] if version == "3" and not locks else []
     words += [f"port={_RDMA_PORT}"] if proto == "rdma" else []
     return ",".join([*words, f"nconnect={nconnect}"])
 
 
-def _cell(workload: str, scale: Scale, place: str, levels: tuple[str, str, int, int]) -> CellSpec:
-    proto, version, nconnect, jobs = levels
+def _cell(workload: str, scale: Scale, levels: tuple[str, str, str, int, int]) -> CellSpec:
+    """Give a cell at the levels of all factors but the workload, which comes last."""
     seconds = scale.seconds(2, 10)
-    size = _QUICK_BYTES if scale.quick else _BYTES
-    if scale.cell_seconds:
-        size = _TINY_BYTES
+    size = _TINY_BYTES if scale.cell_seconds else _QUICK_BYTES if scale.quick else _BYTES
     return CellSpec(
-        factors={
-            "limits": place,
-            "transport": proto,
-            "version": version,
-            "jobs": jobs,
-            "nconnect": nconnect,
-            "workload": workload,
-        },
-        place=place,
+        factors=dict(zip(_FACTORS, (*levels, workload), strict=True)),
+        place=levels[0],
         jobfile="connections.fio",
-        options={**WORKLOADS[workload], "numjobs": jobs, "size": size, **timed(seconds)},
+        options={**WORKLOADS[workload], "numjobs": levels[3], "size": size, **timed(seconds)},
         seconds=seconds,
         files={"connections": size},
     )
@@ -221,6 +202,11 @@ _NAMES = {
     "tcp-mount": "the kernel's mount over TCP",
     "rdma-mount": "the kernel's mount over RDMA",
 }
+WHOSE_CPU = (
+    "CPU per operation is that of the whole machine: the kernel's, and that of a server or of other"
+    " programs on it, too. That of fio's jobs leaves out what the kernel does for a mount outside"
+    " of them."
+)
 _KERNELS_MOST = 16  # nconnect of a mount (nfs(5))
 _MOST_LINES = 6  # in one plot
 # What is given to fio for the harness itself, and not for the workload.
@@ -246,9 +232,7 @@ def tell(summary: Summary) -> Story:
             " several URLs each is mounted, and this engine spreads each job's I/O over the mounts;"
             " on one mount fio's libaio does it. Each job has 64 I/Os in flight, whatever"
             " nconnect is.",
-            "CPU per operation is that of the whole machine: the kernel's, and that of a server"
-            " or of other programs on it, too. That of fio's jobs leaves out what the kernel does"
-            " for a mount outside of them.",
+            WHOSE_CPU,
             "Percentiles of clat come from fio's latency bins, of all jobs and repeats together.",
             *conditions.differences(summary, "In the lab, the servers are on the same machine."),
         ],
@@ -317,6 +301,8 @@ def _compared(factor: str, other: Curve, base: Curve) -> str:
     gain, cost = (
         cells.ratio(other.cells[at], base.cells[at], one) for one in (cells.bandwidth, measure)
     )
+    if gain is None:
+        return ""
     level = other.levels[factor]
     what = {
         "transport": _NAMES.get(str(level), str(level)),
@@ -324,8 +310,6 @@ def _compared(factor: str, other: Curve, base: Curve) -> str:
         "jobs": f"{level} jobs" if level != 1 else "one job",
     }[factor]
     verb = "give" if factor == "jobs" and level != 1 else "gives"
-    if gain is None:
-        return ""
     words = f"At nconnect={at}, {what} {verb} {gain.text} times the throughput"
     words += texts.inconclusive(gain)
     if cost:
@@ -351,52 +335,49 @@ def _name(curve: Curve, curves: Sequence[Curve]) -> str:
     return " ".join(words)
 
 
-def _in_operations(curves: Sequence[Curve]) -> bool:
-    return not str(curves[0].levels["workload"]).startswith("64k")
+def _throughput(curves: Sequence[Curve]) -> tuple[str, cells.Measure]:
+    """Give the unit of throughput, and how it is taken: IOPS where blocks are small, else MB/s."""
+    if not str(curves[0].levels["workload"]).startswith("64k"):
+        return "IOPS", cells.iops
+    return "MB/s", lambda cell: rate / 1e6 if (rate := cells.bandwidth(cell)) else None
 
 
-def _throughput(curve: Curve, count: int) -> Sample | None:
-    """Give IOPS where blocks are small, else MB/s."""
-    if _in_operations([curve]):
-        return cells.sample(curve.cells[count], cells.iops)
-    rate = curve.rate(count)
-    return rate.scaled(1e-6) if rate else None
-
-
-def _unit(curves: Sequence[Curve]) -> str:
-    return "IOPS" if _in_operations(curves) else "MB/s"
+def costs(found: Sequence[Cell]) -> list[str]:
+    """Write p50 and p99 of clat, CPU time per operation of the machine, and that of fio's jobs."""
+    return [
+        *(texts.number(cells.percentile_of(found, percent)) for percent in (50, 99)),
+        texts.mean(cells.sample(found, cells.machine_cpu_us)),
+        texts.mean(cells.sample(found, cells.jobs_cpu_us)),
+    ]
 
 
 def _ends(curves: list[Curve]) -> Table:
-    rows = []
+    (unit, measure), rows = _throughput(curves), []
     for curve in curves:
         at, first = scaling.chosen(curve), curve.counts[0]
         gain = curve.gain(at, first) if at != first else None
         rows.append([
             _name(curve, curves), str(scaling.knee(curve).end.value), str(at),
-            texts.mean(_throughput(curve, at)), texts.ratio(gain), scaling.limit(curve, at),
+            texts.mean(cells.sample(curve.cells[at], measure)), texts.ratio(gain),
+            scaling.limit(curve, at),
         ])  # fmt: skip
-    headings = ["curve", "ends", "at nconnect", _unit(curves), "times the fewest", "limit there"]
+    headings = ["curve", "ends", "at nconnect", unit, "times the fewest", "limit there"]
     return Table(headings, rows, text_columns=2, ending_text_columns=1)
 
 
 def _table(curves: list[Curve]) -> Table:
-    rows = []
+    (unit, measure), rows = _throughput(curves), []
     for curve in curves:
         for before, count in zip([None, *curve.counts], curve.counts, strict=False):
-            found, rate = curve.cells[count], _throughput(curve, count)
+            found, used = curve.cells[count], scaling.load(curve, count)
             step = curve.gain(count, before) if before else None
-            used = scaling.load(curve, count)
             rows.append([
-                _name(curve, curves), str(count), texts.mean(rate), texts.cv(rate),
-                texts.count(rate), texts.ratio(step),
-                *(texts.number(cells.percentile_of(found, percent)) for percent in (50, 99)),
-                texts.mean(cells.sample(found, cells.machine_cpu_us)),
-                texts.mean(cells.sample(found, cells.jobs_cpu_us)),
+                _name(curve, curves), str(count), *cells.columns(cells.sample(found, measure)),
+                texts.ratio(step), *costs(found),
                 *map(_percent, (used.link, used.core, used.processors)),
             ])  # fmt: skip
     headings = [
-        "curve", "nconnect", _unit(curves), "CV %", "n", "times the row above", "clat p50, µs",
+        "curve", "nconnect", unit, "CV %", "n", "times the row above", "clat p50, µs",
         "p99, µs", "CPU per operation, µs", "of fio's jobs, µs", "link used, %",
         "busiest job, % of a core", "processors busy, %",
     ]  # fmt: skip
@@ -440,45 +421,39 @@ def _plots(curves: list[Curve]) -> list[Plot]:
 
 
 def _plots_of(curves: list[Curve], suffix: str, of_jobs: str) -> list[Plot]:
-    unit = _unit(curves)
-    whose, measure = _cpu(curves)
+    whose, cost = _cpu(curves)
+    plots = []
+    for name, title, unit, measure in (
+        ("throughput", "Throughput", *_throughput(curves)),
+        ("cpu", "CPU per operation", f"µs of {whose}", cost),
+    ):
+        names = [_name(curve, curves) for curve in curves]
+        figure = draw(curves, names, f"{title}{of_jobs}", unit, measure)
+        caption = f"{title}{of_jobs} against nconnect; {charts.REPEATS}."
+        plots.append(Plot(f"{name}{suffix}", caption, figure))
+    return [*plots, _latency_plot(curves, suffix, of_jobs)]
 
-    def cost(curve: Curve, count: int) -> Sample | None:
-        return cells.sample(curve.cells[count], measure)
 
-    return [
-        _against_count(curves, f"throughput{suffix}", f"Throughput{of_jobs}", unit, _throughput),
-        _against_count(
-            curves, f"cpu{suffix}", f"CPU per operation{of_jobs}", f"µs of {whose}", cost
-        ),
-        _latency_plot(curves, suffix, of_jobs),
+def draw(
+    curves: Sequence[Curve], names: Sequence[str], title: str, unit: str, measure: cells.Measure
+) -> Figure:
+    """Draw curves of one axis, each with its name, by what `measure` gives in `unit`."""
+    samples = [
+        {at: cells.sample(curve.cells[at], measure) for at in curve.counts} for curve in curves
     ]
-
-
-def _against_count(
-    curves: list[Curve],
-    name: str,
-    title: str,
-    unit: str,
-    figure_of: Callable[[Curve, int], Sample | None],
-) -> Plot:
-    lines = [
-        (_name(curve, curves), {at: figure_of(curve, at) for at in curve.counts})
-        for curve in curves
-    ]
-    figure = charts.doublings(title, "nconnect", unit, lines)
-    caption = f"{title} against nconnect; {charts.REPEATS}."
-    return Plot(name, caption, figure)
+    lines = list(zip(names, samples, strict=True))
+    return charts.doublings(title, curves[0].axis.name, unit, lines)
 
 
 def _latency_plot(curves: list[Curve], suffix: str, of_jobs: str) -> Plot:
-    figure, axes = charts.panel(
-        f"Latency against throughput{of_jobs}", _unit(curves), "clat p99, ms"
-    )
+    unit, measure = _throughput(curves)
+    title = f"Latency against throughput{of_jobs}"
+    figure, axes = charts.panel(title, unit, "clat p99, ms")
     for number, curve in enumerate(curves):
         points = []
         for count in curve.counts:
-            rate, latency = _throughput(curve, count), cells.percentile_of(curve.cells[count], 99)
+            found = curve.cells[count]
+            rate, latency = cells.sample(found, measure), cells.percentile_of(found, 99)
             if rate and latency:
                 at = rate.mean, latency / 1000
                 points.append((at[0], Sample((at[1],))))
@@ -502,19 +477,13 @@ def _lines(summary: Summary, curves: list[Curve]) -> Section:
     """
     here = [curve for curve in curves if curve.levels["limits"] == curves[0].levels["limits"]]
     rates = [curve.mean(scaling.chosen(curve)) for curve in here]
-    best = next(
-        one for one, rate in zip(here, rates, strict=True) if scaling.GAIN * rate >= max(rates)
-    )
+    best = here[next(n for n, rate in enumerate(rates) if scaling.GAIN * rate >= max(rates))]
     at = scaling.chosen(best)
     transport = str(best.levels["transport"])
     proto = transport.removesuffix("-mount")
     each = at if proto != transport else at * int(best.levels["jobs"])  # a mount is all jobs'
-    options = [
-        *([f"vers={best.levels['version']}"] if best.levels["version"] != "mixed" else []),
-        *([f"proto={proto}"] if proto != "mixed" else []),
-        *([f"port={_RDMA_PORT}"] if proto == "rdma" else []),
-        f"nconnect={min(each, _KERNELS_MOST)}",
-    ]
+    version, most = str(best.levels["version"]), min(each, _KERNELS_MOST)
+    options = mount_options(proto, version, most, locks=True)
     given = _given(best.cells[at][0])
     pools = [
         pool for curve in here if (pool := _given(curve.cells[curve.counts[0]][0]).get("pool"))
@@ -530,8 +499,7 @@ def _lines(summary: Summary, curves: list[Curve]) -> Section:
         given["directory"] = _MOUNT
     job = [f"{name}={value}" for name, value in given.items() if name not in _OURS]
     mounts = [
-        f"mount -t nfs -o {mount_ports(url, ','.join(options))}"
-        f" {shlex.quote(mount_source(url))} {folder}"
+        f"mount -t nfs -o {mount_ports(url, options)} {shlex.quote(mount_source(url))} {folder}"
         for url, folder in zip(urls, folders, strict=False)  # one folder: of the first alone
     ]
     words = (
@@ -541,11 +509,8 @@ def _lines(summary: Summary, curves: list[Curve]) -> Section:
     if summary.place.get("hosts"):
         file = f"`{best.cells[at][0].folder}/host1.fio`"
         return Section("Lines to paste", [f"{words}. The job for fio is {file}."], lines=mounts)
-    return Section(
-        "Lines to paste",
-        [f"{words}, and a job for fio."],
-        lines=[*mounts, "", "[connections]", *job],
-    )
+    lines = [*mounts, "", "[connections]", *job]
+    return Section("Lines to paste", [f"{words}, and a job for fio."], lines=lines)
 
 
 def _given(cell: Cell) -> dict[str, str]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from nfsmulti import texts
 from nfsmulti.lab import LabConfig
@@ -33,7 +33,7 @@ from nfsmulti.report.story import (
     untestable,
 )
 from nfsmulti.stats import Ratio, Sample
-from nfsmulti.stories.connections import Choice
+from nfsmulti.stories.connections import WHOSE_CPU, Choice, costs, draw, mount_options
 from nfsmulti.stories.scenario import (
     OWN,
     CellSpec,
@@ -105,12 +105,10 @@ def scenario(choice: Choice) -> Scenario:
 
 
 def _cells(choice: Choice, scale: Scale) -> list[CellSpec]:
-    place = _GUEST if choice.mounts else _LAB
-    return [
-        cell
-        for version in choice.versions or ("3",)
-        for cell in _cells_of(choice, scale, place, version, f"version={version}")
-    ]
+    place, found = _GUEST if choice.mounts else _LAB, []
+    for version in choice.versions or ("3",):
+        found += _cells_of(choice, scale, place, version, f"version={version}")
+    return found
 
 
 def _own_cells(choice: Choice, scale: Scale, pool: OwnPool) -> tuple[list[CellSpec], list[str]]:
@@ -140,17 +138,18 @@ def _cells_of(
     found = []
     for operation in choice.workloads or OPERATIONS:
         for each, number in levels:
-            cell = _cell(operation, scale, place, version, each, number)
+            cell = _cell(scale, (place, operation, version, ENGINE, 1, each, number))
             found.append(dataclasses.replace(cell, query=query, paths=paths))
-        if choice.mounts and OPERATIONS[operation].peer:
-            least = min(nconnect)
-            found += [_peer(operation, scale, place, version, jobs, least) for jobs in _PEER_JOBS]
+        if choice.mounts and (peer := OPERATIONS[operation].peer):
+            for jobs in _PEER_JOBS:
+                peers = (place, operation, version, peer, jobs, 1, min(nconnect))
+                found.append(_peer(_cell(scale, peers)))
     return found
 
 
-def _cell(
-    operation: str, scale: Scale, place: str, version: str, depth: int, nconnect: int
-) -> CellSpec:
+def _cell(scale: Scale, levels: tuple[str, str, str, str, int, int, int]) -> CellSpec:
+    """Give a cell at the levels of all factors; of fio's own engine it is what _peer() makes."""
+    place, operation, _, _, _, depth, nconnect = levels
     what, seconds = OPERATIONS[operation], scale.seconds(1, 10)
     options: dict[str, Factor | None] = {
         "metadata": 1, **what.options, "bs": "1k", "tree_depth": 0, "iodepth": depth,
@@ -161,7 +160,7 @@ def _cell(
     elif what.entries == "uses":
         options |= {**timed(seconds), **size_of(round(_USED_PER_S * seconds))}
     return CellSpec(
-        factors=_factors(place, operation, version, ENGINE, 1, depth, nconnect),
+        factors=dict(zip(_FACTORS, levels, strict=True)),
         place=place,
         jobfile=what.jobfile,
         options=options,
@@ -170,41 +169,28 @@ def _cell(
     )
 
 
-def _peer(
-    operation: str, scale: Scale, place: str, version: str, jobs: int, nconnect: int
-) -> CellSpec:
-    """Give a cell of fio's own engine, each of whose jobs has one call under way."""
-    what = OPERATIONS[operation]
-    cell = _cell(operation, scale, place, version, 1, nconnect)
-    each = _PEER_FILES_PER_S if what.entries == "makes" else _REMOVED_PER_S
-    files = round((_USED_PER_S if what.entries == "uses" else each) * cell.seconds)
+def _peer(cell: CellSpec) -> CellSpec:
+    """Make of the engine's cell that of fio's own engine, each of whose jobs has one call."""
+    jobs, nconnect = (int(cell.factors[name]) for name in ("jobs", "nconnect"))
+    each = _PEER_FILES_PER_S if cell.entries == "makes" else _REMOVED_PER_S
+    files = round((_USED_PER_S if cell.entries == "uses" else each) * cell.seconds)
     timed_job = ("norandommap", "size", "time_based", "runtime")
     gone: dict[str, Factor | None] = dict.fromkeys([*cell.options, *timed_job])
     options: dict[str, Factor | None] = {
-        **gone, "ioengine": what.peer, "numjobs": jobs, "bs": "1k", "filesize": "1k",
-        "rw": "read" if what.entries == "uses" else "write", "nrfiles": max(1, files // jobs),
+        **gone, "ioengine": cell.factors["client"], "numjobs": jobs, "bs": "1k", "filesize": "1k",
+        "rw": "read" if cell.entries == "uses" else "write", "nrfiles": max(1, files // jobs),
         "openfiles": 1, "fallocate": "none",
     }  # fmt: skip
-    if what.entries == "makes":
+    if cell.entries == "makes":
         options["runtime"] = cell.options["runtime"]
-    mount = [f"vers={version}"] if version != "mixed" else []
-    mount += ["proto=tcp", *(["nolock"] if version == "3" else [])]
-    mount += [f"nconnect={nconnect}"] if nconnect > 1 else []
+    mounting = mount_options("tcp", str(cell.factors["version"]), nconnect)
     return dataclasses.replace(
         cell,
-        factors=_factors(place, operation, version, what.peer, jobs, 1, nconnect),
         client="mount",
         options=options,
-        mount_options=",".join(mount),
-        prerun=_FORGET if what.entries == "uses" else "",
+        mount_options=mounting.removesuffix(",nconnect=1"),  # which older kernels do not know
+        prerun=_FORGET if cell.entries == "uses" else "",
     )
-
-
-def _factors(
-    place: str, operation: str, version: str, client: str, jobs: int, depth: int, nconnect: int
-) -> dict[str, Factor]:
-    values = (place, operation, version, client, jobs, depth, nconnect)
-    return dict(zip(_FACTORS, values, strict=True))
 
 
 # --- what it tells ---
@@ -234,9 +220,9 @@ def tell(summary: Summary) -> Story:
     """Tell for each operation where it stops growing, and what fio's own engines do on a mount."""
     curves = _curves(summary)
     sections = [Section("Where it stops growing", tables=[_ends(curves)], plots=_plots(curves))]
-    if beside_mounts := _peers_table(summary):
-        sections.append(Section("Beside fio's own engines on a kernel mount", [_PEERS],
-                                [beside_mounts]))  # fmt: skip
+    if peers := _peers_table(summary):
+        title = "Beside fio's own engines on a kernel mount"
+        sections.append(Section(title, [_PEERS], [peers]))
     sections.append(Section("Every cell", tables=[_table(summary)]))
     return Story(
         answer=_answer(summary, curves),
@@ -249,9 +235,7 @@ def tell(summary: Summary) -> Story:
             f" is time for; getattr and lookup take entries at random, {_USED_PER_S:,} for each"
             " second of a cell. A GETATTR goes by the entry's handle, which a LOOKUP before the"
             " first one finds; both are one operation.",
-            "CPU per operation is that of the whole machine: the kernel's, and that of a server or"
-            " of other programs on it, too. That of fio's jobs leaves out what the kernel does for"
-            " a mount outside of them.",
+            WHOSE_CPU,
             *conditions.differences(summary, "In the lab, the server is on the same machine."),
         ],
     )
@@ -492,13 +476,9 @@ def _table(summary: Summary) -> Table:
     rows = []
     for found in cells.by_name(summary.done).values():
         factors = found[0].factors
-        rate = cells.sample(found, cells.iops)
         rows.append([
             *(str(factors[name]) for name in _FACTORS[1:]),
-            texts.mean(rate), texts.cv(rate), texts.count(rate),
-            *(texts.number(cells.percentile_of(found, percent)) for percent in (50, 99)),
-            texts.mean(cells.sample(found, cells.machine_cpu_us)),
-            texts.mean(cells.sample(found, cells.jobs_cpu_us)),
+            *cells.columns(cells.sample(found, cells.iops)), *costs(found),
         ])  # fmt: skip
     order = list(OPERATIONS)
     rows.sort(key=lambda row: (order.index(row[0]), row[1], row[2] != ENGINE, row[2],
@@ -512,38 +492,26 @@ def _plots(curves: list[Curve]) -> list[Plot]:
     """Draw, of each version, operations per second on both axes, and CPU time against depth."""
     plots = []
     for version in dict.fromkeys(str(curve.levels["version"]) for curve in curves):
-        of = [curve for curve in curves if curve.levels["version"] == version]
-        depth, connections = (
-            [curve for curve in of if curve.axis.name == name and len(curve.counts) > 1]
-            for name in ("depth", "nconnect")
-        )
-        name = f"v{version.replace('.', '')}"
-        for group, title, unit, figure_of in (
-            (depth, "Operations", _UNIT, cells.iops),
-            (connections, "Operations", _UNIT, cells.iops),
-            (depth, "CPU per operation", "µs of the whole machine", cells.machine_cpu_us),
-            (depth, "Latency, p99", "clat p99, µs", cells.p99_us),
+        for axis, what, unit, measure in (
+            ("depth", "Operations", _UNIT, cells.iops),
+            ("nconnect", "Operations", _UNIT, cells.iops),
+            ("depth", "CPU per operation", "µs of the whole machine", cells.machine_cpu_us),
+            ("depth", "Latency, p99", "clat p99, µs", cells.p99_us),
         ):
-            if group:
-                plots.append(_plot(group, name, f"{title}, NFSv{version}", unit, figure_of))
+            those = [
+                curve
+                for curve in curves
+                if (curve.levels["version"], curve.axis.name) == (version, axis)
+                and len(curve.counts) > 1
+            ]
+            if those:
+                title = f"{what}, NFSv{version}"
+                names = [str(curve.levels["operation"]) for curve in those]
+                file = what.partition(",")[0].lower().replace(" ", "-")
+                name = f"{file}-{axis}-v{version.replace('.', '')}"
+                caption = f"{title}, against {axis}; {charts.REPEATS}."
+                plots.append(Plot(name, caption, draw(those, names, title, unit, measure)))
     return plots
-
-
-def _plot(
-    curves: list[Curve], name: str, title: str, unit: str, measure: Callable[[Cell], float | None]
-) -> Plot:
-    axis = curves[0].axis.name
-    lines = [
-        (
-            str(curve.levels["operation"]),
-            {at: cells.sample(curve.cells[at], measure) for at in curve.counts},
-        )
-        for curve in curves
-    ]
-    figure = charts.doublings(title, axis, unit, lines)
-    file = title.partition(",")[0].lower().replace(" ", "-")
-    caption = f"{title}, against {axis}; {charts.REPEATS}."
-    return Plot(f"{file}-{axis}-{name}", caption, figure)
 
 
 _REPORT = Report(
