@@ -242,15 +242,14 @@ def tell(summary: Summary) -> Story:
 
 def _curves(summary: Summary) -> list[Curve]:
     """Give the curves that were measured, in the order of places, transports, versions and jobs."""
-    found: dict[tuple[tuple[str, Factor], ...], dict[int, list[Cell]]] = {}
+    found: dict[tuple[tuple[str, Factor], ...], list[Cell]] = {}
     for cell in summary.done:
         levels = {name: cell.factors[name] for name in _FACTORS if name != "nconnect"}
-        counts = found.setdefault(tuple(levels.items()), {})
-        counts.setdefault(int(cell.factors["nconnect"]), []).append(cell)
-    curves = [
-        Curve(dict(levels), counts, *_rates(summary, str(dict(levels)["limits"])))
-        for levels, counts in found.items()
-    ]
+        found.setdefault(tuple(levels.items()), []).append(cell)
+    curves = []
+    for key, those in found.items():
+        rates = _rates(summary, str(those[0].factors["limits"]))
+        curves.append(Curve(dict(key), cells.by_count(those, "nconnect"), *rates))
     return sorted(curves, key=_order)
 
 

@@ -166,7 +166,6 @@ def cell_of(workload: Workload, side: str, seconds: float) -> CellSpec:
 
 # --- what it tells ---
 
-
 # The part of a limit in data, without headers, from which on it was reached, and that from which on
 # the figure need not be said; and the part of the processors' time from which on these were busy.
 _REACHED, _FULL, _BUSY = 0.85, 0.97, 0.95
@@ -194,25 +193,23 @@ class Outcome:
     def judged(self) -> Judged:
         """Whether it shows what it is there for, which only all repeats together can tell."""
         allowed = None
-        if self.fit and not any(reach.why for reach in _reaches(self, self.fit)):
+        if self.fit and not any(why for _, why in _reaches(self, self.fit)):
             allowed = min(self.workload.connections, self.fit.link / self.fit.cap)
         return judge(self.ratio, self.workload.theirs, allowed)
 
 
 def outcomes(summary: Summary) -> list[Outcome]:
     """Give what each workload of a demo has shown."""
-    workloads = IN_LAB if summary.place["kind"] == LAB else ON_LOOPBACK
-    return [_outcome(workload, summary) for workload in workloads]
-
-
-def _outcome(workload: Workload, summary: Summary) -> Outcome:
-    """Give what a workload has shown."""
-    own = [cell for cell in summary.cells if cell.factors["workload"] == workload.name]
-    one, many = ([cell for cell in own if cell.factors["side"] == side] for side in SIDES)
-    if why := next((cell.why for cell in own if cell.status == "failed"), None):
-        return Outcome(workload, why=why)
-    fit = summary.place["fitted"].get(workload.name)
-    return Outcome(workload, Fit(**fit) if fit else None, one, many)
+    found = []
+    for workload in IN_LAB if summary.place["kind"] == LAB else ON_LOOPBACK:
+        own = [cell for cell in summary.cells if cell.factors["workload"] == workload.name]
+        if why := next((cell.why for cell in own if cell.status == "failed"), None):
+            found.append(Outcome(workload, why=why))
+            continue
+        one, many = ([cell for cell in own if cell.factors["side"] == side] for side in SIDES)
+        fit = summary.place["fitted"].get(workload.name)
+        found.append(Outcome(workload, Fit(**fit) if fit else None, one, many))
+    return found
 
 
 def table(found: Sequence[Outcome]) -> rich.table.Table:
@@ -238,8 +235,7 @@ def _row(side: Side, repeats: Sequence[Cell]) -> list[str]:
     figures = [one for cell in repeats for one in cells.sides(cell)]
     if not figures:
         return [side.row, *[texts.MISSING] * 5]
-    operations = sum(one.ops for one in figures)
-    mean = sum(one.mean_us * one.ops for one in figures) / operations
+    mean = sum(one.mean_us * one.ops for one in figures) / sum(one.ops for one in figures)
     p99 = cells.percentile_of(repeats, 99) or 0.0
     cpu = sum(cell.cpu_s for cell in repeats) / sum(one.seconds for one in figures)
     return [
@@ -275,26 +271,21 @@ def story(outcome: Outcome) -> str:
 def _held_by(outcome: Outcome, fit: Fit) -> str:
     """Say which limits the sides have reached, and why an effect is missing, as far as known."""
     reaches = _reaches(outcome, fit)
-    said = " ".join(f"{reach.text}." for reach in reaches)
+    said = " ".join(f"{text}." for text, _ in reaches)
     if outcome.judged.verdict in (Verdict.REPRODUCED, Verdict.BY_CONSTRUCTION):
         return said
     if (repeats := min(len(outcome.one), len(outcome.many))) < REPEATS:
         return f"There was time for {repeats} of {REPEATS} repeats on this machine. {said}"
-    if any(reach.why for reach in reaches):
-        return " ".join(f"{reach.text}{reach.why}." for reach in reaches)
+    if any(why for _, why in reaches):
+        return " ".join(f"{text}{why}." for text, why in reaches)
     return f"{said} No reason was found."
 
 
-@dataclass(frozen=True)
-class _Reach:
-    """How far a side came, in words; `why` it stayed below its limit, "" where it did not."""
+def _reaches(outcome: Outcome, fit: Fit) -> list[tuple[str, str]]:
+    """Hold both sides against the limits that they can reach.
 
-    text: str
-    why: str = ""
-
-
-def _reaches(outcome: Outcome, fit: Fit) -> list[_Reach]:
-    """Hold both sides against the limits that they can reach."""
+    Gives how far each came, in words, and why it stayed below its limit, "" where it did not.
+    """
     caps = outcome.workload.connections * fit.cap
     whose, limit = ("the link's", fit.link) if fit.link < caps else ("all caps'", caps)
     cap, several = f"its cap of {rate_text(fit.cap)}", f"{whose} {rate_text(limit)}"
@@ -304,17 +295,17 @@ def _reaches(outcome: Outcome, fit: Fit) -> list[_Reach]:
     ]
 
 
-def _reach(who: str, has: str, side: Sequence[Cell], limit: int, name: str) -> _Reach:
+def _reach(who: str, has: str, side: Sequence[Cell], limit: int, name: str) -> tuple[str, str]:
     part = found.mean * 8 / limit if (found := _rate(side)) else 0.0
     if part >= _REACHED:
-        return _Reach(f"{who} {has} reached {'' if part >= _FULL else f'{part:.0%} of '}{name}")
+        return f"{who} {has} reached {'' if part >= _FULL else f'{part:.0%} of '}{name}", ""
     busy = cells.sample(side, cells.processors_busy)
     cores = f"{busy.mean:.0%} of {side[0].processors} cores were busy" if busy else ""
     why = f": no reason was found{f' ({cores})' if cores else ''}"
     if busy and busy.mean >= _BUSY:
         others = "fio, its servers and whatever else runs here"
         why = f": the processors are the limit, {cores} with {others}"
-    return _Reach(f"{who} stayed at {part:.0%} of {name}", why)
+    return f"{who} stayed at {part:.0%} of {name}", why
 
 
 def _shares(repeats: Sequence[Cell]) -> str:

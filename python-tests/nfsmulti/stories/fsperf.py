@@ -11,6 +11,7 @@ Factors: client (nfs3, nfs4.1, mount-v3, mount-v4.1), paths, spread (job, stripe
 from __future__ import annotations
 
 import dataclasses
+from statistics import fmean
 
 from nfsmulti import texts
 from nfsmulti.lab import LabConfig, Limits
@@ -314,13 +315,12 @@ def _over_time_plot(summary: Summary, client: str) -> Plot | None:
     number = 0
     for _, paths, spread in variants:
         runs = [cell.over_time for cell in _find(summary, client, paths, spread)]
-        seconds = min(map(len, runs), default=0)
-        if seconds < 2 or paths not in (1, most):
+        seconds = list(zip(*runs, strict=False))  # that all repeats have
+        if len(seconds) < 2 or paths not in (1, most):
             continue
-        means = [sum(run[at] for run in runs) / len(runs) / 1e6 for at in range(seconds)]
         label = "1 path" if paths == 1 else f"{paths} paths, {spread}"
-        points = [(at + 1, Sample((value,))) for at, value in enumerate(means)]
-        charts.line(axes, number, label, points)
+        means = [Sample((fmean(rates) / 1e6,)) for rates in seconds]
+        charts.line(axes, number, label, list(enumerate(means, start=1)))
         number += 1
     if not number:
         return None

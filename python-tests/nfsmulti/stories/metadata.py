@@ -271,10 +271,8 @@ def _longest(group: Sequence[Cell], levels: dict[str, Factor], rising: str, othe
     """Give the curve with the most counts: all other levels were measured at one of these alone."""
     curves = []
     for level in cells.levels(group, other):
-        counts: dict[int, list[Cell]] = {}
-        for cell in group:
-            if cell.factors[other] == level:
-                counts.setdefault(int(cell.factors[rising]), []).append(cell)
+        here = [cell for cell in group if cell.factors[other] == level]
+        counts = cells.by_count(here, rising)
         curves.append(Curve({**levels, other: level}, counts, axis=_AXES[rising]))
     return max(curves, key=lambda curve: len(curve.counts))
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from nfsmulti import texts
@@ -93,6 +93,7 @@ def _cell(place: str, scale: Scale, workload: str, paths: int, size: int) -> Cel
 # --- what it tells ---
 
 _BESIDE = "-beside-writer"
+_WHERE = {"alone": "", "beside the writer": _BESIDE}  # readers are, by the end of their workload
 _READERS = {"readers": "readers", "readers-limited": "readers of 100 IOPS each"}
 _BULK = {
     "writer": "the bulk writer alone",
@@ -156,10 +157,9 @@ def _percentile(sides: Sequence[Figures | None], percent: float) -> float | None
 
 def _paired(over: Sequence[Cell], under: Sequence[Cell], percent: float) -> Ratio | None:
     """Give a ratio of percentiles, by repeat; None where a cell read too little for that."""
-    whole = _sample(over, percent) and _sample(under, percent)
-    return (
-        cells.ratio(over, under, lambda cell: _percentile([cell.read], percent)) if whole else None
-    )
+    if not _sample(over, percent) or not _sample(under, percent):
+        return None
+    return cells.ratio(over, under, lambda cell: _percentile([cell.read], percent))
 
 
 def _sample(found: Sequence[Cell], percent: float) -> Sample | None:
@@ -265,13 +265,9 @@ def _answer(levels: Sequence[_Level], readers: str, name: str) -> str:
 
 def _writers_part(levels: Sequence[_Level]) -> list[str]:
     """Say what the writer moves beside the readers."""
-    words = _times(
-        (
-            (level, cells.ratio(level.of(f"readers{_BESIDE}"), level.of("writer"), _rate))
-            for level in levels
-        ),
-        " what it does alone",
-    )
+    sides = [(level, level.of(f"readers{_BESIDE}"), level.of("writer")) for level in levels]
+    ratios = [(level, cells.ratio(over, under, _rate)) for level, over, under in sides]
+    words = _times(ratios, " what it does alone")
     return [f"Beside the readers the writer moves {words}."] if words else []
 
 
@@ -286,7 +282,7 @@ def _between(levels: Sequence[_Level]) -> list[str]:
     return [f"{begin} {words}."] if words else []
 
 
-def _times(ratios: Iterable[_Named], what: str) -> str:
+def _times(ratios: Sequence[_Named], what: str) -> str:
     """Name the ratios, each under its level; "" where there are none."""
     found = [(level, ratio) for level, ratio in ratios if ratio]
     return "; ".join(
@@ -299,8 +295,8 @@ def _readers_table(levels: Sequence[_Level]) -> Table:
     rows = []
     for level in levels:
         for readers, name in _READERS.items():
-            alone, beside = level.of(readers), level.of(readers + _BESIDE)
-            for found, where in ((alone, "alone"), (beside, "beside the writer")):
+            alone, beside = (level.of(readers + end) for end in _WHERE.values())
+            for found, where in zip((alone, beside), _WHERE, strict=True):
                 if found:
                     reads = [cell.read for cell in found]
                     rate = Sample.of(read.iops for read in reads if read)
@@ -331,8 +327,8 @@ def _lines(levels: Sequence[_Level]) -> list[tuple[str, _Level, list[Cell]]]:
     return [
         (f"{where}{', ' if level.name else ''}{level.name}", level, found)
         for level in levels
-        for workload, where in (("readers", "alone"), (f"readers{_BESIDE}", "beside the writer"))
-        if (found := level.of(workload))
+        for where, end in _WHERE.items()
+        if (found := level.of(f"readers{end}"))
     ]
 
 
@@ -358,8 +354,8 @@ def _level_plot(levels: Sequence[_Level]) -> list[Plot]:
         return []
     figure, axes = charts.panel(f"Readers' p{_DRAWN}", "", f"clat p{_DRAWN}, µs")
     series = {
-        where: [_sample(level.of(workload), _DRAWN) for level in levels]
-        for workload, where in (("readers", "alone"), (f"readers{_BESIDE}", "beside the writer"))
+        where: [_sample(level.of(f"readers{end}"), _DRAWN) for level in levels]
+        for where, end in _WHERE.items()
     }
     charts.bars(axes, [level.name for level in levels], series)
     charts.from_zero(axes)
