@@ -210,11 +210,10 @@ def test_an_effect_that_cannot_be_tested_costs_the_others_nothing() -> None:
     made = made_sweep(lambda _: 100, 1, threads=(1, 8))
     direction = effects.direction_of(_under_threads(made), "read")
     assert direction
-    assert direction.model
-    found = effects._corrected(direction)
-    tested = [(effect.p, p) for effect, p in found if effect.factors != ("threads",)]
+    found = direction.fitted.effects()
+    tested = [one for one in found if one.factors != ("threads",)]
     assert len(tested) == len(found) - 1
-    assert [p for _, p in tested] == pytest.approx(holm([p for p, _ in tested]))
+    assert [one.holm for one in tested] == pytest.approx(holm([one.p for one in tested]))
 
 
 def test_a_level_of_a_setting_that_few_repeats_have_is_left_out_by_name() -> None:

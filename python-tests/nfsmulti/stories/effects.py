@@ -14,6 +14,7 @@ block to block. Its interactions are tested against single runs, as all else.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import math
@@ -41,7 +42,7 @@ class Effect:
     """A row of the ANOVA table, type II: one factor, or two that interact.
 
     `partial_eta` is its part of the variance that is left when all others are taken off. `f` is
-    NaN and `p` is 1 where the runs cannot test it.
+    NaN and `p` is 1 where the runs cannot test it; `holm` is p corrected for all that they can.
     """
 
     factors: tuple[str, ...]
@@ -50,6 +51,7 @@ class Effect:
     f: float
     p: float
     partial_eta: float
+    holm: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -184,7 +186,9 @@ class Model:
             p = float(stats.f.sf(f, freedom, left))
             eta = squares / (squares + of_error or 1.0)
             effects.append(Effect(factors, squares, int(freedom), f, p, eta))
-        return effects
+        tested = [one for one in effects if not math.isnan(one.f)]
+        corrected = dict(zip(tested, holm([one.p for one in tested]), strict=True))
+        return [dataclasses.replace(one, holm=corrected.get(one, 1.0)) for one in effects]
 
     @functools.cached_property
     def _anova(self) -> dict[str, tuple[float, float]]:
@@ -375,6 +379,16 @@ class Direction:
         means = self.means(factor)
         return math.exp(max(means) - min(means))
 
+    @property
+    def mattering(self) -> list[Effect]:
+        """The effects that are real, and of a factor alone large enough to care."""
+        return [
+            one
+            for one in self.fitted.effects()
+            if one.holm < SIGNIFICANT
+            and (len(one.factors) > 1 or self.span(*one.factors) - 1 >= _MATTERS)
+        ]
+
     def matters_little(self, factor: str) -> bool:
         """Tell whether each level is shown to be like every other."""
         pairs = itertools.combinations(self.levels[factor], 2)
@@ -409,11 +423,11 @@ def setting_of(summary: Summary) -> str:
 def anova(direction: Direction) -> Table:
     """Lay out the ANOVA table, with Holm's corrected p and what the levels differ by."""
     model, rows = direction.fitted, []
-    for effect, corrected in _corrected(direction):
+    for effect in model.effects():
         alone = len(effect.factors) == 1
         rows.append([
             " x ".join(effect.factors), texts.number(effect.sum_squares), str(effect.freedom),
-            texts.number(effect.f), texts.p_value(effect.p), texts.p_value(corrected),
+            texts.number(effect.f), *map(texts.p_value, (effect.p, effect.holm)),
             texts.number(effect.partial_eta),
             f"{direction.span(*effect.factors):.3f}" if alone else texts.MISSING,
         ])  # fmt: skip
@@ -431,19 +445,19 @@ def what_matters(direction: Direction) -> str:
     name = direction.name.capitalize()
     if direction.model is None:
         return f"{name}s: no analysis of variance, {direction.why_none}."
-    effects = _corrected(direction)
-    mattering = [one for one in effects if _matters(direction, *one)]
-    joined = {name for effect, _ in mattering for name in effect.factors}
-    rest = [one for one in effects if len(one[0].factors) == 1 and one[0].factors[0] not in joined]
-    little = [one for one in rest if direction.matters_little(*one[0].factors)]
+    mattering = direction.mattering
+    joined = {name for effect in mattering for name in effect.factors}
+    alone = [one for one in direction.fitted.effects() if len(one.factors) == 1]
+    rest = [one for one in alone if one.factors[0] not in joined]
+    little = [one for one in rest if direction.matters_little(*one.factors)]
     untold = [one for one in rest if one not in little]
-    words = f"{name}s: {_matter_text([_size_text(direction, *one) for one in mattering])}."
+    words = f"{name}s: {_matter_text([_size_text(direction, one) for one in mattering])}."
     for heading, group in (
         (f"Shown to matter little, every level within {100 * ALIKE:g} % of every other", little),
         ("Inconclusive", untold),
     ):
         if group:
-            words += f" {heading}: {texts.several([_size_text(direction, *one) for one in group])}."
+            words += f" {heading}: {texts.several([_size_text(direction, one) for one in group])}."
     return words
 
 
@@ -451,11 +465,7 @@ def in_short(direction: Direction) -> str:
     """Say in one sentence which factors matter."""
     if direction.model is None:
         return what_matters(direction)
-    found = [
-        " with ".join(effect.factors)
-        for effect, corrected in _corrected(direction)
-        if _matters(direction, effect, corrected)
-    ]
+    found = [" with ".join(effect.factors) for effect in direction.mattering]
     return f"For {direction.name}s {_matter_text(found)}."
 
 
@@ -465,31 +475,23 @@ def _matter_text(found: Sequence[str]) -> str:
     return f"what matters here is {texts.several(found)}"
 
 
-def _matters(direction: Direction, effect: Effect, corrected: float) -> bool:
-    """Tell whether an effect is real, and a factor's large enough to care; `corrected` is its p."""
-    if corrected >= SIGNIFICANT:
-        return False
-    return len(effect.factors) > 1 or direction.span(*effect.factors) - 1 >= _MATTERS
-
-
-def _size_text(direction: Direction, effect: Effect, corrected: float) -> str:
+def _size_text(direction: Direction, effect: Effect) -> str:
+    name, p = " with ".join(effect.factors), p_text(effect.holm)
     if len(effect.factors) > 1:
-        pair = " with ".join(effect.factors)
-        return f"{pair} (partial η² {effect.partial_eta:.2f}, {p_text(corrected)})"
-    gain = 100 * (direction.span(*effect.factors) - 1)
-    return f"{effect.factors[0]} (best level {gain:.1f} % above the worst, {p_text(corrected)})"
+        return f"{name} (partial η² {effect.partial_eta:.2f}, {p})"
+    return f"{name} (best level {100 * (direction.span(name) - 1):.1f} % above the worst, {p})"
 
 
 def mattering_little(direction: Direction, factor: str) -> Judged:
     """Judge whether a factor matters little, by the rules of what_matters."""
-    for effect, corrected in _corrected(direction) if direction.model else []:
-        if effect.factors == (factor,):
-            size = f"{direction.name}s: {100 * (direction.span(factor) - 1):.1f} %"
-            if direction.matters_little(factor):
-                return Judged(Verdict.REPRODUCED, f"{size}, shown to be under {100 * ALIKE:g} %")
-            kind = Verdict.NOT if _matters(direction, effect, corrected) else Verdict.INCONCLUSIVE
-            return Judged(kind, f"{size}, {p_text(corrected)}")
-    return Judged(Verdict.INCONCLUSIVE, "too few runs")
+    if factor not in direction.levels:
+        return Judged(Verdict.INCONCLUSIVE, "too few runs")
+    size = f"{direction.name}s: {100 * (direction.span(factor) - 1):.1f} %"
+    if direction.matters_little(factor):
+        return Judged(Verdict.REPRODUCED, f"{size}, shown to be under {100 * ALIKE:g} %")
+    (effect,) = (one for one in direction.fitted.effects() if one.factors == (factor,))
+    kind = Verdict.NOT if effect in direction.mattering else Verdict.INCONCLUSIVE
+    return Judged(kind, f"{size}, {p_text(effect.holm)}")
 
 
 def on_link(
@@ -510,15 +512,21 @@ def on_link(
 
 @dataclass(frozen=True)
 class Plateau:
-    """Whether speed is flat for buffers from 32768 up: TOST's p, and 32768 against the smaller."""
+    """Whether speed is flat for buffers from 32768 up: `p` of two one-sided tests.
+
+    `ratios` are those of the larger buffers to 32768; `step` is 32768 to the largest `smaller` one.
+    """
 
     direction: str
-    flat: bool
     p: float
-    largest: int
-    step: Ratio | None
-    smaller: int | None
     ratios: dict[int, Ratio]
+    smaller: int | None
+    step: Ratio | None
+
+    @property
+    def flat(self) -> bool:
+        """Whether every buffer is shown to be like 32768."""
+        return self.p < SIGNIFICANT
 
     @property
     def judged(self) -> Judged:
@@ -534,13 +542,11 @@ class Plateau:
     @property
     def text(self) -> str:
         """The finding in a sentence or two."""
+        upwards = f"from {KNEE} to {max(self.ratios)}"
+        words = f"No plateau is shown for {self.direction}s: {upwards} not every buffer is"
         if self.flat:
-            words = f"The plateau appears: from {KNEE} to {self.largest} {self.direction}s are"
-            words += f" flat, every buffer within {100 * _FLAT:g} % of {KNEE}"
-        else:
-            words = f"No plateau is shown for {self.direction}s: from {KNEE} to {self.largest} not"
-            words += f" every buffer is within {100 * _FLAT:g} % of {KNEE}"
-        words += f" (two one-sided tests, {p_text(self.p)})."
+            words = f"The plateau appears: {upwards} {self.direction}s are flat, every buffer"
+        words += f" within {100 * _FLAT:g} % of {KNEE} (two one-sided tests, {p_text(self.p)})."
         if self.step:
             words += f" Buffers of {KNEE} give {self.step.text} times what {self.smaller} does."
         return words
@@ -556,15 +562,7 @@ def plateau(direction: Direction) -> Plateau | None:
     step = None if smaller is None else direction.ratio(knee, {"buffer": smaller})
     p = max(direction.alike({"buffer": one}, knee, _FLAT) for one in above)
     ratios = {one: direction.ratio({"buffer": one}, knee) for one in above}
-    return Plateau(direction.name, p < SIGNIFICANT, p, max(above), step, smaller, ratios)
-
-
-def _corrected(direction: Direction) -> list[tuple[Effect, float]]:
-    """Give the effects with Holm's p, of those that the runs can test."""
-    effects = direction.fitted.effects()
-    tested = [effect for effect in effects if not math.isnan(effect.f)]
-    corrected = dict(zip(tested, holm([effect.p for effect in tested]), strict=True))
-    return [(effect, corrected.get(effect, effect.p)) for effect in effects]
+    return Plateau(direction.name, p, ratios, smaller, step)
 
 
 def p_text(p: float) -> str:
