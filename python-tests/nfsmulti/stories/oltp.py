@@ -88,30 +88,30 @@ def _per_thousand(measure: Measure) -> Measure:
 _jobs, _machine = map(_per_thousand, (cells.jobs_cpu_us, cells.machine_cpu_us))
 
 
-def _find(summary: Summary, kind: str, concurrency: int) -> list[Cell]:
-    return cells.having(summary, connections=kind, concurrency=concurrency)
+_Curve = dict[int, list[Cell]]  # of a kind of connections: cells by their concurrency
 
 
-def _to_one(summary: Summary, kind: str, concurrency: int, measure: Measure) -> Ratio | None:
+def _curves(summary: Summary) -> dict[str, _Curve]:
+    """Give what each kind of connections did; {} for one that was not measured."""
+    kinds = {kind: cells.having(summary, connections=kind) for kind in _KINDS}
+    return {kind: cells.by_count(found, "concurrency") for kind, found in kinds.items()}
+
+
+def _to_one(curves: dict[str, _Curve], kind: str, at: int, measure: Measure) -> Ratio | None:
     """Give a figure as a multiple of one connection's; None for one connection itself."""
-    over, under = (_find(summary, which, concurrency) for which in (kind, "one"))
+    over, under = (curves[which].get(at, []) for which in (kind, "one"))
     return cells.ratio(over, under, measure) if kind != "one" else None
 
 
-def _concurrencies(summary: Summary, kind: str) -> list[int]:
-    return cells.counts(cells.having(summary, connections=kind), "concurrency")
-
-
-def _common(summary: Summary, kind: str) -> int:
+def _common(curves: dict[str, _Curve], kind: str) -> int:
     """Give the highest concurrency that both one connection and this kind had, 0 for none."""
-    shared = set(_concurrencies(summary, "one")) & set(_concurrencies(summary, kind))
-    return max(shared, default=0)
+    return max(curves["one"].keys() & curves[kind].keys(), default=0)
 
 
-def _alone(summary: Summary) -> tuple[str, Sample | None]:
+def _alone(curves: dict[str, _Curve]) -> tuple[str, Sample | None]:
     """Give one connection's p50 of reads at its lowest concurrency, and those of the repeats."""
-    lowest = min(_concurrencies(summary, "one"), default=0)
-    reads = [cell.read for cell in _find(summary, "one", lowest)]
+    lowest = next(iter(curves["one"].values()), [])
+    reads = [cell.read for cell in lowest]
     median = cells.latency_us(reads, 50)
     said = f"{texts.number(median)} µs (p50) over NFS alone" if median else texts.MISSING
     return said, Sample.of(side.p50_us for side in reads if side)
@@ -119,45 +119,41 @@ def _alone(summary: Summary) -> tuple[str, Sample | None]:
 
 def beside(summary: Summary) -> list[Beside]:
     """Give what was published beside ours: costs are relative to one connection."""
+    curves = _curves(summary)
     what = "protocol efficiency: CPU per transaction, NFS"
     rows = [Beside(what, "1.0 (the scale)", "1.0: one connection", their_ratio=1.0)]
     for kind in ("pool", "mount"):
-        at = _common(summary, kind)
+        at = _common(curves, kind)
         for name, cost in (("fio's jobs", _jobs), ("the machine", _machine)):
-            sample = cells.sample(_find(summary, kind, at), cost)
+            sample = cells.sample(curves[kind].get(at, []), cost)
             what = f"CPU per operation of {name}: {_KINDS[kind]} to one connection"
             ours = texts.mean(sample, "s per 1,000")
-            ratio = _to_one(summary, kind, at, cost)
+            ratio = _to_one(curves, kind, at, cost)
             rows.append(Beside(what, texts.MISSING, ours, sample, our_ratio=ratio))
     what = "8 KiB read response, NFS over SAN"
-    return [*rows, Beside(what, "under 0.1 ms more", *_alone(summary))]
+    return [*rows, Beside(what, "under 0.1 ms more", *_alone(curves))]
 
 
 def findings(summary: Summary) -> list[Finding]:
     """Give what was published of NFS beside a SAN."""
     what = "reads of 8 KiB take little longer over NFS than over a SAN"
-    return [Finding(what, "under 0.1 ms more", _alone(summary)[0], _JUDGED)]
+    return [Finding(what, "under 0.1 ms more", _alone(_curves(summary))[0], _JUDGED)]
 
 
 def tell(summary: Summary) -> Story:
     """Tell what more connections do for a database's mix here, and what they cost."""
-    kinds = [kind for kind in _KINDS if _concurrencies(summary, kind)]
+    curves = _curves(summary)
+    others = [kind for kind, curve in curves.items() if curve and kind != "one"]
     where = f",{on_each}" if (on_each := conditions.on_each(summary)) else ""
     return Story(
         answer=[
-            *([_answer(summary, kind) for kind in kinds if kind != "one"] or [_ALONE]),
+            *([_answer(curves, kind) for kind in others] or [_ALONE]),
             f"NFS beside a SAN, as published: {_JUDGED.verdict}: {_JUDGED.why}.",
         ],
         sections=[
+            Section("Throughput and response", (), [_table(curves)], [_plot(curves)]),
             Section(
-                "Throughput and response",
-                tables=[_table(summary, kinds)],
-                plots=[_curve(summary, kinds)],
-            ),
-            Section(
-                "CPU, relative to one connection",
-                tables=[_cost_table(summary, kinds)],
-                plots=[_cost_plot(summary, kinds)],
+                "CPU, relative to one connection", (), [_cost_table(curves)], [_cost_plot(curves)]
             ),
         ],
         reading=[
@@ -174,12 +170,12 @@ def tell(summary: Summary) -> Story:
     )
 
 
-def _answer(summary: Summary, kind: str) -> str:
-    at, name = _common(summary, kind), _KINDS[kind]
+def _answer(curves: dict[str, _Curve], kind: str) -> str:
+    at, name = _common(curves, kind), _KINDS[kind]
     if not at:
         return f"{name.capitalize()} and one connection were not measured at one concurrency."
     gain, cost, whole = (
-        _to_one(summary, kind, at, measure) for measure in (cells.iops, _jobs, _machine)
+        _to_one(curves, kind, at, measure) for measure in (cells.iops, _jobs, _machine)
     )
     words = f"At a concurrency of {at}, {name} gives"
     words += f" {texts.ratio(gain)} times the IOPS of one connection{texts.inconclusive(gain)}"
@@ -192,17 +188,15 @@ def _answer(summary: Summary, kind: str) -> str:
     return words
 
 
-def _table(summary: Summary, kinds: list[str]) -> Table:
+def _table(curves: dict[str, _Curve]) -> Table:
     rows = []
-    for kind in kinds:
-        for concurrency in _concurrencies(summary, kind):
-            found = _find(summary, kind, concurrency)
-            rate = cells.sample(found, cells.iops)
+    for kind, curve in curves.items():
+        for at, found in curve.items():
             reads = [cell.read for cell in found]
             rows.append([
-                kind, str(concurrency), *cells.columns(rate),
-                texts.ratio(_to_one(summary, kind, concurrency, cells.iops)),
-                *(texts.number(cells.latency_us(reads, at)) for at in (50, 95, 99, 99.9)),
+                kind, str(at), *cells.columns(cells.sample(found, cells.iops)),
+                texts.ratio(_to_one(curves, kind, at, cells.iops)),
+                *(texts.number(cells.latency_us(reads, part)) for part in (50, 95, 99, 99.9)),
             ])  # fmt: skip
     headings = [
         "connections", "concurrency", "IOPS", "CV %", "n", "times one", "read p50, µs", "p95, µs",
@@ -211,14 +205,13 @@ def _table(summary: Summary, kinds: list[str]) -> Table:
     return Table(headings, rows)
 
 
-def _cost_table(summary: Summary, kinds: list[str]) -> Table:
+def _cost_table(curves: dict[str, _Curve]) -> Table:
     rows = []
-    for kind in kinds:
-        for concurrency in _concurrencies(summary, kind):
-            row = [kind, str(concurrency)]
+    for kind, curve in curves.items():
+        for at, found in curve.items():
+            row = [kind, str(at)]
             for cost in (_jobs, _machine):
-                sample = cells.sample(_find(summary, kind, concurrency), cost)
-                ratio = _to_one(summary, kind, concurrency, cost)
+                sample, ratio = cells.sample(found, cost), _to_one(curves, kind, at, cost)
                 own = "1.0" if kind == "one" and sample else texts.MISSING
                 row += [texts.mean(sample), texts.cv(sample), ratio.text if ratio else own]
             rows.append(row)
@@ -229,12 +222,12 @@ def _cost_table(summary: Summary, kinds: list[str]) -> Table:
     return Table(headings, rows)
 
 
-def _curve(summary: Summary, kinds: list[str]) -> Plot:
+def _plot(curves: dict[str, _Curve]) -> Plot:
     figure, axes = charts.panel("Response against throughput", "IOPS", "read clat, median, µs")
-    for number, kind in enumerate(kinds):
+    measured = [kind for kind, curve in curves.items() if curve]
+    for number, kind in enumerate(measured):
         points = []
-        for concurrency in _concurrencies(summary, kind):
-            found = _find(summary, kind, concurrency)
+        for concurrency, found in curves[kind].items():
             rate = cells.sample(found, cells.iops)
             latency = cells.latency_us([cell.read for cell in found], 50)
             if rate and latency:
@@ -253,13 +246,11 @@ def _curve(summary: Summary, kinds: list[str]) -> Plot:
     return Plot("curve", caption, figure)
 
 
-def _cost_plot(summary: Summary, kinds: list[str]) -> Plot:
+def _cost_plot(curves: dict[str, _Curve]) -> Plot:
     lines = [
-        (
-            _KINDS[kind],
-            cells.by_level(cells.having(summary, connections=kind), "concurrency", _jobs),
-        )
-        for kind in kinds
+        (_KINDS[kind], {at: cells.sample(found, _jobs) for at, found in curve.items()})
+        for kind, curve in curves.items()
+        if curve
     ]
     unit = "CPU seconds per 1,000 operations"
     figure = charts.doublings("CPU of fio's jobs", "concurrency", unit, lines, columns=3)

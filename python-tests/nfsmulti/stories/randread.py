@@ -7,7 +7,7 @@ rdma-mount-v4.1, tcp-mount, pool).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from statistics import fmean
 
@@ -15,9 +15,9 @@ from nfsmulti import texts
 from nfsmulti.lab.guest import Mount
 from nfsmulti.report import cells, charts, conditions
 from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story, untestable
-from nfsmulti.stats import Ratio, Sample
+from nfsmulti.stats import Sample
 from nfsmulti.stories.scenario import OWN, CellSpec, GuestPlace, OwnPool, Scale, Scenario, timed
-from nfsmulti.summary import JobRow, Summary
+from nfsmulti.summary import Cell, JobRow, Summary
 from nfsmulti.texts import Table
 
 # --- what runs ---
@@ -92,6 +92,7 @@ def _cell(
 # --- what it tells ---
 
 _Figure = Callable[[JobRow], float]
+_Transports = Mapping[str, Sequence[Cell]]  # by name, those that were measured
 _MIB = 2**20
 _PUBLISHED_MIB = 4178
 _THEIRS = "rdma-mount-v4.1"  # what the publication measured
@@ -117,37 +118,41 @@ _RATIOS = (
 _JUDGED = untestable(
     "a bandwidth was published and no ratio: it takes 40 Gbit/s adapters and the same command"
 )
+_CPU = (
+    "“fio's jobs” is the jobs' user and system time alone, without what the kernel does for a mount"
+    " outside of them. “The machine” is all that its processors did meanwhile, including a server"
+    " on it."
+)
 _DIFFERS = (
     "The original had 40 GbE adapters; the software RDMA device here (rdma_rxe) costs processor"
     f" time. {conditions.KERNEL_LAB}"
 )
 
 
-def _measured(summary: Summary) -> list[str]:
-    """Give the transports that were measured, the published one first."""
-    return [name for name in _TRANSPORTS if cells.having(summary, transport=name)]
+def _measured(summary: Summary) -> dict[str, list[Cell]]:
+    """Give the cells of each transport that was measured, the published one first."""
+    found = {name: cells.having(summary, transport=name) for name in _TRANSPORTS}
+    return {name: those for name, those in found.items() if those}
 
 
-def _rate(summary: Summary, transport: str) -> Sample | None:
-    return cells.sample(cells.having(summary, transport=transport), cells.bandwidth)
+def _told(summary: Summary) -> tuple[str, list[Cell]]:
+    """Give the transport beside the published one: that one, or the next that was run."""
+    return next(iter(_measured(summary).items()), (_THEIRS, []))
 
 
-def _ratio(summary: Summary, over: str, under: str) -> Ratio | None:
-    sides = [cells.having(summary, transport=transport) for transport in (over, under)]
-    return cells.ratio(sides[0], sides[1], cells.bandwidth)
+def _rate(found: Sequence[Cell]) -> Sample | None:
+    return cells.sample(found, cells.bandwidth)
 
 
-def _of_jobs(summary: Summary, transport: str, figure: _Figure) -> list[Sample]:
+def _of_jobs(found: Sequence[Cell], figure: _Figure) -> list[Sample]:
     """Give a figure of each job, over the repeats."""
-    jobs = [job for cell in cells.having(summary, transport=transport) for job in cell.jobs]
+    jobs = [job for cell in found for job in cell.jobs]
     numbers = sorted({job.number for job in jobs})
-    samples = (Sample.of(figure(job) for job in jobs if job.number == at) for at in numbers)
-    return [one for one in samples if one]
+    return [Sample(tuple(figure(job) for job in jobs if job.number == at)) for at in numbers]
 
 
-def _job_mean(summary: Summary, transport: str, figure: _Figure) -> Sample | None:
+def _job_mean(found: Sequence[Cell], figure: _Figure) -> Sample | None:
     """Give the mean over the jobs of each repeat: the published figures are of one job."""
-    found = cells.having(summary, transport=transport)
     return Sample.of(fmean(map(figure, cell.jobs)) for cell in found if cell.jobs)
 
 
@@ -166,46 +171,42 @@ def _range(samples: Sequence[Sample], unit: str = "") -> str:
 
 def beside(summary: Summary) -> list[Beside]:
     """Give the published rows beside those of the same transport, or of the next that was run."""
-    transport = next(iter(_measured(summary)), _THEIRS)
+    transport, found = _told(summary)
     name = _TRANSPORTS[transport]
     what = f"bandwidth, all four jobs{conditions.on_each(summary)}: {name}"
-    rows = [Beside(what, f"{_PUBLISHED_MIB} MiB/s (4381 MB/s), 66.8k IOPS",
-                   _total(summary, transport), _rate(summary, transport))]  # fmt: skip
+    theirs = f"{_PUBLISHED_MIB} MiB/s (4381 MB/s), 66.8k IOPS"
+    rows = [Beside(what, theirs, _total(found), _rate(found))]
     for what, theirs, unit, figure in (
         ("bandwidth", "995, 957, 1274, 952 MiB/s", "MiB/s", _mib),
         ("completion latency, mean", "478, 497, 371, 500 µs", "µs", attrgetter("mean_us")),
         ("usr", "3.7 to 4.7 %", "%", attrgetter("usr_percent")),
         ("sys", "24 to 36 %", "%", attrgetter("sys_percent")),
     ):
-        each = ", ".join(map(texts.mean, _of_jobs(summary, transport, figure)))
+        each = ", ".join(map(texts.mean, _of_jobs(found, figure)))
         ours = f"{each} {unit}" if each else texts.MISSING
-        sample = _job_mean(summary, transport, figure)
-        rows.append(Beside(f"{what}, per job: {name}", theirs, ours, sample))
-    reads = [cell.read for cell in cells.having(summary, transport=transport) if cell.read]
+        rows.append(Beside(f"{what}, per job: {name}", theirs, ours, _job_mean(found, figure)))
     for percent, theirs in ((50, "318 to 375 µs"), (99, "1,400 to 3,700 µs")):
         figure = attrgetter(f"p{percent}_us")
-        ours = _range(_of_jobs(summary, transport, figure), "µs")
+        ours = _range(_of_jobs(found, figure), "µs")
         what = f"completion latency, p{percent}, per job: {name}"
-        rows.append(Beside(what, theirs, ours, Sample.of(map(figure, reads))))
+        all_jobs = Sample.of(figure(cell.read) for cell in found if cell.read)
+        rows.append(Beside(what, theirs, ours, all_jobs))
     return rows
 
 
-def _total(summary: Summary, transport: str) -> str:
-    rate = _rate(summary, transport)
+def _total(found: Sequence[Cell]) -> str:
+    rate = _rate(found)
     if rate is None:
         return texts.MISSING
-    operations = cells.sample(cells.having(summary, transport=transport), cells.iops)
-    return (
-        f"{texts.mean(rate, 'MiB/s', _MIB)} ({texts.mean(rate, 'MB/s', 1e6)}),"
-        f" {texts.mean(operations, 'IOPS')}"
-    )
+    operations = texts.mean(cells.sample(found, cells.iops), "IOPS")
+    return f"{texts.mean(rate, 'MiB/s', _MIB)} ({texts.mean(rate, 'MB/s', 1e6)}), {operations}"
 
 
 def findings(summary: Summary) -> list[Finding]:
     """Give the one figure, which has no ratio."""
-    ours = _total(summary, next(iter(_measured(summary)), _THEIRS))
+    _, found = _told(summary)
     what = "four jobs read a small file at random over RDMA"
-    return [Finding(what, f"{_PUBLISHED_MIB} MiB/s, 66.8k IOPS", ours, _JUDGED)]
+    return [Finding(what, f"{_PUBLISHED_MIB} MiB/s, 66.8k IOPS", _total(found), _JUDGED)]
 
 
 def tell(summary: Summary) -> Story:
@@ -216,20 +217,11 @@ def tell(summary: Summary) -> Story:
         sections=[
             Section(
                 "All transports, in fio's terms",
-                tables=[_table(summary, transports)],
-                plots=[_rate_plot(summary, transports), _latency_plot(summary, transports)],
+                tables=[_table(transports)],
+                plots=[_rate_plot(transports), _latency_plot(transports)],
             ),
-            Section("Each job", tables=[_jobs_table(summary, transports)]),
-            Section(
-                "CPU per operation",
-                [
-                    "“fio's jobs” is the jobs' user and system time alone, without what the"
-                    " kernel does for a mount outside of them. “The machine” is all that its"
-                    " processors did meanwhile, including a server on it."
-                ],
-                [_cpu_table(summary, transports)],
-                [_cpu_plot(summary, transports)],
-            ),
+            Section("Each job", tables=[_jobs_table(transports)]),
+            Section("CPU per operation", [_CPU], [_cpu_table(transports)], [_cpu_plot(transports)]),
         ],
         reading=[
             "MiB/s are 2^20 bytes per second, as fio prints them; usr and sys are per cent of one"
@@ -243,39 +235,40 @@ def tell(summary: Summary) -> Story:
     )
 
 
-def _answer(summary: Summary, transports: list[str]) -> list[str]:
+def _answer(summary: Summary, transports: _Transports) -> list[str]:
     if not transports:
         return ["No transport that this report knows was measured."]
-    best = max(transports, key=lambda name: rate.mean if (rate := _rate(summary, name)) else 0)
+    rates = {name: _rate(found) for name, found in transports.items()}
+    best = max(rates, key=lambda name: rate.mean if (rate := rates[name]) else 0)
     first = _THEIRS if _THEIRS in transports else best
     words = (
         f"Four jobs{conditions.on_each(summary)} read"
-        f" {texts.mean(_rate(summary, first), 'MiB/s', _MIB)} over"
+        f" {texts.mean(rates[first], 'MiB/s', _MIB)} over"
         f" {_TRANSPORTS[first]}{', the fastest here' if first == best else ''}; published:"
         f" {_PUBLISHED_MIB} MiB/s over the kernel's RDMA mount."
     )
     if first != best:
-        rate = texts.mean(_rate(summary, best), "MiB/s", _MIB)
+        rate = texts.mean(rates[best], "MiB/s", _MIB)
         words += f" The fastest here is {_TRANSPORTS[best]}: {rate}."
     for one, other, sentence in _RATIOS:
-        if ratio := _ratio(summary, one, other):
+        over, under = (transports.get(name, []) for name in (one, other))
+        if ratio := cells.ratio(over, under, cells.bandwidth):
             words += f" {sentence.format(ratio.text)}{texts.inconclusive(ratio)}."
     return [words, _JUDGED.text]
 
 
-def _table(summary: Summary, transports: list[str]) -> Table:
+def _table(transports: _Transports) -> Table:
     rows = []
-    for name in transports:
-        found = cells.having(summary, transport=name)
+    for name, found in transports.items():
         sides = [cell.read for cell in found]
         clat = Sample.of(side.mean_us for side in sides if side)
-        against = _ratio(summary, name, _THEIRS) if name != _THEIRS else None
+        theirs = transports.get(_THEIRS, []) if name != _THEIRS else []
         rows.append([
-            name, *cells.columns(_rate(summary, name), _MIB),
+            name, *cells.columns(_rate(found), _MIB),
             texts.mean(cells.sample(found, cells.iops)), texts.mean(clat), texts.cv(clat),
             *(texts.number(cells.latency_us(sides, percent)) for percent in (50, 99)),
-            *(texts.mean(_job_mean(summary, name, attrgetter(figure))) for figure in _PROCESSOR),
-            texts.ratio(against),
+            *(texts.mean(_job_mean(found, attrgetter(figure))) for figure in _PROCESSOR),
+            texts.ratio(cells.ratio(found, theirs, cells.bandwidth)),
         ])  # fmt: skip
     none = texts.MISSING
     published = [
@@ -289,12 +282,12 @@ def _table(summary: Summary, transports: list[str]) -> Table:
     return Table(headings, [*rows, published])
 
 
-def _jobs_table(summary: Summary, transports: list[str]) -> Table:
+def _jobs_table(transports: _Transports) -> Table:
+    names = ("read_iops", "mean_us", "p50_us", "p99_us", *_PROCESSOR)
+    figures: list[_Figure] = [_mib, *map(attrgetter, names)]
     rows = []
-    for name in transports:
-        names = ("read_iops", "mean_us", "p50_us", "p99_us", *_PROCESSOR)
-        figures: list[_Figure] = [_mib, *map(attrgetter, names)]
-        columns = [_of_jobs(summary, name, figure) for figure in figures]
+    for name, found in transports.items():
+        columns = [_of_jobs(found, figure) for figure in figures]
         for number, (rate, operations, clat, p50, p99, *processor) in enumerate(
             zip(*columns, strict=True), start=1
         ):
@@ -310,33 +303,32 @@ def _jobs_table(summary: Summary, transports: list[str]) -> Table:
     return Table(headings, rows, title)
 
 
-def _cpu_table(summary: Summary, transports: list[str]) -> Table:
+def _cpu_table(transports: _Transports) -> Table:
     rows = []
-    for name in transports:
-        found = cells.having(summary, transport=name)
+    for name, found in transports.items():
         jobs, machine = (cells.sample(found, cost) for cost in _COSTS.values())
         rows.append([name, *cells.columns(jobs), *cells.columns(machine)])
     headings = ["transport", "fio's jobs, µs", "CV %", "n", "the machine, µs", "CV %", "n"]
     return Table(headings, rows)
 
 
-def _rate_plot(summary: Summary, transports: list[str]) -> Plot:
+def _rate_plot(transports: _Transports) -> Plot:
     figure, axes = charts.panel("Bandwidth of all jobs", "", "MiB/s")
-    rates = [_rate(summary, name) for name in transports]
+    rates = map(_rate, transports.values())
     series = [rate.scaled(1 / _MIB) if rate else None for rate in rates]
-    charts.bars(axes, transports, {"bandwidth": series})
+    charts.bars(axes, list(transports), {"bandwidth": series})
     charts.from_zero(axes)
     caption = f"Bandwidth of all jobs together; {charts.REPEATS}."
     return Plot("bandwidth", caption, figure)
 
 
-def _latency_plot(summary: Summary, transports: list[str]) -> Plot:
+def _latency_plot(transports: _Transports) -> Plot:
     percents = (50, 95, 99, 99.9)
     figure, axes = charts.panel("Completion latency", "percentile", "µs")
-    for number, name in enumerate(transports):
-        sides = [cell.read for cell in cells.having(summary, transport=name)]
-        found = [(at, cells.latency_us(sides, percent)) for at, percent in enumerate(percents)]
-        points = [(at, Sample((value,))) for at, value in found if value is not None]
+    for number, (name, found) in enumerate(transports.items()):
+        sides = [cell.read for cell in found]
+        values = [(at, cells.latency_us(sides, percent)) for at, percent in enumerate(percents)]
+        points = [(at, Sample((value,))) for at, value in values if value is not None]
         charts.line(axes, number, name, points)
     axes.set_xticks(range(len(percents)), [f"{percent:g}" for percent in percents])
     charts.from_zero(axes)
@@ -344,13 +336,13 @@ def _latency_plot(summary: Summary, transports: list[str]) -> Plot:
     return Plot("latency", "Percentiles of clat, of all jobs and repeats together.", figure)
 
 
-def _cpu_plot(summary: Summary, transports: list[str]) -> Plot:
+def _cpu_plot(transports: _Transports) -> Plot:
     figure, axes = charts.panel("CPU per operation", "", "µs")
     series = {
-        label: [cells.sample(cells.having(summary, transport=name), cost) for name in transports]
+        label: [cells.sample(found, cost) for found in transports.values()]
         for label, cost in _COSTS.items()
     }
-    charts.bars(axes, transports, series)
+    charts.bars(axes, list(transports), series)
     charts.from_zero(axes)
     charts.legend(axes)
     return Plot("cpu", f"CPU time per operation; {charts.REPEATS}.", figure)
