@@ -477,6 +477,13 @@ def test_neighbour_answers_with_the_paired_ratio_under_each_setting() -> None:
     assert re.search(r"Against threads 8, .* is 0\.\d+ \(.*\) times as long with threads 64", text)
 
 
+def test_neighbour_compares_with_the_value_that_was_given_first() -> None:
+    made = made_runs.neighbour()
+    place = {**made.place, "setting": {"name": "threads", "values": [64, 8]}}
+    text = report_of(dataclasses.replace(made, place=place))
+    assert "Against threads 64, the readers' p99 beside the writer is" in text
+
+
 def test_answers_call_what_spans_one_inconclusive() -> None:
     spans = r"inconclusive: the interval spans 1; (about|more than) \d+ repeats would be \w+"
     oltp, connections = made_runs.Maker("oltp"), made_runs.Maker("connections")
