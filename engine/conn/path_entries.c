@@ -10,14 +10,12 @@
 #include "wait.h"
 
 /*
- * True where the server may not have heard, or not answered, or asks to wait (EAGAIN, libnfs's word
- * for NFS3ERR_JUKEBOX): any other error is its answer. libnfs says EINTR of a call that ends with
- * its connection.
+ * True where the server may not have heard, or not answered: any other error is its answer. libnfs
+ * says EINTR of a call that ends with its connection.
  */
 static bool is_lost(const struct path *path, int error)
 {
 	switch (-error) {
-	case EAGAIN:
 	case EINTR:
 	case ENOTCONN:
 	case ECONNRESET:

@@ -4,9 +4,9 @@
  * table for each version of NFS.
  *
  * open(), size(), create() and remove() wait for the server, until its answer, a time-out, or
- * path_job's stop() returns true, whichever comes first. They return 0 or a negative errno
- * (-ETIMEDOUT, -EINTR for stop()), and then error() says why in words. Names are relative to the
- * export.
+ * path_job's stop() returns true, whichever comes first; one that asks to wait is asked again, for
+ * as long as it does. They return 0 or a negative errno (-ETIMEDOUT, -EINTR for stop()), and then
+ * error() says why in words. Names are relative to the export.
  */
 #pragma once
 

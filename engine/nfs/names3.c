@@ -24,19 +24,23 @@
 #include "conn/path.h"
 #include "nfs/mount_failure.h"
 #include "nfs/status.h"
+#include "session/timers.h"
 #include "wait.h"
 
 enum { NAME_ROOM = 4096 }; /* bytes of a name from the export's root, with the NUL */
 
 struct names {
 	struct nfs_context *nfs; /* NULL: given up, every operation fails */
-	const struct path *path;
+	struct path *path;
 	char error[256];
 };
 
-/* One operation under way. libnfs calls back within nfs_service(), or within nfs_destroy_context().
- */
+/* One operation. libnfs calls back within nfs_service(), or within nfs_destroy_context(). */
 struct operation {
+	int (*start)(struct names *names, struct operation *operation); /* 0: libnfs has it */
+	const char *name;		 /* what it is about: from the root … */
+	const struct nfs_handle *handle; /* … or by its handle */
+
 	bool done;
 	int error; /* negative errno, or 0 and more: success */
 	struct nfsfh *file;
@@ -68,12 +72,18 @@ static int explain(struct names *names, int error)
 	return -EACCES;
 }
 
+static void drop_context(struct names *names)
+{
+	if (names->nfs)
+		nfs_destroy_context(names->nfs);
+	names->nfs = NULL;
+}
+
 /* Destroying the context ends what is outstanding, while its struct operation still exists. */
 static int give_up(struct names *names, int error, const char *words)
 {
 	set_error(names, words);
-	nfs_destroy_context(names->nfs);
-	names->nfs = NULL;
+	drop_context(names);
 	return error;
 }
 
@@ -111,14 +121,52 @@ static int wait_for(struct names *names, struct operation *operation)
 	return operation->error < 0 ? explain(names, operation->error) : 0;
 }
 
-/* Waits for an operation that libnfs accepted; `refused` is what its _async call returned. */
-static int run(struct names *names, struct operation *operation, int refused)
+static int run_once(struct names *names, struct operation *operation)
 {
-	if (refused) {
+	operation->done = false;
+	if (operation->start(names, operation)) {
 		set_error(names, nfs_get_error(names->nfs));
 		return -EIO;
 	}
 	return wait_for(names, operation);
+}
+
+/*
+ * Where the server has asked to wait, as it has `delays` times before: waits, and gives true for
+ * the operation to be asked again, or false after stop(). -EAGAIN is libnfs's word for
+ * NFS3ERR_JUKEBOX, and for nothing else here.
+ */
+static bool is_put_off(struct names *names, uint32_t delays, int *error)
+{
+	struct path *path = names->path;
+	uint64_t until = clock_now() + timer_delay(delays);
+
+	if (*error != -EAGAIN)
+		return false;
+	if (delays + 1 == DELAYS_QUIET && !path->said_delayed) {
+		path->job.log("%s: the server keeps asking to wait (%s): still trying",
+			      path->config.label, nfs3_status_name(NFS3_STATUS_JUKEBOX));
+		path->said_delayed = true;
+	}
+	do
+		*error = wait_slice(NULL, 0, until, path->job.stop);
+	while (!*error);
+	if (*error == -ETIMEDOUT)
+		return true;
+	give_up(names, *error, "interrupted");
+	return false;
+}
+
+/* 0 or a negative errno, with names->error set. */
+static int run(struct names *names, struct operation *operation)
+{
+	uint32_t delays = 0;
+	int error;
+
+	do
+		error = run_once(names, operation);
+	while (is_put_off(names, delays++, &error));
+	return error;
 }
 
 /* --- what libnfs calls back --- */
@@ -165,15 +213,59 @@ static void on_fsinfo(struct rpc_context *rpc, int status, void *data, void *pri
 	}
 }
 
+/* --- what libnfs is called for --- */
+
+static int start_mount(struct names *names, struct operation *operation)
+{
+	const struct path_config *config = &names->path->config;
+
+	return nfs_mount_async(names->nfs, config->address, config->export, on_done, operation);
+}
+
+static int start_stat(struct names *names, struct operation *operation)
+{
+	return nfs_stat64_async(names->nfs, operation->name, on_stat, operation);
+}
+
+static int start_open(struct names *names, struct operation *operation)
+{
+	return nfs_open_async(names->nfs, operation->name, O_RDONLY, on_open, operation);
+}
+
+static int start_close(struct names *names, struct operation *operation)
+{
+	return nfs_close_async(names->nfs, operation->file, on_done, operation);
+}
+
+static int start_mkdir(struct names *names, struct operation *operation)
+{
+	return nfs_mkdir2_async(names->nfs, operation->name, DIRECTORY_MODE, on_done, operation);
+}
+
+/* GUARDED (RFC 1813, 3.3.8): a file that is there already stays as it is. */
+static int start_create(struct names *names, struct operation *operation)
+{
+	return nfs_open2_async(names->nfs, operation->name, O_CREAT | O_EXCL | O_RDWR, FILE_MODE,
+			       on_open, operation);
+}
+
+static int start_remove(struct names *names, struct operation *operation)
+{
+	return nfs_unlink_async(names->nfs, operation->name, on_done, operation);
+}
+
 /* libnfs 6 and later return the PDU they queued, earlier ones an error number. */
-static int start_fsinfo(struct names *names, FSINFO3args *args, struct operation *operation)
+static int start_fsinfo(struct names *names, struct operation *operation)
 {
 	struct rpc_context *rpc = nfs_get_rpc_context(names->nfs);
+	FSINFO3args args = {0};
 
+	args.fsroot.data.data_len = operation->handle->length;
+	args.fsroot.data.data_val = (char *)operation->handle->bytes;
 #ifdef LIBNFS_API_V2
-	return rpc_nfs3_fsinfo_task(rpc, on_fsinfo, args, operation) ? 0 : -1;
+	return rpc_nfs3_fsinfo_task(rpc, on_fsinfo, &args, operation) ? 0 : -1;
 #else
-	return rpc_nfs3_fsinfo_async(rpc, on_fsinfo, args, operation);
+	return rpc_nfs3_fsinfo_async(rpc, on_fsinfo, &args, operation);
 #endif
 }
 
@@ -217,23 +309,27 @@ static int configure(struct names *names)
 	return set_credentials(names);
 }
 
+/* Each time by a context of its own: libnfs connects one no second time. */
 static int mount_export(struct names *names)
 {
-	struct operation operation = {0};
-	int error = configure(names);
+	struct operation mount = {.start = start_mount};
+	uint32_t delays = 0;
+	int error;
 
-	if (error)
-		return error;
-	return run(names, &operation,
-		   nfs_mount_async(names->nfs, names->path->config.address,
-				   names->path->config.export, on_done, &operation));
+	do {
+		drop_context(names);
+		names->nfs = nfs_init_context();
+		error = names->nfs ? configure(names) : -ENOMEM;
+		if (!error)
+			error = run_once(names, &mount);
+	} while (is_put_off(names, delays++, &error));
+	return error;
 }
 
 /* Without UMOUNT: libnfs 4.0.0 can hang in it, and RFC 1813 (4.1.3) makes it advisory. */
 static void close_names(struct names *names)
 {
-	if (names->nfs)
-		nfs_destroy_context(names->nfs);
+	drop_context(names);
 	free(names);
 }
 
@@ -255,8 +351,7 @@ static int open_names(struct names **out, struct path *path)
 	if (!names)
 		return -ENOMEM;
 	names->path = path;
-	names->nfs = nfs_init_context();
-	error = names->nfs ? mount_export(names) : -ENOMEM;
+	error = mount_export(names);
 	if (error) {
 		error = mount_failure_explain(path, error, names->error, peer_port(names));
 		close_names(names);
@@ -291,47 +386,40 @@ static int root_name(struct names *names, const char *name, char path[NAME_ROOM]
 
 static int size_of(struct names *names, const char *name, uint64_t *size)
 {
-	struct operation operation = {0};
 	char path[NAME_ROOM];
-	int error = root_name(names, name, path);
+	struct operation look = {.start = start_stat, .name = path};
+	int error = root_name(names, name, path) ?: run(names, &look);
 
-	if (!error)
-		error = run(names, &operation,
-			    nfs_stat64_async(names->nfs, path, on_stat, &operation));
 	if (error)
 		return error;
-	if (!S_ISREG(operation.stat.nfs_mode)) {
+	if (!S_ISREG(look.stat.nfs_mode)) {
 		set_error(names, "not a regular file");
-		return S_ISDIR(operation.stat.nfs_mode) ? -EISDIR : -EINVAL;
+		return S_ISDIR(look.stat.nfs_mode) ? -EISDIR : -EINVAL;
 	}
-	*size = operation.stat.nfs_size;
+	*size = look.stat.nfs_size;
 	return 0;
 }
 
 static void close_file(struct names *names, struct nfsfh *file)
 {
-	struct operation operation = {0};
+	struct operation close = {.start = start_close, .file = file};
 
-	if (!names->nfs || !file)
-		return;
-	run(names, &operation, nfs_close_async(names->nfs, file, on_done, &operation));
+	if (names->nfs && file)
+		run(names, &close);
 }
 
 int names3_lookup(struct names *names, const char *name, struct nfs_handle *handle)
 {
-	struct operation operation = {0};
-	const struct nfs_fh3 *found;
 	char path[NAME_ROOM];
-	int error = root_name(names, name, path);
+	struct operation open = {.start = start_open, .name = path};
+	const struct nfs_fh3 *found;
+	int error = root_name(names, name, path) ?: run(names, &open);
 
-	if (!error)
-		error = run(names, &operation,
-			    nfs_open_async(names->nfs, path, O_RDONLY, on_open, &operation));
 	if (error)
 		return error;
 	/* libnfs's own way to a handle (its examples/nfs-fh.c): the private type has this layout.
 	 */
-	found = (const struct nfs_fh3 *)nfs_get_fh(operation.file);
+	found = (const struct nfs_fh3 *)nfs_get_fh(open.file);
 	if (found->data.data_len > NFS3_FHSIZE) {
 		set_error(names, "the server's file handle is longer than RFC 1813 allows");
 		error = -EPROTO;
@@ -339,7 +427,7 @@ int names3_lookup(struct names *names, const char *name, struct nfs_handle *hand
 		handle->length = found->data.data_len;
 		memcpy(handle->bytes, found->data.data_val, handle->length);
 	}
-	close_file(names, operation.file);
+	close_file(names, open.file);
 	return error;
 }
 
@@ -349,13 +437,13 @@ int names3_lookup(struct names *names, const char *name, struct nfs_handle *hand
  */
 static int make_one(struct names *names, const char *path)
 {
-	struct operation look = {0}, make = {0};
-	int error = run(names, &look, nfs_stat64_async(names->nfs, path, on_stat, &look));
+	struct operation look = {.start = start_stat, .name = path};
+	struct operation make = {.start = start_mkdir, .name = path};
+	int error = run(names, &look);
 
 	if (error != -ENOENT)
 		return error;
-	error = run(names, &make,
-		    nfs_mkdir2_async(names->nfs, path, DIRECTORY_MODE, on_done, &make));
+	error = run(names, &make);
 	return error == -EEXIST ? 0 : error;
 }
 
@@ -380,17 +468,15 @@ static int make_parents(struct names *names, char *path)
 	return error;
 }
 
-/* GUARDED (RFC 1813, 3.3.8): a file that is there already stays as it is. */
+/* libnfs looks up what it has created: where that was put off, it counts as somebody else's. */
 static int create_guarded(struct names *names, const char *path, bool *created)
 {
-	struct operation operation = {0};
-	int error = run(names, &operation,
-			nfs_open2_async(names->nfs, path, O_CREAT | O_EXCL | O_RDWR, FILE_MODE,
-					on_open, &operation));
+	struct operation create = {.start = start_create, .name = path};
+	int error = run(names, &create);
 
 	*created = !error;
 	if (!error)
-		close_file(names, operation.file);
+		close_file(names, create.file);
 	return error == -EEXIST ? 0 : error;
 }
 
@@ -409,13 +495,10 @@ static int create(struct names *names, const char *name, bool *created)
 
 static int remove_name(struct names *names, const char *name)
 {
-	struct operation operation = {0};
 	char path[NAME_ROOM];
-	int error = root_name(names, name, path);
+	struct operation remove = {.start = start_remove, .name = path};
 
-	if (error)
-		return error;
-	return run(names, &operation, nfs_unlink_async(names->nfs, path, on_done, &operation));
+	return root_name(names, name, path) ?: run(names, &remove);
 }
 
 static int make_directory(struct names *names, const char *name)
@@ -438,18 +521,11 @@ int names3_open_directory(struct names *names, const char *name, bool make,
 
 int names3_limits(struct names *names, const void *file, uint32_t *read_max, uint32_t *write_max)
 {
-	const struct nfs_handle *handle = file;
-	struct operation operation = {0};
-	FSINFO3args args = {0};
-	int error;
+	struct operation fsinfo = {.start = start_fsinfo, .handle = file};
+	int error = names->nfs ? run(names, &fsinfo) : -ENOTCONN;
 
-	if (!names->nfs)
-		return -ENOTCONN;
-	args.fsroot.data.data_len = handle->length;
-	args.fsroot.data.data_val = (char *)handle->bytes;
-	error = run(names, &operation, start_fsinfo(names, &args, &operation));
-	*read_max = operation.read_max;
-	*write_max = operation.write_max;
+	*read_max = fsinfo.read_max;
+	*write_max = fsinfo.write_max;
 	return error;
 }
 

@@ -4,9 +4,6 @@
 #include "session/internal.h"
 #include "session/timers.h"
 
-/* Times that a call is delayed before that is told: after 3 s. */
-enum { DELAYS_QUIET = 6 };
-
 /* Tells why an I/O is to fail; of a request only whoever made it can tell. */
 static void explain(struct session_channel *channel, const struct call *call)
 {

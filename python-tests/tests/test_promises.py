@@ -544,6 +544,35 @@ def test_a_server_that_asks_for_patience_for_ever(jukeboxes: Outcomes, name: str
     assert sum(line.reconnects for line in result.stats) <= len(server.calls(*DATA))
 
 
+_NAMES = (Nfs.GETATTR, Nfs.LOOKUP, Nfs.ACCESS, Nfs.MKDIR, Nfs.CREATE, Nfs.REMOVE, Nfs.FSINFO)
+
+
+@pytest.mark.sanitized
+def test_names_are_asked_for_again(client: Client) -> None:
+    """The server puts the first three calls of each kind off."""
+    later = [on(procedure, Answer(status=Status.JUKEBOX), first=3) for procedure in _NAMES]
+    with ScriptedServer(*later) as server:
+        result = client(server, **READING, filename="d/f", unlink=1)
+        done(result)
+        assert said(result) == []
+        assert not server.all_durable()
+        assert {call.procedure for call in server.calls(*_NAMES) if call.nth > 3} == {*_NAMES}
+
+
+@pytest.mark.sanitized
+@pytest.mark.parametrize("procedure", [Nfs.LOOKUP, Nfs.FSINFO])
+def test_names_that_are_put_off_for_ever(client: Client, procedure: Nfs) -> None:
+    """That is told once, and a signal ends it. The mount asks by FSINFO as well."""
+    with ScriptedServer(on(procedure, Answer(status=Status.JUKEBOX))) as server:
+        with client.start(server, **READING, soft=1, timeo=1, retrans=0) as process:
+            _end_once_it_says("keeps asking to wait (NFS3ERR_JUKEBOX)")(server, process)
+            result = client.finish(process)
+        assert result.status not in (0, None)
+        assert result.messages.count("keeps asking to wait") == 1
+        first, *again = (call.time for call in server.calls(procedure))
+        _ever_more_rarely(first, again, longest=5.0)
+
+
 def _ever_more_rarely(since: float, times: Sequence[float], longest: float) -> None:
     """Expect that nothing came before waits that double from 0.1 s to `longest`, one after another.
 
