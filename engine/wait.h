@@ -26,3 +26,14 @@ static inline int wait_slice(struct pollfd *polls, nfds_t count, uint64_t deadli
 	poll(polls, count, WAIT_SLICE_MS);
 	return 0;
 }
+
+/* Waits until then, by clock_now(), for nothing but time: 0, or -EINTR where stop() says so. */
+static inline int wait_until(uint64_t until, bool (*stop)(void))
+{
+	int error;
+
+	do
+		error = wait_slice(NULL, 0, until, stop);
+	while (!error);
+	return error == -ETIMEDOUT ? 0 : error;
+}

@@ -9,10 +9,11 @@
 
 #include "conn/directory.h"
 #include "conn/mount_meta.h"
-#include "conn/path_entries.h"
 #include "nfs/entries.h"
 #include "session/protocol.h"
+#include "session/timers.h"
 #include "util.h"
+#include "wait.h"
 
 enum { SIZE_DEFAULT_MAX = 1 << 20 }; /* nfs(5): rsize and wsize, where the user names none */
 
@@ -229,6 +230,94 @@ int path_drop_cache(struct path *path, const char *name)
 	return error && error != -ENOENT ? name_failed(path, "drop the cache of", name, error) : 0;
 }
 
+/* --- directories of entries --- */
+
+/*
+ * True where the server may not have heard, or not answered: any other error is its answer. libnfs
+ * says EINTR of a call that ends with its connection.
+ */
+static bool is_lost(const struct path *path, int error)
+{
+	switch (-error) {
+	case EINTR:
+	case ENOTCONN:
+	case ECONNRESET:
+	case ECONNREFUSED:
+	case ECONNABORTED:
+	case EPIPE:
+	case ETIMEDOUT:
+	case EHOSTUNREACH:
+	case ENETUNREACH: return !path->job.stop();
+	default: return false;
+	}
+}
+
+/* For retries: they fail for the reason that was said already. */
+__attribute__((format(printf, 1, 2))) static void say_nothing(const char *format, ...)
+{
+}
+
+static int ask_once(struct path *path, const char *name, bool make, struct nfs_handle *found)
+{
+	return path_names_ready(path)
+		       ?: path->protocol->open_directory(path->names, name, make, found);
+}
+
+/* It waits as calls do that the server puts off; the first time not at all. */
+static int ask_again(struct path *path, uint32_t tries, const char *name, bool make,
+		     struct nfs_handle *found)
+{
+	const struct path_job job = path->job;
+	uint64_t pause = tries ? timer_delay(tries - 1) : 0;
+	int error;
+
+	path_close_names(path);
+	path->job.log = say_nothing;
+	error = wait_until(clock_now() + pause, job.stop) ?: ask_once(path, name, make, found);
+	path->job.log = job.log;
+	return error;
+}
+
+/*
+ * entries_step. `hard`: a directory whose answer was lost is asked for again, over another
+ * connection, until path_job's stop(); with failover for as long as one operation on names may
+ * take. One that was made by a call whose answer was lost is found by the next.
+ */
+static int step(void *context, const char *name, bool make, struct nfs_handle *found)
+{
+	struct path *path = context;
+	uint64_t begun = clock_now();
+	uint32_t tries = 0;
+	int error = ask_once(path, name, make, found);
+
+	for (; !path->config.soft && is_lost(path, error); tries++) {
+		if (path->job.failover && clock_now() - begun > path_names_timeout(path))
+			break;
+		if (tries == 1)
+			path->job.log("%s: directory \"%s\": %s: still trying", path->config.label,
+				      name, strerror(-error));
+		error = ask_again(path, tries, name, make, found);
+	}
+	if (tries > 1 && !error)
+		path->job.log("%s: directory \"%s\": opened", path->config.label, name);
+	return error;
+}
+
+/* Opens the tree below directory `name`. */
+static int find_entries(struct path *path, struct path_file *file, const char *name)
+{
+	const struct entries_terms *terms = path->job.entries;
+	int error;
+
+	if (path->config.dir)
+		error = mount_meta_open(path->directory, name, terms, &file->entries);
+	else
+		error = entries_open(&file->entries, terms, path->protocol->handle_max, name, step,
+				     path);
+	path->read_max = path->write_max = PATH_IO_MAX; /* which nothing asks for */
+	return error ? name_failed(path, "open the directory", name, error) : 0;
+}
+
 /* --- files --- */
 
 static int find_limits(struct path *path, const void *file)
@@ -250,16 +339,6 @@ static int find_limits(struct path *path, const void *file)
 	path->read_max = min_of(path->config.rsize, read_max);
 	path->write_max = min_of(path->config.wsize, write_max);
 	return 0;
-}
-
-static int find_entries(struct path *path, struct path_file *file, const char *name)
-{
-	int error = path->config.dir ? mount_meta_open(path->directory, name, path->job.entries,
-						       &file->entries)
-				     : path_entries_open(path, name, &file->entries);
-
-	path->read_max = path->write_max = PATH_IO_MAX; /* which nothing asks for */
-	return error ? name_failed(path, "open the directory", name, error) : 0;
 }
 
 static int find_file(struct path *path, struct path_file *file, const char *name, bool writes)

@@ -139,7 +139,6 @@ static int run_once(struct names *names, struct operation *operation)
 static bool is_put_off(struct names *names, uint32_t delays, int *error)
 {
 	struct path *path = names->path;
-	uint64_t until = clock_now() + timer_delay(delays);
 
 	if (*error != -EAGAIN)
 		return false;
@@ -148,13 +147,10 @@ static bool is_put_off(struct names *names, uint32_t delays, int *error)
 			      path->config.label, nfs3_status_name(NFS3_STATUS_JUKEBOX));
 		path->said_delayed = true;
 	}
-	do
-		*error = wait_slice(NULL, 0, until, path->job.stop);
-	while (!*error);
-	if (*error == -ETIMEDOUT)
-		return true;
-	give_up(names, *error, "interrupted");
-	return false;
+	*error = wait_until(clock_now() + timer_delay(delays), path->job.stop);
+	if (*error)
+		give_up(names, *error, "interrupted");
+	return !*error;
 }
 
 /* 0 or a negative errno, with names->error set. */
