@@ -100,12 +100,6 @@ static bool put(struct mount_ring *ring, struct conn_io *io)
 	return true;
 }
 
-static void put_or_wait(struct mount_ring *ring, struct conn_io *io)
-{
-	if (!TAILQ_EMPTY(&ring->waiting) || !put(ring, io))
-		TAILQ_INSERT_TAIL(&ring->waiting, io, link);
-}
-
 static void release(struct conn *conn, struct conn_io *io)
 {
 	if (io->op == IO_META)
@@ -113,13 +107,22 @@ static void release(struct conn *conn, struct conn_io *io)
 	conn_finish(conn, io);
 }
 
-/* For an I/O that the kernel never got. */
+/* For an I/O of which the kernel has nothing. */
 static void finish_unsubmitted(struct conn_io *io, int error)
 {
 	io->error = error;
 	if (io->op == IO_META)
 		mount_meta_unasked(io);
 	release(io->conn, io);
+}
+
+/* What is put into a ring that was abandoned might go out later, while its owner has the buffer. */
+static void put_or_wait(struct mount_ring *ring, struct conn_io *io)
+{
+	if (ring->abandoned)
+		finish_unsubmitted(io, EINTR);
+	else if (!TAILQ_EMPTY(&ring->waiting) || !put(ring, io))
+		TAILQ_INSERT_TAIL(&ring->waiting, io, link);
 }
 
 static void mount_submit(struct conn *conn, struct conn_io *io)
@@ -131,10 +134,7 @@ static void mount_submit(struct conn *conn, struct conn_io *io)
 	conn_began(conn, io);
 	if (io->op == IO_META)
 		mount_meta_begin(&ring->calls, io);
-	if (ring->abandoned)
-		finish_unsubmitted(io, EINTR);
-	else
-		put_or_wait(ring, io);
+	put_or_wait(ring, io);
 }
 
 static void put_waiting(struct mount_ring *ring)
@@ -150,7 +150,7 @@ static void mount_flush(struct conn *conn)
 {
 	struct mount_ring *ring = ring_of(conn);
 
-	while (io_uring_sq_ready(&ring->ring)) {
+	while (!ring->abandoned && io_uring_sq_ready(&ring->ring)) {
 		conn->transport.syscalls++;
 		if (io_uring_submit(&ring->ring) <= 0)
 			return; /* -EAGAIN, -EBUSY: again after the next reap */

@@ -507,6 +507,68 @@ def test_a_file_that_the_server_never_opens_ends_a_minute_after_its_job(
     assert 'cannot create "b": Interrupted' in result.messages
 
 
+# A kernel that answers nothing until all is cancelled, and then that it did half of each WRITE.
+_HALF = r"""
+#include <dlfcn.h>
+#include <errno.h>
+#include <liburing.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static int cancelled;
+
+static void *real(const char *name)
+{
+    return dlsym(dlopen("liburing.so.2", RTLD_NOW), name);
+}
+
+int io_uring_submit(struct io_uring *ring)
+{
+    int (*submit)(struct io_uring *) = real("io_uring_submit");
+    unsigned int last = (ring->sq.sqe_tail - 1) & *ring->sq.kring_mask;
+
+    if (cancelled && io_uring_sq_ready(ring))
+        fprintf(stderr, "submitted after all was given up\n");
+    if (ring->sq.sqes[last].opcode == IORING_OP_ASYNC_CANCEL && !cancelled++)
+        fprintf(stderr, "cancelled\n");
+    return submit(ring);
+}
+
+int io_uring_wait_cqe_timeout(struct io_uring *ring, struct io_uring_cqe **cqe,
+                              struct __kernel_timespec *slice)
+{
+    usleep(100000);
+    return -ETIME;
+}
+
+unsigned int io_uring_peek_batch_cqe(struct io_uring *ring, struct io_uring_cqe **cqes,
+                                     unsigned int count)
+{
+    unsigned int (*peek)(struct io_uring *, struct io_uring_cqe **, unsigned int) =
+        real("io_uring_peek_batch_cqe");
+    unsigned int ready = cancelled ? peek(ring, cqes, count) : 0;
+
+    for (unsigned int i = 0; i < ready; i++)
+        if (cqes[i]->user_data && cqes[i]->res > 1)
+            cqes[i]->res /= 2;
+    return ready;
+}
+"""
+
+
+def test_what_a_mount_gave_up_does_not_go_on(engine: Engine, tmp_path: Path) -> None:
+    """A WRITE that was half done when it was to be cancelled: its buffer is fio's again."""
+    (tmp_path / "mount").mkdir()
+    half = preloaded(engine, tmp_path, _HALF)
+    with start_fio(half, tmp_path / "fio", str(tmp_path / "mount"), (), {}) as process:
+        eventually((tmp_path / "mount" / "f").exists)
+        process.signal(signal.SIGTERM)
+        result = process.result(SECONDS)
+    assert result.status not in (0, None)
+    assert "cancelled" in result.messages
+    assert "submitted after" not in result.messages
+
+
 # --- what servers say ---
 
 _JUKEBOX: dict[str, tuple[Answer, Options]] = {
