@@ -22,8 +22,7 @@ from rich.console import Console
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.report import cells, conditions
-from nfsmulti.stats import FEWEST, Ratio, Sample, by_repeat
-from nfsmulti.stories.effects import holm
+from nfsmulti.stats import FEWEST, Ratio, Sample, by_repeat, holm
 from nfsmulti.summary import Cell, Factor, Summary
 from nfsmulti.texts import Table
 

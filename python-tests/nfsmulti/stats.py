@@ -169,6 +169,15 @@ class Ratio:
         return f"{self.value:.2f} ({self.low:.2f} to {self.high:.2f})"
 
 
+def holm(probabilities: Sequence[float]) -> list[float]:
+    """Give Holm's corrected p of each of several tests, in their order."""
+    from statsmodels.stats.multitest import multipletests  # takes seconds to load
+
+    if not probabilities:
+        return []
+    return [float(p) for p in multipletests(probabilities, method="holm")[1]]
+
+
 def by_repeat(groups: Collection[Mapping[int, float]]) -> list[float]:
     """Give one value per repeat of the mean over groups, of each its values by repeat.
 

@@ -14,9 +14,8 @@ import pytest
 from made_runs import faster, report_of
 
 from nfsmulti.run.plan import crossed
-from nfsmulti.stats import Ratio
+from nfsmulti.stats import Ratio, holm
 from nfsmulti.stories import Scale, effects, sweep
-from nfsmulti.stories.effects import holm
 from nfsmulti.stories.sweep import SWEEP
 from nfsmulti.summary import Factor, Summary
 

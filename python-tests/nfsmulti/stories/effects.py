@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from nfsmulti import texts
 from nfsmulti.report import cells
 from nfsmulti.report.story import Judged, Verdict
-from nfsmulti.stats import Ratio
+from nfsmulti.stats import Ratio, holm
 from nfsmulti.summary import Factor as Level
 from nfsmulti.summary import Summary
 from nfsmulti.texts import Table
@@ -291,15 +291,6 @@ def _told_apart(model: Any) -> list[str]:
         and _BLOCK not in term
         and whole - rank(np.delete(model.exog, place, axis=1)) == place.stop - place.start
     ]
-
-
-def holm(probabilities: Sequence[float]) -> list[float]:
-    """Give Holm's corrected p of each of several tests, in their order."""
-    from statsmodels.stats.multitest import multipletests  # takes seconds to load
-
-    if not probabilities:
-        return []
-    return [float(p) for p in multipletests(probabilities, method="holm")[1]]
 
 
 # --- what a sweep's runs say, one direction at a time ---
