@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import io
+import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -30,6 +31,7 @@ REPEATS = "dots are repeats, with 95 % intervals from three repeats on"  # for c
 INK, PALE = "#24292f", "#8c959f"
 _WIDTH, _HEIGHT = 5.6, 3.7  # inches; legible on a phone's width, where 10 points become 6
 FONT_SIZE = 10  # points
+_CLOSE = 16  # pixels between points whose numbers would overlap
 Points = Mapping[int, Sample | None]  # along a line
 _LOOK: dict[Any, Any] = {  # of matplotlib.rcParams
     "axes.edgecolor": PALE,
@@ -103,6 +105,22 @@ def line(axes: Axes, number: int, label: str, points: Sequence[tuple[float, Samp
     look = style(number)
     axes.errorbar([x for x, _ in points], [one.mean for _, one in points], label=label, **look)
     _repeats(axes, points, look["color"])
+
+
+def numbers(axes: Axes, points: Mapping[int, tuple[float, float]]) -> None:
+    """Write the numbers of a line's points beside them, close ones together; when all is drawn."""
+    pixels = {number: axes.transData.transform(at) for number, at in points.items()}
+    groups: list[list[int]] = []
+    for number, at in pixels.items():
+        if groups and math.dist(at, pixels[groups[-1][-1]]) < _CLOSE:
+            groups[-1].append(number)
+        else:
+            groups.append([number])
+    for group in groups:
+        axes.annotate(
+            ", ".join(map(str, group)), points[group[-1]], xytext=(6, 4),
+            textcoords="offset points", fontsize=7, color=INK,
+        )  # fmt: skip
 
 
 def _repeats(axes: Axes, points: Sequence[tuple[float, Sample]], colour: str) -> None:

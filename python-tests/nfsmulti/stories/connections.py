@@ -448,22 +448,22 @@ def _latency_plot(curves: list[Curve], suffix: str, of_jobs: str) -> Plot:
     unit, measure = _throughput(curves)
     title = f"Latency against throughput{of_jobs}"
     figure, axes = charts.panel(title, unit, "clat p99, ms")
+    numbered = []
     for number, curve in enumerate(curves):
-        points = []
+        points = {}
         for count in curve.counts:
             found = curve.cells[count]
             rate, latency = cells.sample(found, measure), cells.percentile_of(found, 99)
             if rate and latency:
-                at = rate.mean, latency / 1000
-                points.append((at[0], Sample((at[1],))))
-                axes.annotate(
-                    str(count), at, xytext=(5, 4), textcoords="offset points", fontsize=7,
-                    color=charts.INK,
-                )  # fmt: skip
-        charts.line(axes, number, _name(curve, curves), points)
+                points[count] = rate.mean, latency / 1000
+        line = [(rate, Sample((latency,))) for rate, latency in points.values()]
+        charts.line(axes, number, _name(curve, curves), line)
+        numbered.append(points)
     axes.set_xlim(0, 1.05 * axes.get_xlim()[1])
     axes.xaxis.set_major_locator(charts.few_ticks())
     charts.from_zero(axes)
+    for points in numbered:
+        charts.numbers(axes, points)
     charts.legend(axes)
     caption = f"p99 of clat against throughput{of_jobs}; the numbers are nconnect."
     return Plot(f"latency{suffix}", caption, figure)

@@ -225,19 +225,20 @@ def _cost_table(curves: dict[str, _Curve]) -> Table:
 def _plot(curves: dict[str, _Curve]) -> Plot:
     figure, axes = charts.panel("Response against throughput", "IOPS", "read clat, median, µs")
     measured = [kind for kind, curve in curves.items() if curve]
+    numbered = []
     for number, kind in enumerate(measured):
-        points = []
+        points = {}
         for concurrency, found in curves[kind].items():
             rate = cells.sample(found, cells.iops)
             latency = cells.latency_us([cell.read for cell in found], 50)
             if rate and latency:
-                points.append((rate.mean, Sample((latency,))))
-                axes.annotate(
-                    str(concurrency), (rate.mean, latency), xytext=(5, -11),
-                    textcoords="offset points", fontsize=7, color=charts.INK,
-                )  # fmt: skip
-        charts.line(axes, number, _KINDS[kind], points)
+                points[concurrency] = rate.mean, latency
+        line = [(iops, Sample((latency,))) for iops, latency in points.values()]
+        charts.line(axes, number, _KINDS[kind], line)
+        numbered.append(points)
     charts.logarithmic(axes)
+    for points in numbered:
+        charts.numbers(axes, points)
     charts.legend(axes, columns=3)
     caption = (
         "Median read response against IOPS, both on logarithmic axes; the numbers are the"
