@@ -207,7 +207,8 @@ def test_other_transports_and_failed_counts_are_told() -> None:
     assert "cannot connect: too many" in text
     assert "10.0.0.1 60.0, 10.0.0.2 40.0" in text
     assert (
-        "mount -t nfs -o vers=3,proto=tcp,nconnect=4,port=9 '10.0.0.1:/vol 1' /mnt [connections]"
+        "mount -t nfs -o vers=3,proto=tcp,nconnect=4,port=9 '10.0.0.1:/vol 1' /mnt/1"
+        " mount -t nfs -o vers=3,proto=tcp,nconnect=4 '10.0.0.2:/vol 1' /mnt/2 [connections]"
         f" ioengine=external:/e.so pool={urls} nconnect=4 ```"
     ) in text
 

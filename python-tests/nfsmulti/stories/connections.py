@@ -488,22 +488,22 @@ def _lines(summary: Summary, curves: list[Curve]) -> Section:
         pool for curve in here if (pool := _given(curve.cells[curve.counts[0]][0]).get("pool"))
     ]
     pool = pools[0] if pools and summary.place.get("kind") == "pool" else _SERVER
-    urls, folders = pool.split(","), [_MOUNT]
+    urls = pool.split(",")
+    folders = [f"{_MOUNT}/{n}" for n in range(1, len(urls) + 1)] if len(urls) > 1 else [_MOUNT]
     if "pool" in given:
         given["pool"] = pool
     elif given.get("ioengine", "").startswith("external:"):  # over several mounts
-        folders = [f"{_MOUNT}/{number}" for number in range(1, len(urls) + 1)]
         given |= {"pool": ",".join(folders), "filename": PurePath(given["filename"]).name}
     else:
         given["directory"] = _MOUNT
     job = [f"{name}={value}" for name, value in given.items() if name not in _OURS]
     mounts = [
         f"mount -t nfs -o {mount_ports(url, options)} {shlex.quote(mount_source(url))} {folder}"
-        for url, folder in zip(urls, folders, strict=False)  # one folder: of the first alone
+        for url, folder in zip(urls, folders, strict=True)
     ]
     words = (
-        f"Of {_name(best, curves)} at nconnect={at}, which none exceeds by much: options for a"
-        f" kernel mount with as many connections, of which it can have {_KERNELS_MOST}"
+        f"Of {_name(best, curves)} at nconnect={at}, which none exceeds by much: options for"
+        f" kernel mounts with as many connections, of which each can have {_KERNELS_MOST}"
     )
     if summary.place.get("hosts"):
         file = f"`{best.cells[at][0].folder}/host1.fio`"
