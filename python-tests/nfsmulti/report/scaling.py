@@ -247,28 +247,34 @@ def verdict(curve: Curve) -> str:
         return f"only {curve.words(last)} measured: there is nothing to compare."
     if found.end is End.UNTOLD:
         return _untold(curve, found)
-    single = curve.axis.name != "nconnect"
-    gives, does = ("gives", "does") if single else ("give", "do")
     if found.end is End.RISING:
         gain = curve.gain(last, counts[-2])
         words = (
-            f"no knee up to {curve.words(last)}, which {gives} {gain.text if gain else ''} times"
-            f" what {curve.words(counts[-2])} {does} ({_rate(curve, last)}). There,"
-            f" {limit(curve, last)}."
+            f"no knee up to {curve.words(last)}, which {_verb(curve, last, 'give')}"
+            f" {gain.text if gain else ''} times what {_done(curve, counts[-2])}"
+            f" ({_rate(curve, last)}). There, {limit(curve, last)}."
         )
         return f"{words} {per_connection(curve, last)}".strip()
     part = curve.gain(found.at, last)
     assert part
     assert part.low is not None
     assert part.high is not None
-    single = single or (curve.connections(found.at) in (1, None) and found.at == 1)
-    reach = "reaches" if single else "reach"
     words = (
-        f"{curve.words(found.at)} {reach} {_part(part.value)} ({100 * part.low:.0f} to"
-        f" {_part(part.high)}) of what {curve.words(last)} {does} ({_rate(curve, last)});"
+        f"{curve.words(found.at)} {_verb(curve, found.at, 'reach', 'reaches')}"
+        f" {_part(part.value)} ({100 * part.low:.0f} to {_part(part.high)}) of what"
+        f" {_done(curve, last)} ({_rate(curve, last)});"
         f" beyond that {limit(curve, found.at)}."
     )
     return f"{words} {per_connection(curve, found.at)}".strip()
+
+
+def _verb(curve: Curve, count: int, several: str, one: str = "") -> str:
+    """Give the verb behind a count's words, which are of several where they begin with a number."""
+    return several if curve.words(count)[0].isdigit() and count > 1 else one or f"{several}s"
+
+
+def _done(curve: Curve, count: int) -> str:
+    return f"{curve.words(count)} {_verb(curve, count, 'do', 'does')}"
 
 
 def _rate(curve: Curve, count: int) -> str:
