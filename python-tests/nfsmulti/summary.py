@@ -90,7 +90,8 @@ class Cell:
     per cent of one core. `machine_cpu_s` is the CPU time of the whole machine in their run time,
     where it could be told: it includes what a kernel does for a mount, and a server on the same
     machine, but neither fio's start nor its end; `processors` is how many that are, 0 where that
-    was not written down. `paths` gives each path's part of all bytes,
+    was not written down, and `others_busy` the part of their time that was worked right before fio
+    was started, which is other programs' work. `paths` gives each path's part of all bytes,
     `jain` Jain's index of these. `over_time` holds bytes per second, one figure per second, of all
     jobs together, `read_over_time` percentiles of reads' clat, p50_us and p99_us: both where the
     scenario asked for it. `server` is what the server told, None where nobody asked, or where
@@ -113,6 +114,7 @@ class Cell:
     cpu_s: float = 0.0
     machine_cpu_s: float | None = None
     processors: int = 0
+    others_busy: float | None = None
     usr_percent: float = 0.0
     sys_percent: float = 0.0
     jobs: list[JobRow] = field(default_factory=list)

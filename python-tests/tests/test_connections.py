@@ -102,6 +102,31 @@ def test_limit_is_what_was_measured_to_be_full() -> None:
         assert said in verdict(curve)
 
 
+def test_processors_that_others_keep_busy_are_not_called_the_limit() -> None:
+    full, page = _curve(_FLAT, cpu_us=114), made_runs.connections()
+    for others, said, warned in (
+        (0.04, r"2 processors \(\d+ % busy\) are the limit\.", False),
+        (0.6, r"2 processors \(\d+ % busy, 60 % by other programs already before\) may be", True),
+    ):
+        beside = {
+            count: [dataclasses.replace(cell, others_busy=others) for cell in found]
+            for count, found in full.cells.items()
+        }
+        assert re.search(said, verdict(dataclasses.replace(full, cells=beside)))
+        cells = [dataclasses.replace(cell, others_busy=others) for cell in page.cells]
+        text = report_of(dataclasses.replace(page, cells=cells))
+        assert ("processors 60 % busy right before 50 of 50 cells" in text) is warned
+
+
+def test_verbs_agree_with_what_counts() -> None:
+    for curve, said in (
+        (_curve(_CAPPED), "4 connections reach"),
+        (_curve(_CAPPED, jobs=2), r"nconnect=4 \(8 connections\) reaches .* nconnect=16 .*\) does"),
+        (_curve(_RISING, jobs=2), r"nconnect=16 \(32 connections\), which gives"),
+    ):
+        assert re.search(said, verdict(curve))
+
+
 def test_noise_is_inconclusive_and_says_how_many_repeats_would_tell() -> None:
     for noise, said, likely in (
         (0.08, "more than 100 repeats would be needed", 4),

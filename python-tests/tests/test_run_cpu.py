@@ -12,7 +12,7 @@ from run_helpers import made_record, own_cells, run_one
 from nfsmulti.fiorun import FioReport
 from nfsmulti.run import watch
 from nfsmulti.run.place import OnPool
-from nfsmulti.run.watch import Sample, Samples
+from nfsmulti.run.watch import Samples, Work
 from nfsmulti.stories import Scale
 
 
@@ -23,7 +23,7 @@ def _report(*milliseconds: int) -> FioReport:
 
 
 # From 100 s on half of one processor works, before and after that two.
-_SAMPLES = Samples([Sample(90, 0), Sample(100, 20), Sample(110, 25), Sample(120, 45)])
+_SAMPLES = Samples([Work(90, 0), Work(100, 20), Work(110, 25), Work(120, 45)])
 
 
 def test_cpu_is_that_of_the_time_in_which_all_jobs_work(tmp_path: Path) -> None:
@@ -45,6 +45,13 @@ def test_cpu_is_that_of_the_time_in_which_all_jobs_work(tmp_path: Path) -> None:
         assert found == (seconds and pytest.approx(seconds)), (begins, milliseconds)
 
 
+def test_what_others_work_is_taken_before_a_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a second's work of one of two processors within half a second is half of both."""
+    works = iter([Work(100, 20), Work(100.5, 20.5)])
+    monkeypatch.setattr(Work, "now", lambda _: next(works))
+    assert watch.others_busy({0, 1}) == pytest.approx(0.5)
+
+
 def test_cpu_can_be_that_of_some_processors(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -59,7 +66,7 @@ def test_cpu_can_be_that_of_some_processors(
         ({1, 2}, 10.0),
         ({2, 7}, 15.0),  # in a container whose processors have other numbers
     ):
-        assert Sample.now(cpus).busy == seconds
+        assert Work.now(cpus).busy == seconds
 
 
 @pytest.mark.parametrize("scenario", ["randread", "sio"])  # whose jobs are processes, and threads
@@ -69,11 +76,12 @@ def test_each_job_takes_the_time_as_its_io_begins_and_ends(tmp_path: Path, scena
     specs = own_cells(scenario, Scale(True, 0.3))
     spec = next(s for s in specs if s.options["numjobs"] == 4)
     record = made_record(work, scenario, [spec])
-    before = Sample.now()
+    before = Work.now()
     cell = run_one(record, OnPool(str(mount)))
     assert cell.status == "done", cell.why
+    assert cell.others_busy is not None
     begins = (work / cell.folder / "cpu.begin").read_text().splitlines()
     assert len(begins) == 4
     assert before.uptime <= min(map(float, begins))
-    assert max(map(float, begins)) <= Sample.now().uptime
+    assert max(map(float, begins)) <= Work.now().uptime
     assert not list(Path.cwd().glob("*run.txt"))

@@ -153,6 +153,15 @@ def machine_cpu_us(cell: Cell) -> float | None:
     return cell.machine_cpu_s / cell.ops * 1e6 if cell.ops and cell.machine_cpu_s else None
 
 
+# The part of the processors from which on other programs' work is told, and a reason for doubt.
+DISTURBED = 0.1
+
+
+def disturbed(cell: Cell) -> bool:
+    """Whether other programs were at work right before a cell; not where that was not taken."""
+    return (cell.others_busy or 0.0) >= DISTURBED
+
+
 def processors_busy(cell: Cell) -> float | None:
     """Give the part of all processors' time that was worked; None where it was not taken."""
     seconds = max((side.seconds for side in sides(cell)), default=0) * cell.processors

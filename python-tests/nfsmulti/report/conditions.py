@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import statistics
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,19 @@ def _lengths(summary: Summary) -> list[list[str]]:
         ["length of cells", SETTLED_RULE],
         ["lengthened", _few(lengthened, len(first))],
         ["did not settle", _few(unsettled, len(first))],
+    ]
+
+
+def disturbed(summary: Summary) -> list[str]:
+    """Warn of other programs that were at work while a run was made, where they often were."""
+    found = [cell for cell in summary.done if cells.disturbed(cell)]
+    if 4 * len(found) < max(len(summary.done), 1):
+        return []
+    busy = statistics.median(cell.others_busy or 0 for cell in found)
+    return [
+        f"Other programs kept this machine's processors {100 * busy:.0f} % busy right before"
+        f" {len(found)} of {len(summary.done)} cells: CPU per operation includes their work, and"
+        " an idle machine may be faster."
     ]
 
 

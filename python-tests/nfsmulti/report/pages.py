@@ -35,8 +35,10 @@ _FIGURES = (
 _NOTHING = Story(["No cell of this run has finished: there is nothing to report yet."])
 
 
-def write(folder: Path) -> None:
-    """Write a run's report beside its summary.json. Raises HarnessError where that cannot be read.
+def write(folder: Path) -> Sequence[str]:
+    """Write a run's report beside its summary.json, and give its answer, a line a paragraph.
+
+    Raises HarnessError where the summary cannot be read.
 
     A run that was interrupted, or has failed cells, gets a report of what there is, which says so.
     """
@@ -49,6 +51,8 @@ def write(folder: Path) -> None:
     drawn = {plot.name: Markup(charts.write(plot, folder / PLOTS)) for plot in plots}
     for file, template in TEMPLATES.items():
         (folder / file).write_text(render(template, {**values, "drawn": drawn}))
+    answer: Section = values["sections"][0]
+    return answer.words
 
 
 def contents(report: Report, summary: Summary, environment: Mapping[str, Any]) -> dict[str, Any]:
@@ -57,12 +61,14 @@ def contents(report: Report, summary: Summary, environment: Mapping[str, Any]) -
     of_findings = findings_table(findings(report, summary))
     published = beside_table(beside(report, summary))
     machines = filter(None, (conditions.by_host(summary), conditions.of_server(summary)))
-    troubles, told = _troubles(summary), [*story.sections, *machines, *story.ending]
+    answer = [*story.answer, *conditions.disturbed(summary)]
     sections = [
-        Section("The answer", story.answer, [of_findings] if of_findings.rows else []),
-        *troubles,
+        Section("The answer", answer, [of_findings] if of_findings.rows else []),
+        *_troubles(summary),
         *([Section("Published figures and ours", tables=[published])] if published.rows else []),
-        *told,
+        *story.sections,
+        *machines,
+        *story.ending,
         *([Section("How to read it", points=[_FIGURES, *story.reading])] if summary.done else []),
         Section("Conditions", tables=[conditions.table(summary, environment)]),
         Section("The command", lines=[summary.command]),
@@ -72,7 +78,6 @@ def contents(report: Report, summary: Summary, environment: Mapping[str, Any]) -
         "summary": summary,
         "report": report,
         "sections": sections,
-        "told": [*troubles, *told],  # after which report.md has a blank line more
         "place": place,
     }
 

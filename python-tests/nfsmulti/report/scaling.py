@@ -29,8 +29,8 @@ RULE = (
     "A number of connections is enough where the 95 % intervals of all larger ones, paired by"
     " repeat, end below 1.1 times what it gives; the smallest such number is the knee. Where an"
     " interval spans that limit the result is inconclusive. A link or a core is called the limit"
-    " where 90 % of it is used, all processors where 85 % are; a link is full in one"
-    " direction."
+    " where 90 % of it is used, all processors where 85 % are, unless other programs had 10 % of"
+    " them before; a link is full in one direction."
 )
 
 
@@ -159,11 +159,15 @@ def _gains(curve: Curve, count: int) -> list[Ratio | None]:
 
 @dataclass(frozen=True)
 class Load:
-    """Which part of the link, of the busiest job's core and of all processors was used."""
+    """Which part of the link, of the busiest job's core and of all processors was used.
+
+    `others` is the part of the processors that other programs had right before.
+    """
 
     link: float | None
     core: float
     processors: float | None
+    others: float
     count: int  # of processors
     server: float | None  # its processors
 
@@ -174,12 +178,14 @@ def load(curve: Curve, count: int) -> Load:
     busiest = [max((j.usr_percent + j.sys_percent for j in c.jobs), default=0) for c in found]
     fullest = [max((side.bytes_per_s for side in cells.sides(cell)), default=0) for cell in found]
     busy = [part for cell in found if (part := cells.processors_busy(cell)) is not None]
+    others = [cell.others_busy for cell in found if cell.others_busy is not None]
     servers = [cell.server.cpu_percent for cell in found if cell.server]
     told = [percent / 100 for percent in servers if percent is not None]
     return Load(
         link=8 * statistics.fmean(fullest) / curve.link if curve.link else None,
         core=statistics.fmean(busiest) / 100,
         processors=statistics.fmean(busy) if busy else None,
+        others=statistics.fmean(others) if others else 0.0,
         count=max(cell.processors for cell in found),
         server=statistics.fmean(told) if told else None,
     )
@@ -192,7 +198,13 @@ def limit(curve: Curve, count: int) -> str:
         return f"the link ({rate_text(curve.link)}, {_part(used.link)} used) is the limit"
     if used.processors and used.processors >= _BUSY:
         what, are = (f"{used.count} processors", "are") if used.count > 1 else ("processor", "is")
-        return f"this machine's {what} ({_part(used.processors)} busy) {are} the limit"
+        busy = f"this machine's {what} ({_part(used.processors)} busy"
+        if used.others >= cells.DISTURBED:
+            return (
+                f"{busy}, {_part(used.others)} by other programs already before) may be the limit:"
+                " an idle machine would tell"
+            )
+        return f"{busy}) {are} the limit"
     if used.server and used.server >= _BUSY:
         return f"the server's processors ({_part(used.server)} busy) are the limit"
     if used.core >= _FULL:

@@ -10,7 +10,6 @@ import contextlib
 import dataclasses
 import itertools
 import math
-import os
 import re
 import secrets
 import shlex
@@ -78,6 +77,7 @@ def run_cell(
     argv: list[str] = []
     try:
         place.prepare(planned.spec.files)
+        others = None if place.remote else watch.others_busy(cpus)
         busy = Samples(cpus=cpus)
         entries = Entries(planned.spec, lambda spec, at: command(spec, place, engine, at), work)
         with entries as spec:
@@ -90,7 +90,7 @@ def run_cell(
         assert result.report is not None
         cell = _in_time(cell, planned.spec, work, result.report, place.remote is None)
         told = server.figures(watch.window(work, result.report))
-        cell = dataclasses.replace(cell, server=told, server_why=server.why)
+        cell = dataclasses.replace(cell, others_busy=others, server=told, server_why=server.why)
     except (HarnessError, OSError) as error:
         cell = dataclasses.replace(cell, status="failed", why=one_line(str(error)))
     try:
@@ -122,7 +122,7 @@ def measured(cell: Cell, result: FioResult, busy: Samples) -> Cell:
             write=figures(report, "write"),
             cpu_s=report.cpu_seconds(),
             machine_cpu_s=busy.busy_seconds(result.folder, report),
-            processors=len(busy.cpus or ()) or os.cpu_count() or 0,
+            processors=watch.processors(busy.cpus),
             usr_percent=sum(job["usr_cpu"] for job in report.jobs),
             sys_percent=sum(job["sys_cpu"] for job in report.jobs),
             jobs=job_rows(report),

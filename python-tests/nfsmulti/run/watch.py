@@ -3,8 +3,9 @@
 
 The CPU time of the whole machine counts while jobs do I/O, and not while fio starts or ends: fio
 runs exec_prerun in each job right before its first I/O (fio(1)), which writes the time down; the
-harness meanwhile samples what the processors have worked. A server is asked every second, by `cat
-/proc/stat /proc/meminfo` and nothing else.
+harness meanwhile samples what the processors have worked. What they work right before a cell is
+other programs' work, which cannot be told from the cell's own later. A server is asked every
+second, by `cat /proc/stat /proc/meminfo` and nothing else.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ _NOTE = 'exec 9>>{file}; read -r up _ </proc/uptime; echo "$up" >&9 #'
 _TOGETHER = Path(__file__).with_name("begin.sh")
 # The part of the run time in which all jobs must have been at work, for the rest to be like it.
 _LEAST = 0.5
+_QUIET_SECONDS = 0.2  # of what others work, before a cell: /proc/uptime and /proc/stat tell 10 ms
 _FILES = ("/proc/stat", "/proc/meminfo")
 _INTERVAL = 1.0
 _SECONDS = 10.0
@@ -55,17 +57,30 @@ def fio_options(folder: Path, jobs: int, before: str) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Sample:
+class Work:
     """Seconds since the machine was started, and those that its processors have worked."""
 
     uptime: float
     busy: float
 
     @classmethod
-    def now(cls, cpus: Collection[int] | None = None) -> Sample:
+    def now(cls, cpus: Collection[int] | None = None) -> Work:
         """Take what all processors have worked, or those of these numbers alone."""
         uptime = float(_UPTIME.read_text().split()[0])
         return cls(uptime, busy_ticks(_STAT.read_text(), cpus) / os.sysconf("SC_CLK_TCK"))
+
+
+def others_busy(cpus: Collection[int] | None = None) -> float:
+    """Give the part of the processors' time that is worked while nothing of a run does."""
+    before = Work.now(cpus)
+    time.sleep(_QUIET_SECONDS)
+    after = Work.now(cpus)
+    return (after.busy - before.busy) / (after.uptime - before.uptime) / processors(cpus)
+
+
+def processors(cpus: Collection[int] | None = None) -> int:
+    """Count these processors, or all."""
+    return len(cpus or ()) or os.cpu_count() or 1
 
 
 def busy_ticks(stat: str, cpus: Collection[int] | None = None) -> int:
@@ -88,12 +103,12 @@ class Samples:
     They are of all processors, or of those in `cpus` alone.
     """
 
-    samples: list[Sample] = field(default_factory=list)
+    samples: list[Work] = field(default_factory=list)
     cpus: Collection[int] | None = None
 
     def take(self) -> None:
         """Add what holds now."""
-        self.samples.append(Sample.now(self.cpus))
+        self.samples.append(Work.now(self.cpus))
 
     def busy_seconds(self, folder: Path, report: FioReport) -> float | None:
         """Give the seconds that the machine's processors have worked in the jobs' run time.
