@@ -118,6 +118,8 @@ def test_pool_runs_every_cell_and_leaves_what_fio_said(tmp_path: Path, mount: st
             assert sum(side.bins.values()) == side.ops
         assert len(cell.jobs) == 1
     assert "<html" in (folder / "report.html").read_text()
+    answer = (folder / "report.md").read_text().partition("## The answer")[2].split("\n\n")[1]
+    assert answer in " ".join(done.stdout.split())
     environment = json.loads((folder / "environment.json").read_text())
     assert environment["machine"]["engine_sha256"]
     assert environment["pool"]["sysctls"]["net.ipv4.tcp_rmem"]

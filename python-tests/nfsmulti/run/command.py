@@ -375,15 +375,17 @@ def _one(record: Record) -> int:
 
 
 def _reported(record: Record) -> int:
-    """Write the report. What goes wrong with it is told, and no reason to stop other runs."""
+    """Write the report and say its answer. What goes wrong with it is no reason to stop others."""
     folder = shown(record.folder)
     try:
-        pages.write(record.folder)
+        answer = pages.write(record.folder)
     except Exception as error:  # whatever it is: the figures are safe, and other runs wait
         print(f"nfsmulti: {folder}: no report: {error!r}", file=sys.stderr)
         _out.print(f"{folder} holds summary.json, each fio's output", markup=False)
         return 1
-    _out.print(f"{folder} holds report.html, report.md, summary.json, each fio's output")
+    for words in answer:
+        _out.print(f"\n{words}", markup=False)
+    _out.print(f"\n{folder} holds report.html, report.md, summary.json, each fio's output")
     return 0
 
 
