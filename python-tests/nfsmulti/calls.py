@@ -23,6 +23,7 @@ _TIMEOUT_SECONDS = 10.0  # a busy server may stand still for some
 _DENIED, _PROGRAM_MISMATCH = 1, 2
 _GROUPS_MAX = 16  # of AUTH_SYS
 _RESERVED_PORTS = range(600, 1024)
+_IN_USE = (errno.EADDRINUSE, errno.EADDRNOTAVAIL)  # of a local port: another one may do
 _PORTMAPPER = (100000, 2, 111)
 _GETPORT = 3
 
@@ -174,7 +175,7 @@ def _connect(address: str, port: int, reserved: bool) -> socket.socket:
                 (address, port), timeout=_TIMEOUT_SECONDS, source_address=("", local)
             )
         except OSError as error:
-            if isinstance(error, PermissionError) or number == len(ports):
+            if error.errno not in _IN_USE or number == len(ports):
                 raise
     raise AssertionError("unreachable")
 

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from conftest import call_harness
@@ -204,6 +206,21 @@ def test_the_own_groups_are_asked_for_too(monkeypatch: pytest.MonkeyPatch) -> No
                 client.call(0)
         groups = [call.credentials.gids for call in server.calls()]
     assert groups == [tuple(range(1000, 1016))] * 2 + [()]
+
+
+def test_reserved_ports_are_tried_one_after_the_other_only_where_they_are_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A server that is silent is not asked 32 times."""
+    for error, times in (
+        (TimeoutError(errno.ETIMEDOUT, ""), 1),
+        (OSError(errno.EADDRINUSE, ""), 32),
+    ):
+        connect = Mock(side_effect=error)
+        monkeypatch.setattr("nfsmulti.calls.socket.create_connection", connect)
+        with pytest.raises(OSError, match=r"."):
+            RpcClient("127.0.0.1", 1, NFS, 3, reserved=True)
+        assert connect.call_count == times
 
 
 def test_rdma_without_a_device(diagnoses: dict[str, Diagnosis]) -> None:
