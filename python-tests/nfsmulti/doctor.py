@@ -25,6 +25,8 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.machine import Finding, Level, buffers, fail, ok, warn
 from nfsmulti.paths import as_typed
 from nfsmulti.pool import PoolPath, ask_rdma, read_pool
+from nfsmulti.report.cells import DISTURBED
+from nfsmulti.run.watch import others_busy, processors
 
 _TROUBLE = (RpcError, Nfs3Error, OSError, EOFError)
 _REFUSED = (errno.EPERM, errno.EACCES)
@@ -69,11 +71,20 @@ def _findings(pool: str | None) -> Iterator[Finding]:
             paths = read_pool(pool)
         except HarnessError as error:
             trouble = error
+    yield _processors()
     yield from machine.findings(rdma_wanted=any(path.rdma for path in paths))
     if trouble:
         yield fail(f"--pool: {trouble.what}", trouble.remedy or "docs/pools.md has the grammar")
     yield from _servers(paths)
     yield from machine.capacity(path.address for path in paths if path.address)
+
+
+def _processors() -> Finding:
+    busy = others_busy()
+    what = f"{processors()} processors, {busy:.0%} busy now"
+    if busy < DISTURBED:
+        return ok(what)
+    return warn(what, "measure when the machine is idle: what else runs takes from each figure")
 
 
 # --- the paths of a pool ---

@@ -260,10 +260,16 @@ def links(addresses: Iterable[str]) -> dict[str, int]:
 
 
 def capacity(addresses: Iterable[str]) -> Iterator[Finding]:
-    """Tell what the links to all servers carry at most, where their rates are known."""
-    if rates := links(addresses):
+    """Tell what the links to all servers carry at most, or that their rates are not known."""
+    found = list(addresses)
+    if rates := links(found):
         names = " and ".join(f"{name}: {rate_text(rate)}" for name, rate in rates.items())
         yield ok(
             f"the links to the servers ({names}) carry {sum(rates.values()) / 8e6:,.0f} MB/s at"
             " most; ./nfsmulti run connections finds what limits throughput before that"
+        )
+    elif found:
+        yield ok(
+            "the links to the servers tell no rate; ./nfsmulti run connections finds what limits"
+            " throughput"
         )

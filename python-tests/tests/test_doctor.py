@@ -249,10 +249,21 @@ def test_small_socket_buffers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     assert large.level is Level.OK
 
 
+def test_busy_processors_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    for busy, line in (
+        (0.04, "ok    2 processors, 4% busy now\n"),
+        (0.5, "warn  2 processors, 50%"),
+    ):
+        monkeypatch.setattr("nfsmulti.doctor.others_busy", lambda busy=busy: busy)
+        monkeypatch.setattr("nfsmulti.doctor.processors", lambda: 2)
+        assert line in CliRunner().invoke(app, ["doctor"]).stdout
+
+
 def test_links_tell_what_they_carry_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     devices = {"a": ("eth0", 10**10), "b": ("eth1", 10**9), "c": None}
     monkeypatch.setattr(machine, "device", devices.get)
     (told,) = machine.capacity(["a", "a", "b"])
     assert "(eth0: 10 Gbit/s and eth1: 1 Gbit/s) carry 1,375 MB/s at most" in told.what
-    assert not list(machine.capacity(["a", "c"]))
+    (untold,) = machine.capacity(["a", "c"])
+    assert untold.what.startswith("the links to the servers tell no rate")
     assert not list(machine.capacity([]))
