@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any, Protocol, Self
 from urllib.parse import parse_qs, quote, urlsplit
 
+import psutil
+
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
 from nfsmulti.hosts import RemoteFio, parse_hosts, serving
@@ -214,14 +216,13 @@ def _argument(url: str, name: str, default: str) -> str:
 
 def nfs_version(folder: str) -> str:
     """Give the version of NFS of the kernel mount that holds `folder`; "" where it is none."""
-    best, version = "", ""
-    for line in Path("/proc/self/mounts").read_text().splitlines():
-        _, where, kind, options, *_rest = line.split()
-        below = folder == where or folder.startswith(where.rstrip("/") + "/")
-        if below and len(where) >= len(best):
-            found = re.search(r"\bvers=([\d.]+)", options)
-            best, version = where, found[1] if found and kind.startswith("nfs") else ""
-    return version
+    mounts = reversed(psutil.disk_partitions(all=True))  # of those on one point the last counts
+    holding = [one for one in mounts if Path(folder).is_relative_to(one.mountpoint)]
+    nearest = max(holding, key=lambda one: len(one.mountpoint), default=None)
+    if nearest is None or not nearest.fstype.startswith("nfs"):
+        return ""
+    found = re.search(r"\bvers=([\d.]+)", nearest.opts)
+    return found[1] if found else ""
 
 
 class OnHosts(OnPool):
