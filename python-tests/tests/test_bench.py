@@ -34,22 +34,21 @@ from nfsmulti.bench.client_cost import (
     yardstick_engine,
 )
 from nfsmulti.bench.mount import MountBench, io_uring, our_mount, places
-from nfsmulti.bench.report import Running
-from nfsmulti.bench.results import (
+from nfsmulti.bench.report import (
     HEADINGS,
     CaseResult,
-    bars_grid,
+    Report,
     bars_lines,
-    case_data,
-    figures_grid,
-    write_comparison,
+    bars_table,
+    draw_comparison,
+    figures_table,
 )
 from nfsmulti.bench.runs import Contender, Run, Timing, choose_cores, read_strace, run_fio
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
 from nfsmulti.paths import ROOT
 from nfsmulti.stats import Ratio
-from nfsmulti.texts import Table
+from nfsmulti.texts import MISSING, Table
 
 _SHORT = Timing(runtime=300, ramp=0, repeats=1)
 
@@ -117,8 +116,7 @@ def _run(cpu: float, iops: float, calls: float | None = None) -> Run:
 def test_judgements() -> None:
     case = next(case for case in CLIENT_COST if case.name == "randread 4k d32")
     ours = [_run(1.0, 500, 0.1), _run(1.0, 500, 0.3), _run(1.0, 500, 0.15)]
-    runs: dict[Role, list[Run]] = {"ours": ours, "peer": [_run(4.0, 250)] * 3}
-    judged = CaseResult(case, runs).judgements()
+    judged = CaseResult(case, {_THREE[0]: ours, _THREE[1]: [_run(4.0, 250)] * 3}).judgements()
     assert {one.bar.figure: (round(one.value, 9), one.verdict) for one in judged} == {
         "cpu": (0.25, BarVerdict.MET),
         "rate": (2, BarVerdict.NOT_MET),
@@ -145,36 +143,35 @@ def _three_on(name: str) -> CaseResult:
     case = next(case for case in CLIENT_COST if case.name == name)
     figures: dict[Role, Run] = {"ours": _run(1.0, 500, 0.1), "peer": _run(4.0, 100)}
     figures["yardstick"] = _run(0.8, 500)
-    runs = {one.role: [figures[one.role]] * 3 for one in _THREE if one.takes(case)}
+    runs = {one: [figures[one.role]] * 3 if one.takes(case) else [] for one in _THREE}
     return CaseResult(case, runs)
 
 
 def test_a_yardstick_is_in_every_table() -> None:
     results = [_three_on("randread 4k d32"), _three_on("read 64k d8 c4")]
-    rows = figures_grid(results, _THREE).rows
+    rows = figures_table(results).rows
     assert [row[1] for row in rows] == ["nfsmulti", "fio nfs", "plain sockets"] * 2
     assert rows[2][2] == "500"
-    assert set(rows[5][2:]) == {"-"}
-    grid = bars_grid(results, _THREE[2])
-    assert grid.title == "Ratio to plain sockets, with its 95 % interval"
-    one, several = grid.rows
+    assert set(rows[5][2:]) == {MISSING}
+    table = bars_table(results, _THREE[2])
+    assert table.title == "Ratio to plain sockets, with its 95 % interval"
+    one, several = table.rows
     assert one[1:4] == ["1.25 (1.25 to 1.25)", "≤ 1.1", "not met"]
     assert one[4:7] == ["1.00 (1.00 to 1.00)", "≥ 0.95", "met"]
     assert one[7:] == ["1.00 (1.00 to 1.00)", "≤ 1", "met"]
-    assert several == ["read 64k d8 c4", *["-", "-", ""] * 3]
-    data = case_data(results[0], _THREE)
-    assert data["ratios"]["plain sockets"]["cpu"]["value"] == pytest.approx(1.25)
-    assert "plain sockets" not in case_data(results[1], _THREE)["runs"]
+    assert several == ["read 64k d8 c4", *[MISSING, MISSING, ""] * 3]
+    assert results[0].data()["ratios"]["plain sockets"]["cpu"]["value"] == pytest.approx(1.25)
+    assert "plain sockets" not in results[1].data()["runs"]
 
 
 def test_bars_that_are_not_met_are_named_and_all_are_drawn(tmp_path: Path) -> None:
     results = [_three_on("randread 4k d32"), _three_on("read 64k d8 c4")]
-    assert bars_lines(results[:1], _THREE) == [
+    assert bars_lines(results[:1]) == [
         "4 of 5 bars for ratios are met",
         "randread 4k d32, CPU per operation beside plain sockets: 1.25 (1.25 to 1.25),"
         " bar ≤ 1.1: not met",
     ]
-    write_comparison(results, _THREE, tmp_path / "plot.png")
+    draw_comparison(results, tmp_path / "plot.png")
     assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -187,14 +184,14 @@ def _compare_failing(name: str, failing: str) -> tuple[list[CaseResult], list[st
         return _run(1.0, 500)
 
     cases = choose(CLIENT_COST, ["randread 4k d32", "write 4k d32"])
-    running = Running("test", Timing(1, 0, repeats=3), choose_cores(), Console(quiet=True))
-    return running.compare(cases, _THREE, run_once), running.report.notes
+    report = Report("test", Timing(1, 0, repeats=3), choose_cores(), Console(quiet=True))
+    return report.measure(cases, _THREE, run_once), report.notes
 
 
 def test_a_yardstick_is_left_out_of_a_case_that_it_fails_on() -> None:
     (kept, failed), notes = _compare_failing("plain sockets", "write 4k d32")
     assert [len(runs) for runs in kept.runs.values()] == [3, 3, 3]
-    assert [(role, len(runs)) for role, runs in failed.runs.items()] == [("ours", 3), ("peer", 3)]
+    assert [len(runs) for runs in failed.runs.values()] == [3, 3, 0]
     assert notes[-1] == "Left out: write 4k d32, plain sockets: status 1; signal 6"
 
 
@@ -388,5 +385,7 @@ def test_scale_leaves_its_report(tmp_path: Path) -> None:
     assert [case["case"] for case in data["cases"]] == ["randread 4k d32"]
     assert data["cases"][0]["runs"][0]["iops"] > 0
     assert data["setting"]["fio"].startswith("fio-")
-    assert "| randread 4k d32 | nfsmulti |" in (tmp_path / "report.md").read_text()
+    report = (tmp_path / "report.md").read_text()
+    assert "| randread 4k d32 | nfsmulti |" in report
+    assert re.search(r"^fio --ioengine=\S+ .*--rw=randread --bs=4k ", report, re.MULTILINE)
     assert (tmp_path / "scale.png").read_bytes().startswith(b"\x89PNG")

@@ -13,9 +13,9 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Direction
 from nfsmulti.stats import Ratio
 
-# Who runs.
-Role = Literal["ours", "peer", "yardstick", "single", "v3", "data"]
-# Whom the engine under test is held beside; the last three are itself.
+# Who runs: the engine under test, one that a bar may be beside, or another.
+Role = Literal["ours", "peer", "yardstick", "single", "v3", "data", "other"]
+# Those that a bar may be beside; the last three are the engine under test itself.
 RIVALS: Mapping[Role, str] = {
     "peer": "fio's own engine",
     "yardstick": "plain sockets",

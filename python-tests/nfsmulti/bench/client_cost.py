@@ -31,7 +31,7 @@ from nfsmulti.fioreleases import CONFIG, compilations, complaint, headers_of
 from nfsmulti.fiorun import Engine, FioResult
 from nfsmulti.paths import BUILD, needs_sources, shown
 from nfsmulti.processes import find, run
-from nfsmulti.texts import parse_size
+from nfsmulti.texts import MISSING, parse_size
 
 _FILE = ("--filename=bench", "--size=1g")
 _ENTRIES = 64
@@ -295,7 +295,7 @@ YARDSTICK_IS = (
     f"“{_YARDSTICK}” is the yardstick, the engine that --yardstick names: the least that plain"
     " sockets need for the same calls. It is a limit, not a client: one connection, headers encoded"
     " once, and no names, checks, retransmission, reconnecting or COMMIT. Rows with several"
-    " connections, or of NFSv4.1, say “-”."
+    f" connections, or of NFSv4.1, say “{MISSING}”."
 )
 
 

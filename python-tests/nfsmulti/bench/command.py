@@ -34,33 +34,29 @@ from nfsmulti.bench.client_cost import (
     peer_fio,
     yardstick_engine,
 )
-from nfsmulti.bench.report import Report, Running, command_text, now, setting
-from nfsmulti.bench.results import (
+from nfsmulti.bench.report import (
     COLUMNS,
     RATIOS,
     CaseResult,
+    Report,
     calls_lines,
-    sweep_grid,
-    write_comparison,
-    write_scale,
+    draw_comparison,
+    draw_scale,
 )
 from nfsmulti.bench.runs import (
     CALLS_HOW,
     FULL,
     QUICK,
     Contender,
-    Run,
     Timing,
     choose_cores,
-    command,
     memory_line,
 )
 from nfsmulti.errors import MissingError
 from nfsmulti.fiorun import Engine
 from nfsmulti.lab import guest
 from nfsmulti.options import by_fields
-from nfsmulti.paths import BUILD, RESULTS
-from nfsmulti.texts import Table
+from nfsmulti.texts import MISSING, Table
 
 app = typer.Typer(
     help="Measure what the client costs: CPU time per operation, compared with fio's own engines.",
@@ -87,12 +83,10 @@ class _Options:
         Path | None, typer.Option(help="Where the results go (default: results/BENCH/TIME).")
     ] = None
 
-    def timing(self, *, ramp: bool = True) -> Timing:
+    def timing(self) -> Timing:
         """Give how long and how often each case is run."""
         timing = QUICK if self.quick else FULL
-        return dataclasses.replace(
-            timing, repeats=self.repeat or timing.repeats, ramp=timing.ramp if ramp else 0
-        )
+        return dataclasses.replace(timing, repeats=self.repeat or timing.repeats)
 
 
 @dataclass(frozen=True)
@@ -130,11 +124,13 @@ class _SinkOptions(_CaseOptions):
         ),
     ] = False
 
-    def under_way(self, name: str) -> tuple[Running, SinkBench]:
+    def under_way(self, name: str) -> tuple[Report, SinkBench]:
         """Begin a bench of that name."""
         cores = choose_cores(self.client_cpu, self.server_cpu)
-        running = Running(name, self.timing(), cores, _out)
-        return running, SinkBench(cores, running.timing, running.scratch, self.server_sleeps)
+        report = Report(name, self.timing(), cores, _out)
+        bench = SinkBench(cores, report.timing, report.scratch, self.server_sleeps)
+        report.setting["server"] = bench.server_text
+        return report, bench
 
 
 @app.command("client-cost", epilog=_EPILOG)
@@ -163,22 +159,20 @@ def client_cost(
     built the first time.
     """
     cases = options.chosen(CLIENT_COST)
-    running, bench = options.under_way("client-cost")
-    limit = _yardstick(running, yardstick)  # before the peer is built, which takes minutes
+    report, bench = options.under_way("client-cost")
+    limit = _yardstick(report, yardstick)  # before the peer is built, which takes minutes
     engine, rivals = Engine.built(), limit
     if not all(one.version or one.operation for one in cases):
         rivals = [peer_engine(peer_fio(_out.print)), *limit]
     contenders = [our_engine(engine), *rivals, *ourselves(engine)]
-    running.report.setting["server"] = bench.server_text
-    found = running.compare(cases, contenders, bench.run_once)
+    found = report.measure(cases, contenders, bench.run_once)
     how_counted = _count_calls(bench, rivals, found)
     memory = bench.memory(contenders[0])
-    running.add_comparison(found, contenders)
-    running.add_commands(contenders, cases, _URL)
-    running.report.lines += [*calls_lines(found), memory_line(memory)]
-    running.report.notes += [_tcp(running.report), how_counted, _COLUMNS]
-    running.report.data["memory_bytes"] = memory
-    running.finish(options.results, lambda file: write_comparison(found, contenders, file))
+    report.add_comparison(contenders, _URL)
+    report.lines += [*calls_lines(found), memory_line(memory)]
+    report.notes += [_tcp(report), how_counted, _COLUMNS]
+    report.data["memory_bytes"] = memory
+    report.finish(options.results, draw_comparison)
 
 
 @app.command()
@@ -197,14 +191,13 @@ def mount(
     cases = options.chosen(MOUNT)
     cores = choose_cores(options.client_cpu)
     contenders = [mounts.our_mount(Engine.built()), mounts.io_uring()]
-    running = Running("mount", options.timing(ramp=False), cores, _out)
-    with mounts.places(disk or running.scratch) as folders:
-        bench = mounts.MountBench(cores, running.timing, running.scratch, folders)
-        found = running.compare(cases, contenders, bench.run_once)
-    running.add_comparison(found, contenders)
-    running.add_commands(contenders, cases, "DIRECTORY")
-    running.report.notes += [mounts.CPU_HOW, _COLUMNS]
-    running.finish(options.results, lambda file: write_comparison(found, contenders, file))
+    report = Report("mount", dataclasses.replace(options.timing(), ramp=0), cores, _out)
+    with mounts.places(disk or report.scratch) as folders:
+        bench = mounts.MountBench(cores, report.timing, report.scratch, folders)
+        report.measure(cases, contenders, bench.run_once)
+    report.add_comparison(contenders, "DIRECTORY")
+    report.notes += [mounts.CPU_HOW, _COLUMNS]
+    report.finish(options.results, draw_comparison)
 
 
 @app.command()
@@ -215,30 +208,21 @@ def rdma(options: _Options) -> None:
     Runs in the kernel lab, which it starts. Client and server share one emulated machine: only
     ratios within one boot are meaningful.
     """
-    timing, results = options.timing(), options.results
-    begun = now()
+    timing = options.timing()
     if not guest.inside():
         words = [*(["--quick"] if options.quick else []), f"--repeat={timing.repeats}"]
-        folder = results or RESULTS / "rdma" / f"{begun:%Y%m%dT%H%M%SZ}"
-        raise typer.Exit(over_rdma.boot(words, folder))
-    assert results is not None
-    report = Report("rdma", begun, setting(timing, None), notes=[over_rdma.HOW])
-    found = over_rdma.sweep(engine := Engine.built(), timing, BUILD / "bench" / "rdma")
-    report.grids.append(over_rdma.figures(found))
-    report.lines += over_rdma.bar_lines(found)
-    report.commands += [
-        command_text(command(one, over_rdma.CASES[0], "", timing, Path()))
-        for one in over_rdma.contenders(engine)
-    ]
-    report.data["cases"] = [
-        {
-            "case": case.name,
-            "runs": {name: [dataclasses.asdict(run) for run in runs] for name, runs in by.items()},
-        }
-        for case, by in found.items()
-    ]
-    report.write(results)
-    report.print(_out)
+        raise typer.Exit(over_rdma.boot(words, options.results))
+    assert options.results is not None
+    report = Report("rdma", timing, None, _out)
+    contenders = over_rdma.contenders(Engine.built())
+    report.measure(
+        over_rdma.CASES, contenders, over_rdma.RdmaBench(timing, report.scratch).run_once
+    )
+    report.add_figures(contenders, "")
+    report.lines += over_rdma.bar_lines(report.results)
+    report.notes.append(over_rdma.HOW)
+    report.data["cases"] = [result.data() for result in report.results]
+    report.write(options.results)
 
 
 @app.command()
@@ -247,18 +231,16 @@ def scale(options: _SinkOptions) -> None:
     """Show CPU per operation as connections grow from 1 to 64, and as depth grows to 1024."""
     cases = options.chosen(SCALE)
     ours = our_engine(Engine.built())
-    running, bench = options.under_way("scale")
-    running.report.setting["server"] = bench.server_text
-    found = running.sweep(cases, ours, bench.run_once)
-    running.report.grids.append(sweep_grid(found, ours))
-    running.report.lines += _scale_lines(found)
-    running.report.notes += [_tcp(running.report), _COLUMNS]
-    running.add_commands([ours], cases[-1:], _URL)
-    running.report.data["cases"] = [
-        {"case": case.name, "runs": [dataclasses.asdict(run) for run in runs]}
-        for case, runs in found.items()
+    report, bench = options.under_way("scale")
+    report.measure(cases, [ours], bench.run_once, cases_in_turn=True)
+    report.add_figures([ours], _URL)
+    report.lines += _scale_lines(report.results)
+    report.notes += [_tcp(report), _COLUMNS]
+    report.data["cases"] = [
+        {"case": one.case.name, "runs": [dataclasses.asdict(run) for run in one.runs[ours]]}
+        for one in report.results
     ]
-    running.finish(options.results, lambda file: write_scale(found, file))
+    report.finish(options.results, draw_scale)
 
 
 def _list(cases: Sequence[Case]) -> None:
@@ -275,19 +257,19 @@ def _bars_of(case: Case) -> Iterator[list[str]]:
         texts = {bar.figure: bar.text for bar in case.bars if bar.beside == role}
         if texts:
             figures: Sequence[Figure] = ("cpu", "rate", "p50", "calls")
-            yield [name, rival, *(texts.get(figure, "-") for figure in figures)]
+            yield [name, rival, *(texts.get(figure, MISSING) for figure in figures)]
             name = ""
     if not case.bars:
         yield [name, *[""] * 5]
 
 
-def _yardstick(running: Running, source: Path | None) -> list[Contender]:
+def _yardstick(report: Report, source: Path | None) -> list[Contender]:
     """Build the yardstick where there is one, and have the report say what it is."""
     if source is None:
         return []
-    running.report.setting["yardstick"] = source.name
-    running.report.notes.append(YARDSTICK_IS)
-    return [yardstick_engine(source, running.scratch)]
+    report.setting["yardstick"] = source.name
+    report.notes.append(YARDSTICK_IS)
+    return [yardstick_engine(source, report.scratch)]
 
 
 def _count_calls(
@@ -300,8 +282,8 @@ def _count_calls(
     try:
         for result in found:
             for one in contenders:
-                if result.case.connections == 1 and one.role in result.runs:
-                    result.counted[one.role] = bench.count_calls(one, result.case)
+                if result.case.connections == 1 and result.runs.get(one):
+                    result.counted[one] = bench.count_calls(one, result.case)
     except MissingError as error:
         return f"System calls of other engines were not counted: {error.what}."
     return CALLS_HOW
@@ -317,17 +299,17 @@ def _tcp(report: Report) -> str:
     )
 
 
-def _scale_lines(found: dict[Case, list[Run]]) -> list[str]:
+def _scale_lines(results: Sequence[CaseResult]) -> list[str]:
     """Hold the most connections against one."""
+    found = {result.case: result.runs[result.ours] for result in results}
     one, most = SCALE_ENDS
     if one not in found or most not in found:
         return []
-    result = CaseResult(
-        dataclasses.replace(most, bars=MANY_BARS),
-        {"ours": list(found[most]), "single": list(found[one])},
-    )
+    ours = results[0].ours
+    single = dataclasses.replace(ours, role="single")
+    held = dataclasses.replace(most, bars=MANY_BARS)
     return [
         f"{RATIOS[judged.bar.figure]} on {most.connections} connections relative to one, at depth"
         f" {most.depth}: {judged.text}, bar {judged.bar.text}: {judged.verdict.value}"
-        for judged in result.judgements()
+        for judged in CaseResult(held, {ours: found[most], single: found[one]}).judgements()
     ]

@@ -108,7 +108,7 @@ class MountBench:
         if contender.name not in self._bare:
             self._bare[contender.name] = self._measure_bare(contender, case)
         result, cpu = self._run(contender, case, str(number), self.timing)
-        return figures_of(result, case, cpu=cpu.less(self._bare[contender.name]), busy=None)
+        return figures_of(result, case, cpu=cpu.less(self._bare[contender.name]))
 
     def _measure_bare(self, contender: Contender, case: Case) -> _Cpu:
         """Measure what fio needs to start and to end, whatever the case."""

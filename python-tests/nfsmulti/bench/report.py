@@ -1,83 +1,490 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""One call of a bench: its runs in their order, with a progress bar, and the report that it leaves.
+"""One call of a bench: its runs in their order, and what they say together.
 
-The report is tables for people, in the terminal and as report.md, and results.json.
+That is ratios, held against bars, in tables for people (in the terminal and in report.md), in a
+picture, and in results.json.
 """
 
 from __future__ import annotations
 
-import json
+import dataclasses
 import os
 import re
 import shlex
-from collections.abc import Callable, Sequence
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from nfsmulti.bench.cases import Case
-from nfsmulti.bench.results import (
-    CaseResult,
-    RunOnce,
-    bars_grid,
-    bars_lines,
-    case_data,
-    figures_grid,
-)
+from nfsmulti.bench.cases import Bar, BarVerdict, Case, Figure, Ratioed, Role
 from nfsmulti.bench.runs import Contender, Cores, Run, Timing, command
 from nfsmulti.errors import HarnessError
 from nfsmulti.machine import versions
-from nfsmulti.paths import BUILD, RESULTS, ROOT, portable, shown
+from nfsmulti.paths import BUILD, RESULTS, ROOT, portable, shown, write_json
 from nfsmulti.processes import run
-from nfsmulti.texts import Bar, Table
+from nfsmulti.report import charts
+from nfsmulti.stats import Ratio, Sample
+from nfsmulti.texts import MISSING, Table, number, time_text
+from nfsmulti.texts import Bar as ProgressBar
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# --- the runs of a case ---
+
+_TAKE: Mapping[Ratioed, Callable[[Run], float]] = {
+    "cpu": lambda run: run.cpu,
+    "rate": lambda run: run.iops,
+    "p50": lambda run: run.p50,
+}
+RATIOS: Mapping[Figure, str] = {"cpu": "CPU per operation", "rate": "IOPS", "p50": "p50"}
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A bar held against what was measured."""
+
+    bar: Bar
+    rival: str  # its name
+    value: float
+    text: str
+    verdict: BarVerdict
+
+
+@dataclass
+class CaseResult:
+    """All runs of a case by engine, ours first; those of one number lie next to each other.
+
+    One that is shown and did not run has none. `counted` are calls per operation of own runs.
+    """
+
+    case: Case
+    runs: dict[Contender, list[Run]]
+    counted: dict[Contender, float] = field(default_factory=dict)
+
+    @property
+    def ours(self) -> Contender:
+        """The engine under test."""
+        return next(iter(self.runs))
+
+    @property
+    def rivals(self) -> list[Contender]:
+        """The other engines that have run."""
+        return [one for one, runs in self.runs.items() if runs and one is not self.ours]
+
+    def ratio(self, figure: Ratioed, rival: Contender) -> Ratio:
+        """Give a figure of ours as a ratio to that of a rival, which has run."""
+        take = _TAKE[figure]
+        ours, others = ([take(run) for run in self.runs[one]] for one in (self.ours, rival))
+        return Ratio.paired(ours, others)
+
+    def calls(self, contender: Contender) -> float | None:
+        """Give system calls per operation, as the engine counts them or as they were counted."""
+        own = _median(self.runs[contender], lambda run: run.calls)
+        return self.counted.get(contender, own)
+
+    def judgements(self, beside: Role | None = None) -> list[Judgement]:
+        """Hold its bars against the runs: all, or those beside one engine, where that has run."""
+        rivals = {one.role: one for one in self.rivals}
+        return [
+            judged
+            for bar in self.case.bars
+            if bar.beside in rivals and beside in (None, bar.beside)
+            if (judged := self._judge(bar, rivals[bar.beside]))
+        ]
+
+    def _judge(self, bar: Bar, rival: Contender) -> Judgement | None:
+        if bar.figure != "calls":
+            ratio = self.ratio(bar.figure, rival)
+            return Judgement(bar, rival.name, ratio.value, ratio.text, bar.verdict(ratio))
+        calls = self.calls(self.ours)
+        if calls is None:
+            return None
+        verdict = BarVerdict.MET if bar.met(calls) else BarVerdict.NOT_MET
+        return Judgement(bar, rival.name, calls, f"{calls:.2f}", verdict)
+
+    def data(self) -> dict[str, Any]:
+        """Give all that is known of it, for JSON."""
+        ran = [self.ours, *self.rivals]
+        return {
+            "case": self.case.name,
+            "runs": {one.name: [dataclasses.asdict(run) for run in self.runs[one]] for one in ran},
+            "system_calls": {one.name: self.calls(one) for one in ran},
+            "ratios": {
+                one.name: {
+                    figure: dataclasses.asdict(self.ratio(figure, one))
+                    for figure in _ratios_to(one)
+                }
+                for one in self.rivals
+            },
+            "bars": [
+                {
+                    "figure": judged.bar.figure,
+                    "beside": judged.rival,
+                    "limit": judged.bar.limit,
+                    "value": judged.value,
+                    "verdict": judged.verdict.value,
+                }
+                for judged in self.judgements()
+            ],
+        }
+
+
+def _ratios_to(rival: Contender) -> tuple[Ratioed, ...]:
+    """Give the figures that are held against a rival's."""
+    return ("cpu", "rate", "p50") if rival.role == "yardstick" else ("cpu", "rate")
+
+
+def _median(runs: Sequence[Run], figure: Callable[[Run], float | None]) -> float | None:
+    """Give the median of a figure over the runs that have it."""
+    values = [value for run in runs if (value := figure(run)) is not None]
+    return statistics.median(values) if values else None
+
+
+# --- tables ---
+
+HEADINGS = (
+    "",
+    "engine",
+    "IOPS",
+    "MiB/s",
+    "CPU µs/op",
+    "user",
+    "system",
+    "calls/op",
+    "p50",
+    "p99",
+    "server",
+)
+# What they mean, one line each.
+COLUMNS = (
+    "CPU µs/op: the job's CPU time per operation",
+    "user, system: its parts",
+    "calls/op: system calls per operation",
+    "p50, p99: percentiles of fio's clat, from handing over a call to its reply",
+    "server: how busy its core was; near 100 % it is the limit, not the client",
+    "cN in a row's name: N connections; the depth is their total",
+    "v4.1 in a row's name: NFSv4.1, which fio's nfs engine lacks: compared with our NFSv3",
+    "getattr: metadata operations instead of I/Os, compared with our READs; no MiB/s",
+    "ratio: nfsmulti's figure ÷ the other engine's, run by run, with 95 % interval",
+    "bar: the limit for a ratio; “open”: the interval spans it, or there are under 3 runs",
+)
+_STYLES = {
+    BarVerdict.MET.value: "green",
+    BarVerdict.MET_OPEN.value: "yellow",
+    BarVerdict.NOT_MET_OPEN.value: "yellow",
+    BarVerdict.NOT_MET.value: "red",
+}
+
+
+def figures_table(results: Sequence[CaseResult]) -> Table:
+    """Show the median of each figure of all engines, below each other."""
+    rows = [
+        ["" if one is not result.ours else result.case.name, one.name, *_figures(result, one)]
+        for result in results
+        for one in result.runs
+    ]
+    return Table(HEADINGS, rows, "Figures, each the median of its runs")
+
+
+def _figures(result: CaseResult, contender: Contender) -> Iterator[str]:
+    """Give the median of each figure, in the order of HEADINGS behind the engine."""
+
+    def middle(figure: Callable[[Run], float | None]) -> float | None:
+        return _median(result.runs[contender], figure)
+
+    yield number(middle(lambda run: run.iops))
+    yield number(middle(lambda run: run.bandwidth / 2**20 or None))  # none of metadata
+    for figure in (lambda run: run.cpu, lambda run: run.cpu_user, lambda run: run.cpu_system):
+        yield number(middle(figure))
+    calls = result.calls(contender)
+    yield MISSING if calls is None else f"{calls:.2f}"
+    for latency in (middle(lambda run: run.p50), middle(lambda run: run.p99)):
+        yield MISSING if latency is None else time_text(latency)
+    busy = middle(lambda run: run.server_busy)
+    yield MISSING if busy is None else f"{busy:.0%}"
+
+
+def bars_table(results: Sequence[CaseResult], rival: Contender) -> Table:
+    """Show the ratios to a rival beside their bars."""
+    headings = [""]
+    for figure in _ratios_to(rival):
+        headings += [RATIOS[figure], "bar", ""]
+    rows = [
+        [result.case.name, *_ratio_cells(result, rival)]
+        for result in results
+        if rival in result.runs
+    ]
+    return Table(headings, rows, f"Ratio to {rival.name}, with its 95 % interval", styles=_STYLES)
+
+
+def _ratio_cells(result: CaseResult, rival: Contender) -> Iterator[str]:
+    judged = {one.bar.figure: one for one in result.judgements(rival.role)}
+    for figure in _ratios_to(rival):
+        if not result.runs[rival]:
+            yield from (MISSING, MISSING, "")
+        elif one := judged.get(figure):
+            yield from (one.text, one.bar.text, one.verdict.value)
+        else:
+            yield from (result.ratio(figure, rival).text, MISSING, "")
+
+
+def bars_lines(results: Sequence[CaseResult]) -> list[str]:
+    """Say how many bars are met, and name those that are not."""
+    judged = [
+        (result.case.name, one)
+        for result in results
+        for one in result.judgements()
+        if one.bar.figure != "calls"
+    ]
+    missed = [
+        f"{name}, {RATIOS[one.bar.figure]} beside {one.rival}:"
+        f" {one.text}, bar {one.bar.text}: {one.verdict.value}"
+        for name, one in judged
+        if not one.bar.met(one.value)
+    ]
+    return [f"{len(judged) - len(missed)} of {len(judged)} bars for ratios are met", *missed]
+
+
+def calls_lines(results: Sequence[CaseResult]) -> list[str]:
+    """Hold system calls per operation against their bars."""
+    return [
+        f"{result.case.name}: {one.text} system calls per operation,"
+        f" bar {one.bar.text}: {one.verdict.value}"
+        for result in results
+        for one in result.judgements()
+        if one.bar.figure == "calls"
+    ]
+
+
+# --- pictures ---
+
+_PANELS: Mapping[Ratioed, str] = {"cpu": "CPU per operation", "rate": "IOPS", "p50": "p50 of clat"}
+_TICKS = (0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10)
+_DPI = 130
+
+
+def draw_comparison(results: Sequence[CaseResult], file: Path) -> None:
+    """Draw CPU per operation of all engines, and the ratios with intervals and bars; a PNG."""
+    ran = [one for result in results for one in (result.ours, *result.rivals)]
+    engines = list(dict.fromkeys(ran))
+    figures = [one for one in _PANELS if any(one in _ratios_to(rival) for rival in engines[1:])]
+    title = "Ratios: dots with 95 % intervals; upright lines: bars"
+    figure, (cost, *panels) = charts.panels(title, [1 + len(figures)], 4.3)
+    figure.set_figheight(1.6 + 0.21 * len(engines) * len(results))
+    lanes = {one: 0.8 * ((lane + 0.5) / len(engines) - 0.5) for lane, one in enumerate(engines)}
+    _draw_cost(cost, results, lanes)
+    for axes, ratio in zip(panels, figures, strict=True):
+        _draw_ratios(axes, results, ratio, lanes)
+    cost.set_yticks(range(len(results)), [result.case.name for result in results])
+    cost.set_ylim(len(results) - 0.4, -0.6)
+    charts.legend(cost, columns=len(engines))
+    figure.savefig(file, dpi=_DPI)
+
+
+def _draw_cost(axes: Axes, results: Sequence[CaseResult], lanes: Mapping[Contender, float]) -> None:
+    for colour, (one, shift) in zip(charts.COLOURS, lanes.items(), strict=False):
+        costs = {
+            row + shift: statistics.median(run.cpu for run in result.runs[one])
+            for row, result in enumerate(results)
+            if result.runs.get(one)
+        }
+        height = 0.76 / len(lanes)
+        drawn = axes.barh(list(costs), list(costs.values()), height, color=colour, label=one.name)
+        axes.bar_label(drawn, fmt="%.3g", padding=3, fontsize="small")
+    axes.grid(axis="y", visible=False)
+    axes.set_xscale("log")
+    axes.margins(x=0.15)
+    axes.set_title("CPU per operation, µs")
+
+
+def _draw_ratios(
+    axes: Axes, results: Sequence[CaseResult], figure: Ratioed, lanes: Mapping[Contender, float]
+) -> None:
+    """Draw ratios with their bars; there is room for these, an interval may go beyond."""
+    colours = dict(zip(lanes, charts.COLOURS, strict=False))
+    drawn = [1.0]
+    for row, result in enumerate(results):
+        for rival in result.rivals:
+            if figure not in _ratios_to(rival):
+                continue
+            ratio, place = result.ratio(figure, rival), row + lanes[rival]
+            limits = [
+                one.bar.limit for one in result.judgements(rival.role) if one.bar.figure == figure
+            ]
+            if ratio.low is not None and ratio.high is not None:
+                axes.hlines(place, ratio.low, ratio.high, color=colours[rival], linewidth=2)
+            axes.plot(ratio.value, place, "o", color=colours[rival])
+            axes.plot(limits, [place] * len(limits), "|", color=charts.INK, ms=12, mew=2)
+            drawn += [ratio.value, *limits]
+    axes.axvline(1, color=charts.PALE, linewidth=1, zorder=0)
+    axes.grid(axis="y", visible=False)
+    axes.tick_params(labelleft=False)
+    axes.set_xscale("log")
+    axes.set_xticks(_TICKS, [f"{tick:g}" for tick in _TICKS])
+    axes.minorticks_off()
+    axes.set_xlim(min(drawn) / 1.6, max(drawn) * 1.6)
+    axes.set_title(f"{_PANELS[figure]} ÷ that of …")
+
+
+def draw_scale(results: Sequence[CaseResult], file: Path) -> None:
+    """Draw CPU per operation against connections, and against depth; a PNG."""
+    depth = max((one.case.depth for one in results if one.case.connections > 1), default=0)
+    many = {one.case.connections: one for one in results if one.case.depth == depth}
+    deep = {one.case.depth: one for one in results if one.case.connections == 1}
+    figure, panels = charts.panels("CPU per operation, µs", [2], 5.5)
+    labels = (f"connections, at depth {depth} together", "depth, on one connection")
+    for axes, points, label in zip(panels, (many, deep), labels, strict=True):
+        costs = [
+            (at, Sample(tuple(run.cpu for run in points[at].runs[points[at].ours])))
+            for at in sorted(points)
+        ]
+        charts.line(axes, 0, "nfsmulti", costs)
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(sorted(points), [str(at) for at in sorted(points)])
+        axes.set_xlabel(label)
+    charts.logarithmic_y(panels[0])
+    figure.savefig(file, dpi=_DPI)
+
+
+# --- the report ---
+
+# Runs an engine on a case: its run of that number.
+RunOnce = Callable[[Contender, Case, int], Run]
+# Draws the picture of results into a file.
+Draw = Callable[[Sequence[CaseResult], Path], None]
 
 _NARROWEST = 170  # columns that the tables need
 _SECONDS = 10.0
 _BUSY_LOAD = 0.5
 
 
-@dataclass
 class Report:
-    """What a bench has found. `commands` are examples, one of each kind; `data` is for JSON."""
+    """A bench under way, and what it has found. Its runs leave their files below `scratch`.
 
-    name: str
-    begun: datetime
-    setting: dict[str, str]
-    grids: list[Table] = field(default_factory=list)
-    lines: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    commands: list[str] = field(default_factory=list)
-    data: dict[str, Any] = field(default_factory=dict)
+    `cores` are None where processors are not chosen. `commands` are examples, one of each kind;
+    `data` is for JSON.
+    """
 
-    def print(self, out: Console) -> None:
-        """Show it in the terminal."""
-        out.width = max(out.width, _NARROWEST)
-        for grid in self.grids:
-            out.print(grid.terminal())
-        for line in [*self.lines, *self.notes]:
-            out.print(line, markup=False)
+    def __init__(self, name: str, timing: Timing, cores: Cores | None, out: Console):
+        self.name, self.timing = name, timing
+        self._begun, self._out = datetime.now(UTC), out
+        self.setting = _setting(timing, cores)
+        self.scratch = BUILD / "bench" / name / self._time
+        self.results: list[CaseResult] = []
+        self.tables: list[Table] = []
+        self.lines: list[str] = []
+        self.notes: list[str] = _noise_note() if cores else []
+        self.commands: list[str] = []
+        self.data: dict[str, Any] = {}
 
-    def write(self, folder: Path) -> None:
-        """Write report.md and results.json."""
+    def measure(
+        self,
+        cases: Sequence[Case],
+        contenders: Sequence[Contender],
+        run_once: RunOnce,
+        *,
+        cases_in_turn: bool = False,
+    ) -> list[CaseResult]:
+        """Run engines in turn on each case that they take, as often as it is to be repeated.
+
+        With `cases_in_turn` all cases have had a run before any has its next. A yardstick, which is
+        the user's, is shown in every case, and left out of one that it fails on.
+        """
+        self.results = [
+            CaseResult(
+                case, {one: [] for one in contenders if one.takes(case) or one.role == "yardstick"}
+            )
+            for case in cases
+        ]
+        order = [(number, one) for one in self.results for number in range(self.timing.repeats)]
+        if cases_in_turn:
+            order.sort(key=lambda one: one[0])
+        with ProgressBar(self._out, "", sum(len(result.runs) for _, result in order)) as bar:
+            for number, result in order:
+                for contender in result.runs:
+                    bar.show(f"{result.case.name}, {contender.name}")
+                    self._run(run_once, contender, result, number)
+                    bar.show(advance=1)
+        return self.results
+
+    def _run(
+        self, run_once: RunOnce, contender: Contender, result: CaseResult, number: int
+    ) -> None:
+        runs = result.runs[contender]
+        if not contender.takes(result.case) or len(runs) < number:  # the last was left out
+            return
+        try:
+            runs.append(run_once(contender, result.case, number))
+        except HarnessError as error:
+            has_run = any(one.runs.get(contender) for one in self.results)
+            if contender.role != "yardstick" or not has_run:
+                raise
+            self.notes.append(f"Left out: {'; '.join(dict.fromkeys(error.what.splitlines()))}")
+            runs.clear()
+
+    def add_figures(self, contenders: Sequence[Contender], target: str) -> None:
+        """Put the figures into the report, and what each engine runs for its first case.
+
+        Of the cases of each NFS version, that is.
+        """
+        self.tables.append(figures_table(self.results))
+        for one in contenders:
+            first: dict[str, Case] = {}
+            for case in (result.case for result in self.results if one.takes(result.case)):
+                first.setdefault(case.version, case)
+            self.commands += [
+                _typed(command(one, case, target, self.timing, Path())) for case in first.values()
+            ]
+
+    def add_comparison(self, contenders: Sequence[Contender], target: str) -> None:
+        """Put figures, ratios with their bars, and the data into the report; ours is the first."""
+        self.add_figures(contenders, target)
+        self.tables += [
+            bars_table(self.results, rival)
+            for rival in contenders[1:]
+            if any(rival in result.rivals for result in self.results)
+        ]
+        self.lines += bars_lines(self.results)
+        self.data["cases"] = [result.data() for result in self.results]
+
+    def finish(self, given: Path | None, draw: Draw) -> None:
+        """Write the report to the folder that is given, or to one for this time, and show it."""
+        folder = given or RESULTS / self.name / self._time
+        self.write(folder, draw)
+        self._out.print(
+            f"{shown(folder)} holds report.md, results.json and {self.name}.png;"
+            f" {shown(self.scratch)} each fio's command and output."
+        )
+
+    def write(self, folder: Path, draw: Draw | None = None) -> None:
+        """Write picture, report.md and results.json to a folder, and show the report."""
         folder.mkdir(parents=True, exist_ok=True)
+        if draw:
+            draw(self.results, folder / f"{self.name}.png")
         (folder / "report.md").write_text(self._markdown(folder))
         values = {
             "bench": self.name,
-            "begun": self.begun.isoformat(timespec="seconds"),
+            "begun": self._begun.isoformat(timespec="seconds"),
             "setting": self.setting,
             **self.data,
         }
-        text = json.dumps(values, indent="\t", allow_nan=False, ensure_ascii=False)
-        (folder / "results.json").write_text(portable(text) + "\n")
+        write_json(folder / "results.json", values)
+        self._out.width = max(self._out.width, _NARROWEST)
+        for table in self.tables:
+            self._out.print(table.terminal())
+        for line in [*self.lines, *self.notes]:
+            self._out.print(line, markup=False)
 
     def _markdown(self, folder: Path) -> str:
         picture = f"{self.name}.png"
         parts = [
-            f"# bench {self.name}, {self.begun:%Y-%m-%d %H:%M} UTC\n",
-            *(grid.markdown() for grid in self.grids),
+            f"# bench {self.name}, {self._begun:%Y-%m-%d %H:%M} UTC\n",
+            *(table.markdown() for table in self.tables),
             "".join(f"- {line}\n" for line in self.lines),
             "\n".join(f"{note}\n" for note in self.notes),
             f"![figures]({picture})\n" if (folder / picture).exists() else "",
@@ -88,9 +495,18 @@ class Report:
         ]
         return portable("\n".join(filter(None, parts)))
 
+    @property
+    def _time(self) -> str:
+        return f"{self._begun:%Y%m%dT%H%M%SZ}"
 
-def setting(timing: Timing, cores: Cores | None) -> dict[str, str]:
-    """Say on what, and how, the figures are measured; None: processors are not chosen."""
+
+def _typed(argv: Sequence[str]) -> str:
+    """Give a command as one would type it, without where it leaves its files."""
+    return shlex.join(word for word in argv if not word.startswith("--output"))
+
+
+def _setting(timing: Timing, cores: Cores | None) -> dict[str, str]:
+    """Say on what, and how, the figures are measured."""
     pinned = {}
     if cores is not None:
         pinned = {
@@ -118,126 +534,14 @@ def _noise_note() -> list[str]:
     return [f"Other work kept the machine busy (load {load:.2f} before the run): expect noise."]
 
 
-def now() -> datetime:
-    """Give the time, in UTC."""
-    return datetime.now(UTC)
-
-
-def command_text(argv: Sequence[str]) -> str:
-    """Give a command as one would type it, without where it leaves its files."""
-    return shlex.join(word for word in argv if not word.startswith(("--output", "--stats_file")))
-
-
 def _revision() -> str:
-    asked = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
     try:
-        said = run(asked, timeout=_SECONDS)
-    except (OSError, HarnessError):  # a copy without git's folder, or a machine without git
+        said = run(["git", "-C", str(ROOT), "describe", "--always", "--dirty"], timeout=_SECONDS)
+    except HarnessError:  # a machine without git; a copy without git's folder says nothing
         return "unknown"
     return said.stdout.strip() or "unknown"
 
 
 def _found(file: Path, pattern: str) -> str:
-    try:
-        match = re.search(pattern, file.read_text())
-    except OSError:
-        match = None
+    match = re.search(pattern, file.read_text())
     return match[1] if match else "unknown"
-
-
-# --- the runs ---
-
-
-class Running:
-    """A bench under way. Its runs leave their files below `scratch`."""
-
-    def __init__(self, name: str, timing: Timing, cores: Cores, out: Console):
-        self.name, self.timing, self.cores = name, timing, cores
-        self.report = Report(name, now(), setting(timing, cores), notes=_noise_note())
-        self.scratch = BUILD / "bench" / name / self._time
-        self._out = out
-
-    def compare(
-        self, cases: Sequence[Case], contenders: Sequence[Contender], run_once: RunOnce
-    ) -> list[CaseResult]:
-        """Run engines in turn on each case that they take, as often as it is to be repeated.
-
-        A yardstick, which is the user's, is left out of a case that it fails on.
-        """
-        found = [CaseResult(case) for case in cases]
-        takers = [[one for one in contenders if one.takes(case)] for case in cases]
-        with Bar(self._out, "", self.timing.repeats * sum(map(len, takers))) as bar:
-            for result, chosen in zip(found, takers, strict=True):
-                for number in range(self.timing.repeats):
-                    for contender in list(chosen):
-                        bar.show(f"{result.case.name}, {contender.name}")
-                        try:
-                            run = run_once(contender, result.case, number)
-                            result.runs.setdefault(contender.role, []).append(run)
-                        except HarnessError as error:
-                            self._leave_out(contender, found, error)
-                            chosen.remove(contender)
-                            result.runs.pop(contender.role, None)
-                        bar.show(advance=1)
-        return found
-
-    def _leave_out(
-        self, contender: Contender, found: Sequence[CaseResult], error: HarnessError
-    ) -> None:
-        """Note the failure of a yardstick that has run at all; else raise it again."""
-        if contender.role != "yardstick" or not any(contender.role in one.runs for one in found):
-            raise error
-        self.report.notes.append(f"Left out: {'; '.join(dict.fromkeys(error.what.splitlines()))}")
-
-    def sweep(
-        self, cases: Sequence[Case], contender: Contender, run_once: RunOnce
-    ) -> dict[Case, list[Run]]:
-        """Run an engine on all cases in turn, and all over again."""
-        found: dict[Case, list[Run]] = {case: [] for case in cases}
-        with Bar(self._out, "", self.timing.repeats * len(cases)) as bar:
-            for number in range(self.timing.repeats):
-                for case, runs in found.items():
-                    bar.show(case.name)
-                    runs.append(run_once(contender, case, number))
-                    bar.show(advance=1)
-        return found
-
-    def add_commands(
-        self, contenders: Sequence[Contender], cases: Sequence[Case], target: str
-    ) -> None:
-        """Put into the report what each contender runs for its first case of each version."""
-        for one in contenders:
-            first = {case.version: case for case in reversed(cases) if one.takes(case)}
-            for case in reversed(first.values()):
-                argv = command(one, case, target, self.timing, Path())
-                self.report.commands.append(command_text(argv))
-
-    def add_comparison(self, found: Sequence[CaseResult], contenders: Sequence[Contender]) -> None:
-        """Put the tables and the data of a comparison into the report; ours is the first."""
-        self.report.grids.append(figures_grid(found, contenders))
-        self.report.grids += [
-            bars_grid(found, rival)
-            for rival in contenders[1:]
-            if any(rival.role in result.runs for result in found)
-        ]
-        self.report.lines += bars_lines(found, contenders)
-        self.report.data["cases"] = [case_data(result, contenders) for result in found]
-
-    def finish(self, given: Path | None, draw: Callable[[Path], None]) -> None:
-        """Write the report to the folder that is given, or to one for this time, and show it.
-
-        `draw` writes the report's picture to a file.
-        """
-        folder = given or RESULTS / self.name / self._time
-        folder.mkdir(parents=True, exist_ok=True)
-        draw(folder / f"{self.name}.png")
-        self.report.write(folder)
-        self.report.print(self._out)
-        self._out.print(
-            f"{shown(folder)} holds report.md, results.json and {self.name}.png;"
-            f" {shown(self.scratch)} each fio's command and output."
-        )
-
-    @property
-    def _time(self) -> str:
-        return f"{self.report.begun:%Y%m%dT%H%M%SZ}"

@@ -221,7 +221,11 @@ def _check(
 
 
 def figures_of(
-    result: FioResult, case: Case, *, cpu: tuple[float, float] | None = None, busy: float | None
+    result: FioResult,
+    case: Case,
+    *,
+    cpu: tuple[float, float] | None = None,
+    busy: float | None = None,
 ) -> Run:
     """Take the figures out of a run; `cpu` are the seconds, user and system, if not fio's own."""
     report, direction = result.report, case.direction
