@@ -33,7 +33,7 @@ from nfsmulti.bench.client_cost import (
     peer_engine,
     yardstick_engine,
 )
-from nfsmulti.bench.mount import MountBench, io_uring, our_mount, places
+from nfsmulti.bench.mounts import MountBench, io_uring, our_mount, places
 from nfsmulti.bench.report import (
     HEADINGS,
     CaseResult,

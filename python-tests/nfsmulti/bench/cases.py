@@ -158,6 +158,12 @@ MOUNT = tuple(
     )
 )
 
+# The published one, and one in which data is next to nothing.
+RDMA = (
+    Case("randread", "64k", 8, bars=(Bar("rate", 1.3), Bar("cpu", 0.5))),
+    Case("randread", "512", 8),
+)
+
 _SCALE_DEPTH = 256
 # Connections first, then depths.
 SCALE = tuple(

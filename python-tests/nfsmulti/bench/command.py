@@ -12,12 +12,11 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from nfsmulti.bench import mount as mounts
-from nfsmulti.bench import rdma as over_rdma
 from nfsmulti.bench.cases import (
     CLIENT_COST,
     MANY_BARS,
     MOUNT,
+    RDMA,
     RIVALS,
     SCALE,
     SCALE_ENDS,
@@ -33,6 +32,18 @@ from nfsmulti.bench.client_cost import (
     peer_engine,
     peer_fio,
     yardstick_engine,
+)
+from nfsmulti.bench.mounts import (
+    CPU_HOW,
+    RDMA_HOW,
+    MountBench,
+    RdmaBench,
+    boot,
+    io_uring,
+    our_mount,
+    over_rdma,
+    places,
+    rdma_lines,
 )
 from nfsmulti.bench.report import (
     COLUMNS,
@@ -190,13 +201,13 @@ def mount(
     """
     cases = options.chosen(MOUNT)
     cores = choose_cores(options.client_cpu)
-    contenders = [mounts.our_mount(Engine.built()), mounts.io_uring()]
+    contenders = [our_mount(Engine.built()), io_uring()]
     report = Report("mount", dataclasses.replace(options.timing(), ramp=0), cores, _out)
-    with mounts.places(disk or report.scratch) as folders:
-        bench = mounts.MountBench(cores, report.timing, report.scratch, folders)
+    with places(disk or report.scratch) as folders:
+        bench = MountBench(cores, report.timing, report.scratch, folders)
         report.measure(cases, contenders, bench.run_once)
     report.add_comparison(contenders, "DIRECTORY")
-    report.notes += [mounts.CPU_HOW, _COLUMNS]
+    report.notes += [CPU_HOW, _COLUMNS]
     report.finish(options.results, draw_comparison)
 
 
@@ -211,16 +222,14 @@ def rdma(options: _Options) -> None:
     timing = options.timing()
     if not guest.inside():
         words = [*(["--quick"] if options.quick else []), f"--repeat={timing.repeats}"]
-        raise typer.Exit(over_rdma.boot(words, options.results))
+        raise typer.Exit(boot(words, options.results))
     assert options.results is not None
     report = Report("rdma", timing, None, _out)
-    contenders = over_rdma.contenders(Engine.built())
-    report.measure(
-        over_rdma.CASES, contenders, over_rdma.RdmaBench(timing, report.scratch).run_once
-    )
+    contenders = over_rdma(Engine.built())
+    report.measure(RDMA, contenders, RdmaBench(timing, report.scratch).run_once)
     report.add_figures(contenders, "")
-    report.lines += over_rdma.bar_lines(report.results)
-    report.notes.append(over_rdma.HOW)
+    report.lines += rdma_lines(report.results)
+    report.notes.append(RDMA_HOW)
     report.data["cases"] = [result.data() for result in report.results]
     report.write(options.results)
 

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The engine beside what fio does on a mount: with a file of this machine, and over RDMA.
+
+The first holds the transport for kernel mounts against fio's io_uring engine, on the same file. The
+other runs randread.fio's workload over RDMA and TCP, by the engine and by kernel mounts, in the
+kernel lab. Client and server share the guest there, and its processors are emulated: ratios within
+one boot mean something, figures by themselves do not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import statistics
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from nfsmulti.bench.cases import Case, Ratioed, Role
+from nfsmulti.bench.report import CaseResult
+from nfsmulti.bench.runs import Contender, Cores, Run, Timing, figures_of, folder_of, run_fio
+from nfsmulti.errors import HarnessError
+from nfsmulti.fiorun import Engine, FioResult
+from nfsmulti.lab.guest import ADDRESSES, EXPORT, GuestConfig, Mount, run_in_guest
+from nfsmulti.paths import RESULTS, write_files
+
+# --- a file of this machine ---
+
+_FILE, _SIZE = "bench", 256 << 20
+_TMPFS = Path("/dev/shm")
+_LEAST_SECONDS = 1e-6  # a ratio to nothing cannot be taken
+_BARE = Timing(runtime=1, ramp=0, repeats=5)
+
+CPU_HOW = (
+    "CPU is that of fio with all its processes and kernel workers, minus that of a"
+    " one-millisecond run: io_uring hands buffered writes to kernel workers, which fio's own"
+    " figures leave out. The file on disk is opened with direct=1."
+)
+
+
+def our_mount(engine: Engine) -> Contender:
+    """Give the engine under test, on a directory."""
+
+    def words(case: Case, folder: str) -> list[str]:
+        return [f"--ioengine={engine.option}", f"--pool={folder}", *_common(case, _FILE)]
+
+    return Contender("nfsmulti", "fio", words)
+
+
+def io_uring() -> Contender:
+    """Give fio's io_uring engine."""
+
+    def words(case: Case, folder: str) -> list[str]:
+        return ["--ioengine=io_uring", *_common(case, f"{folder}/{_FILE}")]
+
+    return Contender("io_uring", "fio", words, role="peer")
+
+
+def _common(case: Case, file: str) -> list[str]:
+    direct = ["--direct=1"] if case.place == "disk" else []
+    return [f"--filename={file}", f"--size={_SIZE}", f"--iodepth={case.depth}", *direct]
+
+
+@contextlib.contextmanager
+def places(disk: Path) -> Iterator[dict[str, Path]]:
+    """Give a directory on tmpfs and one below `disk`, with the file written; both go at the end."""
+    if not _TMPFS.is_dir():
+        raise HarnessError(f"{_TMPFS} is missing, and the file in memory needs it")
+    disk.mkdir(parents=True, exist_ok=True)
+    with (
+        tempfile.TemporaryDirectory(prefix="nfsmulti-bench-", dir=_TMPFS) as memory,
+        tempfile.TemporaryDirectory(prefix="mount-", dir=disk) as real,
+    ):
+        found = {"tmpfs": Path(memory), "disk": Path(real)}
+        for folder in found.values():
+            write_files(folder, {_FILE: _SIZE})
+        yield found
+
+
+class _Cpu(NamedTuple):
+    """Seconds of CPU time."""
+
+    user: float
+    system: float
+
+    @classmethod
+    def of_ended_children(cls) -> Self:
+        """Give the time of all processes that this one has started and seen end, and of theirs."""
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return cls(usage.ru_utime, usage.ru_stime)
+
+    def less(self, other: _Cpu) -> _Cpu:
+        """Give what this has more than another.
+
+        The kernel knows the sum well and guesses its parts: where one part falls below zero, the
+        other pays.
+        """
+        total = max(_LEAST_SECONDS, sum(self) - sum(other))
+        user = min(max(0.0, self.user - other.user), total)
+        return _Cpu(user, total - user)
+
+
+@dataclass
+class MountBench:
+    """Runs engines on a core of their own, on the files in `places`."""
+
+    cores: Cores
+    timing: Timing
+    folder: Path
+    places: dict[str, Path]
+    _bare: dict[str, _Cpu] = field(default_factory=dict, init=False)
+
+    def run_once(self, contender: Contender, case: Case, number: int) -> Run:
+        """Run a contender on a case, its run of that number."""
+        if contender.name not in self._bare:
+            self._bare[contender.name] = self._measure_bare(contender, case)
+        result, cpu = self._run(contender, case, str(number), self.timing)
+        return figures_of(result, case, cpu=cpu.less(self._bare[contender.name]))
+
+    def _measure_bare(self, contender: Contender, case: Case) -> _Cpu:
+        """Measure what fio needs to start and to end, whatever the case."""
+        runs = [self._run(contender, case, "bare", _BARE)[1] for _ in range(_BARE.repeats)]
+        return _Cpu(*(statistics.median(seconds) for seconds in zip(*runs, strict=True)))
+
+    def _run(
+        self, contender: Contender, case: Case, name: str, timing: Timing
+    ) -> tuple[FioResult, _Cpu]:
+        """Run fio, and give its result with the CPU time of all its processes."""
+        folder = folder_of(self.folder, contender, case) / name
+        enter = ["taskset", "-c", str(self.cores.client)]
+        before = _Cpu.of_ended_children()
+        place, does_io = str(self.places[case.place]), timing is not _BARE
+        result = run_fio(contender, case, place, timing, folder, enter=enter, does_io=does_io)
+        return result, _Cpu.of_ended_children().less(before)
+
+
+# --- over RDMA ---
+
+_JOBS = 4
+_MOUNTS = {
+    "mount v3 rdma": Mount.parse("/mnt/v3-rdma=vers=3,proto=rdma"),
+    "mount v4.1 rdma": Mount.parse("/mnt/v41-rdma=vers=4.1,proto=rdma"),
+    "mount v3 tcp": Mount.parse("/mnt/v3-tcp=vers=3,proto=tcp"),
+}
+_PEER = "mount v3 rdma"
+_FIGURES: Mapping[Ratioed, str] = {"rate": "IOPS", "cpu": "CPU of fio's jobs"}
+
+RDMA_HOW = (
+    "CPU is the four jobs' user and system time, as fio reports it. It covers all that a pool"
+    " costs, but not what the kernel does for a mount in its own workers (sending, receiving), so"
+    " it flatters mounts. The processor is busy all the time, so the inverse of IOPS is the cost"
+    " of an operation on client and server together. Client and server share one emulated"
+    " machine: only ratios within this boot are meaningful."
+)
+
+
+def boot(words: Sequence[str], results: Path | None) -> int:
+    """Run ./nfsmulti bench rdma with `words` in a guest; gives its exit status.
+
+    It leaves its report in `results`, or in a folder for this time.
+    """
+    folder = (results or RESULTS / f"rdma/{datetime.now(UTC):%Y%m%dT%H%M%SZ}").absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    config = GuestConfig(mounts=tuple(_MOUNTS.values()), results=folder)
+    command = [sys.executable, "-m", "nfsmulti", "bench", "rdma", *words]
+    return run_in_guest([*command, "--results", str(folder)], config)
+
+
+def over_rdma(engine: Engine) -> list[Contender]:
+    """Give the engine over RDMA and TCP, and fio's libaio on each mount."""
+
+    def contender(name: str, role: Role, *words: str) -> Contender:
+        # What randread.fio says, without its names.
+        same = [f"--numjobs={_JOBS}", "--filename=1.txt", "--size=10000000", "--exitall"]
+        return Contender(
+            name, "fio", lambda case, _: [*words, f"--iodepth={case.depth}", *same], role=role
+        )
+
+    pool = [f"--ioengine={engine.option}", f"--pool=nfs://{ADDRESSES[0]}{EXPORT}"]
+    mount = ["--ioengine=libaio", "--direct=1", "--invalidate=1"]
+    roles: dict[str, Role] = {_PEER: "peer"}
+    return [
+        contender("pool rdma", "ours", *pool, "--proto=rdma"),
+        contender("pool tcp", "other", *pool, "--proto=tcp"),
+        *(
+            contender(name, roles.get(name, "other"), *mount, f"--directory={one.folder}")
+            for name, one in _MOUNTS.items()
+        ),
+    ]
+
+
+@dataclass(frozen=True)
+class RdmaBench:
+    """Runs engines in the guest."""
+
+    timing: Timing
+    folder: Path
+
+    def run_once(self, contender: Contender, case: Case, number: int) -> Run:
+        """Run a contender on a case, its run of that number."""
+        folder = folder_of(self.folder, contender, case) / str(number)
+        return figures_of(run_fio(contender, case, "", self.timing, folder, enter=[]), case)
+
+
+def rdma_lines(results: Sequence[CaseResult]) -> Iterator[str]:
+    """Hold the engine over RDMA against the kernel's own RDMA mount."""
+    for result in results:
+        peer = next(one for one in result.rivals if one.role == "peer")
+        judged = {one.bar.figure: one for one in result.judgements()}
+        for figure, words in _FIGURES.items():
+            said = f"{result.case.name}, {result.ours.name} to {peer.name}: {words}"
+            one = judged.get(figure)
+            held = f", bar {one.bar.text}: {one.verdict.value}" if one else ""
+            yield f"{said} {result.ratio(figure, peer).text}{held}"
