@@ -15,25 +15,18 @@ from engine_helpers import anybody_names, eventually
 from rich.console import Console
 
 from nfsmulti.bench import client_cost
-from nfsmulti.bench.cases import (
+from nfsmulti.bench.client_cost import (
     CLIENT_COST,
-    MOUNT,
     SCALE,
     SCALE_ENDS,
-    Bar,
-    BarVerdict,
-    Case,
-    Role,
-    choose,
-)
-from nfsmulti.bench.client_cost import (
     SinkBench,
     our_engine,
     ourselves,
     peer_engine,
+    read_strace,
     yardstick_engine,
 )
-from nfsmulti.bench.mounts import MountBench, io_uring, our_mount, places
+from nfsmulti.bench.mounts import MOUNT, MountBench, io_uring, our_mount, places
 from nfsmulti.bench.report import (
     HEADINGS,
     CaseResult,
@@ -43,7 +36,18 @@ from nfsmulti.bench.report import (
     draw_comparison,
     figures_table,
 )
-from nfsmulti.bench.runs import Contender, Run, Timing, choose_cores, read_strace, run_fio
+from nfsmulti.bench.runs import (
+    Bar,
+    BarVerdict,
+    Case,
+    Contender,
+    Role,
+    Run,
+    Timing,
+    choose,
+    choose_cores,
+    run_fio,
+)
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
 from nfsmulti.paths import ROOT

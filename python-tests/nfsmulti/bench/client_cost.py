@@ -1,42 +1,112 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The engine beside fio's own nfs engine and beside itself, all against the sink."""
+"""The engine beside fio's own nfs engine and beside itself, all against the sink.
+
+System calls are counted, and memory is measured, in runs of their own.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import re
 import shutil
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nfsmulti.bench.cases import RIVALS, Case, Role
+import psutil
+
 from nfsmulti.bench.runs import (
+    RIVALS,
+    Bar,
+    Case,
     Contender,
     Cores,
+    Figure,
+    Role,
     Run,
     Timing,
+    command,
     figures_of,
     folder_of,
-    measure_memory,
-    read_strace,
+    jobs_of,
     run_fio,
-    strace_words,
 )
 from nfsmulti.bench.sink import Sink, SinkCounts, port_of
 from nfsmulti.errors import HarnessError
 from nfsmulti.fioreleases import CONFIG, compilations, complaint, headers_of
-from nfsmulti.fiorun import Engine, FioResult
+from nfsmulti.fiorun import Engine, FioProcess, FioResult
 from nfsmulti.paths import BUILD, needs_sources, shown
 from nfsmulti.processes import find, run
 from nfsmulti.texts import MISSING, parse_size
 
+# --- what is measured ---
+
+
+def _bars(cpu: float, rate: float | None = None, calls: float | None = None) -> tuple[Bar, ...]:
+    limits: list[tuple[Figure, float | None]] = [("cpu", cpu), ("rate", rate), ("calls", calls)]
+    return tuple(Bar(figure, limit) for figure, limit in limits if limit is not None)
+
+
+_YARDSTICK_BARS = (
+    Bar("cpu", 1.10, "yardstick"),
+    Bar("rate", 0.95, "yardstick"),
+    Bar("p50", 1.0, "yardstick"),
+)
+# Of many connections beside one, at the same depth.
+MANY_BARS = (Bar("cpu", 2.5, "single"), Bar("rate", 0.45, "single"))
+# Of NFSv4.1, which fio's nfs engine does not have, beside our own NFSv3.
+_VERSION_BARS = (Bar("cpu", 1.25, "v3"), Bar("rate", 0.85, "v3"))
+# Of a metadata operation, which fio's nfs engine has not, beside the I/O of this size.
+_METADATA_BARS = (Bar("cpu", 1.0, "data"),)
+
+# Bars beside the peer are for fio's nfs engine on the distribution's libnfs, on one connection.
+# Reads of 64 KiB and more have none for the rate: there the server is the limit.
+CLIENT_COST = (
+    Case("randread", "4k", 1, bars=_bars(0.80, 1.1)),
+    Case("randread", "4k", 8, bars=_bars(0.50, 1.2) + _YARDSTICK_BARS),
+    Case("randread", "4k", 32, bars=_bars(0.30, 2.6, calls=0.20) + _YARDSTICK_BARS),
+    Case("randread", "4k", 128, bars=_bars(0.22, 4.2) + _YARDSTICK_BARS),
+    Case("write", "4k", 32, bars=_bars(0.32, 1.9) + _YARDSTICK_BARS),
+    Case("write", "8k", 8, bars=_bars(0.65, 1.0)),
+    Case("write", "64k", 8, bars=_bars(0.33, 3.0) + _YARDSTICK_BARS),
+    Case("write", "1m", 8, bars=_bars(0.70, 1.3)),
+    Case("read", "64k", 8, bars=_bars(0.85) + _YARDSTICK_BARS),
+    Case("read", "1m", 8, bars=_bars(0.85)),
+    # The peer has one connection to a job, so that it takes as many jobs as connections.
+    Case("randread", "4k", 128, connections=4),
+    Case("write", "64k", 8, connections=4),
+    Case("read", "64k", 8, connections=4),
+    Case("randread", "4k", 256, connections=64, bars=MANY_BARS),
+    Case("write", "64k", 64, connections=64),
+    Case("read", "64k", 64, connections=64),
+    Case("randread", "4k", 1, version="4.1"),
+    Case("randread", "4k", 32, bars=_VERSION_BARS, version="4.1"),
+    Case("write", "4k", 32, version="4.1"),
+    Case("read", "64k", 8, version="4.1"),
+    Case("randread", "4k", 32, bars=_METADATA_BARS, operation="getattr"),
+)
+
+# A job's memory beyond fio's own and its I/O buffers, in bytes, and where it is measured.
+MEMORY_CASE = Case("randread", "4k", 128, connections=4)
+MEMORY_LIMIT = 2 << 20
+
+_SCALE_DEPTH = 256
+# Connections first, then depths.
+SCALE = tuple(
+    [Case("randread", "4k", _SCALE_DEPTH, connections=1 << bit) for bit in range(7)]
+    + [Case("randread", "4k", 1 << bit) for bit in range(11) if 1 << bit != _SCALE_DEPTH]
+)
+# One connection, and the most.
+SCALE_ENDS = SCALE[0], SCALE[6]
+
+# --- the engine ---
+
 _FILE = ("--filename=bench", "--size=1g")
 _ENTRIES = 64
-_UNTIMED = Timing(runtime=700, ramp=0, repeats=1)
-_TRIES = 3
 
 
 def our_engine(engine: Engine) -> Contender:
@@ -94,6 +164,34 @@ def ourselves(engine: Engine) -> list[Contender]:
     ]
 
 
+# --- runs against the sink ---
+
+_UNTIMED = Timing(runtime=700, ramp=0, repeats=1)
+_TRIES = 3
+# What moves data, or waits for it: what fio does to start and to end is left out.
+_DATA_PATH = (
+    "poll,ppoll,select,pselect6,epoll_wait,epoll_pwait,epoll_pwait2,"
+    "read,readv,recvfrom,recvmsg,write,writev,sendto,sendmsg,"
+    "io_uring_enter,io_getevents,io_submit"
+)
+CALLS_HOW = (
+    "System calls per operation: ours as the engine counts them (stats_file, every run); the"
+    " other engines' by strace -f -c in a separate, untimed run, only calls that move data or"
+    " wait for it."
+)
+
+# A job's memory beyond fio's own and its I/O buffers, in bytes, and where it is measured.
+_MEMORY_LIMIT = 2 << 20
+_MEMORY_CASE = Case("randread", "4k", 128, connections=4)
+_UNTIL_MEASURED = Timing(runtime=60_000, ramp=0, repeats=1)  # it is ended once it was measured
+_START_SECONDS = 10.0
+# A job that has run so long has used all that it will use.
+_SETTLED_SECONDS = 0.6
+_NULL = Contender(
+    "null", "fio", lambda case, _: ["--ioengine=null", "--size=1g", f"--iodepth={case.depth}"]
+)
+
+
 @dataclass(frozen=True)
 class SinkBench:
     """Runs engines on a core of their own, each run against a sink of its own on another core."""
@@ -130,33 +228,62 @@ class SinkBench:
         folder = folder_of(self.folder, contender, case) / "strace"
         folder.mkdir(parents=True, exist_ok=True)
         output = folder / "calls"
-        enter = [*self._enter, *strace_words(output)]
+        wanted = ["-e", f"trace={_DATA_PATH}", "-U", "calls,name"]
+        enter = [*self._enter, "strace", "-f", "-qq", "-c", *wanted, "-o", str(output)]
         _, counts = self._run(contender, case, _UNTIMED, folder, enter)
         operations = counts.nfs.get("READ", 0) + counts.nfs.get("WRITE", 0)
         return read_strace(output) / operations
 
-    def memory(self, ours: Contender) -> int:
-        """Measure what a job needs, in bytes."""
-        with self._sink() as sink:
-            return measure_memory(ours, sink.url, self.folder / "memory", self._enter)
-
     def _run(
         self, contender: Contender, case: Case, timing: Timing, folder: Path, enter: Sequence[str]
     ) -> tuple[FioResult, SinkCounts]:
-        """Run a contender against a sink of its own. What may hang may fail too: it has tries."""
-        stats_file = folder / "stats.jsonl"
-        words = [f"--stats_file={stats_file}"] if contender.counts_calls else []
-        for tries_left in reversed(range(_TRIES if contender.may_hang else 1)):
-            try:
-                with self._sink() as sink:
-                    result = run_fio(
-                        contender, case, sink.url, timing, folder, enter=enter, words=words
-                    )
-                    return result, sink.stop()
-            except HarnessError:
-                if not tries_left:
-                    raise
-        raise AssertionError("unreachable")
+        """Run a contender. What may hang may fail too: it has tries."""
+        for _ in range(_TRIES - 1 if contender.may_hang else 0):
+            with contextlib.suppress(HarnessError):
+                return self._try(contender, case, timing, folder, enter)
+        return self._try(contender, case, timing, folder, enter)
+
+    def _try(
+        self, contender: Contender, case: Case, timing: Timing, folder: Path, enter: Sequence[str]
+    ) -> tuple[FioResult, SinkCounts]:
+        words = [f"--stats_file={folder / 'stats.jsonl'}"] if contender.counts_calls else []
+        with self._sink() as sink:
+            result = run_fio(contender, case, sink.url, timing, folder, enter=enter, words=words)
+            return result, sink.stop()
+
+    def memory(self, ours: Contender) -> int:
+        """Give the bytes that our job has beyond one of the null engine."""
+        with self._sink() as sink:
+            return self._private(ours, sink.url) - self._private(_NULL, sink.url)
+
+    def _private(self, contender: Contender, target: str) -> int:
+        folder = self.folder / "memory" / contender.name
+        words = command(contender, _MEMORY_CASE, target, _UNTIL_MEASURED, folder)
+        deadline = time.monotonic() + _START_SECONDS
+        with FioProcess([*self._enter, *words], folder) as process:
+            while time.monotonic() < deadline and process.running:
+                if jobs := jobs_of(process):
+                    time.sleep(_SETTLED_SECONDS)
+                    with contextlib.suppress(psutil.NoSuchProcess):
+                        # What it has for itself and has written to.
+                        return sum(mapping.private_dirty for mapping in jobs[0].memory_maps())
+                time.sleep(0.02)
+        raise HarnessError(f"{contender.name}: no job ran whose memory could be measured")
+
+
+def read_strace(output: Path) -> int:
+    """Read the sum of all calls out of strace's table."""
+    match = re.search(r"^\s*(\d+)\s+total\s*$", output.read_text(), re.MULTILINE)
+    return int(match[1]) if match else 0
+
+
+def memory_line(beyond: int) -> str:
+    """Hold the memory against its bar."""
+    verdict = "met" if beyond <= _MEMORY_LIMIT else "not met"
+    return (
+        f"memory of a job beyond fio's own and its I/O buffers, {_MEMORY_CASE.name}:"
+        f" {beyond / 2**20:.2f} MiB, bar ≤ {_MEMORY_LIMIT / 2**20:g} MiB: {verdict}"
+    )
 
 
 # --- the peer: a fio of the installed version that has its own `nfs` engine ---

@@ -12,21 +12,15 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from nfsmulti.bench.cases import (
+from nfsmulti.bench.client_cost import (
+    CALLS_HOW,
     CLIENT_COST,
     MANY_BARS,
-    MOUNT,
-    RDMA,
-    RIVALS,
     SCALE,
     SCALE_ENDS,
-    Case,
-    Figure,
-    choose,
-)
-from nfsmulti.bench.client_cost import (
     YARDSTICK_IS,
     SinkBench,
+    memory_line,
     our_engine,
     ourselves,
     peer_engine,
@@ -35,6 +29,8 @@ from nfsmulti.bench.client_cost import (
 )
 from nfsmulti.bench.mounts import (
     CPU_HOW,
+    MOUNT,
+    RDMA,
     RDMA_HOW,
     MountBench,
     RdmaBench,
@@ -55,13 +51,15 @@ from nfsmulti.bench.report import (
     draw_scale,
 )
 from nfsmulti.bench.runs import (
-    CALLS_HOW,
     FULL,
     QUICK,
+    RIVALS,
+    Case,
     Contender,
+    Figure,
     Timing,
+    choose,
     choose_cores,
-    memory_line,
 )
 from nfsmulti.errors import MissingError
 from nfsmulti.fiorun import Engine

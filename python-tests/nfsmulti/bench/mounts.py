@@ -20,9 +20,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from nfsmulti.bench.cases import Case, Ratioed, Role
 from nfsmulti.bench.report import CaseResult
-from nfsmulti.bench.runs import Contender, Cores, Run, Timing, figures_of, folder_of, run_fio
+from nfsmulti.bench.runs import (
+    Bar,
+    Case,
+    Contender,
+    Cores,
+    Ratioed,
+    Role,
+    Run,
+    Timing,
+    figures_of,
+    folder_of,
+    run_fio,
+)
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine, FioResult
 from nfsmulti.lab.guest import ADDRESSES, EXPORT, GuestConfig, Mount, run_in_guest
@@ -34,6 +45,19 @@ _FILE, _SIZE = "bench", 256 << 20
 _TMPFS = Path("/dev/shm")
 _LEAST_SECONDS = 1e-6  # a ratio to nothing cannot be taken
 _BARE = Timing(runtime=1, ramp=0, repeats=5)
+
+_MOUNT_BARS = (Bar("cpu", 1.03), Bar("rate", 0.97))
+MOUNT = tuple(
+    Case(rw, bs, depth, bars=_MOUNT_BARS, place=place)
+    for place in ("tmpfs", "disk")
+    for rw, bs, depth in (
+        ("randread", "4k", 1),
+        ("randread", "4k", 32),
+        ("randwrite", "4k", 32),
+        ("read", "64k", 8),
+        ("write", "1m", 8),
+    )
+)
 
 CPU_HOW = (
     "CPU is that of fio with all its processes and kernel workers, minus that of a"
@@ -139,6 +163,12 @@ class MountBench:
 
 
 # --- over RDMA ---
+
+# The published one, and one in which data is next to nothing.
+RDMA = (
+    Case("randread", "64k", 8, bars=(Bar("rate", 1.3), Bar("cpu", 0.5))),
+    Case("randread", "512", 8),
+)
 
 _JOBS = 4
 _MOUNTS = {

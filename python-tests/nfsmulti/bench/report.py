@@ -20,8 +20,19 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from nfsmulti.bench.cases import Bar, BarVerdict, Case, Figure, Ratioed, Role
-from nfsmulti.bench.runs import Contender, Cores, Run, Timing, command
+from nfsmulti.bench.runs import (
+    Bar,
+    BarVerdict,
+    Case,
+    Contender,
+    Cores,
+    Figure,
+    Ratioed,
+    Role,
+    Run,
+    Timing,
+    command,
+)
 from nfsmulti.errors import HarnessError
 from nfsmulti.machine import versions
 from nfsmulti.paths import BUILD, RESULTS, ROOT, portable, shown, write_json

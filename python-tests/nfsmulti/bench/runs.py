@@ -1,26 +1,129 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""One run of one engine on one case: its processor, its fio and jobs, and the figures it gives.
+"""A case with its bars, an engine, and a run of one on the other: its processor, fio, and figures.
 
-System calls are counted, and memory is measured, in runs of their own.
+What is asked of an engine, the bars, is set before it is measured.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fnmatch
 import os
-import re
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import psutil
 
-from nfsmulti.bench.cases import MEMORY_CASE, MEMORY_LIMIT, Case, Role
 from nfsmulti.errors import HarnessError
-from nfsmulti.fiorun import FioProcess, FioResult
+from nfsmulti.fiorun import Direction, FioProcess, FioResult
 from nfsmulti.processes import Process
+from nfsmulti.stats import Ratio
+
+# --- a case ---
+
+# Who runs: the engine under test, one that a bar may be beside, or another.
+Role = Literal["ours", "peer", "yardstick", "single", "v3", "data", "other"]
+# Those that a bar may be beside; the last three are the engine under test itself.
+RIVALS: Mapping[Role, str] = {
+    "peer": "fio's own engine",
+    "yardstick": "plain sockets",
+    "single": "one connection",
+    "v3": "NFSv3",
+    "data": "READ",
+}
+# What is held against another's: CPU time per operation, operations per second, and latency.
+Ratioed = Literal["cpu", "rate", "p50"]
+# What a bar is about: one of these ratios, or our own system calls per operation.
+Figure = Literal["cpu", "rate", "p50", "calls"]
+
+
+class BarVerdict(StrEnum):
+    """Whether a bar is met; it is open where the interval holds the bar, or there is none."""
+
+    MET = "met"
+    MET_OPEN = "met (open)"
+    NOT_MET_OPEN = "not met (open)"
+    NOT_MET = "not met"
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A limit, for a ratio `beside` another engine: the least for the rate, the most for others."""
+
+    figure: Figure
+    limit: float
+    beside: Role = "peer"
+
+    @property
+    def text(self) -> str:
+        """The bar as it is shown."""
+        return f"{'≥' if self.figure == 'rate' else '≤'} {self.limit:g}"
+
+    def met(self, value: float) -> bool:
+        """Tell whether `value` is on the right side."""
+        return value >= self.limit if self.figure == "rate" else value <= self.limit
+
+    def verdict(self, ratio: Ratio) -> BarVerdict:
+        """Hold a ratio against it."""
+        met = self.met(ratio.value)
+        if ratio.low is None or ratio.high is None or self.met(ratio.low) != self.met(ratio.high):
+            return BarVerdict.MET_OPEN if met else BarVerdict.NOT_MET_OPEN
+        return BarVerdict.MET if met else BarVerdict.NOT_MET
+
+
+@dataclass(frozen=True)
+class Case:
+    """One workload: fio's rw, bs and iodepth, the depth being that of all connections together.
+
+    `version` is that of NFS where it is not 3. `operation` is a metadata operation, which is made
+    instead of each I/O.
+    """
+
+    rw: str
+    bs: str
+    depth: int
+    connections: int = 1
+    bars: tuple[Bar, ...] = ()
+    place: str = ""  # of the file, where that makes a difference
+    version: str = ""
+    operation: str = ""
+
+    @property
+    def name(self) -> str:
+        """A name in the words of the bars, such as "randread 4k d32", "… c4" or "… v4.1"."""
+        what = [self.operation] if self.operation else [self.rw, self.bs]
+        words = [self.place, *what, f"d{self.depth}"]
+        if self.connections > 1:
+            words.append(f"c{self.connections}")
+        if self.version:
+            words.append(f"v{self.version}")
+        return " ".join(filter(None, words))
+
+    @property
+    def direction(self) -> Direction:
+        """What its I/Os do."""
+        return "write" if "write" in self.rw else "read"
+
+
+def choose(cases: Sequence[Case], patterns: Sequence[str]) -> list[Case]:
+    """Give the cases whose name is, or matches, one of `patterns`; all where there is none.
+
+    Raises HarnessError for a pattern that no case matches.
+    """
+    for pattern in patterns:
+        if not any(fnmatch.fnmatchcase(case.name, pattern) for case in cases):
+            raise HarnessError(f"--case '{pattern}' matches no case", "--list shows their names")
+    return [
+        case
+        for case in cases
+        if not patterns or any(fnmatch.fnmatchcase(case.name, pattern) for pattern in patterns)
+    ]
+
+
+# --- processors ---
 
 _TOPOLOGY = Path("/sys/devices/system/cpu")
 
@@ -60,28 +163,7 @@ def _core(cpu: int) -> str:
         return str(cpu)
 
 
-# --- the jobs of a fio that runs ---
-
-
-def _jobs_of(process: Process, *, traced: bool = False) -> list[psutil.Process]:
-    """Give the jobs of the fio that `process` is, or that it is the strace of."""
-    fios = _children(psutil.Process(process.pid)) if traced else [psutil.Process(process.pid)]
-    return [job for fio in fios for job in _children(fio)]
-
-
-def _children(parent: psutil.Process) -> list[psutil.Process]:
-    """Give the running children of a process."""
-    found = []
-    with contextlib.suppress(psutil.NoSuchProcess):  # the parent has ended
-        for child in parent.children():
-            with contextlib.suppress(psutil.NoSuchProcess):
-                if child.status() != psutil.STATUS_ZOMBIE:
-                    found.append(child)
-    return found
-
-
 # --- a run ---
-
 
 # Beyond a run's own time, for fio and its jobs to start and to end. A job of fio's nfs engine that
 # has not ended by then never does.
@@ -176,6 +258,14 @@ def command(
     ]
 
 
+def jobs_of(process: Process) -> list[psutil.Process]:
+    """Give the jobs of a running fio, which may have a strace before it: they start no process."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        below = psutil.Process(process.pid).children(recursive=True)
+        return [one for one in below if not one.children()]
+    return []
+
+
 def run_fio(
     contender: Contender,
     case: Case,
@@ -196,7 +286,7 @@ def run_fio(
     with FioProcess(argv, folder) as process:
         if process.wait(timing.seconds + spare) is None and contender.may_hang:
             # fio itself then ends, and reports what they had done.
-            for job in _jobs_of(process, traced="strace" in enter):
+            for job in jobs_of(process):
                 with contextlib.suppress(psutil.NoSuchProcess):
                     job.kill()
         result = process.result(_GRACE_SECONDS)
@@ -247,75 +337,3 @@ def figures_of(
         calls=sum(line.syscalls for line in result.stats) / counted if counted else None,
         server_busy=busy,
     )
-
-
-# --- system calls ---
-
-
-# What moves data, or waits for it: what fio does to start and to end is left out.
-DATA_PATH = (
-    "poll,ppoll,select,pselect6,epoll_wait,epoll_pwait,epoll_pwait2,"
-    "read,readv,recvfrom,recvmsg,write,writev,sendto,sendmsg,"
-    "io_uring_enter,io_getevents,io_submit"
-)
-
-CALLS_HOW = (
-    "System calls per operation: ours as the engine counts them (stats_file, every run); the"
-    " other engines' by strace -f -c in a separate, untimed run, only calls that move data or"
-    " wait for it."
-)
-
-
-def strace_words(output: Path) -> list[str]:
-    """Give the words before a command that have its system calls counted into `output`."""
-    wanted = ["-e", f"trace={DATA_PATH}", "-U", "calls,name"]
-    return ["strace", "-f", "-qq", "-c", *wanted, "-o", str(output)]
-
-
-def read_strace(output: Path) -> int:
-    """Read the sum of all calls out of strace's table."""
-    match = re.search(r"^\s*(\d+)\s+total\s*$", output.read_text(), re.MULTILINE)
-    return int(match[1]) if match else 0
-
-
-# --- memory ---
-
-
-_UNTIL_MEASURED = Timing(runtime=60_000, ramp=0, repeats=1)  # it is ended once it was measured
-_START_SECONDS = 10.0
-# A job that has run so long has used all that it will use.
-_SETTLED_SECONDS = 0.6
-
-_NULL = Contender(
-    "null", "fio", lambda case, _: ["--ioengine=null", "--size=1g", f"--iodepth={case.depth}"]
-)
-
-
-def memory_line(beyond: int) -> str:
-    """Hold the memory against its bar."""
-    verdict = "met" if beyond <= MEMORY_LIMIT else "not met"
-    return (
-        f"memory of a job beyond fio's own and its I/O buffers, {MEMORY_CASE.name}:"
-        f" {beyond / 2**20:.2f} MiB, bar ≤ {MEMORY_LIMIT / 2**20:g} MiB: {verdict}"
-    )
-
-
-def measure_memory(ours: Contender, target: str, folder: Path, enter: Sequence[str]) -> int:
-    """Give the bytes that our job has beyond one of the null engine."""
-    return _private(ours, target, folder / "ours", enter) - _private(
-        _NULL, target, folder / "null", enter
-    )
-
-
-def _private(contender: Contender, target: str, folder: Path, enter: Sequence[str]) -> int:
-    argv = [*enter, *command(contender, MEMORY_CASE, target, _UNTIL_MEASURED, folder)]
-    deadline = time.monotonic() + _START_SECONDS
-    with FioProcess(argv, folder) as process:
-        while time.monotonic() < deadline and process.running:
-            if jobs := _jobs_of(process):
-                time.sleep(_SETTLED_SECONDS)
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    # What it has for itself and has written to.
-                    return sum(mapping.private_dirty for mapping in jobs[0].memory_maps())
-            time.sleep(0.02)
-    raise HarnessError(f"{contender.name}: no job ran whose memory could be measured")
