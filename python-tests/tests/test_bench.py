@@ -121,7 +121,7 @@ def test_judgements() -> None:
     case = next(case for case in CLIENT_COST if case.name == "randread 4k d32")
     ours = [_run(1.0, 500, 0.1), _run(1.0, 500, 0.3), _run(1.0, 500, 0.15)]
     judged = CaseResult(case, {_THREE[0]: ours, _THREE[1]: [_run(4.0, 250)] * 3}).judgements()
-    assert {one.bar.figure: (round(one.value, 9), one.verdict) for one in judged} == {
+    assert {one.bar.figure: (round(one.found.value, 9), one.verdict) for one in judged} == {
         "cpu": (0.25, BarVerdict.MET),
         "rate": (2, BarVerdict.NOT_MET),
         "calls": (0.15, BarVerdict.MET),
@@ -182,7 +182,7 @@ def test_bars_that_are_not_met_are_named_and_all_are_drawn(tmp_path: Path) -> No
 def _compare_failing(name: str, failing: str) -> tuple[list[CaseResult], list[str]]:
     """Run three contenders on two cases, of which one fails on the case `failing`."""
 
-    def run_once(contender: Contender, case: Case, number: int) -> Run:
+    def run_once(contender: Contender, case: Case, folder: Path) -> Run:
         if (contender.name, case.name) == (name, failing):
             raise HarnessError(f"{case.name}, {contender.name}: status 1\nsignal 6")
         return _run(1.0, 500)
@@ -277,7 +277,7 @@ def test_words_of_a_table_wrap_and_are_not_cut() -> None:
 def test_a_run_against_the_sink(tmp_path: Path, version: str) -> None:
     bench = SinkBench(choose_cores(), _SHORT, tmp_path)
     case = Case("randread", "4k", 64, connections=4, version=version)
-    runs = (bench.run_once(our_engine(Engine.built()), case, 0) for _ in range(20))
+    runs = (bench.run_once(our_engine(Engine.built()), case, tmp_path / "run") for _ in range(20))
     found = next(run for run in runs if run.cpu > 0)  # fio counts whole milliseconds
     assert found.iops > 0
     assert found.bandwidth == pytest.approx(found.iops * 4096, rel=0.01)
@@ -336,7 +336,7 @@ def test_a_yardstick_is_built_and_run(tmp_path: Path) -> None:
     assert not contender.takes(Case("randread", "4k", 8, connections=4))
     assert not contender.takes(Case("randread", "4k", 8, version="4.1"))
     bench = SinkBench(choose_cores(), _SHORT, tmp_path / "runs")
-    assert bench.run_once(contender, Case("randread", "4k", 8), 0).iops > 0
+    assert bench.run_once(contender, Case("randread", "4k", 8), tmp_path / "run").iops > 0
 
 
 def test_a_yardstick_that_does_not_compile_ends_it(tmp_path: Path) -> None:
@@ -350,9 +350,10 @@ def test_a_yardstick_that_does_not_compile_ends_it(tmp_path: Path) -> None:
 
 def test_a_run_on_a_directory(tmp_path: Path) -> None:
     with places(tmp_path / "disk") as folders:
-        bench = MountBench(choose_cores(), _SHORT, tmp_path / "runs", folders)
+        bench = MountBench(choose_cores(), _SHORT, folders)
         for contender in (our_mount(Engine.built()), io_uring()):
-            found = bench.run_once(contender, Case("randread", "4k", 8, place="tmpfs"), 0)
+            case = Case("randread", "4k", 8, place="tmpfs")
+            found = bench.run_once(contender, case, tmp_path / contender.name)
             assert found.iops > 0
             assert found.cpu > 0
     assert not any(folder.exists() for folder in folders.values())

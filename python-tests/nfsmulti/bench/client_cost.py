@@ -31,7 +31,6 @@ from nfsmulti.bench.runs import (
     Timing,
     command,
     figures_of,
-    folder_of,
     jobs_of,
     run_fio,
 )
@@ -216,16 +215,15 @@ class SinkBench:
         spin = [] if self.server_sleeps else ["--spin"]
         return Sink(["--cpus", str(self.cores.server), *spin])
 
-    def run_once(self, contender: Contender, case: Case, number: int) -> Run:
-        """Run a contender on a case, its run of that number."""
-        folder = folder_of(self.folder, contender, case) / str(number)
+    def run_once(self, contender: Contender, case: Case, folder: Path) -> Run:
+        """Run a contender on a case; its files go to the folder."""
         result, counts = self._run(contender, case, self.timing, folder, self._enter)
         busy = min(1.0, counts.busy_seconds / self.timing.seconds)
         return figures_of(result, case, busy=busy)
 
     def count_calls(self, contender: Contender, case: Case) -> float:
         """Count a contender's system calls per operation, under strace. Raises MissingError."""
-        folder = folder_of(self.folder, contender, case) / "strace"
+        folder = self.folder / f"strace/{case.name}-{contender.name}".replace(" ", "-")
         folder.mkdir(parents=True, exist_ok=True)
         output = folder / "calls"
         wanted = ["-e", f"trace={_DATA_PATH}", "-U", "calls,name"]

@@ -33,7 +33,6 @@ from nfsmulti.bench.mounts import (
     RDMA,
     RDMA_HOW,
     MountBench,
-    RdmaBench,
     boot,
     io_uring,
     our_mount,
@@ -57,9 +56,12 @@ from nfsmulti.bench.runs import (
     Case,
     Contender,
     Figure,
+    Run,
     Timing,
     choose,
     choose_cores,
+    figures_of,
+    run_fio,
 )
 from nfsmulti.errors import MissingError
 from nfsmulti.fiorun import Engine
@@ -202,7 +204,7 @@ def mount(
     contenders = [our_mount(Engine.built()), io_uring()]
     report = Report("mount", dataclasses.replace(options.timing(), ramp=0), cores, _out)
     with places(disk or report.scratch) as folders:
-        bench = MountBench(cores, report.timing, report.scratch, folders)
+        bench = MountBench(cores, report.timing, folders)
         report.measure(cases, contenders, bench.run_once)
     report.add_comparison(contenders, "DIRECTORY")
     report.notes += [CPU_HOW, _COLUMNS]
@@ -224,7 +226,11 @@ def rdma(options: _Options) -> None:
     assert options.results is not None
     report = Report("rdma", timing, None, _out)
     contenders = over_rdma(Engine.built())
-    report.measure(RDMA, contenders, RdmaBench(timing, report.scratch).run_once)
+
+    def run_once(contender: Contender, case: Case, folder: Path) -> Run:
+        return figures_of(run_fio(contender, case, "", timing, folder, enter=[]), case)
+
+    report.measure(RDMA, contenders, run_once)
     report.add_figures(contenders, "")
     report.lines += rdma_lines(report.results)
     report.notes.append(RDMA_HOW)
@@ -317,6 +323,6 @@ def _scale_lines(results: Sequence[CaseResult]) -> list[str]:
     held = dataclasses.replace(most, bars=MANY_BARS)
     return [
         f"{RATIOS[judged.bar.figure]} on {most.connections} connections relative to one, at depth"
-        f" {most.depth}: {judged.text}, bar {judged.bar.text}: {judged.verdict.value}"
+        f" {most.depth}: {judged.found.text}, bar {judged.bar.text}: {judged.verdict.value}"
         for judged in CaseResult(held, {ours: found[most], single: found[one]}).judgements()
     ]

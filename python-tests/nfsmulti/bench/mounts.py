@@ -31,7 +31,6 @@ from nfsmulti.bench.runs import (
     Run,
     Timing,
     figures_of,
-    folder_of,
     run_fio,
 )
 from nfsmulti.errors import HarnessError
@@ -134,27 +133,25 @@ class MountBench:
 
     cores: Cores
     timing: Timing
-    folder: Path
     places: dict[str, Path]
     _bare: dict[str, _Cpu] = field(default_factory=dict, init=False)
 
-    def run_once(self, contender: Contender, case: Case, number: int) -> Run:
-        """Run a contender on a case, its run of that number."""
+    def run_once(self, contender: Contender, case: Case, folder: Path) -> Run:
+        """Run a contender on a case; its files go to the folder."""
         if contender.name not in self._bare:
-            self._bare[contender.name] = self._measure_bare(contender, case)
-        result, cpu = self._run(contender, case, str(number), self.timing)
+            self._bare[contender.name] = self._measure_bare(contender, case, folder)
+        result, cpu = self._run(contender, case, self.timing, folder)
         return figures_of(result, case, cpu=cpu.less(self._bare[contender.name]))
 
-    def _measure_bare(self, contender: Contender, case: Case) -> _Cpu:
+    def _measure_bare(self, contender: Contender, case: Case, folder: Path) -> _Cpu:
         """Measure what fio needs to start and to end, whatever the case."""
-        runs = [self._run(contender, case, "bare", _BARE)[1] for _ in range(_BARE.repeats)]
+        runs = [self._run(contender, case, _BARE, folder / "bare")[1] for _ in range(_BARE.repeats)]
         return _Cpu(*(statistics.median(seconds) for seconds in zip(*runs, strict=True)))
 
     def _run(
-        self, contender: Contender, case: Case, name: str, timing: Timing
+        self, contender: Contender, case: Case, timing: Timing, folder: Path
     ) -> tuple[FioResult, _Cpu]:
         """Run fio, and give its result with the CPU time of all its processes."""
-        folder = folder_of(self.folder, contender, case) / name
         enter = ["taskset", "-c", str(self.cores.client)]
         before = _Cpu.of_ended_children()
         place, does_io = str(self.places[case.place]), timing is not _BARE
@@ -221,19 +218,6 @@ def over_rdma(engine: Engine) -> list[Contender]:
             for name, one in _MOUNTS.items()
         ),
     ]
-
-
-@dataclass(frozen=True)
-class RdmaBench:
-    """Runs engines in the guest."""
-
-    timing: Timing
-    folder: Path
-
-    def run_once(self, contender: Contender, case: Case, number: int) -> Run:
-        """Run a contender on a case, its run of that number."""
-        folder = folder_of(self.folder, contender, case) / str(number)
-        return figures_of(run_fio(contender, case, "", self.timing, folder, enter=[]), case)
 
 
 def rdma_lines(results: Sequence[CaseResult]) -> Iterator[str]:

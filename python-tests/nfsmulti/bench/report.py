@@ -57,13 +57,16 @@ RATIOS: Mapping[Figure, str] = {"cpu": "CPU per operation", "rate": "IOPS", "p50
 
 @dataclass(frozen=True)
 class Judgement:
-    """A bar held against what was measured."""
+    """A bar held against what was measured beside a rival."""
 
     bar: Bar
-    rival: str  # its name
-    value: float
-    text: str
-    verdict: BarVerdict
+    rival: Contender
+    found: Ratio  # of system calls: how many, and no interval is needed
+
+    @property
+    def verdict(self) -> BarVerdict:
+        """Whether the bar is met."""
+        return self.bar.verdict(self.found)
 
 
 @dataclass
@@ -102,21 +105,17 @@ class CaseResult:
         """Hold its bars against the runs: all, or those beside one engine, where that has run."""
         rivals = {one.role: one for one in self.rivals}
         return [
-            judged
+            Judgement(bar, rivals[bar.beside], found)
             for bar in self.case.bars
             if bar.beside in rivals and beside in (None, bar.beside)
-            if (judged := self._judge(bar, rivals[bar.beside]))
+            if (found := self._found(bar.figure, rivals[bar.beside]))
         ]
 
-    def _judge(self, bar: Bar, rival: Contender) -> Judgement | None:
-        if bar.figure != "calls":
-            ratio = self.ratio(bar.figure, rival)
-            return Judgement(bar, rival.name, ratio.value, ratio.text, bar.verdict(ratio))
+    def _found(self, figure: Figure, rival: Contender) -> Ratio | None:
+        if figure != "calls":
+            return self.ratio(figure, rival)
         calls = self.calls(self.ours)
-        if calls is None:
-            return None
-        verdict = BarVerdict.MET if bar.met(calls) else BarVerdict.NOT_MET
-        return Judgement(bar, rival.name, calls, f"{calls:.2f}", verdict)
+        return None if calls is None else Ratio(calls, calls, calls)
 
     def data(self) -> dict[str, Any]:
         """Give all that is known of it, for JSON."""
@@ -135,9 +134,9 @@ class CaseResult:
             "bars": [
                 {
                     "figure": judged.bar.figure,
-                    "beside": judged.rival,
+                    "beside": judged.rival.name,
                     "limit": judged.bar.limit,
-                    "value": judged.value,
+                    "value": judged.found.value,
                     "verdict": judged.verdict.value,
                 }
                 for judged in self.judgements()
@@ -158,19 +157,8 @@ def _median(runs: Sequence[Run], figure: Callable[[Run], float | None]) -> float
 
 # --- tables ---
 
-HEADINGS = (
-    "",
-    "engine",
-    "IOPS",
-    "MiB/s",
-    "CPU µs/op",
-    "user",
-    "system",
-    "calls/op",
-    "p50",
-    "p99",
-    "server",
-)
+_FIGURES = ("IOPS", "MiB/s", "CPU µs/op", "user", "system", "calls/op", "p50", "p99", "server")
+HEADINGS = ("", "engine", *_FIGURES)
 # What they mean, one line each.
 COLUMNS = (
     "CPU µs/op: the job's CPU time per operation",
@@ -239,7 +227,7 @@ def _ratio_cells(result: CaseResult, rival: Contender) -> Iterator[str]:
         if not result.runs[rival]:
             yield from (MISSING, MISSING, "")
         elif one := judged.get(figure):
-            yield from (one.text, one.bar.text, one.verdict.value)
+            yield from (one.found.text, one.bar.text, one.verdict.value)
         else:
             yield from (result.ratio(figure, rival).text, MISSING, "")
 
@@ -253,10 +241,10 @@ def bars_lines(results: Sequence[CaseResult]) -> list[str]:
         if one.bar.figure != "calls"
     ]
     missed = [
-        f"{name}, {RATIOS[one.bar.figure]} beside {one.rival}:"
-        f" {one.text}, bar {one.bar.text}: {one.verdict.value}"
+        f"{name}, {RATIOS[one.bar.figure]} beside {one.rival.name}:"
+        f" {one.found.text}, bar {one.bar.text}: {one.verdict.value}"
         for name, one in judged
-        if not one.bar.met(one.value)
+        if not one.bar.met(one.found.value)
     ]
     return [f"{len(judged) - len(missed)} of {len(judged)} bars for ratios are met", *missed]
 
@@ -264,7 +252,7 @@ def bars_lines(results: Sequence[CaseResult]) -> list[str]:
 def calls_lines(results: Sequence[CaseResult]) -> list[str]:
     """Hold system calls per operation against their bars."""
     return [
-        f"{result.case.name}: {one.text} system calls per operation,"
+        f"{result.case.name}: {one.found.value:.2f} system calls per operation,"
         f" bar {one.bar.text}: {one.verdict.value}"
         for result in results
         for one in result.judgements()
@@ -345,33 +333,29 @@ def _draw_ratios(
 def draw_scale(results: Sequence[CaseResult], file: Path) -> None:
     """Draw CPU per operation against connections, and against depth; a PNG."""
     depth = max((one.case.depth for one in results if one.case.connections > 1), default=0)
-    many = {one.case.connections: one for one in results if one.case.depth == depth}
-    deep = {one.case.depth: one for one in results if one.case.connections == 1}
-    figure, panels = charts.panels("CPU per operation, µs", [2], 5.5)
-    labels = (f"connections, at depth {depth} together", "depth, on one connection")
-    for axes, points, label in zip(panels, (many, deep), labels, strict=True):
-        costs = [
-            (at, Sample(tuple(run.cpu for run in points[at].runs[points[at].ours])))
-            for at in sorted(points)
-        ]
-        charts.line(axes, 0, "nfsmulti", costs)
-        axes.set_xscale("log", base=2)
-        axes.set_xticks(sorted(points), [str(at) for at in sorted(points)])
-        axes.set_xlabel(label)
-    charts.logarithmic_y(panels[0])
+    rising = sorted(results, key=lambda one: (one.case.depth, one.case.connections))
+    costs = {one.case: Sample.of(run.cpu for run in one.runs[one.ours]) for one in rising}
+    many = {case.connections: cost for case, cost in costs.items() if case.depth == depth}
+    deep = {case.depth: cost for case, cost in costs.items() if case.connections == 1}
+    lines = [("depth, on one connection", deep)]
+    if many:
+        lines.append((f"connections, at depth {depth} together", many))
+    title = "CPU per operation"
+    figure = charts.doublings(title, "depth or connections", "µs", lines, columns=1, log=True)
     figure.savefig(file, dpi=_DPI)
 
 
 # --- the report ---
 
-# Runs an engine on a case: its run of that number.
-RunOnce = Callable[[Contender, Case, int], Run]
+# Runs an engine on a case; the run's files go to the folder.
+RunOnce = Callable[[Contender, Case, Path], Run]
 # Draws the picture of results into a file.
 Draw = Callable[[Sequence[CaseResult], Path], None]
 
 _NARROWEST = 170  # columns that the tables need
 _SECONDS = 10.0
 _BUSY_LOAD = 0.5
+_CONGESTION = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 
 
 class Report:
@@ -389,7 +373,10 @@ class Report:
         self.results: list[CaseResult] = []
         self.tables: list[Table] = []
         self.lines: list[str] = []
-        self.notes: list[str] = _noise_note() if cores else []
+        self.notes: list[str] = []
+        if cores and (load := os.getloadavg()[0]) >= _BUSY_LOAD:
+            told = f"(load {load:.2f} before the run): expect noise."
+            self.notes.append(f"Other work kept the machine busy {told}")
         self.commands: list[str] = []
         self.data: dict[str, Any] = {}
 
@@ -430,7 +417,8 @@ class Report:
         if not contender.takes(result.case) or len(runs) < number:  # the last was left out
             return
         try:
-            runs.append(run_once(contender, result.case, number))
+            folder = self.scratch / f"{result.case.name}-{contender.name}".replace(" ", "-")
+            runs.append(run_once(contender, result.case, folder / str(number)))
         except HarnessError as error:
             has_run = any(one.runs.get(contender) for one in self.results)
             if contender.role != "yardstick" or not has_run:
@@ -518,31 +506,19 @@ def _typed(argv: Sequence[str]) -> str:
 
 def _setting(timing: Timing, cores: Cores | None) -> dict[str, str]:
     """Say on what, and how, the figures are measured."""
+    model = re.search(r"^model name\s*:\s*(.*)", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     pinned = {}
-    if cores is not None:
-        pinned = {
-            "client on processor": str(cores.client),
-            "server on processor": str(cores.server),
-        }
+    if cores:
+        pinned = {f"{side} on processor": str(cpu) for side, cpu in cores._asdict().items()}
     return {
         **versions(),
         "engine": _revision(),
-        "processor": _found(Path("/proc/cpuinfo"), r"model name\s*:\s*(.*)"),
-        "TCP congestion control": _found(
-            Path("/proc/sys/net/ipv4/tcp_congestion_control"), r"(\S+)"
-        ),
+        "processor": model[1] if model else "unknown",
+        "TCP congestion control": _CONGESTION.read_text().strip(),
         **pinned,
         "runs": f"{timing.repeats} of each, {timing.runtime} ms after {timing.ramp} ms",
         "load before": f"{os.getloadavg()[0]:.2f}",
     }
-
-
-def _noise_note() -> list[str]:
-    """Warn where the machine does something else as well."""
-    load = os.getloadavg()[0]
-    if load < _BUSY_LOAD:
-        return []
-    return [f"Other work kept the machine busy (load {load:.2f} before the run): expect noise."]
 
 
 def _revision() -> str:
@@ -551,8 +527,3 @@ def _revision() -> str:
     except HarnessError:  # a machine without git; a copy without git's folder says nothing
         return "unknown"
     return said.stdout.strip() or "unknown"
-
-
-def _found(file: Path, pattern: str) -> str:
-    match = re.search(pattern, file.read_text())
-    return match[1] if match else "unknown"

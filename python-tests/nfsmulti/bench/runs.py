@@ -233,11 +233,6 @@ class Run:
         return self.cpu_user + self.cpu_system
 
 
-def folder_of(folder: Path, contender: Contender, case: Case) -> Path:
-    """Give the folder of a contender's runs on a case."""
-    return folder / f"{case.name}-{contender.name}".replace(" ", "-")
-
-
 def command(
     contender: Contender, case: Case, target: str, timing: Timing, folder: Path
 ) -> list[str]:
