@@ -7,7 +7,7 @@ fio's units: bw is KiB/s and runtime ms in its JSON, latencies are ns, CPU is pe
 from __future__ import annotations
 
 import json
-import operator
+import math
 import re
 import shlex
 import time
@@ -23,6 +23,8 @@ from nfsmulti.processes import Process
 from nfsmulti.stats import merged, percentile_ns
 
 _SUM_OF_HOSTS = "All clients"  # what fio's client adds
+
+_BEGIN = re.compile(r"^\{\n", re.MULTILINE)  # of the report: an opening brace alone in its line
 
 Direction = Literal["read", "write", "trim"]
 
@@ -45,19 +47,16 @@ class FioReport:
     @classmethod
     def parse(cls, output: str) -> FioReport | None:
         """Read fio's output, in which messages may stand before the JSON; None if there is none."""
-        begin = _json_begin(output)
-        if begin is None:
-            return None
+        begin = _BEGIN.search(output)
         try:
-            data, _ = json.JSONDecoder().raw_decode(output, begin)
+            return cls(json.JSONDecoder().raw_decode(output, begin.start())[0]) if begin else None
         except ValueError:
             return None
-        return cls(data)
 
     @staticmethod
     def messages_of(output: str) -> str:
         """Give what stands before the JSON in fio's output."""
-        return output[: _json_begin(output)].strip()
+        return _BEGIN.split(output, maxsplit=1)[0].strip()
 
     @property
     def jobs(self) -> list[dict[str, Any]]:
@@ -92,11 +91,13 @@ class FioReport:
         seconds = self.seconds(direction)
         return self.operations(direction) / seconds if seconds else 0.0
 
-    def cpu_seconds(self) -> float:
-        """Give the client's CPU time, user and system, all jobs together."""
-        cores = [(job["usr_cpu"] + job["sys_cpu"]) / 100 for job in self.jobs]
-        seconds = [job["job_runtime"] / 1000 for job in self.jobs]
-        return float(sum(map(operator.mul, cores, seconds)))
+    def cpu_seconds(self, *kinds: Literal["usr_cpu", "sys_cpu"]) -> float:
+        """Give the client's CPU time, user and system or one of them, all jobs together."""
+        return math.fsum(
+            job[kind] / 100 * job["job_runtime"] / 1000
+            for job in self.jobs
+            for kind in kinds or ("usr_cpu", "sys_cpu")
+        )
 
     def latency_mean(self, direction: Direction) -> float:
         """Give the mean completion latency in ns."""
@@ -207,14 +208,6 @@ def shares(stats: list[ConnectionStats]) -> dict[str, float]:
     total = sum(line.bytes for line in stats) or 1
     paths = dict.fromkeys(line.path for line in stats)
     return {path: sum(line.bytes for line in stats if line.path == path) / total for path in paths}
-
-
-def _json_begin(output: str) -> int | None:
-    """Find the line on which the report begins: an opening brace alone."""
-    if output.startswith("{\n"):
-        return 0
-    found = output.find("\n{\n")
-    return None if found < 0 else found + 1
 
 
 # --- how it is run ---

@@ -322,8 +322,7 @@ def peer_fio(say: Callable[[str], None]) -> Path:
     if _has_engine(installed):
         return installed
     source, version = _source_package(installed)
-    folder = _PEERS / f"{source}_{version}-libnfs"
-    built = folder / "fio"
+    built = _PEERS / f"{source}_{version}-libnfs/fio"
     if not built.exists():
         say(f"fetching the source of {source} {version}, once")
         work = _PEERS / "work"
@@ -331,9 +330,8 @@ def peer_fio(say: Callable[[str], None]) -> Path:
         tree = unpack(_fetch(source, version, work), work)
         say(f"building fio {version} with its nfs engine, once")
         _make(tree)
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        (tree / "fio").rename(built)  # last: a folder that has it is complete
+        built.parent.mkdir(exist_ok=True)
+        (tree / "fio").rename(built)
         shutil.rmtree(work)
     return built
 

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from nfsmulti.bench import mounts
 from nfsmulti.bench.client_cost import (
     CALLS_HOW,
     CLIENT_COST,
@@ -26,19 +27,6 @@ from nfsmulti.bench.client_cost import (
     peer_engine,
     peer_fio,
     yardstick_engine,
-)
-from nfsmulti.bench.mounts import (
-    CPU_HOW,
-    MOUNT,
-    RDMA,
-    RDMA_HOW,
-    MountBench,
-    boot,
-    io_uring,
-    our_mount,
-    over_rdma,
-    places,
-    rdma_lines,
 )
 from nfsmulti.bench.report import (
     COLUMNS,
@@ -199,15 +187,15 @@ def mount(
 
     The file is on tmpfs, then on a disk.
     """
-    cases = options.chosen(MOUNT)
+    cases = options.chosen(mounts.MOUNT)
     cores = choose_cores(options.client_cpu)
-    contenders = [our_mount(Engine.built()), io_uring()]
+    contenders = [mounts.our_mount(Engine.built()), mounts.io_uring()]
     report = Report("mount", dataclasses.replace(options.timing(), ramp=0), cores, _out)
-    with places(disk or report.scratch) as folders:
-        bench = MountBench(cores, report.timing, folders)
+    with mounts.places(disk or report.scratch) as folders:
+        bench = mounts.MountBench(cores, report.timing, folders)
         report.measure(cases, contenders, bench.run_once)
     report.add_comparison(contenders, "DIRECTORY")
-    report.notes += [CPU_HOW, _COLUMNS]
+    report.notes += [mounts.CPU_HOW, _COLUMNS]
     report.finish(options.results, draw_comparison)
 
 
@@ -222,18 +210,18 @@ def rdma(options: _Options) -> None:
     timing = options.timing()
     if not guest.inside():
         words = [*(["--quick"] if options.quick else []), f"--repeat={timing.repeats}"]
-        raise typer.Exit(boot(words, options.results))
+        raise typer.Exit(mounts.boot(words, options.results))
     assert options.results is not None
     report = Report("rdma", timing, None, _out)
-    contenders = over_rdma(Engine.built())
+    contenders = mounts.over_rdma(Engine.built())
 
     def run_once(contender: Contender, case: Case, folder: Path) -> Run:
         return figures_of(run_fio(contender, case, "", timing, folder, enter=[]), case)
 
-    report.measure(RDMA, contenders, run_once)
+    report.measure(mounts.RDMA, contenders, run_once)
     report.add_figures(contenders, "")
-    report.lines += rdma_lines(report.results)
-    report.notes.append(RDMA_HOW)
+    report.lines += mounts.rdma_lines(report.results)
+    report.notes.append(mounts.RDMA_HOW)
     report.data["cases"] = [result.data() for result in report.results]
     report.write(options.results)
 

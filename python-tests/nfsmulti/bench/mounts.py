@@ -154,8 +154,8 @@ class MountBench:
         """Run fio, and give its result with the CPU time of all its processes."""
         enter = ["taskset", "-c", str(self.cores.client)]
         before = _Cpu.of_ended_children()
-        place, does_io = str(self.places[case.place]), timing is not _BARE
-        result = run_fio(contender, case, place, timing, folder, enter=enter, does_io=does_io)
+        place = str(self.places[case.place])
+        result = run_fio(contender, case, place, timing, folder, enter=enter)
         return result, _Cpu.of_ended_children().less(before)
 
 

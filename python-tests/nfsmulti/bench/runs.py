@@ -137,22 +137,17 @@ class Cores(NamedTuple):
 
 def choose_cores(client: int | None = None, server: int | None = None) -> Cores:
     """Fill in what is not given. Raises HarnessError where there are not two cores."""
-    allowed = sorted(os.sched_getaffinity(0))
+    core = {cpu: _core(cpu) for cpu in sorted(os.sched_getaffinity(0))}
     for cpu in (client, server):
-        if cpu is not None and cpu not in allowed:
-            raise HarnessError(f"processor {cpu} is not one of {allowed}")
-    taken = server if client is None else client
-    if client is None:
-        client = next((cpu for cpu in allowed if taken is None or _apart(cpu, taken)), None)
-    if server is None and client is not None:
-        server = next((cpu for cpu in allowed if _apart(cpu, client)), None)
-    if client is None or server is None:
-        raise HarnessError("client and server need a core each, and there is only one")
-    return Cores(client, server)
-
-
-def _apart(one: int, other: int) -> bool:
-    return one != other and _core(one) != _core(other)
+        if cpu is not None and cpu not in core:
+            raise HarnessError(f"processor {cpu} is not one of {list(core)}")
+    if client is not None and server is not None:
+        return Cores(client, server)
+    for one in core if client is None else [client]:
+        for other in core if server is None else [server]:
+            if core[one] != core[other]:
+                return Cores(one, other)
+    raise HarnessError("client and server need a core each, and there is only one")
 
 
 def _core(cpu: int) -> str:
@@ -204,6 +199,11 @@ class Timing:
     def seconds(self) -> float:
         """What one run takes, with its start."""
         return (self.runtime + self.ramp) / 1000
+
+    @property
+    def does_io(self) -> bool:
+        """Whether a run is sure to do I/O: one of a millisecond may be over before its first."""
+        return self.runtime > 1
 
 
 FULL = Timing(runtime=5000, ramp=500, repeats=5)
@@ -270,11 +270,10 @@ def run_fio(
     *,
     enter: Sequence[str],
     words: Sequence[str] = (),
-    does_io: bool = True,
 ) -> FioResult:
     """Run a contender's fio behind the words `enter`. Raises HarnessError where it gives nothing.
 
-    `words` are more of fio's options. Without `does_io` it may be over before its first I/O.
+    `words` are more of fio's options.
     """
     argv = [*enter, *command(contender, case, target, timing, folder), *words]
     spare = _SPARE_SECONDS + _SPARE_SECONDS_PER_CONNECTION * case.connections
@@ -285,20 +284,18 @@ def run_fio(
                 with contextlib.suppress(psutil.NoSuchProcess):
                     job.kill()
         result = process.result(_GRACE_SECONDS)
-    _check(contender, case, timing, result, does_io=does_io)
+    _check(contender, case, timing, result)
     return result
 
 
-def _check(
-    contender: Contender, case: Case, timing: Timing, result: FioResult, *, does_io: bool
-) -> None:
+def _check(contender: Contender, case: Case, timing: Timing, result: FioResult) -> None:
     report, direction = result.report, case.direction
     trouble = None
-    if report is None or (does_io and not report.operations(direction)):
+    if report is None or (timing.does_io and not report.operations(direction)):
         trouble = "fio reports nothing"
     elif result.status != 0 and not contender.may_hang:
         trouble = f"status {result.status}" if result.status is not None else "it did not end"
-    elif does_io and report.seconds(direction) < _SHORTEST * timing.runtime / 1000:
+    elif timing.does_io and report.seconds(direction) < _SHORTEST * timing.runtime / 1000:
         trouble = f"it ran for {report.seconds(direction)} s only"
     if trouble:
         said = "\n".join(result.messages.splitlines()[-8:])
@@ -316,10 +313,7 @@ def figures_of(
     report, direction = result.report, case.direction
     assert report is not None
     operations = report.operations(direction)
-    user, system = cpu or tuple(
-        sum(job[key] / 100 * job["job_runtime"] / 1000 for job in report.jobs)
-        for key in ("usr_cpu", "sys_cpu")
-    )
+    user, system = cpu or (report.cpu_seconds("usr_cpu"), report.cpu_seconds("sys_cpu"))
     entries = sum(line.meta_ops for line in result.stats)  # for which fio counts bytes as well
     counted = entries + sum(line.read_ops + line.write_ops for line in result.stats)
     return Run(

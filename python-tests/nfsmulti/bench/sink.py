@@ -7,7 +7,7 @@ import json
 import os
 import select
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
@@ -37,26 +37,25 @@ def port_of(url: str) -> str:
     return parse_qs(urlsplit(url).query)["nfsport"][0]
 
 
-@dataclass
 class Sink:
     """A running sink; use it in a `with`. Its counts are known once stop() gave them.
 
-    Its words on stderr are the caller's.
+    `options` are its own; `folder` is that of the build. Its words on stderr are the caller's.
     """
 
-    options: Sequence[str] = ()
-    folder: Path | None = None  # of the build
-    address: str = field(default="", init=False)
-    port: int = field(default=0, init=False)
+    address: str
+    port: int
 
-    def __enter__(self) -> Self:
-        program = (self.folder or build_dir()) / "nfs-sink"
+    def __init__(self, options: Sequence[str] = (), folder: Path | None = None):
+        program = (folder or build_dir()) / "nfs-sink"
         if not program.exists():
             raise MissingError(f"{program} is not built", "./nfsmulti build")
+        self._argv = [str(program), "--count", *options]
+
+    def __enter__(self) -> Self:
         self._output, writer = os.pipe()
         try:
-            argv = [str(program), "--count", *self.options]
-            self._process = Process(argv, stdout=writer)
+            self._process = Process(self._argv, stdout=writer)
         finally:
             os.close(writer)
         try:
@@ -69,19 +68,12 @@ class Sink:
 
     def __exit__(self, *_: object) -> None:
         self._process.end()
-        if self._output >= 0:
-            os.close(self._output)
-            self._output = -1
-
-    @property
-    def arguments(self) -> str:
-        """The arguments that a URL of this server needs."""
-        return f"nfsport={self.port}&mountport={self.port}"
+        os.close(self._output)
 
     @property
     def url(self) -> str:
         """The export, as a path of a pool and as libnfs takes it."""
-        return f"nfs://{self.address}/export?{self.arguments}"
+        return f"nfs://{self.address}/export?nfsport={self.port}&mountport={self.port}"
 
     @property
     def running(self) -> bool:
