@@ -65,6 +65,7 @@ static const char *operation(const struct call *call)
 static bool acquire(struct session *session, struct call *call)
 {
 	struct nfs4_state *state = session->state;
+	uint64_t now = call->channel->conn.job->now;
 
 	if (!call->io && (!call->request || !request_of(call)->sequenced))
 		return true;
@@ -72,8 +73,18 @@ static bool acquire(struct session *session, struct call *call)
 		call->channel->prepared = false; /* the session is replaced first */
 		return false;
 	}
-	state->session.used_at = call->channel->conn.job->now;
-	return nfs4_session_acquire(&state->session, call);
+	if (nfs4_session_acquire(&state->session, call)) {
+		state->session.used_at = now;
+		return true;
+	}
+	/*
+	 * Calls that wait for what comes before I/O may hold them all, of several connections that
+	 * were lost: then no answer frees one, and only another session has any.
+	 */
+	if (call == call->channel->setup &&
+	    now - state->session.used_at > path_names_timeout(session->path))
+		state->session.doubtful = state->unbound = true;
+	return false;
 }
 
 static void release(struct session *session, struct call *call, bool answered)
