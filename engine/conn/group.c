@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -33,7 +34,7 @@ static int add_to_epoll(struct group *group, uint32_t number, int operation, sho
 static int update_epoll(struct group *group, uint32_t number)
 {
 	const struct conn *conn = group->conns[number];
-	int operation;
+	int operation, error;
 	short events;
 
 	if (group->epoll_fd < 0)
@@ -42,9 +43,25 @@ static int update_epoll(struct group *group, uint32_t number)
 	if (group->polled[number] == conn->poll_epoch && group->polled_events[number] == events)
 		return 0;
 	operation = group->polled[number] == conn->poll_epoch ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+	error = add_to_epoll(group, number, operation, events);
+	if (error)
+		return error;
 	group->polled[number] = conn->poll_epoch;
 	group->polled_events[number] = events;
-	return add_to_epoll(group, number, operation, events);
+	return 0;
+}
+
+/* What epoll does not take is looked at in every tick, until it does. */
+static void look_unpolled(struct group *group, uint32_t number, int error)
+{
+	struct conn *conn = group->conns[number];
+
+	if (!group->unpolled)
+		group->job.log("%s: epoll does not take a connection: %s: its replies are seen "
+			       "up to 100 ms late",
+			       conn->path->config.label, strerror(-error));
+	group->unpolled = true;
+	conn->ops->reap(conn, false);
 }
 
 static void reap_polled(struct group *group, bool wait)
@@ -67,8 +84,12 @@ static void tick(struct group *group)
 	group->last_tick = group->job.now;
 	for (uint32_t i = 0; i < group->job.conn_count; i++)
 		group->conns[i]->ops->tick(group->conns[i]);
-	for (uint32_t i = 0; i < group->job.conn_count; i++)
-		update_epoll(group, i);
+	for (uint32_t i = 0; i < group->job.conn_count; i++) {
+		int error = update_epoll(group, i);
+
+		if (error)
+			look_unpolled(group, i, error);
+	}
 	group->job.health_changed = group->job.failover; /* silence is a matter of time */
 }
 

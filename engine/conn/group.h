@@ -20,6 +20,7 @@ struct group {
 	int epoll_fd;	  /* negative: none needed, the first connection waits for all */
 	uint32_t *polled; /* per connection: the poll_epoch and the events that epoll knows */
 	short *polled_events;
+	bool unpolled; /* it was said that epoll does not take a connection */
 	uint64_t last_tick;
 	uint32_t detours; /* failover.c's: I/Os that could not go where they should have gone */
 };

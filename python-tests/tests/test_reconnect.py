@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
 import pytest
-from engine_helpers import done
-from scripted_jobs import KIB, NEVER, Client
+from engine_helpers import done, said
+from scripted_jobs import KIB, NEVER, SECONDS, Client, preloaded, start_fio
 
+from nfsmulti.fiorun import Engine
 from nfsmulti.scripted import DATA, Answer, Call, Nfs, ScriptedServer, on
 
 pytestmark = pytest.mark.sanitized
@@ -80,3 +82,42 @@ def test_a_connection_that_brings_bytes_is_kept(client: Client, server: Scripted
     result = client(server, rw="read", iodepth=2, timeo=12, retrans=1)
     done(result)
     assert sum(line.reconnects for line in result.stats) == 0
+
+
+# A kernel that takes the first connections, and then refuses the next few.
+_FULL = """\
+#include <errno.h>
+#include <stdatomic.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+int epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event)
+{
+	static atomic_int added;
+	int number = operation == EPOLL_CTL_ADD ? ++added : 0;
+
+	if (number > CONNECTIONS && number <= CONNECTIONS + FAILURES) {
+		errno = ENOSPC;
+		return -1;
+	}
+	return (int)syscall(SYS_epoll_ctl, epoll, operation, fd, event);
+}
+"""
+
+
+@pytest.mark.parametrize("failures", [4, 1 << 20])
+def test_a_connection_that_epoll_does_not_take(
+    engine: Engine, server: ScriptedServer, tmp_path: Path, failures: int
+) -> None:
+    """It is asked again, and the replies are seen meanwhile."""
+    nconnect = 2
+    server.hooks.append(on(Nfs.WRITE, Answer(reply=False, end="reset"), nth=5))
+    source = _FULL.replace("CONNECTIONS", str(nconnect)).replace("FAILURES", str(failures))
+    full, folder = preloaded(engine, tmp_path, source), tmp_path / "fio"
+    options = {"nconnect": nconnect, "spread": "roundrobin", "iodepth": 2}
+    with start_fio(full, folder, server.pool(), (), options) as process:
+        result = process.result(SECONDS)
+    done(result)
+    words = "epoll does not take a connection: No space left"
+    assert sum(words in line for line in said(result)) == 1
