@@ -7,7 +7,7 @@ import pytest
 from engine_helpers import done, said
 from scripted_jobs import NEVER, TWO_ADDRESSES, Client, Options
 
-from nfsmulti.scripted import DATA4, Answer, Call, Nfs4, ScriptedServer, Terms, on
+from nfsmulti.scripted import DATA4, Answer, Call, Nfs4, ScriptedServer, Status4, Terms, on
 
 pytestmark = pytest.mark.sanitized
 
@@ -111,5 +111,33 @@ def test_a_session_in_doubt_is_replaced_and_destroyed(client: Client) -> None:
         terms: Options = {"soft": 1, "timeo": 10, "retrans": 0, "continue_on_error": "all"}
         result = client(server, pool=_pool(server), iodepth=1, **terms)
         assert len(_data_sessions(server)) == 2, result.messages
+        assert not server.sessions()
+        assert not server.clients()
+
+
+def test_an_open_that_no_slot_is_left_for_gets_another_session(client: Client) -> None:
+    """One connection's call keeps the last slot, as it waits for an OPEN, which waits for a slot.
+
+    The server takes the other slot back with the answer by which the file is to be opened again.
+    """
+    lost = Answer(act=False, reply=False, end="reset")
+    with ScriptedServer(addresses=TWO_ADDRESSES, terms=Terms(slots=2)) as server:
+
+        def hook(call: Call) -> Answer | None:
+            if call.procedure is Nfs4.SEQUENCE and call.slot == 1:
+                server.terms.target = 0
+            written = server.calls(Nfs4.WRITE)
+            if call.procedure is not Nfs4.WRITE or call.session != written[0].session:
+                return None
+            return Answer(status=Status4.BAD_STATEID) if call.slot == 1 else lost
+
+        server.hooks.append(hook)
+        options: Options = {"trunking": "session", "spread": "roundrobin", "iodepth": 2}
+        result = client(server, pool=_pool(server), timeo=10, retrans=0, **options)
+        done(result)
+        calls = server.calls(Nfs4.WRITE)
+        first = [call for call in calls if call.session == calls[0].session]
+        assert {(call.slot, call.server[0]) for call in first} == set(enumerate(TWO_ADDRESSES))
+        assert len(_data_sessions(server)) == 2
         assert not server.sessions()
         assert not server.clients()
