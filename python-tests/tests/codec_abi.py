@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The C interface of rpc/, nfs/ and stats/ for tests: mirrors of structures, thin wrappers."""
+"""The C interface of rpc/, nfs/ and the ledger for tests: mirrors of structures, thin wrappers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-CALL_MAX = 24 + 168  # the header, and AUTH_SYS_ROOM
 FH_SIZE, FH4_SIZE = 64, 128
 READ, WRITE, COMMIT = 6, 7, 21
 VERDICTS = (
@@ -77,27 +76,37 @@ class Cursor(c.Structure):
 
     def used(self, memory: Guarded) -> int:
         """Give how far it has come."""
-        return int(self.at or 0) - memory.address
+        used = int(self.at or 0) - memory.address
+        assert 0 <= used <= memory.size
+        return used
 
 
-class Cred(c.Structure):
-    """struct auth_sys_ids."""
-
-    _fields_ = (
-        ("machine", c.c_char * 65), *words("uid", "gid"), ("gids", c.c_uint32 * 16),
-        *words("gid_count"),
-    )  # fmt: skip
-
-    @classmethod
-    def of(cls, machine: bytes, uid: int, gid: int, gids: Sequence[int]) -> Self:
-        """Give credentials."""
-        return cls(machine, uid, gid, (c.c_uint32 * 16)(*gids), len(gids))
+def written(room: int, put: Callable[[Cursor], object]) -> bytes | None:
+    """Give what a function puts into so much room; None where it does not fit."""
+    memory = Guarded(room)
+    out = Cursor.over(memory)
+    put(out)
+    assert memory.intact
+    return None if out.bad else memory.content[: out.used(memory)]
 
 
-class AuthSys(c.Structure):
-    """struct auth_sys."""
+def read(data: bytes, get: Callable[[Cursor], object]) -> tuple[int, bool]:
+    """Let a function read the data; gives the bytes used, and whether it needs more."""
+    memory = Guarded(len(data), data)
+    source = Cursor.over(memory)
+    get(source)
+    assert memory.intact
+    assert memory.content == data
+    return source.used(memory), bool(source.bad)
 
-    _fields_ = (("base", c.c_void_p), ("length", c.c_uint32), ("bytes", c.c_uint8 * 168))
+
+def text_of(size: int, put: Callable[[int, int], object]) -> str:
+    """Give the text that a function puts at an address, into so much room."""
+    memory = Guarded(size)
+    put(memory.address, size)
+    assert memory.intact
+    assert b"\0" in memory.content
+    return memory.content.split(b"\0")[0].decode()
 
 
 class Verifier(c.Structure):
@@ -174,49 +183,18 @@ class RecordReader(c.Structure):
 
 
 class Iovec(c.Structure):
-    """struct iovec."""
+    """The system's struct iovec."""
 
     _fields_ = (("base", c.c_void_p), ("length", c.c_size_t))
 
 
-class CountersLabel(c.Structure):
-    """struct counters_label."""
-
-    _fields_ = (
-        ("job", c.c_char_p), *words("job_number", "connection"), ("path", c.c_char_p),
-        ("local", c.c_char_p), ("remote", c.c_char_p), ("transport", c.c_char_p),
-    )  # fmt: skip
-
-
-class Counters(c.Structure):
-    """struct counters."""
-
-    _fields_ = hypers(
-        "read_ops", "read_bytes", "write_ops", "write_bytes", "commits", "meta_ops", "lookups",
-        "rewritten_bytes", "retransmissions", "reconnects", "reissues", "stale_replies", "errors",
-        "rtt_count", "rtt_sum", "rtt_max",
-    )  # fmt: skip
-
-
-class TransportCounters(c.Structure):
-    """struct transport_counters."""
-
-    _fields_ = hypers(
-        "syscalls", "bytes_sent", "bytes_received", "sends", "receives", "credits", "rnr_errors",
-        "retry_errors", "registrations",
-    )  # fmt: skip
-
-
 class CodecLibrary:
-    """Calls of message.h, nfs3.h, status.h, record.h and counters.h."""
+    """Calls of message.h, nfs3.h, status.h and record.h."""
 
     def __init__(self, lib: c.CDLL) -> None:
         self.lib = lib
-        cursor, number, auth = c.POINTER(Cursor), c.c_uint32, c.POINTER(AuthSys)
+        cursor, number = c.POINTER(Cursor), c.c_uint32
         header, reader = c.POINTER(ReplyHeader), c.POINTER(RecordReader)
-        declare(lib, "auth_sys_own_ids", number, c.POINTER(Cred))
-        declare(lib, "auth_sys_init", None, auth, c.POINTER(Cred))
-        declare(lib, "rpc_encode_call", None, cursor, *[number] * 4, auth)
         declare(lib, "rpc_decode_reply", None, cursor, header)
         declare(lib, "rpc_verdict_errno", c.c_int, header)
         declare(lib, "rpc_verdict_text", None, header, number, c.c_void_p, c.c_size_t)
@@ -232,61 +210,27 @@ class CodecLibrary:
         declare(lib, "record_expect", None, reader)
         declare(lib, "record_space", c.c_int, reader, c.POINTER(Iovec))
         declare(lib, "record_took", c.c_int, reader, number)
-        tables = c.POINTER(CountersLabel), c.POINTER(Counters), c.POINTER(TransportCounters)
-        declare(lib, "counters_write", None, c.c_void_p, *tables)
-
-    def encode_call(
-        self, room: int, xid: int, program: int, version: int, procedure: int, cred: Cred
-    ) -> bytes | None:
-        """rpc_encode_call() into so much room; None where it does not fit."""
-        memory = Guarded(room)
-        out = Cursor.over(memory)
-        auth = AuthSys()
-        self.lib.auth_sys_init(auth, cred)
-        self.lib.rpc_encode_call(out, xid, program, version, procedure, auth)
-        assert memory.intact
-        return None if out.bad else memory.content[: out.used(memory)]
 
     def decode_reply(self, message: bytes) -> tuple[ReplyHeader, int, bool]:
         """rpc_decode_reply(): the header, where the results begin, and whether it needs more."""
-        memory, header = Guarded(len(message), message), ReplyHeader()
-        source = Cursor.over(memory)
-        self.lib.rpc_decode_reply(source, header)
-        assert memory.content == message
-        return header, source.used(memory), source.bad
+        header = ReplyHeader()
+        used, more = read(message, lambda source: self.lib.rpc_decode_reply(source, header))
+        return header, used, more
 
     def encode(self, name: str, handle: bytes, *numbers: int) -> bytes:
         """nfs3_encode_read(), _write() or _commit(), into the room that their header says."""
-        memory = Guarded(96)
-        out = Cursor.over(memory)
-        getattr(self.lib, f"nfs3_encode_{name}")(out, Handle.of(handle), *numbers)
-        assert not out.bad
-        assert memory.intact
-        return memory.content[: out.used(memory)]
+        encode = getattr(self.lib, f"nfs3_encode_{name}")
+        arguments = written(96, lambda out: encode(out, Handle.of(handle), *numbers))
+        assert arguments is not None
+        return arguments
 
     def decode(self, procedure: int, results: bytes) -> tuple[bool, Result, int, bool]:
         """nfs3_decode(): whether it is sound, the result, the bytes used, whether it needs more."""
-        memory, result = Guarded(len(results), results), Result()
-        source = Cursor.over(memory)
-        sound = self.lib.nfs3_decode(source, procedure, result)
-        return bool(sound), result, source.used(memory), source.bad
-
-    def counters(
-        self, label: CountersLabel, counters: Counters, transport: TransportCounters
-    ) -> bytes:
-        """counters_write()."""
-        libc = c.CDLL(None)
-        libc.open_memstream.restype = c.c_void_p
-        libc.fclose.argtypes = [c.c_void_p]
-        libc.free.argtypes = [c.c_void_p]
-        text, size = c.c_void_p(), c.c_size_t()
-        stream = libc.open_memstream(c.byref(text), c.byref(size))
-        self.lib.counters_write(stream, label, counters, transport)
-        libc.fclose(stream)
-        try:
-            return c.string_at(text.value or 0, size.value)
-        finally:
-            libc.free(text)
+        result, sound = Result(), []
+        used, more = read(
+            results, lambda source: sound.append(self.lib.nfs3_decode(source, procedure, result))
+        )
+        return bool(sound[0]), result, used, more
 
 
 @dataclass
@@ -307,8 +251,8 @@ class RecordRefusedError(Exception):
 
 
 # What a reply's first bytes ask for: the length of its head and of its bulk data, or None for
-# more bytes; an int is an errno to fail with.
-Wish = Callable[[bytes], tuple[int, int] | int | None]
+# more bytes.
+Wish = Callable[[bytes], tuple[int, int] | None]
 
 
 class Records:
@@ -381,8 +325,6 @@ class Records:
         wish = self._wish(c.string_at(reply.contents.message, have))
         if wish is None:
             return 0
-        if isinstance(wish, int):
-            return -wish
         head, length = wish
         seen = Seen(c.string_at(reply.contents.message, head))
         self.seen.append(seen)
@@ -443,24 +385,3 @@ def build_ledger(compiler: str, engine: Path, folder: Path) -> c.CDLL:
     declare(lib, "ledger_unsettled", c.c_bool, book)
     declare(lib, "ledger_take_lost", c.c_uint64, book)
     return lib
-
-
-MIRRORS: dict[str, type[c.Structure]] = {
-    "xdr_in": Cursor,
-    "xdr_out": Cursor,
-    "auth_sys_ids": Cred,
-    "auth_sys": AuthSys,
-    "rpc_verifier": Verifier,
-    "rpc_reply_header": ReplyHeader,
-    "rpc_reply": Reply,
-    "rpc_bulk": Bulk,
-    "rpc_handler": Handler,
-    "record_reader": RecordReader,
-    "nfs_handle": Handle,
-    "nfs3_result": Result,
-    "counters": Counters,
-    "counters_label": CountersLabel,
-    "transport_counters": TransportCounters,
-    "ledger": Ledger,
-    "ledger_commit": Commit,
-}

@@ -39,9 +39,6 @@ class _Hold(c.Structure):
     )  # fmt: skip
 
 
-MIRRORS: dict[str, type[c.Structure]] = {"hold": _Hold, "hold_extent": Extent}
-
-
 class Hold:
     """A struct hold of `size` bytes."""
 

@@ -53,7 +53,7 @@ class PathArgs(c.Structure):
 
 
 class SockaddrStorage(c.Structure):
-    """struct sockaddr_storage, of which the tests read IPv4 and IPv6 addresses."""
+    """The system's struct sockaddr_storage, of which the tests read IPv4 and IPv6 addresses."""
 
     _fields_ = (("family", c.c_ushort), ("rest", c.c_ubyte * 118), ("_align", c.c_ulong))
 
