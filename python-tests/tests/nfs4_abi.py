@@ -7,7 +7,7 @@ import ctypes as c
 from enum import IntEnum
 from typing import Any, NamedTuple, Self
 
-from codec_abi import FH4_SIZE, Cursor, Guarded, Handle, declare, flags, hypers, words
+from codec_abi import FH4_SIZE, Cursor, Handle, declare, flags, hypers, read, words, written
 
 OPAQUE_MAX = 1024
 _SESSION, _STATEID, _VERIFIER = c.c_uint8 * 16, c.c_uint8 * 16, c.c_uint8 * 8
@@ -151,23 +151,6 @@ class SessionResult(c.Structure):
     _fields_ = (("session", _SESSION), ("fore", Channel))
 
 
-MIRRORS: dict[str, type[c.Structure]] = {
-    "nfs4_stateid": Stateid,
-    "nfs4_sequence": Sequence,
-    "nfs4_open": Open,
-    "nfs4_channel": Channel,
-    "nfs4_compound": Compound,
-    "nfs4_sequence_result": SequenceResult,
-    "nfs4_attributes": Attributes,
-    "nfs4_data_result": DataResult,
-    "nfs4_open_result": OpenResult,
-    "nfs4_server": Server,
-    "nfs4_exchange_result": ExchangeResult,
-    "nfs4_session_result": SessionResult,
-    "nfs4_range": Range,
-    "nfs4_template": Template,
-}
-
 # What reads a result's body, and into what; nfs4_skip_result() goes over the others.
 _GETTERS: dict[Op, tuple[str, type[c.Structure]]] = {
     Op.SEQUENCE: ("get_sequence", SequenceResult),
@@ -218,29 +201,12 @@ class Nfs4Library:
         self.lib = lib
         compound, results = c.POINTER(Compound), c.POINTER(Results)
         number, hyper, text = c.c_uint32, c.c_uint64, c.c_char_p
-        stateid = c.POINTER(Stateid)
         self._declare("begin", None, compound, c.POINTER(Cursor), number)
-        self._put("sequence", compound, c.POINTER(Sequence))
-        self._put("handle", compound, c.POINTER(Handle))
-        self._put("lookup", compound, text)
-        self._put("getfh", compound)
-        self._put("getattr", compound, c.c_int)
-        self._put("read", compound, stateid, hyper, number)
-        self._put("write", compound, stateid, hyper, number, number)
-        self._put("commit", compound)
-        self._put("open", compound, c.POINTER(Open))
-        self._put("close", compound, stateid)
-        self._put("delegreturn", compound, stateid)
-        self._put("mkdir", compound, text, number)
-        self._put("remove", compound, text)
-        self._put("exchange_id", compound, text, text, number)
-        self._put("create_session", compound, hyper, number, c.POINTER(Channel))
-        self._put("bind_conn_to_session", compound, text)
-        self._put("reclaim_complete", compound)
-        self._put("destroy_session", compound, text)
-        self._put("destroy_clientid", compound, hyper)
-        template = c.POINTER(Template)
-        self._declare("template_make", None, template, c.c_int, number, c.POINTER(Handle), stateid)
+        self._declare("put_open", None, compound, c.POINTER(Open))
+        self._declare("put_exchange_id", None, compound, text, text, number)
+        self._declare("put_create_session", None, compound, hyper, number, c.POINTER(Channel))
+        template, named = c.POINTER(Template), (c.POINTER(Handle), c.POINTER(Stateid))
+        self._declare("template_make", None, template, c.c_int, number, *named)
         call = c.POINTER(Cursor), c.POINTER(Sequence), c.POINTER(Range)
         self._declare("template_put", None, template, *call)
         self._declare("read_results", None, results, c.POINTER(Cursor))
@@ -255,21 +221,15 @@ class Nfs4Library:
     def _declare(self, name: str, result: Any, *arguments: Any) -> None:
         declare(self.lib, f"nfs4_{name}", result, *arguments)
 
-    def _put(self, name: str, *arguments: Any) -> None:
-        self._declare(f"put_{name}", None, *arguments)
+    def compound(self, minor: int, name: str, *arguments: Any, room: int) -> bytes | None:
+        """Give a compound of one operation; None where there is no room for it."""
+        compound = Compound()
 
-    def compound(
-        self, minor: int, *puts: tuple[str, *tuple[Any, ...]], room: int = 4096
-    ) -> bytes | None:
-        """Give a compound of these operations; None where there is no room for it."""
-        memory, compound = Guarded(room), Compound()
-        out = Cursor.over(memory)
-        self.lib.nfs4_begin(compound, out, minor)
-        for name, *arguments in puts:
+        def put(out: Cursor) -> None:
+            self.lib.nfs4_begin(compound, out, minor)
             getattr(self.lib, f"nfs4_put_{name}")(compound, *arguments)
-        assert memory.intact
-        assert compound.count == len(puts)
-        return None if out.bad else memory.content[: out.used(memory)]
+
+        return written(room, put)
 
     def template(self, operation: Op, minor: int, handle: Handle, stateid: Stateid) -> Template:
         """Give the template of a file's READ, WRITE or COMMIT."""
@@ -281,30 +241,24 @@ class Nfs4Library:
         self, template: Template, sequence: Sequence, span: Range, room: int = 4096
     ) -> bytes | None:
         """Give a call made of a template; None where there is no room for it."""
-        memory = Guarded(room)
-        out = Cursor.over(memory)
-        self.lib.nfs4_template_put(template, out, sequence, span)
-        assert memory.intact
-        return None if out.bad else memory.content[: out.used(memory)]
+        put = self.lib.nfs4_template_put
+        return written(room, lambda out: put(template, out, sequence, span))
 
     def read(self, reply: bytes, *operations: Op) -> Reading:
         """Read a reply's results, into structures full of rubbish."""
-        memory, results = Guarded(len(reply), reply), Results()
-        source = Cursor.over(memory)
-        self.lib.nfs4_read_results(results, source)
-        statuses, bodies = [], []
-        for operation in operations:
-            read = "next" if operation in _GETTERS else "skip"
-            statuses.append(getattr(self.lib, f"nfs4_{read}_result")(results, operation))
-            if not statuses[-1]:
+        results, statuses, bodies = Results(), [], []
+
+        def get(source: Cursor) -> None:
+            self.lib.nfs4_read_results(results, source)
+            for operation in operations:
+                how = "next" if operation in _GETTERS else "skip"
+                statuses.append(getattr(self.lib, f"nfs4_{how}_result")(results, operation))
+                if statuses[-1]:
+                    return
                 bodies.append(self._body(results, operation))
-            else:
-                break
-        assert memory.intact
-        assert memory.content == reply
-        used = source.used(memory)
-        assert 0 <= used <= len(reply)
-        how = (source.bad, results.broken, results.left, results.refused)
+
+        used, more = read(reply, get)
+        how = (more, results.broken, results.left, results.refused)
         return Reading(*how, statuses, bodies, used)
 
     def _body(self, results: Results, operation: Op) -> c.Structure | None:
