@@ -7,7 +7,7 @@ import ctypes as c
 from collections.abc import Iterable
 from typing import Any, NamedTuple, Self
 
-from codec_abi import Cursor, Guarded, declare, hypers, words
+from codec_abi import Cursor, Guarded, declare, hypers, read, text_of, words, written
 
 SEGMENTS_MAX = 8  # RPCRDMA_SEGMENTS_MAX
 HEADER_MAX = 356  # RPCRDMA_HEADER_MAX
@@ -67,15 +67,6 @@ class CInline(c.Structure):
     _fields_ = words("send", "receive")
 
 
-MIRRORS: dict[str, type[c.Structure]] = {
-    "rpcrdma_segment": CSegment,
-    "rpcrdma_chunk": CChunk,
-    "rpcrdma_call": CCall,
-    "rpcrdma_reply": CReply,
-    "rpcrdma_inline": CInline,
-}
-
-
 class Call(NamedTuple):
     """A call's header."""
 
@@ -126,13 +117,9 @@ class RpcRdmaLibrary:
     def _declare(self, name: str, result: Any, *arguments: Any) -> None:
         declare(self.lib, f"rpcrdma_{name}", result, *arguments)
 
-    def encode_call(self, call: Call, room: int = HEADER_MAX) -> bytes | None:
+    def encode_call(self, call: Call, room: int) -> bytes | None:
         """rpcrdma_encode_call() into so much room; None where it does not fit."""
-        memory = Guarded(room)
-        out = Cursor.over(memory)
-        self.lib.rpcrdma_encode_call(out, self._mirror(call))
-        assert memory.intact
-        return None if out.bad else memory.content[: out.used(memory)]
+        return written(room, lambda out: self.lib.rpcrdma_encode_call(out, self._mirror(call)))
 
     def call_size(self, call: Call) -> int:
         """rpcrdma_call_size()."""
@@ -145,14 +132,9 @@ class RpcRdmaLibrary:
 
     def decode_raw(self, data: bytes) -> tuple[CReply, int]:
         """rpcrdma_decode_reply() into a structure full of rubbish; it, and the bytes used."""
-        memory, reply = Guarded(len(data), data), CReply()
+        reply = CReply()
         c.memset(c.addressof(reply), 0xA5, c.sizeof(reply))
-        source = Cursor.over(memory)
-        self.lib.rpcrdma_decode_reply(source, reply)
-        assert memory.intact
-        assert memory.content == data
-        used = source.used(memory)
-        assert 0 <= used <= len(data)
+        used, _ = read(data, lambda source: self.lib.rpcrdma_decode_reply(source, reply))
         return reply, used
 
     def decode_reply(self, data: bytes) -> Reply:
@@ -168,13 +150,10 @@ class RpcRdmaLibrary:
                 return Reply(verdict)
         return Reply(verdict, reply.xid, reply.credits)
 
-    def text(self, reply: CReply, size: int) -> str:
+    def text(self, reply: CReply, size: int = 300) -> str:
         """rpcrdma_verdict_text() into so much room."""
-        memory = Guarded(size)
-        self.lib.rpcrdma_verdict_text(reply, memory.address, size)
-        assert memory.intact
-        assert b"\0" in memory.content
-        return memory.content.split(b"\0")[0].decode()
+        put = self.lib.rpcrdma_verdict_text
+        return text_of(size, lambda room, size: put(reply, room, size))
 
     def written(self, offered: Iterable[Segment], returned: Iterable[Segment]) -> int | None:
         """rpcrdma_written(); None where it refuses."""
