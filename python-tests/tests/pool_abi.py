@@ -191,31 +191,30 @@ class PoolLibrary:
 
     def parse(self, text: str | bytes) -> list[Path]:
         """pool_parse()."""
-        with self._parsed(text) as pool:
+        with self._pool(self.lib.pool_parse, text) as pool:
             return self._paths(pool)
 
     def by_name(self, env: str | bytes, name: str) -> list[Path]:
         """pool_by_name()."""
-        pool, err = Pool(), PoolError()
-        code = self.lib.pool_by_name(os.fsencode(env), os.fsencode(name), pool, err)
-        self._check(code, err, pool)
-        return self._take(pool)
+        with self._pool(self.lib.pool_by_name, env, name) as pool:
+            return self._paths(pool)
 
     def by_file(self, env: str | bytes, file: str) -> tuple[list[Path], str]:
         """pool_by_file(): the paths, and the file's name relative to them."""
-        pool, err, rest = Pool(), PoolError(), c.c_void_p()
-        name = c.create_string_buffer(os.fsencode(file))
-        code = self.lib.pool_by_file(os.fsencode(env), name, pool, rest, err)
-        self._check(code, err, pool)
-        return self._take(pool), self._inside(name, rest)
+        name, rest = c.create_string_buffer(os.fsencode(file)), c.c_void_p()
+
+        def find(env: bytes, pool: Pool, err: PoolError) -> int:
+            return int(self.lib.pool_by_file(env, name, pool, rest, err))
+
+        with self._pool(find, env) as pool:
+            return self._paths(pool), self._inside(name, rest)
 
     def relative_name(self, pool_text: str, file: str) -> str:
         """pool_relative_name() with a pool that is parsed first."""
-        with self._parsed(pool_text) as pool:
+        with self._pool(self.lib.pool_parse, pool_text) as pool:
             err, rest = PoolError(), c.c_void_p()
             name = c.create_string_buffer(os.fsencode(file))
-            code = self.lib.pool_relative_name(pool, name, rest, err)
-            self._check(code, err)
+            self._check(self.lib.pool_relative_name(pool, name, rest, err), err)
             return self._inside(name, rest)
 
     def resolve(self, text: str, resolve: Resolve) -> list[Path]:
@@ -232,7 +231,7 @@ class PoolLibrary:
                 addrs[i].put(address)
             return min(len(found), most)
 
-        with self._parsed(text) as pool:
+        with self._pool(self.lib.pool_parse, text) as pool:
             before, err = self._paths(pool), PoolError()
             code = self.lib.pool_resolve(pool, call, err)
             if code:
@@ -241,9 +240,12 @@ class PoolLibrary:
             return self._paths(pool)
 
     @contextmanager
-    def _parsed(self, text: str | bytes) -> Iterator[Pool]:
+    def _pool(self, find: Callable[..., int], *texts: str | bytes) -> Iterator[Pool]:
+        """Give the pool that a function finds by these texts."""
         pool, err = Pool(), PoolError()
-        self._check(self.lib.pool_parse(os.fsencode(text), pool, err), err, pool)
+        code = find(*map(os.fsencode, texts), pool, err)
+        assert not code or not (pool.paths or pool.count), "a refused pool is not empty"
+        self._check(code, err)
         try:
             yield pool
         finally:
@@ -251,21 +253,14 @@ class PoolLibrary:
             assert not pool.paths
             assert not pool.count
 
-    def _take(self, pool: Pool) -> list[Path]:
-        paths = self._paths(pool)
-        self.lib.pool_free(pool)
-        return paths
-
     @staticmethod
     def _paths(pool: Pool) -> list[Path]:
         return [_path(pool.paths[i]) for i in range(pool.count)]
 
     @staticmethod
-    def _check(code: int, err: PoolError, pool: Pool | None = None) -> None:
-        if not code:
-            return
-        assert pool is None or (not pool.paths and not pool.count), "a refused pool is not empty"
-        raise PoolRefused(-code, err.column, err.reason.decode(errors="replace"))
+    def _check(code: int, err: PoolError) -> None:
+        if code:
+            raise PoolRefused(-code, err.column, err.reason.decode(errors="replace"))
 
     @staticmethod
     def _inside(name: c.Array[c.c_char], rest: c.c_void_p) -> str:

@@ -53,75 +53,46 @@ def refusal(call: Callable[..., object], *args: object) -> PoolRefused:
     return refused.value
 
 
-ACCEPTED_BY_TOPIC: dict[str, dict[str, list[Path]]] = {
-    "directories": {
-        "/": [mount("/")],
-        "///": [mount("/")],
-        "/mnt/a": [mount("/mnt/a")],
-        "/mnt/a//,/mnt/b/": [mount("/mnt/a"), mount("/mnt/b")],
-        "/mnt/a,/mnt/a": [mount("/mnt/a")] * 2,
-        "/mnt/..a,/mnt/b..": [mount("/mnt/..a"), mount("/mnt/b..")],
-        "/mnt/a%20b,/mnt/c d,/mnt/e?f=1": [
-            mount(d) for d in ("/mnt/a%20b", "/mnt/c d", "/mnt/e?f=1")
-        ],
-        "/mnt/größe": [mount("/mnt/größe")],
-    },
-    "hosts and exports": {
-        "nfs://server/x": [nfs("server")],
-        "nfs://server/": [nfs("server", "/")],
-        "nfs://a-b_c.example./x": [nfs("a-b_c.example.")],
-        "nfs://[fe80::1%eth0.5]/x": [nfs("fe80::1%eth0.5")],
-        "nfs://[::ffff:10.0.0.1]:2049/": [nfs("::ffff:10.0.0.1", "/", port=2049)],
-        "nfs://h/a%2Cb%3fc%25,/mnt/a": [nfs("h", "/a,b?c%"), mount("/mnt/a")],
-        "nfs://h/gr%C3%B6%c3%9Fe": [nfs("h", "/größe")],
-    },
-    "ports": {
-        "nfs://10.0.0.1:2050/x/y/": [nfs("10.0.0.1", "/x/y/", port=2050)],
-        "nfs://h/x?nfsport=2050&mountport=20048": [nfs("h", port=2050, mountport=20048)],
-        "nfs://h:2050/x?nfsport=2050&port=2050": [nfs("h", port=2050)],
-        "nfs://h/x?nfsport=%32050": [nfs("h", port=2050)],
-    },
-    "ranges": {
-        "nfs://10.0.0.[1-3]/x": [nfs(f"10.0.0.{i}") for i in (1, 2, 3)],
-        "nfs://10.0.[7-7].1:1/x": [nfs("10.0.7.1", port=1)],
-        "nfs://[1-2]a/x": [nfs("1a"), nfs("2a")],
-        "nfs://n[08-11].lab/x": [nfs(f"n{i}.lab") for i in ("08", "09", "10", "11")],
-        "nfs://n[9-10]/x": [nfs("n9"), nfs("n10")],
-        "nfs://n[000-1]/x": [nfs("n000"), nfs("n001")],
-        "nfs://n[4294967295-4294967295]/x": [nfs("n4294967295")],
-        f"nfs://n[1-{PATHS_MAX}]/x": [nfs(f"n{i}") for i in range(1, PATHS_MAX + 1)],
-    },
-    "arguments": {
-        "nfs://h/x?proto=rdma&rdmaport=20049": [nfs("h", proto="rdma", rdmaport=20049)],
-        "nfs://h/x?rdmaport=20049&proto=rdma6": [nfs("h", proto="rdma6", rdmaport=20049)],
-        "nfs://h/x?proto=tcp,nfs://h/x?proto=tcp6": [nfs("h", proto="tcp"), nfs("h", proto="tcp6")],
-        "nfs://h/x?version=3&vers=3&nfsvers=3": [nfs("h", version="3")],
-        "nfs://h/x?version=4.1,nfs://h/x?vers=4.2": [
-            nfs("h", version="4.1"),
-            nfs("h", version="4.2"),
-        ],
-        "nfs://h/x?rsize=1&wsize=64m": [nfs("h", rsize=1, wsize=64 << 20)],
-        "nfs://h/x?rsize=32K&wsize=67108864": [nfs("h", rsize=32768, wsize=64 << 20)],
-        "nfs://h/x?rsize=65536k&wsize=1M": [nfs("h", rsize=64 << 20, wsize=1 << 20)],
-        "nfs://h/x?timeo=1&retrans=0": [nfs("h", timeo=1, retrans=0)],
-        "nfs://h/x?timeo=6000&retrans=1000": [nfs("h", timeo=6000, retrans=1000)],
-        "nfs://h/x?soft,nfs://h/x?hard": [nfs("h", soft=True), nfs("h", soft=False)],
-        "nfs://h/x?soft=0,nfs://h/x?hard=0": [nfs("h", soft=False), nfs("h", soft=True)],
-        "nfs://h/x?soft=1&hard=0": [nfs("h", soft=True)],
-        "nfs://h/x?uid=0&gid=4294967294": [nfs("h", uid=0, gid=4294967294)],
-        "nfs://h/x?localaddr=10.0.0.7": [nfs("h", localaddr="10.0.0.7")],
-        "nfs://h/x?localaddr=10.0.0.7+fe80::1%25eth0": [
-            nfs("h", localaddr="10.0.0.7+fe80::1%eth0")
-        ],
-    },
-}
-ACCEPTED = {text: paths for rows in ACCEPTED_BY_TOPIC.values() for text, paths in rows.items()}
+# What the round trip below does not come by.
+ACCEPTED: dict[str, list[Path]] = {
+    "/": [mount("/")],
+    "///": [mount("/")],
+    "/mnt/a//,/mnt/b/": [mount("/mnt/a"), mount("/mnt/b")],
+    "/mnt/..a,/mnt/b..": [mount("/mnt/..a"), mount("/mnt/b..")],
+    "/mnt/a%20b,/mnt/c d,/mnt/e?f=1": [mount(d) for d in ("/mnt/a%20b", "/mnt/c d", "/mnt/e?f=1")],
+    # --- hosts, exports and ports ---
+    "nfs://server/": [nfs("server", "/")],
+    "nfs://a-b_c.example./x": [nfs("a-b_c.example.")],
+    "nfs://[::ffff:10.0.0.1]:2049/": [nfs("::ffff:10.0.0.1", "/", port=2049)],
+    "nfs://h/a%2Cb%3fc%25,/mnt/a": [nfs("h", "/a,b?c%"), mount("/mnt/a")],
+    "nfs://h:2050/x?nfsport=2050&port=2050": [nfs("h", port=2050)],
+    "nfs://h/x?nfsport=%32050": [nfs("h", port=2050)],
+    # --- ranges ---
+    "nfs://10.0.0.[1-3]/x": [nfs(f"10.0.0.{i}") for i in (1, 2, 3)],
+    "nfs://10.0.[7-7].1:1/x": [nfs("10.0.7.1", port=1)],
+    "nfs://[1-2]a/x": [nfs("1a"), nfs("2a")],
+    "nfs://n[08-11].lab/x": [nfs(f"n{i}.lab") for i in ("08", "09", "10", "11")],
+    "nfs://n[000-1]/x": [nfs("n000"), nfs("n001")],
+    "nfs://n[4294967295-4294967295]/x": [nfs("n4294967295")],
+    f"nfs://n[1-{PATHS_MAX}]/x": [nfs(f"n{i}") for i in range(1, PATHS_MAX + 1)],
+    # --- arguments ---
+    "nfs://h:1/x?mountport=2&rdmaport=3&proto=rdma6&vers=4.2&rsize=4&wsize=5&timeo=6&retrans=7&soft"
+    "&uid=0&gid=4294967294&localaddr=10.0.0.7+fe80::1%25eth0": [
+        nfs(
+            "h", port=1, mountport=2, rdmaport=3, proto="rdma6", version="4.2", rsize=4, wsize=5,
+            timeo=6, retrans=7, soft=True, uid=0, gid=4294967294,
+            localaddr="10.0.0.7+fe80::1%eth0",
+        )
+    ],
+    "nfs://h/x?version=3&vers=3&nfsvers=3": [nfs("h", version="3")],
+    "nfs://h/x?rsize=32K&wsize=64m": [nfs("h", rsize=32768, wsize=64 << 20)],
+    "nfs://h/x?rsize=65536k&wsize=1M": [nfs("h", rsize=64 << 20, wsize=1 << 20)],
+    "nfs://h/x?soft=1&hard=0": [nfs("h", soft=True)],
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("topic", ACCEPTED_BY_TOPIC)
-def test_accepted(pools: PoolLibrary, topic: str) -> None:
-    expected = ACCEPTED_BY_TOPIC[topic]
-    assert {text: pools.parse(text) for text in expected} == expected
+def test_accepted(pools: PoolLibrary) -> None:
+    assert {text: pools.parse(text) for text in ACCEPTED} == ACCEPTED
 
 
 def test_paths_know_their_column(pools: PoolLibrary) -> None:
@@ -131,127 +102,95 @@ def test_paths_know_their_column(pools: PoolLibrary) -> None:
 
 # '^' marks the column; the reason must contain each of the words.
 Words = tuple[str, ...]
-REFUSED: dict[str, dict[str, Words]] = {
-    "lists": {
-        "^": ("path is missing", "nfs://HOST/EXPORT"),
-        "^ ": ("path is missing",),
-        "/mnt/a,^": ("path is missing",),
-        "^,/mnt/a": ("path is missing",),
-        "/mnt/a,^,/mnt/b": ("path is missing",),
-        "/mnt/a,^ ,/mnt/b": ("path is missing",),
-        "/mnt/a,^ /mnt/b": ("blank before", "remove"),
-        "/mnt/ä^ ,/mnt/b": ("blank after", "remove"),
-        "/mnt/a,^\n/mnt/b": ("control character",),
-        "/mnt/^\x7fa": ("control character",),
-    },
-    "directories": {
-        "^mnt/a": ("'mnt/a'", "absolute directory"),
-        "/mnt/a,^./b": ("absolute directory",),
-        "/mnt/a,^e4a": ("'e4a'", "absolute directory"),
-        "/mnt/^../etc": ("'..'",),
-        "^/" + "x" * 4095: ("directory", "4096"),
-    },
-    "schemes": {
-        "^nfs4://h/x": ("unknown scheme 'nfs4://'", "nfs://HOST/EXPORT?version=4.1"),
-        "/mnt/a,^smb://h/x": ("unknown scheme 'smb://'",),
-        "^NFS://h/x": ("unknown scheme 'NFS://'",),
-        "^nfs:/h/x": ("nfs://HOST/EXPORT",),
-        "^10.0.0.1:/x": ("mount", "nfs://HOST/EXPORT"),
-    },
-    "exports": {
-        "nfs://h^": ("export is missing", "nfs://HOST/"),
-        "nfs://h:2049^?uid=1": ("export is missing",),
-        "nfs://h/a^%2/b": ("two hexadecimal digits", "%25"),
-        "nfs://h/a^%": ("two hexadecimal digits",),
-        "nfs://h/a^%00b": ("%00", "control character"),
-        "nfs://h/a^%0ab": ("%0A", "control character"),
-        "nfs://h^/" + "x" * 1024: ("export", "1024"),
-    },
-    "hosts": {
-        "nfs://^/x": ("host is missing",),
-        "nfs://^": ("host is missing",),
-        "nfs://^fe80::1/x": ("IPv6", "brackets"),
-        "nfs://^[fe80::1/x": ("never closed",),
-        "nfs://[^fe80:::1]/x": ("'fe80:::1'", "not an IPv6 address"),
-        "nfs://[^fe80::1%]/x": ("not an IPv6 address",),
-        "nfs://[^fe80::1%a*b]/x": ("not an IPv6 address",),
-        "nfs://[::1]^2049/x": ("no such character", ":PORT"),
-        "nfs://h^öst/x": ("no such character",),
-        "nfs://^10.0.0.256/x": ("'10.0.0.256'", "not an IPv4 address"),
-        "nfs://^10.1/x": ("not an IPv4 address",),
-        "nfs://^10.0.0.01/x": ("not an IPv4 address",),
-        "nfs://^" + "h" * 254 + "/x": ("host's name", "253"),
-        "nfs://^h[" + "0" * 253 + "-1]/x": ("host's name", "253"),
-    },
-    "ranges": {
-        "nfs://^10.0.0.[254-256]/x": ("'10.0.0.256'", "not an IPv4 address"),
-        "nfs://10.0.0.^[4-1]/x": ("counts upwards", "[1-4]"),
-        "nfs://10.0.0.^[1-4/x": ("[FIRST-LAST]",),
-        "nfs://10.0.0.^[1]/x": ("[FIRST-LAST]",),
-        "nfs://10.0.0.^[1,4]/x": ("[FIRST-LAST]", "list the paths"),
-        "nfs://n^[a-b]/x": ("[FIRST-LAST]",),
-        "nfs://n^[]/x": ("[FIRST-LAST]", "IPv6"),
-        "nfs://n^[1-4294967296]/x": ("[FIRST-LAST]",),
-        "nfs://n[1-2]r^[1-2]/x": ("second '['", "list the paths"),
-        "^nfs://n[0-1024]/x": ("more than 1024 paths",),
-        "^nfs://n[0-4294967295]/x": ("more than 1024 paths",),
-        "/mnt/a,^nfs://n[1-1024]/x": ("more than 1024 paths",),
-        "nfs://n[1-1024]/x,^/mnt/a": ("more than 1024 paths",),
-    },
-    "ports": {
-        "nfs://h:^/x": ("port", "1 to 65535", "nfs://HOST/EXPORT"),
-        "nfs://h:^0/x": ("1 to 65535",),
-        "nfs://h:^65536/x": ("1 to 65535",),
-        "nfs://h:^18446744073709553665/x": ("1 to 65535",),
-        "nfs://[::1]:^nfs/x": ("1 to 65535",),
-        "nfs://h:^2049x/x": ("1 to 65535",),
-    },
-    "arguments": {
-        "nfs://h/x?^": ("argument is missing",),
-        "nfs://h/x?uid=1&^&gid=1": ("argument is missing",),
-        "nfs://h/x?^=1": ("argument is missing",),
-        "nfs://h/x?^nconnect=4": ("unknown argument 'nconnect'", "nfsport", "localaddr", "gid"),
-        "nfs://h/x?^UID=4": ("unknown argument 'UID'",),
-        "nfs://h/x?^" + "y" * 200: ("unknown argument 'yyyyyyyy", "...'", "nfsport", "gid"),
-        "nfs://h/x?uid=1&^uid=1": ("uid", "twice"),
-        "nfs://h/x?^nfsport": ("nfsport", "value"),
-        "nfs://h/x?nfsport=^0": ("nfsport", "1 to 65535"),
-        "nfs://h/x?port=^": ("port", "1 to 65535"),
-        "nfs://h/x?mountport=^65536": ("mountport", "1 to 65535"),
-        "nfs://h/x?mountport=^%34x": ("mountport", "1 to 65535"),
-        "nfs://h:2049/x?nfsport=^2050": ("2050", "contradicts", "2049"),
-        "nfs://h/x?nfsport=1&port=^2": ("contradicts",),
-        "nfs://h/x?version=^4": ("version=4", "NFSv4.0", "use 4.1", "mount"),
-        "nfs://h/x?vers=^4.0": ("vers=4.0", "NFSv4.0 has no sessions"),
-        "nfs://h/x?nfsvers=^": ("nfsvers is 3, 4.1 or 4.2",),
-        "nfs://h/x?version=4.1&vers=^4.2": ("vers=4.2", "contradicts"),
-        "nfs://h/x?proto=^udp": ("tcp, tcp6, rdma or rdma6",),
-        "nfs://h/x?proto=tcp&rdmaport=^1": ("rdmaport", "proto=rdma", "nfsport"),
-        "nfs://h/x?rdmaport=1&proto=^tcp6": ("rdmaport", "proto=rdma"),
-        "nfs://h/x?proto=rdma&namespace=^rdma": ("namespace is gone", "names always go over TCP"),
-        "nfs://h/x?rsize=^0": ("rsize", "1 to 64m"),
-        "nfs://h/x?rsize=^67108865": ("1 to 64m",),
-        "nfs://h/x?wsize=^65537k": ("wsize", "1 to 64m"),
-        "nfs://h/x?wsize=^4194304k": ("1 to 64m",),
-        "nfs://h/x?wsize=^1g": ("k or m",),
-        "nfs://h/x?wsize=^k": ("k or m",),
-        "nfs://h/x?wsize=^-1": ("k or m",),
-        "nfs://h/x?timeo=^0": ("timeo", "1 to 6000", "tenths of a second"),
-        "nfs://h/x?timeo=^6001": ("1 to 6000",),
-        "nfs://h/x?retrans=^1001": ("retrans", "0 to 1000"),
-        "nfs://h/x?soft=^2": ("soft", "=1 or =0"),
-        "nfs://h/x?hard=^": ("hard", "=1 or =0"),
-        "nfs://h/x?hard&^soft": ("hard and soft", "contradict"),
-        "nfs://h/x?soft=1&hard=^1": ("hard and soft", "contradict"),
-        "nfs://h/x?uid=^-1": ("uid", "0 to 4294967294"),
-        "nfs://h/x?uid=^4294967295": ("0 to 4294967294",),
-        "nfs://h/x?gid=^root": ("gid", "number"),
-        "nfs://h/x?gid=^%zz": ("two hexadecimal digits",),
-        "nfs://h/x?localaddr=^": ("localaddr", "address"),
-        "nfs://h/x?localaddr=^10.0.0.1+": ("localaddr", "'+'"),
-        "nfs://h/x?localaddr=^eth0": ("'eth0'", "localaddr"),
-        "nfs://h/x?localaddr=^" + "1" * 300: ("localaddr",),
-    },
+REFUSED: dict[str, Words] = {
+    # --- lists ---
+    "^": ("path is missing", "nfs://HOST/EXPORT"),
+    "/mnt/a,^": ("path is missing",),
+    "/mnt/a,^,/mnt/b": ("path is missing",),
+    "/mnt/a,^ ,/mnt/b": ("path is missing",),
+    "/mnt/a,^ /mnt/b": ("blank before", "remove"),
+    "/mnt/ä^ ,/mnt/b": ("blank after", "remove"),
+    "/mnt/a,^\n/mnt/b": ("control character",),
+    "/mnt/^\x7fa": ("control character",),
+    # --- directories ---
+    "^mnt/a": ("'mnt/a'", "absolute directory"),
+    "/mnt/^../etc": ("'..'",),
+    "^/" + "x" * 4095: ("directory", "4096"),
+    # --- schemes ---
+    "^nfs4://h/x": ("unknown scheme 'nfs4://'", "nfs://HOST/EXPORT?version=4.1"),
+    "^NFS://h/x": ("unknown scheme 'NFS://'",),
+    "^nfs:/h/x": ("nfs://HOST/EXPORT",),
+    "^10.0.0.1:/x": ("mount", "nfs://HOST/EXPORT"),
+    # --- exports ---
+    "nfs://h^": ("export is missing", "nfs://HOST/"),
+    "nfs://h:2049^?uid=1": ("export is missing",),
+    "nfs://h/a^%2/b": ("two hexadecimal digits", "%25"),
+    "nfs://h/a^%00b": ("%00", "control character"),
+    "nfs://h^/" + "x" * 1024: ("export", "1024"),
+    # --- hosts ---
+    "nfs://^/x": ("host is missing",),
+    "nfs://^fe80::1/x": ("IPv6", "brackets"),
+    "nfs://^[fe80::1/x": ("never closed",),
+    "nfs://[^fe80:::1]/x": ("'fe80:::1'", "not an IPv6 address"),
+    "nfs://[^fe80::1%]/x": ("not an IPv6 address",),
+    "nfs://[^fe80::1%a*b]/x": ("not an IPv6 address",),
+    "nfs://[::1]^2049/x": ("no such character", ":PORT"),
+    "nfs://h^öst/x": ("no such character",),
+    "nfs://^10.0.0.256/x": ("'10.0.0.256'", "not an IPv4 address"),
+    "nfs://^10.0.0.01/x": ("not an IPv4 address",),
+    "nfs://^" + "h" * 254 + "/x": ("host's name", "253"),
+    "nfs://^h[" + "0" * 253 + "-1]/x": ("host's name", "253"),
+    # --- ranges ---
+    "nfs://^10.0.0.[254-256]/x": ("'10.0.0.256'", "not an IPv4 address"),
+    "nfs://10.0.0.^[4-1]/x": ("counts upwards", "[1-4]"),
+    "nfs://10.0.0.^[1-4/x": ("[FIRST-LAST]",),
+    "nfs://10.0.0.^[1,4]/x": ("[FIRST-LAST]", "list the paths"),
+    "nfs://n^[]/x": ("[FIRST-LAST]", "IPv6"),
+    "nfs://n^[1-4294967296]/x": ("[FIRST-LAST]",),
+    "nfs://n[1-2]r^[1-2]/x": ("second '['", "list the paths"),
+    "^nfs://n[0-1024]/x": ("more than 1024 paths",),
+    "^nfs://n[0-4294967295]/x": ("more than 1024 paths",),
+    "/mnt/a,^nfs://n[1-1024]/x": ("more than 1024 paths",),
+    "nfs://n[1-1024]/x,^/mnt/a": ("more than 1024 paths",),
+    # --- ports ---
+    "nfs://h:^/x": ("port", "1 to 65535", "nfs://HOST/EXPORT"),
+    "nfs://h:^65536/x": ("1 to 65535",),
+    "nfs://h:^18446744073709553665/x": ("1 to 65535",),
+    "nfs://h:^2049x/x": ("1 to 65535",),
+    # --- arguments ---
+    "nfs://h/x?^": ("argument is missing",),
+    "nfs://h/x?^=1": ("argument is missing",),
+    "nfs://h/x?^nconnect=4": ("unknown argument 'nconnect'", "nfsport", "localaddr", "gid"),
+    "nfs://h/x?^" + "y" * 200: ("unknown argument 'yyyyyyyy", "...'", "nfsport", "gid"),
+    "nfs://h/x?uid=1&^uid=1": ("uid", "twice"),
+    "nfs://h/x?^nfsport": ("nfsport", "value"),
+    "nfs://h/x?nfsport=^0": ("nfsport", "1 to 65535"),
+    "nfs://h/x?mountport=^%34x": ("mountport", "1 to 65535"),
+    "nfs://h:2049/x?nfsport=^2050": ("2050", "contradicts", "2049"),
+    "nfs://h/x?nfsport=1&port=^2": ("contradicts",),
+    "nfs://h/x?version=^4": ("version=4", "NFSv4.0", "use 4.1", "mount"),
+    "nfs://h/x?vers=^4.0": ("vers=4.0", "NFSv4.0 has no sessions"),
+    "nfs://h/x?nfsvers=^": ("nfsvers is 3, 4.1 or 4.2",),
+    "nfs://h/x?version=4.1&vers=^4.2": ("vers=4.2", "contradicts"),
+    "nfs://h/x?proto=^udp": ("tcp, tcp6, rdma or rdma6",),
+    "nfs://h/x?proto=tcp&rdmaport=^1": ("rdmaport", "proto=rdma", "nfsport"),
+    "nfs://h/x?rdmaport=1&proto=^tcp6": ("rdmaport", "proto=rdma"),
+    "nfs://h/x?proto=rdma&namespace=^rdma": ("namespace is gone", "names always go over TCP"),
+    "nfs://h/x?rsize=^0": ("rsize", "1 to 64m"),
+    "nfs://h/x?wsize=^65537k": ("wsize", "1 to 64m"),
+    "nfs://h/x?wsize=^4194304k": ("1 to 64m",),
+    "nfs://h/x?wsize=^1g": ("k or m",),
+    "nfs://h/x?wsize=^k": ("k or m",),
+    "nfs://h/x?timeo=^0": ("timeo", "1 to 6000", "tenths of a second"),
+    "nfs://h/x?retrans=^1001": ("retrans", "0 to 1000"),
+    "nfs://h/x?soft=^2": ("soft", "=1 or =0"),
+    "nfs://h/x?hard&^soft": ("hard and soft", "contradict"),
+    "nfs://h/x?uid=^4294967295": ("0 to 4294967294",),
+    "nfs://h/x?gid=^root": ("gid", "number"),
+    "nfs://h/x?gid=^%zz": ("two hexadecimal digits",),
+    "nfs://h/x?localaddr=^10.0.0.1+": ("localaddr", "'+'"),
+    "nfs://h/x?localaddr=^eth0": ("'eth0'", "localaddr"),
+    "nfs://h/x?localaddr=^" + "1" * 300: ("localaddr",),
 }
 
 
@@ -269,9 +208,8 @@ def check_refused(
     assert len(os.fsencode(refused.reason)) < 239, marked
 
 
-@pytest.mark.parametrize("topic", REFUSED)
-def test_refused(pools: PoolLibrary, topic: str) -> None:
-    for marked, words in REFUSED[topic].items():
+def test_refused(pools: PoolLibrary) -> None:
+    for marked, words in REFUSED.items():
         check_refused(marked, words, pools.parse)
 
 
@@ -409,18 +347,14 @@ def test_by_name(pools: PoolLibrary) -> None:
 
 ENV_REFUSED: dict[str, Words] = {
     "a:^": ("path is missing",),
-    "b:/x a:/mnt/a,^": ("path is missing",),
     "b:/x a:/mnt/a,^ c:/y": ("path is missing",),
     "a:/mnt/a ^/mnt/b": ("'/mnt/b'", "NAME:PATH,PATH", "white space"),
-    "^/mnt/a": ("'/mnt/a'", "NAME:PATH,PATH"),
     "a:/x ^b": ("'b'", "NAME:PATH,PATH"),
     "a:/x ^4b:/y": ("a letter first",),
     "a:/x ^:/y": ("':/y'", "NAME:PATH,PATH"),
     "a:/x ^nfs://h/x": ("name is missing", "NAME:nfs://"),
     "a:/x b:/y ^a:/x": ("'a'", "twice"),
-    "a:/x b:/y ^b:/x": ("'b'", "twice"),
     "b:/x a:^nfs4://h/x": ("unknown scheme",),
-    "b:/x a:nfs://h/x?uid=^x": ("uid",),
     "a:/mnt/^\x01": ("control character",),
 }
 
