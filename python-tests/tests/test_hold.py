@@ -62,10 +62,12 @@ def test_the_memory_of_what_is_durable_is_used_again(testlib: ctypes.CDLL) -> No
         _write(hold, b"bbbb", second)
         assert not hold.room(3)
         hold.committed(first, hold.clock, _OLD)
+        assert hold.room(4)
         assert not hold.room(5)
-        _write(hold, b"cccc", first)
-        assert _contents(hold) == [b"bbbb", b"cccc"]
-        assert not hold.room(1)
+        _write(hold, b"ccc", first)
+        assert _contents(hold) == [b"bbbb", b"ccc"]
+        assert hold.room(1)
+        assert not hold.room(2)
 
 
 # --- what is settled, and what is lost ---
