@@ -77,16 +77,19 @@ def test_job_k_is_on_path_k_mod_p(exported: Place, options: dict[str, Option]) -
 
 @pytest.mark.parametrize(
     ("first", "other"),
-    [(1, {"failover": 1}), (65535, {"spread_writes": "stripe"})],
+    [(1, {"failover": 1}), (65535, {"spread_writes": "stripe", "nconnect": 2})],
     ids=str,
 )
 def test_first_path_is_that_of_the_first_job(
     exported: Place, first: int, other: dict[str, Option]
 ) -> None:
+    """Of all paths, to which the job has connections here: its own ones take turns."""
     result = exported.fio(rw="read", numjobs=3, first_path=first, **_JOB, **other)
     done(result)
-    used = {line.job_number: line.path for line in result.stats if line.read_ops}
-    assert used == {number: exported.labels[(number + first) % PATHS] for number in range(3)}
+    used = [line for line in result.stats if line.read_ops]
+    labels = {number: exported.labels[(number + first) % PATHS] for number in range(3)}
+    assert {(line.job_number, line.path) for line in used} == set(labels.items())
+    assert len(used) == 3 * int(other.get("nconnect", 1))
 
 
 def test_jobs_count_over_all_sections(mounted: Place) -> None:
