@@ -92,13 +92,12 @@ def test_figures_of_each_kind_of_operation(place: Place) -> None:
         assert f" {kind}: {found[kind].ops} done, 0 errors, IOPS=" in result.messages
 
 
-def test_latencies_hold_the_servers_delay(client: Client) -> None:
+def test_latencies_hold_the_servers_delay(client: Client, server: ScriptedServer) -> None:
     delay = 0.1
-    with ScriptedServer() as server:
-        job: dict[str, Option] = {**_JOB, "size": 32, "pool": server.url()}
-        done(client(server, **{**job, "rw": "write"}))
-        server.hooks.append(on(Nfs.GETATTR, Answer(delay=delay)))
-        result = client(server, **{**job, "rw": "randread"})
+    job: dict[str, Option] = {**_JOB, "size": 32, "pool": server.url()}
+    done(client(server, **{**job, "rw": "write"}))
+    server.hooks.append(on(Nfs.GETATTR, Answer(delay=delay)))
+    result = client(server, **{**job, "rw": "randread"})
     (line,) = _by_kind(result).values()
     assert line.ops == 32
     assert delay * 1e6 <= line.mean_us <= result.seconds * 1e6
@@ -252,52 +251,49 @@ def test_a_mix_that_fits_its_job(place: Place, mix: str, how: dict[str, Option])
 
 
 @pytest.mark.sanitized
-def test_a_new_entry_that_cannot_be_made(client: Client) -> None:
+def test_a_new_entry_that_cannot_be_made(client: Client, server: ScriptedServer) -> None:
     """The removal for which it was to be made does not follow."""
-    with ScriptedServer() as server:
-        server.hooks.append(on(Nfs.CREATE, Answer(act=False, status=Status.NOSPC), after=10))
-        job: dict[str, Option] = {**_JOB, "rw": "randwrite", "iodepth": 1, "size": 40}
-        result = client(server, **job, meta_mix="remove:1")
-        name = server.calls(Nfs.CREATE)[10].file.removeprefix("tree/")
-        words = f'create of entry "{name}" below "tree": No space left on device'
-        failed(result, words, "no room for more", error=errno.ENOSPC)
-        found = {line.operation: (line.ops, line.errors) for line in result.operations}
-        assert found == {"create": (10, 1), "remove": (10, 0)}
-        (told,) = (line for line in said(result) if " done, " in line)
-        assert " create: 10 done, 1 errors" in told
+    server.hooks.append(on(Nfs.CREATE, Answer(act=False, status=Status.NOSPC), after=10))
+    job: dict[str, Option] = {**_JOB, "rw": "randwrite", "iodepth": 1, "size": 40}
+    result = client(server, **job, meta_mix="remove:1")
+    name = server.calls(Nfs.CREATE)[10].file.removeprefix("tree/")
+    words = f'create of entry "{name}" below "tree": No space left on device'
+    failed(result, words, "no room for more", error=errno.ENOSPC)
+    found = {line.operation: (line.ops, line.errors) for line in result.operations}
+    assert found == {"create": (10, 1), "remove": (10, 0)}
+    (told,) = (line for line in said(result) if " done, " in line)
+    assert " create: 10 done, 1 errors" in told
 
 
 @pytest.mark.sanitized
-def test_a_notice_names_the_new_entry(client: Client) -> None:
+def test_a_notice_names_the_new_entry(client: Client, server: ScriptedServer) -> None:
     """By what its directory shows: its number means nothing to anybody."""
-    with ScriptedServer() as server:
-        server.hooks.append(on(Nfs.CREATE, Answer(attributes=2), nth=3))
-        job: dict[str, Option] = {**_JOB, "rw": "randwrite", "iodepth": 1, "size": 40}
-        result = client(server, **job, meta_mix="create:1")
-        name = server.calls(Nfs.CREATE)[2].file.removeprefix("tree/")
-        words = f'CREATE of entry "{name}" below "tree": the reply contradicts'
-        failed(result, words, error=errno.EPROTO)
+    server.hooks.append(on(Nfs.CREATE, Answer(attributes=2), nth=3))
+    job: dict[str, Option] = {**_JOB, "rw": "randwrite", "iodepth": 1, "size": 40}
+    result = client(server, **job, meta_mix="create:1")
+    name = server.calls(Nfs.CREATE)[2].file.removeprefix("tree/")
+    words = f'CREATE of entry "{name}" below "tree": the reply contradicts'
+    failed(result, words, error=errno.EPROTO)
 
 
 @pytest.mark.sanitized
 @pytest.mark.parametrize("version", [3, 4])
-def test_calls_that_are_lost(client: Client, version: int) -> None:
+def test_calls_that_are_lost(client: Client, server: ScriptedServer, version: int) -> None:
     """They were carried out: what is counted is what the server has in the end."""
-    with ScriptedServer() as server:
-        lost = Answer(reply=False, end="reset")
-        make, remove = (Nfs4.OPEN, Nfs4.REMOVE) if version == 4 else (Nfs.CREATE, Nfs.REMOVE)
-        job: dict[str, Option] = {**_JOB, "tree_depth": 0, "size": 100}
-        pool = server.url4() if version == 4 else server.url()
-        done(client(server, **{**job, "rw": "write"}, pool=pool))
-        server.hooks += [on(make, lost, after=100, every=9), on(remove, lost, every=9)]
-        result = client(server, **job, pool=pool, meta_mix="getattr:1,create:3,remove:2")
-        assert sum(line.errors for line in result.operations) == 0
-        done(result)
-        assert sum(line.reconnects for line in result.stats) >= 3
-        made = {call.file for call in server.calls(make) if "/n" in call.file}
-        gone = {call.file for call in server.calls(remove)}
-        assert gone < made
-        assert len(made - gone) == _left(result)[0]
+    lost = Answer(reply=False, end="reset")
+    make, remove = (Nfs4.OPEN, Nfs4.REMOVE) if version == 4 else (Nfs.CREATE, Nfs.REMOVE)
+    job: dict[str, Option] = {**_JOB, "tree_depth": 0, "size": 100}
+    pool = server.url4() if version == 4 else server.url()
+    done(client(server, **{**job, "rw": "write"}, pool=pool))
+    server.hooks += [on(make, lost, after=100, every=9), on(remove, lost, every=9)]
+    result = client(server, **job, pool=pool, meta_mix="getattr:1,create:3,remove:2")
+    assert sum(line.errors for line in result.operations) == 0
+    done(result)
+    assert sum(line.reconnects for line in result.stats) >= 3
+    made = {call.file for call in server.calls(make) if "/n" in call.file}
+    gone = {call.file for call in server.calls(remove)}
+    assert gone < made
+    assert len(made - gone) == _left(result)[0]
 
 
 @pytest.mark.parametrize(

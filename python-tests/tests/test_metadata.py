@@ -179,11 +179,10 @@ _STAT = {1, 3, 4, 8, 20, 33, 35, 36, 37, 41, 45, 47, 52, 53}  # RFC 8881, 5.6 an
 
 @pytest.mark.sanitized
 @pytest.mark.parametrize("what", ["getattr", "lookup"])
-def test_nfs4_asks_for_what_stat_tells(client: Client, what: str) -> None:
-    with ScriptedServer() as server:
-        job: dict[str, Option] = {**_READ, "size": 20, "meta_read": what}
-        done(client(server, **job, pool=server.url4()))
-        assert server.calls(Nfs4.GETATTR)[-1].wanted == _STAT
+def test_nfs4_asks_for_what_stat_tells(client: Client, server: ScriptedServer, what: str) -> None:
+    job: dict[str, Option] = {**_READ, "size": 20, "meta_read": what}
+    done(client(server, **job, pool=server.url4()))
+    assert server.calls(Nfs4.GETATTR)[-1].wanted == _STAT
 
 
 def test_a_layout_makes_the_entries_of_its_job_alone(place: Place) -> None:
@@ -203,25 +202,24 @@ def test_what_may_not_be_laid_out(anywhere: Place, words: list[str]) -> None:
 
 
 @pytest.mark.sanitized
-def test_a_layout_tells_what_it_does(client: Client) -> None:
+def test_a_layout_tells_what_it_does(client: Client, server: ScriptedServer) -> None:
     """One that lasts, because the server asks to wait, also tells how far it has come."""
-    with ScriptedServer() as server:
-        told = threading.Event()
-        later = Answer(act=False, status=Status.JUKEBOX)
+    told = threading.Event()
+    later = Answer(act=False, status=Status.JUKEBOX)
 
-        def wait(call: Call) -> Answer | None:
-            return later if call.procedure is Nfs.CREATE and not told.is_set() else None
+    def wait(call: Call) -> Answer | None:
+        return later if call.procedure is Nfs.CREATE and not told.is_set() else None
 
-        server.hooks.append(wait)
-        with client.start(server, **{**_READ, "size": 60}) as process:
-            eventually(lambda: " % done" in stderr_of(process))
-            told.set()
-            result = client.finish(process)
-        done(result)
-        lines = [line for line in result.messages.splitlines() if "entries of" in line]
-        begins, goes_on = lines[:2]  # how far it has come is told again where it lasts longer
-        assert '"tree": 60 files in 2 directories: looking them up' in begins
-        assert '"tree": 0 % done, 0 entries/s' in goes_on
+    server.hooks.append(wait)
+    with client.start(server, **{**_READ, "size": 60}) as process:
+        eventually(lambda: " % done" in stderr_of(process))
+        told.set()
+        result = client.finish(process)
+    done(result)
+    lines = [line for line in result.messages.splitlines() if "entries of" in line]
+    begins, goes_on = lines[:2]  # how far it has come is told again where it lasts longer
+    assert '"tree": 60 files in 2 directories: looking them up' in begins
+    assert '"tree": 0 % done, 0 entries/s' in goes_on
 
 
 def test_handles_are_looked_up_once(place: Place) -> None:
@@ -469,28 +467,28 @@ def test_verify_sees_what_an_entry_is(place: Place, what: str) -> None:
 
 @pytest.mark.sanitized
 @pytest.mark.parametrize("what", ["getattr", "lookup"])
-def test_verify_where_lookup_brings_no_attributes(client: Client, what: str) -> None:
+def test_verify_where_lookup_brings_no_attributes(
+    client: Client, server: ScriptedServer, what: str
+) -> None:
     """RFC 1813, 3.3.3: obj_attributes is optional. GETATTR's are not."""
-    with ScriptedServer() as server:
-        job: dict[str, Option] = {**_READ, "size": 20, "iodepth": 1}
-        done(client(server, **job))
-        server.hooks.append(on(Nfs.LOOKUP, Answer(attributes=0)))
-        result = client(server, **job, meta_verify=1, meta_read=what)
-        if what == "getattr":
-            assert _operations(result)[0] == 20
-        else:
-            failed(result, "of a type that the server's LOOKUP does not tell", error=errno.EILSEQ)
+    job: dict[str, Option] = {**_READ, "size": 20, "iodepth": 1}
+    done(client(server, **job))
+    server.hooks.append(on(Nfs.LOOKUP, Answer(attributes=0)))
+    result = client(server, **job, meta_verify=1, meta_read=what)
+    if what == "getattr":
+        assert _operations(result)[0] == 20
+    else:
+        failed(result, "of a type that the server's LOOKUP does not tell", error=errno.EILSEQ)
 
 
 @pytest.mark.sanitized
-def test_verify_where_a_listing_begins_anew(client: Client) -> None:
+def test_verify_where_a_listing_begins_anew(client: Client, server: ScriptedServer) -> None:
     """What it brought before does not count."""
-    with ScriptedServer() as server:
-        job: dict[str, Option] = {**_READ, "size": 40}
-        done(client(server, **job))
-        forgets = Answer(act=False, status=_BAD_COOKIE)
-        server.hooks += [on(Nfs.READDIR, forgets, nth=3), on(Nfs.READDIR, _PAGE)]
-        assert _operations(client(server, **job, meta_verify=1))[0] == 40
+    job: dict[str, Option] = {**_READ, "size": 40}
+    done(client(server, **job))
+    forgets = Answer(act=False, status=_BAD_COOKIE)
+    server.hooks += [on(Nfs.READDIR, forgets, nth=3), on(Nfs.READDIR, _PAGE)]
+    assert _operations(client(server, **job, meta_verify=1))[0] == 40
 
 
 @pytest.mark.sanitized
@@ -507,45 +505,43 @@ def test_verify_asks_for_what_a_session_takes(client4: Client) -> None:
 
 @pytest.mark.sanitized
 @both_versions
-def test_entries_survive_resets(client: Client, version: int) -> None:
+def test_entries_survive_resets(client: Client, paths: ScriptedServer, version: int) -> None:
     """Made, verified and removed in 40 directories, which are opened under resets as well."""
     size = 2000
     names = (Nfs4.LOOKUP, Nfs4.CREATE) if version == 4 else (Nfs.LOOKUP, Nfs.MKDIR)
     work = (Nfs4.OPEN, Nfs4.REMOVE) if version == 4 else (Nfs.CREATE, Nfs.REMOVE)
-    with ScriptedServer(addresses=TWO_ADDRESSES) as server:
-        pool = server.pool4() if version == 4 else server.pool()
-        server.hooks += [on(one, _LOST, every=150) for one in (names[0], *work)]
-        server.hooks += [on(one, _LOST, every=9) for one in (names[1], _READDIR[version])]
-        job: dict[str, Option] = {**_JOB, "size": size, "spread": "roundrobin", "nconnect": 2}
-        for how in (
-            {"rw": "write"},
-            {"rw": "read", "meta_verify": 1},
-            {"rw": "write", "meta_write": "remove"},
-        ):
-            result = client(server, **{**job, **how}, pool=pool)
-            assert _done(result) == size
-            assert sum(line.reconnects for line in result.stats)
+    pool = paths.pool4() if version == 4 else paths.pool()
+    paths.hooks += [on(one, _LOST, every=150) for one in (names[0], *work)]
+    paths.hooks += [on(one, _LOST, every=9) for one in (names[1], _READDIR[version])]
+    job: dict[str, Option] = {**_JOB, "size": size, "spread": "roundrobin", "nconnect": 2}
+    for how in (
+        {"rw": "write"},
+        {"rw": "read", "meta_verify": 1},
+        {"rw": "write", "meta_write": "remove"},
+    ):
+        result = client(paths, **{**job, **how}, pool=pool)
+        assert _done(result) == size
+        assert sum(line.reconnects for line in result.stats)
 
 
 @pytest.mark.sanitized
 @pytest.mark.parametrize("end", ["close", "reset"])
 def test_soft_ends_where_a_directory_is_not_opened(
-    client: Client, end: Literal["close", "reset"]
+    client: Client, server: ScriptedServer, end: Literal["close", "reset"]
 ) -> None:
     """A connection that is lost is no denial, whichever way libnfs hears of it."""
-    with ScriptedServer() as server:
-        server.hooks.append(on(Nfs.MKDIR, Answer(act=False, reply=False, end=end)))
-        result = client(server, **{**_WRITE, "soft": 1})
-        assert result.status
-        (line,) = (line for line in said(result) if "cannot open the directory" in line)
-        assert os.strerror(errno.ENOTCONN) in line
-        server.hooks.clear()
-        later = Answer(act=False, status=Status.JUKEBOX)
-        lost = Answer(act=False, reply=False, end=end)
-        server.hooks += [on(Nfs.MKDIR, lost, first=3), on(Nfs.MKDIR, later, nth=4)]
-        result = client(server, **_WRITE)
-        assert _done(result) == _ENTRIES
-        assert [line.split(": ")[-1] for line in said(result)] == ["still trying", "opened"]
+    server.hooks.append(on(Nfs.MKDIR, Answer(act=False, reply=False, end=end)))
+    result = client(server, **{**_WRITE, "soft": 1})
+    assert result.status
+    (line,) = (line for line in said(result) if "cannot open the directory" in line)
+    assert os.strerror(errno.ENOTCONN) in line
+    server.hooks.clear()
+    later = Answer(act=False, status=Status.JUKEBOX)
+    lost = Answer(act=False, reply=False, end=end)
+    server.hooks += [on(Nfs.MKDIR, lost, first=3), on(Nfs.MKDIR, later, nth=4)]
+    result = client(server, **_WRITE)
+    assert _done(result) == _ENTRIES
+    assert [line.split(": ")[-1] for line in said(result)] == ["still trying", "opened"]
 
 
 _LOST = Answer(reply=False, end="reset")  # carried out
@@ -582,47 +578,48 @@ def _dies_at(procedure: Nfs | Nfs4, *, act: bool = False) -> Hook:
     ],
 )
 def test_a_call_that_was_carried_out_is_no_error(
-    client: Client, version: int, operation: str, procedure: Procedure
+    client: Client, server: ScriptedServer, version: int, operation: str, procedure: Procedure
 ) -> None:
     """Its reply is lost; a server without a reply cache then finds the entry made, or gone."""
     before = {"rmdir": "mkdir", "mkdir": None}.get(operation, "create")
-    with ScriptedServer() as server:
-        job: dict[str, Option] = {**_WRITE, "size": 40, "pool": _url(server, version)}
-        if before:
-            done(client(server, **job, meta_write=before))
-        server.hooks.append(on(procedure, _LOST, every=10))
-        result = client(server, **job, meta_write=operation)
-        assert _done(result) == 40
-        assert sum(line.reconnects for line in result.stats) >= 3
+    job: dict[str, Option] = {**_WRITE, "size": 40, "pool": _url(server, version)}
+    if before:
+        done(client(server, **job, meta_write=before))
+    server.hooks.append(on(procedure, _LOST, every=10))
+    result = client(server, **job, meta_write=operation)
+    assert _done(result) == 40
+    assert sum(line.reconnects for line in result.stats) >= 3
 
 
 @pytest.mark.sanitized
 @both_versions
-def test_a_lost_removal_of_an_entry_with_its_other_name(client: Client, version: int) -> None:
+def test_a_lost_removal_of_an_entry_with_its_other_name(
+    client: Client, server: ScriptedServer, version: int
+) -> None:
     """The first name is gone either way: the other one is to go as well, and may be gone too."""
-    with ScriptedServer() as server:
-        job: dict[str, Option] = {**_WRITE, "size": 20, "iodepth": 1, "pool": _url(server, version)}
-        for what in ("link", "remove"):
-            done(client(server, **job, meta_write=what))
-        remove = Nfs4.REMOVE if version == 4 else Nfs.REMOVE
-        server.hooks.append(on(remove, _LOST, every=5))
-        done(client(server, **job, meta_write="remove"))
-        nothing = {**job, "rw": "read", "meta_verify": 1}
-        refused(client(server, **nothing), "of 20 entries 20 missing")
+    job: dict[str, Option] = {**_WRITE, "size": 20, "iodepth": 1, "pool": _url(server, version)}
+    for what in ("link", "remove"):
+        done(client(server, **job, meta_write=what))
+    remove = Nfs4.REMOVE if version == 4 else Nfs.REMOVE
+    server.hooks.append(on(remove, _LOST, every=5))
+    done(client(server, **job, meta_write="remove"))
+    nothing = {**job, "rw": "read", "meta_verify": 1}
+    refused(client(server, **nothing), "of 20 entries 20 missing")
 
 
 @pytest.mark.sanitized
 @pytest.mark.parametrize("procedure", [Nfs.CREATE, Nfs.REMOVE])
-def test_a_lost_call_that_is_then_to_wait(client: Client, procedure: Nfs) -> None:
+def test_a_lost_call_that_is_then_to_wait(
+    client: Client, server: ScriptedServer, procedure: Nfs
+) -> None:
     """It was carried out, and the server asks the next copy to come later: that is remembered."""
-    with ScriptedServer() as server:
-        job: dict[str, Option] = {**_WRITE, "size": 20, "iodepth": 1}
-        if procedure is Nfs.REMOVE:
-            done(client(server, **job))
-        later = Answer(act=False, status=Status.JUKEBOX)
-        server.hooks += [on(procedure, _LOST, nth=5), on(procedure, later, nth=6)]
-        operation = "create" if procedure is Nfs.CREATE else "remove"
-        assert _done(client(server, **job, meta_write=operation)) == 20
+    job: dict[str, Option] = {**_WRITE, "size": 20, "iodepth": 1}
+    if procedure is Nfs.REMOVE:
+        done(client(server, **job))
+    later = Answer(act=False, status=Status.JUKEBOX)
+    server.hooks += [on(procedure, _LOST, nth=5), on(procedure, later, nth=6)]
+    operation = "create" if procedure is Nfs.CREATE else "remove"
+    assert _done(client(server, **job, meta_write=operation)) == 20
 
 
 def _did_well(server: ScriptedServer, operation: Nfs4) -> int:
@@ -687,11 +684,12 @@ def test_a_call_that_a_lost_path_carried_out(
 
 
 @pytest.mark.sanitized
-def test_hard_does_not_wait_for_a_server_that_denies_a_directory(client: Client) -> None:
-    with ScriptedServer() as server:
-        server.hooks.append(on(Nfs.MKDIR, Answer(act=False, rpc=denied(AuthStat.TOOWEAK))))
-        result = client(server, **_WRITE)
-        failed(result, "the server denied the call", "reserved source port", error=errno.EACCES)
+def test_hard_does_not_wait_for_a_server_that_denies_a_directory(
+    client: Client, server: ScriptedServer
+) -> None:
+    server.hooks.append(on(Nfs.MKDIR, Answer(act=False, rpc=denied(AuthStat.TOOWEAK))))
+    result = client(server, **_WRITE)
+    failed(result, "the server denied the call", "reserved source port", error=errno.EACCES)
 
 
 @pytest.mark.sanitized
@@ -706,50 +704,46 @@ def test_hard_does_not_wait_for_a_server_that_denies_a_directory(client: Client)
     ],
 )
 def test_a_file_of_others_whose_create_is_sent_twice(
-    client: Client, version: int, how: str, first: str, told: bool
+    client: Client, server: ScriptedServer, version: int, how: str, first: str, told: bool
 ) -> None:
     """Where the first copy was not heard NFSv4.1's slot tells so; NFSv3 takes a verifier."""
-    with ScriptedServer() as server:
-        server.create("tree/d0/e5")
-        create = Nfs4.OPEN if version == 4 else Nfs.CREATE
-        server.hooks.append(on(create, _UNHEARD if first == "unheard" else _LOST, nth=6))
-        job: dict[str, Option] = {**_WRITE, "size": 20, "iodepth": 1, "meta_create": how}
-        result = client(server, **job, pool=_url(server, version))
-        if told:
-            failed(result, "create of entry 5", "it is there already", error=errno.EEXIST)
-        else:
-            done(result)
+    server.create("tree/d0/e5")
+    create = Nfs4.OPEN if version == 4 else Nfs.CREATE
+    server.hooks.append(on(create, _UNHEARD if first == "unheard" else _LOST, nth=6))
+    job: dict[str, Option] = {**_WRITE, "size": 20, "iodepth": 1, "meta_create": how}
+    result = client(server, **job, pool=_url(server, version))
+    if told:
+        failed(result, "create of entry 5", "it is there already", error=errno.EEXIST)
+    else:
+        done(result)
 
 
 @pytest.mark.sanitized
-def test_an_exclusive_create_that_was_carried_out(client: Client) -> None:
+def test_an_exclusive_create_that_was_carried_out(client: Client, server: ScriptedServer) -> None:
     """Whichever of its two replies is lost; the two calls are one operation."""
-    with ScriptedServer() as server:
-        server.hooks += [on(Nfs.CREATE, _LOST, every=10), on(Nfs.SETATTR, _LOST, every=7)]
-        assert _done(client(server, **{**_WRITE, "size": 40}, meta_create="exclusive")) == 40
-        found = server.export.files.find("tree/d0")
-        assert isinstance(found, Directory)
-        assert [node.mode for node in found.children.values()] == [0o644] * 40
-        assert len(server.calls(Nfs.CREATE)) >= 44  # those that were lost came again
+    server.hooks += [on(Nfs.CREATE, _LOST, every=10), on(Nfs.SETATTR, _LOST, every=7)]
+    assert _done(client(server, **{**_WRITE, "size": 40}, meta_create="exclusive")) == 40
+    found = server.export.files.find("tree/d0")
+    assert isinstance(found, Directory)
+    assert [node.mode for node in found.children.values()] == [0o644] * 40
+    assert len(server.calls(Nfs.CREATE)) >= 44  # those that were lost came again
 
 
 @pytest.mark.sanitized
-def test_an_exclusive_create_that_brings_no_handle(client: Client) -> None:
+def test_an_exclusive_create_that_brings_no_handle(client: Client, server: ScriptedServer) -> None:
     """RFC 1813, 3.3.8: obj is optional."""
-    with ScriptedServer() as server:
-        server.hooks.append(on(Nfs.CREATE, Answer(results=bytes(20))))
-        result = client(server, **{**_WRITE, "size": 40}, meta_create="exclusive")
-        assert _operations(result) == (40, 40)
-        assert len(server.calls(Nfs.SETATTR)) == 40
+    server.hooks.append(on(Nfs.CREATE, Answer(results=bytes(20))))
+    result = client(server, **{**_WRITE, "size": 40}, meta_create="exclusive")
+    assert _operations(result) == (40, 40)
+    assert len(server.calls(Nfs.SETATTR)) == 40
 
 
-def test_a_server_without_exclusive_creates(client: Client) -> None:
+def test_a_server_without_exclusive_creates(client: Client, server: ScriptedServer) -> None:
     """RFC 1813, 3.3.8, lets it have none."""
-    with ScriptedServer() as server:
-        server.hooks.append(on(Nfs.CREATE, Answer(status=Status.NOTSUPP)))
-        result = client(server, **_WRITE, meta_create="exclusive")
-        failed(result, "NFS3ERR_NOTSUPP", "use meta_create=guarded", error=errno.EOPNOTSUPP)
-        assert len(said(result)) == 1
+    server.hooks.append(on(Nfs.CREATE, Answer(status=Status.NOTSUPP)))
+    result = client(server, **_WRITE, meta_create="exclusive")
+    failed(result, "NFS3ERR_NOTSUPP", "use meta_create=guarded", error=errno.EOPNOTSUPP)
+    assert len(said(result)) == 1
 
 
 @pytest.mark.sanitized
@@ -765,34 +759,34 @@ def test_a_path_dies_before_a_new_file_has_its_attributes(client: Client) -> Non
 
 @pytest.mark.sanitized
 @pytest.mark.parametrize("status", ["DELAY", "BADSESSION"])
-def test_an_entry_that_is_there_is_an_error_after_a_refusal(client: Client, status: str) -> None:
+def test_an_entry_that_is_there_is_an_error_after_a_refusal(
+    client: Client, server: ScriptedServer, status: str
+) -> None:
     """A call that SEQUENCE refuses has made nothing: what is there is not its own."""
-    with ScriptedServer() as server:
-        server.create("tree/e0", b"")
-        met = set[int]()
+    server.create("tree/e0", b"")
+    met = set[int]()
 
-        def refuse(call: Call) -> Answer | None:
-            """Refuse the first call of each connection: the only create is one."""
-            if call.procedure is not Nfs4.SEQUENCE or call.connection in met:
-                return None
-            met.add(call.connection)
-            return Answer(status=Status4[status])
+    def refuse(call: Call) -> Answer | None:
+        """Refuse the first call of each connection: the only create is one."""
+        if call.procedure is not Nfs4.SEQUENCE or call.connection in met:
+            return None
+        met.add(call.connection)
+        return Answer(status=Status4[status])
 
-        server.hooks.append(refuse)
-        job: dict[str, Option] = {**_WRITE, "size": 1, "tree_depth": 0}
-        failed_io(client(server, pool=server.url4(), **job), "File exists")
-        (create,) = server.calls(Nfs4.OPEN)
-        asked = server.calls(Nfs4.SEQUENCE)
-        told = [call.status for call in asked if call.connection == create.connection]
-        assert told == [Status4[status], 0]  # there was nothing else to refuse
+    server.hooks.append(refuse)
+    job: dict[str, Option] = {**_WRITE, "size": 1, "tree_depth": 0}
+    failed_io(client(server, pool=server.url4(), **job), "File exists")
+    (create,) = server.calls(Nfs4.OPEN)
+    asked = server.calls(Nfs4.SEQUENCE)
+    told = [call.status for call in asked if call.connection == create.connection]
+    assert told == [Status4[status], 0]  # there was nothing else to refuse
 
 
 @pytest.mark.sanitized
-def test_a_handle_that_is_stale_is_looked_up_again(client: Client) -> None:
-    with ScriptedServer() as server:
-        stale = Answer(act=False, status=Status.STALE)
-        server.hooks.append(on(Nfs.GETATTR, stale, after=20, every=7))
-        assert _operations(client(server, **{**_READ, "size": 40, "iodepth": 1}))[1] > 40
+def test_a_handle_that_is_stale_is_looked_up_again(client: Client, server: ScriptedServer) -> None:
+    stale = Answer(act=False, status=Status.STALE)
+    server.hooks.append(on(Nfs.GETATTR, stale, after=20, every=7))
+    assert _operations(client(server, **{**_READ, "size": 40, "iodepth": 1}))[1] > 40
 
 
 @pytest.mark.sanitized
@@ -809,20 +803,19 @@ def test_a_handle_that_is_stale_is_looked_up_again(client: Client) -> None:
     ],
 )
 def test_a_server_that_makes_no_more_entries(
-    client: Client, version: int, status: int, error: int, words: str
+    client: Client, server: ScriptedServer, version: int, status: int, error: int, words: str
 ) -> None:
     """What it has made before is counted, by fio as well."""
-    with ScriptedServer() as server:
-        create = Nfs4.OPEN if version == 4 else Nfs.CREATE
-        server.hooks.append(on(create, Answer(act=False, status=status), after=10))
-        depth = 0 if "tree_depth" in words else 1
-        job: dict[str, Option] = {**_WRITE, "size": 40, "tree_depth": depth}
-        result = client(server, **job, pool=_url(server, version))
-        failed(result, words, error=error)
-        assert len(said(result)) == 1
-        assert sum(line.meta_ops for line in result.stats) == 10
-        assert result.report is not None
-        assert [job["write"]["io_bytes"] for job in result.report.jobs] == [10]
+    create = Nfs4.OPEN if version == 4 else Nfs.CREATE
+    server.hooks.append(on(create, Answer(act=False, status=status), after=10))
+    depth = 0 if "tree_depth" in words else 1
+    job: dict[str, Option] = {**_WRITE, "size": 40, "tree_depth": depth}
+    result = client(server, **job, pool=_url(server, version))
+    failed(result, words, error=error)
+    assert len(said(result)) == 1
+    assert sum(line.meta_ops for line in result.stats) == 10
+    assert result.report is not None
+    assert [job["write"]["io_bytes"] for job in result.report.jobs] == [10]
 
 
 @pytest.mark.parametrize(
