@@ -85,9 +85,9 @@ both_versions = pytest.mark.parametrize("version", [3, 4])
 # --- what each operation does ---
 
 
-def test_entries_are_created_in_directories(place: Place) -> None:
-    assert _operations(place.fio(**_WRITE)) == (_ENTRIES, 0)
-    found = _entries(place)
+def test_entries_are_created_in_directories(anywhere: Place) -> None:
+    assert _operations(anywhere.fio(**_WRITE)) == (_ENTRIES, 0)
+    found = _entries(anywhere)
     assert set(found) == {f"e{number:x}" for number in range(_ENTRIES)}
     assert all(path.parent.name == f"d{int(name[1:], 16) // 50:x}" for name, path in found.items())
     assert all(path.is_file() and path.stat().st_mode & 0o777 == 0o644 for path in found.values())
@@ -237,15 +237,15 @@ def test_setattr_sets_the_time_of_modification(place: Place) -> None:
     assert all(path.stat().st_mtime > 1 for path in _entries(place).values())
 
 
-def test_a_second_rename_gives_the_first_names_back(place: Place) -> None:
-    done(place.fio(**_WRITE))
-    first = set(_entries(place))
-    done(place.fio(meta_write="rename", **_WRITE))
-    other = set(_entries(place))
+def test_a_second_rename_gives_the_first_names_back(anywhere: Place) -> None:
+    done(anywhere.fio(**_WRITE))
+    first = set(_entries(anywhere))
+    done(anywhere.fio(meta_write="rename", **_WRITE))
+    other = set(_entries(anywhere))
     assert len(other) == len(first)
     assert not other & first
-    done(place.fio(meta_write="rename", **_WRITE))
-    assert set(_entries(place)) == first
+    done(anywhere.fio(meta_write="rename", **_WRITE))
+    assert set(_entries(anywhere)) == first
 
 
 def test_link_gives_a_second_name(anywhere: Place) -> None:
@@ -267,15 +267,15 @@ def test_link_gives_a_second_name(anywhere: Place) -> None:
 
 
 @pytest.mark.parametrize("how", [{"meta_write": "remove"}, {"rw": "trim"}, {"rw": "randtrim"}])
-def test_remove_leaves_nothing(place: Place, how: dict[str, Option]) -> None:
+def test_remove_leaves_nothing(anywhere: Place, how: dict[str, Option]) -> None:
     """Of entries that have their other name alone as well."""
-    done(place.fio(**_WRITE))
-    done(place.fio(**{**_WRITE, "size": 20, "meta_write": "rename"}))
-    result = place.fio(**{**_WRITE, **how})
+    done(anywhere.fio(**_WRITE))
+    done(anywhere.fio(**{**_WRITE, "size": 20, "meta_write": "rename"}))
+    result = anywhere.fio(**{**_WRITE, **how})
     assert _operations(result) == (_ENTRIES, 0)
     (job,) = done(result).jobs
     assert job["trim" if "rw" in how else "write"]["total_ios"] == _ENTRIES
-    assert _entries(place) == {}
+    assert _entries(anywhere) == {}
 
 
 def test_open_is_nfsv4s_alone(place: Place) -> None:
@@ -380,15 +380,15 @@ def test_a_listing_that_does_not_advance(client: Client, version: int, answer: A
 
 
 @pytest.mark.parametrize("spread", ["job", "roundrobin", "queue", "stripe"])
-def test_spreads(place: Place, spread: str) -> None:
+def test_spreads(anywhere: Place, spread: str) -> None:
     """With stripe_size=dir_entries, a directory keeps to its connection."""
     for job in (_WRITE, _READ):
-        result = place.fio(**{**job, "spread": spread, "nconnect": 2, "stripe_size": 50})
+        result = anywhere.fio(**{**job, "spread": spread, "nconnect": 2, "stripe_size": 50})
         assert _operations(result)[0] == _ENTRIES
         used = [line for line in result.stats if line.meta_ops]
         expected = {"job": 2, "stripe": min(8, _ENTRIES // 50)}
         assert len(used) == expected.get(spread, 8)
-    assert len(_entries(place)) == _ENTRIES
+    assert len(_entries(anywhere)) == _ENTRIES
 
 
 @pytest.mark.parametrize("thread", [0, 1])

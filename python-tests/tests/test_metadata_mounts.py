@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """metadata=1 over kernel mounts, by io_uring. Any directory serves as one.
 
-Trees, names and kinds of entries are the same as a server's: test_metadata.py has these of both;
-test_kernel_mounts.py has mounts of NFS.
+Trees, names, kinds of entries, spreads and mixes are the same as a server's: test_metadata.py and
+test_meta_mix.py have these of both; test_kernel_mounts.py has mounts of NFS.
 """
 
 from __future__ import annotations
@@ -44,56 +44,12 @@ _WRITE: dict[str, Option] = {**_JOB, "rw": "write"}
 _READ: dict[str, Option] = {**_JOB, "rw": "randread"}
 
 
-def _entries(place: Place) -> dict[str, Path]:
-    """Give the entries by name; a tree of one level."""
-    return {path.name: path for path in (place.files / "tree").glob("d*/*")}
-
-
 def _operations(result: FioResult) -> int:
     """Give the operations; a mount needs no LOOKUP before them."""
     done(result)
     assert said(result) == []
     assert all(line.transport == "mount" and not line.lookups for line in result.stats)
     return sum(line.meta_ops for line in result.stats)
-
-
-# --- what each operation does ---
-
-
-@pytest.mark.sanitized
-def test_files_from_first_to_last(place: Place) -> None:
-    assert _operations(place.fio(**_WRITE)) == _ENTRIES
-    first = _entries(place)
-    assert {name: path.parent.name for name, path in first.items()} == {
-        f"e{number:x}": f"d{number // 60:x}" for number in range(_ENTRIES)
-    }
-    assert all(path.is_file() and path.stat().st_mode & 0o777 == 0o644 for path in first.values())
-    for what in ("getattr", "lookup", "open"):
-        assert _operations(place.fio(**_READ, meta_read=what)) == _ENTRIES
-    assert _operations(place.fio(**_WRITE, meta_write="rename")) == _ENTRIES
-    assert set(_entries(place)) == {f"r{number:x}" for number in range(_ENTRIES)}
-    assert _operations(place.fio(**_WRITE, meta_write="rename")) == _ENTRIES
-    assert set(_entries(place)) == set(first)
-    assert _operations(place.fio(**_WRITE, meta_write="remove")) == _ENTRIES
-    assert _entries(place) == {}
-
-
-def test_a_mix(place: Place) -> None:
-    mix = "getattr:50,open:20,create:20,remove:10"
-    result = place.fio(**{**_JOB, "rw": "randrw"}, meta_mix=mix)
-    done(result)
-    left = set(_entries(place)) - {f"e{number:x}" for number in range(_ENTRIES)}
-    assert len(_entries(place)) == _ENTRIES + len(left)
-    assert f"{len(left)} files and 0 directories are left" in result.messages
-    refused(place.fio(**{**_JOB, "rw": "randrw"}, meta_mix="getattr:1,setattr:1"), "for setattr")
-
-
-@pytest.mark.parametrize("spread", ["roundrobin", "stripe"])
-def test_spread_over_mounts(place: Place, spread: str) -> None:
-    result = place.fio(**_WRITE, spread=spread, nconnect=2, shared_dir=1, numjobs=2)
-    assert _operations(result) == 2 * _ENTRIES
-    assert all(line.meta_ops for line in result.stats)
-    assert len(_entries(place)) == 2 * _ENTRIES
 
 
 def test_a_pool_of_mounts_and_urls(exported: Place, lab: Lab) -> None:
@@ -107,12 +63,13 @@ def test_a_pool_of_mounts_and_urls(exported: Place, lab: Lab) -> None:
             "mount": _ENTRIES // 2,
             "tcp": _ENTRIES // 2,
         }
-    assert _entries(exported) == {}
+    assert list((exported.files / "tree").glob("d*/*")) == []
 
 
 # --- entries that are not as a job needs them ---
 
 
+@pytest.mark.sanitized
 def test_entries_that_are_there_or_gone(place: Place) -> None:
     done(place.fio(**_WRITE))
     for job, words in (
@@ -143,8 +100,8 @@ def test_full_and_read_only(
         assert "no room for more entries" in said(result)[0]
         assert sum(line.meta_ops for line in result.stats) > 0
         remount("ro")
-        assert _operations(small.fio(**_READ)) == _ENTRIES
-        assert _operations(small.fio(**_READ, meta_read="open")) == _ENTRIES
+        for what in ("getattr", "lookup", "open"):
+            assert _operations(small.fio(**_READ, meta_read=what)) == _ENTRIES
         result = small.fio(**_WRITE, meta_write="remove")
         failed_io(result, "Read-only file system")
 
@@ -217,12 +174,12 @@ def test_a_job_that_is_ended(place: Place, thread: int) -> None:
 
 def test_what_io_uring_has_no_operation_for(place: Place) -> None:
     for option, name in (
-        ("meta_read", "access"),
-        ("meta_read", "readdir"),
-        ("meta_write", "setattr"),
+        ({"rw": "read", "meta_read": "access"}, "access"),
+        ({"rw": "read", "meta_read": "readdir"}, "readdir"),
+        ({"meta_write": "setattr"}, "setattr"),
+        ({"rw": "randrw", "meta_mix": "getattr:1,setattr:1"}, "setattr"),
     ):
-        rw = "read" if option == "meta_read" else "write"
-        result = place.fio(**{**_WRITE, "rw": rw, option: name})
+        result = place.fio(**{**_WRITE, **option})
         refused(result, "kernel mount", f"no operation for {name}", "nfs://SERVER/EXPORT")
     result = place.fio(**_READ, meta_verify=1)
     refused(result, "meta_verify=1", "no operation that lists", "nfs://SERVER/EXPORT")
