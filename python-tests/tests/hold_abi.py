@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import ctypes as c
 from collections.abc import Iterator
-from typing import Self
+from functools import partial
+from typing import Any, Self
 
-from codec_abi import Ledger, flags, hypers, words
+from codec_abi import Ledger, declare, flags, hypers, words
 
 VERIFIER = 8
 EXTENTS_MIN = 16
@@ -29,8 +30,8 @@ class Extent(c.Structure):
         return c.string_at(self.data, self.length)
 
 
-class _Hold(c.Structure):
-    """struct hold."""
+class Hold(c.Structure):
+    """struct hold; as methods it has the functions of hold.h, without their first argument."""
 
     _fields_ = (
         ("memory", c.c_void_p), *hypers("size", "head"), ("extents", c.POINTER(Extent)),
@@ -38,93 +39,50 @@ class _Hold(c.Structure):
         *hypers("uncovered", "covered"),
     )  # fmt: skip
 
-
-class Hold:
-    """A struct hold of `size` bytes."""
-
     def __init__(self, lib: c.CDLL, size: int) -> None:
-        lib.hold_take.restype = c.POINTER(Extent)
-        lib.hold_room.restype = c.c_bool
-        lib.hold_begin_replay.restype = c.c_uint64
+        super().__init__()
         self._lib = lib
-        self._hold = _Hold()
-        assert lib.hold_init(self._at, c.c_uint64(size)) == 0
+        extent, ledger, number = c.POINTER(Extent), c.POINTER(Ledger), c.c_uint64
+        self._declare("init", c.c_int, number)
+        self._declare("free", None)
+        self._declare("room", c.c_bool, c.c_uint32)
+        self._declare("take", extent, c.c_uint32, number, c.c_char_p, c.c_uint32)
+        self._declare("wrote", None, extent, ledger, c.c_char_p)
+        self._declare("finished", None, extent, c.c_bool, c.c_uint32)
+        self._declare("committed", None, ledger, number, c.c_char_p)
+        self._declare("begin_commit", None)
+        self._declare("commit_failed", None, ledger, number)
+        self._declare("begin_replay", number)
+        self._declare("again", None, extent)
+        self._declare("forget", None, c.c_uint32)
+        assert self.init(size) == 0
+
+    def _declare(self, name: str, result: Any, *arguments: Any) -> None:
+        declare(self._lib, f"hold_{name}", result, c.POINTER(Hold), *arguments)
+
+    def __getattr__(self, name: str) -> Any:
+        return partial(getattr(self._lib, f"hold_{name}"), self)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._lib.hold_free(self._at)
-        assert bytes(self._hold) == bytes(c.sizeof(_Hold))
+        self.free()
+        assert bytes(self) == bytes(c.sizeof(Hold))
 
-    @property
-    def _at(self) -> c.Array[_Hold]:
-        return c.pointer(self._hold)  # type: ignore[return-value]
-
-    @property
-    def lost(self) -> bool:
-        """Whether something is known to be lost."""
-        return bool(self._hold.lost)
-
-    @lost.setter
-    def lost(self, value: bool) -> None:
-        self._hold.lost = value
-
-    @property
-    def clock(self) -> int:
-        """The number of WRITEs answered so far."""
-        return int(self._hold.clock)
-
-    @property
-    def uncovered(self) -> int:
-        """The room of what was answered after the last begin_commit()."""
-        return int(self._hold.uncovered)
-
-    def extents(self) -> Iterator[Extent]:
+    def held(self) -> Iterator[Extent]:
         """Give what is held, in its order."""
-        number = self._hold.first
-        while number < self._hold.end:
-            yield self._hold.extents[number % self._hold.extent_max]
-            number = max(number + 1, self._hold.first)
-
-    def room(self, length: int) -> bool:
-        """hold_room()."""
-        return bool(self._lib.hold_room(self._at, length))
+        number = self.first
+        while number < self.end:
+            yield self.extents[number % self.extent_max]
+            number = max(number + 1, self.first)
 
     def take(self, file: int, offset: int, data: bytes) -> Extent:
         """hold_take()."""
-        extent = self._lib.hold_take(self._at, file, c.c_uint64(offset), data, len(data)).contents
+        extent = self._lib.hold_take(self, file, offset, data, len(data)).contents
         assert isinstance(extent, Extent)
         return extent
 
-    def wrote(self, extent: Extent, ledger: Ledger, verifier: bytes) -> None:
-        """hold_wrote()."""
-        self._lib.hold_wrote(self._at, c.byref(extent), c.byref(ledger), verifier)
-
     def finished(self, extent: Extent, *, failed: bool = False) -> None:
-        """hold_finished()."""
-        self._lib.hold_finished(self._at, c.byref(extent), failed, 0)
-
-    def committed(self, ledger: Ledger, sent: int, verifier: bytes) -> None:
-        """hold_committed()."""
-        self._lib.hold_committed(self._at, c.byref(ledger), c.c_uint64(sent), verifier)
-
-    def begin_commit(self) -> None:
-        """hold_begin_commit()."""
-        self._lib.hold_begin_commit(self._at)
-
-    def commit_failed(self, ledger: Ledger, sent: int) -> None:
-        """hold_commit_failed()."""
-        self._lib.hold_commit_failed(self._at, c.byref(ledger), c.c_uint64(sent))
-
-    def begin_replay(self) -> int:
-        """hold_begin_replay()."""
-        return int(self._lib.hold_begin_replay(self._at))
-
-    def again(self, extent: Extent) -> None:
-        """hold_again()."""
-        self._lib.hold_again(self._at, c.byref(extent))
-
-    def forget(self, file: int) -> None:
-        """hold_forget()."""
-        self._lib.hold_forget(self._at, file)
+        """hold_finished(), on any connection."""
+        self._lib.hold_finished(self, extent, failed, 0)

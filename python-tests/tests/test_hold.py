@@ -33,7 +33,7 @@ def _write(hold: Hold, data: bytes, ledger: Ledger, verifier: bytes = _OLD, file
 
 
 def _contents(hold: Hold) -> list[bytes]:
-    return [extent.content for extent in hold.extents()]
+    return [extent.content for extent in hold.held()]
 
 
 # --- room ---
@@ -129,7 +129,7 @@ def test_what_failed_is_not_kept(hold: Hold) -> None:
 
 def test_what_fails_the_second_time_is_lost(hold: Hold) -> None:
     _write(hold, b"a", Ledger())
-    (extent,) = hold.extents()
+    (extent,) = hold.held()
     hold.again(extent)
     hold.finished(extent, failed=True)
     assert hold.lost
@@ -146,7 +146,7 @@ def test_what_is_newer_stays_until_it_is_written_again(hold: Hold) -> None:
     assert hold.lost
     assert hold.begin_replay() == 6
     assert not hold.lost
-    first, second = hold.extents()
+    first, second = hold.held()
     hold.again(first)
     hold.finished(first)
     assert _contents(hold) == [b"new"]
@@ -268,7 +268,7 @@ class Server:
             self.commit(path)
         while self.hold.lost:
             self.hold.begin_replay()
-            for extent in self.hold.extents():
+            for extent in self.hold.held():
                 self.hold.again(extent)
                 self.put(0, extent)
             for path in (0, 1):
@@ -291,7 +291,7 @@ def test_what_is_written_last_wins(testlib: ctypes.CDLL, story: list[tuple[str, 
             if hold.lost:
                 server.settle()
         server.settle()
-        assert list(hold.extents()) == []
+        assert list(hold.held()) == []
         assert [ledger.held for ledger in server.ledgers] == [0, 0]
         assert hold.uncovered == 0
         assert server.durable == server.wanted
