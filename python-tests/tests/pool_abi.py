@@ -8,7 +8,6 @@ import socket
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Self
 
 from codec_abi import declare, hypers, words
 
@@ -299,25 +298,10 @@ class SpreadLibrary:
         """spread_pieces_max()."""
         return int(self.lib.spread_pieces_max(spread, length, max_length))
 
-
-class SpreadLoad:
-    """A struct spread_load."""
-
-    def __init__(self, library: SpreadLibrary, count: int) -> None:
-        self._lib = library.lib
-        self.handle = self._lib.spread_load_new(count)
-        assert self.handle
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_exception: object) -> None:
-        self._lib.spread_load_free(self.handle)
-
-    def add(self, connection: int, count: int) -> None:
-        """spread_load_add()."""
-        self._lib.spread_load_add(self.handle, connection, count)
-
-    def least(self) -> int:
-        """spread_load_least()."""
-        return int(self._lib.spread_load_least(self.handle))
+    @contextmanager
+    def load(self, count: int) -> Iterator[int]:
+        """Give a struct spread_load."""
+        handle = self.lib.spread_load_new(count)
+        assert handle
+        yield handle
+        self.lib.spread_load_free(handle)

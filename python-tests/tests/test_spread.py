@@ -9,7 +9,7 @@ import ctypes
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from pool_abi import JOB, QUEUE, ROUNDROBIN, STRIPE, Spread, SpreadLibrary, SpreadLoad
+from pool_abi import JOB, QUEUE, ROUNDROBIN, STRIPE, Spread, SpreadLibrary
 
 U32 = 2**32 - 1
 # The file's last byte may be the last that 64 bits can name.
@@ -101,19 +101,19 @@ def test_queue_chooses_the_least_loaded(
 ) -> None:
     model = QueueModel(count)
     flying: list[tuple[int, int]] = []
-    with SpreadLoad(spreads, count) as load:
-        spread = Spread(policy=QUEUE, step=1, count=count, load=load.handle)
+    with spreads.load(count) as load:
+        spread = Spread(policy=QUEUE, step=1, count=count, load=load)
         for step in data.draw(st.lists(st.integers(0, 1 << 22), max_size=200)):
             if flying and step % 3 == 0:
                 connection, size = flying.pop(step % len(flying))
-                load.add(connection, -size)
+                spreads.lib.spread_load_add(load, connection, -size)
                 model.add(connection, -size)
                 continue
             size = 4096 * (1 + step % 4)
             connection = next(iter(spreads.cut(spread, step, size, 4096)))[2]
             assert model.load[connection] == min(model.load)
             assert connection == model.least()
-            load.add(connection, size)
+            spreads.lib.spread_load_add(load, connection, size)
             model.add(connection, size)
             flying.append((connection, size))
-            assert load.least() == model.least()
+            assert spreads.lib.spread_load_least(load) == model.least()
