@@ -146,9 +146,6 @@ def test_writes_that_are_less_durable_than_asked(client: Client, server: Scripte
 # What is on the wire at depth 1: w WRITE, c COMMIT.
 _SYNCS: dict[str, tuple[Options, str]] = {
     "fsync": ({"fsync": 4}, "wwwwcwwwwcwwwwcwwwwc"),
-    "fdatasync": ({"fdatasync": 8}, "wwwwwwwwcwwwwwwwwc"),
-    "end_fsync": ({"end_fsync": 1}, "wwwwwwwwwwwwwwwwc"),
-    "fsync_on_close": ({"fsync_on_close": 1}, "wwwwwwwwwwwwwwwwc"),
     "at the close": ({}, "wwwwwwwwwwwwwwwwc"),
     "nothing to sync": ({"fsync": 4, "sync": 1}, "wwwwwwwwwwwwwwww"),
 }
