@@ -1,14 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What the fuzzers of python-tests/fuzz/ begin with: a few inputs each, most of them sound.
 
-An input that once failed belongs here too. What real servers have sent, byte by byte:
-
-- `_GANESHA`: RPC replies of nfs-ganesha 4.3 (Debian 12, VFS on tmpfs, x86-64), as they came over
-  TCP, without record marks: to a WRITE of 512 bytes, a READ of 16 bytes, and a WRITE to a read-only
-  export; `_GANESHA_V41`: its results of compounds, behind the RPC header;
-- `_KNFSD`: whole messages of Linux 6.1's server over rdma_rxe, transport header and all: a READ of
-  16 bytes that came inline, and one of 64 KiB whose data came by RDMA; `_KNFSD_PRIVATE`: what it
-  sent when the connection was made (RFC 8797), with the padding of the InfiniBand CM's message.
+An input that once failed belongs here too. `_KNFSD` are whole messages of Linux 6.1's server over
+rdma_rxe, transport header and all: a READ of 16 bytes that came inline, and one of 64 KiB by RDMA;
+`_KNFSD_PRIVATE` is what it sent when the connection was made (RFC 8797), with the padding of the
+InfiniBand CM's message.
 """
 
 from __future__ import annotations
@@ -26,54 +22,6 @@ from nfsmulti.scripted.protocol import (
     record,
     rpc_mismatch,
 )
-
-_GANESHA = {
-    "WRITE": bytes.fromhex(
-        "22fb9cc0000000010000000000000000000000000000000000000000000000000000000100000001"
-        "000001a4000000010000000000000000000000000000020000000000000010000000000000000000"
-        "c66c79b6da9b9f5600000000000000026b007c560d535ef26b007c560d8088096b007c560d808809"
-        "0000020000000000557c006b00000000"
-    ),
-    "READ": bytes.fromhex(
-        "403e82260000000100000000000000000000000000000000000000000000000100000001000001a4"
-        "0000000100000000000000000000000000000021000000000000100000000000000000001b369cb7"
-        "387bc8cc00000000000000026b007e211a2e63596b007e21007d00f46b007e21007d00f400000010"
-        "0000000000000010412066696c6520746861742074686520"
-    ),
-    "NFS3ERR_ROFS": bytes.fromhex(
-        "c6619a6000000001000000000000000000000000000000000000001e0000000000000000"
-    ),
-}
-
-_GANESHA_V41 = {
-    "EXCHANGE_ID": bytes.fromhex(
-        "0000000000000000000000010000002a000000006b025aa900000001000000010001000100000000"
-        "000000000000000000000002766d00000000000f766d5f4e46532d47616e65736861000000000000"
-    ),
-    "CREATE_SESSION": bytes.fromhex(
-        "0000000000000000000000010000002b0000000001000000a95a026b010000000000000000000001"
-        "00000000000000000010059000100590000000500000000800000040000000000000000000001000"
-        "0000100000000000000000020000000100000000"
-    ),
-    "OPEN": bytes.fromhex(
-        "000000000000000000000005000000350000000001000000a95a026b010000000000000000000003"
-        "000000000000003f0000003f00000001000000160000000000000012000000000000000101000000"
-        "a95a026b010000000000000018ea3ebf5b84720718ea3ebf7ffed326000000040000000200000000"
-        "0000000200000003000000000000000a000000000000001b4300000116440412c4cfa411d3e10111"
-        "124844020000000000000000000000090000000000000001000000120000000c0000000100000000"
-        "00000000"
-    ),
-    "READ": bytes.fromhex(
-        "000000000000000000000003000000350000000001000000a95a026b010000000000000000000007"
-        "000000000000003f0000003f00000001000000160000000000000019000000000000000100000005"
-        "68656c6c6f000000"
-    ),
-    "WRITE": bytes.fromhex(
-        "000000000000000000000003000000350000000001000000a95a026b010000000000000000000005"
-        "000000000000003f0000003f00000001000000160000000000000026000000000000000500000000"
-        "a95a026b00000000"
-    ),
-}
 
 _KNFSD = {
     "READ": bytes.fromhex(
@@ -129,8 +77,6 @@ _HEAD = _words(_XID, 1, 32, 0)
 _CHUNK = _words(1, 1, 0xDEADBEEF, 4096, 1, 0x2000)
 _RPC = message(_XID, accepted(AcceptStat.SUCCESS))
 
-_HEADER = 24  # bytes of an RPC reply before its results, where AUTH_NONE verifies it
-
 # NFSv4.1: replies to compounds, whose operations fuzz/nfs4.c knows by their places in its list.
 _SEQUENCE, _PUTFH = _words(53, 0) + b"session 16 bytes" + _words(1, 0, 63, 63, 0), _words(22, 0)
 _READDIR3 = (
@@ -180,7 +126,6 @@ SEEDS: dict[str, tuple[bytes, ...]] = {
                 denied(AuthStat.TOOWEAK),
             )
         ),
-        *_GANESHA.values(),
     ),
     "nfs3": (
         b"\0" + _words(0) + _ATTRIBUTES + _words(4096, 1, 4096),
@@ -191,9 +136,6 @@ SEEDS: dict[str, tuple[bytes, ...]] = {
         b"\x07" + _words(0) + _ATTRIBUTES + b"verifier" + _READDIR3 + _words(0, 1),
         b"\x07" + _words(0) + _NO_ATTRIBUTES + b"verifier" + _words(0, 0),
         b"\x07" + _words(10003) + _NO_ATTRIBUTES,
-        b"\0" + _GANESHA["READ"][_HEADER:],
-        b"\1" + _GANESHA["WRITE"][_HEADER:],
-        b"\1" + _GANESHA["NFS3ERR_ROFS"][_HEADER:],
     ),
     "nfs4": (
         _results((0, 1, 2), _SEQUENCE, _PUTFH, _words(25, 0, 1, 4096)),
@@ -228,16 +170,6 @@ SEEDS: dict[str, tuple[bytes, ...]] = {
             _words(43, 0) + _ID + _words(1, 0) + (_CHANNEL + _words(0)) + _CHANNEL + _words(1, 9),
         ),
         _results((13,), _words(41, 0) + _ID + _words(1, 0)),
-        *(
-            bytes((len(operations), *operations)) + _GANESHA_V41[name]
-            for name, operations in {
-                "EXCHANGE_ID": (11,),
-                "CREATE_SESSION": (12,),
-                "OPEN": (0, 1, 7, 5, 6),
-                "READ": (0, 1, 2),
-                "WRITE": (0, 1, 3),
-            }.items()
-        ),
     ),
     "pool": (
         b"/mnt/a,/mnt/b/\0/mnt/b/dir/file",
@@ -247,7 +179,6 @@ SEEDS: dict[str, tuple[bytes, ...]] = {
     ),
     "record": (
         *(_stream(records, sizes) for records in _RECORDS for sizes in ((255,), (0, 3, 60))),
-        _stream(b"".join(map(record, _GANESHA.values())), (0, 3, 60)),
     ),
     "rpcrdma": (
         _HEAD + _words(0, 0, 0) + _RPC,
