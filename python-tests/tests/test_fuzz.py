@@ -19,11 +19,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 import pytest
 from conftest import missing
@@ -52,72 +51,36 @@ _FEWEST = 1000  # inputs; a program that is stuck tries less
 # What conftest.py sets for fio costs four inputs of five.
 _ENVIRONMENT = {"ASAN_OPTIONS": "detect_leaks=1", "LSAN_OPTIONS": ""}
 
+Fuzzer = Future[str]  # what it says
+
 pytestmark = [pytest.mark.full, pytest.mark.timeout(_SECONDS + 2 * _GRACE)]
 
 
-@dataclass
-class _Fuzzer:
-    process: Process
-    log: Path
-
-    def finish(self) -> str:
-        """Wait for the end; give what it said. Fails where it found something."""
-        status = self.process.wait(_SECONDS + _GRACE)
-        said = self.log.read_text(errors="replace")
-        if status != 0:
-            how = "did not end" if status is None else f"ended with status {status}"
-            pytest.fail(f"{self.process.argv[0]} {how}\n{said[-6000:]}", pytrace=False)
-        return said
-
-
-class _Fuzzers:
-    """Fuzzers at work, as many at a time as there are processors. A context manager."""
-
-    def __init__(self, programs: Path, names: list[str]):
-        self._programs, self._waiting = programs, list(names)
-        self._started: dict[str, _Fuzzer] = {}
-        self._processes = ExitStack()
-
-    def finish(self, name: str) -> str:
-        """Give what the fuzzer said, once it has ended."""
-        self._start_some()
-        while name not in self._started:
-            self._start(self._waiting.pop(0))
-        said = self._started[name].finish()
-        self._start_some()
-        return said
-
-    def _start_some(self) -> None:
-        running = sum(fuzzer.process.running for fuzzer in self._started.values())
-        for _ in range(min(len(self._waiting), (os.cpu_count() or 1) - running)):
-            self._start(self._waiting.pop(0))
-
-    def _start(self, name: str) -> None:
-        folder = BUILD / "fuzz" / name
-        corpus, seeds = folder / "corpus", folder / "seeds"
-        for one in (corpus, seeds):
-            one.mkdir(parents=True, exist_ok=True)
-        for i, seed in enumerate(SEEDS[name]):
-            (seeds / str(i)).write_bytes(seed)
-        options = [
-            f"-max_total_time={_SECONDS}",
-            f"-timeout={_INPUT_SECONDS}",
-            f"-artifact_prefix={folder}/",
-            "-print_final_stats=1",
-        ]
-        if not _WANTED:
-            options.append(f"-runs={_INPUTS[name]}")
-        log = folder / "log"
-        with log.open("wb") as output:
-            argv = [str(self._programs / f"fuzz-{name}"), *options, str(corpus), str(seeds)]
-            process = Process(argv, env=_ENVIRONMENT, stdout=output, stderr=output)
-        self._started[name] = _Fuzzer(self._processes.enter_context(process), log)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._processes.close()
+def _fuzz(programs: Path, name: str, running: ExitStack) -> str:
+    """Run a fuzzer, which `running` may end early; give what it said. Fails where it found any."""
+    folder = BUILD / "fuzz" / name
+    corpus, seeds, log = folder / "corpus", folder / "seeds", folder / "log"
+    for one in (corpus, seeds):
+        one.mkdir(parents=True, exist_ok=True)
+    for i, seed in enumerate(SEEDS[name]):
+        (seeds / str(i)).write_bytes(seed)
+    options = [
+        f"-max_total_time={_SECONDS}",
+        f"-timeout={_INPUT_SECONDS}",
+        f"-artifact_prefix={folder}/",
+        "-print_final_stats=1",
+    ]
+    if not _WANTED:
+        options.append(f"-runs={_INPUTS[name]}")
+    argv = [str(programs / f"fuzz-{name}"), *options, str(corpus), str(seeds)]
+    with log.open("wb") as output:
+        process = Process(argv, env=_ENVIRONMENT, stdout=output, stderr=output)
+    status = running.enter_context(process).wait(_SECONDS + _GRACE)
+    said = log.read_text(errors="replace")
+    if status != 0:
+        how = "did not end" if status is None else f"ended with status {status}"
+        pytest.fail(f"{argv[0]} {how}\n{said[-6000:]}", pytrace=False)
+    return said
 
 
 def _fuzzed(item: pytest.Item) -> str | None:
@@ -127,21 +90,23 @@ def _fuzzed(item: pytest.Item) -> str | None:
 
 
 @pytest.fixture(scope="module")
-def fuzzers(request: pytest.FixtureRequest, clang_build: Path) -> Iterator[_Fuzzers]:
-    """Give the fuzzers of the tests that are to run."""
+def fuzzers(request: pytest.FixtureRequest, clang_build: Path) -> Iterator[Mapping[str, Fuzzer]]:
+    """Give the fuzzers of the tests that are to run; as many work as there are processors."""
     resources = run([find("clang"), "-print-resource-dir"], timeout=_GRACE).check().stdout.strip()
     if not any(Path(resources).rglob("libclang_rt.fuzzer*")):
         missing(MissingError("libFuzzer is not installed", apt_line(["libclang-rt-dev"])))
+    processors = os.cpu_count() or 1
     make = ["cmake", "--build", str(clang_build), "--target", "fuzz", "--parallel"]
-    run([*make, str(os.cpu_count())], timeout=_BUILD_SECONDS).check()
+    run([*make, str(processors)], timeout=_BUILD_SECONDS).check()
     names = [name for item in request.session.items if (name := _fuzzed(item))]
-    with _Fuzzers(clang_build, names) as running:
-        yield running
+    with ThreadPoolExecutor(processors) as pool, ExitStack() as running:
+        yield {name: pool.submit(_fuzz, clang_build, name, running) for name in names}
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 @pytest.mark.parametrize("decoder", SEEDS)
-def test_fuzz(fuzzers: _Fuzzers, decoder: str) -> None:
-    said = fuzzers.finish(decoder)
+def test_fuzz(fuzzers: Mapping[str, Fuzzer], decoder: str) -> None:
+    said = fuzzers[decoder].result()
     tried = re.search(r"^stat::number_of_executed_units: *(\d+)$", said, re.MULTILINE)
     assert tried, said[-2000:]
     assert int(tried[1]) >= _FEWEST
