@@ -269,15 +269,3 @@ class Nfs4Library:
         c.memset(c.addressof(body), 0xA5, c.sizeof(body))
         getattr(self.lib, f"nfs4_{getter}")(results, body)
         return body
-
-    def errno(self, status: int) -> int:
-        """nfs4_errno()."""
-        return int(self.lib.nfs4_errno(status))
-
-    def status_name(self, status: int) -> str:
-        """nfs4_status_name()."""
-        return str(self.lib.nfs4_status_name(status).decode())
-
-    def operation_name(self, operation: int) -> str:
-        """nfs4_operation_name()."""
-        return str(self.lib.nfs4_operation_name(operation).decode())
