@@ -143,24 +143,16 @@ def test_writes_that_are_less_durable_than_asked(client: Client, server: Scripte
     failed(client(server, sync=1), words, error=errno.EIO)
 
 
-# What is on the wire at depth 1: w WRITE, c COMMIT.
-_SYNCS: dict[str, tuple[Options, str]] = {
-    "fsync": ({"fsync": 4}, "wwwwcwwwwcwwwwcwwwwc"),
-    "at the close": ({}, "wwwwwwwwwwwwwwwwc"),
-    "nothing to sync": ({"fsync": 4, "sync": 1}, "wwwwwwwwwwwwwwww"),
-}
-
-syncs = fixture_of_runs(
-    {name: Case(soundly, {"iodepth": 1, **options}) for name, (options, _) in _SYNCS.items()}
+@pytest.mark.parametrize(
+    ("options", "wire"),  # w WRITE, c COMMIT
+    [({"fsync": 4}, "wwwwc" * 4), ({}, "w" * 16 + "c"), ({"fsync": 4, "sync": 1}, "w" * 16)],
+    ids=str,
 )
-
-
-@pytest.mark.parametrize("name", _SYNCS)
-def test_syncs_commit(syncs: Outcomes, name: str) -> None:
-    server = syncs[name].server
-    undisturbed(syncs[name].result)
+def test_syncs_commit(client: Client, server: ScriptedServer, options: Options, wire: str) -> None:
+    """At depth 1; and where the file is closed."""
+    undisturbed(client(server, iodepth=1, **options))
     letters: dict[Procedure, str] = {Nfs.WRITE: "w", Nfs.COMMIT: "c"}
-    assert "".join(letters[call.procedure] for call in server.calls(*DATA)) == _SYNCS[name][1]
+    assert "".join(letters[call.procedure] for call in server.calls(*DATA)) == wire
     assert {(call.offset, call.count) for call in server.calls(Nfs.COMMIT)} <= {(0, 0)}
     assert server.durable("f") == server.content("f")
 
