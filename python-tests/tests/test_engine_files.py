@@ -70,14 +70,6 @@ def test_sizes_offsets_and_parts_are_as_with_psync(place: Place, tmp_path: Path)
 # --- layout ---
 
 
-def test_filesize_as_a_range_with_a_size_is_as_with_psync(place: Place, tmp_path: Path) -> None:
-    """Each file's size is drawn from the range, not a share of size=."""
-    jobs = ["--bs=4k", "--filesize=4k-64k", "--nrfiles=5", "--size=128k", "--name=r", "--rw=read"]
-    expected, sizes = psync(tmp_path / "psync", jobs)
-    assert figures(done(place.fio(arguments=jobs))) == figures(expected)
-    assert place.sizes() == sizes
-
-
 @pytest.mark.parametrize(
     ("size", "kib"), [([], 96), (["--size=64k"], 96), (["--size=64k", "--nrfiles=4"], 128)]
 )
@@ -115,18 +107,19 @@ def test_short_file_is_extended_and_its_content_kept(place: Place) -> None:
     assert (place.files / "f").read_bytes() == after
 
 
-def test_who_gets_a_layout(mounted: Place) -> None:
-    """Readers do, and writers with overwrite=1; a writer makes its file as it goes."""
+def test_who_gets_a_layout(place: Place) -> None:
+    """Readers do, and writers with overwrite=1; a writer makes its file as it goes, or opens it."""
     one = {"bs": "64k", "size": "1m", "io_size": "64k"}
     jobs = sections(
         reader={**one, "rw": "read"},
         mixed={**one, "rw": "randrw"},
         over={**one, "rw": "write", "overwrite": 1},
         writer={**one, "rw": "write"},
+        opener={**one, "rw": "write", "create_on_open": 1},
     )
-    done(mounted.fio(arguments=jobs))
-    sizes = {"reader.0.0": _MIB, "mixed.0.0": _MIB, "over.0.0": _MIB, "writer.0.0": 64 << 10}
-    assert mounted.sizes() == sizes
+    done(place.fio(arguments=jobs))
+    sizes = {"reader": _MIB, "mixed": _MIB, "over": _MIB, "writer": 64 << 10, "opener": 64 << 10}
+    assert place.sizes() == {f"{name}.0.0": size for name, size in sizes.items()}
 
 
 def test_create_only_lays_out_and_does_no_io(mounted: Place) -> None:
@@ -136,11 +129,6 @@ def test_create_only_lays_out_and_does_no_io(mounted: Place) -> None:
         report = done(result)
         assert report.operations("read") + report.operations("write") == 0
     assert mounted.sizes() == dict.fromkeys("abcdef", _MIB)
-
-
-def test_create_on_open(exported: Place) -> None:
-    done(exported.fio(rw="write", bs="64k", size="1m", filename="f", create_on_open=1))
-    assert exported.sizes() == {"f": _MIB}
 
 
 # --- several files, and their names ---
@@ -154,6 +142,8 @@ def test_several_files_are_as_with_psync(place: Place, tmp_path: Path) -> None:
         few={"rw": "randrw", "nrfiles": 16, "openfiles": 3, "file_service_type": "random"},
         one={"rw": "write", "nrfiles": 4, "openfiles": 1, "file_service_type": "sequential"},
         sized={"rw": "read", "nrfiles": 3, "filesize": "256k", "size": "768k"},
+        # Each file's size is drawn from the range, not a share of size=.
+        drawn={"rw": "read", "bs": "4k", "nrfiles": 5, "filesize": "4k-64k", "size": "128k"},
     )
     jobs = ["--bs=16k", "--size=1m", *jobs]
     expected, sizes = psync(tmp_path / "psync", jobs)
