@@ -241,16 +241,8 @@ def test_latencies_are_split_where_the_call_goes_out(exported: Place) -> None:
 # --- memory, threads and O_DIRECT ---
 
 
-def _huge_pages() -> int:
-    lines = Path("/proc/meminfo").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("HugePages_Free"))
-
-
 def test_memory(place: Place) -> None:
-    kinds = ["malloc", "shm", "mmap", "mmapshared"]
-    if _huge_pages() >= 8:
-        kinds += ["mmaphuge", "shmhuge"]
-    jobs = sections(**{kind: {"mem": kind} for kind in kinds})
+    jobs = sections(**{kind: {"mem": kind} for kind in ("malloc", "shm", "mmap", "mmapshared")})
     words = ["--rw=randwrite", "--bs=8k", "--size=1m", "--iodepth=8", "--verify=crc32c", *jobs]
     done(place.fio(arguments=words))
 
