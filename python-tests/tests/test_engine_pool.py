@@ -225,23 +225,22 @@ def test_reserved_source_port(exported: Place, lab: Lab) -> None:
 
 
 @pytest.fixture
-def library_for_all(engine: Engine) -> Iterator[Path]:
-    """Give a copy of the engine that every user may read."""
+def folder_for_all() -> Iterator[Path]:
+    """Give a folder that every user may read."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
-        library = Path(folder) / engine.library.name
-        shutil.copyfile(engine.library, library)
-        library.chmod(0o755)
-        yield library
+        yield Path(folder)
 
 
-def test_another_user_than_root(exported: Place, lab: Lab, library_for_all: Path) -> None:
+def test_another_user_than_root(exported: Place, lab: Lab, folder_for_all: Path) -> None:
     """An unprivileged port is refused where the export wants a reserved one, in a plain line."""
     exported.random("f", 65536)
     (exported.files / "f").chmod(0o644)
     user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"]
     job = ["--name=t", "--rw=read", "--bs=4k", "--filename=f"]
-    job.append(f"--ioengine=external:{library_for_all}")
+    library = shutil.copy(exported.engine.library, folder_for_all)
+    Path(library).chmod(0o755)
+    job.append(f"--ioengine=external:{library}")
     for export, status in (("export", 0), ("privileged", 1)):
         command = exported.command(*job, f"--pool={lab.path(0, export=export)}")
         enter = len(exported.enter)
