@@ -9,15 +9,13 @@ from collections.abc import Iterator
 import pytest
 from codec_abi import Ledger
 from hold_abi import EXTENT_BYTES, EXTENTS_MIN, VERIFIER, Extent, Hold
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 pytestmark = pytest.mark.sanitized
 
 _SIZE = 64  # of the file of a story, and of its hold
 _OLD, _NEW = b"verifier", b"another!"
-
-unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture
@@ -280,7 +278,6 @@ _WRITES = st.tuples(st.just("write"), st.integers(0, 1), st.integers(0, _SIZE - 
 _EVENTS = st.tuples(st.sampled_from(["restart", "commit"]), st.integers(0, 1))
 
 
-@unhurried
 @given(story=st.lists(st.one_of(_WRITES, _WRITES, _EVENTS), max_size=30))
 def test_what_is_written_last_wins(testlib: ctypes.CDLL, story: list[tuple[str, int]]) -> None:
     """Whatever is written over what, and lost: after the repair every byte is the newest."""
