@@ -42,15 +42,11 @@ def test_a_rate_has_settled_where_its_halves_agree() -> None:
 
 
 def test_windows_of_several_jobs_are_added_up() -> None:
-    """One over the middle counts on both sides."""
+    """One over the middle counts on both sides. Each job's end at times of their own."""
     jobs = [Window(0, 2, 10), Window(2, 4, 30), *_series(30, 30, 10, 10)]
     assert halves(jobs, 4) == (80, 80)
     assert settled(jobs, 4)
     assert halves([Window(0, 3, 10), Window(3, 4, 40)], 4) == (20, 50)
-
-
-def test_windows_of_several_jobs_are_no_longer_time() -> None:
-    """Each job's end at times of their own."""
     jobs = [Window(at, at + 0.97 + job / 100, 30) for job in range(4) for at in range(4)]
     assert not settled([window for window in jobs if window.begin < 2], 2)
     assert settled(jobs, 3.97)
@@ -117,12 +113,16 @@ def _run(
     return ran
 
 
+def _after_two(planned: PlannedCell) -> bool:
+    return planned.spec.seconds >= 2
+
+
 def test_the_first_repeat_decides_and_a_run_that_is_resumed_keeps_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record = _waiting(tmp_path / "run", 1, repeats=3, cells=1)
     one, two, three = (cell.id for cell in record.plan.cells)
-    ran = _run(record, monkeypatch, lambda planned: planned.spec.seconds >= 2)
+    ran = _run(record, monkeypatch, _after_two)
     assert ran == [(one, 1), (one, 2), (two, 2), (three, 2)]
     assert [cell.times for cell in record.cells] == [2, 2, 2]
     record.fail(record.plan.cells[0], "it is run again")
@@ -184,10 +184,6 @@ def test_cells_that_are_compared_by_a_further_factor_run_equally_long(
     )
     record = Record(record.folder, plan, summary)
     assert [seconds for _, seconds in _run(record, monkeypatch, _after_two)] == [1, 2, 2]
-
-
-def _after_two(planned: PlannedCell) -> bool:
-    return planned.spec.seconds >= 2
 
 
 @pytest.mark.parametrize(
