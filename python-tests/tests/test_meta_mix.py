@@ -117,16 +117,6 @@ def test_each_job_has_lines_of_its_own(place: Place, thread: int) -> None:
     assert sum(line.ops for line in result.operations) == 4 * _ENTRIES
 
 
-def test_errors_are_counted_apart(place: Place) -> None:
-    """Every entry but one is there already, which is not an error of fio's to end the job."""
-    job: dict[str, Option] = {**_JOB, "rw": "write", "iodepth": 1, "size": 20}
-    done(place.fio(**job))
-    goes_on: dict[str, Option] = {"continue_on_error": "write", "ignore_error": "EEXIST,EEXIST"}
-    result = place.fio(**{**job, **goes_on, "size": 21})
-    (line,) = result.operations
-    assert (line.ops, line.errors) == (1, 20)
-
-
 # --- meta_mix ---
 
 _MIX = "getattr:50,lookup:15,readdir:5,setattr:5,create:15,remove:10"
@@ -301,7 +291,6 @@ def test_calls_that_are_lost(client: Client, server: ScriptedServer, version: in
     ("options", "words"),
     [
         ({"meta_mix": "getattr"}, ['"getattr"', "getattr:70,lookup:20"]),
-        ({"meta_mix": "getattr:70,,create:1"}, ['""', "getattr:70,lookup:20"]),
         ({"meta_mix": "getattr:0,create:1"}, ['"getattr:0"', "from 1 to"]),
         ({"meta_mix": "getattr:1.5,create:1"}, ['"getattr:1.5"', "from 1 to"]),
         ({"meta_mix": "getattr:99999999999999999999"}, ["from 1 to"]),
