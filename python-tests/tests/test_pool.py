@@ -211,11 +211,7 @@ def check_refused(
 def test_refused(pools: PoolLibrary) -> None:
     for marked, words in REFUSED.items():
         check_refused(marked, words, pools.parse)
-
-
-def test_what_is_gone_is_not_proposed(pools: PoolLibrary) -> None:
-    refused = refusal(pools.parse, "nfs://h/x?nconnect=4")
-    assert "namespace" not in refused.reason
+    assert "namespace" not in refusal(pools.parse, "nfs://h/x?nconnect=4").reason, "it is gone"
 
 
 # ---- round trip: a pool that is written from a model is read as that model ----
@@ -229,17 +225,22 @@ IPV6 = st.builds(
     st.ip_addresses(v=6),
     st.one_of(st.just(""), st.from_regex(r"%[a-z0-9.]{1,15}", fullmatch=True)),
 )
-NUMBERS = {
-    "port": (1, 65535),
-    "mountport": (1, 65535),
-    "rsize": (1, 64 << 20),
-    "wsize": (1, 64 << 20),
-    "timeo": (1, 6000),
-    "retrans": (0, 1000),
-    "uid": (0, 2**32 - 2),
-    "gid": (0, 2**32 - 2),
+ADDRESSES = st.lists(st.one_of(IPV4, IPV6), min_size=1, max_size=3).map("+".join)
+PORTS, SIZES, IDS = st.integers(1, 65535), st.integers(1, 64 << 20), st.integers(0, 2**32 - 2)
+# The words for each argument, and its values.
+WRITTEN: dict[str, tuple[tuple[str, ...], st.SearchStrategy[Any]]] = {
+    "port": (("nfsport", "port"), PORTS),
+    "mountport": (("mountport",), PORTS),
+    "rsize": (("rsize",), SIZES),
+    "wsize": (("wsize",), SIZES),
+    "timeo": (("timeo",), st.integers(1, 6000)),
+    "retrans": (("retrans",), st.integers(0, 1000)),
+    "uid": (("uid",), IDS),
+    "gid": (("gid",), IDS),
+    "version": (("version", "vers", "nfsvers"), st.sampled_from(["3", "4.1", "4.2"])),
+    "proto": (("proto",), st.sampled_from(["tcp", "tcp6", "rdma", "rdma6"])),
+    "localaddr": (("localaddr",), ADDRESSES),
 }
-WORDS = {"port": ["nfsport", "port"]}
 
 
 def percent(text: str) -> str:
@@ -280,23 +281,14 @@ def written_hosts(draw: st.DrawFn) -> tuple[str, list[str]]:
 def written_arguments(draw: st.DrawFn) -> tuple[list[str], dict[str, Argument]]:
     texts: list[str] = []
     args: dict[str, Argument] = {}
-    for word in draw(st.sets(st.sampled_from(sorted(NUMBERS)))):
-        args[word] = draw(st.integers(*NUMBERS[word]))
-        texts.append(f"{draw(st.sampled_from(WORDS.get(word, [word])))}={args[word]}")
+    for name in draw(st.sets(st.sampled_from(sorted(WRITTEN)))):
+        words, values = WRITTEN[name]
+        args[name] = draw(values)
+        texts.append(f"{draw(st.sampled_from(words))}={percent(str(args[name]))}")
     if draw(st.booleans()):
-        args["version"] = draw(st.sampled_from(["3", "4.1", "4.2"]))
-        texts.append(f"{draw(st.sampled_from(['version', 'vers', 'nfsvers']))}={args['version']}")
-    if draw(st.booleans()):
-        args["proto"] = draw(st.sampled_from(["tcp", "tcp6", "rdma", "rdma6"]))
-        texts.append(f"proto={args['proto']}")
-    if draw(st.booleans()):
-        words, others = ["soft", "soft=1", "hard=0"], ["hard", "hard=1", "soft=0"]
+        soft, hard = ["soft", "soft=1", "hard=0"], ["hard", "hard=1", "soft=0"]
         args["soft"] = draw(st.booleans())
-        texts.append(draw(st.sampled_from(words if args["soft"] else others)))
-    if draw(st.booleans()):
-        addresses = "+".join(draw(st.lists(st.one_of(IPV4, IPV6), min_size=1, max_size=3)))
-        args["localaddr"] = addresses
-        texts.append(f"localaddr={percent(addresses)}")
+        texts.append(draw(st.sampled_from(soft if args["soft"] else hard)))
     return draw(st.permutations(texts)), args
 
 
@@ -385,7 +377,6 @@ def test_unknown_name_lists_whole_names(pools: PoolLibrary, count: int, width: i
 
 def test_by_file(pools: PoolLibrary) -> None:
     for env, file, directories, relative in (
-        (ENV, "/mnt/v32/f", ["/mnt/v32", "/mnt/v33"], "f"),
         (ENV, "/mnt/v33/d/f", ["/mnt/v32", "/mnt/v33"], "d/f"),
         (ENV, "/mnt/v42//d//f", ["/mnt/v42"], "d//f"),
         (ENV, "//mnt///v42/f", ["/mnt/v42"], "f"),
@@ -394,8 +385,6 @@ def test_by_file(pools: PoolLibrary) -> None:
         ("a:/mnt b:/mnt/v/", "/mnt/v2/f", ["/mnt"], "v2/f"),
         ("a:/mnt,/mnt/v/d b:/mnt/v/", "/mnt/v/f", ["/mnt/v"], "f"),
         ("a:/mnt/v b:/mnt/v c:/mnt/v/d", "/mnt/v/d/f", ["/mnt/v/d"], "f"),
-        ("a:/ b:/mnt", "/f", ["/"], "f"),
-        ("a:/x,/x", "/x/f", ["/x", "/x"], "f"),
     ):
         paths, rest = pools.by_file(env, file)
         assert ([path.dir for path in paths], rest) == (directories, relative), (env, file)
@@ -407,7 +396,6 @@ def test_by_file_refuses(pools: PoolLibrary) -> None:
         ("/mnt/v320/f", errno.ENOENT, ("no pool", "'/mnt/v320/f'")),
         ("/mnt", errno.ENOENT, ("no pool",)),
         ("f", errno.ENOENT, ("no pool",)),
-        ("", errno.ENOENT, ("no pool",)),
         ("/mnt/v32", errno.EINVAL, ("'/mnt/v32'", "no file")),
         ("/mnt/v32//", errno.EINVAL, ("no file",)),
         ("/mnt/v32/../../etc/shadow", errno.EINVAL, ("'..'",)),
@@ -426,10 +414,8 @@ def test_by_file_refuses(pools: PoolLibrary) -> None:
 def test_relative_name(pools: PoolLibrary) -> None:
     for pool, file, relative in (
         ("nfs://h/x", "f", "f"),
-        ("nfs://h/x", "d/f", "d/f"),
         ("nfs://h/x", "//d/f", "d/f"),
         ("nfs://h/x", "..f/f..", "..f/f.."),
-        ("/mnt/a", "f", "f"),
         ("/mnt/a,/mnt/b", "/mnt/b/f", "f"),
         ("/mnt/a", "/mnt//a//d/f", "d/f"),
         ("/mnt,/mnt/a", "/mnt/a/f", "f"),
@@ -445,7 +431,6 @@ def test_relative_name_refused(pools: PoolLibrary) -> None:
         ("nfs://h/x", "^", ("''", "no file")),
         ("nfs://h/x", "//^", ("no file",)),
         ("/mnt/a", "/mnt/a^", ("'/mnt/a'", "no file")),
-        ("/mnt/a", "/mnt/a/^", ("no file",)),
         ("nfs://h/x", "^..", ("'..'",)),
         ("nfs://h/x", "d/^../f", ("'..'",)),
         ("/mnt/a", "/mnt/a/^../b/f", ("'..'",)),
