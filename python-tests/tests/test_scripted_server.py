@@ -20,7 +20,7 @@ import pytest
 from nfs41_client import Client41, Held, op
 
 from nfsmulti import calls
-from nfsmulti.calls import Fixed, RpcClient, xdr
+from nfsmulti.calls import Fixed, RpcClient, RpcError, xdr
 from nfsmulti.paths import PYTHON_TESTS
 from nfsmulti.scripted import Answer, Call, Nfs, Nfs4, ScriptedServer, Stable, Status4, mark, on
 
@@ -54,6 +54,14 @@ def test_a_client_of_another_hand(server: ScriptedServer, url: Callable[..., str
         other.remove("d/f")
     assert server.durable("e/new") == data
     assert [*server.opens(), *server.sessions(), *server.clients()] == []
+
+
+def test_arguments_of_which_some_are_left_are_garbage(server: ScriptedServer) -> None:
+    """And the next call is answered (RFC 5531, 9)."""
+    with RpcClient("127.0.0.1", server.nfs_port, NFS, 3) as rpc:
+        with pytest.raises(RpcError, match="accept status 4"):
+            rpc.call(1, xdr(server.export.files.root.handle, 7))
+        rpc.call(0)
 
 
 def test_a_restart_loses_what_was_not_committed(server: ScriptedServer, client41: Client41) -> None:

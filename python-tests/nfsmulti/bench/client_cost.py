@@ -89,10 +89,6 @@ CLIENT_COST = (
     Case("randread", "4k", 32, bars=_METADATA_BARS, operation="getattr"),
 )
 
-# A job's memory beyond fio's own and its I/O buffers, in bytes, and where it is measured.
-MEMORY_CASE = Case("randread", "4k", 128, connections=4)
-MEMORY_LIMIT = 2 << 20
-
 _SCALE_DEPTH = 256
 # Connections first, then depths.
 SCALE = tuple(

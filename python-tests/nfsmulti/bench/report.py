@@ -8,6 +8,7 @@ picture, and in results.json.
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import re
 import shlex
@@ -35,7 +36,7 @@ from nfsmulti.bench.runs import (
 )
 from nfsmulti.errors import HarnessError
 from nfsmulti.machine import versions
-from nfsmulti.paths import BUILD, RESULTS, ROOT, portable, shown, write_json
+from nfsmulti.paths import BUILD, RESULTS, ROOT, portable, shown
 from nfsmulti.processes import run
 from nfsmulti.report import charts
 from nfsmulti.stats import Ratio, Sample
@@ -472,7 +473,8 @@ class Report:
             "setting": self.setting,
             **self.data,
         }
-        write_json(folder / "results.json", values)
+        text = json.dumps(values, indent="\t", allow_nan=False)
+        (folder / "results.json").write_text(portable(text) + "\n")
         self._out.width = max(self._out.width, _NARROWEST)
         for table in self.tables:
             self._out.print(table.terminal())

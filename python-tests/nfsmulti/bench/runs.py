@@ -253,12 +253,20 @@ def command(
     ]
 
 
-def jobs_of(process: Process) -> list[psutil.Process]:
-    """Give the jobs of a running fio, which may have a strace before it: they start no process."""
-    with contextlib.suppress(psutil.NoSuchProcess):
-        below = psutil.Process(process.pid).children(recursive=True)
-        return [one for one in below if not one.children()]
-    return []
+def jobs_of(process: Process, *, traced: bool = False) -> list[psutil.Process]:
+    """Give the running jobs of the fio that `process` is, or that it is the strace of."""
+    jobs = _children(psutil.Process(process.pid))
+    return [job for fio in jobs for job in _children(fio)] if traced else jobs
+
+
+def _children(parent: psutil.Process) -> list[psutil.Process]:
+    found = []
+    with contextlib.suppress(psutil.NoSuchProcess):  # the parent has ended
+        for child in parent.children():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if child.status() != psutil.STATUS_ZOMBIE:
+                    found.append(child)
+    return found
 
 
 def run_fio(
@@ -280,7 +288,7 @@ def run_fio(
     with FioProcess(argv, folder) as process:
         if process.wait(timing.seconds + spare) is None and contender.may_hang:
             # fio itself then ends, and reports what they had done.
-            for job in jobs_of(process):
+            for job in jobs_of(process, traced="strace" in enter):
                 with contextlib.suppress(psutil.NoSuchProcess):
                     job.kill()
         result = process.result(_GRACE_SECONDS)

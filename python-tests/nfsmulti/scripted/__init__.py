@@ -114,7 +114,7 @@ class Answer(Results, Delivery):
 
 SOUND = Answer()
 
-# Is given a call and gives an answer, or None where it has no wish: the first that has one decides.
+# Gets a call and returns its Answer, or None for no opinion; the first Answer of all hooks wins.
 Hook = Callable[[Call], Answer | None]
 
 

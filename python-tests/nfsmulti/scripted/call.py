@@ -144,7 +144,7 @@ class Delivery:
     end: Literal["", "close", "reset"] = ""  # what becomes of the connection then
 
     def says_something(self) -> bool:
-        """Whether a sound server would do otherwise."""
+        """Whether anything differs from a sound server's delivery."""
         return any(getattr(self, one.name) != one.default for one in fields(Delivery))
 
 
@@ -248,8 +248,8 @@ def decode(procedure: Procedure, source: Unpacker) -> Arguments:
         given |= _open_claim(source)
     if "data" in given and given.setdefault("count", len(given["data"])) != len(given["data"]):
         raise ValueError(f"WRITE of {given['count']} bytes brings {len(given['data'])}")
-    if not isinstance(procedure, Nfs4):
-        source.done()
+    if not isinstance(procedure, Nfs4) and source.get_position() < len(source.get_buffer()):
+        raise ValueError(f"more than the arguments of {procedure.name}")
     return Arguments(**given)
 
 
@@ -294,7 +294,10 @@ def _fattr4(source: Unpacker) -> Settable:
 
 
 def _owner4(source: Unpacker) -> int:
-    return int(source.unpack_opaque())  # no names, numbers alone (RFC 8881, 5.9)
+    try:
+        return int(source.unpack_opaque())
+    except ValueError:  # this server knows no names (RFC 8881, 5.9)
+        raise NfsError(Status4.BADOWNER) from None
 
 
 def _settime4(source: Unpacker) -> int:

@@ -200,7 +200,11 @@ class FileSystem:
     def create_as(
         self, directory: Directory, name: str, caller: Credentials, creation: Creation
     ) -> File:
-        """Make a file, or give the one that is there, as CREATE and OPEN want it."""
+        """Make a file, or give the one that is there, as CREATE and OPEN want it.
+
+        Of what UNCHECKED sets, a file that is there takes a size of 0 alone: OPEN's rule (RFC 8881,
+        18.16), for CREATE as well.
+        """
         found, wanted = directory.children.get(name), creation.settable
         if found is None:
             if creation.verifier:
