@@ -124,6 +124,7 @@ static int wait_for(struct names *names, struct operation *operation)
 static int run_once(struct names *names, struct operation *operation)
 {
 	operation->done = false;
+	operation->error = 0;
 	if (operation->start(names, operation)) {
 		set_error(names, nfs_get_error(names->nfs));
 		return -EIO;

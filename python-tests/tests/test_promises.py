@@ -611,9 +611,9 @@ _NAMES = (Nfs.GETATTR, Nfs.LOOKUP, Nfs.ACCESS, Nfs.MKDIR, Nfs.CREATE, Nfs.REMOVE
 
 @pytest.mark.sanitized
 def test_names_are_asked_for_again(client: Client) -> None:
-    """The server puts the first three calls of each kind off."""
+    """The server puts the first three calls of each kind off, and FSINFO behind the mount's."""
     later = [on(procedure, Answer(status=Status.JUKEBOX), first=3) for procedure in _NAMES]
-    with ScriptedServer(*later) as server:
+    with ScriptedServer(*later, on(Nfs.FSINFO, Answer(status=Status.JUKEBOX), nth=5)) as server:
         result = client(server, **READING, filename="d/f", unlink=1)
         done(result)
         assert said(result) == []
