@@ -30,7 +30,7 @@ from nfsmulti.run import command, start
 from nfsmulti.run.cell import command as command_of
 from nfsmulti.run.place import OnPool, asked
 from nfsmulti.stories import OwnPool, Scale
-from nfsmulti.stories.connections import Choice, scenario
+from nfsmulti.stories.connections import Choice, mount_options, scenario
 from nfsmulti.summary import Cell, Summary
 
 _SECONDS = 240.0
@@ -106,7 +106,7 @@ def test_processors_that_others_keep_busy_are_not_called_the_limit() -> None:
     full, page = _curve(_FLAT, cpu_us=114), made_runs.connections()
     for others, said, warned in (
         (0.04, r"2 processors \(\d+ % busy\) are the limit\.", False),
-        (0.6, r"2 processors \(\d+ % busy, 60 % by other programs already before\) may be", True),
+        (0.6, r"2 processors \(\d+ % busy, 60 % with other programs even before\) may be", True),
     ):
         beside = {
             count: [dataclasses.replace(cell, others_busy=others) for cell in found]
@@ -116,6 +116,15 @@ def test_processors_that_others_keep_busy_are_not_called_the_limit() -> None:
         cells = [dataclasses.replace(cell, others_busy=others) for cell in page.cells]
         text = report_of(dataclasses.replace(page, cells=cells))
         assert ("processors 60 % busy right before 50 of 50 cells" in text) is warned
+
+
+def test_a_full_core_is_a_limit_beside_other_programs() -> None:
+    curve = _curve(_FLAT, cpu_us=114, core=97)
+    cells = {
+        count: [dataclasses.replace(cell, others_busy=0.2) for cell in found]
+        for count, found in curve.cells.items()
+    }
+    assert "one core is the limit" in verdict(dataclasses.replace(curve, cells=cells))
 
 
 def test_verbs_agree_with_what_counts() -> None:
@@ -282,6 +291,8 @@ def test_choice_makes_the_cells() -> None:
         for name in (proto, f"{proto}-mount")
     ]
     engine, mount = cells[2:4]
+    assert mount_options("rdma", "4.2", 2) == "vers=4.2,proto=rdma,port=20049,nconnect=2"
+    assert mount_options("mixed", "mixed", 2) == "nconnect=2"
     assert (engine.query, engine.paths) == ("proto=tcp&version=4.1", 2)
     assert engine.options["nconnect"] == 8
     assert engine.options["rw"] == "randrw"

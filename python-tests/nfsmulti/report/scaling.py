@@ -196,21 +196,22 @@ def limit(curve: Curve, count: int) -> str:
     used = load(curve, max(curve.counts[curve.counts.index(count) :], key=curve.mean))
     if curve.link and used.link and used.link >= _FULL:
         return f"the link ({rate_text(curve.link)}, {_part(used.link)} used) is the limit"
-    if used.processors and used.processors >= _BUSY:
-        what, are = (f"{used.count} processors", "are") if used.count > 1 else ("processor", "is")
-        busy = f"this machine's {what} ({_part(used.processors)} busy"
-        if used.others >= cells.DISTURBED:
-            return (
-                f"{busy}, {_part(used.others)} by other programs already before) may be the limit:"
-                " an idle machine would tell"
-            )
-        return f"{busy}) {are} the limit"
+    what, are = (f"{used.count} processors", "are") if used.count > 1 else ("processor", "is")
+    full = used.processors is not None and used.processors >= _BUSY
+    disturbed = used.others >= cells.DISTURBED
+    if full and not disturbed:
+        return f"this machine's {what} ({_part(used.processors)} busy) {are} the limit"
     if used.server and used.server >= _BUSY:
         return f"the server's processors ({_part(used.server)} busy) are the limit"
     if used.core >= _FULL:
         return (
             f"one core is the limit: a job of fio keeps it {_part(used.core)} busy; more jobs"
             " use more cores"
+        )
+    if full:
+        return (
+            f"this machine's {what} ({_part(used.processors)} busy, {_part(used.others)} with other"
+            " programs even before) may be the limit: an idle machine would tell"
         )
     parts = [f"the busiest job {_part(used.core)} of a core"]
     if used.link:
@@ -247,8 +248,8 @@ def _each(curve: Curve, count: int) -> float | None:
     return curve.mean(count) / connections if connections else None
 
 
-def _part(value: float) -> str:
-    return f"{100 * value:.0f} %"
+def _part(value: float | None) -> str:
+    return f"{100 * (value or 0):.0f} %"
 
 
 def verdict(curve: Curve) -> str:

@@ -54,6 +54,7 @@ WORKLOADS: Mapping[str, dict[str, Factor]] = {
 }
 _WORKLOAD = "64k-read"
 PROTOCOLS, VERSIONS = ("tcp", "rdma"), ("3", "4.1")
+MIXED = "mixed"  # of a pool whose URLs differ
 MOST = 256  # the engine's nconnect
 
 _NCONNECT, _QUICK_NCONNECT = (1, 2, 4, 8, 16), (1, 2, 4, 8)
@@ -121,7 +122,7 @@ def _own_cells(choice: Choice, scale: Scale, pool: OwnPool) -> tuple[list[CellSp
     for proto, version in itertools.product(choice.protocols or ("",), choice.versions or ("",)):
         words = [f"proto={proto}"] if proto else []
         words += [f"version={version}"] if version else []
-        named = proto or pool.url_proto or "mixed", version or pool.url_version or "mixed"
+        named = proto or pool.url_proto or MIXED, version or pool.url_version or MIXED
         found += _cells_of(choice, scale, OWN, *named, "&".join(words), pool.urls)
     return found, said
 
@@ -156,8 +157,8 @@ def _on_mounts(cell: CellSpec, paths: int) -> CellSpec:
 
 def mount_options(proto: str, version: str, nconnect: int, *, locks: bool = False) -> str:
     """Give nfs(5)'s options; the kernel chooses what a mixed pool leaves open."""
-    words = [f"vers={version}"] if version in VERSIONS else []
-    words += [f"proto={proto}"] if proto in PROTOCOLS else []
+    words = [f"vers={version}"] if version != MIXED else []
+    words += [f"proto={proto}"] if proto != MIXED else []
     words += ["nolock"] if version == "3" and not locks else []
     words += [f"port={_RDMA_PORT}"] if proto == "rdma" else []
     return ",".join([*words, f"nconnect={nconnect}"])
@@ -503,7 +504,7 @@ def _lines(summary: Summary, curves: list[Curve]) -> Section:
     ]
     words = (
         f"Of {_name(best, curves)} at nconnect={at}, which none exceeds by much: options for"
-        f" kernel mounts with as many connections, of which each can have {_KERNELS_MOST}"
+        f" kernel mounts with as many connections ({_KERNELS_MOST} at most for each)"
     )
     if summary.place.get("hosts"):
         file = f"`{best.cells[at][0].folder}/host1.fio`"
