@@ -228,7 +228,9 @@ def _links(enter: Sequence[str]) -> list[dict[str, Any]]:
     with contextlib.suppress(OSError):
         if not enter:
             speeds = {name: one.speed or None for name, one in psutil.net_if_stats().items()}
-    said = _said([*enter, "ip", "-json", "-details", "address", "show"])
+    found: list[Any] = []
+    with contextlib.suppress(ValueError):  # nothing, or cut off
+        found = json.loads(_said([*enter, "ip", "-json", "-details", "address", "show"]))
     return [
         {
             "name": link["ifname"],
@@ -242,7 +244,7 @@ def _links(enter: Sequence[str]) -> list[dict[str, Any]]:
                 *_classes(enter, link["ifname"]),
             ],
         }
-        for link in json.loads(said or "[]")
+        for link in found
     ]
 
 

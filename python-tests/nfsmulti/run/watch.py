@@ -173,9 +173,11 @@ def answer(argv: Sequence[str], what: str, seconds: float) -> str:
     done = run(argv, timeout=seconds)
     if done.status == 0:
         return done.stdout.strip()
-    how = f"failed ({done.status})" if done.status else f"did not end within {seconds:g} s"
-    last = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
-    raise HarnessError(": ".join([f"{what} {how}", *last]))
+    said = done.stderr.strip()
+    how = f"did not end within {seconds:g} s"
+    if done.status:
+        how, said = f"failed ({done.status})", said or done.stdout.strip()
+    raise HarnessError(": ".join([f"{what} {how}", *said.splitlines()[-1:]]))
 
 
 @dataclass(frozen=True)
