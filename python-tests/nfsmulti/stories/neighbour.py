@@ -387,7 +387,7 @@ def _time_plot(levels: Sequence[_Level], percent: int) -> list[Plot]:
     charts.legend(axes)
     caption = (
         f"The readers' p{percent} in each second that all repeats have, all jobs together: the"
-        " repeats' median (log scale). A cell that was lengthened goes on longer."
+        " repeats' median (log scale). Lines are longer where cells were lengthened."
     )
     return [Plot(f"over-time-p{percent}", caption, figure)]
 
