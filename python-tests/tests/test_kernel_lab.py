@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import math
 import os
 import re
@@ -256,10 +257,13 @@ def test_a_wrong_clock_has_a_remedy(
 def test_a_wrong_clock_is_booted_again(
     kernel: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What a kernel that has measured the processor's frequency wrongly takes for a second."""
+    """What a kernel that has measured the processor's frequency wrongly takes for a second.
+
+    On a busy machine a right one may look wrong, too.
+    """
     del kernel
     words = "nfsmulti.lab.kernels._KERNEL_WORDS"
-    boot, wrong = guest._boot, iter([" tsc_early_khz=400000", ""])
+    boot, wrong = guest._boot, itertools.chain([" tsc_early_khz=400000"], itertools.repeat(""))
 
     def with_clock(*args: Any) -> int:
         with monkeypatch.context() as patch:
@@ -270,7 +274,7 @@ def test_a_wrong_clock_is_booted_again(
     said = io.BytesIO()
     assert run_in_guest(["echo", "once"], GuestConfig(timeout=_SECONDS), stdout=said) == 0
     assert said.getvalue() == b"once\n"
-    note = r"nfsmulti: the guest's clock counts \S+ s in \S+ s: booting it again\n"
+    note = r"(nfsmulti: the guest's clock counts \S+ s in \S+ s: booting it again\n)+"
     assert re.fullmatch(note, capsys.readouterr().err)
 
 
