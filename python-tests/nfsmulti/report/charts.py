@@ -11,7 +11,7 @@ import functools
 import io
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -107,8 +107,21 @@ def line(axes: Axes, number: int, label: str, points: Sequence[tuple[float, Samp
     _repeats(axes, points, look["color"])
 
 
-def numbers(axes: Axes, points: Mapping[int, tuple[float, float]]) -> None:
-    """Write the numbers of a line's points beside them, close ones together; when all is drawn."""
+def numbered(
+    axes: Axes,
+    lines: Mapping[str, Mapping[int, tuple[float, float]]],
+    scale: Callable[[Axes], None],
+) -> None:
+    """Draw lines by their labels, whose points have numbers; `scale` sets the axes in between."""
+    for number, (label, points) in enumerate(lines.items()):
+        line(axes, number, label, [(x, Sample((y,))) for x, y in points.values()])
+    scale(axes)
+    for points in lines.values():
+        _write_numbers(axes, points)
+
+
+def _write_numbers(axes: Axes, points: Mapping[int, tuple[float, float]]) -> None:
+    """Write the numbers of points beside them; those that would overlap, as one."""
     pixels = {number: axes.transData.transform(at) for number, at in points.items()}
     groups: list[list[int]] = []
     for number, at in pixels.items():
@@ -214,6 +227,13 @@ def few_ticks() -> MaxNLocator:
 def from_zero(axes: Axes, highest: float | None = None) -> None:
     """Let y begin at zero, with room above all, or `highest`; to be called when all is drawn."""
     axes.set_ylim(0, 1.3 * highest if highest else 1.05 * axes.get_ylim()[1])
+
+
+def from_origin(axes: Axes) -> None:
+    """Let both axes begin at zero, with few ticks along x; to be called when all is drawn."""
+    axes.set_xlim(0, 1.05 * axes.get_xlim()[1])
+    axes.xaxis.set_major_locator(few_ticks())
+    from_zero(axes)
 
 
 def legend(axes: Axes, title: str | None = None, columns: int = 2) -> None:

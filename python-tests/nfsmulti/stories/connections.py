@@ -449,22 +449,15 @@ def _latency_plot(curves: list[Curve], suffix: str, of_jobs: str) -> Plot:
     unit, measure = _throughput(curves)
     title = f"Latency against throughput{of_jobs}"
     figure, axes = charts.panel(title, unit, "clat p99, ms")
-    numbered = []
-    for number, curve in enumerate(curves):
-        points = {}
+    lines: dict[str, dict[int, tuple[float, float]]] = {}
+    for curve in curves:
+        points = lines.setdefault(_name(curve, curves), {})
         for count in curve.counts:
             found = curve.cells[count]
             rate, latency = cells.sample(found, measure), cells.percentile_of(found, 99)
             if rate and latency:
                 points[count] = rate.mean, latency / 1000
-        line = [(rate, Sample((latency,))) for rate, latency in points.values()]
-        charts.line(axes, number, _name(curve, curves), line)
-        numbered.append(points)
-    axes.set_xlim(0, 1.05 * axes.get_xlim()[1])
-    axes.xaxis.set_major_locator(charts.few_ticks())
-    charts.from_zero(axes)
-    for points in numbered:
-        charts.numbers(axes, points)
+    charts.numbered(axes, lines, charts.from_origin)
     charts.legend(axes)
     caption = f"p99 of clat against throughput{of_jobs}; the numbers are nconnect."
     return Plot(f"latency{suffix}", caption, figure)

@@ -224,21 +224,14 @@ def _cost_table(curves: dict[str, _Curve]) -> Table:
 
 def _plot(curves: dict[str, _Curve]) -> Plot:
     figure, axes = charts.panel("Response against throughput", "IOPS", "read clat, median, µs")
-    measured = [kind for kind, curve in curves.items() if curve]
-    numbered = []
-    for number, kind in enumerate(measured):
-        points = {}
-        for concurrency, found in curves[kind].items():
+    lines: dict[str, dict[int, tuple[float, float]]] = {}
+    for kind, curve in curves.items():
+        for concurrency, found in curve.items():
             rate = cells.sample(found, cells.iops)
             latency = cells.latency_us([cell.read for cell in found], 50)
             if rate and latency:
-                points[concurrency] = rate.mean, latency
-        line = [(iops, Sample((latency,))) for iops, latency in points.values()]
-        charts.line(axes, number, _KINDS[kind], line)
-        numbered.append(points)
-    charts.logarithmic(axes)
-    for points in numbered:
-        charts.numbers(axes, points)
+                lines.setdefault(_KINDS[kind], {})[concurrency] = rate.mean, latency
+    charts.numbered(axes, lines, charts.logarithmic)
     charts.legend(axes, columns=3)
     caption = (
         "Median read response against IOPS, both on logarithmic axes; the numbers are the"
