@@ -204,8 +204,7 @@ def by_host(summary: Summary) -> Section | None:
             rate = Sample.of(_sum(cell, host, "bytes_per_s") / 1e6 for cell in found)
             operations = Sample.of(_sum(cell, host, "iops") for cell in found)
             rows.append([
-                name, host, texts.mean(rate), texts.cv(rate), texts.count(rate),
-                texts.mean(operations), texts.cv(operations),
+                name, host, *cells.columns(rate), texts.mean(operations), texts.cv(operations),
             ])  # fmt: skip
     headings = ["cell", "host", "MB/s", "CV %", "n", "IOPS", "CV %"]
     words = "Sums of each host's jobs, as its fio measured them; all hosts ran at once."
@@ -240,9 +239,8 @@ def of_server(summary: Summary) -> Section | None:
         told = [cell.server for cell in found if cell.server]
         busy = cells.sample(found, lambda cell: cell.server.cpu_percent if cell.server else None)
         rows.append([
-            name, str(told[0].processors) if told else texts.MISSING, texts.mean(busy),
-            texts.cv(busy), texts.count(busy), _highest(told, "dirty_bytes"),
-            _highest(told, "cached_bytes"),
+            name, str(told[0].processors) if told else texts.MISSING, *cells.columns(busy),
+            _highest(told, "dirty_bytes"), _highest(told, "cached_bytes"),
         ])  # fmt: skip
     return Section("The server", words, [Table(headings, rows)])
 

@@ -197,10 +197,9 @@ def limit(curve: Curve, count: int) -> str:
     if curve.link and used.link and used.link >= _FULL:
         return f"the link ({rate_text(curve.link)}, {_part(used.link)} used) is the limit"
     what, are = (f"{used.count} processors", "are") if used.count > 1 else ("processor", "is")
-    full = used.processors is not None and used.processors >= _BUSY
-    disturbed = used.others >= cells.DISTURBED
-    if full and not disturbed:
-        return f"this machine's {what} ({_part(used.processors)} busy) {are} the limit"
+    busy = used.processors or 0.0
+    if busy >= _BUSY and used.others < cells.DISTURBED:
+        return f"this machine's {what} ({_part(busy)} busy) {are} the limit"
     if used.server and used.server >= _BUSY:
         return f"the server's processors ({_part(used.server)} busy) are the limit"
     if used.core >= _FULL:
@@ -208,9 +207,9 @@ def limit(curve: Curve, count: int) -> str:
             f"one core is the limit: a job of fio keeps it {_part(used.core)} busy; more jobs"
             " use more cores"
         )
-    if full:
+    if busy >= _BUSY:
         return (
-            f"this machine's {what} ({_part(used.processors)} busy, {_part(used.others)} with other"
+            f"this machine's {what} ({_part(busy)} busy, {_part(used.others)} with other"
             " programs even before) may be the limit: an idle machine would tell"
         )
     parts = [f"the busiest job {_part(used.core)} of a core"]
@@ -219,7 +218,7 @@ def limit(curve: Curve, count: int) -> str:
     elif curve.axis.measure is cells.bandwidth:
         parts.append("a link whose rate is unknown")
     parts += [f"the server's processors {_part(used.server)}"] if used.server else []
-    parts += [f"all processors {_part(used.processors)}"] if used.processors else []
+    parts += [f"all processors {_part(busy)}"] if busy else []
     return (
         f"nothing here is full ({', '.join(parts)}), which leaves the server, or the network"
         " to it, as the limit"
@@ -248,8 +247,8 @@ def _each(curve: Curve, count: int) -> float | None:
     return curve.mean(count) / connections if connections else None
 
 
-def _part(value: float | None) -> str:
-    return f"{100 * (value or 0):.0f} %"
+def _part(value: float) -> str:
+    return f"{100 * value:.0f} %"
 
 
 def verdict(curve: Curve) -> str:

@@ -296,9 +296,7 @@ def _workloads(scenario: Which, text: str) -> tuple[str, ...]:
 
 def _numbers(option: str, text: str, most: int) -> tuple[int, ...]:
     words = text.split(",") if text else []
-    if not all(word.isdecimal() and 1 <= int(word) <= most for word in words) or len(
-        {*words}
-    ) < len(words):
+    if not all(word.isdecimal() and 1 <= int(word) <= most for word in words) or _twice(words):
         raise HarnessError(
             f"{option} {text}: give numbers from 1 to {most}, each once, such as 1,4,8"
         )
@@ -307,9 +305,13 @@ def _numbers(option: str, text: str, most: int) -> tuple[int, ...]:
 
 def _words(option: str, text: str, known: Sequence[str]) -> tuple[str, ...]:
     words = text.split(",") if text else []
-    if not all(word in known for word in words) or len({*words}) < len(words):
+    if not all(word in known for word in words) or _twice(words):
         raise HarnessError(f"{option} {text}: give {' or '.join(known)}, or {','.join(known)}")
     return tuple(words)
+
+
+def _twice(words: Sequence[str]) -> bool:
+    return len(set(words)) < len(words)
 
 
 def _folder(words: list[str], chosen: list[str]) -> Path | None:
