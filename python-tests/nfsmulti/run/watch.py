@@ -75,7 +75,8 @@ def others_busy(cpus: Collection[int] | None = None) -> float:
     before = Work.now(cpus)
     time.sleep(_QUIET_SECONDS)
     after = Work.now(cpus)
-    return (after.busy - before.busy) / (after.uptime - before.uptime) / processors(cpus)
+    busy = (after.busy - before.busy) / (after.uptime - before.uptime) / processors(cpus)
+    return min(busy, 1.0)  # both clocks have ticks of 10 ms
 
 
 def processors(cpus: Collection[int] | None = None) -> int:
