@@ -125,8 +125,8 @@ def test_all_jobs_of_a_cell_go_to_each_host_and_each_begins_on_the_next_path(
         "readers": "5",
         "writer": "5",
     }
-    assert jobs["readers"]["filename"] == "readers"
-    assert jobs["writer"]["filename_format"] == "host2-bulk.$jobnum"
+    assert jobs["readers"]["filename"] == "nfsmulti-readers"
+    assert jobs["writer"]["filename_format"] == "host2-nfsmulti-bulk.$jobnum"
 
 
 def test_jobs_name_their_host_as_the_run_does() -> None:

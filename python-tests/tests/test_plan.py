@@ -17,6 +17,7 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.lab import Lab, LabConfig
 from nfsmulti.lab.guest import ADDRESSES
 from nfsmulti.lab.kernels import Kind
+from nfsmulti.paths import JOBFILES
 from nfsmulti.run.place import InGuest, InLab, OnPool, split_pool
 from nfsmulti.run.plan import Plan, crossed, jobfile_jobs, name_of, ordered, parse_factors
 from nfsmulti.run.record import Record, expected_seconds
@@ -197,6 +198,13 @@ def test_cells_have_names_of_their_own_and_jobfiles() -> None:
         for spec in specs:
             jobs = jobfile_jobs(spec.jobfile, spec.jobs)
             assert all(job["bs" if name != "sweep" else "size"] for job in jobs.values())
+
+
+def test_a_jobfiles_files_cannot_be_somebodys_by_accident() -> None:
+    for file in JOBFILES.glob("*.fio"):
+        for name, job in jobfile_jobs(file.name, []).items():
+            written = str(job.get("filename") or job.get("filename_format"))
+            assert written.startswith("nfsmulti-"), (file.name, name)
 
 
 def _place(results: Path, scenario: str) -> dict[str, Any]:

@@ -202,7 +202,12 @@ def over_rdma(engine: Engine) -> list[Contender]:
 
     def contender(name: str, role: Role, *words: str) -> Contender:
         # What randread.fio says, without its names.
-        same = [f"--numjobs={_JOBS}", "--filename=1.txt", "--size=10000000", "--exitall"]
+        same = [
+            f"--numjobs={_JOBS}",
+            "--filename=nfsmulti-randread",
+            "--size=10000000",
+            "--exitall",
+        ]
         return Contender(
             name, "fio", lambda case, _: [*words, f"--iodepth={case.depth}", *same], role=role
         )

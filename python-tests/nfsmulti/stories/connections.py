@@ -174,7 +174,7 @@ def _cell(workload: str, scale: Scale, levels: tuple[str, str, str, int, int]) -
         jobfile="connections.fio",
         options={**WORKLOADS[workload], "numjobs": levels[3], "size": size, **timed(seconds)},
         seconds=seconds,
-        files={"connections": size},
+        files={"nfsmulti-connections": size},
     )
 
 

@@ -63,7 +63,9 @@ def _cell(
         seconds = scale.seconds(4, 0)
         size = _TINY_BYTES if scale.cell_seconds else _QUICK_BYTES
         options |= {"size": size, **timed(seconds)}
-    files = {f"dd.{number}": size for number in range(streams)} if direction == "read" else {}
+    files = (
+        {f"nfsmulti-dd.{number}": size for number in range(streams)} if direction == "read" else {}
+    )
     return CellSpec(
         factors={"client": client, "direction": direction, "streams": streams},
         place=place,

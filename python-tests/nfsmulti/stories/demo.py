@@ -104,7 +104,7 @@ _FSPERF = Workload(
     cap="6200mbit",
     theirs=1100 / 718,
     said="published: 1.53 times (NFSv3, 10 GbE: 718 MB/s, four mounts 1100 MB/s)",
-    files={"fsperf": 256 * _MIB},
+    files={"nfsmulti-fsperf": 256 * _MIB},
 )
 # Where nothing is published, a "link" of twice all caps together only keeps these well below what
 # the machine carries: then they are reached beside other programs too.
@@ -123,7 +123,7 @@ _RANDREAD = Workload(
     cap="2350mbit",
     theirs=4.0,
     said="four caps together allow 4.00 times",
-    files={"1.txt": 10_000_000},
+    files={"nfsmulti-randread": 10_000_000},
     per_connection=True,
 )
 

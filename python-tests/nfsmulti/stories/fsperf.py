@@ -101,7 +101,7 @@ def _cell(client: str, place: str, scale: Scale, paths: int, spread: str) -> Cel
         query="version=4.1" if (client, place) == ("nfs4.1", "lab") else "",
         mounts=client if mounted else "",
         paths=paths,
-        files={"fsperf": size},
+        files={"nfsmulti-fsperf": size},
         over_time=True,
     )
 

@@ -76,7 +76,7 @@ def _cell(place: str, scale: Scale, workload: str, paths: int, size: int) -> Cel
     options: dict[str, Factor | None] = {"size": size, **timed(seconds)}
     jobs = WORKLOADS[workload]
     bulk = 1 if "writer" in jobs else _JOBS if not workload.startswith("readers") else 0
-    files = {"readers": size} if workload.startswith("readers") else {}
+    files = {"nfsmulti-readers": size} if workload.startswith("readers") else {}
     return CellSpec(
         factors={"workload": workload},
         place=place,
@@ -85,7 +85,7 @@ def _cell(place: str, scale: Scale, workload: str, paths: int, size: int) -> Cel
         options=options,
         seconds=seconds,
         paths=paths,
-        files={**files, **{f"bulk.{number}": size for number in range(bulk)}},
+        files={**files, **{f"nfsmulti-bulk.{number}": size for number in range(bulk)}},
         latency_over_time=True,
     )
 

@@ -69,7 +69,7 @@ def _cell(place: str, scale: Scale, kind: str, concurrency: int, paths: int) -> 
         client="mount" if kind == "mount" else "pool",
         mounts="mount" if kind == "mount" else "",
         paths=paths if kind == "pool" else 1,
-        files={"oltp": size},
+        files={"nfsmulti-oltp": size},
     )
 
 

@@ -22,7 +22,7 @@ from nfsmulti.texts import Table
 
 # --- what runs ---
 
-_FILES = {"1.txt": 10_000_000}
+_FILES = {"nfsmulti-randread": 10_000_000}
 _JOBS = 4
 _POOLS = {
     "rdma-pool": "proto=rdma",

@@ -93,7 +93,7 @@ def _cell(place: str, scale: Scale, mode: str, pattern: str, threads: int, paths
         client="mount" if mounted else "pool",
         mounts="mount" if mounted else "",
         paths=1 if mounted else paths,
-        files={"sio": size},
+        files={"nfsmulti-sio": size},
     )
 
 

@@ -100,7 +100,7 @@ def _cell(place: str, factors: dict[str, Factor]) -> CellSpec:
             str(factors["mount"]): 1,
         },
         seconds=size / _LINK,
-        files={"sweep": size} if reading else {},
+        files={"nfsmulti-sweep": size} if reading else {},
     )
 
 
