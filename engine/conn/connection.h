@@ -78,13 +78,18 @@ struct conn_io {
 	bool taken;	/* a removal: an earlier copy of the call may have been carried out */
 	/* IO_META: conn/mount_meta.h's. */
 	struct mount_call *call;
-	/* Its handle: stale, to be looked up again; and then that was done. */
-	enum { HANDLE_GOOD, HANDLE_STALE, HANDLE_RENEWED } stale;
+	/* Its handle, and its directory's: stale, to be looked up again; and then that was done. */
+	enum { HANDLE_GOOD, HANDLE_STALE, HANDLE_RENEWED } stale, directory;
+	bool walks; /* the call is for the directory's … */
+	struct {
+		const struct path *path; /* … over this path, from the root of which … */
+		uint32_t depth;		 /* … so many names are behind: `handle` is the last's */
+	} walk;
 	struct listing listing; /* META_READDIR's */
 	/* `exclusive`: the file is made, and its attributes are to be set. */
 	bool made;
 	const struct path *made_over; /* the path whose handle of it this is */
-	struct nfs_handle handle;     /* of length 0: not known */
+	struct nfs_handle handle;     /* of length 0: not known; see also `walk` */
 	/* META_OPEN, META_CREATE over NFSv4: one that the server gave and that is to go back. */
 	struct {
 		const struct path *path; /* whose server gave it; NULL: there is none */

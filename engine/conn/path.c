@@ -303,6 +303,18 @@ static int step(void *context, const char *name, bool make, struct nfs_handle *f
 	return error;
 }
 
+/* Where directories of the tree below `name` are looked up from again. NFSv4 needs no handle. */
+static int find_root(struct path *path, struct entries *entries, const char *name)
+{
+	const char *export = path->config.minor ? path->config.export : "";
+
+	if (asprintf(&entries->way, "%s/%s", export, name) < 0) {
+		entries->way = NULL;
+		return -ENOMEM;
+	}
+	return path->config.minor ? 0 : step(path, ".", false, &entries->root);
+}
+
 /* Opens the tree below directory `name`. */
 static int find_entries(struct path *path, struct path_file *file, const char *name)
 {
@@ -313,7 +325,8 @@ static int find_entries(struct path *path, struct path_file *file, const char *n
 		error = mount_meta_open(path->directory, name, terms, &file->entries);
 	else
 		error = entries_open(&file->entries, terms, path->protocol->handle_max, name, step,
-				     path);
+				     path)
+				?: find_root(path, file->entries, name);
 	path->read_max = path->write_max = PATH_IO_MAX; /* which nothing asks for */
 	return error ? name_failed(path, "open the directory", name, error) : 0;
 }

@@ -114,12 +114,50 @@ void entries_close(struct entries *entries)
 		return;
 	free(entries->directories);
 	free(entries->handles);
+	free(entries->way);
 	free(entries);
 }
 
 const struct nfs_handle *entries_directory(const struct entries *entries, uint64_t entry)
 {
 	return &entries->directories[directory_of(&entries->terms, entry)];
+}
+
+void entries_note_directory(struct entries *entries, uint64_t entry,
+			    const struct nfs_handle *handle)
+{
+	entries->directories[directory_of(&entries->terms, entry)] = *handle;
+}
+
+/*
+ * Component `*number` of a path, without any "."; NULL: it has fewer, and *number is less by these.
+ */
+static const char *component(const char *path, uint32_t *number, int *length)
+{
+	for (; *(path += strspn(path, "/")); path += *length) {
+		*length = (int)strcspn(path, "/");
+		if ((*length != 1 || *path != '.') && !(*number)--)
+			return path;
+	}
+	return NULL;
+}
+
+bool entries_way(const struct entries *entries, uint64_t entry, uint32_t number,
+		 char name[COMPONENT_MAX])
+{
+	const struct entries_terms *terms = &entries->terms;
+	const char *above_top;
+	int length;
+
+	if (!entries->way)
+		return false;
+	above_top = component(entries->way, &number, &length);
+	if (above_top)
+		snprintf(name, COMPONENT_MAX, "%.*s", length, above_top);
+	else if (number < terms->depth)
+		snprintf(name, COMPONENT_MAX, "d%" PRIx64,
+			 ancestor(terms, directory_of(terms, entry), terms->depth - 1 - number));
+	return above_top || number < terms->depth;
 }
 
 /* --- entries --- */

@@ -23,6 +23,7 @@ enum {
 	ENTRIES_DEPTH_MAX = 8,
 	DIRECTORY_NAME_MAX = 18, /* bytes of one below the top, with the slash */
 	ENTRY_PATH_MAX = ENTRIES_DEPTH_MAX * DIRECTORY_NAME_MAX + ENTRY_NAME_MAX,
+	COMPONENT_MAX = 256, /* bytes of any name of a path, with the NUL */
 };
 
 struct entries_terms {
@@ -40,6 +41,10 @@ struct entries {
 	struct nfs_handle *directories; /* that hold entries, in their order */
 	uint8_t *handles;		/* of entries: one byte of length, then the handle */
 	uint32_t handle_max;		/* 0: there are no handles, of neither */
+
+	/* Where directories are looked up from again, whose handles the server has forgotten. */
+	struct nfs_handle root; /* of length 0: the root of NFSv4's pseudo file system */
+	char *way;		/* from there to the top directory; NULL: there is none */
 };
 
 /*
@@ -65,6 +70,14 @@ uint64_t entries_directories(const struct entries_terms *terms);
 
 /* The directory that holds an entry. */
 const struct nfs_handle *entries_directory(const struct entries *entries, uint64_t entry);
+
+/* The server has given it another handle. */
+void entries_note_directory(struct entries *entries, uint64_t entry,
+			    const struct nfs_handle *handle);
+
+/* Name `number`, from 0, of the way from the root to that directory. False: it has no more. */
+bool entries_way(const struct entries *entries, uint64_t entry, uint32_t number,
+		 char name[COMPONENT_MAX]);
 
 /* Its name there; `other`: the one that a rename gives it. Returns the length. */
 uint32_t entries_name(const struct entries *entries, uint64_t entry, bool other,

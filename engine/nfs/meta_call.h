@@ -5,9 +5,9 @@
  *
  * One operation may take several calls. One that needs the entry's handle begins with a LOOKUP
  * where that is not known, as an NFS client does; a handle that has become stale is looked up once
- * more; a rename or a removal that does not find the entry's first name takes the other; and a
- * directory is listed by as many as it takes, from the beginning where the server forgets what its
- * cookies mean.
+ * more, and its directory's by one LOOKUP for each name of the way from the root, once; a rename or
+ * a removal that does not find the entry's first name takes the other; and a directory is listed by
+ * as many as it takes, from the beginning where the server forgets what its cookies mean.
  *
  * A call that went out more than once may have been carried out the first time: then what it was to
  * make is there, and what it was to remove is not.
@@ -63,6 +63,25 @@ static inline bool meta_looks_first(const struct call *call)
 		!entries_handle(meta_entries(call), io->offset, &handle));
 }
 
+/* Handles are their path's own: over another one the way begins anew. */
+static inline void meta_walks_over(const struct call *call)
+{
+	struct conn_io *io = call->io;
+
+	if (io->walk.path == meta_path(call))
+		return;
+	io->walk.path = meta_path(call);
+	io->walk.depth = 0;
+	io->handle = meta_entries(call)->root;
+	io->made_over = NULL; /* it was of a file */
+}
+
+/* The first LOOKUP of NFSv4's way. */
+static inline bool meta_from_root(const struct call *call)
+{
+	return call->io->walks && !call->io->handle.length;
+}
+
 /* What it asks, or has asked. */
 static inline enum meta_op meta_asked(const struct call *call)
 {
@@ -77,7 +96,10 @@ static inline void meta_begin(const struct call *call)
 	struct conn_io *io = call->io;
 
 	if (call->tries == 1) {
-		io->looks = meta_looks_first(call);
+		io->walks = io->directory == HANDLE_STALE;
+		if (io->walks)
+			meta_walks_over(call);
+		io->looks = io->walks || meta_looks_first(call);
 		if (io->meta == META_READDIR)
 			meta_lists_over(io, meta_path(call));
 	}
@@ -95,11 +117,13 @@ static inline void meta_argue(const struct call *call, uint32_t reply_max,
 
 	*arguments = (struct meta_arguments){
 		.op = op,
-		.directory = entries_directory(entries, io->offset),
+		.directory = io->walks ? &io->handle : entries_directory(entries, io->offset),
 		.listing = &io->listing,
 		.bytes = readdir_bytes(reply_max),
 	};
-	if (op == META_SETATTR && io->made)
+	if (io->walks)
+		entries_way(entries, io->offset, io->walk.depth, arguments->name);
+	else if (op == META_SETATTR && io->made)
 		arguments->handle = io->handle;
 	else if (meta_by_handle(op))
 		entries_handle(entries, io->offset, &arguments->handle);
@@ -157,6 +181,21 @@ static inline enum verdict meta_done(const struct call *call, const struct nfs_h
 	return CALL_REST;
 }
 
+/* A LOOKUP on the way to the directory has brought the handle of the next one, or of itself. */
+static inline enum verdict meta_walked(const struct call *call, const struct nfs_handle *found)
+{
+	struct entries *entries = meta_entries(call);
+	struct conn_io *io = call->io;
+	char next[COMPONENT_MAX];
+
+	io->handle = *found;
+	if (!entries_way(entries, io->offset, ++io->walk.depth, next)) {
+		entries_note_directory(entries, io->offset, found);
+		io->directory = HANDLE_RENEWED;
+	}
+	return CALL_REST;
+}
+
 /* True where the entry is what it must be; `kind` is what its attributes say. */
 static inline bool meta_as_expected(struct conn_io *io, const struct meta_kind *kind)
 {
@@ -196,6 +235,8 @@ static inline enum verdict meta_listed(struct conn_io *io, const struct readdir_
 static inline enum verdict meta_answered(const struct call *call, const struct meta_result *meta,
 					 struct call_result *result)
 {
+	if (call->io->walks)
+		return meta_walked(call, &meta->found);
 	if (meta_asked(call) == META_READDIR)
 		return meta_listed(call->io, &meta->page, result);
 	if (!meta_as_expected(call->io, &meta->kind))
@@ -214,6 +255,25 @@ static inline enum verdict meta_lists_anew(struct conn_io *io, int error,
 	return meta_goes_on(io, CALL_AGAIN);
 }
 
+/* A handle is stale. True where it is to be looked up again: once for each. */
+static inline bool meta_renews(const struct call *call)
+{
+	struct conn_io *io = call->io;
+	char first[COMPONENT_MAX];
+
+	if (meta_by_handle(meta_asked(call))) {
+		if (io->stale != HANDLE_GOOD)
+			return false;
+		io->stale = HANDLE_STALE;
+		io->handle.length = 0;
+		return true;
+	}
+	if (io->directory != HANDLE_GOOD || !entries_way(meta_entries(call), io->offset, 0, first))
+		return false;
+	io->directory = HANDLE_STALE;
+	return true;
+}
+
 /* The server refused it with what is a positive errno. result->status is set. */
 static inline enum verdict meta_refused(const struct call *call, int error,
 					struct call_result *result)
@@ -221,6 +281,10 @@ static inline enum verdict meta_refused(const struct call *call, int error,
 	struct conn_io *io = call->io;
 	bool again = meta_sent_before(call);
 
+	if (io->walks)
+		return moved_fail(result, error,
+				  "the server does not know the handle of its directory any more, "
+				  "and does not find that directory again");
 	if (error == EEXIST && (meta_makes(io->meta) || io->meta == META_LINK) && !io->looks &&
 	    again && !io->exclusive)
 		return CALL_DONE;
@@ -234,13 +298,11 @@ static inline enum verdict meta_refused(const struct call *call, int error,
 		io->back = true;
 		return meta_goes_on(io, CALL_AGAIN);
 	}
+	if (error == ESTALE && meta_renews(call))
+		return again ? CALL_AGAIN : meta_goes_on(io, CALL_AGAIN);
 	/* nfs-ganesha, where a name is removed while it lists; the directory may be there. */
 	if ((error == ENOENT || error == ESTALE) && io->meta == META_READDIR &&
 	    ++io->listing.misses < LISTING_MISSES_MAX)
 		return meta_goes_on(io, CALL_AGAIN);
-	if (error == ESTALE && meta_by_handle(io->meta) && !io->looks && io->stale == HANDLE_GOOD) {
-		io->stale = HANDLE_STALE;
-		return again ? CALL_AGAIN : meta_goes_on(io, CALL_AGAIN);
-	}
 	return moved_fail(result, error, NULL);
 }

@@ -13,7 +13,7 @@ struct meta_arguments {
 	enum meta_op op;
 	struct nfs_handle handle;	    /* where meta_by_handle(): the entry's */
 	const struct nfs_handle *directory; /* that holds it */
-	char name[ENTRY_NAME_MAX];	    /* the entry's there, where it is not named by handle */
+	char name[COMPONENT_MAX];	    /* the entry's there, where it is not named by handle */
 	char other[ENTRY_NAME_MAX];	    /* META_RENAME, META_LINK: the new one */
 	const struct listing *listing;	    /* META_READDIR: it goes on there … */
 	uint32_t bytes;			    /* … with results of at most so many */

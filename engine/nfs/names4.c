@@ -84,14 +84,25 @@ static void prepare(struct nfs4_request *request, enum nfs4_operation operation)
 	request->bears = bears;
 }
 
+static int find_export_again(struct names *names);
+
+/* The export's handle may be forgotten as any other: it is looked up from the root again, once. */
 static int ask(struct names *names, enum nfs4_operation operation, struct nfs4_request *request)
 {
+	bool of_export = names->found && request->handle.length == names->export.length &&
+			 !memcmp(request->handle.bytes, names->export.bytes, names->export.length);
+	int error;
+
 	if (request->name && strlen(request->name) > NFS4_NAME_MAX) {
 		snprintf(names->error, sizeof(names->error), "a name is longer than %d bytes",
 			 NFS4_NAME_MAX);
 		return -ENAMETOOLONG;
 	}
 	prepare(request, operation);
+	error = names4_ask(names, request);
+	if (error != -ESTALE || !of_export || find_export_again(names))
+		return error;
+	request->handle = names->export;
 	return names4_ask(names, request);
 }
 
@@ -209,6 +220,22 @@ static int find_export(struct names *names)
 			"server's pseudo file system, from showmount or its "
 			"configuration (Pseudo, fsid=0)",
 			config->label, name, names->error, strerror(-error));
+	return error;
+}
+
+/* names->room has what is asked about meanwhile. */
+static int find_export_again(struct names *names)
+{
+	char room[sizeof(names->room)], *name;
+	struct nfs_handle at = {0};
+	int error;
+
+	memcpy(room, names->room, sizeof(room));
+	error = descend(names, &at, NULL, false)
+			?: walk_all(names, &at, names->path->config.export, false, &name);
+	memcpy(names->room, room, sizeof(room));
+	if (!error)
+		names->export = at;
 	return error;
 }
 

@@ -116,8 +116,8 @@ static enum verdict decode_meta(struct xdr_in *in, struct call *call, struct cal
 	if (in->bad)
 		return CALL_DONE;
 	if (!status)
-		return call->io->exclusive ? went_on(call, &meta.found)
-					   : meta_answered(call, &meta, result);
+		return call->io->exclusive && !call->io->walks ? went_on(call, &meta.found)
+							       : meta_answered(call, &meta, result);
 	result->status = nfs3_status_name(status);
 	if (nfs3_asks_to_wait(status))
 		return meta_waits(call, false);

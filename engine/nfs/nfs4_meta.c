@@ -117,14 +117,15 @@ static uint32_t get_operation(struct nfs4_results *results, enum meta_op op,
 	return status ?: nfs4_skip_result(results, nfs4_meta_operation(op));
 }
 
-uint32_t nfs4_get_meta(struct nfs4_results *results, enum meta_op op,
+uint32_t nfs4_get_meta(struct nfs4_results *results, enum meta_op op, bool root,
 		       struct nfs4_meta_result *result)
 {
 	struct nfs4_attributes attributes;
 	uint32_t status;
 
 	memset(result, 0, sizeof(*result));
-	status = nfs4_next_result(results, NFS4_PUTFH) ?: get_operation(results, op, result);
+	status = nfs4_next_result(results, root ? NFS4_PUTROOTFH : NFS4_PUTFH)
+			 ?: get_operation(results, op, result);
 	result->carried_out = !status;
 	if (!status && (op == META_LOOKUP || meta_makes(op))) {
 		status = nfs4_next_result(results, NFS4_GETFH);

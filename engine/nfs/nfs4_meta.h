@@ -21,8 +21,9 @@ struct nfs4_meta_result {
 	struct nfs4_stateid delegation; /* … this one */
 };
 
-/* Reads the results behind SEQUENCE's: the first status that is not 0. */
-uint32_t nfs4_get_meta(struct nfs4_results *results, enum meta_op op,
+/* Reads the results behind SEQUENCE's: the first status that is not 0. `root`: of a compound whose
+ * directory was named by no handle. */
+uint32_t nfs4_get_meta(struct nfs4_results *results, enum meta_op op, bool root,
 		       struct nfs4_meta_result *result);
 
 /* The same for a compound that returns a delegation of the file `name`, found by LOOKUP. */

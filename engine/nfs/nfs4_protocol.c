@@ -286,7 +286,7 @@ static enum verdict refused(struct call *call, uint32_t status, bool by_sequence
 		break;
 	default: break;
 	}
-	result->file_gone = status == NFS4ERR_STALE;
+	result->file_gone = status == NFS4ERR_STALE || status == NFS4ERR_FHEXPIRED;
 	return moved_fail(result, nfs4_errno(status), call->epoch ? NULL : remedy(status));
 }
 
@@ -345,7 +345,8 @@ static int meta_errno(uint32_t status)
 	switch (status) {
 	case NFS4ERR_EXIST:
 	case NFS4ERR_NOENT:
-	case NFS4ERR_STALE: return nfs4_errno(status);
+	case NFS4ERR_STALE:
+	case NFS4ERR_FHEXPIRED: return nfs4_errno(status);
 	default: return 0;
 	}
 }
@@ -421,7 +422,7 @@ static enum verdict decode(struct xdr_in *in, struct call *call, struct call_res
 	if (goes_on && gives_back(call))
 		status = nfs4_get_return(&results);
 	else if (goes_on && is_meta(call))
-		status = nfs4_get_meta(&results, meta_asked(call), &meta);
+		status = nfs4_get_meta(&results, meta_asked(call), meta_from_root(call), &meta);
 	else if (goes_on && call->io)
 		status = read_io(&results, call, &data);
 	else if (goes_on)

@@ -40,7 +40,7 @@ from nfsmulti.scripted import (
     denied,
     on,
 )
-from nfsmulti.scripted.files import Directory
+from nfsmulti.scripted.files import Directory, as_directory
 
 place = fixture_of_places("nfs", "nfs4")
 anywhere = fixture_of_places("nfs", "nfs4", "mount")
@@ -351,7 +351,7 @@ def test_a_name_is_removed_while_the_server_lists(
     with ScriptedServer(late, on(procedure, _PAGE)) as server:
         result = _list(client, server, version)
         if times == 3:
-            assert _operations(result) == (1, 0)
+            assert _operations(result)[0] == 1
         else:
             failed(result, "readdir of entry", error=getattr(errno, f"E{error}"))
         assert {call.offset for call in server.calls(procedure)[1 : times + 1]} == {9}
@@ -777,10 +777,62 @@ def test_an_entry_that_is_there_is_an_error_after_a_refusal(
 
 
 @pytest.mark.sanitized
-def test_a_handle_that_is_stale_is_looked_up_again(client: Client, server: ScriptedServer) -> None:
+@pytest.mark.parametrize(
+    ("how", "procedure", "usual"),
+    [
+        ({"rw": "randread"}, Nfs.GETATTR, 40),
+        ({"rw": "write", "meta_create": "exclusive"}, Nfs.SETATTR, 0),
+    ],
+)
+def test_a_handle_that_is_stale_is_looked_up_again(
+    client: Client, server: ScriptedServer, how: dict[str, Option], procedure: Nfs, usual: int
+) -> None:
     stale = Answer(act=False, status=Status.STALE)
-    server.hooks.append(on(Nfs.GETATTR, stale, after=20, every=7))
-    assert _operations(client(server, **{**_READ, "size": 40, "iodepth": 1}))[1] > 40
+    server.hooks.append(on(procedure, stale, after=20, every=7))
+    result = client(server, **{**_JOB, "size": 40, "iodepth": 1, **how})
+    operations, lookups = _operations(result)
+    assert operations == 40
+    assert lookups > usual
+
+
+@pytest.mark.sanitized
+@both_versions
+def test_a_server_that_forgets_handles(
+    client: Client, server: ScriptedServer, version: int
+) -> None:
+    """Of entries and of directories: they are looked up again, from the root."""
+    server.export.files.keeps = 100
+    job: dict[str, Option] = {**_JOB, "pool": _url(server, version)}
+    for how in (
+        {"rw": "write", "meta_create": "exclusive" if version == 3 else "guarded"},
+        {"rw": "randread"},
+        {"rw": "randread", "meta_read": "readdir"},
+        {"rw": "randwrite", "meta_write": "setattr"},
+        {"rw": "write", "meta_write": "link"},
+        {"rw": "read", "meta_verify": 1, "meta_write": "link"},
+        {"rw": "randtrim"},
+        {"rw": "write", "filename": "."},
+    ):
+        assert _operations(client(server, **{**job, **how}))[0] == _ENTRIES
+
+
+@pytest.mark.sanitized
+@both_versions
+def test_a_directory_that_is_gone(client: Client, server: ScriptedServer, version: int) -> None:
+    """Its handle is stale for good: it is looked up once, and the message says so."""
+
+    def remove(server: ScriptedServer) -> None:
+        files = server.export.files
+        gone = as_directory(files.find("tree/d1"))
+        for name in list(gone.children):
+            files.remove(gone, name)
+        files.remove(as_directory(files.find("tree")), "d1")
+
+    create = Nfs4.OPEN if version == 4 else Nfs.CREATE
+    server.hooks.append(on(create, Answer(do=remove), nth=70))
+    result = client(server, pool=_url(server, version), **{**_WRITE, "iodepth": 1})
+    words = "does not find that directory again", "its directory is gone"
+    failed(result, *words, error=errno.ENOENT)
 
 
 @pytest.mark.sanitized

@@ -7,6 +7,7 @@ The fault matrix has what comes of each kind of fault; here is how, and what it 
 from __future__ import annotations
 
 import errno
+import itertools
 import signal
 from collections import Counter
 from collections.abc import Sequence
@@ -434,6 +435,23 @@ def test_a_file_that_cannot_be_opened_again_fails(client4: Client) -> None:
         result = client4(server, **READING)
         failed(result, "does not know the file any more", error=errno.ESTALE)
         keeps_nothing(server)
+
+
+_FHEXPIRED = 10014
+
+
+@pytest.mark.parametrize("status", [Status4.STALE, _FHEXPIRED])
+def test_an_export_whose_handle_is_forgotten(client4: Client, status: int) -> None:
+    """Names are asked about by it: it is looked up again from the root, each time here."""
+    turns = itertools.cycle((Answer(status=status), None))
+
+    def hook(call: Call) -> Answer | None:
+        return next(turns) if call.procedure is Nfs4.PUTFH and not call.file else None
+
+    with ScriptedServer(hook) as server:
+        well(client4(server, **VERIFIED, unlink=1, filename="d/f"))
+        keeps_nothing(server)
+        assert next(turns), "as many were forgotten as known"
 
 
 # --- a server that wants to be asked later ---

@@ -148,6 +148,8 @@ class FileSystem:
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
         self._nodes: dict[bytes, Node] = {}
+        self.keeps: int | None = None  # handles: those used last, the others are stale; None: all
+        self._kept: dict[bytes, None] = {}
         self.verifier = secrets.token_bytes(VERIFIER_SIZE)
         self.root = Directory(next(self._numbers), "", 0o777, 0, 0)
         self._nodes[self.root.handle] = self.root
@@ -156,9 +158,20 @@ class FileSystem:
         """Give what a handle stands for, whether it still has a name or not."""
         if len(handle) != _HANDLE_SIZE:
             raise NfsError(Status.BADHANDLE)
-        if handle not in self._nodes:
+        forgotten = self.keeps is not None and handle not in (*self._kept, self.root.handle)
+        if handle not in self._nodes or forgotten:
             raise NfsError(Status.STALE)
+        self.tell(self._nodes[handle])
         return self._nodes[handle]
+
+    def tell(self, node: Node) -> bytes:
+        """Give the handle of a node to a client: it is one that is kept."""
+        if self.keeps is not None:
+            self._kept.pop(node.handle, None)
+            self._kept[node.handle] = None
+            for oldest in list(self._kept)[: -self.keeps]:
+                del self._kept[oldest]
+        return node.handle
 
     def directory(self, handle: bytes) -> Directory:
         """Give the directory that a handle stands for."""

@@ -159,7 +159,7 @@ class Task:
     def _lookup(self) -> bytes:
         directory, _ = self._directory()
         node = self._files.lookup(directory, self._arguments.name)
-        return xdr(node.handle) + self._post(node) + self._post(directory)
+        return xdr(self._files.tell(node)) + self._post(node) + self._post(directory)
 
     def _create(self) -> bytes:
         directory, before = self._directory()
@@ -175,7 +175,7 @@ class Task:
         return self._made(made) + self._wcc(directory, before)
 
     def _made(self, node: Node) -> bytes:
-        return xdr(True, node.handle) + self._post(node)
+        return xdr(True, self._files.tell(node)) + self._post(node)
 
     def _remove(self) -> bytes:
         return self._unlink(as_file)

@@ -372,7 +372,7 @@ class Compounds:
         it.saved = it.current()
 
     def _getfh(self, it: Compound) -> bytes:
-        return xdr(it.current().handle)
+        return xdr(self._files.tell(it.current()))
 
     def _lookup(self, it: Compound) -> None:
         it.go(self.names.lookup(as_directory(it.current()), it.arguments.name))
