@@ -195,8 +195,7 @@ void nfs4_put_destroy_clientid(struct nfs4_compound *compound, uint64_t client);
 struct nfs4_results {
 	struct xdr_in *in;
 	uint32_t status; /* of the whole compound: that of its last result */
-	uint32_t left;	 /* results not read yet */
-	bool refused;	 /* as a whole: there are no results */
+	uint32_t left;	 /* results not read yet; none behind one that failed */
 	bool broken;
 };
 
@@ -204,8 +203,9 @@ void nfs4_read_results(struct nfs4_results *results, struct xdr_in *in);
 
 /*
  * Goes on to the next result, which is to be `operation`'s: its status (nfsstat4). After 0 its body
- * is to be read with the function below, where there is one; after another value nothing follows. A
- * compound that the server refused as a whole has no results: then it is the compound's status.
+ * is to be read with the function below, where there is one; after another value nothing follows.
+ * Where the results end before it, as those of a compound that the server refused as a whole, it is
+ * the compound's status.
  */
 uint32_t nfs4_next_result(struct nfs4_results *results, enum nfs4_operation operation);
 

@@ -144,20 +144,21 @@ void nfs4_read_results(struct nfs4_results *results, struct xdr_in *in)
 		take(results, (size_t)tag + xdr_pad(tag));
 		results->left = get_u32(results);
 	}
-	results->refused = !results->left;
 	insist(results, results->left || results->status);
 	if (!readable(results))
 		*results = (struct nfs4_results){.in = in, .broken = results->broken};
 }
 
-/* A result that failed is the last one, and the last one's status is the compound's. */
+/*
+ * A result that failed ought to be the last one, and its status the compound's. Some servers go on,
+ * or say that all went well: the operation's own status counts, as it does for Linux.
+ */
 uint32_t nfs4_next_result(struct nfs4_results *results, enum nfs4_operation operation)
 {
 	const uint8_t *bytes;
 	uint32_t number, status;
-	bool last;
 
-	if (results->refused && readable(results))
+	if (!results->left && results->status && readable(results))
 		return results->status;
 	insist(results, results->left);
 	bytes = take(results, 2 * sizeof(uint32_t));
@@ -165,10 +166,9 @@ uint32_t nfs4_next_result(struct nfs4_results *results, enum nfs4_operation oper
 		return 0;
 	number = word_at(bytes, 0);
 	status = word_at(bytes, 1);
-	last = !--results->left;
 	insist(results,
 	       number == operation || (number == NFS4_ILLEGAL && status == NFS4ERR_OP_ILLEGAL));
-	insist(results, last ? status == results->status : !status);
+	results->left = status ? 0 : results->left - 1;
 	return results->broken ? 0 : status;
 }
 

@@ -100,7 +100,7 @@ class Results(c.Structure):
     """struct nfs4_results."""
 
     _fields_ = (
-        ("in_", c.POINTER(Cursor)), *words("status", "left"), *flags("refused", "broken"),
+        ("in_", c.POINTER(Cursor)), *words("status", "left"), *flags("broken"),
     )  # fmt: skip
 
 
@@ -171,7 +171,6 @@ class Reading(NamedTuple):
     more: bool  # bytes are needed
     broken: bool
     left: int
-    refused: bool
     statuses: list[int]
     bodies: list[c.Structure | None]
     used: int
@@ -258,7 +257,7 @@ class Nfs4Library:
                 bodies.append(self._body(results, operation))
 
         used, more = read(reply, get)
-        how = (more, results.broken, results.left, results.refused)
+        how = (more, results.broken, results.left)
         return Reading(*how, statuses, bodies, used)
 
     def _body(self, results: Results, operation: Op) -> c.Structure | None:

@@ -796,6 +796,16 @@ def test_a_handle_that_is_stale_is_looked_up_again(
 
 
 @pytest.mark.sanitized
+def test_a_server_that_goes_on_behind_an_operation_that_failed(client4: Client) -> None:
+    """And whose compound went well, as its last operation did."""
+    with ScriptedServer(terms=Terms(goes_on=True)) as server:
+        job: dict[str, Option] = {**_JOB, "size": 20}
+        done(client4(server, **job, rw="randread"))  # its LOOKUPs find nothing first
+        again = client4(server, **{**job, "rw": "write", "iodepth": 1})
+        failed(again, "NFS4ERR_EXIST", "it is there already", error=errno.EEXIST)
+
+
+@pytest.mark.sanitized
 @both_versions
 def test_a_server_that_forgets_handles(
     client: Client, server: ScriptedServer, version: int

@@ -170,7 +170,7 @@ class Compounds:
             done.append(result)
             if it.replay is not None:
                 return it.replay
-            if status:
+            if status and (position == 0 or not self.terms.goes_on):
                 break
         results = xdr(status, tag, len(done)) + b"".join(done)
         if it.slot is not None and it.sequence is not None and not it.again:
