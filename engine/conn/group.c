@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "conn/failover.h"
+#include "conn/question.h"
 #include "rpc/rdma_memory.h"
 #include "wait.h"
 
@@ -369,13 +370,21 @@ void group_close(struct group *group)
 
 /* --- files --- */
 
-static int open_on_path(struct group *group, uint32_t path, uint32_t number, const char *name)
+/* The last path that is left goes on waiting for its server, as with I/O. */
+static int open_on_path(struct group *group, uint32_t number_of_path, uint32_t number,
+			const char *name)
 {
+	struct path *path = group->paths[number_of_path];
 	int error = 0;
 
-	if (!group->paths[path]->unusable)
-		error = path_open_file(group->paths[path], number, name, group->job.writes);
-	return error && error != -EINTR && failover_give_path_up(group, path) ? 0 : error;
+	if (!path->unusable)
+		error = path_open_file(path, number, name, group->job.writes);
+	if (error && error != -EINTR && failover_give_path_up(group, number_of_path))
+		return 0;
+	if (!question_is_left(path, error))
+		return error;
+	path->alone = true;
+	return path_open_file(path, number, name, group->job.writes);
 }
 
 int group_open_file(struct group *group, uint32_t number, const char *name)

@@ -9,11 +9,10 @@
 
 #include "conn/directory.h"
 #include "conn/mount_meta.h"
+#include "conn/question.h"
 #include "nfs/entries.h"
 #include "session/protocol.h"
-#include "session/timers.h"
 #include "util.h"
-#include "wait.h"
 
 enum { SIZE_DEFAULT_MAX = 1 << 20 }; /* nfs(5): rsize and wsize, where the user names none */
 
@@ -31,7 +30,7 @@ void path_config_free(struct path_config *config)
 
 void path_forget_troubles(struct path *path)
 {
-	path->unusable = path->said_stopped = false;
+	path->unusable = path->alone = path->said_stopped = false;
 	path->said_stale = path->said_delayed = false;
 	path->dead = 0;
 }
@@ -169,37 +168,60 @@ bool path_all_mounts(struct path *const *paths, uint32_t count)
 
 /* --- names --- */
 
+/* The server's words, or "". */
+static const char *error_words(const struct path *path)
+{
+	return path->names ? path->protocol->names->error(path->names) : "";
+}
+
 /* Logs what went wrong with a name, in the server's words where there are some. */
 static int name_failed(struct path *path, const char *what, const char *name, int error)
 {
-	const char *words = path->names ? path->protocol->names->error(path->names) : "";
+	const char *words = error_words(path);
 
 	path->job.log("%s: cannot %s \"%s\": %s%s%s", path->config.label, what, name,
 		      strerror(-error), *words ? ": " : "", words);
 	return error;
 }
 
+static int ask_size(struct path *path, struct question *question)
+{
+	return path->protocol->names->size(path->names, question->name, question->size);
+}
+
 int path_size(struct path *path, const char *name, uint64_t *size)
 {
+	struct question question = {.ask = ask_size, .what = "find", .name = name, .size = size};
 	int error;
 
 	if (path->config.dir)
 		error = directory_size(path->directory, name, size);
 	else
-		error = path_names_ready(path)
-				?: path->protocol->names->size(path->names, name, size);
+		error = question_ask(path, &question);
 	return error && error != -ENOENT ? name_failed(path, "find", name, error) : error;
+}
+
+/* What is there after a copy whose answer was lost is what that one has created. */
+static int ask_create(struct path *path, struct question *question)
+{
+	bool *created = question->created;
+	int error = path->protocol->names->create(path->names, question->name, created);
+
+	if (!error && question->asked > 1)
+		*created = true;
+	return error;
 }
 
 int path_create(struct path *path, const char *name, bool *created)
 {
+	struct question question = {
+		.ask = ask_create, .what = "create", .name = name, .created = created};
 	int error;
 
 	if (path->config.dir)
 		error = directory_create(path->directory, name, created);
 	else
-		error = path_names_ready(path)
-				?: path->protocol->names->create(path->names, name, created);
+		error = question_ask(path, &question);
 	return error ? name_failed(path, "create", name, error) : 0;
 }
 
@@ -210,14 +232,23 @@ void path_mark_removed(struct path *path, const char *name)
 			path->files[i].removed = true;
 }
 
+/* What is gone after a copy whose answer was lost is what that one has removed. */
+static int ask_remove(struct path *path, struct question *question)
+{
+	int error = path->protocol->names->remove(path->names, question->name);
+
+	return error == -ENOENT && question->asked > 1 ? 0 : error;
+}
+
 int path_remove(struct path *path, const char *name)
 {
+	struct question question = {.ask = ask_remove, .what = "remove", .name = name};
 	int error;
 
 	if (path->config.dir)
 		error = directory_remove(path->directory, name);
 	else
-		error = path_names_ready(path) ?: path->protocol->names->remove(path->names, name);
+		error = question_ask(path, &question);
 	if (!error || error == -ENOENT)
 		path_mark_removed(path, name);
 	return error && error != -ENOENT ? name_failed(path, "remove", name, error) : error;
@@ -232,75 +263,24 @@ int path_drop_cache(struct path *path, const char *name)
 
 /* --- directories of entries --- */
 
-/*
- * True where the server may not have heard, or not answered: any other error is its answer. libnfs
- * says EINTR of a call that ends with its connection.
- */
-static bool is_lost(const struct path *path, int error)
+static int ask_directory(struct path *path, struct question *question)
 {
-	switch (-error) {
-	case EINTR:
-	case ENOTCONN:
-	case ECONNRESET:
-	case ECONNREFUSED:
-	case ECONNABORTED:
-	case EPIPE:
-	case ETIMEDOUT:
-	case EHOSTUNREACH:
-	case ENETUNREACH: return !path->job.stop();
-	default: return false;
-	}
+	return path->protocol->open_directory(path->names, question->name, question->make,
+					      question->handle);
 }
 
-/* For retries: they fail for the reason that was said already. */
-__attribute__((format(printf, 1, 2))) static void say_nothing(const char *format, ...)
-{
-}
-
-static int ask_once(struct path *path, const char *name, bool make, struct nfs_handle *found)
-{
-	return path_names_ready(path)
-		       ?: path->protocol->open_directory(path->names, name, make, found);
-}
-
-/* It waits as calls do that the server puts off; the first time not at all. */
-static int ask_again(struct path *path, uint32_t tries, const char *name, bool make,
-		     struct nfs_handle *found)
-{
-	const struct path_job job = path->job;
-	uint64_t pause = tries ? timer_delay(tries - 1) : 0;
-	int error;
-
-	path_close_names(path);
-	path->job.log = say_nothing;
-	error = wait_until(clock_now() + pause, job.stop) ?: ask_once(path, name, make, found);
-	path->job.log = job.log;
-	return error;
-}
-
-/*
- * entries_step. `hard`: a directory whose answer was lost is asked for again, over another
- * connection, until path_job's stop(); with failover for as long as one operation on names may
- * take. One that was made by a call whose answer was lost is found by the next.
- */
+/* entries_step. One that was made by a call whose answer was lost is found by the next. */
 static int step(void *context, const char *name, bool make, struct nfs_handle *found)
 {
-	struct path *path = context;
-	uint64_t begun = clock_now();
-	uint32_t tries = 0;
-	int error = ask_once(path, name, make, found);
+	struct question question = {
+		.ask = ask_directory,
+		.what = "open the directory",
+		.name = name,
+		.make = make,
+		.handle = found,
+	};
 
-	for (; !path->config.soft && is_lost(path, error); tries++) {
-		if (path->job.failover && clock_now() - begun > path_names_timeout(path))
-			break;
-		if (tries == 1)
-			path->job.log("%s: directory \"%s\": %s: still trying", path->config.label,
-				      name, strerror(-error));
-		error = ask_again(path, tries, name, make, found);
-	}
-	if (tries > 1 && !error)
-		path->job.log("%s: directory \"%s\": opened", path->config.label, name);
-	return error;
+	return question_ask(context, &question);
 }
 
 /* Where directories of the tree below `name` are looked up from again. NFSv4 needs no handle. */
@@ -321,6 +301,7 @@ static int find_entries(struct path *path, struct path_file *file, const char *n
 	const struct entries_terms *terms = path->job.entries;
 	int error;
 
+	path->at_work = true; /* there may be many: the job has begun */
 	if (path->config.dir)
 		error = mount_meta_open(path->directory, name, terms, &file->entries);
 	else
@@ -333,35 +314,62 @@ static int find_entries(struct path *path, struct path_file *file, const char *n
 
 /* --- files --- */
 
-static int find_limits(struct path *path, const void *file)
+static int ask_limits(struct path *path, struct question *question)
 {
-	uint32_t read_max, write_max;
-	int error = path->protocol->limits(path->names, file, &read_max, &write_max);
+	return path->protocol->limits(path->names, *question->file, &question->limits[IO_READ],
+				      &question->limits[IO_WRITE]);
+}
+
+static int find_limits(struct path *path, struct question *file)
+{
+	uint32_t limits[] = {0, 0};
+	struct question question = {
+		.ask = ask_limits,
+		.what = "find limits of",
+		.name = file->name,
+		.file = file->file,
+		.limits = limits,
+	};
+	int error = question_ask(path, &question);
 
 	if (error) {
 		path->job.log("%s: the server does not report its transfer sizes: %s",
-			      path->config.label, path->protocol->names->error(path->names));
+			      path->config.label, error_words(path));
 		return error;
 	}
-	if (!read_max || !write_max) {
+	if (!limits[IO_READ] || !limits[IO_WRITE]) {
 		path->job.log("%s: the server offers READs of %u bytes and WRITEs of %u: neither "
 			      "may be 0",
-			      path->config.label, read_max, write_max);
+			      path->config.label, limits[IO_READ], limits[IO_WRITE]);
 		return -EPROTO;
 	}
-	path->read_max = min_of(path->config.rsize, read_max);
-	path->write_max = min_of(path->config.wsize, write_max);
+	path->read_max = min_of(path->config.rsize, limits[IO_READ]);
+	path->write_max = min_of(path->config.wsize, limits[IO_WRITE]);
 	return 0;
+}
+
+static int ask_open(struct path *path, struct question *question)
+{
+	return path->protocol->open_file(path->names, question->name, question->writes,
+					 question->file);
 }
 
 static int find_file(struct path *path, struct path_file *file, const char *name, bool writes)
 {
-	int error = path_names_ready(path)
-			    ?: path->protocol->open_file(path->names, name, writes, &file->state);
+	struct question question = {
+		.ask = ask_open,
+		.what = "open",
+		.name = name,
+		.writes = writes,
+		.file = &file->state,
+	};
+	int error = question_ask(path, &question);
 
 	if (error)
 		return name_failed(path, "open", name, error);
-	return path->read_max ? 0 : find_limits(path, file->state);
+	error = path->read_max ? 0 : find_limits(path, &question);
+	path->at_work = path->at_work || !error;
+	return error;
 }
 
 int path_open_file(struct path *path, uint32_t number, const char *name, bool writes)

@@ -42,6 +42,7 @@ struct path_config {
 	uint32_t rsize, wsize; /* bytes, if the server offers so many; path_open(): 0 is 1 MiB */
 	uint64_t timeo;	       /* nanoseconds */
 	unsigned int retrans;
+	uint64_t setup_time; /* nanoseconds: for names, before the first file is open */
 	bool soft;
 	uint32_t uid, gid;
 };
@@ -76,7 +77,10 @@ struct path {
 	int directory;		      /* of a mount, or -1 */
 	uint32_t read_max, write_max; /* bytes of one READ and one WRITE, 0: not known yet */
 	struct path_file *files;
-	bool unusable;		  /* failover: it could not open a file, and is not used again */
+	bool unusable;	  /* failover: it could not open a file, and is not used again */
+	bool alone;	  /* failover: nobody is left to stand in for it */
+	bool at_work;	  /* a file has been opened: names wait for the server as I/O does */
+	uint32_t retries; /* of a question about names, over other connections */
 	unsigned int connections; /* opened so far: whose turn a local address is */
 
 	/* What its connections have to say is said once for all of them: session/notices.c. */
@@ -113,15 +117,33 @@ void path_close_file(struct path *path, uint32_t file);
 /* Nothing is known of its connections: those that a group had are closed. */
 void path_forget_troubles(struct path *path);
 
+/* failover: others can stand in for this path, as long as there are any. */
+static inline bool path_has_stand_in(const struct path *path)
+{
+	return path->job.failover && !path->alone;
+}
+
+/* Nanoseconds that a server is waited for where there is another way than to go on waiting. */
+static inline uint64_t path_detour_time(const struct path_config *config)
+{
+	return min_of(max_of(config->timeo * (config->retrans + 1), 5 * SEC), 10 * SEC);
+}
+
 /*
- * Nanoseconds that one operation on names may take. A server that is there answers at once; nobody
- * wants to wait three minutes for one that is not.
+ * Nanoseconds that a server has for one operation on names over one connection. Before the first
+ * file is open that is all: nobody wants to wait three minutes for a server that is not there. Then
+ * it is a major time-out (nfs(5), retrans), which grows as often as one has passed.
  */
 static inline uint64_t path_names_timeout(const struct path *path)
 {
 	const struct path_config *config = &path->config;
+	uint64_t major = config->timeo * (config->retrans + 1);
 
-	return min_of(max_of(config->timeo * (config->retrans + 1), 5 * SEC), 10 * SEC);
+	if (!path->at_work)
+		return config->setup_time;
+	if (path_has_stand_in(path))
+		return path_detour_time(config);
+	return min_of(major * (path->retries + 1), 600 * SEC);
 }
 
 /*

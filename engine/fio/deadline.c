@@ -77,7 +77,7 @@ bool deadline_passed(void)
 {
 	if (deadline_told())
 		return here.setup || clock_now() - here.told_at > NAMES_GRACE;
-	return here.td && lasts(here.td->terminate, &here.names_since, clock_now(), NAMES_MAX);
+	return here.td && lasts(deadline_set(here.td), &here.names_since, clock_now(), NAMES_MAX);
 }
 
 bool deadline_io_passed(bool progress, bool alive)

@@ -7,14 +7,16 @@
 #include "metadata.h"
 #include "replay.h"
 
+#include "conn/question.h"
+
 static bool may_create(const struct thread_data *td)
 {
 	return td_write(td) && td->o.allow_create && !read_only;
 }
 
-/* Does something by the first path; with failover by the first that can, ENOENT being an answer. */
-static int by_any_path(struct job *job, int (*what)(struct path *path, const char *name),
-		       const char *name)
+/* With failover by the first path that can, ENOENT being an answer. */
+static int by_each_path(struct job *job, int (*what)(struct path *path, const char *name),
+			const char *name)
 {
 	int error = -ENOTCONN;
 
@@ -25,6 +27,26 @@ static int by_any_path(struct job *job, int (*what)(struct path *path, const cha
 		if (!error || error == -ENOENT || !job_options(job)->failover)
 			break;
 	}
+	return error;
+}
+
+/* failover: each path has left it to the others. */
+static bool waits_for_any(const struct job *job, int error)
+{
+	for (uint32_t i = 0; i < job->group.path_count; i++)
+		if (!job->used[i]->unusable && question_is_left(job->used[i], error))
+			return true;
+	return false;
+}
+
+static int by_any_path(struct job *job, int (*what)(struct path *path, const char *name),
+		       const char *name)
+{
+	int error;
+
+	do
+		error = by_each_path(job, what, name);
+	while (waits_for_any(job, error));
 	return error;
 }
 

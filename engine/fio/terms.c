@@ -269,6 +269,15 @@ static int version_terms(const struct engine_options *eo, const struct path_args
 	return 0;
 }
 
+/* Whoever wants other than nfs(5)'s defaults for a slow server means the set-up, too. */
+static uint64_t setup_time(const struct path_config *config)
+{
+	enum { TIMEO = 60, RETRANS = 2 };
+	bool told = config->timeo != TIMEO * SEC || config->retrans != RETRANS;
+
+	return told ? max_of(config->timeo * (config->retrans + 1), 5 * SEC) : 10 * SEC;
+}
+
 static void copy_terms(const struct engine_options *eo, const struct path_args *args,
 		       struct path_config *config)
 {
@@ -278,6 +287,7 @@ static void copy_terms(const struct engine_options *eo, const struct path_args *
 	config->wsize = CHOOSE(args, ARG_WSIZE, wsize, eo->wsize);
 	config->timeo = CHOOSE(args, ARG_TIMEO, timeo, eo->timeo) * 100000000ull;
 	config->retrans = CHOOSE(args, ARG_RETRANS, retrans, eo->retrans);
+	config->setup_time = setup_time(config);
 	config->soft = CHOOSE(args, ARG_SOFT, soft, eo->soft);
 	config->uid = CHOOSE(args, ARG_UID, uid, geteuid());
 	config->gid = CHOOSE(args, ARG_GID, gid, getegid());

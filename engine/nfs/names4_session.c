@@ -73,6 +73,17 @@ static int give_up(struct names *names, int error, const char *words)
 	return error;
 }
 
+/*
+ * When the server is given up. Once files are open the session does as it does with I/O: `hard`
+ * goes on, `soft` ends, by timeo and retrans.
+ */
+static uint64_t names_deadline(const struct path *path)
+{
+	if (path->at_work && !path_has_stand_in(path))
+		return WAIT_NO_DEADLINE;
+	return clock_now() + path_names_timeout(path);
+}
+
 /* A server that asks to wait is there: it is given the time that it wants. */
 static bool asks_to_wait(const struct names *names)
 {
@@ -100,7 +111,7 @@ static int run_until(struct names *names, struct nfs4_request *request, uint64_t
 		if (stop && stop())
 			return give_up(names, -EINTR, "interrupted");
 		if (stop && asks_to_wait(names))
-			deadline = clock_now() + path_names_timeout(names->path);
+			deadline = max_of(deadline, names_deadline(names->path));
 		if (clock_now() > deadline)
 			return give_up(names, -ETIMEDOUT, "the server does not answer");
 		conn_nfs.reap(conn, true);
@@ -114,8 +125,7 @@ static int run_until(struct names *names, struct nfs4_request *request, uint64_t
 
 int names4_ask(struct names *names, struct nfs4_request *request)
 {
-	return run_until(names, request, clock_now() + path_names_timeout(names->path),
-			 names->path->job.stop);
+	return run_until(names, request, names_deadline(names->path), names->path->job.stop);
 }
 
 /* --- leaving --- */

@@ -82,7 +82,7 @@ static bool acquire(struct session *session, struct call *call)
 	 * were lost: then no answer frees one, and only another session has any.
 	 */
 	if (call == call->channel->setup &&
-	    now - state->session.used_at > path_names_timeout(session->path))
+	    now - state->session.used_at > path_detour_time(&session->path->config))
 		state->session.doubtful = state->unbound = true;
 	return false;
 }

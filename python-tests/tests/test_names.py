@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Names within a running job: files that are opened, made and removed one after the other.
+
+Servers close connections that are idle, restart, and stall: hard, soft, timeo and retrans are to
+hold for names as they do for data.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Mapping
+
+import pytest
+from engine_helpers import done, said
+from scripted_jobs import TWO_ADDRESSES, Case, Client, Outcomes, fixture_of_runs
+
+from nfsmulti.fiorun import Option
+from nfsmulti.scripted import Answer, Call, Hook, Mount, Nfs, Nfs4, Procedure, ScriptedServer, on
+
+pytestmark = pytest.mark.sanitized
+
+_FILES = 4
+# Each is opened, read or written, closed and removed before the next.
+_ONE_BY_ONE: Mapping[str, Option] = {
+    "filename": ":".join(f"f{number}" for number in range(_FILES)),
+    "file_service_type": "sequential",
+    "openfiles": 1,
+    "size": f"{_FILES * 16}k",
+    "unlink": 1,
+}
+_V4 = {"version": "4.1"}
+_LATE = Answer(delay=10.5)  # more than what a server has by default
+_LOST = Answer(reply=False, end="reset")  # carried out
+_ENDED = Answer(act=False, reply=False, end="close")
+_UNHEARD = Answer(act=False, reply=False)
+
+
+def _idle() -> Hook:
+    """Make a hook: the server ends all connections, also that for names, once a file is written."""
+    written = set[str | None]()
+
+    def hook(call: Call) -> Answer | None:
+        if call.procedure is not Nfs.COMMIT or call.file in written:
+            return None
+        written.add(call.file)
+        return Answer(do=ScriptedServer.reset_connections)
+
+    return hook
+
+
+# --- connections that are lost ---
+
+_LOSSES: dict[str, Case] = {
+    "idle": Case(_idle(), _ONE_BY_ONE, files={}),
+    "idle, of two paths": Case(
+        _idle(), {**_ONE_BY_ONE, "failover": 1, "spread": "roundrobin"}, files={},
+        addresses=TWO_ADDRESSES,
+    ),
+    "LOOKUP unheard": Case(on(Nfs.LOOKUP, _ENDED, every=3), _ONE_BY_ONE, files={}),
+    "CREATE lost": Case(on(Nfs.CREATE, _LOST, every=2), _ONE_BY_ONE, files={}),
+    "REMOVE lost": Case(on(Nfs.REMOVE, _LOST, every=2), _ONE_BY_ONE, files={}),
+    "REMOVE lost, soft": Case(
+        on(Nfs.REMOVE, _LOST, every=2), {**_ONE_BY_ONE, "soft": 1}, files={}
+    ),
+}  # fmt: skip
+
+losses = fixture_of_runs(_LOSSES)
+
+
+@pytest.mark.parametrize("name", _LOSSES)
+def test_a_lost_connection_for_names_is_no_error(losses: Outcomes, name: str) -> None:
+    """Nor is a name that is there, or gone, where the answer to an earlier call was lost."""
+    server, result = losses[name].server, losses[name].result
+    done(result)
+    assert not server.all_durable(), "not all were removed"
+    assert not [line for line in said(result) if "cannot" in line]
+
+
+# --- servers that stall ---
+
+
+def _silent(*procedures: Procedure, first: int | None = None) -> Hook:
+    """Make a hook: these calls, or the first few, have no answer once a file has been written."""
+    asked = list[Call]()
+    begun = False
+
+    def hook(call: Call) -> Answer | None:
+        nonlocal begun
+        begun = begun or call.procedure in (Nfs.COMMIT, Nfs4.COMMIT)
+        if not begun or call.procedure not in procedures:
+            return None
+        asked.append(call)
+        return _UNHEARD if first is None or len(asked) <= first else None
+
+    return hook
+
+
+# By retransmissions the server is silent for longer than 5 s, which names once had at the least.
+_STALLS: dict[str, Case] = {
+    "LOOKUP": Case(_silent(Nfs.LOOKUP, first=2), {**_ONE_BY_ONE, "timeo": 5, "retrans": 0}),
+    "OPEN": Case(_silent(Nfs4.OPEN, first=4), {**_ONE_BY_ONE, "timeo": 5, "retrans": 0}, url=_V4),
+    "MNT": Case(on(Mount.MNT, _LATE, nth=1), {"timeo": 70, "retrans": 1}),
+    "EXCHANGE_ID": Case(on(Nfs4.EXCHANGE_ID, _LATE, nth=1), {"timeo": 70, "retrans": 1}, url=_V4),
+    "REMOVE": Case(_silent(Nfs.REMOVE, first=2), {**_ONE_BY_ONE, "timeo": 5, "retrans": 0}),
+}
+
+stalls = fixture_of_runs(_STALLS)
+
+
+@pytest.mark.parametrize("name", _STALLS)
+def test_a_server_that_stalls_is_waited_for(stalls: Outcomes, name: str) -> None:
+    """Within a job by `hard`; before the first file is open by what timeo and retrans add up to."""
+    done(stalls[name].result)
+
+
+@pytest.mark.parametrize(
+    ("procedure", "url"),
+    [(Nfs.LOOKUP, ScriptedServer.url), (Nfs4.OPEN, ScriptedServer.url4)],
+    ids=["NFSv3", "NFSv4.1"],
+)
+def test_hard_asks_for_a_name_until_a_signal_comes(
+    client: Client,
+    server: ScriptedServer,
+    procedure: Procedure,
+    url: Callable[[ScriptedServer], str],
+) -> None:
+    server.hooks.append(_silent(procedure))
+    job = {**_ONE_BY_ONE, "timeo": 5, "retrans": 0}
+    with client.start(server, pool=url(server), **job) as process:
+        server.wait_for(lambda: len(server.calls(Nfs.COMMIT, Nfs4.COMMIT)) > 0)
+        before = len(server.calls(procedure))
+        server.wait_for(lambda: len(server.calls(procedure)) > before + 2)
+        process.signal(signal.SIGTERM)
+        result = client.finish(process)
+    assert result.status not in (0, None)
+    assert "still trying" in result.messages
