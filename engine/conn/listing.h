@@ -12,7 +12,6 @@
 
 enum {
 	LISTING_VERIFIER = 8,
-	LISTING_STARTS_MAX = 4,	     /* times that it begins, where the server forgets cookies */
 	LISTING_MISSES_MAX = 16,     /* times that the server misses a name of a page */
 	LISTING_NAMES_MAX = 1 << 28, /* of a directory, ours: a listing ends */
 };
@@ -24,17 +23,38 @@ struct listing {
 	uint64_t cookie; /* the last one of the server's: the next READDIR goes on behind it */
 	uint8_t verifier[LISTING_VERIFIER]; /* of the cookies */
 	uint64_t names;			    /* so far */
-	uint64_t milestone; /* a cookie of before: one that comes again is a circle … */
-	uint32_t pages;	    /* … of any length, if it is moved after 1, 2, 4 … READDIRs */
-	uint32_t starts;
+	uint64_t milestone;	 /* a cookie of before: one that comes again is a circle … */
+	uint32_t pages;		 /* … of any length, if it is moved after 1, 2, 4 … READDIRs */
 	uint32_t misses;	 /* of the page that is asked for */
 	const struct path *path; /* that it is read over; NULL: not begun */
+
+	/* Where the server has forgotten its cookies: their verifier the last time, and since when
+	 * that has been so in vain: see listing_forgotten(). */
+	uint8_t forgotten[LISTING_VERIFIER];
+	uint64_t forgotten_since; /* clock_now(); 0: it has not */
 };
 
-/* Begins anew; because the server forgot its cookies, it did so `starts` times. */
-static inline void listing_begin(struct listing *listing, uint32_t starts)
+static inline void listing_begin_anew(struct listing *listing)
 {
-	*listing = (struct listing){.starts = starts, .path = listing->path};
+	struct listing begun = {.path = listing->path, .forgotten_since = listing->forgotten_since};
+
+	memcpy(begun.forgotten, listing->forgotten, LISTING_VERIFIER);
+	*listing = begun;
+}
+
+/*
+ * The server has forgotten its cookies. Returns for how long it has, in nanoseconds. Another
+ * verifier than the last time says that somebody changes the directory: `patient`, the time begins
+ * anew with each change.
+ */
+static inline uint64_t listing_forgotten(struct listing *listing, uint64_t now, bool patient)
+{
+	bool changed = memcmp(listing->verifier, listing->forgotten, LISTING_VERIFIER);
+
+	if (!listing->forgotten_since || (changed && patient))
+		listing->forgotten_since = now;
+	memcpy(listing->forgotten, listing->verifier, LISTING_VERIFIER);
+	return now - listing->forgotten_since;
 }
 
 /* A READDIR has brought so many names, the last with `cookie`. False: this does not end. */

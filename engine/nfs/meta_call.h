@@ -23,6 +23,7 @@
 #include "nfs/meta_message.h"
 #include "nfs/moved.h"
 #include "session/session.h"
+#include "session/timers.h"
 
 static inline const struct path *meta_path(const struct call *call)
 {
@@ -35,9 +36,9 @@ static inline struct entries *meta_entries(const struct call *call)
 	return meta_path(call)->files[call->io->file].entries;
 }
 
-static inline void meta_begin_listing(struct conn_io *io, uint32_t starts)
+static inline void meta_begin_listing(struct conn_io *io)
 {
-	listing_begin(&io->listing, starts);
+	listing_begin_anew(&io->listing);
 	if (io->listed)
 		io->listed(io, NULL, 0);
 }
@@ -46,7 +47,7 @@ static inline void meta_begin_listing(struct conn_io *io, uint32_t starts)
 static inline void meta_lists_over(struct conn_io *io, const struct path *path)
 {
 	if (io->listing.path && io->listing.path != path)
-		meta_begin_listing(io, io->listing.starts);
+		meta_begin_listing(io);
 	io->listing.path = path;
 }
 
@@ -244,14 +245,21 @@ static inline enum verdict meta_answered(const struct call *call, const struct m
 	return meta_done(call, &meta->found);
 }
 
-/* A cookie means nothing to the server any more. result->status is set. */
-static inline enum verdict meta_lists_anew(struct conn_io *io, int error,
+/*
+ * A cookie means nothing to the server any more. result->status is set. As a job's own creates may
+ * change the directory all the time, a hard one goes on for as long as that changes; else a major
+ * time-out (nfs(5), retrans) is the limit.
+ */
+static inline enum verdict meta_lists_anew(const struct call *call, int error,
 					   struct call_result *result)
 {
-	if (io->listing.starts + 1 >= LISTING_STARTS_MAX)
+	const struct path_config *config = &meta_path(call)->config;
+	struct conn_io *io = call->io;
+
+	if (listing_forgotten(&io->listing, clock_now(), !config->soft) > timer_major(config))
 		return moved_fail(result, error,
 				  "the server keeps forgetting the cookies of a listing");
-	meta_begin_listing(io, io->listing.starts + 1);
+	meta_begin_listing(io);
 	return meta_goes_on(io, CALL_AGAIN);
 }
 

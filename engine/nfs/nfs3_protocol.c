@@ -122,7 +122,7 @@ static enum verdict decode_meta(struct xdr_in *in, struct call *call, struct cal
 	if (nfs3_asks_to_wait(status))
 		return meta_waits(call, false);
 	if (status == NFS3_STATUS_BAD_COOKIE && meta_asked(call) == META_READDIR)
-		return meta_lists_anew(call->io, nfs3_errno(status), result);
+		return meta_lists_anew(call, nfs3_errno(status), result);
 	return meta_refused(call, nfs3_errno(status), result);
 }
 

@@ -388,7 +388,7 @@ static enum verdict judge_meta(struct call *call, uint32_t status,
 	result->status = nfs4_status_name(status);
 	if ((status == NFS4ERR_NOT_SAME || status == NFS4ERR_BAD_COOKIE) &&
 	    meta_asked(call) == META_READDIR)
-		return meta_lists_anew(call->io, nfs4_errno(status), result);
+		return meta_lists_anew(call, nfs4_errno(status), result);
 	if (error)
 		return meta_refused(call, error, result);
 	verdict = refused(call, status, false, result);

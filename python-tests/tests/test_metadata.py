@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import stat
 import threading
 from pathlib import Path
@@ -24,7 +25,7 @@ from engine_helpers import (
 )
 from scripted_jobs import TWO_ADDRESSES, Client, failed, first_of
 
-from nfsmulti.fiorun import FioResult, Option
+from nfsmulti.fiorun import FioProcess, FioResult, Option
 from nfsmulti.scripted import (
     Answer,
     AuthStat,
@@ -302,10 +303,17 @@ _PAGE = Answer(limit=7)
 _BAD_COOKIE = 10003  # NFS3ERR_BAD_COOKIE
 
 
-def _list(client: Client, server: ScriptedServer, version: int, size: int = 20) -> FioResult:
+def _start_list(
+    client: Client, server: ScriptedServer, version: int, **options: Option
+) -> FioProcess:
     """List a directory of 20 once, of which a server may give 7 to a page; NFSv3's has 2 more."""
-    job: dict[str, Option] = {**_READ, "size": size, "iodepth": 1, "number_ios": 1}
-    return client(server, **job, pool=_url(server, version), meta_read="readdir")
+    job: dict[str, Option] = {**_READ, "size": 20, "iodepth": 1, "number_ios": 1, **options}
+    return client.start(server, **job, pool=_url(server, version), meta_read="readdir")
+
+
+def _list(client: Client, server: ScriptedServer, version: int, **options: Option) -> FioResult:
+    with _start_list(client, server, version, **options) as process:
+        return client.finish(process)
 
 
 @pytest.mark.sanitized
@@ -320,20 +328,57 @@ def test_a_listing_goes_on_from_its_cookie(client: Client, version: int) -> None
 
 
 @pytest.mark.sanitized
-@pytest.mark.parametrize("times", [1, 100])
+@pytest.mark.parametrize("how", [{}, {"soft": 1}])
 @both_versions
-def test_a_server_that_forgets_cookies(client: Client, version: int, times: int) -> None:
-    """The listing begins anew, but not for ever."""
-    procedure = _READDIR[version]
-    forget = Answer(act=False, status=Status4.NOT_SAME if version == 4 else _BAD_COOKIE)
-    forgets = [on(procedure, forget, nth=2 * (time + 1)) for time in range(times)]
-    with ScriptedServer(*forgets, on(procedure, _PAGE)) as server:
-        result = _list(client, server, version)
-        if times == 1:
-            assert _operations(result) == (1, 0)
-        else:
-            name = "NFS4ERR_NOT_SAME" if version == 4 else "NFS3ERR_BAD_COOKIE"
-            failed(result, name, "keeps forgetting the cookies", error=errno.EIO)
+def test_a_server_that_forgets_cookies(
+    client: Client, version: int, how: dict[str, Option]
+) -> None:
+    """Of a directory that stays as it is: the listing begins anew, but not for ever."""
+    procedure, forgotten = _READDIR[version], Status4.NOT_SAME if version == 4 else _BAD_COOKIE
+    forget = Answer(act=False, status=forgotten)
+
+    def forgets(call: Call) -> Answer | None:
+        late = call.nth == 2 or len(listed) > 0
+        return forget if call.procedure is procedure and call.offset and late else None
+
+    listed = list[FioResult]()
+    with ScriptedServer(forgets, on(procedure, _PAGE)) as server:
+        listed.append(_list(client, server, version, **how))
+        assert _operations(listed[0]) == (1, 0)
+        result = _list(client, server, version, timeo=5, retrans=1, **how)
+        name = "NFS4ERR_NOT_SAME" if version == 4 else "NFS3ERR_BAD_COOKIE"
+        failed(result, name, "keeps forgetting the cookies", error=errno.EIO)
+
+
+@pytest.mark.sanitized
+@both_versions
+def test_a_directory_that_changes_while_it_is_listed(client: Client, version: int) -> None:
+    """And whose cookies then mean nothing any more: soft has a limit, hard a signal."""
+    procedure, changes = _READDIR[version], [0]
+
+    def change(server: ScriptedServer) -> None:
+        changes[0] += 1
+        directory = as_directory(server.export.files.find("tree/d0"))
+        directory.children[f"new{changes[0]}"] = directory.children["e0"]
+
+    def hook(call: Call) -> Answer | None:
+        if call.procedure is not procedure:
+            return None
+        return Answer(limit=7, do=change if call.nth < last else None)
+
+    with ScriptedServer(hook) as server:
+        server.export.files.verifies_cookies = True
+        last = 30
+        assert _operations(_list(client, server, version)) == (1, 0)
+        assert changes == [29]
+        last = 1 << 30
+        result = _list(client, server, version, timeo=5, retrans=1, soft=1)
+        failed(result, "keeps forgetting the cookies", error=errno.EIO)
+        before = len(server.calls(procedure))
+        with _start_list(client, server, version, timeo=5, retrans=1) as process:
+            eventually(lambda: len(server.calls(procedure)) > before + 50)
+            process.signal(signal.SIGINT)
+            assert client.finish(process).status is not None
 
 
 @pytest.mark.sanitized
@@ -362,7 +407,7 @@ def test_names_are_removed_on_every_page(client: Client) -> None:
     """Each page has a bound of its own: a long listing may meet many removals."""
     gone = Answer(act=False, status=Status.NOENT)
     with ScriptedServer(on(Nfs.READDIR, _PAGE, every=8), on(Nfs.READDIR, gone)) as server:
-        assert _operations(_list(client, server, 3, size=40)) == (1, 0)
+        assert _operations(_list(client, server, 3, size=40, number_ios=1)) == (1, 0)
         assert len(server.calls(Nfs.READDIR)) > 16
 
 

@@ -150,6 +150,7 @@ class FileSystem:
         self._nodes: dict[bytes, Node] = {}
         self.keeps: int | None = None  # handles: those used last, the others are stale; None: all
         self._kept: dict[bytes, None] = {}
+        self.verifies_cookies = False  # READDIR's, whose verifier changes with the directory
         self.verifier = secrets.token_bytes(VERIFIER_SIZE)
         self.root = Directory(next(self._numbers), "", 0o777, 0, 0)
         self._nodes[self.root.handle] = self.root

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Callable, Sequence
 
 from nfsmulti.calls import AUTH_SYS, Fixed, Hyper, xdr
@@ -207,7 +208,8 @@ class Task:
         directory, _ = self._directory()
         above = self._files.lookup(directory, "..")
         entries = [(".", directory), ("..", above), *directory.children.items()]
-        return self._post(directory) + page(entries, self._arguments, self._answer)
+        cookies = cookie_verifier(directory, self._files, self._arguments, Status.BAD_COOKIE)
+        return self._post(directory) + page(entries, self._arguments, self._answer, cookies)
 
 
 # --- what NFSv4.1 has as well ---
@@ -246,14 +248,30 @@ def _moves(asked: Arguments, answer: Results, most: int) -> int:
     return min(asked.count, most, asked.count if answer.limit is None else answer.limit)
 
 
+def cookie_verifier(
+    directory: Directory, files: FileSystem, asked: Arguments, refusal: int
+) -> bytes:
+    """Give that of READDIR's cookies, and refuse those of another one."""
+    names = "/".join(directory.children).encode() if files.verifies_cookies else b""
+    now = zlib.crc32(names).to_bytes(VERIFIER_SIZE, "big")
+    if asked.offset and asked.verifier != now:
+        raise NfsError(refusal)
+    return now
+
+
 def page(
-    entries: Sequence[tuple[str, Node]], asked: Arguments, answer: Results, *, nfs4: bool = False
+    entries: Sequence[tuple[str, Node]],
+    asked: Arguments,
+    answer: Results,
+    cookies: bytes,
+    *,
+    nfs4: bool = False,
 ) -> bytes:
     """Give READDIR's results behind its attributes: cookies are places in `entries`, from 3."""
     most = len(entries) if answer.limit is None else answer.limit
     room = asked.count - _PAGE_ROOM
     first = max(asked.offset - _COOKIE, 0)
-    last, results = first, bytes(VERIFIER_SIZE)
+    last, results = first, cookies
     for name, node in entries[first : first + most]:
         room -= _ENTRY_ROOM + len(name)
         if room < 0:

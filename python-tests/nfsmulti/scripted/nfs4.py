@@ -27,6 +27,7 @@ from nfsmulti.scripted.nfs3 import (
     ACCESS_ALL,
     FILE_SIZE_MAX,
     FSID,
+    cookie_verifier,
     nfstime,
     page,
     read,
@@ -463,8 +464,10 @@ class Compounds:
         return _change_info4(before, directory)
 
     def _readdir(self, it: Compound) -> bytes:
-        entries = list(as_directory(it.current()).children.items())
-        return page(entries, it.arguments, it.answer, nfs4=True)
+        directory = as_directory(it.current())
+        cookies = cookie_verifier(directory, self._files, it.arguments, Status4.NOT_SAME)
+        entries = list(directory.children.items())
+        return page(entries, it.arguments, it.answer, cookies, nfs4=True)
 
     # --- opens ---
 

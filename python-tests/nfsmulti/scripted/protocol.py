@@ -247,6 +247,7 @@ class Status(IntEnum):
     DQUOT = 69
     STALE = 70
     BADHANDLE = 10001
+    BAD_COOKIE = 10003
     NOTSUPP = 10004
     SERVERFAULT = 10006
     JUKEBOX = 10008
