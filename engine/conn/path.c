@@ -350,18 +350,19 @@ static int find_limits(struct path *path, struct question *file)
 
 static int ask_open(struct path *path, struct question *question)
 {
-	return path->protocol->open_file(path->names, question->name, question->writes,
-					 question->file);
+	return path->protocol->open_file(path->names, question->number, question->name,
+					 question->writes, question->file);
 }
 
-static int find_file(struct path *path, struct path_file *file, const char *name, bool writes)
+static int find_file(struct path *path, uint32_t number, const char *name, bool writes)
 {
 	struct question question = {
 		.ask = ask_open,
 		.what = "open",
 		.name = name,
+		.number = number,
 		.writes = writes,
-		.file = &file->state,
+		.file = &path->files[number].state,
 	};
 	int error = question_ask(path, &question);
 
@@ -383,7 +384,7 @@ int path_open_file(struct path *path, uint32_t number, const char *name, bool wr
 	else if (path->config.dir)
 		path->read_max = path->write_max = PATH_IO_MAX;
 	else
-		error = find_file(path, file, name, writes);
+		error = find_file(path, number, name, writes);
 	if (error) {
 		path_close_file(path, number);
 		return error;

@@ -23,6 +23,7 @@ struct question {
 	uint32_t asked; /* times, this one as well */
 
 	/* What ask() needs beside, and where what it finds goes. */
+	uint32_t number;
 	bool writes, make;
 	uint64_t *size;
 	bool *created;

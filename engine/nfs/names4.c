@@ -250,7 +250,7 @@ static int give_back(struct names *names, enum nfs4_operation operation,
 }
 
 /* Opens what find() has found; a delegation that nobody asked for goes back at once. */
-static int open_found(struct names *names, enum nfs4_access access, bool create,
+static int open_found(struct names *names, const char *owner, enum nfs4_access access, bool create,
 		      struct nfs4_request *request)
 {
 	const struct nfs4_path *mine = names->path->state;
@@ -258,8 +258,8 @@ static int open_found(struct names *names, enum nfs4_access access, bool create,
 
 	request->open = (struct nfs4_open){
 		.client = mine->client->id,
-		.owner = mine->owner,
-		.owner_length = (uint32_t)strlen(mine->owner),
+		.owner = owner,
+		.owner_length = (uint32_t)strlen(owner),
 		.access = access,
 		.create = create,
 		.mode = FILE_MODE,
@@ -313,9 +313,10 @@ static int size_of(struct names *names, const char *name, uint64_t *size)
 
 static int create(struct names *names, const char *name, bool *created)
 {
+	const struct nfs4_path *mine = names->path->state;
 	struct nfs4_request request;
 	int error = find(names, name, true, &request)
-			    ?: open_found(names, NFS4_ACCESS_BOTH, true, &request);
+			    ?: open_found(names, mine->owner, NFS4_ACCESS_BOTH, true, &request);
 
 	*created = !error;
 	if (error)
@@ -342,30 +343,43 @@ const struct names_ops names_nfs4 = {
 
 /* --- files --- */
 
-int names4_open_file(struct names *names, const char *name, bool writes, void **out)
+/* Finds and opens it; a special stateid stands for a file that is not opened. */
+static int open_by_name(struct names *names, const char *name, struct nfs4_file *file)
 {
-	enum nfs4_access access = writes ? NFS4_ACCESS_BOTH : NFS4_ACCESS_READ;
-	bool stateless = names->path->config.stateless;
 	static const struct nfs4_stateid special;
 	struct nfs4_request request;
-	struct nfs4_file *file;
 	int error = find(names, name, false, &request);
 
 	if (!error)
-		error = stateless ? ask(names, NFS4_LOOKUP, &request)
-				  : open_found(names, access, false, &request);
+		error = file->stateless
+				? ask(names, NFS4_LOOKUP, &request)
+				: open_found(names, file->owner, file->access, false, &request);
 	if (error)
 		return error;
-	file = calloc(1, sizeof(*file));
+	file->handle = request.found;
+	nfs4_client_file_opened(file, file->stateless ? &special : &request.opened.stateid);
+	return 0;
+}
+
+int names4_open_file(struct names *names, uint32_t number, const char *name, bool writes,
+		     void **out)
+{
+	const struct nfs4_path *mine = names->path->state;
+	struct nfs4_file *file = calloc(1, sizeof(*file));
+	int error;
+
 	if (!file)
 		return -ENOMEM;
-	file->handle = request.found;
-	file->access = access;
-	file->path = names->path->state;
-	file->stateless = stateless;
-	nfs4_client_file_opened(file, stateless ? &special : &request.opened.stateid);
-	*out = file;
-	return 0;
+	snprintf(file->owner, sizeof(file->owner), "%s %u", mine->owner, number);
+	file->access = writes ? NFS4_ACCESS_BOTH : NFS4_ACCESS_READ;
+	file->path = mine;
+	file->stateless = names->path->config.stateless;
+	error = open_by_name(names, name, file);
+	if (error)
+		free(file);
+	else
+		*out = file;
+	return error;
 }
 
 void names4_close_file(struct names *names, void *state)

@@ -13,6 +13,7 @@ int names4_open_directory(struct names *names, const char *name, bool make,
 			  struct nfs_handle *found);
 
 /* struct protocol's, for a struct nfs4_file. */
-int names4_open_file(struct names *names, const char *name, bool writes, void **file);
+int names4_open_file(struct names *names, uint32_t number, const char *name, bool writes,
+		     void **file);
 void names4_close_file(struct names *names, void *file);
 int names4_limits(struct names *names, const void *file, uint32_t *read_max, uint32_t *write_max);

@@ -143,8 +143,9 @@ static enum verdict decode(struct xdr_in *in, struct call *call, struct call_res
 	return moved_judge(call, &moved, result);
 }
 
-/* NFSv3 opens nothing: `writes` means nothing to it. */
-static int open_file(struct names *names, const char *name, bool writes, void **file)
+/* NFSv3 opens nothing: `number` and `writes` mean nothing to it. */
+static int open_file(struct names *names, uint32_t number, const char *name, bool writes,
+		     void **file)
 {
 	struct nfs_handle *handle = calloc(1, sizeof(*handle));
 	int error = handle ? names3_lookup(names, name, handle) : -ENOMEM;

@@ -47,9 +47,16 @@ struct nfs4_request {
 	};
 };
 
-/* What a path keeps of a file. */
+enum { NFS4_OWNER_MAX = 128 };
+
+/*
+ * What a path keeps of a file. Its open-owner is its own: two of our files may be one at the server
+ * (hard links, a name given twice), and OPENs of one owner and file share a stateid, which each of
+ * them ages and the first CLOSE ends (RFC 8881, 9.1.4).
+ */
 struct nfs4_file {
 	struct nfs_handle handle;
+	char owner[NFS4_OWNER_MAX + 16];
 	struct nfs4_stateid stateid;
 	struct nfs4_template calls[IO_COMMIT + 1]; /* by enum io_op, made from these two */
 	enum nfs4_access access;
@@ -80,9 +87,9 @@ struct nfs4_path {
 	LIST_ENTRY(nfs4_path) link; /* of its client's */
 	struct path *path;
 	struct nfs4_client *client;
-	uint64_t server_minor; /* of server_owner: sessions span addresses with the same one */
-	bool trunks;	       /* its connections share the client's session */
-	char owner[128];       /* of its opens: their stateids are its own */
+	uint64_t server_minor;	    /* of server_owner: sessions span addresses with the same one */
+	bool trunks;		    /* its connections share the client's session */
+	char owner[NFS4_OWNER_MAX]; /* what those of its opens begin with */
 };
 
 struct nfs4_client {

@@ -133,8 +133,8 @@ void nfs4_ask_open(struct nfs4_request *request, const struct nfs4_client *clien
 	request->handle = file->handle;
 	request->open = (struct nfs4_open){
 		.client = client->id,
-		.owner = file->path->owner,
-		.owner_length = (uint32_t)strlen(file->path->owner),
+		.owner = file->owner,
+		.owner_length = (uint32_t)strlen(file->owner),
 		.access = file->access,
 		.claim = claim,
 	};

@@ -115,11 +115,13 @@ struct protocol {
 	uint32_t handle_max;
 
 	/*
-	 * Finds a file. limits(): what one READ and one WRITE of any may carry. All wait for the
-	 * server, as names.h says. 0, or a negative errno: names->error() says why. close_file():
-	 * `names` may be NULL, the server is then told nothing.
+	 * Finds a file; no two that are open have one number. limits(): what one READ and one WRITE
+	 * of any may carry. All wait for the server, as names.h says. 0, or a negative errno:
+	 * names->error() says why. close_file(): `names` may be NULL, the server is then told
+	 * nothing.
 	 */
-	int (*open_file)(struct names *names, const char *name, bool writes, void **file);
+	int (*open_file)(struct names *names, uint32_t number, const char *name, bool writes,
+			 void **file);
 	void (*close_file)(struct names *names, void *file);
 	int (*limits)(struct names *names, const void *file, uint32_t *read_max,
 		      uint32_t *write_max);

@@ -22,7 +22,7 @@ from engine_helpers import (
     sections,
 )
 
-from nfsmulti.fiorun import Engine, Fio
+from nfsmulti.fiorun import Engine, Fio, Option
 from nfsmulti.lab import Lab
 
 place = fixture_of_places("nfs", "nfs4", "mount")
@@ -149,6 +149,21 @@ def test_several_files_are_as_with_psync(place: Place, tmp_path: Path) -> None:
     expected, sizes = psync(tmp_path / "psync", jobs)
     assert figures(done(place.fio(arguments=jobs))) == figures(expected)
     assert place.sizes() == sizes
+
+
+def test_one_file_of_the_server_under_several_names(place: Place) -> None:
+    """A name given twice, and a hard link: no OPEN or CLOSE of one disturbs another's I/O."""
+    place.random("f", 65536)
+    (place.files / "g").hardlink_to(place.files / "f")
+    deep: dict[str, Option] = {"rw": "randrw", "iodepth": 8}
+    jobs = sections(
+        format={**deep, "filename_format": "h", "nrfiles": 4},
+        link={**deep, "filename": "f:g"},
+        list={"rw": "read", "filename": "f:f", "file_service_type": "sequential"},
+    )
+    result = place.fio(bs="4k", size="128k", io_size="8m", arguments=jobs, timeout=60)
+    done(result)
+    assert {line.errors for line in result.stats} == {0}
 
 
 def test_folders_of_a_name_are_made(place: Place) -> None:
