@@ -90,11 +90,13 @@ struct conn_io {
 	bool made;
 	const struct path *made_over; /* the path whose handle of it this is */
 	struct nfs_handle handle;     /* of length 0: not known; see also `walk` */
-	/* META_OPEN, META_CREATE over NFSv4: one that the server gave and that is to go back. */
+	/* META_OPEN, META_CREATE over NFSv4: what it has left at the server, and is to go back. */
 	struct {
-		const struct path *path; /* whose server gave it; NULL: there is none */
-		uint8_t stateid[16];
-	} delegation;
+		const struct path *path; /* whose server it is; NULL: nothing */
+		bool open, delegated;	 /* by these stateids */
+		uint8_t opened[16], delegation[16];
+	} left;
+	bool closes; /* their compound has the CLOSE as well */
 };
 
 /* The first, or NULL. */

@@ -27,6 +27,7 @@ struct meta_arguments {
 	uint64_t client;       /* the client ID, … */
 	const void *owner;     /* … and the owner of the open: */
 	uint32_t owner_length; /* calls under way at once want different ones */
+	bool closes;	       /* CLOSE is to follow */
 };
 
 struct meta_result {

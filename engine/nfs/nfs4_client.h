@@ -106,6 +106,7 @@ struct nfs4_client {
 	bool reclaims;	   /* after another id: opens are reclaimed first, in the grace period */
 	bool complete;	   /* RECLAIM_COMPLETE */
 	uint32_t epochs;   /* sessions begun */
+	bool closes_apart; /* the server takes no CLOSE by the current stateid */
 	uint32_t lease_time; /* seconds; 0: not known yet */
 	/* Bytes of the longest messages that all sessions for data take; 0: not known yet. */
 	uint32_t request_max, response_max;

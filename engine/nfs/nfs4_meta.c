@@ -69,7 +69,7 @@ void nfs4_put_meta(struct nfs4_compound *compound, const struct meta_arguments *
 		nfs4_put_getfh(compound);
 	if (op == META_LOOKUP || op == META_GETATTR)
 		nfs4_put_getattr(compound, NFS4_GETATTR_STAT);
-	if (op == META_OPEN || op == META_CREATE)
+	if (arguments->closes)
 		nfs4_put_close(compound, &CURRENT_STATEID);
 }
 
@@ -78,14 +78,10 @@ void nfs4_put_meta(struct nfs4_compound *compound, const struct meta_arguments *
 static uint32_t get_open(struct nfs4_results *results, struct nfs4_meta_result *result)
 {
 	uint32_t status = nfs4_next_result(results, NFS4_OPEN);
-	struct nfs4_open_result opened;
 
-	if (status)
-		return status;
-	nfs4_get_open(results, &opened);
-	result->delegated = opened.delegated;
-	result->delegation = opened.delegation;
-	return 0;
+	if (!status)
+		nfs4_get_open(results, &result->opened);
+	return status;
 }
 
 static uint32_t get_readdir(struct nfs4_results *results, struct nfs4_meta_result *result)
@@ -117,7 +113,7 @@ static uint32_t get_operation(struct nfs4_results *results, enum meta_op op,
 	return status ?: nfs4_skip_result(results, nfs4_meta_operation(op));
 }
 
-uint32_t nfs4_get_meta(struct nfs4_results *results, enum meta_op op, bool root,
+uint32_t nfs4_get_meta(struct nfs4_results *results, enum meta_op op, bool root, bool closes,
 		       struct nfs4_meta_result *result)
 {
 	struct nfs4_attributes attributes;
@@ -139,24 +135,28 @@ uint32_t nfs4_get_meta(struct nfs4_results *results, enum meta_op op, bool root,
 			result->all.kind = (struct meta_kind){attributes.type, attributes.size};
 		}
 	}
-	if (!status && (op == META_OPEN || op == META_CREATE))
-		status = nfs4_skip_result(results, NFS4_CLOSE);
+	if (!status && closes)
+		result->close = nfs4_skip_result(results, NFS4_CLOSE);
 	return status;
 }
 
-/* --- delegations --- */
+/* --- what goes back --- */
 
 void nfs4_put_return(struct nfs4_compound *compound, const struct nfs_handle *directory,
-		     const char *name, const struct nfs4_stateid *delegation)
+		     const char *name, enum nfs4_operation operation,
+		     const struct nfs4_stateid *stateid)
 {
 	nfs4_put_handle(compound, directory);
 	nfs4_put_lookup(compound, name);
-	nfs4_put_delegreturn(compound, delegation);
+	if (operation == NFS4_CLOSE)
+		nfs4_put_close(compound, stateid);
+	else
+		nfs4_put_delegreturn(compound, stateid);
 }
 
-uint32_t nfs4_get_return(struct nfs4_results *results)
+uint32_t nfs4_get_return(struct nfs4_results *results, enum nfs4_operation operation)
 {
 	return nfs4_next_result(results, NFS4_PUTFH)
 		       ?: nfs4_next_result(results, NFS4_LOOKUP)
-		       ?: nfs4_next_result(results, NFS4_DELEGRETURN);
+		       ?: nfs4_skip_result(results, operation);
 }

@@ -39,10 +39,16 @@ static const struct nfs4_file *file_of(const struct call *call)
 	return call->channel->session->path->files[call->io->file].state;
 }
 
-/* A delegation that the path's server has given is to go back: the operation itself is done. */
+/* What the path's server keeps of it is to go back: the operation itself is done. */
 static bool gives_back(const struct call *call)
 {
-	return is_meta(call) && call->io->delegation.path == meta_path(call);
+	return is_meta(call) && call->io->left.path == meta_path(call);
+}
+
+/* One after the other, each by a call of its own. */
+static enum nfs4_operation returning(const struct call *call)
+{
+	return call->io->left.open ? NFS4_CLOSE : NFS4_DELEGRETURN;
 }
 
 static enum nfs4_operation operation_of(const struct call *call)
@@ -50,7 +56,7 @@ static enum nfs4_operation operation_of(const struct call *call)
 	if (!call->io)
 		return request_of(call)->operation;
 	if (gives_back(call))
-		return NFS4_DELEGRETURN;
+		return returning(call);
 	return is_meta(call) ? nfs4_meta_operation(meta_asked(call))
 			     : nfs4_io_operation(call->io->op);
 }
@@ -163,23 +169,34 @@ static void put_meta(struct xdr_out *out, const struct call *call)
 		arguments.client = mine->client->id;
 		arguments.owner = owner;
 		arguments.owner_length = put_owner(owner, mine, &sequence);
+		if (call->tries == 1)
+			call->io->closes = !mine->client->closes_apart;
+		arguments.closes = call->io->closes;
 	}
 	nfs4_put_meta(&compound, &arguments);
+}
+
+/* What was put into the compound of an operation that opens. */
+static bool closes(const struct call *call)
+{
+	return nfs4_meta_operation(meta_asked(call)) == NFS4_OPEN && call->io->closes;
 }
 
 static void put_return(struct xdr_out *out, const struct call *call)
 {
 	const struct entries *entries = meta_entries(call);
 	const struct conn_io *io = call->io;
-	struct nfs4_stateid delegation;
+	struct nfs4_stateid stateid;
 	struct nfs4_sequence sequence;
 	struct nfs4_compound compound;
 	char name[ENTRY_NAME_MAX];
 
-	memcpy(delegation.bytes, io->delegation.stateid, sizeof(delegation.bytes));
+	memcpy(stateid.bytes, io->left.open ? io->left.opened : io->left.delegation,
+	       sizeof(stateid.bytes));
 	entries_name(entries, io->offset, false, name);
 	begin(&compound, out, call, false, &sequence);
-	nfs4_put_return(&compound, entries_directory(entries, io->offset), name, &delegation);
+	nfs4_put_return(&compound, entries_directory(entries, io->offset), name, returning(call),
+			&stateid);
 }
 
 static void put_request(struct xdr_out *out, const struct call *call)
@@ -352,15 +369,28 @@ static int meta_errno(uint32_t status)
 }
 
 /*
- * It was declined by OPEN, and goes back by another call. The operation counts as sent: where the
- * path is given up before that is answered, another path asks again, and finds it done.
+ * What an operation that is done has left at the server goes back by other calls: an open whose
+ * CLOSE was refused, or did not stand in the compound, and a delegation, which OPEN declined. The
+ * operation counts as sent: where the path is given up before these are answered, another path asks
+ * again, and finds it done.
  */
-static enum verdict take_delegation(const struct call *call, const struct nfs4_stateid *delegation)
+static enum verdict give_back(const struct call *call, const struct nfs4_meta_result *meta,
+			      enum verdict verdict)
 {
+	const struct nfs4_path *mine = meta_path(call)->state;
 	struct conn_io *io = call->io;
+	bool open =
+		nfs4_meta_operation(meta_asked(call)) == NFS4_OPEN && (!io->closes || meta->close);
 
-	io->delegation.path = meta_path(call);
-	memcpy(io->delegation.stateid, delegation->bytes, sizeof(io->delegation.stateid));
+	if (meta->close == NFS4ERR_BAD_STATEID)
+		mine->client->closes_apart = true;
+	if (!open && !meta->opened.delegated)
+		return verdict;
+	io->left.path = meta_path(call);
+	io->left.open = open;
+	io->left.delegated = meta->opened.delegated;
+	memcpy(io->left.opened, meta->opened.stateid.bytes, sizeof(io->left.opened));
+	memcpy(io->left.delegation, meta->opened.delegation.bytes, sizeof(io->left.delegation));
 	return CALL_REST;
 }
 
@@ -371,7 +401,11 @@ static enum verdict judge_return(struct call *call, uint32_t status, struct call
 
 	if (verdict != CALL_DONE && verdict != CALL_FAIL)
 		return verdict;
-	call->io->delegation.path = NULL;
+	if (returning(call) == NFS4_CLOSE && call->io->left.delegated) {
+		call->io->left.open = false;
+		return CALL_REST;
+	}
+	call->io->left.path = NULL;
 	return CALL_DONE;
 }
 
@@ -383,7 +417,7 @@ static enum verdict judge_meta(struct call *call, uint32_t status,
 
 	if (!status) {
 		verdict = meta_answered(call, &meta->all, result);
-		return meta->delegated ? take_delegation(call, &meta->delegation) : verdict;
+		return give_back(call, meta, verdict);
 	}
 	result->status = nfs4_status_name(status);
 	if ((status == NFS4ERR_NOT_SAME || status == NFS4ERR_BAD_COOKIE) &&
@@ -420,9 +454,10 @@ static enum verdict decode(struct xdr_in *in, struct call *call, struct call_res
 	nfs4_read_results(&results, in);
 	goes_on = !call->epoch || read_sequence(&results, call, &status);
 	if (goes_on && gives_back(call))
-		status = nfs4_get_return(&results);
+		status = nfs4_get_return(&results, returning(call));
 	else if (goes_on && is_meta(call))
-		status = nfs4_get_meta(&results, meta_asked(call), meta_from_root(call), &meta);
+		status = nfs4_get_meta(&results, meta_asked(call), meta_from_root(call),
+				       closes(call), &meta);
 	else if (goes_on && call->io)
 		status = read_io(&results, call, &data);
 	else if (goes_on)

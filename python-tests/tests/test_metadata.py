@@ -683,6 +683,28 @@ def test_a_delegation_goes_back(client: Client, what: str) -> None:
 
 
 @pytest.mark.sanitized
+@pytest.mark.parametrize("delegates", [False, True])
+@pytest.mark.parametrize("what", ["create", "open"])
+def test_a_server_that_takes_no_close_by_the_current_stateid(
+    client4: Client, what: str, delegates: bool
+) -> None:
+    """It refuses one; from then on CLOSE has a compound of its own, which may have to wait."""
+    terms = Terms(current_stateid=False, delegates=delegates)
+    later = Answer(status=Status4.DELAY)
+    with ScriptedServer(on(Nfs4.CLOSE, later, nth=5), terms=terms) as server:
+        if what == "open":
+            for number in range(40):
+                server.create(f"tree/d0/e{number:x}")
+        job: dict[str, Option] = {**_JOB, "rw": "write" if what == "create" else "randread"}
+        job |= {"size": 40, "iodepth": 1, "meta_read": "open"}
+        assert _operations(client4(server, **job)) == (40, 0)
+        told = [call.status for call in server.calls(Nfs4.CLOSE)]
+        assert told == [Status4.BAD_STATEID, *[0] * 3, Status4.DELAY, *[0] * 37]
+        assert _did_well(server, Nfs4.OPEN) == 40
+        assert _did_well(server, Nfs4.DELEGRETURN) == 40 * delegates
+
+
+@pytest.mark.sanitized
 def test_a_path_dies_before_a_delegation_goes_back(client: Client) -> None:
     """The file is created: another path finds it, which is no error.
 

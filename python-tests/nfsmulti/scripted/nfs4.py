@@ -502,15 +502,20 @@ class Compounds:
 
     def _close(self, it: Compound) -> bytes:
         it.current()
-        self.opens.close(it.given(it.arguments.stateid), it.client)
+        self.opens.close(self._given(it), it.client)
         return _stateid4(CLOSED)
 
     def _delegreturn(self, it: Compound) -> None:
         self.opens.take_back(it.arguments.stateid, it.client, as_file(it.current()))
 
+    def _given(self, it: Compound) -> Stateid:
+        if it.arguments.stateid == CURRENT and not self.terms.current_stateid:
+            raise NfsError(Status4.BAD_STATEID)
+        return it.given(it.arguments.stateid)
+
     def _check(self, it: Compound, file: File, access: Share) -> None:
         """Refuse to use a file by a stateid that does not allow it."""
-        given = it.given(it.arguments.stateid)
+        given = self._given(it)
         if given not in (ANONYMOUS, BYPASS):
             self.opens.check(given, it.client, file, access)
         elif self.sessions.in_grace():

@@ -40,6 +40,7 @@ class Terms:
     uncached_at_sequence: bool = False  # SEQUENCE says RETRY_UNCACHED_REP, not what follows it
     next_session: int | None = None  # EXCHANGE_ID's eir_sequenceid once confirmed; None: the next
     goes_on: bool = False  # whether a compound goes on behind an operation that failed
+    current_stateid: bool = True  # whether that of OPEN may be named by those behind it
     delegates: bool = False  # OPEN gives a delegation of reads, whatever was wished
     minor_ids: dict[str, int] = field(default_factory=dict)  # server_owner's, by address; else 0
 
