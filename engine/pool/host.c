@@ -168,6 +168,16 @@ static int check_ipv4(const struct cursor *cursor, const struct host *host, cons
 	return cursor_refuse(cursor, host->before.at, "'%.40s' is not an IPv4 address", name);
 }
 
+/* RFC 6874: in a URL the zone begins with "%25". Most people write "%" alone. */
+static void decode_zone(char *name)
+{
+	static const char encoded[] = "%25";
+	char *zone = strchr(name, ':') ? strstr(name, encoded) : NULL;
+
+	if (zone && zone[strlen(encoded)])
+		memmove(zone + 1, zone + strlen(encoded), strlen(zone + strlen(encoded)) + 1);
+}
+
 int host_name(const struct cursor *cursor, const struct host *host, unsigned int index, char **name)
 {
 	int before = (int)span_length(host->before), after = (int)span_length(host->after);
@@ -187,6 +197,7 @@ int host_name(const struct cursor *cursor, const struct host *host, unsigned int
 	err = check_ipv4(cursor, host, text);
 	if (err)
 		return err;
+	decode_zone(text);
 	*name = strdup(text);
 	return *name ? 0 : pool_no_memory(cursor->err);
 }

@@ -7,7 +7,7 @@
  *	pool  := path { "," path } | name
  *	path  := "/" absolute directory                               (a kernel mount)
  *	       | "nfs://" host [ ":" port ] "/" export [ "?" arg { "&" arg } ]
- *	host  := name | IPv4 | "[" IPv6 [ "%" zone ] "]"
+ *	host  := name | IPv4 | "[" IPv6 [ ( "%25" | "%" ) zone ] "]"
  *	       | a name or IPv4 address that holds one range "[" first "-" last "]"
  *	arg   := word [ "=" value ]               (the words: the table in arguments.c)
  *

@@ -64,6 +64,8 @@ ACCEPTED: dict[str, list[Path]] = {
     "nfs://server/": [nfs("server", "/")],
     "nfs://a-b_c.example./x": [nfs("a-b_c.example.")],
     "nfs://[::ffff:10.0.0.1]:2049/": [nfs("::ffff:10.0.0.1", "/", port=2049)],
+    "nfs://[fe80::1%eth0]/x,nfs://[fe80::1%25eth0]/x": [nfs("fe80::1%eth0")] * 2,
+    "nfs://[fe80::1%25]/x": [nfs("fe80::1%25")],
     "nfs://h/a%2Cb%3fc%25,/mnt/a": [nfs("h", "/a,b?c%"), mount("/mnt/a")],
     "nfs://h:2050/x?nfsport=2050&port=2050": [nfs("h", port=2050)],
     "nfs://h/x?nfsport=%32050": [nfs("h", port=2050)],
@@ -223,7 +225,7 @@ IPV4 = st.ip_addresses(v=4).map(str)
 IPV6 = st.builds(
     lambda address, zone: str(ipaddress.IPv6Address(address.packed)) + zone,
     st.ip_addresses(v=6),
-    st.one_of(st.just(""), st.from_regex(r"%[a-z0-9.]{1,15}", fullmatch=True)),
+    st.one_of(st.just(""), st.from_regex(r"%(?!25)[a-z0-9.]{1,15}", fullmatch=True)),
 )
 ADDRESSES = st.lists(st.one_of(IPV4, IPV6), min_size=1, max_size=3).map("+".join)
 PORTS, SIZES, IDS = st.integers(1, 65535), st.integers(1, 64 << 20), st.integers(0, 2**32 - 2)
