@@ -11,7 +11,7 @@
 
 enum { RPCBIND = 111 };
 
-/* What to do about a MOUNT that the server refused. */
+/* What to do where the server blames the export's path, or this host. */
 static const char *remedy(void)
 {
 	return geteuid()
@@ -21,10 +21,23 @@ static const char *remedy(void)
 		       : "is that the export's path, and does it allow this host?";
 }
 
-/* Whether it answered. -EACCES alone is also what a refused connection gives with libnfs 5. */
-static bool was_refused(int error, const char *why)
+/* What libnfs gives for statuses of MOUNT (RFC 1813, 5.1.5) and of FSINFO after it. */
+static bool blames_export(const char *why)
 {
-	return error == -EPERM || error == -ENOENT || strstr(why, "MNT3ERR_");
+	static const char *const statuses[] = {"MNT3ERR_NOENT", "MNT3ERR_NOTDIR", "MNT3ERR_PERM",
+					       "MNT3ERR_ACCES", "NFS3ERR_PERM",	  "NFS3ERR_ACCES"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(statuses); i++)
+		if (strstr(why, statuses[i]))
+			return true;
+	return false;
+}
+
+/* By RPC, MOUNT or NFS. */
+static bool was_answered(int error, const char *why)
+{
+	return error == -EACCES || error == -EPROTONOSUPPORT || error == -EOPNOTSUPP ||
+	       strstr(why, "MNT3ERR_") || strstr(why, "NFS3ERR_");
 }
 
 /* The first port that cannot be reached, with its negative errno, or 0 where all answer. */
@@ -62,6 +75,20 @@ static int was_stopped(const struct path *path, const char *why)
 	return -EINTR;
 }
 
+/* What to do where all ports can be reached. */
+static const char *hint(int error, const char *why)
+{
+	if (was_answered(error, why))
+		return "";
+	switch (error) {
+	case -ENOTCONN:
+		return ": the connection was lost: did the server restart? Some end those of hosts "
+		       "that their export list lacks";
+	case -ETIMEDOUT: return ": timeo= and retrans= give it longer";
+	default: return " (libnfs)";
+	}
+}
+
 int mount_failure_explain(const struct path *path, int error, const char *why, uint16_t peer)
 {
 	const char *label = path->config.label;
@@ -70,7 +97,7 @@ int mount_failure_explain(const struct path *path, int error, const char *why, u
 
 	if (error == -EINTR)
 		return was_stopped(path, why);
-	if (was_refused(error, why)) {
+	if (blames_export(why)) {
 		path->job.log("%s: cannot mount: %s: %s", label, why, remedy());
 		return error;
 	}
@@ -82,17 +109,11 @@ int mount_failure_explain(const struct path *path, int error, const char *why, u
 			label, not_registered(&path->config));
 		return -ECONNREFUSED; /* as where nothing listens: a restart ends that */
 	}
-	port = unreachable_port(path, &reason);
+	port = was_answered(error, why) ? 0 : unreachable_port(path, &reason);
 	if (port && reason == -EINTR)
 		return was_stopped(path, why);
-	if (!port && error == -ENOTCONN) {
-		path->job.log("%s: cannot mount: the connection was lost (%s): did the server "
-			      "restart? Otherwise: %s",
-			      label, why, remedy());
-		return error;
-	}
 	if (!port) {
-		path->job.log("%s: cannot mount: %s: the ports answer: %s", label, why, remedy());
+		path->job.log("%s: cannot mount: %s%s", label, why, hint(error, why));
 		return error;
 	}
 	path->job.log(

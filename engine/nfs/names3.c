@@ -42,7 +42,8 @@ struct operation {
 	const struct nfs_handle *handle; /* … or by its handle */
 
 	bool done;
-	int error; /* negative errno, or 0 and more: success */
+	int error;		       /* negative errno, or 0 and more: success */
+	const struct refusal *refusal; /* of the call by RPC, or NULL */
 	struct nfsfh *file;
 	struct nfs_stat_64 stat;
 	uint32_t read_max, write_max; /* bytes */
@@ -55,21 +56,48 @@ static void set_error(struct names *names, const char *words)
 }
 
 /*
- * Keeps libnfs's words for an operation that failed. It has -EFAULT, and the words of an earlier
- * one, for a call that RPC itself denied: that is -EACCES here. So it has for a program that
- * rpcbind does not know, which mount_failure.c finds out. A connection that is refused or lost
- * never comes here.
+ * What RPC itself answers instead of results (RFC 5531, 9). libnfs gives it as -EFAULT with these
+ * words. It has -EFAULT also for a program that rpcbind does not know, which mount_failure.c finds
+ * out. A connection that is lost never comes here.
  */
-static int explain(struct names *names, int error)
+static const struct refusal {
+	const char *libnfs;
+	int error;
+	const char *words;
+} refusals[] = {
+	{"RPC Packet not accepted by the server", -EACCES,
+	 "the server denied the call: it may want a reserved source port (run as root, or export "
+	 "with \"insecure\") or other credentials than AUTH_SYS"},
+	{"Server responded: Program version mismatch", -EPROTONOSUPPORT,
+	 "the server has no NFSv3 (PROG_MISMATCH): version=4.1"},
+	{"Server responded: Program not available", -EPROTONOSUPPORT,
+	 "there is no NFSv3, or no MOUNT, on this port (PROG_UNAVAIL): version=4.1, or are "
+	 "nfsport= and mountport= right?"},
+	{"Server responded: Procedure not available", -EOPNOTSUPP,
+	 "the server lacks the procedure (PROC_UNAVAIL)"},
+	{"Server responded: Garbage arguments", -EINVAL,
+	 "the server could not read the call (GARBAGE_ARGS)"},
+	{"Server responded: System Error", -EIO, "the server ran out of something (SYSTEM_ERR)"},
+};
+
+/* `words` may be anything that libnfs hands to a callback, or NULL. */
+static const struct refusal *find_refusal(const char *words)
 {
-	if (error != -EFAULT) {
-		set_error(names, nfs_get_error(names->nfs));
-		return error;
-	}
-	set_error(names,
-		  "the server denied the call: it may want a reserved source port (run as root, or "
-		  "export with \"insecure\") or other credentials than AUTH_SYS");
-	return -EACCES;
+	for (size_t i = 0; words && i < ARRAY_SIZE(refusals); i++)
+		if (!strncmp(words, refusals[i].libnfs, strlen(refusals[i].libnfs)))
+			return &refusals[i];
+	return NULL;
+}
+
+/* Keeps the words for an operation that failed. For other -EFAULTs libnfs has none of its own. */
+static int explain(struct names *names, const struct operation *operation)
+{
+	const struct refusal *refusal = operation->refusal;
+
+	set_error(names, refusal ? refusal->words : nfs_get_error(names->nfs));
+	if (refusal)
+		return refusal->error;
+	return operation->error == -EFAULT ? -EIO : operation->error;
 }
 
 static void drop_context(struct names *names)
@@ -118,13 +146,14 @@ static int wait_for(struct names *names, struct operation *operation)
 		if (error)
 			return error;
 	}
-	return operation->error < 0 ? explain(names, operation->error) : 0;
+	return operation->error < 0 ? explain(names, operation) : 0;
 }
 
 static int run_once(struct names *names, struct operation *operation)
 {
 	operation->done = false;
 	operation->error = 0;
+	operation->refusal = NULL;
 	if (operation->start(names, operation)) {
 		set_error(names, nfs_get_error(names->nfs));
 		return -EIO;
@@ -173,6 +202,7 @@ static void on_done(int error, struct nfs_context *nfs, void *data, void *privat
 	struct operation *operation = private;
 
 	operation->error = error;
+	operation->refusal = error == -EFAULT ? find_refusal(data) : NULL;
 	operation->done = true;
 }
 
@@ -201,7 +231,8 @@ static void on_fsinfo(struct rpc_context *rpc, int status, void *data, void *pri
 
 	operation->done = true;
 	if (status != RPC_STATUS_SUCCESS) {
-		operation->error = -EIO;
+		operation->error = -EFAULT;
+		operation->refusal = status == RPC_STATUS_ERROR ? find_refusal(data) : NULL;
 	} else if (result->status != NFS3_OK) {
 		operation->error = -nfs3_errno(result->status);
 	} else {

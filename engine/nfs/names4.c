@@ -199,6 +199,20 @@ static bool went_unanswered(const struct names *names, int error)
 	return true;
 }
 
+/* What to do, where the status tells. */
+static const char *export_hint(int error)
+{
+	switch (error) {
+	case -ENOENT:
+	case -ENOTDIR:
+		return ": use the path within the server's pseudo file system, from showmount or "
+		       "its configuration (Pseudo, fsid=0)";
+	case -EACCES:
+	case -EPERM: return ": does the export allow this host, this user and sec=sys?";
+	default: return "";
+	}
+}
+
 /* Walks to the export, and says which part of its path is wrong. */
 static int find_export(struct names *names)
 {
@@ -208,18 +222,14 @@ static int find_export(struct names *names)
 
 	if (error) {
 		if (!went_unanswered(names, error))
-			names->path->job.log(
-				"%s: the server's root: %s (%s): does the server allow this host?",
-				config->label, names->error, strerror(-error));
+			names->path->job.log("%s: the server's root: %s (%s)%s", config->label,
+					     names->error, strerror(-error), export_hint(error));
 		return error;
 	}
 	error = walk_all(names, &names->export, config->export, false, &name);
 	if (error && !went_unanswered(names, error))
-		names->path->job.log(
-			"%s: \"%s\" of the export's path: %s (%s): use the path within the "
-			"server's pseudo file system, from showmount or its "
-			"configuration (Pseudo, fsid=0)",
-			config->label, name, names->error, strerror(-error));
+		names->path->job.log("%s: \"%s\" of the export's path: %s (%s)%s", config->label,
+				     name, names->error, strerror(-error), export_hint(error));
 	return error;
 }
 

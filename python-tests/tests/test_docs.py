@@ -229,7 +229,8 @@ _NO_MESSAGES = re.compile(
     r"… reads, |… metadata operations, |…: … done, |meta_mix: beside |"
     r"entries of \"…\": …|… … in |, and making those |"
     r"nfsmulti: no connection has failed|each call fits into one Send|"
-    r"…: column …| \(tenths of a second\)|…: port …: …"
+    r"…: column …| \(tenths of a second\)|…: port …: …|"
+    r"RPC Packet not accepted|Server responded: "  # libnfs's, which are translated
 )
 _FEWEST_BLANKS = 3  # in what counts as a message
 

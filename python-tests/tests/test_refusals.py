@@ -41,6 +41,7 @@ from nfsmulti.scripted import (
     Procedure,
     ScriptedServer,
     Status,
+    Status4,
     Terms,
     accepted,
     denied,
@@ -168,10 +169,26 @@ def test_servers_that_refuse_a_client_id(client: Client, name: str) -> None:
         assert not server.clients()
 
 
-@pytest.mark.parametrize("operation", [Nfs4.PUTROOTFH, Nfs4.GETATTR])
-def test_servers_that_refuse_their_root(client4: Client, operation: Nfs4) -> None:
-    with ScriptedServer(on(operation, Answer(status=Status.ACCES))) as server:
-        refused(client4(server), "/export: the server's root: NFS4ERR_ACCESS (Permission denied)")
+_ROOT, _PATH = "the server's root", '"export" of the export\'s path'
+_ALLOWED = "Permission denied): does the export allow this host, this user and sec=sys?"
+
+
+@pytest.mark.parametrize(
+    ("operation", "status", "where", "words"),
+    [
+        (Nfs4.PUTROOTFH, Status4.ACCESS, _ROOT, _ALLOWED),
+        (Nfs4.GETATTR, Status4.ACCESS, _ROOT, _ALLOWED),
+        (Nfs4.LOOKUP, Status4.ACCESS, _PATH, _ALLOWED),
+        (Nfs4.LOOKUP, Status4.NOENT, _PATH, "No such file or directory): use the path within"),
+        (Nfs4.LOOKUP, Status4.SERVERFAULT, _PATH, " error)"),
+    ],
+)
+def test_servers_that_refuse_their_root_or_the_export(
+    client4: Client, operation: Nfs4, status: Status4, where: str, words: str
+) -> None:
+    with ScriptedServer(on(operation, Answer(status=status))) as server:
+        line = refused(client4(server), f"/export: {where}: NFS4ERR_{status.name} (", words)
+        assert ("?" in line, "pseudo" in line) == (words is _ALLOWED, "use the path" in words)
 
 
 def test_the_version_as_an_option(client: Client, server: ScriptedServer) -> None:
@@ -215,11 +232,21 @@ def test_unprivileged_ports_are_refused(
     refused(client(server, enter=_NO_RESERVED_PORTS), "reserved")
 
 
-_ENDED = "cannot mount: the connection was lost ("
-_RESTARTED = "did the server restart? Otherwise: is that the export's path"
+_BLAMED = "is that the export's path, and does it allow this host?"
+_RESTARTED = "the connection was lost: did the server restart? Some end those of hosts"
+_NO_VERSION, _NO_PROGRAM = (
+    Answer(rpc=accepted(stat)) for stat in (AcceptStat.PROG_MISMATCH, AcceptStat.PROG_UNAVAIL)
+)
 # What libnfs gets for the names of files: the answer to one procedure; words that tell of it.
 _HOSTILE_NAMES: dict[str, tuple[Procedure, Answer, *tuple[str, ...]]] = {
-    "MNT: an end": (Mount.MNT, Answer(reply=False, end="close"), _ENDED, _RESTARTED),
+    "MNT: an end": (Mount.MNT, Answer(reply=False, end="close"), _RESTARTED),
+    "MNT: no such export": (Mount.MNT, Answer(status=Status.NOENT), "MNT3ERR_NOENT", _BLAMED),
+    "MNT: a fault": (Mount.MNT, Answer(status=Status.SERVERFAULT), "MNT3ERR_SERVERFAULT"),
+    "FSINFO: not for you": (Nfs.FSINFO, Answer(status=Status.ACCES), "NFS3ERR_ACCES", _BLAMED),
+    "NFS: no version 3": (
+        Nfs.NULL, _NO_VERSION, "mount: the server has no NFSv3 (PROG_MISMATCH): version=4.1",
+    ),
+    "MOUNT: not there": (Mount.NULL, _NO_PROGRAM, "no MOUNT, on this port", "version=4.1"),
     "MNT: another RPC": (Mount.MNT, Answer(rpc=rpc_mismatch(3, 4))),
     "MNT: a record of 2 GiB": (Mount.MNT, Answer(raw=mark(2**31 - 1) + bytes(4096))),
     "LOOKUP: garbage": (Nfs.LOOKUP, Answer(raw=random.Random(1).randbytes(5000))),
@@ -238,7 +265,8 @@ hostile_names = fixture_of_runs({name: Case(on(*row[:2])) for name, row in _HOST
 def test_hostile_replies_about_names(hostile_names: Outcomes, name: str) -> None:
     server, (_, _, *words) = hostile_names[name].server, _HOSTILE_NAMES[name]
     cannot = f"127.0.0.1:{server.nfs_port}:/export: cannot "
-    refused(hostile_names[name].result, cannot, *words)
+    line = refused(hostile_names[name].result, cannot, *words)
+    assert (_BLAMED in line) == (_BLAMED in words)
     assert not server.calls(*DATA)
 
 

@@ -62,6 +62,7 @@ class Status4(IntEnum):
     OK = 0
     PERM = 1
     NOENT = 2
+    ACCESS = 13
     EXIST = 17
     NOTDIR = 20
     ISDIR = 21
