@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
@@ -337,6 +338,29 @@ static int configure(struct names *names)
 	return set_credentials(names);
 }
 
+/* libnfs knows no zone of an address (RFC 4007): sockets are bound to its interface. */
+static int bind_zone(struct names *names)
+{
+	const struct sockaddr_in6 *remote = (const void *)&names->path->config.remote;
+	char interface[IF_NAMESIZE];
+
+	if (remote->sin6_family != AF_INET6 || !remote->sin6_scope_id)
+		return 0;
+	if (!if_indextoname(remote->sin6_scope_id, interface))
+		return -errno;
+	nfs_set_interface(names->nfs, interface);
+	return 0;
+}
+
+/*
+ * libnfs mounts nothing whose rtmax or wtmax is below 8 KiB, its own least, and finds that out when
+ * all else is done: it reads and writes nothing here, and its names work.
+ */
+static bool is_least_size(const struct names *names, int error)
+{
+	return error == -EINVAL && !strncmp(names->error, "server max ", strlen("server max "));
+}
+
 /* Each time by a context of its own: libnfs connects one no second time. */
 static int mount_export(struct names *names)
 {
@@ -347,11 +371,11 @@ static int mount_export(struct names *names)
 	do {
 		drop_context(names);
 		names->nfs = nfs_init_context();
-		error = names->nfs ? configure(names) : -ENOMEM;
+		error = names->nfs ? configure(names) ?: bind_zone(names) : -ENOMEM;
 		if (!error)
 			error = run_once(names, &mount);
 	} while (is_put_off(names, delays++, &error));
-	return error;
+	return is_least_size(names, error) ? 0 : error;
 }
 
 /* Without UMOUNT: libnfs 4.0.0 can hang in it, and RFC 1813 (4.1.3) makes it advisory. */

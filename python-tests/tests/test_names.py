@@ -8,14 +8,28 @@ hold for names as they do for data.
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Callable, Mapping
 
 import pytest
-from engine_helpers import done, said
+from conftest import needs_privileges
+from engine_helpers import done, eventually, said
 from scripted_jobs import TWO_ADDRESSES, Case, Client, Outcomes, fixture_of_runs
 
 from nfsmulti.fiorun import Option
-from nfsmulti.scripted import Answer, Call, Hook, Mount, Nfs, Nfs4, Procedure, ScriptedServer, on
+from nfsmulti.processes import Process, run
+from nfsmulti.scripted import (
+    Answer,
+    Call,
+    Export,
+    Hook,
+    Mount,
+    Nfs,
+    Nfs4,
+    Procedure,
+    ScriptedServer,
+    on,
+)
 
 pytestmark = pytest.mark.sanitized
 
@@ -134,3 +148,30 @@ def test_hard_asks_for_a_name_until_a_signal_comes(
         result = client.finish(process)
     assert result.status not in (0, None)
     assert "still trying" in result.messages
+
+
+# --- what libnfs cannot do by itself ---
+
+
+def test_a_server_of_small_transfers(client: Client) -> None:
+    """Where rtmax is below 8 KiB libnfs does not mount, though it reads and writes nothing here."""
+    with ScriptedServer(export=Export(rtmax=4096, wtmax=2048)) as server:
+        done(client(server, verify="crc32c"))
+        assert {call.count for call in server.calls(Nfs.WRITE)} == {2048}
+
+
+def test_a_link_local_address(client: Client, server: ScriptedServer) -> None:
+    """Its zone is nothing that libnfs knows; the server is one of a network of its own."""
+    needs_privileges()
+    words = "--address=:: --nfs-port=2049 --mount-port=2050"
+    script = f"""\
+ip link set lo up
+ip address add fe80::1/64 dev lo
+exec {sys.executable} -m nfsmulti.scripted {words}
+"""
+    with Process(["unshare", "--net", "--", "sh", "-ec", script]) as network:
+        enter = ["nsenter", f"--target={network.pid}", "--net", "--"]
+        eventually(lambda: ":2050" in run([*enter, "ss", "-Hltn"], timeout=60).stdout)
+        for zone in ("%lo", "%25lo"):
+            pool = f"nfs://[fe80::1{zone}]/export?nfsport=2049&mountport=2050"
+            done(client(server, pool=pool, enter=enter))
