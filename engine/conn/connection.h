@@ -76,13 +76,14 @@ struct conn_io {
 	bool looks;	/* … which looks the entry up first */
 	bool back;	/* a rename from the other name to the first; a removal of the other */
 	bool taken;	/* a removal: an earlier copy of the call may have been carried out */
+	bool walks;	/* the call is for its directory's handle */
 	/* IO_META: conn/mount_meta.h's. */
 	struct mount_call *call;
 	/* Its handle, and its directory's: stale, to be looked up again; and then that was done. */
 	enum { HANDLE_GOOD, HANDLE_STALE, HANDLE_RENEWED } stale, directory;
-	bool walks; /* the call is for the directory's … */
+	/* A call that walks to its directory: */
 	struct {
-		const struct path *path; /* … over this path, from the root of which … */
+		const struct path *path; /* over this path, from the root of which … */
 		uint32_t depth;		 /* … so many names are behind: `handle` is the last's */
 	} walk;
 	struct listing listing; /* META_READDIR's */
