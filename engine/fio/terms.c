@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "terms.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <net/if.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "conn/path_config.h"
 #include "metadata.h"
 #include "pool/getaddrinfo.h"
 #include "pool/spread.h"
@@ -51,12 +47,6 @@ int terms_check(struct thread_data *td)
 	if (td->o.read_iolog_chunked) {
 		say("read_iolog_chunked is not supported: fio finds files and larger blocks in the "
 		    "log while the job runs: leave it out");
-		return -EOPNOTSUPP;
-	}
-	if (td->o.pre_read) {
-		say("pre_read is not supported: fio reads local files for it: let a job before "
-		    "this "
-		    "one read them (stonewall)");
 		return -EOPNOTSUPP;
 	}
 	if (max_of(td->o.max_bs[DDIR_READ], td->o.max_bs[DDIR_WRITE]) > BLOCK_MAX) {
@@ -220,175 +210,43 @@ int terms_name(struct fio_file *f, const struct pool *pool, const char **name)
 
 /* --- one path --- */
 
-/* Reads "address+address+…" into config->locals. */
-static int parse_locals(const char *text, int family, struct path_config *config)
+static enum path_proto proto_of(const struct engine_options *eo)
 {
-	char why[128], *list = strdup(text), *rest = list, *one;
-	int error = 0;
-
-	while (list && !error && (one = strsep(&rest, "+"))) {
-		struct sockaddr_storage address, *grown;
-		int count = pool_getaddrinfo(one, family, &address, 1, why, sizeof(why));
-
-		if (count < 1 || address.ss_family != config->remote.ss_family) {
-			say("localaddr=%s: \"%s\": %s", text, one,
-			    count < 1 ? why : "of another family than the server's address");
-			error = -EINVAL;
-			break;
-		}
-		grown = realloc(config->locals, (config->local_count + 1) * sizeof(*grown));
-		if (!grown) {
-			error = -ENOMEM;
-			break;
-		}
-		config->locals = grown;
-		config->locals[config->local_count++] = address;
-	}
-	free(list);
-	return list ? error : -ENOMEM;
-}
-
-/* A path's own argument wins over the job's option. */
-#define CHOOSE(args, flag, member, option) ((args)->set & (flag) ? (args)->member : (option))
-
-/* NFSv4 has one port, and no MOUNT: nfs(5) ignores mountport= then. */
-static int version_terms(const struct engine_options *eo, const struct path_args *args,
-			 struct path_config *config)
-{
-	enum { NFS_PORT = 2049 };
-	static atomic_flag said = ATOMIC_FLAG_INIT;
-	unsigned int version = CHOOSE(args, ARG_VERSION, minor, eo->version);
-
-	if (version == VERSION_40) {
-		say("version=4.0: NFSv4.0 has no sessions, which the engine's calls need: use 4.1, "
-		    "or mount the export and name the directory");
-		return -EPROTONOSUPPORT;
-	}
-	config->minor = version;
-	config->stateless = eo->stateless;
-	config->trunks = eo->trunking;
-	if (!version)
-		return 0;
-	if (config->mount_port && !atomic_flag_test_and_set(&said))
-		say("mountport= is ignored: NFSv4 has no MOUNT");
-	config->nfs_port = config->nfs_port ?: NFS_PORT;
-	return 0;
-}
-
-/* Whoever wants other than nfs(5)'s defaults for a slow server means the set-up, too. */
-static uint64_t setup_time(const struct path_config *config)
-{
-	enum { TIMEO = 60, RETRANS = 2 };
-	bool told = config->timeo != TIMEO * SEC || config->retrans != RETRANS;
-
-	return told ? max_of(config->timeo * (config->retrans + 1), 5 * SEC) : 10 * SEC;
-}
-
-static void copy_terms(const struct engine_options *eo, const struct path_args *args,
-		       struct path_config *config)
-{
-	config->nfs_port = CHOOSE(args, ARG_PORT, port, eo->port);
-	config->mount_port = CHOOSE(args, ARG_MOUNTPORT, mountport, eo->mountport);
-	config->rsize = CHOOSE(args, ARG_RSIZE, rsize, eo->rsize);
-	config->wsize = CHOOSE(args, ARG_WSIZE, wsize, eo->wsize);
-	config->timeo = CHOOSE(args, ARG_TIMEO, timeo, eo->timeo) * 100000000ull;
-	config->retrans = CHOOSE(args, ARG_RETRANS, retrans, eo->retrans);
-	config->setup_time = setup_time(config);
-	config->soft = CHOOSE(args, ARG_SOFT, soft, eo->soft);
-	config->uid = CHOOSE(args, ARG_UID, uid, geteuid());
-	config->gid = CHOOSE(args, ARG_GID, gid, getegid());
-}
-
-static int copy_address(const struct pool_path *path, struct path_config *config)
-{
-	char address[INET6_ADDRSTRLEN + IF_NAMESIZE + 1];
-
-	if (getnameinfo((const struct sockaddr *)&path->addr, path->addr_len, address,
-			sizeof(address), NULL, 0, NI_NUMERICHOST))
-		return -EINVAL;
-	config->remote = path->addr;
-	config->remote_length = path->addr_len;
-	config->address = strdup(address);
-	config->export = strdup(path->export);
-	return config->address && config->export ? 0 : -ENOMEM;
-}
-
-static bool proto_is_rdma(const struct engine_options *eo, const struct path_args *args)
-{
-	if (args->set & ARG_PROTO)
-		return args->proto == PROTO_RDMA;
-	return eo->proto == MOUNT_RDMA || eo->proto == MOUNT_RDMA6;
-}
-
-/* Asked before a file is laid out for nothing. */
-static bool has_rdma_device(void)
-{
-	DIR *devices = opendir("/sys/class/infiniband");
-	const struct dirent *entry;
-	bool found = false;
-
-	while (devices && !found && (entry = readdir(devices)))
-		found = entry->d_name[0] != '.';
-	if (devices)
-		closedir(devices);
-	return found;
-}
-
-/* A path over RDMA keeps its TCP port: names go there. */
-static int rdma_terms(const struct engine_options *eo, const struct pool_path *path,
-		      struct path_config *config)
-{
-	config->rdma = proto_is_rdma(eo, &path->args);
-	config->rdma_port = CHOOSE(&path->args, ARG_RDMAPORT, rdmaport, eo->rdmaport);
-	if (!config->rdma)
-		return 0;
-#ifndef HAVE_RDMA
-	say("%s: proto=rdma: the engine was built without libibverbs and librdmacm: apt-get "
-	    "install libibverbs-dev librdmacm-dev, build again; or use proto=tcp",
-	    path->label);
-	return -EPROTONOSUPPORT;
-#endif
-	if (has_rdma_device())
-		return 0;
-	say("%s: proto=rdma: this machine has no RDMA device: load its driver (rdma link lists "
-	    "devices), or use proto=tcp",
-	    path->label);
-	return -ENODEV;
-}
-
-static int nfs_terms(const struct engine_options *eo, const struct pool_path *path,
-		     struct path_config *config)
-{
-	const char *locals = CHOOSE(&path->args, ARG_LOCALADDR, localaddr, eo->localaddr);
-	int error = copy_address(path, config);
-
-	if (error)
-		return error;
-	error = rdma_terms(eo, path, config);
-	if (error)
-		return error;
-	copy_terms(eo, &path->args, config);
-	error = version_terms(eo, &path->args, config);
-	if (error)
-		return error;
-	return locals ? parse_locals(locals, config->remote.ss_family, config) : 0;
+	return eo->proto == MOUNT_RDMA || eo->proto == MOUNT_RDMA6 ? PROTO_RDMA : PROTO_TCP;
 }
 
 int terms_path(struct thread_data *td, const struct pool_path *path, struct path_config *config)
 {
-	int error = 0;
+	const struct engine_options *eo = options_of(td);
+	const struct path_terms terms = {
+		.args =
+			{
+				.minor = eo->version,
+				.proto = proto_of(eo),
+				.port = eo->port,
+				.mountport = eo->mountport,
+				.rdmaport = eo->rdmaport,
+				.rsize = eo->rsize,
+				.wsize = eo->wsize,
+				.timeo = eo->timeo,
+				.retrans = eo->retrans,
+				.soft = eo->soft,
+				.localaddr = eo->localaddr,
+				.uid = geteuid(),
+				.gid = getegid(),
+			},
+		.stateless = eo->stateless,
+		.trunks = eo->trunking,
+		.log = say,
+	};
 
-	memset(config, 0, sizeof(*config));
-	config->label = strdup(path->label);
-	if (path->kind == PATH_MOUNT)
-		config->dir = strdup(path->dir);
-	else
-		error = nfs_terms(options_of(td), path, config);
-	if (!error && (!config->label || (path->kind == PATH_MOUNT && !config->dir)))
-		error = -ENOMEM;
-	if (error)
-		path_config_free(config);
-	return error;
+	if (path->kind == PATH_NFS && eo->version == VERSION_40 &&
+	    !(path->args.set & ARG_VERSION)) {
+		say("version=4.0: NFSv4.0 has no sessions, which the engine's calls need: use 4.1, "
+		    "or mount the export and name the directory");
+		return -EPROTONOSUPPORT;
+	}
+	return path_config_make(config, path, &terms);
 }
 
 /* --- the job --- */
