@@ -35,7 +35,7 @@ endfunction()
 install(TARGETS nfsmulti LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/fio")
 install_link("${CMAKE_INSTALL_LIBDIR}/fio/libnfsmulti.so" "${NFSMULTI_LINK}")
 
-set(programs nfsmulti-pool)
+set(programs nfsmulti-export nfsmulti-pool)
 if(RDMA_FOUND)
 	list(APPEND programs nfsmulti-rdma)
 endif()

@@ -23,8 +23,9 @@ enum meta_op {
 	META_LINK,    /* its other name as well */
 	META_REMOVE,  /* a file or a symbolic link, by one of its names */
 	META_RMDIR,
+	META_FSSTAT, /* of the file system that a directory lies in, by its handle */
 };
-enum { META_OPS = META_RMDIR + 1 };
+enum { META_OPS = META_RMDIR + 1 }; /* that a job may have: each is about an entry */
 
 /* The name of the option's value: "getattr". */
 static inline const char *meta_name(enum meta_op op)
@@ -41,10 +42,38 @@ static inline const char *meta_name(enum meta_op op)
 }
 
 /* What an entry is: its ftype3 (RFC 1813, 2.5), which nfs_ftype4 has too, and its size. */
-enum meta_type { META_TYPE_FILE = 1, META_TYPE_DIRECTORY = 2, META_TYPE_SYMLINK = 5 };
+enum meta_type {
+	META_TYPE_FILE = 1,
+	META_TYPE_DIRECTORY = 2,
+	META_TYPE_SYMLINK = 5,
+	META_TYPE_OTHER = 7
+};
 struct meta_kind {
 	uint32_t type; /* 0: not told */
 	uint64_t size; /* bytes: of a directory it means nothing */
+};
+
+/* Which file it is: two names of one file system with the same numbers are one file. */
+struct meta_identity {
+	uint64_t fsid[2]; /* NFSv3 has one number */
+	uint64_t fileid;
+};
+
+/* How much room a file system has for whoever asks. */
+#define META_UNTOLD UINT64_MAX
+struct meta_room {
+	uint64_t bytes_total, bytes_free, bytes_available; /* available to the caller */
+	uint64_t files_total, files_free, files_available;
+};
+
+/* What the caller may do (RFC 1813, 3.3.4; RFC 8881, 18.1): a server's advice. */
+enum meta_access {
+	META_ACCESS_READ = 1,
+	META_ACCESS_LOOKUP = 2,
+	META_ACCESS_MODIFY = 4,
+	META_ACCESS_EXTEND = 8,
+	META_ACCESS_DELETE = 16,
+	META_ACCESS_UNTOLD = 1 << 30, /* ours */
 };
 
 /* Where META_SYMLINK's lead. */
@@ -65,7 +94,8 @@ static inline bool meta_removes(enum meta_op op)
  * a directory by its name. */
 static inline bool meta_by_handle(enum meta_op op)
 {
-	return op == META_GETATTR || op == META_ACCESS || op == META_SETATTR || op == META_LINK;
+	return op == META_GETATTR || op == META_ACCESS || op == META_SETATTR || op == META_LINK ||
+	       op == META_FSSTAT;
 }
 
 /* One that does not find the entry's first name takes the other. */

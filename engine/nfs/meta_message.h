@@ -31,7 +31,10 @@ struct meta_arguments {
 };
 
 struct meta_result {
-	struct nfs_handle found;  /* of what was looked up or made; of length 0: not told */
-	struct meta_kind kind;	  /* GETATTR; LOOKUP, where the server tells it */
-	struct readdir_page page; /* READDIR */
+	struct nfs_handle found;       /* of what was looked up or made; of length 0: not told */
+	struct meta_kind kind;	       /* GETATTR; LOOKUP, where the server tells it */
+	struct readdir_page page;      /* READDIR */
+	struct meta_identity identity; /* GETATTR */
+	uint32_t access;	       /* ACCESS: of enum meta_access */
+	struct meta_room room;	       /* FSSTAT */
 };

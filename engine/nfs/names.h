@@ -3,10 +3,10 @@
  * names.h - the name space of one export, over TCP, whatever READ, WRITE and COMMIT go over: one
  * table for each version of NFS.
  *
- * open(), size(), create() and remove() wait for the server, until its answer, a time-out, or
- * path_job's stop() returns true, whichever comes first; one that asks to wait is asked again, for
- * as long as it does. They return 0 or a negative errno (-ETIMEDOUT, -EINTR for stop()), and then
- * error() says why in words. Names are relative to the export.
+ * open(), root(), size(), create() and remove() wait for the server, until its answer, a time-out,
+ * or path_job's stop() returns true, whichever comes first; one that asks to wait is asked again,
+ * for as long as it does. They return 0 or a negative errno (-ETIMEDOUT, -EINTR for stop()), and
+ * then error() says why in words. Names are relative to the export.
  */
 #pragma once
 
@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 struct names;
+struct nfs_handle;
 struct path;
 
 struct names_ops {
@@ -31,6 +32,10 @@ struct names_ops {
 	/* The port on which the server answers NFS; 0 where the connection is gone. NULL: paths are
 	 * given theirs. */
 	uint16_t (*nfs_port)(const struct names *names);
+
+	/* The export's root, and the bytes of one READ and one WRITE of its files. */
+	int (*root)(struct names *names, struct nfs_handle *root, uint32_t *read_max,
+		    uint32_t *write_max);
 
 	/* The size of a regular file; -EISDIR or -EINVAL for anything else. */
 	int (*size)(struct names *names, const char *name, uint64_t *size);

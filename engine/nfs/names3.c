@@ -581,12 +581,19 @@ int names3_limits(struct names *names, const void *file, uint32_t *read_max, uin
 	return error;
 }
 
+static int find_root(struct names *names, struct nfs_handle *root, uint32_t *read_max,
+		     uint32_t *write_max)
+{
+	return names3_lookup(names, "", root) ?: names3_limits(names, root, read_max, write_max);
+}
+
 const struct names_ops names_nfs3 = {
 	.open = open_names,
 	.close = close_names,
 	.alive = alive,
 	.error = error_of,
 	.nfs_port = peer_port,
+	.root = find_root,
 	.size = size_of,
 	.create = create,
 	.remove = remove_name,

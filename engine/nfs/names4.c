@@ -283,7 +283,7 @@ static int open_found(struct names *names, const char *owner, enum nfs4_access a
 	return error;
 }
 
-/* --- struct names_ops --- */
+/* --- names --- */
 
 static int open_names(struct names **out, struct path *path)
 {
@@ -307,13 +307,6 @@ static const char *error_of(const struct names *names)
 	return names->error;
 }
 
-static const char *no_file(enum nfs4_type type)
-{
-	return type == NFS4_SYMLINK ? "a symbolic link, which is not followed over NFSv4.1: name "
-				      "what it leads to"
-				    : "not a regular file";
-}
-
 static int size_of(struct names *names, const char *name, uint64_t *size)
 {
 	struct nfs4_request request;
@@ -323,7 +316,7 @@ static int size_of(struct names *names, const char *name, uint64_t *size)
 		return error;
 	if (request.attributes.type != NFS4_REGULAR)
 		return fail(names, request.attributes.type == NFS4_DIRECTORY ? -EISDIR : -EINVAL,
-			    no_file(request.attributes.type));
+			    "not a regular file");
 	*size = request.attributes.size;
 	return 0;
 }
@@ -347,16 +340,6 @@ static int remove_name(struct names *names, const char *name)
 
 	return find(names, name, false, &request) ?: ask(names, NFS4_REMOVE, &request);
 }
-
-const struct names_ops names_nfs4 = {
-	.open = open_names,
-	.close = names4_close,
-	.alive = alive,
-	.error = error_of,
-	.size = size_of,
-	.create = create,
-	.remove = remove_name,
-};
 
 /* --- files --- */
 
@@ -463,3 +446,25 @@ int names4_limits(struct names *names, const void *state, uint32_t *read_max, ui
 	*write_max = fitting(request.attributes.write_max, client->request_max);
 	return 0;
 }
+
+/* --- struct names_ops --- */
+
+static int find_root(struct names *names, struct nfs_handle *root, uint32_t *read_max,
+		     uint32_t *write_max)
+{
+	const struct nfs4_file file = {.handle = names->export};
+
+	*root = names->export;
+	return names4_limits(names, &file, read_max, write_max);
+}
+
+const struct names_ops names_nfs4 = {
+	.open = open_names,
+	.close = names4_close,
+	.alive = alive,
+	.error = error_of,
+	.root = find_root,
+	.size = size_of,
+	.create = create,
+	.remove = remove_name,
+};

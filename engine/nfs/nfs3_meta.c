@@ -8,6 +8,7 @@ enum { SET_TO_SERVER_TIME = 1 };     /* 2.6: time_how */
 enum { ACCESS_ALL = 0x3f };	     /* 3.3.4: all six questions */
 enum { SYMLINK_MODE = 0777 };
 enum { FATTR_BEFORE_SIZE = 16 }; /* 2.6: mode, nlink, uid and gid */
+enum { FATTR_BEFORE_FSID = 16 }; /* behind size: used and rdev */
 
 enum nfs3_procedure nfs3_meta_procedure(enum meta_op op)
 {
@@ -24,6 +25,7 @@ enum nfs3_procedure nfs3_meta_procedure(enum meta_op op)
 	case META_RMDIR: return NFS3_RMDIR;
 	case META_RENAME: return NFS3_RENAME;
 	case META_LINK: return NFS3_LINK;
+	case META_FSSTAT: return NFS3_FSSTAT;
 	case META_OPEN: break;
 	}
 	return NFS3_NULL;
@@ -114,8 +116,8 @@ static bool get_handle(struct xdr_in *in, struct nfs_handle *handle)
 	return true;
 }
 
-/* fattr3 (2.6): type and size of it. */
-static void get_kind(struct xdr_in *in, struct meta_kind *kind)
+/* fattr3 (2.6): type and size of it, and which file it is. */
+static void get_kind(struct xdr_in *in, struct meta_kind *kind, struct meta_identity *identity)
 {
 	const uint8_t *bytes = xdr_skip(in, NFS3_FATTR_SIZE);
 	struct xdr_in attributes = {bytes, in->at, false};
@@ -125,15 +127,18 @@ static void get_kind(struct xdr_in *in, struct meta_kind *kind)
 	kind->type = xdr_get_u32(&attributes);
 	xdr_skip(&attributes, FATTR_BEFORE_SIZE);
 	kind->size = xdr_get_u64(&attributes);
+	xdr_skip(&attributes, FATTR_BEFORE_FSID);
+	identity->fsid[0] = xdr_get_u64(&attributes);
+	identity->fileid = xdr_get_u64(&attributes);
 }
 
 /* post_op_attr */
-static bool get_optional_kind(struct xdr_in *in, struct meta_kind *kind)
+static bool get_optional_kind(struct xdr_in *in, struct meta_result *result)
 {
 	uint32_t follows = xdr_get_u32(in);
 
 	if (follows)
-		get_kind(in, kind);
+		get_kind(in, &result->kind, &result->identity);
 	return follows <= 1;
 }
 
@@ -144,6 +149,7 @@ static bool skip_attributes(struct xdr_in *in, enum meta_op op)
 	case META_GETATTR: return true;
 	case META_LOOKUP:
 	case META_ACCESS:
+	case META_FSSTAT:
 	case META_READDIR: return nfs3_skip_attributes(in);
 	case META_LINK: return nfs3_skip_attributes(in) && nfs3_skip_wcc_data(in);
 	case META_RENAME: return nfs3_skip_wcc_data(in) && nfs3_skip_wcc_data(in);
@@ -161,12 +167,24 @@ static bool get_made(struct xdr_in *in, struct nfs_handle *handle)
 	return nfs3_skip_attributes(in);
 }
 
+/* FSSTAT3resok (3.3.18), behind its attributes. */
+static void get_room(struct xdr_in *in, struct meta_room *room)
+{
+	room->bytes_total = xdr_get_u64(in);
+	room->bytes_free = xdr_get_u64(in);
+	room->bytes_available = xdr_get_u64(in);
+	room->files_total = xdr_get_u64(in);
+	room->files_free = xdr_get_u64(in);
+	room->files_available = xdr_get_u64(in);
+	xdr_get_u32(in); /* seconds that this stays so */
+}
+
 static bool decode_success(struct xdr_in *in, enum meta_op op, struct meta_result *result)
 {
 	switch (op) {
-	case META_GETATTR: get_kind(in, &result->kind); return true;
+	case META_GETATTR: get_kind(in, &result->kind, &result->identity); return true;
 	case META_LOOKUP:
-		return get_handle(in, &result->found) && get_optional_kind(in, &result->kind) &&
+		return get_handle(in, &result->found) && get_optional_kind(in, result) &&
 		       skip_attributes(in, op);
 	case META_READDIR:
 		return skip_attributes(in, op) && readdir_decode(in, false, &result->page);
@@ -178,7 +196,9 @@ static bool decode_success(struct xdr_in *in, enum meta_op op, struct meta_resul
 	if (!skip_attributes(in, op))
 		return false;
 	if (op == META_ACCESS)
-		xdr_get_u32(in); /* what is granted */
+		result->access = xdr_get_u32(in);
+	if (op == META_FSSTAT)
+		get_room(in, &result->room);
 	return true;
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "nfs/meta_call.h"
+#include "nfs/meta_request.h"
 #include "nfs/moved.h"
 #include "nfs/names3.h"
 #include "nfs/nfs3.h"
@@ -23,6 +24,8 @@ static enum nfs3_procedure procedure_of(const struct call *call)
 		[IO_COMMIT] = NFS3_COMMIT,
 	};
 
+	if (call->request)
+		return nfs3_meta_procedure(meta_request_of(call)->arguments.op);
 	if (!call->io)
 		return NFS3_NULL;
 	return call->io->op == IO_META ? nfs3_meta_procedure(meta_asked(call))
@@ -67,6 +70,8 @@ static const uint8_t *encode(struct xdr_out *out, const struct call *call,
 		meta_begin(call);
 	rpc_encode_call(out, call->xid, NFS_PROGRAM, NFS_V3, procedure_of(call), credentials);
 	arguments = out->at;
+	if (call->request)
+		nfs3_encode_meta(out, &meta_request_of(call)->arguments);
 	if (!io)
 		return arguments;
 	switch (io->op) {
@@ -126,11 +131,29 @@ static enum verdict decode_meta(struct xdr_in *in, struct call *call, struct cal
 	return meta_refused(call, nfs3_errno(status), result);
 }
 
+static enum verdict decode_request(struct xdr_in *in, struct call *call, struct call_result *result)
+{
+	struct meta_request *request = meta_request_of(call);
+	struct meta_result meta;
+	uint32_t status;
+
+	if (!nfs3_decode_meta(in, request->arguments.op, &status, &meta))
+		return moved_fail(result, EPROTO, "the reply contradicts the call or itself");
+	if (in->bad)
+		return CALL_DONE;
+	if (status)
+		return refused(result, status);
+	meta_request_take(request, &meta);
+	return CALL_DONE;
+}
+
 static enum verdict decode(struct xdr_in *in, struct call *call, struct call_result *result)
 {
 	struct nfs3_result nfs3;
 	struct moved moved;
 
+	if (call->request)
+		return decode_request(in, call, result);
 	if (!call->io)
 		return CALL_DONE;
 	if (call->io->op == IO_META)
@@ -162,11 +185,6 @@ static void close_file(struct names *names, void *file)
 	free(file);
 }
 
-static const struct nfs_handle *handle_of(const void *file)
-{
-	return file;
-}
-
 const struct protocol protocol_nfs3 = {
 	.version = NFS_V3,
 	.names = &names_nfs3,
@@ -177,6 +195,5 @@ const struct protocol protocol_nfs3 = {
 	.open_directory = names3_open_directory,
 	.handle_max = NFS3_FHSIZE,
 	.close_file = close_file,
-	.handle = handle_of,
 	.limits = names3_limits,
 };

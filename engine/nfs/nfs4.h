@@ -96,6 +96,9 @@ enum nfs4_attribute {
 	NFS4_ATTR_FSID = 8,
 	NFS4_ATTR_LEASE_TIME = 10,
 	NFS4_ATTR_FILEID = 20,
+	NFS4_ATTR_FILES_AVAIL = 21,
+	NFS4_ATTR_FILES_FREE = 22,
+	NFS4_ATTR_FILES_TOTAL = 23,
 	NFS4_ATTR_MAXREAD = 30,
 	NFS4_ATTR_MAXWRITE = 31,
 	NFS4_ATTR_MODE = 33,
@@ -103,6 +106,9 @@ enum nfs4_attribute {
 	NFS4_ATTR_OWNER = 36,
 	NFS4_ATTR_OWNER_GROUP = 37,
 	NFS4_ATTR_RAWDEV = 41,
+	NFS4_ATTR_SPACE_AVAIL = 42,
+	NFS4_ATTR_SPACE_FREE = 43,
+	NFS4_ATTR_SPACE_TOTAL = 44,
 	NFS4_ATTR_SPACE_USED = 45,
 	NFS4_ATTR_TIME_ACCESS = 47,
 	NFS4_ATTR_TIME_METADATA = 52,
@@ -114,6 +120,7 @@ enum nfs4_getattr {
 	NFS4_GETATTR_FILE,   /* type and size */
 	NFS4_GETATTR_LIMITS, /* also the lease, and what one READ and one WRITE may carry */
 	NFS4_GETATTR_STAT,   /* what stat(2) tells, and a client keeps */
+	NFS4_GETATTR_ROOM,   /* how much there is in the file system */
 };
 void nfs4_put_getattr(struct nfs4_compound *compound, enum nfs4_getattr what);
 
@@ -233,8 +240,15 @@ struct nfs4_attributes {
 	uint64_t size;
 	uint32_t lease_time;	      /* seconds; this and the next: 0 where not told */
 	uint64_t read_max, write_max; /* bytes */
+	uint64_t fsid[2], fileid;     /* 0 where not told */
+	uint64_t told;		      /* the bits of those that the server has told … */
+	uint64_t space[3]; /* … of these in the order of their numbers: available, … */
+	uint64_t files[3]; /* … free, total */
 };
 void nfs4_get_attributes(struct nfs4_results *results, struct nfs4_attributes *attributes);
+
+/* ACCESS: what is granted, of what the server can tell. */
+uint32_t nfs4_get_access(struct nfs4_results *results);
 
 /* READ up to its data; WRITE; COMMIT. */
 struct nfs4_data_result {

@@ -9,7 +9,8 @@ static const struct nfs4_stateid CURRENT_STATEID = {{[3] = 1}};
 enum nfs4_operation nfs4_meta_operation(enum meta_op op)
 {
 	switch (op) {
-	case META_GETATTR: return NFS4_GETATTR;
+	case META_GETATTR:
+	case META_FSSTAT: return NFS4_GETATTR;
 	case META_SETATTR: return NFS4_SETATTR;
 	case META_LOOKUP: return NFS4_LOOKUP;
 	case META_ACCESS: return NFS4_ACCESS;
@@ -51,7 +52,8 @@ void nfs4_put_meta(struct nfs4_compound *compound, const struct meta_arguments *
 
 	nfs4_put_handle(compound, meta_by_handle(op) ? &arguments->handle : arguments->directory);
 	switch (op) {
-	case META_GETATTR: break;
+	case META_GETATTR:
+	case META_FSSTAT: break;
 	case META_LOOKUP: nfs4_put_lookup(compound, arguments->name); break;
 	case META_ACCESS: nfs4_put_access(compound); break;
 	case META_READDIR: nfs4_put_readdir(compound, arguments->listing, arguments->bytes); break;
@@ -69,6 +71,8 @@ void nfs4_put_meta(struct nfs4_compound *compound, const struct meta_arguments *
 		nfs4_put_getfh(compound);
 	if (op == META_LOOKUP || op == META_GETATTR)
 		nfs4_put_getattr(compound, NFS4_GETATTR_STAT);
+	if (op == META_FSSTAT)
+		nfs4_put_getattr(compound, NFS4_GETATTR_ROOM);
 	if (arguments->closes)
 		nfs4_put_close(compound, &CURRENT_STATEID);
 }
@@ -93,6 +97,15 @@ static uint32_t get_readdir(struct nfs4_results *results, struct nfs4_meta_resul
 	return status;
 }
 
+static uint32_t get_access(struct nfs4_results *results, struct nfs4_meta_result *result)
+{
+	uint32_t status = nfs4_next_result(results, NFS4_ACCESS);
+
+	if (!status)
+		result->all.access = nfs4_get_access(results);
+	return status;
+}
+
 /* The operation itself. */
 static uint32_t get_operation(struct nfs4_results *results, enum meta_op op,
 			      struct nfs4_meta_result *result)
@@ -100,7 +113,9 @@ static uint32_t get_operation(struct nfs4_results *results, enum meta_op op,
 	uint32_t status = 0;
 
 	switch (op) {
-	case META_GETATTR: return 0;
+	case META_GETATTR:
+	case META_FSSTAT: return 0;
+	case META_ACCESS: return get_access(results, result);
 	case META_READDIR: return get_readdir(results, result);
 	case META_OPEN:
 	case META_CREATE: return get_open(results, result);
@@ -113,10 +128,36 @@ static uint32_t get_operation(struct nfs4_results *results, enum meta_op op,
 	return status ?: nfs4_skip_result(results, nfs4_meta_operation(op));
 }
 
+static uint64_t told(const struct nfs4_attributes *attributes, enum nfs4_attribute attribute,
+		     uint64_t value)
+{
+	return attributes->told >> attribute & 1 ? value : META_UNTOLD;
+}
+
+static uint32_t get_attributes(struct nfs4_results *results, struct meta_result *result)
+{
+	struct nfs4_attributes found;
+	uint32_t status = nfs4_next_result(results, NFS4_GETATTR);
+
+	if (status)
+		return status;
+	nfs4_get_attributes(results, &found);
+	result->kind = (struct meta_kind){found.type, found.size};
+	result->identity = (struct meta_identity){{found.fsid[0], found.fsid[1]}, found.fileid};
+	result->room = (struct meta_room){
+		.bytes_available = told(&found, NFS4_ATTR_SPACE_AVAIL, found.space[0]),
+		.bytes_free = told(&found, NFS4_ATTR_SPACE_FREE, found.space[1]),
+		.bytes_total = told(&found, NFS4_ATTR_SPACE_TOTAL, found.space[2]),
+		.files_available = told(&found, NFS4_ATTR_FILES_AVAIL, found.files[0]),
+		.files_free = told(&found, NFS4_ATTR_FILES_FREE, found.files[1]),
+		.files_total = told(&found, NFS4_ATTR_FILES_TOTAL, found.files[2]),
+	};
+	return 0;
+}
+
 uint32_t nfs4_get_meta(struct nfs4_results *results, enum meta_op op, bool root, bool closes,
 		       struct nfs4_meta_result *result)
 {
-	struct nfs4_attributes attributes;
 	uint32_t status;
 
 	memset(result, 0, sizeof(*result));
@@ -128,13 +169,8 @@ uint32_t nfs4_get_meta(struct nfs4_results *results, enum meta_op op, bool root,
 		if (!status)
 			nfs4_get_handle(results, &result->all.found);
 	}
-	if (!status && (op == META_LOOKUP || op == META_GETATTR)) {
-		status = nfs4_next_result(results, NFS4_GETATTR);
-		if (!status) {
-			nfs4_get_attributes(results, &attributes);
-			result->all.kind = (struct meta_kind){attributes.type, attributes.size};
-		}
-	}
+	if (!status && (op == META_LOOKUP || op == META_GETATTR || op == META_FSSTAT))
+		status = get_attributes(results, &result->all);
 	if (!status && closes)
 		result->close = nfs4_skip_result(results, NFS4_CLOSE);
 	return status;

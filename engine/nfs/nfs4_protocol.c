@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "nfs/meta_call.h"
+#include "nfs/meta_request.h"
 #include "nfs/moved.h"
 #include "nfs/names4.h"
 #include "nfs/names4_session.h"
@@ -51,8 +52,16 @@ static enum nfs4_operation returning(const struct call *call)
 	return call->io->left.open ? NFS4_CLOSE : NFS4_DELEGRETURN;
 }
 
+/* It asks beside I/O: by an operation of metadata, or else by a struct nfs4_request. */
+static bool asks_meta(const struct call *call)
+{
+	return call->request && call->request->meta;
+}
+
 static enum nfs4_operation operation_of(const struct call *call)
 {
+	if (asks_meta(call))
+		return nfs4_meta_operation(meta_request_of(call)->arguments.op);
 	if (!call->io)
 		return request_of(call)->operation;
 	if (gives_back(call))
@@ -73,7 +82,7 @@ static bool acquire(struct session *session, struct call *call)
 	struct nfs4_state *state = session->state;
 	uint64_t now = call->channel->conn.job->now;
 
-	if (!call->io && (!call->request || !request_of(call)->sequenced))
+	if (!call->io && !asks_meta(call) && (!call->request || !request_of(call)->sequenced))
 		return true;
 	if (!state->session.alive || state->session.doubtful) {
 		call->channel->prepared = false; /* the session is replaced first */
@@ -199,6 +208,15 @@ static void put_return(struct xdr_out *out, const struct call *call)
 			&stateid);
 }
 
+static void put_meta_request(struct xdr_out *out, const struct call *call)
+{
+	struct nfs4_sequence sequence;
+	struct nfs4_compound compound;
+
+	begin(&compound, out, call, false, &sequence);
+	nfs4_put_meta(&compound, &meta_request_of(call)->arguments);
+}
+
 static void put_request(struct xdr_out *out, const struct call *call)
 {
 	const struct nfs4_request *request = request_of(call);
@@ -227,6 +245,8 @@ static const uint8_t *encode(struct xdr_out *out, const struct call *call,
 		put_meta(out, call);
 	else if (call->io)
 		put_io(out, call, file);
+	else if (asks_meta(call))
+		put_meta_request(out, call);
 	else if (call->request)
 		put_request(out, call);
 	return arguments;
@@ -429,6 +449,16 @@ static enum verdict judge_meta(struct call *call, uint32_t status,
 	return verdict == CALL_DELAY ? meta_waits(call, meta->carried_out) : verdict;
 }
 
+static enum verdict judge_meta_request(struct call *call, uint32_t status,
+				       const struct nfs4_meta_result *meta,
+				       struct call_result *result)
+{
+	if (status)
+		return refused(call, status, false, result);
+	meta_request_take(meta_request_of(call), &meta->all);
+	return CALL_DONE;
+}
+
 static enum verdict judge_request(struct call *call, uint32_t status, struct call_result *result)
 {
 	struct nfs4_request *request = container_of(call->request, struct nfs4_request, base);
@@ -460,6 +490,9 @@ static enum verdict decode(struct xdr_in *in, struct call *call, struct call_res
 				       closes(call), &meta);
 	else if (goes_on && call->io)
 		status = read_io(&results, call, &data);
+	else if (goes_on && asks_meta(call))
+		status = nfs4_get_meta(&results, meta_request_of(call)->arguments.op, false, false,
+				       &meta);
 	else if (goes_on)
 		status = request_of(call)->get(
 			container_of(call->request, struct nfs4_request, base), &results);
@@ -471,6 +504,8 @@ static enum verdict decode(struct xdr_in *in, struct call *call, struct call_res
 		meta_not_begun(call);
 	if (!goes_on)
 		return refused(call, status, true, result);
+	if (asks_meta(call))
+		return judge_meta_request(call, status, &meta, result);
 	if (!call->io)
 		return judge_request(call, status, result);
 	if (gives_back(call))
@@ -478,11 +513,6 @@ static enum verdict decode(struct xdr_in *in, struct call *call, struct call_res
 	if (is_meta(call))
 		return judge_meta(call, status, &meta, result);
 	return status ? refused(call, status, false, result) : judge_io(call, &data, result);
-}
-
-static const struct nfs_handle *handle_of(const void *file)
-{
-	return &((const struct nfs4_file *)file)->handle;
 }
 
 const struct protocol protocol_nfs4 = {
@@ -504,7 +534,6 @@ const struct protocol protocol_nfs4 = {
 	.open_directory = names4_open_directory,
 	.handle_max = NFS4_FHSIZE,
 	.close_file = names4_close_file,
-	.handle = handle_of,
 	.limits = names4_limits,
 	.leave = names4_leave,
 };

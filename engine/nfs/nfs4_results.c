@@ -18,9 +18,11 @@ static const struct layout {
 } layouts[] = {
 	{NFS4_ATTR_TYPE, 4},	       {NFS4_ATTR_CHANGE, 8},	    {NFS4_ATTR_SIZE, 8},
 	{NFS4_ATTR_FSID, 16},	       {NFS4_ATTR_LEASE_TIME, 4},   {NFS4_ATTR_FILEID, 8},
+	{NFS4_ATTR_FILES_AVAIL, 8},    {NFS4_ATTR_FILES_FREE, 8},   {NFS4_ATTR_FILES_TOTAL, 8},
 	{NFS4_ATTR_MAXREAD, 8},	       {NFS4_ATTR_MAXWRITE, 8},	    {NFS4_ATTR_MODE, 4},
 	{NFS4_ATTR_NUMLINKS, 4},       {NFS4_ATTR_OWNER, 0},	    {NFS4_ATTR_OWNER_GROUP, 0},
-	{NFS4_ATTR_RAWDEV, 8},	       {NFS4_ATTR_SPACE_USED, 8},   {NFS4_ATTR_TIME_ACCESS, 12},
+	{NFS4_ATTR_RAWDEV, 8},	       {NFS4_ATTR_SPACE_AVAIL, 8},  {NFS4_ATTR_SPACE_FREE, 8},
+	{NFS4_ATTR_SPACE_TOTAL, 8},    {NFS4_ATTR_SPACE_USED, 8},   {NFS4_ATTR_TIME_ACCESS, 12},
 	{NFS4_ATTR_TIME_METADATA, 12}, {NFS4_ATTR_TIME_MODIFY, 12},
 };
 
@@ -240,6 +242,21 @@ static void get_value(struct nfs4_results *results, const struct layout *layout,
 	switch (layout->number) {
 	case NFS4_ATTR_TYPE: attributes->type = get_u32(results); break;
 	case NFS4_ATTR_SIZE: attributes->size = get_u64(results); break;
+	case NFS4_ATTR_FSID:
+		attributes->fsid[0] = get_u64(results);
+		attributes->fsid[1] = get_u64(results);
+		break;
+	case NFS4_ATTR_FILEID: attributes->fileid = get_u64(results); break;
+	case NFS4_ATTR_FILES_AVAIL:
+	case NFS4_ATTR_FILES_FREE:
+	case NFS4_ATTR_FILES_TOTAL:
+		attributes->files[layout->number - NFS4_ATTR_FILES_AVAIL] = get_u64(results);
+		break;
+	case NFS4_ATTR_SPACE_AVAIL:
+	case NFS4_ATTR_SPACE_FREE:
+	case NFS4_ATTR_SPACE_TOTAL:
+		attributes->space[layout->number - NFS4_ATTR_SPACE_AVAIL] = get_u64(results);
+		break;
 	case NFS4_ATTR_LEASE_TIME: attributes->lease_time = get_u32(results); break;
 	case NFS4_ATTR_MAXREAD: attributes->read_max = get_u64(results); break;
 	case NFS4_ATTR_MAXWRITE: attributes->write_max = get_u64(results); break;
@@ -282,8 +299,16 @@ void nfs4_get_attributes(struct nfs4_results *results, struct nfs4_attributes *a
 	memset(attributes, 0, sizeof(*attributes));
 	insist(results, !others && !unknown_of(which) && (which & needed) == needed);
 	get_values(results, which, attributes);
+	attributes->told = which;
 	if (!readable(results))
 		memset(attributes, 0, sizeof(*attributes));
+}
+
+uint32_t nfs4_get_access(struct nfs4_results *results)
+{
+	uint32_t supported = get_u32(results);
+
+	return supported & get_u32(results);
 }
 
 /* nfsace4: three words and a name. */
@@ -431,7 +456,7 @@ uint32_t nfs4_skip_result(struct nfs4_results *results, enum nfs4_operation oper
 	if (status)
 		return status;
 	switch (operation) {
-	case NFS4_ACCESS: take(results, 2 * sizeof(uint32_t)); break; /* known, and granted */
+	case NFS4_ACCESS: nfs4_get_access(results); break;
 	case NFS4_BIND_CONN_TO_SESSION: skip_bound(results); break;
 	case NFS4_CLOSE: take(results, NFS4_STATEID); break; /* it means nothing: 18.2.4 */
 	case NFS4_CREATE:

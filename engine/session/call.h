@@ -21,6 +21,7 @@ struct session_channel;
  * own structure, and belongs to whoever submits it, until `done`. Then:
  */
 struct request {
+	bool meta; /* set before it is submitted: a struct meta_request (nfs/meta_request.h) */
 	bool done;
 	int error;	    /* 0, or a positive errno, and … */
 	const char *status; /* … the server's word for it, or NULL */

@@ -23,7 +23,7 @@ void session_request(struct session_channel *channel, struct request *request)
 {
 	struct call *call = call_take(&channel->session->calls, channel);
 
-	*request = (struct request){0};
+	*request = (struct request){.meta = request->meta};
 	call->request = request;
 	TAILQ_INSERT_TAIL(&channel->waiting, call, link);
 }

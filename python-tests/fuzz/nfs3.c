@@ -41,7 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size)
 	if (!size)
 		return 0;
 	in = (struct xdr_in){input + 1, input + size, false};
-	choice = *input % (ARRAY_SIZE(PROCEDURES) + META_OPS);
+	choice = *input % (ARRAY_SIZE(PROCEDURES) + META_FSSTAT + 1);
 	if (choice < ARRAY_SIZE(PROCEDURES))
 		data(&in, PROCEDURES[choice]);
 	else

@@ -115,6 +115,8 @@ class Attributes(c.Structure):
 
     _fields_ = (
         *words("type"), *hypers("size"), *words("lease_time"), *hypers("read_max", "write_max"),
+        ("fsid", c.c_uint64 * 2), *hypers("fileid", "told"), ("space", c.c_uint64 * 3),
+        ("files", c.c_uint64 * 3),
     )  # fmt: skip
 
 

@@ -225,7 +225,7 @@ _PAGE = DOCS / "troubleshooting.md"
 # Words of the engine that are no message: of its option table, its traces and statistics, of the
 # programs beside it, and what only a programmer meets.
 _NO_MESSAGES = re.compile(
-    r"Usage: |trace: |\{?\"|nfsmulti |nfsmulti-rdma: |… connection… on|… … … … |"
+    r"Usage: |trace: |\{?\"|nfsmulti |nfsmulti-rdma: |nfsmulti-export: |… connection… on|… … … … |"
     r"… reads, |… metadata operations, |…: … done, |meta_mix: beside |"
     r"entries of \"…\": …|… … in |, and making those |"
     r"nfsmulti: no connection has failed|each call fits into one Send|"

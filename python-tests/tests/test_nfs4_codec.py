@@ -65,6 +65,7 @@ _SESSION, _STATEID, _VERIFIER = b"session 16 bytes", b"stateid 16 bytes", b"veri
 _CLIENT = 0x1122334455667788
 _ALL = 1 << 1 | 1 << 4 | 1 << 10 | 1 << 30 | 1 << 31
 _STAT = (1 << 1 | 1 << 3 | 1 << 4 | 1 << 8 | 1 << 20, 0x0030A23A)  # two words of a bitmap
+_ROOM = (1 << 1 | 1 << 4 | 7 << 21, 7 << 10)  # space and files: available, free, total
 _OWNER = b"an owner"
 _FORE = Channel(0x100001, 0x100002, 3, 4, 5)
 _OPEN_HEAD = hyper(_CLIENT) + opaque(_OWNER)
@@ -188,6 +189,21 @@ def _opened(attrset: bytes, delegation: bytes, delegated: bool = False, **wrong:
     return Body(Op.OPEN, _OPENED + attrset + delegation, says, places)
 
 
+def _attributes(
+    told: int,
+    *,
+    fsid: tuple[int, ...] = (0, 0),
+    space: tuple[int, ...] = (0, 0, 0),
+    files: tuple[int, ...] = (0, 0, 0),
+    **others: int,
+) -> dict[str, Any]:
+    """Give what is read of attributes; `told` are the two words of their bitmap."""
+    arrays = {"fsid": fsid, "space": space, "files": files}
+    packed = {name: struct.pack(f"{len(of)}Q", *of) for name, of in arrays.items()}
+    numbers = {"lease_time": 0, "read_max": 0, "write_max": 0, "fileid": 0, **others}
+    return {"told": told, **numbers, **packed}
+
+
 _BODIES: dict[str, Body] = {
     "SEQUENCE": Body(
         Op.SEQUENCE,
@@ -207,7 +223,7 @@ _BODIES: dict[str, Body] = {
     "GETATTR": Body(
         Op.GETATTR,
         words(1, 1 << 1 | 1 << 4) + opaque(words(1) + hyper(U64)),
-        {"type": 1, "size": U64, "lease_time": 0, "read_max": 0, "write_max": 0},
+        _attributes(1 << 1 | 1 << 4, type=1, size=U64),
         {
             0: (0, 9, U32), 8: (0, 11, 13, 16, U32), 12: (0, 10, U32),
             4: (0, 1 << 1, 1 << 4, U32, 1 << 1 | 1 << 4 | 1 << 5, 1 << 1 | 1 << 4 | 1),
@@ -216,18 +232,18 @@ _BODIES: dict[str, Body] = {
     "GETATTR with limits": Body(
         Op.GETATTR,
         words(3, _ALL, 0, 0) + opaque(words(2) + hyper(7) + words(90) + hyper(8) + hyper(9)),
-        {"type": 2, "size": 7, "lease_time": 90, "read_max": 8, "write_max": 9},
+        _attributes(_ALL, type=2, size=7, lease_time=90, read_max=8, write_max=9),
         {4: (_ALL | 1 << 2, 1 << 1 | 1 << 4), 8: (1, 1 << 1), 12: (1,), 16: (12, 0, U32)},
     ),
     "GETATTR without write_max": Body(
         Op.GETATTR,
         words(1, _ALL ^ 1 << 31) + opaque(words(2) + hyper(7) + words(90) + hyper(8)),
-        {"type": 2, "size": 7, "lease_time": 90, "read_max": 8, "write_max": 0},
+        _attributes(_ALL ^ 1 << 31, type=2, size=7, lease_time=90, read_max=8),
     ),
     "GETATTR of what stat(2) tells": Body(
         Op.GETATTR,
         words(2, *_STAT) + opaque(_STAT_VALUES),
-        {"type": 5, "size": 7, "lease_time": 0, "read_max": 0, "write_max": 0},
+        _attributes(_STAT[0] | _STAT[1] << 32, type=5, size=7, fsid=(2, 3), fileid=4),
         {
             4: (_STAT[0] ^ 1 << 3, _STAT[0] ^ 1 << 4, _STAT[0] | 1),
             8: (_STAT[1] ^ 1 << 4, _STAT[1] | 1 << 2),
@@ -238,7 +254,14 @@ _BODIES: dict[str, Body] = {
     "GETATTR without owners": Body(
         Op.GETATTR,
         words(2, _STAT[0], 1 << 1) + opaque(_STAT_VALUES[:48]),
-        {"type": 5, "size": 7, "lease_time": 0, "read_max": 0, "write_max": 0},
+        _attributes(_STAT[0] | 1 << 33, type=5, size=7, fsid=(2, 3), fileid=4),
+    ),
+    "GETATTR of room": Body(
+        Op.GETATTR,
+        words(2, *_ROOM) + opaque(words(2) + b"".join(map(hyper, range(7)))),
+        _attributes(
+            _ROOM[0] | _ROOM[1] << 32, type=2, size=0, files=(1, 2, 3), space=(4, 5, 6)
+        ),
     ),
     "READ": Body(
         Op.READ, words(1, U32), _NOTHING_READ | {"count": U32, "eof": True}, {0: _NO_BOOL}

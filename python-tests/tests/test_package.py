@@ -79,7 +79,8 @@ def test_fio_finds_the_engine_by_name(unpacked: Path, tmp_path: Path) -> None:
 
 def test_it_has_programs_jobfiles_and_manual(unpacked: Path) -> None:
     usr = unpacked / "usr"
-    run([str(usr / "bin/nfsmulti-pool"), "--version"], timeout=_SECONDS).check()
+    for program in ("nfsmulti-export", "nfsmulti-pool"):
+        run([str(usr / "bin" / program), "--help"], timeout=_SECONDS).check()
     there = {file.name for file in (usr / "share/nfsmulti/jobfiles").iterdir()}
     assert there == {file.name for file in JOBFILES.glob("*.fio")}
     assert (usr / "share/man/man7/nfsmulti.7.gz").exists()

@@ -1,0 +1,500 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * nfsmulti-export - what there is on the paths of a pool, asked by the engine's own client: so that
+ * scripts need none of their own, and see what a job would.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "conn/path_config.h"
+#include "export_tree.h"
+#include "pool/getaddrinfo.h"
+#include "stats/json_line.h"
+
+static const char usage[] =
+	"Usage: nfsmulti-export info POOL\n"
+	"       nfsmulti-export make POOL DIR\n"
+	"       nfsmulti-export list POOL [DIR]\n"
+	"       nfsmulti-export usage POOL DIR\n"
+	"       nfsmulti-export remove POOL DIR\n"
+	"\n"
+	"Asks the paths of a pool (as nfsmulti-pool reads it) by the engine's own client, and\n"
+	"prints lines of JSON. DIR is relative to the export or mount.\n"
+	"\n"
+	"  info    each path: version, bytes of one READ and WRITE, room, rights, identity; or\n"
+	"          \"error\" and \"remedy\", and exit status 1\n"
+	"  make    one new directory, which must not be there, and must be seen over each path\n"
+	"  list    what lies in a directory, over the first path that is there\n"
+	"  usage   entries and bytes below a directory\n"
+	"  remove  a directory and all below it: what was removed. Nothing there is no error\n"
+	"\n"
+	"Exit status: 0, 1 with the reason on standard error, or 2 for a wrong command line.\n";
+
+/* --- what goes on --- */
+
+static volatile sig_atomic_t interrupted;
+static char said[512]; /* the latest that the engine has logged */
+static bool quiet;     /* it is not to be printed */
+
+static void interrupt(int number)
+{
+	interrupted = 1;
+}
+
+static bool stop(void)
+{
+	return interrupted;
+}
+
+__attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
+{
+	va_list list;
+
+	va_start(list, format);
+	vsnprintf(said, sizeof(said), format, list);
+	va_end(list);
+	if (!quiet)
+		fprintf(stderr, "nfsmulti-export: %s\n", said);
+}
+
+/* --- the pool --- */
+
+struct run {
+	struct pool pool;
+	struct path **paths;
+	struct export *exports;
+	void *state; /* the protocol's */
+};
+
+static int read_pool(const char *text, struct pool *pool)
+{
+	static const char *const variables[] = {"NFSMULTI_POOLS", "IOTRAP_MOUNT_POOLS"};
+	struct pool_error err = {.reason = "no such pool: neither NFSMULTI_POOLS nor "
+					   "IOTRAP_MOUNT_POOLS has one"};
+	int error = -ENOENT;
+
+	if (!pool_is_name(text))
+		error = pool_parse(text, pool, &err);
+	else
+		for (size_t i = 0; error == -ENOENT && i < ARRAY_SIZE(variables); i++)
+			if (getenv(variables[i]))
+				error = pool_by_name(getenv(variables[i]), text, pool, &err);
+	if (!error && (error = pool_resolve(pool, pool_getaddrinfo, &err)))
+		pool_free(pool);
+	if (error && err.column)
+		say("column %zu: %s", err.column, err.reason);
+	else if (error)
+		say("pool: %s", err.reason);
+	return error;
+}
+
+static int open_path(struct run *run, unsigned int number)
+{
+	const struct path_terms terms = {
+		/* The defaults of the engine's options. */
+		.args = {.rdmaport = 20049,
+			 .timeo = 600,
+			 .retrans = 2,
+			 .uid = geteuid(),
+			 .gid = getegid()},
+		.log = say,
+	};
+	const struct path_job job = {
+		.file_count = 1, .stop = stop, .log = say, .state = &run->state};
+	struct path_config config;
+	int error = path_config_make(&config, &run->pool.paths[number], &terms);
+
+	if (!error)
+		error = path_open(&run->paths[number], &config, &job);
+	if (!error && (error = export_open(&run->exports[number], run->paths[number]))) {
+		path_close(run->paths[number]);
+		run->paths[number] = NULL;
+	}
+	return error;
+}
+
+static void close_path(struct run *run, unsigned int number)
+{
+	if (!run->paths[number])
+		return;
+	export_close(&run->exports[number]);
+	path_close(run->paths[number]);
+	run->paths[number] = NULL;
+}
+
+static int begin(struct run *run, const char *text)
+{
+	if (read_pool(text, &run->pool))
+		return 1;
+	run->paths = calloc(run->pool.count, sizeof(*run->paths));
+	run->exports = calloc(run->pool.count, sizeof(*run->exports));
+	return run->paths && run->exports ? 0 : 1;
+}
+
+static void end(struct run *run)
+{
+	for (unsigned int i = 0; run->paths && i < run->pool.count; i++)
+		close_path(run, i);
+	free(run->paths);
+	free(run->exports);
+	pool_free(&run->pool);
+}
+
+static const char *label_of(const struct run *run, unsigned int number)
+{
+	return run->pool.paths[number].label;
+}
+
+/* Says what an operation on a path has failed by. */
+static int failed(const struct run *run, unsigned int number)
+{
+	say("%s: %s", label_of(run, number), run->exports[number].error);
+	return 1;
+}
+
+/* --- info --- */
+
+static const char *version_of(const struct pool_path *path)
+{
+	static const char *const words[] = {"3", "4.1", "4.2"}; /* by the minor version */
+
+	if (path->kind == PATH_MOUNT)
+		return "mount";
+	return words[path->args.set & ARG_VERSION ? path->args.minor : 0];
+}
+
+static const char *proto_of(const struct pool_path *path)
+{
+	if (path->kind == PATH_MOUNT)
+		return "mount";
+	return path->args.set & ARG_PROTO && path->args.proto == PROTO_RDMA ? "rdma" : "tcp";
+}
+
+/* `total` is of its kind: a server that has no such number says 0. */
+static void put_room(const char *key, uint64_t value, uint64_t total)
+{
+	if (value == META_UNTOLD || !total || total == META_UNTOLD)
+		printf("\"%s\": null, ", key);
+	else
+		line_number(stdout, key, value);
+}
+
+static void put_right(const char *key, const struct export_facts *facts, uint32_t bits)
+{
+	const char *told = (facts->access & bits) == bits ? "true" : "false";
+
+	printf("\"%s\": %s, ", key, facts->access & META_ACCESS_UNTOLD ? "null" : told);
+}
+
+static void put_facts(const struct export *export, const struct export_facts *facts)
+{
+	const struct meta_room *room = &facts->room;
+	const struct meta_identity *identity = &facts->identity;
+
+	line_number(stdout, "read_max", facts->read_max);
+	line_number(stdout, "write_max", facts->write_max);
+	printf("\"fsid\": \"%" PRIx64 ":%" PRIx64 "\", ", identity->fsid[0], identity->fsid[1]);
+	line_number(stdout, "fileid", identity->fileid);
+	put_room("bytes_total", room->bytes_total, room->bytes_total);
+	put_room("bytes_free", room->bytes_free, room->bytes_total);
+	put_room("bytes_available", room->bytes_available, room->bytes_total);
+	put_room("files_free", room->files_free, room->files_total);
+	put_room("files_available", room->files_available, room->files_total);
+	put_right("may_read", facts, META_ACCESS_READ | META_ACCESS_LOOKUP);
+	put_right("may_write", facts, META_ACCESS_MODIFY | META_ACCESS_EXTEND);
+	put_right("may_delete", facts, META_ACCESS_DELETE);
+	printf("\"reserved_port\": %s, ", export_reserved_port(export) ? "true" : "false");
+}
+
+static const char *remedy_for(const struct pool_path *path, int error)
+{
+	if (path->kind == PATH_MOUNT)
+		return error == -EACCES ? "run as a user who may use the directory"
+					: "mount the export there";
+	switch (error) {
+	case -EACCES:
+	case -EPERM:
+		return geteuid() ? "let this client in on the server; it may want a reserved "
+				   "source port: run as root, or export with \"insecure\" "
+				   "(nfs-ganesha: PrivilegedPort = false)"
+				 : "let this client in on the server";
+	case -ENOENT: return "name an export that the server has";
+	case -EPROTONOSUPPORT: return "choose another version=, or enable this one on the server";
+	case -ECONNREFUSED:
+	case -ETIMEDOUT:
+	case -EHOSTUNREACH:
+	case -ENETUNREACH:
+		return "is the server up, does its firewall let the port through, and is it the "
+		       "right one (nfsport=, mountport=)?";
+	default: return "";
+	}
+}
+
+/* The engine's line begins with the path's label, which stands beside it. */
+static const char *without_label(const char *text, const char *label)
+{
+	size_t length = strlen(label);
+
+	return !strncmp(text, label, length) && !strncmp(text + length, ": ", 2) ? text + length + 2
+										 : text;
+}
+
+static int tell_path(struct run *run, unsigned int number)
+{
+	const struct pool_path *path = &run->pool.paths[number];
+	struct export *export = &run->exports[number];
+	struct export_facts facts;
+	int error;
+
+	*said = '\0';
+	error = open_path(run, number);
+	if (!error && (error = export->ops->facts(export, &facts)))
+		say("%s", export->error);
+	putchar('{');
+	line_string(stdout, "label", path->label);
+	line_string(stdout, "version", version_of(path));
+	line_string(stdout, "proto", proto_of(path));
+	if (error) {
+		line_string(stdout, "error", without_label(said, path->label));
+		line_string(stdout, "remedy", remedy_for(path, error));
+	} else {
+		put_facts(export, &facts);
+	}
+	printf("\"errno\": %d}\n", -error);
+	fflush(stdout);
+	close_path(run, number);
+	return error;
+}
+
+static int info(struct run *run, const char *name)
+{
+	int status = 0;
+
+	quiet = true;
+	for (unsigned int i = 0; i < run->pool.count && !interrupted; i++)
+		if (tell_path(run, i))
+			status = 1;
+	quiet = false;
+	if (interrupted)
+		say("interrupted");
+	else if (status)
+		say("some paths cannot be used");
+	return interrupted ? 1 : status;
+}
+
+/* --- directories --- */
+
+static int open_all(struct run *run)
+{
+	for (unsigned int i = 0; i < run->pool.count; i++)
+		if (open_path(run, i))
+			return 1;
+	return 0;
+}
+
+static int refuse_existing(const struct run *run, unsigned int number, const char *name)
+{
+	say("%s: \"%s\" is there already, and is not ours: choose another name",
+	    label_of(run, number), name);
+	return 1;
+}
+
+/* A mount is not asked: what it has not found it would go on not finding. */
+static int check_absent(struct run *run, const char *name)
+{
+	struct export_item found;
+
+	for (unsigned int i = 0; i < run->pool.count; i++) {
+		int error;
+
+		if (run->pool.paths[i].kind == PATH_MOUNT)
+			continue;
+		error = tree_find(&run->exports[i], name, &found);
+		if (!error)
+			return refuse_existing(run, i, name);
+		if (error != -ENOENT)
+			return failed(run, i);
+		if (*run->exports[i].error) /* a directory above it */
+			return failed(run, i);
+	}
+	return 0;
+}
+
+/* File numbers are compared where both paths have the same from the same. */
+static bool is_same(const struct run *run, unsigned int number, const struct export_item *first,
+		    const struct export_item *found)
+{
+	bool comparable =
+		!strcmp(version_of(&run->pool.paths[0]), version_of(&run->pool.paths[number]));
+
+	return found->kind.type == META_TYPE_DIRECTORY &&
+	       (!comparable || found->identity.fileid == first->identity.fileid);
+}
+
+static int check_seen(struct run *run, const char *name)
+{
+	struct export_item first, found;
+	int error = tree_find(&run->exports[0], name, &first);
+
+	if (error)
+		return failed(run, 0);
+	for (unsigned int i = 1; i < run->pool.count; i++) {
+		error = tree_find(&run->exports[i], name, &found);
+		if (error && error != -ENOENT)
+			return failed(run, i);
+		if (error || !is_same(run, i, &first, &found)) {
+			say("%s and %s do not lead to the same files: \"%s\" was made over the "
+			    "one and is not there over the other: check addresses and export "
+			    "names of the pool",
+			    label_of(run, 0), label_of(run, i), name);
+			return 1;
+		}
+	}
+	return 0;
+}
+
+static int make(struct run *run, const char *name)
+{
+	struct tree_count count = {0};
+	int error;
+
+	if (open_all(run) || check_absent(run, name))
+		return 1;
+	error = tree_make(&run->exports[0], name);
+	if (error == -EEXIST)
+		return refuse_existing(run, 0, name);
+	if (error)
+		return failed(run, 0);
+	if (!check_seen(run, name)) {
+		putchar('{');
+		line_string(stdout, "made", name);
+		printf("\"paths\": %u}\n", run->pool.count);
+		return 0;
+	}
+	interrupted = 0; /* what was made is taken back, unless another signal comes */
+	if (tree_remove(&run->exports[0], name, &count))
+		failed(run, 0);
+	return 1;
+}
+
+static const char *type_word(uint32_t type)
+{
+	switch (type) {
+	case META_TYPE_FILE: return "file";
+	case META_TYPE_DIRECTORY: return "directory";
+	case META_TYPE_SYMLINK: return "symlink";
+	default: return "other";
+	}
+}
+
+static void tell_item(const struct export_item *item)
+{
+	putchar('{');
+	line_string(stdout, "name", item->name);
+	line_string(stdout, "type", type_word(item->kind.type));
+	printf("\"size\": %" PRIu64 "}\n", item->kind.size);
+}
+
+static void tell_count(const struct tree_count *count)
+{
+	printf("{\"entries\": %" PRIu64 ", \"bytes\": %" PRIu64 "}\n", count->entries,
+	       count->bytes);
+}
+
+static int list(struct run *run, const char *name)
+{
+	if (open_path(run, 0))
+		return 1;
+	return tree_list(&run->exports[0], name, tell_item) ? failed(run, 0) : 0;
+}
+
+static int tell_usage(struct run *run, const char *name)
+{
+	struct tree_count count = {0};
+
+	if (open_path(run, 0))
+		return 1;
+	if (tree_usage(&run->exports[0], name, &count))
+		return failed(run, 0);
+	tell_count(&count);
+	return 0;
+}
+
+static int remove_tree(struct run *run, const char *name)
+{
+	struct tree_count count = {0};
+	int error;
+
+	if (open_path(run, 0))
+		return 1;
+	error = tree_remove(&run->exports[0], name, &count);
+	tell_count(&count);
+	return error ? failed(run, 0) : 0;
+}
+
+/* --- the command line --- */
+
+static const struct command {
+	const char *word;
+	int (*work)(struct run *run, const char *name);
+	int names_min, names_max;
+} commands[] = {
+	{"info", info, 0, 0},	     {"make", make, 1, 1},	    {"list", list, 0, 1},
+	{"usage", tell_usage, 1, 1}, {"remove", remove_tree, 1, 1},
+};
+
+static const struct command *find_command(int argc, char **argv)
+{
+	for (size_t i = 0; argc > 2 && i < ARRAY_SIZE(commands); i++)
+		if (!strcmp(argv[1], commands[i].word) && argc - 3 >= commands[i].names_min &&
+		    argc - 3 <= commands[i].names_max)
+			return &commands[i];
+	return NULL;
+}
+
+/* A second signal ends it at once, as the first does what a mount waits for. */
+static void take_signals(void)
+{
+	struct sigaction action = {.sa_handler = interrupt, .sa_flags = (int)SA_RESETHAND};
+
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+	action.sa_handler = SIG_IGN;
+	sigaction(SIGPIPE, &action, NULL);
+}
+
+int main(int argc, char **argv)
+{
+	const struct command *command = find_command(argc, argv);
+	const char *name = argc > 3 ? argv[3] : "";
+	struct run run = {0};
+	int status;
+
+	if (argc == 2 && !strcmp(argv[1], "--help")) {
+		fputs(usage, stdout);
+		return 0;
+	}
+	if (!command) {
+		fputs(usage, stderr);
+		return 2;
+	}
+	if (*name ? !tree_name_is_sound(name) : command->names_min) {
+		say("\"%s\": DIR is relative to the export, without \".\", \"..\" and empty parts",
+		    name);
+		return 2;
+	}
+	take_signals();
+	status = begin(&run, argv[2]) ?: command->work(&run, name);
+	end(&run);
+	if (fflush(stdout)) {
+		say("cannot print: %s", strerror(errno));
+		return 1;
+	}
+	return status;
+}

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What there is on the paths of a pool, and directories there: asked by nfsmulti-export.
+
+That is the engine's own client, over whatever the pool says; the harness needs none of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from nfsmulti.errors import HarnessError, MissingError
+from nfsmulti.paths import build_dir, made
+from nfsmulti.processes import Completed, run
+
+_SECONDS, _TREE_SECONDS = 120.0, 3600.0
+_NAME = "nfsmulti-export: "
+
+
+@dataclass(frozen=True)
+class PathInfo:
+    """What one path offers, or the error that it cannot be used by. None: not told."""
+
+    label: str
+    version: str  # "3", "4.1", "4.2", or "mount"
+    proto: str  # "tcp", "rdma", or "mount"
+    read_max: int = 0  # bytes of one READ and one WRITE; 0: of a mount, or not known
+    write_max: int = 0
+    fsid: str = ""
+    fileid: int = 0
+    bytes_total: int | None = None
+    bytes_available: int | None = None
+    files_available: int | None = None
+    may_read: bool | None = None
+    may_write: bool | None = None
+    reserved_port: bool = False
+    error: str = ""
+    remedy: str = ""
+    errno: int = 0
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One name in a directory; `type` is "file", "directory", "symlink" or "other"."""
+
+    name: str
+    type: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Usage:
+    """How much there is, or was removed."""
+
+    entries: int
+    bytes: int
+
+
+def info(pool: str) -> list[PathInfo]:
+    """Ask each path of a pool (its text or name); one that cannot be used has an error.
+
+    Raises HarnessError where the pool cannot be read.
+    """
+    done = _call("info", pool, seconds=_SECONDS)
+    found = [made(PathInfo, line) for line in _lines(done)]
+    if done.status != 0 and not any(path.error for path in found):
+        raise _error(done)
+    return found
+
+
+def make(pool: str, directory: str) -> None:
+    """Make a new directory, and see that each path of the pool leads to it.
+
+    Raises HarnessError, with nothing left behind, also where it is there already.
+    """
+    _checked(_call("make", pool, directory, seconds=_SECONDS))
+
+
+def listing(pool: str, directory: str = "") -> list[Entry]:
+    """Give what lies in a directory of the first path; "" is the export. Raises HarnessError."""
+    words = [directory] if directory else []
+    done = _checked(_call("list", pool, *words, seconds=_TREE_SECONDS))
+    return [Entry(**line) for line in _lines(done)]
+
+
+def usage(pool: str, directory: str) -> Usage:
+    """Count what lies below a directory. Raises HarnessError."""
+    return _usage(_call("usage", pool, directory, seconds=_TREE_SECONDS))
+
+
+def remove(pool: str, directory: str) -> Usage:
+    """Remove a directory and all below it; what is not there is no error. Raises HarnessError."""
+    return _usage(_call("remove", pool, directory, seconds=_TREE_SECONDS))
+
+
+def _usage(done: Completed) -> Usage:
+    (line,) = _lines(_checked(done))
+    return Usage(**line)
+
+
+def _call(*words: str, seconds: float) -> Completed:
+    program = build_dir() / "nfsmulti-export"
+    if not program.exists():
+        raise MissingError(f"{program} is not built", "./nfsmulti build")
+    return run([str(program), *words], timeout=seconds)
+
+
+def _checked(done: Completed) -> Completed:
+    if done.status != 0:
+        raise _error(done)
+    return done
+
+
+def _error(done: Completed) -> HarnessError:
+    said = done.stderr.strip().splitlines() or ["nfsmulti-export did not end in time"]
+    return HarnessError(said[-1].removeprefix(_NAME))
+
+
+def _lines(done: Completed) -> Iterator[dict[str, Any]]:
+    """Give what it printed; bytes of names stand as U+0080 to U+00FF (json_line.h)."""
+    for line in done.stdout.splitlines():
+        found = json.loads(line)
+        yield {
+            key: _text(value) if isinstance(value, str) else value for key, value in found.items()
+        }
+
+
+def _text(value: str) -> str:
+    return value.encode("latin-1").decode(errors="surrogateescape")

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""nfsmulti-export: what there is on a path, over NFSv3, NFSv4.1 and mounts."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from engine_helpers import Place, empty, fixture_of_places
+
+from nfsmulti import export
+from nfsmulti.errors import HarnessError
+from nfsmulti.lab import Lab
+from nfsmulti.paths import PYTHON_TESTS
+from nfsmulti.processes import run
+from nfsmulti.scripted import Answer, Nfs, Nfs4, ScriptedServer, Status, Status4, on
+
+place = fixture_of_places("nfs", "nfs4", "mount")
+
+both_versions = pytest.mark.parametrize("version", [3, 4])
+
+# The module's functions as a client of the lab: each line is what one gave.
+_CALL = """\
+import json, sys
+from dataclasses import asdict
+from nfsmulti import export
+from nfsmulti.errors import HarnessError
+name, *words = sys.argv[1:]
+try:
+    found = getattr(export, name)(*words)
+except HarnessError as error:
+    sys.exit(error.what)
+found = found if isinstance(found, list) else [found] if found else []
+print(json.dumps([asdict(one) for one in found]))
+"""
+
+
+class RefusedError(Exception):
+    """The module's error."""
+
+
+def _call(place: Place, name: str, *words: str):  # type: ignore[no-untyped-def]
+    """Call a function of the module where the place is reached."""
+    env = {**os.environ, **place.env, **place.engine.env, "PYTHONPATH": str(PYTHON_TESTS)}
+    argv = [*place.enter, sys.executable, "-c", _CALL, name, *words]
+    done = run(argv, timeout=300, env=env)
+    if done.status != 0:
+        raise RefusedError(done.stderr)
+    return json.loads(done.stdout)
+
+
+def _url(server: ScriptedServer, version: int) -> str:
+    return server.url4() if version == 4 else server.url()
+
+
+def test_what_paths_offer(place: Place) -> None:
+    found = _call(place, "info", place.pool)
+    assert [path["label"] for path in found] == list(place.labels)
+    version = {"nfs": "3", "nfs4": "4.1", "mount": "mount"}[place.kind]
+    for path in found:
+        assert path["error"] == ""
+        assert path["version"] == version
+        assert path["may_write"]
+        assert 0 < path["bytes_available"] <= path["bytes_total"]
+        assert path["read_max"] == path["write_max"] == (0 if place.kind == "mount" else 1 << 20)
+    assert len({(path["fsid"], path["fileid"]) for path in found}) == 1
+
+
+def test_a_directory_from_its_making_to_its_removal(place: Place) -> None:
+    """A tree of more entries than one READDIR lists; links are removed, and not followed."""
+    (place.files / "foreign").mkdir()
+    (place.files / "foreign" / "theirs").write_bytes(b"theirs")
+    _call(place, "make", place.pool, "run")
+    for number in range(1500):
+        (place.files / "run" / f"entry {number:0100}").write_bytes(b"12")
+    (place.files / "run" / "a" / "b").mkdir(parents=True)
+    (place.files / "run" / "a" / "b" / "n\xe4me").write_bytes(b"123")
+    (place.files / "run" / "link").symlink_to("../foreign")
+    (place.files / "run" / "a" / "up").symlink_to("..")
+    assert {one["name"]: one["type"] for one in _call(place, "listing", place.pool)} == {
+        "foreign": "directory",
+        "run": "directory",
+    }
+    (named,) = _call(place, "listing", place.pool, "run/a/b")
+    assert named == {"name": "n\xe4me", "type": "file", "size": 3}
+    assert _call(place, "usage", place.pool, "run") == [{"entries": 1505, "bytes": 3003}]
+    with pytest.raises(RefusedError, match='"run" is there already, and is not ours'):
+        _call(place, "make", place.pool, "run")
+    with pytest.raises(RefusedError, match='"link": Not a directory'):
+        _call(place, "remove", place.pool, "run/link/theirs")
+    assert _call(place, "remove", place.pool, "run") == [{"entries": 1506, "bytes": 3003}]
+    assert _call(place, "remove", place.pool, "run") == [{"entries": 0, "bytes": 0}]
+    assert [path.name for path in place.files.iterdir()] == ["foreign"]
+    assert (place.files / "foreign" / "theirs").read_bytes() == b"theirs"
+
+
+@pytest.mark.parametrize("name", ["", "/a", "a/", "a//b", ".", "a/..", "../a", "./a"])
+def test_names_that_lead_elsewhere(tmp_path: Path, name: str) -> None:
+    (tmp_path / "mine").mkdir()
+    for work in (export.remove, export.make):
+        with pytest.raises(HarnessError, match="relative to the export"):
+            work(str(tmp_path / "mine"), name)
+    assert (tmp_path / "mine").is_dir()
+
+
+@pytest.mark.parametrize("version", [None, "4.1"])
+def test_paths_that_lead_to_different_files(lab: Lab, version: str | None) -> None:
+    """Found out though the other has a directory of that name, too."""
+    empty(lab.export_dir)
+    pool = ",".join([lab.path(0, version=version), lab.path(1, export="small", version=version)])
+    for there in (False, True):
+        if there:
+            (lab.volume("small") / "run").mkdir()
+        argv = [sys.executable, "-c", _CALL, "make", pool, "run"]
+        done = lab.run(argv, env={"PYTHONPATH": str(PYTHON_TESTS)}, timeout=60)
+        words = "do not lead to the same files" if not there else "is there already"
+        assert words in done.stderr
+        assert not (lab.export_dir / "run").exists()
+    (lab.volume("small") / "run").rmdir()
+
+
+def test_directories_that_are_not_the_same(tmp_path: Path) -> None:
+    """Also where both have one of that name."""
+    first, second = tmp_path / "a", tmp_path / "b"
+    (second / "run").mkdir(parents=True)
+    first.mkdir()
+    with pytest.raises(HarnessError, match=f"{first} and {second} do not lead to the same files"):
+        export.make(f"{first},{second}", "run")
+    assert list(first.iterdir()) == []
+
+
+@both_versions
+def test_what_a_server_does_not_tell(version: int) -> None:
+    """That is no error (libnfs wants ACCESS over NFSv3); a directory that it refuses is one."""
+    refusals = (
+        on(Nfs4.ACCESS, Answer(act=False, status=Status4.NOTSUPP)),
+        on(Nfs.MKDIR, Answer(act=False, status=Status.ROFS)),
+        on(Nfs4.CREATE, Answer(act=False, status=Status4.ROFS)),
+    )
+    with ScriptedServer(*refusals) as server:
+        (found,) = export.info(_url(server, version))
+        assert found.error == ""
+        assert found.bytes_available is None
+        assert found.may_write is (None if version == 4 else True)
+        with pytest.raises(HarnessError, match=r'make directory "run": NFS[34]ERR_ROFS'):
+            export.make(_url(server, version), "run")
+
+
+@both_versions
+def test_a_path_that_is_not_there_is_told_beside_those_that_are(version: int) -> None:
+    with ScriptedServer() as server:
+        url = _url(server, version)
+        found = export.info(f"{url.replace('/export', '/nowhere')},{url}")
+    assert [bool(path.error) for path in found] == [True, False]
+    assert found[0].remedy == (
+        "name an export that the server has" if version == 4 else "let this client in on the server"
+    )
+
+
+@both_versions
+def test_a_connection_that_is_lost_while_entries_are_removed(version: int) -> None:
+    """What was removed by a copy whose reply was lost is gone."""
+    lost = Answer(end="reset", reply=False)
+    with ScriptedServer(on(Nfs.REMOVE, lost, nth=3), on(Nfs4.REMOVE, lost, nth=3)) as server:
+        for number in range(20):
+            server.create(f"run/{number}", b"1")
+        assert export.remove(_url(server, version), "run").entries >= 20
+        assert export.listing(_url(server, version)) == []
