@@ -290,7 +290,7 @@ def own_limits(rtmax: int, wtmax: int) -> Hook:
 
 _OFFERS = "offers READs of {} bytes and WRITEs of {}: neither may be 0"
 _NO_LIMITS: dict[str, tuple[Case, str]] = {
-    "rtmax 0": (Case(rtmax=0), "server max rsize of 0"),  # libnfs's own words
+    "rtmax 0": (Case(rtmax=0), _OFFERS.format(0, MIB)),
     "rtmax 0 at the second look": (Case(own_limits(0, MIB)), _OFFERS.format(0, MIB)),
     "wtmax 0 at the second look": (Case(own_limits(MIB, 0)), _OFFERS.format(MIB, 0)),
 }
