@@ -111,12 +111,26 @@ static enum verdict went_on(const struct call *call, const struct nfs_handle *fo
 	return meta_goes_on(io, CALL_REST);
 }
 
+/*
+ * Behind a status that is not 0 there is nothing but attributes, which nobody wants: it counts
+ * however these are. `sound` is nfs3_decode()'s.
+ */
+static bool is_sound(struct xdr_in *in, uint32_t status, bool sound, struct call_result *result)
+{
+	if (!status || (sound && !(in->bad && result->whole)))
+		return sound;
+	result->flaw = sound ? "its reply is too short" : "its reply contradicts itself";
+	in->bad = false;
+	return true;
+}
+
 static enum verdict decode_meta(struct xdr_in *in, struct call *call, struct call_result *result)
 {
 	struct meta_result meta;
-	uint32_t status;
+	uint32_t status = 0;
+	bool sound = nfs3_decode_meta(in, meta_asked(call), &status, &meta);
 
-	if (!nfs3_decode_meta(in, meta_asked(call), &status, &meta))
+	if (!is_sound(in, status, sound, result))
 		return moved_fail(result, EPROTO, "the reply contradicts the call or itself");
 	if (in->bad)
 		return CALL_DONE;
@@ -151,6 +165,7 @@ static enum verdict decode(struct xdr_in *in, struct call *call, struct call_res
 {
 	struct nfs3_result nfs3;
 	struct moved moved;
+	bool sound;
 
 	if (call->request)
 		return decode_request(in, call, result);
@@ -158,7 +173,8 @@ static enum verdict decode(struct xdr_in *in, struct call *call, struct call_res
 		return CALL_DONE;
 	if (call->io->op == IO_META)
 		return decode_meta(in, call, result);
-	if (!nfs3_decode(in, procedure_of(call), &nfs3))
+	sound = nfs3_decode(in, procedure_of(call), &nfs3);
+	if (!is_sound(in, nfs3.status, sound, result))
 		return moved_fail(result, EPROTO, "the reply contradicts the call or itself");
 	if (nfs3.status)
 		return refused(result, nfs3.status);

@@ -496,6 +496,8 @@ static enum verdict decode(struct xdr_in *in, struct call *call, struct call_res
 	else if (goes_on)
 		status = request_of(call)->get(
 			container_of(call->request, struct nfs4_request, base), &results);
+	if (in->bad && results.status)
+		result->status = nfs4_status_name(results.status);
 	if (in->bad)
 		return CALL_DONE;
 	if (!nfs4_results_sound(&results))

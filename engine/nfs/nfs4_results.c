@@ -451,8 +451,6 @@ uint32_t nfs4_skip_result(struct nfs4_results *results, enum nfs4_operation oper
 {
 	uint32_t status = nfs4_next_result(results, operation);
 
-	if (operation == NFS4_SETATTR) /* whatever its status is */
-		skip_bitmap(results);
 	if (status)
 		return status;
 	switch (operation) {
@@ -469,6 +467,7 @@ uint32_t nfs4_skip_result(struct nfs4_results *results, enum nfs4_operation oper
 		break;
 	case NFS4_LINK:
 	case NFS4_REMOVE: skip_change_info(results); break;
+	case NFS4_SETATTR: skip_bitmap(results); break; /* a failure has it, too: not read */
 	default: break;
 	}
 	return 0;

@@ -92,11 +92,25 @@ static void notice_call(struct notices *notices, const struct call *call, const 
 		       why);
 }
 
+static void notice_flaw(struct notices *notices, const struct call *call,
+			const struct call_result *result)
+{
+	char why[128];
+
+	if (notices->said_flaw)
+		return;
+	notices->said_flaw = true;
+	snprintf(why, sizeof(why), "%s, and %s", result->status, result->flaw);
+	notice_call(notices, call, why);
+}
+
 void notice_failed(struct notices *notices, const struct call *call,
 		   const struct call_result *result)
 {
 	if (result->fault)
 		notice_call(notices, call, result->fault);
+	if (result->flaw)
+		notice_flaw(notices, call, result);
 	if (!result->file_gone || notices->path->said_stale)
 		return;
 	notices->path->said_stale = true;

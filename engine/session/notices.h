@@ -9,9 +9,10 @@
 /* What one channel has to say, and has said. */
 struct notices {
 	struct path *path;
-	bool in_trouble;	     /* calls wait for an answer that is overdue, or lost */
-	bool refused;		     /* the transport refused a call */
-	enum rpc_verdict said;	     /* the last one that was told: once for all the calls it met */
+	bool in_trouble;       /* calls wait for an answer that is overdue, or lost */
+	bool refused;	       /* the transport refused a call */
+	bool said_flaw;	       /* that a reply is not as it must be, though its status counts */
+	enum rpc_verdict said; /* the last one that was told: once for all the calls it met */
 	const char *said_unprepared; /* the last status that was told */
 };
 

@@ -32,6 +32,7 @@ enum verdict {
 };
 
 struct call_result {
+	bool whole;	/* the session's: the reply has no more bytes than there are to decode */
 	uint32_t count; /* READ, WRITE: bytes moved, never more than were asked for */
 	bool durable;	/* WRITE: at once */
 	uint8_t verifier[LEDGER_VERIFIER]; /* WRITE, COMMIT */
@@ -39,6 +40,7 @@ struct call_result {
 	int error;	    /* CALL_FAIL: a positive errno, and … */
 	const char *status; /* … CALL_DELAY too: the server's word, such as "NFS3ERR_STALE" … */
 	const char *fault;  /* … or what is wrong with its reply; static strings, or NULL */
+	const char *flaw;   /* … or both: of a reply whose status counts all the same */
 	bool file_gone;	    /* the server does not know the file any more */
 	uint32_t code;	    /* CALL_RECOVER: the protocol's own, for recover() */
 };
@@ -93,7 +95,8 @@ struct protocol {
 	/*
 	 * Reads the results behind the RPC header, of a READ up to its data; of a request into the
 	 * protocol's own structure. in->bad: more bytes are needed, nothing else is valid, and the
-	 * same results are read again from their beginning.
+	 * same results are read again from their beginning; of a reply that has no more, the call
+	 * fails, with result->status where that is set.
 	 */
 	enum verdict (*decode)(struct xdr_in *in, struct call *call, struct call_result *result);
 

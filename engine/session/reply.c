@@ -14,10 +14,11 @@ static bool believable(const struct session *session, const struct rpc_reply_hea
 	       (!flavor->unwrap || flavor->unwrap(credentials, header->xid, in));
 }
 
-/* The verdict on a reply to `call`; in->bad: more bytes are needed for it. */
-static void judge(const struct session *session, struct xdr_in *in, struct session_reply *reply)
+/* The verdict on a reply to `call`; in->bad: more bytes are needed for it, if there are any. */
+static void judge(const struct session *session, struct xdr_in *in, struct session_reply *reply,
+		  bool whole)
 {
-	reply->result = (struct call_result){0};
+	reply->result = (struct call_result){.whole = whole};
 	reply->verdict = CALL_FAIL;
 	if (reply->header.verdict != RPC_SUCCESS) {
 		reply->result.error = rpc_verdict_errno(&reply->header);
@@ -27,6 +28,19 @@ static void judge(const struct session *session, struct xdr_in *in, struct sessi
 	} else {
 		reply->verdict = session->protocol->decode(in, reply->call, &reply->result);
 	}
+}
+
+/* It is for a call that is known, and has come in full: only that call fails. */
+static void judge_too_short(struct session_reply *reply)
+{
+	const char *status = reply->result.status;
+
+	reply->verdict = CALL_FAIL;
+	reply->result = (struct call_result){
+		.error = EPROTO,
+		.status = status,
+		.fault = "the reply is too short",
+	};
 }
 
 /*
@@ -61,10 +75,13 @@ int session_reply_begins(void *context, const struct rpc_reply *message, struct 
 		channel->conn.counters.stale_replies++;
 		return (int)message->have;
 	}
-	if (!in.bad)
-		judge(channel->session, &in, reply);
 	if (in.bad)
 		return 0;
+	judge(channel->session, &in, reply, message->whole);
+	if (in.bad && !message->whole)
+		return 0;
+	if (in.bad)
+		judge_too_short(reply);
 	if (reply->header.verdict == RPC_NOT_A_REPLY)
 		return -EPROTO;
 	error = check_order(channel, reply);

@@ -7,6 +7,7 @@ import errno
 import os
 import signal
 import stat
+import struct
 import threading
 from pathlib import Path
 from typing import Literal
@@ -862,6 +863,47 @@ def test_a_handle_that_is_stale_is_looked_up_again(
     operations, lookups = _operations(result)
     assert operations == 40
     assert lookups > usual
+
+
+@pytest.mark.sanitized
+@pytest.mark.parametrize(
+    ("procedure", "how"),
+    [
+        (Nfs.SETATTR, {"meta_write": "setattr"}),
+        (Nfs.LOOKUP, {"rw": "read", "meta_read": "lookup"}),
+        (Nfs.ACCESS, {"rw": "read", "meta_read": "access"}),
+        (Nfs.READDIR, {"rw": "read", "meta_read": "readdir"}),
+        (Nfs.CREATE, {"offset": 1}),
+        (Nfs.MKDIR, {"offset": 1, "meta_write": "mkdir"}),
+        (Nfs.REMOVE, {"meta_write": "remove"}),
+        (Nfs.RMDIR, {"meta_write": "rmdir"}),
+        (Nfs.RENAME, {"meta_write": "rename"}),
+        (Nfs.LINK, {"meta_write": "link"}),
+        (Nfs4.SETATTR, {"meta_write": "setattr"}),
+    ],
+    ids=str,
+)
+def test_a_refusal_without_what_follows_its_status(
+    client: Client, server: ScriptedServer, procedure: Procedure, how: dict[str, Option]
+) -> None:
+    """Of NFSv3 that are attributes: the status counts, and only that operation fails."""
+    server.create("e0")
+    job: dict[str, Option] = {**_WRITE, "size": 1, "tree_depth": 0, "filename": ".", **how}
+    version = 4 if isinstance(procedure, Nfs4) else 3
+    done(client(server, **{**job, "rw": "read", "offset": 0}, pool=_url(server, version)))
+    short = Answer(results=struct.pack(">I", Status.INVAL))
+
+    def hook(call: Call) -> Answer | None:
+        about_entry = call.file in ("e0", "e1") or procedure is Nfs.READDIR
+        return short if call.procedure is procedure and about_entry else None
+
+    server.hooks.append(hook)
+    result = client(server, **job, pool=_url(server, version))
+    failed(result, f"NFS{version}ERR_INVAL", error=errno.EINVAL)
+    assert not any(line.reconnects for line in result.stats)
+    if version == 3:
+        assert f'{procedure.name} of entry "e' in result.messages
+        assert "NFS3ERR_INVAL, and its reply is too short" in result.messages
 
 
 @pytest.mark.sanitized
