@@ -404,6 +404,7 @@ def test_contradictory_results(
 def test_status_names(codec: CodecLibrary) -> None:
     own = {Status.BADHANDLE: "EBADF", Status.NOTSUPP: "EOPNOTSUPP", Status.JUKEBOX: "EAGAIN"}
     own |= {Status.OK: "", Status.ACCES: "EACCES", Status.SERVERFAULT: "EREMOTEIO"}
+    own |= {Status.BAD_COOKIE: "EIO"}
     for status in Status:
         name = "NFS3_OK" if status is Status.OK else f"NFS3ERR_{status.name}"
         assert codec.lib.nfs3_status_name(status).decode() == name

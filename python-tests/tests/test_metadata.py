@@ -301,7 +301,6 @@ def test_readdir_lists_the_directory_of_its_entry(place: Place) -> None:
 
 _READDIR: dict[int, Procedure] = {3: Nfs.READDIR, 4: Nfs4.READDIR}
 _PAGE = Answer(limit=7)
-_BAD_COOKIE = 10003  # NFS3ERR_BAD_COOKIE
 
 
 def _start_list(
@@ -335,7 +334,10 @@ def test_a_server_that_forgets_cookies(
     client: Client, version: int, how: dict[str, Option]
 ) -> None:
     """Of a directory that stays as it is: the listing begins anew, but not for ever."""
-    procedure, forgotten = _READDIR[version], Status4.NOT_SAME if version == 4 else _BAD_COOKIE
+    procedure, forgotten = (
+        _READDIR[version],
+        Status4.NOT_SAME if version == 4 else Status.BAD_COOKIE,
+    )
     forget = Answer(act=False, status=forgotten)
 
     def forgets(call: Call) -> Answer | None:
@@ -526,7 +528,7 @@ def test_verify_where_a_listing_begins_anew(client: Client, server: ScriptedServ
     """What it brought before does not count."""
     job: dict[str, Option] = {**_READ, "size": 40}
     done(client(server, **job))
-    forgets = Answer(act=False, status=_BAD_COOKIE)
+    forgets = Answer(act=False, status=Status.BAD_COOKIE)
     server.hooks += [on(Nfs.READDIR, forgets, nth=3), on(Nfs.READDIR, _PAGE)]
     assert _operations(client(server, **job, meta_verify=1))[0] == 40
 
