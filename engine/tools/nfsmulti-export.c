@@ -4,7 +4,7 @@
  * scripts need none of their own, and see what a job would.
  */
 #include <errno.h>
-#include <getopt.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -35,6 +35,8 @@ static const char usage[] =
 	"  remove  a directory and all below it: what was removed. Nothing there is no error\n"
 	"\n"
 	"Exit status: 0, 1 with the reason on standard error, or 2 for a wrong command line.\n";
+
+enum { RESERVED_PORTS = 1024 };
 
 /* --- what goes on --- */
 
@@ -212,6 +214,24 @@ static void put_facts(const struct export *export, const struct export_facts *fa
 	printf("\"reserved_port\": %s, ", export_reserved_port(export) ? "true" : "false");
 }
 
+/* Whether this process may have a port below 1024, which many a server wants. */
+static bool may_reserve_port(void)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), error = EADDRINUSE;
+
+	for (uint16_t port = RESERVED_PORTS - 1; error == EADDRINUSE && port >= 512; port--) {
+		const struct sockaddr_in address = {
+			.sin_family = AF_INET,
+			.sin_port = htons(port),
+			.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+		};
+
+		error = bind(fd, (const struct sockaddr *)&address, sizeof(address)) ? errno : 0;
+	}
+	close(fd);
+	return !error;
+}
+
 static const char *remedy_for(const struct pool_path *path, int error)
 {
 	if (path->kind == PATH_MOUNT)
@@ -220,11 +240,16 @@ static const char *remedy_for(const struct pool_path *path, int error)
 	switch (error) {
 	case -EACCES:
 	case -EPERM:
-		return geteuid() ? "let this client in on the server; it may want a reserved "
-				   "source port: run as root, or export with \"insecure\" "
-				   "(nfs-ganesha: PrivilegedPort = false)"
-				 : "let this client in on the server";
-	case -ENOENT: return "name an export that the server has";
+		return may_reserve_port() ? "let this client in on the server"
+					  : "let this client in on the server; it may want a "
+					    "reserved source port: run as root, or export with "
+					    "\"insecure\" (nfs-ganesha: PrivilegedPort = false)";
+	case -ENOENT:
+		return may_reserve_port() ? "name an export that the server has"
+					  : "name an export that the server has; it may show this "
+					    "one to reserved source ports alone: run as root, or "
+					    "export with \"insecure\" (nfs-ganesha: "
+					    "PrivilegedPort = false)";
 	case -EPROTONOSUPPORT: return "choose another version=, or enable this one on the server";
 	case -ECONNREFUSED:
 	case -ETIMEDOUT:

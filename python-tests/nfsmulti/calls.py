@@ -7,11 +7,9 @@ ONC RPC over TCP (RFC 5531), one connection to a client; calls of RFC 1813 and R
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import random
 import socket
-from dataclasses import dataclass
 from typing import Self
 
 from xdrlib3 import Packer, Unpacker
@@ -22,8 +20,6 @@ LAST_FRAGMENT = 1 << 31
 _TIMEOUT_SECONDS = 10.0  # a busy server may stand still for some
 _DENIED, _PROGRAM_MISMATCH = 1, 2
 _GROUPS_MAX = 16  # of AUTH_SYS
-_RESERVED_PORTS = range(600, 1024)
-_IN_USE = (errno.EADDRINUSE, errno.EADDRNOTAVAIL)  # of a local port: another one may do
 _PORTMAPPER = (100000, 2, 111)
 _GETPORT = 3
 
@@ -70,10 +66,7 @@ class RpcVersionError(RpcError):
 
 
 class RpcClient:
-    """A connection to one version of one program. OSError where it cannot be made or breaks.
-
-    `reserved` binds a local port below 1024 (PermissionError where that is not allowed).
-    """
+    """A connection to one version of one program. OSError where it cannot be made or breaks."""
 
     def __init__(
         self,
@@ -82,13 +75,12 @@ class RpcClient:
         program: int,
         version: int,
         *,
-        reserved: bool = False,
         user: tuple[int, int] | None = None,
     ):
         self._program, self._version = program, version
         self._user = user or (os.getuid(), os.getgid())
         self._xid = random.getrandbits(32)
-        self._socket = _connect(address, port, reserved)
+        self._socket = socket.create_connection((address, port), timeout=_TIMEOUT_SECONDS)
 
     def call(self, procedure: int, arguments: bytes = b"") -> Unpacker:
         """Make one call and give its results. Raises RpcError, OSError or EOFError."""
@@ -165,21 +157,6 @@ def offered(address: str, port: int, program: int, versions: tuple[int, ...]) ->
     return found
 
 
-def _connect(address: str, port: int, reserved: bool) -> socket.socket:
-    if not reserved:
-        return socket.create_connection((address, port), timeout=_TIMEOUT_SECONDS)
-    ports = random.sample(_RESERVED_PORTS, k=32)
-    for number, local in enumerate(ports, start=1):
-        try:
-            return socket.create_connection(
-                (address, port), timeout=_TIMEOUT_SECONDS, source_address=("", local)
-            )
-        except OSError as error:
-            if error.errno not in _IN_USE or number == len(ports):
-                raise
-    raise AssertionError("unreachable")
-
-
 # --- MOUNT and NFS ---
 
 
@@ -187,32 +164,7 @@ NFS, NFS_PORT, NFS_VERSIONS = 100003, 2049, (3, 4)
 RDMA_PORT = 20049  # of NFS over RDMA (RFC 8267)
 MOUNT, MOUNT_VERSIONS = 100005, (1, 3)
 
-_MNT, _EXPORT = 1, 5
-_GETATTR, _CREATE, _REMOVE, _FSINFO = 1, 8, 12, 19
-_GUARDED = 1
-_ATTRIBUTES_SIZE = 84  # of fattr3, in which fsid and fileid …
-_BEFORE_FSID = 44  # … stand behind type, mode, nlink, uid, gid, size, used and rdev
-
-
-class Nfs3Error(Exception):
-    """A call ended with a status other than OK; below 100 these are errno's numbers."""
-
-    def __init__(self, call: str, status: int):
-        super().__init__(f"{call}: {errno.errorcode.get(status, f'status {status}')}")
-        self.status = status
-
-
-@dataclass(frozen=True)
-class FsInfo:
-    """What FSINFO says of transfer sizes, in bytes."""
-
-    rtmax: int
-    wtmax: int
-
-
-def mount(client: RpcClient, export: str) -> bytes:
-    """MNT: give the file handle of the export's root. Raises Nfs3Error, RpcError, OSError."""
-    return bytes(_checked("MNT", client.call(_MNT, xdr(export))).unpack_opaque())
+_EXPORT = 5
 
 
 def exports(client: RpcClient) -> list[str]:
@@ -224,38 +176,6 @@ def exports(client: RpcClient) -> list[str]:
         while reply.unpack_bool():
             reply.unpack_string()
     return found
-
-
-def fsinfo(client: RpcClient, root: bytes) -> FsInfo:
-    """FSINFO: give the largest READ and WRITE."""
-    reply = _checked("FSINFO", client.call(_FSINFO, xdr(root)))
-    if reply.unpack_bool():
-        reply.unpack_fopaque(_ATTRIBUTES_SIZE)
-    rtmax, _rtpref, _rtmult, wtmax = (reply.unpack_uint() for _ in range(4))
-    return FsInfo(rtmax, wtmax)
-
-
-def identity(client: RpcClient, root: bytes) -> tuple[int, int]:
-    """GETATTR: give fsid and fileid, which say whether two paths lead to the same files."""
-    reply = _checked("GETATTR", client.call(_GETATTR, xdr(root)))
-    reply.unpack_fopaque(_BEFORE_FSID)
-    fsid, fileid = reply.unpack_uhyper(), reply.unpack_uhyper()
-    return fsid, fileid
-
-
-def create_and_remove(client: RpcClient, root: bytes, name: str) -> None:
-    """CREATE an empty file that must not be there, and REMOVE it."""
-    where = xdr(root, name)
-    settable = (1, 0o600, 0, 0, 0, 0, 0)  # mode is set, uid, gid, size and times are not
-    _checked("CREATE", client.call(_CREATE, where + xdr(_GUARDED, *settable)))
-    _checked("REMOVE", client.call(_REMOVE, where))
-
-
-def _checked(call: str, reply: Unpacker) -> Unpacker:
-    status = reply.unpack_uint()
-    if status:
-        raise Nfs3Error(call, status)
-    return reply
 
 
 # --- NFS version 4 ---

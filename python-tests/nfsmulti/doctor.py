@@ -1,37 +1,35 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """./nfsmulti doctor: what stands in the way on this machine, and on the servers of a pool.
 
-A path of NFSv3 is asked by rpcbind, MOUNT and NFS; one of NFSv4.1 has one port for all.
+Ports and versions are asked by calls of our own, which tell why a server does not answer; what is
+on its export by the engine's own client, the same over NFSv3, NFSv4.1 and mounts.
 """
 
 from __future__ import annotations
 
-import errno
 import json
 import secrets
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from nfsmulti import calls, machine
-from nfsmulti.calls import FsInfo, Nfs3Error, RpcClient, RpcDeniedError, RpcError, RpcVersionError
+from nfsmulti import calls, export, machine
+from nfsmulti.calls import RpcClient, RpcError, RpcVersionError
 from nfsmulti.errors import HarnessError
+from nfsmulti.export import PathInfo
 from nfsmulti.machine import Finding, Level, buffers, fail, ok, warn
 from nfsmulti.paths import as_typed
 from nfsmulti.pool import PoolPath, ask_rdma, read_pool
 from nfsmulti.report.cells import DISTURBED
 from nfsmulti.run.watch import others_busy, processors
 
-_TROUBLE = (RpcError, Nfs3Error, OSError, EOFError)
-_REFUSED = (errno.EPERM, errno.EACCES)
+_TROUBLE = (RpcError, OSError, EOFError)
 _SMALL_TRANSFER = 32768
-_UNRESERVED = "Linux: export with 'insecure'; Ganesha: PrivilegedPort = false"
+_LITTLE_ROOM = 4 << 30  # bytes: runs lay out files of up to 2 GiB
 
 _STYLES = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
 
@@ -44,8 +42,8 @@ def doctor(
 ) -> None:
     """Check this machine, and the servers of a pool; every finding comes with its remedy.
 
-    The exit status is 0 unless something failed. With --pool an empty file is created in each
-    export and removed at once; on a path with version=4.1 only port and version are checked.
+    The exit status is 0 unless something failed. With --pool a directory is made in the export,
+    looked up over each path, and removed at once.
     """
     out = Console(highlight=False, soft_wrap=True)
     findings = []
@@ -75,7 +73,8 @@ def _findings(pool: str | None) -> Iterator[Finding]:
     yield from machine.findings(rdma_wanted=any(path.rdma for path in paths))
     if trouble:
         yield fail(f"--pool: {trouble.what}", trouble.remedy or "docs/pools.md has the grammar")
-    yield from _servers(paths)
+    if pool is not None and paths:
+        yield from _servers(pool, paths)
     yield from machine.capacity(path.address for path in paths if path.address)
 
 
@@ -96,57 +95,152 @@ class _Ports:
     mount: int
 
 
-@dataclass(frozen=True)
-class _Export:
-    """An export that was reached, over a reserved local port where it wants that."""
-
-    root: bytes
-    info: FsInfo
-    identity: tuple[int, int]
-    reserved: bool
-
-
 def _words(error: Exception) -> str:
     """Say what went wrong, without the number that an OSError begins with."""
     return str(getattr(error, "strerror", None) or error)
 
 
-def _servers(paths: Sequence[PoolPath]) -> Iterator[Finding]:
-    """Check each path, then whether all lead to the same files."""
-    identities: dict[str, tuple[int, int]] = {}
-    for path in paths:
-        if path.dir is not None:
-            yield _directory(path.label, Path(path.dir))
-        else:
-            yield from _server4(path) if path.minor else _server(path, identities)
-            if path.rdma:
-                yield from rdma(path)
+def _servers(pool: str, paths: Sequence[PoolPath]) -> Iterator[Finding]:
+    """Check each path, then whether files can be made, and all lead to the same ones."""
+    try:
+        offers = export.info(pool)
+    except HarnessError as error:
+        yield fail(f"--pool: {error.what}", error.remedy or "docs/pools.md has the grammar")
+        return
+    for path, offer in zip(paths, offers, strict=True):
+        found: list[Finding] = []
+        if path.dir is None:
+            found = list(_server4(path) if path.minor else _server(path))
+        yield from found
+        if all(finding.level is not Level.FAIL for finding in found):  # else that is why
+            yield from _offer(path, offer)
+        if path.rdma:
+            yield from rdma(path)
+    if not any(offer.error for offer in offers):
+        yield from _files(pool, paths, offers)
+    elif len(offers) > 1:
+        yield warn(
+            "not checked: whether all paths lead to the same files, and may be written to",
+            "mend the paths that cannot be used first",
+        )
+
+
+def _offer(path: PoolPath, offer: PathInfo) -> Iterator[Finding]:
+    """Tell what the engine's client found on a path."""
+    label = path.label
+    if offer.error:
+        yield fail(f"{label}: cannot be used: {offer.error}", _exports(path) or offer.remedy)
+        return
+    if path.dir is None:
+        yield _transfers(offer)
+    if offer.may_write is False:
+        yield warn(
+            f"{label}: the server says that uid {path.uid} gid {path.gid} may not write there",
+            _PERMISSIONS,
+        )
+    yield _room(offer)
+
+
+def _exports(path: PoolPath) -> str:
+    """Name what the server exports by NFSv3, where the path is none of that; else ""."""
+    if path.dir is not None or path.minor:
+        return ""
+    try:
+        port = path.mountport or calls.port_of(path.address, calls.MOUNT, 3)
+        with RpcClient(path.address, port, calls.MOUNT, 3, user=path.user) as client:
+            offered = calls.exports(client)
+    except _TROUBLE:
+        return ""
+    listed = offered and path.export not in offered
+    return f"the server exports {', '.join(offered)}" if listed else ""
+
+
+def _transfers(offer: PathInfo) -> Finding:
+    port = "from a reserved port" if offer.reserved_port else "not from a reserved port"
+    what = (
+        f"{offer.label}: READ up to {offer.read_max} bytes, WRITE up to {offer.write_max};"
+        f" asked {port}"
+    )
+    if min(offer.read_max, offer.write_max) < _SMALL_TRANSFER:
+        return warn(what, "larger I/O is split into several calls: raise the server's maximum")
+    return ok(what)
+
+
+def _room(offer: PathInfo) -> Finding:
+    if offer.bytes_available is None or offer.bytes_total is None:
+        return ok(f"{offer.label}: how much room there is was not told")
+    what = (
+        f"{offer.label}: {offer.bytes_available / 1e9:,.1f} of {offer.bytes_total / 1e9:,.1f} GB"
+        " are free"
+    )
+    if offer.bytes_available < _LITTLE_ROOM:
+        return warn(what, "make room, or name a smaller size: runs lay out files of up to 2 GiB")
+    return ok(what)
+
+
+# --- files ---
+
+_PERMISSIONS = (
+    "export it read-write; give the export's root to that user (chown), name an owner with"
+    " ?uid=&gid=, or, where root is squashed, export with no_root_squash"
+)
+
+
+def _files(pool: str, paths: Sequence[PoolPath], offers: Sequence[PathInfo]) -> Iterator[Finding]:
+    """Make a directory, see that each path leads to it, and remove it."""
+    name = f".nfsmulti-doctor-{secrets.token_hex(4)}"
+    try:
+        export.make(pool, name)
+    except HarnessError as error:
+        if export.DIFFERENT in error.what:
+            yield fail(error.what, "a pool's paths must lead to one file system")
+            return
+        what = f"{error.what}; only jobs that read existing files work"
+        yield warn(what, _PERMISSIONS)
+        yield from _compare(offers)
+        return
+    try:
+        export.remove(pool, name)
+    except HarnessError as error:
+        yield fail(f'{error.what}: "{name}" stays', "remove it by hand; check the server's log")
+    first = paths[0]
+    yield ok(f"{first.label}: uid {first.uid} gid {first.gid} may create files")
+    if len(paths) > 1:
+        yield ok(f"all {len(paths)} paths lead to the same files")
+
+
+def _compare(offers: Sequence[PathInfo]) -> Iterator[Finding]:
+    """Compare what paths lead to by the server's numbers, which mean nothing across versions.
+
+    A mount's fsid is the kernel's own: of two mounts only the file's number tells anything.
+    """
+    first, *others = offers
+    comparable = [other for other in others if other.version == first.version]
     strangers = [
-        label for label in identities if identities[label] != next(iter(identities.values()))
+        other.label
+        for other in comparable
+        if other.fileid != first.fileid or (other.version != "mount" and other.fsid != first.fsid)
     ]
+    alike = len(comparable) == len(others) and {one.fsid for one in offers} == {first.fsid}
     if strangers:
         yield fail(
-            f"{', '.join(strangers)}: not the same files as on {next(iter(identities))}",
+            f"{', '.join(strangers)}: not the same files as on {first.label}",
             "a pool's paths must lead to one file system: check the addresses and export names",
         )
-    elif len(identities) > 1:
-        yield ok(f"all {len(identities)} servers' paths lead to the same files")
-
-
-def _directory(label: str, directory: Path) -> Finding:
-    if not directory.is_dir():
-        return fail(f"{label}: is not a directory here", "mount the export there")
-    try:
-        with tempfile.TemporaryFile(dir=directory):
-            return ok(f"{label}: files can be created")
-    except OSError as error:
-        return warn(
-            f"{label}: files cannot be created ({error.strerror}); only jobs that read work",
-            "mount it read-write, or run as a user who may write there",
+    elif others and alike:
+        yield ok(f"all {len(offers)} paths lead to the same files, by fsid and fileid")
+    elif others:
+        yield warn(
+            "not checked: whether all paths lead to the same files",
+            "their numbers cannot be compared, and nothing may be written: mount or export it"
+            " read-write, and ask again",
         )
 
 
-def _server(path: PoolPath, identities: dict[str, tuple[int, int]]) -> Iterator[Finding]:
+# --- NFSv3 ---
+
+
+def _server(path: PoolPath) -> Iterator[Finding]:
     try:
         ports = _ports(path)
     except _TROUBLE as error:
@@ -176,8 +270,6 @@ def _server(path: PoolPath, identities: dict[str, tuple[int, int]]) -> Iterator[
     remedy = "enable NFSv3 on the server, or use version=4.1 or a kernel mount"
     yield ok(what) if serves else fail(what, remedy)
     yield from buffers(path.label, path.address, round_trip)
-    if serves:
-        yield from _export(path, ports, identities)
 
 
 def _ports(path: PoolPath) -> _Ports:
@@ -190,87 +282,6 @@ def _ports(path: PoolPath) -> _Ports:
 
 def _listed(versions: list[int]) -> str:
     return " and ".join(f"v{version}" for version in versions) or "(neither version)"
-
-
-def _export(
-    path: PoolPath, ports: _Ports, identities: dict[str, tuple[int, int]]
-) -> Iterator[Finding]:
-    try:
-        export = _reach_somehow(path, ports)
-    except _TROUBLE as error:
-        yield _refusal(path, ports, error)
-        return
-    identities[path.label] = export.identity
-    if export.reserved:
-        yield ok(f"{path.label}: needs a reserved port, and this user may bind one")
-    yield _transfers(path.label, export.info)
-    yield _creation(path, ports, export)
-
-
-def _reach_somehow(path: PoolPath, ports: _Ports) -> _Export:
-    """Reach the export from any local port, or else from a reserved one."""
-    try:
-        return _reach(path, ports, reserved=False)
-    except (RpcDeniedError, Nfs3Error) as error:
-        if isinstance(error, Nfs3Error) and error.status not in _REFUSED:
-            raise
-        try:
-            return _reach(path, ports, reserved=True)
-        except PermissionError:
-            raise error from None
-
-
-def _reach(path: PoolPath, ports: _Ports, *, reserved: bool) -> _Export:
-    with _client(path, ports.mount, calls.MOUNT, reserved) as client:
-        root = calls.mount(client, path.export)
-    with _client(path, ports.nfs, calls.NFS, reserved) as client:
-        return _Export(root, calls.fsinfo(client, root), calls.identity(client, root), reserved)
-
-
-def _client(path: PoolPath, port: int, program: int, reserved: bool) -> RpcClient:
-    return RpcClient(path.address, port, program, 3, reserved=reserved, user=path.user)
-
-
-def _refusal(path: PoolPath, ports: _Ports, error: Exception) -> Finding:
-    what = f"{path.label}: {path.export} cannot be used: {_words(error)}"
-    if isinstance(error, RpcDeniedError):
-        return fail(what, f"it may need a reserved port: run as root, or {_UNRESERVED}")
-    try:
-        with _client(path, ports.mount, calls.MOUNT, reserved=False) as client:
-            offered = calls.exports(client)
-    except _TROUBLE:
-        offered = []
-    if offered and path.export not in offered:
-        return fail(what, f"the server exports {', '.join(offered)}")
-    return fail(what, f"let this client in on the server, from any port ({_UNRESERVED})")
-
-
-def _transfers(label: str, info: FsInfo) -> Finding:
-    what = f"{label}: READ up to {info.rtmax} bytes, WRITE up to {info.wtmax}"
-    if not info.rtmax or not info.wtmax:
-        return fail(what, "a server that takes 0 bytes is misconfigured")
-    if min(info.rtmax, info.wtmax) < _SMALL_TRANSFER:
-        return warn(what, "larger I/O is split into several calls: raise the server's maximum")
-    return ok(what)
-
-
-def _creation(path: PoolPath, ports: _Ports, export: _Export) -> Finding:
-    uid, gid = path.user
-    name = f".nfsmulti-doctor-{secrets.token_hex(4)}"
-    try:
-        with _client(path, ports.nfs, calls.NFS, export.reserved) as client:
-            calls.create_and_remove(client, export.root, name)
-    except Nfs3Error as error:
-        remedy = "export it read-write"
-        if error.status in _REFUSED:
-            remedy = (
-                f"chown the export's root to uid {uid}, name an owner with ?uid=&gid=,"
-                " or, where root is squashed, export with no_root_squash"
-            )
-        return warn(f"{path.label}: {error}; only jobs that read existing files work", remedy)
-    except (RpcError, OSError, EOFError) as error:
-        return fail(f"{path.label}: CREATE failed: {_words(error)}", "check the server's log")
-    return ok(f"{path.label}: uid {uid} gid {gid} may create files")
 
 
 # --- NFSv4 ---

@@ -17,6 +17,7 @@ from nfsmulti.processes import Completed, run
 
 _SECONDS, _TREE_SECONDS = 120.0, 3600.0
 _NAME = "nfsmulti-export: "
+DIFFERENT = "do not lead to the same files"  # of make()'s error
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Self
 
+import nfs3_client
 import pytest
 from nfs41_client import Client41, Held, op
 
-from nfsmulti import calls
 from nfsmulti.calls import Fixed, RpcClient, RpcError, xdr
 from nfsmulti.paths import PYTHON_TESTS
 from nfsmulti.scripted import Answer, Call, Nfs, Nfs4, ScriptedServer, Stable, Status4, mark, on
@@ -419,11 +419,11 @@ def test_command_line() -> None:
     rules = ("--status", "getattr:stale:1", "--reset-after", "3", "--fragments", "1,2")
     with commanded("--file", "f=10", *rules) as (words, said):
         with RpcClient("127.0.0.1", int(words["mountport"]), MOUNT, 3) as rpc:
-            root = calls.mount(rpc, "/export")
+            root = nfs3_client.mount(rpc, "/export")
         with RpcClient("127.0.0.1", int(words["nfsport"]), NFS, 3) as rpc:
-            with pytest.raises(calls.Nfs3Error, match="GETATTR"):
-                calls.identity(rpc, root)
-            calls.identity(rpc, root)
+            with pytest.raises(nfs3_client.Nfs3Error, match="GETATTR"):
+                nfs3_client.identity(rpc, root)
+            nfs3_client.identity(rpc, root)
             with pytest.raises(ConnectionError):
-                calls.identity(rpc, root)
+                nfs3_client.identity(rpc, root)
     assert said[0].count(' GETATTR "" 0@0\n') == 3, said

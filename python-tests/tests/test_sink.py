@@ -10,6 +10,7 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
+import nfs3_client
 import pytest
 from nfs41_client import Client41, Held, Reply, op
 from xdrlib3 import Unpacker
@@ -46,7 +47,7 @@ class _Client:
     def __init__(self, sink: Sink):
         self.rpc = RpcClient(_ADDRESS, sink.port, calls.NFS, 3)
         with RpcClient(_ADDRESS, sink.port, calls.MOUNT, 3) as mount:
-            self.root = calls.mount(mount, "/export")
+            self.root = nfs3_client.mount(mount, "/export")
 
     def lookup(self, name: str) -> bytes:
         reply = self.rpc.call(_LOOKUP, xdr(self.root, name.encode()))
@@ -114,7 +115,7 @@ def test_transfer_sizes_are_what_was_asked_for(
     options = ["--rtmax", "65536", "--wtmax", "32768"]
     with Sink(options, folder=build_dir) as sink:
         client = _Client(sink)
-        assert calls.fsinfo(client.rpc, client.root) == calls.FsInfo(65536, 32768)
+        assert nfs3_client.fsinfo(client.rpc, client.root) == nfs3_client.FsInfo(65536, 32768)
         for rw in ("read", "write"):
             _run(engine, sink, tmp_path / rw, rw=rw, bs="1m", size="4m")
         counts = sink.stop()
@@ -161,9 +162,9 @@ def test_writes_are_counted_and_grow_the_file(sink: Sink) -> None:
 def test_names(sink: Sink) -> None:
     client = _Client(sink)
     assert client.lookup("a") == client.lookup("a") != client.lookup("b")
-    calls.create_and_remove(client.rpc, client.root, "new")
-    with pytest.raises(calls.Nfs3Error, match="EEXIST"):
-        calls.create_and_remove(client.rpc, client.root, "a")
+    nfs3_client.create_and_remove(client.rpc, client.root, "new")
+    with pytest.raises(nfs3_client.Nfs3Error, match="EEXIST"):
+        nfs3_client.create_and_remove(client.rpc, client.root, "a")
 
 
 def test_what_it_does_not_serve(sink: Sink) -> None:
