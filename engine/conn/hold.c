@@ -232,3 +232,14 @@ void hold_forget(struct hold *hold, uint32_t file)
 			drop(hold, hold_extent(hold, number));
 	shed(hold);
 }
+
+void hold_hand_over(struct hold *hold, uint32_t file, uint32_t twin)
+{
+	for (uint64_t number = hold->first; number < hold->end; number++) {
+		struct hold_extent *extent = hold_extent(hold, number);
+
+		if (extent->file == file && extent->settled)
+			extent->file = twin;
+	}
+	hold_forget(hold, file);
+}

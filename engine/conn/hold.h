@@ -93,6 +93,12 @@ void hold_commit_failed(struct hold *hold, const struct ledger *ledger, uint64_t
 /* Drops what is held of a file. */
 void hold_forget(struct hold *hold, uint32_t file);
 
+/*
+ * The same, where `twin` is that file as well: what is durable is held for `twin`, since it is to
+ * be written again after what is older.
+ */
+void hold_hand_over(struct hold *hold, uint32_t file, uint32_t twin);
+
 /* Extent `number`, from hold->first on and below hold->end. */
 static inline struct hold_extent *hold_extent(const struct hold *hold, uint64_t number)
 {

@@ -404,6 +404,17 @@ void path_close_file(struct path *path, uint32_t number)
 	memset(file, 0, sizeof(*file));
 }
 
+bool path_same_file(const struct path *path, uint32_t a, uint32_t b)
+{
+	const struct nfs_handle *one, *other;
+
+	if (!path->files[a].state || !path->files[b].state)
+		return false;
+	one = path->protocol->handle(path->files[a].state);
+	other = path->protocol->handle(path->files[b].state);
+	return one->length == other->length && !memcmp(one->bytes, other->bytes, one->length);
+}
+
 /* --- connections --- */
 
 unsigned int path_port(const struct path *path, bool rdma)

@@ -113,6 +113,9 @@ int path_drop_cache(struct path *path, const char *name);
 /* Finds a file, for writes too where so said; the first one also tells the path's limits. */
 int path_open_file(struct path *path, uint32_t file, const char *name, bool writes);
 void path_close_file(struct path *path, uint32_t file);
+/* True where their handles tell that two open files are one at the server: by hard links, or by
+ * names that mean the same. */
+bool path_same_file(const struct path *path, uint32_t a, uint32_t b);
 
 /* Nothing is known of its connections: those that a group had are closed. */
 void path_forget_troubles(struct path *path);

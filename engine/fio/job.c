@@ -16,6 +16,15 @@ const char *job_file_name(const struct job *job, uint32_t file)
 	return name;
 }
 
+bool job_same_file(const struct job *job, uint32_t a, uint32_t b)
+{
+	bool same = a == b;
+
+	for (uint32_t i = 0; !same && i < job->group.path_count; i++)
+		same = path_same_file(job->used[i], a, b);
+	return same;
+}
+
 char *job_error_details(const struct io_u *io_u)
 {
 	const struct job *job = job_of_thread;

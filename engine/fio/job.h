@@ -122,5 +122,8 @@ static inline const struct engine_options *job_options(const struct job *job)
 /* The name of an open file, or NULL: it is not open. */
 const char *job_file_name(const struct job *job, uint32_t file);
 
+/* True where two of its open files are one at the server, or are one. */
+bool job_same_file(const struct job *job, uint32_t a, uint32_t b);
+
 /* Why an I/O of this thread's job failed, as text to be freed. NULL: out of memory. */
 char *job_error_details(const struct io_u *io_u);

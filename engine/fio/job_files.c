@@ -110,13 +110,36 @@ static bool owes(const struct job *job, uint32_t file)
 	return false;
 }
 
+/* Another open file that is the same one at the server, and has something held; or `file`. */
+static uint32_t held_twin(const struct job *job, uint32_t file)
+{
+	for (uint64_t number = job->hold.first; number < job->hold.end; number++) {
+		const struct hold_extent *extent = hold_extent(&job->hold, number);
+
+		if (extent->file != file && !extent->dropped &&
+		    job_same_file(job, extent->file, file))
+			return extent->file;
+	}
+	return file;
+}
+
+static void let_go(struct job *job, uint32_t file)
+{
+	uint32_t twin = held_twin(job, file);
+
+	if (twin == file)
+		hold_forget(&job->hold, file);
+	else
+		hold_hand_over(&job->hold, file, twin);
+}
+
 static int close_file(struct job *job, uint32_t file)
 {
 	/* While the hold is replayed, the ledgers do not tell yet. */
 	bool unsettled = replay_active(job) || replay_makes_room(job) || owes(job, file);
 	int error = unsettled ? job_sync_file(job, file) : 0;
 
-	hold_forget(&job->hold, file);
+	let_go(job, file);
 	group_close_file(&job->group, file);
 	return error;
 }

@@ -60,15 +60,19 @@ static void begin_writes(struct job *job)
 		    replay->label, bytes);
 }
 
+static bool overlap(const struct job *job, const struct hold_extent *a, const struct hold_extent *b)
+{
+	return a->offset < b->offset + b->length && b->offset < a->offset + a->length &&
+	       job_same_file(job, a->file, b->file);
+}
+
 /* What is written over an extent must not arrive before it. */
 static bool overlaps_one_under_way(const struct job *job, const struct hold_extent *extent)
 {
 	for (uint64_t number = job->replay.oldest; number < job->replay.next; number++) {
 		const struct hold_extent *other = hold_extent(&job->hold, number);
 
-		if (other->under_way && other->file == extent->file &&
-		    other->offset < extent->offset + extent->length &&
-		    extent->offset < other->offset + other->length)
+		if (other->under_way && overlap(job, other, extent))
 			return true;
 	}
 	return false;

@@ -201,6 +201,11 @@ static void close_file(struct names *names, void *file)
 	free(file);
 }
 
+static const struct nfs_handle *handle_of(const void *file)
+{
+	return file;
+}
+
 const struct protocol protocol_nfs3 = {
 	.version = NFS_V3,
 	.names = &names_nfs3,
@@ -211,5 +216,6 @@ const struct protocol protocol_nfs3 = {
 	.open_directory = names3_open_directory,
 	.handle_max = NFS3_FHSIZE,
 	.close_file = close_file,
+	.handle = handle_of,
 	.limits = names3_limits,
 };

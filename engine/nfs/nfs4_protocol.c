@@ -517,6 +517,11 @@ static enum verdict decode(struct xdr_in *in, struct call *call, struct call_res
 	return status ? refused(call, status, false, result) : judge_io(call, &data, result);
 }
 
+static const struct nfs_handle *handle_of(const void *file)
+{
+	return &((const struct nfs4_file *)file)->handle;
+}
+
 const struct protocol protocol_nfs4 = {
 	.names = &names_nfs4,
 	.version = NFS_V4,
@@ -536,6 +541,7 @@ const struct protocol protocol_nfs4 = {
 	.open_directory = names4_open_directory,
 	.handle_max = NFS4_FHSIZE,
 	.close_file = names4_close_file,
+	.handle = handle_of,
 	.limits = names4_limits,
 	.leave = names4_leave,
 };

@@ -126,6 +126,7 @@ struct protocol {
 	int (*open_file)(struct names *names, uint32_t number, const char *name, bool writes,
 			 void **file);
 	void (*close_file)(struct names *names, void *file);
+	const struct nfs_handle *(*handle)(const void *file);
 	int (*limits)(struct names *names, const void *file, uint32_t *read_max,
 		      uint32_t *write_max);
 

@@ -225,10 +225,15 @@ def numbered(size: int, block: int) -> bytes:
 
 
 def replay(folder: Path, *operations: str) -> dict[str, Option]:
-    """Write a log of operations, such as "read 0 4096", for fio to replay."""
+    """Write a log of operations on "f", such as "read 0 4096", for fio to replay."""
+    return replay_files(folder, ["f"], "f open", *(f"f {line}" for line in operations), "f close")
+
+
+def replay_files(folder: Path, names: Sequence[str], *lines: str) -> dict[str, Option]:
+    """Write one on several files, such as "f open"."""
     log = folder / "operations"
-    lines = ["fio version 2 iolog", "f add", "f open", *(f"f {line}" for line in operations)]
-    log.write_text("\n".join([*lines, "f close", ""]))
+    head = ["fio version 2 iolog", *(f"{name} add" for name in names)]
+    log.write_text("\n".join([*head, *lines, ""]))
     return {"read_iolog": str(log), "rw": "randrw"}
 
 

@@ -10,7 +10,7 @@ import errno
 import os
 import signal
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 
 import pytest
@@ -36,6 +36,7 @@ from scripted_jobs import (
     go,
     last_of,
     replay,
+    replay_files,
     undisturbed,
     verifiers_at_random,
 )
@@ -364,8 +365,9 @@ def test_what_is_written_last_wins(client: Client, server: ScriptedServer) -> No
     assert server.durable("f") == seen[0]
 
 
+@pytest.mark.parametrize("names", [("f", "f"), ("f", "./f")], ids=["one name", "two names"])
 def test_overlapping_writes_go_out_again_in_their_order(
-    client: Client, server: ScriptedServer, tmp_path: Path
+    client: Client, server: ScriptedServer, tmp_path: Path, names: tuple[str, str]
 ) -> None:
     """A WRITE over another that is under way waits for its reply; those beside it do not."""
     slow, slowest = Answer(delay=0.02), Answer(delay=0.5)
@@ -378,8 +380,14 @@ def test_overlapping_writes_go_out_again_in_their_order(
         return slowest if call.nth == 2 * BLOCKS + 1 else slow
 
     server.hooks.append(hook)
-    writes = (f"write {number % 4 * 4096} 4096" for number in range(2 * BLOCKS))
-    done(client(server, hold_writes="1m", iodepth=8, **replay(tmp_path, *writes)))
+    server.create("f", bytes(16 * KIB))
+    used = sorted(set(names))
+    writes = (
+        f"{names[number // 4 % 2]} write {number % 4 * 4096} 4096" for number in range(2 * BLOCKS)
+    )
+    lines = [f"{name} open" for name in used], writes, [f"{name} close" for name in used]
+    log = replay_files(tmp_path, used, *chain(*lines))
+    done(client(server, hold_writes="1m", iodepth=8, **log))
     again = server.calls(Nfs.WRITE)[2 * BLOCKS :]
     assert len(again) == 2 * BLOCKS
     for offset in range(0, 16 * KIB, 4 * KIB):
@@ -388,6 +396,26 @@ def test_overlapping_writes_go_out_again_in_their_order(
             assert first.answered <= second.time
     assert again[0].answered is not None
     assert again[1].time < again[0].answered
+
+
+def test_a_name_that_is_closed_leaves_what_was_written_last(
+    client: Client, server: ScriptedServer, tmp_path: Path
+) -> None:
+    """The file has another name, whose older WRITE is lost and written again."""
+    newest: list[bytes] = []
+
+    def hook(call: Call) -> Answer | None:
+        if call.procedure is Nfs.COMMIT and call.nth == 1:
+            newest.append(server.content("f"))
+        return _FORGETS if call.procedure is Nfs.COMMIT and call.nth == 2 else None
+
+    server.hooks.append(hook)
+    server.create("f", bytes(8 * KIB))
+    opens, writes = ("./f open", "f open"), ("f write 0 4096", "./f write 0 4096")
+    lines = (*opens, *writes, "./f close", "f close")
+    log = replay_files(tmp_path, ["f", "./f"], *lines)
+    done(client(server, hold_writes="1m", iodepth=1, **log))
+    assert newest == [server.durable("f")]
 
 
 # --- several paths ---
