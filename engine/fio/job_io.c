@@ -35,6 +35,17 @@ static bool end_operation(struct job *job, struct request *request)
 	return false;
 }
 
+/* Why a READ found nothing, as far as the job's own options tell. */
+static const char *beyond_end(const struct thread_data *td)
+{
+	if (td->o.read_iolog_file)
+		return "a READ beyond the end of file: the log of read_iolog= reads more than the "
+		       "file has";
+	if (td->o.create_on_open)
+		return "a READ beyond the end of file: create_on_open=1 lays no file out";
+	return "a READ beyond the end of file: did another program truncate it during the run?";
+}
+
 static void complete(struct job *job, struct request *request)
 {
 	struct io_u *io_u = request->io_u;
@@ -54,7 +65,7 @@ static void complete(struct job *job, struct request *request)
 	 * is an error. */
 	if (io_u->resid && io_u->resid == io_u->xfer_buflen && !io_u->error) {
 		io_u->error = EIO;
-		request->label = "a READ beyond the end of file";
+		request->label = beyond_end(job->td);
 	}
 	if (request->op == IO_WRITE)
 		syncs_write_ends(job, request);
@@ -283,6 +294,19 @@ struct io_u *job_event(struct thread_data *td, int number)
 
 /* --- the engine's own --- */
 
+/* Once, and not of what was given up: that was told. fio has no more than 128 bytes for a reason.
+ */
+static void say_late(const struct job *job, const struct io_u *io_u)
+{
+	const struct request *request = &job->requests[io_u->index];
+
+	if (job->td->error || !request->label || io_u->error == EINTR)
+		return;
+	say("an I/O in flight at the end, at offset %llu: %s: %s%s%s", io_u->offset,
+	    strerror((int)io_u->error), request->label, request->status ? ": " : "",
+	    request->status ?: "");
+}
+
 void job_drain(struct job *job)
 {
 	while (turn(job, UINT_MAX)) {
@@ -291,8 +315,10 @@ void job_drain(struct job *job)
 				   */
 		const struct io_u *io_u = job_event(job->td, 0);
 
-		if (io_u->error)
-			td_verror(job->td, io_u->error, "an I/O in flight at the end");
+		if (!io_u->error)
+			continue;
+		say_late(job, io_u);
+		td_verror(job->td, io_u->error, "an I/O in flight at the end");
 	}
 }
 

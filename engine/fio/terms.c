@@ -49,6 +49,12 @@ int terms_check(struct thread_data *td)
 		    "log while the job runs: leave it out");
 		return -EOPNOTSUPP;
 	}
+	if (td->o.pre_read) {
+		say("pre_read is not supported: fio reads local files for it: let a job before "
+		    "this "
+		    "one read them (stonewall)");
+		return -EOPNOTSUPP;
+	}
 	if (max_of(td->o.max_bs[DDIR_READ], td->o.max_bs[DDIR_WRITE]) > BLOCK_MAX) {
 		say("bs of %llu bytes: one block may have at most %llu",
 		    max_of(td->o.max_bs[DDIR_READ], td->o.max_bs[DDIR_WRITE]), BLOCK_MAX);

@@ -307,6 +307,13 @@ static const char *error_of(const struct names *names)
 	return names->error;
 }
 
+static const char *no_file(enum nfs4_type type)
+{
+	return type == NFS4_SYMLINK ? "a symbolic link, which is not followed over NFSv4.1: name "
+				      "what it leads to"
+				    : "not a regular file";
+}
+
 static int size_of(struct names *names, const char *name, uint64_t *size)
 {
 	struct nfs4_request request;
@@ -316,7 +323,7 @@ static int size_of(struct names *names, const char *name, uint64_t *size)
 		return error;
 	if (request.attributes.type != NFS4_REGULAR)
 		return fail(names, request.attributes.type == NFS4_DIRECTORY ? -EISDIR : -EINVAL,
-			    "not a regular file");
+			    no_file(request.attributes.type));
 	*size = request.attributes.size;
 	return 0;
 }

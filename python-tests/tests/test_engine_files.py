@@ -21,6 +21,7 @@ from engine_helpers import (
     refused,
     sections,
 )
+from scripted_jobs import replay
 
 from nfsmulti.fiorun import Engine, Fio, Option
 from nfsmulti.lab import Lab
@@ -187,6 +188,41 @@ def test_names_with_blanks_and_other_letters(exported: Place) -> None:
         exported.random(name, 65536)
     report = done(exported.fio(rw="read", bs="4k", filename=":".join(names)))
     assert report.bytes("read") == 65536 * len(names)
+
+
+def test_a_symbolic_link(export: Place) -> None:
+    """NFSv4's clients follow links by themselves (RFC 8881, 18.24), and this one does not."""
+    export.random("f", 65536)
+    (export.files / "link").symlink_to("f")
+    result = export.fio(rw="read", bs="4k", filename="link")
+    if export.kind == "nfs4":
+        refused(result, '"link"', "a symbolic link", "name what it leads to")
+    else:
+        assert done(result).bytes("read") == 65536
+
+
+# The job's options, whether it ends before fio has seen the error, and what its reason says.
+_BEYOND: dict[str, tuple[dict[str, Option], bool, str]] = {
+    "a log": ({"iodepth": 1}, False, "the log of read_iolog= reads more"),
+    "a log, at the end": ({"iodepth": 8}, True, "the log of read_iolog= reads more"),
+    "create_on_open": ({"rw": "randrw", "create_on_open": 1}, False, "lays no file out"),
+}
+
+
+@pytest.mark.parametrize("name", _BEYOND)
+def test_why_a_read_is_beyond_the_end_of_file(mounted: Place, tmp_path: Path, name: str) -> None:
+    options, late, words = _BEYOND[name]
+    if name.startswith("a log"):
+        mounted.random("f", 4096)
+        options = {**replay(tmp_path, "read 0 4096", "read 4096 4096"), **options}
+    else:
+        options = {"bs": "4k", "size": "64k", "filename": "f", **options}
+    result = mounted.fio(**options)
+    assert result.status == 1, result.messages
+    if late:
+        assert "an I/O in flight at the end, at offset 4096" in refused(result, words)
+    else:
+        failed_io(result, "a READ beyond the end of file", words)
 
 
 def test_absolute_names(place: Place) -> None:

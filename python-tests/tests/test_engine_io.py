@@ -104,8 +104,8 @@ def test_what_the_engine_cannot_do_is_refused(mounted: Place, tmp_path: Path) ->
     refused(mounted.fio(rw="write", fill_device=1, **job), "fill_device", "size=")
     log = replay(tmp_path, "write 0 4096")
     refused(mounted.fio(read_iolog_chunked=1, **log), "read_iolog_chunked", "leave it out")
-    for rw, option in (("write", "file_append"), ("read", "pre_read")):
-        assert mounted.fio(rw=rw, arguments=[f"--{option}=1", "--name=job"], **job).status == 1
+    refused(mounted.fio(rw="read", pre_read=1, **job), "pre_read", "stonewall")
+    assert mounted.fio(rw="write", file_append=1, **job).status == 1
     offload = mounted.fio(rw="read", io_submit_mode="offload", **job)
     assert offload.status == 1
     assert "offload" in offload.messages
