@@ -64,7 +64,6 @@ REFUTED = Expected("failed", errno.EPROTO, says=("contradicts the call or itself
 NOTHING = Expected("failed", errno.EIO, says=("no data came, and not the end of file",))
 NONE_TAKEN = Expected("failed", errno.EIO, says=("the server took no data",))
 STALE = Expected("failed", errno.ESTALE, says=("the server does not know the file any more",))
-STALE_DIRECTORY = Expected("failed", errno.ESTALE, says=("NFS3ERR_STALE",))
 NO_SPACE = Expected("failed", errno.ENOSPC)
 NO_ROOM = replace(NO_SPACE, says=("the server has no room for more entries",))
 TIMED_OUT_LOST = replace(TIMED_OUT, loses=True)
@@ -277,9 +276,8 @@ _ROWS = (
     row(
         ScriptedFault("STALE", at(Answer(status=Status.STALE), 10)),
         data=every(STALE),
-        entries={HARD: STALE_DIRECTORY},
-        stat={HARD: DONE},  # its handle is looked up once more
-        trim={HARD: STALE_DIRECTORY},
+        entries={HARD: DONE},  # what has become stale is looked up once more
+        trim={HARD: DONE},
     ),
     row(
         ScriptedFault("NOSPC", at(Answer(status=Status.NOSPC), 10)),
