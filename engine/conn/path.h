@@ -146,7 +146,7 @@ static inline uint64_t path_names_timeout(const struct path *path)
 		return config->setup_time;
 	if (path_has_stand_in(path))
 		return path_detour_time(config);
-	return min_of(major * (path->retries + 1), 600 * SEC);
+	return config->soft ? major : min_of(major * (path->retries + 1), 600 * SEC);
 }
 
 /*

@@ -94,13 +94,13 @@ def test_a_lost_connection_for_names_is_no_error(losses: Outcomes, name: str) ->
 
 
 def _silent(*procedures: Procedure, first: int | None = None) -> Hook:
-    """Make a hook: these calls, or the first few, have no answer once a file has been written."""
+    """Make a hook: these calls, or the first few, have no answer once a file is read or written."""
     asked = list[Call]()
     begun = False
 
     def hook(call: Call) -> Answer | None:
         nonlocal begun
-        begun = begun or call.procedure in (Nfs.COMMIT, Nfs4.COMMIT)
+        begun = begun or call.procedure in (Nfs.READ, Nfs.COMMIT, Nfs4.COMMIT)
         if not begun or call.procedure not in procedures:
             return None
         asked.append(call)
@@ -109,14 +109,27 @@ def _silent(*procedures: Procedure, first: int | None = None) -> Hook:
     return hook
 
 
-# By retransmissions the server is silent for longer than 5 s, which names once had at the least.
+_SHORT: Mapping[str, Option] = {**_ONE_BY_ONE, "timeo": 5, "retrans": 0}
+# Each path is given up after 5 s, and the last one nevertheless asked again.
+_ALL_SILENT: Mapping[str, Option] = {**_SHORT, "failover": 1, "spread": "roundrobin"}
+_PATIENT: Mapping[str, Option] = {"timeo": 70, "retrans": 1}
+_THERE = {f"f{number}": bytes(16 << 10) for number in range(_FILES)}
+
+# The server is silent for longer than 5 s, which names once had at the least, or than 10 s.
 _STALLS: dict[str, Case] = {
-    "LOOKUP": Case(_silent(Nfs.LOOKUP, first=2), {**_ONE_BY_ONE, "timeo": 5, "retrans": 0}),
-    "OPEN": Case(_silent(Nfs4.OPEN, first=4), {**_ONE_BY_ONE, "timeo": 5, "retrans": 0}, url=_V4),
-    "MNT": Case(on(Mount.MNT, _LATE, nth=1), {"timeo": 70, "retrans": 1}),
-    "EXCHANGE_ID": Case(on(Nfs4.EXCHANGE_ID, _LATE, nth=1), {"timeo": 70, "retrans": 1}, url=_V4),
-    "REMOVE": Case(_silent(Nfs.REMOVE, first=2), {**_ONE_BY_ONE, "timeo": 5, "retrans": 0}),
-}
+    "MNT": Case(on(Mount.MNT, _LATE, nth=1), _PATIENT),
+    "EXCHANGE_ID": Case(on(Nfs4.EXCHANGE_ID, _LATE, nth=1), _PATIENT, url=_V4),
+    "LOOKUP to create, of all paths": Case(
+        _silent(Nfs.LOOKUP, first=2), _ALL_SILENT, addresses=TWO_ADDRESSES
+    ),
+    "LOOKUP to open, of all paths": Case(
+        _silent(Nfs.LOOKUP, first=2), {**_ALL_SILENT, "rw": "read"}, files=_THERE,
+        addresses=TWO_ADDRESSES,
+    ),
+    "LOOKUP": Case(_silent(Nfs.LOOKUP, first=2), _SHORT),
+    "REMOVE": Case(_silent(Nfs.REMOVE, first=2), _SHORT),
+    "OPEN": Case(_silent(Nfs4.OPEN, first=4), _SHORT, url=_V4),
+}  # fmt: skip
 
 stalls = fixture_of_runs(_STALLS)
 
