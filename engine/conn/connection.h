@@ -123,8 +123,6 @@ struct conn_job {
 	struct io_list requeued; /* I/O of the dead: group.c finds it another connection */
 	uint64_t now;	    /* clock_now() at the last flush or reply: one reading serves a batch */
 	bool writes;	    /* some of the I/O will be writes */
-	bool ask;	    /* servers that owe replies are asked for a sign of life … */
-	uint64_t signs;	    /* … and have given so many, replies of any kind */
 	bool polled;	    /* connections are waited for by their poll_fd() */
 	bool direct;	    /* mounts: O_DIRECT */
 	uint64_t busy_poll; /* nanoseconds to ask for completions without sleeping, before a wait */
@@ -185,6 +183,10 @@ struct conn_ops {
 
 	/* How the server does, as far as this connection can tell. */
 	enum conn_health (*health)(const struct conn *conn);
+
+	/* The other host is there, whether or not its server answers; true where nobody can tell.
+	 */
+	bool (*reachable)(const struct conn *conn);
 
 	/*
 	 * failover: gives every I/O back, into job->requeued, and goes on connecting. False where a

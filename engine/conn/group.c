@@ -186,6 +186,17 @@ uint32_t group_io_max(const struct group *group, enum io_op op)
 	return most;
 }
 
+bool group_reachable(const struct group *group)
+{
+	for (uint32_t i = 0; i < group->job.conn_count; i++) {
+		const struct conn *conn = group->conns[i];
+
+		if (conn->outstanding && conn->ops->reachable(conn))
+			return true;
+	}
+	return false;
+}
+
 void group_abort(struct group *group, int error)
 {
 	for (uint32_t i = 0; i < group->job.conn_count; i++)

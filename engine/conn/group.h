@@ -52,6 +52,9 @@ void group_reap(struct group *group, bool wait);
 /* The most bytes that an I/O may carry over whichever path. Valid once a file is open. */
 uint32_t group_io_max(const struct group *group, enum io_op op);
 
+/* Of a connection that owes an answer: the other host is there (connection.h). */
+bool group_reachable(const struct group *group);
+
 /* Gives up everything outstanding. */
 void group_abort(struct group *group, int error);
 

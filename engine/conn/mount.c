@@ -339,6 +339,11 @@ static enum conn_health mount_health(const struct conn *conn)
 	return CONN_UNKNOWN;
 }
 
+static bool mount_reachable(const struct conn *conn)
+{
+	return true;
+}
+
 /* What the kernel has of it cannot be called back while its server is silent. */
 static bool mount_hand_over(struct conn *conn)
 {
@@ -467,8 +472,6 @@ static short mount_poll_events(const struct conn *conn)
 /* What waits in the kernel is the kernel's to give up. */
 static void mount_tick(struct conn *conn)
 {
-	if (conn->outstanding)
-		conn->job->signs++;
 }
 
 static void mount_names(const struct conn *conn, char *local, char *remote)
@@ -500,6 +503,7 @@ const struct conn_ops conn_mount = {
 	.poll_events = mount_poll_events,
 	.tick = mount_tick,
 	.health = mount_health,
+	.reachable = mount_reachable,
 	.hand_over = mount_hand_over,
 	.abort = mount_abort,
 	.names = mount_names,

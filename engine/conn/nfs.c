@@ -153,6 +153,7 @@ const struct conn_ops conn_nfs = {
 	.poll_events = nfs_poll_events,
 	.tick = session_tick,
 	.health = session_health,
+	.reachable = session_reachable,
 	.hand_over = session_hand_over,
 	.abort = session_abort,
 	.names = nfs_names,

@@ -5,15 +5,15 @@
 
 static const uint64_t NAMES_GRACE = 2 * SEC; /* after being told: for names, such as an unlink … */
 static const uint64_t IO_GRACE = 3 * SEC;    /* … and for I/O */
-static const uint64_t SILENCE = 3 * SEC;     /* after the runtime: without a single reply … */
-static const uint64_t SYNC_MAX = 60 * SEC; /* … for a COMMIT of a server that answers others … */
-static const uint64_t NAMES_MAX = 60 * SEC; /* … and for names, of a server that asks to wait */
+static const uint64_t OUT_OF_REACH = 3 * SEC; /* after the runtime: no host is there … */
+static const uint64_t IO_MAX = 60 * SEC;      /* … nothing completes, though one is … */
+static const uint64_t NAMES_MAX = 60 * SEC;   /* … and for names, of a server that asks to wait */
 
 static __thread struct {
 	struct thread_data *td;
 	bool setup;
 	uint64_t told_at;      /* 0: not yet */
-	uint64_t silent_since; /* when the last sign of life came; 0: no silence */
+	uint64_t alone_since;  /* since when no host is there; 0: one is */
 	uint64_t idle_since;   /* when the last I/O completed; 0: not idle */
 	uint64_t names_since;  /* when the first names after its end were asked for; 0: none were */
 } here;
@@ -46,12 +46,16 @@ void deadline_end(void)
 	begin(NULL, false);
 }
 
+/* Other jobs, or steadystate, may end it: fio does not tell that from a signal. */
+static bool others_may_end(const struct thread_data *td)
+{
+	return exitall_on_terminate || td->o.exitall_error || td->o.ss_dur;
+}
+
 /* A signal may have ended it as well: fio does not tell. One that opens has no end of its own. */
 static bool may_end_by_itself(const struct thread_data *td)
 {
-	return deadline_runtime_over(td) ||
-	       (deadline_begun(td) &&
-		(exitall_on_terminate || td->o.exitall_error || td->o.ss_dur));
+	return deadline_runtime_over(td) || (deadline_begun(td) && others_may_end(td));
 }
 
 bool deadline_told(void)
@@ -80,19 +84,36 @@ bool deadline_passed(void)
 	return here.td && lasts(deadline_set(here.td), &here.names_since, clock_now(), NAMES_MAX);
 }
 
-bool deadline_io_passed(bool progress, bool alive)
+bool deadline_listen(struct thread_data *td)
 {
-	bool silent, idle;
+	bool ended = td->terminate;
+
+	if (!others_may_end(td))
+		td->terminate = false;
+	return ended;
+}
+
+void deadline_heard(struct thread_data *td, bool ended)
+{
+	if (td->terminate && !others_may_end(td) && !here.told_at)
+		here.told_at = clock_now();
+	if (ended)
+		td->terminate = true;
+}
+
+bool deadline_io_passed(bool progress, bool reachable)
+{
+	bool alone, idle;
 	uint64_t now;
 
 	if (deadline_told())
 		return clock_now() - here.told_at > IO_GRACE;
 	if (progress) {
-		here.silent_since = here.idle_since = 0;
+		here.alone_since = here.idle_since = 0;
 		return false;
 	}
 	now = clock_now();
-	silent = lasts(!alive, &here.silent_since, now, SILENCE);
-	idle = lasts(true, &here.idle_since, now, SYNC_MAX);
-	return silent || idle;
+	alone = lasts(!reachable, &here.alone_since, now, OUT_OF_REACH);
+	idle = lasts(true, &here.idle_since, now, IO_MAX);
+	return alone || idle;
 }

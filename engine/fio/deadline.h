@@ -4,7 +4,7 @@
  *
  * A job ends because a signal told it to, or because its runtime is over: fio sets td->terminate in
  * both cases. After a signal it ends soon, whatever the server does. After its runtime it lets what
- * is under way finish as long as replies arrive: a COMMIT of gigabytes may take a while. So does a
+ * is under way finish: a COMMIT of gigabytes or a READ of a slow disk may take a while. So does a
  * job that exitall, exitall_on_error or steadystate may end, a signal or not.
  */
 #pragma once
@@ -44,8 +44,16 @@ static inline bool deadline_set(const struct thread_data *td)
 }
 
 /*
- * Called after each wait for I/O of a job that is to end, with whether something completed. True:
- * give up what is outstanding. `alive`: only COMMITs are outstanding, and the server answers other
- * calls.
+ * Around a wait of a job that is to end: a signal during that is told. fio's handler leaves no
+ * trace where td->terminate is set already, and so it is not meanwhile. heard() takes what listen()
+ * gave.
  */
-bool deadline_io_passed(bool progress, bool alive);
+bool deadline_listen(struct thread_data *td);
+void deadline_heard(struct thread_data *td, bool ended);
+
+/*
+ * Called after each wait for I/O of a job that is to end, with whether something completed. True:
+ * give up what is outstanding. `reachable`: a host that owes an answer is there, whether or not its
+ * server answers.
+ */
+bool deadline_io_passed(bool progress, bool reachable);

@@ -216,26 +216,31 @@ int job_commit(struct thread_data *td)
 /* --- fio's getevents() and event() --- */
 
 /*
- * A server that does not answer holds a hard mount for ever, but not a job that is to end. A COMMIT
- * may well take a while: whether the server lives is then asked by other calls. Once given up,
- * every further I/O, such as a COMMIT at close, fails at once.
+ * A server that does not answer holds a hard mount for ever, but not a job that is to end. Once
+ * given up, every further I/O, such as a COMMIT at close, fails at once.
  */
 static void give_up_silence(struct job *job)
 {
-	struct conn_job *all = &job->group.job;
-	bool alive = all->ask && all->signs;
-	uint32_t outstanding = all->outstanding;
+	struct group *group = &job->group;
+	bool progress = !TAILQ_EMPTY(&group->job.finished);
 
 	if (!job->gave_up) {
-		all->ask = outstanding == job->commits;
-		all->signs = 0;
-		if (!deadline_io_passed(!TAILQ_EMPTY(&all->finished), alive))
+		if (!deadline_io_passed(progress, !progress && group_reachable(group)))
 			return;
 		say("giving up %u calls that the server did not answer: the run is ending",
-		    outstanding);
+		    group->job.outstanding);
 		job->gave_up = true;
 	}
-	group_abort(&job->group, EINTR);
+	group_abort(group, EINTR);
+}
+
+static void wait_for_the_last(struct job *job)
+{
+	bool ended = deadline_listen(job->td);
+
+	group_reap(&job->group, true);
+	deadline_heard(job->td, ended);
+	give_up_silence(job);
 }
 
 /*
@@ -253,9 +258,10 @@ static bool turn(struct job *job, unsigned int min)
 	send_fresh(job);
 	if (idle)
 		return false;
-	group_reap(&job->group, wait);
 	if (wait && deadline_set(job->td))
-		give_up_silence(job);
+		wait_for_the_last(job);
+	else
+		group_reap(&job->group, wait);
 	if (job->meta)
 		job->meta->now = clock_now();
 	while ((request = pieces_take(job)))

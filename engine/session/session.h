@@ -105,6 +105,7 @@ void session_flush(struct conn *conn);
 void session_reap(struct conn *conn, bool wait);
 void session_tick(struct conn *conn);
 enum conn_health session_health(const struct conn *conn);
+bool session_reachable(const struct conn *conn);
 
 /* The link is closed first, so that nobody touches the buffers. */
 void session_abort(struct conn *conn, int error);

@@ -24,6 +24,9 @@ static const uint64_t DOWN_MAX = SEC;
  */
 static const uint64_t UNHEARD_MAX = 15 * SEC;
 
+/* A host that is there is heard of at least so often: rpc.h's unheard(). */
+static const uint64_t HEARD_MAX = 10 * SEC;
+
 /* nfs(5), retrans: a soft call fails after its retransmissions. */
 static inline uint64_t timer_major(const struct path_config *config)
 {
@@ -53,10 +56,8 @@ static inline uint64_t timer_delay(uint32_t delays)
 }
 
 /* A server that owes replies is asked for a sign of life after so much silence, and given up after
- * as much again. `hurry`: somebody waits for the answer alone. */
-static inline uint64_t timer_silence(const struct path_config *config, bool hurry)
+ * as much again. */
+static inline uint64_t timer_silence(const struct path_config *config)
 {
-	uint64_t silence = min_of(config->timeo, 5 * SEC) / 2;
-
-	return hurry ? min_of(silence, SEC) : silence;
+	return min_of(config->timeo, 5 * SEC) / 2;
 }

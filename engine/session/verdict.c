@@ -158,7 +158,6 @@ static void note_sign(struct session_channel *channel)
 	channel->heard = channel->conn.job->now;
 	channel->asked = false;
 	channel->answered = true;
-	channel->conn.job->signs++;
 	if (channel->conn.dead)
 		channel->conn.job->health_changed = true;
 	if (channel->prepared) /* a server that refuses what comes before I/O is given its time */

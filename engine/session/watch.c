@@ -12,7 +12,7 @@
 
 static uint64_t silence_max(const struct session_channel *channel)
 {
-	return timer_silence(config_of(channel), channel->conn.job->ask);
+	return timer_silence(config_of(channel));
 }
 
 /* Long calls are no silence: a server that owes replies is asked before it is given up. */
@@ -57,6 +57,13 @@ enum conn_health session_health(const struct conn *conn)
 	    link_down_for(&channel->link, now) > DOWN_MAX)
 		return CONN_SILENT;
 	return channel->answered ? CONN_ANSWERS : CONN_UNKNOWN;
+}
+
+bool session_reachable(const struct conn *conn)
+{
+	const struct link *link = &channel_of_const(conn)->link;
+
+	return link->up && link->ops->unheard(link->channel) <= HEARD_MAX;
 }
 
 /* Where others take over, failover tells of it. */
@@ -192,7 +199,7 @@ static void watch_server(struct session_channel *channel, uint64_t now, bool spa
 
 	if (channel->asked)
 		note_progress(channel, now);
-	if (spare || conn->job->ask)
+	if (spare)
 		ask_if_silent(channel, now);
 	if (conn->dead && unanswered(channel, now))
 		channel_lose(channel, -ETIMEDOUT);

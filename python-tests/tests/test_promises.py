@@ -58,6 +58,7 @@ from nfsmulti.scripted import (
     Mount,
     Nfs,
     Nfs4,
+    Procedure,
     ScriptedServer,
     Status,
     Status4,
@@ -254,7 +255,7 @@ _ENDINGS: dict[str, Case] = {
     **{
         f"{name}, runtime": Case(hook, _hanging_job(name, runtime=3))
         for name, hook in _HANGING.items()
-        if name in ("silent", "full", "always patience", "COMMIT unanswered")
+        if name in ("gone", "full")
     },
     **{
         f"{name}, failover, SIGTERM": Case(
@@ -289,13 +290,18 @@ def test_signals_and_runtime_end_a_hard_job(endings: Outcomes, name: str) -> Non
 
 
 @pytest.mark.timing
+@pytest.mark.parametrize("name", ["gone", "silent"])
 def test_the_runtime_ends_a_hard_job_within_5_seconds(
-    client: Client, server: ScriptedServer, within: Within
+    client: Client, server: ScriptedServer, within: Within, name: str
 ) -> None:
-    server.hooks.append(_HANGING["silent"])
-    with client.start(server, **_hanging_job("silent", runtime=1)) as process:
+    """A server that is there and answers nothing is given longer: until a signal."""
+    server.hooks.append(_HANGING[name])
+    with client.start(server, **_hanging_job(name, runtime=1)) as process:
         _until_it_hangs(server, process)
         assert process.wait(1.0) is None
+        if name == "silent":
+            assert process.wait(1.0) is None
+            process.signal(signal.SIGINT)
         with within(5.0):
             process.wait(SECONDS)
         assert client.finish(process).status not in (0, None)
@@ -386,8 +392,17 @@ def test_a_job_that_is_forked_while_a_thread_sets_its_files_up(
 _RUNTIME: Options = {"runtime": 1, "time_based": 1, "rate_iops": 50}
 _TO_ITS_END: Options = {**_RUNTIME, "rate_iops": 0, "thinktime": 20000}
 _FOR_LONG: Options = {**_TO_ITS_END, "runtime": 300}
+_LATE: dict[Procedure, Hook] = {
+    procedure: on(procedure, Answer(delay=6.0), nth=nth)
+    for procedure, nth in ((Nfs.COMMIT, 1), (Nfs.READ, 9), (Nfs.WRITE, 9), (Nfs.CREATE, 3))
+}
+_SLOW: dict[Procedure, Options] = {
+    Nfs.READ: {**_RUNTIME, **READING, "iodepth": 1},
+    Nfs.WRITE: {**_RUNTIME, "iodepth": 1},
+    Nfs.CREATE: {"runtime": 1, "metadata": 1, "bs": 1, "size": 8, "iodepth": 1},
+}
 _SLOW_COMMIT: dict[str, tuple[Options, Sequence[str]]] = {
-    "": (_RUNTIME, ()),
+    "COMMIT": (_RUNTIME, ()),
     "hold, failover": ({**_RUNTIME, "hold_writes": "64k", "failover": 1}, ()),
     "a job that sets its own files up": ({**_TO_ITS_END, "create_serialize": 0}, ()),
     "exitall": (
@@ -397,18 +412,18 @@ _SLOW_COMMIT: dict[str, tuple[Options, Sequence[str]]] = {
     "steadystate": ({**_FOR_LONG, "steadystate": "iops:90%", "steadystate_duration": 1}, ()),
 }
 
-_LATE_COMMIT = on(Nfs.COMMIT, Answer(delay=5.0), nth=1)
 _READS_FAIL = on(Nfs.READ, Answer(status=Status.IO))
 _THEN_READS_FAIL = on(Nfs.WRITE, Answer(do=lambda server: server.hooks.append(_READS_FAIL)), nth=9)
 
-slow_commits = fixture_of_runs(
+slow_ends = fixture_of_runs(
     {
         **{
-            name: Case(_LATE_COMMIT, options, arguments)
+            name: Case(_LATE[Nfs.COMMIT], options, arguments)
             for name, (options, arguments) in _SLOW_COMMIT.items()
         },
+        **{procedure.name: Case(_LATE[procedure], _SLOW[procedure]) for procedure in _SLOW},
         "exitall_on_error": Case(
-            first_of(_LATE_COMMIT, _THEN_READS_FAIL),
+            first_of(_LATE[Nfs.COMMIT], _THEN_READS_FAIL),
             {**_FOR_LONG, "exitall_on_error": 1},
             sections(w={"filename": "f"}, r={**READING, "filename": "r"}),
         ),
@@ -416,23 +431,22 @@ slow_commits = fixture_of_runs(
 )
 
 
-@pytest.mark.parametrize("name", _SLOW_COMMIT)
-def test_a_jobs_end_waits_for_the_commit_of_a_server_that_lives(
-    slow_commits: Outcomes, name: str
-) -> None:
-    """It answers NULL while it commits for longer than a silent one would be given.
+@pytest.mark.parametrize("name", [*_SLOW_COMMIT, *(procedure.name for procedure in _SLOW)])
+def test_a_jobs_end_waits_for_a_server_that_is_slow(slow_ends: Outcomes, name: str) -> None:
+    """It takes longer than one that is gone would be given.
 
     With a full hold, WRITEs that have not begun wait behind that COMMIT.
     """
-    server = slow_commits[name].server
-    done(slow_commits[name].result)
-    assert server.durable("f") == server.content("f")
-    assert len([call for call in server.calls(Nfs.NULL) if call.connection > 0]) >= 2
+    server, result = slow_ends[name].server, slow_ends[name].result
+    done(result)
+    assert said(result) == []
+    if name != Nfs.CREATE.name:
+        assert server.durable("f") == server.content("f")
 
 
-def test_a_jobs_error_ends_others_as_their_runtime_does(slow_commits: Outcomes) -> None:
+def test_a_jobs_error_ends_others_as_their_runtime_does(slow_ends: Outcomes) -> None:
     """That job alone has failed, and no other is said to have lost anything."""
-    run = slow_commits["exitall_on_error"]
+    run = slow_ends["exitall_on_error"]
     server, result = run.server, run.result
     assert result.status == 1, result.messages
     assert result.report is not None, result.output
