@@ -12,10 +12,10 @@ static const uint64_t NAMES_MAX = 60 * SEC;   /* … and for names, of a server 
 static __thread struct {
 	struct thread_data *td;
 	bool setup;
-	uint64_t told_at;      /* 0: not yet */
-	uint64_t alone_since;  /* since when no host is there; 0: one is */
-	uint64_t idle_since;   /* when the last I/O completed; 0: not idle */
-	uint64_t names_since;  /* when the first names after its end were asked for; 0: none were */
+	uint64_t told_at;     /* 0: not yet */
+	uint64_t alone_since; /* since when no host is there; 0: one is */
+	uint64_t idle_since;  /* when the last I/O completed; 0: not idle */
+	uint64_t names_since; /* when the first names after its end were asked for; 0: none were */
 } here;
 
 static void begin(struct thread_data *td, bool setup)

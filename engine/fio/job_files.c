@@ -5,6 +5,7 @@
 
 #include "job_io.h"
 #include "metadata.h"
+#include "own_files.h"
 #include "replay.h"
 
 #include "conn/question.h"
@@ -24,7 +25,7 @@ static int by_each_path(struct job *job, int (*what)(struct path *path, const ch
 		if (job->used[i]->unusable)
 			continue;
 		error = what(job->used[i], name);
-		if (!error || error == -ENOENT || !job_options(job)->failover)
+		if (error >= 0 || error == -ENOENT || !job_options(job)->failover)
 			break;
 	}
 	return error;
@@ -46,23 +47,31 @@ static int by_any_path(struct job *job, int (*what)(struct path *path, const cha
 
 	do
 		error = by_each_path(job, what, name);
-	while (waits_for_any(job, error));
+	while (error < 0 && waits_for_any(job, error));
 	return error;
 }
 
+/* 1 where it was made, 0 where it is there, or a negative errno. */
 static int create_if_missing(struct path *path, const char *name)
 {
 	uint64_t size;
-	bool created;
+	bool created = false;
 	int error = path_size(path, name, &size);
 
-	return error == -ENOENT ? path_create(path, name, &created) : error;
+	if (error == -ENOENT)
+		error = path_create(path, name, &created);
+	return error ?: created;
 }
 
 /* Creates a file that a writing job lacks, over one path: the others then find it. */
 static int create_missing(struct job *job, const char *name)
 {
-	return may_create(job->td) ? by_any_path(job, create_if_missing, name) : 0;
+	int made = may_create(job->td) ? by_any_path(job, create_if_missing, name) : 0;
+
+	if (made <= 0)
+		return made;
+	own_file_add(&job->paths.pool, name);
+	return 0;
 }
 
 static int drop_caches(struct job *job, const char *name)

@@ -11,16 +11,21 @@
 #include "layout.h"
 #include "layout_entries.h"
 #include "metadata.h"
+#include "own_files.h"
 #include "pool_paths.h"
 #include "say.h"
 #include "verify_entries.h"
 
 #include "util.h"
+#include "wait.h"
 
 enum { LAYOUT_PATHS_MAX = 8 };
 
 /* A server may close a connection for names that was idle for so long (Linux: six minutes). */
 static const uint64_t IDLE_MAX = 60 * SEC;
+
+/* What others lay out grows within this, also where a mount's attributes are 3 s old (nfs(5)). */
+static const uint64_t STANDSTILL = 5 * SEC;
 
 #define SIZE_UNKNOWN (-1ULL) /* fio's word for a file that is not there */
 
@@ -258,6 +263,51 @@ static int lay_out(struct file_task *task, uint64_t from, uint64_t to, bool crea
 	return error;
 }
 
+/* overwrite=1 says that what is there may be changed; fio itself sets it for all that read. */
+static bool may_change(const struct file_task *task)
+{
+	struct thread_options *o = &task->td->o;
+
+	return td_write(task->td) || (o->overwrite && fio_option_is_set(o, overwrite)) ||
+	       own_file(&task->paths->pool, task->name);
+}
+
+/* Waits for a job that lays it out beside this one, by create_serialize=0 or on another host. */
+static int await_others(struct file_task *task, uint64_t wanted, uint64_t *size)
+{
+	uint64_t grew = clock_now(), before = *size;
+	int error = 0;
+
+	while (!error && *size < wanted && !may_change(task) && clock_now() - grew < STANDSTILL) {
+		error = wait_until(clock_now() + 100 * MSEC, deadline_passed);
+		if (!error)
+			error = path_size(task->path, task->name, size);
+		if (*size > before)
+			grew = clock_now();
+		before = *size;
+	}
+	return error;
+}
+
+/* A file that is there and too short: the job may be one that only reads, and the file anybody's.
+ */
+static int lay_out_rest(struct file_task *task, uint64_t size, uint64_t wanted)
+{
+	bool others = !task->td->o.create_serialize || is_backend;
+	int error = others ? await_others(task, wanted, &size) : 0;
+
+	if (error || size >= wanted)
+		return error;
+	if (may_change(task))
+		return lay_out(task, size, wanted, false);
+	say("%s: \"%s\" has %llu of %llu bytes, and a job that only reads changes no file that is "
+	    "there: give a smaller size=, another filename=, or overwrite=1, by which the rest is "
+	    "laid out",
+	    task->path->config.label, task->name, (unsigned long long)size,
+	    (unsigned long long)wanted);
+	return -EINVAL;
+}
+
 static int extend(struct file_task *task, uint64_t wanted)
 {
 	uint64_t size = 0;
@@ -276,7 +326,12 @@ static int extend(struct file_task *task, uint64_t wanted)
 	}
 	if (missing)
 		error = path_create(task->path, task->name, &created);
-	return error ?: lay_out(task, size, wanted, created);
+	if (error)
+		return error;
+	if (!created)
+		return lay_out_rest(task, size, wanted);
+	own_file_add(&task->paths->pool, task->name);
+	return lay_out(task, size, wanted, true);
 }
 
 /* The entries that a metadata job needs are made, or looked for; and the directories of those that

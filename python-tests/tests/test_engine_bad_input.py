@@ -249,7 +249,9 @@ def test_full_file_system_during_layout(exported: Place, lab: Lab, small: Path) 
     refused(exported.fio(**job, filename="f"), 'laying out "f"', "No space left on device")
     assert list(small.iterdir()) == []
     (small / "g").write_bytes(b"x" * 65536)
-    refused(exported.fio(**job, filename="g"), 'laying out "g"', "No space left on device")
+    refused(
+        exported.fio(**job, filename="g", overwrite=1), 'laying out "g"', "No space left on device"
+    )
     assert (small / "g").read_bytes()[:65536] == b"x" * 65536
 
 
@@ -343,7 +345,7 @@ def test_interrupted_layout_is_taken_back(roomy: Place) -> None:
     assert [line for line in said(result) if "cannot" in line] == []
     # What was there before stays.
     content = roomy.random("f", _MIB)
-    with roomy.fio.start(rw="read", bs="64k", size="2g", filename="f") as process:
+    with roomy.fio.start(rw="read", bs="64k", size="2g", filename="f", overwrite=1) as process:
         eventually(lambda: file.stat().st_size > len(content))
         _interrupted(roomy, process, signal.SIGTERM)
     with file.open("rb") as opened:

@@ -48,10 +48,10 @@ def test_sizes_offsets_and_parts_are_as_with_psync(place: Place, tmp_path: Path)
         whole={"rw": "read", "filename": "a"},
         rest={"rw": "read", "filename": "b", "offset": "1m"},
         part={"rw": "read", "filename": "c", "offset": "64k", "size": "128k"},
-        behind={"rw": "read", "filename": "d", "offset": "2m", "size": "2m"},
+        behind={"rw": "read", "filename": "d", "offset": "2m", "size": "2m", "overwrite": 1},
         half={"rw": "read", "filename": "e", "size": "50%"},
         quarter={"rw": "read", "filename": "f", "offset": "75%"},
-        longer={"rw": "read", "filename": "g", "size": "4m"},
+        longer={"rw": "read", "filename": "g", "size": "4m", "overwrite": 1},
         filesize={"rw": "read", "filename": "h", "filesize": "1m"},
         again={"rw": "read", "filename": "i", "size": "1m", "io_size": "2m"},
         overwrite={"rw": "write", "filename": "j", "filesize": "1m"},
@@ -97,9 +97,25 @@ def test_layout_follows_the_buffer_options(exported: Place) -> None:
     assert len(zlib.compress((exported.files / "soft").read_bytes())) < 0.5 * _MIB
 
 
+@pytest.mark.parametrize("rw", ["read", "randread"])
+def test_reading_jobs_change_no_file_that_is_there(place: Place, rw: str) -> None:
+    """It may be anybody's. One that is long enough they read, and one that is missing they make."""
+    for name, size in (("short", 9), ("empty", 0), ("long", 2 * _MIB)):
+        place.random(name, size)
+    before = {name: (place.files / name).read_bytes() for name in place.names()}
+    job: dict[str, Option] = {"rw": rw, "bs": "4k", "size": "1m"}
+    for name in ("short", "empty"):
+        refused(place.fio(**job, filename=name), "a job that only reads changes no file")
+    done(place.fio(**job, filename="long"))
+    done(place.fio(**job, filename="missing"))
+    assert {name: (place.files / name).read_bytes() for name in before} == before
+    assert place.sizes()["missing"] == _MIB
+
+
 def test_short_file_is_extended_and_its_content_kept(place: Place) -> None:
+    """Where overwrite=1 says so."""
     before = place.random("f", 1_234_567)
-    done(place.fio(rw="read", bs="64k", size="4m", filename="f"))
+    done(place.fio(rw="read", bs="64k", size="4m", filename="f", overwrite=1))
     after = (place.files / "f").read_bytes()
     assert len(after) == 4 * _MIB
     assert after[: len(before)] == before

@@ -211,7 +211,7 @@ def test_times_and_rates(exported: Place) -> None:
     jobs = sections(
         timed=timed,
         threads={**timed, "thread": 1, "numjobs": 2, "iodepth": 64},
-        cut={"runtime": 3, "rate_iops": 50, "filename": "h", "size": "1m"},
+        cut={"runtime": 3, "rate_iops": 50, "filename": "h", "size": "1m", "overwrite": 1},
         ramped={**timed, "ramp_time": 1},
         rated={**timed, "rate": "400k"},
         counted={**timed, "rate_iops": 100, "iodepth": 1},
