@@ -31,7 +31,7 @@ void path_config_free(struct path_config *config)
 void path_forget_troubles(struct path *path)
 {
 	path->unusable = path->alone = path->said_stopped = false;
-	path->said_stale = path->said_delayed = false;
+	path->said_expired = path->said_delayed = false;
 	path->dead = 0;
 }
 

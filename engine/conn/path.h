@@ -85,7 +85,7 @@ struct path {
 
 	/* What its connections have to say is said once for all of them: session/notices.c. */
 	bool said_stopped; /* that it has stopped answering, and not yet that it answers again */
-	bool said_stale;   /* that the server does not know a file any more */
+	bool said_expired; /* soft: that it did not answer in time, and not that it answers again */
 	bool said_delayed; /* that the server keeps asking to wait */
 	uint32_t dead;	   /* failover: so many of them are */
 };

@@ -46,16 +46,6 @@ static void hook_io_u_free(struct thread_data *td, struct io_u *io_u)
 		job_drain(job_of(td));
 }
 
-/* fio 3.37 added the first parameter. */
-#if FIO_IOOPS_VERSION >= 34
-static char *hook_errdetails(struct thread_data *td, struct io_u *io_u)
-#else
-static char *hook_errdetails(struct io_u *io_u)
-#endif
-{
-	return job_error_details(io_u);
-}
-
 /* --- its files --- */
 
 static int failed(struct thread_data *td, int error, const char *what)
@@ -110,7 +100,6 @@ static struct ioengine_ops engine = {
 	.commit = job_commit,
 	.getevents = job_getevents,
 	.event = job_event,
-	.errdetails = hook_errdetails,
 	.open_file = hook_open_file,
 	.close_file = hook_close_file,
 	.unlink_file = hook_unlink_file,

@@ -4,8 +4,8 @@
  *
  * fio's io_u becomes a request; a request is cut into pieces (struct conn_io), by stripe and by
  * what one call may carry, and is complete when all its pieces are. All of it is allocated in
- * job_open(). The files of a job form layers, each calls only those before it: job, pieces, syncs,
- * replay, job_io, job_files, job_open.
+ * job_open(). The files of a job form layers, each calls only those before it: job, failure,
+ * pieces, syncs, replay, job_io, job_files, job_open.
  */
 #pragma once
 
@@ -15,7 +15,10 @@
 #include "conn/group.h"
 #include "pool/spread.h"
 
-enum { IO_OPS = IO_META + 1 };
+enum {
+	IO_OPS = IO_META + 1,
+	TOLD_MAX = 16, /* reasons why I/O failed, that are told */
+};
 
 struct request {
 	struct io_u *io_u;	   /* NULL: the engine's own */
@@ -37,6 +40,7 @@ struct request {
 	uint64_t end;		/* where the data ends: after it, a READ found the end of file */
 	const char *label;	/* the path that failed, and … */
 	const char *status;	/* … the server's word for it */
+	bool told;		/* a line has said why already */
 	struct meta_kind found; /* IO_META: as struct conn_io has it */
 
 	uint64_t sequence; /* writes and syncs, in fio's order */
@@ -100,7 +104,13 @@ struct job {
 	struct io_u **done; /* a ring of iodepth entries, complete and not yet taken by fio */
 	uint32_t done_first, done_count, done_size;
 
-	bool said_failed; /* metadata=1: the first entry that failed was told */
+	bool said_beyond_end; /* that a READ was beyond the end of file */
+	bool said_failed;     /* metadata=1: the first entry that failed was told */
+	struct {
+		const char *label;
+		int error;
+	} told[TOLD_MAX]; /* failure.h's */
+	uint32_t told_count;
 	uint32_t commits; /* COMMITs under way, on any path */
 	bool gave_up;	  /* the run is to end and the server is silent: nothing is waited for */
 };
@@ -110,9 +120,6 @@ static inline struct job *job_of(const struct thread_data *td)
 {
 	return td->io_ops_data;
 }
-
-/* The same for this thread: fio before 3.37 calls hooks without saying whose I/O it is. */
-extern __thread struct job *job_of_thread;
 
 static inline const struct engine_options *job_options(const struct job *job)
 {
@@ -124,6 +131,3 @@ const char *job_file_name(const struct job *job, uint32_t file);
 
 /* True where two of its open files are one at the server, or are one. */
 bool job_same_file(const struct job *job, uint32_t a, uint32_t b);
-
-/* Why an I/O of this thread's job failed, as text to be freed. NULL: out of memory. */
-char *job_error_details(const struct io_u *io_u);

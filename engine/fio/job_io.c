@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "deadline.h"
+#include "failure.h"
 #include "metadata.h"
 #include "pieces.h"
 #include "replay.h"
@@ -46,6 +47,13 @@ static const char *beyond_end(const struct thread_data *td)
 	return "a READ beyond the end of file: did another program truncate it during the run?";
 }
 
+static void say_beyond_end(struct job *job, const struct io_u *io_u)
+{
+	if (!job->said_beyond_end)
+		say("\"%s\" at %llu: %s", io_u->file->file_name, io_u->offset, beyond_end(job->td));
+	job->said_beyond_end = true;
+}
+
 static void complete(struct job *job, struct request *request)
 {
 	struct io_u *io_u = request->io_u;
@@ -65,7 +73,9 @@ static void complete(struct job *job, struct request *request)
 	 * is an error. */
 	if (io_u->resid && io_u->resid == io_u->xfer_buflen && !io_u->error) {
 		io_u->error = EIO;
-		request->label = beyond_end(job->td);
+		say_beyond_end(job, io_u);
+	} else if (io_u->error && request->op != IO_META) {
+		failure_say(job, request);
 	}
 	if (request->op == IO_WRITE)
 		syncs_write_ends(job, request);
@@ -83,7 +93,7 @@ static void refuse_writes(struct job *job)
 	while ((request = TAILQ_FIRST(writes))) {
 		TAILQ_REMOVE(writes, request, link);
 		request->error = job->replay.broken;
-		request->label = job->replay.label;
+		request->told = true; /* by replay.c */
 		request->left = 0;
 		if (!request->pieces)
 			complete(job, request);
@@ -300,19 +310,6 @@ struct io_u *job_event(struct thread_data *td, int number)
 
 /* --- the engine's own --- */
 
-/* Once, and not of what was given up: that was told. fio has no more than 128 bytes for a reason.
- */
-static void say_late(const struct job *job, const struct io_u *io_u)
-{
-	const struct request *request = &job->requests[io_u->index];
-
-	if (job->td->error || !request->label || io_u->error == EINTR)
-		return;
-	say("an I/O in flight at the end, at offset %llu: %s: %s%s%s", io_u->offset,
-	    strerror((int)io_u->error), request->label, request->status ? ": " : "",
-	    request->status ?: "");
-}
-
 void job_drain(struct job *job)
 {
 	while (turn(job, UINT_MAX)) {
@@ -321,10 +318,8 @@ void job_drain(struct job *job)
 				   */
 		const struct io_u *io_u = job_event(job->td, 0);
 
-		if (!io_u->error)
-			continue;
-		say_late(job, io_u);
-		td_verror(job->td, io_u->error, "an I/O in flight at the end");
+		if (io_u->error)
+			td_verror(job->td, io_u->error, "an I/O in flight at the end");
 	}
 }
 
@@ -336,7 +331,8 @@ int job_sync_file(struct job *job, uint32_t file)
 	while (request_busy(request) || replay_makes_room(job)) /* that one's COMMITs name it too */
 		turn(job, UINT_MAX);
 	if (request->error)
-		say("\"%s\" is not durable on %s: %s", job_file_name(job, file), request->label,
-		    strerror(request->error));
+		say("\"%s\" is not durable on %s: %s%s%s%s", job_file_name(job, file),
+		    request->label, strerror(request->error), request->status ? ": " : "",
+		    request->status ?: "", failure_remedy(IO_COMMIT, request->error));
 	return -request->error;
 }

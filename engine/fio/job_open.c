@@ -246,7 +246,6 @@ int job_open(struct thread_data *td)
 		free_job(job);
 		return error;
 	}
-	job_of_thread = job;
 	td->io_ops_data = job; /* last: job_close() does nothing where job_open() failed */
 	return 0;
 }
@@ -264,6 +263,5 @@ void job_close(struct job *job)
 	job_close_left_open(job);
 	job_stats_report(job);
 	job->td->io_ops_data = NULL;
-	job_of_thread = NULL;
 	free_job(job);
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "failure.h"
 #include "pass.h"
 #include "say.h"
 #include "util.h"
@@ -67,19 +68,29 @@ static bool lost(const struct pass *pass)
 	return false;
 }
 
+static void say_failed(const struct pass *pass, const char *what)
+{
+	say("%s: laying out \"%s\": %s at %llu: %s%s%s%s", pass->label, pass->name, what,
+	    (unsigned long long)pass->failed_at, strerror(pass->error), pass->status ? ": " : "",
+	    pass->status ?: "", failure_remedy(IO_WRITE, pass->error));
+}
+
 static int write_durably(struct pass *pass, uint64_t from, uint64_t to)
 {
+	const char *what = "WRITE";
 	int error = pass_run(pass, write_block, from, to);
-	uint64_t reached = pass->next;
 
-	if (!error)
+	if (!error) {
+		what = "COMMIT";
 		error = pass_run(pass, commit_path, next_owing(pass, 0), pass->group.path_count);
-	if (!error && lost(pass))
-		error = -EIO;
+	}
 	if (error && error != -EINTR)
-		say("laying out \"%s\": %s after %llu bytes", pass->name, strerror(-error),
-		    (unsigned long long)reached);
-	return error;
+		say_failed(pass, what);
+	if (error || !lost(pass))
+		return error;
+	say("laying out \"%s\": the server did not keep what it had not committed: did it restart?",
+	    pass->name);
+	return -EIO;
 }
 
 int layout_write(struct thread_data *td, struct path **paths, uint32_t path_count, const char *name,

@@ -69,6 +69,7 @@ static void take_finished(struct pass *pass)
 		if (io->error && !pass->error) {
 			pass->error = io->error;
 			pass->status = io->status;
+			pass->label = io->conn->path->config.label;
 			pass->failed_at = io->offset;
 		}
 		pass->done++;

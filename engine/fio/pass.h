@@ -30,6 +30,7 @@ struct pass {
 	uint64_t next;	     /* … and the first that was not begun */
 	int error;	     /* the first, positive … */
 	const char *status;  /* … in the server's words, or NULL … */
+	const char *label;   /* … the path … */
 	uint64_t failed_at;  /* … and the offset of its I/O */
 
 	/* private */

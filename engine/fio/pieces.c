@@ -207,6 +207,8 @@ static void note_result(struct request *request, const struct conn_io *io)
 		request->error = io->error;
 		request->label = io->conn->path->config.label;
 		request->status = io->status;
+		/* Other errors of NFS are a session's, which has said why. */
+		request->told = !io->status && !io->conn->path->config.dir;
 		request->found = io->found;
 	}
 	if (io->done < io->length)

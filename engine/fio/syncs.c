@@ -59,6 +59,7 @@ static void report_loss(struct request *sync, struct path *path, uint32_t number
 	if (!sync->error) {
 		sync->error = EIO;
 		sync->label = path->config.label;
+		sync->told = true;
 	}
 }
 

@@ -91,7 +91,6 @@ static enum verdict refused(struct call_result *result, uint32_t status)
 	result->status = nfs3_status_name(status);
 	if (nfs3_asks_to_wait(status))
 		return CALL_DELAY;
-	result->file_gone = status == NFS3_STATUS_STALE;
 	return moved_fail(result, nfs3_errno(status), NULL);
 }
 

@@ -323,7 +323,6 @@ static enum verdict refused(struct call *call, uint32_t status, bool by_sequence
 		break;
 	default: break;
 	}
-	result->file_gone = status == NFS4ERR_STALE || status == NFS4ERR_FHEXPIRED;
 	return moved_fail(result, nfs4_errno(status), call->epoch ? NULL : remedy(status));
 }
 

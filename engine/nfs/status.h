@@ -7,7 +7,6 @@
 
 /* The values that are treated by themselves. */
 enum nfs3_special {
-	NFS3_STATUS_STALE = 70,
 	NFS3_STATUS_BAD_COOKIE = 10003,
 	NFS3_STATUS_JUKEBOX = 10008,
 };

@@ -3,6 +3,7 @@
 
 #include "nfs/entries.h"
 #include "session/link.h"
+#include "session/timers.h"
 
 /* True where the path's first connection gets into trouble. */
 static bool trouble_begins(struct notices *notices)
@@ -39,8 +40,20 @@ void notice_silent(struct notices *notices)
 		notice(notices, "server not responding, still trying");
 }
 
+void notice_expired(struct notices *notices)
+{
+	const struct path_config *config = &notices->path->config;
+
+	if (!notices->path->said_expired)
+		notice(notices, "no answer within %.1f s (timeo %.1f s, retrans %u, soft)",
+		       (double)timer_major(config) / SEC, (double)config->timeo / SEC,
+		       config->retrans);
+	notices->path->said_expired = true;
+}
+
 void notice_answered(struct notices *notices)
 {
+	notices->path->said_expired = false;
 	if (trouble_ends(notices))
 		notice(notices, "server OK");
 }
@@ -111,13 +124,6 @@ void notice_failed(struct notices *notices, const struct call *call,
 		notice_call(notices, call, result->fault);
 	if (result->flaw)
 		notice_flaw(notices, call, result);
-	if (!result->file_gone || notices->path->said_stale)
-		return;
-	notices->path->said_stale = true;
-	notice(notices,
-	       "%s: %s: the server does not know the file any more: was it removed, or the export "
-	       "changed, during the run?",
-	       operation(notices, call), result->status);
 }
 
 void notice_unprepared(struct notices *notices, const struct call *call, int error)

@@ -24,6 +24,8 @@ struct notices {
 void notice_lost(struct notices *notices, uint32_t outstanding, int error);
 /* It has stopped answering. */
 void notice_silent(struct notices *notices);
+/* soft: an I/O has had its time; told once until it answers. */
+void notice_expired(struct notices *notices);
 /* It has answered: the end of such trouble, if it was in_trouble. */
 void notice_answered(struct notices *notices);
 /* The trouble is somebody else's now: others take over. */

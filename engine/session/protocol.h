@@ -41,7 +41,6 @@ struct call_result {
 	const char *status; /* … CALL_DELAY too: the server's word, such as "NFS3ERR_STALE" … */
 	const char *fault;  /* … or what is wrong with its reply; static strings, or NULL */
 	const char *flaw;   /* … or both: of a reply whose status counts all the same */
-	bool file_gone;	    /* the server does not know the file any more */
 	uint32_t code;	    /* CALL_RECOVER: the protocol's own, for recover() */
 };
 

@@ -98,10 +98,6 @@ static void enforce_soft(struct session_channel *channel, uint64_t now)
 	TAILQ_FOREACH (call, &channel->sent, link) {
 		if (!timer_expired(call, config, now))
 			continue;
-		notice(&channel->notices,
-		       "no answer within %.1f s (timeo %.1f s, retrans %u, soft)",
-		       (double)timer_major(config) / SEC, (double)config->timeo / SEC,
-		       config->retrans);
 		channel_lose(channel, -ETIMEDOUT);
 		break;
 	}
@@ -112,6 +108,7 @@ static void enforce_soft(struct session_channel *channel, uint64_t now)
 				now; /* not sent yet: its time runs from the first look at it */
 		if (!timer_expired(call, config, now))
 			continue;
+		notice_expired(&channel->notices);
 		TAILQ_REMOVE(&channel->waiting, call, link);
 		call_finish(call, false, ETIMEDOUT);
 	}

@@ -241,7 +241,8 @@ def failed_io(result: FioResult, *words: str) -> None:
     assert result.status > 0, f"fio crashed: {result.messages}"
     lines = [line for line in result.messages.splitlines() if line.startswith("fio: ")]
     assert any(line.startswith("fio: io_u error") for line in lines), result.messages
-    assert any(line.startswith("fio: nfsmulti: ") for line in lines), result.messages
+    assert said(result), result.messages
+    lines += said(result)
     for word in words:
         assert any(word in line for line in lines), result.messages
 

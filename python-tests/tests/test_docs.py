@@ -228,7 +228,7 @@ _NO_MESSAGES = re.compile(
     r"Usage: |trace: |\{?\"|nfsmulti |nfsmulti-rdma: |nfsmulti-export: |… connection… on|… … … … |"
     r"… reads, |… metadata operations, |…: … done, |meta_mix: beside |"
     r"entries of \"…\": …|… … in |, and making those |"
-    r"nfsmulti: no connection has failed|each call fits into one Send|"
+    r"each call fits into one Send|"
     r"…: column …| \(tenths of a second\)|…: port …: …|"
     r"RPC Packet not accepted|Server responded: "  # libnfs's, which are translated
 )

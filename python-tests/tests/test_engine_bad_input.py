@@ -233,8 +233,10 @@ def test_full_file_system(exported: Place, lab: Lab, small: Path) -> None:
     pool = ",".join(lab.path(number, export="small", version="4.1") for number in range(4))
     job: Options = {"rw": "write", "bs": "64k", "size": "8m", "filename": "f", "iodepth": 8}
     result = exported.fio(pool=pool, spread="roundrobin", **job)
-    failed_io(result, "No space left on device", "NFS4ERR_NOSPC", "/small")
-    assert said(result) == []
+    failed_io(result, "No space left on device")
+    (line,) = said(result)
+    assert "/small: WRITE of " in line
+    assert "NFS4ERR_NOSPC: the file system is full" in line
     assert result.report is not None
     assert result.report.error == errno.ENOSPC
     assert small.joinpath("f").stat().st_size <= 8 * _MIB

@@ -451,8 +451,8 @@ def test_a_jobs_error_ends_others_as_their_runtime_does(slow_ends: Outcomes) -> 
     assert result.status == 1, result.messages
     assert result.report is not None, result.output
     assert {job["jobname"]: job["error"] for job in result.report.jobs} == {"w": 0, "r": errno.EIO}
-    assert "NFS3ERR_IO" in result.messages
-    assert said(result) == []
+    (line,) = said(result)
+    assert "NFS3ERR_IO" in line
     moved = sum(call.moved for call in server.calls(Nfs.WRITE))
     assert job_of(result.report, "w")["write"]["io_bytes"] == moved
     assert server.durable("f") == server.content("f")
@@ -661,24 +661,74 @@ def _ever_more_rarely(since: float, times: Sequence[float], longest: float) -> N
         wait = min(2 * wait, longest)
 
 
-stales = fixture_of_runs(
+_GONE = "the server does not know the file any more"
+_REFUSED: dict[str, tuple[Nfs, Status, int, str]] = {
+    f"{procedure.name} {status.name}": (procedure, status, error, remedy)
+    for procedure, status, error, remedy in (
+        (Nfs.READ, Status.STALE, errno.ESTALE, _GONE),
+        (Nfs.READ, Status.ACCES, errno.EACCES, "may this user read that file"),
+        (Nfs.WRITE, Status.STALE, errno.ESTALE, _GONE),
+        (Nfs.WRITE, Status.NOENT, errno.ENOENT, _GONE),
+        (Nfs.WRITE, Status.NOSPC, errno.ENOSPC, "the file system is full"),
+        (Nfs.WRITE, Status.DQUOT, errno.EDQUOT, "the user's quota is used up"),
+        (Nfs.WRITE, Status.FBIG, errno.EFBIG, "the server takes no larger file"),
+        (Nfs.WRITE, Status.ROFS, errno.EROFS, "the export is read-only"),
+        (Nfs.WRITE, Status.ACCES, errno.EACCES, "may this user write that file"),
+        (Nfs.COMMIT, Status.STALE, errno.ESTALE, _GONE),
+        (Nfs.COMMIT, Status.NOSPC, errno.ENOSPC, "the file system is full"),
+    )
+}
+
+
+def _file_of(procedure: Nfs) -> Options:
+    return {**_FOUR, "rw": "read" if procedure is Nfs.READ else "write", "filename": "r"}
+
+
+refusals = fixture_of_runs(
     {
-        procedure.name: Case(
-            on(procedure, Answer(status=Status.STALE)),
-            {**_FOUR, "rw": "read" if procedure is Nfs.READ else "write", "filename": "r"},
-        )
-        for procedure in (Nfs.READ, Nfs.WRITE, Nfs.COMMIT)
+        **{
+            name: Case(on(procedure, Answer(status=status)), _file_of(procedure))
+            for name, (procedure, status, *_) in _REFUSED.items()
+        },
+        "laying out": Case(
+            on(Nfs.WRITE, Answer(status=Status.NOSPC), nth=3),
+            {**READING, "bs": "64k", "size": "4m"},
+        ),
+        "soft": Case(
+            on(DATA, Answer(reply=False, do=go), after=4),
+            {**READING, "soft": 1, "timeo": 5, "retrans": 1, "filename": "r"},
+        ),
     }
 )
 
 
-@pytest.mark.parametrize("procedure", DATA)
-def test_stale_is_one_clear_line(stales: Outcomes, procedure: Nfs) -> None:
+@pytest.mark.parametrize("name", _REFUSED)
+def test_a_refusal_is_one_line_with_its_remedy(refusals: Outcomes, name: str) -> None:
     """However many calls on however many connections meet it."""
-    result = stales[procedure.name].result
-    failed(result, error=errno.ESTALE)
-    (line,) = (line for line in said(result) if "STALE" in line)
-    assert f"/export: {procedure.name}: NFS3ERR_STALE: the server does not know the file" in line
+    _, status, error, remedy = _REFUSED[name]
+    result = refusals[name].result
+    failed(result, error=error)
+    (line,) = (line for line in said(result) if f"NFS3ERR_{status.name}: {remedy}" in line)
+    assert "/export: " in line
+    assert '"r"' in line
+    assert result.messages.count(f"NFS3ERR_{status.name}") == 1
+
+
+def test_what_fails_while_a_file_is_laid_out(refusals: Outcomes) -> None:
+    server, result = refusals["laying out"].server, refusals["laying out"].result
+    third = server.calls(Nfs.WRITE)[2]
+    at = f'/export: laying out "f": WRITE at {third.offset}: No space left on device'
+    (line,) = said(result)
+    assert f"{at}: NFS3ERR_NOSPC: the file system is full" in line
+
+
+def test_soft_says_once_that_there_was_no_answer(refusals: Outcomes) -> None:
+    """Also where no call could go out any more, and fio has a line for each I/O."""
+    result = refusals["soft"].result
+    failed(result, "no answer within 1.0 s (timeo 0.5 s, retrans 1, soft)", error=errno.ETIMEDOUT)
+    assert result.messages.count("fio: io_u error") > 1
+    assert result.messages.count("no answer within") == 1
+    assert "fio: nfsmulti" not in result.messages
 
 
 # --- hostile servers: replies to COMMIT ---

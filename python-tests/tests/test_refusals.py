@@ -68,9 +68,9 @@ statuses = fixture_of_runs(
 def test_statuses_are_reported_as_such(statuses: Outcomes, status: int, error: int) -> None:
     server, result = statuses[str(status)].server, statuses[str(status)].result
     word = "NFS3ERR_NOSPC" if status == Status.NOSPC else "an unknown nfsstat3"
-    why = f"127.0.0.1:{server.nfs_port}:/export: {word}"
-    of_fio = [f"{os.strerror(error)}: {side} offset=16384" for side in ("read", "write")]
-    failed(result, why, *of_fio, error=error)
+    path, reason = f"127.0.0.1:{server.nfs_port}:/export", os.strerror(error)
+    of_fio = [f"{reason}: {side} offset=16384" for side in ("read", "write")]
+    failed(result, f'{path}: READ of "r" at 16384: {reason}: {word}', *of_fio, error=error)
 
 
 _NAMES: dict[str, tuple[Procedure, Status, int]] = {
