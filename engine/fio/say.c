@@ -10,9 +10,12 @@ enum { LINE = 1024 };
 
 static __thread const char *job_name;
 
-void say_job(const char *job)
+const char *say_job(const char *job)
 {
+	const char *before = job_name;
+
 	job_name = job;
+	return before;
 }
 
 /* One write: lines of several jobs do not mix. */

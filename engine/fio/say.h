@@ -8,8 +8,9 @@
 /* One line, without a newline; it begins with "nfsmulti: " and the job, where one was named. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Names this thread's job in its further lines; the string stays the caller's. NULL: none. */
-void say_job(const char *job);
+/* Names this thread's job in its further lines; the string stays the caller's. NULL: none.
+ * Returns what it was before. */
+const char *say_job(const char *job);
 
 /* Into fio's own log where that is for people alone; else on this process's stderr. */
 void say_summary(const char *format, ...) __attribute__((format(printf, 1, 2)));

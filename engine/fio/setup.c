@@ -34,6 +34,7 @@ static const uint64_t STANDSTILL = 5 * SEC;
 static struct {
 	pthread_mutex_t lock; /* thread=1 with create_serialize=0 comes here from several threads */
 	char *terms;	      /* of what job, as text */
+	char *job;	      /* the name of the last that used them */
 	struct pool_paths paths;
 } kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -55,9 +56,13 @@ static char *terms_text(struct thread_data *td)
 
 static void forget(void)
 {
-	free(kept.terms);
-	kept.terms = NULL;
+	const char *name = say_job(kept.job); /* paths may have something to say at their end */
+
 	pool_paths_close(&kept.paths);
+	say_job(name);
+	free(kept.terms);
+	free(kept.job);
+	kept.terms = kept.job = NULL;
 }
 
 /* Whoever has the lock uses them; at the process's end it is a thread that fio has given up. */
@@ -82,7 +87,7 @@ static void leave_all(void)
 static void begin_anew(void)
 {
 	pthread_mutex_init(&kept.lock, NULL);
-	kept.terms = NULL;
+	kept.terms = kept.job = NULL;
 	kept.paths = (struct pool_paths){0};
 }
 
@@ -156,8 +161,11 @@ static int with_file(struct thread_data *td, struct fio_file *f,
 	deadline_setup(td);
 	say_job(td->o.name);
 	error = recall(td, &task.paths);
-	if (!error)
+	if (!error) {
+		free(kept.job);
+		kept.job = strdup(td->o.name);
 		error = terms_name(f, &task.paths->pool, &task.name);
+	}
 	if (!error)
 		task.path = pool_paths_own(task.paths, td, &error);
 	if (!error)

@@ -99,9 +99,11 @@ def test_another_server_is_an_error(client: Client) -> None:
 
 def test_calls_beyond_the_slots_wait_and_that_is_told(client: Client) -> None:
     with ScriptedServer(terms=Terms(slots=2)) as server:
-        result = client(server, pool=_pool(server), iodepth=8)
+        result = client(server, pool=_pool(server), iodepth=8, rw="read", size="4m")
         done(result)
-        assert any("the server grants a session 2 slots" in line for line in said(result))
+        waited = [line for line in said(result) if "the server grants a session 2 slots" in line]
+        assert len(waited) == 2, "the job, and before it the lay-out"
+        assert all(line.startswith("nfsmulti: job: ") for line in waited)
         assert {call.slot for call in server.calls(Nfs4.SEQUENCE)} == {0, 1}
 
 
