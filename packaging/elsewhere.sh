@@ -36,6 +36,7 @@ procps           sysctl                         procps-ng           procps      
 strace           strace                         strace              strace            strace
 git              git                            git                 git               git
 dpkg-dev         rpmbuild                       rpm-build           rpm-build         -
+locales          /usr/share/i18n/locales/en_US  glibc-locale-source glibc-i18ndata    glibc
 shellcheck       shellcheck                     ShellCheck          ShellCheck        shellcheck
 openssh-client   ssh                            openssh-clients     openssh-clients   openssh
 dropbear-bin     dropbear                       dropbear            dropbear          dropbear

@@ -3,7 +3,11 @@
 
 from __future__ import annotations
 
+import codecs
+import contextlib
 import inspect
+import io
+import locale
 import re
 import sys
 
@@ -60,9 +64,23 @@ def _unwrap_help(commands: typer.Typer) -> None:
 _unwrap_help(app)
 
 
+def _print_in_the_locale() -> None:
+    """Print the characters of the locale, and "?" for those it has not.
+
+    What is read and written otherwise is UTF-8: ./nfsmulti asks for Python's UTF-8 mode. In the
+    locale C, which says nothing of the terminal, so is what is printed.
+    """
+    with contextlib.suppress(LookupError):  # Python does not know each locale's encoding
+        encoding = codecs.lookup(locale.getencoding()).name
+        for stream in (sys.stdout, sys.stderr):
+            if encoding not in ("ascii", "utf-8") and isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(encoding=encoding, errors="replace")
+
+
 def main() -> None:
     """Run one command. Exit status: 0, the command's own, 1 for an error, 2 for bad usage."""
     end_politely()
+    _print_in_the_locale()
     try:
         app(prog_name=COMMAND)
     except HarnessError as error:

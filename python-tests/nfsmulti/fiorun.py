@@ -125,7 +125,7 @@ class _Line:
     def read(cls, file: Path) -> list[Self]:
         """Read a file's lines of this kind, empty where absent. HarnessError for a broken line."""
         found = []
-        lines = file.read_text().splitlines() if file.exists() else []
+        lines = file.read_text(errors="surrogateescape").splitlines() if file.exists() else []
         for number, line in enumerate(lines, start=1):
             try:
                 values = json.loads(line)
@@ -278,7 +278,7 @@ class FioProcess(Process):
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self._begin = time.monotonic()
-        (folder / "command").write_text(shlex.join(argv) + "\n")
+        (folder / "command").write_text(shlex.join(argv) + "\n", errors="surrogateescape")
         with (folder / "stdout").open("wb") as out, (folder / "stderr").open("wb") as err:
             super().__init__(argv, stdout=out, stderr=err)
 

@@ -174,7 +174,7 @@ class RemoteFio:
                 name: options | own if engine.items() <= options.items() else options
                 for name, options in given.items()
             }
-            file.write_text(job_text(sections, number))
+            file.write_text(job_text(sections, number), errors="surrogateescape")
             words += [f"--client={host.client_option}", str(file)]
         return [*self.enter, "fio", *words]
 

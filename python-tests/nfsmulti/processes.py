@@ -298,7 +298,7 @@ def run(
 
 def _text(file: IO[bytes]) -> str:
     file.seek(0)
-    return file.read().decode(errors="replace")
+    return file.read().decode(errors="surrogateescape")
 
 
 # --- what one process has at a time ---

@@ -380,11 +380,11 @@ def write_sources(folder: Path) -> None:
     for file in (_APT / "sources.list", *sorted((_APT / "sources.list.d").glob("*"))):
         if not file.is_file() or file.suffix not in (".list", ".sources"):
             continue
-        text = file.read_text()
+        text = file.read_text(errors="surrogateescape")
         text = re.sub(r"^deb\s", "deb-src ", text, flags=re.MULTILINE)
         text = re.sub(r"^Types:.*$", "Types: deb-src", text, flags=re.MULTILINE)
         text = re.sub(r"^Architectures:.*\n", "", text, flags=re.MULTILINE)
-        (folder / file.name).write_text(text)
+        (folder / file.name).write_text(text, errors="surrogateescape")
 
 
 def unpack(archive: Path, work: Path) -> Path:

@@ -466,7 +466,7 @@ class Report:
         folder.mkdir(parents=True, exist_ok=True)
         if draw:
             draw(self.results, folder / f"{self.name}.png")
-        (folder / "report.md").write_text(self._markdown(folder))
+        (folder / "report.md").write_text(self._markdown(folder), errors="surrogateescape")
         values = {
             "bench": self.name,
             "begun": self._begun.isoformat(timespec="seconds"),

@@ -136,14 +136,16 @@ class Run:
     def write(self, folder: Path) -> None:
         """Write report.md and results.json."""
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / REPORT).write_text(portable("\n".join(self._markdown())))
+        (folder / REPORT).write_text(
+            portable("\n".join(self._markdown())), errors="surrogateescape"
+        )
         values = {
             "begun": self.begun.isoformat(timespec="seconds"),
             "setting": self.setting,
             "cells": [dataclasses.asdict(one) for one in self.outcomes],
         }
         text = json.dumps(values, indent="\t", ensure_ascii=False)
-        (folder / FIGURES).write_text(portable(text) + "\n")
+        (folder / FIGURES).write_text(portable(text) + "\n", errors="surrogateescape")
 
     def table(self) -> rich.table.Table:
         """Give them for the terminal, what is not as expected in red."""

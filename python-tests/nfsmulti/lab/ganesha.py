@@ -203,7 +203,10 @@ class Server:
         self._recovery.mkdir(parents=True)
         self.log.touch()
         file = folder / "ganesha.conf"
-        file.write_text(_configuration(endpoint, exports, volumes, lease, self._recovery))
+        file.write_text(
+            _configuration(endpoint, exports, volumes, lease, self._recovery),
+            errors="surrogateescape",
+        )
         files = ["-f", str(file), "-L", str(self.log), "-p", str(folder / "pid")]
         self._argv = [*enter, "ganesha.nfsd", "-F", *files]
 

@@ -203,8 +203,10 @@ def _boot(
         share = folder / _SHARE
         share.mkdir()
         shutil.copy(_INIT, share / "init")
-        (share / "settings").write_text(_settings(machine, config, shares))
-        (share / "command").write_text(script)
+        (share / "settings").write_text(
+            _settings(machine, config, shares), errors="surrogateescape"
+        )
+        (share / "command").write_text(script, errors="surrogateescape")
         write_initramfs(folder / "initramfs", machine.root_modules, share)
         argv = machine.command(folder, config.cpus, config.memory, config.network, shares)
         with (

@@ -406,7 +406,7 @@ class Lab:
         deadline = time.monotonic() + _RPCBIND_SECONDS
         while not ready.exists():
             if self._anchor.wait(0.01) is not None or time.monotonic() > deadline:
-                said = Path(log.name).read_text().strip()
+                said = Path(log.name).read_text(errors="replace").strip()
                 raise HarnessError(f"the lab's rpcbind did not start: {said or 'it said nothing'}")
 
     def _start_servers(self, undo: contextlib.ExitStack) -> None:

@@ -50,7 +50,9 @@ def write(folder: Path) -> Sequence[str]:
     plots = [plot for section in values["sections"] for plot in section.plots]
     drawn = {plot.name: Markup(charts.write(plot, folder / PLOTS)) for plot in plots}
     for file, template in TEMPLATES.items():
-        (folder / file).write_text(render(template, {**values, "drawn": drawn}))
+        (folder / file).write_text(
+            render(template, {**values, "drawn": drawn}), errors="surrogateescape"
+        )
     answer: Section = values["sections"][0]
     return answer.words
 

@@ -469,7 +469,7 @@ class Entries:
         """Remove what is left, and the directory."""
         if self._spec.client == "mount":
             if (self._folder / "command").exists():  # else no fio has begun
-                words = shlex.split((self._folder / "command").read_text())
+                words = shlex.split((self._folder / "command").read_text(errors="surrogateescape"))
                 mount = next(word for word in words if word.startswith("--directory="))
                 for file in Path(mount.partition("=")[2]).glob(f"{TOP}.*"):
                     file.unlink(missing_ok=True)

@@ -210,7 +210,7 @@ def changed(folder: Path) -> str | None:
 def write_place(folder: Path, name: str, place: Serving) -> None:
     """Write what holds where a place's clients are: links and their limits, mounts, sysctls."""
     enter = list(place.enter)
-    mounts = Path("/proc/self/mounts").read_text().splitlines()
+    mounts = Path("/proc/self/mounts").read_text(errors="surrogateescape").splitlines()
     found = {
         "guest": guest.described(),
         "kernel": _said([*enter, "uname", "-sr"]),

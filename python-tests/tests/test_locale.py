@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Commands print and write whatever the locale, and where names are not UTF-8."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from conftest import missing
+from test_frontend import Machine
+
+from nfsmulti.errors import MissingError
+from nfsmulti.processes import Completed, apt_line, run
+
+# Python's own ways out of the locale C are closed.
+_ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+
+
+@pytest.fixture
+def latin1(tmp_path: Path) -> dict[str, str]:
+    """Give the environment of a locale of ISO 8859-1, made here."""
+    words = ["-i", "en_US", "-f", "ISO-8859-1", str(tmp_path / "latin1")]
+    if run(["localedef", *words], timeout=60).status != 0:
+        missing(MissingError("no ISO-8859-1 for localedef", apt_line(["locales"])))
+    return {"LC_ALL": "latin1", "LOCPATH": str(tmp_path)}
+
+
+def _frontend(folder: Path, env: Mapping[str, str], *arguments: str) -> Completed:
+    machine = Machine(folder)
+    machine.program("cmake", "exit 0")  # the engine was built for these tests
+    return machine.run(
+        *arguments, env={**env, "NFSMULTI_NO_INSTALL": "1", "NFSMULTI_CELL_SECONDS": "0.1"}
+    )
+
+
+def test_doctor_prints_in_any_locale(tmp_path: Path, latin1: dict[str, str]) -> None:
+    for env, arrow in ((_ASCII, "→"), (latin1, "?")):
+        done = _frontend(tmp_path, env, "doctor", "--pool=nfs://127.0.0.1:1/export")
+        assert (done.stderr, done.status) == ("", 1)
+        assert f"\n      {arrow} " in done.stdout
+
+
+def test_a_run_reports_on_folders_whose_names_are_not_utf8(
+    tmp_path: Path, latin1: dict[str, str]
+) -> None:
+    mount, results = (tmp_path / os.fsdecode(name) for name in (b"mo\xf6nt", b"r\xe9sults"))
+    mount.mkdir()
+    words = ["--quick", "--repeat=1", f"--pool={mount}", f"--results={results}"]
+    done = _frontend(tmp_path, latin1, "run", "oltp", *words)
+    assert "holds report.html, report.md" in done.stdout, done.stderr
+    (folder,) = (results / "oltp").iterdir()
+    assert b"mo\xf6nt" in (folder / "report.md").read_bytes()
