@@ -117,6 +117,7 @@ void get_ioengine(struct ioengine_ops **ops)
 {
 	char why[ABI_WHY_MAX];
 
+	say_begin(); /* fio has opened its --output by the last job's */
 	*ops = NULL; /* fio then says "not loadable" and exits with 1 */
 	if (abi_check(why, sizeof(why)))
 		say("%s", why);

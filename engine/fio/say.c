@@ -10,6 +10,13 @@ enum { LINE = 1024 };
 
 static __thread const char *job_name;
 
+/* fio itself does so with its stdout alone. */
+void say_begin(void)
+{
+	if (f_out) /* a fio --server --daemonize has none */
+		setvbuf(f_out, NULL, _IOLBF, 0);
+}
+
 const char *say_job(const char *job)
 {
 	const char *before = job_name;
@@ -27,7 +34,7 @@ static void put_line(bool summary, const char *format, va_list args)
 
 	if (used < LINE)
 		vsnprintf(line + used, (size_t)(LINE - used), format, args);
-	if (summary && !is_backend && output_format == FIO_OUTPUT_NORMAL)
+	if (summary && output_format == FIO_OUTPUT_NORMAL)
 		log_info("%s\n", line);
 	else if (!summary && is_backend)
 		log_err("%s\n", line);

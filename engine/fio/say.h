@@ -5,6 +5,12 @@
  */
 #pragma once
 
+/*
+ * Before fio forks its jobs: these end by _exit(), so that what they leave in a buffer of fio's log
+ * is lost. From here on each line of the log is written when it is complete.
+ */
+void say_begin(void);
+
 /* One line, without a newline; it begins with "nfsmulti: " and the job, where one was named. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
@@ -12,5 +18,6 @@ void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
  * Returns what it was before. */
 const char *say_job(const char *job);
 
-/* Into fio's own log where that is for people alone; else on this process's stderr. */
+/* Into fio's own log, the client's where this fio is a server, where that is for people alone; else
+ * on this process's stderr. */
 void say_summary(const char *format, ...) __attribute__((format(printf, 1, 2)));

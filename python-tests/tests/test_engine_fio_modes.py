@@ -206,19 +206,49 @@ def test_logs_have_each_io(exported: Place, tmp_path: Path) -> None:
         assert offsets == list(range(0, _MIB, 16384)), kind
 
 
+_SUMMARY = re.compile(
+    r"nfsmulti: job: 4 connections on 4 paths: 64 reads, 0 writes, 0 commits,"
+    r" 0 retransmissions, 0 reconnects, 0 errors\n"
+)
+
+
 def test_summary_line(mounted: Place) -> None:
     """One for each job: in fio's own text, or on standard error where that is for programs."""
-    summary = re.compile(
-        r"nfsmulti: job: 4 connections on 4 paths: 64 reads, 0 writes, 0 commits,"
-        r" 0 retransmissions, 0 reconnects, 0 errors"
-    )
     words = _words(mounted, "--spread=queue", *_JOB)
     normal = mounted.raw(*words)
-    assert len(summary.findall(normal.stdout)) == 1
-    assert summary.search(normal.stderr) is None
+    assert len(_SUMMARY.findall(normal.stdout)) == 1
+    assert _SUMMARY.search(normal.stderr) is None
     machine = mounted.raw("--output-format=json", *words)
-    assert len(summary.findall(machine.stderr)) == 1
-    assert summary.search(machine.stdout) is None
+    assert len(_SUMMARY.findall(machine.stderr)) == 1
+    assert _SUMMARY.search(machine.stdout) is None
+
+
+def test_summary_lines_in_an_output_file(mounted: Place, tmp_path: Path) -> None:
+    """Each job's once, where fio has begun and not yet told its figures; of processes and threads.
+
+    Also where --output comes last, where jobs prepare their files themselves, and in a client's.
+    """
+    output = tmp_path / "out"
+    to, words = f"--output={output}", _words(mounted, "--spread=queue", *_JOB, "--numjobs=3")
+    one = _job_file(mounted, tmp_path, "job", "rw=read", "filename=f", "spread=queue", "numjobs=3")
+    with _servers(mounted, tmp_path) as clients:
+        for row in (
+            [to, *words],
+            [*words, to],
+            [to, *words, "--create_serialize=0"],
+            [to, *words, "--thread=1"],
+            [to, clients[0], str(one)],
+        ):
+            completed = mounted.raw(*row, env=_CLIENT)
+            assert completed.status == 0, completed.stderr
+            before, _, text = output.read_text().partition("Starting 3 ")
+            said, _, figures_told = text.partition("(groupid=0")
+            assert [len(_SUMMARY.findall(part)) for part in (before, said, figures_told)] == [
+                0,
+                3,
+                0,
+            ]
+            assert _SUMMARY.search(completed.stdout + completed.stderr) is None
 
 
 # --- replay ---
