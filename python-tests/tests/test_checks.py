@@ -15,6 +15,7 @@ from nfsmulti.paths import ROOT
 from nfsmulti.processes import find, run
 
 _SECONDS = 1200.0
+# Those that are scripts are run by our Python: a copied environment's name that of its first place.
 _TOOLS = Path(sys.executable).parent
 _SCRIPTS = [
     "nfsmulti",
@@ -48,7 +49,7 @@ def _sources(*endings: str) -> list[str]:
 
 
 def test_clang_format() -> None:
-    _check(f"{_TOOLS}/clang-format", "--dry-run", "--Werror", *_sources(".c", ".h"))
+    _check(sys.executable, f"{_TOOLS}/clang-format", "--dry-run", "--Werror", *_sources(".c", ".h"))
 
 
 def test_ruff() -> None:
@@ -60,7 +61,7 @@ def test_ruff_format() -> None:
 
 
 def test_mypy() -> None:
-    _check(f"{_TOOLS}/mypy")
+    _check(sys.executable, f"{_TOOLS}/mypy")
 
 
 def test_shellcheck() -> None:
@@ -76,7 +77,7 @@ def test_builds_with_clang(clang_build: Path) -> None:
 def test_clang_tidy(clang_build: Path) -> None:
     # PyPI's clang-tidy comes without the compiler's own headers.
     resources = run([find("clang"), "-print-resource-dir"], timeout=_SECONDS).check().stdout.strip()
-    tidy = [f"{_TOOLS}/clang-tidy", "--quiet", "-p", str(clang_build)]
+    tidy = [sys.executable, f"{_TOOLS}/clang-tidy", "--quiet", "-p", str(clang_build)]
     tidy.append(f"--extra-arg=-resource-dir={resources}")
     sources = [source for source in _sources(".c") if source.startswith("engine/")]
     with ThreadPoolExecutor(os.cpu_count()) as threads:

@@ -372,6 +372,42 @@ def test_what_apt_has_installed_is_written_down(used_machine: Machine, used: Pat
     assert (used / "build/installed-packages").read_text() == "git\nfio\n"
 
 
+def test_a_build_of_another_place_is_configured_anew(
+    used_machine: Machine, used: Path, tmp_path: Path
+) -> None:
+    """Else the Makefiles of a copy build what they were made for; those below build/, too."""
+    (used / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.20)\nproject(nfsmulti NONE)\n"
+        "file(WRITE ${CMAKE_BINARY_DIR}/told ${FIO_EXECUTABLE})\n"
+    )
+    _with_python(used)
+    told = used_machine.run("build", "-DFIO_EXECUTABLE=/bin/sh")
+    assert (told.status, told.stderr) == (0, "")
+    run(["cmake", "-S", str(used), "-B", str(used / "build/package")], timeout=60).check()
+    copy = shutil.copytree(used, tmp_path / "copy", symlinks=True)
+    there = Machine(used_machine.folder, root=copy)
+    done = there.run("doctor", "--no-install")
+    assert (done.status, done.stdout) == (0, "-m nfsmulti doctor\n"), done.stderr
+    assert done.stderr == (
+        f"nfsmulti: {copy}/build was configured as {used}/build, for {used}: it is configured"
+        " anew\nnfsmulti: building the engine (log: build/build.log)\n"
+    )
+    assert f"CMAKE_HOME_DIRECTORY:INTERNAL={copy}\n" in (copy / "build/CMakeCache.txt").read_text()
+    assert (copy / "build/told").read_text() == "/bin/sh"
+    assert not (copy / "build/package/CMakeCache.txt").exists()
+    assert (copy / "results/demo").exists()
+    assert there.run("doctor", "--no-install").stderr == ""
+
+
+def _with_python(root: Path) -> None:
+    """Let the environment of Python be up to date; its Python prints what it is given."""
+    (root / "python-tests/requirements.txt").touch()
+    version = "import sys; print(sys.version)"
+    stamp = f'echo "$(sha256sum </dev/null) $(/usr/bin/python3 -c "{version}")" >stamp'
+    run(["sh", "-c", f"mkdir bin; {stamp}"], timeout=60, cwd=root / "build/venv").check()
+    Machine(root / "build/venv/bin").program("python", 'echo "$*"')
+
+
 @pytest.fixture
 def installed_machine(tmp_path: Path) -> Machine:
     """Give a machine with the package's files, called by a link, whose user's cache is `cache`."""
