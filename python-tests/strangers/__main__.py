@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`python -m strangers [NAME ...]`: build servers, try the engine on them, print a table.
+
+Exit status 1 where a trial fails that docs/servers.md has a "yes" for.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+
+from nfsmulti.errors import HarnessError
+from nfsmulti.fiorun import Engine
+from nfsmulti.paths import BUILD, ROOT
+from nfsmulti.processes import end_politely
+from strangers.servers import STRANGERS, Running, Stranger
+from strangers.trials import TRIALS, Verdict
+
+_RUNS = BUILD / "strangers" / "runs"
+_DOCUMENT = ROOT / "docs" / "servers.md"
+_COLUMNS = ("server", "version", "from", "NFS", *TRIALS)
+
+
+def main(names: list[str]) -> int:
+    """Try the servers that are named, or all; return the exit status."""
+    known = {stranger.name: (number, stranger) for number, stranger in enumerate(STRANGERS, 1)}
+    if unknown := set(names) - set(known):
+        raise HarnessError(f"no such server: {', '.join(unknown)}; there are {', '.join(known)}")
+    print(_row(_COLUMNS), _row([":--"] * len(_COLUMNS)), sep="\n", flush=True)
+    broken: list[str] = []
+    for name in names or known:
+        number, stranger = known[name]
+        verdicts = _tried(stranger, f"127.0.34.{number}")
+        cells = ["yes" if verdict.passed else "no" for verdict in verdicts.values()]
+        facts = (name, stranger.version, str(stranger.source), stranger.nfs)
+        print(_row([*facts, *cells]), flush=True)
+        for trial, verdict in verdicts.items():
+            for line in verdict.lines:
+                print(f"  {trial}: {line}", file=sys.stderr)
+            if not verdict.passed and _promised(name, trial):
+                broken.append(f"{name}: {trial}")
+    if broken:
+        print(f"{_DOCUMENT.name} says that these work: {', '.join(broken)}", file=sys.stderr)
+    return 1 if broken else 0
+
+
+def _tried(stranger: Stranger, address: str) -> dict[str, Verdict]:
+    """Put a server through all trials, each on a fresh one."""
+    stranger.program()
+    return {name: _verdict(name, stranger, address) for name in TRIALS}
+
+
+def _verdict(trial: str, stranger: Stranger, address: str) -> Verdict:
+    folder = _RUNS / stranger.name / trial.replace(" ", "-")
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        with Running(stranger, address, folder) as server:
+            return TRIALS[trial](server, Engine.built(), folder / "fio")
+    except HarnessError as error:
+        return Verdict(False, (str(error),))
+
+
+def _row(cells: list[str] | tuple[str, ...]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _promised(name: str, trial: str) -> bool:
+    """Tell whether the documents say "yes" to a trial of a server."""
+    columns: list[str] = []
+    for line in _DOCUMENT.read_text().splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if trial in cells:
+            columns = cells
+        elif columns and cells[0].startswith(name):
+            return cells[columns.index(trial)].startswith("yes")
+    return False
+
+
+if __name__ == "__main__":
+    end_politely()
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except HarnessError as error:
+        sys.exit(f"strangers: {error}")

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a server is put through: a verified write, metadata, and a restart in the middle of a write.
+
+Each gives a Verdict, whose lines are the engine's and fio's where something fell short.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from nfsmulti.errors import HarnessError
+from nfsmulti.fiorun import SUMMARY, Engine, Fio, FioProcess, FioResult, Options
+from strangers.servers import Running
+
+_SECONDS = 300.0  # what takes longer hangs
+_LINES_MAX = 3
+_WRITTEN_BEFORE = 400  # of 2,048 blocks, when the server is killed
+_POLL = 0.02
+
+_BLOCKS = 2048
+_WRITE: Options = {
+    "filename": "data",
+    "rw": "randwrite",
+    "bs": "16k",
+    "size": f"{_BLOCKS * 16}k",
+    "iodepth": 16,
+    "nconnect": 2,
+    "spread": "roundrobin",
+    "verify": "crc32c",
+    "verify_state_save": 0,
+    "fsync": 64,
+    "end_fsync": 1,
+    "hard": 1,
+}
+_RESTART: Options = {**_WRITE, "rate_iops": _WRITTEN_BEFORE, "hold_writes": "64m", "trace": 1}
+
+_ENTRIES = 5000
+_METADATA: Options = {
+    "filename": "entries",
+    "metadata": 1,
+    "bs": 1,
+    "size": _ENTRIES,
+    "iodepth": 16,
+    "nconnect": 2,
+    "spread": "roundrobin",
+    "hard": 1,
+}
+# In this order: a rename is taken back, so that the entries have their first names for the rest.
+_STEPS: dict[str, Options] = {
+    "create": {"rw": "write", "meta_write": "create"},
+    "stat": {"rw": "randread", "meta_read": "getattr", "meta_verify": 1},
+    "readdir": {"rw": "randread", "meta_read": "readdir", "io_size": 50},
+    "rename": {"rw": "randwrite", "meta_write": "rename"},
+    "rename back": {"rw": "randwrite", "meta_write": "rename"},
+    "mix": {"rw": "randrw", "meta_mix": "getattr:60,lookup:20,readdir:5,create:10,remove:5"},
+    "remove": {"rw": "randwrite", "meta_write": "remove"},
+}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a trial passed; `lines` say what fell short."""
+
+    passed: bool
+    lines: tuple[str, ...] = ()
+
+
+Trial = Callable[[Running, Engine, Path], Verdict]
+
+
+def verified_write(server: Running, engine: Engine, folder: Path) -> Verdict:
+    """Write 32 MiB at random over two connections, with COMMITs, and read it back."""
+    return _verified(Fio(engine).run(folder, pool=server.pool, options=_WRITE, timeout=_SECONDS))
+
+
+def metadata(server: Running, engine: Engine, folder: Path) -> Verdict:
+    """Make, look at, list, rename, mix and remove 5,000 entries; each step is tried."""
+    lines: list[str] = []
+    for name, options in _STEPS.items():
+        result = Fio(engine).run(
+            folder / name.replace(" ", "-"),
+            pool=server.pool,
+            options={**_METADATA, **options},
+            timeout=_SECONDS,
+        )
+        if result.status != 0:
+            lines += [f"{name}: {line}" for line in _complaints(result)]
+    return Verdict(not lines, tuple(lines))
+
+
+def restart(server: Running, engine: Engine, folder: Path) -> Verdict:
+    """Kill the server by SIGKILL in the middle of a verified write, and start it again.
+
+    hold_writes keeps what no COMMIT has answered for yet, so that all of it must be there.
+    """
+    with Fio(engine).start(folder, pool=server.pool, options=_RESTART) as process:
+        _until_written(process)
+        server.restart()
+        return _verified(process.result(_SECONDS))
+
+
+def _until_written(process: FioProcess) -> None:
+    said, until = process.folder / "stderr", time.monotonic() + _SECONDS
+    while said.read_text(errors="replace").count(" trace: ") < _WRITTEN_BEFORE:
+        if not process.running or time.monotonic() > until:
+            raise HarnessError(f"{process.folder}: ended before the server was killed")
+        process.wait(_POLL)
+
+
+def _verified(result: FioResult) -> Verdict:
+    """Judge a job: it must have read back each block that it wrote."""
+    report = result.report
+    if result.status == 0 and report and report.bytes("read") == report.bytes("write") > 0:
+        return Verdict(True)
+    return Verdict(False, tuple(_complaints(result)))
+
+
+def _complaints(result: FioResult) -> list[str]:
+    """Return what the engine and fio said, without the trace and the summary; never nothing."""
+    said = [
+        line
+        for line in result.messages.splitlines()
+        if line.strip() and " trace: " not in line and not SUMMARY.match(line)
+    ]
+    status = "hangs" if result.status is None else f"fio's exit status {result.status}"
+    engine_first = sorted(dict.fromkeys(said), key=lambda line: line.startswith("fio:"))
+    return engine_first[:_LINES_MAX] or [status]
+
+
+TRIALS: dict[str, Trial] = {
+    "verified write": verified_write,
+    "metadata": metadata,
+    "restart": restart,
+}
