@@ -25,6 +25,7 @@ from nfsmulti.lab.commands import app as lab_app
 from nfsmulti.paths import COMMAND, as_typed
 from nfsmulti.processes import end_politely
 from nfsmulti.report.pages import report
+from nfsmulti.run.clean import clean
 from nfsmulti.run.command import run
 from nfsmulti.testrun import run_tests
 
@@ -43,6 +44,7 @@ app.add_typer(lab_app, name="lab")
 app.command()(demo)
 app.command()(doctor)
 app.command()(run)
+app.command()(clean)
 app.command()(report)
 app.command()(soak)
 app.command()(compare)

@@ -189,14 +189,16 @@ class RemoteFio:
         self.check_complete(result)
         return result
 
-    def check(self, folder: Path, pool: str) -> None:
+    def check(self, folder: Path, pool: str, directory: str) -> None:
         """See that each host has fio, this engine of this version, and reaches the pool.
 
-        Raises HarnessError naming the host and the reason.
+        They make a file in `directory`, which is on the pool. Raises HarnessError naming the host
+        and the reason.
         """
         for host in self.hosts:
             one = RemoteFio([host], self.engine, self.enter)
-            options = {"pool": pool, "rw": "write", "size": "4k", "create_only": 1}
+            options = {"pool": pool, "filename": f"{directory}/probe", "rw": "write"}
+            options |= {"size": "4k", "create_only": "1"}
             one.run(folder / host.text, "probe", options, timeout=_PROBE_SECONDS)
 
     def check_complete(self, result: FioResult) -> None:

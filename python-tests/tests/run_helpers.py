@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from rich.console import Console
 
 from nfsmulti.fiorun import Engine
+from nfsmulti.processes import find
 from nfsmulti.run.cell import run_cell
 from nfsmulti.run.place import Serving
 from nfsmulti.run.plan import Plan, Setting, ordered, under
@@ -16,6 +18,33 @@ from nfsmulti.stories import SCENARIOS, CellSpec, OwnPool, Scale
 from nfsmulti.summary import Cell
 
 QUIET = Console(quiet=True)
+
+# Stands for a fio that works until a cell of its own number, where it gives a report or hangs.
+_FIO = """\
+#!/bin/sh
+for word; do
+	case $word in
+	--output=*)
+		number=1
+		while ! mkdir "$0.$number" 2>/dev/null; do number=$((number + 1)); done
+		[ "$number" -eq {number} ] || break
+		{does}
+		;;
+	esac
+done
+exec {fio} "$@"
+"""
+HANG = "while :; do sleep 0.1; done"
+REPORT = "printf '{said}' >\"${{word#--output=}}\"; exit 0"
+
+
+def staged_fio(folder: Path, number: int, does: str) -> str:
+    """Write such a fio; gives the PATH by which it is found."""
+    programs = folder / "bin"
+    programs.mkdir()
+    (programs / "fio").write_text(_FIO.format(number=number, does=does, fio=find("fio")))
+    (programs / "fio").chmod(0o755)
+    return f"{programs}:{os.environ['PATH']}"
 
 
 def own_cells(name: str, scale: Scale) -> list[CellSpec]:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-import resource
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,7 +17,6 @@ from made_runs import Maker, connections_factors, report_of
 from run_helpers import QUIET
 
 from nfsmulti import machine, paths
-from nfsmulti.bench.sink import Sink
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
 from nfsmulti.machine import fail
@@ -29,6 +27,7 @@ from nfsmulti.report.scaling import Curve, End, knee, verdict
 from nfsmulti.run import command, start
 from nfsmulti.run.cell import command as command_of
 from nfsmulti.run.place import OnPool, asked
+from nfsmulti.scripted import ScriptedServer
 from nfsmulti.stories import OwnPool, Scale
 from nfsmulti.stories.connections import Choice, mount_options, scenario
 from nfsmulti.summary import Cell, Summary
@@ -393,7 +392,7 @@ def test_each_url_of_a_pool_is_mounted_and_the_engine_spreads_over_them(
     assert [source for source, _ in made] == ["10.0.0.1:/vol", "10.0.0.2:/vol"]
     one, two = (folder for _, folder in made)
     assert f"IOTRAP_MOUNT_POOLS=mounts:{one}/,{two}/" in words
-    assert f"--filename={one}/connections" in words
+    assert f"--filename={one}/nfsmulti-connections" in words
     assert "--spread=roundrobin" in words
     assert engine.paths == mounts.paths == 2
     assert [line[1] for line in _told(tmp_path) if line[0] == "umount"] == [two, one]
@@ -451,32 +450,26 @@ def test_mount_goes_to_the_ports_of_its_path() -> None:
         assert mount_ports("nfs://a/b", options) == options
 
 
-@pytest.mark.parametrize(("whose", "most"), [("client", 256), ("server", 32)])
-def test_pool_that_fails_under_more_connections_keeps_its_curve(
-    tmp_path: Path, whose: str, most: int
-) -> None:
-    """The client may have too few open files for them, or the server allow fewer."""
+def test_pool_that_fails_under_more_connections_keeps_its_curve(tmp_path: Path) -> None:
+    """As where the client may have too few open files for them."""
     results = ["--results", str(tmp_path)]
     env = {"NFSMULTI_CELL_SECONDS": "0.3", "PYTHONPATH": str(paths.PYTHON_TESTS)}
     harness = [sys.executable, "-m", "nfsmulti", "run", "connections"]
-    with Sink() as sink:
-        words = ["--pool", sink.url, "--nconnect", f"1,2,{most}", "--jobs", "1", "--repeat", "1"]
-        few = ["prlimit", "--nofile=100:100"] if whose == "client" else []
-        server = sink._process.pid
-        before = resource.prlimit(server, resource.RLIMIT_NOFILE)
-        if whose == "server":
-            resource.prlimit(server, resource.RLIMIT_NOFILE, (24, before[1]))
-        done = run([*few, *harness, *words, *results], env=env, timeout=_SECONDS)
-        resource.prlimit(server, resource.RLIMIT_NOFILE, before)
+    words = ["--quick", "--nconnect", "1,2,256", "--jobs", "1", "--repeat", "1"]
+    few = ["prlimit", "--nofile=100:100"]
+    with ScriptedServer() as server:
+        pool = ["--pool", server.pool()]
+        done = run([*few, *harness, *pool, *words, *results], env=env, timeout=_SECONDS)
         (folder,) = (tmp_path / "connections").iterdir()
         failed = _statuses(folder)
         told = (folder / "report.md").read_text()
         again = run([*harness, "--resume", *results], env=env, timeout=_SECONDS)
+        assert not server.all_durable()
     assert done.status == 1, done.stdout + done.stderr
-    assert failed == {1: "done", 2: "done", most: "failed"}
-    assert f"Cells with nconnect={most} failed" in told
+    assert failed == {1: "done", 2: "done", 256: "failed"}
+    assert "Cells with nconnect=256 failed" in told
     assert again.status == 0, again.stdout + again.stderr
-    assert _statuses(folder) == {1: "done", 2: "done", most: "done"}
+    assert _statuses(folder) == {1: "done", 2: "done", 256: "done"}
 
 
 def _statuses(folder: Path) -> dict[int, str]:

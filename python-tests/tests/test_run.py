@@ -24,14 +24,14 @@ from conftest import call_harness, or_skip, refusal, run_harness
 from engine_helpers import eventually
 from made_runs import report_of
 from rich.console import Console
-from run_helpers import QUIET, made_record, own_cells, run_one
+from run_helpers import HANG, QUIET, REPORT, made_record, own_cells, run_one, staged_fio
 
 from nfsmulti import paths
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
 from nfsmulti.lab import LabConfig
 from nfsmulti.lab.guest import inside
-from nfsmulti.processes import Completed, Process, find, run
+from nfsmulti.processes import Completed, Process, run
 from nfsmulti.report import pages
 from nfsmulti.run import command, runner, start
 from nfsmulti.run.cell import Tick, run_cell
@@ -45,33 +45,6 @@ from nfsmulti.texts import parse_rate
 
 _SECONDS = 240.0
 _SHORT = {"NFSMULTI_CELL_SECONDS": "0.5"}
-
-# Stands for a fio that works until a cell of its own number, where it gives a report or hangs.
-_FIO = """\
-#!/bin/sh
-for word; do
-	case $word in
-	--output=*)
-		number=1
-		while ! mkdir "$0.$number" 2>/dev/null; do number=$((number + 1)); done
-		[ "$number" -eq {number} ] || break
-		{does}
-		;;
-	esac
-done
-exec {fio} "$@"
-"""
-_HANG = "while :; do sleep 0.1; done"
-_REPORT = "printf '{said}' >\"${{word#--output=}}\"; exit 0"
-
-
-def _fio(folder: Path, number: int, does: str) -> str:
-    """Write such a fio; gives the PATH by which it is found."""
-    programs = folder / "bin"
-    programs.mkdir()
-    (programs / "fio").write_text(_FIO.format(number=number, does=does, fio=find("fio")))
-    (programs / "fio").chmod(0o755)
-    return f"{programs}:{os.environ['PATH']}"
 
 
 @pytest.fixture
@@ -128,7 +101,7 @@ def test_pool_runs_every_cell_and_leaves_what_fio_said(tmp_path: Path, mount: st
 
 def test_kill_loses_no_more_than_the_cell_under_way(tmp_path: Path, mount: str) -> None:
     words = ["run", "dd", "--pool", mount, "--quick", "--repeat", "1", "--results", str(tmp_path)]
-    env = {**_SHORT, "PYTHONPATH": str(paths.PYTHON_TESTS), "PATH": _fio(tmp_path, 9, _HANG)}
+    env = {**_SHORT, "PYTHONPATH": str(paths.PYTHON_TESTS), "PATH": staged_fio(tmp_path, 9, HANG)}
     with Process([sys.executable, "-m", "nfsmulti", *words], env=env) as process:
         eventually((tmp_path / "bin/fio.9").exists, _SECONDS)  # six warm-ups before
         process.signal(signal.SIGKILL)
@@ -140,6 +113,9 @@ def test_kill_loses_no_more_than_the_cell_under_way(tmp_path: Path, mount: str) 
     kept = {cell.id: (folder / cell.folder / "fio.json") for cell in before.done}
     written = {name: file.stat().st_mtime_ns for name, file in kept.items()}
     assert len(kept) == 2
+    (left,) = Path(mount).iterdir()
+    assert f"{left.name}/ is removed" in run_harness("clean", "--results", str(tmp_path)).stdout
+    assert not list(Path(mount).iterdir())
     done = _run(tmp_path, "dd", "--resume")
     assert done.status == 0, done.stdout + done.stderr
     after = Summary.load(folder)
@@ -153,7 +129,7 @@ def test_interrupt_says_how_to_go_on(tmp_path: Path, mount: str) -> None:
     # Where the tests were started in the background, SIGINT would be ignored.
     argv = ["env", "--default-signal=INT", sys.executable, "-m", "nfsmulti"]
     argv += ["run", "dd", "--pool", mount, "--quick"]
-    env = {**_SHORT, "PYTHONPATH": str(paths.PYTHON_TESTS), "PATH": _fio(tmp_path, 8, _HANG)}
+    env = {**_SHORT, "PYTHONPATH": str(paths.PYTHON_TESTS), "PATH": staged_fio(tmp_path, 8, HANG)}
     with (
         (tmp_path / "said").open("w+b") as said,
         Process([*argv, "--results", str(tmp_path)], env=env, stdout=said) as process,
@@ -165,6 +141,7 @@ def test_interrupt_says_how_to_go_on(tmp_path: Path, mount: str) -> None:
     text = (tmp_path / "said").read_text()
     assert f"stopped; continue with: ./nfsmulti run dd --resume {paths.shown(folder)}" in text
     assert _statuses(folder)["failed"] == 0
+    assert not list(Path(mount).iterdir())
 
 
 @pytest.mark.parametrize(
@@ -173,7 +150,7 @@ def test_interrupt_says_how_to_go_on(tmp_path: Path, mount: str) -> None:
 def test_cell_of_broken_json_fails(
     tmp_path: Path, mount: str, monkeypatch: pytest.MonkeyPatch, said: str
 ) -> None:
-    monkeypatch.setenv("PATH", _fio(tmp_path, 1, _REPORT.format(said=said)))
+    monkeypatch.setenv("PATH", staged_fio(tmp_path, 1, REPORT.format(said=said)))
     record = made_record(tmp_path / "run", "dd", own_cells("dd", Scale(True, 0.2))[:1])
     cell = run_one(record, OnPool(mount))
     assert cell.status == "failed"
@@ -182,7 +159,7 @@ def test_cell_of_broken_json_fails(
 
 
 def test_failed_cell_leaves_the_others_and_is_run_again(tmp_path: Path, mount: str) -> None:
-    env = {"PATH": _fio(tmp_path, 4, _REPORT.format(said="broken"))}  # three warm-ups before
+    env = {"PATH": staged_fio(tmp_path, 4, REPORT.format(said="broken"))}  # three warm-ups before
     results = tmp_path / "results"
     done = _run(results, "oltp", "--pool", mount, "--quick", "--repeat", "1", env=env)
     assert done.status == 1, done.stderr
@@ -491,6 +468,8 @@ def test_bad_calls_are_refused_in_a_line(tmp_path: Path, mount: str) -> None:
         (["dd", "--pool", "nfs://", "--quick"], "column"),
         (["dd", "--pool", mount, "--lab"], "exclude each other"),
         (["dd", "--pool", mount, "--label", "a/b"], "--label 'a/b'"),
+        (["dd", "--pool", mount, "--directory", "../b"], "--directory '../b': not a path below"),
+        (["dd", "--keep"], "--keep needs a --pool"),
         (["sweep", "--pool", mount], "give a pool of URLs"),
         (["dd", "--resume", str(tmp_path)], "not the folder of a run"),
         (["dd", "--resume"], "holds no unfinished run"),

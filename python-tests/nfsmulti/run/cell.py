@@ -221,6 +221,9 @@ def command(spec: CellSpec, place: Serving, engine: Engine, folder: Path) -> lis
         name: {key: value for key, value in own.items() if key not in spec.options}
         for name, own in jobfile_jobs(spec.jobfile, spec.jobs).items()
     }
+    if place.directory:
+        for each in (options, *jobs.values()):
+            _put_below(place.directory, each)
     variables = dict(engine.env)
     if spec.client == "mount":
         (mount,) = place.mounts(spec)
@@ -253,6 +256,13 @@ def command(spec: CellSpec, place: Serving, engine: Engine, folder: Path) -> lis
     for name, own in jobs.items():
         words += [f"--name={name}", *_words(own)]
     return [*place.enter, *setting, "fio", *words]
+
+
+def _put_below(directory: str, options: dict[str, Factor | None]) -> None:
+    """Put the files that options name into a directory."""
+    for key in ("filename", "filename_format"):
+        if name := options.get(key):
+            options[key] = f"{directory}/{name}"
 
 
 def window_ms(spec: CellSpec) -> int:
@@ -400,10 +410,10 @@ def _row(number: int, job: dict[str, Any]) -> JobRow:
 
 
 # --- the entries of a metadata cell: what it needs is made before it, what is left is removed ---
-# By the engine they lie in `e0` below a directory of this run: to the engine that is the name of an
-# entry, too, so that an rmdir of entry 0 removes it. The directory of the run stays. A cell that
-# removes entries finds as many as were made in its own time: a faster server has more to remove.
-# fio's own engines have their files in the root of the mount, which is one LOOKUP away.
+# By the engine they lie in `e0` below a directory of their own: to the engine that is the name of
+# an entry, too, so that an rmdir of entry 0 removes it. A cell that removes entries finds as many
+# as were made in its own time: a faster server has more to remove. fio's own engines have their
+# files in the place's directory.
 
 # Of this run: one that was killed has left entries where nobody else looks.
 TOP = f"nfsmulti-metadata-{secrets.token_hex(4)}"
@@ -470,8 +480,11 @@ class Entries:
         if self._spec.client == "mount":
             if (self._folder / "command").exists():  # else no fio has begun
                 words = shlex.split((self._folder / "command").read_text(errors="surrogateescape"))
-                mount = next(word for word in words if word.startswith("--directory="))
-                for file in Path(mount.partition("=")[2]).glob(f"{TOP}.*"):
+                options = dict(
+                    word.removeprefix("--").split("=", 1) for word in words if "=" in word
+                )
+                names = Path(options["directory"], options["filename_format"])
+                for file in names.parent.glob(f"{TOP}.*"):
                     file.unlink(missing_ok=True)
             return
         done = self._operations("")

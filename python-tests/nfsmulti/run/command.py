@@ -20,6 +20,7 @@ from nfsmulti.options import by_fields
 from nfsmulti.paths import COMMAND, RESULTS, shown
 from nfsmulti.report import pages
 from nfsmulti.run import plan, runner, start
+from nfsmulti.run.directory import Leftover
 from nfsmulti.run.record import Record
 from nfsmulti.stories import SCENARIOS, GuestPlace
 from nfsmulti.stories.connections import MOST, PROTOCOLS, VERSIONS, WORKLOADS, Choice
@@ -157,6 +158,17 @@ class _Options:
             metavar="N", help="Seed of the order of cells; an earlier run's repeats its order."
         ),
     ] = None
+    directory: Annotated[
+        str,
+        typer.Option(
+            metavar="DIR",
+            help="With --pool: the directory for all files of the run, relative to the export. It"
+            " must not be there yet (default: a new name, nfsmulti-TIME-RANDOM).",
+        ),
+    ] = ""
+    keep: Annotated[
+        bool, typer.Option("--keep", help="With --pool: leave the run's directory on the server.")
+    ] = False
     results: Annotated[
         Path, typer.Option(metavar="DIR", help="Where runs are kept.", show_default="results/")
     ] = RESULTS
@@ -186,6 +198,8 @@ class _Options:
             hosts=self.hosts,
             setting=plan.parse_setting(self.setting, self.set, self.get),
             server_command=self.server_command,
+            directory=self.directory,
+            keep=self.keep,
             choice=Choice(
                 _numbers("--nconnect", self.nconnect, MOST),
                 _words("--proto", self.proto, PROTOCOLS),
@@ -222,6 +236,9 @@ def run(
     times. What it is compared with by repeat, --factors or --setting runs as long. All this adds
     at most half of the run's own time, or a minute. Not in sweep or metadata, not with --hosts.
 
+    On a pool all files lie in a new directory, which is removed at the end: no file that is there
+    is changed. What could not be removed is named in the last line; `clean` removes it.
+
     A cell that fails is marked so and the others still run; the exit status is then 1. --resume
     continues a run that was interrupted or has failed cells, and keeps the cells that are done.
     """
@@ -251,6 +268,9 @@ def _check(scenario: Which, options: _Options) -> None:
             "--server-command needs a --pool, whose server it asks",
             "leave it out: in the kernel lab the server is asked without it",
         )
+    for name in ("directory", "keep"):
+        if name in options.given and not options.pool and not options.resume:
+            raise HarnessError(f"--{name} needs a --pool: a lab's files go with the lab")
     if options.guest and options.pool:
         raise HarnessError("--guest is for the kernel lab, and --pool runs on your own servers")
     if options.guest and scenario != "all":
@@ -344,9 +364,10 @@ def _carry_out_all(records: list[Record], again: str) -> int:
     status = 0
     for record in records:
         try:
-            status = max(status, _one(record))
+            status = max(status, _one(record), _say_leftover(record))
         except (KeyboardInterrupt, SystemExit) as stop:
             _out.print(f"stopped; continue with: {again or _resume_line(record)}", markup=False)
+            _say_leftover(record)
             code = _INTERRUPTED if isinstance(stop, KeyboardInterrupt) else stop.code
             raise SystemExit(code) from None
     return status
@@ -363,7 +384,7 @@ def _one(record: Record) -> int:
     except HarnessError as error:
         print(f"nfsmulti: {error}", file=sys.stderr)
         status = 1
-    if any(cell.status != "waiting" for cell in record.cells):
+    if any(cell.status == "done" for cell in record.cells):
         status = max(status, _reported(record))
     again = _resume_line(record)
     if left := len(record.waiting()):
@@ -374,6 +395,14 @@ def _one(record: Record) -> int:
             markup=False,
         )
     return 1 if left or failed else status
+
+
+def _say_leftover(record: Record) -> int:
+    """Say what the run has left on its servers; gives 1 where it was to leave nothing."""
+    left = Leftover.of(record.folder)
+    if left:
+        _out.print(left.text(record.folder.parent.parent), markup=False)
+    return int(left is not None and not record.plan.keep)
 
 
 def _reported(record: Record) -> int:

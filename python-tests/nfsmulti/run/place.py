@@ -21,7 +21,7 @@ from nfsmulti.lab import Lab, LabConfig, Limits
 from nfsmulti.lab.guest import ADDRESSES, EXPORT, Mount
 from nfsmulti.lab.network import Network, batch
 from nfsmulti.machine import versions
-from nfsmulti.paths import write_files
+from nfsmulti.paths import COMMAND, write_files
 from nfsmulti.pool import CellMounts, mount_ports, mount_source, pool_lines
 from nfsmulti.processes import run
 from nfsmulti.run.watch import Ask, by_command, local
@@ -37,15 +37,19 @@ _NOT_ARGUMENTS = {"kind", "label", "host", "export", "address"}
 class Serving(Protocol):
     """A place that serves, from `with` until its end.
 
-    `enter` are the words that lead to where clients are. `scratch` is where fio's files go while
-    it runs, None for where they stay. `remote` runs it where that is on other hosts. `ask` asks
-    the server for its processors and memory, None where that cannot be done.
+    `enter` are the words that lead to where clients are. `directory` holds all files of the jobs on
+    the server, "" for the export's root. `scratch` is where fio's own files go while it runs, None
+    for where they stay. `remote` runs it where that is on other hosts. `ask` asks
+    the server for its processors and memory, None where that cannot be done. `remedy` says what to
+    do where no cell can be run.
     """
 
     enter: Sequence[str] = ()
+    directory: str = ""
     scratch: Path | None = None
     remote: RemoteFio | None = None
     ask: Ask | None = None
+    remedy: str | None = None
 
     def __enter__(self) -> Self:
         """Start it; raises MissingError, HarnessError."""
@@ -117,10 +121,13 @@ class InLab(Serving):
 class OnPool(Serving):
     """The pool of a user, on which nothing is started and nothing taken down.
 
-    `server_command` are the words that lead to its server, "" for none.
+    `directory` is the run's own on its servers, "" as long as it has none. `server_command` are the
+    words that lead to its server, "" for none.
     """
 
-    def __init__(self, text: str, server_command: str = ""):
+    def __init__(self, text: str, server_command: str = "", directory: str = ""):
+        self.directory = directory
+        self.remedy = f"{COMMAND} doctor --pool={shlex.quote(text)}"
         self._paths = split_pool(text)
         self._mounts = [path for path in self._paths if path.startswith("/")]
         self._urls = [path for path in self._paths if not path.startswith("/")]
@@ -145,6 +152,13 @@ class OnPool(Serving):
         """Give the first paths: the URLs, or mounts where it has no URL."""
         paths = self._urls or self._mounts
         return ",".join(asked(path, spec) for path in paths[: spec.paths])
+
+    def as_asked(self, spec: CellSpec) -> str:
+        """Give all its URLs, or else its mounts, with the version and transport of a cell."""
+        words = {"version": spec.options.get("nfsvers"), "proto": spec.options.get("proto")}
+        query = "&".join([spec.query, *(f"{name}={word}" for name, word in words.items() if word)])
+        asking = dataclasses.replace(spec, query=query.strip("&"))
+        return ",".join(asked(path, asking) for path in self._urls or self._mounts)
 
     def mounts(self, spec: CellSpec) -> list[str]:
         """Give the first of its kernel mounts, or those of its URLs that are made for the cell."""
@@ -233,9 +247,15 @@ class OnHosts(OnPool):
     """
 
     def __init__(
-        self, text: str, hosts: str, engine: Engine, folder: Path, server_command: str = ""
+        self,
+        text: str,
+        hosts: str,
+        engine: Engine,
+        folder: Path,
+        server_command: str = "",
+        directory: str = "",
     ):
-        super().__init__(text, server_command)
+        super().__init__(text, server_command, directory)
         self._text, self._folder = text, folder
         self.remote = self._fio = RemoteFio(parse_hosts(hosts), engine)
         self._servers = contextlib.ExitStack()
@@ -243,7 +263,7 @@ class OnHosts(OnPool):
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as servers:
             servers.enter_context(serving(self._fio.hosts, self._folder))
-            self._fio.check(self._folder / "check", self._text)
+            self._fio.check(self._folder / "check", self._text, self.directory)
             self._servers = servers.pop_all()
         return self
 

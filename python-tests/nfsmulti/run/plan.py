@@ -92,6 +92,7 @@ class Plan:
     limits are set, to fit these to the machine. A cell may be lengthened to `most_times` its length
     (see below); cells that differ in no factor but the `further` ones, which the user has added
     to compare their values, run equally long. `guest` is what runs the places of the kernel lab.
+    `directory` is the run's own on the pool, which `keep` leaves there.
     """
 
     scenario: str
@@ -110,6 +111,8 @@ class Plan:
     most_times: int = 1
     further: tuple[str, ...] = ()
     guest: Kind = Kind.QEMU
+    directory: str = ""
+    keep: bool = False
 
     def save(self, folder: Path) -> None:
         """Write it to the folder of the run, whole or not at all."""

@@ -23,8 +23,10 @@ from nfsmulti.lab import Fit, LabConfig, Limits, fit
 from nfsmulti.lab.guest import GuestConfig, run_in_guest
 from nfsmulti.lab.kernels import Kind
 from nfsmulti.processes import end_politely
+from nfsmulti.run import preflight
 from nfsmulti.run.cell import run_cell
-from nfsmulti.run.place import InGuest, InLab, OnHosts, OnPool, Serving
+from nfsmulti.run.directory import new_name, run_directory
+from nfsmulti.run.place import InGuest, InLab, OnHosts, OnPool, Serving, split_pool
 from nfsmulti.run.plan import (
     PLAIN,
     PlannedCell,
@@ -44,6 +46,8 @@ from nfsmulti.texts import duration_text
 # A boot may take so many times what is expected, and so much longer. A cell that hangs is ended by
 # the harness inside; this ends a guest in which that hangs too.
 _PATIENCE, _SPARE_SECONDS = 5.0, 600.0
+# Where so many combinations of factors fail in their warm-up, and none works, no other is tried.
+_TRIED = 3
 
 
 def run_in_place(
@@ -92,17 +96,24 @@ class _Runs:
         """Run each combination once, shortly, for nothing; False where the place serves no more.
 
         The cell whose warm-up ended it has then failed, and is off the list. Where a warm-up fails
-        otherwise the others go on, and the cell's own run says why.
+        otherwise the others go on, and the cell's own run says why. Raises HarnessError where none
+        of the first few worked: it would be the same for all.
         """
-        for planned in warm_ups(waiting):
+        every = warm_ups(waiting)
+        tried: list[Cell] = []
+        for planned in every:
             cell = self._run(planned)
             self.watcher.end(cell)
+            tried.append(cell)
             shutil.rmtree(self.record.folder / cell.folder, ignore_errors=True)
             if why := self.place.trouble():
                 failed = warmed(planned, waiting)
                 waiting.remove(failed)
                 self.watcher.end(self.record.fail(failed, f"in its warm-up: {why}"))
                 return False
+            none_works = not any(one.status == "done" for one in tried)
+            if none_works and len(tried) == min(_TRIED, len(every)):
+                raise HarnessError(f"no cell can be run: {tried[0].why}", self.place.remedy)
         return True
 
     def until_trouble(self, waiting: list[PlannedCell]) -> None:
@@ -198,21 +209,35 @@ def carry_out(record: Record, out: Console) -> None:
 
 def _run_place(record: Record, name: str, watcher: Watcher, out: Console) -> None:
     """Run what waits in one place, where that is."""
-    engine, plan = Engine.built(), record.plan
-    make: Callable[[], Serving]
+    engine = Engine.built()
     if name == OWN:
-        pool, command = plan.pool or "", plan.server_command
-        make = functools.partial(OnPool, pool, command)
-        if plan.hosts:
-            folder = record.folder.absolute() / "hosts"
-            make = functools.partial(OnHosts, pool, plan.hosts, engine, folder, command)
-    else:
-        place = SCENARIOS[plan.scenario].places[name]
-        if isinstance(place, GuestPlace):
-            run_in_guests(record, name, place, watcher)
-            return
-        make = functools.partial(InLab, _fitted(record, name, place, engine, out))
+        _run_on_pool(record, engine, watcher)
+        return
+    place = SCENARIOS[record.plan.scenario].places[name]
+    if isinstance(place, GuestPlace):
+        run_in_guests(record, name, place, watcher)
+        return
+    make = functools.partial(InLab, _fitted(record, name, place, engine, out))
     run_in_place(record, name, make, engine, watcher)
+
+
+def _run_on_pool(record: Record, engine: Engine, watcher: Watcher) -> None:
+    """Run what waits on a user's pool, in a directory that is there for as long as the run."""
+    plan = record.plan
+    pool, command = plan.pool or "", plan.server_command
+    if "/" not in pool:  # a name, which the environment may forget
+        pool = ",".join(split_pool(pool))
+    wanted = preflight.check(plan, OnPool(pool), watcher.note)
+    name = plan.directory or new_name()
+    make: Callable[[], Serving]
+    with run_directory(record.folder, pool, name, wanted.bytes, keep=plan.keep):
+        end = "stays" if plan.keep else "is removed at the end"
+        watcher.note(f"its files go to {name}/ ({wanted.text()}), which {end}")
+        make = functools.partial(OnPool, pool, command, name)
+        if plan.hosts:
+            hosts = record.folder.absolute() / "hosts"
+            make = functools.partial(OnHosts, pool, plan.hosts, engine, hosts, command, name)
+        run_in_place(record, OWN, make, engine, watcher)
 
 
 def _guests(record: Record) -> set[str]:

@@ -21,6 +21,7 @@ from nfsmulti.lab.kernels import Kind
 from nfsmulti.machine import Level, links, rdma_devices
 from nfsmulti.pool import read_pool
 from nfsmulti.processes import find, run
+from nfsmulti.run.directory import check_name, new_name
 from nfsmulti.run.place import VERSION_NAMES, OnPool
 from nfsmulti.run.plan import FILE, Factors, Plan, Setting, crossed, of_engine, ordered, under
 from nfsmulti.run.record import Record, changed, now_text, write_machine
@@ -61,6 +62,8 @@ class Request:
     server_command: str = ""
     guest: Kind = Kind.QEMU
     choice: Choice = field(default_factory=Choice)
+    directory: str = ""
+    keep: bool = False
 
 
 class NothingToRunError(HarnessError):
@@ -97,6 +100,8 @@ def begun(results: Path, request: Request, name: str) -> Record:
         guest=request.guest,
         most_times=MOST_TIMES if lengthens else 1,
         further=(*request.factors, *([block] if block else ())),
+        directory=(request.directory or new_name()) if request.pool else "",
+        keep=request.keep,
     )
     at = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     run = results / name / (f"{at}-{request.label}" if request.label else at)
@@ -115,6 +120,8 @@ def _scenario(request: Request, name: str) -> Scenario:
     """Give the scenario as it was chosen. Raises HarnessError where it cannot run like that."""
     if not re.fullmatch(r"[\w.-]*", request.label):
         raise HarnessError(f"--label '{request.label}': use letters, digits, '-', '_' and '.'")
+    if request.directory:
+        check_name(request.directory)
     if name not in (CONNECTIONS.name, METADATA.name):
         return SCENARIOS[name]
     if request.pool:

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""./nfsmulti clean: removes the directories that runs have left on servers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich import filesize
+from rich.console import Console
+
+from nfsmulti import export
+from nfsmulti.errors import HarnessError
+from nfsmulti.paths import RESULTS, shown
+from nfsmulti.processes import claimed
+from nfsmulti.run.directory import FILE, Leftover, is_name
+from nfsmulti.run.place import split_pool
+
+_out = Console(highlight=False, soft_wrap=True)
+
+
+def clean(
+    pool: Annotated[
+        str | None, typer.Option(metavar="POOL", help="Only what lies on the paths of this pool.")
+    ] = None,
+    everything: Annotated[
+        bool,
+        typer.Option(
+            "--all",
+            help="With --pool: also directories of runs that are not in --results, such as those of"
+            " other machines. Such a run may still be going on.",
+        ),
+    ] = False,
+    results: Annotated[
+        Path, typer.Option(metavar="DIR", help="Where runs are kept.", show_default="results/")
+    ] = RESULTS,
+) -> None:
+    """Remove the directories that runs have left on servers.
+
+    A run removes its directory itself, unless it was killed, its server had gone, or --keep was
+    given. Only directories that a run has made are removed; one of a run under way stays.
+    """
+    if everything and pool is None:
+        raise HarnessError("--all needs the --pool where it is to look")
+    paths = None if pool is None else _places(pool)
+    known: set[str] = set()
+    failed = False
+    for file in sorted(results.glob(f"*/*/{FILE}")):
+        left = Leftover.of(file.parent)
+        if left is None or (paths is not None and not paths & _places(left.pool)):
+            continue
+        known.add(left.directory)
+        failed |= not _removed(file.parent, left)
+    if pool is not None:
+        known |= _clean_others(pool, known, everything)
+    if not known:
+        _out.print("no run has left anything" + ("" if pool else f" (in {shown(results)})"))
+    raise typer.Exit(failed)
+
+
+def _places(pool: str) -> set[str]:
+    """Give a pool's paths, without their arguments."""
+    return {path.partition("?")[0] for path in split_pool(pool)}
+
+
+def _removed(run: Path, left: Leftover) -> bool:
+    """Remove what a run has left, unless it is going on; tells whether it is gone."""
+    with claimed(run) as idle:
+        if not idle:
+            _out.print(f"{left.directory}/ stays: its run is going on ({shown(run)})")
+            return True
+        try:
+            gone = left.remove(run)
+        except HarnessError as error:
+            _out.print(f"{left.directory}/ is NOT removed: {error}", markup=False)
+            return False
+    _say_removed(left.directory, gone)
+    return True
+
+
+def _clean_others(pool: str, known: Collection[str], everything: bool) -> set[str]:
+    """Remove, or only name, what looks like a run's and is of none that is kept here."""
+    there = {entry.name for entry in export.listing(pool) if entry.type == "directory"}
+    others = {name for name in there if is_name(name)} - set(known)
+    for name in sorted(others):
+        if everything:
+            _say_removed(name, export.remove(pool, name))
+        else:
+            _out.print(
+                f"{name}/ stays: its run is not kept here, and may be going on elsewhere;"
+                " --all removes it, too"
+            )
+    return others
+
+
+def _say_removed(directory: str, gone: export.Usage) -> None:
+    much = f"{gone.entries:,} entries, {filesize.decimal(gone.bytes)}"
+    _out.print(f"{directory}/ is removed ({much})", markup=False)

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a run leaves alone on a user's servers, what it leaves behind, and what it asks first."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from conftest import run_harness
+from engine_helpers import eventually
+from run_helpers import HANG, staged_fio
+
+from nfsmulti import paths
+from nfsmulti.lab import Lab
+from nfsmulti.processes import Completed, Process, run
+from nfsmulti.run.directory import FILE
+from nfsmulti.run.plan import jobfile_jobs
+
+_SECONDS = 240.0
+_LARGE = 1 << 20
+_SHORT = {"NFSMULTI_CELL_SECONDS": "0.3"}
+
+
+def _names() -> list[str]:
+    """Give the names of all files that bundled jobs use."""
+    found = set()
+    for file in paths.JOBFILES.glob("*.fio"):
+        for job, options in jobfile_jobs(file.name, []).items():
+            pattern = options.get("filename") or options.get("filename_format") or "$jobname"
+            found |= {
+                str(pattern).replace("$jobname", job).replace("$jobnum", str(number))
+                for number in range(5)
+            }
+    return sorted(found)
+
+
+@pytest.fixture
+def export(tmp_path: Path) -> Path:
+    """Give a directory that holds files of others, of every name that bundled jobs use."""
+    folder = tmp_path / "export"
+    folder.mkdir()
+    _fill(folder)
+    return folder
+
+
+def _fill(folder: Path) -> None:
+    for name in _names():
+        (folder / name).write_text(f"mine: {name}\n")
+
+
+def _state(folder: Path) -> Mapping[str, str]:
+    """Give every file and directory below a folder, with a checksum of what it holds.
+
+    Large ones, of other tests, have a time in its place.
+    """
+    return {str(path.relative_to(folder)): _content(path) for path in folder.rglob("*")}
+
+
+def _content(path: Path) -> str:
+    if not path.is_file():
+        return "directory"
+    if path.stat().st_size > _LARGE:
+        return str(path.stat().st_mtime_ns)
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _run(results: Path, *words: str, env: Mapping[str, str] | None = None) -> Completed:
+    where = ["--quick", "--results", str(results)]
+    return run_harness("run", *words, *where, env={**_SHORT, **(env or {})}, timeout=_SECONDS)
+
+
+@pytest.mark.parametrize("scenario", ["dd", "randread"])
+def test_run_changes_no_file_that_is_there(tmp_path: Path, export: Path, scenario: str) -> None:
+    before = _state(export)
+    done = _run(tmp_path / "results", scenario, "--repeat=1", f"--pool={export}")
+    assert done.status == 0, done.stdout + done.stderr
+    assert re.search(r"its files go to nfsmulti-\S+/ \(up to .*removed at the end", done.stdout)
+    assert _state(export) == before
+
+
+def _run_in_lab(lab: Lab, results: Path, *words: str) -> Completed:
+    """Run as a client of the lab."""
+    argv = lab.command([sys.executable, "-m", "nfsmulti", "run", *words, "--quick"])
+    argv += ["--results", str(results)]
+    return run(argv, timeout=_SECONDS, env={**_SHORT, "PYTHONPATH": str(paths.PYTHON_TESTS)})
+
+
+@pytest.mark.parametrize(
+    ("words", "version"),
+    [
+        (("connections", "--workload=64k-write", "--nconnect=1,2", "--jobs=1"), "3"),
+        (("connections", "--workload=64k-write", "--nconnect=1,2", "--jobs=1"), "4.1"),
+        (("metadata", "--workload=create,remove", "--depth=8", "--repeat=1"), "3"),
+    ],
+)
+def test_run_changes_no_file_of_a_server(
+    tmp_path: Path, lab: Lab, words: tuple[str, ...], version: str
+) -> None:
+    _fill(lab.export_dir)
+    before = _state(lab.export_dir)
+    pool = f"--pool={lab.path(0, version=version)},{lab.path(1, version=version)}"
+    done = _run_in_lab(lab, tmp_path / "results", *words, pool)
+    assert done.status == 0, done.stdout + done.stderr
+    assert re.search(rf"NFSv{re.escape(version)} over TCP, READ \d+ KiB, .* free", done.stdout)
+    assert _state(lab.export_dir) == before
+
+
+_REFUSED = {
+    "read-only": (["ro"], "this user may make none there"),
+    "no room": (["small"], "the run needs .* are free"),
+    "no export": (["none"], "/none: .*(MNT3ERR_ACCES|NFS4ERR_NOENT)"),
+}
+
+
+@pytest.mark.parametrize("version", ["3", "4.1"])
+@pytest.mark.parametrize("name", _REFUSED)
+def test_run_that_cannot_be_is_refused_before_its_first_cell(
+    tmp_path: Path, lab: Lab, name: str, version: str
+) -> None:
+    exports, why = _REFUSED[name]
+    before = _state(lab.volume("export")), _state(lab.volume("small"))
+    pool = ",".join(
+        lab.path(number, export=export, version=version) for number, export in enumerate(exports)
+    )
+    done = _run_in_lab(lab, tmp_path / "results", "dd", f"--pool={pool}")
+    assert done.status == 1, done.stdout + done.stderr
+    (line,) = (line for line in done.stderr.splitlines() if line.startswith("nfsmulti: "))
+    assert re.search(why, line), line
+    assert "report" not in done.stdout
+    assert (_state(lab.volume("export")), _state(lab.volume("small"))) == before
+
+
+@pytest.mark.parametrize("version", ["3", "4.1"])
+def test_paths_to_different_files_are_refused(tmp_path: Path, lab: Lab, version: str) -> None:
+    pool = f"{lab.path(0, version=version)},{lab.path(1, export='small', version=version)}"
+    done = _run_in_lab(lab, tmp_path / "results", "metadata", f"--pool={pool}")
+    assert done.status == 1, done.stdout + done.stderr
+    assert re.search(r"10\.77\.0\.1:22049:/export and 10\S+/small do not lead to the", done.stderr)
+    assert not list(lab.volume("small").glob("nfsmulti-*"))
+    assert not list(lab.export_dir.glob("nfsmulti-2*"))
+
+
+def test_directory_that_is_there_is_refused(tmp_path: Path, export: Path) -> None:
+    (export / "mine").mkdir()
+    before = _state(export)
+    done = _run(tmp_path / "results", "dd", f"--pool={export}", "--directory=mine")
+    assert done.status == 1
+    assert re.search(r"nfsmulti: .*mine.* is there already", done.stderr), done.stderr
+    assert "report" not in done.stdout
+    assert _state(export) == before
+
+
+def test_what_is_kept_is_named_and_cleaned(tmp_path: Path, export: Path) -> None:
+    results = tmp_path / "results"
+    before = _state(export)
+    words = [f"--pool={export}", "--repeat=1", "--keep", "--directory=kept"]
+    done = _run(results, "dd", *words)
+    assert done.status == 0, done.stdout + done.stderr
+    last = done.stdout.splitlines()[-1]
+    clean = f"./nfsmulti clean --pool={export} --results {paths.shown(results)}"
+    assert re.fullmatch(rf"kept/ stays on the server \(\d.*B\); remove it with: {clean}", last)
+    other = export / "nfsmulti-20260101T000000Z-0123abcd"  # of another machine, it may be
+    other.mkdir()
+    cleaned = run_harness("clean", f"--pool={export}", "--results", str(results))
+    assert re.search(r"^kept/ is removed \(6 entries, ", cleaned.stdout), cleaned.stdout
+    assert f"{other.name}/ stays: " in cleaned.stdout
+    cleaned = run_harness("clean", f"--pool={export}", "--results", str(results), "--all")
+    assert f"{other.name}/ is removed" in cleaned.stdout
+    assert _state(export) == before
+
+
+def test_server_that_has_gone_keeps_what_the_last_line_names(tmp_path: Path, export: Path) -> None:
+    results, away = tmp_path / "results", tmp_path / "away"
+    before = _state(export)
+    argv = ["env", "--default-signal=INT", sys.executable, "-m", "nfsmulti", "run", "dd", "--quick"]
+    argv += [f"--pool={export}", "--results", str(results)]
+    env = {**_SHORT, "PYTHONPATH": str(paths.PYTHON_TESTS), "PATH": staged_fio(tmp_path, 4, HANG)}
+    with (
+        (tmp_path / "said").open("w+b") as said,
+        Process(argv, env=env, stdout=said) as process,
+    ):
+        eventually((tmp_path / "bin/fio.4").exists, _SECONDS)
+        export.rename(away)
+        process.signal(signal.SIGINT)
+        assert process.wait(_SECONDS) == 130
+    (run_folder,) = (results / "dd").iterdir()
+    last = (tmp_path / "said").read_text().splitlines()[-1]
+    assert re.fullmatch(
+        r"nfsmulti-\S+/ stays on the server \(up to \d.*\); remove it with: \S+ clean .*", last
+    )
+    assert (run_folder / FILE).exists()
+    assert run_harness("clean", "--results", str(results)).status == 1
+    away.rename(export)
+    assert run_harness("clean", "--results", str(results)).status == 0
+    assert _state(export) == before
