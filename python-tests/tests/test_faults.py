@@ -173,7 +173,7 @@ _COUNTS = "64 operations wanted, fio counts {}, the trace 64, the engine {} and 
         (_FAILED, _without("f/d0/e0"), "entries not there: 1, such as f/d0/e0"),
         (_FAILED, _with("f/d0/r5"), "files that are no entries of the job: 1, such as f/d0/r5"),
         (_FAILED, _counted("write", 60), "fio counts 60 operations, the trace has "),
-        (_TRIM, _counted("trim", 60), "fio counts 60 operations, the trace has "),
+        (_TRIM, _counted("trim", 60), _COUNTS.format(60, 64, 0)),
         (_CREATE, _unreported, "fio left no report"),
         (_FAILED, lambda left: left.files.update(dict.fromkeys(ENTRIES, b"")), _TOO_MANY),
     ],
