@@ -380,11 +380,13 @@ static void end_list_nfs(struct export_listing *listing)
 static bool ask_by_name(const struct batch *batch, struct export_item *item,
 			struct meta_arguments *arguments)
 {
-	if (strlen(item->name) > EXPORT_NAME_MAX) {
+	size_t length = strlen(item->name);
+
+	if (length > EXPORT_NAME_MAX) {
 		item->error = -ENAMETOOLONG;
 		return false;
 	}
-	strcpy(arguments->name, item->name);
+	memcpy(arguments->name, item->name, length + 1);
 	return true;
 }
 

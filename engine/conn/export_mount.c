@@ -109,7 +109,7 @@ static int list_mounted(struct export *export, const struct export_dir *dir,
 	items->names = malloc(PAGE_NAMES * (EXPORT_NAME_MAX + 1));
 	if (!items->items || !items->names)
 		error = -ENOMEM;
-	if (!error)
+	else if (listing->mount)
 		error = take_names(listing, items);
 	if (error)
 		export_items_free(items);

@@ -60,13 +60,19 @@ static int descend(struct export *export, struct export_dir *dir, char *name)
 	return 0;
 }
 
-/* Opens the directory that holds the last component of `name`, which goes to *last. */
-static int open_parent(struct export *export, char *name, struct export_dir *dir, char **last)
+/* Opens the directory that holds the last component of `name`: *last, which lies in `copy`. */
+static int open_parent(struct export *export, const char *name, char copy[NAME_ROOM],
+		       struct export_dir *dir, char **last)
 {
+	size_t length = strlen(name);
 	char *slash;
 
 	*dir = export->root;
-	for (*last = name; (slash = strchr(*last, '/')); *last = slash + 1) {
+	*last = copy;
+	if (length >= NAME_ROOM)
+		return export_fail(export, "find", name, -ENAMETOOLONG, NULL);
+	memcpy(copy, name, length + 1);
+	for (; (slash = strchr(*last, '/')); *last = slash + 1) {
 		int error;
 
 		*slash = '\0';
@@ -85,8 +91,7 @@ static int open_dir(struct export *export, const char *name, struct export_dir *
 	*dir = export->root;
 	if (!*name)
 		return 0;
-	strcpy(copy, name);
-	error = open_parent(export, copy, dir, &last);
+	error = open_parent(export, name, copy, dir, &last);
 	return error ?: descend(export, dir, last);
 }
 
@@ -96,8 +101,7 @@ int tree_find(struct export *export, const char *name, struct export_item *found
 	struct export_dir dir;
 	int error;
 
-	strcpy(copy, name);
-	error = open_parent(export, copy, &dir, &last);
+	error = open_parent(export, name, copy, &dir, &last);
 	if (error)
 		return error;
 	error = look_at(export, &dir, last, found);
@@ -114,8 +118,7 @@ int tree_make(struct export *export, const char *name)
 	struct export_dir dir;
 	int error;
 
-	strcpy(copy, name);
-	error = open_parent(export, copy, &dir, &last);
+	error = open_parent(export, name, copy, &dir, &last);
 	if (error)
 		return error;
 	error = export->ops->make(export, &dir, last);
@@ -304,11 +307,10 @@ int tree_remove(struct export *export, const char *name, struct tree_count *coun
 	struct export_items one = {.count = 1};
 	struct export_item item;
 	struct export_dir dir;
-	uint32_t removed;
+	uint32_t removed = 0;
 	int error;
 
-	strcpy(copy, name);
-	error = open_parent(export, copy, &dir, &last);
+	error = open_parent(export, name, copy, &dir, &last);
 	if (error)
 		return error;
 	error = look_at(export, &dir, last, &item);
