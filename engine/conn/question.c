@@ -42,7 +42,7 @@ static bool goes_on(const struct path *path, const struct question *question, ui
 	if (!is_lost(path, error))
 		return false;
 	if (!path->at_work)
-		return question->asked == 1 && error != -ETIMEDOUT;
+		return question->asked && !path->retries && error != -ETIMEDOUT;
 	if (path->config.soft)
 		return lasts < timer_major(&path->config);
 	return !path_has_stand_in(path) || lasts < path_detour_time(&path->config);

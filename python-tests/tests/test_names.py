@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 from conftest import needs_privileges
-from engine_helpers import done, eventually, said
+from engine_helpers import done, eventually, refused, said
 from scripted_jobs import TWO_ADDRESSES, Case, Client, Outcomes, fixture_of_runs
 
 from nfsmulti.fiorun import Option
@@ -88,6 +88,17 @@ def test_a_lost_connection_for_names_is_no_error(losses: Outcomes, name: str) ->
     done(result)
     assert not server.all_durable(), "not all were removed"
     assert not [line for line in said(result) if "cannot" in line]
+
+
+def test_a_server_that_goes_before_the_first_file_is_open_ends_the_job(client: Client) -> None:
+    """Nothing has begun: it is asked over one more connection, which cannot be had."""
+
+    def go_away(server: ScriptedServer) -> None:
+        server.refuse()
+        server.reset_connections()
+
+    with ScriptedServer(on(Nfs.LOOKUP, Answer(reply=False, do=go_away), nth=1)) as server:
+        refused(client(server, rw="read", filename="r"), "cannot find", "Connection refused")
 
 
 # --- servers that stall ---
