@@ -310,6 +310,7 @@ static void take_names(struct page_taker *taker, const struct readdir_page *page
 	struct readdir_entry entry;
 	char *at;
 
+	export_items_free(items); /* of a reply that was refused after it had been read */
 	items->items = calloc(page->count ?: 1, sizeof(*items->items));
 	items->names = at = malloc(bytes ?: 1);
 	taker->failed = !items->items || !at;
