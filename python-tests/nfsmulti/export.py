@@ -16,6 +16,7 @@ from nfsmulti.paths import build_dir, made
 from nfsmulti.processes import Completed, run
 
 _SECONDS, _TREE_SECONDS = 120.0, 3600.0
+_INFO_SECONDS = 3600.0  # paths are asked one after the other, each until it is given up
 _NAME = "nfsmulti-export: "
 DIFFERENT = "do not lead to the same files"  # of make()'s error
 
@@ -62,11 +63,11 @@ class Usage:
 def info(pool: str) -> list[PathInfo]:
     """Ask each path of a pool (its text or name); one that cannot be used has an error.
 
-    Raises HarnessError where the pool cannot be read.
+    Raises HarnessError where the pool cannot be read, or not all of its paths were asked in time.
     """
-    done = _call("info", pool, seconds=_SECONDS)
+    done = _call("info", pool, seconds=_INFO_SECONDS)
     found = [made(PathInfo, line) for line in _lines(done)]
-    if done.status != 0 and not any(path.error for path in found):
+    if done.status is None or (done.status != 0 and not any(path.error for path in found)):
         raise _error(done)
     return found
 
@@ -115,7 +116,9 @@ def _checked(done: Completed) -> Completed:
 
 
 def _error(done: Completed) -> HarnessError:
-    said = done.stderr.strip().splitlines() or ["nfsmulti-export did not end in time"]
+    if done.status is None:
+        return HarnessError("nfsmulti-export did not end in time", "does the server answer?")
+    said = done.stderr.strip().splitlines() or [f"nfsmulti-export: exit status {done.status}"]
     return HarnessError(said[-1].removeprefix(_NAME))
 
 

@@ -160,6 +160,16 @@ def test_a_path_that_is_not_there_is_told_beside_those_that_are(version: int) ->
     )
 
 
+def test_paths_that_were_not_asked_in_time_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And no shorter list of those that were."""
+    monkeypatch.setattr(export, "_INFO_SECONDS", 3.0)
+    with ScriptedServer() as gone, ScriptedServer() as silent:
+        gone.refuse()
+        silent.stall()
+        with pytest.raises(HarnessError, match="did not end in time"):
+            export.info(f"{gone.url()},{silent.url()}")
+
+
 @both_versions
 def test_a_connection_that_is_lost_while_entries_are_removed(version: int) -> None:
     """What was removed by a copy whose reply was lost is gone."""
