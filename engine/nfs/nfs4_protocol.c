@@ -262,6 +262,44 @@ static bool may_reopen(const struct call *call)
 	return file && !file->stateless && !file->gone;
 }
 
+#define ANEW " as soon as it was opened again: does the server tie opens to a session?"
+#define UNUSABLE(status)                                                \
+	(trunks ? "NFS4ERR_" #status ANEW " Use open=none or version=3" \
+		: "NFS4ERR_" #status ANEW " Use trunking=session, open=none or version=3")
+
+/* What people can do about a server that refuses the stateid of each OPEN. */
+static const char *unusable(uint32_t status, bool trunks)
+{
+	switch (status) {
+	case NFS4ERR_EXPIRED: return UNUSABLE(EXPIRED);
+	case NFS4ERR_OLD_STATEID: return UNUSABLE(OLD_STATEID);
+	case NFS4ERR_STALE_STATEID: return UNUSABLE(STALE_STATEID);
+	case NFS4ERR_ADMIN_REVOKED: return UNUSABLE(ADMIN_REVOKED);
+	case NFS4ERR_DELEG_REVOKED: return UNUSABLE(DELEG_REVOKED);
+	default: return UNUSABLE(BAD_STATEID);
+	}
+}
+
+/*
+ * The server does not take the stateid that the call went out with. Opening the file again is tried
+ * once for an I/O: a server that refuses what it has just given does so for ever. A stateid that
+ * another connection has replaced meanwhile says nothing.
+ */
+static enum verdict stateid_refused(struct call *call, uint32_t status, struct call_result *result)
+{
+	const struct nfs4_path *mine = call->channel->session->path->state;
+	const struct nfs4_file *file = file_of(call);
+
+	if (file->opened_at > call->last_sent)
+		return CALL_RECOVER;
+	if (call->reopened) {
+		result->status = unusable(status, mine->trunks);
+		return moved_fail(result, nfs4_errno(status), NULL);
+	}
+	call->reopened = true;
+	return CALL_RECOVER;
+}
+
 /* What people can do about a server that refuses what comes before I/O. */
 static const char *remedy(uint32_t status)
 {
@@ -315,7 +353,7 @@ static enum verdict refused(struct call *call, uint32_t status, bool by_sequence
 	case NFS4ERR_ADMIN_REVOKED:
 	case NFS4ERR_DELEG_REVOKED:
 		if (may_reopen(call))
-			return CALL_RECOVER;
+			return stateid_refused(call, status, result);
 		if (call->io && file_of(call) && file_of(call)->gone) {
 			status = file_of(call)->gone;
 			result->status = nfs4_status_name(status);

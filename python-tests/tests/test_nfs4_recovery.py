@@ -437,6 +437,33 @@ def test_a_file_that_cannot_be_opened_again_fails(client4: Client) -> None:
         keeps_nothing(server)
 
 
+@pytest.mark.parametrize("trunking", ["clientid", "session"])
+@pytest.mark.parametrize(
+    ("procedure", "status"),
+    [
+        (Nfs4.WRITE, Status4.BAD_STATEID),
+        (Nfs4.WRITE, Status4.EXPIRED),
+        (Nfs4.READ, Status4.OLD_STATEID),
+    ],
+    ids=str,
+)
+def test_an_open_that_is_refused_for_ever_ends_the_job(
+    client4: Client, procedure: Procedure, status: Status4, trunking: str
+) -> None:
+    """Another OPEN was no help: no third is asked for, and a line says what may be."""
+    with ScriptedServer(on(procedure, Answer(status=status))) as server:
+        server.create("f", bytes(64 * KIB))
+        rw = "read" if procedure is Nfs4.READ else "write"
+        result = client4(server, rw=rw, trunking=trunking, iodepth=1)
+        use = "open=none or version=3" if trunking == "session" else "trunking=session, open=none"
+        failed(result, f'{procedure.name} of "f" at 0: ', use, error=errno.EIO)
+        lines = [line for line in said(result) if "as soon as it was opened again" in line]
+        assert len(lines) == 1, result.messages
+        assert f"NFS4ERR_{status.name}" in lines[0]
+        assert reclaims(server) == [Claim.FH]
+        keeps_nothing(server)
+
+
 _FHEXPIRED = 10014
 
 

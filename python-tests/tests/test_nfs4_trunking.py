@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 from engine_helpers import done, said
-from scripted_jobs import NEVER, TWO_ADDRESSES, Client, Options
+from scripted_jobs import NEVER, TWO_ADDRESSES, Client, Options, failed
 
 from nfsmulti.scripted import DATA4, Answer, Call, Nfs4, ScriptedServer, Status4, Terms, on
 
@@ -79,6 +81,31 @@ def test_another_connection_renews_where_one_cannot(client: Client) -> None:
         done(client(server, pool=_pool(server), **options))
         assert [call.server[0] for call in (*lost, *renewed)] == [first, second]
         assert len(_data_sessions(server)) == 1
+
+
+@pytest.mark.parametrize(
+    ("trunking", "nconnect"), [("session", NCONNECT), ("clientid", NCONNECT), ("clientid", 1)]
+)
+def test_a_server_that_ties_opens_to_a_session(
+    client: Client, trunking: str, nconnect: int
+) -> None:
+    """Names have one of their own: opened again over that for data, a file can be used there."""
+    with ScriptedServer() as server:
+
+        def hook(call: Call) -> Answer | None:
+            opens = [one for one in server.calls(Nfs4.OPEN) if one.file == "f"]
+            tied = call.procedure not in DATA4 or call.session == opens[-1].session
+            return None if tied else Answer(status=Status4.BAD_STATEID)
+
+        server.hooks.append(hook)
+        options: Options = {**ALL, "nconnect": nconnect, "trunking": trunking}
+        result = client(server, pool=_pool(server), **options)
+        if len(_data_sessions(server)) == 1:
+            done(result)
+            assert said(result) == []
+        else:
+            failed(result, "NFS4ERR_BAD_STATEID", "trunking=session", error=errno.EIO)
+        assert not server.sessions()
 
 
 def test_an_address_that_no_session_spans_is_told(client: Client) -> None:
