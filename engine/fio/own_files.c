@@ -10,7 +10,10 @@
 
 enum { FILES_MAX = 65536 };
 
-/* Shared with the jobs' processes, and so made before any is forked. NULL: no memory. */
+/*
+ * Shared with the jobs' processes, and so made before any is forked. Never unmapped: a thread that
+ * was given up may look here until the process ends. NULL: no memory.
+ */
 static struct {
 	_Atomic uint32_t count;
 	_Atomic uint64_t hashes[FILES_MAX];
@@ -22,12 +25,6 @@ __attribute__((constructor)) static void make(void)
 		mmap(NULL, sizeof(*own), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
 	own = memory == MAP_FAILED ? NULL : memory;
-}
-
-__attribute__((destructor)) static void unmake(void)
-{
-	if (own)
-		munmap(own, sizeof(*own));
 }
 
 /* FNV-1a, of a text and its NUL. */

@@ -22,7 +22,7 @@ static const char usage[] =
 	"       nfsmulti-export make POOL DIR\n"
 	"       nfsmulti-export list POOL [DIR]\n"
 	"       nfsmulti-export usage POOL DIR\n"
-	"       nfsmulti-export remove POOL DIR\n"
+	"       nfsmulti-export remove POOL DIR [MARK]\n"
 	"\n"
 	"Asks the paths of a pool (as nfsmulti-pool reads it) by the engine's own client, and\n"
 	"prints lines of JSON. DIR is relative to the export or mount.\n"
@@ -32,7 +32,9 @@ static const char usage[] =
 	"  make    one new directory, which must not be there, and must be seen over each path\n"
 	"  list    what lies in a directory, over the first path that is there\n"
 	"  usage   entries and bytes below a directory\n"
-	"  remove  a directory and all below it: what was removed. Nothing there is no error\n"
+	"  remove  a directory and all below it: what was removed. Nothing there is no error. "
+	"With\n"
+	"          MARK only where the directory holds a MARK, by which its maker knows it\n"
 	"\n"
 	"Exit status: 0, 1 with the reason on standard error, or 2 for a wrong command line.\n";
 
@@ -72,6 +74,7 @@ struct run {
 	struct path **paths;
 	struct export *exports;
 	void *state; /* the protocol's */
+	const char *mark;
 };
 
 static int read_pool(const char *text, struct pool *pool)
@@ -451,12 +454,35 @@ static int tell_usage(struct run *run, const char *name)
 	return 0;
 }
 
+/* Refuses a directory that is there and has no mark. */
+static int check_mark(const struct run *run, const char *name)
+{
+	struct export_item found;
+	char *mark;
+	int error;
+
+	if (tree_find(&run->exports[0], name, &found))
+		return 0; /* it is not there, or cannot be removed either */
+	if (asprintf(&mark, "%s/%s", name, run->mark) < 0) {
+		say("out of memory");
+		return -ENOMEM;
+	}
+	error = tree_find(&run->exports[0], mark, &found);
+	free(mark);
+	if (error == -ENOENT)
+		say("%s: \"%s\" is not the directory that was made, for it has no \"%s\": it stays",
+		    label_of(run, 0), name, run->mark);
+	else if (error)
+		failed(run, 0);
+	return error;
+}
+
 static int remove_tree(struct run *run, const char *name)
 {
 	struct tree_count count = {0};
 	int error;
 
-	if (open_path(run, 0))
+	if (open_path(run, 0) || (run->mark && check_mark(run, name)))
 		return 1;
 	error = tree_remove(&run->exports[0], name, &count);
 	tell_count(&count);
@@ -471,7 +497,7 @@ static const struct command {
 	int names_min, names_max;
 } commands[] = {
 	{"info", info, 0, 0},	     {"make", make, 1, 1},	    {"list", list, 0, 1},
-	{"usage", tell_usage, 1, 1}, {"remove", remove_tree, 1, 1},
+	{"usage", tell_usage, 1, 1}, {"remove", remove_tree, 1, 2},
 };
 
 static const struct command *find_command(int argc, char **argv)
@@ -498,7 +524,7 @@ int main(int argc, char **argv)
 {
 	const struct command *command = find_command(argc, argv);
 	const char *name = argc > 3 ? argv[3] : "";
-	struct run run = {0};
+	struct run run = {.mark = argc > 4 ? argv[4] : NULL};
 	int status;
 
 	if (argc == 2 && !strcmp(argv[1], "--help")) {

@@ -161,6 +161,8 @@ def _transfers(offer: PathInfo) -> Finding:
         f"{offer.label}: READ up to {offer.read_max} bytes, WRITE up to {offer.write_max};"
         f" asked {port}"
     )
+    if min(offer.read_max, offer.write_max) == 0:
+        return fail(what, "the engine refuses such a server: give it a maximum of 64 KiB or more")
     if min(offer.read_max, offer.write_max) < _SMALL_TRANSFER:
         return warn(what, "larger I/O is split into several calls: raise the server's maximum")
     return ok(what)

@@ -92,9 +92,13 @@ def usage(pool: str, directory: str) -> Usage:
     return _usage(_call("usage", pool, directory, seconds=_TREE_SECONDS))
 
 
-def remove(pool: str, directory: str) -> Usage:
-    """Remove a directory and all below it; what is not there is no error. Raises HarnessError."""
-    return _usage(_call("remove", pool, directory, seconds=_TREE_SECONDS))
+def remove(pool: str, directory: str, mark: str = "") -> Usage:
+    """Remove a directory and all below it; what is not there is no error.
+
+    With a `mark`, a directory that does not hold an entry of that name stays. Raises HarnessError.
+    """
+    words = [mark] if mark else []
+    return _usage(_call("remove", pool, directory, *words, seconds=_TREE_SECONDS))
 
 
 def _usage(done: Completed) -> Usage:

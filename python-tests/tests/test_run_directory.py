@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shutil
 import signal
 import sys
 from collections.abc import Mapping
@@ -18,7 +19,7 @@ from run_helpers import HANG, staged_fio
 from nfsmulti import paths
 from nfsmulti.lab import Lab
 from nfsmulti.processes import Completed, Process, run
-from nfsmulti.run.directory import FILE
+from nfsmulti.run.directory import FILE, run_directory
 from nfsmulti.run.plan import jobfile_jobs
 
 _SECONDS = 240.0
@@ -167,10 +168,26 @@ def test_what_is_kept_is_named_and_cleaned(tmp_path: Path, export: Path) -> None
     other = export / "nfsmulti-20260101T000000Z-0123abcd"  # of another machine, it may be
     other.mkdir()
     cleaned = run_harness("clean", f"--pool={export}", "--results", str(results))
-    assert re.search(r"^kept/ is removed \(6 entries, ", cleaned.stdout), cleaned.stdout
+    assert re.search(r"^kept/ is removed \(7 entries, ", cleaned.stdout), cleaned.stdout
     assert f"{other.name}/ stays: " in cleaned.stdout
     cleaned = run_harness("clean", f"--pool={export}", "--results", str(results), "--all")
     assert f"{other.name}/ is removed" in cleaned.stdout
+    assert _state(export) == before
+
+
+def test_directory_that_somebody_made_in_its_place_stays(tmp_path: Path, export: Path) -> None:
+    folder = tmp_path / "results/dd/run"
+    folder.mkdir(parents=True)
+    with run_directory(folder, str(export), "kept", 0, keep=True):
+        pass
+    shutil.rmtree(export / "kept")
+    (export / "kept").mkdir()
+    (export / "kept/mine").write_text("mine")
+    before = _state(export)
+    done = run_harness("clean", "--results", str(tmp_path / "results"))
+    assert done.status == 1
+    assert "NOT removed: " in done.stdout
+    assert '"kept" is not the directory that was made' in done.stdout
     assert _state(export) == before
 
 

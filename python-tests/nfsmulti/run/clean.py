@@ -48,7 +48,12 @@ def clean(
     known: set[str] = set()
     failed = False
     for file in sorted(results.glob(f"*/*/{FILE}")):
-        left = Leftover.of(file.parent)
+        try:
+            left = Leftover.of(file.parent)
+        except HarnessError as error:
+            _out.print(str(error), markup=False)
+            failed = True
+            continue
         if left is None or (paths is not None and not paths & _places(left.pool)):
             continue
         known.add(left.directory)

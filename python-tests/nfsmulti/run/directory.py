@@ -54,11 +54,13 @@ def check_name(name: str) -> None:
 class Leftover:
     """A directory that a run has made and not removed yet.
 
-    `bytes` are those that it holds, or may hold at most where `counted` is false.
+    `mark` is the name of a directory in it, which tells it from another that somebody has made in
+    its place since. `bytes` are those that it holds, or may hold at most where `counted` is false.
     """
 
     pool: str
     directory: str
+    mark: str
     bytes: int
     counted: bool = False
 
@@ -78,7 +80,7 @@ class Leftover:
 
     def remove(self, run: Path) -> export.Usage:
         """Remove it from the server, and the note of it. Raises HarnessError."""
-        gone = export.remove(self.pool, self.directory)
+        gone = export.remove(self.pool, self.directory, self.mark)
         (run / FILE).unlink(missing_ok=True)
         return gone
 
@@ -100,8 +102,13 @@ def run_directory(run: Path, pool: str, name: str, most_bytes: int, *, keep: boo
     """
     if left := Leftover.of(run):
         left.remove(run)
+    noted = Leftover(pool, name, new_name(), most_bytes)
     export.make(pool, name)
-    noted = Leftover(pool, name, most_bytes)
+    try:
+        export.make(pool, f"{name}/{noted.mark}")
+    except BaseException:
+        export.remove(pool, name)
+        raise
     noted.save(run)
     try:
         yield name

@@ -114,6 +114,12 @@ def _check_path(path: PathInfo, wanted: Needs) -> None:
             f" {filesize.decimal(path.bytes_available)} are free",
             "make room, or measure on a larger export",
         )
+    if path.files_available is not None and path.files_available < wanted.entries:
+        raise HarnessError(
+            f"{path.label}: the run makes {wanted.entries:,} files, and there is room for"
+            f" {path.files_available:,}",
+            "make room, or measure on a larger export",
+        )
 
 
 def _alike(found: list[PathInfo]) -> dict[str, list[str]]:
