@@ -282,8 +282,8 @@ static const char *unusable(uint32_t status, bool trunks)
 
 /*
  * The server does not take the stateid that the call went out with. Opening the file again is tried
- * once for an I/O: a server that refuses what it has just given does so for ever. A stateid that
- * another connection has replaced meanwhile says nothing.
+ * once for an I/O and session: a server that refuses what it has just given does so for ever. A
+ * stateid that another connection has replaced meanwhile says nothing.
  */
 static enum verdict stateid_refused(struct call *call, uint32_t status, struct call_result *result)
 {
@@ -292,11 +292,11 @@ static enum verdict stateid_refused(struct call *call, uint32_t status, struct c
 
 	if (file->opened_at > call->last_sent)
 		return CALL_RECOVER;
-	if (call->reopened) {
+	if (call->reopened == call->epoch) {
 		result->status = unusable(status, mine->trunks);
 		return moved_fail(result, nfs4_errno(status), NULL);
 	}
-	call->reopened = true;
+	call->reopened = call->epoch;
 	return CALL_RECOVER;
 }
 

@@ -47,7 +47,7 @@ struct call {
 	uint32_t slot, epoch; /* the protocol's: what acquire() has given it */
 	uint32_t highest;     /* the protocol's: the highest slot in use then */
 	bool slot_used;	      /* the protocol's: the server has accepted the slot's number */
-	bool reopened;	      /* the protocol's: its file is opened again for it */
+	uint32_t reopened;    /* the protocol's: the epoch its file was opened again in; 0: none */
 };
 
 TAILQ_HEAD(call_list, call);
