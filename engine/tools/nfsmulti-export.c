@@ -461,8 +461,9 @@ static int check_mark(const struct run *run, const char *name)
 	char *mark;
 	int error;
 
-	if (tree_find(&run->exports[0], name, &found))
-		return 0; /* it is not there, or cannot be removed either */
+	error = tree_find(&run->exports[0], name, &found);
+	if (error)
+		return error == -ENOENT ? 0 : failed(run, 0);
 	if (asprintf(&mark, "%s/%s", name, run->mark) < 0) {
 		say("out of memory");
 		return -ENOMEM;

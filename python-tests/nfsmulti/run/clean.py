@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated
 
@@ -40,32 +39,38 @@ def clean(
     """Remove the directories that runs have left on servers.
 
     A run removes its directory itself, unless it was killed, its server had gone, or --keep was
-    given. Only directories that a run has made are removed; one of a run under way stays.
+    given. The directory of a run of this folder that is under way stays.
     """
     if everything and pool is None:
         raise HarnessError("--all needs the --pool where it is to look")
-    paths = None if pool is None else _places(pool)
+    paths = None if pool is None else _paths_of(pool)
+    there = set() if pool is None else _directories(pool)
     known: set[str] = set()
     failed = False
     for file in sorted(results.glob(f"*/*/{FILE}")):
         try:
             left = Leftover.of(file.parent)
+            if left is None or not (
+                paths is None or left.directory in there or paths & _paths_of(left.pool)
+            ):
+                continue
         except HarnessError as error:
             _out.print(str(error), markup=False)
             failed = True
             continue
-        if left is None or (paths is not None and not paths & _places(left.pool)):
-            continue
         known.add(left.directory)
         failed |= not _removed(file.parent, left)
     if pool is not None:
-        known |= _clean_others(pool, known, everything)
+        others = {name for name in there if is_name(name)} - known
+        known |= others
+        for name in sorted(others):
+            failed |= not _removed_other(pool, name, everything)
     if not known:
         _out.print("no run has left anything" + ("" if pool else f" (in {shown(results)})"))
     raise typer.Exit(failed)
 
 
-def _places(pool: str) -> set[str]:
+def _paths_of(pool: str) -> set[str]:
     """Give a pool's paths, without their arguments."""
     return {path.partition("?")[0] for path in split_pool(pool)}
 
@@ -79,25 +84,41 @@ def _removed(run: Path, left: Leftover) -> bool:
         try:
             gone = left.remove(run)
         except HarnessError as error:
-            _out.print(f"{left.directory}/ is NOT removed: {error}", markup=False)
+            _say_kept(left.directory, error)
             return False
+    if gone is None:
+        _out.print(
+            f"{left.directory}/ is not there: is that export mounted, and is it the same server?"
+            f" If it was removed by hand: rm {shown(run / FILE)}"
+        )
+        return False
     _say_removed(left.directory, gone)
     return True
 
 
-def _clean_others(pool: str, known: Collection[str], everything: bool) -> set[str]:
+def _directories(pool: str) -> set[str]:
+    """Give those of the export."""
+    return {entry.name for entry in export.listing(pool) if entry.type == "directory"}
+
+
+def _removed_other(pool: str, name: str, really: bool) -> bool:
     """Remove, or only name, what looks like a run's and is of none that is kept here."""
-    there = {entry.name for entry in export.listing(pool) if entry.type == "directory"}
-    others = {name for name in there if is_name(name)} - set(known)
-    for name in sorted(others):
-        if everything:
-            _say_removed(name, export.remove(pool, name))
-        else:
-            _out.print(
-                f"{name}/ stays: its run is not kept here, and may be going on elsewhere;"
-                " --all removes it, too"
-            )
-    return others
+    if not really:
+        _out.print(
+            f"{name}/ stays: its run is not kept here, and may be going on elsewhere;"
+            " --all removes it, too"
+        )
+        return True
+    try:
+        _say_removed(name, export.remove(pool, name))
+    except HarnessError as error:
+        _say_kept(name, error)
+        return False
+    return True
+
+
+def _say_kept(directory: str, error: HarnessError) -> None:
+    _out.print(f"{directory}/ is NOT removed: {error}", markup=False)
 
 
 def _say_removed(directory: str, gone: export.Usage) -> None:

@@ -271,6 +271,8 @@ def _check(scenario: Which, options: _Options) -> None:
     for name in ("directory", "keep"):
         if name in options.given and not options.pool and not options.resume:
             raise HarnessError(f"--{name} needs a --pool: a lab's files go with the lab")
+    if scenario == "all" and options.directory and options.keep:
+        raise HarnessError("--directory with --keep is of one run, and all are several")
     if options.guest and options.pool:
         raise HarnessError("--guest is for the kernel lab, and --pool runs on your own servers")
     if options.guest and scenario != "all":

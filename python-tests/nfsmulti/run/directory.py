@@ -48,6 +48,11 @@ def check_name(name: str) -> None:
             f"--directory '{name}': not a path below the export",
             "name a directory that is not there yet, such as tests/nfsmulti-1",
         )
+    if is_name(name):
+        raise HarnessError(
+            f"--directory '{name}': the names of this form are those that runs make up",
+            "choose another",
+        )
 
 
 @dataclass(frozen=True)
@@ -55,7 +60,8 @@ class Leftover:
     """A directory that a run has made and not removed yet.
 
     `mark` is the name of a directory in it, which tells it from another that somebody has made in
-    its place since. `bytes` are those that it holds, or may hold at most where `counted` is false.
+    its place since; "" where its own name is nobody else's. `bytes` are those that it holds, or may
+    hold at most where `counted` is false.
     """
 
     pool: str
@@ -78,9 +84,14 @@ class Leftover:
         """Write it to the folder of its run."""
         write_json(run / FILE, dataclasses.asdict(self))
 
-    def remove(self, run: Path) -> export.Usage:
-        """Remove it from the server, and the note of it. Raises HarnessError."""
+    def remove(self, run: Path) -> export.Usage | None:
+        """Remove it from the server, and the note of it. Raises HarnessError.
+
+        None: it is not there, and stays noted, for another server or folder may be mounted now.
+        """
         gone = export.remove(self.pool, self.directory, self.mark)
+        if not gone.entries:
+            return None
         (run / FILE).unlink(missing_ok=True)
         return gone
 
@@ -96,18 +107,17 @@ class Leftover:
 def run_directory(run: Path, pool: str, name: str, most_bytes: int, *, keep: bool) -> Iterator[str]:
     """Make the directory of the run in the folder `run`, and remove it at the end.
 
-    What an earlier try of the same run has left is removed first. Raises HarnessError where the
-    name is taken, where it cannot be made, or where paths of the pool do not lead to the same
-    files. What is to be kept stays noted with its size, what cannot be removed with `most_bytes`.
+    Raises HarnessError where the name is taken, where it cannot be made, or where paths of the pool
+    do not lead to the same files. What is to be kept stays noted with its size, what cannot be
+    removed with `most_bytes`.
     """
-    if left := Leftover.of(run):
-        left.remove(run)
-    noted = Leftover(pool, name, new_name(), most_bytes)
-    export.make(pool, name)
+    noted = Leftover(pool, name, "" if is_name(name) else new_name(), most_bytes)
+    if not noted.mark:
+        noted.save(run)  # before it is there: one that is killed from here on is found
     try:
-        export.make(pool, f"{name}/{noted.mark}")
-    except BaseException:
-        export.remove(pool, name)
+        _make(noted)
+    except HarnessError:
+        (run / FILE).unlink(missing_ok=True)
         raise
     noted.save(run)
     try:
@@ -119,3 +129,13 @@ def run_directory(run: Path, pool: str, name: str, most_bytes: int, *, keep: boo
                 dataclasses.replace(noted, bytes=used.bytes, counted=True).save(run)
             else:
                 noted.remove(run)
+
+
+def _make(noted: Leftover) -> None:
+    export.make(noted.pool, noted.directory)
+    if noted.mark:
+        try:
+            export.make(noted.pool, f"{noted.directory}/{noted.mark}")
+        except HarnessError:
+            export.remove(noted.pool, noted.directory)
+            raise

@@ -154,11 +154,11 @@ class OnPool(Serving):
         return ",".join(asked(path, spec) for path in paths[: spec.paths])
 
     def as_asked(self, spec: CellSpec) -> str:
-        """Give all its URLs, or else its mounts, with the version and transport of a cell."""
+        """Give all its paths, its URLs with the version and transport of a cell."""
         words = {"version": spec.options.get("nfsvers"), "proto": spec.options.get("proto")}
         query = "&".join([spec.query, *(f"{name}={word}" for name, word in words.items() if word)])
         asking = dataclasses.replace(spec, query=query.strip("&"))
-        return ",".join(asked(path, asking) for path in self._urls or self._mounts)
+        return ",".join([*(asked(url, asking) for url in self._urls), *self._mounts])
 
     def mounts(self, spec: CellSpec) -> list[str]:
         """Give the first of its kernel mounts, or those of its URLs that are made for the cell."""

@@ -23,10 +23,14 @@ _READS = ("read", "randread")
 
 @dataclass(frozen=True)
 class Needs:
-    """What a run makes at most: bytes of all its files together, and files and directories."""
+    """What a run makes at most: bytes of all its files together, and files and directories.
+
+    `certain` are those of the entries that are made however slow the server is.
+    """
 
     bytes: int
     entries: int
+    certain: int
 
     def text(self) -> str:
         """Say it in a few words."""
@@ -37,15 +41,17 @@ def needs(plan: Plan) -> Needs:
     """Count what all cells make: a file that several use, once, in its largest size."""
     hosts = len(parse_hosts(plan.hosts)) if plan.hosts else 1
     files: dict[str, int] = {}
-    entries = 0
+    entries = certain = 0
     for planned in plan.cells:
         spec = planned.spec
         if spec.entries:  # each cell removes its own
             entries = max(entries, _entries(spec))
+            if spec.client == "mount" or spec.entries == "uses":
+                certain = max(certain, _entries(spec))
             continue
         for name, size in _files(spec, hosts):
             files[name] = max(size, files.get(name, 0))
-    return Needs(sum(files.values()), len(files) + entries)
+    return Needs(sum(files.values()), len(files) + entries, len(files) + certain)
 
 
 def _entries(spec: CellSpec) -> int:
@@ -80,24 +86,14 @@ def check(plan: Plan, place: OnPool, say: Callable[[str], None]) -> Needs:
     a remedy, for the first thing that is in the way.
     """
     wanted = needs(plan)
-    asked: set[str] = set()
-    for planned in plan.cells:
-        if planned.spec.client != "pool":
-            continue
-        pool = place.as_asked(planned.spec)
-        if pool not in asked:
-            asked.add(pool)
-            _check_all(export.info(pool), wanted, say)
-    if not asked:
-        _check_all(export.info(plan.pool or ""), wanted, say)
-    return wanted
-
-
-def _check_all(found: list[PathInfo], wanted: Needs, say: Callable[[str], None]) -> None:
+    by_pool = (planned.spec for planned in plan.cells if planned.spec.client == "pool")
+    pools = dict.fromkeys(map(place.as_asked, by_pool)) or [plan.pool or ""]
+    found = [path for pool in pools for path in export.info(pool)]
     for path in found:
         _check_path(path, wanted)
     for line, labels in _alike(found).items():
         say(f"{', '.join(labels)}: {line}")
+    return wanted
 
 
 def _check_path(path: PathInfo, wanted: Needs) -> None:
@@ -114,17 +110,17 @@ def _check_path(path: PathInfo, wanted: Needs) -> None:
             f" {filesize.decimal(path.bytes_available)} are free",
             "make room, or measure on a larger export",
         )
-    if path.files_available is not None and path.files_available < wanted.entries:
+    if path.files_available is not None and path.files_available < wanted.certain:
         raise HarnessError(
-            f"{path.label}: the run makes {wanted.entries:,} files, and there is room for"
+            f"{path.label}: the run makes {wanted.certain:,} files, and there is room for"
             f" {path.files_available:,}",
             "make room, or measure on a larger export",
         )
 
 
-def _alike(found: list[PathInfo]) -> dict[str, list[str]]:
+def _alike(found: list[PathInfo]) -> dict[str, dict[str, None]]:
     """Give what paths have, in a line, with the paths that have the same."""
-    lines: dict[str, list[str]] = {}
+    lines: dict[str, dict[str, None]] = {}
     for path in found:
         free = "room unknown"
         if path.bytes_available is not None:
@@ -133,5 +129,5 @@ def _alike(found: list[PathInfo]) -> dict[str, list[str]]:
         if path.version != "mount":
             sizes = f"READ {path.read_max >> 10} KiB, WRITE {path.write_max >> 10} KiB"
             how = f"NFSv{path.version} over {path.proto.upper()}, {sizes}"
-        lines.setdefault(f"{how}, {free}", []).append(path.label)
+        lines.setdefault(f"{how}, {free}", {})[path.label] = None  # once
     return lines

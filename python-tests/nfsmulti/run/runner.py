@@ -25,7 +25,7 @@ from nfsmulti.lab.kernels import Kind
 from nfsmulti.processes import end_politely
 from nfsmulti.run import preflight
 from nfsmulti.run.cell import run_cell
-from nfsmulti.run.directory import new_name, run_directory
+from nfsmulti.run.directory import Leftover, new_name, run_directory
 from nfsmulti.run.place import InGuest, InLab, OnHosts, OnPool, Serving, split_pool
 from nfsmulti.run.plan import (
     PLAIN,
@@ -46,8 +46,6 @@ from nfsmulti.texts import duration_text
 # A boot may take so many times what is expected, and so much longer. A cell that hangs is ended by
 # the harness inside; this ends a guest in which that hangs too.
 _PATIENCE, _SPARE_SECONDS = 5.0, 600.0
-# Where so many combinations of factors fail in their warm-up, and none works, no other is tried.
-_TRIED = 3
 
 
 def run_in_place(
@@ -97,11 +95,10 @@ class _Runs:
 
         The cell whose warm-up ended it has then failed, and is off the list. Where a warm-up fails
         otherwise the others go on, and the cell's own run says why. Raises HarnessError where none
-        of the first few worked: it would be the same for all.
+        worked.
         """
-        every = warm_ups(waiting)
         tried: list[Cell] = []
-        for planned in every:
+        for planned in warm_ups(waiting):
             cell = self._run(planned)
             self.watcher.end(cell)
             tried.append(cell)
@@ -111,9 +108,8 @@ class _Runs:
                 waiting.remove(failed)
                 self.watcher.end(self.record.fail(failed, f"in its warm-up: {why}"))
                 return False
-            none_works = not any(one.status == "done" for one in tried)
-            if none_works and len(tried) == min(_TRIED, len(every)):
-                raise HarnessError(f"no cell can be run: {tried[0].why}", self.place.remedy)
+        if tried and all(one.status != "done" for one in tried):
+            raise HarnessError(f"no cell can be run: {tried[0].why}", self.place.remedy)
         return True
 
     def until_trouble(self, waiting: list[PlannedCell]) -> None:
@@ -227,16 +223,21 @@ def _run_on_pool(record: Record, engine: Engine, watcher: Watcher) -> None:
     pool, command = plan.pool or "", plan.server_command
     if "/" not in pool:  # a name, which the environment may forget
         pool = ",".join(split_pool(pool))
-    wanted = preflight.check(plan, OnPool(pool), watcher.note)
+    if left := Leftover.of(record.folder):  # of an earlier try, whose files take room
+        left.remove(record.folder)
+    place = OnPool(pool)
+    wanted = preflight.check(plan, place, watcher.note)
+    by_pool = [planned.spec for planned in plan.cells if planned.spec.client == "pool"]
+    asked = place.as_asked(by_pool[0]) if by_pool else pool  # it may have no other version
     name = plan.directory or new_name()
     make: Callable[[], Serving]
-    with run_directory(record.folder, pool, name, wanted.bytes, keep=plan.keep):
+    with run_directory(record.folder, asked, name, wanted.bytes, keep=plan.keep):
         end = "stays" if plan.keep else "is removed at the end"
         watcher.note(f"its files go to {name}/ ({wanted.text()}), which {end}")
         make = functools.partial(OnPool, pool, command, name)
         if plan.hosts:
             hosts = record.folder.absolute() / "hosts"
-            make = functools.partial(OnHosts, pool, plan.hosts, engine, hosts, command, name)
+            make = functools.partial(OnHosts, asked, plan.hosts, engine, hosts, command, name)
         run_in_place(record, OWN, make, engine, watcher)
 
 

@@ -21,7 +21,7 @@ from nfsmulti.lab.kernels import Kind
 from nfsmulti.machine import Level, links, rdma_devices
 from nfsmulti.pool import read_pool
 from nfsmulti.processes import find, run
-from nfsmulti.run.directory import check_name, new_name
+from nfsmulti.run.directory import check_name
 from nfsmulti.run.place import VERSION_NAMES, OnPool
 from nfsmulti.run.plan import FILE, Factors, Plan, Setting, crossed, of_engine, ordered, under
 from nfsmulti.run.record import Record, changed, now_text, write_machine
@@ -100,7 +100,7 @@ def begun(results: Path, request: Request, name: str) -> Record:
         guest=request.guest,
         most_times=MOST_TIMES if lengthens else 1,
         further=(*request.factors, *([block] if block else ())),
-        directory=(request.directory or new_name()) if request.pool else "",
+        directory=request.directory,
         keep=request.keep,
     )
     at = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
