@@ -25,7 +25,7 @@ from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.fiorun import Engine
 from nfsmulti.lab import Fit, LabConfig, Limits, fit
 from nfsmulti.paths import COMMAND, RESULTS, as_typed, shown
-from nfsmulti.report import cells
+from nfsmulti.report import cells, pages
 from nfsmulti.run.cell import run_cell
 from nfsmulti.run.place import InLab, Serving
 from nfsmulti.run.plan import PlannedCell, name_of, ordered
@@ -113,7 +113,8 @@ def demo() -> None:
         out.print(f"{story(outcome)}\n", markup=False)
     if left_out:
         out.print(f"{left_out}\n")
-    said = f"{shown(folder)} holds demo.png, summary.json, and each fio's command and output.\n"
+    pages.write(folder)
+    said = f"{shown(folder / pages.HTML)}: the page, beside demo.png and each fio's output.\n"
     out.print(said, soft_wrap=True, markup=False)
     out.print("[bold]What to type next[/bold]")
     out.print(as_typed(to_type(found)), soft_wrap=True, markup=False)

@@ -15,10 +15,9 @@ from rich.console import Console, JustifyMethod
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.stats import FEWEST, MOST_REPEATS, Ratio, Sample
+from nfsmulti.stats import MOST_REPEATS, Ratio, Sample
 
 MISSING = "\N{EN DASH}"
-_ALIKE = 1.05
 _RATE = {"kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
 
 
@@ -87,6 +86,26 @@ def ratio(found: Ratio | None) -> str:
     return found.text if found else MISSING
 
 
+def measured(sample: Sample | None, scale: float = 1.0) -> str:
+    """Write a mean with half of its 95 % interval: "561 ± 2"; without one from few repeats."""
+    if sample is None:
+        return MISSING
+    if sample.interval is None:
+        return number(sample.mean / scale)
+    half = (sample.interval[1] - sample.mean) / scale
+    return f"{number(sample.mean / scale)} ± {f'{half:,.0f}' if half >= 10 else f'{half:.1g}'}"
+
+
+def times(found: Ratio | None) -> str:
+    """Write a ratio with the wider half of its interval: "3.75 ± 0.01"."""
+    if found is None:
+        return MISSING
+    if found.low is None or found.high is None:
+        return f"{found.value:.2f}"
+    half = max(found.high - found.value, found.value - found.low)
+    return f"{found.value:.2f} ± {max(half, 0.01):.2f}"
+
+
 def cv(sample: Sample | None) -> str:
     """Write a sample's coefficient of variation in per cent, without the sign."""
     if sample is None or sample.cv_percent is None:
@@ -104,25 +123,6 @@ def p_value(p: float | None) -> str:
     if p is None or math.isnan(p):
         return MISSING
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
-
-
-def inconclusive(ratio: Ratio | None) -> str:
-    """Say behind a ratio why it tells no difference; "" where it does.
-
-    An interval within 5 % of 1 does tell: that there is hardly a difference to look for.
-    """
-    if ratio is None:
-        return ""
-    if ratio.low is None:
-        return f" (inconclusive: an interval needs {FEWEST} repeats)"
-    if not ratio.spans_one:
-        return ""
-    if ratio.above(1 / _ALIKE) and ratio.above(_ALIKE) is False:
-        return " (alike: the interval is within 5 % of 1)"
-    if not ratio.spread:
-        return " (inconclusive: the interval spans 1)"
-    enough = repeats_to_tell(ratio.pairs_to_tell(1), " repeats")
-    return f" (inconclusive: the interval spans 1; {enough})"
 
 
 def repeats_to_tell(needed: int, unit: str = "") -> str:
@@ -165,12 +165,16 @@ class Table:
     def terminal(self) -> rich.table.Table:
         """Give it for rich's console; rows may be added."""
         table = rich.table.Table(
-            title=self.title or None, box=box.SIMPLE_HEAD, title_justify="left"
+            title=self.title or None,
+            box=box.SIMPLE_HEAD,
+            show_edge=False,
+            pad_edge=False,
+            title_justify="left",
         )
         for column, heading in enumerate(self.headings):
             side: JustifyMethod = "left" if self.holds_text(column) else "right"
             wraps = self.text_wraps and self.holds_text(column)
-            table.add_column(heading, justify=side, no_wrap=not wraps)
+            table.add_column(heading, justify=side, no_wrap=not wraps, overflow="fold")
         for row in self.rows:
             table.add_row(*map(self._styled, row))
         return table

@@ -245,7 +245,7 @@ def test_unpaired_figures_without_an_interval_and_that_do_not_vary() -> None:
 
 def test_verdict_on_a_published_ratio() -> None:
     for ours, theirs, verdict in (
-        (None, 1.5, Verdict.INCONCLUSIVE),
+        (None, 1.5, Verdict.NOT_MEASURED),
         # the limit is half of their gain: 1.25
         (Ratio(1.5, 1.4, 1.6), 1.5, Verdict.REPRODUCED),
         (Ratio(1.3, 1.26, 1.34), 1.5, Verdict.REPRODUCED),
@@ -294,19 +294,16 @@ def test_a_finding_of_several_has_the_verdict_of_the_weakest() -> None:
     assert weakest([*found[:3], as_wanted(found[3])]).verdict is Verdict.NOT_MET
 
 
+def test_figures_are_written_with_half_of_their_interval() -> None:
+    assert texts.measured(Sample((99.0, 100.0, 101.0))) == "100 ± 2"
+    assert texts.measured(Sample((99.0, 101.0))) == "100"  # an interval needs three
+    assert texts.measured(None) == texts.times(None) == texts.MISSING
+    assert texts.times(Ratio(3.75, 3.7, 3.9)) == "3.75 ± 0.15"
+    assert texts.times(Ratio(3.75)) == "3.75"
+
+
 def test_what_does_not_vary_says_nothing_of_more_repeats() -> None:
-    assert texts.inconclusive(Ratio(1.0, 0.9, 1.1)) == " (inconclusive: the interval spans 1)"
     assert judge(Ratio.paired([1, 1], [1, 1]), 1.5).why == "2 repeats, and an interval needs 3"
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "word"),
-    [(0.96, 1.04, "alike"), (0.94, 1.04, "inconclusive"), (0.96, 1.06, "inconclusive")],
-)
-def test_an_interval_close_to_one_asks_for_no_more_repeats(
-    low: float, high: float, word: str
-) -> None:
-    assert texts.inconclusive(Ratio(1.0, low, high)).startswith(f" ({word}: ")
 
 
 # --- shares ---

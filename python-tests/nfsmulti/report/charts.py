@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nfsmulti import texts
 from nfsmulti.report.story import Plot
 from nfsmulti.stats import Sample
 
@@ -31,6 +32,7 @@ REPEATS = "dots are repeats, with 95 % intervals from three repeats on"  # for c
 INK, PALE = "#24292f", "#8c959f"
 _WIDTH, _HEIGHT = 5.6, 3.7  # inches; legible on a phone's width, where 10 points become 6
 FONT_SIZE = 10  # points
+_HOVER = "hover: "  # before the words of a group in SVG
 _CLOSE = 16  # pixels between points whose numbers would overlap
 Points = Mapping[int, Sample | None]  # along a line
 _LOOK: dict[Any, Any] = {  # of matplotlib.rcParams
@@ -104,7 +106,14 @@ def line(axes: Axes, number: int, label: str, points: Sequence[tuple[float, Samp
     """Draw a line through means, each repeat a dot, with 95 % intervals from three repeats on."""
     look = style(number)
     axes.errorbar([x for x, _ in points], [one.mean for _, one in points], label=label, **look)
+    for x, one in points:
+        _hover(axes, x, one, f"{label}: {texts.measured(one)}")
     _repeats(axes, points, look["color"])
+
+
+def _hover(axes: Axes, x: float, one: Sample, words: str) -> None:
+    """Give a point words that a browser shows beneath the pointer: see svg_of()."""
+    axes.plot([x], [one.mean], "o", markersize=12, alpha=0, gid=f"{_HOVER}{words}")
 
 
 def numbered(
@@ -165,6 +174,8 @@ def bars(axes: Axes, groups: Sequence[str], series: Mapping[str, Sequence[Sample
             hatch="//" if number % 2 else None,
             edgecolor="white",
         )
+        for x, one in points:
+            _hover(axes, x, one, f"{label}: {texts.measured(one)}")
         _repeats(axes, points, INK)
     axes.set_xticks(range(len(groups)), [group.replace("-", "\n") for group in groups])
 
@@ -224,9 +235,14 @@ def few_ticks() -> MaxNLocator:
     return MaxNLocator(5, integer=True)
 
 
-def from_zero(axes: Axes, highest: float | None = None) -> None:
-    """Let y begin at zero, with room above all, or `highest`; to be called when all is drawn."""
-    axes.set_ylim(0, 1.3 * highest if highest else 1.05 * axes.get_ylim()[1])
+def highest(sample: Sample) -> float:
+    """Give the highest that is drawn of a point: a repeat, or the end of its interval."""
+    return max(*sample.values, *(sample.interval or sample.values))
+
+
+def from_zero(axes: Axes, most: float | None = None) -> None:
+    """Let y begin at zero, with room above all, or `most`; to be called when all is drawn."""
+    axes.set_ylim(0, 1.1 * most if most else 1.05 * axes.get_ylim()[1])
 
 
 def from_origin(axes: Axes) -> None:
@@ -263,7 +279,7 @@ def svg_of(figure: Figure, name: str, look: Mapping[Any, Any] | None = None) -> 
     file = io.StringIO()
     with mpl.rc_context({"svg.hashsalt": name, **(look or {})}):
         figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
-    return file.getvalue()
+    return re.sub(rf'<g id="{_HOVER}([^"]*)">', r"<g><title>\1</title>", file.getvalue())
 
 
 def _inline(name: str, svg: str) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import statistics
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -49,7 +48,7 @@ def table(summary: Summary, environment: Mapping[str, Any]) -> Table:
     rows += [["run", *row] for row in _lengths(summary)]
     place.pop("fitted", None)  # bare numbers, of which the sentence tells what `limits` do not
     rows += [["place", *row] for row in flat(place)]
-    rows += [["place", f"rates {name}", fit.text()] for name, fit in _fits(summary).items()]
+    rows += [["place", f"rates {name}", fit.text()] for name, fit in fits(summary).items()]
     rows += [[name, *row] for name, part in environment.items() for row in flat(part)]
     if not environment:
         rows.append(["environment", FILE, "missing"])
@@ -70,19 +69,6 @@ def _lengths(summary: Summary) -> list[list[str]]:
         ["length of cells", SETTLED_RULE],
         ["lengthened", _few(lengthened, len(first))],
         ["did not settle", _few(unsettled, len(first))],
-    ]
-
-
-def disturbed(summary: Summary) -> list[str]:
-    """Warn of other programs that were at work while a run was made, where they often were."""
-    found = [cell for cell in summary.done if cells.disturbed(cell)]
-    if 4 * len(found) < max(len(summary.done), 1):
-        return []
-    busy = statistics.median(cell.others_busy or 0 for cell in found)
-    return [
-        f"Other programs kept this machine's processors {100 * busy:.0f} % busy right before"
-        f" {len(found)} of {len(summary.done)} cells: CPU per operation includes their work, and"
-        " an idle machine may be faster."
     ]
 
 
@@ -124,7 +110,7 @@ def in_short(summary: Summary) -> str:
         for name, value in limits.items()
         if value
     ]
-    parts += [f"{name} at {fit.part}" for name, fit in _fits(summary).items()]
+    parts += [f"{name} at {fit.part}" for name, fit in fits(summary).items()]
     return " ".join([where or "unknown place", *([f"({'; '.join(parts)})"] if parts else [])])
 
 
@@ -133,11 +119,6 @@ def guest(environment: Mapping[str, Any]) -> str:
     places = [part for part in environment.values() if isinstance(part, dict)]
     told = [str(place["guest"]) for place in places if place.get("guest")]
     return f"The guest: {told[0]}" if told else ""
-
-
-def fitted(summary: Summary) -> list[str]:
-    """Say in a sentence each at which part of the full rates a place was measured."""
-    return [f"Measured in the {name}. {fit.text()}" for name, fit in _fits(summary).items()]
 
 
 def limits(summary: Summary, place: str) -> Mapping[str, str]:
@@ -153,7 +134,8 @@ def allowed(summary: Summary, place: str) -> float | None:
     return parse_rate(link) / parse_rate(cap) if link and cap else None
 
 
-def _fits(summary: Summary) -> dict[str, Fit]:
+def fits(summary: Summary) -> dict[str, Fit]:
+    """Give at which part of the full rates places were measured, by their names."""
     return {name: Fit(**fit) for name, fit in summary.place.get("fitted", {}).items()}
 
 

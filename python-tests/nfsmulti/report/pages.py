@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +17,7 @@ from nfsmulti import texts
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import RESULTS, needs_sources, shown
 from nfsmulti.report import cells, charts, conditions, documents
+from nfsmulti.report.answer import Answer, caveats, next_command, ran
 from nfsmulti.report.story import Beside, Finding, Report, Section, Story, beside, findings, tell
 from nfsmulti.stories import REPORTS, SCENARIOS
 from nfsmulti.summary import FILE, Summary
@@ -32,13 +35,14 @@ _FIGURES = (
     "Each of our figures is the mean of n runs; CV is their standard deviation as a percentage of"
     " that mean. Percentiles are of all runs together, or the range of the runs."
 )
-_NOTHING = Story(["No cell of this run has finished: there is nothing to report yet."])
+_NOTHING = Story(Answer("No cell of this run has finished: there is nothing to report yet."))
 
 
-def write(folder: Path) -> Sequence[str]:
-    """Write a run's report beside its summary.json, and give its answer, a line a paragraph.
+def write(folder: Path, *, published: bool = False) -> str:
+    """Write a run's report beside its summary.json, and give what a terminal shows of it.
 
-    Raises HarnessError where the summary cannot be read.
+    Raises HarnessError where the summary cannot be read. Findings that were published are left out
+    of a page on a user's own pool, unless `published`.
 
     A run that was interrupted, or has failed cells, gets a report of what there is, which says so.
     """
@@ -46,42 +50,72 @@ def write(folder: Path) -> Sequence[str]:
     report = REPORTS.get(summary.scenario)
     if report is None:
         raise HarnessError(f"{folder}: there is no report for scenario '{summary.scenario}'")
-    values = contents(report, summary, conditions.load(folder))
+    values = contents(report, summary, conditions.load(folder), published=published)
     plots = [plot for section in values["sections"] for plot in section.plots]
     drawn = {plot.name: Markup(charts.write(plot, folder / PLOTS)) for plot in plots}
     for file, template in TEMPLATES.items():
         (folder / file).write_text(
             render(template, {**values, "drawn": drawn}), errors="surrogateescape"
         )
-    answer: Section = values["sections"][0]
-    return answer.words
+    answer: Answer = values["answer"]
+    width = shutil.get_terminal_size().columns
+    ending = f"{shown(folder / HTML)}\nNext: {next_command(summary, str(shown(folder)))}"
+    return f"{answer.terminal(width)}\n\n{ending}"
 
 
-def contents(report: Report, summary: Summary, environment: Mapping[str, Any]) -> dict[str, Any]:
+def contents(
+    report: Report, summary: Summary, environment: Mapping[str, Any], *, published: bool = False
+) -> dict[str, Any]:
     """Give what the templates show, by name; the page needs `drawn` as well, its plots as SVG."""
     story = tell(report, summary) if summary.done else _NOTHING
-    of_findings = findings_table(findings(report, summary))
-    published = beside_table(beside(report, summary))
+    guest = conditions.guest(environment)
+    answer = dataclasses.replace(
+        story.answer,
+        caveats=caveats(summary, story.answer.caveats, guest),
+        ran=ran(summary, environment),
+    )
+    shows = published or summary.place.get("kind") != "pool"
     machines = filter(None, (conditions.by_host(summary), conditions.of_server(summary)))
-    answer = [*story.answer, *conditions.disturbed(summary)]
     sections = [
-        Section("The answer", answer, [of_findings] if of_findings.rows else []),
         *_troubles(summary),
-        *([Section("Published figures and ours", tables=[published])] if published.rows else []),
-        *story.sections,
-        *machines,
+        *(one for one in story.sections if not one.folded),
         *story.ending,
-        *([Section("How to read it", points=[_FIGURES, *story.reading])] if summary.done else []),
-        Section("Conditions", tables=[conditions.table(summary, environment)]),
-        Section("The command", lines=[summary.command]),
+        *(_published(report, summary) if shows else []),
+        *(one for one in story.sections if one.folded),
+        *map(_folded, machines),
     ]
-    place = ". ".join(filter(None, (conditions.in_short(summary), conditions.guest(environment))))
+    if summary.done:
+        points = [*story.reading, _FIGURES]
+        sections.append(Section("How to read it", points=points, folded=True))
+    sections += [
+        Section("Conditions", tables=[conditions.table(summary, environment)], folded=True),
+        Section("The command", lines=[summary.command], folded=True),
+    ]
+    sections = [one for one in sections if _holds_anything(one)]
+    place = ". ".join(filter(None, (conditions.in_short(summary), guest)))
     return {
         "summary": summary,
         "report": report,
+        "answer": answer,
         "sections": sections,
         "place": place,
     }
+
+
+def _holds_anything(one: Section) -> bool:
+    return bool(one.words or one.tables or one.plots or one.lines or one.points)
+
+
+def _folded(section: Section) -> Section:
+    return dataclasses.replace(section, folded=True)
+
+
+def _published(report: Report, summary: Summary) -> list[Section]:
+    """Give the findings that were published, with the figures that they rest on."""
+    tables = [findings_table(findings(report, summary)), beside_table(beside(report, summary))]
+    found = [table for table in tables if table.rows]
+    words = [report.publication]
+    return [Section("Published figures and ours", words, found)] if found else []
 
 
 def render(template: str, values: Mapping[str, Any]) -> str:
@@ -230,8 +264,8 @@ def report(
         bool,
         typer.Option(
             "--published",
-            help="Make results/README.md: all published figures and the reference runs', side by"
-            " side.",
+            help="Show what was published on the pages of runs on your own pool, too. Without DIR:"
+            " make results/README.md, all published figures and the reference runs', side by side.",
         ),
     ] = False,
     picture: Annotated[
@@ -253,13 +287,14 @@ def report(
     """
     if not (folders or published or picture or options):
         raise typer.BadParameter("name the folder of a run, --published, --picture or --options")
-    for option, given in {"published": published, "picture": picture, "options": options}.items():
+    of_all = published and not folders
+    for option, given in {"published": of_all, "picture": picture, "options": options}.items():
         if given:
             needs_sources(f"report --{option}")
     for folder in folders or []:
-        write(folder)
+        write(folder, published=published)
         print(shown((folder / HTML).resolve()))
-    if published:
+    if of_all:
         print(shown(write_published(RESULTS)))
     if picture:
         print(*map(shown, documents.write_pictures()), sep="\n")

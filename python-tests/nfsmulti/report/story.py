@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from nfsmulti import texts
 from nfsmulti.report import cells
+from nfsmulti.report.answer import MOST_ROWS, Answer
 from nfsmulti.stats import FEWEST, Ratio, Sample
 from nfsmulti.summary import Cell, Factor, Summary
 from nfsmulti.texts import MISSING, Table, repeats_to_tell
@@ -63,7 +64,10 @@ class Plot:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the report: words, then plots, tables, lines to paste, and points of a list."""
+    """A part of the report: words, then plots, tables, lines to paste, and points of a list.
+
+    A `folded` one holds what the answer rests on: a page shows it when it is asked for.
+    """
 
     title: str
     words: Sequence[str] = ()
@@ -71,13 +75,14 @@ class Section:
     plots: Sequence[Plot] = ()
     lines: Sequence[str] = ()
     points: Sequence[str] = ()
+    folded: bool = False
 
 
 @dataclass(frozen=True)
 class Story:
-    """What a run shows: the answer in a few sentences, then what it rests on."""
+    """What a run shows: the answer, then what it rests on."""
 
-    answer: Sequence[str]
+    answer: Answer
     sections: Sequence[Section] = ()
     reading: Sequence[str] = ()
     ending: Sequence[Section] = ()
@@ -94,10 +99,10 @@ class Report:
     """
 
     title: str
-    publication: str
     factors: tuple[str, ...] | None
-    beside: Callable[[Summary], list[Beside]]
     tell: Callable[[Summary], Story]
+    publication: str = ""
+    beside: Callable[[Summary], list[Beside]] = field(default=lambda _: [])
     findings: Callable[[Summary], list[Finding]] = field(default=lambda _: [])
 
 
@@ -116,6 +121,7 @@ class Verdict(StrEnum):
     BY_CONSTRUCTION = "reproduced by construction"
     NOT = "not reproduced"
     INCONCLUSIVE = "inconclusive"
+    NOT_MEASURED = "not measured"
     NOT_TESTABLE = "not testable here"
     MET = "met"  # of what this project wants, and nobody has published
     NOT_MET = "not met"
@@ -162,7 +168,7 @@ def judge(ours: Ratio | None, theirs: float, allowed: float | None = None) -> Ju
 def beyond(ours: Ratio | None, limit: float, *, below: bool = False) -> Judged:
     """Hold our ratio against a limit, which it must be above, or `below`."""
     if ours is None:
-        return Judged(Verdict.INCONCLUSIVE, "not measured on both sides")
+        return Judged(Verdict.NOT_MEASURED, "it takes both sides")
     above = ours.above(limit)
     if above is None:
         return _open(ours, limit)
@@ -179,8 +185,8 @@ def as_wanted(judged: Judged) -> Judged:
 def weakest(found: Sequence[Judged]) -> Judged:
     """Give what a finding is that takes several: not reproduced if one is not, and so on."""
     places = {
-        Verdict.NOT: 0, Verdict.NOT_MET: 0, Verdict.INCONCLUSIVE: 1, Verdict.NOT_TESTABLE: 2,
-        Verdict.BY_CONSTRUCTION: 3,
+        Verdict.NOT: 0, Verdict.NOT_MET: 0, Verdict.INCONCLUSIVE: 1, Verdict.NOT_MEASURED: 1,
+        Verdict.NOT_TESTABLE: 2, Verdict.BY_CONSTRUCTION: 3,
     }  # fmt: skip
     return min(found, key=lambda one: (places.get(one.verdict, 4), -one.needed))
 
@@ -229,19 +235,26 @@ def tell(report: Report, summary: Summary) -> Story:
     """
     done = [(name, part) for name, part in parts(report.factors, summary) if part.done]
     told = [(name, report.tell(part)) for name, part in done]
-    answer = [
-        f"{name}: {words}" if name else words for name, story in told for words in story.answer
-    ]
+    answer = told[0][1].answer
     sections = [one for name, story in told for one in _named(story.sections, name)]
     if against := _against(report.factors or (), [(name, part.done) for name, part in done]):
-        answer += against.words
-        sections.insert(0, replace(against, words=()))
+        sections.insert(0, against)
+    if len(told) > 1:
+        answer = _of_all([(name, story.answer) for name, story in told], against)
     return Story(
         answer=answer,
         sections=sections,
         reading=told[0][1].reading,
         ending=[one for name, story in told for one in _named(story.ending, name)],
     )
+
+
+def _of_all(told: Sequence[tuple[str, Answer]], against: Section | None) -> Answer:
+    """Give one answer: what the other parts are worth against the first, and each one's own."""
+    headline = against.words[0] if against else f"{len(told)} variants; none compares."
+    rows = [[name, answer.headline] for name, answer in told[:MOST_ROWS]]
+    table = Table(["", "answer"], rows, text_columns=2)
+    return Answer(headline, table, [one for _, answer in told for one in answer.caveats])
 
 
 def parts(known: Sequence[str] | None, summary: Summary) -> list[tuple[str, Summary]]:
@@ -299,6 +312,7 @@ def named(words: str, name: str) -> str:
 # What further factors are worth: each value against the first. Ratios are of the same cell under
 # both, paired by repeat; over all cells, geometric means.
 
+_SHOWN = 2  # variants in the headline
 _MEASURES = {"throughput": cells.bandwidth, "p99": cells.p99_us}
 
 
@@ -323,10 +337,13 @@ def _against(
         if both:
             pair = [over[key] for key in both], [under[key] for key in both]
             rows.append([name, "all cells together", *_ratios(*pair)])
-            words.append(_sentence(first, name, *pair))
+            ratio = cells.ratio(*pair, cells.bandwidth)
+            told = f"{texts.times(ratio)} times the throughput with {name}"
+            words.append(told if ratio else f"{name} moved nothing")
     if not rows:
         return None
     headings = ["", "cell", *(f"{measure} : that of {first}" for measure in _MEASURES)]
+    words = [f"{'; '.join(words[:_SHOWN])}, against {first}."]
     return Section(f"Against {first}", words, [Table(headings, rows, text_columns=2)])
 
 
@@ -337,11 +354,3 @@ def _own(cell: Cell, known: Sequence[str]) -> str:
 
 def _ratios(over: Sequence[Cell], under: Sequence[Cell]) -> list[str]:
     return [texts.ratio(cells.ratio(over, under, measure)) for measure in _MEASURES.values()]
-
-
-def _sentence(first: str, name: str, over: Sequence[Cell], under: Sequence[Cell]) -> str:
-    ratio = cells.ratio(over, under, cells.bandwidth)
-    if ratio is None:
-        return f"{name} cannot be compared with {first}."
-    told = f"{ratio.text} times as much as {first}{texts.inconclusive(ratio)}"
-    return f"Over all cells, {name} moves {told}."

@@ -416,9 +416,7 @@ def _reported(record: Record) -> int:
         print(f"nfsmulti: {folder}: no report: {error!r}", file=sys.stderr)
         _out.print(f"{folder} holds summary.json, each fio's output", markup=False)
         return 1
-    for words in answer:
-        _out.print(f"\n{words}", markup=False)
-    _out.print(f"\n{folder} holds report.html, report.md, summary.json, each fio's output")
+    _out.print(f"\n{answer}", markup=False)
     return 0
 
 

@@ -15,7 +15,7 @@ import dataclasses
 import functools
 import itertools
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING
@@ -24,6 +24,7 @@ from nfsmulti import texts
 from nfsmulti.lab import LabConfig, Limits
 from nfsmulti.pool import mount_ports, mount_source
 from nfsmulti.report import cells, charts, conditions, scaling
+from nfsmulti.report.answer import Answer, fewest, varying
 from nfsmulti.report.scaling import Curve
 from nfsmulti.report.story import Plot, Report, Section, Story
 from nfsmulti.stats import Sample, jain
@@ -219,10 +220,9 @@ _SERVER, _MOUNT = "nfs://SERVER/EXPORT", "/mnt"
 def tell(summary: Summary) -> Story:
     """Tell where each curve ends, and what the transports, versions and jobs differ in."""
     curves = _curves(summary)
-    sections = [Section("The curves", tables=[_ends(curves)], plots=_plots(curves))]
-    sections.append(Section("Every number of connections", tables=[_table(curves)]))
-    if shares := _shares(curves):
-        sections.append(Section("Share of each path", tables=[shares]))
+    sections = [Section("Plots", plots=_plots(curves))]
+    every = [_table(curves), *filter(None, [_shares(curves)])]
+    sections.append(Section("Every number of connections", tables=every, folded=True))
     return Story(
         answer=_answer(summary, curves),
         sections=sections,
@@ -249,8 +249,8 @@ def _curves(summary: Summary) -> list[Curve]:
         found.setdefault(tuple(levels.items()), []).append(cell)
     curves = []
     for key, those in found.items():
-        rates = _rates(summary, str(those[0].factors["limits"]))
-        curves.append(Curve(dict(key), cells.by_count(those, "nconnect"), *rates))
+        link = _link(summary, str(those[0].factors["limits"]))
+        curves.append(Curve(dict(key), cells.by_count(those, "nconnect"), link))
     return sorted(curves, key=_order)
 
 
@@ -262,59 +262,54 @@ def _order(curve: Curve) -> tuple[int, int, str, int]:
     return places.index(place), at, str(levels["version"]), int(levels["jobs"])
 
 
-def _rates(summary: Summary, place: str) -> tuple[int | None, int | None]:
-    """Give the rates of the link and of a connection that a place is known to have, in bit/s."""
+def _link(summary: Summary, place: str) -> int | None:
+    """Give the rate of the link that a place is known to have, in bit/s."""
     if links := summary.place.get("links"):
-        return sum(links.values()), None
-    limits = conditions.limits(summary, place)
-    link, cap = limits.get("link"), limits.get("per_connection")
-    return parse_rate(link) if link else None, parse_rate(cap) if cap else None
+        return int(sum(links.values()))
+    rate = conditions.limits(summary, place).get("link")
+    return parse_rate(rate) if rate else None
 
 
-def _answer(summary: Summary, curves: list[Curve]) -> list[str]:
-    """Give a verdict for each place, on its first curve, and what the others differ in from it."""
-    answer = []
-    for place, words in _LIMITS.items():
-        here = [curve for curve in curves if curve.levels["limits"] == place]
-        if not here:
-            continue
-        base = here[0]
-        name = _name(base, here)
-        where = f"{words}{conditions.on_each(summary)}{f' ({name})' if len(here) > 1 else ''}"
-        parts = [f"{where}: {scaling.verdict(base)}"]
-        parts += [_compared(name, other, base) for name, other in scaling.others(here, base)]
-        answer.append(" ".join(filter(None, parts)))
-    failed = sorted({c.factors["nconnect"] for c in summary.cells if c.status == "failed"}, key=int)
-    if failed:
-        counts = texts.several([f"nconnect={count}" for count in failed])
-        answer.append(f"Cells with {counts} failed, and are missing from the curves: see below.")
-    return answer
+def _answer(summary: Summary, curves: list[Curve]) -> Answer:
+    """Tell where the first curve ends, with what the first of each other place reaches."""
+    of_places = {curve.levels["limits"]: curve for curve in reversed(curves)}
+    first, *others = reversed(of_places.values())
+    headline = scaling.verdict(first)
+    for curve in others:
+        at = scaling.chosen(curve)
+        where = _LIMITS[str(curve.levels["limits"])]
+        headline += f" {where}: {texts.mean(curve.rate(at), 'MB/s', 1e6)} with {curve.words(at)}."
+    (unit, measure), (_, cost) = _throughput(curves), _cpu(curves)
 
+    def rows(pick: Callable[[Curve], Collection[int]]) -> list[list[str]]:
+        found = []
+        for curve in curves:
+            lowest = curve.counts[0]
+            for count in sorted(pick(curve)):
+                those = curve.cells[count]
+                connections = curve.connections(count)
+                p99 = cells.percentile_of(those, 99)
+                found.append([
+                    _name(curve, curves), str(connections or f"{count} each"),
+                    texts.measured(cells.sample(those, measure)),
+                    "1" if count == lowest else texts.times(curve.gain(count, lowest)),
+                    texts.number(p99 and p99 / 1000), texts.mean(cells.sample(those, cost)),
+                ])  # fmt: skip
+        return found
 
-def _compared(factor: str, other: Curve, base: Curve) -> str:
-    """Say what another transport, version or number of jobs gives and costs, at the same count."""
-    common = [count for count in base.counts if count in other.counts]
-    if not common:
-        return ""
-    at = scaling.chosen(base) if scaling.chosen(base) in common else common[-1]
-    whose, measure = _cpu([base, other])
-    gain, cost = (
-        cells.ratio(other.cells[at], base.cells[at], one) for one in (cells.bandwidth, measure)
+    few = fewest(
+        functools.partial(rows, pick)
+        for pick in (
+            lambda curve: curve.counts,
+            lambda curve: {curve.counts[0], scaling.chosen(curve), curve.counts[-1]},
+            lambda curve: {scaling.chosen(curve)},
+        )
     )
-    if gain is None:
-        return ""
-    level = other.levels[factor]
-    what = {
-        "transport": _NAMES.get(str(level), str(level)),
-        "version": f"NFSv{level}",
-        "jobs": f"{level} jobs" if level != 1 else "one job",
-    }[factor]
-    verb = "give" if factor == "jobs" and level != 1 else "gives"
-    words = f"At nconnect={at}, {what} {verb} {gain.text} times the throughput"
-    words += texts.inconclusive(gain)
-    if cost:
-        words += f", at {cost.text} times the CPU per operation of {whose}"
-    return f"{words}{texts.inconclusive(cost)}."
+    headings = ["", "connections", unit, "times", "p99, ms", "CPU, µs/op"]
+    table = varying(headings, few, 1)
+    failed = sorted({c.factors["nconnect"] for c in summary.cells if c.status == "failed"}, key=int)
+    counts = texts.several([str(count) for count in failed])
+    return Answer(headline, table, [f"Cells with nconnect={counts} failed."] if failed else [])
 
 
 def _cpu(curves: Sequence[Curve]) -> tuple[str, cells.Measure]:
@@ -326,13 +321,13 @@ def _cpu(curves: Sequence[Curve]) -> tuple[str, cells.Measure]:
 
 
 def _name(curve: Curve, curves: Sequence[Curve]) -> str:
-    """Name a curve by the levels in which the curves of this run differ; its transport at least."""
+    """Name a curve by the levels in which those of this run differ, one alone by its transport."""
     words = []
     for name, level in curve.levels.items():
-        if name == "transport" or len({one.levels[name] for one in curves}) > 1:
+        if len({one.levels[name] for one in curves}) > 1:
             jobs = "1 job" if level == 1 else f"{level} jobs"
             words.append({"version": f"v{level}", "jobs": jobs}.get(name, str(level)))
-    return " ".join(words)
+    return " ".join(words) or _NAMES.get(str(curve.levels["transport"]), "")
 
 
 def _throughput(curves: Sequence[Curve]) -> tuple[str, cells.Measure]:
@@ -349,20 +344,6 @@ def costs(found: Sequence[Cell]) -> list[str]:
         texts.mean(cells.sample(found, cells.machine_cpu_us)),
         texts.mean(cells.sample(found, cells.jobs_cpu_us)),
     ]
-
-
-def _ends(curves: list[Curve]) -> Table:
-    (unit, measure), rows = _throughput(curves), []
-    for curve in curves:
-        at, first = scaling.chosen(curve), curve.counts[0]
-        gain = curve.gain(at, first) if at != first else None
-        rows.append([
-            _name(curve, curves), str(scaling.knee(curve).end.value), str(at),
-            texts.mean(cells.sample(curve.cells[at], measure)), texts.ratio(gain),
-            scaling.limit(curve, at),
-        ])  # fmt: skip
-    headings = ["curve", "ends", "at nconnect", unit, "times the fewest", "limit there"]
-    return Table(headings, rows, text_columns=2, ending_text_columns=1)
 
 
 def _table(curves: list[Curve]) -> Table:
@@ -514,13 +495,7 @@ def _given(cell: Cell) -> dict[str, str]:
 
 _REPORT = Report(
     title="connections: what more of them gain, and where that stops",
-    publication=(
-        "One workload on more and more connections: what they gain on this server, what limits"
-        " them, and what another transport, NFS version or client costs. It reproduces no"
-        " publication."
-    ),
     factors=_FACTORS,
-    beside=lambda _: [],
     tell=tell,
 )
 

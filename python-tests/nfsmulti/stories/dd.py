@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from nfsmulti import texts
 from nfsmulti.lab import LabConfig, Limits
 from nfsmulti.report import cells, charts, conditions
+from nfsmulti.report.answer import MOST_ROWS, Answer
 from nfsmulti.report.story import RULE, Beside, Finding, Judged, Plot, Report, Section, Story, judge
 from nfsmulti.stats import Ratio, Sample
 from nfsmulti.stories.scenario import OWN, CellSpec, OwnPool, Scale, Scenario, timed
@@ -23,6 +24,7 @@ from nfsmulti.texts import Table
 # --- what runs ---
 
 _STREAMS = 5
+_CLEAR = 2.0  # times one stream: what shows that the connection is the limit
 _BYTES = 838_860_800  # dd's own: count=102400 bs=8192
 _QUICK_BYTES, _TINY_BYTES = 128 << 20, 1 << 20
 _LINK, _CAP = 118e6, 14.2e6  # bytes/s that the lab's limits leave
@@ -163,8 +165,11 @@ def tell(summary: Summary) -> Story:
     clients = [str(client) for client in cells.levels(summary.done, "client")]
     plots = [_plot(summary, client) for client in clients]
     return Story(
-        answer=_answer(summary),
-        sections=[Section("One stream, and more", tables=[_table(summary)], plots=plots)],
+        answer=_answer(summary, clients),
+        sections=[
+            Section("Plots", plots=plots),
+            Section("Every number of streams", tables=[_table(summary)], folded=True),
+        ],
         reading=[
             "MB/s are 10^6 bytes per second, of all streams together. The time is what each stream"
             " takes for the 838,860,800 bytes of the original dd, at that rate. In a quick run it"
@@ -177,30 +182,30 @@ def tell(summary: Summary) -> Story:
     )
 
 
-def _answer(summary: Summary) -> list[str]:
-    client, gain, judged = _published_gain(summary)
-    words = []
-    if gain is None:
-        words.append(f"One stream and {_STREAMS} were not both measured, writing ({client}).")
+def _answer(summary: Summary, clients: Sequence[str]) -> Answer:
+    """Tell what the most streams write in times one, and each direction of each client beside."""
+    client, gain, _ = _published_gain(summary)
+    rates = _rates(summary, client, "write")
+    if gain:
+        end = f"{conditions.on_each(summary)}, {gain.value:.3g} times one stream"
+        words = f"{texts.mean(rates[_STREAMS], 'MB/s', 1e6)} written by {_STREAMS} streams{end}"
+        why = {True: ": each connection has a limit of its own", False: ""}
+        words += why[gain.above(_CLEAR) is True]
     else:
-        each = f"{on_each}," if (on_each := conditions.on_each(summary)) else ""
-        where = "on this pool" if client == _POOL else "where every connection is capped"
-        words.append(
-            f"Five streams{each} on connections of their own write {gain.text} times what one"
-            f" stream{'' if summary.hosts == 1 else ' on each'} does, {where}; published:"
-            f" {_PUBLISHED_RATIO:.2f} times."
-        )
-    words.append(judged.text)
-    alone = [
-        f"{direction}s at {texts.mean(rate, 'MB/s', 1e6)}"
-        for direction in ("write", "read")
-        if (rate := _rates(summary, _client(summary, "uncapped"), direction).get(1))
-    ]
-    if alone:
-        where = "" if client == _POOL else "Without the cap, one"
-        one = f"{where or 'One'} stream alone{conditions.on_each(summary)}"
-        words.append(f"{one} {texts.several(alone)}.")
-    return [" ".join(words)]
+        done = [rate for one in clients for rate in _rates(summary, one, "write").values()]
+        fastest = texts.mean(max(done, key=lambda rate: rate.mean, default=None), "MB/s", 1e6)
+        words = f"{fastest} written at most; one stream and {_STREAMS} were not both measured"
+    rows = []
+    for one in clients:
+        for direction in ("write", "read"):
+            if not (found := _rates(summary, one, direction)):
+                continue
+            most = max(found, default=1)
+            ratio = _gain(summary, one, direction, most) if most > 1 else None
+            ends = [texts.measured(found.get(count), 1e6) for count in (1, most)]
+            rows.append([f"{one} {direction}", str(most), *ends, texts.times(ratio)])
+    headings = ["", "streams", "1 stream, MB/s", "all streams, MB/s", "times"]
+    return Answer(f"{words}.", Table(headings, rows[:MOST_ROWS]))
 
 
 def _table(summary: Summary) -> Table:
@@ -233,7 +238,7 @@ def _plot(summary: Summary, client: str) -> Plot:
             colour, label = charts.COLOURS[number], f"n times one {direction}"
             axes.plot([*points], ideal, ":", color=colour, label=label)
         ticks |= points.keys()
-        highest = max(highest, *(rate.mean for rate in points.values()))
+        highest = max(highest, *map(charts.highest, points.values()))
     axes.set_xticks(sorted(ticks))
     charts.from_zero(axes, highest)
     charts.legend(axes)

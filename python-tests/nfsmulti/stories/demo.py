@@ -17,6 +17,7 @@ import rich.table
 from nfsmulti import texts
 from nfsmulti.lab import Fit, Limits
 from nfsmulti.report import cells, charts
+from nfsmulti.report.answer import Answer
 from nfsmulti.report.story import Judged, Report, Section, Story, Verdict, judge
 from nfsmulti.stats import Ratio, Sample
 from nfsmulti.stories.scenario import CellSpec, timed
@@ -368,17 +369,25 @@ def write_plot(found: Sequence[Outcome], file: Path) -> None:
 
 def _tell(summary: Summary) -> Story:
     found = outcomes(summary)
-    section = Section("One connection, and several", tables=[_figures(found)])
-    return Story([story(one) for one in found], [section])
+    ratios = [f"{one.ratio.value:.2f} ({one.workload.name})" for one in found if one.ratio]
+    headline = f"{texts.several(ratios) or 'No'} times the bandwidth of one connection."
+    rows = [
+        [
+            one.workload.name,
+            *(texts.measured(_rate(side), 1e6) for side in (one.one, one.many)),
+            texts.times(one.ratio),
+        ]
+        for one in found
+    ]
+    table = Table(["", "one, MB/s", "several, MB/s", "times"], rows)
+    section = Section(
+        "One connection, and several", [story(one) for one in found], [_figures(found)]
+    )
+    return Story(Answer(headline, table), [section])
 
 
 REPORT = Report(
     title="demo: one connection and several",
-    publication=(
-        "Three jobfiles on one connection and on several, in short. It reproduces no publication as"
-        " a whole: `./nfsmulti run` does that."
-    ),
     factors=("workload", "side"),
-    beside=lambda _: [],
     tell=_tell,
 )

@@ -452,14 +452,6 @@ def what_matters(direction: Direction) -> str:
     return words
 
 
-def in_short(direction: Direction) -> str:
-    """Say in one sentence which factors matter."""
-    if direction.model is None:
-        return what_matters(direction)
-    found = [" with ".join(effect.factors) for effect in direction.mattering]
-    return f"For {direction.name}s {_matter_text(found)}."
-
-
 def _matter_text(found: Sequence[str]) -> str:
     if not found:
         return "no factor is shown to matter"

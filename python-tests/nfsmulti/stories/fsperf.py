@@ -11,12 +11,14 @@ Factors: client (nfs3, nfs4.1, mount-v3, mount-v4.1), paths, spread (job, stripe
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from statistics import fmean
 
 from nfsmulti import texts
 from nfsmulti.lab import LabConfig, Limits
 from nfsmulti.lab.guest import Mount
 from nfsmulti.report import cells, charts, conditions
+from nfsmulti.report.answer import Answer
 from nfsmulti.report.story import RULE, Beside, Finding, Judged, Plot, Report, Section, Story, judge
 from nfsmulti.stats import Ratio, Sample, jain
 from nfsmulti.stories.scenario import (
@@ -187,19 +189,13 @@ def tell(summary: Summary) -> Story:
     """Tell what several paths do for one reader here."""
     clients = [client for client in _clients(summary) if cells.having(summary, client=client)]
     over_time = [plot for client in clients if (plot := _over_time_plot(summary, client))]
-    sections = [
-        Section(
-            "Paths and spreads",
-            tables=[_table(summary)],
-            plots=[_scaling_plot(summary, client) for client in clients],
-        ),
-    ]
+    sections = [Section("Plots", plots=[_scaling_plot(summary, client) for client in clients])]
     if over_time:
         sections.append(Section("Bandwidth over time", plots=over_time))
-    if shares := _shares_table(summary):
-        sections.append(Section("How evenly the paths were used", tables=[shares]))
+    every = [_table(summary), *filter(None, [_shares_table(summary)])]
+    sections.append(Section("Paths, spreads and shares", tables=every, folded=True))
     return Story(
-        answer=[*(_answer(summary, one) for one in clients), *conditions.fitted(summary)],
+        answer=_answer(summary, clients),
         sections=sections,
         reading=[
             "MB/s are 10^6 bytes per second. One reader, 64 KiB blocks in order, 32 of them in"
@@ -213,17 +209,25 @@ def tell(summary: Summary) -> Story:
     )
 
 
-def _answer(summary: Summary, client: str) -> str:
-    name, most = _clients(summary)[client], _most(summary, client)
-    judged, gain = _judged(summary, client), _gain(summary, client, most)
-    if gain is None:
-        words = f"{name}: one path and several by round robin were not both measured."
-        return f"{words} {judged.text}"
-    one, many = (_mb(_rate(summary, client, paths)) for paths in (1, most))
-    return (
-        f"{name}: {most} paths by round robin read {gain.text} times what one does"
-        f" ({many} against {one}); published: {_published_ratio(client):.2f} times. {judged.text}"
-    )
+def _answer(summary: Summary, clients: Sequence[str]) -> Answer:
+    """Tell what the most paths read in times one, of the first client that has both."""
+    rows, told = [], ""
+    for client in clients:
+        most = _most(summary, client)
+        one, many = (_rate(summary, client, paths) for paths in (1, most))
+        gain = _gain(summary, client, most)
+        if gain and not told:
+            told = f"{_mb(many)} over {most} paths, {gain.value:.2f} times one path's {_mb(one)}"
+            told += f": {_clients(summary)[client]}."
+        rows.append([
+            _clients(summary)[client], str(most), texts.measured(one, 1e6),
+            texts.measured(many, 1e6), texts.times(gain),
+        ])  # fmt: skip
+    if not told:
+        told = f"{rows[0][2]} MB/s over one path; it and several were not both measured."
+    headings = ["", "paths", "1 path, MB/s", "all paths, MB/s", "times"]
+    parts = [f"{name} ran at {fit.part}." for name, fit in conditions.fits(summary).items()]
+    return Answer(told, Table(headings, rows), parts)
 
 
 def _judged(summary: Summary, client: str) -> Judged:

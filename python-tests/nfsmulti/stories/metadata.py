@@ -20,6 +20,7 @@ from collections.abc import Iterable, Sequence
 from nfsmulti import texts
 from nfsmulti.lab import LabConfig
 from nfsmulti.report import cells, charts, conditions, scaling
+from nfsmulti.report.answer import MOST_ROWS, Answer
 from nfsmulti.report.scaling import Axis, Curve
 from nfsmulti.report.story import (
     Beside,
@@ -46,7 +47,7 @@ from nfsmulti.stories.scenario import (
     timed,
 )
 from nfsmulti.summary import Cell, Factor, Summary
-from nfsmulti.texts import Table
+from nfsmulti.texts import MISSING, Table
 
 # --- what runs ---
 
@@ -196,7 +197,6 @@ def _peer(cell: CellSpec) -> CellSpec:
 # --- what it tells ---
 
 _FACTORS = ("limits", "operation", "version", "client", "jobs", "depth", "nconnect")
-_LIMITS = {_LAB: "In the lab", _GUEST: "In the kernel lab", OWN: "On this pool"}
 _UNIT = "operations/s"
 _AXES = {name: Axis(name, cells.iops, _UNIT, 1.0) for name in ("depth", "nconnect")}
 # What this project wants beside fio's engines on a mount: times their operations, and their CPU.
@@ -218,14 +218,20 @@ _RATE = untestable(
 
 def tell(summary: Summary) -> Story:
     """Tell for each operation where it stops growing, and what fio's own engines do on a mount."""
-    curves = _curves(summary)
-    sections = [Section("Where it stops growing", tables=[_ends(curves)], plots=_plots(curves))]
-    if peers := _peers_table(summary):
+    curves, pairs = _curves(summary), _pairs(summary)
+    depths, peers = _depth_table(curves), _peers_table(pairs)
+    by_depth = len(depths.headings) > _ALONE or not pairs
+    sections = [Section("Plots", plots=_plots(curves))]
+    if pairs:
         title = "Beside fio's own engines on a kernel mount"
-        sections.append(Section(title, [_PEERS], [peers]))
-    sections.append(Section("Every cell", tables=[_table(summary)]))
+        sections.append(Section(title, [_PEERS], [peers] if by_depth else []))
+    sections.append(Section("Every cell", tables=[_table(summary)], folded=True))
     return Story(
-        answer=_answer(summary, curves),
+        answer=Answer(
+            _headline(curves, pairs),
+            depths if by_depth else peers,
+            [_MOUNTED] if pairs and not by_depth else [],
+        ),
         sections=sections,
         reading=[
             f"{scaling.RULE} The same holds of depths.",
@@ -241,6 +247,10 @@ def tell(summary: Summary) -> Story:
     )
 
 
+_ALONE, _MOST_DEPTHS = 2, 4  # columns of a table of one depth alone; depths in a table
+_MOUNTED = (
+    "fio's filecreate, filestat and filedelete ran on a kernel mount, a call at a time per job."
+)
 _PEERS = (
     "Each of fio's jobs makes one system call after the other; the number of jobs that is fastest"
     " counts. The mount has the kernel's default caches, and as many connections as the engine."
@@ -277,36 +287,29 @@ def _longest(group: Sequence[Cell], levels: dict[str, Factor], rising: str, othe
     return max(curves, key=lambda curve: len(curve.counts))
 
 
-def _answer(summary: Summary, curves: list[Curve]) -> list[str]:
-    """Give a sentence for each operation and version, with what a mount does beside it."""
-    answer = []
-    for curve in curves:
-        what = OPERATIONS[str(curve.levels["operation"])].many
-        where = f"{_LIMITS[str(curve.levels['limits'])]}, NFSv{curve.levels['version']}, {what}"
-        answer.append(f"{where} at {_other(curve)}{_stop(curve)}")
-    answer += [pair.sentence(*of) for of, pair in _pairs(summary).items()]
-    if not curves:
-        answer.append("No cell of the engine is done.")
-    if failed := [cell for cell in summary.cells if cell.status == "failed"]:
-        answer.append(f"{len(failed)} cells failed, and are missing from the curves: see below.")
-    return answer
-
-
-def _stop(curve: Curve) -> str:
-    """Say where a curve stops growing; where that is not told, what it has reached."""
-    found, at = scaling.knee(curve), scaling.chosen(curve)
-    reached = f"{texts.mean(curve.rate(at), _UNIT)} at {curve.words(at)}"
-    if found.end is scaling.End.SINGLE:
-        return f": {reached}, which alone was measured."
-    knee = found.end is scaling.End.KNEE
-    stop = f" stop growing at {curve.words(at)}" if knee else f", {reached}"
-    return f"{stop}: {scaling.verdict(curve)}"
-
-
-def _other(curve: Curve) -> str:
-    """Name what does not rise: "nconnect=1", "depth 32"."""
-    name = "depth" if curve.axis.name == "nconnect" else "nconnect"
-    return Axis(name).level(int(curve.levels[name]))
+def _headline(curves: Sequence[Curve], pairs: _Pairs) -> str:
+    """Give the rate of each operation, of the first version, and where all stop growing."""
+    first = [curve for curve in curves if curve.levels["version"] == curves[0].levels["version"]]
+    against_depth = [curve for curve in first if curve.axis.name == "depth"]
+    rates = [
+        f"{texts.mean(curve.rate(scaling.chosen(curve)))}"
+        f" {OPERATIONS[str(curve.levels['operation'])].many}/s"
+        for curve in against_depth
+    ]
+    if not rates:
+        return "No cell of the engine is done."
+    found = [scaling.knee(curve) for curve in against_depth]
+    counts = sorted({scaling.chosen(curve) for curve in against_depth})
+    at = f" at depth {' to '.join(map(str, (counts[0], counts[-1])[: len(counts)]))}"
+    words = f"{texts.several(rates)}{at}"
+    ratios = [(pair.theirs[0].factors["client"], pair.ratio(cells.iops)) for pair in pairs.values()]
+    if times := [f"{ratio.value:.3g} times fio's {peer}" for peer, ratio in ratios if ratio]:
+        return f"{words}: {texts.several(times[:3])}."
+    if all(one.end is scaling.End.KNEE for one in found):
+        return f"{words}; more depth gains nothing."
+    if all(one.end is scaling.End.RISING for one in found):
+        return f"{words}, still rising."
+    return f"{words}."
 
 
 def _name(curve: Curve, curves: Sequence[Curve]) -> str:
@@ -329,22 +332,8 @@ class _Pair:
         """Give the engine's figure in times the peer's."""
         return cells.ratio(self.ours, self.theirs, measure)
 
-    def sentence(self, operation: str, version: Factor) -> str:
-        """Say what the engine does in times the peer, and at which cost."""
-        peer = self.theirs[0].factors
-        rate, cpu = self.ratio(cells.iops), self.ratio(cells.machine_cpu_us)
-        at = "one connection" if self.nconnect == 1 else f"{self.nconnect} connections"
-        jobs = f"{peer['jobs']} job{'' if peer['jobs'] == 1 else 's'}"
-        words = f"NFSv{version}, {operation} at depth {self.depth} on {at}: "
-        if rate is None:
-            return f"{words}no repeat has both that and fio's {peer['client']} with {jobs}."
-        cost = (
-            f", at {cpu.text} times its CPU per operation{texts.inconclusive(cpu)}" if cpu else ""
-        )
-        return (
-            f"{words}{rate.text} times{texts.inconclusive(rate)} what fio's {peer['client']} does"
-            f" on a kernel mount, at its best with {jobs}{cost}."
-        )
+
+_Pairs = dict[tuple[str, Factor], _Pair]
 
 
 def _beside_peer(summary: Summary, operation: str, version: Factor) -> _Pair | None:
@@ -367,7 +356,7 @@ def _beside_peer(summary: Summary, operation: str, version: Factor) -> _Pair | N
     return _Pair(ours, best, depth, nconnect)
 
 
-def _pairs(summary: Summary) -> dict[tuple[str, Factor], _Pair]:
+def _pairs(summary: Summary) -> _Pairs:
     """Give what was measured on a mount as well, by operation and version."""
     found = {
         (operation, version): _beside_peer(summary, operation, version)
@@ -442,32 +431,45 @@ def _ours(summary: Summary, operation: str) -> str:
     return texts.mean(_fastest(summary, operation), f"{OPERATIONS[operation].many}/s")
 
 
-def _ends(curves: list[Curve]) -> Table:
+def _depth_table(curves: Sequence[Curve]) -> Table:
+    """Lay out operations against depth, and what the most connections give at one of these."""
+    over_depth = [curve for curve in curves if curve.axis.name == "depth"]
+    depths = sorted({depth for curve in over_depth for depth in curve.counts})
+    if len(depths) > _MOST_DEPTHS:
+        depths = [*depths[: _MOST_DEPTHS - 1], depths[-1]]
+    wide = {_key(curve): curve for curve in curves if curve.axis.name == "nconnect"}
     rows = []
-    for curve in curves:
-        found, at = scaling.knee(curve), scaling.chosen(curve)
-        gain = curve.gain(at, curve.counts[0]) if at != curve.counts[0] else None
-        ends = "rising to the last" if found.end is scaling.End.RISING else str(found.end.value)
-        rows.append([
-            _name(curve, curves), curve.axis.name, _other(curve), ends,
-            str(at), texts.mean(curve.rate(at)), texts.ratio(gain), scaling.limit(curve, at),
-        ])  # fmt: skip
-    headings = ["operation", "against", "at", "ends", "there at", _UNIT, "times the first",
-                "limit there"]  # fmt: skip
-    return Table(headings, rows, text_columns=4, ending_text_columns=1)
+    for curve in over_depth:
+        row = [_name(curve, curves), *(texts.measured(curve.rate(depth)) for depth in depths)]
+        if wide:
+            other = wide.get(_key(curve))
+            row.append(
+                texts.times(other.gain(other.counts[-1], other.counts[0])) if other else MISSING
+            )
+        rows.append(row)
+    headings = ["op/s", *(f"depth {depth}" for depth in depths)]
+    if wide:
+        last, first = (max(c.counts[at] for c in wide.values()) for at in (-1, 0))
+        headings.append(f"{last} : {first} conn.")
+    return Table(headings, rows[:MOST_ROWS])
 
 
-def _peers_table(summary: Summary) -> Table | None:
+def _key(curve: Curve) -> tuple[Factor, ...]:
+    return curve.levels["limits"], curve.levels["operation"], curve.levels["version"]
+
+
+def _peers_table(pairs: _Pairs) -> Table:
     rows = []
-    for (operation, version), pair in _pairs(summary).items():
+    for (operation, version), pair in pairs.items():
         peer = pair.theirs[0].factors
         rows.append([
-            f"{operation} v{version}", f"{peer['client']}, numjobs={peer['jobs']}",
-            *(texts.mean(cells.sample(side, cells.iops)) for side in (pair.ours, pair.theirs)),
-            *map(texts.ratio, map(pair.ratio, (cells.iops, cells.machine_cpu_us))),
+            operation if len({key[1] for key in pairs}) == 1 else f"{operation} v{version}",
+            *(texts.measured(cells.sample(side, cells.iops)) for side in (pair.ours, pair.theirs)),
+            str(peer["jobs"]),
+            *map(texts.times, map(pair.ratio, (cells.iops, cells.machine_cpu_us))),
         ])  # fmt: skip
-    headings = ["operation", "beside", f"engine, {_UNIT}", "beside it", "times", "times its CPU"]
-    return Table(headings, rows, text_columns=2) if rows else None
+    headings = ["op/s", "engine", "kernel mount", "jobs there", "times", "times CPU"]
+    return Table(headings, rows[:MOST_ROWS])
 
 
 def _table(summary: Summary) -> Table:

@@ -11,12 +11,14 @@ answer lies in how they compare.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from nfsmulti import texts
 from nfsmulti.report import cells, charts, conditions
+from nfsmulti.report.answer import MOST_ROWS, Answer
 from nfsmulti.report.story import (
     Beside,
     Finding,
@@ -95,6 +97,7 @@ def _cell(place: str, scale: Scale, workload: str, paths: int, size: int) -> Cel
 _BESIDE = "-beside-writer"
 _WHERE = {"alone": "", "beside the writer": _BESIDE}  # readers are, by the end of their workload
 _READERS = {"readers": "readers", "readers-limited": "readers of 100 IOPS each"}
+_SHORT = {"readers": "readers", "readers-limited": "100 IOPS each"}
 _BULK = {
     "writer": "the bulk writer alone",
     f"readers{_BESIDE}": "the bulk writer beside readers",
@@ -217,16 +220,10 @@ def tell(summary: Summary) -> Story:
     """Tell what a bulk writer does to readers, under each level."""
     levels = _levels(summary)
     return Story(
-        answer=[
-            *filter(None, (_answer(levels, *readers) for readers in _READERS.items())),
-            *_writers_part(levels),
-            *_between(levels),
-        ]
-        or ["No readers were measured beside a writer."],
+        answer=_answer(levels),
         sections=[
             Section(
-                "Readers, alone and beside the writer",
-                tables=[_readers_table(levels)],
+                "Plots",
                 plots=[
                     _percentile_plot(levels),
                     *_level_plot(levels),
@@ -234,7 +231,11 @@ def tell(summary: Summary) -> Story:
                     *_time_plot(levels, 99),
                 ],
             ),
-            Section("Bulk", tables=[_bulk_table(levels)]),
+            Section(
+                "Readers and bulk",
+                tables=[_readers_table(levels), _bulk_table(levels)],
+                folded=True,
+            ),
         ],
         reading=[
             "A reader has one I/O of 4 KiB in flight; the bulk writer has 16 of 1 MiB. Each job has"
@@ -251,46 +252,37 @@ def tell(summary: Summary) -> Story:
     )
 
 
-def _answer(levels: Sequence[_Level], readers: str, name: str) -> str:
-    """Say how much longer readers wait beside the writer; "" where none were beside it."""
-    beside = [level for level in levels if level.of(readers + _BESIDE)]
-    both = [level for level in beside if level.of(readers)]
-    if not beside:
-        return ""
-    if not both:
-        return f"The {name} were not measured both alone and beside the writer."
-    percent, ratios = _told(both, lambda level: (level.of(readers + _BESIDE), level.of(readers)))
-    if words := _times(ratios, " as long"):
-        return f"A bulk writer makes the p{percent} of {name} {words}."
-    return f"The {name} read too little in a repeat to tell what a bulk writer does to them."
+def _beside_and_alone(readers: str, level: _Level) -> tuple[list[Cell], list[Cell]]:
+    return level.of(readers + _BESIDE), level.of(readers)
 
 
-def _writers_part(levels: Sequence[_Level]) -> list[str]:
-    """Say what the writer moves beside the readers."""
-    sides = [(level, level.of(f"readers{_BESIDE}"), level.of("writer")) for level in levels]
-    ratios = [(level, cells.ratio(over, under, _rate)) for level, over, under in sides]
-    words = _times(ratios, " what it does alone")
-    return [f"Beside the readers the writer moves {words}."] if words else []
-
-
-def _between(levels: Sequence[_Level]) -> list[str]:
-    """Compare the readers beside the writer under each level with those under the first."""
-    first, *others = levels
-    name = f"readers{_BESIDE}"
-    under, others = first.of(name), [level for level in others if level.of(name)]
-    percent, ratios = _told(others, lambda level: (level.of(name), under))
-    words = _times(ratios, " as long")
-    begin = f"Against {first.name}, the readers' p{percent} beside the writer is"
-    return [f"{begin} {words}."] if words else []
-
-
-def _times(ratios: Sequence[_Named], what: str) -> str:
-    """Name the ratios, each under its level; "" where there are none."""
-    found = [(level, ratio) for level, ratio in ratios if ratio]
-    return "; ".join(
-        f"{ratio.text} times{'' if number else what}{level.under}{texts.inconclusive(ratio)}"
-        for number, (level, ratio) in enumerate(found)
-    )
+def _answer(levels: Sequence[_Level]) -> Answer:
+    """Tell how much longer readers wait beside the writer, under each level."""
+    rows, percents, told = [], [], ""
+    for readers, name in _READERS.items():
+        both = [one for one in levels if one.of(readers) and one.of(readers + _BESIDE)]
+        if not both:
+            continue
+        percent, ratios = _told(both, functools.partial(_beside_and_alone, readers))
+        percents.append(f"p{percent:g}")
+        values = sorted(ratio.value for _, ratio in ratios if ratio)
+        if values and not told:
+            spread = " to ".join(f"{one:.2f}" for one in dict.fromkeys((values[0], values[-1])))
+            told = f"{spread} times as long: the p{percent:g} of {name} beside a bulk writer."
+        for level, ratio in ratios:
+            alone, beside = (level.of(readers + end) for end in _WHERE.values())
+            waits = [_percentile([c.read for c in found], percent) for found in (alone, beside)]
+            rows.append([
+                f"{_SHORT[readers]}{', ' if level.name else ''}{level.name}",
+                *(texts.number(one and one / 1000) for one in waits), texts.times(ratio),
+                texts.times(cells.ratio(beside, level.of("writer"), _rate)),
+            ])  # fmt: skip
+    if not rows:
+        return Answer("No readers were measured both alone and beside the writer.")
+    told = told or "Too few reads in a repeat to tell what a bulk writer does to them."
+    wait = "/".join(dict.fromkeys(percents))
+    headings = ["", f"{wait} alone, ms", "beside, ms", "times", "writes, times"]
+    return Answer(told, Table(headings, rows[:MOST_ROWS]))
 
 
 def _readers_table(levels: Sequence[_Level]) -> Table:

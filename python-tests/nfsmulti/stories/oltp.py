@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from nfsmulti import texts
 from nfsmulti.lab.guest import ADDRESSES, Mount
 from nfsmulti.report import cells, charts, conditions
+from nfsmulti.report.answer import Answer
 from nfsmulti.report.cells import Measure
 from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story, untestable
 from nfsmulti.stats import Ratio, Sample
@@ -76,7 +77,6 @@ def _cell(place: str, scale: Scale, kind: str, concurrency: int, paths: int) -> 
 # --- what it tells ---
 
 _JUDGED = untestable("there is no SAN here to compare it with")
-_ALONE = "Only one connection was measured: there is nothing to compare it with."
 _KINDS = {"one": "one connection", "pool": "the pool", "mount": "the kernel's mount"}
 
 
@@ -143,18 +143,12 @@ def findings(summary: Summary) -> list[Finding]:
 def tell(summary: Summary) -> Story:
     """Tell what more connections do for a database's mix here, and what they cost."""
     curves = _curves(summary)
-    others = [kind for kind, curve in curves.items() if curve and kind != "one"]
     where = f",{on_each}" if (on_each := conditions.on_each(summary)) else ""
     return Story(
-        answer=[
-            *([_answer(curves, kind) for kind in others] or [_ALONE]),
-            f"NFS beside a SAN, as published: {_JUDGED.verdict}: {_JUDGED.why}.",
-        ],
+        answer=_answer(curves),
         sections=[
-            Section("Throughput and response", (), [_table(curves)], [_plot(curves)]),
-            Section(
-                "CPU, relative to one connection", (), [_cost_table(curves)], [_cost_plot(curves)]
-            ),
+            Section("Plots", plots=[_plot(curves), _cost_plot(curves)]),
+            Section("Every concurrency", tables=[_table(curves), _cost_table(curves)], folded=True),
         ],
         reading=[
             "IOPS are reads and writes together, of 8 KiB each, two to one. Concurrency is I/Os"
@@ -170,22 +164,33 @@ def tell(summary: Summary) -> Story:
     )
 
 
-def _answer(curves: dict[str, _Curve], kind: str) -> str:
-    at, name = _common(curves, kind), _KINDS[kind]
-    if not at:
-        return f"{name.capitalize()} and one connection were not measured at one concurrency."
-    gain, cost, whole = (
-        _to_one(curves, kind, at, measure) for measure in (cells.iops, _jobs, _machine)
-    )
-    words = f"At a concurrency of {at}, {name} gives"
-    words += f" {texts.ratio(gain)} times the IOPS of one connection{texts.inconclusive(gain)}"
-    if cost:
-        words += f", at {cost.text} times its CPU per operation in fio's jobs"
-    words += f"{texts.inconclusive(cost)}."
-    if whole:
-        words += f" The whole machine spends {whole.text} times the CPU per operation"
-        words += f"{texts.inconclusive(whole)}."
-    return words
+def _answer(curves: dict[str, _Curve]) -> Answer:
+    """Tell what each kind does in times one connection, at the highest concurrency of both."""
+    rows, told, counts = [], [], set()
+    for kind, curve in curves.items():
+        if not curve:
+            continue
+        at = _common(curves, kind) or max(curve)
+        found, rate = curve[at], cells.sample(curve[at], cells.iops)
+        gain, cost = (_to_one(curves, kind, at, measure) for measure in (cells.iops, _machine))
+        median = cells.latency_us([cell.read for cell in found], 50)
+        counts.add(str(at))
+        own = "1" if kind == "one" else None
+        rows.append([
+            _KINDS[kind], texts.measured(rate), own or texts.times(gain),
+            texts.number(median and median / 1000), own or texts.times(cost),
+        ])  # fmt: skip
+        if gain:
+            words = f"{texts.mean(rate, 'IOPS')} on {_KINDS[kind]} at concurrency {at}"
+            alike = (
+                ", no measurable difference from" if gain.spans_one else f", {gain.value:.2f} times"
+            )
+            told.append(f"{words}{alike} one connection.")
+    first = f"{' or '.join(sorted(counts))} in flight"
+    table = Table([first, "IOPS", "times", "read p50, ms", "CPU/op, times"], rows)
+    if not told:
+        told = [f"{rows[0][2]} IOPS on {rows[0][0]}; nothing to compare with was measured."]
+    return Answer(told[0], table)
 
 
 def _table(curves: dict[str, _Curve]) -> Table:

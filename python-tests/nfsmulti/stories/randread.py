@@ -14,6 +14,7 @@ from statistics import fmean
 from nfsmulti import texts
 from nfsmulti.lab.guest import Mount
 from nfsmulti.report import cells, charts, conditions
+from nfsmulti.report.answer import Answer
 from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story, untestable
 from nfsmulti.stats import Sample
 from nfsmulti.stories.scenario import OWN, CellSpec, GuestPlace, OwnPool, Scale, Scenario, timed
@@ -108,13 +109,6 @@ _TRANSPORTS = {
 }
 _PROCESSOR = ("usr_percent", "sys_percent")  # of a job
 _COSTS = {"fio's jobs": cells.jobs_cpu_us, "machine": cells.machine_cpu_us}
-# Transports whose rates are told as a ratio.
-_RATIOS = (
-    ("rdma-pool", _THEIRS, "The RDMA pool reads {} times what the kernel's RDMA mount does"),
-    ("rdma-pool", "tcp-pool", "Over RDMA a pool reads {} times what it does over TCP"),
-    ("rdma-pool-v4.1", "rdma-pool", "NFSv4.1 reads {} times what NFSv3 does on the RDMA pool"),
-    ("tcp-pool-v4.1", "tcp-pool", "NFSv4.1 reads {} times what NFSv3 does on the TCP pool"),
-)
 _JUDGED = untestable(
     "a bandwidth was published and no ratio: it takes 40 Gbit/s adapters and the same command"
 )
@@ -216,12 +210,15 @@ def tell(summary: Summary) -> Story:
         answer=_answer(summary, transports),
         sections=[
             Section(
-                "All transports, in fio's terms",
-                tables=[_table(transports)],
-                plots=[_rate_plot(transports), _latency_plot(transports)],
+                "Plots",
+                plots=[_rate_plot(transports), _latency_plot(transports), _cpu_plot(transports)],
             ),
-            Section("Each job", tables=[_jobs_table(transports)]),
-            Section("CPU per operation", [_CPU], [_cpu_table(transports)], [_cpu_plot(transports)]),
+            Section(
+                "All transports and jobs",
+                [_CPU],
+                [_table(transports), _jobs_table(transports), _cpu_table(transports)],
+                folded=True,
+            ),
         ],
         reading=[
             "MiB/s are 2^20 bytes per second, as fio prints them; usr and sys are per cent of one"
@@ -235,26 +232,32 @@ def tell(summary: Summary) -> Story:
     )
 
 
-def _answer(summary: Summary, transports: _Transports) -> list[str]:
-    if not transports:
-        return ["No transport that this report knows was measured."]
-    rates = {name: _rate(found) for name, found in transports.items()}
-    best = max(rates, key=lambda name: rate.mean if (rate := rates[name]) else 0)
-    first = _THEIRS if _THEIRS in transports else best
-    words = (
-        f"Four jobs{conditions.on_each(summary)} read"
-        f" {texts.mean(rates[first], 'MiB/s', _MIB)} over"
-        f" {_TRANSPORTS[first]}{', the fastest here' if first == best else ''}; published:"
-        f" {_PUBLISHED_MIB} MiB/s over the kernel's RDMA mount."
+def _answer(summary: Summary, transports: _Transports) -> Answer:
+    """Tell which transport is the fastest, with all of them beside the published one's."""
+    means = {name: rate.mean for name, found in transports.items() if (rate := _rate(found))}
+    if not means:
+        return Answer("No transport that this report knows was measured.")
+    best, theirs = max(means, key=lambda name: means[name]), transports.get(_THEIRS, [])
+    words = f"{texts.number(means[best] / _MIB)} MiB/s over {_TRANSPORTS[best]}"
+    ratio = cells.ratio(transports[best], theirs, cells.bandwidth) if best != _THEIRS else None
+    words += f", {ratio.value:.2f} times {_TRANSPORTS[_THEIRS]}" if ratio else ""
+    rows = []
+    for name, found in transports.items():
+        p50, p99 = (
+            cells.latency_us([cell.read for cell in found], percent) for percent in (50, 99)
+        )
+        over = cells.ratio(found, theirs, cells.bandwidth)
+        rows.append([
+            name, texts.measured(_rate(found), _MIB),
+            *(texts.number(at and at / 1000) for at in (p50, p99)),
+            texts.mean(cells.sample(found, cells.machine_cpu_us)),
+            "1" if name == _THEIRS else texts.times(over),
+        ])  # fmt: skip
+    headings = ["", "MiB/s", "p50, ms", "p99, ms", "CPU, µs/op", "times the mount"]
+    table = Table(
+        headings if theirs else headings[:-1], [row[: 6 if theirs else 5] for row in rows]
     )
-    if first != best:
-        rate = texts.mean(rates[best], "MiB/s", _MIB)
-        words += f" The fastest here is {_TRANSPORTS[best]}: {rate}."
-    for one, other, sentence in _RATIOS:
-        over, under = (transports.get(name, []) for name in (one, other))
-        if ratio := cells.ratio(over, under, cells.bandwidth):
-            words += f" {sentence.format(ratio.text)}{texts.inconclusive(ratio)}."
-    return [words, _JUDGED.text]
+    return Answer(f"{words}{conditions.on_each(summary)}.", table)
 
 
 def _table(transports: _Transports) -> Table:
@@ -324,16 +327,17 @@ def _rate_plot(transports: _Transports) -> Plot:
 
 def _latency_plot(transports: _Transports) -> Plot:
     percents = (50, 95, 99, 99.9)
-    figure, axes = charts.panel("Completion latency", "percentile", "µs")
+    figure, axes = charts.panel("Completion latency", "percentile", "clat, ms")
     for number, (name, found) in enumerate(transports.items()):
         sides = [cell.read for cell in found]
         values = [(at, cells.latency_us(sides, percent)) for at, percent in enumerate(percents)]
-        points = [(at, Sample((value,))) for at, value in values if value is not None]
+        points = [(at, Sample((value / 1000,))) for at, value in values if value is not None]
         charts.line(axes, number, name, points)
     axes.set_xticks(range(len(percents)), [f"{percent:g}" for percent in percents])
-    charts.from_zero(axes)
+    charts.logarithmic_y(axes)
     charts.legend(axes, columns=3)
-    return Plot("latency", "Percentiles of clat, of all jobs and repeats together.", figure)
+    caption = "Percentiles of clat, of all jobs and repeats together (log scale)."
+    return Plot("latency", caption, figure)
 
 
 def _cpu_plot(transports: _Transports) -> Plot:

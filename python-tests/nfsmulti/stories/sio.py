@@ -15,6 +15,7 @@ from dataclasses import replace
 from nfsmulti import texts
 from nfsmulti.lab.guest import Mount
 from nfsmulti.report import cells, charts, conditions
+from nfsmulti.report.answer import Answer
 from nfsmulti.report.cells import Measure
 from nfsmulti.report.story import (
     Beside,
@@ -221,17 +222,23 @@ def tell(summary: Summary) -> Story:
     """Tell how throughput and its cost grow with threads here."""
     patterns = [pattern for pattern in _PATTERNS if cells.having(summary, pattern=pattern)]
     return Story(
-        answer=[_answer(summary)],
+        answer=_answer(summary),
         sections=[
+            *(
+                Section(
+                    _PATTERNS[pattern].capitalize(),
+                    plots=[
+                        _plot(summary, pattern, "iops", "IOPS", cells.iops),
+                        _plot(summary, pattern, "cpu", "CPU per operation, µs", _cost(summary)),
+                    ],
+                )
+                for pattern in patterns
+            ),
             Section(
-                _PATTERNS[pattern].capitalize(),
-                tables=[_table(summary, pattern)],
-                plots=[
-                    _plot(summary, pattern, "iops", "IOPS", cells.iops),
-                    _plot(summary, pattern, "cpu", "CPU per operation, µs", _cost(summary)),
-                ],
-            )
-            for pattern in patterns
+                "Every number of threads",
+                tables=[_table(summary, pattern) for pattern in patterns],
+                folded=True,
+            ),
         ],
         reading=[
             "buffered: a kernel mount through its page cache; direct: the same mount with O_DIRECT,"
@@ -249,29 +256,42 @@ def tell(summary: Summary) -> Story:
     )
 
 
-def _answer(summary: Summary) -> str:
-    found = [one.judged.verdict for one in findings(summary) if one.ours != texts.MISSING]
-    if not found:
-        return "No two modes were measured alike: whether the published findings hold is unknown."
-    words = f"{found.count(Verdict.REPRODUCED)} of {len(found)} published findings are reproduced"
-    for kind in (Verdict.NOT, Verdict.INCONCLUSIVE, Verdict.NOT_TESTABLE):
-        if others := found.count(kind):
-            words += f", {others} {kind}"
-    return f"{words}. {_gains(summary)}".strip()
+def _answer(summary: Summary) -> Answer:
+    """Tell what each mode does with the most threads, in times direct I/O."""
+    rows, cached, counts = [], False, set()
+    for pattern in _PATTERNS:
+        many = max(_threads(summary, pattern), default=0)
+        direct = _find(summary, "direct", pattern, many)
+        for mode in _MODES:
+            if not (found := _find(summary, mode, pattern, many)):
+                continue
+            counts.add(str(many))
+            from_cache = mode == "buffered" and _from_cache(summary, pattern, many)
+            cached |= from_cache
+            ratio = cells.ratio(found, direct, cells.iops)
+            p99 = cells.percentile_of(found, 99)
+            rows.append([
+                f"{mode} {pattern}{' (cache)' if from_cache else ''}",
+                texts.measured(cells.sample(found, cells.iops)), texts.number(p99 and p99 / 1000),
+                texts.mean(cells.sample(found, _cost(summary))),
+                "1" if mode == "direct" else texts.times(ratio),
+            ])  # fmt: skip
+    headings = [f"{' or '.join(sorted(counts))} threads", "IOPS", "p99, ms", "CPU, µs/op",
+                "times direct"]  # fmt: skip
+    warning = ["Buffered random reads came out of the client's page cache, not over NFS."]
+    return Answer(_headline(summary), Table(headings, rows), warning if cached else [])
 
 
-def _gains(summary: Summary) -> str:
-    """Say what concurrent I/O does at most threads, random."""
-    most = max(_threads(summary, "random"), default=0)
-    over, told = _find(summary, "concurrent", "random", most), []
-    for mode in ("buffered", "direct"):
-        cached = mode == "buffered" and _from_cache(summary, "random", most)
-        what = f"{mode} I/O" + (" (which the client's page cache answers)" if cached else "")
-        if ratio := cells.ratio(over, _find(summary, mode, "random", most), cells.iops):
-            told.append(f"{ratio.text} times {what}{texts.inconclusive(ratio)}")
-    if not told:
-        return ""
-    return f"With {most} threads, random, concurrent I/O does {texts.several(told)}."
+def _headline(summary: Summary) -> str:
+    pattern = next((one for one in ("random", "sequential") if _threads(summary, one)), "random")
+    most = max(_threads(summary, pattern), default=0)
+    over, under = (_find(summary, mode, pattern, most) for mode in ("concurrent", "direct"))
+    ratio = cells.ratio(over, under, cells.iops)
+    if not ratio:
+        return f"{most} threads at most; concurrent and direct I/O were not both measured."
+    rate = texts.mean(cells.sample(over, cells.iops), "IOPS")
+    end = "no measurable difference from" if ratio.spans_one else f"{ratio.value:.2f} times"
+    return f"{rate} by concurrent {pattern} reads with {most} threads, {end} direct I/O."
 
 
 def _table(summary: Summary, pattern: str) -> Table:

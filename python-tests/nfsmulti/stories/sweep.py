@@ -21,6 +21,7 @@ from nfsmulti import texts
 from nfsmulti.lab import LabConfig, Limits
 from nfsmulti.paths import as_typed
 from nfsmulti.report import cells, charts, conditions
+from nfsmulti.report.answer import MOST_ROWS, Answer
 from nfsmulti.report.story import (
     Beside,
     Finding,
@@ -234,10 +235,20 @@ def tell(summary: Summary) -> Story:
     return Story(
         answer=_answer(summary, directions),
         sections=[
+            Section(
+                "Plots",
+                plots=[plot for one in directions for plot in _plots(one)],
+                folded=not any(one.model and one.mattering for one in directions),
+            ),
             *(_effects_section(one) for one in directions),
-            Section(f"The best {_TOP}", tables=[_top_table(summary, one) for one in directions]),
+            Section(
+                f"The best {_TOP}",
+                tables=[_top_table(summary, one) for one in directions],
+                folded=True,
+            ),
         ],
         reading=[
+            "The span is by how much the best level of a setting exceeds its worst.",
             "Transfer Size is in MB of 2^20 bytes, as the original has it; Transfer Speed is in"
             " MB/s of 10^6 bytes, the mean of n runs; Buffer Size is rsize and wsize.",
             "The model is least squares on the logarithm of the speed, so effects are ratios."
@@ -260,54 +271,68 @@ def tell(summary: Summary) -> Story:
             " within 5 % of 32768, p below 0.05.",
             *([_BY_CONSTRUCTION] if _link(summary) else []),
         ],
-        ending=[_conclusion(directions), _best_section(directions, of_server)],
+        ending=[_best_section(directions, of_server)],
     )
 
 
-def _answer(summary: Summary, directions: list[Direction]) -> list[str]:
-    best = []
-    for one in directions:
-        rate = cells.sample(_ranked(summary, one.name)[0], cells.bandwidth)
-        best.append(f"{one.name}s reach {texts.mean(rate, 'MB/s', 1e6)}")
-    words = (
-        f"With the fastest settings here, {texts.several(best)}; published: 118 MB/s read and"
-        " 84.1 MB/s written."
-    )
-    flat: dict[bool, list[str]] = {True: [], False: []}
-    for one in directions:
-        if found := effects.plateau(one):
-            flat[found.flat].append(f"{one.name}s")
-    if flat[True]:
-        words += f" The plateau from buffers of 32768 up appears for {texts.several(flat[True])}."
-    if flat[False]:
-        words += f" The plateau is not shown for {texts.several(flat[False])}."
-    told = [effects.in_short(one) for one in directions]
-    return [words, " ".join(told)]
-
-
-def _conclusion(directions: list[Direction]) -> Section:
-    """End with what was published as the conclusion, and whether it holds here."""
-    words = [
-        "Published: flat for buffers from 32768 up; sync or async, soft or hard matter little."
+def _answer(summary: Summary, directions: list[Direction]) -> Answer:
+    """Tell the best of each direction, and what each setting is worth."""
+    rates = [
+        f"{texts.mean(cells.sample(_ranked(summary, one.name)[0], cells.bandwidth), 'MB/s', 1e6)}"
+        f" {one.name}s"
+        for one in directions
     ]
-    for one in directions:
-        unknown = f"Whether {one.name}s have a plateau from 32768 up is unknown."
-        words.append(found.text if (found := effects.plateau(one)) else unknown)
-    return Section("Conclusion", words)
+    known = [one for one in directions if one.model]
+    matter = dict.fromkeys(name for one in known for e in one.mattering for name in e.factors)
+    end = "too few runs to tell what matters"
+    if known:
+        end = (
+            f"what matters is {texts.several([*matter])}"
+            if matter
+            else "no setting is shown to matter"
+        )
+    rows = []
+    for factor in dict.fromkeys(name for one in known for name in one.levels):
+        row = [factor]
+        for one in known:
+            if factor not in one.levels:
+                row += [texts.MISSING] * 2
+                continue
+            joined = {name for effect in one.mattering for name in effect.factors}
+            told = "not told"
+            if factor in joined:
+                told = "matters"
+            elif one.matters_little(factor):
+                told = f"within {100 * effects.ALIKE:g} %"
+            row += [f"{100 * (one.span(factor) - 1):.1f}", told]
+        rows.append(row)
+    if known and not matter and "not told" not in itertools.chain(*rows):
+        end = f"no setting is worth more than {100 * effects.ALIKE:g} %"
+    headings = [word for one in known for word in (f"{one.name} span, %", f"{one.name}s")]
+    table = Table(["setting", *headings], rows[:MOST_ROWS])
+    return Answer(f"{texts.several(rates) or 'Nothing'} at most; {end}.", table)
+
+
+def _plots(direction: Direction) -> list[Plot]:
+    if direction.model is None:
+        return []
+    interactions = [_interactions(direction)] if direction.model.interactions else []
+    return [_main_effects(direction), *interactions]
 
 
 def _effects_section(direction: Direction) -> Section:
     title, words = f"What matters for {direction.name}s", [effects.what_matters(direction)]
     model = direction.model
     if model is None:
-        return Section(title, words)
+        return Section(title, words, folded=True)
+    if plateau := effects.plateau(direction):
+        words.append(plateau.text)
     if not model.interactions:
         words.append("These runs cannot tell interactions apart: the model has main effects alone.")
     elif len(model.interactions) < math.comb(len(direction.levels), 2):
         told = texts.several([" with ".join(pair) for pair in model.interactions])
         words.append(f"The interactions that these runs tell apart from all others are {told}.")
-    plots = [_main_effects(direction), *([_interactions(direction)] if model.interactions else [])]
-    return Section(title, words, [effects.anova(direction)], plots)
+    return Section(title, words, [effects.anova(direction)], folded=True)
 
 
 def _top_table(summary: Summary, direction: Direction) -> Table:

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a run has found, in one shape for every scenario, for the terminal and for the page.
+
+A headline with the number first; a table of few rows; caveats, each once for the whole run; and a
+line that says what was run. Everything else on a page rests on it, and comes after it.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import shlex
+import statistics
+import textwrap
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from rich.console import Console
+
+from nfsmulti import texts
+from nfsmulti.paths import COMMAND
+from nfsmulti.report import cells
+from nfsmulti.summary import Cell, Summary
+from nfsmulti.texts import Table
+
+MOST_WORDS, MOST_ROWS, MOST_COLUMNS, MOST_CAVEATS = 25, 10, 6, 3
+_MOST_BUSY = 0.25  # the part of the cells from which on a busy client is told
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A headline of 25 words at most, a table of ten rows and six columns, three caveats."""
+
+    headline: str
+    table: Table = field(default_factory=lambda: Table((), ()))
+    caveats: Sequence[str] = ()
+    ran: str = ""
+
+    def terminal(self, width: int) -> str:
+        """Lay it out for a terminal, wrapped at words."""
+        out = Console(file=io.StringIO(), width=width, highlight=False, markup=False)
+        parts = [_wrapped(self.headline, width)]
+        if self.table.rows:
+            out.print(replace(self.table, text_wraps=True).terminal())
+            assert isinstance(out.file, io.StringIO)
+            text = out.file.getvalue()
+            parts.append("\n".join(line.rstrip() for line in text.strip("\n").splitlines()))
+        parts += ["\n".join(_wrapped(f"⚠ {one}", width, "  ") for one in self.caveats)]
+        return "\n\n".join(filter(None, [*parts, _wrapped(self.ran, width)]))
+
+
+def _wrapped(text: str, width: int, indent: str = "") -> str:
+    return textwrap.fill(
+        text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def fewest(picks: Iterable[Callable[[], Sequence[Sequence[str]]]]) -> Sequence[Sequence[str]]:
+    """Give the rows of the first pick that are few enough for an answer, or the last's first."""
+    rows: Sequence[Sequence[str]] = ()
+    for pick in picks:
+        if len(rows := pick()) <= MOST_ROWS:
+            break
+    return rows[:MOST_ROWS]
+
+
+def varying(headings: Sequence[str], rows: Sequence[Sequence[str]], text_columns: int) -> Table:
+    """Give a table without the columns of words that are the same in all of its rows."""
+    several = [at for at in range(text_columns) if len({row[at] for row in rows}) > 1]
+    kept = [*(several or [0][:text_columns]), *range(text_columns, len(headings))]
+    return Table(
+        [headings[at] for at in kept],
+        [[row[at] for at in kept] for row in rows],
+        text_columns=len(several) or min(text_columns, 1),
+    )
+
+
+# --- what holds for the whole run ---
+
+
+def caveats(summary: Summary, own: Sequence[str], guest: str) -> list[str]:
+    """Give the run's warnings, the gravest first, and then the story's own."""
+    by_status = {
+        status: sum(cell.status == status for cell in summary.cells)
+        for status in ("failed", "waiting")
+    }
+    found = []
+    if failed := by_status["failed"]:
+        found.append(f"{failed} of {len(summary.cells)} cells failed and are missing.")
+    if waiting := by_status["waiting"]:
+        found.append(f"Interrupted: {waiting} of {len(summary.cells)} cells have not run.")
+    if busy := [cell for cell in summary.done if cells.disturbed(cell)]:
+        part = statistics.median(cell.others_busy or 0 for cell in busy)
+        if len(busy) >= _MOST_BUSY * len(summary.done):
+            every = len(busy) == len(summary.done)
+            when = "every measurement" if every else f"{len(busy)} of {len(summary.done)} cells"
+            found.append(
+                f"This client was {100 * part:.0f} % busy with other programs before {when}:"
+                " rerun when idle."
+            )
+    if "emulated" in guest:
+        found.append("The guest was emulated (no KVM): its ratios tell more than its rates.")
+    return list(dict.fromkeys([*found, *own]))[:MOST_CAVEATS]
+
+
+_KINDS = {
+    "read": "sequential reads",
+    "write": "sequential writes",
+    "randread": "random reads",
+    "randwrite": "random writes",
+    "randrw": "random reads and writes",
+    "rw": "sequential reads and writes",
+}
+_SHOWN = 3  # values of an option; of more the first and the last
+
+
+def ran(summary: Summary, environment: Mapping[str, Any]) -> str:
+    """Say in a line what was run: the workload, its size, how often, and on which server."""
+    done = summary.done
+    given = [_options(cell) for cell in done]
+    if "operation" in (done[0].factors if done else {}):
+        what = texts.several([str(one) for one in cells.levels(done, "operation")])
+    else:
+        kinds = [_KINDS.get(kind, kind) for kind in _values(given, "rw")]
+        what = f"{_range(map(_size, _values(given, 'bs')))} {texts.several(kinds)}".strip()
+    depth = _range(_values(given, "iodepth"))
+    jobs = _range(map(str, sorted({len(cell.jobs) for cell in done if cell.jobs})))
+    parts: list[str | None] = [
+        what,
+        depth and f"depth {depth}",
+        jobs and f"{jobs} job{'' if jobs == '1' else 's'}",
+        _file(summary, _values(given, "size"), environment),
+        _protocols([cell.command for cell in done]),
+        _times(done),
+    ]
+    machine = environment.get("machine") or {}
+    kind = str(summary.place.get("kind"))
+    server = str(summary.place.get("pool") or "")
+    if "lab" in kind.split() and machine.get("nfs-ganesha"):
+        server = f"nfs-ganesha {machine['nfs-ganesha']} in the lab"
+    elif kind == "kernel-lab":
+        server = "the kernel's nfsd in the lab"
+    version = machine.get("nfsmulti")
+    parts += [server, version and f"nfsmulti {version}"]
+    return f"{', '.join(filter(None, parts))}." if done else ""
+
+
+def _options(cell: Cell) -> dict[str, list[str]]:
+    """Give all that fio's command line says, by option: sections may give one several times."""
+    found: dict[str, list[str]] = {}
+    for name, value in re.findall(r"--([a-z_]+)=(\S+)", cell.command):
+        found.setdefault(name, []).append(value.strip("'"))
+    return found
+
+
+def _values(given: Sequence[Mapping[str, Sequence[str]]], name: str) -> list[str]:
+    found = dict.fromkeys(value for options in given for value in options.get(name, ()))
+    return sorted(found, key=_bytes) if all(map(_bytes, found)) else list(found)
+
+
+def _bytes(text: str) -> int:
+    try:
+        return texts.parse_size(text)
+    except ValueError:
+        return 0
+
+
+def _range(values: Iterable[str]) -> str:
+    found = list(dict.fromkeys(values))
+    return f"{found[0]} to {found[-1]}" if len(found) > _SHOWN else " or ".join(found)
+
+
+def _size(text: str) -> str:
+    """Write a size as fio does, with the largest unit that divides it: 64k."""
+    size = _bytes(text)
+    for unit, shift in (("m", 20), ("k", 10)):
+        if size and size % (1 << shift) == 0:
+            return f"{size >> shift}{unit}"
+    return text
+
+
+def _file(summary: Summary, sizes: Sequence[str], environment: Mapping[str, Any]) -> str:
+    """Name the file's size, and whether it fits into the server's memory, where both are known."""
+    if not sizes or "operation" in summary.done[0].factors:
+        return ""
+    text = _range(map(_binary, sizes))
+    memory = (environment.get("machine") or {}).get("memory_kb")
+    local = summary.place.get("kind") != "pool"
+    fits = local and memory and max(map(_bytes, sizes)) < memory << 10
+    return f"file of {text}{_FITS if fits else ''}"
+
+
+_FITS = " (fits into the server's memory)"
+
+
+def _binary(size: str) -> str:
+    mib = _bytes(size) / (1 << 20)
+    return f"{mib / 1024:.4g} GiB" if mib >= 1024 else f"{mib:.4g} MiB"
+
+
+def _protocols(commands: Sequence[str]) -> str:
+    """Name versions and transports where all cells say them."""
+    found = []
+    for pattern in (r"\b(?:nfs)?vers(?:ion)?=([\d.]+)", r"\bproto=(tcp|rdma)"):
+        told = [re.findall(pattern, command) for command in commands]
+        found.append(sorted({one for words in told for one in words}) if all(told) else [])
+    versions, transports = found
+    words = [f"NFSv{' and v'.join(versions)}"] if versions else []
+    words += [f"over {' and '.join(map(str.upper, transports))}"] if transports else []
+    return " ".join(words)
+
+
+def _times(done: Sequence[Cell]) -> str:
+    repeats = max((cell.repeat for cell in done), default=0)
+    seconds = [max((side.seconds for side in cells.sides(cell)), default=0.0) for cell in done]
+    found = statistics.median(seconds) if seconds else 0.0
+    return (
+        f"{repeats} \N{MULTIPLICATION SIGN} {found:.0f} s" if found >= 1 else f"{repeats} repeats"
+    )
+
+
+def next_command(summary: Summary, folder: str) -> str:
+    """Give what to type after this run: the whole of a quick one, else to compare it later."""
+    words = [word for word in shlex.split(summary.command) if word != "--quick"]
+    if summary.quick and words:
+        return re.sub(r" --seed \d+", "", shlex.join(words))
+    return f"{COMMAND} compare {folder} LATER"
