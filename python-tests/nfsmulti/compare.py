@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any, NoReturn
 
 import rich.table
-import typer
 from rich.console import Console
 
 from nfsmulti.errors import HarnessError
@@ -301,58 +301,16 @@ def _worse_line(one: Tested) -> str:
 
 _NARROWEST = 120  # columns that the table needs
 
-_Run = Annotated[Path, typer.Argument(help="The folder of a run: results/SCENARIO/TIME.")]
-
 
 def compare(
-    a: _Run,
-    b: _Run,
-    threshold: Annotated[
-        float, typer.Option(min=0, help="Per cent by which B may be worse, even if significantly.")
-    ] = 5.0,
-    judge: Annotated[
-        list[Figure] | None,
-        typer.Option(help="A figure that the verdict covers; repeatable (default: throughput)."),
-    ] = None,
-    tolerance: Annotated[
-        float | None,
-        typer.Option(
-            min=0, help="Judge without statistical tests: per cent by which no cell may be worse."
-        ),
-    ] = None,
-    over: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FACTOR",
-            help="Compare the levels of this factor; each run has exactly one.",
-        ),
-    ] = None,
+    a: Path,
+    b: Path,
+    threshold: float,
+    judge: Sequence[str] | None,
+    tolerance: float | None,
+    over: str | None,
 ) -> None:
-    """Compare run B with run A of the same scenario: each cell's ratio B/A, with its interval.
-
-    A ratio whose 95 % interval spans 1 is "inconclusive", or "alike" where all
-    of it is within 5 % of 1. Throughput is
-    bytes per second. The 99th percentile of clat and the CPU time of fio's
-    jobs per I/O are shown as well; the verdict covers them only if --judge
-    asks for it, because both vary more between two runs of the same thing.
-
-    [bold]Exit status[/bold], for a CI: 0 not shown to be worse, 10 worse, 11 not
-    comparable: another scenario, other factors, quick against full, another
-    kind of place, other limits or another number of hosts, no cell that ran
-    three times on both sides, or cells of A that B has yet to run (run --resume).
-    A cell of which more repeats failed in B than in A is worse.
-
-    [bold]When is B worse?[/bold] With many cells, some differ by chance. So every
-    cell is tested (Welch's t of the logarithms), and the geometric mean of all
-    cells too, of which each repeat is one value. B is worse only if a test is
-    significant at 5 % after Holm's correction over all tests, and the change is
-    larger than --threshold. A change in all cells shows in the mean, a change in
-    a single cell in its own test.
-
-    With fewer runs of each cell there is no interval. --tolerance PERCENT then
-    judges the ratios alone, the mean's and each cell's; choose it wider than
-    the cells vary (CV in the report).
-    """
+    """Print each cell's ratio B/A, and what that says. Ends with the verdict's status."""
     out = Console(highlight=False)
     out.width = max(out.width, _NARROWEST)
     try:
@@ -365,7 +323,7 @@ def compare(
         _refuse(reason)
     found = pairs(first, second)
     out.print(_table(found))
-    judged = judge or [Figure.THROUGHPUT]
+    judged = [Figure(name) for name in judge or [Figure.THROUGHPUT]]
     if tolerance is None:
         verdict = by_tests(found, judged, threshold / 100)
     else:
@@ -381,13 +339,13 @@ def compare(
         _refuse(*verdict.lines)
     for line in verdict.lines:
         out.print(line, markup=False, soft_wrap=True)
-    raise typer.Exit(verdict.exit)
+    sys.exit(verdict.exit)
 
 
-def _refuse(*lines: str) -> None:
+def _refuse(*lines: str) -> NoReturn:
     for line in lines:
-        typer.echo(f"nfsmulti: not comparable: {line}", err=True)
-    raise typer.Exit(Exit.NOT_COMPARABLE)
+        print(f"nfsmulti: not comparable: {line}", file=sys.stderr)
+    sys.exit(Exit.NOT_COMPARABLE)
 
 
 def _table(found: Sequence[Pair]) -> rich.table.Table:

@@ -16,7 +16,6 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Self
 
-import typer
 from rich.console import Console
 
 from nfsmulti import machine
@@ -81,13 +80,7 @@ _LEFT_OUT = (
 
 
 def demo() -> None:
-    """Run the dd, fsperf and randread jobfiles on one connection and on several, side by side.
-
-    Starts NFS servers on this machine and limits them as the published measurements were limited,
-    at rates that the machine can carry: real ones if it may make namespaces for them, otherwise the
-    benchmark's own, which any user may run. Takes less than three minutes, with fewer repeats on a
-    slow machine. Prints a table, and leaves it with a plot under results/demo/.
-    """
+    """Measure each workload on one connection and on several, and print the table."""
     out = Console(highlight=False)
     folder = RESULTS / "demo" / datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     lacking, namespaces = machine.missing_privileges(), machine.may_make_namespaces()
@@ -119,7 +112,7 @@ def demo() -> None:
     out.print("[bold]What to type next[/bold]")
     out.print(as_typed(to_type(found)), soft_wrap=True, markup=False)
     if any(outcome.why for outcome in found):
-        raise typer.Exit(1)
+        raise SystemExit(1)
 
 
 def measured(

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import json
 import secrets
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated
 
-import typer
 from rich.console import Console
 
 from nfsmulti import calls, export, machine
@@ -34,17 +33,8 @@ _LITTLE_ROOM = 4 << 30  # bytes: runs lay out files of up to 2 GiB
 _STYLES = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
 
 
-def doctor(
-    pool: Annotated[
-        str | None, typer.Option(help="Check the servers of this pool (its text or its name) too.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
-) -> None:
-    """Check this machine, and the servers of a pool; every finding comes with its remedy.
-
-    The exit status is 0 unless something failed. With --pool a directory is made in the export,
-    looked up over each path, and removed at once.
-    """
+def doctor(pool: str | None, *, as_json: bool) -> None:
+    """Print every finding with its remedy."""
     out = Console(highlight=False, soft_wrap=True)
     findings = []
     for found in _findings(pool):
@@ -58,7 +48,7 @@ def doctor(
                 out.print(f"      → {finding.remedy}", markup=False)
     if as_json:
         print(json.dumps([vars(finding) for finding in findings], indent="\t"))
-    raise typer.Exit(any(finding.level is Level.FAIL for finding in findings))
+    sys.exit(any(finding.level is Level.FAIL for finding in findings))
 
 
 def _findings(pool: str | None) -> Iterator[Finding]:

@@ -12,10 +12,8 @@ import shlex
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
+from nfsmulti.arguments.development import RELEASES
 from nfsmulti.bench.sink import Sink
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.fiorun import Direction, Engine, Fio, Options
@@ -23,8 +21,6 @@ from nfsmulti.paths import BUILD, ROOT, build_dir, shown
 from nfsmulti.processes import Completed, run
 from nfsmulti.scripted import ScriptedServer
 
-RELEASES = [f"3.{minor}" for minor in range(33, 43)]
-_UPSTREAM = "https://github.com/axboe/fio"
 _FOLDER = BUILD / "fio-releases"
 _FETCH_SECONDS = 600.0
 _COMPILE_SECONDS = 120.0
@@ -35,22 +31,8 @@ _JOB: Options = {"size": "4m", "iodepth": 8, "nconnect": 2, "filename": "f", "ve
 _BLOCKS = 1024  # of 4 KiB
 
 
-def fio_releases(
-    versions: Annotated[
-        list[str] | None,
-        typer.Argument(help=f"Releases such as 3.42 (default: {RELEASES[0]} to {RELEASES[-1]})."),
-    ] = None,
-    source: Annotated[
-        str, typer.Option(help="The git repository that has fio's tags: a URL or a folder.")
-    ] = _UPSTREAM,
-) -> None:
-    """Compile the engine against the headers of each of fio's releases.
-
-    A warning is an error. Then build the newest release and an engine for it, and
-    run both: random reads from the benchmark's server, and writes to the tests'
-    server that fio verifies. Sources and builds stay in build/fio-releases/. The
-    exit status is 0 only if all of this works.
-    """
+def fio_releases(versions: Sequence[str], source: str) -> None:
+    """Compile the engine for each release, then run it in the newest."""
     chosen = sorted(versions or RELEASES, key=_order)
     failed = False
     for version in chosen:
@@ -59,7 +41,7 @@ def fio_releases(
         print(f"fio {version}: {said or 'compiles without warnings'}", flush=True)
         failed |= said is not None
     if failed:
-        raise typer.Exit(1)
+        raise SystemExit(1)
     print(f"fio {chosen[-1]}: {_run_in(tree)}")
 
 

@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import io
 import itertools
 import os
 import sys
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import EllipsisType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 from hypothesis import HealthCheck, settings
-from typer.testing import CliRunner
 
 from nfsmulti import machine, paths
+from nfsmulti.__main__ import carry_out
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.faults.faults import Faults
 from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Option
@@ -125,12 +126,14 @@ def run_harness(
 
 def call_harness(*arguments: str) -> Completed:
     """Run a command of the harness in this process, which spares an interpreter's start."""
-    from nfsmulti.__main__ import app  # few tests need all commands
-
-    done = CliRunner().invoke(app, arguments)
-    if done.exception and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    return Completed(["./nfsmulti", *arguments], done.exit_code, done.stdout, done.stderr)
+    status: Any = 0
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            carry_out(arguments)
+        except SystemExit as end:
+            status = end.code
+    return Completed(["./nfsmulti", *arguments], int(status or 0), out.getvalue(), err.getvalue())
 
 
 def refusal(*arguments: str) -> str:

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Self
 
 import pytest
-import typer
 from conftest import call_harness, missing, needs_privileges, or_skip
 from rich.console import Console
 
@@ -259,7 +258,7 @@ def test_rows_that_fail_leave_the_others(
         return Loopback(workload)
 
     monkeypatch.setattr(demo, "Loopback", make)
-    with pytest.raises(typer.Exit):
+    with pytest.raises(SystemExit):
         demo.demo()
     (folder,) = tmp_path.glob("demo/*")
     whys = {one.workload.name: one.why for one in outcomes(Summary.load(folder))}

@@ -9,15 +9,13 @@ import shlex
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import messages
 import pytest
-import typer.main
 from conftest import call_harness
 
 import site_files
-from nfsmulti.__main__ import app
+from nfsmulti.arguments import COMMANDS, understand
 from nfsmulti.fiorun import Engine
 from nfsmulti.paths import PYTHON_TESTS, ROOT
 from nfsmulti.processes import run
@@ -145,16 +143,12 @@ def _check_harness(words: list[str], work: Path) -> None:
     if words[0] in ("build", "package", "uninstall", "--help"):  # the front end's; cmake's options
         return
     inner = words[words.index("--") + 1 :] if "--" in words else []
-    command: Any = typer.main.get_command(app)
-    context = command.make_context("./nfsmulti", list(words), resilient_parsing=True)
-    rest = list(words)
-    while hasattr(command, "commands"):
-        command = command.get_command(context, rest[0])
-        assert command, shlex.join(words)
-        rest = rest[1:]
-        if not rest or rest == ["--help"]:  # a command that is only named
-            return
-    command.make_context(words[0], rest)
+    if (named := shlex.join(words).removesuffix(" --help")) in COMMANDS or named in (
+        "lab",
+        "bench",
+    ):
+        return  # it is only named
+    understand(words)
     if inner[:1] == ["fio"]:
         _check_fio(inner, work)
 
@@ -163,10 +157,15 @@ def test_help_is_wrapped_by_the_terminal_alone(monkeypatch: pytest.MonkeyPatch) 
     """Also where that is narrower than the lines of docstrings."""
     monkeypatch.setenv("COLUMNS", "80")
     for words in (["run"], ["lab", "kernel"], ["faults"], ["soak"], ["demo"]):
-        prose = call_harness(*words, "--help").stdout.partition("╭")[0].splitlines()
+        prose = (
+            call_harness(*words, "--help")
+            .stdout.partition("arguments:")[0]
+            .partition("options:")[0]
+            .splitlines()
+        )
         for line, after in itertools.pairwise(prose):
             if line.strip() and after.strip():
-                assert len(line.rstrip()) + 1 + len(after.split()[0]) > 79, (words, line)
+                assert len(line.rstrip()) + 1 + len(after.split()[0]) > 78, (words, line)
 
 
 # --- what is generated ---

@@ -11,10 +11,8 @@ from pathlib import Path
 
 import pytest
 from conftest import call_harness
-from typer.testing import CliRunner
 
 from nfsmulti import machine
-from nfsmulti.__main__ import app
 from nfsmulti.calls import NFS, RpcClient
 from nfsmulti.lab import Lab
 from nfsmulti.machine import Level
@@ -46,19 +44,19 @@ class Diagnosis:
 # One process examines all pools: most of a doctor's time is Python's to load itself.
 _EXAMINE = """\
 import json, sys
-from typer.testing import CliRunner
-from nfsmulti.__main__ import app
-from nfsmulti.calls import NFS, RpcClient
+from conftest import call_harness
 for pool in sys.argv[1:]:
-    done = CliRunner().invoke(app, ["doctor", "--json", "--pool", pool])
-    print(json.dumps([done.exit_code, json.loads(done.stdout)]))
+    done = call_harness("doctor", "--json", "--pool", pool)
+    print(json.dumps([done.status, json.loads(done.stdout)]))
 """
 
 
 def _examine(lab: Lab, *pools: str, before: tuple[str, ...] = ()) -> list[Diagnosis]:
     """Examine each pool as a client of the lab; `before` are words that change how that runs."""
     argv = [*before, sys.executable, "-c", _EXAMINE, *pools]
-    done = lab.run(argv, env={"PYTHONPATH": str(PYTHON_TESTS)}, timeout=240).check()
+    done = lab.run(
+        argv, env={"PYTHONPATH": f"{PYTHON_TESTS}:{PYTHON_TESTS}/tests"}, timeout=240
+    ).check()
     return [_diagnosis(*json.loads(line)) for line in done.stdout.splitlines()]
 
 
@@ -251,8 +249,8 @@ def test_rdma_without_a_device(diagnoses: dict[str, Diagnosis]) -> None:
 
 def test_engine_that_is_not_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NFSMULTI_BUILD_DIR", str(tmp_path))
-    done = CliRunner().invoke(app, ["doctor"])
-    assert done.exit_code == 1
+    done = call_harness("doctor")
+    assert done.status == 1
     assert "the engine is not built\n      → ./nfsmulti build" in done.stdout
 
 
@@ -276,7 +274,7 @@ def test_busy_processors_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         monkeypatch.setattr("nfsmulti.doctor.others_busy", lambda busy=busy: busy)
         monkeypatch.setattr("nfsmulti.doctor.processors", lambda: 2)
-        assert line in CliRunner().invoke(app, ["doctor"]).stdout
+        assert line in call_harness("doctor").stdout
 
 
 def test_links_tell_what_they_carry_at_most(monkeypatch: pytest.MonkeyPatch) -> None:

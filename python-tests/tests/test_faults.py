@@ -16,7 +16,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-import typer
 from conftest import call_harness, refusal
 
 from nfsmulti.errors import HarnessError, MissingError
@@ -57,9 +56,9 @@ def test_a_guest_that_fails_leaves_what_was_found_here(
     monkeypatch.setattr(command, "CELLS", [_CELLS[_NAME], there])
     monkeypatch.setattr("nfsmulti.lab.guest.run_in_guest", boot)
     monkeypatch.setattr("nfsmulti.lab.kernels.KernelTree.get", boot)
-    with pytest.raises((HarnessError, typer.Exit)) as end:
+    with pytest.raises((HarnessError, SystemExit)) as end:
         command.faults(results=tmp_path)
-    assert getattr(end.value, "exit_code", 1) == 1
+    assert getattr(end.value, "code", 1) in (1, True)
     assert [one.outcome for one in read_outcomes(tmp_path)] == ["failed ESTALE", "not run"]
     assert "2 cells: 1 as expected" in (tmp_path / REPORT).read_text()
 

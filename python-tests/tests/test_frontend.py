@@ -4,19 +4,18 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from nfsmulti.arguments import COMMANDS
 from nfsmulti.paths import ROOT, write_json
 from nfsmulti.processes import Completed, find, run
 
-_COMMANDS = (
-    "demo", "run", "test", "lab", "soak", "faults", "doctor", "report", "compare", "fio-releases",
-    "uninstall",
-)  # fmt: skip
 _LAB_PACKAGES = "nfs-ganesha nfs-ganesha-vfs"
 _MEMORY_LAB_PACKAGES = "nfs-ganesha nfs-ganesha-mem"
 _UML_PACKAGES = "nfs-common nfs-kernel-server"
@@ -79,21 +78,50 @@ def test_usage_lists_every_command(machine: Machine) -> None:
     for arguments in ((), ("--help",), ("-h",), ("help",)):
         done = machine.run(*arguments)
         assert done.status == 0, arguments
-        assert all(f"\n  {command} " in done.stdout for command in _COMMANDS), arguments
+        commands = {command.split()[0] for command in COMMANDS} | {"build", "package", "uninstall"}
+        assert all(f"\n  {command} " in done.stdout for command in commands), arguments
 
 
-def test_help_of_a_command_installs_nothing(bare_machine: Machine) -> None:
-    for command in _COMMANDS:
-        done = bare_machine.run(command, "--help")
+@pytest.fixture
+def fresh_clone(bare_machine: Machine, tmp_path: Path) -> Iterator[Machine]:
+    """Give a clone in which nothing was built yet, and nothing is after the test."""
+    root = tmp_path / "clone"
+    (root / "python-tests/nfsmulti").mkdir(parents=True)
+    for name in ("nfsmulti", "CMakeLists.txt"):
+        shutil.copy(ROOT / name, root)
+    _with_arguments(root)
+    before = set(root.rglob("*"))
+    yield Machine(bare_machine.folder, root=root)
+    assert set(root.rglob("*")) == before
+
+
+def test_help_of_a_command_installs_nothing(fresh_clone: Machine) -> None:
+    for command in (*COMMANDS, "build", "package", "uninstall"):
+        done = fresh_clone.run(*command.split(), "--help")
         assert (done.status, done.stderr) == (0, ""), command
-        assert "sage" in done.stdout, command
+        assert done.stdout.startswith(f"usage: ./nfsmulti {command}"), command
+    assert "--workload NAME" in fresh_clone.run("run", "--help").stdout
+    assert "  kernel " in fresh_clone.run("lab").stdout
+    assert re.fullmatch(r"nfsmulti \d+\.\d+\.\d+\n", fresh_clone.run("--version").stdout)
 
 
-def test_unknown_command(machine: Machine) -> None:
-    done = machine.run("frobnicate")
-    assert done.status == 2
-    assert done.stdout == ""
-    assert done.stderr.startswith("nfsmulti: there is no command 'frobnicate'\nusage: ")
+def test_what_is_mistyped_is_said_last_before_anything_is_installed(fresh_clone: Machine) -> None:
+    for words, last in (
+        ("frobnicate", "there is no command 'frobnicate'"),
+        ("rum", "there is no command 'rum': did you mean run?"),
+        ("pakage", "there is no command 'pakage': did you mean package?"),
+        ("lab strat", "lab has no command 'strat': did you mean start?"),
+        ("run conections", "did you mean connections?"),
+        ("run dd --repet 4", "run: there is no option --repet: did you mean --repeat?"),
+        ("run dd --repeat=no", "run: --repeat: 'no' is not a whole number from 1 on"),
+        ("run", "run: the following arguments are required: SCENARIO"),
+        ("demo now", "demo: 'now' is one word too many"),
+        ("lab exec", "lab exec: the command to run is missing: write it after --"),
+    ):
+        done = fresh_clone.run(*words.split())
+        assert (done.status, done.stdout) == (2, ""), words
+        assert done.stderr.splitlines()[-1].startswith("nfsmulti: "), words
+        assert done.stderr.endswith(f"{last}\n"), words
 
 
 def test_missing_packages_are_named_to_a_user(bare_machine: Machine) -> None:
@@ -110,7 +138,7 @@ def test_missing_packages_are_named_to_a_user(bare_machine: Machine) -> None:
 def test_lab_packages_are_asked_for_by_the_lab(machine: Machine) -> None:
     for words, packages in (
         ("lab status", _MEMORY_LAB_PACKAGES),
-        ("lab kernel", _KERNEL_PACKAGES),
+        ("lab kernel -- true", _KERNEL_PACKAGES),
         ("lab kernel --guest uml -- true", _UML_PACKAGES),
         ("lab kernel --guest qemu -- sh --guest=uml", _KERNEL_PACKAGES),
         ("lab run --per-connection=1gbit -- true", f"{_MEMORY_LAB_PACKAGES} nftables"),
@@ -209,9 +237,9 @@ def test_what_apt_is_called_for_is_said_before(bare_machine: Machine, tmp_path: 
 
 def test_no_install_names_what_is_missing(bare_machine: Machine) -> None:
     bare_machine.program("sudo", "echo sudo was run >&2")
-    commands = ("demo", "run", "test", "build", "bench", "report")
-    ways = [(command, [command, "--no-install"], "0") for command in commands]
-    ways += [("run", ["--no-install", "run"], "0"), ("run", ["run"], "1")]
+    commands = ("demo", "run dd", "test", "build", "bench scale", "report DIR")
+    ways = [(words.split()[0], [*words.split(), "--no-install"], "0") for words in commands]
+    ways += [("run", ["--no-install", "run", "dd"], "0"), ("run", ["run", "dd"], "1")]
     for command, words, variable in ways:
         done = bare_machine.run(*words, env={"NFSMULTI_NO_INSTALL": variable, "CI": "true"})
         assert done.status == 1, words
@@ -381,6 +409,7 @@ def test_a_build_of_another_place_is_configured_anew(
         "file(WRITE ${CMAKE_BINARY_DIR}/told ${FIO_EXECUTABLE})\n"
     )
     _with_python(used)
+    _with_arguments(used)
     told = used_machine.run("build", "-DFIO_EXECUTABLE=/bin/sh")
     assert (told.status, told.stderr) == (0, "")
     run(["cmake", "-S", str(used), "-B", str(used / "build/package")], timeout=60).check()
@@ -399,6 +428,14 @@ def test_a_build_of_another_place_is_configured_anew(
     assert there.run("doctor", "--no-install").stderr == ""
 
 
+def _with_arguments(root: Path) -> None:
+    """Put there what the system's Python understands arguments by."""
+    harness, copy = ROOT / "python-tests/nfsmulti", root / "python-tests/nfsmulti"
+    shutil.copytree(harness / "arguments", copy / "arguments")
+    for name in ("__init__.py", "paths.py", "errors.py"):
+        shutil.copy(harness / name, copy)
+
+
 def _with_python(root: Path) -> None:
     """Let the environment of Python be up to date; its Python prints what it is given."""
     (root / "python-tests/requirements.txt").touch()
@@ -414,6 +451,7 @@ def installed_machine(tmp_path: Path) -> Machine:
     root = tmp_path / "share"
     (root / "python-tests").mkdir(parents=True)
     (root / "python-tests/requirements-harness.txt").touch()
+    _with_arguments(root)
     shutil.copy(ROOT / "nfsmulti", root)
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/nfsmulti").symlink_to(root / "nfsmulti")
@@ -448,8 +486,6 @@ def test_an_installed_harness_writes_to_the_users_cache(
     """The engine is where the package put it, and nothing is built."""
     package, state = tmp_path / "share", tmp_path / "cache/nfsmulti"
     harness = package / "python-tests/nfsmulti"
-    harness.mkdir()
-    (harness / "__init__.py").touch()
     (harness / "__main__.py").write_text(
         "import os, sys\n"
         "print(os.environ['NFSMULTI_STATE_DIR'], os.environ['NFSMULTI_BUILD_DIR'], sys.argv[1:])\n"

@@ -216,7 +216,7 @@ def test_command_line(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
         commands.status()
         assert f"lab {name} is up" in capsys.readouterr().out
     finally:
-        commands.stop(name)
+        commands.stop(name, every=False)
     assert f"lab {name} stopped\n" in capsys.readouterr().out
     assert not any(namespace.startswith(f"nfsmulti-{name}-") for namespace in namespaces())
     with pytest.raises(HarnessError, match=f"no lab '{name}' is running"):

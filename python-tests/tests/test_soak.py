@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from conftest import FioRunner, missing, namespaces, run_harness
+from conftest import FioRunner, call_harness, missing, namespaces, run_harness
 from engine_helpers import done, empty, eventually, family, running, traces
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,7 +19,7 @@ from rich.console import Console
 from nfsmulti import paths
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.faults.faults import FaultKind, Faults
-from nfsmulti.faults.soak import Job, Passes, Totals, comparison, schedule, soak
+from nfsmulti.faults.soak import Job, Passes, Totals, comparison, schedule
 from nfsmulti.fiorun import Engine, Fio, FioResult, Option
 from nfsmulti.lab import Instances, Lab, LabConfig
 from nfsmulti.lab.lab import live_labs
@@ -234,7 +234,7 @@ def test_soak_that_cannot_go_on_leaves_what_it_found(
 
     monkeypatch.setattr(Passes, "on_data", fail)
     with pytest.raises(HarnessError, match="no space"):
-        soak(minutes=1, seed=3, paths=2, results=tmp_path)
+        call_harness("soak", "--minutes=1", "--seed=3", "--paths=2", f"--results={tmp_path}")
     left = json.loads((tmp_path / "soak.json").read_text())
     assert left["seed"] == 3
     assert left["troubles"] == ["ended early: no space"]

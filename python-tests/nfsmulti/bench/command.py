@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
-import typer
 from rich.console import Console
 
+from nfsmulti.arguments.measure import COLUMNS
 from nfsmulti.bench import mounts
 from nfsmulti.bench.client_cost import (
     CALLS_HOW,
@@ -29,7 +30,6 @@ from nfsmulti.bench.client_cost import (
     yardstick_engine,
 )
 from nfsmulti.bench.report import (
-    COLUMNS,
     RATIOS,
     CaseResult,
     Report,
@@ -54,33 +54,21 @@ from nfsmulti.bench.runs import (
 from nfsmulti.errors import MissingError
 from nfsmulti.fiorun import Engine
 from nfsmulti.lab import guest
-from nfsmulti.options import by_fields
 from nfsmulti.texts import MISSING, Table
 
-app = typer.Typer(
-    help="Measure what the client costs: CPU time per operation, compared with fio's own engines.",
-    no_args_is_help=True,
-)
 _out = Console(highlight=False, soft_wrap=True)
 
 _URL = "nfs://127.0.0.1/export?nfsport=PORT&mountport=PORT"
 _COLUMNS = "\n".join(f"- {line}" for line in COLUMNS)
-_EPILOG = "\n\n".join(("The report's columns:", *COLUMNS))
 
 
 @dataclass(frozen=True)
 class _Options:
     """What every bench is told."""
 
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Three short runs of each, for a quick look.")
-    ] = False
-    repeat: Annotated[int | None, typer.Option(min=1, help="Runs of each engine on each case.")] = (
-        None
-    )
-    results: Annotated[
-        Path | None, typer.Option(help="Where the results go (default: results/BENCH/TIME).")
-    ] = None
+    quick: bool
+    repeat: int | None
+    results: Path | None
 
     def timing(self) -> Timing:
         """Give how long and how often each case is run."""
@@ -92,21 +80,16 @@ class _Options:
 class _CaseOptions(_Options):
     """What those with cases to choose from are told."""
 
-    case: Annotated[
-        list[str] | None,
-        typer.Option(help="Measure only this case (a name, or a pattern such as '*4k*')."),
-    ] = None
-    listed: Annotated[
-        bool, typer.Option("--list", help="List the cases and their bars, then exit.")
-    ] = False
-    client_cpu: Annotated[int | None, typer.Option(help="Pin the client to this processor.")] = None
+    case: Sequence[str] | None
+    listed: bool
+    client_cpu: int | None
 
     def chosen(self, cases: Sequence[Case]) -> list[Case]:
         """Choose from these cases; --list ends here."""
         found = choose(cases, self.case or [])
         if self.listed:
             _list(found)
-            raise typer.Exit
+            raise SystemExit(0)
         return found
 
 
@@ -114,14 +97,8 @@ class _CaseOptions(_Options):
 class _SinkOptions(_CaseOptions):
     """What those with nfs-sink for a server are told."""
 
-    server_cpu: Annotated[int | None, typer.Option(help="Pin the server to this processor.")] = None
-    server_sleeps: Annotated[
-        bool,
-        typer.Option(
-            "--server-sleeps",
-            help="Let the server sleep between calls; the client then pays for waking it up.",
-        ),
-    ] = False
+    server_cpu: int | None
+    server_sleeps: bool
 
     def under_way(self, name: str) -> tuple[Report, SinkBench]:
         """Begin a bench of that name."""
@@ -132,31 +109,9 @@ class _SinkOptions(_CaseOptions):
         return report, bench
 
 
-@app.command("client-cost", epilog=_EPILOG)
-@by_fields
-def client_cost(
-    yardstick: Annotated[
-        Path | None,
-        typer.Option(
-            exists=True,
-            dir_okay=False,
-            metavar="FILE.c",
-            help="Also build and measure this fio engine, the lower limit: the same calls over"
-            " plain sockets and nothing else. It gets the server's port on 127.0.0.1 as"
-            " --port.",
-        ),
-    ] = None,
-    *,
-    options: _SinkOptions,
-) -> None:
-    """Compare with fio's own nfs engine on the distribution's libnfs, run by run.
-
-    That engine has only NFSv3, and no metadata operations: our NFSv4.1 is
-    compared with our NFSv3, our GETATTR with our READ.
-    All use a server that costs next to nothing and has a core of its own.
-    If the distribution's fio lacks that engine, fio's source is fetched and
-    built the first time.
-    """
+def client_cost(yardstick: Path | None, **given: Any) -> None:
+    """Measure beside fio's own nfs engine, run by run."""
+    options = _SinkOptions(**given)
     cases = options.chosen(CLIENT_COST)
     report, bench = options.under_way("client-cost")
     limit = _yardstick(report, yardstick)  # before the peer is built, which takes minutes
@@ -174,19 +129,9 @@ def client_cost(
     report.finish(options.results, draw_comparison)
 
 
-@app.command()
-@by_fields
-def mount(
-    disk: Annotated[
-        Path | None, typer.Option(help="A directory on a disk (default: below build/).")
-    ] = None,
-    *,
-    options: _CaseOptions,
-) -> None:
-    """Compare the transport for kernel mounts with fio's io_uring engine, on the same file.
-
-    The file is on tmpfs, then on a disk.
-    """
+def mount(disk: Path | None, **given: Any) -> None:
+    """Measure beside fio's io_uring engine, on the same file."""
+    options = _CaseOptions(**given)
     cases = options.chosen(mounts.MOUNT)
     cores = choose_cores(options.client_cpu)
     contenders = [mounts.our_mount(Engine.built()), mounts.io_uring()]
@@ -199,18 +144,13 @@ def mount(
     report.finish(options.results, draw_comparison)
 
 
-@app.command()
-@by_fields
-def rdma(options: _Options) -> None:
-    """Compare RDMA and TCP, from user space and on kernel mounts, with randread.fio's workload.
-
-    Runs in the kernel lab, which it starts. Client and server share one emulated machine: only
-    ratios within one boot are meaningful.
-    """
+def rdma(**given: Any) -> None:
+    """Measure in the kernel lab, which this starts unless it runs there already."""
+    options = _Options(**given)
     timing = options.timing()
     if not guest.inside():
         words = [*(["--quick"] if options.quick else []), f"--repeat={timing.repeats}"]
-        raise typer.Exit(mounts.boot(words, options.results))
+        sys.exit(mounts.boot(words, options.results))
     assert options.results is not None
     report = Report("rdma", timing, None, _out)
     contenders = mounts.over_rdma(Engine.built())
@@ -226,10 +166,9 @@ def rdma(options: _Options) -> None:
     report.write(options.results)
 
 
-@app.command()
-@by_fields
-def scale(options: _SinkOptions) -> None:
-    """Show CPU per operation as connections grow from 1 to 64, and as depth grows to 1024."""
+def scale(**given: Any) -> None:
+    """Measure as connections and depth grow."""
+    options = _SinkOptions(**given)
     cases = options.chosen(SCALE)
     ours = our_engine(Engine.built())
     report, bench = options.under_way("scale")

@@ -161,18 +161,6 @@ def _median(runs: Sequence[Run], figure: Callable[[Run], float | None]) -> float
 _FIGURES = ("IOPS", "MiB/s", "CPU µs/op", "user", "system", "calls/op", "p50", "p99", "server")
 HEADINGS = ("", "engine", *_FIGURES)
 # What they mean, one line each.
-COLUMNS = (
-    "CPU µs/op: the job's CPU time per operation",
-    "user, system: its parts",
-    "calls/op: system calls per operation",
-    "p50, p99: percentiles of fio's clat, from handing over a call to its reply",
-    "server: how busy its core was; near 100 % it is the limit, not the client",
-    "cN in a row's name: N connections; the depth is their total",
-    "v4.1 in a row's name: NFSv4.1, which fio's nfs engine lacks: compared with our NFSv3",
-    "getattr: metadata operations instead of I/Os, compared with our READs; no MiB/s",
-    "ratio: nfsmulti's figure ÷ the other engine's, run by run, with 95 % interval",
-    "bar: the limit for a ratio; “open”: the interval spans it, or there are under 3 runs",
-)
 _STYLES = {
     BarVerdict.MET.value: "green",
     BarVerdict.MET_OPEN.value: "yellow",

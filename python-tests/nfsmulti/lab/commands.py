@@ -11,11 +11,11 @@ import shlex
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
-import typer
 from rich.console import Console
 
 from nfsmulti import machine
@@ -23,17 +23,11 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.hosts import refuse_dropped_engine
 from nfsmulti.lab import EXPORT, READ_ONLY, Instances, Lab, LabConfig, Limits
 from nfsmulti.lab.guest import GuestConfig, GuestTimeoutError, Mount, run_in_guest
-from nfsmulti.lab.kernels import GUEST_HELP, Kind
+from nfsmulti.lab.kernels import Kind
 from nfsmulti.lab.lab import LabState, labs_lock, live_labs, remove_leftovers
-from nfsmulti.options import by_fields
 from nfsmulti.paths import COMMAND, JOBFILES, LABS, engine_as_typed, shown
 from nfsmulti.processes import Process, end_politely, unmarked
 
-app = typer.Typer(
-    help="Real NFS servers (nfs-ganesha) on this machine, with several addresses of one export;"
-    " or a kernel with an NFS server, NFS mounts and RDMA, in a virtual machine.",
-    no_args_is_help=True,
-)
 _out = Console(highlight=False, soft_wrap=True)
 
 _TIMEOUT_STATUS = 124  # as timeout(1)
@@ -44,47 +38,22 @@ _IN_MEMORY = (
 )
 _ON_LOOPBACK = "; without namespaces also the limits of rates, and a network of its own"
 
-_Id = Annotated[str | None, typer.Option("--id", help="The lab's name, if several are running.")]
-_Command = Annotated[list[str], typer.Argument(metavar="-- COMMAND...", show_default=False)]
-
 
 @dataclass(frozen=True)
 class _Wanted:
     """The lab that `start` and `run` are to make."""
 
-    addresses: Annotated[int, typer.Option(help="Server addresses, each a path of the pool.")] = 4
-    instances: Annotated[
-        Instances, typer.Option(help="Server processes: one, or one per address.")
-    ] = Instances.PER_ADDRESS
-    local: Annotated[
-        bool,
-        typer.Option(
-            "--local", help="Serve on this machine's loopback: 127.0.0.1 and those after it."
-        ),
-    ] = False
-    link: Annotated[
-        str | None, typer.Option(help="Rate of the whole link, such as 1gbit or 9400mbit.")
-    ] = None
-    per_address: Annotated[
-        str | None, typer.Option(help="Cap on each address, such as 120mbit.")
-    ] = None
-    assured: Annotated[
-        str | None, typer.Option(help="Rate assured to each address when all are busy.")
-    ] = None
-    burst: Annotated[
-        str | None, typer.Option(help="Burst that an address may send, such as 2m.")
-    ] = None
-    per_connection: Annotated[
-        str | None,
-        typer.Option(help="Cap on each TCP connection, such as 200mbit; instead of --per-address."),
-    ] = None
-    read_only: Annotated[
-        bool, typer.Option("--ro", help="Export the same files read-only too (the pool 'ro').")
-    ] = False
-    size: Annotated[
-        str | None, typer.Option(help="Size of the file system, in memory, such as 4g.")
-    ] = None
-    lab_id: _Id = None
+    addresses: int
+    instances: str
+    local: bool
+    link: str | None
+    per_address: str | None
+    assured: str | None
+    burst: str | None
+    per_connection: str | None
+    read_only: bool
+    size: str | None
+    lab_id: str | None
 
     def config(self) -> LabConfig:
         """Give the lab, in memory where this user may not export files, and say what that lacks."""
@@ -96,7 +65,7 @@ class _Wanted:
             print(_IN_MEMORY.format(lacking) + more, file=sys.stderr)
         return LabConfig(
             addresses=self.addresses,
-            instances=self.instances,
+            instances=Instances(self.instances),
             local=local,
             limits=limits,
             size=self.size,
@@ -105,33 +74,26 @@ class _Wanted:
         )
 
 
-@app.command()
-@by_fields
-def start(wanted: _Wanted) -> None:
-    """Start a lab that stays up until `lab stop`, and print its pool and how to use it."""
+def start(**given: Any) -> None:
+    """Start a lab in the background, and print its pool and how to use it."""
+    wanted = _Wanted(**given)
     _explain(hold(wanted.config(), wanted.lab_id))
 
 
-@app.command()
-@by_fields
-def run(command: _Command, wanted: _Wanted) -> None:
-    """Run COMMAND as a client of its own lab, then take the lab down.
-
-    COMMAND finds the pool in $POOL; the engine also knows it as --pool=lab, and its first path
-    alone as --pool=one. The exit status is the command's.
-    """
+def run(command: Sequence[str], **given: Any) -> None:
+    """Run a command as a client of its own lab. Ends with its status."""
+    wanted = _Wanted(**given)
     refuse_dropped_engine(command)
     with (
         Lab(wanted.config(), lab_id=wanted.lab_id) as lab,
         Process(lab.command(command), env=lab.environment, stdin=None) as process,
     ):
         status = process.wait() or 0
-    raise typer.Exit(status if status >= 0 else 128 - status)
+    sys.exit(status if status >= 0 else 128 - status)
 
 
-@app.command("exec")
-def execute(command: _Command, lab_id: _Id = None) -> None:
-    """Run COMMAND as a client of a running lab; $POOL and --pool=lab as with `lab run`."""
+def execute(command: Sequence[str], lab_id: str | None) -> None:
+    """Become a command that is a client of a running lab."""
     refuse_dropped_engine(command)
     state = choose(lab_id)
     argv = [*state.entrance(), *command]
@@ -141,13 +103,7 @@ def execute(command: _Command, lab_id: _Id = None) -> None:
         raise HarnessError(f"{argv[0]}: {error.strerror}") from None
 
 
-@app.command()
-def stop(
-    lab_id: _Id = None,
-    every: Annotated[
-        bool, typer.Option("--all", help="Stop all labs started by `lab start`.")
-    ] = False,
-) -> None:
+def stop(lab_id: str | None, *, every: bool) -> None:
     """Stop a lab and remove all that belongs to it."""
     with labs_lock():
         removed = remove_leftovers()
@@ -159,7 +115,6 @@ def stop(
         _out.print(f"lab {state.id} stopped")
 
 
-@app.command()
 def status() -> None:
     """List the running labs."""
     labs = live_labs()
@@ -169,54 +124,21 @@ def status() -> None:
         _out.print("no lab is running")
 
 
-@app.command()
 def kernel(
-    command: _Command,
-    mount: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="DIR=OPTIONS",
-            help="Mount the server's export on DIR first; may be given several times.",
-        ),
-    ] = None,
-    results: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="The only folder whose changes are kept; created if missing."
-        ),
-    ] = None,
-    network: Annotated[
-        bool,
-        typer.Option(
-            "--network", help="COMMAND also reaches what this machine does (10.0.3.2 is itself)."
-        ),
-    ] = False,
-    timeout: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="End COMMAND after this time.")
-    ] = None,
-    guest: Annotated[Kind, typer.Option(help=GUEST_HELP)] = Kind.QEMU,
-    cpus: Annotated[int, typer.Option(help="The guest's processors.")] = 1,
-    memory: Annotated[int, typer.Option(metavar="MB", help="The guest's memory.")] = 2048,
+    command: Sequence[str],
+    mount: Sequence[str] | None,
+    results: Path | None,
+    timeout: float | None,
+    guest: str,
+    cpus: int,
+    memory: int,
+    *,
+    network: bool,
 ) -> None:
-    """Run COMMAND under Debian's own kernel in a virtual machine, with RDMA and the kernel's NFS.
-
-    COMMAND runs as root in the current folder and sees this machine's files and environment,
-    but its changes are lost, except those in --results DIR, which is $NFSMULTI_LAB_OUT inside.
-    It reads nothing from stdin. The exit status is COMMAND's; 124 after --timeout.
-
-    Inside, an RDMA device (rdma_rxe) and an NFS server share the addresses 10.0.2.15, 10.0.2.16
-    and fd02::15 ($NFSMULTI_LAB_ADDRESSES). The server exports /export ($NFSMULTI_LAB_EXPORT; the
-    root in version 4) over TCP, and over RDMA on port 20049. The pool of both IPv4 addresses is
-    $POOL; the engine knows it as --pool=lab, the first one alone as --pool=one, both over RDMA as
-    --pool=rdma, and the mounts of --mount as --pool=mounts.
-
-    --mount takes nfs(5)'s options, and address= to choose an address; what else this server needs
-    (nolock, RDMA's port) is added: --mount /mnt/a=vers=3,proto=rdma
-    --mount /mnt/b=vers=4.2,nconnect=4,address=10.0.2.16
-    """
+    """Run a command in the guest. Ends with its status, or 124 after the time-out."""
     refuse_dropped_engine(command)
     config = GuestConfig(
-        kind=guest,
+        kind=Kind(guest),
         cpus=cpus,
         memory=memory,
         mounts=tuple(Mount.parse(text) for text in mount or []),
@@ -234,7 +156,7 @@ def kernel(
     except GuestTimeoutError as error:
         print(f"nfsmulti: {error}", file=sys.stderr)
         ended = _TIMEOUT_STATUS
-    raise typer.Exit(ended)
+    sys.exit(ended)
 
 
 def _explain(state: LabState) -> None:

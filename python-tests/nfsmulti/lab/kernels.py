@@ -41,13 +41,6 @@ class Kind(StrEnum):
     UML = "uml"
 
 
-# What --guest says.
-GUEST_HELP = (
-    "The guest's kernel: qemu is Debian's own in a virtual machine; uml is Debian's user-mode"
-    " kernel, which is faster where QEMU has no KVM. Its system calls are dear, and it has no RDMA."
-)
-
-
 def write_initramfs(file: Path, modules: Sequence[Path], share: Path) -> None:
     """Write an initramfs to `file`, which has a folder of its own beside.
 

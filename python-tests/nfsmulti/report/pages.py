@@ -8,9 +8,8 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
 from markupsafe import Markup, escape
 
 from nfsmulti import texts
@@ -255,43 +254,18 @@ def _runs_table(found: dict[str, tuple[str, Summary]]) -> Table:
 # --- the command ---
 
 
-def report(
-    folders: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="DIR...", help="Folders of runs: results/SCENARIO/TIME."),
-    ] = None,
-    published: Annotated[
-        bool,
-        typer.Option(
-            "--published",
-            help="Show what was published on the pages of runs on your own pool, too. Without DIR:"
-            " make results/README.md, all published figures and the reference runs', side by side.",
-        ),
-    ] = False,
-    picture: Annotated[
-        bool,
-        typer.Option(
-            "--picture", help="Draw README's pictures, docs/*.svg, out of the reference runs."
-        ),
-    ] = False,
-    options: Annotated[
-        bool,
-        typer.Option(
-            "--options", help="Bring docs/options.md and nfsmulti(7) in step with the engine."
-        ),
-    ] = False,
-) -> None:
-    """Make the reports of runs again: report.md, report.html and plots/, from summary.json.
-
-    report.html is self-contained: it can be mailed, and opens without a network.
-    """
+def report(folders: Sequence[Path], *, published: bool, picture: bool, options: bool) -> None:
+    """Write what was asked for, and print where."""
     if not (folders or published or picture or options):
-        raise typer.BadParameter("name the folder of a run, --published, --picture or --options")
+        raise HarnessError(
+            "report: of what?",
+            "name the folder of a run, --published, --picture or --options",
+        )
     of_all = published and not folders
     for option, given in {"published": of_all, "picture": picture, "options": options}.items():
         if given:
             needs_sources(f"report --{option}")
-    for folder in folders or []:
+    for folder in folders:
         write(folder, published=published)
         print(shown((folder / HTML).resolve()))
     if of_all:

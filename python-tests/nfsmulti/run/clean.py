@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import Annotated
 
-import typer
 from rich import filesize
 from rich.console import Console
 
@@ -20,27 +19,9 @@ from nfsmulti.run.place import split_pool
 _out = Console(highlight=False, soft_wrap=True)
 
 
-def clean(
-    pool: Annotated[
-        str | None, typer.Option(metavar="POOL", help="Only what lies on the paths of this pool.")
-    ] = None,
-    everything: Annotated[
-        bool,
-        typer.Option(
-            "--all",
-            help="With --pool: also directories of runs that are not in --results, such as those of"
-            " other machines. Such a run may still be going on.",
-        ),
-    ] = False,
-    results: Annotated[
-        Path, typer.Option(metavar="DIR", help="Where runs are kept.", show_default="results/")
-    ] = RESULTS,
-) -> None:
-    """Remove the directories that runs have left on servers.
-
-    A run removes its directory itself, unless it was killed, its server had gone, or --keep was
-    given. The directory of a run of this folder that is under way stays.
-    """
+def clean(pool: str | None, results: Path | None, *, everything: bool) -> None:
+    """Remove what the runs that are kept here have left, and of --pool the rest."""
+    results = results or RESULTS
     if everything and pool is None:
         raise HarnessError("--all needs the --pool where it is to look")
     paths = None if pool is None else _paths_of(pool)
@@ -67,7 +48,7 @@ def clean(
             failed |= not _removed_other(pool, name, everything)
     if not known:
         _out.print("no run has left anything" + ("" if pool else f" (in {shown(results)})"))
-    raise typer.Exit(failed)
+    sys.exit(failed)
 
 
 def _paths_of(pool: str) -> set[str]:

@@ -9,14 +9,13 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
-import typer
 from rich.console import Console
 
+from nfsmulti.arguments.measure import PUBLISHED
 from nfsmulti.errors import HarnessError
-from nfsmulti.lab.kernels import GUEST_HELP, Kind
-from nfsmulti.options import by_fields
+from nfsmulti.lab.kernels import Kind
 from nfsmulti.paths import COMMAND, RESULTS, shown
 from nfsmulti.report import pages
 from nfsmulti.run import plan, runner, start
@@ -30,148 +29,46 @@ from nfsmulti.texts import duration_text
 _out = Console(highlight=False, soft_wrap=True)
 _INTERRUPTED = 130
 _MOST_DEPTH = 65536  # of a job of metadata
-_OF_CONNECTIONS = "Options of connections and metadata"
-
-
-Which = Literal[
-    "dd", "sio", "oltp", "sweep", "fsperf", "randread", "neighbour", "connections", "metadata",
-    "all",
-]  # fmt: skip
-# Which options of their own some take.
+# The options of their own that some take.
 _TAKEN = {
     "connections": {"nconnect", "proto", "version", "mounts", "jobs", "workload"},
     "metadata": {"nconnect", "depth", "version", "mounts", "workload"},
 }
 
 
-def _of_some(metavar: str, words: str) -> Any:
-    """Give an option that connections and metadata alone take."""
-    return typer.Option(metavar=metavar, help=words, rich_help_panel=_OF_CONNECTIONS)
-
-
 @dataclass(frozen=True)
 class _Options:
     """What a run is to be, and where."""
 
-    pool: Annotated[
-        str | None, typer.Option(metavar="POOL", help="Run on this pool instead of in the lab.")
-    ] = None
-    hosts: Annotated[
-        str,
-        typer.Option(
-            metavar="HOST[:PORT],...",
-            help="With --pool: run on these hosts at once, each with all jobs, by fio's"
-            " client/server mode. If no fio --server answers, ssh starts one. The engine must be"
-            " at the same path on each.",
-        ),
-    ] = ""
-    lab: Annotated[
-        bool, typer.Option("--lab", help="Run in the lab, with the scenario's limits: the default.")
-    ] = False
-    repeat: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            help="Repeats of each cell (default: 3; neighbour 5, or 3 if --quick; connections 5).",
-        ),
-    ] = None
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer cells, a few seconds each.")] = False
-    label: Annotated[str, typer.Option(help="A word to add to the name of the run's folder.")] = ""
-    resume: Annotated[
-        bool,
-        typer.Option("--resume", help="Continue the run in DIR, or the newest unfinished one."),
-    ] = False
-    factors: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=V1,V2 ...",
-            help="Cross the cells with options of the engine or of fio.",
-        ),
-    ] = None
-    setting: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME=V1,V2",
-            help="Cross the cells with a setting of the server. --set changes it before each block:"
-            " all cells under one value, in one repeat.",
-        ),
-    ] = ""
-    set: Annotated[
-        str,
-        typer.Option(
-            metavar="COMMAND",
-            help="Sets it, with {NAME} for the value: 'ssh nas \"echo {threads} >"
-            " /proc/fs/nfsd/threads\"'."
-            " In the kernel lab it runs in the guest.",
-        ),
-    ] = ""
-    get: Annotated[
-        str,
-        typer.Option(
-            metavar="COMMAND",
-            help="Prints only the setting's value, which is checked after --set and restored at"
-            " the end. Without --get the first value is set at the end.",
-        ),
-    ] = ""
-    server_command: Annotated[
-        str,
-        typer.Option(
-            metavar="WORDS",
-            help="With --pool: the command that reaches its server, such as 'ssh nas'. It runs `cat"
-            " /proc/stat /proc/meminfo` there, for CPU time, Dirty and Cached, and nothing else.",
-        ),
-    ] = ""
-    guest: Annotated[
-        Kind | None, typer.Option(help=f"In the kernel lab; qemu if not given. {GUEST_HELP}")
-    ] = None
-    nconnect: Annotated[str, _of_some("N,...", "Connections on each path of a job.")] = ""
-    proto: Annotated[
-        str, _of_some("tcp,rdma", "Transports, instead of those in the pool's URLs.")
-    ] = ""
-    version: Annotated[
-        str, _of_some("3,4.1", "NFS versions, instead of those in the pool's URLs.")
-    ] = ""
-    mounts: Annotated[
-        bool,
-        typer.Option(
-            "--mounts",
-            help="Also measure kernel mounts, each with its cell's nconnect= (needs root).",
-            rich_help_panel=_OF_CONNECTIONS,
-        ),
-    ] = False
-    jobs: Annotated[str, _of_some("N,...", "Numbers of fio jobs.")] = ""
-    workload: Annotated[
-        str,
-        _of_some(
-            "NAME,...",
-            f"What connections moves, one of {', '.join(WORKLOADS)} (default: 64k-read), or"
-            f" the operations of metadata (default: {','.join(OPERATIONS)}).",
-        ),
-    ] = ""
-    depth: Annotated[str, _of_some("N,...", "Operations that a job of metadata has under way.")] = (
-        ""
-    )
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", help="Seed of the order of cells; an earlier run's repeats its order."
-        ),
-    ] = None
-    directory: Annotated[
-        str,
-        typer.Option(
-            metavar="DIR",
-            help="With --pool: the directory for all files of the run, relative to the export. It"
-            " must not be there yet (default: a new name, nfsmulti-TIME-RANDOM).",
-        ),
-    ] = ""
-    keep: Annotated[
-        bool, typer.Option("--keep", help="With --pool: leave the run's directory on the server.")
-    ] = False
-    results: Annotated[
-        Path, typer.Option(metavar="DIR", help="Where runs are kept.", show_default="results/")
-    ] = RESULTS
+    pool: str | None
+    hosts: str
+    lab: bool
+    repeat: int | None
+    quick: bool
+    label: str
+    resume: bool
+    factors: Sequence[str] | None
+    setting: str
+    set: str
+    get: str
+    server_command: str
+    guest: str | None
+    nconnect: str
+    proto: str
+    version: str
+    mounts: bool
+    jobs: str
+    workload: str
+    depth: str
+    seed: int | None
+    directory: str
+    keep: bool
+    results: Path | None
+
+    @property
+    def folder(self) -> Path:
+        """The folder that keeps runs."""
+        return self.results or RESULTS
 
     @property
     def given(self) -> list[str]:
@@ -184,7 +81,7 @@ class _Options:
             if value is not None and value is not False and value != ""
         ]
 
-    def request(self, scenario: Which, more_factors: list[str]) -> start.Request:
+    def request(self, scenario: str, more_factors: Sequence[str]) -> start.Request:
         """Read them. Raises HarnessError."""
         return start.Request(
             pool=self.pool,
@@ -194,7 +91,7 @@ class _Options:
             seed=self.seed,
             factors=plan.parse_factors([*(self.factors or []), *more_factors]),
             command=shlex.join([COMMAND, *sys.argv[1:]]),
-            guest=self.guest or Kind.QEMU,
+            guest=Kind(self.guest or Kind.QEMU),
             hosts=self.hosts,
             setting=plan.parse_setting(self.setting, self.set, self.get),
             server_command=self.server_command,
@@ -212,52 +109,23 @@ class _Options:
         )
 
 
-@by_fields
-def run(
-    scenario: Annotated[Which, typer.Argument(metavar="SCENARIO", show_default=False)],
-    more: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="DIR", help="With --resume: the run's folder.", show_default=False),
-    ] = None,
-    *,
-    options: _Options,
-) -> None:
-    """Repeat published measurements: dd, sio, oltp, sweep, fsperf, randread, neighbour, or all.
-
-    Or connections: how many connections are enough, and what RDMA, NFSv4.1 or a kernel mount gains.
-    Or metadata: creates, stats, lookups and removes per second, and what limits them.
-
-    On a pool of your own, or in a lab with the limits of the publication (needs root). Each
-    run leaves a folder with every fio's command and output, summary.json with all figures, and a
-    report that sets them beside the published ones (report.html, report.md).
-
-    A cell too short for its figure to settle runs longer: if the bandwidth of the two halves of
-    its first repeat differs by more than 10 %, or too few samples show it, twice as long, then 4
-    times. What it is compared with by repeat, --factors or --setting runs as long. All this adds
-    at most half of the run's own time, or a minute. Not in sweep or metadata, not with --hosts.
-
-    On a pool all files lie in a new directory, which is removed at the end: no file that is there
-    is changed. What could not be removed is named in the last line; `clean` removes it.
-
-    A cell that fails is marked so and the others still run; the exit status is then 1. --resume
-    continues a run that was interrupted or has failed cells, and keeps the cells that are done.
-    """
+def run(scenario: str, more: Sequence[str], **given: Any) -> None:
+    """Begin the runs that are asked for, or go on with one, and carry them out."""
+    options = _Options(**given)
     _check(scenario, options)
-    words = more or []
     every = scenario == "all"
-    published = [name for name in SCENARIOS if name not in _TAKEN]
-    chosen: list[str] = published if every else [scenario]
+    chosen = list(PUBLISHED) if every else [scenario]
     if options.resume:
-        begin = functools.partial(start.resumed, options.results, _folder(words, chosen))
+        begin = functools.partial(start.resumed, options.folder, _folder(more, chosen))
     else:
-        begin = functools.partial(start.begun, options.results, options.request(scenario, words))
+        begin = functools.partial(start.begun, options.folder, options.request(scenario, more))
     records = _begin_all(chosen, begin) if every else [begin(chosen[0])]
     again = f"{COMMAND} run {scenario} --resume"
-    again += "" if options.results == RESULTS else f" --results {shown(options.results)}"
-    raise typer.Exit(_carry_out_all(records, again if every else ""))
+    again += f" --results {shown(options.results)}" if options.results else ""
+    sys.exit(_carry_out_all(records, again if every else ""))
 
 
-def _check(scenario: Which, options: _Options) -> None:
+def _check(scenario: str, options: _Options) -> None:
     """Raise HarnessError where options exclude each other, or the scenario."""
     if options.pool and options.lab:
         raise HarnessError("--pool and --lab exclude each other")
@@ -307,7 +175,7 @@ def _takers(options: Sequence[str]) -> str:
     return " and ".join(found)
 
 
-def _workloads(scenario: Which, text: str) -> tuple[str, ...]:
+def _workloads(scenario: str, text: str) -> tuple[str, ...]:
     """Read --workload: one name, or several of metadata."""
     if scenario == "metadata":
         return _words("--workload", text, list(OPERATIONS))
@@ -336,7 +204,7 @@ def _twice(words: Sequence[str]) -> bool:
     return len(set(words)) < len(words)
 
 
-def _folder(words: list[str], chosen: list[str]) -> Path | None:
+def _folder(words: Sequence[str], chosen: list[str]) -> Path | None:
     """Give the folder that --resume was given."""
     if not words:
         return None

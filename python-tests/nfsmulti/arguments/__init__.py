@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The arguments of every command, by Python's own library alone.
+
+./nfsmulti has them understood by the system's Python before it installs or builds anything. The
+modules that carry commands out are named here, and imported by __main__.py.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nfsmulti.arguments import development, lab, measure, results
+from nfsmulti.arguments.parser import Declare, Parser, guess
+from nfsmulti.paths import COMMAND
+
+# Where a command's function is, and how its arguments are declared.
+COMMANDS: Mapping[str, tuple[str, Declare]] = {
+    **measure.COMMANDS,
+    **lab.COMMANDS,
+    **results.COMMANDS,
+    **development.COMMANDS,
+}
+# What the front end does itself.
+_FRONT_END = ("build", "package", "uninstall")
+
+
+@dataclass(frozen=True)
+class Understood:
+    """A command line: the function that carries it out, as MODULE:NAME, and its arguments."""
+
+    function: str
+    values: dict[str, Any]
+
+
+def understand(words: Sequence[str]) -> Understood:
+    """Read a command line. Ends the process for --help and for bad usage."""
+    name = words[0] if words else ""
+    inner = [one.partition(" ")[2] for one in COMMANDS if one.startswith(f"{name} ")]
+    if inner:
+        second = words[1] if len(words) > 1 else ""
+        if second not in inner:
+            _group(name, second, inner)
+        name = f"{name} {second}"
+    if name not in COMMANDS:
+        known = {*_FRONT_END, *(one.partition(" ")[0] for one in COMMANDS)}
+        _refuse(f"there is no command '{name}'{guess(name, known)}", f"{COMMAND} --help")
+    function, declare = COMMANDS[name]
+    return Understood(function, Parser(name, declare).understood(words[2 if inner else 1 :]))
+
+
+def _group(name: str, word: str, inner: Sequence[str]) -> None:
+    """List the commands of `lab` or `bench`, and end."""
+    if word not in ("", "-h", "--help"):
+        what = f"{name} has no command '{word}'{guess(word, inner)}"
+        _refuse(what, f"{COMMAND} {name} --help")
+    print(f"usage: {COMMAND} {name} COMMAND [OPTIONS]\n")
+    for one in inner:
+        text = (COMMANDS[f"{name} {one}"][1].__doc__ or "").partition("\n")[0]
+        columns = shutil.get_terminal_size().columns
+        print(
+            textwrap.fill(text, columns, initial_indent=f"  {one:12} ", subsequent_indent=" " * 15)
+        )
+    print(f"\n{COMMAND} {name} COMMAND --help lists the options.")
+    sys.exit(0)
+
+
+def _refuse(what: str, remedy: str) -> None:
+    print(f"All commands: {remedy}\nnfsmulti: {what}", file=sys.stderr)
+    sys.exit(2)

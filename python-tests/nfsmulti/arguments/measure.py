@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The arguments of what measures: demo, run, bench."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from nfsmulti.arguments.parser import Declare, Parser, number, one_of
+
+PUBLISHED = ("dd", "sio", "oltp", "sweep", "fsperf", "randread", "neighbour")
+SCENARIOS = (*PUBLISHED, "connections", "metadata")
+WORKLOADS = ("4k-randread", "64k-read", "64k-write", "8k-oltp")
+OPERATIONS = ("create", "getattr", "lookup", "remove")
+GUESTS = ("qemu", "uml")
+GUEST_HELP = (
+    "The guest's kernel: qemu is Debian's own in a virtual machine; uml is Debian's user-mode"
+    " kernel, which is faster where QEMU has no KVM. Its system calls are dear, and it has no RDMA."
+)
+# The columns of a bench's report, and what they mean.
+COLUMNS = (
+    "CPU µs/op: the job's CPU time per operation",
+    "user, system: its parts",
+    "calls/op: system calls per operation",
+    "p50, p99: percentiles of fio's clat, from handing over a call to its reply",
+    "server: how busy its core was; near 100 % it is the limit, not the client",
+    "cN in a row's name: N connections; the depth is their total",
+    "v4.1 in a row's name: NFSv4.1, which fio's nfs engine lacks: compared with our NFSv3",
+    "getattr: metadata operations instead of I/Os, compared with our READs; no MiB/s",
+    "ratio: nfsmulti's figure ÷ the other engine's, run by run, with 95 % interval",
+    "bar: the limit for a ratio; “open”: the interval spans it, or there are under 3 runs",
+)
+
+
+def _demo(_: Parser) -> None:
+    """Run the dd, fsperf and randread jobfiles on one connection and on several, side by side.
+
+    Starts NFS servers on this machine and limits them as the published measurements were limited,
+    at rates that the machine can carry: real ones if it may make namespaces for them, otherwise the
+    benchmark's own, which any user may run. Takes less than three minutes, with fewer repeats on a
+    slow machine. Prints a table, and leaves it with a plot under results/demo/.
+    """
+
+
+def _run(add: Parser) -> None:
+    """Measure one scenario, on a pool of your own or in a lab with limits (needs root).
+
+    connections: how many connections are enough, and what RDMA, NFSv4.1 or a kernel mount gains.
+    metadata: creates, stats, lookups and removes per second, and what limits them. dd, sio, oltp,
+    sweep, fsperf, randread, neighbour repeat published measurements; all: these seven.
+
+    Each run leaves a folder with every fio's command and output, summary.json with all figures, and
+    a report (report.html, report.md).
+
+    A cell too short for its figure to settle runs longer: if the bandwidth of the two halves of
+    its first repeat differs by more than 10 %, or too few samples show it, twice as long, then 4
+    times. What it is compared with by repeat, --factors or --setting runs as long. All this adds
+    at most half of the run's own time, or a minute. Not in sweep or metadata, not with --hosts.
+
+    On a pool all files lie in a new directory, which is removed at the end: no file that is there
+    is changed. What could not be removed is named in the last line; `clean` removes it.
+
+    A cell that fails is marked so and the others still run; the exit status is then 1. --resume
+    continues a run that was interrupted or has failed cells, and keeps the cells that are done.
+    """
+    add.add_argument(
+        "scenario",
+        metavar="SCENARIO",
+        type=one_of((*SCENARIOS, "all")),
+        help=f"{', '.join(SCENARIOS)}, or all",
+    )
+    add.add_argument(
+        "more", metavar="DIR", nargs="*", default=[], help="with --resume: the run's folder"
+    )
+    _where(add)
+    _what(add)
+    _of_connections(add)
+
+
+def _where(add: Parser) -> None:
+    group = add.add_argument_group("where")
+    group.add_argument(
+        "--pool",
+        metavar="POOL",
+        help="Run on this pool, such as nfs://nas/export, instead of in the lab.",
+    )
+    group.add_argument(
+        "--lab",
+        action="store_true",
+        help="Run in the lab, with the scenario's limits: the default.",
+    )
+    group.add_argument(
+        "--hosts",
+        metavar="HOST[:PORT],...",
+        default="",
+        help="With --pool: run on these hosts at once, each with all jobs, by fio's client/server"
+        " mode. If no fio --server answers, ssh starts one. The engine must be at the same path on"
+        " each.",
+    )
+    group.add_argument(
+        "--guest",
+        choices=GUESTS,
+        help=f"In the kernel lab; qemu if not given. {GUEST_HELP}",
+    )
+    group.add_argument(
+        "--server-command",
+        metavar="WORDS",
+        default="",
+        help="With --pool: the command that reaches its server, such as 'ssh nas'. It runs `cat"
+        " /proc/stat /proc/meminfo` there, for CPU time, Dirty and Cached, and nothing else.",
+    )
+    group.add_argument(
+        "--directory",
+        metavar="DIR",
+        default="",
+        help="With --pool: the directory for all files of the run, relative to the export. It must"
+        " not be there yet (default: a new name, nfsmulti-TIME-RANDOM).",
+    )
+    group.add_argument(
+        "--keep",
+        action="store_true",
+        help="With --pool: leave the run's directory on the server.",
+    )
+    group.add_argument(
+        "--results", metavar="DIR", type=Path, help="Where runs are kept (default: results/)."
+    )
+
+
+def _what(add: Parser) -> None:
+    group = add.add_argument_group("what is run")
+    group.add_argument("--quick", action="store_true", help="Fewer cells, a few seconds each.")
+    group.add_argument(
+        "--repeat",
+        metavar="N",
+        type=number(1),
+        help="Repeats of each cell (default: 3; neighbour 5, or 3 if --quick; connections 5).",
+    )
+    group.add_argument(
+        "--factors",
+        metavar="NAME=V1,V2",
+        nargs="+",
+        action="extend",
+        help="Cross the cells with options of the engine or of fio.",
+    )
+    group.add_argument(
+        "--setting",
+        metavar="NAME=V1,V2",
+        default="",
+        help="Cross the cells with a setting of the server. --set changes it before each block: all"
+        " cells under one value, in one repeat.",
+    )
+    group.add_argument(
+        "--set",
+        metavar="COMMAND",
+        default="",
+        help="Sets it, with {NAME} for the value: 'ssh nas \"echo {threads} >"
+        " /proc/fs/nfsd/threads\"'. In the kernel lab it runs in the guest.",
+    )
+    group.add_argument(
+        "--get",
+        metavar="COMMAND",
+        default="",
+        help="Prints only the setting's value, which is checked after --set and restored at the"
+        " end. Without --get the first value is set at the end.",
+    )
+    group.add_argument(
+        "--label", metavar="WORD", default="", help="A word to add to the name of the run's folder."
+    )
+    group.add_argument(
+        "--seed",
+        metavar="N",
+        type=int,
+        help="Seed of the order of cells; an earlier run's repeats its order.",
+    )
+    group.add_argument(
+        "--resume",
+        action="store_true",
+        help="Continue the run in DIR, or the newest unfinished one.",
+    )
+
+
+def _of_connections(add: Parser) -> None:
+    group = add.add_argument_group("connections and metadata alone")
+    for name, metavar, text in (
+        ("nconnect", "N,...", "Connections on each path of a job."),
+        ("proto", "tcp,rdma", "Transports, instead of those in the pool's URLs."),
+        ("version", "3,4.1", "NFS versions, instead of those in the pool's URLs."),
+        ("jobs", "N,...", "Numbers of fio jobs."),
+        (
+            "workload",
+            "NAME,...",
+            f"What connections moves, one of {', '.join(WORKLOADS)} (default: 64k-read), or the"
+            f" operations of metadata (default: {','.join(OPERATIONS)}).",
+        ),
+        ("depth", "N,...", "Operations that a job of metadata has under way."),
+    ):
+        group.add_argument(f"--{name}", metavar=metavar, default="", help=text)
+    group.add_argument(
+        "--mounts",
+        action="store_true",
+        help="Also measure kernel mounts, each with its cell's nconnect= (needs root).",
+    )
+
+
+def _bench(add: Parser) -> None:
+    """Declare what every bench is told."""
+    add.flag("quick", "Three short runs of each, for a quick look.")
+    add.add_argument(
+        "--repeat", metavar="N", type=number(1), help="Runs of each engine on each case."
+    )
+    add.add_argument(
+        "--results",
+        metavar="DIR",
+        type=Path,
+        help="Where the results go (default: results/BENCH/TIME).",
+    )
+
+
+def _cases(add: Parser) -> None:
+    """Declare what those with cases to choose from are told."""
+    _bench(add)
+    add.add_argument(
+        "--case",
+        metavar="NAME",
+        action="append",
+        help="Measure only this case (a name, or a pattern such as '*4k*').",
+    )
+    add.flag("list", "List the cases and their bars, then exit.", dest="listed")
+    add.add_argument(
+        "--client-cpu", metavar="CPU", type=int, help="Pin the client to this processor."
+    )
+
+
+def _sink(add: Parser) -> None:
+    """Declare what those with nfs-sink for a server are told."""
+    _cases(add)
+    add.add_argument(
+        "--server-cpu", metavar="CPU", type=int, help="Pin the server to this processor."
+    )
+    add.flag(
+        "server-sleeps",
+        "Let the server sleep between calls; the client then pays for waking it up.",
+    )
+
+
+def _client_cost(add: Parser) -> None:
+    """Compare with fio's own nfs engine on the distribution's libnfs, run by run.
+
+    That engine has only NFSv3, and no metadata operations: our NFSv4.1 is compared with our NFSv3,
+    our GETATTR with our READ. All use a server that costs next to nothing and has a core of its
+    own. If the distribution's fio lacks that engine, fio's source is fetched and built the first
+    time.
+    """
+    _sink(add)
+    add.add_argument(
+        "--yardstick",
+        metavar="FILE.c",
+        type=Path,
+        help="Also build and measure this fio engine, the lower limit: the same calls over plain"
+        " sockets and nothing else. It gets the server's port on 127.0.0.1 as --port.",
+    )
+    add.epilog = "The report's columns:\n\n" + "\n".join(f" {line}" for line in COLUMNS)
+
+
+def _mount(add: Parser) -> None:
+    """Compare the transport for kernel mounts with fio's io_uring engine, on the same file.
+
+    The file is on tmpfs, then on a disk.
+    """
+    _cases(add)
+    add.add_argument(
+        "--disk", metavar="DIR", type=Path, help="A directory on a disk (default: below build/)."
+    )
+
+
+def _rdma(add: Parser) -> None:
+    """Compare RDMA and TCP, from user space and on kernel mounts, with randread.fio's workload.
+
+    Runs in the kernel lab, which it starts. Client and server share one emulated machine: only
+    ratios within one boot are meaningful.
+    """
+    _bench(add)
+
+
+def _scale(add: Parser) -> None:
+    """Show CPU per operation as connections grow from 1 to 64, and as depth grows to 1024."""
+    _sink(add)
+
+
+COMMANDS: dict[str, tuple[str, Declare]] = {
+    "demo": ("nfsmulti.demo:demo", _demo),
+    "run": ("nfsmulti.run.command:run", _run),
+    "bench client-cost": ("nfsmulti.bench.command:client_cost", _client_cost),
+    "bench mount": ("nfsmulti.bench.command:mount", _mount),
+    "bench rdma": ("nfsmulti.bench.command:rdma", _rdma),
+    "bench scale": ("nfsmulti.bench.command:scale", _scale),
+}
