@@ -272,10 +272,16 @@ static const struct argument known[] = {
 
 #define KNOWN (sizeof(known) / sizeof(*known))
 
+/* Options of the engine that are taken for arguments of a path: nconnect is one of mount(8). */
+static const char *const of_jobs[] = {"nconnect", "spread", "stripe_size", "trunking", "failover"};
+
 static int refuse_unknown(const struct cursor *list, struct span word)
 {
 	char words[160] = "";
 
+	for (size_t i = 0; i < sizeof(of_jobs) / sizeof(*of_jobs); i++)
+		if (span_is(word, of_jobs[i]))
+			return cursor_refuse(list, word.at, "a job option: --%s=VALUE", of_jobs[i]);
 	for (size_t i = 0; i < KNOWN && !(known[i].bit & ARG_IGNORED); i++)
 		snprintf(words + strlen(words), sizeof(words) - strlen(words), " %s",
 			 known[i].word);

@@ -166,8 +166,8 @@ static int refuse_other(const struct cursor *list, struct span raw)
 				     quoted);
 	if (cursor_take_word(&cursor, ":/"))
 		return cursor_refuse(list, raw.at,
-				     "'%s:/...' is how mount has it; here it is nfs://HOST/EXPORT",
-				     quoted);
+				     "write nfs://%s/%s: HOST:/EXPORT is mount's syntax", quoted,
+				     QUOTE(cursor_until(&cursor, "")));
 	return cursor_refuse(list, raw.at,
 			     "'%s' is neither an absolute directory (begin it with '/') nor a URL "
 			     "(nfs://HOST/EXPORT)",

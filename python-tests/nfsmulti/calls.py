@@ -65,6 +65,10 @@ class RpcVersionError(RpcError):
         self.versions = range(low, high + 1)
 
 
+class SilentError(OSError):
+    """The port accepts connections, and nothing comes over them."""
+
+
 class RpcClient:
     """A connection to one version of one program. OSError where it cannot be made or breaks."""
 
@@ -129,7 +133,10 @@ class RpcClient:
     def _receive(self, count: int) -> bytes:
         data = b""
         while len(data) < count:
-            part = self._socket.recv(count - len(data))
+            try:
+                part = self._socket.recv(count - len(data))
+            except TimeoutError:
+                raise SilentError("accepts connections and stays silent") from None
             if not part:
                 raise ConnectionResetError("the server closed the connection")
             data += part

@@ -8,16 +8,18 @@ on its export by the engine's own client, the same over NFSv3, NFSv4.1 and mount
 from __future__ import annotations
 
 import json
+import re
 import secrets
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
 
 from nfsmulti import calls, export, machine
-from nfsmulti.calls import RpcClient, RpcError, RpcVersionError
+from nfsmulti.calls import RpcClient, RpcError, RpcVersionError, SilentError
 from nfsmulti.errors import HarnessError
 from nfsmulti.export import PathInfo
 from nfsmulti.machine import Finding, Level, buffers, fail, ok, warn
@@ -36,7 +38,7 @@ _STYLES = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
 def doctor(pool: str | None, *, as_json: bool) -> None:
     """Print every finding with its remedy."""
     out = Console(highlight=False, soft_wrap=True)
-    findings = []
+    findings: list[Finding] = []
     for found in _findings(pool):
         remedy = found.remedy and as_typed(found.remedy)
         finding = Finding(found.level, as_typed(found.what), remedy)
@@ -48,7 +50,20 @@ def doctor(pool: str | None, *, as_json: bool) -> None:
                 out.print(f"      → {finding.remedy}", markup=False)
     if as_json:
         print(json.dumps([vars(finding) for finding in findings], indent="\t"))
+    else:
+        out.print(f"\n{_verdict(findings)}")
     sys.exit(any(finding.level is Level.FAIL for finding in findings))
+
+
+def _verdict(findings: Sequence[Finding]) -> str:
+    """Count what is to be done."""
+    levels = Counter(finding.level for finding in findings)
+    counts = [
+        f"{number} {word}{'s' * (number != 1)}"
+        for level, word in ((Level.WARN, "warning"), (Level.FAIL, "failure"))
+        if (number := levels[level])
+    ]
+    return ", ".join(counts) or "nothing stands in the way"
 
 
 def _findings(pool: str | None) -> Iterator[Finding]:
@@ -62,10 +77,19 @@ def _findings(pool: str | None) -> Iterator[Finding]:
     yield _processors()
     yield from machine.findings(rdma_wanted=any(path.rdma for path in paths))
     if trouble:
-        yield fail(f"--pool: {trouble.what}", trouble.remedy or "docs/pools.md has the grammar")
+        yield _no_pool(trouble)
     if pool is not None and paths:
         yield from _servers(pool, paths)
     yield from machine.capacity(path.address for path in paths if path.address)
+
+
+def _no_pool(error: HarnessError) -> Finding:
+    """Say why a pool cannot be read; a name that leads nowhere is not the grammar's fault."""
+    name = re.search(r"cannot resolve '([^']*)'", error.what)
+    looked_up = f"getent ahosts {name[1]}" if name else ""
+    return fail(
+        f"--pool: {error.what}", error.remedy or looked_up or "docs/pools.md has the grammar"
+    )
 
 
 def _processors() -> Finding:
@@ -90,22 +114,32 @@ def _words(error: Exception) -> str:
     return str(getattr(error, "strerror", None) or error)
 
 
+def _firewall(error: Exception, ports: str) -> str:
+    """Say what to do where a server does not answer."""
+    if isinstance(error, SilentError):
+        return f"does NFS listen on {ports} (rpcinfo -p HOST)? If so its server hangs: see its log"
+    return f"is the server up, and does its firewall let {ports} through?"
+
+
 def _servers(pool: str, paths: Sequence[PoolPath]) -> Iterator[Finding]:
     """Check each path, then whether files can be made, and all lead to the same ones."""
     try:
         offers = export.info(pool)
     except HarnessError as error:
-        yield fail(f"--pool: {error.what}", error.remedy or "docs/pools.md has the grammar")
+        yield _no_pool(error)
         return
+    round_trips: dict[str, float] = {}
     for path, offer in zip(paths, offers, strict=True):
         found: list[Finding] = []
         if path.dir is None:
-            found = list(_server4(path) if path.minor else _server(path))
+            server = _server4 if path.minor else _server
+            found = list(server(path, round_trips))
         yield from found
         if all(finding.level is not Level.FAIL for finding in found):  # else that is why
             yield from _offer(path, offer)
         if path.rdma:
             yield from rdma(path)
+    yield from buffers(round_trips)
     if not any(offer.error for offer in offers):
         yield from _files(pool, paths, offers)
     elif len(offers) > 1:
@@ -232,7 +266,8 @@ def _compare(offers: Sequence[PathInfo]) -> Iterator[Finding]:
 # --- NFSv3 ---
 
 
-def _server(path: PoolPath) -> Iterator[Finding]:
+def _server(path: PoolPath, round_trips: dict[str, float]) -> Iterator[Finding]:
+    """Ask whether the server of a path offers NFSv3 and MOUNT, and note its round trip."""
     try:
         ports = _ports(path)
     except _TROUBLE as error:
@@ -251,7 +286,7 @@ def _server(path: PoolPath) -> Iterator[Finding]:
         yield fail(
             f"{path.label}: no answer on ports {ports.nfs} (NFS), {ports.mount} (MOUNT):"
             f" {_words(error)}",
-            "is the server up, and does its firewall let these ports through?",
+            _firewall(error, "these ports"),
         )
         return
     what = (
@@ -261,7 +296,7 @@ def _server(path: PoolPath) -> Iterator[Finding]:
     serves = 3 in nfs and 3 in mount
     remedy = "enable NFSv3 on the server, or use version=4.1 or a kernel mount"
     yield ok(what) if serves else fail(what, remedy)
-    yield from buffers(path.label, path.address, round_trip)
+    round_trips[path.address] = round_trip
 
 
 def _ports(path: PoolPath) -> _Ports:
@@ -279,8 +314,8 @@ def _listed(versions: list[int]) -> str:
 # --- NFSv4 ---
 
 
-def _server4(path: PoolPath) -> Iterator[Finding]:
-    """Ask whether the server of a path offers its version."""
+def _server4(path: PoolPath, round_trips: dict[str, float]) -> Iterator[Finding]:
+    """Ask whether the server of a path offers its version, and note its round trip."""
     port = path.port or calls.NFS_PORT
     where = f"{path.label}: port {port}"
     try:
@@ -299,7 +334,7 @@ def _server4(path: PoolPath) -> Iterator[Finding]:
     except (OSError, EOFError) as error:
         yield fail(
             f"{where}: no answer: {_words(error)}",
-            "is the server up, and does its firewall let this port through? port= names another",
+            f"{_firewall(error, 'this port')} port= names another",
         )
     else:
         if serves:
@@ -309,7 +344,7 @@ def _server4(path: PoolPath) -> Iterator[Finding]:
                 f"{path.label}: NFS v4 on port {port}, but not v{path.version}",
                 "enable it on the server, or choose another version=",
             )
-        yield from buffers(path.label, path.address, round_trip)
+        round_trips[path.address] = round_trip
 
 
 # --- RDMA ---

@@ -14,7 +14,7 @@ import os
 import platform
 import re
 import resource
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -221,25 +221,35 @@ _ASSUMED_BITS = 10 * 10**9
 _SYSCTL = Path("/proc/sys/net/ipv4")
 
 
-def buffers(label: str, address: str, round_trip: float) -> Iterator[Finding]:
-    """Compare the buffers with rate times `round_trip` (seconds) towards `address`."""
-    found = device(address)
-    rate, source = (found[1], f" ({found[0]})") if found else (_ASSUMED_BITS, " (assumed)")
-    needed = 2 * int(rate / 8 * round_trip)  # the kernel counts its own overhead in
+def buffers(round_trips: Mapping[str, float]) -> Iterator[Finding]:
+    """Compare the buffers with rate times round trip (seconds), where most is under way.
+
+    `round_trips` has them by the server's address.
+    """
+    if not round_trips:
+        return
+    needed, flight = max(_in_flight(*one) for one in round_trips.items())
     limits = {
         name: int((_SYSCTL / name).read_text().split()[2]) for name in ("tcp_rmem", "tcp_wmem")
     }
     small = {name: limit for name, limit in limits.items() if limit < needed}
-    flight = f"{rate_text(rate)}{source} x {round_trip * 1e3:.2g} ms round trip"
     if not small:
         sizes = " and ".join(f"{limit >> 10} KiB" for limit in limits.values())
-        yield ok(f"{label}: TCP buffers grow to {sizes}, enough for {flight}")
+        yield ok(f"TCP buffers grow to {sizes}, enough for {flight}")
     for name, limit in small.items():
         text = " ".join((_SYSCTL / name).read_text().split()[:2])
         yield warn(
-            f"{label}: net.ipv4.{name} allows at most {limit >> 10} KiB, too small for {flight}",
+            f"net.ipv4.{name} allows at most {limit >> 10} KiB, too small for {flight}",
             f"sysctl -w net.ipv4.{name}='{text} {needed}'",
         )
+
+
+def _in_flight(address: str, round_trip: float) -> tuple[int, str]:
+    """Return the bytes that a buffer must hold towards an address, and why in words."""
+    found = device(address)
+    rate, source = (found[1], f" ({found[0]})") if found else (_ASSUMED_BITS, " (assumed)")
+    needed = 2 * int(rate / 8 * round_trip)  # the kernel counts its own overhead in
+    return needed, f"{rate_text(rate)}{source} x {round_trip * 1e3:.2g} ms round trip to {address}"
 
 
 def device(address: str) -> tuple[str, int] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,6 +96,8 @@ def diagnoses(lab: Lab, mount: Path) -> dict[str, Diagnosis]:
         "unreachable": "nfs://10.77.0.99/export",
         "rpcbind": "nfs://10.77.0.1/export",
         "malformed": "nfs://x,",
+        "unknown name": "nfs://nosuch.invalid/export",
+        "job's option": "nfs://10.77.0.1/export?nconnect=4",
         "directories": f"{mount},{mount}/none",
         "RDMA": "nfs://10.77.0.1/export?proto=rdma",
         "NFSv4.1": "nfs://10.77.0.[1-2]:22049/export?version=4.1",
@@ -114,6 +117,7 @@ def test_a_sound_machine_and_pool(diagnoses: dict[str, Diagnosis], lab: Lab) -> 
         assert [one for one in found.findings if one.endswith(" GB are free") and path in one]
     assert found.about("uid 0 gid 0 may create files").startswith("ok 10.77.0.1:22049:/export")
     assert found.about("lead to the same files") == "ok all 4 paths lead to the same files"
+    assert len([one for one in found.findings if "TCP buffers" in one or "tcp_" in one]) in (1, 2)
     assert found.status == 0
     assert not list(lab.export_dir.glob(".nfsmulti-doctor-*"))
 
@@ -163,6 +167,8 @@ _FOUND = (
     ),
     ("unreachable", "10.77.0.99", "fail", 1, "Open port 111"),
     ("malformed", "--pool: column 8", "fail", 1, ""),
+    ("unknown name", "cannot resolve 'nosuch.invalid'", "fail", 1, "getent ahosts nosuch.invalid"),
+    ("job's option", "a job option: --nconnect=VALUE", "fail", 1, ""),
     ("directories", "/none: cannot be used", "fail", 1, "mount the export there"),
     ("directories", "not checked: whether all paths lead", "warn", 1, "mend the paths"),
 )
@@ -259,12 +265,36 @@ def test_small_socket_buffers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
         (tmp_path / name).write_text(f"4096\t16384\t{limit}\n")
     monkeypatch.setattr(machine, "_SYSCTL", tmp_path)
     monkeypatch.setattr(machine, "device", lambda _: ("eth0", 10**10))
-    (small,) = machine.buffers("a", "10.0.0.1", 0.001)
+    (small,) = machine.buffers({"10.0.0.1": 0.001, "10.0.0.2": 0.0001})
     assert small.level is Level.WARN
     assert "net.ipv4.tcp_rmem allows at most 195 KiB, too small for 10 Gbit/s" in small.what
+    assert small.what.endswith("1 ms round trip to 10.0.0.1")
     assert small.remedy == "sysctl -w net.ipv4.tcp_rmem='4096 16384 2500000'"
-    (large,) = machine.buffers("a", "10.0.0.1", 0.00001)
+    (large,) = machine.buffers({"10.0.0.1": 0.00001})
     assert large.level is Level.OK
+
+
+def test_a_port_that_accepts_and_stays_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not a firewall's doing, whose ports accept nothing."""
+    monkeypatch.setattr("nfsmulti.calls._TIMEOUT_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        for words in ("version=4.1", f"mountport={port}"):
+            pool = f"nfs://127.0.0.1:{port}/export?{words}&soft&timeo=1&retrans=0"
+            done = call_harness("doctor", "--json", "--pool", pool)
+            found = _diagnosis(done.status, json.loads(done.stdout))
+            assert "rpcinfo -p HOST" in found.remedy("accepts connections and stays silent")
+
+
+def test_the_last_line_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = machine.warn("slow", "less"), machine.fail("broken", "mend it")
+    for found, line in (
+        ((), "nothing stands in the way"),
+        (one[:1], "1 warning"),
+        ((one[0], *one), "2 warnings, 1 failure"),
+    ):
+        monkeypatch.setattr("nfsmulti.doctor._findings", lambda _, found=found: found)
+        assert call_harness("doctor").stdout.splitlines()[-1] == line
 
 
 def test_busy_processors_are_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -122,7 +122,7 @@ REFUSED: dict[str, Words] = {
     "^nfs4://h/x": ("unknown scheme 'nfs4://'", "nfs://HOST/EXPORT?version=4.1"),
     "^NFS://h/x": ("unknown scheme 'NFS://'",),
     "^nfs:/h/x": ("nfs://HOST/EXPORT",),
-    "^10.0.0.1:/x": ("mount", "nfs://HOST/EXPORT"),
+    "^10.0.0.1:/x": ("write nfs://10.0.0.1/x: HOST:/EXPORT is mount's syntax",),
     # --- exports ---
     "nfs://h^": ("export is missing", "nfs://HOST/"),
     "nfs://h:2049^?uid=1": ("export is missing",),
@@ -162,7 +162,8 @@ REFUSED: dict[str, Words] = {
     # --- arguments ---
     "nfs://h/x?^": ("argument is missing",),
     "nfs://h/x?^=1": ("argument is missing",),
-    "nfs://h/x?^nconnect=4": ("unknown argument 'nconnect'", "nfsport", "localaddr", "gid"),
+    "nfs://h/x?^nconnect=4": ("a job option: --nconnect=VALUE",),
+    "nfs://h/x?^iodepth=4": ("unknown argument 'iodepth'", "nfsport", "localaddr", "gid"),
     "nfs://h/x?^" + "y" * 200: ("unknown argument 'yyyyyyyy", "...'", "nfsport", "gid"),
     "nfs://h/x?uid=1&^uid=1": ("uid", "twice"),
     "nfs://h/x?^nfsport": ("nfsport", "value"),
