@@ -28,6 +28,7 @@ from nfsmulti.texts import Table
 
 # Of summary.place, what makes figures of another kind, and what an older summary means.
 _PLACE: dict[str, Any] = {"kind": None, "limits": None, "guest": "qemu", "files": None}
+_PLACE |= {"amounts": None}
 _SIGNIFICANT = 0.05
 _TOGETHER = "all cells together"
 

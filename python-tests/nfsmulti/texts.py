@@ -29,14 +29,6 @@ def parse_rate(text: str) -> int:
     return round(float(match[1]) * _RATE[match[2]])
 
 
-def parse_size(text: str) -> int:
-    """Read a size such as "256k", "2m" or "4g" (powers of 1024); gives bytes. Raises ValueError."""
-    match = re.fullmatch(r"(\d+)([kmg]?)b?", text.strip().lower())
-    if not match or not int(match[1]):
-        raise ValueError(f"'{text}' is not a size: write it like 256k, 4m or 2g")
-    return int(match[1]) << {"": 0, "k": 10, "m": 20, "g": 30}[match[2]]
-
-
 def check(what: str, text: str | None, parse: Callable[[str], int]) -> None:
     """Raise HarnessError naming `what` where `text` is given and `parse` refuses it."""
     try:

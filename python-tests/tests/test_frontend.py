@@ -432,7 +432,7 @@ def _with_arguments(root: Path) -> None:
     """Put there what the system's Python understands arguments by."""
     harness, copy = ROOT / "python-tests/nfsmulti", root / "python-tests/nfsmulti"
     shutil.copytree(harness / "arguments", copy / "arguments")
-    for name in ("__init__.py", "paths.py", "errors.py"):
+    for name in ("__init__.py", "paths.py", "errors.py", "units.py"):
         shutil.copy(harness / name, copy)
 
 

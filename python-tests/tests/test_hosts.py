@@ -241,7 +241,7 @@ def test_run_on_four_hosts(many: Lab, hosts: list[Host], engine: Engine, tmp_pat
         per_host = Counter(job.host for job in cell.jobs)
         assert per_host == {host.name: cell.factors["streams"] for host in hosts}
         assert cell.machine_cpu_s is None
-    (one,) = (cell for cell in summary.cells if cell.id.startswith("pool-write-streams1-"))
+    (one,) = (cell for cell in summary.cells if cell.id == "write-streams1-r1")
     pools = [(folder / one.folder / f"host{number}.fio").read_text() for number in range(1, 5)]
     assert all(f"first_path={number}\n" in pool for number, pool in enumerate(pools))
     assert all(pool.count("nfs://") == 4 for pool in pools)

@@ -36,7 +36,7 @@ from nfsmulti.report import pages
 from nfsmulti.run import command, runner, start
 from nfsmulti.run.cell import Tick, run_cell
 from nfsmulti.run.place import InGuest, InLab, OnPool, Serving
-from nfsmulti.run.plan import Plan, PlannedCell, name_of, ordered
+from nfsmulti.run.plan import Plan, PlannedCell, ordered
 from nfsmulti.run.record import Record, Watcher, waiting_cell, write_place
 from nfsmulti.run.runner import Teller, run_in_guests
 from nfsmulti.stories import SCENARIOS, CellSpec, GuestPlace, Scale
@@ -214,7 +214,7 @@ def test_each_combination_warms_up_first_and_counts_for_nothing(
     monkeypatch.setattr(runner, "run_cell", run_cell)
     record = made_record(tmp_path / "run", "oltp", own_cells("oltp", Scale(True))[:3], repeats=3)
     runner.run_in_place(record, "pool", lambda: OnPool(mount), Engine.built(), Watcher())
-    combinations = [name_of(cell.spec.factors) for cell in ran[:3]]
+    combinations = [f"concurrency{cell.spec.factors['concurrency']}" for cell in ran[:3]]
     assert len({*combinations}) == 3
     assert [cell.id for cell in ran[:3]] == [f"warm-up-{name}" for name in combinations]
     assert {(cell.repeat, cell.spec.options["runtime"]) for cell in ran[:3]} == {(0, "2000ms")}

@@ -111,7 +111,7 @@ def test_a_warm_up_removes_all_that_was_made_for_it() -> None:
     assert "runtime" not in warm.spec.options  # it would leave entries
 
 
-_EACH = "only for connections (--proto) and metadata (--depth), not for dd"
+_EACH = "only for connections and metadata (--nconnect), not for dd"
 _BOTH = "4k-randread,64k-read"
 
 
@@ -131,8 +131,7 @@ def test_bad_choices_are_refused_in_a_line(tmp_path: Path) -> None:
         results = str(tmp_path / "results")
         assert said in refusal("run", "metadata", *words, "--results", results), words
     for words, said in (
-        (["dd", "--depth", "2", "--proto", "tcp"], _EACH),
-        (["connections", "--depth", "2"], "--depth: only for metadata, not for connections"),
+        (["dd", "--nconnect", "2", "--proto", "tcp"], _EACH),
         (["connections", "--workload", "create"], "--workload create: give 4k-randread or"),
         (["connections", "--workload", _BOTH], f"--workload {_BOTH}: give 4k-randread or"),
     ):

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nfsmulti.arguments.parser import Declare, Parser, number, one_of
+from nfsmulti.arguments.parser import Declare, Parser, number, one_of, read_by
+from nfsmulti.units import parse_seconds, parse_size
 
 PUBLISHED = ("dd", "sio", "oltp", "sweep", "fsperf", "randread", "neighbour")
 SCENARIOS = (*PUBLISHED, "connections", "metadata")
@@ -72,6 +73,7 @@ def _run(add: Parser) -> None:
         "more", metavar="DIR", nargs="*", default=[], help="with --resume: the run's folder"
     )
     _where(add)
+    _how_much(add)
     _what(add)
     _of_connections(add)
 
@@ -125,15 +127,36 @@ def _where(add: Parser) -> None:
     )
 
 
-def _what(add: Parser) -> None:
-    group = add.add_argument_group("what is run")
+def _how_much(add: Parser) -> None:
+    group = add.add_argument_group("how much")
     group.add_argument("--quick", action="store_true", help="Fewer cells, a few seconds each.")
+    for name, metavar, parse, text in (
+        ("size", "SIZE", parse_size, "Bytes of each file, such as 8g."),
+        ("runtime", "TIME", parse_seconds, "Length of each cell, such as 30s, 5m or 8h."),
+        ("bs", "SIZE", parse_size, "Bytes of an I/O, such as 64k."),
+    ):
+        group.add_argument(f"--{name}", metavar=metavar, type=read_by(parse), help=text)
+    group.add_argument(
+        "--depth",
+        metavar="N",
+        default="",
+        help="I/Os that each job has in flight; for metadata several numbers: 1,32,128.",
+    )
+    group.add_argument(
+        "--precondition",
+        action="store_true",
+        help="Write each file whole before a job writes to it, so that no write makes it grow.",
+    )
     group.add_argument(
         "--repeat",
         metavar="N",
         type=number(1),
         help="Repeats of each cell (default: 3; neighbour 5, or 3 if --quick; connections 5).",
     )
+
+
+def _what(add: Parser) -> None:
+    group = add.add_argument_group("what is run")
     group.add_argument(
         "--factors",
         metavar="NAME=V1,V2",
@@ -191,7 +214,6 @@ def _of_connections(add: Parser) -> None:
             f"What connections moves, one of {', '.join(WORKLOADS)} (default: 64k-read), or the"
             f" operations of metadata (default: {','.join(OPERATIONS)}).",
         ),
-        ("depth", "N,...", "Operations that a job of metadata has under way."),
     ):
         group.add_argument(f"--{name}", metavar=metavar, default="", help=text)
     group.add_argument(

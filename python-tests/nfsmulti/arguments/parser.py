@@ -107,6 +107,18 @@ def one_of(names: Sequence[str]) -> Callable[[str], str]:
     return chosen
 
 
+def read_by(parse: Callable[[str], float]) -> Callable[[str], float]:
+    """Make a type of a function that raises ValueError with words for a user."""
+
+    def read(word: str) -> float:
+        try:
+            return parse(word)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return read
+
+
 def number(least: float, kind: type[int | float] = int) -> Callable[[str], float]:
     """Make a type whose values are numbers, and not less than `least`."""
 

@@ -40,7 +40,8 @@ from nfsmulti.fioreleases import CONFIG, compilations, complaint, headers_of
 from nfsmulti.fiorun import Engine, FioProcess, FioResult
 from nfsmulti.paths import BUILD, needs_sources, shown
 from nfsmulti.processes import find, run
-from nfsmulti.texts import MISSING, parse_size
+from nfsmulti.texts import MISSING
+from nfsmulti.units import parse_size
 
 # --- what is measured ---
 

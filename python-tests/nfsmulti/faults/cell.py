@@ -22,7 +22,7 @@ from typing import ClassVar, Literal, Self
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import SUMMARY, Direction, Engine, Fio, FioReport, FioResult, Options
-from nfsmulti.texts import parse_size
+from nfsmulti.units import parse_size
 
 
 class Mode(StrEnum):

@@ -36,7 +36,8 @@ from nfsmulti.lab.ganesha import ANY, EXPORT, MAIN_VOLUME, Endpoint, Export, Ser
 from nfsmulti.lab.network import Limits, Network
 from nfsmulti.paths import LABS, write_json
 from nfsmulti.processes import Completed, Identity, Process, find, locked, run
-from nfsmulti.texts import check, parse_size
+from nfsmulti.texts import check
+from nfsmulti.units import parse_size
 
 _FILE = "state.json"
 _PORT_LOCK = Path("/run/nfsmulti-ports.lock")

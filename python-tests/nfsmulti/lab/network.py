@@ -14,7 +14,8 @@ from pathlib import Path
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.processes import run
-from nfsmulti.texts import check, parse_rate, parse_size
+from nfsmulti.texts import check, parse_rate
+from nfsmulti.units import parse_size
 
 # --- limits of the link, of addresses and of connections, and what tc and nft need to set them ---
 # Each end limits what it sends: the server's end by source address (reads), the client's end by

@@ -23,6 +23,7 @@ from nfsmulti.paths import COMMAND
 from nfsmulti.report import cells
 from nfsmulti.summary import Cell, Summary
 from nfsmulti.texts import Table
+from nfsmulti.units import parse_size
 
 MOST_WORDS, MOST_ROWS, MOST_COLUMNS, MOST_CAVEATS = 25, 10, 6, 3
 _MOST_BUSY = 0.25  # the part of the cells from which on a busy client is told
@@ -161,7 +162,7 @@ def _values(given: Sequence[Mapping[str, Sequence[str]]], name: str) -> list[str
 
 def _bytes(text: str) -> int:
     try:
-        return texts.parse_size(text)
+        return parse_size(text)
     except ValueError:
         return 0
 

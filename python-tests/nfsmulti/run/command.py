@@ -19,6 +19,7 @@ from nfsmulti.lab.kernels import Kind
 from nfsmulti.paths import COMMAND, RESULTS, shown
 from nfsmulti.report import pages
 from nfsmulti.run import plan, runner, start
+from nfsmulti.run.amounts import Amounts, cached, server_memory
 from nfsmulti.run.directory import Leftover
 from nfsmulti.run.record import Record
 from nfsmulti.stories import SCENARIOS, GuestPlace
@@ -28,11 +29,11 @@ from nfsmulti.texts import duration_text
 
 _out = Console(highlight=False, soft_wrap=True)
 _INTERRUPTED = 130
-_MOST_DEPTH = 65536  # of a job of metadata
+_MOST_DEPTH = 65536
 # The options of their own that some take.
 _TAKEN = {
     "connections": {"nconnect", "proto", "version", "mounts", "jobs", "workload"},
-    "metadata": {"nconnect", "depth", "version", "mounts", "workload"},
+    "metadata": {"nconnect", "version", "mounts", "workload"},
 }
 
 
@@ -59,7 +60,11 @@ class _Options:
     mounts: bool
     jobs: str
     workload: str
+    size: int | None
+    runtime: float | None
+    bs: int | None
     depth: str
+    precondition: bool
     seed: int | None
     directory: str
     keep: bool
@@ -81,8 +86,20 @@ class _Options:
             if value is not None and value is not False and value != ""
         ]
 
+    def amounts(self, depths: Sequence[int]) -> Amounts:
+        """Return how much cells move. Raises HarnessError."""
+        if len(depths) > 1:
+            raise HarnessError(
+                f"--depth {self.depth}: give one number",
+                f"--factors iodepth={self.depth} compares several",
+            )
+        depth = depths[0] if depths else None
+        return Amounts(self.size, self.runtime, depth, self.bs, self.precondition)
+
     def request(self, scenario: str, more_factors: Sequence[str]) -> start.Request:
         """Read them. Raises HarnessError."""
+        depths = _numbers("--depth", self.depth, _MOST_DEPTH)
+        own_depths = depths if scenario == "metadata" else ()
         return start.Request(
             pool=self.pool,
             repeat=self.repeat,
@@ -104,8 +121,9 @@ class _Options:
                 _numbers("--jobs", self.jobs, MOST),
                 self.mounts,
                 _workloads(scenario, self.workload),
-                _numbers("--depth", self.depth, _MOST_DEPTH),
+                own_depths,
             ),
+            amounts=self.amounts(() if own_depths else depths),
         )
 
 
@@ -248,6 +266,11 @@ def _one(record: Record) -> int:
     _out.print(f"[bold]{record.plan.scenario}[/bold]: {shown(record.folder)}")
     for line in record.plan.left_out:
         _out.print(f"  left out: {line}", markup=False)
+    largest = max(
+        (cell.spec for cell in record.plan.cells), key=lambda one: sum(one.files.values())
+    )
+    if largest.files:
+        _out.print(f"  {cached(largest, server_memory(record.plan))}", markup=False)
     status = 0
     try:
         runner.carry_out(record, _out)

@@ -206,9 +206,14 @@ def ordered(
 
     Cells of one place follow each other; there, each repeat has all cells once, in an order of its
     own, so that what changes with time falls on all alike. Of the factor `block` each value has
-    its cells in a row.
+    its cells in a row. Their names leave out what all have in common.
     """
     chance = random.Random(seed)
+    common = {
+        name: value
+        for name, value in specs[0].factors.items()
+        if all(spec.factors.get(name) == value for spec in specs)
+    }
     cells: list[PlannedCell] = []
     for place in dict.fromkeys(spec.place for spec in specs):
         for repeat in range(1, repeats + 1):
@@ -218,7 +223,8 @@ def ordered(
                 turns = list(dict.fromkeys(spec.factors[block] for spec in there))
                 there.sort(key=lambda spec: turns.index(spec.factors[block]))
             for spec in there:
-                name = f"{name_of(spec.factors)}-r{repeat}"
+                own = {key: value for key, value in spec.factors.items() if key not in common}
+                name = f"{name_of(own) or place}-r{repeat}"
                 cells.append(PlannedCell(name, repeat, len(cells) + 1, spec))
     return cells
 
@@ -229,12 +235,12 @@ def warm_ups(cells: Sequence[PlannedCell]) -> list[PlannedCell]:
     What is slow for the first time (caches, connections, an emulated processor's code) is so there.
     Their repeat is 0. Cells that differ in a server's setting alone have one together.
     """
-    specs: dict[str, CellSpec] = {}
+    found: dict[str, PlannedCell] = {}
     for cell in cells:
-        specs.setdefault(repr(dataclasses.replace(cell.spec, factors={})), cell.spec)
+        found.setdefault(repr(dataclasses.replace(cell.spec, factors={})), cell)
     return [
-        PlannedCell(f"warm-up-{name_of(spec.factors)}", 0, 0, _short(spec))
-        for spec in specs.values()
+        PlannedCell(f"warm-up-{cell.id.removesuffix(f'-r{cell.repeat}')}", 0, 0, _short(cell.spec))
+        for cell in found.values()
     ]
 
 

@@ -16,7 +16,7 @@ from nfsmulti.run.place import OnPool
 from nfsmulti.run.plan import Plan, jobfile_jobs
 from nfsmulti.stories import CellSpec
 from nfsmulti.summary import Factor
-from nfsmulti.texts import parse_size
+from nfsmulti.units import parse_size
 
 _READS = ("read", "randread")
 

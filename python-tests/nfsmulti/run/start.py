@@ -21,6 +21,7 @@ from nfsmulti.lab.kernels import Kind
 from nfsmulti.machine import Level, links, rdma_devices
 from nfsmulti.pool import read_pool
 from nfsmulti.processes import find, run
+from nfsmulti.run.amounts import Amounts
 from nfsmulti.run.directory import check_name
 from nfsmulti.run.place import VERSION_NAMES, OnPool
 from nfsmulti.run.plan import FILE, Factors, Plan, Setting, crossed, of_engine, ordered, under
@@ -64,6 +65,7 @@ class Request:
     choice: Choice = field(default_factory=Choice)
     directory: str = ""
     keep: bool = False
+    amounts: Amounts = field(default_factory=Amounts)
 
 
 class NothingToRunError(HarnessError):
@@ -82,7 +84,8 @@ def begun(results: Path, request: Request, name: str) -> Record:
     block = request.setting.name if request.setting else ""
     cells = ordered(under(specs, request.setting), repeats, seed, block)
     places = {cell.spec.place for cell in cells}
-    lengthens = scenario.lengthens and not request.hosts and not scale.cell_seconds
+    lengthens = scenario.lengthens and not request.hosts
+    lengthens &= not scale.cell_seconds and not request.amounts.runtime
     plan = Plan(
         scenario=name,
         label=request.label,
@@ -110,6 +113,7 @@ def begun(results: Path, request: Request, name: str) -> Record:
     factors = {name: list(values) for name, values in request.factors.items()}
     setting = dataclasses.asdict(plan.setting) if plan.setting else {}
     chosen = {"factors": factors, "setting": setting, "server_command": plan.server_command}
+    chosen["amounts"] = request.amounts.given
     place = _place(scenario, plan) | {name: value for name, value in chosen.items() if value}
     record = Record.begin(run, plan, place)
     write_machine(run)
@@ -183,7 +187,7 @@ def _specs(scenario: Scenario, request: Request, scale: Scale) -> tuple[list[Cel
         raise NothingToRunError(
             f"{scenario.name}: nothing of it can run here: {'; '.join(left_out)}"
         )
-    specs = crossed(specs, request.factors)
+    specs = crossed(request.amounts.of(specs), request.factors)
     if request.guest is Kind.UML and any(_by_rdma(spec, scenario) for spec in specs):
         left_out.append("cells over RDMA: Debian's user-mode kernel (--guest uml) has none")
         specs = [spec for spec in specs if not _by_rdma(spec, scenario)]

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""How much every cell moves where a user says so, and what of it a server's memory holds."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nfsmulti.errors import HarnessError
+from nfsmulti.run.plan import Plan, jobfile_jobs
+from nfsmulti.run.watch import by_command
+from nfsmulti.stories.scenario import CellSpec, timed
+from nfsmulti.units import parse_size
+
+# What fio calls them.
+_OPTIONS = {"size": "size", "depth": "iodepth", "bs": "bs"}
+
+
+@dataclass(frozen=True)
+class Amounts:
+    """Bytes of each file, seconds of each cell, I/Os in flight per job, bytes of an I/O.
+
+    `precondition`: each file is written whole before a job writes to it.
+    """
+
+    size: int | None = None
+    runtime: float | None = None
+    depth: int | None = None
+    bs: int | None = None
+    precondition: bool = False
+
+    @property
+    def given(self) -> dict[str, int | float | bool]:
+        """Those that a user has given."""
+        return {name: value for name, value in vars(self).items() if value}
+
+    def of(self, specs: Sequence[CellSpec]) -> list[CellSpec]:
+        """Return the cells with these amounts. Raises HarnessError where cells differ in one."""
+        for name in self.given.keys() & _OPTIONS.keys():
+            if any(spec.entries for spec in specs) and name != "depth":
+                raise HarnessError(f"--{name}: entries have no bytes", "leave it out for metadata")
+            if len(_values(specs, _OPTIONS[name])) > 1:
+                raise HarnessError(
+                    f"--{name}: the cells of this scenario differ in it",
+                    "leave it out; run connections takes it",
+                )
+        return [self._of(spec) for spec in specs]
+
+    def _of(self, spec: CellSpec) -> CellSpec:
+        options, factors, files, seconds = (
+            dict(spec.options),
+            spec.factors,
+            spec.files,
+            spec.seconds,
+        )
+        if self.size:
+            if "time_based" not in options:
+                seconds *= self.size / max(map(parse_size, _values([spec], "size")))
+            options["size"] = self.size
+            if "offset_increment" in options:  # each job has its part of one file
+                part = self.size // int(options["numjobs"] or 1)
+                options |= {"size": part, "offset_increment": part}
+            files = dict.fromkeys(files, self.size)
+        if self.runtime:
+            seconds = self.runtime
+            more = timed(seconds)
+            if spec.entries and "time_based" not in options:  # there are only so many
+                more.pop("time_based")
+            options |= more
+        if self.depth:
+            options["iodepth"] = self.depth
+        if self.bs:
+            options["bs"] = self.bs
+            if "workload" in factors:  # its name begins with the block size
+                name = re.sub(r"^\d+k", size_text(self.bs), str(factors["workload"]))
+                factors = {**factors, "workload": name}
+        if self.precondition and not spec.entries:
+            options["overwrite"] = 1
+        return dataclasses.replace(
+            spec, options=options, factors=factors, files=files, seconds=seconds
+        )
+
+
+def _values(specs: Sequence[CellSpec], name: str) -> set[str]:
+    """Return the values of an option of fio in these cells; parts of a file are no other size."""
+    return {
+        str(spec.options.get(name, job.get(name)))
+        for spec in specs
+        if "offset_increment" not in spec.options or name != "size"
+        for job in jobfile_jobs(spec.jobfile, spec.jobs).values()
+    }
+
+
+def size_text(size: int) -> str:
+    """Write bytes as fio does: 65536 is "64k"."""
+    for bits, unit in ((30, "g"), (20, "m"), (10, "k")):
+        if not size % (1 << bits):
+            return f"{size >> bits}{unit}"
+    return str(size)
+
+
+def server_memory(plan: Plan) -> int | None:
+    """Return the bytes of memory of the server, None where that is not known."""
+    told = ""
+    if plan.server_command:
+        told = by_command(plan.server_command)()
+    elif plan.pool is None:  # a lab's servers are on this machine
+        told = Path("/proc/meminfo").read_text()
+    found = re.search(r"^MemTotal: +(\d+) kB", told, re.MULTILINE)
+    return int(found[1]) << 10 if found else None
+
+
+def cached(spec: CellSpec, memory: int | None) -> str:
+    """Say in a line how a cell's files relate to the memory of their server, in bytes."""
+    whole = sum(spec.files.values())
+    files = f"{len(spec.files)} files of " if len(spec.files) > 1 else "one file of "
+    files += f"{next(iter(spec.files.values())) >> 20:,} MiB"
+    if memory is None:
+        return f"{files}: a server with more memory than that reads from its cache (--size)"
+    if whole < memory:
+        return (
+            f"{files}, and the server has {memory / (1 << 30):.1f} GiB of memory: reads come from"
+            f" its cache; --size={size_text(2 * memory >> 30 << 30)} goes beyond it"
+        )
+    return f"{files}, more than the server's {memory / (1 << 30):.1f} GiB of memory"

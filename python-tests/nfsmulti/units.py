@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Sizes and times as fio's command line has them; ValueError says how to write one."""
+
+import re
+
+_SIZE = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}
+
+
+def parse_size(text: str) -> int:
+    """Read a size such as "256k", "2m" or "4g" (powers of 1024); gives bytes."""
+    match = re.fullmatch(r"(\d+)([kmgt]?)b?", text.strip().lower())
+    if not match or not int(match[1]):
+        raise ValueError(f"'{text}' is not a size: write it like 256k, 4m or 2g")
+    return int(match[1]) << _SIZE[match[2]]
+
+
+def parse_seconds(text: str) -> float:
+    """Read a time such as "30", "30s", "5m" or "8h"; gives seconds."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text.strip().lower())
+    if not match or not float(match[1]):
+        raise ValueError(f"'{text}' is not a time: write it like 30s, 5m or 8h")
+    return float(match[1]) * _SECONDS[match[2]]
