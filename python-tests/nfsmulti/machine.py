@@ -280,6 +280,6 @@ def capacity(addresses: Iterable[str]) -> Iterator[Finding]:
         )
     elif found:
         yield ok(
-            "the links to the servers tell no rate; ./nfsmulti run connections finds what limits"
-            " throughput"
+            "link speed unknown (virtual or loopback interface); ./nfsmulti run connections finds"
+            " what limits throughput"
         )

@@ -380,6 +380,16 @@ def test_uninstall_has_no_options(used_machine: Machine, used: Path) -> None:
     assert (used / "build").exists()
 
 
+def test_package_ends_with_the_line_that_installs(used_machine: Machine, used: Path) -> None:
+    packed = used / "build/package/nfsmulti_1_all.deb"
+    packed.parent.mkdir()
+    used_machine.packages()
+    used_machine.program("dpkg-buildflags", "")
+    used_machine.program("cmake", f'case "$*" in *"--target package") touch {packed} ;; esac')
+    done = used_machine.run("package", "--no-install")
+    assert done.stdout.endswith(f"Install with:\n  sudo apt install {packed}\n"), done.stderr
+
+
 def test_uninstall_refuses_what_is_mounted_below(used_machine: Machine, used: Path) -> None:
     """Awk reads mounts that are made up; a blank in a path is escaped there."""
     below = str(used / "build/an export").replace(" ", "\\040")
