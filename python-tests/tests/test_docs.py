@@ -220,7 +220,7 @@ def test_readme_gives_the_range_of_cpu_per_operation() -> None:
 
 # --- messages ---
 
-_PAGE = DOCS / "troubleshooting.md"
+_PAGE = DOCS / "messages.md"
 # Words of the engine that are no message: of its option table, its traces and statistics, of the
 # programs beside it, and what only a programmer meets.
 _NO_MESSAGES = re.compile(
@@ -247,7 +247,7 @@ def test_listed_messages_are_in_the_sources() -> None:
 
 
 def test_the_engines_messages_are_listed() -> None:
-    """A new message of the engine: give it a row in docs/troubleshooting.md."""
+    """A new message of the engine: give it a row in docs/messages.md."""
     options = set(messages.engine_file(ROOT / "engine/fio/engine_options.c"))
     found = {text for text in messages.engine(ROOT / "engine") if text.count(" ") >= _FEWEST_BLANKS}
     found = {text for text in found - options if not _NO_MESSAGES.match(text)}
@@ -256,7 +256,7 @@ def test_the_engines_messages_are_listed() -> None:
 
 
 def test_the_harness_refusals_are_listed() -> None:
-    """A new refusal of the harness: give it a row in docs/troubleshooting.md."""
+    """A new refusal of the harness: give it a row in docs/messages.md."""
     found = set(messages.refusals(PYTHON_TESTS / "nfsmulti"))
     found = {text for text in found if text.count(" ") >= _FEWEST_BLANKS}
     listed = _listed()
