@@ -4,27 +4,29 @@
 Two equal runs pass: every cell is a test, and so is the geometric mean over all cells; by chance
 alone, one in twenty of them would differ. So B is worse only where a test is significant after
 Holm's correction over all of them, and the change is larger than the threshold.
+
+reliability.py says whether the machines allow a verdict, comparison.py how it is written.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
+import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from enum import IntEnum, StrEnum
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, NoReturn
 
-import rich.table
-from rich.console import Console
-
+from nfsmulti import kept
+from nfsmulti.comparison import WRITERS, Comparison, Exit, Row, Side
 from nfsmulti.errors import HarnessError
+from nfsmulti.reliability import doubts, purposes
 from nfsmulti.report import cells, conditions
 from nfsmulti.stats import FEWEST, Ratio, Sample, by_repeat, holm
 from nfsmulti.summary import Cell, Factor, Summary
-from nfsmulti.texts import Table
 
 # Of summary.place, what makes figures of another kind, and what an older summary means.
 _PLACE: dict[str, Any] = {"kind": None, "limits": None, "guest": "qemu", "files": None}
@@ -34,7 +36,7 @@ _TOGETHER = "all cells together"
 
 
 class Figure(StrEnum):
-    """Bytes per second, the 99th percentile of clat, CPU of the jobs per I/O."""
+    """Bytes or metadata operations per second, p99 of clat, CPU time of the jobs per I/O."""
 
     THROUGHPUT = "throughput"
     P99 = "p99"
@@ -49,12 +51,27 @@ class Figure(StrEnum):
         return ratio > 1 + part if self is Figure.THROUGHPUT else ratio < 1 - part
 
 
+def _of_metadata(cell: Cell) -> bool:
+    return "operation" in cell.factors
+
+
+def _throughput(cell: Cell) -> float | None:
+    return cells.iops(cell) if _of_metadata(cell) else cells.bandwidth(cell)
+
+
 _MEASURES = {
-    Figure.THROUGHPUT: cells.bandwidth,
+    Figure.THROUGHPUT: _throughput,
     Figure.P99: cells.p99_us,
     Figure.CPU: cells.jobs_cpu_us,
 }
-_HEADINGS = {Figure.THROUGHPUT: "throughput", Figure.P99: "clat p99", Figure.CPU: "CPU per I/O"}
+# A unit, and how many of the measure's make one.
+_UNITS = {
+    Figure.THROUGHPUT: ("MB/s", 1e6),
+    Figure.P99: ("ms", 1e3),
+    Figure.CPU: ("µs", 1.0),
+}
+# Of a factor with such values the name says what they mean.
+_SWITCH = {"on", "off", "yes", "no", "none", "True", "False"}
 
 
 @dataclass(frozen=True)
@@ -80,16 +97,16 @@ class Pair:
 
 def pairs(a: Summary, b: Summary) -> list[Pair]:
     """Give the combinations of factors that are done in both runs, in the order of their names."""
-    of_a, of_b = _groups(a.done), _groups(b.done)
-    return [Pair(name, of_a[name], of_b[name]) for name in of_a if name in of_b]
+    of_a, of_b, named = _groups(a.done), _groups(b.done), _naming(a, b)
+    return [Pair(named(of_a[name][0]), of_a[name], of_b[name]) for name in of_a if name in of_b]
 
 
 def lost(a: Summary, b: Summary) -> list[str]:
     """Name the combinations that A has done and of which more repeats failed in B than in A."""
-    done, of_b = _groups(a.done), _groups(b.cells)
+    done, of_b, named = _groups(a.done), _groups(b.cells), _naming(a, b)
     failed = [_groups([cell for cell in one.cells if cell.status == "failed"]) for one in (a, b)]
     return [
-        f"{name}: {len(found)} of its {len(of_b[name])} repeats failed in B"
+        f"{named(found[0])}: {len(found)} of its {len(of_b[name])} repeats failed in B"
         for name, found in failed[1].items()
         if name in done and len(found) > len(failed[0].get(name, []))
     ]
@@ -184,29 +201,51 @@ def _groups(found: list[Cell]) -> dict[str, list[Cell]]:
 
 
 def _name(cell: Cell) -> str:
-    """Give the factors, as one reads them; the runs may have them in another order."""
-    return cells.text(dict(sorted(cell.factors.items()))) or "the cell"
+    """Give the factors; the runs may have them in another order."""
+    return cells.text(dict(sorted(cell.factors.items())))
+
+
+def _naming(a: Summary, b: Summary) -> Callable[[Cell], str]:
+    """Give what names a cell without the factors that have one level in both runs.
+
+    Words come first, numbers with what they count: "64k-read at nconnect=4".
+    """
+    every = [*a.cells, *b.cells]
+    varied = [
+        name
+        for name in dict.fromkeys(name for cell in every for name in cell.factors)
+        if len({cell.factors.get(name) for cell in every}) > 1
+    ]
+
+    def named(cell: Cell) -> str:
+        levels = [(name, str(cell.factors[name])) for name in varied if name in cell.factors]
+        words = " ".join(at for _, at in levels if _is_word(at))
+        counts = ", ".join(f"{name}={at}" for name, at in levels if not _is_word(at))
+        return " at ".join(filter(None, (words, counts))) or "the only cell"
+
+    return named
+
+
+def _is_word(level: str) -> bool:
+    return bool(re.search("[A-Za-z]", level)) and level not in _SWITCH
 
 
 # --- the verdict ---
 
 
-class Exit(IntEnum):
-    """What the command ends with."""
-
-    PASSED = 0
-    WORSE = 10
-    NOT_COMPARABLE = 11
-
-
 @dataclass(frozen=True)
 class Tested:
-    """The ratio B : A of one figure, in one cell or over all; `p` is Holm's, None without one."""
+    """The ratio B : A of one figure, in one cell or over all; `p` is Holm's, None without one.
+
+    `a` and `b` are a cell's means.
+    """
 
     name: str
     figure: Figure
     ratio: Ratio
     p: float | None = None
+    a: float | None = None
+    b: float | None = None
 
 
 @dataclass(frozen=True)
@@ -243,33 +282,34 @@ def _mean(groups: Iterable[list[Cell]], figure: Figure) -> Sample:
 
 def trials(found: Sequence[Pair], judged: Sequence[Figure]) -> list[Tested]:
     """Give the tests of the judged figures, corrected for their number."""
-    plain = [
-        Tested(name, figure, ratio)
-        for figure in judged
-        for name, ratio in (
-            (_TOGETHER, together(found, figure)),
-            *((pair.name, pair.ratio(figure)) for pair in found),
-        )
-        if ratio
-    ]
+    plain = []
+    for figure in judged:
+        for pair in found:
+            if both := pair.samples(figure):
+                b, a = both
+                ratio = Ratio.unpaired(b, a)
+                plain.append(Tested(pair.name, figure, ratio, a=a.mean, b=b.mean))
+        if len(found) > 1 and (every := together(found, figure)):
+            plain.append(Tested(_TOGETHER, figure, every))
     corrected = iter(holm([one.ratio.p for one in plain if one.ratio.p is not None]))
     return [
         one if one.ratio.p is None else dataclasses.replace(one, p=next(corrected)) for one in plain
     ]
 
 
-def by_tests(found: Sequence[Pair], judged: Sequence[Figure], threshold: float) -> Conclusion:
+def by_tests(tests: Sequence[Tested], threshold: float) -> Conclusion:
     """Judge by intervals. Where no cell has one, the runs are not comparable."""
-    tests = trials(found, judged)
     number = sum(one.p is not None for one in tests)
     if not number:
-        line = f"no interval: no cell ran {FEWEST} times on both sides: run with --repeat {FEWEST}"
-        return Conclusion(Exit.NOT_COMPARABLE, [f"{line}, or set --tolerance PERCENT"])
+        why = f"no cell ran {FEWEST} times on both sides: run with --repeat {FEWEST}"
+        line = f"not comparable: {why}, or set --tolerance PERCENT"
+        return Conclusion(Exit.NOT_COMPARABLE, [line])
     differing = [one for one in tests if one.p is not None and one.p < _SIGNIFICANT]
     if worse := [one for one in differing if one.figure.worse(one.ratio.value, threshold)]:
-        return Conclusion(Exit.WORSE, [_worse_line(one) for one in worse])
+        return Conclusion(Exit.WORSE, _worse_lines(worse))
+    whole = tests[-1].name  # the mean, or the only cell
     better = any(
-        one.name == _TOGETHER and one.figure.better(one.ratio.value, threshold) for one in differing
+        one.name == whole and one.figure.better(one.ratio.value, threshold) for one in differing
     )
     said = "better" if better else "not shown to be worse"
     beyond = f"nothing is significantly worse by more than {100 * threshold:g} %"
@@ -277,95 +317,116 @@ def by_tests(found: Sequence[Pair], judged: Sequence[Figure], threshold: float) 
         f"note: {one.figure} {one.ratio.text} is too wide to exclude a larger loss: run more"
         " repeats"
         for one in tests
-        if one.name == _TOGETHER
+        if one.name == whole
         and any(end and one.figure.worse(end, threshold) for end in (one.ratio.low, one.ratio.high))
     ]
     return Conclusion(Exit.PASSED, [*hidden, f"{said}: {beyond}, in {number} tests"])
 
 
-def by_tolerance(found: Sequence[Pair], judged: Sequence[Figure], tolerance: float) -> Conclusion:
+def by_tolerance(tests: Sequence[Tested], tolerance: float) -> Conclusion:
     """Judge by the ratios alone: nothing may be worse by more than the tolerance."""
-    worse = [one for one in trials(found, judged) if one.figure.worse(one.ratio.value, tolerance)]
+    worse = [one for one in tests if one.figure.worse(one.ratio.value, tolerance)]
     if worse:
-        return Conclusion(Exit.WORSE, [_worse_line(one) for one in worse])
+        return Conclusion(Exit.WORSE, _worse_lines(worse))
     line = f"equal or better: nothing is worse by more than {100 * tolerance:g} %, without a test"
     return Conclusion(Exit.PASSED, [line])
 
 
-def _worse_line(one: Tested) -> str:
-    p = "" if one.p is None else f", p {'< 0.001' if one.p < 0.001 else f'= {one.p:.3f}'} (Holm)"
-    return f"worse: {one.name}: {one.figure} {one.ratio.text}{p}"
+def _worse_lines(worse: Sequence[Tested]) -> list[str]:
+    """Give a line for each, the largest loss last, where it is seen; cells behind their mean."""
+    by_loss = sorted(worse, key=lambda one: (one.name != _TOGETHER, abs(math.log(one.ratio.value))))
+    return [
+        f"worse: {one.name}{'' if one.figure is Figure.THROUGHPUT else f' {one.figure}'}"
+        f" {one.ratio.text}"
+        for one in by_loss
+    ]
 
 
 # --- the command ---
 
 
-_NARROWEST = 120  # columns that the table needs
-
-
 def compare(
-    a: Path,
-    b: Path,
+    runs: Sequence[Path],
     threshold: float,
     judge: Sequence[str] | None,
     tolerance: float | None,
     over: str | None,
+    allow: Collection[str],
+    results: Path,
+    written: str,
 ) -> None:
-    """Print each cell's ratio B/A, and what that says. Ends with the verdict's status."""
-    out = Console(highlight=False)
-    out.width = max(out.width, _NARROWEST)
+    """Print each cell's figures and ratio B/A, and what they say. Ends with the verdict's status.
+
+    Without two runs, A is the baseline of B; without any, B is the newest run below `results`.
+    """
     try:
+        a, b = _chosen(runs, results)
         first, second = (
             without(one, over) if over else one for one in (Summary.load(a), Summary.load(b))
         )
+        environments = [conditions.load(folder) for folder in (a, b)]
     except HarnessError as error:
         _refuse(str(error))
     if reason := why_not(first, second):
         _refuse(reason)
     found = pairs(first, second)
-    out.print(_table(found))
-    judged = [Figure(name) for name in judge or [Figure.THROUGHPUT]]
+    tests = trials(found, [Figure(name) for name in judge or [Figure.THROUGHPUT]])
     if tolerance is None:
-        verdict = by_tests(found, judged, threshold / 100)
+        verdict = by_tests(tests, threshold / 100)
     else:
-        verdict = by_tolerance(found, judged, tolerance / 100)
+        verdict = by_tolerance(tests, tolerance / 100)
     if gone := lost(first, second):
         before = verdict.lines if verdict.exit is Exit.WORSE else []
         verdict = Conclusion(Exit.WORSE, [*before, *(f"worse: {line}" for line in gone)])
+    elif verdict.exit is not Exit.NOT_COMPARABLE:
+        verdict = _doubted(verdict, doubts((first, second), environments, allow))
+    notes = purposes((first, second), environments)
     if alone := unmatched(first, second):
-        out.print(
-            f"{alone} combinations of factors ran in only one of the two runs.", soft_wrap=True
-        )
-    if verdict.exit is Exit.NOT_COMPARABLE:
-        _refuse(*verdict.lines)
-    for line in verdict.lines:
-        out.print(line, markup=False, soft_wrap=True)
+        notes.append(f"{alone} combinations of factors ran in only one of the two runs.")
+    limit = (threshold if tolerance is None else tolerance) / 100
+    rows = [_row(one, limit, first) for one in tests]
+    sides = (Side.of(a, first), Side.of(b, second))
+    compared = Comparison(first.scenario, *sides, rows, notes, verdict.exit, verdict.lines)
+    print(WRITERS[written](compared))
     sys.exit(verdict.exit)
+
+
+def _chosen(runs: Sequence[Path], results: Path) -> tuple[Path, Path]:
+    """Give A and B. Raises HarnessError where there is no such run, or no baseline of it."""
+    if len(runs) > 2:
+        raise HarnessError("name two runs at most")
+    b = runs[-1] if runs else kept.newest(results)
+    a = runs[0] if len(runs) > 1 else kept.baseline(results, Summary.load(b).scenario)
+    if len(runs) < 2 and a.resolve() == b.resolve():
+        raise HarnessError(f"{kept.shown_run(b)} is its own baseline: run the scenario again")
+    return a, b
+
+
+def _doubted(verdict: Conclusion, why: Sequence[str]) -> Conclusion:
+    """Give a verdict that does not hold for these reasons, which are said last."""
+    if not why:
+        return verdict
+    figures = [f"by the figures alone: {line}" for line in verdict.lines]
+    return Conclusion(Exit.UNRELIABLE, [*figures, *(f"unreliable: {line}" for line in why)])
+
+
+def _row(one: Tested, limit: float, run: Summary) -> Row:
+    """Give a row; it says "worse" or "better" beyond the limit, and where tested, beyond chance."""
+    unit, scale = _UNITS[one.figure]
+    if one.figure is Figure.THROUGHPUT and any(map(_of_metadata, run.cells)):
+        unit, scale = "operations/s", 1.0
+    a, b = (None if mean is None else mean / scale for mean in (one.a, one.b))
+    shows = one.p is None or one.p < _SIGNIFICANT
+    says = ""
+    if shows and one.figure.worse(one.ratio.value, limit):
+        says = "worse"
+    elif shows and one.figure.better(one.ratio.value, limit):
+        says = "better"
+    ratio = one.ratio
+    return Row(one.name, one.figure, unit, a, b, ratio.value, ratio.low, ratio.high, one.p, says)
 
 
 def _refuse(*lines: str) -> NoReturn:
     for line in lines:
         print(f"nfsmulti: not comparable: {line}", file=sys.stderr)
     sys.exit(Exit.NOT_COMPARABLE)
-
-
-def _table(found: Sequence[Pair]) -> rich.table.Table:
-    headings = ["cell", *(_HEADINGS[figure] for figure in Figure)]
-    rows = [
-        [pair.name, *(_cell(figure, pair.ratio(figure)) for figure in Figure)] for pair in found
-    ]
-    table = Table(headings, rows, "B / A, with 95 % interval", text_wraps=True).terminal()
-    table.add_section()
-    means = [_cell(figure, together(found, figure)) for figure in Figure]
-    table.add_row(f"{_TOGETHER} ({len(found)})", *means)
-    return table
-
-
-def _cell(figure: Figure, ratio: Ratio | None) -> str:
-    if ratio is None:
-        return "-"
-    if ratio.spans_one is None:
-        return f"{ratio.text}\ntoo few runs, no interval"
-    if ratio.spans_one:
-        return f"{ratio.text}\ninconclusive"
-    return f"{ratio.text}\n{'worse' if figure.worse(ratio.value, 0) else 'better'}"

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The arguments of what reads results: report, compare."""
+"""The arguments of what reads results: report, compare, baseline."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from nfsmulti.arguments.parser import Declare, Parser, number
+from nfsmulti.paths import RESULTS
 
+FORMATS = ("text", "json", "junit", "markdown")
 FIGURES = ("throughput", "p99", "cpu")
 
 
@@ -33,17 +35,19 @@ def _report(add: Parser) -> None:
 
 
 def _compare(add: Parser) -> None:
-    """Compare run B with run A of the same scenario: each cell's ratio B/A, with its interval.
+    """Compare run B with run A of the same scenario: each cell's figures and ratio, with interval.
 
-    A ratio whose 95 % interval spans 1 is "inconclusive", or "alike" where all of it is within 5 %
-    of 1. Throughput is bytes per second. The 99th percentile of clat and the CPU time of fio's jobs
-    per I/O are shown as well; the verdict covers them only if --judge asks for it, because both
-    vary more between two runs of the same thing.
+    Without RUN the newest run is B; without a second one its scenario's baseline is A (see
+    `baseline`). Throughput is bytes per second, of metadata operations per second. --judge adds the
+    99th percentile of clat or the CPU time of fio's jobs per I/O, which both vary more.
 
-    Exit status, for a CI: 0 not shown to be worse, 10 worse, 11 not comparable: another scenario,
+    Exit status, for a CI: 0 not shown to be worse. 10 worse. 11 not comparable: another scenario,
     other factors, quick against full, another kind of place, other limits or another number of
     hosts, no cell that ran three times on both sides, or cells of A that B has yet to run (run
-    --resume). A cell of which more repeats failed in B than in A is worse.
+    --resume). 12 unreliable: other programs kept 10 % or more of a machine's processors busy before
+    a quarter of its cells, or client kernel, processors, fio, a link's MTU or speed, or a sysctl
+    differ. Another engine, server or pool is named, and no reason for doubt. A cell of which more
+    repeats failed in B than in A is worse.
 
     When is B worse? With many cells, some differ by chance. So every cell is tested (Welch's t of
     the logarithms), and the geometric mean of all cells too, of which each repeat is one value. B
@@ -54,13 +58,14 @@ def _compare(add: Parser) -> None:
     With fewer runs of each cell there is no interval. --tolerance PERCENT then judges the ratios
     alone, the mean's and each cell's; choose it wider than the cells vary (CV in the report).
     """
-    for name in "ab":
-        add.add_argument(
-            name,
-            metavar=name.upper(),
-            type=Path,
-            help="The folder of a run: results/SCENARIO/TIME.",
-        )
+    add.add_argument(
+        "runs",
+        metavar="RUN",
+        nargs="*",
+        default=[],
+        type=Path,
+        help="Folders of two runs, A and B, or of B alone: results/SCENARIO/TIME.",
+    )
     add.add_argument(
         "--threshold",
         metavar="PERCENT",
@@ -85,9 +90,49 @@ def _compare(add: Parser) -> None:
         metavar="FACTOR",
         help="Compare the levels of this factor; each run has exactly one.",
     )
+    add.add_argument(
+        "--allow",
+        metavar="WHAT",
+        action="append",
+        default=[],
+        help="A condition that may differ, as the verdict names it, or `busy`; repeatable.",
+    )
+    add.add_argument(
+        "--format",
+        dest="written",
+        choices=FORMATS,
+        default="text",
+        help="How it is written (default: text).",
+    )
+    _results(add)
+
+
+def _results(add: Parser) -> None:
+    add.add_argument(
+        "--results",
+        metavar="DIR",
+        type=Path,
+        default=RESULTS,
+        help="Where runs are kept (default: results/).",
+    )
+
+
+def _baseline_set(add: Parser) -> None:
+    """Make a run the baseline of its scenario, which `compare` holds later runs to."""
+    add.add_argument(
+        "folder", metavar="DIR", type=Path, help="The folder of a run: results/SCENARIO/TIME."
+    )
+    _results(add)
+
+
+def _baseline_show(add: Parser) -> None:
+    """Print each scenario's baseline."""
+    _results(add)
 
 
 COMMANDS: dict[str, tuple[str, Declare]] = {
     "report": ("nfsmulti.report.pages:report", _report),
+    "baseline set": ("nfsmulti.kept:set_baseline", _baseline_set),
+    "baseline show": ("nfsmulti.kept:show_baseline", _baseline_show),
     "compare": ("nfsmulti.compare:compare", _compare),
 }

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The runs that are kept below results/, and `./nfsmulti baseline`: which one others are held to.
+
+A scenario's baseline is named in results/SCENARIO/baseline, relative to that folder.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from nfsmulti.errors import HarnessError
+from nfsmulti.paths import COMMAND, shown
+from nfsmulti.summary import FILE, Summary
+
+_BASELINE = "baseline"
+_TIME = re.compile(r"\d{8}T\d{6}Z")  # with which the name of a run's folder begins
+
+
+def runs(results: Path, scenario: str = "*") -> list[Path]:
+    """Return the folders of all runs, or of a scenario's, the oldest first."""
+    found = [file.parent for file in results.glob(f"{scenario}/*/{FILE}")]
+    return sorted((one for one in found if _TIME.match(one.name)), key=lambda one: one.name)
+
+
+def newest(results: Path) -> Path:
+    """Return the newest run of any scenario. Raises HarnessError where there is none."""
+    if not (found := runs(results)):
+        raise HarnessError(f"{shown(results)} holds no run", f"start one: {COMMAND} run SCENARIO")
+    return found[-1]
+
+
+def baseline(results: Path, scenario: str) -> Path:
+    """Return the baseline of a scenario. Raises HarnessError where none is set, or it is gone."""
+    file = results / scenario / _BASELINE
+    remedy = f"{COMMAND} baseline set DIR"
+    if not file.exists():
+        raise HarnessError(f"{scenario} has no baseline: choose one with {remedy}")
+    folder = Path(os.path.normpath(file.parent / file.read_text().strip()))
+    if not (folder / FILE).exists():
+        raise HarnessError(f"{shown(folder)}, the baseline, is gone: choose one with {remedy}")
+    return folder
+
+
+def shown_run(folder: Path) -> str:
+    """Return a run as one types it."""
+    return shown(folder.resolve())
+
+
+def set_baseline(folder: Path, results: Path) -> None:
+    """Make a run the baseline of its scenario. Raises HarnessError where nothing of it is done."""
+    run = Summary.load(folder)
+    if not run.done:
+        raise HarnessError(f"{shown(folder)}: no cell of this run is done", "choose another run")
+    file = results / run.scenario / _BASELINE
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(os.path.relpath(folder.resolve(), file.parent.resolve()) + "\n")
+    print(f"The baseline of {run.scenario} is {shown_run(folder)}.")
+
+
+def show_baseline(results: Path) -> None:
+    """Print each scenario's baseline."""
+    files = sorted(results.glob(f"*/{_BASELINE}"))
+    if not files:
+        print(f"No baseline is set; {COMMAND} baseline set DIR chooses one.")
+    for file in files:
+        scenario = file.parent.name
+        try:
+            folder = baseline(results, scenario)
+            print(f"{scenario}: {shown_run(folder)} ({Summary.load(folder).started})")
+        except HarnessError as error:
+            print(f"{scenario}: {error}")

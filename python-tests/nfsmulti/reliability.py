@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Whether a difference between two runs may be the machine's: other programs, other conditions.
+
+What two runs are often compared for is no reason for doubt: another engine, server or pool.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from nfsmulti.report import cells
+from nfsmulti.summary import Summary
+
+BUSY = "busy"
+_LEAST = 0.25  # the part of a run's cells that other programs must have disturbed
+_MACHINE = ("kernel", "processors", "fio")
+
+
+def doubts(
+    runs: tuple[Summary, Summary],
+    environments: Sequence[Mapping[str, Any]],
+    allowed: Collection[str] = (),
+) -> list[str]:
+    """Return in a line each why a verdict on B does not hold; but what is allowed is no reason."""
+    found = [
+        f"other programs kept the machine of {name} {100 * part:.0f} % busy: rerun it when idle"
+        for name, run in zip("AB", runs, strict=True)
+        if BUSY not in allowed and (part := _busy(run))
+    ]
+    a, b = map(_conditions, environments)
+    differ = [
+        f"{what} is {a[what]} in A and {b[what]} in B"
+        for what in a
+        if what in b and a[what] != b[what] and what not in allowed
+    ]
+    return found + [f"conditions differ: {line}" for line in differ]
+
+
+def purposes(runs: tuple[Summary, Summary], environments: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Name what differs and may be what the runs are compared for."""
+    sides = [_purposes(*one) for one in zip(runs, environments, strict=True)]
+    return [
+        f"{what} differs: {of_a} and {of_b}"
+        for what, of_a in sides[0].items()
+        if of_a != (of_b := sides[1].get(what)) and of_b is not None
+    ]
+
+
+def _busy(run: Summary) -> float | None:
+    """Return how busy other programs kept a run's machine before its cells; None if seldom."""
+    found = [cell.others_busy or 0.0 for cell in run.done if cells.disturbed(cell)]
+    return statistics.median(found) if found and len(found) >= _LEAST * len(run.done) else None
+
+
+def _conditions(environment: Mapping[str, Any]) -> dict[str, str]:
+    """Return what figures depend on: of the machine, and of each place its links and sysctls."""
+    machine = environment.get("machine", {})
+    found = {name: str(machine[name]) for name in _MACHINE if name in machine}
+    for place, part in environment.items():
+        if place == "machine" or not isinstance(part, dict):
+            continue
+        for link in part.get("links", []):
+            found |= {
+                f"{place}: {name} of {link['name']}": str(link[name])
+                for name in ("mtu", "speed_mbit")
+                if link.get(name)
+            }
+        found |= {f"{place}: {name}": value for name, value in part.get("sysctls", {}).items()}
+    return found
+
+
+def _purposes(run: Summary, environment: Mapping[str, Any]) -> dict[str, str]:
+    found = {"pool": str(run.place.get("pool", ""))}
+    if digest := environment.get("machine", {}).get("engine_sha256"):
+        found["engine"] = f"SHA-256 {digest[:8]}"
+    for place, part in environment.items():
+        if isinstance(part, dict) and part.get("servers"):
+            found[f"server ({place})"] = ", ".join(map(str, part["servers"]))
+    return found
