@@ -21,7 +21,7 @@ from nfsmulti import texts
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import PYTHON_TESTS, RESULTS, ROOT
 from nfsmulti.processes import run
-from nfsmulti.report import charts, conditions, pages
+from nfsmulti.report import charts, conditions, pages, rows
 from nfsmulti.report.pages import write
 from nfsmulti.stats import Sample
 from nfsmulti.stories import SCENARIOS
@@ -130,7 +130,9 @@ def test_lines_differ_without_colour() -> None:
 def test_page_refers_to_nothing_outside(folders: dict[str, Path]) -> None:
     for folder in folders.values():
         text = (folder / "report.html").read_text()
-        assert not re.findall(r"""(?:src|href)=["'](?!#)[^"']*""", text), folder
+        outside = re.findall(r"""(?:src|href)=["'](?!#)([^"']*)""", text)
+        assert outside == [rows.FILE], folder  # which lies beside it
+        assert (folder / rows.FILE).exists()
         assert not re.findall(r"@import|url\((?!#)[^)]*\)|<link|<script [^>]", text), folder
         ids = re.findall(r'id="([^"]+)"', text)
         assert len(ids) == len(set(ids)), folder

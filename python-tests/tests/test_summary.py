@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
 import pytest
 
+import summary_schema
 from nfsmulti.errors import HarnessError
+from nfsmulti.paths import ROOT
+from nfsmulti.report import rows
 from nfsmulti.summary import FILE, Cell, Figures, JobRow, Summary
 
 READ = Figures(10, 40960, 2.0, 5.0, 20480.0, 100.0, 90.0, 150.0, 190.0, 199.0, {"90000": 10})
@@ -23,6 +27,21 @@ def test_summary_round_trips(tmp_path: Path) -> None:
     assert Summary.load(tmp_path) == SUMMARY
     assert SUMMARY.done == [DONE]
     assert (DONE.ops, FAILED.ops) == (10, 0)
+
+
+def test_the_schema_is_that_of_the_code() -> None:
+    """build/venv/bin/python python-tests/summary_schema.py >docs/summary.schema.json."""
+    assert (ROOT / "docs/summary.schema.json").read_text() == summary_schema.text()
+
+
+def test_cells_are_rows_for_other_programs(tmp_path: Path) -> None:
+    rows.write(SUMMARY, tmp_path)
+    with (tmp_path / rows.FILE).open(newline="") as file:
+        done, failed = csv.DictReader(file)
+    assert (done["id"], done["factor_streams"], done["read_p999_us"]) == ("a-1", "1", "199.0")
+    assert (done["write_ops"], failed["status"], failed["why"]) == ("", "failed", "no server")
+    page = (ROOT / "docs/reports.md").read_text()
+    assert [name for name in done if f"`{name}`" not in page] == ["factor_streams"]
 
 
 def test_fields_of_a_later_harness_are_dropped(tmp_path: Path) -> None:

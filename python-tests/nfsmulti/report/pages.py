@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 from nfsmulti import texts
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import RESULTS, needs_sources, shown
-from nfsmulti.report import cells, charts, conditions, documents
+from nfsmulti.report import cells, charts, conditions, documents, rows
 from nfsmulti.report.answer import Answer, caveats, next_command, ran
 from nfsmulti.report.story import Beside, Finding, Report, Section, Story, beside, findings, tell
 from nfsmulti.stories import REPORTS, SCENARIOS
@@ -56,6 +56,7 @@ def write(folder: Path, *, published: bool = False) -> str:
         (folder / file).write_text(
             render(template, {**values, "drawn": drawn}), errors="surrogateescape"
         )
+    rows.write(summary, folder)
     answer: Answer = values["answer"]
     width = shutil.get_terminal_size().columns
     ending = f"{shown(folder / HTML)}\nNext: {next_command(summary, str(shown(folder)))}"

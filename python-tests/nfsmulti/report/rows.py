@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""cells.csv: the figures of a run for other programs, a row for each cell and repeat."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+from pathlib import Path
+
+from nfsmulti.summary import Figures, Summary
+
+FILE = "cells.csv"
+# Units stand in the names, as in summary.json; docs/reports.md says what each is.
+OF_CELL = (
+    "id", "repeat", "order", "status", "why", "times", "settled", "seconds", "cpu_s",
+    "machine_cpu_s", "processors", "others_busy",
+)  # fmt: skip
+OF_DIRECTION = [one.name for one in dataclasses.fields(Figures) if one.name != "bins"]
+
+
+def write(summary: Summary, folder: Path) -> None:
+    """Write it beside summary.json. What was not measured is empty."""
+    factors = sorted({name for cell in summary.cells for name in cell.factors})
+    heading = [
+        *OF_CELL,
+        *(f"factor_{name}" for name in factors),
+        *(f"{way}_{name}" for way in ("read", "write") for name in OF_DIRECTION),
+    ]
+    with (folder / FILE).open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(heading)
+        for cell in summary.cells:
+            writer.writerow([
+                *(getattr(cell, name) for name in OF_CELL),
+                *(cell.factors.get(name) for name in factors),
+                *(getattr(side, name, None) for side in (cell.read, cell.write)
+                  for name in OF_DIRECTION),
+            ])  # fmt: skip
