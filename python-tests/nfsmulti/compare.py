@@ -280,6 +280,11 @@ def _mean(groups: Iterable[list[Cell]], figure: Figure) -> Sample:
     return Sample(tuple(map(math.exp, by_repeat(measured))))
 
 
+def per_repeat(found: Sequence[Pair]) -> Sample:
+    """Return a run's geometric mean of throughput over the cells, of each repeat."""
+    return _mean([pair.a for pair in found], Figure.THROUGHPUT)
+
+
 def trials(found: Sequence[Pair], judged: Sequence[Figure]) -> list[Tested]:
     """Give the tests of the judged figures, corrected for their number."""
     plain = []
@@ -410,11 +415,16 @@ def _doubted(verdict: Conclusion, why: Sequence[str]) -> Conclusion:
     return Conclusion(Exit.UNRELIABLE, [*figures, *(f"unreliable: {line}" for line in why)])
 
 
+def unit(figure: Figure, run: Summary) -> tuple[str, float]:
+    """Return the unit of a figure, and how many of its measure make one."""
+    if figure is Figure.THROUGHPUT and any(map(_of_metadata, run.cells)):
+        return "operations/s", 1.0
+    return _UNITS[figure]
+
+
 def _row(one: Tested, limit: float, run: Summary) -> Row:
     """Give a row; it says "worse" or "better" beyond the limit, and where tested, beyond chance."""
-    unit, scale = _UNITS[one.figure]
-    if one.figure is Figure.THROUGHPUT and any(map(_of_metadata, run.cells)):
-        unit, scale = "operations/s", 1.0
+    name, scale = unit(one.figure, run)
     a, b = (None if mean is None else mean / scale for mean in (one.a, one.b))
     shows = one.p is None or one.p < _SIGNIFICANT
     says = ""
@@ -423,7 +433,7 @@ def _row(one: Tested, limit: float, run: Summary) -> Row:
     elif shows and one.figure.better(one.ratio.value, limit):
         says = "better"
     ratio = one.ratio
-    return Row(one.name, one.figure, unit, a, b, ratio.value, ratio.low, ratio.high, one.p, says)
+    return Row(one.name, one.figure, name, a, b, ratio.value, ratio.low, ratio.high, one.p, says)
 
 
 def _refuse(*lines: str) -> NoReturn:

@@ -27,7 +27,7 @@ def doubts(
     found = [
         f"other programs kept the machine of {name} {100 * part:.0f} % busy: rerun it when idle"
         for name, run in zip("AB", runs, strict=True)
-        if BUSY not in allowed and (part := _busy(run))
+        if BUSY not in allowed and (part := busy(run))
     ]
     a, b = map(_conditions, environments)
     differ = [
@@ -48,7 +48,7 @@ def purposes(runs: tuple[Summary, Summary], environments: Sequence[Mapping[str, 
     ]
 
 
-def _busy(run: Summary) -> float | None:
+def busy(run: Summary) -> float | None:
     """Return how busy other programs kept a run's machine before its cells; None if seldom."""
     found = [cell.others_busy or 0.0 for cell in run.done if cells.disturbed(cell)]
     return statistics.median(found) if found and len(found) >= _LEAST * len(run.done) else None

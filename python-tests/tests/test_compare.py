@@ -394,3 +394,19 @@ def test_other_programs_read_the_verdict(tmp_path: Path) -> None:
     busy = _compare(tmp_path, a, _busy(b, 0.97), "--format", "junit").stdout
     assert ET.fromstring(busy).get("failures") == "0"
     assert "**dd: worse**" in _compare(tmp_path, a, b, "--format", "markdown").stdout
+
+
+def test_history_marks_the_run_that_changed_a_figure(tmp_path: Path) -> None:
+    """Seven runs: the fourth is on a busy machine, the sixth and all after it have lost a fifth."""
+    for day in range(1, 8):
+        run = made_runs.dd(slower=1.25 if day > 5 else 2 if day == 4 else 1, seed=day)
+        _kept(tmp_path, f"202611{day:02}T170000Z", _busy(run, 0.9) if day == 4 else run)
+    _kept(tmp_path, "20261130T170000Z", made_runs.dd())
+    _kept(tmp_path, "20261030T170000Z", dataclasses.replace(made_runs.dd(), quick=True))
+    done = call_harness("history", "dd", "--results", str(tmp_path))
+    rows = [line.split() for line in done.stdout.splitlines() if "20261" in line]
+    says = {row[0][4:8]: row[-1] for row in rows if row[-1] in ("change", "busy")}
+    assert says == {"1104": "busy", "1106": "change", "1130": "change"}
+    assert "left out: 20261030T170000Z: their lengths differ: full and quick" in done.stdout
+    assert re.search(r"changes: 20261106T170000Z \(0\.\d\d \(", done.stdout)
+    assert (tmp_path / "dd" / "history.svg").stat().st_size > 1000

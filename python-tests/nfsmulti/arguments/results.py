@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The arguments of what reads results: report, compare, baseline."""
+"""The arguments of what reads results: report, compare, baseline, history."""
 
 from __future__ import annotations
 
@@ -130,9 +130,20 @@ def _baseline_show(add: Parser) -> None:
     _results(add)
 
 
+def _history(add: Parser) -> None:
+    """Print a scenario's throughput over all kept runs, and mark the runs that changed it.
+
+    A run is held to all repeats since the last change. It is a change if the ratio is significant
+    at 5 %, corrected for the number of runs, and beyond 5 %; of a busy machine it is none.
+    """
+    add.add_argument("scenario", metavar="SCENARIO", help="such as connections")
+    _results(add)
+
+
 COMMANDS: dict[str, tuple[str, Declare]] = {
     "report": ("nfsmulti.report.pages:report", _report),
     "baseline set": ("nfsmulti.kept:set_baseline", _baseline_set),
     "baseline show": ("nfsmulti.kept:show_baseline", _baseline_show),
+    "history": ("nfsmulti.history:history", _history),
     "compare": ("nfsmulti.compare:compare", _compare),
 }
