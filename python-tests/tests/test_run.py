@@ -352,7 +352,7 @@ def test_labs_limits_are_fitted_once(
     assert said.getvalue().count("lab: At a third of the full rates") == 2
     pages.write(record.folder)
     told = (record.folder / "report.md").read_text()
-    assert "Measured in the lab. At a third of the full rates: this machine carries" in told
+    assert "At a third of the full rates: this machine carries" in told
 
 
 def test_lab_is_measured_without_limits_before_it_has_some(tmp_path: Path) -> None:
