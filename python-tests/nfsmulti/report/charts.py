@@ -262,14 +262,12 @@ def legend(axes: Axes, title: str | None = None, columns: int = 2) -> None:
     )
 
 
-def write(plot: Plot, folder: Path) -> str:
-    """Write a plot as PNG and SVG; gives the SVG as it stands in a page."""
+def write(plot: Plot, folder: Path) -> None:
+    """Write a plot as PNG and SVG."""
     folder.mkdir(exist_ok=True)
     plot.figure.savefig(folder / f"{plot.name}.png", dpi=150)
     plot.figure.set_layout_engine("none")  # which has done its work
-    svg = svg_of(plot.figure, plot.name)
-    (folder / f"{plot.name}.svg").write_text(svg)
-    return _inline(plot.name, svg)
+    (folder / f"{plot.name}.svg").write_text(svg_of(plot.figure, plot.name))
 
 
 def svg_of(figure: Figure, name: str, look: Mapping[Any, Any] | None = None) -> str:
@@ -282,8 +280,9 @@ def svg_of(figure: Figure, name: str, look: Mapping[Any, Any] | None = None) -> 
     return re.sub(rf'<g id="{_HOVER}([^"]*)">', r"<g><title>\1</title>", file.getvalue())
 
 
-def _inline(name: str, svg: str) -> str:
-    """Make SVG fit to stand in a page: its ids are its own, its ink is the page's."""
+def inline(plot: Plot) -> str:
+    """Give a plot as SVG that stands in a page: its ids are its own, its ink is the page's."""
+    svg, name = svg_of(plot.figure, plot.name), plot.name
     text = svg[svg.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)

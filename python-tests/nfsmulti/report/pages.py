@@ -50,12 +50,11 @@ def write(folder: Path, *, published: bool = False) -> str:
     if report is None:
         raise HarnessError(f"{folder}: there is no report for scenario '{summary.scenario}'")
     values = contents(report, summary, conditions.load(folder), published=published)
-    plots = [plot for section in values["sections"] for plot in section.plots]
-    drawn = {plot.name: Markup(charts.write(plot, folder / PLOTS)) for plot in plots}
-    for file, template in TEMPLATES.items():
-        (folder / file).write_text(
-            render(template, {**values, "drawn": drawn}), errors="surrogateescape"
-        )
+    for section in values["sections"]:
+        for plot in section.plots:
+            charts.write(plot, folder / PLOTS)
+    for file, text in ((MARKDOWN, render(TEMPLATES[MARKDOWN], values)), (HTML, page(values))):
+        (folder / file).write_text(text, errors="surrogateescape")
     rows.write(summary, folder)
     answer: Answer = values["answer"]
     width = shutil.get_terminal_size().columns
@@ -66,7 +65,7 @@ def write(folder: Path, *, published: bool = False) -> str:
 def contents(
     report: Report, summary: Summary, environment: Mapping[str, Any], *, published: bool = False
 ) -> dict[str, Any]:
-    """Give what the templates show, by name; the page needs `drawn` as well, its plots as SVG."""
+    """Give what the templates show, by name."""
     story = tell(report, summary) if summary.done else _NOTHING
     guest = conditions.guest(environment)
     answer = dataclasses.replace(
@@ -92,13 +91,14 @@ def contents(
         Section("The command", lines=[summary.command], folded=True),
     ]
     sections = [one for one in sections if _holds_anything(one)]
-    place = ". ".join(filter(None, (conditions.in_short(summary), guest)))
+    when = summary.started + (", quick" if summary.quick else "")
     return {
-        "summary": summary,
-        "report": report,
+        "title": report.title,
+        "label": summary.label,
+        "about": ". ".join(filter(None, (when, conditions.in_short(summary), guest))) + ".",
         "answer": answer,
         "sections": sections,
-        "place": place,
+        "data": rows.FILE,
     }
 
 
@@ -121,6 +121,13 @@ def _published(report: Report, summary: Summary) -> list[Section]:
 def render(template: str, values: Mapping[str, Any]) -> str:
     """Fill in one of the templates."""
     return _environment().get_template(template).render(values).rstrip() + "\n"
+
+
+def page(values: Mapping[str, Any]) -> str:
+    """Fill in the template of a page, which holds its plots."""
+    plots = [plot for section in values["sections"] for plot in section.plots]
+    drawn = {plot.name: Markup(charts.inline(plot)) for plot in plots}
+    return render(TEMPLATES[HTML], {**values, "drawn": drawn})
 
 
 def findings_table(found: Sequence[Finding]) -> Table:
