@@ -1,28 +1,40 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a comparison of two runs has found, and how it is written: text, JSON, JUnit, Markdown."""
+"""What a comparison of two runs has found, and how it is written, as text, page, JSON and others.
+
+Text and page have the one shape of all answers, and show no more than its few rows at once.
+"""
 
 from __future__ import annotations
 
-import dataclasses
-import io
 import json
-import textwrap
+import math
+import sys
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 
-from rich.console import Console
-
 from nfsmulti import texts
 from nfsmulti.kept import shown_run
+from nfsmulti.paths import shown
+from nfsmulti.report import charts, pages
+from nfsmulti.report.answer import MOST_CAVEATS, MOST_ROWS, Answer, wrapped
+from nfsmulti.report.story import Plot, Section
 from nfsmulti.stats import Ratio
 from nfsmulti.summary import Summary
 from nfsmulti.texts import Table
 
+SIGNIFICANT = 0.05
+PAGE = "compare.html"
 _COLUMNS = 80
+_DRAWN = 30  # rows that a plot shows
 _SCHEMA, _VERSION = "nfsmulti-comparison", 1
+_RULE = (
+    "B is worse where a ratio is significant at 5 % (Welch's t of the logarithms, corrected by"
+    " Holm for the number of tests) and beyond the threshold. All cells together are their"
+    " geometric mean, of which each repeat is one value."
+)
 
 
 class Exit(IntEnum):
@@ -62,74 +74,158 @@ class Row:
     unit: str
     a: float | None
     b: float | None
-    ratio: float
-    low: float | None
-    high: float | None
-    p: float | None
-    says: str
+    ratio: Ratio
+    p: float | None = None
+    says: str = ""
+
+    @property
+    def name(self) -> str:
+        """The cell, and the figure unless it is the usual one."""
+        return self.cell if self.figure == "throughput" else f"{self.cell} {self.figure}"
+
+    @property
+    def data(self) -> dict[str, object]:
+        """The row for other programs, the ratio's interval beside it."""
+        ratio = {"ratio": self.ratio.value, "low": self.ratio.low, "high": self.ratio.high}
+        return {**vars(self), **ratio}
+
+
+def largest(rows: Sequence[Row]) -> Row:
+    """Return the row with the largest change; of a cell rather than of all."""
+    return max(rows, key=lambda one: (abs(math.log(one.ratio.value)), one.a is not None))
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """All of it. The last of `lines` is the verdict."""
+    """All of it. `end` and `verdict` are by the figures alone, `doubts` say why they do not hold.
+
+    The last line of the verdict is what counts. `ran` says what B has run.
+    """
 
     scenario: str
     a: Side
     b: Side
-    rows: list[Row]
-    notes: list[str]
-    exit: Exit
-    lines: list[str]
+    rows: Sequence[Row]
+    limit: float
+    notes: Sequence[str]
+    doubts: Sequence[str]
+    end: Exit
+    verdict: Sequence[str]
+    ran: str
 
     @property
-    def verdict(self) -> str:
-        """The exit status in words: "worse"."""
+    def exit(self) -> Exit:
+        """What the command ends with."""
+        return Exit.UNRELIABLE if self.doubts else self.end
+
+    @property
+    def word(self) -> str:
+        """The same in words: "worse"."""
         return self.exit.name.lower().replace("_", " ")
 
     @property
-    def tables(self) -> list[Table]:
-        """A table for each figure."""
-        return [self._table(name) for name in dict.fromkeys(row.figure for row in self.rows)]
+    def lines(self) -> list[str]:
+        """The verdict with its doubts, which are said last."""
+        if not self.doubts:
+            return [*self.verdict]
+        figures = [f"by the figures alone: {line}" for line in self.verdict]
+        return [*figures, *(f"unreliable: {line}" for line in self.doubts)]
 
-    def _table(self, figure: str) -> Table:
-        rows = [row for row in self.rows if row.figure == figure]
-        unit = rows[0].unit
-        headings = [figure, f"A, {unit}", f"B, {unit}", "B / A (95 % interval)", ""]
-        lines = [
-            [
-                row.cell, texts.number(row.a), texts.number(row.b),
-                Ratio(row.ratio, row.low, row.high).text, row.says,
-            ]
-            for row in rows
-        ]  # fmt: skip
-        return Table(headings, lines, text_columns=1, ending_text_columns=1, text_wraps=True)
+    @property
+    def page(self) -> Path:
+        """Where the page lies: beside that of B."""
+        return Path(self.b.run) / PAGE
+
+    def furthest(self, most: int) -> list[Row]:
+        """Return the rows furthest from 1, and the last, of all cells, in their order."""
+        by_change = sorted(self.rows[:-1], key=lambda one: -abs(math.log(one.ratio.value)))
+        chosen = {id(one) for one in (*by_change[: most - 1], *self.rows[-1:])}
+        return [one for one in self.rows if id(one) in chosen]
+
+    def answer(self, caveats: Sequence[str]) -> Answer:
+        """Return the answer, with the caveats that it is told with."""
+        table = _table(self.furthest(MOST_ROWS))
+        return Answer(self._headline(), table, caveats[:MOST_CAVEATS], self.ran)
+
+    def _headline(self) -> str:
+        """Name the largest loss, or how all cells together have changed."""
+        said = "unreliable" if self.doubts else self.verdict[-1].partition(":")[0]
+        worse = [one for one in self.rows if one.says == "worse"]
+        if not self.rows or (self.end is Exit.WORSE and not worse):
+            return f"{self.verdict[-1].partition(': ')[2]}."
+        chief = largest(worse or self.rows[-1:])
+        value, _, interval = chief.ratio.text.partition(" ")
+        where = "" if chief.cell == self.rows[-1].cell else f"with {chief.cell}"
+        words = filter(None, [value, "times A's", chief.figure, interval, where])
+        return f"{' '.join(words)}: {said}."
+
+    def write_page(self, folder: Path) -> None:
+        """Write the page into B's folder, if that can be written to; the verdict stands anyway."""
+        rows = self.furthest(_DRAWN)
+        caption = (
+            "B / A with 95 % intervals. Squares are worse, triangles better, circles not shown to"
+            f" be either; grey is what is tolerated, {100 * self.limit:g} %."
+        )
+        plot = Plot(
+            "ratios", caption, charts.ratios([(r.name, r.ratio, r.says) for r in rows], self.limit)
+        )
+        sections = [
+            Section("B against A", plots=[plot]),
+            Section("Verdict", points=[*self.lines, *self.notes]),
+            Section("All rows", tables=[_table(self.rows)], folded=True),
+            Section("How to read it", points=[_RULE], folded=True),
+        ]
+        title, about = f"compare: {self.scenario}", f"A: {self.a.text}. B: {self.b.text}."
+        page = pages.page(title, about, self.answer([*self.doubts, *self.notes]), sections)
+        try:
+            (folder / PAGE).write_text(page, errors="surrogateescape")
+        except OSError as error:
+            print(f"nfsmulti: no page: {error}", file=sys.stderr)
+
+
+def _table(rows: Sequence[Row]) -> Table:
+    """Lay rows out; their unit is in the headings where all have the same."""
+    units = {one.unit for one in rows if one.unit}
+    unit = units.pop() if len(units) == 1 else ""
+    lines = []
+    for one in rows:
+        own = "" if unit else f" {one.unit}"
+        a, b = (f"{texts.number(mean)}{own}".strip() for mean in (one.a, one.b))
+        lines.append([one.name, a, b, texts.times(one.ratio), one.says])
+    headings = [", ".join(filter(None, (side, unit))) for side in "AB"]
+    return Table(["", *headings, "B / A", ""], lines, ending_text_columns=1, text_wraps=True)
+
+
+# --- the forms ---
 
 
 def _text(found: Comparison) -> str:
-    out = io.StringIO()
-    console = Console(file=out, width=_COLUMNS, highlight=False, markup=False)
-    for table in found.tables:
-        console.print(table.terminal())
-    lines = [f"A: {found.a.text}", f"B: {found.b.text}"]
-    under = map(_wrapped, (*found.notes, *found.lines))
-    drawn = map(str.rstrip, out.getvalue().rstrip().splitlines())
-    return "\n".join([*lines, *drawn, "", *under])
-
-
-def _wrapped(line: str) -> str:
-    return textwrap.fill(line, _COLUMNS, break_long_words=False, break_on_hyphens=False)
+    sides = f"A: {found.a.text}\nB: {found.b.text}"
+    ending = [shown(found.page), *(wrapped(line, _COLUMNS) for line in found.lines)]
+    return "\n\n".join([sides, found.answer(found.notes).terminal(_COLUMNS), "\n".join(ending)])
 
 
 def _markdown(found: Comparison) -> str:
-    tables = "\n".join(table.markdown() for table in found.tables)
     points = "".join(f"- {line}\n" for line in (*found.notes, *found.lines))
     sides = f"A: {found.a.text}  \nB: {found.b.text}"
-    return f"**{found.scenario}: {found.verdict}**\n\n{sides}\n\n{tables}\n{points}"
+    table = _table(found.rows).markdown()
+    return f"**{found.scenario}: {found.word}**\n\n{sides}\n\n{table}\n{points}"
 
 
 def _json(found: Comparison) -> str:
-    data = {"schema": _SCHEMA, "version": _VERSION, **dataclasses.asdict(found)}
-    return json.dumps({**data, "verdict": found.verdict}, indent="\t")
+    data = {
+        "schema": _SCHEMA,
+        "version": _VERSION,
+        "scenario": found.scenario,
+        "a": vars(found.a),
+        "b": vars(found.b),
+        "rows": [one.data for one in found.rows],
+        "notes": [*found.notes],
+        "exit": found.exit,
+        "lines": found.lines,
+        "verdict": found.word,
+    }
+    return json.dumps(data, indent="\t")
 
 
 def _junit(found: Comparison) -> str:
@@ -138,8 +234,8 @@ def _junit(found: Comparison) -> str:
     for row in found.rows:
         case = ET.SubElement(suite, "testcase", classname=row.figure, name=row.cell)
         if row.says == "worse" and found.exit is Exit.WORSE:
-            ET.SubElement(case, "failure", message=Ratio(row.ratio, row.low, row.high).text)
-    case = ET.SubElement(suite, "testcase", classname="verdict", name=found.verdict)
+            ET.SubElement(case, "failure", message=row.ratio.text)
+    case = ET.SubElement(suite, "testcase", classname="verdict", name=found.word)
     kind = {Exit.WORSE: "failure", Exit.UNRELIABLE: "skipped"}.get(found.exit)
     if kind:
         ET.SubElement(case, kind, message="; ".join(found.lines))

@@ -8,24 +8,36 @@ number of runs, and beyond 5 %. A run on a busy machine neither changes a level 
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-
-from nfsmulti import compare, kept, texts
+from nfsmulti import kept, texts
+from nfsmulti.compare import Figure, per_repeat
 from nfsmulti.errors import HarnessError
+from nfsmulti.pairs import pairs, unmatched, why_not
 from nfsmulti.paths import shown
 from nfsmulti.reliability import busy
-from nfsmulti.report import charts
-from nfsmulti.stats import FEWEST, Ratio, Sample
+from nfsmulti.report import charts, conditions, pages
+from nfsmulti.report.answer import MOST_CAVEATS, MOST_ROWS, Answer, ran
+from nfsmulti.report.story import Plot, Section
+from nfsmulti.stats import Ratio, Sample
 from nfsmulti.summary import Summary
 from nfsmulti.texts import Table
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Plotted
+
+PAGE = "history.html"
 _SIGNIFICANT, _LEAST = 0.05, 0.05
 _COLUMNS = 80
-_PLOT = "history"
+_TICKS = 10  # names below a plot
+_CAPTION = (
+    "Each run's geometric mean over its cells; dots are repeats. Dotted lines are changes, with the"
+    " ratio to the level before; crosses are runs on a busy machine, which count for nothing."
+)
 
 
 @dataclass(frozen=True)
@@ -40,38 +52,42 @@ class Point:
     ratio: Ratio | None = None
     says: str = ""
 
+    @property
+    def words(self) -> list[str]:
+        """The row of a table."""
+        return [self.name, texts.measured(self.sample), texts.times(self.ratio), self.says]
+
 
 def history(scenario: str, results: Path) -> None:
-    """Print the table, and write the plot beside the runs."""
-    runs = [(one.name, Summary.load(one)) for one in kept.runs(results, scenario)]
+    """Print the answer, and write the page beside the runs."""
+    folders = kept.runs(results, scenario)
+    runs = [(kept.called(one), Summary.load(one)) for one in folders]
     if not runs:
         raise HarnessError(f"{shown(results)} holds no run of {scenario}")
-    newest = runs[-1][1]
-    whys = [_why_left_out(newest, run) for _, run in runs]
+    name, newest = runs[-1]
+    if not newest.done:
+        raise HarnessError(f"{name}: no cell of this run is done")
+    whys = [_why(newest, run) for _, run in runs]
+    left_out = [f"Left out: {one}: {why}" for (one, _), why in zip(runs, whys, strict=True) if why]
     points = marked([one for one, why in zip(runs, whys, strict=True) if not why])
-    if not points:
-        raise HarnessError(f"{runs[-1][0]}: no cell of this run is done")
-    unit, scale = compare.unit(compare.Figure.THROUGHPUT, newest)
-    rows = [
-        [
-            one.name,
-            texts.number(one.sample.mean / scale),
-            _half(one.sample, scale),
-            one.ratio.text if one.ratio else "",
-            one.says,
-        ]
-        for one in points
-    ]
-    headings = [scenario, unit, "±", "level before = 1", ""]
+    unit = Figure.THROUGHPUT.unit(newest.done[0])
+    headings = [scenario, unit, "level before = 1", ""]
+    rows = [one.words for one in reversed(points)]
     table = Table(headings, rows, ending_text_columns=1, text_wraps=True)
-    out = Console(highlight=False, width=_COLUMNS)
-    out.print(table.terminal())
-    for (name, _), why in zip(runs, whys, strict=True):
-        if why:
-            out.print(f"left out: {name}: {why}", markup=False)
-    changes = [f"{one.name} ({one.ratio.text})" for one in points if one.ratio and _changes(one)]
-    out.print(f"changes: {', '.join(changes) or 'none shown'}", markup=False)
-    out.print(shown(_drawn(points, unit, scale, results / scenario)), markup=False)
+    answer = Answer(
+        _headline(points, unit),
+        dataclasses.replace(table, rows=rows[:MOST_ROWS]),
+        left_out if len(left_out) < MOST_CAVEATS else [f"{len(left_out)} runs are left out."],
+        ran(newest, conditions.load(folders[-1])),
+    )
+    sections = [
+        Section("Over time", plots=[Plot("history", _CAPTION, _drawn(points, unit))]),
+        Section("All runs", tables=[table], points=left_out, folded=True),
+    ]
+    about = f"{len(points)} runs, from {points[0].name} to {name}."
+    page = results / scenario / PAGE
+    page.write_text(pages.page(f"history: {scenario}", about, answer, sections))
+    print(f"{answer.terminal(_COLUMNS)}\n\n{shown(page)}")
 
 
 def marked(runs: Sequence[tuple[str, Summary]]) -> list[Point]:
@@ -79,7 +95,7 @@ def marked(runs: Sequence[tuple[str, Summary]]) -> list[Point]:
     points: list[Point] = []
     level: list[float] = []
     for name, run in runs:
-        sample = compare.per_repeat(compare.pairs(run, run))
+        sample = per_repeat(pair.a for pair in pairs(run, run))
         ratio = Ratio.unpaired(sample, Sample(tuple(level))) if level else None
         says = ""
         if busy(run):
@@ -92,8 +108,12 @@ def marked(runs: Sequence[tuple[str, Summary]]) -> list[Point]:
     return points
 
 
-def _changes(one: Point) -> bool:
-    return one.says == "change"
+def _headline(points: Sequence[Point], unit: str) -> str:
+    now = f"{texts.number(points[-1].sample.mean)} {unit}"
+    if changes := [(one.name, one.ratio) for one in points if one.says == "change" and one.ratio]:
+        name, ratio = changes[-1]
+        return f"{now} since {name}, {ratio.value:.2f} times the level before."
+    return f"{now}; none of {len(points)} runs is shown to have changed it."
 
 
 def _differs(ratio: Ratio, tests: int) -> bool:
@@ -101,30 +121,29 @@ def _differs(ratio: Ratio, tests: int) -> bool:
     return significant and abs(ratio.value - 1) > _LEAST
 
 
-def _why_left_out(newest: Summary, run: Summary) -> str | None:
-    if why := compare.why_not(newest, run):
+def _why(newest: Summary, run: Summary) -> str | None:
+    """Say why a run is left out; None where it is not."""
+    if why := why_not(newest, run):
         return why
-    missing = compare.unmatched(newest, run)
+    missing = unmatched(newest, run)
     return f"{missing} combinations of factors differ from the newest run's" if missing else None
 
 
-def _half(sample: Sample, scale: float) -> str:
-    """Return half of the mean's 95 % interval."""
-    if sample.n < FEWEST or not sample.interval:
-        return texts.MISSING
-    return texts.number((sample.interval[1] - sample.mean) / scale)
-
-
-def _drawn(points: Sequence[Point], unit: str, scale: float, folder: Path) -> Path:
-    figure, (axes,) = charts.panels("", [1], 8.0)
-    every = [(at, one.sample.scaled(1 / scale)) for at, one in enumerate(points)]
-    charts.line(axes, 0, unit, [(float(at), sample) for at, sample in every])
+def _drawn(points: Sequence[Point], unit: str) -> Plotted:
+    figure, axes = charts.panel("", "", unit)
+    counting = [(at, one.sample) for at, one in enumerate(points) if one.says != "busy"]
+    charts.line(axes, 0, unit, counting)
     for at, one in enumerate(points):
-        if _changes(one):
+        if one.says == "busy":
+            axes.plot([at], [one.sample.mean], "x", color=charts.PALE)
+            charts.hover(axes, at, one.sample.mean, f"{one.name}: busy")
+        elif one.says and one.ratio:
             axes.axvline(at, color=charts.INK, linestyle=":")
-    axes.set_xticks(range(len(points)), [one.name for one in points], rotation=45, ha="right")
-    axes.set_ylabel(unit)
-    axes.set_ylim(bottom=0)
-    file = folder / f"{_PLOT}.svg"
-    file.write_text(charts.svg_of(figure, _PLOT))
-    return file
+            axes.annotate(
+                f" {one.ratio.value:.2f}", (at, 0), xytext=(2, 4), textcoords="offset points"
+            )
+    charts.from_zero(axes)
+    step = -(-len(points) // _TICKS)
+    ticks = range(0, len(points), step)
+    axes.set_xticks(ticks, [points[at].name for at in ticks], rotation=30, ha="right", fontsize=8)
+    return figure

@@ -15,13 +15,19 @@ from nfsmulti.paths import COMMAND, shown
 from nfsmulti.summary import FILE, Summary
 
 _BASELINE = "baseline"
-_TIME = re.compile(r"\d{8}T\d{6}Z")  # with which the name of a run's folder begins
+# With which the name of a run's folder begins; a label may follow.
+_TIME = re.compile(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)\d\dZ-?")
 
 
 def runs(results: Path, scenario: str = "*") -> list[Path]:
     """Return the folders of all runs, or of a scenario's, the oldest first."""
     found = [file.parent for file in results.glob(f"{scenario}/*/{FILE}")]
     return sorted((one for one in found if _TIME.match(one.name)), key=lambda one: one.name)
+
+
+def called(folder: Path) -> str:
+    """Return when a run was started, and its label: "2026-11-20 17:00 before"."""
+    return _TIME.sub(r"\1-\2-\3 \4:\5 ", folder.name).strip()
 
 
 def newest(results: Path) -> Path:

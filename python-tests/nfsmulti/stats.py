@@ -147,6 +147,11 @@ class Ratio:
         return cls(value, value / half, value * half, p, n, spread)
 
     @property
+    def ends(self) -> tuple[float, ...]:
+        """The two ends of the interval, where there is one."""
+        return () if self.low is None or self.high is None else (self.low, self.high)
+
+    @property
     def spans_one(self) -> bool | None:
         """Whether the interval holds 1; None where there is no interval."""
         if self.low is None or self.high is None:

@@ -16,10 +16,11 @@ import made_runs
 import pytest
 from conftest import call_harness
 
-from nfsmulti import compare
-from nfsmulti.compare import Figure, Pair, by_tests, trials
+from nfsmulti.compare import Figure, judged, together, trials
 from nfsmulti.comparison import Exit
+from nfsmulti.pairs import Pair, pairs, why_not
 from nfsmulti.processes import Completed
+from nfsmulti.report.answer import MOST_ROWS
 from nfsmulti.summary import Cell, Figures, Status, Summary
 
 
@@ -41,32 +42,35 @@ def _only(summary: Summary, streams: int) -> Summary:
 def test_a_run_is_equal_to_itself(tmp_path: Path) -> None:
     done = _compare(tmp_path, made_runs.dd(), made_runs.dd())
     assert done.status == 0
-    assert max(map(len, done.stdout.splitlines())) <= 80
-    assert re.search(r"capped read at streams=1 +14\.\d +14\.\d +1\.00 \(", done.stdout)
+    lines = [line for line in done.stdout.splitlines() if not line.endswith("/compare.html")]
+    assert max(map(len, lines)) <= 80
+    assert re.search(r"capped read at streams=1 +14\.\d +14\.\d +1\.00 ±", done.stdout)
     same = "not shown to be worse: nothing is significantly worse by more than 5 %, in 21 tests"
     assert same in _said(done)
-    assert done.stdout.count("1.00 (") == 21
+    assert done.stdout.count("1.00 ±") == MOST_ROWS
+    assert (tmp_path / "b" / "compare.html").read_text().count("1.00 ±") == MOST_ROWS + 21
 
 
 @functools.cache
 def _equal_runs(name: str) -> list[list[Pair]]:
     """Give pairs of runs of one thing, cell by cell."""
     make, count = made_runs.RUNS[name], {"dd": 12, "oltp": 6, "sweep": 4}[name]
-    return [compare.pairs(make(seed=2 * n), make(seed=2 * n + 1)) for n in range(1, count + 1)]
+    return [pairs(make(seed=2 * n), make(seed=2 * n + 1)) for n in range(1, count + 1)]
 
 
 @pytest.mark.parametrize("name", ["dd", "oltp", "sweep"])
 def test_no_pair_of_equal_runs_is_called_worse(name: str) -> None:
     for found in _equal_runs(name):
-        verdict = by_tests(trials(found, [Figure.THROUGHPUT, Figure.CPU]), 0.05)
-        assert verdict.exit is Exit.PASSED, verdict.lines
+        end, lines = judged(trials(found, [Figure.THROUGHPUT, Figure.CPU], 0.05), 0.05)
+        assert end is Exit.PASSED, lines
 
 
 def test_correction_is_what_lets_equal_runs_pass_without_a_threshold() -> None:
     worse, uncorrected = 0, 0
     for found in _equal_runs("dd"):
-        worse += by_tests(trials(found, [Figure.THROUGHPUT]), 0).exit is Exit.WORSE
-        uncorrected += any((one.ratio.p or 1) < 0.05 for one in trials(found, [Figure.THROUGHPUT]))
+        rows = trials(found, [Figure.THROUGHPUT], 0)
+        worse += judged(rows, 0)[0] is Exit.WORSE
+        uncorrected += any((one.ratio.p or 1) < 0.05 for one in rows)
     assert worse <= 1
     assert uncorrected > 2 * worse + 3
 
@@ -97,7 +101,7 @@ def test_the_mean_over_cells_that_drift_together_holds_its_level() -> None:
         a, b = _drifting(rng), _drifting(rng)
         b = rng.sample(b, len(b) - 6)
         runs = (dataclasses.replace(made, cells=cells) for cells in (a, b))
-        ratio = compare.together(compare.pairs(*runs), Figure.THROUGHPUT)
+        ratio = together(pairs(*runs), Figure.THROUGHPUT)
         assert ratio
         excluded += ratio.spans_one is False
     assert 30 <= excluded <= 70
@@ -109,7 +113,7 @@ def test_a_cell_that_ran_once_does_not_tell_how_repeats_differ() -> None:
         dataclasses.replace(made_runs.dd(1), cells=[once, twice, _cell(1, 2, rate)])
         for rate in (1, 4)
     )
-    ratio = compare.together(compare.pairs(a, b), Figure.THROUGHPUT)
+    ratio = together(pairs(a, b), Figure.THROUGHPUT)
     assert ratio
     assert ratio.value == pytest.approx(math.sqrt(2))  # 1 of the one cell, and 2 of the other
 
@@ -118,8 +122,8 @@ def test_cells_are_told_in_the_order_of_their_names() -> None:
     """A plan has them in another order in each repeat."""
     made = made_runs.dd(1)
     cells = [_cell(number, 1, 1) for number in (10, 2, 1)]
-    pairs = compare.pairs(*[dataclasses.replace(made, cells=cells)] * 2)
-    assert [pair.name for pair in pairs] == ["n=1", "n=2", "n=10"]
+    found = pairs(*[dataclasses.replace(made, cells=cells)] * 2)
+    assert [pair.name for pair in found] == ["n=1", "n=2", "n=10"]
 
 
 def test_a_slower_run_is_worse(tmp_path: Path) -> None:
@@ -236,7 +240,7 @@ def test_runs_are_compared_with_their_like_alone() -> None:
     pool, fast = ({**made_runs.PLACE, **c} for c in ({"kind": "pool"}, {"limits": {"link": "10g"}}))
     more = [dataclasses.replace(cell, factors={**cell.factors, "depth": 1}) for cell in a.cells]
     hosts = [dataclasses.replace(a, place={**a.place, "hosts": h}) for h in (["a"], ["b"])]
-    assert compare.why_not(*hosts) is None
+    assert why_not(*hosts) is None
     for b, why in (
         (dataclasses.replace(a, quick=True), "their lengths differ: full and quick"),
         (dataclasses.replace(a, place=pool), "their places (kind) differ: lab and pool"),
@@ -259,7 +263,7 @@ def test_runs_are_compared_with_their_like_alone() -> None:
             " compare with --over streams",
         ),
     ):
-        assert compare.why_not(a, b) == why
+        assert why_not(a, b) == why
 
 
 def test_runs_are_compared_over_a_factor_that_differs(tmp_path: Path) -> None:
@@ -296,10 +300,10 @@ def test_runs_that_vary_too_much_to_tell_say_so() -> None:
     made = made_runs.dd()
     loud = [made_runs.faster(cell, 1 if cell.repeat == 1 else 3) for cell in made.cells]
     run = dataclasses.replace(made, cells=loud)
-    verdict = by_tests(trials(compare.pairs(run, run), [Figure.THROUGHPUT]), 0.05)
-    assert verdict.exit is Exit.PASSED
-    assert verdict.lines[0].startswith("note: throughput 1.00 (0.")
-    assert len(by_tests(trials(compare.pairs(made, made), [Figure.THROUGHPUT]), 0.05).lines) == 1
+    end, lines = judged(trials(pairs(run, run), [Figure.THROUGHPUT], 0.05), 0.05)
+    assert end is Exit.PASSED
+    assert lines[0].startswith("note: throughput 1.00 (0.")
+    assert len(judged(trials(pairs(made, made), [Figure.THROUGHPUT], 0.05), 0.05)[1]) == 1
 
 
 # --- a baseline, machines that allow no verdict, and forms for other programs ---
@@ -404,9 +408,10 @@ def test_history_marks_the_run_that_changed_a_figure(tmp_path: Path) -> None:
     _kept(tmp_path, "20261130T170000Z", made_runs.dd())
     _kept(tmp_path, "20261030T170000Z", dataclasses.replace(made_runs.dd(), quick=True))
     done = call_harness("history", "dd", "--results", str(tmp_path))
-    rows = [line.split() for line in done.stdout.splitlines() if "20261" in line]
-    says = {row[0][4:8]: row[-1] for row in rows if row[-1] in ("change", "busy")}
-    assert says == {"1104": "busy", "1106": "change", "1130": "change"}
-    assert "left out: 20261030T170000Z: their lengths differ: full and quick" in done.stdout
-    assert re.search(r"changes: 20261106T170000Z \(0\.\d\d \(", done.stdout)
-    assert (tmp_path / "dd" / "history.svg").stat().st_size > 1000
+    rows = [line.split() for line in done.stdout.splitlines() if line.startswith("2026-1")]
+    says = {row[0]: row[-1] for row in rows if row[-1] in ("change", "busy")}
+    assert says == {"2026-11-04": "busy", "2026-11-06": "change", "2026-11-30": "change"}
+    assert "2026-10-30 17:00: their lengths differ: full and quick" in done.stdout
+    assert re.match(r"\d\d\.\d MB/s since 2026-11-30 17:00, 1\.2\d times the", done.stdout)
+    page = (tmp_path / "dd" / "history.html").read_text()
+    assert "<title>2026-11-04 17:00: busy</title>" in page

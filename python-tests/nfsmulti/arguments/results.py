@@ -37,6 +37,8 @@ def _report(add: Parser) -> None:
 def _compare(add: Parser) -> None:
     """Compare run B with run A of the same scenario: each cell's figures and ratio, with interval.
 
+    It prints the rows that have changed most, and writes all to compare.html in B's folder.
+
     Without RUN the newest run is B; without a second one its scenario's baseline is A (see
     `baseline`). Throughput is bytes per second, of metadata operations per second. --judge adds the
     99th percentile of clat or the CPU time of fio's jobs per I/O, which both vary more.
@@ -132,6 +134,8 @@ def _baseline_show(add: Parser) -> None:
 
 def _history(add: Parser) -> None:
     """Print a scenario's throughput over all kept runs, and mark the runs that changed it.
+
+    history.html, beside the runs, has all of them, and a plot.
 
     A run is held to all repeats since the last change. It is a change if the ratio is significant
     at 5 %, corrected for the number of runs, and beyond 5 %; of a busy machine it is none.

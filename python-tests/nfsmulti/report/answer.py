@@ -41,17 +41,18 @@ class Answer:
     def terminal(self, width: int) -> str:
         """Lay it out for a terminal, wrapped at words."""
         out = Console(file=io.StringIO(), width=width, highlight=False, markup=False)
-        parts = [_wrapped(self.headline, width)]
+        parts = [wrapped(self.headline, width)]
         if self.table.rows:
             out.print(replace(self.table, text_wraps=True).terminal())
             assert isinstance(out.file, io.StringIO)
             text = out.file.getvalue()
             parts.append("\n".join(line.rstrip() for line in text.strip("\n").splitlines()))
-        parts += ["\n".join(_wrapped(f"⚠ {one}", width, "  ") for one in self.caveats)]
-        return "\n\n".join(filter(None, [*parts, _wrapped(self.ran, width)]))
+        parts += ["\n".join(wrapped(f"⚠ {one}", width, "  ") for one in self.caveats)]
+        return "\n\n".join(filter(None, [*parts, wrapped(self.ran, width)]))
 
 
-def _wrapped(text: str, width: int, indent: str = "") -> str:
+def wrapped(text: str, width: int, indent: str = "") -> str:
+    """Wrap text at words; further lines begin with `indent`."""
     return textwrap.fill(
         text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from nfsmulti import texts
 from nfsmulti.report.story import Plot
-from nfsmulti.stats import Sample
+from nfsmulti.stats import Ratio, Sample
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -107,13 +107,13 @@ def line(axes: Axes, number: int, label: str, points: Sequence[tuple[float, Samp
     look = style(number)
     axes.errorbar([x for x, _ in points], [one.mean for _, one in points], label=label, **look)
     for x, one in points:
-        _hover(axes, x, one, f"{label}: {texts.measured(one)}")
+        hover(axes, x, one.mean, f"{label}: {texts.measured(one)}")
     _repeats(axes, points, look["color"])
 
 
-def _hover(axes: Axes, x: float, one: Sample, words: str) -> None:
+def hover(axes: Axes, x: float, y: float, words: str) -> None:
     """Give a point words that a browser shows beneath the pointer: see svg_of()."""
-    axes.plot([x], [one.mean], "o", markersize=12, alpha=0, gid=f"{_HOVER}{words}")
+    axes.plot([x], [y], "o", markersize=12, alpha=0, gid=f"{_HOVER}{words}")
 
 
 def numbered(
@@ -175,7 +175,7 @@ def bars(axes: Axes, groups: Sequence[str], series: Mapping[str, Sequence[Sample
             edgecolor="white",
         )
         for x, one in points:
-            _hover(axes, x, one, f"{label}: {texts.measured(one)}")
+            hover(axes, x, one.mean, f"{label}: {texts.measured(one)}")
         _repeats(axes, points, INK)
     axes.set_xticks(range(len(groups)), [group.replace("-", "\n") for group in groups])
 
@@ -202,6 +202,29 @@ def doublings(
     axes.minorticks_off()
     (logarithmic_y if log else from_zero)(axes)
     legend(axes, columns=columns)
+    return figure
+
+
+def ratios(rows: Sequence[tuple[str, Ratio, str]], tolerated: float) -> Figure:
+    """Plot ratios with their intervals, a named row each: "worse", "better" or "" tells its mark.
+
+    1 is no difference; grey is what is tolerated on both sides of it.
+    """
+    figure, (axes,) = panels("", [1], 1.2 * _WIDTH)
+    figure.set_figheight(1.0 + 0.3 * len(rows))
+    axes.axvspan(1 - tolerated, 1 + tolerated, color=PALE, alpha=0.2, linewidth=0)
+    axes.axvline(1, color=INK, linestyle=":")
+    for at, (name, ratio, says) in enumerate(rows):
+        number = ("", "worse", "better").index(says)
+        ends = [[abs(end - ratio.value)] for end in ratio.ends]
+        axes.errorbar(
+            [ratio.value], [at], xerr=ends or None, fmt=MARKERS[number], color=COLOURS[number],
+            capsize=3, markersize=6,
+        )  # fmt: skip
+        hover(axes, ratio.value, at, f"{name}: {ratio.text}")
+    axes.set_yticks(range(len(rows)), [name for name, _, _ in rows])
+    axes.invert_yaxis()
+    axes.set_xlabel("B / A")
     return figure
 
 

@@ -53,7 +53,7 @@ def write(folder: Path, *, published: bool = False) -> str:
     for section in values["sections"]:
         for plot in section.plots:
             charts.write(plot, folder / PLOTS)
-    for file, text in ((MARKDOWN, render(TEMPLATES[MARKDOWN], values)), (HTML, page(values))):
+    for file, text in ((MARKDOWN, render(TEMPLATES[MARKDOWN], values)), (HTML, page(**values))):
         (folder / file).write_text(text, errors="surrogateescape")
     rows.write(summary, folder)
     answer: Answer = values["answer"]
@@ -123,11 +123,21 @@ def render(template: str, values: Mapping[str, Any]) -> str:
     return _environment().get_template(template).render(values).rstrip() + "\n"
 
 
-def page(values: Mapping[str, Any]) -> str:
-    """Fill in the template of a page, which holds its plots."""
-    plots = [plot for section in values["sections"] for plot in section.plots]
-    drawn = {plot.name: Markup(charts.inline(plot)) for plot in plots}
-    return render(TEMPLATES[HTML], {**values, "drawn": drawn})
+def page(
+    title: str,
+    about: str,
+    answer: Answer,
+    sections: Sequence[Section],
+    *,
+    label: str = "",
+    data: str = "",
+) -> str:
+    """Give a page in HTML, which holds its plots; `data` is the name of a file beside it."""
+    drawn = {
+        plot.name: Markup(charts.inline(plot)) for section in sections for plot in section.plots
+    }
+    values = {"title": title, "about": about, "answer": answer, "sections": sections}
+    return render(TEMPLATES[HTML], {**values, "label": label, "data": data, "drawn": drawn})
 
 
 def findings_table(found: Sequence[Finding]) -> Table:

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Which cells of two runs belong together, and whether the runs can be compared at all."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nfsmulti.errors import HarnessError
+from nfsmulti.report import cells, conditions
+from nfsmulti.report.cells import Measure
+from nfsmulti.stats import Sample
+from nfsmulti.summary import Cell, Factor, Summary
+
+# Of summary.place, what makes figures of another kind, and what an older summary means.
+_PLACE: dict[str, Any] = {"kind": None, "limits": None, "guest": "qemu", "files": None}
+_PLACE |= {"amounts": None}
+# Of a factor with such values the name says what they mean.
+_SWITCH = {"on", "off", "yes", "no", "none", "True", "False"}
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One combination of factors in both runs: its name, and the repeats that are done."""
+
+    name: str
+    a: list[Cell]
+    b: list[Cell]
+
+    def samples(self, measure: Measure) -> tuple[Sample, Sample] | None:
+        """Return a figure's repeats in B and in A; None where one of them lacks it."""
+        b, a = (cells.sample(side, measure) for side in (self.b, self.a))
+        if a is None or b is None or min(a.values + b.values) <= 0:
+            return None
+        return b, a
+
+
+def pairs(a: Summary, b: Summary) -> list[Pair]:
+    """Return the combinations of factors that are done in both runs, sorted by their names."""
+    of_a, of_b, named = _groups(a.done), _groups(b.done), _naming(a, b)
+    return [Pair(named(of_a[name][0]), of_a[name], of_b[name]) for name in of_a if name in of_b]
+
+
+def lost(a: Summary, b: Summary) -> list[str]:
+    """Name the combinations that A has done and of which more repeats failed in B than in A."""
+    done, of_b, named = _groups(a.done), _groups(b.cells), _naming(a, b)
+    before, now = (
+        _groups([cell for cell in one.cells if cell.status == "failed"]) for one in (a, b)
+    )
+    return [
+        f"{named(found[0])}: {len(found)} of its {len(of_b[name])} repeats failed in B"
+        for name, found in now.items()
+        if name in done and len(found) > len(before.get(name, []))
+    ]
+
+
+def unmatched(a: Summary, b: Summary) -> int:
+    """Count the combinations that are done in one run alone."""
+    return len(_groups(a.done).keys() ^ _groups(b.done).keys())
+
+
+def why_not(a: Summary, b: Summary) -> str | None:
+    """Say in one line why two runs cannot be compared; None where they can."""
+    of_a, of_b = _kind(a), _kind(b)
+    if what := next((what for what in of_a if of_a[what] != of_b[what]), None):
+        values = " and ".join(map(conditions.flat_text, (of_a[what], of_b[what])))
+        return f"their {what} differ: {values}"
+    if waiting := _unfinished(a, b):
+        return (
+            f"B is not finished: {waiting} cells that A ran are still to run: continue it with"
+            " run --resume"
+        )
+    if pairs(a, b) or lost(a, b):
+        return None
+    if empty := " and ".join(name for name, one in (("A", a), ("B", b)) if not one.done):
+        return f"no cell is done in {empty}"
+    return f"no combination of factors ran in both{_apart(a, b)}"
+
+
+def without(summary: Summary, factor: str) -> Summary:
+    """Take a factor off a run's cells, which two runs are compared over.
+
+    Raises HarnessError where the run does not have it, or has several levels of it.
+    """
+    levels = cells.levels(summary.done, factor)
+    if len(levels) != 1:
+        several = f"has {_listed(levels)}: only one level can be compared"
+        what = several if levels else "does not have it"
+        raise HarnessError(f"--over {factor}: the run of {summary.started} {what}")
+    left = []
+    for cell in summary.cells:
+        factors = {name: at for name, at in cell.factors.items() if name != factor}
+        left.append(dataclasses.replace(cell, factors=factors))
+    return dataclasses.replace(summary, cells=left)
+
+
+def _kind(run: Summary) -> dict[str, Any]:
+    """Return what two runs that are compared have in common, by what that is."""
+    return {
+        "scenarios": run.scenario,
+        "factors": ", ".join(sorted({name for cell in run.cells for name in cell.factors})),
+        "lengths": "quick" if run.quick else "full",
+        "numbers of hosts": run.hosts,
+        **{f"places ({name})": run.place.get(name, old) for name, old in _PLACE.items()},
+    }
+
+
+def _unfinished(a: Summary, b: Summary) -> int:
+    """Count the cells that A has done, and that have not run in B yet."""
+    done = {(_name(cell), cell.repeat) for cell in a.done}
+    waiting = [cell for cell in b.cells if cell.status == "waiting"]
+    return sum((_name(cell), cell.repeat) in done for cell in waiting)
+
+
+def _apart(a: Summary, b: Summary) -> str:
+    """Name the factors of which the runs have no level in common, and how to compare over one."""
+    levels = {
+        name: [cells.levels(one.done, name) for one in (a, b)]
+        for name in sorted({name for cell in a.cells for name in cell.factors})
+    }
+    apart = {name: both for name, both in levels.items() if not {*both[0]} & {*both[1]}}
+    said = "; ".join(
+        f"{name} is {_listed(one)} in A and {_listed(two)} in B"
+        for name, (one, two) in apart.items()
+    )
+    if len(apart) == 1:
+        ((name, both),) = apart.items()
+        said += f": compare with --over {name}" if max(map(len, both)) == 1 else ""
+    return f": {said}" if said else ""
+
+
+def _listed(levels: Sequence[Factor]) -> str:
+    return ",".join(map(str, levels))
+
+
+def _groups(found: list[Cell]) -> dict[str, list[Cell]]:
+    return cells.by_name(found, _name)
+
+
+def _name(cell: Cell) -> str:
+    """Return the factors; the runs may have them in another order."""
+    return cells.text(dict(sorted(cell.factors.items())))
+
+
+def _naming(a: Summary, b: Summary) -> Callable[[Cell], str]:
+    """Return what names a cell without the factors that have one level in both runs.
+
+    Words come first, numbers with what they count: "64k-read at nconnect=4".
+    """
+    every = [*a.cells, *b.cells]
+    varied = [
+        name
+        for name in dict.fromkeys(name for cell in every for name in cell.factors)
+        if len({cell.factors.get(name) for cell in every}) > 1
+    ]
+
+    def named(cell: Cell) -> str:
+        levels = [(name, str(cell.factors[name])) for name in varied if name in cell.factors]
+        words = " ".join(at for _, at in levels if _is_word(at))
+        counts = ", ".join(f"{name}={at}" for name, at in levels if not _is_word(at))
+        return " at ".join(filter(None, (words, counts))) or "the only cell"
+
+    return named
+
+
+def _is_word(level: str) -> bool:
+    return bool(re.search("[A-Za-z]", level)) and level not in _SWITCH
