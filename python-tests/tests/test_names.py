@@ -184,14 +184,21 @@ def test_a_server_of_small_transfers(client: Client) -> None:
         assert {call.count for call in server.calls(Nfs.WRITE)} == {2048}
 
 
+_SERVE = """
+import signal
+from nfsmulti.scripted import ScriptedServer
+with ScriptedServer(addresses=["::"], nfs_port=2049, mount_port=2050):
+    signal.pause()
+"""
+
+
 def test_a_link_local_address(client: Client, server: ScriptedServer) -> None:
     """Its zone is nothing that libnfs knows; the server is one of a network of its own."""
     needs_privileges()
-    words = "--address=:: --nfs-port=2049 --mount-port=2050"
     script = f"""\
 ip link set lo up
 ip address add fe80::1/64 dev lo
-exec {sys.executable} -m nfsmulti.scripted {words}
+exec {sys.executable} -c '{_SERVE}'
 """
     with Process(["unshare", "--net", "--", "sh", "-ec", script]) as network:
         enter = ["nsenter", f"--target={network.pid}", "--net", "--"]

@@ -10,18 +10,14 @@ import contextlib
 import secrets
 import socket
 import struct
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Self
 
-import nfs3_client
 import pytest
 from nfs41_client import Client41, Held, op
 
 from nfsmulti.calls import Fixed, RpcClient, RpcError, xdr
-from nfsmulti.paths import PYTHON_TESTS
 from nfsmulti.scripted import Answer, Call, Nfs, Nfs4, ScriptedServer, Stable, Status4, mark, on
 
 SECONDS = 60.0
@@ -384,46 +380,3 @@ def test_it_always_ends() -> None:
         server.stall()
     with pytest.raises(ConnectionRefusedError):
         connects(server)
-
-
-# --- the command line ---
-
-
-@contextlib.contextmanager
-def commanded(*arguments: str) -> Iterator[tuple[dict[str, str], list[str]]]:
-    """Run the command line; gives the arguments of its URL, and at the end what else it says."""
-    argv = [sys.executable, "-m", "nfsmulti.scripted", "--trace", *arguments]
-    said = list[str]()
-    with subprocess.Popen(argv, cwd=PYTHON_TESTS, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            query = process.stdout.readline().strip().split("?")[1]
-            yield dict(part.split("=") for part in query.split("&")), said
-        finally:
-            process.terminate()
-            said.append(process.communicate(timeout=SECONDS)[0])
-    assert process.returncode == 143
-
-
-def test_command_line_v41() -> None:
-    with (
-        commanded("--slots", "3", "--minor", "2", "--status", "4.getfh:delay:1") as (words, said),
-        RpcClient("127.0.0.1", int(words["nfsport"]), NFS, 4) as rpc,
-    ):
-        assert rpc.call(1, xdr(b"", 1, 0)).unpack_uint() == Status4.MINOR_VERS_MISMATCH
-        rpc.call(1, xdr(b"", 2, 1) + op(Nfs4.EXCHANGE_ID, Fixed(bytes(8)), b"o", 0, 0, 0))
-    assert ' 4.EXCHANGE_ID "" 0@0\n' in said[0], said
-
-
-def test_command_line() -> None:
-    rules = ("--status", "getattr:stale:1", "--reset-after", "3", "--fragments", "1,2")
-    with commanded("--file", "f=10", *rules) as (words, said):
-        with RpcClient("127.0.0.1", int(words["mountport"]), MOUNT, 3) as rpc:
-            root = nfs3_client.mount(rpc, "/export")
-        with RpcClient("127.0.0.1", int(words["nfsport"]), NFS, 3) as rpc:
-            with pytest.raises(nfs3_client.Nfs3Error, match="GETATTR"):
-                nfs3_client.identity(rpc, root)
-            nfs3_client.identity(rpc, root)
-            with pytest.raises(ConnectionError):
-                nfs3_client.identity(rpc, root)
-    assert said[0].count(' GETATTR "" 0@0\n') == 3, said
