@@ -114,6 +114,15 @@ def test_what_is_mistyped_is_said_last_before_anything_is_installed(fresh_clone:
         ("run conections", "did you mean connections?"),
         ("run dd --repet 4", "run: there is no option --repet: did you mean --repeat?"),
         ("run dd --repeat=no", "run: --repeat: 'no' is not a whole number from 1 on"),
+        (
+            "run dd --depth 0",
+            "--depth: '0': give numbers from 1 to 65536, each once, such as 1,4,8",
+        ),
+        (
+            "run dd --jobs 1,1",
+            "--jobs: '1,1': give numbers from 1 to 256, each once, such as 1,4,8",
+        ),
+        ("run dd --proto udp", "run: --proto: 'udp': give tcp or rdma, each once"),
         ("run", "run: the following arguments are required: SCENARIO"),
         ("demo now", "demo: 'now' is one word too many"),
         ("lab exec", "lab exec: the command to run is missing: write it after --"),

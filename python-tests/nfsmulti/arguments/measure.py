@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nfsmulti.arguments.parser import Declare, Parser, number, one_of, read_by
+from nfsmulti.arguments.parser import Declare, Parser, number, numbers, one_of, read_by, some_of
 from nfsmulti.units import parse_seconds, parse_size
 
 PUBLISHED = ("dd", "sio", "oltp", "sweep", "fsperf", "randread", "neighbour")
 SCENARIOS = (*PUBLISHED, "connections", "metadata")
 WORKLOADS = ("4k-randread", "64k-read", "64k-write", "8k-oltp")
 OPERATIONS = ("create", "getattr", "lookup", "remove")
+_MOST, _MOST_DEPTH = 256, 65536  # the engine's nconnect; jobs; fio's iodepth
 GUESTS = ("qemu", "uml")
 GUEST_HELP = (
     "The guest's kernel: qemu is Debian's own in a virtual machine; uml is Debian's user-mode"
@@ -139,7 +140,8 @@ def _how_much(add: Parser) -> None:
     group.add_argument(
         "--depth",
         metavar="N",
-        default="",
+        type=numbers(_MOST_DEPTH),
+        default=(),
         help="I/Os that each job has in flight; for metadata several numbers: 1,32,128.",
     )
     group.add_argument(
@@ -203,19 +205,31 @@ def _what(add: Parser) -> None:
 
 def _of_connections(add: Parser) -> None:
     group = add.add_argument_group("connections and metadata alone")
-    for name, metavar, text in (
-        ("nconnect", "N,...", "Connections on each path of a job."),
-        ("proto", "tcp,rdma", "Transports, instead of those in the pool's URLs."),
-        ("version", "3,4.1", "NFS versions, instead of those in the pool's URLs."),
-        ("jobs", "N,...", "Numbers of fio jobs."),
+    several = numbers(_MOST)
+    for name, metavar, read, text in (
+        ("nconnect", "N,...", several, "Connections on each path of a job."),
+        (
+            "proto",
+            "tcp,rdma",
+            some_of(("tcp", "rdma")),
+            "Transports, instead of those in the pool's URLs.",
+        ),
+        (
+            "version",
+            "3,4.1",
+            some_of(("3", "4.1")),
+            "NFS versions, instead of those in the pool's URLs.",
+        ),
+        ("jobs", "N,...", several, "Numbers of fio jobs."),
         (
             "workload",
             "NAME,...",
+            some_of((*WORKLOADS, *OPERATIONS)),
             f"What connections moves, one of {', '.join(WORKLOADS)} (default: 64k-read), or the"
             f" operations of metadata (default: {','.join(OPERATIONS)}).",
         ),
     ):
-        group.add_argument(f"--{name}", metavar=metavar, default="", help=text)
+        group.add_argument(f"--{name}", metavar=metavar, type=read, default=(), help=text)
     group.add_argument(
         "--mounts",
         action="store_true",

@@ -107,6 +107,35 @@ def one_of(names: Sequence[str]) -> Callable[[str], str]:
     return chosen
 
 
+def numbers(most: int) -> Callable[[str], tuple[int, ...]]:
+    """Make a type whose values are several numbers from 1 to `most`."""
+
+    def read(word: str) -> tuple[int, ...]:
+        words = word.split(",")
+        if not all(one.isdecimal() and 1 <= int(one) <= most for one in words) or _twice(words):
+            what = f"give numbers from 1 to {most}, each once, such as 1,4,8"
+            raise argparse.ArgumentTypeError(f"'{word}': {what}")
+        return tuple(sorted(map(int, words)))
+
+    return read
+
+
+def some_of(names: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
+    """Make a type whose values are several of these words."""
+
+    def read(word: str) -> tuple[str, ...]:
+        words = word.split(",")
+        if not set(words) <= {*names} or _twice(words):
+            raise argparse.ArgumentTypeError(f"'{word}': give {' or '.join(names)}, each once")
+        return tuple(words)
+
+    return read
+
+
+def _twice(words: Sequence[str]) -> bool:
+    return len(set(words)) < len(words)
+
+
 def read_by(parse: Callable[[str], float]) -> Callable[[str], float]:
     """Make a type of a function that raises ValueError with words for a user."""
 

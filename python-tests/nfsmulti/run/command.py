@@ -23,13 +23,12 @@ from nfsmulti.run.amounts import Amounts, cached, server_memory
 from nfsmulti.run.directory import Leftover
 from nfsmulti.run.record import Record
 from nfsmulti.stories import SCENARIOS, GuestPlace
-from nfsmulti.stories.connections import MOST, PROTOCOLS, VERSIONS, WORKLOADS, Choice
+from nfsmulti.stories.connections import WORKLOADS, Choice
 from nfsmulti.stories.metadata import OPERATIONS
 from nfsmulti.texts import duration_text
 
 _out = Console(highlight=False, soft_wrap=True)
 _INTERRUPTED = 130
-_MOST_DEPTH = 65536
 # The options of their own that some take.
 _TAKEN = {
     "connections": {"nconnect", "proto", "version", "mounts", "jobs", "workload"},
@@ -54,16 +53,16 @@ class _Options:
     get: str
     server_command: str
     guest: str | None
-    nconnect: str
-    proto: str
-    version: str
+    nconnect: tuple[int, ...]
+    proto: tuple[str, ...]
+    version: tuple[str, ...]
     mounts: bool
-    jobs: str
-    workload: str
+    jobs: tuple[int, ...]
+    workload: tuple[str, ...]
     size: int | None
     runtime: float | None
     bs: int | None
-    depth: str
+    depth: tuple[int, ...]
     precondition: bool
     seed: int | None
     directory: str
@@ -83,23 +82,22 @@ class _Options:
         return [
             name.replace("_", "-")
             for name, value in values.items()
-            if value is not None and value is not False and value != ""
+            if value is not None and value is not False and value not in ("", ())
         ]
 
     def amounts(self, depths: Sequence[int]) -> Amounts:
         """Return how much cells move. Raises HarnessError."""
         if len(depths) > 1:
+            given = ",".join(map(str, depths))
             raise HarnessError(
-                f"--depth {self.depth}: give one number",
-                f"--factors iodepth={self.depth} compares several",
+                f"--depth {given}: give one number", f"--factors iodepth={given} compares several"
             )
         depth = depths[0] if depths else None
         return Amounts(self.size, self.runtime, depth, self.bs, self.precondition)
 
     def request(self, scenario: str, more_factors: Sequence[str]) -> start.Request:
         """Read them. Raises HarnessError."""
-        depths = _numbers("--depth", self.depth, _MOST_DEPTH)
-        own_depths = depths if scenario == "metadata" else ()
+        own_depths = self.depth if scenario == "metadata" else ()
         return start.Request(
             pool=self.pool,
             repeat=self.repeat,
@@ -115,15 +113,15 @@ class _Options:
             directory=self.directory,
             keep=self.keep,
             choice=Choice(
-                _numbers("--nconnect", self.nconnect, MOST),
-                _words("--proto", self.proto, PROTOCOLS),
-                _words("--version", self.version, VERSIONS),
-                _numbers("--jobs", self.jobs, MOST),
+                self.nconnect,
+                self.proto,
+                self.version,
+                self.jobs,
                 self.mounts,
                 _workloads(scenario, self.workload),
                 own_depths,
             ),
-            amounts=self.amounts(() if own_depths else depths),
+            amounts=self.amounts(() if own_depths else self.depth),
         )
 
 
@@ -193,33 +191,12 @@ def _takers(options: Sequence[str]) -> str:
     return " and ".join(found)
 
 
-def _workloads(scenario: str, text: str) -> tuple[str, ...]:
-    """Read --workload: one name, or several of metadata."""
-    if scenario == "metadata":
-        return _words("--workload", text, list(OPERATIONS))
-    if text and text not in WORKLOADS:
-        raise HarnessError(f"--workload {text}: give {' or '.join(WORKLOADS)}")
-    return (text,) if text else ()
-
-
-def _numbers(option: str, text: str, most: int) -> tuple[int, ...]:
-    words = text.split(",") if text else []
-    if not all(word.isdecimal() and 1 <= int(word) <= most for word in words) or _twice(words):
-        raise HarnessError(
-            f"{option} {text}: give numbers from 1 to {most}, each once, such as 1,4,8"
-        )
-    return tuple(sorted(map(int, words)))
-
-
-def _words(option: str, text: str, known: Sequence[str]) -> tuple[str, ...]:
-    words = text.split(",") if text else []
-    if not all(word in known for word in words) or _twice(words):
-        raise HarnessError(f"{option} {text}: give {' or '.join(known)}, or {','.join(known)}")
-    return tuple(words)
-
-
-def _twice(words: Sequence[str]) -> bool:
-    return len(set(words)) < len(words)
+def _workloads(scenario: str, given: tuple[str, ...]) -> tuple[str, ...]:
+    """Check --workload: one name, or several operations of metadata."""
+    known = OPERATIONS if scenario == "metadata" else WORKLOADS
+    if not {*given} <= {*known} or (len(given) > 1 and scenario != "metadata"):
+        raise HarnessError(f"--workload {','.join(given)}: give {' or '.join(known)}")
+    return given
 
 
 def _folder(words: Sequence[str], chosen: list[str]) -> Path | None:

@@ -54,9 +54,7 @@ WORKLOADS: Mapping[str, dict[str, Factor]] = {
     "8k-oltp": {"rw": "randrw", "rwmixread": 67, "bs": "8k"},
 }
 _WORKLOAD = "64k-read"
-PROTOCOLS, VERSIONS = ("tcp", "rdma"), ("3", "4.1")
 MIXED = "mixed"  # of a pool whose URLs differ
-MOST = 256  # the engine's nconnect
 
 _NCONNECT, _QUICK_NCONNECT = (1, 2, 4, 8, 16), (1, 2, 4, 8)
 _JOBS, _QUICK_JOBS = (1, 4), (1,)
