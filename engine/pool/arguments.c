@@ -278,10 +278,14 @@ static const char *const of_jobs[] = {"nconnect", "spread", "stripe_size", "trun
 static int refuse_unknown(const struct cursor *list, struct span word)
 {
 	char words[160] = "";
+	struct cursor rest = *list;
+	bool given = cursor_take(&rest, '=');
+	struct span value = cursor_until(&rest, "&,");
 
 	for (size_t i = 0; i < sizeof(of_jobs) / sizeof(*of_jobs); i++)
 		if (span_is(word, of_jobs[i]))
-			return cursor_refuse(list, word.at, "a job option: --%s=VALUE", of_jobs[i]);
+			return cursor_refuse(list, word.at, "a job option: --%s=%s", of_jobs[i],
+					     given ? QUOTE(value) : "VALUE");
 	for (size_t i = 0; i < KNOWN && !(known[i].bit & ARG_IGNORED); i++)
 		snprintf(words + strlen(words), sizeof(words) - strlen(words), " %s",
 			 known[i].word);

@@ -117,7 +117,7 @@ def _words(error: Exception) -> str:
 def _firewall(error: Exception, ports: str) -> str:
     """Say what to do where a server does not answer."""
     if isinstance(error, SilentError):
-        return f"does NFS listen on {ports} (rpcinfo -p HOST)? If so its server hangs: see its log"
+        return f"does NFS listen on {ports} (rpcinfo -p HOST)? If so its server hangs: see its log."
     return f"is the server up, and does its firewall let {ports} through?"
 
 

@@ -168,7 +168,7 @@ _FOUND = (
     ("unreachable", "10.77.0.99", "fail", 1, "Open port 111"),
     ("malformed", "--pool: column 8", "fail", 1, ""),
     ("unknown name", "cannot resolve 'nosuch.invalid'", "fail", 1, "getent ahosts nosuch.invalid"),
-    ("job's option", "a job option: --nconnect=VALUE", "fail", 1, ""),
+    ("job's option", "a job option: --nconnect=4", "fail", 1, ""),
     ("directories", "/none: cannot be used", "fail", 1, "mount the export there"),
     ("directories", "not checked: whether all paths lead", "warn", 1, "mend the paths"),
 )

@@ -162,7 +162,7 @@ REFUSED: dict[str, Words] = {
     # --- arguments ---
     "nfs://h/x?^": ("argument is missing",),
     "nfs://h/x?^=1": ("argument is missing",),
-    "nfs://h/x?^nconnect=4": ("a job option: --nconnect=VALUE",),
+    "nfs://h/x?uid=1&^nconnect=4": ("a job option: --nconnect=4",),
     "nfs://h/x?^iodepth=4": ("unknown argument 'iodepth'", "nfsport", "localaddr", "gid"),
     "nfs://h/x?^" + "y" * 200: ("unknown argument 'yyyyyyyy", "...'", "nfsport", "gid"),
     "nfs://h/x?uid=1&^uid=1": ("uid", "twice"),
