@@ -188,7 +188,10 @@ def compare(
     notes = purposes((a, b), environments)
     if alone := unmatched(a, b):
         notes.append(f"{alone} combinations of factors ran in only one of the two runs.")
-    first, second = (Side.of(*one) for one in zip(folders, (a, b), strict=True))
+    first, second = (
+        Side(kept.shown_run(folder), run.label, run.started)
+        for folder, run in zip(folders, (a, b), strict=True)
+    )
     what = ran(b, environments[1])
     found = Comparison(a.scenario, first, second, rows, limit, notes, why, end, lines, what)
     found.write_page(folders[1])

@@ -16,13 +16,11 @@ from enum import IntEnum
 from pathlib import Path
 
 from nfsmulti import texts
-from nfsmulti.kept import shown_run
 from nfsmulti.paths import shown
 from nfsmulti.report import charts, pages
 from nfsmulti.report.answer import MOST_CAVEATS, MOST_ROWS, Answer, wrapped
 from nfsmulti.report.story import Plot, Section
 from nfsmulti.stats import Ratio
-from nfsmulti.summary import Summary
 from nfsmulti.texts import Table
 
 SIGNIFICANT = 0.05
@@ -53,11 +51,6 @@ class Side:
     run: str
     label: str
     started: str
-
-    @classmethod
-    def of(cls, folder: Path, run: Summary) -> Side:
-        """Return that of a run in a folder."""
-        return cls(shown_run(folder), run.label, run.started)
 
     @property
     def text(self) -> str:

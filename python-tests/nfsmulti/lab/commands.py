@@ -12,7 +12,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,53 +38,36 @@ _IN_MEMORY = (
 _ON_LOOPBACK = "; without namespaces also the limits of rates, and a network of its own"
 
 
-@dataclass(frozen=True)
-class _Wanted:
-    """The lab that `start` and `run` are to make."""
-
-    addresses: int
-    instances: str
-    local: bool
-    link: str | None
-    per_address: str | None
-    assured: str | None
-    burst: str | None
-    per_connection: str | None
-    read_only: bool
-    size: str | None
-    lab_id: str | None
-
-    def config(self) -> LabConfig:
-        """Give the lab, in memory where this user may not export files, and say what that lacks."""
-        limits = Limits(self.link, self.per_address, self.assured, self.burst, self.per_connection)
-        local = self.local
-        if lacking := machine.missing_privileges():
-            local = local or not (machine.may_make_namespaces() or limits)
-            more = _ON_LOOPBACK if local else ""
-            print(_IN_MEMORY.format(lacking) + more, file=sys.stderr)
-        return LabConfig(
-            addresses=self.addresses,
-            instances=Instances(self.instances),
-            local=local,
-            limits=limits,
-            size=self.size,
-            exports=(EXPORT, READ_ONLY) if self.read_only else (EXPORT,),
-            memory=lacking is not None,
-        )
+def _config(
+    addresses: int, instances: str, size: str | None, *, local: bool, read_only: bool, **limits: Any
+) -> LabConfig:
+    """Return the lab, in memory where this user may not export files, and say what that lacks."""
+    given = Limits(**limits)
+    if lacking := machine.missing_privileges():
+        local = local or not (machine.may_make_namespaces() or given)
+        more = _ON_LOOPBACK if local else ""
+        print(_IN_MEMORY.format(lacking) + more, file=sys.stderr)
+    return LabConfig(
+        addresses=addresses,
+        instances=Instances(instances),
+        local=local,
+        limits=given,
+        size=size,
+        exports=(EXPORT, READ_ONLY) if read_only else (EXPORT,),
+        memory=lacking is not None,
+    )
 
 
-def start(**given: Any) -> None:
+def start(lab_id: str | None, **wanted: Any) -> None:
     """Start a lab in the background, and print its pool and how to use it."""
-    wanted = _Wanted(**given)
-    _explain(hold(wanted.config(), wanted.lab_id))
+    _explain(hold(_config(**wanted), lab_id))
 
 
-def run(command: Sequence[str], **given: Any) -> None:
+def run(command: Sequence[str], lab_id: str | None, **wanted: Any) -> None:
     """Run a command as a client of its own lab. Ends with its status."""
-    wanted = _Wanted(**given)
     refuse_dropped_engine(command)
     with (
-        Lab(wanted.config(), lab_id=wanted.lab_id) as lab,
+        Lab(_config(**wanted), lab_id=lab_id) as lab,
         Process(lab.command(command), env=lab.environment, stdin=None) as process,
     ):
         status = process.wait() or 0

@@ -129,7 +129,7 @@ def on(
 ) -> Hook:
     """Answer calls of these procedures so: all, the nth, the first few, those after some.
 
-    `every` picks each so manyth of them.
+    `every` picks every nth of them.
     """
     wanted = (procedures,) if isinstance(procedures, Nfs | Mount | Nfs4) else tuple(procedures)
 
