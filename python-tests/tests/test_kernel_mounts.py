@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +17,8 @@ from engine_helpers import by_path, done, eventually, mounted_at, traces
 from nfsmulti.fiorun import Option
 from nfsmulti.lab.guest import ADDRESSES, EXPORT
 from nfsmulti.processes import run
+from nfsmulti.run.place import InGuest
+from nfsmulti.stories import GuestPlace
 
 pytestmark = pytest.mark.kernel_lab
 
@@ -89,6 +92,19 @@ def _asked(folder: Path, operation: str) -> int:
     (mount,) = (part for part in text.split("\ndevice ") if f" mounted on {folder} " in part)
     (line,) = (line.split() for line in mount.splitlines() if line.strip().startswith(operation))
     return int(line[1])
+
+
+def test_a_client_of_little_memory_caches_no_more_of_a_mount(tmp_path: Path) -> None:
+    most = 48 << 20
+    place = InGuest(GuestPlace(client_memory=most))
+    place.prepare({"cached": 2 * most})
+    with mounted_at(tmp_path / "mount", "vers=3,proto=tcp") as folder, place:
+        read = ["dd", f"if={folder}/cached", "of=/dev/null", "bs=1M"]
+        run([*place.enter, *read], timeout=_SECONDS).check()
+        stat = Path("/sys/fs/cgroup/clients/memory.stat").read_text()
+    found = re.search(r"^file (\d+)$", stat, re.MULTILINE)
+    assert found
+    assert most / 2 < int(found[1]) <= most
 
 
 @pytest.mark.parametrize("version", ["3", "4.2"])

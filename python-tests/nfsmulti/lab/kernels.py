@@ -262,9 +262,11 @@ class Machine(abc.ABC):
 
 
 _QEMU = "qemu-system-x86_64"
+# Sockets take no memory of a control group's: one that page cache fills would lose packets.
+_GROUPS = "cgroup.memory=nosocket"
 _KERNEL_WORDS = (
     "console=ttyS0 quiet panic=-1 oops=panic mitigations=off nokaslr random.trust_cpu=on"
-    " tsc=reliable no_timer_check audit=0"
+    f" tsc=reliable no_timer_check audit=0 {_GROUPS}"
 )
 
 
@@ -357,7 +359,7 @@ class UserMode(Machine):
             *("env", f"TMPDIR={room}", f"LD_PRELOAD={self._library}"),
             *(str(self.tree.folder / "usr/bin/linux.uml"), f"mem={memory}M", "initrd=initramfs"),
             *("uml_dir=.", "umid=uml", "con=null", "con0=null,fd:1", "ssl=null"),
-            *("quiet", "panic=-1", "random.trust_cpu=on"),
+            *("quiet", "panic=-1", "random.trust_cpu=on", _GROUPS),
         ]
 
     def mount(self, name: str, folder: Path) -> list[str]:

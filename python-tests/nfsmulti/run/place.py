@@ -146,6 +146,7 @@ class OnPool(Serving):
             version=_the_one(map(nfs_version, self._mounts)),
             url_version=_the_one(_argument(url, "version", "3") for url in self._urls),
             url_proto=_the_one(_argument(url, "proto", "tcp") for url in self._urls),
+            memory=psutil.virtual_memory().total,
         )
 
     def pool(self, spec: CellSpec) -> str:
@@ -309,6 +310,8 @@ class InGuest(Serving):
             _THREADS.write_text(f"{self._place.threads}\n")
         if self._place.limits:
             _create_links(self._place)
+        if self._place.client_memory:
+            self.enter = _with_memory(self._place.client_memory)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -335,6 +338,25 @@ class InGuest(Serving):
         """Name it."""
         threads = _THREADS.read_text().strip()
         return [f"the guest's own nfsd, {threads} threads, on {', '.join(ADDRESSES)}"]
+
+
+_CGROUPS, _VM = Path("/sys/fs/cgroup"), Path("/proc/sys/vm")
+_DIRTY = {"dirty_bytes": 0.2, "dirty_background_bytes": 0.1}  # as vm.dirty_ratio is by default
+
+
+def _with_memory(most: int) -> list[str]:
+    """Return the words that run a client with so many bytes of memory, page cache included.
+
+    As on a machine that has no more, a fifth of them may wait to be written.
+    """
+    _command("mount", "-t", "cgroup2", "none", str(_CGROUPS))
+    (_CGROUPS / "cgroup.subtree_control").write_text("+memory")
+    clients = _CGROUPS / "clients"
+    clients.mkdir()
+    (clients / "memory.max").write_text(str(most))
+    for name, part in _DIRTY.items():
+        (_VM / name).write_text(str(round(part * most)))
+    return ["sh", "-c", f'echo $$ >{clients}/cgroup.procs && exec "$@"', "sh"]
 
 
 # Limited links, a mount on each: kernel mounts whose connections have caps.

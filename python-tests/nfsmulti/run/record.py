@@ -187,6 +187,8 @@ _SYSCTLS = (
     "sunrpc/rdma_slot_table_entries",
     "vm/dirty_ratio",
     "vm/dirty_background_ratio",
+    "vm/dirty_bytes",
+    "vm/dirty_background_bytes",
 )
 
 

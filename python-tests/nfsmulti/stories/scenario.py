@@ -70,6 +70,7 @@ class GuestPlace:
     link: str | None = None
     per_mount: str | None = None
     threads: int | None = None
+    client_memory: int | None = None
     differs: tuple[str, ...] = ()
 
     @property
@@ -87,6 +88,7 @@ class OwnPool:
     """What the pool of a user has: URLs and kernel mounts, each with their version of NFS.
 
     A version, and `url_proto`, the URLs' transport, is "" where it is not known, or not one.
+    `memory` are the bytes of this machine's.
     """
 
     urls: int
@@ -94,6 +96,7 @@ class OwnPool:
     version: str = ""
     url_version: str = "3"
     url_proto: str = "tcp"
+    memory: int = field(default=0, compare=False)
 
     @property
     def paths(self) -> int:
