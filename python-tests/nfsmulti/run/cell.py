@@ -47,8 +47,8 @@ _POOL_NAME = "mounts"
 _WINDOW_SECONDS = 0.25
 _POLL_SECONDS, _TICK_SECONDS = 0.1, 0.5
 # A fio may take so many times what it is expected to, and so much longer: a server of the user may
-# be a tenth as fast as the story's, and fio lays out files first.
-_PATIENCE, _SPARE_SECONDS = 10.0, 120.0
+# be a tenth as fast as the story's, and fio lays out files first, at so many bytes per second.
+_PATIENCE, _SPARE_SECONDS, _LAID_OUT = 10.0, 120.0, 20e6
 
 # What fio says of exec_prerun (see watch.py).
 _SAVING = re.compile(r" : Saving output of prerun in ")
@@ -83,7 +83,7 @@ def run_cell(
         with entries as spec:
             argv = command(spec, place, engine, work)
             with Watch(place.ask) as server:
-                result = _watched(argv, work, place, spec.seconds, tick, busy)
+                result = _watched(argv, work, place, _most_seconds(spec), tick, busy)
             if place.remote:
                 place.remote.check_complete(result)
             cell = measured(cell, result, busy)
@@ -174,13 +174,16 @@ def _check_direction(cell: Cell, report: FioReport) -> None:
         raise HarnessError(f"fio did {other} in a cell whose direction is {named}")
 
 
+def _most_seconds(spec: CellSpec) -> float:
+    return _PATIENCE * spec.seconds + _SPARE_SECONDS + sum(spec.files.values()) / _LAID_OUT
+
+
 def _watched(
-    argv: list[str], folder: Path, place: Serving, seconds: float, tick: Tick, busy: Samples
+    argv: list[str], folder: Path, place: Serving, limit: float, tick: Tick, busy: Samples
 ) -> FioResult:
     """Run fio until it ends, is late, or its servers have died; HarnessError for the latter two."""
     told = 0.0
     busy.take()
-    limit = _PATIENCE * seconds + _SPARE_SECONDS
     begin = time.monotonic()
     with FioProcess(argv, folder) as process:
         while process.wait(_POLL_SECONDS) is None:

@@ -108,7 +108,7 @@ def _check_path(path: PathInfo, wanted: Needs) -> None:
         raise HarnessError(
             f"{path.label}: the run needs {filesize.decimal(wanted.bytes)}, and"
             f" {filesize.decimal(path.bytes_available)} are free",
-            "make room, or measure on a larger export",
+            "make room, give a smaller --size, or measure on a larger export",
         )
     if path.files_available is not None and path.files_available < wanted.certain:
         raise HarnessError(
