@@ -121,6 +121,7 @@ def ran(summary: Summary, environment: Mapping[str, Any]) -> str:
     """Say in a line what was run: the workload, its size, how often, and on which server."""
     done = summary.done
     given = [_options(cell) for cell in done]
+    whole = [one for one in given if "offset_increment" not in one]  # else a job's part of a file
     if "operation" in (done[0].factors if done else {}):
         what = texts.several([str(one) for one in cells.levels(done, "operation")])
     else:
@@ -132,7 +133,7 @@ def ran(summary: Summary, environment: Mapping[str, Any]) -> str:
         what,
         depth and f"depth {depth}",
         jobs and f"{jobs} job{'' if jobs == '1' else 's'}",
-        _file(summary, _values(given, "size"), environment),
+        _file(summary, _values(whole, "size"), environment),
         _protocols([cell.command for cell in done]),
         _times(done),
     ]
