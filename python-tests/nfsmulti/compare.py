@@ -30,6 +30,7 @@ from nfsmulti.stats import FEWEST, Ratio, Sample, by_repeat, holm
 from nfsmulti.summary import Cell, Summary
 
 TOGETHER = "all cells together"
+_NAMED = 3  # cells that failed; more are counted
 
 
 class Figure(StrEnum):
@@ -182,6 +183,8 @@ def compare(
     why: list[str] = []
     if gone := lost(a, b):
         before = lines if end is Exit.WORSE else []
+        if len(gone) > _NAMED:
+            gone = [*gone[:_NAMED], f"{len(gone)} cells failed more often in B than in A"]
         end, lines = Exit.WORSE, [*before, *(f"worse: {line}" for line in gone)]
     elif end is not Exit.NOT_COMPARABLE:
         why = doubts((a, b), environments, allow)

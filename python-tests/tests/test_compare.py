@@ -224,6 +224,7 @@ def test_a_cell_or_a_repeat_that_fails_is_worse(tmp_path: Path, repeat: int, fai
     assert done.status == 10
     worse = "worse: capped read at streams=5: "
     assert f"{worse}{failed} of its 3 repeats failed in B" in done.stdout
+    assert done.stdout.endswith("worse: 4 cells failed more often in B than in A\n")
     alone = "4 combinations of factors ran in only one of the two runs."
     assert (alone in done.stdout) == (failed == 3)
     assert _compare(tmp_path, b, b if failed == 1 else a).status == 0
