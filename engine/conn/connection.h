@@ -132,7 +132,9 @@ struct conn_job {
 	void *ring;	     /* mount_ring.h's: one serves all mounts of the job */
 	bool rdma;	     /* paths may be used over RDMA: never before a fork */
 	uint32_t inline_max; /* RDMA: bytes of the longest message that is sent without chunks */
-	struct rdma_memory *memory; /* group.c's: what devices may reach; NULL: no RDMA */
+	struct rdma_memory *memory;  /* group.c's: what devices may reach; NULL: no RDMA */
+	void (*ticked)(void *owner); /* every 100 ms while there is I/O; NULL: nobody asks */
+	void *owner;
 	/* One line for people, without a newline. */
 	void (*log)(const char *format, ...) __attribute__((format(printf, 1, 2)));
 };

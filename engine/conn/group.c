@@ -92,6 +92,8 @@ static void tick(struct group *group)
 			look_unpolled(group, i, error);
 	}
 	group->job.health_changed = group->job.failover; /* silence is a matter of time */
+	if (group->job.ticked)
+		group->job.ticked(group->job.owner);
 }
 
 /* Finds the I/O of dead connections another one. */

@@ -357,6 +357,12 @@ struct fio_option engine_option_table[] = {
 			"at the end of the job",
 	},
 	{
+		OPTION("live_file", STR_STORE, "Live statistics"),
+		AT(live_file),
+		.help = "Write each job's lines of connections to FILE.NUMBER once a second, over "
+			"those of the second before",
+	},
+	{
 		OPTION("trace", BOOL, "Trace"),
 		AT(trace),
 		.def = "0",

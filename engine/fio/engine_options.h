@@ -38,7 +38,7 @@ struct engine_options {
 	unsigned int meta_verify;
 	unsigned int dir_entries, tree_depth, shared_dir;
 	char *require_version;
-	char *stats_file;
+	char *stats_file, *live_file;
 	unsigned int trace;
 };
 

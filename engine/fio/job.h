@@ -97,6 +97,7 @@ struct job {
 	int placeholder;
 
 	struct meta_job *meta; /* NULL: the job moves data */
+	uint64_t live_at;      /* job_stats.h's: when live_file was written */
 
 	struct io_u **fresh; /* queued since the last flush: fresh_count of iodepth */
 	uint32_t fresh_count;

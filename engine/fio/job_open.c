@@ -153,6 +153,8 @@ static int allocate(struct job *job)
 		.rdma = true,
 		.inline_max = job_options(job)->inline_max,
 		.busy_poll = job_options(job)->busy_poll * 1000ull,
+		.ticked = job_options(job)->live_file ? job_stats_live : NULL,
+		.owner = job,
 		.log = say,
 	};
 	return open_hold(job);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -28,17 +29,25 @@ static void write_conn(FILE *out, const struct job *job, const struct conn *conn
 	counters_write(out, &label, &conn->counters, &conn->transport);
 }
 
-/* One write(2) with O_APPEND: the lines of jobs that end together do not mix. */
-static int append(const char *path, const char *text, size_t size)
+/* One write(2): with O_APPEND the lines of jobs that end together do not mix. */
+static int write_text(const char *path, int flags, const char *text, size_t size)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0644);
 	ssize_t written;
 
 	if (fd < 0)
 		return -errno;
 	written = write(fd, text, size);
+	if (!(flags & O_APPEND) && written == (ssize_t)size && ftruncate(fd, written))
+		written = -1;
 	close(fd);
 	return written == (ssize_t)size ? 0 : -(errno ?: ENOSPC);
+}
+
+static void write_conns(FILE *out, const struct job *job)
+{
+	for (uint32_t i = 0; i < job->group.job.conn_count; i++)
+		write_conn(out, job, job->group.conns[i]);
 }
 
 static struct operations_label operations_label(const struct job *job, enum meta_op op)
@@ -69,15 +78,36 @@ static void write_stats_file(const struct job *job, const char *path)
 	int error = -ENOMEM;
 
 	if (out) {
-		for (uint32_t i = 0; i < job->group.job.conn_count; i++)
-			write_conn(out, job, job->group.conns[i]);
+		write_conns(out, job);
 		write_operations(out, job);
 		fclose(out);
-		error = append(path, text, size);
+		error = write_text(path, O_APPEND, text, size);
 	}
 	free(text);
 	if (error)
 		say("cannot write stats_file=%s: %s", path, strerror(-error));
+}
+
+/* Nothing is said where it cannot: the figures at the end do not depend on it. */
+void job_stats_live(void *owner)
+{
+	struct job *job = owner;
+	char *text = NULL, path[PATH_MAX];
+	size_t size = 0;
+	FILE *out;
+
+	if (job->group.job.now - job->live_at < SEC)
+		return;
+	job->live_at = job->group.job.now;
+	out = open_memstream(&text, &size);
+	if (out) {
+		write_conns(out, job);
+		fclose(out);
+		snprintf(path, sizeof(path), "%s.%" PRIu32, job_options(job)->live_file,
+			 terms_job_number(job->td));
+		write_text(path, 0, text, size);
+	}
+	free(text);
 }
 
 static void add(struct counters *sum, const struct counters *one)

@@ -10,3 +10,7 @@
  * to fio's log a line for people, and one per kind where there are several.
  */
 void job_stats_report(const struct job *job);
+
+/* Writes the connections' lines to live_file= and the job's number, once a second: a group's
+ * ticked(). */
+void job_stats_live(void *job);

@@ -9,10 +9,19 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from engine_helpers import Place, Traced, done, failed_io, fixture_of_places, said, sections
+from engine_helpers import (
+    Place,
+    Traced,
+    done,
+    eventually,
+    failed_io,
+    fixture_of_places,
+    said,
+    sections,
+)
 from scripted_jobs import Client
 
-from nfsmulti.fiorun import FioResult, OperationStats, Option
+from nfsmulti.fiorun import ConnectionStats, FioResult, OperationStats, Option
 from nfsmulti.lab import Lab
 from nfsmulti.paths import ROOT
 from nfsmulti.scripted import Answer, Nfs, ScriptedServer, on
@@ -57,6 +66,31 @@ def test_documents_name_every_key() -> None:
     of_operations = [field.name for field in dataclasses.fields(OperationStats)]
     keys = [*_TEXTS, *_NUMBERS, *_TIMES, *of_operations]
     assert [key for key in keys if f"`{key}`" not in text] == []
+
+
+def test_a_live_file_is_replaced_while_the_job_runs(mounted: Place, tmp_path: Path) -> None:
+    live = tmp_path / "live"
+    job: dict[str, Option] = {
+        "rw": "read",
+        "bs": "16k",
+        "size": "1m",
+        "filename": "f",
+        "numjobs": 2,
+        "thread": 1,
+    }
+    with mounted.fio.start(**job, time_based=1, runtime=600, live_file=str(live)) as process:
+        files = [Path(f"{live}.{number}") for number in range(2)]
+        eventually(lambda: all(file.exists() and file.read_text() for file in files))
+        first = [json.loads(file.read_text())["read_ops"] for file in files]
+        eventually(
+            lambda: all(
+                (lines := ConnectionStats.read(file))
+                and len(lines) == 1
+                and lines[0].read_ops > ops
+                for file, ops in zip(files, first, strict=True)
+            )
+        )
+        process.end(10)
 
 
 def test_sums_are_fios_own(mounted: Place) -> None:
