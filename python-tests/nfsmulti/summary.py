@@ -92,11 +92,12 @@ class Cell:
     machine, but neither fio's start nor its end; `processors` is how many that are, 0 where that
     was not written down, and `others_busy` the part of their time that was worked right before fio
     was started, which is other programs' work. `paths` gives each path's part of all bytes,
-    `jain` Jain's index of these. `over_time` holds bytes per second, one figure per second, of all
-    jobs together, `read_over_time` percentiles of reads' clat, p50_us and p99_us: both where the
-    scenario asked for it. `server` is what the server told, None where nobody asked, or where
-    `server_why` says in a line why there is no answer. It ran `times` its planned length (or moved
-    its data so many times), and `settled` tells whether its two halves agreed (see
+    `jain` Jain's index of these. `over_time` holds bytes per second of all jobs together, one
+    figure for every `figure_s` seconds; `read_over_time` and `write_over_time` likewise the clat's
+    p50_us and p99_us; `marks` the figures, from 0, in which there were reconnects, failovers,
+    retransmissions or delayed replies. `server` is what the server told, None where nobody asked,
+    or where `server_why` says in a line why there is no answer. It ran `times` its planned length
+    (or moved its data so many times), and `settled` tells whether its two halves agreed (see
     stats.py), None where nothing was written down of that.
     """
 
@@ -122,6 +123,9 @@ class Cell:
     jain: float | None = None
     over_time: list[float] = field(default_factory=list)
     read_over_time: dict[str, list[float | None]] = field(default_factory=dict)
+    write_over_time: dict[str, list[float | None]] = field(default_factory=dict)
+    figure_s: int = 1
+    marks: dict[str, list[int]] = field(default_factory=dict)
     server: Server | None = None
     server_why: str | None = None
     times: int = 1

@@ -13,6 +13,7 @@ import rich.table
 from rich import box
 from rich.console import Console, JustifyMethod
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Column
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.stats import MOST_REPEATS, Ratio, Sample
@@ -187,13 +188,21 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
 
+_BAR = 10
+
+
 class Bar(Progress):
     """One bar in a terminal: what goes on, and the time that is left. It goes with its `with`."""
 
     def __init__(self, out: Console, what: str, total: float | None):
-        columns = TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn()
+        columns = (
+            TextColumn("{task.description}", table_column=Column(no_wrap=True)),
+            BarColumn(_BAR),
+            TimeRemainingColumn(compact=True),
+            TextColumn("{task.fields[beside]}", table_column=Column(no_wrap=True)),
+        )
         super().__init__(*columns, console=out, transient=True, disable=not out.is_terminal)
-        self._task = self.add_task(what, total=total)
+        self._task = self.add_task(what, total=total, beside="")
 
     def show(
         self,
@@ -202,6 +211,14 @@ class Bar(Progress):
         *,
         total: float | None = None,
         advance: float | None = None,
+        beside: str = "",
     ) -> None:
         """Say what goes on, and how much of how much is done, or how much more."""
-        self.update(self._task, description=what, completed=done, total=total, advance=advance)
+        self.update(
+            self._task,
+            description=what,
+            completed=done,
+            total=total,
+            advance=advance,
+            beside=beside,
+        )

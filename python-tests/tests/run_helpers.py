@@ -55,7 +55,7 @@ def own_cells(name: str, scale: Scale) -> list[CellSpec]:
 def run_one(record: Record, place: Serving) -> Cell:
     """Run the only cell of a run."""
     (planned,) = record.waiting()
-    return run_cell(planned, place, Engine.built(), record.folder, lambda _: None)
+    return run_cell(planned, place, Engine.built(), record.folder, lambda *_: None)
 
 
 def made_record(

@@ -3,11 +3,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
+import made_runs
 import pytest
 
-from nfsmulti.run.cell import over_time, read_over_time, windows
+from nfsmulti.report import charts, overtime
+from nfsmulti.run import series
+from nfsmulti.run.live import Sampler
+from nfsmulti.run.series import Series
+from nfsmulti.stories import CellSpec
+
+
+def _logs(folder: Path, seconds: float = 8, jobs: int = 1) -> Series:
+    spec = CellSpec({}, "pool", "dd.fio", {"numjobs": jobs}, seconds)
+    return Series(spec, folder)
 
 
 def test_windows_of_a_log_are_seconds(tmp_path: Path) -> None:
@@ -20,7 +31,8 @@ def test_windows_of_a_log_are_seconds(tmp_path: Path) -> None:
     )
     for ends, rates in cases:
         (tmp_path / "bw_bw.1.log").write_text("".join(f"{at}, 1, 0, 4096, 0\n" for at in ends))
-        found = over_time(windows(tmp_path, 1000), (ends or [0])[-1] / 1000)
+        logs = _logs(tmp_path, 1000)  # windows of a second
+        found = logs.bandwidth(logs.windows(), (ends or [0])[-1] / 1000)
         assert found == pytest.approx(rates, rel=0.02), ends
 
 
@@ -28,16 +40,18 @@ def test_jobs_and_directions_are_summed_second_by_second(tmp_path: Path) -> None
     for job in (1, 2):
         lines = "".join(f"{at}, {job}, {way}, 4096, 0\n" for at in (1001, 2300) for way in (0, 1))
         (tmp_path / f"bw_bw.{job}.log").write_text(lines)
-    assert over_time(windows(tmp_path, 1000), 2.3) == pytest.approx([6 * 1024.0] * 2)
+    logs = _logs(tmp_path, 1000)
+    assert logs.bandwidth(logs.windows(), 2.3) == pytest.approx([6 * 1024.0] * 2)
 
 
 def test_short_windows_are_added_up_to_seconds(tmp_path: Path) -> None:
     ends = [251, 502, 750, 1001, 1250, 1500, 1999]  # and one lacks, in which nothing was moved
     (tmp_path / "bw_bw.1.log").write_text("".join(f"{at}, 4, 1, 0, 0\n" for at in ends))
-    assert over_time(windows(tmp_path, 250), 1.999) == pytest.approx([4096, 3072], rel=0.01)
+    logs = _logs(tmp_path)
+    assert logs.bandwidth(logs.windows(), 1.999) == pytest.approx([4096, 3072], rel=0.01)
 
 
-def test_readers_latency_is_that_of_all_jobs_bins_second_by_second(tmp_path: Path) -> None:
+def test_latency_is_that_of_all_jobs_bins_second_by_second(tmp_path: Path) -> None:
     def line(at: int, way: int, **counts: int) -> str:
         bins = [counts.get(f"bin{number}", 0) for number in range(1856)]
         return f"{at}, {way}, 4096, {', '.join(map(str, bins))}\n"
@@ -47,7 +61,54 @@ def test_readers_latency_is_that_of_all_jobs_bins_second_by_second(tmp_path: Pat
     (tmp_path / "latency_clat_hist.2.log").write_text(line(1002, 0, bin640=96, bin700=5))
     # Bins 640 and 700 of fio's json+ are these.
     ns640, ns700 = 33.024, 63.744
-    assert read_over_time(tmp_path) == {
-        "p50_us": [ns640, None, ns640],
-        "p99_us": [ns700, None, ns640],
-    }
+    found = _logs(tmp_path).latency()
+    assert found["read"] == {"p50_us": [ns640, None, ns640], "p99_us": [ns700, None, ns640]}
+    assert list(found["write"]) == ["p50_us", "p99_us"]
+    assert list(tmp_path.iterdir()) == []  # histograms take room
+
+
+def test_logs_of_eight_hours_are_no_longer_than_those_of_minutes(tmp_path: Path) -> None:
+    for seconds, jobs, window_ms, figure_s in (
+        (2, 1, 250, 1),
+        (300, 1, 300, 1),
+        (8 * 3600, 1, 28800, 29),
+        (8 * 3600, 64, 28800, 461),
+    ):
+        spec = _logs(tmp_path, seconds, jobs).spec
+        options = series.options(spec, tmp_path)
+        assert (options["log_avg_msec"], options["log_hist_msec"]) == (window_ms, figure_s * 1000)
+        assert seconds / figure_s * jobs <= 4000
+    lines = "".join(f"{at}, 1, 0, 4096, 0\n" for at in range(28800, 8 * 3600_000 + 1, 28800))
+    (tmp_path / "bw_bw.1.log").write_text(lines)
+    logs = _logs(tmp_path, 8 * 3600)
+    found = logs.bandwidth(logs.windows(), 8 * 3600)
+    assert found == pytest.approx([1024.0] * 993)
+    assert logs.marks({"reconnect": [100.0, 101.0, 130.0]}, 100.0) == {"reconnect": [0, 1]}
+
+
+def test_delayed_replies_are_marked_when_the_engine_says_so(tmp_path: Path) -> None:
+    line = "nfsmulti: a: 10.0.0.1:/e: READ: the server keeps asking to wait (NFS3ERR_JUKEBOX)"
+    sampler, found = Sampler(tmp_path), []
+    for said in ("", f"{line[:60]}", f"{line[60:]}: still trying\n", "nfsmulti: server OK\n"):
+        with (tmp_path / "stderr").open("a") as log:
+            log.write(said)
+        assert sampler.take() is None
+        found.append(len(sampler.marks["delayed reply"]))
+    assert found == [0, 0, 1, 1]
+
+
+def test_a_page_shows_how_cells_went_on_and_what_went_wrong() -> None:
+    summary = made_runs.fsperf(1)
+    bandwidth = overtime.section(summary).plots[0]
+    assert "Marks" not in bandwidth.caption
+    cells = [
+        dataclasses.replace(
+            cell, marks={"reconnect": [1, 2]}, write_over_time={"p99_us": [9.0] * 4}
+        )
+        for cell in summary.cells[-1:]
+    ]
+    both = overtime.section(dataclasses.replace(summary, cells=[*summary.cells[:-1], *cells])).plots
+    assert [plot.name for plot in both] == ["over-time-bandwidth", "over-time-p99"]
+    assert all(plot.caption.endswith("Marks: a reconnect in that time.") for plot in both)
+    assert ": reconnect</title>" in charts.svg_of(both[0].figure, "x")
+    assert overtime.section(made_runs.dd(1)).plots == []

@@ -13,12 +13,12 @@ from run_helpers import made_record, own_cells
 
 from nfsmulti.fiorun import Engine, FioReport
 from nfsmulti.run import runner
-from nfsmulti.run.cell import over_time, run_end, windows
 from nfsmulti.run.place import OnPool
 from nfsmulti.run.plan import PlannedCell, lengthened, may_double
 from nfsmulti.run.record import Record, Watcher, waiting_cell
+from nfsmulti.run.series import Series
 from nfsmulti.stats import MOST_TIMES, Window, halves, settled
-from nfsmulti.stories import Scale
+from nfsmulti.stories import CellSpec, Scale
 from nfsmulti.summary import Cell, Factor, Summary
 
 
@@ -56,13 +56,14 @@ def test_a_stall_at_the_end_has_not_settled(tmp_path: Path) -> None:
     """Of it fio writes nothing down: the run's own time tells, and ends with it."""
     lines = "".join(f"{second}000, 8, 0, 0, 0\n" for second in range(1, 6))
     (tmp_path / "bw_bw.1.log").write_text(lines)
-    found = windows(tmp_path, 1000)
+    logs = Series(CellSpec({}, "pool", "dd.fio", {}, 1000), tmp_path)  # windows of a second
+    found = logs.windows()
     assert settled(found, 5)
     assert not settled(found, 10)
-    assert over_time(found, 7) == [8192.0] * 5 + [0.0] * 2
+    assert logs.bandwidth(found, 7) == [8192.0] * 5 + [0.0] * 2
     for runtime_ms, end in ((5000, 5), (5900, 5), (9000, 9)):  # whole, a part, a stall
         report = FioReport({"jobs": [{"job_runtime": runtime_ms}]})
-        assert run_end(found, report, 1000) == end
+        assert logs.end(found, report) == end
 
 
 def _waiting(folder: Path, seconds: float, repeats: int = 2, cells: int = 3) -> Record:

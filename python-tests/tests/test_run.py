@@ -15,7 +15,7 @@ import sys
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import made_runs
 import psutil
@@ -35,6 +35,7 @@ from nfsmulti.processes import Completed, Process, run
 from nfsmulti.report import pages
 from nfsmulti.run import command, runner, start
 from nfsmulti.run.cell import Tick, run_cell
+from nfsmulti.run.live import Live
 from nfsmulti.run.place import InGuest, InLab, OnPool, Serving
 from nfsmulti.run.plan import Plan, PlannedCell, ordered
 from nfsmulti.run.record import Record, Watcher, waiting_cell, write_place
@@ -424,7 +425,7 @@ def test_limited_mounts_are_connections_of_their_own(tmp_path: Path) -> None:
     record = made_record(tmp_path / "run", "fsperf", some)
     with InGuest(place) as serving:
         for planned in record.waiting():
-            cell = run_cell(planned, serving, Engine.built(), record.folder, lambda _: None)
+            cell = run_cell(planned, serving, Engine.built(), record.folder, lambda *_: None)
             assert cell.status == "done", cell.why
             assert len(cell.paths) == 4
             assert cell.jain is not None
@@ -443,8 +444,8 @@ def test_output_of_the_guest_may_come_in_pieces(tmp_path: Path) -> None:
         def begin(self, cell: PlannedCell) -> None:
             events.append(f"begin {cell.id}")
 
-        def tick(self, seconds: float) -> None:
-            events.append(f"tick {seconds}")
+        def tick(self, seconds: float, now: Live | None) -> None:
+            events.append(f"tick {seconds} {now}")
 
         def end(self, cell: Cell) -> None:
             events.append(f"end {cell.id} {cell.status}")
@@ -453,13 +454,15 @@ def test_output_of_the_guest_may_come_in_pieces(tmp_path: Path) -> None:
     record = made_record(tmp_path / "run", "randread", specs)
     (cell,) = record.waiting()
     teller = Teller(record, [cell], Listener())
-    said = f'{{"begin": "{cell.id}"}}\n{{"tick": 1.5}}\n{{"end": "{cell.id}"}}\n'.encode()
+    now: dict[str, Any] = {"paths": {"p": {"ops": 1}}, "per_s": {}}
+    ticked = json.dumps({"tick": 1.5, "now": now})
+    said = f'{{"begin": "{cell.id}"}}\n{ticked}\n{{"end": "{cell.id}"}}\n'.encode()
     for byte in said[:30]:
         teller.write(bytes([byte]))
     assert teller.under_way == cell
     teller.write(said[30:])
     assert teller.under_way is None
-    assert events == [f"begin {cell.id}", "tick 1.5", f"end {cell.id} waiting"]
+    assert events == [f"begin {cell.id}", f"tick 1.5 {Live(**now)}", f"end {cell.id} waiting"]
 
 
 def test_bad_calls_are_refused_in_a_line(tmp_path: Path, mount: str) -> None:

@@ -126,6 +126,13 @@ def _where(add: Parser) -> None:
     group.add_argument(
         "--results", metavar="DIR", type=Path, help="Where runs are kept (default: results/)."
     )
+    group.add_argument(
+        "--metrics",
+        metavar="FILE",
+        type=Path,
+        help="Rewrite this file each second for node-exporter's textfile collector, with what each"
+        " path does. Its name ends with .prom.",
+    )
 
 
 def _how_much(add: Parser) -> None:

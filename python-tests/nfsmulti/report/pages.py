@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 from nfsmulti import texts
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import RESULTS, needs_sources, shown
-from nfsmulti.report import cells, charts, conditions, documents, rows
+from nfsmulti.report import cells, charts, conditions, documents, overtime, rows
 from nfsmulti.report.answer import Answer, caveats, next_command, ran
 from nfsmulti.report.story import Beside, Finding, Report, Section, Story, beside, findings, tell
 from nfsmulti.stories import REPORTS, SCENARIOS
@@ -78,6 +78,7 @@ def contents(
     sections = [
         *_troubles(summary),
         *(one for one in story.sections if not one.folded),
+        overtime.section(summary),
         *story.ending,
         *(_published(report, summary) if shows else []),
         *(one for one in story.sections if one.folded),

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import itertools
-import math
 import re
 import secrets
 import shlex
 import shutil
 import time
-from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -33,19 +30,19 @@ from nfsmulti.fiorun import (
     words_of,
 )
 from nfsmulti.hosts import Host
-from nfsmulti.run import watch
+from nfsmulti.run import live, series, watch
+from nfsmulti.run.live import Live, Sampler
 from nfsmulti.run.place import Serving
 from nfsmulti.run.plan import PlannedCell, jobfile_jobs
 from nfsmulti.run.record import one_line, waiting_cell
 from nfsmulti.run.watch import Samples, Watch
-from nfsmulti.stats import Window, jain, percentile_us, settled
+from nfsmulti.stats import jain, settled
 from nfsmulti.stories import CellSpec
 from nfsmulti.stories.metadata import MOST, size_of
 from nfsmulti.summary import Cell, Factor, Figures, JobRow
 
 _POOL_NAME = "mounts"
-_WINDOW_SECONDS = 0.25
-_POLL_SECONDS, _TICK_SECONDS = 0.1, 0.5
+_POLL_SECONDS = 0.1
 # A fio may take so many times what it is expected to, and so much longer: a server of the user may
 # be a tenth as fast as the story's, and fio lays out files first, at so many bytes per second.
 _PATIENCE, _SPARE_SECONDS, _LAID_OUT = 10.0, 120.0, 20e6
@@ -53,8 +50,8 @@ _PATIENCE, _SPARE_SECONDS, _LAID_OUT = 10.0, 120.0, 20e6
 # What fio says of exec_prerun (see watch.py).
 _SAVING = re.compile(r" : Saving output of prerun in ")
 
-# Told of the seconds since a cell began.
-Tick = Callable[[float], None]
+# Told each second how long a cell has been running for, and what it does where that is known.
+Tick = Callable[[float, Live | None], None]
 
 
 def run_cell(
@@ -82,13 +79,14 @@ def run_cell(
         entries = Entries(planned.spec, lambda spec, at: command(spec, place, engine, at), work)
         with entries as spec:
             argv = command(spec, place, engine, work)
+            sampler = Sampler(work)
             with Watch(place.ask) as server:
-                result = _watched(argv, work, place, _most_seconds(spec), tick, busy)
+                result = _watched(argv, sampler, place, _most_seconds(spec), tick, busy)
             if place.remote:
                 place.remote.check_complete(result)
             cell = measured(cell, result, busy)
         assert result.report is not None
-        cell = _in_time(cell, planned.spec, work, result.report, place.remote is None)
+        cell = _in_time(cell, planned.spec, sampler, result.report, place.remote is None)
         told = server.figures(watch.window(work, result.report))
         cell = dataclasses.replace(cell, others_busy=others, server=told, server_why=server.why)
     except (HarnessError, OSError) as error:
@@ -133,18 +131,24 @@ def measured(cell: Cell, result: FioResult, busy: Samples) -> Cell:
         raise HarnessError(f"fio's report is malformed: {error!r}") from None
 
 
-def _in_time(cell: Cell, spec: CellSpec, folder: Path, report: FioReport, here: bool) -> Cell:
+def _in_time(cell: Cell, spec: CellSpec, sampler: Sampler, report: FioReport, here: bool) -> Cell:
     """Fill in how a cell went on, out of fio's logs, which are those of this host alone.
 
     Raises HarnessError where these cannot be read.
     """
     try:
-        found = windows(folder, window_ms(spec))
-        end = run_end(found, report, window_ms(spec))
+        logs = series.Series(spec, sampler.folder)
+        found = logs.windows()
+        end = logs.end(found, report)
+        latency = logs.latency()
+        window = watch.window(sampler.folder, report)
         return dataclasses.replace(
             cell,
-            over_time=over_time(found, end) if spec.over_time and found else [],
-            read_over_time=read_over_time(folder),
+            figure_s=series.figure_s(spec),
+            over_time=logs.bandwidth(found, end) if found else [],
+            read_over_time=latency.get("read", {}),
+            write_over_time=latency.get("write", {}),
+            marks=logs.marks(sampler.marks, window[0]) if window else {},
             settled=settled(found, end) if here else None,
         )
     except (LookupError, TypeError, ValueError) as error:
@@ -179,24 +183,26 @@ def _most_seconds(spec: CellSpec) -> float:
 
 
 def _watched(
-    argv: list[str], folder: Path, place: Serving, limit: float, tick: Tick, busy: Samples
+    argv: list[str], sampler: Sampler, place: Serving, limit: float, tick: Tick, busy: Samples
 ) -> FioResult:
     """Run fio until it ends, is late, or its servers have died; HarnessError for the latter two."""
     told = 0.0
     busy.take()
     begin = time.monotonic()
-    with FioProcess(argv, folder) as process:
+    with FioProcess(argv, sampler.folder) as process:
         while process.wait(_POLL_SECONDS) is None:
             busy.take()
             passed = time.monotonic() - begin
-            if passed - told >= _TICK_SECONDS:
-                tick(passed)
+            if passed - told >= live.SECONDS:
+                tick(passed, sampler.take())
                 told = passed
             if why := place.trouble():
                 raise HarnessError(why)
             if passed > limit:
                 raise HarnessError(f"fio did not end within {limit:.0f} s")
         busy.take()
+        sampler.take()
+        sampler.clear()
         return process.result(0)
 
 
@@ -249,10 +255,9 @@ def command(spec: CellSpec, place: Serving, engine: Engine, folder: Path) -> lis
         )
     if spec.client != "mount":
         options["stats_file"] = str(folder / "stats.jsonl")
+        options[live.OPTION] = str(folder / live.OPTION)
     options |= watch.fio_options(folder, int(options.get("numjobs") or 1), spec.prerun)
-    options |= {"write_bw_log": str(folder / BANDWIDTH_LOG), "log_avg_msec": window_ms(spec)}
-    if spec.latency_over_time:
-        options |= {"write_hist_log": str(folder / LATENCY_LOG), "log_hist_msec": 1000}
+    options |= series.options(spec, folder)
     setting = ["env", *(f"{key}={value}" for key, value in variables.items())] if variables else []
     words = [f"--output={folder / 'fio.json'}", "--output-format=json+"]
     words += _words(options)
@@ -268,22 +273,12 @@ def _put_below(directory: str, options: dict[str, Factor | None]) -> None:
             options[key] = f"{directory}/{name}"
 
 
-def window_ms(spec: CellSpec) -> int:
-    """Give the windows of a cell's bandwidth log, of which it then has eight or more.
-
-    fio writes them off the path of I/Os, from counters.
-    """
-    return max(1, round(min(_WINDOW_SECONDS, spec.seconds / 8) * 1000))
-
-
 def _words(options: Options) -> list[str]:
     return [f"--{key}={value}" for key, value in words_of(options).items()]
 
 
 # --- its figures, out of what its fio left ---
 
-BANDWIDTH_LOG, LATENCY_LOG = "bw", "latency"
-_NEARLY = 0.05  # s that a last window may lack of a second
 _US = 1000.0  # fio's latencies are ns
 
 
@@ -307,83 +302,6 @@ def figures(report: FioReport, direction: Direction) -> Figures | None:
         p999_us=p999,
         bins={str(ns): n for ns, n in sorted(report.latency_bins(direction).items())},
     )
-
-
-def windows(folder: Path, nominal_ms: int) -> list[Window]:
-    """Give the windows of all jobs and directions out of fio's bandwidth logs, if any.
-
-    A line is "ms, KiB/s, direction, block size, …", one for each window, direction and job.
-    Where nothing was moved fio leaves a window out; the next one is then of its nominal length.
-    """
-    found = []
-    for log in folder.glob(f"{BANDWIDTH_LOG}_bw.*.log"):
-        ends: dict[str, int] = {}
-        for line in log.read_text().splitlines():
-            at, rate, way, *_ = line.split(", ")
-            end, before = int(at), ends.get(way, 0)
-            begin = before if end - before < 1.5 * nominal_ms else end - nominal_ms
-            found.append(Window(begin / 1000, end / 1000, float(int(rate) << 10)))
-            ends[way] = end
-    return found
-
-
-def run_end(found: Sequence[Window], report: FioReport, nominal_ms: int) -> float:
-    """Give the end of what the windows show, in s: the last one's, or after a stall the run's.
-
-    fio writes down neither a last window that is not whole nor one in which nothing was moved.
-    """
-    last = max((window.end for window in found), default=0.0)
-    ended = max(float(job["job_runtime"]) for job in report.jobs) / 1000
-    return ended if ended - last > 2 * nominal_ms / 1000 else last
-
-
-def over_time(found: Sequence[Window], end: float) -> list[float]:
-    """Give bytes per second of all jobs and directions, for each whole second up to `end`."""
-    return [
-        math.fsum(window.bytes(second, second + 1) for window in found)
-        for second in range(int(end + _NEARLY))
-    ]
-
-
-def read_over_time(folder: Path) -> dict[str, list[float | None]]:
-    """Give readers' p50_us and p99_us, for each second, out of fio's histogram logs if any.
-
-    A line is "ms, direction, block size, a count for each bin"; those of all jobs are added up.
-    """
-    seconds: defaultdict[int, Counter[int]] = defaultdict(Counter)
-    for log in folder.glob(f"{LATENCY_LOG}_clat_hist.*.log"):
-        lines = [list(map(int, line.split(", "))) for line in log.read_text().splitlines()]
-        reads = [line for line in lines if line[1] == 0]
-        for second, line in zip(_seconds_of([line[0] for line in reads]), reads, strict=True):
-            found = {_bin_ns(number): count for number, count in enumerate(line[3:]) if count}
-            seconds[second].update(found)
-    if not seconds:
-        return {}
-    every = range(max(seconds) + 1)
-    return {
-        name: [percentile_us(seconds[second], percent) for second in every]
-        for name, percent in (("p50_us", 50), ("p99_us", 99))
-    }
-
-
-def _bin_ns(number: int) -> int:
-    """Give the latency that stands for a bin, as fio does: 64 bins to each power of 2."""
-    if number < 128:
-        return number
-    power, part = number // 64 - 1, number % 64
-    return int((1 << power + 6) + (part + 0.5) * (1 << power))
-
-
-def _seconds_of(ends: Sequence[int]) -> list[int]:
-    """Give each window of a log, which ends at so many ms, its second from 0.
-
-    They are of a second and a bit, which adds up: what counts is the time since the one before.
-    """
-    numbers: list[int] = []
-    for before, end in itertools.pairwise([0, *ends]):
-        last = numbers[-1] if numbers else -1
-        numbers.append(last + max(1, round((end - before) / 1000)))
-    return numbers
 
 
 def job_rows(report: FioReport) -> list[JobRow]:

@@ -68,6 +68,7 @@ class _Options:
     directory: str
     keep: bool
     results: Path | None
+    metrics: Path | None
 
     @property
     def folder(self) -> Path:
@@ -77,7 +78,7 @@ class _Options:
     @property
     def given(self) -> list[str]:
         """The names of those that were given, and say what the run is."""
-        values = {**vars(self), "resume": None, "results": None}
+        values = {**vars(self), "resume": None, "results": None, "metrics": None}
         # 0 is given, although it equals False.
         return [
             name.replace("_", "-")
@@ -138,7 +139,7 @@ def run(scenario: str, more: Sequence[str], **given: Any) -> None:
     records = _begin_all(chosen, begin) if every else [begin(chosen[0])]
     again = f"{COMMAND} run {scenario} --resume"
     again += f" --results {shown(options.results)}" if options.results else ""
-    sys.exit(_carry_out_all(records, again if every else ""))
+    sys.exit(_carry_out_all(records, again if every else "", options.metrics))
 
 
 def _check(scenario: str, options: _Options) -> None:
@@ -221,7 +222,7 @@ def _begin_all(names: list[str], begin: Callable[[str], Record]) -> list[Record]
     return records
 
 
-def _carry_out_all(records: list[Record], again: str) -> int:
+def _carry_out_all(records: list[Record], again: str, metrics: Path | None = None) -> int:
     """Carry out runs one after the other; gives the exit status. `again` resumes them all."""
     if len(records) > 1:
         seconds = sum(runner.expected(record) for record in records)
@@ -229,7 +230,7 @@ def _carry_out_all(records: list[Record], again: str) -> int:
     status = 0
     for record in records:
         try:
-            status = max(status, _one(record), _say_leftover(record))
+            status = max(status, _one(record, metrics), _say_leftover(record))
         except (KeyboardInterrupt, SystemExit) as stop:
             _out.print(f"stopped; continue with: {again or _resume_line(record)}", markup=False)
             _say_leftover(record)
@@ -238,7 +239,7 @@ def _carry_out_all(records: list[Record], again: str) -> int:
     return status
 
 
-def _one(record: Record) -> int:
+def _one(record: Record, metrics: Path | None) -> int:
     """Carry out a run and say how it went; gives its exit status."""
     _out.print(f"[bold]{record.plan.scenario}[/bold]: {shown(record.folder)}")
     for line in record.plan.left_out:
@@ -250,7 +251,7 @@ def _one(record: Record) -> int:
         _out.print(f"  {cached(largest, server_memory(record.plan))}", markup=False)
     status = 0
     try:
-        runner.carry_out(record, _out)
+        runner.carry_out(record, _out, metrics)
     except HarnessError as error:
         print(f"nfsmulti: {error}", file=sys.stderr)
         status = 1

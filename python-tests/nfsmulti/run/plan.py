@@ -18,7 +18,7 @@ from urllib.parse import parse_qs
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
 from nfsmulti.lab.kernels import Kind
-from nfsmulti.paths import JOBFILES, write_json
+from nfsmulti.paths import JOBFILES, made, write_json
 from nfsmulti.processes import run
 from nfsmulti.run.place import VERSION_NAMES
 from nfsmulti.stories import CellSpec
@@ -128,10 +128,10 @@ class Plan:
             if (version := data.pop("version")) != _VERSION:
                 raise HarnessError(f"{file}: version {version}, and this harness knows {_VERSION}")
             cells = [
-                PlannedCell(**{**cell, "spec": CellSpec(**cell["spec"])})
+                PlannedCell(**{**cell, "spec": made(CellSpec, cell["spec"])})
                 for cell in data.pop("cells")
             ]
-            probes = {name: CellSpec(**spec) for name, spec in data.pop("probes", {}).items()}
+            probes = {name: made(CellSpec, spec) for name, spec in data.pop("probes", {}).items()}
             setting = Setting(**found) if (found := data.pop("setting", None)) else None
             further = tuple(data.pop("further", ()))
             guest = Kind(data.pop("guest", Kind.QEMU))

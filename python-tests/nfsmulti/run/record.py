@@ -8,6 +8,7 @@ import dataclasses
 import hashlib
 import json
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,6 +24,7 @@ from nfsmulti.machine import versions
 from nfsmulti.paths import shown, write_json
 from nfsmulti.processes import claimed, run
 from nfsmulti.report import conditions
+from nfsmulti.run.live import Live
 from nfsmulti.run.place import Serving
 from nfsmulti.run.plan import WARM_UP_SECONDS, Plan, PlannedCell, warm_ups
 from nfsmulti.summary import Cell, Summary
@@ -284,6 +286,7 @@ def _add(folder: Path, name: str, part: dict[str, Any]) -> None:
 
 # What a cell takes beside its own time: fio's start and end, in a guest with an emulated processor.
 _LAB_SECONDS, _GUEST_SECONDS = 1.0, 8.0
+_SPARKS = 12  # of the sparkline
 
 
 class Watcher:
@@ -292,8 +295,8 @@ class Watcher:
     def begin(self, cell: PlannedCell) -> None:
         """Note that a cell begins, or its warm-up."""
 
-    def tick(self, seconds: float) -> None:
-        """Note that it has been running for so long."""
+    def tick(self, seconds: float, now: Live | None) -> None:
+        """Note that it has been running for so long, and what it does, where that is known."""
 
     def end(self, cell: Cell) -> None:
         """Note that it has ended."""
@@ -313,17 +316,24 @@ class Meter(Bar, Watcher):
     def __init__(self, out: Console, cells: Sequence[PlannedCell], total: int, guests: set[str]):
         super().__init__(out, "starting", expected_seconds(cells, guests))
         self._total, self._guests = total, guests
+        self._bandwidths: deque[float] = deque(maxlen=_SPARKS)
         self._seconds, self._done, self._place = 0.0, 0.0, f"{total}"
 
     def begin(self, cell: PlannedCell) -> None:
         """Show which cell runs."""
         self._seconds = _seconds_of(cell, self._guests)
         self._place = f"{cell.order}/{self._total}"
+        self._bandwidths.clear()
         self.show(f"{self._place} {cell.id}")
 
-    def tick(self, seconds: float) -> None:
-        """Move on, up to where the cell should end."""
-        self.show(done=self._done + min(seconds, self._seconds))
+    def tick(self, seconds: float, now: Live | None) -> None:
+        """Move on, up to where the cell should end, and show what it does."""
+        if now:
+            self._bandwidths.append(now.rates().bytes_per_s)
+        self.show(
+            done=self._done + min(seconds, self._seconds),
+            beside=now.text(self._bandwidths) if now else "",
+        )
 
     def end(self, cell: Cell) -> None:
         """Print what the cell has found, which of a warm-up does not count."""

@@ -13,7 +13,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from rich.console import Console
 
@@ -26,6 +26,8 @@ from nfsmulti.processes import end_politely
 from nfsmulti.run import preflight
 from nfsmulti.run.cell import run_cell
 from nfsmulti.run.directory import Leftover, new_name, run_directory
+from nfsmulti.run.live import Live
+from nfsmulti.run.metrics import Metrics, Several
 from nfsmulti.run.place import InGuest, InLab, OnHosts, OnPool, Serving, split_pool
 from nfsmulti.run.plan import (
     PLAIN,
@@ -177,8 +179,8 @@ def expected(record: Record) -> float:
     return expected_seconds(left, _guests(record))
 
 
-def carry_out(record: Record, out: Console) -> None:
-    """Run all cells that wait or have failed before.
+def carry_out(record: Record, out: Console, metrics: Path | None = None) -> None:
+    """Run all cells that wait or have failed before; `metrics` is the file of --metrics.
 
     Raises HarnessError where places did not start, after the cells of the others: what waits there
     can be resumed.
@@ -191,10 +193,11 @@ def carry_out(record: Record, out: Console) -> None:
         left = record.waiting()
         out.print(f"  {len(left)} of {len(plan.cells)} cells to run, about {seconds}")
         with Meter(out, left, len(plan.cells), _guests(record)) as meter:
+            watcher = Several(meter, Metrics(metrics, record)) if metrics else meter
             for name in plan.places:
                 try:
                     if record.waiting(name):
-                        _run_place(record, name, meter, out)
+                        _run_place(record, name, watcher, out)
                 except HarnessError as error:
                     missed.append(error)
         if not missed:
@@ -366,7 +369,7 @@ def _probed(record: Record, name: str, published: LabConfig, engine: Engine) -> 
     assert cap
     probe = PlannedCell(f"{name}-without-limits", 1, 0, record.plan.probes[name])
     with InLab(dataclasses.replace(published, limits=Limits())) as lab:
-        cell = run_cell(probe, lab, engine, record.folder, lambda _: None)
+        cell = run_cell(probe, lab, engine, record.folder, lambda *_: None)
     carried = max((side.bytes_per_s for side in (cell.read, cell.write) if side), default=0.0)
     if not carried:
         raise HarnessError(f"{name}, without limits: {cell.why or 'nothing was moved'}")
@@ -375,8 +378,8 @@ def _probed(record: Record, name: str, published: LabConfig, engine: Engine) -> 
 
 # --- cells in a guest of the kernel lab, all in one boot, by the harness there ---
 # That is this file as a program: `python -m` FOLDER PLACE. It writes into the folder of the run,
-# which the guest shares, and prints a JSON line for each event: {"begin": cell}, {"tick": seconds},
-# {"end": cell}, {"note": line}.
+# which the guest shares, and prints a JSON line for each event: {"begin": cell},
+# {"tick": seconds, "now": a Live}, {"end": cell}, {"note": line}.
 
 
 def run_in_guests(record: Record, name: str, place: GuestPlace, watcher: Watcher) -> None:
@@ -444,16 +447,17 @@ class Teller(io.BytesIO):
             self._tell(json.loads(line))
         return len(data)
 
-    def _tell(self, event: dict[str, str | float]) -> None:
+    def _tell(self, event: dict[str, Any]) -> None:
         if "begin" in event:
-            self.under_way = self._cells[str(event["begin"])]
+            self.under_way = self._cells[event["begin"]]
             self._watcher.begin(self.under_way)
         elif "tick" in event:
-            self._watcher.tick(float(event["tick"]))
+            now = event["now"]
+            self._watcher.tick(event["tick"], Live(**now) if now else None)
         elif "note" in event:
-            self._watcher.note(str(event["note"]))
+            self._watcher.note(event["note"])
         else:
-            planned, self.under_way = self._cells[str(event["end"])], None
+            planned, self.under_way = self._cells[event["end"]], None
             self._record.reload()
             done = self._record.cell(planned.id) if planned.repeat else waiting_cell(planned)
             self._watcher.end(done)
@@ -463,20 +467,20 @@ class _Lines(Watcher):
     """Tells the harness outside what happens in the guest: a Teller reads it."""
 
     def begin(self, cell: PlannedCell) -> None:
-        self._say("begin", cell.id)
+        self._say(begin=cell.id)
 
-    def tick(self, seconds: float) -> None:
-        self._say("tick", seconds)
+    def tick(self, seconds: float, now: Live | None) -> None:
+        self._say(tick=seconds, now=dataclasses.asdict(now) if now else None)
 
     def end(self, cell: Cell) -> None:
-        self._say("end", cell.id)
+        self._say(end=cell.id)
 
     def note(self, line: str) -> None:
-        self._say("note", line)
+        self._say(note=line)
 
     @staticmethod
-    def _say(event: str, what: str | float) -> None:
-        print(json.dumps({event: what}), flush=True)
+    def _say(**event: Any) -> None:
+        print(json.dumps(event), flush=True)
 
 
 def _main() -> None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from statistics import fmean
 
 from nfsmulti import texts
 from nfsmulti.lab import LabConfig, Limits
@@ -104,7 +103,6 @@ def _cell(client: str, place: str, scale: Scale, paths: int, spread: str) -> Cel
         mounts=client if mounted else "",
         paths=paths,
         files={"nfsmulti-fsperf": size},
-        over_time=True,
     )
 
 
@@ -113,7 +111,7 @@ def _probes(scale: Scale) -> dict[str, CellSpec]:
     cell = _cell("nfs3", "lab", scale, _PATHS, "roundrobin")
     return {
         "lab": dataclasses.replace(
-            cell, options={**cell.options, **timed(seconds)}, seconds=seconds, over_time=False
+            cell, options={**cell.options, **timed(seconds)}, seconds=seconds
         )
     }
 
@@ -188,10 +186,7 @@ def beside(summary: Summary) -> list[Beside]:
 def tell(summary: Summary) -> Story:
     """Tell what several paths do for one reader here."""
     clients = [client for client in _clients(summary) if cells.having(summary, client=client)]
-    over_time = [plot for client in clients if (plot := _over_time_plot(summary, client))]
     sections = [Section("Plots", plots=[_scaling_plot(summary, client) for client in clients])]
-    if over_time:
-        sections.append(Section("Bandwidth over time", plots=over_time))
     every = [_table(summary), *filter(None, [_shares_table(summary)])]
     sections.append(Section("Paths, spreads and shares", tables=every, folded=True))
     return Story(
@@ -308,31 +303,6 @@ def _scaling_plot(summary: Summary, client: str) -> Plot:
 
 def _file(client: str) -> str:
     return client.replace(".", "-")
-
-
-def _over_time_plot(summary: Summary, client: str) -> Plot | None:
-    """Draw MB/s in each second, the mean of the repeats, of one path and of the most paths."""
-    variants = [one for one in _variants(summary) if one[0] == client]
-    most = max(paths for _, paths, _ in variants)
-    name = _clients(summary)[client]
-    figure, axes = charts.panel(name, "seconds", "MB/s")
-    number = 0
-    for _, paths, spread in variants:
-        runs = [cell.over_time for cell in _find(summary, client, paths, spread)]
-        seconds = list(zip(*runs, strict=False))  # that all repeats have
-        if len(seconds) < 2 or paths not in (1, most):
-            continue
-        label = "1 path" if paths == 1 else f"{paths} paths, {spread}"
-        means = [Sample((fmean(rates) / 1e6,)) for rates in seconds]
-        charts.line(axes, number, label, list(enumerate(means, start=1)))
-        number += 1
-    if not number:
-        return None
-    axes.xaxis.set_major_locator(charts.few_ticks())
-    charts.from_zero(axes)
-    charts.legend(axes, columns=3)
-    caption = f"{name}: bandwidth in each second, the mean of the repeats."
-    return Plot(f"over-time-{_file(client)}", caption, figure)
 
 
 _REPORT = Report(

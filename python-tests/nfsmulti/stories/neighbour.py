@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -88,7 +87,6 @@ def _cell(place: str, scale: Scale, workload: str, paths: int, size: int) -> Cel
         seconds=seconds,
         paths=paths,
         files={**files, **{f"nfsmulti-bulk.{number}": size for number in range(bulk)}},
-        latency_over_time=True,
     )
 
 
@@ -227,8 +225,6 @@ def tell(summary: Summary) -> Story:
                 plots=[
                     _percentile_plot(levels),
                     *_level_plot(levels),
-                    *_time_plot(levels, 50),
-                    *_time_plot(levels, 99),
                 ],
             ),
             Section(
@@ -359,29 +355,6 @@ def _level_plot(levels: Sequence[_Level]) -> list[Plot]:
         " too little for it."
     )
     return [Plot("levels", caption, figure)]
-
-
-def _time_plot(levels: Sequence[_Level], percent: int) -> list[Plot]:
-    """Draw a percentile of each second; nothing where that was not taken."""
-    lines = [
-        (label, [cell.read_over_time[f"p{percent}_us"] for cell in found if cell.read_over_time])
-        for label, _, found in _lines(levels)
-    ]
-    if not any(repeats for _, repeats in lines):
-        return []
-    figure, axes = charts.panel(f"Readers' p{percent} over time", "second", f"clat p{percent}, µs")
-    for number, (label, repeats) in enumerate(lines):
-        seconds = enumerate(zip(*repeats, strict=False), start=1)  # that all repeats have
-        found = [(at, list(filter(None, values))) for at, values in seconds]
-        points = [(at, Sample((statistics.median(values),))) for at, values in found if values]
-        charts.line(axes, number, label, points)
-    charts.logarithmic_y(axes)
-    charts.legend(axes)
-    caption = (
-        f"The readers' p{percent} in each second that all repeats have, all jobs together: the"
-        " repeats' median (log scale). Lines are longer where cells were lengthened."
-    )
-    return [Plot(f"over-time-p{percent}", caption, figure)]
 
 
 _REPORT = Report(

@@ -33,8 +33,7 @@ class CellSpec:
     the arguments in `query`, which win over the path's own; `mounts` names a group of the place's
     mounts, or `mount_options` are nfs(5)'s for mounts of these paths that are the cell's alone.
     `files` must be there, with so many bytes, before fio starts. `seconds` are what fio is expected
-    to take. `over_time` and `latency_over_time` ask for bandwidth and for readers' latency second
-    by second. `entries` is of a cell of metadata operations, which has entries of its own: see
+    to take. `entries` is of a cell of metadata operations, which has entries of its own: see
     run/cell.py. `prerun` is a command of the shell that runs when all `numjobs` are ready for
     their first I/O, which then begin together; where it fails, so does the cell.
     """
@@ -50,9 +49,7 @@ class CellSpec:
     mounts: str = ""
     mount_options: str = ""
     files: dict[str, int] = field(default_factory=dict)
-    over_time: bool = False
     jobs: list[str] = field(default_factory=list)
-    latency_over_time: bool = False
     entries: Entries = ""
     prerun: str = ""
 

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""How cells went on, second by second: their bandwidth, the p99 of latency, and what went wrong.
+
+A repeat of each combination is drawn, of a few: where something went wrong, or else the fastest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from nfsmulti.report import cells, charts
+from nfsmulti.report.story import Plot, Section
+from nfsmulti.summary import Cell, Summary
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_FEWEST = 3  # figures, which are a series
+_LONG = 28  # characters of a label
+_MOST = len(charts.COLOURS)
+_MARKS = {"reconnect": "X", "failover": "D", "retransmission": "v", "delayed reply": "s"}
+
+
+def section(summary: Summary) -> Section:
+    """Give the plots; none of a run whose cells have no such figures."""
+    found = _chosen(summary)
+    drawn = [
+        _plot("bandwidth", "MB/s", [(name, cell, _bandwidth(cell)) for name, cell in found]),
+        _plot("p99", "clat p99, ms", [(name, cell, _p99(cell)) for name, cell in found]),
+    ]
+    return Section("Over time", plots=[plot for plot in drawn if plot])
+
+
+def _chosen(summary: Summary) -> list[tuple[str, Cell]]:
+    """Give a cell of each combination, of at most so many, by the factors that tell them apart."""
+    done = [cell for cell in summary.done if max(len(cell.over_time), len(_p99(cell))) >= _FEWEST]
+    varied = [name for name in summary.cells[0].factors if len(cells.levels(done, name)) > 1]
+    groups = cells.by_name(done, lambda cell: _label(cell, varied))
+    shown = [(name, max(found, key=_troubles)) for name, found in groups.items()]
+    ranked = sorted(shown, key=lambda one: (-_troubles(one[1]), -(cells.bandwidth(one[1]) or 0)))
+    return [one for one in shown if one in ranked[:_MOST]]
+
+
+def _label(cell: Cell, varied: Sequence[str]) -> str:
+    """Name a cell: words alone, numbers after their names."""
+    parts = [
+        str(value) if isinstance(value, str) and not value[:1].isdecimal() else f"{name} {value}"
+        for name in varied
+        if (value := cell.factors[name]) != ""
+    ]
+    return ", ".join(parts) or "all jobs"
+
+
+def _troubles(cell: Cell) -> int:
+    return sum(map(len, cell.marks.values()))
+
+
+def _bandwidth(cell: Cell) -> list[float | None]:
+    return [rate / 1e6 for rate in cell.over_time]
+
+
+def _p99(cell: Cell) -> list[float | None]:
+    found = (cell.read_over_time or cell.write_over_time).get("p99_us", [])
+    return [None if value is None else value / 1e3 for value in found]
+
+
+def _plot(
+    what: str, unit: str, lines: Sequence[tuple[str, Cell, Sequence[float | None]]]
+) -> Plot | None:
+    if not any(any(values) for _, _, values in lines):
+        return None
+    title = what[:1].upper() + what[1:]
+    figure, axes = charts.panel(f"{title} over time", "seconds", unit)
+    for number, (label, cell, values) in enumerate(lines):
+        look = charts.style(number)
+        points = {at * cell.figure_s: one for at, one in enumerate(values, 1) if one is not None}
+        axes.plot(
+            list(points), list(points.values()), color=look["color"], ls=look["linestyle"],
+            label=label,
+        )  # fmt: skip
+        _mark(axes, label, cell, points)
+    axes.set_xlim(0)
+    axes.xaxis.set_major_locator(charts.few_ticks())
+    (charts.logarithmic_y if what == "p99" else charts.from_zero)(axes)
+    charts.legend(axes, columns=1 if max(len(label) for label, _, _ in lines) > _LONG else 2)
+    longest = max(cell.figure_s for _, cell, _ in lines)
+    per = "second" if longest == 1 else f"{longest} seconds"
+    caption = f"{title} in each {per}, all jobs together, of one repeat each."
+    if said := sorted({name for _, cell, _ in lines for name in cell.marks}):
+        caption += f" Marks: a {' or a '.join(said)} in that time."
+    return Plot(f"over-time-{what}", caption, figure)
+
+
+def _mark(axes: Axes, label: str, cell: Cell, points: Mapping[int, float]) -> None:
+    """Mark what went wrong on a cell's line, or below it where that has nothing there."""
+    lowest = min(points.values(), default=0.0)
+    for name, places in cell.marks.items():
+        seconds = [(place + 1) * cell.figure_s for place in places]
+        heights = [points.get(at, lowest) for at in seconds]
+        named = name in axes.get_legend_handles_labels()[1]
+        axes.plot(
+            seconds, heights, _MARKS[name], color=charts.INK, markersize=7, clip_on=False,
+            label=None if named else name,
+        )  # fmt: skip
+        for at, height in zip(seconds, heights, strict=True):
+            charts.hover(axes, at, height, f"{label}: {name}")

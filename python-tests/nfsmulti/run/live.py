@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a cell's jobs do while they run: the engine's live_file, read once a second.
+
+Only the engine on this machine, or in a guest, writes it: of fio's own engines, and of other hosts,
+nothing is known before they end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nfsmulti.errors import HarnessError
+from nfsmulti.fiorun import ConnectionStats
+from nfsmulti.texts import number, time_text
+
+OPTION = "live_file"
+SECONDS = 1.0
+# What went wrong on a path, by its name in stats_file.
+TROUBLES = ("errors", "reconnects", "reissues", "retransmissions")
+# Marks of a cell's time series; the engine says once in its log where replies are delayed.
+_MARKS = {"reconnects": "reconnect", "reissues": "failover", "retransmissions": "retransmission"}
+_DELAYED, DELAYED_SAID = "delayed reply", "the server keeps asking to wait"
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+# Of a path, by name: bytes, ops, ns of waiting, and troubles.
+Counts = dict[str, float]
+
+
+def totals(lines: Iterable[ConnectionStats]) -> dict[str, Counts]:
+    """Add up what each path's connections did."""
+    found: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for line in lines:
+        ops = line.read_ops + line.write_ops + line.commits + line.meta_ops + line.lookups
+        waited = round(line.rtt_mean_us * 1000 * ops)
+        found[line.path].update({"bytes": line.bytes, "ops": ops, "ns": waited})
+        found[line.path].update({name: getattr(line, name) for name in TROUBLES})
+    return {path: dict(counts) for path, counts in found.items()}
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What was moved in the latest second, and the mean time from a call to its reply."""
+
+    bytes_per_s: float
+    ops_per_s: float
+    latency_s: float | None
+
+
+@dataclass(frozen=True)
+class Live:
+    """What each path has done since the cell began, and what it did per second at the last look."""
+
+    paths: dict[str, Counts]
+    per_s: dict[str, Counts]
+
+    def rates(self, paths: Collection[str] = ()) -> Rates:
+        """Give those of some paths together, or of all."""
+        found: defaultdict[str, float] = defaultdict(float)
+        for path in paths or self.per_s:
+            for name, rate in self.per_s[path].items():
+                found[name] += rate
+        latency = found["ns"] / found["ops"] / 1e9 if found["ops"] else None
+        return Rates(found["bytes"], found["ops"], latency)
+
+    def text(self, bandwidths: Sequence[float]) -> str:
+        """Say it in a line, with a sparkline of the latest bandwidths."""
+        rates = self.rates()
+        words = [f"{number(rates.bytes_per_s / 1e6)} MB/s", f"{rates.ops_per_s:,.0f} IOPS"]
+        if rates.latency_s:
+            words.append(time_text(rates.latency_s * 1e9))
+        if any(bandwidths):
+            most = max(bandwidths)
+            words.append("".join(_BARS[int(7 * one / most)] for one in bandwidths))
+        found = ((sum(path[name] for path in self.paths.values()), name) for name in TROUBLES)
+        return " ".join([*words, *(f"{count:,.0f} {name}" for count, name in found if count)])
+
+
+@dataclass(frozen=True)
+class _File:
+    """What one job has written, when, and what it did per second since it wrote before."""
+
+    at: float
+    paths: dict[str, Counts]
+    per_s: dict[str, Counts]
+
+    def next(self, at: float, paths: dict[str, Counts]) -> _File:
+        """Give what follows it."""
+        per_s = {
+            path: {
+                name: (count - self.paths.get(path, {}).get(name, 0)) / (at - self.at)
+                for name, count in counts.items()
+            }
+            for path, counts in paths.items()
+        }
+        return _File(at, paths, per_s)
+
+
+class Sampler:
+    """Reads what a fio's jobs write to `folder`, and notes in `marks` at which uptimes what was."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.marks: defaultdict[str, list[float]] = defaultdict(list)
+        self._files: dict[Path, _File] = {}
+        self._paths: dict[str, Counts] = {}
+        self._said = 0
+
+    def take(self) -> Live | None:
+        """Look again; None where there is nothing yet, or never will be."""
+        for file in self.folder.glob(f"{OPTION}.*"):
+            with contextlib.suppress(HarnessError):  # it is being written: the next look has it
+                at, paths = file.stat().st_mtime, totals(ConnectionStats.read(file))
+                known = self._files.get(file)
+                if known is None:
+                    self._files[file] = _File(at, paths, {})
+                elif at > known.at:
+                    self._files[file] = known.next(at, paths)
+        before, self._paths = self._paths, _sum(one.paths for one in self._files.values())
+        self._mark(before)
+        per_s = _sum(one.per_s for one in self._files.values())
+        return Live(self._paths, per_s) if per_s else None
+
+    def clear(self) -> None:
+        """Remove the files: stats_file has the same in the end."""
+        for file in self.folder.glob(f"{OPTION}.*"):
+            file.unlink()
+
+    def _mark(self, before: dict[str, Counts]) -> None:
+        at = time.clock_gettime(time.CLOCK_BOOTTIME)
+        for path, counts in self._paths.items():
+            for name, mark in _MARKS.items():
+                if counts[name] > before.get(path, {}).get(name, 0):
+                    self.marks[mark].append(at)
+        if self._delayed():
+            self.marks[_DELAYED].append(at)
+
+    def _delayed(self) -> bool:
+        """Tell whether the engine has said so since the look before."""
+        with (self.folder / "stderr").open("rb") as log:
+            log.seek(self._said)
+            said = log.read()
+        whole = said.rpartition(b"\n")[0]  # a line may be half there
+        self._said += len(whole)
+        return DELAYED_SAID.encode() in whole
+
+
+def _sum(parts: Iterable[dict[str, Counts]]) -> dict[str, Counts]:
+    found: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for part in parts:
+        for path, counts in part.items():
+            found[path].update(counts)
+    return {path: dict(counts) for path, counts in found.items()}

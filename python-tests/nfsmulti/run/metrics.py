@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`run --metrics FILE`: what a run does, for the textfile collector of Prometheus's node-exporter.
+
+The file is replaced each second, whole or not at all. It stays when the run has ended, with no cell
+under way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry, write_to_textfile
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from nfsmulti.errors import HarnessError
+from nfsmulti.fiorun import ConnectionStats
+from nfsmulti.report import cells
+from nfsmulti.run.live import TROUBLES, Live, totals
+from nfsmulti.run.plan import PlannedCell
+from nfsmulti.run.record import Record, Watcher
+from nfsmulti.summary import Cell
+
+_GAUGES = {
+    "nfsmulti_cells": "Cells of the run, by status.",
+    "nfsmulti_cell_seconds": "Seconds that the cell under way has been running for.",
+    "nfsmulti_path_bytes_per_second": "Bytes per second of a path, in the latest second.",
+    "nfsmulti_path_operations_per_second": "Calls answered per second, likewise.",
+    "nfsmulti_path_latency_seconds": "Mean time from a call to its reply, likewise.",
+    "nfsmulti_last_bytes_per_second": "Bytes per second of the latest cell that is done.",
+    "nfsmulti_last_operations_per_second": "I/Os per second of that cell.",
+    "nfsmulti_last_p99_seconds": "99th percentile of that cell's completion latency.",
+}
+_COUNTERS = {f"nfsmulti_path_{name}": f"{name.title()} of a path in this run." for name in TROUBLES}
+
+
+class Metrics(Watcher, Collector):
+    """Writes them to `file`. Raises HarnessError where that cannot be written at the beginning.
+
+    Later nothing is raised: a full disk is no reason to fail a cell.
+    """
+
+    def __init__(self, file: Path, record: Record):
+        self._file, self._record = file, record
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(self)
+        self._cell = ""
+        self._seconds = 0.0
+        self._now: Live | None = None
+        self._last: Cell | None = None
+        self._troubles: defaultdict[str, Counter[str]] = defaultdict(
+            Counter
+        )  # of the cells that have ended
+        try:
+            write_to_textfile(str(file), self._registry)
+        except OSError as error:
+            raise HarnessError(f"--metrics {file}: {error.strerror}") from None
+
+    def begin(self, cell: PlannedCell) -> None:
+        """Tell which cell is under way."""
+        self._cell = cell.id
+        self._write(0.0, None)
+
+    def tick(self, seconds: float, now: Live | None) -> None:
+        """Tell for how long, and what it does."""
+        self._write(seconds, now)
+
+    def end(self, cell: Cell) -> None:
+        """Tell what it has found, which of a warm-up does not count."""
+        self._cell = ""
+        if cell.status == "done" and cell.repeat:
+            self._last = cell
+        with contextlib.suppress(HarnessError):  # a broken line has failed the cell
+            stats = ConnectionStats.read(self._record.folder / cell.folder / "stats.jsonl")
+            for path, counts in totals(stats).items():
+                self._troubles[path].update(counts)
+        self._write(0.0, None)
+
+    def collect(self) -> Iterator[Metric]:
+        """Give what holds now, as prometheus_client asks for it."""
+        plan = self._record.plan
+        run = {"scenario": plan.scenario, "label": plan.label}
+        samples: dict[str, Metric] = {
+            **{name: GaugeMetricFamily(name, text) for name, text in _GAUGES.items()},
+            **{name: CounterMetricFamily(name, text) for name, text in _COUNTERS.items()},
+        }
+
+        def add(name: str, value: float | None, **labels: str) -> None:
+            kind = samples[f"nfsmulti_{name}"]
+            ending = "_total" if kind.type == "counter" else ""
+            if value is not None:
+                kind.add_sample(f"nfsmulti_{name}{ending}", {**run, **labels}, value)
+
+        statuses = Counter(str(cell.status) for cell in self._record.cells)
+        for status in ("done", "failed", "waiting"):
+            add("cells", statuses[status], status=status)
+        if self._cell:
+            add("cell_seconds", self._seconds, cell=self._cell)
+        now = self._now or Live({}, {})
+        for path in now.per_s:
+            rates = now.rates([path])
+            add("path_bytes_per_second", rates.bytes_per_s, path=path)
+            add("path_operations_per_second", rates.ops_per_s, path=path)
+            add("path_latency_seconds", rates.latency_s, path=path)
+        for path in {**self._troubles, **now.paths}:
+            both = [part.get(path, {}) for part in (self._troubles, now.paths)]
+            for name in TROUBLES:
+                add(f"path_{name}", sum(counts.get(name, 0) for counts in both), path=path)
+        if self._last:
+            found = cells.percentile_of([self._last], 99)
+            add("last_bytes_per_second", cells.bandwidth(self._last), cell=self._last.id)
+            add("last_operations_per_second", cells.iops(self._last), cell=self._last.id)
+            add("last_p99_seconds", found / 1e6 if found else None, cell=self._last.id)
+        yield from (one for one in samples.values() if one.samples)
+
+    def _write(self, seconds: float, now: Live | None) -> None:
+        self._seconds, self._now = seconds, now
+        with contextlib.suppress(OSError):
+            write_to_textfile(str(self._file), self._registry)
+
+
+class Several(Watcher):
+    """Tells several watchers."""
+
+    def __init__(self, *watchers: Watcher):
+        self._watchers = watchers
+
+    def begin(self, cell: PlannedCell) -> None:
+        """Pass it on."""
+        for one in self._watchers:
+            one.begin(cell)
+
+    def tick(self, seconds: float, now: Live | None) -> None:
+        """Pass it on."""
+        for one in self._watchers:
+            one.tick(seconds, now)
+
+    def end(self, cell: Cell) -> None:
+        """Pass it on."""
+        for one in self._watchers:
+            one.end(cell)
+
+    def note(self, line: str) -> None:
+        """Pass it on."""
+        for one in self._watchers:
+            one.note(line)
