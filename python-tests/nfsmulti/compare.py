@@ -17,10 +17,11 @@ import sys
 from collections.abc import Collection, Iterable, Sequence
 from enum import StrEnum
 from pathlib import Path
+from statistics import geometric_mean
 from typing import NoReturn
 
 from nfsmulti import kept
-from nfsmulti.comparison import SIGNIFICANT, WRITERS, Comparison, Exit, Row, Side, largest
+from nfsmulti.comparison import SIGNIFICANT, TOGETHER, WRITERS, Comparison, Exit, Row, Side, largest
 from nfsmulti.errors import HarnessError
 from nfsmulti.pairs import Pair, lost, pairs, unmatched, why_not, without
 from nfsmulti.reliability import doubts, purposes
@@ -29,7 +30,6 @@ from nfsmulti.report.answer import ran
 from nfsmulti.stats import FEWEST, Ratio, Sample, by_repeat, holm
 from nfsmulti.summary import Cell, Summary
 
-TOGETHER = "all cells together"
 _NAMED = 3  # cells that failed; more are counted
 
 
@@ -101,16 +101,20 @@ def trials(
 
     A row says "worse" or "better" beyond the limit and, where it is `tested`, beyond chance.
     """
-    plain = []
+    plain: list[Row] = []
     for figure in judged:
-        for pair in found:
-            if both := pair.samples(figure.of):
-                b, a = both
-                unit = figure.unit(pair.a[0])
-                ratio = Ratio.unpaired(b, a)
-                plain.append(Row(pair.name, figure, unit, a.mean, b.mean, ratio))
+        each = [
+            Row(pair.name, figure, figure.unit(pair.a[0]), a.mean, b.mean, Ratio.unpaired(b, a))
+            for pair in found
+            if (both := pair.samples(figure.of))
+            for b, a in [both]
+        ]
+        plain += each
         if len(found) > 1 and (every := together(found, figure)):
-            plain.append(Row(TOGETHER, figure, "", None, None, every))
+            a, b = (
+                geometric_mean(means) for means in zip(*((r.a, r.b) for r in each), strict=True)
+            )
+            plain.append(Row(TOGETHER, figure, each[0].unit, a, b, every))
     corrected = iter(holm([one.ratio.p for one in plain if one.ratio.p is not None]))
     rows = []
     for one in plain:

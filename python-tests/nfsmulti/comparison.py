@@ -24,6 +24,7 @@ from nfsmulti.stats import Ratio
 from nfsmulti.texts import Table
 
 SIGNIFICANT = 0.05
+TOGETHER = "all cells together"  # their geometric mean
 PAGE = "compare.html"
 _COLUMNS = 80
 _DRAWN = 30  # rows that a plot shows
@@ -65,8 +66,8 @@ class Row:
     cell: str
     figure: str
     unit: str
-    a: float | None
-    b: float | None
+    a: float
+    b: float
     ratio: Ratio
     p: float | None = None
     says: str = ""
@@ -85,7 +86,7 @@ class Row:
 
 def largest(rows: Sequence[Row]) -> Row:
     """Return the row with the largest change; of a cell rather than of all."""
-    return max(rows, key=lambda one: (abs(math.log(one.ratio.value)), one.a is not None))
+    return max(rows, key=lambda one: (abs(math.log(one.ratio.value)), one.cell != TOGETHER))
 
 
 @dataclass(frozen=True)
@@ -178,7 +179,7 @@ class Comparison:
 
 def _table(rows: Sequence[Row]) -> Table:
     """Lay rows out; their unit is in the headings where all have the same."""
-    units = {one.unit for one in rows if one.unit}
+    units = {one.unit for one in rows}
     unit = units.pop() if len(units) == 1 else ""
     lines = []
     for one in rows:
