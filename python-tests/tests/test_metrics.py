@@ -18,6 +18,7 @@ from nfsmulti.run import runner
 from nfsmulti.run.live import Live
 from nfsmulti.run.metrics import Metrics
 from nfsmulti.run.place import OnPool
+from nfsmulti.run.record import Record, Watcher
 from nfsmulti.scripted import Answer, Nfs, ScriptedServer, on
 from nfsmulti.stories import Scale
 
@@ -27,8 +28,8 @@ _SECONDS = 5.0
 class _Kept(Metrics):
     """Keeps what the file had in each second."""
 
-    def __init__(self, file: Path, *more: object):
-        super().__init__(file, *more)  # type: ignore[arg-type]
+    def __init__(self, file: Path, record: Record):
+        super().__init__(file, record, Watcher())
         self.file, self.seconds, self.lines = file, list[str](), list[str]()
 
     def tick(self, seconds: float, now: Live | None) -> None:
@@ -74,4 +75,4 @@ def test_a_run_tells_each_second_what_its_paths_do(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_written_ends_the_command_first(tmp_path: Path) -> None:
     record = made_record(tmp_path / "run", "dd", own_cells("dd", Scale(True, None))[:1])
     with pytest.raises(HarnessError, match=r"--metrics .*: No such file"):
-        Metrics(tmp_path / "none" / "nfsmulti.prom", record)
+        Metrics(tmp_path / "none" / "nfsmulti.prom", record, Watcher())

@@ -30,9 +30,9 @@ def test_cpu_is_that_of_the_time_in_which_all_jobs_work(tmp_path: Path) -> None:
     """And is not told where that is not known."""
     assert _SAMPLES.busy_seconds(tmp_path, _report(5_000)) is None
     for begins, milliseconds, seconds in (
-        ("100.00", [10_000], 5.0),
+        ("100.00", [watch.MOST_SAMPLES], 5.0),
         ("100.00 102.00", [8_000, 8_000], 4.0),
-        ("102.00 100.00", [8_000, 10_000], 5.0),
+        ("102.00 100.00", [8_000, watch.MOST_SAMPLES], 5.0),
         ("110.00", [5_000], 10.0),
         ("100.00", [5_000, 5_000], None),  # a job did not say when it began
         ("100.00 103.00", [5_000, 5_000], None),  # for most of the time one job worked
@@ -43,6 +43,13 @@ def test_cpu_is_that_of_the_time_in_which_all_jobs_work(tmp_path: Path) -> None:
         (tmp_path / "cpu.begin").write_text(begins.replace(" ", "\n") + "\n")
         found = _SAMPLES.busy_seconds(tmp_path, _report(*milliseconds))
         assert found == (seconds and pytest.approx(seconds)), (begins, milliseconds)
+
+
+def test_samples_of_many_hours_take_no_more_memory_than_those_of_one() -> None:
+    samples = Samples([Work(at / 10, 0) for at in range(watch.MOST_SAMPLES)])
+    samples.take()
+    assert len(samples.samples) == watch.MOST_SAMPLES / 2 + 1
+    assert [sample.uptime for sample in samples.samples[:2]] == [0, 0.2]
 
 
 def test_what_others_work_is_taken_before_a_cell(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -119,7 +119,8 @@ def run_directory(run: Path, pool: str, name: str, most_bytes: int, *, keep: boo
     except HarnessError:
         (run / FILE).unlink(missing_ok=True)
         raise
-    noted.save(run)
+    if noted.mark:
+        noted.save(run)
     try:
         yield name
     finally:

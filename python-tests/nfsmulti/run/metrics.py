@@ -40,11 +40,11 @@ _COUNTERS = {f"nfsmulti_path_{name}": f"{name.title()} of a path in this run." f
 class Metrics(Watcher, Collector):
     """Writes them to `file`. Raises HarnessError where that cannot be written at the beginning.
 
-    Later nothing is raised: a full disk is no reason to fail a cell.
+    Later nothing is raised: a full disk is no reason to fail a cell. All is passed on to `beside`.
     """
 
-    def __init__(self, file: Path, record: Record):
-        self._file, self._record = file, record
+    def __init__(self, file: Path, record: Record, beside: Watcher):
+        self._file, self._record, self._beside = file, record, beside
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
         self._cell = ""
@@ -63,10 +63,12 @@ class Metrics(Watcher, Collector):
         """Tell which cell is under way."""
         self._cell = cell.id
         self._write(0.0, None)
+        self._beside.begin(cell)
 
     def tick(self, seconds: float, now: Live | None) -> None:
         """Tell for how long, and what it does."""
         self._write(seconds, now)
+        self._beside.tick(seconds, now)
 
     def end(self, cell: Cell) -> None:
         """Tell what it has found, which of a warm-up does not count."""
@@ -78,6 +80,11 @@ class Metrics(Watcher, Collector):
             for path, counts in totals(stats).items():
                 self._troubles[path].update(counts)
         self._write(0.0, None)
+        self._beside.end(cell)
+
+    def note(self, line: str) -> None:
+        """Pass it on."""
+        self._beside.note(line)
 
     def collect(self) -> Iterator[Metric]:
         """Give what holds now, as prometheus_client asks for it."""
@@ -120,30 +127,3 @@ class Metrics(Watcher, Collector):
         self._seconds, self._now = seconds, now
         with contextlib.suppress(OSError):
             write_to_textfile(str(self._file), self._registry)
-
-
-class Several(Watcher):
-    """Tells several watchers."""
-
-    def __init__(self, *watchers: Watcher):
-        self._watchers = watchers
-
-    def begin(self, cell: PlannedCell) -> None:
-        """Pass it on."""
-        for one in self._watchers:
-            one.begin(cell)
-
-    def tick(self, seconds: float, now: Live | None) -> None:
-        """Pass it on."""
-        for one in self._watchers:
-            one.tick(seconds, now)
-
-    def end(self, cell: Cell) -> None:
-        """Pass it on."""
-        for one in self._watchers:
-            one.end(cell)
-
-    def note(self, line: str) -> None:
-        """Pass it on."""
-        for one in self._watchers:
-            one.note(line)

@@ -49,6 +49,7 @@ PLAIN = re.compile(r"[\w .:,+/@%-]+")
 # What the harness itself gives fio, or what a cell would be another one with.
 _OURS = {"pool", "ioengine", "stats_file", "filename", "filename_format", "directory", "name"}
 _OURS |= {"exec_prerun", "exec_postrun", "write_bw_log", "bwavgtime", "log_avg_msec", "loops"}
+_OURS |= {"write_hist_log", "log_hist_msec", "live_file"}
 # What all lengthening may add: this part of the run's own time, or so many seconds.
 _SHARE, _SPARE_SECONDS = 0.5, 60.0
 

@@ -27,7 +27,7 @@ from nfsmulti.run import preflight
 from nfsmulti.run.cell import run_cell
 from nfsmulti.run.directory import Leftover, new_name, run_directory
 from nfsmulti.run.live import Live
-from nfsmulti.run.metrics import Metrics, Several
+from nfsmulti.run.metrics import Metrics
 from nfsmulti.run.place import InGuest, InLab, OnHosts, OnPool, Serving, split_pool
 from nfsmulti.run.plan import (
     PLAIN,
@@ -193,7 +193,7 @@ def carry_out(record: Record, out: Console, metrics: Path | None = None) -> None
         left = record.waiting()
         out.print(f"  {len(left)} of {len(plan.cells)} cells to run, about {seconds}")
         with Meter(out, left, len(plan.cells), _guests(record)) as meter:
-            watcher = Several(meter, Metrics(metrics, record)) if metrics else meter
+            watcher = Metrics(metrics, record, meter) if metrics else meter
             for name in plan.places:
                 try:
                     if record.waiting(name):

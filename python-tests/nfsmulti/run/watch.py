@@ -32,6 +32,7 @@ _NOTE = 'exec 9>>{file}; read -r up _ </proc/uptime; echo "$up" >&9 #'
 _TOGETHER = Path(__file__).with_name("begin.sh")
 # The part of the run time in which all jobs must have been at work, for the rest to be like it.
 _LEAST = 0.5
+MOST_SAMPLES = 10_000
 _QUIET_SECONDS = 0.2  # of what others work, before a cell: /proc/uptime and /proc/stat tell 10 ms
 _FILES = ("/proc/stat", "/proc/meminfo")
 _INTERVAL = 1.0
@@ -108,7 +109,9 @@ class Samples:
     cpus: Collection[int] | None = None
 
     def take(self) -> None:
-        """Add what holds now."""
+        """Add what holds now; of a run of hours every second one goes, again and again."""
+        if len(self.samples) >= MOST_SAMPLES:
+            del self.samples[1::2]
         self.samples.append(Work.now(self.cpus))
 
     def busy_seconds(self, folder: Path, report: FioReport) -> float | None:
