@@ -38,10 +38,7 @@ from nfsmulti.stories.demo import (
     Workload,
     cell_of,
     outcomes,
-    story,
-    table,
     to_type,
-    write_plot,
 )
 from nfsmulti.stories.scenario import CellSpec
 from nfsmulti.summary import Cell, Summary
@@ -97,20 +94,10 @@ def demo() -> None:
     make: Callable[[Workload], Place] = in_namespaces if namespaces else Loopback
     summary = measured(out, folder, workloads, make, place)
     found = outcomes(summary)
-    write_plot(found, folder / "demo.png")
     summary.save(folder)
     write_machine(folder)
-    out.line()
-    out.print(table(found))
-    for outcome in found:
-        out.print(f"{story(outcome)}\n", markup=False)
-    if left_out:
-        out.print(f"{left_out}\n")
-    pages.write(folder)
-    said = f"{shown(folder / pages.HTML)}: the page, beside demo.png and each fio's output.\n"
-    out.print(said, soft_wrap=True, markup=False)
-    out.print("[bold]What to type next[/bold]")
-    out.print(as_typed(to_type(found)), soft_wrap=True, markup=False)
+    for text in (left_out, pages.write(folder), as_typed(to_type(found))):
+        out.print(f"\n{text}", soft_wrap=True, markup=False)
     if any(outcome.why for outcome in found):
         raise SystemExit(1)
 
@@ -151,6 +138,7 @@ def measured(
                 raise
             except (HarnessError, OSError) as error:
                 why = one_line(str(error))
+                out.print(f"{workload.name} was not measured: {why}", markup=False)
                 done = [dataclasses.replace(waiting_cell(own[0]), status="failed", why=why)]
             found += done
     place = {**place, "limits": limits, "fitted": fitted}

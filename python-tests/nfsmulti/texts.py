@@ -85,8 +85,7 @@ def measured(sample: Sample | None, scale: float = 1.0) -> str:
         return MISSING
     if sample.interval is None:
         return number(sample.mean / scale)
-    half = (sample.interval[1] - sample.mean) / scale
-    return f"{number(sample.mean / scale)} ± {f'{half:,.0f}' if half >= 10 else f'{half:.1g}'}"
+    return _with_half(sample.mean / scale, (sample.interval[1] - sample.mean) / scale, 6)
 
 
 def times(found: Ratio | None) -> str:
@@ -96,7 +95,13 @@ def times(found: Ratio | None) -> str:
     if found.low is None or found.high is None:
         return f"{found.value:.2f}"
     half = max(found.high - found.value, found.value - found.low)
-    return f"{found.value:.2f} ± {max(half, 0.01):.2f}"
+    return _with_half(found.value, half, 2)
+
+
+def _with_half(value: float, half: float, most_places: int) -> str:
+    """Write a figure and half of its interval, at least 1, with the same places."""
+    places = min(len(number(value).partition(".")[2]), most_places)
+    return f"{value:,.{places}f} ± {max(half, 10**-places):,.{places}f}"
 
 
 def cv(sample: Sample | None) -> str:

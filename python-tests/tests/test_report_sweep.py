@@ -14,8 +14,8 @@ import pytest
 from made_runs import faster, report_of
 
 from nfsmulti.run.plan import crossed
-from nfsmulti.stats import Ratio, holm
-from nfsmulti.stories import Scale, effects, sweep
+from nfsmulti.stats import holm
+from nfsmulti.stories import Scale, effects
 from nfsmulti.stories.sweep import SWEEP
 from nfsmulti.summary import Factor, Summary
 
@@ -47,27 +47,17 @@ def flat() -> str:
     return report_of(made_runs.sweep())
 
 
-def test_plateau_is_named_with_its_test(flat: str) -> None:
-    assert re.search(
-        r"from 32768 to 131072 reads are flat, every buffer within 5 % of 32768 \(two one-sided"
-        r" tests, p < 0\.001\)\. Buffers of 32768 give 1\.0[89] \(.*?\) times what 16384 does\.",
-        flat,
-    )
-
-
 def test_what_matters_is_the_buffer_alone(flat: str) -> None:
     assert "MB/s writes at most; what matters is buffer." in flat
-    assert re.search(r"\| buffer \| \d+\.\d \| matters \| \d+\.\d \| matters \|", flat)
-    assert re.search(r"\| sync \| \d\.\d \| within 2 % \| \d\.\d \| within 2 % \|", flat)
+    assert re.search(r"\| buffer \| \d+\.\d %, matters \| \d+\.\d %, matters \|", flat)
+    assert re.search(r"\| sync \| \d\.\d %, no effect \| \d\.\d %, no effect \|", flat)
     assert re.search(r"\| buffer \| \S+ \| 3 \| \S+ \| < 0\.001 \| < 0\.001 \| 0\.9\d+ \|", flat)
     assert "| sync x mount |" in flat
-    assert re.search(r"Shown to matter little, every level within 2 % of every other: sync", flat)
-    assert "Inconclusive" not in flat
+    assert "may be chance" not in flat
 
 
 def test_default_does_as_well_where_nothing_is_better(flat: str) -> None:
     assert "No setting is shown to be better than the default." in _end(flat)
-    assert "The default does as well: the best are shown to be within 2 % of it" in _end(flat)
     lines = _end(flat)[_end(flat).index("# the default") :]
     assert "rsize=131072,wsize=131072,async,hard SERVER:/EXPORT /mnt" in lines
     assert "# the best" not in lines
@@ -97,18 +87,9 @@ def test_what_fills_the_labs_link_is_alike_by_construction() -> None:
     assert "the lab's link is 95 % full at each level" in found[0].judged.why
 
 
-def test_top_tables_have_the_originals_columns(flat: str) -> None:
-    columns = "Direction | Sync | Protocol | Mount | Buffer Size | Transfer Size | Transfer Time"
-    assert flat.count(f"| {columns} | Transfer Speed | CV % | n |") == 2
-    tables = flat[flat.index("## The best 30") :]
-    assert (tables.count("| read | "), tables.count("| write | ")) == (30, 30)
-    speeds = [float(speed) for speed in re.findall(r" (\d+\.?\d*) MB/s \|", tables)]
-    assert speeds[:30] == sorted(speeds[:30], reverse=True)
-
-
 def test_published_figures_stand_beside_ours(flat: str) -> None:
     assert re.search(
-        r"\| best read, buffers of 131072; ours: mean of all settings \| 118 MB/s \| 11\d MB/s \|",
+        r"\| best read, buffers of 131072; ours: mean of all settings \| 118 MB/s \| 11\d MB/s",
         flat,
     )
     assert "| read of 4096 MB, buffers of 131072 | 36.547 s | 4.00 s |" in flat
@@ -123,15 +104,10 @@ def test_best_settings_are_lines_to_paste() -> None:
     end = _end(text)
     assert "mount -t nfs -o vers=3,proto=tcp,rsize=65536,wsize=32768,sync," in end
     assert "--rsize=65536 --wsize=32768 --stable=file_sync --" in end
-    for direction in ("reads", "writes"):
-        assert re.search(
-            rf"For {direction} the best are sync, \w+, buffer \d+: \+3[0-4]\.\d % \(.*?\)"
-            r" against the default, significant \(p < 0\.001, Bonferroni\)",
-            end,
-        )
+    assert re.search(
+        r"1\.3\d \(.*?\) \(reads\) and 1\.3\d \(.*?\) \(writes\) times the default", end
+    )
     assert end.index("# the default") < end.index("# the best as measured")
-    assert "does as well" not in end
-    assert "No plateau is shown for reads" in text
 
 
 def test_soft_is_never_recommended_without_a_warning() -> None:
@@ -171,7 +147,6 @@ def test_a_quick_sweep_has_the_interactions_of_a_further_factor_in_its_model() -
         made.add(spec.factors, read=rates["read"], write=rates["write"])
     text = report_of(made.summary())
     assert "at most; what matters is sync and nconnect." in text
-    assert re.search(r"tell apart from all others are \S+ with nconnect, ", text)
     assert re.search(r"interactions-read\.png", text)
     assert "| sync x mount |" not in text  # the same, in half of all runs, as buffer x transfer
 
@@ -202,9 +177,7 @@ def test_a_drift_between_blocks_is_no_effect_of_a_setting() -> None:
     assert "The setting threads changes between whole blocks of cells" in text
     once = [cell for cell in drifting if cell.repeat == 1]
     text = report_of(_under_threads(dataclasses.replace(made, cells=once)))
-    assert re.search(
-        r"Inconclusive: threads \(best level 6\.\d % above the worst, p = 1\.000\)", text
-    )
+    assert re.search(r"\| threads \| 6\.\d %, may be chance \|", text)
 
 
 def test_an_effect_that_cannot_be_tested_costs_the_others_nothing() -> None:
@@ -225,12 +198,6 @@ def test_a_level_of_a_setting_that_few_repeats_have_is_left_out_by_name() -> Non
     assert "The model of reads leaves out threads 64: it needs the same levels of threads" in text
 
 
-def test_a_margin_without_an_interval_shows_none() -> None:
-    assert sweep._percent(Ratio(1.03)) == "+3.0 %"
-    shown = sweep._percent(Ratio(1.03, 1.01, 1.05))
-    assert shown == "+3.0 % (95 % interval +1.0 to +5.0 %)"
-
-
 def test_stable_is_given_once() -> None:
     def speed(factors: dict[str, Factor]) -> float:
         return 100 * (1.2 if factors["stable"] == "data_sync" else 1)
@@ -240,16 +207,11 @@ def test_stable_is_given_once() -> None:
     assert re.findall(r"--stable=(\w+)", best) == ["data_sync"]
 
 
-def test_the_mount_line_says_with_what_it_was_measured(flat: str) -> None:
-    assert "measured with this engine, one request at a time." in _end(flat)
-    assert "A kernel mount reads ahead and writes behind: measure there too" in _end(flat)
-
-
 def test_levels_of_further_factors_stand_beside_the_published_figures_apart() -> None:
     summary = made_sweep(lambda factors: 100 * float(factors["nconnect"]), 1, nconnect=(1, 2))
     rows = [row for row in SWEEP.report.beside(summary) if row.figure.startswith("best read")]
     assert [row.figure.split("; ")[-1] for row in rows] == ["nconnect 1", "nconnect 2"]
-    means = [row.sample.mean for row in rows if row.sample]
+    means = [float(row.ours.removesuffix(" MB/s")) for row in rows]
     assert means[1] / means[0] == pytest.approx(2, rel=0.05)
 
 
@@ -258,12 +220,10 @@ def test_noise_shows_no_plateau() -> None:
     rng = made_runs.Maker("noise").rng
     noisy = [faster(cell, rng.uniform(0.5, 2)) for cell in summary.cells if cell.repeat == 1]
     text = report_of(dataclasses.replace(summary, cells=noisy))
-    assert "No plateau is shown for reads" in text
+    assert re.search(r"reads are flat for buffers from 32768 up \| (inconclusive|not rep)", text)
     assert "at most; no setting is shown to matter." in text
-    assert re.search(r"Inconclusive: sync \(.*?mount \(.*?buffer \(", text)
-    assert "Shown to matter little" not in text
+    assert text.count("%, may be chance") == 6
     assert "No setting is shown to be better than the default." in text
-    assert "does as well" not in text
 
 
 def test_a_fraction_has_main_effects_alone() -> None:
@@ -279,7 +239,6 @@ def test_a_fraction_has_main_effects_alone() -> None:
         if sum(indices[name].index(value) for name, value in cell.factors.items()) % 3 == 0
     ]
     text = report_of(dataclasses.replace(summary, cells=third))
-    assert "cannot tell interactions apart: the model has main effects alone" in text
     assert "sync x mount" not in text
     assert "at most; what matters is buffer." in text
 

@@ -39,7 +39,7 @@ def _demo(_: Parser) -> None:
     Starts NFS servers on this machine and limits them as the published measurements were limited,
     at rates that the machine can carry: real ones if it may make namespaces for them, otherwise the
     benchmark's own, which any user may run. Takes less than three minutes, with fewer repeats on a
-    slow machine. Prints a table, and leaves it with a plot under results/demo/.
+    slow machine. Prints the answer, and leaves its page under results/demo/.
     """
 
 
@@ -122,6 +122,11 @@ def _where(add: Parser) -> None:
         "--keep",
         action="store_true",
         help="With --pool: leave the run's directory on the server.",
+    )
+    group.add_argument(
+        "--published",
+        action="store_true",
+        help="With --pool: show what was published beside your own figures, too.",
     )
     group.add_argument(
         "--results", metavar="DIR", type=Path, help="Where runs are kept (default: results/)."

@@ -8,6 +8,7 @@ line that says what was run. Everything else on a page rests on it, and comes af
 from __future__ import annotations
 
 import io
+import itertools
 import re
 import shlex
 import statistics
@@ -26,6 +27,8 @@ from nfsmulti.texts import Table
 from nfsmulti.units import parse_size
 
 MOST_WORDS, MOST_ROWS, MOST_COLUMNS, MOST_CAVEATS = 25, 10, 6, 3
+_NARROW = 11  # a heading of more is broken where a table is wider than the terminal
+_UNBOUND = 10**4  # columns
 _MOST_BUSY = 0.25  # the part of the cells from which on a busy client is told
 
 
@@ -43,12 +46,20 @@ class Answer:
         out = Console(file=io.StringIO(), width=width, highlight=False, markup=False)
         parts = [wrapped(self.headline, width)]
         if self.table.rows:
-            out.print(replace(self.table, text_wraps=True).terminal())
+            table = replace(self.table, text_wraps=True)
+            if Console(width=_UNBOUND).measure(table.terminal()).maximum > width:
+                table = replace(table, headings=[*map(_two_lines, table.headings)])
+            out.print(table.terminal())
             assert isinstance(out.file, io.StringIO)
             text = out.file.getvalue()
             parts.append("\n".join(line.rstrip() for line in text.strip("\n").splitlines()))
         parts += ["\n".join(wrapped(f"⚠ {one}", width, "  ") for one in self.caveats)]
         return "\n\n".join(filter(None, [*parts, wrapped(self.ran, width)]))
+
+
+def _two_lines(heading: str) -> str:
+    """Break a long heading, so that it leaves its width to the rows' names."""
+    return "\n".join(textwrap.wrap(heading, max(_NARROW, 2 * len(heading) // 3)))
 
 
 def wrapped(text: str, width: int, indent: str = "") -> str:
@@ -78,20 +89,37 @@ def varying(headings: Sequence[str], rows: Sequence[Sequence[str]], text_columns
     )
 
 
+def of_point(done: Sequence[Cell]) -> Answer | None:
+    """Give the number of a run that measured one point alone; None where it has several."""
+    if len(cells.by_name(done)) != 1:
+        return None
+    metadata = "operation" in done[0].factors
+    unit = "operations/s" if metadata else "IOPS"
+    rates = {} if metadata else {"MB/s": (cells.sample(done, cells.bandwidth), 1e6)}
+    rates[unit] = cells.sample(done, cells.iops), 1.0
+    told = [texts.mean(rate, unit, scale) for unit, (rate, scale) in rates.items()]
+    waits = [cells.percentile_of(done, percent) for percent in (50, 99)]
+    cost = cells.sample(done, cells.machine_cpu_us) or cells.sample(done, cells.jobs_cpu_us)
+    row = [
+        *(texts.measured(rate, scale) for rate, scale in rates.values()),
+        *(texts.number(wait and wait / 1000) for wait in waits), texts.mean(cost),
+    ]  # fmt: skip
+    headings = [*rates, "p50, ms", "p99, ms", "CPU, µs/op"]
+    return Answer(f"{', '.join(told)}: one point was measured.", Table(headings, [row], "", 0))
+
+
 # --- what holds for the whole run ---
 
 
 def caveats(summary: Summary, own: Sequence[str], guest: str) -> list[str]:
     """Give the run's warnings, the gravest first, and then the story's own."""
-    by_status = {
-        status: sum(cell.status == status for cell in summary.cells)
-        for status in ("failed", "waiting")
-    }
-    found = []
-    if failed := by_status["failed"]:
-        found.append(f"{failed} of {len(summary.cells)} cells failed and are missing.")
-    if waiting := by_status["waiting"]:
-        found.append(f"Interrupted: {waiting} of {len(summary.cells)} cells have not run.")
+    found, total = [], len(summary.cells)
+    if failed := [cell for cell in summary.cells if cell.status == "failed"]:
+        found.append(f"{len(failed)} of {total} cells failed and are missing{_lost(summary)}.")
+    if waiting := sum(cell.status == "waiting" for cell in summary.cells):
+        found.append(
+            f"Interrupted: {waiting} of {total} cells have not run; `--resume` continues it."
+        )
     if busy := [cell for cell in summary.done if cells.disturbed(cell)]:
         part = statistics.median(cell.others_busy or 0 for cell in busy)
         if len(busy) >= _MOST_BUSY * len(summary.done):
@@ -106,15 +134,31 @@ def caveats(summary: Summary, own: Sequence[str], guest: str) -> list[str]:
     return list(dict.fromkeys([*found, *own]))[:MOST_CAVEATS]
 
 
+def _lost(summary: Summary) -> str:
+    """Name the levels of which no cell is done: ": all with nconnect 256"."""
+    failed: list[Cell] = []
+    others: list[Cell] = []
+    for cell in summary.cells:
+        (failed if cell.status == "failed" else others).append(cell)
+    lost = []
+    for name in cells.varying(summary.cells):
+        here = cells.levels(others, name)
+        gone = [str(at) for at in cells.levels(failed, name) if at not in here]
+        lost += [f"{name} {texts.several(gone)}"] if here and gone else []
+    return f": all with {texts.several(lost)}" if lost else ""
+
+
 _KINDS = {
     "read": "sequential reads",
     "write": "sequential writes",
+    "read write": "sequential reads and writes",
     "randread": "random reads",
     "randwrite": "random writes",
-    "randrw": "random reads and writes",
-    "rw": "sequential reads and writes",
+    "randread randwrite": "random reads and writes",
+    "randrw": "mixed random reads and writes",
+    "rw": "mixed sequential reads and writes",
 }
-_SHOWN = 3  # values of an option; of more the first and the last
+_SHOWN = 2  # values of an option; of more the first and the last
 
 
 def ran(summary: Summary, environment: Mapping[str, Any]) -> str:
@@ -125,8 +169,7 @@ def ran(summary: Summary, environment: Mapping[str, Any]) -> str:
     if "operation" in (done[0].factors if done else {}):
         what = texts.several([str(one) for one in cells.levels(done, "operation")])
     else:
-        kinds = [_KINDS.get(kind, kind) for kind in _values(given, "rw")]
-        what = f"{_range(map(_size, _values(given, 'bs')))} {texts.several(kinds)}".strip()
+        what = _work(given)
     depth = _range(_values(given, "iodepth"))
     jobs = _range(map(str, sorted({len(cell.jobs) for cell in done if cell.jobs})))
     parts: list[str | None] = [
@@ -147,6 +190,24 @@ def ran(summary: Summary, environment: Mapping[str, Any]) -> str:
     version = machine.get("nfsmulti")
     parts += [server, version and f"nfsmulti {version}"]
     return f"{', '.join(filter(None, parts))}." if done else ""
+
+
+def _work(given: Sequence[Mapping[str, Sequence[str]]]) -> str:
+    """Name what was read and written, each kind with its block sizes."""
+    sizes: dict[str, set[str]] = {}
+    for options in given:
+        kinds, blocks = options.get("rw", ()), options.get("bs", [""])
+        for kind, block in zip(kinds, itertools.cycle(blocks), strict=False):
+            sizes.setdefault(kind, set()).add(block)
+    groups: dict[str, list[str]] = {}
+    for kind in sorted(sizes):
+        of_size = _range(map(_size, sorted(sizes[kind], key=_bytes)))
+        groups.setdefault(of_size, []).append(kind)
+    told = []
+    for of_size, kinds in groups.items():
+        both = _KINDS.get(" ".join(kinds))
+        told.append(f"{of_size} {both or texts.several([_KINDS.get(one, one) for one in kinds])}")
+    return texts.several(told).strip()
 
 
 def _options(cell: Cell) -> dict[str, list[str]]:
@@ -171,7 +232,9 @@ def _bytes(text: str) -> int:
 
 def _range(values: Iterable[str]) -> str:
     found = list(dict.fromkeys(values))
-    return f"{found[0]} to {found[-1]}" if len(found) > _SHOWN else " or ".join(found)
+    if len(found) > _SHOWN:
+        return f"{found[0]} to {found[-1]}"
+    return " or ".join(found)
 
 
 def _size(text: str) -> str:

@@ -15,9 +15,22 @@ from nfsmulti.summary import Cell, Factor, Figures, Summary
 Measure = Callable[[Cell], float | None]
 
 
-def name(cell: Cell) -> str:
-    """Give a cell's factors, as one reads them."""
-    return text(cell.factors) or cell.id
+def names(run: Iterable[Cell]) -> Callable[[Cell], str]:
+    """Give what names the cells of a run: by the factors in which they differ, else by all."""
+    told = varying(run)
+
+    def name(cell: Cell) -> str:
+        differing = {name: at for name, at in cell.factors.items() if name in told}
+        return text(differing or cell.factors) or cell.id
+
+    return name
+
+
+def varying(found: Iterable[Cell]) -> list[str]:
+    """Name the factors of which cells have several levels."""
+    every = list(found)
+    factors = dict.fromkeys(name for cell in every for name in cell.factors)
+    return [name for name in factors if len({cell.factors.get(name) for cell in every}) > 1]
 
 
 def text(factors: Mapping[str, Factor]) -> str:
@@ -25,9 +38,12 @@ def text(factors: Mapping[str, Factor]) -> str:
     return ", ".join(f"{name} {value}" for name, value in factors.items())
 
 
-def by_name(found: Iterable[Cell], name: Callable[[Cell], str] = name) -> dict[str, list[Cell]]:
-    """Give the cells by their factors, as one reads them, sorted: numbers in names by size."""
+def by_name(
+    found: Sequence[Cell], name: Callable[[Cell], str] | None = None
+) -> dict[str, list[Cell]]:
+    """Give the cells by what names() says, or `name`, sorted: numbers in names by size."""
     groups: dict[str, list[Cell]] = {}
+    name = name or names(found)
     for cell in found:
         groups.setdefault(name(cell), []).append(cell)
     return {key: groups[key] for key in sorted(groups, key=_by_words_and_numbers)}
@@ -82,7 +98,7 @@ def ratio(over: Iterable[Cell], under: Iterable[Cell], measure: Measure) -> Rati
     are given have the figure. Give all that are planned there: one that failed spoils its repeat.
     """
     sides = [*over], [*under]
-    varied = _varied(sides[0]) | _varied(sides[1])
+    varied = {*varying(sides[0]), *varying(sides[1])}
     blocks = [_by_repeat(side, measure, varied) for side in sides]
     whole = [{_key(cell, varied) for cell in side} for side in sides]
     if not whole[0] & whole[1]:
@@ -100,12 +116,6 @@ def ratio(over: Iterable[Cell], under: Iterable[Cell], measure: Measure) -> Rati
         for key in one.keys() & other.keys():
             logs.setdefault(key, {})[repeat] = math.log(one[key] / other[key])
     return Ratio.of_logs(by_repeat(logs.values())) if logs else None
-
-
-def _varied(side: Sequence[Cell]) -> set[str]:
-    """Name the factors of which a side has several levels."""
-    names = {name for cell in side for name in cell.factors}
-    return {name for name in names if len({cell.factors.get(name) for cell in side}) > 1}
 
 
 def _key(cell: Cell, varied: Collection[str]) -> _Key:
@@ -168,6 +178,11 @@ def processors_busy(cell: Cell) -> float | None:
     return cell.machine_cpu_s / seconds if cell.machine_cpu_s and seconds else None
 
 
+def busiest(cell: Cell) -> float | None:
+    """Give the busiest job's part of a core, in per cent."""
+    return max((job.usr_percent + job.sys_percent for job in cell.jobs), default=None)
+
+
 def percentile_of(cells: Iterable[Cell], percent: float) -> float | None:
     """Give a percentile of clat of several cells, both directions together, in µs."""
     return latency_us([side for cell in cells for side in sides(cell)], percent)
@@ -187,6 +202,17 @@ def latency_us(figures: Sequence[Figures | None], percent: float) -> float | Non
         own = {50: "p50_us", 95: "p95_us", 99: "p99_us", 99.9: "p999_us"}.get(percent)
         return float(getattr(found[0], own)) if own and len(found) == 1 else None
     return percentile_us(merged(side.bins for side in found), percent)
+
+
+# I/Os that must have taken longer, for a percentile to be told.
+BEYOND = 10
+
+
+def told_us(figures: Sequence[Figures | None], percent: float) -> float | None:
+    """Give the same percentile where enough I/Os lie beyond it."""
+    ops = sum(side.ops for side in figures if side)
+    enough = ops * (100 - percent) >= BEYOND * 100 - 1e-6
+    return latency_us(figures, percent) if enough else None
 
 
 def columns(figure: Sample | None, scale: float = 1.0) -> list[str]:

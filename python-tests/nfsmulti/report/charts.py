@@ -25,15 +25,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
-MARKERS = ("o", "s", "^", "D", "v", "P")
+INK, PALE = "#24292f", "#8c959f"
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", INK)
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES = ("-", "--", "-.", (0, (8, 2, 1, 2, 1, 2)))  # dotted lines are limits
 REPEATS = "dots are repeats, with 95 % intervals from three repeats on"  # for captions
-INK, PALE = "#24292f", "#8c959f"
 _WIDTH, _HEIGHT = 5.6, 3.7  # inches; legible on a phone's width, where 10 points become 6
 FONT_SIZE = 10  # points
 _HOVER = "hover: "  # before the words of a group in SVG
-_CLOSE = 16  # pixels between points whose numbers would overlap
+_MOST_MARKS = 12  # on a line
+_CLOSE = 20  # pixels between points whose numbers would overlap
+ROOM = 1.1  # times the highest value that is drawn
 Points = Mapping[int, Sample | None]  # along a line
 _LOOK: dict[Any, Any] = {  # of matplotlib.rcParams
     "axes.edgecolor": PALE,
@@ -105,7 +107,14 @@ def style(number: int) -> dict[str, Any]:
 def line(axes: Axes, number: int, label: str, points: Sequence[tuple[float, Sample]]) -> None:
     """Draw a line through means, each repeat a dot, with 95 % intervals from three repeats on."""
     look = style(number)
-    axes.errorbar([x for x, _ in points], [one.mean for _, one in points], label=label, **look)
+    every = max(1, len(points) // _MOST_MARKS)
+    axes.errorbar(
+        [x for x, _ in points],
+        [one.mean for _, one in points],
+        label=label,
+        markevery=every,
+        **look,
+    )
     for x, one in points:
         hover(axes, x, one.mean, f"{label}: {texts.measured(one)}")
     _repeats(axes, points, look["color"])
@@ -125,12 +134,17 @@ def numbered(
     for number, (label, points) in enumerate(lines.items()):
         line(axes, number, label, [(x, Sample((y,))) for x, y in points.values()])
     scale(axes)
-    for points in lines.values():
-        _write_numbers(axes, points)
+    for number, points in enumerate(lines.values()):
+        _write_numbers(axes, points, -1 if number % 2 else 1)
 
 
-def _write_numbers(axes: Axes, points: Mapping[int, tuple[float, float]]) -> None:
-    """Write the numbers of points beside them; those that would overlap, as one."""
+def _write_numbers(axes: Axes, points: Mapping[int, tuple[float, float]], side: int) -> None:
+    """Write the numbers of points left (-1) or right (1) of them; those that would overlap, as one.
+
+    A halo of the ground keeps them legible on a line.
+    """
+    from matplotlib.patheffects import withStroke
+
     pixels = {number: axes.transData.transform(at) for number, at in points.items()}
     groups: list[list[int]] = []
     for number, at in pixels.items():
@@ -140,8 +154,9 @@ def _write_numbers(axes: Axes, points: Mapping[int, tuple[float, float]]) -> Non
             groups.append([number])
     for group in groups:
         axes.annotate(
-            ", ".join(map(str, group)), points[group[-1]], xytext=(6, 4),
-            textcoords="offset points", fontsize=7, color=INK,
+            ", ".join(map(str, group)), points[group[-1]], xytext=(7 * side, 4),
+            ha="right" if side < 0 else "left", textcoords="offset points", fontsize=8, color=INK,
+            path_effects=[withStroke(linewidth=2.5, foreground="white")],
         )  # fmt: skip
 
 
@@ -229,25 +244,25 @@ def ratios(rows: Sequence[tuple[str, Ratio, str]], tolerated: float) -> Figure:
 
 
 def logarithmic(axes: Axes) -> None:
-    """Make both axes logarithmic, with whole numbers; to be called when all is drawn."""
+    """Make both axes logarithmic, with round numbers; to be called when all is drawn."""
     axes.set_xscale("log")
-    _whole_numbers(axes.xaxis)
+    _round_numbers(axes.xaxis)
     logarithmic_y(axes)
 
 
 def logarithmic_y(axes: Axes) -> None:
-    """Make the y axis logarithmic, with whole numbers; to be called when all is drawn."""
+    """Make the y axis logarithmic, with round numbers; to be called when all is drawn."""
     axes.set_yscale("log")
-    _whole_numbers(axes.yaxis)
+    _round_numbers(axes.yaxis)
 
 
-def _whole_numbers(axis: Axis) -> None:
+def _round_numbers(axis: Axis) -> None:
     from matplotlib.ticker import LogLocator, MaxNLocator
 
     low, high = axis.get_view_interval()
     wide = high > 10 * low
     axis.set_major_locator(LogLocator(subs=(1, 2, 5)) if wide else MaxNLocator(4))
-    axis.set_major_formatter("{x:,.0f}")
+    axis.set_major_formatter("{x:,.10g}")
     axis.minorticks_off()
 
 
@@ -265,7 +280,7 @@ def highest(sample: Sample) -> float:
 
 def from_zero(axes: Axes, most: float | None = None) -> None:
     """Let y begin at zero, with room above all, or `most`; to be called when all is drawn."""
-    axes.set_ylim(0, 1.1 * most if most else 1.05 * axes.get_ylim()[1])
+    axes.set_ylim(0, ROOM * most if most else 1.05 * axes.get_ylim()[1])
 
 
 def from_origin(axes: Axes) -> None:
@@ -311,5 +326,6 @@ def inline(plot: Plot) -> str:
     text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)
     text = re.sub(r'(id="|href="#|url\(#)', rf"\g<1>{name}-", text)
     text = text.replace(INK, "currentColor").replace("fill: #ffffff", "fill: none")
+    text = text.replace("stroke: #ffffff", "stroke: var(--ground)")
     size = 'role="img" aria-hidden="true" '
     return re.sub(r'<svg (.*?)width="[^"]*"(.*?)height="[^"]*"', rf"<svg {size}\1\2", text, count=1)

@@ -15,8 +15,8 @@ from markupsafe import Markup, escape
 from nfsmulti import texts
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import RESULTS, needs_sources, shown
-from nfsmulti.report import cells, charts, conditions, documents, overtime, rows
-from nfsmulti.report.answer import Answer, caveats, next_command, ran
+from nfsmulti.report import cells, charts, conditions, details, documents, overtime, rows
+from nfsmulti.report.answer import Answer, caveats, next_command, of_point, ran
 from nfsmulti.report.story import Beside, Finding, Report, Section, Story, beside, findings, tell
 from nfsmulti.stories import REPORTS, SCENARIOS
 from nfsmulti.summary import FILE, Summary
@@ -31,8 +31,11 @@ README, REFERENCE = "README.md", "reference"
 _FINDING = ("finding", "verdict", "published", "here", "why")
 _FOLDER = Path(__file__).with_name("templates")
 _FIGURES = (
-    "Each of our figures is the mean of n runs; CV is their standard deviation as a percentage of"
-    " that mean. Percentiles are of all runs together, or the range of the runs."
+    "Each figure is the mean of n repeats, ± half of its 95 % interval (Student's t); CV is their"
+    " standard deviation in per cent of the mean. MB/s are 10^6 bytes per second. Latency is fio's"
+    " clat; percentiles are of the bins of all jobs and repeats together, and only told where at"
+    f" least {cells.BEYOND} I/Os took longer. CPU per operation “of fio's jobs” leaves out what the"
+    " kernel does for a mount outside of them; “of the machine” is all, a server on it included."
 )
 _NOTHING = Story(Answer("No cell of this run has finished: there is nothing to report yet."))
 
@@ -69,22 +72,23 @@ def contents(
     story = tell(report, summary) if summary.done else _NOTHING
     guest = conditions.guest(environment)
     answer = dataclasses.replace(
-        story.answer,
+        of_point(summary.done) or story.answer,
         caveats=caveats(summary, story.answer.caveats, guest),
         ran=ran(summary, environment),
     )
+    published |= "--published" in summary.command.split()
     shows = published or summary.place.get("kind") != "pool"
     machines = filter(None, (conditions.by_host(summary), conditions.of_server(summary)))
     sections = [
-        *_troubles(summary),
         *(one for one in story.sections if not one.folded),
         overtime.section(summary),
         *story.ending,
         *(_published(report, summary) if shows else []),
+        *_troubles(summary),
         *(one for one in story.sections if one.folded),
-        *map(_folded, machines),
     ]
     if summary.done:
+        sections += [details.section(summary), *map(_folded, machines)]
         points = [*story.reading, _FIGURES]
         sections.append(Section("How to read it", points=points, folded=True))
     sections += [
@@ -148,47 +152,27 @@ def findings_table(found: Sequence[Finding]) -> Table:
 
 
 def beside_table(rows: Sequence[Beside]) -> Table:
-    """Lay published figures and ours side by side, each of ours with its variation."""
-    headings = [
-        "figure", "published", "here", "ratio published", "ratio here (95 % interval)", "CV %", "n",
-    ]  # fmt: skip
+    """Lay published figures and ours side by side."""
     cells = [
         [
             row.figure,
-            row.theirs,
-            row.ours,
-            texts.MISSING if row.their_ratio is None else f"{row.their_ratio:.2f}",
-            texts.ratio(row.our_ratio),
-            texts.cv(row.sample),
-            texts.count(row.sample),
+            f"{row.theirs}{f', {row.their_ratio:.2f} times' if row.their_ratio else ''}",
+            f"{row.ours}{f', {row.our_ratio.text} times' if row.our_ratio else ''}",
         ]
         for row in rows
     ]
-    return Table(headings, cells, text_columns=1)
+    return Table(["figure", "published", "here"], cells, text_columns=3)
 
 
 def _troubles(summary: Summary) -> list[Section]:
-    """Tell of the cells that failed, and of those that did not run."""
-    failed, waiting = (
-        [
-            [cells.name(cell), str(cell.repeat), cell.why or "not said"]
-            for cell in summary.cells
-            if cell.status == status
-        ]
-        for status in ("failed", "waiting")
-    )
-    sections = []
-    if failed:
-        words = f"{len(failed)} of {len(summary.cells)} cells failed; no figure includes them."
-        table = Table(["cell", "repeat", "why"], failed, text_columns=3)
-        sections.append(Section("Failed cells", [words], [table]))
-    if waiting:
-        words = (
-            f"This run was interrupted: {len(waiting)} of {len(summary.cells)} cells have not run."
-            " `--resume` continues it."
-        )
-        table = Table(["cell", "repeat"], [row[:2] for row in waiting], text_columns=2)
-        sections.append(Section("Waiting cells", [words], [table]))
+    """Tell of the cells that failed, and of those that did not run, which the answer counts."""
+    name, sections = cells.names(summary.cells), []
+    for status, title in (("failed", "Failed cells"), ("waiting", "Waiting cells")):
+        found = [cell for cell in summary.cells if cell.status == status]
+        rows = [[name(cell), str(cell.repeat), cell.why or texts.MISSING] for cell in found]
+        table = Table(["cell", "repeat", "why"], rows, text_columns=3)
+        if rows:
+            sections.append(Section(title, tables=[table], folded=True))
     return sections
 
 
@@ -208,8 +192,11 @@ def _environment() -> jinja2.Environment:
 
 
 def _code(text: str) -> Markup:
-    """Mark what stands between backquotes as code, in HTML."""
-    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+    """Mark what stands between backquotes as code, in HTML; keep ± and % with their figures."""
+    whole = (
+        str(escape(text)).replace("± ", "±\N{NO-BREAK SPACE}").replace(" %", "\N{NO-BREAK SPACE}%")
+    )
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", whole))
 
 
 # --- results/README.md ---

@@ -9,6 +9,7 @@ smallest count that is enough, with none below it that could be.
 from __future__ import annotations
 
 import statistics
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -40,9 +41,10 @@ class Axis:
     unit: str = "MB/s"
     scale: float = 1e6
 
-    def level(self, count: int) -> str:
-        """Name a level: "nconnect=4", "depth 32"."""
-        return f"nconnect={count}" if self.name == "nconnect" else f"{self.name} {count}"
+    @property
+    def label(self) -> str:
+        """Its name in a plot."""
+        return "connections" if self.name == "nconnect" else self.name
 
 
 @dataclass(frozen=True)
@@ -88,14 +90,20 @@ class Curve:
         paths = max((len(cell.paths) for cell in self.cells[count]), default=1)
         return count * int(self.levels.get("jobs", 1)) * max(paths, 1)
 
+    def total(self, count: int) -> int:
+        """Give where a count stands in a plot: all connections, where these are known."""
+        every = self.connections(count) if self.axis.name == "nconnect" else None
+        return every or count
+
     def words(self, count: int) -> str:
         """Name a count by all connections that it makes: "8 connections", "depth 32"."""
         if self.axis.name != "nconnect":
-            return self.axis.level(count)
+            return f"{self.axis.name} {count}"
         every = self.connections(count)
+        capped = "capped " if self.levels.get("limits") == "capped" else ""
         if every is None:
-            return f"{count} connection{'' if count == 1 else 's'} per job and path"
-        return "1 connection" if every == 1 else f"{every} connections"
+            return f"{count} {capped}connection{'' if count == 1 else 's'} per job and path"
+        return f"{every} {capped}connection{'' if every == 1 else 's'}"
 
 
 class End(Enum):
@@ -151,54 +159,32 @@ def _gains(curve: Curve, count: int) -> list[Ratio | None]:
     return [curve.gain(more, count) for more in curve.counts if more > count]
 
 
-@dataclass(frozen=True)
-class Load:
-    """Which part of the link, of the busiest job's core and of all processors was used.
-
-    `others` is the part of the processors that other programs had right before.
-    """
-
-    link: float | None
-    core: float
-    processors: float | None
-    others: float
-    server: float | None  # its processors
-
-
-def load(curve: Curve, count: int) -> Load:
-    """Give what was used at a count, the mean of the repeats."""
-    found = curve.cells[count]
-    busiest = [max((j.usr_percent + j.sys_percent for j in c.jobs), default=0) for c in found]
-    fullest = [max((side.bytes_per_s for side in cells.sides(cell)), default=0) for cell in found]
-    busy = [part for cell in found if (part := cells.processors_busy(cell)) is not None]
-    others = [cell.others_busy for cell in found if cell.others_busy is not None]
-    servers = [cell.server.cpu_percent for cell in found if cell.server]
-    told = [percent / 100 for percent in servers if percent is not None]
-    return Load(
-        link=8 * statistics.fmean(fullest) / curve.link if curve.link else None,
-        core=statistics.fmean(busiest) / 100,
-        processors=statistics.fmean(busy) if busy else None,
-        others=statistics.fmean(others) if others else 0.0,
-        server=statistics.fmean(told) if told else None,
-    )
-
-
 def limit(curve: Curve, count: int) -> str:
     """Say what is full from a count on, by what was measured at the fastest of these; "" if none.
 
     Processors that other programs kept busy before are not called full: the page warns of these.
     """
-    used = load(curve, max(curve.counts[curve.counts.index(count) :], key=curve.mean))
-    if used.link and used.link >= _FULL:
+    found = curve.cells[max(curve.counts[curve.counts.index(count) :], key=curve.mean)]
+    fullest = _mean(max((s.bytes_per_s for s in cells.sides(cell)), default=0) for cell in found)
+    if curve.link and 8 * fullest / curve.link >= _FULL:
         return "the link is full"
-    busy = used.processors or 0.0
-    if busy >= _BUSY and used.others < cells.DISTURBED:
+    busy, others = (
+        _mean(part for cell in found if (part := measure(cell)) is not None)
+        for measure in (cells.processors_busy, lambda cell: cell.others_busy)
+    )
+    if busy >= _BUSY and others < cells.DISTURBED:
         return f"this client's processors are {_part(busy)} busy"
-    if used.server and used.server >= _BUSY:
-        return f"the server's processors are {_part(used.server)} busy"
-    if used.core >= _FULL:
-        return f"one core is full: a job keeps it {_part(used.core)} busy"
-    return ""
+    told = [cell.server.cpu_percent for cell in found if cell.server]
+    server = _mean(percent / 100 for percent in told if percent is not None)
+    if server >= _BUSY:
+        return f"the server's processors are {_part(server)} busy"
+    core = _mean((cells.busiest(cell) or 0) / 100 for cell in found)
+    return f"one core is full: a job keeps it {_part(core)} busy" if core >= _FULL else ""
+
+
+def _mean(parts: Iterable[float]) -> float:
+    found = list(parts)
+    return statistics.fmean(found) if found else 0.0
 
 
 def _part(value: float) -> str:

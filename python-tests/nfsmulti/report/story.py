@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from nfsmulti import texts
 from nfsmulti.report import cells
 from nfsmulti.report.answer import MOST_ROWS, Answer
-from nfsmulti.stats import FEWEST, Ratio, Sample
+from nfsmulti.stats import FEWEST, Ratio
 from nfsmulti.summary import Cell, Factor, Summary
 from nfsmulti.texts import MISSING, Table, repeats_to_tell
 
@@ -26,15 +26,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Beside:
-    """A published figure beside ours. Ratios are many connections to one.
-
-    `sample` are the repeats of our figure.
-    """
+    """A published figure beside ours. Ratios are many connections to one."""
 
     figure: str
     theirs: str
     ours: str = MISSING
-    sample: Sample | None = None
     their_ratio: float | None = None
     our_ratio: Ratio | None = None
 

@@ -67,6 +67,7 @@ class _Options:
     seed: int | None
     directory: str
     keep: bool
+    published: bool
     results: Path | None
     metrics: Path | None
 

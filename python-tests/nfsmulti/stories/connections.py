@@ -27,7 +27,6 @@ from nfsmulti.report import cells, charts, conditions, scaling
 from nfsmulti.report.answer import Answer, fewest, varying
 from nfsmulti.report.scaling import Curve
 from nfsmulti.report.story import Plot, Report, Section, Story
-from nfsmulti.stats import Sample, jain
 from nfsmulti.stories.scenario import (
     OWN,
     CellSpec,
@@ -39,7 +38,7 @@ from nfsmulti.stories.scenario import (
     timed,
 )
 from nfsmulti.summary import Cell, Factor, Summary
-from nfsmulti.texts import Table, parse_rate
+from nfsmulti.texts import parse_rate
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -202,11 +201,6 @@ _NAMES = {
     "tcp-mount": "the kernel's mount over TCP",
     "rdma-mount": "the kernel's mount over RDMA",
 }
-WHOSE_CPU = (
-    "CPU per operation is that of the whole machine: the kernel's, and that of a server or of other"
-    " programs on it, too. That of fio's jobs leaves out what the kernel does for a mount outside"
-    " of them."
-)
 _KERNELS_MOST = 16  # nconnect of a mount (nfs(5))
 _MOST_LINES = 6  # in one plot
 # What is given to fio for the harness itself, and not for the workload.
@@ -218,21 +212,15 @@ _SERVER, _MOUNT = "nfs://SERVER/EXPORT", "/mnt"
 def tell(summary: Summary) -> Story:
     """Tell where each curve ends, and what the transports, versions and jobs differ in."""
     curves = _curves(summary)
-    sections = [Section("Plots", plots=_plots(curves))]
-    every = [_table(curves), *filter(None, [_shares(curves)])]
-    sections.append(Section("Every number of connections", tables=every, folded=True))
     return Story(
-        answer=_answer(summary, curves),
-        sections=sections,
+        answer=_answer(curves),
+        sections=[Section("Plots", plots=_plots(curves))],
         reading=[
             scaling.RULE,
-            "MB/s are 10^6 bytes per second. nconnect is the number of connections that each job"
-            " has on each path; a kernel mount has as many for all jobs together. Of a pool of"
-            " several URLs each is mounted, and this engine spreads each job's I/O over the mounts;"
-            " on one mount fio's libaio does it. Each job has 64 I/Os in flight, whatever"
-            " nconnect is.",
-            WHOSE_CPU,
-            "Percentiles of clat come from fio's latency bins, of all jobs and repeats together.",
+            "nconnect is the number of connections that each job has on each path; a kernel mount"
+            " has as many for all jobs together. Of a pool of several URLs each is mounted, and"
+            " this engine spreads each job's I/O over the mounts; on one mount fio's libaio does"
+            " it. Each job has 64 I/Os in flight, whatever nconnect is.",
             *conditions.differences(summary, "In the lab, the servers are on the same machine."),
         ],
         ending=[_lines(summary, curves)],
@@ -268,7 +256,7 @@ def _link(summary: Summary, place: str) -> int | None:
     return parse_rate(rate) if rate else None
 
 
-def _answer(summary: Summary, curves: list[Curve]) -> Answer:
+def _answer(curves: list[Curve]) -> Answer:
     """Tell where the first curve ends, with what the first of each other place reaches."""
     of_places = {curve.levels["limits"]: curve for curve in reversed(curves)}
     first, *others = reversed(of_places.values())
@@ -303,11 +291,8 @@ def _answer(summary: Summary, curves: list[Curve]) -> Answer:
             lambda curve: {scaling.chosen(curve)},
         )
     )
-    headings = ["", "connections", unit, "times", "p99, ms", "CPU, µs/op"]
-    table = varying(headings, few, 1)
-    failed = sorted({c.factors["nconnect"] for c in summary.cells if c.status == "failed"}, key=int)
-    counts = texts.several([str(count) for count in failed])
-    return Answer(headline, table, [f"Cells with nconnect={counts} failed."] if failed else [])
+    headings = ["", "connections", unit, "times the fewest", "p99, ms", "CPU, µs/op"]
+    return Answer(headline, varying(headings, few, 1))
 
 
 def _cpu(curves: Sequence[Curve]) -> tuple[str, cells.Measure]:
@@ -324,8 +309,9 @@ def _name(curve: Curve, curves: Sequence[Curve]) -> str:
     for name, level in curve.levels.items():
         if len({one.levels[name] for one in curves}) > 1:
             jobs = "1 job" if level == 1 else f"{level} jobs"
-            words.append({"version": f"v{level}", "jobs": jobs}.get(name, str(level)))
-    return " ".join(words) or _NAMES.get(str(curve.levels["transport"]), "")
+            own = {"version": f"NFSv{level}", "jobs": jobs}
+            words.append(own.get(name, str(level)))
+    return ", ".join(words) or _NAMES.get(str(curve.levels["transport"]), "")
 
 
 def _throughput(curves: Sequence[Curve]) -> tuple[str, cells.Measure]:
@@ -333,54 +319,6 @@ def _throughput(curves: Sequence[Curve]) -> tuple[str, cells.Measure]:
     if not str(curves[0].levels["workload"]).startswith("64k"):
         return "IOPS", cells.iops
     return "MB/s", lambda cell: rate / 1e6 if (rate := cells.bandwidth(cell)) else None
-
-
-def costs(found: Sequence[Cell]) -> list[str]:
-    """Write p50 and p99 of clat, CPU time per operation of the machine, and that of fio's jobs."""
-    return [
-        *(texts.number(cells.percentile_of(found, percent)) for percent in (50, 99)),
-        texts.mean(cells.sample(found, cells.machine_cpu_us)),
-        texts.mean(cells.sample(found, cells.jobs_cpu_us)),
-    ]
-
-
-def _table(curves: list[Curve]) -> Table:
-    (unit, measure), rows = _throughput(curves), []
-    for curve in curves:
-        for before, count in zip([None, *curve.counts], curve.counts, strict=False):
-            found, used = curve.cells[count], scaling.load(curve, count)
-            step = curve.gain(count, before) if before else None
-            rows.append([
-                _name(curve, curves), str(count), *cells.columns(cells.sample(found, measure)),
-                texts.ratio(step), *costs(found),
-                *map(_percent, (used.link, used.core, used.processors)),
-            ])  # fmt: skip
-    headings = [
-        "curve", "nconnect", unit, "CV %", "n", "times the row above", "clat p50, µs",
-        "p99, µs", "CPU per operation, µs", "of fio's jobs, µs", "link used, %",
-        "busiest job, % of a core", "processors busy, %",
-    ]  # fmt: skip
-    return Table(headings, rows)
-
-
-def _percent(part: float | None) -> str:
-    return texts.MISSING if part is None else f"{100 * part:.0f}"
-
-
-def _shares(curves: list[Curve]) -> Table | None:
-    """Give the part of each path at the count that is chosen; None where nothing has two paths."""
-    rows = []
-    for curve in curves:
-        at = scaling.chosen(curve)
-        found = [cell for cell in curve.cells[at] if len(cell.paths) > 1]
-        index = Sample.of(cell.jain or jain(cell.paths.values()) for cell in found)
-        if not index:
-            continue
-        shares = cells.shares(found).items()
-        each = ", ".join(f"{path} {100 * part:.1f}" for path, part in shares)
-        rows.append([_name(curve, curves), each, str(at), f"{index.mean:.4f}"])
-    headings = ["curve", "share of each path, %", "nconnect", "Jain's index"]
-    return Table(headings, rows, text_columns=2) if rows else None
 
 
 def _plots(curves: list[Curve]) -> list[Plot]:
@@ -408,7 +346,7 @@ def _plots_of(curves: list[Curve], suffix: str, of_jobs: str) -> list[Plot]:
     ):
         names = [_name(curve, curves) for curve in curves]
         figure = draw(curves, names, f"{title}{of_jobs}", unit, measure)
-        caption = f"{title}{of_jobs} against nconnect; {charts.REPEATS}."
+        caption = f"{title}{of_jobs} against connections; {charts.REPEATS}."
         plots.append(Plot(f"{name}{suffix}", caption, figure))
     return [*plots, _latency_plot(curves, suffix, of_jobs)]
 
@@ -418,10 +356,11 @@ def draw(
 ) -> Figure:
     """Draw curves of one axis, each with its name, by what `measure` gives in `unit`."""
     samples = [
-        {at: cells.sample(curve.cells[at], measure) for at in curve.counts} for curve in curves
+        {curve.total(at): cells.sample(curve.cells[at], measure) for at in curve.counts}
+        for curve in curves
     ]
     lines = list(zip(names, samples, strict=True))
-    return charts.doublings(title, curves[0].axis.name, unit, lines)
+    return charts.doublings(title, curves[0].axis.label, unit, lines)
 
 
 def _latency_plot(curves: list[Curve], suffix: str, of_jobs: str) -> Plot:
@@ -435,10 +374,10 @@ def _latency_plot(curves: list[Curve], suffix: str, of_jobs: str) -> Plot:
             found = curve.cells[count]
             rate, latency = cells.sample(found, measure), cells.percentile_of(found, 99)
             if rate and latency:
-                points[count] = rate.mean, latency / 1000
+                points[curve.total(count)] = rate.mean, latency / 1000
     charts.numbered(axes, lines, charts.from_origin)
     charts.legend(axes)
-    caption = f"p99 of clat against throughput{of_jobs}; the numbers are nconnect."
+    caption = f"p99 of clat against throughput{of_jobs}; the numbers are connections."
     return Plot(f"latency{suffix}", caption, figure)
 
 
@@ -474,15 +413,11 @@ def _lines(summary: Summary, curves: list[Curve]) -> Section:
         f"mount -t nfs -o {mount_ports(url, options)} {shlex.quote(mount_source(url))} {folder}"
         for url, folder in zip(urls, folders, strict=True)
     ]
-    words = (
-        f"Of {_name(best, curves)} at nconnect={at}, which none exceeds by much: options for"
-        f" kernel mounts with as many connections ({_KERNELS_MOST} at most for each)"
-    )
+    words = f"For {best.words(at)}; a kernel mount has {_KERNELS_MOST} at most."
     if summary.place.get("hosts"):
         file = f"`{best.cells[at][0].folder}/host1.fio`"
-        return Section("Lines to paste", [f"{words}. The job for fio is {file}."], lines=mounts)
-    lines = [*mounts, "", "[connections]", *job]
-    return Section("Lines to paste", [f"{words}, and a job for fio."], lines=lines)
+        return Section("Lines to paste", [f"{words} The job for fio is {file}."], lines=mounts)
+    return Section("Lines to paste", [words], lines=[*mounts, "", "[connections]", *job])
 
 
 def _given(cell: Cell) -> dict[str, str]:

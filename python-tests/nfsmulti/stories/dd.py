@@ -9,6 +9,7 @@ Factors: client (capped, uncapped), direction (write, read), streams.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from nfsmulti import texts
@@ -83,6 +84,7 @@ def _cell(
 
 _PUBLISHED_RATIO = 72 / 19.4
 _POOL = "pool"
+_WHERE = {"capped": "connections capped", "uncapped": "link alone capped"}
 _ORIGINALS = {"capped": "AIX", "uncapped": "Linux"}
 
 # client, direction, streams: published text, ratio to one stream
@@ -113,9 +115,9 @@ def _client(summary: Summary, client: str) -> str:
     return _POOL if not measured and cells.having(summary, client=_POOL) else client
 
 
-def _time(summary: Summary, rate: Sample, streams: int, unit: str = "") -> str:
+def _time(summary: Summary, rate: Sample, streams: int) -> str:
     """Give what every stream takes for its 838,860,800 bytes at the rate of all together."""
-    seconds = f"{summary.hosts * streams * _BYTES / rate.mean:.2f}{unit}"
+    seconds = f"{summary.hosts * streams * _BYTES / rate.mean:.2f} s"
     return f"{seconds} (extrapolated)" if summary.quick else seconds
 
 
@@ -145,10 +147,10 @@ def beside(summary: Summary) -> list[Beside]:
         each = f"{streams} stream{'' if streams == 1 else 's'}{conditions.on_each(summary)}"
         ours = texts.MISSING
         if rate:
-            ours = f"{_time(summary, rate, streams, ' s')}, {texts.mean(rate, 'MB/s', 1e6)}"
+            ours = f"{_time(summary, rate, streams)}, {texts.mean(rate, 'MB/s', 1e6)}"
         our_ratio = _gain(summary, client, direction, streams) if ratio else None
         name = f"{_ORIGINALS[original]} ({client}), {direction}, {each}"
-        rows.append(Beside(name, theirs, ours, rate, ratio, our_ratio))
+        rows.append(Beside(name, theirs, ours, ratio, our_ratio))
     return [*rows, *_UNMEASURED]
 
 
@@ -163,17 +165,13 @@ def findings(summary: Summary) -> list[Finding]:
 def tell(summary: Summary) -> Story:
     """Tell what one stream and several do here."""
     clients = [str(client) for client in cells.levels(summary.done, "client")]
-    plots = [_plot(summary, client) for client in clients]
     return Story(
         answer=_answer(summary, clients),
-        sections=[
-            Section("Plots", plots=plots),
-            Section("Every number of streams", tables=[_table(summary)], folded=True),
-        ],
+        sections=[Section("Plots", plots=[_plot(summary, client) for client in clients])],
         reading=[
-            "MB/s are 10^6 bytes per second, of all streams together. The time is what each stream"
-            " takes for the 838,860,800 bytes of the original dd, at that rate. In a quick run it"
-            " is extrapolated from a few seconds.",
+            "Rates are of all streams together. The time is what each stream takes for the"
+            " 838,860,800 bytes of the original dd, at that rate. In a quick run it is"
+            " extrapolated from a few seconds.",
             "A stream is one job with one request of 8 KiB at a time, and has a connection of its"
             " own. Where the sum grows along the dotted line, the connection is the limit; where"
             " it becomes flat, the link or the server is.",
@@ -203,43 +201,31 @@ def _answer(summary: Summary, clients: Sequence[str]) -> Answer:
             most = max(found, default=1)
             ratio = _gain(summary, one, direction, most) if most > 1 else None
             ends = [texts.measured(found.get(count), 1e6) for count in (1, most)]
-            rows.append([f"{one} {direction}", str(most), *ends, texts.times(ratio)])
-    headings = ["", "streams", "1 stream, MB/s", "all streams, MB/s", "times"]
+            where = f", {_WHERE.get(one, one)}" if len(clients) > 1 else ""
+            rows.append([f"{direction}{where}", str(most), *ends, texts.times(ratio)])
+    headings = ["", "streams", "1 stream, MB/s", "all streams, MB/s", "times 1 stream"]
     return Answer(f"{words}.", Table(headings, rows[:MOST_ROWS]))
-
-
-def _table(summary: Summary) -> Table:
-    rows = []
-    for client in map(str, cells.levels(summary.done, "client")):
-        for direction in map(str, cells.levels(cells.having(summary, client=client), "direction")):
-            for streams, rate in _rates(summary, client, direction).items():
-                gain = _gain(summary, client, direction, streams) if streams > 1 else None
-                rows.append([
-                    client, direction, str(streams), _time(summary, rate, streams),
-                    *cells.columns(rate, 1e6), texts.ratio(gain),
-                ])  # fmt: skip
-    headings = ["client", "direction", "streams", "time, s", "MB/s", "CV %", "n", "times one"]
-    return Table(headings, rows, text_columns=2)
 
 
 def _plot(summary: Summary, client: str) -> Plot:
     figure, axes = charts.panel(
         f"Connections: {client}", "streams, each on a connection", "MB/s, all streams"
     )
-    ticks, highest = {1}, 0.0
-    for number, direction in enumerate(("write", "read")):
+    drawn = {}
+    for direction in ("write", "read"):
         rates = _rates(summary, client, direction)
-        points = {count: rate.scaled(1e-6) for count, rate in rates.items()}
+        drawn[direction] = {count: rate.scaled(1e-6) for count, rate in rates.items()}
+    highest = max(charts.highest(rate) for points in drawn.values() for rate in points.values())
+    for number, (direction, points) in enumerate(drawn.items()):
         if not points:
             continue
         charts.line(axes, number, direction, [*points.items()])
-        if 1 in points and len(points) > 1:
-            ideal = [points[1].mean * count for count in points]
+        one = points[1].mean if 1 in points else math.inf
+        ideal = {count: one * count for count in points if one * count <= charts.ROOM * highest}
+        if len(ideal) > 1:
             colour, label = charts.COLOURS[number], f"n times one {direction}"
-            axes.plot([*points], ideal, ":", color=colour, label=label)
-        ticks |= points.keys()
-        highest = max(highest, *map(charts.highest, points.values()))
-    axes.set_xticks(sorted(ticks))
+            axes.plot([*ideal], [*ideal.values()], ":", color=colour, label=label)
+    axes.set_xticks(sorted({1}.union(*drawn.values())))
     charts.from_zero(axes, highest)
     charts.legend(axes)
     return Plot(

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """demo: three workloads on one connection and on several, under limits that a machine can carry.
 
-Factors: workload, side (one, many). Each sentence follows from the figures; the verdict is that of
-the reports (report/story.py).
+Factors: workload, side (one, many).
 """
 
 from __future__ import annotations
@@ -10,19 +9,16 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-
-import rich.table
 
 from nfsmulti import texts
 from nfsmulti.lab import Fit, Limits
 from nfsmulti.report import cells, charts
 from nfsmulti.report.answer import Answer
-from nfsmulti.report.story import Judged, Report, Section, Story, Verdict, judge
+from nfsmulti.report.story import Judged, Plot, Report, Section, Story, Verdict, judge
 from nfsmulti.stats import Ratio, Sample
 from nfsmulti.stories.scenario import CellSpec, timed
 from nfsmulti.summary import Cell, Factor, Summary
-from nfsmulti.texts import Table, rate_text, time_text
+from nfsmulti.texts import Table, rate_text
 
 # --- what runs ---
 
@@ -35,9 +31,8 @@ _MIB = 1 << 20
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a comparison: in a row of the table, in a sentence with its verb, for fio."""
+    """One side of a comparison: in a sentence with its verb, and for fio."""
 
-    row: str
     words: str
     options: dict[str, Factor | None]
     paths: int = 1
@@ -84,27 +79,25 @@ _DD = Workload(
     name="dd",
     jobfile="dd-write.fio",
     options={"size": 64 * _MIB},
-    one=Side("dd-write, 1 stream", "one stream does", {}),
-    many=Side("dd-write, 5 streams", "five streams on five paths write", {"numjobs": 5}, paths=5),
+    one=Side("one stream does", {}),
+    many=Side("five streams on five paths write", {"numjobs": 5}, paths=5),
     connections=5,
     link="1gbit",
     cap="200mbit",
     theirs=72 / 19.4,
-    said="published: 3.71 times (AIX, 1 GbE: 19.4 MB/s, five streams 72 MB/s)",
+    said="published 3.71",
 )
 _FSPERF = Workload(
     name="fsperf",
     jobfile="fsperf.fio",
     options={"size": 256 * _MIB},
-    one=Side("fsperf, 1 path", "it does on one path", {}),
-    many=Side(
-        "fsperf, 4 paths", "one reader reads on four paths", {"spread": "roundrobin"}, paths=4
-    ),
+    one=Side("it does on one path", {}),
+    many=Side("one reader reads on four paths", {"spread": "roundrobin"}, paths=4),
     connections=4,
     link="9400mbit",
     cap="6200mbit",
     theirs=1100 / 718,
-    said="published: 1.53 times (NFSv3, 10 GbE: 718 MB/s, four mounts 1100 MB/s)",
+    said="published 1.53",
     files={"nfsmulti-fsperf": 256 * _MIB},
 )
 # Where nothing is published, a "link" of twice all caps together only keeps these well below what
@@ -113,9 +106,8 @@ _RANDREAD = Workload(
     name="randread",
     jobfile="randread.fio",
     options={"numjobs": 1},
-    one=Side("randread, nconnect=1", "one does", {"nconnect": 1}),
+    one=Side("one does", {"nconnect": 1}),
     many=Side(
-        "randread, nconnect=4",
         "four connections to one address read",
         {"nconnect": 4, "spread": "roundrobin"},
     ),
@@ -123,7 +115,7 @@ _RANDREAD = Workload(
     link="18800mbit",
     cap="2350mbit",
     theirs=4.0,
-    said="four caps together allow 4.00 times",
+    said="caps allow 4.00",
     files={"nfsmulti-randread": 10_000_000},
     per_connection=True,
 )
@@ -135,13 +127,10 @@ ON_LOOPBACK = (
     dataclasses.replace(
         _DD,
         jobfile="dd-read.fio",
-        one=dataclasses.replace(_DD.one, row="dd-read, 1 stream"),
-        many=dataclasses.replace(
-            _DD.many, row="dd-read, 5 streams", words="five streams on five paths read"
-        ),
+        many=dataclasses.replace(_DD.many, words="five streams on five paths read"),
         link="2gbit",
         theirs=5.0,
-        said="five caps together allow 5.00 times",
+        said="caps allow 5.00",
         per_connection=True,
     ),
     dataclasses.replace(
@@ -167,9 +156,9 @@ def cell_of(workload: Workload, side: str, seconds: float) -> CellSpec:
 
 # --- what it tells ---
 
-# The part of a limit in data, without headers, from which on it was reached, and that from which on
-# the figure need not be said; and the part of the processors' time from which on these were busy.
-_REACHED, _FULL, _BUSY = 0.85, 0.97, 0.95
+# The part of a limit in data, without headers, from which on it was reached, and the part of the
+# processors' time from which on these were busy.
+_REACHED, _BUSY = 0.85, 0.95
 
 
 @dataclass(frozen=True)
@@ -213,73 +202,21 @@ def outcomes(summary: Summary) -> list[Outcome]:
     return found
 
 
-def table(found: Sequence[Outcome]) -> rich.table.Table:
-    """Show outcomes, two rows each, in 80 columns."""
-    shown = _figures(found).terminal()
-    for last_of_two in shown.rows[1::2]:
-        last_of_two.end_section = True
-    return shown
-
-
-def _figures(found: Sequence[Outcome]) -> Table:
-    rows = []
-    for one in found:
-        last = f"{one.ratio.value:.2f}" if one.ratio else texts.MISSING
-        rows.append([*_row(one.workload.one, one.one), "1"])
-        rows.append([*_row(one.workload.many, one.many), last])
-    headings = ("", "MB/s", "IOPS", "mean", "p99", "CPU", "ratio")
-    return Table(headings, rows, "The same jobfile on one connection and on several")
-
-
-def _row(side: Side, repeats: Sequence[Cell]) -> list[str]:
-    """Give a side's cells: MB/s, IOPS, mean and p99 of latency, cores of fio's own CPU."""
-    figures = [one for cell in repeats for one in cells.sides(cell)]
-    if not figures:
-        return [side.row, *[texts.MISSING] * 5]
-    mean = sum(one.mean_us * one.ops for one in figures) / sum(one.ops for one in figures)
-    p99 = cells.percentile_of(repeats, 99) or 0.0
-    cpu = sum(cell.cpu_s for cell in repeats) / sum(one.seconds for one in figures)
-    return [
-        side.row,
-        texts.mean(_rate(repeats), scale=1e6),
-        texts.mean(cells.sample(repeats, cells.iops)),
-        time_text(mean * 1000),
-        time_text(p99 * 1000),
-        f"{cpu:.0%}",
-    ]
-
-
 def _rate(repeats: Sequence[Cell]) -> Sample | None:
     return cells.sample(repeats, cells.bandwidth)
 
 
-def story(outcome: Outcome) -> str:
-    """Say what an outcome shows, or that it does not and why."""
-    workload, ratio, fit = outcome.workload, outcome.ratio, outcome.fit
-    if outcome.why or ratio is None or fit is None:
-        return f"{workload.name} was not measured: {outcome.why or 'one side has no figures'}."
-    rates = [texts.mean(_rate(side), "MB/s", 1e6) for side in (outcome.many, outcome.one)]
-    parts = (
-        f"{workload.name}: {workload.many.words} {ratio.text} times what {workload.one.words}"
-        f" ({' against '.join(rates)}); {workload.said}.",
-        outcome.judged.text,
-        _held_by(outcome, fit),
-        _shares(outcome.many),
-    )
-    return " ".join(filter(None, parts))
-
-
-def _held_by(outcome: Outcome, fit: Fit) -> str:
-    """Say which limits the sides have reached, and why an effect is missing, as far as known."""
-    reaches = _reaches(outcome, fit)
-    said = " ".join(f"{text}." for text, _ in reaches)
-    if outcome.judged.verdict in (Verdict.REPRODUCED, Verdict.BY_CONSTRUCTION):
-        return said
+def trouble(outcome: Outcome) -> str:
+    """Say why a workload does not show what it is there for; "" where it does, or did not run."""
+    name, verdict = outcome.workload.name, outcome.judged.verdict
+    shown = verdict in (Verdict.REPRODUCED, Verdict.BY_CONSTRUCTION)
+    if shown or outcome.ratio is None or outcome.fit is None:
+        return ""
     if (repeats := min(len(outcome.one), len(outcome.many))) < REPEATS:
-        return f"There was time for {repeats} of {REPEATS} repeats on this machine. {said}"
-    if any(why for _, why in reaches):
-        return " ".join(f"{text}{why}." for text, why in reaches)
-    return f"{said} No reason was found."
+        return f"{name}: there was time for {repeats} of {REPEATS} repeats on this machine."
+    found = [f"{text}{why}" for text, why in _reaches(outcome, outcome.fit) if why]
+    known = found and verdict is not Verdict.INCONCLUSIVE
+    return f"{name}: {found[0] if known else outcome.judged.why}."
 
 
 def _reaches(outcome: Outcome, fit: Fit) -> list[tuple[str, str]]:
@@ -299,7 +236,7 @@ def _reaches(outcome: Outcome, fit: Fit) -> list[tuple[str, str]]:
 def _reach(who: str, has: str, side: Sequence[Cell], limit: int, name: str) -> tuple[str, str]:
     part = found.mean * 8 / limit if (found := _rate(side)) else 0.0
     if part >= _REACHED:
-        return f"{who} {has} reached {'' if part >= _FULL else f'{part:.0%} of '}{name}", ""
+        return f"{who} {has} reached {name}", ""
     busy = cells.sample(side, cells.processors_busy)
     cores = f"{busy.mean:.0%} of {side[0].processors} cores were busy" if busy else ""
     why = f": no reason was found{f' ({cores})' if cores else ''}"
@@ -307,13 +244,6 @@ def _reach(who: str, has: str, side: Sequence[Cell], limit: int, name: str) -> t
         others = "fio, its servers and whatever else runs here"
         why = f": the processors are the limit, {cores} with {others}"
     return f"{who} stayed at {part:.0%} of {name}", why
-
-
-def _shares(repeats: Sequence[Cell]) -> str:
-    """Say how evenly the paths were used, where there are several."""
-    shares = cells.shares(repeats).values()
-    each = " ".join(f"{share:.0%}" for share in shares)
-    return f"Share of each path: {each}." if len(shares) > 1 else ""
 
 
 _NEXT_IN_LAB = """\
@@ -337,34 +267,17 @@ def to_type(found: Sequence[Outcome]) -> str:
     return in_lab + _NEXT_ANYWHERE
 
 
-def write_plot(found: Sequence[Outcome], file: Path) -> None:
-    """Draw bandwidth on one connection and on several, a panel for each workload; writes a PNG.
-
-    It is as narrow as a phone; in print a hatch tells the one connection apart.
-    """
-    from matplotlib.figure import Figure  # which takes half a second to load
-
-    figure = Figure(figsize=(4.2, 1.7 * len(found)), layout="constrained")
-    for panel, outcome in zip(figure.subplots(len(found), 1), found, strict=True):
-        workload, ratio = outcome.workload, outcome.ratio
-        labels = [side.row.split(", ")[-1] for side in (workload.one, workload.many)]
-        rates = [_rate(outcome.one), _rate(outcome.many)]
-        means = [rate.mean / 1e6 if rate else 0.0 for rate in rates]
-        bars = panel.barh(labels, means, color=[charts.COLOURS[1], charts.COLOURS[0]], height=0.7)
-        bars[0].set(hatch="//", edgecolor="white")
-        for place, (mean, rate) in enumerate(zip(means, rates, strict=True)):
-            values = [value / 1e6 for value in rate.values] if rate else []
-            panel.plot(values, [place] * len(values), ".", color="black", alpha=0.6)
-            right = max([mean, *values])
-            panel.text(right, place, f"  {texts.mean(rate, scale=1e6)}", va="center")
-        shown = f"{ratio.text} times" if ratio else "not measured"
-        panel.set_title(f"{workload.name}: {shown}", fontsize="medium", fontweight="bold")
-        panel.set_xlabel("MB/s\n" + workload.said.replace(" (", "\n("), fontsize="small")
-        panel.set_xlim(0, 1.2 * max(panel.get_xlim()))
-        panel.invert_yaxis()
-        panel.spines[["top", "right"]].set_visible(False)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(file, dpi=150)
+def _plot(found: Sequence[Outcome]) -> Plot:
+    figure, axes = charts.panel("One connection, and several", "", "MB/s")
+    sides = {"one": [one.one for one in found], "several": [one.many for one in found]}
+    series = {
+        name: [rate.scaled(1e-6) if (rate := _rate(side)) else None for side in those]
+        for name, those in sides.items()
+    }
+    charts.bars(axes, [one.workload.name for one in found], series)
+    charts.from_zero(axes)
+    charts.legend(axes)
+    return Plot("bandwidth", f"Bandwidth of each workload; {charts.REPEATS}.", figure)
 
 
 def _tell(summary: Summary) -> Story:
@@ -376,14 +289,21 @@ def _tell(summary: Summary) -> Story:
             one.workload.name,
             *(texts.measured(_rate(side), 1e6) for side in (one.one, one.many)),
             texts.times(one.ratio),
+            one.workload.said,
+            one.judged.verdict,
         ]
         for one in found
     ]
-    table = Table(["", "one, MB/s", "several, MB/s", "times"], rows)
-    section = Section(
-        "One connection, and several", [story(one) for one in found], [_figures(found)]
+    headings = ["", "one, MB/s", "several, MB/s", "times", "expected", "verdict"]
+    table = Table(headings, rows, ending_text_columns=2)
+    section = Section("Plots", plots=[_plot(found)])
+    reading = [
+        f"{one.workload.name}: {one.workload.many.words}, in times what {one.workload.one.words}."
+        for one in found
+    ]
+    return Story(
+        Answer(headline, table, list(filter(None, map(trouble, found)))), [section], reading
     )
-    return Story(Answer(headline, table), [section])
 
 
 REPORT = Report(

@@ -431,42 +431,8 @@ def anova(direction: Direction) -> Table:
     return Table(headings, rows, title)
 
 
-def what_matters(direction: Direction) -> str:
-    """Say which factors matter, by how much, which are shown not to, and of which neither is."""
-    name = direction.name.capitalize()
-    if direction.model is None:
-        return f"{name}s: no analysis of variance, {direction.why_none}."
-    mattering = direction.mattering
-    joined = {name for effect in mattering for name in effect.factors}
-    alone = [one for one in direction.fitted.effects() if len(one.factors) == 1]
-    rest = [one for one in alone if one.factors[0] not in joined]
-    little = [one for one in rest if direction.matters_little(*one.factors)]
-    untold = [one for one in rest if one not in little]
-    words = f"{name}s: {_matter_text([_size_text(direction, one) for one in mattering])}."
-    for heading, group in (
-        (f"Shown to matter little, every level within {100 * ALIKE:g} % of every other", little),
-        ("Inconclusive", untold),
-    ):
-        if group:
-            words += f" {heading}: {texts.several([_size_text(direction, one) for one in group])}."
-    return words
-
-
-def _matter_text(found: Sequence[str]) -> str:
-    if not found:
-        return "no factor is shown to matter"
-    return f"what matters here is {texts.several(found)}"
-
-
-def _size_text(direction: Direction, effect: Effect) -> str:
-    name, p = " with ".join(effect.factors), p_text(effect.holm)
-    if len(effect.factors) > 1:
-        return f"{name} (partial η² {effect.partial_eta:.2f}, {p})"
-    return f"{name} (best level {100 * (direction.span(name) - 1):.1f} % above the worst, {p})"
-
-
 def mattering_little(direction: Direction, factor: str) -> Judged:
-    """Judge whether a factor matters little, by the rules of what_matters."""
+    """Judge whether a factor matters little: each of its levels is within ALIKE of every other."""
     if factor not in direction.levels:
         return Judged(Verdict.INCONCLUSIVE, "too few runs")
     size = f"{direction.name}s: {100 * (direction.span(factor) - 1):.1f} %"
@@ -497,42 +463,22 @@ def on_link(
 class Plateau:
     """Whether speed is flat for buffers from 32768 up: `p` of two one-sided tests.
 
-    `ratios` are those of the larger buffers to 32768; `step` is 32768 to the largest `smaller` one.
+    `ratios` are those of the larger buffers to 32768.
     """
 
-    direction: str
     p: float
     ratios: dict[int, Ratio]
-    smaller: int | None
-    step: Ratio | None
-
-    @property
-    def flat(self) -> bool:
-        """Whether every buffer is shown to be like 32768."""
-        return self.p < SIGNIFICANT
 
     @property
     def judged(self) -> Judged:
         """The verdict: not reproduced where a level lies with its interval beyond what is flat."""
-        if self.flat:
+        if self.p < SIGNIFICANT:
             why = f"two one-sided tests put all within {100 * _FLAT:g} %, {p_text(self.p)}"
             return Judged(Verdict.REPRODUCED, why)
         for buffer, one in self.ratios.items():
             if one.above(1 + _FLAT) or one.above(1 / (1 + _FLAT)) is False:
                 return Judged(Verdict.NOT, f"{buffer} differs by more than {100 * _FLAT:g} %")
         return Judged(Verdict.INCONCLUSIVE, f"the intervals span {100 * _FLAT:g} %")
-
-    @property
-    def text(self) -> str:
-        """The finding in a sentence or two."""
-        upwards = f"from {KNEE} to {max(self.ratios)}"
-        words = f"No plateau is shown for {self.direction}s: {upwards} not every buffer is"
-        if self.flat:
-            words = f"The plateau appears: {upwards} {self.direction}s are flat, every buffer"
-        words += f" within {100 * _FLAT:g} % of {KNEE} (two one-sided tests, {p_text(self.p)})."
-        if self.step:
-            words += f" Buffers of {KNEE} give {self.step.text} times what {self.smaller} does."
-        return words
 
 
 def plateau(direction: Direction) -> Plateau | None:
@@ -541,11 +487,9 @@ def plateau(direction: Direction) -> Plateau | None:
     knee, above = {"buffer": KNEE}, [buffer for buffer in buffers if buffer > KNEE]
     if not above or KNEE not in buffers:
         return None
-    smaller = max((one for one in buffers if one < KNEE), default=None)
-    step = None if smaller is None else direction.ratio(knee, {"buffer": smaller})
     p = max(direction.alike({"buffer": one}, knee, _FLAT) for one in above)
     ratios = {one: direction.ratio({"buffer": one}, knee) for one in above}
-    return Plateau(direction.name, p, ratios, smaller, step)
+    return Plateau(p, ratios)
 
 
 def p_text(p: float) -> str:

@@ -19,7 +19,7 @@ from nfsmulti.lab.guest import Mount
 from nfsmulti.report import cells, charts, conditions
 from nfsmulti.report.answer import Answer
 from nfsmulti.report.story import RULE, Beside, Finding, Judged, Plot, Report, Section, Story, judge
-from nfsmulti.stats import Ratio, Sample, jain
+from nfsmulti.stats import Ratio, Sample
 from nfsmulti.stories.scenario import (
     OWN,
     CellSpec,
@@ -175,11 +175,11 @@ def beside(summary: Summary) -> list[Beside]:
     for client, words in _clients(summary).items():
         (one, many), most = _published(client), _most(summary, client)
         rate = _rate(summary, client, 1)
-        rows.append(Beside(f"{words}, 1 path", f"{one} MB/s", _mb(rate), rate))
+        rows.append(Beside(f"{words}, 1 path", f"{one} MB/s", _mb(rate)))
         rate = _rate(summary, client, most) if most > 1 else None
         ratio, gain = _published_ratio(client), _gain(summary, client, most)
         name = f"{words}, {most} paths by round robin"
-        rows.append(Beside(name, f"{many:,} MB/s", _mb(rate), rate, ratio, gain))
+        rows.append(Beside(name, f"{many:,} MB/s", _mb(rate), ratio, gain))
     return rows
 
 
@@ -187,14 +187,10 @@ def tell(summary: Summary) -> Story:
     """Tell what several paths do for one reader here."""
     clients = [client for client in _clients(summary) if cells.having(summary, client=client)]
     sections = [Section("Plots", plots=[_scaling_plot(summary, client) for client in clients])]
-    every = [_table(summary), *filter(None, [_shares_table(summary)])]
-    sections.append(Section("Paths, spreads and shares", tables=every, folded=True))
     return Story(
         answer=_answer(summary, clients),
         sections=sections,
         reading=[
-            "MB/s are 10^6 bytes per second. One reader, 64 KiB blocks in order, 32 of them in"
-            " flight. “times one” is the ratio to one path of the same client.",
             "A ratio near the number of paths means that the connection was the limit; a rate near"
             " the link's, that the link is the limit now; a ratio near 1, that something else is:"
             " the server, its disks, or the client's processor.",
@@ -220,8 +216,12 @@ def _answer(summary: Summary, clients: Sequence[str]) -> Answer:
         ])  # fmt: skip
     if not told:
         told = f"{rows[0][2]} MB/s over one path; it and several were not both measured."
-    headings = ["", "paths", "1 path, MB/s", "all paths, MB/s", "times"]
-    parts = [f"{name} ran at {fit.part}." for name, fit in conditions.fits(summary).items()]
+    headings = ["", "paths", "1 path, MB/s", "all paths, MB/s", "times 1 path"]
+    parts = [
+        f"The {name} ran at {fit.part}: this machine carries no more."
+        for name, fit in conditions.fits(summary).items()
+        if fit.fraction < 1
+    ]
     return Answer(told, Table(headings, rows), parts)
 
 
@@ -253,38 +253,6 @@ def _variants(summary: Summary) -> list[tuple[str, int, str]]:
     }
     order = list(_clients(summary))
     return sorted(found, key=lambda one: (order.index(one[0]), one[2] != "job", one[2], one[1]))
-
-
-def _table(summary: Summary) -> Table:
-    rows = []
-    for client, paths, spread in _variants(summary):
-        found = _find(summary, client, paths, spread)
-        rows.append([
-            client, spread, str(paths),
-            *cells.columns(cells.sample(found, cells.bandwidth), 1e6),
-            texts.ratio(_gain(summary, client, paths, spread)),
-            texts.number(cells.latency_us([cell.read for cell in found], 99)),
-            texts.mean(cells.sample(found, cells.jobs_cpu_us)),
-        ])  # fmt: skip
-    headings = [
-        "client", "spread", "paths", "MB/s", "CV %", "n", "times one", "clat p99, µs",
-        "CPU per I/O of fio's job, µs",
-    ]  # fmt: skip
-    return Table(headings, rows, text_columns=2)
-
-
-def _shares_table(summary: Summary) -> Table | None:
-    rows = []
-    for client, paths, spread in _variants(summary):
-        found = [cell for cell in _find(summary, client, paths, spread) if cell.paths]
-        if paths == 1 or not found:
-            continue
-        index = Sample(tuple(cell.jain or jain(cell.paths.values()) for cell in found))
-        parts = ", ".join(f"{100 * share:.1f}" for share in cells.shares(found).values())
-        mean = f"{index.mean:.4f}"
-        rows.append([client, spread, parts, str(paths), mean, texts.cv(index), texts.count(index)])
-    headings = ["client", "spread", "share of each path, %", "paths", "Jain's index", "CV %", "n"]
-    return Table(headings, rows, text_columns=3) if rows else None
 
 
 def _scaling_plot(summary: Summary, client: str) -> Plot:

@@ -23,7 +23,6 @@ from nfsmulti.report import cells, charts, conditions, scaling
 from nfsmulti.report.answer import MOST_ROWS, Answer
 from nfsmulti.report.scaling import Axis, Curve
 from nfsmulti.report.story import (
-    Beside,
     Finding,
     Plot,
     Report,
@@ -34,7 +33,7 @@ from nfsmulti.report.story import (
     untestable,
 )
 from nfsmulti.stats import Ratio, Sample
-from nfsmulti.stories.connections import WHOSE_CPU, Choice, costs, draw, mount_options
+from nfsmulti.stories.connections import Choice, draw, mount_options
 from nfsmulti.stories.scenario import (
     OWN,
     CellSpec,
@@ -222,10 +221,8 @@ def tell(summary: Summary) -> Story:
     depths, peers = _depth_table(curves), _peers_table(pairs)
     by_depth = len(depths.headings) > _ALONE or not pairs
     sections = [Section("Plots", plots=_plots(curves))]
-    if pairs:
-        title = "Beside fio's own engines on a kernel mount"
-        sections.append(Section(title, [_PEERS], [peers] if by_depth else []))
-    sections.append(Section("Every cell", tables=[_table(summary)], folded=True))
+    if pairs and by_depth:
+        sections.append(Section("Beside fio's own engines on a kernel mount", tables=[peers]))
     return Story(
         answer=Answer(
             _headline(curves, pairs),
@@ -241,16 +238,14 @@ def tell(summary: Summary) -> Story:
             f" is time for; getattr and lookup take entries at random, {_USED_PER_S:,} for each"
             " second of a cell. A GETATTR goes by the entry's handle, which a LOOKUP before the"
             " first one finds; both are one operation.",
-            WHOSE_CPU,
+            *([_PEERS] if pairs else []),
             *conditions.differences(summary, "In the lab, the server is on the same machine."),
         ],
     )
 
 
 _ALONE, _MOST_DEPTHS = 2, 4  # columns of a table of one depth alone; depths in a table
-_MOUNTED = (
-    "fio's filecreate, filestat and filedelete ran on a kernel mount, a call at a time per job."
-)
+_MOUNTED = "fio's engines ran on a kernel mount, and make one call at a time per job."
 _PEERS = (
     "Each of fio's jobs makes one system call after the other; the number of jobs that is fastest"
     " counts. The mount has the kernel's default caches, and as many connections as the engine."
@@ -413,14 +408,6 @@ def _finding(
     )
 
 
-def beside(summary: Summary) -> list[Beside]:
-    """Give the published rates beside the fastest cell of ours."""
-    return [
-        Beside(what, theirs, _ours(summary, operation), _fastest(summary, operation))
-        for what, theirs, operation in _PUBLISHED
-    ]
-
-
 def _fastest(summary: Summary, operation: str) -> Sample | None:
     groups = cells.by_name(cells.having(summary, operation=operation, client=ENGINE))
     return cells.sample(max(groups.values(), key=_mean, default=[]), cells.iops)
@@ -468,24 +455,13 @@ def _peers_table(pairs: _Pairs) -> Table:
             str(peer["jobs"]),
             *map(texts.times, map(pair.ratio, (cells.iops, cells.machine_cpu_us))),
         ])  # fmt: skip
-    headings = ["op/s", "engine", "kernel mount", "jobs there", "times", "times CPU"]
+    headings = ["op/s", "this engine", "kernel mount", "its jobs", "times the mount", "CPU, times"]
     return Table(headings, rows[:MOST_ROWS])
 
 
-def _table(summary: Summary) -> Table:
-    rows = []
-    for found in cells.by_name(summary.done).values():
-        factors = found[0].factors
-        rows.append([
-            *(str(factors[name]) for name in _FACTORS[1:]),
-            *cells.columns(cells.sample(found, cells.iops)), *costs(found),
-        ])  # fmt: skip
-    order = list(OPERATIONS)
-    rows.sort(key=lambda row: (order.index(row[0]), row[1], row[2] != ENGINE, row[2],
-                               *map(int, row[3:6])))  # fmt: skip
-    headings = [*_FACTORS[1:], _UNIT, "CV %", "n", "clat p50, µs", "p99, µs",
-                "CPU per operation, µs", "of fio's jobs, µs"]  # fmt: skip
-    return Table(headings, rows, text_columns=3)
+def _p99_ms(cell: Cell) -> float | None:
+    wait = cells.p99_us(cell)
+    return wait and wait / 1000
 
 
 def _plots(curves: list[Curve]) -> list[Plot]:
@@ -496,7 +472,7 @@ def _plots(curves: list[Curve]) -> list[Plot]:
             ("depth", "Operations", _UNIT, cells.iops),
             ("nconnect", "Operations", _UNIT, cells.iops),
             ("depth", "CPU per operation", "µs of the whole machine", cells.machine_cpu_us),
-            ("depth", "Latency, p99", "clat p99, µs", cells.p99_us),
+            ("depth", "Latency, p99", "clat p99, ms", _p99_ms),
         ):
             those = [
                 curve
@@ -522,7 +498,6 @@ _REPORT = Report(
         " hardware of its own. No publication is reproduced: the run asks what this server does."
     ),
     factors=_FACTORS,
-    beside=beside,
     tell=tell,
     findings=findings,
 )

@@ -94,22 +94,12 @@ def _cell(place: str, scale: Scale, workload: str, paths: int, size: int) -> Cel
 
 _BESIDE = "-beside-writer"
 _WHERE = {"alone": "", "beside the writer": _BESIDE}  # readers are, by the end of their workload
-_READERS = {"readers": "readers", "readers-limited": "readers of 100 IOPS each"}
-_SHORT = {"readers": "readers", "readers-limited": "100 IOPS each"}
-_BULK = {
-    "writer": "the bulk writer alone",
-    f"readers{_BESIDE}": "the bulk writer beside readers",
-    f"readers-limited{_BESIDE}": "the bulk writer beside readers of 100 IOPS each",
-    "writers": "several writers",
-    "random-writers": "random writers, 64 KiB",
-    "sequential-readers": "sequential readers",
-    "random-readers": "random readers, 4 KiB",
-}
+_READERS = {"readers": "reads", "readers-limited": "reads at 100 IOPS"}
+_SHORT = {"readers": "full speed", "readers-limited": "100 IOPS each"}
 _PERCENTS = (50, 99, 99.9, 99.99)
-_HEADINGS = [f"p{percent:g}, µs" for percent in _PERCENTS]
-_TOLD = (99, 50)  # percentiles of the answer: the first that enough I/Os were measured for
+# Percentiles of the answer: the first that enough I/Os were measured for.
+_IN_WORDS: dict[float, str] = {99: "the slowest 1 % (p99)", 50: "the median (p50)"}
 _DRAWN = 99
-_BEYOND = 10  # I/Os that must have taken longer, for a percentile to be told
 _JUDGED = untestable("a bandwidth was published and no ratio: it takes NVMe and 1024 nfsd threads")
 # What was published, in MB/s, of which workload of ours.
 _PUBLISHED = (
@@ -149,34 +139,27 @@ def _levels(summary: Summary) -> list[_Level]:
     return [_Level(name, part.cells) for name, part in parts(("workload",), done)]
 
 
-def _percentile(sides: Sequence[Figures | None], percent: float) -> float | None:
-    """Give a percentile in µs that enough I/Os lie beyond."""
-    ops = sum(side.ops for side in sides if side)
-    enough = ops * (100 - percent) >= _BEYOND * 100 - 1e-6
-    return cells.latency_us(sides, percent) if enough else None
-
-
 def _paired(over: Sequence[Cell], under: Sequence[Cell], percent: float) -> Ratio | None:
     """Give a ratio of percentiles, by repeat; None where a cell read too little for that."""
     if not _sample(over, percent) or not _sample(under, percent):
         return None
-    return cells.ratio(over, under, lambda cell: _percentile([cell.read], percent))
+    return cells.ratio(over, under, lambda cell: cells.told_us([cell.read], percent))
 
 
 def _sample(found: Sequence[Cell], percent: float) -> Sample | None:
-    """Give a percentile of each repeat; None where one read too little for that.
+    """Give a percentile of each repeat in ms; None where one read too little for that.
 
     These are the slow ones: without them it would be a sample of the fast ones alone.
     """
-    values = [_percentile([cell.read], percent) for cell in found]
-    return None if None in values else Sample.of(filter(None, values))
+    values = [cells.told_us([cell.read], percent) for cell in found]
+    return None if None in values else Sample.of(one / 1000 for one in values if one)
 
 
 def _told(
     levels: Sequence[_Level], sides: Callable[[_Level], tuple[list[Cell], list[Cell]]]
 ) -> tuple[float, list[_Named]]:
     """Give the first percentile that is told under every level, or else the last; its ratios."""
-    for percent in _TOLD:
+    for percent in _IN_WORDS:
         found = [(level, _paired(*sides(level), percent)) for level in levels]
         if all(ratio for _, ratio in found):
             break
@@ -202,7 +185,7 @@ def beside(summary: Summary) -> list[Beside]:
             sample = cells.sample(level.of(workload), _rate)
             name = f"{figure}; {level.name}" if level.name else figure
             ours = texts.mean(sample, "MB/s", 1e6)
-            rows.append(Beside(name, theirs, ours, sample))
+            rows.append(Beside(name, theirs, ours))
     return rows
 
 
@@ -227,20 +210,13 @@ def tell(summary: Summary) -> Story:
                     *_level_plot(levels),
                 ],
             ),
-            Section(
-                "Readers and bulk",
-                tables=[_readers_table(levels), _bulk_table(levels)],
-                folded=True,
-            ),
         ],
         reading=[
             "A reader has one I/O of 4 KiB in flight; the bulk writer has 16 of 1 MiB. Each job has"
             f" a connection of its own{conditions.on_each(summary)}.",
-            "Percentiles of clat come from fio's latency bins, of all jobs and repeats together."
-            f" A percentile is given only where at least {_BEYOND} I/Os took longer, and a ratio of"
-            " two where that is so in each repeat.",
-            "Ratios are paired: each compares two cells of the same repeat. An interval needs"
-            f" {FEWEST} repeats; where it spans 1, the result is inconclusive.",
+            "Ratios are paired: each compares two cells of the same repeat, of which both have the"
+            f" percentile. An interval needs {FEWEST} repeats; where it spans 1, there is no"
+            " measurable difference.",
             "dontcache is a way of caching of Linux's server from 6.18 on, which `--setting` can"
             " set there. Unless it does, our writes are as the server caches them by default.",
             *conditions.differences(summary, conditions.KERNEL_LAB),
@@ -264,10 +240,11 @@ def _answer(levels: Sequence[_Level]) -> Answer:
         values = sorted(ratio.value for _, ratio in ratios if ratio)
         if values and not told:
             spread = " to ".join(f"{one:.2f}" for one in dict.fromkeys((values[0], values[-1])))
-            told = f"{spread} times as long: the p{percent:g} of {name} beside a bulk writer."
+            slowest = _IN_WORDS[percent]
+            told = f"{spread} times as long: {slowest} of {name} beside a bulk writer."
         for level, ratio in ratios:
             alone, beside = (level.of(readers + end) for end in _WHERE.values())
-            waits = [_percentile([c.read for c in found], percent) for found in (alone, beside)]
+            waits = [cells.told_us([c.read for c in found], percent) for found in (alone, beside)]
             rows.append([
                 f"{_SHORT[readers]}{', ' if level.name else ''}{level.name}",
                 *(texts.number(one and one / 1000) for one in waits), texts.times(ratio),
@@ -277,39 +254,14 @@ def _answer(levels: Sequence[_Level]) -> Answer:
         return Answer("No readers were measured both alone and beside the writer.")
     told = told or "Too few reads in a repeat to tell what a bulk writer does to them."
     wait = "/".join(dict.fromkeys(percents))
-    headings = ["", f"{wait} alone, ms", "beside, ms", "times", "writes, times"]
+    headings = [
+        "readers",
+        f"{wait} alone, ms",
+        "beside writer, ms",
+        "times alone",
+        "writer, times alone",
+    ]
     return Answer(told, Table(headings, rows[:MOST_ROWS]))
-
-
-def _readers_table(levels: Sequence[_Level]) -> Table:
-    rows = []
-    for level in levels:
-        for readers, name in _READERS.items():
-            alone, beside = (level.of(readers + end) for end in _WHERE.values())
-            for found, where in zip((alone, beside), _WHERE, strict=True):
-                if found:
-                    reads = [cell.read for cell in found]
-                    rate = Sample.of(read.iops for read in reads if read)
-                    figures = [*cells.columns(rate), *_percentiles(reads)]
-                    rows.append([level.label, name, where, *figures])
-            if alone and beside:
-                ratios = [texts.ratio(_paired(beside, alone, percent)) for percent in _PERCENTS]
-                rows.append([level.label, name, "beside : alone", *[texts.MISSING] * 3, *ratios])
-    return Table(["under", "readers", "", "IOPS", "CV %", "n", *_HEADINGS], rows, text_columns=3)
-
-
-def _bulk_table(levels: Sequence[_Level]) -> Table:
-    rows = []
-    for level in levels:
-        for workload, name in _BULK.items():
-            if found := level.of(workload):
-                rate = cells.columns(cells.sample(found, _rate), 1e6)
-                rows.append([level.label, name, *rate, *_percentiles(list(map(_bulk, found)))])
-    return Table(["under", "what moves", "MB/s", "CV %", "n", *_HEADINGS], rows, text_columns=2)
-
-
-def _percentiles(sides: Sequence[Figures | None]) -> list[str]:
-    return [texts.number(_percentile(sides, percent)) for percent in _PERCENTS]
 
 
 def _lines(levels: Sequence[_Level]) -> list[tuple[str, _Level, list[Cell]]]:
@@ -323,12 +275,12 @@ def _lines(levels: Sequence[_Level]) -> list[tuple[str, _Level, list[Cell]]]:
 
 
 def _percentile_plot(levels: Sequence[_Level]) -> Plot:
-    figure, axes = charts.panel("Readers' completion latency", "percentile", "clat, µs")
+    figure, axes = charts.panel("Readers' completion latency", "percentile", "clat, ms")
     drawn = 0
     for number, (label, _, found) in enumerate(_lines(levels)):
         reads = [cell.read for cell in found]
-        values = [(at, _percentile(reads, percent)) for at, percent in enumerate(_PERCENTS)]
-        points = [(at, Sample((one,))) for at, one in values if one]
+        values = [(at, cells.told_us(reads, percent)) for at, percent in enumerate(_PERCENTS)]
+        points = [(at, Sample((one / 1000,))) for at, one in values if one]
         charts.line(axes, number, label, points)
         drawn = max(drawn, len(points))
     axes.set_xticks(range(drawn), [f"{percent:g}" for percent in _PERCENTS[:drawn]])
@@ -342,7 +294,7 @@ def _level_plot(levels: Sequence[_Level]) -> list[Plot]:
     """Draw the p99 against the levels; nothing where there is one alone."""
     if len(levels) < 2:
         return []
-    figure, axes = charts.panel(f"Readers' p{_DRAWN}", "", f"clat p{_DRAWN}, µs")
+    figure, axes = charts.panel(f"Readers' p{_DRAWN}", "", f"clat p{_DRAWN}, ms")
     series = {
         where: [_sample(level.of(f"readers{end}"), _DRAWN) for level in levels]
         for where, end in _WHERE.items()

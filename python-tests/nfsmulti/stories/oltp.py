@@ -16,7 +16,7 @@ from nfsmulti.report import cells, charts, conditions
 from nfsmulti.report.answer import Answer
 from nfsmulti.report.cells import Measure
 from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story, untestable
-from nfsmulti.stats import Ratio, Sample
+from nfsmulti.stats import Ratio
 from nfsmulti.stories.scenario import OWN, CellSpec, GuestPlace, OwnPool, Scale, Scenario, timed
 from nfsmulti.summary import Cell, Factor, Summary
 from nfsmulti.texts import Table
@@ -77,15 +77,7 @@ def _cell(place: str, scale: Scale, kind: str, concurrency: int, paths: int) -> 
 # --- what it tells ---
 
 _JUDGED = untestable("there is no SAN here to compare it with")
-_KINDS = {"one": "one connection", "pool": "the pool", "mount": "the kernel's mount"}
-
-
-def _per_thousand(measure: Measure) -> Measure:
-    """Give CPU seconds per 1,000 I/Os, for µs per I/O."""
-    return lambda cell: None if (cost := measure(cell)) is None else cost / 1000
-
-
-_jobs, _machine = map(_per_thousand, (cells.jobs_cpu_us, cells.machine_cpu_us))
+_KINDS = {"one": "one connection", "pool": "several connections", "mount": "the kernel's mount"}
 
 
 _Curve = dict[int, list[Cell]]  # of a kind of connections: cells by their concurrency
@@ -108,13 +100,11 @@ def _common(curves: dict[str, _Curve], kind: str) -> int:
     return max(curves["one"].keys() & curves[kind].keys(), default=0)
 
 
-def _alone(curves: dict[str, _Curve]) -> tuple[str, Sample | None]:
-    """Give one connection's p50 of reads at its lowest concurrency, and those of the repeats."""
+def _alone(curves: dict[str, _Curve]) -> str:
+    """Give one connection's p50 of reads at its lowest concurrency."""
     lowest = next(iter(curves["one"].values()), [])
-    reads = [cell.read for cell in lowest]
-    median = cells.latency_us(reads, 50)
-    said = f"{texts.number(median)} µs (p50) over NFS alone" if median else texts.MISSING
-    return said, Sample.of(side.p50_us for side in reads if side)
+    median = cells.latency_us([cell.read for cell in lowest], 50)
+    return f"{texts.number(median / 1000)} ms (p50) over NFS alone" if median else texts.MISSING
 
 
 def beside(summary: Summary) -> list[Beside]:
@@ -124,20 +114,23 @@ def beside(summary: Summary) -> list[Beside]:
     rows = [Beside(what, "1.0 (the scale)", "1.0: one connection", their_ratio=1.0)]
     for kind in ("pool", "mount"):
         at = _common(curves, kind)
-        for name, cost in (("fio's jobs", _jobs), ("the machine", _machine)):
+        for name, cost in (
+            ("fio's jobs", cells.jobs_cpu_us),
+            ("the machine", cells.machine_cpu_us),
+        ):
             sample = cells.sample(curves[kind].get(at, []), cost)
             what = f"CPU per operation of {name}: {_KINDS[kind]} to one connection"
-            ours = texts.mean(sample, "s per 1,000")
+            ours = texts.mean(sample, "µs")
             ratio = _to_one(curves, kind, at, cost)
-            rows.append(Beside(what, texts.MISSING, ours, sample, our_ratio=ratio))
+            rows.append(Beside(what, texts.MISSING, ours, our_ratio=ratio))
     what = "8 KiB read response, NFS over SAN"
-    return [*rows, Beside(what, "under 0.1 ms more", *_alone(curves))]
+    return [*rows, Beside(what, "under 0.1 ms more", _alone(curves))]
 
 
 def findings(summary: Summary) -> list[Finding]:
     """Give what was published of NFS beside a SAN."""
     what = "reads of 8 KiB take little longer over NFS than over a SAN"
-    return [Finding(what, "under 0.1 ms more", _alone(_curves(summary))[0], _JUDGED)]
+    return [Finding(what, "under 0.1 ms more", _alone(_curves(summary)), _JUDGED)]
 
 
 def tell(summary: Summary) -> Story:
@@ -146,20 +139,12 @@ def tell(summary: Summary) -> Story:
     where = f",{on_each}" if (on_each := conditions.on_each(summary)) else ""
     return Story(
         answer=_answer(curves),
-        sections=[
-            Section("Plots", plots=[_plot(curves), _cost_plot(curves)]),
-            Section("Every concurrency", tables=[_table(curves), _cost_table(curves)], folded=True),
-        ],
+        sections=[Section("Plots", plots=[_plot(curves), _cost_plot(curves)])],
         reading=[
             "IOPS are reads and writes together, of 8 KiB each, two to one. Concurrency is I/Os"
             f" in flight, all jobs together{where}.",
             "The curve rises to the right while there is capacity left, and turns upwards where"
             " more concurrency buys only waiting.",
-            "Efficiency is CPU per operation relative to one connection at the same concurrency:"
-            " above 1.0 an operation costs more. “fio's jobs” is the client alone, without what"
-            " the kernel does for a mount outside of them; “the machine” is everything, including"
-            " a server on it.",
-            "Read percentiles come from fio's latency bins, of all jobs and repeats together.",
         ],
     )
 
@@ -172,7 +157,9 @@ def _answer(curves: dict[str, _Curve]) -> Answer:
             continue
         at = _common(curves, kind) or max(curve)
         found, rate = curve[at], cells.sample(curve[at], cells.iops)
-        gain, cost = (_to_one(curves, kind, at, measure) for measure in (cells.iops, _machine))
+        gain, cost = (
+            _to_one(curves, kind, at, measure) for measure in (cells.iops, cells.machine_cpu_us)
+        )
         median = cells.latency_us([cell.read for cell in found], 50)
         counts.add(str(at))
         own = "1" if kind == "one" else None
@@ -181,61 +168,28 @@ def _answer(curves: dict[str, _Curve]) -> Answer:
             texts.number(median and median / 1000), own or texts.times(cost),
         ])  # fmt: skip
         if gain:
-            words = f"{texts.mean(rate, 'IOPS')} on {_KINDS[kind]} at concurrency {at}"
-            alike = (
-                ", no measurable difference from" if gain.spans_one else f", {gain.value:.2f} times"
+            one = texts.mean(cells.sample(curves["one"][at], cells.iops))
+            alike = "no measurable difference from" if gain.spans_one else f"{gain.value:.2f} times"
+            told.append(
+                f"{texts.mean(rate, 'IOPS')} over {_KINDS[kind]} with {at} in flight, {alike}"
+                f" one connection's {one}."
             )
-            told.append(f"{words}{alike} one connection.")
     first = f"{' or '.join(sorted(counts))} in flight"
-    table = Table([first, "IOPS", "times", "read p50, ms", "CPU/op, times"], rows)
+    table = Table([first, "IOPS", "times one", "read p50, ms", "CPU/op, times one"], rows)
     if not told:
         told = [f"{rows[0][2]} IOPS on {rows[0][0]}; nothing to compare with was measured."]
     return Answer(told[0], table)
 
 
-def _table(curves: dict[str, _Curve]) -> Table:
-    rows = []
-    for kind, curve in curves.items():
-        for at, found in curve.items():
-            reads = [cell.read for cell in found]
-            rows.append([
-                kind, str(at), *cells.columns(cells.sample(found, cells.iops)),
-                texts.ratio(_to_one(curves, kind, at, cells.iops)),
-                *(texts.number(cells.latency_us(reads, part)) for part in (50, 95, 99, 99.9)),
-            ])  # fmt: skip
-    headings = [
-        "connections", "concurrency", "IOPS", "CV %", "n", "times one", "read p50, µs", "p95, µs",
-        "p99, µs", "p99.9, µs",
-    ]  # fmt: skip
-    return Table(headings, rows)
-
-
-def _cost_table(curves: dict[str, _Curve]) -> Table:
-    rows = []
-    for kind, curve in curves.items():
-        for at, found in curve.items():
-            row = [kind, str(at)]
-            for cost in (_jobs, _machine):
-                sample, ratio = cells.sample(found, cost), _to_one(curves, kind, at, cost)
-                own = "1.0" if kind == "one" and sample else texts.MISSING
-                row += [texts.mean(sample), texts.cv(sample), ratio.text if ratio else own]
-            rows.append(row)
-    headings = [
-        "connections", "concurrency", "fio's jobs, s per 1,000 I/Os", "CV %", "efficiency",
-        "the machine, s per 1,000 I/Os", "CV %", "efficiency",
-    ]  # fmt: skip
-    return Table(headings, rows)
-
-
 def _plot(curves: dict[str, _Curve]) -> Plot:
-    figure, axes = charts.panel("Response against throughput", "IOPS", "read clat, median, µs")
+    figure, axes = charts.panel("Response against throughput", "IOPS", "read clat, median, ms")
     lines: dict[str, dict[int, tuple[float, float]]] = {}
     for kind, curve in curves.items():
         for concurrency, found in curve.items():
             rate = cells.sample(found, cells.iops)
             latency = cells.latency_us([cell.read for cell in found], 50)
             if rate and latency:
-                lines.setdefault(_KINDS[kind], {})[concurrency] = rate.mean, latency
+                lines.setdefault(_KINDS[kind], {})[concurrency] = rate.mean, latency / 1000
     charts.numbered(axes, lines, charts.logarithmic)
     charts.legend(axes, columns=3)
     caption = (
@@ -247,13 +201,13 @@ def _plot(curves: dict[str, _Curve]) -> Plot:
 
 def _cost_plot(curves: dict[str, _Curve]) -> Plot:
     lines = [
-        (_KINDS[kind], {at: cells.sample(found, _jobs) for at, found in curve.items()})
+        (_KINDS[kind], {at: cells.sample(found, cells.jobs_cpu_us) for at, found in curve.items()})
         for kind, curve in curves.items()
         if curve
     ]
-    unit = "CPU seconds per 1,000 operations"
-    figure = charts.doublings("CPU of fio's jobs", "concurrency", unit, lines, columns=3)
-    caption = f"CPU time of fio's jobs against concurrency; {charts.REPEATS}."
+    title = "CPU per operation of fio's jobs"
+    figure = charts.doublings(title, "concurrency", "µs", lines, columns=3)
+    caption = f"{title} against concurrency; {charts.REPEATS}."
     return Plot("cpu", caption, figure)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
-from statistics import fmean
 
 from nfsmulti import texts
 from nfsmulti.lab.guest import Mount
@@ -95,27 +94,20 @@ def _cell(
 _Figure = Callable[[JobRow], float]
 _Transports = Mapping[str, Sequence[Cell]]  # by name, those that were measured
 _MIB = 2**20
-_PUBLISHED_MIB = 4178
 _THEIRS = "rdma-mount-v4.1"  # what the publication measured
 _TRANSPORTS = {
-    _THEIRS: "the kernel's mount over RDMA, NFSv4.1",
-    "rdma-mount-v3": "the kernel's mount over RDMA, NFSv3",
-    "rdma-pool": "an RDMA pool",
-    "rdma-pool-v4.1": "an RDMA pool, NFSv4.1",
-    "tcp-mount": "the kernel's mount over TCP",
-    "tcp-pool": "a TCP pool",
-    "tcp-pool-v4.1": "a TCP pool, NFSv4.1",
+    _THEIRS: "kernel mount, RDMA, NFSv4.1",
+    "rdma-mount-v3": "kernel mount, RDMA, NFSv3",
+    "rdma-pool": "nfsmulti, RDMA, NFSv3",
+    "rdma-pool-v4.1": "nfsmulti, RDMA, NFSv4.1",
+    "tcp-mount": "kernel mount, TCP, NFSv3",
+    "tcp-pool": "nfsmulti, TCP, NFSv3",
+    "tcp-pool-v4.1": "nfsmulti, TCP, NFSv4.1",
     "pool": "the pool",
 }
-_PROCESSOR = ("usr_percent", "sys_percent")  # of a job
 _COSTS = {"fio's jobs": cells.jobs_cpu_us, "machine": cells.machine_cpu_us}
 _JUDGED = untestable(
     "a bandwidth was published and no ratio: it takes 40 Gbit/s adapters and the same command"
-)
-_CPU = (
-    "“fio's jobs” is the jobs' user and system time alone, without what the kernel does for a mount"
-    " outside of them. “The machine” is all that its processors did meanwhile, including a server"
-    " on it."
 )
 _DIFFERS = (
     "The original had 40 GbE adapters; the software RDMA device here (rdma_rxe) costs processor"
@@ -145,11 +137,6 @@ def _of_jobs(found: Sequence[Cell], figure: _Figure) -> list[Sample]:
     return [Sample(tuple(figure(job) for job in jobs if job.number == at)) for at in numbers]
 
 
-def _job_mean(found: Sequence[Cell], figure: _Figure) -> Sample | None:
-    """Give the mean over the jobs of each repeat: the published figures are of one job."""
-    return Sample.of(fmean(map(figure, cell.jobs)) for cell in found if cell.jobs)
-
-
 def _mib(job: JobRow) -> float:
     return job.read_bytes_per_s / _MIB
 
@@ -168,8 +155,8 @@ def beside(summary: Summary) -> list[Beside]:
     transport, found = _told(summary)
     name = _TRANSPORTS[transport]
     what = f"bandwidth, all four jobs{conditions.on_each(summary)}: {name}"
-    theirs = f"{_PUBLISHED_MIB} MiB/s (4381 MB/s), 66.8k IOPS"
-    rows = [Beside(what, theirs, _total(found), _rate(found))]
+    theirs = "4178 MiB/s (4381 MB/s), 66.8k IOPS"
+    rows = [Beside(what, theirs, _total(found))]
     for what, theirs, unit, figure in (
         ("bandwidth", "995, 957, 1274, 952 MiB/s", "MiB/s", _mib),
         ("completion latency, mean", "478, 497, 371, 500 µs", "µs", attrgetter("mean_us")),
@@ -178,13 +165,10 @@ def beside(summary: Summary) -> list[Beside]:
     ):
         each = ", ".join(map(texts.mean, _of_jobs(found, figure)))
         ours = f"{each} {unit}" if each else texts.MISSING
-        rows.append(Beside(f"{what}, per job: {name}", theirs, ours, _job_mean(found, figure)))
+        rows.append(Beside(f"{what}, per job: {name}", theirs, ours))
     for percent, theirs in ((50, "318 to 375 µs"), (99, "1,400 to 3,700 µs")):
-        figure = attrgetter(f"p{percent}_us")
-        ours = _range(_of_jobs(found, figure), "µs")
-        what = f"completion latency, p{percent}, per job: {name}"
-        all_jobs = Sample.of(figure(cell.read) for cell in found if cell.read)
-        rows.append(Beside(what, theirs, ours, all_jobs))
+        ours = _range(_of_jobs(found, attrgetter(f"p{percent}_us")), "µs")
+        rows.append(Beside(f"completion latency, p{percent}, per job: {name}", theirs, ours))
     return rows
 
 
@@ -193,14 +177,14 @@ def _total(found: Sequence[Cell]) -> str:
     if rate is None:
         return texts.MISSING
     operations = texts.mean(cells.sample(found, cells.iops), "IOPS")
-    return f"{texts.mean(rate, 'MiB/s', _MIB)} ({texts.mean(rate, 'MB/s', 1e6)}), {operations}"
+    return f"{texts.mean(rate, 'MB/s', 1e6)}, {operations}"
 
 
 def findings(summary: Summary) -> list[Finding]:
     """Give the one figure, which has no ratio."""
     _, found = _told(summary)
     what = "four jobs read a small file at random over RDMA"
-    return [Finding(what, f"{_PUBLISHED_MIB} MiB/s, 66.8k IOPS", _total(found), _JUDGED)]
+    return [Finding(what, "4381 MB/s, 66.8k IOPS", _total(found), _JUDGED)]
 
 
 def tell(summary: Summary) -> Story:
@@ -213,20 +197,11 @@ def tell(summary: Summary) -> Story:
                 "Plots",
                 plots=[_rate_plot(transports), _latency_plot(transports), _cpu_plot(transports)],
             ),
-            Section(
-                "All transports and jobs",
-                [_CPU],
-                [_table(transports), _jobs_table(transports), _cpu_table(transports)],
-                folded=True,
-            ),
         ],
         reading=[
-            "MiB/s are 2^20 bytes per second, as fio prints them; usr and sys are per cent of one"
-            " core, the mean of the jobs.",
+            "usr and sys are per cent of one core, the mean of the jobs.",
             "The file has 10,000,000 bytes and is in the server's memory: this measures the"
             " transport and the processors, not a disk.",
-            "Latencies are clat. Percentiles come from fio's latency bins, of all jobs and"
-            " repeats together.",
             *conditions.differences(summary, _DIFFERS),
         ],
     )
@@ -238,9 +213,9 @@ def _answer(summary: Summary, transports: _Transports) -> Answer:
     if not means:
         return Answer("No transport that this report knows was measured.")
     best, theirs = max(means, key=lambda name: means[name]), transports.get(_THEIRS, [])
-    words = f"{texts.number(means[best] / _MIB)} MiB/s over {_TRANSPORTS[best]}"
+    words = f"{texts.number(means[best] / 1e6)} MB/s at most: {_TRANSPORTS[best]}"
     ratio = cells.ratio(transports[best], theirs, cells.bandwidth) if best != _THEIRS else None
-    words += f", {ratio.value:.2f} times {_TRANSPORTS[_THEIRS]}" if ratio else ""
+    words += f". That is {ratio.value:.2f} times {_TRANSPORTS[_THEIRS]}" if ratio else ""
     rows = []
     for name, found in transports.items():
         p50, p99 = (
@@ -248,77 +223,22 @@ def _answer(summary: Summary, transports: _Transports) -> Answer:
         )
         over = cells.ratio(found, theirs, cells.bandwidth)
         rows.append([
-            name, texts.measured(_rate(found), _MIB),
+            _TRANSPORTS[name], texts.measured(_rate(found), 1e6),
             *(texts.number(at and at / 1000) for at in (p50, p99)),
             texts.mean(cells.sample(found, cells.machine_cpu_us)),
             "1" if name == _THEIRS else texts.times(over),
         ])  # fmt: skip
-    headings = ["", "MiB/s", "p50, ms", "p99, ms", "CPU, µs/op", "times the mount"]
+    headings = ["", "MB/s", "p50, ms", "p99, ms", "CPU, µs/op", "times the first"]
     table = Table(
         headings if theirs else headings[:-1], [row[: 6 if theirs else 5] for row in rows]
     )
     return Answer(f"{words}{conditions.on_each(summary)}.", table)
 
 
-def _table(transports: _Transports) -> Table:
-    rows = []
-    for name, found in transports.items():
-        sides = [cell.read for cell in found]
-        clat = Sample.of(side.mean_us for side in sides if side)
-        theirs = transports.get(_THEIRS, []) if name != _THEIRS else []
-        rows.append([
-            name, *cells.columns(_rate(found), _MIB),
-            texts.mean(cells.sample(found, cells.iops)), texts.mean(clat), texts.cv(clat),
-            *(texts.number(cells.latency_us(sides, percent)) for percent in (50, 99)),
-            *(texts.mean(_job_mean(found, attrgetter(figure))) for figure in _PROCESSOR),
-            texts.ratio(cells.ratio(found, theirs, cells.bandwidth)),
-        ])  # fmt: skip
-    none = texts.MISSING
-    published = [
-        "published", f"{_PUBLISHED_MIB:,}", none, "1", "66,800", "371 to 500", none, "318 to 375",
-        "1,400 to 3,700", "3.7 to 4.7", "24 to 36", none,
-    ]  # fmt: skip
-    headings = [
-        "transport", "bw, MiB/s", "CV %", "n", "IOPS", "clat mean, µs", "CV %", "clat p50, µs",
-        "clat p99, µs", "usr %, per job", "sys %, per job", f"bw, times {_THEIRS}",
-    ]  # fmt: skip
-    return Table(headings, [*rows, published])
-
-
-def _jobs_table(transports: _Transports) -> Table:
-    names = ("read_iops", "mean_us", "p50_us", "p99_us", *_PROCESSOR)
-    figures: list[_Figure] = [_mib, *map(attrgetter, names)]
-    rows = []
-    for name, found in transports.items():
-        columns = [_of_jobs(found, figure) for figure in figures]
-        for number, (rate, operations, clat, p50, p99, *processor) in enumerate(
-            zip(*columns, strict=True), start=1
-        ):
-            rows.append([
-                name, str(number), *cells.columns(rate), texts.mean(operations), texts.mean(clat),
-                _range([p50]), _range([p99]), *map(texts.mean, processor),
-            ])  # fmt: skip
-    headings = [
-        "transport", "job", "bw, MiB/s", "CV %", "n", "IOPS", "clat mean, µs", "clat p50, µs",
-        "clat p99, µs", "usr %", "sys %",
-    ]  # fmt: skip
-    title = "Means of the repeats; of percentiles the smallest and the largest"
-    return Table(headings, rows, title)
-
-
-def _cpu_table(transports: _Transports) -> Table:
-    rows = []
-    for name, found in transports.items():
-        jobs, machine = (cells.sample(found, cost) for cost in _COSTS.values())
-        rows.append([name, *cells.columns(jobs), *cells.columns(machine)])
-    headings = ["transport", "fio's jobs, µs", "CV %", "n", "the machine, µs", "CV %", "n"]
-    return Table(headings, rows)
-
-
 def _rate_plot(transports: _Transports) -> Plot:
-    figure, axes = charts.panel("Bandwidth of all jobs", "", "MiB/s")
+    figure, axes = charts.panel("Bandwidth of all jobs", "", "MB/s")
     rates = map(_rate, transports.values())
-    series = [rate.scaled(1 / _MIB) if rate else None for rate in rates]
+    series = [rate.scaled(1e-6) if rate else None for rate in rates]
     charts.bars(axes, list(transports), {"bandwidth": series})
     charts.from_zero(axes)
     caption = f"Bandwidth of all jobs together; {charts.REPEATS}."
@@ -332,10 +252,10 @@ def _latency_plot(transports: _Transports) -> Plot:
         sides = [cell.read for cell in found]
         values = [(at, cells.latency_us(sides, percent)) for at, percent in enumerate(percents)]
         points = [(at, Sample((value / 1000,))) for at, value in values if value is not None]
-        charts.line(axes, number, name, points)
+        charts.line(axes, number, _TRANSPORTS[name], points)
     axes.set_xticks(range(len(percents)), [f"{percent:g}" for percent in percents])
     charts.logarithmic_y(axes)
-    charts.legend(axes, columns=3)
+    charts.legend(axes)
     caption = "Percentiles of clat, of all jobs and repeats together (log scale)."
     return Plot("latency", caption, figure)
 

@@ -165,7 +165,7 @@ def _row(
     """Give a finding with the figures that stand above the ratio's line."""
     sample = cells.sample(over, measure)
     said = texts.MISSING if sample is None else str(judged.verdict)
-    return Beside(figure, theirs, said, sample, our_ratio=ratio), judged
+    return Beside(figure, theirs, said, our_ratio=ratio), judged
 
 
 def _large_gain(

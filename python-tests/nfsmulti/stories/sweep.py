@@ -14,7 +14,6 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nfsmulti import texts
@@ -35,7 +34,6 @@ from nfsmulti.report.story import (
     parts,
     weakest,
 )
-from nfsmulti.stats import Ratio
 from nfsmulti.stories import effects
 from nfsmulti.stories.effects import DIRECTIONS, Direction
 from nfsmulti.stories.scenario import OWN, CellSpec, OwnPool, Scale, Scenario
@@ -144,12 +142,12 @@ def _beside(summary: Summary) -> list[Beside]:
         wanted = None if largest else theirs / 118
         ratio = None if largest else cells.ratio(reads[buffer], reads[131072], cells.bandwidth)
         ours = texts.mean(rate, "MB/s", 1e6)
-        rows.append(Beside(what, f"{theirs} MB/s", ours, rate, wanted, ratio))
+        rows.append(Beside(what, f"{theirs} MB/s", ours, wanted, ratio))
     for transfer, seconds in _READ_TIMES:
         found = cells.having(summary, direction="read", buffer=131072, transfer=transfer)
         time = cells.sample(found, _seconds)
         what = f"read of {transfer} MB, buffers of 131072"
-        rows.append(Beside(what, seconds, texts.mean(time, "s"), time))
+        rows.append(Beside(what, seconds, texts.mean(time, "s")))
     return [*rows, *_writes(summary)]
 
 
@@ -165,11 +163,11 @@ def _writes(summary: Summary) -> list[Beside]:
     thirtieth = ranked[_TOP - 1] if len(ranked) >= _TOP else []
     rate, last = (cells.sample(found, cells.bandwidth) for found in (best, thirtieth))
     what = "best write (published: soft, sync, 65536, 1024 MB in 12.76 s)"
-    first = Beside(what, f"{_BEST_WRITE} MB/s", texts.mean(rate, "MB/s", 1e6), rate)
+    first = Beside(what, f"{_BEST_WRITE} MB/s", texts.mean(rate, "MB/s", 1e6))
     what, theirs = "the 30th best write, to the best", f"{_THIRTIETH_WRITE} MB/s"
     ratio = cells.ratio(thirtieth, best, cells.bandwidth)
     ours, wanted = texts.mean(last, "MB/s", 1e6), _THIRTIETH_WRITE / _BEST_WRITE
-    return [first, Beside(what, theirs, ours, last, wanted, ratio)]
+    return [first, Beside(what, theirs, ours, wanted, ratio)]
 
 
 def _words(factors: Mapping[str, Factor]) -> str:
@@ -203,10 +201,10 @@ def findings(summary: Summary) -> list[Finding]:
         for one in directions.values()
         if one
     ]
-    lowest = weakest(judged or [Judged(Verdict.INCONCLUSIVE, "not measured")])
+    lowest = weakest(judged or [Judged(Verdict.NOT_MEASURED, "neither was run")])
     ours = lowest.why if judged else texts.MISSING
-    why = "the weakest verdict of four: sync and mount, reads and writes"
-    least_clear = Judged(lowest.verdict, why)
+    four = Judged(lowest.verdict, "the weakest verdict of four: sync and mount, reads and writes")
+    least_clear = four if judged else lowest
     return [*found, Finding("sync or async, soft or hard", "matter little", ours, least_clear)]
 
 
@@ -220,7 +218,7 @@ def _plateau(name: str, theirs: str, direction: Direction | None, link: float | 
     what = f"{name}s are flat for buffers from 32768 up"
     found = effects.plateau(direction) if direction else None
     if not direction or not found:
-        judged = Judged(Verdict.INCONCLUSIVE, "too few runs, or buffers")
+        judged = Judged(Verdict.NOT_MEASURED, "too few runs, or buffers")
         return Finding(what, theirs, texts.MISSING, judged)
     ratios = ", ".join(f"{buffer}: {one.text}" for buffer, one in found.ratios.items())
     judged = effects.on_link(found.judged, direction, "buffer", link, effects.KNEE)
@@ -240,17 +238,21 @@ def tell(summary: Summary) -> Story:
                 plots=[plot for one in directions for plot in _plots(one)],
                 folded=not any(one.model and one.mattering for one in directions),
             ),
-            *(_effects_section(one) for one in directions),
             Section(
-                f"The best {_TOP}",
-                tables=[_top_table(summary, one) for one in directions],
+                "Analysis of variance",
+                [
+                    f"{one.name.capitalize()}s: none, {one.why_none}."
+                    for one in directions
+                    if not one.model
+                ],
+                [effects.anova(one) for one in directions if one.model],
                 folded=True,
             ),
         ],
         reading=[
-            "The span is by how much the best level of a setting exceeds its worst.",
-            "Transfer Size is in MB of 2^20 bytes, as the original has it; Transfer Speed is in"
-            " MB/s of 10^6 bytes, the mean of n runs; Buffer Size is rsize and wsize.",
+            "The span is by how much the best level of a setting exceeds its worst. transfer is in"
+            " MB of 2^20 bytes, as the original has it; buffer is rsize and wsize.",
+            _MEASURED,
             "The model is least squares on the logarithm of the speed, so effects are ratios."
             " Repeats are its blocks: what changes from one to the next does not count."
             " Partial η² is the part of the variance that a factor accounts for, without that of"
@@ -291,26 +293,30 @@ def _answer(summary: Summary, directions: list[Direction]) -> Answer:
             if matter
             else "no setting is shown to matter"
         )
-    rows = []
-    for factor in dict.fromkeys(name for one in known for name in one.levels):
-        row = [factor]
-        for one in known:
-            if factor not in one.levels:
-                row += [texts.MISSING] * 2
-                continue
-            joined = {name for effect in one.mattering for name in effect.factors}
-            told = "not told"
-            if factor in joined:
-                told = "matters"
-            elif one.matters_little(factor):
-                told = f"within {100 * effects.ALIKE:g} %"
-            row += [f"{100 * (one.span(factor) - 1):.1f}", told]
-        rows.append(row)
-    if known and not matter and "not told" not in itertools.chain(*rows):
+    rows = [
+        [factor, *(_worth(one, factor) for one in known)]
+        for factor in dict.fromkeys(name for one in known for name in one.levels)
+    ]
+    if known and not matter and not any(_CHANCE in cell for row in rows for cell in row):
         end = f"no setting is worth more than {100 * effects.ALIKE:g} %"
-    headings = [word for one in known for word in (f"{one.name} span, %", f"{one.name}s")]
+    headings = [f"{one.name}s, best to worst" for one in known]
     table = Table(["setting", *headings], rows[:MOST_ROWS])
     return Answer(f"{texts.several(rates) or 'Nothing'} at most; {end}.", table)
+
+
+_CHANCE = "may be chance"
+
+
+def _worth(direction: Direction, factor: str) -> str:
+    """Say by how much a factor's best level exceeds its worst, and whether that is shown."""
+    if factor not in direction.levels:
+        return texts.MISSING
+    told = _CHANCE
+    if any(factor in effect.factors for effect in direction.mattering):
+        told = "matters"
+    elif direction.matters_little(factor):
+        told = "no effect"
+    return f"{100 * (direction.span(factor) - 1):.1f} %, {told}"
 
 
 def _plots(direction: Direction) -> list[Plot]:
@@ -318,40 +324,6 @@ def _plots(direction: Direction) -> list[Plot]:
         return []
     interactions = [_interactions(direction)] if direction.model.interactions else []
     return [_main_effects(direction), *interactions]
-
-
-def _effects_section(direction: Direction) -> Section:
-    title, words = f"What matters for {direction.name}s", [effects.what_matters(direction)]
-    model = direction.model
-    if model is None:
-        return Section(title, words, folded=True)
-    if plateau := effects.plateau(direction):
-        words.append(plateau.text)
-    if not model.interactions:
-        words.append("These runs cannot tell interactions apart: the model has main effects alone.")
-    elif len(model.interactions) < math.comb(len(direction.levels), 2):
-        told = texts.several([" with ".join(pair) for pair in model.interactions])
-        words.append(f"The interactions that these runs tell apart from all others are {told}.")
-    return Section(title, words, [effects.anova(direction)], folded=True)
-
-
-def _top_table(summary: Summary, direction: Direction) -> Table:
-    extras = [name for name in direction.factors if name not in _FACTORS]
-    names = ("direction", "sync", "protocol", "mount", *extras, "buffer", "transfer")
-    rows = []
-    for group in _ranked(summary, direction.name)[:_TOP]:
-        factors = {"protocol": "tcp", **group[0].factors}
-        rate, time = (cells.sample(group, measure) for measure in (cells.bandwidth, _seconds))
-        rows.append([
-            *(str(factors.get(name, texts.MISSING)) for name in names),
-            texts.mean(time, "s"), texts.mean(rate, "MB/s", 1e6), texts.cv(rate), texts.count(rate),
-        ])  # fmt: skip
-    headings = [
-        "Direction", "Sync", "Protocol", "Mount", *extras, "Buffer Size", "Transfer Size",
-        "Transfer Time", "Transfer Speed", "CV %", "n",
-    ]  # fmt: skip
-    title = f"{direction.name.capitalize()}s, the best {len(rows)}"
-    return Table(headings, rows, title, text_columns=4 + len(extras))
 
 
 # --- its plots ---
@@ -411,6 +383,8 @@ def _draw(
         speeds.append(_megabytes(estimate.value))
         lows.append(speeds[-1] - _megabytes(low))
         highs.append(_megabytes(high) - speeds[-1])
+        words = f"{f'{label}, ' if label else ''}{level}: {speeds[-1]:.1f} MB/s"
+        charts.hover(axes, len(speeds) - 1, speeds[-1], words)
     style = charts.style(number)
     places = range(len(levels))
     axes.errorbar(places, speeds, yerr=[lows, highs], label=label, **style)
@@ -430,9 +404,8 @@ def _label(name: str) -> str:
 
 # --- the best settings, as lines to paste, and what they are worth ---
 # One mount serves both directions: rsize is chosen for reads and wsize for writes, all else
-# together, by the geometric mean of both directions' speeds. The margin over the default is the
-# model's, and its p is corrected for having looked at all settings (Bonferroni). A setting that is
-# not shown to be better than its default stays at the default.
+# together, by the geometric mean of both directions' speeds. A setting that is not shown to be
+# better than its default stays at the default.
 
 _DEFAULTS: dict[str, Factor] = {
     "sync": "async",
@@ -450,33 +423,14 @@ _SOFT = (
     " fails, and nfs(5) warns of lost data. Use hard where data matters."
 )
 _MEASURED = (
-    "All of this was measured with this engine, one request at a time. A kernel mount reads ahead"
+    "The settings were measured with this engine, one request at a time. A kernel mount reads ahead"
     " and writes behind: measure there too."
 )
 _Settings = dict[str, Factor]
 
 
-@dataclass(frozen=True)
-class _Margin:
-    """The best settings' speed against the default's in one direction; `p` is corrected.
-
-    `alike` is the p of two one-sided tests that both are within effects.ALIKE of each other.
-    """
-
-    direction: str
-    best: _Settings
-    ratio: Ratio
-    p: float
-    alike: float
-
-    @property
-    def significant(self) -> bool:
-        """Whether the best settings are better than the default."""
-        return self.p < effects.SIGNIFICANT and self.ratio.value > 1
-
-
 def _best_section(directions: Sequence[Direction], of_server: str) -> Section:
-    """Name the best settings at the report's end. Directions without a model have no say.
+    """Give the best settings as lines to paste. Directions without a model have no say.
 
     `of_server` is the factor that is the server's setting, and no option of a client.
     """
@@ -485,28 +439,16 @@ def _best_section(directions: Sequence[Direction], of_server: str) -> Section:
     if not judged:
         return Section(title, ["Too few runs to name any."])
     default = {one.name: _default(one) for one in judged}
-    measured = _best(judged)
-    best = _better(judged, measured, default)
-    margins = [_margin(one, best[one.name], default[one.name]) for one in judged]
-    words = [_verdict(margin) for margin in margins]
+    best = _better(judged, _best(judged), default)
     lines = ["# the default", *_lines(default, of_server)]
-    if best != default:
-        lines += ["", "# the best as measured, where it is better than the default"]
-        lines += _lines(best, of_server)
-    else:
-        words.append("No setting is shown to be better than the default.")
-        highest = [_margin(one, measured[one.name], default[one.name]) for one in judged]
-        if measured == default:
-            words.append("By the model it is the fastest of all.")
-        elif all(margin.alike < effects.SIGNIFICANT for margin in highest):
-            words.append(
-                "The default does as well: the best are shown to be within"
-                f" {100 * effects.ALIKE:g} % of it (two one-sided tests, p below 0.05)."
-            )
-    words.append(_MEASURED)
+    if best == default:
+        return Section(title, ["No setting is shown to be better than the default."], lines=lines)
+    gains = [f"{one.ratio(best[one.name], default[one.name]).text} ({one.name}s)" for one in judged]
+    words = [f"{texts.several(gains)} times the default."]
     if any(settings.get("mount") == "soft" for settings in best.values()):
         words.append(_SOFT)
-    return Section(title, words, [_table(margins, default)], lines=lines)
+    lines += ["", "# the best as measured, where it is better than the default"]
+    return Section(title, words, lines=[*lines, *_lines(best, of_server)])
 
 
 def _default(direction: Direction) -> _Settings:
@@ -552,7 +494,7 @@ def _better(
         one.name: {
             name
             for name, value in default[one.name].items()
-            if _margin(one, best[one.name], {**best[one.name], name: value}).significant
+            if _is_better(one, best[one.name], {**best[one.name], name: value})
         }
         for one in directions
     }
@@ -566,48 +508,10 @@ def _better(
     }
 
 
-def _margin(direction: Direction, best: _Settings, default: _Settings) -> _Margin:
-    if best == default:
-        return _Margin(direction.name, best, Ratio(1, 1, 1, 1), 1, 0)
-    found = direction.ratio(best, default)
-    looked_at = len(_combinations(direction)) - 1
-    corrected = min(1.0, looked_at * (found.p or 0.0))
-    return _Margin(direction.name, best, found, corrected, direction.alike(best, default))
-
-
-def _verdict(margin: _Margin) -> str:
-    what = _words(margin.best)
-    if margin.p == 1 and margin.ratio.value == 1:
-        return f"For {margin.direction}s nothing is shown to be better than the default: {what}."
-    told = "significant" if margin.significant else "not significant"
-    return (
-        f"For {margin.direction}s the best are {what}: {_percent(margin.ratio)} against the"
-        f" default, {told} ({effects.p_text(margin.p)}, Bonferroni)."
-    )
-
-
-def _percent(margin: Ratio) -> str:
-    text = f"{100 * (margin.value - 1):+.1f} %"
-    if margin.low is None or margin.high is None:
-        return text
-    ends = f"{100 * (margin.low - 1):+.1f} to {100 * (margin.high - 1):+.1f} %"
-    return f"{text} (95 % interval {ends})"
-
-
-def _table(margins: Sequence[_Margin], default: dict[str, _Settings]) -> Table:
-    names = list(dict.fromkeys(name for margin in margins for name in margin.best))
-    rows = [
-        [
-            margin.direction,
-            *(str(margin.best.get(name, texts.MISSING)) for name in names),
-            _words(default[margin.direction]),
-            margin.ratio.text,
-            texts.p_value(margin.p),
-        ]
-        for margin in margins
-    ]
-    headings = ["direction", *names, "default", "times the default", "p (Bonferroni)"]
-    return Table(headings, rows, text_columns=2 + len(names))
+def _is_better(direction: Direction, settings: _Settings, others: _Settings) -> bool:
+    """Tell whether settings are shown to be better; p is corrected for having looked at all."""
+    ratio, looked_at = direction.ratio(settings, others), len(_combinations(direction)) - 1
+    return ratio.value > 1 and looked_at * (ratio.p or 0.0) < effects.SIGNIFICANT
 
 
 def _lines(chosen: dict[str, _Settings], of_server: str) -> list[str]:
