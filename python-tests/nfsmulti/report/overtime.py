@@ -94,9 +94,9 @@ def _plot(
 
 def _mark(axes: Axes, label: str, cell: Cell, points: Mapping[int, float]) -> None:
     """Mark what went wrong on a cell's line, or below it where that has nothing there."""
-    lowest = min(points.values(), default=0.0)
+    last, lowest = max(points, default=0), min(points.values(), default=0.0)
     for name, places in cell.marks.items():
-        seconds = [(place + 1) * cell.figure_s for place in places]
+        seconds = [min((place + 1) * cell.figure_s, last) for place in places]
         heights = [points.get(at, lowest) for at in seconds]
         named = name in axes.get_legend_handles_labels()[1]
         axes.plot(

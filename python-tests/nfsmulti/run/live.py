@@ -132,7 +132,8 @@ class Sampler:
             file.unlink()
 
     def _mark(self, before: dict[str, Counts]) -> None:
-        at = time.clock_gettime(time.CLOCK_BOOTTIME)
+        # The engine wrote it half a second ago, of the second before.
+        at = time.clock_gettime(time.CLOCK_BOOTTIME) - SECONDS
         for path, counts in self._paths.items():
             for name, mark in _MARKS.items():
                 if counts[name] > before.get(path, {}).get(name, 0):
