@@ -23,7 +23,7 @@ from nfsmulti.bench.sink import Sink
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.fiorun import Engine
 from nfsmulti.lab import Fit, LabConfig, Limits, fit
-from nfsmulti.paths import COMMAND, RESULTS, as_typed, shown
+from nfsmulti.paths import COMMAND, RESULTS, shown
 from nfsmulti.report import cells, pages
 from nfsmulti.run.cell import run_cell
 from nfsmulti.run.place import InLab, Serving
@@ -37,8 +37,6 @@ from nfsmulti.stories.demo import (
     SIDES,
     Workload,
     cell_of,
-    outcomes,
-    to_type,
 )
 from nfsmulti.stories.scenario import CellSpec
 from nfsmulti.summary import Cell, Summary
@@ -51,41 +49,31 @@ FIT_SECONDS, RUN_SECONDS, BUDGET_SECONDS = 1.0, 3.0, 150.0
 # The processors that fio and its servers may use, which can be fewer than the machine has.
 OWN_CPUS = frozenset(os.sched_getaffinity(0))
 
-_IN_LAB = (
-    "Real NFS servers (nfs-ganesha), in namespaces on this machine. The demo first measures what"
-    " the machine carries without limits, then caps the link and each path (for randread each"
-    " connection) at rates that it can carry."
+_HOW = (
+    " The demo first measures what this machine carries without limits, then caps the link and each"
+    " path (for randread each connection) at rates that it can carry."
 )
+_IN_LAB = f"Real NFS servers (nfs-ganesha), in namespaces on this machine.{_HOW}"
 _IN_MEMORY = (
     "A real NFS server (nfs-ganesha) with its files in memory, over NFSv4.1, in namespaces that any"
-    " user may make. The demo first measures what this machine carries without limits, then caps"
-    " the link and each path (for randread each connection) at rates that it can carry."
+    f" user may make.{_HOW} Left out without root: NFSv3, a server process for each path, and a"
+    " file system (the server keeps the first 2 MiB of each file)."
 )
 _ON_LOOPBACK = (
     "Without namespaces: not permitted here ({lacking}). The server is the benchmark's"
     " own: it answers READ from memory and discards WRITE. It listens on 127.0.0.1 and the"
-    " addresses after it, and the kernel caps what it sends on each connection."
-)
-_LEFT_OUT_IN_MEMORY = (
-    "Left out without root: NFSv3, a server process for each path, and a file system (the server"
-    " keeps the first 2 MiB of each file)."
-)
-_LEFT_OUT = (
-    "Left out without namespaces: real servers (nfs-ganesha), writes (only what a server sends is"
-    " capped), and a limit of the link itself, as the published figures had."
+    " addresses after it, and the kernel caps what it sends on each connection. Left out without"
+    " namespaces: real servers (nfs-ganesha), writes (only what a server sends is capped), and a"
+    " limit of the link itself, as the published figures had."
 )
 
 
 def demo() -> None:
-    """Measure each workload on one connection and on several, and print the table."""
+    """Measure each workload on one connection and on several, and print the answer."""
     out = Console(highlight=False)
     folder = RESULTS / "demo" / datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     lacking, namespaces = machine.missing_privileges(), machine.may_make_namespaces()
-    said, left_out = _IN_LAB, ""
-    if lacking:
-        said, left_out = (
-            (_IN_MEMORY, _LEFT_OUT_IN_MEMORY) if namespaces else (_ON_LOOPBACK, _LEFT_OUT)
-        )
+    said = (_IN_MEMORY if namespaces else _ON_LOOPBACK) if lacking else _IN_LAB
     out.print(said.format(lacking=lacking), end="\n\n")
     place: dict[str, Any] = {"kind": LAB if namespaces else "loopback"}
     if lacking:
@@ -93,12 +81,10 @@ def demo() -> None:
     workloads = IN_LAB if namespaces else ON_LOOPBACK
     make: Callable[[Workload], Place] = in_namespaces if namespaces else Loopback
     summary = measured(out, folder, workloads, make, place)
-    found = outcomes(summary)
     summary.save(folder)
     write_machine(folder)
-    for text in (left_out, pages.write(folder), as_typed(to_type(found))):
-        out.print(f"\n{text}", soft_wrap=True, markup=False)
-    if any(outcome.why for outcome in found):
+    out.print(f"\n{pages.write(folder)}", soft_wrap=True, markup=False)
+    if any(cell.status == "failed" for cell in summary.cells):
         raise SystemExit(1)
 
 

@@ -28,7 +28,7 @@ from nfsmulti.paths import JOBFILES, PYTHON_TESTS, build_dir
 from nfsmulti.processes import find, run
 from nfsmulti.report.story import Verdict
 from nfsmulti.run.plan import PlannedCell
-from nfsmulti.stories.demo import IN_LAB, ON_LOOPBACK, Outcome, Workload, outcomes, to_type, trouble
+from nfsmulti.stories.demo import IN_LAB, ON_LOOPBACK, Outcome, Workload, outcomes, trouble
 from nfsmulti.summary import Cell, Figures, Summary
 
 _SECONDS, _CORES = 3.0, 2
@@ -147,14 +147,6 @@ def test_the_fitted_burst_goes_with_every_cap(
     assert one.burst == limits.limits.burst
     cap = one.per_connection if workload.per_connection else one.per_address
     assert cap == limits.limits.per_address
-
-
-def test_what_to_type_next_is_fsperf_at_its_own_limits() -> None:
-    dd = fit(1.2e9, link=_DD.link, cap=_DD.cap, paths=_DD.connections)
-    others = [Outcome(_DD, dd), Outcome(_FSPERF, why="fio: status 1")]
-    assert "lab start" not in to_type(others)
-    said = to_type([others[0], _fsperf([380], [575])])
-    assert "--link 4700mbit --per-address 3100mbit --assured 1175mbit --burst 7568k\n" in said, said
 
 
 @pytest.mark.parametrize("repeats", [1, 2])
@@ -293,7 +285,7 @@ def _copied(folder: Path) -> tuple[str, dict[str, str]]:
     return os.path.realpath(sys.executable), {"PYTHONPATH": path, "NFSMULTI_BUILD_DIR": str(build)}
 
 
-def test_demo_leaves_figures_a_plot_and_what_to_type(
+def test_demo_leaves_figures_a_plot_and_what_to_type_next(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     needs_privileges()
@@ -308,8 +300,7 @@ def test_demo_leaves_figures_a_plot_and_what_to_type(
     assert "--nconnect=4" in randread.many[0].command
     printed = " ".join(capsys.readouterr().out.split())
     assert "published 1.53" in printed
-    assert fsperf.fit
-    assert f"lab start --link {fsperf.fit.link // 10**6}mbit" in printed
+    assert printed.endswith("Next: ./nfsmulti run connections --quick --pool=nfs://SERVER/EXPORT")
     to_itself = ("compare", str(folder), str(folder), "--tolerance", "0", "--allow", "busy")
     assert call_harness(*to_itself).status == 0
     assert call_harness("report", str(folder)).status == 0
@@ -346,11 +337,10 @@ def test_demo_of_a_user_in_namespaces_of_its_own() -> None:
         plugins("MEM")
     # The user may be kept from reading the script.
     then = ["sh", "-c", machine.PRIVILEGES.read_text(), "sh"]
-    printed, (dd, fsperf, _) = _short_demo(_USER, "not root", then)
+    printed, (dd, *_) = _short_demo(_USER, "not root", then)
     assert "(nfs-ganesha) with its files in memory, over NFSv4.1, in namespaces" in printed
     assert "Left out without root: NFSv3, a server process for each path" in printed
-    assert fsperf.fit
-    assert f"lab start --link {fsperf.fit.link // 10**6}mbit" in printed
+    assert printed.endswith("Next: ./nfsmulti run connections --quick --pool=nfs://SERVER/EXPORT")
     assert dd.many[0].write
 
 
@@ -361,5 +351,4 @@ def test_demo_of_a_root_without_privileges() -> None:
     assert f"not permitted here ({lacking})" in printed
     assert "answers READ from memory and discards WRITE" in printed
     assert "Left out without namespaces: real servers (nfs-ganesha), writes" in printed
-    assert "lab start" not in printed
     assert all(one.many[0].write is None for one in found)

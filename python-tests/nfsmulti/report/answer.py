@@ -287,7 +287,12 @@ def _times(done: Sequence[Cell]) -> str:
 
 
 def next_command(summary: Summary, folder: str) -> str:
-    """Give what to type after this run: the whole of a quick one, else to compare it later."""
+    """Give what to type after this run: the whole of a quick one, else to compare it later.
+
+    A demo is followed by a run on the user's own server.
+    """
+    if summary.scenario == "demo":
+        return f"{COMMAND} run connections --quick --pool=nfs://SERVER/EXPORT"
     words = [word for word in shlex.split(summary.command) if word != "--quick"]
     if summary.quick and words:
         return re.sub(r" --seed \d+", "", shlex.join(words))

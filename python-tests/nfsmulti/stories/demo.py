@@ -246,27 +246,6 @@ def _reach(who: str, has: str, side: Sequence[Cell], limit: int, name: str) -> t
     return f"{who} stayed at {part:.0%} of {name}", why
 
 
-_NEXT_IN_LAB = """\
-  ./nfsmulti lab start --link {link} --per-address {per_address} --assured {assured} \
---burst {burst}
-  ./nfsmulti lab exec -- fio --ioengine=external:./build/libnfsmulti.so --pool=lab \
---spread=stripe jobfiles/fsperf.fio
-  ./nfsmulti lab stop
-"""
-_NEXT_ANYWHERE = """\
-With a server of your own:
-  ./nfsmulti doctor --pool='nfs://SERVER/EXPORT'
-  fio --ioengine=external:./build/libnfsmulti.so --pool='nfs://10.0.0.[1-4]/EXPORT' \
---spread=roundrobin jobfiles/fsperf.fio"""
-
-
-def to_type(found: Sequence[Outcome]) -> str:
-    """Give the lines to type next: first those of a lab like fsperf's, if that has run in one."""
-    fits = [one.fit for one in found if one.fit and one.workload is _FSPERF]
-    in_lab = _NEXT_IN_LAB.format(**dataclasses.asdict(fits[0].limits)) if fits else ""
-    return in_lab + _NEXT_ANYWHERE
-
-
 def _plot(found: Sequence[Outcome]) -> Plot:
     figure, axes = charts.panel("One connection, and several", "", "MB/s")
     sides = {"one": [one.one for one in found], "several": [one.many for one in found]}
