@@ -88,7 +88,8 @@ def _draw_cost(axes: Axes, ratios: Sequence[tuple[str, Ratio]]) -> None:
         low, high = ratio.low or ratio.value, ratio.high or ratio.value
         error = [[100 * (ratio.value - low)], [100 * (high - ratio.value)]]
         axes.barh(row, 100 * ratio.value, 0.65, xerr=error, capsize=3, color=charts.COLOURS[0])
-        axes.text(103 * high + 1, row, f"{100 * ratio.value:.0f} %", va="center", weight="bold")
+        right = max(103, 100 * high + 3)  # of the line at 100, over which nothing is written
+        axes.text(right, row, f"{100 * ratio.value:.0f} %", va="center", weight="bold")
     axes.axvline(100, color=charts.INK, linestyle=":", linewidth=1.4)
     axes.set_yticks(range(len(ratios)), [name for name, _ in ratios])
     axes.invert_yaxis()
