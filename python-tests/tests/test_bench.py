@@ -18,30 +18,23 @@ from nfsmulti.bench import client_cost
 from nfsmulti.bench.client_cost import (
     CLIENT_COST,
     SCALE,
-    SCALE_ENDS,
     SinkBench,
     our_engine,
     ourselves,
     peer_engine,
-    read_strace,
     yardstick_engine,
 )
+from nfsmulti.bench.command import Bench, Options
 from nfsmulti.bench.mounts import MOUNT, MountBench, io_uring, our_mount, places
-from nfsmulti.bench.report import (
-    HEADINGS,
-    CaseResult,
-    Report,
-    bars_lines,
-    bars_table,
-    draw_comparison,
-    figures_table,
-)
+from nfsmulti.bench.report import HEADINGS, CaseResult, write
 from nfsmulti.bench.runs import (
+    OURS,
+    PEER,
+    YARDSTICK,
     Bar,
     BarVerdict,
     Case,
     Contender,
-    Role,
     Run,
     Timing,
     choose,
@@ -52,7 +45,7 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
 from nfsmulti.paths import ROOT
 from nfsmulti.stats import Ratio
-from nfsmulti.texts import MISSING, Table
+from nfsmulti.texts import Table
 
 _SHORT = Timing(runtime=300, ramp=0, repeats=1)
 
@@ -81,12 +74,14 @@ def test_verdict() -> None:
 
 def test_bars_are_those_that_the_reference_run_was_held_against() -> None:
     """They were set before it: what is faster or slower since then changes no bar."""
-    report = (ROOT / "results/reference/client-cost/report.md").read_text()
+    text = (ROOT / "results/reference/client-cost/results.json").read_text()
+    held = {one["case"]: one for one in json.loads(text)["cases"]}
     for case in CLIENT_COST:
-        rows = re.findall(rf"^\| {case.name} \| [\d.]+ \(.*$", report, re.MULTILINE)
-        held = re.findall(r"\| ([≤≥] [\d.]+) \|", "".join(rows))
-        bars = [bar.text for bar in case.bars if bar.figure != "calls"]
-        assert held == (bars if rows else []), case.name
+        if case.name in held:
+            ran, bars = held[case.name]["runs"], held[case.name]["bars"]
+            found = [(one["figure"], one["beside"], one["limit"]) for one in bars]
+            ours = [(bar.figure, bar.beside, bar.limit) for bar in case.bars]
+            assert found == [bar for bar in ours if bar[1] in ran], case.name
 
 
 def test_scale_covers_what_it_promises() -> None:
@@ -94,7 +89,6 @@ def test_scale_covers_what_it_promises() -> None:
     assert [case.connections for case in SCALE if case.depth == 256] == [1, 2, 4, 8, 16, 32, 64]
     depths = sorted(case.depth for case in SCALE if case.connections == 1)
     assert depths == [1 << bit for bit in range(11)]
-    assert [case.connections for case in SCALE_ENDS] == [1, 64]
     for cases in (CLIENT_COST, MOUNT, SCALE):
         assert len({case.name for case in cases}) == len(cases)
 
@@ -120,103 +114,84 @@ def _run(cpu: float, iops: float, calls: float | None = None) -> Run:
 def test_judgements() -> None:
     case = next(case for case in CLIENT_COST if case.name == "randread 4k d32")
     ours = [_run(1.0, 500, 0.1), _run(1.0, 500, 0.3), _run(1.0, 500, 0.15)]
-    judged = CaseResult(case, {_THREE[0]: ours, _THREE[1]: [_run(4.0, 250)] * 3}).judgements()
-    assert {one.bar.figure: (round(one.found.value, 9), one.verdict) for one in judged} == {
-        "cpu": (0.25, BarVerdict.MET),
-        "rate": (2, BarVerdict.NOT_MET),
-        "calls": (0.15, BarVerdict.MET),
+    judged = CaseResult(case, {OURS: ours, PEER: [_run(4.0, 250)] * 3}).judgements()
+    assert {one.figure: (round(one.value, 9), one.verdict) for one in judged} == {
+        "cpu": (0.25, "met"),
+        "rate": (2, "not met"),
+        "calls": (0.15, "met"),
     }
 
 
-def _contender(name: str, role: Role, connections: int = 64) -> Contender:
-    def takes(case: Case) -> bool:
-        return case.connections <= connections
-
-    return Contender(name, "fio", lambda *_: [], role=role, takes=takes)
+def _contender(name: str, **more: bool) -> Contender:
+    return Contender(name, "fio", lambda *_: [], **more)  # type: ignore[arg-type]
 
 
-_THREE = (
-    _contender("nfsmulti", "ours"),
-    _contender("fio nfs", "peer"),
-    _contender("plain sockets", "yardstick", connections=1),
-)
+_THREE = (_contender(OURS), _contender(PEER), _contender(YARDSTICK, optional=True))
+_CPU = {OURS: (1.0, 1.1, 1.2), PEER: (4.0, 4.2, 4.4), YARDSTICK: (0.8, 0.9, 1.0)}
 
 
-def _three_on(name: str) -> CaseResult:
-    """Give runs of all who take a case."""
-    case = next(case for case in CLIENT_COST if case.name == name)
-    figures: dict[Role, Run] = {"ours": _run(1.0, 500, 0.1), "peer": _run(4.0, 100)}
-    figures["yardstick"] = _run(0.8, 500)
-    runs = {one: [figures[one.role]] * 3 if one.takes(case) else [] for one in _THREE}
-    return CaseResult(case, runs)
+def _bench_of(names: list[str], folder: Path, fails: tuple[str, str] = ("", "")) -> Bench:
+    """Make up a bench of three engines, of which one fails on one case."""
+    count = dict.fromkeys([one.name for one in _THREE], 0)
 
-
-def test_a_yardstick_is_in_every_table() -> None:
-    results = [_three_on("randread 4k d32"), _three_on("read 64k d8 c4")]
-    rows = figures_table(results).rows
-    assert [row[1] for row in rows] == ["nfsmulti", "fio nfs", "plain sockets"] * 2
-    assert rows[2][2] == "500"
-    assert set(rows[5][2:]) == {MISSING}
-    table = bars_table(results, _THREE[2])
-    assert table.title == "Ratio to plain sockets, with its 95 % interval"
-    one, several = table.rows
-    assert one[1:4] == ["1.25 (1.25 to 1.25)", "≤ 1.1", "not met"]
-    assert one[4:7] == ["1.00 (1.00 to 1.00)", "≥ 0.95", "met"]
-    assert one[7:] == ["1.00 (1.00 to 1.00)", "≤ 1", "met"]
-    assert several == ["read 64k d8 c4", *[MISSING, MISSING, ""] * 3]
-    assert results[0].data()["ratios"]["plain sockets"]["cpu"]["value"] == pytest.approx(1.25)
-    assert "plain sockets" not in results[1].data()["runs"]
-
-
-def test_bars_that_are_not_met_are_named_and_all_are_drawn(tmp_path: Path) -> None:
-    results = [_three_on("randread 4k d32"), _three_on("read 64k d8 c4")]
-    assert bars_lines(results[:1]) == [
-        "4 of 5 bars for ratios are met",
-        "randread 4k d32, CPU per operation beside plain sockets: 1.25 (1.25 to 1.25),"
-        " bar ≤ 1.1: not met",
-    ]
-    draw_comparison(results, tmp_path / "plot.png")
-    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
-
-
-def _compare_failing(name: str, failing: str) -> tuple[list[CaseResult], list[str]]:
-    """Run three contenders on two cases, of which one fails on the case `failing`."""
-
-    def run_once(contender: Contender, case: Case, folder: Path) -> Run:
-        if (contender.name, case.name) == (name, failing):
+    def run_once(contender: Contender, case: Case, _: Path) -> Run:
+        if (contender.name, case.name) == fails:
             raise HarnessError(f"{case.name}, {contender.name}: status 1\nsignal 6")
-        return _run(1.0, 500)
+        count[contender.name] += 1
+        return _run(_CPU[contender.name][count[contender.name] % 3] + case.depth / 100, 500, 0.1)
 
-    cases = choose(CLIENT_COST, ["randread 4k d32", "write 4k d32"])
-    report = Report("test", Timing(1, 0, repeats=3), choose_cores(), Console(quiet=True))
-    return report.measure(cases, _THREE, run_once), report.notes
+    options = Options(quick=True, targets=False, repeat=3, results=folder)
+    bench = Bench("client-cost", options, choose_cores())
+    bench.data["setting"]["load before"] = "0.10"
+    bench.measure(choose(CLIENT_COST, names), _THREE, run_once)
+    return bench
 
 
-def test_a_yardstick_is_left_out_of_a_case_that_it_fails_on() -> None:
-    (kept, failed), notes = _compare_failing("plain sockets", "write 4k d32")
+def test_the_answer_is_a_ratio_and_targets_are_for_those_who_ask(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In ten rows at most, by the page that results.json can make again."""
+    _bench_of(["*4k*", "*64k*"], tmp_path).finish()
+    said = " ".join(capsys.readouterr().out.split())
+    assert re.search(
+        r"^CPU per operation 0\.\d\d to 0\.\d\d of fio's nfs engine, median 0\.\d\d, over \d+"
+        r" workloads\.",
+        said,
+    )
+    assert said.endswith("report.html Next: ./nfsmulti bench client-cost")
+    assert "target" not in said
+    html = (tmp_path / "report.html").read_text()
+    answer = html.partition("</section>")[0]
+    assert 10 < answer.count("<tr>") <= 11
+    assert "busy" not in answer
+    assert html.count("<svg") == 2
+    assert "Targets" not in html
+    assert " targets are met." in write(tmp_path, targets=True)
+    assert "≤ 0.22" in (tmp_path / "report.html").read_text()
+    call_harness("report", str(tmp_path)).check()
+    assert (tmp_path / "report.html").read_text() == html
+
+
+def test_a_yardstick_is_left_out_of_a_case_that_it_fails_on(tmp_path: Path) -> None:
+    cases = ["randread 4k d32", "write 4k d32"]
+    bench = _bench_of(cases, tmp_path, (YARDSTICK, cases[1]))
+    kept, failed = bench.results
     assert [len(runs) for runs in kept.runs.values()] == [3, 3, 3]
     assert [len(runs) for runs in failed.runs.values()] == [3, 3, 0]
-    assert notes[-1] == "Left out: write 4k d32, plain sockets: status 1; signal 6"
+    bench.finish()
+    words = "Left out: write 4k d32, plain sockets: status 1; signal 6."
+    assert f'<p class="caveat">⚠ {words}' in (tmp_path / "report.html").read_text()
 
 
 @pytest.mark.parametrize(
-    ("name", "failing"), [("plain sockets", "randread 4k d32"), ("fio nfs", "write 4k d32")]
+    ("name", "failing"), [(YARDSTICK, "randread 4k d32"), (PEER, "write 4k d32")]
 )
-def test_other_failures_end_it(name: str, failing: str) -> None:
+def test_other_failures_end_it(tmp_path: Path, name: str, failing: str) -> None:
     with pytest.raises(HarnessError, match="status 1"):
-        _compare_failing(name, failing)
+        _bench_of(["randread 4k d32", "write 4k d32"], tmp_path, (name, failing))
 
 
 # --- parts ---
-
-
-def test_sum_of_strace(tmp_path: Path) -> None:
-    table = tmp_path / "calls"
-    rule = f"{'-' * 9} {'-' * 16}\n"
-    table.write_text(
-        f"    calls syscall\n{rule}     7000 recvfrom\n       12 poll\n{rule}     7012 total\n"
-    )
-    assert read_strace(table) == 7012
 
 
 def test_cores() -> None:
@@ -368,10 +343,12 @@ def test_jobs_that_hang_are_ended(tmp_path: Path) -> None:
     eventually(lambda: not anybody_names(str(tmp_path)))
 
 
-def test_list_shows_cases_and_bars() -> None:
+def test_list_shows_cases_and_their_targets_where_asked_for() -> None:
     done = call_harness("bench", "client-cost", "--list").check()
     for case in CLIENT_COST:
         assert case.name in done.stdout
+    assert "≤ 0.22" not in done.stdout
+    done = call_harness("bench", "client-cost", "--list", "--targets").check()
     assert "≤ 0.22" in done.stdout
     assert "≥ 4.2" in done.stdout
 
@@ -380,7 +357,7 @@ def test_help_explains_the_columns() -> None:
     done = call_harness("bench", "client-cost", "--help").check()
     explained = re.findall(r"^ (\S[^:\n]*):", done.stdout, re.MULTILINE)
     names = {name for line in explained for name in line.split(", ")}
-    assert {*HEADINGS[4:], "ratio", "bar"} <= names
+    assert {*HEADINGS[4:], "ratio", "target"} <= names
 
 
 def test_scale_leaves_its_report(tmp_path: Path) -> None:
@@ -388,9 +365,12 @@ def test_scale_leaves_its_report(tmp_path: Path) -> None:
     call_harness("bench", "scale", *words).check()
     data = json.loads((tmp_path / "results.json").read_text())
     assert [case["case"] for case in data["cases"]] == ["randread 4k d32"]
-    assert data["cases"][0]["runs"][0]["iops"] > 0
+    assert data["cases"][0]["runs"][OURS][0]["iops"] > 0
     assert data["setting"]["fio"].startswith("fio-")
     report = (tmp_path / "report.md").read_text()
+    assert re.search(
+        r"^4k random reads, depth 32: \S+ µs of CPU per operation\.$", report, re.MULTILINE
+    )
     assert "| randread 4k d32 | nfsmulti |" in report
     assert re.search(r"^fio --ioengine=\S+ .*--rw=randread --bs=4k ", report, re.MULTILINE)
-    assert (tmp_path / "scale.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "plots/scale.png").read_bytes().startswith(b"\x89PNG")

@@ -11,6 +11,7 @@ import copy
 import dataclasses
 import errno
 import json
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,28 +22,43 @@ from conftest import call_harness, refusal
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.faults import command
 from nfsmulti.faults.cell import ENTRIES, Expected, Left, Place, discrepancies
-from nfsmulti.faults.command import FIGURES, REPORT, Run, read_outcomes, run_cell
+from nfsmulti.faults.command import read_outcomes, run_cell
 from nfsmulti.faults.matrix import CELLS
+from nfsmulti.faults.page import FILE, write
 from nfsmulti.fiorun import Engine
+from nfsmulti.machine import versions
+from nfsmulti.paths import ROOT
 
 _CELLS = {cell.id: cell for cell in CELLS}
 _NAME = "STALE, read, hard, tcp"
 
 
-def test_a_run_leaves_its_report(tmp_path: Path) -> None:
+def test_a_run_leaves_a_page_with_a_grid(tmp_path: Path) -> None:
     done = call_harness("faults", "--only", "STALE read", "--results", str(tmp_path))
     assert done.status == 0, done.stderr
-    assert "3 cells: 3 as expected" in done.stdout
-    assert "| STALE | read | hard | failed ESTALE |" in (tmp_path / REPORT).read_text()
+    assert "3 of 3 jobs ended as expected when something failed." in done.stdout
+    assert re.search(r"STALE +ESTALE +ESTALE +ESTALE$", done.stdout, re.MULTILINE)
+    assert "| STALE | ESTALE | ESTALE | ESTALE |" in (tmp_path / "report.md").read_text()
     assert [one.outcome for one in read_outcomes(tmp_path)] == ["failed ESTALE"] * 3
-    assert json.loads((tmp_path / FIGURES).read_text())["setting"]["fio"].startswith("fio-")
+    assert json.loads((tmp_path / FILE).read_text())["setting"]["fio"].startswith("fio-")
+
+
+def test_the_reference_page_is_a_grid_of_faults(tmp_path: Path) -> None:
+    """Made again by `report`: a row for each fault, in place of one for each job."""
+    (tmp_path / FILE).write_text((ROOT / "results/reference/faults" / FILE).read_text())
+    call_harness("report", str(tmp_path)).check()
+    html = (tmp_path / "report.html").read_text()
+    assert "374 of 374 jobs ended as expected" in html
+    assert html.count("<tr>") < 100
+    assert '<td data-of="hard">done' in html
+    assert (tmp_path / "report.md").read_text().count("write: EIO, lost") > 1
 
 
 def test_a_run_is_not_written_over(tmp_path: Path) -> None:
-    (tmp_path / REPORT).write_text("of another run")
+    (tmp_path / FILE).write_text("of another run")
     words = ("faults", "--only", "STALE read", "--results", str(tmp_path))
     assert "name another --results" in refusal(*words)
-    assert (tmp_path / REPORT).read_text() == "of another run"
+    assert (tmp_path / FILE).read_text() == "of another run"
 
 
 @pytest.mark.parametrize("error", [HarnessError("it died"), MissingError("no guest")])
@@ -60,7 +76,7 @@ def test_a_guest_that_fails_leaves_what_was_found_here(
         command.faults(results=tmp_path)
     assert getattr(end.value, "code", 1) in (1, True)
     assert [one.outcome for one in read_outcomes(tmp_path)] == ["failed ESTALE", "not run"]
-    assert "2 cells: 1 as expected" in (tmp_path / REPORT).read_text()
+    assert "1 of 2 jobs ended as expected" in (tmp_path / "report.md").read_text()
 
 
 def test_cells_are_listed_and_not_run() -> None:
@@ -97,10 +113,11 @@ def test_what_is_not_as_expected_is_told(
     cell = dataclasses.replace(_CELLS[name], expected=expected)
     outcome = run_cell(cell, engine, tmp_path / "cell")
     assert outcome.complaints == [complaint]
-    run = Run(datetime.now(UTC), {}, [outcome])
-    run.write(tmp_path)
-    assert run.verdict.endswith("0 as expected (0 of them short of what is promised), 1 not")
-    assert f"- {cell.id}: {complaint}" in (tmp_path / REPORT).read_text()
+    command.write(tmp_path, datetime.now(UTC), versions(), [outcome])
+    assert f"NOT AS EXPECTED: {cell.id}: {complaint}" in write(tmp_path)
+    text = (tmp_path / "report.md").read_text()
+    assert f"- {cell.id}: {complaint}" in text
+    assert "✗ " in text
 
 
 # --- the account: a cell runs, and what it left is changed before the account is drawn up ---

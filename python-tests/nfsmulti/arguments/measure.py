@@ -29,7 +29,7 @@ COLUMNS = (
     "v4.1 in a row's name: NFSv4.1, which fio's nfs engine lacks: compared with our NFSv3",
     "getattr: metadata operations instead of I/Os, compared with our READs; no MiB/s",
     "ratio: nfsmulti's figure ÷ the other engine's, run by run, with 95 % interval",
-    "bar: the limit for a ratio; “open”: the interval spans it, or there are under 3 runs",
+    "target: the developers' limit for a ratio; “open”: the interval spans it",
 )
 
 
@@ -252,6 +252,7 @@ def _of_connections(add: Parser) -> None:
 def _bench(add: Parser) -> None:
     """Declare what every bench is told."""
     add.flag("quick", "Three short runs of each, for a quick look.")
+    add.flag("targets", "Also hold the ratios against the developers' targets.")
     add.add_argument(
         "--repeat", metavar="N", type=number(1), help="Runs of each engine on each case."
     )
@@ -272,7 +273,7 @@ def _cases(add: Parser) -> None:
         action="append",
         help="Measure only this case (a name, or a pattern such as '*4k*').",
     )
-    add.flag("list", "List the cases and their bars, then exit.", dest="listed")
+    add.flag("list", "List the cases (with --targets theirs, too), then exit.", dest="listed")
     add.add_argument(
         "--client-cpu", metavar="CPU", type=int, help="Pin the client to this processor."
     )

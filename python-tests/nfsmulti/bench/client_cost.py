@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The engine beside fio's own nfs engine and beside itself, all against the sink.
 
-System calls are counted, and memory is measured, in runs of their own.
+Memory is measured in runs of their own.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,13 +20,17 @@ from typing import Any
 import psutil
 
 from nfsmulti.bench.runs import (
-    RIVALS,
+    DATA,
+    OURS,
+    PEER,
+    SINGLE,
+    V3,
+    YARDSTICK,
     Bar,
     Case,
     Contender,
     Cores,
     Figure,
-    Role,
     Run,
     Timing,
     command,
@@ -34,13 +38,12 @@ from nfsmulti.bench.runs import (
     jobs_of,
     run_fio,
 )
-from nfsmulti.bench.sink import Sink, SinkCounts, port_of
+from nfsmulti.bench.sink import Sink, port_of
 from nfsmulti.errors import HarnessError
 from nfsmulti.fioreleases import CONFIG, compilations, complaint, headers_of
-from nfsmulti.fiorun import Engine, FioProcess, FioResult
+from nfsmulti.fiorun import Engine, FioProcess
 from nfsmulti.paths import BUILD, needs_sources, shown
 from nfsmulti.processes import find, run
-from nfsmulti.texts import MISSING
 from nfsmulti.units import parse_size
 
 # --- what is measured ---
@@ -52,16 +55,16 @@ def _bars(cpu: float, rate: float | None = None, calls: float | None = None) -> 
 
 
 _YARDSTICK_BARS = (
-    Bar("cpu", 1.10, "yardstick"),
-    Bar("rate", 0.95, "yardstick"),
-    Bar("p50", 1.0, "yardstick"),
+    Bar("cpu", 1.10, YARDSTICK),
+    Bar("rate", 0.95, YARDSTICK),
+    Bar("p50", 1.0, YARDSTICK),
 )
 # Of many connections beside one, at the same depth.
-MANY_BARS = (Bar("cpu", 2.5, "single"), Bar("rate", 0.45, "single"))
+_MANY_BARS = (Bar("cpu", 2.5, SINGLE), Bar("rate", 0.45, SINGLE))
 # Of NFSv4.1, which fio's nfs engine does not have, beside our own NFSv3.
-_VERSION_BARS = (Bar("cpu", 1.25, "v3"), Bar("rate", 0.85, "v3"))
+_VERSION_BARS = (Bar("cpu", 1.25, V3), Bar("rate", 0.85, V3))
 # Of a metadata operation, which fio's nfs engine has not, beside the I/O of this size.
-_METADATA_BARS = (Bar("cpu", 1.0, "data"),)
+_METADATA_BARS = (Bar("cpu", 1.0, DATA),)
 
 # Bars beside the peer are for fio's nfs engine on the distribution's libnfs, on one connection.
 # Reads of 64 KiB and more have none for the rate: there the server is the limit.
@@ -80,7 +83,7 @@ CLIENT_COST = (
     Case("randread", "4k", 128, connections=4),
     Case("write", "64k", 8, connections=4),
     Case("read", "64k", 8, connections=4),
-    Case("randread", "4k", 256, connections=64, bars=MANY_BARS),
+    Case("randread", "4k", 256, connections=64, bars=_MANY_BARS),
     Case("write", "64k", 64, connections=64),
     Case("read", "64k", 64, connections=64),
     Case("randread", "4k", 1, version="4.1"),
@@ -91,13 +94,15 @@ CLIENT_COST = (
 )
 
 _SCALE_DEPTH = 256
+_MOST = 64
 # Connections first, then depths.
 SCALE = tuple(
-    [Case("randread", "4k", _SCALE_DEPTH, connections=1 << bit) for bit in range(7)]
+    [
+        Case("randread", "4k", _SCALE_DEPTH, number, bars=_MANY_BARS if number == _MOST else ())
+        for number in (1 << bit for bit in range(_MOST.bit_length()))
+    ]
     + [Case("randread", "4k", 1 << bit) for bit in range(11) if 1 << bit != _SCALE_DEPTH]
 )
-# One connection, and the most.
-SCALE_ENDS = SCALE[0], SCALE[6]
 
 # --- the engine ---
 
@@ -118,7 +123,7 @@ def our_engine(engine: Engine) -> Contender:
             f"--iodepth={case.depth}",
         ]
 
-    return Contender("nfsmulti", "fio", words, counts_calls=True)
+    return Contender(OURS, "fio", words, counts_calls=True)
 
 
 def _entries(case: Case) -> list[str]:
@@ -143,39 +148,26 @@ def ourselves(engine: Engine) -> list[Contender]:
     They are on one connection, over NFSv3, and with READs for a metadata operation.
     """
 
-    def otherwise(role: Role, takes: Callable[[Case], bool], **changes: Any) -> Contender:
+    def otherwise(name: str, takes: Callable[[Case], bool], **changes: Any) -> Contender:
         def words(case: Case, url: str) -> list[str]:
             return ours.words(dataclasses.replace(case, **changes), url)
 
-        return dataclasses.replace(ours, name=RIVALS[role], words=words, role=role, takes=takes)
+        return dataclasses.replace(ours, name=name, words=words, takes=takes)
 
     def beside_one(case: Case) -> bool:
-        return any(bar.beside == "single" for bar in case.bars)
+        return any(bar.beside == SINGLE for bar in case.bars)
 
     ours = our_engine(engine)
     return [
-        otherwise("single", beside_one, connections=1),
-        otherwise("v3", lambda case: bool(case.version), version=""),
-        otherwise("data", lambda case: bool(case.operation), operation=""),
+        otherwise(SINGLE, beside_one, connections=1),
+        otherwise(V3, lambda case: bool(case.version), version=""),
+        otherwise(DATA, lambda case: bool(case.operation), operation=""),
     ]
 
 
 # --- runs against the sink ---
 
-_UNTIMED = Timing(runtime=700, ramp=0, repeats=1)
 _TRIES = 3
-# What moves data, or waits for it: what fio does to start and to end is left out.
-_DATA_PATH = (
-    "poll,ppoll,select,pselect6,epoll_wait,epoll_pwait,epoll_pwait2,"
-    "read,readv,recvfrom,recvmsg,write,writev,sendto,sendmsg,"
-    "io_uring_enter,io_getevents,io_submit"
-)
-CALLS_HOW = (
-    "System calls per operation: ours as the engine counts them (stats_file, every run); the"
-    " other engines' by strace -f -c in a separate, untimed run, only calls that move data or"
-    " wait for it."
-)
-
 # A job's memory beyond fio's own and its I/O buffers, in bytes, and where it is measured.
 _MEMORY_LIMIT = 2 << 20
 _MEMORY_CASE = Case("randread", "4k", 128, connections=4)
@@ -213,38 +205,20 @@ class SinkBench:
         return Sink(["--cpus", str(self.cores.server), *spin])
 
     def run_once(self, contender: Contender, case: Case, folder: Path) -> Run:
-        """Run a contender on a case; its files go to the folder."""
-        result, counts = self._run(contender, case, self.timing, folder, self._enter)
-        busy = min(1.0, counts.busy_seconds / self.timing.seconds)
-        return figures_of(result, case, busy=busy)
-
-    def count_calls(self, contender: Contender, case: Case) -> float:
-        """Count a contender's system calls per operation, under strace. Raises MissingError."""
-        folder = self.folder / f"strace/{case.name}-{contender.name}".replace(" ", "-")
-        folder.mkdir(parents=True, exist_ok=True)
-        output = folder / "calls"
-        wanted = ["-e", f"trace={_DATA_PATH}", "-U", "calls,name"]
-        enter = [*self._enter, "strace", "-f", "-qq", "-c", *wanted, "-o", str(output)]
-        _, counts = self._run(contender, case, _UNTIMED, folder, enter)
-        operations = counts.nfs.get("READ", 0) + counts.nfs.get("WRITE", 0)
-        return read_strace(output) / operations
-
-    def _run(
-        self, contender: Contender, case: Case, timing: Timing, folder: Path, enter: Sequence[str]
-    ) -> tuple[FioResult, SinkCounts]:
-        """Run a contender. What may hang may fail too: it has tries."""
+        """Run a contender on a case; its files go to the folder. What may hang has tries."""
         for _ in range(_TRIES - 1 if contender.may_hang else 0):
             with contextlib.suppress(HarnessError):
-                return self._try(contender, case, timing, folder, enter)
-        return self._try(contender, case, timing, folder, enter)
+                return self._try(contender, case, folder)
+        return self._try(contender, case, folder)
 
-    def _try(
-        self, contender: Contender, case: Case, timing: Timing, folder: Path, enter: Sequence[str]
-    ) -> tuple[FioResult, SinkCounts]:
+    def _try(self, contender: Contender, case: Case, folder: Path) -> Run:
         words = [f"--stats_file={folder / 'stats.jsonl'}"] if contender.counts_calls else []
         with self._sink() as sink:
-            result = run_fio(contender, case, sink.url, timing, folder, enter=enter, words=words)
-            return result, sink.stop()
+            result = run_fio(
+                contender, case, sink.url, self.timing, folder, enter=self._enter, words=words
+            )
+            busy = min(1.0, sink.stop().busy_seconds / self.timing.seconds)
+        return figures_of(result, case, busy=busy)
 
     def memory(self, ours: Contender) -> int:
         """Give the bytes that our job has beyond one of the null engine."""
@@ -266,18 +240,12 @@ class SinkBench:
         raise HarnessError(f"{contender.name}: no job ran whose memory could be measured")
 
 
-def read_strace(output: Path) -> int:
-    """Read the sum of all calls out of strace's table."""
-    match = re.search(r"^\s*(\d+)\s+total\s*$", output.read_text(), re.MULTILINE)
-    return int(match[1]) if match else 0
-
-
 def memory_line(beyond: int) -> str:
-    """Hold the memory against its bar."""
+    """Hold the memory against its target."""
     verdict = "met" if beyond <= _MEMORY_LIMIT else "not met"
     return (
-        f"memory of a job beyond fio's own and its I/O buffers, {_MEMORY_CASE.name}:"
-        f" {beyond / 2**20:.2f} MiB, bar ≤ {_MEMORY_LIMIT / 2**20:g} MiB: {verdict}"
+        f"Memory of a job beyond fio's own and its I/O buffers, {_MEMORY_CASE.name}:"
+        f" {beyond / 2**20:.2f} MiB, target ≤ {_MEMORY_LIMIT / 2**20:g} MiB: {verdict}."
     )
 
 
@@ -310,7 +278,7 @@ def peer_engine(fio: Path) -> Contender:
     def takes(case: Case) -> bool:
         return not case.version and not case.operation
 
-    return Contender("fio nfs", str(fio), words, may_hang=True, role="peer", takes=takes)
+    return Contender(PEER, str(fio), words, may_hang=True, takes=takes)
 
 
 def peer_fio(say: Callable[[str], None]) -> Path:
@@ -408,14 +376,12 @@ def _make(tree: Path) -> None:
 # --- the yardstick: an engine of the user's with plain sockets and nothing else, as a limit ---
 
 
-_YARDSTICK = RIVALS["yardstick"]
 _COMPILE_SECONDS = 120.0
 
 YARDSTICK_IS = (
-    f"“{_YARDSTICK}” is the yardstick, the engine that --yardstick names: the least that plain"
+    f"“{YARDSTICK}” is the yardstick, the engine that --yardstick names: the least that plain"
     " sockets need for the same calls. It is a limit, not a client: one connection, headers encoded"
-    " once, and no names, checks, retransmission, reconnecting or COMMIT. Rows with several"
-    f" connections, or of NFSv4.1, say “{MISSING}”."
+    " once, and no names, checks, retransmission, reconnecting or COMMIT."
 )
 
 
@@ -431,7 +397,7 @@ def yardstick_engine(source: Path, folder: Path) -> Contender:
     def takes(case: Case) -> bool:
         return case.connections == 1 and not case.version and not case.operation
 
-    return Contender(_YARDSTICK, "fio", words, role="yardstick", takes=takes)
+    return Contender(YARDSTICK, "fio", words, takes=takes, optional=True)
 
 
 def _compile(source: Path, folder: Path) -> Path:

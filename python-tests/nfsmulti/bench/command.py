@@ -4,69 +4,63 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import re
+import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from nfsmulti.arguments.measure import COLUMNS
-from nfsmulti.bench import mounts
-from nfsmulti.bench.client_cost import (
-    CALLS_HOW,
-    CLIENT_COST,
-    MANY_BARS,
-    SCALE,
-    SCALE_ENDS,
-    YARDSTICK_IS,
-    SinkBench,
-    memory_line,
-    our_engine,
-    ourselves,
-    peer_engine,
-    peer_fio,
-    yardstick_engine,
-)
-from nfsmulti.bench.report import (
-    RATIOS,
-    CaseResult,
-    Report,
-    calls_lines,
-    draw_comparison,
-    draw_scale,
-)
+from nfsmulti.bench import client_cost as sink
+from nfsmulti.bench import mounts, report
+from nfsmulti.bench.report import CaseResult
 from nfsmulti.bench.runs import (
     FULL,
     QUICK,
-    RIVALS,
+    SINGLE,
     Case,
     Contender,
-    Figure,
+    Cores,
     Run,
     Timing,
     choose,
     choose_cores,
+    command,
     figures_of,
     run_fio,
 )
-from nfsmulti.errors import MissingError
+from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
 from nfsmulti.lab import guest
-from nfsmulti.texts import MISSING, Table
+from nfsmulti.machine import versions
+from nfsmulti.paths import BUILD, RESULTS, ROOT, portable, write_json
+from nfsmulti.processes import run
+from nfsmulti.texts import Bar, Table
 
 _out = Console(highlight=False, soft_wrap=True)
 
 _URL = "nfs://127.0.0.1/export?nfsport=PORT&mountport=PORT"
-_COLUMNS = "\n".join(f"- {line}" for line in COLUMNS)
+_SECONDS = 10.0
+_CONGESTION = Path("/proc/sys/net/ipv4/tcp_congestion_control")
+
+# Runs an engine on a case; the run's files go to the folder.
+RunOnce = Callable[[Contender, Case, Path], Run]
+
+
+# --- what a bench is told ---
 
 
 @dataclass(frozen=True)
-class _Options:
+class Options:
     """What every bench is told."""
 
     quick: bool
+    targets: bool
     repeat: int | None
     results: Path | None
 
@@ -75,9 +69,13 @@ class _Options:
         timing = QUICK if self.quick else FULL
         return dataclasses.replace(timing, repeats=self.repeat or timing.repeats)
 
+    def folder(self, name: str) -> Path:
+        """Give where its results go: what is given, or a folder for this time."""
+        return self.results or RESULTS / name / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+
 
 @dataclass(frozen=True)
-class _CaseOptions(_Options):
+class _CaseOptions(Options):
     """What those with cases to choose from are told."""
 
     case: Sequence[str] | None
@@ -88,7 +86,7 @@ class _CaseOptions(_Options):
         """Choose from these cases; --list ends here."""
         found = choose(cases, self.case or [])
         if self.listed:
-            _list(found)
+            _list(found, targets=self.targets)
             raise SystemExit(0)
         return found
 
@@ -100,33 +98,166 @@ class _SinkOptions(_CaseOptions):
     server_cpu: int | None
     server_sleeps: bool
 
-    def under_way(self, name: str) -> tuple[Report, SinkBench]:
+    def under_way(self, name: str) -> tuple[Bench, sink.SinkBench]:
         """Begin a bench of that name."""
         cores = choose_cores(self.client_cpu, self.server_cpu)
-        report = Report(name, self.timing(), cores, _out)
-        bench = SinkBench(cores, report.timing, report.scratch, self.server_sleeps)
-        report.setting["server"] = bench.server_text
-        return report, bench
+        bench = Bench(name, self, cores)
+        server = sink.SinkBench(cores, bench.timing, bench.scratch, self.server_sleeps)
+        bench.data["setting"]["server"] = server.server_text
+        return bench, server
+
+
+def _list(cases: Sequence[Case], *, targets: bool) -> None:
+    """Show the cases by name, with their bars where these are asked for."""
+    rows = [
+        [
+            case.name,
+            *((bar.beside, report.RATIOS.get(bar.figure, "calls/op"), bar.text) if bar else ""),
+        ]
+        for case in cases
+        for bar in (targets and case.bars) or [None]
+    ]
+    headings = ["case", *(["beside", "figure", "target"] if targets else [])]
+    _out.print(Table(headings, rows, text_columns=len(headings)).terminal())
+
+
+# --- a bench under way ---
+
+
+class Bench:
+    """A bench, and what it has found: `data`, as it stands in results.json.
+
+    Its runs leave their files below `scratch`. `cores` are None where processors are not chosen.
+    """
+
+    def __init__(self, name: str, options: Options, cores: Cores | None):
+        self.timing = options.timing()
+        self._options, self._folder = options, options.folder(name)
+        self.results: list[CaseResult] = []
+        begun = datetime.now(UTC)
+        self.scratch = BUILD / "bench" / name / f"{begun:%Y%m%dT%H%M%SZ}"
+        self.data: dict[str, Any] = {
+            "bench": name,
+            "begun": begun.isoformat(timespec="seconds"),
+            "quick": options.quick,
+            "setting": _setting(self.timing, cores),
+            "left_out": [],
+        }
+
+    def measure(
+        self,
+        cases: Sequence[Case],
+        contenders: Sequence[Contender],
+        run_once: RunOnce,
+        target: str = "",
+        *,
+        cases_in_turn: bool = False,
+    ) -> None:
+        """Run engines in turn on each case that they take, as often as it is to be repeated.
+
+        With `cases_in_turn` all cases have had a run before any has its next. `target` is what
+        stands for the server in the commands of the page.
+        """
+        takers = [[one for one in contenders if one.takes(case)] for case in cases]
+        self.results = [
+            CaseResult(case, {one.name: [] for one in those})
+            for case, those in zip(cases, takers, strict=True)
+        ]
+        order = [
+            (number, result, those)
+            for result, those in zip(self.results, takers, strict=True)
+            for number in range(self.timing.repeats)
+        ]
+        if cases_in_turn:
+            order.sort(key=lambda one: one[0])
+        with Bar(_out, "", sum(len(those) for _, _, those in order)) as bar:
+            for number, result, those in order:
+                for contender in those:
+                    bar.show(f"{result.case.words}: {contender.name}")
+                    self._run(run_once, contender, result, number)
+                    bar.show(advance=1)
+        self.data["commands"] = list(self._commands(cases, contenders, target))
+
+    def _run(
+        self, run_once: RunOnce, contender: Contender, result: CaseResult, number: int
+    ) -> None:
+        runs = result.runs[contender.name]
+        if len(runs) < number:  # the last was left out
+            return
+        try:
+            folder = self.scratch / f"{result.case.name}-{contender.name}".replace(" ", "-")
+            runs.append(run_once(contender, result.case, folder / str(number)))
+        except HarnessError as error:
+            has_run = any(one.runs.get(contender.name) for one in self.results)
+            if not contender.optional or not has_run:
+                raise
+            self.data["left_out"].append("; ".join(dict.fromkeys(error.what.splitlines())))
+            runs.clear()
+
+    def _commands(
+        self, cases: Sequence[Case], contenders: Sequence[Contender], target: str
+    ) -> dict[str, None]:
+        """Give what each engine runs for its first case of each NFS version, as one types it."""
+        first = {(one.name, case.version): (one, case) for one in contenders
+                 for case in reversed(cases) if one.takes(case)}  # fmt: skip
+        return dict.fromkeys(
+            portable(shlex.join(word for word in command(one, case, target, self.timing, Path())
+                       if not word.startswith("--output")))
+            for one, case in first.values()
+        )  # fmt: skip
+
+    def finish(self, *, page: bool = True) -> None:
+        """Write what was found, and its page, and show the answer."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        values = {**self.data, "cases": [one.data() for one in self.results]}
+        write_json(self._folder / report.FILE, values)
+        if page:
+            print(report.write(self._folder, targets=self._options.targets))
+
+
+def _setting(timing: Timing, cores: Cores | None) -> dict[str, str]:
+    """Say on what, and how, the figures are measured."""
+    model = re.search(r"^model name\s*:\s*(.*)", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    pinned = {}
+    if cores:
+        pinned = {f"{side} on processor": str(cpu) for side, cpu in cores._asdict().items()}
+    return {
+        **versions(),
+        "engine": _revision(),
+        "processor": model[1] if model else "unknown",
+        "TCP congestion control": _CONGESTION.read_text().strip(),
+        **pinned,
+        "runs": f"{timing.repeats} of each, {timing.runtime} ms after {timing.ramp} ms",
+        "load before": f"{os.getloadavg()[0]:.2f}",
+    }
+
+
+def _revision() -> str:
+    try:
+        said = run(["git", "-C", str(ROOT), "describe", "--always", "--dirty"], timeout=_SECONDS)
+    except HarnessError:  # a machine without git; a copy without git's folder says nothing
+        return "unknown"
+    return said.stdout.strip() or "unknown"
+
+
+# --- the commands ---
 
 
 def client_cost(yardstick: Path | None, **given: Any) -> None:
     """Measure beside fio's own nfs engine, run by run."""
     options = _SinkOptions(**given)
-    cases = options.chosen(CLIENT_COST)
-    report, bench = options.under_way("client-cost")
-    limit = _yardstick(report, yardstick)  # before the peer is built, which takes minutes
-    engine, rivals = Engine.built(), limit
+    cases = options.chosen(sink.CLIENT_COST)
+    bench, server = options.under_way("client-cost")
+    engine, rivals = Engine.built(), []
+    if yardstick:  # before the peer is built, which takes minutes
+        bench.data["setting"]["yardstick"] = yardstick.name
+        rivals.append(sink.yardstick_engine(yardstick, bench.scratch))
     if not all(one.version or one.operation for one in cases):
-        rivals = [peer_engine(peer_fio(_out.print)), *limit]
-    contenders = [our_engine(engine), *rivals, *ourselves(engine)]
-    found = report.measure(cases, contenders, bench.run_once)
-    how_counted = _count_calls(bench, rivals, found)
-    memory = bench.memory(contenders[0])
-    report.add_comparison(contenders, _URL)
-    report.lines += [*calls_lines(found), memory_line(memory)]
-    report.notes += [_tcp(report), how_counted, _COLUMNS]
-    report.data["memory_bytes"] = memory
-    report.finish(options.results, draw_comparison)
+        rivals.insert(0, sink.peer_engine(sink.peer_fio(_out.print)))
+    contenders = [sink.our_engine(engine), *rivals, *sink.ourselves(engine)]
+    bench.measure(cases, contenders, server.run_once, _URL)
+    bench.data["memory_bytes"] = server.memory(contenders[0])
+    bench.finish()
 
 
 def mount(disk: Path | None, **given: Any) -> None:
@@ -134,122 +265,44 @@ def mount(disk: Path | None, **given: Any) -> None:
     options = _CaseOptions(**given)
     cases = options.chosen(mounts.MOUNT)
     cores = choose_cores(options.client_cpu)
-    contenders = [mounts.our_mount(Engine.built()), mounts.io_uring()]
-    report = Report("mount", dataclasses.replace(options.timing(), ramp=0), cores, _out)
-    with mounts.places(disk or report.scratch) as folders:
-        bench = mounts.MountBench(cores, report.timing, folders)
-        report.measure(cases, contenders, bench.run_once)
-    report.add_comparison(contenders, "DIRECTORY")
-    report.notes += [mounts.CPU_HOW, _COLUMNS]
-    report.finish(options.results, draw_comparison)
+    bench = Bench("mount", options, cores)
+    bench.timing = dataclasses.replace(bench.timing, ramp=0)
+    with mounts.places(disk or bench.scratch) as folders:
+        contenders = [mounts.our_mount(Engine.built()), mounts.io_uring()]
+        run_once = mounts.MountBench(cores, bench.timing, folders).run_once
+        bench.measure(cases, contenders, run_once, "DIRECTORY")
+    bench.finish()
 
 
 def rdma(**given: Any) -> None:
     """Measure in the kernel lab, which this starts unless it runs there already."""
-    options = _Options(**given)
+    options = Options(**given)
     timing = options.timing()
     if not guest.inside():
+        folder = options.folder("rdma").absolute()
         words = [*(["--quick"] if options.quick else []), f"--repeat={timing.repeats}"]
-        sys.exit(mounts.boot(words, options.results))
-    assert options.results is not None
-    report = Report("rdma", timing, None, _out)
-    contenders = mounts.over_rdma(Engine.built())
+        if status := mounts.boot(words, folder):
+            sys.exit(status)
+        print(report.write(folder, targets=options.targets))
+        return
 
     def run_once(contender: Contender, case: Case, folder: Path) -> Run:
         return figures_of(run_fio(contender, case, "", timing, folder, enter=[]), case)
 
-    report.measure(mounts.RDMA, contenders, run_once)
-    report.add_figures(contenders, "")
-    report.lines += mounts.rdma_lines(report.results)
-    report.notes.append(mounts.RDMA_HOW)
-    report.data["cases"] = [result.data() for result in report.results]
-    report.write(options.results)
+    bench = Bench("rdma", options, None)
+    bench.measure(mounts.RDMA, mounts.over_rdma(Engine.built()), run_once)
+    bench.finish(page=False)  # which would take a minute here
 
 
 def scale(**given: Any) -> None:
     """Measure as connections and depth grow."""
     options = _SinkOptions(**given)
-    cases = options.chosen(SCALE)
-    ours = our_engine(Engine.built())
-    report, bench = options.under_way("scale")
-    report.measure(cases, [ours], bench.run_once, cases_in_turn=True)
-    report.add_figures([ours], _URL)
-    report.lines += _scale_lines(report.results)
-    report.notes += [_tcp(report), _COLUMNS]
-    report.data["cases"] = [
-        {"case": one.case.name, "runs": [dataclasses.asdict(run) for run in one.runs[ours]]}
-        for one in report.results
-    ]
-    report.finish(options.results, draw_scale)
-
-
-def _list(cases: Sequence[Case]) -> None:
-    """Show the cases with their bars, a line for each engine that a case is held beside."""
-    headings = ("case", "beside", "CPU per operation", "IOPS", "p50", "system calls")
-    rows = [row for case in cases for row in _bars_of(case)]
-    _out.width = max(_out.width, 100)
-    _out.print(Table(headings, rows, text_columns=len(headings)).terminal())
-
-
-def _bars_of(case: Case) -> Iterator[list[str]]:
-    name = case.name
-    for role, rival in RIVALS.items():
-        texts = {bar.figure: bar.text for bar in case.bars if bar.beside == role}
-        if texts:
-            figures: Sequence[Figure] = ("cpu", "rate", "p50", "calls")
-            yield [name, rival, *(texts.get(figure, MISSING) for figure in figures)]
-            name = ""
-    if not case.bars:
-        yield [name, *[""] * 5]
-
-
-def _yardstick(report: Report, source: Path | None) -> list[Contender]:
-    """Build the yardstick where there is one, and have the report say what it is."""
-    if source is None:
-        return []
-    report.setting["yardstick"] = source.name
-    report.notes.append(YARDSTICK_IS)
-    return [yardstick_engine(source, report.scratch)]
-
-
-def _count_calls(
-    bench: SinkBench, contenders: Sequence[Contender], found: Sequence[CaseResult]
-) -> str:
-    """Count the system calls of those who do not; say how, or why not.
-
-    Not on several connections, where the peer has as many jobs.
-    """
-    try:
-        for result in found:
-            for one in contenders:
-                if result.case.connections == 1 and result.runs.get(one):
-                    result.counted[one] = bench.count_calls(one, result.case)
-    except MissingError as error:
-        return f"System calls of other engines were not counted: {error.what}."
-    return CALLS_HOW
-
-
-def _tcp(report: Report) -> str:
-    """Say what TCP the figures depend on."""
-    kernel, control = report.setting["kernel"], report.setting["TCP congestion control"]
-    return (
-        f"TCP is kernel {kernel}'s. Every engine sends with the system's congestion control,"
-        f" {control}, and the server with reno. bbr paces its sends, on loopback too: compare"
-        " only figures from the same kernel and congestion control."
-    )
-
-
-def _scale_lines(results: Sequence[CaseResult]) -> list[str]:
-    """Hold the most connections against one."""
-    found = {result.case: result.runs[result.ours] for result in results}
-    one, most = SCALE_ENDS
-    if one not in found or most not in found:
-        return []
-    ours = results[0].ours
-    single = dataclasses.replace(ours, role="single")
-    held = dataclasses.replace(most, bars=MANY_BARS)
-    return [
-        f"{RATIOS[judged.bar.figure]} on {most.connections} connections relative to one, at depth"
-        f" {most.depth}: {judged.found.text}, bar {judged.bar.text}: {judged.verdict.value}"
-        for judged in CaseResult(held, {ours: found[most], single: found[one]}).judgements()
-    ]
+    cases = options.chosen(sink.SCALE)
+    ours = sink.our_engine(Engine.built())
+    bench, server = options.under_way("scale")
+    bench.measure(cases, [ours], server.run_once, _URL, cases_in_turn=True)
+    alone = {one.case.depth: one.ours for one in bench.results if one.case.connections == 1}
+    for one in bench.results:
+        if one.case.connections > 1 and one.case.depth in alone:
+            one.runs[SINGLE] = alone[one.case.depth]
+    bench.finish()

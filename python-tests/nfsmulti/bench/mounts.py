@@ -14,20 +14,17 @@ import resource
 import statistics
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from nfsmulti.bench.report import CaseResult
 from nfsmulti.bench.runs import (
+    OURS,
     Bar,
     Case,
     Contender,
     Cores,
-    Ratioed,
-    Role,
     Run,
     Timing,
     figures_of,
@@ -36,7 +33,7 @@ from nfsmulti.bench.runs import (
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine, FioResult
 from nfsmulti.lab.guest import ADDRESSES, EXPORT, GuestConfig, Mount, run_in_guest
-from nfsmulti.paths import RESULTS, write_files
+from nfsmulti.paths import write_files
 
 # --- a file of this machine ---
 
@@ -45,7 +42,8 @@ _TMPFS = Path("/dev/shm")
 _LEAST_SECONDS = 1e-6  # a ratio to nothing cannot be taken
 _BARE = Timing(runtime=1, ramp=0, repeats=5)
 
-_MOUNT_BARS = (Bar("cpu", 1.03), Bar("rate", 0.97))
+IO_URING = "io_uring"
+_MOUNT_BARS = (Bar("cpu", 1.03, IO_URING), Bar("rate", 0.97, IO_URING))
 MOUNT = tuple(
     Case(rw, bs, depth, bars=_MOUNT_BARS, place=place)
     for place in ("tmpfs", "disk")
@@ -71,7 +69,7 @@ def our_mount(engine: Engine) -> Contender:
     def words(case: Case, folder: str) -> list[str]:
         return [f"--ioengine={engine.option}", f"--pool={folder}", *_common(case, _FILE)]
 
-    return Contender("nfsmulti", "fio", words)
+    return Contender(OURS, "fio", words)
 
 
 def io_uring() -> Contender:
@@ -80,7 +78,7 @@ def io_uring() -> Contender:
     def words(case: Case, folder: str) -> list[str]:
         return ["--ioengine=io_uring", *_common(case, f"{folder}/{_FILE}")]
 
-    return Contender("io_uring", "fio", words, role="peer")
+    return Contender(IO_URING, "fio", words)
 
 
 def _common(case: Case, file: str) -> list[str]:
@@ -161,20 +159,19 @@ class MountBench:
 
 # --- over RDMA ---
 
+_PEER = "mount v3 rdma"
 # The published one, and one in which data is next to nothing.
 RDMA = (
-    Case("randread", "64k", 8, bars=(Bar("rate", 1.3), Bar("cpu", 0.5))),
+    Case("randread", "64k", 8, bars=(Bar("rate", 1.3, _PEER), Bar("cpu", 0.5, _PEER))),
     Case("randread", "512", 8),
 )
 
 _JOBS = 4
 _MOUNTS = {
-    "mount v3 rdma": Mount.parse("/mnt/v3-rdma=vers=3,proto=rdma"),
+    _PEER: Mount.parse("/mnt/v3-rdma=vers=3,proto=rdma"),
     "mount v4.1 rdma": Mount.parse("/mnt/v41-rdma=vers=4.1,proto=rdma"),
     "mount v3 tcp": Mount.parse("/mnt/v3-tcp=vers=3,proto=tcp"),
 }
-_PEER = "mount v3 rdma"
-_FIGURES: Mapping[Ratioed, str] = {"rate": "IOPS", "cpu": "CPU of fio's jobs"}
 
 RDMA_HOW = (
     "CPU is the four jobs' user and system time, as fio reports it. It covers all that a pool"
@@ -185,12 +182,11 @@ RDMA_HOW = (
 )
 
 
-def boot(words: Sequence[str], results: Path | None) -> int:
+def boot(words: Sequence[str], folder: Path) -> int:
     """Run ./nfsmulti bench rdma with `words` in a guest; gives its exit status.
 
-    It leaves its report in `results`, or in a folder for this time.
+    It leaves what it found in `folder`.
     """
-    folder = (results or RESULTS / f"rdma/{datetime.now(UTC):%Y%m%dT%H%M%SZ}").absolute()
     folder.mkdir(parents=True, exist_ok=True)
     config = GuestConfig(mounts=tuple(_MOUNTS.values()), results=folder)
     command = [sys.executable, "-m", "nfsmulti", "bench", "rdma", *words]
@@ -198,9 +194,9 @@ def boot(words: Sequence[str], results: Path | None) -> int:
 
 
 def over_rdma(engine: Engine) -> list[Contender]:
-    """Give the engine over RDMA and TCP, and fio's libaio on each mount."""
+    """Give the engine over RDMA, fio's libaio on each mount, and the engine over TCP."""
 
-    def contender(name: str, role: Role, *words: str) -> Contender:
+    def contender(name: str, *words: str) -> Contender:
         # What randread.fio says, without its names.
         same = [
             f"--numjobs={_JOBS}",
@@ -208,30 +204,12 @@ def over_rdma(engine: Engine) -> list[Contender]:
             "--size=10000000",
             "--exitall",
         ]
-        return Contender(
-            name, "fio", lambda case, _: [*words, f"--iodepth={case.depth}", *same], role=role
-        )
+        return Contender(name, "fio", lambda case, _: [*words, f"--iodepth={case.depth}", *same])
 
     pool = [f"--ioengine={engine.option}", f"--pool=nfs://{ADDRESSES[0]}{EXPORT}"]
     mount = ["--ioengine=libaio", "--direct=1", "--invalidate=1"]
-    roles: dict[str, Role] = {_PEER: "peer"}
     return [
-        contender("pool rdma", "ours", *pool, "--proto=rdma"),
-        contender("pool tcp", "other", *pool, "--proto=tcp"),
-        *(
-            contender(name, roles.get(name, "other"), *mount, f"--directory={one.folder}")
-            for name, one in _MOUNTS.items()
-        ),
+        contender("pool rdma", *pool, "--proto=rdma"),
+        *(contender(name, *mount, f"--directory={one.folder}") for name, one in _MOUNTS.items()),
+        contender("pool tcp", *pool, "--proto=tcp"),
     ]
-
-
-def rdma_lines(results: Sequence[CaseResult]) -> Iterator[str]:
-    """Hold the engine over RDMA against the kernel's own RDMA mount."""
-    for result in results:
-        peer = next(one for one in result.rivals if one.role == "peer")
-        judged = {one.bar.figure: one for one in result.judgements()}
-        for figure, words in _FIGURES.items():
-            said = f"{result.case.name}, {result.ours.name} to {peer.name}: {words}"
-            one = judged.get(figure)
-            held = f", bar {one.bar.text}: {one.verdict.value}" if one else ""
-            yield f"{said} {result.ratio(figure, peer).text}{held}"

@@ -1,153 +1,127 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""One call of a bench: its runs in their order, and what they say together.
+"""What a bench has found, and its page, both out of its results.json.
 
-That is ratios, held against bars, in tables for people (in the terminal and in report.md), in a
-picture, and in results.json.
+What is told are ratios to other engines, run by run. The bars, which are the developers' targets,
+are held against them where they are asked for.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
-import os
 import re
-import shlex
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
-from nfsmulti.bench.runs import (
-    Bar,
-    BarVerdict,
-    Case,
-    Contender,
-    Cores,
-    Figure,
-    Ratioed,
-    Role,
-    Run,
-    Timing,
-    command,
-)
-from nfsmulti.errors import HarnessError
-from nfsmulti.machine import versions
-from nfsmulti.paths import BUILD, RESULTS, ROOT, portable, shown
-from nfsmulti.processes import run
-from nfsmulti.report import charts
+from nfsmulti import texts
+from nfsmulti.arguments.measure import COLUMNS
+from nfsmulti.bench import client_cost, mounts
+from nfsmulti.bench.runs import DATA, PEER, SINGLE, V3, Case, Figure, Run
+from nfsmulti.paths import COMMAND
+from nfsmulti.report import charts, pages
+from nfsmulti.report.answer import KINDS, MOST_ROWS, Answer, extent, varying
+from nfsmulti.report.story import Plot, Section
 from nfsmulti.stats import Ratio, Sample
 from nfsmulti.texts import MISSING, Table, number, time_text
-from nfsmulti.texts import Bar as ProgressBar
+from nfsmulti.units import parse_size
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Picture
 
-# --- the runs of a case ---
-
-_TAKE: Mapping[Ratioed, Callable[[Run], float]] = {
+FILE = "results.json"
+RATIOS: Mapping[Figure, str] = {"cpu": "CPU per operation", "rate": "IOPS", "p50": "p50"}
+_TAKE: Mapping[Figure, Callable[[Run], float]] = {
     "cpu": lambda run: run.cpu,
     "rate": lambda run: run.iops,
     "p50": lambda run: run.p50,
 }
-RATIOS: Mapping[Figure, str] = {"cpu": "CPU per operation", "rate": "IOPS", "p50": "p50"}
+_WHOSE = {
+    PEER: "fio's nfs engine",
+    mounts.IO_URING: "fio's io_uring engine",
+    SINGLE: "one connection's",
+    V3: "NFSv3's",
+    DATA: "a READ's",
+}
+
+
+# --- a case ---
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """A bar held against what was measured beside a rival."""
+    """A bar held against what was measured beside another engine; `ratio` is how it is shown."""
 
-    bar: Bar
-    rival: Contender
-    found: Ratio  # of system calls: how many, and no interval is needed
-
-    @property
-    def verdict(self) -> BarVerdict:
-        """Whether the bar is met."""
-        return self.bar.verdict(self.found)
+    figure: Figure
+    beside: str
+    limit: float
+    value: float
+    verdict: str
+    bar: str
+    ratio: str
 
 
 @dataclass
 class CaseResult:
     """All runs of a case by engine, ours first; those of one number lie next to each other.
 
-    One that is shown and did not run has none. `counted` are calls per operation of own runs.
+    An engine that was left out has none.
     """
 
     case: Case
-    runs: dict[Contender, list[Run]]
-    counted: dict[Contender, float] = field(default_factory=dict)
+    runs: dict[str, list[Run]]
 
     @property
-    def ours(self) -> Contender:
-        """The engine under test."""
-        return next(iter(self.runs))
+    def ours(self) -> list[Run]:
+        """The runs of the engine under test."""
+        return next(iter(self.runs.values()))
 
     @property
-    def rivals(self) -> list[Contender]:
+    def rivals(self) -> list[str]:
         """The other engines that have run."""
-        return [one for one, runs in self.runs.items() if runs and one is not self.ours]
+        return [one for one, runs in self.runs.items() if runs][1:]
 
-    def ratio(self, figure: Ratioed, rival: Contender) -> Ratio:
+    def sample(self, engine: str, figure: Figure) -> Sample | None:
+        """Give a figure of all runs of an engine."""
+        return Sample.of(map(_TAKE[figure], self.runs[engine]))
+
+    def ratio(self, figure: Figure, rival: str) -> Ratio:
         """Give a figure of ours as a ratio to that of a rival, which has run."""
         take = _TAKE[figure]
-        ours, others = ([take(run) for run in self.runs[one]] for one in (self.ours, rival))
-        return Ratio.paired(ours, others)
+        return Ratio.paired([*map(take, self.ours)], [*map(take, self.runs[rival])])
 
-    def calls(self, contender: Contender) -> float | None:
-        """Give system calls per operation, as the engine counts them or as they were counted."""
-        own = _median(self.runs[contender], lambda run: run.calls)
-        return self.counted.get(contender, own)
-
-    def judgements(self, beside: Role | None = None) -> list[Judgement]:
-        """Hold its bars against the runs: all, or those beside one engine, where that has run."""
-        rivals = {one.role: one for one in self.rivals}
-        return [
-            Judgement(bar, rivals[bar.beside], found)
-            for bar in self.case.bars
-            if bar.beside in rivals and beside in (None, bar.beside)
-            if (found := self._found(bar.figure, rivals[bar.beside]))
-        ]
-
-    def _found(self, figure: Figure, rival: Contender) -> Ratio | None:
-        if figure != "calls":
-            return self.ratio(figure, rival)
-        calls = self.calls(self.ours)
-        return None if calls is None else Ratio(calls, calls, calls)
+    def judgements(self) -> list[Judgement]:
+        """Hold its bars against the runs, where those beside which they are have run."""
+        found = []
+        for bar in self.case.bars:
+            if bar.beside not in self.rivals:
+                continue
+            if bar.figure != "calls":
+                ratio = self.ratio(bar.figure, bar.beside)
+            elif (calls := _median(self.ours, lambda run: run.calls)) is not None:
+                ratio = Ratio(calls, calls, calls)  # how many: no interval is needed
+            else:
+                continue
+            verdict = bar.verdict(ratio).value
+            shown = ratio.text if bar.figure != "calls" else f"{ratio.value:.2f}"
+            found.append(
+                Judgement(bar.figure, bar.beside, bar.limit, ratio.value, verdict, bar.text, shown)
+            )
+        return found
 
     def data(self) -> dict[str, Any]:
         """Give all that is known of it, for JSON."""
-        ran = [self.ours, *self.rivals]
-        return {
-            "case": self.case.name,
-            "runs": {one.name: [dataclasses.asdict(run) for run in self.runs[one]] for one in ran},
-            "system_calls": {one.name: self.calls(one) for one in ran},
-            "ratios": {
-                one.name: {
-                    figure: dataclasses.asdict(self.ratio(figure, one))
-                    for figure in _ratios_to(one)
-                }
-                for one in self.rivals
-            },
-            "bars": [
-                {
-                    "figure": judged.bar.figure,
-                    "beside": judged.rival.name,
-                    "limit": judged.bar.limit,
-                    "value": judged.found.value,
-                    "verdict": judged.verdict.value,
-                }
-                for judged in self.judgements()
-            ],
+        runs = {one: list(map(dataclasses.asdict, runs)) for one, runs in self.runs.items() if runs}
+        ratios = {
+            rival: {figure: dataclasses.asdict(self.ratio(figure, rival)) for figure in RATIOS}
+            for rival in self.rivals
         }
-
-
-def _ratios_to(rival: Contender) -> tuple[Ratioed, ...]:
-    """Give the figures that are held against a rival's."""
-    return ("cpu", "rate", "p50") if rival.role == "yardstick" else ("cpu", "rate")
+        bars = [dataclasses.asdict(one) for one in self.judgements()]
+        return {"case": self.case.name, "runs": runs, "ratios": ratios, "bars": bars}
 
 
 def _median(runs: Sequence[Run], figure: Callable[[Run], float | None]) -> float | None:
@@ -156,364 +130,278 @@ def _median(runs: Sequence[Run], figure: Callable[[Run], float | None]) -> float
     return statistics.median(values) if values else None
 
 
-# --- tables ---
+# --- the answer ---
 
-_FIGURES = ("IOPS", "MiB/s", "CPU µs/op", "user", "system", "calls/op", "p50", "p99", "server")
-HEADINGS = ("", "engine", *_FIGURES)
-# What they mean, one line each.
-_STYLES = {
-    BarVerdict.MET.value: "green",
-    BarVerdict.MET_OPEN.value: "yellow",
-    BarVerdict.NOT_MET_OPEN.value: "yellow",
-    BarVerdict.NOT_MET.value: "red",
-}
+_BUSY_LOAD = 0.5
+_FULL = 0.9  # the part of its core that a server which is the limit uses
+_Pair = tuple[CaseResult, str]  # with a rival
+_PER_END = MOST_ROWS // 2
 
 
-def figures_table(results: Sequence[CaseResult]) -> Table:
+def _answer(data: Mapping[str, Any], results: Sequence[CaseResult]) -> Answer:
+    """Tell what our operations cost, as a ratio to the first other engine, or by themselves."""
+    pairs = [(result, rival) for result in results for rival in result.rivals]
+    headline, table = _beside(pairs) if pairs else _alone(results)
+    return Answer(headline, table, _caveats(data, results), _ran(data, results))
+
+
+def _beside(pairs: Sequence[_Pair]) -> tuple[str, Table]:
+    chief = pairs[0][1]
+    held = [pair for pair in pairs if pair[1] == chief]
+    ratios = [result.ratio("cpu", rival) for result, rival in held]
+    values = [ratio.value for ratio in ratios]
+    found = f"{min(values):.2f} to {max(values):.2f}" if len(held) > 1 else ratios[0].text
+    over = f", median {statistics.median(values):.2f}, over {len(held)} workloads"
+    what = over if len(held) > 1 else f": {held[0][0].case.words}"
+    headline = f"CPU per operation {found} of {_WHOSE.get(chief, chief)}{what}."
+    title = ""
+    if len(pairs) > MOST_ROWS:
+        pairs = sorted(held, key=lambda pair: pair[0].ratio("cpu", pair[1]).value)
+    if len(pairs) > MOST_ROWS:
+        title = f"{_PER_END} lowest and {_PER_END} highest of {len(pairs)}"
+        pairs = [*pairs[:_PER_END], *pairs[-_PER_END:]]
+    several = len({rival for _, rival in pairs}) > 1
+    its = "the other's" if several else chief
+    headings = ["", "beside", "CPU ratio", "CPU, µs/op", its, "IOPS ratio"]
+    rows = [
+        [
+            result.case.words,
+            rival,
+            texts.times(result.ratio("cpu", rival)),
+            texts.measured(Sample.of(run.cpu for run in result.ours)),
+            texts.measured(result.sample(rival, "cpu")),
+            texts.times(result.ratio("rate", rival)),
+        ]
+        for result, rival in pairs
+    ]
+    return headline, dataclasses.replace(varying(headings, rows, 2), title=title)
+
+
+def _alone(results: Sequence[CaseResult]) -> tuple[str, Table]:
+    """Tell what our operations cost, where no other engine has run."""
+    costs = [statistics.median(run.cpu for run in result.ours) for result in results]
+    span = " to ".join(dict.fromkeys(map(number, (min(costs), max(costs)))))
+    where = f"{results[0].case.words}: " if len(results) == 1 else ""
+    rows = [
+        [
+            result.case.words,
+            texts.measured(Sample.of(run.cpu for run in result.ours)),
+            texts.measured(Sample.of(run.iops for run in result.ours)),
+        ]
+        for result in results[:MOST_ROWS]
+    ]
+    return f"{where}{span} µs of CPU per operation.", Table(["", "CPU, µs/op", "IOPS"], rows)
+
+
+def _caveats(data: Mapping[str, Any], results: Sequence[CaseResult]) -> list[str]:
+    setting, found = data["setting"], []
+    load = float(setting["load before"])
+    if "client on processor" in setting and load >= _BUSY_LOAD:
+        found.append(f"Other programs kept this machine busy (load {load:.1f}): rerun when idle.")
+    busy = [_median(result.ours, lambda run: run.server_busy) or 0 for result in results]
+    if full := sum(part >= _FULL for part in busy):
+        found.append(
+            f"The server's core was full in {full} of {len(busy)} workloads: their IOPS are its"
+            " limit."
+        )
+    if data["bench"] == "rdma":
+        found.append("Client and server share one emulated machine: only ratios tell something.")
+    left_out = data.get("left_out", [])
+    return [*found, f"Left out: {'; '.join(left_out)}."] if left_out else found
+
+
+def _ran(data: Mapping[str, Any], results: Sequence[CaseResult]) -> str:
+    cases, setting = [result.case for result in results], data["setting"]
+    sizes = extent(sorted({case.bs for case in cases}, key=parse_size))
+    kinds = texts.several([*dict.fromkeys(case.operation or KINDS[case.rw] for case in cases)])
+    depths = extent(map(str, sorted({case.depth for case in cases})))
+    connections = max(case.connections for case in cases)
+    times = re.sub(r" of each, (\d+) ms.*", _in_seconds, setting["runs"])
+    parts = [
+        f"{sizes} {kinds}",
+        f"depth {depths}",
+        f"1 to {connections} connections" if connections > 1 else "1 connection",
+        f"{times} each",
+        setting.get("server", "").partition(",")[0],
+        f"nfsmulti {setting['nfsmulti']}",
+        setting["fio"],
+    ]
+    return f"{', '.join(filter(None, parts))}."
+
+
+def _in_seconds(match: re.Match[str]) -> str:
+    return f" \N{MULTIPLICATION SIGN} {int(match[1]) / 1000:g} s"
+
+
+# --- the page ---
+
+HEADINGS = (
+    "", "engine", "IOPS", "MiB/s", "CPU µs/op", "user", "system", "calls/op", "p50", "p99",
+    "server",
+)  # fmt: skip
+
+
+def figures_table(results: Iterable[CaseResult]) -> Table:
     """Show the median of each figure of all engines, below each other."""
+    rows = []
+    for result in results:
+        for engine, runs in result.runs.items():
+            middle = functools.partial(_median, runs)
+            calls = middle(lambda run: run.calls)
+            busy = middle(lambda run: run.server_busy)
+            rows.append([
+                result.case.name, engine,
+                number(middle(lambda run: run.iops)),
+                number(middle(lambda run: run.bandwidth / 2**20 or None)),  # none of metadata
+                number(middle(lambda run: run.cpu)),
+                number(middle(lambda run: run.cpu_user)),
+                number(middle(lambda run: run.cpu_system)),
+                MISSING if calls is None else f"{calls:.2f}",
+                *(MISSING if one is None else time_text(one)
+                  for one in (middle(lambda run: run.p50), middle(lambda run: run.p99))),
+                MISSING if busy is None else f"{busy:.0%}",
+            ])  # fmt: skip
+    return Table(HEADINGS, rows, "Figures, each the median of its runs", text_columns=2)
+
+
+def _ratios_table(results: Iterable[CaseResult]) -> Table:
     rows = [
-        ["" if one is not result.ours else result.case.name, one.name, *_figures(result, one)]
+        [result.case.name, rival, *(result.ratio(figure, rival).text for figure in RATIOS)]
         for result in results
-        for one in result.runs
+        for rival in result.rivals
     ]
-    return Table(HEADINGS, rows, "Figures, each the median of its runs")
+    title = "Ratios to other engines, with 95 % intervals"
+    return Table(["", "beside", *RATIOS.values()], rows, title, text_columns=2)
 
 
-def _figures(result: CaseResult, contender: Contender) -> Iterator[str]:
-    """Give the median of each figure, in the order of HEADINGS behind the engine."""
-
-    def middle(figure: Callable[[Run], float | None]) -> float | None:
-        return _median(result.runs[contender], figure)
-
-    yield number(middle(lambda run: run.iops))
-    yield number(middle(lambda run: run.bandwidth / 2**20 or None))  # none of metadata
-    for figure in (lambda run: run.cpu, lambda run: run.cpu_user, lambda run: run.cpu_system):
-        yield number(middle(figure))
-    calls = result.calls(contender)
-    yield MISSING if calls is None else f"{calls:.2f}"
-    for latency in (middle(lambda run: run.p50), middle(lambda run: run.p99)):
-        yield MISSING if latency is None else time_text(latency)
-    busy = middle(lambda run: run.server_busy)
-    yield MISSING if busy is None else f"{busy:.0%}"
-
-
-def bars_table(results: Sequence[CaseResult], rival: Contender) -> Table:
-    """Show the ratios to a rival beside their bars."""
-    headings = [""]
-    for figure in _ratios_to(rival):
-        headings += [RATIOS[figure], "bar", ""]
-    rows = [
-        [result.case.name, *_ratio_cells(result, rival)]
-        for result in results
-        if rival in result.runs
-    ]
-    return Table(headings, rows, f"Ratio to {rival.name}, with its 95 % interval", styles=_STYLES)
+def _plots(bench: str, results: Sequence[CaseResult]) -> list[Plot]:
+    chief = next((result.rivals[0] for result in results if result.rivals), "")
+    held = [result for result in results if chief in result.rivals]
+    plots = []
+    figures: list[Figure] = ["cpu", "rate"] if held else []
+    for figure in figures:
+        ratios = [(one.case.words, one.ratio(figure, chief)) for one in held]
+        rows = [(words, ratio, _says(ratio, figure)) for words, ratio in ratios]
+        caption = (
+            f"{RATIOS[figure]}, nfsmulti ÷ {chief}, with 95 % intervals. Triangles are better,"
+            " squares worse, circles not shown to be either."
+        )
+        name = f"{RATIOS[figure]}, nfsmulti / {chief}"
+        plots.append(Plot(figure, caption, charts.ratios(rows, 0, name)))
+    if bench == "scale":
+        plots.append(Plot("scale", "CPU per operation as each grows.", _scale(results)))
+    return plots
 
 
-def _ratio_cells(result: CaseResult, rival: Contender) -> Iterator[str]:
-    judged = {one.bar.figure: one for one in result.judgements(rival.role)}
-    for figure in _ratios_to(rival):
-        if not result.runs[rival]:
-            yield from (MISSING, MISSING, "")
-        elif one := judged.get(figure):
-            yield from (one.found.text, one.bar.text, one.verdict.value)
-        else:
-            yield from (result.ratio(figure, rival).text, MISSING, "")
+def _says(ratio: Ratio, figure: Figure) -> str:
+    if ratio.spans_one is not False:
+        return ""
+    return "better" if (ratio.value > 1) == (figure == "rate") else "worse"
 
 
-def bars_lines(results: Sequence[CaseResult]) -> list[str]:
-    """Say how many bars are met, and name those that are not."""
-    judged = [
-        (result.case.name, one)
-        for result in results
-        for one in result.judgements()
-        if one.bar.figure != "calls"
-    ]
-    missed = [
-        f"{name}, {RATIOS[one.bar.figure]} beside {one.rival.name}:"
-        f" {one.found.text}, bar {one.bar.text}: {one.verdict.value}"
-        for name, one in judged
-        if not one.bar.met(one.found.value)
-    ]
-    return [f"{len(judged) - len(missed)} of {len(judged)} bars for ratios are met", *missed]
-
-
-def calls_lines(results: Sequence[CaseResult]) -> list[str]:
-    """Hold system calls per operation against their bars."""
-    return [
-        f"{result.case.name}: {one.found.value:.2f} system calls per operation,"
-        f" bar {one.bar.text}: {one.verdict.value}"
-        for result in results
-        for one in result.judgements()
-        if one.bar.figure == "calls"
-    ]
-
-
-# --- pictures ---
-
-_PANELS: Mapping[Ratioed, str] = {"cpu": "CPU per operation", "rate": "IOPS", "p50": "p50 of clat"}
-_TICKS = (0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10)
-_DPI = 130
-
-
-def draw_comparison(results: Sequence[CaseResult], file: Path) -> None:
-    """Draw CPU per operation of all engines, and the ratios with intervals and bars; a PNG."""
-    ran = [one for result in results for one in (result.ours, *result.rivals)]
-    engines = list(dict.fromkeys(ran))
-    figures = [one for one in _PANELS if any(one in _ratios_to(rival) for rival in engines[1:])]
-    title = "Ratios: dots with 95 % intervals; upright lines: bars"
-    figure, (cost, *panels) = charts.panels(title, [1 + len(figures)], 4.3)
-    figure.set_figheight(1.6 + 0.21 * len(engines) * len(results))
-    lanes = {one: 0.8 * ((lane + 0.5) / len(engines) - 0.5) for lane, one in enumerate(engines)}
-    _draw_cost(cost, results, lanes)
-    for axes, ratio in zip(panels, figures, strict=True):
-        _draw_ratios(axes, results, ratio, lanes)
-    cost.set_yticks(range(len(results)), [result.case.name for result in results])
-    cost.set_ylim(len(results) - 0.4, -0.6)
-    charts.legend(cost, columns=len(engines))
-    figure.savefig(file, dpi=_DPI)
-
-
-def _draw_cost(axes: Axes, results: Sequence[CaseResult], lanes: Mapping[Contender, float]) -> None:
-    for colour, (one, shift) in zip(charts.COLOURS, lanes.items(), strict=False):
-        costs = {
-            row + shift: statistics.median(run.cpu for run in result.runs[one])
-            for row, result in enumerate(results)
-            if result.runs.get(one)
-        }
-        height = 0.76 / len(lanes)
-        drawn = axes.barh(list(costs), list(costs.values()), height, color=colour, label=one.name)
-        axes.bar_label(drawn, fmt="%.3g", padding=3, fontsize="small")
-    axes.grid(axis="y", visible=False)
-    axes.set_xscale("log")
-    axes.margins(x=0.15)
-    axes.set_title("CPU per operation, µs")
-
-
-def _draw_ratios(
-    axes: Axes, results: Sequence[CaseResult], figure: Ratioed, lanes: Mapping[Contender, float]
-) -> None:
-    """Draw ratios with their bars; there is room for these, an interval may go beyond."""
-    colours = dict(zip(lanes, charts.COLOURS, strict=False))
-    drawn = [1.0]
-    for row, result in enumerate(results):
-        for rival in result.rivals:
-            if figure not in _ratios_to(rival):
-                continue
-            ratio, place = result.ratio(figure, rival), row + lanes[rival]
-            limits = [
-                one.bar.limit for one in result.judgements(rival.role) if one.bar.figure == figure
-            ]
-            if ratio.low is not None and ratio.high is not None:
-                axes.hlines(place, ratio.low, ratio.high, color=colours[rival], linewidth=2)
-            axes.plot(ratio.value, place, "o", color=colours[rival])
-            axes.plot(limits, [place] * len(limits), "|", color=charts.INK, ms=12, mew=2)
-            drawn += [ratio.value, *limits]
-    axes.axvline(1, color=charts.PALE, linewidth=1, zorder=0)
-    axes.grid(axis="y", visible=False)
-    axes.tick_params(labelleft=False)
-    axes.set_xscale("log")
-    axes.set_xticks(_TICKS, [f"{tick:g}" for tick in _TICKS])
-    axes.minorticks_off()
-    axes.set_xlim(min(drawn) / 1.6, max(drawn) * 1.6)
-    axes.set_title(f"{_PANELS[figure]} ÷ that of …")
-
-
-def draw_scale(results: Sequence[CaseResult], file: Path) -> None:
-    """Draw CPU per operation against connections, and against depth; a PNG."""
+def _scale(results: Sequence[CaseResult]) -> Picture:
+    """Draw CPU per operation against connections, and against depth."""
     depth = max((one.case.depth for one in results if one.case.connections > 1), default=0)
     rising = sorted(results, key=lambda one: (one.case.depth, one.case.connections))
-    costs = {one.case: Sample.of(run.cpu for run in one.runs[one.ours]) for one in rising}
+    costs = {one.case: Sample.of(run.cpu for run in one.ours) for one in rising}
     many = {case.connections: cost for case, cost in costs.items() if case.depth == depth}
     deep = {case.depth: cost for case, cost in costs.items() if case.connections == 1}
     lines = [("depth, on one connection", deep)]
     if many:
         lines.append((f"connections, at depth {depth} together", many))
-    title = "CPU per operation"
-    figure = charts.doublings(title, "depth or connections", "µs", lines, columns=1, log=True)
-    figure.savefig(file, dpi=_DPI)
+    what = "depth or connections"
+    return charts.doublings("CPU per operation", what, "µs", lines, columns=1, log=True)
 
 
-# --- the report ---
+def _targets(data: Mapping[str, Any], results: Sequence[CaseResult]) -> Section:
+    """Hold all bars against what was found, those first that are not met."""
+    judged = [(result.case.name, one) for result in results for one in result.judgements()]
+    judged.sort(key=lambda pair: not pair[1].verdict.startswith("not"))
+    met = Counter(one.verdict.startswith("not") for _, one in judged)[False]
+    words = [f"{met} of {len(judged)} targets are met."]
+    if memory := data.get("memory_bytes"):
+        words.append(client_cost.memory_line(memory))
+    rows = [
+        [name, one.beside, RATIOS.get(one.figure, "system calls"), one.ratio, one.bar, one.verdict]
+        for name, one in judged
+    ]
+    headings = ["", "beside", "figure", "ratio", "target", "verdict"]
+    return Section("Targets", words, [Table(headings, rows, text_columns=3, ending_text_columns=1)])
 
-# Runs an engine on a case; the run's files go to the folder.
-RunOnce = Callable[[Contender, Case, Path], Run]
-# Draws the picture of results into a file.
-Draw = Callable[[Sequence[CaseResult], Path], None]
 
-_NARROWEST = 170  # columns that the tables need
-_SECONDS = 10.0
-_BUSY_LOAD = 0.5
-_CONGESTION = Path("/proc/sys/net/ipv4/tcp_congestion_control")
+_Notes = Callable[[Mapping[str, Any]], list[str]]
 
 
-class Report:
-    """A bench under way, and what it has found. Its runs leave their files below `scratch`.
+def _tcp(setting: Mapping[str, Any]) -> str:
+    """Say what TCP the figures depend on."""
+    kernel, control = setting["kernel"], setting["TCP congestion control"]
+    return (
+        f"TCP is kernel {kernel}'s. Every engine sends with the system's congestion control,"
+        f" {control}, and the server with reno. bbr paces its sends, on loopback too: compare"
+        " only figures from the same kernel and congestion control."
+    )
 
-    `cores` are None where processors are not chosen. `commands` are examples, one of each kind;
-    `data` is for JSON.
-    """
 
-    def __init__(self, name: str, timing: Timing, cores: Cores | None, out: Console):
-        self.name, self.timing = name, timing
-        self._begun, self._out = datetime.now(UTC), out
-        self.setting = _setting(timing, cores)
-        self.scratch = BUILD / "bench" / name / self._time
-        self.results: list[CaseResult] = []
-        self.tables: list[Table] = []
-        self.lines: list[str] = []
-        self.notes: list[str] = []
-        if cores and (load := os.getloadavg()[0]) >= _BUSY_LOAD:
-            told = f"(load {load:.2f} before the run): expect noise."
-            self.notes.append(f"Other work kept the machine busy {told}")
-        self.commands: list[str] = []
-        self.data: dict[str, Any] = {}
+# Each bench: what its page is called, its cases, and what one must know to read it.
+_BENCHES: Mapping[str, tuple[str, Sequence[Case], _Notes]] = {
+    "client-cost": (
+        "CPU per operation beside fio's nfs engine",
+        client_cost.CLIENT_COST,
+        lambda setting: [_tcp(setting), client_cost.YARDSTICK_IS],
+    ),
+    "mount": (
+        "CPU per operation beside fio's io_uring engine, on one file",
+        mounts.MOUNT,
+        lambda _: [mounts.CPU_HOW],
+    ),
+    "rdma": (
+        "RDMA and TCP, by this engine and by mounts",
+        mounts.RDMA,
+        lambda _: [mounts.RDMA_HOW],
+    ),
+    "scale": (
+        "CPU per operation as connections and depth grow",
+        client_cost.SCALE,
+        lambda setting: [_tcp(setting)],
+    ),
+}
 
-    def measure(
-        self,
-        cases: Sequence[Case],
-        contenders: Sequence[Contender],
-        run_once: RunOnce,
-        *,
-        cases_in_turn: bool = False,
-    ) -> list[CaseResult]:
-        """Run engines in turn on each case that they take, as often as it is to be repeated.
 
-        With `cases_in_turn` all cases have had a run before any has its next. A yardstick, which is
-        the user's, is shown in every case, and left out of one that it fails on.
-        """
-        self.results = [
-            CaseResult(
-                case, {one: [] for one in contenders if one.takes(case) or one.role == "yardstick"}
-            )
-            for case in cases
-        ]
-        order = [(number, one) for one in self.results for number in range(self.timing.repeats)]
-        if cases_in_turn:
-            order.sort(key=lambda one: one[0])
-        with ProgressBar(self._out, "", sum(len(result.runs) for _, result in order)) as bar:
-            for number, result in order:
-                for contender in result.runs:
-                    bar.show(f"{result.case.name}, {contender.name}")
-                    self._run(run_once, contender, result, number)
-                    bar.show(advance=1)
-        return self.results
-
-    def _run(
-        self, run_once: RunOnce, contender: Contender, result: CaseResult, number: int
-    ) -> None:
-        runs = result.runs[contender]
-        if not contender.takes(result.case) or len(runs) < number:  # the last was left out
-            return
-        try:
-            folder = self.scratch / f"{result.case.name}-{contender.name}".replace(" ", "-")
-            runs.append(run_once(contender, result.case, folder / str(number)))
-        except HarnessError as error:
-            has_run = any(one.runs.get(contender) for one in self.results)
-            if contender.role != "yardstick" or not has_run:
-                raise
-            self.notes.append(f"Left out: {'; '.join(dict.fromkeys(error.what.splitlines()))}")
-            runs.clear()
-
-    def add_figures(self, contenders: Sequence[Contender], target: str) -> None:
-        """Put the figures into the report, and what each engine runs for its first case.
-
-        Of the cases of each NFS version, that is.
-        """
-        self.tables.append(figures_table(self.results))
-        for one in contenders:
-            first: dict[str, Case] = {}
-            for case in (result.case for result in self.results if one.takes(result.case)):
-                first.setdefault(case.version, case)
-            self.commands += [
-                _typed(command(one, case, target, self.timing, Path())) for case in first.values()
-            ]
-
-    def add_comparison(self, contenders: Sequence[Contender], target: str) -> None:
-        """Put figures, ratios with their bars, and the data into the report; ours is the first."""
-        self.add_figures(contenders, target)
-        self.tables += [
-            bars_table(self.results, rival)
-            for rival in contenders[1:]
-            if any(rival in result.rivals for result in self.results)
-        ]
-        self.lines += bars_lines(self.results)
-        self.data["cases"] = [result.data() for result in self.results]
-
-    def finish(self, given: Path | None, draw: Draw) -> None:
-        """Write the report to the folder that is given, or to one for this time, and show it."""
-        folder = given or RESULTS / self.name / self._time
-        self.write(folder, draw)
-        self._out.print(
-            f"{shown(folder)} holds report.md, results.json and {self.name}.png;"
-            f" {shown(self.scratch)} each fio's command and output."
+def write(folder: Path, *, targets: bool = False) -> str:
+    """Write a bench's page beside its results.json, and give what a terminal shows of it."""
+    data = json.loads((folder / FILE).read_text())
+    bench = data["bench"]
+    title, cases, notes = _BENCHES[bench]
+    by_name = {case.name: case for case in cases}
+    results = [
+        CaseResult(
+            by_name[one["case"]],
+            {who: [Run(**run) for run in runs] for who, runs in one["runs"].items()},
         )
-
-    def write(self, folder: Path, draw: Draw | None = None) -> None:
-        """Write picture, report.md and results.json to a folder, and show the report."""
-        folder.mkdir(parents=True, exist_ok=True)
-        if draw:
-            draw(self.results, folder / f"{self.name}.png")
-        (folder / "report.md").write_text(self._markdown(folder), errors="surrogateescape")
-        values = {
-            "bench": self.name,
-            "begun": self._begun.isoformat(timespec="seconds"),
-            "setting": self.setting,
-            **self.data,
-        }
-        text = json.dumps(values, indent="\t", allow_nan=False)
-        (folder / "results.json").write_text(portable(text) + "\n")
-        self._out.width = max(self._out.width, _NARROWEST)
-        for table in self.tables:
-            self._out.print(table.terminal())
-        for line in [*self.lines, *self.notes]:
-            self._out.print(line, markup=False)
-
-    def _markdown(self, folder: Path) -> str:
-        picture = f"{self.name}.png"
-        parts = [
-            f"# bench {self.name}, {self._begun:%Y-%m-%d %H:%M} UTC\n",
-            *(table.markdown() for table in self.tables),
-            "".join(f"- {line}\n" for line in self.lines),
-            "\n".join(f"{note}\n" for note in self.notes),
-            f"![figures]({picture})\n" if (folder / picture).exists() else "",
-            "**Setting**\n",
-            "".join(f"- {name}: {value}\n" for name, value in self.setting.items()),
-            "**Commands**\n",
-            "```\n" + "\n".join(self.commands) + "\n```\n",
-        ]
-        return portable("\n".join(filter(None, parts)))
-
-    @property
-    def _time(self) -> str:
-        return f"{self._begun:%Y%m%dT%H%M%SZ}"
-
-
-def _typed(argv: Sequence[str]) -> str:
-    """Give a command as one would type it, without where it leaves its files."""
-    return shlex.join(word for word in argv if not word.startswith("--output"))
-
-
-def _setting(timing: Timing, cores: Cores | None) -> dict[str, str]:
-    """Say on what, and how, the figures are measured."""
-    model = re.search(r"^model name\s*:\s*(.*)", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-    pinned = {}
-    if cores:
-        pinned = {f"{side} on processor": str(cpu) for side, cpu in cores._asdict().items()}
-    return {
-        **versions(),
-        "engine": _revision(),
-        "processor": model[1] if model else "unknown",
-        "TCP congestion control": _CONGESTION.read_text().strip(),
-        **pinned,
-        "runs": f"{timing.repeats} of each, {timing.runtime} ms after {timing.ramp} ms",
-        "load before": f"{os.getloadavg()[0]:.2f}",
-    }
-
-
-def _revision() -> str:
-    try:
-        said = run(["git", "-C", str(ROOT), "describe", "--always", "--dirty"], timeout=_SECONDS)
-    except HarnessError:  # a machine without git; a copy without git's folder says nothing
-        return "unknown"
-    return said.stdout.strip() or "unknown"
+        for one in data["cases"]
+    ]
+    answer = _answer(data, results)
+    setting = [[name, value] for name, value in data["setting"].items()]
+    if memory := data.get("memory_bytes"):
+        setting.append(
+            ["a job's memory beyond fio's own and its buffers", f"{memory / 2**20:.2f} MiB"]
+        )
+    held = [_targets(data, results)] if targets else []
+    sections = [
+        Section("Plots", plots=_plots(bench, results)),
+        *held,
+        Section(
+            "Every engine and workload",
+            tables=[figures_table(results), _ratios_table(results)],
+            folded=True,
+        ),
+        Section("How to read it", points=[*notes(data["setting"]), *COLUMNS], folded=True),
+        Section("Conditions", tables=[Table(["", ""], setting, text_columns=2)], folded=True),
+        Section("The commands", lines=data.get("commands", []), folded=True),
+    ]
+    quick = data.get("quick", False)
+    about = f"bench {bench}, {data['begun']}{', quick' if quick else ''}."
+    pages.save(folder, title=title, about=about, answer=answer, sections=sections, data=FILE)
+    after = "run connections --pool=nfs://SERVER/EXPORT"
+    told = pages.told(folder, answer, f"{COMMAND} {f'bench {bench}' if quick else after}")
+    return "\n\n".join([*(" ".join(one.words) for one in held), told])

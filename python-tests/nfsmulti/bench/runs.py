@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import fnmatch
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -20,23 +20,17 @@ import psutil
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Direction, FioProcess, FioResult
 from nfsmulti.processes import Process
+from nfsmulti.report.answer import KINDS
 from nfsmulti.stats import Ratio
 
 # --- a case ---
 
-# Who runs: the engine under test, one that a bar may be beside, or another.
-Role = Literal["ours", "peer", "yardstick", "single", "v3", "data", "other"]
-# Those that a bar may be beside; the last three are the engine under test itself.
-RIVALS: Mapping[Role, str] = {
-    "peer": "fio's own engine",
-    "yardstick": "plain sockets",
-    "single": "one connection",
-    "v3": "NFSv3",
-    "data": "READ",
-}
-# What is held against another's: CPU time per operation, operations per second, and latency.
-Ratioed = Literal["cpu", "rate", "p50"]
-# What a bar is about: one of these ratios, or our own system calls per operation.
+# What engines are called, in tables and by the bars that are beside them. The last three are the
+# engine under test itself, otherwise than in the case.
+OURS, PEER, YARDSTICK = "nfsmulti", "fio nfs", "plain sockets"
+SINGLE, V3, DATA = "one connection", "NFSv3", "READ"
+# What a bar is about: the ratio of CPU time per operation, of operations per second, or of latency,
+# or our own system calls per operation.
 Figure = Literal["cpu", "rate", "p50", "calls"]
 
 
@@ -55,7 +49,7 @@ class Bar:
 
     figure: Figure
     limit: float
-    beside: Role = "peer"
+    beside: str = PEER
 
     @property
     def text(self) -> str:
@@ -101,6 +95,19 @@ class Case:
         if self.version:
             words.append(f"v{self.version}")
         return " ".join(filter(None, words))
+
+    @property
+    def words(self) -> str:
+        """What it does, in words: "4k random reads, depth 32, 4 connections"."""
+        kind = KINDS[self.rw].removeprefix("sequential ")
+        what = self.operation or f"{self.bs} {kind}"
+        more = [
+            f"depth {self.depth}",
+            f"{self.connections} connections" if self.connections > 1 else "",
+            f"NFSv{self.version}" if self.version else "",
+            self.place and f"on {self.place}",
+        ]
+        return ", ".join(filter(None, [what, *more]))
 
     @property
     def direction(self) -> Direction:
@@ -175,7 +182,8 @@ class Contender:
 
     `target` is the server's URL, or a directory. It runs those cases that it `takes`. One that
     `counts_calls` has a stats_file. One that `may_hang` at its end has its jobs killed when their
-    time is over, and fio's report is taken for what it says.
+    time is over, and fio's report is taken for what it says. An `optional` one, which is the
+    user's, is left out of a case that it fails on.
     """
 
     name: str
@@ -183,7 +191,7 @@ class Contender:
     words: Callable[[Case, str], list[str]]  # (case, target)
     counts_calls: bool = False
     may_hang: bool = False
-    role: Role = "ours"
+    optional: bool = False
     takes: Callable[[Case], bool] = lambda _: True
 
 
@@ -253,10 +261,9 @@ def command(
     ]
 
 
-def jobs_of(process: Process, *, traced: bool = False) -> list[psutil.Process]:
-    """Give the running jobs of the fio that `process` is, or that it is the strace of."""
-    jobs = _children(psutil.Process(process.pid))
-    return [job for fio in jobs for job in _children(fio)] if traced else jobs
+def jobs_of(process: Process) -> list[psutil.Process]:
+    """Give the running jobs of the fio that `process` is."""
+    return _children(psutil.Process(process.pid))
 
 
 def _children(parent: psutil.Process) -> list[psutil.Process]:
@@ -288,7 +295,7 @@ def run_fio(
     with FioProcess(argv, folder) as process:
         if process.wait(timing.seconds + spare) is None and contender.may_hang:
             # fio itself then ends, and reports what they had done.
-            for job in jobs_of(process, traced="strace" in enter):
+            for job in jobs_of(process):
                 with contextlib.suppress(psutil.NoSuchProcess):
                     job.kill()
         result = process.result(_GRACE_SECONDS)

@@ -41,20 +41,23 @@ class Answer:
     caveats: Sequence[str] = ()
     ran: str = ""
 
-    def terminal(self, width: int) -> str:
-        """Lay it out for a terminal, wrapped at words."""
-        out = Console(file=io.StringIO(), width=width, highlight=False, markup=False)
-        parts = [wrapped(self.headline, width)]
-        if self.table.rows:
-            table = replace(self.table, text_wraps=True)
-            if Console(width=_UNBOUND).measure(table.terminal()).maximum > width:
-                table = replace(table, headings=[*map(_two_lines, table.headings)])
-            out.print(table.terminal())
-            assert isinstance(out.file, io.StringIO)
-            text = out.file.getvalue()
-            parts.append("\n".join(line.rstrip() for line in text.strip("\n").splitlines()))
-        parts += ["\n".join(wrapped(f"⚠ {one}", width, "  ") for one in self.caveats)]
-        return "\n\n".join(filter(None, [*parts, wrapped(self.ran, width)]))
+    def terminal(self, width: int, grids: Sequence[Table] = ()) -> str:
+        """Lay it out for a terminal, wrapped at words, with `grids` below its table."""
+        tables = [_drawn(one, width) for one in (self.table, *grids) if one.rows]
+        caveats = "\n".join(wrapped(f"⚠ {one}", width, "  ") for one in self.caveats)
+        parts = [wrapped(self.headline, width), *tables, caveats, wrapped(self.ran, width)]
+        return "\n\n".join(filter(None, parts))
+
+
+def _drawn(table: Table, width: int) -> str:
+    table = replace(table, text_wraps=True)
+    if Console(width=_UNBOUND).measure(table.terminal()).maximum > width:
+        table = replace(table, headings=[*map(_two_lines, table.headings)])
+    out = Console(file=io.StringIO(), width=width, highlight=False, markup=False)
+    out.print(table.terminal())
+    assert isinstance(out.file, io.StringIO)
+    lines = out.file.getvalue().strip("\n").splitlines()
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def _two_lines(heading: str) -> str:
@@ -148,7 +151,7 @@ def _lost(summary: Summary) -> str:
     return f": all with {texts.several(lost)}" if lost else ""
 
 
-_KINDS = {
+KINDS = {
     "read": "sequential reads",
     "write": "sequential writes",
     "read write": "sequential reads and writes",
@@ -170,8 +173,8 @@ def ran(summary: Summary, environment: Mapping[str, Any]) -> str:
         what = texts.several([str(one) for one in cells.levels(done, "operation")])
     else:
         what = _work(given)
-    depth = _range(_values(given, "iodepth"))
-    jobs = _range(map(str, sorted({len(cell.jobs) for cell in done if cell.jobs})))
+    depth = extent(_values(given, "iodepth"))
+    jobs = extent(map(str, sorted({len(cell.jobs) for cell in done if cell.jobs})))
     parts: list[str | None] = [
         what,
         depth and f"depth {depth}",
@@ -201,12 +204,12 @@ def _work(given: Sequence[Mapping[str, Sequence[str]]]) -> str:
             sizes.setdefault(kind, set()).add(block)
     groups: dict[str, list[str]] = {}
     for kind in sorted(sizes):
-        of_size = _range(map(_size, sorted(sizes[kind], key=_bytes)))
+        of_size = extent(map(_size, sorted(sizes[kind], key=_bytes)))
         groups.setdefault(of_size, []).append(kind)
     told = []
     for of_size, kinds in groups.items():
-        both = _KINDS.get(" ".join(kinds))
-        told.append(f"{of_size} {both or texts.several([_KINDS.get(one, one) for one in kinds])}")
+        both = KINDS.get(" ".join(kinds))
+        told.append(f"{of_size} {both or texts.several([KINDS.get(one, one) for one in kinds])}")
     return texts.several(told).strip()
 
 
@@ -230,7 +233,8 @@ def _bytes(text: str) -> int:
         return 0
 
 
-def _range(values: Iterable[str]) -> str:
+def extent(values: Iterable[str]) -> str:
+    """Write a few values, or the first and the last of many."""
     found = list(dict.fromkeys(values))
     if len(found) > _SHOWN:
         return f"{found[0]} to {found[-1]}"
@@ -250,7 +254,7 @@ def _file(summary: Summary, sizes: Sequence[str], environment: Mapping[str, Any]
     """Name the file's size, and whether it fits into the server's memory, where both are known."""
     if not sizes or "operation" in summary.done[0].factors:
         return ""
-    text = _range(map(_binary, sizes))
+    text = extent(map(_binary, sizes))
     memory = (environment.get("machine") or {}).get("memory_kb")
     local = summary.place.get("kind") != "pool"
     fits = local and memory and max(map(_bytes, sizes)) < memory << 10

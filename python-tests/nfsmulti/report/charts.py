@@ -220,7 +220,7 @@ def doublings(
     return figure
 
 
-def ratios(rows: Sequence[tuple[str, Ratio, str]], tolerated: float) -> Figure:
+def ratios(rows: Sequence[tuple[str, Ratio, str]], tolerated: float, what: str = "B / A") -> Figure:
     """Plot ratios with their intervals, a named row each: "worse", "better" or "" tells its mark.
 
     1 is no difference; grey is what is tolerated on both sides of it.
@@ -239,7 +239,7 @@ def ratios(rows: Sequence[tuple[str, Ratio, str]], tolerated: float) -> Figure:
         hover(axes, ratio.value, at, f"{name}: {ratio.text}")
     axes.set_yticks(range(len(rows)), [name for name, _, _ in rows])
     axes.invert_yaxis()
-    axes.set_xlabel("B / A")
+    axes.set_xlabel(what)
     return figure
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 import shutil
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,7 @@ from markupsafe import Markup, escape
 
 from nfsmulti import texts
 from nfsmulti.errors import HarnessError
-from nfsmulti.paths import RESULTS, needs_sources, shown
+from nfsmulti.paths import RESULTS, needs_sources, portable, shown
 from nfsmulti.report import cells, charts, conditions, details, documents, overtime, rows
 from nfsmulti.report.answer import Answer, caveats, next_command, of_point, ran
 from nfsmulti.report.story import Beside, Finding, Report, Section, Story, beside, findings, tell
@@ -53,16 +54,30 @@ def write(folder: Path, *, published: bool = False) -> str:
     if report is None:
         raise HarnessError(f"{folder}: there is no report for scenario '{summary.scenario}'")
     values = contents(report, summary, conditions.load(folder), published=published)
+    save(folder, **values)
+    rows.write(summary, folder)
+    return told(folder, values["answer"], next_command(summary, str(shown(folder))))
+
+
+def save(folder: Path, **values: Any) -> None:
+    """Write a page in both forms, and its plots beside it; page() names what it is made of."""
+    values = {"label": "", **values, "sections": list(filter(_holds_anything, values["sections"]))}
     for section in values["sections"]:
         for plot in section.plots:
             charts.write(plot, folder / PLOTS)
     for file, text in ((MARKDOWN, render(TEMPLATES[MARKDOWN], values)), (HTML, page(**values))):
-        (folder / file).write_text(text, errors="surrogateescape")
-    rows.write(summary, folder)
-    answer: Answer = values["answer"]
-    width = shutil.get_terminal_size().columns
-    ending = f"{shown(folder / HTML)}\nNext: {next_command(summary, str(shown(folder)))}"
-    return f"{answer.terminal(width)}\n\n{ending}"
+        (folder / file).write_text(portable(text), errors="surrogateescape")
+
+
+def told(folder: Path, answer: Answer, after: str, grids: Sequence[Table] = ()) -> str:
+    """Give what a terminal shows of a page: the answer, where the page is, and what comes next.
+
+    `grids` are shown where they fit.
+    """
+    width, lines = shutil.get_terminal_size()
+    fits = sum(len(grid.rows) for grid in grids) < lines
+    text = answer.terminal(width, grids if fits else ())
+    return f"{text}\n\n{shown(folder / HTML)}\nNext: {after}"
 
 
 def contents(
@@ -272,7 +287,7 @@ def report(folders: Sequence[Path], *, published: bool, picture: bool, options: 
         if given:
             needs_sources(f"report --{option}")
     for folder in folders:
-        write(folder, published=published)
+        _write_any(folder, published=published)
         print(shown((folder / HTML).resolve()))
     if of_all:
         print(shown(write_published(RESULTS)))
@@ -280,3 +295,15 @@ def report(folders: Sequence[Path], *, published: bool, picture: bool, options: 
         print(*map(shown, documents.write_pictures()), sep="\n")
     if options:
         print(*map(shown, documents.write_options()), sep="\n")
+
+
+def _write_any(folder: Path, *, published: bool) -> None:
+    """Write the page of a run, or of a bench or the fault matrix, which leave results.json."""
+    from nfsmulti.bench import report as bench  # which make their pages by this module
+    from nfsmulti.faults import page as faults
+
+    file = folder / bench.FILE
+    if (folder / FILE).exists() or not file.exists():
+        write(folder, published=published)
+    else:
+        (bench if "bench" in json.loads(file.read_text()) else faults).write(folder)
