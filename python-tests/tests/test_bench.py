@@ -252,8 +252,8 @@ def test_words_of_a_table_wrap_and_are_not_cut() -> None:
 def test_a_run_against_the_sink(tmp_path: Path, version: str) -> None:
     bench = SinkBench(choose_cores(), _SHORT, tmp_path)
     case = Case("randread", "4k", 64, connections=4, version=version)
-    runs = (bench.run_once(our_engine(Engine.built()), case, tmp_path / "run") for _ in range(20))
-    found = next(run for run in runs if run.cpu > 0)  # fio counts whole milliseconds
+    found = bench.run_once(our_engine(Engine.built()), case, tmp_path / "run")
+    assert found.cpu > 0  # where fio has counted none, a little
     assert found.iops > 0
     assert found.bandwidth == pytest.approx(found.iops * 4096, rel=0.01)
     assert 0 < found.p50 <= found.p99

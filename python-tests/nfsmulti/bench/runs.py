@@ -174,6 +174,8 @@ _SPARE_SECONDS_PER_CONNECTION = 0.05
 _GRACE_SECONDS = 20.0
 # A run may be cut short by so much.
 _SHORTEST = 0.8
+# What fio counts of CPU time: a job that got less counts as nothing, to which there is no ratio.
+_LEAST_SECONDS = 1e-3
 
 
 @dataclass(frozen=True)
@@ -328,7 +330,8 @@ def figures_of(
     report, direction = result.report, case.direction
     assert report is not None
     operations = report.operations(direction)
-    user, system = cpu or (report.cpu_seconds("usr_cpu"), report.cpu_seconds("sys_cpu"))
+    least = (report.cpu_seconds("usr_cpu"), max(report.cpu_seconds("sys_cpu"), _LEAST_SECONDS))
+    user, system = cpu or least
     entries = sum(line.meta_ops for line in result.stats)  # for which fio counts bytes as well
     counted = entries + sum(line.read_ops + line.write_ops for line in result.stats)
     return Run(
