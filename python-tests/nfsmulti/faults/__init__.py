@@ -3,7 +3,8 @@
 
 matrix.py is the table. A cell is one fault, one kind of work and one mode (cell.py, which also
 holds what came of it against the table); faults.py has the faults, of the scripted server and of
-real ones, in a lab or a guest; command.py runs cells and writes down what came of them.
+real ones, in a lab or a guest; command.py runs cells and writes down what came of them, of which
+page.py makes the grid.
 
 soak.py lets paths fail at random instead, while jobs write and verify.
 """
