@@ -194,14 +194,18 @@ def sio(repeats: int = 3, slower: float = 1.0, seed: int = 1) -> Summary:
     made = Maker("sio", repeats, slower, seed)
     gains = {"buffered": 2.0, "direct": 4.0, "concurrent": 16.0}
     patterns = (("sequential", 32768), ("random", 8192))
-    for (mode, most), (pattern, block) in product(gains.items(), patterns):
-        for threads in (1, 2, 4, 8, 16, 32):
+    sides = ("read", "write")
+    for (mode, most), (pattern, block), side in product(gains.items(), patterns, sides):
+        for threads in (1, 8, 32):
+            rate = 2000 * block * min(threads, most)
             made.add(
-                {"mode": mode, "pattern": pattern, "threads": threads},
-                read=2000 * block * min(threads, most),
+                {"mode": mode, "pattern": pattern, "direction": side, "threads": threads},
+                read=rate if side == "read" else 0,
+                write=rate if side == "write" else 0,
                 block=block,
                 cpu_us=20 * (1 + threads / 64),
                 jobs=threads,
+                noise=0.003,
             )
     return made.summary()
 

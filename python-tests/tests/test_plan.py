@@ -105,6 +105,20 @@ def test_paths_that_a_pool_lacks_are_named() -> None:
         assert said in SCENARIOS["fsperf"].own_cells(Scale(), OwnPool(urls=urls, mounts=1))[1]
 
 
+def test_sios_file_is_twice_what_a_mounts_client_can_cache() -> None:
+    own = SCENARIOS["sio"].own_cells
+    for pool, quick, size, left_out in (
+        (OwnPool(urls=1, mounts=1, memory=1 << 30), False, 2 << 30, ""),
+        (OwnPool(urls=1, mounts=1, memory=1 << 30), True, 256 << 20, "--size=2048m"),
+        (OwnPool(urls=1, mounts=0, memory=1 << 30), False, 256 << 20, "need a kernel mount"),
+    ):
+        specs, said = own(Scale(quick), pool)
+        assert {spec.files["nfsmulti-sio"] for spec in specs} == {size}
+        parts = {int(spec.options["size"] or 0) for spec in specs if spec.options["numjobs"] == 1}
+        assert parts == {size}
+        assert left_out in "".join(said)
+
+
 def test_cells_of_a_version_get_pools_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     def pool_of(_lab: Lab, count: int) -> str:
         return ",".join(
@@ -220,6 +234,7 @@ def test_guest_is_as_published_or_says_what_differs(tmp_path: Path) -> None:
     place = _place(tmp_path, "sio")
     assert place["mounts"] == {"mount": "vers=3,proto=tcp,rsize=32768,wsize=32768"}
     assert any("MTU of 1500" in line for line in place["differs"])
+    assert any("128 MiB of memory" in line for line in place["differs"])
     assert "differs" not in _place(tmp_path, "dd")
 
 

@@ -2,15 +2,18 @@
 """sio: what more threads bring, by the way in which they share one file.
 
 buffered and direct are a kernel mount, which all threads share; concurrent gives each thread a
-connection of its own. A sequential thread reads its own part of the file, round and round.
+connection of its own. The file has twice the client's memory: its page cache cannot stand in for
+NFS. A sequential thread has its own part of the file, round and round.
 
-Factors: mode (buffered, direct, concurrent), pattern (sequential, random), threads.
+Factors: mode (buffered, direct, concurrent), pattern (sequential, random), direction, threads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from nfsmulti import texts
 from nfsmulti.lab.guest import Mount
@@ -18,7 +21,6 @@ from nfsmulti.report import cells, charts, conditions
 from nfsmulti.report.answer import Answer
 from nfsmulti.report.cells import Measure
 from nfsmulti.report.story import (
-    Beside,
     Finding,
     Judged,
     Plot,
@@ -37,70 +39,90 @@ from nfsmulti.texts import Table
 
 # --- what runs ---
 
-_PATTERNS = {"sequential": "sequential 32k", "random": "random 8k"}
+_MODES = ("buffered", "direct", "concurrent")
 _DIRECT = {"buffered": 0, "direct": 1}
-_THREADS, _QUICK_THREADS = (1, 2, 4, 8, 16, 32), (1, 4, 16)
-_BYTES, _QUICK_BYTES = 256 << 20, 64 << 20
+_WORKLOADS = {
+    f"{pattern} {direction}s": {"pattern": pattern, "direction": direction}
+    for pattern in ("sequential", "random")
+    for direction in ("read", "write")
+}
+_THREADS, _QUICK_THREADS = (1, 8, 32), (1, 16)
+_BYTES = 256 << 20
 # The publication's RPCs had 32 KiB.
 _MOUNT = Mount("/mnt/tcp3", ("vers=3", "proto=tcp", "rsize=32768", "wsize=32768"))
 _GUEST_DIFFERS = (
     "Published over a link of 1 Gbit/s with an MTU of 1500: here client and server are one guest,"
     " whose loopback has no limit.",
     "Published with AIX as the client, whose direct I/O holds a lock for each file.",
+    f"The client has {_BYTES >> 21} MiB of memory, page cache included, by a control group.",
 )
-_PLACES = {"guest": GuestPlace({"mount": (_MOUNT,)}, differs=_GUEST_DIFFERS)}
+_PLACES = {
+    "guest": GuestPlace({"mount": (_MOUNT,)}, client_memory=_BYTES // 2, differs=_GUEST_DIFFERS)
+}
 
 
 def _cells(scale: Scale) -> list[CellSpec]:
-    return _cells_in("guest", scale, (*_DIRECT, "concurrent"), 1)
+    return _cells_in("guest", scale, _MODES, 1, _BYTES)
 
 
 def _own_cells(scale: Scale, pool: OwnPool) -> tuple[list[CellSpec], list[str]]:
-    modes, said = ["concurrent"], []
-    if pool.mounts:
-        modes += _DIRECT
-    else:
-        said.append("buffered and direct need a kernel mount: add its directory to the pool")
-    return _cells_in(OWN, scale, modes, pool.urls or pool.mounts), said
+    paths = pool.urls or pool.mounts
+    if not pool.mounts:
+        said = "buffered and direct need a kernel mount: add its directory to the pool"
+        return _cells_in(OWN, scale, ["concurrent"], paths, _BYTES), [said]
+    whole = max(_BYTES, 2 * pool.memory >> 20 << 20)
+    if not scale.quick:
+        return _cells_in(OWN, scale, _MODES, paths, whole), []
+    said = (
+        f"a file of twice this client's memory (--size={whole >> 20}m): its page cache may answer"
+        f" buffered reads of --quick's {_BYTES >> 20} MiB"
+    )
+    return _cells_in(OWN, scale, _MODES, paths, _BYTES), [said]
 
 
-def _cells_in(place: str, scale: Scale, modes: Sequence[str], paths: int) -> list[CellSpec]:
+def _cells_in(
+    place: str, scale: Scale, modes: Sequence[str], paths: int, size: int
+) -> list[CellSpec]:
     return [
-        _cell(place, scale, mode, pattern, threads, min(paths, threads))
+        _cell(place, scale, {"mode": mode, **workload, "threads": threads}, paths, size)
         for mode in modes
-        for pattern in _PATTERNS
+        for workload in _WORKLOADS.values()
         for threads in (_QUICK_THREADS if scale.quick else _THREADS)
     ]
 
 
-def _cell(place: str, scale: Scale, mode: str, pattern: str, threads: int, paths: int) -> CellSpec:
-    seconds = scale.seconds(3, 20)
-    size = _QUICK_BYTES if scale.quick else _BYTES
-    options: dict[str, Factor | None] = {"numjobs": threads, **timed(seconds)}
-    if pattern == "sequential":
+def _cell(place: str, scale: Scale, factors: dict[str, Factor], paths: int, size: int) -> CellSpec:
+    seconds = scale.seconds(3, 4)
+    threads, mode = int(factors["threads"]), str(factors["mode"])
+    sequential = factors["pattern"] == "sequential"
+    options: dict[str, Factor | None] = {
+        "numjobs": threads, "size": size, "direct": _DIRECT.get(mode, 1), **timed(seconds)
+    }  # fmt: skip
+    if sequential and threads > 1:
         options |= {"size": size // threads, "offset_increment": size // threads}
-    else:
-        options |= {"size": size}
-    options["direct"] = _DIRECT.get(mode, 1)
+    if factors["direction"] == "write":
+        # What is written counts when it is on the server, and replaces what is there.
+        options |= {"rw": "write" if sequential else "randwrite", "end_fsync": 1, "overwrite": 1}
     mounted = mode in _DIRECT
     if mounted:
         options["ioengine"] = "psync"
     return CellSpec(
-        factors={"mode": mode, "pattern": pattern, "threads": threads},
+        factors=factors,
         place=place,
-        jobfile=f"sio-{pattern}.fio",
+        jobfile=f"sio-{factors['pattern']}.fio",
         options=options,
         seconds=seconds,
         client="mount" if mounted else "pool",
         mounts="mount" if mounted else "",
-        paths=1 if mounted else paths,
+        paths=1 if mounted else min(paths, threads),
         files={"nfsmulti-sio": size},
+        # Each connects first: without a common begin the first would be done before the last.
+        prerun=":" if threads > 1 else "",
     )
 
 
 # --- what it tells ---
 
-_MODES = ("buffered", "direct", "concurrent")
 _DIFFERS = (
     "The original's server was a filer with disks, over Gigabit Ethernet with an MTU of 1500."
     f" {conditions.KERNEL_LAB}"
@@ -108,15 +130,35 @@ _DIFFERS = (
 _HIGH = 16  # threads from which on concurrency is high
 # The publication names no figures, so these are ours: what is no gain, and what is a large one.
 _NO_GAIN, _LARGE = 1.05, 1.5
-_APART = 10  # times the lowest mean: a plot of more is logarithmic
+_CACHEABLE = "random reads"
+_CACHED = 2  # times direct reads: the cache then answers more than the half that it can hold
+_DIP = 0.9  # times what fewer threads do, from which on down it is explained
+_FULL = 0.95  # of the processors' time, from which on they are the limit
 
 
-def _find(summary: Summary, mode: str, pattern: str, threads: int) -> list[Cell]:
-    return cells.having(summary, mode=mode, pattern=pattern, threads=threads)
+def _find(summary: Summary, workload: str, mode: str, threads: int) -> list[Cell]:
+    return cells.having(summary, **_WORKLOADS[workload], mode=mode, threads=threads)
 
 
-def _threads(summary: Summary, pattern: str) -> list[int]:
-    return cells.counts(cells.having(summary, pattern=pattern), "threads")
+def _threads(summary: Summary) -> list[int]:
+    return cells.counts(summary.done, "threads")
+
+
+def _ratio(
+    summary: Summary,
+    workload: str,
+    over: tuple[str, int],
+    under: tuple[str, int],
+    measure: Measure = cells.iops,
+) -> Ratio | None:
+    """Give a figure of a mode with so many threads as a multiple of another's."""
+    sides = _find(summary, workload, *over), _find(summary, workload, *under)
+    return cells.ratio(*sides, measure) if over != under else None
+
+
+def _gain(summary: Summary, workload: str, other: str, threads: int) -> Ratio | None:
+    """Give concurrent I/O as a multiple of another mode's."""
+    return _ratio(summary, workload, ("concurrent", threads), (other, threads))
 
 
 def _cost(summary: Summary) -> Measure:
@@ -128,177 +170,118 @@ def _cost(summary: Summary) -> Measure:
     return cells.machine_cpu_us if machine else cells.jobs_cpu_us
 
 
-def _findings(summary: Summary) -> list[tuple[Beside, Judged]]:
-    """Give the published findings, of which each is a ratio here, with their verdicts."""
-    rows = []
-    for other in ("buffered", "direct"):
-        over, under = (_find(summary, mode, "sequential", 1) for mode in ("concurrent", other))
-        ratio = cells.ratio(over, under, cells.bandwidth)
-        name = f"concurrent against {other}, 1 thread, sequential"
-        judged = beyond(ratio, _NO_GAIN, below=True)
-        rows.append(_row(name, "no gain, or a loss", ratio, over, cells.bandwidth, judged))
-    most = {at: max(_threads(summary, at), default=0) for at in ("random", "sequential")}
-    for pattern, many in most.items():
-        for other in ("buffered", "direct"):
-            over, under = (_find(summary, mode, pattern, many) for mode in ("concurrent", other))
-            ratio = cells.ratio(over, under, cells.iops)
-            name = f"concurrent against {other}, {many or 'most'} threads, {pattern}"
-            judged = _large_gain(summary, other, pattern, many, ratio)
-            rows.append(_row(name, "a large gain", ratio, over, cells.iops, judged))
-    for pattern, many in most.items():
-        over, under = (_find(summary, "direct", pattern, at) for at in (many, 1))
-        over, cost = over if many > 1 else [], _cost(summary)
-        ratio = cells.ratio(over, under, cost)
-        name = f"CPU per operation on one mount, {many or 'most'} threads against 1, {pattern}"
-        rows.append(_row(name, "rises", ratio, over, cost, beyond(ratio, 1)))
-    return rows
+def findings(summary: Summary) -> list[Finding]:
+    """Judge the published findings; one of several workloads has the verdict of the weakest."""
+    most = max(_threads(summary), default=0)
+    many = f"{most or 'most'} threads"
+    found = []
+    for other in _DIRECT:
+        name = f"concurrent against {other}"
+        alone = {one: _gain(summary, one, other, 1) for one in _WORKLOADS if "sequential" in one}
+        judge = partial(beyond, limit=_NO_GAIN, below=True)
+        found.append(_finding(f"{name}, 1 thread", "no gain, or a loss", alone, judge))
+        gains = {one: _gain(summary, one, other, most) for one in _WORKLOADS}
+        if other == "buffered" and _from_cache(summary):
+            gains[_CACHEABLE] = None
+        judge = partial(_large_gain, other=other, threads=most)
+        found.append(_finding(f"{name}, {many}", "a large gain", gains, judge))
+    cost = _cost(summary)
+    rises = {one: _ratio(summary, one, ("direct", most), ("direct", 1), cost) for one in _WORKLOADS}
+    name = f"CPU per operation on one mount, {many} against 1"
+    return [*found, _finding(name, "rises", rises, partial(beyond, limit=1))]
 
 
-def _row(
-    figure: str,
+def _finding(
+    name: str,
     theirs: str,
-    ratio: Ratio | None,
-    over: list[Cell],
-    measure: Measure,
-    judged: Judged,
-) -> tuple[Beside, Judged]:
-    """Give a finding with the figures that stand above the ratio's line."""
-    sample = cells.sample(over, measure)
-    said = texts.MISSING if sample is None else str(judged.verdict)
-    return Beside(figure, theirs, said, our_ratio=ratio), judged
+    ratios: Mapping[str, Ratio | None],
+    judge: Callable[[Ratio | None], Judged],
+) -> Finding:
+    """Judge by the workloads that were measured; name the one that decides where they differ."""
+    found = {workload: ratio for workload, ratio in ratios.items() if ratio}
+    every = {workload: judge(ratio) for workload, ratio in found.items()}
+    judged = weakest(list(every.values())) if every else beyond(None, 1)
+    if len({one.why for one in every.values()}) > 1:
+        deciding = next(workload for workload, one in every.items() if one is judged)
+        judged = replace(judged, why=f"{deciding}: {judged.why}")
+    ours = ", ".join(f"{workload} {ratio.text}" for workload, ratio in found.items())
+    return Finding(name, theirs, ours or texts.MISSING, judged)
 
 
-def _large_gain(
-    summary: Summary, other: str, pattern: str, threads: int, ratio: Ratio | None
-) -> Judged:
+def _large_gain(gain: Ratio | None, other: str, threads: int) -> Judged:
     """Judge what concurrent I/O gains over another mode at high concurrency."""
-    if threads < _HIGH and ratio:
+    if threads < _HIGH:
         return Judged(Verdict.INCONCLUSIVE, f"it needs {_HIGH} threads or more")
-    if threads >= _HIGH and other == "direct":
+    if other == "direct":
         return untestable("AIX's direct I/O locks each file, and Linux's does not")
-    if threads >= _HIGH and _from_cache(summary, pattern, threads):
-        return untestable("the client's page cache answers random buffered reads")
-    return beyond(ratio, _LARGE)
+    return beyond(gain, _LARGE)
 
 
-def _from_cache(summary: Summary, pattern: str, threads: int) -> bool:
-    """Tell whether the client's page cache answered buffered reads in the server's place.
+def _from_cache(summary: Summary) -> bool:
+    """Tell whether the client's page cache answered most buffered reads in the server's place.
 
     Read-ahead does not help random reads: where they do far more than those of O_DIRECT on the same
-    mount, the server did not see them.
+    mount, the server did not see them. It happens where the file was chosen smaller.
     """
-    over, under = (_find(summary, mode, pattern, threads) for mode in ("buffered", "direct"))
-    ratio = cells.ratio(over, under, cells.iops) if pattern == "random" else None
-    return ratio is not None and ratio.above(_LARGE) is True
-
-
-def beside(summary: Summary) -> list[Beside]:
-    """Give the published findings beside ours."""
-    return [row for row, _ in _findings(summary)]
-
-
-def findings(summary: Summary) -> list[Finding]:
-    """Judge the published findings; one of both patterns has the verdict of the weaker."""
-    groups: dict[str, dict[str, tuple[Beside, Judged]]] = {}
-    for row, judged in _findings(summary):
-        name, _, pattern = row.figure.rpartition(", ")
-        groups.setdefault(name, {})[pattern] = row, judged
-    return [_finding(name, found) for name, found in groups.items()]
-
-
-def _finding(name: str, patterns: dict[str, tuple[Beside, Judged]]) -> Finding:
-    """Judge by the patterns that were measured; name the one that decides where they differ."""
-    measured = {key: found for key, found in patterns.items() if found[0].our_ratio} or patterns
-    judged = weakest([judged for _, judged in measured.values()])
-    if len({judged.why for _, judged in measured.values()}) > 1:
-        deciding = next(key for key, found in measured.items() if found[1] is judged)
-        judged = replace(judged, why=f"{deciding}: {judged.why}")
-    ratios = [f"{key} {row.our_ratio.text}" for key, (row, _) in measured.items() if row.our_ratio]
-    theirs = next(iter(patterns.values()))[0].theirs
-    return Finding(name, theirs, ", ".join(ratios) or texts.MISSING, judged)
+    most = max(_threads(summary), default=0)
+    ratio = _ratio(summary, _CACHEABLE, ("buffered", most), ("direct", most))
+    return ratio is not None and ratio.above(_CACHED) is True
 
 
 def tell(summary: Summary) -> Story:
     """Tell how throughput and its cost grow with threads here."""
-    patterns = [pattern for pattern in _PATTERNS if cells.having(summary, pattern=pattern)]
+    workloads = [name for name, of in _WORKLOADS.items() if cells.having(summary, **of)]
+    plotted = {"IOPS": cells.iops, "CPU per operation, µs": _cost(summary)}
+    sections = [
+        Section(one.capitalize(), plots=[_plot(summary, one, *what) for what in plotted.items()])
+        for one in workloads
+    ]
+    tables = [_table(summary, workload) for workload in workloads]
     return Story(
-        answer=_answer(summary),
-        sections=[
-            *(
-                Section(
-                    _PATTERNS[pattern].capitalize(),
-                    plots=[
-                        _plot(summary, pattern, "iops", "IOPS", cells.iops),
-                        _plot(summary, pattern, "cpu", "CPU per operation, µs", _cost(summary)),
-                    ],
-                )
-                for pattern in patterns
-            ),
-            Section(
-                "Every number of threads",
-                tables=[_table(summary, pattern) for pattern in patterns],
-                folded=True,
-            ),
-        ],
+        answer=_answer(summary, workloads),
+        sections=[*sections, Section("Every number of threads", tables=tables, folded=True)],
         reading=[
             "buffered: a kernel mount through its page cache; direct: the same mount with O_DIRECT,"
-            " all threads on it; concurrent: a connection of the pool for each thread.",
-            "KB are 1024 bytes. CPU per operation is the machine's, which includes a server that"
-            " runs on it, or where that was not taken, that of fio's jobs alone. It is left out"
-            " where starting and ending fio is too large a part of it.",
-            "Buffered figures may come from the client's page cache: random ones do where they lie"
-            f" {_LARGE} times above those of direct I/O, and all above the link's rate.",
-            "A ratio is concurrent I/O to another mode, or many threads to one. A gain counts as"
-            " none if its whole interval lies below 5 %, and as large if it lies above 1.5 times."
-            " An interval that spans the limit is inconclusive.",
+            " all threads on it; concurrent: a connection of the pool for each thread. Sequential"
+            " I/Os have 32 KiB, random ones 8 KiB; writes count when they are on the server.",
+            "The file has twice the client's memory, unless --quick or --size chose a smaller one:"
+            " its page cache answers half of random buffered reads at most.",
+            "CPU per operation is the machine's, with a server that runs on it; where that was not"
+            " taken, that of fio's jobs alone. It is left out where fio's start and end are too"
+            " large a part of it. KB are 1024 bytes.",
+            "A gain counts as none if its whole interval lies below 5 %, as large if it lies above"
+            " 1.5 times; an interval that spans the limit is inconclusive.",
             *conditions.differences(summary, _DIFFERS),
         ],
     )
 
 
-def _answer(summary: Summary) -> Answer:
-    """Tell what each mode does with the most threads, in times direct I/O."""
-    rows, cached, counts = [], False, set()
-    for pattern in _PATTERNS:
-        many = max(_threads(summary, pattern), default=0)
-        direct = _find(summary, "direct", pattern, many)
-        for mode in _MODES:
-            if not (found := _find(summary, mode, pattern, many)):
-                continue
-            counts.add(str(many))
-            from_cache = mode == "buffered" and _from_cache(summary, pattern, many)
-            cached |= from_cache
-            ratio = cells.ratio(found, direct, cells.iops)
-            p99 = cells.percentile_of(found, 99)
-            rows.append([
-                f"{mode} {pattern}{' (cache)' if from_cache else ''}",
-                texts.measured(cells.sample(found, cells.iops)), texts.number(p99 and p99 / 1000),
-                texts.mean(cells.sample(found, _cost(summary))),
-                "1" if mode == "direct" else texts.times(ratio),
-            ])  # fmt: skip
-    headings = [f"{' or '.join(sorted(counts))} threads", "IOPS", "p99, ms", "CPU, µs/op",
-                "times direct"]  # fmt: skip
-    warning = ["Buffered random reads came out of the client's page cache, not over NFS."]
-    return Answer(_headline(summary), Table(headings, rows), warning if cached else [])
+def _answer(summary: Summary, workloads: Sequence[str]) -> Answer:
+    """Tell what each mode does with the most threads, and concurrent I/O in times the others."""
+    most = max(_threads(summary), default=0)
+    rows = []
+    for workload in workloads:
+        found = (_find(summary, workload, mode, most) for mode in _MODES)
+        rates = (texts.measured(cells.sample(those, cells.iops)) for those in found)
+        rows.append([workload, *rates, texts.times(_gain(summary, workload, "direct", most))])
+    told = []
+    for other in _DIRECT:
+        gains = (_gain(summary, workload, other, most) for workload in workloads)
+        differ = [gain.value for gain in gains if gain and not gain.spans_one]
+        ends = dict.fromkeys(f"{end(differ):.2f}" for end in (min, max) if differ)
+        told += [f"{' to '.join(ends)} times {other}"] if differ else []
+    words = f"{texts.several(told)} I/O, where it differs measurably: concurrent I/O with"
+    words = words if told else "No measurable difference between concurrent and other I/O with"
+    warning = "Buffered random reads came out of the client's page cache, not over NFS."
+    table = Table([f"IOPS, {most} threads", *_MODES, "times direct"], rows)
+    return Answer(f"{words} {most} threads.", table, [warning] if _from_cache(summary) else [])
 
 
-def _headline(summary: Summary) -> str:
-    pattern = next((one for one in ("random", "sequential") if _threads(summary, one)), "random")
-    most = max(_threads(summary, pattern), default=0)
-    over, under = (_find(summary, mode, pattern, most) for mode in ("concurrent", "direct"))
-    ratio = cells.ratio(over, under, cells.iops)
-    if not ratio:
-        return f"{most} threads at most; concurrent and direct I/O were not both measured."
-    rate = texts.mean(cells.sample(over, cells.iops), "IOPS")
-    end = "no measurable difference from" if ratio.spans_one else f"{ratio.value:.2f} times"
-    return f"{rate} by concurrent {pattern} reads with {most} threads, {end} direct I/O."
-
-
-def _table(summary: Summary, pattern: str) -> Table:
+def _table(summary: Summary, workload: str) -> Table:
     rows = []
     for mode in _MODES:
-        for threads in _threads(summary, pattern):
-            if not (found := _find(summary, mode, pattern, threads)):
+        for threads in _threads(summary):
+            if not (found := _find(summary, workload, mode, threads)):
                 continue
             measures = cells.bandwidth, cells.iops, cells.jobs_cpu_us, cells.machine_cpu_us
             rate, operations, jobs, machine = (cells.sample(found, one) for one in measures)
@@ -311,20 +294,37 @@ def _table(summary: Summary, pattern: str) -> Table:
         "mode", "threads", "IOPS", "KB/s", "CV %", "n", "clat p99, µs",
         "CPU per I/O of fio's jobs, µs", "CV %", "of the machine, µs", "CV %",
     ]  # fmt: skip
-    return Table(headings, rows)
+    return Table(headings, rows, workload.capitalize())
 
 
-def _plot(summary: Summary, pattern: str, name: str, unit: str, measure: Measure) -> Plot:
-    title = _PATTERNS[pattern].capitalize()
-    found = {mode: cells.having(summary, mode=mode, pattern=pattern) for mode in _MODES}
+def _plot(summary: Summary, workload: str, unit: str, measure: Measure) -> Plot:
+    found = {mode: cells.having(summary, **_WORKLOADS[workload], mode=mode) for mode in _MODES}
     lines = [(mode, cells.by_level(those, "threads", measure)) for mode, those in found.items()]
-    means = [one.mean for _, samples in lines for one in samples.values()]
-    # A page cache answers so fast that all others would lie on the ground.
-    apart = max(means, default=0) > _APART * min(means, default=0)
-    figure = charts.doublings(title, "threads", unit, lines, columns=3, log=apart)
-    what = f"{unit.partition(',')[0]} against threads{' (log scale)' if apart else ''}"
-    caption = f"{title}: {what}; {charts.REPEATS}."
-    return Plot(f"{pattern}-{name}", caption, figure)
+    what = unit.partition(",")[0]
+    title = f"{workload.capitalize()}: {what} by threads"
+    figure = charts.doublings(title, "threads", unit, lines, columns=3)
+    dips = _dips(summary, workload) if measure is cells.iops else ()
+    name = f"{workload} {what.partition(' ')[0]}".lower().replace(" ", "-")
+    return Plot(name, " ".join([f"{title}; {charts.REPEATS}.", *dips]), figure)
+
+
+def _dips(summary: Summary, workload: str) -> Iterator[str]:
+    """Say where more threads do less, and whether that is work or waiting."""
+    for mode in _MODES:
+        for fewer, more in itertools.pairwise(_threads(summary)):
+            sides = (mode, more), (mode, fewer)
+            ratio = _ratio(summary, workload, *sides)
+            if ratio is None or ratio.above(1) is not False or ratio.value > _DIP:
+                continue
+            busy = cells.sample(_find(summary, workload, *sides[0]), cells.processors_busy)
+            dearer = _ratio(summary, workload, *sides, _cost(summary))
+            why = "there is CPU left, so the threads wait"
+            if dearer and busy and busy.mean >= _FULL:
+                why = f"an operation takes {dearer.value:.2f} times the CPU, and no more is free"
+            yield (
+                f"{mode.capitalize()} I/O falls to {ratio.value:.2f} times from {fewer} to {more}"
+                f" threads: {why}."
+            )
 
 
 _REPORT = Report(
@@ -335,8 +335,7 @@ _REPORT = Report(
         " gain, or a loss, for one sequential thread, and a large gain over buffered and direct I/O"
         " at high concurrency; CPU per operation rose with contention on the one TCP socket."
     ),
-    factors=("mode", "pattern", "threads"),
-    beside=beside,
+    factors=("mode", "pattern", "direction", "threads"),
     tell=tell,
     findings=findings,
 )
