@@ -33,37 +33,30 @@ def _soak(add: Parser) -> None:
     Exit status 0: every byte was read back as it was written, and nothing was lost; or every entry
     was made, found and removed once.
     """
-    add.add_argument(
-        "--minutes",
-        metavar="N",
-        type=number(1),
-        help="How long; a round takes a minute (default: 20).",
-    )
-    add.add_argument(
-        "--seed",
-        metavar="N",
+    add.option("minutes", "N", "How long; a round takes a minute (default: 20).", type=number(1))
+    add.option(
+        "seed",
+        "N",
+        "Seed of the faults: the same seed gives the same faults (default: 1).",
         type=int,
-        help="Seed of the faults: the same seed gives the same faults (default: 1).",
     )
-    add.add_argument(
-        "--paths",
+    add.option(
+        "paths",
+        "N",
+        "Server addresses, 2 to 16 (default: 4).",
         type=int,
         choices=range(2, 17),
-        metavar="N",
         default=4,
-        help="Server addresses, 2 to 16 (default: 4).",
     )
-    add.add_argument(
-        "--nfsvers", choices=("3", "4.1", "4.2"), default="3", help="NFS version (default: 3)."
-    )
-    add.add_argument(
-        "--entries",
-        metavar="N",
-        type=number(1),
-        help="Metadata instead of data: make so many entries, verify and remove them, once, while"
+    add.option("nfsvers", "", "NFS version (default: 3).", choices=("3", "4.1", "4.2"), default="3")
+    add.option(
+        "entries",
+        "N",
+        "Metadata instead of data: make so many entries, verify and remove them, once, while"
         " connections are reset each second.",
+        type=number(1),
     )
-    add.add_argument("--results", metavar="DIR", type=Path, help="Where to keep fio's output.")
+    add.option("results", "DIR", "Where to keep fio's output.", type=Path)
 
 
 def _faults(add: Parser) -> None:
@@ -72,20 +65,10 @@ def _faults(add: Parser) -> None:
     Against a scripted server, nfs-ganesha in a lab, and (RDMA) the kernel's server in the kernel
     lab. Needs root; takes about ten minutes. The exit status is 1 if a cell was not as expected.
     """
-    add.add_argument(
-        "--only",
-        metavar="WORDS",
-        default="",
-        help="Only cells whose names contain all these words.",
-    )
+    add.option("only", "WORDS", "Only cells whose names contain all these words.", default="")
     add.flag("brief", "The short matrix, as the tests run it.")
     add.flag("list", "List the cells and what is expected, then exit.", dest="listed")
-    add.add_argument(
-        "--results",
-        metavar="DIR",
-        type=Path,
-        help="Where the results go (default: results/faults/TIME).",
-    )
+    add.option("results", "DIR", "Where the results go (default: results/faults/TIME).", type=Path)
 
 
 def _fio_releases(add: Parser) -> None:
@@ -102,11 +85,11 @@ def _fio_releases(add: Parser) -> None:
         default=[],
         help=f"Releases such as 3.42 (default: {RELEASES[0]} to {RELEASES[-1]}).",
     )
-    add.add_argument(
-        "--source",
-        metavar="URL",
+    add.option(
+        "source",
+        "URL",
+        "The git repository that has fio's tags: a URL or a folder.",
         default="https://github.com/axboe/fio",
-        help="The git repository that has fio's tags: a URL or a folder.",
     )
 
 

@@ -17,9 +17,7 @@ def _doctor(add: Parser) -> None:
     The exit status is 0 unless something failed. With --pool a directory is made in the export,
     looked up over each path, and removed at once.
     """
-    add.add_argument(
-        "--pool", metavar="POOL", help="Check the servers of this pool (its text or its name) too."
-    )
+    add.option("pool", "POOL", "Check the servers of this pool (its text or its name) too.")
     add.flag("json", "Print the findings as JSON.", dest="as_json")
 
 
@@ -29,39 +27,36 @@ def _clean(add: Parser) -> None:
     A run removes its directory itself, unless it was killed, its server had gone, or --keep was
     given. Only directories that a run has made are removed; one of a run under way stays.
     """
-    add.add_argument("--pool", metavar="POOL", help="Only what lies on the paths of this pool.")
+    add.option("pool", "POOL", "Only what lies on the paths of this pool.")
     add.flag(
         "all",
         "With --pool: also directories of runs that are not in --results, such as those of other"
         " machines. Such a run may still be going on.",
         dest="everything",
     )
-    add.add_argument(
-        "--results", metavar="DIR", type=Path, help="Where runs are kept (default: results/)."
-    )
+    add.option("results", "DIR", "Where runs are kept (default: results/).", type=Path)
 
 
 def _id(add: Parser) -> None:
     """Declare which lab is meant."""
-    add.add_argument(
-        "--id", metavar="NAME", dest="lab_id", help="The lab's name, if several are running."
-    )
+    add.option("id", "NAME", "The lab's name, if several are running.", dest="lab_id")
 
 
 def _wanted(add: Parser) -> None:
     """Declare the lab that `start` and `run` are to make."""
-    add.add_argument(
-        "--addresses",
-        metavar="N",
+    add.option(
+        "addresses",
+        "N",
+        "Server addresses, each a path of the pool (default: 4).",
         type=int,
         default=4,
-        help="Server addresses, each a path of the pool (default: 4).",
     )
-    add.add_argument(
-        "--instances",
+    add.option(
+        "instances",
+        "",
+        "Server processes: one, or one per address (the default).",
         choices=INSTANCES,
         default="per-address",
-        help="Server processes: one, or one per address (the default).",
     )
     add.flag("local", "Serve on this machine's loopback: 127.0.0.1 and those after it.")
     for name, text in (
@@ -75,7 +70,7 @@ def _wanted(add: Parser) -> None:
         ),
         ("size", "Size of the file system, in memory, such as 4g."),
     ):
-        add.add_argument(f"--{name}", metavar="SIZE" if name == "size" else "RATE", help=text)
+        add.option(name, "SIZE" if name == "size" else "RATE", text)
     add.flag("ro", "Export the same files read-only too (the pool 'ro').", dest="read_only")
     _id(add)
 
@@ -129,32 +124,20 @@ def _kernel(add: Parser) -> None:
     --mount /mnt/b=vers=4.2,nconnect=4,address=10.0.2.16
     """
     add.rest = True
-    add.add_argument(
-        "--mount",
-        metavar="DIR=OPTIONS",
+    add.option(
+        "mount",
+        "DIR=OPTIONS",
+        "Mount the server's export on DIR first; may be given several times.",
         action="append",
-        help="Mount the server's export on DIR first; may be given several times.",
     )
-    add.add_argument(
-        "--results",
-        metavar="DIR",
-        type=Path,
-        help="The only folder whose changes are kept; created if missing.",
+    add.option(
+        "results", "DIR", "The only folder whose changes are kept; created if missing.", type=Path
     )
     add.flag("network", "COMMAND also reaches what this machine does (10.0.3.2 is itself).")
-    add.add_argument(
-        "--timeout",
-        metavar="SECONDS",
-        type=number(0, float),
-        help="End COMMAND after this time.",
-    )
-    add.add_argument("--guest", choices=GUESTS, default="qemu", help=GUEST_HELP)
-    add.add_argument(
-        "--cpus", metavar="N", type=int, default=1, help="The guest's processors (default: 1)."
-    )
-    add.add_argument(
-        "--memory", metavar="MB", type=int, default=2048, help="Its memory (default: 2048)."
-    )
+    add.option("timeout", "SECONDS", "End COMMAND after this time.", type=number(0, float))
+    add.option("guest", "", GUEST_HELP, choices=GUESTS, default="qemu")
+    add.option("cpus", "N", "The guest's processors (default: 1).", type=int, default=1)
+    add.option("memory", "MB", "Its memory (default: 2048).", type=int, default=2048)
 
 
 COMMANDS: dict[str, tuple[str, Declare]] = {

@@ -80,143 +80,111 @@ def _run(add: Parser) -> None:
 
 
 def _where(add: Parser) -> None:
-    group = add.add_argument_group("where")
-    group.add_argument(
-        "--pool",
-        metavar="POOL",
-        help="Run on this pool, such as nfs://nas/export, instead of in the lab.",
-    )
-    group.add_argument(
-        "--lab",
-        action="store_true",
-        help="Run in the lab, with the scenario's limits: the default.",
-    )
-    group.add_argument(
-        "--hosts",
-        metavar="HOST[:PORT],...",
-        default="",
-        help="With --pool: run on these hosts at once, each with all jobs, by fio's client/server"
+    add.section("where")
+    add.option("pool", "POOL", "Run on this pool, such as nfs://nas/export, instead of in the lab.")
+    add.flag("lab", "Run in the lab, with the scenario's limits: the default.")
+    add.option(
+        "hosts",
+        "HOST[:PORT],...",
+        "With --pool: run on these hosts at once, each with all jobs, by fio's client/server"
         " mode. If no fio --server answers, ssh starts one. The engine must be at the same path on"
         " each.",
-    )
-    group.add_argument(
-        "--guest",
-        choices=GUESTS,
-        help=f"In the kernel lab; qemu if not given. {GUEST_HELP}",
-    )
-    group.add_argument(
-        "--server-command",
-        metavar="WORDS",
         default="",
-        help="With --pool: the command that reaches its server, such as 'ssh nas'. It runs `cat"
+    )
+    add.option("guest", "", f"In the kernel lab; qemu if not given. {GUEST_HELP}", choices=GUESTS)
+    add.option(
+        "server-command",
+        "WORDS",
+        "With --pool: the command that reaches its server, such as 'ssh nas'. It runs `cat"
         " /proc/stat /proc/meminfo` there, for CPU time, Dirty and Cached, and nothing else.",
-    )
-    group.add_argument(
-        "--directory",
-        metavar="DIR",
         default="",
-        help="With --pool: the directory for all files of the run, relative to the export. It must"
+    )
+    add.option(
+        "directory",
+        "DIR",
+        "With --pool: the directory for all files of the run, relative to the export. It must"
         " not be there yet (default: a new name, nfsmulti-TIME-RANDOM).",
+        default="",
     )
-    group.add_argument(
-        "--keep",
-        action="store_true",
-        help="With --pool: leave the run's directory on the server.",
-    )
-    group.add_argument(
-        "--published",
-        action="store_true",
-        help="With --pool: show what was published beside your own figures, too.",
-    )
-    group.add_argument(
-        "--results", metavar="DIR", type=Path, help="Where runs are kept (default: results/)."
-    )
-    group.add_argument(
-        "--metrics",
-        metavar="FILE",
-        type=Path,
-        help="Rewrite this file each second for node-exporter's textfile collector, with what each"
+    add.flag("keep", "With --pool: leave the run's directory on the server.")
+    add.flag("published", "With --pool: show what was published beside your own figures, too.")
+    add.option("results", "DIR", "Where runs are kept (default: results/).", type=Path)
+    add.option(
+        "metrics",
+        "FILE",
+        "Rewrite this file each second for node-exporter's textfile collector, with what each"
         " path does. Its name ends with .prom.",
+        type=Path,
     )
 
 
 def _how_much(add: Parser) -> None:
-    group = add.add_argument_group("how much")
-    group.add_argument("--quick", action="store_true", help="Fewer cells, a few seconds each.")
+    add.section("how much")
+    add.flag("quick", "Fewer cells, a few seconds each.")
     for name, metavar, parse, text in (
         ("size", "SIZE", parse_size, "Bytes of each file, such as 8g."),
         ("runtime", "TIME", parse_seconds, "Length of each cell, such as 30s, 5m or 8h."),
         ("bs", "SIZE", parse_size, "Bytes of an I/O, such as 64k."),
     ):
-        group.add_argument(f"--{name}", metavar=metavar, type=read_by(parse), help=text)
-    group.add_argument(
-        "--depth",
-        metavar="N",
+        add.option(name, metavar, text, type=read_by(parse))
+    add.option(
+        "depth",
+        "N",
+        "I/Os that each job has in flight; for metadata several numbers: 1,32,128.",
         type=numbers(_MOST_DEPTH),
         default=(),
-        help="I/Os that each job has in flight; for metadata several numbers: 1,32,128.",
     )
-    group.add_argument(
-        "--precondition",
-        action="store_true",
-        help="Write each file whole before a job writes to it, so that no write makes it grow.",
+    add.flag(
+        "precondition",
+        "Write each file whole before a job writes to it, so that no write makes it grow.",
     )
-    group.add_argument(
-        "--repeat",
-        metavar="N",
+    add.option(
+        "repeat",
+        "N",
+        "Repeats of each cell (default: 3; neighbour 5, or 3 if --quick; connections 5).",
         type=number(1),
-        help="Repeats of each cell (default: 3; neighbour 5, or 3 if --quick; connections 5).",
     )
 
 
 def _what(add: Parser) -> None:
-    group = add.add_argument_group("what is run")
-    group.add_argument(
-        "--factors",
-        metavar="NAME=V1,V2",
+    add.section("what is run")
+    add.option(
+        "factors",
+        "NAME=V1,V2",
+        "Cross the cells with options of the engine or of fio.",
         nargs="+",
         action="extend",
-        help="Cross the cells with options of the engine or of fio.",
     )
-    group.add_argument(
-        "--setting",
-        metavar="NAME=V1,V2",
-        default="",
-        help="Cross the cells with a setting of the server. --set changes it before each block: all"
+    add.option(
+        "setting",
+        "NAME=V1,V2",
+        "Cross the cells with a setting of the server. --set changes it before each block: all"
         " cells under one value, in one repeat.",
-    )
-    group.add_argument(
-        "--set",
-        metavar="COMMAND",
         default="",
-        help="Sets it, with {NAME} for the value: 'ssh nas \"echo {threads} >"
+    )
+    add.option(
+        "set",
+        "COMMAND",
+        "Sets it, with {NAME} for the value: 'ssh nas \"echo {threads} >"
         " /proc/fs/nfsd/threads\"'. In the kernel lab it runs in the guest.",
-    )
-    group.add_argument(
-        "--get",
-        metavar="COMMAND",
         default="",
-        help="Prints only the setting's value, which is checked after --set and restored at the"
+    )
+    add.option(
+        "get",
+        "COMMAND",
+        "Prints only the setting's value, which is checked after --set and restored at the"
         " end. Without --get the first value is set at the end.",
+        default="",
     )
-    group.add_argument(
-        "--label", metavar="WORD", default="", help="A word to add to the name of the run's folder."
+    add.option("label", "WORD", "A word to add to the name of the run's folder.", default="")
+    add.option(
+        "seed", "N", "Seed of the order of cells; an earlier run's repeats its order.", type=int
     )
-    group.add_argument(
-        "--seed",
-        metavar="N",
-        type=int,
-        help="Seed of the order of cells; an earlier run's repeats its order.",
-    )
-    group.add_argument(
-        "--resume",
-        action="store_true",
-        help="Continue the run in DIR, or the newest unfinished one.",
-    )
+    add.flag("resume", "Continue the run in DIR, or the newest unfinished one.")
 
 
 def _of_connections(add: Parser) -> None:
-    group = add.add_argument_group("connections and metadata alone")
+    add.section("connections and metadata alone")
     several = numbers(_MOST)
     for name, metavar, read, text in (
         ("nconnect", "N,...", several, "Connections on each path of a job."),
@@ -241,50 +209,35 @@ def _of_connections(add: Parser) -> None:
             f" operations of metadata (default: {','.join(OPERATIONS)}).",
         ),
     ):
-        group.add_argument(f"--{name}", metavar=metavar, type=read, default=(), help=text)
-    group.add_argument(
-        "--mounts",
-        action="store_true",
-        help="Also measure kernel mounts, each with its cell's nconnect= (needs root).",
-    )
+        add.option(name, metavar, text, type=read, default=())
+    add.flag("mounts", "Also measure kernel mounts, each with its cell's nconnect= (needs root).")
 
 
 def _bench(add: Parser) -> None:
     """Declare what every bench is told."""
     add.flag("quick", "Three short runs of each, for a quick look.")
     add.flag("targets", "Also hold the ratios against the developers' targets.")
-    add.add_argument(
-        "--repeat", metavar="N", type=number(1), help="Runs of each engine on each case."
-    )
-    add.add_argument(
-        "--results",
-        metavar="DIR",
-        type=Path,
-        help="Where the results go (default: results/BENCH/TIME).",
-    )
+    add.option("repeat", "N", "Runs of each engine on each case.", type=number(1))
+    add.option("results", "DIR", "Where the results go (default: results/BENCH/TIME).", type=Path)
 
 
 def _cases(add: Parser) -> None:
     """Declare what those with cases to choose from are told."""
     _bench(add)
-    add.add_argument(
-        "--case",
-        metavar="NAME",
+    add.option(
+        "case",
+        "NAME",
+        "Measure only this case (a name, or a pattern such as '*4k*').",
         action="append",
-        help="Measure only this case (a name, or a pattern such as '*4k*').",
     )
     add.flag("list", "List the cases (with --targets theirs, too), then exit.", dest="listed")
-    add.add_argument(
-        "--client-cpu", metavar="CPU", type=int, help="Pin the client to this processor."
-    )
+    add.option("client-cpu", "CPU", "Pin the client to this processor.", type=int)
 
 
 def _sink(add: Parser) -> None:
     """Declare what those with nfs-sink for a server are told."""
     _cases(add)
-    add.add_argument(
-        "--server-cpu", metavar="CPU", type=int, help="Pin the server to this processor."
-    )
+    add.option("server-cpu", "CPU", "Pin the server to this processor.", type=int)
     add.flag(
         "server-sleeps",
         "Let the server sleep between calls; the client then pays for waking it up.",
@@ -300,12 +253,12 @@ def _client_cost(add: Parser) -> None:
     time.
     """
     _sink(add)
-    add.add_argument(
-        "--yardstick",
-        metavar="FILE.c",
-        type=Path,
-        help="Also build and measure this fio engine, the lower limit: the same calls over plain"
+    add.option(
+        "yardstick",
+        "FILE.c",
+        "Also build and measure this fio engine, the lower limit: the same calls over plain"
         " sockets and nothing else. It gets the server's port on 127.0.0.1 as --port.",
+        type=Path,
     )
     add.epilog = "The report's columns:\n\n" + "\n".join(f" {line}" for line in COLUMNS)
 
@@ -316,9 +269,7 @@ def _mount(add: Parser) -> None:
     The file is on tmpfs, then on a disk.
     """
     _cases(add)
-    add.add_argument(
-        "--disk", metavar="DIR", type=Path, help="A directory on a disk (default: below build/)."
-    )
+    add.option("disk", "DIR", "A directory on a disk (default: below build/).", type=Path)
 
 
 def _rdma(add: Parser) -> None:

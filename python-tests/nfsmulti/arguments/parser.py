@@ -9,7 +9,7 @@ import inspect
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from nfsmulti.paths import COMMAND, as_typed
 
@@ -48,6 +48,7 @@ class Parser(argparse.ArgumentParser):
         )
         self.name = name
         self.rest = self.passes_on = False
+        self._section: argparse._ActionsContainer = self
         declare(self)
         words = [
             f"[{one.metavar}...]" if one.nargs == "*" else str(one.metavar)
@@ -56,9 +57,17 @@ class Parser(argparse.ArgumentParser):
         words += ["-- COMMAND..."] if self.rest else []
         self.usage = " ".join([self.prog, "[OPTIONS]", *words])
 
+    def section(self, title: str) -> None:
+        """Begin a section of the help: it has the options that are declared from here on."""
+        self._section = self.add_argument_group(title)
+
     def flag(self, name: str, text: str, dest: str | None = None) -> None:
         """Declare an option without a value."""
-        self.add_argument(f"--{name}", action="store_true", help=text, dest=dest)
+        self._section.add_argument(f"--{name}", action="store_true", help=text, dest=dest)
+
+    def option(self, name: str, value: str, text: str, **more: Any) -> None:
+        """Declare an option whose value is named `value` in the help; `more` is argparse's."""
+        self._section.add_argument(f"--{name}", metavar=value or None, help=text, **more)
 
     def understood(self, words: Sequence[str]) -> dict[str, object]:
         """Return the arguments' values by name. Ends the process for --help and for bad usage."""

@@ -68,54 +68,48 @@ def _compare(add: Parser) -> None:
         type=Path,
         help="Folders of two runs, A and B, or of B alone: results/SCENARIO/TIME.",
     )
-    add.add_argument(
-        "--threshold",
-        metavar="PERCENT",
+    add.option(
+        "threshold",
+        "PERCENT",
+        "Per cent by which B may be worse, even if significantly (default: 5).",
         type=number(0, float),
         default=5.0,
-        help="Per cent by which B may be worse, even if significantly (default: 5).",
     )
-    add.add_argument(
-        "--judge",
+    add.option(
+        "judge",
+        "",
+        "A figure that the verdict covers; repeatable (default: throughput).",
         choices=FIGURES,
         action="append",
-        help="A figure that the verdict covers; repeatable (default: throughput).",
     )
-    add.add_argument(
-        "--tolerance",
-        metavar="PERCENT",
+    add.option(
+        "tolerance",
+        "PERCENT",
+        "Judge without statistical tests: per cent by which no cell may be worse.",
         type=number(0, float),
-        help="Judge without statistical tests: per cent by which no cell may be worse.",
     )
-    add.add_argument(
-        "--over",
-        metavar="FACTOR",
-        help="Compare the levels of this factor; each run has exactly one.",
-    )
-    add.add_argument(
-        "--allow",
-        metavar="WHAT",
+    add.option("over", "FACTOR", "Compare the levels of this factor; each run has exactly one.")
+    add.option(
+        "allow",
+        "WHAT",
+        "A condition that may differ, as the verdict names it, or `busy`; repeatable.",
         action="append",
         default=[],
-        help="A condition that may differ, as the verdict names it, or `busy`; repeatable.",
     )
-    add.add_argument(
-        "--format",
+    add.option(
+        "format",
+        "",
+        "How it is written (default: text).",
         dest="written",
         choices=FORMATS,
         default="text",
-        help="How it is written (default: text).",
     )
     _results(add)
 
 
 def _results(add: Parser) -> None:
-    add.add_argument(
-        "--results",
-        metavar="DIR",
-        type=Path,
-        default=RESULTS,
-        help="Where runs are kept (default: results/).",
+    add.option(
+        "results", "DIR", "Where runs are kept (default: results/).", type=Path, default=RESULTS
     )
 
 
