@@ -364,7 +364,7 @@ def test_randread_answers_with_the_fastest_and_has_one_unit() -> None:
 
 def test_sio_says_which_of_the_published_findings_are_found() -> None:
     text = report_of(made_runs.sio())
-    said = r"\d\.\d\d to \d\.\d\d times buffered and \d.*? times direct I/O, where"
+    said = r"\d\.\d\d to \d\.\d\d times buffered and \d.*? times direct I/O's IOPS: concurrent"
     assert re.search(said, text)
     assert len(re.findall(r"\| reproduced \| (no gain|a large|rises)", text)) == 4
 

@@ -245,16 +245,6 @@ def findings(summary: Summary) -> list[Finding]:
     return found
 
 
-def _variants(summary: Summary) -> list[tuple[str, int, str]]:
-    """Give client, paths and spread of what was measured, one path first."""
-    found = {
-        (str(cell.factors["client"]), int(cell.factors["paths"]), str(cell.factors["spread"]))
-        for cell in summary.done
-    }
-    order = list(_clients(summary))
-    return sorted(found, key=lambda one: (order.index(one[0]), one[2] != "job", one[2], one[1]))
-
-
 def _scaling_plot(summary: Summary, client: str) -> Plot:
     counts = cells.counts(cells.having(summary, client=client), "paths")
     name = _clients(summary)[client]

@@ -236,10 +236,9 @@ def tell(summary: Summary) -> Story:
         Section(one.capitalize(), plots=[_plot(summary, one, *what) for what in plotted.items()])
         for one in workloads
     ]
-    tables = [_table(summary, workload) for workload in workloads]
     return Story(
         answer=_answer(summary, workloads),
-        sections=[*sections, Section("Every number of threads", tables=tables, folded=True)],
+        sections=sections,
         reading=[
             "buffered: a kernel mount through its page cache; direct: the same mount with O_DIRECT,"
             " all threads on it; concurrent: a connection of the pool for each thread. Sequential"
@@ -248,7 +247,7 @@ def tell(summary: Summary) -> Story:
             " its page cache answers half of random buffered reads at most.",
             "CPU per operation is the machine's, with a server that runs on it; where that was not"
             " taken, that of fio's jobs alone. It is left out where fio's start and end are too"
-            " large a part of it. KB are 1024 bytes.",
+            " large a part of it.",
             "A gain counts as none if its whole interval lies below 5 %, as large if it lies above"
             " 1.5 times; an interval that spans the limit is inconclusive.",
             *conditions.differences(summary, _DIFFERS),
@@ -270,31 +269,11 @@ def _answer(summary: Summary, workloads: Sequence[str]) -> Answer:
         differ = [gain.value for gain in gains if gain and not gain.spans_one]
         ends = dict.fromkeys(f"{end(differ):.2f}" for end in (min, max) if differ)
         told += [f"{' to '.join(ends)} times {other}"] if differ else []
-    words = f"{texts.several(told)} I/O, where it differs measurably: concurrent I/O with"
+    words = f"{texts.several(told)} I/O's IOPS: concurrent I/O with"
     words = words if told else "No measurable difference between concurrent and other I/O with"
     warning = "Buffered random reads came out of the client's page cache, not over NFS."
     table = Table([f"IOPS, {most} threads", *_MODES, "times direct"], rows)
     return Answer(f"{words} {most} threads.", table, [warning] if _from_cache(summary) else [])
-
-
-def _table(summary: Summary, workload: str) -> Table:
-    rows = []
-    for mode in _MODES:
-        for threads in _threads(summary):
-            if not (found := _find(summary, workload, mode, threads)):
-                continue
-            measures = cells.bandwidth, cells.iops, cells.jobs_cpu_us, cells.machine_cpu_us
-            rate, operations, jobs, machine = (cells.sample(found, one) for one in measures)
-            rows.append([
-                mode, str(threads), texts.mean(operations), *cells.columns(rate, 1024),
-                texts.number(cells.percentile_of(found, 99)),
-                texts.mean(jobs), texts.cv(jobs), texts.mean(machine), texts.cv(machine),
-            ])  # fmt: skip
-    headings = [
-        "mode", "threads", "IOPS", "KB/s", "CV %", "n", "clat p99, µs",
-        "CPU per I/O of fio's jobs, µs", "CV %", "of the machine, µs", "CV %",
-    ]  # fmt: skip
-    return Table(headings, rows, workload.capitalize())
 
 
 def _plot(summary: Summary, workload: str, unit: str, measure: Measure) -> Plot:
