@@ -98,6 +98,7 @@ struct job {
 
 	struct meta_job *meta; /* NULL: the job moves data */
 	uint64_t live_at;      /* job_stats.h's: when live_file was written */
+	bool live_failed;      /* that was not possible, and is not tried again */
 
 	struct io_u **fresh; /* queued since the last flush: fresh_count of iodepth */
 	uint32_t fresh_count;

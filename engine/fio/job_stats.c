@@ -88,26 +88,37 @@ static void write_stats_file(const struct job *job, const char *path)
 		say("cannot write stats_file=%s: %s", path, strerror(-error));
 }
 
-/* Nothing is said where it cannot: the figures at the end do not depend on it. */
-void job_stats_live(void *owner)
+static int write_live(const struct job *job)
 {
-	struct job *job = owner;
 	char *text = NULL, path[PATH_MAX];
 	size_t size = 0;
-	FILE *out;
+	FILE *out = open_memstream(&text, &size);
+	int error = -ENOMEM;
 
-	if (job->group.job.now - job->live_at < SEC)
-		return;
-	job->live_at = job->group.job.now;
-	out = open_memstream(&text, &size);
 	if (out) {
 		write_conns(out, job);
 		fclose(out);
-		snprintf(path, sizeof(path), "%s.%" PRIu32, job_options(job)->live_file,
-			 terms_job_number(job->td));
-		write_text(path, 0, text, size);
+		error = snprintf(path, sizeof(path), "%s.%" PRIu32, job_options(job)->live_file,
+				 terms_job_number(job->td)) < (int)sizeof(path)
+				? write_text(path, 0, text, size)
+				: -ENAMETOOLONG;
 	}
 	free(text);
+	return error;
+}
+
+void job_stats_live(void *owner)
+{
+	struct job *job = owner;
+	int error;
+
+	if (job->live_failed || job->group.job.now - job->live_at < SEC)
+		return;
+	job->live_at = job->group.job.now;
+	error = write_live(job);
+	job->live_failed = error != 0;
+	if (error)
+		say("cannot write live_file=%s: %s", job_options(job)->live_file, strerror(-error));
 }
 
 static void add(struct counters *sum, const struct counters *one)

@@ -11,6 +11,8 @@
  */
 void job_stats_report(const struct job *job);
 
-/* Writes the connections' lines to live_file= and the job's number, once a second: a group's
- * ticked(). */
+/*
+ * Writes the connections' lines to live_file= and the job's number, once a second: a group's
+ * ticked(). Where it cannot it says so once, and the job goes on without.
+ */
 void job_stats_live(void *job);
