@@ -20,6 +20,7 @@ from nfsmulti.texts import number, time_text
 
 OPTION = "live_file"
 SECONDS = 1.0
+_STALE_SECONDS = 3.0  # without a word from a job, from which on it does nothing
 # What went wrong on a path, by its name in stats_file.
 TROUBLES = ("errors", "reconnects", "reissues", "retransmissions")
 # Marks of a cell's time series; the engine says once in its log where replies are delayed.
@@ -123,8 +124,9 @@ class Sampler:
                     self._files[file] = known.next(at, paths)
         before, self._paths = self._paths, _sum(one.paths for one in self._files.values())
         self._mark(before)
-        per_s = _sum(one.per_s for one in self._files.values())
-        return Live(self._paths, per_s) if per_s else None
+        files = self._files.values()
+        per_s = _sum(one.per_s for one in files if time.time() - one.at < _STALE_SECONDS)
+        return Live(self._paths, per_s) if any(one.per_s for one in files) else None
 
     def clear(self) -> None:
         """Remove the files: stats_file has the same in the end."""

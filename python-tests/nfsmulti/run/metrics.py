@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, write_to_textfile
@@ -19,7 +19,7 @@ from prometheus_client.registry import Collector
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import ConnectionStats
 from nfsmulti.report import cells
-from nfsmulti.run.live import TROUBLES, Live, totals
+from nfsmulti.run.live import TROUBLES, Counts, Live, totals
 from nfsmulti.run.plan import PlannedCell
 from nfsmulti.run.record import Record, Watcher
 from nfsmulti.summary import Cell
@@ -51,16 +51,18 @@ class Metrics(Watcher, Collector):
         self._seconds = 0.0
         self._now: Live | None = None
         self._last: Cell | None = None
-        self._troubles: defaultdict[str, Counter[str]] = defaultdict(
-            Counter
-        )  # of the cells that have ended
+        # Of what has ended.
+        self._troubles: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        if file.suffix != ".prom":
+            raise HarnessError(f"--metrics {file}: node-exporter reads files named *.prom alone")
         try:
             write_to_textfile(str(file), self._registry)
         except OSError as error:
             raise HarnessError(f"--metrics {file}: {error.strerror}") from None
 
     def begin(self, cell: PlannedCell) -> None:
-        """Tell which cell is under way."""
+        """Tell which cell is under way; one that was cut short to run longer is not told of."""
+        self._add(self._now.paths if self._now else {})
         self._cell = cell.id
         self._write(0.0, None)
         self._beside.begin(cell)
@@ -77,8 +79,7 @@ class Metrics(Watcher, Collector):
             self._last = cell
         with contextlib.suppress(HarnessError):  # a broken line has failed the cell
             stats = ConnectionStats.read(self._record.folder / cell.folder / "stats.jsonl")
-            for path, counts in totals(stats).items():
-                self._troubles[path].update(counts)
+            self._add(totals(stats))
         self._write(0.0, None)
         self._beside.end(cell)
 
@@ -122,6 +123,10 @@ class Metrics(Watcher, Collector):
             add("last_operations_per_second", cells.iops(self._last), cell=self._last.id)
             add("last_p99_seconds", found / 1e6 if found else None, cell=self._last.id)
         yield from (one for one in samples.values() if one.samples)
+
+    def _add(self, paths: Mapping[str, Counts]) -> None:
+        for path, counts in paths.items():
+            self._troubles[path].update(counts)
 
     def _write(self, seconds: float, now: Live | None) -> None:
         self._seconds, self._now = seconds, now
