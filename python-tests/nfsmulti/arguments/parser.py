@@ -100,7 +100,7 @@ class Parser(argparse.ArgumentParser):
         known = self._option_string_actions
         for word in words:
             name = word.partition("=")[0]
-            if name.startswith("--") and name not in known:
+            if name.startswith("-") and not name[1:].isdecimal() and name not in known:
                 self.error(f"there is no option {name}{guess(name, known)}")
 
 
