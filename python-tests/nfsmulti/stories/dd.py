@@ -215,7 +215,8 @@ def _plot(summary: Summary, client: str) -> Plot:
     for direction in ("write", "read"):
         rates = _rates(summary, client, direction)
         drawn[direction] = {count: rate.scaled(1e-6) for count, rate in rates.items()}
-    highest = max(charts.highest(rate) for points in drawn.values() for rate in points.values())
+    every = [rate for points in drawn.values() for rate in points.values()]
+    highest = max(map(charts.highest, every), default=1.0)
     for number, (direction, points) in enumerate(drawn.items()):
         if not points:
             continue
