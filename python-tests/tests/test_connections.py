@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
+import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -373,6 +374,19 @@ def test_lines_to_paste_mount_each_url_where_mounts_of_all_are_the_best() -> Non
         "filename=connections",
         "pool=/mnt/1,/mnt/2",
     ]
+
+
+def test_lines_to_paste_have_nothing_of_the_run_s_folder(tmp_path: Path) -> None:
+    pool = OnPool("nfs://10.0.0.1/v")
+    (spec, *_), _ = scenario(Choice()).own_cells(Scale(True), pool.offers)
+    words = command_of(spec, pool, Engine(Path("engine.so")), tmp_path)
+    made = Maker("connections", 3)
+    made.add(connections_factors(1), read=1e9)
+    cells = [dataclasses.replace(cell, command=shlex.join(words)) for cell in made.cells]
+    summary = dataclasses.replace(made.summary(), cells=cells)
+    lines = scenario(Choice()).report.tell(summary).ending[0].lines
+    assert "rw=read" in lines
+    assert not [line for line in lines if str(tmp_path) in line or "log_" in line]
 
 
 def test_mounts_that_share_connections_are_refused(

@@ -22,7 +22,7 @@ from nfsmulti.paths import JOBFILES, made, write_json
 from nfsmulti.processes import run
 from nfsmulti.run.place import VERSION_NAMES
 from nfsmulti.stories import CellSpec
-from nfsmulti.stories.scenario import timed
+from nfsmulti.stories.scenario import FOR_HARNESS, timed
 from nfsmulti.summary import Cell, Factor
 
 FILE = "plan.json"
@@ -47,9 +47,8 @@ _SECONDS = 20.0  # that fio may take to answer
 # What goes into a shell's words without a quote.
 PLAIN = re.compile(r"[\w .:,+/@%-]+")
 # What the harness itself gives fio, or what a cell would be another one with.
-_OURS = {"pool", "ioengine", "stats_file", "filename", "filename_format", "directory", "name"}
-_OURS |= {"exec_prerun", "exec_postrun", "write_bw_log", "bwavgtime", "log_avg_msec", "loops"}
-_OURS |= {"write_hist_log", "log_hist_msec", "live_file"}
+_OURS = {"pool", "ioengine", "filename", "filename_format", "directory", "name"}
+_OURS |= FOR_HARNESS | {"exec_postrun", "bwavgtime", "loops"}
 # What all lengthening may add: this part of the run's own time, or so many seconds.
 _SHARE, _SPARE_SECONDS = 0.5, 60.0
 

@@ -28,6 +28,7 @@ from nfsmulti.report.answer import Answer, fewest, varying
 from nfsmulti.report.scaling import Curve
 from nfsmulti.report.story import Plot, Report, Section, Story
 from nfsmulti.stories.scenario import (
+    FOR_HARNESS,
     OWN,
     CellSpec,
     GuestPlace,
@@ -203,9 +204,8 @@ _NAMES = {
 }
 _KERNELS_MOST = 16  # nconnect of a mount (nfs(5))
 _MOST_LINES = 6  # in one plot
-# What is given to fio for the harness itself, and not for the workload.
-_OURS = {"output", "output-format", "stats_file", "exec_prerun", "name"}
-_OURS |= {"write_bw_log", "log_avg_msec"}
+# Of fio's command line, what is not pasted.
+_OURS = FOR_HARNESS | {"output", "output-format", "name"}
 _SERVER, _MOUNT = "nfs://SERVER/EXPORT", "/mnt"
 
 

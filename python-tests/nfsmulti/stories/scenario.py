@@ -15,6 +15,12 @@ from nfsmulti.lab.guest import Mount
 from nfsmulti.report.story import Report
 from nfsmulti.summary import Factor
 
+# What the harness gives fio for itself: none of it is the workload's.
+FOR_HARNESS = frozenset({
+    "stats_file", "live_file", "exec_prerun",
+    "write_bw_log", "log_avg_msec", "write_hist_log", "log_hist_msec",
+})  # fmt: skip
+
 # Whose NFS client a cell uses: the engine's own, on a pool; the kernel's, by the engine on mounts
 # that IOTRAP_MOUNT_POOLS names, or by one of fio's own engines on a single mount.
 Client = Literal["pool", "mounts", "mount"]
