@@ -47,7 +47,7 @@ def _label(cell: Cell, varied: Sequence[str]) -> str:
     parts = [
         str(value) if isinstance(value, str) and not value[:1].isdecimal() else f"{name} {value}"
         for name in varied
-        if (value := cell.factors[name]) != ""
+        if (value := cell.factors.get(name, "")) != ""
     ]
     return ", ".join(parts) or "all jobs"
 
@@ -87,6 +87,8 @@ def _plot(
     longest = max(cell.figure_s for _, cell, _ in lines)
     per = "second" if longest == 1 else f"{longest} seconds"
     caption = f"{title} in each {per}, all jobs together, of one repeat each."
+    if what == "p99" and any(cell.read_over_time and cell.write_over_time for _, cell, _ in lines):
+        caption += " Of reads alone where a job also writes."
     if said := sorted({name for _, cell, _ in lines for name in cell.marks}):
         caption += f" Marks: a {' or a '.join(said)} in that time."
     return Plot(f"over-time-{what}", caption, figure)
