@@ -33,7 +33,6 @@ netbase          /etc/services                  setup               netcfg      
 iproute2         tc                             iproute-tc          iproute2          iproute2
 nftables         nft                            nftables            nftables          nftables
 procps           sysctl                         procps-ng           procps            procps-ng
-strace           strace                         strace              strace            strace
 git              git                            git                 git               git
 dpkg-dev         rpmbuild                       rpm-build           rpm-build         -
 locales          /usr/share/i18n/locales/en_US  glibc-locale-source glibc-i18ndata    glibc

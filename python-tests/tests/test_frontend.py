@@ -180,7 +180,7 @@ def foreign_machine(tmp_path: Path) -> Machine:
     """Give a machine without dpkg, fio and two libraries; its programs are on PATH alone."""
     folder = tmp_path / "bin"
     folder.mkdir()
-    lacking = {"apt-get", "dpkg-query", "fio", "ganesha.nfsd", "pkg-config", "strace", "sudo"}
+    lacking = {"apt-get", "dpkg-query", "fio", "ganesha.nfsd", "pkg-config", "sudo"}
     for program in Path("/usr/bin").iterdir():
         if program.name not in lacking:
             (folder / program.name).symlink_to(program)
@@ -218,10 +218,10 @@ def test_a_dpkg_without_packages_is_no_debian(foreign_machine: Machine) -> None:
 
 def test_what_is_in_the_aur_alone_is_told_apart(foreign_machine: Machine) -> None:
     foreign_machine.program("pacman", "exit 1")
-    script = ["sh", str(ROOT / "packaging/elsewhere.sh"), "strace", "nfs-ganesha", "dpkg-dev"]
+    script = ["sh", str(ROOT / "packaging/elsewhere.sh"), "fio", "nfs-ganesha", "dpkg-dev"]
     done = run(script, timeout=60, env={"PATH": foreign_machine.path})
     assert done.stdout.splitlines() == [
-        "  sudo pacman -S strace",
+        "  sudo pacman -S fio",
         "  and from the AUR, which pacman does not install: nfs-ganesha",
     ]
 
