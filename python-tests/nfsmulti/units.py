@@ -15,6 +15,14 @@ def parse_size(text: str) -> int:
     return int(match[1]) << _SIZE[match[2]]
 
 
+def size_text(size: int) -> str:
+    """Write bytes with the largest unit that divides them: 65536 is "64k"."""
+    for bits, unit in ((30, "g"), (20, "m"), (10, "k")):
+        if not size % (1 << bits):
+            return f"{size >> bits}{unit}"
+    return str(size)
+
+
 def parse_seconds(text: str) -> float:
     """Read a time such as "30", "30s", "5m" or "8h"; gives seconds."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text.strip().lower())

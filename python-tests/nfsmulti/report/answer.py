@@ -24,7 +24,7 @@ from nfsmulti.paths import COMMAND
 from nfsmulti.report import cells
 from nfsmulti.summary import Cell, Summary
 from nfsmulti.texts import Table
-from nfsmulti.units import parse_size
+from nfsmulti.units import parse_size, size_text
 
 MOST_WORDS, MOST_ROWS, MOST_COLUMNS, MOST_CAVEATS = 25, 10, 6, 3
 _NARROW = 11  # a heading of more is broken where a table is wider than the terminal
@@ -102,7 +102,7 @@ def of_point(done: Sequence[Cell]) -> Answer | None:
     rates[unit] = cells.sample(done, cells.iops), 1.0
     told = [texts.mean(rate, unit, scale) for unit, (rate, scale) in rates.items()]
     waits = [cells.percentile_of(done, percent) for percent in (50, 99)]
-    cost = cells.sample(done, cells.machine_cpu_us) or cells.sample(done, cells.jobs_cpu_us)
+    cost = cells.sample(done, cells.cpu_measure(done))
     row = [
         *(texts.measured(rate, scale) for rate, scale in rates.values()),
         *(texts.number(wait and wait / 1000) for wait in waits), texts.mean(cost),
@@ -204,7 +204,10 @@ def _work(given: Sequence[Mapping[str, Sequence[str]]]) -> str:
             sizes.setdefault(kind, set()).add(block)
     groups: dict[str, list[str]] = {}
     for kind in sorted(sizes):
-        of_size = extent(map(_size, sorted(sizes[kind], key=_bytes)))
+        of_size = extent(
+            size_text(size) if (size := _bytes(one)) else one
+            for one in sorted(sizes[kind], key=_bytes)
+        )
         groups.setdefault(of_size, []).append(kind)
     told = []
     for of_size, kinds in groups.items():
@@ -239,15 +242,6 @@ def extent(values: Iterable[str]) -> str:
     if len(found) > _SHOWN:
         return f"{found[0]} to {found[-1]}"
     return " or ".join(found)
-
-
-def _size(text: str) -> str:
-    """Write a size as fio does, with the largest unit that divides it: 64k."""
-    size = _bytes(text)
-    for unit, shift in (("m", 20), ("k", 10)):
-        if size and size % (1 << shift) == 0:
-            return f"{size >> shift}{unit}"
-    return text
 
 
 def _file(summary: Summary, sizes: Sequence[str], environment: Mapping[str, Any]) -> str:

@@ -163,6 +163,14 @@ def machine_cpu_us(cell: Cell) -> float | None:
     return cell.machine_cpu_s / cell.ops * 1e6 if cell.ops and cell.machine_cpu_s else None
 
 
+def cpu_measure(run: Iterable[Cell]) -> Measure:
+    """Give how CPU time per I/O is taken: the machine's where any cell has it, else of fio's jobs.
+
+    The two are never taken together: a ratio of one to the other says nothing.
+    """
+    return machine_cpu_us if any(map(machine_cpu_us, run)) else jobs_cpu_us
+
+
 # The part of the processors from which on other programs' work is told, and a reason for doubt.
 DISTURBED = 0.1
 

@@ -13,7 +13,7 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.run.plan import Plan, jobfile_jobs
 from nfsmulti.run.watch import by_command
 from nfsmulti.stories.scenario import CellSpec, timed
-from nfsmulti.units import parse_size
+from nfsmulti.units import parse_size, size_text
 
 # What fio calls them.
 _OPTIONS = {"size": "size", "depth": "iodepth", "bs": "bs"}
@@ -92,14 +92,6 @@ def _values(specs: Sequence[CellSpec], name: str) -> set[str]:
         if "offset_increment" not in spec.options or name != "size"
         for job in jobfile_jobs(spec.jobfile, spec.jobs).values()
     }
-
-
-def size_text(size: int) -> str:
-    """Write bytes as fio does: 65536 is "64k"."""
-    for bits, unit in ((30, "g"), (20, "m"), (10, "k")):
-        if not size % (1 << bits):
-            return f"{size >> bits}{unit}"
-    return str(size)
 
 
 def server_memory(plan: Plan) -> int | None:

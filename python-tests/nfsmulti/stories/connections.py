@@ -297,10 +297,11 @@ def _answer(curves: list[Curve]) -> Answer:
 
 def _cpu(curves: Sequence[Curve]) -> tuple[str, cells.Measure]:
     """Give whose CPU time per operation is told, and how: of fio's jobs where no more is known."""
-    found = [cell for curve in curves for group in curve.cells.values() for cell in group]
-    if any(cells.machine_cpu_us(cell) for cell in found):
-        return "the whole machine", cells.machine_cpu_us
-    return "fio's jobs", cells.jobs_cpu_us
+    measure = cells.cpu_measure(
+        cell for curve in curves for group in curve.cells.values() for cell in group
+    )
+    machine = measure is cells.machine_cpu_us
+    return "the whole machine" if machine else "fio's jobs", measure
 
 
 def _name(curve: Curve, curves: Sequence[Curve]) -> str:

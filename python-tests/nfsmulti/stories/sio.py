@@ -161,15 +161,6 @@ def _gain(summary: Summary, workload: str, other: str, threads: int) -> Ratio | 
     return _ratio(summary, workload, ("concurrent", threads), (other, threads))
 
 
-def _cost(summary: Summary) -> Measure:
-    """Give how CPU per I/O is taken: the machine's where any cell has it, else of fio's jobs.
-
-    The two are never taken together: a ratio of one to the other says nothing.
-    """
-    machine = any(cells.machine_cpu_us(cell) for cell in summary.done)
-    return cells.machine_cpu_us if machine else cells.jobs_cpu_us
-
-
 def findings(summary: Summary) -> list[Finding]:
     """Judge the published findings; one of several workloads has the verdict of the weakest."""
     most = max(_threads(summary), default=0)
@@ -185,7 +176,7 @@ def findings(summary: Summary) -> list[Finding]:
             gains[_CACHEABLE] = None
         judge = partial(_large_gain, other=other, threads=most)
         found.append(_finding(f"{name}, {many}", "a large gain", gains, judge))
-    cost = _cost(summary)
+    cost = cells.cpu_measure(summary.done)
     rises = {one: _ratio(summary, one, ("direct", most), ("direct", 1), cost) for one in _WORKLOADS}
     name = f"CPU per operation on one mount, {many} against 1"
     return [*found, _finding(name, "rises", rises, partial(beyond, limit=1))]
@@ -231,7 +222,7 @@ def _from_cache(summary: Summary) -> bool:
 def tell(summary: Summary) -> Story:
     """Tell how throughput and its cost grow with threads here."""
     workloads = [name for name, of in _WORKLOADS.items() if cells.having(summary, **of)]
-    plotted = {"IOPS": cells.iops, "CPU per operation, µs": _cost(summary)}
+    plotted = {"IOPS": cells.iops, "CPU per operation, µs": cells.cpu_measure(summary.done)}
     sections = [
         Section(one.capitalize(), plots=[_plot(summary, one, *what) for what in plotted.items()])
         for one in workloads
@@ -296,7 +287,7 @@ def _dips(summary: Summary, workload: str) -> Iterator[str]:
             if ratio is None or ratio.above(1) is not False or ratio.value > _DIP:
                 continue
             busy = cells.sample(_find(summary, workload, *sides[0]), cells.processors_busy)
-            dearer = _ratio(summary, workload, *sides, _cost(summary))
+            dearer = _ratio(summary, workload, *sides, cells.cpu_measure(summary.done))
             why = "there is CPU left, so the threads wait"
             if dearer and busy and busy.mean >= _FULL:
                 why = f"an operation takes {dearer.value:.2f} times the CPU, and no more is free"
