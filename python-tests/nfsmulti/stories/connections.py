@@ -190,12 +190,6 @@ def _probes(choice: Choice, scale: Scale) -> dict[str, CellSpec]:
 # --- what it tells ---
 
 _FACTORS = ("limits", "transport", "version", "jobs", "nconnect", "workload")
-_LIMITS = {
-    "capped": "With a cap on each connection",
-    "uncapped": "Without limits",
-    "guest": "In the kernel lab",
-    "pool": "On this pool",
-}
 _NAMES = {
     "tcp": "TCP",
     "rdma": "RDMA",
@@ -242,7 +236,7 @@ def _curves(summary: Summary) -> list[Curve]:
 
 def _order(curve: Curve) -> tuple[int, int, str, int]:
     levels = curve.levels
-    places, names = list(_LIMITS), list(_NAMES)
+    places, names = [*_PLACES, OWN], list(_NAMES)
     place, name = str(levels["limits"]), str(levels["transport"])
     at = names.index(name) if name in names else len(names)
     return places.index(place), at, str(levels["version"]), int(levels["jobs"])
@@ -257,14 +251,7 @@ def _link(summary: Summary, place: str) -> int | None:
 
 
 def _answer(curves: list[Curve]) -> Answer:
-    """Tell where the first curve ends, with what the first of each other place reaches."""
-    of_places = {curve.levels["limits"]: curve for curve in reversed(curves)}
-    first, *others = reversed(of_places.values())
-    headline = scaling.verdict(first)
-    for curve in others:
-        at = scaling.chosen(curve)
-        where = _LIMITS[str(curve.levels["limits"])]
-        headline += f" {where}: {texts.mean(curve.rate(at), 'MB/s', 1e6)} with {curve.words(at)}."
+    """Tell where the first curve ends."""
     (unit, measure), (_, cost) = _throughput(curves), _cpu(curves)
 
     def rows(pick: Callable[[Curve], Collection[int]]) -> list[list[str]]:
@@ -292,7 +279,7 @@ def _answer(curves: list[Curve]) -> Answer:
         )
     )
     headings = ["", "connections", unit, "times the fewest", "p99, ms", "CPU, µs/op"]
-    return Answer(headline, varying(headings, few, 1))
+    return Answer(scaling.verdict(curves[0]), varying(headings, few, 1))
 
 
 def _cpu(curves: Sequence[Curve]) -> tuple[str, cells.Measure]:
