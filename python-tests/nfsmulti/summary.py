@@ -168,6 +168,13 @@ class Summary:
         """How many hosts ran each cell at once: those of --hosts, or this machine."""
         return len(self.place.get("hosts") or ["this machine"])
 
+    @property
+    def in_memory(self) -> bool:
+        """Whether the run's files are known to fit into its server's memory; a lab's lie there."""
+        if self.place.get("kind") != "pool":
+            return True
+        return int(self.place.get("file_bytes", 0)) < int(self.place.get("server_memory", 0))
+
     def save(self, folder: Path) -> None:
         """Write summary.json, whole or not at all."""
         data = {"schema": SCHEMA, "version": VERSION, **dataclasses.asdict(self)}

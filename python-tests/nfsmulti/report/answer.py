@@ -179,7 +179,7 @@ def ran(summary: Summary, environment: Mapping[str, Any]) -> str:
         what,
         depth and f"depth {depth}",
         jobs and f"{jobs} job{'' if jobs == '1' else 's'}",
-        _file(summary, _values(whole, "size"), environment),
+        _file(summary, _values(whole, "size")),
         _protocols([cell.command for cell in done]),
         _times(done),
     ]
@@ -244,18 +244,13 @@ def extent(values: Iterable[str]) -> str:
     return " or ".join(found)
 
 
-def _file(summary: Summary, sizes: Sequence[str], environment: Mapping[str, Any]) -> str:
-    """Name the file's size, and whether it fits into the server's memory, where both are known."""
+def _file(summary: Summary, sizes: Sequence[str]) -> str:
+    """Name the file's size, and whether it fits into the server's memory."""
     if not sizes or "operation" in summary.done[0].factors:
         return ""
     text = extent(map(_binary, sizes))
-    memory = (environment.get("machine") or {}).get("memory_kb")
-    local = summary.place.get("kind") != "pool"
-    fits = local and memory and max(map(_bytes, sizes)) < memory << 10
-    return f"file of {text}{_FITS if fits else ''}"
-
-
-_FITS = " (fits into the server's memory)"
+    fits = " (fits into the server's memory)" if summary.in_memory else ""
+    return f"file of {text}{fits}"
 
 
 def _binary(size: str) -> str:

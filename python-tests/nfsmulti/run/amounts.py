@@ -4,15 +4,16 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.run.plan import Plan, jobfile_jobs
+from nfsmulti.run.plan import jobfile_jobs
 from nfsmulti.run.watch import by_command
 from nfsmulti.stories.scenario import CellSpec, timed
+from nfsmulti.summary import Summary
 from nfsmulti.units import parse_size, size_text
 
 # What fio calls them.
@@ -94,27 +95,46 @@ def _values(specs: Sequence[CellSpec], name: str) -> set[str]:
     }
 
 
-def server_memory(plan: Plan) -> int | None:
-    """Return the bytes of memory of the server, None where that is not known."""
-    told = ""
-    if plan.server_command:
-        told = by_command(plan.server_command)()
-    elif plan.pool is None:  # a lab's servers are on this machine
-        told = Path("/proc/meminfo").read_text()
+def server_memory(command: str) -> int | None:
+    """Return the bytes of memory of the server that a command leads to; None if it does not tell.
+
+    Nothing but this rests on them: why it fails is told with what each cell asks of the server.
+    """
+    try:
+        told = by_command(command)()
+    except HarnessError:
+        return None
     found = re.search(r"^MemTotal: +(\d+) kB", told, re.MULTILINE)
     return int(found[1]) << 10 if found else None
 
 
-def cached(spec: CellSpec, memory: int | None) -> str:
-    """Say in a line how a cell's files relate to the memory of their server, in bytes."""
-    whole = sum(spec.files.values())
-    files = f"{len(spec.files)} files of " if len(spec.files) > 1 else "one file of "
-    files += f"{next(iter(spec.files.values())) >> 20:,} MiB"
+def file_bytes(specs: Sequence[CellSpec]) -> int:
+    """Return the bytes of all files of the cell that has the most."""
+    return max((sum(spec.files.values()) for spec in specs), default=0)
+
+
+def cached(specs: Sequence[CellSpec], summary: Summary) -> str:
+    """Say in a line how the files of a run relate to its server's memory; "" without files."""
+    sizes = max((list(spec.files.values()) for spec in specs), key=sum, default=[])
+    if not sizes:
+        return ""
+    files = f"{len(sizes)} files of " if len(sizes) > 1 else "one file of "
+    files += f"{sizes[0] >> 20:,} MiB"
+    memory, reads = summary.place.get("server_memory"), _reads(specs)
+    if summary.place["kind"] != "pool":
+        return f"{files}, which the lab's server has in memory"
     if memory is None:
-        return f"{files}: a server with more memory than that reads from its cache (--size)"
-    if whole < memory:
-        return (
-            f"{files}, and the server has {memory / (1 << 30):.1f} GiB of memory: reads come from"
-            f" its cache; --size={size_text(2 * memory >> 30 << 30)} goes beyond it"
-        )
-    return f"{files}, more than the server's {memory / (1 << 30):.1f} GiB of memory"
+        more = ": a server with more memory than that may read from its cache (--size)"
+        return files + (more if reads else "")
+    size = f"{memory / (1 << 30):.1f} GiB"
+    has = f"the server has {size} of memory"
+    if not summary.in_memory:
+        return f"{files}, more than the server has: {size} of memory"
+    if not reads:
+        return f"{files}, and {has}"
+    beyond = math.ceil(2 * memory / len(sizes) / (1 << 30))
+    return f"{files}, and {has}: reads may come from its cache; --size={beyond}g goes beyond it"
+
+
+def _reads(specs: Sequence[CellSpec]) -> bool:
+    return any(not way.removeprefix("rand").startswith("write") for way in _values(specs, "rw"))

@@ -19,7 +19,7 @@ from nfsmulti.lab.kernels import Kind
 from nfsmulti.paths import COMMAND, RESULTS, shown
 from nfsmulti.report import pages
 from nfsmulti.run import plan, runner, start
-from nfsmulti.run.amounts import Amounts, cached, server_memory
+from nfsmulti.run.amounts import Amounts, cached
 from nfsmulti.run.directory import Leftover
 from nfsmulti.run.record import Record
 from nfsmulti.stories import SCENARIOS, GuestPlace
@@ -245,11 +245,8 @@ def _one(record: Record, metrics: Path | None) -> int:
     _out.print(f"[bold]{record.plan.scenario}[/bold]: {shown(record.folder)}")
     for line in record.plan.left_out:
         _out.print(f"  left out: {line}", markup=False)
-    largest = max(
-        (cell.spec for cell in record.plan.cells), key=lambda one: sum(one.files.values())
-    )
-    if largest.files:
-        _out.print(f"  {cached(largest, server_memory(record.plan))}", markup=False)
+    if line := cached([cell.spec for cell in record.plan.cells], record.summary):
+        _out.print(f"  {line}", markup=False)
     status = 0
     try:
         runner.carry_out(record, _out, metrics)

@@ -68,6 +68,11 @@ class Record:
         return self._summary.cells
 
     @property
+    def summary(self) -> Summary:
+        """The summary as it was last written."""
+        return self._summary
+
+    @property
     def failed(self) -> list[Cell]:
         """The cells that failed."""
         return [cell for cell in self.cells if cell.status == "failed"]

@@ -21,7 +21,7 @@ from nfsmulti.lab.kernels import Kind
 from nfsmulti.machine import Level, links, rdma_devices
 from nfsmulti.pool import read_pool
 from nfsmulti.processes import find, run
-from nfsmulti.run.amounts import Amounts
+from nfsmulti.run.amounts import Amounts, file_bytes, server_memory
 from nfsmulti.run.directory import check_name
 from nfsmulti.run.place import VERSION_NAMES, OnPool
 from nfsmulti.run.plan import FILE, Factors, Plan, Setting, crossed, of_engine, ordered, under
@@ -216,10 +216,13 @@ def _place(scenario: Scenario, plan: Plan) -> dict[str, Any]:
     """Give the summary's `place`: its kind, and its limits, by place where there are several."""
     if plan.pool:
         hosts = {"hosts": [host.text for host in parse_hosts(plan.hosts)]} if plan.hosts else {}
-        place = {"kind": "pool", "pool": plan.pool, "limits": {}, **hosts}
+        place: dict[str, Any] = {"kind": "pool", "pool": plan.pool, "limits": {}, **hosts}
         if not hosts:  # the devices that lead to its servers, with their rates in bit/s
             addresses = (path.address for path in read_pool(plan.pool) if path.address)
             place["links"] = links(addresses)
+        if plan.server_command and (memory := server_memory(plan.server_command)):
+            files = file_bytes([cell.spec for cell in plan.cells])
+            place |= {"server_memory": memory, "file_bytes": files}
         return place
     places = {name: scenario.places[name] for name in plan.places}
     kinds = dict.fromkeys(
