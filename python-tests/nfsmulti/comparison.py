@@ -45,6 +45,9 @@ class Exit(IntEnum):
     UNRELIABLE = 12
 
 
+_JUNIT = {Exit.WORSE: "failure", Exit.NOT_COMPARABLE: "error", Exit.UNRELIABLE: "skipped"}
+
+
 @dataclass(frozen=True)
 class Side:
     """One of the runs."""
@@ -223,19 +226,18 @@ def _json(found: Comparison) -> str:
 
 
 def _junit(found: Comparison) -> str:
-    """Return a test for each row, and one for the verdict, which fails where a cell is lost."""
+    """Return a test for each row, and one for the verdict, whose names are the same in each run."""
     suite = ET.Element("testsuite", name=f"nfsmulti compare {found.scenario}")
     for row in found.rows:
         case = ET.SubElement(suite, "testcase", classname=row.figure, name=row.cell)
         if row.says == "worse" and found.exit is Exit.WORSE:
             ET.SubElement(case, "failure", message=row.ratio.text)
-    case = ET.SubElement(suite, "testcase", classname="verdict", name=found.word)
-    kind = {Exit.WORSE: "failure", Exit.UNRELIABLE: "skipped"}.get(found.exit)
-    if kind:
+    case = ET.SubElement(suite, "testcase", classname="verdict", name="verdict")
+    if kind := _JUNIT.get(found.exit):
         ET.SubElement(case, kind, message="; ".join(found.lines))
     suite.set("tests", str(len(suite)))
-    suite.set("failures", str(len(suite.findall("*/failure"))))
-    suite.set("skipped", str(len(suite.findall("*/skipped"))))
+    for count, kind in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+        suite.set(count, str(len(suite.findall(f"*/{kind}"))))
     ET.indent(suite)
     return ET.tostring(suite, encoding="unicode", xml_declaration=True)
 

@@ -396,9 +396,16 @@ def test_other_programs_read_the_verdict(tmp_path: Path) -> None:
     suite = ET.fromstring(_compare(tmp_path, a, b, "--format", "junit").stdout)
     assert (suite.get("tests"), suite.get("failures")) == ("22", "22")
     assert len(suite.findall("testcase")) == 22
-    busy = _compare(tmp_path, a, _busy(b, 0.97), "--format", "junit").stdout
-    assert ET.fromstring(busy).get("failures") == "0"
     assert "**dd: worse**" in _compare(tmp_path, a, b, "--format", "markdown").stdout
+
+
+def test_junit_has_a_word_for_each_verdict(tmp_path: Path) -> None:
+    a, once = made_runs.dd(), made_runs.dd(1)
+    for runs, counted in (((a, a), None), ((a, _busy(a, 0.97)), "skipped"), ((once, a), "errors")):
+        suite = ET.fromstring(_compare(tmp_path, *runs, "--format", "junit").stdout)
+        counts = {one: suite.get(one) for one in ("failures", "errors", "skipped")}
+        assert counts == {one: "1" if one == counted else "0" for one in counts}
+        assert suite.find("testcase[@name='verdict']") is not None
 
 
 def test_history_marks_the_run_that_changed_a_figure(tmp_path: Path) -> None:
