@@ -175,9 +175,9 @@ def compare(
             a, b = without(a, over), without(b, over)
         environments = [conditions.load(folder) for folder in folders]
     except HarnessError as error:
-        _refuse(str(error))
+        _refuse(str(error), written)
     if reason := why_not(a, b):
-        _refuse(reason)
+        _refuse(reason, written, b.scenario)
     tested = tolerance is None
     limit = (threshold if tolerance is None else tolerance) / 100
     rows = trials(
@@ -217,6 +217,10 @@ def _chosen(runs: Sequence[Path], results: Path) -> tuple[Path, Path]:
     return a, b
 
 
-def _refuse(line: str) -> NoReturn:
-    print(f"nfsmulti: not comparable: {line}", file=sys.stderr)
-    sys.exit(Exit.NOT_COMPARABLE)
+def _refuse(why: str, written: str, scenario: str = "") -> NoReturn:
+    """Say why there are no figures to a user, and to a program in the form that it reads."""
+    found = Comparison.refused(why, scenario)
+    print(f"nfsmulti: {found.verdict[-1]}", file=sys.stderr)
+    if written != "text":
+        print(WRITERS[written](found))
+    sys.exit(found.exit)

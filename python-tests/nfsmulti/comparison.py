@@ -110,6 +110,12 @@ class Comparison:
     verdict: Sequence[str]
     ran: str
 
+    @classmethod
+    def refused(cls, why: str, scenario: str) -> Comparison:
+        """Return that of two runs which cannot be compared: it has neither sides nor rows."""
+        none, line = Side("", "", ""), f"not comparable: {why}"
+        return cls(scenario, none, none, (), 0, (), (), Exit.NOT_COMPARABLE, [line], "")
+
     @property
     def exit(self) -> Exit:
         """What the command ends with."""
@@ -196,17 +202,22 @@ def _table(rows: Sequence[Row]) -> Table:
 # --- the forms ---
 
 
+def _sides(found: Comparison, newline: str = "\n") -> str:
+    return f"A: {found.a.text}{newline}B: {found.b.text}"
+
+
 def _text(found: Comparison) -> str:
-    sides = f"A: {found.a.text}\nB: {found.b.text}"
     ending = [shown(found.page), *(wrapped(line, _COLUMNS) for line in found.lines)]
-    return "\n\n".join([sides, found.answer(found.notes).terminal(_COLUMNS), "\n".join(ending)])
+    return "\n\n".join(
+        [_sides(found), found.answer(found.notes).terminal(_COLUMNS), "\n".join(ending)]
+    )
 
 
 def _markdown(found: Comparison) -> str:
     points = "".join(f"- {line}\n" for line in (*found.notes, *found.lines))
-    sides = f"A: {found.a.text}  \nB: {found.b.text}"
-    table = _table(found.rows).markdown()
-    return f"**{found.scenario}: {found.word}**\n\n{sides}\n\n{table}\n{points}"
+    title = ": ".join(filter(None, (found.scenario, found.word)))
+    figures = [_sides(found, "  \n"), _table(found.rows).markdown().rstrip()] if found.a.run else []
+    return "\n\n".join([f"**{title}**", *figures, points])
 
 
 def _json(found: Comparison) -> str:
@@ -227,7 +238,7 @@ def _json(found: Comparison) -> str:
 
 def _junit(found: Comparison) -> str:
     """Return a test for each row, and one for the verdict, whose names are the same in each run."""
-    suite = ET.Element("testsuite", name=f"nfsmulti compare {found.scenario}")
+    suite = ET.Element("testsuite", name=f"nfsmulti compare {found.scenario}".rstrip())
     for row in found.rows:
         case = ET.SubElement(suite, "testcase", classname=row.figure, name=row.cell)
         if row.says == "worse" and found.exit is Exit.WORSE:

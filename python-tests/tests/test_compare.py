@@ -291,6 +291,22 @@ def test_a_folder_that_is_no_run_is_not_comparable(tmp_path: Path) -> None:
     assert "version 2" in done.stderr
 
 
+def test_programs_read_why_runs_are_not_comparable(tmp_path: Path) -> None:
+    a, missing = str(made_runs.saved(made_runs.dd(1), tmp_path / "a")), str(tmp_path / "b")
+    quick = made_runs.saved(dataclasses.replace(made_runs.dd(1), quick=True), tmp_path / "c")
+    for b, why in ((missing, "not the folder of a run"), (str(quick), "their lengths differ")):
+        of = {
+            form: call_harness("compare", a, b, "--format", form)
+            for form in ("json", "junit", "markdown")
+        }
+        assert all((one.status, why in one.stderr) == (11, True) for one in of.values())
+        found = json.loads(of["json"].stdout)
+        assert (found["exit"], found["verdict"], found["rows"]) == (11, "not comparable", [])
+        assert why in found["lines"][-1]
+        assert ET.fromstring(of["junit"].stdout).get("errors") == "1"
+        assert re.match(r"\*\*(dd: )?not comparable\*\*\n\n- not comp", of["markdown"].stdout)
+
+
 def test_help_explains_the_verdict() -> None:
     done = call_harness("compare", "--help")
     assert done.status == 0
