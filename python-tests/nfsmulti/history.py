@@ -18,7 +18,7 @@ from nfsmulti import kept, texts
 from nfsmulti.compare import Figure, per_repeat
 from nfsmulti.errors import HarnessError
 from nfsmulti.pairs import pairs, unmatched, why_not
-from nfsmulti.paths import shown
+from nfsmulti.paths import COMMAND, shown
 from nfsmulti.reliability import busy
 from nfsmulti.report import charts, conditions, pages
 from nfsmulti.report.answer import MOST_CAVEATS, MOST_ROWS, Answer, ran
@@ -60,16 +60,13 @@ class Point:
 
 def history(scenario: str, results: Path) -> None:
     """Print the answer, and write the page beside the runs."""
-    folders = kept.runs(results, scenario)
-    runs = [(kept.called(one), Summary.load(one)) for one in folders]
+    runs, left_out = _alike(kept.runs(results, scenario))
     if not runs:
-        raise HarnessError(f"{shown(results)} holds no run of {scenario}")
-    name, newest = runs[-1]
-    if not newest.done:
-        raise HarnessError(f"{name}: no cell of this run is done")
-    whys = [_why(newest, run) for _, run in runs]
-    left_out = [f"Left out: {one}: {why}" for (one, _), why in zip(runs, whys, strict=True) if why]
-    points = marked([one for one, why in zip(runs, whys, strict=True) if not why])
+        words = scenario if scenario == "demo" else f"run {scenario}"
+        remedy = "\n  ".join(left_out) or f"start one: {COMMAND} {words}"
+        raise HarnessError(f"{shown(results)} holds no finished run of {scenario}", remedy)
+    folder, newest = runs[-1]
+    points = marked([(kept.called(folder), run) for folder, run in runs])
     unit = Figure.THROUGHPUT.unit(newest.done[0])
     headings = [scenario, unit, "level before = 1", ""]
     rows = [one.words for one in reversed(points)]
@@ -78,13 +75,13 @@ def history(scenario: str, results: Path) -> None:
         _headline(points, unit),
         dataclasses.replace(table, rows=rows[:MOST_ROWS]),
         left_out if len(left_out) < MOST_CAVEATS else [f"{len(left_out)} runs are left out."],
-        ran(newest, conditions.load(folders[-1])),
+        ran(newest, conditions.load(folder)),
     )
     sections = [
         Section("Over time", plots=[Plot("history", _CAPTION, _drawn(points, unit))]),
         Section("All runs", tables=[table], points=left_out, folded=True),
     ]
-    about = f"{len(points)} runs, from {points[0].name} to {name}."
+    about = f"{len(points)} runs, from {points[0].name} to {points[-1].name}."
     page = results / scenario / PAGE
     page.write_text(pages.page(f"history: {scenario}", about, answer, sections))
     print(f"{answer.terminal(_COLUMNS)}\n\n{shown(page)}")
@@ -121,8 +118,29 @@ def _differs(ratio: Ratio, tests: int) -> bool:
     return significant and abs(ratio.value - 1) > _LEAST
 
 
+def _alike(folders: Sequence[Path]) -> tuple[list[tuple[Path, Summary]], list[str]]:
+    """Return the runs with the cells of the newest finished one, and why each other is left out."""
+    runs: list[tuple[Path, Summary]] = []
+    left_out = []
+    for folder in reversed(folders):
+        try:
+            run = Summary.load(folder)
+            why = _why(runs[0][1] if runs else run, run)
+        except HarnessError as error:
+            why = error.what
+        if why:
+            left_out.append(f"Left out: {kept.called(folder)}: {why}")
+        else:
+            runs.append((folder, run))
+    return runs[::-1], left_out[::-1]
+
+
 def _why(newest: Summary, run: Summary) -> str | None:
     """Say why a run is left out; None where it is not."""
+    if waiting := sum(cell.status == "waiting" for cell in run.cells):
+        return f"{waiting} of its cells have not run: continue it with run --resume"
+    if not run.done:
+        return "no cell of this run is done"
     if why := why_not(newest, run):
         return why
     missing = unmatched(newest, run)

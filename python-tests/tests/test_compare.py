@@ -14,7 +14,7 @@ from pathlib import Path
 
 import made_runs
 import pytest
-from conftest import call_harness
+from conftest import call_harness, refusal
 
 from nfsmulti.compare import Figure, judged, together, trials
 from nfsmulti.comparison import Exit
@@ -431,11 +431,26 @@ def test_history_marks_the_run_that_changed_a_figure(tmp_path: Path) -> None:
         _kept(tmp_path, f"202611{day:02}T170000Z", _busy(run, 0.9) if day == 4 else run)
     _kept(tmp_path, "20261130T170000Z", made_runs.dd())
     _kept(tmp_path, "20261030T170000Z", dataclasses.replace(made_runs.dd(), quick=True))
+    _kept(tmp_path, "20261201T170000Z", _changed(made_runs.dd(), 5, 3, "waiting"))
+    (_kept(tmp_path, "20261202T170000Z", made_runs.dd()) / "summary.json").write_text("{")
     done = call_harness("history", "dd", "--results", str(tmp_path))
     rows = [line.split() for line in done.stdout.splitlines() if line.startswith("2026-1")]
     says = {row[0]: row[-1] for row in rows if row[-1] in ("change", "busy")}
     assert says == {"2026-11-04": "busy", "2026-11-06": "change", "2026-11-30": "change"}
-    assert "2026-10-30 17:00: their lengths differ: full and quick" in done.stdout
+    assert "⚠ 3 runs are left out." in done.stdout
     assert re.match(r"\d\d\.\d MB/s since 2026-11-30 17:00, 1\.2\d times the", done.stdout)
     page = (tmp_path / "dd" / "history.html").read_text()
     assert "<title>2026-11-04 17:00: busy</title>" in page
+    for left_out in (
+        "2026-10-30 17:00: their lengths differ: full and quick",
+        "2026-12-01 17:00: 4 of its cells have not run: continue it with run --resume",
+        "2026-12-02 17:00: ",
+    ):
+        assert f"Left out: {left_out}" in page
+
+
+def test_history_without_a_finished_run_says_what_there_is(tmp_path: Path) -> None:
+    there = ("history", "dd", "--results", str(tmp_path))
+    assert refusal(*there).endswith("holds no finished run of dd\n  start one: ./nfsmulti run dd")
+    _kept(tmp_path, "20261201T170000Z", _changed(made_runs.dd(), 5, 3, "waiting"))
+    assert "Left out: 2026-12-01 17:00: 4 of its cells have not run" in refusal(*there)
