@@ -449,6 +449,15 @@ def test_history_marks_the_run_that_changed_a_figure(tmp_path: Path) -> None:
         assert f"Left out: {left_out}" in page
 
 
+@pytest.mark.parametrize(
+    ("word", "near"), [("connection", ": did you mean connections?"), ("*", "")]
+)
+def test_history_is_of_one_scenario(word: str, near: str) -> None:
+    done = call_harness("history", word)
+    assert done.status == 2
+    assert re.search(rf"'{re.escape(word)}' is none of .*, demo{re.escape(near)}\n$", done.stderr)
+
+
 def test_history_without_a_finished_run_says_what_there_is(tmp_path: Path) -> None:
     there = ("history", "dd", "--results", str(tmp_path))
     assert refusal(*there).endswith("holds no finished run of dd\n  start one: ./nfsmulti run dd")

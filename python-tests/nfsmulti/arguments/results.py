@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nfsmulti.arguments.parser import Declare, Parser, number
+from nfsmulti.arguments.measure import SCENARIOS
+from nfsmulti.arguments.parser import Declare, Parser, number, one_of
 from nfsmulti.paths import RESULTS
 
 FORMATS = ("text", "json", "junit", "markdown")
@@ -134,7 +135,12 @@ def _history(add: Parser) -> None:
     A run is held to all repeats since the last change. It is a change if the ratio is significant
     at 5 %, corrected for the number of runs, and beyond 5 %; of a busy machine it is none.
     """
-    add.add_argument("scenario", metavar="SCENARIO", help="such as connections")
+    add.add_argument(
+        "scenario",
+        metavar="SCENARIO",
+        type=one_of((*SCENARIOS, "demo")),
+        help="such as connections",
+    )
     _results(add)
 
 
