@@ -26,7 +26,7 @@ from nfsmulti.texts import Table
 SIGNIFICANT = 0.05
 TOGETHER = "all cells together"  # their geometric mean
 PAGE = "compare.html"
-_COLUMNS = 80
+COLUMNS = 80
 _DRAWN = 30  # rows that a plot shows
 _SCHEMA, _VERSION = "nfsmulti-comparison", 1
 _RULE = (
@@ -207,9 +207,9 @@ def _sides(found: Comparison, newline: str = "\n") -> str:
 
 
 def _text(found: Comparison) -> str:
-    ending = [shown(found.page), *(wrapped(line, _COLUMNS) for line in found.lines)]
+    ending = [shown(found.page), *(wrapped(line, COLUMNS) for line in found.lines)]
     return "\n\n".join(
-        [_sides(found), found.answer(found.notes).terminal(_COLUMNS), "\n".join(ending)]
+        [_sides(found), found.answer(found.notes).terminal(COLUMNS), "\n".join(ending)]
     )
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from nfsmulti import kept, texts
 from nfsmulti.compare import Figure, per_repeat
+from nfsmulti.comparison import COLUMNS, SIGNIFICANT
 from nfsmulti.errors import HarnessError
 from nfsmulti.pairs import pairs, unmatched, why_not
 from nfsmulti.paths import COMMAND, shown
@@ -31,8 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Plotted
 
 PAGE = "history.html"
-_SIGNIFICANT, _LEAST = 0.05, 0.05
-_COLUMNS = 80
+_LEAST = 0.05
 _TICKS = 10  # names below a plot
 _CAPTION = (
     "Each run's geometric mean over its cells; dots are repeats. Dotted lines are changes, with the"
@@ -84,7 +84,7 @@ def history(scenario: str, results: Path) -> None:
     about = f"{len(points)} runs, from {points[0].name} to {points[-1].name}."
     page = results / scenario / PAGE
     page.write_text(pages.page(f"history: {scenario}", about, answer, sections))
-    print(f"{answer.terminal(_COLUMNS)}\n\n{shown(page)}")
+    print(f"{answer.terminal(COLUMNS)}\n\n{shown(page)}")
 
 
 def marked(runs: Sequence[tuple[str, Summary]]) -> list[Point]:
@@ -114,7 +114,7 @@ def _headline(points: Sequence[Point], unit: str) -> str:
 
 
 def _differs(ratio: Ratio, tests: int) -> bool:
-    significant = ratio.p is not None and ratio.p * tests < _SIGNIFICANT
+    significant = ratio.p is not None and ratio.p * tests < SIGNIFICANT
     return significant and abs(ratio.value - 1) > _LEAST
 
 
