@@ -74,7 +74,7 @@ def history(scenario: str, results: Path) -> None:
     answer = Answer(
         _headline(points, unit),
         dataclasses.replace(table, rows=rows[:MOST_ROWS]),
-        left_out if len(left_out) < MOST_CAVEATS else [f"{len(left_out)} runs are left out."],
+        _caveats(points, left_out),
         ran(newest, conditions.load(folder)),
     )
     sections = [
@@ -106,11 +106,20 @@ def marked(runs: Sequence[tuple[str, Summary]]) -> list[Point]:
 
 
 def _headline(points: Sequence[Point], unit: str) -> str:
-    now = f"{texts.number(points[-1].sample.mean)} {unit}"
+    counting = [one for one in points if one.says != "busy"] or points
+    now = f"{texts.number(counting[-1].sample.mean)} {unit}"
     if changes := [(one.name, one.ratio) for one in points if one.says == "change" and one.ratio]:
         name, ratio = changes[-1]
         return f"{now} since {name}, {ratio.value:.2f} times the level before."
     return f"{now}; none of {len(points)} runs is shown to have changed it."
+
+
+def _caveats(points: Sequence[Point], left_out: Sequence[str]) -> list[str]:
+    """Name the runs that the headline is not of; many are counted."""
+    name, says = points[-1].name, points[-1].says
+    disturbed = [f"The newest run, {name}, was on a busy machine."] if says == "busy" else []
+    many = len(left_out) >= MOST_CAVEATS
+    return [*disturbed, *([f"{len(left_out)} runs are left out."] if many else left_out)]
 
 
 def _differs(ratio: Ratio, tests: int) -> bool:

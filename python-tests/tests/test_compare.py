@@ -425,7 +425,10 @@ def test_junit_has_a_word_for_each_verdict(tmp_path: Path) -> None:
 
 
 def test_history_marks_the_run_that_changed_a_figure(tmp_path: Path) -> None:
-    """Seven runs: the fourth is on a busy machine, the sixth and all after it have lost a fifth."""
+    """Seven runs: the fourth is on a busy machine, the sixth and all after it have lost a fifth.
+
+    Of those after them one is as fast as at first, and the newest is on a busy machine.
+    """
     for day in range(1, 8):
         run = made_runs.dd(slower=1.25 if day > 5 else 2 if day == 4 else 1, seed=day)
         _kept(tmp_path, f"202611{day:02}T170000Z", _busy(run, 0.9) if day == 4 else run)
@@ -433,12 +436,17 @@ def test_history_marks_the_run_that_changed_a_figure(tmp_path: Path) -> None:
     _kept(tmp_path, "20261030T170000Z", dataclasses.replace(made_runs.dd(), quick=True))
     _kept(tmp_path, "20261201T170000Z", _changed(made_runs.dd(), 5, 3, "waiting"))
     (_kept(tmp_path, "20261202T170000Z", made_runs.dd()) / "summary.json").write_text("{")
+    _kept(tmp_path, "20261203T170000Z", _busy(made_runs.dd(slower=3), 0.9))
     done = call_harness("history", "dd", "--results", str(tmp_path))
     rows = [line.split() for line in done.stdout.splitlines() if line.startswith("2026-1")]
     says = {row[0]: row[-1] for row in rows if row[-1] in ("change", "busy")}
-    assert says == {"2026-11-04": "busy", "2026-11-06": "change", "2026-11-30": "change"}
+    assert (says.pop("2026-11-04"), says.pop("2026-12-03")) == ("busy", "busy")
+    assert says == {"2026-11-06": "change", "2026-11-30": "change"}
+    assert "⚠ The newest run, 2026-12-03 17:00, was on a busy machine.\n" in done.stdout
     assert "⚠ 3 runs are left out." in done.stdout
-    assert re.match(r"\d\d\.\d MB/s since 2026-11-30 17:00, 1\.2\d times the", done.stdout)
+    (now,) = (line.split()[2] for line in done.stdout.splitlines() if line.startswith("2026-11-30"))
+    headline = rf"{re.escape(now)} MB/s since 2026-11-30 17:00, 1\.2\d times the"
+    assert re.match(headline, done.stdout)
     page = (tmp_path / "dd" / "history.html").read_text()
     assert "<title>2026-11-04 17:00: busy</title>" in page
     for left_out in (
