@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 
-from nfsmulti import texts
+from nfsmulti import kept, texts
+from nfsmulti.errors import HarnessError
 from nfsmulti.paths import shown
 from nfsmulti.report import charts, pages
 from nfsmulti.report.answer import MOST_CAVEATS, MOST_ROWS, Answer, wrapped
@@ -181,8 +182,8 @@ class Comparison:
         title, about = f"compare: {self.scenario}", f"A: {self.a.text}. B: {self.b.text}."
         page = pages.page(title, about, self.answer([*self.doubts, *self.notes]), sections)
         try:
-            (folder / PAGE).write_text(page, errors="surrogateescape")
-        except OSError as error:
+            kept.write(folder / PAGE, page)
+        except HarnessError as error:
             print(f"nfsmulti: no page: {error}", file=sys.stderr)
 
 

@@ -82,9 +82,10 @@ def history(scenario: str, results: Path) -> None:
         Section("All runs", tables=[table], points=left_out, folded=True),
     ]
     about = f"{len(points)} runs, from {points[0].name} to {points[-1].name}."
+    print(answer.terminal(COLUMNS))
     page = results / scenario / PAGE
-    page.write_text(pages.page(f"history: {scenario}", about, answer, sections))
-    print(f"{answer.terminal(COLUMNS)}\n\n{shown(page)}")
+    kept.write(page, pages.page(f"history: {scenario}", about, answer, sections))
+    print(f"\n{shown(page)}")
 
 
 def marked(runs: Sequence[tuple[str, Summary]]) -> list[Point]:

@@ -19,6 +19,15 @@ _BASELINE = "baseline"
 _TIME = re.compile(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)\d\dZ-?")
 
 
+def write(file: Path, text: str) -> None:
+    """Write a file beside runs, whose names may be of any bytes. Raises HarnessError."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, errors="surrogateescape")
+    except OSError as error:
+        raise HarnessError(f"{shown(file)}: {error.strerror}") from None
+
+
 def runs(results: Path, scenario: str = "*") -> list[Path]:
     """Return the folders of all runs, or of a scenario's, the oldest first."""
     found = [file.parent for file in results.glob(f"{scenario}/*/{FILE}")]
@@ -26,8 +35,9 @@ def runs(results: Path, scenario: str = "*") -> list[Path]:
 
 
 def called(folder: Path) -> str:
-    """Return when a run was started, and its label: "2026-11-20 17:00 before"."""
-    return _TIME.sub(r"\1-\2-\3 \4:\5 ", folder.name).strip()
+    """Return when a run was started, and its label: "2026-11-20 17:00 before"; it can be drawn."""
+    name = os.fsencode(folder.name).decode(errors="replace")
+    return _TIME.sub(r"\1-\2-\3 \4:\5 ", name).strip()
 
 
 def newest(results: Path) -> Path:
@@ -43,7 +53,7 @@ def baseline(results: Path, scenario: str) -> Path:
     remedy = f"{COMMAND} baseline set DIR"
     if not file.exists():
         raise HarnessError(f"{scenario} has no baseline: choose one with {remedy}")
-    folder = Path(os.path.normpath(file.parent / file.read_text().strip()))
+    folder = Path(os.path.normpath(file.parent / file.read_text(errors="surrogateescape").strip()))
     if not (folder / FILE).exists():
         raise HarnessError(f"{shown(folder)}, the baseline, is gone: choose one with {remedy}")
     return folder
@@ -60,8 +70,7 @@ def set_baseline(folder: Path, results: Path) -> None:
     if not run.done:
         raise HarnessError(f"{shown(folder)}: no cell of this run is done", "choose another run")
     file = results / run.scenario / _BASELINE
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(os.path.relpath(folder.resolve(), file.parent.resolve()) + "\n")
+    write(file, os.path.relpath(folder.resolve(), file.parent.resolve()) + "\n")
     print(f"The baseline of {run.scenario} is {shown_run(folder)}.")
 
 

@@ -466,6 +466,18 @@ def test_history_is_of_one_scenario(word: str, near: str) -> None:
     assert re.search(rf"'{re.escape(word)}' is none of .*, demo{re.escape(near)}\n$", done.stderr)
 
 
+@pytest.mark.parametrize("words", [["history", "dd"], ["baseline", "set"]])
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path, words: list[str]) -> None:
+    """A folder lies where it would be; the label of the run is no UTF-8."""
+    folder = _kept(tmp_path, "20261120T170000Z-\udcff", made_runs.dd())
+    words = [*words, *([str(folder)] if words[0] == "baseline" else []), "--results", str(tmp_path)]
+    assert call_harness(*words).status == 0
+    (file,) = (one for one in (tmp_path / "dd").iterdir() if one.is_file())
+    file.unlink()
+    file.mkdir()
+    assert refusal(*words) == f"{file}: Is a directory"
+
+
 def test_history_without_a_finished_run_says_what_there_is(tmp_path: Path) -> None:
     there = ("history", "dd", "--results", str(tmp_path))
     assert refusal(*there).endswith("holds no finished run of dd\n  start one: ./nfsmulti run dd")
