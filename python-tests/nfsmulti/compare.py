@@ -24,7 +24,7 @@ from nfsmulti import kept
 from nfsmulti.comparison import SIGNIFICANT, TOGETHER, WRITERS, Comparison, Exit, Row, Side, largest
 from nfsmulti.errors import HarnessError
 from nfsmulti.pairs import Pair, lost, pairs, unmatched, why_not, without
-from nfsmulti.reliability import doubts, purposes
+from nfsmulti.reliability import doubts, purposes, refuse_unknown
 from nfsmulti.report import cells, conditions
 from nfsmulti.report.answer import ran
 from nfsmulti.stats import FEWEST, Ratio, Sample, by_repeat, holm
@@ -174,6 +174,7 @@ def compare(
         if over:
             a, b = without(a, over), without(b, over)
         environments = [conditions.load(folder) for folder in folders]
+        refuse_unknown(allow, environments)
     except HarnessError as error:
         _refuse(str(error), written)
     if reason := why_not(a, b):

@@ -6,10 +6,13 @@ What two runs are often compared for is no reason for doubt: another engine, ser
 
 from __future__ import annotations
 
+import shlex
 import statistics
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from nfsmulti.arguments.parser import guess
+from nfsmulti.errors import HarnessError
 from nfsmulti.report import cells
 from nfsmulti.summary import Summary
 
@@ -31,11 +34,20 @@ def doubts(
     ]
     a, b = map(_conditions, environments)
     differ = [
-        f"{what} is {a[what]} in A and {b[what]} in B"
+        f"{what} is {a[what]} in A and {b[what]} in B: --allow {shlex.quote(what)} accepts it"
         for what in a
         if what in b and a[what] != b[what] and what not in allowed
     ]
     return found + [f"conditions differ: {line}" for line in differ]
+
+
+def refuse_unknown(allowed: Collection[str], environments: Sequence[Mapping[str, Any]]) -> None:
+    """Raise HarnessError where something is allowed that is no condition of either run."""
+    known = {BUSY, *_MACHINE}.union(*map(_conditions, environments))
+    for what in allowed:
+        if what not in known:
+            near = guess(what, known)
+            raise HarnessError(f"--allow '{what}': the runs have no such condition{near}")
 
 
 def purposes(runs: tuple[Summary, Summary], environments: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -9,6 +9,7 @@ import json
 import math
 import random
 import re
+import shlex
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -398,8 +399,19 @@ def test_conditions_that_matter_make_a_verdict_unreliable(
     for name, environment in (("a", at_first), ("b", later)):
         folder = made_runs.saved(made_runs.dd(), tmp_path / name)
         (folder / "environment.json").write_text(json.dumps(environment))
-    done = call_harness("compare", *(str(tmp_path / name) for name in "ab"))
+    folders = [str(tmp_path / name) for name in "ab"]
+    done = call_harness("compare", *folders)
     assert (done.status, said in _said(done)) == (status, True), done.stdout
+    if allow := re.search("--allow ('.*'|[^ ]*) accepts it", _said(done)):
+        words = shlex.split(allow[0])[:2]
+        assert call_harness("compare", *folders, *words).status == 0
+    assert bool(allow) == (status == 12)
+
+
+def test_what_is_allowed_must_be_a_condition(tmp_path: Path) -> None:
+    done = _compare(tmp_path, made_runs.dd(1), made_runs.dd(1), "--allow", "kernl")
+    why = "--allow 'kernl': the runs have no such condition: did you mean kernel?"
+    assert (done.status, done.stderr) == (11, f"nfsmulti: not comparable: {why}\n")
 
 
 def test_other_programs_read_the_verdict(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def _compare(add: Parser) -> None:
     add.option(
         "allow",
         "WHAT",
-        "A condition that may differ, as the verdict names it, or `busy`; repeatable.",
+        "A condition that may differ, as the verdict shows it, or `busy`; repeatable.",
         action="append",
         default=[],
     )
