@@ -8,6 +8,9 @@ import contextlib
 import importlib
 import io
 import locale
+import os
+import select
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -15,6 +18,8 @@ from nfsmulti.arguments import understand
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import as_typed
 from nfsmulti.processes import end_politely
+
+_STDOUT = 1
 
 
 def carry_out(words: Sequence[str]) -> None:
@@ -37,6 +42,18 @@ def _print_in_the_locale() -> None:
                 stream.reconfigure(encoding=encoding, errors="replace")
 
 
+def _is_read() -> bool:
+    """Tell whether somebody reads what we print, which `| head` ends; else it is dropped."""
+    with contextlib.suppress(BrokenPipeError):
+        print(end="", flush=True)
+    poll = select.poll()
+    poll.register(_STDOUT, 0)
+    if not poll.poll(0):
+        return True
+    os.dup2(os.open(os.devnull, os.O_WRONLY), _STDOUT)
+    return False
+
+
 def main() -> None:
     """Run one command. Exit status: 0, the command's own, 1 for an error, 2 for bad usage."""
     end_politely()
@@ -48,6 +65,12 @@ def main() -> None:
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)
+    except BrokenPipeError:
+        if _is_read():  # then it was another pipe
+            raise
+        sys.exit(128 + signal.SIGPIPE)
+    finally:
+        _is_read()
 
 
 if __name__ == "__main__":

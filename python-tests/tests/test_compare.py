@@ -7,9 +7,12 @@ import dataclasses
 import functools
 import json
 import math
+import os
 import random
 import re
 import shlex
+import signal
+import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -20,7 +23,8 @@ from conftest import call_harness, refusal
 from nfsmulti.compare import Figure, judged, together, trials
 from nfsmulti.comparison import Exit
 from nfsmulti.pairs import Pair, pairs, why_not
-from nfsmulti.processes import Completed
+from nfsmulti.paths import PYTHON_TESTS
+from nfsmulti.processes import Completed, Process
 from nfsmulti.report.answer import MOST_ROWS
 from nfsmulti.summary import Cell, Figures, Status, Summary
 
@@ -406,6 +410,34 @@ def test_conditions_that_matter_make_a_verdict_unreliable(
         words = shlex.split(allow[0])[:2]
         assert call_harness("compare", *folders, *words).status == 0
     assert bool(allow) == (status == 12)
+
+
+@pytest.mark.parametrize(
+    ("scenarios", "unbuffered", "status"),
+    [(1, "", 0), (500, "", 128 + signal.SIGPIPE), (1, "1", 128 + signal.SIGPIPE)],
+)
+def test_a_reader_that_ends_first_is_no_error(
+    tmp_path: Path, scenarios: int, unbuffered: str, status: int
+) -> None:
+    """Little output is written at the end; much overflows its buffer while a command runs."""
+    for number in range(scenarios):
+        (tmp_path / f"{number}").mkdir()
+        (tmp_path / f"{number}" / "baseline").write_text("gone\n")
+    reading, writing = os.pipe()
+    os.close(reading)
+    words = ["baseline", "show", "--results", str(tmp_path)]
+    with (
+        (tmp_path / "stderr").open("wb") as said,
+        Process(
+            [sys.executable, "-m", "nfsmulti", *words],
+            env={"PYTHONPATH": str(PYTHON_TESTS), "PYTHONUNBUFFERED": unbuffered},
+            stdout=writing,
+            stderr=said,
+        ) as process,
+    ):
+        os.close(writing)
+        assert process.wait(60) == status
+    assert (tmp_path / "stderr").read_text() == ""
 
 
 def test_what_is_allowed_must_be_a_condition(tmp_path: Path) -> None:
