@@ -21,7 +21,12 @@ _FRAME = """<!DOCTYPE html><title>waiting</title>
 onload = () => {{
 	const page = document.querySelector("iframe").contentDocument.documentElement
 	page.style.scrollbarWidth = "none"
-	document.title = page.scrollWidth + " of " + page.clientWidth
+	const broken = [...page.querySelectorAll(".answer td.n")].filter(cell => {{
+		const range = document.createRange()
+		range.selectNodeContents(cell)
+		return range.getClientRects().length > 1
+	}})
+	document.title = page.scrollWidth + " of " + page.clientWidth + ", " + broken.length
 }}
 </script>
 """
@@ -29,10 +34,14 @@ onload = () => {{
 
 @dataclass(frozen=True)
 class Seen:
-    """What Chromium made of a page: its console's lines, and pixels by which it is too wide."""
+    """What Chromium made of a page: its console's lines, and pixels by which it is too wide.
+
+    `broken` is the number of the answer's figures that have more than one line.
+    """
 
     console: list[str]
     overflow: int
+    broken: int
 
 
 def look(page: Path, folder: Path, width: int) -> Seen:
@@ -47,8 +56,8 @@ def look(page: Path, folder: Path, width: int) -> Seen:
     words = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
     words += ["--enable-logging=stderr", f"--user-data-dir={folder / 'profile'}", "--dump-dom"]
     done = run([chromium, *words, frame.resolve().as_uri()], timeout=_SECONDS).check()
-    found = re.search(r"<title>(\d+) of (\d+)</title>", done.stdout)
+    found = re.search(r"<title>(\d+) of (\d+), (\d+)</title>", done.stdout)
     assert found, done.stdout[:200]
     assert int(found[2]) == width
     console = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
-    return Seen(console, int(found[1]) - width)
+    return Seen(console, int(found[1]) - width, int(found[3]))

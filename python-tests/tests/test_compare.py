@@ -18,6 +18,7 @@ from pathlib import Path
 
 import made_runs
 import pytest
+from browser import look
 from conftest import call_harness, refusal
 
 from nfsmulti.compare import Figure, judged, together, trials
@@ -527,3 +528,10 @@ def test_history_without_a_finished_run_says_what_there_is(tmp_path: Path) -> No
     assert refusal(*there).endswith("holds no finished run of dd\n  start one: ./nfsmulti run dd")
     _kept(tmp_path, "20261201T170000Z", _changed(made_runs.dd(), 5, 3, "waiting"))
     assert "Left out: 2026-12-01 17:00: 4 of its cells have not run" in refusal(*there)
+
+
+@pytest.mark.full
+def test_figures_beside_a_short_word_have_one_line_on_a_phone(tmp_path: Path) -> None:
+    _compare(tmp_path, made_runs.dd(), made_runs.dd(slower=1.3, seed=2))
+    seen = look(tmp_path / "b" / "compare.html", tmp_path, 400)
+    assert (seen.console, seen.overflow, seen.broken) == ([], 0, 0)
