@@ -88,12 +88,15 @@ def measured(sample: Sample | None, scale: float = 1.0) -> str:
     return _with_half(sample.mean / scale, (sample.interval[1] - sample.mean) / scale, 6)
 
 
+_LOPSIDED = 1.5  # times the ratio: its upper half is then half again as wide as its lower
+
+
 def times(found: Ratio | None) -> str:
-    """Write a ratio with the wider half of its interval: "3.75 ± 0.01"."""
-    if found is None:
-        return MISSING
-    if found.low is None or found.high is None:
-        return f"{found.value:.2f}"
+    """Write a ratio with the wider half of its interval: "3.75 ± 0.01"; a lopsided one's ends."""
+    if found is None or found.low is None or found.high is None:
+        return ratio(found)
+    if found.high > _LOPSIDED * found.value:
+        return found.text
     half = max(found.high - found.value, found.value - found.low)
     return _with_half(found.value, half, 2)
 

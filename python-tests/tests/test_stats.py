@@ -299,6 +299,7 @@ def test_figures_are_written_with_half_of_their_interval() -> None:
     assert texts.measured(Sample((99.0, 101.0))) == "100"  # an interval needs three
     assert texts.measured(None) == texts.times(None) == texts.MISSING
     assert texts.times(Ratio(3.75, 3.7, 3.9)) == "3.75 ± 0.15"
+    assert texts.times(Ratio(3.75, 0.15, 98.19)) == "3.75 (0.15 to 98.19)"
     assert texts.times(Ratio(3.75)) == "3.75"
 
 
