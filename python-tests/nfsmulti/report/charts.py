@@ -11,6 +11,7 @@ import functools
 import io
 import math
 import re
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,7 @@ REPEATS = "dots are repeats, with 95 % intervals from three repeats on"  # for c
 _WIDTH, _HEIGHT = 5.6, 3.7  # inches; legible on a phone's width, where 10 points become 6
 FONT_SIZE = 10  # points
 _HOVER = "hover: "  # before the words of a group in SVG
+_NAME = 28  # letters in a line of a row's name
 _MOST_MARKS = 12  # on a line
 _CLOSE = 20  # pixels between points whose numbers would overlap
 ROOM = 1.1  # times the highest value that is drawn
@@ -225,8 +227,9 @@ def ratios(rows: Sequence[tuple[str, Ratio, str]], tolerated: float, what: str =
 
     1 is no difference; grey is what is tolerated on both sides of it.
     """
-    figure, (axes,) = panels("", [1], 1.2 * _WIDTH)
-    figure.set_figheight(1.0 + 0.3 * len(rows))
+    figure, (axes,) = panels("", [1], _WIDTH)
+    names = [textwrap.fill(name, _NAME) for name, _, _ in rows]
+    figure.set_figheight(1.0 + 0.2 * len(rows) + 0.15 * len("\n".join(names).splitlines()))
     axes.axvspan(1 - tolerated, 1 + tolerated, color=PALE, alpha=0.2, linewidth=0)
     axes.axvline(1, color=INK, linestyle=":")
     for at, (name, ratio, says) in enumerate(rows):
@@ -237,7 +240,7 @@ def ratios(rows: Sequence[tuple[str, Ratio, str]], tolerated: float, what: str =
             capsize=3, markersize=6,
         )  # fmt: skip
         hover(axes, ratio.value, at, f"{name}: {ratio.text}")
-    axes.set_yticks(range(len(rows)), [name for name, _, _ in rows])
+    axes.set_yticks(range(len(rows)), names)
     axes.invert_yaxis()
     axes.set_xlabel(what)
     return figure
