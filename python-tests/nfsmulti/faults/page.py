@@ -11,24 +11,27 @@ from nfsmulti import texts
 from nfsmulti.faults.cell import Mode, Outcome, Place
 from nfsmulti.paths import COMMAND
 from nfsmulti.report import pages
-from nfsmulti.report.answer import MOST_CAVEATS, Answer
+from nfsmulti.report.answer import Answer
 from nfsmulti.report.story import Section
 from nfsmulti.texts import Table
 
 FILE = "results.json"
 _TITLE = "What jobs do when servers and networks fail"
 _SHORT, _WRONG = "*", "✗ "
+_KEY = (
+    "done: completed and verified; held: still waiting when interrupted, as `hard` promises; lost:"
+    f" data that may not be on the server, and was reported; {_SHORT}: short of a promise;"
+    f" {_WRONG.strip()}: not as expected; {texts.MISSING}: not run."
+)
 _HOW = (
+    "`hard` waits while a server is away, and goes on when it is back. `soft` fails with ETIMEDOUT"
+    " when it stays silent for too long. `failover` goes on by other paths while one is dead.",
     "A field of the grid has all kinds of work that one fault befell in one mode: reads, writes and"
     " metadata operations, a fio job each. First stands how most of them ended; kinds that ended"
     " otherwise are named.",
-    "done: every byte, and every entry, was checked on the server, and fio's count against the"
-    " engine's. Where an I/O took a second or more, the longest is told.",
-    "EIO, ETIMEDOUT, …: the job failed, with that error. What was neither kept by the server nor"
-    " told as lost would be named.",
-    "lost: the engine told which bytes may be lost, with path and file.",
-    "held: the job kept waiting, as `hard` promises, until SIGINT ended it.",
-    f"{_SHORT}: as expected, and short of what is promised. {_WRONG.strip()}: not as expected.",
+    "Every byte, and every entry, was checked on the server, and fio's count against the engine's:"
+    " what was neither kept nor told as lost would be named. An I/O that took a second or more is"
+    " told. EIO, ETIMEDOUT, …: the job failed, with that error.",
     "write is UNSTABLE WRITEs and a COMMIT; write sync FILE_SYNC ones; write hold has hold_writes."
     " create, stat, remove and trim are metadata operations on 64 entries; trim is a remove by"
     " rw=trim.",
@@ -57,8 +60,7 @@ def write(folder: Path) -> str:
     wrong = [f"{one.cell}: {'; '.join(one.complaints)}" for one in outcomes if not one.met]
     sections = [
         Section("Not as expected", points=wrong),
-        Section("Fault and mode", tables=grids),
-        Section("Short of what is promised", points=_shorts(outcomes)[MOST_CAVEATS:]),
+        Section("Fault and mode", [_KEY], grids),
         Section("How to read it", points=_HOW, folded=True),
         Section(
             "Conditions",
@@ -75,7 +77,11 @@ def write(folder: Path) -> str:
 def _answer(outcomes: Sequence[Outcome], setting: Mapping[str, str]) -> Answer:
     met = sum(one.met for one in outcomes)
     short = sum(bool(one.short) for one in outcomes)
-    headline = f"{met} of {len(outcomes)} jobs ended as expected when something failed"
+    headline = f"{met} of {len(outcomes)} jobs ended as expected"
+    if met == len(outcomes):  # what a job wrote is accounted for, or it has a complaint
+        headline += ", and none hid a loss"
+    if short:
+        headline += f"; {short} known cases fall short of a promise (below)"
     rows = []
     for mode in Mode:
         ended = [one for one in outcomes if one.mode == mode]
@@ -84,26 +90,26 @@ def _answer(outcomes: Sequence[Outcome], setting: Mapping[str, str]) -> Answer:
             sum(one.outcome == "done" for one in ended),
             sum(one.outcome.startswith("failed") for one in ended),
             sum(one.outcome == "held" for one in ended),
-            sum(not one.met for one in ended),
+            sum(one.lost_bytes > 0 for one in ended),
         ]
         if ended:
             rows.append([mode, *map(str, counts)])
-    headings = ["", "jobs", "done, all right", "failed, told so", "kept waiting", "not as expected"]
+    headings = ["", "jobs", "done", "failed with an error", "held", "lost data, told"]
     faults = len({one.fault for one in outcomes})
     works = len({one.work for one in outcomes})
     places = [place for place in Place if any(one.place == place for one in outcomes)]
     return Answer(
-        f"{headline}{f'; {short} fall short of a promise' if short else ''}.",
+        f"{headline}.",
         Table(headings, rows),
-        [f"{one}." for one in _shorts(outcomes)][:MOST_CAVEATS],
+        _shorts(outcomes),
         f"{faults} faults, {works} kinds of work, {len(rows)} modes; {'; '.join(places)};"
         f" nfsmulti {setting['nfsmulti']}, {setting['fio']}.",
     )
 
 
 def _grid(outcomes: Sequence[Outcome]) -> list[list[str]]:
-    """Give a row for each fault: what came of its jobs in each mode."""
-    return [
+    """Give a row for each fault: what came of its jobs in each mode; exceptions come first."""
+    rows = [
         [
             fault,
             *(_field(one for one in outcomes if (one.fault, one.mode) == (fault, mode))
@@ -111,6 +117,7 @@ def _grid(outcomes: Sequence[Outcome]) -> list[list[str]]:
         ]
         for fault in dict.fromkeys(one.fault for one in outcomes)
     ]  # fmt: skip
+    return sorted(rows, key=lambda row: {*row[1:]} <= {"done", texts.MISSING})
 
 
 def _field(outcomes: Iterable[Outcome]) -> str:
@@ -130,9 +137,13 @@ def _field(outcomes: Iterable[Outcome]) -> str:
 
 
 def _shorts(outcomes: Sequence[Outcome]) -> list[str]:
-    """Give each shortcoming once, with the faults that show it."""
-    faults: dict[str, dict[str, None]] = {}
-    for one in outcomes:
-        if one.short:
-            faults.setdefault(one.short, {})[one.fault] = None
-    return [f"{', '.join(where)}: {short}" for short, where in faults.items()]
+    """Give each shortcoming once, with the faults that show it, and whose promise it breaks."""
+    cases = [one for one in outcomes if one.short]
+    found = []
+    for short in dict.fromkeys(one.short for one in cases):
+        those = [one for one in cases if one.short == short]
+        faults = dict.fromkeys(one.fault for one in those)
+        modes = texts.several([f"`{mode}`" for mode in dict.fromkeys(one.mode for one in those)])
+        which = f"{len(those)} of the {len(cases)}, short of {modes}"
+        found.append(f"{', '.join(faults)} ({which}): {short}.")
+    return found
