@@ -140,7 +140,7 @@ class Bench:
             "bench": name,
             "begun": begun.isoformat(timespec="seconds"),
             "quick": options.quick,
-            "setting": _setting(self.timing, cores),
+            "setting": _setting(cores),
             "left_out": [],
         }
 
@@ -191,7 +191,8 @@ class Bench:
             has_run = any(one.runs.get(contender.name) for one in self.results)
             if not contender.optional or not has_run:
                 raise
-            self.data["left_out"].append("; ".join(dict.fromkeys(error.what.splitlines())))
+            why = "; ".join(dict.fromkeys(error.what.splitlines()))
+            self.data["left_out"].append({"case": result.case.name, "why": why})
             runs.clear()
 
     def _commands(
@@ -209,13 +210,14 @@ class Bench:
     def finish(self, *, page: bool = True) -> None:
         """Write what was found, and its page, and show the answer."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        values = {**self.data, "cases": [one.data() for one in self.results]}
+        timing = dataclasses.asdict(self.timing)
+        values = {**self.data, "timing": timing, "cases": [one.data() for one in self.results]}
         write_json(self._folder / report.FILE, values)
         if page:
             print(report.write(self._folder, targets=self._options.targets))
 
 
-def _setting(timing: Timing, cores: Cores | None) -> dict[str, str]:
+def _setting(cores: Cores | None) -> dict[str, str]:
     """Say on what, and how, the figures are measured."""
     model = re.search(r"^model name\s*:\s*(.*)", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     pinned = {}
@@ -227,7 +229,6 @@ def _setting(timing: Timing, cores: Cores | None) -> dict[str, str]:
         "processor": model[1] if model else "unknown",
         "TCP congestion control": _CONGESTION.read_text().strip(),
         **pinned,
-        "runs": f"{timing.repeats} of each, {timing.runtime} ms after {timing.ramp} ms",
         "load before": f"{os.getloadavg()[0]:.2f}",
     }
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
-import re
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 from nfsmulti import texts
 from nfsmulti.arguments.measure import COLUMNS
 from nfsmulti.bench import client_cost, mounts
-from nfsmulti.bench.runs import DATA, PEER, SINGLE, V3, Case, Figure, Run
+from nfsmulti.bench.runs import DATA, PEER, SINGLE, V3, YARDSTICK, Case, Figure, Run
+from nfsmulti.errors import HarnessError
 from nfsmulti.paths import COMMAND
 from nfsmulti.report import charts, pages
 from nfsmulti.report.answer import KINDS, MOST_ROWS, Answer, extent, varying
@@ -50,6 +50,9 @@ _WHOSE = {
 
 
 # --- a case ---
+
+_FULL = 0.9  # the part of its core that a server which is the limit uses
+_MARK = "*"
 
 
 @dataclass(frozen=True)
@@ -85,9 +88,19 @@ class CaseResult:
         """The other engines that have run."""
         return [one for one, runs in self.runs.items() if runs][1:]
 
-    def sample(self, engine: str, figure: Figure) -> Sample | None:
-        """Give a figure of all runs of an engine."""
-        return Sample.of(map(_TAKE[figure], self.runs[engine]))
+    @property
+    def is_full(self) -> bool:
+        """Whether the server's core was the limit."""
+        return (_median(self.ours, lambda run: run.server_busy) or 0) >= _FULL
+
+    @property
+    def marked(self) -> str:
+        """The case in words, marked where the server's core was the limit."""
+        return f"{self.case.words}{_MARK if self.is_full else ''}"
+
+    def sample(self, figure: Figure, engine: str = "") -> Sample | None:
+        """Give a figure of all runs of an engine, or of ours."""
+        return Sample.of(map(_TAKE[figure], self.runs.get(engine, self.ours)))
 
     def ratio(self, figure: Figure, rival: str) -> Ratio:
         """Give a figure of ours as a ratio to that of a rival, which has run."""
@@ -133,43 +146,51 @@ def _median(runs: Sequence[Run], figure: Callable[[Run], float | None]) -> float
 # --- the answer ---
 
 _BUSY_LOAD = 0.5
-_FULL = 0.9  # the part of its core that a server which is the limit uses
-_Pair = tuple[CaseResult, str]  # with a rival
 _PER_END = MOST_ROWS // 2
+
+
+def _held(results: Sequence[CaseResult]) -> tuple[str, list[CaseResult]]:
+    """Give the first other engine that has run, and the cases that it has run."""
+    chief = next((result.rivals[0] for result in results if result.rivals), "")
+    return chief, [result for result in results if chief in result.rivals]
 
 
 def _answer(data: Mapping[str, Any], results: Sequence[CaseResult]) -> Answer:
     """Tell what our operations cost, as a ratio to the first other engine, or by themselves."""
-    pairs = [(result, rival) for result in results for rival in result.rivals]
-    headline, table = _beside(pairs) if pairs else _alone(results)
+    chief, held = _held(results)
+    headline, table = _beside(chief, held, results) if held else _alone(results)
     return Answer(headline, table, _caveats(data, results), _ran(data, results))
 
 
-def _beside(pairs: Sequence[_Pair]) -> tuple[str, Table]:
-    chief = pairs[0][1]
-    held = [pair for pair in pairs if pair[1] == chief]
-    ratios = [result.ratio("cpu", rival) for result, rival in held]
-    values = [ratio.value for ratio in ratios]
-    found = f"{min(values):.2f} to {max(values):.2f}" if len(held) > 1 else ratios[0].text
-    over = f", median {statistics.median(values):.2f}, over {len(held)} workloads"
-    what = over if len(held) > 1 else f": {held[0][0].case.words}"
-    headline = f"CPU per operation {found} of {_WHOSE.get(chief, chief)}{what}."
+def _beside(
+    chief: str, held: Sequence[CaseResult], results: Sequence[CaseResult]
+) -> tuple[str, Table]:
+    ratios = [result.ratio("cpu", chief) for result in held]
+    values = sorted(ratio.value for ratio in ratios)
+    found, median, what = ratios[0].text, "", held[0].case.words
+    if len(held) > 1:
+        found, what = f"{values[0]:.2f} to {values[-1]:.2f}", f"{len(held)} workloads"
+        median = f" (median {statistics.median(values):.2f})"
+    whose = f"{_WHOSE.get(chief, chief)}{median}"
+    headline = f"{found} of the CPU per operation of {whose}: nfsmulti, {what}."
     title = ""
+    pairs = [(result, rival) for result in results for rival in result.rivals]
     if len(pairs) > MOST_ROWS:
-        pairs = sorted(held, key=lambda pair: pair[0].ratio("cpu", pair[1]).value)
+        rising = sorted(held, key=lambda one: one.ratio("cpu", chief).value)
+        pairs = [(one, chief) for one in rising]
     if len(pairs) > MOST_ROWS:
         title = f"{_PER_END} lowest and {_PER_END} highest of {len(pairs)}"
         pairs = [*pairs[:_PER_END], *pairs[-_PER_END:]]
     several = len({rival for _, rival in pairs}) > 1
-    its = "the other's" if several else chief
-    headings = ["", "beside", "CPU ratio", "CPU, µs/op", its, "IOPS ratio"]
+    its = "the other" if several else chief
+    headings = ["", "beside", "CPU ratio", "nfsmulti, µs/op", f"{its}, µs/op", "IOPS ratio"]
     rows = [
         [
-            result.case.words,
+            result.marked,
             rival,
             texts.times(result.ratio("cpu", rival)),
-            texts.measured(Sample.of(run.cpu for run in result.ours)),
-            texts.measured(result.sample(rival, "cpu")),
+            texts.measured(result.sample("cpu")),
+            texts.measured(result.sample("cpu", rival)),
             texts.times(result.ratio("rate", rival)),
         ]
         for result, rival in pairs
@@ -183,11 +204,7 @@ def _alone(results: Sequence[CaseResult]) -> tuple[str, Table]:
     span = " to ".join(dict.fromkeys(map(number, (min(costs), max(costs)))))
     where = f"{results[0].case.words}: " if len(results) == 1 else ""
     rows = [
-        [
-            result.case.words,
-            texts.measured(Sample.of(run.cpu for run in result.ours)),
-            texts.measured(Sample.of(run.iops for run in result.ours)),
-        ]
+        [result.marked, *(texts.measured(result.sample(figure)) for figure in ("cpu", "rate"))]
         for result in results[:MOST_ROWS]
     ]
     return f"{where}{span} µs of CPU per operation.", Table(["", "CPU, µs/op", "IOPS"], rows)
@@ -198,16 +215,18 @@ def _caveats(data: Mapping[str, Any], results: Sequence[CaseResult]) -> list[str
     load = float(setting["load before"])
     if "client on processor" in setting and load >= _BUSY_LOAD:
         found.append(f"Other programs kept this machine busy (load {load:.1f}): rerun when idle.")
-    busy = [_median(result.ours, lambda run: run.server_busy) or 0 for result in results]
-    if full := sum(part >= _FULL for part in busy):
+    told = _held(results)[1] or results
+    if full := sum(result.is_full for result in told):
         found.append(
-            f"The server's core was full in {full} of {len(busy)} workloads: their IOPS are its"
-            " limit."
+            f"The server's core was full in {full} of {len(told)} workloads ({_MARK}): the server"
+            " limits their IOPS."
         )
     if data["bench"] == "rdma":
         found.append("Client and server share one emulated machine: only ratios tell something.")
-    left_out = data.get("left_out", [])
-    return [*found, f"Left out: {'; '.join(left_out)}."] if left_out else found
+    words = {result.case.name: result.case.words for result in results}
+    if lacking := [words[one["case"]] for one in data["left_out"]]:
+        found.append(f"The yardstick ({YARDSTICK}) failed on {'; '.join(lacking)}: left out there.")
+    return found
 
 
 def _ran(data: Mapping[str, Any], results: Sequence[CaseResult]) -> str:
@@ -216,21 +235,17 @@ def _ran(data: Mapping[str, Any], results: Sequence[CaseResult]) -> str:
     kinds = texts.several([*dict.fromkeys(case.operation or KINDS[case.rw] for case in cases)])
     depths = extent(map(str, sorted({case.depth for case in cases})))
     connections = max(case.connections for case in cases)
-    times = re.sub(r" of each, (\d+) ms.*", _in_seconds, setting["runs"])
+    timing = data["timing"]
     parts = [
         f"{sizes} {kinds}",
         f"depth {depths}",
         f"1 to {connections} connections" if connections > 1 else "1 connection",
-        f"{times} each",
+        f"{timing['repeats']} \N{MULTIPLICATION SIGN} {timing['runtime'] / 1000:g} s each",
         setting.get("server", "").partition(",")[0],
         f"nfsmulti {setting['nfsmulti']}",
         setting["fio"],
     ]
     return f"{', '.join(filter(None, parts))}."
-
-
-def _in_seconds(match: re.Match[str]) -> str:
-    return f" \N{MULTIPLICATION SIGN} {int(match[1]) / 1000:g} s"
 
 
 # --- the page ---
@@ -275,12 +290,11 @@ def _ratios_table(results: Iterable[CaseResult]) -> Table:
 
 
 def _plots(bench: str, results: Sequence[CaseResult]) -> list[Plot]:
-    chief = next((result.rivals[0] for result in results if result.rivals), "")
-    held = [result for result in results if chief in result.rivals]
+    chief, held = _held(results)
     plots = []
     figures: list[Figure] = ["cpu", "rate"] if held else []
     for figure in figures:
-        ratios = [(one.case.words, one.ratio(figure, chief)) for one in held]
+        ratios = [(one.marked, one.ratio(figure, chief)) for one in held]
         rows = [(words, ratio, _says(ratio, figure)) for words, ratio in ratios]
         caption = (
             f"{RATIOS[figure]}, nfsmulti ÷ {chief}, with 95 % intervals. Triangles are better,"
@@ -303,7 +317,7 @@ def _scale(results: Sequence[CaseResult]) -> Picture:
     """Draw CPU per operation against connections, and against depth."""
     depth = max((one.case.depth for one in results if one.case.connections > 1), default=0)
     rising = sorted(results, key=lambda one: (one.case.depth, one.case.connections))
-    costs = {one.case: Sample.of(run.cpu for run in one.ours) for one in rising}
+    costs = {one.case: one.sample("cpu") for one in rising}
     many = {case.connections: cost for case, cost in costs.items() if case.depth == depth}
     deep = {case.depth: cost for case, cost in costs.items() if case.connections == 1}
     lines = [("depth, on one connection", deep)]
@@ -369,19 +383,12 @@ _BENCHES: Mapping[str, tuple[str, Sequence[Case], _Notes]] = {
 
 def write(folder: Path, *, targets: bool = False) -> str:
     """Write a bench's page beside its results.json, and give what a terminal shows of it."""
-    data = json.loads((folder / FILE).read_text())
+    data, results = _load(folder)
     bench = data["bench"]
-    title, cases, notes = _BENCHES[bench]
-    by_name = {case.name: case for case in cases}
-    results = [
-        CaseResult(
-            by_name[one["case"]],
-            {who: [Run(**run) for run in runs] for who, runs in one["runs"].items()},
-        )
-        for one in data["cases"]
-    ]
+    title, _, notes = _BENCHES[bench]
     answer = _answer(data, results)
-    setting = [[name, value] for name, value in data["setting"].items()]
+    timing = "{repeats} of each, {runtime} ms after {ramp} ms".format_map(data["timing"])
+    setting = [*map(list, data["setting"].items()), ["runs", timing]]
     if memory := data.get("memory_bytes"):
         setting.append(
             ["a job's memory beyond fio's own and its buffers", f"{memory / 2**20:.2f} MiB"]
@@ -397,6 +404,7 @@ def write(folder: Path, *, targets: bool = False) -> str:
         ),
         Section("How to read it", points=[*notes(data["setting"]), *COLUMNS], folded=True),
         Section("Conditions", tables=[Table(["", ""], setting, text_columns=2)], folded=True),
+        Section("Left out", points=[one["why"] for one in data["left_out"]], folded=True),
         Section("The commands", lines=data.get("commands", []), folded=True),
     ]
     quick = data.get("quick", False)
@@ -405,3 +413,25 @@ def write(folder: Path, *, targets: bool = False) -> str:
     after = "run connections --pool=nfs://SERVER/EXPORT"
     told = pages.told(folder, answer, f"{COMMAND} {f'bench {bench}' if quick else after}")
     return "\n\n".join([*(" ".join(one.words) for one in held), told])
+
+
+def _load(folder: Path) -> tuple[dict[str, Any], list[CaseResult]]:
+    """Read results.json. Raises HarnessError where another version has written it."""
+    file = folder / FILE
+    data = json.loads(file.read_text())
+    try:
+        data["timing"], data["left_out"]
+        cases = {case.name: case for case in _BENCHES[data["bench"]][1]}
+        results = [
+            CaseResult(
+                cases[one["case"]],
+                {who: [Run(**run) for run in runs] for who, runs in one["runs"].items()},
+            )
+            for one in data["cases"]
+        ]
+    except (KeyError, TypeError) as error:
+        raise HarnessError(
+            f"{file}: not of this version of nfsmulti: {error}",
+            f"measure again: {COMMAND} bench {data.get('bench', 'NAME')}",
+        ) from error
+    return data, results
