@@ -101,6 +101,22 @@ def times(found: Ratio | None) -> str:
     return _with_half(found.value, half, 2)
 
 
+def times_in_words(found: Ratio) -> str:
+    """Write a ratio in a sentence: "1.07 times", "1.07 times (may be 1)"."""
+    return f"{found.value:.2f} times{' (may be 1)' if found.spans_one else ''}"
+
+
+MAY_BE_ONE = "?: the interval includes 1, so no difference is shown."
+
+
+def marked(found: Ratio | None) -> str:
+    """Write a ratio as times() does; of one that may be 1 the interval alone: "0.7 to 1.2?"."""
+    if found is None or found.low is None or found.high is None or not found.spans_one:
+        return times(found)
+    places = 1 if found.high - found.low >= 0.2 else 2
+    return f"{found.low:.{places}f} to {found.high:.{places}f}?"
+
+
 def _with_half(value: float, half: float, most_places: int) -> str:
     """Write a figure and half of its interval, at least 1, with the same places."""
     places = min(len(number(value).partition(".")[2]), most_places)

@@ -226,7 +226,7 @@ def test_verdict_says_where_it_stops_and_what_is_full() -> None:
     summary = made_runs.metadata()
     text = report_of(summary)
     assert re.search(
-        r"16,\d+ creates/s, .* and 16,\d+ removes/s at depth 32; more depth gains nothing\.", text
+        r"16,\d+ creates/s, .* and 16,\d+ removes/s with 32 in flight; more gain nothing\.", text
     )
     row = r"\| create \| (1,0|9)\d\S* ± \d+ \| [78],\d+ ± \d+ \| 16,\d+ ± \d+ \|"
     assert re.search(row, text)
@@ -243,11 +243,11 @@ def test_mounts_are_compared_at_their_best_and_judged() -> None:
         made.add(factors, write=rate * 1024, block=1024)
     text = report_of(made.summary())
     assert re.search(
-        r"[\d,]+ creates/s at depth 32: (3(\.0\d)?|2\.9\d) times fio's filecreate\.", text
+        r"[\d,]+ creates/s with 32 in flight: (3(\.0\d)?|2\.9\d) times fio's filecreate\.", text
     )
     row = r"\| create \| [\d,]+ ± \d+ \| [\d,]+ ± \d+ \| 4 \| (3\.0|2\.9)\d ± \d\.\d\d \|"
     assert re.search(row, text)
-    assert "⚠ fio's engines ran on a kernel mount, and make one call at a time" in text
+    assert "⚠ Both sides ran on the same client; on the mount, a job makes one call at a" in text
     assert "the first stat of a file asks the server" in text
     judged = [one.judged.verdict for one in METADATA.report.findings(made.summary())]
     assert judged == [Verdict.MET, Verdict.NOT_TESTABLE, Verdict.NOT_TESTABLE]
@@ -279,7 +279,7 @@ def test_the_fewest_connections_are_compared_and_failed_cells_are_said() -> None
         for cell in summary.cells
     ]
     first = METADATA.report.findings(dataclasses.replace(summary, cells=failed))[0]
-    assert first.judged.why == "no cell of the engine, or none on the kernel mount, is done"
+    assert first.judged.why == "no cell of nfsmulti, or none on the kernel mount, is done"
 
 
 def test_rates_of_other_hardware_are_never_reproduced_and_no_mount_is_said() -> None:

@@ -134,6 +134,13 @@ def allowed(summary: Summary, place: str) -> float | None:
     return parse_rate(link) / parse_rate(cap) if link and cap else None
 
 
+def full_link(summary: Summary, place: str, rate: float) -> str:
+    """Say that a place's link is full where `rate`, in bytes/s, takes nine tenths of it, or ""."""
+    link = limits(summary, place).get("link")
+    full = link and 0.9 <= 8 * rate / parse_rate(link) <= 1
+    return f": the {texts.rate_text(parse_rate(link))} link is full" if link and full else ""
+
+
 def fits(summary: Summary) -> dict[str, Fit]:
     """Give at which part of the full rates places were measured, by their names."""
     return {name: Fit(**fit) for name, fit in summary.place.get("fitted", {}).items()}

@@ -15,12 +15,11 @@ from collections.abc import Sequence
 from nfsmulti import texts
 from nfsmulti.lab import LabConfig, Limits
 from nfsmulti.report import cells, charts, conditions
-from nfsmulti.report.answer import MOST_ROWS, Answer
+from nfsmulti.report.answer import MOST_ROWS, Answer, varying
 from nfsmulti.report.story import RULE, Beside, Finding, Judged, Plot, Report, Section, Story, judge
 from nfsmulti.stats import Ratio, Sample
 from nfsmulti.stories.scenario import OWN, CellSpec, OwnPool, Scale, Scenario, timed
 from nfsmulti.summary import Factor, Summary
-from nfsmulti.texts import Table
 
 # --- what runs ---
 
@@ -84,7 +83,11 @@ def _cell(
 
 _PUBLISHED_RATIO = 72 / 19.4
 _POOL = "pool"
-_WHERE = {"capped": "connections capped", "uncapped": "link alone capped"}
+_WHERE = {
+    "capped": "connections capped",
+    "uncapped": "only the link capped",
+    _POOL: "no caps of the lab",
+}
 _ORIGINALS = {"capped": "AIX", "uncapped": "Linux"}
 
 # client, direction, streams: published text, ratio to one stream
@@ -149,7 +152,7 @@ def beside(summary: Summary) -> list[Beside]:
         if rate:
             ours = f"{_time(summary, rate, streams)}, {texts.mean(rate, 'MB/s', 1e6)}"
         our_ratio = _gain(summary, client, direction, streams) if ratio else None
-        name = f"{_ORIGINALS[original]} ({client}), {direction}, {each}"
+        name = f"{_ORIGINALS[original]} ({_WHERE[client]}), {direction}, {each}"
         rows.append(Beside(name, theirs, ours, ratio, our_ratio))
     return [*rows, *_UNMEASURED]
 
@@ -173,7 +176,7 @@ def tell(summary: Summary) -> Story:
             " 838,860,800 bytes of the original dd, at that rate. In a quick run it is"
             " extrapolated from a few seconds.",
             "A stream is one job with one request of 8 KiB at a time, and has a connection of its"
-            " own. Where the sum grows along the dotted line, the connection is the limit; where"
+            " own. Where the sum grows along a dotted line, the connection is the limit; where"
             " it becomes flat, the link or the server is.",
             RULE,
         ],
@@ -185,14 +188,18 @@ def _answer(summary: Summary, clients: Sequence[str]) -> Answer:
     client, gain, _ = _published_gain(summary)
     rates = _rates(summary, client, "write")
     if gain:
-        end = f"{conditions.on_each(summary)}, {gain.value:.3g} times one stream"
+        end = f"{conditions.on_each(summary)}, {gain.value:.3g} times 1 stream"
         words = f"{texts.mean(rates[_STREAMS], 'MB/s', 1e6)} written by {_STREAMS} streams{end}"
-        why = {True: ": each connection has a limit of its own", False: ""}
-        words += why[gain.above(_CLEAR) is True]
+        other = _gain(summary, "uncapped", "write", _STREAMS)
+        if client == "capped":
+            words += " where connections are capped"
+            words += f"; {other.value:.2f} times where only the link is" if other else ""
+        elif gain.above(_CLEAR):
+            words += ": each connection has a limit of its own"
     else:
         done = [rate for one in clients for rate in _rates(summary, one, "write").values()]
         fastest = texts.mean(max(done, key=lambda rate: rate.mean, default=None), "MB/s", 1e6)
-        words = f"{fastest} written at most; one stream and {_STREAMS} were not both measured"
+        words = f"{fastest} written at most; 1 stream and {_STREAMS} were not both measured"
     rows = []
     for one in clients:
         for direction in ("write", "read"):
@@ -201,17 +208,18 @@ def _answer(summary: Summary, clients: Sequence[str]) -> Answer:
             most = max(found, default=1)
             ratio = _gain(summary, one, direction, most) if most > 1 else None
             ends = [texts.measured(found.get(count), 1e6) for count in (1, most)]
-            where = f", {_WHERE.get(one, one)}" if len(clients) > 1 else ""
+            where = f", {_WHERE[one]}" if len(clients) > 1 else ""
             rows.append([f"{direction}{where}", str(most), *ends, texts.times(ratio)])
-    headings = ["", "streams", "1 stream, MB/s", "all streams, MB/s", "times 1 stream"]
-    return Answer(f"{words}.", Table(headings, rows[:MOST_ROWS]))
+    counts = {row[1] for row in rows}
+    all_streams = f"{counts.pop()} streams" if len(counts) == 1 else "all streams"
+    headings = ["", "streams", "1 stream, MB/s", f"{all_streams}, MB/s", "times 1 stream"]
+    return Answer(f"{words}.", varying(headings, rows[:MOST_ROWS], 2))
 
 
 def _plot(summary: Summary, client: str) -> Plot:
-    figure, axes = charts.panel(
-        f"Connections: {client}", "streams, each on a connection", "MB/s, all streams"
-    )
-    drawn = {}
+    title = f"Streams, {_WHERE[client]}"
+    figure, axes = charts.panel(title, "streams, each on a connection", "MB/s, all streams")
+    drawn, dotted = {}, ""
     for direction in ("write", "read"):
         rates = _rates(summary, client, direction)
         drawn[direction] = {count: rate.scaled(1e-6) for count, rate in rates.items()}
@@ -224,15 +232,15 @@ def _plot(summary: Summary, client: str) -> Plot:
         one = points[1].mean if 1 in points else math.inf
         ideal = {count: one * count for count in points if one * count <= charts.ROOM * highest}
         if len(ideal) > 1:
-            colour, label = charts.COLOURS[number], f"n times one {direction}"
+            colour, label = charts.COLOURS[number], f"times 1 {direction} stream"
+            dotted = "; dotted: as many times 1 stream"
             axes.plot([*ideal], [*ideal.values()], ":", color=colour, label=label)
     axes.set_xticks(sorted({1}.union(*drawn.values())))
     charts.from_zero(axes, highest)
     charts.legend(axes)
     return Plot(
         f"scaling-{client}",
-        f"Connections: {client}. Rate of all streams against their number; {charts.REPEATS};"
-        " dotted: as many times one stream.",
+        f"{title}: rate of all streams against their number; {charts.REPEATS}{dotted}.",
         figure,
     )
 

@@ -29,6 +29,7 @@ from nfsmulti.report.story import (
     untestable,
 )
 from nfsmulti.stats import FEWEST, Ratio, Sample
+from nfsmulti.stories import effects
 from nfsmulti.stories.scenario import OWN, CellSpec, GuestPlace, OwnPool, Scale, Scenario, timed
 from nfsmulti.summary import Cell, Factor, Figures, Summary
 from nfsmulti.texts import Table
@@ -94,11 +95,10 @@ def _cell(place: str, scale: Scale, workload: str, paths: int, size: int) -> Cel
 
 _BESIDE = "-beside-writer"
 _WHERE = {"alone": "", "beside the writer": _BESIDE}  # readers are, by the end of their workload
-_READERS = {"readers": "reads", "readers-limited": "reads at 100 IOPS"}
+_READERS = {"readers": "full-speed readers", "readers-limited": "readers at 100 IOPS"}
 _SHORT = {"readers": "full speed", "readers-limited": "100 IOPS each"}
 _PERCENTS = (50, 99, 99.9, 99.99)
-# Percentiles of the answer: the first that enough I/Os were measured for.
-_IN_WORDS: dict[float, str] = {99: "the slowest 1 % (p99)", 50: "the median (p50)"}
+_TOLD = (99, 50)  # percentiles of the answer: the first that enough I/Os were measured for
 _DRAWN = 99
 _JUDGED = untestable("a bandwidth was published and no ratio: it takes NVMe and 1024 nfsd threads")
 # What was published, in MB/s, of which workload of ours.
@@ -120,11 +120,6 @@ class _Level:
         return [cell for cell in self.all if cell.factors["workload"] == workload]
 
     @property
-    def label(self) -> str:
-        """The name in a table."""
-        return self.name or texts.MISSING
-
-    @property
     def under(self) -> str:
         """The words for a sentence."""
         return f" with {self.name}" if self.name else ""
@@ -136,7 +131,11 @@ _Named = tuple[_Level, Ratio | None]
 def _levels(summary: Summary) -> list[_Level]:
     """Split the cells that are done; there is one level at least."""
     done = dataclasses.replace(summary, cells=summary.done)
-    return [_Level(name, part.cells) for name, part in parts(("workload",), done)]
+    setting = effects.setting_of(summary)
+    return [
+        _Level(name.replace(setting, f"server {setting}") if setting else name, part.cells)
+        for name, part in parts(("workload",), done)
+    ]
 
 
 def _paired(over: Sequence[Cell], under: Sequence[Cell], percent: float) -> Ratio | None:
@@ -159,7 +158,7 @@ def _told(
     levels: Sequence[_Level], sides: Callable[[_Level], tuple[list[Cell], list[Cell]]]
 ) -> tuple[float, list[_Named]]:
     """Give the first percentile that is told under every level, or else the last; its ratios."""
-    for percent in _IN_WORDS:
+    for percent in _TOLD:
         found = [(level, _paired(*sides(level), percent)) for level in levels]
         if all(ratio for _, ratio in found):
             break
@@ -237,31 +236,40 @@ def _answer(levels: Sequence[_Level]) -> Answer:
             continue
         percent, ratios = _told(both, functools.partial(_beside_and_alone, readers))
         percents.append(f"p{percent:g}")
-        values = sorted(ratio.value for _, ratio in ratios if ratio)
-        if values and not told:
-            spread = " to ".join(f"{one:.2f}" for one in dict.fromkeys((values[0], values[-1])))
-            slowest = _IN_WORDS[percent]
-            told = f"{spread} times as long: {slowest} of {name} beside a bulk writer."
+        kept = {
+            one.name: cells.ratio(one.of(readers + _BESIDE), one.of("writer"), _rate)
+            for one in both
+        }
+        if not told and any(ratio for _, ratio in ratios):
+            spans = (_span([ratio for _, ratio in ratios]), _span([*kept.values()]))
+            told = f"{spans[0]} times the p{percent:g} for {name} beside a bulk writer"
+            told += f", which keeps {spans[1]} of its speed." if spans[1] else "."
         for level, ratio in ratios:
             alone, beside = (level.of(readers + end) for end in _WHERE.values())
             waits = [cells.told_us([c.read for c in found], percent) for found in (alone, beside)]
             rows.append([
                 f"{_SHORT[readers]}{', ' if level.name else ''}{level.name}",
-                *(texts.number(one and one / 1000) for one in waits), texts.times(ratio),
-                texts.times(cells.ratio(beside, level.of("writer"), _rate)),
+                *(texts.number(one and one / 1000) for one in waits),
+                texts.marked(ratio),
+                texts.marked(kept[level.name]),
             ])  # fmt: skip
     if not rows:
         return Answer("No readers were measured both alone and beside the writer.")
     told = told or "Too few reads in a repeat to tell what a bulk writer does to them."
     wait = "/".join(dict.fromkeys(percents))
     headings = [
-        "readers",
-        f"{wait} alone, ms",
-        "beside writer, ms",
-        "times alone",
-        "writer, times alone",
-    ]
-    return Answer(told, Table(headings, rows[:MOST_ROWS]))
+        "readers", f"{wait} alone, ms", f"{wait} beside writer, ms", f"{wait}, times alone",
+        "writer's MB/s, times alone",
+    ]  # fmt: skip
+    caveats = [texts.MAY_BE_ONE] if any("?" in cell for row in rows for cell in row) else []
+    return Answer(told, Table(headings, rows[:MOST_ROWS]), caveats)
+
+
+def _span(found: Sequence[Ratio | None]) -> str:
+    """Write the smallest and the largest ratio, or one, or "" for none."""
+    values = sorted(ratio.value for ratio in found if ratio)
+    ends = dict.fromkeys(f"{one:.2f}" for one in (*values[:1], *values[-1:]))
+    return " to ".join(ends)
 
 
 def _lines(levels: Sequence[_Level]) -> list[tuple[str, _Level, list[Cell]]]:

@@ -8,6 +8,8 @@ Factors: connections (one, pool, mount), concurrency.
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Sequence
 
 from nfsmulti import texts
@@ -77,10 +79,19 @@ def _cell(place: str, scale: Scale, kind: str, concurrency: int, paths: int) -> 
 # --- what it tells ---
 
 _JUDGED = untestable("there is no SAN here to compare it with")
-_KINDS = {"one": "one connection", "pool": "several connections", "mount": "the kernel's mount"}
+_KINDS = {"one": "one connection", "pool": "several connections", "mount": "kernel mount"}
 
+_WHOSE: dict[Measure, str] = {cells.machine_cpu_us: "machine", cells.jobs_cpu_us: "fio's jobs"}
 
 _Curve = dict[int, list[Cell]]  # of a kind of connections: cells by their concurrency
+
+
+def _names(curves: dict[str, _Curve]) -> dict[str, str]:
+    """Name each kind, with how many connections several are where a command tells."""
+    for cell in itertools.chain(*curves["pool"].values()):
+        if each := re.search(r"--nconnect=(\d+)", cell.command):
+            return {**_KINDS, "pool": f"{int(each[1]) * max(1, len(cell.paths))} connections"}
+    return _KINDS
 
 
 def _curves(summary: Summary) -> dict[str, _Curve]:
@@ -135,11 +146,11 @@ def findings(summary: Summary) -> list[Finding]:
 
 def tell(summary: Summary) -> Story:
     """Tell what more connections do for a database's mix here, and what they cost."""
-    curves = _curves(summary)
+    curves, cost = _curves(summary), cells.cpu_measure(summary.done)
     where = f",{on_each}" if (on_each := conditions.on_each(summary)) else ""
     return Story(
-        answer=_answer(curves),
-        sections=[Section("Plots", plots=[_plot(curves), _cost_plot(curves)])],
+        answer=_answer(curves, cost),
+        sections=[Section("Plots", plots=[_plot(curves), _cost_plot(curves, cost)])],
         reading=[
             "IOPS are reads and writes together, of 8 KiB each, two to one. Concurrency is I/Os"
             f" in flight, all jobs together{where}.",
@@ -149,65 +160,64 @@ def tell(summary: Summary) -> Story:
     )
 
 
-def _answer(curves: dict[str, _Curve]) -> Answer:
-    """Tell what each kind does in times one connection, at the highest concurrency of both."""
-    rows, told, counts = [], [], set()
-    for kind, curve in curves.items():
-        if not curve:
-            continue
-        at = _common(curves, kind) or max(curve)
-        found, rate = curve[at], cells.sample(curve[at], cells.iops)
-        gain, cost = (
-            _to_one(curves, kind, at, measure) for measure in (cells.iops, cells.machine_cpu_us)
-        )
-        median = cells.latency_us([cell.read for cell in found], 50)
-        counts.add(str(at))
+def _answer(curves: dict[str, _Curve], cost: Measure) -> Answer:
+    """Tell what each kind does in times one connection, at the highest concurrency of all."""
+    measured, names = {kind: curve for kind, curve in curves.items() if curve}, _names(curves)
+    shared = set.intersection(*map(set, measured.values()))
+    rows, rates, counts = [], {}, {}
+    gains: dict[str, str] = {}
+    for kind, curve in measured.items():
+        at = counts[kind] = max(shared or curve)
+        rate = cells.sample(curve[at], cells.iops)
+        median = cells.latency_us([cell.read for cell in curve[at]], 50)
+        gain, dearer = (_to_one(curves, kind, at, measure) for measure in (cells.iops, cost))
         own = "1" if kind == "one" else None
         rows.append([
-            _KINDS[kind], texts.measured(rate), own or texts.times(gain),
-            texts.number(median and median / 1000), own or texts.times(cost),
+            names[kind], texts.measured(rate), own or texts.marked(gain),
+            texts.number(median and median / 1000), own or texts.marked(dearer),
         ])  # fmt: skip
-        if gain:
-            one = texts.mean(cells.sample(curves["one"][at], cells.iops))
-            alike = "no measurable difference from" if gain.spans_one else f"{gain.value:.2f} times"
-            told.append(
-                f"{texts.mean(rate, 'IOPS')} over {_KINDS[kind]} with {at} in flight, {alike}"
-                f" one connection's {one}."
-            )
-    first = f"{' or '.join(sorted(counts))} in flight"
-    table = Table([first, "IOPS", "times one", "read p50, ms", "CPU/op, times one"], rows)
-    if not told:
-        told = [f"{rows[0][2]} IOPS on {rows[0][0]}; nothing to compare with was measured."]
-    return Answer(told[0], table)
+        rates[kind] = rate.mean if rate else 0.0
+        gains |= {kind: texts.times_in_words(gain)} if gain else {}
+    best = max(rates, key=lambda kind: rates[kind])
+    words = f"{texts.number(rates[best])} IOPS over {names[best]} with {counts[best]} in flight"
+    words += "" if gains else "; nothing to compare with was measured"
+    words += f", {gains.pop(best)} one connection" if best in gains else ""
+    told = [f"{names[kind]}: {gain}" for kind, gain in gains.items()]
+    words = "; ".join([words, *([", ".join(told)] if told else [])])
+    first = f"{' or '.join(sorted({*map(str, counts.values())}))} in flight"
+    headings = ["IOPS", "times one connection", "read p50, ms"]
+    headings += [f"CPU/op ({_WHOSE[cost]}), times one connection"]
+    return Answer(f"{words}.", Table([first, *headings], rows))
 
 
 def _plot(curves: dict[str, _Curve]) -> Plot:
     figure, axes = charts.panel("Response against throughput", "IOPS", "read clat, median, ms")
     lines: dict[str, dict[int, tuple[float, float]]] = {}
+    names = _names(curves)
     for kind, curve in curves.items():
         for concurrency, found in curve.items():
             rate = cells.sample(found, cells.iops)
             latency = cells.latency_us([cell.read for cell in found], 50)
             if rate and latency:
-                lines.setdefault(_KINDS[kind], {})[concurrency] = rate.mean, latency / 1000
+                lines.setdefault(names[kind], {})[concurrency] = rate.mean, latency / 1000
     charts.numbered(axes, lines, charts.logarithmic)
     charts.legend(axes, columns=3)
     caption = (
         "Median read response against IOPS, both on logarithmic axes; the numbers are the"
-        " concurrency."
+        " I/Os in flight."
     )
     return Plot("curve", caption, figure)
 
 
-def _cost_plot(curves: dict[str, _Curve]) -> Plot:
+def _cost_plot(curves: dict[str, _Curve], cost: Measure) -> Plot:
     lines = [
-        (_KINDS[kind], {at: cells.sample(found, cells.jobs_cpu_us) for at, found in curve.items()})
+        (_names(curves)[kind], {at: cells.sample(found, cost) for at, found in curve.items()})
         for kind, curve in curves.items()
         if curve
     ]
-    title = "CPU per operation of fio's jobs"
-    figure = charts.doublings(title, "concurrency", "µs", lines, columns=3)
-    caption = f"{title} against concurrency; {charts.REPEATS}."
+    title = f"CPU per operation ({_WHOSE[cost]})"
+    figure = charts.doublings(title, "in flight", "µs", lines, columns=3)
+    caption = f"{title} against I/Os in flight; {charts.REPEATS}."
     return Plot("cpu", caption, figure)
 
 

@@ -132,6 +132,7 @@ _HIGH = 16  # threads from which on concurrency is high
 _NO_GAIN, _LARGE = 1.05, 1.5
 _CACHEABLE = "random reads"
 _CACHED = 2  # times direct reads: the cache then answers more than the half that it can hold
+_VARIED = 0.3  # half of an interval, in times the mean, from which on it is warned of
 _DIP = 0.9  # times what fewer threads do, from which on down it is explained
 _FULL = 0.95  # of the processors' time, from which on they are the limit
 
@@ -249,22 +250,38 @@ def tell(summary: Summary) -> Story:
 def _answer(summary: Summary, workloads: Sequence[str]) -> Answer:
     """Tell what each mode does with the most threads, and concurrent I/O in times the others."""
     most = max(_threads(summary), default=0)
-    rows = []
+    rows, rates, gains = [], [], []
     for workload in workloads:
-        found = (_find(summary, workload, mode, most) for mode in _MODES)
-        rates = (texts.measured(cells.sample(those, cells.iops)) for those in found)
-        rows.append([workload, *rates, texts.times(_gain(summary, workload, "direct", most))])
+        found = [cells.sample(_find(summary, workload, mode, most), cells.iops) for mode in _MODES]
+        times = [_gain(summary, workload, other, most) for other in _DIRECT]
+        rows.append([workload, *map(texts.measured, found), *map(texts.marked, times)])
+        rates += found
+        gains += times
     told = []
     for other in _DIRECT:
-        gains = (_gain(summary, workload, other, most) for workload in workloads)
-        differ = [gain.value for gain in gains if gain and not gain.spans_one]
-        ends = dict.fromkeys(f"{end(differ):.2f}" for end in (min, max) if differ)
-        told += [f"{' to '.join(ends)} times {other}"] if differ else []
-    words = f"{texts.several(told)} I/O's IOPS: concurrent I/O with"
-    words = words if told else "No measurable difference between concurrent and other I/O with"
-    warning = "Buffered random reads came out of the client's page cache, not over NFS."
-    table = Table([f"IOPS, {most} threads", *_MODES, "times direct"], rows)
-    return Answer(f"{words} {most} threads.", table, [warning] if _from_cache(summary) else [])
+        of_other = ((_gain(summary, workload, other, most), workload) for workload in workloads)
+        differ = sorted((gain.value, at) for gain, at in of_other if gain and not gain.spans_one)
+        ends = dict.fromkeys([*differ[-1:], *differ[:1]])
+        told += [f"{value:.2f} times {other} ({at})" for value, at in ends]
+    words = f"{', '.join(told) or 'No measurable difference to other I/O'}: concurrent I/O"
+    varied = max(
+        (one.interval[1] / one.mean - 1 for one in rates if one and one.interval), default=0
+    )
+    caveats = []
+    if _from_cache(summary):
+        caveats.append("Buffered random reads came out of the client's page cache, not over NFS.")
+    if varied > _VARIED:
+        caveats.append(
+            f"Repeats vary: intervals are up to ± {100 * varied:.0f} %. Give a higher --repeat."
+        )
+    if any(gain and gain.spans_one for gain in gains):
+        caveats.append(texts.MAY_BE_ONE)
+    headings = [f"IOPS, {most} threads", *_MODES, *(f"times {other}" for other in _DIRECT)]
+    return Answer(
+        f"{words}, {most} threads.",
+        Table(headings, rows),
+        caveats,
+    )
 
 
 def _plot(summary: Summary, workload: str, unit: str, measure: Measure) -> Plot:

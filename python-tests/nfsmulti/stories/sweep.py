@@ -250,8 +250,8 @@ def tell(summary: Summary) -> Story:
             ),
         ],
         reading=[
-            "The span is by how much the best level of a setting exceeds its worst. transfer is in"
-            " MB of 2^20 bytes, as the original has it; buffer is rsize and wsize.",
+            "The span is by how much the best level of a setting exceeds its worst. File size, or"
+            " transfer, is in MB of 2^20 bytes, as the original has it; buffer is rsize and wsize.",
             _MEASURED,
             "The model is least squares on the logarithm of the speed, so effects are ratios."
             " Repeats are its blocks: what changes from one to the next does not count."
@@ -279,13 +279,15 @@ def tell(summary: Summary) -> Story:
 
 def _answer(summary: Summary, directions: list[Direction]) -> Answer:
     """Tell the best of each direction, and what each setting is worth."""
-    rates = [
-        f"{texts.mean(cells.sample(_ranked(summary, one.name)[0], cells.bandwidth), 'MB/s', 1e6)}"
-        f" {one.name}s"
-        for one in directions
-    ]
+    names: dict[str, list[str]] = {}
+    for one in directions:
+        rate = cells.sample(_ranked(summary, one.name)[0], cells.bandwidth)
+        names.setdefault(texts.mean(rate, "MB/s", 1e6), []).append(f"{one.name}s")
+    rates = texts.several([f"{rate} {texts.several(those)}" for rate, those in names.items()])
     known = [one for one in directions if one.model]
-    matter = dict.fromkeys(name for one in known for e in one.mattering for name in e.factors)
+    matter = dict.fromkeys(
+        _label(name) for one in known for e in one.mattering for name in e.factors
+    )
     end = "too few runs to tell what matters"
     if known:
         end = (
@@ -294,14 +296,17 @@ def _answer(summary: Summary, directions: list[Direction]) -> Answer:
             else "no setting is shown to matter"
         )
     rows = [
-        [factor, *(_worth(one, factor) for one in known)]
+        [_label(factor), *(_worth(one, factor) for one in known)]
         for factor in dict.fromkeys(name for one in known for name in one.levels)
     ]
+    words, caveats = f"{rates or 'Nothing'} at most; {end}", []
     if known and not matter and not any(_CHANCE in cell for row in rows for cell in row):
-        end = f"no setting is worth more than {100 * effects.ALIKE:g} %"
-    headings = [f"{one.name}s, best to worst" for one in known]
-    table = Table(["setting", *headings], rows[:MOST_ROWS])
-    return Answer(f"{texts.several(rates) or 'Nothing'} at most; {end}.", table)
+        slowest = min(math.exp(min(one.means(name))) for one in known for name in one.levels)
+        full = conditions.full_link(summary, "1gbit", slowest)
+        words = f"{rates} whatever the setting (within {100 * effects.ALIKE:g} %){full}"
+        caveats = ["A faster link may show differences."] if full else []
+    table = Table(["best to worst", *(f"{one.name}s" for one in known)], rows[:MOST_ROWS])
+    return Answer(f"{words}.", table, caveats)
 
 
 _CHANCE = "may be chance"
@@ -361,7 +366,7 @@ def _interactions(direction: Direction) -> Plot:
             _draw(axes, direction, across, number, {lines: level})
         axes.set_xlabel(_label(across))
         axes.set_ylabel("MB/s")
-        axes.legend(title=lines, fontsize=8, title_fontsize=8, loc="lower right")
+        axes.legend(title=_label(lines), fontsize=8, title_fontsize=8, loc="lower right")
     charts.from_zero(panels[0])
     caption = (
         f"{direction.name.capitalize()}s: mean speed of two factors together, with 95 % intervals."
@@ -399,7 +404,13 @@ def _megabytes(log: float) -> float:
 
 
 def _label(name: str) -> str:
-    return {"buffer": "buffer, bytes", "transfer": "transfer, MB"}.get(name, name)
+    """Name a factor for people."""
+    return {
+        "sync": "sync or async",
+        "mount": "hard or soft",
+        "buffer": "rsize and wsize",
+        "transfer": "file size",
+    }.get(name, name)
 
 
 # --- the best settings, as lines to paste, and what they are worth ---
@@ -423,7 +434,7 @@ _SOFT = (
     " fails, and nfs(5) warns of lost data. Use hard where data matters."
 )
 _MEASURED = (
-    "The settings were measured with this engine, one request at a time. A kernel mount reads ahead"
+    "The settings were measured with nfsmulti, one request at a time. A kernel mount reads ahead"
     " and writes behind: measure there too."
 )
 _Settings = dict[str, Factor]
@@ -548,7 +559,7 @@ def _lines(chosen: dict[str, _Settings], of_server: str) -> list[str]:
 
 
 _REPORT = Report(
-    title="sweep: every mount option against every other",
+    title="sweep: four mount options against each other",
     publication=(
         "Published: a full factorial of read and write, sync and async, soft and hard, rsize ="
         " wsize of 16384 to 131072 and transfers of 1024, 2048 and 4096 MB, over TCP and 1 Gbit/s"
