@@ -24,7 +24,7 @@ from conftest import call_harness, refusal
 from nfsmulti.compare import Figure, judged, together, trials
 from nfsmulti.comparison import Exit
 from nfsmulti.pairs import Pair, pairs, why_not
-from nfsmulti.paths import PYTHON_TESTS
+from nfsmulti.paths import PYTHON_TESTS, shown
 from nfsmulti.processes import Completed, Process
 from nfsmulti.report.answer import MOST_ROWS
 from nfsmulti.summary import Cell, Figures, Status, Summary
@@ -520,7 +520,7 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path, words: list[str]
     (file,) = (one for one in (tmp_path / "dd").iterdir() if one.is_file())
     file.unlink()
     file.mkdir()
-    assert refusal(*words) == f"{file}: Is a directory"
+    assert refusal(*words) == f"{shown(file)}: Is a directory"
 
 
 def test_history_without_a_finished_run_says_what_there_is(tmp_path: Path) -> None:

@@ -121,7 +121,7 @@ def cached(specs: Sequence[CellSpec], summary: Summary) -> str:
     files = f"{len(sizes)} files of " if len(sizes) > 1 else "one file of "
     files += f"{sizes[0] >> 20:,} MiB"
     memory, reads = summary.place.get("server_memory"), _reads(specs)
-    if summary.place["kind"] != "pool":
+    if summary.place.get("kind", "pool") != "pool":
         return f"{files}, which the lab's server has in memory"
     if memory is None:
         more = ": a server with more memory than that may read from its cache (--size)"
