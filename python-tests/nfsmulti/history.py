@@ -20,8 +20,7 @@ from nfsmulti.comparison import COLUMNS, SIGNIFICANT
 from nfsmulti.errors import HarnessError
 from nfsmulti.pairs import pairs, unmatched, why_not
 from nfsmulti.paths import COMMAND, shown
-from nfsmulti.reliability import busy
-from nfsmulti.report import charts, conditions, pages
+from nfsmulti.report import cells, charts, conditions, pages
 from nfsmulti.report.answer import MOST_CAVEATS, MOST_ROWS, Answer, ran
 from nfsmulti.report.story import Plot, Section
 from nfsmulti.stats import Ratio, Sample
@@ -96,7 +95,7 @@ def marked(runs: Sequence[tuple[str, Summary]]) -> list[Point]:
         sample = per_repeat(pair.a for pair in pairs(run, run))
         ratio = Ratio.unpaired(sample, Sample(tuple(level))) if level else None
         says = ""
-        if busy(run):
+        if cells.others_busy(run.done):
             says = "busy"
         elif ratio and _differs(ratio, len(runs) - 1):
             says, level = "change", []

@@ -150,12 +150,7 @@ def _naming(a: Summary, b: Summary) -> Callable[[Cell], str]:
 
     Words come first, numbers with what they count: "64k-read at nconnect=4".
     """
-    every = [*a.cells, *b.cells]
-    varied = [
-        name
-        for name in dict.fromkeys(name for cell in every for name in cell.factors)
-        if len({cell.factors.get(name) for cell in every}) > 1
-    ]
+    varied = cells.varying([*a.cells, *b.cells])
 
     def named(cell: Cell) -> str:
         levels = [(name, str(cell.factors[name])) for name in varied if name in cell.factors]

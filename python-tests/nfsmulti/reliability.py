@@ -7,7 +7,6 @@ What two runs are often compared for is no reason for doubt: another engine, ser
 from __future__ import annotations
 
 import shlex
-import statistics
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -17,7 +16,6 @@ from nfsmulti.report import cells
 from nfsmulti.summary import Summary
 
 BUSY = "busy"
-_LEAST = 0.25  # the part of a run's cells that other programs must have disturbed
 _MACHINE = ("kernel", "processors", "fio")
 
 
@@ -30,7 +28,7 @@ def doubts(
     found = [
         f"other programs kept the machine of {name} {100 * part:.0f} % busy: rerun it when idle"
         for name, run in zip("AB", runs, strict=True)
-        if BUSY not in allowed and (part := busy(run))
+        if BUSY not in allowed and (part := cells.others_busy(run.done))
     ]
     a, b = map(_conditions, environments)
     differ = [
@@ -58,12 +56,6 @@ def purposes(runs: tuple[Summary, Summary], environments: Sequence[Mapping[str, 
         for what, of_a in sides[0].items()
         if of_a != (of_b := sides[1].get(what)) and of_b is not None
     ]
-
-
-def busy(run: Summary) -> float | None:
-    """Return how busy other programs kept a run's machine before its cells; None if seldom."""
-    found = [cell.others_busy or 0.0 for cell in run.done if cells.disturbed(cell)]
-    return statistics.median(found) if found and len(found) >= _LEAST * len(run.done) else None
 
 
 def _conditions(environment: Mapping[str, Any]) -> dict[str, str]:

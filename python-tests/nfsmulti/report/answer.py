@@ -26,10 +26,9 @@ from nfsmulti.summary import Cell, Summary
 from nfsmulti.texts import Table
 from nfsmulti.units import parse_size, size_text
 
-MOST_WORDS, MOST_ROWS, MOST_COLUMNS, MOST_CAVEATS = 25, 10, 6, 3
+MOST_ROWS, MOST_CAVEATS = 10, 3
 _NARROW = 11  # a heading of more is broken where a table is wider than the terminal
 _UNBOUND = 10**4  # columns
-_MOST_BUSY = 0.25  # the part of the cells from which on a busy client is told
 
 
 @dataclass(frozen=True)
@@ -123,15 +122,13 @@ def caveats(summary: Summary, own: Sequence[str], guest: str) -> list[str]:
         found.append(
             f"Interrupted: {waiting} of {total} cells have not run; `--resume` continues it."
         )
-    if busy := [cell for cell in summary.done if cells.disturbed(cell)]:
-        part = statistics.median(cell.others_busy or 0 for cell in busy)
-        if len(busy) >= _MOST_BUSY * len(summary.done):
-            every = len(busy) == len(summary.done)
-            when = "every measurement" if every else f"{len(busy)} of {len(summary.done)} cells"
-            found.append(
-                f"This client was {100 * part:.0f} % busy with other programs before {when}:"
-                " rerun when idle."
-            )
+    if part := cells.others_busy(summary.done):
+        number, done = sum(map(cells.disturbed, summary.done)), len(summary.done)
+        when = "every measurement" if number == done else f"{number} of {done} cells"
+        found.append(
+            f"This client was {100 * part:.0f} % busy with other programs before {when}:"
+            " rerun when idle."
+        )
     if "emulated" in guest:
         found.append("The guest was emulated (no KVM): its ratios tell more than its rates.")
     return list(dict.fromkeys([*found, *own]))[:MOST_CAVEATS]

@@ -173,11 +173,22 @@ def cpu_measure(run: Iterable[Cell]) -> Measure:
 
 # The part of the processors from which on other programs' work is told, and a reason for doubt.
 DISTURBED = 0.1
+# The part of a run's cells that are disturbed, from which on that holds for the run.
+_DISTURBED_RUN = 0.25
 
 
 def disturbed(cell: Cell) -> bool:
     """Whether other programs were at work right before a cell; not where that was not taken."""
     return (cell.others_busy or 0.0) >= DISTURBED
+
+
+def others_busy(done: Sequence[Cell]) -> float | None:
+    """Give the part of the processors that other programs had before disturbed cells.
+
+    The median of these; None where fewer than a quarter of a run's cells were disturbed.
+    """
+    found = [cell.others_busy or 0.0 for cell in done if disturbed(cell)]
+    return statistics.median(found) if found and len(found) >= _DISTURBED_RUN * len(done) else None
 
 
 def processors_busy(cell: Cell) -> float | None:
