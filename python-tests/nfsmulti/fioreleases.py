@@ -19,7 +19,7 @@ from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.fiorun import Direction, Engine, Fio, Options
 from nfsmulti.paths import BUILD, ROOT, build_dir, shown
 from nfsmulti.processes import Completed, run
-from nfsmulti.scripted import ScriptedServer
+from servers.scripted import ScriptedServer
 
 _FOLDER = BUILD / "fio-releases"
 _FETCH_SECONDS = 600.0

@@ -12,7 +12,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-from nfsmulti.scripted.protocol import (
+from servers.scripted.protocol import (
     AcceptStat,
     AuthStat,
     accepted,

@@ -10,7 +10,7 @@ from typing import Any, Self
 from xdrlib3 import Unpacker
 
 from nfsmulti.calls import Fixed, Hyper, RpcClient, xdr
-from nfsmulti.scripted import Nfs4, Stable
+from servers.scripted import Nfs4, Stable
 
 NFS, VERSION, COMPOUND = 100003, 4, 1
 READ, WRITE = 1, 2  # share access

@@ -21,7 +21,7 @@ from engine_helpers import done, said, sections
 
 from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Option
 from nfsmulti.processes import run
-from nfsmulti.scripted import Answer, Call, Export, Hook, Nfs, Procedure, ScriptedServer, on
+from servers.scripted import Answer, Call, Export, Hook, Nfs, Procedure, ScriptedServer, on
 
 KIB, MIB = 1 << 10, 1 << 20
 SECONDS = 90.0  # for one fio: what takes longer hangs

@@ -15,9 +15,9 @@ from run_helpers import own_cells
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.run.amounts import Amounts, cached, file_bytes, server_memory
-from nfsmulti.scripted import ScriptedServer
 from nfsmulti.stories import SCENARIOS, Scale
 from nfsmulti.summary import Factor, Summary
+from servers.scripted import ScriptedServer
 
 # What a scenario's cells differ in themselves, or have none of.
 _OWN = {

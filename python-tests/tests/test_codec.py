@@ -41,8 +41,8 @@ from xdrlib3 import Unpacker
 
 from nfsmulti.paths import ROOT
 from nfsmulti.processes import run
-from nfsmulti.scripted.call import decode
-from nfsmulti.scripted.protocol import (
+from servers.scripted.call import decode
+from servers.scripted.protocol import (
     AcceptStat,
     AuthStat,
     Nfs,

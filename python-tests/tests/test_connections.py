@@ -28,10 +28,10 @@ from nfsmulti.report.scaling import Curve, End, knee, verdict
 from nfsmulti.run import command, start
 from nfsmulti.run.cell import command as command_of
 from nfsmulti.run.place import OnPool, asked
-from nfsmulti.scripted import ScriptedServer
 from nfsmulti.stories import OwnPool, Scale
 from nfsmulti.stories.connections import Choice, mount_options, scenario
 from nfsmulti.summary import Cell, Summary
+from servers.scripted import ScriptedServer
 
 _SECONDS = 240.0
 _LINK = 9_400_000_000

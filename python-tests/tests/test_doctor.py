@@ -18,7 +18,7 @@ from nfsmulti.calls import NFS, RpcClient
 from nfsmulti.lab import Lab
 from nfsmulti.machine import Level
 from nfsmulti.paths import PYTHON_TESTS
-from nfsmulti.scripted import SOUND, AcceptStat, Answer, Nfs4, ScriptedServer, Terms, accepted, on
+from servers.scripted import SOUND, AcceptStat, Answer, Nfs4, ScriptedServer, Terms, accepted, on
 
 _PORTS = "nfsport=22049&mountport=22050"
 

@@ -29,7 +29,7 @@ from scripted_jobs import (
 )
 
 from nfsmulti.processes import run
-from nfsmulti.scripted import (
+from servers.scripted import (
     DATA,
     Answer,
     Call,

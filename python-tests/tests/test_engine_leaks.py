@@ -15,7 +15,7 @@ from conftest import FioRunner
 from engine_helpers import Place, ends, eventually, family, fixture_of_places
 
 from nfsmulti.fiorun import Engine, Fio, FioProcess, Option
-from nfsmulti.scripted import Answer, Call, Nfs, ScriptedServer
+from servers.scripted import Answer, Call, Nfs, ScriptedServer
 
 pytestmark = pytest.mark.sanitized
 

@@ -26,7 +26,7 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import ConnectionStats, FioResult, OperationStats, Option
 from nfsmulti.lab import Lab
 from nfsmulti.paths import ROOT
-from nfsmulti.scripted import Answer, Nfs, ScriptedServer, on
+from servers.scripted import Answer, Nfs, ScriptedServer, on
 
 place = fixture_of_places("nfs", "nfs4", "mount")
 exported = fixture_of_places("nfs")

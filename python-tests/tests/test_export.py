@@ -16,7 +16,7 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.lab import Lab
 from nfsmulti.paths import PYTHON_TESTS
 from nfsmulti.processes import run
-from nfsmulti.scripted import Answer, Nfs, Nfs4, ScriptedServer, Status, Status4, on
+from servers.scripted import Answer, Nfs, Nfs4, ScriptedServer, Status, Status4, on
 
 place = fixture_of_places("nfs", "nfs4", "mount")
 

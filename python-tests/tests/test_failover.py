@@ -26,7 +26,7 @@ from scripted_jobs import (
 from nfsmulti.fiorun import Engine, Fio, FioResult
 from nfsmulti.lab import LabConfig, Limits
 from nfsmulti.processes import run as run_command
-from nfsmulti.scripted import DATA, Answer, Call, Hook, Nfs, ScriptedServer, Status
+from servers.scripted import DATA, Answer, Call, Hook, Nfs, ScriptedServer, Status
 
 pytestmark = pytest.mark.sanitized
 

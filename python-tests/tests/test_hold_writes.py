@@ -42,7 +42,7 @@ from scripted_jobs import (
 )
 
 from nfsmulti.fiorun import FioResult
-from nfsmulti.scripted import Answer, Call, Hook, Nfs, ScriptedServer, Stable, Status, on
+from servers.scripted import Answer, Call, Hook, Nfs, ScriptedServer, Stable, Status, on
 
 pytestmark = pytest.mark.sanitized
 

@@ -15,7 +15,7 @@ from engine_helpers import by_path, done, eventually, mounted_at, refused, said,
 from nfsmulti.fiorun import FioResult, Option
 from nfsmulti.lab.guest import ADDRESSES, EXPORT
 from nfsmulti.processes import run
-from nfsmulti.scripted import Nfs4
+from servers.scripted import Nfs4
 
 pytestmark = pytest.mark.kernel_lab
 

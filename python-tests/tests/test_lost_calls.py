@@ -33,7 +33,7 @@ from scripted_jobs import (
     undisturbed,
 )
 
-from nfsmulti.scripted import (
+from servers.scripted import (
     DATA,
     Answer,
     Call,

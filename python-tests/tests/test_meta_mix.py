@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from scripted_jobs import Client, failed
 
 from nfsmulti.fiorun import FioResult, OperationStats, Option
-from nfsmulti.scripted import Answer, Nfs, Nfs4, ScriptedServer, Status, on
+from servers.scripted import Answer, Nfs, Nfs4, ScriptedServer, Status, on
 
 place = fixture_of_places("nfs", "nfs4")
 anywhere = fixture_of_places("nfs", "nfs4", "mount")

@@ -27,7 +27,7 @@ from engine_helpers import (
 from scripted_jobs import TWO_ADDRESSES, Client, failed, first_of
 
 from nfsmulti.fiorun import FioProcess, FioResult, Option
-from nfsmulti.scripted import (
+from servers.scripted import (
     Answer,
     AuthStat,
     Call,
@@ -42,7 +42,7 @@ from nfsmulti.scripted import (
     denied,
     on,
 )
-from nfsmulti.scripted.files import Directory, as_directory
+from servers.scripted.files import Directory, as_directory
 
 place = fixture_of_places("nfs", "nfs4")
 anywhere = fixture_of_places("nfs", "nfs4", "mount")

@@ -31,7 +31,7 @@ from scripted_jobs import Client, failed, go
 from nfsmulti.fiorun import Fio, FioResult, Option
 from nfsmulti.lab import Lab
 from nfsmulti.processes import run
-from nfsmulti.scripted import Answer, Call, Nfs, ScriptedServer
+from servers.scripted import Answer, Call, Nfs, ScriptedServer
 
 place = fixture_of_places("mount")
 exported = fixture_of_places("nfs", "nfs4")

@@ -18,7 +18,7 @@ from scripted_jobs import TWO_ADDRESSES, Case, Client, Outcomes, fixture_of_runs
 
 from nfsmulti.fiorun import Option
 from nfsmulti.processes import Process, run
-from nfsmulti.scripted import (
+from servers.scripted import (
     Answer,
     Call,
     Export,
@@ -186,7 +186,7 @@ def test_a_server_of_small_transfers(client: Client) -> None:
 
 _SERVE = """
 import signal
-from nfsmulti.scripted import ScriptedServer
+from servers.scripted import ScriptedServer
 with ScriptedServer(addresses=["::"], nfs_port=2049, mount_port=2050):
     signal.pause()
 """

@@ -25,7 +25,7 @@ from scripted_jobs import (
 )
 
 from nfsmulti.fiorun import FioResult, Option
-from nfsmulti.scripted import (
+from servers.scripted import (
     DATA4,
     Answer,
     Call,

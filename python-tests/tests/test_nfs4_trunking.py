@@ -9,7 +9,7 @@ import pytest
 from engine_helpers import done, said
 from scripted_jobs import NEVER, TWO_ADDRESSES, Client, Options, failed
 
-from nfsmulti.scripted import DATA4, Answer, Call, Nfs4, ScriptedServer, Status4, Terms, on
+from servers.scripted import DATA4, Answer, Call, Nfs4, ScriptedServer, Status4, Terms, on
 
 pytestmark = pytest.mark.sanitized
 

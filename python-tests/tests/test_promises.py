@@ -49,7 +49,7 @@ from scripted_jobs import (
 
 from nfsmulti.faults.cell import lost_bytes
 from nfsmulti.fiorun import Engine, FioProcess
-from nfsmulti.scripted import (
+from servers.scripted import (
     DATA,
     AcceptStat,
     Answer,

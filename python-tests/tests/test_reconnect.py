@@ -11,7 +11,7 @@ from engine_helpers import done, said
 from scripted_jobs import KIB, NEVER, SECONDS, Client, preloaded, start_fio
 
 from nfsmulti.fiorun import Engine
-from nfsmulti.scripted import DATA, Answer, Call, Nfs, ScriptedServer, on
+from servers.scripted import DATA, Answer, Call, Nfs, ScriptedServer, on
 
 pytestmark = pytest.mark.sanitized
 

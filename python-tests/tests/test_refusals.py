@@ -28,7 +28,7 @@ from scripted_jobs import (
 
 from nfsmulti.errors import MissingError
 from nfsmulti.fiorun import Engine, FioResult
-from nfsmulti.scripted import (
+from servers.scripted import (
     DATA,
     SOUND,
     AcceptStat,

@@ -30,7 +30,7 @@ from scripted_jobs import (
     undisturbed,
 )
 
-from nfsmulti.scripted import (
+from servers.scripted import (
     DATA,
     AcceptStat,
     Answer,

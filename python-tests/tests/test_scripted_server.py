@@ -18,7 +18,7 @@ import pytest
 from nfs41_client import Client41, Held, op
 
 from nfsmulti.calls import Fixed, RpcClient, RpcError, xdr
-from nfsmulti.scripted import Answer, Call, Nfs, Nfs4, ScriptedServer, Stable, Status4, mark, on
+from servers.scripted import Answer, Call, Nfs, Nfs4, ScriptedServer, Stable, Status4, mark, on
 
 SECONDS = 60.0
 NFS, MOUNT = 100003, 100005

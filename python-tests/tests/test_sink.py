@@ -20,7 +20,7 @@ from nfsmulti.bench.sink import Sink
 from nfsmulti.calls import Fixed, Hyper, RpcClient, RpcError, RpcVersionError, xdr
 from nfsmulti.fiorun import Engine, Fio, FioResult, Option
 from nfsmulti.processes import run
-from nfsmulti.scripted import Nfs4, Stable, Status4, mark
+from servers.scripted import Nfs4, Stable, Status4, mark
 
 _ADDRESS = "127.0.0.1"
 _LOOKUP, _READ, _WRITE, _COMMIT = 3, 6, 7, 21

@@ -23,7 +23,7 @@ from nfsmulti.lab import Instances, Lab, LabConfig
 from nfsmulti.lab.guest import ADDRESSES, EXPORT
 from nfsmulti.pool import ask_rdma
 from nfsmulti.processes import Completed, find, run
-from nfsmulti.scripted import Answer, Call, Nfs, Nfs4, Procedure, ScriptedServer, Terms
+from servers.scripted import Answer, Call, Nfs, Nfs4, Procedure, ScriptedServer, Terms
 
 _SECONDS = 60.0
 

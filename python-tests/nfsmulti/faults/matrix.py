@@ -26,7 +26,7 @@ from nfsmulti.faults.faults import (
     ScriptedFault,
 )
 from nfsmulti.lab import Instances
-from nfsmulti.scripted import (
+from servers.scripted import (
     AcceptStat,
     Answer,
     Call,

@@ -12,8 +12,8 @@ from collections.abc import Callable, Coroutine
 from typing import Protocol
 
 from nfsmulti.calls import LAST_FRAGMENT
-from nfsmulti.scripted.call import Call, Delivery
-from nfsmulti.scripted.protocol import (
+from servers.scripted.call import Call, Delivery
+from servers.scripted.protocol import (
     AcceptStat,
     Mount,
     Nfs,
@@ -23,7 +23,7 @@ from nfsmulti.scripted.protocol import (
     parse_call,
     record,
 )
-from nfsmulti.scripted.state4 import Terms
+from servers.scripted.state4 import Terms
 
 _BACKLOG = 256
 _FULL_SECONDS = 0.5  # a connection on this machine that takes longer finds the queue full

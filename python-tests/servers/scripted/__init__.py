@@ -32,11 +32,11 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Self
 
-from nfsmulti.scripted.call import Arguments, Call, Delivery, Results, decode
-from nfsmulti.scripted.files import Directory, Export, File, as_directory
-from nfsmulti.scripted.nfs3 import Task
-from nfsmulti.scripted.nfs4 import Compound, Compounds
-from nfsmulti.scripted.protocol import (
+from servers.scripted.call import Arguments, Call, Delivery, Results, decode
+from servers.scripted.files import Directory, Export, File, as_directory
+from servers.scripted.nfs3 import Task
+from servers.scripted.nfs4 import Compound, Compounds
+from servers.scripted.protocol import (
     AcceptStat,
     AuthStat,
     Claim,
@@ -57,8 +57,8 @@ from nfsmulti.scripted.protocol import (
     record,
     rpc_mismatch,
 )
-from nfsmulti.scripted.sockets import Connection, Listener, Program
-from nfsmulti.scripted.state4 import Client, Open, Session, Terms
+from servers.scripted.sockets import Connection, Listener, Program
+from servers.scripted.state4 import Client, Open, Session, Terms
 
 __all__ = [
     "DATA",

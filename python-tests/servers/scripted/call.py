@@ -11,7 +11,7 @@ from typing import Any, Literal
 from xdrlib3 import Unpacker
 
 from nfsmulti.calls import AUTH_NONE, AUTH_SYS
-from nfsmulti.scripted.protocol import (
+from servers.scripted.protocol import (
     REPLY,
     SESSION_ID_SIZE,
     VERIFIER_SIZE,

@@ -12,8 +12,8 @@ import time
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from nfsmulti.scripted.call import Arguments, Creation, Settable
-from nfsmulti.scripted.protocol import (
+from servers.scripted.call import Arguments, Creation, Settable
+from servers.scripted.protocol import (
     VERIFIER_SIZE,
     Attribute,
     Create,

@@ -8,9 +8,9 @@ import zlib
 from collections.abc import Callable, Sequence
 
 from nfsmulti.calls import AUTH_SYS, Fixed, Hyper, xdr
-from nfsmulti.scripted.call import Arguments, Results
-from nfsmulti.scripted.files import Directory, Export, File, FileSystem, Node, as_directory, as_file
-from nfsmulti.scripted.protocol import (
+from servers.scripted.call import Arguments, Results
+from servers.scripted.files import Directory, Export, File, FileSystem, Node, as_directory, as_file
+from servers.scripted.protocol import (
     VERIFIER_SIZE,
     Credentials,
     Mount,

@@ -12,9 +12,9 @@ import secrets
 import time
 from dataclasses import dataclass, field
 
-from nfsmulti.scripted.call import OTHER_SIZE, Arguments, Channel, Stateid
-from nfsmulti.scripted.files import File
-from nfsmulti.scripted.protocol import NfsError, Share, Status4
+from servers.scripted.call import OTHER_SIZE, Arguments, Channel, Stateid
+from servers.scripted.files import File
+from servers.scripted.protocol import NfsError, Share, Status4
 
 _NUMBERS = 1 << 32  # of sequences and seqids
 _HEADERS = 65536  # room for all of a compound but the data of READ or WRITE

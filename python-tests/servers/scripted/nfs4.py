@@ -11,8 +11,8 @@ from dataclasses import astuple, dataclass, field
 from xdrlib3 import Unpacker
 
 from nfsmulti.calls import Fixed, Hyper, xdr
-from nfsmulti.scripted.call import Arguments, Call, Channel, Results, Stateid, decode
-from nfsmulti.scripted.files import (
+from servers.scripted.call import Arguments, Call, Channel, Results, Stateid, decode
+from servers.scripted.files import (
     DIRECTORY,
     NAME_MAX,
     Directory,
@@ -23,7 +23,7 @@ from nfsmulti.scripted.files import (
     as_directory,
     as_file,
 )
-from nfsmulti.scripted.nfs3 import (
+from servers.scripted.nfs3 import (
     ACCESS_ALL,
     FILE_SIZE_MAX,
     FSID,
@@ -34,7 +34,7 @@ from nfsmulti.scripted.nfs3 import (
     verifier,
     write,
 )
-from nfsmulti.scripted.protocol import (
+from servers.scripted.protocol import (
     FIRST_OPERATION,
     ILLEGAL_OPERATION,
     LAST_OPERATION,
@@ -47,7 +47,7 @@ from nfsmulti.scripted.protocol import (
     Share,
     Status4,
 )
-from nfsmulti.scripted.state4 import (
+from servers.scripted.state4 import (
     ANONYMOUS,
     BYPASS,
     CLOSED,

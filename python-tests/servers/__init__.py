@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Servers for tests and benchmarks: none is more than its clients need.
+
+sink/ is nfs-sink, in C, which costs next to nothing: for benchmarks. scripted/ answers as a test or
+a fault tells it to; it imports nfsmulti.calls alone, and what uses it is above both.
+"""
