@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -85,6 +86,13 @@ def test_clang_tidy(clang_build: Path) -> None:
         findings = [one.stdout or one.stderr for one in done if one.status != 0]
     if findings:
         pytest.fail("\n".join(findings), pytrace=False)
+
+
+def test_servers_take_nothing_of_the_harness_but_calls() -> None:
+    """The harness, its faults and the tests stand above the servers."""
+    files = (ROOT / "python-tests/servers").rglob("*.py")
+    imports = [re.findall(r"(?:from|import) (nfsmulti\S*)", file.read_text()) for file in files]
+    assert set().union(*imports) == {"nfsmulti.calls"}
 
 
 def test_every_file_names_its_licence() -> None:

@@ -103,22 +103,39 @@ def test_the_harness_needs_the_engine_of_its_version(packages: dict[str, Path]) 
     assert {f"fio-engine-nfsmulti (= {version})", "python3-venv"} <= set(needs)
 
 
-def test_the_installed_harness_finds_engine_and_jobfiles(unpacked: Path, tmp_path: Path) -> None:
+def _asked(unpacked: Path, folder: Path, asked: str) -> str:
+    """Run Python with the installed harness, in a folder; give what it prints."""
     share = unpacked / "usr/share/nfsmulti"
     env = {
         "PYTHONPATH": str(share / "python-tests"),
-        "NFSMULTI_STATE_DIR": str(tmp_path / "state"),
+        "NFSMULTI_STATE_DIR": str(folder / "state"),
         "NFSMULTI_BUILD_DIR": str(share / "build"),
     }
+    argv = [sys.executable, "-B", "-c", asked]
+    return run(argv, timeout=_SECONDS, env=env, cwd=folder).check().stdout
+
+
+def test_the_installed_harness_has_what_its_commands_import(unpacked: Path, tmp_path: Path) -> None:
+    asked = (
+        "from importlib import import_module\n"
+        "from nfsmulti.arguments import COMMANDS\n"
+        "for function, _ in COMMANDS.values():\n"
+        "    print(import_module(function.partition(':')[0]).__file__)"
+    )
+    files = _asked(unpacked, tmp_path, asked).split()
+    assert all(Path(file).is_relative_to(unpacked) for file in files)
+    assert any(file.endswith("faults/command.py") for file in files)
+
+
+def test_the_installed_harness_finds_engine_and_jobfiles(unpacked: Path, tmp_path: Path) -> None:
+    share = unpacked / "usr/share/nfsmulti"
     asked = (
         "from nfsmulti.fiorun import Engine\n"
         "from nfsmulti.paths import RESULTS, as_typed, engine_as_typed\n"
         "print(Engine.built().library, RESULTS, engine_as_typed())\n"
         "print(as_typed('fio --ioengine=external:./build/libnfsmulti.so jobfiles/fsperf.fio'))"
     )
-    argv = [sys.executable, "-B", "-c", asked]
-    done = run(argv, timeout=_SECONDS, env=env, cwd=tmp_path).check()
-    engine, results, name, *to_type = done.stdout.split()
+    engine, results, name, *to_type = _asked(unpacked, tmp_path, asked).split()
     assert Path(engine).resolve().is_relative_to(unpacked / "usr/lib")
     assert results == str(tmp_path / "results")
     assert name == "nfsmulti"
