@@ -18,9 +18,10 @@ from typing import Any
 import pytest
 from conftest import or_skip
 
-from nfsmulti.faults.cell import Cell, Outcome, Place
 from nfsmulti.faults.command import run_cell, under_way
+from nfsmulti.faults.job import Cell, Place
 from nfsmulti.faults.matrix import CELLS
+from nfsmulti.faults.outcome import Outcome
 from nfsmulti.fiorun import Engine
 
 _ALL = os.environ.get("NFSMULTI_FAULTS") == "all"

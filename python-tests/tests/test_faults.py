@@ -21,9 +21,10 @@ from conftest import call_harness, refusal
 
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.faults import command
-from nfsmulti.faults.cell import ENTRIES, Expected, Left, Place, discrepancies
 from nfsmulti.faults.command import read_outcomes, run_cell
+from nfsmulti.faults.job import ENTRIES, Expected, Left, Place
 from nfsmulti.faults.matrix import CELLS
+from nfsmulti.faults.outcome import discrepancies
 from nfsmulti.faults.page import FILE, write
 from nfsmulti.fiorun import Engine
 from nfsmulti.machine import versions

@@ -47,7 +47,7 @@ from scripted_jobs import (
     start_fio,
 )
 
-from nfsmulti.faults.cell import lost_bytes
+from nfsmulti.faults.outcome import lost_bytes
 from nfsmulti.fiorun import Engine, FioProcess
 from servers.scripted import (
     DATA,

@@ -22,8 +22,9 @@ from rich.console import Console
 
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.faults import page
-from nfsmulti.faults.cell import Cell, Outcome, Place, judge, not_run
+from nfsmulti.faults.job import Cell, Place
 from nfsmulti.faults.matrix import CELLS
+from nfsmulti.faults.outcome import Outcome, judge, not_run
 from nfsmulti.fiorun import Engine
 from nfsmulti.lab import guest
 from nfsmulti.lab.kernels import KernelTree

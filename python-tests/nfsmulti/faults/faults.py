@@ -17,7 +17,7 @@ from pathlib import Path
 
 from nfsmulti.calls import RDMA_PORT
 from nfsmulti.errors import HarnessError
-from nfsmulti.faults.cell import ENTRIES, FILE, Cell, Fault, Left, Place, RunningJob, Work
+from nfsmulti.faults.job import ENTRIES, FILE, Cell, Fault, Left, Place, RunningJob, Work
 from nfsmulti.fiorun import Engine, Fio
 from nfsmulti.lab import Instances, Lab, LabConfig
 from nfsmulti.lab.guest import ADDRESSES, EXPORT

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from nfsmulti.faults.cell import Cell, Expected, Fault, Mode, Work
 from nfsmulti.faults.faults import (
     ADDRESS_AWAY,
     LINK_DOWN,
@@ -25,6 +24,7 @@ from nfsmulti.faults.faults import (
     LabFault,
     ScriptedFault,
 )
+from nfsmulti.faults.job import Cell, Expected, Fault, Mode, Work
 from nfsmulti.lab import Instances
 from servers.scripted import (
     AcceptStat,

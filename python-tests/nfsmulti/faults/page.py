@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from nfsmulti import texts
-from nfsmulti.faults.cell import Mode, Outcome, Place
+from nfsmulti.faults.job import Mode, Place
+from nfsmulti.faults.outcome import Outcome
 from nfsmulti.paths import COMMAND
 from nfsmulti.report import pages
 from nfsmulti.report.answer import Answer
