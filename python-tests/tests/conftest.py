@@ -24,7 +24,7 @@ from hypothesis import HealthCheck, settings
 from nfsmulti import machine, paths
 from nfsmulti.__main__ import carry_out
 from nfsmulti.errors import HarnessError, MissingError
-from nfsmulti.faults.faults import Faults
+from nfsmulti.faults.lab_faults import Faults
 from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Option
 from nfsmulti.lab import EXPORT, PRIVILEGED, READ_ONLY, SMALL, SQUASHED, Lab, LabConfig
 from nfsmulti.machine import versions

@@ -36,7 +36,7 @@ from engine_helpers import (
 )
 from limits import Within
 
-from nfsmulti.faults.faults import FaultKind, Faults
+from nfsmulti.faults.lab_faults import FaultKind, Faults
 from nfsmulti.fiorun import Engine, FioProcess, Option
 from nfsmulti.lab import Lab, LabConfig
 from nfsmulti.machine import versions

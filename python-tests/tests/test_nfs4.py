@@ -28,7 +28,7 @@ from engine_helpers import (
     traces,
 )
 
-from nfsmulti.faults.faults import FaultKind, Faults
+from nfsmulti.faults.lab_faults import FaultKind, Faults
 from nfsmulti.fiorun import Engine, FioProcess, Option
 from nfsmulti.lab import EXPORT, READ_ONLY, Lab, LabConfig
 

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from nfsmulti import paths
 from nfsmulti.errors import HarnessError, MissingError
-from nfsmulti.faults.faults import FaultKind, Faults
+from nfsmulti.faults.lab_faults import FaultKind, Faults
 from nfsmulti.faults.soak import Job, Passes, Totals, comparison, schedule
 from nfsmulti.fiorun import Engine, Fio, FioResult, Option
 from nfsmulti.lab import Instances, Lab, LabConfig

@@ -9,6 +9,7 @@ import signal
 import struct
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -270,3 +271,19 @@ class RunningJob:
             if time.monotonic() > self._begun + _CELL_SECONDS:
                 raise HarnessError(f"{self._cell.id}: the awaited event did not happen")
             self.process.wait(_POLL)
+
+
+# --- the files of an export, behind its server's back ---
+
+
+def put_files(export: Path, files: Mapping[str, bytes]) -> None:
+    """Put files there, by name below the export."""
+    for name, content in files.items():
+        (export / name).parent.mkdir(parents=True, exist_ok=True)
+        (export / name).write_bytes(content)
+
+
+def files_of(export: Path) -> dict[str, bytes]:
+    """Give the files of the job in an export, by name."""
+    paths = [export / FILE, *(export / FILE).rglob("*")]
+    return {str(path.relative_to(export)): path.read_bytes() for path in paths if path.is_file()}

@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.faults.faults import FaultKind, Faults
+from nfsmulti.faults.lab_faults import FaultKind, Faults
 from nfsmulti.faults.outcome import lost_bytes
 from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Option, Options, words_of
 from nfsmulti.lab import Instances, Lab, LabConfig
