@@ -21,11 +21,11 @@ from conftest import call_harness, refusal
 
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.faults import command
-from nfsmulti.faults.command import read_outcomes, run_cell
+from nfsmulti.faults.command import run_cell
 from nfsmulti.faults.job import ENTRIES, Expected, Left, Place
 from nfsmulti.faults.matrix import CELLS
 from nfsmulti.faults.outcome import discrepancies
-from nfsmulti.faults.page import FILE, write
+from nfsmulti.faults.page import FILE, read, write
 from nfsmulti.fiorun import Engine
 from nfsmulti.machine import versions
 from nfsmulti.paths import ROOT
@@ -40,7 +40,7 @@ def test_a_run_leaves_a_page_with_a_grid(tmp_path: Path) -> None:
     assert "3 of 3 jobs ended as expected, and none hid a loss." in done.stdout
     assert re.search(r"STALE +ESTALE +ESTALE +ESTALE$", done.stdout, re.MULTILINE)
     assert "| STALE | ESTALE | ESTALE | ESTALE |" in (tmp_path / "report.md").read_text()
-    assert [one.outcome for one in read_outcomes(tmp_path)] == ["failed ESTALE"] * 3
+    assert [one.outcome for one in read(tmp_path)[0]] == ["failed ESTALE"] * 3
     assert json.loads((tmp_path / FILE).read_text())["setting"]["fio"].startswith("fio-")
 
 
@@ -80,7 +80,7 @@ def test_a_guest_that_fails_leaves_what_was_found_here(
     with pytest.raises((HarnessError, SystemExit)) as end:
         command.faults(results=tmp_path)
     assert getattr(end.value, "code", 1) in (1, True)
-    assert [one.outcome for one in read_outcomes(tmp_path)] == ["failed ESTALE", "not run"]
+    assert [one.outcome for one in read(tmp_path)[0]] == ["failed ESTALE", "not run"]
     assert "1 of 2 jobs ended as expected" in (tmp_path / "report.md").read_text()
 
 

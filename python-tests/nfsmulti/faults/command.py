@@ -16,7 +16,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
@@ -82,13 +81,6 @@ def write(folder: Path, begun: datetime, setting: Mapping[str, str], found: list
     (folder / page.FILE).write_text(portable(text) + "\n", errors="surrogateescape")
 
 
-def read_outcomes(folder: Path) -> list[Outcome]:
-    """Read what a run has written; none where it has not got so far."""
-    file = folder / page.FILE
-    values: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {"cells": []}
-    return [Outcome(**one) for one in values["cells"]]
-
-
 # --- the command ---
 
 
@@ -150,9 +142,8 @@ def _choose(only: str, brief: bool) -> list[Cell]:
 
 def _run(cells: Sequence[Cell], only: str, brief: bool, out: Console, found: list[Outcome]) -> None:
     """Run the cells of this machine, and then boot the guest for its own; add to `found`."""
-    inside = guest.inside()
-    here = [cell for cell in cells if inside or cell.fault.place is not Place.GUEST]
-    there = [cell for cell in cells if not inside and cell.fault.place is Place.GUEST]
+    here = [cell for cell in cells if (cell.fault.place is Place.GUEST) == guest.inside()]
+    there = [cell for cell in cells if cell not in here]
     if here:
         with (
             tempfile.TemporaryDirectory(prefix="faults-", dir=BUILD) as name,
@@ -178,6 +169,6 @@ def _run_in_guest(words: Sequence[str], found: list[Outcome]) -> None:
             config = guest.GuestConfig(results=Path(name), timeout=_GUEST_SECONDS)
             status = guest.run_in_guest(command, config)
         finally:
-            found += (left := read_outcomes(Path(name)))
+            found += (left := page.read(Path(name))[0])
     if status or not left:
         raise HarnessError(f"the guest's cells ended with status {status}, and {len(left)} ran")

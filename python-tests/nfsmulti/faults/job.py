@@ -212,14 +212,13 @@ _WORKS: dict[Work, Options] = {
 
 @dataclass
 class Left:
-    """What a cell's fio left, and when (time.monotonic()) the fault came and SIGINT was sent."""
+    """What a cell's fio left, whether the fault came, and whether SIGINT was sent."""
 
     result: FioResult
     # The server's own files by name below the export, as far as they would outlive the server.
     files: dict[str, bytes] = field(default_factory=dict)
-    fault: float | None = None
-    signalled: float | None = None
-    ended: float = 0.0
+    came: bool = True
+    signalled: bool = False
 
     @property
     def said(self) -> list[str]:
@@ -236,7 +235,7 @@ class RunningJob:
 
     def __init__(self, cell: Cell, fio: Fio, pool: str, folder: Path):
         self._cell = cell
-        self._begun = self._fault = time.monotonic()
+        self._begun = time.monotonic()
         self.process = fio.start(folder, pool=pool, options=cell.options)
 
     def __enter__(self) -> Self:
@@ -248,20 +247,17 @@ class RunningJob:
     def until_under_way(self) -> None:
         """Wait until some of its calls have been answered (trace=1): the fault comes now."""
         self._until_said(" trace: connection ", _CALLS_BEFORE)
-        self._fault = time.monotonic()
 
     def finish(self) -> Left:
         """Wait for the end; send SIGINT where it is held, once it has said so and waits on."""
-        signalled, expected = None, self._cell.expected
+        signalled, expected = False, self._cell.expected
         if expected.how == "held":
             self._until_said(expected.says[0])
             self.process.wait(_HOLD_SECONDS)
-            if self.process.running:
-                signalled = time.monotonic()
+            if signalled := self.process.running:
                 self.process.signal(signal.SIGINT)
         left = self._begun + _CELL_SECONDS - time.monotonic()
-        result = self.process.result(max(left, _END_SECONDS))
-        return Left(result, fault=self._fault, signalled=signalled, ended=time.monotonic())
+        return Left(self.process.result(max(left, _END_SECONDS)), signalled=signalled)
 
     def _until_said(self, pattern: str, times: int = 1) -> None:
         said = self.process.folder / "stderr"

@@ -37,9 +37,7 @@ class Outcome:
     """What came of a cell. `complaints` say what was not as expected.
 
     `recovery_s`: the longest that an I/O took, which is the time until what the fault held was
-    answered. `end_s`: where the job did not come through, its end counted from the fault, or from
-    SIGINT where it was held. `again` and `moved` are calls sent again and calls taken over by other
-    paths. `lost_bytes` is what the engine said.
+    answered; None where the job did not come through. `lost_bytes` is what the engine said.
     """
 
     cell: str
@@ -47,19 +45,11 @@ class Outcome:
     fault: str
     work: str
     mode: str
-    expected: str
     outcome: str
     complaints: list[str]
     short: str
-    seconds: float
     recovery_s: float | None
-    end_s: float | None
-    again: int
-    moved: int
-    again_bytes: int
     lost_bytes: int
-    written_bytes: int
-    read_bytes: int
     said: list[str]
     command: str
 
@@ -71,32 +61,18 @@ class Outcome:
 
 def judge(cell: Cell, left: Left) -> Outcome:
     """Give the outcome of a cell."""
-    result, report = left.result, left.result.report
-    stats = result.stats
-    again = sum(line.retransmissions for line in stats)
-    rewritten = sum(line.rewritten_bytes for line in stats)
-    moved = sum(line.reissues for line in stats)
-    since = left.signalled or left.fault
-    came_through = result.status == 0
+    result = left.result
     return Outcome(
         cell=cell.id,
         place=cell.fault.place.value,
         fault=cell.fault.name,
         work=cell.work.value,
         mode=cell.mode.value,
-        expected=cell.expected.text,
         outcome=_how_ended(left),
-        complaints=list(_complaints(cell, left, moved)),
+        complaints=list(_complaints(cell, left)),
         short=cell.expected.short,
-        seconds=round(result.seconds, 2),
-        recovery_s=round(_longest_io(report), 3) if came_through and report else None,
-        end_s=None if came_through or since is None else round(left.ended - since, 3),
-        again=again,
-        moved=moved,
-        again_bytes=(again + moved) * cell.block + rewritten,
+        recovery_s=_longest_io(result.report) if result.status == 0 and result.report else None,
         lost_bytes=lost_bytes(result),
-        written_bytes=report.bytes("write") if report else 0,
-        read_bytes=report.bytes("read") if report else 0,
         said=left.said,
         command=_fio_command(result.argv),
     )
@@ -111,7 +87,7 @@ def not_run(cell: Cell, why: str) -> Outcome:
 def _longest_io(report: FioReport) -> float:
     """Give the longest that an I/O took, in seconds."""
     sides = [job[side] for job in report.jobs for side in ("read", "write", "trim")]
-    return max((float(side["clat_ns"]["max"]) for side in sides), default=0.0) / 1e9
+    return round(max((float(side["clat_ns"]["max"]) for side in sides), default=0.0) / 1e9, 3)
 
 
 def _fio_command(argv: Sequence[str]) -> str:
@@ -129,13 +105,13 @@ def _how_ended(left: Left) -> str:
         return "crashed"
     if status == 0:
         return "done"
-    if left.signalled is not None:
+    if left.signalled:
         return "held"
     error = report.error if report else 0
     return f"failed {errno.errorcode.get(error, 'without a reason')}"
 
 
-def _complaints(cell: Cell, left: Left, moved: int) -> Iterator[str]:
+def _complaints(cell: Cell, left: Left) -> Iterator[str]:
     """Say what is not as expected."""
     expected, outcome, said = cell.expected, _how_ended(left), "\n".join(left.said)
     if outcome != expected.text:
@@ -149,9 +125,9 @@ def _complaints(cell: Cell, left: Left, moved: int) -> Iterator[str]:
             yield f"it said {times} times: {words}"
     if len(left.said) > _LINES_MAX:
         yield f"it said {len(left.said)} lines"
-    if left.fault is None:
+    if not left.came:
         yield "the fault did not come"
-    if expected.moves and not moved:
+    if expected.moves and not any(line.reissues for line in left.result.stats):
         yield "no call was reissued on another path"
     lost = lost_bytes(left.result)
     if expected.loses not in (None, lost > 0):

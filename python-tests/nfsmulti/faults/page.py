@@ -6,11 +6,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from nfsmulti import texts
 from nfsmulti.faults.job import Mode, Place
 from nfsmulti.faults.outcome import Outcome
-from nfsmulti.paths import COMMAND
+from nfsmulti.paths import COMMAND, made
 from nfsmulti.report import pages
 from nfsmulti.report.answer import Answer
 from nfsmulti.report.story import Section
@@ -41,10 +42,16 @@ _HOW = (
 )
 
 
+def read(folder: Path) -> tuple[list[Outcome], dict[str, Any]]:
+    """Read what a run has written, outcomes and all; none where it has not got so far."""
+    file = folder / FILE
+    values = json.loads(file.read_text()) if file.exists() else {"cells": []}
+    return [made(Outcome, one) for one in values["cells"]], values
+
+
 def write(folder: Path) -> str:
     """Write the page beside results.json, and give what a terminal shows of it."""
-    values = json.loads((folder / FILE).read_text())
-    outcomes = [Outcome(**one) for one in values["cells"]]
+    outcomes, values = read(folder)
     setting = values["setting"]
     answer = _answer(outcomes, setting)
     grids = [

@@ -6,7 +6,6 @@ from __future__ import annotations
 import copy
 import random
 import struct
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
@@ -62,7 +61,7 @@ class ScriptedFault(Fault):
             pool = server.pool4() if self.terms else server.pool()
             with RunningJob(cell, Fio(engine), pool, folder) as job:
                 left = job.finish()
-            left.fault, left.files = hook.begun, server.all_durable()
+            left.came, left.files = hook.begun, server.all_durable()
         return left
 
 
@@ -80,10 +79,10 @@ _CARRIES: dict[Work, tuple[Procedure, Procedure]] = {
 
 
 class _Hook:
-    """Asks a fault for the answers to a cell, and notes when the first faulty one is given."""
+    """Asks a fault for the answers to a cell, and notes that a faulty one was given."""
 
     def __init__(self, cell: Cell, fault: ScriptedFault):
-        self.begun: float | None = None
+        self.begun = False
         self._victim = _LOOPBACK[cell.victim]
         version3, version4 = _CARRIES[cell.work]
         self._procedures = fault.procedures or (version4 if fault.terms else version3,)
@@ -103,8 +102,7 @@ class _Hook:
             return None
         self._count += 1
         answer = self._answers(self._count, call)
-        if answer is not None:
-            self.begun = self.begun or time.monotonic()
+        self.begun |= answer is not None
         return answer
 
 
