@@ -10,29 +10,27 @@ import operator
 import os
 import random
 import shlex
+import struct
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.faults.lab_faults import FaultKind, Faults
 from nfsmulti.faults.outcome import lost_bytes
-from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Option, Options, words_of
+from nfsmulti.fiorun import Engine, Fio, FioProcess, FioResult, Options
 from nfsmulti.lab import Instances, Lab, LabConfig
 from nfsmulti.machine import versions
 from nfsmulti.paths import RESULTS, shown, write_json
-from nfsmulti.processes import run
-from nfsmulti.texts import Bar
+from nfsmulti.texts import Bar, Table
 
-# --- what is written and read back: a fio with failover over all spreads, and a fio without it ---
+# --- what is written and read back: by jobs with failover over all spreads, and by one without ---
 # Why it is asked for as it is:
 #
 # - A block's content is the number of its round and its offset, so that the reading pass knows
@@ -44,69 +42,38 @@ from nfsmulti.texts import Bar
 #   (hold_writes), with a sync now and then.
 
 
-_BLOCK = 16 << 10
-_RATE = 1 << 20
+BLOCK = 16 << 10
+_RATE = 4 << 20  # bytes/s of a job; a pass of so many seconds moves its whole file
 _DURABLE: Options = {"stable": "file_sync"}
 _HELD: Options = {"stable": "unstable", "hold_writes": "1m", "fsync": 64}
-
-
-@dataclass(frozen=True)
-class Job:
-    """One job: the name of its section and of its file, how it spreads its I/O, and its rate.
-
-    `kept`: the options by which its writes are durable at once, or held until they are. The rate is
-    in bytes/s.
-    """
-
-    name: str
-    spread: str
-    rate: int
-    kept: Options
-
-    def size(self, seconds: int) -> int:
-        """Give the bytes of its file: as much as a pass of `seconds` moves."""
-        return self.rate * seconds // _BLOCK * _BLOCK
-
-
-# The jobs of each fio, by what they are promised.
-GROUPS = {
-    "failover": (
-        Job("failover-job", "job", 4 * _RATE, _DURABLE),
-        Job("failover-roundrobin", "roundrobin", 4 * _RATE, _DURABLE),
-        Job("failover-queue", "queue", 4 * _RATE, _HELD),
-        Job("failover-stripe", "stripe", 4 * _RATE, _HELD),
-    ),
-    "hard": (Job("hard", "roundrobin", _RATE, _HELD),),
+# By the name of the job and of its file.
+_JOBS: Mapping[str, Options] = {
+    "failover-job": {"failover": 1, "spread": "job", **_DURABLE},
+    "failover-roundrobin": {"failover": 1, "spread": "roundrobin", **_DURABLE},
+    "failover-queue": {"failover": 1, "spread": "queue", **_HELD},
+    "failover-stripe": {"failover": 1, "spread": "stripe", **_HELD},
+    "hard": {"hard": 1, "spread": "roundrobin", **_HELD},
 }
-JOBS = tuple(job for jobs in GROUPS.values() for job in jobs)
+_ARGUMENTS = [
+    f"--{key}={value}"
+    for name, options in _JOBS.items()
+    for key, value in {"name": name, "filename": name, **options}.items()
+]
 
 
-def _content(round_number: int) -> Options:
+def content(round_number: int) -> Options:
     """Give fio's words for what stands in a file after that round."""
     return {"verify": "pattern", "verify_pattern": f"0x{round_number:08x}%o"}
 
 
-def _words(**options: Option) -> list[str]:
-    return [f"--{key}={value}" for key, value in words_of(options).items()]
-
-
-def _arguments(jobs: Sequence[Job], direction: str, seconds: int) -> list[str]:
-    """Give jobs as fio's command line has them."""
-    words: list[str] = []
-    for job in jobs:
-        words += [
-            f"--name={job.name}",
-            *_words(filename=job.name, spread=job.spread, size=job.size(seconds), rate=job.rate),
-            *_words(**(job.kept if direction == "write" else {})),
-        ]
-    return words
-
-
-def comparison(job: Job, file: str, seconds: int, round_number: int) -> list[str]:
-    """Give the words for a fio that reads a job's file without NFS and knows every byte."""
-    name = file.replace(":", r"\:")
-    words = _words(ioengine="psync", filename=name, rw="read", bs=_BLOCK, size=job.size(seconds))
-    return ["--name=compare", *words, *_words(**_content(round_number))]
+def wrong_at(file: Path, round_number: int, size: int) -> int | None:
+    """Give the offset of the first block that does not hold what that round wrote; None: all do."""
+    with file.open("rb") as kept:
+        for at in range(0, size, BLOCK):
+            pattern = struct.pack(">I", round_number) + struct.pack("<Q", at)
+            if kept.read(BLOCK) != (pattern * (BLOCK // len(pattern) + 1))[:BLOCK]:
+                return at
+    return None
 
 
 # --- which path fails when: drawn by a seed, so that a run can be repeated ---
@@ -158,20 +125,15 @@ def schedule(seed: int, number: int, seconds: float, paths: int) -> list[PathFau
 # --- what all passes do, in sums ---
 
 
+_WRITTEN, _VERIFIED, _COMPARED = "bytes written", "bytes verified", "bytes compared at the server"
+_LOST = "bytes lost, as reported"
+
+
 @dataclass
 class Totals:
-    """Sums so far. `troubles` are the things that must not be, in words; `lost` are bytes."""
+    """Sums so far, by what they are. `troubles` are the things that must not be, in words."""
 
-    ios: int = 0
-    written: int = 0
-    verified: int = 0
-    compared: int = 0
-    rewritten: int = 0
-    lost: int = 0
-    reissues: int = 0
-    retransmissions: int = 0
-    reconnects: int = 0
-    entries: Counter[str] = field(default_factory=Counter)  # made, verified, removed
+    counts: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
     troubles: list[str] = field(default_factory=list)
 
@@ -181,22 +143,22 @@ class Totals:
 
         That is bytes; entries, where there are any, are troubles as soon as their number is wrong.
         """
-        whole = bool(self.entries) or 0 < self.written == self.verified
-        return whole and not self.troubles and not self.lost
+        whole = self.counts[_WRITTEN] == self.counts[_VERIFIED] and self.counts["I/Os"] > 0
+        return whole and not self.troubles and not self.counts[_LOST]
 
     def add(self, name: str, result: FioResult) -> None:
         """Count what one fio did; what it says against itself is a trouble."""
+        self.counts[_LOST] += lost_bytes(result)
         for line in result.stats:
-            self.ios += line.read_ops + line.write_ops + line.meta_ops
-            self.reissues += line.reissues
-            self.retransmissions += line.retransmissions
-            self.reconnects += line.reconnects
-            self.rewritten += line.rewritten_bytes
+            self.counts["I/Os"] += line.read_ops + line.write_ops + line.meta_ops
+            self.counts["calls reissued on other paths"] += line.reissues
+            self.counts["retransmissions"] += line.retransmissions
+            self.counts["reconnects"] += line.reconnects
+            self.counts["bytes held and written again"] += line.rewritten_bytes
         # An I/O on an entry has a size for fio, and moves no bytes.
         if result.report is not None and not any(line.meta_ops for line in result.stats):
-            self.written += result.report.bytes("write")
-            self.verified += result.report.bytes("read")
-        self.lost += lost_bytes(result)
+            self.counts[_WRITTEN] += result.report.bytes("write")
+            self.counts[_VERIFIED] += result.report.bytes("read")
         if result.status != 0:
             how = "did not end" if result.status is None else f"status {result.status}"
             said = "\n  ".join(result.messages.splitlines()[-8:])
@@ -204,40 +166,24 @@ class Totals:
 
     def table(self) -> Table:
         """Give them for people."""
-        table = Table(show_header=False)
-        for name, value in self.as_dict().items():
-            if isinstance(value, int):
-                table.add_row(name, f"{value:,}")
-        for kind, count in sorted(self.faults.items()):
-            table.add_row(f"  {kind}", f"{count:,}")
-        return table
+        injected = {"faults injected": self.faults.total(), **self.faults}
+        sums = {**self.counts, **injected}
+        return Table(
+            ["over all passes", ""], [[name, f"{count:,}"] for name, count in sums.items()]
+        )
 
     def as_dict(self) -> dict[str, object]:
-        """Give them by what they are, for a file."""
-        return {
-            "I/Os": self.ios,
-            "bytes written": self.written,
-            "bytes verified": self.verified,
-            "bytes compared at the server": self.compared,
-            "bytes held and written again": self.rewritten,
-            "bytes lost, as reported": self.lost,
-            "calls reissued on other paths": self.reissues,
-            "retransmissions": self.retransmissions,
-            "reconnects": self.reconnects,
-            **{f"entries {what}": count for what, count in self.entries.items()},
-            "faults injected": self.faults.total(),
-            "faults": dict(sorted(self.faults.items())),
-            "troubles": self.troubles,
-        }
+        """Give them for a file."""
+        injected = {"faults injected": self.faults.total(), "faults": self.faults}
+        return {**self.counts, **injected, "troubles": self.troubles}
 
 
 # --- the passes ---
 
 
-_STEP_SECONDS = 0.1  # between two looks at the clock and at the fios
+_STEP_SECONDS = 0.1  # between two looks at the clock and at fio
 _OPEN_SECONDS = 60.0
 _END_SECONDS = 60.0  # for what is left to be done once all paths are whole
-_COMPARE_SECONDS = 120.0
 
 _TOP = "entries"
 _METADATA = {"metadata": 1, "bs": 1, "iodepth": 32, "spread": "roundrobin", "filename": _TOP}
@@ -252,7 +198,7 @@ _ENTRIES_SECONDS, _ENTRIES_PER_S = 60, 100  # where a server does fewer, the pas
 
 @dataclass
 class Passes:
-    """Runs fios while paths fail, pass after pass, and counts into `totals`.
+    """Runs fio while paths fail, pass after pass, and counts into `totals`.
 
     It ends early where a pass has failed, which `totals` tells then. Files are opened while all
     paths are whole: names are not retried, whatever `hard` says of data.
@@ -272,14 +218,14 @@ class Passes:
     def on_data(self, rounds: int, seed: int, seconds: int) -> None:
         """Run rounds of two passes, one that writes and one that reads, of so many seconds each."""
         self.bar.show(total=2 * rounds * seconds)
-        files = [self.lab.export_dir / job.name for job in JOBS]
-        for job, file in zip(JOBS, files, strict=True):  # for the first round, as for others
+        files = [self.lab.export_dir / name for name in _JOBS]
+        for file in files:  # for the first round, as for others
             with file.open("wb") as made:
-                made.truncate(job.size(seconds))
+                made.truncate(_RATE * seconds)
         for number in range(2 * rounds):
             self._data_pass(number, seed, seconds, files)
             if number % 2 and not self.totals.troubles:
-                self._compare(number // 2, seconds, files)
+                self._compare(number // 2, _RATE * seconds, files)
             if self.totals.troubles:
                 return
 
@@ -288,42 +234,38 @@ class Passes:
         direction = "read" if reads else "write"
         options = {
             "rw": f"rand{direction}",
-            "bs": _BLOCK,
+            "bs": BLOCK,
+            "size": _RATE * seconds,
+            "rate": _RATE,
             "iodepth": 16,
             "timeo": 10,  # so that silence is met by retransmission and failover in good time
-            **_content(round_number),
+            **content(round_number),
             "do_verify": reads,
         }
         folder = self.folder / f"{number:03}-{direction}"
-        fios = {
-            folder / group: ({**options, group: 1}, _arguments(jobs, direction, seconds))
-            for group, jobs in GROUPS.items()
-        }
         faults = schedule(seed, number, seconds, self.lab.config.addresses)
         folder.mkdir(parents=True)
         write_json(folder / "faults.json", [asdict(fault) for fault in faults])
-        name = f"round {round_number + 1}, {direction}"
         before = _touched(files)
 
         def under_way() -> bool:
             """Tell whether each job has moved data: its file is open on all paths then."""
             return not any(map(operator.eq, before, _touched(files)))
 
-        results = self._pass(name, fios, faults, under_way, number * seconds)
-        for group, result in zip(GROUPS, results, strict=True):
-            self.totals.add(f"{name}, {group}", result)
+        name = f"round {round_number + 1}, {direction}"
+        with self.fio.start(
+            folder, pool=self.pool, options=options, arguments=_ARGUMENTS
+        ) as process:
+            self._pass(name, process, faults, under_way, number * seconds)
 
-    def _compare(self, round_number: int, seconds: int, files: Sequence[Path]) -> None:
+    def _compare(self, round_number: int, size: int, files: Sequence[Path]) -> None:
         """Read the files where the servers keep them, without NFS, and count what is right."""
-        for job, file in zip(JOBS, files, strict=True):
-            words = comparison(job, str(file), seconds, round_number)
-            done = run(["fio", *words], timeout=_COMPARE_SECONDS)
-            if done.status == 0:
-                self.totals.compared += job.size(seconds)
+        for file in files:
+            if (at := wrong_at(file, round_number, size)) is None:
+                self.totals.counts[_COMPARED] += size
             else:
-                said = "\n  ".join((done.stderr + done.stdout).splitlines()[:8])
                 self.totals.troubles.append(
-                    f"{file.name} does not hold what was written:\n  {said}"
+                    f"{file.name} does not hold what was written, from byte {at:,} on"
                 )
 
     def on_entries(self, entries: int, more: Options | None = None) -> None:
@@ -335,12 +277,11 @@ class Passes:
         paths, seconds = self.lab.config.addresses, _ENTRIES_SECONDS + entries // _ENTRIES_PER_S
         resets = [PathFault(at, at, at % paths, FaultKind.RESET) for at in range(1, seconds)]
         for name, (options, there) in _ON_ENTRIES.items():
-            folder = self.folder / name
-            begun = folder / "begun"  # written right before the first I/O: all paths are mounted
+            begun = self.folder / name / "begun"  # right before the first I/O: all paths are there
             words = {"size": entries, "exec_prerun": f": >{shlex.quote(str(begun))} #"}
-            fios = {folder: ({**_METADATA, **words, **options, **(more or {})}, ())}
-            (result,) = self._pass(f"entries {name}", fios, resets, begun.exists)
-            self.totals.add(name, result)
+            job = {**_METADATA, **words, **options, **(more or {})}
+            with self.fio.start(begun.parent, pool=self.pool, options=job) as process:
+                result = self._pass(f"entries {name}", process, resets, begun.exists)
             self._count(name, entries, entries if there else 0, result)
             if self.totals.troubles:
                 return
@@ -352,7 +293,8 @@ class Passes:
 
     def _count(self, name: str, entries: int, wanted: int, result: FioResult) -> None:
         """Hold what fio did, and what the server keeps, against what must be."""
-        done = self.totals.entries[name] = sum(line.meta_ops for line in result.stats)
+        done = sum(line.meta_ops for line in result.stats)
+        self.totals.counts[f"entries {name}"] = done
         if done != entries:
             self.totals.troubles.append(f"{done:,} of {entries:,} entries were {name}")
         kept = sum(len(files) for _, _, files in os.walk(self.lab.export_dir / _TOP))
@@ -364,48 +306,38 @@ class Passes:
     def _pass(
         self,
         name: str,
-        fios: Mapping[Path, tuple[Options, Sequence[str]]],
+        process: FioProcess,
         faults: Sequence[PathFault],
         under_way: Callable[[], bool],
         done: float = 0.0,
-    ) -> list[FioResult]:
-        """Run fios, each with its options and jobs in its folder, and break paths meanwhile."""
-        with ExitStack() as stack:
-            stack.callback(self._faults.end_all)
-            running = [
-                stack.enter_context(
-                    self.fio.start(folder, pool=self.pool, options=options, arguments=jobs)
-                )
-                for folder, (options, jobs) in fios.items()
-            ]
+    ) -> FioResult:
+        """Break paths while fio runs, from when it is under way, and count what it did."""
+        try:
             deadline = time.monotonic() + _OPEN_SECONDS
-            while not under_way() and time.monotonic() < deadline:
-                if not all(process.running for process in running):
-                    break  # its status will tell
-                time.sleep(_STEP_SECONDS)
-            self._break_paths(faults, running, name, done)
+            while process.running and not under_way() and time.monotonic() < deadline:
+                process.wait(_STEP_SECONDS)
+            self._break_paths(faults, process, name, done)
+        finally:
             self._faults.end_all()
-            deadline = time.monotonic() + _END_SECONDS
-            return [process.result(max(deadline - time.monotonic(), 0)) for process in running]
+        result = process.result(_END_SECONDS)
+        self.totals.add(name, result)
+        return result
 
     def _break_paths(
-        self, faults: Sequence[PathFault], fios: Sequence[FioProcess], name: str, done: float
+        self, faults: Sequence[PathFault], process: FioProcess, name: str, done: float
     ) -> None:
-        """Let paths fail and return as the schedule says, while any fio runs."""
+        """Let paths fail and return as the schedule says, while fio runs."""
         begins = [(fault.begin, True, fault) for fault in faults]
         ends = [(fault.end, False, fault) for fault in faults]
         start = time.monotonic()
         for moment, begin, fault in sorted([*begins, *ends], key=operator.itemgetter(0)):
-            while running := any(process.running for process in fios):
-                now = time.monotonic() - start
-                if now >= moment:
-                    break
+            while process.running and (now := time.monotonic() - start) < moment:
                 broken = [f"{path}: {kind}" for path, kind in sorted(self._faults.present.items())]
-                so_far = f"{self.totals.faults.total()} faults so far"
                 what = ", ".join(broken) or "all paths are whole"
+                so_far = f"{self.totals.faults.total()} faults so far"
                 self.bar.show(f"{name}: {what}, {so_far}", done + now)
-                time.sleep(min(_STEP_SECONDS, moment - now))
-            if not running:
+                process.wait(min(_STEP_SECONDS, moment - now))
+            if not process.running:
                 return
             if not begin:
                 self._faults.end(fault.path)
@@ -465,12 +397,12 @@ def soak(
         choice = {**length, "nfsvers": nfsvers, "paths": paths, "seconds": round(seconds, 1)}
         summary = {"versions": versions(), **choice, **totals.as_dict()}
         write_json(folder / "soak.json", summary)
-    out.print(totals.table())
+    out.print(totals.table().terminal())
     for trouble in totals.troubles:
         out.print(trouble, markup=False, soft_wrap=True)
     right = "entry was made, found and removed once" if entries else "byte is what was written"
     wrong = f"NOT every {'entry' if entries else 'byte'} is accounted for"
     found = f"every {right}" if totals.good else wrong
     how = "" if entries else f"seed {seed}, "
-    out.print(f"{how}{seconds:.0f} s: {found}. {shown(folder)} holds each fio's output.")
+    out.print(f"{how}{seconds:.0f} s: {found}. {shown(folder)} holds fio's output.")
     sys.exit(0 if totals.good else 1)
