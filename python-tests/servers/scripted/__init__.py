@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from servers.scripted.call import Arguments, Call, Delivery, Results, decode
-from servers.scripted.files import Directory, Export, File, as_directory
+from servers.scripted.files import Directory, Export, File, as_directory, as_file
 from servers.scripted.nfs3 import Task
 from servers.scripted.nfs4 import Compound, Compounds
 from servers.scripted.protocol import (
@@ -44,7 +44,6 @@ from servers.scripted.protocol import (
     Mount,
     Nfs,
     Nfs4,
-    NfsError,
     Procedure,
     RpcCall,
     Stable,
@@ -269,12 +268,12 @@ class ScriptedServer:
         file.current[:] = file.durable[:] = content
 
     def content(self, path: str) -> bytes:
-        """Give what a READ of a file would see; raises FileNotFoundError."""
-        return bytes(self._file(path).current)
+        """Give what a READ of a file would see; raises NfsError where there is none."""
+        return bytes(as_file(self.export.files.find(path)).current)
 
     def durable(self, path: str) -> bytes:
-        """Give what of a file a restart would leave; raises FileNotFoundError."""
-        return bytes(self._file(path).durable)
+        """Give what of a file a restart would leave; raises NfsError where there is none."""
+        return bytes(as_file(self.export.files.find(path)).durable)
 
     def all_durable(self) -> dict[str, bytes]:
         """Give what a restart would leave of all files, by name."""
@@ -287,15 +286,6 @@ class ScriptedServer:
                     yield above + name, bytes(node.durable)
 
         return dict(below(self.export.files.root, ""))
-
-    def _file(self, path: str) -> File:
-        try:
-            node = self.export.files.find(path)
-        except NfsError:
-            raise FileNotFoundError(path) from None
-        if not isinstance(node, File):
-            raise IsADirectoryError(path)
-        return node
 
     # --- what may happen to it ---
 

@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 from xdrlib3 import Unpacker
 
-from nfsmulti.calls import AUTH_NONE, AUTH_SYS
 from servers.scripted.protocol import (
     REPLY,
     SESSION_ID_SIZE,
@@ -26,14 +25,11 @@ from servers.scripted.protocol import (
     Procedure,
     Stable,
     Status4,
-    unpack_auth_sys,
 )
 
 OTHER_SIZE = 12
 _SHARE_BITS = 3  # of OPEN's access; the others say what delegation is wanted
-_CLIENT_TIME, _CLIENT_TIME4 = 2, 1  # time_how, time_how4
-_TIME_SIZE, _TIME4_SIZE = 8, 12
-_LINK, _BLOCK, _CHARACTER = 5, 3, 4  # nfs_ftype4
+_TIME4_SIZE = 12
 
 
 @dataclass(frozen=True)
@@ -55,7 +51,7 @@ class Channel:
     slots: int = 0
 
 
-Settable = dict[Attribute, int]  # sattr3 or fattr4; the values of times are left out
+Settable = dict[Attribute, int]  # sattr3 or fattr4; a time is left out, and never the client's own
 
 
 @dataclass(frozen=True)
@@ -87,7 +83,6 @@ class Arguments:
     wanted: frozenset[int] = frozenset()  # GETATTR, READDIR: the attributes
     kind: int = 0  # CREATE: nfs_ftype4; BIND_CONN_TO_SESSION: the direction
     access: int = 0  # Share
-    deny: int = 0
     claim: Claim | None = None
     owner: bytes = b""  # EXCHANGE_ID: of the client; OPEN: the open-owner
     verifier: bytes = b""
@@ -185,12 +180,13 @@ class Call:
 
 # --- arguments in XDR ---
 
-# As the RFCs write them: each one's type and name, no name where it is read and forgotten.
+# As the RFCs write them: each one's type and name, no name where it is read and forgotten. Of a
+# guard, a time, a type of file and callbacks' security the server knows those without data alone.
 _LAYOUTS: dict[Procedure, str] = {
     Mount.MNT: "string name",
     Mount.UMNT: "string name",
     Nfs.GETATTR: "opaque handle",
-    Nfs.SETATTR: "opaque handle, sattr3 settable, sattrguard3",
+    Nfs.SETATTR: "opaque handle, sattr3 settable, bool",
     Nfs.LOOKUP: "opaque handle, string name",
     Nfs.ACCESS: "opaque handle, uint count",
     Nfs.READ: "opaque handle, uhyper offset, uint count",
@@ -210,12 +206,12 @@ _LAYOUTS: dict[Procedure, str] = {
     Nfs4.ACCESS: "uint count",
     Nfs4.CLOSE: "uint, stateid4 stateid",
     Nfs4.COMMIT: "uhyper offset, uint count",
-    Nfs4.CREATE: "createtype4 kind, string name, fattr4 settable",
+    Nfs4.CREATE: "uint kind, string name, fattr4 settable",
     Nfs4.DELEGRETURN: "stateid4 stateid",
     Nfs4.GETATTR: "bitmap4 wanted",
     Nfs4.LINK: "string name",
     Nfs4.LOOKUP: "string name",
-    Nfs4.OPEN: "uint, share access, share deny, uhyper, opaque owner, openflag4 creation",
+    Nfs4.OPEN: "uint, share access, uint, uhyper, opaque owner, openflag4 creation",
     Nfs4.PUTFH: "opaque handle",
     Nfs4.READ: "stateid4 stateid, uhyper offset, uint count",
     Nfs4.READDIR: "uhyper offset, verifier verifier, uint, uint count, bitmap4 wanted",
@@ -225,7 +221,7 @@ _LAYOUTS: dict[Procedure, str] = {
     Nfs4.BIND_CONN_TO_SESSION: "sessionid4 session, uint kind, bool",
     Nfs4.EXCHANGE_ID: "verifier verifier, opaque owner, uint flags, state_protect4, nfs_impl_id4",
     Nfs4.CREATE_SESSION: "uhyper client, uint sequence, uint flags, channel_attrs4 fore,"
-    " channel_attrs4 back, uint, callback_sec_parms4",
+    " channel_attrs4 back, uint, flavors",
     Nfs4.DESTROY_SESSION: "sessionid4 session",
     Nfs4.SEQUENCE: "sessionid4 session, uint sequence, uint slot, uint highest, bool cache",
     Nfs4.DESTROY_CLIENTID: "uhyper client",
@@ -265,14 +261,8 @@ def _sattr3(source: Unpacker) -> Settable:
     if source.unpack_bool():
         given[Attribute.SIZE] = source.unpack_uhyper()
     for _ in range(2):
-        if source.unpack_uint() == _CLIENT_TIME:
-            source.unpack_fopaque(_TIME_SIZE)
+        source.unpack_uint()  # time_how
     return given
-
-
-def _sattrguard3(source: Unpacker) -> None:
-    if source.unpack_bool():
-        source.unpack_fopaque(_TIME_SIZE)
 
 
 def _bitmap4(source: Unpacker) -> frozenset[int]:
@@ -294,16 +284,7 @@ def _fattr4(source: Unpacker) -> Settable:
 
 
 def _owner4(source: Unpacker) -> int:
-    try:
-        return int(source.unpack_opaque())
-    except ValueError:  # this server knows no names (RFC 8881, 5.9)
-        raise NfsError(Status4.BADOWNER) from None
-
-
-def _settime4(source: Unpacker) -> int:
-    if source.unpack_uint() == _CLIENT_TIME4:
-        source.unpack_fopaque(_TIME4_SIZE)
-    return 0
+    return int(source.unpack_opaque())  # this server knows no names (RFC 8881, 5.9)
 
 
 _SETTABLE: dict[int, Callable[[Unpacker], int]] = {
@@ -311,8 +292,8 @@ _SETTABLE: dict[int, Callable[[Unpacker], int]] = {
     Attribute.MODE: Unpacker.unpack_uint,
     Attribute.OWNER: _owner4,
     Attribute.OWNER_GROUP: _owner4,
-    Attribute.TIME_ACCESS_SET: _settime4,
-    Attribute.TIME_MODIFY_SET: _settime4,
+    Attribute.TIME_ACCESS_SET: Unpacker.unpack_uint,
+    Attribute.TIME_MODIFY_SET: Unpacker.unpack_uint,
 }
 
 
@@ -328,15 +309,6 @@ def _open_claim(source: Unpacker) -> dict[str, Any]:
     if claim is Claim.PREVIOUS:
         source.unpack_uint()  # the delegation that it had
     return {"claim": claim, "name": _name(source) if claim is Claim.NULL else ""}
-
-
-def _createtype4(source: Unpacker) -> int:
-    kind = source.unpack_uint()
-    if kind == _LINK:
-        source.unpack_opaque()
-    elif kind in (_BLOCK, _CHARACTER):
-        source.unpack_uhyper()
-    return kind
 
 
 def _state_protect4(source: Unpacker) -> None:
@@ -358,16 +330,6 @@ def _channel_attrs4(source: Unpacker) -> Channel:
     return channel
 
 
-def _callback_sec_parms4(source: Unpacker) -> None:
-    """Read how to call back, which never happens."""
-    for _ in range(source.unpack_uint()):
-        flavor = source.unpack_uint()
-        if flavor == AUTH_SYS:
-            unpack_auth_sys(source)
-        elif flavor != AUTH_NONE:
-            raise ValueError(f"callbacks by flavor {flavor}")
-
-
 _TYPES: dict[str, Callable[[Unpacker], Any]] = {
     "uint": Unpacker.unpack_uint,
     "uhyper": Unpacker.unpack_uhyper,
@@ -377,7 +339,6 @@ _TYPES: dict[str, Callable[[Unpacker], Any]] = {
     "verifier": lambda it: it.unpack_fopaque(VERIFIER_SIZE),
     "stable_how": lambda it: Stable(it.unpack_uint()),
     "sattr3": _sattr3,
-    "sattrguard3": _sattrguard3,
     "createhow3": lambda it: _createhow(it, _sattr3),
     "bitmap4": _bitmap4,
     "fattr4": _fattr4,
@@ -385,9 +346,8 @@ _TYPES: dict[str, Callable[[Unpacker], Any]] = {
     "sessionid4": lambda it: it.unpack_fopaque(SESSION_ID_SIZE),
     "share": lambda it: it.unpack_uint() & _SHARE_BITS,
     "openflag4": lambda it: _createhow(it, _fattr4) if it.unpack_bool() else None,
-    "createtype4": _createtype4,
     "state_protect4": _state_protect4,
     "nfs_impl_id4": _nfs_impl_id4,
     "channel_attrs4": _channel_attrs4,
-    "callback_sec_parms4": _callback_sec_parms4,
+    "flavors": lambda it: it.unpack_array(it.unpack_uint),
 }

@@ -21,10 +21,8 @@ from servers.scripted.protocol import (
     NfsError,
     Stable,
     Status,
-    Status4,
 )
 
-NAME_MAX = 255
 REGULAR, DIRECTORY = 1, 2
 _HANDLE_SIZE = 32
 
@@ -184,8 +182,6 @@ class FileSystem:
 
     def lookup(self, directory: Directory, name: str) -> Node:
         """Find a name in a directory."""
-        if name == ".":
-            return directory
         if name == "..":
             return self.find(directory.path.rpartition("/")[0])
         if name not in directory.children:
@@ -247,18 +243,11 @@ class FileSystem:
         self._drop(directory, name)
 
     def rename(self, source: Directory, name: str, target: Directory, new_name: str) -> None:
-        """Give a file or directory another name; a file of that name is replaced."""
-        node = self.lookup(source, name)
-        replaced = target.children.get(new_name)
-        if replaced is node:
-            return
-        if replaced is not None:
-            if isinstance(replaced, Directory) or isinstance(node, Directory):
-                raise NfsError(Status.EXIST)
-            self._drop(target, new_name)
+        """Give a file another name, which must be free."""
+        file = as_file(self.lookup(source, name))
+        file.path = self._free_path(target, new_name)
         del source.children[name]
-        target.children[new_name] = node
-        self._set_path(node, f"{target.path}/{new_name}".lstrip("/"))
+        target.children[new_name] = file
         source.changed = target.changed = time.time()
 
     def restart(self) -> None:
@@ -271,8 +260,6 @@ class FileSystem:
     def _free_path(self, directory: Directory, name: str) -> str:
         if not name or "/" in name or name in (".", ".."):
             raise NfsError(Status.INVAL)
-        if len(name.encode()) > NAME_MAX:
-            raise NfsError(Status.NAMETOOLONG)
         if name in directory.children:
             raise NfsError(Status.EXIST)
         return f"{directory.path}/{name}".lstrip("/")
@@ -298,12 +285,6 @@ class FileSystem:
         if node not in directory.children.values():  # links are in one directory
             del self._nodes[node.handle]
         directory.changed = time.time()
-
-    def _set_path(self, node: Node, path: str) -> None:
-        node.path = path
-        if isinstance(node, Directory):
-            for name, child in node.children.items():
-                self._set_path(child, f"{path}/{name}")
 
 
 @dataclass
@@ -346,14 +327,6 @@ class Names:
     def leads(self, node: Node) -> bool:
         """Whether a node is a directory above the export, which nobody can change."""
         return node.handle in self._above
-
-    def lookup(self, directory: Directory, name: str) -> Node:
-        """Find a name in a directory."""
-        if not name:
-            raise NfsError(Status4.INVAL)
-        if name in (".", ".."):
-            raise NfsError(Status4.BADNAME)
-        return self._files.lookup(directory, name)
 
     def path_of(self, arguments: Arguments, node: Node | None = None) -> str:
         """Give the file that a call is about; `node` is NFSv4.1's current one, "?" is stale."""

@@ -29,7 +29,7 @@ FILE_SIZE_MAX = 1 << 62
 _PAGE_ROOM, _ENTRY_ROOM = 128, 32  # bytes of READDIR's results, and of one entry in them
 _COOKIE = 2  # no cookie is that low (RFC 8881, 18.23.3)
 
-_NO_STATUS = (Nfs.NULL, Nfs4.NULL, Mount.NULL, Mount.UMNT, Mount.EXPORT)
+_NO_STATUS = (Nfs.NULL, Nfs4.NULL, Mount.NULL, Mount.UMNT)
 
 # How many optional attributes (post_op_attr, pre_op_attr) stand in results that are no success.
 _ATTRIBUTES_OF_FAILURE: dict[Procedure, int] = {
@@ -93,9 +93,6 @@ class Task:
         if below == path or below[:1] not in ("", "/"):
             raise NfsError(Status.NOENT)
         return xdr(as_directory(self._files.find(below)).handle, 1, AUTH_SYS)
-
-    def _export(self) -> bytes:
-        return xdr(True, self.export.path, False, False)  # for everybody
 
     # --- attributes ---
 

@@ -14,7 +14,6 @@ from nfsmulti.calls import Fixed, Hyper, xdr
 from servers.scripted.call import Arguments, Call, Channel, Results, Stateid, decode
 from servers.scripted.files import (
     DIRECTORY,
-    NAME_MAX,
     Directory,
     Export,
     File,
@@ -25,7 +24,6 @@ from servers.scripted.files import (
 )
 from servers.scripted.nfs3 import (
     ACCESS_ALL,
-    FILE_SIZE_MAX,
     FSID,
     cookie_verifier,
     nfstime,
@@ -71,10 +69,7 @@ _ALONE = {
 _REPLY_HEADERS = 36  # of RPC and COMPOUND with an empty tag
 _ADMIN_STATE_REVOKED = 0x20  # SEQ4_STATUS_
 _CONN_BACK_CHAN = 2
-_SESSION_FLAGS = 7  # that a client may set
 _BOUND = {1: 1, 2: 2, 3: 3, 7: 3}  # as asked for: fore, back, fore or both, back or both
-_EXCHANGE_FLAGS = 0x70103  # that a client may set
-_CHANNEL_MIN = 256  # bytes of a message that SEQUENCE fits into
 _NO_DELEGATION, _READ_DELEGATION = 0, 1
 _SP4_NONE = 0
 
@@ -191,7 +186,7 @@ class Compounds:
 
     def restart(self) -> None:
         """Begin another life."""
-        self.sessions.restart(self.opens.by_owner())
+        self.sessions.restart()
         self.opens.restart()
 
     # --- one operation ---
@@ -291,8 +286,6 @@ class Compounds:
 
     def _exchange_id(self, it: Compound) -> bytes:
         asked, terms, major_id = it.arguments, self.terms, self.sessions.major_id
-        if asked.flags & ~_EXCHANGE_FLAGS:
-            raise NfsError(Status4.INVAL)
         client = self.sessions.exchange(asked.owner, asked.verifier, it.caller.uid)
         told = terms.next_session if client.confirmed else None
         sequence = (client.sequence + 1) % (1 << 32) if told is None else told
@@ -306,13 +299,6 @@ class Compounds:
         client = self.sessions.client(asked.client)
         if answer.status in (Status4.DELAY, Status4.STALE_CLIENTID):
             raise NfsError(answer.status)  # which no slot remembers
-        if self.sessions.lapsed(client):
-            self.forget(client)
-            raise NfsError(Status4.STALE_CLIENTID)
-        if not client.confirmed and client.user != it.caller.uid:
-            raise NfsError(Status4.CLID_INUSE)
-        if asked.flags & ~_SESSION_FLAGS:
-            raise NfsError(Status4.INVAL)
         if self.sessions.is_new(client, asked.sequence):
             client.sequence = asked.sequence
             try:
@@ -329,11 +315,7 @@ class Compounds:
 
     def _new_session(self, it: Compound, client: Client) -> bytes:
         asked = it.arguments
-        if min(asked.fore.max_request, asked.fore.max_response) < _CHANNEL_MIN:
-            raise NfsError(Status4.TOOSMALL)
-        former = self.sessions.confirm(client)
-        if former is not None:
-            self.opens.forget(former)
+        client.confirmed = True
         session = self.sessions.create(client, asked.fore, it.connection)
         flags = asked.flags & _CONN_BACK_CHAN  # on which nothing ever comes
         head = xdr(Fixed(session.id), asked.sequence, flags)
@@ -348,10 +330,6 @@ class Compounds:
 
     def _destroy_session(self, it: Compound) -> None:
         session = self.sessions.session(it.arguments.session)
-        if it.connection not in session.connections:
-            raise NfsError(Status4.CONN_NOT_BOUND_TO_SESSION)
-        if it.session is session and it.position < it.operations - 1:
-            raise NfsError(Status4.NOT_ONLY_OP)
         del self.sessions.sessions[session.id]
 
     def _destroy_clientid(self, it: Compound) -> None:
@@ -376,7 +354,7 @@ class Compounds:
         return xdr(self._files.tell(it.current()))
 
     def _lookup(self, it: Compound) -> None:
-        it.go(self.names.lookup(as_directory(it.current()), it.arguments.name))
+        it.go(self._files.lookup(as_directory(it.current()), it.arguments.name))
 
     def _access(self, it: Compound) -> bytes:
         it.current()
@@ -390,25 +368,17 @@ class Compounds:
         return xdr(bitmap4(told), values)
 
     def _attributes(self, node: Node) -> dict[int, tuple[int | str | bytes, ...]]:
-        """Give all attributes that there are."""
+        """Give those that clients ask for."""
         export, (seconds, nanoseconds) = self._export, nfstime(node.changed)
         fsid, changed = 0 if self.names.leads(node) else FSID, (Hyper(seconds), nanoseconds)
         known: dict[int, tuple[int | str | bytes, ...]] = {
             Attribute.TYPE: (node.kind,),
-            Attribute.FH_EXPIRE_TYPE: (0,),  # persistent
             Attribute.CHANGE: (change_of(node),),
             Attribute.SIZE: (Hyper(node.size),),
-            Attribute.LINK_SUPPORT: (False,),
-            Attribute.SYMLINK_SUPPORT: (False,),
-            Attribute.NAMED_ATTR: (False,),
             Attribute.FSID: (Hyper(fsid), Hyper(0)),
-            Attribute.UNIQUE_HANDLES: (True,),
             Attribute.LEASE_TIME: (self.terms.lease,),
-            Attribute.RDATTR_ERROR: (0,),
             Attribute.FILEHANDLE: (node.handle,),
             Attribute.FILEID: (Hyper(node.fileid),),
-            Attribute.MAXFILESIZE: (Hyper(FILE_SIZE_MAX),),
-            Attribute.MAXNAME: (NAME_MAX,),
             Attribute.MAXREAD: (Hyper(export.rtmax),),
             Attribute.MAXWRITE: (Hyper(export.wtmax),),
             Attribute.MODE: (node.mode,),
@@ -419,7 +389,6 @@ class Compounds:
             Attribute.TIME_ACCESS: changed,
             Attribute.TIME_METADATA: changed,
             Attribute.TIME_MODIFY: changed,
-            Attribute.SUPPATTR_EXCLCREAT: (bitmap4((Attribute.SIZE, Attribute.MODE)),),
         }
         set_only = (Attribute.TIME_ACCESS_SET, Attribute.TIME_MODIFY_SET)
         known[Attribute.SUPPORTED_ATTRS] = (bitmap4((0, *known, *set_only)),)
@@ -452,7 +421,7 @@ class Compounds:
 
     def _remove(self, it: Compound) -> bytes:
         (directory, before), name = self._directory(it), it.arguments.name
-        self.names.lookup(directory, name)
+        self._files.lookup(directory, name)
         self._files.remove(directory, name)
         return _change_info4(before, directory)
 
@@ -476,7 +445,7 @@ class Compounds:
         before = change_of(about)
         if asked.claim is Claim.PREVIOUS:
             file = as_file(about)
-            self.sessions.check_reclaim(it.client, file)
+            self.sessions.check_reclaim(it.client)
         else:
             self.sessions.check_open(it.client)
             file = as_file(about) if asked.claim is Claim.FH else self._named(it)
@@ -496,7 +465,7 @@ class Compounds:
         """Give the file that OPEN names, which is made where it is to be."""
         directory, asked = as_directory(it.current()), it.arguments
         if asked.creation is None:
-            return as_file(self.names.lookup(directory, asked.name))
+            return as_file(self._files.lookup(directory, asked.name))
         self._changeable(directory)
         return self._files.create_as(directory, asked.name, it.caller, asked.creation)
 

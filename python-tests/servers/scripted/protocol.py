@@ -60,11 +60,9 @@ class Status4(IntEnum):
     """nfsstat4 (RFC 8881, 15.1), as far as a server or script says it."""
 
     OK = 0
-    PERM = 1
     NOENT = 2
     ACCESS = 13
     EXIST = 17
-    NOTDIR = 20
     ISDIR = 21
     INVAL = 22
     NOSPC = 28
@@ -89,8 +87,6 @@ class Status4(IntEnum):
     RECLAIM_BAD = 10034
     BADXDR = 10036
     OPENMODE = 10038
-    BADOWNER = 10039
-    BADNAME = 10041
     OP_ILLEGAL = 10044
     ADMIN_REVOKED = 10047
     BADSESSION = 10052
@@ -119,7 +115,7 @@ class Exchange(IntFlag):
 
 
 class Share(IntFlag):
-    """OPEN's share access and deny; other bits say what delegation is wanted."""
+    """OPEN's share access; other bits say what delegation is wanted."""
 
     READ = 1
     WRITE = 2
@@ -143,24 +139,16 @@ class Claim(IntEnum):
 
 
 class Attribute(IntEnum):
-    """The attributes that the server knows (RFC 8881, 5.6 and 5.7)."""
+    """The attributes that the server knows (RFC 8881, 5.6 and 5.7): those that clients ask for."""
 
     SUPPORTED_ATTRS = 0
     TYPE = 1
-    FH_EXPIRE_TYPE = 2
     CHANGE = 3
     SIZE = 4
-    LINK_SUPPORT = 5
-    SYMLINK_SUPPORT = 6
-    NAMED_ATTR = 7
     FSID = 8
-    UNIQUE_HANDLES = 9
     LEASE_TIME = 10
-    RDATTR_ERROR = 11
     FILEHANDLE = 19
     FILEID = 20
-    MAXFILESIZE = 27
-    MAXNAME = 29
     MAXREAD = 30
     MAXWRITE = 31
     MODE = 33
@@ -173,7 +161,6 @@ class Attribute(IntEnum):
     TIME_METADATA = 52
     TIME_MODIFY = 53
     TIME_MODIFY_SET = 54
-    SUPPATTR_EXCLCREAT = 75
 
 
 # --- MOUNT, NFS version 3, RPC ---
@@ -214,7 +201,6 @@ class Mount(Enum):
     NULL = 0
     MNT = 1
     UMNT = 3
-    EXPORT = 5
 
 
 Procedure = Nfs | Mount | Nfs4  # an operation of version 4 counts as one

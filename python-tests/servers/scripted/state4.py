@@ -107,7 +107,7 @@ class Sessions:
         self.terms = terms
         self.clients: dict[int, Client] = {}
         self.sessions: dict[bytes, Session] = {}
-        self.reclaimable: dict[bytes, set[File]] = {}  # open before the restart, by owner
+        self.reclaimable: set[bytes] = set()  # owners of before the restart
         self._grace_ends = 0.0
         self._numbers = itertools.count(1)
         self._boot = secrets.randbits(31) << 32
@@ -145,16 +145,6 @@ class Sessions:
 
     def _has_session(self, client: Client) -> bool:
         return any(session.client is client for session in self.sessions.values())
-
-    def confirm(self, client: Client) -> Client | None:
-        """Confirm a client ID; give the same owner's former one, which is forgotten."""
-        former = [
-            one for one in self.clients.values() if one.owner == client.owner and one is not client
-        ]
-        client.confirmed = True
-        for one in former:
-            self.forget(one)
-        return former[0] if former else None
 
     def forget(self, client: Client) -> None:
         """Forget a client and its sessions."""
@@ -210,16 +200,10 @@ class Sessions:
 
     # --- restart and grace ---
 
-    def restart(self, opened: dict[bytes, set[File]]) -> None:
+    def restart(self) -> None:
         """Forget all in another life, and begin a grace period for the clients there were."""
-        awaited = self.reclaimable if self.in_grace() else {}
-        for client in self.clients.values():
-            had = opened.get(client.owner, set())
-            if client.reclaimed:
-                awaited[client.owner] = had
-            elif had:  # it was about to reclaim the rest
-                awaited[client.owner] = awaited.get(client.owner, set()) | had
-        self.reclaimable = awaited
+        awaited = self.reclaimable if self.in_grace() else set()
+        self.reclaimable = awaited | {one.owner for one in self.clients.values() if one.reclaimed}
         self._grace_ends = time.monotonic() + self.terms.grace
         self._boot += 1 << 32
         self.clients, self.sessions = {}, {}
@@ -230,25 +214,25 @@ class Sessions:
 
     def end_grace(self) -> None:
         """End the grace period."""
-        self.reclaimable = {}
+        self.reclaimable = set()
 
     def reclaim_complete(self, client: Client) -> None:
         """Take note that a client has reclaimed all it wants."""
         if client.reclaimed:
             raise NfsError(Status4.COMPLETE_ALREADY)
         client.reclaimed = True
-        self.reclaimable.pop(client.owner, None)
+        self.reclaimable.discard(client.owner)
 
     def check_open(self, client: Client) -> None:
         """Refuse an OPEN that reclaims nothing, in grace or before RECLAIM_COMPLETE."""
         if not client.reclaimed or self.in_grace():
             raise NfsError(Status4.GRACE)
 
-    def check_reclaim(self, client: Client, file: File) -> None:
+    def check_reclaim(self, client: Client) -> None:
         """Refuse to reclaim what may not be."""
         if client.reclaimed or not self.in_grace():
             raise NfsError(Status4.NO_GRACE)
-        if file not in self.reclaimable.get(client.owner, ()):
+        if client.owner not in self.reclaimable:
             raise NfsError(Status4.RECLAIM_BAD)
 
 
@@ -290,10 +274,6 @@ class Opens:
 
     def open(self, client: Client, file: File, wanted: Arguments) -> Open:
         """Open a file, or open it further where the owner has it open."""
-        if not wanted.access:
-            raise NfsError(Status4.INVAL)
-        if wanted.deny:
-            raise NfsError(Status4.NOTSUPP)
         for one in self.all.values():
             held = one.file is file and not one.revoked
             if held and (one.client, one.owner) == (client, wanted.owner):
@@ -353,14 +333,6 @@ class Opens:
         self.all = {key: one for key, one in self.all.items() if one.client is not client}
         left = {key: one for key, one in self.delegations.items() if one[0] is not client}
         self.delegations = left
-
-    def by_owner(self) -> dict[bytes, set[File]]:
-        """Give the open files by the client's owner."""
-        found: dict[bytes, set[File]] = {}
-        for one in self.all.values():
-            if not one.revoked:
-                found.setdefault(one.client.owner, set()).add(one.file)
-        return found
 
     def restart(self) -> None:
         """Begin another life with nothing open."""
