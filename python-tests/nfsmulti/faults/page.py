@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -93,13 +94,9 @@ def _answer(outcomes: Sequence[Outcome], setting: Mapping[str, str]) -> Answer:
     rows = []
     for mode in Mode:
         ended = [one for one in outcomes if one.mode == mode]
-        counts = [
-            len(ended),
-            sum(one.outcome == "done" for one in ended),
-            sum(one.outcome.startswith("failed") for one in ended),
-            sum(one.outcome == "held" for one in ended),
-            sum(one.lost_bytes > 0 for one in ended),
-        ]
+        hows = Counter(one.outcome.partition(" ")[0] for one in ended)
+        lost = sum(one.lost_bytes > 0 for one in ended)
+        counts = (len(ended), hows["done"], hows["failed"], hows["held"], lost)
         if ended:
             rows.append([mode, *map(str, counts)])
     headings = ["", "jobs", "done", "failed with an error", "held", "lost data, told"]
@@ -117,14 +114,10 @@ def _answer(outcomes: Sequence[Outcome], setting: Mapping[str, str]) -> Answer:
 
 def _grid(outcomes: Sequence[Outcome]) -> list[list[str]]:
     """Give a row for each fault: what came of its jobs in each mode; exceptions come first."""
-    rows = [
-        [
-            fault,
-            *(_field(one for one in outcomes if (one.fault, one.mode) == (fault, mode))
-              for mode in Mode),
-        ]
-        for fault in dict.fromkeys(one.fault for one in outcomes)
-    ]  # fmt: skip
+    rows = []
+    for fault in dict.fromkeys(one.fault for one in outcomes):
+        own = [one for one in outcomes if one.fault == fault]
+        rows.append([fault, *(_field(one for one in own if one.mode == mode) for mode in Mode)])
     return sorted(rows, key=lambda row: {*row[1:]} <= {"done", texts.MISSING})
 
 

@@ -166,8 +166,7 @@ class Totals:
 
     def table(self) -> Table:
         """Give them for people."""
-        injected = {"faults injected": self.faults.total(), **self.faults}
-        sums = {**self.counts, **injected}
+        sums = {**self.counts, "faults injected": self.faults.total(), **self.faults}
         return Table(
             ["over all passes", ""], [[name, f"{count:,}"] for name, count in sums.items()]
         )
@@ -395,8 +394,7 @@ def soak(
         seconds = time.monotonic() - begin
         length = {"entries": entries} if entries else {"minutes": minutes, "seed": seed}
         choice = {**length, "nfsvers": nfsvers, "paths": paths, "seconds": round(seconds, 1)}
-        summary = {"versions": versions(), **choice, **totals.as_dict()}
-        write_json(folder / "soak.json", summary)
+        write_json(folder / "soak.json", {"versions": versions(), **choice, **totals.as_dict()})
     out.print(totals.table().terminal())
     for trouble in totals.troubles:
         out.print(trouble, markup=False, soft_wrap=True)

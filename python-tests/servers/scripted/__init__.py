@@ -27,13 +27,13 @@ import errno
 import itertools
 import socket
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Self
 
 from servers.scripted.call import Arguments, Call, Delivery, Results, decode
-from servers.scripted.files import Directory, Export, File, as_directory, as_file
+from servers.scripted.files import Export, as_directory, as_file
 from servers.scripted.nfs3 import Task
 from servers.scripted.nfs4 import Compound, Compounds
 from servers.scripted.protocol import (
@@ -277,15 +277,7 @@ class ScriptedServer:
 
     def all_durable(self) -> dict[str, bytes]:
         """Give what a restart would leave of all files, by name."""
-
-        def below(directory: Directory, above: str) -> Iterator[tuple[str, bytes]]:
-            for name, node in list(directory.children.items()):
-                if isinstance(node, Directory):
-                    yield from below(node, f"{above}{name}/")
-                elif isinstance(node, File):
-                    yield above + name, bytes(node.durable)
-
-        return dict(below(self.export.files.root, ""))
+        return {file.path: bytes(file.durable) for file in self.export.files.files()}
 
     # --- what may happen to it ---
 

@@ -250,11 +250,14 @@ class FileSystem:
         target.children[new_name] = file
         source.changed = target.changed = time.time()
 
+    def files(self) -> list[File]:
+        """Give all files."""
+        return [node for node in list(self._nodes.values()) if isinstance(node, File)]
+
     def restart(self) -> None:
         """Begin another life: what was not committed is gone, and the write verifier is new."""
-        for node in self._nodes.values():
-            if isinstance(node, File):
-                node.lose()
+        for file in self.files():
+            file.lose()
         self.verifier = secrets.token_bytes(VERIFIER_SIZE)
 
     def _free_path(self, directory: Directory, name: str) -> str:

@@ -39,10 +39,8 @@ _ATTRIBUTES_OF_FAILURE: dict[Procedure, int] = {
     Nfs.ACCESS: 1,
     Nfs.READ: 1,
     Nfs.READDIR: 1,
-    Nfs.READDIRPLUS: 1,
     Nfs.FSSTAT: 1,
     Nfs.FSINFO: 1,
-    Nfs.PATHCONF: 1,
     Nfs.RENAME: 4,
     Nfs.LINK: 3,
 }

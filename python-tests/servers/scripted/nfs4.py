@@ -39,7 +39,6 @@ from servers.scripted.protocol import (
     Attribute,
     Claim,
     Credentials,
-    Exchange,
     Nfs4,
     NfsError,
     Share,
@@ -72,6 +71,7 @@ _CONN_BACK_CHAN = 2
 _BOUND = {1: 1, 2: 2, 3: 3, 7: 3}  # as asked for: fore, back, fore or both, back or both
 _NO_DELEGATION, _READ_DELEGATION = 0, 1
 _SP4_NONE = 0
+_USE_NON_PNFS, _CONFIRMED = 0x10000, 0x80000000  # EXCHGID4_FLAG_
 
 
 @dataclass
@@ -289,7 +289,7 @@ class Compounds:
         client = self.sessions.exchange(asked.owner, asked.verifier, it.caller.uid)
         told = terms.next_session if client.confirmed else None
         sequence = (client.sequence + 1) % (1 << 32) if told is None else told
-        flags = Exchange.USE_NON_PNFS | (Exchange.CONFIRMED if client.confirmed else 0)
+        flags = _USE_NON_PNFS | (_CONFIRMED if client.confirmed else 0)
         owner = (Hyper(terms.minor_ids.get(it.address, 0)), major_id)
         scope, implementations = major_id, 0
         return xdr(Hyper(client.id), sequence, flags, _SP4_NONE, *owner, scope, implementations)

@@ -107,13 +107,6 @@ class Status4(IntEnum):
     NOT_ONLY_OP = 10081
 
 
-class Exchange(IntFlag):
-    """EXCHANGE_ID's flags (RFC 8881, 18.35)."""
-
-    USE_NON_PNFS = 0x10000
-    CONFIRMED = 0x80000000
-
-
 class Share(IntFlag):
     """OPEN's share access; other bits say what delegation is wanted."""
 
@@ -188,10 +181,8 @@ class Nfs(Enum):
     RENAME = 14
     LINK = 15
     READDIR = 16
-    READDIRPLUS = 17
     FSSTAT = 18
     FSINFO = 19
-    PATHCONF = 20
     COMMIT = 21
 
 

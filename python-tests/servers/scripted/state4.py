@@ -205,7 +205,6 @@ class Sessions:
         awaited = self.reclaimable if self.in_grace() else set()
         self.reclaimable = awaited | {one.owner for one in self.clients.values() if one.reclaimed}
         self._grace_ends = time.monotonic() + self.terms.grace
-        self._boot += 1 << 32
         self.clients, self.sessions = {}, {}
 
     def in_grace(self) -> bool:
@@ -336,8 +335,7 @@ class Opens:
 
     def restart(self) -> None:
         """Begin another life with nothing open."""
-        self.all, self._life = {}, secrets.token_bytes(4)
-        self.delegations = {}
+        self.all, self.delegations = {}, {}
 
     def _other(self) -> bytes:
         return self._life + next(self._numbers).to_bytes(8, "big")
