@@ -23,10 +23,12 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.paths import PYTHON_TESTS, RESULTS, ROOT
 from nfsmulti.processes import run
 from nfsmulti.report import charts, conditions, pages, rows
+from nfsmulti.report.answer import Answer
 from nfsmulti.report.pages import write
 from nfsmulti.stats import Sample
-from nfsmulti.stories import SCENARIOS
+from nfsmulti.stories import REPORTS, SCENARIOS
 from nfsmulti.summary import Factor, Figures, Server, Summary
+from nfsmulti.texts import Table
 
 _PHONE = 390
 _LABEL = "<b>tested</b>"
@@ -72,7 +74,7 @@ _REFERENCES = sorted(file.parent for file in (RESULTS / "reference").glob("*/sum
 def test_answers_can_be_read_in_ten_seconds(folder: Path) -> None:
     """A reference run's: the number first, few words, and then what they rest on."""
     summary, environment = Summary.load(folder), conditions.load(folder)
-    told = pages.contents(SCENARIOS[summary.scenario].report, summary, environment, published=True)
+    told = pages.contents(REPORTS[summary.scenario], summary, environment, published=True)
     answer, sections = told["answer"], told["sections"]
     words = answer.headline.split()
     assert len(words) <= 25
@@ -96,6 +98,29 @@ def test_answers_can_be_read_in_ten_seconds(folder: Path) -> None:
     assert max(drawn, default=-1) < min(published, default=folded[0]), titles
     assert max(published, default=-1) < folded[0], titles
     assert {"Every cell", "How to read it", "Conditions"} <= {titles[at] for at in folded}
+
+
+@pytest.mark.parametrize(
+    ("interval", "shown", "told"),
+    [
+        ("± 0.05", "0.30 ± 0.05", False),
+        ("(0.08 to 1.31)", "0.08 to 1.31", False),
+        ("± 1,000,000", "0.30", True),
+        ("of 100,000", "0.30 of 100,000", False),
+    ],
+)
+def test_a_rows_name_stays_readable_beside_wide_intervals(
+    interval: str, shown: str, told: bool
+) -> None:
+    """Ends of an interval go below their figure, and intervals go where that is not enough."""
+    name = "4k random reads, depth 256, 64 connections"
+    headings = ["", "CPU ratio", "nfsmulti, µs/op", "fio nfs, µs/op", "IOPS ratio"]
+    table = Table(headings, [[name, *[f"0.30 {interval}"] * 4]])
+    lines = Answer("", table).terminal(80).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert sum("random" in line for line in lines) == 1
+    assert sum(shown in line for line in lines) == 1
+    assert ("intervals: see the page" in lines) == told
 
 
 def test_published_findings_are_on_the_page_of_an_own_pool_where_asked_for() -> None:

@@ -27,8 +27,11 @@ from nfsmulti.texts import Table
 from nfsmulti.units import parse_size, size_text
 
 MOST_ROWS, MOST_CAVEATS = 10, 3
-_NARROW = 11  # a heading of more is broken where a table is wider than the terminal
-_UNBOUND = 10**4  # columns
+# Columns of a heading, and of a row's name, where a table is wider than the terminal.
+_NARROW, _NAME = 11, 20
+_BETWEEN = 3  # columns
+_ENDS = r" \(([\d.,]+ to [\d.,]+)\)$"  # of an interval
+_INTERVAL = r"\s(± [\d.,]+|\(?[\d.,]+ to [\d.,]+\)?)$"
 
 
 @dataclass(frozen=True)
@@ -49,14 +52,43 @@ class Answer:
 
 
 def _drawn(table: Table, width: int) -> str:
-    table = replace(table, text_wraps=True)
-    if Console(width=_UNBOUND).measure(table.terminal()).maximum > width:
-        table = replace(table, headings=[*map(_two_lines, table.headings)])
+    table = _fitted(replace(table, text_wraps=True), width)
     out = Console(file=io.StringIO(), width=width, highlight=False, markup=False)
     out.print(table.terminal())
     assert isinstance(out.file, io.StringIO)
     lines = out.file.getvalue().strip("\n").splitlines()
     return "\n".join(line.rstrip() for line in lines)
+
+
+def _fitted(table: Table, width: int) -> Table:
+    """Make a table narrower, step by step, until it leaves room for the rows' names."""
+    if _width(table) > width:
+        table = replace(table, headings=[*map(_two_lines, table.headings)])
+    if _width(table, _NAME) > width:
+        table = _figures(table, lambda cell: re.sub(_ENDS, r"\n\1", cell))
+    if _width(table, _NAME) > width:
+        bare = _figures(table, lambda cell: re.sub(_INTERVAL, "", cell))
+        title = f"{table.title}; intervals: see the page".removeprefix("; ")
+        table = replace(bare, title=title if bare.rows != table.rows else table.title)
+    return table
+
+
+def _width(table: Table, most: int | None = None) -> int:
+    """Give the columns that a table takes, where words wrap at `most`."""
+    found = _BETWEEN * (len(table.headings) - 1)
+    for at, cells_of in enumerate(zip(table.headings, *table.rows, strict=True)):
+        widest = max(len(line) for cell in cells_of for line in cell.split("\n"))
+        found += min(widest, most) if most and table.holds_text(at) else widest
+    return found
+
+
+def _figures(table: Table, change: Callable[[str], str]) -> Table:
+    """Write each figure of a table in another way."""
+    rows = [
+        [cell if table.holds_text(at) else change(cell) for at, cell in enumerate(row)]
+        for row in table.rows
+    ]
+    return replace(table, rows=rows)
 
 
 def _two_lines(heading: str) -> str:
