@@ -32,8 +32,8 @@ Factor = str | int | float | bool
 class Figures:
     """What one direction of a cell did, all its jobs together; latencies are fio's clat.
 
-    `bins` are fio's latency bins in ns, so that percentiles of several runs can be had from the
-    bins together.
+    Those that an earlier version did not keep are None. `bins` are fio's latency bins in ns, so
+    that percentiles of several runs can be had from the bins together.
     """
 
     ops: int
@@ -41,11 +41,11 @@ class Figures:
     seconds: float
     iops: float
     bytes_per_s: float
-    mean_us: float
+    mean_us: float | None
     p50_us: float
-    p95_us: float
+    p95_us: float | None
     p99_us: float
-    p999_us: float
+    p999_us: float | None
     bins: dict[str, int] = field(default_factory=dict)
 
 
@@ -91,14 +91,14 @@ class Cell:
     where it could be told: it includes what a kernel does for a mount, and a server on the same
     machine, but neither fio's start nor its end; `processors` is how many that are, 0 where that
     was not written down, and `others_busy` the part of their time that was worked right before fio
-    was started, which is other programs' work. `paths` gives each path's part of all bytes,
-    `jain` Jain's index of these. `over_time` holds bytes per second of all jobs together, one
-    figure for every `figure_s` seconds; `read_over_time` and `write_over_time` likewise the clat's
-    p50_us and p99_us; `marks` the figures, from 0, in which there were reconnects, failovers,
-    retransmissions or delayed replies. `server` is what the server told, None where nobody asked,
-    or where `server_why` says in a line why there is no answer. It ran `times` its planned length
-    (or moved its data so many times), and `settled` tells whether its two halves agreed (see
-    stats.py), None where nothing was written down of that.
+    was started, which is other programs' work. `calls_per_op` are the engine's system calls.
+    `paths` gives each path's part of all bytes, `jain` Jain's index of these. `over_time` holds
+    bytes per second of all jobs together, one figure for every `figure_s` seconds; `read_over_time`
+    and `write_over_time` likewise the clat's p50_us and p99_us; `marks` the figures, from 0, in
+    which there were reconnects, failovers, retransmissions or delayed replies. `server` is what the
+    server told, None where nobody asked, or where `server_why` says in a line why there is no
+    answer. It ran `times` its planned length (or moved its data so many times), and `settled` tells
+    whether its two halves agreed (see stats.py), None where nothing was written down of that.
     """
 
     id: str
@@ -116,6 +116,7 @@ class Cell:
     machine_cpu_s: float | None = None
     processors: int = 0
     others_busy: float | None = None
+    calls_per_op: float | None = None
     usr_percent: float = 0.0
     sys_percent: float = 0.0
     jobs: list[JobRow] = field(default_factory=list)

@@ -219,7 +219,7 @@ def latency_us(figures: Sequence[Figures | None], percent: float) -> float | Non
     if any(not side.bins for side in found):
         # Without bins only one alone can tell, in fio's own words.
         own = {50: "p50_us", 95: "p95_us", 99: "p99_us", 99.9: "p999_us"}.get(percent)
-        return float(getattr(found[0], own)) if own and len(found) == 1 else None
+        return getattr(found[0], own) if own and len(found) == 1 else None
     return percentile_us(merged(side.bins for side in found), percent)
 
 

@@ -17,7 +17,7 @@ _PERCENTS = (50, 99, 99.9, 99.99)
 _FIGURES = (
     "MB/s", "IOPS", "CV %", "n", *(f"p{percent:g}, ms" for percent in _PERCENTS),
     "CPU of fio's jobs, µs/op", "of the machine, µs/op", "busiest job, % of a core",
-    "processors busy, %", "Jain's index",
+    "processors busy, %", "system calls/op", "Jain's index",
 )  # fmt: skip
 _SHARES, _WAY = "share of each path, %", "reads or writes"
 
@@ -86,6 +86,7 @@ def _figures(found: Sequence[Cell], way: str) -> list[str]:
         texts.mean(cells.sample(found, cells.machine_cpu_us)),
         texts.mean(cells.sample(found, cells.busiest)),
         texts.mean(cells.sample(found, cells.processors_busy), scale=0.01),
+        texts.mean(cells.sample(found, lambda cell: cell.calls_per_op)),
         f"{fmean(index):.4f}" if index else MISSING,
         ", ".join(shares) or MISSING,
     ]  # fmt: skip

@@ -13,13 +13,16 @@ import secrets
 import shlex
 import shutil
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import (
     SUMMARY,
+    ConnectionStats,
     Direction,
     Engine,
     FioProcess,
@@ -46,6 +49,7 @@ _POLL_SECONDS = 0.1
 # A fio may take so many times what it is expected to, and so much longer: a server of the user may
 # be a tenth as fast as the story's, and fio lays out files first, at so many bytes per second.
 _PATIENCE, _SPARE_SECONDS, _LAID_OUT = 10.0, 120.0, 20e6
+_SHORTEST = 0.7  # of a cell's seconds, which have a ramp in them
 
 # What fio says of exec_prerun (see watch.py).
 _SAVING = re.compile(r" : Saving output of prerun in ")
@@ -81,10 +85,10 @@ def run_cell(
             argv = command(spec, place, engine, work)
             sampler = Sampler(work)
             with Watch(place.ask) as server:
-                result = _watched(argv, sampler, place, _most_seconds(spec), tick, busy)
+                result = _watched(argv, sampler, place, spec, tick, busy)
             if place.remote:
                 place.remote.check_complete(result)
-            cell = measured(cell, result, busy)
+            cell = measured(cell, _forgiven(result, spec), busy)
         assert result.report is not None
         cell = _in_time(cell, planned.spec, sampler, result.report, place.remote is None)
         told = server.figures(watch.window(work, result.report))
@@ -126,6 +130,7 @@ def measured(cell: Cell, result: FioResult, busy: Samples) -> Cell:
             jobs=job_rows(report),
             paths=parts,
             jain=jain(parts.values()) if any(parts.values()) else None,
+            calls_per_op=_calls_per_op(result.stats),
         )
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise HarnessError(f"fio's report is malformed: {error!r}") from None
@@ -183,10 +188,10 @@ def _most_seconds(spec: CellSpec) -> float:
 
 
 def _watched(
-    argv: list[str], sampler: Sampler, place: Serving, limit: float, tick: Tick, busy: Samples
+    argv: list[str], sampler: Sampler, place: Serving, spec: CellSpec, tick: Tick, busy: Samples
 ) -> FioResult:
     """Run fio until it ends, is late, or its servers have died; HarnessError for the latter two."""
-    told = 0.0
+    told, limit = 0.0, _most_seconds(spec)
     busy.take()
     begin = time.monotonic()
     with FioProcess(argv, sampler.folder) as process:
@@ -198,12 +203,46 @@ def _watched(
                 told = passed
             if why := place.trouble():
                 raise HarnessError(why)
+            if spec.patience and passed > spec.seconds + spec.patience:
+                _kill(jobs_of(process))  # fio itself then ends, and reports what they had done
             if passed > limit:
                 raise HarnessError(f"fio did not end within {limit:.0f} s")
         busy.take()
         sampler.take()
         sampler.clear()
         return process.result(0)
+
+
+def jobs_of(fio: FioProcess) -> list[psutil.Process]:
+    """Give the running jobs of a fio."""
+    with contextlib.suppress(psutil.NoSuchProcess):  # where it has ended
+        return psutil.Process(fio.pid).children()
+    return []
+
+
+def _kill(jobs: Sequence[psutil.Process]) -> None:
+    for job in jobs:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            job.kill()
+
+
+def _forgiven(result: FioResult, spec: CellSpec) -> FioResult:
+    """Let a fio's report count, whatever its end, where the cell has patience and it ran its time.
+
+    Raises HarnessError where it did not.
+    """
+    if not spec.patience or not result.report:
+        return result
+    seconds = max(result.report.seconds(way) for way in ("read", "write"))
+    if seconds < _SHORTEST * spec.seconds:
+        raise HarnessError(f"fio ran for {seconds:g} s only: {_reason(result)}")
+    return dataclasses.replace(result, status=0)
+
+
+def _calls_per_op(stats: Sequence[ConnectionStats]) -> float | None:
+    """Give the engine's system calls per operation; None where it has counted nothing."""
+    ops = sum(line.read_ops + line.write_ops + line.meta_ops for line in stats)
+    return sum(line.syscalls for line in stats) / ops if ops else None
 
 
 def _reason(result: FioResult) -> str:
@@ -237,33 +276,34 @@ def command(spec: CellSpec, place: Serving, engine: Engine, folder: Path) -> lis
     if spec.client == "mount":
         (mount,) = place.mounts(spec)
         # The directory before filename, or it does not count.
-        chosen: Options = {"ioengine": options.pop("ioengine", "libaio"), "directory": mount}
+        chosen: dict[str, Any] = {"ioengine": options.pop("ioengine", "libaio"), "directory": mount}
     elif spec.client == "mounts" and not place.remote:
         mounts = place.mounts(spec)
         chosen = {"ioengine": engine.option}
         variables["IOTRAP_MOUNT_POOLS"] = f"{_POOL_NAME}:" + ",".join(f"{m}/" for m in mounts)
         for own in jobs.values():
             own["filename"] = f"{mounts[0]}/{own['filename']}"
+    elif spec.client == "other":
+        chosen = {}
     else:
         # On other hosts mounts are a pool's directories: there is no environment to name them in.
         pool = ",".join(place.mounts(spec)) if spec.client == "mounts" else place.pool(spec)
         chosen = {"ioengine": engine.option, "pool": pool}
-    options = {**chosen, **options}
     if place.remote:
+        options = {**chosen, **options}
         return place.remote.command(
             folder, {name: {**options, **own} for name, own in jobs.items()}
         )
-    if spec.client != "mount":
-        options["stats_file"] = str(folder / "stats.jsonl")
-        options[live.OPTION] = str(folder / live.OPTION)
-    options |= watch.fio_options(folder, int(options.get("numjobs") or 1), spec.prerun)
-    options |= series.options(spec, folder)
+    if spec.client in ("pool", "mounts"):
+        chosen |= {"stats_file": folder / "stats.jsonl", live.OPTION: folder / live.OPTION}
+    chosen |= watch.fio_options(folder, int(options.get("numjobs") or 1), spec.prerun)
+    options = {**chosen, **series.options(spec, folder), **options}
     setting = ["env", *(f"{key}={value}" for key, value in variables.items())] if variables else []
     words = [f"--output={folder / 'fio.json'}", "--output-format=json+"]
     words += _words(options)
     for name, own in jobs.items():
         words += [f"--name={name}", *_words(own)]
-    return [*place.enter, *setting, "fio", *words]
+    return [*place.enter, *setting, spec.fio, *words]
 
 
 def _put_below(directory: str, options: dict[str, Factor | None]) -> None:

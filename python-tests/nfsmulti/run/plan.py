@@ -277,7 +277,12 @@ def _sets(spec: CellSpec, name: str) -> bool:
 
 
 def jobfile_jobs(jobfile: str, names: Sequence[str]) -> dict[str, dict[str, Factor | None]]:
-    """Read the jobs of these names in a bundled jobfile, or all: their options, with [global]'s."""
+    """Read the jobs of these names in a bundled jobfile, or all: their options, with [global]'s.
+
+    Without a jobfile there is one job, without options.
+    """
+    if not jobfile:
+        return {"job": {}}
     parser = configparser.RawConfigParser(
         default_section="global",
         allow_no_value=True,

@@ -22,8 +22,9 @@ FOR_HARNESS = frozenset({
 })  # fmt: skip
 
 # Whose NFS client a cell uses: the engine's own, on a pool; the kernel's, by the engine on mounts
-# that IOTRAP_MOUNT_POOLS names, or by one of fio's own engines on a single mount.
-Client = Literal["pool", "mounts", "mount"]
+# that IOTRAP_MOUNT_POOLS names, or by one of fio's own engines on a single mount; "other": that of
+# the engine that the cell's options choose.
+Client = Literal["pool", "mounts", "mount", "other"]
 
 # What a metadata cell does to its entries: makes them, uses them, or removes them.
 Entries = Literal["", "makes", "uses", "removes"]
@@ -34,14 +35,16 @@ class CellSpec:
     """One combination of factors, and what fio runs for it.
 
     `place` names one of the scenario's places. `jobs` are the sections of `jobfile` that run, all
-    where there is none. `options` are fio's and the engine's, for all of them and on top of what
-    the jobfile says; None takes one away. A pool has the place's first `paths` paths, each with
-    the arguments in `query`, which win over the path's own; `mounts` names a group of the place's
-    mounts, or `mount_options` are nfs(5)'s for mounts of these paths that are the cell's alone.
-    `files` must be there, with so many bytes, before fio starts. `seconds` are what fio is expected
-    to take. `entries` is of a cell of metadata operations, which has entries of its own: see
-    run/cell.py. `prerun` is a command of the shell that runs when all `numjobs` are ready for
-    their first I/O, which then begin together; where it fails, so does the cell.
+    where there is none; without a jobfile there is one job. `options` are fio's and the engine's,
+    for all of them and on top of what the jobfile and the harness say; None takes one away. A pool
+    has the place's first `paths` paths, each with the arguments in `query`, which win over the
+    path's own; `mounts` names a group of the place's mounts, or `mount_options` are nfs(5)'s for
+    mounts of these paths that are the cell's alone. `files` must be there, with so many bytes,
+    before fio starts. `seconds` are what fio is expected to take. `entries` is of a cell of
+    metadata operations, which has entries of its own: see run/cell.py. `prerun` is a command of the
+    shell that runs when all `numjobs` are ready for their first I/O, which then begin together;
+    where it fails, so does the cell. `fio` is the program. Where there is a `patience`, jobs that
+    go on for so many seconds beyond their time are killed, and what fio then reports counts.
     """
 
     factors: dict[str, Factor]
@@ -58,6 +61,8 @@ class CellSpec:
     jobs: list[str] = field(default_factory=list)
     entries: Entries = ""
     prerun: str = ""
+    fio: str = "fio"
+    patience: float = 0.0
 
 
 @dataclass(frozen=True)
