@@ -12,6 +12,7 @@ set(libexec "${CMAKE_INSTALL_LIBEXECDIR}/nfsmulti")
 
 install(PROGRAMS nfsmulti DESTINATION "${share}")
 install(PROGRAMS packaging/elsewhere.sh DESTINATION "${share}/packaging")
+install(PROGRAMS cmake/fio-headers.sh DESTINATION "${share}/cmake")
 install(FILES python-tests/requirements-harness.txt DESTINATION "${share}/python-tests")
 set(executable
 	OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)

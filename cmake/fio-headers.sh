@@ -3,9 +3,10 @@
 #
 # fio-headers.sh - the headers of the installed fio, out of the distribution's source package.
 #
-#   usage: fio-headers.sh FIO OUTDIR CMAKE
+#   usage: fio-headers.sh FIO OUTDIR CMAKE [whole]
 #
-# Prints "PACKAGE VERSION DIRECTORY" on stdout, where DIRECTORY lies in OUTDIR and holds fio's *.h.
+# Prints "PACKAGE VERSION DIRECTORY" on stdout, where DIRECTORY lies in OUTDIR and holds fio's *.h, or
+# the whole source, which bench client-cost builds.
 # What was fetched once is not fetched again. On failure prints one line on stderr and exits 1.
 #
 # apt is run with lists, cache and sources of its own below OUTDIR: no privileges are needed, and
@@ -16,6 +17,7 @@ export LC_ALL=C
 fio=$1
 out=$2
 cmake=$3
+whole=${4:-}
 work=$out/apt
 own_lists=Dir::State::Lists=$work/lists
 otherwise="or unpack the source of that very version yourself and pass -DFIO_SOURCE_DIR=DIRECTORY"
@@ -184,8 +186,10 @@ keep_headers()
 		[ -f "$tree/fio.h" ] && break
 	done
 	[ -f "$tree/fio.h" ] || fail "the source package of $source $source_version holds no fio.h"
-	find "$tree" ! -type d ! -name '*.h' ! -name FIO-VERSION-GEN ! -name COPYING -exec rm -f {} +
-	find "$tree" -depth -type d -exec rmdir {} + 2>/dev/null || :
+	if ! [ "$whole" ]; then
+		find "$tree" ! -type d ! -name '*.h' ! -name FIO-VERSION-GEN ! -name COPYING -exec rm -f {} +
+		find "$tree" -depth -type d -exec rmdir {} + 2>/dev/null || :
+	fi
 	mv "$tree" "$kept"
 }
 

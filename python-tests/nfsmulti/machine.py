@@ -47,6 +47,13 @@ def versions() -> dict[str, str]:
     }
 
 
+def processor() -> str:
+    """Name the model of this machine's processor; "unknown" where the kernel does not."""
+    told = Path("/proc/cpuinfo").read_text(errors="replace")
+    found = re.search(r"^model name\s*:\s*(.*)", told, re.MULTILINE)
+    return found[1] if found else "unknown"
+
+
 def engine_version() -> str:
     """Give the version of the engine in the build folder."""
     return _said([str(build_dir() / "nfsmulti-pool"), "--version"], r"nfsmulti (\S+)")

@@ -1,96 +1,68 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""bench: its statistics, its bars, and runs of it that are short."""
+"""bench: its cases and targets, its page, and runs of it that are short."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import re
-import shutil
 from pathlib import Path
 
 import pytest
-from conftest import call_harness, refusal
+from conftest import call_harness
 from engine_helpers import anybody_names, eventually
 from rich.console import Console
 
-from nfsmulti.bench import client_cost
-from nfsmulti.bench.client_cost import (
+from nfsmulti.bench import peers
+from nfsmulti.bench.command import OnFiles, OnSink, choose, choose_cores, files
+from nfsmulti.errors import HarnessError
+from nfsmulti.report import pages
+from nfsmulti.report.story import Verdict
+from nfsmulti.run.plan import PlannedCell
+from nfsmulti.stats import Ratio
+from nfsmulti.stories import cost
+from nfsmulti.stories.cost import (
     CLIENT_COST,
-    SCALE,
-    SinkBench,
-    our_engine,
-    ourselves,
-    peer_engine,
-    yardstick_engine,
-)
-from nfsmulti.bench.command import Bench, Options
-from nfsmulti.bench.mounts import MOUNT, MountBench, io_uring, our_mount, places
-from nfsmulti.bench.report import HEADINGS, CaseResult, write
-from nfsmulti.bench.runs import (
+    DATA,
+    IO_URING,
+    MOUNT,
     OURS,
     PEER,
+    SINGLE,
+    V3,
     YARDSTICK,
     Bar,
-    BarVerdict,
     Case,
-    Contender,
-    Run,
     Timing,
-    choose,
-    choose_cores,
-    run_fio,
 )
-from nfsmulti.errors import HarnessError
-from nfsmulti.fiorun import Engine
-from nfsmulti.paths import ROOT
-from nfsmulti.stats import Ratio
+from nfsmulti.stories.scenario import CellSpec
+from nfsmulti.summary import Cell, Figures, Server, Status, Summary
 from nfsmulti.texts import Table
 
-_SHORT = Timing(runtime=300, ramp=0, repeats=1)
+_SHORT = Timing(0.3, 0.0, 1)
 
 
-# --- bars ---
+# --- cases, and what is asked of them ---
 
 
-def test_verdict() -> None:
-    """Met or not by the ratio itself; open where the interval holds the limit, or is missing."""
+def test_targets_hold_the_whole_interval() -> None:
+    """The most for the cost, the least for the rate."""
     cpu, rate = Bar("cpu", 0.22), Bar("rate", 4.2)
     for ratio, bar, verdict in (
-        (Ratio(0.2, 0.19, 0.21), cpu, BarVerdict.MET),
-        (Ratio(0.2, 0.17, 0.23), cpu, BarVerdict.MET_OPEN),
-        (Ratio(0.24, 0.21, 0.27), cpu, BarVerdict.NOT_MET_OPEN),
-        (Ratio(0.24, 0.23, 0.25), cpu, BarVerdict.NOT_MET),
-        (Ratio(4.4, 4.3, 4.5), rate, BarVerdict.MET),
-        (Ratio(4.4, 4.0, 4.8), rate, BarVerdict.MET_OPEN),
-        (Ratio(4.0, 3.7, 4.3), rate, BarVerdict.NOT_MET_OPEN),
-        (Ratio(4.0, 3.9, 4.1), rate, BarVerdict.NOT_MET),
-        (Ratio(0.22, 0.22, 0.22), cpu, BarVerdict.MET),
-        (Ratio(0.2), cpu, BarVerdict.MET_OPEN),
-        (Ratio(4.0), rate, BarVerdict.NOT_MET_OPEN),
+        (Ratio(0.2, 0.19, 0.21), cpu, Verdict.MET),
+        (Ratio(0.2, 0.17, 0.23, n=3), cpu, Verdict.INCONCLUSIVE),
+        (Ratio(0.24, 0.23, 0.25), cpu, Verdict.NOT_MET),
+        (Ratio(4.4, 4.3, 4.5), rate, Verdict.MET),
+        (Ratio(4.0, 3.7, 4.3, n=3), rate, Verdict.INCONCLUSIVE),
+        (Ratio(4.0, 3.9, 4.1), rate, Verdict.NOT_MET),
+        (Ratio(4.0, n=1), rate, Verdict.INCONCLUSIVE),
     ):
-        assert bar.verdict(ratio) is verdict, (ratio, bar)
+        assert bar.judged(ratio).verdict is verdict, (ratio, bar)
 
 
-def test_bars_are_those_that_the_reference_run_was_held_against() -> None:
-    """They were set before it: what is faster or slower since then changes no bar."""
-    text = (ROOT / "results/reference/client-cost/results.json").read_text()
-    held = {one["case"]: one for one in json.loads(text)["cases"]}
-    for case in CLIENT_COST:
-        if case.name in held:
-            ran, bars = held[case.name]["runs"], held[case.name]["bars"]
-            found = [(one["figure"], one["beside"], one["limit"]) for one in bars]
-            ours = [(bar.figure, bar.beside, bar.limit) for bar in case.bars]
-            assert found == [bar for bar in ours if bar[1] in ran], case.name
-
-
-def test_scale_covers_what_it_promises() -> None:
-    """And no two cases have one name."""
-    assert [case.connections for case in SCALE if case.depth == 256] == [1, 2, 4, 8, 16, 32, 64]
-    depths = sorted(case.depth for case in SCALE if case.connections == 1)
-    assert depths == [1 << bit for bit in range(11)]
-    for cases in (CLIENT_COST, MOUNT, SCALE):
+def test_no_two_cases_have_one_name() -> None:
+    for cases in (CLIENT_COST, MOUNT):
+        assert len({case.name for case in cases}) == len({case.words for case in cases})
         assert len({case.name for case in cases}) == len(cases)
 
 
@@ -106,144 +78,112 @@ def test_choice_of_cases() -> None:
         choose(CLIENT_COST, ["write 5k"])
 
 
-def _run(cpu: float, iops: float, calls: float | None = None) -> Run:
-    return Run(
-        iops=iops, bandwidth=1, cpu_user=cpu / 4, cpu_system=cpu * 3 / 4, p50=1, p99=1, calls=calls
-    )
+def _case(name: str) -> Case:
+    return next(case for case in (*CLIENT_COST, *MOUNT) if case.name == name)
 
 
-def test_judgements() -> None:
-    case = next(case for case in CLIENT_COST if case.name == "randread 4k d32")
-    ours = [_run(1.0, 500, 0.1), _run(1.0, 500, 0.3), _run(1.0, 500, 0.15)]
-    judged = CaseResult(case, {OURS: ours, PEER: [_run(4.0, 250)] * 3}).judgements()
-    assert {one.figure: (round(one.value, 9), one.verdict) for one in judged} == {
-        "cpu": (0.25, "met"),
-        "rate": (2, "not met"),
-        "calls": (0.15, "met"),
+def _engines(name: str, yardstick: Path | None = Path("y.so")) -> dict[str, CellSpec]:
+    found = cost.client_cost(_case(name), cost.QUICK, Path("/peer/fio"), yardstick)
+    return {str(spec.factors["engine"]): spec for spec in found}
+
+
+def test_who_is_held_beside_our_engine_in_which_case() -> None:
+    """One connection beside many, version 3 beside 4.1, and reads beside a metadata operation."""
+    assert [*_engines("randread 4k d32")] == [OURS, PEER, YARDSTICK]
+    assert [*_engines("randread 4k d32", None)] == [OURS, PEER]
+    many = _engines("randread 4k d256 c64")
+    assert [*many] == [OURS, PEER, SINGLE]
+    assert (many[OURS].options["nconnect"], many[OURS].options["iodepth"]) == (64, 256)
+    assert (many[SINGLE].options["iodepth"], "nconnect" in many[SINGLE].options) == (256, False)
+    peer = many[PEER]
+    assert (peer.fio, peer.options["numjobs"], peer.options["iodepth"]) == ("/peer/fio", 64, 4)
+    assert [*_engines("write 64k d64 c64")] == [OURS, PEER]
+    later = _engines("randread 4k d32 v4.1")
+    assert {name: spec.query for name, spec in later.items()} == {OURS: "version=4.1", V3: ""}
+    entries = _engines("getattr d32")
+    assert {name: spec.options.get("meta_read") for name, spec in entries.items()} == {
+        OURS: "getattr",
+        DATA: None,
     }
+    assert entries[OURS].options["size"] == 262144
 
 
-_THREE = (
-    Contender(OURS, "fio", lambda *_: []),
-    Contender(PEER, "fio", lambda *_: [], takes=lambda case: not case.version),
-    Contender(YARDSTICK, "fio", lambda *_: [], optional=True, takes=lambda case: not case.version),
-)
+# --- its page ---
+
 _CPU = {OURS: (1.0, 1.1, 1.2), PEER: (4.0, 4.2, 4.4), YARDSTICK: (0.8, 0.9, 1.0)}
 
 
-def _bench_of(names: list[str], folder: Path, fails: tuple[str, str] = ("", "")) -> Bench:
-    """Make up a bench of three engines, of which one fails on one case."""
-    count = dict.fromkeys([one.name for one in _THREE], 0)
+def _cell(case: Case, engine: str, repeat: int, status: Status = "done") -> Cell:
+    """Make up a cell of 1,000 operations."""
+    cpu = _CPU[engine][repeat - 1] + case.depth / 100
+    done = Figures(1000, 4096, 2.0, 500.0, 2048.0, 1.0, 1.0, 1.0, 1.0, 1.0, {"1000": 1000})
+    return Cell(
+        id=f"{case.name}-{engine}-{repeat}",
+        factors={"workload": case.words, "engine": engine},
+        repeat=repeat,
+        status=status,
+        folder="",
+        command=f"fio --rw={case.rw} --bs={case.bs} --iodepth={case.depth}",
+        why="signal 6" if status == "failed" else None,
+        read=done,
+        cpu_s=cpu / 1000,
+        calls_per_op=0.1 if engine == OURS else None,
+        server=Server(95.0 if case.name.startswith("read 64k d8") else 50.0, 1, 0, 0),
+    )
 
-    def run_once(contender: Contender, case: Case, _: Path) -> Run:
-        if (contender.name, case.name) == fails:
-            raise HarnessError(f"{case.name}, {contender.name}: status 1\nsignal 6")
-        count[contender.name] += 1
-        cpu = _CPU[contender.name][count[contender.name] % 3] + case.depth / 100
-        full = case.name.startswith("read 64k d8")
-        return dataclasses.replace(_run(cpu, 500, 0.1), server_busy=0.95 if full else 0.5)
 
-    options = Options(quick=True, targets=False, repeat=3, results=folder)
-    bench = Bench("client-cost", options, choose_cores())
-    bench.data["setting"]["load before"] = "0.10"
-    bench.measure(choose(CLIENT_COST, names), _THREE, run_once)
-    return bench
+def _page(folder: Path, found: list[Cell], more: str = "") -> str:
+    """Save such a run, and give what a terminal shows of it, in one line."""
+    command = f"./nfsmulti bench client-cost --quick{more}"
+    place = {"kind": "loopback", "pool": "nfs-sink"}
+    Summary("client-cost", "", "2026-01-01T00:00:00Z", "", True, command, place, found).save(folder)
+    return " ".join(pages.write(folder).split())
 
 
-def test_the_answer_is_a_ratio_and_targets_are_for_those_who_ask(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """In ten rows at most, by the page that results.json can make again."""
-    _bench_of(["*4k*", "*64k*"], tmp_path).finish()
-    said = " ".join(capsys.readouterr().out.split())
+def _made(names: list[str]) -> list[Cell]:
+    """Make up three runs of three engines on what the peer has."""
+    cases = [case for case in choose(CLIENT_COST, names) if not case.version and not case.operation]
+    every = [(case, who, at) for case in cases for who in _CPU for at in (1, 2, 3)]
+    return [_cell(case, who, at) for case, who, at in every if who != YARDSTICK or not case.bars]
+
+
+def test_the_answer_is_a_ratio_and_targets_are_for_those_who_ask(tmp_path: Path) -> None:
+    """In ten rows at most."""
+    found = _made(["*4k*", "*64k*"])
+    said = _page(tmp_path, found)
     assert re.search(
         r"^0\.\d\d to 0\.\d\d of the CPU per operation of fio's nfs engine \(median 0\.\d\d\):"
         r" nfsmulti, 13 workloads\. .*full in 2 of 13 workloads \(\*\)",
         said,
     )
     assert said.endswith("report.html Next: ./nfsmulti bench client-cost")
-    assert "target" not in said
     html = (tmp_path / "report.html").read_text()
     answer = html.partition("</section>")[0]
     assert 10 < answer.count("<tr>") <= 11
-    assert "busy" not in answer
     assert re.search(r">64k reads, depth 8(, 4 connections)?\*<", answer)
     assert html.count("<svg") == 2
     assert "Targets" not in html
-    assert " targets are met." in write(tmp_path, targets=True)
-    assert "≤ 0.22" in (tmp_path / "report.html").read_text()
-    call_harness("report", str(tmp_path)).check()
-    assert (tmp_path / "report.html").read_text() == html
+    _page(tmp_path, found, " --targets")
+    text = (tmp_path / "report.md").read_text()
+    assert re.search(r"^\d+ of \d+ targets are met; ", text, re.MULTILINE)
+    row = "| 4k random reads, depth 32 | fio nfs | {} | {} | {} | {} |"
+    assert row.format("system calls", "0.100", "≤ 0.2", "met") in text
+    assert row.format("IOPS", "1.00 (1.00 to 1.00)", "≥ 2.6", "not met") in text
 
 
-def test_a_yardstick_is_left_out_of_a_case_that_it_fails_on(tmp_path: Path) -> None:
-    cases = ["randread 4k d32", "write 4k d32"]
-    bench = _bench_of(cases, tmp_path, (YARDSTICK, cases[1]))
-    kept, failed = bench.results
-    assert [len(runs) for runs in kept.runs.values()] == [3, 3, 3]
-    assert [len(runs) for runs in failed.runs.values()] == [3, 3, 0]
-    bench.finish()
-    html = (tmp_path / "report.html").read_text()
-    words = "The yardstick (plain sockets) failed on 4k writes, depth 32: left out there."
-    assert f'<p class="caveat">⚠ {words}' in html
-    assert "<li>write 4k d32, plain sockets: status 1; signal 6</li>" in html
+def test_a_run_that_failed_is_left_out_and_told(tmp_path: Path) -> None:
+    case = _case("write 4k d32")
+    found = _made([case.name])
+    found += [_cell(case, YARDSTICK, at, "failed" if at == 2 else "done") for at in (1, 2, 3)]
+    assert "1 of 9 cells failed and are missing" in _page(tmp_path, found)
+    text = (tmp_path / "report.md").read_text()
+    assert "engine plain sockets | 2 | signal 6 |" in text
+    assert re.search(
+        r"^\| 4k writes, depth 32 \| plain sockets \| 0?1?\.\d\d \|", text, re.MULTILINE
+    )
 
 
-def test_runs_of_another_version_are_refused(tmp_path: Path) -> None:
-    _bench_of(["randread 4k d32"], tmp_path).finish()
-    file = tmp_path / "results.json"
-    file.write_text(file.read_text().replace("randread 4k d32", "randread 5k d32"))
-    said = refusal("report", str(tmp_path))
-    assert "not of this version of nfsmulti: 'randread 5k d32'" in said
-    assert "measure again: ./nfsmulti bench client-cost" in said
-
-
-@pytest.mark.parametrize(
-    ("name", "failing"), [(YARDSTICK, "randread 4k d32"), (PEER, "write 4k d32")]
-)
-def test_other_failures_end_it(tmp_path: Path, name: str, failing: str) -> None:
-    with pytest.raises(HarnessError, match="status 1"):
-        _bench_of(["randread 4k d32", "write 4k d32"], tmp_path, (name, failing))
-
-
-# --- parts ---
-
-
-def test_cores() -> None:
-    allowed = sorted(os.sched_getaffinity(0))
-    if len(allowed) > 1:
-        cores = choose_cores()
-        assert cores.client != cores.server
-        assert choose_cores(server=cores.client).client != cores.client
-    with pytest.raises(HarnessError, match="processor 99999 is not one of"):
-        choose_cores(client=99999)
-
-
-def test_sources_of_packages_become_places_of_their_source(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    apt, out = tmp_path / "apt", tmp_path / "out"
-    (apt / "sources.list.d").mkdir(parents=True)
-    out.mkdir()
-    (apt / "sources.list").write_text("# deb\ndeb [signed-by=/k] http://a b main\n")
-    source = "Types: deb\nArchitectures: amd64\nURIs: http://a\n"
-    (apt / "sources.list.d/x.sources").write_text(source)
-    (apt / "sources.list.d/README").write_text("deb\n")
-    monkeypatch.setattr(client_cost, "_APT", apt)
-    client_cost.write_sources(out)
-    assert (out / "sources.list").read_text() == "# deb\ndeb-src [signed-by=/k] http://a b main\n"
-    assert (out / "x.sources").read_text() == "Types: deb-src\nURIs: http://a\n"
-    assert not (out / "README").exists()
-
-
-def test_the_source_of_the_peer_is_unpacked(tmp_path: Path) -> None:
-    """By the Python that Debian 12 has."""
-    upstream = tmp_path / "fio-fio-3.33"
-    upstream.mkdir()
-    (upstream / "configure").write_text("#!/bin/sh\n")
-    archive = shutil.make_archive(str(tmp_path / "fio_3.33.orig"), "xztar", tmp_path, upstream.name)
-    tree = client_cost.unpack(Path(archive), tmp_path / "work")
-    assert tree == tmp_path / "work/tree" / upstream.name
+# --- tables ---
 
 
 def test_a_table_as_markdown() -> None:
@@ -260,40 +200,52 @@ def test_words_of_a_table_wrap_and_are_not_cut() -> None:
     assert "1,000,000" in captured.get()
 
 
+# --- parts ---
+
+
+def test_cores() -> None:
+    allowed = sorted(os.sched_getaffinity(0))
+    if len(allowed) > 1:
+        cores = choose_cores()
+        assert cores.client != cores.server
+        assert choose_cores(server=cores.client).client != cores.client
+    with pytest.raises(HarnessError, match="processor 99999 is not one of"):
+        choose_cores(client=99999)
+
+
 # --- runs ---
+
+
+def _only(found: list[CellSpec], engine: str) -> PlannedCell:
+    (spec,) = (spec for spec in found if spec.factors["engine"] == engine)
+    return PlannedCell("one", 1, 1, spec)
+
+
+def _on_sink(case: Case, engine: str, folder: Path, yardstick: Path | None = None) -> Cell:
+    planned = _only(cost.client_cost(case, _SHORT, None, yardstick), engine)
+    return OnSink(choose_cores()).run(planned, folder)
 
 
 @pytest.mark.parametrize("version", ["", "4.1"])
 def test_a_run_against_the_sink(tmp_path: Path, version: str) -> None:
-    bench = SinkBench(choose_cores(), _SHORT, tmp_path)
-    case = Case("randread", "4k", 64, connections=4, version=version)
-    found = bench.run_once(our_engine(Engine.built()), case, tmp_path / "run")
-    assert found.cpu > 0  # where fio has counted none, a little
-    assert found.iops > 0
-    assert found.bandwidth == pytest.approx(found.iops * 4096, rel=0.01)
-    assert 0 < found.p50 <= found.p99
-    assert found.calls is not None
-    assert found.calls > 0
-    assert found.server_busy is not None
-    assert 0 < found.server_busy <= 1
+    found = _on_sink(Case("randread", "4k", 64, 4, version=version), OURS, tmp_path)
+    assert found.status == "done", found.why
+    assert found.cpu_s > 0
+    assert found.read
+    assert found.read.bytes_per_s == pytest.approx(found.read.iops * 4096, rel=0.01)
+    assert found.calls_per_op
+    assert found.server
+    assert 0 < (found.server.cpu_percent or 0) <= 100
+    assert "_log" not in found.command  # whose cost would be ours
+    assert [*tmp_path.glob("cells/one/*.log")] == []
 
 
-def test_who_is_held_beside_our_engine_in_which_case() -> None:
-    """One connection beside many, version 3 beside 4.1, and reads beside a metadata operation."""
-    engine, url = Engine.built(), "nfs://127.0.0.1/export?nfsport=9&mountport=9"
-    ours, peer, (one, v3, reads) = our_engine(engine), peer_engine(Path("fio")), ourselves(engine)
-    names = ("randread 4k d256 c64", "randread 4k d32 v4.1", "getattr d32")
-    many, later, entries = (case for name in names for case in CLIENT_COST if case.name == name)
-    for case, beside in ((many, {peer, one}), (later, {v3}), (entries, {reads})):
-        assert {other for other in (peer, one, v3, reads) if other.takes(case)} == beside
-        assert ours.takes(case)
-    assert [case.name for case in CLIENT_COST if one.takes(case)] == [many.name]
-    assert "--iodepth=256" in one.words(many, url)
-    assert "nconnect" not in " ".join(one.words(many, url))
-    assert "--pool=nfs://127.0.0.1/export?port=9&version=4.1" in ours.words(later, url)
-    assert f"--pool={url}" in v3.words(later, url)
-    assert {"--size=262144", "--metadata=1", "--meta_read=getattr"} <= {*ours.words(entries, url)}
-    assert "meta" not in " ".join(reads.words(entries, url))
+def test_metadata_operations_move_no_data(tmp_path: Path) -> None:
+    found = _on_sink(_case("getattr d32"), OURS, tmp_path)
+    assert found.status == "done", found.why
+    assert found.read
+    assert found.read.iops > 0
+    assert found.read.bytes_per_s == 0
 
 
 # It completes all I/O by itself, and has a server where it is told to.
@@ -322,11 +274,9 @@ struct ioengine_ops ioengine = {.name = "y", .version = FIO_IOOPS_VERSION, .opti
 
 def test_a_yardstick_is_built_and_run(tmp_path: Path) -> None:
     (tmp_path / "y.c").write_text(_YARDSTICK)
-    contender = yardstick_engine(tmp_path / "y.c", tmp_path / "built")
-    assert not contender.takes(Case("randread", "4k", 8, connections=4))
-    assert not contender.takes(Case("randread", "4k", 8, version="4.1"))
-    bench = SinkBench(choose_cores(), _SHORT, tmp_path / "runs")
-    assert bench.run_once(contender, Case("randread", "4k", 8), tmp_path / "run").iops > 0
+    library = peers.yardstick(tmp_path / "y.c", tmp_path / "built")
+    found = _on_sink(Case("randread", "4k", 8), YARDSTICK, tmp_path, library)
+    assert found.status == "done", found.why
 
 
 def test_a_yardstick_that_does_not_compile_ends_it(tmp_path: Path) -> None:
@@ -339,22 +289,24 @@ def test_a_yardstick_that_does_not_compile_ends_it(tmp_path: Path) -> None:
 
 
 def test_a_run_on_a_directory(tmp_path: Path) -> None:
-    with places(tmp_path / "disk") as folders:
-        bench = MountBench(choose_cores(), _SHORT, folders)
-        for contender in (our_mount(Engine.built()), io_uring()):
-            case = Case("randread", "4k", 8, place="tmpfs")
-            found = bench.run_once(contender, case, tmp_path / contender.name)
-            assert found.iops > 0
-            assert found.cpu > 0
+    with files(tmp_path / "disk") as folders:
+        place = OnFiles(choose_cores().client, folders)
+        for engine in (OURS, IO_URING):
+            planned = _only(cost.on_mount(_case("tmpfs randread 4k d32"), _SHORT), engine)
+            found = place.run(planned, tmp_path / engine)
+            assert found.status == "done", found.why
+            assert found.machine_cpu_s
     assert not any(folder.exists() for folder in folders.values())
 
 
 def test_jobs_that_hang_are_ended(tmp_path: Path) -> None:
-    hanging = Contender("null", "fio", lambda *_: ["--ioengine=null", "--size=1g"], may_hang=True)
-    case = Case("randread", "4k", 1)
-    with pytest.raises(HarnessError, match=r"randread 4k d1, null: .* ran for 0.0 s only"):
-        run_fio(hanging, case, "", _SHORT, tmp_path, enter=[], words=["--runtime=60"])
-    assert "got signal=9" in (tmp_path / "stderr").read_text() + (tmp_path / "fio.json").read_text()
+    """They have then not run their time, unless they hang at their end."""
+    options: cost.Options = {"ioengine": "null", "size": "1g", "time_based": 1, "runtime": 60}
+    hanging = CellSpec({"engine": "null"}, "", "", options, 0.5, client="other", patience=3.0)
+    found = OnSink(choose_cores()).run(PlannedCell("one", 1, 1, hanging), tmp_path)
+    assert found.status == "failed"
+    assert (found.why or "").startswith("fio ran for 0 s only: fio: ")
+    assert "got signal=9" in (found.why or "")
     eventually(lambda: not anybody_names(str(tmp_path)))
 
 
@@ -368,24 +320,19 @@ def test_list_shows_cases_and_their_targets_where_asked_for() -> None:
     assert "≥ 4.2" in done.stdout
 
 
-def test_help_explains_the_columns() -> None:
-    done = call_harness("bench", "client-cost", "--help").check()
-    explained = re.findall(r"^ (\S[^:\n]*):", done.stdout, re.MULTILINE)
-    names = {name for line in explained for name in line.split(", ")}
-    assert {*HEADINGS[4:], "ratio", "target"} <= names
-
-
-def test_scale_leaves_its_report(tmp_path: Path) -> None:
-    words = ["--quick", "--repeat", "1", "--case", "randread 4k d32", "--results", str(tmp_path)]
-    call_harness("bench", "scale", *words).check()
-    data = json.loads((tmp_path / "results.json").read_text())
-    assert [case["case"] for case in data["cases"]] == ["randread 4k d32"]
-    assert data["cases"][0]["runs"][OURS][0]["iops"] > 0
-    assert data["setting"]["fio"].startswith("fio-")
-    report = (tmp_path / "report.md").read_text()
+def test_a_bench_leaves_its_report(tmp_path: Path) -> None:
+    words = ["--quick", "--repeat", "1", "--case", "getattr d32", "--results", str(tmp_path)]
+    call_harness("bench", "client-cost", *words).check()
+    data = json.loads((tmp_path / "summary.json").read_text())
+    assert {cell["factors"]["engine"]: cell["status"] for cell in data["cells"]} == {
+        OURS: "done",
+        DATA: "done",
+    }
+    text = (tmp_path / "report.md").read_text()
     assert re.search(
-        r"^4k random reads, depth 32: \S+ µs of CPU per operation\.$", report, re.MULTILINE
+        r"^\S+ of the CPU per operation of a READ's: nfsmulti, getattr", text, re.MULTILINE
     )
-    assert "| randread 4k d32 | nfsmulti |" in report
-    assert re.search(r"^fio --ioengine=\S+ .*--rw=randread --bs=4k ", report, re.MULTILINE)
-    assert (tmp_path / "plots/scale.png").read_bytes().startswith(b"\x89PNG")
+    assert re.search(r"^taskset .*fio .*--ioengine=\S+ .*--meta_read=getattr", text, re.MULTILINE)
+    assert re.search(r"job's memory beyond .* \| \d\.\d\d MiB \|", text)
+    assert re.search(r"^\| machine \| processor \| \S", text, re.MULTILINE)
+    assert (tmp_path / "plots/cpu.png").read_bytes().startswith(b"\x89PNG")

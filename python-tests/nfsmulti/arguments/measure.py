@@ -18,19 +18,6 @@ GUEST_HELP = (
     "The guest's kernel: qemu is Debian's own in a virtual machine; uml is Debian's user-mode"
     " kernel, which is faster where QEMU has no KVM. Its system calls are dear, and it has no RDMA."
 )
-# The columns of a bench's report, and what they mean.
-COLUMNS = (
-    "CPU µs/op: the job's CPU time per operation",
-    "user, system: its parts",
-    "calls/op: system calls per operation",
-    "p50, p99: percentiles of fio's clat, from handing over a call to its reply",
-    "server: how busy its core was; near 100 % it is the limit, not the client",
-    "cN in a row's name: N connections; the depth is their total",
-    "v4.1 in a row's name: NFSv4.1, which fio's nfs engine lacks: compared with our NFSv3",
-    "getattr: metadata operations instead of I/Os, compared with our READs; no MiB/s",
-    "ratio: nfsmulti's figure ÷ the other engine's, run by run, with 95 % interval",
-    "target: the developers' limit for a ratio; “open”: the interval spans it",
-)
 
 
 def _demo(_: Parser) -> None:
@@ -219,11 +206,6 @@ def _bench(add: Parser) -> None:
     add.flag("targets", "Also hold the ratios against the developers' targets.")
     add.option("repeat", "N", "Runs of each engine on each case.", type=number(1))
     add.option("results", "DIR", "Where the results go (default: results/BENCH/TIME).", type=Path)
-
-
-def _cases(add: Parser) -> None:
-    """Declare what those with cases to choose from are told."""
-    _bench(add)
     add.option(
         "case",
         "NAME",
@@ -234,16 +216,6 @@ def _cases(add: Parser) -> None:
     add.option("client-cpu", "CPU", "Pin the client to this processor.", type=int)
 
 
-def _sink(add: Parser) -> None:
-    """Declare what those with nfs-sink for a server are told."""
-    _cases(add)
-    add.option("server-cpu", "CPU", "Pin the server to this processor.", type=int)
-    add.flag(
-        "server-sleeps",
-        "Let the server sleep between calls; the client then pays for waking it up.",
-    )
-
-
 def _client_cost(add: Parser) -> None:
     """Compare with fio's own nfs engine on the distribution's libnfs, run by run.
 
@@ -252,7 +224,12 @@ def _client_cost(add: Parser) -> None:
     own. If the distribution's fio lacks that engine, fio's source is fetched and built the first
     time.
     """
-    _sink(add)
+    _bench(add)
+    add.option("server-cpu", "CPU", "Pin the server to this processor.", type=int)
+    add.flag(
+        "server-sleeps",
+        "Let the server sleep between calls; the client then pays for waking it up.",
+    )
     add.option(
         "yardstick",
         "FILE.c",
@@ -260,7 +237,6 @@ def _client_cost(add: Parser) -> None:
         " sockets and nothing else. It gets the server's port on 127.0.0.1 as --port.",
         type=Path,
     )
-    add.epilog = "The report's columns:\n\n" + "\n".join(f" {line}" for line in COLUMNS)
 
 
 def _mount(add: Parser) -> None:
@@ -268,22 +244,8 @@ def _mount(add: Parser) -> None:
 
     The file is on tmpfs, then on a disk.
     """
-    _cases(add)
-    add.option("disk", "DIR", "A directory on a disk (default: below build/).", type=Path)
-
-
-def _rdma(add: Parser) -> None:
-    """Compare RDMA and TCP, from user space and on kernel mounts, with randread.fio's workload.
-
-    Runs in the kernel lab, which it starts. Client and server share one emulated machine: only
-    ratios within one boot are meaningful.
-    """
     _bench(add)
-
-
-def _scale(add: Parser) -> None:
-    """Show CPU per operation as connections grow from 1 to 64, and as depth grows to 1024."""
-    _sink(add)
+    add.option("disk", "DIR", "A directory on a disk (default: below build/).", type=Path)
 
 
 COMMANDS: dict[str, tuple[str, Declare]] = {
@@ -291,6 +253,4 @@ COMMANDS: dict[str, tuple[str, Declare]] = {
     "run": ("nfsmulti.run.command:run", _run),
     "bench client-cost": ("nfsmulti.bench.command:client_cost", _client_cost),
     "bench mount": ("nfsmulti.bench.command:mount", _mount),
-    "bench rdma": ("nfsmulti.bench.command:rdma", _rdma),
-    "bench scale": ("nfsmulti.bench.command:scale", _scale),
 }

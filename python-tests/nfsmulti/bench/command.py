@@ -1,55 +1,44 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""./nfsmulti bench: client-cost, mount, rdma, scale."""
+"""./nfsmulti bench: client-cost, mount. The cells of stories/cost.py, each engine in turn."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import fnmatch
 import os
-import re
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import psutil
 from rich.console import Console
 
-from nfsmulti.bench import client_cost as sink
-from nfsmulti.bench import mounts, report
-from nfsmulti.bench.report import CaseResult
-from nfsmulti.bench.runs import (
-    FULL,
-    QUICK,
-    SINGLE,
-    Case,
-    Contender,
-    Cores,
-    Run,
-    Timing,
-    choose,
-    choose_cores,
-    command,
-    figures_of,
-    run_fio,
-)
+from nfsmulti.bench import peers
+from nfsmulti.bench.sink import Sink
 from nfsmulti.errors import HarnessError
-from nfsmulti.fiorun import Engine
-from nfsmulti.lab import guest
-from nfsmulti.machine import versions
-from nfsmulti.paths import BUILD, RESULTS, ROOT, portable, write_json
-from nfsmulti.processes import run
+from nfsmulti.fiorun import Engine, FioProcess
+from nfsmulti.paths import BUILD, COMMAND, RESULTS, shown, write_files
+from nfsmulti.report import pages
+from nfsmulti.run.cell import command, jobs_of, run_cell
+from nfsmulti.run.place import Serving, asked
+from nfsmulti.run.plan import PlannedCell, ordered
+from nfsmulti.run.record import now_text, write_machine, write_place
+from nfsmulti.stories import cost
+from nfsmulti.stories.cost import Case, Timing
+from nfsmulti.stories.scenario import CellSpec
+from nfsmulti.summary import Cell, Server, Summary
 from nfsmulti.texts import Bar, Table
 
 _out = Console(highlight=False, soft_wrap=True)
-
-_URL = "nfs://127.0.0.1/export?nfsport=PORT&mountport=PORT"
-_SECONDS = 10.0
-_CONGESTION = Path("/proc/sys/net/ipv4/tcp_congestion_control")
-
-# Runs an engine on a case; the run's files go to the folder.
-RunOnce = Callable[[Contender, Case, Path], Run]
+_SEED = 1  # of the order, in which the engines of a workload follow each other
+_TRIES = 3  # of an engine whose jobs may hang
 
 
 # --- what a bench is told ---
@@ -63,24 +52,15 @@ class Options:
     targets: bool
     repeat: int | None
     results: Path | None
-
-    def timing(self) -> Timing:
-        """Give how long and how often each case is run."""
-        timing = QUICK if self.quick else FULL
-        return dataclasses.replace(timing, repeats=self.repeat or timing.repeats)
-
-    def folder(self, name: str) -> Path:
-        """Give where its results go: what is given, or a folder for this time."""
-        return self.results or RESULTS / name / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
-
-
-@dataclass(frozen=True)
-class _CaseOptions(Options):
-    """What those with cases to choose from are told."""
-
     case: Sequence[str] | None
     listed: bool
     client_cpu: int | None
+
+    @property
+    def timing(self) -> Timing:
+        """How long and how often each case is run."""
+        timing = cost.QUICK if self.quick else cost.FULL
+        return dataclasses.replace(timing, repeats=self.repeat or timing.repeats)
 
     def chosen(self, cases: Sequence[Case]) -> list[Case]:
         """Choose from these cases; --list ends here."""
@@ -92,27 +72,29 @@ class _CaseOptions(Options):
 
 
 @dataclass(frozen=True)
-class _SinkOptions(_CaseOptions):
-    """What those with nfs-sink for a server are told."""
-
+class _SinkOptions(Options):
     server_cpu: int | None
     server_sleeps: bool
 
-    def under_way(self, name: str) -> tuple[Bench, sink.SinkBench]:
-        """Begin a bench of that name."""
-        cores = choose_cores(self.client_cpu, self.server_cpu)
-        bench = Bench(name, self, cores)
-        server = sink.SinkBench(cores, bench.timing, bench.scratch, self.server_sleeps)
-        bench.data["setting"]["server"] = server.server_text
-        return bench, server
+
+def choose(cases: Sequence[Case], patterns: Sequence[str]) -> list[Case]:
+    """Give the cases whose name is, or matches, one of `patterns`; all where there is none.
+
+    Raises HarnessError for a pattern that no case matches.
+    """
+    found = {one: fnmatch.filter([case.name for case in cases], one) for one in patterns}
+    for pattern, names in found.items():
+        if not names:
+            raise HarnessError(f"--case '{pattern}' matches no case", "--list shows their names")
+    return [case for case in cases if not found or any(case.name in one for one in found.values())]
 
 
 def _list(cases: Sequence[Case], *, targets: bool) -> None:
-    """Show the cases by name, with their bars where these are asked for."""
+    """Show the cases by name, with their targets where these are asked for."""
     rows = [
         [
             case.name,
-            *((bar.beside, report.RATIOS.get(bar.figure, "calls/op"), bar.text) if bar else ""),
+            *((bar.beside, cost.RATIOS.get(bar.figure, "calls/op"), bar.text) if bar else ()),
         ]
         for case in cases
         for bar in (targets and case.bars) or [None]
@@ -121,189 +103,236 @@ def _list(cases: Sequence[Case], *, targets: bool) -> None:
     _out.print(Table(headings, rows, text_columns=len(headings)).terminal())
 
 
-# --- a bench under way ---
+# --- processors ---
+
+_TOPOLOGY = Path("/sys/devices/system/cpu")
 
 
-class Bench:
-    """A bench, and what it has found: `data`, as it stands in results.json.
+class Cores(NamedTuple):
+    """The client's processor and the server's."""
 
-    Its runs leave their files below `scratch`. `cores` are None where processors are not chosen.
-    """
-
-    def __init__(self, name: str, options: Options, cores: Cores | None):
-        self.timing = options.timing()
-        self._options, self._folder = options, options.folder(name)
-        self.results: list[CaseResult] = []
-        begun = datetime.now(UTC)
-        self.scratch = BUILD / "bench" / name / f"{begun:%Y%m%dT%H%M%SZ}"
-        self.data: dict[str, Any] = {
-            "bench": name,
-            "begun": begun.isoformat(timespec="seconds"),
-            "quick": options.quick,
-            "setting": _setting(cores),
-            "left_out": [],
-        }
-
-    def measure(
-        self,
-        cases: Sequence[Case],
-        contenders: Sequence[Contender],
-        run_once: RunOnce,
-        target: str = "",
-        *,
-        cases_in_turn: bool = False,
-    ) -> None:
-        """Run engines in turn on each case that they take, as often as it is to be repeated.
-
-        With `cases_in_turn` all cases have had a run before any has its next. `target` is what
-        stands for the server in the commands of the page.
-        """
-        takers = [[one for one in contenders if one.takes(case)] for case in cases]
-        self.results = [
-            CaseResult(case, {one.name: [] for one in those})
-            for case, those in zip(cases, takers, strict=True)
-        ]
-        order = [
-            (number, result, those)
-            for result, those in zip(self.results, takers, strict=True)
-            for number in range(self.timing.repeats)
-        ]
-        if cases_in_turn:
-            order.sort(key=lambda one: one[0])
-        with Bar(_out, "", sum(len(those) for _, _, those in order)) as bar:
-            for number, result, those in order:
-                for contender in those:
-                    bar.show(f"{result.case.words}: {contender.name}")
-                    self._run(run_once, contender, result, number)
-                    bar.show(advance=1)
-        self.data["commands"] = list(self._commands(cases, contenders, target))
-
-    def _run(
-        self, run_once: RunOnce, contender: Contender, result: CaseResult, number: int
-    ) -> None:
-        runs = result.runs[contender.name]
-        if len(runs) < number:  # the last was left out
-            return
-        try:
-            folder = self.scratch / f"{result.case.name}-{contender.name}".replace(" ", "-")
-            runs.append(run_once(contender, result.case, folder / str(number)))
-        except HarnessError as error:
-            has_run = any(one.runs.get(contender.name) for one in self.results)
-            if not contender.optional or not has_run:
-                raise
-            why = "; ".join(dict.fromkeys(error.what.splitlines()))
-            self.data["left_out"].append({"case": result.case.name, "why": why})
-            runs.clear()
-
-    def _commands(
-        self, cases: Sequence[Case], contenders: Sequence[Contender], target: str
-    ) -> dict[str, None]:
-        """Give what each engine runs for its first case of each NFS version, as one types it."""
-        first = {(one.name, case.version): (one, case) for one in contenders
-                 for case in reversed(cases) if one.takes(case)}  # fmt: skip
-        return dict.fromkeys(
-            portable(shlex.join(word for word in command(one, case, target, self.timing, Path())
-                       if not word.startswith("--output")))
-            for one, case in first.values()
-        )  # fmt: skip
-
-    def finish(self, *, page: bool = True) -> None:
-        """Write what was found, and its page, and show the answer."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        timing = dataclasses.asdict(self.timing)
-        values = {**self.data, "timing": timing, "cases": [one.data() for one in self.results]}
-        write_json(self._folder / report.FILE, values)
-        if page:
-            print(report.write(self._folder, targets=self._options.targets))
+    client: int
+    server: int
 
 
-def _setting(cores: Cores | None) -> dict[str, str]:
-    """Say on what, and how, the figures are measured."""
-    model = re.search(r"^model name\s*:\s*(.*)", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-    pinned = {}
-    if cores:
-        pinned = {f"{side} on processor": str(cpu) for side, cpu in cores._asdict().items()}
-    return {
-        **versions(),
-        "engine": _revision(),
-        "processor": model[1] if model else "unknown",
-        "TCP congestion control": _CONGESTION.read_text().strip(),
-        **pinned,
-        "load before": f"{os.getloadavg()[0]:.2f}",
-    }
+def choose_cores(client: int | None = None, server: int | None = None) -> Cores:
+    """Fill in what is not given. Raises HarnessError where there are not two cores."""
+    core = {cpu: _core(cpu) for cpu in sorted(os.sched_getaffinity(0))}
+    for cpu in (client, server):
+        if cpu is not None and cpu not in core:
+            raise HarnessError(f"processor {cpu} is not one of {list(core)}")
+    if client is not None and server is not None:
+        return Cores(client, server)
+    for one in core if client is None else [client]:
+        for other in core if server is None else [server]:
+            if core[one] != core[other]:
+                return Cores(one, other)
+    raise HarnessError("client and server need a core each, and there is only one")
 
 
-def _revision() -> str:
+def _core(cpu: int) -> str:
+    """Name the core of a processor: hardware threads of one core have the same name."""
     try:
-        said = run(["git", "-C", str(ROOT), "describe", "--always", "--dirty"], timeout=_SECONDS)
-    except HarnessError:  # a machine without git; a copy without git's folder says nothing
-        return "unknown"
-    return said.stdout.strip() or "unknown"
+        return (_TOPOLOGY / f"cpu{cpu}/topology/thread_siblings_list").read_text().strip()
+    except OSError:
+        return str(cpu)
 
 
-# --- the commands ---
+# --- where fio runs: on a core of its own ---
+
+
+class OnSink(Serving):
+    """nfs-sink on a core of its own, another one for each run: it tells at its end what it did."""
+
+    def __init__(self, cores: Cores, *, sleeps: bool = False):
+        self.enter, self._cores = ["taskset", "-c", str(cores.client)], cores
+        self._options = ["--cpus", str(cores.server), *([] if sleeps else ["--spin"])]
+        how = "sleeps between calls, and the client pays for waking it up"
+        self._how = how if sleeps else "polls for calls: the client pays for no wake-ups"
+
+    def pool(self, spec: CellSpec) -> str:
+        """Give the sink's path."""
+        return asked(self._sink.url, spec)
+
+    def servers(self) -> list[str]:
+        """Say what it is."""
+        return [f"nfs-sink, which {self._how}"]
+
+    def run(self, planned: PlannedCell, folder: Path) -> Cell:
+        """Run a cell; what may hang has tries."""
+        for _ in range(_TRIES if planned.spec.patience else 1):
+            with self.serving() as sink:
+                aimed = dataclasses.replace(planned, spec=self.aimed(planned.spec))
+                cell = _run(aimed, self, folder, self._cores.client)
+                busy = 100 * sink.stop().busy_seconds / planned.spec.seconds
+            if cell.status == "done":
+                break
+        if "meta_read" in planned.spec.options and cell.read:  # which moves no data
+            cell = dataclasses.replace(
+                cell, read=dataclasses.replace(cell.read, bytes=0, bytes_per_s=0.0)
+            )
+        return dataclasses.replace(cell, server=Server(min(busy, 100.0), 1, 0, 0))
+
+    @contextlib.contextmanager
+    def serving(self) -> Iterator[Sink]:
+        """Start a sink, and end it."""
+        with Sink(self._options) as self._sink:
+            yield self._sink
+
+    def aimed(self, spec: CellSpec) -> CellSpec:
+        """Put the sink's URL and port into the options of other engines."""
+        url, port = self._sink.url, self._sink.port
+        options = {
+            name: value.format(url=url, port=port) if isinstance(value, str) else value
+            for name, value in spec.options.items()
+        }
+        return dataclasses.replace(spec, options=options)
+
+
+class OnFiles(Serving):
+    """A file on tmpfs, and one on a disk."""
+
+    def __init__(self, client: int, folders: Mapping[str, Path]):
+        self.enter, self._client, self._folders = ["taskset", "-c", str(client)], client, folders
+
+    def pool(self, spec: CellSpec) -> str:
+        """Give the folder that holds the cell's file."""
+        return str(self._folders[spec.place])
+
+    def mounts(self, spec: CellSpec) -> list[str]:
+        """Give the same."""
+        return [self.pool(spec)]
+
+    def servers(self) -> list[str]:
+        """There is none."""
+        return []
+
+    def run(self, planned: PlannedCell, folder: Path) -> Cell:
+        """Run a cell."""
+        return _run(planned, self, folder, self._client)
+
+
+def _run(planned: PlannedCell, place: Serving, folder: Path, client: int) -> Cell:
+    return run_cell(planned, place, Engine.built(), folder, lambda *_: None, cpus={client})
+
+
+_TMPFS = Path("/dev/shm")
+
+
+@contextlib.contextmanager
+def files(disk: Path) -> Iterator[dict[str, Path]]:
+    """Give a directory on tmpfs and one below `disk`, with the file written; both go at the end."""
+    if not _TMPFS.is_dir():
+        raise HarnessError(f"{_TMPFS} is missing, and the file in memory needs it")
+    disk.mkdir(parents=True, exist_ok=True)
+    with (
+        tempfile.TemporaryDirectory(prefix="nfsmulti-bench-", dir=_TMPFS) as memory,
+        tempfile.TemporaryDirectory(prefix="mount-", dir=disk) as real,
+    ):
+        found = dict(zip(cost.PLACES, (Path(memory), Path(real)), strict=True))
+        for folder in found.values():
+            write_files(folder, cost.FILES)
+        yield found
+
+
+# --- a job's memory ---
+
+_MEMORY_CASE = Case("randread", "4k", 128, connections=4)
+_MEMORY_TARGET = 2 << 20
+_UNTIL_MEASURED = Timing(60.0, 0.0, 1)  # it is ended once it was measured
+_START_SECONDS = 10.0
+_SETTLED_SECONDS = 0.6  # a job that has run so long has used all that it will use
+
+
+def memory(place: OnSink, folder: Path) -> int:
+    """Give the bytes that a job of ours has beyond one of the null engine. Raises HarnessError."""
+    ours = cost.client_cost(_MEMORY_CASE, _UNTIL_MEASURED, None, None)[0]
+    alike = {name: at for name, at in ours.options.items() if name not in ("nconnect", "spread")}
+    null = dataclasses.replace(ours, client="other", options={"ioengine": "null", **alike})
+    with place.serving():
+        return _private(ours, place, folder / "ours") - _private(null, place, folder / "null")
+
+
+def _private(spec: CellSpec, place: Serving, folder: Path) -> int:
+    """Give the bytes that a job has for itself and has written to."""
+    deadline = time.monotonic() + _START_SECONDS
+    with FioProcess(command(spec, place, Engine.built(), folder), folder) as process:
+        while time.monotonic() < deadline and process.running:
+            if jobs := jobs_of(process):
+                time.sleep(_SETTLED_SECONDS)
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    return sum(mapping.private_dirty for mapping in jobs[0].memory_maps())
+            time.sleep(0.02)
+    raise HarnessError("no job ran whose memory could be measured")
+
+
+# --- a bench ---
+
+
+def measure(
+    name: str,
+    options: Options,
+    specs: Sequence[CellSpec],
+    place: OnSink | OnFiles,
+    about: Mapping[str, Any],
+) -> None:
+    """Run all cells, write what was found with its page, and show the answer.
+
+    `about` is the summary's place. Ends the process with status 1 where a cell failed.
+    """
+    folder = options.results or RESULTS / name / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    folder.mkdir(parents=True, exist_ok=True)
+    write_machine(folder)
+    write_place(folder, name, place)
+    planned = ordered(specs, options.timing.repeats, _SEED, "workload")
+    started, done = now_text(), list[Cell]()
+    try:
+        with Bar(_out, "", len(planned)) as bar:
+            for one in planned:
+                bar.show(", ".join(map(str, one.spec.factors.values())))
+                done.append(place.run(one, folder))
+                bar.show(advance=1)
+    finally:
+        told = shlex.join([COMMAND, *sys.argv[1:]])
+        summary = Summary(name, "", started, now_text(), options.quick, told, dict(about), done)
+        summary.save(folder)
+    print(pages.write(folder))
+    if any(cell.status == "failed" for cell in done):
+        raise SystemExit(1)
 
 
 def client_cost(yardstick: Path | None, **given: Any) -> None:
     """Measure beside fio's own nfs engine, run by run."""
     options = _SinkOptions(**given)
-    cases = options.chosen(sink.CLIENT_COST)
-    bench, server = options.under_way("client-cost")
-    engine, rivals = Engine.built(), []
-    if yardstick:  # before the peer is built, which takes minutes
-        bench.data["setting"]["yardstick"] = yardstick.name
-        rivals.append(sink.yardstick_engine(yardstick, bench.scratch))
-    if not all(one.version or one.operation for one in cases):
-        rivals.insert(0, sink.peer_engine(sink.peer_fio(_out.print)))
-    contenders = [sink.our_engine(engine), *rivals, *sink.ourselves(engine)]
-    bench.measure(cases, contenders, server.run_once, _URL)
-    bench.data["memory_bytes"] = server.memory(contenders[0])
-    bench.finish()
+    cases = options.chosen(cost.CLIENT_COST)
+    cores = choose_cores(options.client_cpu, options.server_cpu)
+    scratch = BUILD / "bench"
+    limit = peers.yardstick(yardstick, scratch) if yardstick else None  # the peer takes minutes
+    plain = any(not case.version and not case.operation for case in cases)
+    peer = peers.peer_fio(_out.print) if plain else None
+    place = OnSink(cores, sleeps=options.server_sleeps)
+    about: dict[str, Any] = {"kind": "loopback", "pool": "nfs-sink"}
+    about |= {f"{side} on processor": cpu for side, cpu in cores._asdict().items()}
+    if yardstick:
+        about["yardstick"] = yardstick.name
+    used = memory(place, scratch / "memory") / 2**20
+    about[
+        f"a job's memory beyond fio's own and its buffers (target: {_MEMORY_TARGET >> 20} MiB)"
+    ] = f"{used:.2f} MiB"
+    specs = [spec for case in cases for spec in cost.client_cost(case, options.timing, peer, limit)]
+    measure("client-cost", options, specs, place, about)
 
 
 def mount(disk: Path | None, **given: Any) -> None:
     """Measure beside fio's io_uring engine, on the same file."""
-    options = _CaseOptions(**given)
-    cases = options.chosen(mounts.MOUNT)
-    cores = choose_cores(options.client_cpu)
-    bench = Bench("mount", options, cores)
-    bench.timing = dataclasses.replace(bench.timing, ramp=0)
-    with mounts.places(disk or bench.scratch) as folders:
-        contenders = [mounts.our_mount(Engine.built()), mounts.io_uring()]
-        run_once = mounts.MountBench(cores, bench.timing, folders).run_once
-        bench.measure(cases, contenders, run_once, "DIRECTORY")
-    bench.finish()
-
-
-def rdma(**given: Any) -> None:
-    """Measure in the kernel lab, which this starts unless it runs there already."""
     options = Options(**given)
-    timing = options.timing()
-    if not guest.inside():
-        folder = options.folder("rdma").absolute()
-        words = [*(["--quick"] if options.quick else []), f"--repeat={timing.repeats}"]
-        if status := mounts.boot(words, folder):
-            sys.exit(status)
-        print(report.write(folder, targets=options.targets))
-        return
-
-    def run_once(contender: Contender, case: Case, folder: Path) -> Run:
-        return figures_of(run_fio(contender, case, "", timing, folder, enter=[]), case)
-
-    bench = Bench("rdma", options, None)
-    bench.measure(mounts.RDMA, mounts.over_rdma(Engine.built()), run_once)
-    bench.finish(page=False)  # which would take a minute here
-
-
-def scale(**given: Any) -> None:
-    """Measure as connections and depth grow."""
-    options = _SinkOptions(**given)
-    cases = options.chosen(sink.SCALE)
-    ours = sink.our_engine(Engine.built())
-    bench, server = options.under_way("scale")
-    bench.measure(cases, [ours], server.run_once, _URL, cases_in_turn=True)
-    alone = {one.case.depth: one.ours for one in bench.results if one.case.connections == 1}
-    for one in bench.results:
-        if one.case.connections > 1 and one.case.depth in alone:
-            one.runs[SINGLE] = alone[one.case.depth]
-    bench.finish()
+    cases = options.chosen(cost.MOUNT)
+    cores, disk = choose_cores(options.client_cpu), disk or BUILD / "bench"
+    with files(disk) as folders:
+        specs = [spec for case in cases for spec in cost.on_mount(case, options.timing)]
+        about = {
+            "kind": "pool",
+            "pool": f"files on {_TMPFS} and {shown(disk)}",
+            "client on processor": cores.client,
+        }
+        measure("mount", options, specs, OnFiles(cores.client, folders), about)

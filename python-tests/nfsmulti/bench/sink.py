@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
-from urllib.parse import parse_qs, urlsplit
 
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.paths import build_dir, made
@@ -30,11 +29,6 @@ class SinkCounts:
     write_bytes: int
     connections: int
     busy_seconds: float
-
-
-def port_of(url: str) -> str:
-    """Give the port in a sink's URL."""
-    return parse_qs(urlsplit(url).query)["nfsport"][0]
 
 
 class Sink:

@@ -203,12 +203,8 @@ def doublings(
     y: str,
     lines: Sequence[tuple[str, Points]],
     columns: int = 2,
-    log: bool = False,
 ) -> Figure:
-    """Plot lines, each with its label, over an x axis of doublings; what is None is left out.
-
-    The y axis begins at 0, or is logarithmic (`log`).
-    """
+    """Plot lines, each with its label, over an x axis of doublings; what is None is left out."""
     figure, axes = panel(title, x, y)
     for number, (label, samples) in enumerate(lines):
         if points := [(at, one) for at, one in samples.items() if one]:
@@ -217,7 +213,7 @@ def doublings(
     axes.set_xscale("log", base=2)
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.minorticks_off()
-    (logarithmic_y if log else from_zero)(axes)
+    from_zero(axes)
     legend(axes, columns=columns)
     return figure
 

@@ -12,7 +12,6 @@ docs/options.md, under a heading with the option's name; nfsmulti(7) takes it fr
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from nfsmulti.paths import RESULTS, ROOT
 from nfsmulti.processes import run
 from nfsmulti.report import cells, charts
 from nfsmulti.stats import Ratio
+from nfsmulti.stories import cost
 from nfsmulti.summary import Summary
 from nfsmulti.texts import Table, rate_text
 
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 
 DOCS = ROOT / "docs"
 _WIDTH = 4.2  # inches: two fit beside each other on GitHub, one on a phone
-_POOL, _COST = RESULTS / "reference/connections", RESULTS / "reference/client-cost/results.json"
-_OURS, _PEER = "nfsmulti", "fio nfs"
+_POOL, _COST = RESULTS / "reference/connections", RESULTS / "reference/client-cost"
 _LIMITS = "capped"  # the half of the connections scenario where each connection has a cap
 
 
@@ -100,17 +99,15 @@ def _draw_cost(axes: Axes, ratios: Sequence[tuple[str, Ratio]]) -> None:
 
 def cost_ratios() -> list[tuple[str, Ratio]]:
     """Give our CPU per operation over fio's nfs engine's, of each case on one connection."""
-    found = []
-    for case in json.loads(_COST.read_text())["cases"]:
-        name, runs = case["case"], case["runs"]
-        words = name.split()
-        if _PEER in runs and len(words) == 3:  # a fourth word says how many connections
-            ours, peer = (
-                [run["cpu_user"] + run["cpu_system"] for run in runs[who]] for who in (_OURS, _PEER)
-            )
-            found.append((name, Ratio.paired(ours, peer)))
+    pairs = cost.pairs_of(Summary.load(_COST))
+    found = [
+        (one.workload.replace(", depth ", ", d"), ratio)
+        for one in pairs
+        if one.beside == cost.PEER and "connections" not in one.workload
+        if (ratio := one.ratio("cpu"))
+    ]
     if not found:
-        raise HarnessError(f"{_COST}: no case on one connection beside {_PEER}")
+        raise HarnessError(f"{_COST}: no case on one connection beside {cost.PEER}")
     return found
 
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 import shutil
 from collections.abc import Mapping, Sequence
@@ -234,7 +233,7 @@ def _references(folder: Path) -> dict[str, tuple[str, Summary]]:
     found: dict[str, tuple[str, Summary]] = {}
     for file in sorted(folder.glob(f"*/{FILE}")):
         summary, name = Summary.load(file.parent), file.parent.name
-        if summary.scenario not in SCENARIOS:
+        if summary.scenario not in REPORTS:
             raise HarnessError(f"{file}: there is no report for scenario '{summary.scenario}'")
         if name == summary.scenario or summary.scenario not in found:
             found[summary.scenario] = name, summary
@@ -298,12 +297,10 @@ def report(folders: Sequence[Path], *, published: bool, picture: bool, options: 
 
 
 def _write_any(folder: Path, *, published: bool) -> None:
-    """Write the page of a run, or of a bench or the fault matrix, which leave results.json."""
-    from nfsmulti.bench import report as bench  # which make their pages by this module
-    from nfsmulti.faults import page as faults
+    """Write the page of a run, or of the fault matrix, which leaves results.json."""
+    from nfsmulti.faults import page as faults  # which makes its page by this module
 
-    file = folder / bench.FILE
-    if (folder / FILE).exists() or not file.exists():
+    if (folder / FILE).exists() or not (folder / faults.FILE).exists():
         write(folder, published=published)
     else:
-        (bench if "bench" in json.loads(file.read_text()) else faults).write(folder)
+        faults.write(folder)

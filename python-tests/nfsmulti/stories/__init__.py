@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The stories: what fio runs for each, how it is judged, and what is drawn of it."""
 
-from nfsmulti.stories import demo
+from nfsmulti.stories import cost, demo
 from nfsmulti.stories.connections import CONNECTIONS
 from nfsmulti.stories.dd import DD
 from nfsmulti.stories.fsperf import FSPERF
@@ -24,7 +24,8 @@ SCENARIOS = {
     scenario.name: scenario
     for scenario in (DD, FSPERF, RANDREAD, SIO, OLTP, SWEEP, NEIGHBOUR, CONNECTIONS, METADATA)
 }
-REPORTS = {name: scenario.report for name, scenario in SCENARIOS.items()} | {"demo": demo.REPORT}
+REPORTS = {name: scenario.report for name, scenario in SCENARIOS.items()}
+REPORTS |= {"demo": demo.REPORT, **cost.REPORTS}
 
 __all__ = [
     "CONNECTIONS",

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The engines that are built to be measured beside ours: fio's own nfs engine, and a yardstick."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from nfsmulti.errors import HarnessError
+from nfsmulti.fioreleases import CONFIG, compilations, complaint, headers_of
+from nfsmulti.paths import BUILD, ROOT, needs_sources, shown
+from nfsmulti.processes import find, run
+
+_ASK_SECONDS = 20.0
+_FETCH_SECONDS = 300.0
+_BUILD_SECONDS = 900.0
+_COMPILE_SECONDS = 120.0
+_PEERS = BUILD / "peers"
+_FETCH = ROOT / "cmake/fio-headers.sh"
+# What ./configure finds out by itself is left to it; libnfs alone has to be asked for.
+_CONFIGURE = "--enable-libnfs"
+
+
+def peer_fio(say: Callable[[str], None]) -> Path:
+    """Give a fio of the installed version that has an `nfs` engine. Raises HarnessError.
+
+    Where the distribution's has none it is built, once, from its source package with the
+    distribution's libnfs; `say` tells of the work.
+    """
+    installed = Path(find("fio"))
+    if _has_engine(installed):
+        return installed
+    if not any(_PEERS.glob("*/fio")):
+        say("fetching the source of the installed fio and building its nfs engine, once")
+    fetch = ["sh", str(_FETCH), str(installed), str(_PEERS), "cmake", "whole"]
+    said = run(fetch, timeout=_FETCH_SECONDS)
+    if said.status != 0:
+        raise HarnessError(said.stderr.strip() or "the source of fio was not fetched in time")
+    tree = Path(said.stdout.split(maxsplit=2)[2].strip())
+    if (tree / "fio").exists():
+        return tree / "fio"
+    configured = run([str(tree / "configure"), _CONFIGURE], timeout=_BUILD_SECONDS, cwd=tree)
+    if not re.search(r"^NFS engine\s+yes", configured.check().stdout, re.MULTILINE):
+        raise HarnessError("fio's nfs engine needs libnfs", "apt-get install libnfs-dev")
+    run(["make", f"-j{os.cpu_count()}", "fio"], timeout=_BUILD_SECONDS, cwd=tree).check()
+    return tree / "fio"
+
+
+def _has_engine(fio: Path) -> bool:
+    engines = run([str(fio), "--enghelp"], timeout=_ASK_SECONDS).stdout
+    return re.search(r"^\s*nfs\s*$", engines, re.MULTILINE) is not None
+
+
+def yardstick(source: Path, folder: Path) -> Path:
+    """Compile a fio engine of the user's into a folder. Raises HarnessError where that fails.
+
+    It is compiled with the build's compiler, the engine's config-host.h and the headers of its fio.
+    """
+    needs_sources("bench client-cost --yardstick")
+    folder.mkdir(parents=True, exist_ok=True)
+    library = folder / "yardstick.so"
+    like = compilations()[0]
+    flags = ["-O2", "-fPIC", "-shared", "-D_GNU_SOURCE", f"-I{CONFIG}", f"-I{headers_of(like)}"]
+    done = run([like[0], *flags, "-o", str(library), str(source)], timeout=_COMPILE_SECONDS)
+    if done.status != 0:
+        raise HarnessError(
+            f"--yardstick {shown(source)} does not compile: {complaint(done)}",
+            f"it must be one file, the source of a fio engine: {done.command}",
+        )
+    return library

@@ -1,0 +1,488 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""client-cost and mount: CPU per operation of the engine, beside other engines on the same work.
+
+Factors: workload, in words; engine (nfsmulti, another's name, or what of nfsmulti is otherwise).
+What is told are ratios, run by run. The developers' targets, which were set before anything was
+measured, are held against them where they are asked for.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from nfsmulti import texts
+from nfsmulti.report import cells, charts
+from nfsmulti.report.answer import KINDS, MOST_ROWS, Answer, varying
+from nfsmulti.report.cells import Measure
+from nfsmulti.report.story import (
+    Judged,
+    Plot,
+    Report,
+    Section,
+    Story,
+    Verdict,
+    as_wanted,
+    beyond,
+)
+from nfsmulti.stats import Ratio
+from nfsmulti.stories.scenario import FOR_HARNESS, CellSpec, timed
+from nfsmulti.summary import Cell, Factor, Summary
+from nfsmulti.texts import Table
+from nfsmulti.units import parse_size
+
+# --- what is measured, and what is asked of it ---
+
+# What engines are called. The last three are the engine under test itself, otherwise than in the
+# case.
+OURS, PEER, YARDSTICK, IO_URING = "nfsmulti", "fio nfs", "plain sockets", "io_uring"
+SINGLE, V3, DATA = "one connection", "NFSv3", "READ"
+# Ratios of CPU time per operation, of operations per second and of latency; or our own system calls
+# per operation.
+Figure = Literal["cpu", "rate", "p50", "calls"]
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A target, for a ratio `beside` another engine: the least for rates, the most for others."""
+
+    figure: Figure
+    limit: float
+    beside: str = PEER
+
+    @property
+    def text(self) -> str:
+        """The bar as it is shown."""
+        return f"{'≥' if self.figure == 'rate' else '≤'} {self.limit:g}"
+
+    def judged(self, ratio: Ratio | None) -> Judged:
+        """Hold a ratio against it."""
+        return as_wanted(beyond(ratio, self.limit, below=self.figure != "rate"))
+
+
+@dataclass(frozen=True)
+class Case:
+    """One workload: fio's rw, bs and iodepth, the depth being that of all connections together.
+
+    `place` is that of the file, where there is one. `version` is that of NFS where it is not 3.
+    `operation` is a metadata operation, which is made instead of each I/O.
+    """
+
+    rw: str
+    bs: str
+    depth: int
+    connections: int = 1
+    bars: tuple[Bar, ...] = ()
+    place: str = ""
+    version: str = ""
+    operation: str = ""
+
+    @property
+    def name(self) -> str:
+        """A name in fio's words, such as "randread 4k d32", "… c4" or "… v4.1"."""
+        what = [self.operation] if self.operation else [self.rw, self.bs]
+        words = [self.place, *what, f"d{self.depth}"]
+        if self.connections > 1:
+            words.append(f"c{self.connections}")
+        if self.version:
+            words.append(f"v{self.version}")
+        return " ".join(filter(None, words))
+
+    @property
+    def words(self) -> str:
+        """What it does, in words: "4k random reads, depth 32, 4 connections"."""
+        kind = KINDS[self.rw].removeprefix("sequential ")
+        more = [
+            f"depth {self.depth}",
+            f"{self.connections} connections" if self.connections > 1 else "",
+            f"NFSv{self.version}" if self.version else "",
+            self.place and f"on {self.place}",
+        ]
+        return ", ".join(filter(None, [self.operation or f"{self.bs} {kind}", *more]))
+
+
+def _bars(cpu: float, rate: float | None = None, calls: float | None = None) -> tuple[Bar, ...]:
+    limits: list[tuple[Figure, float | None]] = [("cpu", cpu), ("rate", rate), ("calls", calls)]
+    return tuple(Bar(figure, limit) for figure, limit in limits if limit is not None)
+
+
+_YARDSTICK_BARS = (
+    Bar("cpu", 1.10, YARDSTICK),
+    Bar("rate", 0.95, YARDSTICK),
+    Bar("p50", 1.0, YARDSTICK),
+)
+# Of many connections beside one, at the same depth.
+_MANY_BARS = (Bar("cpu", 2.5, SINGLE), Bar("rate", 0.45, SINGLE))
+# Of NFSv4.1, which fio's nfs engine does not have, beside our own NFSv3.
+_VERSION_BARS = (Bar("cpu", 1.25, V3), Bar("rate", 0.85, V3))
+# Of a metadata operation, which fio's nfs engine has not, beside the I/O of this size.
+_METADATA_BARS = (Bar("cpu", 1.0, DATA),)
+
+# Bars beside the peer are for fio's nfs engine on the distribution's libnfs, on one connection.
+# Reads of 64 KiB and more have none for the rate: there the server is the limit.
+CLIENT_COST = (
+    Case("randread", "4k", 1, bars=_bars(0.80, 1.1)),
+    Case("randread", "4k", 8, bars=_bars(0.50, 1.2) + _YARDSTICK_BARS),
+    Case("randread", "4k", 32, bars=_bars(0.30, 2.6, calls=0.20) + _YARDSTICK_BARS),
+    Case("randread", "4k", 128, bars=_bars(0.22, 4.2) + _YARDSTICK_BARS),
+    Case("write", "4k", 32, bars=_bars(0.32, 1.9) + _YARDSTICK_BARS),
+    Case("write", "8k", 8, bars=_bars(0.65, 1.0)),
+    Case("write", "64k", 8, bars=_bars(0.33, 3.0) + _YARDSTICK_BARS),
+    Case("write", "1m", 8, bars=_bars(0.70, 1.3)),
+    Case("read", "64k", 8, bars=_bars(0.85) + _YARDSTICK_BARS),
+    Case("read", "1m", 8, bars=_bars(0.85)),
+    # The peer has one connection to a job, so that it takes as many jobs as connections.
+    Case("randread", "4k", 128, connections=4),
+    Case("write", "64k", 8, connections=4),
+    Case("read", "64k", 8, connections=4),
+    Case("randread", "4k", 256, connections=64, bars=_MANY_BARS),
+    Case("write", "64k", 64, connections=64),
+    Case("read", "64k", 64, connections=64),
+    Case("randread", "4k", 1, version="4.1"),
+    Case("randread", "4k", 32, bars=_VERSION_BARS, version="4.1"),
+    Case("write", "4k", 32, version="4.1"),
+    Case("read", "64k", 8, version="4.1"),
+    Case("randread", "4k", 32, bars=_METADATA_BARS, operation="getattr"),
+)
+PLACES = ("tmpfs", "disk")
+_MOUNT_BARS = (Bar("cpu", 1.03, IO_URING), Bar("rate", 0.97, IO_URING))
+MOUNT = tuple(
+    Case(rw, bs, depth, bars=_MOUNT_BARS, place=place)
+    for place in PLACES
+    for rw, bs, depth in (
+        ("randread", "4k", 1),
+        ("randread", "4k", 32),
+        ("randwrite", "4k", 32),
+        ("read", "64k", 8),
+        ("write", "1m", 8),
+    )
+)
+_CASES = {case.words: case for case in (*CLIENT_COST, *MOUNT)}
+
+# --- what fio runs ---
+
+FILES = {"bench": 256 << 20}  # of `mount`
+_FILE = {"filename": "bench", "size": "1g"}  # nfs-sink has every file
+_ENTRIES = 64  # so few that nearly all calls are what is asked
+# The peer's jobs may hang at their end: after so many seconds more they never end.
+_SPARE_SECONDS, _SPARE_SECONDS_PER_CONNECTION = 3.0, 0.05
+
+Options = dict[str, Factor | None]
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How many seconds a run is measured, after how long a start; and how often it is repeated."""
+
+    seconds: float
+    ramp: float
+    repeats: int
+
+
+FULL = Timing(5.0, 0.5, 5)
+QUICK = Timing(1.0, 0.2, 3)
+
+
+def client_cost(
+    case: Case, timing: Timing, peer: Path | None, yardstick: Path | None
+) -> list[CellSpec]:
+    """Give what each engine runs for a case: ours, then those that take it.
+
+    `peer` is a fio that has the nfs engine, `yardstick` a compiled engine. {url} and {port} in an
+    option are the server's.
+    """
+    found = [_ours(case, timing, OURS, case)]
+    plain = not case.version and not case.operation
+    if peer and plain:
+        found.append(_peer(case, timing, peer))
+    if yardstick and plain and case.connections == 1:
+        words: Options = {"ioengine": f"external:{yardstick}", "port": "{port}", "size": "1g"}
+        found.append(_spec(case, YARDSTICK, timing, words, client="other"))
+    if any(bar.beside == SINGLE for bar in case.bars):
+        found.append(_ours(case, timing, SINGLE, dataclasses.replace(case, connections=1)))
+    if case.version:
+        found.append(_ours(case, timing, V3, dataclasses.replace(case, version="")))
+    if case.operation:
+        found.append(_ours(case, timing, DATA, dataclasses.replace(case, operation="")))
+    return found
+
+
+def _ours(case: Case, timing: Timing, name: str, runs: Case) -> CellSpec:
+    """Give the engine under test: one job, striped over its connections."""
+    options: Options = {**_FILE}
+    if runs.operation:  # an I/O's size stands for one entry
+        size = _ENTRIES * parse_size(runs.bs)
+        options = {"filename": "entries", "size": size, "metadata": 1, "meta_read": runs.operation}
+    if runs.connections > 1:
+        options |= {"spread": "stripe", "nconnect": runs.connections}
+    query = f"version={runs.version}" if runs.version else ""
+    return _spec(case, name, timing, options, query=query)
+
+
+def _peer(case: Case, timing: Timing, fio: Path) -> CellSpec:
+    """Give fio's nfs engine, which has one connection to a job: as many jobs as connections."""
+    options: Options = {
+        "ioengine": "nfs",
+        "nfs_url": "{url}",
+        **_FILE,
+        "numjobs": case.connections,
+        "iodepth": case.depth // case.connections,
+    }
+    spare = _SPARE_SECONDS + _SPARE_SECONDS_PER_CONNECTION * case.connections
+    return _spec(case, PEER, timing, options, client="other", fio=str(fio), patience=spare)
+
+
+def on_mount(case: Case, timing: Timing) -> list[CellSpec]:
+    """Give what both engines run on a file."""
+    options: Options = {"filename": "bench", "size": FILES["bench"]}
+    options["direct"] = 1 if case.place == "disk" else None
+    timing = dataclasses.replace(timing, ramp=0)  # of which the machine's CPU time knows nothing
+    theirs = _spec(case, IO_URING, timing, {**options, "ioengine": IO_URING}, client="mount")
+    return [_spec(case, OURS, timing, options), theirs]
+
+
+def _spec(case: Case, engine: str, timing: Timing, options: Options, **more: Any) -> CellSpec:
+    """Give a cell that keeps no log of how it went on, for that costs CPU time as well."""
+    kept = {"stats_file", "exec_prerun"} if case.place else {"stats_file"}
+    own: Options = {
+        "rw": case.rw,
+        "bs": case.bs,
+        "norandommap": 1,
+        "ramp_time": f"{1000 * timing.ramp:.0f}ms" if timing.ramp else None,
+        **timed(timing.seconds),
+    }
+    return CellSpec(
+        factors={"workload": case.words, "engine": engine},
+        place=case.place,
+        jobfile="",
+        options={
+            **dict.fromkeys(sorted(FOR_HARNESS - kept)),
+            "iodepth": case.depth,
+            **options,
+            **own,
+        },
+        seconds=timing.seconds + timing.ramp,
+        **more,
+    )
+
+
+# --- what it tells ---
+
+_FULL = 90.0  # per cent of its core that a server which is the limit uses
+_MARK = "*"
+_PER_END = MOST_ROWS // 2
+RATIOS: Mapping[Figure, str] = {"cpu": "CPU per operation", "rate": "IOPS", "p50": "p50"}
+_WHOSE = {
+    PEER: "fio's nfs engine",
+    IO_URING: "fio's io_uring engine",
+    SINGLE: "one connection's",
+    V3: "NFSv3's",
+    DATA: "a READ's",
+}
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The cells of our engine on a workload, and of another beside it."""
+
+    workload: str
+    beside: str
+    ours: Sequence[Cell]
+    theirs: Sequence[Cell]
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the server's core was the limit."""
+        busy = [cell.server.cpu_percent or 0.0 for cell in self.ours if cell.server]
+        return bool(busy) and statistics.median(busy) >= _FULL
+
+    @property
+    def marked(self) -> str:
+        """The workload, marked where the server's core was the limit."""
+        return f"{self.workload}{_MARK if self.is_full else ''}"
+
+    @property
+    def cost(self) -> Measure:
+        """How CPU time per operation is taken."""
+        return cells.cpu_measure([*self.ours, *self.theirs])
+
+    def ratio(self, figure: Figure) -> Ratio | None:
+        """Give a figure of ours as a ratio to theirs; None where no repeat has both."""
+        measures = {"cpu": self.cost, "rate": cells.iops, "p50": _p50}
+        return cells.ratio(self.ours, self.theirs, measures[figure])
+
+    def value(self) -> float:
+        """Give the ratio of CPU time per operation, by which workloads are ranked."""
+        ratio = self.ratio("cpu")
+        return ratio.value if ratio else 0.0
+
+
+def _p50(cell: Cell) -> float | None:
+    return cells.percentile_of([cell], 50)
+
+
+def pairs_of(summary: Summary) -> list[Pair]:
+    """Give all that can be compared, in the order of the cases."""
+    order = {words: at for at, words in enumerate(_CASES)}
+    found = []
+    for workload in cells.levels(summary.done, "workload"):
+        own = cells.having(summary, workload=workload)
+        ours = [cell for cell in own if cell.factors["engine"] == OURS]
+        for engine in sorted(map(str, cells.levels(own, "engine")), key=_rank):
+            theirs = [cell for cell in own if cell.factors["engine"] == engine]
+            pair = Pair(str(workload), engine, ours, theirs)
+            if engine != OURS and pair.ratio("cpu"):
+                found.append(pair)
+    return sorted(found, key=lambda one: order.get(one.workload, len(order)))
+
+
+def _rank(engine: str) -> int:
+    known = (PEER, IO_URING, YARDSTICK, SINGLE, V3, DATA)
+    return known.index(engine) if engine in known else len(known)
+
+
+def _tell(summary: Summary) -> Story:
+    pairs = pairs_of(summary)
+    if not pairs:
+        return Story(Answer("No other engine has run beside nfsmulti: nothing can be compared."))
+    chief = pairs[0].beside
+    held = [one for one in pairs if one.beside == chief]
+    sections = [Section("Plots", plots=_plots(held)), *_targets(summary, pairs)]
+    first = {cell.factors["engine"]: cell.command for cell in reversed(summary.done)}
+    sections += [
+        Section("Ratios to other engines", tables=[_ratios(pairs)], folded=True),
+        Section("The command of each engine", lines=[*first.values()], folded=True),
+    ]
+    caveats = []
+    if full := sum(one.is_full for one in held):
+        caveats.append(
+            f"The server's core was full in {full} of {len(held)} workloads ({_MARK}): it limits"
+            " their IOPS."
+        )
+    answer = Answer(_headline(held), _answer_table(pairs, held), caveats)
+    return Story(answer, sections, _READING[summary.scenario])
+
+
+def _headline(held: Sequence[Pair]) -> str:
+    values = sorted(one.value() for one in held)
+    found, median, what = texts.times(held[0].ratio("cpu")), "", held[0].workload
+    if len(held) > 1:
+        found, what = f"{values[0]:.2f} to {values[-1]:.2f}", f"{len(held)} workloads"
+        median = f" (median {statistics.median(values):.2f})"
+    whose = f"{_WHOSE.get(held[0].beside, held[0].beside)}{median}"
+    return f"{found} of the CPU per operation of {whose}: nfsmulti, {what}."
+
+
+def _answer_table(pairs: Sequence[Pair], held: Sequence[Pair]) -> Table:
+    """Show all pairs, or else those beside the first engine, or the ends of these."""
+    title = ""
+    if len(pairs) > MOST_ROWS:
+        pairs = sorted(held, key=Pair.value)
+    if len(pairs) > MOST_ROWS:
+        title = f"{_PER_END} lowest and {_PER_END} highest of {len(pairs)}"
+        pairs = [*pairs[:_PER_END], *pairs[-_PER_END:]]
+    its = "the other" if len({one.beside for one in pairs}) > 1 else pairs[0].beside
+    headings = ["", "beside", "CPU ratio", "nfsmulti, µs/op", f"{its}, µs/op", "IOPS ratio"]
+    rows = [
+        [
+            one.marked,
+            one.beside,
+            texts.times(one.ratio("cpu")),
+            *(texts.measured(cells.sample(side, one.cost)) for side in (one.ours, one.theirs)),
+            texts.times(one.ratio("rate")),
+        ]
+        for one in pairs
+    ]
+    return dataclasses.replace(varying(headings, rows, 2), title=title)
+
+
+def _ratios(pairs: Sequence[Pair]) -> Table:
+    rows = [
+        [one.workload, one.beside, *(texts.ratio(one.ratio(figure)) for figure in RATIOS)]
+        for one in pairs
+    ]
+    return Table(["", "beside", *RATIOS.values()], rows, text_columns=2)
+
+
+def _plots(held: Sequence[Pair]) -> list[Plot]:
+    plots = []
+    figures: Sequence[Figure] = ("cpu", "rate")
+    for figure in figures:
+        what = f"{RATIOS[figure]}, nfsmulti ÷ {held[0].beside}"
+        caption = (
+            f"{what}, with 95 % intervals. Triangles are better, squares worse, circles not shown"
+            " to be either."
+        )
+        found = [(one.marked, ratio) for one in held if (ratio := one.ratio(figure))]
+        rows = [(name, ratio, _says(ratio, figure)) for name, ratio in found]
+        plots.append(Plot(figure, caption, charts.ratios(rows, 0, what.replace("÷", "/"))))
+    return plots
+
+
+def _says(ratio: Ratio, figure: Figure) -> str:
+    if ratio.spans_one is not False:
+        return ""
+    return "better" if (ratio.value > 1) == (figure == "rate") else "worse"
+
+
+def _targets(summary: Summary, pairs: Sequence[Pair]) -> list[Section]:
+    """Hold all targets against what was found, where they are asked for; the unmet ones first."""
+    if "--targets" not in summary.command.split():
+        return []
+    rows = [
+        _held_against(bar, one)
+        for one in pairs
+        for bar in (_CASES[one.workload].bars if one.workload in _CASES else ())
+        if bar.beside == one.beside
+    ]
+    rows.sort(key=lambda row: row[-1] != Verdict.NOT_MET)
+    met = sum(row[-1] == Verdict.MET for row in rows)
+    words = f"{met} of {len(rows)} targets are met; where an interval spans one, it is open."
+    headings = ["", "beside", "figure", "ratio", "target", "verdict"]
+    return [
+        Section("Targets", [words], [Table(headings, rows, text_columns=3, ending_text_columns=1)])
+    ]
+
+
+def _held_against(bar: Bar, pair: Pair) -> list[str]:
+    if bar.figure == "calls":  # how many: no interval is needed
+        calls = cells.sample(pair.ours, lambda cell: cell.calls_per_op)
+        what, found, ratio = "system calls", texts.mean(calls), None
+        if calls:
+            ratio = Ratio(calls.mean, calls.mean, calls.mean)
+    else:
+        what, ratio = RATIOS[bar.figure], pair.ratio(bar.figure)
+        found = texts.ratio(ratio)
+    return [pair.workload, pair.beside, what, found, bar.text, bar.judged(ratio).verdict]
+
+
+_RATIO = "A ratio is nfsmulti's figure ÷ the other engine's, run by run, with its 95 % interval."
+_READING = {
+    "client-cost": [
+        _RATIO,
+        "With several connections, the depth is that of all together. The server's CPU is that of"
+        " its core: near 100 % it is the limit, and not the client.",
+        f"“{SINGLE}”, “{V3}” and “{DATA}” are nfsmulti itself: on one connection at the same depth;"
+        " over NFSv3 beside NFSv4.1, which fio's nfs engine lacks; and reading beside GETATTR.",
+        f"“{YARDSTICK}” is the yardstick, the engine that --yardstick names: the least that plain"
+        " sockets need for the same calls. It is a limit, not a client: one connection, headers"
+        " encoded once, and no names, checks, retransmission, reconnecting or COMMIT.",
+        "TCP is the kernel's. Every engine sends with the system's congestion control (Conditions),"
+        " and the server with reno. bbr paces its sends, on loopback too: compare only figures from"
+        " the same kernel and congestion control.",
+    ],
+    "mount": [
+        _RATIO,
+        "CPU is all that the client's processor worked: io_uring hands buffered writes to kernel"
+        " workers, which fio's own figures leave out. The file on disk is opened with direct=1.",
+    ],
+}
+_FACTORS = ("workload", "engine")
+REPORTS = {
+    "client-cost": Report("CPU per operation beside fio's nfs engine", _FACTORS, _tell),
+    "mount": Report("CPU per operation beside fio's io_uring engine, on one file", _FACTORS, _tell),
+}
