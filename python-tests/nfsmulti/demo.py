@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """./nfsmulti demo: where it runs, and how: within a budget of time, limits fitted as it goes.
 
-What runs and what that shows is in stories/demo.py; cells and summary.json are those of a run.
+What runs and what that shows is in stories/showcase.py; cells and summary.json are those of a run.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from nfsmulti.run.cell import run_cell
 from nfsmulti.run.place import InLab, Serving
 from nfsmulti.run.plan import PlannedCell, name_of, ordered
 from nfsmulti.run.record import Meter, now_text, one_line, waiting_cell, write_machine
-from nfsmulti.stories.demo import (
+from nfsmulti.stories.scenario import CellSpec
+from nfsmulti.stories.showcase import (
     IN_LAB,
     LAB,
     ON_LOOPBACK,
@@ -38,7 +39,6 @@ from nfsmulti.stories.demo import (
     Workload,
     cell_of,
 )
-from nfsmulti.stories.scenario import CellSpec
 from nfsmulti.summary import Cell, Summary
 from nfsmulti.texts import parse_rate, rate_text
 

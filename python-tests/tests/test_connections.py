@@ -28,11 +28,12 @@ from nfsmulti.report.scaling import Curve, End, knee, verdict
 from nfsmulti.run import command, start
 from nfsmulti.run.cell import command as command_of
 from nfsmulti.run.place import OnPool, asked
-from nfsmulti.stories import OwnPool, Scale
-from nfsmulti.stories.connections import Choice, mount_options, scenario
+from nfsmulti.stories import SCENARIOS, Choice, OwnPool, Scale
+from nfsmulti.stories.connections import mount_options
 from nfsmulti.summary import Cell, Summary
 from servers.scripted import ScriptedServer
 
+_CONNECTIONS = SCENARIOS["connections"]
 _SECONDS = 240.0
 _LINK = 9_400_000_000
 _CAPPED = {1: 300e6, 2: 600e6, 4: 1110e6, 8: 1120e6, 16: 1115e6}
@@ -235,7 +236,7 @@ def test_report_of_several_hosts_counts_no_paths_and_names_their_job_file() -> N
 
 def test_choice_makes_the_cells() -> None:
     chosen = Choice((1, 8), ("tcp", "rdma"), ("4.1",), (2,), mounts=True, workloads=("8k-oltp",))
-    cells, said = scenario(chosen).own_cells(Scale(), OwnPool(urls=2, mounts=0))
+    cells, said = _CONNECTIONS.own_cells(Scale(choice=chosen), OwnPool(urls=2, mounts=0))
     assert said == []
     assert [(c.factors["transport"], c.factors["nconnect"]) for c in cells] == [
         (name, count)
@@ -251,17 +252,17 @@ def test_choice_makes_the_cells() -> None:
     assert engine.options["rw"] == "randrw"
     assert "nconnect" not in mount.options
     assert (mount.client, mount.mount_options) == ("mounts", "vers=4.1,proto=tcp,nconnect=8")
-    alone = scenario(chosen).own_cells(Scale(), OwnPool(urls=1, mounts=0))[0][3]
+    alone = _CONNECTIONS.own_cells(Scale(choice=chosen), OwnPool(urls=1, mounts=0))[0][3]
     assert (alone.client, alone.mount_options) == ("mount", mount.mount_options)
-    assert {cell.place for cell in scenario(chosen).cells(Scale())} == {"guest"}
+    assert {cell.place for cell in _CONNECTIONS.cells(Scale(choice=chosen))} == {"guest"}
     rdma = OwnPool(urls=1, mounts=0, url_proto="rdma")
-    plain = scenario(Choice()).own_cells(Scale(True), rdma)[0]
+    plain = _CONNECTIONS.own_cells(Scale(True), rdma)[0]
     assert {(cell.query, cell.factors["transport"]) for cell in plain} == {("", "rdma")}
-    assert scenario(Choice()).own_cells(Scale(), OwnPool(urls=0, mounts=1))[0] == []
+    assert _CONNECTIONS.own_cells(Scale(), OwnPool(urls=0, mounts=1))[0] == []
 
 
 def test_arguments_of_a_cell_win_over_those_of_a_path() -> None:
-    cell = scenario(Choice(versions=("4.1",))).cells(Scale())[0]
+    cell = _CONNECTIONS.cells(Scale(choice=Choice(versions=("4.1",))))[0]
     path = "nfs://10.0.0.1/vol?proto=rdma&mountport=9&soft"
     assert asked(path, cell) == "nfs://10.0.0.1/vol?soft&proto=tcp&version=4.1"
     assert asked("/mnt/a", dataclasses.replace(cell, query="")) == "/mnt/a"
@@ -334,7 +335,7 @@ def test_each_url_of_a_pool_is_mounted_and_the_engine_spreads_over_them(
     _fake_mount(tmp_path, monkeypatch)
     chosen = Choice(nconnect=(1,), versions=("3",), protocols=("tcp",), jobs=(1,), mounts=True)
     pool = OnPool("nfs://10.0.0.[1-2]/vol")
-    engine, mounts = scenario(chosen).own_cells(Scale(True), pool.offers)[0]
+    engine, mounts = _CONNECTIONS.own_cells(Scale(True, choice=chosen), pool.offers)[0]
     with pool:
         words = command_of(mounts, pool, Engine(Path("engine.so")), tmp_path)
     made = [line[-2:] for line in _told(tmp_path) if line[0] == "mount"]
@@ -361,7 +362,7 @@ def test_lines_to_paste_mount_each_url_where_mounts_of_all_are_the_best() -> Non
         for cell in made.cells
     ]
     summary = dataclasses.replace(made.summary(), cells=cells, place={"kind": "pool"})
-    lines = scenario(Choice()).report.tell(summary).ending[0].lines
+    lines = _CONNECTIONS.report.tell(summary).ending[0].lines
     assert lines == [
         "mount -t nfs -o vers=3,proto=tcp,nconnect=1 10.0.0.1:/v /mnt/1",
         "mount -t nfs -o vers=3,proto=tcp,nconnect=1 10.0.0.2:/v /mnt/2",
@@ -375,13 +376,13 @@ def test_lines_to_paste_mount_each_url_where_mounts_of_all_are_the_best() -> Non
 
 def test_lines_to_paste_have_nothing_of_the_run_s_folder(tmp_path: Path) -> None:
     pool = OnPool("nfs://10.0.0.1/v")
-    (spec, *_), _ = scenario(Choice()).own_cells(Scale(True), pool.offers)
+    (spec, *_), _ = _CONNECTIONS.own_cells(Scale(True), pool.offers)
     words = command_of(spec, pool, Engine(Path("engine.so")), tmp_path)
     made = Maker("connections", 3)
     made.add(connections_factors(1), read=1e9)
     cells = [dataclasses.replace(cell, command=shlex.join(words)) for cell in made.cells]
     summary = dataclasses.replace(made.summary(), cells=cells)
-    lines = scenario(Choice()).report.tell(summary).ending[0].lines
+    lines = _CONNECTIONS.report.tell(summary).ending[0].lines
     assert "rw=read" in lines
     assert not [line for line in lines if str(tmp_path) in line or "log_" in line]
 

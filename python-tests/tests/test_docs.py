@@ -16,6 +16,7 @@ from conftest import call_harness
 
 import site_files
 from nfsmulti.arguments import COMMANDS, understand
+from nfsmulti.arguments.measure import SCENARIOS
 from nfsmulti.fiorun import Engine
 from nfsmulti.paths import PYTHON_TESTS, ROOT
 from nfsmulti.processes import run
@@ -185,6 +186,12 @@ def test_options_are_the_engines(tmp_path: Path) -> None:
     for written in documents.write_options(page, manual):
         before = {"options.md": documents.PAGE, "nfsmulti.7": documents.MANUAL}[written.name]
         assert written.read_text() == before.read_text()
+
+
+def test_every_scenario_is_named_where_one_looks_for_it() -> None:
+    for where in (ROOT / "nfsmulti", DOCS / "scenarios.md"):
+        text = where.read_text()
+        assert [name for name in SCENARIOS if not re.search(rf"\b{name}\b", text)] == [], where
 
 
 def test_manual_names_every_job_file() -> None:

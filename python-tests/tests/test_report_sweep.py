@@ -15,10 +15,10 @@ from made_runs import faster, report_of
 
 from nfsmulti.run.plan import crossed
 from nfsmulti.stats import holm
-from nfsmulti.stories import Scale, effects
-from nfsmulti.stories.sweep import SWEEP
+from nfsmulti.stories import SCENARIOS, Scale, effects
 from nfsmulti.summary import Factor, Summary
 
+_SWEEP = SCENARIOS["sweep"]
 _BUFFERS = (16384, 32768, 65536, 131072)
 
 
@@ -78,7 +78,7 @@ def test_what_fills_the_labs_link_is_alike_by_construction() -> None:
 
     made = made_sweep(speed, 3)
     place = {"kind": "lab", "pool": "", "limits": {"link": "1gbit"}}
-    found = SWEEP.report.findings(dataclasses.replace(made, place=place))
+    found = _SWEEP.report.findings(dataclasses.replace(made, place=place))
     assert [(one.what, one.judged.verdict.value) for one in found] == [
         ("reads are flat for buffers from 32768 up", "reproduced by construction"),
         ("writes are flat for buffers from 32768 up", "reproduced"),
@@ -131,7 +131,7 @@ def test_nconnect_and_version_are_in_the_model_its_plots_and_the_lines() -> None
     text = report_of(summary)
     assert re.search(r"\| nconnect x version \| \S+ \| 1 \| \S+ \| < 0\.001 \|", text)
     assert "at most; what matters is nconnect and version." in text
-    plots = [plot for one in SWEEP.report.tell(summary).sections for plot in one.plots]
+    plots = [plot for one in _SWEEP.report.tell(summary).sections for plot in one.plots]
     for direction in ("read", "write"):
         (drawn,) = [plot.figure for plot in plots if plot.name == f"interactions-{direction}"]
         legends = [(axes.get_xlabel(), axes.get_legend()) for axes in drawn.axes]
@@ -145,7 +145,7 @@ def test_nconnect_and_version_are_in_the_model_its_plots_and_the_lines() -> None
 
 def test_a_quick_sweep_has_the_interactions_of_a_further_factor_in_its_model() -> None:
     made = made_runs.Maker("sweep", 1)
-    for spec in crossed(SWEEP.cells(Scale(True)), {"nconnect": (1, 4)}):
+    for spec in crossed(_SWEEP.cells(Scale(True)), {"nconnect": (1, 4)}):
         gain = 1.5 if (spec.factors["nconnect"], spec.factors["sync"]) == (4, "async") else 1
         side = str(spec.factors["direction"])
         rates = {"read": 0.0, "write": 0.0, side: 80e6 * gain}
@@ -214,7 +214,7 @@ def test_stable_is_given_once() -> None:
 
 def test_levels_of_further_factors_stand_beside_the_published_figures_apart() -> None:
     summary = made_sweep(lambda factors: 100 * float(factors["nconnect"]), 1, nconnect=(1, 2))
-    rows = [row for row in SWEEP.report.beside(summary) if row.figure.startswith("best read")]
+    rows = [row for row in _SWEEP.report.beside(summary) if row.figure.startswith("best read")]
     assert [row.figure.split("; ")[-1] for row in rows] == ["nconnect 1", "nconnect 2"]
     means = [float(row.ours.removesuffix(" MB/s")) for row in rows]
     assert means[1] / means[0] == pytest.approx(2, rel=0.05)

@@ -28,35 +28,37 @@ from nfsmulti.run.cell import command as command_of
 from nfsmulti.run.place import OnPool
 from nfsmulti.run.plan import PlannedCell, warm_ups
 from nfsmulti.run.watch import fio_options
-from nfsmulti.stories import CellSpec, OwnPool, Scale
-from nfsmulti.stories.connections import Choice
-from nfsmulti.stories.metadata import METADATA, OPERATIONS, scenario
+from nfsmulti.stories import SCENARIOS, CellSpec, Choice, OwnPool, Scale
+from nfsmulti.stories.metadata import OPERATIONS
 from nfsmulti.summary import Summary
+
+_METADATA = SCENARIOS["metadata"]
 
 # --- what is run ---
 
 
 def test_choice_makes_the_cells() -> None:
     chosen = Choice((1, 4), depths=(8, 32), versions=("3", "4.1"), workloads=("create",))
-    cells, said = scenario(chosen).own_cells(Scale(), OwnPool(urls=2, mounts=0))
+    cells, said = _METADATA.own_cells(Scale(choice=chosen), OwnPool(urls=2, mounts=0))
     assert said == []
     levels = [(c.factors["version"], c.factors["depth"], c.factors["nconnect"]) for c in cells]
     assert levels == [(v, *at) for v in ("3", "4.1") for at in ((8, 1), (32, 1), (32, 4))]
     assert cells[2].options["iodepth"] == 32
     assert cells[2].options["nconnect"] == 4
     assert {(cell.query, cell.paths) for cell in cells} == {("version=3", 2), ("version=4.1", 2)}
-    two = scenario(Choice((1,), depths=(8,), workloads=("remove", "create")))
-    assert [c.factors["operation"] for c in two.cells(Scale())] == ["remove", "create"]
-    plain = METADATA.cells(Scale(quick=True))
+    two = Choice((1,), depths=(8,), workloads=("remove", "create"))
+    cells = _METADATA.cells(Scale(choice=two))
+    assert [cell.factors["operation"] for cell in cells] == ["remove", "create"]
+    plain = _METADATA.cells(Scale(quick=True))
     assert {cell.factors["operation"] for cell in plain} == set(OPERATIONS)
     assert {cell.place for cell in plain} == {"lab"}
-    assert scenario(chosen).own_cells(Scale(), OwnPool(urls=0, mounts=1))[0] == []
+    assert _METADATA.own_cells(Scale(choice=chosen), OwnPool(urls=0, mounts=1))[0] == []
 
 
 def test_fio_s_own_engines_run_on_mounts_and_ask_the_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cells = scenario(Choice((1,), depths=(32,), mounts=True)).cells(Scale())
+    cells = _METADATA.cells(Scale(choice=Choice((1,), depths=(32,), mounts=True)))
     assert {cell.place for cell in cells} == {"guest"}
     peers = [cell for cell in cells if cell.client == "mount"]
     found = Counter((cell.factors["operation"], cell.options["ioengine"]) for cell in peers)
@@ -100,13 +102,13 @@ def test_a_command_before_the_first_io_runs_once_or_ends_all(tmp_path: Path) -> 
 
 def test_what_is_compared_with_a_mount_has_one_url_as_well() -> None:
     own = OwnPool(urls=2, mounts=0)
-    cells, said = scenario(Choice((1,), mounts=True)).own_cells(Scale(), own)
+    cells, said = _METADATA.own_cells(Scale(choice=Choice((1,), mounts=True)), own)
     assert {cell.paths for cell in cells} == {1}
     assert said == ["URLs after the first: a mount has one, and is compared with the same"]
 
 
 def test_a_warm_up_removes_all_that_was_made_for_it() -> None:
-    remove = next(cell for cell in METADATA.cells(Scale()) if cell.entries == "removes")
+    remove = next(cell for cell in _METADATA.cells(Scale()) if cell.entries == "removes")
     (warm,) = warm_ups([PlannedCell("a", 1, 1, remove)])
     assert "runtime" not in warm.spec.options  # it would leave entries
 
@@ -162,7 +164,7 @@ def _ran(folder: Path) -> list[tuple[str, ...]]:
 
 
 def _cell(operation: str) -> CellSpec:
-    return next(c for c in METADATA.cells(Scale(True)) if c.factors["operation"] == operation)
+    return next(c for c in _METADATA.cells(Scale(True)) if c.factors["operation"] == operation)
 
 
 def test_remove_has_as_many_entries_as_were_made_in_its_time(tmp_path: Path) -> None:
@@ -191,7 +193,7 @@ def test_what_ended_a_cell_is_said_where_its_entries_cannot_be_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A mount's before its fio began; the engine's in less time, for the server may be gone."""
-    peers = scenario(Choice(mounts=True)).cells(Scale(True))
+    peers = _METADATA.cells(Scale(True, choice=Choice(mounts=True)))
     mounted = next(cell for cell in peers if cell.client == "mount")
     limits: list[float] = []
 
@@ -249,7 +251,7 @@ def test_mounts_are_compared_at_their_best_and_judged() -> None:
     assert re.search(row, text)
     assert "⚠ Both sides ran on the same client; on the mount, a job makes one call at a" in text
     assert "the first stat of a file asks the server" in text
-    judged = [one.judged.verdict for one in METADATA.report.findings(made.summary())]
+    judged = [one.judged.verdict for one in _METADATA.report.findings(made.summary())]
     assert judged == [Verdict.MET, Verdict.NOT_TESTABLE, Verdict.NOT_TESTABLE]
 
 
@@ -271,20 +273,20 @@ def test_the_fewest_connections_are_compared_and_failed_cells_are_said() -> None
     factors = metadata_factors("create", 1, place="guest", client="filecreate")
     made.add(factors, write=3000 * 1024, block=1024)
     summary = made.summary()
-    first = METADATA.report.findings(summary)[0]
+    first = _METADATA.report.findings(summary)[0]
     assert "create at depth 32, nconnect=4 beside fio's filecreate" in first.what
     assert first.judged.verdict == Verdict.MET
     failed = [
         dataclasses.replace(cell, status="failed") if cell.factors["client"] != "engine" else cell
         for cell in summary.cells
     ]
-    first = METADATA.report.findings(dataclasses.replace(summary, cells=failed))[0]
+    first = _METADATA.report.findings(dataclasses.replace(summary, cells=failed))[0]
     assert first.judged.why == "no cell of nfsmulti, or none on the kernel mount, is done"
 
 
 def test_rates_of_other_hardware_are_never_reproduced_and_no_mount_is_said() -> None:
     summary = made_runs.metadata()
-    found = METADATA.report.findings(summary)
+    found = _METADATA.report.findings(summary)
     assert {one.judged.verdict for one in found} == {Verdict.NOT_TESTABLE}
     assert [one.judged.why for one in found if "beside fio's" in one.what] == [
         "no kernel mount: --mounts makes one"

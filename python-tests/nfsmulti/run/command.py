@@ -22,8 +22,8 @@ from nfsmulti.run import plan, runner, start
 from nfsmulti.run.amounts import Amounts, cached
 from nfsmulti.run.directory import Leftover
 from nfsmulti.run.record import Record
-from nfsmulti.stories import SCENARIOS, GuestPlace
-from nfsmulti.stories.connections import WORKLOADS, Choice
+from nfsmulti.stories import SCENARIOS, Choice, GuestPlace
+from nfsmulti.stories.connections import WORKLOADS
 from nfsmulti.stories.metadata import OPERATIONS
 from nfsmulti.texts import duration_text
 

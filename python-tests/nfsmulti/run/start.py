@@ -27,18 +27,7 @@ from nfsmulti.run.place import VERSION_NAMES, OnPool
 from nfsmulti.run.plan import FILE, Factors, Plan, Setting, crossed, of_engine, ordered, under
 from nfsmulti.run.record import Record, changed, now_text, write_machine
 from nfsmulti.stats import MOST_TIMES
-from nfsmulti.stories import (
-    CONNECTIONS,
-    METADATA,
-    SCENARIOS,
-    CellSpec,
-    GuestPlace,
-    Scale,
-    Scenario,
-    metadata,
-)
-from nfsmulti.stories.connections import Choice
-from nfsmulti.stories.connections import scenario as connections
+from nfsmulti.stories import SCENARIOS, CellSpec, Choice, GuestPlace, Scale, Scenario
 
 # For tests of the harness itself: every cell then takes so long.
 _CELL_SECONDS = "NFSMULTI_CELL_SECONDS"
@@ -75,7 +64,7 @@ class NothingToRunError(HarnessError):
 def begun(results: Path, request: Request, name: str) -> Record:
     """Plan a run of the scenario `name`, below `results`. Raises HarnessError."""
     scenario = _scenario(request, name)
-    scale = Scale(request.quick, _cell_seconds())
+    scale = Scale(request.quick, _cell_seconds(), request.choice)
     specs, left_out = _specs(scenario, request, scale)
     repeats = request.repeat or (scenario.quick_repeats if request.quick else scenario.repeats)
     seed = request.seed if request.seed is not None else secrets.randbelow(1 << 31)
@@ -121,19 +110,16 @@ def begun(results: Path, request: Request, name: str) -> Record:
 
 
 def _scenario(request: Request, name: str) -> Scenario:
-    """Give the scenario as it was chosen. Raises HarnessError where it cannot run like that."""
+    """Give the scenario. Raises HarnessError where it cannot run as it was asked for."""
     if not re.fullmatch(r"[\w.-]*", request.label):
         raise HarnessError(f"--label '{request.label}': use letters, digits, '-', '_' and '.'")
     if request.directory:
         check_name(request.directory)
-    if name not in (CONNECTIONS.name, METADATA.name):
-        return SCENARIOS[name]
     if request.pool:
         check_choice(request.choice, request.hosts)
-    if name == METADATA.name and request.hosts:
+    if name == "metadata" and request.hosts:
         raise HarnessError("metadata runs on this machine only: leave out --hosts")
-    make = connections if name == CONNECTIONS.name else metadata.scenario
-    return make(request.choice)
+    return SCENARIOS[name]
 
 
 def resumed(results: Path, given: Path | None, name: str) -> Record:

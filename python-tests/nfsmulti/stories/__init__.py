@@ -1,39 +1,35 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The stories: what fio runs for each, how it is judged, and what is drawn of it."""
+"""The stories: what fio runs for each, how it is judged, and what is drawn of it.
 
-from nfsmulti.stories import cost, demo
-from nfsmulti.stories.connections import CONNECTIONS
-from nfsmulti.stories.dd import DD
-from nfsmulti.stories.fsperf import FSPERF
-from nfsmulti.stories.metadata import METADATA
-from nfsmulti.stories.neighbour import NEIGHBOUR
-from nfsmulti.stories.oltp import OLTP
-from nfsmulti.stories.randread import RANDREAD
+A story is a module here that has a SCENARIO, and a name in arguments/measure.py.
+"""
+
+from importlib import import_module
+
+from nfsmulti.arguments.measure import SCENARIOS as NAMES
+from nfsmulti.stories import cost, showcase
 from nfsmulti.stories.scenario import (
     OWN,
     CellSpec,
+    Choice,
     GuestPlace,
     OwnPool,
     Scale,
     Scenario,
 )
-from nfsmulti.stories.sio import SIO
-from nfsmulti.stories.sweep import SWEEP
 
-SCENARIOS = {
-    scenario.name: scenario
-    for scenario in (DD, FSPERF, RANDREAD, SIO, OLTP, SWEEP, NEIGHBOUR, CONNECTIONS, METADATA)
+SCENARIOS: dict[str, Scenario] = {
+    name: import_module(f"{__name__}.{name}").SCENARIO for name in NAMES
 }
 REPORTS = {name: scenario.report for name, scenario in SCENARIOS.items()}
-REPORTS |= {"demo": demo.REPORT, **cost.REPORTS}
+REPORTS |= {"demo": showcase.REPORT, **cost.REPORTS}
 
 __all__ = [
-    "CONNECTIONS",
-    "METADATA",
     "OWN",
     "REPORTS",
     "SCENARIOS",
     "CellSpec",
+    "Choice",
     "GuestPlace",
     "OwnPool",
     "Scale",

@@ -16,7 +16,6 @@ import functools
 import itertools
 import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
@@ -71,49 +70,20 @@ _PLACES: dict[str, Place] = {
 _RDMA_PORT = 20049
 
 
-@dataclass(frozen=True)
-class Choice:
-    """What to measure; what is empty is chosen by where and how long it is run.
-
-    Without `protocols` and `versions` a pool of the user is what its URLs say. `run metadata` takes
-    the same, and `depths` and several `workloads` are its own.
-    """
-
-    nconnect: tuple[int, ...] = ()
-    protocols: tuple[str, ...] = ()
-    versions: tuple[str, ...] = ()
-    jobs: tuple[int, ...] = ()
-    mounts: bool = False
-    workloads: tuple[str, ...] = ()
-    depths: tuple[int, ...] = ()
-
-
-def scenario(choice: Choice) -> Scenario:
-    """Give the scenario with these cells."""
-    return Scenario(
-        "connections",
-        _PLACES,
-        functools.partial(_cells, choice),
-        functools.partial(_own_cells, choice),
-        repeats=5,
-        quick_repeats=5,
-        probes=functools.partial(_probes, choice),
-        report=_REPORT,
-    )
-
-
-def _cells(choice: Choice, scale: Scale) -> list[CellSpec]:
+def _cells(scale: Scale) -> list[CellSpec]:
+    choice = scale.choice
     protocols = choice.protocols or ("tcp",)
     kernel = choice.mounts or "rdma" in protocols
     places = [_GUEST] if kernel else [name for name in _PLACES if name != _GUEST]
     found = []
     for place, version, proto in itertools.product(places, choice.versions or ("3",), protocols):
         query = f"proto={proto}&version={version}"
-        found += _cells_of(choice, scale, place, proto, version, query)
+        found += _cells_of(scale, place, proto, version, query)
     return found
 
 
-def _own_cells(choice: Choice, scale: Scale, pool: OwnPool) -> tuple[list[CellSpec], list[str]]:
+def _own_cells(scale: Scale, pool: OwnPool) -> tuple[list[CellSpec], list[str]]:
+    choice = scale.choice
     if not pool.urls:
         return [], ["connections need URLs in the pool: a directory has those of its mount"]
     said = ["directories: theirs are those of their mounts"] if pool.mounts else []
@@ -122,14 +92,15 @@ def _own_cells(choice: Choice, scale: Scale, pool: OwnPool) -> tuple[list[CellSp
         words = [f"proto={proto}"] if proto else []
         words += [f"version={version}"] if version else []
         named = proto or pool.url_proto or MIXED, version or pool.url_version or MIXED
-        found += _cells_of(choice, scale, OWN, *named, "&".join(words), pool.urls)
+        found += _cells_of(scale, OWN, *named, "&".join(words), pool.urls)
     return found, said
 
 
 def _cells_of(
-    choice: Choice, scale: Scale, place: str, proto: str, version: str, query: str, paths: int = 1
+    scale: Scale, place: str, proto: str, version: str, query: str, paths: int = 1
 ) -> list[CellSpec]:
     """Give the cells of one transport and version, by the engine, and by mounts where asked for."""
+    choice = scale.choice
     nconnect = choice.nconnect or (_QUICK_NCONNECT if scale.quick else _NCONNECT)
     jobs = choice.jobs or (_QUICK_JOBS if scale.quick else _JOBS)
     (workload,) = choice.workloads or (_WORKLOAD,)
@@ -177,10 +148,11 @@ def _cell(workload: str, scale: Scale, levels: tuple[str, str, str, int, int]) -
     )
 
 
-def _probes(choice: Choice, scale: Scale) -> dict[str, CellSpec]:
+def _probes(scale: Scale) -> dict[str, CellSpec]:
     seconds = scale.cell_seconds or _PROBE_SECONDS
-    once = dataclasses.replace(choice, nconnect=(_PROBE_CONNECTIONS,), jobs=(1,))
-    cell = next((cell for cell in _cells(once, scale) if cell.place == "capped"), None)
+    once = dataclasses.replace(scale.choice, nconnect=(_PROBE_CONNECTIONS,), jobs=(1,))
+    cells_of_one = _cells(dataclasses.replace(scale, choice=once))
+    cell = next((cell for cell in cells_of_one if cell.place == "capped"), None)
     if cell is None:
         return {}
     options = {**cell.options, **timed(seconds)}
@@ -420,4 +392,13 @@ _REPORT = Report(
     tell=tell,
 )
 
-CONNECTIONS = scenario(Choice())
+SCENARIO = Scenario(
+    "connections",
+    _PLACES,
+    _cells,
+    _own_cells,
+    repeats=5,
+    quick_repeats=5,
+    probes=_probes,
+    report=_REPORT,
+)

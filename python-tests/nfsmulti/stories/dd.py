@@ -259,4 +259,4 @@ _REPORT = Report(
     findings=findings,
 )
 
-DD = Scenario("dd", _PLACES, _cells, _own_cells, report=_REPORT)
+SCENARIO = Scenario("dd", _PLACES, _cells, _own_cells, report=_REPORT)

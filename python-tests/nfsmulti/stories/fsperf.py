@@ -303,4 +303,4 @@ _REPORT = Report(
     findings=findings,
 )
 
-FSPERF = Scenario("fsperf", _PLACES, _cells, _own_cells, probes=_probes, report=_REPORT)
+SCENARIO = Scenario("fsperf", _PLACES, _cells, _own_cells, probes=_probes, report=_REPORT)

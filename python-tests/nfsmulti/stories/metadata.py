@@ -14,7 +14,6 @@ filedelete), jobs, depth, nconnect.
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Iterable, Sequence
 
 from nfsmulti import texts
@@ -33,7 +32,7 @@ from nfsmulti.report.story import (
     untestable,
 )
 from nfsmulti.stats import Ratio, Sample
-from nfsmulti.stories.connections import Choice, draw, mount_options
+from nfsmulti.stories.connections import draw, mount_options
 from nfsmulti.stories.scenario import (
     OWN,
     CellSpec,
@@ -92,44 +91,31 @@ def size_of(entries: int) -> dict[str, Factor | None]:
     return {"size": f"{entries}k"}
 
 
-def scenario(choice: Choice) -> Scenario:
-    """Give the scenario with these cells."""
-    return Scenario(
-        "metadata",
-        _PLACES,
-        functools.partial(_cells, choice),
-        functools.partial(_own_cells, choice),
-        report=_REPORT,
-        lengthens=False,
-    )
-
-
-def _cells(choice: Choice, scale: Scale) -> list[CellSpec]:
-    place, found = _GUEST if choice.mounts else _LAB, []
-    for version in choice.versions or ("3",):
-        found += _cells_of(choice, scale, place, version, f"version={version}")
+def _cells(scale: Scale) -> list[CellSpec]:
+    place, found = _GUEST if scale.choice.mounts else _LAB, []
+    for version in scale.choice.versions or ("3",):
+        found += _cells_of(scale, place, version, f"version={version}")
     return found
 
 
-def _own_cells(choice: Choice, scale: Scale, pool: OwnPool) -> tuple[list[CellSpec], list[str]]:
+def _own_cells(scale: Scale, pool: OwnPool) -> tuple[list[CellSpec], list[str]]:
     if not pool.urls:
         return [], ["metadata operations need URLs in the pool"]
     said = ["directories: the operations go to URLs alone"] if pool.mounts else []
-    paths = 1 if choice.mounts else pool.urls
+    paths = 1 if scale.choice.mounts else pool.urls
     if paths < pool.urls:
         said.append("URLs after the first: a mount has one, and is compared with the same")
     found = []
-    for version in choice.versions or ("",):
+    for version in scale.choice.versions or ("",):
         known = version or pool.url_version or "mixed"
         query = f"version={version}" if version else ""
-        found += _cells_of(choice, scale, OWN, known, query, paths)
+        found += _cells_of(scale, OWN, known, query, paths)
     return found, said
 
 
-def _cells_of(
-    choice: Choice, scale: Scale, place: str, version: str, query: str, paths: int = 1
-) -> list[CellSpec]:
+def _cells_of(scale: Scale, place: str, version: str, query: str, paths: int = 1) -> list[CellSpec]:
     """Give the cells of one version: of the engine, and of fio's own engines on a mount."""
+    choice = scale.choice
     depths = choice.depths or (_QUICK_DEPTHS if scale.quick else _DEPTHS)
     nconnect = choice.nconnect or (_QUICK_NCONNECT if scale.quick else _NCONNECT)
     depth = _DEPTH if _DEPTH in depths else max(depths)
@@ -505,4 +491,4 @@ _REPORT = Report(
     findings=findings,
 )
 
-METADATA = scenario(Choice())
+SCENARIO = Scenario("metadata", _PLACES, _cells, _own_cells, report=_REPORT, lengthens=False)

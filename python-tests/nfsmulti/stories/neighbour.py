@@ -332,4 +332,4 @@ _REPORT = Report(
     findings=findings,
 )
 
-NEIGHBOUR = Scenario("neighbour", _PLACES, _cells, _own_cells, repeats=5, report=_REPORT)
+SCENARIO = Scenario("neighbour", _PLACES, _cells, _own_cells, repeats=5, report=_REPORT)

@@ -235,4 +235,4 @@ _REPORT = Report(
     findings=findings,
 )
 
-OLTP = Scenario("oltp", _PLACES, _cells, _own_cells, report=_REPORT)
+SCENARIO = Scenario("oltp", _PLACES, _cells, _own_cells, report=_REPORT)

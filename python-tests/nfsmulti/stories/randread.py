@@ -305,4 +305,4 @@ _REPORT = Report(
     findings=findings,
 )
 
-RANDREAD = Scenario("randread", _PLACES, _cells, _own_cells, report=_REPORT)
+SCENARIO = Scenario("randread", _PLACES, _cells, _own_cells, report=_REPORT)

@@ -117,14 +117,32 @@ OWN = "pool"
 
 
 @dataclass(frozen=True)
+class Choice:
+    """What of connections or metadata to measure; what is empty follows from where it is run.
+
+    Without `protocols` and `versions` a pool of the user is what its URLs say. `depths` and several
+    `workloads` are metadata's.
+    """
+
+    nconnect: tuple[int, ...] = ()
+    protocols: tuple[str, ...] = ()
+    versions: tuple[str, ...] = ()
+    jobs: tuple[int, ...] = ()
+    mounts: bool = False
+    workloads: tuple[str, ...] = ()
+    depths: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class Scale:
-    """How much is run: the whole scenario, or a quick look at it.
+    """How much is run: the whole scenario, or a quick look at it, or what was chosen.
 
     `cell_seconds` takes the place of every cell's own time, where it is given.
     """
 
     quick: bool = False
     cell_seconds: float | None = None
+    choice: Choice = Choice()
 
     def seconds(self, quick: float, full: float) -> float:
         """Give a cell's time: `quick` or `full`, unless another was given."""

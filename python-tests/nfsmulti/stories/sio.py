@@ -327,4 +327,4 @@ _REPORT = Report(
     findings=findings,
 )
 
-SIO = Scenario("sio", _PLACES, _cells, _own_cells, report=_REPORT)
+SCENARIO = Scenario("sio", _PLACES, _cells, _own_cells, report=_REPORT)

@@ -573,4 +573,4 @@ _REPORT = Report(
     findings=findings,
 )
 
-SWEEP = Scenario("sweep", _PLACES, _cells, _own_cells, report=_REPORT, lengthens=False)
+SCENARIO = Scenario("sweep", _PLACES, _cells, _own_cells, report=_REPORT, lengthens=False)
