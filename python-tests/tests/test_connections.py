@@ -24,7 +24,8 @@ from nfsmulti.machine import fail
 from nfsmulti.pool import CellMounts, mount_ports, mount_source
 from nfsmulti.processes import find, run
 from nfsmulti.report import scaling
-from nfsmulti.report.scaling import Curve, End, knee, verdict
+from nfsmulti.report.curves import Curve
+from nfsmulti.report.scaling import End, knee, verdict
 from nfsmulti.run import command, start
 from nfsmulti.run.cell import command as command_of
 from nfsmulti.run.place import OnPool, asked

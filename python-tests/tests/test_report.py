@@ -233,9 +233,9 @@ def test_report_made_again_is_the_same(tmp_path: Path) -> None:
 
 
 def test_each_repeat_is_a_dot_and_three_have_an_interval() -> None:
-    _, axes = charts.panel("t", "", "MB/s")
     three = Sample((1.0, 2.0, 4.0))
-    charts.bars(axes, ["a", "b", "c"], {"x": [Sample((1.0,)), Sample((3.0, 2.0)), three]})
+    series = {"x": [Sample((1.0,)), Sample((3.0, 2.0)), three]}
+    (axes,) = charts.bars("t", "MB/s", ["a", "b", "c"], series).axes
     (dots,) = [line for line in axes.lines if line.get_marker() == "."]
     assert np.asarray(dots.get_ydata()).tolist() == [3, 2, 1, 2, 4]
     found = [part for part in axes.collections if isinstance(part, LineCollection)]

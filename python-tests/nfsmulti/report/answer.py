@@ -196,7 +196,7 @@ _SHOWN = 2  # values of an option; of more the first and the last
 def ran(summary: Summary, environment: Mapping[str, Any]) -> str:
     """Say in a line what was run: the workload, its size, how often, and on which server."""
     done = summary.done
-    given = [_options(cell) for cell in done]
+    given = [cells.given(cell) for cell in done]
     whole = [one for one in given if "offset_increment" not in one]  # else a job's part of a file
     if "operation" in (done[0].factors if done else {}):
         what = texts.several([str(one) for one in cells.levels(done, "operation")])
@@ -243,14 +243,6 @@ def _work(given: Sequence[Mapping[str, Sequence[str]]]) -> str:
         both = KINDS.get(" ".join(kinds))
         told.append(f"{of_size} {both or texts.several([KINDS.get(one, one) for one in kinds])}")
     return texts.several(told).strip()
-
-
-def _options(cell: Cell) -> dict[str, list[str]]:
-    """Give all that fio's command line says, by option: sections may give one several times."""
-    found: dict[str, list[str]] = {}
-    for name, value in re.findall(r"--([a-z_]+)=(\S+)", cell.command):
-        found.setdefault(name, []).append(value.strip("'"))
-    return found
 
 
 def _values(given: Sequence[Mapping[str, Sequence[str]]], name: str) -> list[str]:

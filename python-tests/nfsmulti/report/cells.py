@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 import statistics
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
@@ -67,9 +68,25 @@ def planned(summary: Summary, **factors: Factor) -> list[Cell]:
     ]
 
 
+def given(cell: Cell) -> dict[str, list[str]]:
+    """Give what fio's command line says, by option: sections may give one several times."""
+    words = shlex.split(cell.command)
+    found: dict[str, list[str]] = {}
+    for word in words[words.index("fio") + 1 :] if "fio" in words else ():
+        if word.startswith("--"):
+            name, _, value = word[2:].partition("=")
+            found.setdefault(name, []).append(value)
+    return found
+
+
 def levels(cells: Iterable[Cell], factor: str) -> list[Factor]:
-    """Give the values of a factor: numbers by size, names in the order of first use."""
-    found = list(dict.fromkeys(cell.factors[factor] for cell in cells if factor in cell.factors))
+    """Give the values of a factor, as ordered() has them."""
+    return ordered(cell.factors[factor] for cell in cells if factor in cell.factors)
+
+
+def ordered(levels: Iterable[Factor]) -> list[Factor]:
+    """Give each level once: numbers by size, names in the order of first use."""
+    found = list(dict.fromkeys(levels))
     if all(isinstance(value, int | float) for value in found):
         return sorted(found, key=float)
     return found
@@ -141,6 +158,12 @@ def sides(cell: Cell) -> list[Figures]:
 def bandwidth(cell: Cell) -> float | None:
     """Give bytes per second, both directions together."""
     return sum(side.bytes_per_s for side in sides(cell)) or None
+
+
+def mb_per_s(cell: Cell) -> float | None:
+    """Give the same in MB/s."""
+    rate = bandwidth(cell)
+    return rate and rate / 1e6
 
 
 def p99_us(cell: Cell) -> float | None:

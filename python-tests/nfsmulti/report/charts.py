@@ -128,16 +128,22 @@ def hover(axes: Axes, x: float, y: float, words: str) -> None:
 
 
 def numbered(
-    axes: Axes,
-    lines: Mapping[str, Mapping[int, tuple[float, float]]],
+    title: str,
+    x: str,
+    y: str,
+    named: Mapping[str, Mapping[int, tuple[float, float]]],
     scale: Callable[[Axes], None],
-) -> None:
-    """Draw lines by their labels, whose points have numbers; `scale` sets the axes in between."""
-    for number, (label, points) in enumerate(lines.items()):
-        line(axes, number, label, [(x, Sample((y,))) for x, y in points.values()])
+    columns: int = 2,
+) -> Figure:
+    """Plot lines by their labels, whose points have numbers; `scale` is from_origin() or such."""
+    figure, axes = panel(title, x, y)
+    for number, (label, points) in enumerate(named.items()):
+        line(axes, number, label, [(at, Sample((value,))) for at, value in points.values()])
     scale(axes)
-    for number, points in enumerate(lines.values()):
+    for number, points in enumerate(named.values()):
         _write_numbers(axes, points, -1 if number % 2 else 1)
+    legend(axes, columns=columns)
+    return figure
 
 
 def _write_numbers(axes: Axes, points: Mapping[int, tuple[float, float]], side: int) -> None:
@@ -176,8 +182,11 @@ def _repeats(axes: Axes, points: Sequence[tuple[float, Sample]], colour: str) ->
         axes.errorbar(xs, means, yerr=[lows, highs], fmt="none", ecolor=colour, capsize=3)
 
 
-def bars(axes: Axes, groups: Sequence[str], series: Mapping[str, Sequence[Sample | None]]) -> None:
-    """Draw bars, a group of one per series, each repeat a dot, with 95 % intervals as above."""
+def bars(
+    title: str, y: str, groups: Sequence[str], series: Mapping[str, Sequence[Sample | None]]
+) -> Figure:
+    """Plot bars, a group of one per series, each repeat a dot, with 95 % intervals as above."""
+    figure, axes = panel(title, "", y)
     width = 0.8 / len(series)
     for number, (label, samples) in enumerate(series.items()):
         shift = (number - (len(series) - 1) / 2) * width
@@ -195,26 +204,49 @@ def bars(axes: Axes, groups: Sequence[str], series: Mapping[str, Sequence[Sample
             hover(axes, x, one.mean, f"{label}: {texts.measured(one)}")
         _repeats(axes, points, INK)
     axes.set_xticks(range(len(groups)), [group.replace("-", "\n") for group in groups])
+    from_zero(axes)
+    if len(series) > 1:
+        legend(axes)
+    return figure
 
 
-def doublings(
+def lines(
     title: str,
     x: str,
     y: str,
-    lines: Sequence[tuple[str, Points]],
+    named: Sequence[tuple[str, Points]],
     columns: int = 2,
+    *,
+    doublings: bool = True,
 ) -> Figure:
-    """Plot lines, each with its label, over an x axis of doublings; what is None is left out."""
+    """Plot lines, each with its label, over an x axis of `doublings`; what is None is left out."""
     figure, axes = panel(title, x, y)
-    for number, (label, samples) in enumerate(lines):
+    for number, (label, samples) in enumerate(named):
         if points := [(at, one) for at, one in samples.items() if one]:
             line(axes, number, label, points)
-    ticks = sorted({at for _, samples in lines for at in samples})
-    axes.set_xscale("log", base=2)
+    ticks = sorted({at for _, samples in named for at in samples})
+    if doublings:
+        axes.set_xscale("log", base=2)
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.minorticks_off()
     from_zero(axes)
     legend(axes, columns=columns)
+    return figure
+
+
+def percentiles(
+    title: str, percents: Sequence[float], named: Sequence[tuple[str, Sequence[float | None]]]
+) -> Figure:
+    """Plot percentiles of clat in µs, each line with its label, until the last that is told."""
+    figure, axes = panel(title, "percentile", "clat, ms")
+    drawn = 0
+    for number, (label, values) in enumerate(named):
+        points = [(at, Sample((one / 1000,))) for at, one in enumerate(values) if one]
+        line(axes, number, label, points)
+        drawn = max(drawn, len(points))
+    axes.set_xticks(range(drawn), [f"{percent:g}" for percent in percents[:drawn]])
+    logarithmic_y(axes)
+    legend(axes)
     return figure
 
 

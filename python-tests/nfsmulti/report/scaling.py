@@ -15,8 +15,8 @@ from enum import Enum
 
 from nfsmulti import texts
 from nfsmulti.report import cells
-from nfsmulti.stats import Ratio, Sample
-from nfsmulti.summary import Cell, Factor
+from nfsmulti.report.curves import Curve
+from nfsmulti.stats import Ratio
 
 GAIN = 1.1  # what more connections must give to count
 _FULL = 0.9  # the part at which a link or a core is called full
@@ -30,80 +30,6 @@ RULE = (
     " where 90 % of it is used, all processors where 85 % are, unless other programs had 10 % of"
     " them before; a link is full in one direction."
 )
-
-
-@dataclass(frozen=True)
-class Axis:
-    """What rises along a curve, nconnect or depth, and the rate that is told, in `scale` units."""
-
-    name: str = "nconnect"
-    measure: cells.Measure = cells.bandwidth
-    unit: str = "MB/s"
-    scale: float = 1e6
-
-    @property
-    def label(self) -> str:
-        """Its name in a plot."""
-        return "connections" if self.name == "nconnect" else self.name
-
-
-@dataclass(frozen=True)
-class Curve:
-    """What one workload did at rising nconnect, all other factors being the same: `levels`.
-
-    `cells` has those that are done, of each nconnect that was asked for; `link` is the rate of
-    the link in bit/s, where it is known. On another `axis` each count is one of that.
-    """
-
-    levels: dict[str, Factor]
-    cells: dict[int, list[Cell]]
-    link: int | None = None
-    axis: Axis = Axis()
-
-    @property
-    def counts(self) -> list[int]:
-        """Each nconnect that has cells, by size."""
-        return sorted(count for count, found in self.cells.items() if found)
-
-    def rate(self, count: int) -> Sample | None:
-        """Give what the axis measures, as bytes per second."""
-        return cells.sample(self.cells.get(count, []), self.axis.measure)
-
-    def mean(self, count: int) -> float:
-        """Give the mean of that."""
-        rate = self.rate(count)
-        return rate.mean if rate else 0.0
-
-    def gain(self, more: int, fewer: int) -> Ratio | None:
-        """Give the throughput with `more` : that with `fewer`."""
-        return cells.ratio(self.cells[more], self.cells[fewer], self.axis.measure)
-
-    def connections(self, count: int) -> int | None:
-        """Give how many connections there are: of the kernel for all jobs, or of each job.
-
-        None where other hosts ran the jobs: which paths they used is not known.
-        """
-        if any(job.host for cell in self.cells[count] for job in cell.jobs):
-            return None
-        if str(self.levels.get("transport")).endswith("-mount"):
-            return count
-        paths = max((len(cell.paths) for cell in self.cells[count]), default=1)
-        return count * int(self.levels.get("jobs", 1)) * max(paths, 1)
-
-    def total(self, count: int) -> int:
-        """Give where a count stands in a plot: all connections, where these are known."""
-        every = self.connections(count) if self.axis.name == "nconnect" else None
-        return every or count
-
-    def words(self, count: int) -> str:
-        """Name a count by all connections that it makes: "8 connections", "depth 32"."""
-        if self.axis.name != "nconnect":
-            return f"{self.axis.name} {count}"
-        every = self.connections(count)
-        capped = "capped " if self.levels.get("limits") == "capped" else ""
-        if every is None:
-            return f"{count} {capped}connection{'' if count == 1 else 's'} per job and path"
-        return f"{every} {capped}connection{'' if every == 1 else 's'}"
 
 
 class End(Enum):

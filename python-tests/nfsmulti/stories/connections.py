@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING
 from nfsmulti import texts
 from nfsmulti.lab import LabConfig, Limits
 from nfsmulti.pool import mount_ports, mount_source
-from nfsmulti.report import cells, charts, conditions, scaling
+from nfsmulti.report import cells, charts, conditions, curves, scaling
 from nfsmulti.report.answer import Answer, fewest, varying
-from nfsmulti.report.scaling import Curve
+from nfsmulti.report.curves import Axis, Curve
 from nfsmulti.report.story import Plot, Report, Section, Story
 from nfsmulti.stories.scenario import (
     FOR_HARNESS,
@@ -37,11 +37,11 @@ from nfsmulti.stories.scenario import (
     Scenario,
     timed,
 )
-from nfsmulti.summary import Cell, Factor, Summary
+from nfsmulti.summary import Factor, Summary
 from nfsmulti.texts import parse_rate
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    pass
 
 # --- what runs ---
 
@@ -177,10 +177,10 @@ _SERVER, _MOUNT = "nfs://SERVER/EXPORT", "/mnt"
 
 def tell(summary: Summary) -> Story:
     """Tell where each curve ends, and what the transports, versions and jobs differ in."""
-    curves = _curves(summary)
+    drawn = _curves(summary)
     return Story(
-        answer=_answer(curves),
-        sections=[Section("Plots", plots=_plots(curves))],
+        answer=_answer(drawn),
+        sections=[Section("Plots", plots=_plots(drawn))],
         reading=[
             scaling.RULE,
             "nconnect is the number of connections that each job has on each path; a kernel mount"
@@ -189,21 +189,16 @@ def tell(summary: Summary) -> Story:
             " it. Each job has 64 I/Os in flight, whatever nconnect is.",
             *conditions.differences(summary, "In the lab, the servers are on the same machine."),
         ],
-        ending=[_lines(summary, curves)],
+        ending=[_lines(summary, drawn)],
     )
 
 
 def _curves(summary: Summary) -> list[Curve]:
     """Give the curves that were measured, in the order of places, transports, versions and jobs."""
-    found: dict[tuple[tuple[str, Factor], ...], list[Cell]] = {}
-    for cell in summary.done:
-        levels = {name: cell.factors[name] for name in _FACTORS if name != "nconnect"}
-        found.setdefault(tuple(levels.items()), []).append(cell)
-    curves = []
-    for key, those in found.items():
-        link = _link(summary, str(those[0].factors["limits"]))
-        curves.append(Curve(dict(key), cells.by_count(those, "nconnect"), link))
-    return sorted(curves, key=_order)
+    found = sorted(curves.curves(summary.done, Axis()), key=_order)
+    return [
+        dataclasses.replace(one, link=_link(summary, str(one.levels["limits"]))) for one in found
+    ]
 
 
 def _order(curve: Curve) -> tuple[int, int, str, int]:
@@ -222,20 +217,20 @@ def _link(summary: Summary, place: str) -> int | None:
     return parse_rate(rate) if rate else None
 
 
-def _answer(curves: list[Curve]) -> Answer:
+def _answer(drawn: list[Curve]) -> Answer:
     """Tell where the first curve ends."""
-    (unit, measure), (_, cost) = _throughput(curves), _cpu(curves)
+    (unit, measure), (_, cost) = _throughput(drawn), _cpu(drawn)
 
     def rows(pick: Callable[[Curve], Collection[int]]) -> list[list[str]]:
         found = []
-        for curve in curves:
+        for curve in drawn:
             lowest = curve.counts[0]
             for count in sorted(pick(curve)):
                 those = curve.cells[count]
                 connections = curve.connections(count)
                 p99 = cells.percentile_of(those, 99)
                 found.append([
-                    _name(curve, curves), str(connections or f"{count} each"),
+                    _name(curve, drawn), str(connections or f"{count} each"),
                     texts.measured(cells.sample(those, measure)),
                     "1" if count == lowest else texts.times(curve.gain(count, lowest)),
                     texts.number(p99 and p99 / 1000), texts.mean(cells.sample(those, cost)),
@@ -251,102 +246,83 @@ def _answer(curves: list[Curve]) -> Answer:
         )
     )
     headings = ["", "connections", unit, "times the fewest", "p99, ms", "CPU, µs/op"]
-    return Answer(scaling.verdict(curves[0]), varying(headings, few, 1))
+    return Answer(scaling.verdict(drawn[0]), varying(headings, few, 1))
 
 
-def _cpu(curves: Sequence[Curve]) -> tuple[str, cells.Measure]:
+def _cpu(drawn: Sequence[Curve]) -> tuple[str, cells.Measure]:
     """Give whose CPU time per operation is told, and how: of fio's jobs where no more is known."""
     measure = cells.cpu_measure(
-        cell for curve in curves for group in curve.cells.values() for cell in group
+        cell for curve in drawn for group in curve.cells.values() for cell in group
     )
     machine = measure is cells.machine_cpu_us
     return "the whole machine" if machine else "fio's jobs", measure
 
 
-def _name(curve: Curve, curves: Sequence[Curve]) -> str:
+def _name(curve: Curve, drawn: Sequence[Curve]) -> str:
     """Name a curve by the levels in which those of this run differ, one alone by its transport."""
     words = []
     for name, level in curve.levels.items():
-        if len({one.levels[name] for one in curves}) > 1:
+        if len({one.levels[name] for one in drawn}) > 1:
             jobs = "1 job" if level == 1 else f"{level} jobs"
             own = {"version": f"NFSv{level}", "jobs": jobs}
             words.append(own.get(name, str(level)))
     return ", ".join(words) or _NAMES.get(str(curve.levels["transport"]), "")
 
 
-def _throughput(curves: Sequence[Curve]) -> tuple[str, cells.Measure]:
+def _throughput(drawn: Sequence[Curve]) -> tuple[str, cells.Measure]:
     """Give the unit of throughput, and how it is taken: IOPS where blocks are small, else MB/s."""
-    if not str(curves[0].levels["workload"]).startswith("64k"):
+    if not str(drawn[0].levels["workload"]).startswith("64k"):
         return "IOPS", cells.iops
-    return "MB/s", lambda cell: rate / 1e6 if (rate := cells.bandwidth(cell)) else None
+    return "MB/s", cells.mb_per_s
 
 
-def _plots(curves: list[Curve]) -> list[Plot]:
+def _plots(drawn: list[Curve]) -> list[Plot]:
     """Draw all curves; those of each number of jobs for themselves where they are many."""
-    jobs = list(dict.fromkeys(int(curve.levels["jobs"]) for curve in curves))
-    if len(curves) <= _MOST_LINES or len(jobs) == 1:
-        return _plots_of(curves, "", "")
+    jobs = list(dict.fromkeys(int(curve.levels["jobs"]) for curve in drawn))
+    if len(drawn) <= _MOST_LINES or len(jobs) == 1:
+        return _plots_of(drawn, "", "")
     return [
         plot
         for number in jobs
         for plot in _plots_of(
-            [curve for curve in curves if curve.levels["jobs"] == number],
+            [curve for curve in drawn if curve.levels["jobs"] == number],
             f"-jobs{number}",
             f", {number} job{'s' if number > 1 else ''}",
         )
     ]
 
 
-def _plots_of(curves: list[Curve], suffix: str, of_jobs: str) -> list[Plot]:
-    whose, cost = _cpu(curves)
+def _plots_of(drawn: list[Curve], suffix: str, of_jobs: str) -> list[Plot]:
+    whose, cost = _cpu(drawn)
     plots = []
     for name, title, unit, measure in (
-        ("throughput", "Throughput", *_throughput(curves)),
+        ("throughput", "Throughput", *_throughput(drawn)),
         ("cpu", "CPU per operation", f"µs of {whose}", cost),
     ):
-        names = [_name(curve, curves) for curve in curves]
-        figure = draw(curves, names, f"{title}{of_jobs}", unit, measure)
+        named = [(_name(one, drawn), one) for one in drawn]
+        figure = curves.draw(named, f"{title}{of_jobs}", unit, measure)
         caption = f"{title}{of_jobs} against connections; {charts.REPEATS}."
         plots.append(Plot(f"{name}{suffix}", caption, figure))
-    return [*plots, _latency_plot(curves, suffix, of_jobs)]
+    return [*plots, _latency_plot(drawn, suffix, of_jobs)]
 
 
-def draw(
-    curves: Sequence[Curve], names: Sequence[str], title: str, unit: str, measure: cells.Measure
-) -> Figure:
-    """Draw curves of one axis, each with its name, by what `measure` gives in `unit`."""
-    samples = [
-        {curve.total(at): cells.sample(curve.cells[at], measure) for at in curve.counts}
-        for curve in curves
-    ]
-    lines = list(zip(names, samples, strict=True))
-    return charts.doublings(title, curves[0].axis.label, unit, lines)
-
-
-def _latency_plot(curves: list[Curve], suffix: str, of_jobs: str) -> Plot:
-    unit, measure = _throughput(curves)
+def _latency_plot(drawn: list[Curve], suffix: str, of_jobs: str) -> Plot:
+    unit, measure = _throughput(drawn)
     title = f"Latency against throughput{of_jobs}"
-    figure, axes = charts.panel(title, unit, "clat p99, ms")
-    lines: dict[str, dict[int, tuple[float, float]]] = {}
-    for curve in curves:
-        points = lines.setdefault(_name(curve, curves), {})
-        for count in curve.counts:
-            found = curve.cells[count]
-            rate, latency = cells.sample(found, measure), cells.percentile_of(found, 99)
-            if rate and latency:
-                points[curve.total(count)] = rate.mean, latency / 1000
-    charts.numbered(axes, lines, charts.from_origin)
-    charts.legend(axes)
+    named = [(_name(one, drawn), one) for one in drawn]
+    figure = curves.latency(
+        named, title, (unit, "clat p99, ms"), measure, lambda found: cells.percentile_of(found, 99)
+    )
     caption = f"p99 of clat against throughput{of_jobs}; the numbers are connections."
     return Plot(f"latency{suffix}", caption, figure)
 
 
-def _lines(summary: Summary, curves: list[Curve]) -> Section:
+def _lines(summary: Summary, drawn: list[Curve]) -> Section:
     """Give what to mount with and a job for fio: of the first curve that is as good as any there.
 
     There is the first place.
     """
-    here = [curve for curve in curves if curve.levels["limits"] == curves[0].levels["limits"]]
+    here = [curve for curve in drawn if curve.levels["limits"] == drawn[0].levels["limits"]]
     rates = [curve.mean(scaling.chosen(curve)) for curve in here]
     best = here[next(n for n, rate in enumerate(rates) if scaling.GAIN * rate >= max(rates))]
     at = scaling.chosen(best)
@@ -355,9 +331,11 @@ def _lines(summary: Summary, curves: list[Curve]) -> Section:
     each = at if proto != transport else at * int(best.levels["jobs"])  # a mount is all jobs'
     version, most = str(best.levels["version"]), min(each, _KERNELS_MOST)
     options = mount_options(proto, version, most, locks=True)
-    given = _given(best.cells[at][0])
+    given = {name: values[-1] for name, values in cells.given(best.cells[at][0]).items()}
     pools = [
-        pool for curve in here if (pool := _given(curve.cells[curve.counts[0]][0]).get("pool"))
+        pools[-1]
+        for curve in here
+        if (pools := cells.given(curve.cells[curve.counts[0]][0]).get("pool"))
     ]
     pool = pools[0] if pools and summary.place.get("kind") == "pool" else _SERVER
     urls = pool.split(",")
@@ -378,12 +356,6 @@ def _lines(summary: Summary, curves: list[Curve]) -> Section:
         file = f"`{best.cells[at][0].folder}/host1.fio`"
         return Section("Lines to paste", [f"{words} The job for fio is {file}."], lines=mounts)
     return Section("Lines to paste", [words], lines=[*mounts, "", "[connections]", *job])
-
-
-def _given(cell: Cell) -> dict[str, str]:
-    """Give the options of a cell's fio, in its order."""
-    words = shlex.split(cell.command)
-    return dict(word[2:].partition("=")[::2] for word in words[words.index("fio") + 1 :])
 
 
 _REPORT = Report(

@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from nfsmulti import texts
 from nfsmulti.lab import LabConfig, Limits
 from nfsmulti.report import cells, charts, conditions
-from nfsmulti.report.answer import MOST_ROWS, Answer, varying
+from nfsmulti.report.answer import Answer
+from nfsmulti.report.curves import Axis, Curve, ends_table
 from nfsmulti.report.story import RULE, Beside, Finding, Judged, Plot, Report, Section, Story, judge
 from nfsmulti.stats import Ratio, Sample
 from nfsmulti.stories.scenario import OWN, CellSpec, OwnPool, Scale, Scenario, timed
@@ -106,10 +107,10 @@ _UNMEASURED = (
 )
 
 
-def _rates(summary: Summary, client: str, direction: str) -> dict[int, Sample]:
-    """Give bytes per second of all streams together, by their number."""
+def _curve(summary: Summary, client: str, direction: str) -> Curve:
+    """Give the rate of all streams together, by their number."""
     found = cells.having(summary, client=client, direction=direction)
-    return cells.by_level(found, "streams", cells.bandwidth)
+    return Curve({}, cells.by_count(found, "streams"), axis=Axis("streams"))
 
 
 def _client(summary: Summary, client: str) -> str:
@@ -124,18 +125,10 @@ def _time(summary: Summary, rate: Sample, streams: int) -> str:
     return f"{seconds} (extrapolated)" if summary.quick else seconds
 
 
-def _gain(summary: Summary, client: str, direction: str, streams: int) -> Ratio | None:
-    many, one = (
-        cells.having(summary, client=client, direction=direction, streams=count)
-        for count in (streams, 1)
-    )
-    return cells.ratio(many, one, cells.bandwidth)
-
-
 def _published_gain(summary: Summary) -> tuple[str, Ratio | None, Judged]:
     """Give whose gain stands beside the published one, the gain, and its verdict."""
     client = _client(summary, "capped")
-    gain = _gain(summary, client, "write", _STREAMS)
+    gain = _curve(summary, client, "write").gain(_STREAMS, 1)
     allowed = conditions.allowed(summary, "capped")
     most = None if allowed is None else min(allowed, _STREAMS)
     return client, gain, judge(gain, _PUBLISHED_RATIO, most)
@@ -146,12 +139,13 @@ def beside(summary: Summary) -> list[Beside]:
     rows = []
     for original, direction, streams, theirs, ratio in _PUBLISHED:
         client = _client(summary, original)
-        rate = _rates(summary, client, direction).get(streams)
+        curve = _curve(summary, client, direction)
+        rate = curve.rate(streams)
         each = f"{streams} stream{'' if streams == 1 else 's'}{conditions.on_each(summary)}"
         ours = texts.MISSING
         if rate:
             ours = f"{_time(summary, rate, streams)}, {texts.mean(rate, 'MB/s', 1e6)}"
-        our_ratio = _gain(summary, client, direction, streams) if ratio else None
+        our_ratio = curve.gain(streams, 1) if ratio else None
         name = f"{_ORIGINALS[original]} ({_WHERE[client]}), {direction}, {each}"
         rows.append(Beside(name, theirs, ours, ratio, our_ratio))
     return [*rows, *_UNMEASURED]
@@ -186,34 +180,28 @@ def tell(summary: Summary) -> Story:
 def _answer(summary: Summary, clients: Sequence[str]) -> Answer:
     """Tell what the most streams write in times one, and each direction of each client beside."""
     client, gain, _ = _published_gain(summary)
-    rates = _rates(summary, client, "write")
     if gain:
+        rate = _curve(summary, client, "write").rate(_STREAMS)
         end = f"{conditions.on_each(summary)}, {gain.value:.3g} times 1 stream"
-        words = f"{texts.mean(rates[_STREAMS], 'MB/s', 1e6)} written by {_STREAMS} streams{end}"
-        other = _gain(summary, "uncapped", "write", _STREAMS)
+        words = f"{texts.mean(rate, 'MB/s', 1e6)} written by {_STREAMS} streams{end}"
+        other = _curve(summary, "uncapped", "write").gain(_STREAMS, 1)
         if client == "capped":
             words += " where connections are capped"
             words += f"; {other.value:.2f} times where only the link is" if other else ""
         elif gain.above(_CLEAR):
             words += ": each connection has a limit of its own"
     else:
-        done = [rate for one in clients for rate in _rates(summary, one, "write").values()]
-        fastest = texts.mean(max(done, key=lambda rate: rate.mean, default=None), "MB/s", 1e6)
-        words = f"{fastest} written at most; 1 stream and {_STREAMS} were not both measured"
-    rows = []
-    for one in clients:
-        for direction in ("write", "read"):
-            if not (found := _rates(summary, one, direction)):
-                continue
-            most = max(found, default=1)
-            ratio = _gain(summary, one, direction, most) if most > 1 else None
-            ends = [texts.measured(found.get(count), 1e6) for count in (1, most)]
-            where = f", {_WHERE[one]}" if len(clients) > 1 else ""
-            rows.append([f"{direction}{where}", str(most), *ends, texts.times(ratio)])
-    counts = {row[1] for row in rows}
-    all_streams = f"{counts.pop()} streams" if len(counts) == 1 else "all streams"
-    headings = ["", "streams", "1 stream, MB/s", f"{all_streams}, MB/s", "times 1 stream"]
-    return Answer(f"{words}.", varying(headings, rows[:MOST_ROWS], 2))
+        written = [_curve(summary, one, "write") for one in clients]
+        fastest = max((one.mean(count) for one in written for count in one.counts), default=None)
+        words = f"{texts.number(fastest and fastest / 1e6)} MB/s written at most"
+        words += f"; 1 stream and {_STREAMS} were not both measured"
+    named = [
+        (f"{direction}{f', {_WHERE[one]}' if len(clients) > 1 else ''}", curve)
+        for one in clients
+        for direction in ("write", "read")
+        if (curve := _curve(summary, one, direction)).counts
+    ]
+    return Answer(f"{words}.", ends_table(named, "stream"))
 
 
 def _plot(summary: Summary, client: str) -> Plot:
@@ -221,8 +209,8 @@ def _plot(summary: Summary, client: str) -> Plot:
     figure, axes = charts.panel(title, "streams, each on a connection", "MB/s, all streams")
     drawn, dotted = {}, ""
     for direction in ("write", "read"):
-        rates = _rates(summary, client, direction)
-        drawn[direction] = {count: rate.scaled(1e-6) for count, rate in rates.items()}
+        found = cells.having(summary, client=client, direction=direction)
+        drawn[direction] = cells.by_level(found, "streams", cells.mb_per_s)
     every = [rate for points in drawn.values() for rate in points.values()]
     highest = max(map(charts.highest, every), default=1.0)
     for number, (direction, points) in enumerate(drawn.items()):

@@ -16,10 +16,11 @@ from collections.abc import Sequence
 from nfsmulti import texts
 from nfsmulti.lab import LabConfig, Limits
 from nfsmulti.lab.guest import Mount
-from nfsmulti.report import cells, charts, conditions
-from nfsmulti.report.answer import Answer, varying
+from nfsmulti.report import cells, charts, conditions, curves
+from nfsmulti.report.answer import Answer
+from nfsmulti.report.curves import Axis, Curve, ends_table
 from nfsmulti.report.story import RULE, Beside, Finding, Judged, Plot, Report, Section, Story, judge
-from nfsmulti.stats import Ratio, Sample
+from nfsmulti.stats import Ratio
 from nfsmulti.stories.scenario import (
     OWN,
     CellSpec,
@@ -31,7 +32,7 @@ from nfsmulti.stories.scenario import (
     Scenario,
     timed,
 )
-from nfsmulti.summary import Cell, Factor, Summary
+from nfsmulti.summary import Factor, Summary
 
 # --- what runs ---
 
@@ -148,25 +149,20 @@ def _most(summary: Summary, client: str) -> int:
     return _PATHS if _PATHS in counts or not counts else max(counts)
 
 
-def _find(summary: Summary, client: str, paths: int, spread: str = "roundrobin") -> list[Cell]:
-    """Give the cells of one client; over one path every spread is the same."""
-    if paths == 1:
-        return cells.having(summary, client=client, paths=1)
-    return cells.having(summary, client=client, paths=paths, spread=spread)
+def _curve(summary: Summary, client: str, spread: str = "roundrobin") -> Curve:
+    """Give a client's rate by the number of paths; over one every spread is the same."""
+    found = [
+        cell
+        for cell in cells.having(summary, client=client)
+        if cell.factors["spread"] == spread or cell.factors["paths"] == 1
+    ]
+    return Curve({}, cells.by_count(found, "paths"), axis=Axis("paths"))
 
 
-def _rate(summary: Summary, client: str, paths: int, spread: str = "roundrobin") -> Sample | None:
-    return cells.sample(_find(summary, client, paths, spread), cells.bandwidth)
-
-
-def _gain(summary: Summary, client: str, paths: int, spread: str = "roundrobin") -> Ratio | None:
-    """Give the rate over several paths as a multiple of that over one."""
-    many, one = (_find(summary, client, count, spread) for count in (paths, 1))
-    return cells.ratio(many, one, cells.bandwidth) if paths > 1 else None
-
-
-def _mb(rate: Sample | None) -> str:
-    return texts.mean(rate, "MB/s", 1e6)
+def _gain(summary: Summary, client: str) -> Ratio | None:
+    """Give the rate over the most paths as a multiple of that over one."""
+    most = _most(summary, client)
+    return _curve(summary, client).gain(most, 1) if most > 1 else None
 
 
 def beside(summary: Summary) -> list[Beside]:
@@ -174,12 +170,13 @@ def beside(summary: Summary) -> list[Beside]:
     rows = []
     for client, words in _clients(summary).items():
         (one, many), most = _published(client), _most(summary, client)
-        rate = _rate(summary, client, 1)
-        rows.append(Beside(f"{words}, 1 path", f"{one} MB/s", _mb(rate)))
-        rate = _rate(summary, client, most) if most > 1 else None
-        ratio, gain = _published_ratio(client), _gain(summary, client, most)
+        curve = _curve(summary, client)
+        here, there = (texts.mean(curve.rate(count), "MB/s", 1e6) for count in (1, most))
+        rows.append(Beside(f"{words}, 1 path", f"{one} MB/s", here))
+        there = there if most > 1 else texts.MISSING
         name = f"{words}, {most} paths by round robin"
-        rows.append(Beside(name, f"{many:,} MB/s", _mb(rate), ratio, gain))
+        ratio = _published_ratio(client)
+        rows.append(Beside(name, f"{many:,} MB/s", there, ratio, _gain(summary, client)))
     return rows
 
 
@@ -202,22 +199,11 @@ def tell(summary: Summary) -> Story:
 
 def _answer(summary: Summary, clients: Sequence[str]) -> Answer:
     """Tell what the most paths read in times one, of the first client that has both."""
-    rows, told = [], ""
-    for client in clients:
-        most = _most(summary, client)
-        one, many = (_rate(summary, client, paths) for paths in (1, most))
-        gain = _gain(summary, client, most)
-        if gain and many and not told:
-            told = _told(summary, client, most)
-        rows.append([
-            _clients(summary)[client], str(most), texts.measured(one, 1e6),
-            texts.measured(many, 1e6), texts.times(gain),
-        ])  # fmt: skip
+    named = [(_clients(summary)[client], _curve(summary, client)) for client in clients]
+    told = next((_told(summary, client) for client in clients if _gain(summary, client)), "")
     if not told:
-        told = f"{rows[0][2]} MB/s over one path; it and several were not both measured."
-    paths = {row[1] for row in rows}
-    all_paths = f"{paths.pop()} paths" if len(paths) == 1 else "all paths"
-    headings = ["", "paths", "1 path, MB/s", f"{all_paths}, MB/s", "times 1 path"]
+        rate = texts.measured(named[0][1].rate(1), 1e6)
+        told = f"{rate} MB/s over one path; it and several were not both measured."
     links = {conditions.limits(summary, _place(client)).get("link") for client in clients}
     parts = [
         f"The {name} ran at {fit.part}: this machine carries no more."
@@ -226,23 +212,23 @@ def _answer(summary: Summary, clients: Sequence[str]) -> Answer:
     ]
     if len(links - {None}) > 1:
         parts.append("Mounts ran over a slower link in the guest: compare ratios, not MB/s.")
-    return Answer(told, varying(headings, rows, 2), parts)
+    return Answer(told, ends_table(named, "path"), parts)
 
 
-def _told(summary: Summary, client: str, most: int) -> str:
+def _told(summary: Summary, client: str) -> str:
     """Tell how many paths are enough: the fewest to which the most add less than 2 %."""
-    enough, more = most, ""
-    several = cells.counts(cells.having(summary, client=client, spread="roundrobin"), "paths")
-    for paths in several[-2::-1]:
-        sides = _find(summary, client, most), _find(summary, client, paths)
-        ratio = cells.ratio(*sides, cells.bandwidth)
+    curve, more = _curve(summary, client), ""
+    _, *fewer, most = curve.counts
+    enough = most
+    for paths in reversed(fewer):
+        ratio = curve.gain(most, paths)
         if ratio and ratio.above(_NO_GAIN) is False:
             enough, more = paths, "; more gain nothing"
-    rate, gain = _rate(summary, client, enough), _gain(summary, client, enough)
-    assert rate
+    gain = curve.gain(enough, 1)
     assert gain
-    full = conditions.full_link(summary, _place(client), rate.mean)
-    words = f"{_mb(rate)} over {enough} paths, {gain.value:.2f} times 1 path"
+    full = conditions.full_link(summary, _place(client), curve.mean(enough))
+    rate = texts.mean(curve.rate(enough), "MB/s", 1e6)
+    words = f"{rate} over {enough} paths, {gain.value:.2f} times 1 path"
     return f"{words} ({_clients(summary)[client]}){more}{full}."
 
 
@@ -253,8 +239,7 @@ def _place(client: str) -> str:
 def _judged(summary: Summary, client: str) -> Judged:
     allowed = conditions.allowed(summary, _place(client))
     most_here = None if allowed is None else min(allowed, _PATHS)
-    gain = _gain(summary, client, _most(summary, client))
-    return judge(gain, _published_ratio(client), most_here)
+    return judge(_gain(summary, client), _published_ratio(client), most_here)
 
 
 def findings(summary: Summary) -> list[Finding]:
@@ -262,7 +247,7 @@ def findings(summary: Summary) -> list[Finding]:
     found = []
     for client, words in _clients(summary).items():
         most = _most(summary, client)
-        gain = _gain(summary, client, most)
+        gain = _gain(summary, client)
         what = f"{most} paths by round robin read more than one: {words}"
         ours = f"{gain.text} times" if gain else texts.MISSING
         theirs = f"{_published_ratio(client):.2f} times"
@@ -271,15 +256,9 @@ def findings(summary: Summary) -> list[Finding]:
 
 
 def _scaling_plot(summary: Summary, client: str) -> Plot:
-    counts = cells.counts(cells.having(summary, client=client), "paths")
     name = _clients(summary)[client]
-    figure, axes = charts.panel(name, "paths", "MB/s")
-    for number, spread in enumerate(("roundrobin", "stripe")):
-        rates = [(paths, _rate(summary, client, paths, spread)) for paths in counts]
-        charts.line(axes, number, spread, [(n, rate.scaled(1e-6)) for n, rate in rates if rate])
-    axes.set_xticks(counts)
-    charts.from_zero(axes)
-    charts.legend(axes)
+    named = [(spread, _curve(summary, client, spread)) for spread in ("roundrobin", "stripe")]
+    figure = curves.draw(named, name, "MB/s", cells.mb_per_s, doublings=False)
     caption = f"{name}: bandwidth against the number of paths; {charts.REPEATS}."
     return Plot(f"paths-{_file(client)}", caption, figure)
 

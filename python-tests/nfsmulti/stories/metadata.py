@@ -18,9 +18,9 @@ from collections.abc import Iterable, Sequence
 
 from nfsmulti import texts
 from nfsmulti.lab import LabConfig
-from nfsmulti.report import cells, charts, conditions, scaling
+from nfsmulti.report import cells, charts, conditions, curves, scaling
 from nfsmulti.report.answer import MOST_ROWS, Answer
-from nfsmulti.report.scaling import Axis, Curve
+from nfsmulti.report.curves import Axis, Curve
 from nfsmulti.report.story import (
     Finding,
     Plot,
@@ -32,7 +32,7 @@ from nfsmulti.report.story import (
     untestable,
 )
 from nfsmulti.stats import Ratio, Sample
-from nfsmulti.stories.connections import draw, mount_options
+from nfsmulti.stories.connections import mount_options
 from nfsmulti.stories.scenario import (
     OWN,
     CellSpec,
@@ -183,7 +183,8 @@ def _peer(cell: CellSpec) -> CellSpec:
 
 _FACTORS = ("limits", "operation", "version", "client", "jobs", "depth", "nconnect")
 _UNIT = "operations/s"
-_AXES = {name: Axis(name, cells.iops, _UNIT, 1.0) for name in ("depth", "nconnect")}
+_DEPTHS_AXIS = Axis("depth", cells.iops, _UNIT, 1.0)
+_NCONNECT_AXIS = dataclasses.replace(_DEPTHS_AXIS, name="nconnect")
 # What this project wants beside fio's engines on a mount: times their operations, and their CPU.
 _WANTED = (
     ("create", cells.iops, 2.0),
@@ -203,15 +204,15 @@ _RATE = untestable(
 
 def tell(summary: Summary) -> Story:
     """Tell for each operation where it stops growing, and what fio's own engines do on a mount."""
-    curves, pairs = _curves(summary), _pairs(summary)
-    depths, peers = _depth_table(curves), _peers_table(pairs)
+    drawn, pairs = _curves(summary), _pairs(summary)
+    depths, peers = _depth_table(drawn), _peers_table(pairs)
     by_depth = len(depths.headings) > _ALONE or not pairs
-    sections = [Section("Plots", plots=_plots(curves))]
+    sections = [Section("Plots", plots=_plots(drawn))]
     if pairs and by_depth:
         sections.append(Section("Beside fio's own engines on a kernel mount", tables=[peers]))
     return Story(
         answer=Answer(
-            _headline(curves, pairs),
+            _headline(drawn, pairs),
             depths if by_depth else peers,
             [_MOUNTED] if pairs else [],
         ),
@@ -242,35 +243,28 @@ _PEERS = (
 
 
 def _curves(summary: Summary) -> list[Curve]:
-    """Give the curves against depth and against nconnect of each place, operation and version."""
-    groups: dict[tuple[Factor, ...], list[Cell]] = {}
-    for cell in cells.having(summary, client=ENGINE):
-        key = tuple(cell.factors[name] for name in ("limits", "operation", "version"))
-        groups.setdefault(key, []).append(cell)
-    order = list(OPERATIONS)
+    """Give the curves against depth and against nconnect of each place, operation and version.
+
+    All other levels were measured at one of these alone: the curve with the most counts is given.
+    """
     found = []
-    for key in sorted(groups, key=lambda key: (order.index(str(key[1])), str(key[2]))):
-        levels = dict(zip(("limits", "operation", "version"), key, strict=True))
-        for rising, other in (("depth", "nconnect"), ("nconnect", "depth")):
-            curve = _longest(groups[key], levels, rising, other)
-            if len(curve.counts) > 1 or rising == "depth":
-                found.append(curve)
-    return found
+    for axis, other in ((_DEPTHS_AXIS, "nconnect"), (_NCONNECT_AXIS, "depth")):
+        every = curves.curves(cells.having(summary, client=ENGINE), axis)
+        every.sort(key=lambda one: (-len(one.counts), int(one.levels[other])))
+        longest: dict[tuple[Factor, ...], Curve] = {}
+        for curve in every:
+            longest.setdefault(_key(curve), curve)
+        found += [one for one in longest.values() if len(one.counts) > 1 or other == "nconnect"]
+    order = list(OPERATIONS)
+    return sorted(
+        found,
+        key=lambda one: (order.index(str(one.levels["operation"])), str(one.levels["version"])),
+    )
 
 
-def _longest(group: Sequence[Cell], levels: dict[str, Factor], rising: str, other: str) -> Curve:
-    """Give the curve with the most counts: all other levels were measured at one of these alone."""
-    curves = []
-    for level in cells.levels(group, other):
-        here = [cell for cell in group if cell.factors[other] == level]
-        counts = cells.by_count(here, rising)
-        curves.append(Curve({**levels, other: level}, counts, axis=_AXES[rising]))
-    return max(curves, key=lambda curve: len(curve.counts))
-
-
-def _headline(curves: Sequence[Curve], pairs: _Pairs) -> str:
+def _headline(drawn: Sequence[Curve], pairs: _Pairs) -> str:
     """Give the rate of each operation, of the first version, and where all stop growing."""
-    first = [curve for curve in curves if curve.levels["version"] == curves[0].levels["version"]]
+    first = [curve for curve in drawn if curve.levels["version"] == drawn[0].levels["version"]]
     against_depth = [curve for curve in first if curve.axis.name == "depth"]
     rates = [
         f"{texts.mean(curve.rate(scaling.chosen(curve)))}"
@@ -293,9 +287,9 @@ def _headline(curves: Sequence[Curve], pairs: _Pairs) -> str:
     return f"{words}."
 
 
-def _name(curve: Curve, curves: Sequence[Curve]) -> str:
+def _name(curve: Curve, drawn: Sequence[Curve]) -> str:
     words = [str(curve.levels["operation"])]
-    if len({one.levels["version"] for one in curves}) > 1:
+    if len({one.levels["version"] for one in drawn}) > 1:
         words.append(f"v{curve.levels['version']}")
     return " ".join(words)
 
@@ -404,16 +398,16 @@ def _ours(summary: Summary, operation: str) -> str:
     return texts.mean(_fastest(summary, operation), f"{OPERATIONS[operation].many}/s")
 
 
-def _depth_table(curves: Sequence[Curve]) -> Table:
+def _depth_table(drawn: Sequence[Curve]) -> Table:
     """Lay out operations against depth, and what the most connections give at one of these."""
-    over_depth = [curve for curve in curves if curve.axis.name == "depth"]
+    over_depth = [curve for curve in drawn if curve.axis.name == "depth"]
     depths = sorted({depth for curve in over_depth for depth in curve.counts})
     if len(depths) > _MOST_DEPTHS:
         depths = [*depths[: _MOST_DEPTHS - 1], depths[-1]]
-    wide = {_key(curve): curve for curve in curves if curve.axis.name == "nconnect"}
+    wide = {_key(curve): curve for curve in drawn if curve.axis.name == "nconnect"}
     rows = []
     for curve in over_depth:
-        row = [_name(curve, curves), *(texts.measured(curve.rate(depth)) for depth in depths)]
+        row = [_name(curve, drawn), *(texts.measured(curve.rate(depth)) for depth in depths)]
         if wide:
             other = wide.get(_key(curve))
             row.append(
@@ -453,29 +447,28 @@ def _p99_ms(cell: Cell) -> float | None:
     return wait and wait / 1000
 
 
-def _plots(curves: list[Curve]) -> list[Plot]:
+def _plots(drawn: list[Curve]) -> list[Plot]:
     """Draw, of each version, operations per second on both axes, and CPU time against depth."""
     plots = []
-    for version in dict.fromkeys(str(curve.levels["version"]) for curve in curves):
+    for version in dict.fromkeys(str(curve.levels["version"]) for curve in drawn):
         for axis, what, unit, measure in (
             ("depth", "Operations", _UNIT, cells.iops),
             ("nconnect", "Operations", _UNIT, cells.iops),
             ("depth", "CPU per operation", "µs of the whole machine", cells.machine_cpu_us),
             ("depth", "Latency, p99", "clat p99, ms", _p99_ms),
         ):
-            those = [
-                curve
-                for curve in curves
+            named = [
+                (str(curve.levels["operation"]), curve)
+                for curve in drawn
                 if (curve.levels["version"], curve.axis.name) == (version, axis)
                 and len(curve.counts) > 1
             ]
-            if those:
+            if named:
                 title = f"{what}, NFSv{version}"
-                names = [str(curve.levels["operation"]) for curve in those]
                 file = what.partition(",")[0].lower().replace(" ", "-")
                 name = f"{file}-{axis}-v{version.replace('.', '')}"
                 caption = f"{title}, against {axis}; {charts.REPEATS}."
-                plots.append(Plot(name, caption, draw(those, names, title, unit, measure)))
+                plots.append(Plot(name, caption, curves.draw(named, title, unit, measure)))
     return plots
 
 

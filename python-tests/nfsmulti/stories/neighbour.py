@@ -29,7 +29,6 @@ from nfsmulti.report.story import (
     untestable,
 )
 from nfsmulti.stats import FEWEST, Ratio, Sample
-from nfsmulti.stories import effects
 from nfsmulti.stories.scenario import OWN, CellSpec, GuestPlace, OwnPool, Scale, Scenario, timed
 from nfsmulti.summary import Cell, Factor, Figures, Summary
 from nfsmulti.texts import Table
@@ -131,7 +130,7 @@ _Named = tuple[_Level, Ratio | None]
 def _levels(summary: Summary) -> list[_Level]:
     """Split the cells that are done; there is one level at least."""
     done = dataclasses.replace(summary, cells=summary.done)
-    setting = effects.setting_of(summary)
+    setting = conditions.setting(summary)
     return [
         _Level(name.replace(setting, f"server {setting}") if setting else name, part.cells)
         for name, part in parts(("workload",), done)
@@ -246,9 +245,9 @@ def _answer(levels: Sequence[_Level]) -> Answer:
             told += f", which keeps {spans[1]} of its speed." if spans[1] else "."
         for level, ratio in ratios:
             alone, beside = (level.of(readers + end) for end in _WHERE.values())
-            waits = [cells.told_us([c.read for c in found], percent) for found in (alone, beside)]
+            waits = [cells.told_us(_reads(found), percent) for found in (alone, beside)]
             rows.append([
-                f"{_SHORT[readers]}{', ' if level.name else ''}{level.name}",
+                _and(_SHORT[readers], level.name),
                 *(texts.number(one and one / 1000) for one in waits),
                 texts.marked(ratio),
                 texts.marked(kept[level.name]),
@@ -272,28 +271,23 @@ def _span(found: Sequence[Ratio | None]) -> str:
     return " to ".join(ends)
 
 
-def _lines(levels: Sequence[_Level]) -> list[tuple[str, _Level, list[Cell]]]:
-    """Give what is drawn as a line: the readers alone and beside the writer, under each level."""
-    return [
-        (f"{where}{', ' if level.name else ''}{level.name}", level, found)
+def _reads(found: Sequence[Cell]) -> list[Figures | None]:
+    return [cell.read for cell in found]
+
+
+def _and(words: str, level: str) -> str:
+    return ", ".join(filter(None, (words, level)))
+
+
+def _percentile_plot(levels: Sequence[_Level]) -> Plot:
+    """Draw the readers alone and beside the writer, under each level."""
+    named = [
+        (_and(where, level.name), [cells.told_us(_reads(found), p) for p in _PERCENTS])
         for level in levels
         for where, end in _WHERE.items()
         if (found := level.of(f"readers{end}"))
     ]
-
-
-def _percentile_plot(levels: Sequence[_Level]) -> Plot:
-    figure, axes = charts.panel("Readers' completion latency", "percentile", "clat, ms")
-    drawn = 0
-    for number, (label, _, found) in enumerate(_lines(levels)):
-        reads = [cell.read for cell in found]
-        values = [(at, cells.told_us(reads, percent)) for at, percent in enumerate(_PERCENTS)]
-        points = [(at, Sample((one / 1000,))) for at, one in values if one]
-        charts.line(axes, number, label, points)
-        drawn = max(drawn, len(points))
-    axes.set_xticks(range(drawn), [f"{percent:g}" for percent in _PERCENTS[:drawn]])
-    charts.logarithmic_y(axes)
-    charts.legend(axes)
+    figure = charts.percentiles("Readers' completion latency", _PERCENTS, named)
     caption = "Percentiles of the readers' clat, of all jobs and repeats together (log scale)."
     return Plot("percentiles", caption, figure)
 
@@ -302,14 +296,12 @@ def _level_plot(levels: Sequence[_Level]) -> list[Plot]:
     """Draw the p99 against the levels; nothing where there is one alone."""
     if len(levels) < 2:
         return []
-    figure, axes = charts.panel(f"Readers' p{_DRAWN}", "", f"clat p{_DRAWN}, ms")
     series = {
         where: [_sample(level.of(f"readers{end}"), _DRAWN) for level in levels]
         for where, end in _WHERE.items()
     }
-    charts.bars(axes, [level.name for level in levels], series)
-    charts.from_zero(axes)
-    charts.legend(axes)
+    names = [level.name for level in levels]
+    figure = charts.bars(f"Readers' p{_DRAWN}", f"clat p{_DRAWN}, ms", names, series)
     caption = (
         f"Mean of the repeats' p{_DRAWN}; {charts.REPEATS}. A bar is missing where a repeat read"
         " too little for it."

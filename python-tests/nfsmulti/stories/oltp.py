@@ -9,14 +9,14 @@ Factors: connections (one, pool, mount), concurrency.
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Sequence
 
 from nfsmulti import texts
 from nfsmulti.lab.guest import ADDRESSES, Mount
-from nfsmulti.report import cells, charts, conditions
+from nfsmulti.report import cells, charts, conditions, curves
 from nfsmulti.report.answer import Answer
 from nfsmulti.report.cells import Measure
+from nfsmulti.report.curves import Axis, Curve
 from nfsmulti.report.story import Beside, Finding, Plot, Report, Section, Story, untestable
 from nfsmulti.stats import Ratio
 from nfsmulti.stories.scenario import OWN, CellSpec, GuestPlace, OwnPool, Scale, Scenario, timed
@@ -83,74 +83,77 @@ _KINDS = {"one": "one connection", "pool": "several connections", "mount": "kern
 
 _WHOSE: dict[Measure, str] = {cells.machine_cpu_us: "machine", cells.jobs_cpu_us: "fio's jobs"}
 
-_Curve = dict[int, list[Cell]]  # of a kind of connections: cells by their concurrency
+_AXIS = Axis("concurrency", cells.iops, "IOPS", 1.0)
+_Kinds = dict[str, Curve]
 
 
-def _names(curves: dict[str, _Curve]) -> dict[str, str]:
+def _names(kinds: _Kinds) -> dict[str, str]:
     """Name each kind, with how many connections several are where a command tells."""
-    for cell in itertools.chain(*curves["pool"].values()):
-        if each := re.search(r"--nconnect=(\d+)", cell.command):
-            return {**_KINDS, "pool": f"{int(each[1]) * max(1, len(cell.paths))} connections"}
+    for cell in itertools.chain(*kinds["pool"].cells.values()):
+        if each := cells.given(cell).get("nconnect"):
+            return {**_KINDS, "pool": f"{int(each[0]) * max(1, len(cell.paths))} connections"}
     return _KINDS
 
 
-def _curves(summary: Summary) -> dict[str, _Curve]:
-    """Give what each kind of connections did; {} for one that was not measured."""
-    kinds = {kind: cells.having(summary, connections=kind) for kind in _KINDS}
-    return {kind: cells.by_count(found, "concurrency") for kind, found in kinds.items()}
+def _curves(summary: Summary) -> _Kinds:
+    """Give what each kind of connections did; one that was not measured has no counts."""
+    found = {kind: cells.having(summary, connections=kind) for kind in _KINDS}
+    return {
+        kind: Curve({}, cells.by_count(those, _AXIS.name), axis=_AXIS)
+        for kind, those in found.items()
+    }
 
 
-def _to_one(curves: dict[str, _Curve], kind: str, at: int, measure: Measure) -> Ratio | None:
+def _to_one(kinds: _Kinds, kind: str, at: int, measure: Measure) -> Ratio | None:
     """Give a figure as a multiple of one connection's; None for one connection itself."""
-    over, under = (curves[which].get(at, []) for which in (kind, "one"))
+    over, under = (kinds[which].at(at) for which in (kind, "one"))
     return cells.ratio(over, under, measure) if kind != "one" else None
 
 
-def _common(curves: dict[str, _Curve], kind: str) -> int:
-    """Give the highest concurrency that both one connection and this kind had, 0 for none."""
-    return max(curves["one"].keys() & curves[kind].keys(), default=0)
+def _p50_us(found: Sequence[Cell]) -> float | None:
+    return cells.latency_us([cell.read for cell in found], 50)
 
 
-def _alone(curves: dict[str, _Curve]) -> str:
+def _alone(one: Curve) -> str:
     """Give one connection's p50 of reads at its lowest concurrency."""
-    lowest = next(iter(curves["one"].values()), [])
-    median = cells.latency_us([cell.read for cell in lowest], 50)
+    median = _p50_us(one.at(min(one.counts, default=0)))
     return f"{texts.number(median / 1000)} ms (p50) over NFS alone" if median else texts.MISSING
 
 
 def beside(summary: Summary) -> list[Beside]:
     """Give what was published beside ours: costs are relative to one connection."""
-    curves = _curves(summary)
+    kinds = _curves(summary)
     what = "protocol efficiency: CPU per transaction, NFS"
     rows = [Beside(what, "1.0 (the scale)", "1.0: one connection", their_ratio=1.0)]
     for kind in ("pool", "mount"):
-        at = _common(curves, kind)
+        # The highest concurrency that both had.
+        at = max({*kinds["one"].counts} & {*kinds[kind].counts}, default=0)
         for name, cost in (
             ("fio's jobs", cells.jobs_cpu_us),
             ("the machine", cells.machine_cpu_us),
         ):
-            sample = cells.sample(curves[kind].get(at, []), cost)
+            sample = cells.sample(kinds[kind].at(at), cost)
             what = f"CPU per operation of {name}: {_KINDS[kind]} to one connection"
             ours = texts.mean(sample, "µs")
-            ratio = _to_one(curves, kind, at, cost)
+            ratio = _to_one(kinds, kind, at, cost)
             rows.append(Beside(what, texts.MISSING, ours, our_ratio=ratio))
     what = "8 KiB read response, NFS over SAN"
-    return [*rows, Beside(what, "under 0.1 ms more", _alone(curves))]
+    return [*rows, Beside(what, "under 0.1 ms more", _alone(kinds["one"]))]
 
 
 def findings(summary: Summary) -> list[Finding]:
     """Give what was published of NFS beside a SAN."""
     what = "reads of 8 KiB take little longer over NFS than over a SAN"
-    return [Finding(what, "under 0.1 ms more", _alone(_curves(summary)), _JUDGED)]
+    return [Finding(what, "under 0.1 ms more", _alone(_curves(summary)["one"]), _JUDGED)]
 
 
 def tell(summary: Summary) -> Story:
     """Tell what more connections do for a database's mix here, and what they cost."""
-    curves, cost = _curves(summary), cells.cpu_measure(summary.done)
+    kinds, cost = _curves(summary), cells.cpu_measure(summary.done)
     where = f",{on_each}" if (on_each := conditions.on_each(summary)) else ""
     return Story(
-        answer=_answer(curves, cost),
-        sections=[Section("Plots", plots=[_plot(curves), _cost_plot(curves, cost)])],
+        answer=_answer(kinds, cost),
+        sections=[Section("Plots", plots=_plots(kinds, cost))],
         reading=[
             "IOPS are reads and writes together, of 8 KiB each, two to one. Concurrency is I/Os"
             f" in flight, all jobs together{where}.",
@@ -160,23 +163,22 @@ def tell(summary: Summary) -> Story:
     )
 
 
-def _answer(curves: dict[str, _Curve], cost: Measure) -> Answer:
+def _answer(kinds: _Kinds, cost: Measure) -> Answer:
     """Tell what each kind does in times one connection, at the highest concurrency of all."""
-    measured, names = {kind: curve for kind, curve in curves.items() if curve}, _names(curves)
-    shared = set.intersection(*map(set, measured.values()))
+    measured = {kind: curve for kind, curve in kinds.items() if curve.counts}
+    names, shared = _names(kinds), set.intersection(*({*one.counts} for one in measured.values()))
     rows, rates, counts = [], {}, {}
     gains: dict[str, str] = {}
     for kind, curve in measured.items():
-        at = counts[kind] = max(shared or curve)
-        rate = cells.sample(curve[at], cells.iops)
-        median = cells.latency_us([cell.read for cell in curve[at]], 50)
-        gain, dearer = (_to_one(curves, kind, at, measure) for measure in (cells.iops, cost))
+        at = counts[kind] = max(shared or curve.counts)
+        median = _p50_us(curve.at(at))
+        gain, dearer = (_to_one(kinds, kind, at, measure) for measure in (cells.iops, cost))
         own = "1" if kind == "one" else None
         rows.append([
-            names[kind], texts.measured(rate), own or texts.marked(gain),
+            names[kind], texts.measured(curve.rate(at)), own or texts.marked(gain),
             texts.number(median and median / 1000), own or texts.marked(dearer),
         ])  # fmt: skip
-        rates[kind] = rate.mean if rate else 0.0
+        rates[kind] = curve.mean(at)
         gains |= {kind: texts.times_in_words(gain)} if gain else {}
     best = max(rates, key=lambda kind: rates[kind])
     words = f"{texts.number(rates[best])} IOPS over {names[best]} with {counts[best]} in flight"
@@ -190,35 +192,22 @@ def _answer(curves: dict[str, _Curve], cost: Measure) -> Answer:
     return Answer(f"{words}.", Table([first, *headings], rows))
 
 
-def _plot(curves: dict[str, _Curve]) -> Plot:
-    figure, axes = charts.panel("Response against throughput", "IOPS", "read clat, median, ms")
-    lines: dict[str, dict[int, tuple[float, float]]] = {}
-    names = _names(curves)
-    for kind, curve in curves.items():
-        for concurrency, found in curve.items():
-            rate = cells.sample(found, cells.iops)
-            latency = cells.latency_us([cell.read for cell in found], 50)
-            if rate and latency:
-                lines.setdefault(names[kind], {})[concurrency] = rate.mean, latency / 1000
-    charts.numbered(axes, lines, charts.logarithmic)
-    charts.legend(axes, columns=3)
+def _plots(kinds: _Kinds, cost: Measure) -> list[Plot]:
+    """Draw response against throughput, and what an operation costs."""
+    names = _names(kinds)
+    named = [(names[kind], curve) for kind, curve in kinds.items() if curve.counts]
+    axes, title = ("IOPS", "read clat, median, ms"), "Response against throughput"
+    response = curves.latency(named, title, axes, cells.iops, _p50_us, charts.logarithmic, 3)
     caption = (
         "Median read response against IOPS, both on logarithmic axes; the numbers are the"
         " I/Os in flight."
     )
-    return Plot("curve", caption, figure)
-
-
-def _cost_plot(curves: dict[str, _Curve], cost: Measure) -> Plot:
-    lines = [
-        (_names(curves)[kind], {at: cells.sample(found, cost) for at, found in curve.items()})
-        for kind, curve in curves.items()
-        if curve
-    ]
     title = f"CPU per operation ({_WHOSE[cost]})"
-    figure = charts.doublings(title, "in flight", "µs", lines, columns=3)
-    caption = f"{title} against I/Os in flight; {charts.REPEATS}."
-    return Plot("cpu", caption, figure)
+    cpu = curves.draw(named, title, "µs", cost, columns=3)
+    return [
+        Plot("curve", caption, response),
+        Plot("cpu", f"{title} against I/Os in flight; {charts.REPEATS}.", cpu),
+    ]
 
 
 _REPORT = Report(

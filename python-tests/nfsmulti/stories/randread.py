@@ -254,39 +254,31 @@ def _below_bars(transports: _Transports) -> list[str]:
 
 
 def _rate_plot(transports: _Transports) -> Plot:
-    figure, axes = charts.panel("Bandwidth of all jobs", "", "MB/s")
-    rates = map(_rate, transports.values())
-    series = [rate.scaled(1e-6) if rate else None for rate in rates]
-    charts.bars(axes, _below_bars(transports), {"bandwidth": series})
-    charts.from_zero(axes)
+    series = [cells.sample(found, cells.mb_per_s) for found in transports.values()]
+    figure = charts.bars(
+        "Bandwidth of all jobs", "MB/s", _below_bars(transports), {"bandwidth": series}
+    )
     caption = f"Bandwidth of all jobs together; {charts.REPEATS}."
     return Plot("bandwidth", caption, figure)
 
 
 def _latency_plot(transports: _Transports) -> Plot:
     percents = (50, 95, 99, 99.9)
-    figure, axes = charts.panel("Completion latency", "percentile", "clat, ms")
-    for number, (name, found) in enumerate(transports.items()):
-        sides = [cell.read for cell in found]
-        values = [(at, cells.latency_us(sides, percent)) for at, percent in enumerate(percents)]
-        points = [(at, Sample((value / 1000,))) for at, value in values if value is not None]
-        charts.line(axes, number, _TRANSPORTS[name], points)
-    axes.set_xticks(range(len(percents)), [f"{percent:g}" for percent in percents])
-    charts.logarithmic_y(axes)
-    charts.legend(axes)
+    named = [
+        (_TRANSPORTS[name], [cells.latency_us([cell.read for cell in found], p) for p in percents])
+        for name, found in transports.items()
+    ]
+    figure = charts.percentiles("Completion latency", percents, named)
     caption = "Percentiles of clat, of all jobs and repeats together (log scale)."
     return Plot("latency", caption, figure)
 
 
 def _cpu_plot(transports: _Transports) -> Plot:
-    figure, axes = charts.panel("CPU per operation", "", "µs")
     series = {
         label: [cells.sample(found, cost) for found in transports.values()]
         for label, cost in _COSTS.items()
     }
-    charts.bars(axes, _below_bars(transports), series)
-    charts.from_zero(axes)
-    charts.legend(axes)
+    figure = charts.bars("CPU per operation", "µs", _below_bars(transports), series)
     return Plot("cpu", f"CPU time per operation; {charts.REPEATS}.", figure)
 
 

@@ -247,15 +247,13 @@ def _reach(who: str, has: str, side: Sequence[Cell], limit: int, name: str) -> t
 
 
 def _plot(found: Sequence[Outcome]) -> Plot:
-    figure, axes = charts.panel("One connection, and several", "", "MB/s")
     sides = {"one": [one.one for one in found], "several": [one.many for one in found]}
     series = {
-        name: [rate.scaled(1e-6) if (rate := _rate(side)) else None for side in those]
+        name: [cells.sample(side, cells.mb_per_s) for side in those]
         for name, those in sides.items()
     }
-    charts.bars(axes, [one.workload.name for one in found], series)
-    charts.from_zero(axes)
-    charts.legend(axes)
+    names = [one.workload.name for one in found]
+    figure = charts.bars("One connection, and several", "MB/s", names, series)
     return Plot("bandwidth", f"Bandwidth of each workload; {charts.REPEATS}.", figure)
 
 

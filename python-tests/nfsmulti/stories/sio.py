@@ -289,7 +289,7 @@ def _plot(summary: Summary, workload: str, unit: str, measure: Measure) -> Plot:
     lines = [(mode, cells.by_level(those, "threads", measure)) for mode, those in found.items()]
     what = unit.partition(",")[0]
     title = f"{workload.capitalize()}: {what} by threads"
-    figure = charts.doublings(title, "threads", unit, lines, columns=3)
+    figure = charts.lines(title, "threads", unit, lines, columns=3)
     dips = _dips(summary, workload) if measure is cells.iops else ()
     name = f"{workload} {what.partition(' ')[0]}".lower().replace(" ", "-")
     return Plot(name, " ".join([f"{title}; {charts.REPEATS}.", *dips]), figure)

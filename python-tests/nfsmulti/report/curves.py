@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Curves: what was measured along a factor that counts something, all other factors being alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nfsmulti import texts
+from nfsmulti.report import cells, charts
+from nfsmulti.report.answer import MOST_ROWS, varying
+from nfsmulti.stats import Ratio, Sample
+from nfsmulti.summary import Cell, Factor
+from nfsmulti.texts import Table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What rises along a curve, such as nconnect, and the rate that is told, in `scale` units."""
+
+    name: str = "nconnect"
+    measure: cells.Measure = cells.bandwidth
+    unit: str = "MB/s"
+    scale: float = 1e6
+
+    @property
+    def label(self) -> str:
+        """Its name in a plot."""
+        return {"nconnect": "connections", "concurrency": "in flight"}.get(self.name, self.name)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """What one workload did at each count on an axis, all other factors being alike: `levels`.
+
+    `cells` has those that are done, of each count that was asked for; `link` is the rate of the
+    link in bit/s, where it is known.
+    """
+
+    levels: dict[str, Factor]
+    cells: dict[int, list[Cell]]
+    link: int | None = None
+    axis: Axis = Axis()
+
+    @property
+    def counts(self) -> list[int]:
+        """Each count that has cells, by size."""
+        return sorted(count for count, found in self.cells.items() if found)
+
+    def at(self, count: int) -> list[Cell]:
+        """Give the cells of a count, none where it was not measured."""
+        return self.cells.get(count, [])
+
+    def rate(self, count: int) -> Sample | None:
+        """Give what the axis measures, as bytes per second."""
+        return cells.sample(self.at(count), self.axis.measure)
+
+    def mean(self, count: int) -> float:
+        """Give the mean of that, 0 for none."""
+        rate = self.rate(count)
+        return rate.mean if rate else 0.0
+
+    def gain(self, more: int, fewer: int) -> Ratio | None:
+        """Give the rate at `more` : that at `fewer`; None where one of them was not measured."""
+        return cells.ratio(self.at(more), self.at(fewer), self.axis.measure)
+
+    def connections(self, count: int) -> int | None:
+        """Give how many connections there are: of the kernel for all jobs, or of each job.
+
+        None where other hosts ran the jobs: which paths they used is not known.
+        """
+        if any(job.host for cell in self.cells[count] for job in cell.jobs):
+            return None
+        if str(self.levels.get("transport")).endswith("-mount"):
+            return count
+        paths = max((len(cell.paths) for cell in self.cells[count]), default=1)
+        return count * int(self.levels.get("jobs", 1)) * max(paths, 1)
+
+    def total(self, count: int) -> int:
+        """Give where a count stands in a plot: all connections, where these are known."""
+        every = self.connections(count) if self.axis.name == "nconnect" else None
+        return every or count
+
+    def words(self, count: int) -> str:
+        """Name a count by all connections that it makes: "8 connections", "depth 32"."""
+        if self.axis.name != "nconnect":
+            return f"{self.axis.name} {count}"
+        every = self.connections(count)
+        capped = "capped " if self.levels.get("limits") == "capped" else ""
+        if every is None:
+            return f"{count} {capped}connection{'' if count == 1 else 's'} per job and path"
+        return f"{every} {capped}connection{'' if every == 1 else 's'}"
+
+
+def curves(found: Iterable[Cell], axis: Axis) -> list[Curve]:
+    """Give a curve of each combination of the other factors, in the order of first use."""
+    groups: dict[tuple[tuple[str, Factor], ...], list[Cell]] = {}
+    for cell in found:
+        others = ((name, level) for name, level in cell.factors.items() if name != axis.name)
+        groups.setdefault(tuple(others), []).append(cell)
+    return [
+        Curve(dict(levels), cells.by_count(those, axis.name), axis=axis)
+        for levels, those in groups.items()
+    ]
+
+
+# --- how they are shown ---
+
+Named = Sequence[tuple[str, Curve]]  # curves of one axis
+
+
+def draw(
+    named: Named,
+    title: str,
+    unit: str,
+    measure: cells.Measure,
+    columns: int = 2,
+    *,
+    doublings: bool = True,
+) -> Figure:
+    """Draw curves by what `measure` gives in `unit`, over `doublings` of the axis."""
+    lines = [
+        (name, {curve.total(at): cells.sample(curve.at(at), measure) for at in curve.counts})
+        for name, curve in named
+    ]
+    label = named[0][1].axis.label
+    return charts.lines(title, label, unit, lines, columns, doublings=doublings)
+
+
+def ends_table(named: Named, one: str) -> Table:
+    """Lay out each curve's rate at 1 and at its most, called `one` and that with an s."""
+    rows = []
+    for name, curve in named:
+        most = max(curve.counts)
+        rates = (texts.measured(curve.rate(count), curve.axis.scale) for count in (1, most))
+        gain = curve.gain(most, 1) if most > 1 else None
+        rows.append([name, str(most), *rates, texts.times(gain)])
+    counts = {row[1] for row in rows}
+    most_of_all = f"{counts.pop()} {one}s" if len(counts) == 1 else f"all {one}s"
+    unit = named[0][1].axis.unit if named else ""
+    headings = ["", f"{one}s", f"1 {one}, {unit}", f"{most_of_all}, {unit}", f"times 1 {one}"]
+    return varying(headings, rows[:MOST_ROWS], 2)
+
+
+def latency(
+    named: Named,
+    title: str,
+    units: tuple[str, str],
+    measure: cells.Measure,
+    wait_us: Callable[[list[Cell]], float | None],
+    scale: Callable[[Axes], None] = charts.from_origin,
+    columns: int = 2,
+) -> Figure:
+    """Draw curves as latency in ms against a rate, each point with its count."""
+    drawn: dict[str, dict[int, tuple[float, float]]] = {}
+    for name, curve in named:
+        for count in curve.counts:
+            rate, wait = cells.sample(curve.at(count), measure), wait_us(curve.at(count))
+            if rate and wait:
+                drawn.setdefault(name, {})[curve.total(count)] = rate.mean, wait / 1000
+    return charts.numbered(title, *units, drawn, scale, columns)
