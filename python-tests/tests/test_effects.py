@@ -43,7 +43,7 @@ def test_anova_of_a_textbooks_data() -> None:
     assert dose.p < 1e-15
     assert both.p == pytest.approx(0.0219, abs=1e-4)
     assert both.partial_eta == pytest.approx(108.319 / (108.319 + 712.106), rel=1e-4)
-    assert _teeth().residual_freedom == 54
+    assert _teeth().residual[1] == 54
 
 
 def test_means_of_a_textbooks_data() -> None:
@@ -90,12 +90,12 @@ def test_a_drift_between_blocks_is_neither_a_factor_nor_noise() -> None:
     table = pd.DataFrame(rows[1:], columns=["a", "b", "block of runs", "y"])
     model = Model(table, ["a", "b"], "y", "block of runs")
     assert [one.factors for one in model.effects()] == [("a",), ("b",), ("a", "b")]
-    assert model.residual_freedom == 23 - 1 - 1 - 2 - 2 - 3
-    assert model.residual_deviation < 0.02
+    assert model.residual[1] == 23 - 1 - 1 - 2 - 2 - 3
+    assert model.residual[0] / model.residual[1] < 0.02**2
     assert model.difference({"a": 2}, {"a": 1}).value == pytest.approx(1, abs=0.02)
     assert model.mean({}).value == pytest.approx(1.5 + 0.2 + 7.5, abs=0.02)
     one = table[table["block of runs"] == 1]
-    assert Model(one, ["a"], "y", "block of runs").residual_freedom == 6 - 2
+    assert Model(one, ["a"], "y", "block of runs").residual[1] == 6 - 2
 
 
 def _in_turn(blocks: int, levels: tuple[int, ...] = (1, 8)) -> pd.DataFrame:

@@ -187,9 +187,8 @@ def test_a_drift_between_blocks_is_no_effect_of_a_setting() -> None:
 
 def test_an_effect_that_cannot_be_tested_costs_the_others_nothing() -> None:
     made = made_sweep(lambda _: 100, 1, threads=(1, 8))
-    direction = effects.direction_of(_under_threads(made), "read")
-    assert direction
-    found = direction.fitted.effects()
+    reads = [cell for cell in made.cells if cell.factors["direction"] == "read"]
+    found = effects.Speed("read", reads, "threads").effects()
     tested = [one for one in found if one.factors != ("threads",)]
     assert len(tested) == len(found) - 1
     assert [one.holm for one in tested] == pytest.approx(holm([one.p for one in tested]))

@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from nfsmulti import texts
@@ -34,8 +34,7 @@ from nfsmulti.report.story import (
     parts,
     weakest,
 )
-from nfsmulti.stories import effects
-from nfsmulti.stories.effects import DIRECTIONS, Direction
+from nfsmulti.stories.effects import ALIKE, SIGNIFICANT, Speed
 from nfsmulti.stories.scenario import OWN, CellSpec, OwnPool, Scale, Scenario
 from nfsmulti.summary import Cell, Factor, Summary
 from nfsmulti.texts import Table
@@ -190,22 +189,43 @@ def _ranked(summary: Summary, direction: str) -> list[list[Cell]]:
     return sorted(groups.values(), key=speed, reverse=True)
 
 
+# A factor that cannot be chosen: it is the work.
+_WORK = "transfer"
+_FLAT = 0.05  # a plateau's levels differ by less than that
+_KNEE = 32768
+_FULL = 0.9  # of what a lab's link carries, headers and all
+
+
+def _speeds(summary: Summary) -> tuple[dict[str, Speed], list[str]]:
+    """Give the model of each direction, and why one that was run has none."""
+    found, why = {}, []
+    for name in ("read", "write"):
+        try:
+            if runs := cells.having(summary, direction=name):
+                found[name] = Speed(name, runs, conditions.setting(summary))
+        except ValueError as error:
+            why.append(f"{name.capitalize()}s: none, {error}.")
+    return found, why
+
+
 def findings(summary: Summary) -> list[Finding]:
     """Judge the plateau of each direction, and that sync and mount matter little."""
-    directions = {name: effects.direction_of(summary, name) for name in DIRECTIONS}
-    link, published = _link(summary), {"read": "117, 117, 118 MB/s", "write": "flat"}
-    found = [_plateau(name, published[name], one, link) for name, one in directions.items()]
+    (speeds, _), link = _speeds(summary), _link(summary)
     judged = [
-        effects.on_link(effects.mattering_little(one, factor), one, factor, link)
+        _on_link(_mattering_little(speed, factor), speed, factor, link)
         for factor in ("sync", "mount")
-        for one in directions.values()
-        if one
+        for speed in speeds.values()
     ]
-    lowest = weakest(judged or [Judged(Verdict.NOT_MEASURED, "neither was run")])
+    lowest = weakest(judged or [Judged(Verdict.NOT_MEASURED, "neither was run, or too little")])
     ours = lowest.why if judged else texts.MISSING
-    four = Judged(lowest.verdict, "the weakest verdict of four: sync and mount, reads and writes")
-    least_clear = four if judged else lowest
-    return [*found, Finding("sync or async, soft or hard", "matter little", ours, least_clear)]
+    if judged:
+        why = "the weakest verdict of four: sync and mount, reads and writes"
+        lowest = Judged(lowest.verdict, why)
+    return [
+        _plateau(speeds.get("read"), "reads", "117, 117, 118 MB/s", link),
+        _plateau(speeds.get("write"), "writes", "flat", link),
+        Finding("sync or async, soft or hard", "matter little", ours, lowest),
+    ]
 
 
 def _link(summary: Summary) -> float | None:
@@ -214,40 +234,80 @@ def _link(summary: Summary) -> float | None:
     return texts.parse_rate(rate) / 8 if rate else None
 
 
-def _plateau(name: str, theirs: str, direction: Direction | None, link: float | None) -> Finding:
-    what = f"{name}s are flat for buffers from 32768 up"
-    found = effects.plateau(direction) if direction else None
-    if not direction or not found:
+def _mattering_little(speed: Speed, factor: str) -> Judged:
+    """Judge whether a factor matters little: each of its levels is within 2 % of every other."""
+    if factor not in speed.levels:
+        return Judged(Verdict.INCONCLUSIVE, "too few runs")
+    size = f"{speed.name}s: {100 * (speed.span(factor) - 1):.1f} %"
+    if speed.matters_little(factor):
+        return Judged(Verdict.REPRODUCED, f"{size}, shown to be under {100 * ALIKE:g} %")
+    (effect,) = (one for one in speed.effects() if one.factors == (factor,))
+    kind = Verdict.NOT if effect in speed.mattering else Verdict.INCONCLUSIVE
+    return Judged(kind, f"{size}, {_p_text(effect.holm)}")
+
+
+def _plateau(speed: Speed | None, what: str, theirs: str, link: float | None) -> Finding:
+    """Judge whether buffers from 32768 up are alike: against that one, by two one-sided tests.
+
+    They are not where a level lies with its interval beyond what is flat.
+    """
+    what = f"{what} are flat for buffers from 32768 up"
+    buffers = [at for at in (speed.levels if speed else {}).get("buffer", []) if int(at) >= _KNEE]
+    if not speed or _KNEE not in buffers or len(buffers) < 2:
         judged = Judged(Verdict.NOT_MEASURED, "too few runs, or buffers")
         return Finding(what, theirs, texts.MISSING, judged)
-    ratios = ", ".join(f"{buffer}: {one.text}" for buffer, one in found.ratios.items())
-    judged = effects.on_link(found.judged, direction, "buffer", link, effects.KNEE)
-    return Finding(what, theirs, ratios, judged)
+    pairs = [(buffer, _KNEE) for buffer in buffers[1:]]
+    ratios = {at: speed.ratio({"buffer": at}, {"buffer": knee}) for at, knee in pairs}
+    p, limits = speed.alike("buffer", pairs, _FLAT), (1 + _FLAT, 1 / (1 + _FLAT))
+    far = [
+        at for at, one in ratios.items() if one.above(limits[0]) or one.above(limits[1]) is False
+    ]
+    judged = Judged(Verdict.INCONCLUSIVE, f"the intervals span {100 * _FLAT:g} %")
+    if p < SIGNIFICANT:
+        why = f"two one-sided tests put all within {100 * _FLAT:g} %, {_p_text(p)}"
+        judged = Judged(Verdict.REPRODUCED, why)
+    elif far:
+        judged = Judged(Verdict.NOT, f"{far[0]} differs by more than {100 * _FLAT:g} %")
+    ours = ", ".join(f"{at}: {one.text}" for at, one in ratios.items())
+    return Finding(what, theirs, ours, _on_link(judged, speed, "buffer", link, buffers))
+
+
+def _on_link(
+    judged: Judged,
+    speed: Speed,
+    factor: str,
+    link: float | None,
+    compared: Collection[Factor] | None = None,
+) -> Judged:
+    """Say so where a lab's link, in bytes/s, makes the `compared` levels alike by being full."""
+    if not link or judged.verdict is not Verdict.REPRODUCED:
+        return judged
+    means = speed.means(factor)
+    filled = min(means[at] for at in compared or means) / link
+    if filled < _FULL:
+        return judged
+    why = f"{judged.why}; the lab's link is {100 * filled:.0f} % full at each level"
+    return Judged(Verdict.BY_CONSTRUCTION, why)
+
+
+def _p_text(p: float) -> str:
+    """Write a probability with its name."""
+    return f"p {texts.p_value(p)}" if p < 0.001 else f"p = {texts.p_value(p)}"
 
 
 def tell(summary: Summary) -> Story:
     """Tell which settings are the best here, and which matter at all."""
-    found = [effects.direction_of(summary, name) for name in DIRECTIONS]
-    directions = [one for one in found if one]
-    of_server = effects.setting_of(summary)
+    found, why_none = _speeds(summary)
+    speeds, of_server = [*found.values()], conditions.setting(summary)
     return Story(
-        answer=_answer(summary, directions),
+        answer=_answer(summary, speeds),
         sections=[
             Section(
                 "Plots",
-                plots=[plot for one in directions for plot in _plots(one)],
-                folded=not any(one.model and one.mattering for one in directions),
+                plots=[plot for one in speeds for plot in _plots(one)],
+                folded=not any(one.mattering for one in speeds),
             ),
-            Section(
-                "Analysis of variance",
-                [
-                    f"{one.name.capitalize()}s: none, {one.why_none}."
-                    for one in directions
-                    if not one.model
-                ],
-                [effects.anova(one) for one in directions if one.model],
-                folded=True,
-            ),
+            Section("Analysis of variance", why_none, [*map(_anova, speeds)], folded=True),
         ],
         reading=[
             "The span is by how much the best level of a setting exceeds its worst. File size, or"
@@ -265,70 +325,80 @@ def tell(summary: Summary) -> Story:
             " matters is named only there.",
             *([_IN_TURN.format(of_server)] if of_server else []),
             *(
-                _LEFT_OUT.format(one.name, texts.several(one.left_out), of_server)
-                for one in directions
-                if one.left_out
+                _LEFT_OUT.format(one.name, texts.several(one.missing), of_server)
+                for one in speeds
+                if one.missing
             ),
             "A plateau is shown where two one-sided tests (TOST) put every buffer from 32768 up"
             " within 5 % of 32768, p below 0.05.",
             *([_BY_CONSTRUCTION] if _link(summary) else []),
         ],
-        ending=[_best_section(directions, of_server)],
+        ending=[_best_section(speeds, of_server)],
     )
 
 
-def _answer(summary: Summary, directions: list[Direction]) -> Answer:
+def _answer(summary: Summary, speeds: Sequence[Speed]) -> Answer:
     """Tell the best of each direction, and what each setting is worth."""
     names: dict[str, list[str]] = {}
-    for one in directions:
-        rate = cells.sample(_ranked(summary, one.name)[0], cells.bandwidth)
-        names.setdefault(texts.mean(rate, "MB/s", 1e6), []).append(f"{one.name}s")
+    for way in ("read", "write"):
+        if ranked := _ranked(summary, way):
+            rate = cells.sample(ranked[0], cells.bandwidth)
+            names.setdefault(texts.mean(rate, "MB/s", 1e6), []).append(f"{way}s")
     rates = texts.several([f"{rate} {texts.several(those)}" for rate, those in names.items()])
-    known = [one for one in directions if one.model]
     matter = dict.fromkeys(
-        _label(name) for one in known for e in one.mattering for name in e.factors
+        _label(name) for one in speeds for e in one.mattering for name in e.factors
     )
     end = "too few runs to tell what matters"
-    if known:
-        end = (
-            f"what matters is {texts.several([*matter])}"
-            if matter
-            else "no setting is shown to matter"
-        )
-    rows = [
-        [_label(factor), *(_worth(one, factor) for one in known)]
-        for factor in dict.fromkeys(name for one in known for name in one.levels)
-    ]
+    if speeds:
+        end = "no setting is shown to matter"
+        end = f"what matters is {texts.several([*matter])}" if matter else end
+    every = dict.fromkeys(name for one in speeds for name in one.levels)
+    rows = [[_label(factor), *(_worth(one, factor) for one in speeds)] for factor in every]
     words, caveats = f"{rates or 'Nothing'} at most; {end}", []
-    if known and not matter and not any(_CHANCE in cell for row in rows for cell in row):
-        slowest = min(math.exp(min(one.means(name))) for one in known for name in one.levels)
+    if speeds and not matter and not any(_CHANCE in cell for row in rows for cell in row):
+        slowest = min(
+            rate for one in speeds for name in one.levels for rate in one.means(name).values()
+        )
         full = conditions.full_link(summary, "1gbit", slowest)
-        words = f"{rates} whatever the setting (within {100 * effects.ALIKE:g} %){full}"
+        words = f"{rates} whatever the setting (within {100 * ALIKE:g} %){full}"
         caveats = ["A faster link may show differences."] if full else []
-    table = Table(["best to worst", *(f"{one.name}s" for one in known)], rows[:MOST_ROWS])
+    table = Table(["best to worst", *(f"{one.name}s" for one in speeds)], rows[:MOST_ROWS])
     return Answer(f"{words}.", table, caveats)
 
 
 _CHANCE = "may be chance"
 
 
-def _worth(direction: Direction, factor: str) -> str:
+def _worth(speed: Speed, factor: str) -> str:
     """Say by how much a factor's best level exceeds its worst, and whether that is shown."""
-    if factor not in direction.levels:
+    if factor not in speed.levels:
         return texts.MISSING
     told = _CHANCE
-    if any(factor in effect.factors for effect in direction.mattering):
+    if any(factor in effect.factors for effect in speed.mattering):
         told = "matters"
-    elif direction.matters_little(factor):
+    elif speed.matters_little(factor):
         told = "no effect"
-    return f"{100 * (direction.span(factor) - 1):.1f} %, {told}"
+    return f"{100 * (speed.span(factor) - 1):.1f} %, {told}"
 
 
-def _plots(direction: Direction) -> list[Plot]:
-    if direction.model is None:
-        return []
-    interactions = [_interactions(direction)] if direction.model.interactions else []
-    return [_main_effects(direction), *interactions]
+def _anova(speed: Speed) -> Table:
+    """Lay out the ANOVA table, with Holm's corrected p and what the levels differ by."""
+    rows = [
+        [
+            " x ".join(one.factors), texts.number(one.sum_squares), str(one.freedom),
+            texts.number(one.f), *map(texts.p_value, (one.p, one.holm)),
+            texts.number(one.partial_eta),
+            f"{speed.span(*one.factors):.3f}" if len(one.factors) == 1 else texts.MISSING,
+        ]
+        for one in speed.effects()
+    ]  # fmt: skip
+    squares, freedom = speed.residual
+    rows.append(["residual", texts.number(squares), str(freedom), *[texts.MISSING] * 5])
+    headings = [
+        "factor", "sum of squares", "df", "F", "p", "p (Holm)", "partial η²", "best to worst level",
+    ]  # fmt: skip
+    title = f"{speed.name.capitalize()}s: analysis of variance, type II, of log speed"
+    return Table(headings, rows, title)
 
 
 # --- its plots ---
@@ -337,70 +407,60 @@ _PANEL_WIDTH = 2.6  # inches
 _PANELS_A_ROW = 3
 
 
-def _main_effects(direction: Direction) -> Plot:
-    """Draw each level's mean speed, over all other factors, with its 95 % interval."""
-    title = f"Main effects, {direction.name}s"
-    figure, panels = charts.panels(title, [len(direction.levels)], _PANEL_WIDTH)
-    for axes, name in zip(panels, direction.levels, strict=True):
-        _draw(axes, direction, name, 0, {})
-        mean = _megabytes(direction.fitted.mean({}).value)
-        axes.axhline(mean, color=charts.PALE, linewidth=1, linestyle=":")
-        axes.set_xlabel(_label(name))
-    panels[0].set_ylabel("MB/s, geometric mean")
-    charts.from_zero(panels[0])
-    caption = (
-        f"{direction.name.capitalize()}s: mean speed at each level, over all levels of the other"
-        " factors, with its 95 % interval; dotted: over all."
-    )
-    return Plot(f"main-effects-{direction.name}", caption, figure, wide=True)
+_ALONE = (
+    "mean speed at each level, over all levels of the other factors, with its 95 % interval;"
+    " dotted: over all."
+)
+_PAIRS = (
+    "mean speed of two factors together, with 95 % intervals. Parallel lines mean that the factors"
+    " do not change each other's effect."
+)
 
 
-def _interactions(direction: Direction) -> Plot:
-    """Draw the mean speed of each pair of factors whose interaction is in the model."""
-    pairs = direction.fitted.interactions
-    rows = [min(_PANELS_A_ROW, len(pairs) - start) for start in range(0, len(pairs), _PANELS_A_ROW)]
-    figure, panels = charts.panels(f"Interactions, {direction.name}s", rows, 1.25 * _PANEL_WIDTH)
-    for axes, (one, other) in zip(panels, pairs, strict=True):
-        across, lines = sorted((one, other), key=lambda name: -len(direction.levels[name]))
-        for number, level in enumerate(direction.levels[lines]):
-            _draw(axes, direction, across, number, {lines: level})
-        axes.set_xlabel(_label(across))
-        axes.set_ylabel("MB/s")
-        axes.legend(title=_label(lines), fontsize=8, title_fontsize=8, loc="lower right")
-    charts.from_zero(panels[0])
-    caption = (
-        f"{direction.name.capitalize()}s: mean speed of two factors together, with 95 % intervals."
-        " Parallel lines mean that the factors do not change each other's effect."
-    )
-    return Plot(f"interactions-{direction.name}", caption, figure, wide=True)
+def _plots(speed: Speed) -> list[Plot]:
+    """Draw each factor alone, and each pair whose interaction is in the model."""
+    alone, plots = [(name,) for name in speed.levels], []
+    for title, groups, a_row, width, caption in (
+        ("Main effects", alone, len(alone), _PANEL_WIDTH, _ALONE),
+        ("Interactions", speed.interactions, _PANELS_A_ROW, 1.25 * _PANEL_WIDTH, _PAIRS),
+    ):
+        if groups:
+            rows = [min(a_row, len(groups) - start) for start in range(0, len(groups), a_row)]
+            figure, panels = charts.panels(f"{title}, {speed.name}s", rows, width)
+            for axes, factors in zip(panels, groups, strict=True):
+                _draw(axes, speed, *sorted(factors, key=lambda one: -len(speed.levels[one])))
+            panels[0].set_ylabel("MB/s, geometric mean")
+            charts.from_zero(panels[0])
+            name = f"{title} {speed.name}".lower().replace(" ", "-")
+            plots.append(Plot(name, f"{speed.name.capitalize()}s: {caption}", figure, wide=True))
+    return plots
 
 
-def _draw(
-    axes: Axes, direction: Direction, name: str, number: int, fixed: dict[str, Factor]
-) -> None:
-    """Draw a line over the levels of one factor, named by the one that is `fixed`, if any."""
-    levels = direction.levels[name]
-    label = next(iter(fixed.values()), None)
-    speeds, lows, highs = [], [], []
-    for level in levels:
-        estimate = direction.fitted.mean({**fixed, name: level})
-        low, high = estimate.interval or (estimate.value, estimate.value)
-        speeds.append(_megabytes(estimate.value))
-        lows.append(speeds[-1] - _megabytes(low))
-        highs.append(_megabytes(high) - speeds[-1])
-        words = f"{f'{label}, ' if label else ''}{level}: {speeds[-1]:.1f} MB/s"
-        charts.hover(axes, len(speeds) - 1, speeds[-1], words)
-    style = charts.style(number)
+def _draw(axes: Axes, speed: Speed, across: str, lines: str = "") -> None:
+    """Draw the means over the levels of a factor, a line for each level of the other, if any."""
+    import numpy as np
+
+    levels = speed.levels[across]
     places = range(len(levels))
-    axes.errorbar(places, speeds, yerr=[lows, highs], label=label, **style)
+    for number, of in enumerate(speed.levels[lines] if lines else [""]):
+        fixed = {lines: of} if lines else {}
+        found = [speed.mean({**fixed, across: level}) for level in levels]
+        means = np.exp([one.value for one in found]) / 1e6
+        ends = np.exp([one.interval or (one.value, one.value) for one in found]) / 1e6
+        look = charts.style(number)
+        axes.errorbar(places, means, yerr=abs(ends.T - means), label=of or None, **look)
+        for place, mean in enumerate(means):
+            words = ", ".join(str(one) for one in (of, levels[place]) if one != "")
+            charts.hover(axes, place, mean, f"{words}: {mean:.1f} MB/s")
     axes.set_xticks(places, [str(level) for level in levels])
     if max(len(str(level)) for level in levels) > 5:
         axes.tick_params(axis="x", labelsize=0.8 * charts.FONT_SIZE)
     axes.margins(x=0.2)
-
-
-def _megabytes(log: float) -> float:
-    return math.exp(log) / 1e6
+    axes.set_xlabel(_label(across))
+    if lines:
+        axes.legend(title=_label(lines), fontsize=8, title_fontsize=8, loc="lower right")
+    else:
+        axes.axhline(speed.at({}) / 1e6, color=charts.PALE, linewidth=1, linestyle=":")
 
 
 def _label(name: str) -> str:
@@ -440,12 +500,12 @@ _MEASURED = (
 _Settings = dict[str, Factor]
 
 
-def _best_section(directions: Sequence[Direction], of_server: str) -> Section:
+def _best_section(speeds: Sequence[Speed], of_server: str) -> Section:
     """Give the best settings as lines to paste. Directions without a model have no say.
 
     `of_server` is the factor that is the server's setting, and no option of a client.
     """
-    judged = [one for one in directions if one.model and one.settings]
+    judged = [one for one in speeds if _settings(one)]
     title = "The best settings for this server"
     if not judged:
         return Section(title, ["Too few runs to name any."])
@@ -462,67 +522,70 @@ def _best_section(directions: Sequence[Direction], of_server: str) -> Section:
     return Section(title, words, lines=[*lines, *_lines(best, of_server)])
 
 
-def _default(direction: Direction) -> _Settings:
+def _settings(speed: Speed) -> dict[str, list[Factor]]:
+    """Give the factors that can be chosen, with their levels."""
+    return {name: levels for name, levels in speed.levels.items() if name != _WORK}
+
+
+def _default(speed: Speed) -> _Settings:
     """Give the default among the levels that were run: async, hard, the largest buffer."""
-    chosen: _Settings = {}
-    for name in direction.settings:
-        levels = direction.levels[name]
-        first = levels[-1] if name == "buffer" else levels[0]
-        chosen[name] = _DEFAULTS[name] if _DEFAULTS.get(name) in levels else first
-    return chosen
+    return {
+        name: next(
+            (level for level in levels if level == _DEFAULTS.get(name)),
+            levels[-1] if name == "buffer" else levels[0],
+        )
+        for name, levels in _settings(speed).items()
+    }
 
 
-def _combinations(direction: Direction) -> list[_Settings]:
-    names = direction.settings
-    levels = [direction.levels[name] for name in names]
-    return [dict(zip(names, values, strict=True)) for values in itertools.product(*levels)]
-
-
-def _best(directions: Sequence[Direction]) -> dict[str, _Settings]:
+def _best(speeds: Sequence[Speed]) -> dict[str, _Settings]:
     """Choose what both directions share together, and a buffer for each."""
-    choices: dict[tuple[tuple[str, Factor], ...], dict[str, tuple[float, _Settings]]] = {}
-    for direction in directions:
-        for settings in _combinations(direction):
-            shared = tuple(item for item in settings.items() if item[0] != "buffer")
-            speed = direction.fitted.mean(settings).value
-            found = choices.setdefault(shared, {})
-            if direction.name not in found or speed > found[direction.name][0]:
-                found[direction.name] = speed, settings
-    most = max(map(len, choices.values()))
-    complete = [found for found in choices.values() if len(found) == most]
-    chosen = max(complete, key=lambda found: math.fsum(speed for speed, _ in found.values()))
-    return {name: settings for name, (_, settings) in chosen.items()}
+    choices: dict[frozenset[tuple[str, Factor]], dict[str, _Settings]] = {}
+    for speed in speeds:
+        settings = _settings(speed)
+        every = [
+            dict(zip(settings, levels, strict=True))
+            for levels in itertools.product(*settings.values())
+        ]
+        for chosen in sorted(every, key=speed.at):  # the fastest buffer last
+            shared = frozenset(item for item in chosen.items() if item[0] != "buffer")
+            choices.setdefault(shared, {})[speed.name] = chosen
+
+    def worth(found: dict[str, _Settings]) -> tuple[int, float]:
+        speeds_of = [one.mean(found[one.name]).value for one in speeds if one.name in found]
+        return len(found), math.fsum(speeds_of)
+
+    return max(choices.values(), key=worth)
 
 
 def _better(
-    directions: Sequence[Direction], best: dict[str, _Settings], default: dict[str, _Settings]
+    speeds: Sequence[Speed], best: dict[str, _Settings], default: dict[str, _Settings]
 ) -> dict[str, _Settings]:
     """Keep of the best settings those that are shown to be better than their default.
 
-    What both directions share is kept where it is better for one of them.
+    What both directions share is kept where it is better for one of them. p is corrected for
+    having looked at all combinations.
     """
-    kept: dict[str, set[str]] = {
-        one.name: {
-            name
+    kept: dict[str, set[str]] = {}
+    for one in speeds:
+        looked_at = math.prod(map(len, _settings(one).values())) - 1
+        ratios = {
+            name: one.ratio(best[one.name], {**best[one.name], name: value})
             for name, value in default[one.name].items()
-            if _is_better(one, best[one.name], {**best[one.name], name: value})
         }
-        for one in directions
-    }
+        kept[one.name] = {
+            name
+            for name, ratio in ratios.items()
+            if ratio.value > 1 and looked_at * (ratio.p or 0.0) < SIGNIFICANT
+        }
     shared = set().union(*kept.values()) - {"buffer"}
     return {
-        direction: {
-            name: value if name in kept[direction] | shared else default[direction][name]
+        way: {
+            name: value if name in kept[way] | shared else default[way][name]
             for name, value in settings.items()
         }
-        for direction, settings in best.items()
+        for way, settings in best.items()
     }
-
-
-def _is_better(direction: Direction, settings: _Settings, others: _Settings) -> bool:
-    """Tell whether settings are shown to be better; p is corrected for having looked at all."""
-    ratio, looked_at = direction.ratio(settings, others), len(_combinations(direction)) - 1
-    return ratio.value > 1 and looked_at * (ratio.p or 0.0) < effects.SIGNIFICANT
 
 
 def _lines(chosen: dict[str, _Settings], of_server: str) -> list[str]:
