@@ -7,10 +7,13 @@ cells were crossed with more factors (`run --factors`): a story for each combina
 
 from __future__ import annotations
 
+import functools
 import re
+import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nfsmulti import texts
@@ -22,6 +25,9 @@ from nfsmulti.texts import MISSING, Table, repeats_to_tell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+_PUBLISHED = Path(__file__).parent.with_name("stories") / "published.toml"
 
 
 @dataclass(frozen=True)
@@ -86,7 +92,7 @@ class Story:
 
 @dataclass(frozen=True)
 class Report:
-    """Who published a story and measured what, and what a run of ours has to say to it.
+    """What a run has to say to what was published: stories/published.toml has that, by `name`.
 
     `beside` gives all published figures, with ours where the run has them: of a run without cells
     it gives the published ones alone. `findings` are judged, and of such a run inconclusive or not
@@ -94,12 +100,26 @@ class Report:
     take any.
     """
 
-    title: str
+    name: str
     factors: tuple[str, ...] | None
     tell: Callable[[Summary], Story]
-    publication: str = ""
     beside: Callable[[Summary], list[Beside]] = field(default=lambda _: [])
     findings: Callable[[Summary], list[Finding]] = field(default=lambda _: [])
+
+    @property
+    def title(self) -> str:
+        """What the page is called."""
+        return _published()[self.name]["title"]
+
+    @property
+    def publication(self) -> str:
+        """Who published what; "" for nothing."""
+        return _published()[self.name].get("published", "")
+
+
+@functools.cache
+def _published() -> dict[str, dict[str, str]]:
+    return tomllib.loads(_PUBLISHED.read_text())
 
 
 # --- whether a published finding is found again, by one rule ---
@@ -321,19 +341,14 @@ def _against(
     """
     (first, base), *others = variants
     words, rows = [], []
+    own = functools.partial(_own, known=known)  # names a cell by its scenario's own factors
+    under = cells.by_name(base, own)
     for name, those in others:
-        over, under = (
-            {(_own(one, known), one.repeat): one for one in side} for side in (those, base)
-        )
-        both = [key for key in over if key in under]
-        for own in dict.fromkeys(own for own, _ in both):
-            keys = [key for key in both if key[0] == own]
-            pair = [over[key] for key in keys], [under[key] for key in keys]
-            rows.append([name, own, *_ratios(*pair)])
-        if both:
-            pair = [over[key] for key in both], [under[key] for key in both]
-            rows.append([name, "all cells together", *_ratios(*pair)])
-            ratio = cells.ratio(*pair, cells.bandwidth)
+        over = cells.by_name(those, own)
+        rows += [[name, one, *_ratios(over[one], under[one])] for one in over if one in under]
+        if over.keys() & under.keys():
+            rows.append([name, "all cells together", *_ratios(those, base)])
+            ratio = cells.ratio(those, base, cells.bandwidth)
             told = f"{texts.times(ratio)} times the throughput with {name}"
             words.append(told if ratio else f"{name} moved nothing")
     if not rows:
@@ -344,7 +359,6 @@ def _against(
 
 
 def _own(cell: Cell, known: Sequence[str]) -> str:
-    """Name a cell by its scenario's own factors."""
     return cells.text({name: at for name, at in cell.factors.items() if name in known})
 
 

@@ -359,7 +359,7 @@ def _lines(summary: Summary, drawn: list[Curve]) -> Section:
 
 
 _REPORT = Report(
-    title="connections: what more of them gain, and where that stops",
+    "connections",
     factors=_FACTORS,
     tell=tell,
 )

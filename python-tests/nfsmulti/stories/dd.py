@@ -234,13 +234,7 @@ def _plot(summary: Summary, client: str) -> Plot:
 
 
 _REPORT = Report(
-    title="dd: one stream against five",
-    publication=(
-        "Published: `dd` of 838,860,800 bytes in blocks of 8192, written and read back, from AIX"
-        " and Linux clients to a RHEL 6.8 server over 1 Gbit/s Ethernet (NFSv3, TCP, rsize ="
-        " wsize = 32768). AIX wrote 19.4 MB/s with one stream and 72 MB/s with five at once;"
-        " Linux wrote 139 MB/s and read 98.0 MB/s with one. The limit was per connection."
-    ),
+    "dd",
     factors=("client", "direction", "streams"),
     beside=beside,
     tell=tell,

@@ -473,12 +473,7 @@ def _plots(drawn: list[Curve]) -> list[Plot]:
 
 
 _REPORT = Report(
-    title="metadata: operations per second",
-    publication=(
-        "Published, and beside ours for orientation alone: 16,000 to 17,000 mkdirs/s on nfs-ganesha"
-        " (its issue 1220), and 15,600 creates/s of a user-space server on loopback, each on"
-        " hardware of its own. No publication is reproduced: the run asks what this server does."
-    ),
+    "metadata",
     factors=_FACTORS,
     tell=tell,
     findings=findings,

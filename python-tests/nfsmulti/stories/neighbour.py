@@ -310,14 +310,7 @@ def _level_plot(levels: Sequence[_Level]) -> list[Plot]:
 
 
 _REPORT = Report(
-    title="neighbour: readers beside a bulk writer",
-    publication=(
-        "Published: nfsd-io-bench, with which developers of Linux's NFS server compare its ways"
-        " of caching (linux-nfs, April 2026), on XFS on NVMe with 1024 nfsd threads and 16 jobs;"
-        " client and server were one machine. Buffered, a sequential write gave 4844 MB/s, several"
-        " writers 9636 MB/s. It also measures what readers lose beside a bulk writer, for which"
-        " we know of no published figure."
-    ),
+    "neighbour",
     factors=None,
     beside=beside,
     tell=tell,

@@ -211,13 +211,7 @@ def _plots(kinds: _Kinds, cost: Measure) -> list[Plot]:
 
 
 _REPORT = Report(
-    title="oltp: a database's mix",
-    publication=(
-        "Published: Oracle 10.1 OLTP on AIX 5.3 and a NetApp FAS880 (2005), about two reads"
-        " to a write in blocks of 8 KiB, over NFS, iSCSI and Fibre Channel: transactions, host CPU,"
-        " protocol efficiency (CPU per transaction, NFS = 1.0) and block-read response, where 8 KiB"
-        " reads took under 0.1 ms longer over NFS than over the SAN."
-    ),
+    "oltp",
     factors=("connections", "concurrency"),
     beside=beside,
     tell=tell,

@@ -283,14 +283,7 @@ def _cpu_plot(transports: _Transports) -> Plot:
 
 
 _REPORT = Report(
-    title="randread: NFS over RDMA, beside TCP and kernel mounts",
-    publication=(
-        "Published: `fio --rw=randread --bs=64k --numjobs=4 --iodepth=8 --runtime=30"
-        " --size=10000000` (libaio, direct) on a kernel mount, `vers=4.1,rdma`, rsize = wsize ="
-        " 1048576; Ubuntu 18.04, kernel 5.4, ConnectX-3 Pro 40 GbE, 16 nfsd threads. All four"
-        " jobs: 4178 MiB/s, 66.8k IOPS; 371 to 500 µs mean completion latency; usr 3.7 to 4.7 %,"
-        " sys 24 to 36 % of a core per job."
-    ),
+    "randread",
     factors=("transport",),
     beside=beside,
     tell=tell,

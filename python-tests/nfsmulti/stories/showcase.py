@@ -284,7 +284,7 @@ def _tell(summary: Summary) -> Story:
 
 
 REPORT = Report(
-    title="demo: one connection and several",
+    "demo",
     factors=("workload", "side"),
     tell=_tell,
 )

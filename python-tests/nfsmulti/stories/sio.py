@@ -315,13 +315,7 @@ def _dips(summary: Summary, workload: str) -> Iterator[str]:
 
 
 _REPORT = Report(
-    title="sio: concurrency by I/O mode",
-    publication=(
-        "Published: concurrent I/O for NFS on AIX 5.3 ML-03 and a NetApp FAS880 (2005): one"
-        " 256 MiB file, NFSv3, TCP, 32 KiB RPCs, Gigabit Ethernet, MTU 1500. Concurrent I/O was no"
-        " gain, or a loss, for one sequential thread, and a large gain over buffered and direct I/O"
-        " at high concurrency; CPU per operation rose with contention on the one TCP socket."
-    ),
+    "sio",
     factors=("mode", "pattern", "direction", "threads"),
     tell=tell,
     findings=findings,

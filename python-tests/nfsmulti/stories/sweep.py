@@ -622,14 +622,7 @@ def _lines(chosen: dict[str, _Settings], of_server: str) -> list[str]:
 
 
 _REPORT = Report(
-    title="sweep: four mount options against each other",
-    publication=(
-        "Published: a full factorial of read and write, sync and async, soft and hard, rsize ="
-        " wsize of 16384 to 131072 and transfers of 1024, 2048 and 4096 MB, over TCP and 1 Gbit/s"
-        " Ethernet. Best read 118 MB/s (buffers of 131072; 117 MB/s with 65536 and 32768), best"
-        " write 84.1 MB/s (soft, sync, 65536). Flat for buffers from 32768 up; sync or async, soft"
-        " or hard mattered little. Settings are often published; this finds yours."
-    ),
+    "sweep",
     factors=None,
     beside=beside,
     tell=tell,
