@@ -170,6 +170,11 @@ class Summary:
         return len(self.place.get("hosts") or ["this machine"])
 
     @property
+    def setting(self) -> str:
+        """The factor that is a setting of the server, "" for none."""
+        return str((self.place.get("setting") or {}).get("name", ""))
+
+    @property
     def in_memory(self) -> bool:
         """Whether the run's files are known to fit into its server's memory; a lab's lie there."""
         if self.place.get("kind") != "pool":

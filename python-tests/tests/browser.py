@@ -26,7 +26,11 @@ onload = () => {{
 		range.selectNodeContents(cell)
 		return range.getClientRects().length > 1
 	}})
+	const scrolled = [...page.querySelectorAll(".answer .wide")].map(
+		table => table.scrollWidth - table.clientWidth
+	)
 	document.title = page.scrollWidth + " of " + page.clientWidth + ", " + broken.length
+	document.title += ", " + Math.max(0, ...scrolled)
 }}
 </script>
 """
@@ -36,12 +40,14 @@ onload = () => {{
 class Seen:
     """What Chromium made of a page: its console's lines, and pixels by which it is too wide.
 
-    `broken` is the number of the answer's figures that have more than one line.
+    `broken` is the number of the answer's figures that have more than one line, `scrolled` the
+    pixels of its table that do not fit beside the others.
     """
 
     console: list[str]
     overflow: int
     broken: int
+    scrolled: int
 
 
 def look(page: Path, folder: Path, width: int) -> Seen:
@@ -56,8 +62,8 @@ def look(page: Path, folder: Path, width: int) -> Seen:
     words = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
     words += ["--enable-logging=stderr", f"--user-data-dir={folder / 'profile'}", "--dump-dom"]
     done = run([chromium, *words, frame.resolve().as_uri()], timeout=_SECONDS).check()
-    found = re.search(r"<title>(\d+) of (\d+), (\d+)</title>", done.stdout)
+    found = re.search(r"<title>(\d+) of (\d+), (\d+), (\d+)</title>", done.stdout)
     assert found, done.stdout[:200]
     assert int(found[2]) == width
     console = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
-    return Seen(console, int(found[1]) - width, int(found[3]))
+    return Seen(console, int(found[1]) - width, int(found[3]), int(found[4]))

@@ -206,6 +206,12 @@ def test_page_fits_a_phone_and_says_nothing_on_the_console(
         assert seen.overflow == 0, name
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("folder", _REFERENCES, ids=lambda folder: folder.name)
+def test_an_answers_table_fits_a_phone(folder: Path, tmp_path: Path) -> None:
+    assert look(folder / "report.html", tmp_path, 400).scrolled == 0
+
+
 def test_single_runs_give_figures_without_intervals() -> None:
     for name, summary in _SUMMARIES.items():
         once = [cell for cell in summary.cells if cell.repeat == 1]
@@ -558,6 +564,36 @@ def test_neighbour_answers_with_the_paired_ratio_under_each_setting() -> None:
     assert many == pytest.approx(1.2, rel=0.3)
     assert text.count("| several writers | 9636 MB/s, buffered |") == 1  # not measured
     assert re.search(r"\| full speed, threads 8 \| \S+ \| \S+ \| \d\.\d\d [^|]*\|", text)
+
+
+def test_what_the_server_was_set_to_is_told_as_one_says_it() -> None:
+    made = made_runs.neighbour()
+    numbers: dict[Factor, Factor] = {8: 1, 64: 64}
+    words: dict[Factor, Factor] = {8: "cached", 64: "dontcache"}
+    for levels, told in (
+        (numbers, ("full speed, 1 server thread |", "full speed, 64 server threads |")),
+        (words, ("full speed, server threads cached |", "full speed, server threads dontcache |")),
+    ):
+        cells = [
+            dataclasses.replace(
+                cell, factors={**cell.factors, "threads": levels[cell.factors["threads"]]}
+            )
+            for cell in made.cells
+        ]
+        place = {**made.place, "setting": {"name": "threads", "values": [*levels.values()]}}
+        text = report_of(dataclasses.replace(made, cells=cells, place=place))
+        assert [row for row in told if row not in text] == []
+        assert ("1 or 64 server threads" in text) == (levels is numbers)
+
+
+@pytest.mark.parametrize(
+    ("size", "told"),
+    [(10_000_000, "10 MB"), (1 << 30, "1 GiB"), (800 << 20, "800 MiB"), (12_345_678, "11.8 MiB")],
+)
+def test_a_files_size_is_told_as_one_types_it(size: int, told: str) -> None:
+    made = made_runs.dd(1)
+    cells = [dataclasses.replace(cell, command=f"fio --size={size}") for cell in made.cells]
+    assert f"file of {told} (fits" in report_of(dataclasses.replace(made, cells=cells))
 
 
 def test_neighbour_tells_no_percentile_of_too_few_reads() -> None:

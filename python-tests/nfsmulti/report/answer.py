@@ -219,8 +219,10 @@ def ran(summary: Summary, environment: Mapping[str, Any]) -> str:
         server = f"nfs-ganesha {machine['nfs-ganesha']} in the lab"
     elif kind == "kernel-lab":
         server = "the kernel's nfsd in the lab"
+    levels = extent(map(str, cells.levels(done, summary.setting)))
     version = machine.get("nfsmulti")
-    parts += [server, version and f"nfsmulti {version}"]
+    parts += [server, levels and served(f"{summary.setting} {levels}", summary.setting)]
+    parts += [version and f"nfsmulti {version}"]
     return f"{', '.join(filter(None, parts))}." if done else ""
 
 
@@ -269,14 +271,18 @@ def _file(summary: Summary, sizes: Sequence[str]) -> str:
     """Name the file's size, and whether it fits into the server's memory."""
     if not sizes or "operation" in summary.done[0].factors:
         return ""
-    text = extent(map(_binary, sizes))
+    text = extent(map(_in_words, sizes))
     fits = " (fits into the server's memory)" if summary.in_memory else ""
     return f"file of {text}{fits}"
 
 
-def _binary(size: str) -> str:
-    mib = _bytes(size) / (1 << 20)
-    return f"{mib / 1024:.4g} GiB" if mib >= 1024 else f"{mib:.4g} MiB"
+def _in_words(size: str) -> str:
+    """Write bytes as one types them: "1 GiB", "800 MiB", "10 MB"."""
+    number = _bytes(size)
+    for unit, of in (("GiB", 1 << 30), ("MiB", 1 << 20), ("MB", 10**6)):
+        if not number % of:
+            return f"{number // of} {unit}"
+    return f"{number / (1 << 20):.3g} MiB"
 
 
 def _protocols(commands: Sequence[str]) -> str:
@@ -298,6 +304,18 @@ def _times(done: Sequence[Cell]) -> str:
     return (
         f"{repeats} \N{MULTIPLICATION SIGN} {found:.0f} s" if found >= 1 else f"{repeats} repeats"
     )
+
+
+def served(words: str, setting: str) -> str:
+    """Say that a setting is the server's: "threads 8" is "8 server threads"."""
+
+    def told(found: re.Match[str]) -> str:
+        level = found[1]
+        if not level[0].isdecimal():
+            return f"server {setting} {level}"
+        return f"{level} server {setting.removesuffix('s') if level == '1' else setting}"
+
+    return re.sub(rf"\b{re.escape(setting)} ([^,]+)", told, words) if setting else words
 
 
 def next_command(summary: Summary, folder: str) -> str:

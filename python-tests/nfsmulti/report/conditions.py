@@ -127,11 +127,6 @@ def limits(summary: Summary, place: str) -> Mapping[str, str]:
     return dict(found.get(place, found))  # which are that place's own where the run has no other
 
 
-def setting(summary: Summary) -> str:
-    """Name the factor that is a setting of the server, "" for none."""
-    return str((summary.place.get("setting") or {}).get("name", ""))
-
-
 def allowed(summary: Summary, place: str) -> float | None:
     """Give the largest gain of many paths that a place's limits allow; None without limits."""
     found = limits(summary, place)

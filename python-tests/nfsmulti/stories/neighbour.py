@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from nfsmulti import texts
 from nfsmulti.report import cells, charts, conditions
-from nfsmulti.report.answer import MOST_ROWS, Answer
+from nfsmulti.report.answer import MOST_ROWS, Answer, served
 from nfsmulti.report.story import (
     Beside,
     Finding,
@@ -130,9 +130,8 @@ _Named = tuple[_Level, Ratio | None]
 def _levels(summary: Summary) -> list[_Level]:
     """Split the cells that are done; there is one level at least."""
     done = dataclasses.replace(summary, cells=summary.done)
-    setting = conditions.setting(summary)
     return [
-        _Level(name.replace(setting, f"server {setting}") if setting else name, part.cells)
+        _Level(served(name, summary.setting), part.cells)
         for name, part in parts(("workload",), done)
     ]
 

@@ -202,7 +202,7 @@ def _speeds(summary: Summary) -> tuple[dict[str, Speed], list[str]]:
     for name in ("read", "write"):
         try:
             if runs := cells.having(summary, direction=name):
-                found[name] = Speed(name, runs, conditions.setting(summary))
+                found[name] = Speed(name, runs, summary.setting)
         except ValueError as error:
             why.append(f"{name.capitalize()}s: none, {error}.")
     return found, why
@@ -298,7 +298,7 @@ def _p_text(p: float) -> str:
 def tell(summary: Summary) -> Story:
     """Tell which settings are the best here, and which matter at all."""
     found, why_none = _speeds(summary)
-    speeds, of_server = [*found.values()], conditions.setting(summary)
+    speeds, of_server = [*found.values()], summary.setting
     return Story(
         answer=_answer(summary, speeds),
         sections=[
