@@ -275,7 +275,7 @@ def test_a_verdict_of_no_gain_is_the_other_side_of_its_limit() -> None:
 def test_an_inconclusive_verdict_says_how_many_repeats_would_tell() -> None:
     # Standard deviation 0.3 about ln 1.5, the limit at ln 1.25, 0.608 of these away.
     wide = Ratio(1.5, 0.9, 2.5, n=4, spread=0.3)
-    assert judge(wide, 1.5).text == "Inconclusive: 4 repeats; about 24 would be enough."
+    assert judge(wide, 1.5).why == "4 repeats; about 24 would be enough"
     two = Ratio.paired([1.50, 1.52], [1, 1])
     assert judge(two, 1.5).why == "2 repeats; about 3 would be enough"
     assert judge(Ratio.paired([1.5], [1]), 1.5).why == "1 repeat, and an interval needs 3"

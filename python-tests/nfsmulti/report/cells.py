@@ -266,9 +266,3 @@ def by_count(found: Sequence[Cell], factor: str) -> dict[int, list[Cell]]:
     """Group cells by a factor that counts something, by size."""
     every = counts(found, factor)
     return {at: [cell for cell in found if cell.factors[factor] == at] for at in every}
-
-
-def by_level(found: Sequence[Cell], factor: str, measure: Measure) -> dict[int, Sample]:
-    """Give a figure at each level of such a factor, where one cell has it."""
-    samples = {at: sample(those, measure) for at, those in by_count(found, factor).items()}
-    return {at: one for at, one in samples.items() if one}

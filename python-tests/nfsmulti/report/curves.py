@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from nfsmulti import texts
 from nfsmulti.report import cells, charts
 from nfsmulti.report.answer import MOST_ROWS, varying
+from nfsmulti.report.cells import Measure
 from nfsmulti.stats import Ratio, Sample
 from nfsmulti.summary import Cell, Factor
 from nfsmulti.texts import Table
@@ -24,7 +25,7 @@ class Axis:
     """What rises along a curve, such as nconnect, and the rate that is told, in `scale` units."""
 
     name: str = "nconnect"
-    measure: cells.Measure = cells.bandwidth
+    measure: Measure = cells.bandwidth
     unit: str = "MB/s"
     scale: float = 1e6
 
@@ -47,6 +48,11 @@ class Curve:
     link: int | None = None
     axis: Axis = Axis()
 
+    @classmethod
+    def along(cls, axis: Axis, found: Sequence[Cell]) -> Curve:
+        """Make a curve of cells whose other factors are alike."""
+        return cls({}, cells.by_count(found, axis.name), axis=axis)
+
     @property
     def counts(self) -> list[int]:
         """Each count that has cells, by size."""
@@ -59,6 +65,14 @@ class Curve:
     def rate(self, count: int) -> Sample | None:
         """Give what the axis measures, as bytes per second."""
         return cells.sample(self.at(count), self.axis.measure)
+
+    def text(self, count: int) -> str:
+        """Write that with its unit."""
+        return texts.mean(self.rate(count), self.axis.unit, self.axis.scale)
+
+    def samples(self, measure: Measure) -> dict[int, Sample | None]:
+        """Give a figure at each count, for a plot."""
+        return {self.total(at): cells.sample(self.at(at), measure) for at in self.counts}
 
     def mean(self, count: int) -> float:
         """Give the mean of that, 0 for none."""
@@ -118,16 +132,13 @@ def draw(
     named: Named,
     title: str,
     unit: str,
-    measure: cells.Measure,
+    measure: Measure,
     columns: int = 2,
     *,
     doublings: bool = True,
 ) -> Figure:
     """Draw curves by what `measure` gives in `unit`, over `doublings` of the axis."""
-    lines = [
-        (name, {curve.total(at): cells.sample(curve.at(at), measure) for at in curve.counts})
-        for name, curve in named
-    ]
+    lines = [(name, curve.samples(measure)) for name, curve in named]
     label = named[0][1].axis.label
     return charts.lines(title, label, unit, lines, columns, doublings=doublings)
 
@@ -151,7 +162,7 @@ def latency(
     named: Named,
     title: str,
     units: tuple[str, str],
-    measure: cells.Measure,
+    measure: Measure,
     wait_us: Callable[[list[Cell]], float | None],
     scale: Callable[[Axes], None] = charts.from_origin,
     columns: int = 2,

@@ -35,7 +35,7 @@ def section(summary: Summary) -> Section:
 def _chosen(summary: Summary) -> list[tuple[str, Cell]]:
     """Give a cell of each combination, of at most so many, by the factors that tell them apart."""
     done = [cell for cell in summary.done if max(len(cell.over_time), len(_p99(cell))) >= _FEWEST]
-    varied = [name for name in summary.cells[0].factors if len(cells.levels(done, name)) > 1]
+    varied = cells.varying(done)
     groups = cells.by_name(done, lambda cell: _label(cell, varied))
     shown = [(name, max(found, key=_troubles)) for name, found in groups.items()]
     ranked = sorted(shown, key=lambda one: (-_troubles(one[1]), -(cells.bandwidth(one[1]) or 0)))

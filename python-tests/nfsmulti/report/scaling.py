@@ -120,7 +120,7 @@ def _part(value: float) -> str:
 def verdict(curve: Curve) -> str:
     """Say where a curve ends, and what is full there: "561 MB/s with 4 connections; ..."."""
     found, at = knee(curve), chosen(curve)
-    reached = f"{_rate(curve, at)} {_at(curve, at)}"
+    reached = f"{curve.text(at)} {_at(curve, at)}"
     full = f": {why}" if (why := limit(curve, at)) else ""
     if found.end is End.SINGLE:
         return f"{reached}; only that was measured."
@@ -145,10 +145,6 @@ def verdict(curve: Curve) -> str:
 
 def _at(curve: Curve, count: int) -> str:
     return f"{'with' if curve.axis.name == 'nconnect' else 'at'} {curve.words(count)}"
-
-
-def _rate(curve: Curve, count: int) -> str:
-    return texts.mean(curve.rate(count), curve.axis.unit, curve.axis.scale)
 
 
 def chosen(curve: Curve) -> int:

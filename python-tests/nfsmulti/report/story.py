@@ -151,11 +151,6 @@ class Judged:
     why: str
     needed: int = 0
 
-    @property
-    def text(self) -> str:
-        """Both, as a sentence."""
-        return f"{self.verdict.capitalize()}: {self.why}."
-
 
 RULE = (
     "A published ratio is reproduced where the whole 95 % interval of ours lies above half of the"

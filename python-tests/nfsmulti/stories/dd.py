@@ -110,7 +110,7 @@ _UNMEASURED = (
 def _curve(summary: Summary, client: str, direction: str) -> Curve:
     """Give the rate of all streams together, by their number."""
     found = cells.having(summary, client=client, direction=direction)
-    return Curve({}, cells.by_count(found, "streams"), axis=Axis("streams"))
+    return Curve.along(Axis("streams"), found)
 
 
 def _client(summary: Summary, client: str) -> str:
@@ -181,9 +181,9 @@ def _answer(summary: Summary, clients: Sequence[str]) -> Answer:
     """Tell what the most streams write in times one, and each direction of each client beside."""
     client, gain, _ = _published_gain(summary)
     if gain:
-        rate = _curve(summary, client, "write").rate(_STREAMS)
+        rate = _curve(summary, client, "write").text(_STREAMS)
         end = f"{conditions.on_each(summary)}, {gain.value:.3g} times 1 stream"
-        words = f"{texts.mean(rate, 'MB/s', 1e6)} written by {_STREAMS} streams{end}"
+        words = f"{rate} written by {_STREAMS} streams{end}"
         other = _curve(summary, "uncapped", "write").gain(_STREAMS, 1)
         if client == "capped":
             words += " where connections are capped"
@@ -207,10 +207,10 @@ def _answer(summary: Summary, clients: Sequence[str]) -> Answer:
 def _plot(summary: Summary, client: str) -> Plot:
     title = f"Streams, {_WHERE[client]}"
     figure, axes = charts.panel(title, "streams, each on a connection", "MB/s, all streams")
-    drawn, dotted = {}, ""
-    for direction in ("write", "read"):
-        found = cells.having(summary, client=client, direction=direction)
-        drawn[direction] = cells.by_level(found, "streams", cells.mb_per_s)
+    dotted, drawn = "", {}
+    for way in ("write", "read"):
+        found = _curve(summary, client, way).samples(cells.mb_per_s)
+        drawn[way] = {count: rate for count, rate in found.items() if rate}
     every = [rate for points in drawn.values() for rate in points.values()]
     highest = max(map(charts.highest, every), default=1.0)
     for number, (direction, points) in enumerate(drawn.items()):

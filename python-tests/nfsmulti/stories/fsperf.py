@@ -156,7 +156,7 @@ def _curve(summary: Summary, client: str, spread: str = "roundrobin") -> Curve:
         for cell in cells.having(summary, client=client)
         if cell.factors["spread"] == spread or cell.factors["paths"] == 1
     ]
-    return Curve({}, cells.by_count(found, "paths"), axis=Axis("paths"))
+    return Curve.along(Axis("paths"), found)
 
 
 def _gain(summary: Summary, client: str) -> Ratio | None:
@@ -171,9 +171,8 @@ def beside(summary: Summary) -> list[Beside]:
     for client, words in _clients(summary).items():
         (one, many), most = _published(client), _most(summary, client)
         curve = _curve(summary, client)
-        here, there = (texts.mean(curve.rate(count), "MB/s", 1e6) for count in (1, most))
-        rows.append(Beside(f"{words}, 1 path", f"{one} MB/s", here))
-        there = there if most > 1 else texts.MISSING
+        rows.append(Beside(f"{words}, 1 path", f"{one} MB/s", curve.text(1)))
+        there = curve.text(most) if most > 1 else texts.MISSING
         name = f"{words}, {most} paths by round robin"
         ratio = _published_ratio(client)
         rows.append(Beside(name, f"{many:,} MB/s", there, ratio, _gain(summary, client)))
@@ -227,8 +226,7 @@ def _told(summary: Summary, client: str) -> str:
     gain = curve.gain(enough, 1)
     assert gain
     full = conditions.full_link(summary, _place(client), curve.mean(enough))
-    rate = texts.mean(curve.rate(enough), "MB/s", 1e6)
-    words = f"{rate} over {enough} paths, {gain.value:.2f} times 1 path"
+    words = f"{curve.text(enough)} over {enough} paths, {gain.value:.2f} times 1 path"
     return f"{words} ({_clients(summary)[client]}){more}{full}."
 
 

@@ -97,11 +97,7 @@ def _names(kinds: _Kinds) -> dict[str, str]:
 
 def _curves(summary: Summary) -> _Kinds:
     """Give what each kind of connections did; one that was not measured has no counts."""
-    found = {kind: cells.having(summary, connections=kind) for kind in _KINDS}
-    return {
-        kind: Curve({}, cells.by_count(those, _AXIS.name), axis=_AXIS)
-        for kind, those in found.items()
-    }
+    return {kind: Curve.along(_AXIS, cells.having(summary, connections=kind)) for kind in _KINDS}
 
 
 def _to_one(kinds: _Kinds, kind: str, at: int, measure: Measure) -> Ratio | None:

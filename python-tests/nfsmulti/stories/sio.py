@@ -17,9 +17,10 @@ from functools import partial
 
 from nfsmulti import texts
 from nfsmulti.lab.guest import Mount
-from nfsmulti.report import cells, charts, conditions
+from nfsmulti.report import cells, charts, conditions, curves
 from nfsmulti.report.answer import Answer
 from nfsmulti.report.cells import Measure
+from nfsmulti.report.curves import Axis, Curve
 from nfsmulti.report.story import (
     Finding,
     Judged,
@@ -286,10 +287,10 @@ def _answer(summary: Summary, workloads: Sequence[str]) -> Answer:
 
 def _plot(summary: Summary, workload: str, unit: str, measure: Measure) -> Plot:
     found = {mode: cells.having(summary, **_WORKLOADS[workload], mode=mode) for mode in _MODES}
-    lines = [(mode, cells.by_level(those, "threads", measure)) for mode, those in found.items()]
+    named = [(mode, Curve.along(Axis("threads"), those)) for mode, those in found.items()]
     what = unit.partition(",")[0]
     title = f"{workload.capitalize()}: {what} by threads"
-    figure = charts.lines(title, "threads", unit, lines, columns=3)
+    figure = curves.draw(named, title, unit, measure, columns=3)
     dips = _dips(summary, workload) if measure is cells.iops else ()
     name = f"{workload} {what.partition(' ')[0]}".lower().replace(" ", "-")
     return Plot(name, " ".join([f"{title}; {charts.REPEATS}.", *dips]), figure)
