@@ -31,10 +31,6 @@ class Sample:
         found = tuple(values)
         return cls(found) if found else None
 
-    def scaled(self, factor: float) -> Sample:
-        """Give the same figure in another unit."""
-        return Sample(tuple(value * factor for value in self.values))
-
     @property
     def n(self) -> int:
         """How often it was measured."""

@@ -92,6 +92,14 @@ def test_what_fills_the_labs_link_is_alike_by_construction() -> None:
     assert "⚠ A faster link may show differences." in text
 
 
+def test_a_direction_that_cannot_be_told_leaves_the_verdict_on_both_open() -> None:
+    made = made_sweep(lambda _: 100, 3)
+    cells = [cell for cell in made.cells if cell.factors["direction"] == "read"]
+    for more, verdict in (([], "reproduced"), (made.cells[-1:], "inconclusive")):
+        summary = dataclasses.replace(made, cells=[*cells, *more])
+        assert _SWEEP.report.findings(summary)[-1].judged.verdict.value == verdict
+
+
 def test_published_figures_stand_beside_ours(flat: str) -> None:
     assert re.search(
         r"\| best read, buffers of 131072; ours: mean of all settings \| 118 MB/s \| 11\d MB/s",

@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from nfsmulti import texts
@@ -169,15 +169,6 @@ def _writes(summary: Summary) -> list[Beside]:
     return [first, Beside(what, theirs, ours, wanted, ratio)]
 
 
-def _words(factors: Mapping[str, Factor]) -> str:
-    """Write levels as one reads them, without the direction."""
-    return ", ".join(
-        str(value) if name in ("sync", "mount") else f"{name} {value}"
-        for name, value in factors.items()
-        if name != "direction"
-    )
-
-
 def _ranked(summary: Summary, direction: str) -> list[list[Cell]]:
     """Give the repeats of each combination of factors, the fastest first."""
 
@@ -210,13 +201,14 @@ def _speeds(summary: Summary) -> tuple[dict[str, Speed], list[str]]:
 
 def findings(summary: Summary) -> list[Finding]:
     """Judge the plateau of each direction, and that sync and mount matter little."""
-    (speeds, _), link = _speeds(summary), _link(summary)
+    (speeds, why_none), link = _speeds(summary), _link(summary)
     judged = [
         _on_link(_mattering_little(speed, factor), speed, factor, link)
         for factor in ("sync", "mount")
         for speed in speeds.values()
     ]
-    lowest = weakest(judged or [Judged(Verdict.NOT_MEASURED, "neither was run, or too little")])
+    judged += [Judged(Verdict.INCONCLUSIVE, "too few runs")] * len(why_none)
+    lowest = weakest(judged or [Judged(Verdict.NOT_MEASURED, "neither was run")])
     ours = lowest.why if judged else texts.MISSING
     if judged:
         why = "the weakest verdict of four: sync and mount, reads and writes"
