@@ -13,7 +13,6 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from nfsmulti.arguments.development import RELEASES
 from nfsmulti.bench.sink import Sink
 from nfsmulti.errors import HarnessError, MissingError
 from nfsmulti.fiorun import Direction, Engine, Fio, Options
@@ -21,6 +20,7 @@ from nfsmulti.paths import BUILD, ROOT, build_dir, shown
 from nfsmulti.processes import Completed, run
 from servers.scripted import ScriptedServer
 
+_RELEASES = [f"3.{minor}" for minor in range(33, 43)]
 _FOLDER = BUILD / "fio-releases"
 _FETCH_SECONDS = 600.0
 _COMPILE_SECONDS = 120.0
@@ -33,7 +33,7 @@ _BLOCKS = 1024  # of 4 KiB
 
 def fio_releases(versions: Sequence[str], source: str) -> None:
     """Compile the engine for each release, then run it in the newest."""
-    chosen = sorted(versions or RELEASES, key=_order)
+    chosen = sorted(versions or _RELEASES, key=_order)
     failed = False
     for version in chosen:
         tree = fetch(version, source, _FOLDER)

@@ -285,8 +285,6 @@ def test_bad_choices_are_refused_in_a_line(tmp_path: Path, monkeypatch: pytest.M
     ):
         results = str(tmp_path / "results")
         assert said in refusal("run", "connections", *words, "--results", results), words
-    said = "--nconnect, --mounts: only for connections and metadata, not for dd"
-    assert said in refusal("run", "dd", "--nconnect", "1", "--mounts")
 
 
 def test_mounts_need_a_kernel_that_knows_nfs(monkeypatch: pytest.MonkeyPatch) -> None:

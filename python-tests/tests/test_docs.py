@@ -15,8 +15,7 @@ import pytest
 from conftest import call_harness
 
 import site_files
-from nfsmulti.arguments import COMMANDS, understand
-from nfsmulti.arguments.measure import SCENARIOS
+from nfsmulti.arguments import COMMANDS, SCENARIOS, understand
 from nfsmulti.fiorun import Engine
 from nfsmulti.paths import PYTHON_TESTS, ROOT
 from nfsmulti.processes import run

@@ -292,7 +292,7 @@ def test_a_server_that_keeps_its_files_in_memory_has_one_export() -> None:
 
 def test_bad_options() -> None:
     for words, complaint in (
-        (["--addresses=0"], "--addresses=0"),
+        (["--addresses=100"], "--addresses=100"),
         (["--link=fast"], "--link: 'fast' is not a rate"),
         (["--per-address=0mbit"], "--per-address: '0mbit' is not a rate"),
         (["--assured=1mbit"], "--assured is a share of --per-address"),

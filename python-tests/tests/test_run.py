@@ -27,6 +27,7 @@ from rich.console import Console
 from run_helpers import HANG, QUIET, REPORT, made_record, own_cells, run_one, staged_fio
 
 from nfsmulti import paths
+from nfsmulti.arguments import COMMANDS, SHARED
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import Engine
 from nfsmulti.lab import LabConfig
@@ -40,7 +41,9 @@ from nfsmulti.run.place import InGuest, InLab, OnPool, Serving
 from nfsmulti.run.plan import Plan, PlannedCell, ordered
 from nfsmulti.run.record import Record, Watcher, waiting_cell, write_place
 from nfsmulti.run.runner import Teller, run_in_guests
-from nfsmulti.stories import SCENARIOS, CellSpec, GuestPlace, Scale
+from nfsmulti.stories import REPORTS, SCENARIOS, CellSpec, GuestPlace, Scale
+from nfsmulti.stories.connections import WORKLOADS
+from nfsmulti.stories.metadata import OPERATIONS
 from nfsmulti.summary import Cell, Summary
 from nfsmulti.texts import parse_rate
 
@@ -567,3 +570,10 @@ def _children_named(name: str) -> list[int]:
     """Give the children of this process that run a program; setpriv runs it in its own place."""
     listed = run(["pgrep", "-P", str(os.getpid()), name], timeout=20).stdout
     return [int(pid) for pid in listed.split()]
+
+
+def test_the_command_line_has_the_words_of_the_stories() -> None:
+    of_run = COMMANDS["run"]["connections and metadata alone"]
+    assert {*SHARED["scenario"]["SCENARIO"]["of"]} == {*SCENARIOS, "all"}
+    assert of_run["--workload NAME,..."]["of"] == [*WORKLOADS, *OPERATIONS]
+    assert {*COMMANDS["history"]["options"]["SCENARIO"]["of"]} == {*REPORTS}

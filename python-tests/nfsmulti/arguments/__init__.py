@@ -2,7 +2,7 @@
 """The arguments of every command, by Python's own library alone.
 
 ./nfsmulti has them understood by the system's Python before it installs or builds anything. The
-modules that carry commands out are named here, and imported by __main__.py.
+arguments, and the modules that carry commands out, are in commands.toml; __main__.py imports these.
 """
 
 from __future__ import annotations
@@ -10,21 +10,23 @@ from __future__ import annotations
 import shutil
 import sys
 import textwrap
-from collections.abc import Mapping, Sequence
+import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from nfsmulti.arguments import development, lab, measure, results
-from nfsmulti.arguments.parser import Declare, Parser, guess
+from nfsmulti.arguments.parser import Parser, Table, guess
 from nfsmulti.paths import COMMAND
 
-# Where a command's function is, and how its arguments are declared.
-COMMANDS: Mapping[str, tuple[str, Declare]] = {
-    **measure.COMMANDS,
-    **lab.COMMANDS,
-    **results.COMMANDS,
-    **development.COMMANDS,
-}
+# What there is, by the command's words.
+COMMANDS: dict[str, Table] = tomllib.loads(
+    Path(__file__).with_name("commands.toml").read_text(encoding="utf-8")
+)
+SHARED = COMMANDS.pop("shared")
+SCENARIOS: tuple[str, ...] = tuple(
+    name for name in SHARED["scenario"]["SCENARIO"]["of"] if name != "all"
+)
 # What the front end does itself.
 _FRONT_END = ("build", "package", "uninstall")
 
@@ -49,8 +51,9 @@ def understand(words: Sequence[str]) -> Understood:
     if name not in COMMANDS:
         known = {*_FRONT_END, *(one.partition(" ")[0] for one in COMMANDS)}
         _refuse(f"there is no command '{name}'{guess(name, known)}", f"{COMMAND} --help")
-    function, declare = COMMANDS[name]
-    return Understood(function, Parser(name, declare).understood(words[2 if inner else 1 :]))
+    table = COMMANDS[name]
+    values = Parser(name, table, SHARED).understood(words[2 if inner else 1 :])
+    return Understood(table["call"], values)
 
 
 def _group(name: str, word: str, inner: Sequence[str]) -> None:
@@ -60,7 +63,7 @@ def _group(name: str, word: str, inner: Sequence[str]) -> None:
         _refuse(what, f"{COMMAND} {name} --help")
     print(f"usage: {COMMAND} {name} COMMAND [OPTIONS]\n")
     for one in inner:
-        text = (COMMANDS[f"{name} {one}"][1].__doc__ or "").partition("\n")[0]
+        text = COMMANDS[f"{name} {one}"]["help"].partition("\n")[0]
         columns = shutil.get_terminal_size().columns
         print(
             textwrap.fill(text, columns, initial_indent=f"  {one:12} ", subsequent_indent=" " * 15)

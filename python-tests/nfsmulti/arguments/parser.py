@@ -1,19 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""How a command declares its arguments, and what a user reads who mistypes one."""
+"""How a command's arguments are read, and what a user reads who mistypes one."""
 
 from __future__ import annotations
 
 import argparse
 import difflib
-import inspect
+import functools
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
-from nfsmulti.paths import COMMAND, as_typed
+from nfsmulti.paths import COMMAND, RESULTS, as_typed
+from nfsmulti.units import parse_seconds, parse_size
 
-Declare = Callable[["Parser"], None]
+# A command, a section or an argument of commands.toml.
+Table = Mapping[str, Any]
 
 
 def guess(word: str, known: Iterable[str]) -> str:
@@ -33,23 +36,26 @@ class _Formatter(argparse.HelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """The arguments of one command, which `declare` adds; its docstring is the help's text.
+    """The arguments of the command `name`, as its table has them; `shared` are sections for all.
 
-    With `rest`, what follows "--" is a command of its own, which becomes the argument `command`.
-    With `passes_on`, unknown options become the argument `arguments`.
+    What follows "--" is the argument `command` of one with `rest`; unknown options are the argument
+    `arguments` of one that `passes_on`.
     """
 
-    def __init__(self, name: str, declare: Declare):
+    def __init__(self, name: str, table: Table, shared: Table):
         super().__init__(
             prog=f"{COMMAND} {name}",
-            description=as_typed(inspect.getdoc(declare) or ""),
+            description=as_typed(table["help"]),
             formatter_class=_Formatter,
             allow_abbrev=False,
         )
         self.name = name
-        self.rest = self.passes_on = False
-        self._section: argparse._ActionsContainer = self
-        declare(self)
+        self.rest, self.passes_on = (table.get(key, False) for key in ("rest", "passes_on"))
+        self._only: dict[str, Sequence[str]] = {}
+        for title, section in table.items():
+            if isinstance(section, dict):
+                group = self if title == "options" else self.add_argument_group(title)
+                self._add_section(group, section, shared)
         words = [
             f"[{one.metavar}...]" if one.nargs == "*" else str(one.metavar)
             for one in self._get_positional_actions()
@@ -57,17 +63,31 @@ class Parser(argparse.ArgumentParser):
         words += ["-- COMMAND..."] if self.rest else []
         self.usage = " ".join([self.prog, "[OPTIONS]", *words])
 
-    def section(self, title: str) -> None:
-        """Begin a section of the help: it has the options that are declared from here on."""
-        self._section = self.add_argument_group(title)
+    def _add_section(
+        self, group: argparse._ActionsContainer, section: Table, shared: Table
+    ) -> None:
+        for name, about in section.items():
+            if name == "uses":
+                for one in about:
+                    self._add_section(group, shared[one], shared)
+            else:
+                self._add(group, name, {"help": about} if isinstance(about, str) else {**about})
 
-    def flag(self, name: str, text: str, dest: str | None = None) -> None:
-        """Declare an option without a value."""
-        self._section.add_argument(f"--{name}", action="store_true", help=text, dest=dest)
-
-    def option(self, name: str, value: str, text: str, **more: Any) -> None:
-        """Declare an option whose value is named `value` in the help; `more` is argparse's."""
-        self._section.add_argument(f"--{name}", metavar=value or None, help=text, **more)
+    def _add(self, group: argparse._ActionsContainer, name: str, about: dict[str, Any]) -> None:
+        """Add an argument, of whose table argparse gets what is not read here."""
+        only = about.pop("only", None)
+        option, _, value = name.partition(" ")
+        if not option.startswith("--"):
+            option, value = about.pop("dest", name.lower()), name
+        if not (value or "choices" in about):
+            about["action"] = "store_true"
+        else:
+            about |= {"metavar": value or None, "type": _reader(value, about)}
+            if about.get("nargs") == "*":
+                about["default"] = []
+        added = group.add_argument(option, **about)
+        if only:
+            self._only[added.dest] = only
 
     def understood(self, words: Sequence[str]) -> dict[str, object]:
         """Return the arguments' values by name. Ends the process for --help and for bad usage."""
@@ -87,6 +107,11 @@ class Parser(argparse.ArgumentParser):
             if not command:
                 self.error("the command to run is missing: write it after --")
             given["command"] = command
+        for name, takers in self._only.items():
+            if given[name] != self.get_default(name) and given["scenario"] not in takers:
+                self.error(
+                    f"--{name}: only for {' and '.join(takers)}, not for {given['scenario']}"
+                )
         return given
 
     def error(self, message: str) -> NoReturn:
@@ -104,6 +129,9 @@ class Parser(argparse.ArgumentParser):
                 self.error(f"there is no option {name}{guess(name, known)}")
 
 
+# --- what an option's value is ---
+
+
 def one_of(names: Sequence[str]) -> Callable[[str], str]:
     """Make a type whose values are these words."""
 
@@ -116,8 +144,8 @@ def one_of(names: Sequence[str]) -> Callable[[str], str]:
     return chosen
 
 
-def numbers(most: int) -> Callable[[str], tuple[int, ...]]:
-    """Make a type whose values are several numbers from 1 to `most`."""
+def numbers(most: int = 256) -> Callable[[str], tuple[int, ...]]:
+    """Make a type whose values are several numbers from 1 to `most`, by default fio's jobs."""
 
     def read(word: str) -> tuple[int, ...]:
         words = word.split(",")
@@ -157,17 +185,51 @@ def read_by(parse: Callable[[str], float]) -> Callable[[str], float]:
     return read
 
 
-def number(least: float, kind: type[int | float] = int) -> Callable[[str], float]:
-    """Make a type whose values are numbers, and not less than `least`."""
+def number(
+    least: float = 1, most: float | None = None, kind: type[int | float] = int
+) -> Callable[[str], float]:
+    """Make a type whose values are numbers from `least` to `most`."""
 
     def read(word: str) -> float:
         try:
             value = kind(word)
         except ValueError:
             value = least - 1
-        if value < least:
+        if value < least or (most is not None and value > most):
             whole = "a whole number" if kind is int else "a number"
-            raise argparse.ArgumentTypeError(f"'{word}' is not {whole} from {least:g} on")
+            upto = "on" if most is None else f"to {most:g}"
+            raise argparse.ArgumentTypeError(f"'{word}' is not {whole} from {least:g} {upto}")
         return value
 
     return read
+
+
+def _path() -> Callable[[str], Path]:
+    return Path
+
+
+def _runs() -> Callable[[str], Path]:
+    """Make a type whose values are folders of runs, by default the one that everybody has."""
+    return lambda word: Path(word) if word else RESULTS
+
+
+# By what a value is called: what makes its type, out of limits.
+KINDS: Mapping[str, Callable[..., Callable[[str], Any]]] = {
+    **dict.fromkeys(("DIR", "FILE", "FILE.c", "RUN"), _path),
+    **dict.fromkeys(("N", "MB"), number),
+    "RUNS": _runs,
+    "CPU": functools.partial(number, 0),
+    **dict.fromkeys(("PERCENT", "SECONDS"), functools.partial(number, 0, kind=float)),
+    "N,...": numbers,
+    "SIZE": functools.partial(read_by, parse_size),
+    "TIME": functools.partial(read_by, parse_seconds),
+}
+
+
+def _reader(value: str, about: dict[str, Any]) -> Callable[[str], Any] | None:
+    """Take out of an argument's table what its values are; None: any text."""
+    limits = {name: about.pop(name) for name in ("least", "most") if name in about}
+    kind = about.pop("kind", value)
+    if names := about.pop("of", None):
+        return some_of(names) if "," in value else one_of(names)
+    return KINDS[kind](**limits) if kind in KINDS else None

@@ -111,7 +111,7 @@ def kernel(
     mount: Sequence[str] | None,
     results: Path | None,
     timeout: float | None,
-    guest: str,
+    guest: str | None,
     cpus: int,
     memory: int,
     *,
@@ -120,7 +120,7 @@ def kernel(
     """Run a command in the guest. Ends with its status, or 124 after the time-out."""
     refuse_dropped_engine(command)
     config = GuestConfig(
-        kind=Kind(guest),
+        kind=Kind(guest or Kind.QEMU),
         cpus=cpus,
         memory=memory,
         mounts=tuple(Mount.parse(text) for text in mount or []),

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from nfsmulti import export
 from nfsmulti.errors import HarnessError
-from nfsmulti.paths import RESULTS, shown
+from nfsmulti.paths import shown
 from nfsmulti.processes import claimed
 from nfsmulti.run.directory import FILE, Leftover, is_name
 from nfsmulti.run.place import split_pool
@@ -19,9 +19,8 @@ from nfsmulti.run.place import split_pool
 _out = Console(highlight=False, soft_wrap=True)
 
 
-def clean(pool: str | None, results: Path | None, *, everything: bool) -> None:
+def clean(pool: str | None, results: Path, *, everything: bool) -> None:
     """Remove what the runs that are kept here have left, and of --pool the rest."""
-    results = results or RESULTS
     if everything and pool is None:
         raise HarnessError("--all needs the --pool where it is to look")
     paths = None if pool is None else _paths_of(pool)

@@ -6,14 +6,12 @@ from __future__ import annotations
 import functools
 import shlex
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from nfsmulti.arguments.measure import PUBLISHED
 from nfsmulti.errors import HarnessError
 from nfsmulti.lab.kernels import Kind
 from nfsmulti.paths import COMMAND, RESULTS, shown
@@ -29,168 +27,98 @@ from nfsmulti.texts import duration_text
 
 _out = Console(highlight=False, soft_wrap=True)
 _INTERRUPTED = 130
-# The options of their own that some take.
-_TAKEN = {
-    "connections": {"nconnect", "proto", "version", "mounts", "jobs", "workload"},
-    "metadata": {"nconnect", "version", "mounts", "workload"},
-}
+# What `run all` runs.
+_PUBLISHED = ["dd", "sio", "oltp", "sweep", "fsperf", "randread", "neighbour"]
+# What a user gives of a request as it is, by its names in both.
+_AS_GIVEN = (
+    *("pool", "repeat", "quick", "label", "seed", "hosts"),
+    *("server_command", "directory", "keep"),
+)
+_OF_POOLS = ("hosts", "server_command", "directory", "keep")
+# What says nothing of the run itself.
+_BESIDE = ("resume", "results", "metrics")
 
 
-@dataclass(frozen=True)
-class _Options:
-    """What a run is to be, and where."""
-
-    pool: str | None
-    hosts: str
-    lab: bool
-    repeat: int | None
-    quick: bool
-    label: str
-    resume: bool
-    factors: Sequence[str] | None
-    setting: str
-    set: str
-    get: str
-    server_command: str
-    guest: str | None
-    nconnect: tuple[int, ...]
-    proto: tuple[str, ...]
-    version: tuple[str, ...]
-    mounts: bool
-    jobs: tuple[int, ...]
-    workload: tuple[str, ...]
-    size: int | None
-    runtime: float | None
-    bs: int | None
-    depth: tuple[int, ...]
-    precondition: bool
-    seed: int | None
-    directory: str
-    keep: bool
-    published: bool
-    results: Path | None
-    metrics: Path | None
-
-    @property
-    def folder(self) -> Path:
-        """The folder that keeps runs."""
-        return self.results or RESULTS
-
-    @property
-    def given(self) -> list[str]:
-        """The names of those that were given, and say what the run is."""
-        values = {**vars(self), "resume": None, "results": None, "metrics": None}
-        # 0 is given, although it equals False.
-        return [
-            name.replace("_", "-")
-            for name, value in values.items()
-            if value is not None and value is not False and value not in ("", ())
-        ]
-
-    def amounts(self, depths: Sequence[int]) -> Amounts:
-        """Return how much cells move. Raises HarnessError."""
-        if len(depths) > 1:
-            given = ",".join(map(str, depths))
-            raise HarnessError(
-                f"--depth {given}: give one number", f"--factors iodepth={given} compares several"
-            )
-        depth = depths[0] if depths else None
-        return Amounts(self.size, self.runtime, depth, self.bs, self.precondition)
-
-    def request(self, scenario: str, more_factors: Sequence[str]) -> start.Request:
-        """Read them. Raises HarnessError."""
-        own_depths = self.depth if scenario == "metadata" else ()
-        return start.Request(
-            pool=self.pool,
-            repeat=self.repeat,
-            quick=self.quick,
-            label=self.label,
-            seed=self.seed,
-            factors=plan.parse_factors([*(self.factors or []), *more_factors]),
-            command=shlex.join([COMMAND, *sys.argv[1:]]),
-            guest=Kind(self.guest or Kind.QEMU),
-            hosts=self.hosts,
-            setting=plan.parse_setting(self.setting, self.set, self.get),
-            server_command=self.server_command,
-            directory=self.directory,
-            keep=self.keep,
-            choice=Choice(
-                self.nconnect,
-                self.proto,
-                self.version,
-                self.jobs,
-                self.mounts,
-                _workloads(scenario, self.workload),
-                own_depths,
-            ),
-            amounts=self.amounts(() if own_depths else self.depth),
-        )
-
-
-def run(scenario: str, more: Sequence[str], **given: Any) -> None:
+def run(scenario: str, more: Sequence[str], **values: Any) -> None:
     """Begin the runs that are asked for, or go on with one, and carry them out."""
-    options = _Options(**given)
-    _check(scenario, options)
+    # 0 is given, although it equals False.
+    given = {
+        name: value
+        for name, value in values.items()
+        if value is not None and value is not False and value not in ("", ())
+    }
+    _check(scenario, given)
     every = scenario == "all"
-    chosen = list(PUBLISHED) if every else [scenario]
-    if options.resume:
-        begin = functools.partial(start.resumed, options.folder, _folder(more, chosen))
+    chosen = _PUBLISHED if every else [scenario]
+    folder = given["results"]
+    if "resume" in given:
+        begin = functools.partial(start.resumed, folder, _folder(more, chosen))
     else:
-        begin = functools.partial(start.begun, options.folder, options.request(scenario, more))
+        begin = functools.partial(start.begun, folder, _request(scenario, more, given))
     records = _begin_all(chosen, begin) if every else [begin(chosen[0])]
     again = f"{COMMAND} run {scenario} --resume"
-    again += f" --results {shown(options.results)}" if options.results else ""
-    sys.exit(_carry_out_all(records, again if every else "", options.metrics))
+    again += f" --results {shown(folder)}" if folder != RESULTS else ""
+    sys.exit(_carry_out_all(records, again if every else "", given.get("metrics")))
 
 
-def _check(scenario: str, options: _Options) -> None:
+def _check(scenario: str, given: Mapping[str, Any]) -> None:
     """Raise HarnessError where options exclude each other, or the scenario."""
-    if options.pool and options.lab:
+    if given.keys() >= {"pool", "lab"}:
         raise HarnessError("--pool and --lab exclude each other")
-    if options.hosts and not options.pool and not options.resume:
-        raise HarnessError("--hosts needs a --pool that they all reach")
-    if options.server_command and not options.pool and not options.resume:
-        raise HarnessError(
-            "--server-command needs a --pool, whose server it asks",
-            "leave it out: in the kernel lab the server is asked without it",
-        )
-    for name in ("directory", "keep"):
-        if name in options.given and not options.pool and not options.resume:
-            raise HarnessError(f"--{name} needs a --pool: a lab's files go with the lab")
-    if scenario == "all" and options.directory and options.keep:
+    for name in _OF_POOLS:
+        if name in given and not given.keys() & {"pool", "resume"}:
+            raise HarnessError(f"{_named(name)} needs a --pool: it is for servers of yours")
+    if scenario == "all" and given.keys() >= {"directory", "keep"}:
         raise HarnessError("--directory with --keep is of one run, and all are several")
-    if options.guest and options.pool:
+    if given.keys() >= {"guest", "pool"}:
         raise HarnessError("--guest is for the kernel lab, and --pool runs on your own servers")
-    if options.guest and scenario != "all":
+    if "guest" in given and scenario != "all":
         places = SCENARIOS[scenario].places.values()
         if not any(isinstance(place, GuestPlace) for place in places):
             raise HarnessError(f"--guest: no cell of {scenario} is in the kernel lab")
-    taken = _TAKEN.get(scenario, set())
-    known = set().union(*_TAKEN.values())
-    if wrong := [name for name in options.given if name in known - taken]:
-        raise HarnessError(
-            f"{_named(wrong)}: only for {_takers(wrong)}, not for {scenario}",
-            "leave it out; --factors crosses the cells of any scenario with options",
-        )
-    if options.resume and (given := _named(options.given)):  # its plan says what it is
-        raise HarnessError(
-            f"--resume continues a run as it began: {given} cannot change that",
-            f"leave out {given}, or start another run without --resume",
+    if "resume" in given and (words := _named(*(one for one in given if one not in _BESIDE))):
+        raise HarnessError(  # its plan says what it is
+            f"--resume continues a run as it began: {words} cannot change that",
+            f"leave out {words}, or start another run without --resume",
         )
 
 
-def _named(options: Sequence[str]) -> str:
-    return ", ".join(f"--{name}" for name in options)
+def _named(*options: str) -> str:
+    return ", ".join(f"--{name.replace('_', '-')}" for name in options)
 
 
-def _takers(options: Sequence[str]) -> str:
-    """Name the scenarios that take these options, and which they take where that is not all."""
-    found = []
-    for which, names in _TAKEN.items():
-        if taken := [name for name in options if name in names]:
-            of = "" if len(taken) == len(options) else f" ({_named(taken)})"
-            found.append(f"{which}{of}")
-    return " and ".join(found)
+def _request(scenario: str, more: Sequence[str], given: Mapping[str, Any]) -> start.Request:
+    """Read what is given. Raises HarnessError."""
+    amounts = {
+        name: given[name] for name in ("size", "runtime", "bs", "precondition") if name in given
+    }
+    depths = given.get("depth", ())
+    if scenario != "metadata":
+        if len(depths) > 1:
+            numbers = ",".join(map(str, depths))
+            raise HarnessError(
+                f"--depth {numbers}: give one number",
+                f"--factors iodepth={numbers} compares several",
+            )
+        amounts["depth"], depths = next(iter(depths), None), ()
+    setting, command, get = (given.get(name, "") for name in ("setting", "set", "get"))
+    return start.Request(
+        **{name: given[name] for name in _AS_GIVEN if name in given},
+        factors=plan.parse_factors([*given.get("factors", ()), *more]),
+        command=shlex.join([COMMAND, *sys.argv[1:]]),
+        guest=Kind(given.get("guest", Kind.QEMU)),
+        setting=plan.parse_setting(setting, command, get),
+        choice=Choice(
+            nconnect=given.get("nconnect", ()),
+            protocols=given.get("proto", ()),
+            versions=given.get("version", ()),
+            jobs=given.get("jobs", ()),
+            mounts="mounts" in given,
+            workloads=_workloads(scenario, given.get("workload", ())),
+            depths=depths,
+        ),
+        amounts=Amounts(**amounts),
+    )
 
 
 def _workloads(scenario: str, given: tuple[str, ...]) -> tuple[str, ...]:
