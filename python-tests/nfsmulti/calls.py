@@ -65,10 +65,6 @@ class RpcVersionError(RpcError):
         self.versions = range(low, high + 1)
 
 
-class SilentError(OSError):
-    """The port accepts connections, and nothing comes over them."""
-
-
 class RpcClient:
     """A connection to one version of one program. OSError where it cannot be made or breaks."""
 
@@ -133,10 +129,7 @@ class RpcClient:
     def _receive(self, count: int) -> bytes:
         data = b""
         while len(data) < count:
-            try:
-                part = self._socket.recv(count - len(data))
-            except TimeoutError:
-                raise SilentError("accepts connections and stays silent") from None
+            part = self._socket.recv(count - len(data))
             if not part:
                 raise ConnectionResetError("the server closed the connection")
             data += part
@@ -169,7 +162,7 @@ def offered(address: str, port: int, program: int, versions: tuple[int, ...]) ->
 
 NFS, NFS_PORT, NFS_VERSIONS = 100003, 2049, (3, 4)
 RDMA_PORT = 20049  # of NFS over RDMA (RFC 8267)
-MOUNT, MOUNT_VERSIONS = 100005, (1, 3)
+MOUNT = 100005
 
 _EXPORT = 5
 
@@ -183,18 +176,3 @@ def exports(client: RpcClient) -> list[str]:
         while reply.unpack_bool():
             reply.unpack_string()
     return found
-
-
-# --- NFS version 4 ---
-
-
-NFS4_VERSION = 4
-
-_COMPOUND = 1
-_MINOR_VERS_MISMATCH = 10021
-
-
-def serves4(client: RpcClient, minor: int) -> bool:
-    """COMPOUND without operations: whether the minor version is known. Raises as a call does."""
-    status = client.call(_COMPOUND, xdr(b"", minor, 0)).unpack_uint()
-    return bool(status != _MINOR_VERS_MISMATCH)

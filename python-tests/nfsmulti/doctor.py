@@ -1,25 +1,28 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """./nfsmulti doctor: what stands in the way on this machine, and on the servers of a pool.
 
-Ports and versions are asked by calls of our own, which tell why a server does not answer; what is
-on its export by the engine's own client, the same over NFSv3, NFSv4.1 and mounts.
+Servers are asked by the engine's own client, the same over NFSv3, NFSv4.1 and mounts: what it
+cannot use, no job could. Beside that a port is tried, which tells how far away a server is, and a
+hung one from a firewall; RDMA's port, since names go by TCP; and where NFSv3 does not find the
+export, what there is.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 import secrets
+import socket
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from rich.console import Console
 
 from nfsmulti import calls, export, machine
-from nfsmulti.calls import RpcClient, RpcError, RpcVersionError, SilentError
+from nfsmulti.calls import RpcClient, RpcError
 from nfsmulti.errors import HarnessError
 from nfsmulti.export import PathInfo
 from nfsmulti.machine import Finding, Level, buffers, fail, ok, warn
@@ -29,6 +32,7 @@ from nfsmulti.report.cells import DISTURBED
 from nfsmulti.run.watch import others_busy, processors
 
 _TROUBLE = (RpcError, OSError, EOFError)
+_CONNECT_SECONDS = 5.0
 _SMALL_TRANSFER = 32768
 _LITTLE_ROOM = 4 << 30  # bytes: runs lay out files of up to 2 GiB
 
@@ -103,24 +107,6 @@ def _processors() -> Finding:
 # --- the paths of a pool ---
 
 
-@dataclass(frozen=True)
-class _Ports:
-    nfs: int
-    mount: int
-
-
-def _words(error: Exception) -> str:
-    """Say what went wrong, without the number that an OSError begins with."""
-    return str(getattr(error, "strerror", None) or error)
-
-
-def _firewall(error: Exception, ports: str) -> str:
-    """Say what to do where a server does not answer."""
-    if isinstance(error, SilentError):
-        return f"does NFS listen on {ports} (rpcinfo -p HOST)? If so its server hangs: see its log."
-    return f"is the server up, and does its firewall let {ports} through?"
-
-
 def _servers(pool: str, paths: Sequence[PoolPath]) -> Iterator[Finding]:
     """Check each path, then whether files can be made, and all lead to the same ones."""
     try:
@@ -130,12 +116,14 @@ def _servers(pool: str, paths: Sequence[PoolPath]) -> Iterator[Finding]:
         return
     round_trips: dict[str, float] = {}
     for path, offer in zip(paths, offers, strict=True):
-        found: list[Finding] = []
-        if path.dir is None:
-            server = _server4 if path.minor else _server
-            found = list(server(path, round_trips))
-        yield from found
-        if all(finding.level is not Level.FAIL for finding in found):  # else that is why
+        if path.dir is None and (seconds := _round_trip(path)) is not None:
+            round_trips[path.address] = seconds
+        if offer.error:
+            reached = path.address in round_trips
+            yield fail(
+                f"{path.label}: cannot be used: {offer.error}", _remedy(path, offer, reached)
+            )
+        else:
             yield from _offer(path, offer)
         if path.rdma:
             yield from rdma(path)
@@ -152,9 +140,6 @@ def _servers(pool: str, paths: Sequence[PoolPath]) -> Iterator[Finding]:
 def _offer(path: PoolPath, offer: PathInfo) -> Iterator[Finding]:
     """Tell what the engine's client found on a path."""
     label = path.label
-    if offer.error:
-        yield fail(f"{label}: cannot be used: {offer.error}", _exports(path) or offer.remedy)
-        return
     if path.dir is None:
         yield _transfers(offer)
     if offer.may_write is False:
@@ -165,25 +150,49 @@ def _offer(path: PoolPath, offer: PathInfo) -> Iterator[Finding]:
     yield _room(offer)
 
 
-def _exports(path: PoolPath) -> str:
-    """Name what the server exports by NFSv3, where the path is none of that; else ""."""
-    if path.dir is not None or path.minor:
-        return ""
+def _round_trip(path: PoolPath) -> float | None:
+    """Give the seconds that it takes to connect to a path's server; None where it does not."""
+    port = path.port
+    try:
+        if not (port or path.minor):
+            port = calls.port_of(path.address, calls.NFS, 3)
+        begin = time.monotonic()
+        socket.create_connection((path.address, port or calls.NFS_PORT), _CONNECT_SECONDS).close()
+        return time.monotonic() - begin
+    except _TROUBLE:
+        return None
+
+
+def _remedy(path: PoolPath, offer: PathInfo, reached: bool) -> str:
+    """Say what to do about a path that cannot be used; `reached`: its port accepts connections."""
+    if "&" in path.export:
+        return f"'?' begins a URL's arguments, '&' the next: the export is {path.export} here"
+    if reached and offer.errno == errno.ETIMEDOUT:
+        return (
+            "its port accepts connections and stays silent: does NFS listen there (rpcinfo -p"
+            " HOST)? If so its server hangs: see its log"
+        )
+    listed = _exports(path) if reached and not path.minor else []
+    if listed and path.export not in listed:
+        return f"the server exports {', '.join(listed)}"
+    return offer.remedy
+
+
+def _exports(path: PoolPath) -> list[str]:
+    """Ask what the server exports by NFSv3; nothing where it does not tell."""
     try:
         port = path.mountport or calls.port_of(path.address, calls.MOUNT, 3)
         with RpcClient(path.address, port, calls.MOUNT, 3, user=path.user) as client:
-            offered = calls.exports(client)
+            return calls.exports(client)
     except _TROUBLE:
-        return ""
-    listed = offered and path.export not in offered
-    return f"the server exports {', '.join(offered)}" if listed else ""
+        return []
 
 
 def _transfers(offer: PathInfo) -> Finding:
     port = "from a reserved port" if offer.reserved_port else "not from a reserved port"
     what = (
-        f"{offer.label}: READ up to {offer.read_max} bytes, WRITE up to {offer.write_max};"
-        f" asked {port}"
+        f"{offer.label}: NFS v{offer.version} over {offer.proto.upper()}, READ up to"
+        f" {offer.read_max} bytes, WRITE up to {offer.write_max}; asked {port}"
     )
     if min(offer.read_max, offer.write_max) == 0:
         return fail(what, "the engine refuses such a server: give it a maximum of 64 KiB or more")
@@ -261,90 +270,6 @@ def _compare(offers: Sequence[PathInfo]) -> Iterator[Finding]:
             "their numbers cannot be compared, and nothing may be written: mount or export it"
             " read-write, and ask again",
         )
-
-
-# --- NFSv3 ---
-
-
-def _server(path: PoolPath, round_trips: dict[str, float]) -> Iterator[Finding]:
-    """Ask whether the server of a path offers NFSv3 and MOUNT, and note its round trip."""
-    try:
-        ports = _ports(path)
-    except _TROUBLE as error:
-        yield fail(
-            f"{path.label}: rpcbind does not give the ports: {_words(error)}",
-            "is the host up? Open port 111, name the ports (?nfsport=2049&mountport=PORT), or use"
-            " version=4.1, which needs neither",
-        )
-        return
-    try:
-        begin = time.monotonic()
-        nfs = calls.offered(path.address, ports.nfs, calls.NFS, calls.NFS_VERSIONS)
-        round_trip = (time.monotonic() - begin) / 2 / len(calls.NFS_VERSIONS)
-        mount = calls.offered(path.address, ports.mount, calls.MOUNT, calls.MOUNT_VERSIONS)
-    except (OSError, EOFError) as error:
-        yield fail(
-            f"{path.label}: no answer on ports {ports.nfs} (NFS), {ports.mount} (MOUNT):"
-            f" {_words(error)}",
-            _firewall(error, "these ports"),
-        )
-        return
-    what = (
-        f"{path.label}: NFS {_listed(nfs)} on port {ports.nfs},"
-        f" MOUNT {_listed(mount)} on port {ports.mount}"
-    )
-    serves = 3 in nfs and 3 in mount
-    remedy = "enable NFSv3 on the server, or use version=4.1 or a kernel mount"
-    yield ok(what) if serves else fail(what, remedy)
-    round_trips[path.address] = round_trip
-
-
-def _ports(path: PoolPath) -> _Ports:
-    nfs = path.port or calls.port_of(path.address, calls.NFS, 3) or calls.NFS_PORT
-    mount = path.mountport or calls.port_of(path.address, calls.MOUNT, 3)
-    if not mount:
-        raise RpcError("MOUNT version 3 is not registered")
-    return _Ports(nfs, mount)
-
-
-def _listed(versions: list[int]) -> str:
-    return " and ".join(f"v{version}" for version in versions) or "(neither version)"
-
-
-# --- NFSv4 ---
-
-
-def _server4(path: PoolPath, round_trips: dict[str, float]) -> Iterator[Finding]:
-    """Ask whether the server of a path offers its version, and note its round trip."""
-    port = path.port or calls.NFS_PORT
-    where = f"{path.label}: port {port}"
-    try:
-        with RpcClient(path.address, port, calls.NFS, calls.NFS4_VERSION, user=path.user) as client:
-            begin = time.monotonic()
-            client.call(0)
-            round_trip = time.monotonic() - begin
-            serves = calls.serves4(client, path.minor)
-    except RpcVersionError as error:
-        remedy = "enable NFSv4 on the server" + (
-            ", or use version=3" if 3 in error.versions else ""
-        )
-        yield fail(f"{where}: no NFSv4: the server {error}", remedy)
-    except RpcError as error:
-        yield fail(f"{where}: the server {error}", "is NFS on this port? port= names another")
-    except (OSError, EOFError) as error:
-        yield fail(
-            f"{where}: no answer: {_words(error)}",
-            f"{_firewall(error, 'this port')} port= names another",
-        )
-    else:
-        if serves:
-            yield ok(f"{path.label}: NFS v{path.version} on port {port}")
-        else:
-            yield fail(
-                f"{path.label}: NFS v4 on port {port}, but not v{path.version}",
-                "enable it on the server, or choose another version=",
-            )
-        round_trips[path.address] = round_trip
 
 
 # --- RDMA ---

@@ -98,6 +98,7 @@ def diagnoses(lab: Lab, mount: Path) -> dict[str, Diagnosis]:
         "malformed": "nfs://x,",
         "unknown name": "nfs://nosuch.invalid/export",
         "job's option": "nfs://10.77.0.1/export?nconnect=4",
+        "no question mark": f"{lab.path(0).partition('?')[0]}&nconnect=4",
         "directories": f"{mount},{mount}/none",
         "RDMA": "nfs://10.77.0.1/export?proto=rdma",
         "NFSv4.1": "nfs://10.77.0.[1-2]:22049/export?version=4.1",
@@ -112,8 +113,9 @@ def test_a_sound_machine_and_pool(diagnoses: dict[str, Diagnosis], lab: Lab) -> 
     assert found.about("loads").startswith("ok fio-")
     for number in range(1, 5):
         path = f"10.77.0.{number}:22049:/export"
-        assert found.about(f"{path}: NFS v3 and v4 on port 22049").endswith("on port 22050")
-        assert found.about(f"{path}: READ up to 1048576 bytes, WRITE up to 1048576")
+        assert found.about(
+            f"{path}: NFS v3 over TCP, READ up to 1048576 bytes, WRITE up to 1048576"
+        )
         assert [one for one in found.findings if one.endswith(" GB are free") and path in one]
     assert found.about("uid 0 gid 0 may create files").startswith("ok 10.77.0.1:22049:/export")
     assert found.about("lead to the same files") == "ok all 4 paths lead to the same files"
@@ -125,7 +127,7 @@ def test_a_sound_machine_and_pool(diagnoses: dict[str, Diagnosis], lab: Lab) -> 
 def test_other_ways_to_a_server(diagnoses: dict[str, Diagnosis]) -> None:
     """IPv6, and ports that its rpcbind is asked for."""
     assert diagnoses["IPv6"].about("[fd77::1]:22049:/export: uid 0").startswith("ok")
-    assert diagnoses["rpcbind"].about("on port 22049, MOUNT").startswith("ok")
+    assert diagnoses["rpcbind"].about("/export: NFS v3 over TCP").startswith("ok")
 
 
 # A pool, words of a finding, how that begins and the job ends, and what is in its remedy.
@@ -160,15 +162,16 @@ _FOUND = (
     ("read-only and another", "not the same files as on", "fail 10.77.0.2", 1, "check the"),
     (
         "refused port",
-        "): Connection refused",
-        "fail 10.77.0.1:1:/export: no answer on ports 1 (NFS)",
+        "port 1: Connection refused",
+        "fail 10.77.0.1:1:/export: cannot be used",
         1,
-        "",
+        "does its firewall let the port through",
     ),
-    ("unreachable", "10.77.0.99", "fail", 1, "Open port 111"),
+    ("unreachable", "10.77.0.99", "fail", 1, "is the server up"),
     ("malformed", "--pool: column 8", "fail", 1, ""),
     ("unknown name", "cannot resolve 'nosuch.invalid'", "fail", 1, "getent ahosts nosuch.invalid"),
     ("job's option", "a job option: --nconnect=4", "fail", 1, ""),
+    ("no question mark", "&nconnect=4: cannot be used", "fail", 1, "'?' begins a URL's arguments"),
     ("directories", "/none: cannot be used", "fail", 1, "mount the export there"),
     ("directories", "not checked: whether all paths lead", "warn", 1, "mend the paths"),
 )
@@ -201,26 +204,29 @@ def test_nfsv4_has_one_port(diagnoses: dict[str, Diagnosis]) -> None:
     found = diagnoses["NFSv4.1"]
     for number in (1, 2):
         path = f"10.77.0.{number}:22049:/export"
-        assert found.about(f"{path}: NFS v4.1") == f"ok {path}: NFS v4.1 on port 22049"
-        assert found.about(f"{path}: READ up to 1048576 bytes, WRITE up to 1048576")
+        assert found.about(
+            f"{path}: NFS v4.1 over TCP, READ up to 1048576 bytes, WRITE up to 1048576"
+        )
     assert found.about("lead to the same files") == "ok all 2 paths lead to the same files"
     assert not [finding for finding in found.findings if "MOUNT" in finding]
     assert found.status == 0
     silent = diagnoses["NFSv4.1's own port"]
-    assert silent.about("10.77.0.1:/export: port 2049: no answer").startswith("fail")
+    assert silent.about(
+        "10.77.0.1:/export: cannot be used: cannot connect to port 2049"
+    ).startswith("fail")
     assert diagnoses["NFSv4.1 and MOUNT"].status == 0
 
 
 _OTHERS: dict[str, tuple[Terms, Answer, str, str]] = {
     "no NFSv4": (
-        Terms(minors=()), SOUND, "no NFSv4: the server offers versions 3 to 3", "version=3",
+        Terms(minors=()), SOUND, "NFS versions 3 to 3, not 4", "choose another version=",
     ),
     "another minor version": (
-        Terms(minors=(2,)), SOUND, "but not v4.1", "choose another version=",
+        Terms(minors=(2,)), SOUND, "does not serve this minor version", "choose another version=",
     ),
     "no NFS": (
         Terms(), Answer(act=False, rpc=accepted(AcceptStat.PROG_UNAVAIL)),
-        "the server did not accept the call", "port= names another",
+        "the server does not offer NFS on this port", "",
     ),
 }  # fmt: skip
 
@@ -274,16 +280,15 @@ def test_small_socket_buffers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     assert large.level is Level.OK
 
 
-def test_a_port_that_accepts_and_stays_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_port_that_accepts_and_stays_silent() -> None:
     """Not a firewall's doing, whose ports accept nothing."""
-    monkeypatch.setattr("nfsmulti.calls._TIMEOUT_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
         for words in ("version=4.1", f"mountport={port}"):
             pool = f"nfs://127.0.0.1:{port}/export?{words}&soft&timeo=1&retrans=0"
             done = call_harness("doctor", "--json", "--pool", pool)
             found = _diagnosis(done.status, json.loads(done.stdout))
-            assert "rpcinfo -p HOST" in found.remedy("accepts connections and stays silent")
+            assert "accepts connections and stays silent" in found.remedy("cannot be used")
 
 
 def test_the_last_line_counts(monkeypatch: pytest.MonkeyPatch) -> None:
