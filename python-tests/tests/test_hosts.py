@@ -129,6 +129,18 @@ def test_all_jobs_of_a_cell_go_to_each_host_and_each_begins_on_the_next_path(
     assert jobs["writer"]["filename_format"] == "host2-nfsmulti-bulk.$jobnum"
 
 
+def test_jobs_of_other_hosts_are_this_users(tmp_path: Path) -> None:
+    """Whoever runs fio there: this user has made the run's directory."""
+    pool = "nfs://127.0.0.1/a,nfs://127.0.0.1/b?version=4.1,nfs://127.0.0.1/c?uid=7"
+    place = OnHosts(pool, "a", Engine(Path("/lib.so")), tmp_path)
+    specs = SCENARIOS["neighbour"].own_cells(Scale(True), OwnPool(urls=3, mounts=0))[0]
+    us = f"uid={os.getuid()}&gid={os.getgid()}"
+    first, second, third = place.pool(dataclasses.replace(specs[0], paths=3, query="")).split(",")
+    assert first.endswith(f"/a?{us}")
+    assert second.endswith(f"/b?version=4.1&{us}")
+    assert third.endswith("/c?uid=7")
+
+
 def test_jobs_name_their_host_as_the_run_does() -> None:
     side = {"total_ios": 1, "io_bytes": 1, "runtime": 1, "clat_ns": {"mean": 1, "N": 1}}
     job = {"jobname": "a", "read": side, "write": side, "usr_cpu": 0, "sys_cpu": 0}

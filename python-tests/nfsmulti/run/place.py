@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -257,7 +258,8 @@ class OnHosts(OnPool):
         directory: str = "",
     ):
         super().__init__(text, server_command, directory)
-        self._text, self._folder = text, folder
+        self._urls = [_as_this_user(url) for url in self._urls]
+        self._text, self._folder = ",".join(self._urls + self._mounts), folder
         self.remote = self._fio = RemoteFio(parse_hosts(hosts), engine)
         self._servers = contextlib.ExitStack()
 
@@ -285,6 +287,13 @@ class OnHosts(OnPool):
 
     def _of_all(self, spec: CellSpec) -> CellSpec:
         return dataclasses.replace(spec, paths=spec.paths * len(self._fio.hosts))
+
+
+def _as_this_user(url: str) -> str:
+    """Name us in a URL that names nobody: the run's directory is ours, whoever runs the hosts."""
+    if parse_qs(urlsplit(url).query).keys() & {"uid", "gid"}:
+        return url
+    return f"{url}{'&' if '?' in url else '?'}uid={os.getuid()}&gid={os.getgid()}"
 
 
 # --- in a guest of the kernel lab, where the harness itself runs then (runner.py) ---
