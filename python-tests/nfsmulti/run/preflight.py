@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import itertools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from rich import filesize
@@ -15,10 +16,11 @@ from nfsmulti.hosts import parse_hosts
 from nfsmulti.run.place import OnPool
 from nfsmulti.run.plan import Plan, jobfile_jobs
 from nfsmulti.stories import CellSpec
-from nfsmulti.summary import Factor
 from nfsmulti.units import parse_size
 
 _READS = ("read", "randread")
+# A host, from 0; what the names of a job's files are made of; and which of them it is.
+_File = tuple[int, str, int]
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Needs:
 def needs(plan: Plan) -> Needs:
     """Count what all cells make: a file that several use, once, in its largest size."""
     hosts = len(parse_hosts(plan.hosts)) if plan.hosts else 1
-    files: dict[str, int] = {}
+    files: dict[_File, int] = {}
     entries = certain = 0
     for planned in plan.cells:
         spec = planned.spec
@@ -49,8 +51,8 @@ def needs(plan: Plan) -> Needs:
             if spec.client == "mount" or spec.entries == "uses":
                 certain = max(certain, _entries(spec))
             continue
-        for name, size in _files(spec, hosts):
-            files[name] = max(size, files.get(name, 0))
+        for file, size in _files(spec, hosts):
+            files[file] = max(size, files.get(file, 0))
     return Needs(sum(files.values()), len(files) + entries, len(files) + certain)
 
 
@@ -62,21 +64,19 @@ def _entries(spec: CellSpec) -> int:
     return int(str(options.get("size", "0k")).removesuffix("k"))
 
 
-def _files(spec: CellSpec, hosts: int) -> Iterator[tuple[str, int]]:
-    """Give each file of a cell's jobs with its bytes; each host has its own of those it writes."""
+def _files(spec: CellSpec, hosts: int) -> Iterator[tuple[_File, int]]:
+    """Give each file of a cell's jobs with its bytes; each host has its own of those it writes.
+
+    Where a job has no `filename`, each of its clones has a file.
+    """
     for job, own in jobfile_jobs(spec.jobfile, spec.jobs).items():
         options = {**own, **spec.options}
         size = parse_size(str(options.get("filesize") or options.get("size")))
+        name = options.get("filename")
+        clones = 1 if name else int(options.get("numjobs") or 1)
         shared = options.get("rw", "read") in _READS
-        for host in range(1 if shared else hosts):
-            for number in range(int(options.get("numjobs") or 1)):
-                yield f"{host}/{_name(job, number, options)}", size
-
-
-def _name(job: str, number: int, options: Mapping[str, Factor | None]) -> str:
-    """Give the name of a job's file, as fio makes it."""
-    pattern = options.get("filename") or options.get("filename_format") or "$jobname.$jobnum"
-    return str(pattern).replace("$jobname", job).replace("$jobnum", str(number))
+        for host, clone in itertools.product(range(1 if shared else hosts), range(clones)):
+            yield (host, str(name or options.get("filename_format") or job), clone), size
 
 
 def check(plan: Plan, place: OnPool, say: Callable[[str], None]) -> Needs:
