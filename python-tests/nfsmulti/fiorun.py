@@ -24,6 +24,10 @@ from nfsmulti.stats import merged, percentile_ns
 
 _SUM_OF_HOSTS = "All clients"  # what fio's client adds
 
+# What one of fio's own lines begins with: a host's name, from its client.
+_HOST = re.compile(r"^<[^>]*> ")
+# Lines that are no reason: of exec_prerun (see run/watch.py), and of fio's client at the beginning.
+_BESIDE = re.compile(r" : Saving output of prerun in |^hostname=")
 _BEGIN = re.compile(r"^\{\n", re.MULTILINE)  # of the report: an opening brace alone in its line
 
 Direction = Literal["read", "write", "trim"]
@@ -269,6 +273,17 @@ class FioResult:
     def messages(self) -> str:
         """All that fio and the engine said beside the report."""
         return "\n".join(filter(None, (FioReport.messages_of(self.output), self.stderr.strip())))
+
+    @property
+    def reason(self) -> str:
+        """The line that says what happened: the engine's first word, or else fio's."""
+        lines = [_HOST.sub("", line).strip() for line in self.messages.splitlines()]
+        lines = [
+            one for one in lines if one and not SUMMARY.search(one) and not _BESIDE.search(one)
+        ]
+        begins = ("nfsmulti: ", "fio: ", "Bad option", "client", "")
+        found = (line for begin in begins for line in lines if line.startswith(begin))
+        return next(found, "it said nothing")
 
 
 class FioProcess(Process):

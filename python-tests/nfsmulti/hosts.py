@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nfsmulti.errors import HarnessError
-from nfsmulti.fiorun import Engine, FioProcess, FioReport, FioResult, Options, words_of
+from nfsmulti.fiorun import Engine, FioProcess, FioResult, Options, words_of
 from nfsmulti.machine import engine_version
 from nfsmulti.paths import COMMAND
 from nfsmulti.processes import Process
@@ -139,7 +139,6 @@ def _names(options: Mapping[str, str], number: int) -> dict[str, str]:
 _START_SECONDS = 60.0
 _PROBE_SECONDS = 60.0
 _POLL_SECONDS = 0.1
-_PREFIX = re.compile(r"^<[^>]*> ")  # a host's name, before each of its lines
 
 
 @dataclass(frozen=True)
@@ -207,7 +206,9 @@ class RemoteFio:
         for host in self.hosts:
             own = [job for job in jobs if (job["hostname"], job["port"]) == (host.name, host.port)]
             if not own or any(job["error"] for job in own) or result.status != 0:
-                raise HarnessError(f"{host.text}: {_reason(result)}", result.command)
+                late = result.status is None
+                why = "fio did not end in time" if late else result.reason
+                raise HarnessError(f"{host.text}: {why}", result.command)
 
 
 @contextlib.contextmanager
@@ -240,16 +241,3 @@ def _start_server(host: Host, folder: Path, servers: contextlib.ExitStack) -> No
                 f" none: {said[-1].strip() if said else 'it said nothing'}",
                 f"on {host.name}: fio --server",
             )
-
-
-def _reason(result: FioResult) -> str:
-    """Find the line that tells most in what fio said of a host."""
-    if result.status is None:
-        return "fio did not end in time"
-    said = FioReport.messages_of(result.output) if result.report else result.output
-    lines = [_PREFIX.sub("", line) for line in f"{said}\n{result.stderr}".splitlines()]
-    for begin in ("nfsmulti: ", "fio: ", "Bad option", "client"):
-        for line in lines:
-            if line.startswith(begin):
-                return line
-    return f"its jobs did not run (fio's status {result.status})"

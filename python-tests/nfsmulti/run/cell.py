@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import re
 import secrets
 import shlex
 import shutil
@@ -21,7 +20,6 @@ import psutil
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import (
-    SUMMARY,
     ConnectionStats,
     Direction,
     Engine,
@@ -50,9 +48,6 @@ _POLL_SECONDS = 0.1
 # be a tenth as fast as the story's, and fio lays out files first, at so many bytes per second.
 _PATIENCE, _SPARE_SECONDS, _LAID_OUT = 10.0, 120.0, 20e6
 _SHORTEST = 0.7  # of a cell's seconds, which have a ramp in them
-
-# What fio says of exec_prerun (see watch.py).
-_SAVING = re.compile(r" : Saving output of prerun in ")
 
 # Told each second how long a cell has been running for, and what it does where that is known.
 Tick = Callable[[float, Live | None], None]
@@ -164,12 +159,12 @@ def trouble(result: FioResult) -> str | None:
     """Say in one line why a fio's run is no measurement, None where it is one."""
     if result.status:
         how = f"signal {-result.status}" if result.status < 0 else f"status {result.status}"
-        return f"fio: {how}: {_reason(result)}"
+        return f"fio: {how}: {result.reason}"
     if result.report is None:
         return "fio wrote no readable JSON"
     try:
         if not any(result.report.operations(way) for way in ("read", "write")):
-            return f"fio did no I/O: {_reason(result)}"
+            return f"fio did no I/O: {result.reason}"
     except (LookupError, TypeError, AttributeError):
         return "fio wrote JSON that is not a report"
     return None
@@ -235,7 +230,7 @@ def _forgiven(result: FioResult, spec: CellSpec) -> FioResult:
         return result
     seconds = max(result.report.seconds(way) for way in ("read", "write"))
     if seconds < _SHORTEST * spec.seconds:
-        raise HarnessError(f"fio ran for {seconds:g} s only: {_reason(result)}")
+        raise HarnessError(f"fio ran for {seconds:g} s only: {result.reason}")
     return dataclasses.replace(result, status=0)
 
 
@@ -243,16 +238,6 @@ def _calls_per_op(stats: Sequence[ConnectionStats]) -> float | None:
     """Give the engine's system calls per operation; None where it has counted nothing."""
     ops = sum(line.read_ops + line.write_ops + line.meta_ops for line in stats)
     return sum(line.syscalls for line in stats) / ops if ops else None
-
-
-def _reason(result: FioResult) -> str:
-    """Find the line that says what happened: the engine's first word, or else fio's."""
-    lines = [line.strip() for line in result.messages.splitlines() if line.strip()]
-    for begin in ("nfsmulti: ", "fio: ", ""):
-        for line in lines:
-            if line.startswith(begin) and not SUMMARY.search(line) and not _SAVING.search(line):
-                return line
-    return "it said nothing"
 
 
 # --- its fio: all options of its jobfile, with those of the cell ---
