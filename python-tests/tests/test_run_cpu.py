@@ -12,7 +12,7 @@ from run_helpers import made_record, own_cells, run_one
 from nfsmulti.fiorun import FioReport
 from nfsmulti.run import watch
 from nfsmulti.run.place import OnPool
-from nfsmulti.run.watch import Samples, Work
+from nfsmulti.run.watch import Sample, Watch
 from nfsmulti.stories import Scale
 
 
@@ -22,13 +22,20 @@ def _report(*milliseconds: int) -> FioReport:
     return FioReport({"jobs": jobs})
 
 
+def _watch(*samples: tuple[float, float]) -> Watch:
+    """Give one that has sampled how many seconds were worked at these uptimes."""
+    found = Watch(watch.local)
+    found.samples = [Sample(at, round(busy * watch.TICKS), 0, 2, 0, 0) for at, busy in samples]
+    return found
+
+
 # From 100 s on half of one processor works, before and after that two.
-_SAMPLES = Samples([Work(90, 0), Work(100, 20), Work(110, 25), Work(120, 45)])
+_WATCH = _watch((90, 0), (100, 20), (110, 25), (120, 45))
 
 
 def test_cpu_is_that_of_the_time_in_which_all_jobs_work(tmp_path: Path) -> None:
     """And is not told where that is not known."""
-    assert _SAMPLES.busy_seconds(tmp_path, _report(5_000)) is None
+    assert _WATCH.busy_seconds(tmp_path, _report(5_000)) is None
     for begins, milliseconds, seconds in (
         ("100.00", [watch.MOST_SAMPLES], 5.0),
         ("100.00 102.00", [8_000, 8_000], 4.0),
@@ -41,40 +48,36 @@ def test_cpu_is_that_of_the_time_in_which_all_jobs_work(tmp_path: Path) -> None:
         ("89.00", [5_000], None),
     ):
         (tmp_path / "cpu.begin").write_text(begins.replace(" ", "\n") + "\n")
-        found = _SAMPLES.busy_seconds(tmp_path, _report(*milliseconds))
+        found = _WATCH.busy_seconds(tmp_path, _report(*milliseconds))
         assert found == (seconds and pytest.approx(seconds)), (begins, milliseconds)
 
 
 def test_samples_of_many_hours_take_no_more_memory_than_those_of_one() -> None:
-    samples = Samples([Work(at / 10, 0) for at in range(watch.MOST_SAMPLES)])
-    samples.take()
-    assert len(samples.samples) == watch.MOST_SAMPLES / 2 + 1
-    assert [sample.uptime for sample in samples.samples[:2]] == [0, 0.2]
+    long = _watch(*((at / 10, 0) for at in range(watch.MOST_SAMPLES)))
+    long.take()
+    assert len(long.samples) == watch.MOST_SAMPLES / 2 + 1
+    assert [sample.uptime for sample in long.samples[:2]] == [0, 0.2]
 
 
 def test_what_others_work_is_taken_before_a_cell(monkeypatch: pytest.MonkeyPatch) -> None:
     """Half a second's work of one of two processors within half a second is half of both."""
     for worked, busy in ((0.5, 0.5), (1.02, 1.0)):  # ticks may add up to more than there is
-        works = iter([Work(100, 20), Work(100.5, 20 + worked)])
-        monkeypatch.setattr(Work, "now", lambda _, works=works: next(works))
+        samples = iter(_watch((100, 20), (100.5, 20 + worked)).samples)
+        monkeypatch.setattr(Sample, "of", lambda *_, samples=samples: next(samples))
         assert watch.others_busy({0, 1}) == pytest.approx(busy)
 
 
-def test_cpu_can_be_that_of_some_processors(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_cpu_can_be_that_of_some_processors() -> None:
     one = [ticks * os.sysconf("SC_CLK_TCK") for ticks in (1, 1, 1, 9, 9, 1, 1, 0, 0, 0)]
     rows = {"cpu": [3 * ticks for ticks in one], "cpu0": one, "cpu1": one, "cpu2": one}
-    stat = tmp_path / "stat"
-    stat.write_text("".join(f"{name} {' '.join(map(str, row))}\n" for name, row in rows.items()))
-    monkeypatch.setattr(watch, "_STAT", stat)
+    stat = "".join(f"{name} {' '.join(map(str, row))}\n" for name, row in rows.items())
     for cpus, seconds in (
         (None, 15.0),
         ({0}, 5.0),
         ({1, 2}, 10.0),
         ({2, 7}, 15.0),  # in a container whose processors have other numbers
     ):
-        assert Work.now(cpus).busy == seconds
+        assert Sample.of(f"{stat}Dirty: 0 kB\nCached: 0 kB\n", cpus).busy == seconds * watch.TICKS
 
 
 @pytest.mark.parametrize("scenario", ["randread", "sio"])  # whose jobs are processes, and threads
@@ -84,12 +87,12 @@ def test_each_job_takes_the_time_as_its_io_begins_and_ends(tmp_path: Path, scena
     specs = own_cells(scenario, Scale(True, 0.3))
     spec = next(s for s in specs if s.options["numjobs"] != 1)
     record = made_record(work, scenario, [spec])
-    before = Work.now()
+    before = Sample.of(watch.local())
     cell = run_one(record, OnPool(str(mount)))
     assert cell.status == "done", cell.why
     assert cell.others_busy is not None
     begins = (work / cell.folder / "cpu.begin").read_text().splitlines()
     assert len(begins) == spec.options["numjobs"]
     assert before.uptime <= min(map(float, begins))
-    assert max(map(float, begins)) <= Work.now().uptime
+    assert max(map(float, begins)) <= Sample.of(watch.local()).uptime
     assert not list(Path.cwd().glob("*run.txt"))

@@ -36,7 +36,7 @@ from nfsmulti.run.live import Live, Sampler
 from nfsmulti.run.place import Serving
 from nfsmulti.run.plan import PlannedCell, jobfile_jobs
 from nfsmulti.run.record import one_line, waiting_cell
-from nfsmulti.run.watch import Samples, Watch
+from nfsmulti.run.watch import Watch
 from nfsmulti.stats import jain, settled
 from nfsmulti.stories import CellSpec
 from nfsmulti.stories.metadata import MOST, size_of
@@ -74,16 +74,16 @@ def run_cell(
     try:
         place.prepare(planned.spec.files)
         others = None if place.remote else watch.others_busy(cpus)
-        busy = Samples(cpus=cpus)
         entries = Entries(planned.spec, lambda spec, at: command(spec, place, engine, at), work)
         with entries as spec:
             argv = command(spec, place, engine, work)
             sampler = Sampler(work)
-            with Watch(place.ask) as server:
-                result = _watched(argv, sampler, place, spec, tick, busy)
+            client = Watch(watch.local, _POLL_SECONDS, cpus)
+            with Watch(place.ask) as server, client:
+                result = _watched(argv, sampler, place, spec, tick)
             if place.remote:
                 place.remote.check_complete(result)
-            cell = measured(cell, _forgiven(result, spec), busy)
+            cell = measured(cell, _forgiven(result, spec), client)
         assert result.report is not None
         cell = _in_time(cell, planned.spec, sampler, result.report, place.remote is None)
         told = server.figures(watch.window(work, result.report))
@@ -99,10 +99,10 @@ def run_cell(
     return dataclasses.replace(cell, command=shlex.join(argv))
 
 
-def measured(cell: Cell, result: FioResult, busy: Samples) -> Cell:
+def measured(cell: Cell, result: FioResult, client: Watch) -> Cell:
     """Fill in what a fio has found. Raises HarnessError where that is no measurement.
 
-    `busy` are samples of this machine meanwhile, which tell nothing of a fio on others.
+    `client` has watched this machine meanwhile, which tells nothing of a fio on others.
     """
     report = result.report
     if why := trouble(result):
@@ -118,8 +118,8 @@ def measured(cell: Cell, result: FioResult, busy: Samples) -> Cell:
             read=figures(report, "read"),
             write=figures(report, "write"),
             cpu_s=report.cpu_seconds(),
-            machine_cpu_s=busy.busy_seconds(result.folder, report),
-            processors=watch.processors(busy.cpus),
+            machine_cpu_s=client.busy_seconds(result.folder, report),
+            processors=watch.processors(client.cpus),
             usr_percent=sum(job["usr_cpu"] for job in report.jobs),
             sys_percent=sum(job["sys_cpu"] for job in report.jobs),
             jobs=job_rows(report),
@@ -183,15 +183,13 @@ def _most_seconds(spec: CellSpec) -> float:
 
 
 def _watched(
-    argv: list[str], sampler: Sampler, place: Serving, spec: CellSpec, tick: Tick, busy: Samples
+    argv: list[str], sampler: Sampler, place: Serving, spec: CellSpec, tick: Tick
 ) -> FioResult:
     """Run fio until it ends, is late, or its servers have died; HarnessError for the latter two."""
     told, limit = 0.0, _most_seconds(spec)
-    busy.take()
     begin = time.monotonic()
     with FioProcess(argv, sampler.folder) as process:
         while process.wait(_POLL_SECONDS) is None:
-            busy.take()
             passed = time.monotonic() - begin
             if passed - told >= live.SECONDS:
                 tick(passed, sampler.take())
@@ -202,7 +200,6 @@ def _watched(
                 _kill(jobs_of(process))  # fio itself then ends, and reports what they had done
             if passed > limit:
                 raise HarnessError(f"fio did not end within {limit:.0f} s")
-        busy.take()
         sampler.take()
         sampler.clear()
         return process.result(0)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What is watched while a cell runs: this machine's processors, and the server's with its memory.
 
-The CPU time of the whole machine counts while jobs do I/O, and not while fio starts or ends: fio
-runs exec_prerun in each job right before its first I/O (fio(1)), which writes the time down; the
-harness meanwhile samples what the processors have worked. What they work right before a cell is
-other programs' work, which cannot be told from the cell's own later. A server is asked every
-second, by `cat /proc/stat /proc/meminfo` and nothing else.
+Both are asked again and again for /proc/stat and /proc/meminfo: a server every second, by `cat` and
+nothing else. The CPU time of the whole machine counts while jobs do I/O, and not while fio starts
+or ends: fio runs exec_prerun in each job right before its first I/O (fio(1)), which writes the time
+down. What the processors work right before a cell is other programs' work, which cannot be told
+from the cell's own later.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import threading
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -26,13 +26,14 @@ from nfsmulti.processes import run
 from nfsmulti.summary import Server
 
 _BEGIN = "cpu.begin"
-_UPTIME, _STAT = Path("/proc/uptime"), Path("/proc/stat")
+_UPTIME = Path("/proc/uptime")
 # Words of the shell alone, which starts no program. fio adds "> FILE", which # keeps from it.
 _NOTE = 'exec 9>>{file}; read -r up _ </proc/uptime; echo "$up" >&9 #'
 _TOGETHER = Path(__file__).with_name("begin.sh")
 # The part of the run time in which all jobs must have been at work, for the rest to be like it.
 _LEAST = 0.5
 MOST_SAMPLES = 10_000
+TICKS = os.sysconf("SC_CLK_TCK")  # in a second
 _QUIET_SECONDS = 0.2  # of what others work, before a cell: /proc/uptime and /proc/stat tell 10 ms
 _FILES = ("/proc/stat", "/proc/meminfo")
 _INTERVAL = 1.0
@@ -57,26 +58,12 @@ def fio_options(folder: Path, jobs: int, before: str) -> dict[str, str]:
     return {"exec_prerun": _NOTE.format(file=shlex.quote(file))}
 
 
-@dataclass(frozen=True)
-class Work:
-    """Seconds since the machine was started, and those that its processors have worked."""
-
-    uptime: float
-    busy: float
-
-    @classmethod
-    def now(cls, cpus: Collection[int] | None = None) -> Work:
-        """Take what all processors have worked, or those of these numbers alone."""
-        uptime = float(_UPTIME.read_text().split()[0])
-        return cls(uptime, busy_ticks(_STAT.read_text(), cpus) / os.sysconf("SC_CLK_TCK"))
-
-
 def others_busy(cpus: Collection[int] | None = None) -> float:
     """Give the part of the processors' time that is worked while nothing of a run does."""
-    before = Work.now(cpus)
+    before = Sample.of(local(), cpus)
     time.sleep(_QUIET_SECONDS)
-    after = Work.now(cpus)
-    busy = (after.busy - before.busy) / (after.uptime - before.uptime) / processors(cpus)
+    after = Sample.of(local(), cpus)
+    busy = (after.busy - before.busy) / TICKS / (after.uptime - before.uptime) / processors(cpus)
     return min(busy, 1.0)  # both clocks have ticks of 10 ms
 
 
@@ -98,48 +85,6 @@ def busy_ticks(stat: str, cpus: Collection[int] | None = None) -> int:
     return sum(sum(map(int, words[1:4] + words[6:])) for words in chosen)
 
 
-@dataclass(frozen=True)
-class Samples:
-    """Samples in the order of time, some in a second, from before fio's start to after its end.
-
-    They are of all processors, or of those in `cpus` alone.
-    """
-
-    samples: list[Work] = field(default_factory=list)
-    cpus: Collection[int] | None = None
-
-    def take(self) -> None:
-        """Add what holds now; of a run of hours every second one goes, again and again."""
-        if len(self.samples) >= MOST_SAMPLES:
-            del self.samples[1::2]
-        self.samples.append(Work.now(self.cpus))
-
-    def busy_seconds(self, folder: Path, report: FioReport) -> float | None:
-        """Give the seconds that the machine's processors have worked in the jobs' run time.
-
-        Measured from the last job's begin to the first one's end, when all are at work, and brought
-        to the run time. None where that is too small a part of it: not told.
-        """
-        found = window(folder, report)
-        if found is None:
-            return None
-        begin, end = found
-        run_time = max(_run_times(report)) / 1000
-        first, last = self._busy_at(begin), self._busy_at(end)
-        if first is None or last is None or end - begin < _LEAST * run_time:
-            return None
-        return (last - first) * run_time / (end - begin)
-
-    def _busy_at(self, uptime: float) -> float | None:
-        """Give what lies between the samples around a time, None where these are not there."""
-        after = bisect_left(self.samples, uptime, key=lambda sample: sample.uptime)
-        if not 0 < after < len(self.samples):
-            return None
-        one, other = self.samples[after - 1], self.samples[after]
-        part = (uptime - one.uptime) / (other.uptime - one.uptime)
-        return one.busy + part * (other.busy - one.busy)
-
-
 def window(folder: Path, report: FioReport) -> tuple[float, float] | None:
     """Give the uptimes between which all jobs did I/O; None where that was not written down."""
     file, times = folder / _BEGIN, _run_times(report)
@@ -154,7 +99,7 @@ def _run_times(report: FioReport) -> list[int]:
     return [max(job[way]["runtime"] for way in ("read", "write")) for job in report.jobs]
 
 
-# --- the server ---
+# --- whom to ask ---
 
 
 def local() -> str:
@@ -184,27 +129,34 @@ def answer(argv: Sequence[str], what: str, seconds: float) -> str:
     raise HarnessError(": ".join([f"{what} {how}", *said.splitlines()[-1:]]))
 
 
+# --- what they tell ---
+
+
 @dataclass(frozen=True)
-class _Answer:
-    """What held at `uptime`, this machine's; `busy` and `ticks` of all processors add up."""
+class Sample:
+    """What held at `uptime`, this machine's: clock ticks that processors worked, of those they had.
+
+    Both are of all processors, or of some of them alone, and add up. `dirty` and `cached` are
+    bytes.
+    """
 
     uptime: float
     busy: int
-    ticks: int
+    had: int
     processors: int
     dirty: int
     cached: int
 
     @classmethod
-    def of(cls, text: str) -> _Answer:
+    def of(cls, text: str, cpus: Collection[int] | None = None) -> Sample:
         """Read both files. Raises HarnessError."""
-        uptime = time.clock_gettime(time.CLOCK_BOOTTIME)
+        uptime = float(_UPTIME.read_text().split()[0])
         lines = {words[0]: words for line in text.splitlines() if (words := line.split())}
         processors = sum(name.startswith("cpu") and name != "cpu" for name in lines)
         try:
             dirty, cached = (int(lines[name][1]) << 10 for name in ("Dirty:", "Cached:"))
-            ticks = sum(map(int, lines["cpu"][1:9]))
-            return cls(uptime, busy_ticks(text), ticks, processors, dirty, cached)
+            had = sum(map(int, lines["cpu"][1:9]))
+            return cls(uptime, busy_ticks(text, cpus), had, processors, dirty, cached)
         except (LookupError, ValueError):
             raise HarnessError(
                 "the server's answer is not Linux's /proc/stat and /proc/meminfo"
@@ -212,52 +164,83 @@ class _Answer:
 
 
 class Watch:
-    """Asks before, every second during, and after `with`; where `ask` is None, nobody.
+    """Asks before, `every` so many seconds during, and after `with`; where `ask` is None, nobody.
 
-    It stops at the first failure, which `why` says in a line: figures are then missing.
+    It stops at the first failure, which `why` says in a line: figures are then missing. With `cpus`
+    the processors of these numbers alone count.
     """
 
-    def __init__(self, ask: Ask | None):
-        self._ask = ask
-        self._samples: list[_Answer] = []
+    def __init__(
+        self, ask: Ask | None, every: float = _INTERVAL, cpus: Collection[int] | None = None
+    ):
+        self._ask, self._every, self.cpus = ask, every, cpus
+        self.samples: list[Sample] = []
         self._end = threading.Event()
-        self._thread = threading.Thread(target=self._every_second, daemon=True)
+        self._thread = threading.Thread(target=self._again_and_again, daemon=True)
         self.why: str | None = None
 
     def __enter__(self) -> Self:
-        self._take()
+        self.take()
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._end.set()
         self._thread.join()
-        self._take()
+        self.take()
+
+    def take(self) -> None:
+        """Ask now; of a run of hours every second sample goes, again and again."""
+        if self._ask is None or self.why:
+            return
+        if len(self.samples) >= MOST_SAMPLES:
+            del self.samples[1::2]
+        try:
+            self.samples.append(Sample.of(self._ask(), self.cpus))
+        except (HarnessError, OSError) as error:
+            self.why = str(error).splitlines()[0]
 
     def figures(self, window: tuple[float, float] | None) -> Server | None:
-        """Give what it told between two uptimes, when all jobs did I/O, or else in all."""
+        """Give what was told between two uptimes, when all jobs did I/O, or else in all."""
         if self._ask is None or self.why:
             return None
         begin, end = window or (0.0, 0.0)
-        found = [one for one in self._samples if begin <= one.uptime <= end]
-        found = found if len(found) > 1 else self._samples
+        found = [one for one in self.samples if begin <= one.uptime <= end]
+        found = found if len(found) > 1 else self.samples
         first, last = found[0], found[-1]
-        ticks = last.ticks - first.ticks
+        had = last.had - first.had
         return Server(
-            cpu_percent=100 * (last.busy - first.busy) / ticks if ticks > 0 else None,
+            cpu_percent=100 * (last.busy - first.busy) / had if had > 0 else None,
             processors=last.processors,
-            dirty_bytes=max(one.dirty for one in self._samples),
-            cached_bytes=max(one.cached for one in self._samples),
+            dirty_bytes=max(one.dirty for one in self.samples),
+            cached_bytes=max(one.cached for one in self.samples),
         )
 
-    def _every_second(self) -> None:
-        while not self._end.wait(_INTERVAL):
-            self._take()
+    def busy_seconds(self, folder: Path, report: FioReport) -> float | None:
+        """Give the seconds that the machine's processors have worked in the jobs' run time.
 
-    def _take(self) -> None:
-        if self._ask is None or self.why:
-            return
-        try:
-            self._samples.append(_Answer.of(self._ask()))
-        except (HarnessError, OSError) as error:
-            self.why = str(error).splitlines()[0]
+        Measured from the last job's begin to the first one's end, when all are at work, and brought
+        to the run time. None where that is too small a part of it: not told.
+        """
+        found = window(folder, report)
+        if found is None:
+            return None
+        begin, end = found
+        run_time = max(_run_times(report)) / 1000
+        first, last = self._busy_at(begin), self._busy_at(end)
+        if first is None or last is None or end - begin < _LEAST * run_time:
+            return None
+        return (last - first) / TICKS * run_time / (end - begin)
+
+    def _busy_at(self, uptime: float) -> float | None:
+        """Give what lies between the samples around a time, None where these are not there."""
+        after = bisect_left(self.samples, uptime, key=lambda sample: sample.uptime)
+        if not 0 < after < len(self.samples):
+            return None
+        one, other = self.samples[after - 1], self.samples[after]
+        part = (uptime - one.uptime) / (other.uptime - one.uptime)
+        return one.busy + part * (other.busy - one.busy)
+
+    def _again_and_again(self) -> None:
+        while not self._end.wait(self._every):
+            self.take()
