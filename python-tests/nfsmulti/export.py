@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from nfsmulti.errors import HarnessError, MissingError
-from nfsmulti.paths import build_dir, made
+from nfsmulti.errors import HarnessError
+from nfsmulti.paths import built, made
 from nfsmulti.processes import Completed, run
 
 _SECONDS, _TREE_SECONDS = 120.0, 3600.0
@@ -107,10 +107,7 @@ def _usage(done: Completed) -> Usage:
 
 
 def _call(*words: str, seconds: float) -> Completed:
-    program = build_dir() / "nfsmulti-export"
-    if not program.exists():
-        raise MissingError(f"{program} is not built", "./nfsmulti build")
-    return run([str(program), *words], timeout=seconds)
+    return run([str(built("nfsmulti-export")), *words], timeout=seconds)
 
 
 def _checked(done: Completed) -> Completed:

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
-from nfsmulti.errors import HarnessError, MissingError
-from nfsmulti.paths import build_dir, made
+from nfsmulti.errors import HarnessError
+from nfsmulti.paths import built, made
 from nfsmulti.processes import Process
 from nfsmulti.stats import merged, percentile_ns
 
@@ -236,10 +236,7 @@ class Engine:
     @classmethod
     def built(cls, folder: Path | None = None, env: Mapping[str, str] | None = None) -> Engine:
         """Give the engine in the build folder; raises MissingError."""
-        library = (folder or build_dir()) / "libnfsmulti.so"
-        if not library.exists():
-            raise MissingError(f"{library} is not built", "./nfsmulti build")
-        return cls(library, env or {})
+        return cls(built("libnfsmulti.so", folder), env or {})
 
     @property
     def option(self) -> str:

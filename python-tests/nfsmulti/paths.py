@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from nfsmulti.errors import HarnessError
+from nfsmulti.errors import HarnessError, MissingError
 
 _Made = TypeVar("_Made")
 _BLOCK = 1 << 20
@@ -29,6 +29,14 @@ LABS = BUILD / "lab"
 def build_dir() -> Path:
     """Give the folder that holds the engine: NFSMULTI_BUILD_DIR, or build/."""
     return Path(os.environ.get("NFSMULTI_BUILD_DIR") or BUILD).resolve()
+
+
+def built(name: str, folder: Path | None = None) -> Path:
+    """Give what the engine's build, or another in `folder`, has made; raises MissingError."""
+    file = (folder or build_dir()) / name
+    if not file.exists():
+        raise MissingError(f"{file} is not built", "./nfsmulti build")
+    return file
 
 
 def needs_sources(what: str) -> None:

@@ -16,8 +16,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import psutil
 
 from nfsmulti.calls import RDMA_PORT
-from nfsmulti.errors import HarnessError, MissingError
-from nfsmulti.paths import build_dir, made
+from nfsmulti.errors import HarnessError
+from nfsmulti.paths import build_dir, built, made
 from nfsmulti.processes import run
 
 _SECONDS, _MOUNT_SECONDS = 30.0, 60.0
@@ -65,10 +65,7 @@ def read_pool(text: str) -> list[PoolPath]:
 
 def pool_lines(text: str) -> list[dict[str, Any]]:
     """Give what nfsmulti-pool prints for each path of a pool. Raises HarnessError."""
-    program = build_dir() / "nfsmulti-pool"
-    if not program.exists():
-        raise MissingError(f"{program} is not built", "./nfsmulti build")
-    done = run([str(program), "--resolve", text], timeout=_SECONDS)
+    done = run([str(built("nfsmulti-pool")), "--resolve", text], timeout=_SECONDS)
     if done.status != 0:
         reason = done.stderr.strip() or "it did not end in time"
         raise HarnessError(reason.removeprefix("nfsmulti-pool: "))

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from nfsmulti.errors import HarnessError, MissingError
-from nfsmulti.paths import build_dir, made
+from nfsmulti.errors import HarnessError
+from nfsmulti.paths import built, made
 from nfsmulti.processes import Process
 
 _SECONDS = 60.0
@@ -41,9 +41,7 @@ class Sink:
     port: int
 
     def __init__(self, options: Sequence[str] = (), folder: Path | None = None):
-        program = (folder or build_dir()) / "nfs-sink"
-        if not program.exists():
-            raise MissingError(f"{program} is not built", "./nfsmulti build")
+        program = built("nfs-sink", folder)
         self._argv = [str(program), "--count", *options]
 
     def __enter__(self) -> Self:
