@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,12 +35,21 @@ Counts = dict[str, float]
 
 def totals(lines: Iterable[ConnectionStats]) -> dict[str, Counts]:
     """Add up what each path's connections did."""
+    return added({line.path: _counts(line)} for line in lines)
+
+
+def _counts(line: ConnectionStats) -> Counts:
+    ops = line.read_ops + line.write_ops + line.commits + line.meta_ops + line.lookups
+    counts = {"bytes": line.bytes, "ops": ops, "ns": round(line.rtt_mean_us * 1000 * ops)}
+    return {**counts, **{name: getattr(line, name) for name in TROUBLES}}
+
+
+def added(parts: Iterable[Mapping[str, Counts]]) -> dict[str, Counts]:
+    """Add up what each path did in each part."""
     found: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for line in lines:
-        ops = line.read_ops + line.write_ops + line.commits + line.meta_ops + line.lookups
-        waited = round(line.rtt_mean_us * 1000 * ops)
-        found[line.path].update({"bytes": line.bytes, "ops": ops, "ns": waited})
-        found[line.path].update({name: getattr(line, name) for name in TROUBLES})
+    for part in parts:
+        for path, counts in part.items():
+            found[path].update(counts)
     return {path: dict(counts) for path, counts in found.items()}
 
 
@@ -62,10 +71,9 @@ class Live:
 
     def rates(self, paths: Collection[str] = ()) -> Rates:
         """Give those of some paths together, or of all."""
-        found: defaultdict[str, float] = defaultdict(float)
+        found = Counter[str]()
         for path in paths or self.per_s:
-            for name, rate in self.per_s[path].items():
-                found[name] += rate
+            found.update(self.per_s[path])
         latency = found["ns"] / found["ops"] / 1e9 if found["ops"] else None
         return Rates(found["bytes"], found["ops"], latency)
 
@@ -122,10 +130,10 @@ class Sampler:
                     self._files[file] = _File(at, paths, {})
                 elif at > known.at:
                     self._files[file] = known.next(at, paths)
-        before, self._paths = self._paths, _sum(one.paths for one in self._files.values())
+        before, self._paths = self._paths, added(one.paths for one in self._files.values())
         self._mark(before)
         files = self._files.values()
-        per_s = _sum(one.per_s for one in files if time.time() - one.at < _STALE_SECONDS)
+        per_s = added(one.per_s for one in files if time.time() - one.at < _STALE_SECONDS)
         return Live(self._paths, per_s) if any(one.per_s for one in files) else None
 
     def clear(self) -> None:
@@ -151,11 +159,3 @@ class Sampler:
         whole = said.rpartition(b"\n")[0]  # a line may be half there
         self._said += len(whole)
         return DELAYED_SAID.encode() in whole
-
-
-def _sum(parts: Iterable[dict[str, Counts]]) -> dict[str, Counts]:
-    found: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for part in parts:
-        for path, counts in part.items():
-            found[path].update(counts)
-    return {path: dict(counts) for path, counts in found.items()}

@@ -8,8 +8,8 @@ under way.
 from __future__ import annotations
 
 import contextlib
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, write_to_textfile
@@ -19,7 +19,7 @@ from prometheus_client.registry import Collector
 from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import ConnectionStats
 from nfsmulti.report import cells
-from nfsmulti.run.live import TROUBLES, Counts, Live, totals
+from nfsmulti.run.live import TROUBLES, Counts, Live, added, totals
 from nfsmulti.run.plan import PlannedCell
 from nfsmulti.run.record import Record, Watcher
 from nfsmulti.summary import Cell
@@ -52,7 +52,7 @@ class Metrics(Watcher, Collector):
         self._now: Live | None = None
         self._last: Cell | None = None
         # Of what has ended.
-        self._troubles: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self._troubles: dict[str, Counts] = {}
         if file.suffix != ".prom":
             raise HarnessError(f"--metrics {file}: node-exporter reads files named *.prom alone")
         try:
@@ -62,7 +62,8 @@ class Metrics(Watcher, Collector):
 
     def begin(self, cell: PlannedCell) -> None:
         """Tell which cell is under way; one that was cut short to run longer is not told of."""
-        self._add(self._now.paths if self._now else {})
+        if self._now:
+            self._troubles = added((self._troubles, self._now.paths))
         self._cell = cell.id
         self._write(0.0, None)
         self._beside.begin(cell)
@@ -79,7 +80,7 @@ class Metrics(Watcher, Collector):
             self._last = cell
         with contextlib.suppress(HarnessError):  # a broken line has failed the cell
             stats = ConnectionStats.read(self._record.folder / cell.folder / "stats.jsonl")
-            self._add(totals(stats))
+            self._troubles = added((self._troubles, totals(stats)))
         self._write(0.0, None)
         self._beside.end(cell)
 
@@ -113,20 +114,15 @@ class Metrics(Watcher, Collector):
             add("path_bytes_per_second", rates.bytes_per_s, path=path)
             add("path_operations_per_second", rates.ops_per_s, path=path)
             add("path_latency_seconds", rates.latency_s, path=path)
-        for path in {**self._troubles, **now.paths}:
-            both = [part.get(path, {}) for part in (self._troubles, now.paths)]
+        for path, counts in added((self._troubles, now.paths)).items():
             for name in TROUBLES:
-                add(f"path_{name}", sum(counts.get(name, 0) for counts in both), path=path)
+                add(f"path_{name}", counts.get(name, 0), path=path)
         if self._last:
             found = cells.percentile_of([self._last], 99)
             add("last_bytes_per_second", cells.bandwidth(self._last), cell=self._last.id)
             add("last_operations_per_second", cells.iops(self._last), cell=self._last.id)
             add("last_p99_seconds", found / 1e6 if found else None, cell=self._last.id)
         yield from (one for one in samples.values() if one.samples)
-
-    def _add(self, paths: Mapping[str, Counts]) -> None:
-        for path, counts in paths.items():
-            self._troubles[path].update(counts)
 
     def _write(self, seconds: float, now: Live | None) -> None:
         self._seconds, self._now = seconds, now
