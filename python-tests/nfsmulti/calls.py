@@ -53,18 +53,6 @@ class RpcError(Exception):
     """The server answered, but did not do what was called; the message says why."""
 
 
-class RpcDeniedError(RpcError):
-    """The server does not accept who calls (RFC 5531: MSG_DENIED)."""
-
-
-class RpcVersionError(RpcError):
-    """The program does not offer the version, but `versions`."""
-
-    def __init__(self, low: int, high: int):
-        super().__init__(f"offers versions {low} to {high}")
-        self.versions = range(low, high + 1)
-
-
 class RpcClient:
     """A connection to one version of one program. OSError where it cannot be made or breaks."""
 
@@ -108,12 +96,12 @@ class RpcClient:
         reply.unpack_uint()
         if reply.unpack_uint() == _DENIED:
             words = [reply.unpack_uint(), reply.unpack_uint()]
-            raise RpcDeniedError(f"refused the caller's credentials (status {words})")
+            raise RpcError(f"refused the caller's credentials (status {words})")
         reply.unpack_uint()
         reply.unpack_opaque()
         status = reply.unpack_uint()
         if status == _PROGRAM_MISMATCH:
-            raise RpcVersionError(reply.unpack_uint(), reply.unpack_uint())
+            raise RpcError(f"offers versions {reply.unpack_uint()} to {reply.unpack_uint()}")
         if status:
             raise RpcError(f"did not accept the call (accept status {status})")
         return reply
