@@ -40,7 +40,8 @@ from nfsmulti.stories.showcase import (
     cell_of,
 )
 from nfsmulti.summary import Cell, Summary
-from nfsmulti.texts import parse_rate, rate_text
+from nfsmulti.texts import rate_text
+from nfsmulti.units import parse_rate
 
 # What a fio runs for. In all: 3 workloads x 2 sides x (FIT + REPEATS x RUN), with what it takes to
 # start a fio and a lab, is well below three minutes. On a slower machine fewer repeats are made, so

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Rates and sizes as tc, mount and fio write them, and figures, sentences and tables as we do."""
+"""Figures, sentences and tables as we write them, in a terminal and on pages."""
 
 from __future__ import annotations
 
 import datetime
 import math
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import rich.table
@@ -15,28 +14,9 @@ from rich.console import Console, JustifyMethod
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column
 
-from nfsmulti.errors import HarnessError
 from nfsmulti.stats import MOST_REPEATS, Ratio, Sample
 
 MISSING = "\N{EN DASH}"
-_RATE = {"kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
-
-
-def parse_rate(text: str) -> int:
-    """Read a rate such as "9400mbit" or "1gbit"; gives bit/s. Raises ValueError."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)(kbit|mbit|gbit)", text.strip().lower())
-    if not match or not float(match[1]):
-        raise ValueError(f"'{text}' is not a rate: write it like 120mbit or 9.4gbit")
-    return round(float(match[1]) * _RATE[match[2]])
-
-
-def check(what: str, text: str | None, parse: Callable[[str], int]) -> None:
-    """Raise HarnessError naming `what` where `text` is given and `parse` refuses it."""
-    try:
-        if text is not None:
-            parse(text)
-    except ValueError as error:
-        raise HarnessError(f"{what}: {error}") from None
 
 
 def rate_text(bits: int) -> str:

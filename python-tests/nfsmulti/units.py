@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Sizes and times as fio's command line has them; ValueError says how to write one."""
+"""Sizes and times as fio has them, rates as tc has; ValueError says how to write one."""
 
 import re
 
 _SIZE = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}
+_RATE = {"kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
 
 
 def parse_size(text: str) -> int:
@@ -29,3 +30,11 @@ def parse_seconds(text: str) -> float:
     if not match or not float(match[1]):
         raise ValueError(f"'{text}' is not a time: write it like 30s, 5m or 8h")
     return float(match[1]) * _SECONDS[match[2]]
+
+
+def parse_rate(text: str) -> int:
+    """Read a rate such as "9400mbit" or "1gbit"; gives bit/s. Raises ValueError."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)(kbit|mbit|gbit)", text.strip().lower())
+    if not match or not float(match[1]):
+        raise ValueError(f"'{text}' is not a rate: write it like 120mbit or 9.4gbit")
+    return round(float(match[1]) * _RATE[match[2]])

@@ -10,7 +10,7 @@ import pytest
 from nfsmulti.errors import HarnessError
 from nfsmulti.lab import Limits
 from nfsmulti.lab.network import HEADROOM, fit
-from nfsmulti.texts import parse_rate
+from nfsmulti.units import parse_rate
 
 _fsperf = functools.partial(fit, link="9400mbit", cap="6200mbit", paths=4)
 

@@ -45,7 +45,7 @@ from nfsmulti.stories import REPORTS, SCENARIOS, CellSpec, GuestPlace, Scale
 from nfsmulti.stories.connections import WORKLOADS
 from nfsmulti.stories.metadata import OPERATIONS
 from nfsmulti.summary import Cell, Summary
-from nfsmulti.texts import parse_rate
+from nfsmulti.units import parse_rate
 
 _SECONDS = 240.0
 _SHORT = {"NFSMULTI_CELL_SECONDS": "0.5"}

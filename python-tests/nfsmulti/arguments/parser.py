@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from nfsmulti.paths import COMMAND, RESULTS, as_typed
-from nfsmulti.units import parse_seconds, parse_size
+from nfsmulti.units import parse_rate, parse_seconds, parse_size
 
 # A command, a section or an argument of commands.toml.
 Table = Mapping[str, Any]
@@ -185,6 +185,17 @@ def read_by(parse: Callable[[str], float]) -> Callable[[str], float]:
     return read
 
 
+def checked_by(parse: Callable[[str], float]) -> Callable[[str], str]:
+    """Make a type whose values are words that such a function takes."""
+    read = read_by(parse)
+
+    def checked(word: str) -> str:
+        read(word)
+        return word
+
+    return checked
+
+
 def number(
     least: float = 1, most: float | None = None, kind: type[int | float] = int
 ) -> Callable[[str], float]:
@@ -219,10 +230,12 @@ KINDS: Mapping[str, Callable[..., Callable[[str], Any]]] = {
     **dict.fromkeys(("N", "MB"), number),
     "RUNS": _runs,
     "CPU": functools.partial(number, 0),
-    **dict.fromkeys(("PERCENT", "SECONDS"), functools.partial(number, 0, kind=float)),
+    **dict.fromkeys(("PERCENT", "SECONDS"), functools.partial(number, least=0, kind=float)),
     "N,...": numbers,
     "SIZE": functools.partial(read_by, parse_size),
     "TIME": functools.partial(read_by, parse_seconds),
+    "SIZE as it is": functools.partial(checked_by, parse_size),
+    "RATE": functools.partial(checked_by, parse_rate),
 }
 
 

@@ -36,8 +36,6 @@ from nfsmulti.lab.ganesha import ANY, EXPORT, MAIN_VOLUME, Endpoint, Export, Ser
 from nfsmulti.lab.network import Limits, Network
 from nfsmulti.paths import LABS, write_json
 from nfsmulti.processes import Completed, Identity, Process, find, locked, run
-from nfsmulti.texts import check
-from nfsmulti.units import parse_size
 
 _FILE = "state.json"
 _PORT_LOCK = Path("/run/nfsmulti-ports.lock")
@@ -55,8 +53,6 @@ _MTAB = "mount -t overlay -o lowerdir=/run/etc:/etc overlay /etc"
 
 
 # --- what it looks like ---
-
-_MAX_ADDRESSES = 99
 
 
 class Instances(StrEnum):
@@ -96,9 +92,6 @@ class LabConfig:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be built."""
-        if not 1 <= self.addresses <= _MAX_ADDRESSES:
-            raise HarnessError(f"--addresses={self.addresses}: 1 to {_MAX_ADDRESSES} are possible")
-        check("--size", self.size, parse_size)
         if self.memory and (self.size or len(self.exports) > 1):
             raise HarnessError(
                 "a server that keeps its files in memory has one export, without a size",

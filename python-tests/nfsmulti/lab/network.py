@@ -14,8 +14,7 @@ from pathlib import Path
 
 from nfsmulti.errors import HarnessError
 from nfsmulti.processes import run
-from nfsmulti.texts import check, parse_rate
-from nfsmulti.units import parse_size
+from nfsmulti.units import parse_rate, parse_size
 
 # --- limits of the link, of addresses and of connections, and what tc and nft need to set them ---
 # Each end limits what it sends: the server's end by source address (reads), the client's end by
@@ -49,10 +48,7 @@ class Limits:
     per_connection: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse words that tc would not understand, naming the option."""
-        for name, text in vars(self).items():
-            parse = parse_size if name == "burst" else parse_rate
-            check(f"--{name.replace('_', '-')}", text, parse)
+        """Refuse limits that exclude each other."""
         if self.per_address and self.per_connection:
             raise HarnessError(
                 "--per-address and --per-connection exclude each other: a cap holds for an address"

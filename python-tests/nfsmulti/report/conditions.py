@@ -20,7 +20,8 @@ from nfsmulti.report import cells
 from nfsmulti.report.story import Section
 from nfsmulti.stats import SETTLED_RULE, Sample
 from nfsmulti.summary import Cell, Server, Summary
-from nfsmulti.texts import Table, parse_rate
+from nfsmulti.texts import Table
+from nfsmulti.units import parse_rate
 
 FILE = "environment.json"
 # What the kernel lab does otherwise than every publication: for differences().

@@ -38,10 +38,7 @@ from nfsmulti.stories.scenario import (
     timed,
 )
 from nfsmulti.summary import Factor, Summary
-from nfsmulti.texts import parse_rate
-
-if TYPE_CHECKING:
-    pass
+from nfsmulti.units import parse_rate
 
 # --- what runs ---
 

@@ -38,6 +38,7 @@ from nfsmulti.stories.effects import ALIKE, SIGNIFICANT, Speed
 from nfsmulti.stories.scenario import OWN, CellSpec, OwnPool, Scale, Scenario
 from nfsmulti.summary import Cell, Factor, Summary
 from nfsmulti.texts import Table
+from nfsmulti.units import parse_rate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -223,7 +224,7 @@ def findings(summary: Summary) -> list[Finding]:
 def _link(summary: Summary) -> float | None:
     """Give what the lab's own link carries, in bytes/s; None on a user's pool."""
     rate = conditions.limits(summary, "1gbit").get("link")
-    return texts.parse_rate(rate) / 8 if rate else None
+    return parse_rate(rate) / 8 if rate else None
 
 
 def _mattering_little(speed: Speed, factor: str) -> Judged:
