@@ -17,7 +17,6 @@ import itertools
 import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import PurePath
-from typing import TYPE_CHECKING
 
 from nfsmulti import texts
 from nfsmulti.lab import LabConfig, Limits
