@@ -123,6 +123,7 @@ def test_what_is_mistyped_is_said_last_before_anything_is_installed(fresh_clone:
             "--jobs: '1,1': give numbers from 1 to 256, each once, such as 1,4,8",
         ),
         ("run dd --proto udp", "run: --proto: 'udp': give tcp or rdma, each once"),
+        ("compare --judge p9", "--judge: 'p9' is none of throughput, p99, cpu: did you mean p99?"),
         ("run dd --mounts", "run: --mounts: only for connections and metadata, not for dd"),
         ("run all --jobs=2", "run: --jobs: only for connections, not for all"),
         ("soak --paths 17", "soak: --paths: '17' is not a whole number from 2 to 16"),

@@ -79,10 +79,11 @@ class Parser(argparse.ArgumentParser):
         option, _, value = name.partition(" ")
         if not option.startswith("--"):
             option, value = about.pop("dest", name.lower()), name
-        if not (value or "choices" in about):
+        if not (value or "of" in about):
             about["action"] = "store_true"
         else:
-            about |= {"metavar": value or None, "type": _reader(value, about)}
+            shown = value or f"{{{','.join(about['of'])}}}"
+            about |= {"metavar": shown, "type": _reader(value, about)}
             if about.get("nargs") == "*":
                 about["default"] = []
         added = group.add_argument(option, **about)
