@@ -6,7 +6,6 @@ ONC RPC over TCP (RFC 5531), one connection to a client; calls of RFC 1813 and R
 
 from __future__ import annotations
 
-import contextlib
 import os
 import random
 import socket
@@ -132,23 +131,10 @@ def port_of(address: str, program: int, version: int) -> int:
         return int(client.call(_GETPORT, arguments).unpack_uint())
 
 
-def offered(address: str, port: int, program: int, versions: tuple[int, ...]) -> list[int]:
-    """Give those of the versions that answer to NULL. Raises OSError where nobody listens."""
-    found = []
-    for version in versions:
-        with (
-            contextlib.suppress(RpcError),
-            RpcClient(address, port, program, version) as client,
-        ):
-            client.call(0)
-            found.append(version)
-    return found
-
-
 # --- MOUNT and NFS ---
 
 
-NFS, NFS_PORT, NFS_VERSIONS = 100003, 2049, (3, 4)
+NFS, NFS_PORT = 100003, 2049
 RDMA_PORT = 20049  # of NFS over RDMA (RFC 8267)
 MOUNT = 100005
 

@@ -23,14 +23,21 @@ from nfsmulti.lab.network import Network
 from nfsmulti.paths import LABS, PYTHON_TESTS
 from nfsmulti.processes import Completed, Identity, Process, find, run
 
+_ASK_VERSIONS = """\
+import contextlib, sys
+from nfsmulti.calls import NFS, RpcClient, RpcError
+found = []
+for version in (3, 4):
+    with contextlib.suppress(RpcError), RpcClient(sys.argv[1], 22049, NFS, version) as client:
+        client.call(0)
+        found.append(version)
+print(found)
+"""
+
 
 def _nfs_versions(lab: Lab, address: str, enter: list[str] | None = None) -> list[int]:
     """Ask for NFS versions from where clients run, or `enter` leads; none if nobody answers."""
-    script = (
-        "import sys; from nfsmulti import calls;"
-        "print(calls.offered(sys.argv[1], 22049, calls.NFS, calls.NFS_VERSIONS))"
-    )
-    argv = [*(enter or lab.command([])), sys.executable, "-c", script, address]
+    argv = [*(enter or lab.command([])), sys.executable, "-c", _ASK_VERSIONS, address]
     done = run(argv, timeout=60, env={"PYTHONPATH": str(PYTHON_TESTS)})
     versions: list[int] = json.loads(done.stdout) if done.status == 0 else []
     return versions

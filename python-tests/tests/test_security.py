@@ -14,7 +14,7 @@ import pytest
 from conftest import started_lab
 from engine_helpers import Place, done, eventually, family, fixture_of_places, refused, traces
 
-from nfsmulti import calls
+from nfsmulti.calls import NFS, RpcClient
 from nfsmulti.fiorun import Engine, Option
 from nfsmulti.lab import Lab, LabConfig
 from nfsmulti.processes import run
@@ -150,7 +150,8 @@ def test_a_local_lab_serves_the_loopback_alone() -> None:
         assert lab.path(1).startswith("nfs://127.0.0.2/export?nfsport=")
         for server in lab.servers:
             endpoint = server.endpoint
-            assert calls.offered(endpoint.address, endpoint.nfs_port, calls.NFS, (3,)) == [3]
+            with RpcClient(endpoint.address, endpoint.nfs_port, NFS, 3) as client:
+                client.call(0)
         pids = {f"pid={server.pid}," for server in lab.servers}
         listening = run(["ss", "-Hlntup"], timeout=60).check().stdout.splitlines()
         mine = [line.split()[4] for line in listening if any(pid in line for pid in pids)]
