@@ -119,8 +119,8 @@ def test_the_installed_harness_has_what_its_commands_import(unpacked: Path, tmp_
     asked = (
         "from importlib import import_module\n"
         "from nfsmulti.arguments import COMMANDS\n"
-        "for function, _ in COMMANDS.values():\n"
-        "    print(import_module(function.partition(':')[0]).__file__)"
+        "for table in COMMANDS.values():\n"
+        "    print(import_module(table['call'].partition(':')[0]).__file__)"
     )
     files = _asked(unpacked, tmp_path, asked).split()
     assert all(Path(file).is_relative_to(unpacked) for file in files)

@@ -37,7 +37,10 @@ def peer_fio(say: Callable[[str], None]) -> Path:
     fetch = ["sh", str(_FETCH), str(installed), str(_PEERS), "cmake", "whole"]
     said = run(fetch, timeout=_FETCH_SECONDS)
     if said.status != 0:
-        raise HarnessError(said.stderr.strip() or "the source of fio was not fetched in time")
+        raise HarnessError(
+            f"fio's nfs engine: {said.stderr.strip().partition(':')[0] or 'no source in time'}",
+            "put a fio first in PATH that has it: fio --enghelp lists nfs",
+        )
     tree = Path(said.stdout.split(maxsplit=2)[2].strip())
     if (tree / "fio").exists():
         return tree / "fio"

@@ -231,6 +231,8 @@ def _work(given: Sequence[Mapping[str, Sequence[str]]]) -> str:
     sizes: dict[str, set[str]] = {}
     for options in given:
         kinds, blocks = options.get("rw", ()), options.get("bs", [""])
+        if "meta_read" in options:
+            kinds, blocks = options["meta_read"], [""]
         for kind, block in zip(kinds, itertools.cycle(blocks), strict=False):
             sizes.setdefault(kind, set()).add(block)
     groups: dict[str, list[str]] = {}
@@ -270,6 +272,8 @@ def extent(values: Iterable[str]) -> str:
 def _file(summary: Summary, sizes: Sequence[str]) -> str:
     """Name the file's size, and whether it fits into the server's memory."""
     if not sizes or "operation" in summary.done[0].factors:
+        return ""
+    if summary.place.get("pool") == "nfs-sink":  # which has every file
         return ""
     text = extent(map(_in_words, sizes))
     fits = " (fits into the server's memory)" if summary.in_memory else ""
@@ -327,5 +331,5 @@ def next_command(summary: Summary, folder: str) -> str:
         return f"{COMMAND} run connections --quick --pool=nfs://SERVER/EXPORT"
     words = [word for word in shlex.split(summary.command) if word != "--quick"]
     if summary.quick and words:
-        return re.sub(r" --seed \d+", "", shlex.join(words))
+        return re.sub(r" --seed \d+| --results[= ]\S+", "", shlex.join(words))
     return f"{COMMAND} compare {folder} LATER"

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 import shlex
 import statistics
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 
 from nfsmulti import texts
 from nfsmulti.stats import Ratio, Sample, by_repeat, merged, percentile_us
@@ -70,9 +72,9 @@ def planned(summary: Summary, **factors: Factor) -> list[Cell]:
 
 def given(cell: Cell) -> dict[str, list[str]]:
     """Give what fio's command line says, by option: sections may give one several times."""
-    words = shlex.split(cell.command)
+    words = itertools.dropwhile(lambda word: Path(word).name != "fio", shlex.split(cell.command))
     found: dict[str, list[str]] = {}
-    for word in words[words.index("fio") + 1 :] if "fio" in words else ():
+    for word in words:
         if word.startswith("--"):
             name, _, value = word[2:].partition("=")
             found.setdefault(name, []).append(value)

@@ -482,7 +482,4 @@ _READING = {
     ],
 }
 _FACTORS = ("workload", "engine")
-REPORTS = {
-    "client-cost": Report("CPU per operation beside fio's nfs engine", _FACTORS, _tell),
-    "mount": Report("CPU per operation beside fio's io_uring engine, on one file", _FACTORS, _tell),
-}
+REPORTS = {name: Report(name, _FACTORS, _tell) for name in _READING}
