@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from nfsmulti import texts
+from nfsmulti.errors import HarnessError
 from nfsmulti.faults.job import Mode, Place
 from nfsmulti.faults.outcome import Outcome
-from nfsmulti.paths import COMMAND, made
+from nfsmulti.paths import COMMAND, made, shown
 from nfsmulti.report import pages
 from nfsmulti.report.answer import Answer
 from nfsmulti.report.story import Section
@@ -47,6 +48,8 @@ def read(folder: Path) -> tuple[list[Outcome], dict[str, Any]]:
     """Read what a run has written, outcomes and all; none where it has not got so far."""
     file = folder / FILE
     values = json.loads(file.read_text()) if file.exists() else {"cells": []}
+    if "cells" not in values:
+        raise HarnessError(f"{shown(file)}: not of this version of nfsmulti", "measure again")
     return [made(Outcome, one) for one in values["cells"]], values
 
 

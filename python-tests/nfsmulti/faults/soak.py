@@ -133,7 +133,9 @@ _LOST = "bytes lost, as reported"
 class Totals:
     """Sums so far, by what they are. `troubles` are the things that must not be, in words."""
 
-    counts: Counter[str] = field(default_factory=Counter)
+    counts: Counter[str] = field(
+        default_factory=lambda: Counter(dict.fromkeys((_WRITTEN, _VERIFIED, _COMPARED, _LOST), 0))
+    )
     faults: Counter[str] = field(default_factory=Counter)
     troubles: list[str] = field(default_factory=list)
 
