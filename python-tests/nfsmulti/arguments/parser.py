@@ -111,7 +111,8 @@ class Parser(argparse.ArgumentParser):
         for name, takers in self._only.items():
             if given[name] != self.get_default(name) and given["scenario"] not in takers:
                 self.error(
-                    f"--{name}: only for {' and '.join(takers)}, not for {given['scenario']}"
+                    f"--{name}: only for {' and '.join(takers)}, not for {given['scenario']}:"
+                    " leave it out; --factors crosses the cells of any scenario"
                 )
         return given
 
