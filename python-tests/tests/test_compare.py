@@ -508,7 +508,9 @@ def test_history_marks_the_run_that_changed_a_figure(tmp_path: Path) -> None:
 def test_history_is_of_one_scenario(word: str, near: str) -> None:
     done = call_harness("history", word)
     assert done.status == 2
-    assert re.search(rf"'{re.escape(word)}' is none of .*, demo{re.escape(near)}\n$", done.stderr)
+    assert re.search(
+        rf"'{re.escape(word)}' is none of dd, .*, mount{re.escape(near)}\n$", done.stderr
+    )
 
 
 @pytest.mark.parametrize("words", [["history", "dd"], ["baseline", "set"]])

@@ -311,11 +311,11 @@ def _times(done: Sequence[Cell]) -> str:
 
 
 def served(words: str, setting: str) -> str:
-    """Say that a setting is the server's: "threads 8" is "8 server threads"."""
+    """Say that a setting is the server's: "threads 8" is "8 server threads", of what is counted."""
 
     def told(found: re.Match[str]) -> str:
         level = found[1]
-        if not level[0].isdecimal():
+        if not (level[0].isdecimal() and setting.endswith("s")):
             return f"server {setting} {level}"
         return f"{level} server {setting.removesuffix('s') if level == '1' else setting}"
 
