@@ -7,11 +7,13 @@ import contextlib
 import re
 import socket
 import struct
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import nfs3_client
 import pytest
+from engine_helpers import eventually
 from nfs41_client import Client41, Held, Reply, op
 from xdrlib3 import Unpacker
 
@@ -331,8 +333,31 @@ def test_ends_with_its_counts_whoever_is_connected(build_dir: Path, options: lis
     assert counts.busy_seconds > 0
 
 
+def test_stalls_again_and_again(build_dir: Path) -> None:
+    with Sink(["--stall", "199:200"], folder=build_dir) as sink:
+        client = _Client(sink)
+        file = client.lookup("a")
+
+        def waits() -> bool:
+            begun = time.monotonic()
+            client.read(file, 0, 1)
+            return time.monotonic() - begun > 0.1
+
+        eventually(waits)
+        eventually(waits)
+        counts = sink.stop()
+    assert counts.stalls >= 2
+
+
 def test_bad_options_are_named(build_dir: Path) -> None:
-    for option in ("--rtmax=0", "--cpus=1-", "--threads=x", "--address=nowhere"):
+    for option in (
+        "--rtmax=0",
+        "--cpus=1-",
+        "--threads=x",
+        "--stall=5",
+        "--stall=5:5",
+        "--address=nowhere",
+    ):
         done = run([str(build_dir / "nfs-sink"), option], timeout=_SECONDS)
         assert done.status == 1
         assert option in done.stderr

@@ -28,6 +28,7 @@ class SinkCounts:
     read_bytes: int
     write_bytes: int
     connections: int
+    stalls: int
     busy_seconds: float
 
 

@@ -52,6 +52,7 @@ void counts_add(struct counts *sum, const struct counts *one)
 	sum->write_bytes += one->write_bytes;
 	sum->connections += one->connections;
 	sum->system_calls += one->system_calls;
+	sum->stalls += one->stalls;
 	sum->busy += one->busy;
 }
 
@@ -87,8 +88,9 @@ void counts_print(const struct counts *sum, FILE *out)
 	fprintf(out,
 		"\"read_bytes\": %" PRIu64 ", \"write_bytes\": %" PRIu64
 		", \"connections\": %" PRIu64 ", \"system_calls\": %" PRIu64
+		", \"stalls\": %" PRIu64
 		", \"busy_seconds\": %.6f, \"user_seconds\": %.6f, \"system_seconds\": %.6f}\n",
-		sum->read_bytes, sum->write_bytes, sum->connections, sum->system_calls,
+		sum->read_bytes, sum->write_bytes, sum->connections, sum->system_calls, sum->stalls,
 		(double)sum->busy / SEC, seconds(usage.ru_utime), seconds(usage.ru_stime));
 	fflush(out);
 }

@@ -18,6 +18,7 @@ struct counts {
 	uint64_t read_bytes, write_bytes; /* of file data */
 	uint64_t connections;		  /* accepted so far */
 	uint64_t system_calls;		  /* of the threads that serve, without polls in vain */
+	uint64_t stalls;		  /* in which a call came */
 	uint64_t busy;			  /* ns that these have served, and not waited */
 } __attribute__((aligned(64)));
 

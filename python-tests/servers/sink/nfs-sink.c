@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -21,6 +22,7 @@
 #include "files.h"
 #include "replies.h"
 #include "sessions.h"
+#include "util.h"
 #include "worker.h"
 
 enum { THREADS_MAX = 256 };
@@ -33,6 +35,7 @@ struct options {
 	uint32_t read_max, write_max;
 	uint64_t file_size;
 	uint64_t pacing; /* bytes/s of each connection; 0: no limit */
+	struct stall stall;
 	bool spin, count;
 };
 
@@ -59,6 +62,7 @@ static const char usage[] =
 	"  --pacing BYTES      the most that each connection is sent in a second, headers "
 	"included\n"
 	"                      (default: no limit)\n"
+	"  --stall MS:EVERY    stop answering for MS at the end of each EVERY milliseconds\n"
 	"  --spin              poll for calls and never sleep: a client on the same machine\n"
 	"                      then pays for no wake-ups, as it pays for none elsewhere\n"
 	"  --count             print what was counted, as JSON, at SIGUSR1 and at SIGTERM\n";
@@ -110,6 +114,18 @@ static void parse_cpus(struct options *options, const char *text)
 	} while (*end);
 }
 
+/* Two numbers of milliseconds. */
+static void parse_stall(struct stall *stall, const char *text)
+{
+	uint64_t length, every;
+	char end;
+
+	if (sscanf(text, "%" SCNu64 ":%" SCNu64 "%c", &length, &every, &end) != 2 || !length ||
+	    length >= every || every > UINT32_MAX)
+		fail("--stall=%s: MS:EVERY is wanted, such as 500:5000", text);
+	*stall = (struct stall){.length = length * MSEC, .every = every * MSEC};
+}
+
 static void parse_options(struct options *options, int argc, char **argv)
 {
 	static const struct option names[] = {
@@ -121,6 +137,7 @@ static void parse_options(struct options *options, int argc, char **argv)
 		{"wtmax", required_argument, NULL, 'w'},
 		{"file-size", required_argument, NULL, 'f'},
 		{"pacing", required_argument, NULL, 'P'},
+		{"stall", required_argument, NULL, 'S'},
 		{"spin", no_argument, NULL, 's'},
 		{"count", no_argument, NULL, 'n'},
 		{"help", no_argument, NULL, 'h'},
@@ -138,6 +155,7 @@ static void parse_options(struct options *options, int argc, char **argv)
 		case 'w': options->write_max = number("wtmax", 512, REPLY_DATA_MAX); break;
 		case 'f': options->file_size = number("file-size", 0, INT64_MAX); break;
 		case 'P': options->pacing = number("pacing", 1000, INT64_MAX); break;
+		case 'S': parse_stall(&options->stall, optarg); break;
 		case 's': options->spin = true; break;
 		case 'n': options->count = true; break;
 		case 'h': fputs(usage, stdout); exit(0);
@@ -265,12 +283,14 @@ static void take_signal(const struct sink *sink, int signals)
 
 static void start_workers(struct sink *sink)
 {
-	const struct options *options = &sink->options;
+	struct options *options = &sink->options;
 
+	options->stall.begun = clock_now();
 	for (unsigned int i = 0; i < options->threads; i++) {
 		struct worker_config config = {
 			.read_max = options->read_max,
 			.write_max = options->write_max,
+			.stall = options->stall,
 			.spin = options->spin,
 			.cpu = options->cpu_count ? options->cpus[i % options->cpu_count] : -1,
 		};

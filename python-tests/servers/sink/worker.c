@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <sys/epoll.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "connection.h"
@@ -34,6 +35,24 @@ static void serve(struct worker *worker, const struct epoll_event *event)
 	}
 }
 
+/* What has come by now is served afterwards. */
+static void sit_out(struct worker *worker)
+{
+	const struct stall *stall = &worker->stall;
+	uint64_t phase, left;
+	struct timespec rest;
+
+	if (!stall->every)
+		return;
+	phase = (clock_now() - stall->begun) % stall->every;
+	if (phase < stall->every - stall->length)
+		return;
+	left = stall->every - phase;
+	rest = (struct timespec){(time_t)(left / SEC), (long)(left % SEC)};
+	worker->counts.stalls++;
+	nanosleep(&rest, NULL);
+}
+
 static void *work(void *argument)
 {
 	enum { EVENTS = 64 };
@@ -46,6 +65,7 @@ static void *work(void *argument)
 
 		if (count <= 0)
 			continue;
+		sit_out(worker);
 		begin = clock_now();
 		for (int i = 0; i < count; i++)
 			serve(worker, &events[i]);
@@ -63,6 +83,7 @@ int worker_start(struct worker *worker, const struct worker_config *config)
 
 	*worker = (struct worker){
 		.service = {config->read_max, config->write_max, &worker->counts},
+		.stall = config->stall,
 		.epoll = epoll_create1(EPOLL_CLOEXEC),
 		.patience = config->spin ? 0 : -1,
 	};

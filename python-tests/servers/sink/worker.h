@@ -9,9 +9,16 @@
 
 #include "service.h"
 
+/* Nanoseconds: nothing is answered for the last `length` of each `every`; of 0: it always is. */
+struct stall {
+	uint64_t begun; /* by clock_now() */
+	uint64_t length, every;
+};
+
 struct worker {
 	struct service service;
 	struct counts counts;
+	struct stall stall;
 	int epoll;
 	int patience; /* epoll_wait()'s: -1 to sleep, 0 to poll */
 	pthread_t thread;
@@ -19,6 +26,7 @@ struct worker {
 
 struct worker_config {
 	uint32_t read_max, write_max;
+	struct stall stall;
 	bool spin; /* poll for calls, never sleep */
 	int cpu;   /* the only processor to run on, or -1 */
 };
