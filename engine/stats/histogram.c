@@ -3,18 +3,8 @@
 
 enum { PER_OCTAVE = 1 << HISTOGRAM_BITS };
 
-/* Values below PER_OCTAVE have a bin each; of a larger one the leading bits count. */
-static uint32_t bin_of(uint64_t value)
-{
-	uint32_t shift;
-
-	if (value < PER_OCTAVE)
-		return (uint32_t)value;
-	if (value >> HISTOGRAM_TOP)
-		return HISTOGRAM_BINS - 1;
-	shift = 63 - (uint32_t)__builtin_clzll(value) - HISTOGRAM_BITS;
-	return (shift << HISTOGRAM_BITS) + (uint32_t)(value >> shift);
-}
+extern inline uint32_t histogram_bin(uint64_t value);
+extern inline void histogram_add(struct histogram *histogram, uint64_t value);
 
 /* The middle of its values. */
 static uint64_t value_of(uint32_t bin)
@@ -25,15 +15,6 @@ static uint64_t value_of(uint32_t bin)
 		return bin;
 	shift = (bin >> HISTOGRAM_BITS) - 1;
 	return ((uint64_t)(bin - (shift << HISTOGRAM_BITS)) << shift) + (1ull << (shift - 1));
-}
-
-void histogram_add(struct histogram *histogram, uint64_t value)
-{
-	histogram->count++;
-	histogram->sum += value;
-	if (value > histogram->max)
-		histogram->max = value;
-	histogram->bins[bin_of(value)]++;
 }
 
 uint64_t histogram_mean(const struct histogram *histogram)

@@ -19,7 +19,28 @@ struct histogram {
 	uint64_t bins[HISTOGRAM_BINS];
 };
 
-void histogram_add(struct histogram *histogram, uint64_t value);
+/* Values below 2^HISTOGRAM_BITS have a bin each; of a larger one the leading bits count. */
+inline uint32_t histogram_bin(uint64_t value)
+{
+	uint32_t shift;
+
+	if (value < 1u << HISTOGRAM_BITS)
+		return (uint32_t)value;
+	if (value >> HISTOGRAM_TOP)
+		return HISTOGRAM_BINS - 1;
+	shift = 63 - (uint32_t)__builtin_clzll(value) - HISTOGRAM_BITS;
+	return (shift << HISTOGRAM_BITS) + (uint32_t)(value >> shift);
+}
+
+/* Inline: it is done for each I/O. */
+inline void histogram_add(struct histogram *histogram, uint64_t value)
+{
+	histogram->count++;
+	histogram->sum += value;
+	if (value > histogram->max)
+		histogram->max = value;
+	histogram->bins[histogram_bin(value)]++;
+}
 
 /* 0 where nothing was counted; `percent` from 0 to 100. */
 uint64_t histogram_mean(const struct histogram *histogram);

@@ -2,14 +2,7 @@
 #include "stats/operations.h"
 
 #include "stats/json_line.h"
-
-static const struct {
-	double percent;
-	const char *key; /* in the stats file */
-} percentiles[] = {
-	{50, "p50_us"}, {95, "p95_us"}, {99, "p99_us"}, {99.9, "p99_9_us"}, {99.99, "p99_99_us"}};
-
-enum { PERCENTILES = sizeof(percentiles) / sizeof(percentiles[0]) };
+#include "stats/latency.h"
 
 static double iops(const struct operations_label *label, const struct operations *operations)
 {
@@ -28,12 +21,9 @@ void operations_write(FILE *out, const struct operations_label *label,
 	line_string(out, "operation", label->name);
 	line_number(out, "ops", latency->count);
 	line_number(out, "errors", operations->errors);
-	fprintf(out, "\"iops\": %.3f, \"mean_us\": %.3f, ", iops(label, operations),
-		microseconds(histogram_mean(latency)));
-	for (int i = 0; i < PERCENTILES; i++)
-		fprintf(out, "\"%s\": %.3f, ", percentiles[i].key,
-			microseconds(histogram_percentile(latency, percentiles[i].percent)));
-	fprintf(out, "\"max_us\": %.3f}\n", microseconds(latency->max));
+	fprintf(out, "\"iops\": %.3f, ", iops(label, operations));
+	latency_write(out, "", latency);
+	fputs("}\n", out);
 }
 
 void operations_tell(char line[OPERATIONS_LINE], const struct operations_label *label,
@@ -46,9 +36,9 @@ void operations_tell(char line[OPERATIONS_LINE], const struct operations_label *
 			    label->name, latency->count, operations->errors,
 			    iops(label, operations), microseconds(histogram_mean(latency)));
 
-	for (int i = 0; i < PERCENTILES && used < OPERATIONS_LINE; i++)
-		used += snprintf(
-			line + used, OPERATIONS_LINE - (size_t)used, ", p%g=%.1f",
-			percentiles[i].percent,
-			microseconds(histogram_percentile(latency, percentiles[i].percent)));
+	for (int i = 0; i < LATENCY_PERCENTILES && used < OPERATIONS_LINE; i++)
+		used += snprintf(line + used, OPERATIONS_LINE - (size_t)used, ", p%g=%.1f",
+				 latency_percentiles[i].percent,
+				 microseconds(histogram_percentile(
+					 latency, latency_percentiles[i].percent)));
 }
