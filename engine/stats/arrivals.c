@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "stats/arrivals.h"
+
+#include <math.h>
+
+enum {
+	SUSTAINED_SHARE = 100, /* of what was due, one part of so many may be missing … */
+	SUSTAINED_FEW = 10,    /* … or so many: they may just have been under way */
+};
+
+/* --- the schedule --- */
+
+/* SplitMix64 (Steele, Lea, Flood 2014): any seed will do. In (0, 1]. */
+static double draw(struct arrivals *arrivals)
+{
+	uint64_t z = arrivals->random += 0x9e3779b97f4a7c15ull;
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+	z ^= z >> 31;
+	return (double)((z >> 11) + 1) * 0x1p-53;
+}
+
+/* Nanoseconds between two arrivals, in the mean. */
+static double mean_gap(const struct arrivals *arrivals, uint64_t bytes)
+{
+	return 1e9 / arrivals->terms.rate * (arrivals->terms.by_bytes ? (double)bytes : 1);
+}
+
+static void advance(struct arrivals *arrivals, double gap)
+{
+	double whole;
+
+	arrivals->part = modf(arrivals->part + gap, &whole);
+	arrivals->due += (uint64_t)whole;
+}
+
+static double exponential(struct arrivals *arrivals)
+{
+	return -log(draw(arrivals));
+}
+
+/* Jobs with equal gaps would all send at once if their first one were a whole one. */
+static void begin(struct arrivals *arrivals, uint64_t now, uint64_t bytes)
+{
+	double share = arrivals->terms.fixed ? draw(arrivals) : exponential(arrivals);
+
+	arrivals->running = true;
+	arrivals->begun = arrivals->seen = arrivals->due = now;
+	arrivals->part = 0;
+	advance(arrivals, share * mean_gap(arrivals, bytes));
+}
+
+uint64_t arrivals_take(struct arrivals *arrivals, uint64_t bytes)
+{
+	uint64_t due = arrivals->due;
+
+	arrivals->taken++;
+	arrivals->bytes += bytes;
+	advance(arrivals,
+		mean_gap(arrivals, bytes) * (arrivals->terms.fixed ? 1 : exponential(arrivals)));
+	return due;
+}
+
+uint64_t arrivals_left(const struct arrivals *arrivals, uint64_t now)
+{
+	return arrivals->due > now ? arrivals->due - now : 0;
+}
+
+/* --- what became of it --- */
+
+/*
+ * Arrivals that are due and were not taken: as many as the rate makes in the mean, so that a long
+ * backlog takes no time to count.
+ */
+static uint64_t backlog(const struct arrivals *arrivals)
+{
+	uint64_t bytes = arrivals->taken ? arrivals->bytes / arrivals->taken : 1;
+
+	if (arrivals->due > arrivals->seen)
+		return 0;
+	return 1 + (uint64_t)((double)(arrivals->seen - arrivals->due) / mean_gap(arrivals, bytes));
+}
+
+void arrivals_init(struct arrivals *arrivals, const struct arrivals_terms *terms)
+{
+	*arrivals = (struct arrivals){.terms = *terms, .random = terms->seed};
+}
+
+void arrivals_begin(struct arrivals *arrivals, uint64_t now, uint64_t bytes)
+{
+	arrivals_end(arrivals);
+	begin(arrivals, now, bytes);
+}
+
+void arrivals_measure(struct arrivals *arrivals, uint64_t now)
+{
+	arrivals->begun = arrivals->since = now;
+	arrivals->span = arrivals->dropped = 0;
+	arrivals->crowded = arrivals->finished = 0;
+	arrivals->lag = (struct histogram){0};
+}
+
+void arrivals_look(struct arrivals *arrivals, uint64_t now)
+{
+	arrivals->seen = now;
+	arrivals->in_time = arrivals->finished;
+}
+
+void arrivals_freed(struct arrivals *arrivals, uint64_t now)
+{
+	arrivals->freed = now;
+}
+
+void arrivals_sent(struct arrivals *arrivals, uint64_t due, uint64_t now)
+{
+	if (due < arrivals->since)
+		return;
+	histogram_add(&arrivals->lag, now - due);
+	arrivals->crowded += due <= arrivals->freed;
+}
+
+void arrivals_finished(struct arrivals *arrivals, uint64_t due)
+{
+	arrivals->finished += due >= arrivals->since;
+}
+
+void arrivals_end(struct arrivals *arrivals)
+{
+	if (!arrivals->running)
+		return;
+	if (arrivals->seen > arrivals->begun)
+		arrivals->span += arrivals->seen - arrivals->begun;
+	arrivals->late = arrivals->seen > arrivals->due ? arrivals->seen - arrivals->due : 0;
+	arrivals->dropped += backlog(arrivals);
+	arrivals->running = false;
+}
+
+uint64_t arrivals_due(const struct arrivals *arrivals)
+{
+	return arrivals->lag.count + arrivals->dropped;
+}
+
+bool arrivals_sustained(const struct arrivals *arrivals)
+{
+	uint64_t due = arrivals_due(arrivals);
+
+	return arrivals->in_time + SUSTAINED_FEW >= due ||
+	       arrivals->in_time >= due - due / SUSTAINED_SHARE;
+}

@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The arrival clock by itself: when I/O is due, and how what became of it is counted.
+
+The clock is an argument, in nanoseconds; how fio is driven by it is in test_open_loop.py.
+"""
+
+from __future__ import annotations
+
+import ctypes as c
+from itertools import pairwise
+
+import pytest
+from codec_abi import declare, flags, hypers
+from scipy import stats
+
+pytestmark = pytest.mark.sanitized
+
+_SEC = 10**9
+_BINS = (44 - 6 + 1) << 6
+
+
+class _Terms(c.Structure):
+    """struct arrivals_terms."""
+
+    _fields_ = (("rate", c.c_double), *flags("by_bytes", "fixed"), *hypers("seed"))
+
+
+class _Histogram(c.Structure):
+    """struct histogram."""
+
+    _fields_ = (*hypers("count", "sum", "max"), ("bins", c.c_uint64 * _BINS))
+
+
+class _Arrivals(c.Structure):
+    """struct arrivals."""
+
+    _fields_ = (
+        ("terms", _Terms),
+        *hypers("random", "due"),
+        ("part", c.c_double),
+        *flags("running"),
+        *hypers("begun", "since", "taken", "bytes", "freed", "crowded", "finished"),
+        ("lag", _Histogram),
+        *hypers("seen", "in_time", "span", "dropped", "late"),
+    )
+
+
+class Clock:
+    """An arrival clock whose first schedule begins at `now`."""
+
+    def __init__(
+        self,
+        lib: c.CDLL,
+        rate: float = 1000,
+        *,
+        fixed: bool = False,
+        by_bytes: bool = False,
+        seed: int = 1,
+        now: int = 0,
+        first: int = 4096,
+    ):
+        self._lib, self.state = lib, _Arrivals()
+        terms = _Terms(rate, by_bytes, fixed, seed)
+        lib.arrivals_init(c.byref(self.state), c.byref(terms))
+        self.call("begin", now, first)
+
+    def call(self, name: str, *values: int) -> int:
+        """Call arrivals_`name`()."""
+        function = getattr(self._lib, f"arrivals_{name}")
+        return int(function(c.byref(self.state), *map(c.c_uint64, values)) or 0)
+
+    def take(self, count: int, size: int = 4096) -> list[int]:
+        """Take arrivals of `size` bytes; gives their instants."""
+        return [self.call("take", size) for _ in range(count)]
+
+    def serve(self, count: int, lag: int = 0) -> None:
+        """Take arrivals that are sent `lag` after they were due, and complete."""
+        for due in self.take(count):
+            self.call("sent", due, due + lag)
+            self.call("finished", due)
+
+
+@pytest.fixture
+def lib(testlib: c.CDLL) -> c.CDLL:
+    for name in ("take", "left", "due"):
+        getattr(testlib, f"arrivals_{name}").restype = c.c_uint64
+    declare(testlib, "arrivals_sustained", c.c_bool, c.c_void_p)
+    return testlib
+
+
+# --- the schedule ---
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_one_seed_one_schedule(lib: c.CDLL, fixed: bool) -> None:
+    first, again, other = (
+        Clock(lib, fixed=fixed, seed=seed, now=5 * _SEC).take(1000) for seed in (1, 1, 2)
+    )
+    assert first == again
+    assert set(first).isdisjoint(other)
+    assert first == sorted(first)
+    assert first[0] > 5 * _SEC
+
+
+def test_when_the_clock_is_looked_at_changes_nothing(lib: c.CDLL) -> None:
+    late = Clock(lib)
+    late.call("look", 100 * _SEC)
+    late.call("freed", 100 * _SEC)
+    assert late.take(100) == Clock(lib).take(100)
+
+
+def test_poisson_gaps_are_exponential(lib: c.CDLL) -> None:
+    """By their distribution, and without a memory: neighbours tell nothing of each other."""
+    gaps = [b - a for a, b in pairwise(Clock(lib, 2000).take(100_000))]
+    assert stats.kstest(gaps, "expon", args=(0, _SEC / 2000)).pvalue > 0.01
+    assert abs(stats.pearsonr(gaps[1:], gaps[:-1])[0]) < 0.01
+
+
+def test_fixed_gaps_are_equal_and_jobs_not_in_step(lib: c.CDLL) -> None:
+    clocks = [Clock(lib, 1000, fixed=True, seed=seed) for seed in range(200)]
+    phases = [clock.take(1)[0] for clock in clocks]
+    assert stats.kstest(phases, "uniform", args=(0, _SEC / 1000)).pvalue > 0.01
+    instants = clocks[0].take(1000)
+    assert {b - a for a, b in pairwise(instants)} == {_SEC // 1000}
+
+
+def test_roundings_do_not_add_up(lib: c.CDLL) -> None:
+    """A third of a second is no whole number of nanoseconds."""
+    instants = Clock(lib, 3, fixed=True).take(300_001)
+    assert abs(instants[-1] - instants[0] - 100_000 * _SEC) <= 1
+
+
+def test_the_gap_after_an_io_follows_its_length(lib: c.CDLL) -> None:
+    clock = Clock(lib, 1_000_000, fixed=True, by_bytes=True, first=1000)
+    first = clock.take(1, 1000)[0]
+    assert first <= 1000 * 1000
+    second, third = clock.take(1, 64_000)[0], clock.take(1)[0]
+    assert (second - first, third - second) == (1000 * 1000, 64_000 * 1000)
+
+
+def test_a_new_schedule_begins_one_gap_later(lib: c.CDLL) -> None:
+    clock = Clock(lib, 1000, fixed=True)
+    clock.serve(10)
+    clock.call("begin", 100 * _SEC, 4096)
+    assert 100 * _SEC < clock.take(1)[0] <= 100 * _SEC + _SEC // 1000
+
+
+def test_what_is_left(lib: c.CDLL) -> None:
+    clock = Clock(lib)
+    due = clock.state.due
+    assert [clock.call("left", now) for now in (0, due - 1, due, due + 5)] == [due, 1, 0, 0]
+
+
+# --- what became of it ---
+
+
+def test_what_was_due_and_not_sent_is_dropped(lib: c.CDLL) -> None:
+    clock = Clock(lib, 1000, fixed=True)
+    clock.serve(100)
+    assert clock.state.due < _SEC // 5
+    clock.call("look", clock.state.due - 1)
+    clock.call("end")
+    assert (clock.state.dropped, clock.state.late, clock.call("due")) == (0, 0, 100)
+    behind = Clock(lib, 1000, fixed=True)
+    behind.serve(100)
+    behind.call("look", behind.state.due + 899 * _SEC // 1000)
+    behind.call("end")
+    assert (behind.state.dropped, behind.call("due")) == (900, 1000)
+    assert behind.state.late == 899 * _SEC // 1000
+    assert behind.state.span == behind.state.seen
+
+
+def test_a_backlog_of_bytes_is_counted_by_the_mean_length(lib: c.CDLL) -> None:
+    clock = Clock(lib, 1_000_000, fixed=True, by_bytes=True)
+    for size in (1000, 3000):
+        clock.take(1, size)
+    clock.call("look", clock.state.due + _SEC)
+    clock.call("end")
+    assert clock.state.dropped == 1 + 500
+
+
+def test_lags_and_the_depth(lib: c.CDLL) -> None:
+    """An arrival found the depth used up that was due before that had room again."""
+    clock = Clock(lib, 1000, fixed=True)
+    first, second, third = clock.take(3)
+    clock.call("sent", first, first + 7)
+    assert clock.state.crowded == 0
+    clock.call("freed", second)
+    clock.call("sent", second, second + 9)
+    clock.call("sent", third, third)
+    assert clock.state.crowded == 1
+    assert (clock.state.lag.count, clock.state.lag.sum, clock.state.lag.max) == (3, 16, 9)
+
+
+@pytest.mark.parametrize(
+    ("due", "in_time", "held"),
+    [(10, 0, True), (11, 0, False), (2000, 1980, True), (2000, 1979, False), (100, 90, True)],
+)
+def test_a_rate_is_sustained(lib: c.CDLL, due: int, in_time: int, held: bool) -> None:
+    """99 % had completed when the schedule was last looked at, or all but 10."""
+    clock = Clock(lib, 1000, fixed=True)
+    clock.serve(in_time)
+    clock.call("look", clock.state.due - 1)
+    for instant in clock.take(due - in_time):
+        clock.call("sent", instant, instant)
+        clock.call("finished", instant)  # in the drain
+    clock.call("end")
+    assert clock.call("due") == due
+    assert bool(lib.arrivals_sustained(c.byref(clock.state))) == held
+
+
+def test_a_ramp_is_not_counted(lib: c.CDLL) -> None:
+    clock = Clock(lib, 1000, fixed=True)
+    clock.serve(100, lag=50)
+    (straggler,) = clock.take(1)
+    begun = straggler + 1
+    clock.call("measure", begun)
+    clock.call("sent", straggler, straggler + 9000)
+    clock.call("finished", straggler)
+    clock.serve(10, lag=3)
+    clock.call("look", begun + 5 * _SEC)
+    clock.call("end")
+    assert (clock.state.lag.count, clock.state.lag.max, clock.state.finished) == (10, 3, 10)
+    assert clock.state.span == 5 * _SEC
+
+
+def test_loops_add_up(lib: c.CDLL) -> None:
+    """Without the time between them."""
+    clock = Clock(lib, 1000, fixed=True)
+    for start in (10 * _SEC, 20 * _SEC, 30 * _SEC):
+        clock.serve(100)
+        clock.call("look", clock.state.begun + _SEC // 10)
+        clock.call("begin", start, 4096)
+    clock.call("end")
+    assert clock.call("due") == 300
+    assert clock.state.span == 3 * _SEC // 10
+
+
+# --- how it is told ---
+
+
+def test_the_line_for_people(lib: c.CDLL) -> None:
+    line = c.create_string_buffer(512)
+    clock = Clock(lib, 1000, fixed=True)
+    clock.serve(100, lag=5000)
+    clock.call("look", _SEC // 10)
+    clock.call("end")
+    lib.arrivals_tell(line, c.byref(clock.state))
+    text = line.value.decode()
+    assert text.startswith("arrivals: sustained: offered 1000.0/s, achieved 1000.0/s; 100 due")
+    assert "100 sent, 0 dropped; lag (usec): p50=5.0, p99=5.0, max=5.0, at the end=0.0" in text
+    behind = Clock(lib, 2000, fixed=True)
+    behind.serve(100)
+    behind.call("look", _SEC)
+    behind.call("end")
+    lib.arrivals_tell(line, c.byref(behind.state))
+    assert line.value.decode().startswith("arrivals: not sustained (the backlog grew to the end")
