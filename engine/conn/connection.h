@@ -70,6 +70,7 @@ struct conn_io {
 	/* The connection's, from submit() on. */
 	struct conn *conn;
 	TAILQ_ENTRY(conn_io) link;   /* also the owner's, while it has the I/O */
+	uint64_t sent;		     /* clock_now() when it first went out; 0: not yet */
 	uint64_t last_sent;	     /* mount.c's: clock_now() when the kernel got it */
 	struct ledger_commit commit; /* IO_COMMIT; its number is the owner's to clear */
 	uint32_t sends; /* IO_META, nfs/meta_call.h's: times that a call was sent … */
@@ -221,6 +222,7 @@ struct conn {
 	bool dead;	      /* failover: gets no I/O until it answers again */
 	struct counters counters;
 	struct transport_counters transport;
+	struct latency latency;
 };
 
 /* --- for transports --- */

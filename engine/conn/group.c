@@ -164,7 +164,6 @@ void group_flush(struct group *group)
 {
 	if (!group->dirty_count)
 		return;
-	group->job.now = clock_now();
 	for (uint32_t i = 0; i < group->dirty_count; i++) {
 		struct conn *conn = group->dirty[i];
 

@@ -96,6 +96,8 @@ static bool put(struct mount_ring *ring, struct conn_io *io)
 	prepare(sqe, io);
 	ring->asked++;
 	io->last_sent = io->conn->job->now;
+	if (!io->sent)
+		io->sent = io->last_sent;
 	TAILQ_INSERT_TAIL(&mount_of(io->conn)->sent, io, link);
 	return true;
 }
@@ -193,7 +195,7 @@ static void count(struct conn_io *io, int moved)
 	struct counters *counters = &io->conn->counters;
 	struct ledger *ledger = &io->conn->path->files[io->file].ledger;
 
-	counters_rtt(counters, io->conn->job->now - io->last_sent);
+	histogram_add(&io->conn->latency.rtt, io->conn->job->now - io->last_sent);
 	switch (io->op) {
 	case IO_READ:
 		counters->read_ops++;
@@ -216,7 +218,7 @@ static void meta_completed(struct mount_ring *ring, struct conn_io *io, int resu
 {
 	struct counters *counters = &io->conn->counters;
 
-	counters_rtt(counters, io->conn->job->now - io->last_sent);
+	histogram_add(&io->conn->latency.rtt, io->conn->job->now - io->last_sent);
 	if (!mount_meta_answered(io, result, ring->abandoned)) {
 		put_or_wait(ring, io);
 		return;

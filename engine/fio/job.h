@@ -43,6 +43,8 @@ struct request {
 	bool told;		/* a line has said why already */
 	struct meta_kind found; /* IO_META: as struct conn_io has it */
 
+	uint64_t issued; /* clock_now() when it was sent, or began to wait for its connection */
+
 	uint64_t sequence; /* writes and syncs, in fio's order */
 	uint32_t waits;	   /* a sync: writes that must finish before it */
 };

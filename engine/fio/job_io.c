@@ -31,6 +31,7 @@ static bool end_operation(struct job *job, struct request *request)
 	}
 	if (!meta_job_ends(job->meta, &request->meta, request->io_u, request->error))
 		return true;
+	request->issued = job->meta->now;
 	request->left = 1;
 	TAILQ_INSERT_TAIL(&job->pending[IO_META], request, link);
 	return false;
@@ -187,28 +188,36 @@ enum fio_q_status job_queue(struct thread_data *td, struct io_u *io_u)
 static void note_issued(struct job *job)
 {
 	struct thread_data *td = job->td;
+	bool timed = fio_fill_issue_time(td);
 	struct timespec now;
 
-	if (fio_fill_issue_time(td)) {
+	if (timed)
 		fio_gettime(&now, NULL);
-		for (uint32_t i = 0; i < job->fresh_count; i++) {
-			job->fresh[i]->issue_time = now;
-			io_u_queued(td, job->fresh[i]);
+	if (job->meta)
+		job->meta->now = job->group.job.now;
+	for (uint32_t i = 0; i < job->fresh_count; i++) {
+		struct io_u *io_u = job->fresh[i];
+		struct request *request = &job->requests[io_u->index];
+
+		request->issued = job->group.job.now;
+		if (timed) {
+			io_u->issue_time = now;
+			io_u_queued(td, io_u);
 		}
-		if (td->o.read_iolog_file)
-			td->last_issue = now;
+		if (job->meta)
+			meta_job_issued(job->meta, &request->meta);
 	}
-	if (job->meta) {
-		job->meta->now = clock_now();
-		for (uint32_t i = 0; i < job->fresh_count; i++)
-			meta_job_issued(job->meta, &job->requests[job->fresh[i]->index].meta);
-	}
+	if (timed && td->o.read_iolog_file)
+		td->last_issue = now;
 	io_u_mark_submit(td, job->fresh_count);
 	job->fresh_count = 0;
 }
 
 static void send_fresh(struct job *job)
 {
+	if (!job->fresh_count && !job->group.dirty_count)
+		return;
+	job->group.job.now = clock_now();
 	if (job->fresh_count)
 		note_issued(job);
 	group_flush(&job->group);

@@ -26,7 +26,7 @@ static void write_conn(FILE *out, const struct job *job, const struct conn *conn
 	};
 
 	conn->ops->names(conn, local, remote);
-	counters_write(out, &label, &conn->counters, &conn->transport);
+	counters_write(out, &label, &conn->counters, &conn->transport, &conn->latency);
 }
 
 /* One write(2): with O_APPEND the lines of jobs that end together do not mix. */
@@ -70,7 +70,15 @@ static void write_operations(FILE *out, const struct job *job)
 	}
 }
 
-static void write_stats_file(const struct job *job, const char *path)
+static void write_all(FILE *out, const struct job *job)
+{
+	write_conns(out, job);
+	write_operations(out, job);
+}
+
+/* The lines that `put` makes; `flags` are open(2)'s. 0 or a negative errno. */
+static int write_lines(const struct job *job, const char *path, int flags,
+		       void (*put)(FILE *out, const struct job *job))
 {
 	char *text = NULL;
 	size_t size = 0;
@@ -78,33 +86,29 @@ static void write_stats_file(const struct job *job, const char *path)
 	int error = -ENOMEM;
 
 	if (out) {
-		write_conns(out, job);
-		write_operations(out, job);
+		put(out, job);
 		fclose(out);
-		error = write_text(path, O_APPEND, text, size);
+		error = write_text(path, flags, text, size);
 	}
 	free(text);
+	return error;
+}
+
+static void write_stats_file(const struct job *job, const char *path)
+{
+	int error = write_lines(job, path, O_APPEND, write_all);
+
 	if (error)
 		say("cannot write stats_file=%s: %s", path, strerror(-error));
 }
 
 static int write_live(const struct job *job)
 {
-	char *text = NULL, path[PATH_MAX];
-	size_t size = 0;
-	FILE *out = open_memstream(&text, &size);
-	int error = -ENOMEM;
+	char path[PATH_MAX];
+	int length = snprintf(path, sizeof(path), "%s.%" PRIu32, job_options(job)->live_file,
+			      terms_job_number(job->td));
 
-	if (out) {
-		write_conns(out, job);
-		fclose(out);
-		error = snprintf(path, sizeof(path), "%s.%" PRIu32, job_options(job)->live_file,
-				 terms_job_number(job->td)) < (int)sizeof(path)
-				? write_text(path, 0, text, size)
-				: -ENAMETOOLONG;
-	}
-	free(text);
-	return error;
+	return length < (int)sizeof(path) ? write_lines(job, path, 0, write_conns) : -ENAMETOOLONG;
 }
 
 void job_stats_live(void *owner)

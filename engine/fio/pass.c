@@ -107,6 +107,7 @@ int pass_run(struct pass *pass, pass_piece *begin, uint64_t first, uint64_t end)
 	while (more(pass) || group->job.outstanding) {
 		while (more(pass) && (io = io_list_take(&pass->idle)))
 			pass->next = begin(pass, io, pass->next);
+		group->job.now = clock_now();
 		group_flush(group);
 		group_reap(group, true);
 		if (deadline_told()) {

@@ -17,12 +17,13 @@ static int64_t load_of(const struct conn_io *io)
 }
 
 /* The caller has set what the I/O is about. */
-static void submit(struct job *job, struct request *request, struct conn_io *io,
-		   uint32_t connection)
+static inline void submit(struct job *job, struct request *request, struct conn_io *io,
+			  uint32_t connection)
 {
 	io->op = request->op;
 	io->stable = job->stable;
 	io->done = 0;
+	io->sent = 0;
 	io->status = NULL;
 	io->owner = request;
 	request->pieces++;
@@ -201,6 +202,16 @@ static void trace(const struct conn_io *io)
 	    io->done, io->error ? ": " : "", io->error ? strerror(io->error) : "");
 }
 
+/* A COMMIT may have gone out for another sync. */
+static void note_latency(const struct request *request, const struct conn_io *io)
+{
+	struct latency *latency = &io->conn->latency;
+
+	if (!io->sent || !request->issued || request->op == IO_COMMIT)
+		return;
+	latency_waited(latency, io->sent > request->issued ? io->sent - request->issued : 0);
+}
+
 static void note_result(struct request *request, const struct conn_io *io)
 {
 	if (io->error && !request->error) {
@@ -253,6 +264,7 @@ struct request *pieces_take(struct job *job)
 		struct request *request = io->owner;
 
 		note_result(request, io);
+		note_latency(request, io);
 		if (job->load)
 			spread_load_add(job->load, io->charged, -load_of(io));
 		TAILQ_INSERT_TAIL(&job->idle, io, link);

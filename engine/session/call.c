@@ -40,8 +40,15 @@ static void release(struct call *call, bool answered)
 		session->protocol->release(session, call, answered);
 }
 
+void call_note_sent(const struct call *call)
+{
+	if (call->io && !call->io->sent)
+		call->io->sent = call->since;
+}
+
 void call_renew(struct call *call, bool answered)
 {
+	call_note_sent(call);
 	release(call, answered);
 	if (call->io && call->io->op == IO_COMMIT)
 		durability_commit_undone(call->io);
@@ -88,6 +95,7 @@ static void finish_io(const struct call *call, int error)
 			durability_commit_begins(conn, io);
 		durability_commit_failed(conn, io);
 	}
+	call_note_sent(call);
 	io->error = error;
 	conn_finish(conn, io);
 }

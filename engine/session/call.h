@@ -112,6 +112,9 @@ static inline struct call *call_find(const struct call_table *table,
  */
 bool call_number(struct call *call);
 
+/* Its xid is to change, or it is finished: the I/O keeps when it first went out. */
+void call_note_sent(const struct call *call);
+
 /* Takes the number of a call that has one; what is to be done goes on with another. */
 void call_renew(struct call *call, bool answered);
 

@@ -83,6 +83,7 @@ static void delay(struct session_channel *channel, struct call *call)
  */
 static void repeat(struct session_channel *channel, struct call *call)
 {
+	call_note_sent(call);
 	call->xid = call_new_xid(&channel->session->calls, call);
 	call->tries = 1;
 	call->since = call->resume_at;
@@ -187,7 +188,7 @@ void session_reply_finished(void *context, void *token)
 		setup_answered(channel, call);
 		return;
 	}
-	counters_rtt(&channel->conn.counters, channel->heard - call->last_sent);
+	histogram_add(&channel->conn.latency.rtt, channel->heard - call->last_sent);
 	TAILQ_REMOVE(&channel->sent, call, link);
 	answered(channel, call);
 }

@@ -14,10 +14,8 @@ static void write_rdma(FILE *out, const struct transport_counters *transport)
 }
 
 void counters_write(FILE *out, const struct counters_label *label, const struct counters *counters,
-		    const struct transport_counters *transport)
+		    const struct transport_counters *transport, const struct latency *latency)
 {
-	uint64_t replies = counters->rtt_count ? counters->rtt_count : 1;
-
 	fputc('{', out);
 	line_string(out, "job", label->job);
 	line_number(out, "job_number", label->job_number);
@@ -46,6 +44,12 @@ void counters_write(FILE *out, const struct counters_label *label, const struct 
 	line_number(out, "reissues", counters->reissues);
 	line_number(out, "stale_replies", counters->stale_replies);
 	line_number(out, "errors", counters->errors);
-	fprintf(out, "\"rtt_mean_us\": %.3f, \"rtt_max_us\": %.3f}\n",
-		microseconds(counters->rtt_sum / replies), microseconds(counters->rtt_max));
+	if (latency->lag.count) {
+		latency_write(out, "lag_", &latency->lag);
+		fputs(", ", out);
+	}
+	latency_write(out, "wait_", &latency->wait);
+	fputs(", ", out);
+	latency_write(out, "rtt_", &latency->rtt);
+	fputs("}\n", out);
 }

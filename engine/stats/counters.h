@@ -5,19 +5,20 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "stats/latency.h"
+
 struct counters {
-	uint64_t read_ops, read_bytes;	      /* answered READs and the bytes they brought */
-	uint64_t write_ops, write_bytes;      /* answered WRITEs and the bytes they took */
-	uint64_t commits;		      /* answered COMMITs, or fsyncs of a mount */
-	uint64_t meta_ops;		      /* metadata operations that were done … */
-	uint64_t lookups;		      /* … and LOOKUPs that they needed before */
-	uint64_t rewritten_bytes;	      /* of write_bytes, those of held data written again */
-	uint64_t retransmissions;	      /* calls sent again, with their xid */
-	uint64_t reconnects;		      /* connections made after the first */
-	uint64_t reissues;		      /* calls taken over from a path that failed */
-	uint64_t stale_replies;		      /* replies to no outstanding call, dropped */
-	uint64_t errors;		      /* calls that ended in an error */
-	uint64_t rtt_count, rtt_sum, rtt_max; /* nanoseconds, from flush to reply */
+	uint64_t read_ops, read_bytes;	 /* answered READs and the bytes they brought */
+	uint64_t write_ops, write_bytes; /* answered WRITEs and the bytes they took */
+	uint64_t commits;		 /* answered COMMITs, or fsyncs of a mount */
+	uint64_t meta_ops;		 /* metadata operations that were done … */
+	uint64_t lookups;		 /* … and LOOKUPs that they needed before */
+	uint64_t rewritten_bytes;	 /* of write_bytes, those of held data written again */
+	uint64_t retransmissions;	 /* calls sent again, with their xid */
+	uint64_t reconnects;		 /* connections made after the first */
+	uint64_t reissues;		 /* calls taken over from a path that failed */
+	uint64_t stale_replies;		 /* replies to no outstanding call, dropped */
+	uint64_t errors;		 /* calls that ended in an error */
 };
 
 /* What its transport did. */
@@ -33,14 +34,6 @@ struct transport_counters {
 	uint64_t registrations; /* of memory, those of the connection's own included */
 };
 
-static inline void counters_rtt(struct counters *counters, uint64_t nanoseconds)
-{
-	counters->rtt_count++;
-	counters->rtt_sum += nanoseconds;
-	if (nanoseconds > counters->rtt_max)
-		counters->rtt_max = nanoseconds;
-}
-
 /* Whose counters they are. Strings are UTF-8 or not: they are escaped. */
 struct counters_label {
 	const char *job;     /* fio's job name */
@@ -53,4 +46,4 @@ struct counters_label {
 
 /* One JSON object, in one line that ends with a newline. */
 void counters_write(FILE *out, const struct counters_label *label, const struct counters *counters,
-		    const struct transport_counters *transport);
+		    const struct transport_counters *transport, const struct latency *latency);

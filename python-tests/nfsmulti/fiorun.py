@@ -172,6 +172,27 @@ class ConnectionStats(_Line):
     rtt_mean_us: float
     rtt_max_us: float
 
+    # Percentiles, and other spans: of engines that tell them
+    rtt_p50_us: float = 0.0
+    rtt_p95_us: float = 0.0
+    rtt_p99_us: float = 0.0
+    rtt_p99_9_us: float = 0.0
+    rtt_p99_99_us: float = 0.0
+    wait_mean_us: float = 0.0
+    wait_p50_us: float = 0.0
+    wait_p95_us: float = 0.0
+    wait_p99_us: float = 0.0
+    wait_p99_9_us: float = 0.0
+    wait_p99_99_us: float = 0.0
+    wait_max_us: float = 0.0
+    lag_mean_us: float = 0.0
+    lag_p50_us: float = 0.0
+    lag_p95_us: float = 0.0
+    lag_p99_us: float = 0.0
+    lag_p99_9_us: float = 0.0
+    lag_p99_99_us: float = 0.0
+    lag_max_us: float = 0.0
+
     # RDMA's alone
     credits: int = 0
     rnr_errors: int = 0

@@ -26,7 +26,7 @@ from nfsmulti.errors import HarnessError
 from nfsmulti.fiorun import ConnectionStats, FioResult, OperationStats, Option
 from nfsmulti.lab import Lab
 from nfsmulti.paths import ROOT
-from servers.scripted import Answer, Nfs, ScriptedServer, on
+from servers.scripted import Answer, Nfs, Nfs4, ScriptedServer, Terms, on
 
 place = fixture_of_places("nfs", "nfs4", "mount")
 exported = fixture_of_places("nfs")
@@ -39,7 +39,8 @@ _NUMBERS = [
     "meta_ops", "lookups", "rewritten_bytes", "syscalls", "bytes_sent", "bytes_received", "sends",
     "receives", "retransmissions", "reconnects", "reissues", "stale_replies", "errors",
 ]  # fmt: skip
-_TIMES = ["rtt_mean_us", "rtt_max_us"]
+_OF_LATENCIES = ["mean", "p50", "p95", "p99", "p99_9", "p99_99", "max"]
+_TIMES = [f"{span}_{figure}_us" for span in ("wait", "rtt") for figure in _OF_LATENCIES]
 
 
 def _lines(result: FioResult) -> list[dict[str, Any]]:
@@ -145,6 +146,27 @@ def test_a_round_trip_lasts_until_the_reply(client: Client, server: ScriptedServ
     (line,) = result.stats
     assert line.rtt_max_us > 290_000
     assert line.rtt_mean_us < line.rtt_max_us
+
+
+def test_waiting_for_a_slot_is_told_apart(client4: Client) -> None:
+    """NFSv4.1 with one slot: what the server is asked next waits in the job."""
+    seconds, blocks = 0.02, 16
+    hook = on(Nfs4.READ, Answer(delay=seconds))
+    with ScriptedServer(hook, terms=Terms(slots=1)) as server:
+        result = client4(server, rw="read", iodepth=blocks)
+    done(result)
+    (line,) = result.stats
+    assert line.wait_max_us > (blocks - 1) * seconds * 1e6
+    assert line.rtt_p50_us > seconds * 1e6
+    assert line.rtt_mean_us < line.wait_mean_us
+
+
+def test_nothing_waits_where_there_is_room(client: Client, server: ScriptedServer) -> None:
+    server.hooks.append(on(Nfs.READ, Answer(delay=0.02)))
+    result = client(server, rw="read")
+    done(result)
+    (line,) = result.stats
+    assert line.wait_p99_us < line.rtt_p50_us
 
 
 def test_addresses(exported: Place, lab: Lab) -> None:
