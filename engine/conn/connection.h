@@ -24,6 +24,8 @@
 #include "nfs/handle.h"
 #include "rpc/rpc.h"
 #include "stats/counters.h"
+#include "util.h"
+#include "wait.h"
 
 struct conn;
 struct mount_call;
@@ -125,9 +127,12 @@ struct conn_job {
 	uint64_t now;	    /* clock_now() at the last flush or reply: one reading serves a batch */
 	bool writes;	    /* some of the I/O will be writes */
 	bool polled;	    /* connections are waited for by their poll_fd() */
+	bool punctual;	    /* waits may have to end before a slice is over, by wake_at */
 	bool direct;	    /* mounts: O_DIRECT */
 	uint64_t busy_poll; /* nanoseconds to ask for completions without sleeping, before a wait */
-	struct hold *hold;  /* copies of WRITEs that are not durable yet, or NULL */
+	uint64_t wake_at;  /* punctual: clock_now() when a wait ends; 0: after its slice, as ever */
+	uint64_t spin;	   /* … the last nanoseconds before that are no sleep */
+	struct hold *hold; /* copies of WRITEs that are not durable yet, or NULL */
 	/* Memory that I/O's data lies in, where known, for registration: fio's, and the hold's. */
 	struct iovec buffers[RPC_BUFFERS];
 	void *ring;	     /* mount_ring.h's: one serves all mounts of the job */
@@ -139,6 +144,18 @@ struct conn_job {
 	/* One line for people, without a newline. */
 	void (*log)(const char *format, ...) __attribute__((format(printf, 1, 2)));
 };
+
+/* Nanoseconds that a wait may sleep from now on, at most a slice. */
+static inline uint64_t conn_job_slice(const struct conn_job *job)
+{
+	static const uint64_t slice = WAIT_SLICE_MS * MSEC;
+	uint64_t sleeps_until = job->wake_at - job->spin, now;
+
+	if (!job->wake_at)
+		return slice;
+	now = clock_now();
+	return sleeps_until > now ? min_of(sleeps_until - now, slice) : 0;
+}
 
 enum conn_health {
 	CONN_UNKNOWN, /* it has not answered yet, and not been silent for long either */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "conn/failover.h"
@@ -65,18 +66,46 @@ static void look_unpolled(struct group *group, uint32_t number, int error)
 	conn->ops->reap(conn, false);
 }
 
+/*
+ * glibc before 2.35 does not have epoll_pwait2(2), nor Linux before 5.11: without it, what is left
+ * of a millisecond is not slept.
+ */
+static int wait_punctually(const struct group *group, struct epoll_event *events)
+{
+	uint64_t left = conn_job_slice(&group->job);
+	const struct timespec slice = {.tv_nsec = (long)left};
+	long ready = syscall(SYS_epoll_pwait2, group->epoll_fd, events, EVENTS, &slice, NULL, 0);
+
+	if (ready < 0 && errno == ENOSYS)
+		return epoll_wait(group->epoll_fd, events, EVENTS, (int)(left / MSEC));
+	return (int)ready;
+}
+
+static int wait_for_events(const struct group *group, struct epoll_event *events)
+{
+	if (group->job.wake_at)
+		return wait_punctually(group, events);
+	return epoll_wait(group->epoll_fd, events, EVENTS, WAIT_SLICE_MS);
+}
+
+static void reap_ready(struct group *group, struct conn *conn)
+{
+	conn->ops->reap(conn, false);
+	update_epoll(group, conn->number);
+}
+
 static void reap_polled(struct group *group, bool wait)
 {
 	struct epoll_event events[EVENTS];
-	int ready = epoll_wait(group->epoll_fd, events, EVENTS, wait ? WAIT_SLICE_MS : 0);
+	int ready = wait ? wait_for_events(group, events)
+			 : epoll_wait(group->epoll_fd, events, EVENTS, 0);
 
 	for (int i = 0; i < ready; i++) {
 		struct conn *conn = group->conns[events[i].data.u32];
 
 		if (i == 0)
 			conn->transport.syscalls++; /* the wait, on the account of who ended it */
-		conn->ops->reap(conn, false);
-		update_epoll(group, events[i].data.u32);
+		reap_ready(group, conn);
 	}
 }
 
@@ -115,24 +144,37 @@ static void reap_once(struct group *group, bool wait)
 {
 	if (group->epoll_fd < 0)
 		group->conns[0]->ops->reap(group->conns[0], wait);
+	else if (!wait && group->job.conn_count == 1)
+		reap_ready(group, group->conns[0]); /* epoll could not tell more than it does */
 	else
 		reap_polled(group, wait);
 }
 
-/* True where a completion came within the time that the user gives to it. */
+/*
+ * Asks without sleeping for the time that the user gives to it, and in the last moments before the
+ * wait is to end. True where a completion came, or it has ended.
+ */
 static bool reap_busily(struct group *group)
 {
-	uint64_t until = clock_now() + group->job.busy_poll;
+	const struct conn_job *job = &group->job;
+	uint64_t until = clock_now() + job->busy_poll;
+	bool to_the_end = job->wake_at && until + job->spin >= job->wake_at;
 
+	if (to_the_end)
+		until = job->wake_at;
+	else if (!job->busy_poll)
+		return false;
 	do
 		reap_once(group, false);
-	while (TAILQ_EMPTY(&group->job.finished) && clock_now() < until);
-	return !TAILQ_EMPTY(&group->job.finished);
+	while (TAILQ_EMPTY(&job->finished) && clock_now() < until);
+	return to_the_end || !TAILQ_EMPTY(&job->finished);
 }
 
 void group_reap(struct group *group, bool wait)
 {
-	if (!wait || !group->job.busy_poll || !reap_busily(group))
+	bool busily = group->job.busy_poll || group->job.wake_at;
+
+	if (!wait || !busily || !reap_busily(group))
 		reap_once(group, wait);
 	if (TAILQ_EMPTY(&group->job.finished)) /* no reply has read the clock */
 		group->job.now = clock_now();
@@ -346,7 +388,8 @@ int group_open(struct group *group, struct path **paths, uint32_t path_count, ui
 		path_forget_troubles(paths[i]);
 	group->job.conn_count = group->job.alive = count;
 	/* Mounts share a ring: any of them waits for all. */
-	group->job.polled = count > 1 && !path_all_mounts(paths, path_count);
+	group->job.polled =
+		(count > 1 || group->job.punctual) && !path_all_mounts(paths, path_count);
 	group->job.now = clock_now();
 	if (allocate(group, count))
 		error = open_memory(group);

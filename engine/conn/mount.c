@@ -286,7 +286,7 @@ static bool reap_ready(struct conn_job *job, struct mount_ring *ring)
 
 static void wait_ready(struct conn *conn, struct mount_ring *ring)
 {
-	struct __kernel_timespec slice = {.tv_nsec = 100 * MSEC};
+	struct __kernel_timespec slice = {.tv_nsec = (long long)conn_job_slice(conn->job)};
 	struct io_uring_cqe *cqe;
 
 	conn->transport.syscalls++;

@@ -251,6 +251,38 @@ struct fio_option engine_option_table[] = {
 		.help = "Microseconds to poll for replies before each wait",
 	},
 	{
+		OPTION("arrival_rate", STR_STORE, "Arrivals"),
+		AT(arrival_rate),
+		.help = "I/Os per second and job, by a clock that waits for no reply: latency "
+			"begins when an I/O is due (default: none, the next I/O follows a reply)",
+	},
+	{
+		OPTION("arrival_bw", STR_STORE, "Arrivals, in bytes"),
+		AT(arrival_bw),
+		.help = "Instead of arrival_rate, bytes per second and job: the gap after an I/O "
+			"is in proportion to its length",
+	},
+	{
+		OPTION("arrival_process", STR, "Gaps between arrivals"),
+		AT(arrival_process),
+		.def = "poisson",
+		.posval =
+			{
+				VALUE("poisson", ARRIVAL_POISSON,
+				      "At random, as of many independent users"),
+				VALUE("fixed", ARRIVAL_FIXED, "Equal gaps"),
+			},
+		.help = "How arrivals follow each other; randseed and the job's number decide the "
+			"schedule",
+	},
+	{
+		OPTION("arrival_spin", INT, "Polling before an arrival"),
+		AT(arrival_spin),
+		.maxval = 1000000,
+		.def = "20",
+		.help = "Microseconds before each arrival that are polled and not slept",
+	},
+	{
 		OPTION("metadata", BOOL, "Metadata operations"),
 		AT(metadata),
 		.def = "0",
@@ -353,8 +385,8 @@ struct fio_option engine_option_table[] = {
 	{
 		OPTION("stats_file", STR_STORE, "Statistics file"),
 		AT(stats_file),
-		.help = "Append one JSON line per connection, and per kind of metadata operation, "
-			"at the end of the job",
+		.help = "Append one JSON line per connection, per kind of metadata operation and "
+			"per arrival clock, at the end of the job",
 	},
 	{
 		OPTION("live_file", STR_STORE, "Live statistics"),

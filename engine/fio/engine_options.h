@@ -26,11 +26,14 @@ struct engine_options {
 	unsigned int soft;
 	unsigned int failover;
 	char *localaddr;
-	unsigned int stable;		/* enum io_stable */
-	unsigned int stateless;		/* NFSv4: files are not opened */
-	unsigned int trunking;		/* NFSv4: one session for all connections */
-	unsigned long long hold_writes; /* bytes; 0: none */
-	unsigned int busy_poll;		/* microseconds */
+	unsigned int stable;		 /* enum io_stable */
+	unsigned int stateless;		 /* NFSv4: files are not opened */
+	unsigned int trunking;		 /* NFSv4: one session for all connections */
+	unsigned long long hold_writes;	 /* bytes; 0: none */
+	unsigned int busy_poll;		 /* microseconds */
+	char *arrival_rate, *arrival_bw; /* per second, I/Os or bytes, as open_loop.c reads it */
+	unsigned int arrival_process;	 /* enum arrival_process */
+	unsigned int arrival_spin;	 /* microseconds */
 	unsigned int metadata;
 	unsigned int meta_read, meta_write; /* enum meta_op */
 	unsigned int meta_create;	    /* enum meta_create */
@@ -43,6 +46,7 @@ struct engine_options {
 };
 
 enum { VERSION_40 = 40 }; /* which is refused */
+enum arrival_process { ARRIVAL_POISSON, ARRIVAL_FIXED };
 enum meta_create { META_CREATE_GUARDED, META_CREATE_EXCLUSIVE };
 enum mount_proto { MOUNT_TCP, MOUNT_TCP6, MOUNT_RDMA, MOUNT_RDMA6 };
 

@@ -5,7 +5,7 @@
  * fio's io_u becomes a request; a request is cut into pieces (struct conn_io), by stripe and by
  * what one call may carry, and is complete when all its pieces are. All of it is allocated in
  * job_open(). The files of a job form layers, each calls only those before it: job, failure,
- * pieces, syncs, replay, job_io, job_files, job_open.
+ * open_loop, pieces, syncs, replay, job_io, job_files, job_open.
  */
 #pragma once
 
@@ -98,9 +98,10 @@ struct job {
 	 */
 	int placeholder;
 
-	struct meta_job *meta; /* NULL: the job moves data */
-	uint64_t live_at;      /* job_stats.h's: when live_file was written */
-	bool live_failed;      /* that was not possible, and is not tried again */
+	struct open_loop *open; /* open_loop.h's; NULL: I/O is sent when fio asks for it */
+	struct meta_job *meta;	/* NULL: the job moves data */
+	uint64_t live_at;	/* job_stats.h's: when live_file was written */
+	bool live_failed;	/* that was not possible, and is not tried again */
 
 	struct io_u **fresh; /* queued since the last flush: fresh_count of iodepth */
 	uint32_t fresh_count;

@@ -8,11 +8,13 @@
 #include "deadline.h"
 #include "failure.h"
 #include "metadata.h"
+#include "open_loop.h"
 #include "pieces.h"
 #include "replay.h"
 #include "say.h"
 #include "syncs.h"
 #include "util.h"
+#include "wait.h"
 
 /* --- complete requests --- */
 
@@ -80,6 +82,8 @@ static void complete(struct job *job, struct request *request)
 	}
 	if (request->op == IO_WRITE)
 		syncs_write_ends(job, request);
+	if (job->open)
+		open_loop_finished(job->open, io_u);
 	job->done[wrapped(job, job->done_first + job->done_count++)] = io_u;
 }
 
@@ -129,7 +133,7 @@ static void submit_pending(struct job *job)
 	submit_kind(job, IO_META);
 }
 
-/* --- fio's queue() and commit() --- */
+/* --- an I/O of fio's begins --- */
 
 static void begin_transfer(struct job *job, struct request *request, struct io_u *io_u)
 {
@@ -163,38 +167,17 @@ static void begin_sync(struct job *job, struct request *request, struct io_u *io
 	request->data_only = io_u->ddir != DDIR_SYNC;
 }
 
-enum fio_q_status job_queue(struct thread_data *td, struct io_u *io_u)
-{
-	struct job *job = job_of(td);
-	struct request *request = &job->requests[io_u->index];
-
-	if (io_u->ddir == DDIR_READ || io_u->ddir == DDIR_WRITE ||
-	    (io_u->ddir == DDIR_TRIM && job->meta)) {
-		begin_transfer(job, request, io_u);
-	} else if (ddir_sync(io_u->ddir)) {
-		begin_sync(job, request, io_u);
-	} else {
-		io_u->error = EOPNOTSUPP;
-		return FIO_Q_COMPLETED;
-	}
-	request->io_u = io_u;
-	job->fresh[job->fresh_count++] = io_u;
-	submit_pending(job);
-	return FIO_Q_QUEUED;
-}
-
 /* Tells fio when what it queued went out: its submission latency ends there, completion latency
  * begins. */
 static void note_issued(struct job *job)
 {
 	struct thread_data *td = job->td;
+	struct open_loop *open = job->open;
 	bool timed = fio_fill_issue_time(td);
 	struct timespec now;
 
 	if (timed)
 		fio_gettime(&now, NULL);
-	if (job->meta)
-		job->meta->now = job->group.job.now;
 	for (uint32_t i = 0; i < job->fresh_count; i++) {
 		struct io_u *io_u = job->fresh[i];
 		struct request *request = &job->requests[io_u->index];
@@ -202,10 +185,13 @@ static void note_issued(struct job *job)
 		request->issued = job->group.job.now;
 		if (timed) {
 			io_u->issue_time = now;
+			if (open)
+				open_loop_sent(open, io_u);
 			io_u_queued(td, io_u);
 		}
 		if (job->meta)
-			meta_job_issued(job->meta, &request->meta);
+			meta_job_issued(job->meta, &request->meta, request->issued,
+					open ? open->ios[io_u->index].lag : 0);
 	}
 	if (timed && td->o.read_iolog_file)
 		td->last_issue = now;
@@ -223,6 +209,8 @@ static void send_fresh(struct job *job)
 	group_flush(&job->group);
 }
 
+/* --- fio's commit() --- */
+
 int job_commit(struct thread_data *td)
 {
 	struct job *job = job_of(td);
@@ -232,7 +220,7 @@ int job_commit(struct thread_data *td)
 	return 0;
 }
 
-/* --- fio's getevents() and event() --- */
+/* --- a round of I/O --- */
 
 /*
  * A server that does not answer holds a hard mount for ever, but not a job that is to end. Once
@@ -257,6 +245,8 @@ static void wait_for_the_last(struct job *job)
 {
 	bool ended = deadline_listen(job->td);
 
+	if (job->open)
+		open_loop_over(job->open);
 	group_reap(&job->group, true);
 	deadline_heard(job->td, ended);
 	give_up_silence(job);
@@ -273,7 +263,7 @@ static bool turn(struct job *job, unsigned int min)
 
 	submit_pending(job);
 	wait = job->done_count < min && TAILQ_EMPTY(&job->group.job.finished);
-	idle = wait && !job->group.job.outstanding;
+	idle = wait && !job->group.job.outstanding && !job->group.job.wake_at;
 	send_fresh(job);
 	if (idle)
 		return false;
@@ -287,6 +277,70 @@ static bool turn(struct job *job, unsigned int min)
 		complete(job, request);
 	return true;
 }
+
+/* --- fio's queue() --- */
+
+/* The I/O that was turned away is to be asked for again. */
+static bool woken(const struct job *job)
+{
+	uint64_t wake_at = job->group.job.wake_at;
+
+	return wake_at && clock_now() >= wake_at;
+}
+
+/*
+ * False: fio keeps the I/O, asks for completions, and comes back to it. With nothing else under way
+ * it does not ask, but comes back at once: then the wait is here. Either is for a slice at the
+ * most, so that fio sees its runtime, signals and requests for status.
+ */
+static bool is_due(struct job *job, const struct io_u *io_u)
+{
+	uint64_t left = open_loop_left(job->open, io_u);
+
+	if (!left)
+		return true;
+	job->group.job.wake_at = clock_now() + min_of(left, WAIT_SLICE_MS * MSEC);
+	if (job->td->cur_depth > 1)
+		return false;
+	while (!woken(job) && !job->td->terminate)
+		turn(job, 1);
+	job->group.job.wake_at = 0;
+	return !open_loop_left(job->open, io_u);
+}
+
+/* The I/O goes out, with those that are queued beside it. */
+static enum fio_q_status begin(struct job *job, struct io_u *io_u)
+{
+	struct request *request = &job->requests[io_u->index];
+
+	if (io_u->ddir == DDIR_READ || io_u->ddir == DDIR_WRITE ||
+	    (io_u->ddir == DDIR_TRIM && job->meta)) {
+		begin_transfer(job, request, io_u);
+	} else if (ddir_sync(io_u->ddir)) {
+		begin_sync(job, request, io_u);
+	} else {
+		io_u->error = EOPNOTSUPP;
+		return FIO_Q_COMPLETED;
+	}
+	request->io_u = io_u;
+	job->fresh[job->fresh_count++] = io_u;
+	submit_pending(job);
+	return FIO_Q_QUEUED;
+}
+
+enum fio_q_status job_queue(struct thread_data *td, struct io_u *io_u)
+{
+	struct job *job = job_of(td);
+
+	if (job->open) {
+		if (open_loop_schedules(io_u) && !is_due(job, io_u))
+			return FIO_Q_BUSY;
+		open_loop_take(job->open, io_u);
+	}
+	return begin(job, io_u);
+}
+
+/* --- fio's getevents() and event() --- */
 
 static bool expired(const struct timespec *timeout, uint64_t start)
 {
@@ -303,7 +357,10 @@ int job_getevents(struct thread_data *td, unsigned int min, unsigned int max,
 	do {
 		if (!turn(job, min))
 			return -EIO;
-	} while (job->done_count < min && !expired(timeout, start));
+	} while (job->done_count < min && !expired(timeout, start) && !woken(job));
+	job->group.job.wake_at = 0;
+	if (job->open && job->done_count)
+		open_loop_collected(job->open);
 	return (int)job->done_count;
 }
 

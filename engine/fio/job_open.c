@@ -11,6 +11,7 @@
 #include "job_files.h"
 #include "job_io.h"
 #include "job_stats.h"
+#include "open_loop.h"
 #include "say.h"
 #include "util.h"
 
@@ -19,6 +20,7 @@ enum {
 	CALL_GUESS = 1 << 20, /* what one call may carry, before the server is asked */
 	IO_COUNT_MAX = 65536, /* struct conn_job's limit */
 	FRESH_SHARE = 8,      /* mounts: a disk idles while more than this part is kept back */
+	FRESH_LATE = 32,      /* of an arrival clock: what is late already waits for no more */
 };
 
 /* --- the spread --- */
@@ -138,9 +140,11 @@ static int allocate(struct job *job)
 	if (job_options(job)->metadata && !(job->meta = meta_job_new(td, &job->paths.entries)))
 		return -ENOMEM;
 	job->done_size = depth;
-	job->fresh_max = depth;
+	if (open_loop_wanted(td) && !(job->open = open_loop_new(td)))
+		return -ENOMEM;
+	job->fresh_max = job->open ? min_of(depth, (uint32_t)FRESH_LATE) : depth;
 	if (path_all_mounts(job->used, job->group.path_count))
-		job->fresh_max = max_of(depth / FRESH_SHARE, 1u);
+		job->fresh_max = min_of(job->fresh_max, max_of(depth / FRESH_SHARE, 1u));
 	TAILQ_INIT(&job->idle);
 	for (uint32_t i = 0; i < ios; i++)
 		TAILQ_INSERT_TAIL(&job->idle, &job->ios[i], link);
@@ -153,6 +157,8 @@ static int allocate(struct job *job)
 		.rdma = true,
 		.inline_max = job_options(job)->inline_max,
 		.busy_poll = job_options(job)->busy_poll * 1000ull,
+		.punctual = job->open,
+		.spin = job_options(job)->arrival_spin * 1000ull,
 		.ticked = job_options(job)->live_file ? job_stats_live : NULL,
 		.owner = job,
 		.log = say,
@@ -219,6 +225,7 @@ static void free_job(struct job *job)
 	free(job->writes);
 	free(job->fresh);
 	free(job->done);
+	free(job->open);
 	meta_job_free(job->meta);
 	free(job);
 	say_job(NULL);

@@ -9,7 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "open_loop.h"
 #include "say.h"
+#include "stats/arrivals_line.h"
 #include "stats/counters.h"
 
 static void write_conn(FILE *out, const struct job *job, const struct conn *conn)
@@ -70,10 +72,22 @@ static void write_operations(FILE *out, const struct job *job)
 	}
 }
 
+static void write_arrivals(FILE *out, const struct job *job)
+{
+	const struct arrivals_label label = {
+		.job = job->td->o.name,
+		.job_number = terms_job_number(job->td),
+	};
+
+	if (job->open)
+		arrivals_write(out, &label, &job->open->arrivals);
+}
+
 static void write_all(FILE *out, const struct job *job)
 {
 	write_conns(out, job);
 	write_operations(out, job);
+	write_arrivals(out, job);
 }
 
 /* The lines that `put` makes; `flags` are open(2)'s. 0 or a negative errno. */
@@ -180,6 +194,16 @@ static void tell_operations(const struct job *job)
 	}
 }
 
+static void tell_arrivals(const struct job *job)
+{
+	char line[ARRIVALS_LINE];
+
+	if (!job->open)
+		return;
+	arrivals_tell(line, &job->open->arrivals);
+	say_summary("%s", line);
+}
+
 /* What a mix leaves at the server. */
 static void tell_left(const struct job *job)
 {
@@ -195,13 +219,16 @@ static void tell_left(const struct job *job)
 		    meta->made_first);
 }
 
-void job_stats_report(const struct job *job)
+void job_stats_report(struct job *job)
 {
 	const struct engine_options *eo = job->td->eo;
 
+	if (job->open)
+		arrivals_end(&job->open->arrivals);
 	if (eo->stats_file)
 		write_stats_file(job, eo->stats_file);
 	summarise(job);
 	tell_operations(job);
+	tell_arrivals(job);
 	tell_left(job);
 }

@@ -9,7 +9,7 @@
  * Appends a JSON line per connection, and one per kind of metadata operation, to stats_file=; and
  * to fio's log a line for people, and one per kind where there are several.
  */
-void job_stats_report(const struct job *job);
+void job_stats_report(struct job *job);
 
 /*
  * Writes the connections' lines to live_file= and the job's number, once a second: a group's

@@ -94,11 +94,12 @@ void meta_job_begins(struct meta_job *meta, struct meta_request *request, const 
 		go_beside(meta, request, io_u, kind);
 }
 
-void meta_job_issued(struct meta_job *meta, struct meta_request *request)
+void meta_job_issued(struct meta_job *meta, struct meta_request *request, uint64_t now,
+		     uint64_t lag)
 {
 	if (!meta->begun)
-		meta->begun = meta->now;
-	request->begun = meta->now;
+		meta->begun = now;
+	request->begun = now - lag;
 }
 
 /* True where the removal is to follow for which an entry was made. */

@@ -21,7 +21,7 @@ struct meta_request {
 	enum meta_op op;
 	enum meta_op removes; /* META_REMOVE or META_RMDIR: that follows; else the same as op */
 	uint64_t entry;
-	uint64_t begun; /* clock_now() when it went to the connections */
+	uint64_t begun; /* clock_now() when it went to the connections, or should have gone */
 };
 
 /* What a mix makes beside the job's entries. */
@@ -54,8 +54,9 @@ struct entries_terms meta_job_terms(const struct meta_job *meta, const struct fi
 /* fio has queued an I/O: decides what it does. */
 void meta_job_begins(struct meta_job *meta, struct meta_request *request, const struct io_u *io_u);
 
-/* It went to the connections at meta->now. */
-void meta_job_issued(struct meta_job *meta, struct meta_request *request);
+/* It went to the connections at `now`, clock_now(), `lag` nanoseconds after it was due. */
+void meta_job_issued(struct meta_job *meta, struct meta_request *request, uint64_t now,
+		     uint64_t lag);
 
 /*
  * Its operation has ended at meta->now, with 0 or a positive errno. True: another one follows,

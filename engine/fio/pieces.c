@@ -2,9 +2,11 @@
 #include "pieces.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "metadata.h"
+#include "open_loop.h"
 #include "say.h"
 #include "util.h"
 
@@ -190,26 +192,48 @@ void pieces_replay(struct job *job, struct request *request, struct hold_extent 
 
 /* --- and back --- */
 
-static void trace(const struct conn_io *io)
+/* Of the fio I/O that a piece is of; NULL: it had no instant. */
+static const struct open_loop_io *scheduled(const struct job *job, const struct conn_io *io)
+{
+	const struct request *request = io->owner;
+	const struct open_loop_io *found;
+
+	if (!job->open || !request->io_u)
+		return NULL;
+	found = &job->open->ios[request->io_u->index];
+	return found->due ? found : NULL;
+}
+
+static void trace(const struct job *job, const struct conn_io *io)
 {
 	static const char *const names[] = {
 		[IO_READ] = "READ", [IO_WRITE] = "WRITE", [IO_COMMIT] = "COMMIT", [IO_META] = ""};
 	const struct path *path = io->conn->path;
+	const struct open_loop_io *clock = scheduled(job, io);
+	char due[64] = "";
 
-	say("trace: connection %u %s \"%s\" %s %u@%" PRIu64 " = %u%s%s", io->conn->number,
+	if (clock)
+		snprintf(due, sizeof(due), " due %" PRIu64 " ns, lag %" PRIu64 " ns",
+			 open_loop_since(job->open, clock->due), clock->lag);
+	say("trace: connection %u %s \"%s\" %s %u@%" PRIu64 " = %u%s%s%s", io->conn->number,
 	    path->config.label, path->files[io->file].name,
 	    io->op == IO_META ? meta_name(io->meta) : names[io->op], io->length, io->offset,
-	    io->done, io->error ? ": " : "", io->error ? strerror(io->error) : "");
+	    io->done, due, io->error ? ": " : "", io->error ? strerror(io->error) : "");
 }
 
 /* A COMMIT may have gone out for another sync. */
-static void note_latency(const struct request *request, const struct conn_io *io)
+static void note_latency(const struct job *job, const struct request *request,
+			 const struct conn_io *io)
 {
 	struct latency *latency = &io->conn->latency;
+	const struct open_loop_io *clock;
 
 	if (!io->sent || !request->issued || request->op == IO_COMMIT)
 		return;
 	latency_waited(latency, io->sent > request->issued ? io->sent - request->issued : 0);
+	clock = scheduled(job, io);
+	if (clock)
+		histogram_add(&latency->lag, clock->lag);
 }
 
 static void note_result(struct request *request, const struct conn_io *io)
@@ -250,7 +274,7 @@ static struct conn_io *take_finished(struct job *job)
 	struct conn_io *io = io_list_take(&job->group.job.finished);
 
 	if (io && job->trace)
-		trace(io);
+		trace(job, io);
 	if (io && io->op == IO_COMMIT)
 		end_commit(job, io);
 	return io;
@@ -264,7 +288,7 @@ struct request *pieces_take(struct job *job)
 		struct request *request = io->owner;
 
 		note_result(request, io);
-		note_latency(request, io);
+		note_latency(job, request, io);
 		if (job->load)
 			spread_load_add(job->load, io->charged, -load_of(io));
 		TAILQ_INSERT_TAIL(&job->idle, io, link);

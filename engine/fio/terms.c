@@ -7,6 +7,7 @@
 
 #include "conn/path_config.h"
 #include "metadata.h"
+#include "open_loop.h"
 #include "pool/getaddrinfo.h"
 #include "pool/spread.h"
 #include "say.h"
@@ -60,7 +61,7 @@ int terms_check(struct thread_data *td)
 		    max_of(td->o.max_bs[DDIR_READ], td->o.max_bs[DDIR_WRITE]), BLOCK_MAX);
 		return -EINVAL;
 	}
-	return metadata_check(td);
+	return open_loop_check(td) ?: metadata_check(td);
 }
 
 /* --- the pool --- */

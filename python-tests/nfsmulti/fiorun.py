@@ -38,6 +38,7 @@ SUMMARY = re.compile(
     r"\d+ connections? on \d+ paths?:|"
     r"\w+: \d+ done, 0 errors|"
     r"meta_mix: beside the job's entries|"
+    r"arrivals: (not )?sustained|"
     r'entries of ".*": (\d+ (files|director)|\d+ % done))'
 )
 
@@ -228,6 +229,36 @@ class OperationStats(_Line):
     max_us: float
 
 
+@dataclass(frozen=True)
+class ArrivalStats(_Line):
+    """One job's arrival clock: what was due, what became of it, and how late it was sent.
+
+    Rates are per second of `seconds`; `depth_used_up` is a share of those that were sent.
+    """
+
+    kind = "arrivals"
+    job: str
+    job_number: int
+    process: str
+    due: int
+    sent: int
+    dropped: int
+    in_time: int
+    seconds: float
+    offered: float
+    achieved: float
+    depth_used_up: float
+    lag_mean_us: float
+    lag_p50_us: float
+    lag_p95_us: float
+    lag_p99_us: float
+    lag_p99_9_us: float
+    lag_p99_99_us: float
+    lag_max_us: float
+    lag_end_us: float
+    sustained: bool
+
+
 def shares(stats: list[ConnectionStats]) -> dict[str, float]:
     """Give each path's part of all bytes, in the order of first use."""
     total = sum(line.bytes for line in stats) or 1
@@ -281,6 +312,7 @@ class FioResult:
     stats: list[ConnectionStats]
     folder: Path
     operations: list[OperationStats] = field(default_factory=list)
+    arrivals: list[ArrivalStats] = field(default_factory=list)
 
     @property
     def command(self) -> str:
@@ -332,6 +364,7 @@ class FioProcess(Process):
             stats=ConnectionStats.read(self.folder / "stats.jsonl"),
             folder=self.folder,
             operations=OperationStats.read(self.folder / "stats.jsonl"),
+            arrivals=ArrivalStats.read(self.folder / "stats.jsonl"),
         )
 
     def _read(self, name: str) -> str:

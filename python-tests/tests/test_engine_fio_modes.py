@@ -13,7 +13,7 @@ from pathlib import Path
 
 from engine_helpers import Place, complaints, done, eventually, figures, fixture_of_places, sections
 
-from nfsmulti.fiorun import ConnectionStats, Option
+from nfsmulti.fiorun import ArrivalStats, ConnectionStats, Option
 from nfsmulti.processes import Process, run
 
 exported = fixture_of_places("nfs")
@@ -89,6 +89,16 @@ def test_two_servers(export: Place, tmp_path: Path) -> None:
     assert [line.path for line in striped] == export.labels
     assert sum(line.write_bytes for line in striped) == _MIB
     assert len(export.names()) == 6
+
+
+def test_an_arrival_clock_at_a_server(exported: Place, tmp_path: Path) -> None:
+    job = _job_file(exported, tmp_path, "a", "rw=randread", "arrival_rate=1k", "lat_percentiles=1")
+    with _servers(exported, tmp_path) as clients:
+        completed = exported.raw(clients[0], str(job), env=_CLIENT)
+    assert completed.status == 0, completed.stdout + completed.stderr
+    (line,) = ArrivalStats.read(tmp_path / "stats-a")
+    assert line.sent == 64
+    assert "nfsmulti: a: arrivals: " in completed.stdout
 
 
 def test_what_a_server_says_reaches_its_client(exported: Place, tmp_path: Path) -> None:

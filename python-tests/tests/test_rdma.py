@@ -243,6 +243,14 @@ def test_listings(rdma: Rdma, pool: str) -> None:
         shutil.rmtree(folder)
 
 
+def test_an_arrival_clock(rdma: Rdma) -> None:
+    """A single queue pair is waited for by epoll then."""
+    clock: dict[str, Option] = {"arrival_rate": 1000, "lat_percentiles": 1}
+    result = rdma(rw="randread", bs="16k", size="1m", iodepth=8, **clock)
+    done(result)
+    assert [line.sent for line in result.arrivals] == [64]
+
+
 def test_four_queue_pairs(rdma: Rdma) -> None:
     """Two on each address; how an I/O chooses is nothing of RDMA's, see test_spread.py."""
     job = _verified(2 * _MIB, bs="64k", iodepth=16, nconnect=2, spread="stripe")

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#include "open_loop.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "options.h"
+
+#include "engine_options.h"
+#include "say.h"
+#include "util.h"
+
+/* --- fio's clock --- */
+
+static uint64_t nanoseconds(const struct timespec *time)
+{
+	return (uint64_t)time->tv_sec * SEC + (uint64_t)time->tv_nsec;
+}
+
+static uint64_t fio_now(void)
+{
+	struct timespec now;
+
+	fio_gettime(&now, NULL);
+	return nanoseconds(&now);
+}
+
+/* --- the rate --- */
+
+struct rate {
+	const char *option, *text; /* as it was given; NULL: not at all */
+	const char *what;
+	long long max;
+};
+
+static struct rate rate_of(const struct thread_data *td)
+{
+	const struct engine_options *eo = td->eo;
+
+	if (eo->arrival_rate)
+		return (struct rate){"arrival_rate", eo->arrival_rate, "I/Os", 10000000};
+	return (struct rate){"arrival_bw", eo->arrival_bw, "bytes", 1ll << 50};
+}
+
+/*
+ * A number with fio's suffixes, which mean what they do in rate_iops; 0: it is none. What fio's own
+ * numbers may have behind them would be dropped without a word: a rate for each direction.
+ */
+static long long number_of(const struct thread_data *td, const char *text)
+{
+	size_t digits = strspn(text, "0123456789");
+	long long number;
+
+	if (!digits || digits > 15 || text[digits + strspn(text + digits, "kmgtibKMGTIB")])
+		return 0;
+	return str_to_decimal(text, &number, 1, (void *)&td->o, 0, 0) ? 0 : number;
+}
+
+static int check_rate(const struct thread_data *td, const struct rate *rate)
+{
+	const struct engine_options *eo = td->eo;
+	long long number = number_of(td, rate->text);
+
+	if (eo->arrival_rate && eo->arrival_bw) {
+		say("arrival_rate with arrival_bw: a job has one clock: give one of them");
+		return -EINVAL;
+	}
+	if (number < 1 || number > rate->max) {
+		say("%s=%s: give the %s per second and job, of all directions together, a number "
+		    "from 1 to %lld; leave it out to send when a reply has come",
+		    rate->option, rate->text, rate->what, rate->max);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+/* --- what does not go with it --- */
+
+static bool any(const uint64_t *values)
+{
+	return values[DDIR_READ] || values[DDIR_WRITE] || values[DDIR_TRIM];
+}
+
+static bool any_int(const unsigned int *values)
+{
+	return values[DDIR_READ] || values[DDIR_WRITE] || values[DDIR_TRIM];
+}
+
+static int check_conflicts(const struct thread_data *td, const char *clock)
+{
+	const struct thread_options *o = &td->o;
+	const struct {
+		bool given;
+		const char *option, *why;
+	} conflicts[] = {
+		{any(o->rate) || any(o->ratemin), "rate and rate_min",
+		 "fio's rates wait for replies: leave them out; arrival_bw= is bytes per second"},
+		{any_int(o->rate_iops) || any_int(o->rate_iops_min), "rate_iops and rate_iops_min",
+		 "fio's rates wait for replies: leave them out"},
+		{o->thinktime, "thinktime",
+		 "the clock goes on while fio pauses, and all that is late: leave it out"},
+		{o->flow, "flow",
+		 "the clock goes on while fio pauses, and all that is late: leave it out"},
+		{o->latency_target, "latency_target",
+		 "it changes the depth by the latency of the service alone: leave it out"},
+		{o->read_iolog_file, "read_iolog", "a log has times of its own: leave one out"},
+		{o->write_iolog_file, "write_iolog",
+		 "fio logs an I/O each time that it asks whether it is due: leave it out"},
+		{o->verify && td_rw(td), "verify (rw mixed)",
+		 "fio makes a block's header anew each time that it asks whether the write is due: "
+		 "verify a job that only writes"},
+		{!o->iodepth_batch_complete_min, "iodepth_batch_complete_min=0",
+		 "fio then waits for a reply after each I/O: give at least 1"},
+		{o->iodepth_low && o->iodepth_low < o->iodepth, "iodepth_low",
+		 "fio then sends nothing until so many replies have come: leave it out"},
+		/* gtod_reduce=1 sets this one among others. */
+		{o->disable_lat, "disable_lat or gtod_reduce",
+		 "lat is what is measured from the instant when an I/O is due: leave it out"},
+		{o->disable_slat, "disable_slat",
+		 "slat is how late the clock itself is: leave it out"},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(conflicts); i++) {
+		if (!conflicts[i].given)
+			continue;
+		say("%s with %s: %s", clock, conflicts[i].option, conflicts[i].why);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static bool logs_each_io(const struct thread_options *o)
+{
+	return (o->lat_log_file || o->bw_log_file || o->iops_log_file) && !o->log_avg_msec &&
+	       o->log_entries <= DEF_LOG_ENTRIES;
+}
+
+/* Said by the first of numjobs= alone. */
+static void say_missing(const struct thread_data *td, const char *clock)
+{
+	if (td->subjob_number)
+		return;
+	if (!td->o.lat_percentiles)
+		say("%s without lat_percentiles=1: fio's percentiles are of clat, the service "
+		    "alone; those of lat begin when an I/O is due",
+		    clock);
+	if (logs_each_io(&td->o))
+		say("%s with a log of each I/O: fio waits for all replies whenever it makes the "
+		    "log larger: set log_entries=1048576, or log_avg_msec",
+		    clock);
+}
+
+bool open_loop_wanted(const struct thread_data *td)
+{
+	return rate_of(td).text;
+}
+
+int open_loop_check(const struct thread_data *td)
+{
+	const struct rate rate = rate_of(td);
+
+	if (!rate.text)
+		return 0;
+	return check_rate(td, &rate) ?: check_conflicts(td, rate.option);
+}
+
+/* --- the clock --- */
+
+struct open_loop *open_loop_new(const struct thread_data *td)
+{
+	const struct engine_options *eo = td->eo;
+	const struct rate rate = rate_of(td);
+	const struct arrivals_terms terms = {
+		.rate = (double)number_of(td, rate.text),
+		.by_bytes = eo->arrival_bw,
+		.fixed = eo->arrival_process == ARRIVAL_FIXED,
+		/* A seed of fio's that only its own rates draw from. */
+		.seed = td->rand_seeds[FIO_RAND_POISSON_OFF],
+	};
+	struct open_loop *open = calloc(1, sizeof(*open) + td->o.iodepth * sizeof(open->ios[0]));
+
+	if (!open)
+		return NULL;
+	say_missing(td, rate.option);
+	open->td = td;
+	arrivals_init(&open->arrivals, &terms);
+	prctl(PR_SET_TIMERSLACK, 1); /* else each sleep is 50 µs longer */
+	return open;
+}
+
+/*
+ * fio sets td->start anew for each loop, and for I/O after a verification: the schedule begins
+ * again. At the end of ramp_time it sets td->epoch as well.
+ */
+static void follow_fio(struct open_loop *open, uint64_t now, uint64_t bytes)
+{
+	uint64_t started = nanoseconds(&open->td->start);
+
+	if (started == open->started)
+		return;
+	if (open->origin && started == nanoseconds(&open->td->epoch))
+		arrivals_measure(&open->arrivals, started);
+	else
+		arrivals_begin(&open->arrivals, now, bytes);
+	open->origin = open->origin ?: now;
+	open->started = started;
+}
+
+uint64_t open_loop_left(struct open_loop *open, const struct io_u *io_u)
+{
+	uint64_t now = fio_now();
+
+	follow_fio(open, now, io_u->xfer_buflen);
+	if (!open->over)
+		arrivals_look(&open->arrivals, now);
+	return arrivals_left(&open->arrivals, now);
+}
+
+void open_loop_take(struct open_loop *open, const struct io_u *io_u)
+{
+	struct open_loop_io *io = &open->ios[io_u->index];
+
+	*io = (struct open_loop_io){0};
+	if (!open_loop_schedules(io_u))
+		return;
+	io->due = arrivals_take(&open->arrivals, io_u->xfer_buflen);
+	open->filled = open->td->cur_depth >= open->td->o.iodepth;
+}
+
+void open_loop_sent(struct open_loop *open, struct io_u *io_u)
+{
+	struct open_loop_io *io = &open->ios[io_u->index];
+	uint64_t sent = nanoseconds(&io_u->issue_time);
+
+	if (!io->due)
+		return;
+	io->lag = sent - io->due;
+	io_u->start_time = (struct timespec){(time_t)(io->due / SEC), (long)(io->due % SEC)};
+	arrivals_sent(&open->arrivals, io->due, sent);
+}
+
+void open_loop_finished(struct open_loop *open, const struct io_u *io_u)
+{
+	const struct open_loop_io *io = &open->ios[io_u->index];
+
+	if (io->due)
+		arrivals_finished(&open->arrivals, io->due);
+}
+
+void open_loop_collected(struct open_loop *open)
+{
+	if (open->filled)
+		arrivals_freed(&open->arrivals, fio_now());
+	open->filled = false;
+}
+
+/* The job is told of its end somewhat later than that is. */
+static uint64_t end_of_runtime(const struct thread_data *td)
+{
+	return td->o.timeout ? nanoseconds(&td->epoch) + td->o.timeout * 1000 : UINT64_MAX;
+}
+
+void open_loop_over(struct open_loop *open)
+{
+	if (!open->over)
+		arrivals_look(&open->arrivals, min_of(fio_now(), end_of_runtime(open->td)));
+	open->over = true;
+}

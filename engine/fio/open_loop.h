@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * open_loop.h - arrival_rate=: what ties a job's arrival clock (stats/arrivals.h) to fio.
+ *
+ * Nothing is held back here: fio keeps an I/O that is not due (FIO_Q_BUSY), so that nothing unsent
+ * is in the engine when the run ends. An I/O's start, from which fio counts its latency, is the
+ * instant at which it was due, its issue the sending: fio's slat is then the lag, its clat the
+ * service, and its lat what a user would have waited.
+ *
+ * Instants are on fio's clock, fio_gettime(), which is not CLOCK_MONOTONIC.
+ */
+#pragma once
+
+#include "fio.h"
+
+#include "stats/arrivals.h"
+
+/* Of an I/O. */
+struct open_loop_io {
+	uint64_t due; /* 0: it had no instant, and was sent at once … */
+	uint64_t lag; /* … else how much later it was sent; nanoseconds */
+};
+
+struct open_loop {
+	const struct thread_data *td;
+	struct arrivals arrivals;
+	uint64_t origin;	   /* when the first schedule began */
+	uint64_t started;	   /* td->start, as of the present schedule */
+	bool filled;		   /* the latest I/O has used the depth up */
+	bool over;		   /* the job is to end: what is under way drains */
+	struct open_loop_io ios[]; /* by io_u->index */
+};
+
+/* Refuses what would close the loop again, or make its figures wrong. 0 or a negative errno,
+ * logged. */
+int open_loop_check(const struct thread_data *td);
+
+/* The job has an arrival clock. */
+bool open_loop_wanted(const struct thread_data *td);
+
+/* For the thread that calls; says what is missing for good figures. NULL: out of memory. */
+struct open_loop *open_loop_new(const struct thread_data *td);
+
+/* The I/O has an instant at which it is due; others are sent at once: syncs, and reads that verify
+ * what was written. */
+static inline bool open_loop_schedules(const struct io_u *io_u)
+{
+	return !ddir_sync(io_u->ddir) && !(io_u->flags & IO_U_F_VER_LIST);
+}
+
+/* Nanoseconds until it is due; 0: it is. */
+uint64_t open_loop_left(struct open_loop *open, const struct io_u *io_u);
+
+/* It is taken: it was due, or has no instant. */
+void open_loop_take(struct open_loop *open, const struct io_u *io_u);
+
+/* It was sent at its issue_time: tells fio when it was due. */
+void open_loop_sent(struct open_loop *open, struct io_u *io_u);
+
+/* It has completed. */
+void open_loop_finished(struct open_loop *open, const struct io_u *io_u);
+
+/* fio takes completions: the depth has room again. */
+void open_loop_collected(struct open_loop *open);
+
+/* The job is to end: from now on nothing is due. */
+void open_loop_over(struct open_loop *open);
+
+/* Nanoseconds from the beginning of the job's first schedule to an instant. */
+static inline uint64_t open_loop_since(const struct open_loop *open, uint64_t due)
+{
+	return due - open->origin;
+}

@@ -1,0 +1,351 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""arrival_rate=: fio under a clock of the engine's, whatever the server does.
+
+The clock by itself is in test_arrivals.py. No test here looks at the wall clock: a server's delays
+are only ever lower bounds.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from engine_helpers import (
+    Place,
+    catches,
+    done,
+    ends,
+    eventually,
+    fixture_of_places,
+    refused,
+    said,
+    sections,
+    stderr_of,
+)
+from scripted_jobs import Client, Options, undisturbed
+
+from nfsmulti.fiorun import ArrivalStats, FioReport, FioResult, Option
+from servers.scripted import Answer, Nfs, ScriptedServer, on
+
+place = fixture_of_places("nfs", "nfs4", "mount")
+mounted = fixture_of_places("mount")
+
+_BLOCKS = 64
+_AT_ONCE = 10_000_000  # a second: all of a small job is due within microseconds
+_JOB: Options = {
+    "rw": "randread", "bs": "4k", "size": f"{4 * _BLOCKS}k", "iodepth": 8, "filename": "f",
+    "lat_percentiles": 1, "arrival_rate": 2000,
+}  # fmt: skip
+_SCRIPTED: Options = {"rw": "read", "lat_percentiles": 1}  # 16 blocks of 4 KiB
+_DUE = re.compile(r"trace: connection .* due (\d+) ns, lag (\d+) ns$", re.MULTILINE)
+
+
+def _job(**options: Option) -> dict[str, Option]:
+    return {**_JOB, **options}
+
+
+def _clock(result: FioResult) -> tuple[FioReport, ArrivalStats]:
+    """Expect success, and a clock whose counts are sound; gives its line."""
+    report = done(result)
+    (clock,) = result.arrivals
+    assert clock.due == clock.sent + clock.dropped
+    assert clock.in_time <= clock.sent
+    assert f"arrivals: {'' if clock.sustained else 'not '}sustained" in result.messages
+    return report, clock
+
+
+def _dues(result: FioResult) -> list[int]:
+    """Give the instants, in order, at which I/O was due, since the clock began."""
+    done(result)
+    return sorted(int(due) for due, _ in _DUE.findall(result.stderr))
+
+
+# --- what fio counts ---
+
+
+@pytest.mark.sanitized
+@pytest.mark.parametrize("depth", [1, 8])
+@pytest.mark.parametrize("process", ["poisson", "fixed"])
+def test_all_is_sent_once_and_latency_is_lag_and_service(
+    place: Place, process: str, depth: int
+) -> None:
+    result = place.fio(**_job(iodepth=depth, arrival_process=process, nconnect=2, spread="queue"))
+    report, clock = _clock(result)
+    read = report.jobs[0]["read"]
+    assert clock.process == process
+    assert clock.sent == read["total_ios"] == _BLOCKS
+    assert sum(line.read_ops for line in result.stats) == _BLOCKS
+    slat, clat, lat = (read[f"{kind}_ns"] for kind in ("slat", "clat", "lat"))
+    assert slat["N"] == clat["N"] == lat["N"] == _BLOCKS
+    assert slat["mean"] + clat["mean"] == pytest.approx(lat["mean"], rel=1e-6)
+    assert slat["max"] / 1000 == pytest.approx(clock.lag_max_us)
+    assert said(result) == []
+
+
+def test_latency_begins_when_an_io_is_due(client: Client, server: ScriptedServer) -> None:
+    """At depth 1 each I/O waits for all before it, which are slow; all were due at once."""
+    seconds, blocks = 0.02, 16
+    server.hooks.append(on(Nfs.READ, Answer(delay=seconds)))
+    result = client(server, **_SCRIPTED, iodepth=1, arrival_rate=_AT_ONCE)
+    report, clock = _clock(result)
+    read = report.jobs[0]["read"]
+    assert read["clat_ns"]["min"] > seconds * 1e9
+    for kind, before in (("slat_ns", blocks - 1), ("lat_ns", blocks)):
+        assert read[kind]["max"] > before * seconds * 1e9
+    assert clock.depth_used_up == (blocks - 1) / blocks
+    assert not clock.sustained
+    (line,) = result.stats
+    assert line.lag_max_us == pytest.approx(clock.lag_max_us)
+    assert line.wait_max_us < line.lag_max_us
+
+
+def test_no_reply_is_waited_for(client: Client, server: ScriptedServer) -> None:
+    """All others are sent before the first is answered; fio's rate_iops would wait for that."""
+    server.hooks.append(on(Nfs.READ, Answer(delay=3), nth=1))
+    result = client(server, **_SCRIPTED, arrival_rate=1000)
+    undisturbed(result)
+    assert _clock(result)[1].sent == 16
+    first, *others = server.calls(Nfs.READ)
+    assert first.answered
+    assert all(call.time < first.answered for call in others)
+
+
+def test_replies_are_taken_while_nothing_is_due(client: Client, server: ScriptedServer) -> None:
+    """One I/O in more than an hour: the other one's reply is not left until then."""
+    result = client(
+        server, **_SCRIPTED, iodepth=2, number_ios=1, arrival_bw=1, bs="1", arrival_process="fixed"
+    )
+    assert _clock(result)[1].sent == 1
+
+
+# --- one seed, one schedule ---
+
+
+@pytest.mark.parametrize("process", ["poisson", "fixed"])
+def test_seeds_and_job_numbers_decide_the_schedule(mounted: Place, process: str) -> None:
+    jobs = sections(a=_job(arrival_process=process), b=_job(arrival_process=process, iodepth=1))
+
+    def schedules(seed: int) -> list[list[int]]:
+        result = mounted.fio(arguments=jobs, trace=1, randseed=seed)
+        done(result)
+        lines = result.stderr.splitlines()
+        return [
+            sorted(
+                int(one[1])
+                for line in lines
+                if f": {name}: " in line and (one := _DUE.search(line))
+            )
+            for name in "ab"
+        ]
+
+    first, second = schedules(7)
+    assert len(first) == len(second) == _BLOCKS
+    assert set(first).isdisjoint(second)
+    assert [first, second] == schedules(7)
+    assert set(first).isdisjoint(schedules(8)[0])
+
+
+def test_numbers_are_fios(mounted: Place) -> None:
+    """1k is 1024, as in rate_iops."""
+    dues = _dues(mounted.fio(**_job(arrival_rate="1k", arrival_process="fixed", trace=1)))
+    gap = 1e9 / 1024
+    assert all(b - a == pytest.approx(gap, abs=1) for a, b in pairwise(dues))
+
+
+def test_bytes_per_second(mounted: Place) -> None:
+    result = mounted.fio(
+        **_job(arrival_rate=None, arrival_bw="16m", arrival_process="fixed", trace=1)
+    )
+    dues = _dues(result)
+    assert len(dues) == _BLOCKS
+    gap = 4096 / (16 << 20) * 1e9
+    assert all(b - a == pytest.approx(gap, abs=1) for a, b in pairwise(dues))
+
+
+def test_a_schedule_begins_anew_with_each_loop(mounted: Place) -> None:
+    result = mounted.fio(**_job(loops=3, trace=1))
+    report, clock = _clock(result)
+    assert clock.sent == report.operations("read") == 3 * _BLOCKS
+
+
+# --- how it ends ---
+
+
+@pytest.mark.sanitized
+@pytest.mark.parametrize("depth", [1, 64])
+def test_overload_ends_with_the_runtime_and_is_told(mounted: Place, depth: int) -> None:
+    result = mounted.fio(**_job(iodepth=depth, arrival_rate=_AT_ONCE, runtime=1, time_based=1))
+    report, clock = _clock(result)
+    assert not clock.sustained
+    assert clock.dropped > 0
+    assert clock.sent == report.operations("read") == sum(line.read_ops for line in result.stats)
+    assert clock.lag_end_us >= clock.lag_p99_us
+    assert clock.depth_used_up > 0.9
+
+
+def test_the_runtime_ends_a_wait(mounted: Place) -> None:
+    """The first I/O is due in an hour."""
+    result = mounted.fio(**_job(arrival_rate=None, arrival_bw=1, runtime=1, time_based=1))
+    _, clock = _clock(result)
+    assert (clock.due, clock.sent) == (0, 0)
+
+
+@pytest.mark.parametrize("thread", [0, 1])
+def test_a_signal_ends_a_wait(mounted: Place, thread: int) -> None:
+    job = _job(arrival_rate=None, arrival_bw=1, thread=thread, lat_percentiles=0)
+    with mounted.fio.start(**job) as process:
+        eventually(lambda: catches(process.pid, signal.SIGINT))
+        eventually(lambda: "without lat_percentiles=1" in stderr_of(process))  # it has begun
+        process.signal(signal.SIGINT)
+        ends(process)
+
+
+@pytest.mark.parametrize(
+    ("limit", "operations"),
+    [({"number_ios": 11}, 11), ({"io_size": "40k"}, 10), ({"loops": 2, "number_ios": 11}, 22)],
+)
+def test_what_ends_a_job(mounted: Place, limit: Options, operations: int) -> None:
+    report, clock = _clock(mounted.fio(**_job(), **limit))
+    assert clock.sent == report.operations("read") == operations
+
+
+def test_a_ramp_is_in_no_figure(mounted: Place) -> None:
+    """But for what was under way at its end, which fio counts."""
+    result = mounted.fio(**_job(arrival_rate=500, ramp_time=1, runtime=1, time_based=1))
+    report, clock = _clock(result)
+    assert abs(clock.sent - report.operations("read")) <= 8
+    assert clock.sent < sum(line.read_ops for line in result.stats)
+
+
+# --- what else fio does ---
+
+
+@pytest.mark.sanitized
+def test_syncs_are_sent_at_once(place: Place) -> None:
+    result = place.fio(**_job(rw="randwrite", fsync=4, end_fsync=1))
+    report, clock = _clock(result)
+    assert clock.sent == report.operations("write") == _BLOCKS
+    assert report.jobs[0]["sync"]["total_ios"] >= _BLOCKS // 4
+
+
+@pytest.mark.sanitized
+def test_what_was_written_is_verified(place: Place) -> None:
+    """Reads that verify are not scheduled."""
+    result = place.fio(**_job(rw="randwrite", verify="crc32c"))
+    report, clock = _clock(result)
+    assert clock.sent == report.operations("write") == _BLOCKS
+    assert sum(line.read_ops for line in result.stats) == _BLOCKS
+
+
+def test_both_directions_and_several_files(place: Place) -> None:
+    job = _job(rw="randrw", bsrange="512-16k", filename="a:b:c", size="768k")
+    report, clock = _clock(place.fio(**job, spread="roundrobin"))
+    assert clock.sent == sum(report.operations(way) for way in ("read", "write"))
+
+
+@pytest.mark.parametrize("thread", [0, 1])
+def test_several_jobs_have_clocks_of_their_own(mounted: Place, thread: int) -> None:
+    result = mounted.fio(**_job(numjobs=3, thread=thread))
+    done(result)
+    assert [line.sent for line in result.arrivals] == [_BLOCKS] * 3
+    assert {line.job_number for line in result.arrivals} == {0, 1, 2}
+
+
+def test_logs(mounted: Place, tmp_path: Path) -> None:
+    job = _job(write_lat_log=str(tmp_path / "log"), log_entries=1048576)
+    result = mounted.fio(**job)
+    done(result)
+    assert said(result) == []
+    slat, clat, lat = (
+        [int(line.split(",")[1]) for line in (tmp_path / f"log_{kind}.1.log").open()]
+        for kind in ("slat", "clat", "lat")
+    )
+    assert len(lat) == _BLOCKS
+    assert sum(slat) + sum(clat) == sum(lat)
+
+
+@pytest.fixture
+def tree(place: Place) -> Place:
+    job: Options = {"metadata": 1, "bs": 1, "size": 200, "filename": "tree", "dir_entries": 50}
+    done(place.fio(**job, rw="write", iodepth=16))
+    return place
+
+
+@pytest.mark.sanitized
+def test_metadata_operations(tree: Place) -> None:
+    """They begin when they are due, too: each waits for all before it."""
+    job = _job(metadata=1, bs=1, size=200, filename="tree", dir_entries=50)
+    result = tree.fio(**job | {"iodepth": 1, "arrival_rate": _AT_ONCE})
+    report, clock = _clock(result)
+    (line,) = result.operations
+    assert clock.sent == line.ops == report.operations("read") == 200
+    lat = report.jobs[0]["read"]["lat_ns"]["mean"]
+    assert line.mean_us * 1000 == pytest.approx(lat, rel=0.1)
+
+
+# --- what is refused, and what is said ---
+
+_REFUSED: dict[str, tuple[Options, list[str]]] = {
+    "zero": ({"arrival_rate": 0}, ["arrival_rate=0", "from 1 to 10000000"]),
+    "negative": ({"arrival_rate": -5}, ["arrival_rate=-5", "from 1 to 10000000"]),
+    "too many": ({"arrival_rate": 10_000_001}, ["arrival_rate=10000001", "from 1 to 10000000"]),
+    "no bytes": ({"arrival_rate": None, "arrival_bw": 0}, ["arrival_bw=0", "from 1"]),
+    "for each direction": ({"arrival_rate": "100,200"}, ["=100,200", "all directions together"]),
+    "a part": ({"arrival_rate": "50%"}, ["arrival_rate=50%", "from 1"]),
+    "two clocks": ({"arrival_bw": "1m"}, ["arrival_rate with arrival_bw", "one of them"]),
+    "rate": ({"rate": "1m"}, ["arrival_rate with rate", "leave them out", "arrival_bw="]),
+    "rate_min": ({"rate_min": "1m"}, ["rate_min", "leave them out"]),
+    "rate_iops": ({"rate_iops": 100}, ["arrival_rate with rate_iops", "leave them out"]),
+    "thinktime": ({"thinktime": 100}, ["arrival_rate with thinktime", "leave it out"]),
+    "flow": ({"flow": 1}, ["arrival_rate with flow", "leave it out"]),
+    "latency_target": ({"latency_target": "1ms"}, ["with latency_target", "leave it out"]),
+    "write_iolog": ({"write_iolog": "log"}, ["with write_iolog", "leave it out"]),
+    "mixed verify": ({"rw": "randrw", "verify": "crc32c"}, ["with verify", "only writes"]),
+    "polling": ({"iodepth_batch_complete_min": 0}, ["complete_min=0", "at least 1"]),
+    "iodepth_low": ({"iodepth_low": 2}, ["with iodepth_low", "leave it out"]),
+    "disable_lat": ({"disable_lat": 1}, ["with disable_lat", "leave it out"]),
+    "disable_slat": ({"disable_slat": 1}, ["with disable_slat", "leave it out"]),
+    "gtod_reduce": ({"gtod_reduce": 1}, ["gtod_reduce", "leave it out"]),
+}  # fmt: skip
+
+
+@pytest.mark.sanitized
+@pytest.mark.parametrize("case", _REFUSED)
+def test_what_does_not_go_with_a_clock_is_refused(mounted: Place, case: str) -> None:
+    options, words = _REFUSED[case]
+    refused(mounted.fio(**{**_JOB, **options}), *words)
+
+
+def test_a_log_is_not_replayed_by_a_clock(mounted: Place, tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("fio version 2 iolog\nf add\nf open\nf read 0 4096\nf close\n")
+    refused(
+        mounted.fio(**_job(read_iolog=str(tmp_path / "log"))), "with read_iolog", "leave one out"
+    )
+
+
+def test_an_unknown_process_is_refused(mounted: Place) -> None:
+    result = mounted.fio(**_job(arrival_process="uniform"))
+    assert result.status == 1
+    assert "poisson" in result.messages
+    assert "fixed" in result.messages
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"lat_percentiles": 0}, "without lat_percentiles=1"),
+        ({"write_lat_log": "log"}, "log_entries=1048576"),
+    ],
+)
+def test_what_good_figures_lack_is_said_once(
+    mounted: Place, tmp_path: Path, options: Options, words: str
+) -> None:
+    if "write_lat_log" in options:
+        options = {"write_lat_log": str(tmp_path / "log")}
+    result = mounted.fio(**{**_JOB, **options}, numjobs=2)
+    done(result)
+    (line,) = said(result)
+    assert words in line
