@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -35,6 +36,11 @@ def time_text(nanoseconds: float) -> str:
 def duration_text(seconds: float) -> str:
     """Write a time as h:mm:ss."""
     return str(datetime.timedelta(seconds=round(seconds)))
+
+
+def moment(at: str) -> str:
+    """Write a time as summaries have it for people: "2026-11-24 00:08 UTC"."""
+    return re.sub(r"^(\S+)T(\d\d:\d\d)\S*$", r"\1 \2 UTC", at)
 
 
 def number(value: float | None) -> str:
@@ -68,7 +74,7 @@ def measured(sample: Sample | None, scale: float = 1.0) -> str:
     return _with_half(sample.mean / scale, (sample.interval[1] - sample.mean) / scale, 6)
 
 
-_LOPSIDED = 1.5  # times the ratio: its upper half is then half again as wide as its lower
+_LOPSIDED = 1.2  # times the ratio: its upper half is then a fifth wider than its lower
 
 
 def times(found: Ratio | None) -> str:
@@ -76,7 +82,9 @@ def times(found: Ratio | None) -> str:
     if found is None or found.low is None or found.high is None:
         return ratio(found)
     if found.high > _LOPSIDED * found.value:
-        return found.text
+        places = min(len(number(found.value).partition(".")[2]), 2)
+        value, low, high = (f"{at:,.{places}f}" for at in (found.value, found.low, found.high))
+        return f"{value} ({low} to {high})"
     half = max(found.high - found.value, found.value - found.low)
     return _with_half(found.value, half, 2)
 
@@ -84,6 +92,12 @@ def times(found: Ratio | None) -> str:
 def times_in_words(found: Ratio) -> str:
     """Write a ratio in a sentence: "1.07 times", "1.07 times (may be 1)"."""
     return f"{found.value:.2f} times{' (may be 1)' if found.spans_one else ''}"
+
+
+def span(found: Sequence[Ratio | None]) -> str:
+    """Write the smallest and the largest ratio, or one, or "" for none."""
+    values = sorted(ratio.value for ratio in found if ratio)
+    return " to ".join(dict.fromkeys(f"{one:.2f}" for one in (*values[:1], *values[-1:])))
 
 
 MAY_BE_ONE = "?: the interval includes 1, so no difference is shown."

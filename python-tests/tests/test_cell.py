@@ -99,7 +99,7 @@ def test_delayed_replies_are_marked_when_the_engine_says_so(tmp_path: Path) -> N
 
 def test_a_page_shows_how_cells_went_on_and_what_went_wrong() -> None:
     summary = made_runs.fsperf(1)
-    bandwidth = overtime.section(summary).plots[0]
+    bandwidth = overtime.section(summary, {}).plots[0]
     assert "Marks" not in bandwidth.caption
     cells = [
         dataclasses.replace(
@@ -107,12 +107,16 @@ def test_a_page_shows_how_cells_went_on_and_what_went_wrong() -> None:
         )
         for cell in summary.cells[-1:]
     ]
-    both = overtime.section(dataclasses.replace(summary, cells=[*summary.cells[:-1], *cells])).plots
+    both = overtime.section(
+        dataclasses.replace(summary, cells=[*summary.cells[:-1], *cells]), {}
+    ).plots
     assert [plot.name for plot in both] == ["over-time-bandwidth", "over-time-p99"]
     assert all(plot.caption.endswith("Marks: a reconnect in that time.") for plot in both)
     assert ": reconnect</title>" in charts.svg_of(both[0].figure, "x")
     assert "reads alone" not in both[1].caption
     mixed = dataclasses.replace(cells[0], read_over_time={"p99_us": [3.0] * 4}, factors={"own": 1})
-    drawn = overtime.section(dataclasses.replace(summary, cells=[*summary.cells[:-1], mixed])).plots
+    drawn = overtime.section(
+        dataclasses.replace(summary, cells=[*summary.cells[:-1], mixed]), {}
+    ).plots
     assert "Of reads alone where a job also writes." in drawn[1].caption
-    assert overtime.section(made_runs.dd(1)).plots == []
+    assert overtime.section(made_runs.dd(1), {}).plots == []

@@ -22,8 +22,8 @@ from nfsmulti import texts
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import PYTHON_TESTS, RESULTS, ROOT
 from nfsmulti.processes import run
-from nfsmulti.report import charts, conditions, pages, rows
-from nfsmulti.report.answer import Answer
+from nfsmulti.report import charts, conditions, overtime, pages, rows
+from nfsmulti.report.answer import Answer, caveats, ran
 from nfsmulti.report.pages import write
 from nfsmulti.stats import Sample
 from nfsmulti.stories import REPORTS, SCENARIOS
@@ -295,15 +295,15 @@ def test_unknown_scenario_is_refused(tmp_path: Path) -> None:
 
 def test_dd_answers_with_the_ratio() -> None:
     text = report_of(made_runs.dd())
-    said = r"7\d\.\d MB/s written by 5 streams, (5|4\.9|5\.0)\d* times 1 stream where connections"
+    said = r"7\d\.\d MB/s written by 5 streams, (5|4\.9|5\.0)\d* times 1 stream where each address"
     assert re.search(said, text)
     assert "| reproduced by construction | 3.71 times (19.4 to 72 MB/s) | " in text
     assert re.search(
-        r"\| write, connections capped \| 14\.\d ± 0\.\d+ \| 7\d\.\d ± \d\S* \| \d\.\d\d ± ",
+        r"\| write, each address capped \| 14\.\d ± 0\.\d+ \| 7\d\.\d ± \d\S* \| \d\.\d\d ± ",
         text,
     )
     assert re.search(
-        r"\| AIX \(connections capped\), write, 5 streams \| 55 s, 72 MB/s in sum, 3\.71 times \|"
+        r"\| AIX \(each address capped\), write, 5 streams \| 55 s, 72 MB/s in sum, 3\.71 times \|"
         r" 57\.\d\d s, 7\d\.\d MB/s, 5\.\d\d \(.*?\) times \|",
         text,
     )
@@ -395,8 +395,10 @@ def test_randread_compares_like_with_like_and_has_one_unit() -> None:
 
 def test_sio_says_which_of_the_published_findings_are_found() -> None:
     text = report_of(made_runs.sio())
-    said = r"\d\.\d\d times buffered \([^)]*\), .* times direct \([^)]*\).*: concurrent I/O, 32 t"
-    assert re.search(said, text)
+    said = r"\d\.\d\d times buffered and \S+ to \S+ times direct I/O: concurrent, 32 threads"
+    assert re.search(rf"{said}; the published large gain is reproduced\.", text)
+    own = report_of(dataclasses.replace(made_runs.sio(), place={"kind": "pool"}))
+    assert re.search(rf"{said}\.", own)  # whose page does not show what was published
     assert len(re.findall(r"\| reproduced \| (no gain|a large|rises)", text)) == 4
 
 
@@ -537,7 +539,7 @@ def test_dd_on_a_users_pool_stands_beside_both_published_clients() -> None:
     assert (
         "| AIX (no caps of the lab), write, 5 streams | 55 s, 72 MB/s in sum, 3.71 times |" in text
     )
-    assert "| Linux (no caps of the lab), write, 1 stream | 6.02 s, 139 MB/s |" in text
+    assert "| Linux (no caps of the lab), write, 1 stream | 6.02 s, 139 MB/s, in part" in text
 
 
 def test_fsperf_on_a_users_pool_takes_the_most_paths_there_are() -> None:
@@ -563,7 +565,9 @@ def test_neighbour_answers_with_the_paired_ratio_under_each_setting() -> None:
     assert few == pytest.approx(3, rel=0.3)
     assert many == pytest.approx(1.2, rel=0.3)
     assert text.count("| several writers | 9636 MB/s, buffered |") == 1  # not measured
-    assert re.search(r"\| full speed, threads 8 \| \S+ \| \S+ \| \d\.\d\d [^|]*\|", text)
+    assert re.search(
+        r"\| full speed, threads 8 \| \S+ ± \S+ \| \S+ ± \S+ \| \d\.\d\d [^|]*\|", text
+    )
 
 
 def test_what_the_server_was_set_to_is_told_as_one_says_it() -> None:
@@ -611,6 +615,23 @@ def test_neighbour_tells_no_percentile_of_too_few_reads() -> None:
     )
     few = [dataclasses.replace(cell, read=_of(made, 4)) for cell in made.cells]
     assert "Too few reads in a repeat" in report_of(dataclasses.replace(made.summary(), cells=few))
+
+
+def test_neighbours_waits_and_their_ratio_are_of_one_statistic() -> None:
+    """One slow repeat of five makes most of what all have together, and a fifth of their mean."""
+    made = made_runs.neighbour(5)
+    rng = made_runs.Maker("").rng
+    slow = made_runs.figures(rng, 40e6, 4096, 9000)
+    last = {"workload": "readers-beside-writer", "threads": 64}
+    cells = [
+        dataclasses.replace(cell, read=slow) if (cell.factors, cell.repeat) == (last, 5) else cell
+        for cell in made.cells
+    ]
+    waits = [cell.read.p99_us / 1000 for cell in cells if cell.factors == last and cell.read]
+    text = report_of(dataclasses.replace(made, cells=cells))
+    found = re.search(r"\| full speed, threads 64 \| \S+ ± \S+ \| (\S+) ± ", text)
+    assert found
+    assert float(found[1]) == pytest.approx(np.mean(waits), rel=0.05)
 
 
 def test_neighbour_tells_no_percentile_of_the_fast_repeats_alone() -> None:
@@ -661,11 +682,82 @@ def test_conditions_are_one_line_each() -> None:
     assert "label" not in text.split("## Conditions")[1]
 
 
-def test_a_page_says_at_its_head_what_its_guest_is() -> None:
-    environment = {"machine": {}, "lab": {"guest": ""}, "guest": {"guest": "emulated by QEMU"}}
-    text = report_of(made_runs.fsperf(), environment)
-    assert ". The guest: emulated by QEMU." in text.split("## The answer")[0]
-    assert "⚠ The guest was emulated (no KVM)" in text
+def test_a_page_says_once_what_its_guest_is() -> None:
+    def of(kind: str, run: Summary) -> list[str]:
+        environment = {"machine": {}, "lab": {"guest": ""}, "guest": {"guest": kind}}
+        return report_of(run, environment).split("## Plots")[0].split("## The answer")
+
+    head, answer = of("user-mode kernel, not emulated", made_runs.oltp())
+    assert ". The guest: user-mode kernel, not emulated." in head
+    assert "emulated" not in answer
+    head, answer = of("emulated by QEMU", made_runs.oltp())
+    assert "emulated" not in head
+    assert answer.count("emulated") == answer.count("⚠ The guest was emulated (no KVM)") == 1
+    _, answer = of("emulated by QEMU", made_runs.fsperf())
+    assert answer.count("emulated") == 1
+
+
+def test_processors_that_were_full_are_told_once_and_whose_they_were() -> None:
+    """A ratio of two transports compares what they cost where both had all of one processor."""
+    made = made_runs.oltp()
+    guest = {"guest": {"guest": "emulated by QEMU"}}
+
+    def told(full: int, *, emulated: bool = False, kind: str = "kernel-lab") -> str:
+        cells = [
+            dataclasses.replace(cell, processors=1, machine_cpu_s=4.0 if at < full else 1.0)
+            for at, cell in enumerate(made.cells)
+        ]
+        run = dataclasses.replace(made, cells=cells, place={"kind": kind})
+        found = caveats(run, [], conditions.guest(guest) if emulated else "")
+        return " ".join(found)
+
+    every = len(made.cells)
+    shared = "Client and server shared one processor, full"
+    assert told(every) == f"{shared}: ratios compare CPU cost."
+    assert told(every // 3) == f"{shared} in {every // 3} of {every} cells."
+    assert told(every // 5) == ""
+    both = "Client and server shared one emulated processor, full: ratios compare CPU cost."
+    assert told(every, emulated=True) == both
+    assert told(every, kind="pool").startswith("The client had one processor, full: ")
+    server = Server(cpu_percent=97.0, processors=8, dirty_bytes=0, cached_bytes=0)
+    cells = [dataclasses.replace(cell, server=server) for cell in made.cells]
+    own = dataclasses.replace(made, cells=cells, place={"kind": "pool"})
+    assert caveats(own, [], "") == ["The server had 8 processors, full: ratios compare CPU cost."]
+
+
+@pytest.mark.parametrize(
+    ("command", "factors", "mounts", "told"),
+    [
+        ("--pool=nfs://nas/export", {}, {}, "NFSv3 over TCP"),
+        ("--pool=nfs://nas/x?version=4.1&proto=rdma", {}, {}, "NFSv4.1 over RDMA"),
+        ("--directory=/mnt", {}, {"a": "vers=4.2,proto=tcp"}, "NFSv4.2 over TCP"),
+        ("--pool=nfs://nas/x", {}, {"a": "vers=4.1,proto=rdma"}, "NFSv3 and v4.1 over RDMA and"),
+        ("--directory=/mnt", {"version": "4.1"}, {}, "NFSv4.1,"),
+        ("--directory=/mnt", {}, {}, ""),
+    ],
+)
+def test_what_was_run_names_version_and_transport(
+    command: str, factors: dict[str, Factor], mounts: dict[str, str], told: str
+) -> None:
+    made = made_runs.Maker("oltp", 1)
+    made.add({"connections": "one", "concurrency": 1, **factors}, read=1e8)
+    cells = [dataclasses.replace(cell, command=f"fio {command}") for cell in made.cells]
+    place = {"kind": "pool", "pool": "nfs://nas/x?version=4.1,nfs://b/x", "mounts": mounts}
+    words = ran(dataclasses.replace(made.summary(), cells=cells, place=place), {})
+    assert told in words
+    assert ("NFSv" in words) == bool(told)
+    assert "nfs://nas/x,nfs://b/x." in words
+
+
+def test_lines_over_time_are_called_as_in_tables() -> None:
+    made, series = made_runs.neighbour(1), []
+    cells = [dataclasses.replace(cell, over_time=[1e8] * 4) for cell in made.cells]
+    place = {**made.place, "setting": {"name": "threads", "values": [8, 64]}}
+    summary = dataclasses.replace(made, cells=cells, place=place)
+    section = overtime.section(summary, REPORTS["neighbour"].names(summary))
+    series = section.plots[0].figure.axes[0].get_legend_handles_labels()[1]
+    assert "full speed, beside the writer, 64 server threads" in series
+    assert "writer, 8 server threads" in series
 
 
 def test_conditions_have_sentences_and_no_bare_numbers_of_a_fit() -> None:
@@ -694,7 +786,7 @@ def test_limits_of_several_places_are_told_in_short() -> None:
     limits = {"capped": {"link": "1gbit", "per_address": "120mbit"}, "uncapped": {}}
     place = {"kind": "lab", "pool": "", "limits": limits}
     summary = dataclasses.replace(made_runs.dd(repeats=1), place=place)
-    assert conditions.in_short(summary) == "lab (capped: link 1gbit, per_address 120mbit)"
+    assert conditions.in_short(summary) == "lab: link 1 Gbit/s, each address 120 Mbit/s (capped)"
     assert conditions.in_short(dataclasses.replace(summary, place={})) == "unknown place"
 
 
@@ -773,7 +865,7 @@ def test_what_runs_on_each_of_several_hosts_is_told_so() -> None:
             made_runs.dd(),
             (
                 f"written by 5 streams {each}, ",
-                f"| AIX (connections capped), write, 5 streams {each} | ",
+                f"| AIX (each address capped), write, 5 streams {each} | ",
             ),
         ),
         (

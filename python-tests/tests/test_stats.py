@@ -300,6 +300,8 @@ def test_figures_are_written_with_half_of_their_interval() -> None:
     assert texts.measured(None) == texts.times(None) == texts.MISSING
     assert texts.times(Ratio(3.75, 3.7, 3.9)) == "3.75 ± 0.15"
     assert texts.times(Ratio(3.75, 0.15, 98.19)) == "3.75 (0.15 to 98.19)"
+    assert texts.times(Ratio(1.58, 1.18, 2.12)) == "1.58 (1.18 to 2.12)"
+    assert texts.times(Ratio(17.18, 13.79, 21.41)) == "17.2 (13.8 to 21.4)"
     assert texts.times(Ratio(3.75)) == "3.75"
 
 

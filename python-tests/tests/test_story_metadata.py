@@ -239,7 +239,7 @@ def test_mounts_are_compared_at_their_best_and_judged() -> None:
         made.add(factors, write=rate * 1024, block=1024)
     text = report_of(made.summary())
     assert re.search(
-        r"[\d,]+ creates/s with 32 in flight: (3(\.0\d)?|2\.9\d) times fio's filecreate\.", text
+        r"[\d,]+ creates/s with 32 in flight: (3(\.0\d)?|2\.9\d) times the kernel mount\.", text
     )
     row = r"\| create \| [\d,]+ ± \d+ \| [\d,]+ ± \d+ \| 4 \| (3\.0|2\.9)\d ± \d\.\d\d \|"
     assert re.search(row, text)

@@ -161,9 +161,38 @@ def caveats(summary: Summary, own: Sequence[str], guest: str) -> list[str]:
             f"This client was {100 * part:.0f} % busy with other programs before {when}:"
             " rerun when idle."
         )
-    if "emulated" in guest:
-        found.append("The guest was emulated (no KVM): its ratios tell more than its rates.")
+    else:  # which would keep processors full, too
+        found += _full(summary, emulated=EMULATED in guest)
+    if EMULATED in guest:
+        own = [one.replace("in the guest", "in an emulated guest") for one in own]
+        if not any(re.search("emulated (guest|processor)", one) for one in (*found, *own)):
+            found.append("The guest was emulated (no KVM): its ratios tell more than its rates.")
     return list(dict.fromkeys([*found, *own]))[:MOST_CAVEATS]
+
+
+_FULL = 0.95  # of processors' time, from which on they are the limit
+_FULL_RUN = 0.25  # of a run's cells, from which on full processors are told of
+EMULATED = "emulated by"  # in what a guest is described by
+
+
+def _full(summary: Summary, *, emulated: bool) -> list[str]:
+    """Say whose processors were full, in how many cells; a lab's client and server share them."""
+    done, lab = summary.done, "lab" in str(summary.place.get("kind"))
+    served = [one.server for one in done if one.server and not lab]
+    full = {
+        "Client and server shared" if lab else "The client had": [
+            cell.processors for cell in done if (cells.processors_busy(cell) or 0) >= _FULL
+        ],
+        "The server had": [s.processors for s in served if (s.cpu_percent or 0) >= 100 * _FULL],
+    }
+    return [
+        f"{who} {'one' if each[0] == 1 else each[0]}{' emulated' * emulated}"
+        f" processor{'' if each[0] == 1 else 's'}, full"
+        + (f" in {n} of {len(done)} cells" if 2 * n < len(done) else ": ratios compare CPU cost")
+        + "."
+        for who, each in full.items()
+        if (n := len(each)) and n >= _FULL_RUN * len(done)
+    ]
 
 
 def _lost(summary: Summary) -> str:
@@ -209,13 +238,14 @@ def ran(summary: Summary, environment: Mapping[str, Any]) -> str:
         depth and f"depth {depth}",
         jobs and f"{jobs} job{'' if jobs == '1' else 's'}",
         _file(summary, _values(whole, "size")),
-        _protocols([cell.command for cell in done]),
+        _protocols(summary),
         _times(done),
     ]
     machine = environment.get("machine") or {}
     kind = str(summary.place.get("kind"))
-    server = str(summary.place.get("pool") or "")
-    if "lab" in kind.split() and machine.get("nfs-ganesha"):
+    server = re.sub(r"\?[^,]*", "", str(summary.place.get("pool") or ""))
+    in_lab = "lab" in kind.split() or " lab exec " in summary.command
+    if in_lab and machine.get("nfs-ganesha"):
         server = f"nfs-ganesha {machine['nfs-ganesha']} in the lab"
     elif kind == "kernel-lab":
         server = "the kernel's nfsd in the lab"
@@ -289,12 +319,22 @@ def _in_words(size: str) -> str:
     return f"{number / (1 << 20):.3g} MiB"
 
 
-def _protocols(commands: Sequence[str]) -> str:
-    """Name versions and transports where all cells say them."""
+_PROTOCOLS = {r"\b(?:nfs)?vers(?:ion)?=([\d.]+)": "3", r"\bproto=(tcp|rdma)": "tcp"}
+
+
+def _protocols(summary: Summary) -> str:
+    """Name versions and transports, as URLs, factors and mounts say; what URLs leave out is known.
+
+    A cell on a mount says nothing itself. Of a user's own mounts only a factor may tell.
+    """
+    mounts = [str(one) for one in (summary.place.get("mounts") or {}).values()]
+    factors = [f"version={cell.factors.get('version')}" for cell in summary.done]
+    commands = [cell.command for cell in summary.done if "nfs://" in cell.command]
     found = []
-    for pattern in (r"\b(?:nfs)?vers(?:ion)?=([\d.]+)", r"\bproto=(tcp|rdma)"):
-        told = [re.findall(pattern, command) for command in commands]
-        found.append(sorted({one for words in told for one in words}) if all(told) else [])
+    for pattern, default in _PROTOCOLS.items():
+        told = [re.findall(pattern, one) or [default] for one in commands]
+        told += [re.findall(pattern, one) for one in (*mounts, *factors)]
+        found.append(sorted({one for words in told for one in words}))
     versions, transports = found
     words = [f"NFSv{' and v'.join(versions)}"] if versions else []
     words += [f"over {' and '.join(map(str.upper, transports))}"] if transports else []

@@ -41,6 +41,27 @@ def text(factors: Mapping[str, Factor]) -> str:
     return ", ".join(f"{name} {value}" for name, value in factors.items())
 
 
+_COUNTED = {"jobs": "job", "nconnect": "connection", "streams": "stream", "paths": "path"}
+# Of a factor with such levels its name says what they mean.
+_SWITCH = {"on", "off", "yes", "no", "none", "True", "False"}
+
+
+def words(factors: Mapping[str, Factor], names: Mapping[str, str] | None = None) -> str:
+    """Give factors as a page does: "capped, 1 job, 4 connections"; `names` has levels' own."""
+    told, each = [], " each" if int(factors.get("jobs", 1)) > 1 else ""
+    for name, level in factors.items():
+        at = (names or {}).get(str(level), str(level))
+        if name in _COUNTED:
+            of_each = each if name == "nconnect" else ""
+            told.append(f"{at} {_COUNTED[name]}{'' if at == '1' else 's'}{of_each}")
+        elif name == "version":
+            told.append(f"NFSv{at}")
+        else:
+            is_word = re.search("[A-Za-z]", at) and at not in _SWITCH
+            told.append(at if is_word else f"{name} {at}")
+    return ", ".join(told)
+
+
 def by_name(
     found: Sequence[Cell], name: Callable[[Cell], str] | None = None
 ) -> dict[str, list[Cell]]:

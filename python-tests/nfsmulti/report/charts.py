@@ -238,7 +238,7 @@ def percentiles(
     title: str, percents: Sequence[float], named: Sequence[tuple[str, Sequence[float | None]]]
 ) -> Figure:
     """Plot percentiles of clat in µs, each line with its label, until the last that is told."""
-    figure, axes = panel(title, "percentile", "clat, ms")
+    figure, axes = panel(title, "percentile", "latency, ms")
     drawn = 0
     for number, (label, values) in enumerate(named):
         points = [(at, Sample((one / 1000,))) for at, one in enumerate(values) if one]

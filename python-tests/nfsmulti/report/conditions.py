@@ -41,7 +41,9 @@ def table(summary: Summary, environment: Mapping[str, Any]) -> Table:
     place = dict(summary.place)
     if "places" in place:
         place.pop("limits", None)  # which stand in each place as well
-    rows = [["run", "started", summary.started], ["run", "ended", summary.ended or "not ended"]]
+    waiting = any(cell.status == "waiting" for cell in summary.cells)
+    times = {"started": summary.started, "ended": summary.ended or "not ended" * waiting}
+    rows = [["run", name, texts.moment(at)] for name, at in times.items() if at]
     warm_up = (
         f"each cell for {summary.warm_up_s:g} s at most, before its place is measured; not counted"
     )
@@ -101,18 +103,25 @@ def differences(summary: Summary, words: str) -> list[str]:
 
 
 def in_short(summary: Summary) -> str:
-    """Give the place in one line, with its limits: "lab (capped: link 1gbit, …)"."""
+    """Give the place in one line, with its limits: "lab: link 1 Gbit/s (capped)"."""
     place = summary.place
     where = " ".join(str(place[name]) for name in ("kind", "pool") if place.get(name))
+    where = where.replace("kernel-lab", "kernel lab")
     where += f" --guest {guest}" if (guest := place.get("guest", "qemu")) != "qemu" else ""
     limits = place.get("limits") or {}
-    parts = [
-        f"{name}: {flat_text(value)}" if isinstance(value, dict) else f"{name} {value}"
-        for name, value in limits.items()
-        if value
-    ]
-    parts += [f"{name} at {fit.part}" for name, fit in fits(summary).items()]
-    return " ".join([where or "unknown place", *([f"({'; '.join(parts)})"] if parts else [])])
+    each = limits if any(isinstance(one, dict) for one in limits.values()) else {"": limits}
+    parts = [f"{_rates(one)}{f' ({name})' if name else ''}" for name, one in each.items() if one]
+    return ": ".join(filter(None, (where or "unknown place", "; ".join(parts))))
+
+
+_RATES = {"link": "link", "per_address": "each address", "per_connection": "each connection"}
+_RATES |= {"per_mount": "each mount"}
+
+
+def _rates(limits: Mapping[str, str]) -> str:
+    """Write a place's limits for people, without a share that is assured."""
+    told = {words: limits[name] for name, words in _RATES.items() if limits.get(name)}
+    return ", ".join(f"{words} {texts.rate_text(parse_rate(rate))}" for words, rate in told.items())
 
 
 def guest(environment: Mapping[str, Any]) -> str:

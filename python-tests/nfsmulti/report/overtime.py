@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from nfsmulti.report import cells, charts
+from nfsmulti.report.answer import served
 from nfsmulti.report.story import Plot, Section
 from nfsmulti.summary import Cell, Summary
 
@@ -22,34 +23,29 @@ _MOST = len(charts.COLOURS)
 _MARKS = {"reconnect": "X", "failover": "D", "retransmission": "v", "delayed reply": "s"}
 
 
-def section(summary: Summary) -> Section:
-    """Give the plots; none of a run whose cells have no such figures."""
-    found = _chosen(summary)
+def section(summary: Summary, names: Mapping[str, str]) -> Section:
+    """Give the plots; none of a run whose cells have no such figures. `names` are of levels."""
+    found = _chosen(summary, names)
     drawn = [
         _plot("bandwidth", "MB/s", [(name, cell, _bandwidth(cell)) for name, cell in found]),
-        _plot("p99", "clat p99, ms", [(name, cell, _p99(cell)) for name, cell in found]),
+        _plot("p99", "latency p99, ms", [(name, cell, _p99(cell)) for name, cell in found]),
     ]
     return Section("Over time", plots=[plot for plot in drawn if plot])
 
 
-def _chosen(summary: Summary) -> list[tuple[str, Cell]]:
+def _chosen(summary: Summary, names: Mapping[str, str]) -> list[tuple[str, Cell]]:
     """Give a cell of each combination, of at most so many, by the factors that tell them apart."""
     done = [cell for cell in summary.done if max(len(cell.over_time), len(_p99(cell))) >= _FEWEST]
     varied = cells.varying(done)
-    groups = cells.by_name(done, lambda cell: _label(cell, varied))
+
+    def label(cell: Cell) -> str:
+        levels = {name: cell.factors[name] for name in varied if name in cell.factors}
+        return served(cells.words(levels, names), summary.setting) or "all jobs"
+
+    groups = cells.by_name(done, label)
     shown = [(name, max(found, key=_troubles)) for name, found in groups.items()]
     ranked = sorted(shown, key=lambda one: (-_troubles(one[1]), -(cells.bandwidth(one[1]) or 0)))
     return [one for one in shown if one in ranked[:_MOST]]
-
-
-def _label(cell: Cell, varied: Sequence[str]) -> str:
-    """Name a cell: words alone, numbers after their names."""
-    parts = [
-        str(value) if isinstance(value, str) and not value[:1].isdecimal() else f"{name} {value}"
-        for name in varied
-        if (value := cell.factors.get(name, "")) != ""
-    ]
-    return ", ".join(parts) or "all jobs"
 
 
 def _troubles(cell: Cell) -> int:

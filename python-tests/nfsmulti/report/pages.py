@@ -16,7 +16,7 @@ from nfsmulti import texts
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import RESULTS, needs_sources, portable, shown
 from nfsmulti.report import cells, charts, conditions, details, documents, overtime, rows
-from nfsmulti.report.answer import Answer, caveats, next_command, of_point, ran
+from nfsmulti.report.answer import EMULATED, Answer, caveats, next_command, of_point, ran
 from nfsmulti.report.story import Beside, Finding, Report, Section, Story, beside, findings, tell
 from nfsmulti.stories import REPORTS, SCENARIOS
 from nfsmulti.summary import FILE, Summary
@@ -95,7 +95,7 @@ def contents(
     machines = filter(None, (conditions.by_host(summary), conditions.of_server(summary)))
     sections = [
         *(one for one in story.sections if not one.folded),
-        overtime.section(summary),
+        overtime.section(summary, report.names(summary)),
         *story.ending,
         *(_published(report, summary) if shows else []),
         *_troubles(summary),
@@ -110,11 +110,12 @@ def contents(
         Section("The command", lines=[summary.command], folded=True),
     ]
     sections = [one for one in sections if _holds_anything(one)]
-    when = summary.started + (", quick" if summary.quick else "")
+    when = texts.moment(summary.started) + (", quick" if summary.quick else "")
+    own = "" if EMULATED in guest else guest  # else a caveat tells
     return {
         "title": report.title,
         "label": summary.label,
-        "about": ". ".join(filter(None, (when, conditions.in_short(summary), guest))) + ".",
+        "about": ". ".join(filter(None, (when, conditions.in_short(summary), own))) + ".",
         "answer": answer,
         "sections": sections,
         "data": rows.FILE,
@@ -261,7 +262,7 @@ def _runs_table(found: dict[str, tuple[str, Summary]]) -> Table:
     rows = [
         [
             f"[{name}]({REFERENCE}/{name}/{MARKDOWN})",
-            summary.started,
+            texts.moment(summary.started),
             f"{len(summary.done)} of {len(summary.cells)}",
             conditions.in_short(summary) + (", quick" if summary.quick else ""),
             f"`{summary.command}`",

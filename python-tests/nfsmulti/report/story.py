@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import re
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -97,7 +97,7 @@ class Report:
     `beside` gives all published figures, with ours where the run has them: of a run without cells
     it gives the published ones alone. `findings` are judged, and of such a run inconclusive or not
     testable. `tell` needs one cell that is done. `factors` are those that all know of; None: they
-    take any.
+    take any. `names` are what tables call levels.
     """
 
     name: str
@@ -105,6 +105,7 @@ class Report:
     tell: Callable[[Summary], Story]
     beside: Callable[[Summary], list[Beside]] = field(default=lambda _: [])
     findings: Callable[[Summary], list[Finding]] = field(default=lambda _: [])
+    names: Callable[[Summary], Mapping[str, str]] = field(default=lambda _: {})
 
     @property
     def title(self) -> str:

@@ -22,7 +22,7 @@ from nfsmulti import texts
 from nfsmulti.lab import LabConfig, Limits
 from nfsmulti.pool import mount_ports, mount_source
 from nfsmulti.report import cells, charts, conditions, curves, scaling
-from nfsmulti.report.answer import Answer, fewest, varying
+from nfsmulti.report.answer import Answer, extent, fewest, varying
 from nfsmulti.report.curves import Axis, Curve
 from nfsmulti.report.story import Plot, Report, Section, Story
 from nfsmulti.stories.scenario import (
@@ -241,7 +241,9 @@ def _answer(drawn: list[Curve]) -> Answer:
             lambda curve: {scaling.chosen(curve)},
         )
     )
-    headings = ["", "connections", unit, "times the fewest", "p99, ms", "CPU, µs/op"]
+    least = extent(str(one.connections(one.counts[0]) or "the fewest") for one in drawn)
+    times = f"times {least} connection{'' if least == '1' else 's'}"
+    headings = ["", "connections", unit, times, "p99, ms", "CPU, µs/op"]
     return Answer(scaling.verdict(drawn[0]), varying(headings, few, 1))
 
 
@@ -306,10 +308,11 @@ def _latency_plot(drawn: list[Curve], suffix: str, of_jobs: str) -> Plot:
     unit, measure = _throughput(drawn)
     title = f"Latency against throughput{of_jobs}"
     named = [(_name(one, drawn), one) for one in drawn]
+    axes = unit, "latency p99, ms"
     figure = curves.latency(
-        named, title, (unit, "clat p99, ms"), measure, lambda found: cells.percentile_of(found, 99)
+        named, title, axes, measure, lambda found: cells.percentile_of(found, 99)
     )
-    caption = f"p99 of clat against throughput{of_jobs}; the numbers are connections."
+    caption = f"p99 of latency against throughput{of_jobs}; the numbers are connections."
     return Plot(f"latency{suffix}", caption, figure)
 
 

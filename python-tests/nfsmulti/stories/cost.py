@@ -357,7 +357,7 @@ def _tell(summary: Summary) -> Story:
         Section("Ratios to other engines", tables=[_ratios(pairs)], folded=True),
         Section("The command of each engine", lines=[*first.values()], folded=True),
     ]
-    caveats = []
+    caveats = [_SINK] if summary.scenario == "client-cost" else []
     if full := sum(one.is_full for one in held):
         caveats.append(
             f"The server's core was full in {full} of {len(held)} workloads ({_MARK}): it limits"
@@ -368,13 +368,13 @@ def _tell(summary: Summary) -> Story:
 
 
 def _headline(held: Sequence[Pair]) -> str:
-    values = sorted(one.value() for one in held)
-    found, median, what = texts.times(held[0].ratio("cpu")), "", held[0].workload
+    values = sorted(100 * one.value() for one in held)
+    found = " to ".join(dict.fromkeys(f"{one:.0f}" for one in (values[0], values[-1])))
+    whose, what = _WHOSE.get(held[0].beside, held[0].beside), held[0].workload
     if len(held) > 1:
-        found, what = f"{values[0]:.2f} to {values[-1]:.2f}", f"{len(held)} workloads"
-        median = f" (median {statistics.median(values):.2f})"
-    whose = f"{_WHOSE.get(held[0].beside, held[0].beside)}{median}"
-    return f"{found} of the CPU per operation of {whose}: nfsmulti, {what}."
+        whose = f"{whose} (median {statistics.median(values):.0f} %)"
+        what = f"{len(held)} workloads"
+    return f"{found} % of the CPU per operation of {whose}, {what}."
 
 
 def _answer_table(pairs: Sequence[Pair], held: Sequence[Pair]) -> Table:
@@ -461,6 +461,7 @@ def _held_against(bar: Bar, pair: Pair) -> list[str]:
 
 
 _RATIO = "A ratio is nfsmulti's figure ÷ the other engine's, run by run, with its 95 % interval."
+_SINK = "nfs-sink is no real server: it answers from memory and keeps nothing."
 _READING = {
     "client-cost": [
         _RATIO,

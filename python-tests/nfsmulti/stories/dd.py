@@ -85,7 +85,7 @@ def _cell(
 _PUBLISHED_RATIO = 72 / 19.4
 _POOL = "pool"
 _WHERE = {
-    "capped": "connections capped",
+    "capped": "each address capped",
     "uncapped": "only the link capped",
     _POOL: "no caps of the lab",
 }
@@ -98,7 +98,7 @@ _PUBLISHED = (
     ("capped", "write", _STREAMS, "55 s, 72 MB/s in sum", _PUBLISHED_RATIO),
     ("capped", "read", 1, "30.86 s, 27.2 MB/s", None),
     # More than 1 Gbit/s carries: that clock stopped before all was sent, ours after COMMIT.
-    ("uncapped", "write", 1, "6.02 s, 139 MB/s", None),
+    ("uncapped", "write", 1, "6.02 s, 139 MB/s, in part into the client's cache", None),
     ("uncapped", "read", 1, "8.56 s, 98.0 MB/s", None),
 )
 _UNMEASURED = (
@@ -186,7 +186,7 @@ def _answer(summary: Summary, clients: Sequence[str]) -> Answer:
         words = f"{rate} written by {_STREAMS} streams{end}"
         other = _curve(summary, "uncapped", "write").gain(_STREAMS, 1)
         if client == "capped":
-            words += " where connections are capped"
+            words += " where each address is capped"
             words += f"; {other.value:.2f} times where only the link is" if other else ""
         elif gain.above(_CLEAR):
             words += ": each connection has a limit of its own"
@@ -239,6 +239,7 @@ _REPORT = Report(
     beside=beside,
     tell=tell,
     findings=findings,
+    names=lambda _: _WHERE,
 )
 
 SCENARIO = Scenario("dd", _PLACES, _cells, _own_cells, report=_REPORT)

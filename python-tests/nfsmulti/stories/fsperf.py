@@ -271,6 +271,7 @@ _REPORT = Report(
     beside=beside,
     tell=tell,
     findings=findings,
+    names=_clients,
 )
 
 SCENARIO = Scenario("fsperf", _PLACES, _cells, _own_cells, probes=_probes, report=_REPORT)

@@ -277,9 +277,9 @@ def _headline(drawn: Sequence[Curve], pairs: _Pairs) -> str:
     counts = sorted({scaling.chosen(curve) for curve in against_depth})
     at = f" with {' to '.join(map(str, (counts[0], counts[-1])[: len(counts)]))} in flight"
     words = f"{texts.several(rates)}{at}"
-    ratios = [(pair.theirs[0].factors["client"], pair.ratio(cells.iops)) for pair in pairs.values()]
-    if times := [f"{ratio.value:.3g} times fio's {peer}" for peer, ratio in ratios if ratio]:
-        return f"{words}: {texts.several(times[:3])}."
+    ratios = [pair.ratio(cells.iops) for pair in pairs.values()]
+    if times := [f"{ratio.value:.3g}" for ratio in ratios if ratio]:
+        return f"{words}: {texts.several(times[:3])} times the kernel mount."
     if all(one.end is scaling.End.KNEE for one in found):
         return f"{words}; more gain nothing."
     if all(one.end is scaling.End.RISING for one in found):
@@ -455,7 +455,7 @@ def _plots(drawn: list[Curve]) -> list[Plot]:
             ("depth", "Operations", _UNIT, cells.iops),
             ("nconnect", "Operations", _UNIT, cells.iops),
             ("depth", "CPU per operation", "µs of the whole machine", cells.machine_cpu_us),
-            ("depth", "Latency, p99", "clat p99, ms", _p99_ms),
+            ("depth", "Latency, p99", "latency p99, ms", _p99_ms),
         ):
             named = [
                 (str(curve.levels["operation"]), curve)

@@ -96,6 +96,7 @@ _BESIDE = "-beside-writer"
 _WHERE = {"alone": "", "beside the writer": _BESIDE}  # readers are, by the end of their workload
 _READERS = {"readers": "full-speed readers", "readers-limited": "readers at 100 IOPS"}
 _SHORT = {"readers": "full speed", "readers-limited": "100 IOPS each"}
+_CALLED = {f"{one}{_WHERE[at]}": f"{_SHORT[one]}, {at}" for one in _SHORT for at in _WHERE}
 _PERCENTS = (50, 99, 99.9, 99.99)
 _TOLD = (99, 50)  # percentiles of the answer: the first that enough I/Os were measured for
 _DRAWN = 99
@@ -211,7 +212,8 @@ def tell(summary: Summary) -> Story:
         reading=[
             "A reader has one I/O of 4 KiB in flight; the bulk writer has 16 of 1 MiB. Each job has"
             f" a connection of its own{conditions.on_each(summary)}.",
-            "Ratios are paired: each compares two cells of the same repeat, of which both have the"
+            "Waits in the first table are means of the repeats' percentiles, as their ratios are."
+            " Ratios are paired: each compares two cells of the same repeat, of which both have the"
             f" percentile. An interval needs {FEWEST} repeats; where it spans 1, there is no"
             " measurable difference.",
             "dontcache is a way of caching of Linux's server from 6.18 on, which `--setting` can"
@@ -239,15 +241,15 @@ def _answer(levels: Sequence[_Level]) -> Answer:
             for one in both
         }
         if not told and any(ratio for _, ratio in ratios):
-            spans = (_span([ratio for _, ratio in ratios]), _span([*kept.values()]))
+            spans = (texts.span([ratio for _, ratio in ratios]), texts.span([*kept.values()]))
             told = f"{spans[0]} times the p{percent:g} for {name} beside a bulk writer"
             told += f", which keeps {spans[1]} of its speed." if spans[1] else "."
         for level, ratio in ratios:
             alone, beside = (level.of(readers + end) for end in _WHERE.values())
-            waits = [cells.told_us(_reads(found), percent) for found in (alone, beside)]
+            waits = [_sample(found, percent) for found in (alone, beside)]
             rows.append([
                 _and(_SHORT[readers], level.name),
-                *(texts.number(one and one / 1000) for one in waits),
+                *map(texts.measured, waits),
                 texts.marked(ratio),
                 texts.marked(kept[level.name]),
             ])  # fmt: skip
@@ -263,17 +265,6 @@ def _answer(levels: Sequence[_Level]) -> Answer:
     return Answer(told, Table(headings, rows[:MOST_ROWS]), caveats)
 
 
-def _span(found: Sequence[Ratio | None]) -> str:
-    """Write the smallest and the largest ratio, or one, or "" for none."""
-    values = sorted(ratio.value for ratio in found if ratio)
-    ends = dict.fromkeys(f"{one:.2f}" for one in (*values[:1], *values[-1:]))
-    return " to ".join(ends)
-
-
-def _reads(found: Sequence[Cell]) -> list[Figures | None]:
-    return [cell.read for cell in found]
-
-
 def _and(words: str, level: str) -> str:
     return ", ".join(filter(None, (words, level)))
 
@@ -281,13 +272,16 @@ def _and(words: str, level: str) -> str:
 def _percentile_plot(levels: Sequence[_Level]) -> Plot:
     """Draw the readers alone and beside the writer, under each level."""
     named = [
-        (_and(where, level.name), [cells.told_us(_reads(found), p) for p in _PERCENTS])
+        (
+            _and(where, level.name),
+            [cells.told_us([cell.read for cell in found], p) for p in _PERCENTS],
+        )
         for level in levels
         for where, end in _WHERE.items()
         if (found := level.of(f"readers{end}"))
     ]
     figure = charts.percentiles("Readers' completion latency", _PERCENTS, named)
-    caption = "Percentiles of the readers' clat, of all jobs and repeats together (log scale)."
+    caption = "Percentiles of the readers' latency, of all jobs and repeats together (log scale)."
     return Plot("percentiles", caption, figure)
 
 
@@ -300,7 +294,7 @@ def _level_plot(levels: Sequence[_Level]) -> list[Plot]:
         for where, end in _WHERE.items()
     }
     names = [level.name for level in levels]
-    figure = charts.bars(f"Readers' p{_DRAWN}", f"clat p{_DRAWN}, ms", names, series)
+    figure = charts.bars(f"Readers' p{_DRAWN}", f"latency p{_DRAWN}, ms", names, series)
     caption = (
         f"Mean of the repeats' p{_DRAWN}; {charts.REPEATS}. A bar is missing where a repeat read"
         " too little for it."
@@ -314,6 +308,7 @@ _REPORT = Report(
     beside=beside,
     tell=tell,
     findings=findings,
+    names=lambda _: _CALLED,
 )
 
 SCENARIO = Scenario("neighbour", _PLACES, _cells, _own_cells, repeats=5, report=_REPORT)

@@ -192,7 +192,7 @@ def _plots(kinds: _Kinds, cost: Measure) -> list[Plot]:
     """Draw response against throughput, and what an operation costs."""
     names = _names(kinds)
     named = [(names[kind], curve) for kind, curve in kinds.items() if curve.counts]
-    axes, title = ("IOPS", "read clat, median, ms"), "Response against throughput"
+    axes, title = ("IOPS", "read latency, median, ms"), "Response against throughput"
     response = curves.latency(named, title, axes, cells.iops, _p50_us, charts.logarithmic, 3)
     caption = (
         "Median read response against IOPS, both on logarithmic axes; the numbers are the"
@@ -212,6 +212,7 @@ _REPORT = Report(
     beside=beside,
     tell=tell,
     findings=findings,
+    names=lambda summary: _names(_curves(summary)),
 )
 
 SCENARIO = Scenario("oltp", _PLACES, _cells, _own_cells, report=_REPORT)

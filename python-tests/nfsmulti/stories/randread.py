@@ -269,7 +269,7 @@ def _latency_plot(transports: _Transports) -> Plot:
         for name, found in transports.items()
     ]
     figure = charts.percentiles("Completion latency", percents, named)
-    caption = "Percentiles of clat, of all jobs and repeats together (log scale)."
+    caption = "Percentiles of latency, of all jobs and repeats together (log scale)."
     return Plot("latency", caption, figure)
 
 
@@ -288,6 +288,7 @@ _REPORT = Report(
     beside=beside,
     tell=tell,
     findings=findings,
+    names=lambda _: _TRANSPORTS,
 )
 
 SCENARIO = Scenario("randread", _PLACES, _cells, _own_cells, report=_REPORT)

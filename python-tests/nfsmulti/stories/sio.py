@@ -131,6 +131,7 @@ _DIFFERS = (
 _HIGH = 16  # threads from which on concurrency is high
 # The publication names no figures, so these are ours: what is no gain, and what is a large one.
 _NO_GAIN, _LARGE = 1.05, 1.5
+_LARGE_GAIN = "a large gain"
 _CACHEABLE = "random reads"
 _CACHED = 2  # times direct reads: the cache then answers more than the half that it can hold
 _VARIED = 0.3  # half of an interval, in times the mean, from which on it is warned of
@@ -177,7 +178,7 @@ def findings(summary: Summary) -> list[Finding]:
         if other == "buffered" and _from_cache(summary):
             gains[_CACHEABLE] = None
         judge = partial(_large_gain, other=other, threads=most)
-        found.append(_finding(f"{name}, {many}", "a large gain", gains, judge))
+        found.append(_finding(f"{name}, {many}", _LARGE_GAIN, gains, judge))
     cost = cells.cpu_measure(summary.done)
     rises = {one: _ratio(summary, one, ("direct", most), ("direct", 1), cost) for one in _WORKLOADS}
     name = f"CPU per operation on one mount, {many} against 1"
@@ -260,11 +261,12 @@ def _answer(summary: Summary, workloads: Sequence[str]) -> Answer:
         gains += times
     told = []
     for other in _DIRECT:
-        of_other = ((_gain(summary, workload, other, most), workload) for workload in workloads)
-        differ = sorted((gain.value, at) for gain, at in of_other if gain and not gain.spans_one)
-        ends = dict.fromkeys([*differ[-1:], *differ[:1]])
-        told += [f"{value:.2f} times {other} ({at})" for value, at in ends]
-    words = f"{', '.join(told) or 'No measurable difference to other I/O'}: concurrent I/O"
+        spans = texts.span([_gain(summary, workload, other, most) for workload in workloads])
+        told += [f"{spans} times {other}"] if spans else []
+    words = f"{texts.several(told) or 'No other'} I/O: concurrent, {most} threads"
+    if summary.place.get("kind") != "pool":  # whose page does not show what was published
+        large = next(one for one in findings(summary) if one.theirs == _LARGE_GAIN)
+        words += f"; the published large gain is {large.judged.verdict}"
     varied = max(
         (one.interval[1] / one.mean - 1 for one in rates if one and one.interval), default=0
     )
@@ -272,17 +274,11 @@ def _answer(summary: Summary, workloads: Sequence[str]) -> Answer:
     if _from_cache(summary):
         caveats.append("Buffered random reads came out of the client's page cache, not over NFS.")
     if varied > _VARIED:
-        caveats.append(
-            f"Repeats vary: intervals are up to ± {100 * varied:.0f} %. Give a higher --repeat."
-        )
+        caveats.append(f"Repeats vary: intervals are up to ± {100 * varied:.0f} %.")
     if any(gain and gain.spans_one for gain in gains):
         caveats.append(texts.MAY_BE_ONE)
     headings = [f"IOPS, {most} threads", *_MODES, *(f"times {other}" for other in _DIRECT)]
-    return Answer(
-        f"{words}, {most} threads.",
-        Table(headings, rows),
-        caveats,
-    )
+    return Answer(f"{words}.", Table(headings, rows), caveats)
 
 
 def _plot(summary: Summary, workload: str, unit: str, measure: Measure) -> Plot:

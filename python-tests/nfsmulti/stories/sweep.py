@@ -212,7 +212,7 @@ def findings(summary: Summary) -> list[Finding]:
     lowest = weakest(judged or [Judged(Verdict.NOT_MEASURED, "neither was run")])
     ours = lowest.why if judged else texts.MISSING
     if judged:
-        why = "the weakest verdict of four: sync and mount, reads and writes"
+        why = "the weakest of four verdicts: sync or async, hard or soft; reads and writes"
         lowest = Judged(lowest.verdict, why)
     return [
         _plateau(speeds.get("read"), "reads", "117, 117, 118 MB/s", link),
@@ -355,7 +355,9 @@ def _answer(summary: Summary, speeds: Sequence[Speed]) -> Answer:
         full = conditions.full_link(summary, "1gbit", slowest)
         words = f"{rates} whatever the setting (within {100 * ALIKE:g} %){full}"
         caveats = ["A faster link may show differences."] if full else []
-    table = Table(["best to worst", *(f"{one.name}s" for one in speeds)], rows[:MOST_ROWS])
+    headings = ["", *(f"{one.name}s" for one in speeds)]
+    title = "By how much the best level is faster than the worst"
+    table = Table(headings, rows[:MOST_ROWS], title, text_columns=len(headings))
     return Answer(f"{words}.", table, caveats)
 
 
