@@ -37,7 +37,7 @@ _WORDS: Mapping[str, Expected] = {
     "moved slowly": replace(
         _MOVED,
         short="fio reopens the file before it verifies, and asks the dead path first: that takes"
-        " eight seconds",
+        " eight seconds, where `timeo` promises half a second",
     ),
     "held": _HELD,
     "held silent": replace(_HELD, says=(_SILENT, "giving up")),

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from nfsmulti.texts import Table
 
 FILE = "results.json"
 _TITLE = "What jobs do when servers and networks fail"
-_SHORT, _WRONG = "*", "✗ "
+_SHORT, _WRONG = _MARKS = "*", "✗ "
 _KEY = (
     "done: completed and verified; held: still waiting when interrupted, as `hard` promises; lost:"
     f" data that may not be on the server, and was reported; {_SHORT}: short of a promise;"
@@ -69,10 +70,13 @@ def write(folder: Path) -> str:
         for place in Place
     ]
     grids = [grid for grid in grids if grid.rows]
+    marked = [grid for one in grids if (grid := _part(one, marked=True)).rows]
+    plain = [grid for one in grids if (grid := _part(one, marked=False)).rows]
     wrong = [f"{one.cell}: {'; '.join(one.complaints)}" for one in outcomes if not one.met]
     sections = [
         Section("Not as expected", points=wrong),
-        Section("Fault and mode", [_KEY], grids),
+        Section("Short of a promise, or not as expected", [_KEY] if marked else [], marked),
+        Section("As expected", [_KEY], plain, folded=True),
         Section("How to read it", points=_HOW, folded=True),
         Section(
             "Conditions",
@@ -80,7 +84,7 @@ def write(folder: Path) -> str:
             folded=True,
         ),
     ]
-    about = f"Fault matrix, {values['begun']}."
+    about = f"Fault matrix, {texts.moment(values['begun'])}."
     pages.save(folder, title=_TITLE, about=about, answer=answer, sections=sections, data=FILE)
     told = pages.told(folder, answer, f"{COMMAND} soak", grids)
     return "\n".join([*(f"NOT AS EXPECTED: {one}" for one in wrong), told])
@@ -91,9 +95,9 @@ def _answer(outcomes: Sequence[Outcome], setting: Mapping[str, str]) -> Answer:
     short = sum(bool(one.short) for one in outcomes)
     headline = f"{met} of {len(outcomes)} jobs ended as expected"
     if met == len(outcomes):  # what a job wrote is accounted for, or it has a complaint
-        headline += ", and none hid a loss"
+        headline = f"0 of {met} jobs hid a loss"
     if short:
-        headline += f"; {short} known cases fall short of a promise (below)"
+        headline += f"; {short} broke another promise (known, below)"
     rows = []
     for mode in Mode:
         ended = [one for one in outcomes if one.mode == mode]
@@ -122,6 +126,12 @@ def _grid(outcomes: Sequence[Outcome]) -> list[list[str]]:
         own = [one for one in outcomes if one.fault == fault]
         rows.append([fault, *(_field(one for one in own if one.mode == mode) for mode in Mode)])
     return sorted(rows, key=lambda row: {*row[1:]} <= {"done", texts.MISSING})
+
+
+def _part(grid: Table, *, marked: bool) -> Table:
+    """Give the rows of a grid that have a mark, or those that have none."""
+    rows = [row for row in grid.rows if any(m in one for one in row for m in _MARKS) == marked]
+    return replace(grid, rows=rows)
 
 
 def _field(outcomes: Iterable[Outcome]) -> str:
