@@ -171,6 +171,8 @@ def compare(
     try:
         folders = _chosen(runs, results)
         a, b = map(Summary.load, folders)
+        if folders[0].resolve() == folders[1].resolve():
+            raise HarnessError(f"{kept.shown_run(folders[0])} is both A and B: name two runs")
         if over:
             a, b = without(a, over), without(b, over)
         environments = [conditions.load(folder) for folder in folders]

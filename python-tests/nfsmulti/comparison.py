@@ -11,7 +11,7 @@ import math
 import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from pathlib import Path
 
@@ -60,7 +60,7 @@ class Side:
     @property
     def text(self) -> str:
         """Its folder's name, which has the label, and its date."""
-        return f"{Path(self.run).name} ({self.started.replace('T', ' ')[:16]})"
+        return f"{Path(self.run).name} ({texts.moment(self.started)})"
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,10 @@ class Comparison:
 
     def answer(self, caveats: Sequence[str]) -> Answer:
         """Return the answer, with the caveats that it is told with."""
-        table = _table(self.furthest(MOST_ROWS))
+        table, every = _table(self.furthest(MOST_ROWS)), len(self.rows)
+        if len(table.rows) < every:
+            title = f"{len(table.rows)} of {every} rows, those furthest from 1; the page has all"
+            table = replace(table, title=title)
         return Answer(self._headline(), table, caveats[:MOST_CAVEATS], self.ran)
 
     def _headline(self) -> str:
@@ -195,6 +198,8 @@ def _table(rows: Sequence[Row]) -> Table:
     for one in rows:
         own = "" if unit else f" {one.unit}"
         a, b = (f"{texts.number(mean)}{own}".strip() for mean in (one.a, one.b))
+        if one.cell == TOGETHER:  # a mean of unlike cells is no rate of any
+            a = b = texts.MISSING
         lines.append([one.name, a, b, texts.times(one.ratio), one.says])
     headings = [", ".join(filter(None, (side, unit))) for side in "AB"]
     return Table(["", *headings, "B / A", ""], lines, ending_text_columns=1, text_wraps=True)
@@ -209,9 +214,8 @@ def _sides(found: Comparison, newline: str = "\n") -> str:
 
 def _text(found: Comparison) -> str:
     ending = [shown(found.page), *(wrapped(line, COLUMNS) for line in found.lines)]
-    return "\n\n".join(
-        [_sides(found), found.answer(found.notes).terminal(COLUMNS), "\n".join(ending)]
-    )
+    answer = replace(found.answer(found.notes), headline="")  # which the last line gives
+    return "\n\n".join([_sides(found), answer.terminal(COLUMNS), "\n".join(ending)])
 
 
 def _markdown(found: Comparison) -> str:

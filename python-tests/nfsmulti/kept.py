@@ -10,6 +10,7 @@ import os
 import re
 from pathlib import Path
 
+from nfsmulti import texts
 from nfsmulti.errors import HarnessError
 from nfsmulti.paths import COMMAND, shown
 from nfsmulti.summary import FILE, Summary
@@ -83,6 +84,6 @@ def show_baseline(results: Path) -> None:
         scenario = file.parent.name
         try:
             folder = baseline(results, scenario)
-            print(f"{scenario}: {shown_run(folder)} ({Summary.load(folder).started})")
+            print(f"{scenario}: {shown_run(folder)} ({texts.moment(Summary.load(folder).started)})")
         except HarnessError as error:
             print(f"{scenario}: {error}")

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,8 +17,6 @@ from nfsmulti.summary import Cell, Factor, Summary
 # Of summary.place, what makes figures of another kind, and what an older summary means.
 _PLACE: dict[str, Any] = {"kind": None, "limits": None, "guest": "qemu", "files": None}
 _PLACE |= {"amounts": None}
-# Of a factor with such values the name says what they mean.
-_SWITCH = {"on", "off", "yes", "no", "none", "True", "False"}
 
 
 @dataclass(frozen=True)
@@ -146,20 +143,11 @@ def _name(cell: Cell) -> str:
 
 
 def _naming(a: Summary, b: Summary) -> Callable[[Cell], str]:
-    """Return what names a cell without the factors that have one level in both runs.
-
-    Words come first, numbers with what they count: "64k-read at nconnect=4".
-    """
+    """Return what names a cell without the factors that have one level in both runs."""
     varied = cells.varying([*a.cells, *b.cells])
 
     def named(cell: Cell) -> str:
-        levels = [(name, str(cell.factors[name])) for name in varied if name in cell.factors]
-        words = " ".join(at for _, at in levels if _is_word(at))
-        counts = ", ".join(f"{name}={at}" for name, at in levels if not _is_word(at))
-        return " at ".join(filter(None, (words, counts))) or "the only cell"
+        levels = {name: cell.factors[name] for name in varied if name in cell.factors}
+        return cells.words(levels) or "the only cell"
 
     return named
-
-
-def _is_word(level: str) -> bool:
-    return bool(re.search("[A-Za-z]", level)) and level not in _SWITCH

@@ -50,10 +50,13 @@ def test_a_run_is_equal_to_itself(tmp_path: Path) -> None:
     assert done.status == 0
     lines = [line for line in done.stdout.splitlines() if not line.endswith("/compare.html")]
     assert max(map(len, lines)) <= 80
-    assert re.search(r"capped read at streams=1 +14\.\d +14\.\d +1\.00 ±", done.stdout)
+    assert re.search(r"capped, read, 1 stream +14\.\d +14\.\d +1\.00 ±", done.stdout)
     same = "not shown to be worse: nothing is significantly worse by more than 5 %, in 21 tests"
     assert same in _said(done)
     assert done.stdout.count("1.00 ±") == MOST_ROWS
+    assert "10 of 21 rows, those furthest from 1; the page has all" in done.stdout
+    assert done.stdout.count("not shown to be worse") == 1
+    assert re.search(r"all cells together +\N{EN DASH} +\N{EN DASH} +1\.00 ±", done.stdout)
     assert (tmp_path / "b" / "compare.html").read_text().count("1.00 ±") == MOST_ROWS + 21
 
 
@@ -129,7 +132,7 @@ def test_cells_are_told_in_the_order_of_their_names() -> None:
     made = made_runs.dd(1)
     cells = [_cell(number, 1, 1) for number in (10, 2, 1)]
     found = pairs(*[dataclasses.replace(made, cells=cells)] * 2)
-    assert [pair.name for pair in found] == ["n=1", "n=2", "n=10"]
+    assert [pair.name for pair in found] == ["n 1", "n 2", "n 10"]
 
 
 def test_a_slower_run_is_worse(tmp_path: Path) -> None:
@@ -158,7 +161,7 @@ def test_one_cell_that_is_slower_is_found_among_others(tmp_path: Path) -> None:
     ]
     done = _compare(tmp_path, a, dataclasses.replace(b, cells=mixed))
     assert done.status == 10
-    assert done.stdout.splitlines()[-1].startswith("worse: capped write at streams=3 0.6")
+    assert done.stdout.splitlines()[-1].startswith("worse: capped, write, 3 streams 0.6")
     assert "worse: all cells" not in done.stdout
 
 
@@ -228,7 +231,7 @@ def test_a_cell_or_a_repeat_that_fails_is_worse(tmp_path: Path, repeat: int, fai
     b = _changed(a, 5, repeat, "failed")
     done = _compare(tmp_path, a, b)
     assert done.status == 10
-    worse = "worse: capped read at streams=5: "
+    worse = "worse: capped, read, 5 streams: "
     assert f"{worse}{failed} of its 3 repeats failed in B" in done.stdout
     assert done.stdout.endswith("worse: 4 cells failed more often in B than in A\n")
     alone = "4 combinations of factors ran in only one of the two runs."
@@ -278,7 +281,7 @@ def test_runs_are_compared_over_a_factor_that_differs(tmp_path: Path) -> None:
     assert _compare(tmp_path, a, b).status == 11
     done = _compare(tmp_path, a, b, "--over", "streams")
     assert done.status == 0
-    assert re.search(r"capped read +\d+\.\d +\d+(\.\d)? +[45]\.\d\d ", done.stdout)
+    assert re.search(r"capped, read +\d+\.\d +\d+(\.\d)? +[45]\.\d\d ", done.stdout)
     for words, said in (("streams", "has 1,2,3,4,5: only one"), ("nconnect", "does not have it")):
         refused = _compare(tmp_path, made_runs.dd(1), b, "--over", words)
         assert (refused.status, refused.stdout) == (11, "")
@@ -344,6 +347,9 @@ def test_the_newest_run_is_compared_with_its_baseline(tmp_path: Path) -> None:
     assert call_harness("baseline", "set", str(first), *there).status == 0
     assert "20261120T170000Z" in call_harness("baseline", "show", *there).stdout
     assert "is its own baseline" in call_harness("compare", *there).stderr
+    twice = call_harness("compare", str(first), str(first), *there)
+    assert (twice.status, twice.stdout, twice.stderr.count("\n")) == (11, "", 1)
+    assert "is both A and B" in twice.stderr
     b, slow = made_runs.dd(5, seed=2), made_runs.dd(5, slower=1.5, seed=3)
     capped = [
         slow_cell if cell.factors["streams"] == 3 and cell.factors["client"] == "capped" else cell
@@ -352,8 +358,8 @@ def test_the_newest_run_is_compared_with_its_baseline(tmp_path: Path) -> None:
     _kept(tmp_path, "20261121T170000Z-capped", dataclasses.replace(b, cells=capped))
     done = call_harness("compare", *there)
     assert done.status == 10
-    assert done.stdout.startswith("A: 20261120T170000Z (2026-11-20 17:00)\n")
-    assert re.match(r"worse: capped \w+ at streams=3 0\.6\d \(", done.stdout.splitlines()[-1])
+    assert done.stdout.startswith("A: 20261120T170000Z (2026-11-20 17:00 UTC)\n")
+    assert re.match(r"worse: capped, \w+, 3 streams 0\.6\d \(", done.stdout.splitlines()[-1])
 
 
 def _busy(summary: Summary, busy: float, every: int = 1) -> Summary:
@@ -452,7 +458,7 @@ def test_other_programs_read_the_verdict(tmp_path: Path) -> None:
     found = json.loads(_compare(tmp_path, a, b, "--format", "json").stdout)
     assert (found["verdict"], found["exit"], len(found["rows"])) == ("worse", 10, 21)
     row = found["rows"][0]
-    assert (row["cell"], row["unit"], row["says"]) == ("capped read at streams=1", "MB/s", "worse")
+    assert (row["cell"], row["unit"], row["says"]) == ("capped, read, 1 stream", "MB/s", "worse")
     assert row["low"] < row["b"] / row["a"] < row["high"]
     suite = ET.fromstring(_compare(tmp_path, a, b, "--format", "junit").stdout)
     assert (suite.get("tests"), suite.get("failures")) == ("22", "22")
