@@ -81,8 +81,9 @@ def test_it_has_programs_jobfiles_and_manual(unpacked: Path) -> None:
     usr = unpacked / "usr"
     for program in ("nfsmulti-export", "nfsmulti-pool"):
         run([str(usr / "bin" / program), "--help"], timeout=_SECONDS).check()
-    there = {file.name for file in (usr / "share/nfsmulti/jobfiles").iterdir()}
-    assert there == {file.name for file in JOBFILES.glob("*.fio")}
+    folder = usr / "share/nfsmulti/jobfiles"
+    there = {file.relative_to(folder) for file in folder.rglob("*") if file.is_file()}
+    assert there == {file.relative_to(JOBFILES) for file in JOBFILES.rglob("*.fio")}
     assert (usr / "share/man/man7/nfsmulti.7.gz").exists()
 
 
