@@ -31,6 +31,7 @@ _BESIDE = re.compile(r" : Saving output of prerun in |^hostname=")
 _BEGIN = re.compile(r"^\{\n", re.MULTILINE)  # of the report: an opening brace alone in its line
 
 Direction = Literal["read", "write", "trim"]
+Latency = Literal["slat", "clat", "lat"]
 
 # What the engine says of a job where all is well: its progress, and its summary.
 SUMMARY = re.compile(
@@ -111,9 +112,9 @@ class FioReport:
         total = sum(latency["mean"] * latency["N"] for latency in latencies)
         return float(total / max(1, count))
 
-    def latency_bins(self, direction: Direction) -> Counter[int]:
-        """Give the bins of completion latency of all jobs: ns to the number of I/Os."""
-        return merged(job[direction]["clat_ns"].get("bins", {}) for job in self.jobs)
+    def latency_bins(self, direction: Direction, kind: Latency = "clat") -> Counter[int]:
+        """Give the bins of a latency of all jobs, completion's: ns to the number of I/Os."""
+        return merged(job[direction][f"{kind}_ns"].get("bins", {}) for job in self.jobs)
 
     def latency_percentile(self, direction: Direction, percent: float) -> float:
         """Give a percentile of completion latency in ns, out of the merged bins of all jobs."""

@@ -122,6 +122,11 @@ def job_text(jobs: Mapping[str, Mapping[str, str]], number: int) -> str:
     return "\n".join([*lines, ""])
 
 
+def _seed(options: Mapping[str, str], number: int) -> dict[str, str]:
+    """Give each host a seed of its own where one is given, or arrivals would be in step."""
+    return {"randseed": str(int(options["randseed"]) + number)} if "randseed" in options else {}
+
+
 def _names(options: Mapping[str, str], number: int) -> dict[str, str]:
     """Give the names of the files that a host's jobs write; readers share theirs."""
     if options.get("rw", options.get("readwrite", "read")) in ("read", "randread"):
@@ -170,7 +175,9 @@ class RemoteFio:
             file = folder / f"host{number + 1}.fio"
             own = {"require_version": engine_version(), "first_path": str(number * count)}
             sections = {
-                name: options | own if engine.items() <= options.items() else options
+                name: options | own | _seed(options, number)
+                if engine.items() <= options.items()
+                else options
                 for name, options in given.items()
             }
             file.write_text(job_text(sections, number), errors="surrogateescape")

@@ -24,7 +24,7 @@ SCHEMA = "nfsmulti-summary"
 VERSION = 1
 FILE = "summary.json"
 
-Status = Literal["done", "failed", "waiting"]
+Status = Literal["done", "failed", "waiting", "skipped"]
 Factor = str | int | float | bool
 
 
@@ -82,16 +82,41 @@ class Server:
 
 
 @dataclass(frozen=True)
+class Arrivals:
+    """What became of I/O that arrived by a clock of its own, all jobs together.
+
+    `offered` and `achieved` are I/Os per second: those that were due, and those that completed in
+    time. Where the backlog grew to the end it is not `sustained`, and latencies say nothing. `full`
+    is the part of the arrivals that found the depth used up. `response` has fio's bins in ns from
+    when an I/O was due to its end, `lag` those to its sending. `spans` are where an I/O's time went
+    (lag, wait for a connection, rtt): mean_us of all connections, percentiles of the slowest.
+    `over_time` is the mean response in us, one for every `figure_s` seconds of the cell.
+    """
+
+    offered: float
+    achieved: float
+    sustained: bool
+    due: int = 0
+    dropped: int = 0
+    full: float = 0.0
+    response: dict[str, int] = field(default_factory=dict)
+    lag: dict[str, int] = field(default_factory=dict)
+    spans: dict[str, dict[str, float]] = field(default_factory=dict)
+    over_time: list[float | None] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
 class Cell:
     """One cell. `status` is "waiting" until it ran; `why` says in one line why it failed.
 
-    `folder` holds what its fio left, relative to the run. `cpu_s` is the CPU time of fio's jobs,
-    user and system; `usr_percent` and `sys_percent` are the sums of theirs over all jobs, each in
-    per cent of one core. `machine_cpu_s` is the CPU time of the whole machine in their run time,
-    where it could be told: it includes what a kernel does for a mount, and a server on the same
-    machine, but neither fio's start nor its end; `processors` is how many that are, 0 where that
-    was not written down, and `others_busy` the part of their time that was worked right before fio
-    was started, which is other programs' work. `calls_per_op` are the engine's system calls.
+    A cell that was not worth running is "skipped", and `why` says why. `arrivals` are of one at a
+    load. `folder` holds what its fio left, relative to the run. `cpu_s` is the CPU time of fio's
+    jobs, user and system; `usr_percent` and `sys_percent` are the sums of theirs over all jobs,
+    each in per cent of one core. `machine_cpu_s` is the CPU time of the whole machine in their run
+    time, where it could be told: it includes what a kernel does for a mount, and a server on the
+    same machine, but neither fio's start nor its end; `processors` is how many that are, 0 where
+    that was not written down, and `others_busy` the part of their time that was worked right before
+    fio was started, which is other programs' work. `calls_per_op` are the engine's system calls.
     `paths` gives each path's part of all bytes, `jain` Jain's index of these. `over_time` holds
     bytes per second of all jobs together, one figure for every `figure_s` seconds; `read_over_time`
     and `write_over_time` likewise the clat's p50_us and p99_us; `marks` the figures, from 0, in
@@ -131,6 +156,7 @@ class Cell:
     server_why: str | None = None
     times: int = 1
     settled: bool | None = None
+    arrivals: Arrivals | None = None
 
     @property
     def ops(self) -> int:
@@ -216,4 +242,5 @@ def _cell(data: dict[str, Any]) -> Cell:
     sides = {side: made(Figures, data[side]) for side in ("read", "write") if data.get(side)}
     jobs = [made(JobRow, job) for job in data.get("jobs", [])]
     server = made(Server, data["server"]) if data.get("server") else None
-    return made(Cell, {**data, **sides, "jobs": jobs, "server": server})
+    arrivals = made(Arrivals, data["arrivals"]) if data.get("arrivals") else None
+    return made(Cell, {**data, **sides, "jobs": jobs, "server": server, "arrivals": arrivals})

@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Sizes and times as fio has them, rates as tc has; ValueError says how to write one."""
+"""Sizes, times and limits of latency as one types them, rates as tc has; ValueError says how."""
 
+from __future__ import annotations
+
+import math
 import re
+from dataclasses import dataclass
 
 _SIZE = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}
 _RATE = {"kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
+_US = {"us": 1.0, "ms": 1e3, "s": 1e6}
 
 
 def parse_size(text: str) -> int:
@@ -38,3 +43,34 @@ def parse_rate(text: str) -> int:
     if not match or not float(match[1]):
         raise ValueError(f"'{text}' is not a rate: write it like 120mbit or 9.4gbit")
     return round(float(match[1]) * _RATE[match[2]])
+
+
+@dataclass(frozen=True)
+class Slo:
+    """A limit of latency: so many per cent of all I/O take at most so many µs; inf is none."""
+
+    percent: float
+    us: float
+
+    @classmethod
+    def parse(cls, text: str) -> Slo:
+        """Read a limit such as "p99:1ms" or "p99.9:500us"."""
+        match = re.fullmatch(r"p(\d+(?:\.\d+)?):(\d+(?:\.\d+)?)(us|ms|s)", text.strip().lower())
+        if not match or not 0 < float(match[1]) < 100 or not float(match[2]):
+            raise ValueError(f"'{text}' is not a limit of latency: write it like p99:1ms")
+        return cls(float(match[1]), float(match[2]) * _US[match[3]])
+
+    @property
+    def given(self) -> bool:
+        """Whether there is a limit at all."""
+        return self.us < math.inf
+
+    @property
+    def text(self) -> str:
+        """Its words: "p99 within 1 ms"."""
+        return f"p{self.percent:g} within {self.time}"
+
+    @property
+    def time(self) -> str:
+        """The limit alone: "1 ms"."""
+        return f"{self.us / 1000:g} ms" if self.us >= 1000 else f"{self.us:g} µs"

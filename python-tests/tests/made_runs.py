@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -18,7 +19,7 @@ from typing import Any
 from nfsmulti.report import pages
 from nfsmulti.stats import percentile_us
 from nfsmulti.stories import SCENARIOS
-from nfsmulti.summary import Cell, Factor, Figures, JobRow, Status, Summary
+from nfsmulti.summary import Arrivals, Cell, Factor, Figures, JobRow, Status, Summary
 
 PLACE = {
     "kind": "lab",
@@ -331,9 +332,56 @@ def metadata_factors(
     }  # fmt: skip
 
 
+def latency(
+    repeats: int = 3, slower: float = 1.0, seed: int = 1, nconnect: tuple[int, ...] = (1, 4),
+    slo: str = "p99:1ms", noise: float = 0.01,
+) -> Summary:  # fmt: skip
+    """Make a run of latency: each connection is one server that takes 50 µs, as in M/M/1."""
+    made = Maker("latency", repeats, slower, seed)
+    every: tuple[Factor, ...] = ("peak", 20, 40, 60, 80, 100, 120)
+    for connections, load in product(nconnect, every):
+        peak = 20e3 * connections / slower
+        rate = peak * min(1.0, load / 100 if isinstance(load, int) else 1.0)
+        factors = latency_factors(connections, load)
+        made.add(factors, read=rate * slower * 4096, block=4096, mean_us=50, noise=noise)
+        if isinstance(load, int):
+            made.cells[-repeats:] = [
+                _arrived(made, cell, peak * load / 100, peak, slower)
+                for cell in made.cells[-repeats:]
+            ]
+    summary = dataclasses.replace(made.summary(), place={"kind": "lab", "pool": "", "limits": {}})
+    return dataclasses.replace(summary, place={**summary.place, "slo": slo})
+
+
+def _arrived(made: Maker, cell: Cell, offered: float, peak: float, slower: float) -> Cell:
+    """Give a cell in which I/O arrived at a rate, with the responses of M/M/1."""
+    achieved = cell.read.iops if cell.read else 0.0
+    mean_us = 50 * slower / max(0.02, 1 - achieved / peak)
+    bins: Counter[int] = Counter()
+    for at in range(4000):  # the quantiles of an exponential distribution
+        bins[round(-mean_us * math.log(1 - (at + 0.5) / 4000) * 1000)] += 5
+    spans = {name: {"mean_us": us, "p50_us": us, "p99_us": 3 * us}
+             for name, us in (("lag", mean_us - 50), ("wait", 1.0), ("rtt", 49.0))}  # fmt: skip
+    arrivals = Arrivals(
+        offered, achieved, offered < peak, due=20000,
+        response={str(ns): n for ns, n in bins.items()},
+        lag={"2000": 20000}, spans=spans, over_time=[mean_us, None, mean_us],
+    )  # fmt: skip
+    seconds: dict[str, list[float | None]] = {"p50_us": [50.0, 50.0], "p99_us": [90.0, None, 95.0]}
+    return dataclasses.replace(cell, arrivals=arrivals, read_over_time=seconds)
+
+
+def latency_factors(nconnect: int, load: Factor) -> dict[str, Factor]:
+    """Give the factors of a cell of latency."""
+    return {
+        "limits": "lab", "transport": "tcp", "version": "3", "jobs": 1, "nconnect": nconnect,
+        "workload": "4k-randread", "load": load,
+    }  # fmt: skip
+
+
 RUNS = {
     run.__name__: run
-    for run in (dd, fsperf, randread, sio, oltp, sweep, neighbour, connections, metadata)
+    for run in (dd, fsperf, randread, sio, oltp, sweep, neighbour, connections, metadata, latency)
 }
 
 

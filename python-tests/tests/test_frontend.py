@@ -127,9 +127,12 @@ def test_what_is_mistyped_is_said_last_before_anything_is_installed(fresh_clone:
         ("compare --judge p9", "--judge: 'p9' is none of throughput, p99, cpu: did you mean p99?"),
         (
             "run dd --mounts",
-            f"run: --mounts: only for connections and metadata, not for dd: {leave}",
+            f"run: --mounts: only for connections, metadata and latency, not for dd: {leave}",
         ),
-        ("run all --jobs=2", f"run: --jobs: only for connections, not for all: {leave}"),
+        (
+            "run all --jobs=2",
+            f"run: --jobs: only for connections and latency, not for all: {leave}",
+        ),
         ("soak --paths 17", "soak: --paths: '17' is not a whole number from 2 to 16"),
         ("lab start --addresses=100", "--addresses: '100' is not a whole number from 1 to 99"),
         ("lab start --link=fast", "'fast' is not a rate: write it like 120mbit or 9.4gbit"),

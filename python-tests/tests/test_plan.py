@@ -207,7 +207,7 @@ def test_cells_have_names_of_their_own_and_jobfiles() -> None:
         specs = scenario.cells(scale)
         assert len({name_of(spec.factors) for spec in specs}) == len(specs)
         # These ask for the kernel lab where RDMA or mounts are chosen.
-        chosen = {"guest"} if name in ("connections", "metadata") else set()
+        chosen = {"guest"} if name in ("connections", "metadata", "latency") else set()
         assert {spec.place for spec in specs} == set(scenario.places) - chosen
         for spec in specs:
             jobs = jobfile_jobs(spec.jobfile, spec.jobs)
@@ -246,6 +246,7 @@ def test_quick_run_of_all_stories_takes_no_more_than_an_hour() -> None:
         seconds[name] = expected_seconds(cells, guests)
     assert seconds.pop("connections") <= 3 * 60
     assert seconds.pop("metadata") <= 8 * 60
+    assert seconds.pop("latency") <= 3 * 60
     assert sum(seconds.values()) <= 60 * 60
 
 

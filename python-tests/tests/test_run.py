@@ -42,8 +42,6 @@ from nfsmulti.run.plan import Plan, PlannedCell, ordered
 from nfsmulti.run.record import Record, Watcher, waiting_cell, write_place
 from nfsmulti.run.runner import Teller, run_in_guests
 from nfsmulti.stories import REPORTS, SCENARIOS, CellSpec, GuestPlace, Scale
-from nfsmulti.stories.connections import WORKLOADS
-from nfsmulti.stories.metadata import OPERATIONS
 from nfsmulti.summary import Cell, Summary
 from nfsmulti.units import parse_rate
 
@@ -573,7 +571,5 @@ def _children_named(name: str) -> list[int]:
 
 
 def test_the_command_line_has_the_words_of_the_stories() -> None:
-    of_run = COMMANDS["run"]["connections and metadata alone"]
     assert {*SHARED["scenario"]["SCENARIO"]["of"]} == {*SCENARIOS, "all"}
-    assert of_run["--workload NAME,..."]["of"] == [*WORKLOADS, *OPERATIONS]
     assert {*COMMANDS["history"]["options"]["SCENARIO"]["of"]} == {*REPORTS}

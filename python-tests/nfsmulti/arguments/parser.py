@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from nfsmulti.paths import COMMAND, RESULTS, as_typed
-from nfsmulti.units import parse_rate, parse_seconds, parse_size
+from nfsmulti.units import Slo, parse_rate, parse_seconds, parse_size
 
 # A command, a section or an argument of commands.toml.
 Table = Mapping[str, Any]
@@ -110,8 +110,9 @@ class Parser(argparse.ArgumentParser):
             given["command"] = command
         for name, takers in self._only.items():
             if given[name] != self.get_default(name) and given["scenario"] not in takers:
+                who = " and ".join(filter(None, (", ".join(takers[:-1]), takers[-1])))
                 self.error(
-                    f"--{name}: only for {' and '.join(takers)}, not for {given['scenario']}:"
+                    f"--{name}: only for {who}, not for {given['scenario']}:"
                     " leave it out; --factors crosses the cells of any scenario"
                 )
         return given
@@ -234,6 +235,8 @@ KINDS: Mapping[str, Callable[..., Callable[[str], Any]]] = {
     "CPU": functools.partial(number, 0),
     **dict.fromkeys(("PERCENT", "SECONDS"), functools.partial(number, least=0, kind=float)),
     "N,...": numbers,
+    "NAME,...": lambda: lambda word: tuple(word.split(",")),
+    "pN:TIME": functools.partial(checked_by, lambda text: Slo.parse(text).us),
     "SIZE": functools.partial(read_by, parse_size),
     "TIME": functools.partial(read_by, parse_seconds),
     "SIZE as it is": functools.partial(checked_by, parse_size),

@@ -29,6 +29,7 @@ def section(summary: Summary, names: Mapping[str, str]) -> Section:
     drawn = [
         _plot("bandwidth", "MB/s", [(name, cell, _bandwidth(cell)) for name, cell in found]),
         _plot("p99", "latency p99, ms", [(name, cell, _p99(cell)) for name, cell in found]),
+        _plot("response", "mean, ms", [(name, cell, _response(cell)) for name, cell in found]),
     ]
     return Section("Over time", plots=[plot for plot in drawn if plot])
 
@@ -61,6 +62,10 @@ def _p99(cell: Cell) -> list[float | None]:
     return [None if value is None else value / 1e3 for value in found]
 
 
+def _response(cell: Cell) -> list[float | None]:
+    return [us and us / 1e3 for us in (cell.arrivals.over_time if cell.arrivals else [])]
+
+
 def _plot(
     what: str, unit: str, lines: Sequence[tuple[str, Cell, Sequence[float | None]]]
 ) -> Plot | None:
@@ -78,7 +83,7 @@ def _plot(
         _mark(axes, label, cell, points)
     axes.set_xlim(0)
     axes.xaxis.set_major_locator(charts.few_ticks())
-    (charts.logarithmic_y if what == "p99" else charts.from_zero)(axes)
+    (charts.from_zero if what == "bandwidth" else charts.logarithmic_y)(axes)
     charts.legend(axes, columns=1 if max(len(label) for label, _, _ in lines) > _LONG else 2)
     longest = max(cell.figure_s for _, cell, _ in lines)
     per = "second" if longest == 1 else f"{longest} seconds"

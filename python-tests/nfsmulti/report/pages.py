@@ -95,7 +95,7 @@ def contents(
     machines = filter(None, (conditions.by_host(summary), conditions.of_server(summary)))
     sections = [
         *(one for one in story.sections if not one.folded),
-        overtime.section(summary, report.names(summary)),
+        overtime.section(report.over_time(summary), report.names(summary)),
         *story.ending,
         *(_published(report, summary) if shows else []),
         *_troubles(summary),

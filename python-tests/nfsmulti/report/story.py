@@ -97,7 +97,8 @@ class Report:
     `beside` gives all published figures, with ours where the run has them: of a run without cells
     it gives the published ones alone. `findings` are judged, and of such a run inconclusive or not
     testable. `tell` needs one cell that is done. `factors` are those that all know of; None: they
-    take any. `names` are what tables call levels.
+    take any. `names` are what tables call levels. `over_time` chooses the cells that are drawn
+    second by second.
     """
 
     name: str
@@ -106,6 +107,7 @@ class Report:
     beside: Callable[[Summary], list[Beside]] = field(default=lambda _: [])
     findings: Callable[[Summary], list[Finding]] = field(default=lambda _: [])
     names: Callable[[Summary], Mapping[str, str]] = field(default=lambda _: {})
+    over_time: Callable[[Summary], Summary] = field(default=lambda summary: summary)
 
     @property
     def title(self) -> str:

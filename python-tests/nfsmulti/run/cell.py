@@ -31,7 +31,7 @@ from nfsmulti.fiorun import (
     words_of,
 )
 from nfsmulti.hosts import Host
-from nfsmulti.run import live, series, watch
+from nfsmulti.run import live, offered, series, watch
 from nfsmulti.run.live import Live, Sampler
 from nfsmulti.run.place import Serving
 from nfsmulti.run.plan import PlannedCell, jobfile_jobs
@@ -85,6 +85,8 @@ def run_cell(
                 place.remote.check_complete(result)
             cell = measured(cell, _forgiven(result, spec), client)
         assert result.report is not None
+        came = offered.arrivals(planned.spec, result, result.report)
+        cell = dataclasses.replace(cell, arrivals=came)
         cell = _in_time(cell, planned.spec, sampler, result.report, place.remote is None)
         told = server.figures(watch.window(work, result.report))
         cell = dataclasses.replace(cell, others_busy=others, server=told, server_why=server.why)
@@ -142,8 +144,10 @@ def _in_time(cell: Cell, spec: CellSpec, sampler: Sampler, report: FioReport, he
         end = logs.end(found, report)
         latency = logs.latency()
         window = watch.window(sampler.folder, report)
+        came = cell.arrivals
         return dataclasses.replace(
             cell,
+            arrivals=came and dataclasses.replace(came, over_time=logs.response()),
             figure_s=series.figure_s(spec),
             over_time=logs.bandwidth(found, end) if found else [],
             read_over_time=latency.get("read", {}),
@@ -264,7 +268,7 @@ def command(spec: CellSpec, place: Serving, engine: Engine, folder: Path) -> lis
         chosen = {"ioengine": engine.option}
         variables["IOTRAP_MOUNT_POOLS"] = f"{_POOL_NAME}:" + ",".join(f"{m}/" for m in mounts)
         for own in jobs.values():
-            own["filename"] = f"{mounts[0]}/{own['filename']}"
+            _put_below(mounts[0], own)
     elif spec.client == "other":
         chosen = {}
     else:

@@ -19,6 +19,7 @@ from nfsmulti.report import pages
 from nfsmulti.run import plan, runner, start
 from nfsmulti.run.amounts import Amounts, cached
 from nfsmulti.run.directory import Leftover
+from nfsmulti.run.offered import job_of
 from nfsmulti.run.record import Record
 from nfsmulti.stories import SCENARIOS, Choice, GuestPlace
 from nfsmulti.stories.connections import WORKLOADS
@@ -116,13 +117,18 @@ def _request(scenario: str, more: Sequence[str], given: Mapping[str, Any]) -> st
             mounts="mounts" in given,
             workloads=_workloads(scenario, given.get("workload", ())),
             depths=depths,
+            loads=given.get("load", ()),
+            slo=given.get("slo", ""),
+            process=given.get("arrival_process", ""),
         ),
         amounts=Amounts(**amounts),
     )
 
 
 def _workloads(scenario: str, given: tuple[str, ...]) -> tuple[str, ...]:
-    """Check --workload: one name, or several operations of metadata."""
+    """Check --workload: one name, several operations of metadata, or job files of latency."""
+    if scenario == "latency":
+        return tuple(map(job_of, given))
     known = OPERATIONS if scenario == "metadata" else WORKLOADS
     if not {*given} <= {*known} or (len(given) > 1 and scenario != "metadata"):
         raise HarnessError(f"--workload {','.join(given)}: give {' or '.join(known)}")

@@ -104,7 +104,7 @@ class Metrics(Watcher, Collector):
                 kind.add_sample(f"nfsmulti_{name}{ending}", {**run, **labels}, value)
 
         statuses = Counter(str(cell.status) for cell in self._record.cells)
-        for status in ("done", "failed", "waiting"):
+        for status in ("done", "failed", "waiting", "skipped"):
             add("cells", statuses[status], status=status)
         if self._cell:
             add("cell_seconds", self._seconds, cell=self._cell)

@@ -233,11 +233,11 @@ def warm_ups(cells: Sequence[PlannedCell]) -> list[PlannedCell]:
     """Give what runs before these cells and counts for nothing: each combination once, shortly.
 
     What is slow for the first time (caches, connections, an emulated processor's code) is so there.
-    Their repeat is 0. Cells that differ in a server's setting alone have one together.
+    Their repeat is 0. Cells that differ in a server's setting or in load alone have one together.
     """
     found: dict[str, PlannedCell] = {}
     for cell in cells:
-        found.setdefault(repr(dataclasses.replace(cell.spec, factors={})), cell)
+        found.setdefault(repr(dataclasses.replace(cell.spec, factors={}, load=0)), cell)
     return [
         PlannedCell(f"warm-up-{cell.id.removesuffix(f'-r{cell.repeat}')}", 0, 0, _short(cell.spec))
         for cell in found.values()

@@ -121,6 +121,12 @@ class Record:
         self.set(failed)
         return failed
 
+    def skip(self, cell: PlannedCell, why: str) -> Cell:
+        """Write down that a cell was not worth running."""
+        skipped = dataclasses.replace(waiting_cell(cell), status="skipped", why=why)
+        self.set(skipped)
+        return skipped
+
     def retry(self) -> None:
         """Let the cells that failed wait again."""
         failed = {cell.id for cell in self.failed}
@@ -360,8 +366,8 @@ class Meter(Bar, Watcher):
 
 def said(cell: Cell) -> str:
     """Say in a few words what became of a cell."""
-    if cell.status == "failed":
-        return f"FAILED: {cell.why}"
+    if cell.status in ("failed", "skipped"):
+        return f"{cell.status.upper()}: {cell.why}"
     sides = [
         f"{name} {side.bytes_per_s / 1e6:.1f} MB/s, {side.iops:,.0f} IOPS"
         if "operation" not in cell.factors
@@ -369,6 +375,8 @@ def said(cell: Cell) -> str:
         for name, side in (("read", cell.read), ("write", cell.write))
         if side
     ]
+    if cell.arrivals and not cell.arrivals.sustained:
+        sides.append(f"not sustained: {cell.arrivals.offered:,.0f} a second were offered")
     if cell.server_why:
         sides.append(f"no figures of the server: {cell.server_why}")
     return "; ".join(sides)
@@ -376,5 +384,6 @@ def said(cell: Cell) -> str:
 
 def _seconds_of(cell: PlannedCell, guests: set[str]) -> float:
     fios = 2 if cell.spec.entries in ("makes", "removes") else 1  # entries go, or come first
-    seconds = cell.spec.seconds + (_GUEST_SECONDS if cell.spec.place in guests else _LAB_SECONDS)
-    return fios * seconds
+    around = _GUEST_SECONDS if cell.spec.place in guests else _LAB_SECONDS
+    probe = 1 + around if cell.spec.load else 0
+    return fios * (cell.spec.seconds + around) + probe

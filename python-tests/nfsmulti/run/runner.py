@@ -23,7 +23,7 @@ from nfsmulti.lab import Fit, LabConfig, Limits, fit
 from nfsmulti.lab.guest import GuestConfig, run_in_guest
 from nfsmulti.lab.kernels import Kind
 from nfsmulti.processes import end_politely
-from nfsmulti.run import preflight
+from nfsmulti.run import offered, preflight
 from nfsmulti.run.cell import run_cell
 from nfsmulti.run.directory import Leftover, new_name, run_directory
 from nfsmulti.run.live import Live
@@ -116,11 +116,18 @@ class _Runs:
 
     def until_trouble(self, waiting: list[PlannedCell]) -> None:
         """Run cells, and take them off the list, until there are none or the place has trouble."""
+        probes = offered.Probes(self._probe, self.watcher.note)
         while waiting:
             cell = waiting.pop(0)
+            if why := offered.pointless(cell, self.record.cells):
+                self.watcher.begin(cell)
+                self.watcher.end(self.record.skip(cell, why))
+                continue
             try:
                 if self.turner:
                     self.turner.turn(cell)
+                cell = offered.at_load(cell, self.record.cells, self.record.plan.seed)
+                probes.wait(cell)
             except HarnessError as error:
                 self.watcher.begin(cell)
                 self.watcher.end(self.record.fail(cell, error.what))
@@ -165,6 +172,12 @@ class _Runs:
             shutil.rmtree(kept, ignore_errors=True)
         return longer
 
+    def _probe(self, planned: PlannedCell) -> Cell:
+        """Run a cell that counts for nothing."""
+        cell = run_cell(planned, self.place, self.engine, self.record.folder, lambda *_: None)
+        shutil.rmtree(self.record.folder / cell.folder, ignore_errors=True)
+        return cell
+
     def _run(self, planned: PlannedCell, times: int = 1) -> Cell:
         longer = lengthened(planned, times)
         self.watcher.begin(longer)
@@ -174,7 +187,7 @@ class _Runs:
 
 def expected(record: Record) -> float:
     """Estimate the seconds that the cells take that are not done."""
-    done = {cell.id for cell in record.cells if cell.status == "done"}
+    done = {cell.id for cell in record.cells if cell.status in ("done", "skipped")}
     left = [cell for cell in record.plan.cells if cell.id not in done]
     return expected_seconds(left, _guests(record))
 

@@ -13,6 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from nfsmulti.fiorun import Direction, FioReport
@@ -53,6 +54,8 @@ def options(spec: CellSpec, folder: Path) -> dict[str, Any]:
         "log_avg_msec": window_ms(spec),
         "write_hist_log": str(folder / _LATENCY),
         "log_hist_msec": 1000 * figure_s(spec),
+        # Averaged: raw, fio would wait for all I/O each time that a log grows.
+        **({"write_lat_log": str(folder / _LATENCY)} if spec.load else {}),
     }
 
 
@@ -121,6 +124,19 @@ class Series:
             }
             for name, own in bins.items()
         }
+
+    def response(self) -> list[float | None]:
+        """Give the mean response in µs for each figure, of a cell at a load.
+
+        A line is "ms, ns, …", the mean over a window of one job.
+        """
+        found: defaultdict[int, list[int]] = defaultdict(list)
+        for log in self.folder.glob(f"{_LATENCY}_lat.*.log"):
+            for line in log.read_text().splitlines():
+                at, ns, *_ = map(int, line.split(", "))
+                found[int((at - 1) / 1000 / figure_s(self.spec))].append(ns)
+        last = max(found, default=-1)
+        return [fmean(found[at]) / 1000 if found[at] else None for at in range(last + 1)]
 
     def marks(self, uptimes: Mapping[str, Sequence[float]], begin: float) -> dict[str, list[int]]:
         """Give the figures in which something happened, from 0; `begin` is the jobs' uptime."""

@@ -23,6 +23,7 @@ from nfsmulti.pool import read_pool
 from nfsmulti.processes import find, run
 from nfsmulti.run.amounts import Amounts, file_bytes, server_memory
 from nfsmulti.run.directory import check_name
+from nfsmulti.run.offered import peaks_first
 from nfsmulti.run.place import VERSION_NAMES, OnPool
 from nfsmulti.run.plan import FILE, Factors, Plan, Setting, crossed, of_engine, ordered, under
 from nfsmulti.run.record import Record, changed, now_text, write_machine
@@ -32,6 +33,7 @@ from nfsmulti.stories import SCENARIOS, CellSpec, Choice, GuestPlace, Scale, Sce
 # For tests of the harness itself: every cell then takes so long.
 _CELL_SECONDS = "NFSMULTI_CELL_SECONDS"
 _SECONDS = 20.0
+_ENDED = ("done", "skipped")
 # Options that a kernel mount does not take from the engine.
 _OF_URLS = {*VERSION_NAMES, "proto", "rsize", "wsize"}
 
@@ -71,7 +73,7 @@ def begun(results: Path, request: Request, name: str) -> Record:
     # Without it the command would give another order.
     told = "" if request.seed is not None or not request.command else f" --seed {seed}"
     block = request.setting.name if request.setting else ""
-    cells = ordered(under(specs, request.setting), repeats, seed, block)
+    cells = peaks_first(ordered(under(specs, request.setting), repeats, seed, block))
     places = {cell.spec.place for cell in cells}
     lengthens = scenario.lengthens and not request.hosts
     lengthens &= not scale.cell_seconds and not request.amounts.runtime
@@ -102,7 +104,7 @@ def begun(results: Path, request: Request, name: str) -> Record:
     factors = {name: list(values) for name, values in request.factors.items()}
     setting = dataclasses.asdict(plan.setting) if plan.setting else {}
     chosen = {"factors": factors, "setting": setting, "server_command": plan.server_command}
-    chosen["amounts"] = request.amounts.given
+    chosen |= {"amounts": request.amounts.given, "slo": request.choice.slo}
     place = _place(scenario, plan) | {name: value for name, value in chosen.items() if value}
     record = Record.begin(run, plan, place)
     write_machine(run)
@@ -128,7 +130,7 @@ def resumed(results: Path, given: Path | None, name: str) -> Record:
     record = Record.resume(run)
     if record.plan.scenario != name:
         raise HarnessError(f"{run} is a run of {record.plan.scenario}, not of {name}")
-    if all(cell.status == "done" for cell in record.cells):
+    if all(cell.status in _ENDED for cell in record.cells):
         raise NothingToRunError(f"{run} is finished: nothing is left to run")
     if other := changed(run):
         raise NothingToRunError(
@@ -141,7 +143,7 @@ def resumed(results: Path, given: Path | None, name: str) -> Record:
 def _newest(folder: Path) -> Path:
     for plan in sorted(folder.glob(f"*/{FILE}"), reverse=True):
         try:
-            if any(cell.status != "done" for cell in Record.resume(plan.parent).cells):
+            if any(cell.status not in _ENDED for cell in Record.resume(plan.parent).cells):
                 return plan.parent
         except HarnessError as error:
             print(f"nfsmulti: skipped: {error}", file=sys.stderr)

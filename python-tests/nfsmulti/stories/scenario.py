@@ -18,7 +18,7 @@ from nfsmulti.summary import Factor
 # What the harness gives fio for itself: none of it is the workload's.
 FOR_HARNESS = frozenset({
     "stats_file", "live_file", "exec_prerun",
-    "write_bw_log", "log_avg_msec", "write_hist_log", "log_hist_msec",
+    "write_bw_log", "write_lat_log", "log_avg_msec", "write_hist_log", "log_hist_msec",
 })  # fmt: skip
 
 # Whose NFS client a cell uses: the engine's own, on a pool; the kernel's, by the engine on mounts
@@ -44,7 +44,8 @@ class CellSpec:
     metadata operations, which has entries of its own: see run/cell.py. `prerun` is a command of the
     shell that runs when all `numjobs` are ready for their first I/O, which then begin together;
     where it fails, so does the cell. `fio` is the program. Where there is a `patience`, jobs that
-    go on for so many seconds beyond their time are killed, and what fio then reports counts.
+    go on for so many seconds beyond their time are killed, and what fio then reports counts. With a
+    `load` I/O arrives by a clock: at so many per cent of what the cell without one has reached.
     """
 
     factors: dict[str, Factor]
@@ -63,6 +64,7 @@ class CellSpec:
     prerun: str = ""
     fio: str = "fio"
     patience: float = 0.0
+    load: int = 0
 
 
 @dataclass(frozen=True)
@@ -118,10 +120,10 @@ OWN = "pool"
 
 @dataclass(frozen=True)
 class Choice:
-    """What of connections or metadata to measure; what is empty follows from where it is run.
+    """What a user chose to measure; what is empty follows from the scenario, and where it is run.
 
-    Without `protocols` and `versions` a pool of the user is what its URLs say. `depths` and several
-    `workloads` are metadata's.
+    Without `protocols` and `versions` a pool of the user is what its URLs say. `depths` are
+    metadata's, `loads` in per cent, `slo` and `process`, that of arrivals, are latency's.
     """
 
     nconnect: tuple[int, ...] = ()
@@ -131,6 +133,9 @@ class Choice:
     mounts: bool = False
     workloads: tuple[str, ...] = ()
     depths: tuple[int, ...] = ()
+    loads: tuple[int, ...] = ()
+    slo: str = ""
+    process: str = ""
 
 
 @dataclass(frozen=True)

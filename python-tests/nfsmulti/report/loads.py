@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Response against load: the load that keeps it within a limit, or the knee; by repeat.
+
+The response is what users wait: from the instant at which an I/O should have begun. Points that
+were not sustained have none, and are part of no figure. Between two points the logarithm of a
+percentile is taken to rise in a line.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import statistics
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from nfsmulti.report import cells, scaling
+from nfsmulti.report.curves import Curve as Counted
+from nfsmulti.stats import Ratio, Sample, merged, percentile_us
+from nfsmulti.summary import Cell, Factor, Summary
+from nfsmulti.units import Slo
+
+FACTOR, PEAK = "load", "peak"  # per cent of the peak, or that itself
+RULES = (
+    "A load is sustained where 99 % of the I/O that was due had completed when the time was over,"
+    " in most of its repeats. Of others the rate that was reached is drawn, and no percentile.",
+    "The load within a limit is where the response first crosses it, in each repeat, on the line"
+    " between two measured loads (its logarithm against load); the interval is over the repeats."
+    " Configurations are compared at the lower of their two loads; below the lowest that was"
+    " offered the response is taken to be as long as there.",
+    "The knee is the load with the highest power: the rate divided by its p99 (Kleinrock 1979).",
+)
+_KNEE = Slo(99, math.inf)  # of a run without a limit
+
+_Point = tuple[float, float]  # I/Os per second that were reached, and a percentile in µs
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The load up to which a curve is good: by a limit, or its knee.
+
+    `rate` is in I/Os per second, `share` its part of the peak; both by repeat. `met` is false where
+    the lowest load already takes too long, and `last` true where the highest that was sustained
+    does not; `load` is the highest that was offered within it, `us` the percentile there.
+    """
+
+    rate: Sample
+    share: Sample
+    met: bool
+    last: bool
+    load: int
+    us: float
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One configuration at rising load: its cells that are done, by load; 0 is the peak.
+
+    `levels` are those of all other factors; `name` has those in which the run's curves differ, ""
+    for one alone, and `slo` is the run's limit.
+    """
+
+    levels: Mapping[str, Factor]
+    cells: Mapping[int, list[Cell]]
+    slo: Slo = _KNEE
+    name: str = ""
+
+    @property
+    def workload(self) -> str:
+        """What it does."""
+        return str(self.levels.get("workload", ""))
+
+    @property
+    def loads(self) -> list[int]:
+        """Each load that was offered, by size."""
+        return sorted(load for load in self.cells if load)
+
+    @property
+    def peak(self) -> Sample | None:
+        """The I/Os per second of the closed loop."""
+        return cells.sample(self.cells.get(0, []), cells.iops)
+
+    def sustained(self, load: int) -> list[Cell]:
+        """Return the repeats in which a load was sustained, if these are most of them."""
+        found = self.cells.get(load, [])
+        held = [one for one in found if one.arrivals and one.arrivals.sustained]
+        return held if 2 * len(held) > len(found) else []
+
+    def lost(self, load: int) -> list[Cell]:
+        """Return those that tell nothing but the rate that was reached."""
+        held = self.sustained(load)
+        return [one for one in self.cells[load] if one not in held]
+
+    def rate(self, load: int) -> Sample | None:
+        """Return the I/Os per second that were reached where a load was sustained."""
+        return cells.sample(self.sustained(load), achieved)
+
+    @functools.cached_property
+    def points(self) -> dict[int, list[_Point]]:
+        """Each repeat's sustained points, by rate; those with too few I/Os are left out."""
+        found: dict[int, list[_Point]] = {}
+        for cell in (one for load in self.loads for one in self.sustained(load)):
+            rate, wait = achieved(cell), told_us([cell], self.slo.percent)
+            if rate and wait:
+                found.setdefault(cell.repeat, []).append((rate, wait))
+        return {repeat: sorted(those) for repeat, those in found.items()}
+
+    def at(self, rate: float) -> dict[int, float]:
+        """Return the percentile at a rate by repeat, in µs, for those that sustained as much."""
+        every = self.points
+        return {repeat: us for repeat, those in every.items() if (us := _at(those, rate))}
+
+    @functools.cached_property
+    def limit(self) -> Limit | None:
+        """How far it is good; None without a sustained point that has the percentile."""
+        return _limit(self) if self.points else None
+
+    @property
+    def good(self) -> float:
+        """The I/Os per second up to which it is good; 0 where it is not at all."""
+        return self.limit.rate.mean if self.limit and self.limit.met else 0.0
+
+    @property
+    def held(self) -> list[Cell]:
+        """The cells at the highest load within the limit."""
+        return self.sustained(self.limit.load) if self.limit else []
+
+    @property
+    def full(self) -> str:
+        """What is full there, "" where nothing is known to be."""
+        there = Counted({}, dict(self.cells))
+        return scaling.limit(there, self.limit.load) if self.limit else ""
+
+
+def curves(summary: Summary) -> list[Curve]:
+    """Return the curves of a run, by workload and then by their other levels."""
+    found: dict[tuple[tuple[str, Factor], ...], dict[int, list[Cell]]] = {}
+    for cell in summary.done:
+        levels = tuple(pair for pair in cell.factors.items() if pair[0] != FACTOR)
+        load = cell.factors.get(FACTOR, PEAK)
+        found.setdefault(levels, {}).setdefault(0 if load == PEAK else int(load), []).append(cell)
+    every = sorted(found, key=_order)
+    slo = Slo.parse(summary.place["slo"]) if summary.place.get("slo") else _KNEE
+    names = named([dict(levels) for levels in every])
+    return [Curve(dict(one), found[one], slo, name) for one, name in zip(every, names, strict=True)]
+
+
+def _order(levels: tuple[tuple[str, Factor], ...]) -> tuple[str, list[tuple[bool, Factor]]]:
+    return str(dict(levels).get("workload")), [(isinstance(at, str), at) for _, at in levels]
+
+
+def named(every: Sequence[Mapping[str, Factor]]) -> list[str]:
+    """Name configurations by the levels in which they differ; "" for one alone."""
+    varied = [name for name in every[0] if len({one[name] for one in every}) > 1] if every else []
+    varied.sort(key=lambda name: name != "workload")
+    return [", ".join(_words(name, one[name]) for name in varied) for one in every]
+
+
+def _words(name: str, level: Factor) -> str:
+    plural = "" if level == 1 else "s"
+    own = {
+        "version": f"NFSv{level}",
+        "jobs": f"{level} job{plural}",
+        "nconnect": f"{level} connection{plural}",
+    }
+    return own.get(name) or (level if isinstance(level, str) else f"{name} {level}")
+
+
+def achieved(cell: Cell) -> float | None:
+    """Return the I/Os per second that completed in time."""
+    return cell.arrivals.achieved if cell.arrivals else None
+
+
+def told_us(found: Iterable[Cell], percent: float, what: str = "response") -> float | None:
+    """Return a percentile of all I/O, of the response or the "lag", where enough took longer."""
+    bins = merged(getattr(cell.arrivals, what) for cell in found if cell.arrivals)
+    enough = bins.total() * (100 - percent) >= cells.BEYOND * 100 - 1e-6
+    return percentile_us(bins, percent) if enough else None
+
+
+# --- the load within a limit, and the knee ---
+
+
+def _limit(curve: Curve) -> Limit:
+    us, points = curve.slo.us, curve.points
+    rates = [_crossing(one, us) if curve.slo.given else _knee(one) for one in points.values()]
+    rate = Sample(tuple(rates))
+    peaks = {cell.repeat: cells.iops(cell) for cell in curve.cells.get(0, [])}
+    usual = curve.peak.mean if curve.peak else math.nan
+    shares = [one / (peaks.get(repeat) or usual) for repeat, one in zip(points, rates, strict=True)]
+    loads = {load: reached.mean for load in curve.loads if (reached := curve.rate(load))}
+    within = [load for load in loads if loads[load] <= 1.01 * rate.mean]
+    load = max(within, default=min(loads))
+    there = cells.sample(curve.sustained(load), lambda cell: told_us([cell], curve.slo.percent))
+    lowest = statistics.median(one[0][1] for one in points.values())
+    highest = statistics.median(one[-1][1] for one in points.values())
+    return Limit(
+        rate, Sample(tuple(shares)), lowest <= us, curve.slo.given and highest <= us, load,
+        there.mean if there else lowest,
+    )  # fmt: skip
+
+
+def _crossing(points: Sequence[_Point], us: float) -> float:
+    """Return the rate at which a percentile first crosses a limit, or the last one.
+
+    Of a curve that begins above it: less than its first rate, in proportion.
+    """
+    over = next((at for at, point in enumerate(points) if point[1] > us), len(points))
+    if over == 0:
+        return points[0][0] * us / points[0][1]
+    if over == len(points):
+        return points[-1][0]
+    (low, before), (high, after) = points[over - 1 : over + 1]
+    return low + (high - low) * math.log(us / before) / math.log(after / before)
+
+
+def _knee(points: Sequence[_Point]) -> float:
+    return max(points, key=lambda point: point[0] / point[1])[0]
+
+
+def _at(points: Sequence[_Point], rate: float) -> float | None:
+    """Return the percentile at a rate; None above the highest."""
+    over = bisect_left(points, (rate, 0.0))
+    if over == len(points):
+        return None
+    (low, before), (high, after) = points[max(over - 1, 0)], points[over]
+    part = (rate - low) / (high - low) if over else 0
+    return float(before * (after / before) ** part)
+
+
+# --- two configurations ---
+
+
+def against(curve: Curve, first: Curve, rate: float) -> Ratio | None:
+    """Return the percentile at a rate in times that of the first curve, paired; None for rate 0."""
+    over, under = curve.at(rate), first.at(rate)
+    both = sorted(over.keys() & under.keys()) if rate else []
+    return Ratio.paired([over[n] for n in both], [under[n] for n in both]) if both else None

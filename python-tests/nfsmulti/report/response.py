@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a run of latency tells: how far each configuration is good, and where the time went."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from nfsmulti import texts
+from nfsmulti.report import cells, charts, loads
+from nfsmulti.report.answer import MOST_ROWS, Answer, fewest, varying
+from nfsmulti.report.loads import Curve
+from nfsmulti.report.story import Plot, Section, Story
+from nfsmulti.stats import Sample
+from nfsmulti.summary import Cell, Summary
+from nfsmulti.texts import MISSING, Table
+from nfsmulti.units import Slo
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_PERCENTS = (50, 99, 99.9)
+_MOST_LINES, _MOST_WORDS = 6, 25
+_DOUBTFUL = 0.1  # the part of p50 from which on the generator's own lag is a reason for doubt
+_ROOM = 1.5  # times the highest, and below the lowest, of a logarithmic plot
+_X = "IOPS that were reached"
+_SPANS = {
+    "lag": "until it is sent (lag)",
+    "wait": "waiting for a connection",
+    "rtt": "on the wire and at the server",
+}
+_READING = (
+    "Response is what a user waits: from the instant at which an I/O should have begun, whatever"
+    " became of those before it, to its end. It is the generator's lag and the service: from"
+    " sending to the reply, a wait for a connection included."
+)
+_WHERE = (
+    "At the highest load within the limit, in ms, as the engine took it for each connection: means"
+    " over all connections, and percentiles of the slowest."
+)
+
+
+def tell(summary: Summary) -> Story:
+    """Tell how much load keeps the response within the limit, or where the knee is."""
+    every = loads.curves(summary)
+    groups = [list(those) for _, those in itertools.groupby(every, lambda one: one.workload)]
+    best = _best(groups[0])
+    return Story(
+        answer=Answer(
+            f"{groups[0][0].workload}: " * (len(groups) > 1) + _headline(groups[0]),
+            _loads_table(best, short=True) if len(every) == 1 else _table(groups),
+            _doubts(every),
+        ),
+        sections=[
+            Section("Plots", plots=[*map(_curve_plot, groups), _parts_plot(best)]),
+            _where(every),
+            Section("Every load", tables=[*map(_loads_table, every)], folded=True),
+        ],
+        reading=[_READING, *loads.RULES],
+    )
+
+
+def at_limits(summary: Summary) -> Summary:
+    """Return the run with the cells alone that are at a configuration's limit, where there are."""
+    there = [cell for one in loads.curves(summary) for cell in one.held]
+    return dataclasses.replace(summary, cells=there or summary.cells)
+
+
+def _best(group: Sequence[Curve]) -> Curve:
+    return max(group, key=lambda one: one.good)
+
+
+# --- the answer ---
+
+
+def _headline(group: Sequence[Curve]) -> str:
+    """Say the load within the limit, the same of another configuration, and what is full there."""
+    best = _best(group)
+    found, slo = best.limit, best.slo
+    if not found:
+        lost = any(map(best.lost, best.loads))
+        why = "no load was sustained" if lost else "too few I/Os for a percentile (--runtime)"
+        return f"No response to tell: {why}."
+    us = f"p{slo.percent:g} is {_ms(found.us)} ms"
+    if not found.met:
+        return f"{slo.text} is not met at any load: {us} at {found.load} %."
+    low, high = found.share.interval or (0.0, 0.0)
+    share = f"{100 * found.share.mean:.0f} % of the peak"
+    share += f", {100 * max(low, 0):.0f} to {100 * high:.0f}" if high else ""
+    text = f"{texts.number(best.good)} IOPS ({share}) at the knee: {us}"
+    if slo.given:
+        text = f"p{slo.percent:g} stays within {slo.time} up to {texts.number(best.good)} IOPS"
+        text += f" ({share})"
+    names = loads.named([one.levels for one in group])
+    worst, name = min(
+        ((one, name) for one, name in zip(group, names, strict=True) if one.good),
+        key=lambda pair: pair[0].good,
+    )
+    parts = [
+        "the most that was sustained" if found.last else "",
+        f"with {name} up to {texts.number(worst.good)}" if worst is not best else "",
+        best.full,
+    ]
+    for part in filter(None, parts):  # as many as there is room for
+        text = f"{text}; {part}" if len(f"{text} {part}".split()) <= _MOST_WORDS else text
+    return f"{text}."
+
+
+def _ms(us: float | None) -> str:
+    return texts.number(us and us / 1000)
+
+
+def _table(groups: Sequence[Sequence[Curve]]) -> Table:
+    """Lay out how far each configuration is good, beside the best of its workload at one load."""
+    rows = []
+    for one, best in [(one, _best(group)) for group in groups for one in group][:MOST_ROWS]:
+        found, ratio = one.limit, loads.against(one, best, min(one.good, best.good))
+        good, untold = (found if one.good else None), "not met" if found else MISSING
+        rows.append([
+            one.name,
+            texts.measured(good.rate) if good else untold,
+            texts.measured(good.share, 0.01) if good else MISSING,
+            texts.measured(one.peak) if one.slo.given else _ms(found.us if found else None),
+            "1" if one is best else texts.marked(ratio),
+        ])  # fmt: skip
+    slo = groups[0][0].slo
+    headings = [
+        "", f"IOPS, {slo.text if slo.given else 'at the knee'}", "% of peak",
+        "peak, IOPS" if slo.given else "p99 there, ms", f"p{slo.percent:g}, times the best's",
+    ]  # fmt: skip
+    return Table(headings, rows)
+
+
+def _loads_table(curve: Curve, *, short: bool = False) -> Table:
+    """Lay out the loads of a configuration; of a `short` table those up to where it is lost."""
+    percents = sorted({*_PERCENTS, curve.slo.percent})[-len(_PERCENTS) :]
+    lost = [load for load in curve.loads if not curve.sustained(load)]
+    near = [load for load in curve.loads if load <= min(lost, default=load)]
+    picks = [[_row(curve, at, percents) for at in pick] for pick in (curve.loads, near, near[::2])]
+    rows = fewest(functools.partial(list, pick) for pick in picks) if short else picks[0]
+    headings = ["offered, %", "IOPS", *(f"p{one:g}, ms" for one in percents), "service p99, ms"]
+    return Table(headings, rows, title=curve.name)
+
+
+def _row(curve: Curve, load: int, percents: Sequence[float]) -> list[str]:
+    """Write a load; one that was not sustained has no percentiles."""
+    held = curve.sustained(load)
+    if not held:
+        rate = cells.sample(curve.lost(load), loads.achieved)
+        return [f"{load}, not sustained", texts.measured(rate), *[MISSING] * (len(percents) + 1)]
+    waits = [cells.sample(held, _response(percent)) for percent in percents]
+    told = [texts.mean(one, scale=1000) for one in (*waits, cells.sample(held, _service))]
+    return [str(load), texts.measured(curve.rate(load)), *told]
+
+
+def _response(percent: float) -> cells.Measure:
+    return lambda cell: loads.told_us([cell], percent)
+
+
+def _service(cell: Cell) -> float | None:
+    return cells.told_us(cells.sides(cell), 99)
+
+
+def _doubts(every: Sequence[Curve]) -> list[str]:
+    """Warn where the generator's own lag, which is not for want of depth, is much of a response."""
+    found = []
+    for curve in every:
+        for load in curve.loads:
+            held = [one for one in curve.sustained(load) if _has_depth(one)]
+            lag, wait = loads.told_us(held, 50, "lag"), loads.told_us(held, 50)
+            if lag and wait and lag > _DOUBTFUL * wait:
+                found.append((lag / wait, f"{load} %{curve.name and f' with {curve.name}'}"))
+    part, where = max(found, default=(0, ""))
+    said = f"The generator's own lag is up to {100 * part:.0f} % of p50 (at {where})."
+    return [said] if found else []
+
+
+def _has_depth(cell: Cell) -> bool:
+    return bool(cell.arrivals and cell.arrivals.full < _DOUBTFUL)
+
+
+def _where(every: Sequence[Curve]) -> Section:
+    """Lay out the spans of an I/O at the highest load within each limit, and what is full there."""
+    rows = []
+    for one, (span, what) in itertools.product(every, _SPANS.items()):
+        samples = [
+            cells.sample(one.held, functools.partial(_span, span, figure))
+            for figure in ("mean_us", "p50_us", "p99_us")
+        ]
+        if any(samples):
+            rows.append([one.name, what, *(texts.mean(each, scale=1000) for each in samples)])
+    tables = [varying(["", "span", "mean", "p50", "p99"], rows, 2)] if rows else []
+    full = [f"{one.name or 'There'}: {one.full}." for one in every if one.full]
+    return Section("Where the time went", [_WHERE] if rows else [], tables, points=full)
+
+
+def _span(span: str, figure: str, cell: Cell) -> float | None:
+    return cell.arrivals.spans.get(span, {}).get(figure) if cell.arrivals else None
+
+
+# --- plots ---
+
+
+def _curve_plot(group: Sequence[Curve]) -> Plot:
+    """Draw a workload's curves: several percentiles of one, of several the one that counts."""
+    slo, names = group[0].slo, loads.named([one.levels for one in group])
+    lines = [
+        (f"p{slo.percent:g}, {name}", curve, slo.percent)
+        for name, curve in zip(names, group, strict=True)
+    ][:_MOST_LINES]
+    if len(group) == 1:
+        lines = [(f"p{percent:g}", group[0], percent) for percent in _PERCENTS]
+    title = f"Response against load: {group[0].workload}"
+    figure, axes = charts.panel(title, _X, "response, ms")
+    said = "not sustained"
+    for number, one in enumerate(group[:_MOST_LINES]):
+        lost = [cell for load in one.loads for cell in one.lost(load)]
+        if not lost:
+            continue
+        axes.plot(
+            [loads.achieved(cell) or 0 for cell in lost], [0.97] * len(lost), "x",
+            color=charts.style(number)["color"] if len(group) > 1 else charts.INK, clip_on=False,
+            transform=axes.get_xaxis_transform(), label=said,
+        )  # fmt: skip
+        said = ""
+    points = {label: _points(curve, _response(percent)) for label, curve, percent in lines}
+    _draw(axes, points, slo)
+    caption = (
+        f"{title}, where that was sustained; {charts.REPEATS}. Crosses at the top are rates that"
+        " were reached where more was offered."
+    )
+    return Plot(f"response-{group[0].workload}", caption, figure)
+
+
+def _parts_plot(curve: Curve) -> Plot:
+    """Draw what the response is made of."""
+    measures: dict[str, cells.Measure] = {
+        "response": _response(99),
+        "service": _service,
+        _SPANS["lag"]: lambda cell: loads.told_us([cell], 99, "lag"),
+    }
+    figure, axes = charts.panel(
+        f"Response, service and lag{curve.name and f': {curve.name}'}", _X, "p99, ms"
+    )
+    _draw(axes, {label: _points(curve, measure) for label, measure in measures.items()})
+    caption = (
+        "p99 of the response, of the service (from sending to the reply) and of the lag until then,"
+        f" which grows where iodepth is used up; {charts.REPEATS}."
+    )
+    return Plot("parts", caption, figure)
+
+
+def _points(curve: Curve, measure: cells.Measure) -> list[tuple[float, Sample]]:
+    """Return a figure in ms by the rate that was reached, where a load was sustained."""
+    found = ((curve.rate(at), cells.sample(curve.sustained(at), measure)) for at in curve.loads)
+    return [
+        (rate.mean, Sample(tuple(us / 1000 for us in wait.values)))
+        for rate, wait in found
+        if rate and wait
+    ]
+
+
+def _draw(axes: Axes, lines: dict[str, list[tuple[float, Sample]]], slo: Slo | None = None) -> None:
+    """Draw lines, on a scale of their repeats: many an interval would reach down to 0."""
+    for number, (label, points) in enumerate(lines.items()):
+        charts.line(axes, number, label, points)
+    axes.set_xlim(0, 1.05 * axes.get_xlim()[1])
+    axes.xaxis.set_major_locator(charts.few_ticks())
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    every = [one for points in lines.values() for _, sample in points for one in sample.values]
+    if slo and slo.given:
+        axes.axhline(slo.us / 1000, color=charts.INK, linestyle=":", label=slo.text)
+        every.append(slo.us / 1000)
+    if every:
+        axes.set_yscale("log")
+        axes.set_ylim(min(every) / _ROOM, max(every) * _ROOM)
+        charts.logarithmic_y(axes)
+    charts.legend(axes)

@@ -1,0 +1,445 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""run latency: which loads are offered, how far a server holds them, and what is told of that."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import made_runs
+import pytest
+from conftest import call_harness, refusal
+from made_runs import latency_factors, report_of
+from run_helpers import made_record
+
+from nfsmulti.errors import HarnessError
+from nfsmulti.fiorun import ArrivalStats, ConnectionStats, Engine, FioReport, FioResult
+from nfsmulti.hosts import RemoteFio, parse_hosts
+from nfsmulti.report import loads
+from nfsmulti.report.answer import MOST_ROWS
+from nfsmulti.run import offered, runner
+from nfsmulti.run.cell import command as command_of
+from nfsmulti.run.place import OnPool
+from nfsmulti.run.plan import PlannedCell, ordered, warm_ups
+from nfsmulti.run.record import Watcher
+from nfsmulti.run.series import Series
+from nfsmulti.run.start import NothingToRunError, resumed
+from nfsmulti.stories import SCENARIOS, CellSpec, Choice, OwnPool, Scale
+from nfsmulti.summary import Arrivals, Cell, Summary
+from nfsmulti.texts import MISSING
+from nfsmulti.units import Slo
+from servers.scripted import ScriptedServer
+
+_SEED = 7
+
+
+def _specs(choice: Choice, pool: OwnPool | None = None) -> list[CellSpec]:
+    return SCENARIOS["latency"].own_cells(
+        Scale(True, None, choice), pool or OwnPool(urls=1, mounts=0)
+    )[0]
+
+
+def _plan(choice: Choice, repeats: int = 2) -> list[PlannedCell]:
+    return offered.peaks_first(ordered(_specs(choice), repeats, _SEED))
+
+
+def _ended(planned: PlannedCell, *, sustained: bool = True, **more: Any) -> Cell:
+    """Give a cell that has run: a peak of 10,000 IOPS, or a load that was sustained or not."""
+    (cell,) = made_runs.latency(1, nconnect=(1,)).cells[:1]
+    assert cell.read
+    came = Arrivals(1000.0, 1000.0, sustained) if planned.spec.load else None
+    found = dataclasses.replace(
+        cell, factors=planned.spec.factors, repeat=planned.repeat, arrivals=came,
+        read=dataclasses.replace(cell.read, iops=10_000.0),
+    )  # fmt: skip
+    return dataclasses.replace(found, **more)
+
+
+# --- which loads are offered ---
+
+
+def test_each_repeat_has_the_peak_of_a_configuration_and_then_its_loads_in_a_random_order() -> None:
+    plan = _plan(Choice(nconnect=(1, 4), loads=(10, 20, 30, 40, 50, 60)), 3)
+    assert [cell.order for cell in plan] == list(range(1, 43))
+    orders = []
+    for at in range(0, len(plan), 7):
+        peak, *others = plan[at : at + 7]
+        assert peak.spec.load == 0
+        assert {offered.configuration(cell.spec.factors) for cell in others} == {
+            offered.configuration(peak.spec.factors)
+        }
+        assert {cell.repeat for cell in others} == {peak.repeat}
+        orders.append(tuple(cell.spec.load for cell in others))
+    assert {tuple(sorted(order)) for order in orders} == {(10, 20, 30, 40, 50, 60)}
+    assert len(set(orders)) > 1
+    assert len(warm_ups(plan)) == 2
+
+
+def test_a_load_is_a_part_of_its_own_peak_and_each_repeat_has_its_own_seed() -> None:
+    plan = _plan(Choice(nconnect=(1, 4), loads=(50,)))
+    peaks = [cell for cell in plan if not cell.spec.load]
+    others = [cell for cell in plan if cell.spec.load]
+    row = _ended(peaks[0]).jobs[0]
+    own = _ended(peaks[0], jobs=[row] * 4)  # the plan has its only load next
+    done = [own, *map(_ended, peaks[1:])]
+    options = [offered.at_load(cell, done, _SEED).spec.options for cell in others]
+    assert [one["arrival_rate"] for one in options] == [1250, 5000, 5000, 5000]
+    assert len({one["randseed"] for one in options}) == 2
+    assert options[0]["lat_percentiles"] == 1
+    assert offered.at_load(peaks[0], done, _SEED) == peaks[0]
+
+
+def test_a_peak_that_cannot_be_measured_fails_its_loads_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    specs = _specs(Choice(loads=(20, 50)))
+    record = made_record(tmp_path / "run", "latency", specs, repeats=2)
+
+    def run_cell(planned: PlannedCell, *_: object) -> Cell:
+        cell = _ended(planned, id=planned.id, folder=f"cells/{planned.id}")
+        lost = planned.repeat == 1 and not planned.spec.load
+        return dataclasses.replace(cell, status="failed", why="no server") if lost else cell
+
+    monkeypatch.setattr(runner, "run_cell", run_cell)
+    runs = runner._Runs(record, OnPool("nfs://127.0.0.1/a"), Engine(Path("e")), _Quiet(), None)
+    runs.until_trouble(offered.peaks_first(record.waiting()))
+    whys = {cell.why for cell in record.cells if cell.repeat == 1 and cell.status == "failed"}
+    assert whys == {
+        "no server", "the peak that its load is a part of could not be measured: no server"
+    }  # fmt: skip
+    assert {cell.status for cell in record.cells if cell.repeat == 2} == {"done"}
+
+
+class _Quiet(Watcher):
+    """Says nothing."""
+
+
+def test_after_the_first_load_that_is_not_sustained_only_one_more_is_run() -> None:
+    plan = {cell.spec.load: cell for cell in _plan(Choice(loads=(20, 40, 60, 80, 100)), 1)}
+    done = [_ended(plan[40]), _ended(plan[60], sustained=False)]
+    assert not any(offered.pointless(plan[load], done) for load in (20, 80, 100))
+    done.append(_ended(plan[100], sustained=False))
+    assert offered.pointless(plan[80], done) == "60 % was not sustained"
+    assert not offered.pointless(plan[20], done)
+    other = dataclasses.replace(plan[80], repeat=2)
+    assert not offered.pointless(other, done)
+
+
+def test_a_skipped_load_neither_waits_nor_is_run_again(tmp_path: Path) -> None:
+    record = made_record(tmp_path / "run", "latency", _specs(Choice(loads=(20,))))
+    for planned in record.waiting():
+        record.skip(planned, "20 % was not sustained")
+    record.retry()
+    assert record.waiting() == []
+    assert Summary.load(record.folder).cells[0].why == "20 % was not sustained"
+    with pytest.raises(NothingToRunError, match="is finished: nothing is left to run"):
+        resumed(tmp_path, record.folder, "latency")
+
+
+# --- until the server has caught up ---
+
+
+def _probes(waits: list[float], said: list[str]) -> tuple[offered.Probes, list[PlannedCell]]:
+    """Give probes that take so long, in µs."""
+    ran: list[PlannedCell] = []
+
+    def run(planned: PlannedCell) -> Cell:
+        ran.append(planned)
+        cell = _ended(planned)
+        assert cell.read
+        bins = {str(int(waits.pop(0) * 1000)): 100}
+        return dataclasses.replace(cell, read=dataclasses.replace(cell.read, bins=bins))
+
+    return offered.Probes(run, said.append), ran
+
+
+def test_a_load_waits_until_a_probe_is_as_fast_as_the_fastest() -> None:
+    said: list[str] = []
+    probes, ran = _probes([100, 900, 300, 140], said)
+    peak, load, *_ = _plan(Choice(loads=(50,)), 1)
+    probes.wait(peak)
+    assert not ran
+    probes.wait(load)
+    probes.wait(load)
+    assert len(ran) == 4
+    assert (ran[0].spec.options["iodepth"], ran[0].spec.load, said) == (1, 0, [])
+
+
+def test_a_server_that_never_catches_up_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    probes, _ = _probes([100, 900], said)
+    load = _plan(Choice(loads=(50,)), 1)[1]
+    probes.wait(load)
+    monkeypatch.setattr(offered, "_PATIENCE_SECONDS", -1.0)
+    probes.wait(load)
+    assert said == [f"before {load.id} the server had not caught up: 900 µs"]
+
+
+# --- what became of the arrivals ---
+
+_JOB = dict.fromkeys((one.name for one in dataclasses.fields(ArrivalStats)), 0) | {
+    "due": 100, "dropped": 3, "offered": 50.0, "achieved": 48.0, "sustained": True,
+}  # fmt: skip
+_CONNECTION = dict.fromkeys((one.name for one in dataclasses.fields(ConnectionStats)), 0) | {
+    "read_ops": 100, "rtt_mean_us": 3.0, "rtt_p50_us": 3.0, "rtt_p99_us": 3.0, "wait_mean_us": 2.0,
+}  # fmt: skip
+
+
+def _arrivals(jobs: list[dict[str, Any]], *, rate: int = 50, **slower: Any) -> Arrivals:
+    """Give what becomes of 98 I/Os in two seconds on two connections, of which one is slower."""
+    side: dict[str, Any] = {"io_bytes": 4096, "total_ios": 98, "runtime": 2000}
+    side |= {name: {"bins": {"1000": 98}} for name in ("slat_ns", "lat_ns")}
+    none = {"io_bytes": 0, "total_ios": 0, "runtime": 0, "slat_ns": {}, "lat_ns": {}}
+    report = FioReport({"jobs": [{"jobname": "t", "read": side, "write": none}]})
+    connections = [ConnectionStats(**{**_CONNECTION, **more}) for more in ({}, slower)]
+    told = [ArrivalStats(**job) for job in jobs]
+    result = FioResult([], 0, 2.0, "", "", report, connections, Path(), arrivals=told)
+    spec = dataclasses.replace(_specs(Choice())[1], seconds=2.0)
+    spec = dataclasses.replace(spec, options={**spec.options, "arrival_rate": rate})
+    found = offered.arrivals(spec, result, report)
+    assert found
+    return found
+
+
+def test_arrivals_are_those_of_all_jobs() -> None:
+    jobs = [
+        {**_JOB, "depth_used_up": 0.5},
+        {**_JOB, "due": 300, "depth_used_up": 0.1, "sustained": False},
+    ]
+    found = _arrivals(jobs, read_ops=300, rtt_mean_us=7.0, rtt_p99_us=9.0)
+    assert (found.offered, found.achieved, found.due, found.dropped) == (100, 96, 400, 6)
+    assert not found.sustained
+    assert found.full == pytest.approx(0.2)
+    assert found.response == found.lag == {"1000": 98}
+    assert found.spans["rtt"] == {"mean_us": 6.0, "p50_us": 3.0, "p99_us": 9.0}
+    assert found.spans["wait"]["mean_us"] == 2.0
+
+
+def test_arrivals_of_other_hosts_are_told_by_fios_rate() -> None:
+    assert _arrivals([], rate=50).sustained
+    assert not _arrivals([], rate=80).sustained
+
+
+def test_hosts_do_not_send_in_step(tmp_path: Path) -> None:
+    fio = RemoteFio(parse_hosts("a,b"), Engine(Path("/e.so")))
+    fio.command(tmp_path, {"t": {"randseed": 5, "rw": "randread"}})
+    seeds = [
+        re.findall(r"randseed=(\d+)", (tmp_path / f"host{number}.fio").read_text())
+        for number in (1, 2)
+    ]
+    assert seeds == [["5"], ["6"]]
+
+
+def test_the_response_over_time_is_of_fios_averages(tmp_path: Path) -> None:
+    (tmp_path / "latency_lat.1.log").write_text("500, 1000, 0, 0, 0\n1000, 3000, 0, 0, 0\n")
+    (tmp_path / "latency_lat.2.log").write_text("2500, 5000, 1, 0, 0\n")
+    spec = dataclasses.replace(_specs(Choice())[1], seconds=4.0)
+    assert Series(spec, tmp_path).response() == [2.0, None, 5.0]
+    words = command_of(spec, OnPool("nfs://127.0.0.1/a"), Engine(Path("e.so")), tmp_path)
+    assert f"--write_lat_log={tmp_path / 'latency'}" in words
+
+
+# --- how far a configuration is good ---
+
+
+def _curve(change: Callable[[Summary], Summary] = lambda run: run, **made: Any) -> loads.Curve:
+    (curve,) = loads.curves(change(made_runs.latency(**{"nconnect": (1,), "noise": 0.0, **made})))
+    return curve
+
+
+def test_the_load_within_a_limit_is_between_two_that_were_measured() -> None:
+    curve = _curve()
+    points = curve.points[1]
+    assert [round(rate) for rate, _ in points] == [4000, 8000, 12000, 16000]
+    us = points[2][1] * 1.2
+    curve = dataclasses.replace(curve, slo=Slo(99, us))
+    found = curve.limit
+    assert found
+    assert points[2][0] < found.rate.mean < points[3][0]
+    assert curve.at(found.rate.mean)[1] == pytest.approx(us)
+    assert found.share.mean == pytest.approx(found.rate.mean / 20_000)
+    assert (found.met, found.last, found.load) == (True, False, 60)
+
+
+def test_a_limit_that_all_loads_meet_ends_at_the_last_that_was_sustained() -> None:
+    found = _curve(slo="p99:1s").limit
+    assert found
+    assert (round(found.rate.mean), found.last, found.load) == (16000, True, 80)
+
+
+def test_the_knee_has_the_highest_power() -> None:
+    curve = _curve(slo="")
+    found = curve.limit
+    assert found
+    best = max(curve.points[1], key=lambda point: point[0] / point[1])
+    assert found.rate.mean == best[0]
+
+
+def test_a_load_that_most_repeats_did_not_sustain_is_part_of_no_fit() -> None:
+    def lose(run: Summary) -> Summary:
+        cells = [
+            dataclasses.replace(cell, arrivals=dataclasses.replace(cell.arrivals, sustained=False))
+            if cell.arrivals and cell.factors["load"] == 80 and cell.repeat > 1
+            else cell
+            for cell in run.cells
+        ]
+        return dataclasses.replace(run, cells=cells)
+
+    curve = _curve(lose)
+    assert len(curve.points[1]) == 3
+    assert len(curve.lost(80)) == 3
+
+
+def test_two_configurations_are_compared_at_one_load() -> None:
+    one, four = loads.curves(made_runs.latency(noise=0.0))
+    assert loads.against(one, four, 20_000) is None
+    ratio = loads.against(one, four, 16_000)
+    assert ratio
+    assert ratio.value == pytest.approx((1 - 0.2) / (1 - 0.8), rel=0.01)
+
+
+# --- what is told ---
+
+
+def test_the_answer_is_the_load_within_the_limit() -> None:
+    text = report_of(made_runs.latency())
+    first = r"p99 stays within 1 ms up to 6\d,\d\d\d IOPS \(\d\d % of the peak, \d\d to \d\d\)"
+    assert re.search(rf"## The answer {first}; with 1 connection up to 15,\d\d\d\.", text)
+    assert re.search(r"\| 1 connection \| 15,\d\d\d ± \d+ \| 7\d\.\d ± ", text)
+    assert re.search(r"\| 3\.[45]\d ± 0\.\d\d \|", text)
+
+
+def test_without_a_limit_the_knee_is_told_with_its_rule() -> None:
+    text = report_of(made_runs.latency(nconnect=(1,), slo=""))
+    assert re.search(
+        r"answer 8,\d\d\d IOPS \(4\d % of the peak, .*\) at the knee: p99 is 0\.\d", text
+    )
+    assert "The knee is the load with the highest power" in text
+    assert re.search(rf"\| 120, not sustained \| \d+,\d+ ± \d+ (\| {MISSING} ){{4}}\|", text)
+
+
+def test_a_limit_that_no_load_meets_says_what_the_lowest_takes() -> None:
+    text = report_of(made_runs.latency(nconnect=(1,), slo="p99:100us"))
+    assert re.search(
+        r"answer p99 within 100 µs is not met at any load: p99 is 0\.2\d+ ms at 20 %\.", text
+    )
+
+
+def test_a_run_without_a_sustained_load_says_so() -> None:
+    run = made_runs.latency(nconnect=(1,))
+    cells = [cell for cell in run.cells if cell.factors["load"] in ("peak", 120)]
+    text = report_of(dataclasses.replace(run, cells=cells))
+    assert "answer No response to tell: no load was sustained." in text
+
+
+def test_a_table_of_many_loads_is_short() -> None:
+    run = made_runs.latency(1, nconnect=(1,))
+    more = [
+        dataclasses.replace(cell, factors=latency_factors(1, int(cell.factors["load"]) - step))
+        for cell in run.cells
+        if cell.arrivals
+        for step in (0, 3, 6, 9)
+    ]
+    summary = dataclasses.replace(run, cells=[run.cells[0], *more])
+    rows = SCENARIOS["latency"].report.tell(summary).answer.table.rows
+    assert 0 < len(rows) <= MOST_ROWS
+    assert sum("not sustained" in row[0] for row in rows) == 1
+
+
+@pytest.mark.parametrize(("full", "doubted"), [(0.0, True), (0.6, False)])
+def test_a_lag_that_is_the_generators_own_is_a_doubt(full: float, doubted: bool) -> None:
+    run = made_runs.latency(nconnect=(1,))
+    cells = [
+        dataclasses.replace(
+            cell, arrivals=dataclasses.replace(cell.arrivals, full=full, lag={"20000": 20000})
+        )
+        if cell.arrivals
+        else cell
+        for cell in run.cells
+    ]
+    text = report_of(dataclasses.replace(run, cells=cells))
+    assert ("⚠ The generator's own lag is up to 4" in text) is doubted
+
+
+# --- what is run ---
+
+
+def test_choice_makes_the_cells(tmp_path: Path) -> None:
+    own = tmp_path / "mine.fio"
+    own.write_text("[a]\nrw=read\nbs=4k\nsize=1m\n")
+    chosen = Choice(
+        (1, 4), ("tcp",), ("4.1",), (2,), mounts=True, loads=(50,), process="fixed",
+        workloads=tuple(map(offered.job_of, ("8k-oltp", "software-build", str(own)))),
+    )  # fmt: skip
+    specs = _specs(chosen, OwnPool(urls=2, mounts=0))
+    assert len(specs) == 2 * 2 * (2 + 1 + 2)
+    engine, mount = specs[0], specs[1]
+    assert (engine.client, engine.query, engine.paths) == ("pool", "proto=tcp&version=4.1", 2)
+    assert (mount.client, mount.mount_options) == ("mounts", "vers=4.1,proto=tcp,nconnect=1")
+    assert engine.options["arrival_process"] == "fixed"
+    assert {spec.factors["workload"] for spec in specs} == {"8k-oltp", "software-build", "mine"}
+    assert {spec.jobfile for spec in specs} == {
+        "latency/8k-oltp.fio", "latency/software-build.fio", str(own)
+    }  # fmt: skip
+    (peak, *_) = _specs(Choice(mounts=True), OwnPool(urls=0, mounts=2, version="4.2"))
+    assert (peak.client, peak.paths, peak.factors["transport"]) == ("pool", 2, "directory")
+    assert {cell.place for cell in SCENARIOS["latency"].cells(Scale(choice=chosen))} == {"guest"}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[a]\nioengine=libaio\nsize=1m\n", r"\[a\] sets ioengine, which a run does itself"),
+        ("[a]\nrate_iops=5\nsize=1m\n", r"\[a\] sets rate_iops"),
+        ("[a]\nrw=read\n", r"\[a\] has no size="),
+        ("no job\n", "not a job file"),
+        ("", r"\[\] has no size="),
+    ],
+)
+def test_a_job_that_cannot_be_offered_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "mine.fio"
+    file.write_text(text)
+    with pytest.raises(HarnessError, match=said):
+        offered.job_of(str(file))
+
+
+def test_bad_input_is_refused_in_a_line() -> None:
+    for words, said in (
+        (["--slo", "p99"], "'p99' is not a limit of latency: write it like p99:1ms"),
+        (["--slo", "p100:1ms"], "'p100:1ms' is not a limit"),
+        (["--load", "50,250"], "give numbers from 1 to 200, each once"),
+        (["--arrival-process", "even"], "'even' is none of poisson, fixed"),
+    ):
+        done = call_harness("run", "latency", *words, "--pool", "nfs://127.0.0.1:1/none")
+        assert (done.status, said in done.stderr) == (2, True), words
+    for name in ("none.fio", "create"):
+        said = refusal("run", "latency", "--workload", name)
+        assert said.startswith(f"--workload {name}: give 4k-randread, 64k-read, ")
+    assert "--load cannot change that" in refusal("run", "latency", "--resume", "--load", "50")
+
+
+def test_a_run_from_peak_to_page(tmp_path: Path) -> None:
+    words = ["--quick", "--runtime=0.5s", "--size=1m", "--load=20,50", "--repeat=1"]
+    words += ["--slo=p50:1s", f"--results={tmp_path}"]
+    with ScriptedServer() as server:
+        done = call_harness("run", "latency", f"--pool={server.pool()}", *words)
+    assert done.status == 0, done.stdout + done.stderr
+    (folder,) = tmp_path.glob("latency/*")
+    summary = Summary.load(folder)
+    assert [cell.status for cell in summary.cells] == ["done"] * 3
+    assert summary.cells[0].factors["load"] == "peak"
+    peak = summary.cells[0].read
+    assert peak
+    for cell in summary.cells[1:]:
+        assert cell.arrivals
+        part = int(cell.factors["load"]) / 100
+        rate = int(re.findall(r"--arrival_rate=(\d+)", cell.command)[0])
+        assert rate == round(part * peak.iops)
+        assert cell.read
+        assert sum(cell.arrivals.response.values()) == cell.read.ops
+        assert cell.arrivals.spans["rtt"]["mean_us"] > 0
+    assert not list((folder / "cells").glob("probe-*"))
+    assert "<html" in (folder / "report.html").read_text()
