@@ -25,7 +25,7 @@ from nfsmulti.comparison import SIGNIFICANT, TOGETHER, WRITERS, Comparison, Exit
 from nfsmulti.errors import HarnessError
 from nfsmulti.pairs import Pair, lost, pairs, unmatched, why_not, without
 from nfsmulti.reliability import doubts, purposes, refuse_unknown
-from nfsmulti.report import cells, conditions
+from nfsmulti.report import cells, conditions, loads
 from nfsmulti.report.answer import ran
 from nfsmulti.stats import FEWEST, Ratio, Sample, by_repeat, holm
 from nfsmulti.summary import Cell, Summary
@@ -34,9 +34,14 @@ _NAMED = 3  # cells that failed; more are counted
 
 
 class Figure(StrEnum):
-    """Bytes or metadata operations per second, p99 of clat, CPU time of the jobs per I/O."""
+    """Bytes or metadata operations per second, p99 of clat, CPU time of the jobs per I/O.
+
+    Of `run latency` others: the response's percentile at one load, and the load within the limit.
+    """
 
     THROUGHPUT = "throughput"
+    LOAD = "load"
+    RESPONSE = "response"
     P99 = "p99"
     CPU = "cpu"
 
@@ -52,7 +57,8 @@ class Figure(StrEnum):
 
     def says(self, ratio: float, part: float) -> str:
         """Return "worse" or "better" where B is that by more than `part` of A, else ""."""
-        gain = ratio - 1 if self is Figure.THROUGHPUT else 1 - ratio
+        more = self in (Figure.THROUGHPUT, Figure.LOAD)
+        gain = ratio - 1 if more else 1 - ratio
         return "worse" if gain < -part else "better" if gain > part else ""
 
     def _counts(self, cell: Cell) -> bool:
@@ -97,10 +103,7 @@ def per_repeat(groups: Iterable[list[Cell]], figure: Figure = Figure.THROUGHPUT)
 def trials(
     found: Sequence[Pair], judged: Sequence[Figure], limit: float, *, tested: bool = True
 ) -> list[Row]:
-    """Return the judged figures of each cell, then of all; `p` is corrected for their number.
-
-    A row says "worse" or "better" beyond the limit and, where it is `tested`, beyond chance.
-    """
+    """Return the judged figures of each cell, then of all, as judged_rows() does."""
     plain: list[Row] = []
     for figure in judged:
         each = [
@@ -115,6 +118,27 @@ def trials(
                 geometric_mean(means) for means in zip(*((r.a, r.b) for r in each), strict=True)
             )
             plain.append(Row(TOGETHER, figure, each[0].unit, a, b, every))
+    return judged_rows(plain, limit, tested=tested)
+
+
+def at_loads(a: Summary, b: Summary, limit: float, *, tested: bool = True) -> list[Row]:
+    """Return what two runs of latency are compared by, the loads within the limit last."""
+    plain = [
+        Row(
+            name, Figure.LOAD if unit == "IOPS" else Figure.RESPONSE, unit, of_a.mean, of_b.mean,
+            Ratio.unpaired(of_b, of_a),
+        )
+        for name, unit, of_a, of_b in loads.compared(a, b)
+    ]  # fmt: skip
+    plain.sort(key=lambda row: row.figure == Figure.LOAD)
+    return judged_rows(plain, limit, tested=tested)
+
+
+def judged_rows(plain: Sequence[Row], limit: float, *, tested: bool) -> list[Row]:
+    """Return the rows with `p` corrected for their number.
+
+    A row says "worse" or "better" beyond the limit and, where it is `tested`, beyond chance.
+    """
     corrected = iter(holm([one.ratio.p for one in plain if one.ratio.p is not None]))
     rows = []
     for one in plain:
@@ -132,8 +156,9 @@ def judged(rows: Sequence[Row], limit: float, *, tested: bool = True) -> tuple[E
         why = f"no cell ran {FEWEST} times on both sides: run with --repeat {FEWEST}"
         return Exit.NOT_COMPARABLE, [f"not comparable: {why}, or set --tolerance PERCENT"]
     if worse := [one for one in rows if one.says == "worse"]:
-        # The largest loss last, where it is seen; before it the mean, where that is another one.
-        told = [one for one in worse if one.cell == TOGETHER or one is largest(worse)]
+        # The largest loss last, where it is seen; before it the means, where that is another one.
+        means = [one for one in worse if one.cell == TOGETHER or one.figure == Figure.LOAD]
+        told = [*means, *(one for one in [largest(worse)] if one not in means)]
         told.sort(key=lambda one: one is largest(worse))
         return Exit.WORSE, [f"worse: {one.name} {one.ratio.text}" for one in told]
     if not tested:
@@ -183,9 +208,15 @@ def compare(
         _refuse(reason, written, b.scenario)
     tested = tolerance is None
     limit = (threshold if tolerance is None else tolerance) / 100
-    rows = trials(
-        pairs(a, b), [Figure(name) for name in judge or [Figure.THROUGHPUT]], limit, tested=tested
-    )
+    if judge and a.scenario == "latency":
+        _refuse("--judge: runs of latency are compared by response and load", written, a.scenario)
+    if a.scenario == "latency":
+        rows = at_loads(a, b, limit, tested=tested)
+    else:
+        figures = [Figure(name) for name in judge or [Figure.THROUGHPUT]]
+        rows = trials(pairs(a, b), figures, limit, tested=tested)
+    if not rows:
+        _refuse("no load was sustained in both", written, b.scenario)
     end, lines = judged(rows, limit, tested=tested)
     why: list[str] = []
     if gone := lost(a, b):

@@ -364,6 +364,32 @@ def test_a_lag_that_is_the_generators_own_is_a_doubt(full: float, doubted: bool)
     assert ("⚠ The generator's own lag is up to 4" in text) is doubted
 
 
+# --- two runs ---
+
+
+def _compare(tmp_path: Path, *runs: Summary) -> tuple[int | None, str]:
+    folders = [made_runs.saved(run, tmp_path / str(at)) for at, run in enumerate(runs)]
+    done = call_harness("compare", *map(str, folders))
+    return done.status, " ".join(done.stdout.split())
+
+
+def test_equal_runs_pass_and_a_slower_server_is_found(tmp_path: Path) -> None:
+    status, said = _compare(tmp_path, made_runs.latency(), made_runs.latency(seed=2))
+    assert status == 0, said
+    assert re.search(r"4 connections, at 1\d,\d\d\d IOPS ", said)
+    status, said = _compare(tmp_path, made_runs.latency(), made_runs.latency(slower=1.3))
+    assert status == 10, said
+    assert re.search(r"worse: 4 connections load 0\.69 \(0\.69", said)
+    assert re.search(r"worse: 1 connection, at 12,\d+ IOPS response 2\.4\d ", said)
+
+
+def test_runs_of_latency_are_judged_by_their_own_figures(tmp_path: Path) -> None:
+    folder = str(made_runs.saved(made_runs.latency(1), tmp_path / "a"))
+    done = call_harness("compare", folder, folder, "--judge", "cpu")
+    assert done.status == 11
+    assert "runs of latency are compared by response and load" in done.stderr
+
+
 # --- what is run ---
 
 

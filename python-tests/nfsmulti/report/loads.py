@@ -12,9 +12,10 @@ import functools
 import math
 import statistics
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from nfsmulti import texts
 from nfsmulti.report import cells, scaling
 from nfsmulti.report.curves import Curve as Counted
 from nfsmulti.stats import Ratio, Sample, merged, percentile_us
@@ -229,7 +230,7 @@ def _at(points: Sequence[_Point], rate: float) -> float | None:
     return float(before * (after / before) ** part)
 
 
-# --- two configurations ---
+# --- two configurations, or two runs ---
 
 
 def against(curve: Curve, first: Curve, rate: float) -> Ratio | None:
@@ -237,3 +238,32 @@ def against(curve: Curve, first: Curve, rate: float) -> Ratio | None:
     over, under = curve.at(rate), first.at(rate)
     both = sorted(over.keys() & under.keys()) if rate else []
     return Ratio.paired([over[n] for n in both], [under[n] for n in both]) if both else None
+
+
+def compared(a: Summary, b: Summary) -> Iterator[tuple[str, str, Sample, Sample]]:
+    """Yield what two runs are compared by: its name, "ms" or "IOPS", and both sides.
+
+    These are responses at three of A's loads that B reached in every repeat, and the load within
+    A's limit.
+    """
+    others = {tuple(sorted(one.levels.items())): one for one in curves(b)}
+    for one in curves(a):
+        other = others.get(tuple(sorted(one.levels.items())))
+        if not other:
+            continue
+        other = Curve(other.levels, other.cells, one.slo)
+        reached = [rate.mean for load in one.loads if (rate := one.rate(load))]
+        whole = [
+            mean
+            for mean in reached
+            if all(len(curve.at(mean)) == len(curve.points) > 0 for curve in (one, other))
+        ]
+        for mean in sorted({*whole[:1], *whole[len(whole) // 2 :][:1], *whole[-1:]}):
+            of_a, of_b = (
+                Sample(tuple(us / 1000 for us in c.at(mean).values())) for c in (one, other)
+            )
+            name = ", ".join(filter(None, (one.name, f"at {texts.number(mean)} IOPS")))
+            yield name, "ms", of_a, of_b
+        if one.limit and other.limit:
+            held = one.slo.text if one.slo.given else "at the knee"
+            yield one.name or held, "IOPS", one.limit.rate, other.limit.rate
