@@ -113,7 +113,7 @@ class FioReport:
         return float(total / max(1, count))
 
     def latency_bins(self, direction: Direction, kind: Latency = "clat") -> Counter[int]:
-        """Give the bins of a latency of all jobs, completion's: ns to the number of I/Os."""
+        """Give the bins of a latency of all jobs, if fio kept any: ns to the number of I/Os."""
         return merged(job[direction][f"{kind}_ns"].get("bins", {}) for job in self.jobs)
 
     def latency_percentile(self, direction: Direction, percent: float) -> float:

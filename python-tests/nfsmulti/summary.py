@@ -33,7 +33,8 @@ class Figures:
     """What one direction of a cell did, all its jobs together; latencies are fio's clat.
 
     Those that an earlier version did not keep are None. `bins` are fio's latency bins in ns, so
-    that percentiles of several runs can be had from the bins together.
+    that percentiles of several runs can be had from the bins together; `response` are those of
+    fio's lat, of a cell with lat_percentiles=1.
     """
 
     ops: int
@@ -47,6 +48,7 @@ class Figures:
     p99_us: float
     p999_us: float | None
     bins: dict[str, int] = field(default_factory=dict)
+    response: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

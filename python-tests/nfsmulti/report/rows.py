@@ -15,7 +15,7 @@ OF_CELL = (
     "id", "repeat", "order", "status", "why", "times", "settled", "seconds", "cpu_s",
     "machine_cpu_s", "processors", "others_busy",
 )  # fmt: skip
-OF_DIRECTION = [one.name for one in dataclasses.fields(Figures) if one.name != "bins"]
+OF_DIRECTION = [one.name for one in dataclasses.fields(Figures) if one.type != "dict[str, int]"]
 
 
 def write(summary: Summary, folder: Path) -> None:

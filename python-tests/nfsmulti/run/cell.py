@@ -327,6 +327,7 @@ def figures(report: FioReport, direction: Direction) -> Figures | None:
         p99_us=p99,
         p999_us=p999,
         bins={str(ns): n for ns, n in sorted(report.latency_bins(direction).items())},
+        response={str(ns): n for ns, n in sorted(report.latency_bins(direction, "lat").items())},
     )
 
 
